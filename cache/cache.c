@@ -1,0 +1,154 @@
+/* Opening, closing and telling apart: see cache.h. The way of a read is in read.c. */
+#include "cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "trace.h"
+
+int xh_cache_is_url(const char *name)
+{
+    return name && (strncasecmp(name, "http://", 7) == 0 || strncasecmp(name, "https://", 8) == 0);
+}
+
+static void file_free(struct xh_file *f)
+{
+    if (!f)
+        return;
+    if (f->origin)
+        xh_origin_close(f->origin);
+    if (f->shadow)
+        xh_shadow_close(f->shadow);
+    pthread_mutex_destroy(&f->guess_lock);
+    free(f->url);
+    free(f->url_shown);
+    free(f->validator);
+    free(f);
+}
+
+/* Puts the head that the first request brought into the shadow. */
+static void keep_head(struct xh_file *f, const struct xh_origin_head *head)
+{
+    uint64_t pages = head->len == f->size ? xh_pages_end(f) : head->len / XH_PAGE_BYTES;
+    for (uint64_t p = 0; p < pages; p++) {
+        uint64_t off = p * XH_PAGE_BYTES;
+        uint64_t len = f->size - off < XH_PAGE_BYTES ? f->size - off : XH_PAGE_BYTES;
+        if (xh_shadow_claim(f->shadow, p, 1, &f->counters) != XH_CLAIM_MINE)
+            continue;
+        if (xh_shadow_fill(f->shadow, off, head->bytes + off, len)) {
+            xh_shadow_abandon(f->shadow, p, 1);
+            return;
+        }
+        xh_shadow_publish(f->shadow, p, 1, &f->counters);
+    }
+}
+
+/* Opens the shadow of the version that the origin has now. */
+static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, struct xh_err *err)
+{
+    char hint[XH_HINT_BYTES];
+    if (f->size == 0)
+        return 0;
+    /* A size alone does not prove that two opens saw the same version: nothing to share. */
+    if (strncmp(f->validator, "size:", 5) == 0)
+        f->opt.shadow = 0;
+    int rc = xh_shadow_open(f->url, f->validator, f->size, &f->opt, &f->shadow, err);
+    if (rc)
+        return rc;
+    if (head->bytes)
+        keep_head(f, head);
+    if (xh_origin_hint(f->origin, hint, sizeof hint))
+        xh_shadow_hint_save(f->shadow, hint);
+    return 0;
+}
+
+static int file_open(struct xh_file *f, const char *url, struct xh_err *err)
+{
+    char hint[XH_HINT_BYTES] = "", shown[1024];
+    struct xh_origin_head head = {0};
+    struct xh_origin_info info;
+    f->url = strdup(url);
+    f->url_shown = strdup(xh_url_shown(url, shown, sizeof shown));
+    if (!f->url || !f->url_shown)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
+    if (f->opt.shadow)
+        xh_shadow_hint_load(url, &f->opt, hint);
+    int rc = xh_origin_open(url, &f->opt, hint, &f->counters, &f->origin, &head, err);
+    if (rc)
+        return rc;
+    xh_origin_get_info(f->origin, &info);
+    f->size = info.size;
+    f->validator = strdup(info.validator);
+    if (!f->validator)
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
+    else
+        rc = attach_shadow(f, &head, err);
+    xh_trace(XH_T_READ, "open", "url=%s size=%llu validator=%s confirmed=%d private=%d", f->url_shown,
+             (unsigned long long)f->size, info.validator, head.confirmed,
+             f->shadow ? xh_shadow_private(f->shadow) : 1);
+    free(head.bytes);
+    return rc;
+}
+
+int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err)
+{
+    struct xh_file *f = calloc(1, sizeof *f);
+    if (!f)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
+    f->opt = *o;
+    f->pid = getpid();
+    pthread_mutex_init(&f->guess_lock, NULL);
+    xh_trace_enable(o->log);
+    int rc = file_open(f, url, err);
+    if (rc) {
+        file_free(f);
+        return rc;
+    }
+    *out = f;
+    return 0;
+}
+
+void xh_file_after_fork(struct xh_file *f)
+{
+    pid_t pid = getpid();
+    if (__atomic_load_n(&f->pid, __ATOMIC_ACQUIRE) == pid)
+        return;
+    /* A child has one thread when it first comes here or its threads are its own affair: a
+     * lost race leaves the same values. */
+    pthread_mutex_init(&f->guess_lock, NULL);
+    f->seq = (struct xh_predict_seq){0};
+    f->wide = (struct xh_predict_wide){0};
+    atomic_store_explicit(&f->ahead_bytes, 0, memory_order_relaxed);
+    __atomic_store_n(&f->pid, pid, __ATOMIC_RELEASE);
+}
+
+uint64_t xh_cache_size(const struct xh_file *f)
+{
+    return f->size;
+}
+
+int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b)
+{
+    int c = strcmp(a->url, b->url);
+    return c ? c : strcmp(a->validator, b->validator);
+}
+
+void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
+{
+    xh_counters_snapshot(&f->counters, out);
+}
+
+void xh_cache_close(struct xh_file *f)
+{
+    struct xh_stats s;
+    if (!f)
+        return;
+    if (f->opt.stats) {
+        xh_cache_stats(f, &s);
+        xh_stats_print(&s, f->url_shown, STDERR_FILENO);
+    }
+    file_free(f);
+}

@@ -1,0 +1,49 @@
+/* The latency-hiding read cache: all that vfd/ sees.
+ *
+ * One xh_file is one open of one remote object. Its bytes are those of one version
+ * of the origin from open to close: a change is XH_E_CHANGED, never a mixture.
+ * Threads: any function, any thread, any number at once, except that close must be
+ * the last call. Fork: a child may read and close what its parent opened. */
+#ifndef XH_CACHE_H
+#define XH_CACHE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "extent.h"
+#include "options.h"
+#include "stats.h"
+
+struct xh_file;
+
+/* What the extents are, for eviction only; never for correctness. */
+enum xh_kind { XH_KIND_RAW, XH_KIND_META };
+
+/* 1 when |name| is a URL that the cache reads: "http://" or "https://", any case. */
+int xh_cache_is_url(const char *name);
+
+/* Opens |url|. One request to the origin when the shadow of the same version is
+ * there already, else the first brings head, size and validator.
+ * Returns 0 or a negative code with |err| set (NOENT, ACCES, NET, TLS, TIMEOUT,
+ * PROTO, STATUS, INVAL, NOMEM). Owns: the caller closes |*out|. Blocks. */
+int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err);
+
+uint64_t xh_cache_size(const struct xh_file *f);
+
+/* Reads |n| extents (any order, may touch or overlap, len 0 allowed, n 0 allowed) into
+ * their buffers. All of every extent must lie in the file: XH_E_RANGE otherwise.
+ * Returns 0 when every byte is there; on an error the buffers' contents are undefined
+ * but nothing writes to them any more. Blocks until done. */
+int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
+                  struct xh_err *err);
+
+/* Orders files by (URL, validator) without network: <0, 0 (same object), >0. */
+int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b);
+
+void xh_cache_stats(struct xh_file *f, struct xh_stats *out);
+
+/* Ends speculation, leaves the shadow for the next reader. Never fails, never blocks on the network. */
+void xh_cache_close(struct xh_file *f);
+
+#endif

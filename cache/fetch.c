@@ -1,0 +1,336 @@
+/* Fetching: claimed pages out, published pages and the caller's bytes in.
+ *
+ * A fetch is one transfer and the claims that it must answer for. Invariants:
+ *  1. A page is wholly inside one range of one fetch (ranges are cut at page borders),
+ *     and the origin delivers a range in ascending order: a page is complete when the bytes
+ *     up to its end are there.
+ *  2. |settled| of a range is the first byte whose page this fetch still answers for. Pages
+ *     before it were published or abandoned, once; they are never touched again, for the
+ *     word may by then belong to somebody else.
+ *  3. A caller's buffer is written only between xh_fetch_start and the op's pending
+ *     becoming 0. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+#include "trace.h"
+
+struct fetch {
+    struct xh_transfer t; /* t.ctx is this fetch */
+    struct xh_file *f;
+    struct xh_read_op *op; /* NULL: speculative */
+    struct batch *batch;
+    uint64_t *settled; /* one a range, see invariant 2; NULL when nothing is claimed */
+    uint64_t bytes;
+};
+
+/* What one xh_fetch_start made: freed with its last fetch. */
+struct batch {
+    _Atomic size_t left;
+    struct xh_plan plan;
+    struct xh_runs claims; /* sorted, a copy: constant */
+    struct fetch *fetches;
+    uint64_t *settled;
+};
+
+static void batch_free(struct batch *b)
+{
+    if (!b)
+        return;
+    xh_plan_free(&b->plan);
+    free(b->claims.at);
+    free(b->fetches);
+    free(b->settled);
+    free(b);
+}
+
+static struct xh_range bytes_of_run(const struct xh_file *f, struct xh_run run)
+{
+    uint64_t off = run.first * XH_PAGE_BYTES;
+    uint64_t len = run.count * XH_PAGE_BYTES;
+    if (len > f->size - off)
+        len = f->size - off;
+    return (struct xh_range){off, len};
+}
+
+/* Index of the first claimed run that ends after page |idx|. */
+static size_t run_at(const struct xh_runs *c, uint64_t idx)
+{
+    size_t lo = 0, hi = c->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (c->at[mid].first + c->at[mid].count <= idx)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Calls |act| for each claimed piece of the pages [from, to). */
+static void each_claim(const struct xh_runs *c, uint64_t from, uint64_t to,
+                       void (*act)(struct xh_file *, uint64_t, uint64_t), struct xh_file *f)
+{
+    for (size_t i = run_at(c, from); i < c->n && c->at[i].first < to; i++) {
+        uint64_t a = c->at[i].first > from ? c->at[i].first : from;
+        uint64_t end = c->at[i].first + c->at[i].count;
+        uint64_t b = end < to ? end : to;
+        act(f, a, b - a);
+    }
+}
+
+static void publish(struct xh_file *f, uint64_t first, uint64_t n)
+{
+    xh_shadow_publish(f->shadow, first, n, &f->counters);
+}
+
+static void abandon(struct xh_file *f, uint64_t first, uint64_t n)
+{
+    xh_shadow_abandon(f->shadow, first, n);
+}
+
+static uint64_t page_up(uint64_t off)
+{
+    return off / XH_PAGE_BYTES + (off % XH_PAGE_BYTES != 0);
+}
+
+/* Gives up what the fetch still answers for in its range |i|. */
+static void drop_claims(struct fetch *fe, size_t i)
+{
+    const struct xh_range *r = &fe->t.ranges[i];
+    each_claim(&fe->batch->claims, fe->settled[i] / XH_PAGE_BYTES, page_up(r->off + r->len), abandon,
+               fe->f);
+    fe->settled[i] = r->off + r->len;
+}
+
+/* Stores the claimed part of the bytes; returns 0 or XH_E_NOSPACE. */
+static int store(struct fetch *fe, uint64_t off, const uint8_t *data, size_t len)
+{
+    const struct xh_runs *c = &fe->batch->claims;
+    for (size_t i = run_at(c, off / XH_PAGE_BYTES); i < c->n; i++) {
+        struct xh_range r = bytes_of_run(fe->f, c->at[i]);
+        if (r.off >= off + len)
+            break;
+        uint64_t a = r.off > off ? r.off : off;
+        uint64_t b = r.off + r.len < off + len ? r.off + r.len : off + len;
+        if (xh_shadow_fill(fe->f->shadow, a, data + (a - off), b - a))
+            return XH_E_NOSPACE;
+    }
+    return 0;
+}
+
+/* Index of the fetch's range that holds |off|. */
+static size_t range_at(const struct fetch *fe, uint64_t off)
+{
+    size_t lo = 0, hi = fe->t.nranges;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (fe->t.ranges[mid].off <= off)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
+{
+    struct fetch *fe = t->ctx;
+    struct xh_file *f = fe->f;
+    if (fe->op)
+        xh_op_copy_out(fe->op, off, len, data);
+    if (!fe->settled)
+        return;
+    size_t i = range_at(fe, off);
+    const struct xh_range *r = &t->ranges[i];
+    assert(off >= r->off && len <= r->len && off - r->off <= r->len - len);
+    if (fe->settled[i] >= r->off + r->len)
+        return; /* dropped for want of space */
+    if (store(fe, off, data, len)) {
+        xh_trace(XH_T_READ, "nospace", "off=%llu", (unsigned long long)off);
+        drop_claims(fe, i);
+        return;
+    }
+    uint64_t end = off + len;
+    uint64_t done = end == f->size ? page_up(end) : end / XH_PAGE_BYTES;
+    uint64_t from = fe->settled[i] / XH_PAGE_BYTES;
+    if (done > from) {
+        each_claim(&fe->batch->claims, from, done, publish, f);
+        fe->settled[i] = end == f->size ? end : done * XH_PAGE_BYTES;
+    }
+}
+
+static void batch_leave(struct batch *b)
+{
+    /* The last one frees; acquire-release so that it sees the others' writes as over. */
+    if (atomic_fetch_sub_explicit(&b->left, 1, memory_order_acq_rel) == 1)
+        batch_free(b);
+}
+
+static void op_leave(struct xh_read_op *op, const struct xh_err *err)
+{
+    pthread_mutex_lock(&op->lock);
+    if (err && op->err.code == 0)
+        op->err = *err;
+    if (--op->pending == 0)
+        pthread_cond_signal(&op->idle);
+    pthread_mutex_unlock(&op->lock);
+}
+
+static void on_done(struct xh_transfer *t, const struct xh_err *err)
+{
+    struct fetch *fe = t->ctx;
+    struct xh_read_op *op = fe->op;
+    if (fe->settled)
+        for (size_t i = 0; i < t->nranges; i++)
+            if (fe->settled[i] < t->ranges[i].off + t->ranges[i].len)
+                drop_claims(fe, i);
+    if (!op)
+        atomic_fetch_sub_explicit(&fe->f->ahead_bytes, fe->bytes, memory_order_relaxed);
+    if (err)
+        xh_trace(XH_T_READ, "fetch-failed", "code=%s speculative=%d", xh_err_name(err->code), !op);
+    batch_leave(fe->batch);
+    if (op)
+        op_leave(op, err);
+}
+
+static void limits_of(struct xh_file *f, int speculative, struct xh_plan_limits *lim)
+{
+    struct xh_origin_info info;
+    xh_origin_get_info(f->origin, &info);
+    lim->gap_bytes = f->opt.gap_bytes;
+    lim->align_bytes = XH_PAGE_BYTES;
+    lim->part_bytes = f->opt.part_bytes - f->opt.part_bytes % XH_PAGE_BYTES;
+    lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
+    lim->max_range_header = info.max_range_header;
+    lim->connections = (unsigned)f->opt.connections;
+}
+
+static int make_plan(struct xh_file *f, int speculative, const struct xh_runs *runs, struct batch *b)
+{
+    struct xh_plan_limits lim;
+    struct xh_range *wanted = malloc(runs->n * sizeof *wanted);
+    if (!wanted)
+        return XH_E_NOMEM;
+    for (size_t i = 0; i < runs->n; i++)
+        wanted[i] = bytes_of_run(f, runs->at[i]);
+    limits_of(f, speculative, &lim);
+    int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
+    free(wanted);
+    return rc;
+}
+
+static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_read_op *op, int claimed)
+{
+    struct fetch *fe = &b->fetches[i];
+    const struct xh_plan_transfer *pt = &b->plan.transfers[i];
+    fe->t = (struct xh_transfer){
+        .ranges = b->plan.ranges + pt->first,
+        .nranges = pt->count,
+        .speculative = op == NULL,
+        .ctx = fe,
+        .bytes = on_bytes,
+        .done = on_done,
+    };
+    fe->f = f;
+    fe->op = op;
+    fe->batch = b;
+    fe->settled = claimed ? b->settled + pt->first : NULL;
+    for (size_t k = 0; k < pt->count; k++) {
+        if (claimed)
+            fe->settled[k] = fe->t.ranges[k].off;
+        fe->bytes += fe->t.ranges[k].len;
+    }
+}
+
+static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs,
+                                int claimed)
+{
+    struct batch *b = calloc(1, sizeof *b);
+    if (!b || make_plan(f, op == NULL, runs, b)) {
+        free(b);
+        return NULL;
+    }
+    b->fetches = calloc(b->plan.ntransfers, sizeof *b->fetches);
+    b->settled = claimed ? malloc(b->plan.nranges * sizeof *b->settled) : NULL;
+    b->claims.at = malloc(runs->n * sizeof *runs->at);
+    if (!b->fetches || (claimed && !b->settled) || !b->claims.at) {
+        batch_free(b);
+        return NULL;
+    }
+    memcpy(b->claims.at, runs->at, runs->n * sizeof *runs->at);
+    b->claims.n = claimed ? runs->n : 0;
+    for (size_t i = 0; i < b->plan.ntransfers; i++)
+        fetch_init(b, i, f, op, claimed);
+    return b;
+}
+
+int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
+                   struct xh_err *err)
+{
+    if (runs->n == 0)
+        return 0;
+    struct batch *b = batch_make(f, op, runs, claimed);
+    struct xh_transfer **ts = b ? malloc(b->plan.ntransfers * sizeof *ts) : NULL;
+    int rc;
+    if (!ts) {
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while planning a read of %s", f->url_shown);
+        goto err;
+    }
+    size_t n = b->plan.ntransfers;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        ts[i] = &b->fetches[i].t;
+        bytes += b->fetches[i].bytes;
+    }
+    xh_trace(XH_T_PLAN, "fetch", "runs=%zu ranges=%zu transfers=%zu bytes=%llu first=%llu speculative=%d",
+             runs->n, b->plan.nranges, n, (unsigned long long)bytes,
+             (unsigned long long)b->plan.ranges[0].off, !op);
+    atomic_store_explicit(&b->left, n, memory_order_relaxed);
+    if (op) {
+        pthread_mutex_lock(&op->lock);
+        op->pending += n;
+        pthread_mutex_unlock(&op->lock);
+    } else {
+        atomic_fetch_add_explicit(&f->ahead_bytes, bytes, memory_order_relaxed);
+    }
+    rc = xh_origin_submit(f->origin, ts, n, err);
+    if (rc == 0) {
+        free(ts);
+        return 0;
+    }
+    if (op) {
+        pthread_mutex_lock(&op->lock);
+        op->pending -= n;
+        pthread_mutex_unlock(&op->lock);
+    } else {
+        atomic_fetch_sub_explicit(&f->ahead_bytes, bytes, memory_order_relaxed);
+    }
+err:
+    free(ts);
+    batch_free(b);
+    if (claimed)
+        for (size_t i = 0; i < runs->n; i++)
+            xh_shadow_abandon(f->shadow, runs->at[i].first, runs->at[i].count);
+    return rc;
+}
+
+void xh_fetch_ahead(struct xh_file *f, struct xh_range r, enum xh_kind kind)
+{
+    struct xh_runs mine = {0};
+    uint64_t first = r.off / XH_PAGE_BYTES, end = page_up(r.off + r.len);
+    int full = atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed) > f->opt.readahead_bytes;
+    for (uint64_t p = first; p < end && !full; p++) {
+        enum xh_claim c = xh_shadow_claim(f->shadow, p, kind == XH_KIND_META, &f->counters);
+        if (c == XH_CLAIM_NONE)
+            break;
+        if (c == XH_CLAIM_MINE && xh_runs_add(&mine, p)) {
+            xh_shadow_abandon(f->shadow, p, 1);
+            break;
+        }
+    }
+    /* A failure has abandoned the claims: whoever wants the bytes asks for them again. */
+    xh_fetch_start(f, NULL, &mine, 1, NULL);
+    free(mine.at);
+}

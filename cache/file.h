@@ -1,0 +1,91 @@
+/* Inside the cache: one open file, one read in progress, one fetch. Not for vfd/. */
+#ifndef XH_FILE_H
+#define XH_FILE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "cache.h"
+#include "origin/origin.h"
+#include "plan.h"
+#include "predict.h"
+#include "shadow/shadow.h"
+
+struct xh_file {
+    /* Constant after open. */
+    struct xh_options opt;
+    char *url, *url_shown, *validator;
+    uint64_t size;
+    struct xh_origin *origin;
+    struct xh_shadow *shadow; /* NULL for an empty object */
+
+    struct xh_counters counters;
+
+    /* |guess_lock| guards the predictors. Readers only try it: a missed note costs a guess. */
+    pthread_mutex_t guess_lock;
+    struct xh_predict_seq seq;
+    struct xh_predict_wide wide;
+    pid_t pid; /* the process whose engine and lock these are; atomic via guess_lock after fork */
+
+    _Atomic uint64_t ahead_bytes; /* in flight for nobody yet; bounded by readahead_bytes */
+};
+
+/* A run of pages: [first, first + count). */
+struct xh_run {
+    uint64_t first, count;
+};
+
+struct xh_runs { /* a growing array of runs */
+    struct xh_run *at;
+    size_t n, room;
+};
+
+/* Appends a page or a run, joined to the last run where it touches or overlaps that one's
+ * end; no other order is made. 0 or XH_E_NOMEM. */
+int xh_runs_add(struct xh_runs *r, uint64_t idx);
+int xh_runs_add_run(struct xh_runs *r, struct xh_run run);
+
+/* One read in progress, on its caller's stack. Engine threads reach it through its
+ * fetches until |pending| is 0, and never afterwards. */
+struct xh_read_op {
+    struct xh_file *f;
+    enum xh_kind kind;
+    const struct xh_extent *ext; /* sorted by offset, none empty */
+    size_t n;
+    uint64_t *reach; /* reach[i]: largest end of ext[0..i]; NULL when they are disjoint */
+
+    pthread_mutex_t lock; /* guards the rest; |idle| is signalled under it when pending is 0 */
+    pthread_cond_t idle;
+    size_t pending;
+    struct xh_err err; /* the first error of a fetch */
+};
+
+/* Hands [off, off+len) to every extent of |op| that overlaps it; with |data| NULL from the
+ * shadow: then returns 0 when some page was gone, else 1. */
+int xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint8_t *data);
+
+/* Fetches |runs| (claimed by the caller, unless |claimed| is 0: then the pages stay out of
+ * the shadow). Bytes go to the shadow, published page by page, and to |op|'s extents; with
+ * |op| NULL the fetch is speculative and frees itself. Counts itself into op->pending.
+ * Returns 0 or an error; on an error the claims have been abandoned, except those of fetches
+ * already on their way, which complete. Does not block. */
+int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
+                   struct xh_err *err);
+
+/* Waits until op->pending is 0; returns op->err.code. */
+int xh_op_wait(struct xh_read_op *op);
+
+/* Claims the EMPTY pages of |r| and fetches them for nobody yet. Never fails. */
+void xh_fetch_ahead(struct xh_file *f, struct xh_range r, enum xh_kind kind);
+
+/* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when
+ * nothing happened. */
+void xh_file_after_fork(struct xh_file *f);
+
+static inline uint64_t xh_pages_end(const struct xh_file *f)
+{
+    return f->size / XH_PAGE_BYTES + (f->size % XH_PAGE_BYTES != 0);
+}
+
+#endif

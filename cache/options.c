@@ -1,0 +1,298 @@
+/* Options: parsing, bounds and precedence. See options.h; the table is options.def. */
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define DEF_BOOL(def) #def
+#define DEF_INT(def) #def
+#define DEF_SIZE(def) #def
+#define DEF_STR(def) def
+
+const struct xh_opt_row xh_opt_rows[XH_OPT_COUNT] = {
+#define X(type, name, def, min, max, help) \
+    {#name, XH_OPT_##type, DEF_##type(def), min, max, help, offsetof(struct xh_options, name)},
+#include "options.def"
+#undef X
+};
+
+/* XHDF5_* variables that are not options: the project's own tools read them. */
+static const char *const foreign_env[] = {"BOX_CACHE", "BUILD", "WANLINK", "BOX", "TEST"};
+
+/* The C compiler checks here that every default lies in its bounds. */
+#define CHECK_BOOL(def, min, max) (def) >= (min) && (def) <= (max)
+#define CHECK_INT(def, min, max) (def) >= (min) && (def) <= (max)
+#define CHECK_SIZE(def, min, max) (def) >= (min) && (def) <= (max)
+#define CHECK_STR(def, min, max) sizeof(def) - 1 <= (max) && (max) < XH_OPT_STR_BYTES
+#define X(type, name, def, min, max, help) \
+    _Static_assert(CHECK_##type(def, (long long)(min), (long long)(max)), "default of " #name);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#include "options.def"
+#pragma GCC diagnostic pop
+#undef X
+
+static uint64_t *number_of(struct xh_options *o, const struct xh_opt_row *row)
+{
+    return (uint64_t *)((char *)o + row->offset);
+}
+
+static char *string_of(struct xh_options *o, const struct xh_opt_row *row)
+{
+    return (char *)o + row->offset;
+}
+
+void xh_options_defaults(struct xh_options *o)
+{
+    memset(o, 0, sizeof *o);
+    for (size_t i = 0; i < XH_OPT_COUNT; i++) {
+        const struct xh_opt_row *row = &xh_opt_rows[i];
+        if (row->type == XH_OPT_STR)
+            snprintf(string_of(o, row), XH_OPT_STR_BYTES, "%s", row->def);
+        else
+            *number_of(o, row) = strtoull(row->def, NULL, 10);
+    }
+}
+
+/* Edit distance of two short names, letter case ignored: for "did you mean". */
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned row[64];
+    size_t nb = strlen(b);
+    if (strlen(a) >= 64 || nb >= 63)
+        return 64;
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
+            unsigned best = diagonal + !same;
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[nb];
+}
+
+static const char *nearest(const char *name)
+{
+    const char *best = xh_opt_rows[0].name;
+    unsigned least = ~0u;
+    for (size_t i = 0; i < XH_OPT_COUNT; i++) {
+        unsigned d = distance(name, xh_opt_rows[i].name);
+        if (d < least) {
+            least = d;
+            best = xh_opt_rows[i].name;
+        }
+    }
+    return best;
+}
+
+static const struct xh_opt_row *row_of(const char *name)
+{
+    for (size_t i = 0; i < XH_OPT_COUNT; i++)
+        if (strcasecmp(xh_opt_rows[i].name, name) == 0)
+            return &xh_opt_rows[i];
+    return NULL;
+}
+
+static int out_of_bounds(const struct xh_opt_row *row, const char *value, const char *where,
+                         struct xh_err *err)
+{
+    switch (row->type) {
+    case XH_OPT_BOOL:
+        return xh_err_set(err, XH_E_INVAL, 0,
+                          "option %s (%s): got \"%.100s\", want on or off (also 1/0, yes/no, true/false)",
+                          row->name, where, value);
+    case XH_OPT_STR:
+        return xh_err_set(err, XH_E_INVAL, 0,
+                          "option %s (%s): the value is %zu bytes long, want %llu to %llu", row->name,
+                          where, strlen(value), (unsigned long long)row->min,
+                          (unsigned long long)row->max);
+    default:
+        return xh_err_set(err, XH_E_INVAL, 0,
+                          "option %s (%s): got \"%.100s\", want a whole number from %llu to %llu%s",
+                          row->name, where, value, (unsigned long long)row->min,
+                          (unsigned long long)row->max,
+                          row->type == XH_OPT_SIZE ? " (k, M and G may follow)" : "");
+    }
+}
+
+static int parse_bool(const char *value, uint64_t *out)
+{
+    static const char *const words[][2] = {{"0", "1"}, {"off", "on"}, {"no", "yes"}, {"false", "true"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (unsigned b = 0; b < 2; b++)
+            if (strcasecmp(value, words[i][b]) == 0) {
+                *out = b;
+                return 0;
+            }
+    return -1;
+}
+
+static int parse_number(const char *value, int suffix, uint64_t *out)
+{
+    char *end;
+    if (!isdigit((unsigned char)*value))
+        return -1;
+    errno = 0;
+    unsigned long long v = strtoull(value, &end, 10);
+    if (errno || v > UINT64_MAX)
+        return -1;
+    unsigned shift = 0;
+    if (suffix && *end) {
+        const char *at = strchr("kKmMgG", *end);
+        if (!at)
+            return -1;
+        shift = 10 * (1 + (unsigned)(at - "kKmMgG") / 2);
+        end++;
+    }
+    if (*end || (shift && v > (UINT64_MAX >> shift)))
+        return -1;
+    *out = (uint64_t)v << shift;
+    return 0;
+}
+
+int xh_options_set_number(struct xh_options *o, enum xh_opt_id id, uint64_t value, const char *where,
+                          struct xh_err *err)
+{
+    const struct xh_opt_row *row = &xh_opt_rows[id];
+    if (row->type == XH_OPT_STR || value < row->min || value > row->max) {
+        char text[24];
+        snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+        return out_of_bounds(row, text, where, err);
+    }
+    *number_of(o, row) = value;
+    return 0;
+}
+
+int xh_options_set(struct xh_options *o, const char *name, const char *value, const char *where,
+                   struct xh_err *err)
+{
+    const struct xh_opt_row *row = row_of(name);
+    uint64_t v = 0;
+    if (!row)
+        return xh_err_set(err, XH_E_INVAL, 0, "unknown option \"%.60s\" (%s); the nearest known one is %s",
+                          name, where, nearest(name));
+    if (row->type == XH_OPT_STR) {
+        size_t len = strlen(value);
+        if (len < row->min || len > row->max)
+            return out_of_bounds(row, value, where, err);
+        memcpy(string_of(o, row), value, len + 1);
+        return 0;
+    }
+    int bad = row->type == XH_OPT_BOOL ? parse_bool(value, &v)
+                                       : parse_number(value, row->type == XH_OPT_SIZE, &v);
+    if (bad || v < row->min || v > row->max)
+        return out_of_bounds(row, value, where, err);
+    *number_of(o, row) = v;
+    return 0;
+}
+
+static int is_foreign(const char *name, size_t len)
+{
+    for (size_t i = 0; i < sizeof foreign_env / sizeof *foreign_env; i++)
+        if (strncmp(name, foreign_env[i], strlen(foreign_env[i])) == 0 && strlen(foreign_env[i]) <= len)
+            return 1;
+    return 0;
+}
+
+int xh_options_from_env(struct xh_options *o, struct xh_err *err)
+{
+    static const char prefix[] = "XHDF5_";
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    int unknown = 0;
+    for (char **e = environ; e && *e; e++) {
+        if (strncmp(*e, prefix, sizeof prefix - 1) != 0)
+            continue;
+        const char *name = *e + sizeof prefix - 1;
+        const char *eq = strchr(name, '=');
+        char key[64], where[96];
+        if (!eq || is_foreign(name, (size_t)(eq - name)))
+            continue;
+        snprintf(key, sizeof key, "%.*s", (int)(eq - name), name);
+        if (!row_of(key)) {
+            if (!unknown++ && !atomic_flag_test_and_set(&warned))
+                dprintf(STDERR_FILENO,
+                        "xhdf5: the environment variable XHDF5_%s is no option; the nearest known one is "
+                        "XHDF5_%s\n",
+                        key, nearest(key));
+            continue;
+        }
+        snprintf(where, sizeof where, "environment variable XHDF5_%s", key);
+        int rc = xh_options_set(o, key, eq + 1, where, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* Cuts white space off both ends, in place; returns the start. */
+static char *trim(char *s)
+{
+    while (isspace((unsigned char)*s))
+        s++;
+    size_t n = strlen(s);
+    while (n && isspace((unsigned char)s[n - 1]))
+        s[--n] = '\0';
+    return s;
+}
+
+/* Sets the option of one part, "key=value". */
+static int set_part(struct xh_options *o, char *part, const char *where, struct xh_err *err)
+{
+    part = trim(part);
+    if (!*part)
+        return 0;
+    char *eq = strchr(part, '=');
+    if (!eq)
+        return xh_err_set(err, XH_E_INVAL, 0, "\"%.60s\" (%s) is not of the form option=value", part, where);
+    *eq = '\0';
+    char *value = trim(eq + 1);
+    size_t n = strlen(value);
+    if (n >= 2 && value[0] == '"' && value[n - 1] == '"') {
+        value[n - 1] = '\0';
+        value++;
+    }
+    return xh_options_set(o, trim(part), value, where, err);
+}
+
+int xh_options_from_string(struct xh_options *o, const char *text, const char *where, struct xh_err *err)
+{
+    char *copy = text ? strdup(text) : NULL;
+    int rc = 0;
+    if (!text)
+        return 0;
+    if (!copy)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while reading %s", where);
+    for (char *p = copy, *part = copy, quoted = 0; rc == 0; p++) {
+        if (*p == '"')
+            quoted = !quoted;
+        int last = *p == '\0';
+        if (!last && (quoted || *p != ','))
+            continue;
+        if (last && quoted) {
+            rc = xh_err_set(err, XH_E_INVAL, 0, "%s: a quotation mark is not closed", where);
+            break;
+        }
+        *p = '\0';
+        rc = set_part(o, part, where, err);
+        if (last)
+            break;
+        part = p + 1;
+    }
+    free(copy);
+    return rc;
+}

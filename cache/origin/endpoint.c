@@ -1,0 +1,203 @@
+/* Endpoints: queues, dispatch and measurements. See endpoint.h. All of it runs under the
+ * engine's lock, but for xh_endpoint_sockets. */
+#include "endpoint.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../trace.h"
+
+#define RTT_GUESS_NS 20e6        /* before anything was measured */
+#define FIRST_FLIGHT_BYTES 65536 /* what a new connection brings in a round trip, about, while it is young */
+#define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
+#define RATE_WINDOW_NS 200000000ull
+#define RATE_MIN_BYTES 262144u   /* less than this says more about latency than about rate */
+
+static struct xh_endpoint *endpoints; /* under the engine's lock */
+
+struct xh_endpoint *xh_endpoint_find(const char *server)
+{
+    struct xh_endpoint *e = endpoints;
+    while (e && strcmp(e->server, server) != 0)
+        e = e->next;
+    return e;
+}
+
+static struct xh_endpoint *find_or_make(const char *server)
+{
+    struct xh_endpoint *e = xh_endpoint_find(server);
+    if (e)
+        return e;
+    e = calloc(1, sizeof *e);
+    if (!e || !(e->server = strdup(server))) {
+        free(e);
+        return NULL;
+    }
+    xh_ring_init(&e->demand);
+    xh_ring_init(&e->speculative);
+    e->next = endpoints;
+    endpoints = e;
+    return e;
+}
+
+void xh_endpoint_forget(void)
+{
+    endpoints = NULL; /* leaked: the parent's threads' state cannot be told from sound */
+}
+
+int xh_endpoint_queue(struct xh_request *r, int front)
+{
+    struct xh_endpoint *e = find_or_make(xh_request_url(r)->server);
+    if (!e)
+        return -1;
+    xh_request_weigh(r);
+    r->endpoint = e;
+    e->queued_bytes += r->queued_bytes;
+    e->queued_requests += r->queued_requests;
+    struct xh_ring *ring = r->job->speculative ? &e->speculative : &e->demand;
+    if (front)
+        xh_ring_put_first(ring, &r->link);
+    else
+        xh_ring_put_last(ring, &r->link);
+    xh_request_enter(r, XH_REQ_QUEUED);
+    return 0;
+}
+
+static void unqueue(struct xh_endpoint *e, struct xh_request *r)
+{
+    xh_ring_take(&r->link);
+    e->queued_bytes -= r->queued_bytes;
+    e->queued_requests -= r->queued_requests;
+}
+
+static void unbind(struct xh_endpoint *e, const struct xh_request *r)
+{
+    e->active--;
+    e->active_speculative -= r->job->speculative ? 1 : 0;
+    e->thread[r->thread->index].active--;
+}
+
+void xh_endpoint_take(struct xh_request *r)
+{
+    if (r->state == XH_REQ_QUEUED) {
+        unqueue(r->endpoint, r);
+    } else {
+        assert(r->state == XH_REQ_BOUND);
+        xh_ring_take(&r->link);
+        unbind(r->endpoint, r);
+    }
+    r->endpoint = NULL;
+}
+
+void xh_endpoint_drain(struct xh_ring *ring)
+{
+    for (struct xh_endpoint *e = endpoints; e; e = e->next) {
+        xh_ring_move_all(ring, &e->demand);
+        xh_ring_move_all(ring, &e->speculative);
+        e->queued_bytes = e->queued_requests = 0;
+    }
+}
+
+/* 1 when the queue would keep the busy connections longer than opening one more takes. */
+static int worth_opening(const struct xh_endpoint *e)
+{
+    if (e->active == 0)
+        return 1;
+    double rtt = e->rtt_ns > 0 ? e->rtt_ns : RTT_GUESS_NS;
+    double rate = e->connection_rate > 0 ? e->connection_rate : FIRST_FLIGHT_BYTES / rtt;
+    double drain = ((double)e->queued_requests * rtt + (double)e->queued_bytes / rate) / e->active;
+    return drain > 2 * rtt + HANDSHAKE_NS; /* TCP's round trip and TLS's */
+}
+
+/* The thread for one more request: one with an idle connection, else, if |open|, the one
+ * with the least work. NULL: none. */
+static struct xh_thread *choose_thread(struct xh_endpoint *e, int open)
+{
+    struct xh_thread *best = NULL;
+    unsigned n = xh_engine_threads();
+    for (int idle = 1; idle >= 0 && !best; idle--)
+        for (unsigned i = 0; i < n; i++) {
+            unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
+            if (idle ? sockets <= e->thread[i].active : !open)
+                continue;
+            if (!best || e->thread[i].active < e->thread[best->index].active)
+                best = xh_engine_thread(i);
+        }
+    return best;
+}
+
+static struct xh_request *next_request(struct xh_endpoint *e)
+{
+    if (!xh_ring_empty(&e->demand))
+        return xh_ring_of(e->demand.next, struct xh_request, link);
+    if (xh_ring_empty(&e->speculative))
+        return NULL;
+    struct xh_request *r = xh_ring_of(e->speculative.next, struct xh_request, link);
+    uint64_t cap = r->job->origin->options.connections;
+    /* One connection stays free of speculation, so that demand finds a place at once. */
+    return e->active_speculative < (cap > 1 ? cap - 1 : 1) ? r : NULL;
+}
+
+void xh_endpoint_dispatch(struct xh_endpoint *e)
+{
+    struct xh_request *r;
+    while ((r = next_request(e)) != NULL) {
+        if (e->active >= r->job->origin->options.connections)
+            return;
+        struct xh_thread *t = choose_thread(e, worth_opening(e));
+        if (!t)
+            return;
+        unqueue(e, r);
+        xh_request_enter(r, XH_REQ_BOUND);
+        r->thread = t;
+        xh_ring_put_last(&t->inbox, &r->link);
+        if (e->active++ == 0) {
+            e->busy_since_ns = xh_now_ns();
+            e->window_bytes = 0;
+        }
+        e->active_speculative += r->job->speculative ? 1 : 0;
+        e->thread[t->index].active++;
+        xh_engine_wake(t);
+    }
+}
+
+static void smooth(double *estimate, double sample, double weight)
+{
+    *estimate = *estimate > 0 ? *estimate + weight * (sample - *estimate) : sample;
+}
+
+/* The rate of all connections together: sampled a few times a second while busy, each
+ * sample weighing as much as it carried. */
+static void measure_rate(struct xh_endpoint *e, uint64_t now)
+{
+    uint64_t ns = now - e->busy_since_ns;
+    if (e->active > 0 && ns < RATE_WINDOW_NS)
+        return;
+    if (e->window_bytes >= RATE_MIN_BYTES && ns > 0) {
+        double weight = (double)e->window_bytes / (8 << 20);
+        smooth(&e->rate, (double)e->window_bytes / (double)ns, weight < 0.5 ? weight : 0.5);
+    }
+    e->busy_since_ns = now;
+    e->window_bytes = 0;
+}
+
+void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
+{
+    struct xh_endpoint *e = r->endpoint;
+    uint64_t now = xh_now_ns();
+    xh_ring_take(&r->link);
+    unbind(e, r);
+    r->endpoint = NULL;
+    if (x->sent_ns && x->first_ns > x->sent_ns)
+        smooth(&e->rtt_ns, (double)(x->first_ns - x->sent_ns), 0.125);
+    if (x->body_bytes >= RATE_MIN_BYTES && x->last_ns > x->first_ns)
+        smooth(&e->connection_rate, (double)x->body_bytes / (double)(x->last_ns - x->first_ns), 0.125);
+    e->window_bytes += x->body_bytes;
+    measure_rate(e, now);
+}
+
+atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index)
+{
+    return &e->thread[index].sockets;
+}

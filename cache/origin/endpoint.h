@@ -1,0 +1,58 @@
+/* Endpoints: one server each, with its queues, its connections and what was measured of it.
+ *
+ * Scheduling in one sentence: demand before speculation, first come first served; a request
+ * starts on a thread that has an idle connection, and on a new connection while there are
+ * fewer than the cap and the queue would take longer than opening one does. */
+#ifndef XH_ENDPOINT_H
+#define XH_ENDPOINT_H
+
+#include <stdatomic.h>
+
+#include "engine.h"
+#include "object.h"
+
+struct xh_endpoint {
+    char *server; /* constant: "https://host:port" */
+    struct xh_endpoint *next;
+    /* Under the engine's lock: */
+    struct xh_ring demand, speculative;      /* QUEUED requests */
+    uint64_t queued_bytes, queued_requests;  /* in both */
+    unsigned active, active_speculative;     /* BOUND and RUNNING */
+    struct {
+        unsigned active;
+        atomic_uint sockets; /* written by its thread alone; hints to others, order nothing */
+    } thread[XH_THREADS_MAX];
+    /* Smoothed estimates, 0 when unknown: */
+    double rtt_ns;
+    double connection_rate; /* bytes per ns of one connection */
+    double rate;            /* bytes per ns of all together while busy */
+    uint64_t busy_since_ns; /* start of the window that rate is measured in; 0: idle */
+    uint64_t window_bytes;
+};
+
+/* Puts |r| (in no ring) into the queue of its server, at the front when it was there before.
+ * Does not start anything. Lock held. Returns 0, or -1 without memory. */
+int xh_endpoint_queue(struct xh_request *r, int front);
+
+/* Takes a QUEUED or BOUND |r| out again. Lock held. */
+void xh_endpoint_take(struct xh_request *r);
+
+/* Binds as many queued requests to threads as may start, and wakes those. Lock held. */
+void xh_endpoint_dispatch(struct xh_endpoint *e);
+
+/* A RUNNING |r| has finished its exchange |x|. Lock held. */
+void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x);
+
+/* The endpoint of |server|, or NULL. Lock held. */
+struct xh_endpoint *xh_endpoint_find(const char *server);
+
+/* Takes every queued request out into |ring|: at exit. Lock held. */
+void xh_endpoint_drain(struct xh_ring *ring);
+
+/* Forgets all endpoints, which belonged to the engine of a fork's parent. Lock held. */
+void xh_endpoint_forget(void);
+
+/* Where thread |index| counts its open sockets to |e|. Stays valid. That thread, no lock. */
+atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index);
+
+#endif

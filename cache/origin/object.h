@@ -1,0 +1,54 @@
+/* The origin object, as origin/ itself sees it, and its inner functions. */
+#ifndef XH_OBJECT_H
+#define XH_OBJECT_H
+
+#include "auth.h"
+#include "dialect.h"
+#include "engine.h"
+#include "request.h"
+
+struct xh_origin {
+    /* Constant once opened: */
+    struct xh_url *url; /* as the user wrote it */
+    struct xh_options options;
+    struct xh_counters *counters;
+    struct xh_trust trust;
+    struct xh_proxy proxy;
+    char validator[XH_VALIDATOR_BYTES + 64];
+    int opened; /* dialect's proof, value and size are settled */
+    /* Under the engine's lock: */
+    unsigned era; /* of the engine that jobs belongs to */
+    struct xh_ring jobs;
+    struct xh_dialect dialect; /* proof, value and size: constant once opened */
+    struct xh_url *target;     /* where the last redirect led; NULL: nowhere else */
+    struct xh_token *token;    /* NULL over http */
+    struct xh_err poison;      /* code XH_E_CHANGED once a change was seen */
+    uint64_t checked_ns;       /* when PROPFIND last confirmed the version */
+    int checking;              /* a PROPFIND is on its way */
+};
+
+/* Makes |o| belong to the present engine: in a fork's child the parent's jobs are dropped.
+ * Lock held. */
+void xh_object_adopt(struct xh_origin *o);
+
+/* From now on every transfer of |o| fails with |err|. Lock held. */
+void xh_object_poison(struct xh_origin *o, const struct xh_err *err);
+
+/* Fills a new job (calloc'd or zeroed) with its one request. No lock. Returns 0 or -1. */
+int xh_job_init(struct xh_job *j, struct xh_origin *o, enum xh_ask ask, struct xh_transfer *t, struct xh_probe *p);
+
+/* Queues |j|. Lock held. Returns 0, or -1 without memory: it was not queued. */
+int xh_job_queue(struct xh_job *j);
+
+/* Fails |j| with |err| (only the first failure counts) and ends its requests, those that
+ * run by their threads. Lock held. */
+void xh_job_fail(struct xh_job *j, const struct xh_err *err);
+
+/* Takes |r|, which is in no ring and on no wire, off its job; a job without requests goes
+ * to |t|'s finished ring (NULL: any thread's). Lock held. */
+void xh_request_retire(struct xh_request *r, struct xh_thread *t);
+
+/* Queues the PROPFIND that looks for a change, when it is due. Lock held. */
+void xh_probe_revalidate(struct xh_origin *o);
+
+#endif

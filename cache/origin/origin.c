@@ -1,0 +1,234 @@
+/* The origin: transfers in, jobs through, and their end. See origin.h and object.h.
+ *
+ * Invariants: a job is in its origin's ring from queueing until its owner was told; a job
+ * without requests is in some thread's finished ring, or is just being told. */
+#include "origin.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../trace.h"
+#include "endpoint.h"
+#include "object.h"
+#include "request.h"
+
+/* ---- jobs */
+
+int xh_job_init(struct xh_job *j, struct xh_origin *o, enum xh_ask ask, struct xh_transfer *t, struct xh_probe *p)
+{
+    size_t n = t ? t->nranges : 0;
+    j->origin = o;
+    j->ask = ask;
+    j->transfer = t;
+    j->probe = p;
+    j->speculative = t ? t->speculative : 0;
+    j->got = &j->got_one;
+    if (n > 1 && !(j->got = calloc(n, sizeof *j->got)))
+        return -1;
+    xh_ring_init(&j->requests);
+    xh_ring_init(&j->in_origin);
+    xh_ring_init(&j->in_finished);
+    struct xh_request *r = &j->first_request;
+    r->job = j;
+    r->end = n;
+    xh_ring_init(&r->link);
+    xh_ring_init(&r->in_job);
+    return 0;
+}
+
+int xh_job_queue(struct xh_job *j)
+{
+    if (xh_endpoint_queue(&j->first_request, 0) != 0)
+        return -1;
+    xh_ring_put_last(&j->requests, &j->first_request.in_job);
+    xh_ring_put_last(&j->origin->jobs, &j->in_origin);
+    return 0;
+}
+
+void xh_request_retire(struct xh_request *r, struct xh_thread *t)
+{
+    struct xh_job *j = r->job;
+    xh_request_enter(r, XH_REQ_OVER);
+    xh_ring_take(&r->in_job);
+    if (r != &j->first_request) {
+        xh_url_unref(r->url);
+        free(r);
+    }
+    if (!xh_ring_empty(&j->requests) || !xh_ring_empty(&j->in_finished))
+        return;
+    if (!t)
+        t = xh_engine_thread(0);
+    xh_ring_put_last(&t->finished, &j->in_finished);
+    xh_engine_wake(t);
+}
+
+void xh_job_fail(struct xh_job *j, const struct xh_err *err)
+{
+    struct xh_endpoint *freed = NULL;
+    if (j->err.code == 0)
+        j->err = *err;
+    for (struct xh_ring *p = j->requests.next, *next; p != &j->requests; p = next) {
+        struct xh_request *r = xh_ring_of(p, struct xh_request, in_job);
+        next = p->next;
+        switch (r->state) {
+        case XH_REQ_QUEUED: case XH_REQ_BOUND:
+            j->lost = 1;
+            freed = r->endpoint;
+            xh_endpoint_take(r);
+            xh_request_retire(r, NULL);
+            break;
+        case XH_REQ_DELAYED:
+            j->lost = 1;
+            xh_ring_take(&r->link);
+            xh_request_retire(r, NULL);
+            break;
+        case XH_REQ_RUNNING:
+            if (r->exchange && !r->cut) {
+                r->cut = 1;
+                r->thread->cuts = 1;
+                xh_engine_wake(r->thread);
+            }
+            break;
+        default:
+            break; /* the one that fails just now */
+        }
+    }
+    if (freed)
+        xh_endpoint_dispatch(freed);
+}
+
+/* ---- the object */
+
+void xh_object_adopt(struct xh_origin *o)
+{
+    if (o->era == xh_engine_era())
+        return;
+    o->era = xh_engine_era();
+    xh_ring_init(&o->jobs); /* the parent's: leaked */
+    o->checking = 0;
+}
+
+void xh_object_poison(struct xh_origin *o, const struct xh_err *err)
+{
+    if (o->poison.code == 0)
+        o->poison = *err;
+    for (struct xh_ring *p = o->jobs.next, *next; p != &o->jobs; p = next) {
+        struct xh_job *j = xh_ring_of(p, struct xh_job, in_origin);
+        next = p->next;
+        if (j->transfer)
+            xh_job_fail(j, &o->poison);
+    }
+}
+
+int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
+{
+    struct xh_ring jobs, *p;
+    xh_ring_init(&jobs);
+    for (size_t i = 0; i < n; i++) {
+        struct xh_job *j = calloc(1, sizeof *j);
+        assert(ts[i]->nranges > 0);
+        if (!j || xh_job_init(j, o, XH_ASK_RANGES, ts[i], NULL) != 0) {
+            free(j);
+            goto no_memory;
+        }
+        xh_ring_put_last(&jobs, &j->in_origin);
+    }
+    int rc = xh_engine_enter(&o->options, err);
+    if (rc != 0)
+        goto fail;
+    xh_object_adopt(o);
+    struct xh_endpoint *e = NULL;
+    while ((p = xh_ring_take_first(&jobs)) != NULL) {
+        struct xh_job *j = xh_ring_of(p, struct xh_job, in_origin);
+        j->transfer->origin_private = j;
+        /* All go to one endpoint, so only the first can lack memory for it. */
+        if (xh_job_queue(j) != 0) {
+            xh_ring_put_first(&jobs, p);
+            xh_engine_unlock();
+            goto no_memory;
+        }
+        e = j->first_request.endpoint;
+        if (o->poison.code)
+            xh_job_fail(j, &o->poison);
+    }
+    if (e)
+        xh_endpoint_dispatch(e);
+    xh_probe_revalidate(o);
+    xh_engine_unlock();
+    return 0;
+no_memory:
+    rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a transfer");
+fail:
+    while ((p = xh_ring_take_first(&jobs)) != NULL) {
+        struct xh_job *j = xh_ring_of(p, struct xh_job, in_origin);
+        if (j->got != &j->got_one)
+            free(j->got);
+        free(j);
+    }
+    return rc;
+}
+
+void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
+{
+    struct xh_err err;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the transfer was cancelled", o->url->shown);
+    xh_engine_lock();
+    xh_job_fail(t->origin_private, &err);
+    xh_engine_unlock();
+}
+
+void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
+{
+    out->size = o->dialect.size;
+    out->validator = o->validator;
+    out->url_shown = o->url->shown;
+    xh_engine_lock();
+    out->max_ranges = o->dialect.max_ranges;
+    out->max_range_header = o->dialect.max_range_header;
+    xh_engine_unlock();
+}
+
+size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
+{
+    xh_engine_lock();
+    struct xh_dialect d = o->dialect;
+    xh_engine_unlock();
+    return xh_dialect_hint(&d, buf, size);
+}
+
+void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
+{
+    memset(out, 0, sizeof *out);
+    xh_engine_lock();
+    const struct xh_url *u = o->target ? o->target : o->url;
+    const struct xh_endpoint *e = xh_endpoint_find(u->server);
+    if (e) {
+        out->rtt_ms = e->rtt_ns / 1e6;
+        out->bytes_per_second = e->rate * 1e9;
+        for (unsigned i = 0; i < xh_engine_threads(); i++)
+            out->connections += atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
+    }
+    xh_engine_unlock();
+}
+
+void xh_origin_close(struct xh_origin *o)
+{
+    struct xh_err err;
+    if (!o)
+        return;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the file was closed", o->url ? o->url->shown : "");
+    xh_engine_lock();
+    xh_object_adopt(o);
+    for (struct xh_ring *p = o->jobs.next, *next; p != &o->jobs; p = next) {
+        next = p->next;
+        xh_job_fail(xh_ring_of(p, struct xh_job, in_origin), &err);
+    }
+    while (!xh_ring_empty(&o->jobs))
+        xh_engine_wait();
+    xh_engine_unlock();
+    xh_url_unref(o->url);
+    xh_url_unref(o->target);
+    xh_token_unref(o->token);
+    free(o);
+}

@@ -1,0 +1,91 @@
+/* The origin: one remote object at an http(s) URL, read by range requests.
+ *
+ * Hides everything of HTTP: dialects of servers, redirects, tokens, TLS, retries,
+ * validators. Knows nothing of pages, shadows or HDF5. Runs on engine threads of its
+ * own, which never call back into HDF5. Bytes are handed over only after their status,
+ * Content-Range, length, total and validator agreed with what was opened. */
+#ifndef XH_ORIGIN_H
+#define XH_ORIGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../err.h"
+#include "../extent.h"
+#include "../options.h"
+#include "../stats.h"
+
+struct xh_origin;
+
+struct xh_origin_info {
+    uint64_t size;           /* bytes of the object */
+    const char *validator;   /* printable, never empty: "etag:…", "mtime:…;size:…", "size:…" */
+    const char *url_shown;   /* without query and user info */
+    unsigned max_ranges;     /* most ranges one request may carry now; 1: no multi-range */
+    size_t max_range_header; /* most bytes of the Range header's value */
+};
+
+/* What the first request brought. */
+struct xh_origin_head {
+    uint8_t *bytes; /* [0, len) of the object; NULL when the hint was confirmed. The caller frees it. */
+    size_t len;
+    int confirmed; /* 1: the hint's version is still the origin's; no body was sent */
+};
+
+/* Opens |url|: with |hint| (text from xh_origin_hint of an earlier open, untrusted; NULL or
+ * "" for none) one cheap request asks whether the version is still the same; else, or when
+ * it is not, a GET of the head. Always asks with the caller's own authorisation.
+ * |counters| must outlive the origin. Returns 0 or NOENT, ACCES, NET, TLS, TIMEOUT, PROTO,
+ * STATUS, INVAL, NOMEM. Owns: the caller closes it and frees head->bytes. Blocks. */
+int xh_origin_open(const char *url, const struct xh_options *o, const char *hint,
+                   struct xh_counters *counters, struct xh_origin **out, struct xh_origin_head *head,
+                   struct xh_err *err);
+
+/* Current facts; max_ranges may shrink as the server shows its limits. Threads: any. */
+void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
+
+/* Text of one line, shorter than |size|, for a later xh_origin_open's |hint|: size, validator,
+ * dialect. No secrets. Returns its length, 0 when it does not fit. */
+size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size);
+
+/* One transfer: |nranges| sorted, disjoint, non-empty ranges inside the object, fetched by one
+ * HTTP request where the dialect allows, by several where not (that is the origin's business).
+ * The caller owns the struct and the ranges until done() has returned. */
+struct xh_transfer {
+    const struct xh_range *ranges;
+    size_t nranges;
+    int speculative; /* 0: demand, served before everything speculative */
+    void *ctx;
+    /* Some wanted bytes, verified in place: called on an engine thread, in any order across
+     * ranges, ascending within one range; each wanted byte is delivered exactly once before a
+     * done() without error. Must not block. |data| is valid during the call only. */
+    void (*bytes)(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len);
+    /* Exactly once, on an engine thread; |err| is NULL on success. After it the origin touches
+     * neither the transfer nor anything it points to. Must not block. */
+    void (*done)(struct xh_transfer *t, const struct xh_err *err);
+    void *origin_private;        /* for origin/ alone; NULL before submit */
+    struct xh_transfer *link;    /* for origin/ alone */
+};
+
+/* Queues transfers; never blocks on the network. Returns 0, or XH_E_NOMEM / XH_E_SYS: then none
+ * was queued and no callback comes. Threads: any. After fork the child's first submit builds the
+ * child's own engine. */
+int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err);
+
+/* Asks that |t| end soon; done() still comes, with XH_E_CANCELLED unless it was complete.
+ * Safe until done() was called: the caller must know that it was not. */
+void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t);
+
+/* Closes: cancels what is queued, waits (short: no network) until every done() was called. In a
+ * fork's child: abandons the parent's sockets without a TLS close. */
+void xh_origin_close(struct xh_origin *o);
+
+/* Engine facts for the predictor and for tests. All are smoothed estimates; 0 when unknown. */
+struct xh_origin_rates {
+    double rtt_ms;            /* time from request to first byte on a warm connection */
+    double bytes_per_second;  /* what all connections together brought while busy */
+    unsigned connections;     /* open now */
+};
+void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out);
+
+#endif

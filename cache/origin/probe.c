@@ -1,0 +1,331 @@
+/* The prober: opening an origin, and looking for changes while it is open.
+ *
+ * What is asked, in order: with a hint, whether its version is still there (one cheap
+ * request); else the head. A reply without validator is followed by a PROPFIND, which
+ * XRootD answers. Proofs by falling strength: strong ETag, Last-Modified, weak ETag,
+ * PROPFIND's mtime, size alone. */
+#include "origin.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../trace.h"
+#include "endpoint.h"
+#include "object.h"
+#include "request.h"
+
+/* ---- one blocking probe */
+
+static void probe_over(struct xh_job *j)
+{
+    struct xh_err *err = j->probe->err;
+    xh_engine_lock();
+    if (j->lost)
+        *err = j->err;
+    j->probe->over = 1;
+    xh_engine_announce();
+    xh_engine_unlock();
+}
+
+/* Queues a probe. Lock held. Returns 0 or XH_E_NOMEM. */
+static int probe_queue(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p, void (*over)(struct xh_job *))
+{
+    struct xh_job *j = calloc(1, sizeof *j);
+    if (!j || xh_job_init(j, o, ask, NULL, p) != 0 || xh_job_queue(j) != 0) {
+        free(j);
+        return XH_E_NOMEM;
+    }
+    j->over = over;
+    xh_endpoint_dispatch(j->first_request.endpoint);
+    return 0;
+}
+
+/* Asks and waits for the answer in |p|. Returns 0 or the failure. */
+static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, struct xh_err *err)
+{
+    struct xh_err own = {0};
+    int rc = xh_engine_enter(&o->options, err);
+    if (rc != 0)
+        return rc;
+    xh_object_adopt(o);
+    p->over = 0;
+    p->err = &own;
+    if (probe_queue(o, what, p, probe_over) != 0) {
+        xh_engine_unlock();
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
+    }
+    while (!p->over)
+        xh_engine_wait();
+    xh_engine_unlock();
+    if (own.code && err)
+        *err = own;
+    return own.code;
+}
+
+/* ---- opening */
+
+/* Takes proof and size from the reply in |p|. */
+static void learn(struct xh_dialect *d, const struct xh_probe *p)
+{
+    d->proof = XH_BY_SIZE;
+    d->value[0] = '\0';
+    d->size = p->size;
+    if (p->etag[0] == '"' && xh_dialect_set_proof(d, XH_BY_ETAG, p->etag))
+        return;
+    if (p->last_modified[0] && xh_dialect_set_proof(d, XH_BY_DATE, p->last_modified))
+        return;
+    if (p->etag[0])
+        xh_dialect_set_proof(d, XH_BY_WEAK_ETAG, p->etag);
+}
+
+/* 1 when the reply in |p| shows the version that |d| has. */
+static int same_version(const struct xh_dialect *d, const struct xh_probe *p)
+{
+    if (p->status == 304)
+        return 1;
+    if (!p->size_known || p->size != d->size)
+        return 0;
+    switch (d->proof) {
+    case XH_BY_ETAG: case XH_BY_WEAK_ETAG:
+        return strcmp(p->etag, d->value) == 0;
+    case XH_BY_DATE:
+        return strcmp(p->last_modified, d->value) == 0;
+    default:
+        return 1;
+    }
+}
+
+/* Asks PROPFIND for date and size. Returns 1 when both came, 0 when the server has no such
+ * thing, or a negative code. */
+static int stat_origin(struct xh_origin *o, char *date, size_t date_size, uint64_t *size, struct xh_err *err)
+{
+    struct xh_probe p = {0};
+    struct xh_err own;
+    int found = 0;
+    int rc = ask(o, XH_ASK_STAT, &p, &own);
+    if (rc == 0 && p.status == 207)
+        found = xh_propfind_parse((const char *)p.bytes, p.len, date, date_size, size);
+    free(p.bytes);
+    if (rc != 0 && own.status == 0) { /* the network; a status only says that PROPFIND is not for us */
+        if (err)
+            *err = own;
+        return rc;
+    }
+    return found;
+}
+
+/* The head: size, validator, bytes. */
+static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
+{
+    p->want_bytes = o->options.head_bytes;
+    p->if_none_match = NULL;
+    int rc = ask(o, XH_ASK_HEAD, p, err);
+    if (rc != 0)
+        return rc;
+    if (p->status == 416 && !p->size_known) {
+        /* XRootD says no more than that of an empty file: make sure that it is one. */
+        char date[XH_VALIDATOR_BYTES];
+        rc = stat_origin(o, date, sizeof date, &p->size, err);
+        if (rc < 0)
+            return rc;
+        p->size_known = rc == 1;
+    }
+    if (p->status == 416 && (!p->size_known || p->size != 0))
+        return xh_err_set(err, XH_E_PROTO, 416,
+                          "%.200s: the server refuses to send the first bytes of the file (416 Range Not Satisfiable)",
+                          o->url->shown);
+    return 0;
+}
+
+/* Settles the dialect from the head's reply. */
+static int settle(struct xh_origin *o, const struct xh_probe *p, struct xh_err *err)
+{
+    struct xh_dialect d = o->dialect;
+    char date[XH_VALIDATOR_BYTES];
+    uint64_t size;
+    learn(&d, p);
+    if (d.proof == XH_BY_SIZE) {
+        int rc = stat_origin(o, date, sizeof date, &size, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 1 && size != d.size)
+            return xh_err_set(err, XH_E_CHANGED, 0,
+                              "%.200s: the file is being changed on the server (%" PRIu64 " bytes, then %" PRIu64 ")",
+                              o->url->shown, d.size, size);
+        if (rc == 1)
+            xh_dialect_set_proof(&d, XH_BY_PROPFIND, date);
+    }
+    xh_engine_lock();
+    o->dialect = d;
+    o->checked_ns = xh_now_ns();
+    xh_engine_unlock();
+    return 0;
+}
+
+/* Opens without a usable hint. One more try when the file changes under the eyes. */
+static int open_afresh(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
+{
+    int rc = XH_E_CHANGED;
+    for (int i = 0; i < 2 && rc == XH_E_CHANGED; i++) {
+        rc = open_head(o, p, err);
+        if (rc == 0)
+            rc = settle(o, p, err);
+    }
+    return rc;
+}
+
+/* Asks whether the hinted version |d| is still there. Returns 1 when it is, 0 when the head
+ * is to be fetched, 2 when |p| has the head of another version already, or a negative code. */
+static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_probe *p, struct xh_err *err)
+{
+    char date[XH_VALIDATOR_BYTES];
+    uint64_t size;
+    if (d->proof == XH_BY_PROPFIND) {
+        int rc = stat_origin(o, date, sizeof date, &size, err);
+        if (rc < 0)
+            return rc;
+        return rc == 1 && size == d->size && strcmp(date, d->value) == 0;
+    }
+    /* With an ETag the same request brings the new head when there is one. A date is not
+     * asked with If-Modified-Since: an older file put in its place would pass. */
+    int etag = d->proof == XH_BY_ETAG;
+    p->want_bytes = etag ? o->options.head_bytes : 1;
+    p->if_none_match = etag ? d->value : NULL;
+    int rc = ask(o, XH_ASK_HEAD, p, err);
+    if (rc == XH_E_PROTO && p->ranges_refused) /* a small file, whole, but larger than one byte */
+        return same_version(d, p);
+    if (rc != 0)
+        return rc;
+    if (same_version(d, p))
+        return 1;
+    return etag && p->size_known && (p->status == 206 || p->status == 200) ? 2 : 0;
+}
+
+static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, struct xh_probe *p, int *confirmed,
+                       struct xh_err *err)
+{
+    int rc = confirm(o, hinted, p, err);
+    if (rc < 0)
+        return rc;
+    *confirmed = rc == 1;
+    xh_trace(XH_T_ORIGIN, "hint", "url=%s confirmed=%d", o->url->shown, *confirmed);
+    if (rc == 1) {
+        xh_engine_lock();
+        unsigned ranges = o->dialect.max_ranges; /* 1 when the user wants none */
+        o->dialect = *hinted;
+        if (ranges < o->dialect.max_ranges)
+            o->dialect.max_ranges = ranges;
+        o->checked_ns = xh_now_ns();
+        xh_engine_unlock();
+        return 0;
+    }
+    return rc == 2 ? settle(o, p, err) : open_afresh(o, p, err);
+}
+
+/* What can be known before any connection: the URL, the options, CAs and credentials. */
+static int prepare(const char *url, const struct xh_options *options, struct xh_counters *counters,
+                   struct xh_origin **out, struct xh_err *err)
+{
+    const char *file, *dir;
+    struct xh_origin *o = calloc(1, sizeof *o);
+    if (!o)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
+    o->options = *options;
+    o->counters = counters;
+    xh_ring_init(&o->jobs);
+    xh_dialect_init(&o->dialect, options->multirange != 0);
+    int rc = xh_url_parse(url, &o->url, err);
+    if (rc == 0 && o->url->https) {
+        xh_wire_default_ca(&file, &dir);
+        rc = xh_trust_find(&o->options, file, dir, &o->trust, err);
+        if (rc == 0)
+            rc = xh_token_find(&o->token, err);
+        if (rc == 0)
+            xh_proxy_find(&o->proxy);
+    }
+    if (rc != 0) {
+        xh_origin_close(o);
+        return rc;
+    }
+    *out = o;
+    return 0;
+}
+
+int xh_origin_open(const char *url, const struct xh_options *options, const char *hint, struct xh_counters *counters,
+                   struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+{
+    struct xh_origin *o = NULL;
+    struct xh_dialect hinted;
+    struct xh_probe p = {0};
+    int confirmed = 0;
+    int rc = prepare(url, options, counters, &o, err);
+    if (rc != 0)
+        return rc;
+    if (hint && *hint && xh_dialect_from_hint(&hinted, hint) == 0)
+        rc = open_hinted(o, &hinted, &p, &confirmed, err);
+    else
+        rc = open_afresh(o, &p, err);
+    if (rc == 0 && xh_dialect_validator(&o->dialect, o->validator, sizeof o->validator) == 0)
+        rc = xh_err_set(err, XH_E_PROTO, 0, "%.200s: the server's validator is too long", o->url->shown);
+    if (rc != 0) {
+        free(p.bytes);
+        xh_origin_close(o);
+        return rc;
+    }
+    o->opened = 1;
+    if (confirmed || p.len == 0) {
+        free(p.bytes);
+        p.bytes = NULL;
+        p.len = 0;
+    }
+    xh_trace(XH_T_ORIGIN, "open", "url=%s size=%" PRIu64 " validator=%s confirmed=%d", o->url->shown,
+             o->dialect.size, o->validator, confirmed);
+    head->bytes = p.bytes;
+    head->len = p.len;
+    head->confirmed = confirmed;
+    *out = o;
+    return 0;
+}
+
+/* ---- while it is open */
+
+static void revalidated(struct xh_job *j)
+{
+    struct xh_origin *o = j->origin;
+    struct xh_probe *p = j->probe;
+    char date[XH_VALIDATOR_BYTES];
+    uint64_t size;
+    struct xh_err err;
+    int known = !j->lost && p->status == 207 &&
+                xh_propfind_parse((const char *)p->bytes, p->len, date, sizeof date, &size);
+    xh_engine_lock();
+    o->checking = 0;
+    o->checked_ns = xh_now_ns(); /* also after a failure: the next is due after the same time */
+    if (known && (size != o->dialect.size || strcmp(date, o->dialect.value) != 0)) {
+        xh_err_set(&err, XH_E_CHANGED, 0,
+                   "%.200s: the file was changed on the server while it was open (%.40s, %" PRIu64
+                   " bytes; now %.40s, %" PRIu64 " bytes). Close and open it again",
+                   o->url->shown, o->dialect.value, o->dialect.size, date, size);
+        xh_object_poison(o, &err);
+    }
+    xh_engine_unlock();
+    free(p->bytes);
+    free(p);
+}
+
+void xh_probe_revalidate(struct xh_origin *o)
+{
+    uint64_t every_ns = o->options.revalidate_ms * 1000000u;
+    if (o->dialect.proof != XH_BY_PROPFIND || every_ns == 0 || o->checking || xh_now_ns() - o->checked_ns < every_ns)
+        return;
+    struct xh_probe *p = calloc(1, sizeof *p);
+    if (!p)
+        return;
+    if (probe_queue(o, XH_ASK_STAT, p, revalidated) != 0) {
+        free(p);
+        return;
+    }
+    o->checking = 1;
+}

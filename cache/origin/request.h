@@ -1,0 +1,178 @@
+/* Jobs and requests: a job is what the origin was asked for (a transfer, or a probe); a
+ * request is one slice of it on its way through queue, wire and, where need be, repeats;
+ * an exchange is one HTTP request with its reply.
+ *
+ * A request's states. One function, xh_request_enter, makes the moves and traces them;
+ * the engine's lock is held:
+ *
+ *   QUEUED   in its endpoint's queue        -> BOUND (dispatch) | OVER (cancel)
+ *   BOUND    in a thread's inbox            -> RUNNING (start)  | OVER (cancel)
+ *   RUNNING  an exchange is on the wire     -> QUEUED (again: redirect, more to ask, retry at
+ *                                              once) | DELAYED (back-off) | OVER
+ *   DELAYED  waits for its time             -> QUEUED (due)     | OVER (cancel)
+ *   OVER     counted off its job, freed */
+#ifndef XH_REQUEST_H
+#define XH_REQUEST_H
+
+#include "auth.h"
+#include "dialect.h"
+#include "origin.h"
+#include "response.h"
+#include "ring.h"
+#include "transfer.h"
+#include "url.h"
+
+enum xh_ask {
+    XH_ASK_RANGES, /* GET of a job's ranges */
+    XH_ASK_HEAD,   /* GET of the object's first bytes, perhaps conditional */
+    XH_ASK_STAT,   /* PROPFIND */
+};
+
+enum xh_request_state { XH_REQ_NEW, XH_REQ_QUEUED, XH_REQ_BOUND, XH_REQ_RUNNING, XH_REQ_DELAYED, XH_REQ_OVER };
+
+struct xh_request {
+    /* Constant after creation: */
+    struct xh_job *job;
+    size_t first; /* its slice of the job's ranges: [first, end) */
+    /* Under the lock: */
+    size_t end;
+    enum xh_request_state state;
+    struct xh_ring link;           /* in the ring that the state names */
+    struct xh_ring in_job;         /* in job->requests */
+    struct xh_endpoint *endpoint;  /* while QUEUED to RUNNING */
+    struct xh_thread *thread;      /* while BOUND, RUNNING or DELAYED */
+    struct xh_exchange *exchange;  /* while RUNNING */
+    int cut;                       /* to be ended by its thread */
+    uint64_t due_ns;               /* while DELAYED */
+    uint64_t queued_bytes, queued_requests; /* what it counts for in the queue */
+    /* Of the thread that runs it; passed on with the state: */
+    struct xh_url *url; /* where it was sent by a redirect; NULL: the origin's target */
+    unsigned hops;      /* redirects since the original URL */
+    unsigned failures;  /* in a row, without progress worth the name */
+    unsigned repeats;   /* in all */
+    unsigned char from_original; /* the remembered target failed: go by the original URL */
+    unsigned char token_reread;
+    unsigned char single;        /* parts were missing: ask for one range at a time */
+};
+
+/* What a probe (XH_ASK_HEAD, XH_ASK_STAT) asks with and brings back. */
+struct xh_probe {
+    /* Set by the prober: */
+    size_t want_bytes;         /* HEAD: [0, want_bytes) is asked for */
+    const char *if_none_match; /* HEAD: NULL or an ETag */
+    /* Filled before the job is over: */
+    int status;
+    uint8_t *bytes; /* HEAD: the body; STAT: the XML. malloc'd */
+    size_t len, room;
+    int size_known;
+    uint64_t size;      /* from Content-Range, or of the whole body */
+    int ranges_refused; /* the server sent a whole file that is larger than want_bytes */
+    char etag[XH_HEADER_BYTES], last_modified[XH_HEADER_BYTES], server[XH_HEADER_BYTES];
+    int over;           /* under the lock: the job is over */
+    struct xh_err *err; /* under the lock: where a blocked prober wants its failure */
+};
+
+struct xh_job {
+    /* Constant after creation: */
+    struct xh_origin *origin;
+    enum xh_ask ask;
+    int speculative;
+    struct xh_transfer *transfer; /* RANGES, else NULL */
+    struct xh_probe *probe;       /* HEAD and STAT, else NULL */
+    void (*over)(struct xh_job *j); /* tells the owner; on an engine thread, no lock held */
+    /* Under the lock: */
+    struct xh_ring requests;
+    struct xh_ring in_origin;   /* in origin->jobs */
+    struct xh_ring in_finished; /* in a thread's finished ring */
+    int lost;          /* some request ended without all its bytes */
+    struct xh_err err; /* the first failure; code 0: none */
+    /* Each entry belongs to the thread that runs the request whose slice it lies in: */
+    uint64_t *got; /* bytes of each range that were handed over */
+    uint64_t got_one;
+    struct xh_request first_request;
+};
+
+/* What the judge of a reply's headers decided to do with its body. */
+enum xh_take {
+    XH_TAKE_NOTHING, /* read it, so that the connection stays, up to a limit */
+    XH_TAKE_RANGE,   /* bytes of the object from data_off on */
+    XH_TAKE_PARTS,   /* multipart/byteranges */
+    XH_TAKE_PROBE,   /* into the probe's buffer */
+};
+
+enum xh_fault {
+    XH_FAULT_NONE,
+    XH_FAULT_CHANGED,   /* another version than the one opened */
+    XH_FAULT_NO_RANGES, /* 200 where ranges were asked for */
+    XH_FAULT_MULTI,     /* a multi-range reply that is none: single ranges are worth a try */
+    XH_FAULT_PROTO,     /* contradicts itself or the question */
+    XH_FAULT_LOCAL,     /* out of memory */
+};
+
+/* One HTTP request and its reply. Belongs to the thread that runs it. */
+struct xh_exchange {
+    struct xh_request *request;
+    struct xh_job *job;
+    struct xh_url *url;     /* where it goes */
+    struct xh_token *token; /* what it was sent with, or could have been */
+    int token_sent;
+    struct xh_dialect dialect; /* as known when it was sent */
+    size_t asked_first, asked_end; /* ranges asked for: the unfinished ones in here */
+    unsigned asked;                /* how many */
+    size_t range_bytes;            /* length of the Range value */
+    uint64_t from, to;             /* the one asked for, when asked is 1: [from, to) */
+    /* The reply: */
+    enum xh_take take;
+    enum xh_fault fault;
+    char why[256];         /* of the fault */
+    uint64_t data_off;     /* RANGE: where the next byte belongs */
+    uint64_t data_left;    /* RANGE: how many may still come */
+    size_t cursor;         /* index of the range that the next data is looked for at */
+    uint64_t part_fresh;   /* wanted bytes that the part at hand brought */
+    uint64_t fresh;        /* wanted bytes that the whole reply brought */
+    uint64_t body_bytes;
+    uint64_t sent_ns, first_ns, last_ns; /* 0: not yet */
+    unsigned opened;       /* connections opened for it */
+    struct xh_reply reply;
+    struct xh_multipart multipart;
+    void *lane;            /* of the wire */
+    struct xh_ring free_link; /* of the thread */
+};
+
+/* What a finished exchange leads to. */
+enum xh_verdict {
+    XH_VERDICT_DONE,  /* the request has all that it wanted */
+    XH_VERDICT_AGAIN, /* to the queue at once */
+    XH_VERDICT_LATER, /* to the queue after delay_ms */
+    XH_VERDICT_FAIL,
+};
+
+/* Moves |r| to |state|, tracing it. Lock held. The rings are the caller's work. */
+void xh_request_enter(struct xh_request *r, enum xh_request_state state);
+
+/* Bytes and HTTP requests that |r| still stands for; lock held, not RUNNING. */
+void xh_request_weigh(struct xh_request *r);
+
+/* Where |r| goes next: its redirect, the origin's remembered target, or the original URL.
+ * Lock held. */
+struct xh_url *xh_request_url(const struct xh_request *r);
+
+/* Decides what |r| asks for now and fills |x|; slices off what does not fit, which comes
+ * back in |*rest| as a NEW request of the job (or NULL). Lock held. */
+void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_request **rest);
+
+/* Sends |x| over |w|. No lock. Returns 0 or -1 (out of memory). */
+int xh_request_send(struct xh_exchange *x, struct xh_wire *w);
+
+/* Events of the wire; thread of |x|, no lock. See struct xh_wire_events. */
+void xh_exchange_sent(struct xh_exchange *x);
+int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len);
+int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len);
+
+/* Judges the finished |x|: what happens to its request now. Learns from it: dialect, target,
+ * token, poison (takes the lock for that). |*delay_ms| for LATER, |*err| for FAIL.
+ * Thread of |x|, no lock. */
+enum xh_verdict xh_exchange_judge(struct xh_exchange *x, const struct xh_outcome *out, uint64_t *delay_ms,
+                                  struct xh_err *err);
+
+#endif

@@ -1,0 +1,308 @@
+/* Replies: status line, headers, Content-Range, PROPFIND. See response.h.
+ *
+ * Invariants: no number is taken that does not fit 63 bits; a header that comes twice
+ * with two meanings is a contradiction, never a choice. */
+#include "response.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+/* Reads a decimal at |*p|, at least one digit, at most 2^63-1; moves |*p| past it. */
+static int number(const char **p, const char *end, uint64_t *out)
+{
+    const char *s = *p;
+    uint64_t v = 0;
+    if (s == end || !isdigit((unsigned char)*s))
+        return -1;
+    for (; s < end && isdigit((unsigned char)*s); s++) {
+        unsigned d = (unsigned)(*s - '0');
+        if (v > ((uint64_t)INT64_MAX - d) / 10)
+            return -1;
+        v = v * 10 + d;
+    }
+    *p = s;
+    *out = v;
+    return 0;
+}
+
+static void skip_blanks(const char **p, const char *end)
+{
+    while (*p < end && (**p == ' ' || **p == '\t'))
+        (*p)++;
+}
+
+int xh_content_range_parse(const char *s, size_t len, struct xh_content_range *out)
+{
+    const char *p = s, *end = s + len;
+    struct xh_content_range r = {.given = 1};
+    skip_blanks(&p, end);
+    if (end - p < 6 || strncasecmp(p, "bytes", 5) != 0 || (p[5] != ' ' && p[5] != '\t' && p[5] != '='))
+        return -1;
+    p += 6;
+    skip_blanks(&p, end);
+    if (p < end && *p == '*') {
+        r.unsatisfied = 1;
+        p++;
+    } else {
+        if (number(&p, end, &r.first) || p == end || *p++ != '-' || number(&p, end, &r.last) || r.last < r.first)
+            return -1;
+    }
+    skip_blanks(&p, end);
+    if (p == end || *p++ != '/')
+        return -1;
+    skip_blanks(&p, end);
+    if (p < end && *p == '*') {
+        if (r.unsatisfied)
+            return -1;
+        p++;
+    } else {
+        if (number(&p, end, &r.total))
+            return -1;
+        r.total_known = 1;
+        if (!r.unsatisfied && r.last >= r.total)
+            return -1;
+    }
+    while (p < end && isspace((unsigned char)*p))
+        p++;
+    if (p != end)
+        return -1;
+    *out = r;
+    return 0;
+}
+
+static int two_digits(const char *s)
+{
+    return isdigit((unsigned char)s[0]) && isdigit((unsigned char)s[1]) ? (s[0] - '0') * 10 + s[1] - '0' : -1;
+}
+
+time_t xh_http_date(const char *s)
+{
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    /* "Sun, 06 Nov 1994 08:49:37 GMT" */
+    if (strlen(s) != 29 || s[3] != ',' || strcmp(s + 25, " GMT") != 0)
+        return -1;
+    struct tm tm = {0};
+    const char *m = NULL;
+    for (int i = 0; i < 12; i++)
+        if (strncmp(months + (size_t)i * 3, s + 8, 3) == 0) {
+            m = months + (size_t)i * 3;
+            tm.tm_mon = i;
+        }
+    int century = two_digits(s + 12), year = two_digits(s + 14);
+    tm.tm_mday = two_digits(s + 5);
+    tm.tm_hour = two_digits(s + 17);
+    tm.tm_min = two_digits(s + 20);
+    tm.tm_sec = two_digits(s + 23);
+    if (!m || century < 0 || year < 0 || tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour < 0 || tm.tm_hour > 23 ||
+        tm.tm_min < 0 || tm.tm_min > 59 || tm.tm_sec < 0 || tm.tm_sec > 60)
+        return -1;
+    tm.tm_year = century * 100 + year - 1900;
+    return timegm(&tm);
+}
+
+void xh_reply_init(struct xh_reply *r)
+{
+    /* Not the whole struct: the long strings need only their first byte. */
+    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = 0;
+    r->length = 0;
+    r->range = (struct xh_content_range){0};
+    r->retry_after_s = -1;
+    r->boundary[0] = r->etag[0] = r->last_modified[0] = r->server[0] = r->location[0] = '\0';
+}
+
+/* Copies a value; one that is too long or holds control characters counts as absent. */
+static void keep(char *to, size_t size, const char *v, size_t n)
+{
+    to[0] = '\0';
+    if (n >= size)
+        return;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)v[i] < 0x20 || v[i] == 0x7f)
+            return;
+    memcpy(to, v, n);
+    to[n] = '\0';
+}
+
+static void take_length(struct xh_reply *r, const char *v, size_t n)
+{
+    const char *p = v;
+    uint64_t length;
+    if (number(&p, v + n, &length) || p != v + n || (r->length_given && r->length != length)) {
+        r->contradictory = 1;
+        return;
+    }
+    r->length = length;
+    r->length_given = 1;
+}
+
+static void take_range(struct xh_reply *r, const char *v, size_t n)
+{
+    struct xh_content_range range = {0};
+    if (xh_content_range_parse(v, n, &range) ||
+        (r->range.given && (range.first != r->range.first || range.last != r->range.last ||
+                            range.total != r->range.total || range.total_known != r->range.total_known ||
+                            range.unsatisfied != r->range.unsatisfied))) {
+        r->contradictory = 1;
+        return;
+    }
+    r->range = range;
+}
+
+/* "multipart/byteranges; boundary=xyz", quoted or not, parameters in any order. */
+static void take_type(struct xh_reply *r, const char *v, size_t n)
+{
+    static const char type[] = "multipart/byteranges";
+    static const char key[] = "boundary=";
+    const char *p = v, *end = v + n;
+    r->multipart = 0;
+    if (n < sizeof type - 1 || strncasecmp(p, type, sizeof type - 1) != 0)
+        return;
+    for (p += sizeof type - 1; p < end; p++) {
+        if (*p != ';')
+            continue;
+        p++;
+        skip_blanks(&p, end);
+        if ((size_t)(end - p) < sizeof key || strncasecmp(p, key, sizeof key - 1) != 0) {
+            p--; /* the loop looks for the next ';' from here */
+            continue;
+        }
+        p += sizeof key - 1;
+        const char *from = p;
+        if (*p == '"') {
+            from = ++p;
+            while (p < end && *p != '"')
+                p++;
+        } else {
+            while (p < end && *p != ';' && *p != ' ' && *p != '\t')
+                p++;
+        }
+        keep(r->boundary, sizeof r->boundary, from, (size_t)(p - from));
+        r->multipart = r->boundary[0] != '\0';
+        return;
+    }
+}
+
+static void take_retry_after(struct xh_reply *r, const char *v, size_t n, time_t now)
+{
+    char date[32];
+    const char *p = v;
+    uint64_t s;
+    if (number(&p, v + n, &s) == 0 && p == v + n) {
+        r->retry_after_s = s < 86400 ? (long)s : 86400;
+        return;
+    }
+    keep(date, sizeof date, v, n);
+    time_t t = xh_http_date(date);
+    if (t != (time_t)-1)
+        r->retry_after_s = t <= now ? 0 : t - now < 86400 ? (long)(t - now) : 86400;
+}
+
+static void take_header(struct xh_reply *r, const char *name, size_t name_bytes, const char *v, size_t n, time_t now)
+{
+#define IS(s) (name_bytes == sizeof(s) - 1 && strncasecmp(name, s, sizeof(s) - 1) == 0)
+    if (IS("Content-Length"))
+        take_length(r, v, n);
+    else if (IS("Content-Range"))
+        take_range(r, v, n);
+    else if (IS("Content-Type"))
+        take_type(r, v, n);
+    else if (IS("Content-Encoding"))
+        r->encoded = n > 0 && !(n == 8 && strncasecmp(v, "identity", 8) == 0);
+    else if (IS("ETag"))
+        keep(r->etag, sizeof r->etag, v, n);
+    else if (IS("Last-Modified"))
+        keep(r->last_modified, sizeof r->last_modified, v, n);
+    else if (IS("Server"))
+        keep(r->server, sizeof r->server, v, n);
+    else if (IS("Location"))
+        keep(r->location, sizeof r->location, v, n);
+    else if (IS("Retry-After"))
+        take_retry_after(r, v, n, now);
+#undef IS
+}
+
+int xh_reply_line(struct xh_reply *r, const char *line, size_t len, time_t now)
+{
+    while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
+        len--;
+    if (len >= 5 && memcmp(line, "HTTP/", 5) == 0) {
+        const char *p = memchr(line, ' ', len), *end = line + len;
+        uint64_t status;
+        xh_reply_init(r);
+        if (p) {
+            skip_blanks(&p, end);
+            if (number(&p, end, &status) == 0 && status >= 100 && status <= 999)
+                r->status = (int)status;
+        }
+        return 0;
+    }
+    if (len == 0) {
+        r->over = r->status >= 200;
+        return r->over;
+    }
+    if (r->over) /* a trailer: nothing of the reply may change after its body */
+        return 0;
+    const char *colon = memchr(line, ':', len);
+    if (!colon)
+        return 0;
+    const char *v = colon + 1, *end = line + len;
+    skip_blanks(&v, end);
+    while (end > v && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    take_header(r, line, (size_t)(colon - line), v, (size_t)(end - v), now);
+    return 0;
+}
+
+/* When an element of local name |name| opens at |p| ('<'), returns where its text begins. */
+static const char *opens(const char *p, const char *end, const char *name)
+{
+    const char *tag = p + 1, *q = tag;
+    while (q < end && *q != '>' && *q != '/' && !isspace((unsigned char)*q))
+        q++;
+    const char *colon = memchr(tag, ':', (size_t)(q - tag));
+    const char *local = colon ? colon + 1 : tag;
+    if ((size_t)(q - local) != strlen(name) || memcmp(local, name, strlen(name)) != 0)
+        return NULL;
+    while (q < end && *q != '>')
+        q++;
+    return q < end && q[-1] != '/' ? q + 1 : NULL;
+}
+
+/* Finds the text of the first element of local name |name|, blanks around it dropped. */
+static int element_text(const char *xml, size_t len, const char *name, const char **text, size_t *n)
+{
+    const char *end = xml + len;
+    for (const char *p = xml; p < end && (p = memchr(p, '<', (size_t)(end - p))) != NULL; p++) {
+        const char *from = opens(p, end, name);
+        if (!from)
+            continue;
+        const char *to = memchr(from, '<', (size_t)(end - from));
+        if (!to)
+            return -1;
+        while (from < to && isspace((unsigned char)*from))
+            from++;
+        while (to > from && isspace((unsigned char)to[-1]))
+            to--;
+        *text = from;
+        *n = (size_t)(to - from);
+        return 0;
+    }
+    return -1;
+}
+
+int xh_propfind_parse(const char *xml, size_t len, char *date, size_t date_size, uint64_t *length)
+{
+    const char *text;
+    size_t n;
+    date[0] = '\0';
+    if (element_text(xml, len, "getcontentlength", &text, &n) != 0)
+        return 0;
+    const char *p = text;
+    if (number(&p, text + n, length) != 0 || p != text + n)
+        return 0;
+    if (element_text(xml, len, "getlastmodified", &text, &n) != 0)
+        return 0;
+    keep(date, date_size, text, n);
+    return date[0] != '\0';
+}

@@ -1,0 +1,98 @@
+/* Replies: status line, headers, Content-Range, multipart/byteranges, PROPFIND's XML.
+ *
+ * Pure: bytes in, facts out; no I/O, no memory, no locks. All input is hostile: every
+ * number is bounded, every buffer has a limit, and what is too long counts as absent. */
+#ifndef XH_RESPONSE_H
+#define XH_RESPONSE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#define XH_LOCATION_BYTES 8192 /* redirects may carry a token in their query */
+#define XH_HEADER_BYTES 256    /* longest ETag, date or Server kept, with its NUL */
+#define XH_BOUNDARY_BYTES 201  /* RFC 2046 allows 70; some servers write more */
+
+struct xh_content_range {
+    int given;            /* the header was there and well-formed */
+    int unsatisfied;      /* "bytes * /total", a 416's form: first and last mean nothing */
+    int total_known;      /* not "*" */
+    uint64_t first, last; /* inclusive, first <= last < total */
+    uint64_t total;
+};
+
+struct xh_reply {
+    int status;            /* 0: no status line yet */
+    int over;              /* the empty line after a final (not 1xx) status was seen */
+    int contradictory;     /* two different Content-Length or Content-Range, or a malformed one */
+    int length_given;
+    uint64_t length;       /* Content-Length */
+    struct xh_content_range range;
+    int multipart;         /* Content-Type: multipart/byteranges with a usable boundary */
+    int encoded;           /* Content-Encoding other than identity */
+    long retry_after_s;    /* -1: not given; a date is turned into seconds from |now| */
+    char boundary[XH_BOUNDARY_BYTES];
+    char etag[XH_HEADER_BYTES];
+    char last_modified[XH_HEADER_BYTES];
+    char server[XH_HEADER_BYTES];
+    char location[XH_LOCATION_BYTES];
+};
+
+void xh_reply_init(struct xh_reply *r);
+
+/* Takes one header line, line end included or not. A new status line starts afresh, so
+ * that interim replies leave nothing behind. |now| is for Retry-After dates.
+ * Returns 1 when this line ended the headers of a final reply, else 0. */
+int xh_reply_line(struct xh_reply *r, const char *line, size_t len, time_t now);
+
+/* Parses a Content-Range value: "bytes a-b/t", "bytes a-b/ *", "bytes * /t" (no spaces at
+ * the stars). Returns 0, or -1 when malformed, inconsistent or beyond 2^63-1.
+ * Source: RFC 9110, 14.4. */
+int xh_content_range_parse(const char *s, size_t len, struct xh_content_range *out);
+
+/* Parses an HTTP date in its preferred form ("Sun, 06 Nov 1994 08:49:37 GMT"), locale-free.
+ * Returns -1 when it is not one. Source: RFC 9110, 5.6.7. */
+time_t xh_http_date(const char *s);
+
+/* ---- multipart/byteranges, read by its lengths and never by looking for the boundary in
+ * the data. Bare LF is taken for CRLF. Source: RFC 9110, 14.6; XrdHttp's habits. */
+
+enum xh_multipart_state {
+    XH_MP_PREAMBLE,  /* before the first delimiter */
+    XH_MP_HEADERS,   /* of a part; to DATA at the empty line, if Content-Range was there */
+    XH_MP_DATA,      /* left_bytes of the part remain; to BETWEEN when they are in */
+    XH_MP_BETWEEN,   /* line end, then delimiter (to HEADERS) or close delimiter (to END) */
+    XH_MP_END,       /* whatever follows is ignored */
+    XH_MP_BROKEN,    /* every further feed fails */
+};
+
+struct xh_multipart {
+    enum xh_multipart_state state;
+    struct xh_content_range range; /* of the part at hand */
+    uint64_t off, left_bytes;      /* where the next byte of data belongs; what remains */
+    unsigned lines;                /* lines seen in this state, bounded */
+    size_t line_bytes;
+    char line[1024];
+    char boundary[XH_BOUNDARY_BYTES];
+};
+
+/* What the parser hands over. Either may return non-zero to stop: feed returns that. */
+struct xh_multipart_sink {
+    int (*part)(void *ctx, const struct xh_content_range *range);
+    int (*data)(void *ctx, uint64_t off, const uint8_t *p, size_t len);
+    void *ctx;
+};
+
+void xh_multipart_init(struct xh_multipart *m, const char *boundary);
+
+/* Feeds bytes split anywhere. Returns 0, -1 when they are not a multipart, or what the
+ * sink returned. */
+int xh_multipart_feed(struct xh_multipart *m, const uint8_t *p, size_t len, const struct xh_multipart_sink *sink);
+
+/* ---- PROPFIND */
+
+/* Finds getlastmodified and getcontentlength in a 207's XML, whatever their prefix.
+ * |date| gets the text ("" when absent or too long). Returns 1 when both are there. */
+int xh_propfind_parse(const char *xml, size_t len, char *date, size_t date_size, uint64_t *length);
+
+#endif

@@ -1,0 +1,344 @@
+/* The wire: HTTP/1.1 over libcurl. See transfer.h. The one file that knows curl.
+ *
+ * Invariants: a lane is in |running| while its easy handle is in the multi, else in |idle|;
+ * over is called once for each successful start, after the handle has left the multi;
+ * curl follows no redirect and decides about no credential: that is request.c's business. */
+#include "transfer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <curl/curl.h>
+
+#include "endpoint.h"
+#include "request.h"
+#include "ring.h"
+
+#define BUFFER_BYTES (512L << 10) /* of socket reads over plain http; TLS brings 16 KiB records anyway */
+#define IDLE_CONNECTIONS_MAX 256L
+
+struct lane {
+    struct xh_ring link;
+    struct xh_wire *wire;
+    CURL *easy;
+    struct curl_slist *headers;
+    struct xh_exchange *x; /* NULL while idle */
+    struct xh_endpoint *endpoint;
+    uint64_t stall_ns;
+    enum xh_net cut; /* why a callback made curl stop; XH_NET_OK: none did */
+    char error[CURL_ERROR_SIZE];
+};
+
+struct xh_wire {
+    CURLM *multi;
+    const struct xh_wire_events *events;
+    unsigned index;
+    struct xh_ring running, idle;
+};
+
+/* TLS sessions are shared by all threads: a later connection of another thread resumes. */
+static CURLSH *share;
+static pthread_mutex_t share_locks[CURL_LOCK_DATA_LAST];
+
+static void share_lock(CURL *easy, curl_lock_data data, curl_lock_access access, void *ctx)
+{
+    pthread_mutex_lock(&share_locks[data]);
+}
+
+static void share_unlock(CURL *easy, curl_lock_data data, void *ctx)
+{
+    pthread_mutex_unlock(&share_locks[data]);
+}
+
+int xh_wire_global_init(void)
+{
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return -1;
+    /* A fork's child comes here again: the parent's share and locks may be in any state. */
+    for (size_t i = 0; i < CURL_LOCK_DATA_LAST; i++)
+        pthread_mutex_init(&share_locks[i], NULL);
+    share = curl_share_init();
+    if (share) {
+        curl_share_setopt(share, CURLSHOPT_LOCKFUNC, share_lock);
+        curl_share_setopt(share, CURLSHOPT_UNLOCKFUNC, share_unlock);
+        curl_share_setopt(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+    }
+    return 0;
+}
+
+void xh_wire_default_ca(const char **file, const char **dir)
+{
+    const curl_version_info_data *v = curl_version_info(CURLVERSION_NOW);
+    *file = v->age >= CURLVERSION_SEVENTH ? v->cainfo : NULL;
+    *dir = v->age >= CURLVERSION_SEVENTH ? v->capath : NULL;
+}
+
+struct xh_wire *xh_wire_new(const struct xh_wire_events *events, unsigned thread_index)
+{
+    struct xh_wire *w = calloc(1, sizeof *w);
+    if (!w || !(w->multi = curl_multi_init())) {
+        free(w);
+        return NULL;
+    }
+    curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS_MAX);
+    curl_multi_setopt(w->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+    w->events = events;
+    w->index = thread_index;
+    xh_ring_init(&w->running);
+    xh_ring_init(&w->idle);
+    return w;
+}
+
+/* ---- callbacks of curl */
+
+static int on_sent(void *ctx, char *remote, char *local, int remote_port, int local_port)
+{
+    struct lane *l = ctx;
+    l->wire->events->sent(l->x);
+    return CURL_PREREQFUNC_OK;
+}
+
+static size_t on_header(char *p, size_t size, size_t n, void *ctx)
+{
+    struct lane *l = ctx;
+    if (l->wire->events->line(l->x, p, size * n) == 0)
+        return size * n;
+    l->cut = XH_NET_CUT;
+    return 0;
+}
+
+static size_t on_body(char *p, size_t size, size_t n, void *ctx)
+{
+    struct lane *l = ctx;
+    if (l->wire->events->body(l->x, (const uint8_t *)p, size * n) == 0)
+        return size * n;
+    l->cut = XH_NET_CUT;
+    return 0;
+}
+
+static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
+{
+    struct lane *l = ctx;
+    int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    if (fd < 0)
+        return CURL_SOCKET_BAD;
+    atomic_fetch_add_explicit(xh_endpoint_sockets(l->endpoint, l->wire->index), 1, memory_order_relaxed);
+    return fd;
+}
+
+/* |ctx| was given with the request that opened the connection, and outlives it. */
+static int on_close(void *ctx, curl_socket_t fd)
+{
+    atomic_fetch_sub_explicit((atomic_uint *)ctx, 1, memory_order_relaxed);
+    return close(fd);
+}
+
+/* ---- lanes */
+
+static struct lane *lane_new(struct xh_wire *w)
+{
+    struct lane *l = calloc(1, sizeof *l);
+    if (!l || !(l->easy = curl_easy_init())) {
+        free(l);
+        return NULL;
+    }
+    l->wire = w;
+    xh_ring_init(&l->link);
+    CURL *e = l->easy;
+    curl_easy_setopt(e, CURLOPT_PRIVATE, l);
+    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, l->error);
+    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L); /* a slow resolver must not hold up the thread */
+    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    curl_easy_setopt(e, CURLOPT_USERAGENT, "xhdf5/0.1");
+    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
+    curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(e, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 86400L); /* building the CA store is slow */
+    if (share)
+        curl_easy_setopt(e, CURLOPT_SHARE, share);
+    curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_sent);
+    curl_easy_setopt(e, CURLOPT_PREREQDATA, l);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(e, CURLOPT_HEADERDATA, l);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(e, CURLOPT_WRITEDATA, l);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, l);
+    curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    return l;
+}
+
+static const char *or_null(const char *s)
+{
+    return s && *s ? s : NULL;
+}
+
+static int set_headers(struct lane *l, const char *const *headers)
+{
+    struct curl_slist *list = NULL;
+    for (; *headers; headers++) {
+        struct curl_slist *longer = curl_slist_append(list, *headers);
+        if (!longer) {
+            curl_slist_free_all(list);
+            return -1;
+        }
+        list = longer;
+    }
+    l->headers = list;
+    return curl_easy_setopt(l->easy, CURLOPT_HTTPHEADER, list) == CURLE_OK ? 0 : -1;
+}
+
+/* Back to |idle|; whatever was secret in the headers goes. */
+static void lane_rest(struct lane *l)
+{
+    curl_easy_setopt(l->easy, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(l->headers);
+    l->headers = NULL;
+    l->x = NULL;
+    xh_ring_take(&l->link);
+    xh_ring_put_first(&l->wire->idle, &l->link);
+}
+
+int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send *s)
+{
+    struct xh_ring *first = xh_ring_take_first(&w->idle);
+    struct lane *l = first ? xh_ring_of(first, struct lane, link) : lane_new(w);
+    if (!l)
+        return -1;
+    CURL *e = l->easy;
+    l->x = x;
+    l->endpoint = s->endpoint;
+    l->stall_ns = s->stall_timeout_ms * 1000000u;
+    l->cut = XH_NET_OK;
+    l->error[0] = '\0';
+    int bad = curl_easy_setopt(e, CURLOPT_URL, s->url) != CURLE_OK || set_headers(l, s->headers) != 0;
+    bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, s->method) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_USERNAME, s->user) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_PASSWORD, s->password) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_CAINFO, or_null(s->ca_file)) != CURLE_OK;
+    curl_easy_setopt(e, CURLOPT_CAPATH, or_null(s->ca_dir)); /* some TLS libraries know none */
+    bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, or_null(s->client_cert)) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, or_null(s->client_cert)) != CURLE_OK;
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms);
+    curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, xh_endpoint_sockets(s->endpoint, w->index));
+    if (bad || curl_multi_add_handle(w->multi, e) != CURLM_OK) {
+        lane_rest(l);
+        return -1;
+    }
+    x->lane = l;
+    xh_ring_put_last(&w->running, &l->link);
+    return 0;
+}
+
+static enum xh_net net_of(CURLcode code)
+{
+    switch (code) {
+    case CURLE_OK:
+        return XH_NET_OK;
+    case CURLE_COULDNT_RESOLVE_HOST: case CURLE_COULDNT_RESOLVE_PROXY:
+        return XH_NET_NAME;
+    case CURLE_COULDNT_CONNECT: case CURLE_INTERFACE_FAILED: case CURLE_PROXY:
+        return XH_NET_CONNECT;
+    case CURLE_OPERATION_TIMEDOUT: /* the only time-out that curl is given */
+        return XH_NET_CONNECT_TIMEOUT;
+    case CURLE_PEER_FAILED_VERIFICATION: case CURLE_SSL_CACERT_BADFILE: case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_CERTPROBLEM: case CURLE_SSL_CRL_BADFILE:
+        return XH_NET_UNTRUSTED;
+    case CURLE_SSL_CONNECT_ERROR: case CURLE_SSL_CIPHER: case CURLE_SSL_ENGINE_NOTFOUND:
+        return XH_NET_HANDSHAKE;
+    case CURLE_UNSUPPORTED_PROTOCOL: case CURLE_WEIRD_SERVER_REPLY: case CURLE_BAD_CONTENT_ENCODING:
+    case CURLE_URL_MALFORMAT: case CURLE_TOO_LARGE:
+        return XH_NET_BAD_HTTP;
+    case CURLE_OUT_OF_MEMORY: case CURLE_FAILED_INIT: case CURLE_NOT_BUILT_IN:
+        return XH_NET_LOCAL;
+    default:
+        return XH_NET_BROKEN;
+    }
+}
+
+/* Takes |l| off the multi and reports. */
+static void finish(struct lane *l, enum xh_net net, CURLcode code)
+{
+    struct xh_wire *w = l->wire;
+    struct xh_exchange *x = l->x;
+    struct xh_outcome out = {.net = net};
+    long fresh = 0;
+    if (net != XH_NET_OK && net != XH_NET_CUT && code != CURLE_OK)
+        snprintf(out.text, sizeof out.text, "%.190s", l->error[0] ? l->error : curl_easy_strerror(code));
+    for (char *p = out.text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = ' ';
+    curl_easy_getinfo(l->easy, CURLINFO_NUM_CONNECTS, &fresh);
+    x->opened = fresh > 0 ? (unsigned)fresh : 0;
+    curl_multi_remove_handle(w->multi, l->easy);
+    x->lane = NULL;
+    lane_rest(l);
+    w->events->over(x, &out);
+}
+
+void xh_wire_cut(struct xh_wire *w, struct xh_exchange *x, enum xh_net net)
+{
+    finish(x->lane, net, CURLE_OK);
+}
+
+/* Ends the lanes whose reply has been silent for too long. The clock runs from the moment
+ * the request went out; before that curl's connect time-out holds. */
+static void check_stalls(struct xh_wire *w)
+{
+    uint64_t now = xh_now_ns();
+    for (struct xh_ring *p = w->running.next, *next; p != &w->running; p = next) {
+        struct lane *l = xh_ring_of(p, struct lane, link);
+        next = p->next;
+        if (l->x->last_ns && now - l->x->last_ns > l->stall_ns && now > l->x->last_ns)
+            finish(l, XH_NET_STALL, CURLE_OK);
+    }
+}
+
+void xh_wire_perform(struct xh_wire *w)
+{
+    int running, left;
+    CURLMsg *msg;
+    curl_multi_perform(w->multi, &running);
+    while ((msg = curl_multi_info_read(w->multi, &left)) != NULL) {
+        struct lane *l;
+        CURLcode code = msg->data.result;
+        if (msg->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &l);
+        finish(l, code != CURLE_OK && l->cut != XH_NET_OK ? l->cut : net_of(code), code);
+    }
+    check_stalls(w);
+}
+
+void xh_wire_poll(struct xh_wire *w, int timeout_ms)
+{
+    uint64_t now = xh_now_ns();
+    for (struct xh_ring *p = w->running.next; p != &w->running; p = p->next) {
+        const struct lane *l = xh_ring_of(p, struct lane, link);
+        if (!l->x->last_ns)
+            continue;
+        uint64_t due = l->x->last_ns + l->stall_ns;
+        uint64_t ms = due > now ? (due - now) / 1000000u + 1 : 0;
+        if (ms < (uint64_t)timeout_ms)
+            timeout_ms = (int)ms;
+    }
+    curl_multi_poll(w->multi, NULL, 0, timeout_ms, NULL);
+}
+
+void xh_wire_wake(struct xh_wire *w)
+{
+    curl_multi_wakeup(w->multi);
+}

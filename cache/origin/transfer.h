@@ -1,0 +1,85 @@
+/* The wire: HTTP/1.1 requests over libcurl. transfer.c is the one file of the project that
+ * knows curl; this header does not show it.
+ *
+ * A wire belongs to one engine thread: a curl multi with its connections, which are never
+ * shared between threads, and easy handles ("lanes") that are kept and used again. */
+#ifndef XH_TRANSFER_H
+#define XH_TRANSFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../err.h"
+
+struct xh_wire;
+struct xh_exchange;
+struct xh_endpoint;
+
+/* How an exchange went, as far as the network goes. */
+enum xh_net {
+    XH_NET_OK,        /* the reply came whole */
+    XH_NET_CUT,       /* a callback cut it off */
+    XH_NET_CANCELLED, /* its owner wants it no more */
+    XH_NET_NAME,      /* the name did not resolve */
+    XH_NET_CONNECT,   /* refused, unreachable */
+    XH_NET_CONNECT_TIMEOUT,
+    XH_NET_STALL,     /* no byte for the stall time-out */
+    XH_NET_BROKEN,    /* reset, or closed before the end */
+    XH_NET_UNTRUSTED, /* the certificate did not verify */
+    XH_NET_HANDSHAKE, /* TLS failed otherwise */
+    XH_NET_BAD_HTTP,  /* not HTTP/1.x */
+    XH_NET_LOCAL,     /* out of memory, or a file named in the options is unusable */
+    XH_NET_EXITING,   /* the process is exiting */
+};
+
+struct xh_outcome {
+    enum xh_net net;
+    char text[192]; /* libcurl's words, no URL in them; "" for OK and CUT */
+};
+
+/* What to send. Read during xh_wire_start only. */
+struct xh_send {
+    const char *url;
+    const char *method;         /* NULL: GET */
+    const char *const *headers; /* NULL-terminated lines */
+    const char *user, *password; /* NULL: none */
+    const char *ca_file, *ca_dir, *client_cert; /* "" or NULL: none */
+    uint64_t connect_timeout_ms, stall_timeout_ms;
+    struct xh_endpoint *endpoint; /* told of sockets opened and closed */
+};
+
+/* The receiver of a reply: called on the wire's thread, no lock held. line and body return
+ * 0, or -1 to cut the exchange off. over comes exactly once, last. */
+struct xh_wire_events {
+    void (*sent)(struct xh_exchange *x); /* connected; the request goes out now. May come again on a fresh connection */
+    int (*line)(struct xh_exchange *x, const char *line, size_t len);
+    int (*body)(struct xh_exchange *x, const uint8_t *data, size_t len);
+    void (*over)(struct xh_exchange *x, const struct xh_outcome *out);
+};
+
+/* libcurl's global state, once a process; cleaned up by nobody. Returns 0 or -1. */
+int xh_wire_global_init(void);
+
+/* Where libcurl itself would look for CAs; either may be NULL. */
+void xh_wire_default_ca(const char **file, const char **dir);
+
+/* |thread_index| is what the endpoints count sockets under. NULL without memory. */
+struct xh_wire *xh_wire_new(const struct xh_wire_events *events, unsigned thread_index);
+
+/* Starts |x|. Returns 0, or -1: then over is not called. Owns: |x| stays the caller's and
+ * must live until over. */
+int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send *s);
+
+/* Ends |x| before its time: over comes from inside, with |net|. */
+void xh_wire_cut(struct xh_wire *w, struct xh_exchange *x, enum xh_net net);
+
+/* Moves what can be moved, without waiting; then checks for stalls. */
+void xh_wire_perform(struct xh_wire *w);
+
+/* Waits for the network, xh_wire_wake or |timeout_ms|, whichever is first. */
+void xh_wire_poll(struct xh_wire *w, int timeout_ms);
+
+/* Makes the thread's xh_wire_poll return, also the next one. Threads: any. */
+void xh_wire_wake(struct xh_wire *w);
+
+#endif

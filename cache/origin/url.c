@@ -1,0 +1,337 @@
+/* URLs: see url.h. Pure: no network, no lock. The text of a URL is hostile input, from
+ * a user's file as much as from a Location header. */
+#include "url.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define URL_MAX_BYTES 16384u /* redirects carry tokens of several KiB in their query */
+#define HOST_MAX_BYTES 255u
+
+struct view { /* not NUL-terminated */
+    const char *p;
+    size_t n;
+};
+
+struct parts {
+    int https;
+    struct view user_info; /* p NULL: none */
+    struct view host;      /* brackets of IPv6 included */
+    unsigned port;
+    struct view rest; /* path and query; may be empty or begin with '?' */
+};
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Copies |v| percent-decoded; NULL without memory or with a decoded NUL or control. */
+static char *decoded(struct view v)
+{
+    char *out = malloc(v.n + 1);
+    if (!out)
+        return NULL;
+    size_t used = 0;
+    for (size_t i = 0; i < v.n; i++) {
+        unsigned char c = (unsigned char)v.p[i];
+        if (c == '%' && i + 2 < v.n && hex_digit(v.p[i + 1]) >= 0 && hex_digit(v.p[i + 2]) >= 0) {
+            c = (unsigned char)(hex_digit(v.p[i + 1]) << 4 | hex_digit(v.p[i + 2]));
+            i += 2;
+        }
+        if (c < 0x20 || c == 0x7f) {
+            free(out);
+            return NULL;
+        }
+        out[used++] = (char)c;
+    }
+    out[used] = '\0';
+    return out;
+}
+
+/* Copies |v| with spaces and bytes above 0x7e percent-encoded: no server needs them raw. */
+static char *encoded(struct view v)
+{
+    char *out = malloc(3 * v.n + 1);
+    if (!out)
+        return NULL;
+    size_t used = 0;
+    for (size_t i = 0; i < v.n; i++) {
+        unsigned char c = (unsigned char)v.p[i];
+        if (c <= 0x20 || c >= 0x7f)
+            used += (size_t)sprintf(out + used, "%%%02X", c);
+        else
+            out[used++] = (char)c;
+    }
+    out[used] = '\0';
+    return out;
+}
+
+static int host_is_plain(struct view h)
+{
+    if (h.n == 0 || h.n > HOST_MAX_BYTES)
+        return 0;
+    if (h.p[0] == '[') {
+        if (h.n < 4 || h.p[h.n - 1] != ']')
+            return 0;
+        for (size_t i = 1; i + 1 < h.n; i++)
+            if (hex_digit(h.p[i]) < 0 && h.p[i] != ':' && h.p[i] != '.')
+                return 0;
+        return 1;
+    }
+    for (size_t i = 0; i < h.n; i++)
+        if (!isalnum((unsigned char)h.p[i]) && !strchr(".-_", h.p[i]))
+            return 0;
+    return 1;
+}
+
+/* Parses ":port" or nothing. Returns the port, or 0 when it is none. */
+static unsigned port_of(const char *p, const char *end, int https)
+{
+    if (p == end)
+        return https ? 443 : 80;
+    unsigned port = 0;
+    if (*p++ != ':' || p == end)
+        return 0;
+    for (; p < end; p++) {
+        if (!isdigit((unsigned char)*p) || (port = port * 10 + (unsigned)(*p - '0')) > 65535)
+            return 0;
+    }
+    return port;
+}
+
+/* Splits |s|. Returns NULL, or what is wrong with it. */
+static const char *split(const char *s, struct parts *out)
+{
+    size_t n = strlen(s);
+    if (n > URL_MAX_BYTES)
+        return "it is too long";
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+            return "it holds a control character";
+    memset(out, 0, sizeof *out);
+    out->https = strncasecmp(s, "https://", 8) == 0;
+    if (!out->https && strncasecmp(s, "http://", 7) != 0)
+        return "it begins with neither https:// nor http://";
+    const char *authority = s + (out->https ? 8 : 7);
+    const char *end = authority + strcspn(authority, "/?#");
+    const char *host = authority;
+    for (const char *p = authority; p < end; p++)
+        if (*p == '@')
+            host = p + 1;
+    if (host > authority)
+        out->user_info = (struct view){authority, (size_t)(host - authority) - 1};
+    const char *host_end = host;
+    if (host < end && *host == '[') {
+        while (host_end < end && *host_end != ']')
+            host_end++;
+        host_end += host_end < end;
+    } else {
+        while (host_end < end && *host_end != ':')
+            host_end++;
+    }
+    out->host = (struct view){host, (size_t)(host_end - host)};
+    if (!host_is_plain(out->host))
+        return "its host is not a plain name or address (international names: write them in xn-- form)";
+    out->port = port_of(host_end, end, out->https);
+    if (out->port == 0)
+        return "its port is not a number from 1 to 65535";
+    out->rest = (struct view){end, strcspn(end, "#")};
+    return NULL;
+}
+
+/* Fills the strings of |u| from |p|. Returns 0 or -1 without memory. */
+static int fill(struct xh_url *u, const struct parts *p)
+{
+    u->https = p->https;
+    char *rest = encoded(p->rest);
+    if (!rest)
+        return -1;
+    int slash = rest[0] != '/';
+    int rc = -1;
+    if (asprintf(&u->server, "%s://%.*s:%u", p->https ? "https" : "http", (int)p->host.n, p->host.p,
+                 p->port) < 0) {
+        u->server = NULL;
+        goto end;
+    }
+    for (char *c = u->server; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    int default_port = p->port == (p->https ? 443u : 80u);
+    size_t server_bytes = strlen(u->server);
+    if (default_port)
+        server_bytes = (size_t)(strrchr(u->server, ':') - u->server);
+    if (asprintf(&u->text, "%.*s%s%s", (int)server_bytes, u->server, slash ? "/" : "", rest) < 0) {
+        u->text = NULL;
+        goto end;
+    }
+    size_t shown_bytes = strlen(u->text) + 1;
+    u->shown = malloc(shown_bytes);
+    if (!u->shown)
+        goto end;
+    xh_url_shown(u->text, u->shown, shown_bytes);
+    rc = 0;
+end:
+    free(rest);
+    return rc;
+}
+
+static int fill_user(struct xh_url *u, struct view info)
+{
+    const char *colon = memchr(info.p, ':', info.n);
+    size_t user = colon ? (size_t)(colon - info.p) : info.n;
+    struct view password = {info.p + info.n, 0};
+    if (colon)
+        password = (struct view){colon + 1, info.n - user - 1};
+    u->user = decoded((struct view){info.p, user});
+    u->password = decoded(password);
+    return u->user && u->password ? 0 : -1;
+}
+
+int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err)
+{
+    struct parts p;
+    const char *wrong = split(s, &p);
+    if (!wrong && p.user_info.p && !p.https)
+        wrong = "it carries a user name over http, where anyone could read it: use https";
+    if (wrong) {
+        char shown[256];
+        return xh_err_set(err, XH_E_INVAL, 0, "cannot use the URL %s: %s",
+                          xh_url_shown(s, shown, sizeof shown), wrong);
+    }
+    struct xh_url *u = calloc(1, sizeof *u);
+    if (!u)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
+    atomic_init(&u->refs, 1);
+    if (fill(u, &p) != 0 || (p.user_info.p && fill_user(u, p.user_info) != 0)) {
+        xh_url_unref(u);
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
+    }
+    *out = u;
+    return 0;
+}
+
+/* Drops "." and ".." segments of an absolute path, in place; the query stays. */
+static void drop_dots(char *path)
+{
+    char *query = path + strcspn(path, "?");
+    char *w = path;
+    for (char *r = path; r < query;) {
+        char *segment_end = r + 1; /* *r is '/' */
+        while (segment_end < query && *segment_end != '/')
+            segment_end++;
+        size_t n = (size_t)(segment_end - r);
+        int last = segment_end == query;
+        if (n == 2 && r[1] == '.') {
+            if (last)
+                *w++ = '/';
+        } else if (n == 3 && r[1] == '.' && r[2] == '.') {
+            while (w > path && *--w != '/')
+                ;
+            if (last)
+                *w++ = '/';
+        } else {
+            memmove(w, r, n);
+            w += n;
+        }
+        r = segment_end;
+    }
+    memmove(w, query, strlen(query) + 1);
+}
+
+/* 1 when |s| begins with a scheme ("name:"). */
+static int has_scheme(const char *s)
+{
+    if (!isalpha((unsigned char)*s))
+        return 0;
+    while (isalnum((unsigned char)*s) || (*s && strchr("+-.", *s)))
+        s++;
+    return *s == ':';
+}
+
+/* Makes the absolute text of |ref|. NULL without memory. */
+static char *absolute(const struct xh_url *base, const char *ref)
+{
+    char *out = NULL;
+    if (has_scheme(ref))
+        return strdup(ref);
+    if (ref[0] == '/' && ref[1] == '/')
+        return asprintf(&out, "%s:%s", base->https ? "https" : "http", ref) < 0 ? NULL : out;
+    const char *server_end = strchr(strstr(base->text, "://") + 3, '/');
+    size_t server = (size_t)(server_end - base->text);
+    size_t path = strcspn(server_end, "?");
+    size_t kept = server; /* how much of the base stays in front of |ref| */
+    if (ref[0] == '?' || ref[0] == '#' || ref[0] == '\0') {
+        kept += path;
+    } else if (ref[0] != '/') {
+        while (path > 0 && server_end[path - 1] != '/')
+            path--;
+        kept += path;
+    }
+    if (asprintf(&out, "%.*s%s", (int)kept, base->text, ref) < 0)
+        return NULL;
+    drop_dots(out + server);
+    return out;
+}
+
+int xh_url_resolve(const struct xh_url *base, const char *location, struct xh_url **out, struct xh_err *err)
+{
+    struct xh_url *u = NULL;
+    char *text = absolute(base, location);
+    if (!text)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a redirect");
+    int rc = xh_url_parse(text, &u, err);
+    free(text);
+    if (rc != 0) {
+        if (rc == XH_E_INVAL)
+            return xh_err_set(err, XH_E_PROTO, 0, "%s: redirected to a URL that cannot be used", base->shown);
+        return rc;
+    }
+    if (u->user) {
+        xh_url_unref(u);
+        return xh_err_set(err, XH_E_PROTO, 0, "%s: redirected to a URL with a user name in it: refused",
+                          base->shown);
+    }
+    if (base->https && !u->https) {
+        rc = xh_err_set(err, XH_E_PROTO, 0,
+                        "%s: redirected to %s, which is not encrypted: refused; the server must redirect "
+                        "to https (XRootD: http.desthttps yes)",
+                        base->shown, u->shown);
+        xh_url_unref(u);
+        return rc;
+    }
+    *out = u;
+    return 0;
+}
+
+int xh_url_same_server(const struct xh_url *a, const struct xh_url *b)
+{
+    return strcmp(a->server, b->server) == 0;
+}
+
+struct xh_url *xh_url_ref(struct xh_url *u)
+{
+    if (u)
+        atomic_fetch_add_explicit(&u->refs, 1, memory_order_relaxed);
+    return u;
+}
+
+void xh_url_unref(struct xh_url *u)
+{
+    /* acq_rel: whoever frees has seen all that others did with it. */
+    if (!u || atomic_fetch_sub_explicit(&u->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    free(u->text);
+    free(u->server);
+    if (u->password)
+        explicit_bzero(u->password, strlen(u->password));
+    free(u->user);
+    free(u->password);
+    free(u->shown);
+    free(u);
+}

@@ -1,0 +1,39 @@
+/* URLs: checked, split, resolved against each other, and shown without secrets. */
+#ifndef XH_URL_H
+#define XH_URL_H
+
+#include <stdatomic.h>
+
+#include "../err.h"
+
+/* One URL. Constant once made; counted references, so that a request can hold the
+ * target that it was sent to while the origin goes on to another. */
+struct xh_url {
+    atomic_int refs;
+    int https;
+    char *text;   /* without user info and fragment; what HTTP is asked for */
+    char *server; /* "https://host:port" in lower case, the port always written */
+    char *user;   /* user info, percent-decoded, or NULL; shown to nobody */
+    char *password;
+    char *shown; /* without query and user info */
+};
+
+/* Checks and splits |s|: scheme http or https, a plain host name or [IPv6], a port in
+ * 1–65535, no control characters. Spaces and bytes above 0x7e in path and query are
+ * percent-encoded. User info is taken on https only.
+ * Returns 0, or XH_E_INVAL (the text says what is wrong), or XH_E_NOMEM.
+ * Owns: the caller unrefs |*out|. Threads: any. Source: RFC 3986, section 3. */
+int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err);
+
+/* Resolves a Location header's value against the URL that it was the reply to.
+ * Refuses what xh_url_parse refuses, user info, and https -> http (XH_E_PROTO).
+ * Source: RFC 3986, section 5.2. */
+int xh_url_resolve(const struct xh_url *base, const char *location, struct xh_url **out, struct xh_err *err);
+
+/* 1 when scheme, host and port are the same: the only place a credential may go to. */
+int xh_url_same_server(const struct xh_url *a, const struct xh_url *b);
+
+struct xh_url *xh_url_ref(struct xh_url *u); /* NULL allowed */
+void xh_url_unref(struct xh_url *u);         /* NULL allowed */
+
+#endif

@@ -1,0 +1,431 @@
+/* Verdicts: what a finished exchange leads to. See xh_exchange_judge in request.h.
+ *
+ * Order of judgement: a fault found in the reply; a status other than success; the bytes
+ * that came; the network. Every path either makes progress, counts a failure (bounded by
+ * the option retries), narrows the dialect (bounded by 1) or goes by the original URL
+ * (once a request): so each request ends. */
+#include "request.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "../trace.h"
+#include "endpoint.h"
+
+#define HOPS_MAX 10u
+#define BACKOFF_FIRST_MS 100u
+#define BACKOFF_MAX_MS 10000u
+#define RETRY_AFTER_MAX_MS 30000u
+#define PROGRESS_BYTES 65536u /* what a failed reply must have brought to count as progress */
+
+/* Sets |err|: "cannot read URL (via URL): …". Returns XH_VERDICT_FAIL. */
+__attribute__((format(printf, 5, 6))) static enum xh_verdict fail(const struct xh_exchange *x, struct xh_err *err,
+                                                                  int code, int status, const char *fmt, ...)
+{
+    const struct xh_origin *o = x->job->origin;
+    char said[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(said, sizeof said, fmt, ap);
+    va_end(ap);
+    if (x->url == o->url)
+        xh_err_set(err, code, status, "%.200s: %s", o->url->shown, said);
+    else
+        xh_err_set(err, code, status, "%.120s (sent on to %.100s): %s", o->url->shown, x->url->shown, said);
+    return XH_VERDICT_FAIL;
+}
+
+static enum xh_verdict changed(const struct xh_exchange *x, struct xh_err *err, int status, const char *how)
+{
+    struct xh_origin *o = x->job->origin;
+    fail(x, err, XH_E_CHANGED, status, "the file was changed on the server while it was open (%s). Close and open it again",
+         how);
+    xh_engine_lock();
+    xh_object_poison(o, err);
+    xh_engine_unlock();
+    return XH_VERDICT_FAIL;
+}
+
+/* Exponential back-off, half of it random so that clients do not come back in step. */
+static uint64_t backoff_ms(unsigned failures)
+{
+    uint64_t ms = BACKOFF_FIRST_MS;
+    for (unsigned i = 1; i < failures && ms < BACKOFF_MAX_MS; i++)
+        ms *= 2;
+    if (ms > BACKOFF_MAX_MS)
+        ms = BACKOFF_MAX_MS;
+    uint32_t dice = 0;
+    if (getrandom(&dice, sizeof dice, GRND_NONBLOCK) != sizeof dice)
+        dice = (uint32_t)xh_now_ns();
+    return ms / 2 + dice % (ms / 2 + 1);
+}
+
+/* Forgets where |r| was redirected to: the original URL decides anew. */
+static void from_original(struct xh_exchange *x)
+{
+    struct xh_request *r = x->request;
+    struct xh_origin *o = x->job->origin;
+    xh_engine_lock();
+    xh_url_unref(r->url);
+    r->url = NULL;
+    r->hops = 0;
+    r->from_original = 1;
+    if (o->target == x->url) { /* the same object: nobody has set a newer one */
+        xh_url_unref(o->target);
+        o->target = NULL;
+    }
+    xh_engine_unlock();
+}
+
+/* A remembered target failed: 1 when the original URL is to be asked again instead. */
+static int goes_back(struct xh_exchange *x)
+{
+    const struct xh_request *r = x->request;
+    if (x->url == x->job->origin->url || r->from_original)
+        return 0;
+    from_original(x);
+    return 1;
+}
+
+/* One more failure worth retrying: LATER, or FAIL with |err|, which the caller has set. */
+static enum xh_verdict later(struct xh_exchange *x, unsigned retries, uint64_t at_least_ms, uint64_t *delay_ms)
+{
+    struct xh_request *r = x->request;
+    r->failures = x->fresh >= PROGRESS_BYTES ? 1 : r->failures + 1;
+    r->repeats++;
+    if (r->failures > retries || r->repeats > 8 * retries + 8)
+        return XH_VERDICT_FAIL;
+    if (r->url)
+        from_original(x);
+    *delay_ms = backoff_ms(r->failures);
+    if (*delay_ms < at_least_ms)
+        *delay_ms = at_least_ms < RETRY_AFTER_MAX_MS ? at_least_ms : RETRY_AFTER_MAX_MS;
+    xh_count(x->job->origin->counters, retries, 1);
+    return XH_VERDICT_LATER;
+}
+
+/* A multi-range request was not understood: single ranges from now on. */
+static enum xh_verdict go_single(struct xh_exchange *x, const char *why)
+{
+    struct xh_origin *o = x->job->origin;
+    xh_engine_lock();
+    o->dialect.max_ranges = 1;
+    xh_engine_unlock();
+    x->request->single = 1;
+    xh_trace(XH_T_ORIGIN, "single", "id=%p why=\"%s\"", (void *)x->request, why);
+    xh_count(o->counters, retries, 1);
+    return XH_VERDICT_AGAIN;
+}
+
+static enum xh_verdict judge_fault(struct xh_exchange *x, uint64_t *delay_ms, struct xh_err *err)
+{
+    struct xh_origin *o = x->job->origin;
+    int status = x->reply.status;
+    switch (x->fault) {
+    case XH_FAULT_CHANGED:
+        return changed(x, err, status, x->why);
+    case XH_FAULT_MULTI:
+        if (x->asked > 1)
+            return go_single(x, x->why);
+        break;
+    case XH_FAULT_NO_RANGES:
+        fail(x, err, XH_E_PROTO, status,
+             "the server does not do range requests (it answers 200 with the whole file), so only files up to "
+             "%" PRIu64 " bytes can be read from it. Ask its operator to switch them on, or raise head_bytes",
+             o->options.head_bytes);
+        /* Some caches answer so only while they fill: one more try, if it worked before. */
+        if (x->job->ask == XH_ASK_RANGES && x->dialect.size > o->options.head_bytes)
+            return later(x, o->options.retries ? 1 : 0, 0, delay_ms);
+        return XH_VERDICT_FAIL;
+    case XH_FAULT_LOCAL:
+        return fail(x, err, XH_E_NOMEM, 0, "%s", x->why);
+    default:
+        break;
+    }
+    return fail(x, err, XH_E_PROTO, status, "the server's reply makes no sense: %s", x->why);
+}
+
+static enum xh_verdict judge_redirect(struct xh_exchange *x, struct xh_err *err)
+{
+    struct xh_request *r = x->request;
+    struct xh_url *to = NULL;
+    int status = x->reply.status;
+    if (x->reply.location[0] == '\0')
+        return fail(x, err, XH_E_PROTO, status, "status %d without a usable Location", status);
+    if (++r->hops > HOPS_MAX)
+        return fail(x, err, XH_E_PROTO, status, "redirected more than %u times: a loop on the server", HOPS_MAX);
+    if (xh_url_resolve(x->url, x->reply.location, &to, err) != 0) {
+        err->status = status;
+        return XH_VERDICT_FAIL;
+    }
+    xh_trace(XH_T_ORIGIN, "redirect", "id=%p status=%d to=%s", (void *)r, status, to->shown);
+    xh_engine_lock();
+    xh_url_unref(r->url);
+    r->url = to;
+    xh_engine_unlock();
+    return XH_VERDICT_AGAIN;
+}
+
+/* 401: the token may have been renewed since it was read. 1: it was; try again. */
+static int token_renewed(struct xh_exchange *x)
+{
+    struct xh_origin *o = x->job->origin;
+    struct xh_token *new = NULL;
+    if (!x->url->https || o->url->user || x->request->token_reread)
+        return 0;
+    x->request->token_reread = 1;
+    if (xh_token_find(&new, NULL) != 0)
+        return 0;
+    const char *old = x->token ? x->token->value : NULL;
+    int differs = new->value && (!old || strcmp(new->value, old) != 0);
+    xh_engine_lock();
+    struct xh_token *drop = o->token;
+    o->token = new; /* even when it is the same: its note is newer */
+    xh_engine_unlock();
+    xh_token_unref(drop);
+    xh_token_unref(x->token);
+    x->token = xh_token_ref(new);
+    return differs;
+}
+
+static enum xh_verdict refused(const struct xh_exchange *x, struct xh_err *err)
+{
+    const struct xh_origin *o = x->job->origin;
+    int status = x->reply.status;
+    const char *what = status == 401 ? "401 Unauthorized" : "403 Forbidden";
+    char expired[96] = "";
+    if (o->url->user)
+        return fail(x, err, XH_E_ACCES, status, "%s: the user name and password in the URL were refused", what);
+    if (!o->url->https)
+        return fail(x, err, XH_E_ACCES, status, "%s: no token is sent over http; use https", what);
+    const struct xh_token *t = x->token;
+    const char *proxy = o->proxy.path[0] ? "; the proxy certificate was offered too" : o->proxy.note[0] ? "; " : "";
+    const char *note = o->proxy.path[0] ? "" : o->proxy.note;
+    if (t && t->value && x->token_sent) {
+        xh_token_expiry(t, (long long)time(NULL), expired, sizeof expired);
+        return fail(x, err, XH_E_ACCES, status,
+                    "%s: %.200s was refused%s%s%s. Get a token that is valid and covers this path", what, t->note,
+                    expired, proxy, note);
+    }
+    if (t && t->value)
+        return fail(x, err, XH_E_ACCES, status, "%s: no token is sent to a server that the URL does not name", what);
+    return fail(x, err, XH_E_ACCES, status,
+                "%s: no token was found (%.200s)%s%s. Set BEARER_TOKEN_FILE to a file with one", what,
+                t ? t->note : "", proxy, note);
+}
+
+/* 1 when |status| says that a multi-range request was too much. */
+static int too_much(int status)
+{
+    return status == 400 || status == 413 || status == 414 || status == 431 || status == 500;
+}
+
+static enum xh_verdict judge_416(struct xh_exchange *x, struct xh_err *err)
+{
+    const struct xh_content_range *c = &x->reply.range;
+    char how[96];
+    if (c->given && c->unsatisfied && c->total != x->dialect.size) {
+        snprintf(how, sizeof how, "it had %" PRIu64 " bytes and has %" PRIu64 " now", x->dialect.size, c->total);
+        return changed(x, err, 416, how);
+    }
+    if (x->asked > 1)
+        return go_single(x, "416");
+    return fail(x, err, XH_E_PROTO, 416, "416 Range Not Satisfiable for bytes %" PRIu64 "-%" PRIu64 " of %" PRIu64,
+                x->from, x->to - 1, x->dialect.size);
+}
+
+/* A final status that is not a success. */
+static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, struct xh_err *err)
+{
+    struct xh_origin *o = x->job->origin;
+    int status = x->reply.status;
+    if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308)
+        return judge_redirect(x, err);
+    if (x->asked > 1 && too_much(status)) {
+        xh_engine_lock();
+        xh_dialect_halve(&o->dialect, x->asked, x->range_bytes);
+        xh_engine_unlock();
+        xh_trace(XH_T_ORIGIN, "halve", "id=%p status=%d ranges=%u", (void *)x->request, status, x->asked);
+        xh_count(o->counters, retries, 1);
+        return XH_VERDICT_AGAIN;
+    }
+    if ((status == 401 || status == 403 || status == 404 || status == 410 || status >= 500) && goes_back(x)) {
+        xh_count(o->counters, retries, 1);
+        return XH_VERDICT_AGAIN;
+    }
+    switch (status) {
+    case 401:
+        if (token_renewed(x))
+            return XH_VERDICT_AGAIN;
+        return refused(x, err);
+    case 403:
+        return refused(x, err);
+    case 404:
+        return fail(x, err, XH_E_NOENT, status, "404 Not Found: there is no such file on the server");
+    case 410:
+        return fail(x, err, XH_E_NOENT, status, "410 Gone: the file was removed from the server");
+    case 412:
+        if (x->job->ask == XH_ASK_RANGES)
+            return changed(x, err, status, "its ETag is another one now");
+        break;
+    case 416:
+        if (x->job->ask == XH_ASK_RANGES)
+            return judge_416(x, err);
+        return XH_VERDICT_DONE;
+    case 304:
+        if (x->job->ask == XH_ASK_HEAD && x->job->probe->if_none_match)
+            return XH_VERDICT_DONE;
+        break;
+    case 408: case 429: case 500: case 502: case 503: case 504:
+        fail(x, err, XH_E_STATUS, status,
+             "status %d, %" PRIu64 " retries did not help: the server is overloaded or broken", status,
+             o->options.retries);
+        return later(x, (unsigned)o->options.retries,
+                     x->reply.retry_after_s > 0 ? (uint64_t)x->reply.retry_after_s * 1000 : 0, delay_ms);
+    default:
+        break;
+    }
+    if (x->job->ask == XH_ASK_STAT) /* the prober knows what to make of it */
+        return XH_VERDICT_DONE;
+    return fail(x, err, XH_E_STATUS, status, "the server answered with status %d, which cannot be used here", status);
+}
+
+/* The network failed before the reply was whole. */
+static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome *out, uint64_t *delay_ms,
+                                 struct xh_err *err)
+{
+    struct xh_origin *o = x->job->origin;
+    unsigned retries = (unsigned)o->options.retries;
+    unsigned few = retries < 2 ? retries : 2;
+    if (out->net >= XH_NET_NAME && out->net <= XH_NET_HANDSHAKE && x->reply.status == 0 && goes_back(x)) {
+        xh_count(o->counters, retries, 1);
+        return XH_VERDICT_AGAIN;
+    }
+    switch (out->net) {
+    case XH_NET_NAME:
+        fail(x, err, XH_E_NET, 0, "the server's name does not resolve (%s)", out->text);
+        return later(x, few, 0, delay_ms);
+    case XH_NET_CONNECT:
+        fail(x, err, XH_E_NET, 0, "no connection to the server after %u retries (%s)", retries, out->text);
+        return later(x, retries, 0, delay_ms);
+    case XH_NET_CONNECT_TIMEOUT:
+        fail(x, err, XH_E_TIMEOUT, 0, "no connection to the server within %" PRIu64 " ms (%s)",
+             o->options.connect_timeout_ms, out->text);
+        return later(x, retries, 0, delay_ms);
+    case XH_NET_STALL:
+        fail(x, err, XH_E_TIMEOUT, x->reply.status, "no byte for %" PRIu64 " ms, after %u retries",
+             o->options.stall_timeout_ms, retries);
+        return later(x, retries, 0, delay_ms);
+    case XH_NET_UNTRUSTED:
+        return fail(x, err, XH_E_TLS, 0,
+                    "the server's certificate was not accepted (%s). CAs: %.160s. If the server's CA is another one, "
+                    "name its PEM file with XHDF5_CA_BUNDLE",
+                    out->text, o->trust.note);
+    case XH_NET_HANDSHAKE:
+        fail(x, err, XH_E_TLS, 0, "no TLS session with the server (%s)%s%.100s", out->text,
+             o->proxy.path[0] ? "; offered was the proxy certificate " : "", o->proxy.path);
+        return later(x, few, 0, delay_ms);
+    case XH_NET_BAD_HTTP:
+        return fail(x, err, XH_E_PROTO, 0, "the server does not speak HTTP/1.1 (%s)", out->text);
+    case XH_NET_LOCAL:
+        return fail(x, err, XH_E_NOMEM, 0, "out of memory (%s)", out->text);
+    case XH_NET_CANCELLED:
+        return fail(x, err, XH_E_CANCELLED, 0, "the transfer was cancelled");
+    case XH_NET_EXITING:
+        return fail(x, err, XH_E_SYS, 0, "the process is exiting");
+    default:
+        fail(x, err, XH_E_NET, x->reply.status, "the connection broke off, also after %u retries (%s)", retries,
+             out->text[0] ? out->text : "reply cut short");
+        return later(x, retries, 0, delay_ms);
+    }
+}
+
+/* 1 when every range that |x| asked for, or its slice if |all|, is complete. */
+static int complete(const struct xh_exchange *x, int all)
+{
+    const struct xh_job *j = x->job;
+    size_t end = all ? x->request->end : x->asked_end;
+    for (size_t i = all ? x->request->first : x->asked_first; i < end; i++)
+        if (j->got[i] < j->transfer->ranges[i].len)
+            return 0;
+    return 1;
+}
+
+/* 200 or 206 to a GET of ranges, without a fault. */
+static enum xh_verdict judge_ranges(struct xh_exchange *x, const struct xh_outcome *out, uint64_t *delay_ms,
+                                    struct xh_err *err)
+{
+    struct xh_request *r = x->request;
+    if (complete(x, 0)) {
+        r->failures = 0;
+        return complete(x, 1) ? XH_VERDICT_DONE : XH_VERDICT_AGAIN;
+    }
+    if (out->net != XH_NET_OK)
+        return judge_net(x, out, delay_ms, err);
+    /* The reply was whole and brought less than was asked. */
+    if (x->asked > 1 && (x->take == XH_TAKE_RANGE || x->fresh == 0))
+        return go_single(x, "a plain or empty reply to a multi-range request");
+    if (x->fresh > 0 && r->repeats++ < 8 * x->job->origin->options.retries + 1000) {
+        r->single = 1;
+        return XH_VERDICT_AGAIN;
+    }
+    fail(x, err, XH_E_PROTO, x->reply.status, "the reply lacks bytes that were asked for");
+    return later(x, (unsigned)x->job->origin->options.retries, 0, delay_ms);
+}
+
+/* 200, 206 or 207 to a probe, without a fault. */
+static enum xh_verdict judge_probe(struct xh_exchange *x, const struct xh_outcome *out, uint64_t *delay_ms,
+                                   struct xh_err *err)
+{
+    struct xh_probe *p = x->job->probe;
+    if (out->net != XH_NET_OK)
+        return judge_net(x, out, delay_ms, err);
+    if (x->job->ask == XH_ASK_STAT)
+        return XH_VERDICT_DONE;
+    if (!p->size_known) { /* a whole body of unknown length that ended within the limit */
+        p->size = p->len;
+        p->size_known = 1;
+    } else if (x->data_left > 0) {
+        fail(x, err, XH_E_PROTO, x->reply.status, "the reply is shorter than it promised");
+        return later(x, (unsigned)x->job->origin->options.retries, 0, delay_ms);
+    }
+    return XH_VERDICT_DONE;
+}
+
+/* A GET worked at the end of redirects: later ones go there at once. */
+static void remember_target(struct xh_exchange *x)
+{
+    struct xh_origin *o = x->job->origin;
+    struct xh_request *r = x->request;
+    if (!r->url || x->job->ask == XH_ASK_STAT)
+        return;
+    xh_engine_lock();
+    if (o->target != r->url) {
+        xh_url_unref(o->target);
+        o->target = xh_url_ref(r->url);
+    }
+    xh_engine_unlock();
+}
+
+enum xh_verdict xh_exchange_judge(struct xh_exchange *x, const struct xh_outcome *out, uint64_t *delay_ms,
+                                  struct xh_err *err)
+{
+    int status = x->reply.status;
+    if (out->net == XH_NET_EXITING || out->net == XH_NET_CANCELLED)
+        return judge_net(x, out, delay_ms, err);
+    if (x->fault != XH_FAULT_NONE)
+        return judge_fault(x, delay_ms, err);
+    if (!x->reply.over)
+        return judge_net(x, out, delay_ms, err);
+    if (x->job->ask == XH_ASK_STAT ? status != 207 : status != 206 && status != 200)
+        return judge_status(x, delay_ms, err);
+    remember_target(x);
+    if (x->job->probe)
+        return judge_probe(x, out, delay_ms, err);
+    return judge_ranges(x, out, delay_ms, err);
+}

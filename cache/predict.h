@@ -1,0 +1,34 @@
+/* Prediction: what will be wanted next. Pure: no I/O, no clock, no locks of its own.
+ *
+ * Two predictors so far. Sequential: raw data read in ascending order is fetched ahead
+ * in a window that doubles while the guess holds. Widening: a metadata miss near the last
+ * one fetches a larger piece around it, as HDF5 walks its metadata in small reads that
+ * each cost a round trip. Both are guesses: wrong ones cost bytes, never correctness. */
+#ifndef XH_PREDICT_H
+#define XH_PREDICT_H
+
+#include <stdint.h>
+
+#include "extent.h"
+
+struct xh_predict_seq {
+    uint64_t next;   /* first byte after the last read; 0 before the first read */
+    uint64_t ahead;  /* first byte not yet asked for ahead; >= next while a run lasts */
+    uint64_t window; /* how far ahead to be now, bytes; 0 outside a run */
+};
+
+/* Takes note of a read of |r| and says what to fetch ahead of it now.
+ * |max_window| bytes bounds how far ahead; 0 switches prediction off. |size| is the object's.
+ * Returns the range to fetch (len 0: nothing), always after r and inside the object. */
+struct xh_range xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint64_t max_window,
+                               uint64_t size);
+
+struct xh_predict_wide {
+    struct xh_range last; /* what the last miss fetched, widened */
+    uint64_t width;       /* bytes to fetch at the next near miss; 0 before the first */
+};
+
+/* Widens a metadata miss |miss|. Returns a range that holds |miss| and lies in the object. */
+struct xh_range xh_predict_widen(struct xh_predict_wide *p, struct xh_range miss, uint64_t size);
+
+#endif

@@ -1,0 +1,186 @@
+/* Making room: whole shadows that nobody has open first, then pages by the clock.
+ *
+ * Pages are taken where most is taken: other open shadows that are larger than the own one
+ * give first, then the own one, then any. So many open files come to equal shares, whichever
+ * was there first, and a process that has nothing yet is not shut out.
+ *
+ * Locks: none over a sweep, but a flag that keeps a process's other threads from sweeping too. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../trace.h"
+#include "impl.h"
+
+#define FUTILE_NS 20000000ull /* after a sweep that freed nothing, claims get NONE at once this long */
+#define TEMP_STALE_S 60       /* a file is built in milliseconds */
+
+struct entry {
+    char name[XH_NAME_BYTES];
+    struct timespec used;
+    uint64_t bytes;
+};
+
+static int older(const void *a, const void *b)
+{
+    const struct timespec *x = &((const struct entry *)a)->used, *y = &((const struct entry *)b)->used;
+    if (x->tv_sec != y->tv_sec)
+        return x->tv_sec < y->tv_sec ? -1 : 1;
+    return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
+}
+
+/* All shadows of the directory; removes what crashes left behind. */
+static size_t list_shadows(int dirfd, struct entry **out)
+{
+    struct entry *list = NULL;
+    size_t n = 0, room = 0;
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
+        return 0;
+    }
+    time_t now = time(NULL);
+    struct stat st;
+    for (struct dirent *e; (e = readdir(d));) {
+        if (fstatat(dirfd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+            continue;
+        if (strncmp(e->d_name, "t-", 2) == 0 && st.st_mtime + TEMP_STALE_S < now)
+            xh_store_drop(dirfd, e->d_name);
+        if (!xh_store_is_shadow_name(e->d_name))
+            continue;
+        if (n == room) {
+            struct entry *more = realloc(list, (room = room ? 2 * room : 64) * sizeof *list);
+            if (!more)
+                break;
+            list = more;
+        }
+        memcpy(list[n].name, e->d_name, strlen(e->d_name) + 1);
+        list[n].used = st.st_mtim;
+        list[n++].bytes = (uint64_t)st.st_blocks * 512;
+    }
+    closedir(d);
+    *out = list;
+    return n;
+}
+
+static void drop_orphan_hints(int dirfd)
+{
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(d));)
+        if (strncmp(e->d_name, "u-", 2) == 0 && xh_hint_orphan(dirfd, e->d_name))
+            unlinkat(dirfd, e->d_name, 0);
+    closedir(d);
+}
+
+static uint64_t drop_unused(struct xh_shadow *s, struct entry *list, size_t n, uint64_t want_bytes)
+{
+    uint64_t freed = 0;
+    qsort(list, n, sizeof *list, older);
+    for (size_t i = 0; i < n && freed < want_bytes; i++)
+        if (strcmp(list[i].name, s->name) != 0 && xh_store_drop(s->dirfd, list[i].name)) {
+            freed += list[i].bytes;
+            xh_trace(XH_T_SHADOW, "dropped", "name=%.10s bytes=%llu", list[i].name,
+                     (unsigned long long)list[i].bytes);
+            list[i].bytes = 0;
+        }
+    if (freed)
+        drop_orphan_hints(s->dirfd);
+    return freed;
+}
+
+static int larger(const void *a, const void *b)
+{
+    uint64_t x = ((const struct entry *)a)->bytes, y = ((const struct entry *)b)->bytes;
+    return (x < y) - (x > y);
+}
+
+/* Takes pages of other shadows that have more than |floor_bytes|, largest first. */
+static uint64_t take_from_others(struct xh_shadow *s, struct entry *list, size_t n, uint64_t floor_bytes,
+                                 uint64_t want_bytes, uint64_t meta_room_bytes, struct xh_counters *c)
+{
+    uint64_t freed = 0;
+    qsort(list, n, sizeof *list, larger);
+    for (size_t i = 0; i < n && freed < want_bytes && list[i].bytes > floor_bytes; i++) {
+        struct xh_shadow *other;
+        if (strcmp(list[i].name, s->name) == 0 || !(other = xh_shadow_visit(s, list[i].name)))
+            continue;
+        freed += xh_clock_sweep(other, want_bytes - freed, meta_room_bytes, c);
+        xh_shadow_close(other);
+    }
+    return freed;
+}
+
+/* ---- the budget's gate --------------------------------------------------------------------- */
+
+static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, struct xh_counters *c)
+{
+    uint64_t meta_room_bytes = meta ? 0 : s->budget_bytes / 2, own_bytes = 0, freed;
+    struct entry *list = NULL;
+    struct stat st;
+    if (s->private_)
+        return xh_clock_sweep(s, want_bytes, meta_room_bytes, c);
+    size_t n = list_shadows(s->dirfd, &list);
+    freed = drop_unused(s, list, n, want_bytes);
+    int elsewhere = freed != 0;
+    if (freed < want_bytes && fstat(s->fd, &st) == 0) {
+        own_bytes = (uint64_t)st.st_blocks * 512;
+        uint64_t taken = take_from_others(s, list, n, own_bytes + s->step_bytes, want_bytes - freed,
+                                          meta_room_bytes, c);
+        elsewhere |= taken != 0;
+        freed += taken;
+    }
+    if (freed < want_bytes)
+        freed += xh_clock_sweep(s, want_bytes - freed, meta_room_bytes, c);
+    if (freed == 0) {
+        freed = take_from_others(s, list, n, XH_HEADER_MIN_BYTES, want_bytes, meta_room_bytes, c);
+        elsewhere |= freed != 0;
+    }
+    free(list);
+    xh_budget_measure(s, elsewhere);
+    return freed;
+}
+
+uint64_t xh_evict_squeeze(struct xh_shadow *s, uint64_t want_bytes, int meta, struct xh_counters *c)
+{
+    if (s->fd < 0 || xh_budget_now_ns() < atomic_load_explicit(&s->retry_at_ns, memory_order_relaxed))
+        return 0;
+    if (atomic_exchange_explicit(&s->evicting, 1, memory_order_acquire))
+        return 0;
+    uint64_t freed = make_room(s, want_bytes, meta, c);
+    if (freed == 0)
+        atomic_store_explicit(&s->retry_at_ns, xh_budget_now_ns() + FUTILE_NS, memory_order_relaxed);
+    atomic_store_explicit(&s->evicting, 0, memory_order_release);
+    return freed;
+}
+
+int xh_evict_charge(struct xh_shadow *s, int meta, struct xh_counters *c)
+{
+    atomic_fetch_add_explicit(&s->inflight, 1, memory_order_relaxed);
+    uint64_t since = XH_PAGE_BYTES + atomic_fetch_add_explicit(&s->since_bytes, XH_PAGE_BYTES, memory_order_relaxed);
+    uint64_t base = atomic_load_explicit(&s->base_bytes, memory_order_relaxed);
+    if (since < s->step_bytes && base + since <= s->budget_bytes)
+        return 1;
+    uint64_t taken = xh_budget_measure(s, 0);
+    if (taken <= s->budget_bytes)
+        return 1;
+    /* While another thread of this process makes room, some overdraft beats a page not cached. */
+    if (atomic_load_explicit(&s->evicting, memory_order_relaxed) && taken <= s->budget_bytes + 4 * s->step_bytes)
+        return 1;
+    uint64_t batch = s->budget_bytes / 64 > s->step_bytes ? s->budget_bytes / 64 : s->step_bytes;
+    if (xh_evict_squeeze(s, taken - s->budget_bytes + batch, meta, c))
+        return 1;
+    atomic_fetch_sub_explicit(&s->inflight, 1, memory_order_relaxed);
+    return 0;
+}

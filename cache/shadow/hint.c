@@ -1,0 +1,100 @@
+/* Hints: what this user last knew of a URL, one file a URL, "u-<hex SHA-256 of the URL>".
+ *
+ * Three lines: the tag, the shadow's file name, the opaque text. Written under a temporary
+ * name and renamed, so a reader finds the old hint or the new one. A hint without its
+ * shadow is none: the bytes that it would save a request for are not there.
+ * Knows nothing of the text's meaning. Threads, processes: any. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../trace.h"
+#include "impl.h"
+
+#define TAG "xhdf5-hint 1\n"
+#define FILE_BYTES (sizeof TAG + XH_NAME_BYTES + XH_HINT_BYTES)
+
+/* Reads the hint file into |buf| and finds the text. Returns it, or NULL when it is no sound
+ * hint. |name| gets the shadow's name. */
+static char *load(int dirfd, const char *file, char buf[FILE_BYTES], char name[XH_NAME_BYTES])
+{
+    struct stat st;
+    char *text = NULL;
+    int fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) ||
+        st.st_size <= 0 || st.st_size >= (off_t)FILE_BYTES)
+        goto out;
+    ssize_t n = read(fd, buf, FILE_BYTES - 1);
+    if (n != st.st_size || memchr(buf, '\0', (size_t)n))
+        goto out;
+    buf[n] = '\0';
+    if (strncmp(buf, TAG, sizeof TAG - 1) != 0)
+        goto out;
+    char *from = buf + sizeof TAG - 1, *end = strchr(from, '\n');
+    if (!end || end - from >= XH_NAME_BYTES)
+        goto out;
+    *end = '\0';
+    if (!xh_store_is_shadow_name(from) || strlen(end + 1) >= XH_HINT_BYTES)
+        goto out;
+    strcpy(name, from);
+    text = end + 1;
+out:
+    close(fd);
+    return text;
+}
+
+static int shadow_there(int dirfd, const char *name)
+{
+    struct stat st;
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+}
+
+int xh_hint_orphan(int dirfd, const char *name)
+{
+    char buf[FILE_BYTES], shadow[XH_NAME_BYTES];
+    return !load(dirfd, name, buf, shadow) || !shadow_there(dirfd, shadow);
+}
+
+size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES])
+{
+    char path[XH_DIR_BYTES], buf[FILE_BYTES], name[XH_NAME_BYTES], file[XH_NAME_BYTES] = "u-";
+    size_t len = 0;
+    out[0] = '\0';
+    if (!o->shadow || xh_store_url_hex(url, file + 2) < 0)
+        return 0;
+    xh_store_dir_path(o, path);
+    int dirfd = xh_store_dir(o, path, 0);
+    if (dirfd < 0)
+        return 0;
+    char *text = load(dirfd, file, buf, name);
+    if (text && shadow_there(dirfd, name)) {
+        len = strlen(text);
+        memcpy(out, text, len + 1);
+    }
+    close(dirfd);
+    return len;
+}
+
+void xh_shadow_hint_save(struct xh_shadow *s, const char *text)
+{
+    char buf[FILE_BYTES], temp[XH_NAME_BYTES], file[XH_NAME_BYTES];
+    if (s->private_ || s->fd < 0 || strlen(text) >= XH_HINT_BYTES)
+        return;
+    int len = snprintf(buf, sizeof buf, TAG "%s\n%s", s->name, text);
+    snprintf(file, sizeof file, "u-%s", s->url_hex);
+    xh_store_temp_name(temp);
+    int fd = openat(s->dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    ssize_t n = write(fd, buf, (size_t)len);
+    close(fd);
+    if (n != len || renameat(s->dirfd, temp, s->dirfd, file) < 0) {
+        unlinkat(s->dirfd, temp, 0);
+        xh_trace(XH_T_SHADOW, "hint_failed", "errno=%d", errno);
+    }
+}

@@ -1,0 +1,159 @@
+/* What the files of the shadow's room share; nobody else includes it.
+ *
+ *   shadow.c  the objects of this process, fork        store.c  directory and file: create, check, lock
+ *   page.c    words: claim to publish, read, wait      owner.c  slots: who is alive
+ *   budget.c  how much, and how much is taken          evict.c  making room, whole shadows first
+ *   clock.c   which pages of one shadow go             hint.c   what was last known of a URL
+ *
+ * One mutex (xh_shadow_lock) guards the list of objects, their reference counts, and the
+ * taking of slots. It is the only lock of the room; words take none. It is held over file
+ * operations on the shadow's directory, never over a wait, and fork() holds it. */
+#ifndef XH_SHADOW_IMPL_H
+#define XH_SHADOW_IMPL_H
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "layout.h"
+
+#define XH_NAME_BYTES 80 /* of a file in the directory, with its NUL */
+#define XH_DIR_BYTES 1100
+
+struct xh_shadow {
+    /* Constant while the object is in the list. */
+    char dir[XH_DIR_BYTES];   /* as asked for; "" when no sharing was wanted */
+    char name[XH_NAME_BYTES]; /* "s-<hex of the key>", also of a private one */
+    char url_hex[65];
+    struct xh_layout_head head; /* what is, or would be, in the file */
+    int private_;
+    int visitor; /* 1: opened by xh_shadow_visit */
+    int dirfd; /* -1: private */
+    uint64_t budget_bytes;
+    uint64_t block_words; /* words of one unit: what is reserved at once */
+    uint64_t step_bytes;  /* claimed bytes between two measurements */
+    void *map;            /* header and words, or NULL: no storage, every claim is NONE */
+    size_t map_bytes;
+    struct xh_layout_live *live;
+    _Atomic uint16_t *epochs;
+    _Atomic uint64_t *words;
+    _Atomic uint64_t *reserved; /* bit per block of words: backed by memory, safe to touch */
+
+    /* Changed only by fork's child before it has a second thread. */
+    int fd; /* -1: no storage */
+
+    /* Under xh_shadow_lock. */
+    struct xh_shadow *next;
+    unsigned refs;
+
+    /* Atomic; of this process alone. */
+    _Atomic uint32_t owner;         /* 0: none yet. Release in owner.c, acquire by claimers. */
+    _Atomic uint64_t base_bytes;    /* taken by all files at the last measurement */
+    _Atomic uint64_t others_bytes;  /* of them, by other files */
+    _Atomic uint64_t since_bytes;   /* claimed since */
+    _Atomic uint64_t inflight;      /* pages claimed by this process now */
+    _Atomic uint64_t scan_at_ns;    /* when to look through the directory again */
+    _Atomic uint64_t retry_at_ns;   /* no eviction before: the last one freed nothing */
+    _Atomic int evicting;           /* 1: a thread of this process makes room */
+};
+
+extern pthread_mutex_t xh_shadow_lock;
+
+/* Tests set it before the first open, to behave as on a kernel with larger pages; 0: the kernel's. */
+extern uint64_t xh_shadow_test_unit;
+
+/* shadow.c --------------------------------------------------------------------------------- */
+
+/* Opens the shadow |name| of the directory of |near| only to evict in it: not made when it is
+ * not there, its last use not touched. Returns NULL when it is not sound. Owns: close it. */
+struct xh_shadow *xh_shadow_visit(struct xh_shadow *near, const char *name);
+
+/* store.c ---------------------------------------------------------------------------------- */
+
+/* Opens the options' directory; |create| makes it. Returns a descriptor, or -1 when there is
+ * none that may be trusted (traced). |path| is as asked for. */
+int xh_store_dir(const struct xh_options *o, const char *path, int create);
+void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
+
+/* Fills s->head, s->name, s->url_hex. Returns 0, or -1 when the sizes cannot be represented. */
+int xh_store_describe(struct xh_shadow *s, const char *url, const char *validator, uint64_t size);
+
+/* Fills s->head from the file s->name in s->dirfd; 0 when it is sound in itself, else -1. */
+int xh_store_describe_existing(struct xh_shadow *s);
+
+/* Opens or creates (a visitor: only opens) the file s->name in s->dirfd and sets s->fd; holds XH_LOCK_OPEN shared.
+ * Returns 0, or -1 when no sound one can be had. */
+int xh_store_attach(struct xh_shadow *s);
+
+/* Makes a memfd with the same content. Returns 0 or -1. */
+int xh_store_private(struct xh_shadow *s);
+
+/* A second open file description of |fd|'s file with XH_LOCK_OPEN held, for fork's child.
+ * Async-signal-safe. Returns a descriptor or -1. */
+int xh_store_reopen(const struct xh_shadow *s);
+
+/* fcntl of one lock. |type| F_RDLCK, F_WRLCK, F_UNLCK. 0: got it; 1: someone else has it; -1: error. */
+int xh_store_lock(int fd, short type, uint64_t at);
+/* 1: someone else holds a lock there; 0: nobody; -1: cannot be told. */
+int xh_store_locked(int fd, uint64_t at);
+
+/* Removes |name| when nobody has it open. Returns 1 when it is gone. */
+int xh_store_drop(int dirfd, const char *name);
+
+/* A name that no other process has: "t-<random>". */
+void xh_store_temp_name(char name[XH_NAME_BYTES]);
+/* "s-" and 64 hex digits. */
+int xh_store_is_shadow_name(const char *name);
+/* Hex SHA-256 of |url|. Returns 0 or -1. */
+int xh_store_url_hex(const char *url, char hex[65]);
+
+/* owner.c ---------------------------------------------------------------------------------- */
+
+/* This process's owner number in |s|, taken at the first call; 0 when none can be had. */
+uint32_t xh_owner_get(struct xh_shadow *s);
+/* 1 when |owner| is proved dead; 0 when it is alive, or that cannot be told. */
+int xh_owner_dead(struct xh_shadow *s, uint32_t owner);
+
+/* page.c ----------------------------------------------------------------------------------- */
+
+/* Makes the words of |idx|'s block safe to touch. Returns 1, or 0 when there is no memory. */
+int xh_page_reserve(struct xh_shadow *s, uint64_t idx);
+/* Replaces |*old| (kept up to date) by state, owner and flags; flags of |keep| are kept.
+ * Returns 1, or 0 as soon as a bit of |mask| differs from |*old|. Wakes waiters. */
+int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state state,
+                   uint32_t owner, uint64_t flags, uint64_t keep);
+
+/* budget.c --------------------------------------------------------------------------------- */
+
+/* The budget when none was given: a quarter of what memory this process may use, at most half
+ * of the file system's free space; |used_bytes| of the directory count as free. */
+uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes);
+/* Bytes that all files of the directory take, but for the one with inode |skip| (0: none). */
+uint64_t xh_budget_used(int dirfd, ino_t skip);
+/* Measures what is taken, this process's claims in flight included; looks through the whole
+ * directory when |scan| or when its time has come. Returns it. */
+uint64_t xh_budget_measure(struct xh_shadow *s, int scan);
+uint64_t xh_budget_now_ns(void); /* monotonic */
+
+/* evict.c ---------------------------------------------------------------------------------- */
+
+/* Charges one page to the budget, evicting when need be. Returns 1, or 0 when nothing can be freed. */
+int xh_evict_charge(struct xh_shadow *s, int meta, struct xh_counters *c);
+/* Frees about |want_bytes|: shadows that nobody has open, then pages of |s|; metadata only for
+ * metadata's sake (|meta|), or when it has most of the budget. Returns the bytes freed; 0 also
+ * when the last attempt failed a moment ago or another thread is at it. */
+uint64_t xh_evict_squeeze(struct xh_shadow *s, uint64_t want_bytes, int meta, struct xh_counters *c);
+
+/* clock.c ---------------------------------------------------------------------------------- */
+
+/* Frees about |want_bytes| of |s|, raw pages first; metadata only when no raw page was left and
+ * at least |meta_room_bytes| of metadata are there. Returns the bytes freed. */
+uint64_t xh_clock_sweep(struct xh_shadow *s, uint64_t want_bytes, uint64_t meta_room_bytes,
+                        struct xh_counters *c);
+
+/* hint.c ----------------------------------------------------------------------------------- */
+
+/* 1 when the hint file |name| speaks of a shadow that is no longer there. */
+int xh_hint_orphan(int dirfd, const char *name);
+
+#endif

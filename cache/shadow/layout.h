@@ -1,0 +1,128 @@
+/* What a shadow's file looks like: the only truth about offsets and word bits.
+ *
+ *   0                  struct xh_layout_head   constant from creation on
+ *   XH_LIVE_OFF        struct xh_layout_live   atomics shared by all processes
+ *   XH_EPOCHS_OFF      u16 epoch[XH_SLOTS]     written by the slot's owner alone
+ *   header_bytes       u64 word[pages]         atomics, one a page; sparse
+ *   data_off           the origin's bytes; sparse; never mapped
+ *   file_bytes         end; beyond it, nothing but locks (XH_LOCK_*)
+ *
+ * header_bytes, data_off and file_bytes are multiples of unit_bytes, the larger of
+ * XH_PAGE_BYTES and the kernel's page: what can be mapped, reserved and punched.
+ *
+ * Pure: no I/O. Numbers are in the machine's byte order, as nobody else reads them. */
+#ifndef XH_LAYOUT_H
+#define XH_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shadow.h"
+
+#define XH_LAYOUT_MAGIC "XHSHADOW"
+#define XH_LAYOUT_VERSION 1u
+#define XH_SLOTS 2048u
+#define XH_LIVE_OFF 3584u
+#define XH_EPOCHS_OFF 4096u
+#define XH_HEADER_MIN_BYTES 8192u
+#define XH_UNIT_MAX_PAGES 64u
+
+/* Locks (open file description locks) lie where no byte will ever be. */
+#define XH_LOCK_OPEN (1ull << 62)         /* shared: the file is in use; exclusive: it is being dropped */
+#define XH_LOCK_SLOT(slot) (XH_LOCK_OPEN + 1 + (slot)) /* exclusive: the slot's owner is alive */
+
+/* A shadow is believed only when these bytes are what this process would have written. */
+struct xh_layout_head {
+    char magic[8];
+    uint32_t version, header_bytes, page_bytes, unit_bytes;
+    uint64_t origin_bytes, pages, data_off, file_bytes;
+    uint32_t slots, reserved;
+    uint8_t url_sha256[32], key_sha256[32]; /* key: URL NUL validator NUL size */
+    char boot_id[40];                       /* a disk may keep words without their pages over a crash */
+    char validator[1024];                   /* cut; the key has it whole */
+    char url_shown[1024];
+};
+_Static_assert(sizeof(struct xh_layout_head) <= XH_LIVE_OFF, "the head fits before the live part");
+
+struct xh_layout_live {
+    _Atomic uint64_t hand; /* the clock's next block of words; any value is sound */
+};
+_Static_assert(XH_LIVE_OFF + sizeof(struct xh_layout_live) <= XH_EPOCHS_OFF, "live part fits");
+_Static_assert(XH_EPOCHS_OFF + 2 * XH_SLOTS <= XH_HEADER_MIN_BYTES, "epochs fit");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_SHORT_LOCK_FREE == 2,
+               "atomics in shared memory must not need a process's own lock");
+_Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint16_t) == 2, "plain words");
+
+/* The word of a page.
+ *   bits 0-1 state · 2 META · 3 HOT · 4 WAITERS · 5 STALE · 6-16 slot · 17-31 epoch · 32-63 generation
+ * Slot and epoch together name the owner, which CLAIMED and EVICTING have and the others
+ * have not. The generation grows with each claim: equal generation and READY before and
+ * after a copy prove that the page was there all the time.
+ * META, HOT: for eviction. WAITERS: the next change of state has to wake sleepers.
+ * STALE: EMPTY, but bytes may still be allocated (abandoned, or a dead owner's).
+ *
+ * All-zero, as a new file is, means EMPTY. Transitions (who: how):
+ *   EMPTY    -> CLAIMED   xh_shadow_claim       CAS acquire, generation + 1
+ *   CLAIMED  -> READY     its owner: publish    CAS release
+ *   CLAIMED  -> EMPTY     its owner: abandon    CAS release
+ *   READY    -> EVICTING  an evictor            CAS acq_rel, generation stays
+ *   EMPTY    -> EVICTING  an evictor (STALE bytes, or a neighbour in the same unit)
+ *   EVICTING -> EMPTY     its owner, after the hole was punched   CAS release
+ *   EVICTING -> READY     its owner, when it let the unit be: nothing was punched
+ *   CLAIMED, EVICTING -> EMPTY  anyone, once the owner is proved dead */
+enum xh_state { XH_EMPTY, XH_CLAIMED, XH_READY, XH_EVICTING };
+
+#define XH_W_STATE 3ull
+#define XH_W_META (1ull << 2)
+#define XH_W_HOT (1ull << 3)
+#define XH_W_WAITERS (1ull << 4)
+#define XH_W_STALE (1ull << 5)
+#define XH_W_OWNER_SHIFT 6
+#define XH_W_OWNER (0x3ffffffull << XH_W_OWNER_SHIFT)
+#define XH_W_GEN (0xffffffffull << 32)
+#define XH_W_GEN_ONE (1ull << 32)
+/* What a waiter compares: one claim or eviction and no later one. */
+#define XH_W_HELD (XH_W_STATE | XH_W_OWNER | XH_W_GEN)
+/* What a reader compares. */
+#define XH_W_SEEN (XH_W_STATE | XH_W_GEN)
+
+#define XH_EPOCH_MAX 32767u /* epochs run 1..XH_EPOCH_MAX, so that owner 0 is nobody */
+
+static inline enum xh_state xh_w_state(uint64_t w)
+{
+    return (enum xh_state)(w & XH_W_STATE);
+}
+static inline uint32_t xh_w_owner(uint64_t w)
+{
+    return (uint32_t)((w & XH_W_OWNER) >> XH_W_OWNER_SHIFT);
+}
+static inline uint32_t xh_owner_make(unsigned slot, unsigned epoch)
+{
+    return slot | epoch << 11;
+}
+static inline unsigned xh_owner_slot(uint32_t owner)
+{
+    return owner & (XH_SLOTS - 1);
+}
+static inline unsigned xh_owner_epoch(uint32_t owner)
+{
+    return owner >> 11;
+}
+/* The word of another state: keeps generation and META, drops what belonged to the old one. */
+static inline uint64_t xh_w_make(uint64_t w, enum xh_state state, uint32_t owner, uint64_t flags)
+{
+    return (w & XH_W_GEN) | (uint64_t)owner << XH_W_OWNER_SHIFT | flags | (uint64_t)state;
+}
+/* The 32 bits that a futex watches. */
+static inline uint32_t *xh_w_futex(_Atomic uint64_t *word)
+{
+    return (uint32_t *)word + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+static inline uint64_t xh_round_up(uint64_t n, uint64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+#endif

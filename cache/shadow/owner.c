@@ -1,0 +1,67 @@
+/* Who is alive: an owner is a slot, proved by a lock that the kernel drops at any death.
+ *
+ * Invariants
+ * 1. A process writes its owner number into words only while it holds its slot's lock.
+ *    The lock belongs to the open file description: it goes when the process dies, by
+ *    whatever cause and in whatever pid namespace, and stays while it is only suspended.
+ * 2. Taking a slot bumps its epoch, so words of an earlier holder are never taken for
+ *    words of the present one.
+ * 3. Doubt means alive: a wrong "dead" could mix two fillers, a wrong "alive" costs time.
+ *
+ * Knows nothing of pages. */
+#include <assert.h>
+#include <unistd.h>
+
+#include "../trace.h"
+#include "impl.h"
+
+static uint32_t take_slot(struct xh_shadow *s)
+{
+    unsigned start = (unsigned)getpid() * 2654435761u >> 21; /* 11 bits: spreads processes */
+    for (unsigned i = 0; i < XH_SLOTS; i++) {
+        unsigned slot = (start + i) % XH_SLOTS;
+        int rc = xh_store_lock(s->fd, F_WRLCK, XH_LOCK_SLOT(slot));
+        if (rc < 0)
+            break;
+        if (rc > 0)
+            continue;
+        unsigned epoch = atomic_load_explicit(&s->epochs[slot], memory_order_relaxed);
+        epoch = epoch % XH_EPOCH_MAX + 1;
+        /* Ordered before every word that names it by the claim's CAS (release): see xh_owner_dead. */
+        atomic_store_explicit(&s->epochs[slot], (uint16_t)epoch, memory_order_release);
+        xh_trace(XH_T_SHADOW, "slot", "name=%.10s slot=%u epoch=%u", s->name, slot, epoch);
+        return xh_owner_make(slot, epoch);
+    }
+    xh_trace(XH_T_SHADOW, "no_slot", "name=%.10s", s->name);
+    return 0;
+}
+
+uint32_t xh_owner_get(struct xh_shadow *s)
+{
+    /* Pairs with the release below. */
+    uint32_t owner = atomic_load_explicit(&s->owner, memory_order_acquire);
+    if (owner || s->fd < 0)
+        return owner;
+    pthread_mutex_lock(&xh_shadow_lock);
+    owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
+    if (!owner) {
+        owner = take_slot(s);
+        atomic_store_explicit(&s->owner, owner, memory_order_release);
+    }
+    pthread_mutex_unlock(&xh_shadow_lock);
+    return owner;
+}
+
+int xh_owner_dead(struct xh_shadow *s, uint32_t owner)
+{
+    if (owner == 0)
+        return 1; /* no process writes it: the word is rubbish */
+    if (owner == atomic_load_explicit(&s->owner, memory_order_acquire) || s->fd < 0)
+        return 0;
+    unsigned slot = xh_owner_slot(owner);
+    /* The word that named |owner| was loaded with acquire after the epoch was stored with
+     * release, so another epoch here is a later one: the slot had to be let go for it. */
+    if (atomic_load_explicit(&s->epochs[slot], memory_order_acquire) != xh_owner_epoch(owner))
+        return 1;
+    return xh_store_locked(s->fd, XH_LOCK_SLOT(slot)) == 0;
+}

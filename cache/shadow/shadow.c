@@ -1,0 +1,240 @@
+/* The shadow objects of this process: one for each shadow, counted; and what fork does to them.
+ *
+ * Invariants
+ * 1. An object is in the list from its making to its last close, and whole while it is there.
+ * 2. After fork the child has an open file description of its own for each object before any
+ *    of its code runs: the parent's locks, which prove the parent alive, are not held by the
+ *    child. (A mapping holds its file's description too, so it is replaced in its place.)
+ *    The owner number is taken anew at the child's first claim.
+ *
+ * Lock: xh_shadow_lock (impl.h). Knows nothing of words. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../trace.h"
+#include "impl.h"
+
+#define USELESS_BYTES (4u << 20) /* an automatic budget below it: private memory serves better */
+#define STEP_MIN_BYTES (64u << 10)
+#define STEP_MAX_BYTES (1u << 20)
+
+pthread_mutex_t xh_shadow_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct xh_shadow *shadows; /* under xh_shadow_lock */
+
+/* ---- fork --------------------------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&xh_shadow_lock);
+}
+
+static void after_fork_parent(void)
+{
+    pthread_mutex_unlock(&xh_shadow_lock);
+}
+
+/* Only async-signal-safe calls. */
+static void after_fork_child(void)
+{
+    for (struct xh_shadow *s = shadows; s; s = s->next) {
+        if (s->fd < 0)
+            continue;
+        /* Lets go of the parent's description, which the number and the mapping hold; both keep their place. */
+        int fd = xh_store_reopen(s);
+        int ours = fd >= 0 && dup3(fd, s->fd, O_CLOEXEC) >= 0 &&
+                   mmap(s->map, s->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == s->map;
+        if (fd >= 0)
+            close(fd);
+        if (!ours) {
+            munmap(s->map, s->map_bytes);
+            close(s->fd);
+            s->fd = -1; /* no storage: every claim is NONE */
+            s->map = NULL;
+        }
+        atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->inflight, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->evicting, 0, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&xh_shadow_lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+/* ---- making and ending --------------------------------------------------------------------- */
+
+/* Maps what |s->fd| holds. Returns 0 or -1. */
+static int map_words(struct xh_shadow *s)
+{
+    const struct xh_layout_head *h = &s->head;
+    s->block_words = h->unit_bytes / 8;
+    uint64_t blocks = (h->pages + s->block_words - 1) / s->block_words;
+    s->reserved = calloc(blocks / 64 + 1, sizeof *s->reserved);
+    if (!s->reserved || h->data_off > SIZE_MAX)
+        return -1;
+    s->map_bytes = (size_t)h->data_off;
+    void *p = mmap(NULL, s->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+    if (p == MAP_FAILED)
+        return -1;
+    s->map = p;
+    s->live = (struct xh_layout_live *)((char *)p + XH_LIVE_OFF);
+    s->epochs = (_Atomic uint16_t *)((char *)p + XH_EPOCHS_OFF);
+    s->words = (_Atomic uint64_t *)((char *)p + h->header_bytes);
+    return 0;
+}
+
+/* Undoes storage, so that another kind may be tried. */
+static void drop_storage(struct xh_shadow *s)
+{
+    if (s->map)
+        munmap(s->map, s->map_bytes);
+    if (s->fd >= 0)
+        close(s->fd);
+    if (s->dirfd >= 0)
+        close(s->dirfd);
+    free(s->reserved);
+    s->map = NULL;
+    s->reserved = NULL;
+    s->fd = s->dirfd = -1;
+}
+
+static void set_budget(struct xh_shadow *s, uint64_t bytes)
+{
+    uint64_t step = bytes / 256;
+    s->budget_bytes = bytes;
+    s->step_bytes = step < STEP_MIN_BYTES ? STEP_MIN_BYTES : step > STEP_MAX_BYTES ? STEP_MAX_BYTES : step;
+    xh_budget_measure(s, 1);
+}
+
+static int make_shared(struct xh_shadow *s, const struct xh_options *o)
+{
+    s->dirfd = xh_store_dir(o, s->dir, 1);
+    if (s->dirfd < 0)
+        return -1;
+    uint64_t budget = o->shadow_budget_bytes;
+    if (!budget)
+        budget = xh_budget_auto(s->dirfd, xh_budget_used(s->dirfd, 0));
+    if (!o->shadow_budget_bytes && budget < USELESS_BYTES)
+        xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"no space\"", s->dir);
+    else if (xh_store_attach(s) == 0 && map_words(s) == 0) {
+        set_budget(s, budget);
+        return 0;
+    }
+    drop_storage(s);
+    return -1;
+}
+
+static int make_private(struct xh_shadow *s, const struct xh_options *o)
+{
+    s->private_ = 1;
+    if (xh_store_private(s) == 0 && map_words(s) == 0) {
+        set_budget(s, o->private_budget_bytes);
+        return 0;
+    }
+    drop_storage(s);
+    return -1;
+}
+
+int xh_shadow_private(const struct xh_shadow *s)
+{
+    return s->private_;
+}
+
+/* An open object of the same directory and key. The caller holds the lock. */
+static struct xh_shadow *find(const char *dir, const char *name)
+{
+    struct xh_shadow *s = shadows;
+    while (s && (s->visitor || strcmp(s->name, name) != 0 || strcmp(s->dir, dir) != 0))
+        s = s->next;
+    return s;
+}
+
+/* Puts |s| into the list. The caller holds the lock. */
+static void enlist(struct xh_shadow *s)
+{
+    s->next = shadows;
+    shadows = s;
+}
+
+int xh_shadow_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o,
+                   struct xh_shadow **out, struct xh_err *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    struct xh_shadow *s = calloc(1, sizeof *s);
+    if (!s)
+        return xh_err_set(err, XH_E_NOMEM, 0, "no memory for the cache of a file");
+    s->fd = s->dirfd = -1;
+    s->refs = 1;
+    if (o->shadow)
+        xh_store_dir_path(o, s->dir);
+    if (xh_store_describe(s, url, validator, size) < 0) {
+        free(s);
+        return xh_err_set(err, XH_E_SYS, 0, "cannot name the cache of a file of %llu bytes",
+                          (unsigned long long)size);
+    }
+    pthread_mutex_lock(&xh_shadow_lock);
+    struct xh_shadow *there = find(s->dir, s->name);
+    if (there) {
+        there->refs++;
+        free(s);
+        s = there;
+    } else {
+        if (!(o->shadow && make_shared(s, o) == 0) && make_private(s, o) < 0)
+            xh_trace(XH_T_SHADOW, "no_storage", "name=%.10s errno=%d", s->name, errno);
+        enlist(s);
+        xh_trace(XH_T_SHADOW, "open", "name=%.10s private=%d pages=%llu budget=%llu", s->name, s->private_,
+                 (unsigned long long)s->head.pages, (unsigned long long)s->budget_bytes);
+    }
+    pthread_mutex_unlock(&xh_shadow_lock);
+    *out = s;
+    return XH_OK;
+}
+
+struct xh_shadow *xh_shadow_visit(struct xh_shadow *near, const char *name)
+{
+    pthread_mutex_lock(&xh_shadow_lock);
+    struct xh_shadow *s = find(near->dir, name);
+    if (s) {
+        s->refs++;
+    } else if ((s = calloc(1, sizeof *s))) {
+        s->visitor = 1;
+        s->refs = 1;
+        s->fd = -1;
+        strcpy(s->dir, near->dir);
+        strcpy(s->name, name);
+        s->dirfd = fcntl(near->dirfd, F_DUPFD_CLOEXEC, 0);
+        if (xh_store_describe_existing(s) == 0 && xh_store_attach(s) == 0 && map_words(s) == 0) {
+            enlist(s);
+        } else {
+            drop_storage(s);
+            free(s);
+            s = NULL;
+        }
+    }
+    pthread_mutex_unlock(&xh_shadow_lock);
+    return s;
+}
+
+void xh_shadow_close(struct xh_shadow *s)
+{
+    pthread_mutex_lock(&xh_shadow_lock);
+    if (--s->refs == 0) {
+        struct xh_shadow **at = &shadows;
+        while (*at != s)
+            at = &(*at)->next;
+        *at = s->next;
+        if (!s->private_ && !s->visitor && s->fd >= 0)
+            (void)!futimens(s->fd, NULL); /* last use: the order of dropping */
+        drop_storage(s);
+        free(s);
+    }
+    pthread_mutex_unlock(&xh_shadow_lock);
+}

@@ -1,0 +1,90 @@
+/* The shadow: a sparse tmpfs image of one (origin, validator), shared by processes.
+ *
+ * One file holds header, a word per page and the pages (layout.h). Pages are
+ * XH_PAGE_BYTES long; the last one of an origin may be short. A page's bytes are
+ * always those of the origin at that place for this validator: they may be absent,
+ * never other. Where there is no usable tmpfs the same structure lives in a memfd of
+ * the process ("private"): callers see no difference.
+ *
+ * Life of a page: EMPTY -claim-> CLAIMED -publish-> READY -evict-> EVICTING -> EMPTY;
+ * CLAIMED -abandon-> EMPTY; CLAIMED of a dead owner -> EMPTY (by any waiter).
+ *
+ * Knows nothing of HTTP or HDF5. Threads: any. Processes: any of the same user. */
+#ifndef XH_SHADOW_H
+#define XH_SHADOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../err.h"
+#include "../options.h"
+#include "../stats.h"
+
+#define XH_PAGE_BYTES 4096u
+
+struct xh_shadow;
+
+/* Opens or creates the shadow of (|url|, |validator|, |size|) below the options'
+ * shadow_dir (created 0700; refused when not ours, a symlink or too open), or makes a
+ * private one (shadow=off, no tmpfs, no space, foreign directory, damaged file that
+ * cannot be set aside). One object per shadow and process: opening again returns the
+ * same object with one more reference. |url| is the full URL; only its SHA-256 and its
+ * shown form are stored. |size| > 0.
+ * Returns 0 or XH_E_NOMEM / XH_E_SYS when not even a private one can be had.
+ * Owns: the caller closes it. Does not block on other processes. */
+int xh_shadow_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o,
+                   struct xh_shadow **out, struct xh_err *err);
+void xh_shadow_close(struct xh_shadow *s);
+
+/* 1 when the shadow is private to this process. */
+int xh_shadow_private(const struct xh_shadow *s);
+
+/* Counters to add pages_published, pages_evicted, claims_taken_over to: given with each
+ * call that may do so, as several open files share one shadow. May be NULL. */
+
+enum xh_claim {
+    XH_CLAIM_MINE,  /* EMPTY before: now claimed by this process; caller must publish or abandon */
+    XH_CLAIM_READY, /* published: xh_shadow_read will most likely find it */
+    XH_CLAIM_BUSY,  /* in flight elsewhere: xh_shadow_wait */
+    XH_CLAIM_NONE   /* no claim can be had (budget and eviction exhausted, tmpfs full): bypass */
+};
+
+/* Claims page |idx|, or says who has it. Never blocks, no system call in the common
+ * case. |meta| marks the page as metadata, which outlives raw data in eviction. */
+enum xh_claim xh_shadow_claim(struct xh_shadow *s, uint64_t idx, int meta, struct xh_counters *c);
+
+/* Says what xh_shadow_claim would, without claiming: MINE means EMPTY here. */
+enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx);
+
+/* Stores bytes of pages that the caller has claimed, at any alignment within them.
+ * Returns 0 or XH_E_NOSPACE (tmpfs full): the caller then abandons those pages. */
+int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t len);
+
+/* Publishes / gives up |n| pages from |first| that the caller has claimed and filled.
+ * Wakes waiters. */
+void xh_shadow_publish(struct xh_shadow *s, uint64_t first, uint64_t n, struct xh_counters *c);
+void xh_shadow_abandon(struct xh_shadow *s, uint64_t first, uint64_t n);
+
+/* Copies [off, off+len) into |buf| as far as the pages from the start on are READY, and
+ * stayed so while copying. Returns the number of good bytes copied: |len| when all were
+ * there; less, down to 0, when a page was not. (Bytes of |buf| after that are undefined.)
+ * Takes no lock; a hit on 4 KiB costs under a microsecond. */
+size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len);
+
+/* Waits until page |idx| is no longer CLAIMED as it is now, at most |timeout_ms|.
+ * Proves the owner alive from time to time; a dead owner's claim is set EMPTY.
+ * Returns 0 (look again) or XH_E_TIMEOUT (still claimed by an owner that is alive or
+ * cannot be proved dead: fetch for yourself, privately). */
+int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_counters *c);
+
+/* Hints: what this user last knew of a URL, one small file per URL beside the shadows:
+ * opaque text of at most XH_HINT_BYTES that the origin's room writes and checks. */
+#define XH_HINT_BYTES 2048
+/* Returns the length (NUL-terminated text in |buf|), 0 when there is none, or when a
+ * shadow for it is no longer there. */
+size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char buf[XH_HINT_BYTES]);
+/* Replaces the hint of |s|'s URL atomically; failure is silent (it costs a request next time).
+ * A private shadow leaves none. */
+void xh_shadow_hint_save(struct xh_shadow *s, const char *text);
+
+#endif

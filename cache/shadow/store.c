@@ -1,0 +1,411 @@
+/* Directory and file of a shadow: found, made, checked, locked.
+ *
+ * Invariants
+ * 1. A file bears a shadow's name only when it is complete: it is built under a temporary
+ *    name and renamed where no such name exists. The loser of a race uses the winner's.
+ * 2. Nothing of a file is believed before all of it was compared with what this process
+ *    would have written: type, owner, mode, size, head. What differs is set aside.
+ * 3. Who has a file open holds XH_LOCK_OPEN shared; who removes a shadow for room holds it
+ *    exclusively. So a shadow in use keeps its name, and one without name is not used anew.
+ *
+ * Knows nothing of pages' states. Threads: any; callers hold xh_shadow_lock or own |s| alone. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <linux/magic.h>
+#include <openssl/evp.h>
+
+#include "../trace.h"
+#include "impl.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+#define XFS_MAGIC 0x58465342 /* not in linux/magic.h */
+#define ATTACH_TRIES 64u     /* a dropper holds the lock for some microseconds, unless suspended */
+
+uint64_t xh_shadow_test_unit;
+
+static uint64_t unit_bytes(void)
+{
+    if (xh_shadow_test_unit)
+        return xh_shadow_test_unit;
+    long kernel = sysconf(_SC_PAGESIZE);
+    return kernel > (long)XH_PAGE_BYTES ? (uint64_t)kernel : XH_PAGE_BYTES;
+}
+
+static void hex_of(const uint8_t sha[32], char hex[65])
+{
+    for (int i = 0; i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", sha[i]);
+}
+
+static int sha256(const void *data, size_t len, uint8_t sha[32])
+{
+    return EVP_Digest(data, len, sha, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
+}
+
+int xh_store_url_hex(const char *url, char hex[65])
+{
+    uint8_t sha[32];
+    if (sha256(url, strlen(url), sha) < 0)
+        return -1;
+    hex_of(sha, hex);
+    return 0;
+}
+
+int xh_store_is_shadow_name(const char *name)
+{
+    return strncmp(name, "s-", 2) == 0 && strlen(name) == 66 &&
+           strspn(name + 2, "0123456789abcdef") == 64;
+}
+
+void xh_store_temp_name(char name[XH_NAME_BYTES])
+{
+    uint64_t r[2] = {(uint64_t)getpid(), xh_budget_now_ns()};
+    (void)!getrandom(r, sizeof r, GRND_NONBLOCK);
+    snprintf(name, XH_NAME_BYTES, "t-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
+}
+
+/* ---- locks ------------------------------------------------------------------------------- */
+
+int xh_store_lock(int fd, short type, uint64_t at)
+{
+    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = 1};
+    int rc;
+    do
+        rc = fcntl(fd, F_OFD_SETLK, &l);
+    while (rc < 0 && errno == EINTR);
+    return rc == 0 ? 0 : errno == EAGAIN || errno == EACCES ? 1 : -1;
+}
+
+int xh_store_locked(int fd, uint64_t at)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = 1};
+    if (fcntl(fd, F_OFD_GETLK, &l) < 0)
+        return -1;
+    return l.l_type != F_UNLCK;
+}
+
+/* ---- directory --------------------------------------------------------------------------- */
+
+void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES])
+{
+    if (o->shadow_dir[0])
+        snprintf(path, XH_DIR_BYTES, "%s", o->shadow_dir);
+    else
+        snprintf(path, XH_DIR_BYTES, "/dev/shm/xhdf5-%u", (unsigned)geteuid());
+    /* A slash at the end would follow a symlink. */
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = '\0';
+}
+
+/* Why a directory's file system will not do, or NULL. A shared mapping must be coherent (no
+ * network file system) and reserved blocks must stay so (no copy on write). */
+static const char *bad_fs(int dirfd, int is_default)
+{
+    struct statfs fs;
+    if (fstatfs(dirfd, &fs) < 0)
+        return "statfs failed";
+    switch ((unsigned long)fs.f_type) {
+    case TMPFS_MAGIC: return NULL;
+    case EXT4_SUPER_MAGIC:
+    case XFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+        if (is_default)
+            return "no tmpfs";
+        return access("/proc/sys/kernel/random/boot_id", R_OK) ? "no boot id" : NULL;
+    default: return "unsuitable file system";
+    }
+}
+
+int xh_store_dir(const struct xh_options *o, const char *path, int create)
+{
+    if (create && mkdir(path, 0700) < 0 && errno != EEXIST) {
+        xh_trace(XH_T_SHADOW, "private", "dir=%s errno=%d", path, errno);
+        return -1;
+    }
+    const char *why = NULL;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        why = errno == ENOENT ? "not there" : errno == ELOOP || errno == ENOTDIR ? "no directory" : "no access";
+    else if (st.st_uid != geteuid())
+        why = "another user's";
+    else if (st.st_mode & 077)
+        why = "open to others";
+    else
+        why = bad_fs(fd, o->shadow_dir[0] == '\0');
+    if (!why)
+        return fd;
+    if (create)
+        xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, why);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* ---- head -------------------------------------------------------------------------------- */
+
+static void read_boot_id(char id[40])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (read(fd, id, 36) != 36)
+        memset(id, 0, 40);
+    close(fd);
+}
+
+static int key_of(const char *url, const char *validator, uint64_t size, uint8_t sha[32])
+{
+    char digits[24];
+    int nd = snprintf(digits, sizeof digits, "%llu", (unsigned long long)size);
+    size_t nu = strlen(url) + 1, nv = strlen(validator) + 1;
+    char *key = malloc(nu + nv + (size_t)nd);
+    if (!key)
+        return -1;
+    memcpy(key, url, nu);
+    memcpy(key + nu, validator, nv);
+    memcpy(key + nu + nv, digits, (size_t)nd);
+    int rc = sha256(key, nu + nv + (size_t)nd, sha);
+    free(key);
+    return rc;
+}
+
+/* All that follows from the size alone. Returns 0 or -1. */
+static int set_numbers(struct xh_layout_head *h, uint64_t size)
+{
+    uint64_t unit = unit_bytes();
+    if (size == 0 || size >= 1ull << 60 || unit > XH_UNIT_MAX_PAGES * XH_PAGE_BYTES)
+        return -1;
+    memcpy(h->magic, XH_LAYOUT_MAGIC, sizeof h->magic);
+    h->version = XH_LAYOUT_VERSION;
+    h->header_bytes = (uint32_t)xh_round_up(XH_HEADER_MIN_BYTES, unit);
+    h->page_bytes = XH_PAGE_BYTES;
+    h->unit_bytes = (uint32_t)unit;
+    h->origin_bytes = size;
+    h->pages = (size + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
+    h->data_off = h->header_bytes + xh_round_up(h->pages * 8, unit);
+    h->file_bytes = h->data_off + xh_round_up(size, unit);
+    h->slots = XH_SLOTS;
+    read_boot_id(h->boot_id);
+    return 0;
+}
+
+int xh_store_describe(struct xh_shadow *s, const char *url, const char *validator, uint64_t size)
+{
+    struct xh_layout_head *h = &s->head;
+    if (set_numbers(h, size) < 0)
+        return -1;
+    if (key_of(url, validator, size, h->key_sha256) < 0 || sha256(url, strlen(url), h->url_sha256) < 0)
+        return -1;
+    snprintf(h->validator, sizeof h->validator, "%s", validator);
+    xh_url_shown(url, h->url_shown, sizeof h->url_shown);
+    s->name[0] = 's', s->name[1] = '-';
+    hex_of(h->key_sha256, s->name + 2);
+    hex_of(h->url_sha256, s->url_hex);
+    return 0;
+}
+
+int xh_store_describe_existing(struct xh_shadow *s)
+{
+    char hex[65];
+    struct xh_layout_head *h = &s->head, want;
+    int fd = openat(s->dirfd, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
+    if (fd < 0)
+        return -1;
+    ssize_t n = pread(fd, h, sizeof *h, 0);
+    close(fd);
+    if (n != (ssize_t)sizeof *h)
+        return -1;
+    want = *h;
+    hex_of(h->key_sha256, hex);
+    return set_numbers(&want, h->origin_bytes) == 0 && memcmp(&want, h, sizeof want) == 0 &&
+                   strcmp(hex, s->name + 2) == 0
+               ? 0
+               : -1;
+}
+
+/* Gives a new file its size, its head, and memory for what every process maps. */
+static int fill_new(int fd, const struct xh_layout_head *h)
+{
+    /* Beyond the limit ftruncate and pwrite would not fail but kill (SIGXFSZ). */
+    struct rlimit lim;
+    if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < h->file_bytes)
+        return -1;
+    if (ftruncate(fd, (off_t)h->file_bytes) < 0 || fallocate(fd, 0, 0, h->header_bytes) < 0)
+        return -1;
+    return pwrite(fd, h, sizeof *h, 0) == (ssize_t)sizeof *h ? 0 : -1;
+}
+
+int xh_store_private(struct xh_shadow *s)
+{
+    int fd = memfd_create("xhdf5-shadow", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+        fd = memfd_create("xhdf5-shadow", MFD_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (fill_new(fd, &s->head) < 0) {
+        close(fd);
+        return -1;
+    }
+    s->fd = fd;
+    return 0;
+}
+
+/* ---- file -------------------------------------------------------------------------------- */
+
+enum attached { GOOD, AGAIN, BAD, MISSING, FAILED };
+
+/* Sound and, once locked, not about to go. Sets s->fd when GOOD. */
+static enum attached open_existing(struct xh_shadow *s)
+{
+    const struct xh_layout_head *h = &s->head;
+    struct xh_layout_head there;
+    struct stat st;
+    struct rlimit lim;
+    enum attached rc = BAD;
+    int fd = openat(s->dirfd, s->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
+    if (fd < 0)
+        return errno == ENOENT ? MISSING : errno == EMFILE || errno == ENFILE || errno == ENOMEM ? FAILED : BAD;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        (st.st_mode & 07777) != 0600 || (uint64_t)st.st_size != h->file_bytes)
+        goto out;
+    switch (xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN)) {
+    case 0: break;
+    case 1: rc = AGAIN; goto out; /* being dropped */
+    default: rc = FAILED; goto out;
+    }
+    if (fstat(fd, &st) < 0 || st.st_nlink == 0) {
+        rc = AGAIN; /* dropped before we had the lock */
+        goto out;
+    }
+    if (pread(fd, &there, sizeof there, 0) != (ssize_t)sizeof there || memcmp(&there, h, sizeof there) != 0)
+        goto out;
+    /* Should a hole be there, a store into it could be SIGBUS; and see fill_new for the limit. */
+    rc = FAILED;
+    if (fallocate(fd, 0, 0, h->header_bytes) < 0 ||
+        (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < h->file_bytes))
+        goto out;
+    if (!s->visitor)
+        (void)!futimens(fd, NULL); /* last use: the order of dropping */
+    s->fd = fd;
+    return GOOD;
+out:
+    close(fd);
+    return rc;
+}
+
+/* Takes |s->name| away from something that is not a shadow. */
+static int set_aside(struct xh_shadow *s)
+{
+    char to[XH_NAME_BYTES];
+    xh_trace(XH_T_SHADOW, "set_aside", "dir=%s name=%s", s->dir, s->name);
+    if (unlinkat(s->dirfd, s->name, 0) == 0 || errno == ENOENT)
+        return 0;
+    xh_store_temp_name(to);
+    return renameat(s->dirfd, s->name, s->dirfd, to);
+}
+
+/* Renames where |to| does not exist. Returns 0, or -1 with errno EEXIST when it does. */
+static int rename_new(int dirfd, const char *from, const char *to)
+{
+    if (renameat2(dirfd, from, dirfd, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    if (linkat(dirfd, from, dirfd, to, 0) < 0)
+        return -1;
+    unlinkat(dirfd, from, 0);
+    return 0;
+}
+
+static enum attached create_new(struct xh_shadow *s)
+{
+    char temp[XH_NAME_BYTES];
+    xh_store_temp_name(temp);
+    int fd = openat(s->dirfd, temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOATIME, 0600);
+    if (fd < 0)
+        return FAILED;
+    enum attached rc = FAILED;
+    if (xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN) != 0 || fchmod(fd, 0600) < 0 || fill_new(fd, &s->head) < 0)
+        goto out;
+    if (rename_new(s->dirfd, temp, s->name) == 0) {
+        s->fd = fd;
+        return GOOD;
+    }
+    rc = errno == EEXIST ? AGAIN : FAILED;
+out:
+    unlinkat(s->dirfd, temp, 0);
+    close(fd);
+    return rc;
+}
+
+int xh_store_attach(struct xh_shadow *s)
+{
+    for (unsigned i = 0; i < ATTACH_TRIES; i++) {
+        enum attached rc = open_existing(s);
+        if (s->visitor)
+            return rc == GOOD ? 0 : -1;
+        if (rc == MISSING)
+            rc = create_new(s);
+        /* Under the lock, so that of many processes none removes what another made anew. */
+        if (rc == BAD && xh_store_drop(s->dirfd, s->name))
+            rc = AGAIN;
+        /* In use by others though damaged, or no file at all, or its dropper was suspended. */
+        if (i == ATTACH_TRIES / 2 && (rc == BAD || rc == AGAIN) && set_aside(s) < 0)
+            rc = FAILED;
+        if (rc == GOOD)
+            return 0;
+        if (rc == FAILED)
+            break;
+        sched_yield();
+    }
+    xh_trace(XH_T_SHADOW, "private", "dir=%s name=%s errno=%d", s->dir, s->name, errno);
+    return -1;
+}
+
+int xh_store_reopen(const struct xh_shadow *s)
+{
+    char path[40];
+    struct stat mine, other;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", s->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOATIME);
+    if (fd < 0 && s->dirfd >= 0) { /* no /proc here, or a process that may not be looked at */
+        fd = openat(s->dirfd, s->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0 && (fstat(fd, &other) < 0 || fstat(s->fd, &mine) < 0 || mine.st_ino != other.st_ino ||
+                        mine.st_dev != other.st_dev)) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (fd >= 0)
+        xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN); /* without it the shadow is only dropped sooner */
+    return fd;
+}
+
+int xh_store_drop(int dirfd, const char *name)
+{
+    struct stat mine, named;
+    int gone = 0;
+    int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno != EMFILE && errno != ENFILE && unlinkat(dirfd, name, 0) == 0;
+    if (xh_store_lock(fd, F_WRLCK, XH_LOCK_OPEN) == 0 && fstat(fd, &mine) == 0 &&
+        fstatat(dirfd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_ino == named.st_ino)
+        gone = unlinkat(dirfd, name, 0) == 0;
+    close(fd);
+    return gone;
+}

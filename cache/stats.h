@@ -1,0 +1,28 @@
+/* Counters of one open file: struct, names and the way to add. See stats.def. */
+#ifndef XH_STATS_H
+#define XH_STATS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct xh_stats { /* a snapshot */
+#define X(name, unit, help) uint64_t name;
+#include "stats.def"
+#undef X
+};
+
+struct xh_counters { /* live; relaxed atomics: counters order nothing */
+#define X(name, unit, help) _Atomic uint64_t name;
+#include "stats.def"
+#undef X
+};
+
+#define xh_count(counters, name, n) \
+    atomic_fetch_add_explicit(&(counters)->name, (uint64_t)(n), memory_order_relaxed)
+
+void xh_counters_snapshot(struct xh_counters *from, struct xh_stats *to);
+
+/* Prints one line a counter that is not 0: "xhdf5: <url>: name=value unit". |fd| is a descriptor. */
+void xh_stats_print(const struct xh_stats *s, const char *url_shown, int fd);
+
+#endif

@@ -1,0 +1,34 @@
+/* Trace lines on standard error: "ns pid tid component event key=value …".
+ * Chosen by the option log=all or log=read,origin. Never given a secret: callers
+ * pass shown URLs only. Costs one relaxed load when off. */
+#ifndef XH_TRACE_H
+#define XH_TRACE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum xh_trace_component {
+    XH_T_VFD = 1u << 0,
+    XH_T_READ = 1u << 1,
+    XH_T_PLAN = 1u << 2,
+    XH_T_PREDICT = 1u << 3,
+    XH_T_SHADOW = 1u << 4,
+    XH_T_ORIGIN = 1u << 5,
+    XH_T_ALL = (1u << 6) - 1,
+};
+
+extern _Atomic unsigned xh_trace_mask;
+
+/* Adds the named components to the process's mask. Unknown names are passed over. */
+void xh_trace_enable(const char *components);
+
+void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define xh_trace(c, event, ...)                                              \
+    do {                                                                     \
+        if (atomic_load_explicit(&xh_trace_mask, memory_order_relaxed) & (c)) \
+            xh_trace_line((c), (event), __VA_ARGS__);                        \
+    } while (0)
+
+#endif

@@ -1,0 +1,394 @@
+/* Reads ranges of a URL through the origin alone and compares every byte with a local copy:
+ * single ranges, many ranges, speculation mixed with demand, cancelled transfers, a second
+ * opening with the first one's hint, a fork, an exit with transfers under way.
+ *
+ * origin_read URL LOCALFILE [SEED [ROUNDS]]     the test
+ * origin_read --rate URL SECONDS [PART_BYTES [DEPTH]]   bytes per second, nothing compared
+ * origin_read --open URL [HINT]                 one opening: facts or the error */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "origin/origin.h"
+#include "trace.h"
+
+#define RANGES_MAX 600
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static uint64_t seed = 1;
+static const uint8_t *local;
+static uint64_t local_size;
+static struct xh_counters counters;
+static struct xh_options options;
+
+__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    _exit(1);
+}
+
+static uint64_t dice(uint64_t n) /* splitmix64 */
+{
+    uint64_t z = seed += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return n ? (z ^ z >> 31) % n : 0;
+}
+
+/* One transfer under test: next[i] is the offset that range i's next byte must have. */
+struct job {
+    struct xh_transfer t;
+    struct xh_range ranges[RANGES_MAX];
+    uint64_t next[RANGES_MAX];
+    int done; /* under the lock */
+    struct xh_err err;
+};
+
+static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
+{
+    struct job *j = t->ctx;
+    size_t low = 0, high = t->nranges;
+    while (low + 1 < high) {
+        size_t mid = (low + high) / 2;
+        if (j->ranges[mid].off <= off)
+            low = mid;
+        else
+            high = mid;
+    }
+    if (j->done)
+        die("bytes after done");
+    if (off != j->next[low] || len > j->ranges[low].off + j->ranges[low].len - off)
+        die("bytes at %" PRIu64 "+%zu, expected at %" PRIu64, off, len, j->next[low]);
+    if (local && memcmp(data, local + off, len) != 0)
+        die("wrong bytes at %" PRIu64 "+%zu", off, len);
+    j->next[low] += len;
+}
+
+static void on_done(struct xh_transfer *t, const struct xh_err *err)
+{
+    struct job *j = t->ctx;
+    pthread_mutex_lock(&lock);
+    if (j->done)
+        die("done twice");
+    if (err)
+        j->err = *err;
+    else
+        for (size_t i = 0; i < t->nranges; i++)
+            if (j->next[i] != j->ranges[i].off + j->ranges[i].len)
+                die("done without the bytes from %" PRIu64, j->next[i]);
+    j->done = 1;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct xh_range *x = a, *y = b;
+    return x->off < y->off ? -1 : x->off > y->off;
+}
+
+/* Fills |j| with up to |n| random ranges, sorted and disjoint. */
+static void random_job(struct job *j, size_t n, uint64_t longest)
+{
+    memset(j, 0, sizeof *j);
+    for (size_t i = 0; i < n; i++) {
+        j->ranges[i].off = dice(local_size);
+        j->ranges[i].len = 1 + dice(longest);
+    }
+    qsort(j->ranges, n, sizeof *j->ranges, by_offset);
+    size_t kept = 0;
+    uint64_t end = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct xh_range r = j->ranges[i];
+        if (r.off < end)
+            continue;
+        if (r.len > local_size - r.off)
+            r.len = local_size - r.off;
+        end = r.off + r.len;
+        j->ranges[kept] = r;
+        j->next[kept++] = r.off;
+    }
+    j->t = (struct xh_transfer){.ranges = j->ranges, .nranges = kept, .ctx = j, .bytes = on_bytes, .done = on_done};
+}
+
+static void wait_for(struct job *j)
+{
+    pthread_mutex_lock(&lock);
+    while (!j->done)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+static void submit(struct xh_origin *o, struct job **jobs, size_t n)
+{
+    struct xh_transfer *ts[64];
+    struct xh_err err;
+    assert(n <= 64);
+    for (size_t i = 0; i < n; i++)
+        ts[i] = &jobs[i]->t;
+    if (xh_origin_submit(o, ts, n, &err) != 0)
+        die("submit: %s", err.text);
+}
+
+static struct xh_origin *open_origin(const char *url, const char *hint, struct xh_origin_head *head)
+{
+    struct xh_origin *o;
+    struct xh_err err;
+    if (xh_origin_open(url, &options, hint, &counters, &o, head, &err) != 0)
+        die("open: %s: %s", xh_err_name(err.code), err.text);
+    return o;
+}
+
+static void expect_success(struct job *j)
+{
+    wait_for(j);
+    if (j->err.code)
+        die("transfer: %s: %s", xh_err_name(j->err.code), j->err.text);
+}
+
+/* One round: several transfers at once, some speculative, some of them cancelled. */
+static void round_of(struct xh_origin *o)
+{
+    struct job *jobs[16];
+    int cancelled[16] = {0};
+    size_t n = 1 + dice(16);
+    for (size_t i = 0; i < n; i++) {
+        if (!(jobs[i] = malloc(sizeof *jobs[i])))
+            die("out of memory");
+        uint64_t kind = dice(4);
+        random_job(jobs[i], kind == 0 ? 1 : kind == 1 ? 1 + dice(8) : 1 + dice(RANGES_MAX),
+                   kind == 0 ? 2000000 : kind == 1 ? 100000 : 3000);
+        jobs[i]->t.speculative = (int)dice(2);
+    }
+    submit(o, jobs, n);
+    for (size_t i = 0; i < n; i++)
+        if (dice(6) == 0) {
+            pthread_mutex_lock(&lock);
+            if (!jobs[i]->done) { /* done() cannot come while we hold the lock: it takes it */
+                xh_origin_cancel(o, &jobs[i]->t);
+                cancelled[i] = 1;
+            }
+            pthread_mutex_unlock(&lock);
+        }
+    for (size_t i = 0; i < n; i++) {
+        wait_for(jobs[i]);
+        if (jobs[i]->err.code && !(cancelled[i] && jobs[i]->err.code == XH_E_CANCELLED))
+            die("transfer: %s: %s", xh_err_name(jobs[i]->err.code), jobs[i]->err.text);
+        free(jobs[i]);
+    }
+}
+
+static void check_head(const struct xh_origin_head *head)
+{
+    uint64_t want = local_size < options.head_bytes ? local_size : options.head_bytes;
+    if (head->len != want || (want && memcmp(head->bytes, local, want) != 0))
+        die("the head has %zu bytes or wrong ones", head->len);
+}
+
+/* A fork's child reads by itself, with the parent's origin and with one of its own. */
+static void check_fork(struct xh_origin *o, const char *url)
+{
+    struct job *under_way = malloc(sizeof *under_way), *j = malloc(sizeof *j);
+    if (!under_way || !j)
+        die("out of memory");
+    random_job(under_way, 200, 20000);
+    submit(o, &under_way, 1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct xh_origin_head head;
+        alarm(60);
+        random_job(j, 50, 10000);
+        submit(o, &j, 1);
+        expect_success(j);
+        struct xh_origin *own = open_origin(url, NULL, &head);
+        free(head.bytes);
+        round_of(own);
+        xh_origin_close(own);
+        xh_origin_close(o);
+        exit(0);
+    }
+    int status;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+        die("the child failed: %d", status);
+    expect_success(under_way);
+    free(under_way);
+    free(j);
+}
+
+static int test(const char *url, const char *path, unsigned rounds)
+{
+    struct xh_origin_head head;
+    struct xh_origin_info info;
+    struct stat st;
+    char hint[1024];
+    int fd = open(path, O_RDONLY);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        die("%s: %s", path, strerror(errno));
+    local_size = (uint64_t)st.st_size;
+    local = local_size ? mmap(NULL, local_size, PROT_READ, MAP_PRIVATE, fd, 0) : (const uint8_t *)"";
+    struct xh_origin *o = open_origin(url, NULL, &head);
+    xh_origin_get_info(o, &info);
+    if (info.size != local_size)
+        die("size %" PRIu64 " instead of %" PRIu64, info.size, local_size);
+    check_head(&head);
+    free(head.bytes);
+    for (unsigned i = 0; i < rounds && local_size; i++)
+        round_of(o);
+    if (local_size)
+        check_fork(o, url);
+    if (xh_origin_hint(o, hint, sizeof hint) == 0)
+        die("no hint");
+    struct xh_origin *again = open_origin(url, hint, &head);
+    if (!head.confirmed || head.bytes)
+        die("the hint was not confirmed: %s", hint);
+    xh_origin_close(again);
+    again = open_origin(url, "xhdf5-origin-1 size=7 ranges=1 header=100 proof=etag value=\"other\"", &head);
+    if (head.confirmed)
+        die("a wrong hint was confirmed");
+    check_head(&head);
+    free(head.bytes);
+    xh_origin_close(again);
+    struct xh_origin_rates rates;
+    xh_origin_get_rates(o, &rates);
+    xh_origin_get_info(o, &info);
+    printf("ok: %s max_ranges=%u rtt_ms=%.2f MB/s=%.0f connections=%u\n", info.validator, info.max_ranges,
+           rates.rtt_ms, rates.bytes_per_second / 1e6, rates.connections);
+    if (!local_size) {
+        xh_origin_close(o);
+        return 0;
+    }
+    /* Closing with transfers under way. */
+    struct job *j = malloc(sizeof *j);
+    if (!j)
+        die("out of memory");
+    random_job(j, 300, 100000);
+    submit(o, &j, 1);
+    xh_origin_close(o);
+    if (!j->done)
+        die("close returned before done");
+    /* An exit with transfers under way: they stay reachable, and so does the origin. */
+    static struct xh_origin *left;
+    static struct job *abandoned;
+    left = open_origin(url, NULL, &head);
+    free(head.bytes);
+    random_job(j, 300, 100000);
+    abandoned = j;
+    submit(left, &abandoned, 1);
+    return 0;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Keeps |depth| transfers of |part| bytes under way for |for_s| seconds. */
+static int rate(const char *url, double for_s, uint64_t part, size_t depth)
+{
+    struct xh_origin_head head;
+    struct xh_origin_info info;
+    struct rusage use;
+    struct job **jobs = calloc(depth, sizeof *jobs);
+    struct xh_origin *o = open_origin(url, NULL, &head);
+    free(head.bytes);
+    xh_origin_get_info(o, &info);
+    uint64_t off = 0, bytes = 0;
+    double begin = seconds();
+    size_t under_way = 0;
+    for (size_t i = 0;; i = (i + 1) % depth) {
+        int ends = seconds() - begin > for_s;
+        if (jobs[i]) {
+            expect_success(jobs[i]);
+            bytes += jobs[i]->ranges[0].len;
+            free(jobs[i]);
+            jobs[i] = NULL;
+            under_way--;
+        }
+        if (ends && under_way == 0)
+            break;
+        if (ends)
+            continue;
+        if (off + part > info.size)
+            off = 0;
+        jobs[i] = calloc(1, sizeof *jobs[i]);
+        jobs[i]->ranges[0] = (struct xh_range){off, part};
+        jobs[i]->next[0] = off;
+        jobs[i]->t = (struct xh_transfer){
+            .ranges = jobs[i]->ranges, .nranges = 1, .ctx = jobs[i], .bytes = on_bytes, .done = on_done};
+        submit(o, &jobs[i], 1);
+        under_way++;
+        off += part;
+    }
+    double took = seconds() - begin;
+    struct xh_origin_rates rates;
+    struct xh_stats stats;
+    xh_origin_get_rates(o, &rates);
+    xh_counters_snapshot(&counters, &stats);
+    getrusage(RUSAGE_SELF, &use);
+    double cpu = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+                 (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
+    printf("%.0f MB/s, %.3f CPU s/GB, %" PRIu64 " requests, %" PRIu64 " connections opened, rtt %.2f ms, estimate %.0f MB/s\n",
+           (double)bytes / took / 1e6, cpu / ((double)bytes / 1e9), stats.requests, stats.connections, rates.rtt_ms,
+           rates.bytes_per_second / 1e6);
+    xh_origin_close(o);
+    free(jobs);
+    return 0;
+}
+
+static int open_only(const char *url, const char *hint)
+{
+    struct xh_origin_head head;
+    struct xh_origin_info info;
+    struct xh_origin *o;
+    struct xh_err err;
+    char text[1024];
+    int rc = xh_origin_open(url, &options, hint, &counters, &o, &head, &err);
+    if (rc != 0) {
+        printf("%s %d %s\n", xh_err_name(rc), err.status, err.text);
+        return 3;
+    }
+    xh_origin_get_info(o, &info);
+    printf("size=%" PRIu64 " validator=%s head=%zu confirmed=%d\n", info.size, info.validator, head.len, head.confirmed);
+    if (xh_origin_hint(o, text, sizeof text))
+        printf("%s\n", text);
+    free(head.bytes);
+    xh_origin_close(o);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct xh_err err;
+    xh_options_defaults(&options);
+    if (xh_options_from_env(&options, &err) != 0)
+        die("%s", err.text);
+    xh_trace_enable(options.log);
+    if (argc >= 4 && strcmp(argv[1], "--rate") == 0)
+        return rate(argv[2], atof(argv[3]), argc > 4 ? strtoull(argv[4], NULL, 10) : 1 << 20,
+                    argc > 5 ? strtoull(argv[5], NULL, 10) : 32);
+    if (argc >= 3 && strcmp(argv[1], "--open") == 0)
+        return open_only(argv[2], argc > 3 ? argv[3] : NULL);
+    if (argc < 3)
+        die("usage: origin_read URL LOCALFILE [SEED [ROUNDS]]");
+    seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    return test(argv[1], argv[2], argc > 4 ? (unsigned)atoi(argv[4]) : 30);
+}

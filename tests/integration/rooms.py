@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The rooms know only whom they may: greps the includes of vfd/, cache/, cache/shadow/, cache/origin/."""
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+COMMON = {"err.h", "options.h", "options.def", "stats.h", "stats.def", "trace.h", "extent.h"}
+
+
+def includes(path):
+    return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.M)
+
+
+def base(names):
+    return {pathlib.PurePosixPath(n).name for n in names}
+
+
+def main():
+    tap = harness.Tap()
+    top = harness.TOP
+    sources = {room: sorted(p for p in (top / room).glob("*.[ch]"))
+               for room in ("vfd", "cache", "cache/shadow", "cache/origin")}
+    names = {room: {p.name for p in files} for room, files in sources.items()}
+    for room, files in sources.items():
+        tap.ok(bool(files), f"{room} has sources")
+        for p in files:
+            inc = includes(p)
+            bad = []
+            if room != "vfd":
+                bad += [i for i in inc if re.match(r"(hdf5|H5\w*)\.h$", i)]
+            if room != "cache/origin":
+                bad += [i for i in inc if i.startswith("curl/")]
+            if room == "vfd":
+                allowed = COMMON | {"cache.h"} | names["vfd"]
+                ours = names["cache"] | names["cache/shadow"] | names["cache/origin"]
+                bad += [i for i in base(inc) if i in ours and i not in allowed]
+            if room == "cache/shadow":
+                bad += [i for i in base(inc) if i in names["cache/origin"] | (names["cache"] - COMMON)
+                        and i not in names[room]]
+            if room == "cache/origin":
+                bad += [i for i in base(inc) if i in names["cache/shadow"] | (names["cache"] - COMMON)
+                        and i not in names[room]]
+            if room == "cache":
+                bad += [i for i in base(inc) if i in names["cache/shadow"] - {"shadow.h"}]
+                bad += [i for i in base(inc) if i in names["cache/origin"] - {"origin.h"} and i not in names["cache"]]
+            tap.ok(not bad, f"{room}/{p.name} includes only what it may", f"includes {bad}")
+    pure = [top / "cache" / f"{m}.c" for m in ("plan", "predict")] + [top / "cache/origin/response.c"]
+    for p in pure:
+        io = [i for i in includes(p) if i in ("unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h",
+                                               "pthread.h", "stdio.h") and i != "stdio.h"]
+        tap.ok(not io, f"{p.name} does no I/O", f"includes {io}")
+    reads_env = [p.relative_to(top).as_posix() for files in sources.values() for p in files
+                 if re.search(r"XHDF5_[A-Z]*\"", p.read_text()) and "getenv" in p.read_text()]
+    tap.ok(not reads_env, "XHDF5_* variables are read in options.c alone", str(reads_env))
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

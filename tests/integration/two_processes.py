@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Several processes and one shadow: what crosses the link, counted in the server's own log.
+
+Usage: two_processes.py nginx|xrootd
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+READ_ALL = """
+import sys, hashlib, h5py
+with h5py.File(sys.argv[1], "r") as f:
+    d = f["images"]
+    h = hashlib.sha256()
+    for i in range(d.shape[0]):
+        h.update(d[i].tobytes())
+    print(h.hexdigest())
+"""
+LIST_TREE = """
+import sys, h5py
+n = 0
+def visit(name, obj):
+    global n
+    n += 1 + len(dict(obj.attrs))
+with h5py.File(sys.argv[1], "r") as f:
+    f.visititems(visit)
+print(n)
+"""
+
+
+def make(path, *words):
+    status, out, err = harness.run([harness.DATA_PYTHON, harness.TOP / "tests/support/mkdata.py", words[0], path,
+                                    *words[1:]], harness.clean_env(), timeout=300)
+    if status:
+        raise RuntimeError(out + err)
+
+
+def python(code, target, env, version="3.14.0"):
+    status, out, err = harness.run([harness.H5PY[version], "-c", code, target], env, timeout=200)
+    if status:
+        raise RuntimeError(err[-3000:])
+    return out.strip()
+
+
+def start(code, target, env):
+    return subprocess.Popen([str(harness.H5PY["3.14.0"]), "-c", code, target], env=env, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def main():
+    kind = sys.argv[1]
+    tap = harness.Tap()
+    with tempfile.TemporaryDirectory(prefix="xh-two-") as data:
+        pathlib.Path(data).chmod(0o755)
+        images, tree = f"{data}/images.h5", f"{data}/tree.h5"
+        make(images, "images", "--n", "12", "--side", "1024")
+        make(tree, "tree", "--datasets", "500")
+        size = pathlib.Path(images).stat().st_size
+        with harness.Server(kind, data) as server, harness.shadow_dir() as shadow:
+            env = harness.driver_env(server, shadow)
+            want = python(LIST_TREE, tree, harness.clean_env())
+            with tap.claim("a first process lists the tree"):
+                assert python(LIST_TREE, f"{server.url}/tree.h5", env) == want
+            with tap.claim("a second process lists the tree with at most two requests"):
+                before = server.requests()
+                assert python(LIST_TREE, f"{server.url}/tree.h5", env, "3.16.0") == want
+                after = server.requests()
+                assert 1 <= after[0] - before[0] <= 2, f"{after[0] - before[0]} requests"
+                assert after[1] - before[1] < 10000, f"{after[1] - before[1]} bytes"
+            with tap.claim("four processes racing on one shadow all read right, every byte crossing about once"):
+                want = python(READ_ALL, images, harness.clean_env())
+                before = server.requests()
+                racers = [start(READ_ALL, f"{server.url}/images.h5", env) for _ in range(4)]
+                outs = [p.communicate(timeout=200) for p in racers]
+                for out, err in outs:
+                    assert out.strip() == want, err[-2000:]
+                after = server.requests()
+                fetched = after[1] - before[1]
+                assert fetched <= 1.1 * size + 4 * 100_000, f"{fetched} bytes for a file of {size}"
+            with tap.claim("a file that changed is read anew by the next process"):
+                make(tree, "tree", "--datasets", "100")
+                want = python(LIST_TREE, tree, harness.clean_env())
+                assert python(LIST_TREE, f"{server.url}/tree.h5", env) == want
+            with tap.claim("without a shadow directory that can be used, reading works from private memory"):
+                private = harness.driver_env(server, "/proc/nowhere")
+                assert python(LIST_TREE, f"{server.url}/tree.h5", private) == want
+            with tap.claim("with the shadow switched off, reading works"):
+                assert python(LIST_TREE, f"{server.url}/tree.h5", dict(env, XHDF5_SHADOW="off")) == want
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+/* A process that dies at any system call of the shadow, before it, after it, or half way through
+ * a write, leaves a shadow that the next process opens, finds no wrong byte in, and completes.
+ *
+ *   crash_shadow [FIRST [LAST]]
+ *
+ * The scenario (create two shadows, claim, fill, publish, abandon, evict, drop, save a hint,
+ * reopen) runs in a child that is killed at step 1, at step 2, … until it comes to its end.
+ * Steps are calls that the linker redirects here (--wrap). After each death another process
+ * checks and completes what is there. Every fourth time it finds the dead one's heritage too. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shadow/impl.h"
+
+enum { PAGES = 700, GROUP = 8 };
+#define PAGE XH_PAGE_BYTES
+
+static struct xh_options opt;
+static char dir[64];
+static long steps_left = -1; /* -1: nobody dies */
+static long steps_done;
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+static void step(void)
+{
+    steps_done++;
+    if (steps_left > 0 && --steps_left == 0)
+        raise(SIGKILL);
+}
+
+#define WRAP(type, name, args, call) \
+    type __real_##name args;         \
+    type __wrap_##name args;         \
+    type __wrap_##name args          \
+    {                                \
+        step();                      \
+        type r = __real_##name call; \
+        step();                      \
+        return r;                    \
+    }
+
+WRAP(int, ftruncate, (int fd, off_t len), (fd, len))
+WRAP(int, fallocate, (int fd, int mode, off_t off, off_t len), (fd, mode, off, len))
+WRAP(int, renameat2, (int a, const char *f, int b, const char *t, unsigned fl), (a, f, b, t, fl))
+WRAP(int, renameat, (int a, const char *f, int b, const char *t), (a, f, b, t))
+WRAP(int, unlinkat, (int fd, const char *name, int flags), (fd, name, flags))
+WRAP(void *, mmap, (void *p, size_t n, int pr, int fl, int fd, off_t o), (p, n, pr, fl, fd, o))
+WRAP(int, xh_store_lock, (int fd, short type, uint64_t at), (fd, type, at))
+WRAP(int, xh_page_change,
+     (struct xh_shadow * s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state st, uint32_t ow,
+      uint64_t fl, uint64_t keep),
+     (s, idx, old, mask, st, ow, fl, keep))
+WRAP(uint32_t, xh_owner_get, (struct xh_shadow * s), (s))
+
+ssize_t __real_pwrite(int fd, const void *buf, size_t len, off_t off);
+ssize_t __wrap_pwrite(int fd, const void *buf, size_t len, off_t off);
+ssize_t __wrap_pwrite(int fd, const void *buf, size_t len, off_t off)
+{
+    step();
+    if (steps_left == 1) /* dies half way through */
+        __real_pwrite(fd, buf, len / 2 + 1, off);
+    step();
+    ssize_t r = __real_pwrite(fd, buf, len, off);
+    step();
+    return r;
+}
+
+/* ---- scenario ------------------------------------------------------------------------------- */
+
+static uint8_t truth(uint64_t off)
+{
+    uint64_t x = (off >> 3) * 0x9e3779b97f4a7c15ull + 1;
+    return (uint8_t)((x ^ x >> 29) >> (off & 7) * 8) | 1;
+}
+
+static struct xh_shadow *open_one(const char *validator)
+{
+    struct xh_shadow *s = NULL;
+    if (xh_shadow_open("https://h/f.h5", validator, (uint64_t)PAGES * PAGE, &opt, &s, NULL) < 0)
+        abort();
+    return s;
+}
+
+static int fill(struct xh_shadow *s, uint64_t first, uint64_t n)
+{
+    uint8_t buf[GROUP * PAGE];
+    for (size_t i = 0; i < n * PAGE; i++)
+        buf[i] = truth(first * PAGE + i);
+    return xh_shadow_fill(s, first * PAGE, buf, n * PAGE);
+}
+
+static void scenario(void)
+{
+    struct xh_shadow *old = open_one("old");
+    for (uint64_t i = 0; i < 16 && xh_shadow_claim(old, i, 1, NULL) == XH_CLAIM_MINE; i++)
+        ;
+    fill(old, 0, GROUP);
+    xh_shadow_publish(old, 0, GROUP, NULL);
+    xh_shadow_abandon(old, GROUP, GROUP);
+    xh_shadow_close(old);
+
+    struct xh_shadow *s = open_one("new");
+    xh_shadow_hint_save(s, "hint");
+    for (uint64_t i = 0; i + GROUP <= PAGES; i += GROUP) {
+        uint64_t n = 0;
+        while (n < GROUP && xh_shadow_claim(s, i + n, i % 64 == 0, NULL) == XH_CLAIM_MINE)
+            n++;
+        if (n && fill(s, i, n) == 0 && i % 40 != 0)
+            xh_shadow_publish(s, i, n, NULL);
+        else if (n)
+            xh_shadow_abandon(s, i, n);
+    }
+    xh_shadow_close(s);
+    s = open_one("new");
+    xh_shadow_close(s);
+}
+
+/* ---- heirs ---------------------------------------------------------------------------------- */
+
+static int complain(long at, const char *what, uint64_t idx)
+{
+    fprintf(stderr, "crash_shadow: after step %ld: %s (page %llu)\n", at, what, (unsigned long long)idx);
+    return 1;
+}
+
+/* Completes the shadow page by page. Returns 0 when all was right. */
+static int inherit(long at, const char *validator)
+{
+    struct xh_shadow *s = open_one(validator);
+    uint8_t buf[PAGE];
+    int bad = xh_shadow_private(s) ? complain(at, "private", 0) : 0;
+    for (uint64_t i = 0; i < PAGES && !bad; i++) {
+        enum xh_claim cl;
+        for (int tries = 0; (cl = xh_shadow_claim(s, i, 0, NULL)) == XH_CLAIM_BUSY && !bad; tries++)
+            if (tries > 2 || xh_shadow_wait(s, i, 5000, NULL) < 0)
+                bad = complain(at, "stuck", i);
+        if (cl == XH_CLAIM_NONE)
+            bad = complain(at, "no room", i);
+        if (cl == XH_CLAIM_MINE && fill(s, i, 1) == 0)
+            xh_shadow_publish(s, i, 1, NULL);
+        if (xh_shadow_read(s, i * PAGE, buf, PAGE) != PAGE)
+            bad = complain(at, "cannot be read", i);
+        for (size_t k = 0; k < PAGE && !bad; k++)
+            if (buf[k] != truth(i * PAGE + k))
+                bad = complain(at, "wrong byte", i);
+    }
+    char hint[XH_HINT_BYTES];
+    size_t n = xh_shadow_hint_load("https://h/f.h5", &opt, hint);
+    if (n && strcmp(hint, "hint") != 0)
+        bad = complain(at, "wrong hint", 0);
+    if (xh_budget_measure(s, 1) > opt.shadow_budget_bytes + 2 * s->step_bytes)
+        bad = complain(at, "over budget", xh_budget_measure(s, 1) / PAGE);
+    xh_shadow_close(s);
+    return bad;
+}
+
+/* Returns the child's wait status. */
+static int in_child(long at, int heir)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (heir)
+            _exit(inherit(at, "new") | inherit(at, "old"));
+        steps_left = at;
+        scenario();
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    long first = argc > 1 ? atol(argv[1]) : 1, last = argc > 2 ? atol(argv[2]) : 1000000, at;
+    int bad = 0, status = 0;
+    char clean[100];
+    snprintf(dir, sizeof dir, "/dev/shm/xhdf5-crash-%d", (int)getpid());
+    snprintf(clean, sizeof clean, "rm -rf '%s'", dir);
+    xh_options_defaults(&opt);
+    strcpy(opt.shadow_dir, dir);
+    opt.shadow_budget_bytes = 1u << 20;
+    for (at = first; at <= last; at++) {
+        if (at % 4 != 0) /* else the heir finds an older crash's traces too */
+            (void)!system(clean);
+        status = in_child(at, 0);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+            break;
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+            bad += complain(at, "the scenario itself failed", (uint64_t)status);
+        status = in_child(at, 1);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            bad += complain(at, "the heir failed", (uint64_t)status);
+    }
+    (void)!system(clean);
+    printf("died at %ld steps, %d failures\n", at - first, bad);
+    return bad != 0;
+}

@@ -1,0 +1,134 @@
+"""What every integration test needs: servers, the driver's environment, a shadow of its own.
+
+Tests are called by meson with XHDF5_BUILD (the build directory) in the environment, and
+print TAP. Nothing here waits by sleeping; every wait has a bound.
+"""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("XHDF5_BUILD", TOP / "build"))
+H5PY = {v: pathlib.Path(f"/opt/h5py-{v}/bin/python") for v in ("3.14.0", "3.16.0")}
+DATA_PYTHON = H5PY["3.14.0"]
+
+
+def plugin_dir():
+    """The directory for HDF5_PLUGIN_PATH: holds the plugin and nothing else that HDF5 would load."""
+    return str(BUILD / "vfd" / "plugins")
+
+
+class Server:
+    """A real nginx or XRootD on loopback with TLS and a throw-away CA."""
+
+    def __init__(self, kind, root, addr=None):
+        self.kind, self.root = kind, str(root)
+        self.run = tempfile.mkdtemp(prefix=f"xh-{kind}-")
+        self.addr = addr
+
+    def _serve(self, *words):
+        r = subprocess.run([str(TOP / "server" / "serve"), *words], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        if r.returncode:
+            raise RuntimeError(f"server/serve {' '.join(words)}: {r.stdout}")
+        return dict(re.findall(r"(\w+)=(\S+)", r.stdout))
+
+    def __enter__(self):
+        words = ["start", self.kind, "--root", self.root, "--run", self.run]
+        if self.addr:
+            words += ["--addr", self.addr]
+        self.facts = self._serve(*words)
+        self.url = self.facts["url"].rstrip("/")
+        self.cacert = self.facts["cacert"]
+        return self
+
+    def requests(self):
+        """(requests, bytes) so far, from the server's own log."""
+        f = self._serve("requests", "--run", self.run)
+        return int(f["requests"]), int(f["bytes"])
+
+    def __exit__(self, *exc):
+        with contextlib.suppress(Exception):
+            self._serve("stop", "--run", self.run)
+        shutil.rmtree(self.run, ignore_errors=True)
+
+
+def clean_env():
+    """This process's environment without anything that steers HDF5, tokens or the driver."""
+    keep = {k: v for k, v in os.environ.items()
+            if not k.startswith(("HDF5_", "XHDF5_", "BEARER_", "X509_"))
+            and k not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")}
+    keep["XHDF5_BUILD"] = str(BUILD)
+    return keep
+
+
+def driver_env(server=None, shadow=None, **options):
+    """Environment that switches the driver on. |shadow| is a directory of the test's own."""
+    env = clean_env()
+    env["HDF5_DRIVER"] = "xhdf5"
+    env["HDF5_PLUGIN_PATH"] = plugin_dir()
+    if server:
+        env["XHDF5_CA_BUNDLE"] = server.cacert
+    if shadow:
+        env["XHDF5_SHADOW_DIR"] = str(shadow)
+    env.update({f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
+    return env
+
+
+@contextlib.contextmanager
+def shadow_dir():
+    """A fresh 0700 directory on tmpfs for one test's shadows."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    d = tempfile.mkdtemp(prefix="xh-test-", dir=base)
+    try:
+        yield pathlib.Path(d)
+    finally:
+        shutil.rmtree(d, ignore_errors=True)
+
+
+def run(argv, env, timeout=120, cwd=None):
+    """Runs a command; returns (exit status, stdout, stderr) as text that survives any bytes."""
+    r = subprocess.run([str(a) for a in argv], env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                       timeout=timeout, cwd=cwd)
+    return r.returncode, r.stdout.decode(errors="backslashreplace"), r.stderr.decode(errors="backslashreplace")
+
+
+class Tap:
+    """Prints TAP and remembers whether all went well: `sys.exit(tap.done())` at the end."""
+
+    def __init__(self):
+        self.n = self.bad = 0
+
+    def ok(self, good, claim, why=""):
+        self.n += 1
+        self.bad += not good
+        print(f"{'ok' if good else 'not ok'} {self.n} - {claim}")
+        if not good:
+            for line in str(why).splitlines()[-40:]:
+                print(f"# {line}")
+        sys.stdout.flush()
+        return good
+
+    def skip(self, claim, why):
+        self.n += 1
+        print(f"ok {self.n} - {claim} # SKIP {why}", flush=True)
+
+    @contextlib.contextmanager
+    def claim(self, text):
+        """`with tap.claim("…"):` is ok unless the body raises."""
+        import traceback
+        try:
+            yield
+        except Exception:  # a failed claim is reported, the next one still runs
+            self.ok(False, text, traceback.format_exc())
+        else:
+            self.ok(True, text)
+
+    def done(self):
+        print(f"1..{self.n}")
+        return 1 if self.bad else 0

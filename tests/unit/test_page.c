@@ -1,0 +1,939 @@
+/* The shadow, one process or a few: words, files, budget, hints. Races: tests/multiproc.
+ * Helper processes report through pipes and then stand still until killed. */
+#include <criterion/criterion.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shadow/impl.h"
+
+#define PAGE XH_PAGE_BYTES
+#define URL "https://h.example/d/f.h5?token=secret"
+
+static char dir[128];
+static struct xh_options opt;
+
+static void remove_dir(const char *path)
+{
+    char cmd[200];
+    snprintf(cmd, sizeof cmd, "rm -rf '%s'", path);
+    (void)!system(cmd);
+}
+
+static void setup(void)
+{
+    snprintf(dir, sizeof dir, "/dev/shm/xhdf5-test-%d", (int)getpid());
+    remove_dir(dir);
+    xh_options_defaults(&opt);
+    strcpy(opt.shadow_dir, dir);
+    opt.shadow_budget_bytes = 1u << 30;
+}
+
+static void teardown(void)
+{
+    remove_dir(dir);
+}
+
+TestSuite(page, .init = setup, .fini = teardown, .timeout = 60);
+
+/* ---- helpers ------------------------------------------------------------------------------- */
+
+static uint8_t truth(uint64_t off)
+{
+    uint64_t x = (off >> 3) * 0x9e3779b97f4a7c15ull + 1;
+    return (uint8_t)((x ^ x >> 29) >> (off & 7) * 8) | 1; /* never 0, what a hole reads as */
+}
+
+static void truth_fill(uint8_t *buf, uint64_t off, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        buf[i] = truth(off + i);
+}
+
+static size_t first_wrong(const uint8_t *buf, uint64_t off, size_t len)
+{
+    size_t i = 0;
+    while (i < len && buf[i] == truth(off + i))
+        i++;
+    return i;
+}
+
+static struct xh_shadow *open_shadow(uint64_t size)
+{
+    struct xh_shadow *s = NULL;
+    struct xh_err err = {0};
+    cr_assert_eq(xh_shadow_open(URL, "etag:\"1\"", size, &opt, &s, &err), 0, "%s", err.text);
+    return s;
+}
+
+static size_t page_len(struct xh_shadow *s, uint64_t idx)
+{
+    uint64_t left = s->head.origin_bytes - idx * PAGE;
+    return left < PAGE ? (size_t)left : PAGE;
+}
+
+static int fill_page(struct xh_shadow *s, uint64_t idx)
+{
+    uint8_t buf[PAGE];
+    truth_fill(buf, idx * PAGE, page_len(s, idx));
+    return xh_shadow_fill(s, idx * PAGE, buf, page_len(s, idx));
+}
+
+/* Claims, fills and publishes; returns what the claim said. */
+static enum xh_claim put(struct xh_shadow *s, uint64_t idx, int meta)
+{
+    enum xh_claim cl = xh_shadow_claim(s, idx, meta, NULL);
+    if (cl == XH_CLAIM_MINE && fill_page(s, idx) == 0)
+        xh_shadow_publish(s, idx, 1, NULL);
+    else if (cl == XH_CLAIM_MINE)
+        xh_shadow_abandon(s, idx, 1);
+    return cl;
+}
+
+static int has(struct xh_shadow *s, uint64_t idx)
+{
+    uint8_t buf[PAGE];
+    size_t len = page_len(s, idx), got = xh_shadow_read(s, idx * PAGE, buf, len);
+    cr_assert(got == 0 || (got == len && first_wrong(buf, idx * PAGE, len) == len));
+    return got == len;
+}
+
+static uint64_t count_ready(struct xh_shadow *s, uint64_t from, uint64_t to)
+{
+    uint64_t n = 0;
+    for (; from < to; from++)
+        n += has(s, from);
+    return n;
+}
+
+/* Runs |job| in a child that then stands still; returns when the job is done. */
+static pid_t stand(int (*job)(void *), void *arg)
+{
+    int p[2];
+    char ok = 0;
+    cr_assert_eq(pipe(p), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        ok = (char)(job(arg) == 0);
+        (void)!write(p[1], &ok, 1);
+        for (;;)
+            pause();
+    }
+    close(p[1]);
+    cr_assert_eq(read(p[0], &ok, 1), 1);
+    close(p[0]);
+    cr_assert_eq(ok, 1, "the helper failed");
+    return pid;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static uint32_t rnd(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+/* Any evict in between may take what is READY, never what is claimed; all else is exact. */
+static void against_model(uint64_t unit, uint32_t seed)
+{
+    enum { PAGES = 3000 };
+    xh_shadow_test_unit = unit;
+    static enum { NO, MINE, YES } model[PAGES];
+    memset(model, 0, sizeof model);
+    struct xh_shadow *s = open_shadow((uint64_t)PAGES * PAGE - 77);
+    uint8_t *buf = malloc(64 * PAGE);
+    for (int round = 0; round < 40000; round++) {
+        uint64_t i = rnd(&seed) % PAGES, n = 1 + rnd(&seed) % 40, off, len;
+        switch (rnd(&seed) % 6) {
+        case 0:
+        case 1: {
+            enum xh_claim want = model[i] == NO ? XH_CLAIM_MINE : model[i] == MINE ? XH_CLAIM_BUSY : XH_CLAIM_READY;
+            cr_assert_eq(xh_shadow_peek(s, i), want);
+            cr_assert_eq(xh_shadow_claim(s, i, rnd(&seed) % 4 == 0, NULL), want);
+            model[i] = model[i] == NO ? MINE : model[i];
+            break;
+        }
+        case 2: /* fills what it may, at odd borders, and publishes */
+            if (model[i] == MINE) {
+                size_t l = page_len(s, i), cut = rnd(&seed) % l;
+                truth_fill(buf, i * PAGE, l);
+                cr_assert_eq(xh_shadow_fill(s, i * PAGE + cut, buf + cut, l - cut), 0);
+                cr_assert_eq(xh_shadow_fill(s, i * PAGE, buf, cut), 0);
+            }
+            xh_shadow_publish(s, i, 1, NULL); /* without effect on what is not claimed */
+            model[i] = model[i] == MINE ? YES : model[i];
+            break;
+        case 3:
+            if (rnd(&seed) % 4 == 0 && model[i] == MINE && rnd(&seed) % 2)
+                cr_assert_eq(fill_page(s, i), 0);
+            xh_shadow_abandon(s, i, 1);
+            model[i] = model[i] == MINE ? NO : model[i];
+            break;
+        case 4: {
+            off = i * PAGE + rnd(&seed) % PAGE;
+            off = off >= s->head.origin_bytes ? s->head.origin_bytes - 1 : off;
+            len = 1 + rnd(&seed) % (n * PAGE);
+            uint64_t want = 0, end_off = off + len < s->head.origin_bytes ? off + len : s->head.origin_bytes;
+            while (off + want < end_off && model[(off + want) / PAGE] == YES)
+                want += PAGE - (off + want) % PAGE;
+            want = want > end_off - off ? end_off - off : want;
+            cr_assert_eq(xh_shadow_read(s, off, buf, len), want);
+            cr_assert_eq(first_wrong(buf, off, want), want);
+            break;
+        }
+        default:
+            if (rnd(&seed) % 64)
+                break;
+            atomic_store(&s->retry_at_ns, 0);
+            xh_evict_squeeze(s, n * PAGE, 1, NULL);
+            for (uint64_t k = 0; k < PAGES; k++) {
+                enum xh_claim c = xh_shadow_peek(s, k);
+                if (model[k] == YES && c == XH_CLAIM_MINE)
+                    model[k] = NO;
+                cr_assert_eq(c, model[k] == NO ? XH_CLAIM_MINE : model[k] == MINE ? XH_CLAIM_BUSY : XH_CLAIM_READY);
+            }
+        }
+    }
+    free(buf);
+    xh_shadow_close(s);
+}
+
+Test(page, random_operations_agree_with_a_naive_model)
+{
+    against_model(0, 1);
+}
+
+Test(page, random_operations_agree_with_a_naive_model_where_kernel_pages_are_64_kib)
+{
+    against_model(65536, 2);
+}
+
+struct crew {
+    struct xh_shadow *s;
+    uint64_t pages;
+    uint32_t seed;
+    atomic_int *filling; /* per page: threads that hold the claim */
+};
+
+static void *work(void *arg)
+{
+    struct crew *w = arg;
+    uint8_t buf[16 * PAGE];
+    for (int i = 0; i < 30000; i++) {
+        uint64_t idx = rnd(&w->seed) % w->pages;
+        if (rnd(&w->seed) % 2) {
+            uint64_t off = idx * PAGE + rnd(&w->seed) % 100;
+            size_t got = xh_shadow_read(w->s, off, buf, 1 + rnd(&w->seed) % sizeof buf);
+            cr_assert_eq(first_wrong(buf, off, got), got);
+        } else if (xh_shadow_claim(w->s, idx, idx % 8 == 0, NULL) == XH_CLAIM_MINE) {
+            cr_assert_eq(atomic_fetch_add(&w->filling[idx], 1), 0, "two threads have one claim");
+            int keep = rnd(&w->seed) % 8 && fill_page(w->s, idx) == 0;
+            atomic_fetch_sub(&w->filling[idx], 1);
+            if (keep)
+                xh_shadow_publish(w->s, idx, 1, NULL);
+            else
+                xh_shadow_abandon(w->s, idx, 1);
+        }
+    }
+    return NULL;
+}
+
+static void with_threads(uint64_t unit)
+{
+    enum { PAGES = 2048, THREADS = 6 };
+    xh_shadow_test_unit = unit;
+    opt.shadow_budget_bytes = 2u << 20; /* a quarter of the file: eviction all the time */
+    struct xh_shadow *s = open_shadow((uint64_t)PAGES * PAGE);
+    atomic_int *filling = calloc(PAGES, sizeof *filling);
+    struct crew w[THREADS];
+    pthread_t t[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        w[i] = (struct crew){s, PAGES, (uint32_t)i + 7, filling};
+        pthread_create(&t[i], NULL, work, &w[i]);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(t[i], NULL);
+    cr_expect_eq(atomic_load(&s->inflight), 0);
+    cr_expect_leq(xh_budget_measure(s, 1), (2u << 20) + THREADS * s->step_bytes);
+    free(filling);
+    xh_shadow_close(s);
+}
+
+Test(page, threads_under_eviction_never_see_a_wrong_byte)
+{
+    with_threads(0);
+}
+
+Test(page, threads_under_eviction_never_see_a_wrong_byte_where_kernel_pages_are_64_kib)
+{
+    with_threads(65536);
+}
+
+static void *wait_for_page_3(void *arg)
+{
+    return (void *)(intptr_t)xh_shadow_wait(arg, 3, 30000, NULL);
+}
+
+Test(page, a_waiter_wakes_when_its_page_is_published)
+{
+    enum { ROUNDS = 20 };
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    pthread_t t;
+    void *rc;
+    uint64_t start = xh_budget_now_ns();
+    for (int i = 0; i < ROUNDS; i++) {
+        cr_assert_eq(xh_shadow_claim(s, 3, 0, NULL), XH_CLAIM_MINE);
+        pthread_create(&t, NULL, wait_for_page_3, s);
+        while (!(atomic_load(&s->words[3]) & XH_W_WAITERS))
+            sched_yield();
+        fill_page(s, 3);
+        xh_shadow_publish(s, 3, 1, NULL);
+        pthread_join(t, &rc);
+        cr_expect_eq((intptr_t)rc, 0);
+        cr_expect(has(s, 3));
+        xh_clock_sweep(s, PAGE, 0, NULL);
+    }
+    /* Far below what it takes when only the look at the owner, each 250 ms, ends a wait. */
+    cr_expect_lt(xh_budget_now_ns() - start, ROUNDS * 100000000ull);
+    xh_shadow_close(s);
+}
+
+Test(page, a_waiter_gives_up_while_the_owner_lives)
+{
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    xh_shadow_claim(s, 3, 0, NULL);
+    cr_expect_eq(xh_shadow_wait(s, 3, 20, NULL), XH_E_TIMEOUT);
+    cr_expect_eq(xh_shadow_wait(s, 3, 0, NULL), XH_E_TIMEOUT);
+    cr_expect_eq(xh_shadow_wait(s, 4, 20, NULL), 0);
+    xh_shadow_close(s);
+}
+
+Test(page, what_lies_outside_is_never_had)
+{
+    struct xh_shadow *s = open_shadow(10 * PAGE + 5);
+    uint8_t b[16];
+    put(s, 10, 0);
+    cr_expect_eq(xh_shadow_claim(s, 11, 0, NULL), XH_CLAIM_NONE);
+    cr_expect_eq(xh_shadow_peek(s, UINT64_MAX), XH_CLAIM_NONE);
+    cr_expect_eq(xh_shadow_read(s, 10 * PAGE, b, sizeof b), 5);
+    cr_expect_eq(xh_shadow_read(s, 10 * PAGE + 5, b, 1), 0);
+    xh_shadow_publish(s, 9, UINT64_MAX, NULL);
+    xh_shadow_close(s);
+}
+
+Test(page, counters_tell_pages_published_evicted_and_taken_over)
+{
+    struct xh_counters c = {0};
+    opt.shadow_budget_bytes = 1u << 20;
+    struct xh_shadow *s = open_shadow(1000 * PAGE);
+    for (uint64_t i = 0; i < 1000; i++)
+        if (xh_shadow_claim(s, i, 0, &c) == XH_CLAIM_MINE && fill_page(s, i) == 0)
+            xh_shadow_publish(s, i, 1, &c);
+    cr_expect_eq(atomic_load(&c.pages_published), 1000);
+    cr_expect_eq(1000 - count_ready(s, 0, 1000), atomic_load(&c.pages_evicted));
+    cr_expect_gt(atomic_load(&c.pages_evicted), 700);
+    xh_shadow_close(s);
+}
+
+/* ---- owners --------------------------------------------------------------------------------- */
+
+static int claim_5_to_9(void *unused)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    uint8_t half[PAGE / 2];
+    for (uint64_t i = 5; i < 10; i++) {
+        if (xh_shadow_claim(s, i, 0, NULL) != XH_CLAIM_MINE)
+            return -1;
+        truth_fill(half, i * PAGE, sizeof half);
+        xh_shadow_fill(s, i * PAGE, half, sizeof half);
+    }
+    return 0;
+}
+
+Test(page, claims_of_a_killed_owner_are_taken_over)
+{
+    struct xh_counters c = {0};
+    pid_t pid = stand(claim_5_to_9, NULL);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    cr_assert_not(xh_shadow_private(s));
+    cr_assert_eq(xh_shadow_claim(s, 5, 0, &c), XH_CLAIM_BUSY);
+    cr_assert_eq(xh_shadow_wait(s, 5, 300, &c), XH_E_TIMEOUT);
+    end(pid);
+    cr_assert_eq(xh_shadow_wait(s, 5, 10000, &c), 0);
+    cr_expect_eq(atomic_load(&c.claims_taken_over), 5);
+    for (uint64_t i = 5; i < 10; i++) {
+        cr_expect_not(has(s, i));
+        cr_expect_eq(put(s, i, 0), XH_CLAIM_MINE);
+        cr_expect(has(s, i));
+    }
+    xh_shadow_close(s);
+}
+
+Test(page, claims_of_a_suspended_owner_are_not_taken_over)
+{
+    pid_t pid = stand(claim_5_to_9, NULL);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    int status;
+    kill(pid, SIGSTOP);
+    cr_assert_eq(waitpid(pid, &status, WUNTRACED), pid);
+    cr_expect_eq(xh_shadow_wait(s, 5, 600, NULL), XH_E_TIMEOUT);
+    cr_expect_eq(xh_shadow_claim(s, 5, 0, NULL), XH_CLAIM_BUSY);
+    end(pid);
+    xh_shadow_close(s);
+}
+
+Test(page, a_slot_taken_anew_does_not_revive_its_dead_owners_claims)
+{
+    pid_t pid = stand(claim_5_to_9, NULL);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    uint32_t dead = xh_w_owner(atomic_load(&s->words[5]));
+    cr_assert_eq(xh_owner_dead(s, dead), 0);
+    end(pid);
+    /* As owner.c takes a slot, from another open file description. */
+    int fd = xh_store_reopen(s);
+    cr_assert_eq(xh_store_lock(fd, F_WRLCK, XH_LOCK_SLOT(xh_owner_slot(dead))), 0);
+    cr_expect_eq(xh_owner_dead(s, dead), 0, "before the epoch is bumped: doubt means alive");
+    atomic_fetch_add(&s->epochs[xh_owner_slot(dead)], 1);
+    cr_expect_eq(xh_owner_dead(s, dead), 1);
+    cr_expect_eq(xh_shadow_wait(s, 5, 1000, NULL), 0);
+    close(fd);
+    xh_shadow_close(s);
+}
+
+static int claim_in_inherited(void *arg)
+{
+    struct xh_shadow *s = arg;
+    if (xh_shadow_claim(s, 1, 0, NULL) != XH_CLAIM_BUSY) /* the parent's */
+        return -1;
+    if (xh_shadow_claim(s, 2, 0, NULL) != XH_CLAIM_MINE)
+        return -1;
+    xh_shadow_publish(s, 1, 1, NULL); /* not ours: without effect */
+    xh_shadow_abandon(s, 1, 1);
+    if (xh_shadow_peek(s, 1) != XH_CLAIM_BUSY || !has(s, 0))
+        return -1;
+    return put(s, 4, 0) == XH_CLAIM_MINE ? 0 : -1;
+}
+
+static void fork_child_is_its_own_owner(void)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    put(s, 0, 0);
+    xh_shadow_claim(s, 1, 0, NULL);
+    pid_t pid = stand(claim_in_inherited, s);
+    cr_expect(has(s, 4));
+    cr_expect_eq(xh_shadow_wait(s, 2, 300, NULL), XH_E_TIMEOUT);
+    cr_expect_neq(xh_w_owner(atomic_load(&s->words[1])), xh_w_owner(atomic_load(&s->words[2])));
+    end(pid);
+    cr_expect_eq(xh_shadow_wait(s, 2, 1000, NULL), 0);
+    cr_expect_eq(put(s, 2, 0), XH_CLAIM_MINE);
+    fill_page(s, 1);
+    xh_shadow_publish(s, 1, 1, NULL);
+    cr_expect(has(s, 1));
+    xh_shadow_close(s);
+}
+
+Test(page, a_forks_child_is_an_owner_of_its_own)
+{
+    fork_child_is_its_own_owner();
+}
+
+Test(page, a_forks_child_is_an_owner_of_its_own_in_private_memory)
+{
+    opt.shadow = 0;
+    fork_child_is_its_own_owner();
+}
+
+/* Claims page 5, then forks a child that outlives it. */
+static int claim_and_leave_a_child(void *arg)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    xh_shadow_claim(s, 5, 0, NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    *(pid_t *)arg = pid;
+    return 0;
+}
+
+Test(page, a_child_does_not_make_its_dead_parent_look_alive)
+{
+    pid_t *orphan = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pid = stand(claim_and_leave_a_child, orphan);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    cr_expect_eq(xh_shadow_wait(s, 5, 0, NULL), XH_E_TIMEOUT);
+    end(pid);
+    cr_expect_eq(xh_shadow_wait(s, 5, 5000, NULL), 0);
+    kill(*orphan, SIGKILL);
+    xh_shadow_close(s);
+}
+
+static int leave_evicting(void *unused)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    uint64_t w;
+    put(s, 7, 0);
+    w = atomic_load(&s->words[7]);
+    xh_page_change(s, 7, &w, XH_W_HELD, XH_EVICTING, xh_owner_get(s), 0, 0);
+    fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(s->head.data_off + 7 * PAGE), PAGE);
+    return 0;
+}
+
+Test(page, an_evictor_killed_half_way_leaves_no_wrong_byte)
+{
+    pid_t pid = stand(leave_evicting, NULL);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    cr_expect_not(has(s, 7));
+    cr_expect_eq(xh_shadow_claim(s, 7, 0, NULL), XH_CLAIM_BUSY);
+    end(pid);
+    cr_expect_eq(xh_shadow_wait(s, 7, 5000, NULL), 0);
+    cr_expect_eq(put(s, 7, 0), XH_CLAIM_MINE);
+    cr_expect(has(s, 7));
+    xh_shadow_close(s);
+}
+
+/* ---- file and directory --------------------------------------------------------------------- */
+
+Test(page, opening_again_gives_the_same_object_and_the_pages_stay)
+{
+    struct xh_shadow *a = open_shadow(100 * PAGE), *b = open_shadow(100 * PAGE), *other;
+    cr_expect_eq(a, b);
+    put(a, 1, 0);
+    cr_assert_eq(xh_shadow_open(URL, "etag:\"2\"", 100 * PAGE, &opt, &other, NULL), 0);
+    cr_expect_neq(a, other);
+    cr_expect_not(has(other, 1));
+    xh_shadow_close(other);
+    xh_shadow_close(a);
+    xh_shadow_close(b);
+    a = open_shadow(100 * PAGE);
+    cr_expect(has(a, 1));
+    cr_expect_null(memmem(&a->head, sizeof a->head, "secret", 6));
+    xh_shadow_close(a);
+}
+
+enum damage { TRUNCATE, GROW, SCRIBBLE, VERSION, EMPTY_FILE, MODE, SYMLINK, DIRECTORY, FIFO, DAMAGES };
+
+static void hurt(const char *path, enum damage d)
+{
+    int fd = open(path, O_RDWR);
+    uint32_t version = 99;
+    struct stat st;
+    fstat(fd, &st);
+    switch (d) {
+    case TRUNCATE: (void)!ftruncate(fd, st.st_size - PAGE); break;
+    case GROW: (void)!ftruncate(fd, st.st_size + 1); break;
+    case SCRIBBLE: (void)!pwrite(fd, "rubbish", 7, 300); break;
+    case VERSION: (void)!pwrite(fd, &version, 4, offsetof(struct xh_layout_head, version)); break;
+    case EMPTY_FILE: (void)!ftruncate(fd, 0); break;
+    case MODE: fchmod(fd, 0644); break;
+    default: unlink(path); break;
+    }
+    if (d == SYMLINK)
+        (void)!symlink("/etc/passwd", path);
+    if (d == DIRECTORY)
+        mkdir(path, 0700);
+    if (d == FIFO)
+        mkfifo(path, 0600);
+    close(fd);
+}
+
+Test(page, a_damaged_shadow_is_set_aside_and_made_anew)
+{
+    for (enum damage d = TRUNCATE; d < DAMAGES; d++) {
+        char path[300];
+        struct xh_shadow *s = open_shadow(100 * PAGE);
+        put(s, 1, 0);
+        snprintf(path, sizeof path, "%s/%s", dir, s->name);
+        xh_shadow_close(s);
+        hurt(path, d);
+        s = open_shadow(100 * PAGE);
+        cr_expect_not(xh_shadow_private(s), "damage %d", d);
+        cr_expect_not(has(s, 1), "damage %d", d);
+        cr_expect_eq(put(s, 2, 0), XH_CLAIM_MINE);
+        cr_expect(has(s, 2));
+        xh_shadow_close(s);
+    }
+}
+
+static int open_only(void *unused)
+{
+    return open_shadow(100 * PAGE) ? 0 : -1;
+}
+
+Test(page, a_shadow_damaged_while_others_use_it_is_replaced)
+{
+    char path[300];
+    pid_t pid = stand(open_only, NULL);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    snprintf(path, sizeof path, "%s/%s", dir, s->name);
+    xh_shadow_close(s);
+    hurt(path, SCRIBBLE);
+    s = open_shadow(100 * PAGE);
+    cr_expect_not(xh_shadow_private(s));
+    cr_expect_eq(put(s, 2, 0), XH_CLAIM_MINE);
+    end(pid);
+    xh_shadow_close(s);
+}
+
+static void expect_private(const char *why)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    cr_expect(xh_shadow_private(s), "%s", why);
+    cr_expect_eq(put(s, 1, 0), XH_CLAIM_MINE);
+    cr_expect(has(s, 1));
+    xh_shadow_hint_save(s, "text");
+    char hint[XH_HINT_BYTES];
+    cr_expect_eq(xh_shadow_hint_load(URL, &opt, hint), 0);
+    xh_shadow_close(s);
+}
+
+Test(page, a_directory_that_cannot_be_trusted_makes_the_shadow_private)
+{
+    char target[200];
+    snprintf(target, sizeof target, "%s-target", dir);
+    mkdir(target, 0700);
+    (void)!symlink(target, dir);
+    expect_private("symlink");
+    strcat(opt.shadow_dir, "//");
+    expect_private("symlink with a slash");
+    strcpy(opt.shadow_dir, dir);
+    unlink(dir);
+    remove_dir(target);
+
+    mkdir(dir, 0700);
+    chmod(dir, 0750);
+    expect_private("open to the group");
+    chmod(dir, 0700);
+    if (geteuid() == 0 && chown(dir, 12345, 12345) == 0)
+        expect_private("another user's");
+    rmdir(dir);
+    close(open(dir, O_CREAT | O_WRONLY, 0600));
+    expect_private("a file");
+    strcpy(opt.shadow_dir, "/proc/self/nowhere");
+    expect_private("cannot be made");
+    opt.shadow = 0;
+    strcpy(opt.shadow_dir, dir);
+    expect_private("switched off");
+}
+
+Test(page, what_crashed_creators_left_is_removed_and_what_lives_is_kept)
+{
+    char old[200], young[200];
+    opt.shadow_budget_bytes = 1u << 20;
+    struct xh_shadow *s = open_shadow(1000 * PAGE);
+    snprintf(old, sizeof old, "%s/t-old", dir);
+    snprintf(young, sizeof young, "%s/t-young", dir);
+    close(open(old, O_CREAT | O_RDWR, 0600));
+    close(open(young, O_CREAT | O_RDWR, 0600));
+    struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    utimensat(AT_FDCWD, old, long_ago, 0);
+    for (uint64_t i = 0; i < 600; i++)
+        put(s, i, 0);
+    cr_expect_neq(access(old, F_OK), 0);
+    cr_expect_eq(access(young, F_OK), 0);
+    xh_shadow_close(s);
+}
+
+/* In a process that has a small tmpfs of its own. 0: good; 2: cannot mount here. */
+static int on_full_tmpfs(void)
+{
+    if (unshare(CLONE_NEWNS) < 0)
+        return 2;
+    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL); /* fails in a chroot, where it is not needed */
+    mkdir(dir, 0700);
+    if (mount("none", dir, "tmpfs", 0, "size=512k,mode=0700") < 0)
+        return 2;
+    struct xh_shadow *s = NULL;
+    xh_shadow_open(URL, "v", 8000 * PAGE, &opt, &s, NULL);
+    int none = 0, nospace = 0, mine = 0, bad = xh_shadow_private(s);
+    for (uint64_t i = 0; i < 8000 && !bad; i += 3) { /* 4 blocks of words do not fit beside the pages */
+        enum xh_claim cl = xh_shadow_claim(s, i, 0, NULL);
+        none += cl == XH_CLAIM_NONE;
+        mine += cl == XH_CLAIM_MINE;
+        if (cl == XH_CLAIM_MINE && fill_page(s, i) == 0)
+            xh_shadow_publish(s, i, 1, NULL);
+        else if (cl == XH_CLAIM_MINE)
+            nospace++, xh_shadow_abandon(s, i, 1);
+        bad |= !has(s, i) && cl == XH_CLAIM_READY;
+    }
+    bad |= count_ready(s, 0, 8000) < 40; /* it goes on by giving back its own */
+    xh_shadow_close(s);
+    /* Someone else takes all the rest: no byte is free. */
+    char path[200];
+    snprintf(path, sizeof path, "%s/other", dir);
+    int fd = open(path, O_CREAT | O_RDWR, 0600);
+    char block[4096] = {1};
+    while (write(fd, block, sizeof block) > 0)
+        ;
+    xh_shadow_open(URL, "w", 8000 * PAGE, &opt, &s, NULL);
+    bad |= !xh_shadow_private(s);
+    bad |= put(s, 1, 0) != XH_CLAIM_MINE || !has(s, 1);
+    xh_shadow_close(s);
+    xh_shadow_open(URL, "v", 8000 * PAGE, &opt, &s, NULL);
+    for (uint64_t i = 0; i < 8000; i++)
+        put(s, i, 0);
+    count_ready(s, 0, 8000);
+    xh_shadow_close(s);
+    /* Nothing to give back, and the words of page 4000 have no memory: a touch would be SIGBUS. */
+    (void)!ftruncate(fd, 0);
+    xh_shadow_open(URL, "x", 8000 * PAGE, &opt, &s, NULL);
+    bad |= xh_shadow_private(s);
+    lseek(fd, 0, SEEK_SET);
+    while (write(fd, block, sizeof block) > 0)
+        ;
+    bad |= xh_shadow_read(s, 4000 * PAGE, block, 1) != 0 || xh_shadow_peek(s, 4000) != XH_CLAIM_NONE;
+    bad |= xh_shadow_wait(s, 4000, 0, NULL) != 0;
+    xh_shadow_publish(s, 4000, 1, NULL);
+    int dropped = xh_shadow_claim(s, 4000, 0, NULL) == XH_CLAIM_MINE; /* "v", which nobody has open */
+    lseek(fd, 0, SEEK_END);
+    while (write(fd, block, sizeof block) > 0)
+        ;
+    bad |= !dropped || xh_shadow_claim(s, 6000, 0, NULL) != XH_CLAIM_NONE;
+    bad |= fill_page(s, 4000) != XH_E_NOSPACE;
+    xh_shadow_abandon(s, 4000, 1);
+    xh_shadow_close(s);
+    close(fd);
+    umount(dir);
+    fprintf(stderr, "# full tmpfs: claims %d, none %d, fills refused %d\n", mine, none, nospace);
+    return bad;
+}
+
+Test(page, a_full_tmpfs_costs_speed_and_nothing_else)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(on_full_tmpfs());
+    waitpid(pid, &status, 0);
+    cr_assert(WIFEXITED(status), "killed by signal %d", WTERMSIG(status));
+    if (WEXITSTATUS(status) == 2)
+        cr_skip_test("no right to mount a tmpfs");
+    cr_expect_eq(WEXITSTATUS(status), 0);
+}
+
+/* ---- budget --------------------------------------------------------------------------------- */
+
+static void budget_holds(void)
+{
+    struct xh_shadow *s = open_shadow(20000 * PAGE);
+    uint64_t budget = 4u << 20, most = 0;
+    for (uint64_t i = 0; i < 64; i++)
+        cr_assert_eq(put(s, 300 * i, 1), XH_CLAIM_MINE);
+    for (uint64_t i = 0; i < 20000; i++) {
+        cr_assert_neq(put(s, i, 0), XH_CLAIM_NONE);
+        uint64_t taken = xh_budget_measure(s, 1);
+        most = taken > most ? taken : most;
+    }
+    cr_expect_leq(most, budget + s->step_bytes);
+    cr_expect_geq(count_ready(s, 0, 20000) * PAGE, budget / 2);
+    for (uint64_t i = 0; i < 64; i++)
+        cr_expect(has(s, 300 * i), "metadata page %d is gone", (int)i);
+    /* What is read again and again stays, what is not goes. */
+    for (uint64_t i = 0; i < 6000; i++) {
+        put(s, i, 0);
+        if (i > 10)
+            cr_assert(has(s, 10), "hot page gone at %d", (int)i);
+    }
+    xh_shadow_close(s);
+}
+
+Test(page, the_budget_holds_and_metadata_and_hot_pages_stay)
+{
+    opt.shadow_budget_bytes = 4u << 20;
+    budget_holds();
+}
+
+Test(page, the_budget_holds_in_private_memory)
+{
+    opt.shadow = 0;
+    opt.private_budget_bytes = 4u << 20;
+    budget_holds();
+}
+
+Test(page, metadata_may_displace_metadata_and_claims_in_flight_count)
+{
+    opt.shadow_budget_bytes = 1u << 20;
+    struct xh_shadow *s = open_shadow(4000 * PAGE);
+    for (uint64_t i = 0; i < 2000; i++)
+        cr_assert_eq(put(s, i, 1), XH_CLAIM_MINE);
+    cr_expect_eq(put(s, 3000, 0), XH_CLAIM_MINE, "raw data find some room");
+    uint64_t claimed = 0;
+    while (xh_shadow_claim(s, 3001 + claimed, 1, NULL) == XH_CLAIM_MINE)
+        claimed++;
+    cr_expect_leq(claimed, 256);
+    cr_expect_geq(claimed, 200);
+    xh_shadow_abandon(s, 3001, claimed);
+    xh_shadow_close(s);
+}
+
+Test(page, abandoned_bytes_are_given_back)
+{
+    opt.shadow_budget_bytes = 1u << 20;
+    struct xh_shadow *s = open_shadow(4000 * PAGE);
+    for (uint64_t i = 0; i < 4000; i++) {
+        cr_assert_eq(xh_shadow_claim(s, i, 0, NULL), XH_CLAIM_MINE, "page %d", (int)i);
+        fill_page(s, i);
+        xh_shadow_abandon(s, i, 1);
+    }
+    cr_expect_leq(xh_budget_measure(s, 1), (1u << 20) + s->step_bytes);
+    xh_shadow_close(s);
+}
+
+Test(page, many_open_shadows_come_to_equal_shares)
+{
+    enum { FILES = 5, PAGES_EACH = 1000 };
+    struct xh_shadow *s[FILES];
+    opt.shadow_budget_bytes = 5u << 20;
+    for (int f = 0; f < FILES; f++) {
+        char validator[] = {(char)('0' + f), '\0'};
+        xh_shadow_open(URL, validator, PAGES_EACH * PAGE, &opt, &s[f], NULL);
+        for (uint64_t i = 0; i < PAGES_EACH; i++)
+            cr_assert_neq(put(s[f], i, 0), XH_CLAIM_NONE, "file %d is shut out", f);
+    }
+    for (int f = 0; f < FILES; f++) {
+        cr_expect_geq(count_ready(s[f], 0, PAGES_EACH) * PAGE, 600u << 10, "file %d", f);
+        xh_shadow_close(s[f]);
+    }
+}
+
+static struct xh_shadow *open_named(const char *validator)
+{
+    struct xh_shadow *s = NULL;
+    xh_shadow_open(URL, validator, 1000 * PAGE, &opt, &s, NULL);
+    return s;
+}
+
+static int there(const char *name)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+Test(page, shadows_that_nobody_has_open_go_first_oldest_use_first)
+{
+    char names[3][XH_NAME_BYTES], path[300];
+    opt.shadow_budget_bytes = 3u << 20;
+    for (int i = 0; i < 3; i++) {
+        struct xh_shadow *s = open_named((const char *[]){"old", "young", "open"}[i]);
+        strcpy(names[i], s->name);
+        for (uint64_t p = 0; p < 180; p++)
+            put(s, p, 0);
+        snprintf(path, sizeof path, "%s/%s", dir, s->name);
+        if (i < 2)
+            xh_shadow_close(s);
+        struct timespec t[2] = {{.tv_sec = 1000 * (3 - i)}, {.tv_sec = i == 0 ? 1000 : 2000}};
+        utimensat(AT_FDCWD, path, t, 0);
+    }
+    struct xh_shadow *mine = open_named("mine");
+    for (uint64_t p = 0; !there(names[0]) == 0; p++)
+        cr_assert_eq(put(mine, p, 0), XH_CLAIM_MINE);
+    cr_expect(there(names[1]), "the younger one stays as long as the older one is enough");
+    for (uint64_t p = 0; p < 1000; p++)
+        put(mine, p, 0);
+    cr_expect_not(there(names[1]));
+    cr_expect(there(names[2]), "somebody has it open");
+    xh_shadow_close(mine);
+}
+
+Test(page, the_automatic_budget_is_bounded_by_free_space_and_memory)
+{
+    opt.shadow_budget_bytes = 0;
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    if (xh_shadow_private(s))
+        cr_skip_test("less than 8 MiB of tmpfs here");
+    struct xh_shadow *again;
+    cr_expect_gt(s->budget_bytes, 0);
+    cr_expect_lt(s->budget_bytes, (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4);
+    again = open_shadow(100 * PAGE);
+    xh_shadow_close(again);
+    xh_shadow_close(s);
+}
+
+/* ---- hints ---------------------------------------------------------------------------------- */
+
+Test(page, a_hint_comes_back_while_its_shadow_is_there)
+{
+    char hint[XH_HINT_BYTES], path[300];
+    cr_expect_eq(xh_shadow_hint_load(URL, &opt, hint), 0);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    xh_shadow_hint_save(s, "first");
+    xh_shadow_hint_save(s, "size=1 etag=\"x\"\nsecond line");
+    cr_expect_eq(xh_shadow_hint_load(URL, &opt, hint), strlen("size=1 etag=\"x\"\nsecond line"));
+    cr_expect_str_eq(hint, "size=1 etag=\"x\"\nsecond line");
+    cr_expect_eq(xh_shadow_hint_load("https://h.example/other", &opt, hint), 0);
+    char big[XH_HINT_BYTES + 1];
+    memset(big, 'x', XH_HINT_BYTES);
+    big[XH_HINT_BYTES] = '\0';
+    xh_shadow_hint_save(s, big); /* too long: none */
+    big[XH_HINT_BYTES - 1] = '\0';
+    cr_expect_gt(xh_shadow_hint_load(URL, &opt, hint), 5);
+    xh_shadow_hint_save(s, big);
+    cr_expect_eq(xh_shadow_hint_load(URL, &opt, hint), XH_HINT_BYTES - 1);
+    snprintf(path, sizeof path, "%s/%s", dir, s->name);
+    xh_shadow_close(s);
+    unlink(path);
+    cr_expect_eq(xh_shadow_hint_load(URL, &opt, hint), 0);
+}
+
+Test(page, a_damaged_hint_is_none)
+{
+    char hint[XH_HINT_BYTES], path[300];
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    uint32_t seed = 5;
+    snprintf(path, sizeof path, "%s/u-%s", dir, s->url_hex);
+    for (int i = 0; i < 300; i++) {
+        xh_shadow_hint_save(s, "text");
+        int fd = open(path, O_RDWR);
+        uint8_t b = (uint8_t)rnd(&seed);
+        (void)!pwrite(fd, &b, 1, rnd(&seed) % 79);
+        if (i % 5 == 0)
+            (void)!ftruncate(fd, rnd(&seed) % 79);
+        close(fd);
+        size_t n = xh_shadow_hint_load(URL, &opt, hint);
+        cr_assert(n == 0 || (n == 4 && strcmp(hint, "text") == 0));
+    }
+    xh_shadow_close(s);
+}
+
+/* ---- cost ----------------------------------------------------------------------------------- */
+
+Test(page, a_hit_is_cheap)
+{
+    enum { PAGES = 8192, HITS = 400000 };
+    struct xh_shadow *s = open_shadow((uint64_t)PAGES * PAGE);
+    static uint8_t buf[1 << 20];
+    struct timespec a, b;
+    uint32_t seed = 3;
+    for (uint64_t i = 0; i < PAGES; i++)
+        put(s, i, 0);
+    for (int k = 0; k < 3; k++) {
+        size_t len = (size_t[]){64, PAGE, sizeof buf}[k];
+        int hits = k == 2 ? HITS / 200 : HITS;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        for (int i = 0; i < hits; i++)
+            cr_assert_eq(xh_shadow_read(s, (uint64_t)(rnd(&seed) % (PAGES - 256)) * PAGE, buf, len), len);
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        double ns = ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) / hits;
+        fprintf(stderr, "# hit of %zu bytes: %.0f ns, %.2f GB/s\n", len, ns, (double)len / ns);
+    }
+    xh_shadow_close(s);
+}

@@ -1,0 +1,298 @@
+/* One read, whole, over a real shadow and an origin made here: threads that answer late, in
+ * any order, in odd pieces, and sometimes fail. Every byte is compared with a formula. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "file.h"
+
+#define OBJECT_BYTES (3u * 1000 * 1000 + 77)
+
+static uint8_t byte_at(uint64_t off)
+{
+    return (uint8_t)((off * 2654435761u) >> 13 ^ off >> 20);
+}
+
+/* ---- the origin made here -------------------------------------------------------------- */
+
+struct xh_origin {
+    struct xh_counters *counters;
+    _Atomic uint64_t fetched;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t more, drained;
+    struct xh_transfer *queue;
+    size_t busy;
+    int started;
+    unsigned fail_one_in; /* 0: never */
+    uint64_t object_bytes;
+} engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
+            .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES};
+
+static void serve(struct xh_transfer *t, unsigned *seed)
+{
+    struct xh_err err = {0};
+    uint8_t piece[9000];
+    int fails = engine.fail_one_in && rand_r(seed) % engine.fail_one_in == 0;
+    for (size_t i = 0; i < t->nranges; i++) {
+        struct xh_range r = t->ranges[i];
+        while (r.len) {
+            size_t n = 1 + (size_t)rand_r(seed) % sizeof piece;
+            if (n > r.len)
+                n = r.len;
+            for (size_t k = 0; k < n; k++)
+                piece[k] = byte_at(r.off + k);
+            t->bytes(t, r.off, piece, n);
+            r.off += n;
+            r.len -= n;
+            if (fails && rand_r(seed) % 4 == 0) {
+                xh_err_set(&err, XH_E_NET, 0, "made to fail");
+                t->done(t, &err);
+                return;
+            }
+            if (rand_r(seed) % 8 == 0)
+                sched_yield();
+        }
+    }
+    t->done(t, NULL);
+}
+
+static void *engine_main(void *arg)
+{
+    unsigned seed = (unsigned)(uintptr_t)arg;
+    pthread_mutex_lock(&engine.lock);
+    for (;;) {
+        while (!engine.queue)
+            pthread_cond_wait(&engine.more, &engine.lock);
+        struct xh_transfer *t = engine.queue;
+        engine.queue = t->link;
+        pthread_mutex_unlock(&engine.lock);
+        serve(t, &seed);
+        pthread_mutex_lock(&engine.lock);
+        if (--engine.busy == 0)
+            pthread_cond_broadcast(&engine.drained);
+    }
+    return NULL;
+}
+
+int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, struct xh_counters *c,
+                   struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+{
+    *out = calloc(1, sizeof **out);
+    (*out)->counters = c;
+    pthread_mutex_lock(&engine.lock);
+    for (uintptr_t i = 0; i < 3 && !engine.started; i++) {
+        pthread_t t;
+        pthread_create(&t, NULL, engine_main, (void *)(i + 1));
+        pthread_detach(t);
+    }
+    engine.started = 1;
+    pthread_mutex_unlock(&engine.lock);
+    head->len = 10000;
+    head->bytes = malloc(head->len);
+    for (size_t i = 0; i < head->len; i++)
+        head->bytes[i] = byte_at(i);
+    head->confirmed = 0;
+    return 0;
+}
+
+void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
+{
+    *out = (struct xh_origin_info){engine.object_bytes, "etag:test", "https://test/x", 50, 3900};
+}
+
+size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
+{
+    return 0;
+}
+
+int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
+{
+    pthread_mutex_lock(&engine.lock);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < ts[i]->nranges; k++) {
+            const struct xh_range *r = &ts[i]->ranges[k];
+            cr_assert(r->len && r->off + r->len <= engine.object_bytes);
+            atomic_fetch_add(&o->fetched, r->len);
+        }
+        ts[i]->link = engine.queue;
+        engine.queue = ts[i];
+        engine.busy++;
+    }
+    pthread_cond_broadcast(&engine.more);
+    pthread_mutex_unlock(&engine.lock);
+    return 0;
+}
+
+static void drain(void)
+{
+    pthread_mutex_lock(&engine.lock);
+    while (engine.busy)
+        pthread_cond_wait(&engine.drained, &engine.lock);
+    pthread_mutex_unlock(&engine.lock);
+}
+
+void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
+{
+}
+
+void xh_origin_close(struct xh_origin *o)
+{
+    drain();
+    free(o);
+}
+
+void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
+{
+    *out = (struct xh_origin_rates){0};
+}
+
+/* ---- tests ------------------------------------------------------------------------------ */
+
+static struct xh_file *open_test(const char *config)
+{
+    struct xh_options o;
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    xh_options_defaults(&o);
+    cr_assert_eq(xh_options_from_string(&o, config, "test", &err), 0, "%s", err.text);
+    cr_assert_eq(xh_cache_open("https://test/x", &o, &f, &err), 0, "%s", err.text);
+    return f;
+}
+
+/* Reads 1 to 40 random extents, overlapping or not, and compares. Returns the read's code. */
+static int read_random(struct xh_file *f, unsigned *seed)
+{
+    struct xh_extent e[40];
+    struct xh_err err = {0};
+    size_t n = 1 + (size_t)rand_r(seed) % 40;
+    for (size_t i = 0; i < n; i++) {
+        e[i].off = (uint64_t)rand_r(seed) % OBJECT_BYTES;
+        e[i].len = (uint64_t)rand_r(seed) % (rand_r(seed) % 10 ? 5000 : 300000);
+        if (e[i].len > OBJECT_BYTES - e[i].off)
+            e[i].len = OBJECT_BYTES - e[i].off;
+        e[i].buf = malloc(e[i].len + 1);
+        ((uint8_t *)e[i].buf)[e[i].len] = 0x5a;
+    }
+    int rc = xh_cache_read(f, rand_r(seed) % 2 ? XH_KIND_RAW : XH_KIND_META, e, n, &err);
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *b = e[i].buf;
+        for (uint64_t k = 0; rc == 0 && k < e[i].len; k++)
+            if (b[k] != byte_at(e[i].off + k))
+                cr_assert_fail("wrong byte at %llu", (unsigned long long)(e[i].off + k));
+        cr_assert_eq(b[e[i].len], 0x5a, "written past an extent");
+        free(e[i].buf);
+    }
+    return rc;
+}
+
+static void *reader(void *arg)
+{
+    struct xh_file *f = arg;
+    unsigned seed = (unsigned)(uintptr_t)&seed;
+    for (int i = 0; i < 150; i++)
+        read_random(f, &seed);
+    return NULL;
+}
+
+static void many_threads(const char *config, unsigned fail_one_in)
+{
+    pthread_t t[4];
+    struct xh_file *f = open_test(config);
+    engine.fail_one_in = fail_one_in;
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, reader, f);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    engine.fail_one_in = 0;
+    unsigned seed = 9;
+    for (int i = 0; i < 20; i++)
+        cr_assert_eq(read_random(f, &seed), 0);
+    xh_cache_close(f);
+}
+
+Test(read, random_extents_give_right_bytes, .timeout = 50)
+{
+    unsigned seed = 1;
+    struct xh_file *f = open_test("shadow=off");
+    for (int i = 0; i < 300; i++)
+        cr_assert_eq(read_random(f, &seed), 0);
+    xh_cache_close(f);
+}
+
+Test(read, many_threads_get_right_bytes, .timeout = 50)
+{
+    many_threads("shadow=off", 0);
+}
+
+Test(read, many_threads_survive_failing_transfers, .timeout = 50)
+{
+    many_threads("shadow=off,gap_bytes=0,part_bytes=64k", 5);
+}
+
+Test(read, a_budget_smaller_than_the_object_still_gives_right_bytes, .timeout = 50)
+{
+    many_threads("shadow=off,private_budget_bytes=1M", 0);
+}
+
+Test(read, a_page_is_fetched_once_however_many_ask, .timeout = 50)
+{
+    pthread_t t[4];
+    struct xh_file *f = open_test("shadow=off,readahead=off,gap_bytes=0");
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, reader, f);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    cr_assert_leq(atomic_load(&f->origin->fetched), OBJECT_BYTES);
+    xh_cache_close(f);
+}
+
+Test(read, asked_bytes_are_hit_waited_for_demanded_or_bypassed)
+{
+    unsigned seed = 4;
+    struct xh_stats s;
+    struct xh_file *f = open_test("shadow=off");
+    for (int i = 0; i < 200; i++)
+        read_random(f, &seed);
+    xh_cache_stats(f, &s);
+    /* Overlapping extents count once for each extent everywhere. */
+    cr_assert_eq(s.bytes_asked, s.bytes_hit + s.bytes_waited + s.bytes_demand + s.bytes_bypass);
+    xh_cache_close(f);
+}
+
+Test(read, an_extent_outside_the_object_is_refused_and_nothing_else_happens)
+{
+    struct xh_err err = {0};
+    uint8_t b[16] = {0};
+    struct xh_file *f = open_test("shadow=off");
+    struct xh_extent bad[] = {{OBJECT_BYTES - 8, 9, b}, {UINT64_MAX, 2, b}, {1, UINT64_MAX, b},
+                              {OBJECT_BYTES, 1, b}};
+    for (size_t i = 0; i < 4; i++)
+        cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &bad[i], 1, &err), XH_E_RANGE);
+    struct xh_extent none = {OBJECT_BYTES, 0, b};
+    cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &none, 1, &err), 0);
+    cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, NULL, 0, &err), 0);
+    xh_cache_close(f);
+}
+
+Test(read, a_reader_that_goes_in_order_waits_for_little)
+{
+    struct xh_stats s;
+    struct xh_err err = {0};
+    uint8_t *b = malloc(20000);
+    struct xh_file *f = open_test("shadow=off");
+    for (uint64_t off = 0; off + 20000 <= OBJECT_BYTES; off += 20000) {
+        struct xh_extent e = {off, 20000, b};
+        cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &e, 1, &err), 0);
+        drain();
+    }
+    xh_cache_stats(f, &s);
+    cr_assert_leq(s.bytes_demand + s.bytes_waited, 100000);
+    xh_cache_close(f);
+    free(b);
+}
