@@ -76,7 +76,7 @@ host_pip_conf() {
 box_env() {
     local -n out=$1
     local v
-    out=(HOME=/root USER=root LOGNAME=root LANG=C.UTF-8 "TERM=${TERM:-dumb}" IN_XHDF5_BOX=1
+    out=(HOME=/root USER=root LOGNAME=root LANG=C.UTF-8 "TERM=${TERM:-dumb}" IN_XHDF5_BOX=1 XHDF5_BUILD=/build/plain
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
         # the host's bundle lies at Debian's default place; pip and requests bring their own otherwise
         PIP_CERT=/etc/ssl/certs/ca-certificates.crt REQUESTS_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt
@@ -85,7 +85,7 @@ box_env() {
         GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*')
     for v in $(compgen -e); do
         case $v in
-            XHDF5_BOX_* | IN_XHDF5_BOX | PIP_CERT | PIP_CONFIG_FILE | PIP_CACHE_DIR | PIP_TARGET | PIP_PREFIX | PIP_USER | PIP_LOG | PIP_REQUIRE_VIRTUALENV) continue ;;
+            XHDF5_BOX_* | XHDF5_BUILD | IN_XHDF5_BOX | PIP_CERT | PIP_CONFIG_FILE | PIP_CACHE_DIR | PIP_TARGET | PIP_PREFIX | PIP_USER | PIP_LOG | PIP_REQUIRE_VIRTUALENV) continue ;;
             PIP_FIND_LINKS | PIP_NO_INDEX) case $v in PIP_FIND_LINKS) [ -d "${!v}" ] || [[ ${!v} == *://* ]] || continue ;; esac ;;
             XHDF5_* | PIP_* | http_proxy | https_proxy | ftp_proxy | no_proxy | all_proxy | HTTP_PROXY | HTTPS_PROXY | FTP_PROXY | NO_PROXY | ALL_PROXY) ;;
             CI | BEARER_TOKEN | MESON_* | NINJA_STATUS | COLORTERM | COLUMNS | LINES) ;;

@@ -1,8 +1,7 @@
-/* Property lists: the config struct of the C API, and options from all sources.
- *
- * The strongest source is what H5Pset_fapl_xhdf5 left on the property list, then the config
- * string (HDF5_DRIVER_CONFIG or a tool's --vfd-info), then XHDF5_* in the environment. */
-#include <stddef.h>
+/* H5Pset_fapl_xhdf5 and its kin: see xhdf5.h and fapl.h. */
+#include "fapl.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,177 +9,287 @@
 #include "h5err.h"
 #include "xhdf5.h"
 
-#define INFO_MAGIC 0x3546444878000001u
-
-_Static_assert(XH_OPT_COUNT < 64, "xh_fapl_info.set has a bit an option");
-/* Every option has its field, and nothing else is there. */
-#define FIELD_BOOL sizeof(uint64_t)
-#define FIELD_INT sizeof(uint64_t)
-#define FIELD_SIZE sizeof(uint64_t)
-#define FIELD_STR sizeof(const char *)
-#define X(type, name, def, min, max, help) +FIELD_##type
-_Static_assert(sizeof(void *) != 8 || sizeof(H5FD_xhdf5_config_t) == 8
-#include "options.def"
-    , "H5FD_xhdf5_config_t has the fields of options.def");
+/* A field of H5FD_xhdf5_config_t for every option and none besides: a new row in
+ * options.def does not compile until it has its field. */
+#define FIELD_BOOL int64_t
+#define FIELD_INT int64_t
+#define FIELD_SIZE int64_t
+#define FIELD_STR const char *
+#define X(type, name, def, min, max, help)                                                                  \
+    _Static_assert(__builtin_types_compatible_p(FIELD_##type, __typeof__(((H5FD_xhdf5_config_t *)0)->name)), \
+                   "H5FD_xhdf5_config_t." #name);
+#include "../cache/options.def"
+#undef X
+#define X(type, name, def, min, max, help) +sizeof(FIELD_##type)
+_Static_assert(sizeof(H5FD_xhdf5_config_t) == 2 * sizeof(uint32_t)
+#include "../cache/options.def"
+               , "H5FD_xhdf5_config_t has a field that is no option");
 #undef X
 
-static const char where[] = "H5FD_xhdf5_config_t";
-
-/* Has the caller's struct, maybe an older and shorter one, this field? */
-#define HAS(c, name) \
-    (offsetof(H5FD_xhdf5_config_t, name) + sizeof(c)->name <= (c)->struct_bytes)
-
-static int take_number(struct xh_fapl_info *info, enum xh_opt_id id, uint64_t v, struct xh_err *err)
-{
-    if (v == H5FD_XHDF5_UNSET)
-        return 0;
-    info->set |= 1ull << id;
-    return xh_options_set_number(&info->values, id, v, where, err);
-}
-
-static int take_string(struct xh_fapl_info *info, enum xh_opt_id id, const char *v, struct xh_err *err)
-{
-    if (!v)
-        return 0;
-    info->set |= 1ull << id;
-    return xh_options_set(&info->values, xh_opt_rows[id].name, v, where, err);
-}
-
-#define TAKE_BOOL take_number
-#define TAKE_INT take_number
-#define TAKE_SIZE take_number
-#define TAKE_STR take_string
-
-static int info_from_config(const H5FD_xhdf5_config_t *c, struct xh_fapl_info *info, struct xh_err *err)
-{
-    memset(info, 0, sizeof *info);
-    info->magic = INFO_MAGIC;
-    xh_options_defaults(&info->values);
-    if (!c)
-        return 0;
-    if (c->version != H5FD_XHDF5_CONFIG_VERSION || c->struct_bytes < 8)
-        return xh_err_set(err, XH_E_INVAL, 0,
-                          "H5FD_xhdf5_config_t: version %u and struct_bytes %u came, want version %u; begin with "
-                          "H5FD_XHDF5_CONFIG_INIT",
-                          c->version, c->struct_bytes, H5FD_XHDF5_CONFIG_VERSION);
-    int rc = 0;
-#define X(type, name, def, min, max, help)    \
-    if (!rc && HAS(c, name))                  \
-        rc = TAKE_##type(info, XH_OPT_ID_##name, c->name, err);
-#include "options.def"
+/* Where each option's field is, and where it ends: what a shorter struct does not hold is unset. */
+static const struct {
+    size_t offset, end;
+} fields[XH_OPT_COUNT] = {
+#define X(type, name, def, min, max, help)       \
+    {offsetof(H5FD_xhdf5_config_t, name),        \
+     offsetof(H5FD_xhdf5_config_t, name) + sizeof(FIELD_##type)},
+#include "../cache/options.def"
 #undef X
-    return rc;
+};
+
+#define OLDEST_SIZE sizeof(H5FD_xhdf5_config_t) /* of version 1; never changes once a version 2 is out */
+
+/* What a public function answers when the fault is not an H5 function's, which would have
+ * printed its own. */
+#define FAIL_API(h5, ...) (xh_fail((h5), __VA_ARGS__), xh_h5err_print(h5))
+
+/* ---- the C struct ---- */
+
+static int check_header(struct xh_h5 *h5, const H5FD_xhdf5_config_t *c)
+{
+    if (c->version != H5FD_XHDF5_CONFIG_VERSION)
+        return FAIL_API(h5, XH_E_INVAL,
+                       "H5FD_xhdf5_config_t.version is %u, this library knows %u: initialise the struct with "
+                       "H5FD_XHDF5_CONFIG_INIT",
+                       c->version, H5FD_XHDF5_CONFIG_VERSION);
+    if (c->struct_size < OLDEST_SIZE || c->struct_size > sizeof *c)
+        return FAIL_API(h5, XH_E_INVAL,
+                       "H5FD_xhdf5_config_t.struct_size is %u, this library knows %zu to %zu: initialise the "
+                       "struct with H5FD_XHDF5_CONFIG_INIT",
+                       c->struct_size, OLDEST_SIZE, sizeof *c);
+    return 0;
 }
 
+/* Takes one field into |info|, if it is set. */
+static int take_field(struct xh_fapl_info *info, size_t i, const H5FD_xhdf5_config_t *c, struct xh_err *err)
+{
+    const char *at = (const char *)c + fields[i].offset;
+    char where[] = "H5FD_xhdf5_config_t";
+    if (fields[i].end > c->struct_size)
+        return 0;
+    if (xh_opt_rows[i].type == XH_OPT_STR) {
+        const char *text;
+        memcpy(&text, at, sizeof text);
+        info->set[i] = text != NULL;
+        return text ? xh_options_set(&info->value, xh_opt_rows[i].name, text, where, err) : 0;
+    }
+    int64_t number;
+    memcpy(&number, at, sizeof number);
+    info->set[i] = number != H5FD_XHDF5_UNSET;
+    /* Any other negative number becomes a huge one, which no option's bounds admit. */
+    return info->set[i] ? xh_options_set_number(&info->value, (enum xh_opt_id)i, (uint64_t)number, where, err)
+                        : 0;
+}
+
+/* Copies option |i| from |from| to |to|. */
+static void copy_value(struct xh_options *to, const struct xh_options *from, size_t i)
+{
+    const struct xh_opt_row *row = &xh_opt_rows[i];
+    size_t size = row->type == XH_OPT_STR ? XH_OPT_STR_BYTES : sizeof(uint64_t);
+    memcpy((char *)to + row->offset, (const char *)from + row->offset, size);
+}
+
+/* ---- the driver's ID ---- */
+
+/* The ID of our class in |h5|, registered when it is not. A negative one: HDF5 has said why. */
 static hid_t driver_id(struct xh_h5 *h5)
 {
-    if (h5->driver <= 0 || h5->H5Iis_valid(h5->driver) <= 0)
-        h5->driver = h5->H5FDregister(&xh_vfd_class);
-    return h5->driver;
+    hid_t id = atomic_load_explicit(&h5->driver, memory_order_acquire), none = 0;
+    if (id > 0)
+        return id;
+    if (h5->H5FDis_driver_registered_by_name(H5FD_XHDF5_NAME) > 0 && h5->default_fapl) {
+        /* Loaded as a plugin: only a property list can tell its ID. */
+        hid_t copy = h5->H5Pcopy(*h5->default_fapl);
+        if (copy >= 0 && h5->H5Pset_driver_by_name(copy, H5FD_XHDF5_NAME, NULL) >= 0)
+            id = h5->H5Pget_driver(copy);
+        if (copy >= 0)
+            h5->H5Pclose(copy);
+    } else {
+        id = h5->H5FDregister(&xh_driver_class);
+    }
+    if (id <= 0)
+        return -1; /* and HDF5 has said why */
+    if (!atomic_compare_exchange_strong_explicit(&h5->driver, &none, id, memory_order_acq_rel,
+                                                 memory_order_acquire))
+        id = none; /* another thread was first; what we registered stays unused */
+    return id;
+}
+
+/* A public function's first act: which libhdf5, and an empty stack, as H5 functions begin. */
+static struct xh_h5 *enter(const void *caller)
+{
+    struct xh_h5 *h5 = xh_h5_of_program(caller);
+    if (h5)
+        h5->H5Eclear2(H5E_DEFAULT);
+    return h5;
+}
+
+hid_t H5FD_xhdf5_init(void)
+{
+    struct xh_h5 *h5 = enter(__builtin_return_address(0));
+    return h5 ? driver_id(h5) : -1;
+}
+
+/* ---- property lists ---- */
+
+/* The list's own block, or NULL. HDF5 calls it an error, prints it and leaves it on the
+ * stack when there is none: silenced and cleared. */
+static const struct xh_fapl_info *peek_info(struct xh_h5 *h5, hid_t fapl)
+{
+    H5E_auto2_t print = NULL;
+    void *arg = NULL;
+    int was = h5->H5Eget_auto2(H5E_DEFAULT, &print, &arg);
+    h5->H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    const struct xh_fapl_info *info = h5->H5Pget_driver_info(fapl);
+    if (was >= 0)
+        h5->H5Eset_auto2(H5E_DEFAULT, print, arg);
+    h5->H5Eclear2(H5E_DEFAULT);
+    return info && info->magic == XH_FAPL_MAGIC ? info : NULL;
+}
+
+/* Keeps the configuration string that the list has for this driver, from HDF5 or from an
+ * earlier block of ours: H5Pset_driver drops it. */
+static int keep_config(struct xh_h5 *h5, hid_t fapl, hid_t driver, struct xh_fapl_info *info)
+{
+    hid_t now = h5->H5Pget_driver(fapl);
+    if (now != driver)
+        return now < 0 ? -1 : 0;
+    const struct xh_fapl_info *old = peek_info(h5, fapl);
+    if (old) {
+        memcpy(info->config, old->config, sizeof info->config);
+        return 0;
+    }
+    ssize_t n = h5->H5Pget_driver_config_str(fapl, info->config, sizeof info->config);
+    if (n >= (ssize_t)sizeof info->config)
+        return FAIL_API(h5, XH_E_INVAL, "the driver configuration string has %zd bytes; at most %zu are read", n,
+                       sizeof info->config - 1);
+    return 0;
+}
+
+static herr_t set_fapl(struct xh_h5 *h5, hid_t fapl, const H5FD_xhdf5_config_t *config)
+{
+    struct xh_err err = {0};
+    herr_t rc = -1;
+    hid_t driver = driver_id(h5);
+    struct xh_fapl_info *info = calloc(1, sizeof *info);
+    if (driver < 0 || (config && check_header(h5, config)))
+        goto err;
+    if (!info) {
+        FAIL_API(h5, XH_E_NOMEM, "out of memory");
+        goto err;
+    }
+    info->magic = XH_FAPL_MAGIC;
+    for (size_t i = 0; config && i < XH_OPT_COUNT; i++)
+        if (take_field(info, i, config, &err)) {
+            FAIL_API(h5, err.code, "%s", err.text);
+            goto err;
+        }
+    if (keep_config(h5, fapl, driver, info))
+        goto err;
+    rc = h5->H5Pset_driver(fapl, driver, info); /* it copies, and says itself what is wrong */
+err:
+    free(info);
+    return rc < 0 ? -1 : 0;
 }
 
 herr_t H5Pset_fapl_xhdf5(hid_t fapl_id, const H5FD_xhdf5_config_t *config)
 {
-    struct xh_fapl_info *info = malloc(sizeof *info);
-    struct xh_err err = {0};
-    struct xh_h5 *h5 = xh_h5_of_caller(__builtin_return_address(0));
-    herr_t rc = -1;
-    if (!h5 || !info)
-        goto out;
-    if (info_from_config(config, info, &err)) {
-        xh_h5err_push_text(h5, err.text, __func__, __LINE__);
-        goto out;
-    }
-    hid_t id = driver_id(h5);
-    if (id > 0)
-        rc = h5->H5Pset_driver(fapl_id, id, info);
-out:
-    free(info);
-    return rc;
+    struct xh_h5 *h5 = enter(__builtin_return_address(0));
+    return h5 ? set_fapl(h5, fapl_id, config) : -1;
 }
 
-/* What the C API left on |fapl|, or NULL. */
-static const struct xh_fapl_info *info_of(struct xh_h5 *h5, hid_t fapl)
+/* Puts option |i| of |info| (NULL: unset) into its field. */
+static void give_field(const struct xh_fapl_info *info, size_t i, H5FD_xhdf5_config_t *c)
 {
-    /* No info at all is an error to HDF5, which would print it. */
-    H5E_auto2_t print = NULL;
-    void *data = NULL;
-    h5->H5Eget_auto2(0, &print, &data);
-    h5->H5Eset_auto2(0, NULL, NULL);
-    const struct xh_fapl_info *info = h5->H5Pget_driver_info(fapl);
-    h5->H5Eset_auto2(0, print, data);
-    return info && info->magic == INFO_MAGIC ? info : NULL;
+    const struct xh_opt_row *row = &xh_opt_rows[i];
+    char *at = (char *)c + fields[i].offset;
+    const char *value = info && info->set[i] ? (const char *)&info->value + row->offset : NULL;
+    if (fields[i].end > c->struct_size)
+        return;
+    if (row->type == XH_OPT_STR) {
+        memcpy(at, &value, sizeof value);
+    } else {
+        int64_t number = H5FD_XHDF5_UNSET;
+        if (value)
+            memcpy(&number, value, sizeof number);
+        memcpy(at, &number, sizeof number);
+    }
 }
 
-#define GIVE_BOOL(info, name) (info)->values.name
-#define GIVE_INT(info, name) (info)->values.name
-#define GIVE_SIZE(info, name) (info)->values.name
-#define GIVE_STR(info, name) (info)->values.name
-
-herr_t H5Pget_fapl_xhdf5(hid_t fapl_id, H5FD_xhdf5_config_t *out)
+static herr_t get_fapl(struct xh_h5 *h5, hid_t fapl, H5FD_xhdf5_config_t *config)
 {
-    static const H5FD_xhdf5_config_t unset = H5FD_XHDF5_CONFIG_INIT;
-    struct xh_h5 *h5 = xh_h5_of_caller(__builtin_return_address(0));
-    if (!h5 || !out)
+    if (!config)
+        return FAIL_API(h5, XH_E_INVAL, "no H5FD_xhdf5_config_t was given");
+    if (check_header(h5, config))
         return -1;
-    if (out->version != H5FD_XHDF5_CONFIG_VERSION || out->struct_bytes < 8) {
-        xh_h5err_push_text(h5, "H5Pget_fapl_xhdf5: begin with H5FD_XHDF5_CONFIG_INIT", __func__, __LINE__);
+    hid_t driver = driver_id(h5);
+    if (driver < 0)
         return -1;
-    }
-    if (h5->driver <= 0 || h5->H5Pget_driver(fapl_id) != h5->driver) {
-        xh_h5err_push_text(h5, "H5Pget_fapl_xhdf5: the property list was not set by H5Pset_fapl_xhdf5", __func__,
-                           __LINE__);
+    hid_t now = h5->H5Pget_driver(fapl);
+    if (now < 0)
         return -1;
-    }
-    const struct xh_fapl_info *info = info_of(h5, fapl_id);
-#define X(type, name, def, min, max, help) \
-    if (HAS(out, name))                    \
-        out->name = info && info->set >> XH_OPT_ID_##name & 1 ? GIVE_##type(info, name) : unset.name;
-#include "options.def"
-#undef X
+    if (now != driver)
+        return FAIL_API(h5, XH_E_INVAL, "the property list uses another driver than xhdf5");
+    const struct xh_fapl_info *info = peek_info(h5, fapl);
+    for (size_t i = 0; i < XH_OPT_COUNT; i++)
+        give_field(info, i, config);
     return 0;
 }
 
-/* Copies the options of |info| that were set over |o|. */
-static void overlay(struct xh_options *o, const struct xh_fapl_info *info)
+herr_t H5Pget_fapl_xhdf5(hid_t fapl_id, H5FD_xhdf5_config_t *config)
 {
-    for (unsigned i = 0; i < XH_OPT_COUNT; i++) {
-        const struct xh_opt_row *row = &xh_opt_rows[i];
-        size_t bytes = row->type == XH_OPT_STR ? XH_OPT_STR_BYTES : sizeof(uint64_t);
-        if (info->set >> i & 1)
-            memcpy((char *)o + row->offset, (const char *)&info->values + row->offset, bytes);
-    }
+    struct xh_h5 *h5 = enter(__builtin_return_address(0));
+    return h5 ? get_fapl(h5, fapl_id, config) : -1;
 }
 
-static int from_all_sources(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err)
+void *xh_fapl_copy(const void *info)
 {
-    char config[8192] = "";
-    int rc = xh_options_from_env(o, err);
-    ssize_t n = rc ? 0 : h5->H5Pget_driver_config_str(fapl, config, sizeof config);
-    if (n >= (ssize_t)sizeof config)
-        rc = xh_err_set(err, XH_E_INVAL, 0, "the driver's config string is %zd bytes long, want at most %zu", n,
-                        sizeof config - 1);
-    if (rc == 0 && n > 0)
-        rc = xh_options_from_string(o, config, "HDF5_DRIVER_CONFIG", err);
-    const struct xh_fapl_info *info = rc ? NULL : info_of(h5, fapl);
+    struct xh_fapl_info *copy = malloc(sizeof *copy);
+    return copy ? memcpy(copy, info, sizeof *copy) : NULL;
+}
+
+herr_t xh_fapl_free(void *info)
+{
+    free(info);
+    return 0;
+}
+
+struct xh_fapl_info *xh_fapl_info_of(struct xh_h5 *h5, hid_t fapl)
+{
+    const struct xh_fapl_info *info = peek_info(h5, fapl);
+    return info ? xh_fapl_copy(info) : NULL;
+}
+
+/* ---- the options that follow ---- */
+
+static int apply_config_string(struct xh_h5 *h5, hid_t fapl, const struct xh_fapl_info *info,
+                               struct xh_options *o, struct xh_err *err)
+{
+    static const char where[] = "driver configuration, HDF5_DRIVER_CONFIG or --vfd-info";
     if (info)
-        overlay(o, info);
+        return xh_options_from_string(o, info->config, where, err);
+    ssize_t n = h5->H5Pget_driver_config_str(fapl, NULL, 0);
+    if (n <= 0)
+        return 0;
+    char *text = calloc(1, (size_t)n + 1);
+    if (!text)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    int rc = 0;
+    if (h5->H5Pget_driver_config_str(fapl, text, (size_t)n + 1) == n)
+        rc = xh_options_from_string(o, text, where, err);
+    free(text);
     return rc;
 }
 
-struct xh_fapl_info *xh_fapl_info_make(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
+int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err)
 {
-    struct xh_fapl_info *info = calloc(1, sizeof *info);
-    if (!info) {
-        xh_err_set(err, XH_E_NOMEM, 0, "out of memory while reading the options");
-        return NULL;
-    }
-    info->magic = INFO_MAGIC;
-    info->set = (1ull << XH_OPT_COUNT) - 1;
-    xh_options_defaults(&info->values);
-    if (from_all_sources(h5, fapl, &info->values, err)) {
-        free(info);
-        return NULL;
-    }
-    return info;
+    const struct xh_fapl_info *info = peek_info(h5, fapl);
+    xh_options_defaults(o);
+    int rc = xh_options_from_env(o, err);
+    if (rc == 0)
+        rc = apply_config_string(h5, fapl, info, o, err);
+    for (size_t i = 0; rc == 0 && info && i < XH_OPT_COUNT; i++)
+        if (info->set[i])
+            copy_value(o, &info->value, i);
+    return rc;
 }

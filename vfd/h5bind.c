@@ -1,71 +1,189 @@
-/* Finding HDF5's functions: see h5bind.h. */
+/* Finding the H5 functions: see h5bind.h.
+ *
+ * Invariants
+ * 1. A table is never changed after it was published, but for its IDs, nor freed: its
+ *    libhdf5 is held by the handle that found it, so an address never changes its owner.
+ * 2. At most one table for each load address: tables are appended by compare-and-swap, so
+ *    that no lock is held while the loader works, nor lost in a fork.
+ * 3. Nothing here calls HDF5. */
 #include "h5bind.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
+#include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER; /* guards |tables|, which only grows */
-static struct xh_h5 *tables;
+#define TABLES_MAX 16 /* libhdf5s in one process; two is common, more is a curiosity */
 
-/* Opens the object that |address| lies in, without loading anything. The main program's own
- * name cannot be reopened: NULL as a name stands for it. */
-static void *object_of(void *address)
+static _Atomic(struct xh_h5 *) tables[TABLES_MAX]; /* filled from the front; release pairs with acquire */
+static atomic_flag warned = ATOMIC_FLAG_INIT;
+
+/* Where the object that holds |address| is loaded, or NULL. |path| may be NULL. */
+static const void *object_of(const void *address, const char **path)
 {
     Dl_info info;
-    if (!dladdr(address, &info) || !info.dli_fname)
+    struct link_map *map = NULL;
+    if (!address || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP))
         return NULL;
-    void *h = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    return h ? h : dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+    if (path)
+        *path = map && *map->l_name ? map->l_name : NULL; /* "" is the program itself */
+    return info.dli_fbase;
 }
 
-/* The library that really defines the functions, so that a program and its libhdf5 share one table. */
-static void *library_behind(void *handle)
+/* A counted handle of a loaded object; NULL |path| is the program. */
+static void *handle_of(const char *path)
 {
-    void *f = dlsym(handle, "H5Pget_driver_config_str");
-    if (!f)
-        f = dlsym(RTLD_DEFAULT, "H5Pget_driver_config_str");
-    return f ? object_of(f) : NULL;
+    return dlopen(path, path ? RTLD_LAZY | RTLD_NOLOAD : RTLD_LAZY);
 }
 
-static int fill(struct xh_h5 *t, void *handle)
+static struct xh_h5 *table_at(const void *base)
 {
-    int missing = 0;
-#define X(name, ret, args) missing += !(*(void **)&t->name = dlsym(handle, #name));
+    for (size_t i = 0; base && i < TABLES_MAX; i++) {
+        struct xh_h5 *h5 = atomic_load_explicit(&tables[i], memory_order_acquire);
+        if (!h5 || h5->base == base)
+            return h5;
+    }
+    return NULL;
+}
+
+/* Appends |h5|, or finds that another thread was first. Returns the table that counts. */
+static struct xh_h5 *table_publish(struct xh_h5 *h5)
+{
+    for (size_t i = 0; i < TABLES_MAX; i++) {
+        struct xh_h5 *there = NULL;
+        if (atomic_compare_exchange_strong_explicit(&tables[i], &there, h5, memory_order_acq_rel,
+                                                    memory_order_acquire))
+            return h5;
+        if (there->base == h5->base)
+            return there;
+    }
+    return NULL;
+}
+
+static void complain(const char *path, const char *missing)
+{
+    if (!atomic_flag_test_and_set(&warned))
+        dprintf(STDERR_FILENO,
+                "xhdf5: %s does not export %s: the driver needs HDF5 1.14 or newer, as a shared library "
+                "or exported by the program (-rdynamic)\n",
+                path ? path : "the program", missing);
+}
+
+/* A table, not yet published, of what |handle| sees; NULL when something is missing. */
+static struct xh_h5 *table_make(void *handle, const char *path)
+{
+    struct xh_h5 *h5 = calloc(1, sizeof *h5);
+    if (!h5)
+        return NULL;
+#define X(f)                                               \
+    if (!(h5->f = (__typeof__(h5->f))dlsym(handle, #f))) { \
+        complain(path, #f);                                \
+        free(h5);                                          \
+        return NULL;                                       \
+    }
     XH_H5_FUNCTIONS(X)
 #undef X
-    t->handle = handle;
-    return missing;
+    h5->default_fapl = dlsym(handle, "H5P_LST_FILE_ACCESS_ID_g");
+    h5->base = object_of((const void *)h5->H5FDregister, NULL);
+    return h5;
 }
 
-static struct xh_h5 *table_for(void *handle)
+/* The table of the libhdf5 that |handle| sees, made when it is new. Takes |handle|, NULL or not. */
+static struct xh_h5 *table_of_handle(void *handle, const char *path)
 {
-    for (struct xh_h5 *t = tables; t; t = t->next)
-        if (t->handle == handle)
-            return t;
-    struct xh_h5 *t = calloc(1, sizeof *t);
-    if (!t || fill(t, handle)) {
-        free(t);
+    if (!handle)
         return NULL;
+    void *probe = dlsym(handle, "H5FDregister");
+    struct xh_h5 *h5 = probe ? table_at(object_of(probe, NULL)) : NULL;
+    struct xh_h5 *made = probe && !h5 ? table_make(handle, path) : NULL;
+    if (made) {
+        h5 = table_publish(made);
+        if (h5 == made)
+            return h5; /* keeps the handle: invariant 1 */
+        free(made);
     }
-    t->next = tables;
-    tables = t;
-    return t;
+    dlclose(handle);
+    return h5;
 }
 
-struct xh_h5 *xh_h5_of_caller(void *caller)
+struct xh_h5 *xh_h5_of_callback(const void *address)
 {
-    void *object = object_of(caller);
-    void *library = object ? library_behind(object) : NULL;
-    struct xh_h5 *t = NULL;
-    if (library) {
-        pthread_mutex_lock(&tables_lock);
-        t = table_for(library);
-        pthread_mutex_unlock(&tables_lock);
-        dlclose(library); /* drops our count only: the caller holds the library */
+    const char *path = NULL;
+    const void *base = object_of(address, &path);
+    struct xh_h5 *h5 = table_at(base);
+    if (!h5 && base) {
+        h5 = table_of_handle(handle_of(path), path);
+        if (!h5)
+            complain(path, "its functions");
     }
-    if (object)
-        dlclose(object);
-    return t;
+    return h5;
+}
+
+/* Paths of loaded objects, copied first: dlopen inside dl_iterate_phdr would deadlock. */
+struct loaded {
+    char **path;
+    size_t n, room;
+};
+
+static int note_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct loaded *l = arg;
+    (void)size;
+    if (!info->dlpi_name || !*info->dlpi_name)
+        return 0;
+    if (l->n == l->room) {
+        size_t room = l->room ? 2 * l->room : 64;
+        char **more = realloc(l->path, room * sizeof *more);
+        if (!more)
+            return 1;
+        l->path = more;
+        l->room = room;
+    }
+    l->path[l->n] = strdup(info->dlpi_name);
+    return l->path[l->n] ? (l->n++, 0) : 1;
+}
+
+/* The only loaded object that defines H5FDregister itself, or NULL. */
+static struct xh_h5 *table_of_only(void)
+{
+    struct loaded l = {0};
+    const char *found = NULL;
+    size_t count = 0;
+    dl_iterate_phdr(note_object, &l);
+    for (size_t i = 0; i < l.n; i++) {
+        void *handle = handle_of(l.path[i]);
+        void *f = handle ? dlsym(handle, "H5FDregister") : NULL;
+        const char *home = NULL;
+        if (f && object_of(f, &home) && home && strcmp(home, l.path[i]) == 0 && count++ == 0)
+            found = l.path[i];
+        if (handle)
+            dlclose(handle);
+    }
+    struct xh_h5 *h5 = count == 1 ? table_of_handle(handle_of(found), found) : NULL;
+    for (size_t i = 0; i < l.n; i++)
+        free(l.path[i]);
+    free(l.path);
+    return h5;
+}
+
+struct xh_h5 *xh_h5_of_program(const void *address)
+{
+    const char *path = NULL;
+    const void *base = object_of(address, &path);
+    struct xh_h5 *h5 = base ? table_of_handle(handle_of(path), path) : NULL;
+    if (!h5)
+        h5 = table_of_handle(handle_of(NULL), NULL);
+    if (!h5)
+        h5 = table_of_only();
+    if (!h5 && !atomic_flag_test_and_set(&warned))
+        dprintf(STDERR_FILENO, "xhdf5: no libhdf5 is loaded where the caller can see it, or more than one\n");
+    return h5;
+}
+
+void xh_h5_forget_ids(struct xh_h5 *h5)
+{
+    atomic_store_explicit(&h5->driver, 0, memory_order_release);
+    free(atomic_exchange_explicit(&h5->errors, NULL, memory_order_acq_rel));
 }

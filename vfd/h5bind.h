@@ -1,44 +1,67 @@
-/* The HDF5 functions that we call, found at run time: one table per libhdf5 in the process.
+/* The H5 functions, found at run time: one table a libhdf5 in the process.
  *
- * The plugin links no libhdf5: in h5py's wheels its symbols cannot be resolved by the loader, and a
- * process may hold two. The right one is that whose code called us, told by the return address. */
+ * The plugin links no libhdf5: it would be the wrong one as soon as two are in the
+ * process (h5py's wheel has its own). Each entry from HDF5 says by its return address
+ * which libhdf5 called; that library's table serves everything that follows from it. */
 #ifndef XH_H5BIND_H
 #define XH_H5BIND_H
 
+#include <stdatomic.h>
+
+#include <H5FDdevelop.h>
 #include <hdf5.h>
 
-#include "err.h"
+/* The functions that are needed. Only their prototypes are used here: no H5 macro that
+ * reads a library variable (H5F_ACC_*, H5P_FILE_ACCESS, H5E_*) may appear in vfd/. */
+#define XH_H5_FUNCTIONS(X)                \
+    X(H5Eclear2)                          \
+    X(H5Ecreate_msg)                      \
+    X(H5Eget_auto2)                       \
+    X(H5Epush2)                           \
+    X(H5Eregister_class)                  \
+    X(H5Eset_auto2)                       \
+    X(H5FDis_driver_registered_by_name)   \
+    X(H5FDregister)                       \
+    X(H5Pclose)                           \
+    X(H5Pcopy)                            \
+    X(H5Pget_driver)                      \
+    X(H5Pget_driver_config_str)           \
+    X(H5Pget_driver_info)                 \
+    X(H5Pget_file_locking)                \
+    X(H5Pset_driver)                      \
+    X(H5Pset_driver_by_name)
 
-/* X(name, return type, parameters) */
-#define XH_H5_FUNCTIONS(X)                                                                             \
-    X(H5Pget_driver, hid_t, (hid_t))                                                                   \
-    X(H5Pset_driver, herr_t, (hid_t, hid_t, const void *))                                             \
-    X(H5Pget_driver_info, const void *, (hid_t))                                                       \
-    X(H5Pget_driver_config_str, ssize_t, (hid_t, char *, size_t))                                      \
-    X(H5Pget_file_locking, herr_t, (hid_t, hbool_t *, hbool_t *))                                      \
-    X(H5FDregister, hid_t, (const H5FD_class_t *))                                                     \
-    X(H5Iis_valid, htri_t, (hid_t))                                                                    \
-    X(H5Eregister_class, hid_t, (const char *, const char *, const char *))                            \
-    X(H5Ecreate_msg, hid_t, (hid_t, H5E_type_t, const char *))                                         \
-    X(H5Eget_auto2, herr_t, (hid_t, H5E_auto2_t *, void **))                                           \
-    X(H5Eset_auto2, herr_t, (hid_t, H5E_auto2_t, void *))                                              \
-    X(H5Epush2, herr_t, (hid_t, const char *, const char *, unsigned, hid_t, hid_t, hid_t, const char *, ...))
+#define XH_H5_MINORS 8 /* rows of h5err.c's table of minor messages */
 
-struct xh_h5 {
-#define X(name, ret, args) ret(*name) args;
-    XH_H5_FUNCTIONS(X)
-#undef X
-    void *handle;  /* of dlopen; tells tables apart */
-    /* Ids in that library; 0 before use and after its terminate. Guarded by HDF5's own lock:
-     * used only inside calls from it. */
-    hid_t error_class, error_major, error_minor;
-    hid_t driver;
-    struct xh_h5 *next;
+/* IDs of our error class and messages in one life of a libhdf5. Constant once published. */
+struct xh_h5_errors {
+    hid_t class, major, minor[XH_H5_MINORS];
 };
 
-/* The table of the libhdf5 that holds |caller|, an address inside it or inside an object that
- * links it. NULL when there is none: then nothing can be put on any HDF5 error stack either.
- * Owns: the table lives as long as the process. Threads: any. */
-struct xh_h5 *xh_h5_of_caller(void *caller);
+struct xh_h5 {
+    /* Constant once the table is published. */
+    const void *base; /* where that libhdf5 is loaded */
+#define X(f) __typeof__(f) *f;
+    XH_H5_FUNCTIONS(X)
+#undef X
+    const hid_t *default_fapl; /* the variable behind H5P_FILE_ACCESS_DEFAULT; set once HDF5 lives */
+
+    /* Of one life of the library: H5close() ends it, and terminate clears them. Atomics and no
+     * lock, because H5 functions are called to fill them: whoever is first to publish wins. */
+    _Atomic hid_t driver;
+    _Atomic(struct xh_h5_errors *) errors;
+};
+
+/* The table of the libhdf5 that holds |address|, the return address of a callback.
+ * Returns NULL when functions are missing (HDF5 before 1.14, or a static libhdf5 that
+ * does not export them); says so once on standard error. Threads: any. Holds no lock. */
+struct xh_h5 *xh_h5_of_callback(const void *address);
+
+/* The same for a call from a program: the libhdf5 that the object at |address| sees,
+ * else the one that the whole program sees, else the only one that is loaded. */
+struct xh_h5 *xh_h5_of_program(const void *address);
+
+/* The libhdf5 has ended a life (H5close): its IDs mean nothing any more. */
+void xh_h5_forget_ids(struct xh_h5 *h5);
 
 #endif

@@ -1,51 +1,119 @@
-/* Errors on HDF5's stack: see h5err.h. */
+/* Errors for HDF5: see h5err.h.
+ *
+ * The class is registered when the first error needs it, in each libhdf5 and again in
+ * each of its lives. HDF5 drops entries while it merely tries to open something. */
 #include "h5err.h"
 
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* H5E_DEFAULT; the macro itself is a plain cast of 0. */
-#define DEFAULT_STACK ((hid_t)0)
+/* Minor messages; the last one serves the codes that have none of their own. */
+static const struct {
+    int code;
+    const char *text;
+} minors[XH_H5_MINORS] = {
+    {XH_E_NOENT, "No such file"},
+    {XH_E_ACCES, "Access denied"},
+    {XH_E_CHANGED, "The file has changed at the server"},
+    {XH_E_READONLY, "URLs are read-only"},
+    {XH_E_INVAL, "Bad option or argument"},
+    {XH_E_NET, "Network failure"},
+    {XH_E_PROTO, "Unexpected answer from the server"},
+    {XH_E_SYS, "Operation failed"},
+};
 
-/* Registers class and messages once in each life of the library. */
-static int prepare(struct xh_h5 *h5)
+static size_t minor_of(int code)
 {
-    if (h5->error_class > 0)
-        return 1;
-    hid_t c = h5->H5Eregister_class("xhdf5", "xhdf5", "0.1.0");
-    if (c < 0)
-        return 0;
-    h5->error_major = h5->H5Ecreate_msg(c, H5E_MAJOR, "Virtual file driver xhdf5");
-    h5->error_minor = h5->H5Ecreate_msg(c, H5E_MINOR, "File could not be opened, read or written");
-    if (h5->error_major < 0 || h5->error_minor < 0)
-        return 0;
-    h5->error_class = c;
-    return 1;
+    if (code == XH_E_TLS || code == XH_E_TIMEOUT)
+        code = XH_E_NET;
+    if (code == XH_E_STATUS)
+        code = XH_E_PROTO;
+    size_t i = 0;
+    while (i < XH_H5_MINORS - 1 && minors[i].code != code)
+        i++;
+    return i;
 }
 
-void xh_h5err_push_text(struct xh_h5 *h5, const char *text, const char *func, unsigned line)
+/* The class and its messages in this life of the library, registered when new; NULL on failure. */
+static struct xh_h5_errors *errors_of(struct xh_h5 *h5)
 {
-    if (h5 && prepare(h5))
-        h5->H5Epush2(DEFAULT_STACK, "xhdf5", func, line, h5->error_class, h5->error_major, h5->error_minor,
-                     "%s", text);
+    struct xh_h5_errors *there = atomic_load_explicit(&h5->errors, memory_order_acquire);
+    if (there)
+        return there;
+    struct xh_h5_errors *e = calloc(1, sizeof *e);
+    if (!e || (e->class = h5->H5Eregister_class("xhdf5", "xhdf5", "1")) < 0)
+        goto err;
+    if ((e->major = h5->H5Ecreate_msg(e->class, H5E_MAJOR, "xhdf5 virtual file driver")) < 0)
+        goto err;
+    for (size_t i = 0; i < XH_H5_MINORS; i++)
+        if ((e->minor[i] = h5->H5Ecreate_msg(e->class, H5E_MINOR, minors[i].text)) < 0)
+            goto err;
+    if (atomic_compare_exchange_strong_explicit(&h5->errors, &there, e, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return e;
+    free(e);
+    return there;
+err:
+    free(e);
+    return NULL;
 }
 
-void xh_h5err_push(struct xh_h5 *h5, const char *what, const char *name, const struct xh_err *e,
-                   const char *func, unsigned line)
+static void push(struct xh_h5 *h5, const char *file, const char *func, unsigned line, int code,
+                 const char *text)
 {
-    char text[2048], said[sizeof e->text];
-    /* The form above quotes the sentence: it must not end early. */
-    snprintf(said, sizeof said, "%s", e->text);
-    for (char *p = said; (p = strchr(p, '\'')); p++)
-        *p = '"';
-    snprintf(text, sizeof text, "%s%s%s%s, errno = %d, error message = '%s'", what, name ? ": name = '" : "",
-             name ? name : "", name ? "'" : "", e->sys_errno, said);
-    xh_h5err_push_text(h5, text, func, line);
+    struct xh_h5_errors *e = h5 ? errors_of(h5) : NULL;
+    if (!e || h5->H5Epush2(H5E_DEFAULT, file, func, line, e->class, e->major, e->minor[minor_of(code)],
+                           "%s", text) < 0)
+        dprintf(STDERR_FILENO, "xhdf5: %s\n", text);
 }
 
-void xh_h5err_push_errno(struct xh_h5 *h5, const char *what, int sys_errno, const char *func, unsigned line)
+int xh_h5err_push(struct xh_h5 *h5, const char *file, const char *func, unsigned line, int code,
+                  const char *fmt, ...)
 {
-    char text[2048];
-    snprintf(text, sizeof text, "%s, errno = %d, error message = '%s'", what, sys_errno, strerror(sys_errno));
-    xh_h5err_push_text(h5, text, func, line);
+    int keep = errno;
+    char *text = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0)
+        text = NULL;
+    va_end(ap);
+    push(h5, file, func, line, code, text ? text : "out of memory");
+    free(text);
+    errno = keep;
+    return -1;
+}
+
+int xh_h5err_push_cache(struct xh_h5 *h5, const char *file, const char *func, unsigned line,
+                        const struct xh_err *err)
+{
+    if (!err->sys_errno)
+        return xh_h5err_push(h5, file, func, line, err->code, "%s", err->text);
+    return xh_h5err_push(h5, file, func, line, err->code, "%s, errno = %d, error message = '%s'", err->text,
+                         err->sys_errno, strerror(err->sys_errno));
+}
+
+int xh_h5err_print(struct xh_h5 *h5)
+{
+    H5E_auto2_t print = NULL;
+    void *arg = NULL;
+    if (h5->H5Eget_auto2(H5E_DEFAULT, &print, &arg) >= 0 && print)
+        print(H5E_DEFAULT, arg);
+    return -1;
+}
+
+int xh_h5err_code(int sys_errno)
+{
+    switch (sys_errno) {
+    case ENOENT:
+        return XH_E_NOENT;
+    case EACCES:
+    case EPERM:
+        return XH_E_ACCES;
+    default:
+        return XH_E_SYS;
+    }
 }

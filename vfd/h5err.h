@@ -1,20 +1,40 @@
-/* Our errors on HDF5's error stack, so that every program shows the sentence. */
+/* Our errors on HDF5's error stack.
+ *
+ * An entry is the last H5 call before a callback returns: most other public H5 calls
+ * clear the stack. The text's ", errno = N, error message = '…'" is what h5py reads to
+ * raise FileNotFoundError, PermissionError and their like, and what sec2 writes. */
 #ifndef XH_H5ERR_H
 #define XH_H5ERR_H
 
+#include "../cache/err.h"
 #include "h5bind.h"
 
-/* Pushes |e| as an entry of the class "xhdf5": "<what>: name = '<name>', errno = N, error
- * message = '<text>'". h5py makes FileNotFoundError, PermissionError … of that form. |name| may
- * be NULL. Must be the last call into HDF5 before the failure is returned: other calls clear
- * the stack. |h5| may be NULL (nothing happens). Called inside a call from that HDF5 only. */
-void xh_h5err_push(struct xh_h5 *h5, const char *what, const char *name, const struct xh_err *e,
-                   const char *func, unsigned line);
+/* Pushes one entry of the class "xhdf5" with the minor message that fits |code| (enum
+ * xh_code). Without |h5| the text goes to standard error. Returns -1, so that a
+ * callback can end with `return xh_fail(…)`. Keeps errno. */
+int xh_h5err_push(struct xh_h5 *h5, const char *file, const char *func, unsigned line, int code,
+                  const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
-/* The same for a failed system call, in the words that HDF5's sec2 driver uses. */
-void xh_h5err_push_errno(struct xh_h5 *h5, const char *what, int sys_errno, const char *func, unsigned line);
+#define xh_fail(h5, code, ...) \
+    xh_h5err_push((h5), __FILE_NAME__, __func__, (unsigned)__LINE__, (code), __VA_ARGS__)
 
-/* Pushes a sentence. */
-void xh_h5err_push_text(struct xh_h5 *h5, const char *text, const char *func, unsigned line);
+/* The same for a failed system call: ", errno = N, error message = '…'" follows |what|. */
+#define xh_fail_sys(h5, what, sys_errno)                                                    \
+    xh_fail((h5), xh_h5err_code(sys_errno), "%s, errno = %d, error message = '%s'", (what), \
+            (sys_errno), strerror(sys_errno))
+
+/* The same for an error of the cache, with its own errno where it has one. */
+#define xh_fail_cache(h5, err) \
+    xh_h5err_push_cache((h5), __FILE_NAME__, __func__, (unsigned)__LINE__, (err))
+int xh_h5err_push_cache(struct xh_h5 *h5, const char *file, const char *func, unsigned line,
+                        const struct xh_err *err);
+
+/* Does what an H5 function does when it fails: prints the stack, unless the program has
+ * switched that off. For the public functions only: callbacks leave it to their caller.
+ * Returns -1. */
+int xh_h5err_print(struct xh_h5 *h5);
+
+/* The code that fits an errno: ENOENT and EACCES have their own, all else is XH_E_SYS. */
+int xh_h5err_code(int sys_errno);
 
 #endif

@@ -1,192 +1,260 @@
-/* Local paths: what HDF5's own sec2 driver does, so that nothing changes for them.
+/* Files of the file system: see local.h.
  *
- * The environment's driver gets every file, those to be created included. Messages keep
- * sec2's form, which h5py and other programs read. Knows nothing of the cache. */
+ * Invariants
+ * 1. |eof| is the size at open, raised by writes and set by truncate: as in sec2, growth by
+ *    others is not seen.
+ * 2. Behind |eof| bytes read as zeroes: HDF5 allocates addresses before it writes them.
+ * 3. Texts of errors are sec2's: "Other projects may rely on the description format". */
+#include "local.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "driver.h"
 #include "h5err.h"
 
+#define IO_MAX 0x7ffff000u /* Linux moves at most this much in one call */
+
+/* A vectored read replaces HDF5's sieve buffer: its default size. */
+#define SIEVE_BYTES 65536u
+
 struct xh_local {
-    int fd;
-    haddr_t eof; /* grows with writes */
-    dev_t dev;
-    ino_t ino;
-    int ignore_disabled_locks; /* a file system that has no locks is no error */
+    struct xh_h5 *h5; /* constant */
+    dev_t dev;        /* constant */
+    ino_t ino;        /* constant */
+    int ignore_disabled_locks; /* constant */
+    int fd;           /* constant */
+    uint64_t eof;     /* HDF5 serialises writes and truncation of one file */
+    char name[];      /* constant; for messages */
 };
 
-/* The largest piece that one system call moves on Linux is a little under 2 GiB. */
-#define MOST_BYTES ((size_t)1 << 30)
+/* HDF5_USE_FILE_LOCKING, read once like sec2 does: 1 ignore, 0 do not, -1 says nothing. */
+static int env_ignore = -1;
 
-/* HDF5_USE_FILE_LOCKING: 1 best effort, 0 set otherwise, -1 not set or not understood. */
-static int env_ignores_disabled_locks(void)
+static void read_env(void)
 {
     const char *v = getenv("HDF5_USE_FILE_LOCKING");
-    if (!v)
-        return -1;
-    if (strcmp(v, "BEST_EFFORT") == 0)
-        return 1;
-    if (!strcmp(v, "TRUE") || !strcmp(v, "1") || !strcmp(v, "FALSE") || !strcmp(v, "0"))
-        return 0;
-    return -1;
+    if (v && strcmp(v, "BEST_EFFORT") == 0)
+        env_ignore = 1;
+    else if (v && (strcmp(v, "TRUE") == 0 || strcmp(v, "1") == 0))
+        env_ignore = 0;
 }
 
-static void push_open(struct xh_h5 *h5, const char *name, int e, unsigned flags, int oflags)
+static int open_flags(unsigned flags)
 {
-    char text[2048];
-    snprintf(text, sizeof text,
-             "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, o_flags = %x", name, e,
-             strerror(e), flags, (unsigned)oflags);
-    xh_h5err_push_text(h5, text, "xh_local_open", __LINE__);
+    return ((flags & XH_ACC_RDWR) ? O_RDWR : O_RDONLY) | ((flags & XH_ACC_TRUNC) ? O_TRUNC : 0) |
+           ((flags & XH_ACC_CREAT) ? O_CREAT : 0) | ((flags & XH_ACC_EXCL) ? O_EXCL : 0);
 }
 
-struct xh_local *xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, hid_t fapl)
+int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore_disabled_locks,
+                  struct xh_local **out)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct stat st;
-    hbool_t use = 0, ignore = 0;
-    int oflags = flags & XH_ACC_RDWR ? O_RDWR : O_RDONLY;
-    oflags |= (flags & XH_ACC_TRUNC ? O_TRUNC : 0) | (flags & XH_ACC_CREAT ? O_CREAT : 0) |
-              (flags & XH_ACC_EXCL ? O_EXCL : 0) | O_CLOEXEC;
-    int env = env_ignores_disabled_locks();
-    if (env < 0)
-        h5->H5Pget_file_locking(fapl, &use, &ignore);
-    struct xh_local *l = calloc(1, sizeof *l);
-    if (!l) {
-        push_open(h5, name, ENOMEM, flags, oflags);
-        return NULL;
-    }
-    l->ignore_disabled_locks = env < 0 ? ignore : env;
-    l->fd = open(name, oflags, 0666);
-    if (l->fd < 0 || fstat(l->fd, &st)) {
+    int o_flags = open_flags(flags);
+    int fd = open(name, o_flags, 0666);
+    if (fd < 0) {
         int e = errno;
-        if (l->fd >= 0)
-            close(l->fd);
-        free(l);
-        push_open(h5, name, e, flags, oflags & ~O_CLOEXEC);
-        return NULL;
+        return xh_fail(h5, xh_h5err_code(e),
+                       "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, "
+                       "o_flags = %x",
+                       name, e, strerror(e), flags, (unsigned)o_flags);
     }
-    l->eof = (haddr_t)st.st_size;
-    l->dev = st.st_dev;
-    l->ino = st.st_ino;
-    return l;
-}
-
-herr_t xh_local_close(struct xh_vfd *v)
-{
-    int rc = close(v->local->fd);
-    int e = errno;
-    free(v->local);
-    v->local = NULL;
-    if (rc)
-        xh_h5err_push_errno(v->h5, "unable to close file", e, __func__, __LINE__);
-    return rc ? -1 : 0;
-}
-
-static herr_t failed_at(struct xh_vfd *v, const char *doing, int e, haddr_t addr, size_t size, const char *func)
-{
-    char what[1024];
-    snprintf(what, sizeof what, "file %s failed: filename = '%s', file descriptor = %d, address = %llu, bytes left = %zu",
-             doing, v->name_shown, v->local->fd, (unsigned long long)addr, size);
-    xh_h5err_push_errno(v->h5, what, e, func, __LINE__);
+    struct xh_local *f = NULL;
+    if (fstat(fd, &st) < 0) {
+        xh_fail_sys(h5, "unable to fstat file", errno);
+        goto err;
+    }
+    if (!(f = calloc(1, sizeof *f + strlen(name) + 1))) {
+        xh_fail(h5, XH_E_NOMEM, "unable to allocate file struct");
+        goto err;
+    }
+    pthread_once(&once, read_env);
+    f->h5 = h5;
+    f->fd = fd;
+    f->eof = (uint64_t)st.st_size;
+    f->dev = st.st_dev;
+    f->ino = st.st_ino;
+    f->ignore_disabled_locks = env_ignore >= 0 ? env_ignore : ignore_disabled_locks;
+    strcpy(f->name, name);
+    *out = f;
+    return 0;
+err:
+    close(fd);
     return -1;
 }
 
-herr_t xh_local_read(struct xh_vfd *v, haddr_t addr, size_t size, void *buf)
+int xh_local_close(struct xh_local *f)
 {
-    char *p = buf;
-    while (size) {
-        ssize_t n = pread(v->local->fd, p, size < MOST_BYTES ? size : MOST_BYTES, (off_t)addr);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return failed_at(v, "read", errno, addr, size, __func__);
-        if (n == 0) { /* past the end of the file, before the end of the allocation: zeros */
-            memset(p, 0, size);
-            return 0;
-        }
-        p += n;
-        addr += (haddr_t)n;
-        size -= (size_t)n;
-    }
+    if (close(f->fd) < 0)
+        return xh_fail_sys(f->h5, "unable to close file", errno);
+    free(f);
     return 0;
-}
-
-herr_t xh_local_write(struct xh_vfd *v, haddr_t addr, size_t size, const void *buf)
-{
-    const char *p = buf;
-    while (size) {
-        ssize_t n = pwrite(v->local->fd, p, size < MOST_BYTES ? size : MOST_BYTES, (off_t)addr);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return failed_at(v, "write", errno, addr, size, __func__);
-        p += n;
-        addr += (haddr_t)n;
-        size -= (size_t)n;
-        if (addr > v->local->eof)
-            v->local->eof = addr;
-    }
-    return 0;
-}
-
-herr_t xh_local_truncate(struct xh_vfd *v)
-{
-    if (v->eoa == v->local->eof)
-        return 0;
-    if (ftruncate(v->local->fd, (off_t)v->eoa)) {
-        xh_h5err_push_errno(v->h5, "unable to extend file properly", errno, __func__, __LINE__);
-        return -1;
-    }
-    v->local->eof = v->eoa;
-    return 0;
-}
-
-static herr_t set_lock(struct xh_vfd *v, int how, const char *what)
-{
-    if (flock(v->local->fd, how) == 0 || (errno == ENOSYS && v->local->ignore_disabled_locks))
-        return 0;
-    xh_h5err_push_errno(v->h5, what, errno, __func__, __LINE__);
-    return -1;
-}
-
-herr_t xh_local_lock(struct xh_vfd *v, hbool_t rw)
-{
-    return set_lock(v, (rw ? LOCK_EX : LOCK_SH) | LOCK_NB, "unable to lock file");
-}
-
-herr_t xh_local_unlock(struct xh_vfd *v)
-{
-    return set_lock(v, LOCK_UN, "unable to unlock file");
-}
-
-herr_t xh_local_delete(struct xh_h5 *h5, const char *name)
-{
-    if (unlink(name) == 0)
-        return 0;
-    xh_h5err_push_errno(h5, "unable to delete file", errno, __func__, __LINE__);
-    return -1;
-}
-
-haddr_t xh_local_eof(const struct xh_local *l)
-{
-    return l->eof;
 }
 
 int xh_local_cmp(const struct xh_local *a, const struct xh_local *b)
 {
     if (a->dev != b->dev)
         return a->dev < b->dev ? -1 : 1;
-    return (a->ino > b->ino) - (a->ino < b->ino);
+    return a->ino < b->ino ? -1 : a->ino > b->ino;
 }
 
-int *xh_local_fd(struct xh_local *l)
+uint64_t xh_local_eof(const struct xh_local *f)
 {
-    return &l->fd;
+    return f->eof;
+}
+
+int *xh_local_fd(struct xh_local *f)
+{
+    return &f->fd;
+}
+
+static int io_failed(struct xh_local *f, int is_write, uint64_t addr, size_t left, size_t now,
+                     const void *buf)
+{
+    int e = errno;
+    const char *verb = is_write ? "write" : "read";
+    time_t t = time(NULL);
+    char when[32] = "";
+    ctime_r(&t, when);
+    return xh_fail(f->h5, XH_E_SYS,
+                   "file %s failed: time = %s, filename = '%s', file descriptor = %d, errno = %d, "
+                   "error message = '%s', buf = %p, total %s size = %zu, bytes this sub-%s = %zu, "
+                   "offset = %llu",
+                   verb, when, f->name, f->fd, e, strerror(e), buf, verb, left, verb, now,
+                   (unsigned long long)addr);
+}
+
+static int bad_region(struct xh_local *f, uint64_t addr, size_t size)
+{
+    if (addr <= INT64_MAX && size <= INT64_MAX - addr)
+        return 0;
+    return xh_fail(f->h5, XH_E_RANGE, "addr overflow, addr = %llu, size = %zu", (unsigned long long)addr,
+                   size);
+}
+
+int xh_local_read(struct xh_local *f, uint64_t addr, size_t size, void *buf)
+{
+    if (bad_region(f, addr, size))
+        return -1;
+    while (size > 0) {
+        size_t now = size < IO_MAX ? size : IO_MAX;
+        ssize_t got = pread(f->fd, buf, now, (off_t)addr);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return io_failed(f, 0, addr, size, now, buf);
+        if (got == 0) { /* end of file, but not of the addresses that HDF5 gave out */
+            memset(buf, 0, size);
+            break;
+        }
+        size -= (size_t)got;
+        addr += (uint64_t)got;
+        buf = (char *)buf + got;
+    }
+    return 0;
+}
+
+/* How many pieces from |p| on lie, ascending, within one sieve; |*span| is their whole length. */
+static size_t sieve_run(const struct xh_piece *p, size_t n, size_t *span)
+{
+    size_t i = 0;
+    *span = 0;
+    for (; i < n && p[i].size <= SIEVE_BYTES; i++) {
+        if (i > 0 && p[i].addr < p[i - 1].addr)
+            break;
+        uint64_t ahead = p[i].addr - p[0].addr;
+        if (ahead > SIEVE_BYTES - p[i].size)
+            break;
+        if (ahead + p[i].size > *span)
+            *span = (size_t)ahead + p[i].size;
+    }
+    return i;
+}
+
+int xh_local_readv(struct xh_local *f, const struct xh_piece *p, size_t n)
+{
+    char *sieve = NULL;
+    int rc = 0;
+    for (size_t i = 0, run, span; rc == 0 && i < n; i += run) {
+        run = sieve_run(p + i, n - i, &span);
+        if (run > 1 && !sieve)
+            sieve = malloc(SIEVE_BYTES);
+        if (run <= 1 || !sieve) {
+            run = 1;
+            rc = xh_local_read(f, p[i].addr, p[i].size, p[i].buf);
+            continue;
+        }
+        rc = xh_local_read(f, p[i].addr, span, sieve);
+        for (size_t k = i; rc == 0 && k < i + run; k++)
+            memcpy(p[k].buf, sieve + (p[k].addr - p[i].addr), p[k].size);
+    }
+    free(sieve);
+    return rc;
+}
+
+int xh_local_write(struct xh_local *f, uint64_t addr, size_t size, const void *buf)
+{
+    if (bad_region(f, addr, size))
+        return -1;
+    while (size > 0) {
+        size_t now = size < IO_MAX ? size : IO_MAX;
+        ssize_t put = pwrite(f->fd, buf, now, (off_t)addr);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return io_failed(f, 1, addr, size, now, buf);
+        size -= (size_t)put;
+        addr += (uint64_t)put;
+        buf = (const char *)buf + put;
+    }
+    if (addr > f->eof)
+        f->eof = addr;
+    return 0;
+}
+
+int xh_local_truncate(struct xh_local *f, uint64_t eoa)
+{
+    if (eoa == f->eof)
+        return 0;
+    if (ftruncate(f->fd, (off_t)eoa) < 0)
+        return xh_fail_sys(f->h5, "unable to extend file properly", errno);
+    f->eof = eoa;
+    return 0;
+}
+
+static int flock_or_fail(struct xh_local *f, int op, const char *what)
+{
+    if (flock(f->fd, op) == 0)
+        return 0;
+    if (f->ignore_disabled_locks && errno == ENOSYS) { /* a file system without locks */
+        errno = 0;
+        return 0;
+    }
+    return xh_fail_sys(f->h5, what, errno);
+}
+
+int xh_local_lock(struct xh_local *f, int exclusive)
+{
+    return flock_or_fail(f, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB, "unable to lock file");
+}
+
+int xh_local_unlock(struct xh_local *f)
+{
+    return flock_or_fail(f, LOCK_UN, "unable to unlock file");
+}
+
+int xh_local_delete(struct xh_h5 *h5, const char *name)
+{
+    if (remove(name) < 0)
+        return xh_fail_sys(h5, "unable to delete file", errno);
+    return 0;
 }

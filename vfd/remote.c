@@ -1,75 +1,124 @@
-/* URLs: HDF5's calls in the cache's words. Knows nothing of HTTP, pages or shadows. */
-#include <stdio.h>
+/* Files at URLs: see remote.h. All that it knows of the network is cache.h. */
+#include "remote.h"
+
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache.h"
-#include "driver.h"
+#include "../cache/cache.h"
+#include "../cache/trace.h"
+#include "fapl.h"
 #include "h5err.h"
 
-static struct xh_file *refuse(struct xh_h5 *h5, const char *shown, struct xh_err *err)
+#define EXTENTS_ON_STACK 16
+
+struct xh_remote { /* constant while open */
+    struct xh_h5 *h5;
+    struct xh_file *file;
+    uint64_t size;
+    char shown[512]; /* the URL as it may be shown */
+};
+
+int xh_remote_is_url(const char *name)
 {
-    xh_h5err_push(h5, "unable to open file", shown, err, "xh_remote_open", __LINE__);
-    return NULL;
+    return xh_cache_is_url(name);
 }
 
-struct xh_file *xh_remote_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl,
-                               struct xh_fapl_info **info)
+int xh_remote_refuse(struct xh_h5 *h5, const char *url, const char *what)
 {
-    struct xh_file *f = NULL;
-    struct xh_err err = {0};
-    char shown[1024];
-    xh_url_shown(url, shown, sizeof shown);
-    if (flags & (XH_ACC_RDWR | XH_ACC_TRUNC | XH_ACC_EXCL | XH_ACC_CREAT)) {
-        xh_err_set(&err, XH_E_READONLY, 0,
-                   "a URL can only be read: %s was asked for; open it read-only (H5F_ACC_RDONLY, mode r in h5py)",
-                   flags & (XH_ACC_TRUNC | XH_ACC_EXCL | XH_ACC_CREAT) ? "creating" : "writing");
-    } else if ((*info = xh_fapl_info_make(h5, fapl, &err))) {
-        xh_cache_open(url, &(*info)->values, &f, &err);
+    char shown[512];
+    return xh_fail(h5, XH_E_READONLY, "cannot %s: URLs are read-only, open %s for reading only (h5py: mode 'r')"
+                   ", errno = %d, error message = '%s'",
+                   what, xh_url_shown(url, shown, sizeof shown), EROFS, strerror(EROFS));
+}
+
+int xh_remote_refuse_open(struct xh_remote *r, const char *what)
+{
+    return xh_remote_refuse(r->h5, r->shown, what);
+}
+
+/* 0 when |flags| ask for no more than reading. */
+static int refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags)
+{
+    if (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_EXCL))
+        return xh_remote_refuse(h5, url, "create or overwrite a file at a URL");
+    if (flags & (XH_ACC_RDWR | XH_ACC_SWMR_WRITE))
+        return xh_remote_refuse(h5, url, "open a URL for writing");
+    if (flags & XH_ACC_SWMR_READ) {
+        char shown[512];
+        return xh_fail(h5, XH_E_READONLY,
+                       "cannot follow a writer over https (SWMR): open %s without SWMR, errno = %d, "
+                       "error message = '%s'",
+                       xh_url_shown(url, shown, sizeof shown), EOPNOTSUPP, strerror(EOPNOTSUPP));
     }
-    return f ? f : refuse(h5, shown, &err);
+    return 0;
 }
 
-/* Fills |ext| with what of each piece lies in the file, zeros the rest; returns how many. */
-static size_t clip(struct xh_vfd *v, uint32_t n, const haddr_t *addrs, const size_t *sizes, void **bufs,
-                   struct xh_extent *ext)
+int xh_remote_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out)
 {
-    uint64_t size = xh_cache_size(v->remote);
-    size_t m = 0, len = 0;
-    int fixed = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        len = xh_piece_size(sizes, i, len, &fixed);
-        uint64_t in = addrs[i] >= size ? 0 : len < size - addrs[i] ? len : size - addrs[i];
-        if (in < len)
-            memset((char *)bufs[i] + in, 0, len - in);
-        if (in)
-            ext[m++] = (struct xh_extent){addrs[i], in, bufs[i]};
-    }
-    return m;
-}
-
-/* Metadata when any piece is: the mixture is small then. */
-static enum xh_kind kind_of(uint32_t n, const H5FD_mem_t *types)
-{
-    for (uint32_t i = 0; i < n && (i == 0 || types[i] != H5FD_MEM_NOLIST); i++)
-        if (types[i] != H5FD_MEM_DRAW)
-            return XH_KIND_META;
-    return XH_KIND_RAW;
-}
-
-herr_t xh_remote_read(struct xh_vfd *v, uint32_t n, const H5FD_mem_t *types, const haddr_t *addrs,
-                      const size_t *sizes, void **bufs)
-{
-    struct xh_extent one, *ext = n <= 1 ? &one : malloc(n * sizeof *ext);
+    struct xh_options o;
     struct xh_err err = {0};
-    int rc;
+    if (refuse_flags(h5, url, flags))
+        return -1;
+    struct xh_remote *r = calloc(1, sizeof *r);
+    if (!r)
+        return xh_fail(h5, XH_E_NOMEM, "out of memory");
+    if (xh_fapl_options(h5, fapl, &o, &err) || xh_cache_open(url, &o, &r->file, &err)) {
+        free(r);
+        return xh_fail_cache(h5, &err);
+    }
+    r->h5 = h5;
+    r->size = xh_cache_size(r->file);
+    xh_url_shown(url, r->shown, sizeof r->shown);
+    xh_trace(XH_T_VFD, "open", "url=%s size=%llu", r->shown, (unsigned long long)r->size);
+    *out = r;
+    return 0;
+}
+
+void xh_remote_close(struct xh_remote *r)
+{
+    xh_trace(XH_T_VFD, "close", "url=%s", r->shown);
+    xh_cache_close(r->file);
+    free(r);
+}
+
+int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b)
+{
+    return xh_cache_cmp(a->file, b->file);
+}
+
+uint64_t xh_remote_size(const struct xh_remote *r)
+{
+    return r->size;
+}
+
+/* Fills |ext| with the parts of the pieces that the file has and zeroes the rest. Returns their number. */
+static size_t inside(const struct xh_remote *r, const struct xh_piece *p, size_t n, struct xh_extent *ext)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t there = p[i].addr < r->size ? r->size - p[i].addr : 0;
+        uint64_t len = p[i].size < there ? p[i].size : there;
+        if (len < p[i].size)
+            memset((char *)p[i].buf + len, 0, p[i].size - (size_t)len);
+        if (len > 0)
+            ext[k++] = (struct xh_extent){.off = p[i].addr, .len = len, .buf = p[i].buf};
+    }
+    return k;
+}
+
+int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size_t n)
+{
+    struct xh_extent few[EXTENTS_ON_STACK];
+    struct xh_extent *ext = n <= EXTENTS_ON_STACK ? few : malloc(n * sizeof *ext);
+    struct xh_err err = {0};
     if (!ext)
-        rc = xh_err_set(&err, XH_E_NOMEM, 0, "out of memory for a read of %u pieces", (unsigned)n);
-    else
-        rc = xh_cache_read(v->remote, kind_of(n, types), ext, clip(v, n, addrs, sizes, bufs, ext), &err);
-    if (ext != &one)
+        return xh_fail(r->h5, XH_E_NOMEM, "out of memory for a read of %zu pieces of %s", n, r->shown);
+    size_t k = inside(r, p, n, ext);
+    xh_trace(XH_T_VFD, "read", "kind=%s pieces=%zu first=%llu+%zu", raw ? "raw" : "meta", n,
+             n ? (unsigned long long)p[0].addr : 0, n ? p[0].size : 0);
+    int rc = k ? xh_cache_read(r->file, raw ? XH_KIND_RAW : XH_KIND_META, ext, k, &err) : 0;
+    if (ext != few)
         free(ext);
-    if (rc)
-        xh_h5err_push(v->h5, "file read failed", v->name_shown, &err, __func__, __LINE__);
-    return rc ? -1 : 0;
+    return rc ? xh_fail_cache(r->h5, &err) : 0;
 }

@@ -1,81 +1,123 @@
-/* xhdf5: read remote HDF5 files as if they were local. The public C API.
+/* The public C interface of the xhdf5 virtual file driver.
  *
- *     H5FD_xhdf5_config_t config = H5FD_XHDF5_CONFIG_INIT;
- *     config.connections = 8;
+ * With this driver an HDF5 program opens "https://host/path/file.h5" for reading as
+ * if it were a file; any other name is passed through to the file system, for reading
+ * and for writing. A program that links this library needs no HDF5_PLUGIN_PATH:
+ *
  *     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
- *     H5Pset_fapl_xhdf5(fapl, &config);
+ *     H5Pset_fapl_xhdf5(fapl, NULL);
  *     hid_t file = H5Fopen("https://host/path/file.h5", H5F_ACC_RDONLY, fapl);
  *
- * Build with `pkg-config --cflags --libs xhdf5 hdf5`. The library links no libhdf5 itself:
- * it works with the one that the program uses. Local paths opened with such a property list
- * are passed through to the file system, reading and writing. */
+ * Every function works on the libhdf5 that the calling program uses; all are safe to
+ * call from any thread that may call HDF5. None of them touches the network. */
 #ifndef XHDF5_H
 #define XHDF5_H
 
-#include <hdf5.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include <hdf5.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+#if defined(__GNUC__)
+#define XHDF5_API __attribute__((visibility("default")))
+#else
+#define XHDF5_API
+#endif
+
+/* The name and the class value under which HDF5 knows the driver: for HDF5_DRIVER,
+ * H5Pset_driver_by_name and H5Pset_driver_by_value. */
+#define H5FD_XHDF5_NAME "xhdf5"
+#define H5FD_XHDF5_VALUE ((H5FD_class_value_t)378)
+
 #define H5FD_XHDF5_CONFIG_VERSION 1u
 
-/* A number that is not set: the option comes from HDF5_DRIVER_CONFIG, else from the
- * environment's XHDF5_*, else it has its default. For strings NULL says the same. */
-#define H5FD_XHDF5_UNSET UINT64_MAX
+/* The unset state of a number and of a string: the value then comes from weaker
+ * sources, in this order: the property list's driver configuration string
+ * (HDF5_DRIVER_CONFIG, --vfd-info), XHDF5_* in the environment, the default. */
+#define H5FD_XHDF5_UNSET (-1)
 
-/* One field an option, in the order of the options table of the README, where units, bounds
- * and defaults stand. Booleans are 0 or 1. A caller compiled against an older, shorter struct
- * goes on working: |struct_bytes| tells. */
+/* Settings of one property list. A field of each option, by the option's name; the
+ * README's table has meaning, default and bounds. Set version and struct_size with
+ * H5FD_XHDF5_CONFIG_INIT or H5FD_xhdf5_config_init() and nothing else.
+ * Later versions add fields at the end and nowhere else: a program built with an older
+ * header keeps working. */
 typedef struct H5FD_xhdf5_config_t {
-    uint32_t version;      /* H5FD_XHDF5_CONFIG_VERSION */
-    uint32_t struct_bytes; /* sizeof(H5FD_xhdf5_config_t) */
-    uint64_t connections;
-    uint64_t engine_threads;
-    uint64_t readahead;
-    uint64_t readahead_bytes;
-    uint64_t part_bytes;
-    uint64_t gap_bytes;
-    uint64_t head_bytes;
-    uint64_t multirange;
-    uint64_t shadow;
-    const char *shadow_dir;
-    uint64_t shadow_budget_bytes;
-    uint64_t private_budget_bytes;
-    uint64_t connect_timeout_ms;
-    uint64_t stall_timeout_ms;
-    uint64_t retries;
-    uint64_t revalidate_ms;
-    const char *ca_bundle;
-    const char *ca_dir;
-    const char *log;
-    uint64_t stats;
+    uint32_t version;     /* H5FD_XHDF5_CONFIG_VERSION */
+    uint32_t struct_size; /* sizeof(H5FD_xhdf5_config_t) */
+
+    /* On transfers; sizes in bytes, times in milliseconds, switches 0 or 1. */
+    int64_t connections;     /* most parallel connections to one server */
+    int64_t engine_threads;  /* threads that move data; 0: as many as pay */
+    int64_t readahead;       /* switch: fetch ahead of a sequential reader */
+    int64_t readahead_bytes; /* farthest that reading ahead runs in front of the reader */
+    int64_t part_bytes;      /* largest piece of a split range that one request fetches */
+    int64_t gap_bytes;       /* join ranges that lie at most this far apart */
+    int64_t head_bytes;      /* bytes of the file's start that the first request brings */
+    int64_t multirange;      /* switch: several ranges in one request where the server can */
+
+    /* On memory. */
+    int64_t shadow;               /* switch: share fetched pages with the user's other processes */
+    const char *shadow_dir;       /* directory of the shadow */
+    int64_t shadow_budget_bytes;  /* most tmpfs that the user's shadows may take; 0: automatic */
+    int64_t private_budget_bytes; /* most memory for a file's pages where there is no shadow */
+
+    /* On failures. */
+    int64_t connect_timeout_ms; /* longest wait for a connection with its TLS handshake */
+    int64_t stall_timeout_ms;   /* longest wait for the next byte of a reply */
+    int64_t retries;            /* how often a failed request is sent again */
+    int64_t revalidate_ms;      /* how often an open file is checked for change; 0: at open only */
+
+    /* On trust, and on what is reported. */
+    const char *ca_bundle; /* PEM file of trusted certificates */
+    const char *ca_dir;    /* directory of trusted certificates by hash */
+    const char *log;       /* components whose events go to standard error */
+    int64_t stats;         /* switch: print a file's counters when it is closed */
 } H5FD_xhdf5_config_t;
 
-/* Everything unset. */
-#define H5FD_XHDF5_CONFIG_INIT                                                                    \
-    {                                                                                             \
-        H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), H5FD_XHDF5_UNSET,       \
-            H5FD_XHDF5_UNSET, H5FD_XHDF5_UNSET, H5FD_XHDF5_UNSET, H5FD_XHDF5_UNSET,               \
-            H5FD_XHDF5_UNSET, H5FD_XHDF5_UNSET, H5FD_XHDF5_UNSET, H5FD_XHDF5_UNSET, NULL,         \
-            H5FD_XHDF5_UNSET, H5FD_XHDF5_UNSET, H5FD_XHDF5_UNSET, H5FD_XHDF5_UNSET,               \
-            H5FD_XHDF5_UNSET, H5FD_XHDF5_UNSET, NULL, NULL, NULL, H5FD_XHDF5_UNSET                \
+/* Every field unset. */
+#define H5FD_XHDF5_CONFIG_INIT                                                              \
+    {                                                                                       \
+        H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
+            -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1          \
     }
 
-/* Makes |fapl_id| use this driver, with |config| (NULL: nothing set) over the weaker sources.
- * The values are copied.
- * Returns 0; negative with the reason on HDF5's error stack: no file access property list,
- * an unknown struct version, a value out of bounds (named, with its bounds), no libhdf5 found.
- * Threads: as HDF5's own property functions. Does no I/O. */
-__attribute__((visibility("default"))) herr_t H5Pset_fapl_xhdf5(hid_t fapl_id,
-                                                                const H5FD_xhdf5_config_t *config);
+/* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages
+ * that have no initialisers. Calls no HDF5 function. */
+static inline void H5FD_xhdf5_config_init(H5FD_xhdf5_config_t *config)
+{
+    const H5FD_xhdf5_config_t unset = H5FD_XHDF5_CONFIG_INIT;
+    *config = unset;
+}
 
-/* Gets what was set on |fapl_id|; fields that were not set are unset. |out->version| and
- * |out->struct_bytes| must be filled in by the caller (H5FD_XHDF5_CONFIG_INIT does it).
- * Strings belong to the property list: they last until it is closed or set anew.
- * Returns 0; negative when |fapl_id| does not use this driver. Does no I/O. */
-__attribute__((visibility("default"))) herr_t H5Pget_fapl_xhdf5(hid_t fapl_id, H5FD_xhdf5_config_t *out);
+/* Makes files that are opened with |fapl_id| use this driver, with |config|'s settings;
+ * NULL means all unset. A driver configuration string that the list already holds for
+ * this driver is kept, as the weaker source.
+ * Returns a non-negative value, or a negative one with the reason on HDF5's error stack:
+ * not a file access property list; a field out of bounds (the text names it with its
+ * bounds); a version or size that this library does not know.
+ * Owns: settings and strings are copied. */
+XHDF5_API herr_t H5Pset_fapl_xhdf5(hid_t fapl_id, const H5FD_xhdf5_config_t *config);
+
+/* Gives the settings that H5Pset_fapl_xhdf5 put into |fapl_id|; what was not set there is
+ * unset in |config|. The caller initialises |config| first: its struct_size says how
+ * much may be written.
+ * Returns a non-negative value, or a negative one with the reason on HDF5's error stack:
+ * |fapl_id|'s driver is another one; |config| was not initialised. |config| is then
+ * untouched.
+ * Owns: the strings belong to the property list and live until it is closed or its
+ * driver is set again. */
+XHDF5_API herr_t H5Pget_fapl_xhdf5(hid_t fapl_id, H5FD_xhdf5_config_t *config);
+
+/* Registers the driver with the calling program's libhdf5, once.
+ * Returns the driver's ID, as H5FDregister does, or H5I_INVALID_HID with the reason on
+ * HDF5's error stack. The ID belongs to libhdf5 and ends with H5close(). */
+XHDF5_API hid_t H5FD_xhdf5_init(void);
+
+#define H5FD_XHDF5 (H5FD_xhdf5_init())
 
 #ifdef __cplusplus
 }

@@ -11,8 +11,8 @@
 #define RTT_GUESS_NS 20e6        /* before anything was measured */
 #define FIRST_FLIGHT_BYTES 65536 /* what a new connection brings in a round trip, about, while it is young */
 #define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
-#define RATE_WINDOW_NS 200000000ull
-#define RATE_MIN_BYTES 262144u   /* less than this says more about latency than about rate */
+#define RATE_MEMORY_NS 1e9
+#define RATE_MIN_BYTES 131072u   /* less than this says more about latency than about rate */
 
 static struct xh_endpoint *endpoints; /* under the engine's lock */
 
@@ -34,6 +34,7 @@ static struct xh_endpoint *find_or_make(const char *server)
         free(e);
         return NULL;
     }
+    xh_ring_init(&e->again);
     xh_ring_init(&e->demand);
     xh_ring_init(&e->speculative);
     e->next = endpoints;
@@ -46,7 +47,7 @@ void xh_endpoint_forget(void)
     endpoints = NULL; /* leaked: the parent's threads' state cannot be told from sound */
 }
 
-int xh_endpoint_queue(struct xh_request *r, int front)
+int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
 {
     struct xh_endpoint *e = find_or_make(xh_request_url(r)->server);
     if (!e)
@@ -55,11 +56,11 @@ int xh_endpoint_queue(struct xh_request *r, int front)
     r->endpoint = e;
     e->queued_bytes += r->queued_bytes;
     e->queued_requests += r->queued_requests;
-    struct xh_ring *ring = r->job->speculative ? &e->speculative : &e->demand;
-    if (front)
-        xh_ring_put_first(ring, &r->link);
+    struct xh_ring *fresh = r->job->speculative ? &e->speculative : &e->demand;
+    if (place == XH_PLACE_FIRST)
+        xh_ring_put_first(fresh, &r->link);
     else
-        xh_ring_put_last(ring, &r->link);
+        xh_ring_put_last(place == XH_PLACE_AGAIN ? &e->again : fresh, &r->link);
     xh_request_enter(r, XH_REQ_QUEUED);
     return 0;
 }
@@ -93,6 +94,7 @@ void xh_endpoint_take(struct xh_request *r)
 void xh_endpoint_drain(struct xh_ring *ring)
 {
     for (struct xh_endpoint *e = endpoints; e; e = e->next) {
+        xh_ring_move_all(ring, &e->again);
         xh_ring_move_all(ring, &e->demand);
         xh_ring_move_all(ring, &e->speculative);
         e->queued_bytes = e->queued_requests = 0;
@@ -127,13 +129,19 @@ static struct xh_thread *choose_thread(struct xh_endpoint *e, int open)
     return best;
 }
 
+static struct xh_request *first_of(struct xh_ring *ring)
+{
+    return xh_ring_empty(ring) ? NULL : xh_ring_of(ring->next, struct xh_request, link);
+}
+
 static struct xh_request *next_request(struct xh_endpoint *e)
 {
-    if (!xh_ring_empty(&e->demand))
-        return xh_ring_of(e->demand.next, struct xh_request, link);
-    if (xh_ring_empty(&e->speculative))
+    struct xh_request *r;
+    if ((r = first_of(&e->again)) != NULL || (r = first_of(&e->demand)) != NULL)
+        return r;
+    r = first_of(&e->speculative);
+    if (!r)
         return NULL;
-    struct xh_request *r = xh_ring_of(e->speculative.next, struct xh_request, link);
     uint64_t cap = r->job->origin->options.connections;
     /* One connection stays free of speculation, so that demand finds a place at once. */
     return e->active_speculative < (cap > 1 ? cap - 1 : 1) ? r : NULL;
@@ -152,10 +160,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         xh_request_enter(r, XH_REQ_BOUND);
         r->thread = t;
         xh_ring_put_last(&t->inbox, &r->link);
-        if (e->active++ == 0) {
-            e->busy_since_ns = xh_now_ns();
-            e->window_bytes = 0;
-        }
+        e->active++;
         e->active_speculative += r->job->speculative ? 1 : 0;
         e->thread[t->index].active++;
         xh_engine_wake(t);
@@ -167,34 +172,40 @@ static void smooth(double *estimate, double sample, double weight)
     *estimate = *estimate > 0 ? *estimate + weight * (sample - *estimate) : sample;
 }
 
-/* The rate of all connections together: sampled a few times a second while busy, each
- * sample weighing as much as it carried. */
-static void measure_rate(struct xh_endpoint *e, uint64_t now)
+/* The rate of all connections together: bytes of long replies over the time in which at
+ * least one of them was coming in. Old times count half as much each second. */
+static void measure_rate(struct xh_endpoint *e, const struct xh_exchange *x)
 {
-    uint64_t ns = now - e->busy_since_ns;
-    if (e->active > 0 && ns < RATE_WINDOW_NS)
+    uint64_t from = x->first_ns > e->counted_until_ns ? x->first_ns : e->counted_until_ns;
+    if (x->body_bytes < RATE_MIN_BYTES)
         return;
-    if (e->window_bytes >= RATE_MIN_BYTES && ns > 0) {
-        double weight = (double)e->window_bytes / (8 << 20);
-        smooth(&e->rate, (double)e->window_bytes / (double)ns, weight < 0.5 ? weight : 0.5);
+    e->counted_bytes += (double)x->body_bytes;
+    if (x->last_ns > from) { /* else another reply's time covers this one's */
+        e->counted_until_ns = x->last_ns;
+        e->counted_ns += (double)(x->last_ns - from);
     }
-    e->busy_since_ns = now;
-    e->window_bytes = 0;
+    if (e->counted_ns > 0)
+        e->rate = e->counted_bytes / e->counted_ns;
+    if (e->counted_ns > RATE_MEMORY_NS) {
+        e->counted_bytes /= 2;
+        e->counted_ns /= 2;
+    }
 }
 
 void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
 {
     struct xh_endpoint *e = r->endpoint;
-    uint64_t now = xh_now_ns();
     xh_ring_take(&r->link);
     unbind(e, r);
     r->endpoint = NULL;
-    if (x->sent_ns && x->first_ns > x->sent_ns)
-        smooth(&e->rtt_ns, (double)(x->first_ns - x->sent_ns), 0.125);
+    if (x->sent_ns && x->first_ns > x->sent_ns) {
+        /* Down at once, up slowly: waiting in the queues of a busy link is no round trip. */
+        double rtt = (double)(x->first_ns - x->sent_ns);
+        smooth(&e->rtt_ns, rtt, rtt < e->rtt_ns ? 0.5 : 1.0 / 64);
+    }
     if (x->body_bytes >= RATE_MIN_BYTES && x->last_ns > x->first_ns)
         smooth(&e->connection_rate, (double)x->body_bytes / (double)(x->last_ns - x->first_ns), 0.125);
-    e->window_bytes += x->body_bytes;
-    measure_rate(e, now);
+    measure_rate(e, x);
 }
 
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index)

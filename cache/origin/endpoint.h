@@ -15,8 +15,10 @@ struct xh_endpoint {
     char *server; /* constant: "https://host:port" */
     struct xh_endpoint *next;
     /* Under the engine's lock: */
-    struct xh_ring demand, speculative;      /* QUEUED requests */
-    uint64_t queued_bytes, queued_requests;  /* in both */
+    /* QUEUED requests. Those that were under way before go first, of either kind: what a
+     * redirect's target was told does not stay good for ever. */
+    struct xh_ring again, demand, speculative;
+    uint64_t queued_bytes, queued_requests;  /* in all three */
     unsigned active, active_speculative;     /* BOUND and RUNNING */
     struct {
         unsigned active;
@@ -25,14 +27,20 @@ struct xh_endpoint {
     /* Smoothed estimates, 0 when unknown: */
     double rtt_ns;
     double connection_rate; /* bytes per ns of one connection */
-    double rate;            /* bytes per ns of all together while busy */
-    uint64_t busy_since_ns; /* start of the window that rate is measured in; 0: idle */
-    uint64_t window_bytes;
+    double rate;            /* bytes per ns of all together */
+    double counted_bytes, counted_ns; /* what rate is made of */
+    uint64_t counted_until_ns;        /* the time up to here is in counted_ns */
 };
 
-/* Puts |r| (in no ring) into the queue of its server, at the front when it was there before.
- * Does not start anything. Lock held. Returns 0, or -1 without memory. */
-int xh_endpoint_queue(struct xh_request *r, int front);
+enum xh_place {
+    XH_PLACE_LAST,  /* behind all others of its kind */
+    XH_PLACE_FIRST, /* the rest of a request that just started: before the others */
+    XH_PLACE_AGAIN, /* it was under way before */
+};
+
+/* Puts |r| (in no ring) into the queue of its server. Does not start anything. Lock held.
+ * Returns 0, or -1 without memory. */
+int xh_endpoint_queue(struct xh_request *r, enum xh_place place);
 
 /* Takes a QUEUED or BOUND |r| out again. Lock held. */
 void xh_endpoint_take(struct xh_request *r);

@@ -85,12 +85,9 @@ void xh_engine_wake(struct xh_thread *t)
 
 /* ---- a thread's work */
 
-/* The free exchanges of the thread: they are large and wanted all the time. */
-static _Thread_local struct xh_ring free_exchanges;
-
-static struct xh_exchange *exchange_new(void)
+static struct xh_exchange *exchange_new(struct xh_thread *t)
 {
-    struct xh_ring *first = xh_ring_take_first(&free_exchanges);
+    struct xh_ring *first = xh_ring_take_first(&t->free_exchanges);
     if (first)
         return xh_ring_of(first, struct xh_exchange, free_link);
     struct xh_exchange *x = calloc(1, sizeof *x);
@@ -105,14 +102,14 @@ static void exchange_free(struct xh_exchange *x)
     xh_token_unref(x->token);
     x->url = NULL;
     x->token = NULL;
-    xh_ring_put_first(&free_exchanges, &x->free_link);
+    xh_ring_put_first(&self->free_exchanges, &x->free_link);
 }
 
-/* Puts |r| into its queue again, or fails its job. Lock held. */
-static void requeue(struct xh_thread *t, struct xh_request *r)
+/* Puts |r| into its queue, or fails its job. Lock held. */
+static void requeue(struct xh_thread *t, struct xh_request *r, enum xh_place place)
 {
     struct xh_err err;
-    if (!r->cut && xh_endpoint_queue(r, 1) == 0) {
+    if (!r->cut && xh_endpoint_queue(r, place) == 0) {
         xh_endpoint_dispatch(r->endpoint);
         return;
     }
@@ -147,7 +144,7 @@ static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
         xh_request_retire(r, t);
         break;
     case XH_VERDICT_AGAIN:
-        requeue(t, r);
+        requeue(t, r, XH_PLACE_AGAIN);
         break;
     case XH_VERDICT_LATER:
         xh_request_enter(r, XH_REQ_DELAYED);
@@ -174,7 +171,7 @@ static void start_bound(struct xh_thread *t)
     struct xh_ring *first;
     while ((first = t->inbox.next) != &t->inbox) {
         struct xh_request *r = xh_ring_of(first, struct xh_request, link), *rest = NULL;
-        struct xh_exchange *x = exchange_new();
+        struct xh_exchange *x = exchange_new(t);
         if (!x) {
             struct xh_err err;
             xh_err_set(&err, XH_E_NOMEM, 0, "out of memory for a request");
@@ -190,7 +187,7 @@ static void start_bound(struct xh_thread *t)
         r->exchange = x;
         xh_request_prepare(r, x, &rest);
         if (rest)
-            requeue(t, rest);
+            requeue(t, rest, XH_PLACE_FIRST);
         xh_engine_unlock();
         if (xh_request_send(x, t->wire) != 0)
             on_over(x, &no_memory);
@@ -256,7 +253,7 @@ static int wake_delayed(struct xh_thread *t)
         next = p->next;
         if (r->due_ns <= now) {
             xh_ring_take(&r->link);
-            requeue(t, r);
+            requeue(t, r, XH_PLACE_AGAIN);
         } else if (r->due_ns - now < nearest) {
             nearest = r->due_ns - now;
         }
@@ -269,7 +266,6 @@ static void *run(void *ctx)
     struct xh_thread *t = ctx;
     int exiting = 0;
     self = t;
-    xh_ring_init(&free_exchanges);
     while (!exiting) {
         struct xh_ring finished;
         xh_ring_init(&finished);
@@ -383,6 +379,7 @@ static struct xh_thread *thread_new(unsigned index)
     if (!t)
         return NULL;
     t->index = index;
+    xh_ring_init(&t->free_exchanges);
     xh_ring_init(&t->inbox);
     xh_ring_init(&t->running);
     xh_ring_init(&t->delayed);

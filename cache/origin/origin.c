@@ -39,7 +39,7 @@ int xh_job_init(struct xh_job *j, struct xh_origin *o, enum xh_ask ask, struct x
 
 int xh_job_queue(struct xh_job *j)
 {
-    if (xh_endpoint_queue(&j->first_request, 0) != 0)
+    if (xh_endpoint_queue(&j->first_request, XH_PLACE_LAST) != 0)
         return -1;
     xh_ring_put_last(&j->requests, &j->first_request.in_job);
     xh_ring_put_last(&j->origin->jobs, &j->in_origin);

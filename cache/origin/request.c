@@ -18,6 +18,10 @@
 #define IGNORED_BODY_MAX 65536u /* an error's body is read to its end up to here; then it is cheaper to hang up */
 #define XML_MAX 65536u
 
+#define COMPRESSED "the server compressed a reply that was to be sent as it is"
+#define NO_TOTAL "the server does not say how large the file is (Content-Range: …/*)"
+#define LENGTHS "Content-Range promises %" PRIu64 " bytes, Content-Length %" PRIu64
+
 static const char *const state_names[] = {"new", "queued", "bound", "running", "delayed", "over"};
 
 void xh_request_enter(struct xh_request *r, enum xh_request_state state)
@@ -144,8 +148,6 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     more->first = x->asked_end;
     more->end = r->end;
     more->single = r->single;
-    more->from_original = r->from_original;
-    more->token_reread = r->token_reread;
     xh_ring_init(&more->link);
     xh_ring_put_last(&j->requests, &more->in_job);
     r->end = x->asked_end;
@@ -262,7 +264,7 @@ static int check_version(struct xh_exchange *x)
 static int check_total(struct xh_exchange *x, const struct xh_content_range *range)
 {
     if (!range->total_known)
-        return fault(x, XH_FAULT_PROTO, "the server does not say how large the file is (Content-Range: …/*)");
+        return fault(x, XH_FAULT_PROTO, NO_TOTAL);
     if (range->total != x->dialect.size)
         return fault(x, XH_FAULT_CHANGED, "it had %" PRIu64 " bytes and has %" PRIu64 " now", x->dialect.size,
                      range->total);
@@ -284,7 +286,7 @@ static int ranges_206(struct xh_exchange *x)
     if (check_version(x) != 0)
         return -1;
     if (r->encoded)
-        return fault(x, XH_FAULT_PROTO, "the server compressed a reply that was to be sent as it is");
+        return fault(x, XH_FAULT_PROTO, COMPRESSED);
     if (r->multipart) {
         x->take = XH_TAKE_PARTS;
         xh_multipart_init(&x->multipart, r->boundary);
@@ -296,8 +298,7 @@ static int ranges_206(struct xh_exchange *x)
         return -1;
     uint64_t bytes = c->last - c->first + 1;
     if (r->length_given && r->length != bytes)
-        return fault(x, XH_FAULT_PROTO, "Content-Range promises %" PRIu64 " bytes, Content-Length %" PRIu64, bytes,
-                     r->length);
+        return fault(x, XH_FAULT_PROTO, LENGTHS, bytes, r->length);
     /* A server may send less than asked, never other than asked. */
     if (x->asked == 1 && (c->first != x->from || c->last >= x->to))
         return fault(x, XH_FAULT_PROTO, "asked for bytes %" PRIu64 "-%" PRIu64 ", got %" PRIu64 "-%" PRIu64, x->from,
@@ -329,12 +330,16 @@ static int head_206(struct xh_exchange *x)
     const struct xh_reply *r = &x->reply;
     const struct xh_content_range *c = &r->range;
     struct xh_probe *p = x->job->probe;
-    if (r->encoded || r->contradictory || r->multipart || !c->given || c->unsatisfied)
+    if (r->encoded)
+        return fault(x, XH_FAULT_PROTO, COMPRESSED);
+    if (r->contradictory || r->multipart || !c->given || c->unsatisfied)
         return fault(x, XH_FAULT_PROTO, "status 206 without a usable Content-Range");
     if (!c->total_known)
-        return fault(x, XH_FAULT_PROTO, "the server does not say how large the file is (Content-Range: …/*)");
-    uint64_t bytes = c->last + 1;
-    if (c->first != 0 || bytes > p->want_bytes || (r->length_given && r->length != bytes))
+        return fault(x, XH_FAULT_PROTO, NO_TOTAL);
+    uint64_t bytes = c->last - c->first + 1;
+    if (r->length_given && r->length != bytes)
+        return fault(x, XH_FAULT_PROTO, LENGTHS, bytes, r->length);
+    if (c->first != 0 || bytes > p->want_bytes)
         return fault(x, XH_FAULT_PROTO, "asked for bytes 0-%zu, got %" PRIu64 "-%" PRIu64, p->want_bytes - 1,
                      c->first, c->last);
     p->size = c->total;
@@ -348,8 +353,10 @@ static int head_200(struct xh_exchange *x)
 {
     const struct xh_reply *r = &x->reply;
     struct xh_probe *p = x->job->probe;
-    if (r->encoded || r->contradictory)
-        return fault(x, XH_FAULT_PROTO, "the server compressed a reply that was to be sent as it is");
+    if (r->encoded)
+        return fault(x, XH_FAULT_PROTO, COMPRESSED);
+    if (r->contradictory)
+        return fault(x, XH_FAULT_PROTO, "status 200 with contradictory headers");
     p->size_known = r->length_given;
     p->size = r->length;
     if (r->length_given && r->length > p->want_bytes) {

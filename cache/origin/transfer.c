@@ -29,7 +29,7 @@ struct lane {
     struct curl_slist *headers;
     struct xh_exchange *x; /* NULL while idle */
     struct xh_endpoint *endpoint;
-    uint64_t stall_ns;
+    uint64_t started_ns, connect_ns, stall_ns; /* begin, and the two time-outs */
     enum xh_net cut; /* why a callback made curl stop; XH_NET_OK: none did */
     char error[CURL_ERROR_SIZE];
 };
@@ -153,7 +153,6 @@ static struct lane *lane_new(struct xh_wire *w)
     curl_easy_setopt(e, CURLOPT_PRIVATE, l);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, l->error);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L); /* a slow resolver must not hold up the thread */
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
@@ -211,6 +210,13 @@ static void lane_rest(struct lane *l)
     xh_ring_put_first(&l->wire->idle, &l->link);
 }
 
+static void lane_free(struct lane *l)
+{
+    xh_ring_take(&l->link);
+    curl_easy_cleanup(l->easy);
+    free(l);
+}
+
 int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send *s)
 {
     struct xh_ring *first = xh_ring_take_first(&w->idle);
@@ -220,6 +226,8 @@ int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send
     CURL *e = l->easy;
     l->x = x;
     l->endpoint = s->endpoint;
+    l->started_ns = xh_now_ns();
+    l->connect_ns = s->connect_timeout_ms * 1000000u;
     l->stall_ns = s->stall_timeout_ms * 1000000u;
     l->cut = XH_NET_OK;
     l->error[0] = '\0';
@@ -232,7 +240,8 @@ int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send
     curl_easy_setopt(e, CURLOPT_CAPATH, or_null(s->ca_dir)); /* some TLS libraries know none */
     bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, or_null(s->client_cert)) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, or_null(s->client_cert)) != CURLE_OK;
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms);
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms + 60000); /* ours comes first */
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 0L);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, xh_endpoint_sockets(s->endpoint, w->index));
     if (bad || curl_multi_add_handle(w->multi, e) != CURLM_OK) {
         lane_rest(l);
@@ -252,7 +261,7 @@ static enum xh_net net_of(CURLcode code)
         return XH_NET_NAME;
     case CURLE_COULDNT_CONNECT: case CURLE_INTERFACE_FAILED: case CURLE_PROXY:
         return XH_NET_CONNECT;
-    case CURLE_OPERATION_TIMEDOUT: /* the only time-out that curl is given */
+    case CURLE_OPERATION_TIMEDOUT: /* the one time-out that curl is given, should ours fail */
         return XH_NET_CONNECT_TIMEOUT;
     case CURLE_PEER_FAILED_VERIFICATION: case CURLE_SSL_CACERT_BADFILE: case CURLE_SSL_ISSUER_ERROR:
     case CURLE_SSL_CERTPROBLEM: case CURLE_SSL_CRL_BADFILE:
@@ -286,24 +295,34 @@ static void finish(struct lane *l, enum xh_net net, CURLcode code)
     curl_multi_remove_handle(w->multi, l->easy);
     x->lane = NULL;
     lane_rest(l);
+    if (net == XH_NET_NAME || net == XH_NET_CONNECT_TIMEOUT)
+        lane_free(l); /* libcurl 8.14 forgets memory when it resolves again on such a handle */
     w->events->over(x, &out);
 }
 
 void xh_wire_cut(struct xh_wire *w, struct xh_exchange *x, enum xh_net net)
 {
-    finish(x->lane, net, CURLE_OK);
+    struct lane *l = x->lane;
+    /* curl would wait here for a name that does not resolve, and hold up the whole thread. */
+    curl_easy_setopt(l->easy, CURLOPT_QUICK_EXIT, 1L);
+    finish(l, net, CURLE_OK);
 }
 
-/* Ends the lanes whose reply has been silent for too long. The clock runs from the moment
- * the request went out; before that curl's connect time-out holds. */
-static void check_stalls(struct xh_wire *w)
+/* When |l| has waited long enough. The clock of a reply runs from the moment the request
+ * went out, and from each byte; before that the connection has its own time. */
+static uint64_t deadline(const struct lane *l)
+{
+    return l->x->last_ns ? l->x->last_ns + l->stall_ns : l->started_ns + l->connect_ns;
+}
+
+static void check_deadlines(struct xh_wire *w)
 {
     uint64_t now = xh_now_ns();
     for (struct xh_ring *p = w->running.next, *next; p != &w->running; p = next) {
         struct lane *l = xh_ring_of(p, struct lane, link);
         next = p->next;
-        if (l->x->last_ns && now - l->x->last_ns > l->stall_ns && now > l->x->last_ns)
-            finish(l, XH_NET_STALL, CURLE_OK);
+        if (now > deadline(l))
+            xh_wire_cut(w, l->x, l->x->last_ns ? XH_NET_STALL : XH_NET_CONNECT_TIMEOUT);
     }
 }
 
@@ -320,17 +339,14 @@ void xh_wire_perform(struct xh_wire *w)
         curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &l);
         finish(l, code != CURLE_OK && l->cut != XH_NET_OK ? l->cut : net_of(code), code);
     }
-    check_stalls(w);
+    check_deadlines(w);
 }
 
 void xh_wire_poll(struct xh_wire *w, int timeout_ms)
 {
     uint64_t now = xh_now_ns();
     for (struct xh_ring *p = w->running.next; p != &w->running; p = p->next) {
-        const struct lane *l = xh_ring_of(p, struct lane, link);
-        if (!l->x->last_ns)
-            continue;
-        uint64_t due = l->x->last_ns + l->stall_ns;
+        uint64_t due = deadline(xh_ring_of(p, struct lane, link));
         uint64_t ms = due > now ? (due - now) / 1000000u + 1 : 0;
         if (ms < (uint64_t)timeout_ms)
             timeout_ms = (int)ms;

@@ -73,7 +73,7 @@ int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send
 /* Ends |x| before its time: over comes from inside, with |net|. */
 void xh_wire_cut(struct xh_wire *w, struct xh_exchange *x, enum xh_net net);
 
-/* Moves what can be moved, without waiting; then checks for stalls. */
+/* Moves what can be moved, without waiting; then ends what has exceeded its time-out. */
 void xh_wire_perform(struct xh_wire *w);
 
 /* Waits for the network, xh_wire_wake or |timeout_ms|, whichever is first. */

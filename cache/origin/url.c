@@ -122,6 +122,8 @@ static const char *split(const char *s, struct parts *out)
     const char *authority = s + (out->https ? 8 : 7);
     const char *end = authority + strcspn(authority, "/?#");
     const char *host = authority;
+    if (memchr(authority, '\\', (size_t)(end - authority)))
+        return "it holds a backslash where the server's name is";
     for (const char *p = authority; p < end; p++)
         if (*p == '@')
             host = p + 1;

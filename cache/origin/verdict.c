@@ -314,8 +314,8 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
         fail(x, err, XH_E_NET, 0, "no connection to the server after %u retries (%s)", retries, out->text);
         return later(x, retries, 0, delay_ms);
     case XH_NET_CONNECT_TIMEOUT:
-        fail(x, err, XH_E_TIMEOUT, 0, "no connection to the server within %" PRIu64 " ms (%s)",
-             o->options.connect_timeout_ms, out->text);
+        fail(x, err, XH_E_TIMEOUT, 0, "no connection to the server within %" PRIu64 " ms, after %u retries",
+             o->options.connect_timeout_ms, retries);
         return later(x, retries, 0, delay_ms);
     case XH_NET_STALL:
         fail(x, err, XH_E_TIMEOUT, x->reply.status, "no byte for %" PRIu64 " ms, after %u retries",

@@ -12,7 +12,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <linux/magic.h>
@@ -33,7 +33,7 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 #define XFS_MAGIC 0x58465342 /* not in linux/magic.h */
-#define ATTACH_TRIES 64u     /* a dropper holds the lock for some microseconds, unless suspended */
+#define ATTACH_TRIES 200u    /* of a millisecond each but the first: a dropper needs microseconds, unless suspended */
 
 uint64_t xh_shadow_test_unit;
 
@@ -76,6 +76,17 @@ void xh_store_temp_name(char name[XH_NAME_BYTES])
     uint64_t r[2] = {(uint64_t)getpid(), xh_budget_now_ns()};
     (void)!getrandom(r, sizeof r, GRND_NONBLOCK);
     snprintf(name, XH_NAME_BYTES, "t-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
+}
+
+/* Moves |fd| to a high number. A daemon may close descriptors that it does not know; what it
+ * opens then gets low numbers, and must not be read and written in the shadow's stead. */
+static int move_up(int fd)
+{
+    int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 300);
+    if (up < 0)
+        return fd;
+    close(fd);
+    return up;
 }
 
 /* ---- locks ------------------------------------------------------------------------------- */
@@ -148,7 +159,7 @@ int xh_store_dir(const struct xh_options *o, const char *path, int create)
     else
         why = bad_fs(fd, o->shadow_dir[0] == '\0');
     if (!why)
-        return fd;
+        return move_up(fd);
     if (create)
         xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, why);
     if (fd >= 0)
@@ -261,7 +272,7 @@ int xh_store_private(struct xh_shadow *s)
         close(fd);
         return -1;
     }
-    s->fd = fd;
+    s->fd = move_up(fd);
     return 0;
 }
 
@@ -301,7 +312,7 @@ static enum attached open_existing(struct xh_shadow *s)
         goto out;
     if (!s->visitor)
         (void)!futimens(fd, NULL); /* last use: the order of dropping */
-    s->fd = fd;
+    s->fd = move_up(fd);
     return GOOD;
 out:
     close(fd);
@@ -343,7 +354,7 @@ static enum attached create_new(struct xh_shadow *s)
     if (xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN) != 0 || fchmod(fd, 0600) < 0 || fill_new(fd, &s->head) < 0)
         goto out;
     if (rename_new(s->dirfd, temp, s->name) == 0) {
-        s->fd = fd;
+        s->fd = move_up(fd);
         return GOOD;
     }
     rc = errno == EEXIST ? AGAIN : FAILED;
@@ -371,7 +382,8 @@ int xh_store_attach(struct xh_shadow *s)
             return 0;
         if (rc == FAILED)
             break;
-        sched_yield();
+        if (i > 0)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     xh_trace(XH_T_SHADOW, "private", "dir=%s name=%s errno=%d", s->dir, s->name, errno);
     return -1;

@@ -4,47 +4,67 @@
 Usage: h5dump_corpus.py nginx|xrootd [--corpus DIR] [--only GLOB]
 
 The local run uses HDF5's own sec2 driver; the remote run the plugin. Standard output and exit
-status must be the same; the name of the file is the only thing replaced. Files that cannot be
-compared stand in exclusions.txt with their reason; one that no longer needs to be there fails
-as well, so that the list stays true.
+status must be the same; only the file's name is replaced, and the memory addresses that h5dump
+prints for the targets of some references. Files of which less than all is compared stand in
+exclusions.txt, each with its reason.
 """
 import argparse
 import concurrent.futures
 import fnmatch
 import pathlib
+import re
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
 
 
+DUMP_SECONDS = 20
+
+
 def exclusions():
     rows = {}
     for line in (pathlib.Path(__file__).parent / "exclusions.txt").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
-            name, why = line.split("\t", 1)
-            rows[name] = why
+            name, how, why = line.split("\t", 2)
+            rows[name] = (how, why)
     return rows
 
 
-def dump(target, env, cwd):
-    status, out, err = harness.run(["h5dump", target], env, timeout=120, cwd=cwd)
-    return status, out, err
+def dump(target, env, cwd, *flags):
+    """(exit status, output, error output); h5dump may run for ever on some files, with any driver."""
+    try:
+        return harness.run(["h5dump", *flags, target], env, timeout=DUMP_SECONDS, cwd=cwd)
+    except subprocess.TimeoutExpired:
+        return "no end", "", f"h5dump ran for more than {DUMP_SECONDS} s"
 
 
-def compare(corpus, rel, server, shadow):
+def without_addresses(text):
+    return re.sub(r"\b(DATASET|GROUP|DATATYPE) \d{10,} \"", r'\1 ADDRESS "', text)
+
+
+def compare(corpus, rel, server, shadow, flags):
+    """None when both dumps are the same, else what differs."""
     local_name = str(corpus / rel)
     url = f"{server.url}/{rel}"
-    local = dump(local_name, harness.clean_env(), corpus)
-    remote = dump(url, harness.driver_env(server, shadow), corpus)
-    mine = (remote[0], remote[1].replace(url, local_name))
-    if mine == local[:2]:
+    local = dump(local_name, harness.clean_env(), corpus, *flags)
+    if local[0] == "no end":
+        return local[2] + " from the local file"
+    local = (local[0], without_addresses(local[1]))
+    remote = dump(url, harness.driver_env(server, shadow), corpus, *flags)
+    mine = (remote[0], without_addresses(remote[1]).replace(url, local_name))
+    if mine == local:
         return None
     at = next((i for i, (a, b) in enumerate(zip(mine[1].splitlines(), local[1].splitlines())) if a != b), -1)
     detail = [f"exit status {remote[0]}, local {local[0]}; first differing line {at + 1}"]
     if at >= 0:
         detail += ["remote: " + mine[1].splitlines()[at][:200], "local:  " + local[1].splitlines()[at][:200]]
     return "\n".join(detail + [remote[2][-1500:]])
+
+
+def base(name):
+    return pathlib.PurePosixPath(name).name
 
 
 def main():
@@ -60,14 +80,16 @@ def main():
     chosen = [f for f in files if fnmatch.fnmatch(f, args.only)]
     with harness.Server(args.server, args.corpus) as server, harness.shadow_dir() as shadow, \
             concurrent.futures.ThreadPoolExecutor(3) as pool:
-        results = pool.map(lambda f: compare(args.corpus, f, server, shadow), chosen)
+        def flags_of(name):
+            return ["-p", "-B", "-H"] if left_out.get(base(name), ("",))[0] == "headers" else []
+
+        results = pool.map(lambda f: compare(args.corpus, f, server, shadow, flags_of(f)), chosen)
         for name, why in zip(chosen, results):
-            excuse = left_out.get(pathlib.PurePosixPath(name).name)
-            if excuse:
-                tap.ok(why is not None, f"{name} differs as said: {excuse}",
-                       "it is the same now: take it off exclusions.txt")
-            else:
-                tap.ok(why is None, f"{name} reads the same from {args.server}", why)
+            how, reason = left_out.get(base(name), ("", ""))
+            note = f" (headers only: {reason})" if how == "headers" else ""
+            tap.ok(why is None, f"{name} reads the same from {args.server}{note}", why)
+    known = {base(f) for f in files}
+    tap.ok(set(left_out) <= known, "every name in exclusions.txt is in the corpus", set(left_out) - known)
     return tap.done()
 
 

@@ -1,10 +1,10 @@
 /* A process that dies at any system call of the shadow, before it, after it, or half way through
  * a write, leaves a shadow that the next process opens, finds no wrong byte in, and completes.
  *
- *   crash_shadow [FIRST [LAST]]
+ *   crash_shadow [FIRST [STRIDE]]
  *
  * The scenario (create two shadows, claim, fill, publish, abandon, evict, drop, save a hint,
- * reopen) runs in a child that is killed at step 1, at step 2, … until it comes to its end.
+ * reopen) runs in a child that is killed at step FIRST, at step FIRST + STRIDE, … until it comes to its end.
  * Steps are calls that the linker redirects here (--wrap). After each death another process
  * checks and completes what is there. Every fourth time it finds the dead one's heritage too. */
 #include <fcntl.h>
@@ -180,16 +180,18 @@ static int in_child(long at, int heir)
 
 int main(int argc, char **argv)
 {
-    long first = argc > 1 ? atol(argv[1]) : 1, last = argc > 2 ? atol(argv[2]) : 1000000, at;
+    long first = argc > 1 ? atol(argv[1]) : 1, stride = argc > 2 ? atol(argv[2]) : 1, at, deaths = 0;
     int bad = 0, status = 0;
+    if (first < 1 || stride < 1)
+        return 2;
     char clean[100];
     snprintf(dir, sizeof dir, "/dev/shm/xhdf5-crash-%d", (int)getpid());
     snprintf(clean, sizeof clean, "rm -rf '%s'", dir);
     xh_options_defaults(&opt);
     strcpy(opt.shadow_dir, dir);
     opt.shadow_budget_bytes = 1u << 20;
-    for (at = first; at <= last; at++) {
-        if (at % 4 != 0) /* else the heir finds an older crash's traces too */
+    for (at = first;; at += stride, deaths++) {
+        if (deaths % 4 != 0) /* else the heir finds an older crash's traces too */
             (void)!system(clean);
         status = in_child(at, 0);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -201,6 +203,6 @@ int main(int argc, char **argv)
             bad += complain(at, "the heir failed", (uint64_t)status);
     }
     (void)!system(clean);
-    printf("died at %ld steps, %d failures\n", at - first, bad);
+    printf("deaths %ld of %ld steps, failures %d\n", deaths, at, bad);
     return bad != 0;
 }

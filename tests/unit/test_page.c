@@ -226,6 +226,18 @@ Test(page, random_operations_agree_with_a_naive_model_where_kernel_pages_are_64_
     against_model(65536, 2);
 }
 
+Test(page, a_page_filled_anew_is_not_mistaken_for_the_one_before)
+{
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    put(s, 3, 0);
+    uint64_t before = atomic_load(&s->words[3]);
+    cr_assert_eq(xh_clock_sweep(s, PAGE, 0, NULL), PAGE);
+    cr_expect_neq((atomic_load(&s->words[3]) ^ before) & XH_W_SEEN, 0);
+    cr_expect_eq(put(s, 3, 0), XH_CLAIM_MINE);
+    cr_expect_neq((atomic_load(&s->words[3]) ^ before) & XH_W_SEEN, 0);
+    xh_shadow_close(s);
+}
+
 struct crew {
     struct xh_shadow *s;
     uint64_t pages;
@@ -415,6 +427,41 @@ Test(page, a_slot_taken_anew_does_not_revive_its_dead_owners_claims)
     cr_expect_eq(xh_owner_dead(s, dead), 1);
     cr_expect_eq(xh_shadow_wait(s, 5, 1000, NULL), 0);
     close(fd);
+    xh_shadow_close(s);
+}
+
+/* As process 1 of another pid namespace; leaves its pid in ours. */
+static int claim_in_other_namespace(void *arg)
+{
+    int p[2];
+    char ok = 0;
+    if (pipe(p) < 0 || unshare(CLONE_NEWPID) < 0)
+        return 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        ok = getpid() == 1 && claim_5_to_9(NULL) == 0;
+        (void)!write(p[1], &ok, 1);
+        for (;;)
+            pause();
+    }
+    *(pid_t *)arg = pid;
+    return read(p[0], &ok, 1) == 1 && ok ? 0 : -1;
+}
+
+Test(page, an_owner_in_another_pid_namespace_is_seen_alive_and_seen_dead)
+{
+    pid_t *inner = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pid = stand(claim_in_other_namespace, inner);
+    if (*inner == 0) {
+        end(pid);
+        cr_skip_test("no right to make a pid namespace");
+    }
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    cr_expect_eq(xh_shadow_wait(s, 5, 300, NULL), XH_E_TIMEOUT);
+    kill(*inner, SIGKILL);
+    cr_expect_eq(xh_shadow_wait(s, 5, 5000, NULL), 0);
+    cr_expect_eq(put(s, 5, 0), XH_CLAIM_MINE);
+    end(pid);
     xh_shadow_close(s);
 }
 
@@ -727,6 +774,32 @@ Test(page, a_full_tmpfs_costs_speed_and_nothing_else)
     if (WEXITSTATUS(status) == 2)
         cr_skip_test("no right to mount a tmpfs");
     cr_expect_eq(WEXITSTATUS(status), 0);
+}
+
+/* What a daemon does to itself. Nothing of the shadow may reach files that come after. */
+static int with_descriptors_closed(void)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    char path[200], byte;
+    int bad = put(s, 1, 0) != XH_CLAIM_MINE || close_range(3, ~0u, 0) != 0, fd = -1;
+    snprintf(path, sizeof path, "%s/users-file", dir);
+    for (int i = 0; i < 20; i++)
+        fd = open(path, O_CREAT | O_RDWR, 0600);
+    xh_shadow_claim(s, 2, 0, NULL);
+    bad |= fill_page(s, 2) != XH_E_NOSPACE || xh_shadow_read(s, PAGE, &byte, 1) != 0;
+    bad |= lseek(fd, 0, SEEK_END) != 0;
+    xh_shadow_close(s);
+    return bad;
+}
+
+Test(page, descriptors_closed_behind_our_back_cost_speed_and_nothing_else)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(with_descriptors_closed());
+    waitpid(pid, &status, 0);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
 }
 
 /* ---- budget --------------------------------------------------------------------------------- */

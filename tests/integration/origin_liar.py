@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""Runs origin_read against a server that lies, one lie after another, and checks how it ends.
+
+Usage: origin_liar.py ORIGIN_READ [LIE ...]      exit status 0 when each ended as expected
+
+The server speaks plain HTTP on a free port of the loopback. The path's first segment is
+the lie. "ok" means that every byte was read and right in spite of it; else the error's
+name must come, and a word that the user needs.
+"""
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+SIZE = 3_000_000
+DATA = random.Random(1).randbytes(SIZE)
+SMALL = DATA[:30_000]
+
+# lie: (expected end, a word of the text, options)
+LIES = {
+    "honest": ("ok", "", {}),
+    "chunked": ("ok", "", {}),
+    "closes": ("ok", "", {}),
+    "weak-etag": ("ok", "", {}),
+    "date-only": ("ok", "", {}),
+    "nothing": ("ok", "size:", {}),
+    "short-206": ("ok", "", {}),
+    "breaks-off": ("ok", "", {"retries": 20}),
+    "busy": ("ok", "", {"retries": 20}),
+    "stalls": ("ok", "", {"stall_timeout_ms": 200, "retries": 20}),
+    "multi-200": ("ok", "max_ranges=1 ", {}),
+    "multi-400-over-10": ("ok", "", {}),
+    "multi-500": ("ok", "max_ranges=1 ", {}),
+    "multi-416": ("ok", "max_ranges=1 ", {}),
+    "multi-plain": ("ok", "max_ranges=1 ", {}),
+    "multi-parts-missing": ("ok", "", {}),
+    "multi-parts-shuffled": ("ok", "", {}),
+    "multi-parts-twice": ("ok", "", {}),
+    "multi-part-elsewhere": ("ok", "max_ranges=1 ", {}),
+    "multi-part-longer": ("ok", "max_ranges=1 ", {}),
+    "multi-no-ranges": ("ok", "max_ranges=1 ", {}),
+    "multi-coalesced": ("ok", "", {}),
+    "multi-bare-lf": ("ok", "", {}),
+    "multi-endless": ("ok", "max_ranges=1 ", {}),
+    "target-expires": ("ok", "", {"multirange": 0}),
+    "multi-total": ("XH_E_CHANGED", "bytes", {}),
+    "total-changes": ("XH_E_CHANGED", "changed", {}),
+    "etag-changes": ("XH_E_CHANGED", "ETag", {}),
+    "date-changes": ("XH_E_CHANGED", "modified", {}),
+    "412": ("XH_E_CHANGED", "changed", {}),
+    "416-shrunk": ("XH_E_CHANGED", "bytes", {}),
+    "200-later": ("XH_E_PROTO", "range requests", {}),
+    "200-always": ("XH_E_PROTO", "range requests", {}),
+    "200-endless": ("XH_E_PROTO", "range requests", {}),
+    "wrong-range": ("XH_E_PROTO", "asked for", {}),
+    "too-long": ("XH_E_PROTO", "longer", {}),
+    "length-lies": ("XH_E_PROTO", "Content-Length", {}),
+    "no-content-range": ("XH_E_PROTO", "Content-Range", {}),
+    "star-total": ("XH_E_PROTO", "large", {}),
+    "gzip": ("XH_E_PROTO", "compressed", {}),
+    "not-http": ("XH_E_PROTO", "HTTP", {"retries": 1}),
+    "header-flood": ("XH_E_PROTO", "", {"retries": 1}),
+    "loop": ("XH_E_PROTO", "loop", {}),
+    "no-location": ("XH_E_PROTO", "Location", {}),
+    "always-503": ("XH_E_STATUS", "503", {"retries": 2}),
+    "teapot": ("XH_E_STATUS", "418", {}),
+    "gone": ("XH_E_NOENT", "410", {}),
+    "forbidden": ("XH_E_ACCES", "403", {}),
+    "vanishes": ("XH_E_NOENT", "404", {}),
+    "always-stalls": ("XH_E_TIMEOUT", "no byte", {"stall_timeout_ms": 150, "retries": 1}),
+    "always-breaks": ("XH_E_NET", "broke off", {"retries": 2}),
+    "silent-close": ("XH_E_NET", "", {"retries": 2}),
+    "small-200": ("ok", "", {}),
+}
+
+
+class Reply:
+    """What is to be sent, before the lie is laid over it."""
+
+    def __init__(self):
+        self.status = "206 Partial Content"
+        self.headers = {"ETag": '"one"', "Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}
+        self.body = b""
+
+
+class Server:
+    def __init__(self):
+        self.count = {}
+        self.lock = threading.Lock()
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            s, _ = self.socket.accept()
+            threading.Thread(target=self.serve, args=(s,), daemon=True).start()
+
+    def serve(self, s):
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        buf = b""
+        try:
+            while True:
+                while b"\r\n\r\n" not in buf:
+                    more = s.recv(65536)
+                    if not more:
+                        return
+                    buf += more
+                head, buf = buf.split(b"\r\n\r\n", 1)
+                if not self.answer(s, head.decode("latin-1")):
+                    return
+        except OSError:
+            pass
+        finally:
+            s.close()
+
+    def answer(self, s, head):
+        """Answers one request. False: the connection is to be closed."""
+        line, *rest = head.split("\r\n")
+        method, path, _ = line.split(" ")
+        headers = {k.strip().lower(): v.strip() for k, v in (h.split(":", 1) for h in rest)}
+        lie = path.split("/")[1]
+        data = SMALL if lie == "small-200" else DATA
+        with self.lock:
+            n = self.count[lie] = self.count.get(lie, 0) + 1
+        if method != "GET":
+            return self.send(s, "405 Method Not Allowed", {}, b"")
+        ranges = [(int(a), min(int(b), len(data) - 1)) for a, b in re.findall(r"(\d+)-(\d+)", headers.get("range", ""))]
+        multi = len(ranges) > 1
+        return self.lie(s, lie, n, headers, data, ranges, multi, path)
+
+    def send(self, s, status, headers, body, chunked=False):
+        text = f"HTTP/1.1 {status}\r\n"
+        if not chunked and "Content-Length" not in headers:
+            headers = dict(headers, **{"Content-Length": str(len(body))})
+        if chunked:
+            headers = {k: v for k, v in headers.items() if k != "Content-Length"}
+            headers["Transfer-Encoding"] = "chunked"
+        text += "".join(f"{k}: {v}\r\n" for k, v in headers.items() if v is not None) + "\r\n"
+        if chunked:
+            out, at = b"", 0
+            while at < len(body):
+                piece = body[at:at + 5003]
+                out += b"%x\r\n" % len(piece) + piece + b"\r\n"
+                at += len(piece)
+            body = out + b"0\r\n\r\n"
+        s.sendall(text.encode() + body)
+        return headers.get("Connection") != "close"
+
+    def parts(self, data, ranges, total=None, nl="\r\n"):
+        out = b""
+        for first, last in ranges:
+            out += (f"{nl}--123456{nl}Content-type: text/plain{nl}"
+                    f"Content-range: bytes {first}-{last}/{total or len(data)}{nl}{nl}").encode()
+            out += data[first:last + 1]
+        return out + f"{nl}--123456--{nl}".encode()
+
+    def lie(self, s, lie, n, asked, data, ranges, multi, path):
+        r = Reply()
+        if asked.get("if-none-match") == r.headers["ETag"] and not lie.startswith(("weak", "date", "nothing")):
+            return self.send(s, "304 Not Modified", r.headers, b"")
+        first, last = ranges[0]
+        r.headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
+        r.body = data[first:last + 1]
+        if multi:
+            r.headers["Content-Type"] = "multipart/byteranges; boundary=123456"
+            r.headers["Content-Range"] = None
+            r.body = self.parts(data, ranges)
+        opening = n == 1  # most lies begin after an honest opening
+        h = r.headers
+        whole = ("200 OK", {k: v for k, v in h.items() if k not in ("Content-Range", "Content-Type")}, data)
+        if lie == "chunked":
+            return self.send(s, r.status, h, r.body, chunked=True)
+        if lie == "closes":
+            h["Connection"] = "close"
+        elif lie == "weak-etag":
+            h["ETag"], h["Last-Modified"] = 'W/"one"', None
+        elif lie == "date-only":
+            h["ETag"] = None
+        elif lie == "nothing":
+            h["ETag"] = h["Last-Modified"] = None
+        elif lie == "short-206" and not multi and not opening and len(r.body) > 1000:
+            last = first + len(r.body) // 2
+            h["Content-Range"], r.body = f"bytes {first}-{last}/{len(data)}", data[first:last + 1]
+        elif lie == "breaks-off" and n % 3 == 0:
+            self.send(s, r.status, dict(h, **{"Content-Length": str(len(r.body))}), r.body[:len(r.body) // 2])
+            return False
+        elif lie == "busy" and n % 3 == 0:
+            return self.send(s, random.choice(["503 Busy", "429 Slow", "502 Bad", "408 Late"]), {"Retry-After": "0"}, b"busy")
+        elif lie == "stalls" and n % 7 == 0:
+            self.send(s, r.status, dict(h, **{"Content-Length": str(len(r.body))}), r.body[:len(r.body) // 2])
+            time.sleep(1)
+            return False
+        elif lie == "multi-200" and multi:
+            return self.send(s, *whole)
+        elif lie == "multi-400-over-10" and len(ranges) > 10:
+            return self.send(s, "400 Bad Request", {"Connection": "close"}, b"too many")
+        elif lie == "multi-500" and multi:
+            return self.send(s, "500 Read vector is too long", {}, b"no")
+        elif lie == "multi-416" and multi:
+            return self.send(s, "416 No", {}, b"no")
+        elif lie == "multi-plain" and multi:
+            first, last = ranges[0]
+            h["Content-Type"], h["Content-Range"] = "text/plain", f"bytes {first}-{last}/{len(data)}"
+            r.body = data[first:last + 1]
+        elif lie == "multi-parts-missing" and multi:
+            r.body = self.parts(data, ranges[::2])
+        elif lie == "multi-parts-shuffled" and multi:
+            r.body = self.parts(data, random.sample(ranges, len(ranges)))
+        elif lie == "multi-parts-twice" and multi:
+            r.body = self.parts(data, ranges[:2] + ranges)
+        elif lie == "multi-part-elsewhere" and multi:
+            end = ranges[-1][1]
+            r.body = self.parts(data, [(end + 1, end + 9)] if end + 10 < len(data) else [(0, 0)])
+        elif lie == "multi-part-longer" and multi:
+            r.body = self.parts(data, ranges).replace(b"\r\n--123456", b"x\r\n--123456")
+        elif lie == "multi-no-ranges" and multi:
+            r.body = b"--123456\r\n\r\nrubbish\r\n--123456--\r\n"
+        elif lie == "multi-coalesced" and multi:
+            joined = []
+            for a, b in ranges:
+                if joined and a - joined[-1][1] < 50000:
+                    joined[-1] = (joined[-1][0], b)
+                else:
+                    joined.append((a, b))
+            r.body = self.parts(data, joined)
+        elif lie == "multi-bare-lf" and multi:
+            r.body = self.parts(data, ranges, nl="\n")
+        elif lie == "multi-endless" and multi:
+            self.send(s, r.status, dict(h, **{"Transfer-Encoding": "chunked", "Content-Length": None}), b"")
+            piece = self.parts(data, ranges[:1])
+            while True:
+                s.sendall(b"%x\r\n" % len(piece) + piece + b"\r\n")
+        elif lie == "target-expires":
+            if "token=" not in path:
+                return self.send(s, "302 Found", {"Location": f"{path}?token={n}"}, b"")
+            if n - int(path.split("token=")[1]) > 600:
+                return self.send(s, "403 Expired", {}, b"")
+        elif lie == "multi-total" and multi:
+            r.body = self.parts(data, ranges, total=len(data) + 1)
+        elif lie == "total-changes" and n > 3:
+            h["Content-Range"] = f"bytes {first}-{last}/{len(data) + 1}"
+            h["Content-Type"], r.body = "text/plain", data[first:last + 1]
+        elif lie == "etag-changes" and n > 3:
+            h["ETag"] = '"two"'
+        elif lie == "date-changes":
+            h["ETag"] = None
+            if n > 3:
+                h["Last-Modified"] = "Sun, 06 Nov 1994 08:49:38 GMT"
+        elif lie == "412" and n > 3:
+            return self.send(s, "412 Precondition Failed", {}, b"")
+        elif lie == "416-shrunk" and n > 3:
+            return self.send(s, "416 No", {"Content-Range": "bytes */100"}, b"")
+        elif lie == "200-always" or (lie == "200-later" and n > 1) or lie == "small-200":
+            return self.send(s, *whole)
+        elif lie == "200-endless":
+            self.send(s, "200 OK", dict(whole[1], **{"Transfer-Encoding": "chunked", "Content-Length": None}), b"")
+            while True:
+                s.sendall(b"1000\r\n" + bytes(4096) + b"\r\n")
+        elif lie == "wrong-range" and not multi and not opening:
+            h["Content-Range"], r.body = f"bytes 5-{4 + len(r.body)}/{len(data)}", data[5:5 + len(r.body)]
+        elif lie == "too-long" and not opening:
+            h["Content-Type"], h["Content-Range"] = "text/plain", f"bytes {first}-{last}/{len(data)}"
+            return self.send(s, r.status, h, data[first:last + 1] + b"more", chunked=True)
+        elif lie == "length-lies":
+            return self.send(s, r.status, dict(h, **{"Content-Length": str(len(r.body) + 1)}), r.body + b"x")
+        elif lie == "no-content-range":
+            h["Content-Range"] = None
+        elif lie == "star-total":
+            h["Content-Range"] = f"bytes {first}-{last}/*"
+        elif lie == "gzip":
+            h["Content-Encoding"] = "gzip"
+        elif lie == "not-http":
+            s.sendall(b"SSH-2.0-OpenSSH_9.2\r\n" + bytes(1000))
+            return False
+        elif lie == "header-flood":
+            s.sendall(b"HTTP/1.1 206 Partial Content\r\n")
+            while True:
+                s.sendall(b"X-Flood: 0123456789012345678901234567890123456789\r\n" * 100)
+        elif lie == "loop":
+            return self.send(s, "307 Round", {"Location": path}, b"")
+        elif lie == "no-location":
+            return self.send(s, "302 Found", {}, b"")
+        elif lie == "always-503":
+            return self.send(s, "503 Busy", {}, b"")
+        elif lie == "teapot":
+            return self.send(s, "418 Teapot", {}, b"")
+        elif lie == "gone":
+            return self.send(s, "410 Gone", {}, b"")
+        elif lie == "forbidden":
+            return self.send(s, "403 Forbidden", {}, b"x" * 500_000)
+        elif lie == "vanishes" and n > 3:
+            return self.send(s, "404 Not Found", {}, b"")
+        elif lie == "always-stalls" and not opening:
+            time.sleep(5)
+            return False
+        elif lie == "always-breaks" and not opening:
+            self.send(s, r.status, dict(h, **{"Content-Length": str(len(r.body))}), r.body[:1])
+            return False
+        elif lie == "silent-close":
+            return False
+        return self.send(s, r.status, h, r.body)
+
+
+def run(program, server, lie, directory):
+    expected, word, options = LIES[lie]
+    local = os.path.join(directory, "small" if lie == "small-200" else "data")
+    env = dict(os.environ, no_proxy="*", TSAN_OPTIONS="die_after_fork=0", **{f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
+    rounds = "3" if lie in ("stalls", "busy", "breaks-off") else "6"
+    begun = time.monotonic()
+    try:
+        p = subprocess.run([program, f"http://127.0.0.1:{server.port}/{lie}/x", local, "5", rounds], env=env, timeout=100,
+                           capture_output=True, text=True)
+    except subprocess.TimeoutExpired:
+        return f"FAIL {lie}: still running after 100 s"
+    said = (p.stdout + p.stderr).strip()
+    good = p.returncode == 0 and "ok:" in said if expected == "ok" else p.returncode == 1 and f"{expected}:" in said
+    if not good or word not in said + " " or "Sanitizer" in said:
+        return f"FAIL {lie}: expected {expected} with '{word}', got status {p.returncode}: {said}"
+    return f"ok   {lie} ({time.monotonic() - begun:.1f} s): {said.splitlines()[0][:150]}"
+
+
+def main():
+    program, lies = sys.argv[1], sys.argv[2:] or list(LIES)
+    server = Server()
+    failed = 0
+    with tempfile.TemporaryDirectory() as directory:
+        for name, bytes_ in (("data", DATA), ("small", SMALL)):
+            with open(os.path.join(directory, name), "wb") as f:
+                f.write(bytes_)
+        for lie in lies:
+            result = run(program, server, lie, directory)
+            failed += result.startswith("FAIL")
+            print(result, flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,344 @@
+/* Suites auth and url: tokens, proxies, CAs and URLs, found in the right order, checked, and
+ * never shown. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "origin/auth.h"
+#include "origin/url.h"
+
+static char dir[] = "/tmp/xh-test-auth-XXXXXX";
+
+static void setup(void)
+{
+    static const char *const names[] = {"BEARER_TOKEN",  "BEARER_TOKEN_FILE", "XDG_RUNTIME_DIR", "X509_USER_PROXY",
+                                        "X509_CERT_DIR", "CURL_CA_BUNDLE",    "SSL_CERT_FILE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    strcpy(dir + sizeof dir - 7, "XXXXXX");
+    cr_assert_not_null(mkdtemp(dir));
+}
+
+static void teardown(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    cr_assert_eq(system(command), 0);
+}
+
+/* Writes |text| to |name| in the test's directory. Returns the path, in a static buffer. */
+static const char *file(const char *name, const char *text, mode_t mode)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    fchmod(fd, mode);
+    close(fd);
+    return path;
+}
+
+static const char *runtime_name(void)
+{
+    static char name[32];
+    snprintf(name, sizeof name, "bt_u%u", (unsigned)geteuid());
+    return name;
+}
+
+static struct xh_token *found(void)
+{
+    struct xh_token *t = NULL;
+    cr_assert_eq(xh_token_find(&t, NULL), 0);
+    return t;
+}
+
+TestSuite(auth, .init = setup, .fini = teardown);
+
+Test(auth, token_of_the_environment_comes_first)
+{
+    setenv("BEARER_TOKEN_FILE", file("t", "of.a.file", 0600), 1);
+    setenv("BEARER_TOKEN", "  of.the.environment\n", 1);
+    struct xh_token *t = found();
+    cr_assert_str_eq(t->value, "of.the.environment");
+    cr_assert_null(strstr(t->note, "of.the"));
+    xh_token_unref(t);
+}
+
+Test(auth, token_file_comes_before_the_runtime_directory)
+{
+    setenv("XDG_RUNTIME_DIR", dir, 1);
+    file(runtime_name(), "of.the.directory", 0600);
+    struct xh_token *t = found();
+    cr_assert_str_eq(t->value, "of.the.directory");
+    cr_assert_not_null(strstr(t->note, runtime_name()));
+    xh_token_unref(t);
+    setenv("BEARER_TOKEN_FILE", file("t", "\n of.a.file \n", 0600), 1);
+    t = found();
+    cr_assert_str_eq(t->value, "of.a.file");
+    cr_assert_not_null(strstr(t->note, "BEARER_TOKEN_FILE"));
+    cr_assert_null(strstr(t->note, "of.a.file"));
+    xh_token_unref(t);
+}
+
+Test(auth, a_named_file_that_cannot_be_used_is_said_and_not_replaced)
+{
+    setenv("XDG_RUNTIME_DIR", dir, 1);
+    file(runtime_name(), "of.the.directory", 0600);
+    setenv("BEARER_TOKEN_FILE", "/no/such/file", 1);
+    struct xh_token *t = found();
+    cr_assert_null(t->value);
+    cr_assert_not_null(strstr(t->note, "/no/such/file"));
+    xh_token_unref(t);
+}
+
+Test(auth, a_token_with_foreign_characters_is_none)
+{
+    static const char *const bad[] = {"", " \n", "two words", "line\nbreak", "ev\til", "caf\xc3\xa9", "a;b", "a\"b"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("BEARER_TOKEN_FILE", file("t", bad[i], 0600), 1);
+        struct xh_token *t = found();
+        cr_expect_null(t->value, "accepted: %s", bad[i]);
+        xh_token_unref(t);
+    }
+}
+
+Test(auth, a_token_is_at_most_64_kib_long)
+{
+    char *big = malloc(XH_TOKEN_MAX_BYTES + 2);
+    memset(big, 'a', XH_TOKEN_MAX_BYTES + 1);
+    big[XH_TOKEN_MAX_BYTES + 1] = '\0';
+    setenv("BEARER_TOKEN_FILE", file("t", big, 0600), 1);
+    struct xh_token *t = found();
+    cr_assert_null(t->value);
+    xh_token_unref(t);
+    big[XH_TOKEN_MAX_BYTES] = '\0';
+    setenv("BEARER_TOKEN_FILE", file("t", big, 0600), 1);
+    t = found();
+    cr_assert_not_null(t->value);
+    cr_assert_eq(strlen(t->value), XH_TOKEN_MAX_BYTES);
+    xh_token_unref(t);
+    free(big);
+}
+
+Test(auth, only_a_regular_file_is_read, .timeout = 10)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/fifo", dir);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    setenv("BEARER_TOKEN_FILE", path, 1);
+    struct xh_token *t = found();
+    cr_assert_null(t->value);
+    cr_assert_not_null(strstr(t->note, "not a regular file"));
+    xh_token_unref(t);
+}
+
+Test(auth, a_link_in_the_runtime_directory_is_not_followed)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, runtime_name());
+    cr_assert_eq(symlink(file("t", "of.a.file", 0600), path), 0);
+    setenv("XDG_RUNTIME_DIR", dir, 1);
+    struct xh_token *t = found();
+    cr_assert(!t->value || strcmp(t->value, "of.a.file") != 0);
+    xh_token_unref(t);
+}
+
+Test(auth, a_token_s_end_is_told_from_its_claims)
+{
+    char said[96];
+    /* {"sub":"x","exp":1000} */
+    struct xh_token t = {.value = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4IiwiZXhwIjoxMDAwfQ.sig"};
+    xh_token_expiry(&t, 2000, said, sizeof said);
+    cr_assert_str_eq(said, " (it expired at 1970-01-01 00:16:40 UTC)");
+    xh_token_expiry(&t, 500, said, sizeof said);
+    cr_assert_str_eq(said, "");
+    static char *const odd[] = {"", ".", "..", "a.b", "a.!!!.c", "a.eyJleHAiOiJ4In0.c", "a.eyJleHAiOjk5OTk5OTk5OTk5OTk5OTk5OTk5OX0.c"};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        t.value = odd[i];
+        xh_token_expiry(&t, 2000, said, sizeof said);
+        cr_expect_str_eq(said, "", "%s", odd[i]);
+    }
+}
+
+Test(auth, a_proxy_must_be_private_and_alive)
+{
+    struct xh_proxy p;
+    setenv("X509_USER_PROXY", "/no/such/proxy", 1);
+    xh_proxy_find(&p);
+    cr_assert_str_eq(p.path, "");
+    cr_assert_not_null(strstr(p.note, "/no/such/proxy"));
+    setenv("X509_USER_PROXY", file("open", "rubbish", 0644), 1);
+    xh_proxy_find(&p);
+    cr_assert_str_eq(p.path, "");
+    cr_assert_not_null(strstr(p.note, "chmod 600"));
+    setenv("X509_USER_PROXY", file("rubbish", "rubbish", 0600), 1);
+    xh_proxy_find(&p);
+    cr_assert_str_eq(p.path, "");
+    cr_assert_not_null(strstr(p.note, "valid"));
+}
+
+Test(auth, a_proxy_that_is_alive_is_used)
+{
+    struct xh_proxy p;
+    char command[512], path[256];
+    snprintf(path, sizeof path, "%s/proxy", dir);
+    snprintf(command, sizeof command,
+             "cd '%s' && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=me -days 1 "
+             "-keyout k -out proxy 2>/dev/null && cat k >> proxy && chmod 600 proxy",
+             dir);
+    if (system(command) != 0)
+        cr_skip_test("no openssl command");
+    setenv("X509_USER_PROXY", path, 1);
+    xh_proxy_find(&p);
+    cr_assert_str_eq(p.path, path);
+    cr_assert_str_eq(p.note, "");
+}
+
+static struct xh_options *options(void)
+{
+    static struct xh_options o;
+    xh_options_defaults(&o);
+    return &o;
+}
+
+Test(auth, ca_sources_in_their_order)
+{
+    struct xh_trust t;
+    struct xh_err err;
+    struct xh_options *o = options();
+    char a[256], b[256], c[256], d[256];
+    strcpy(a, file("a.pem", "x", 0600));
+    strcpy(b, file("b.pem", "x", 0600));
+    strcpy(c, file("c.pem", "x", 0600));
+    strcpy(d, file("d.pem", "x", 0600));
+    cr_assert_eq(xh_trust_find(o, d, NULL, &t, &err), 0);
+    cr_assert_str_eq(t.file, d);
+    setenv("X509_CERT_DIR", dir, 1);
+    cr_assert_eq(xh_trust_find(o, d, NULL, &t, &err), 0);
+    cr_assert_str_eq(t.file, "");
+    cr_assert_str_eq(t.dir, dir);
+    setenv("SSL_CERT_FILE", c, 1);
+    cr_assert_eq(xh_trust_find(o, d, NULL, &t, &err), 0);
+    cr_assert_str_eq(t.file, c);
+    cr_assert_str_eq(t.dir, "");
+    setenv("CURL_CA_BUNDLE", b, 1);
+    cr_assert_eq(xh_trust_find(o, d, NULL, &t, &err), 0);
+    cr_assert_str_eq(t.file, b);
+    strcpy(o->ca_bundle, a);
+    cr_assert_eq(xh_trust_find(o, d, NULL, &t, &err), 0);
+    cr_assert_str_eq(t.file, a);
+    cr_assert_not_null(strstr(t.note, "XHDF5_CA_BUNDLE"));
+}
+
+Test(auth, an_unreadable_ca_is_named_with_its_variable)
+{
+    struct xh_trust t;
+    struct xh_err err;
+    setenv("SSL_CERT_FILE", "/no/such/ca.pem", 1);
+    cr_assert_eq(xh_trust_find(options(), NULL, NULL, &t, &err), XH_E_TLS);
+    cr_assert_not_null(strstr(err.text, "/no/such/ca.pem"));
+    cr_assert_not_null(strstr(err.text, "SSL_CERT_FILE"));
+    setenv("SSL_CERT_FILE", dir, 1);
+    cr_assert_eq(xh_trust_find(options(), NULL, NULL, &t, &err), XH_E_TLS);
+    setenv("SSL_CERT_FILE", file("empty", "", 0600), 1);
+    cr_assert_eq(xh_trust_find(options(), NULL, NULL, &t, &err), XH_E_TLS);
+}
+
+/* ---- URLs */
+
+static struct xh_url *parsed(const char *s)
+{
+    struct xh_url *u = NULL;
+    struct xh_err err = {0};
+    cr_assert_eq(xh_url_parse(s, &u, &err), 0, "%s: %s", s, err.text);
+    return u;
+}
+
+Test(url, parts_are_told_apart)
+{
+    struct xh_url *u = parsed("HTTPS://us%40er:p%3Ass@Data.Example.org/d%20x/a b\xc3\xa9.h5?authz=SECRET#frag");
+    cr_assert(u->https);
+    cr_assert_str_eq(u->server, "https://data.example.org:443");
+    cr_assert_str_eq(u->text, "https://data.example.org/d%20x/a%20b%C3%A9.h5?authz=SECRET");
+    cr_assert_str_eq(u->shown, "https://data.example.org/d%20x/a%20b%C3%A9.h5");
+    cr_assert_str_eq(u->user, "us@er");
+    cr_assert_str_eq(u->password, "p:ss");
+    xh_url_unref(u);
+    u = parsed("http://[::1]:8080?q");
+    cr_assert_str_eq(u->server, "http://[::1]:8080");
+    cr_assert_str_eq(u->text, "http://[::1]:8080/?q");
+    cr_assert_null(u->user);
+    xh_url_unref(u);
+}
+
+Test(url, nonsense_is_refused_without_showing_secrets)
+{
+    static const char *const bad[] = {
+        "", "file:///etc/passwd", "ftp://h/x", "https:/h/x", "https://", "https:///x", "https://h:0/x",
+        "https://h:65536/x", "https://h:/x", "https://h:8x/x", "https://h\n/x", "https://h/a\r\nHost: evil",
+        "https://h o/x", "https://[::1/x", "https://[zz]/x", "https://h%41/x", "http://u:SECRET@h/x",
+        "https://u:SECRET@h:99999/x?SECRET", "https://h\\x@y/x", "https://a@b@c d/",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct xh_url *u = NULL;
+        struct xh_err err = {0};
+        cr_expect_eq(xh_url_parse(bad[i], &u, &err), XH_E_INVAL, "accepted: %s", bad[i]);
+        cr_expect_null(strstr(err.text, "SECRET"), "%s", err.text);
+    }
+}
+
+Test(url, references_are_resolved_as_rfc_3986_has_it)
+{
+    static const char *const cases[][2] = {
+        {"g", "http://a/b/c/g"},         {"./g", "http://a/b/c/g"},      {"g/", "http://a/b/c/g/"},
+        {"/g", "http://a/g"},            {"//g", "http://g/"},           {"?y", "http://a/b/c/d?y"},
+        {"g?y", "http://a/b/c/g?y"},     {"", "http://a/b/c/d"},         {".", "http://a/b/c/"},
+        {"./", "http://a/b/c/"},         {"..", "http://a/b/"},          {"../g", "http://a/b/g"},
+        {"../..", "http://a/"},          {"../../g", "http://a/g"},      {"../../../g", "http://a/g"},
+        {"/./g", "http://a/g"},          {"/../g", "http://a/g"},        {"g.", "http://a/b/c/g."},
+        {"..g", "http://a/b/c/..g"},     {"./g/.", "http://a/b/c/g/"},   {"g/../h", "http://a/b/c/h"},
+        {"g?y/../x", "http://a/b/c/g?y/../x"}, {"https://h:1/x#f", "https://h:1/x"}, {"g#s", "http://a/b/c/g"},
+    };
+    struct xh_url *base = parsed("http://a/b/c/d?q");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct xh_url *u = NULL;
+        struct xh_err err = {0};
+        cr_assert_eq(xh_url_resolve(base, cases[i][0], &u, &err), 0, "%s: %s", cases[i][0], err.text);
+        cr_expect_str_eq(u->text, cases[i][1], "%s gave %s", cases[i][0], u->text);
+        xh_url_unref(u);
+    }
+    xh_url_unref(base);
+}
+
+Test(url, a_redirect_may_not_leave_tls_nor_bring_a_user)
+{
+    struct xh_url *base = parsed("https://a/b"), *u = NULL;
+    struct xh_err err;
+    cr_assert_eq(xh_url_resolve(base, "http://a/b?authz=SECRET", &u, &err), XH_E_PROTO);
+    cr_assert_null(strstr(err.text, "SECRET"));
+    cr_assert_eq(xh_url_resolve(base, "https://u:SECRET@a/b", &u, &err), XH_E_PROTO);
+    cr_assert_null(strstr(err.text, "SECRET"));
+    cr_assert_eq(xh_url_resolve(base, "javascript:alert(1)", &u, &err), XH_E_PROTO);
+    cr_assert_null(u);
+    xh_url_unref(base);
+}
+
+Test(url, the_same_server_is_scheme_host_and_port)
+{
+    struct xh_url *a = parsed("https://h/x"), *b = parsed("https://H:443/y"), *c = parsed("https://h:8443/x"),
+                  *d = parsed("http://h:443/x");
+    cr_assert(xh_url_same_server(a, b));
+    cr_assert(!xh_url_same_server(a, c));
+    cr_assert(!xh_url_same_server(a, d));
+    xh_url_unref(a);
+    xh_url_unref(b);
+    xh_url_unref(c);
+    xh_url_unref(d);
+}

@@ -1,0 +1,564 @@
+/* Suite response: status lines, headers, Content-Range, multipart/byteranges, PROPFIND and
+ * the dialect's hint, against generated, split and hostile input. */
+#include <criterion/criterion.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "origin/dialect.h"
+#include "origin/response.h"
+
+static uint64_t seed;
+
+static uint64_t dice(uint64_t n) /* splitmix64 */
+{
+    uint64_t z = seed += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return n ? (z ^ z >> 31) % n : 0;
+}
+
+/* Feeds a block of header lines separated by '\n'. Returns what the last line gave. */
+static int feed(struct xh_reply *r, const char *lines)
+{
+    int over = 0;
+    while (*lines) {
+        size_t n = strcspn(lines, "\n");
+        over = xh_reply_line(r, lines, n + 1, 1000000);
+        lines += n + 1;
+    }
+    return over;
+}
+
+static int range_of(const char *s, struct xh_content_range *r)
+{
+    return xh_content_range_parse(s, strlen(s), r);
+}
+
+/* ---- Content-Range */
+
+Test(response, content_range_in_its_three_forms)
+{
+    struct xh_content_range r;
+    cr_assert_eq(range_of("bytes 10-19/100", &r), 0);
+    cr_assert(r.given && !r.unsatisfied && r.total_known && r.first == 10 && r.last == 19 && r.total == 100);
+    cr_assert_eq(range_of(" bytes 0-0/*", &r), 0);
+    cr_assert(!r.total_known && r.first == 0 && r.last == 0);
+    cr_assert_eq(range_of("bytes */7\r", &r), 0);
+    cr_assert(r.unsatisfied && r.total_known && r.total == 7);
+    cr_assert_eq(range_of("BYTES 9223372036854775805-9223372036854775806/9223372036854775807", &r), 0);
+    cr_assert_eq(r.last, (uint64_t)INT64_MAX - 1);
+}
+
+Test(response, content_range_refuses_what_cannot_be)
+{
+    static const char *const bad[] = {
+        "", "bytes", "bytes ", "bytes 1", "bytes 1-", "bytes 1-2", "bytes 1-2/", "bytes -2/9", "bytes 3-2/9",
+        "bytes 0-9/9", "bytes 0-10/9", "bytes +1-2/9", "bytes 1-2/-9", "bytes 1-2/9x", "bytes 1-2/9, 3-4/9",
+        "bytes */*", "bytes 0x1-2/9", "items 1-2/9", "bytes1-2/9", "bytes 1--2/9", "bytes 1-2//9",
+        "bytes 0-9223372036854775808/9223372036854775809", "bytes 0-1/99999999999999999999999999999999999",
+        "bytes 18446744073709551615-18446744073709551616/*", "bytes 1-2/9 3",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct xh_content_range r = {.first = 77};
+        cr_expect_eq(range_of(bad[i], &r), -1, "accepted: %s", bad[i]);
+        cr_expect_eq(r.first, 77, "touched for: %s", bad[i]);
+    }
+}
+
+Test(response, content_range_survives_random_bytes)
+{
+    static const char alphabet[] = "bytes 0123456789-/*\t\r";
+    struct xh_content_range r;
+    seed = 1;
+    for (int i = 0; i < 200000; i++) {
+        char s[48] = "bytes ";
+        size_t from = dice(2) ? 6 : 0, n = from + dice(40);
+        for (size_t k = from; k < n; k++)
+            s[k] = alphabet[dice(sizeof alphabet - 1)];
+        if (xh_content_range_parse(s, n, &r) == 0 && !r.unsatisfied) {
+            cr_assert_leq(r.first, r.last);
+            if (r.total_known)
+                cr_assert_lt(r.last, r.total);
+        }
+    }
+}
+
+/* ---- headers */
+
+Test(response, reply_of_nginx_and_of_xrootd)
+{
+    struct xh_reply r;
+    xh_reply_init(&r);
+    cr_assert_eq(feed(&r, "HTTP/1.1 206 Partial Content\r\nServer: nginx/1.26.3\r\nContent-Length: 10\r\n"
+                          "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"6b01-11e1\"\r\n"
+                          "Content-Range: bytes 0-9/300\r\n\r\n"), 1);
+    cr_assert(r.status == 206 && r.over && !r.contradictory && r.length_given && r.length == 10);
+    cr_assert_str_eq(r.etag, "\"6b01-11e1\"");
+    cr_assert_str_eq(r.last_modified, "Sun, 06 Nov 1994 08:49:37 GMT");
+    cr_assert_eq(r.range.total, 300);
+    cr_assert_eq(feed(&r, "HTTP/1.1 206 Partial Content\nContent-type: multipart/byteranges; boundary=123456\n\n"), 1);
+    cr_assert(r.multipart && !r.etag[0] && !r.length_given && !r.range.given);
+    cr_assert_str_eq(r.boundary, "123456");
+}
+
+Test(response, boundary_in_every_writing)
+{
+    static const char *const good[] = {
+        "multipart/byteranges; boundary=B_1", "Multipart/ByteRanges;boundary=\"B_1\"",
+        "multipart/byteranges; charset=x; boundary=B_1; more=y", "multipart/byteranges ; Boundary=B_1",
+    };
+    static const char *const bad[] = {
+        "multipart/byteranges", "multipart/byteranges; boundary=", "multipart/byteranges; boundary=\"\"",
+        "multipart/mixed; boundary=B_1", "multipart/byteranges; xboundary=B_1", "multipart/byteranges;", "",
+    };
+    char line[256];
+    struct xh_reply r;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        xh_reply_init(&r);
+        snprintf(line, sizeof line, "HTTP/1.1 206 OK\nContent-Type: %s\n\n", good[i]);
+        feed(&r, line);
+        cr_expect(r.multipart, "%s", good[i]);
+        cr_expect_str_eq(r.boundary, "B_1", "%s", good[i]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        xh_reply_init(&r);
+        snprintf(line, sizeof line, "HTTP/1.1 206 OK\nContent-Type: %s\n\n", bad[i]);
+        feed(&r, line);
+        cr_expect(!r.multipart, "%s", bad[i]);
+    }
+}
+
+Test(response, an_interim_reply_leaves_nothing_behind)
+{
+    struct xh_reply r;
+    xh_reply_init(&r);
+    cr_assert_eq(feed(&r, "HTTP/1.1 103 Early Hints\nETag: \"early\"\nContent-Length: 5\n\n"), 0);
+    cr_assert(!r.over);
+    cr_assert_eq(feed(&r, "HTTP/1.1 200 OK\n\n"), 1);
+    cr_assert(r.status == 200 && !r.etag[0] && !r.length_given);
+}
+
+Test(response, a_trailer_changes_nothing)
+{
+    struct xh_reply r;
+    xh_reply_init(&r);
+    feed(&r, "HTTP/1.1 206 OK\nETag: \"a\"\n\n");
+    feed(&r, "ETag: \"b\"\nContent-Range: bytes 0-1/2\n\n");
+    cr_assert_str_eq(r.etag, "\"a\"");
+    cr_assert(!r.range.given);
+}
+
+Test(response, two_meanings_of_one_header_are_a_contradiction)
+{
+    struct xh_reply r;
+    xh_reply_init(&r);
+    feed(&r, "HTTP/1.1 206 OK\nContent-Length: 5\nContent-Length: 5\n\n");
+    cr_assert(!r.contradictory);
+    feed(&r, "HTTP/1.1 206 OK\nContent-Length: 5\nContent-Length: 6\n\n");
+    cr_assert(r.contradictory);
+    feed(&r, "HTTP/1.1 206 OK\nContent-Range: bytes 0-1/9\nContent-Range: bytes 2-3/9\n\n");
+    cr_assert(r.contradictory);
+    feed(&r, "HTTP/1.1 206 OK\nContent-Length: -1\n\n");
+    cr_assert(r.contradictory);
+    feed(&r, "HTTP/1.1 206 OK\nContent-Length: 99999999999999999999\n\n");
+    cr_assert(r.contradictory && !r.length_given);
+}
+
+Test(response, what_is_too_long_counts_as_absent)
+{
+    struct xh_reply r;
+    char *line = malloc(20000);
+    xh_reply_init(&r);
+    feed(&r, "HTTP/1.1 302 Found\n");
+    int n = sprintf(line, "ETag: \"");
+    memset(line + n, 'e', 300);
+    sprintf(line + n + 300, "\"\n");
+    feed(&r, line);
+    cr_assert_str_eq(r.etag, "");
+    n = sprintf(line, "Location: https://h/");
+    memset(line + n, 'l', XH_LOCATION_BYTES);
+    sprintf(line + n + XH_LOCATION_BYTES, "\n");
+    feed(&r, line);
+    cr_assert_str_eq(r.location, "");
+    feed(&r, "Location: https://h/a\x01" "b\n");
+    cr_assert_str_eq(r.location, "");
+    free(line);
+}
+
+Test(response, retry_after_in_seconds_and_as_a_date)
+{
+    struct xh_reply r;
+    xh_reply_init(&r);
+    feed(&r, "HTTP/1.1 503 Busy\nRetry-After: 7\n\n");
+    cr_assert_eq(r.retry_after_s, 7);
+    feed(&r, "HTTP/1.1 503 Busy\nRetry-After: Mon, 12 Jan 1970 13:46:50 GMT\n\n"); /* 1,000,010 s */
+    cr_assert_eq(r.retry_after_s, 10);
+    feed(&r, "HTTP/1.1 503 Busy\nRetry-After: Thu, 01 Jan 1970 00:00:01 GMT\n\n");
+    cr_assert_eq(r.retry_after_s, 0);
+    feed(&r, "HTTP/1.1 503 Busy\nRetry-After: 999999999999\n\n");
+    cr_assert_eq(r.retry_after_s, 86400);
+    feed(&r, "HTTP/1.1 503 Busy\nRetry-After: soon\n\n");
+    cr_assert_eq(r.retry_after_s, -1);
+    cr_assert_eq(xh_http_date("Sun, 06 Nov 1994 08:49:37 GMT"), 784111777);
+    cr_assert_eq(xh_http_date("Sun, 36 Nov 1994 08:49:37 GMT"), -1);
+    cr_assert_eq(xh_http_date("Sunday, 06-Nov-94 08:49:37 GMT"), -1);
+}
+
+Test(response, random_header_lines_do_no_harm)
+{
+    struct xh_reply r;
+    static const char *const names[] = {"Content-Range:", "Content-Length:", "Content-Type: multipart/byteranges;",
+                                        "HTTP/1.1 ",      "Retry-After:",    "ETag:", ""};
+    seed = 2;
+    xh_reply_init(&r);
+    for (int i = 0; i < 200000; i++) {
+        char line[128];
+        size_t n = (size_t)sprintf(line, "%s", names[dice(7)]);
+        size_t end = n + dice(sizeof line - n);
+        for (; n < end; n++)
+            line[n] = dice(3) ? (char)dice(256) : "bytes=;\"boundary 0123456789-/*"[dice(30)];
+        /* A copy of exact length, for the address sanitizer. */
+        char *exact = malloc(n ? n : 1);
+        memcpy(exact, line, n);
+        xh_reply_line(&r, exact, n, 5);
+        free(exact);
+        cr_assert(r.status == 0 || (r.status >= 100 && r.status <= 999));
+    }
+}
+
+/* ---- multipart */
+
+#define OBJECT_BYTES 4096
+
+static uint8_t object[OBJECT_BYTES];
+static uint8_t seen[OBJECT_BYTES]; /* how often each byte came */
+
+static int on_part(void *ctx, const struct xh_content_range *r)
+{
+    (*(int *)ctx)++;
+    return r->total == OBJECT_BYTES ? 0 : 5;
+}
+
+static int on_data(void *ctx, uint64_t off, const uint8_t *p, size_t len)
+{
+    cr_assert(len > 0 && off < OBJECT_BYTES && len <= OBJECT_BYTES - off);
+    cr_assert_eq(memcmp(object + off, p, len), 0);
+    for (size_t i = 0; i < len; i++)
+        seen[off + i]++;
+    return 0;
+}
+
+static size_t put(char *out, size_t used, const char *s)
+{
+    size_t n = strlen(s);
+    memcpy(out + used, s, n);
+    return used + n;
+}
+
+/* Writes a multipart of |n| random parts; marks their bytes in |want|. */
+static size_t generate(char *out, size_t n, const char *boundary, uint8_t *want)
+{
+    char line[300];
+    const char *nl = dice(2) ? "\r\n" : "\n";
+    size_t used = 0;
+    if (dice(3) == 0)
+        used = put(out, used, "a preamble that nobody reads\r\n");
+    for (size_t i = 0; i < n; i++) {
+        uint64_t off = dice(OBJECT_BYTES), len = 1 + dice(dice(4) ? 60 : OBJECT_BYTES);
+        if (len > OBJECT_BYTES - off)
+            len = OBJECT_BYTES - off;
+        if (i > 0 || dice(2))
+            used = put(out, used, nl);
+        snprintf(line, sizeof line, "--%s%s%s", boundary, dice(4) ? "" : "  ", nl);
+        used = put(out, used, line);
+        if (dice(2)) {
+            snprintf(line, sizeof line, "Content-type: text/plain; charset=UTF-8%s", nl);
+            used = put(out, used, line);
+        }
+        snprintf(line, sizeof line, "Content-range: bytes %" PRIu64 "-%" PRIu64 "/%d%s%s", off, off + len - 1,
+                 OBJECT_BYTES, nl, nl);
+        used = put(out, used, line);
+        memcpy(out + used, object + off, len);
+        used += len;
+        for (uint64_t k = off; k < off + len; k++)
+            want[k]++;
+    }
+    snprintf(line, sizeof line, "%s--%s--", nl, boundary);
+    used = put(out, used, line);
+    if (dice(2))
+        used = put(out, used, nl);
+    else if (dice(2))
+        used = put(out, used, "\r\nan epilogue\r\n--and more");
+    return used;
+}
+
+static void fill_object(const char *boundary)
+{
+    char delimiter[300];
+    for (size_t i = 0; i < OBJECT_BYTES; i++)
+        object[i] = (uint8_t)dice(256);
+    /* The data is full of what looks like delimiters. */
+    snprintf(delimiter, sizeof delimiter, "\r\n--%s--\r\n", boundary);
+    for (int i = 0; i < 40; i++)
+        memcpy(object + dice(OBJECT_BYTES - 300), delimiter, strlen(delimiter));
+}
+
+/* Feeds in pieces of at most |most| bytes (0: random). Each piece has its own memory. */
+static int feed_multipart(const char *text, size_t n, const char *boundary, size_t most, int *parts)
+{
+    struct xh_multipart m;
+    struct xh_multipart_sink sink = {on_part, on_data, parts};
+    int rc = 0;
+    xh_multipart_init(&m, boundary);
+    memset(seen, 0, sizeof seen);
+    *parts = 0;
+    for (size_t at = 0; at < n && rc == 0;) {
+        size_t piece = most ? most : 1 + dice(200);
+        if (piece > n - at)
+            piece = n - at;
+        uint8_t *exact = malloc(piece);
+        memcpy(exact, text + at, piece);
+        rc = xh_multipart_feed(&m, exact, piece, &sink);
+        free(exact);
+        at += piece;
+    }
+    return rc;
+}
+
+Test(response, multipart_split_anywhere_gives_every_part_once)
+{
+    static char text[200000];
+    static uint8_t want[OBJECT_BYTES];
+    seed = 3;
+    for (int round = 0; round < 300; round++) {
+        int parts;
+        const char *boundary = round % 2 ? "123456" : "00000000000000000017";
+        size_t n = 1 + dice(12);
+        fill_object(boundary);
+        memset(want, 0, sizeof want);
+        size_t bytes = generate(text, n, boundary, want);
+        for (size_t most = 0; most < 4; most++) {
+            cr_assert_eq(feed_multipart(text, bytes, boundary, most, &parts), 0, "round %d", round);
+            cr_assert_eq(parts, (int)n);
+            cr_assert_eq(memcmp(seen, want, sizeof seen), 0);
+        }
+        cr_assert_eq(feed_multipart(text, bytes, boundary, bytes, &parts), 0);
+        cr_assert_eq(parts, (int)n);
+    }
+}
+
+Test(response, multipart_split_at_each_single_place)
+{
+    static char text[100000];
+    static uint8_t want[OBJECT_BYTES];
+    struct xh_multipart m;
+    int parts;
+    struct xh_multipart_sink sink = {on_part, on_data, &parts};
+    seed = 4;
+    fill_object("B");
+    memset(want, 0, sizeof want);
+    size_t n = generate(text, 4, "B", want);
+    for (size_t cut = 0; cut <= n; cut++) {
+        parts = 0;
+        memset(seen, 0, sizeof seen);
+        xh_multipart_init(&m, "B");
+        cr_assert_eq(xh_multipart_feed(&m, (const uint8_t *)text, cut, &sink), 0);
+        cr_assert_eq(xh_multipart_feed(&m, (const uint8_t *)text + cut, n - cut, &sink), 0);
+        cr_assert_eq(parts, 4);
+        cr_assert_eq(m.state, XH_MP_END);
+        cr_assert_eq(memcmp(seen, want, sizeof seen), 0);
+    }
+}
+
+static int feed_text(const char *text)
+{
+    int parts;
+    return feed_multipart(text, strlen(text), "B", 3, &parts);
+}
+
+Test(response, multipart_refuses_what_lies)
+{
+    static char text[100000];
+    memset(object, 'x', sizeof object);
+    cr_expect_eq(feed_text("--B\nContent-Range: bytes 0-1/4096\n\nxx\n--B--\n"), 0);
+    cr_expect_eq(feed_text("--B\n\nxx\n--B--\n"), -1, "a part without Content-Range");
+    cr_expect_eq(feed_text("--B\nContent-Range: bytes 0-1/4096\n\nxxx\n--B--\n"), -1, "a part longer than it said");
+    cr_expect_eq(feed_text("--B\nContent-Range: bytes 0-1/4096\nContent-Range: bytes 2-3/4096\n\n"), -1, "two ranges");
+    cr_expect_eq(feed_text("--B\nContent-Range: bytes */4096\n\n"), -1, "no range at all");
+    cr_expect_eq(feed_text("--B\nContent-Range: bytes 1-0/4096\n\n"), -1, "backwards");
+    cr_expect_eq(feed_text("--B\nContent-Range: bytes 0-99999999999999999999/4096\n\n"), -1, "overflow");
+    cr_expect_eq(feed_text("--B\nContent-Range: bytes 0-1/5000\n\n"), 5, "the sink's refusal comes back");
+    cr_expect_eq(feed_text("--B\nContent-Range: bytes 0-1/4096\n\nxx\n--C\n"), -1, "another boundary");
+    strcpy(text, "--B\n");
+    for (int i = 0; i < 100; i++)
+        strcat(text, "X-Header: for ever\n");
+    cr_expect_eq(feed_text(text), -1, "headers without end");
+    memset(text, 'h', 5000);
+    text[5000] = '\0';
+    cr_expect_eq(feed_text(text), -1, "a line without end");
+    text[0] = '\0';
+    for (int i = 0; i < 100; i++)
+        strcat(text, "preamble\n");
+    cr_expect_eq(feed_text(text), -1, "a preamble without end");
+}
+
+Test(response, a_broken_multipart_stays_broken)
+{
+    struct xh_multipart m;
+    int parts = 0;
+    struct xh_multipart_sink sink = {on_part, on_data, &parts};
+    xh_multipart_init(&m, "B");
+    cr_assert_eq(xh_multipart_feed(&m, (const uint8_t *)"--B\n\n", 5, &sink), -1);
+    const char *good = "--B\nContent-Range: bytes 0-1/4096\n\nxx";
+    cr_assert_eq(xh_multipart_feed(&m, (const uint8_t *)good, strlen(good), &sink), -1);
+    cr_assert_eq(parts, 0);
+}
+
+static int any_part(void *ctx, const struct xh_content_range *r)
+{
+    cr_assert_leq(r->first, r->last);
+    return 0;
+}
+
+static int any_data(void *ctx, uint64_t off, const uint8_t *p, size_t len)
+{
+    volatile uint8_t sum = 0;
+    for (size_t i = 0; i < len; i++)
+        sum = (uint8_t)(sum + p[i]);
+    return 0;
+}
+
+Test(response, multipart_survives_damaged_input)
+{
+    static char text[200000];
+    static uint8_t want[OBJECT_BYTES];
+    struct xh_multipart_sink sink = {any_part, any_data, NULL};
+    seed = 5;
+    for (int round = 0; round < 3000; round++) {
+        struct xh_multipart m;
+        fill_object("B");
+        size_t n = generate(text, 1 + dice(5), "B", want);
+        for (uint64_t k = 1 + dice(10); k > 0; k--)
+            text[dice(n)] = dice(2) ? (char)dice(256) : "0123456789-\r\n/*"[dice(15)];
+        xh_multipart_init(&m, "B");
+        for (size_t at = 0; at < n;) {
+            size_t piece = 1 + dice(300);
+            if (piece > n - at)
+                piece = n - at;
+            if (xh_multipart_feed(&m, (const uint8_t *)text + at, piece, &sink) != 0)
+                break;
+            at += piece;
+        }
+    }
+}
+
+/* ---- PROPFIND */
+
+static const char xrootd_xml[] =
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" xmlns:ns1=\"http://apache.org/dav/props/\">\n"
+    "<D:response><D:href>/big.bin</D:href><D:propstat><D:prop><lp1:getcontentlength>300000000</lp1:getcontentlength>\n"
+    "<lp1:getlastmodified> Sat, 21 Nov 2026 07:18:57 GMT</lp1:getlastmodified></D:prop></D:propstat></D:response>";
+
+Test(response, propfind_of_xrootd)
+{
+    char date[XH_HEADER_BYTES];
+    uint64_t length = 0;
+    cr_assert_eq(xh_propfind_parse(xrootd_xml, strlen(xrootd_xml), date, sizeof date, &length), 1);
+    cr_assert_str_eq(date, "Sat, 21 Nov 2026 07:18:57 GMT");
+    cr_assert_eq(length, 300000000);
+}
+
+Test(response, propfind_refuses_halves_and_survives_damage)
+{
+    static const char *const bad[] = {
+        "", "<", "<a", "<getcontentlength>", "<getcontentlength>5", "<getcontentlength>5</getcontentlength>",
+        "<getcontentlength>-5</getcontentlength><getlastmodified>x</getlastmodified>",
+        "<getcontentlength/><getlastmodified>x</getlastmodified>",
+        "<getcontentlength>5</getcontentlength><getlastmodified></getlastmodified>",
+        "<xgetcontentlength>5</xgetcontentlength><getlastmodified>x</getlastmodified>",
+        "<getcontentlength>99999999999999999999</getcontentlength><getlastmodified>x</getlastmodified>",
+    };
+    char date[32];
+    uint64_t length;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_expect_eq(xh_propfind_parse(bad[i], strlen(bad[i]), date, sizeof date, &length), 0, "%s", bad[i]);
+    seed = 6;
+    for (int i = 0; i < 20000; i++) {
+        size_t n = dice(sizeof xrootd_xml);
+        char *copy = malloc(n ? n : 1);
+        memcpy(copy, xrootd_xml, n);
+        for (uint64_t k = dice(8); n && k > 0; k--)
+            copy[dice(n)] = (char)dice(256);
+        xh_propfind_parse(copy, n, date, sizeof date, &length);
+        free(copy);
+    }
+}
+
+/* ---- the dialect */
+
+Test(dialect, a_hint_comes_back_as_it_went)
+{
+    static const struct {
+        enum xh_proof proof;
+        const char *value;
+    } proofs[] = {{XH_BY_SIZE, ""},
+                  {XH_BY_ETAG, "\"6b01 x-11\""},
+                  {XH_BY_WEAK_ETAG, "W/\"a\""},
+                  {XH_BY_DATE, "Sun, 06 Nov 1994 08:49:37 GMT"},
+                  {XH_BY_PROPFIND, "Sun, 06 Nov 1994 08:49:37 GMT"}};
+    for (size_t i = 0; i < sizeof proofs / sizeof *proofs; i++) {
+        struct xh_dialect d, back;
+        char hint[1024], validator[512];
+        xh_dialect_init(&d, 1);
+        d.size = 123456789012;
+        d.max_ranges = 7;
+        cr_assert(xh_dialect_set_proof(&d, proofs[i].proof, proofs[i].value));
+        cr_assert_gt(xh_dialect_hint(&d, hint, sizeof hint), 0);
+        cr_assert_gt(xh_dialect_validator(&d, validator, sizeof validator), 0);
+        cr_assert_eq(xh_dialect_from_hint(&back, hint), 0, "%s", hint);
+        cr_assert(back.proof == d.proof && back.size == d.size && back.max_ranges == 7 &&
+                  back.max_range_header == d.max_range_header && strcmp(back.value, d.value) == 0);
+        cr_assert_eq(xh_dialect_hint(&d, hint, 20), 0);
+    }
+}
+
+Test(dialect, a_forged_hint_is_refused)
+{
+    static const char *const bad[] = {
+        "", "rubbish", "xhdf5-origin-1", "xhdf5-origin-1 size=-1 ranges=1 header=100 proof=size value=",
+        "xhdf5-origin-1 size=99999999999999999999 ranges=1 header=100 proof=size value=",
+        "xhdf5-origin-1 size=1 ranges=0 header=100 proof=size value=",
+        "xhdf5-origin-1 size=1 ranges=100000 header=100 proof=size value=",
+        "xhdf5-origin-1 size=1 ranges=1 header=1000000 proof=size value=",
+        "xhdf5-origin-1 size=1 ranges=1 header=1 proof=size value=",
+        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=faith value=",
+        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=etag value=",
+        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=etag value=unquoted",
+        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=etag value=\"a\"b\"",
+        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=etag value=\"a\"\r\nEvil: header",
+        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=size value=something",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 proof=size value=",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct xh_dialect d = {.size = 42};
+        cr_expect_eq(xh_dialect_from_hint(&d, bad[i]), -1, "accepted: %s", bad[i]);
+        cr_expect_eq(d.size, 42);
+    }
+}
+
+Test(dialect, halving_ends_at_single_ranges)
+{
+    struct xh_dialect d;
+    xh_dialect_init(&d, 1);
+    unsigned steps = 0;
+    for (; d.max_ranges > 1; steps++) {
+        unsigned before = d.max_ranges;
+        xh_dialect_halve(&d, d.max_ranges, d.max_range_header);
+        cr_assert_lt(d.max_ranges, before);
+        cr_assert_geq(d.max_range_header, 64);
+    }
+    cr_assert_leq(steps, 8);
+}

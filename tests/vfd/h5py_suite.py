@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""h5py's own test suite passes with HDF5_DRIVER=xhdf5 as it does without.
+
+Runs the suite of the h5py of each given interpreter twice, without and with the driver,
+and compares test by test. A test whose outcome differs must be in the table "Known
+differences" of docs/driver.md, and a test of that table must not pass. Prints both counts.
+
+usage: h5py_suite.py --plugins DIR --doc FILE PYTHON...
+"""
+import argparse
+import collections
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+
+NOBODY = 65534
+ROW = re.compile(r"^\| `([\w.:\[\]-]+)` \| ([\d., ]+) \|")
+
+
+def known_differences(doc, version):
+    """Tests that the manual's table lists for this version of h5py."""
+    listed = set()
+    with open(doc, encoding="utf-8") as text:
+        for line in text:
+            row = ROW.match(line)
+            if row and version in [v.strip() for v in row.group(2).split(",")]:
+                listed.add(row.group(1))
+    return listed
+
+
+def outcome(case):
+    """One word for a junit test case."""
+    for child in case:
+        if child.tag in ("failure", "error", "skipped"):
+            return child.tag
+    return "passed"
+
+
+def become_nobody():
+    """Permissions mean nothing to root: h5py tests them."""
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def can_become_nobody():
+    if os.geteuid() != 0:
+        return False
+    try:
+        subprocess.run(["true"], preexec_fn=become_nobody, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+def run_suite(python, extra_env):
+    """Runs the suite in a directory of its own. Returns {test: outcome} and what it printed."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("HDF5_", "XHDF5_"))}
+    env.update(extra_env)
+    with tempfile.TemporaryDirectory() as work:
+        env["TMPDIR"] = env["HOME"] = work
+        drop = can_become_nobody()
+        if drop:
+            os.chown(work, NOBODY, NOBODY)
+        xml = os.path.join(work, "result.xml")
+        done = subprocess.run(
+            [python, "-m", "pytest", "--pyargs", "h5py", "-q", "-p", "no:cacheprovider", f"--junitxml={xml}"],
+            cwd=work, env=env, preexec_fn=become_nobody if drop else None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if not os.path.exists(xml):
+            sys.exit(f"{python}: the suite did not run to its end (exit {done.returncode}):\n{done.stdout[-3000:]}")
+        outcomes = {}
+        for case in ET.parse(xml).getroot().iter("testcase"):
+            outcomes[f"{case.get('classname')}::{case.get('name')}"] = outcome(case)
+    return outcomes, done.stdout
+
+
+def counts(outcomes):
+    by_kind = collections.Counter(outcomes.values())
+    return ", ".join(f"{by_kind[k]} {k}" for k in ("passed", "failure", "error", "skipped") if by_kind[k])
+
+
+def check(python, plugins, doc):
+    """Compares one h5py's two runs. Returns the number of complaints."""
+    version = subprocess.run([python, "-c", "import h5py; print(h5py.__version__)"],
+                             capture_output=True, text=True, check=True).stdout.strip()
+    plain, _ = run_suite(python, {})
+    driven, log = run_suite(python, {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": plugins})
+    print(f"h5py {version} without the driver: {counts(plain)}")
+    print(f"h5py {version} with the driver:    {counts(driven)}")
+    differing = {t for t in plain.keys() | driven.keys() if plain.get(t) != driven.get(t)}
+    listed = known_differences(doc, version)
+    for test in sorted(differing):
+        mark = "listed" if test in listed else "NOT LISTED"
+        print(f"  {test}: {plain.get(test)} without, {driven.get(test)} with: {mark}")
+    stale = {t for t in listed - differing if driven.get(t) == "passed"}
+    for test in sorted(stale):
+        print(f"  {test}: listed, but passes")
+    if differing - listed:
+        print(log[-6000:])
+    return len(differing - listed) + len(stale)
+
+
+def main():
+    args = argparse.ArgumentParser()
+    args.add_argument("--plugins", required=True)
+    args.add_argument("--doc", required=True)
+    args.add_argument("python", nargs="+")
+    args = args.parse_args()
+    here = [p for p in args.python if os.path.exists(p)]
+    if not here:
+        print(f"no h5py to test with: {' '.join(args.python)}")
+        sys.exit(77)
+    sys.exit(1 if sum(check(p, args.plugins, args.doc) for p in here) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+/* Vectored reads against a naive model: random pieces, shortened arrays, count 0, sizes
+ * past the end of the file.
+ *
+ * usage: test_vector FILE [NAME]: reads NAME (FILE itself when it is missing; a URL will
+ * do) through the driver and compares with FILE's bytes. */
+#include "check.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "xhdf5.h"
+
+#define PIECES_MAX 600
+#define PAST_END 5000 /* bytes given out behind the end of the file */
+
+static unsigned long long state = 88172645463325252ull;
+
+static unsigned long long rnd(unsigned long long below)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state % below;
+}
+
+struct model {
+    unsigned char *bytes; /* the file, then zeroes */
+    size_t size;          /* with PAST_END */
+};
+
+static struct model load(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY);
+    CHECK(fd >= 0 && fstat(fd, &st) == 0);
+    struct model m = {.size = (size_t)st.st_size + PAST_END};
+    CHECK((m.bytes = calloc(1, m.size)));
+    CHECK(read(fd, m.bytes, (size_t)st.st_size) == st.st_size);
+    close(fd);
+    return m;
+}
+
+/* One random vectored read. |fold|: sizes and types are cut short where they repeat. */
+static void one_round(H5FD_t *f, const struct model *m, uint32_t count, int ascending, int fold)
+{
+    static H5FD_mem_t types[PIECES_MAX + 1];
+    static haddr_t addrs[PIECES_MAX + 1];
+    static size_t sizes[PIECES_MAX + 1], real[PIECES_MAX + 1];
+    static void *bufs[PIECES_MAX + 1];
+    size_t longest = 1 + rnd(rnd(4) ? 300 : 90000), at = rnd(m->size);
+    size_t same = 1 + rnd(longest);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t want = fold && i >= count / 2 ? same : 1 + rnd(longest);
+        if (want > m->size)
+            want = m->size;
+        at = ascending ? at + rnd(3 * longest) : rnd(m->size);
+        if (at > m->size - want)
+            at = rnd(m->size - want + 1);
+        addrs[i] = at;
+        real[i] = want;
+        sizes[i] = fold && i > count / 2 ? (i == count / 2 + 1 ? 0 : (size_t)-1) : want;
+        types[i] = fold && i > 0 ? (i == 1 ? H5FD_MEM_NOLIST : (H5FD_mem_t)99) : H5FD_MEM_DRAW;
+        CHECK((bufs[i] = malloc(want)));
+        memset(bufs[i], 0xa5, want);
+    }
+    CHECK(H5FDread_vector(f, H5P_DEFAULT, count, types, addrs, sizes, bufs) >= 0);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(memcmp(bufs[i], m->bytes + addrs[i], real[i]) == 0);
+        free(bufs[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc >= 2);
+    struct model m = load(argv[1]);
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    CHECK(H5Pset_fapl_xhdf5(fapl, NULL) >= 0);
+    H5FD_t *f = H5FDopen(argc > 2 ? argv[2] : argv[1], H5F_ACC_RDONLY, fapl, HADDR_UNDEF);
+    CHECK(f);
+    CHECK(H5FDget_eof(f, H5FD_MEM_DRAW) == m.size - PAST_END);
+    CHECK(H5FDset_eoa(f, H5FD_MEM_DRAW, m.size) >= 0);
+    CHECK(H5FDread_vector(f, H5P_DEFAULT, 0, NULL, NULL, NULL, NULL) >= 0);
+    for (int round = 0; round < 300; round++)
+        one_round(f, &m, 1 + (uint32_t)rnd(rnd(3) ? 20 : PIECES_MAX), rnd(2), rnd(2));
+    for (int round = 0; round < 100; round++) {
+        unsigned char buf[512];
+        size_t n = 1 + rnd(sizeof buf), at = rnd(m.size - n);
+        CHECK(H5FDread(f, H5FD_MEM_OHDR, H5P_DEFAULT, at, n, buf) >= 0 && memcmp(buf, m.bytes + at, n) == 0);
+    }
+    CHECK(H5FDclose(f) >= 0);
+    free(m.bytes);
+    H5Pclose(fapl);
+    CHECK(H5close() >= 0);
+    puts("ok");
+    return 0;
+}

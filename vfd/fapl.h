@@ -1,0 +1,33 @@
+/* Settings of a file access property list, and the options that follow from them.
+ *
+ * HDF5 copies, compares and frees what H5Pset_driver was given: it is one flat block
+ * without pointers, all of whose bytes are defined, so that memcmp is equality. */
+#ifndef XH_FAPL_H
+#define XH_FAPL_H
+
+#include "../cache/options.h"
+#include "h5bind.h"
+
+#define XH_CONFIG_STRING_BYTES 8192 /* longest driver configuration string, with its NUL */
+
+struct xh_fapl_info {
+    uint32_t magic;                      /* XH_FAPL_MAGIC: somebody else's block is not taken for ours */
+    uint8_t set[XH_OPT_COUNT];           /* 1 where H5FD_xhdf5_config_t had a value */
+    struct xh_options value;             /* those values; zero elsewhere */
+    char config[XH_CONFIG_STRING_BYTES]; /* the list's configuration string, weaker than they are */
+};
+
+#define XH_FAPL_MAGIC 0x58483546u
+
+/* The options of a file opened with |fapl|: defaults, XHDF5_*, configuration string, C
+ * struct, later ones stronger. Returns 0 or a negative code with |err| set. */
+int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err);
+
+/* A copy of |fapl|'s block for the file's fapl_get, or NULL when it has none. Owns: free(). */
+struct xh_fapl_info *xh_fapl_info_of(struct xh_h5 *h5, hid_t fapl);
+
+/* The callbacks of the driver class. */
+void *xh_fapl_copy(const void *info);
+herr_t xh_fapl_free(void *info);
+
+#endif

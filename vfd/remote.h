@@ -1,0 +1,36 @@
+/* Files at URLs, as HDF5 sees them: read-only, and as long as they were when opened. */
+#ifndef XH_REMOTE_H
+#define XH_REMOTE_H
+
+#include "h5bind.h"
+#include "local.h"
+
+struct xh_remote;
+
+/* 1 when |name| is a URL; no name with a URL inside it is one ("/cwd/https://…" is a
+ * path that does not exist, and costs no request). */
+int xh_remote_is_url(const char *name);
+
+/* Opens a URL for reading with the options that |fapl| gives. Writing, creating and SWMR
+ * are refused at once, without a request. Returns 0 and sets |*out|, or -1, error pushed.
+ * Owns: the caller closes |*out|. Blocks. */
+int xh_remote_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out);
+
+/* Never fails, sends nothing. */
+void xh_remote_close(struct xh_remote *r);
+
+/* Orders files without network: 0 when they are one version of one object. */
+int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b);
+
+uint64_t xh_remote_size(const struct xh_remote *r);
+
+/* Reads |n| pieces in any order, all at once; what lies behind the end of the file reads
+ * as zeroes. |raw|: data rather than metadata, for the cache's preferences only.
+ * Returns 0 or -1, error pushed. Blocks. */
+int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size_t n);
+
+/* Pushes that |what| cannot be done with a URL. Returns -1. */
+int xh_remote_refuse(struct xh_h5 *h5, const char *url, const char *what);
+int xh_remote_refuse_open(struct xh_remote *r, const char *what);
+
+#endif
