@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cache/trace.h"
 #include "fapl.h"
 #include "h5err.h"
 #include "local.h"
@@ -45,6 +46,7 @@ static herr_t terminate(void)
 static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, hid_t fapl)
 {
     hbool_t use = 1, ignore = 0;
+    xh_trace(XH_T_VFD, "path", "name=%s flags=%x", name, flags);
     if (f->h5->H5Pget_file_locking(fapl, &use, &ignore) < 0)
         ignore = 0;
     return xh_local_open(f->h5, name, flags, ignore, &f->local);

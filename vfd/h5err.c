@@ -45,7 +45,7 @@ static struct xh_h5_errors *errors_of(struct xh_h5 *h5)
     if (there)
         return there;
     struct xh_h5_errors *e = calloc(1, sizeof *e);
-    if (!e || (e->class = h5->H5Eregister_class("xhdf5", "xhdf5", "1")) < 0)
+    if (!e || (e->class = h5->H5Eregister_class("xhdf5", "xhdf5", XH_VERSION)) < 0)
         goto err;
     if ((e->major = h5->H5Ecreate_msg(e->class, H5E_MAJOR, "xhdf5 virtual file driver")) < 0)
         goto err;

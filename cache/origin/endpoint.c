@@ -75,6 +75,7 @@ static void unqueue(struct xh_endpoint *e, struct xh_request *r)
 static void unbind(struct xh_endpoint *e, const struct xh_request *r)
 {
     e->active--;
+    e->active_bytes -= r->queued_bytes;
     e->active_speculative -= r->job->speculative ? 1 : 0;
     e->thread[r->thread->index].active--;
 }
@@ -101,15 +102,17 @@ void xh_endpoint_drain(struct xh_ring *ring)
     }
 }
 
-/* 1 when the queue would keep the busy connections longer than opening one more takes. */
+/* 1 when waiting for the busy connections takes longer than opening one more: until the
+ * first of them is free, and until they have worked off the queue. */
 static int worth_opening(const struct xh_endpoint *e)
 {
     if (e->active == 0)
         return 1;
     double rtt = e->rtt_ns > 0 ? e->rtt_ns : RTT_GUESS_NS;
     double rate = e->connection_rate > 0 ? e->connection_rate : FIRST_FLIGHT_BYTES / rtt;
+    double busy = (rtt + (double)e->active_bytes / e->active / rate) / (e->active + 1);
     double drain = ((double)e->queued_requests * rtt + (double)e->queued_bytes / rate) / e->active;
-    return drain > 2 * rtt + HANDSHAKE_NS; /* TCP's round trip and TLS's */
+    return busy + drain > 2 * rtt + HANDSHAKE_NS; /* TCP's round trip and TLS's */
 }
 
 /* The thread for one more request: one with an idle connection, else, if |open|, the one
@@ -161,6 +164,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         r->thread = t;
         xh_ring_put_last(&t->inbox, &r->link);
         e->active++;
+        e->active_bytes += r->queued_bytes;
         e->active_speculative += r->job->speculative ? 1 : 0;
         e->thread[t->index].active++;
         xh_engine_wake(t);

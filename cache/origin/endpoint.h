@@ -2,7 +2,7 @@
  *
  * Scheduling in one sentence: demand before speculation, first come first served; a request
  * starts on a thread that has an idle connection, and on a new connection while there are
- * fewer than the cap and the queue would take longer than opening one does. */
+ * fewer than the cap and waiting for the busy ones would take longer than opening one does. */
 #ifndef XH_ENDPOINT_H
 #define XH_ENDPOINT_H
 
@@ -20,6 +20,7 @@ struct xh_endpoint {
     struct xh_ring again, demand, speculative;
     uint64_t queued_bytes, queued_requests;  /* in all three */
     unsigned active, active_speculative;     /* BOUND and RUNNING */
+    uint64_t active_bytes;                   /* what those were to bring when they were bound */
     struct {
         unsigned active;
         atomic_uint sockets; /* written by its thread alone; hints to others, order nothing */

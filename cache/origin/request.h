@@ -50,6 +50,7 @@ struct xh_request {
     unsigned hops;      /* redirects since the original URL */
     unsigned failures;  /* in a row, without progress worth the name */
     unsigned repeats;   /* in all */
+    unsigned returns;   /* to the original URL, because a target refused */
     unsigned char from_original; /* the remembered target failed: go by the original URL */
     unsigned char token_reread;
     unsigned char single;        /* parts were missing: ask for one range at a time */

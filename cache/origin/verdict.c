@@ -3,7 +3,7 @@
  * Order of judgement: a fault found in the reply; a status other than success; the bytes
  * that came; the network. Every path either makes progress, counts a failure (bounded by
  * the option retries), narrows the dialect (bounded by 1) or goes by the original URL
- * (once a request): so each request ends. */
+ * again (bounded): so each request ends. */
 #include "request.h"
 
 #include <inttypes.h>
@@ -18,6 +18,7 @@
 #include "endpoint.h"
 
 #define HOPS_MAX 10u
+#define RETURNS_MAX 4u
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 10000u
 #define RETRY_AFTER_MAX_MS 30000u
@@ -82,12 +83,15 @@ static void from_original(struct xh_exchange *x)
     xh_engine_unlock();
 }
 
-/* A remembered target failed: 1 when the original URL is to be asked again instead. */
+/* A redirect's target failed: 1 when the original URL is to be asked again instead. Once
+ * while opening; more often later, as what worked before has most likely expired. */
 static int goes_back(struct xh_exchange *x)
 {
-    const struct xh_request *r = x->request;
-    if (x->url == x->job->origin->url || r->from_original)
+    struct xh_request *r = x->request;
+    const struct xh_origin *o = x->job->origin;
+    if (x->url == o->url || r->returns >= (o->opened ? RETURNS_MAX : 1))
         return 0;
+    r->returns++;
     from_original(x);
     return 1;
 }

@@ -33,7 +33,10 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 #define XFS_MAGIC 0x58465342 /* not in linux/magic.h */
-#define ATTACH_TRIES 200u    /* of a millisecond each but the first: a dropper needs microseconds, unless suspended */
+/* A dropper needs microseconds. One that was suspended under its lock makes the shadow private:
+ * to replace the file before it goes on would let it remove the new one's name. */
+#define ATTACH_TRIES 20u
+#define ATTACH_PAUSE_NS 1000000
 
 uint64_t xh_shadow_test_unit;
 
@@ -169,13 +172,15 @@ int xh_store_dir(const struct xh_options *o, const char *path, int create)
 
 /* ---- head -------------------------------------------------------------------------------- */
 
-static void read_boot_id(char id[40])
+static char boot_id[40]; /* constant after the first xh_store_describe */
+
+static void read_boot_id(void)
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    if (read(fd, id, 36) != 36)
-        memset(id, 0, 40);
+    if (read(fd, boot_id, 36) != 36)
+        memset(boot_id, 0, sizeof boot_id);
     close(fd);
 }
 
@@ -198,6 +203,7 @@ static int key_of(const char *url, const char *validator, uint64_t size, uint8_t
 /* All that follows from the size alone. Returns 0 or -1. */
 static int set_numbers(struct xh_layout_head *h, uint64_t size)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint64_t unit = unit_bytes();
     if (size == 0 || size >= 1ull << 60 || unit > XH_UNIT_MAX_PAGES * XH_PAGE_BYTES)
         return -1;
@@ -211,7 +217,8 @@ static int set_numbers(struct xh_layout_head *h, uint64_t size)
     h->data_off = h->header_bytes + xh_round_up(h->pages * 8, unit);
     h->file_bytes = h->data_off + xh_round_up(size, unit);
     h->slots = XH_SLOTS;
-    read_boot_id(h->boot_id);
+    pthread_once(&once, read_boot_id);
+    memcpy(h->boot_id, boot_id, sizeof boot_id);
     return 0;
 }
 
@@ -375,15 +382,15 @@ int xh_store_attach(struct xh_shadow *s)
         /* Under the lock, so that of many processes none removes what another made anew. */
         if (rc == BAD && xh_store_drop(s->dirfd, s->name))
             rc = AGAIN;
-        /* In use by others though damaged, or no file at all, or its dropper was suspended. */
-        if (i == ATTACH_TRIES / 2 && (rc == BAD || rc == AGAIN) && set_aside(s) < 0)
+        /* In use by others though damaged, or no file at all. */
+        if (rc == BAD && i == ATTACH_TRIES / 2 && set_aside(s) < 0)
             rc = FAILED;
         if (rc == GOOD)
             return 0;
         if (rc == FAILED)
             break;
         if (i > 0)
-            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = ATTACH_PAUSE_NS}, NULL);
     }
     xh_trace(XH_T_SHADOW, "private", "dir=%s name=%s errno=%d", s->dir, s->name, errno);
     return -1;

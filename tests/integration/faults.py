@@ -414,7 +414,8 @@ def unusable_ca(bench, liar, what):
         ca.chmod(0)
         if os.geteuid() == 0:
             how = {"user": 65534, "group": 65534, "extra_groups": []}
-    fails(bench.h5py(liar.base + path, bench.env(str(ca), {"XHDF5_SHADOW": "off"}), **how), "OSError", re.escape(str(ca)))
+    env = bench.env(str(ca), {"XHDF5_SHADOW": "off"})
+    fails(bench.h5py(liar.base + path, env, **how), "OSError", re.escape(str(ca)))
     assert path not in liar.requests(), "a request was sent"
 
 
@@ -425,8 +426,8 @@ def nobody_listens(bench):
 
 
 def no_such_host(bench):
-    fails(bench.h5py("https://no-such-host.invalid/x.h5", bench.env()), "OSError", r"name does not resolve|no such host",
-          "no-such-host.invalid")
+    url = "https://no-such-host.invalid/x.h5"
+    fails(bench.h5py(url, bench.env()), "OSError", r"name does not resolve", url)
 
 
 def like_local(bench, file, what):

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Runs origin_read against a server that lies, one lie after another, and checks how it ends.
+"""Runs origin_read against a server that lies, one lie after another, and checks how it ends. TAP.
 
-Usage: origin_liar.py ORIGIN_READ [LIE ...]      exit status 0 when each ended as expected
+Usage: origin_liar.py ORIGIN_READ [LIE ...]
 
 The server speaks plain HTTP on a free port of the loopback. The path's first segment is
 the lie. "ok" means that every byte was read and right in spite of it; else the error's
 name must come, and a word that the user needs.
 """
 import os
+import pathlib
 import random
 import re
 import socket
@@ -16,6 +17,9 @@ import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
 
 SIZE = 3_000_000
 DATA = random.Random(1).randbytes(SIZE)
@@ -310,34 +314,33 @@ class Server:
 def run(program, server, lie, directory):
     expected, word, options = LIES[lie]
     local = os.path.join(directory, "small" if lie == "small-200" else "data")
-    env = dict(os.environ, no_proxy="*", TSAN_OPTIONS="die_after_fork=0", **{f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
+    env = dict(harness.clean_env(), no_proxy="*", TSAN_OPTIONS="die_after_fork=0", **{f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
     rounds = "3" if lie in ("stalls", "busy", "breaks-off") else "6"
     begun = time.monotonic()
     try:
         p = subprocess.run([program, f"http://127.0.0.1:{server.port}/{lie}/x", local, "5", rounds], env=env, timeout=100,
                            capture_output=True, text=True)
     except subprocess.TimeoutExpired:
-        return f"FAIL {lie}: still running after 100 s"
+        return False, "still running after 100 s"
     said = (p.stdout + p.stderr).strip()
     good = p.returncode == 0 and "ok:" in said if expected == "ok" else p.returncode == 1 and f"{expected}:" in said
     if not good or word not in said + " " or "Sanitizer" in said:
-        return f"FAIL {lie}: expected {expected} with '{word}', got status {p.returncode}: {said}"
-    return f"ok   {lie} ({time.monotonic() - begun:.1f} s): {said.splitlines()[0][:150]}"
+        return False, f"expected {expected} with '{word}', got status {p.returncode}: {said}"
+    return True, f"{time.monotonic() - begun:.1f} s: {said.splitlines()[0]}"
 
 
 def main():
     program, lies = sys.argv[1], sys.argv[2:] or list(LIES)
-    server = Server()
-    failed = 0
-    with tempfile.TemporaryDirectory() as directory:
+    server, tap = Server(), harness.Tap()
+    with tempfile.TemporaryDirectory(prefix="xh-liar-") as directory:
         for name, bytes_ in (("data", DATA), ("small", SMALL)):
-            with open(os.path.join(directory, name), "wb") as f:
-                f.write(bytes_)
+            pathlib.Path(directory, name).write_bytes(bytes_)
         for lie in lies:
-            result = run(program, server, lie, directory)
-            failed += result.startswith("FAIL")
-            print(result, flush=True)
-    sys.exit(1 if failed else 0)
+            good, said = run(program, server, lie, directory)
+            tap.ok(good, f"{lie} ends with {LIES[lie][0]}", said)
+            if good:
+                print("#", said[:150], flush=True)
+    sys.exit(tap.done())
 
 
 if __name__ == "__main__":

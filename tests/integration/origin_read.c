@@ -4,7 +4,8 @@
  *
  * origin_read URL LOCALFILE [SEED [ROUNDS]]     the test
  * origin_read --rate URL SECONDS [PART_BYTES [DEPTH]]   bytes per second, nothing compared
- * origin_read --open URL [HINT]                 one opening: facts or the error */
+ * origin_read --open URL [HINT]                 one opening: facts or the error
+ * origin_read --until-changed URL               says "reading", reads until it fails, says how */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -386,6 +387,36 @@ static int open_only(const char *url, const char *hint)
     return 0;
 }
 
+/* Reads one range after another until the origin notices that it was changed. */
+static int until_changed(const char *url)
+{
+    struct xh_origin_head head;
+    struct xh_origin_info info;
+    struct xh_origin *o = open_origin(url, NULL, &head);
+    struct job *j = malloc(sizeof *j);
+    free(head.bytes);
+    xh_origin_get_info(o, &info);
+    local_size = info.size;
+    puts("reading");
+    fflush(stdout);
+    do {
+        random_job(j, 4, 1000);
+        submit(o, &j, 1);
+        wait_for(j);
+    } while (j->err.code == 0);
+    printf("%s: %s\n", xh_err_name(j->err.code), j->err.text);
+    /* Whoever comes later gets the same answer. */
+    int code = j->err.code;
+    random_job(j, 4, 1000);
+    submit(o, &j, 1);
+    wait_for(j);
+    if (j->err.code != code)
+        die("then: %s", xh_err_name(j->err.code));
+    xh_origin_close(o);
+    free(j);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct xh_err err;
@@ -399,6 +430,8 @@ int main(int argc, char **argv)
                     argc > 5 ? strtoull(argv[5], NULL, 10) : 32);
     if (argc >= 3 && strcmp(argv[1], "--open") == 0)
         return open_only(argv[2], argc > 3 ? argv[3] : NULL);
+    if (argc == 3 && strcmp(argv[1], "--until-changed") == 0)
+        return until_changed(argv[2]);
     if (argc < 3)
         die("usage: origin_read URL LOCALFILE [SEED [ROUNDS]]");
     seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;

@@ -10,12 +10,13 @@ import harness  # noqa: E402
 COMMON = {"err.h", "options.h", "options.def", "stats.h", "stats.def", "trace.h", "extent.h"}
 
 
-def includes(path):
-    return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.M)
+def includes(path, marks='<"'):
+    return re.findall(r'^\s*#\s*include\s*[%s]([^>"]+)[>"]' % marks, path.read_text(), re.M)
 
 
-def base(names):
-    return {pathlib.PurePosixPath(n).name for n in names}
+def ours(path):
+    """Names of the project's own files that |path| includes."""
+    return {pathlib.PurePosixPath(n).name for n in includes(path, '"')}
 
 
 def main():
@@ -35,17 +36,17 @@ def main():
                 bad += [i for i in inc if i.startswith("curl/")]
             if room == "vfd":
                 allowed = COMMON | {"cache.h"} | names["vfd"]
-                ours = names["cache"] | names["cache/shadow"] | names["cache/origin"]
-                bad += [i for i in base(inc) if i in ours and i not in allowed]
+                inside = names["cache"] | names["cache/shadow"] | names["cache/origin"]
+                bad += [i for i in ours(p) if i in inside and i not in allowed]
             if room == "cache/shadow":
-                bad += [i for i in base(inc) if i in names["cache/origin"] | (names["cache"] - COMMON)
+                bad += [i for i in ours(p) if i in names["cache/origin"] | (names["cache"] - COMMON)
                         and i not in names[room]]
             if room == "cache/origin":
-                bad += [i for i in base(inc) if i in names["cache/shadow"] | (names["cache"] - COMMON)
+                bad += [i for i in ours(p) if i in names["cache/shadow"] | (names["cache"] - COMMON)
                         and i not in names[room]]
             if room == "cache":
-                bad += [i for i in base(inc) if i in names["cache/shadow"] - {"shadow.h"}]
-                bad += [i for i in base(inc) if i in names["cache/origin"] - {"origin.h"} and i not in names["cache"]]
+                bad += [i for i in ours(p) if i in names["cache/shadow"] - {"shadow.h"}]
+                bad += [i for i in ours(p) if i in names["cache/origin"] - {"origin.h"} and i not in names["cache"]]
             tap.ok(not bad, f"{room}/{p.name} includes only what it may", f"includes {bad}")
     pure = [top / "cache" / f"{m}.c" for m in ("plan", "predict")] + [top / "cache/origin/response.c"]
     for p in pure:

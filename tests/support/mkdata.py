@@ -53,7 +53,8 @@ def fill_tree(top, datasets, name):
     for i in range(datasets):
         if i % 25 == 0:
             n = i // 25
-            path = "/".join(f"{level}{n % (3 + k)}" for k, level in enumerate("run scan module panel asic".split()[:n % 5]))
+            levels = ("run", "scan", "module", "panel")[:n % 5]
+            path = "/".join(f"{level}{n % (3 + k)}" for k, level in enumerate(levels))
             group = top.require_group(f"{path}/set{n:04d}".lstrip("/"))
             group.attrs["NX_class"] = "NXcollection"
             group.attrs["number"] = n

@@ -1,0 +1,330 @@
+/* Exchanges: the judging of a reply's headers, and the handing out of its bytes. See
+ * request.h; what the whole of it leads to is verdict.c's business.
+ *
+ * Invariants: no byte is handed over before status, Content-Range, total and validator
+ * agreed with the opened version; got[i] only grows, and bytes() is called for exactly
+ * the bytes that it grows by; what one exchange touches belongs to its thread. */
+#include "request.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../trace.h"
+#include "object.h"
+
+#define IGNORED_BODY_MAX 65536u /* an error's body is read to its end up to here; then it is cheaper to hang up */
+#define XML_MAX 65536u
+
+#define COMPRESSED "the server compressed a reply that was to be sent as it is"
+#define NO_TOTAL "the server does not say how large the file is (Content-Range: …/*)"
+#define LENGTHS "Content-Range promises %" PRIu64 " bytes, Content-Length %" PRIu64
+
+/* ---- the reply's headers */
+
+__attribute__((format(printf, 3, 4))) static int fault(struct xh_exchange *x, enum xh_fault f, const char *fmt, ...)
+{
+    va_list ap;
+    if (x->fault == XH_FAULT_NONE) {
+        x->fault = f;
+        va_start(ap, fmt);
+        vsnprintf(x->why, sizeof x->why, fmt, ap);
+        va_end(ap);
+    }
+    return -1;
+}
+
+/* The reply's validator against the opened version. */
+static int check_version(struct xh_exchange *x)
+{
+    const struct xh_dialect *d = &x->dialect;
+    const struct xh_reply *r = &x->reply;
+    if ((d->proof == XH_BY_ETAG || d->proof == XH_BY_WEAK_ETAG) && r->etag[0] && strcmp(r->etag, d->value) != 0)
+        return fault(x, XH_FAULT_CHANGED, "its ETag was %.60s and is %.60s now", d->value, r->etag);
+    if (d->proof == XH_BY_DATE && r->last_modified[0] && strcmp(r->last_modified, d->value) != 0)
+        return fault(x, XH_FAULT_CHANGED, "it was last modified %.40s and is now %.40s", d->value, r->last_modified);
+    return 0;
+}
+
+/* A Content-Range, of the reply or of a part, against the opened version. */
+static int check_total(struct xh_exchange *x, const struct xh_content_range *range)
+{
+    if (!range->total_known)
+        return fault(x, XH_FAULT_PROTO, NO_TOTAL);
+    if (range->total != x->dialect.size)
+        return fault(x, XH_FAULT_CHANGED, "it had %" PRIu64 " bytes and has %" PRIu64 " now", x->dialect.size,
+                     range->total);
+    return 0;
+}
+
+/* Bytes [first, last] follow, plain. */
+static void take_range(struct xh_exchange *x, uint64_t first, uint64_t bytes)
+{
+    x->take = XH_TAKE_RANGE;
+    x->data_off = first;
+    x->data_left = bytes;
+}
+
+static int ranges_206(struct xh_exchange *x)
+{
+    const struct xh_reply *r = &x->reply;
+    const struct xh_content_range *c = &r->range;
+    if (check_version(x) != 0)
+        return -1;
+    if (r->encoded)
+        return fault(x, XH_FAULT_PROTO, COMPRESSED);
+    if (r->multipart) {
+        x->take = XH_TAKE_PARTS;
+        xh_multipart_init(&x->multipart, r->boundary);
+        return 0;
+    }
+    if (r->contradictory || !c->given || c->unsatisfied)
+        return fault(x, x->asked > 1 ? XH_FAULT_MULTI : XH_FAULT_PROTO, "status 206 without a usable Content-Range");
+    if (check_total(x, c) != 0)
+        return -1;
+    uint64_t bytes = c->last - c->first + 1;
+    if (r->length_given && r->length != bytes)
+        return fault(x, XH_FAULT_PROTO, LENGTHS, bytes, r->length);
+    /* A server may send less than asked, never other than asked. */
+    if (x->asked == 1 && (c->first != x->from || c->last >= x->to))
+        return fault(x, XH_FAULT_PROTO, "asked for bytes %" PRIu64 "-%" PRIu64 ", got %" PRIu64 "-%" PRIu64, x->from,
+                     x->to - 1, c->first, c->last);
+    take_range(x, c->first, bytes);
+    return 0;
+}
+
+/* 200: the whole file. Good for files that fit into a head; else it must be cut off. */
+static int ranges_200(struct xh_exchange *x)
+{
+    const struct xh_reply *r = &x->reply;
+    const struct xh_origin *o = x->job->origin;
+    if (check_version(x) != 0)
+        return -1;
+    if (r->length_given && !r->encoded && r->length != x->dialect.size && x->dialect.proof != XH_BY_ETAG)
+        return fault(x, XH_FAULT_CHANGED, "it had %" PRIu64 " bytes and has %" PRIu64 " now", x->dialect.size,
+                     r->length);
+    if (!r->encoded && !r->contradictory && r->length_given && r->length == x->dialect.size &&
+        x->dialect.size <= o->options.head_bytes) {
+        take_range(x, 0, r->length);
+        return 0;
+    }
+    return fault(x, x->asked > 1 ? XH_FAULT_MULTI : XH_FAULT_NO_RANGES, "status 200 instead of 206");
+}
+
+static int head_206(struct xh_exchange *x)
+{
+    const struct xh_reply *r = &x->reply;
+    const struct xh_content_range *c = &r->range;
+    struct xh_probe *p = x->job->probe;
+    if (r->encoded)
+        return fault(x, XH_FAULT_PROTO, COMPRESSED);
+    if (r->contradictory || r->multipart || !c->given || c->unsatisfied)
+        return fault(x, XH_FAULT_PROTO, "status 206 without a usable Content-Range");
+    if (!c->total_known)
+        return fault(x, XH_FAULT_PROTO, NO_TOTAL);
+    uint64_t bytes = c->last - c->first + 1;
+    if (r->length_given && r->length != bytes)
+        return fault(x, XH_FAULT_PROTO, LENGTHS, bytes, r->length);
+    if (c->first != 0 || bytes > p->want_bytes)
+        return fault(x, XH_FAULT_PROTO, "asked for bytes 0-%zu, got %" PRIu64 "-%" PRIu64, p->want_bytes - 1,
+                     c->first, c->last);
+    p->size = c->total;
+    p->size_known = 1;
+    x->data_left = bytes;
+    x->take = XH_TAKE_PROBE;
+    return 0;
+}
+
+static int head_200(struct xh_exchange *x)
+{
+    const struct xh_reply *r = &x->reply;
+    struct xh_probe *p = x->job->probe;
+    if (r->encoded)
+        return fault(x, XH_FAULT_PROTO, COMPRESSED);
+    if (r->contradictory)
+        return fault(x, XH_FAULT_PROTO, "status 200 with contradictory headers");
+    p->size_known = r->length_given;
+    p->size = r->length;
+    if (r->length_given && r->length > p->want_bytes) {
+        p->ranges_refused = 1;
+        return fault(x, XH_FAULT_NO_RANGES, "status 200 instead of 206");
+    }
+    x->data_left = r->length_given ? r->length : p->want_bytes;
+    x->take = XH_TAKE_PROBE;
+    return 0;
+}
+
+/* The headers are in: decides what becomes of the body. */
+static int judge_headers(struct xh_exchange *x)
+{
+    struct xh_reply *r = &x->reply;
+    struct xh_probe *p = x->job->probe;
+    xh_trace(XH_T_ORIGIN, "reply", "id=%p status=%d", (void *)x->request, r->status);
+    if (p) {
+        p->status = r->status;
+        p->size_known = p->ranges_refused = 0;
+        memcpy(p->etag, r->etag, sizeof p->etag);
+        memcpy(p->last_modified, r->last_modified, sizeof p->last_modified);
+        memcpy(p->server, r->server, sizeof p->server);
+    }
+    switch (x->job->ask) {
+    case XH_ASK_RANGES:
+        return r->status == 206 ? ranges_206(x) : r->status == 200 ? ranges_200(x) : 0;
+    case XH_ASK_HEAD:
+        if (r->status == 416 && r->range.given && r->range.unsatisfied) {
+            p->size = r->range.total;
+            p->size_known = 1;
+        }
+        return r->status == 206 ? head_206(x) : r->status == 200 ? head_200(x) : 0;
+    case XH_ASK_STAT:
+        x->data_left = XML_MAX;
+        if (r->status == 207)
+            x->take = XH_TAKE_PROBE;
+        return 0;
+    }
+    return 0;
+}
+
+void xh_exchange_sent(struct xh_exchange *x)
+{
+    x->sent_ns = x->last_ns = xh_now_ns();
+}
+
+int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len)
+{
+    x->last_ns = xh_now_ns();
+    if (!x->first_ns)
+        x->first_ns = x->last_ns;
+    if (!xh_reply_line(&x->reply, line, len, time(NULL)))
+        return 0;
+    return judge_headers(x);
+}
+
+/* ---- the reply's body */
+
+/* Hands over what is wanted of [off, off+len), which the reply says are these bytes. */
+static int deliver(struct xh_exchange *x, uint64_t off, const uint8_t *p, size_t len)
+{
+    struct xh_job *j = x->job;
+    struct xh_transfer *t = j->transfer;
+    while (len > 0) {
+        while (x->cursor < x->asked_end && t->ranges[x->cursor].off + t->ranges[x->cursor].len <= off)
+            x->cursor++;
+        if (x->cursor == x->asked_end)
+            return 0; /* a gap, to the end */
+        const struct xh_range *range = &t->ranges[x->cursor];
+        uint64_t wanted = range->off + j->got[x->cursor]; /* next byte wanted, or the range's end */
+        uint64_t end = range->off + range->len;
+        if (off < wanted || off >= end) { /* a gap, or bytes that came before */
+            uint64_t skip = (off < wanted ? wanted : end) - off;
+            if (skip >= len)
+                return 0;
+            off += skip;
+            p += skip;
+            len -= (size_t)skip;
+            continue;
+        }
+        if (off > wanted)
+            return fault(x, x->asked > 1 ? XH_FAULT_MULTI : XH_FAULT_PROTO,
+                         "bytes from %" PRIu64 " on were skipped", wanted);
+        size_t n = len < end - off ? len : (size_t)(end - off);
+        t->bytes(t, off, p, n);
+        j->got[x->cursor] += n;
+        x->fresh += n;
+        x->part_fresh += n;
+        off += n;
+        p += n;
+        len -= n;
+    }
+    return 0;
+}
+
+/* Sink of the multipart parser: a part begins. */
+static int on_part(void *ctx, const struct xh_content_range *range)
+{
+    struct xh_exchange *x = ctx;
+    const struct xh_transfer *t = x->job->transfer;
+    if (check_total(x, range) != 0)
+        return -1;
+    x->part_fresh = 0;
+    /* The first asked range that ends behind the part's beginning: by bisection. */
+    size_t low = x->asked_first, high = x->asked_end;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (t->ranges[mid].off + t->ranges[mid].len <= range->first)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    x->cursor = low;
+    for (size_t i = low; i < x->asked_end && t->ranges[i].off <= range->last; i++)
+        if (x->job->got[i] < t->ranges[i].len && t->ranges[i].off + x->job->got[i] <= range->last)
+            return 0;
+    return fault(x, XH_FAULT_MULTI, "a part with bytes %" PRIu64 "-%" PRIu64 " that were not asked for", range->first,
+                 range->last);
+}
+
+static int on_data(void *ctx, uint64_t off, const uint8_t *p, size_t len)
+{
+    return deliver(ctx, off, p, len);
+}
+
+static int take_probe(struct xh_exchange *x, const uint8_t *data, size_t len)
+{
+    struct xh_probe *p = x->job->probe;
+    if (len > x->data_left) {
+        if (x->reply.status == 200)
+            p->ranges_refused = 1;
+        return fault(x, x->reply.status == 200 ? XH_FAULT_NO_RANGES : XH_FAULT_PROTO, "the body is longer than it should be");
+    }
+    if (len > p->room - p->len) {
+        size_t room = p->len + x->data_left;
+        uint8_t *bytes = realloc(p->bytes, room);
+        if (!bytes)
+            return fault(x, XH_FAULT_LOCAL, "out of memory for %zu bytes", room);
+        p->bytes = bytes;
+        p->room = room;
+    }
+    memcpy(p->bytes + p->len, data, len);
+    p->len += len;
+    x->data_left -= len;
+    return 0;
+}
+
+static int take_parts(struct xh_exchange *x, const uint8_t *data, size_t len)
+{
+    struct xh_multipart_sink sink = {on_part, on_data, x};
+    if (x->multipart.state == XH_MP_END && x->body_bytes > x->fresh + IGNORED_BODY_MAX && !x->reply.length_given)
+        return fault(x, XH_FAULT_MULTI, "the multipart reply does not end");
+    if (xh_multipart_feed(&x->multipart, data, len, &sink) == 0)
+        return 0;
+    return fault(x, XH_FAULT_MULTI, "malformed multipart/byteranges");
+}
+
+int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
+{
+    x->last_ns = xh_now_ns();
+    x->body_bytes += len;
+    xh_count(x->job->origin->counters, bytes_fetched, len);
+    if (x->job->speculative)
+        xh_count(x->job->origin->counters, bytes_speculative, len);
+    uint64_t off = x->data_off;
+    switch (x->take) {
+    case XH_TAKE_RANGE:
+        if (len > x->data_left)
+            return fault(x, XH_FAULT_PROTO, "the body is longer than its Content-Range");
+        x->data_off += len;
+        x->data_left -= len;
+        return deliver(x, off, data, len);
+    case XH_TAKE_PARTS:
+        return take_parts(x, data, len);
+    case XH_TAKE_PROBE:
+        return take_probe(x, data, len);
+    case XH_TAKE_NOTHING:
+        return x->body_bytes > IGNORED_BODY_MAX ? -1 : 0;
+    }
+    return 0;
+}
