@@ -13,7 +13,6 @@
 #include "../trace.h"
 #include "endpoint.h"
 
-
 static const char *const state_names[] = {"new", "queued", "bound", "running", "delayed", "over"};
 
 void xh_request_enter(struct xh_request *r, enum xh_request_state state)

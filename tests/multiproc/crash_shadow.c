@@ -185,7 +185,7 @@ int main(int argc, char **argv)
     if (first < 1 || stride < 1)
         return 2;
     char clean[100];
-    snprintf(dir, sizeof dir, "/dev/shm/xhdf5-crash-%d", (int)getpid());
+    snprintf(dir, sizeof dir, "/dev/shm/crash-shadow-%d", (int)getpid());
     snprintf(clean, sizeof clean, "rm -rf '%s'", dir);
     xh_options_defaults(&opt);
     strcpy(opt.shadow_dir, dir);

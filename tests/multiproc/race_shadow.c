@@ -283,7 +283,7 @@ int main(int argc, char **argv)
         return 2;
     calm = rounds == 0;
     sh = mmap(NULL, sizeof *sh, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    snprintf(dir, sizeof dir, "/dev/shm/xhdf5-race-%d", (int)getpid());
+    snprintf(dir, sizeof dir, "/dev/shm/race-shadow-%d", (int)getpid());
     xh_options_defaults(&opt);
     strcpy(opt.shadow_dir, dir);
     opt.shadow_budget_bytes = BUDGET_BYTES;

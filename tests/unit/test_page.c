@@ -26,14 +26,14 @@ static struct xh_options opt;
 
 static void remove_dir(const char *path)
 {
-    char cmd[200];
+    char cmd[300];
     snprintf(cmd, sizeof cmd, "rm -rf '%s'", path);
     (void)!system(cmd);
 }
 
 static void setup(void)
 {
-    snprintf(dir, sizeof dir, "/dev/shm/xhdf5-test-%d", (int)getpid());
+    snprintf(dir, sizeof dir, "/dev/shm/test-page-%d", (int)getpid());
     remove_dir(dir);
     xh_options_defaults(&opt);
     strcpy(opt.shadow_dir, dir);
