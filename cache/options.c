@@ -23,7 +23,7 @@ const struct xh_opt_row xh_opt_rows[XH_OPT_COUNT] = {
 };
 
 /* XHDF5_* variables that are not options: the project's own tools read them. */
-static const char *const foreign_env[] = {"BOX_CACHE", "BUILD", "WANLINK", "BOX", "TEST"};
+static const char *const foreign_env[] = {"BUILD", "WAN", "BOX", "TEST"};
 
 /* The C compiler checks here that every default lies in its bounds. */
 #define CHECK_BOOL(def, min, max) (def) >= (min) && (def) <= (max)

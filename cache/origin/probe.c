@@ -164,6 +164,19 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct xh_err *
     return 0;
 }
 
+/* Fetches the head once more, now that the validator is known. PROPFIND's date proves only what
+ * is fetched after it: a head from before could be of an older version, and would be published
+ * under the newer one's name for every later process. */
+static int head_after_date(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
+{
+    if (o->dialect.proof != XH_BY_PROPFIND || o->dialect.size == 0)
+        return 0;
+    int rc = open_head(o, p, err);
+    if (rc == 0 && (!p->size_known || p->size != o->dialect.size))
+        rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the file is being changed on the server", o->url->shown);
+    return rc;
+}
+
 /* Opens without a usable hint. One more try when the file changes under the eyes. */
 static int open_afresh(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
 {
@@ -172,6 +185,8 @@ static int open_afresh(struct xh_origin *o, struct xh_probe *p, struct xh_err *e
         rc = open_head(o, p, err);
         if (rc == 0)
             rc = settle(o, p, err);
+        if (rc == 0)
+            rc = head_after_date(o, p, err);
     }
     return rc;
 }
