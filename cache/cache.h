@@ -38,6 +38,11 @@ uint64_t xh_cache_size(const struct xh_file *f);
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                   struct xh_err *err);
 
+/* Asks for |n| ranges, in the order in which they will be wanted, ahead of the reads. Returns at
+ * once how many, from the first on, are there or on their way: fewer than |n| when the room for
+ * bytes in flight (readahead_bytes) is used up, or at a range that leaves the file. Never fails. */
+size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n);
+
 /* Orders files by (URL, validator) without network: <0, 0 (same object), >0. */
 int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b);
 

@@ -316,21 +316,41 @@ err:
     return rc;
 }
 
-void xh_fetch_ahead(struct xh_file *f, struct xh_range r, enum xh_kind kind)
+/* Claims what nobody has of |r|. Returns 0 when no more claims can be had. */
+static int claim_range(struct xh_file *f, struct xh_range r, enum xh_kind kind, struct xh_runs *mine)
 {
-    struct xh_runs mine = {0};
-    uint64_t first = r.off / XH_PAGE_BYTES, end = page_up(r.off + r.len);
-    int full = atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed) > f->opt.readahead_bytes;
-    for (uint64_t p = first; p < end && !full; p++) {
+    for (uint64_t p = r.off / XH_PAGE_BYTES, end = page_up(r.off + r.len); p < end; p++) {
         enum xh_claim c = xh_shadow_claim(f->shadow, p, kind == XH_KIND_META, &f->counters);
         if (c == XH_CLAIM_NONE)
-            break;
-        if (c == XH_CLAIM_MINE && xh_runs_add(&mine, p)) {
+            return 0;
+        if (c == XH_CLAIM_MINE && xh_runs_add(mine, p)) {
             xh_shadow_abandon(f->shadow, p, 1);
-            break;
+            return 0;
         }
     }
+    return 1;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct xh_run *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
+{
+    struct xh_runs mine = {0};
+    uint64_t room = f->opt.readahead_bytes, in_flight = atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed);
+    size_t i = 0;
+    for (; i < n && in_flight <= room; i++) {
+        if (!claim_range(f, r[i], kind, &mine))
+            break;
+        in_flight += r[i].len;
+    }
+    if (mine.n > 1)
+        qsort(mine.at, mine.n, sizeof *mine.at, by_first);
     /* A failure has abandoned the claims: whoever wants the bytes asks for them again. */
     xh_fetch_start(f, NULL, &mine, 1, NULL);
     free(mine.at);
+    return i;
 }

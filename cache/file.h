@@ -76,8 +76,10 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
 /* Waits until op->pending is 0; returns op->err.code. */
 int xh_op_wait(struct xh_read_op *op);
 
-/* Claims the EMPTY pages of |r| and fetches them for nobody yet. Never fails. */
-void xh_fetch_ahead(struct xh_file *f, struct xh_range r, enum xh_kind kind);
+/* Claims the EMPTY pages of the |n| ranges of |r|, which lie in the object, and fetches them for
+ * nobody yet: as many as there is room for, from the first on. Returns how many ranges were seen
+ * to, fetched now or there already; fewer than |n| when there is no more room. Never fails. */
+size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind);
 
 /* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when
  * nothing happened. */

@@ -373,6 +373,15 @@ static int read_in_rounds(struct xh_read_op *op, struct xh_err *err)
     return rc;
 }
 
+size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (r[i].len > f->size || r[i].off > f->size - r[i].len)
+            n = i;
+    xh_file_after_fork(f);
+    return n ? xh_fetch_ahead(f, r, n, kind) : 0;
+}
+
 /* ---- the read ------------------------------------------------------------------------ */
 
 /* Tells the predictor of the read and fetches ahead what it expects. */
@@ -398,7 +407,7 @@ static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_ext
     if (want.len) {
         xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu", (unsigned long long)want.off,
                  (unsigned long long)want.len);
-        xh_fetch_ahead(f, want, kind);
+        xh_fetch_ahead(f, &want, 1, kind);
     }
 }
 

@@ -18,7 +18,6 @@
  *
  * Knows nothing of addresses, routes or what runs over the link. */
 
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
