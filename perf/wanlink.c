@@ -52,8 +52,8 @@
 #define QUEUE_MIN_BYTES (96 << 10)         /* ... and never less than a super-packet and a half */
 #define BLOCK_BYTES     (2 << 20)          /* one huge page */
 #define BLOCKS_MAX      256                /* 512 MiB a direction: 160 ms at 10 Gbit/s, queue too */
-#define SPIN_NS         30000              /* below this a sleep takes longer than the wait */
-#define SHORT_SLEEP_NS  400000             /* only a short sleep ends on time: an idle core dozes */
+#define QUANTUM_MIN_NS  10000
+#define QUANTUM_MAX_NS  200000
 #define TCP_FIN_PSH     0x09
 #define TCP_CWR         0x80
 
@@ -386,6 +386,15 @@ static void refresh(struct direction *d)
     atomic_store_explicit(&d->count.late_max_ns, 0, memory_order_relaxed);
 }
 
+/* How long a direction may look away while packets are on their way: a fiftieth of what it holds
+ * them, so that the round trip stays true, and the relay wakes for many packets at once. A relay that
+ * wakes for each takes a core from the programs at both ends, which then are what is measured. */
+static uint64_t quantum_ns(const struct direction *d)
+{
+    uint64_t q = d->now.delay_ns / 50;
+    return q < QUANTUM_MIN_NS ? QUANTUM_MIN_NS : q > QUANTUM_MAX_NS ? QUANTUM_MAX_NS : q;
+}
+
 /* One packet out, one packet in, and sleep when there is neither: so that no backlog on one side
  * delays the other by more than one packet. */
 static void *run(void *arg)
@@ -403,14 +412,14 @@ static void *run(void *arg)
             deliver(d, h, now);
             d->oldest->read_bytes += held_bytes(h);
         }
-        if (take_in(d) || due <= now || due - now < SPIN_NS)
+        if (take_in(d) || due <= now)
             continue;
-        uint64_t wait = due - now - SPIN_NS / 2;
-        if (wait > 2 * SHORT_SLEEP_NS)
-            wait -= SHORT_SLEEP_NS;
+        uint64_t wait = h && due - now < quantum_ns(d) ? due - now : quantum_ns(d);
         struct pollfd p = {.fd = d->from, .events = POLLIN};
-        struct timespec t = {(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
-        ppoll(&p, 1, h ? &t : NULL, NULL);
+        if (h)
+            nanosleep(&(struct timespec){0, (long)wait}, NULL);
+        else
+            ppoll(&p, 1, NULL, NULL);
     }
     return NULL;
 }
