@@ -20,6 +20,7 @@ static void file_free(struct xh_file *f)
         return;
     if (f->origin)
         xh_origin_close(f->origin);
+    xh_stage_free(&f->stage); /* nothing is on its way any more */
     if (f->shadow)
         xh_shadow_close(f->shadow);
     pthread_mutex_destroy(&f->guess_lock);
@@ -101,6 +102,7 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
     f->opt = *o;
     f->pid = getpid();
     pthread_mutex_init(&f->guess_lock, NULL);
+    xh_stage_init(&f->stage);
     xh_trace_enable(o->log);
     int rc = file_open(f, url, err);
     if (rc) {
@@ -121,6 +123,7 @@ void xh_file_after_fork(struct xh_file *f)
     pthread_mutex_init(&f->guess_lock, NULL);
     f->seq = (struct xh_predict_seq){0};
     f->wide = (struct xh_predict_wide){0};
+    xh_stage_forget(&f->stage);
     atomic_store_explicit(&f->ahead_bytes, 0, memory_order_relaxed);
     __atomic_store_n(&f->pid, pid, __ATOMIC_RELEASE);
 }

@@ -168,7 +168,14 @@ static void batch_leave(struct batch *b)
         batch_free(b);
 }
 
-static void op_leave(struct xh_read_op *op, const struct xh_err *err)
+void xh_op_enter(struct xh_read_op *op, size_t n)
+{
+    pthread_mutex_lock(&op->lock);
+    op->pending += n;
+    pthread_mutex_unlock(&op->lock);
+}
+
+void xh_op_leave(struct xh_read_op *op, const struct xh_err *err)
 {
     pthread_mutex_lock(&op->lock);
     if (err && op->err.code == 0)
@@ -192,10 +199,10 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
         xh_trace(XH_T_READ, "fetch-failed", "code=%s speculative=%d", xh_err_name(err->code), !op);
     batch_leave(fe->batch);
     if (op)
-        op_leave(op, err);
+        xh_op_leave(op, err);
 }
 
-static void limits_of(struct xh_file *f, int speculative, struct xh_plan_limits *lim)
+void xh_fetch_limits(struct xh_file *f, struct xh_plan_limits *lim)
 {
     struct xh_origin_info info;
     xh_origin_get_info(f->origin, &info);
@@ -207,7 +214,7 @@ static void limits_of(struct xh_file *f, int speculative, struct xh_plan_limits 
     lim->connections = (unsigned)f->opt.connections;
 }
 
-static int make_plan(struct xh_file *f, int speculative, const struct xh_runs *runs, struct batch *b)
+static int make_plan(struct xh_file *f, const struct xh_runs *runs, struct batch *b)
 {
     struct xh_plan_limits lim;
     struct xh_range *wanted = malloc(runs->n * sizeof *wanted);
@@ -215,7 +222,7 @@ static int make_plan(struct xh_file *f, int speculative, const struct xh_runs *r
         return XH_E_NOMEM;
     for (size_t i = 0; i < runs->n; i++)
         wanted[i] = bytes_of_run(f, runs->at[i]);
-    limits_of(f, speculative, &lim);
+    xh_fetch_limits(f, &lim);
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
     free(wanted);
     return rc;
@@ -248,7 +255,7 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
                                 int claimed)
 {
     struct batch *b = calloc(1, sizeof *b);
-    if (!b || make_plan(f, op == NULL, runs, b)) {
+    if (!b || make_plan(f, runs, b)) {
         free(b);
         return NULL;
     }
@@ -289,9 +296,7 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
              (unsigned long long)b->plan.ranges[0].off, !op);
     atomic_store_explicit(&b->left, n, memory_order_relaxed);
     if (op) {
-        pthread_mutex_lock(&op->lock);
-        op->pending += n;
-        pthread_mutex_unlock(&op->lock);
+        xh_op_enter(op, n);
     } else {
         atomic_fetch_add_explicit(&f->ahead_bytes, bytes, memory_order_relaxed);
     }
@@ -337,7 +342,8 @@ static int by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
+/* Fetches the ranges ahead into the shadow. */
+static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
 {
     struct xh_runs mine = {0};
     uint64_t room = f->opt.readahead_bytes, in_flight = atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed);
@@ -353,4 +359,11 @@ size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enu
     xh_fetch_start(f, NULL, &mine, 1, NULL);
     free(mine.at);
     return i;
+}
+
+size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
+{
+    int to_shadow = kind == XH_KIND_META || atomic_load_explicit(&f->keeps, memory_order_relaxed) ||
+                    xh_shadow_shared(f->shadow);
+    return to_shadow ? ahead_to_shadow(f, r, n, kind) : xh_stage_fetch(f, r, n, 0);
 }

@@ -11,6 +11,7 @@
 #include "plan.h"
 #include "predict.h"
 #include "shadow/shadow.h"
+#include "stage.h"
 
 struct xh_file {
     /* Constant after open. */
@@ -28,7 +29,9 @@ struct xh_file {
     struct xh_predict_wide wide;
     pid_t pid; /* the process whose engine and lock these are; atomic via guess_lock after fork */
 
-    _Atomic uint64_t ahead_bytes; /* in flight for nobody yet; bounded by readahead_bytes */
+    struct xh_stage stage;        /* what was fetched ahead of a stream */
+    _Atomic uint64_t ahead_bytes; /* in flight to the shadow for nobody yet; bounded by readahead_bytes */
+    _Atomic int keeps;            /* raw data read in bulk goes to the shadow: see read.c's keeps() */
 };
 
 /* A run of pages: [first, first + count). */
@@ -51,7 +54,11 @@ int xh_runs_add_run(struct xh_runs *r, struct xh_run run);
 struct xh_read_op {
     struct xh_file *f;
     enum xh_kind kind;
-    const struct xh_extent *ext; /* sorted by offset, none empty */
+    const struct xh_extent *asked; /* as the caller gave them */
+    size_t nasked;
+    uint64_t bytes;
+    int keep; /* 0: what is fetched does not go to the shadow */
+    const struct xh_extent *ext; /* sorted by offset, none empty; what the stage had is taken off */
     size_t n;
     uint64_t *reach; /* reach[i]: largest end of ext[0..i]; NULL when they are disjoint */
 
@@ -72,6 +79,13 @@ int xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint
  * already on their way, which complete. Does not block. */
 int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
                    struct xh_err *err);
+
+/* Something that is on its way for |op| begins (|n| of them), and ends, with |err| when it failed. */
+void xh_op_enter(struct xh_read_op *op, size_t n);
+void xh_op_leave(struct xh_read_op *op, const struct xh_err *err);
+
+/* The plan's limits, as options and the origin's dialect have them now. */
+void xh_fetch_limits(struct xh_file *f, struct xh_plan_limits *lim);
 
 /* Waits until op->pending is 0; returns op->err.code. */
 int xh_op_wait(struct xh_read_op *op);

@@ -12,6 +12,9 @@
 #include "file.h"
 #include "trace.h"
 
+/* Raw reads of at least this much stream: see keeps(). */
+#define BULK_BYTES (256u << 10)
+
 int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
 {
     struct xh_run *last = r->n ? &r->at[r->n - 1] : NULL;
@@ -170,6 +173,34 @@ int xh_op_wait(struct xh_read_op *op)
     return op->err.code;
 }
 
+/* ---- ahead of the reader ------------------------------------------------------------- */
+
+/* Tells the predictor of the read and fetches ahead what it expects. */
+static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
+                       uint64_t bytes)
+{
+    if (kind != XH_KIND_RAW || !f->opt.readahead || n == 0 || bytes == 0)
+        return;
+    uint64_t lo = UINT64_MAX, hi = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (ext[i].len == 0)
+            continue;
+        lo = ext[i].off < lo ? ext[i].off : lo;
+        hi = ext[i].off + ext[i].len > hi ? ext[i].off + ext[i].len : hi;
+    }
+    if (hi - lo > 2 * bytes || pthread_mutex_trylock(&f->guess_lock))
+        return; /* scattered: not a sequence */
+    uint64_t most = f->opt.readahead_bytes;
+    if (xh_shadow_private(f->shadow) && most > f->opt.private_budget_bytes / 2)
+        most = f->opt.private_budget_bytes / 2;
+    struct xh_range want = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, most, f->size);
+    pthread_mutex_unlock(&f->guess_lock);
+    if (want.len == 0)
+        return;
+    xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu", (unsigned long long)want.off, (unsigned long long)want.len);
+    xh_fetch_ahead(f, &want, 1, kind);
+}
+
 /* ---- one round --------------------------------------------------------------------- */
 
 /* How the pages of one round turned out; all ascending. */
@@ -189,6 +220,8 @@ static void sorted_free(struct sorted *s)
 static int sort_page(struct xh_read_op *op, uint64_t p, struct sorted *s)
 {
     int rc;
+    if (!op->keep)
+        return xh_runs_add(xh_shadow_peek(op->f->shadow, p) == XH_CLAIM_READY ? &s->ready : &s->bypass, p);
     switch (xh_shadow_claim(op->f->shadow, p, op->kind == XH_KIND_META, &op->f->counters)) {
     case XH_CLAIM_READY: return xh_runs_add(&s->ready, p);
     case XH_CLAIM_BUSY: return xh_runs_add(&s->busy, p);
@@ -323,6 +356,8 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
     rc = xh_fetch_start(f, op, &s.mine, 1, err);
     if (rc == 0)
         rc = xh_fetch_start(f, op, &s.bypass, 0, err);
+    if (rc == 0 && first) /* behind the demand, and before it has come: the link stays busy */
+        look_ahead(f, op->kind, op->asked, op->nasked, op->bytes);
     if (rc == 0 && copy_ready(op, &s.ready, again))
         rc = nomem(op, err);
     int failed = xh_op_wait(op);
@@ -355,10 +390,50 @@ static int by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-static int read_in_rounds(struct xh_read_op *op, struct xh_err *err)
+/* 1 when what |op| fetches is to stay in the shadow. A stream that passes through one process for
+ * the first time is not worth the tmpfs, which costs more than the network's own work; what is
+ * read again, or may be by others, is. */
+static int keeps(const struct xh_read_op *op, const struct xh_runs *pages)
+{
+    struct xh_file *f = op->f;
+    uint64_t n = 0, again = 0;
+    if (op->kind == XH_KIND_META || xh_shadow_shared(f->shadow))
+        return 1;
+    for (size_t i = 0; i < pages->n; i++) {
+        n += pages->at[i].count;
+        again += xh_shadow_touch(f->shadow, pages->at[i].first, pages->at[i].count);
+    }
+    atomic_store_explicit(&f->keeps, again > n / 2, memory_order_relaxed);
+    return op->bytes < BULK_BYTES || again > n / 2;
+}
+
+/* Takes what the stage has, in private memory or on its way there. |copy| owns op->ext. */
+static void take_staged(struct xh_read_op *op, struct xh_extent **copy)
+{
+    struct xh_extent *pieces = NULL;
+    uint64_t coming, here;
+    if (op->kind != XH_KIND_RAW || op->reach)
+        return;
+    here = xh_stage_take(op->f, op, &pieces, &coming);
+    xh_count(&op->f->counters, bytes_staged, here + coming);
+    if (pieces) {
+        free(*copy);
+        *copy = pieces;
+    }
+}
+
+static int read_in_rounds(struct xh_read_op *op, struct xh_extent **copy, struct xh_err *err)
 {
     struct xh_runs todo = {0}, again = {0};
     int rc = op_pages(op, &todo) ? nomem(op, err) : 0;
+    if (rc == 0) {
+        op->keep = keeps(op, &todo);
+        take_staged(op, copy);
+        todo.n = 0;
+        rc = op_pages(op, &todo) ? nomem(op, err) : 0;
+    }
+    if (rc == 0 && todo.n == 0)
+        look_ahead(op->f, op->kind, op->asked, op->nasked, op->bytes);
     for (int round = 0; rc == 0 && todo.n; round++) {
         again.n = 0;
         rc = round_of(op, &todo, &again, round == 0, err);
@@ -370,6 +445,12 @@ static int read_in_rounds(struct xh_read_op *op, struct xh_err *err)
     }
     free(todo.at);
     free(again.at);
+    int failed = xh_op_wait(op); /* for what the stage promised */
+    if (rc == 0 && failed) {
+        rc = failed;
+        if (err)
+            *err = op->err;
+    }
     return rc;
 }
 
@@ -383,33 +464,6 @@ size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_r
 }
 
 /* ---- the read ------------------------------------------------------------------------ */
-
-/* Tells the predictor of the read and fetches ahead what it expects. */
-static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
-                       uint64_t bytes)
-{
-    if (kind != XH_KIND_RAW || !f->opt.readahead || n == 0 || bytes == 0)
-        return;
-    uint64_t lo = UINT64_MAX, hi = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (ext[i].len == 0)
-            continue;
-        lo = ext[i].off < lo ? ext[i].off : lo;
-        hi = ext[i].off + ext[i].len > hi ? ext[i].off + ext[i].len : hi;
-    }
-    if (hi - lo > 2 * bytes || pthread_mutex_trylock(&f->guess_lock))
-        return; /* scattered: not a sequence */
-    uint64_t most = f->opt.readahead_bytes;
-    if (xh_shadow_private(f->shadow) && most > f->opt.private_budget_bytes / 2)
-        most = f->opt.private_budget_bytes / 2;
-    struct xh_range want = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, most, f->size);
-    pthread_mutex_unlock(&f->guess_lock);
-    if (want.len) {
-        xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu", (unsigned long long)want.off,
-                 (unsigned long long)want.len);
-        xh_fetch_ahead(f, &want, 1, kind);
-    }
-}
 
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                   struct xh_err *err)
@@ -429,20 +483,18 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
         look_ahead(f, kind, ext, n, bytes);
         return 0;
     }
-    struct xh_read_op op = {.f = f, .kind = kind};
+    struct xh_read_op op = {.f = f, .kind = kind, .asked = ext, .nasked = n, .bytes = bytes};
     struct xh_extent *copy = NULL;
     pthread_mutex_init(&op.lock, NULL);
     pthread_cond_init(&op.idle, NULL);
     rc = op_take_extents(&op, ext, n, &copy, err);
     if (rc == 0)
-        rc = read_in_rounds(&op, err);
+        rc = read_in_rounds(&op, &copy, err);
     assert(op.pending == 0);
     free(copy);
     free(op.reach);
     pthread_mutex_destroy(&op.lock);
     pthread_cond_destroy(&op.idle);
-    if (rc == 0)
-        look_ahead(f, kind, ext, n, bytes);
     xh_trace(XH_T_READ, "read", "extents=%zu bytes=%llu off=%llu kind=%s result=%s", n,
              (unsigned long long)bytes, (unsigned long long)ext->off,
              kind == XH_KIND_META ? "meta" : "raw", xh_err_name(rc));

@@ -18,18 +18,32 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A sum that notices order, cheap enough not to be what is measured. */
-static uint64_t add(uint64_t sum, const void *data, size_t n)
+/* A sum that notices order; in lanes, so that it costs the processor less than the bytes' way to it. */
+#define LANES 8
+struct sum {
+    uint64_t lane[LANES];
+};
+
+static void add(struct sum *sum, const void *data, size_t n)
 {
     const unsigned char *p = data;
-    uint64_t w;
-    for (size_t i = 0; i + 8 <= n; i += 8) {
-        memcpy(&w, p + i, 8);
-        sum = (sum ^ w) * 0x9E3779B97F4A7C15u;
+    uint64_t w[LANES];
+    size_t i = 0;
+    for (; i + sizeof w <= n; i += sizeof w) {
+        memcpy(w, p + i, sizeof w);
+        for (int k = 0; k < LANES; k++)
+            sum->lane[k] = (sum->lane[k] ^ w[k]) * 0x9E3779B97F4A7C15u;
     }
-    for (size_t i = n - n % 8; i < n; i++)
-        sum = (sum ^ p[i]) * 0x9E3779B97F4A7C15u;
-    return sum;
+    for (; i < n; i++)
+        sum->lane[i % LANES] = (sum->lane[i % LANES] ^ p[i]) * 0x9E3779B97F4A7C15u;
+}
+
+static uint64_t total(const struct sum *sum)
+{
+    uint64_t all = 0;
+    for (int k = 0; k < LANES; k++)
+        all = (all ^ sum->lane[k]) * 0x9E3779B97F4A7C15u;
+    return all;
 }
 
 int main(int argc, char **argv)
@@ -60,13 +74,14 @@ int main(int argc, char **argv)
     size_t bytes = elements * H5Tget_size(type);
     hid_t mem = H5Screate_simple(rank, slab, NULL);
     void *buf = malloc(bytes ? bytes : 1);
-    uint64_t sum = 0, all = 0;
+    struct sum sum = {{0}};
+    uint64_t all = 0;
     for (hsize_t i = first; buf && i < dims[0] && i - first < count; i++) {
         at[0] = i;
         H5Sselect_hyperslab(space, H5S_SELECT_SET, at, NULL, slab, NULL);
         if (H5Dread(dset, type, mem, space, H5P_DEFAULT, buf) < 0)
             return 1;
-        sum = add(sum, buf, bytes);
+        add(&sum, buf, bytes);
         all += bytes;
     }
     free(buf);
@@ -75,6 +90,6 @@ int main(int argc, char **argv)
     H5Sclose(space);
     H5Dclose(dset);
     H5Fclose(file);
-    printf("seconds=%.6f bytes=%" PRIu64 " sum=%016" PRIx64 "\n", now() - start, all, sum);
+    printf("seconds=%.6f bytes=%" PRIu64 " sum=%016" PRIx64 "\n", now() - start, all, total(&sum));
     return 0;
 }

@@ -92,6 +92,23 @@ void xh_endpoint_take(struct xh_request *r)
     r->endpoint = NULL;
 }
 
+void xh_endpoint_promote(struct xh_request *r)
+{
+    struct xh_endpoint *e = r->endpoint;
+    switch (r->state) {
+    case XH_REQ_QUEUED:
+        xh_ring_take(&r->link);
+        xh_ring_put_last(&e->demand, &r->link);
+        xh_endpoint_dispatch(e); /* what was kept back as speculation may go now */
+        break;
+    case XH_REQ_BOUND: case XH_REQ_RUNNING:
+        e->active_speculative--;
+        break;
+    default:
+        break;
+    }
+}
+
 void xh_endpoint_drain(struct xh_ring *ring)
 {
     for (struct xh_endpoint *e = endpoints; e; e = e->next) {

@@ -178,6 +178,18 @@ void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
     xh_engine_unlock();
 }
 
+void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
+{
+    xh_engine_lock();
+    struct xh_job *j = t->origin_private;
+    if (j && j->speculative) {
+        j->speculative = 0;
+        for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next)
+            xh_endpoint_promote(xh_ring_of(p, struct xh_request, in_job));
+    }
+    xh_engine_unlock();
+}
+
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     out->size = o->dialect.size;

@@ -76,6 +76,9 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
  * Safe until done() was called: the caller must know that it was not. */
 void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t);
 
+/* Makes a speculative |t| a demand: a reader waits for it now. Safe until done() was called. */
+void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t);
+
 /* Closes: cancels what is queued, waits (short: no network) until every done() was called. In a
  * fork's child: abandons the parent's sockets without a TLS close. */
 void xh_origin_close(struct xh_origin *o);

@@ -77,10 +77,10 @@ struct xh_job {
     /* Constant after creation: */
     struct xh_origin *origin;
     enum xh_ask ask;
-    int speculative;
     struct xh_transfer *transfer; /* RANGES, else NULL */
     struct xh_probe *probe;       /* HEAD and STAT, else NULL */
     void (*over)(struct xh_job *j); /* tells the owner; on an engine thread, no lock held */
+    _Atomic int speculative; /* written under the lock; the thread of a reply counts by it, relaxed */
     /* Under the lock: */
     struct xh_ring requests;
     struct xh_ring in_origin;   /* in origin->jobs */

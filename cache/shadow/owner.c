@@ -52,6 +52,11 @@ uint32_t xh_owner_get(struct xh_shadow *s)
     return owner;
 }
 
+int xh_shadow_shared(struct xh_shadow *s)
+{
+    return s->fd >= 0 && xh_store_locked(s->fd, XH_LOCK_OPEN) > 0;
+}
+
 int xh_owner_dead(struct xh_shadow *s, uint32_t owner)
 {
     if (owner == 0)

@@ -1,0 +1,543 @@
+/* The stage: see stage.h.
+ *
+ * A load is one speculative transfer; each of its ranges is a parcel. Invariants, under the lock:
+ *  1. A parcel's bytes [from, got) lie in |buf|, at their place; bytes below |from| were read, or
+ *     are promised to takers.
+ *  2. A taker's bytes end at or below |from|, or are kept in |buf| besides: either way they are
+ *     copied to it as they arrive, in ascending order, and it leaves its op when all are there.
+ *  3. A parcel is in |at| until all of it was taken, its transfer failed, or it was dropped; a load is
+ *     freed when its transfer is over, none of its parcels is in |at| and nobody copies from one. */
+#include "stage.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "file.h"
+#include "trace.h"
+
+#define HUGE_BYTES (2u << 20)
+/* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
+#define STALE_READS 32
+
+struct taker {
+    struct taker *next;
+    struct xh_read_op *op;
+    uint64_t a, b; /* [a, b), into |to| */
+    uint8_t *to;
+};
+
+struct load;
+
+struct xh_parcel {
+    struct load *load;
+    uint64_t off, end; /* constant */
+    uint64_t from, got, taken;
+    uint64_t born;     /* stage's clock when made or last read */
+    uint8_t *buf;
+    size_t buf_size;
+    struct taker *takers;
+    unsigned copying; /* readers that copy out of |buf| without the lock */
+    int listed;
+};
+
+struct load {
+    struct xh_transfer t; /* t.ctx is the load */
+    struct xh_file *f;
+    struct xh_range *ranges;
+    int over;
+    size_t nparcels;
+    struct xh_parcel parcels[];
+};
+
+/* ---- buffers: recycled, as fresh memory costs as much as copying into it */
+
+static uint8_t *buffer_get(struct xh_stage *s, size_t bytes, size_t *size)
+{
+    for (size_t i = 0; i < XH_SPARE_BUFFERS; i++)
+        if (s->spare[i].buf && s->spare[i].size >= bytes && s->spare[i].size / 4 <= bytes) {
+            uint8_t *buf = s->spare[i].buf;
+            *size = s->spare[i].size;
+            s->spare[i].buf = NULL;
+            return buf;
+        }
+    if (bytes < HUGE_BYTES / 4) {
+        *size = bytes;
+        return malloc(bytes);
+    }
+    *size = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
+    uint8_t *buf = aligned_alloc(HUGE_BYTES, *size);
+    if (buf)
+        madvise(buf, *size, MADV_HUGEPAGE);
+    return buf;
+}
+
+static void buffer_put(struct xh_stage *s, struct xh_parcel *p)
+{
+    uint8_t *buf = p->buf;
+    p->buf = NULL;
+    for (size_t i = 0; buf && p->buf_size >= HUGE_BYTES / 4 && i < XH_SPARE_BUFFERS; i++)
+        if (!s->spare[i].buf) {
+            s->spare[i].buf = buf;
+            s->spare[i].size = p->buf_size;
+            return;
+        }
+    free(buf);
+}
+
+/* ---- parcels. The lock is held. */
+
+/* Index of the first parcel that ends after |off|. */
+static size_t parcel_at(const struct xh_stage *s, uint64_t off)
+{
+    size_t lo = 0, hi = s->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (s->at[mid]->end <= off)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static int list(struct xh_stage *s, struct xh_parcel *p)
+{
+    if (s->n == s->room) {
+        size_t room = s->room ? 2 * s->room : 64;
+        struct xh_parcel **at = realloc(s->at, room * sizeof *at);
+        if (!at)
+            return XH_E_NOMEM;
+        s->at = at;
+        s->room = room;
+    }
+    size_t i = parcel_at(s, p->off);
+    assert(i == s->n || s->at[i]->off >= p->end);
+    memmove(&s->at[i + 1], &s->at[i], (s->n - i) * sizeof *s->at);
+    s->at[i] = p;
+    s->n++;
+    s->bytes += p->end - p->off;
+    p->listed = 1;
+    return 0;
+}
+
+static void unlist(struct xh_stage *s, struct xh_parcel *p)
+{
+    if (!p->listed)
+        return;
+    size_t i = parcel_at(s, p->off);
+    assert(i < s->n && s->at[i] == p);
+    memmove(&s->at[i], &s->at[i + 1], (s->n - i - 1) * sizeof *s->at);
+    s->n--;
+    s->bytes -= p->end - p->off;
+    p->listed = 0;
+    if (p->taken < p->end - p->off)
+        xh_count(&p->load->f->counters, bytes_unused, p->end - p->off - p->taken);
+}
+
+/* Gives back what nobody needs any more: buffers, and the load with its last parcel. */
+static void settle(struct xh_stage *s, struct load *l)
+{
+    int needed = !l->over;
+    for (size_t i = 0; i < l->nparcels; i++) {
+        struct xh_parcel *p = &l->parcels[i];
+        if (!p->listed && !p->copying && p->from == p->end)
+            buffer_put(s, p);
+        needed |= p->listed || p->copying != 0;
+    }
+    if (needed)
+        return;
+    for (size_t i = 0; i < l->nparcels; i++)
+        buffer_put(s, &l->parcels[i]);
+    free(l->ranges);
+    free(l);
+}
+
+/* Drops what nobody came for, to make room for |bytes| more. */
+static void drop_stale(struct xh_file *f, uint64_t bytes)
+{
+    struct xh_stage *s = &f->stage;
+    for (size_t i = 0; i < s->n && s->bytes + bytes > f->opt.readahead_bytes;) {
+        struct xh_parcel *p = s->at[i];
+        if (!p->load->over || p->copying || s->clock - p->born < STALE_READS) {
+            i++;
+            continue;
+        }
+        unlist(s, p);
+        p->from = p->end;
+        settle(s, p->load);
+    }
+}
+
+/* ---- what the engine brings */
+
+static void take_done(struct xh_parcel *p, const struct xh_err *err)
+{
+    for (struct taker **at = &p->takers; *at;) {
+        struct taker *k = *at;
+        if (!err && k->b > p->got) {
+            at = &k->next;
+            continue;
+        }
+        *at = k->next;
+        xh_op_leave(k->op, err);
+        free(k);
+    }
+}
+
+static void keep(struct xh_stage *s, struct xh_parcel *p, uint64_t off, const uint8_t *data, size_t len)
+{
+    uint64_t a = off > p->from ? off : p->from;
+    if (a >= off + len || !p->listed)
+        return;
+    if (!p->buf && !(p->buf = buffer_get(s, p->end - p->off, &p->buf_size))) {
+        unlist(s, p); /* no memory: whoever wants it asks again */
+        return;
+    }
+    memcpy(p->buf + (a - p->off), data + (a - off), off + len - a);
+}
+
+static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
+{
+    struct load *l = t->ctx;
+    struct xh_stage *s = &l->f->stage;
+    size_t i = 0;
+    for (size_t hi = l->nparcels; hi - i > 1;) {
+        size_t mid = i + (hi - i) / 2;
+        if (l->parcels[mid].off <= off)
+            i = mid;
+        else
+            hi = mid;
+    }
+    struct xh_parcel *p = &l->parcels[i];
+    pthread_mutex_lock(&s->lock);
+    assert(p->got == off && len <= p->end - off);
+    for (struct taker *k = p->takers; k; k = k->next) {
+        uint64_t a = k->a > off ? k->a : off, b = k->b < off + len ? k->b : off + len;
+        if (a < b)
+            memcpy(k->to + (a - k->a), data + (a - off), b - a);
+    }
+    keep(s, p, off, data, len);
+    p->got = off + len;
+    take_done(p, NULL);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Ends a load short of its bytes: who waits for them gets |err|. */
+static void load_end(struct xh_stage *s, struct load *l, const struct xh_err *err)
+{
+    l->over = 1;
+    for (size_t i = 0; i < l->nparcels; i++) {
+        struct xh_parcel *p = &l->parcels[i];
+        if (p->got == p->end)
+            continue;
+        unlist(s, p);
+        p->from = p->end;
+        take_done(p, err);
+    }
+    settle(s, l);
+}
+
+static void on_done(struct xh_transfer *t, const struct xh_err *err)
+{
+    struct load *l = t->ctx;
+    struct xh_stage *s = &l->f->stage;
+    if (err)
+        xh_trace(XH_T_READ, "load-failed", "code=%s", xh_err_name(err->code));
+    pthread_mutex_lock(&s->lock);
+    load_end(s, l, err);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- fetching ahead */
+
+struct ranges { /* a growing array */
+    struct xh_range *at;
+    size_t n, room;
+};
+
+static int ranges_add(struct ranges *r, uint64_t off, uint64_t end)
+{
+    if (off >= end)
+        return 1;
+    if (r->n == r->room) {
+        size_t room = r->room ? 2 * r->room : 16;
+        struct xh_range *at = realloc(r->at, room * sizeof *at);
+        if (!at)
+            return 0;
+        r->at = at;
+        r->room = room;
+    }
+    r->at[r->n++] = (struct xh_range){off, end - off};
+    return 1;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct xh_range *x = a, *y = b;
+    return (x->off > y->off) - (x->off < y->off);
+}
+
+/* Sorts and joins what touches or overlaps: what was asked for twice is fetched once. */
+static void ranges_tidy(struct ranges *r)
+{
+    size_t m = 0;
+    if (r->n)
+        qsort(r->at, r->n, sizeof *r->at, by_offset);
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_range *last = m ? &r->at[m - 1] : NULL;
+        uint64_t end = r->at[i].off + r->at[i].len;
+        if (!last || last->off + last->len < r->at[i].off)
+            r->at[m++] = r->at[i];
+        else if (end > last->off + last->len)
+            last->len = end - last->off;
+    }
+    r->n = m;
+}
+
+/* Appends to |out| what neither shadow nor stage has of |r|. Returns 0 without memory. */
+static int missing(struct xh_file *f, struct xh_range r, struct ranges *out)
+{
+    struct xh_stage *s = &f->stage;
+    uint64_t end = r.off + r.len;
+    for (uint64_t off = r.off; off < end;) {
+        size_t i = parcel_at(s, off);
+        if (i < s->n && s->at[i]->off <= off) {
+            off = s->at[i]->end;
+            continue;
+        }
+        uint64_t stop = i < s->n && s->at[i]->off < end ? s->at[i]->off : end, from = off;
+        for (; off < stop; off = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES)
+            if (xh_shadow_peek(f->shadow, off / XH_PAGE_BYTES) == XH_CLAIM_READY) {
+                if (!ranges_add(out, from, off))
+                    return 0;
+                from = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES;
+            }
+        if (!ranges_add(out, from, stop))
+            return 0;
+        off = stop;
+    }
+    return 1;
+}
+
+static struct load *load_make(struct xh_file *f, const struct xh_range *r, size_t n)
+{
+    struct load *l = calloc(1, sizeof *l + n * sizeof *l->parcels);
+    if (!l || !(l->ranges = malloc(n * sizeof *r))) {
+        free(l);
+        return NULL;
+    }
+    memcpy(l->ranges, r, n * sizeof *r);
+    l->t = (struct xh_transfer){.ranges = l->ranges, .nranges = n, .speculative = 1, .ctx = l,
+                                .bytes = on_bytes, .done = on_done};
+    l->f = f;
+    l->nparcels = n;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t off = r[i].off;
+        l->parcels[i] = (struct xh_parcel){.load = l, .off = off, .end = off + r[i].len, .from = off, .got = off,
+                                           .born = f->stage.clock};
+    }
+    return l;
+}
+
+/* Lists the plan's loads in |ts|. Returns how many were made. */
+static size_t make_loads(struct xh_file *f, const struct xh_plan *plan, struct xh_transfer **ts)
+{
+    size_t made = 0;
+    for (; made < plan->ntransfers; made++) {
+        const struct xh_plan_transfer *pt = &plan->transfers[made];
+        struct load *l = load_make(f, plan->ranges + pt->first, pt->count);
+        if (!l)
+            break;
+        for (size_t i = 0; i < l->nparcels; i++)
+            if (list(&f->stage, &l->parcels[i])) {
+                load_end(&f->stage, l, NULL);
+                return made;
+            }
+        ts[made] = &l->t;
+    }
+    return made;
+}
+
+static void submit(struct xh_file *f, const struct ranges *want, uint64_t part_bytes)
+{
+    struct xh_plan plan;
+    struct xh_plan_limits lim;
+    struct xh_err err = {0};
+    struct xh_transfer **ts;
+    xh_fetch_limits(f, &lim);
+    lim.gap_bytes = 0; /* the gaps may be here already */
+    if (part_bytes > lim.part_bytes)
+        lim.part_bytes = part_bytes - part_bytes % lim.align_bytes;
+    if (xh_plan_make(want->at, want->n, &lim, &plan))
+        return;
+    ts = malloc(plan.ntransfers * sizeof *ts);
+    size_t made = ts ? make_loads(f, &plan, ts) : 0;
+    pthread_mutex_unlock(&f->stage.lock);
+    int rc = made ? xh_origin_submit(f->origin, ts, made, &err) : 0;
+    pthread_mutex_lock(&f->stage.lock);
+    for (size_t i = 0; rc && i < made; i++)
+        load_end(&f->stage, ts[i]->ctx, &err);
+    free(ts);
+    xh_plan_free(&plan);
+}
+
+size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, uint64_t part_bytes)
+{
+    struct xh_stage *s = &f->stage;
+    struct ranges want = {0};
+    uint64_t bytes = 0;
+    size_t i = 0;
+    pthread_mutex_lock(&s->lock);
+    for (; i < n; i++) {
+        drop_stale(f, bytes + r[i].len);
+        if (s->bytes + bytes + r[i].len > f->opt.readahead_bytes && s->bytes + bytes > 0)
+            break;
+        size_t before = want.n;
+        if (!missing(f, r[i], &want))
+            break;
+        for (size_t k = before; k < want.n; k++)
+            bytes += want.at[k].len;
+    }
+    ranges_tidy(&want);
+    if (want.n)
+        submit(f, &want, part_bytes);
+    pthread_mutex_unlock(&s->lock);
+    free(want.at);
+    return i;
+}
+
+/* ---- taking */
+
+struct copy {
+    struct xh_parcel *p;
+    uint64_t off, len;
+    uint8_t *to;
+};
+
+/* Extents and parcels are both sorted and disjoint: they overlap in at most n + s->n places, each
+ * of which makes one copy at most, and leaves one piece before it; each extent one behind. */
+struct taking {
+    struct xh_extent *rest;
+    size_t nrest;
+    struct copy *copies;
+    size_t ncopies;
+    uint64_t ready, coming;
+};
+
+/* Takes [off, off + len) of |p|, all of it at or after p->off. Returns 0 when it is not to be had. */
+static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op *op, uint64_t off, uint64_t len,
+                     uint8_t *to, struct taking *t)
+{
+    uint64_t end = off + len, here = p->got > off ? (p->got < end ? p->got : end) : off;
+    struct taker *k = here < end ? malloc(sizeof *k) : NULL;
+    if (here < end && !k)
+        return 0;
+    if (here > off) {
+        p->copying++;
+        t->copies[t->ncopies++] = (struct copy){p, off, here - off, to};
+        t->ready += here - off;
+    }
+    if (k) {
+        *k = (struct taker){p->takers, op, here, end, to + (here - off)};
+        p->takers = k;
+        xh_op_enter(op, 1);
+        t->coming += end - here;
+        xh_origin_promote(p->load->f->origin, &p->load->t);
+    }
+    if (off <= p->from && end > p->from)
+        p->from = end;
+    p->taken += len;
+    p->born = s->clock;
+    if (p->from == p->end || p->taken >= p->end - p->off)
+        unlist(s, p);
+    return 1;
+}
+
+static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_extent e, struct taking *t)
+{
+    while (e.len) {
+        size_t i = parcel_at(s, e.off);
+        struct xh_parcel *p = i < s->n && s->at[i]->off < e.off + e.len ? s->at[i] : NULL;
+        uint64_t from = !p ? e.off + e.len : p->from > e.off ? p->from : e.off; /* where |p| can serve */
+        uint64_t to = p && p->end < e.off + e.len ? p->end : e.off + e.len;
+        if (from > to)
+            from = to;
+        uint64_t before = from - e.off; /* nobody has these */
+        if (p && from < to && !take_from(s, p, op, from, to - from, (uint8_t *)e.buf + before, t))
+            before = to - e.off;
+        if (before) {
+            struct xh_extent *last = t->nrest ? &t->rest[t->nrest - 1] : NULL;
+            if (last && last->off + last->len == e.off && (uint8_t *)last->buf + last->len == e.buf)
+                last->len += before;
+            else
+                t->rest[t->nrest++] = (struct xh_extent){e.off, before, e.buf};
+        }
+        uint64_t step = to - e.off;
+        e = (struct xh_extent){e.off + step, e.len - step, (uint8_t *)e.buf + step};
+    }
+}
+
+uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, struct xh_extent **pieces, uint64_t *coming)
+{
+    struct xh_stage *s = &f->stage;
+    struct taking t = {0};
+    *coming = 0;
+    pthread_mutex_lock(&s->lock);
+    s->clock++;
+    if (s->n) {
+        t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);
+        t.copies = malloc((op->n + s->n) * sizeof *t.copies);
+    }
+    if (!t.rest || !t.copies) {
+        pthread_mutex_unlock(&s->lock);
+        free(t.rest);
+        free(t.copies);
+        return 0;
+    }
+    for (size_t i = 0; i < op->n; i++)
+        take_extent(s, op, op->ext[i], &t);
+    pthread_mutex_unlock(&s->lock);
+    for (size_t i = 0; i < t.ncopies; i++)
+        memcpy(t.copies[i].to, t.copies[i].p->buf + (t.copies[i].off - t.copies[i].p->off), t.copies[i].len);
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < t.ncopies; i++) {
+        struct xh_parcel *p = t.copies[i].p;
+        if (--p->copying == 0)
+            settle(s, p->load);
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(t.copies);
+    op->ext = *pieces = t.rest;
+    op->n = t.nrest;
+    *coming = t.coming;
+    return t.ready;
+}
+
+/* ---- life */
+
+void xh_stage_init(struct xh_stage *s)
+{
+    *s = (struct xh_stage){0};
+    pthread_mutex_init(&s->lock, NULL);
+}
+
+void xh_stage_free(struct xh_stage *s)
+{
+    while (s->n) {
+        struct xh_parcel *p = s->at[s->n - 1];
+        assert(p->load->over && !p->copying && !p->takers);
+        unlist(s, p);
+        settle(s, p->load);
+    }
+    for (size_t i = 0; i < XH_SPARE_BUFFERS; i++)
+        free(s->spare[i].buf);
+    free(s->at);
+    pthread_mutex_destroy(&s->lock);
+}
+
+void xh_stage_forget(struct xh_stage *s)
+{
+    xh_stage_init(s); /* what the parent had is leaked: its state cannot be told from sound */
+}

@@ -1,0 +1,55 @@
+/* The stage: raw bytes that were fetched ahead, in memory of this process, until their reader
+ * comes. What arrives after he came goes straight into his buffer.
+ *
+ * The shadow is for what will be read again or by others; a stream that passes once through one
+ * process would pay for the tmpfs and get nothing for it (docs/architecture.md).
+ *
+ * Threads: any. Engine threads deliver. Knows nothing of prediction. */
+#ifndef XH_STAGE_H
+#define XH_STAGE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "extent.h"
+
+struct xh_file;
+struct xh_parcel;
+struct xh_read_op;
+
+#define XH_SPARE_BUFFERS 8
+
+struct xh_stage {
+    pthread_mutex_t lock;    /* guards the rest; held while a piece of a reply is copied, never longer */
+    struct xh_parcel **at;   /* by offset, disjoint: those with bytes that a reader can still have */
+    size_t n, room;
+    uint64_t bytes;          /* of all parcels in |at| or in flight: bounded by readahead_bytes */
+    uint64_t clock;          /* takes so far: the age of parcels */
+    struct {
+        uint8_t *buf;
+        size_t size;
+    } spare[XH_SPARE_BUFFERS];
+};
+
+void xh_stage_init(struct xh_stage *s);
+
+/* Frees all. Nothing is in flight any more, and nobody reads. */
+void xh_stage_free(struct xh_stage *s);
+
+/* In a fork's child: forgets what the parent's engine was to deliver. */
+void xh_stage_forget(struct xh_stage *s);
+
+/* Fetches ahead what neither stage nor shadow has of the |n| ranges (any order, in the object), in
+ * transfers of up to |part_bytes|. Returns how many ranges, from the first on, were seen to: fewer
+ * than |n| when there is no more room. Does not block. */
+size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, uint64_t part_bytes);
+
+/* Takes from the stage what it has of op->ext (sorted, disjoint) and leaves in op->ext the pieces
+ * that it has not. Bytes still in flight are delivered to the op later: they count in op->pending.
+ * |*pieces| owns what op->ext then points to. Returns the bytes that were there, and in |*coming|
+ * those that come. Without memory it takes less. */
+uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, struct xh_extent **pieces, uint64_t *coming);
+
+#endif
