@@ -4,6 +4,9 @@
 /* A read this close after the last one's end continues it: chunked data has headers and
  * index nodes in between. */
 #define SEQ_SLACK_BYTES (256u << 10)
+/* Whoever begins with a read this large most likely goes on: a wrong guess costs as much again,
+ * once a file. */
+#define SEQ_SURE_BYTES (1u << 20)
 /* First window of a run, unless the reads themselves are larger. */
 #define SEQ_FIRST_BYTES (512u << 10)
 /* Widening: a lone miss fetches this much (about what one more round trip of 1 ms is worth
@@ -28,7 +31,7 @@ struct xh_range xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint
 {
     struct xh_range none = {0, 0};
     uint64_t end = r.off + r.len;
-    int continues = p->next != 0 && r.off >= p->next && r.off - p->next <= SEQ_SLACK_BYTES;
+    int continues = p->next != 0 ? r.off >= p->next && r.off - p->next <= SEQ_SLACK_BYTES : r.len >= SEQ_SURE_BYTES;
     p->next = end;
     if (!continues || max_window == 0) {
         p->window = 0;
@@ -39,13 +42,13 @@ struct xh_range xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint
     if (p->window == 0)
         p->window = max64(SEQ_FIRST_BYTES, twice);
     else
-        p->window = p->window > max_window / 2 ? max_window : max64(2 * p->window, twice);
+        p->window = p->window > max_window / 4 ? max_window : max64(4 * p->window, twice);
     p->window = min64(p->window, max_window);
     if (p->ahead < end)
         p->ahead = end;
     uint64_t to = end > size || p->window > size - end ? size : end + p->window;
-    /* Refill when half of the window is used up, so that requests stay large. */
-    if (to <= p->ahead || (to < size && p->ahead - end > p->window / 2))
+    /* Refill when an eighth of the window is used up: requests stay large, and there is always work. */
+    if (to <= p->ahead || (to < size && p->ahead - end > p->window - p->window / 8))
         return none;
     struct xh_range want = {p->ahead, to - p->ahead};
     p->ahead = to;

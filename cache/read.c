@@ -14,6 +14,8 @@
 
 /* Raw reads of at least this much stream: see keeps(). */
 #define BULK_BYTES (256u << 10)
+/* A stretch is fetched ahead in steps of this, as far as there is room. */
+#define STRETCH_BYTES (1u << 20)
 
 int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
 {
@@ -175,6 +177,18 @@ int xh_op_wait(struct xh_read_op *op)
 
 /* ---- ahead of the reader ------------------------------------------------------------- */
 
+/* Fetches as much of |r| ahead as there is room for. Returns how many bytes from its start. */
+static uint64_t fetch_stretch(struct xh_file *f, struct xh_range r, enum xh_kind kind)
+{
+    struct xh_range pieces[256];
+    uint64_t step = (r.len / 256 + STRETCH_BYTES - 1) / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES;
+    size_t n = 0;
+    for (uint64_t at = 0; at < r.len; at += step)
+        pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
+    uint64_t got = xh_fetch_ahead(f, pieces, n, kind) * step;
+    return got < r.len ? got : r.len;
+}
+
 /* Tells the predictor of the read and fetches ahead what it expects. */
 static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                        uint64_t bytes)
@@ -194,11 +208,14 @@ static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_ext
     if (xh_shadow_private(f->shadow) && most > f->opt.private_budget_bytes / 2)
         most = f->opt.private_budget_bytes / 2;
     struct xh_range want = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, most, f->size);
+    if (want.len) {
+        uint64_t got = fetch_stretch(f, want, kind);
+        xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu fetched=%llu", (unsigned long long)want.off,
+                 (unsigned long long)want.len, (unsigned long long)got);
+        if (got < want.len)
+            f->seq.ahead = want.off + got;
+    }
     pthread_mutex_unlock(&f->guess_lock);
-    if (want.len == 0)
-        return;
-    xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu", (unsigned long long)want.off, (unsigned long long)want.len);
-    xh_fetch_ahead(f, &want, 1, kind);
 }
 
 /* ---- one round --------------------------------------------------------------------- */
