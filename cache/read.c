@@ -411,6 +411,17 @@ static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_ext
     }
 }
 
+/* Tells the predictor of a metadata read and fetches the next piece of a walk. */
+static void walk_on(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n)
+{
+    if (kind != XH_KIND_META || !f->opt.readahead || n != 1 || pthread_mutex_trylock(&f->guess_lock))
+        return;
+    struct xh_range next = xh_predict_walk(&f->wide, (struct xh_range){ext->off, ext->len}, f->size);
+    pthread_mutex_unlock(&f->guess_lock);
+    if (next.len)
+        xh_fetch_ahead(f, &next, 1, kind);
+}
+
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                   struct xh_err *err)
 {
@@ -427,6 +438,8 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     if (n == 1 && xh_shadow_read(f->shadow, ext->off, ext->buf, ext->len) == ext->len) {
         xh_count(&f->counters, bytes_hit, bytes);
         look_ahead(f, kind, ext, n, bytes);
+        walk_on(f, kind, ext, n);
+        xh_walk_note(f, kind, ext, n, 0);
         return 0;
     }
     struct xh_read_op op = {.f = f, .kind = kind};
@@ -441,8 +454,11 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     free(op.reach);
     pthread_mutex_destroy(&op.lock);
     pthread_cond_destroy(&op.idle);
-    if (rc == 0)
+    if (rc == 0) {
         look_ahead(f, kind, ext, n, bytes);
+        walk_on(f, kind, ext, n);
+        xh_walk_note(f, kind, ext, n, 1);
+    }
     xh_trace(XH_T_READ, "read", "extents=%zu bytes=%llu off=%llu kind=%s result=%s", n,
              (unsigned long long)bytes, (unsigned long long)ext->off,
              kind == XH_KIND_META ? "meta" : "raw", xh_err_name(rc));

@@ -1,0 +1,416 @@
+/* Which metadata will be wanted next: see metaindex.h.
+ *
+ * A node is a known structure: WAITING -asked for-> ASKED -its bytes are there-> PARSED;
+ * WAITING -its bytes are there-> PARSED. Its children stand together in the array of nodes.
+ * Invariants: a place is at most one node, so no loop of the file is followed twice; every
+ * node is parsed at most once; a node WAITING is in |soon| or |later|, a node ASKED in
+ * |asked|, and what a queue holds beyond that is passed over. */
+#include "metaindex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "metaparse.h"
+
+#define PAGE_BYTES 4096u /* the measure of what was asked for and used */
+#define NODES_MAX (1u << 17)
+#define TABLE_FIRST 1024u /* entries, doubled when half full */
+/* A window of pages asked for and not used yet. The first one is what a file opened for one
+ * dataset may waste: 160 KiB. Four more for each that was used bring a tree of N objects in
+ * log4(N / 40) round trips. */
+#define WINDOW_FIRST 40u
+#define WINDOW_GROWTH 4u
+#define WINDOW_MAX 4096u
+#define PARSES_MAX 1024u /* in one call, so that nobody waits long for another's parsing */
+
+enum state { WAITING, ASKED, PARSED };
+
+struct node {
+    uint64_t off, detail;
+    uint32_t len, first_child;
+    uint16_t children;
+    uint8_t kind, state;
+};
+
+struct queue { /* of node indexes, first in first out */
+    uint32_t *at;
+    size_t head, n, room;
+};
+
+struct table { /* open addressing; key 0 is empty */
+    uint64_t *key;
+    uint32_t *value;
+    size_t n, room; /* room is a power of two */
+};
+
+enum page_state { PAGE_ASKED = 1, PAGE_USED = 2 };
+
+struct xh_metaindex {
+    struct xh_meta_format format;
+    int started, blind; /* the superblock was parsed; it was looked for and is none of ours */
+    struct node *node;
+    size_t nodes, room;
+    struct table known, pages;
+    struct queue soon, later, asked;
+    uint32_t parent; /* of what the sink gets; UINT32_MAX: none */
+    int near;        /* what the sink gets goes to |soon| */
+    uint64_t ahead, used; /* pages asked for and not used; used */
+    uint8_t buf[XH_META_PARSE_MAX];
+};
+
+/* ---- tables and queues */
+
+/* Where |key| stands, or would stand. */
+static size_t slot_of(const struct table *t, uint64_t key)
+{
+    size_t i = (size_t)((key + 1) * 0x9e3779b97f4a7c15u >> 32) & (t->room - 1);
+    while (t->key[i] && t->key[i] != key + 1)
+        i = (i + 1) & (t->room - 1);
+    return i;
+}
+
+static int table_grow(struct table *t)
+{
+    struct table big = {.n = t->n, .room = t->room ? 2 * t->room : TABLE_FIRST};
+    big.key = calloc(big.room, sizeof *big.key);
+    big.value = malloc(big.room * sizeof *big.value);
+    if (!big.key || !big.value) {
+        free(big.key);
+        free(big.value);
+        return -1;
+    }
+    for (size_t i = 0; i < t->room; i++)
+        if (t->key[i]) {
+            size_t k = slot_of(&big, t->key[i] - 1);
+            big.key[k] = t->key[i];
+            big.value[k] = t->value[i];
+        }
+    free(t->key);
+    free(t->value);
+    *t = big;
+    return 0;
+}
+
+static uint32_t *table_get(const struct table *t, uint64_t key)
+{
+    size_t i = t->room ? slot_of(t, key) : 0;
+    return t->room && t->key[i] ? &t->value[i] : NULL;
+}
+
+/* The value of |key|, added as |value| if it is new; NULL: no memory. */
+static uint32_t *table_put(struct table *t, uint64_t key, uint32_t value, int *new)
+{
+    uint32_t *there = table_get(t, key);
+    *new = there == NULL;
+    if (there)
+        return there;
+    if (2 * t->n >= t->room && table_grow(t))
+        return NULL;
+    size_t i = slot_of(t, key);
+    t->n++;
+    t->key[i] = key + 1;
+    t->value[i] = value;
+    return &t->value[i];
+}
+
+static void table_clear(struct table *t)
+{
+    if (t->n)
+        memset(t->key, 0, t->room * sizeof *t->key);
+    t->n = 0;
+}
+
+static void queue_push(struct queue *q, uint32_t v)
+{
+    if (q->head == q->n)
+        q->head = q->n = 0;
+    if (q->n == q->room) {
+        size_t room = q->room ? 2 * q->room : 256;
+        uint32_t *at = room > 4 * (size_t)NODES_MAX ? NULL : realloc(q->at, room * sizeof *at);
+        if (!at)
+            return; /* one structure less is known */
+        q->at = at;
+        q->room = room;
+    }
+    q->at[q->n++] = v;
+}
+
+struct xh_metaindex *xh_metaindex_new(uint64_t size)
+{
+    struct xh_metaindex *m = calloc(1, sizeof *m);
+    if (m)
+        m->format.size = size;
+    return m;
+}
+
+void xh_metaindex_free(struct xh_metaindex *m)
+{
+    if (!m)
+        return;
+    free(m->node);
+    free(m->known.key);
+    free(m->known.value);
+    free(m->pages.key);
+    free(m->pages.value);
+    free(m->soon.at);
+    free(m->later.at);
+    free(m->asked.at);
+    free(m);
+}
+
+uint64_t xh_metaindex_page_bytes(const struct xh_metaindex *m)
+{
+    return m->format.page_bytes;
+}
+
+/* ---- what is known */
+
+static void forget(struct xh_metaindex *m)
+{
+    m->nodes = 0;
+    table_clear(&m->known);
+    table_clear(&m->pages);
+    m->soon.head = m->soon.n = m->later.head = m->later.n = m->asked.head = m->asked.n = 0;
+    m->ahead = 0;
+}
+
+/* Adds a place unless it is known. Returns its node's index, or UINT32_MAX: no room. */
+static uint32_t add(struct xh_metaindex *m, const struct xh_meta_place *p, int *new)
+{
+    *new = 0;
+    if (m->nodes == m->room) {
+        size_t room = m->room ? 2 * m->room : 1024;
+        struct node *node = room > NODES_MAX ? NULL : realloc(m->node, room * sizeof *node);
+        if (!node)
+            return UINT32_MAX;
+        m->node = node;
+        m->room = room;
+    }
+    uint32_t *at = table_put(&m->known, p->off, (uint32_t)m->nodes, new);
+    if (!at || !*new)
+        return at ? *at : UINT32_MAX;
+    m->node[m->nodes++] = (struct node){.off = p->off, .detail = p->detail, .len = p->len, .kind = (uint8_t)p->kind};
+    return *at;
+}
+
+static int on_found(void *ctx, const struct xh_meta_place *p)
+{
+    struct xh_metaindex *m = ctx;
+    int new;
+    uint32_t i = add(m, p, &new);
+    if (i == UINT32_MAX)
+        return 1;
+    if (new) {
+        /* What completes an object comes before the next object. */
+        int part = p->kind == XH_META_BYTES || p->kind == XH_META_CHUNK || p->kind == XH_META_CHUNK2;
+        queue_push(m->near || part ? &m->soon : &m->later, i);
+        if (m->parent != UINT32_MAX) {
+            struct node *parent = &m->node[m->parent];
+            if (parent->children == 0)
+                parent->first_child = i;
+            if (parent->children < UINT16_MAX)
+                parent->children++;
+        }
+    }
+    return 0;
+}
+
+static void parse(struct xh_metaindex *m, uint32_t i, const uint8_t *p)
+{
+    struct node n = m->node[i];
+    struct xh_meta_place place = {n.off, n.len, (enum xh_meta_kind)n.kind, n.detail};
+    m->node[i].state = PARSED;
+    m->parent = i;
+    xh_meta_parse(&m->format, &place, p, n.len, on_found, m);
+}
+
+/* Parses node |i| if its bytes are there: 1, else 0. */
+static int try_parse(struct xh_metaindex *m, uint32_t i, xh_meta_look *look, void *ctx)
+{
+    const struct node *n = &m->node[i];
+    if (n->len > sizeof m->buf || n->kind == XH_META_BYTES) {
+        uint8_t last; /* leads nowhere: to be fetched, not parsed */
+        if (!look(ctx, n->off, &last, 1) || !look(ctx, n->off + n->len - 1, &last, 1))
+            return 0;
+        m->node[i].state = PARSED;
+        return 1;
+    }
+    if (!look(ctx, n->off, m->buf, n->len))
+        return 0;
+    parse(m, i, m->buf);
+    return 1;
+}
+
+static void start(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
+{
+    uint8_t head[128];
+    for (uint64_t at = 0; at < m->format.size && at <= 1u << 20; at = at ? 2 * at : 512) {
+        uint64_t left = m->format.size - at;
+        size_t len = left < sizeof head ? (size_t)left : sizeof head;
+        if (!look(ctx, at, head, len))
+            return; /* not yet */
+        m->parent = UINT32_MAX;
+        m->near = 1;
+        if (xh_meta_superblock(head, len, at, m->format.size, &m->format, on_found, m)) {
+            m->started = 1;
+            return;
+        }
+    }
+    m->blind = 1;
+}
+
+/* ---- where the reader is */
+
+static void note_pages(struct xh_metaindex *m, struct xh_range r)
+{
+    for (uint64_t p = r.off / PAGE_BYTES, n = 0; p <= (r.off + r.len - 1) / PAGE_BYTES && n < 64; p++, n++) {
+        uint32_t *state = table_get(&m->pages, p);
+        if (state && *state == PAGE_ASKED) {
+            *state = PAGE_USED;
+            m->ahead -= m->ahead > 0;
+            m->used++;
+        }
+    }
+}
+
+void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_meta_look *look, void *ctx)
+{
+    struct xh_meta_place place;
+    if (r.len == 0 || m->blind)
+        return;
+    note_pages(m, r);
+    if (!m->started)
+        return;
+    m->near = 1;
+    uint32_t *at = table_get(&m->known, r.off);
+    if (!at) { /* what nothing led to: a file whose pages HDF5 reads whole, or one forgotten */
+        int new;
+        if (!meta)
+            return;
+        size_t len = r.len < sizeof m->buf ? (size_t)r.len : sizeof m->buf;
+        if (!look(ctx, r.off, m->buf, len) || !xh_meta_recognise(&m->format, r.off, m->buf, len, &place))
+            return;
+        uint32_t i = add(m, &place, &new);
+        if (i == UINT32_MAX)
+            forget(m);
+        else if (new)
+            parse(m, i, m->buf);
+        return;
+    }
+    const struct node *n = &m->node[*at];
+    if (n->state != PARSED)
+        try_parse(m, *at, look, ctx);
+    else
+        for (uint32_t k = 0; k < n->children; k++)
+            if (m->node[n->first_child + k].state == WAITING)
+                queue_push(&m->soon, n->first_child + k);
+}
+
+/* ---- what to fetch */
+
+static uint64_t window(const struct xh_metaindex *m)
+{
+    uint64_t w = WINDOW_FIRST + WINDOW_GROWTH * m->used;
+    return w < WINDOW_MAX ? w : WINDOW_MAX;
+}
+
+static int by_off(const void *a, const void *b)
+{
+    const struct xh_range *x = a, *y = b;
+    return (x->off > y->off) - (x->off < y->off);
+}
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The pages of a node, or of the file's own pages that it lies in. */
+static struct xh_range pages_of(const struct xh_metaindex *m, const struct node *n)
+{
+    uint64_t page = m->format.page_bytes > PAGE_BYTES ? m->format.page_bytes : PAGE_BYTES;
+    uint64_t base = page > PAGE_BYTES ? m->format.base % page : 0;
+    uint64_t from = n->off - (n->off >= base ? (n->off - base) % page : n->off);
+    uint64_t end = n->off + n->len, over = (end - from) % page;
+    if (over)
+        end += page - over;
+    return (struct xh_range){from, min64(end, m->format.size) - from};
+}
+
+/* Notes the pages of |r| as asked for. Returns 1 when one of them had not been before. */
+static int ask_pages(struct xh_metaindex *m, struct xh_range r)
+{
+    int any = 0, new;
+    for (uint64_t p = r.off / PAGE_BYTES; p * PAGE_BYTES < r.off + r.len; p++) {
+        uint32_t *state = table_put(&m->pages, p, PAGE_ASKED, &new);
+        if (state && new) {
+            any = 1;
+            m->ahead++;
+        }
+    }
+    return any;
+}
+
+/* Parses what of the asked nodes is there. */
+static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
+{
+    size_t kept = m->asked.head, end = m->asked.n;
+    m->near = 0;
+    for (size_t k = m->asked.head; k < end; k++) {
+        uint32_t i = m->asked.at[k];
+        if (m->node[i].state == ASKED && !try_parse(m, i, look, ctx))
+            m->asked.at[kept++] = i;
+    }
+    m->asked.n = kept;
+}
+
+/* Takes nodes from |q| while the window lasts. */
+static size_t take_from(struct xh_metaindex *m, struct queue *q, size_t *parses, xh_meta_look *look, void *ctx,
+                        struct xh_range *out, size_t n, size_t room)
+{
+    while (q->head < q->n && n < room && m->ahead < window(m) && *parses < PARSES_MAX) {
+        uint32_t i = q->at[q->head++];
+        if (m->node[i].state != WAITING)
+            continue;
+        ++*parses;
+        m->near = 0;
+        if (try_parse(m, i, look, ctx))
+            continue;
+        m->node[i].state = ASKED;
+        queue_push(&m->asked, i);
+        struct xh_range r = pages_of(m, &m->node[i]);
+        if (m->node[i].len <= 1u << 20 && ask_pages(m, r))
+            out[n++] = r;
+    }
+    return n;
+}
+
+static size_t merge(struct xh_range *r, size_t n, uint64_t gap)
+{
+    size_t k = 0;
+    if (n > 1)
+        qsort(r, n, sizeof *r, by_off);
+    for (size_t i = 1; i < n; i++) {
+        uint64_t end = r[k].off + r[k].len, new_end = r[i].off + r[i].len;
+        if (r[i].off > end && r[i].off - end > gap)
+            r[++k] = r[i];
+        else if (new_end > end)
+            r[k].len = new_end - r[k].off;
+    }
+    return n ? k + 1 : 0;
+}
+
+size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, uint64_t gap_bytes, xh_meta_look *look, void *ctx,
+                         struct xh_range *out, size_t room)
+{
+    size_t n = 0, parses = 0;
+    if (!m->started && !m->blind)
+        start(m, look, ctx);
+    if (!m->started)
+        return 0;
+    if (arrived)
+        collect(m, look, ctx);
+    n = take_from(m, &m->soon, &parses, look, ctx, out, n, room);
+    n = take_from(m, &m->later, &parses, look, ctx, out, n, room);
+    return merge(out, n, gap_bytes);
+}
