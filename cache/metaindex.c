@@ -1,10 +1,11 @@
 /* Which metadata will be wanted next: see metaindex.h.
  *
  * A node is a known structure: WAITING -asked for-> ASKED -its bytes are there-> PARSED;
- * WAITING -its bytes are there-> PARSED. Its children stand together in the array of nodes.
- * Invariants: a place is at most one node, so no loop of the file is followed twice; every
- * node is parsed at most once; a node WAITING is in |soon| or |later|, a node ASKED in
- * |asked|, and what a queue holds beyond that is passed over. */
+ * WAITING -its bytes are there-> PARSED. The nodes stand in a list in the order in which a
+ * reader who goes through everything will want them: what a node names stands right behind it.
+ * So what to ask for is what waits behind the reader's place in the list.
+ * Invariants: a place of the file is at most one node, so no loop of the file is followed
+ * twice; a node is parsed at most once; every node is in the list; what is ASKED is in |asked|. */
 #include "metaindex.h"
 
 #include <stdlib.h>
@@ -21,20 +22,26 @@
 #define WINDOW_FIRST 40u
 #define WINDOW_GROWTH 4u
 #define WINDOW_MAX 4096u
-#define PARSES_MAX 1024u /* in one call, so that nobody waits long for another's parsing */
+/* A known structure that the reader came to before it was asked for: the window is too small.
+ * So it grows, and doubles where at least a quarter of what was asked for is being used. */
+#define LATE_GROWTH 16u
+#define LATE_DOUBLES 64u
+#define USED_QUARTER 4u
+#define NONE UINT32_MAX
+#define STRUCTURE_MAX (1u << 20) /* longer ones are nobody's small metadata */
+#define PARSES_MAX 256u /* in one call, so that nobody waits long for another's parsing */
 
 enum state { WAITING, ASKED, PARSED };
 
 struct node {
     uint64_t off, detail;
-    uint32_t len, first_child;
-    uint16_t children;
+    uint32_t len, next; /* next in the list; NONE: the last */
     uint8_t kind, state;
 };
 
-struct queue { /* of node indexes, first in first out */
+struct queue { /* of node indexes */
     uint32_t *at;
-    size_t head, n, room;
+    size_t n, room;
 };
 
 struct table { /* open addressing; key 0 is empty */
@@ -51,10 +58,13 @@ struct xh_metaindex {
     struct node *node;
     size_t nodes, room;
     struct table known, pages;
-    struct queue soon, later, asked;
-    uint32_t parent; /* of what the sink gets; UINT32_MAX: none */
-    int near;        /* what the sink gets goes to |soon| */
+    struct queue asked;
+    uint32_t place; /* the node that the reader was at last; NONE: before all */
+    uint32_t first; /* of the list */
+    uint32_t after; /* what the sink gets is put behind this; NONE: at the front */
+    int fresh;      /* nodes were added since |place| was last looked behind */
     uint64_t ahead, used; /* pages asked for and not used; used */
+    uint64_t late;        /* pages that the window grew by because the reader was there first */
     uint8_t buf[XH_META_PARSE_MAX];
 };
 
@@ -122,11 +132,9 @@ static void table_clear(struct table *t)
 
 static void queue_push(struct queue *q, uint32_t v)
 {
-    if (q->head == q->n)
-        q->head = q->n = 0;
     if (q->n == q->room) {
         size_t room = q->room ? 2 * q->room : 256;
-        uint32_t *at = room > 4 * (size_t)NODES_MAX ? NULL : realloc(q->at, room * sizeof *at);
+        uint32_t *at = room > NODES_MAX ? NULL : realloc(q->at, room * sizeof *at);
         if (!at)
             return; /* one structure less is known */
         q->at = at;
@@ -138,8 +146,10 @@ static void queue_push(struct queue *q, uint32_t v)
 struct xh_metaindex *xh_metaindex_new(uint64_t size)
 {
     struct xh_metaindex *m = calloc(1, sizeof *m);
-    if (m)
+    if (m) {
         m->format.size = size;
+        m->place = m->first = NONE;
+    }
     return m;
 }
 
@@ -152,8 +162,6 @@ void xh_metaindex_free(struct xh_metaindex *m)
     free(m->known.value);
     free(m->pages.key);
     free(m->pages.value);
-    free(m->soon.at);
-    free(m->later.at);
     free(m->asked.at);
     free(m);
 }
@@ -170,11 +178,13 @@ static void forget(struct xh_metaindex *m)
     m->nodes = 0;
     table_clear(&m->known);
     table_clear(&m->pages);
-    m->soon.head = m->soon.n = m->later.head = m->later.n = m->asked.head = m->asked.n = 0;
+    m->asked.n = 0;
     m->ahead = 0;
+    m->place = m->first = NONE;
 }
 
-/* Adds a place unless it is known. Returns its node's index, or UINT32_MAX: no room. */
+/* Adds a place behind node |m->after| unless it is known. Returns its node's index, or NONE:
+ * no room. */
 static uint32_t add(struct xh_metaindex *m, const struct xh_meta_place *p, int *new)
 {
     *new = 0;
@@ -182,37 +192,24 @@ static uint32_t add(struct xh_metaindex *m, const struct xh_meta_place *p, int *
         size_t room = m->room ? 2 * m->room : 1024;
         struct node *node = room > NODES_MAX ? NULL : realloc(m->node, room * sizeof *node);
         if (!node)
-            return UINT32_MAX;
+            return NONE;
         m->node = node;
         m->room = room;
     }
     uint32_t *at = table_put(&m->known, p->off, (uint32_t)m->nodes, new);
     if (!at || !*new)
-        return at ? *at : UINT32_MAX;
-    m->node[m->nodes++] = (struct node){.off = p->off, .detail = p->detail, .len = p->len, .kind = (uint8_t)p->kind};
-    return *at;
+        return at ? *at : NONE;
+    uint32_t *link = m->after == NONE ? &m->first : &m->node[m->after].next;
+    m->node[m->nodes] = (struct node){p->off, p->detail, p->len, *link, (uint8_t)p->kind, WAITING};
+    *link = m->after = (uint32_t)m->nodes++;
+    m->fresh = 1;
+    return *link;
 }
 
 static int on_found(void *ctx, const struct xh_meta_place *p)
 {
-    struct xh_metaindex *m = ctx;
     int new;
-    uint32_t i = add(m, p, &new);
-    if (i == UINT32_MAX)
-        return 1;
-    if (new) {
-        /* What completes an object comes before the next object. */
-        int part = p->kind == XH_META_BYTES || p->kind == XH_META_CHUNK || p->kind == XH_META_CHUNK2;
-        queue_push(m->near || part ? &m->soon : &m->later, i);
-        if (m->parent != UINT32_MAX) {
-            struct node *parent = &m->node[m->parent];
-            if (parent->children == 0)
-                parent->first_child = i;
-            if (parent->children < UINT16_MAX)
-                parent->children++;
-        }
-    }
-    return 0;
+    return add(ctx, p, &new) == NONE;
 }
 
 static void parse(struct xh_metaindex *m, uint32_t i, const uint8_t *p)
@@ -220,7 +217,7 @@ static void parse(struct xh_metaindex *m, uint32_t i, const uint8_t *p)
     struct node n = m->node[i];
     struct xh_meta_place place = {n.off, n.len, (enum xh_meta_kind)n.kind, n.detail};
     m->node[i].state = PARSED;
-    m->parent = i;
+    m->after = i;
     xh_meta_parse(&m->format, &place, p, n.len, on_found, m);
 }
 
@@ -249,8 +246,7 @@ static void start(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
         size_t len = left < sizeof head ? (size_t)left : sizeof head;
         if (!look(ctx, at, head, len))
             return; /* not yet */
-        m->parent = UINT32_MAX;
-        m->near = 1;
+        m->after = NONE;
         if (xh_meta_superblock(head, len, at, m->format.size, &m->format, on_found, m)) {
             m->started = 1;
             return;
@@ -273,44 +269,62 @@ static void note_pages(struct xh_metaindex *m, struct xh_range r)
     }
 }
 
-void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_meta_look *look, void *ctx)
+/* What nothing led to: HDF5 reads whole pages of this file, or its nodes were forgotten. */
+static void note_unknown(struct xh_metaindex *m, struct xh_range r, xh_meta_look *look, void *ctx)
 {
     struct xh_meta_place place;
+    size_t len = r.len < sizeof m->buf ? (size_t)r.len : sizeof m->buf;
+    int new;
+    if (!look(ctx, r.off, m->buf, len) || !xh_meta_recognise(&m->format, r.off, m->buf, len, &place))
+        return;
+    m->after = m->place;
+    uint32_t i = add(m, &place, &new);
+    if (i == NONE) {
+        forget(m);
+        return;
+    }
+    m->place = i;
+    if (new)
+        parse(m, i, m->buf);
+}
+
+static void grow_window(struct xh_metaindex *m)
+{
+    if (m->used * USED_QUARTER >= m->used + m->ahead)
+        m->late += m->late + LATE_DOUBLES;
+    else
+        m->late += LATE_GROWTH;
+    if (m->late > WINDOW_MAX)
+        m->late = WINDOW_MAX;
+}
+
+void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_meta_look *look, void *ctx)
+{
     if (r.len == 0 || m->blind)
         return;
     note_pages(m, r);
     if (!m->started)
         return;
-    m->near = 1;
     uint32_t *at = table_get(&m->known, r.off);
-    if (!at) { /* what nothing led to: a file whose pages HDF5 reads whole, or one forgotten */
-        int new;
-        if (!meta)
-            return;
-        size_t len = r.len < sizeof m->buf ? (size_t)r.len : sizeof m->buf;
-        if (!look(ctx, r.off, m->buf, len) || !xh_meta_recognise(&m->format, r.off, m->buf, len, &place))
-            return;
-        uint32_t i = add(m, &place, &new);
-        if (i == UINT32_MAX)
-            forget(m);
-        else if (new)
-            parse(m, i, m->buf);
+    if (!at) {
+        if (meta)
+            note_unknown(m, r, look, ctx);
         return;
     }
     const struct node *n = &m->node[*at];
+    if (n->kind != XH_META_BYTES) /* values are shared: they say nothing of the reader's place */
+        m->place = *at;
+    if (n->state == WAITING)
+        grow_window(m);
     if (n->state != PARSED)
         try_parse(m, *at, look, ctx);
-    else
-        for (uint32_t k = 0; k < n->children; k++)
-            if (m->node[n->first_child + k].state == WAITING)
-                queue_push(&m->soon, n->first_child + k);
 }
 
 /* ---- what to fetch */
 
 static uint64_t window(const struct xh_metaindex *m)
 {
-    uint64_t w = WINDOW_FIRST + WINDOW_GROWTH * m->used;
+    uint64_t w = WINDOW_FIRST + WINDOW_GROWTH * m->used + m->late;
     return w < WINDOW_MAX ? w : WINDOW_MAX;
 }
 
@@ -354,9 +368,8 @@ static int ask_pages(struct xh_metaindex *m, struct xh_range r)
 /* Parses what of the asked nodes is there. */
 static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
 {
-    size_t kept = m->asked.head, end = m->asked.n;
-    m->near = 0;
-    for (size_t k = m->asked.head; k < end; k++) {
+    size_t kept = 0, end = m->asked.n;
+    for (size_t k = 0; k < end; k++) {
         uint32_t i = m->asked.at[k];
         if (m->node[i].state == ASKED && !try_parse(m, i, look, ctx))
             m->asked.at[kept++] = i;
@@ -364,24 +377,24 @@ static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
     m->asked.n = kept;
 }
 
-/* Takes nodes from |q| while the window lasts. */
-static size_t take_from(struct xh_metaindex *m, struct queue *q, size_t *parses, xh_meta_look *look, void *ctx,
-                        struct xh_range *out, size_t n, size_t room)
+/* Takes what waits behind the reader's place while the window lasts. */
+static size_t take_behind(struct xh_metaindex *m, xh_meta_look *look, void *ctx, struct xh_range *out, size_t room)
 {
-    while (q->head < q->n && n < room && m->ahead < window(m) && *parses < PARSES_MAX) {
-        uint32_t i = q->at[q->head++];
+    size_t n = 0, parses = 0;
+    uint32_t i = m->place == NONE ? m->first : m->place;
+    for (; i != NONE && n < room && m->ahead < window(m) && parses < PARSES_MAX; i = m->node[i].next) {
         if (m->node[i].state != WAITING)
             continue;
-        ++*parses;
-        m->near = 0;
+        parses++;
         if (try_parse(m, i, look, ctx))
-            continue;
+            continue; /* what it named comes next */
         m->node[i].state = ASKED;
         queue_push(&m->asked, i);
         struct xh_range r = pages_of(m, &m->node[i]);
-        if (m->node[i].len <= 1u << 20 && ask_pages(m, r))
+        if (m->node[i].len <= STRUCTURE_MAX && ask_pages(m, r))
             out[n++] = r;
     }
+    m->fresh = i != NONE && parses >= PARSES_MAX;
     return n;
 }
 
@@ -403,14 +416,14 @@ static size_t merge(struct xh_range *r, size_t n, uint64_t gap)
 size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, uint64_t gap_bytes, xh_meta_look *look, void *ctx,
                          struct xh_range *out, size_t room)
 {
-    size_t n = 0, parses = 0;
     if (!m->started && !m->blind)
         start(m, look, ctx);
     if (!m->started)
         return 0;
     if (arrived)
         collect(m, look, ctx);
-    n = take_from(m, &m->soon, &parses, look, ctx, out, n, room);
-    n = take_from(m, &m->later, &parses, look, ctx, out, n, room);
-    return merge(out, n, gap_bytes);
+    /* A quarter of the window is refilled at once, so that requests carry many ranges. */
+    if (!m->fresh && m->ahead + window(m) / 4 > window(m))
+        return 0;
+    return merge(out, take_behind(m, look, ctx, out, room), gap_bytes);
 }
