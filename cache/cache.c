@@ -69,15 +69,19 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
     return 0;
 }
 
-/* A file that nobody has opened before: a small one comes whole, of a larger one what the
- * root leads to. */
+/* A file that nobody has opened before: what the root leads to, and the rest of the head; a
+ * small file whole. */
 static void begin(struct xh_file *f, uint64_t head_len)
 {
-    struct xh_range rest = {head_len, f->size - head_len};
-    if (f->opt.readahead && rest.len && f->size <= WHOLE_HEADS * f->opt.head_bytes)
-        xh_fetch_ahead(f, &rest, 1, XH_KIND_META);
+    uint64_t most = f->opt.head_bytes;
+    if (f->size <= WHOLE_HEADS * most)
+        most = f->size;
     else
         xh_walk_begin(f);
+    if (f->opt.readahead && f->shadow && head_len < most) {
+        struct xh_range rest = {head_len, most - head_len};
+        xh_fetch_ahead(f, &rest, 1, XH_KIND_META);
+    }
 }
 
 static int file_open(struct xh_file *f, const char *url, struct xh_err *err)

@@ -16,6 +16,10 @@
 #include "object.h"
 #include "request.h"
 
+/* What a server can send before it waits for the first acknowledgement: ten segments, less
+ * what headers and TLS take. A longer head costs a second round trip. */
+#define FIRST_FLIGHT_BYTES 12288u
+
 /* ---- one blocking probe */
 
 static void probe_over(struct xh_job *j)
@@ -97,6 +101,11 @@ static int same_version(const struct xh_dialect *d, const struct xh_probe *p)
     }
 }
 
+static size_t head_bytes(const struct xh_origin *o)
+{
+    return o->options.head_bytes < FIRST_FLIGHT_BYTES ? o->options.head_bytes : FIRST_FLIGHT_BYTES;
+}
+
 /* Asks PROPFIND for date and size. Returns 1 when both came, 0 when the server has no such
  * thing, or a negative code. */
 static int stat_origin(struct xh_origin *o, char *date, size_t date_size, uint64_t *size, struct xh_err *err)
@@ -119,7 +128,8 @@ static int stat_origin(struct xh_origin *o, char *date, size_t date_size, uint64
 /* The head: size, validator, bytes. */
 static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
 {
-    p->want_bytes = o->options.head_bytes;
+    p->want_bytes = head_bytes(o);
+    p->whole_bytes = o->options.head_bytes;
     p->if_none_match = NULL;
     int rc = ask(o, XH_ASK_HEAD, p, err);
     if (rc != 0)
@@ -206,7 +216,8 @@ static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_pr
     /* With an ETag the same request brings the new head when there is one. A date is not
      * asked with If-Modified-Since: an older file put in its place would pass. */
     int etag = d->proof == XH_BY_ETAG;
-    p->want_bytes = etag ? o->options.head_bytes : 1;
+    p->want_bytes = etag ? head_bytes(o) : 1;
+    p->whole_bytes = etag ? o->options.head_bytes : 1;
     p->if_none_match = etag ? d->value : NULL;
     int rc = ask(o, XH_ASK_HEAD, p, err);
     if (rc == XH_E_PROTO && p->ranges_refused) /* a small file, whole, but larger than one byte */
