@@ -352,13 +352,14 @@ Test(meta, damaged_files_do_no_harm, .timeout = 110)
 {
     struct style styles[] = {{H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST, 0, 0, 30},
                              {H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 0, 0, 30},
-                             {H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 512, 1, 300}};
+                             {H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 512, 0, 300},
+                             {H5F_LIBVER_V110, H5F_LIBVER_V110, 0, 1, 30}};
     srand(7);
     for (size_t s = 0; s < sizeof styles / sizeof *styles; s++) {
         struct file *f = make(&styles[s]);
         uint8_t *good = malloc(f->size);
         memcpy(good, f->bytes, f->size);
-        for (int round = 0; round < 150; round++) {
+        for (int round = 0; round < 300; round++) {
             memcpy(f->bytes, good, f->size);
             damage(f, 1u + (unsigned)rand() % 2000);
             survive(f);
