@@ -17,14 +17,14 @@
 #define NODES_MAX (1u << 17)
 #define TABLE_FIRST 1024u /* entries, doubled when half full */
 /* A window of pages asked for and not used yet. The first one is what a file opened for one
- * dataset may waste: 384 KiB, 3 ms of a link of 1 Gbit/s. Four more for each that was used
- * bring a tree of N pages in log4(N / 96) round trips. */
+ * dataset may waste: 384 KiB, 3 ms of a link of 1 Gbit/s. Eight more for each that was used, as
+ * a reader who waits for a chain uses few although she will use all. */
 #define WINDOW_FIRST 96u
-#define WINDOW_GROWTH 4u
+#define WINDOW_GROWTH 8u
 #define WINDOW_MAX 4096u
 /* A known structure that the reader came to before it was asked for: the window is too small.
  * So it grows, and doubles where at least a quarter of what was asked for is being used. */
-#define LATE_GROWTH 16u
+#define LATE_GROWTH 32u
 #define LATE_DOUBLES 64u
 #define USED_QUARTER 4u
 /* Where what a structure names mostly lies this close behind it, so much is fetched with it: a

@@ -101,8 +101,8 @@ static uint64_t btree_bytes(const struct xh_meta_format *f)
 
 static void found_symbol_table(struct parser *s, uint64_t btree, uint64_t heap)
 {
+    found(s, heap, SPECULATIVE_BYTES, XH_META_LOCAL_HEAP, 0); /* names first, then who bears them */
     found(s, btree, btree_bytes(s->format), XH_META_BTREE, 0);
-    found(s, heap, SPECULATIVE_BYTES, XH_META_LOCAL_HEAP, 0);
 }
 
 /* ---- groups, old style */
@@ -205,9 +205,9 @@ static void dense_info(struct parser *s, struct cursor *c, int links)
     if (c->bad)
         return;
     unsigned o = s->format->offset_bytes, l = s->format->length_bytes;
-    found(s, heap, 22 + 12 * l + 3 * o + 4, XH_META_FRACTAL_HEAP, (uint64_t)links);
-    found(s, names, 22 + o + l, XH_META_BTREE2, 0);
+    found(s, names, 22 + o + l, XH_META_BTREE2, 0); /* names first, then who bears them */
     found(s, order, 22 + o + l, XH_META_BTREE2, 0);
+    found(s, heap, 22 + 12 * l + 3 * o + 4, XH_META_FRACTAL_HEAP, (uint64_t)links);
 }
 
 static uint64_t padded(uint64_t bytes, uint64_t version)
