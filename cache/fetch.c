@@ -195,6 +195,8 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
                 drop_claims(fe, i);
     if (!op)
         atomic_fetch_sub_explicit(&fe->f->ahead_bytes, fe->bytes, memory_order_relaxed);
+    if (!op && !err)
+        xh_walk_arrived(fe->f);
     if (err)
         xh_trace(XH_T_READ, "fetch-failed", "code=%s speculative=%d", xh_err_name(err->code), !op);
     batch_leave(fe->batch);

@@ -7,11 +7,20 @@
 #include <sys/types.h>
 
 #include "cache.h"
+#include "metaindex.h"
 #include "origin/origin.h"
 #include "plan.h"
 #include "predict.h"
 #include "shadow/shadow.h"
 #include "stage.h"
+
+/* Metadata fetched ahead of a walk; see walk.c. */
+struct xh_walk {
+    pthread_mutex_t lock;       /* guards what |index| points to; a leaf, held for parsing only */
+    struct xh_metaindex *index; /* constant; NULL: no walk */
+    _Atomic int on;             /* the walk has begun; a hint, so relaxed */
+    _Atomic int arrived;        /* bytes have come since the index last looked; the lock orders the rest */
+};
 
 struct xh_file {
     /* Constant after open. */
@@ -29,8 +38,11 @@ struct xh_file {
     struct xh_predict_wide wide;
     pid_t pid; /* the process whose engine and lock these are; atomic via guess_lock after fork */
 
+    struct xh_walk walk;
     struct xh_stage stage;        /* what was fetched ahead of a stream */
+
     _Atomic uint64_t ahead_bytes; /* in flight to the shadow for nobody yet; bounded by readahead_bytes */
+    _Atomic uint64_t streamed;    /* raw bytes asked for that the shadow did not have */
     _Atomic int keeps;            /* raw data read in bulk goes to the shadow: see read.c's keeps() */
 };
 
@@ -94,6 +106,16 @@ int xh_op_wait(struct xh_read_op *op);
  * nobody yet: as many as there is room for, from the first on. Returns how many ranges were seen
  * to, fetched now or there already; fewer than |n| when there is no more room. Never fails. */
 size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind);
+
+/* The walk through metadata. init and end: with the file, once it has its shadow. begin: the
+ * first look at a file that was not known. note: a read of |n| > 0 extents is done; |missed| when
+ * it had to fetch. arrived: a speculative fetch has ended (called on engine threads). None blocks
+ * on the network, none fails. */
+void xh_walk_init(struct xh_file *f);
+void xh_walk_end(struct xh_file *f);
+void xh_walk_begin(struct xh_file *f);
+void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed);
+void xh_walk_arrived(struct xh_file *f);
 
 /* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when
  * nothing happened. */

@@ -9,10 +9,15 @@
 #define SEQ_SURE_BYTES (1u << 20)
 /* First window of a run, unless the reads themselves are larger. */
 #define SEQ_FIRST_BYTES (512u << 10)
-/* Widening: a lone miss fetches this much (about what one more round trip of 1 ms is worth
- * at 100 MB/s), and a walk through metadata up to the larger in a few misses. */
-#define WIDE_LEAST_BYTES (16u << 10)
+/* Widening: a lone miss fetches the first (about what one more round trip of 1 ms is worth
+ * at 100 MB/s), less where metadata lies thin, and a walk through metadata up to the most. */
+#define WIDE_LEAST_BYTES (8u << 10)
+#define WIDE_FIRST_BYTES (16u << 10)
 #define WIDE_MOST_BYTES (1u << 20)
+/* Metadata is dense where reads cover a quarter of what is fetched. */
+#define WIDE_DENSE 4
+/* From this width on a walk is certain enough to fetch the next piece before it is missed. */
+#define WIDE_WALK_BYTES (64u << 10)
 /* A miss this many widths from the last fetch is still the same walk. */
 #define WIDE_NEAR 8
 
@@ -55,12 +60,26 @@ struct xh_range xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint
     return want;
 }
 
+static int holds(struct xh_range r, uint64_t off)
+{
+    return off >= r.off && off - r.off < r.len;
+}
+
+/* At least this much of a piece was read: it was worth fetching. */
+static int dense(const struct xh_predict_wide *p)
+{
+    return p->used >= p->last.len / WIDE_DENSE;
+}
+
 struct xh_range xh_predict_widen(struct xh_predict_wide *p, struct xh_range miss, uint64_t size)
 {
     uint64_t last_end = p->last.off + p->last.len;
     uint64_t reach = WIDE_NEAR * max64(p->width, WIDE_LEAST_BYTES);
     int near = p->width != 0 && miss.off <= last_end + reach && p->last.off <= miss.off + reach;
-    p->width = !near ? WIDE_LEAST_BYTES : min64(2 * p->width, WIDE_MOST_BYTES);
+    if (!near)
+        p->width = WIDE_FIRST_BYTES;
+    else
+        p->width = dense(p) ? min64(2 * p->width, WIDE_MOST_BYTES) : max64(p->width / 2, WIDE_LEAST_BYTES);
     struct xh_range w = miss;
     if (w.len < p->width) {
         /* Metadata is mostly walked upwards; a little below comes along for headers before it. */
@@ -70,5 +89,26 @@ struct xh_range xh_predict_widen(struct xh_predict_wide *p, struct xh_range miss
     }
     w.len = min64(w.len, size - w.off);
     p->last = w;
+    p->next.len = 0;
+    p->used = 0;
     return w;
+}
+
+struct xh_range xh_predict_walk(struct xh_predict_wide *p, struct xh_range r, uint64_t size)
+{
+    struct xh_range none = {0, 0};
+    if (holds(p->next, r.off)) { /* the walk has entered the piece that was fetched for it */
+        p->last = p->next;
+        p->next.len = 0;
+        p->used = 0;
+    }
+    if (!holds(p->last, r.off))
+        return none;
+    p->used += r.len;
+    uint64_t end = p->last.off + p->last.len;
+    if (p->next.len || p->width < WIDE_WALK_BYTES || !dense(p) || end >= size)
+        return none;
+    p->width = min64(2 * p->width, WIDE_MOST_BYTES);
+    p->next = (struct xh_range){end, min64(p->width, size - end)};
+    return p->next;
 }

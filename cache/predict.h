@@ -24,11 +24,19 @@ struct xh_range xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint
                                uint64_t size);
 
 struct xh_predict_wide {
-    struct xh_range last; /* what the last miss fetched, widened */
-    uint64_t width;       /* bytes to fetch at the next near miss; 0 before the first */
+    struct xh_range last; /* what was fetched last: a miss, widened, or the piece behind it */
+    struct xh_range next; /* the piece behind |last| that was proposed; len 0: none */
+    uint64_t width;       /* bytes of |last| as planned; 0 before the first miss */
+    uint64_t used;        /* bytes read in |last|, some perhaps twice */
 };
 
-/* Widens a metadata miss |miss|. Returns a range that holds |miss| and lies in the object. */
+/* Widens a metadata miss |miss|: wider than the last time where the reader is still near and
+ * used what was fetched, narrower where it did not. Returns a range that holds |miss| and lies
+ * in the object. */
 struct xh_range xh_predict_widen(struct xh_predict_wide *p, struct xh_range miss, uint64_t size);
+
+/* Takes note of a metadata read. Returns the piece behind the last one, to be fetched meanwhile,
+ * once a walk is well under way in that one; else len 0. */
+struct xh_range xh_predict_walk(struct xh_predict_wide *p, struct xh_range r, uint64_t size);
 
 #endif

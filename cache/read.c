@@ -407,15 +407,20 @@ static int by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* 1 when what |op| fetches is to stay in the shadow. A stream that passes through one process for
- * the first time is not worth the tmpfs, which costs more than the network's own work; what is
- * read again, or may be by others, is. */
+/* 1 when what |op| fetches is to stay in the shadow. A long stream that passes through one process
+ * for the first time is not worth the tmpfs, which costs more than the network's own work; what is
+ * read again, or may be by others, is. Its beginning is kept: others may be about to start. */
 static int keeps(const struct xh_read_op *op, const struct xh_runs *pages)
 {
     struct xh_file *f = op->f;
     uint64_t n = 0, again = 0;
-    if (op->kind == XH_KIND_META || xh_shadow_shared(f->shadow))
+    if (op->kind == XH_KIND_META)
         return 1;
+    if (atomic_fetch_add_explicit(&f->streamed, op->bytes, memory_order_relaxed) < f->opt.stream_bytes ||
+        xh_shadow_shared(f->shadow)) {
+        atomic_store_explicit(&f->keeps, 1, memory_order_relaxed);
+        return 1;
+    }
     for (size_t i = 0; i < pages->n; i++) {
         n += pages->at[i].count;
         again += xh_shadow_touch(f->shadow, pages->at[i].first, pages->at[i].count);
@@ -482,6 +487,17 @@ size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_r
 
 /* ---- the read ------------------------------------------------------------------------ */
 
+/* Tells the predictor of a metadata read and fetches the next piece of a walk. */
+static void walk_on(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n)
+{
+    if (kind != XH_KIND_META || !f->opt.readahead || n != 1 || pthread_mutex_trylock(&f->guess_lock))
+        return;
+    struct xh_range next = xh_predict_walk(&f->wide, (struct xh_range){ext->off, ext->len}, f->size);
+    pthread_mutex_unlock(&f->guess_lock);
+    if (next.len)
+        xh_fetch_ahead(f, &next, 1, kind);
+}
+
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                   struct xh_err *err)
 {
@@ -498,6 +514,8 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     if (n == 1 && xh_shadow_read(f->shadow, ext->off, ext->buf, ext->len) == ext->len) {
         xh_count(&f->counters, bytes_hit, bytes);
         look_ahead(f, kind, ext, n, bytes);
+        walk_on(f, kind, ext, n);
+        xh_walk_note(f, kind, ext, n, 0);
         return 0;
     }
     struct xh_read_op op = {.f = f, .kind = kind, .asked = ext, .nasked = n, .bytes = bytes};
@@ -512,6 +530,10 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     free(op.reach);
     pthread_mutex_destroy(&op.lock);
     pthread_cond_destroy(&op.idle);
+    if (rc == 0) {
+        walk_on(f, kind, ext, n);
+        xh_walk_note(f, kind, ext, n, 1);
+    }
     xh_trace(XH_T_READ, "read", "extents=%zu bytes=%llu off=%llu kind=%s result=%s", n,
              (unsigned long long)bytes, (unsigned long long)ext->off,
              kind == XH_KIND_META ? "meta" : "raw", xh_err_name(rc));

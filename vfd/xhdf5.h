@@ -64,6 +64,7 @@ typedef struct H5FD_xhdf5_config_t {
     const char *shadow_dir;       /* directory of the shadow */
     int64_t shadow_budget_bytes;  /* most tmpfs that the user's shadows may take; 0: automatic */
     int64_t private_budget_bytes; /* most memory for a file's pages where there is no shadow */
+    int64_t stream_bytes;         /* raw data read before a lone stream passes the shadow by */
 
     /* On failures. */
     int64_t connect_timeout_ms; /* longest wait for a connection with its TLS handshake */
@@ -82,7 +83,7 @@ typedef struct H5FD_xhdf5_config_t {
 #define H5FD_XHDF5_CONFIG_INIT                                                              \
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
-            -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1          \
+            -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1      \
     }
 
 /* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages

@@ -8,7 +8,6 @@
 
 #include "../trace.h"
 
-#define RTT_GUESS_NS 20e6        /* before anything was measured */
 #define FIRST_FLIGHT_BYTES 65536 /* what a new connection brings in a round trip, about, while it is young */
 #define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
 #define RATE_MEMORY_NS 1e9
@@ -132,9 +131,11 @@ void xh_endpoint_drain(struct xh_ring *ring)
  * first of them is free, and until they have worked off the queue. */
 static int worth_opening(const struct xh_endpoint *e)
 {
-    if (e->active == 0)
+    /* While nothing has come back yet, the connections under way are still being opened
+     * themselves: a further one is ready as soon as they are. */
+    if (e->active == 0 || e->rtt_ns <= 0)
         return 1;
-    double rtt = e->rtt_ns > 0 ? e->rtt_ns : RTT_GUESS_NS;
+    double rtt = e->rtt_ns;
     double rate = e->connection_rate > 0 ? e->connection_rate : FIRST_FLIGHT_BYTES / rtt;
     double busy = (rtt + (double)e->active_bytes / e->active / rate) / (e->active + 1);
     double drain = ((double)e->queued_requests * rtt + (double)e->queued_bytes / rate) / e->active;

@@ -11,6 +11,9 @@
 #include "engine.h"
 #include "object.h"
 
+/* Where a server tells a file's date or tag. */
+enum xh_dates { XH_DATES_UNKNOWN, XH_DATES_IN_REPLIES, XH_DATES_APART /* by PROPFIND alone, as XRootD */ };
+
 struct xh_endpoint {
     char *server; /* constant: "https://host:port" */
     struct xh_endpoint *next;
@@ -25,6 +28,7 @@ struct xh_endpoint {
         unsigned active;
         atomic_uint sockets; /* written by its thread alone; hints to others, order nothing */
     } thread[XH_THREADS_MAX];
+    enum xh_dates dates; /* as the last opening found it */
     /* Smoothed estimates, 0 when unknown: */
     double rtt_ns;
     double connection_rate; /* bytes per ns of one connection */

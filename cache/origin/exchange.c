@@ -148,11 +148,11 @@ static int head_200(struct xh_exchange *x)
         return fault(x, XH_FAULT_PROTO, "status 200 with contradictory headers");
     p->size_known = r->length_given;
     p->size = r->length;
-    if (r->length_given && r->length > p->want_bytes) {
+    if (r->length_given && r->length > p->whole_bytes) {
         p->ranges_refused = 1;
         return fault(x, XH_FAULT_NO_RANGES, "status 200 instead of 206");
     }
-    x->data_left = r->length_given ? r->length : p->want_bytes;
+    x->data_left = r->length_given ? r->length : p->whole_bytes;
     x->take = XH_TAKE_PROBE;
     return 0;
 }

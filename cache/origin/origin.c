@@ -124,6 +124,8 @@ void xh_object_poison(struct xh_origin *o, const struct xh_err *err)
 int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
 {
     struct xh_ring jobs, *p;
+    struct xh_err cancelled;
+    xh_err_set(&cancelled, XH_E_CANCELLED, 0, "%.200s: the file was closed", o->url->shown);
     xh_ring_init(&jobs);
     for (size_t i = 0; i < n; i++) {
         struct xh_job *j = calloc(1, sizeof *j);
@@ -151,6 +153,8 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
         e = j->first_request.endpoint;
         if (o->poison.code)
             xh_job_fail(j, &o->poison);
+        else if (o->closing) /* from a done() while the rest is being cancelled */
+            xh_job_fail(j, &cancelled);
     }
     if (e)
         xh_endpoint_dispatch(e);
@@ -232,6 +236,7 @@ void xh_origin_close(struct xh_origin *o)
     xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the file was closed", o->url ? o->url->shown : "");
     xh_engine_lock();
     xh_object_adopt(o);
+    o->closing = 1;
     for (struct xh_ring *p = o->jobs.next, *next; p != &o->jobs; p = next) {
         next = p->next;
         xh_job_fail(xh_ring_of(p, struct xh_job, in_origin), &err);

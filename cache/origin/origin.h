@@ -61,7 +61,8 @@ struct xh_transfer {
      * done() without error. Must not block. |data| is valid during the call only. */
     void (*bytes)(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len);
     /* Exactly once, on an engine thread; |err| is NULL on success. After it the origin touches
-     * neither the transfer nor anything it points to. Must not block. */
+     * neither the transfer nor anything it points to. Must not block; may submit: what is
+     * submitted while the origin closes is cancelled. */
     void (*done)(struct xh_transfer *t, const struct xh_err *err);
     void *origin_private;        /* for origin/ alone; NULL before submit */
     struct xh_transfer *link;    /* for origin/ alone */

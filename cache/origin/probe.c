@@ -1,8 +1,9 @@
 /* The prober: opening an origin, and looking for changes while it is open.
  *
  * What is asked, in order: with a hint, whether its version is still there (one cheap
- * request); else the head. A reply without validator is followed by a PROPFIND, which
- * XRootD answers. Proofs by falling strength: strong ETag, Last-Modified, weak ETag,
+ * request); else the head. A reply without validator needs the date that PROPFIND tells, as
+ * at XRootD, and a head fetched after it. A server that is not known yet is asked for both at
+ * once; one that is known to need the date, for the date first. Proofs by falling strength: strong ETag, Last-Modified, weak ETag,
  * PROPFIND's mtime, size alone. */
 #include "origin.h"
 
@@ -15,6 +16,10 @@
 #include "endpoint.h"
 #include "object.h"
 #include "request.h"
+
+/* What a server can send before it waits for the first acknowledgement: ten segments, less
+ * what headers and TLS take. A longer head costs a second round trip. */
+#define FIRST_FLIGHT_BYTES 12288u
 
 /* ---- one blocking probe */
 
@@ -97,39 +102,127 @@ static int same_version(const struct xh_dialect *d, const struct xh_probe *p)
     }
 }
 
-/* Asks PROPFIND for date and size. Returns 1 when both came, 0 when the server has no such
- * thing, or a negative code. */
-static int stat_origin(struct xh_origin *o, char *date, size_t date_size, uint64_t *size, struct xh_err *err)
+static size_t head_bytes(const struct xh_origin *o)
+{
+    return o->options.head_bytes < FIRST_FLIGHT_BYTES ? o->options.head_bytes : FIRST_FLIGHT_BYTES;
+}
+
+/* What PROPFIND told. */
+struct dated {
+    int known; /* 1: date and size came */
+    char date[XH_VALIDATOR_BYTES];
+    uint64_t size;
+};
+
+/* Reads PROPFIND's answer |p|, which failed with |own| if that has a code. Returns 1 when date and
+ * size came, 0 when the server has no such thing, or a negative code. */
+static int read_stat(const struct xh_probe *p, const struct xh_err *own, struct dated *out, struct xh_err *err)
+{
+    if (own->code != 0 && own->status == 0) { /* the network; a status only says that PROPFIND is not for us */
+        if (err)
+            *err = *own;
+        return own->code;
+    }
+    out->known = own->code == 0 && p->status == 207 &&
+                 xh_propfind_parse((const char *)p->bytes, p->len, out->date, sizeof out->date, &out->size);
+    return out->known;
+}
+
+/* Asks PROPFIND and waits. Returns as read_stat does. */
+static int stat_origin(struct xh_origin *o, struct dated *out, struct xh_err *err)
 {
     struct xh_probe p = {0};
-    struct xh_err own;
-    int found = 0;
-    int rc = ask(o, XH_ASK_STAT, &p, &own);
-    if (rc == 0 && p.status == 207)
-        found = xh_propfind_parse((const char *)p.bytes, p.len, date, date_size, size);
+    struct xh_err own = {0};
+    ask(o, XH_ASK_STAT, &p, &own);
+    int rc = read_stat(&p, &own, out, err);
     free(p.bytes);
-    if (rc != 0 && own.status == 0) { /* the network; a status only says that PROPFIND is not for us */
-        if (err)
-            *err = own;
-        return rc;
+    return rc;
+}
+
+/* A PROPFIND under way beside the head. Its opener waits for it or leaves it; if left, it frees
+ * itself when it is over. */
+struct beside {
+    struct xh_probe p;
+    struct xh_err err; /* under the lock, as the rest */
+    int left;
+};
+
+static void beside_free(struct beside *b)
+{
+    free(b->p.bytes);
+    free(b);
+}
+
+static void beside_over(struct xh_job *j)
+{
+    struct beside *b = (struct beside *)j->probe; /* its first member */
+    xh_engine_lock();
+    if (j->lost)
+        b->err = j->err;
+    b->p.over = 1;
+    int left = b->left;
+    xh_engine_announce();
+    xh_engine_unlock();
+    if (left)
+        beside_free(b);
+}
+
+/* Returns NULL when it cannot be asked now: it will be asked when it is needed. */
+static struct beside *beside_start(struct xh_origin *o)
+{
+    if (o->options.connections < 2) /* it would only stand before the head */
+        return NULL;
+    struct beside *b = calloc(1, sizeof *b);
+    if (!b || xh_engine_enter(&o->options, NULL) != 0) {
+        free(b);
+        return NULL;
     }
-    return found;
+    xh_object_adopt(o);
+    int rc = probe_queue(o, XH_ASK_STAT, &b->p, beside_over);
+    xh_engine_unlock();
+    if (rc == 0)
+        return b;
+    free(b);
+    return NULL;
+}
+
+static int beside_wait(struct beside *b, struct dated *out, struct xh_err *err)
+{
+    xh_engine_lock();
+    while (!b->p.over)
+        xh_engine_wait();
+    xh_engine_unlock();
+    return read_stat(&b->p, &b->err, out, err);
+}
+
+static void beside_leave(struct beside *b)
+{
+    if (!b)
+        return;
+    xh_engine_lock();
+    b->left = 1;
+    int over = b->p.over;
+    xh_engine_unlock();
+    if (over)
+        beside_free(b);
 }
 
 /* The head: size, validator, bytes. */
 static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
 {
-    p->want_bytes = o->options.head_bytes;
+    p->want_bytes = head_bytes(o);
+    p->whole_bytes = o->options.head_bytes;
     p->if_none_match = NULL;
     int rc = ask(o, XH_ASK_HEAD, p, err);
     if (rc != 0)
         return rc;
     if (p->status == 416 && !p->size_known) {
         /* XRootD says no more than that of an empty file: make sure that it is one. */
-        char date[XH_VALIDATOR_BYTES];
-        rc = stat_origin(o, date, sizeof date, &p->size, err);
+        struct dated s = {0};
+        rc = stat_origin(o, &s, err);
         if (rc < 0)
             return rc;
+        p->size = s.size;
         p->size_known = rc == 1;
     }
     if (p->status == 416 && (!p->size_known || p->size != 0))
@@ -139,27 +232,29 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
     return 0;
 }
 
-/* Settles the dialect from the head's reply. */
-static int settle(struct xh_origin *o, const struct xh_probe *p, struct xh_err *err)
+/* Settles the dialect from the head's reply, and from PROPFIND's where that has no validator:
+ * |s| if it is known already, else that of |b|, else a new one. */
+static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s, struct beside *b, struct xh_err *err)
 {
     struct xh_dialect d = o->dialect;
-    char date[XH_VALIDATOR_BYTES];
-    uint64_t size;
     learn(&d, p);
     if (d.proof == XH_BY_SIZE) {
-        int rc = stat_origin(o, date, sizeof date, &size, err);
+        int rc = s->known ? 1 : b ? beside_wait(b, s, err) : stat_origin(o, s, err);
         if (rc < 0)
             return rc;
-        if (rc == 1 && size != d.size)
+        if (rc == 1 && s->size != d.size)
             return xh_err_set(err, XH_E_CHANGED, 0,
                               "%.200s: the file is being changed on the server (%" PRIu64 " bytes, then %" PRIu64 ")",
-                              o->url->shown, d.size, size);
+                              o->url->shown, d.size, s->size);
         if (rc == 1)
-            xh_dialect_set_proof(&d, XH_BY_PROPFIND, date);
+            xh_dialect_set_proof(&d, XH_BY_PROPFIND, s->date);
     }
     xh_engine_lock();
     o->dialect = d;
     o->checked_ns = xh_now_ns();
+    struct xh_endpoint *e = xh_endpoint_find(o->url->server);
+    if (e)
+        e->dates = d.proof == XH_BY_PROPFIND ? XH_DATES_APART : XH_DATES_IN_REPLIES;
     xh_engine_unlock();
     return 0;
 }
@@ -177,17 +272,37 @@ static int head_after_date(struct xh_origin *o, struct xh_probe *p, struct xh_er
     return rc;
 }
 
+/* Head and validator. What may stay in a shadow is a head that was fetched after its date. */
+static int open_once(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
+{
+    struct dated s = {0};
+    struct beside *b = NULL;
+    int rc = 0;
+    xh_engine_lock();
+    const struct xh_endpoint *e = xh_endpoint_find(o->url->server);
+    enum xh_dates dates = e ? e->dates : XH_DATES_UNKNOWN;
+    xh_engine_unlock();
+    if (dates == XH_DATES_APART)
+        rc = stat_origin(o, &s, err);
+    else if (dates == XH_DATES_UNKNOWN)
+        b = beside_start(o);
+    int date_first = s.known;
+    if (rc >= 0)
+        rc = open_head(o, p, err);
+    if (rc == 0)
+        rc = settle(o, p, &s, b, err);
+    beside_leave(b);
+    if (rc == 0 && !date_first)
+        rc = head_after_date(o, p, err);
+    return rc;
+}
+
 /* Opens without a usable hint. One more try when the file changes under the eyes. */
 static int open_afresh(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
 {
     int rc = XH_E_CHANGED;
-    for (int i = 0; i < 2 && rc == XH_E_CHANGED; i++) {
-        rc = open_head(o, p, err);
-        if (rc == 0)
-            rc = settle(o, p, err);
-        if (rc == 0)
-            rc = head_after_date(o, p, err);
-    }
+    for (int i = 0; i < 2 && rc == XH_E_CHANGED; i++)
+        rc = open_once(o, p, err);
     return rc;
 }
 
@@ -195,18 +310,18 @@ static int open_afresh(struct xh_origin *o, struct xh_probe *p, struct xh_err *e
  * is to be fetched, 2 when |p| has the head of another version already, or a negative code. */
 static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_probe *p, struct xh_err *err)
 {
-    char date[XH_VALIDATOR_BYTES];
-    uint64_t size;
     if (d->proof == XH_BY_PROPFIND) {
-        int rc = stat_origin(o, date, sizeof date, &size, err);
+        struct dated s = {0};
+        int rc = stat_origin(o, &s, err);
         if (rc < 0)
             return rc;
-        return rc == 1 && size == d->size && strcmp(date, d->value) == 0;
+        return rc == 1 && s.size == d->size && strcmp(s.date, d->value) == 0;
     }
     /* With an ETag the same request brings the new head when there is one. A date is not
      * asked with If-Modified-Since: an older file put in its place would pass. */
     int etag = d->proof == XH_BY_ETAG;
-    p->want_bytes = etag ? o->options.head_bytes : 1;
+    p->want_bytes = etag ? head_bytes(o) : 1;
+    p->whole_bytes = etag ? o->options.head_bytes : 1;
     p->if_none_match = etag ? d->value : NULL;
     int rc = ask(o, XH_ASK_HEAD, p, err);
     if (rc == XH_E_PROTO && p->ranges_refused) /* a small file, whole, but larger than one byte */
@@ -236,7 +351,7 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
         xh_engine_unlock();
         return 0;
     }
-    return rc == 2 ? settle(o, p, err) : open_afresh(o, p, err);
+    return rc == 2 ? settle(o, p, &(struct dated){0}, NULL, err) : open_afresh(o, p, err);
 }
 
 /* What can be known before any connection: the URL, the options, CAs and credentials. */

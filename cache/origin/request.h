@@ -60,6 +60,7 @@ struct xh_request {
 struct xh_probe {
     /* Set by the prober: */
     size_t want_bytes;         /* HEAD: [0, want_bytes) is asked for */
+    size_t whole_bytes;        /* HEAD: a 200 with a whole file of up to so many is taken as well */
     const char *if_none_match; /* HEAD: NULL or an ETag */
     /* Filled before the job is over: */
     int status;
@@ -67,7 +68,7 @@ struct xh_probe {
     size_t len, room;
     int size_known;
     uint64_t size;      /* from Content-Range, or of the whole body */
-    int ranges_refused; /* the server sent a whole file that is larger than want_bytes */
+    int ranges_refused; /* the server sent a whole file that is larger than whole_bytes */
     char etag[XH_HEADER_BYTES], last_modified[XH_HEADER_BYTES], server[XH_HEADER_BYTES];
     int over;           /* under the lock: the job is over */
     struct xh_err *err; /* under the lock: where a blocked prober wants its failure */

@@ -285,7 +285,7 @@ def object_out_of_reach(bench, liar):
 
 def change_told_by_propfind(bench, liar):
     """XRootD's replies carry no validator: a change is found by asking, after revalidate_ms."""
-    url = f"{liar.base}/xrootd:4/{bench.name()}"
+    url = f"{liar.base}/xrootd:3/{bench.name()}"
     fails(bench.h5py(url, bench.env(revalidate_ms=1, readahead="off"), READ_ON), "OSError", r"changed", url)
 
 
@@ -302,9 +302,9 @@ def several_ranges(bench, liar):
     """The faults of multi-range replies say something only if there are such requests."""
     path = f"/ok/{bench.name()}"
     bench.h5py(liar.base + path, bench.env())
-    asked = [r["range"] for r in liar.requests()[path]]
-    assert any("," in r for r in asked), asked
-    assert all(r["if_match"] for r in liar.requests()[path][1:]), "no If-Match after opening"
+    gets = [r for r in liar.requests()[path] if r["method"] == "GET"]
+    assert any("," in r["range"] for r in gets), gets
+    assert all(r["if_match"] for r in gets[1:]), "no If-Match after opening"
 
 
 def plain_http_gets_no_token(bench, liar):

@@ -10,6 +10,7 @@ The first part of a URL's path chooses the fault, whatever follows is a name: /t
 Which requests of a URL (same path) are struck is chosen with @, the others are served honestly:
   /stall/x.h5       every request        /stall@2/x.h5     the first two
   /stall@3-/x.h5    from the third on    /stall@2-4/x.h5   the second to the fourth
+PROPFIND is not counted; only /xrootd answers it, the others refuse it as nginx does.
 A fault's argument follows a colon: /slow:50/x.h5, /503:2@1/x.h5.
 
   /_stats   JSON: {path: [{"method", "range", "if_match", "if_none_match", "authorization", "host",
@@ -47,7 +48,7 @@ FAULTS = {}
 
 class Shared:
     """What all connections know: the file, the ports, and the requests so far (under the lock)."""
-    lock = threading.Lock()
+    lock = threading.Condition()
     requests = {}
     connections = itertools.count(1)
     ports = {}
@@ -112,7 +113,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with Shared.lock:
             seen = Shared.requests.setdefault(self.path, [])
             seen.append(self.note)
-            self.n = len(seen)
+            self.n = sum(r["method"] != "PROPFIND" for r in seen)
+            Shared.lock.notify_all()
         if name not in FAULTS:
             return self.send(Reply(404, b"no such fault; there are: " + " ".join(FAULTS).encode()))
         self.arg, self.data, self.etag, self.changes = match[2], self.server.data, None, False
@@ -120,6 +122,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         first, dash, last = int(match[3] or 1), match[4], match[5]
         if match[3] and not dash:
             first, last = 1, first
+        if self.command == "PROPFIND" and name != "xrootd":
+            return self.send(Reply(405))
         struck = first <= self.n <= (int(last) if last else self.n)
         return (FAULTS[name] if struck or FAULTS[name].whole else honest_reply)(self)
 
@@ -257,9 +261,14 @@ def weak_etag(r):
 
 @fault("xrootd", whole=True)
 def xrootd(r):
-    """As XRootD: no validators, PROPFIND with the date, bare LFs; another version from request ARGUMENT on."""
-    changes_from(r)
+    """As XRootD: no validators, PROPFIND with the date, bare LFs; another version from GET ARGUMENT on, which
+    PROPFIND tells as soon as the GET before has come, and for the first of which it waits."""
     if r.command == "PROPFIND":
+        if r.arg:
+            with Shared.lock:
+                Shared.lock.wait_for(lambda: any(q["method"] == "GET" for q in Shared.requests[r.path]), timeout=5)
+                r.n = 1 + sum(q["method"] == "GET" for q in Shared.requests[r.path])
+        changes_from(r)
         date = email.utils.formatdate(MTIME + r.changes, usegmt=True)
         r.send(Reply(207, f'''<?xml version="1.0" encoding="utf-8"?>
 <D:multistatus xmlns:D="DAV:" xmlns:ns1="http://apache.org/dav/props/" xmlns:ns0="DAV:">
@@ -270,6 +279,7 @@ def xrootd(r):
 <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>'''.encode(),
                      Content_Type='text/xml; charset="utf-8"'))
         return
+    changes_from(r)
     reply = r.honest(etag=False, date=False)
     if len(r.ranges or []) > 1:
         multipart(reply, [part(r.data, a, b, eol="\n") for a, b in r.ranges], eol="\n")

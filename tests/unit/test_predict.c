@@ -64,6 +64,8 @@ Test(predict, a_walk_through_metadata_widens_and_a_lone_miss_does_not)
     cr_assert_leq(w.len, 16384);
     uint64_t len = w.len;
     for (int i = 0; i < 10; i++) {
+        for (uint64_t at = w.off; at < w.off + w.len; at += 1024)
+            xh_predict_walk(&p, (struct xh_range){at, 512}, size);
         w = xh_predict_widen(&p, (struct xh_range){w.off + w.len, 4096}, size);
         cr_assert_geq(w.len, len);
         len = w.len;
@@ -71,6 +73,38 @@ Test(predict, a_walk_through_metadata_widens_and_a_lone_miss_does_not)
     cr_assert_eq(len, MIB);
     w = xh_predict_widen(&p, (struct xh_range){900 * MIB, 4096}, size);
     cr_assert_leq(w.len, 16384);
+}
+
+Test(predict, misses_where_little_metadata_lies_do_not_widen)
+{
+    struct xh_predict_wide p = {0};
+    uint64_t size = 1000 * MIB;
+    struct xh_range w = {0, 0};
+    for (uint64_t i = 0; i < 100; i++) {
+        w = xh_predict_widen(&p, (struct xh_range){i * 32768, 4096}, size);
+        cr_assert_eq(xh_predict_walk(&p, (struct xh_range){i * 32768, 512}, size).len, 0);
+    }
+    cr_assert_leq(w.len, 8192);
+}
+
+Test(predict, a_walk_has_its_next_piece_before_it_gets_there)
+{
+    struct xh_predict_wide p = {0};
+    uint64_t size = 64 * MIB, misses = 0, there = 0;
+    for (uint64_t at = 0; at < size; at += 768) {
+        if (at + 512 > there) {
+            struct xh_range w = xh_predict_widen(&p, (struct xh_range){at / 4096 * 4096, 4096}, size);
+            there = w.off + w.len;
+            misses++;
+        }
+        struct xh_range next = xh_predict_walk(&p, (struct xh_range){at, 512}, size);
+        if (next.len) {
+            cr_assert_eq(next.off, there);
+            cr_assert_leq(next.len, MIB);
+            there += next.len;
+        }
+    }
+    cr_assert_leq(misses, 4);
 }
 
 Test(predict, widening_always_holds_the_miss_and_stays_inside)

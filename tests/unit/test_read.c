@@ -169,8 +169,6 @@ static struct xh_file *open_test(const char *config)
     return f;
 }
 
-static uint64_t longest = 300000; /* of read_random()'s extents, bytes */
-
 /* Reads 1 to 40 random extents, overlapping or not, and compares. Returns the read's code. */
 static int read_random(struct xh_file *f, unsigned *seed)
 {
@@ -179,7 +177,7 @@ static int read_random(struct xh_file *f, unsigned *seed)
     size_t n = 1 + (size_t)rand_r(seed) % 40;
     for (size_t i = 0; i < n; i++) {
         e[i].off = (uint64_t)rand_r(seed) % OBJECT_BYTES;
-        e[i].len = (uint64_t)rand_r(seed) % (rand_r(seed) % 10 ? 5000 : longest);
+        e[i].len = (uint64_t)rand_r(seed) % (rand_r(seed) % 10 ? 5000 : 300000);
         if (e[i].len > OBJECT_BYTES - e[i].off)
             e[i].len = OBJECT_BYTES - e[i].off;
         e[i].buf = malloc(e[i].len + 1);
@@ -236,6 +234,16 @@ Test(read, many_threads_get_right_bytes, .timeout = 50)
     many_threads("shadow=off", 0);
 }
 
+Test(read, many_threads_that_stream_get_right_bytes, .timeout = 50)
+{
+    many_threads("shadow=off,stream_bytes=0,readahead_bytes=1M", 0);
+}
+
+Test(read, many_threads_that_stream_survive_failing_transfers, .timeout = 50)
+{
+    many_threads("shadow=off,stream_bytes=0,part_bytes=64k", 5);
+}
+
 Test(read, many_threads_survive_failing_transfers, .timeout = 50)
 {
     many_threads("shadow=off,gap_bytes=0,part_bytes=64k", 5);
@@ -250,7 +258,6 @@ Test(read, a_page_is_fetched_once_however_many_ask, .timeout = 50)
 {
     pthread_t t[4];
     struct xh_file *f = open_test("shadow=off,readahead=off,gap_bytes=0");
-    longest = 5000; /* a bulk read of a lone process passes the shadow by */
     for (int i = 0; i < 4; i++)
         pthread_create(&t[i], NULL, reader, f);
     for (int i = 0; i < 4; i++)
@@ -278,7 +285,7 @@ Test(read, a_stream_is_kept_when_it_is_read_again)
     struct xh_err err = {0};
     uint8_t *b = malloc(OBJECT_BYTES);
     struct xh_extent e = {0, OBJECT_BYTES, b};
-    struct xh_file *f = open_test("shadow=off");
+    struct xh_file *f = open_test("shadow=off,stream_bytes=0,readahead=off");
     uint64_t published[3];
     for (int i = 0; i < 3; i++) {
         memset(b, 0, OBJECT_BYTES);

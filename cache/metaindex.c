@@ -1,0 +1,453 @@
+/* Which metadata will be wanted next: see metaindex.h.
+ *
+ * A node is a known structure: WAITING -asked for-> ASKED -its bytes are there-> PARSED;
+ * WAITING -its bytes are there-> PARSED. The nodes stand in a list in the order in which a
+ * reader who goes through everything will want them: what a node names stands right behind it.
+ * So what to ask for is what waits behind the reader's place in the list.
+ * Invariants: a place of the file is at most one node, so no loop of the file is followed
+ * twice; a node is parsed at most once; every node is in the list; what is ASKED is in |asked|. */
+#include "metaindex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "metaparse.h"
+
+#define PAGE_BYTES 4096u /* the measure of what was asked for and used */
+#define NODES_MAX (1u << 17)
+#define TABLE_FIRST 1024u /* entries, doubled when half full */
+/* A window of pages asked for and not used yet. The first one is what a file opened for one
+ * dataset may waste: 384 KiB, 3 ms of a link of 1 Gbit/s. Eight more for each that was used, as
+ * a reader who waits for a chain uses few although she will use all. */
+#define WINDOW_FIRST 96u
+#define WINDOW_GROWTH 8u
+#define WINDOW_MAX 4096u
+/* A known structure that the reader came to before it was asked for: the window is too small.
+ * So it grows, and doubles where at least a quarter of what was asked for is being used. */
+#define LATE_GROWTH 32u
+#define LATE_DOUBLES 64u
+#define USED_QUARTER 4u
+/* Where what a structure names mostly lies this close behind it, so much is fetched with it: a
+ * header's continuation, its values and its siblings then cost no further round trip. */
+#define TAIL_BYTES 16384u
+#define TAIL_MEMORY 256u /* places that the measure of "mostly" remembers */
+#define NONE UINT32_MAX
+#define STRUCTURE_MAX (1u << 20) /* longer ones are nobody's small metadata */
+#define PARSES_MAX 256u /* in one call, so that nobody waits long for another's parsing */
+
+enum state { WAITING, ASKED, PARSED };
+
+struct node {
+    uint64_t off, detail;
+    uint32_t len, next; /* next in the list; NONE: the last */
+    uint8_t kind, state;
+};
+
+struct queue { /* of node indexes */
+    uint32_t *at;
+    size_t n, room;
+};
+
+struct table { /* open addressing; key 0 is empty */
+    uint64_t *key;
+    uint32_t *value;
+    size_t n, room; /* room is a power of two */
+};
+
+enum page_state { PAGE_ASKED = 1, PAGE_USED = 2 };
+
+struct xh_metaindex {
+    struct xh_meta_format format;
+    int started, blind; /* the superblock was parsed; it was looked for and is none of ours */
+    struct node *node;
+    size_t nodes, room;
+    struct table known, pages;
+    struct queue asked;
+    uint32_t place; /* the node that the reader was at last; NONE: before all */
+    uint32_t first; /* of the list */
+    uint32_t parsing; /* the node that names what the sink gets; NONE: the superblock */
+    uint32_t after; /* what the sink gets is put behind this; NONE: at the front */
+    int fresh;      /* nodes were added since |place| was last looked behind */
+    uint64_t ahead, used; /* pages asked for and not used; used */
+    unsigned near, far;   /* places found within TAIL_BYTES behind what named them; elsewhere */
+    uint64_t late;        /* pages that the window grew by because the reader was there first */
+    uint8_t buf[XH_META_PARSE_MAX];
+};
+
+/* ---- tables and queues */
+
+/* Where |key| stands, or would stand. */
+static size_t slot_of(const struct table *t, uint64_t key)
+{
+    size_t i = (size_t)((key + 1) * 0x9e3779b97f4a7c15u >> 32) & (t->room - 1);
+    while (t->key[i] && t->key[i] != key + 1)
+        i = (i + 1) & (t->room - 1);
+    return i;
+}
+
+static int table_grow(struct table *t)
+{
+    struct table big = {.n = t->n, .room = t->room ? 2 * t->room : TABLE_FIRST};
+    big.key = calloc(big.room, sizeof *big.key);
+    big.value = malloc(big.room * sizeof *big.value);
+    if (!big.key || !big.value) {
+        free(big.key);
+        free(big.value);
+        return -1;
+    }
+    for (size_t i = 0; i < t->room; i++)
+        if (t->key[i]) {
+            size_t k = slot_of(&big, t->key[i] - 1);
+            big.key[k] = t->key[i];
+            big.value[k] = t->value[i];
+        }
+    free(t->key);
+    free(t->value);
+    *t = big;
+    return 0;
+}
+
+static uint32_t *table_get(const struct table *t, uint64_t key)
+{
+    size_t i = t->room ? slot_of(t, key) : 0;
+    return t->room && t->key[i] ? &t->value[i] : NULL;
+}
+
+/* The value of |key|, added as |value| if it is new; NULL: no memory. */
+static uint32_t *table_put(struct table *t, uint64_t key, uint32_t value, int *new)
+{
+    uint32_t *there = table_get(t, key);
+    *new = there == NULL;
+    if (there)
+        return there;
+    if (2 * t->n >= t->room && table_grow(t))
+        return NULL;
+    size_t i = slot_of(t, key);
+    t->n++;
+    t->key[i] = key + 1;
+    t->value[i] = value;
+    return &t->value[i];
+}
+
+static void table_clear(struct table *t)
+{
+    if (t->n)
+        memset(t->key, 0, t->room * sizeof *t->key);
+    t->n = 0;
+}
+
+static void queue_push(struct queue *q, uint32_t v)
+{
+    if (q->n == q->room) {
+        size_t room = q->room ? 2 * q->room : 256;
+        uint32_t *at = room > NODES_MAX ? NULL : realloc(q->at, room * sizeof *at);
+        if (!at)
+            return; /* one structure less is known */
+        q->at = at;
+        q->room = room;
+    }
+    q->at[q->n++] = v;
+}
+
+struct xh_metaindex *xh_metaindex_new(uint64_t size)
+{
+    struct xh_metaindex *m = calloc(1, sizeof *m);
+    if (m) {
+        m->format.size = size;
+        m->place = m->first = NONE;
+        m->near = 1; /* the file's beginning is mostly dense */
+    }
+    return m;
+}
+
+void xh_metaindex_free(struct xh_metaindex *m)
+{
+    if (!m)
+        return;
+    free(m->node);
+    free(m->known.key);
+    free(m->known.value);
+    free(m->pages.key);
+    free(m->pages.value);
+    free(m->asked.at);
+    free(m);
+}
+
+uint64_t xh_metaindex_page_bytes(const struct xh_metaindex *m)
+{
+    return m->format.page_bytes;
+}
+
+/* ---- what is known */
+
+static void forget(struct xh_metaindex *m)
+{
+    m->nodes = 0;
+    table_clear(&m->known);
+    table_clear(&m->pages);
+    m->asked.n = 0;
+    m->ahead = 0;
+    m->place = m->first = NONE;
+}
+
+/* Adds a place behind node |m->after| unless it is known. Returns its node's index, or NONE:
+ * no room. */
+static uint32_t add(struct xh_metaindex *m, const struct xh_meta_place *p, int *new)
+{
+    *new = 0;
+    if (m->nodes == m->room) {
+        size_t room = m->room ? 2 * m->room : 1024;
+        struct node *node = room > NODES_MAX ? NULL : realloc(m->node, room * sizeof *node);
+        if (!node)
+            return NONE;
+        m->node = node;
+        m->room = room;
+    }
+    uint32_t *at = table_put(&m->known, p->off, (uint32_t)m->nodes, new);
+    if (!at || !*new)
+        return at ? *at : NONE;
+    uint32_t *link = m->after == NONE ? &m->first : &m->node[m->after].next;
+    m->node[m->nodes] = (struct node){p->off, p->detail, p->len, *link, (uint8_t)p->kind, WAITING};
+    *link = m->after = (uint32_t)m->nodes++;
+    m->fresh = 1;
+    return *link;
+}
+
+static int on_found(void *ctx, const struct xh_meta_place *p)
+{
+    struct xh_metaindex *m = ctx;
+    int new;
+    if (add(m, p, &new) == NONE)
+        return 1;
+    if (new && m->parsing != NONE) {
+        uint64_t from = m->node[m->parsing].off;
+        if (p->off > from && p->off - from < TAIL_BYTES)
+            m->near++;
+        else
+            m->far++;
+        if (m->near + m->far > TAIL_MEMORY) {
+            m->near /= 2;
+            m->far /= 2;
+        }
+    }
+    return 0;
+}
+
+static void parse(struct xh_metaindex *m, uint32_t i, const uint8_t *p)
+{
+    struct node n = m->node[i];
+    struct xh_meta_place place = {n.off, n.len, (enum xh_meta_kind)n.kind, n.detail};
+    m->node[i].state = PARSED;
+    m->after = m->parsing = i;
+    xh_meta_parse(&m->format, &place, p, n.len, on_found, m);
+}
+
+/* Parses node |i| if its bytes are there: 1, else 0. */
+static int try_parse(struct xh_metaindex *m, uint32_t i, xh_meta_look *look, void *ctx)
+{
+    const struct node *n = &m->node[i];
+    if (n->len > sizeof m->buf || n->kind == XH_META_BYTES) {
+        uint8_t last; /* leads nowhere: to be fetched, not parsed */
+        if (!look(ctx, n->off, &last, 1) || !look(ctx, n->off + n->len - 1, &last, 1))
+            return 0;
+        m->node[i].state = PARSED;
+        return 1;
+    }
+    if (!look(ctx, n->off, m->buf, n->len))
+        return 0;
+    parse(m, i, m->buf);
+    return 1;
+}
+
+static void start(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
+{
+    uint8_t head[128];
+    for (uint64_t at = 0; at < m->format.size && at <= 1u << 20; at = at ? 2 * at : 512) {
+        uint64_t left = m->format.size - at;
+        size_t len = left < sizeof head ? (size_t)left : sizeof head;
+        if (!look(ctx, at, head, len))
+            return; /* not yet */
+        m->after = m->parsing = NONE;
+        if (xh_meta_superblock(head, len, at, m->format.size, &m->format, on_found, m)) {
+            m->started = 1;
+            return;
+        }
+    }
+    m->blind = 1;
+}
+
+/* ---- where the reader is */
+
+static void note_pages(struct xh_metaindex *m, struct xh_range r)
+{
+    for (uint64_t p = r.off / PAGE_BYTES, n = 0; p <= (r.off + r.len - 1) / PAGE_BYTES && n < 64; p++, n++) {
+        uint32_t *state = table_get(&m->pages, p);
+        if (state && *state == PAGE_ASKED) {
+            *state = PAGE_USED;
+            m->ahead -= m->ahead > 0;
+            m->used++;
+        }
+    }
+}
+
+/* What nothing led to: HDF5 reads whole pages of this file, or its nodes were forgotten. */
+static void note_unknown(struct xh_metaindex *m, struct xh_range r, xh_meta_look *look, void *ctx)
+{
+    struct xh_meta_place place;
+    size_t len = r.len < sizeof m->buf ? (size_t)r.len : sizeof m->buf;
+    int new;
+    if (!look(ctx, r.off, m->buf, len) || !xh_meta_recognise(&m->format, r.off, m->buf, len, &place))
+        return;
+    m->after = m->place;
+    uint32_t i = add(m, &place, &new);
+    if (i == NONE) {
+        forget(m);
+        return;
+    }
+    m->place = i;
+    if (new)
+        parse(m, i, m->buf);
+}
+
+static void grow_window(struct xh_metaindex *m)
+{
+    if (m->used * USED_QUARTER >= m->used + m->ahead)
+        m->late += m->late + LATE_DOUBLES;
+    else
+        m->late += LATE_GROWTH;
+    if (m->late > WINDOW_MAX)
+        m->late = WINDOW_MAX;
+}
+
+void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_meta_look *look, void *ctx)
+{
+    if (r.len == 0 || m->blind)
+        return;
+    note_pages(m, r);
+    if (!m->started)
+        return;
+    uint32_t *at = table_get(&m->known, r.off);
+    if (!at) {
+        if (meta)
+            note_unknown(m, r, look, ctx);
+        return;
+    }
+    const struct node *n = &m->node[*at];
+    if (n->kind != XH_META_BYTES) /* values are shared: they say nothing of the reader's place */
+        m->place = *at;
+    if (n->state == WAITING)
+        grow_window(m);
+    if (n->state != PARSED)
+        try_parse(m, *at, look, ctx);
+}
+
+/* ---- what to fetch */
+
+static uint64_t window(const struct xh_metaindex *m)
+{
+    uint64_t w = WINDOW_FIRST + WINDOW_GROWTH * m->used + m->late;
+    return w < WINDOW_MAX ? w : WINDOW_MAX;
+}
+
+static int by_off(const void *a, const void *b)
+{
+    const struct xh_range *x = a, *y = b;
+    return (x->off > y->off) - (x->off < y->off);
+}
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The pages of a node, or of the file's own pages that it lies in. */
+static struct xh_range pages_of(const struct xh_metaindex *m, const struct node *n)
+{
+    uint64_t page = m->format.page_bytes > PAGE_BYTES ? m->format.page_bytes : PAGE_BYTES;
+    uint64_t base = page > PAGE_BYTES ? m->format.base % page : 0;
+    uint64_t from = n->off - (n->off >= base ? (n->off - base) % page : n->off);
+    uint64_t end = n->off + n->len;
+    if (m->near > m->far && n->kind != XH_META_BYTES)
+        end = n->off + (n->len > TAIL_BYTES ? n->len : TAIL_BYTES);
+    uint64_t over = (end - from) % page;
+    if (over)
+        end += page - over;
+    return (struct xh_range){from, min64(end, m->format.size) - from};
+}
+
+/* Notes the pages of |r| as asked for. Returns 1 when one of them had not been before. */
+static int ask_pages(struct xh_metaindex *m, struct xh_range r)
+{
+    int any = 0, new;
+    for (uint64_t p = r.off / PAGE_BYTES; p * PAGE_BYTES < r.off + r.len; p++) {
+        uint32_t *state = table_put(&m->pages, p, PAGE_ASKED, &new);
+        if (state && new) {
+            any = 1;
+            m->ahead++;
+        }
+    }
+    return any;
+}
+
+/* Parses what of the asked nodes is there. */
+static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
+{
+    size_t kept = 0, end = m->asked.n;
+    for (size_t k = 0; k < end; k++) {
+        uint32_t i = m->asked.at[k];
+        if (m->node[i].state == ASKED && !try_parse(m, i, look, ctx))
+            m->asked.at[kept++] = i;
+    }
+    m->asked.n = kept;
+}
+
+/* Takes what waits behind the reader's place while the window lasts. */
+static size_t take_behind(struct xh_metaindex *m, xh_meta_look *look, void *ctx, struct xh_range *out, size_t room)
+{
+    size_t n = 0, parses = 0;
+    uint32_t i = m->place == NONE ? m->first : m->place;
+    for (; i != NONE && n < room && m->ahead < window(m) && parses < PARSES_MAX; i = m->node[i].next) {
+        if (m->node[i].state != WAITING)
+            continue;
+        parses++;
+        if (try_parse(m, i, look, ctx))
+            continue; /* what it named comes next */
+        m->node[i].state = ASKED;
+        queue_push(&m->asked, i);
+        struct xh_range r = pages_of(m, &m->node[i]);
+        if (m->node[i].len <= STRUCTURE_MAX && ask_pages(m, r))
+            out[n++] = r;
+    }
+    m->fresh = i != NONE && parses >= PARSES_MAX;
+    return n;
+}
+
+static size_t merge(struct xh_range *r, size_t n, uint64_t gap)
+{
+    size_t k = 0;
+    if (n > 1)
+        qsort(r, n, sizeof *r, by_off);
+    for (size_t i = 1; i < n; i++) {
+        uint64_t end = r[k].off + r[k].len, new_end = r[i].off + r[i].len;
+        if (r[i].off > end && r[i].off - end > gap)
+            r[++k] = r[i];
+        else if (new_end > end)
+            r[k].len = new_end - r[k].off;
+    }
+    return n ? k + 1 : 0;
+}
+
+size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, uint64_t gap_bytes, xh_meta_look *look, void *ctx,
+                         struct xh_range *out, size_t room)
+{
+    if (!m->started && !m->blind)
+        start(m, look, ctx);
+    if (!m->started)
+        return 0;
+    if (arrived)
+        collect(m, look, ctx);
+    /* A quarter of the window is refilled at once, so that requests carry many ranges. */
+    if (!m->fresh && m->ahead + window(m) / 4 > window(m))
+        return 0;
+    return merge(out, take_behind(m, look, ctx, out, room), gap_bytes);
+}

@@ -1,0 +1,41 @@
+/* Which metadata a walk through an HDF5 file will want next.
+ *
+ * Keeps the structures that are known and not yet parsed. What is there is parsed, and what
+ * it names is known from then on; what is not there is asked for, many at once, so that a
+ * tree comes level by level and not object by object. How much may be asked for grows with
+ * how much of it the reader then uses: who opens one dataset wastes little, who walks gets
+ * all. Where a reader has just been is followed first.
+ *
+ * Pure: no clock, no locks, no I/O but the caller's |look|. Memory is bounded: a file with
+ * more structures than fit is forgotten and learnt again from where the reader is. */
+#ifndef XH_METAINDEX_H
+#define XH_METAINDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "extent.h"
+
+struct xh_metaindex;
+
+/* Copies [off, off + len) into |buf| if all of it is there without asking the origin: 1, else 0. */
+typedef int xh_meta_look(void *ctx, uint64_t off, void *buf, size_t len);
+
+/* An index of an object of |size| bytes. NULL: no memory. Owns: free it. */
+struct xh_metaindex *xh_metaindex_new(uint64_t size);
+void xh_metaindex_free(struct xh_metaindex *m);
+
+/* Notes that HDF5 has read |r|, whose bytes are there, as metadata or (|meta| 0) as raw data,
+ * which global heaps are to it. Cheap. */
+void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_meta_look *look, void *ctx);
+
+/* Parses what has arrived (|arrived|: since the last call bytes may have come), and fills |out|
+ * with at most |room| ranges to fetch now, sorted, disjoint, none empty; neighbours at most
+ * |gap_bytes| apart are one. Returns their number; when it is |room| there may be more. */
+size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, uint64_t gap_bytes, xh_meta_look *look, void *ctx,
+                         struct xh_range *out, size_t room);
+
+/* The page size of a file in paged aggregation; 0: it is not one, or not known yet. */
+uint64_t xh_metaindex_page_bytes(const struct xh_metaindex *m);
+
+#endif

@@ -1,0 +1,89 @@
+/* The walk: metadata fetched ahead of a reader who goes from object to object.
+ *
+ * What is wanted next says metaindex.c; here it meets the shadow, the readers' threads and the
+ * origin's. A level of a tree that has arrived names the next one, so the walk goes on from
+ * where a transfer ends, on the engine's thread, and needs no reader to wake it.
+ *
+ * It begins where a file is opened that nobody had opened before, else at the first metadata
+ * that is missing: where all is in the shadow nothing is parsed. */
+#include "file.h"
+#include "trace.h"
+
+#define RANGES_AT_ONCE 1024
+#define RANGES_FIRST 64 /* wanted soonest: they go alone, so that they come first */
+#define NOTED_EXTENTS 64u
+#define NOTED_RAW_BYTES 65536u /* global heaps are read as raw data; larger reads are no heap */
+
+static int look(void *ctx, uint64_t off, void *buf, size_t len)
+{
+    const struct xh_file *f = ctx;
+    return xh_shadow_read(f->shadow, off, buf, len) == len;
+}
+
+/* Asks for what the index names, until it names nothing more. The index is left to its lock
+ * while ranges are submitted. */
+static void go_on(struct xh_file *f)
+{
+    struct xh_range r[RANGES_AT_ONCE];
+    size_t n, room = RANGES_FIRST;
+    do {
+        pthread_mutex_lock(&f->walk.lock);
+        int arrived = atomic_exchange_explicit(&f->walk.arrived, 0, memory_order_relaxed);
+        n = xh_metaindex_next(f->walk.index, arrived, f->opt.gap_bytes, look, f, r, room);
+        room = RANGES_AT_ONCE;
+        pthread_mutex_unlock(&f->walk.lock);
+        if (n) {
+            xh_trace(XH_T_PREDICT, "walk", "ranges=%zu first=%llu", n, (unsigned long long)r[0].off);
+            xh_fetch_ahead(f, r, n, XH_KIND_META);
+        }
+    } while (n);
+}
+
+void xh_walk_init(struct xh_file *f)
+{
+    pthread_mutex_init(&f->walk.lock, NULL);
+    f->walk.index = f->opt.readahead && f->shadow ? xh_metaindex_new(f->size) : NULL;
+    atomic_store_explicit(&f->walk.on, 0, memory_order_relaxed);
+    atomic_store_explicit(&f->walk.arrived, 0, memory_order_relaxed);
+}
+
+void xh_walk_end(struct xh_file *f)
+{
+    xh_metaindex_free(f->walk.index);
+    pthread_mutex_destroy(&f->walk.lock);
+}
+
+void xh_walk_begin(struct xh_file *f)
+{
+    if (!f->walk.index)
+        return;
+    atomic_store_explicit(&f->walk.on, 1, memory_order_relaxed);
+    go_on(f);
+}
+
+void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed)
+{
+    int meta = kind == XH_KIND_META;
+    if (!f->walk.index || (!meta && (n > NOTED_EXTENTS || ext->len > NOTED_RAW_BYTES)))
+        return;
+    if (!atomic_load_explicit(&f->walk.on, memory_order_relaxed)) {
+        if (!missed || !meta)
+            return;
+        atomic_store_explicit(&f->walk.on, 1, memory_order_relaxed);
+    }
+    pthread_mutex_lock(&f->walk.lock);
+    for (size_t i = 0; i < n && i < NOTED_EXTENTS; i++)
+        xh_metaindex_note(f->walk.index, (struct xh_range){ext[i].off, ext[i].len}, meta, look, f);
+    pthread_mutex_unlock(&f->walk.lock);
+    if (missed) /* others may have brought something too */
+        atomic_store_explicit(&f->walk.arrived, 1, memory_order_relaxed);
+    go_on(f);
+}
+
+void xh_walk_arrived(struct xh_file *f)
+{
+    if (!f->walk.index || !atomic_load_explicit(&f->walk.on, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&f->walk.arrived, 1, memory_order_relaxed);
+    go_on(f);
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""A walk through many small objects: few round trips' worth of requests, few bytes, the right answer.
+
+Usage: walk.py nginx|xrootd WALK_TREE
+
+Counted in the server's own log and the driver's counters; rounds are counted as the reads that had to
+wait, each of which is at most one link of the chain of round trips.
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+DATASETS = 2000
+
+
+def make(path, what, *words):
+    status, out, err = harness.run([harness.DATA_PYTHON, harness.TOP / "tests/support/mkdata.py", what, path,
+                                    "--datasets", str(DATASETS), *words], harness.clean_env(), timeout=300)
+    if status:
+        raise RuntimeError(out + err)
+    return pathlib.Path(path).stat().st_size
+
+
+def walk(program, target, env):
+    """(what was seen, counters, reads that waited)"""
+    status, out, err = harness.run([program, target], env, timeout=200)
+    if status:
+        raise RuntimeError(err[-3000:])
+    counters = {k: int(v) for k, v in re.findall(r": (\w+)=(\d+) \w+$", err, re.M)}
+    return out.rsplit(" ms=", 1)[0], counters, len(re.findall(r" read read ", err))
+
+
+def main():
+    kind, program = sys.argv[1:]
+    tap = harness.Tap()
+    with tempfile.TemporaryDirectory(prefix="xh-walk-") as data:
+        pathlib.Path(data).chmod(0o755)
+        sizes = {}
+        for libver in ("earliest", "latest"):
+            for what in ("tree", "spread"):
+                name = f"{what}-{libver}.h5"
+                sizes[name] = make(f"{data}/{name}", what, "--libver", libver)
+        with harness.Server(kind, data) as server:
+            for name, size in sizes.items():
+                want = walk(program, f"{data}/{name}", harness.clean_env())[0]
+                url = f"{server.url}/{name}"
+                with harness.shadow_dir() as shadow:
+                    env = harness.driver_env(server, shadow, log="read", stats="on")
+                    before = server.requests()
+                    seen, counted, waits = walk(program, url, env)
+                    requests, fetched = (b - a for a, b in zip(before, server.requests()))
+                    why = f"{requests} requests, {fetched} bytes of {size}, {waits} waits, {counted}"
+                    tap.ok(seen == want, f"{name}: a walk sees all objects and attributes", f"{seen}\n{want}")
+                    tap.ok(requests <= DATASETS / 10 and waits <= DATASETS / 25,
+                           f"{name}: tens of objects come with one request", why)
+                    limit = size / 2 if name.startswith("spread") else 1.3 * size
+                    tap.ok(fetched < limit, f"{name}: what lies between is mostly left where it is", why)
+                    before = server.requests()
+                    seen, counted, waits = walk(program, url, env)
+                    requests, fetched = (b - a for a, b in zip(before, server.requests()))
+                    tap.ok(seen == want and requests <= 2 and fetched < 10000,
+                           f"{name}: the next process walks with at most two requests",
+                           f"{requests} requests, {fetched} bytes")
+            with harness.shadow_dir() as shadow:
+                env = harness.driver_env(server, shadow, readahead="off")
+                want = walk(program, f"{data}/tree-earliest.h5", harness.clean_env())[0]
+                tap.ok(walk(program, f"{server.url}/tree-earliest.h5", env)[0] == want,
+                       "with prediction switched off a walk still sees all")
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,394 @@
+/* Metadata as bytes: in files that HDF5 itself has written every object is found, in every style of
+ * group; what is asked for stays within the object and the window; damaged files do no harm. */
+#include <criterion/criterion.h>
+#include <ftw.h>
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "metaindex.h"
+#include "metaparse.h"
+
+#define PLACES_MAX 200000
+
+/* ---- a file of HDF5's own, and its bytes */
+
+struct file {
+    uint8_t *bytes;
+    uint64_t size;
+    haddr_t object[20000]; /* where HDF5 says the objects' headers are */
+    size_t objects;
+};
+
+struct style {
+    H5F_libver_t low, high;
+    hsize_t user_block;
+    int paged, links;
+};
+
+static void attribute(hid_t o, const char *name)
+{
+    hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+    const char *value = "a value of variable length";
+    H5Tset_size(type, H5T_VARIABLE);
+    hid_t a = H5Acreate2(o, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    cr_assert_geq(a, 0);
+    H5Awrite(a, type, &value);
+    H5Aclose(a);
+    H5Sclose(space);
+    H5Tclose(type);
+}
+
+static void fill(hid_t group, int links, int depth)
+{
+    char name[64];
+    hsize_t one = 10;
+    hid_t space = H5Screate_simple(1, &one, NULL);
+    for (int i = 0; i < links; i++) {
+        snprintf(name, sizeof name, "a dataset with quite a long name %05d", i);
+        hid_t d = H5Dcreate2(group, name, H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        attribute(d, "units");
+        H5Dclose(d);
+    }
+    H5Sclose(space);
+    for (int i = 0; i < 3 && depth > 0; i++) {
+        snprintf(name, sizeof name, "group %d", i);
+        hid_t g = H5Gcreate2(group, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        attribute(g, "class");
+        fill(g, links / 2, depth - 1);
+        H5Gclose(g);
+    }
+}
+
+static herr_t note_object(hid_t top, const char *name, const H5O_info2_t *info, void *ctx)
+{
+    struct file *f = ctx;
+    (void)name;
+    if (f->objects < sizeof f->object / sizeof *f->object)
+        H5VLnative_token_to_addr(top, info->token, &f->object[f->objects++]);
+    return 0;
+}
+
+static struct file *slurp(const char *path)
+{
+    struct file *f = calloc(1, sizeof *f);
+    FILE *in = fopen(path, "rb");
+    cr_assert_not_null(in);
+    fseek(in, 0, SEEK_END);
+    f->size = (uint64_t)ftell(in);
+    rewind(in);
+    f->bytes = malloc(f->size + 1);
+    cr_assert_eq(fread(f->bytes, 1, f->size, in), f->size);
+    fclose(in);
+    return f;
+}
+
+static void file_free(struct file *f)
+{
+    free(f->bytes);
+    free(f);
+}
+
+static struct file *make(const struct style *s)
+{
+    char path[] = "/tmp/xh-meta-XXXXXX";
+    close(mkstemp(path));
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), fcpl = H5Pcreate(H5P_FILE_CREATE);
+    H5Pset_libver_bounds(fapl, s->low, s->high);
+    if (s->user_block)
+        H5Pset_userblock(fcpl, s->user_block);
+    if (s->paged)
+        H5Pset_file_space_strategy(fcpl, H5F_FSPACE_STRATEGY_PAGE, 0, 1);
+    if (s->paged)
+        H5Pset_file_space_page_size(fcpl, 16384);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, fcpl, fapl);
+    cr_assert_geq(file, 0);
+    fill(file, s->links, 2);
+    H5Fclose(file);
+    file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    struct file *f = slurp(path);
+    cr_assert_geq(H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, note_object, f, H5O_INFO_BASIC), 0);
+    H5Fclose(file);
+    H5Pclose(fapl);
+    H5Pclose(fcpl);
+    unlink(path);
+    return f;
+}
+
+/* ---- everything that the parser finds, breadth first */
+
+struct found {
+    struct xh_meta_place *at;
+    size_t n;
+    uint64_t size;
+};
+
+static int keep(void *ctx, const struct xh_meta_place *p)
+{
+    struct found *all = ctx;
+    cr_assert_lt(p->off, all->size);
+    cr_assert_gt(p->len, 0);
+    cr_assert_leq(p->len, all->size - p->off);
+    for (size_t i = all->n; i > 0 && all->n - i < 4000; i--)
+        if (all->at[i - 1].off == p->off)
+            return 0;
+    if (all->n == PLACES_MAX)
+        return 1;
+    all->at[all->n++] = *p;
+    return 0;
+}
+
+static struct found parse_all(const struct file *f, struct xh_meta_format *format, size_t most)
+{
+    struct found all = {malloc(PLACES_MAX * sizeof *all.at), 0, f->size};
+    for (uint64_t at = 0; at < f->size; at = at ? 2 * at : 512) {
+        /* A copy of the exact length lets the sanitizer see every step outside. */
+        size_t len = f->size - at < 128 ? f->size - at : 128;
+        uint8_t *p = malloc(len);
+        memcpy(p, f->bytes + at, len);
+        int is = xh_meta_superblock(p, len, at, f->size, format, keep, &all);
+        free(p);
+        if (is)
+            break;
+    }
+    for (size_t i = 0; i < all.n && i < most; i++) {
+        struct xh_meta_place place = all.at[i];
+        if (place.len > XH_META_PARSE_MAX)
+            continue;
+        uint8_t *p = malloc(place.len);
+        memcpy(p, f->bytes + place.off, place.len);
+        xh_meta_parse(format, &place, p, place.len, keep, &all);
+        free(p);
+    }
+    return all;
+}
+
+static void expect_every_object(const struct style *s)
+{
+    struct file *f = make(s);
+    struct xh_meta_format format = {0};
+    struct found all = parse_all(f, &format, PLACES_MAX);
+    size_t missing = 0, values = 0;
+    for (size_t i = 0; i < f->objects; i++) {
+        size_t k = 0;
+        while (k < all.n && all.at[k].off != f->object[i] + s->user_block)
+            k++;
+        missing += k == all.n;
+    }
+    for (size_t k = 0; k < all.n; k++)
+        values += all.at[k].kind == XH_META_BYTES && memcmp(f->bytes + all.at[k].off, "GCOL", 4) == 0;
+    cr_assert_gt(f->objects, (size_t)s->links);
+    cr_assert_eq(missing, 0, "%zu of %zu objects were not found", missing, f->objects);
+    cr_assert_gt(values, 0, "no global heap was found");
+    cr_assert_eq(format.base, s->user_block);
+    cr_assert_eq(format.page_bytes, s->paged ? 16384u : 0u);
+    free(all.at);
+    file_free(f);
+}
+
+Test(meta, old_groups_are_followed, .timeout = 60)
+{
+    expect_every_object(&(struct style){H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST, 0, 0, 400});
+}
+
+Test(meta, compact_groups_are_followed, .timeout = 60)
+{
+    expect_every_object(&(struct style){H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 0, 0, 4});
+}
+
+Test(meta, dense_groups_are_followed_through_indirect_blocks, .timeout = 60)
+{
+    expect_every_object(&(struct style){H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 0, 0, 2000});
+}
+
+Test(meta, files_of_version_108_are_followed, .timeout = 60)
+{
+    expect_every_object(&(struct style){H5F_LIBVER_V18, H5F_LIBVER_V18, 0, 0, 100});
+}
+
+Test(meta, a_user_block_moves_all_addresses, .timeout = 60)
+{
+    expect_every_object(&(struct style){H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST, 2048, 0, 50});
+    expect_every_object(&(struct style){H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 512, 0, 50});
+}
+
+Test(meta, a_paged_file_tells_its_page_size, .timeout = 60)
+{
+    expect_every_object(&(struct style){H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 0, 1, 50});
+}
+
+/* ---- the index: a reader with pages that arrive */
+
+struct pages {
+    const struct file *f;
+    uint8_t *there; /* one a page */
+};
+
+static int look(void *ctx, uint64_t off, void *buf, size_t len)
+{
+    const struct pages *p = ctx;
+    cr_assert(len <= p->f->size && off <= p->f->size - len);
+    for (uint64_t i = off / 4096; i * 4096 < off + len; i++)
+        if (!p->there[i])
+            return 0;
+    memcpy(buf, p->f->bytes + off, len);
+    return 1;
+}
+
+/* Asks once and lets all of it arrive. Returns the bytes asked for. */
+static uint64_t one_round(struct xh_metaindex *m, struct pages *p)
+{
+    struct xh_range r[256];
+    uint64_t bytes = 0, end = 0;
+    size_t n = xh_metaindex_next(m, 1, 4096, look, p, r, 256);
+    cr_assert_leq(n, 256);
+    for (size_t i = 0; i < n; i++) {
+        cr_assert_gt(r[i].len, 0);
+        cr_assert(r[i].len <= p->f->size && r[i].off <= p->f->size - r[i].len);
+        cr_assert(i == 0 || r[i].off > end, "ranges are sorted and disjoint");
+        end = r[i].off + r[i].len;
+        bytes += r[i].len;
+    }
+    for (size_t i = 0; i < n; i++)
+        memset(p->there + r[i].off / 4096, 1, (r[i].off + r[i].len - 1) / 4096 - r[i].off / 4096 + 1);
+    return bytes;
+}
+
+static struct pages pages_of(const struct file *f)
+{
+    struct pages p = {f, calloc(f->size / 4096 + 2, 1)};
+    memset(p.there, 1, f->size < 12288 ? f->size / 4096 + 1 : 3);
+    return p;
+}
+
+Test(meta, who_does_not_walk_wastes_little, .timeout = 60)
+{
+    struct style s = {H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST, 0, 0, 4000};
+    struct file *f = make(&s);
+    struct pages p = pages_of(f);
+    struct xh_metaindex *m = xh_metaindex_new(f->size);
+    uint64_t asked = 0;
+    for (int i = 0; i < 200; i++)
+        asked += one_round(m, &p);
+    cr_assert_gt(asked, 0);
+    cr_assert_leq(asked, 1u << 20, "%llu bytes of %llu", (unsigned long long)asked, (unsigned long long)f->size);
+    xh_metaindex_free(m);
+    free(p.there);
+    file_free(f);
+}
+
+static void expect_few_rounds(const struct style *s, int most)
+{
+    struct file *f = make(s);
+    struct pages p = pages_of(f);
+    struct xh_metaindex *m = xh_metaindex_new(f->size);
+    int rounds = 0;
+    one_round(m, &p);
+    for (size_t i = 0; i < f->objects; i++) { /* in the order in which HDF5 visits them */
+        uint64_t off = f->object[i] + s->user_block;
+        uint64_t len = f->size - off < 512 ? f->size - off : 512;
+        uint8_t bytes[512];
+        while (!look(&p, off, bytes, len)) {
+            rounds++;
+            if (one_round(m, &p) == 0) /* not foreseen: the reader fetches it herself */
+                memset(p.there + off / 4096, 1, 2);
+        }
+        xh_metaindex_note(m, (struct xh_range){off, len}, 1, look, &p);
+        one_round(m, &p);
+    }
+    cr_assert_leq(rounds, most, "%d rounds for %zu objects", rounds, f->objects);
+    xh_metaindex_free(m);
+    free(p.there);
+    file_free(f);
+}
+
+Test(meta, a_walk_waits_for_few_rounds, .timeout = 60)
+{
+    expect_few_rounds(&(struct style){H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST, 0, 0, 1000}, 40);
+    expect_few_rounds(&(struct style){H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 0, 0, 1000}, 40);
+    expect_few_rounds(&(struct style){H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 0, 1, 1000}, 40);
+}
+
+/* ---- damage */
+
+static void damage(struct file *f, unsigned strokes)
+{
+    for (unsigned k = 0; k < strokes; k++) {
+        uint64_t at = (uint64_t)rand() % f->size;
+        switch (rand() % 4) {
+        case 0: f->bytes[at] = (uint8_t)rand(); break;
+        case 1: f->bytes[at] = 0xff; break;
+        case 2: f->bytes[at] ^= (uint8_t)(1u << rand() % 8); break;
+        default: /* an address or a length of this very file */
+            if (at + 8 <= f->size) {
+                uint64_t v = (uint64_t)rand() % f->size;
+                memcpy(f->bytes + at, &v, 8);
+            }
+        }
+    }
+}
+
+static void survive(struct file *f)
+{
+    struct xh_meta_format format = {0};
+    struct found all = parse_all(f, &format, 2000);
+    free(all.at);
+    struct pages p = pages_of(f);
+    struct xh_metaindex *m = xh_metaindex_new(f->size);
+    for (int i = 0; i < 60; i++) {
+        uint64_t off = (uint64_t)rand() % f->size, len = 1 + (uint64_t)rand() % 5000;
+        len = len < f->size - off ? len : f->size - off;
+        one_round(m, &p);
+        memset(p.there + off / 4096, 1, (off + len - 1) / 4096 - off / 4096 + 1);
+        xh_metaindex_note(m, (struct xh_range){off, len}, rand() % 2, look, &p);
+    }
+    xh_metaindex_free(m);
+    free(p.there);
+}
+
+Test(meta, damaged_files_do_no_harm, .timeout = 110)
+{
+    struct style styles[] = {{H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST, 0, 0, 30},
+                             {H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 0, 0, 30},
+                             {H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 512, 0, 300},
+                             {H5F_LIBVER_V110, H5F_LIBVER_V110, 0, 1, 30}};
+    srand(7);
+    for (size_t s = 0; s < sizeof styles / sizeof *styles; s++) {
+        struct file *f = make(&styles[s]);
+        uint8_t *good = malloc(f->size);
+        memcpy(good, f->bytes, f->size);
+        for (int round = 0; round < 300; round++) {
+            memcpy(f->bytes, good, f->size);
+            damage(f, 1u + (unsigned)rand() % 2000);
+            survive(f);
+        }
+        free(good);
+        file_free(f);
+    }
+}
+
+static int corpus_files;
+
+static int try_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)ftw;
+    if (type != FTW_F || st->st_size == 0 || st->st_size > 1 << 20 || !strstr(path, ".h5"))
+        return 0;
+    struct file *f = slurp(path);
+    survive(f);
+    damage(f, 50);
+    survive(f);
+    file_free(f);
+    corpus_files++;
+    return 0;
+}
+
+Test(meta, the_files_of_hdf5s_own_tests_do_no_harm, .timeout = 110)
+{
+    srand(8);
+    if (nftw("/opt/hdf5-corpus", try_file, 16, FTW_PHYS) != 0)
+        cr_skip_test("HDF5's test files are not on this machine");
+    cr_assert_gt(corpus_files, 100);
+}
