@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "cache.h"
+#include "chunkindex/chunkindex.h"
 #include "origin/origin.h"
 #include "plan.h"
 #include "predict.h"
@@ -27,6 +28,11 @@ struct xh_file {
     struct xh_predict_seq seq;
     struct xh_predict_wide wide;
     pid_t pid; /* the process whose engine and lock these are; atomic via guess_lock after fork */
+
+    /* |chunk_lock| guards the chunk indexes, and is held for computing alone: a node that is missed
+     * could cost a whole index, so readers wait for it. */
+    pthread_mutex_t chunk_lock;
+    struct xh_chunkindex *chunks; /* NULL: no reading ahead */
 
     _Atomic uint64_t ahead_bytes; /* in flight for nobody yet; bounded by readahead_bytes */
 };
@@ -80,6 +86,9 @@ int xh_op_wait(struct xh_read_op *op);
  * nobody yet: as many as there is room for, from the first on. Returns how many ranges were seen
  * to, fetched now or there already; fewer than |n| when there is no more room. Never fails. */
 size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind);
+
+/* Tells the predictors of a read that went well, and fetches ahead what they expect (ahead.c). */
+void xh_ahead_saw(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n);
 
 /* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when
  * nothing happened. */

@@ -384,33 +384,6 @@ size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_r
 
 /* ---- the read ------------------------------------------------------------------------ */
 
-/* Tells the predictor of the read and fetches ahead what it expects. */
-static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
-                       uint64_t bytes)
-{
-    if (kind != XH_KIND_RAW || !f->opt.readahead || n == 0 || bytes == 0)
-        return;
-    uint64_t lo = UINT64_MAX, hi = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (ext[i].len == 0)
-            continue;
-        lo = ext[i].off < lo ? ext[i].off : lo;
-        hi = ext[i].off + ext[i].len > hi ? ext[i].off + ext[i].len : hi;
-    }
-    if (hi - lo > 2 * bytes || pthread_mutex_trylock(&f->guess_lock))
-        return; /* scattered: not a sequence */
-    uint64_t most = f->opt.readahead_bytes;
-    if (xh_shadow_private(f->shadow) && most > f->opt.private_budget_bytes / 2)
-        most = f->opt.private_budget_bytes / 2;
-    struct xh_range want = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, most, f->size);
-    pthread_mutex_unlock(&f->guess_lock);
-    if (want.len) {
-        xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu", (unsigned long long)want.off,
-                 (unsigned long long)want.len);
-        xh_fetch_ahead(f, &want, 1, kind);
-    }
-}
-
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                   struct xh_err *err)
 {
@@ -426,7 +399,7 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
         return 0;
     if (n == 1 && xh_shadow_read(f->shadow, ext->off, ext->buf, ext->len) == ext->len) {
         xh_count(&f->counters, bytes_hit, bytes);
-        look_ahead(f, kind, ext, n, bytes);
+        xh_ahead_saw(f, kind, ext, n);
         return 0;
     }
     struct xh_read_op op = {.f = f, .kind = kind};
@@ -442,7 +415,7 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     pthread_mutex_destroy(&op.lock);
     pthread_cond_destroy(&op.idle);
     if (rc == 0)
-        look_ahead(f, kind, ext, n, bytes);
+        xh_ahead_saw(f, kind, ext, n);
     xh_trace(XH_T_READ, "read", "extents=%zu bytes=%llu off=%llu kind=%s result=%s", n,
              (unsigned long long)bytes, (unsigned long long)ext->off,
              kind == XH_KIND_META ? "meta" : "raw", xh_err_name(rc));
