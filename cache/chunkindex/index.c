@@ -20,7 +20,8 @@ static int by_addr(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-uint64_t xh_chunk_reach(const struct xh_chunk *c)
+/* Length of |c| as far as it is known: as stored, else the smallest distance to another. */
+static uint64_t reach_of(const struct xh_chunk *c)
 {
     uint64_t gap = c->seg->ix->gap;
     return c->size ? c->size : gap == XH_UNDEF ? 1 : gap;
@@ -32,7 +33,7 @@ static int around(const void *key, const void *chunk)
     const struct xh_chunk *c = chunk;
     if (addr < c->addr)
         return -1;
-    return addr - c->addr >= xh_chunk_reach(c);
+    return addr - c->addr >= reach_of(c);
 }
 
 struct xh_chunk *xh_chunk_at(const struct xh_chunkindex *ci, uint64_t addr)

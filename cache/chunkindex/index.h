@@ -185,7 +185,5 @@ struct xh_chunk *xh_index_chunk(const struct xh_index *ix, uint64_t rank);
 struct xh_node *xh_node_at(const struct xh_chunkindex *ci, uint64_t addr);
 /* The chunk that holds |addr|, or NULL. */
 struct xh_chunk *xh_chunk_at(const struct xh_chunkindex *ci, uint64_t addr);
-/* Length of |c| as far as it is known: as stored, else the smallest distance to another. */
-uint64_t xh_chunk_reach(const struct xh_chunk *c);
 
 #endif
