@@ -27,6 +27,8 @@ static void file_free(struct xh_file *f)
     xh_walk_end(f);
     if (f->shadow)
         xh_shadow_close(f->shadow);
+    xh_chunkindex_free(f->chunks);
+    pthread_mutex_destroy(&f->chunk_lock);
     pthread_mutex_destroy(&f->guess_lock);
     free(f->url);
     free(f->url_shown);
@@ -126,12 +128,15 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
     f->keeps = 1;
     pthread_mutex_init(&f->guess_lock, NULL);
     xh_stage_init(&f->stage);
+    pthread_mutex_init(&f->chunk_lock, NULL);
     xh_trace_enable(o->log);
     int rc = file_open(f, url, err);
     if (rc) {
         file_free(f);
         return rc;
     }
+    if (f->opt.readahead && f->size)
+        f->chunks = xh_chunkindex_new(f->size); /* without memory for it: no guesses */
     *out = f;
     return 0;
 }
@@ -145,6 +150,10 @@ void xh_file_after_fork(struct xh_file *f)
      * lost race leaves the same values. */
     pthread_mutex_init(&f->guess_lock, NULL);
     xh_walk_init(f); /* the parent's index may have been in the middle of a change: leaked */
+    /* A fork while the parent was at work on the indexes: what is there may be torn. */
+    if (pthread_mutex_trylock(&f->chunk_lock))
+        f->chunks = NULL;
+    pthread_mutex_init(&f->chunk_lock, NULL);
     f->seq = (struct xh_predict_seq){0};
     f->wide = (struct xh_predict_wide){0};
     xh_stage_forget(&f->stage);

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "cache.h"
+#include "chunkindex/chunkindex.h"
 #include "metaindex.h"
 #include "origin/origin.h"
 #include "plan.h"
@@ -37,6 +38,11 @@ struct xh_file {
     struct xh_predict_seq seq;
     struct xh_predict_wide wide;
     pid_t pid; /* the process whose engine and lock these are; atomic via guess_lock after fork */
+
+    /* |chunk_lock| guards the chunk indexes, and is held for computing alone: a node that is missed
+     * could cost a whole index, so readers wait for it. */
+    pthread_mutex_t chunk_lock;
+    struct xh_chunkindex *chunks; /* NULL: no reading ahead */
 
     struct xh_walk walk;
     struct xh_stage stage;        /* what was fetched ahead of a stream */
@@ -116,6 +122,12 @@ void xh_walk_end(struct xh_file *f);
 void xh_walk_begin(struct xh_file *f);
 void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed);
 void xh_walk_arrived(struct xh_file *f);
+
+/* Reading ahead (ahead.c). raw: a raw read of |n| extents begins; what is expected after it is fetched,
+ * behind what the read itself needs. meta: a metadata read is done, its bytes are in the extents;
+ * |missed| when it had to fetch. Neither blocks on the network, neither fails. */
+void xh_ahead_raw(struct xh_file *f, const struct xh_extent *ext, size_t n);
+void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int missed);
 
 /* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when
  * nothing happened. */

@@ -14,8 +14,6 @@
 
 /* Raw reads of at least this much stream: see keeps(). */
 #define BULK_BYTES (256u << 10)
-/* A stretch is fetched ahead in steps of this, as far as there is room. */
-#define STRETCH_BYTES (1u << 20)
 
 int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
 {
@@ -175,49 +173,6 @@ int xh_op_wait(struct xh_read_op *op)
     return op->err.code;
 }
 
-/* ---- ahead of the reader ------------------------------------------------------------- */
-
-/* Fetches as much of |r| ahead as there is room for. Returns how many bytes from its start. */
-static uint64_t fetch_stretch(struct xh_file *f, struct xh_range r, enum xh_kind kind)
-{
-    struct xh_range pieces[256];
-    uint64_t step = (r.len / 256 + STRETCH_BYTES - 1) / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES;
-    size_t n = 0;
-    for (uint64_t at = 0; at < r.len; at += step)
-        pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
-    uint64_t got = xh_fetch_ahead(f, pieces, n, kind) * step;
-    return got < r.len ? got : r.len;
-}
-
-/* Tells the predictor of the read and fetches ahead what it expects. */
-static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
-                       uint64_t bytes)
-{
-    if (kind != XH_KIND_RAW || !f->opt.readahead || n == 0 || bytes == 0)
-        return;
-    uint64_t lo = UINT64_MAX, hi = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (ext[i].len == 0)
-            continue;
-        lo = ext[i].off < lo ? ext[i].off : lo;
-        hi = ext[i].off + ext[i].len > hi ? ext[i].off + ext[i].len : hi;
-    }
-    if (hi - lo > 2 * bytes || pthread_mutex_trylock(&f->guess_lock))
-        return; /* scattered: not a sequence */
-    uint64_t most = f->opt.readahead_bytes;
-    if (xh_shadow_private(f->shadow) && most > f->opt.private_budget_bytes / 2)
-        most = f->opt.private_budget_bytes / 2;
-    struct xh_range want = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, most, f->size);
-    if (want.len) {
-        uint64_t got = fetch_stretch(f, want, kind);
-        xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu fetched=%llu", (unsigned long long)want.off,
-                 (unsigned long long)want.len, (unsigned long long)got);
-        if (got < want.len)
-            f->seq.ahead = want.off + got;
-    }
-    pthread_mutex_unlock(&f->guess_lock);
-}
-
 /* ---- one round --------------------------------------------------------------------- */
 
 /* How the pages of one round turned out; all ascending. */
@@ -373,8 +328,8 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
     rc = xh_fetch_start(f, op, &s.mine, 1, err);
     if (rc == 0)
         rc = xh_fetch_start(f, op, &s.bypass, 0, err);
-    if (rc == 0 && first) /* behind the demand, and before it has come: the link stays busy */
-        look_ahead(f, op->kind, op->asked, op->nasked, op->bytes);
+    if (rc == 0 && first && op->kind == XH_KIND_RAW) /* behind the demand, before it has come: the link stays busy */
+        xh_ahead_raw(f, op->asked, op->nasked);
     if (rc == 0 && copy_ready(op, &s.ready, again))
         rc = nomem(op, err);
     int failed = xh_op_wait(op);
@@ -454,8 +409,8 @@ static int read_in_rounds(struct xh_read_op *op, struct xh_extent **copy, struct
         todo.n = 0;
         rc = op_pages(op, &todo) ? nomem(op, err) : 0;
     }
-    if (rc == 0 && todo.n == 0)
-        look_ahead(op->f, op->kind, op->asked, op->nasked, op->bytes);
+    if (rc == 0 && todo.n == 0 && op->kind == XH_KIND_RAW)
+        xh_ahead_raw(op->f, op->asked, op->nasked);
     for (int round = 0; rc == 0 && todo.n; round++) {
         again.n = 0;
         rc = round_of(op, &todo, &again, round == 0, err);
@@ -487,15 +442,13 @@ size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_r
 
 /* ---- the read ------------------------------------------------------------------------ */
 
-/* Tells the predictor of a metadata read and fetches the next piece of a walk. */
-static void walk_on(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n)
+/* Tells those who learn from the bytes that a read is done; |missed| when it had to fetch. */
+static void done(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed)
 {
-    if (kind != XH_KIND_META || !f->opt.readahead || n != 1 || pthread_mutex_trylock(&f->guess_lock))
-        return;
-    struct xh_range next = xh_predict_walk(&f->wide, (struct xh_range){ext->off, ext->len}, f->size);
-    pthread_mutex_unlock(&f->guess_lock);
-    if (next.len)
-        xh_fetch_ahead(f, &next, 1, kind);
+    if (kind == XH_KIND_META)
+        xh_ahead_meta(f, ext, n, missed);
+    else
+        xh_walk_note(f, kind, ext, n, missed);
 }
 
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
@@ -513,9 +466,9 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
         return 0;
     if (n == 1 && xh_shadow_read(f->shadow, ext->off, ext->buf, ext->len) == ext->len) {
         xh_count(&f->counters, bytes_hit, bytes);
-        look_ahead(f, kind, ext, n, bytes);
-        walk_on(f, kind, ext, n);
-        xh_walk_note(f, kind, ext, n, 0);
+        if (kind == XH_KIND_RAW)
+            xh_ahead_raw(f, ext, n);
+        done(f, kind, ext, n, 0);
         return 0;
     }
     struct xh_read_op op = {.f = f, .kind = kind, .asked = ext, .nasked = n, .bytes = bytes};
@@ -530,10 +483,8 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     free(op.reach);
     pthread_mutex_destroy(&op.lock);
     pthread_cond_destroy(&op.idle);
-    if (rc == 0) {
-        walk_on(f, kind, ext, n);
-        xh_walk_note(f, kind, ext, n, 1);
-    }
+    if (rc == 0)
+        done(f, kind, ext, n, 1);
     xh_trace(XH_T_READ, "read", "extents=%zu bytes=%llu off=%llu kind=%s result=%s", n,
              (unsigned long long)bytes, (unsigned long long)ext->off,
              kind == XH_KIND_META ? "meta" : "raw", xh_err_name(rc));

@@ -1,0 +1,154 @@
+/* Reading ahead: shows every read to the predictors and fetches what they expect.
+ *
+ * Metadata goes to the chunk indexes. A raw read that lies in a chunk which an index knows is
+ * followed in the index's order; any other, in the order of addresses. Nothing here fails a read. */
+#include <stdlib.h>
+
+#include "file.h"
+#include "trace.h"
+
+/* A stretch is fetched ahead in steps of this, as far as there is room. */
+#define STRETCH_BYTES (1u << 20)
+#define CHUNKS_AT_ONCE 256
+#define NODES_AT_ONCE 16
+/* A node that is there already leads to others: so many levels are followed in one go. */
+#define NODE_ROUNDS 4
+
+static uint64_t most_ahead(const struct xh_file *f)
+{
+    uint64_t most = f->opt.readahead_bytes;
+    if (xh_shadow_private(f->shadow) && most > f->opt.private_budget_bytes / 2)
+        most = f->opt.private_budget_bytes / 2;
+    return most;
+}
+
+static void trace_ranges(const char *event, const struct xh_range *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        xh_trace(XH_T_PREDICT, event, "off=%llu len=%llu", (unsigned long long)r[i].off,
+                 (unsigned long long)r[i].len);
+}
+
+static void see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len)
+{
+    pthread_mutex_lock(&f->chunk_lock);
+    if (xh_chunkindex_cares(f->chunks, off, p, len))
+        xh_chunkindex_see(f->chunks, off, p, len);
+    pthread_mutex_unlock(&f->chunk_lock);
+}
+
+/* Shows the index the node |r| when its pages are there. Returns 1 when they were. */
+static int see_shadow(struct xh_file *f, struct xh_range r)
+{
+    uint8_t *p = malloc(r.len);
+    int there = p && xh_shadow_read(f->shadow, r.off, p, r.len) == r.len;
+    if (there)
+        see(f, r.off, p, r.len);
+    free(p);
+    return there;
+}
+
+/* Brings the index nodes that lie before the reader: from the shadow, or on their way there. */
+static void bring_nodes(struct xh_file *f)
+{
+    struct xh_range want[NODES_AT_ONCE], far[NODES_AT_ONCE];
+    size_t nfar, found = 1;
+    for (int round = 0; round < NODE_ROUNDS && found; round++) {
+        pthread_mutex_lock(&f->chunk_lock);
+        size_t n = xh_chunkindex_wanted(f->chunks, want, NODES_AT_ONCE);
+        pthread_mutex_unlock(&f->chunk_lock);
+        nfar = found = 0;
+        for (size_t i = 0; i < n; i++)
+            if (see_shadow(f, want[i]))
+                found++;
+            else
+                far[nfar++] = want[i];
+    }
+    trace_ranges("node", far, nfar);
+    if (nfar)
+        xh_fetch_ahead(f, far, nfar, XH_KIND_META);
+}
+
+/* Returns 0 when no index knows the chunks that were read. */
+static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
+{
+    struct xh_range r[CHUNKS_AT_ONCE];
+    int known = 0;
+    pthread_mutex_lock(&f->chunk_lock);
+    for (size_t i = 0; i < n; i++)
+        known |= xh_chunkindex_raw(f->chunks, (struct xh_range){ext[i].off, ext[i].len});
+    pthread_mutex_unlock(&f->chunk_lock);
+    if (!known)
+        return 0;
+    bring_nodes(f);
+    pthread_mutex_lock(&f->chunk_lock);
+    size_t want = xh_chunkindex_next(f->chunks, most_ahead(f), r, CHUNKS_AT_ONCE);
+    pthread_mutex_unlock(&f->chunk_lock);
+    trace_ranges("chunk", r, want);
+    if (want && xh_fetch_ahead(f, r, want, XH_KIND_RAW) < want) {
+        pthread_mutex_lock(&f->chunk_lock);
+        xh_chunkindex_refused(f->chunks);
+        pthread_mutex_unlock(&f->chunk_lock);
+    }
+    return 1;
+}
+
+/* Fetches as much of |r| ahead as there is room for. Returns how many bytes from its start. */
+static uint64_t fetch_stretch(struct xh_file *f, struct xh_range r)
+{
+    struct xh_range pieces[256];
+    uint64_t step = r.len / 256 / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES;
+    size_t n = 0;
+    for (uint64_t at = 0; at < r.len; at += step)
+        pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
+    uint64_t got = xh_fetch_ahead(f, pieces, n, XH_KIND_RAW) * step;
+    return got < r.len ? got : r.len;
+}
+
+static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, size_t n)
+{
+    uint64_t lo = UINT64_MAX, hi = 0, bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (ext[i].len == 0)
+            continue;
+        lo = ext[i].off < lo ? ext[i].off : lo;
+        hi = ext[i].off + ext[i].len > hi ? ext[i].off + ext[i].len : hi;
+        bytes += ext[i].len;
+    }
+    if (bytes == 0 || hi - lo > 2 * bytes || pthread_mutex_trylock(&f->guess_lock))
+        return; /* scattered: not a sequence */
+    struct xh_range want = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, most_ahead(f), f->size);
+    trace_ranges("ahead", &want, want.len != 0);
+    if (want.len)
+        f->seq.ahead = want.off + fetch_stretch(f, want);
+    pthread_mutex_unlock(&f->guess_lock);
+}
+
+void xh_ahead_raw(struct xh_file *f, const struct xh_extent *ext, size_t n)
+{
+    if (f->opt.readahead && (!f->chunks || !ahead_by_chunks(f, ext, n)))
+        ahead_by_address(f, ext, n);
+}
+
+/* Fetches the next piece of a stretch of dense metadata. */
+static void widen_on(struct xh_file *f, const struct xh_extent *ext)
+{
+    if (pthread_mutex_trylock(&f->guess_lock))
+        return;
+    struct xh_range next = xh_predict_walk(&f->wide, (struct xh_range){ext->off, ext->len}, f->size);
+    pthread_mutex_unlock(&f->guess_lock);
+    if (next.len)
+        xh_fetch_ahead(f, &next, 1, XH_KIND_META);
+}
+
+void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int missed)
+{
+    if (!f->opt.readahead || n == 0)
+        return;
+    for (size_t i = 0; f->chunks && i < n; i++)
+        if (ext[i].len)
+            see(f, ext[i].off, ext[i].buf, ext[i].len);
+    if (n == 1)
+        widen_on(f, ext);
+    xh_walk_note(f, XH_KIND_META, ext, n, missed);
+}

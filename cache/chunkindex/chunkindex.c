@@ -1,0 +1,324 @@
+/* All chunk indexes of an object: see chunkindex.h. What arrives is given to the index that waits
+ * for it or begins a new one; a raw read moves the order of its index, which proposes what follows.
+ *
+ * The account of guesses: |wasted| grows by what was proposed and not read when an order's guess
+ * fails. Proposals of an order that is not proven are paid from one allowance of the object, a first
+ * window and a quarter of |asked|; those of a proven one only from what its streak has read. */
+#include "chunkindex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "index.h"
+
+#define INDEXES_MAX 256
+/* The first window: so many chunks, but neither less than pays for a request nor more than a
+ * wrong guess may cost. */
+#define FIRST_CHUNKS 8
+#define FIRST_LEAST_BYTES (64u << 10)
+#define FIRST_MOST_BYTES (4u << 20)
+/* So many chunks may be out, however small they are: more nodes than fit the memory must not be
+ * needed at a time. */
+#define AHEAD_CHUNKS 8192
+/* Nodes wanted lie within so many segments, and so many chunks, of the reader. */
+#define WANTED_SEGS 64
+#define WANTED_CHUNKS (2 * AHEAD_CHUNKS)
+/* Nodes may cost so much more than the chunks that were read. HDF5 itself would read most of them. */
+#define NODES_FREE_BYTES (256u << 10)
+
+static const uint8_t superblock[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+
+struct xh_chunkindex *xh_chunkindex_new(uint64_t object_size)
+{
+    struct xh_chunkindex *ci = calloc(1, sizeof *ci);
+    if (ci) {
+        ci->size = object_size;
+        ci->O = ci->L = 8;
+        ci->bytes = sizeof *ci;
+    }
+    return ci;
+}
+
+static void drop(struct xh_chunkindex *ci, struct xh_index *ix)
+{
+    struct xh_index **at = &ci->indexes;
+    while (*at != ix)
+        at = &(*at)->next;
+    *at = ix->next;
+    ci->nindexes--;
+    ci->wasted += ix->ahead_bytes;
+    if (ci->now == ix) {
+        ci->now = NULL;
+        ci->at = NULL;
+    }
+    xh_index_free(ix);
+}
+
+void xh_chunkindex_free(struct xh_chunkindex *ci)
+{
+    if (!ci)
+        return;
+    while (ci->indexes)
+        drop(ci, ci->indexes);
+    free(ci);
+}
+
+/* ---- bytes that pass by ---------------------------------------------------------------------- */
+
+static int begins_index(const uint8_t *p, size_t len)
+{
+    return len >= 8 && (memcmp(p, "TREE\1", 5) == 0 || memcmp(p, "BTHD", 4) == 0 || memcmp(p, "FAHD", 4) == 0 ||
+                        memcmp(p, "EAHD", 4) == 0);
+}
+
+static int begins_object(uint64_t off, const uint8_t *p, size_t len)
+{
+    /* At 0, 512, 1024, 2048 … */
+    return len >= 24 && (off == 0 || (off >= 512 && (off & (off - 1)) == 0)) &&
+           memcmp(p, superblock, sizeof superblock) == 0;
+}
+
+static struct xh_node *awaited(const struct xh_chunkindex *ci, uint64_t off)
+{
+    struct xh_node *node = xh_node_at(ci, off);
+    return node && node->seg && node->seg->unseen ? node : NULL;
+}
+
+int xh_chunkindex_cares(const struct xh_chunkindex *ci, uint64_t off, const uint8_t *p, size_t len)
+{
+    return begins_index(p, len) || begins_object(off, p, len) || awaited(ci, off) != NULL;
+}
+
+/* Sizes of addresses and lengths; addresses are relative to where the superblock is. */
+static void see_superblock(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p)
+{
+    uint8_t O = p[8] < 2 ? p[13] : p[9], L = p[8] < 2 ? p[14] : p[10];
+    if (p[8] > 3 || O < 2 || O > 8 || L < 2 || L > 8)
+        return;
+    ci->base = off;
+    ci->O = O;
+    ci->L = L;
+}
+
+/* The index that was not used for the longest time, the present one last. */
+static struct xh_index *oldest(const struct xh_chunkindex *ci)
+{
+    struct xh_index *old = NULL;
+    for (struct xh_index *ix = ci->indexes; ix; ix = ix->next)
+        if (ix != ci->now && (!old || ix->used < old->used))
+            old = ix;
+    return old ? old : ci->indexes;
+}
+
+static void make_room(struct xh_chunkindex *ci)
+{
+    /* Some more than needed, so that it is not done for every node; not much, as it takes time. */
+    size_t most = XH_CHUNKINDEX_BYTES;
+    if (ci->bytes > most)
+        while (ci->bytes > most - most / 64 && !xh_index_forget(oldest(ci), most - most / 64))
+            drop(ci, oldest(ci));
+}
+
+void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p, size_t len)
+{
+    struct xh_node *node = awaited(ci, off);
+    if (node) {
+        node->ix->used = ++ci->clock;
+        xh_index_unfold(node, p, len);
+    } else if (begins_object(off, p, len)) {
+        see_superblock(ci, off, p);
+    } else if (begins_index(p, len) && !xh_node_at(ci, off)) {
+        if (ci->nindexes >= INDEXES_MAX)
+            drop(ci, oldest(ci));
+        struct xh_index *ix = xh_index_new(ci, off, p, len);
+        if (!ix)
+            return;
+        ix->used = ++ci->clock;
+        ix->next = ci->indexes;
+        ci->indexes = ix;
+        ci->nindexes++;
+    }
+    make_room(ci);
+}
+
+/* ---- raw reads --------------------------------------------------------------------------------- */
+
+static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r)
+{
+    struct xh_index *ix = c->seg->ix;
+    int64_t rank = (int64_t)(c->seg->first + (uint64_t)(c - c->seg->chunks));
+    uint64_t lo = r.off - c->addr;
+    int proposed = ix->order.ahead > 0;
+    enum xh_order_event event = xh_order_read(&ix->order, rank, xh_index_look, ix);
+    uint64_t len = c->size ? c->size : r.len;
+    ci->asked += r.len;
+    switch (event) {
+    case XH_ORDER_HIT:
+        ix->streak_bytes += r.len;
+        if (proposed)
+            ix->ahead_bytes = ix->order.ahead && len < ix->ahead_bytes ? ix->ahead_bytes - len : 0;
+        break;
+    case XH_ORDER_AGAIN: ix->streak_bytes += r.len; break;
+    default:
+        ci->wasted += ix->ahead_bytes;
+        ix->ahead_bytes = 0;
+        ix->streak_bytes = r.len;
+    }
+    if (event != XH_ORDER_AGAIN || ci->now != ix) {
+        ci->lo = lo;
+        ci->hi = lo + r.len;
+    }
+    ci->lo = lo < ci->lo ? lo : ci->lo;
+    ci->hi = lo + r.len > ci->hi ? lo + r.len : ci->hi;
+    ci->now = ix;
+    ci->at = c;
+    ix->used = ++ci->clock;
+}
+
+int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r)
+{
+    struct xh_chunk *c = xh_chunk_at(ci, r.off);
+    if (!c || r.len == 0)
+        return 0;
+    note(ci, c, r);
+    return 1;
+}
+
+/* What will be read of |c|: all of it, or, where its size is not stored, what was read of the last. */
+static struct xh_range part_of(const struct xh_chunkindex *ci, const struct xh_chunk *c)
+{
+    struct xh_range r = {c->addr, c->size};
+    if (c->size == 0) {
+        r.len = ci->hi - ci->lo;
+        if (ci->lo >= ci->size - c->addr)
+            return (struct xh_range){0, 0};
+        r.off += ci->lo;
+    }
+    if (r.len > ci->size - r.off)
+        r.len = ci->size - r.off;
+    return r;
+}
+
+/* What unproven orders may still propose. */
+static uint64_t allowance(const struct xh_chunkindex *ci, uint64_t first)
+{
+    uint64_t most = first + ci->asked / 4, out = ci->wasted;
+    for (const struct xh_index *ix = ci->indexes; ix; ix = ix->next)
+        if (ix != ci->now && ix->order.streak < XH_ORDER_SURE)
+            out += ix->ahead_bytes;
+    return most > out ? most - out : 0;
+}
+
+static uint64_t window_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes, uint64_t most)
+{
+    const struct xh_order *o = &ci->now->order;
+    uint64_t first = FIRST_CHUNKS * chunk_bytes, w;
+    if (first > FIRST_MOST_BYTES)
+        first = FIRST_MOST_BYTES;
+    if (first < FIRST_LEAST_BYTES)
+        first = FIRST_LEAST_BYTES;
+    if (first < chunk_bytes)
+        first = chunk_bytes;
+    w = first + 2 * ci->now->streak_bytes;
+    if (o->streak < XH_ORDER_SURE) {
+        uint64_t may = allowance(ci, first);
+        /* After a miss in random reads nothing; after one in a regular walk, what may be wasted. */
+        if (o->streak == 0 && o->misses && o->before < XH_ORDER_SURE)
+            may = 0;
+        w = w < may ? w : may;
+    }
+    return w < most ? w : most;
+}
+
+size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struct xh_range *out, size_t max)
+{
+    struct xh_index *ix = ci->now;
+    if (!ix || !ci->at)
+        return 0;
+    uint64_t chunk_bytes = part_of(ci, ci->at).len;
+    uint64_t window = window_of(ci, chunk_bytes, window_bytes);
+    size_t n = 0;
+    if (ix->ahead_bytes > window / 2)
+        return 0;
+    while (n < max && ix->order.ahead < AHEAD_CHUNKS) {
+        struct xh_order_guess next;
+        if (xh_order_peek(&ix->order, &next, xh_index_look, ix) != XH_PLACE_CHUNK)
+            break;
+        struct xh_range r = part_of(ci, xh_index_chunk(ix, (uint64_t)next.rank));
+        if (r.len == 0 || ix->ahead_bytes > window || r.len > window - ix->ahead_bytes)
+            break;
+        xh_order_take(&ix->order, next);
+        ix->ahead_bytes += r.len;
+        out[n++] = r;
+    }
+    return n;
+}
+
+void xh_chunkindex_refused(struct xh_chunkindex *ci)
+{
+    if (ci->now) {
+        ci->now->order.ahead = 0;
+        ci->now->ahead_bytes = 0;
+    }
+}
+
+/* ---- nodes to come ------------------------------------------------------------------------------ */
+
+/* Returns 1 when |s| is a node that may be asked for. */
+static int want(struct xh_chunkindex *ci, const struct xh_seg *s, struct xh_range *out)
+{
+    struct xh_node *node = s->node;
+    if (!s->unseen)
+        return 0;
+    if (!node->asked) {
+        if (ci->node_bytes > NODES_FREE_BYTES + ci->asked)
+            return 0;
+        ci->node_bytes += node->len;
+        node->asked = 1;
+    }
+    *out = (struct xh_range){node->addr, node->len};
+    return 1;
+}
+
+size_t xh_chunkindex_wanted(struct xh_chunkindex *ci, struct xh_range *out, size_t max)
+{
+    struct xh_index *ix = ci->now;
+    size_t n = 0;
+    if (!ix || ix->nsegs == 0 || max == 0)
+        return 0;
+    /* First where the order stops, which may be far away. */
+    struct xh_order_guess next;
+    size_t stop = SIZE_MAX;
+    if (xh_order_peek(&ix->order, &next, xh_index_look, ix) == XH_PLACE_UNKNOWN) {
+        stop = xh_index_seg(ix, (uint64_t)next.rank);
+        n += (size_t)want(ci, ix->seg[stop], &out[n]);
+    }
+    size_t at = xh_index_seg(ix, (uint64_t)ix->order.last);
+    int up = xh_order_direction(&ix->order) > 0;
+    uint64_t passed = 0;
+    for (size_t i = 0; i < WANTED_SEGS && n < max && passed < WANTED_CHUNKS; i++) {
+        if (at != stop)
+            n += (size_t)want(ci, ix->seg[at], &out[n]);
+        passed += i ? ix->seg[at]->count : 0;
+        if (up ? ++at >= ix->nsegs : at-- == 0)
+            break;
+    }
+    return n;
+}
+
+/* ---- for tests ------------------------------------------------------------------------------------ */
+
+struct xh_chunkindex_held xh_chunkindex_held(const struct xh_chunkindex *ci)
+{
+    return (struct xh_chunkindex_held){ci->bytes, ci->nindexes, ci->nchunks};
+}
+
+int xh_chunkindex_find(const struct xh_chunkindex *ci, uint64_t addr, uint64_t *size, uint64_t *rank)
+{
+    const struct xh_chunk *c = xh_chunk_at(ci, addr);
+    if (!c || c->addr != addr)
+        return 0;
+    *size = c->size;
+    *rank = c->seg->first + (uint64_t)(c - c->seg->chunks);
+    return 1;
+}

@@ -1,0 +1,66 @@
+/* Chunk order from the index bytes that pass by. Pure: no I/O, no clock, no locks.
+ *
+ * HDF5 reads filtered chunks one blocking call at a time, so only who knows the next chunk
+ * can hide the latency. Each metadata read that HDF5 makes is shown to xh_chunkindex_see;
+ * from the nodes of a dataset's chunk index (B-tree 1 and 2, fixed and extensible array; HDF5
+ * File Format Specification 3.0, III.A, III.C, VII.C and VII.D) come the addresses and sizes of
+ * its chunks in logical order. A raw read that lies in one of them tells where the reader is and
+ * how it moves (order.h), and so what comes next.
+ *
+ * All of it is a hint. Bytes are believed only as far as they are consistent; what is
+ * contradictory is dropped; nothing here can do more than propose ranges inside the object. Memory
+ * is bounded (XH_CHUNKINDEX_BYTES), and so is what wrong guesses may cost: see xh_chunkindex_next.
+ *
+ * Threads: one at a time per object; the caller locks. */
+#ifndef XH_CHUNKINDEX_H
+#define XH_CHUNKINDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../extent.h"
+
+struct xh_chunkindex;
+
+#define XH_CHUNKINDEX_BYTES (8u << 20) /* most memory of one object's indexes */
+
+/* |object_size| in bytes: nothing outside is ever proposed. NULL when out of memory. */
+struct xh_chunkindex *xh_chunkindex_new(uint64_t object_size);
+void xh_chunkindex_free(struct xh_chunkindex *ci);
+
+/* 1 when the metadata bytes [off, off+len) may tell something: they begin like a node of a
+ * chunk index or a superblock, or some index waits for the node there. Cheap. */
+int xh_chunkindex_cares(const struct xh_chunkindex *ci, uint64_t off, const uint8_t *p, size_t len);
+
+/* Shows metadata that HDF5 read, or that xh_chunkindex_wanted asked for. */
+void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p, size_t len);
+
+/* Takes note of a raw read. Returns 1 when it lies in a chunk that some index knows. */
+int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r);
+
+/* After the last raw read: the chunks that will be read next, in that order, as far as they were
+ * not proposed before. What was proposed and not read yet stays within |window_bytes|, starts small
+ * (8 chunks, at most 4 MiB), grows with each guess that came true, and is refilled when half used.
+ * While the reader's order is not proven by three hits in a row, all guesses together may cost that
+ * first window and a quarter of the bytes read. Returns how many of |out| were written, <= |max|. */
+size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struct xh_range *out, size_t max);
+
+/* The caller could not fetch all of what xh_chunkindex_next last proposed: it will be proposed again. */
+void xh_chunkindex_refused(struct xh_chunkindex *ci);
+
+/* Nodes of the index of the last raw read that lie before the reader and were not seen: the next
+ * leaf, page or data block. The caller fetches them as metadata and shows them when they are there;
+ * they are returned until then. Returns how many of |out| were written. */
+size_t xh_chunkindex_wanted(struct xh_chunkindex *ci, struct xh_range *out, size_t max);
+
+/* What is held, for tests: bytes of memory, indexes, chunks with an address. */
+struct xh_chunkindex_held {
+    size_t bytes, indexes, chunks;
+};
+struct xh_chunkindex_held xh_chunkindex_held(const struct xh_chunkindex *ci);
+
+/* The chunk that begins at |addr|: 1 and its |size| (0: not stored in the index) and |rank| in its
+ * index, else 0. */
+int xh_chunkindex_find(const struct xh_chunkindex *ci, uint64_t addr, uint64_t *size, uint64_t *rank);
+
+#endif

@@ -1,0 +1,62 @@
+/* Fixed array: the index of datasets without unlimited dimensions (HDF5 File Format Specification,
+ * VII.C). One data block holds an element for each chunk, in logical order; a long one is cut
+ * into pages, which bear no signature and of which some may never have been written. */
+#include <string.h>
+
+#include "index.h"
+
+#define FRAME_BYTES 10u /* signature, version, client, checksum */
+
+/* The pages of the data block at |addr|; |init| has a bit for each, set when it was written. */
+static int pages(const struct xh_format *f, uint64_t addr, const uint8_t *init, struct xh_parts *ps)
+{
+    uint64_t page_bytes = f->page_elems * f->elem + 4;
+    for (uint64_t i = 0, left = f->elems; left; i++) {
+        uint64_t n = left < f->page_elems ? left : f->page_elems;
+        struct xh_node page = {.addr = addr + i * page_bytes, .len = (uint32_t)(n * f->elem + 4),
+                               .kind = XH_NODE_FA_PAGE, .records = n};
+        int written = init[i / 8] & (0x80 >> i % 8);
+        if (written ? xh_parts_node(ps, page, n) : xh_parts_hole(ps, n))
+            return -1;
+        left -= n;
+    }
+    return 0;
+}
+
+int xh_farray_node(const struct xh_node *node, const uint8_t *p, size_t len, struct xh_parts *ps)
+{
+    const struct xh_format *f = &ps->ix->fmt;
+    if (len < node->len)
+        return -1;
+    if (node->kind == XH_NODE_FA_PAGE)
+        return xh_parts_elements(ps, p, node->records);
+    if (memcmp(p, "FADB", 4) || p[4] != 0)
+        return -1;
+    p += 6 + f->O;
+    if (f->elems > f->page_elems)
+        return pages(f, node->addr + node->len, p, ps);
+    return xh_parts_elements(ps, p, f->elems);
+}
+
+int xh_farray_root(const uint8_t *p, size_t len, struct xh_parts *ps)
+{
+    struct xh_format *f = &ps->ix->fmt;
+    if (len < 8u + f->L + f->O || p[4] != 0 || p[5] > 1)
+        return -1;
+    f->elem = p[6];
+    if (p[5] == 1 && f->elem > f->O + 4u && f->elem <= f->O + 12u)
+        f->size_bytes = (uint8_t)(f->elem - f->O - 4);
+    else if (p[5] == 1 || f->elem != f->O)
+        return -1;
+    f->elems = xh_le(p + 8, f->L);
+    if (p[7] > 20 || f->elems == 0 || f->elems > (uint64_t)XH_RANK_MAX)
+        return -1;
+    f->page_elems = 1ull << p[7];
+    uint64_t npages = f->elems / f->page_elems + (f->elems % f->page_elems != 0);
+    uint64_t block = FRAME_BYTES + f->O;
+    block += f->elems > f->page_elems ? npages / 8 + (npages % 8 != 0) : f->elems * f->elem;
+    if (block > XH_NODE_MAX)
+        return -1;
+    return xh_parts_node(ps, (struct xh_node){.addr = xh_addr(f, p + 8 + f->L), .len = (uint32_t)block,
+                                              .kind = XH_NODE_FA_BLOCK}, f->elems);
+}

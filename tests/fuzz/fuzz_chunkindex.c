@@ -1,0 +1,169 @@
+/* Hostile bytes for the chunk indexes. Real files are read as metadata, mutated, in a random
+ * order, between random raw reads; every answer must lie in the object and every bound must hold.
+ *
+ * Usage: fuzz_chunkindex SECONDS [SEED] FILE...   mutates the files for so long
+ * With -DXH_LIBFUZZER it is a libFuzzer target instead. Build it with the address and undefined-behaviour
+ * sanitizers: without them it sees only what the bounds below see. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "chunkindex/chunkindex.h"
+
+static void hold(int good, const char *what)
+{
+    if (!good) {
+        fprintf(stderr, "fuzz_chunkindex: %s\n", what);
+        abort();
+    }
+}
+
+static const char *const marks[] = {"TREE\1", "BTHD", "BTIN", "BTLF", "FAHD", "FADB",
+                                    "EAHD", "EAIB", "EASB", "EADB", "\x89HDF\r\n"};
+
+static void see(struct xh_chunkindex *ci, const uint8_t *p, size_t size, uint64_t off, uint64_t len)
+{
+    hold(len <= size && off <= size - len, "a node outside the object is wanted");
+    /* A copy of just these bytes, so that a sanitizer sees every step beyond them. */
+    uint8_t *copy = malloc(len ? len : 1);
+    memcpy(copy, p + off, len);
+    if (xh_chunkindex_cares(ci, off, copy, len))
+        xh_chunkindex_see(ci, off, copy, len);
+    free(copy);
+}
+
+static void answers(struct xh_chunkindex *ci, const uint8_t *p, size_t size, uint64_t window)
+{
+    struct xh_range r[32];
+    size_t n = xh_chunkindex_wanted(ci, r, 16);
+    hold(n <= 16, "too many nodes");
+    for (size_t i = 0; i < n; i++)
+        see(ci, p, size, r[i].off, r[i].len);
+    n = xh_chunkindex_next(ci, window, r, 32);
+    hold(n <= 32, "too many chunks");
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        hold(r[i].len && r[i].len <= size && r[i].off <= size - r[i].len, "a chunk outside the object");
+        sum += r[i].len;
+    }
+    hold(sum <= window, "more than the window");
+    hold(xh_chunkindex_held(ci).bytes <= XH_CHUNKINDEX_BYTES, "more memory than allowed");
+}
+
+/* Shows every node that begins in the object, with the length that is most of interest, then reads. */
+static void drive(const uint8_t *p, size_t size, unsigned seed)
+{
+    struct xh_chunkindex *ci = xh_chunkindex_new(size);
+    srand(seed);
+    for (size_t off = 0; off + 16 < size; off++)
+        for (size_t m = 0; m < sizeof marks / sizeof *marks; m++) {
+            if (memcmp(p + off, marks[m], strlen(marks[m])))
+                continue;
+            static const uint64_t lens[] = {16, 28, 48, 72, 512, 1192, 2048, 2616, 3136, 4096, 18454};
+            uint64_t len = lens[(unsigned)rand() % (sizeof lens / sizeof *lens)];
+            see(ci, p, size, off, len < size - off ? len : size - off);
+        }
+    for (int i = 0; i < 200; i++) {
+        uint64_t off = (uint64_t)rand() % size, len = 1 + (uint64_t)rand() % 5000;
+        /* As a reader: often the chunk that was proposed. */
+        struct xh_range r;
+        if (rand() % 4 && xh_chunkindex_next(ci, 1u << 20, &r, 1)) {
+            off = r.off;
+            len = r.len;
+        }
+        if (len > size - off)
+            len = size - off;
+        xh_chunkindex_raw(ci, (struct xh_range){off, len});
+        answers(ci, p, size, 1u << (unsigned)rand() % 24);
+        if (rand() % 16 == 0)
+            xh_chunkindex_refused(ci);
+    }
+    xh_chunkindex_free(ci);
+}
+
+#ifdef XH_LIBFUZZER
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
+{
+    if (size)
+        drive(p, size, 1);
+    return 0;
+}
+#else
+static void mutate(uint8_t *p, size_t size)
+{
+    static const uint8_t odd[] = {0, 1, 0x7f, 0x80, 0xff};
+    /* Mostly near a signature: that is where something believes it. */
+    for (int n = rand() % 20; n >= 0; n--) {
+        size_t at = (size_t)rand() % size;
+        for (int tries = 0; tries < 2000 && at + 4 < size; tries++, at++)
+            if (p[at] >= 'A' && p[at] <= 'Z' && p[at + 1] >= 'A' && p[at + 1] <= 'Z' && p[at + 2] >= 'A' &&
+                p[at + 2] <= 'Z') {
+                at += (size_t)rand() % 64;
+                break;
+            }
+        if (at >= size)
+            continue;
+        switch (rand() % 4) {
+        case 0: p[at] ^= (uint8_t)(1 << rand() % 8); break;
+        case 1: p[at] = odd[(size_t)rand() % sizeof odd]; break;
+        case 2: p[at] = (uint8_t)rand(); break;
+        default: { /* bytes from elsewhere: another node's address, say */
+            size_t from = (size_t)rand() % size, len = 1 + (size_t)rand() % 16;
+            if (from + len <= size && at + len <= size)
+                memmove(p + at, p + from, len);
+        }
+        }
+    }
+}
+
+static uint8_t *load(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f || fseek(f, 0, SEEK_END)) {
+        perror(path);
+        exit(2);
+    }
+    *size = (size_t)ftell(f);
+    uint8_t *p = malloc(*size);
+    rewind(f);
+    hold(p && *size && fread(p, 1, *size, f) == *size, "a file cannot be read");
+    fclose(f);
+    return p;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        fprintf(stderr, "usage: fuzz_chunkindex SECONDS [SEED] FILE...\n");
+        return 2;
+    }
+    int first = 2;
+    char *end;
+    unsigned seed = (unsigned)strtoul(argv[2], &end, 10);
+    if (*end == '\0')
+        first = 3;
+    else
+        seed = (unsigned)time(NULL);
+    time_t until = time(NULL) + atoi(argv[1]);
+    unsigned long runs = 0;
+    for (int i = first; i < argc; i++) { /* each whole, once */
+        size_t size;
+        uint8_t *p = load(argv[i], &size);
+        drive(p, size, seed);
+        free(p);
+    }
+    while (first < argc && time(NULL) < until) {
+        size_t size;
+        uint8_t *p = load(argv[first + (int)(runs % (unsigned)(argc - first))], &size);
+        srand(seed + (unsigned)runs);
+        mutate(p, size);
+        drive(p, size, seed + (unsigned)runs++);
+        free(p);
+    }
+    printf("1..1\nok 1 - %lu mutated files from seed %u broke no bound\n", runs, seed);
+    return 0;
+}
+#endif

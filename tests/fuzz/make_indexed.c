@@ -1,0 +1,31 @@
+/* Writes small files with a chunk index of each kind for the fuzzer: make_indexed OUT KIND, where KIND
+ * is btree1, btree2, fixed, paged or extensible. */
+#include <hdf5.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    static int data[20000];
+    hsize_t dims[2] = {200, 100}, max[2] = {200, 100}, chunk[2] = {5, 4};
+    int ok = argc == 3;
+    const char *kind = ok ? argv[2] : "";
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    if (strcmp(kind, "btree1"))
+        H5Pset_libver_bounds(fapl, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+    if (!strcmp(kind, "btree2"))
+        max[0] = max[1] = H5S_UNLIMITED;
+    if (!strcmp(kind, "extensible"))
+        max[0] = H5S_UNLIMITED;
+    if (!strcmp(kind, "paged"))
+        chunk[0] = chunk[1] = 2;
+    for (int i = 0; i < 20000; i++)
+        data[i] = i * 2654435761u >> 22;
+    hid_t file = ok ? H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, fapl) : -1;
+    hid_t space = H5Screate_simple(2, dims, max);
+    H5Pset_chunk(dcpl, 2, chunk);
+    H5Pset_deflate(dcpl, 1);
+    hid_t set = H5Dcreate2(file, "data", H5T_NATIVE_INT, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    ok = ok && H5Dwrite(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0;
+    H5Dclose(set);
+    return !(H5Fclose(file) >= 0 && ok);
+}
