@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "cache.h"
+#include "hints.h"
 #include "origin/origin.h"
 #include "plan.h"
 #include "predict.h"
@@ -29,6 +30,7 @@ struct xh_file {
     struct xh_predict_wide wide;
     pid_t pid; /* the process whose engine and lock these are; atomic via guess_lock after fork */
 
+    struct xh_hints hints;        /* what the program said that it will read */
     struct xh_stage stage;        /* what was fetched ahead of a stream */
     _Atomic uint64_t ahead_bytes; /* in flight to the shadow for nobody yet; bounded by readahead_bytes */
     _Atomic int keeps;            /* raw data read in bulk goes to the shadow: see read.c's keeps() */
@@ -98,6 +100,13 @@ size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enu
 /* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when
  * nothing happened. */
 void xh_file_after_fork(struct xh_file *f);
+
+/* Most bytes that may be ahead of the reader. */
+static inline uint64_t xh_ahead_most(const struct xh_file *f)
+{
+    uint64_t most = f->opt.readahead_bytes, kept = f->opt.private_budget_bytes / 2;
+    return xh_shadow_private(f->shadow) && most > kept ? kept : most;
+}
 
 static inline uint64_t xh_pages_end(const struct xh_file *f)
 {

@@ -14,6 +14,8 @@
 
 /* Raw reads of at least this much stream: see keeps(). */
 #define BULK_BYTES (256u << 10)
+/* The link may be faster than it was seen to be: a guess may always run so far ahead. */
+#define LEAST_WINDOW_BYTES (8u << 20)
 
 int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
 {
@@ -175,11 +177,26 @@ int xh_op_wait(struct xh_read_op *op)
 
 /* ---- ahead of the reader ------------------------------------------------------------- */
 
-/* Tells the predictor of the read and fetches ahead what it expects. */
+/* Farthest that a guess runs ahead: what the link holds in four round trips, where that is known,
+ * and never what hints need. */
+static uint64_t guess_window(struct xh_file *f)
+{
+    struct xh_origin_rates rates;
+    uint64_t most = xh_ahead_most(f), hinted = atomic_load_explicit(&f->hints.ahead_bytes, memory_order_relaxed);
+    xh_origin_get_rates(f->origin, &rates);
+    double link = 4 * rates.bytes_per_second * rates.rtt_ms / 1000;
+    if (link > 0 && most > LEAST_WINDOW_BYTES && link < (double)most)
+        most = link > LEAST_WINDOW_BYTES ? (uint64_t)link : LEAST_WINDOW_BYTES;
+    return most > hinted ? most - hinted : 0;
+}
+
+/* Tells hints and predictor of the read, and fetches ahead what they expect. */
 static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                        uint64_t bytes)
 {
-    if (kind != XH_KIND_RAW || !f->opt.readahead || n == 0 || bytes == 0)
+    struct xh_range want[XH_PREDICT_RANGES];
+    int hinted = xh_hints_follow(f, ext, n);
+    if (kind != XH_KIND_RAW || !f->opt.readahead || n == 0 || bytes == 0 || hinted)
         return;
     uint64_t lo = UINT64_MAX, hi = 0;
     for (size_t i = 0; i < n; i++) {
@@ -190,15 +207,13 @@ static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_ext
     }
     if (hi - lo > 2 * bytes || pthread_mutex_trylock(&f->guess_lock))
         return; /* scattered: not a sequence */
-    uint64_t most = f->opt.readahead_bytes;
-    if (xh_shadow_private(f->shadow) && most > f->opt.private_budget_bytes / 2)
-        most = f->opt.private_budget_bytes / 2;
-    struct xh_range want = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, most, f->size);
+    size_t k = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, guess_window(f), f->size, want);
     pthread_mutex_unlock(&f->guess_lock);
-    if (want.len == 0)
+    if (k == 0)
         return;
-    xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu", (unsigned long long)want.off, (unsigned long long)want.len);
-    xh_fetch_ahead(f, &want, 1, kind);
+    xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu ranges=%zu", (unsigned long long)want[0].off,
+             (unsigned long long)want[0].len, k);
+    xh_fetch_ahead(f, want, k, kind);
 }
 
 /* ---- one round --------------------------------------------------------------------- */
@@ -460,7 +475,7 @@ size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_r
         if (r[i].len > f->size || r[i].off > f->size - r[i].len)
             n = i;
     xh_file_after_fork(f);
-    return n ? xh_fetch_ahead(f, r, n, kind) : 0;
+    return n && f->size ? xh_hints_add(f, kind, r, n) : n;
 }
 
 /* ---- the read ------------------------------------------------------------------------ */
