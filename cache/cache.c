@@ -20,7 +20,7 @@ static void file_free(struct xh_file *f)
         return;
     if (f->origin)
         xh_origin_close(f->origin);
-    xh_hints_free(&f->hints);
+    xh_wanted_free(&f->wanted);
     xh_stage_free(&f->stage); /* nothing is on its way any more */
     if (f->shadow)
         xh_shadow_close(f->shadow);
@@ -104,7 +104,7 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
     f->pid = getpid();
     pthread_mutex_init(&f->guess_lock, NULL);
     xh_stage_init(&f->stage);
-    xh_hints_init(&f->hints);
+    xh_wanted_init(&f->wanted);
     xh_trace_enable(o->log);
     int rc = file_open(f, url, err);
     if (rc) {
@@ -126,7 +126,7 @@ void xh_file_after_fork(struct xh_file *f)
     f->seq = (struct xh_predict_seq){0};
     f->wide = (struct xh_predict_wide){0};
     xh_stage_forget(&f->stage);
-    xh_hints_init(&f->hints); /* the parent's are leaked, as its stage is */
+    xh_wanted_init(&f->wanted); /* the parent's are leaked, as its stage is */
     atomic_store_explicit(&f->ahead_bytes, 0, memory_order_relaxed);
     __atomic_store_n(&f->pid, pid, __ATOMIC_RELEASE);
 }

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "cache.h"
-#include "hints.h"
+#include "wanted.h"
 #include "origin/origin.h"
 #include "plan.h"
 #include "predict.h"
@@ -30,7 +30,7 @@ struct xh_file {
     struct xh_predict_wide wide;
     pid_t pid; /* the process whose engine and lock these are; atomic via guess_lock after fork */
 
-    struct xh_hints hints;        /* what the program said that it will read */
+    struct xh_wanted wanted;        /* what the program said that it will read */
     struct xh_stage stage;        /* what was fetched ahead of a stream */
     _Atomic uint64_t ahead_bytes; /* in flight to the shadow for nobody yet; bounded by readahead_bytes */
     _Atomic int keeps;            /* raw data read in bulk goes to the shadow: see read.c's keeps() */

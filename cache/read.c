@@ -182,7 +182,7 @@ int xh_op_wait(struct xh_read_op *op)
 static uint64_t guess_window(struct xh_file *f)
 {
     struct xh_origin_rates rates;
-    uint64_t most = xh_ahead_most(f), hinted = atomic_load_explicit(&f->hints.ahead_bytes, memory_order_relaxed);
+    uint64_t most = xh_ahead_most(f), hinted = atomic_load_explicit(&f->wanted.ahead_bytes, memory_order_relaxed);
     xh_origin_get_rates(f->origin, &rates);
     double link = 4 * rates.bytes_per_second * rates.rtt_ms / 1000;
     if (link > 0 && most > LEAST_WINDOW_BYTES && link < (double)most)
@@ -195,7 +195,7 @@ static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_ext
                        uint64_t bytes)
 {
     struct xh_range want[XH_PREDICT_RANGES];
-    int hinted = xh_hints_follow(f, ext, n);
+    int hinted = xh_wanted_follow(f, ext, n);
     if (kind != XH_KIND_RAW || !f->opt.readahead || n == 0 || bytes == 0 || hinted)
         return;
     uint64_t lo = UINT64_MAX, hi = 0;
@@ -475,7 +475,7 @@ size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_r
         if (r[i].len > f->size || r[i].off > f->size - r[i].len)
             n = i;
     xh_file_after_fork(f);
-    return n && f->size ? xh_hints_add(f, kind, r, n) : n;
+    return n && f->size ? xh_wanted_add(f, kind, r, n) : n;
 }
 
 /* ---- the read ------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
-/* Hints: see hints.h. */
-#include "hints.h"
+/* Hints: see wanted.h. */
+#include "wanted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,13 @@
 /* A hint is cut where the room ends, but not into pieces smaller than this. */
 #define CUT_BYTES (256u << 10)
 
-void xh_hints_init(struct xh_hints *h)
+void xh_wanted_init(struct xh_wanted *h)
 {
-    *h = (struct xh_hints){0};
+    *h = (struct xh_wanted){0};
     pthread_mutex_init(&h->lock, NULL);
 }
 
-void xh_hints_free(struct xh_hints *h)
+void xh_wanted_free(struct xh_wanted *h)
 {
     free(h->wait);
     free(h->ahead);
@@ -34,12 +34,12 @@ static uint64_t window(const struct xh_file *f)
 
 /* ---- what is ahead. The lock is held. */
 
-static void note_state(struct xh_hints *h)
+static void note_state(struct xh_wanted *h)
 {
     atomic_store_explicit(&h->any, h->n || h->nahead, memory_order_relaxed);
 }
 
-static void forget_ahead(struct xh_hints *h)
+static void forget_ahead(struct xh_wanted *h)
 {
     h->nahead = 0;
     atomic_store_explicit(&h->ahead_bytes, 0, memory_order_relaxed);
@@ -53,7 +53,7 @@ static int by_offset(const void *a, const void *b)
 
 /* Adds |n| ranges, sorted here. Ranges stay apart, as they are read apart; what two of them
  * name counts once, and what was read is left out. */
-static void add_ahead(struct xh_hints *h, struct xh_range *r, size_t n)
+static void add_ahead(struct xh_wanted *h, struct xh_range *r, size_t n)
 {
     size_t i = h->nahead, j = n, m = 0;
     uint64_t bytes = 0, end = 0;
@@ -83,7 +83,7 @@ static void add_ahead(struct xh_hints *h, struct xh_range *r, size_t n)
 
 /* Takes a read of [a, b) off what is ahead. What lies before it in the same range counts as read:
  * the reader has gone past it. Returns 1 when some of it was ahead. */
-static int take_ahead(struct xh_hints *h, uint64_t a, uint64_t b)
+static int take_ahead(struct xh_wanted *h, uint64_t a, uint64_t b)
 {
     size_t lo = 0, hi = h->nahead;
     uint64_t taken = 0;
@@ -111,7 +111,7 @@ static int take_ahead(struct xh_hints *h, uint64_t a, uint64_t b)
 
 /* When the read touches a hint that still waits, the reader has left behind what is ahead and
  * what waits before that one. Returns 1 then. */
-static int go_past(struct xh_hints *h, const struct xh_extent *ext, size_t n)
+static int go_past(struct xh_wanted *h, const struct xh_extent *ext, size_t n)
 {
     uint64_t lo = UINT64_MAX, hi = 0;
     size_t most = h->n < LOOK_MAX ? h->n : LOOK_MAX;
@@ -134,7 +134,7 @@ static int go_past(struct xh_hints *h, const struct xh_extent *ext, size_t n)
 /* Copies from |wait|'s front what there is room for, all of one kind, the last one perhaps cut. */
 static struct xh_range *front(const struct xh_file *f, size_t *n)
 {
-    const struct xh_hints *h = &f->hints;
+    const struct xh_wanted *h = &f->wanted;
     const struct xh_hint *w = h->wait + h->first;
     uint64_t ahead = atomic_load_explicit(&h->ahead_bytes, memory_order_relaxed);
     uint64_t most = window(f), room = most > ahead ? most - ahead : 0, left = room;
@@ -155,7 +155,7 @@ static struct xh_range *front(const struct xh_file *f, size_t *n)
 }
 
 /* The first |n| of |wait|, as front() gave them, are ahead now. */
-static void advance(struct xh_hints *h, struct xh_range *r, size_t n)
+static void advance(struct xh_wanted *h, struct xh_range *r, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct xh_hint *w = &h->wait[h->first];
@@ -176,7 +176,7 @@ static void advance(struct xh_hints *h, struct xh_range *r, size_t n)
  * large; one thread does it at a time. */
 static void fill(struct xh_file *f)
 {
-    struct xh_hints *h = &f->hints;
+    struct xh_wanted *h = &f->wanted;
     size_t n = 0, done = 0;
     pthread_mutex_lock(&h->lock);
     while (h->n && !h->filling && atomic_load_explicit(&h->ahead_bytes, memory_order_relaxed) <= window(f) / 2) {
@@ -201,15 +201,15 @@ static void fill(struct xh_file *f)
 }
 
 /* Makes room for |n| more in |wait|. Returns how many there is room for. */
-static size_t make_room(struct xh_hints *h, size_t n)
+static size_t make_room(struct xh_wanted *h, size_t n)
 {
     if (h->first > h->n) {
         memmove(h->wait, h->wait + h->first, h->n * sizeof *h->wait);
         h->first = 0;
     }
     size_t used = h->first + h->n;
-    if (n > XH_HINTS_MAX - h->n)
-        n = XH_HINTS_MAX - h->n;
+    if (n > XH_WANTED_MAX - h->n)
+        n = XH_WANTED_MAX - h->n;
     if (used + n > h->room) {
         size_t room = used + n > 2 * h->room ? used + n : 2 * h->room;
         struct xh_hint *at = realloc(h->wait, room * sizeof *at);
@@ -221,9 +221,9 @@ static size_t make_room(struct xh_hints *h, size_t n)
     return n;
 }
 
-size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n)
+size_t xh_wanted_add(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n)
 {
-    struct xh_hints *h = &f->hints;
+    struct xh_wanted *h = &f->wanted;
     if (window(f) == 0)
         return 0;
     pthread_mutex_lock(&h->lock);
@@ -238,9 +238,9 @@ size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range 
     return n;
 }
 
-int xh_hints_follow(struct xh_file *f, const struct xh_extent *ext, size_t n)
+int xh_wanted_follow(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
-    struct xh_hints *h = &f->hints;
+    struct xh_wanted *h = &f->wanted;
     int hinted = 0;
     if (!atomic_load_explicit(&h->any, memory_order_relaxed))
         return 0;
