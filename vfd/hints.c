@@ -384,40 +384,35 @@ static void add_selection(struct set *s)
         s->h5->H5Pclose(dcpl);
 }
 
-/* Takes over the selection's extent. 0 or -1, error printed. */
-static int take_space(struct set *s, hid_t own, hid_t file_space)
-{
-    int rank = s->h5->H5Sget_simple_extent_ndims(own);
-    s->space = file_space == H5S_ALL ? own : file_space;
-    s->rank = s->h5->H5Sget_simple_extent_ndims(s->space);
-    if (rank < 0 || s->rank < 0 || s->rank > H5S_MAX_RANK)
-        return -1;
-    if (s->rank != rank)
-        return xh_fail_api(s->h5, XH_E_INVAL,
-                           "H5Dxhdf5_prefetch: the selection has %d dimensions, the data set has %d", s->rank, rank);
-    return s->h5->H5Sget_simple_extent_dims(s->space, s->dims, NULL) < 0 ? -1 : 0;
-}
-
 static herr_t prefetch_set(struct xh_h5 *h5, hid_t id, hid_t file_space)
 {
     struct xh_remote *remote = NULL;
     struct set s = {.h5 = h5, .id = id};
-    hid_t own = h5->H5Dget_space(id); /* says itself when |id| is of no data set */
-    herr_t rc = own < 0 || remote_of(h5, id, &remote) || take_space(&s, own, file_space) ? -1 : 0;
-    if (rc == 0 && remote && h5->H5Sget_select_npoints(s.space) > 0) {
-        struct xh_h5err_quiet quiet;
-        xh_h5err_quiet(h5, &quiet);
+    /* Each says itself what is wrong with its ID, and nothing else is called then: most H5 functions
+     * clear the stack. */
+    if (file_space != H5S_ALL && h5->H5Sget_simple_extent_ndims(file_space) < 0)
+        return -1;
+    hid_t own = h5->H5Dget_space(id);
+    if (own < 0 || remote_of(h5, id, &remote))
+        return -1;
+    struct xh_h5err_quiet quiet;
+    xh_h5err_quiet(h5, &quiet);
+    int rank = h5->H5Sget_simple_extent_ndims(own);
+    s.space = file_space == H5S_ALL ? own : file_space;
+    s.rank = h5->H5Sget_simple_extent_dims(s.space, s.dims, NULL);
+    if (remote && s.rank == rank && h5->H5Sget_select_npoints(s.space) > 0)
         add_selection(&s);
-        xh_h5err_aloud(h5, &quiet);
-        if (s.out.n)
-            xh_remote_prefetch(remote, s.out.at, s.out.n);
-    }
-    if (own >= 0)
-        h5->H5Sclose(own);
+    if (s.out.n)
+        xh_remote_prefetch(remote, s.out.at, s.out.n);
+    h5->H5Sclose(own);
+    xh_h5err_aloud(h5, &quiet);
     free(s.out.at);
     free(s.wanted);
     free(s.found);
-    return rc;
+    return s.rank == rank ? 0
+                          : xh_fail_api(h5, XH_E_INVAL,
+                                        "H5Dxhdf5_prefetch: the selection has %d dimensions, the data set has %d",
+                                        s.rank, rank);
 }
 
 herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id)
