@@ -337,6 +337,8 @@ static void add_chunked(struct set *s, hid_t dcpl)
     if (want_chunks(s) || s->left == 0)
         return;
     s->h5->H5Dchunk_iter(s->id, H5P_DEFAULT, on_chunk, s); /* what it found before it failed is good */
+    if (s->nfound == 0)
+        return;
     qsort(s->found, s->nfound, sizeof *s->found, by_key); /* HDF5 reads in this order */
     if (reads_pieces(s, dcpl))
         each_run(s, 1, add_elements);
