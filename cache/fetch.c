@@ -365,5 +365,5 @@ size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enu
 {
     int to_shadow = kind == XH_KIND_META || atomic_load_explicit(&f->keeps, memory_order_relaxed) ||
                     xh_shadow_shared(f->shadow);
-    return to_shadow ? ahead_to_shadow(f, r, n, kind) : xh_stage_fetch(f, r, n, 0);
+    return to_shadow ? ahead_to_shadow(f, r, n, kind) : xh_stage_fetch(f, r, n);
 }

@@ -4,6 +4,9 @@
 /* A read this close to the last one's end, and no farther than either is long, continues it:
  * chunked data has headers and index nodes in between. */
 #define SLACK_BYTES (256u << 10)
+/* Whoever begins with a read this large most likely goes on: a wrong guess costs twice as much again,
+ * once a file. Runs of such reads are let further ahead, as a long link takes more than they read. */
+#define SURE_BYTES (1u << 20)
 /* A run that ends soon costs as much trust as three reads that were foreseen earn: reads that come
  * in pairs, or at random in a small place, propose nothing before long. */
 #define SOON_READS 8
@@ -45,7 +48,7 @@ static enum xh_run_kind follows(const struct xh_predict_seq *p, struct xh_range 
     int up = r.off > l.off && end > last_end, down = r.off < l.off && end < last_end;
     uint64_t gap = up && r.off > last_end ? r.off - last_end : down && l.off > end ? l.off - end : 0;
     if (l.len == 0)
-        return XH_RUN_NONE;
+        return r.len >= SURE_BYTES ? XH_RUN_UP : XH_RUN_NONE;
     if (p->same >= 2 && gap > 0 && (down || r.off - l.off >= r.len))
         return XH_RUN_STRIDE;
     if (gap <= slack && (up || down))
@@ -63,7 +66,7 @@ static void note(struct xh_predict_seq *p, struct xh_range r)
     p->step = step;
     enum xh_run_kind kind = p->kind != XH_RUN_NONE && turns ? XH_RUN_NONE : follows(p, r);
     if (kind == XH_RUN_NONE) {
-        if (p->kind != XH_RUN_NONE && p->bytes / SOON_READS < p->last.len)
+        if (p->bytes > p->last.len && p->kind != XH_RUN_NONE && p->bytes / SOON_READS < p->last.len)
             p->doubt = p->doubt + DOUBT_STEP < DOUBT_MOST ? p->doubt + DOUBT_STEP : DOUBT_MOST;
         p->bytes = 0;
     } else {
@@ -71,7 +74,7 @@ static void note(struct xh_predict_seq *p, struct xh_range r)
         if (p->kind == XH_RUN_NONE)
             p->bytes = p->last.len;
     }
-    p->bytes = r.len > UINT64_MAX / 4 - p->bytes ? UINT64_MAX / 4 : p->bytes + r.len;
+    p->bytes = r.len > UINT64_MAX / 8 - p->bytes ? UINT64_MAX / 8 : p->bytes + r.len;
     if (kind == XH_RUN_STRIDE)
         p->ahead = p->kind == kind && p->ahead ? p->ahead - 1 : 0;
     else if (kind == XH_RUN_UP)
@@ -82,19 +85,19 @@ static void note(struct xh_predict_seq *p, struct xh_range r)
     p->last = r;
 }
 
-/* Each of these refills when half of the window is used up, so that requests stay large. */
-
+/* Refills when an eighth of the window is used up: requests stay large, and there is always work. */
 static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t size, struct xh_range *out)
 {
     uint64_t end = p->last.off + p->last.len;
     uint64_t to = window > size - end ? size : end + window;
-    if (to <= p->ahead || (to < size && p->ahead - end > window / 2))
+    if (to <= p->ahead || (to < size && p->ahead - end > window - window / 8))
         return 0;
     *out = (struct xh_range){p->ahead, to - p->ahead};
     p->ahead = to;
     return 1;
 }
 
+/* This one and the next refill when half of the window is used up. */
 static size_t ahead_down(struct xh_predict_seq *p, uint64_t window, struct xh_range *out)
 {
     uint64_t off = p->last.off, to = window > off ? 0 : off - window;
@@ -127,7 +130,8 @@ size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint64_t max_
                       struct xh_range out[XH_PREDICT_RANGES])
 {
     note(p, r);
-    uint64_t window = min64(max_window, 2 * p->bytes) >> p->doubt;
+    uint64_t times = r.len >= SURE_BYTES && p->bytes > r.len ? 4 : 2;
+    uint64_t window = min64(max_window, times * p->bytes) >> p->doubt;
     if (p->kind == XH_RUN_NONE || window == 0 || window < min64(max_window, r.len))
         return 0;
     if (p->kind == XH_RUN_STRIDE)

@@ -32,7 +32,8 @@ struct xh_predict_seq {
 /* Takes note of a read of |r| (not empty, inside the object of |size| bytes) and says what to fetch
  * ahead of it now: up to XH_PREDICT_RANGES ranges in |out|, in the order in which they will be
  * wanted, inside the object, disjoint from each other and from |r|. They lie at most |max_window|
- * bytes ahead (0 switches guessing off), and at most twice what the run has read; less while runs
+ * bytes ahead (0 switches guessing off), and at most twice what the run has read, four times where
+ * its reads are large; less while runs
  * keep ending soon, down to nothing. Returns their number. */
 size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint64_t max_window, uint64_t size,
                       struct xh_range out[XH_PREDICT_RANGES]);

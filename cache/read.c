@@ -16,6 +16,8 @@
 #define BULK_BYTES (256u << 10)
 /* The link may be faster than it was seen to be: a guess may always run so far ahead. */
 #define LEAST_WINDOW_BYTES (8u << 20)
+/* A stretch is fetched ahead in steps of this, as far as there is room. */
+#define STRETCH_BYTES (1u << 20)
 
 int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
 {
@@ -190,6 +192,18 @@ static uint64_t guess_window(struct xh_file *f)
     return most > hinted ? most - hinted : 0;
 }
 
+/* Fetches as much of |r| ahead as there is room for. Returns how many bytes from its start. */
+static uint64_t fetch_stretch(struct xh_file *f, struct xh_range r, enum xh_kind kind)
+{
+    struct xh_range pieces[256];
+    uint64_t step = (r.len / 256 + STRETCH_BYTES - 1) / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES;
+    size_t n = 0;
+    for (uint64_t at = 0; at < r.len; at += step)
+        pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
+    uint64_t got = xh_fetch_ahead(f, pieces, n, kind) * step;
+    return got < r.len ? got : r.len;
+}
+
 /* Tells hints and predictor of the read, and fetches ahead what they expect. */
 static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                        uint64_t bytes)
@@ -208,12 +222,17 @@ static void look_ahead(struct xh_file *f, enum xh_kind kind, const struct xh_ext
     if (hi - lo > 2 * bytes || pthread_mutex_trylock(&f->guess_lock))
         return; /* scattered: not a sequence */
     size_t k = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, guess_window(f), f->size, want);
+    if (k && f->seq.kind == XH_RUN_UP) {
+        uint64_t got = fetch_stretch(f, want[0], kind);
+        if (got < want[0].len)
+            f->seq.ahead = want[0].off + got;
+    } else if (k) {
+        xh_fetch_ahead(f, want, k, kind);
+    }
+    if (k)
+        xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu ranges=%zu", (unsigned long long)want[0].off,
+                 (unsigned long long)want[0].len, k);
     pthread_mutex_unlock(&f->guess_lock);
-    if (k == 0)
-        return;
-    xh_trace(XH_T_PREDICT, "ahead", "off=%llu len=%llu ranges=%zu", (unsigned long long)want[0].off,
-             (unsigned long long)want[0].len, k);
-    xh_fetch_ahead(f, want, k, kind);
 }
 
 /* ---- one round --------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #include "file.h"
 #include "trace.h"
 
+#define LOAD_MOST_BYTES (8u << 20)
 #define HUGE_BYTES (2u << 20)
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
 #define STALE_READS 32
@@ -360,7 +361,16 @@ static size_t make_loads(struct xh_file *f, const struct xh_plan *plan, struct x
     return made;
 }
 
-static void submit(struct xh_file *f, const struct ranges *want, uint64_t part_bytes)
+/* Long enough that the round trip between two requests on a connection is a small part of it; short
+ * enough that the next bytes in order do not wait behind many others: a sixteenth of all that is ahead. */
+static uint64_t load_bytes(uint64_t ahead, const struct xh_plan_limits *lim)
+{
+    uint64_t part = ahead / 16 < LOAD_MOST_BYTES ? ahead / 16 : LOAD_MOST_BYTES;
+    part -= part % lim->align_bytes;
+    return part > lim->part_bytes ? part : lim->part_bytes;
+}
+
+static void submit(struct xh_file *f, const struct ranges *want, uint64_t bytes)
 {
     struct xh_plan plan;
     struct xh_plan_limits lim;
@@ -368,8 +378,7 @@ static void submit(struct xh_file *f, const struct ranges *want, uint64_t part_b
     struct xh_transfer **ts;
     xh_fetch_limits(f, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
-    if (part_bytes > lim.part_bytes)
-        lim.part_bytes = part_bytes - part_bytes % lim.align_bytes;
+    lim.part_bytes = load_bytes(f->stage.bytes + bytes, &lim);
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;
     ts = malloc(plan.ntransfers * sizeof *ts);
@@ -383,7 +392,7 @@ static void submit(struct xh_file *f, const struct ranges *want, uint64_t part_b
     xh_plan_free(&plan);
 }
 
-size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, uint64_t part_bytes)
+size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
 {
     struct xh_stage *s = &f->stage;
     struct ranges want = {0};
@@ -402,7 +411,7 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, uin
     }
     ranges_tidy(&want);
     if (want.n)
-        submit(f, &want, part_bytes);
+        submit(f, &want, bytes);
     pthread_mutex_unlock(&s->lock);
     free(want.at);
     return i;

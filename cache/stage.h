@@ -41,10 +41,10 @@ void xh_stage_free(struct xh_stage *s);
 /* In a fork's child: forgets what the parent's engine was to deliver. */
 void xh_stage_forget(struct xh_stage *s);
 
-/* Fetches ahead what neither stage nor shadow has of the |n| ranges (any order, in the object), in
- * transfers of up to |part_bytes|. Returns how many ranges, from the first on, were seen to: fewer
+/* Fetches ahead what neither stage nor shadow has of the |n| ranges (any order, in the
+ * object). Returns how many ranges, from the first on, were seen to: fewer
  * than |n| when there is no more room. Does not block. */
-size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, uint64_t part_bytes);
+size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n);
 
 /* Takes from the stage what it has of op->ext (sorted, disjoint) and leaves in op->ext the pieces
  * that it has not. Bytes still in flight are delivered to the op later: they count in op->pending.

@@ -14,6 +14,14 @@
 #define RATE_MEMORY_NS 1e9
 #define RATE_MIN_BYTES 131072u   /* less than this says more about latency than about rate */
 
+/* Several, so that one's wait between two requests is filled by others, and a window that an untuned
+ * system limits does not limit all; but each costs the processor, and so more of them must pay. */
+#define FIRST_CONNECTIONS 8
+#define TRIAL_NS 500e6
+#define TRIAL_ROUND_TRIPS 16
+#define GAIN_LEAST 1.15
+#define SETTLED_NS 60000000000u
+
 static struct xh_endpoint *endpoints; /* under the engine's lock */
 
 struct xh_endpoint *xh_endpoint_find(const char *server)
@@ -34,6 +42,7 @@ static struct xh_endpoint *find_or_make(const char *server)
         free(e);
         return NULL;
     }
+    e->paying = FIRST_CONNECTIONS;
     xh_ring_init(&e->again);
     xh_ring_init(&e->demand);
     xh_ring_init(&e->speculative);
@@ -154,6 +163,12 @@ static struct xh_request *first_of(struct xh_ring *ring)
     return xh_ring_empty(ring) ? NULL : xh_ring_of(ring->next, struct xh_request, link);
 }
 
+/* How many connections may be busy for |o|'s sake. */
+static unsigned most_connections(const struct xh_endpoint *e, const struct xh_origin *o)
+{
+    return o->options.connections < e->paying ? (unsigned)o->options.connections : e->paying;
+}
+
 static struct xh_request *next_request(struct xh_endpoint *e)
 {
     struct xh_request *r;
@@ -162,7 +177,7 @@ static struct xh_request *next_request(struct xh_endpoint *e)
     r = first_of(&e->speculative);
     if (!r)
         return NULL;
-    uint64_t cap = r->job->origin->options.connections;
+    unsigned cap = most_connections(e, r->job->origin);
     /* One connection stays free of speculation, so that demand finds a place at once. */
     return e->active_speculative < (cap > 1 ? cap - 1 : 1) ? r : NULL;
 }
@@ -171,7 +186,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
 {
     struct xh_request *r;
     while ((r = next_request(e)) != NULL) {
-        if (e->active >= r->job->origin->options.connections)
+        if (e->active >= most_connections(e, r->job->origin))
             return;
         struct xh_thread *t = choose_thread(e, worth_opening(e));
         if (!t)
@@ -213,6 +228,38 @@ static void measure_rate(struct xh_endpoint *e, const struct xh_exchange *x)
     }
 }
 
+/* Tries twice as many connections once all are busy and work waits, and stays with them if all
+ * together bring more than before; else goes back, and tries again much later. */
+static void weigh_gain(struct xh_endpoint *e, const struct xh_exchange *x)
+{
+    uint64_t now = xh_now_ns();
+    if (e->queued_requests == 0 || e->active + 1 < e->paying) {
+        e->trial_ns = 0; /* the work was not enough to tell */
+        return;
+    }
+    if (e->trial_ns == 0) {
+        e->trial_ns = now;
+        e->trial_bytes = 0;
+        return;
+    }
+    e->trial_bytes += (double)x->body_bytes;
+    double took = (double)(now - e->trial_ns);
+    if (took < TRIAL_NS || took < TRIAL_ROUND_TRIPS * e->rtt_ns)
+        return;
+    double rate = e->trial_bytes / took;
+    xh_trace(XH_T_ORIGIN, "trial", "connections=%u rate_mb=%.1f fewer_mb=%.1f", e->paying, rate * 1e3, e->fewer_rate * 1e3);
+    if (e->fewer_rate > 0 && rate < GAIN_LEAST * e->fewer_rate) {
+        e->paying /= 2;
+        e->settled_ns = now;
+        e->fewer_rate = 0;
+    } else if (e->paying < x->job->origin->options.connections &&
+               (e->settled_ns == 0 || now - e->settled_ns > SETTLED_NS)) {
+        e->fewer_rate = rate;
+        e->paying *= 2;
+    }
+    e->trial_ns = 0;
+}
+
 void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
 {
     struct xh_endpoint *e = r->endpoint;
@@ -227,6 +274,7 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
     if (x->body_bytes >= RATE_MIN_BYTES && x->last_ns > x->first_ns)
         smooth(&e->connection_rate, (double)x->body_bytes / (double)(x->last_ns - x->first_ns), 0.125);
     measure_rate(e, x);
+    weigh_gain(e, x);
 }
 
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index)

@@ -31,6 +31,10 @@ struct xh_endpoint {
     double rate;            /* bytes per ns of all together */
     double counted_bytes, counted_ns; /* what rate is made of */
     uint64_t counted_until_ns;        /* the time up to here is in counted_ns */
+    /* How many connections pay: see weigh_gain(). */
+    unsigned paying;
+    double trial_bytes, fewer_rate; /* of the trial at hand; bytes per ns with half as many */
+    uint64_t trial_ns, settled_ns;  /* the trial's begin, 0: none; when more did not pay */
 };
 
 enum xh_place {
