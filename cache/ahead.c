@@ -7,6 +7,9 @@
 #include "file.h"
 #include "trace.h"
 
+/* The link may be faster than it was seen to be: a guess may always run so far ahead. */
+#define LEAST_WINDOW_BYTES (64u << 20)
+#define ROUND_TRIPS_AHEAD 8
 /* A stretch is fetched ahead in steps of this, as far as there is room. */
 #define STRETCH_BYTES (1u << 20)
 #define CHUNKS_AT_ONCE 256
@@ -14,12 +17,17 @@
 /* A node that is there already leads to others: so many levels are followed in one go. */
 #define NODE_ROUNDS 4
 
-static uint64_t most_ahead(const struct xh_file *f)
+/* Farthest that a guess runs ahead: what the link holds in several round trips, where that is
+ * known, and never what hints need. */
+static uint64_t guess_window(struct xh_file *f)
 {
-    uint64_t most = f->opt.readahead_bytes;
-    if (xh_shadow_private(f->shadow) && most > f->opt.private_budget_bytes / 2)
-        most = f->opt.private_budget_bytes / 2;
-    return most;
+    struct xh_origin_rates rates;
+    uint64_t most = xh_ahead_most(f), hinted = atomic_load_explicit(&f->wanted.ahead_bytes, memory_order_relaxed);
+    xh_origin_get_rates(f->origin, &rates);
+    double link = ROUND_TRIPS_AHEAD * rates.bytes_per_second * rates.rtt_ms / 1000;
+    if (link > 0 && most > LEAST_WINDOW_BYTES && link < (double)most)
+        most = link > LEAST_WINDOW_BYTES ? (uint64_t)link : LEAST_WINDOW_BYTES;
+    return most > hinted ? most - hinted : 0;
 }
 
 static void trace_ranges(const char *event, const struct xh_range *r, size_t n)
@@ -82,7 +90,7 @@ static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_
         return 0;
     bring_nodes(f);
     pthread_mutex_lock(&f->chunk_lock);
-    size_t want = xh_chunkindex_next(f->chunks, most_ahead(f), r, CHUNKS_AT_ONCE);
+    size_t want = xh_chunkindex_next(f->chunks, guess_window(f), r, CHUNKS_AT_ONCE);
     pthread_mutex_unlock(&f->chunk_lock);
     trace_ranges("chunk", r, want);
     if (want && xh_fetch_ahead(f, r, want, XH_KIND_RAW) < want) {
@@ -107,6 +115,7 @@ static uint64_t fetch_stretch(struct xh_file *f, struct xh_range r)
 
 static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
+    struct xh_range want[XH_PREDICT_RANGES];
     uint64_t lo = UINT64_MAX, hi = 0, bytes = 0;
     for (size_t i = 0; i < n; i++) {
         if (ext[i].len == 0)
@@ -117,15 +126,19 @@ static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, siz
     }
     if (bytes == 0 || hi - lo > 2 * bytes || pthread_mutex_trylock(&f->guess_lock))
         return; /* scattered: not a sequence */
-    struct xh_range want = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, most_ahead(f), f->size);
-    trace_ranges("ahead", &want, want.len != 0);
-    if (want.len)
-        f->seq.ahead = want.off + fetch_stretch(f, want);
+    size_t k = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, guess_window(f), f->size, want);
+    trace_ranges("ahead", want, k);
+    if (k && f->seq.kind == XH_RUN_UP)
+        f->seq.ahead = want[0].off + fetch_stretch(f, want[0]);
+    else if (k)
+        xh_fetch_ahead(f, want, k, XH_KIND_RAW);
     pthread_mutex_unlock(&f->guess_lock);
 }
 
 void xh_ahead_raw(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
+    if (xh_wanted_follow(f, ext, n))
+        return; /* nothing to guess */
     if (f->opt.readahead && (!f->chunks || !ahead_by_chunks(f, ext, n)))
         ahead_by_address(f, ext, n);
 }

@@ -23,6 +23,7 @@ static void file_free(struct xh_file *f)
         return;
     if (f->origin)
         xh_origin_close(f->origin);
+    xh_wanted_free(&f->wanted);
     xh_stage_free(&f->stage); /* nothing is on its way any more */
     xh_walk_end(f);
     if (f->shadow)
@@ -129,6 +130,7 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
     pthread_mutex_init(&f->guess_lock, NULL);
     xh_stage_init(&f->stage);
     pthread_mutex_init(&f->chunk_lock, NULL);
+    xh_wanted_init(&f->wanted);
     xh_trace_enable(o->log);
     int rc = file_open(f, url, err);
     if (rc) {
@@ -157,6 +159,7 @@ void xh_file_after_fork(struct xh_file *f)
     f->seq = (struct xh_predict_seq){0};
     f->wide = (struct xh_predict_wide){0};
     xh_stage_forget(&f->stage);
+    xh_wanted_init(&f->wanted); /* the parent's are leaked, as its stage is */
     atomic_store_explicit(&f->ahead_bytes, 0, memory_order_relaxed);
     __atomic_store_n(&f->pid, pid, __ATOMIC_RELEASE);
 }

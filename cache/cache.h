@@ -38,9 +38,10 @@ uint64_t xh_cache_size(const struct xh_file *f);
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                   struct xh_err *err);
 
-/* Asks for |n| ranges, in the order in which they will be wanted, ahead of the reads. Returns at
- * once how many, from the first on, are there or on their way: fewer than |n| when the room for
- * bytes in flight (readahead_bytes) is used up, or at a range that leaves the file. Never fails. */
+/* Takes |n| ranges, in the order in which they will be wanted, to fetch ahead of the reads: as much
+ * as there is room for at once (three quarters of readahead_bytes), the rest as the reads go on.
+ * Returns how many were taken, from the first on: fewer than |n| when a million wait already, and at
+ * a range that leaves the file. Never fails. Does not block on the network. */
 size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n);
 
 /* Orders files by (URL, validator) without network: <0, 0 (same object), >0. */

@@ -9,6 +9,7 @@
 #include "cache.h"
 #include "chunkindex/chunkindex.h"
 #include "metaindex.h"
+#include "wanted.h"
 #include "origin/origin.h"
 #include "plan.h"
 #include "predict.h"
@@ -45,6 +46,7 @@ struct xh_file {
     struct xh_chunkindex *chunks; /* NULL: no reading ahead */
 
     struct xh_walk walk;
+    struct xh_wanted wanted;        /* what the program said that it will read */
     struct xh_stage stage;        /* what was fetched ahead of a stream */
 
     _Atomic uint64_t ahead_bytes; /* in flight to the shadow for nobody yet; bounded by readahead_bytes */
@@ -132,6 +134,13 @@ void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int
 /* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when
  * nothing happened. */
 void xh_file_after_fork(struct xh_file *f);
+
+/* Most bytes that may be ahead of the reader. */
+static inline uint64_t xh_ahead_most(const struct xh_file *f)
+{
+    uint64_t most = f->opt.readahead_bytes, kept = f->opt.private_budget_bytes / 2;
+    return xh_shadow_private(f->shadow) && most > kept ? kept : most;
+}
 
 static inline uint64_t xh_pages_end(const struct xh_file *f)
 {

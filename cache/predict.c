@@ -1,14 +1,17 @@
 /* Prediction: see predict.h. */
 #include "predict.h"
 
-/* A read this close after the last one's end continues it: chunked data has headers and
- * index nodes in between. */
-#define SEQ_SLACK_BYTES (256u << 10)
-/* Whoever begins with a read this large most likely goes on: a wrong guess costs as much again,
- * once a file. */
-#define SEQ_SURE_BYTES (1u << 20)
-/* First window of a run, unless the reads themselves are larger. */
-#define SEQ_FIRST_BYTES (512u << 10)
+/* A read this close to the last one's end, and no farther than either is long, continues it:
+ * chunked data has headers and index nodes in between. */
+#define SLACK_BYTES (256u << 10)
+/* Whoever begins with a read this large most likely goes on: a wrong guess costs twice as much again,
+ * once a file. Runs of such reads are let further ahead, as a long link takes more than they read. */
+#define SURE_BYTES (1u << 20)
+/* A run that ends soon costs as much trust as three reads that were foreseen earn: reads that come
+ * in pairs, or at random in a small place, propose nothing before long. */
+#define SOON_READS 8
+#define DOUBT_STEP 3
+#define DOUBT_MOST 8
 /* Widening: a lone miss fetches the first (about what one more round trip of 1 ms is worth
  * at 100 MB/s), less where metadata lies thin, and a walk through metadata up to the most. */
 #define WIDE_LEAST_BYTES (8u << 10)
@@ -31,33 +34,114 @@ static uint64_t max64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-struct xh_range xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint64_t max_window,
-                               uint64_t size)
+static int similar(uint64_t a, uint64_t b)
 {
-    struct xh_range none = {0, 0};
-    uint64_t end = r.off + r.len;
-    int continues = p->next != 0 ? r.off >= p->next && r.off - p->next <= SEQ_SLACK_BYTES : r.len >= SEQ_SURE_BYTES;
-    p->next = end;
-    if (!continues || max_window == 0) {
-        p->window = 0;
-        p->ahead = end;
-        return none;
+    return a / 2 <= b && b / 2 <= a;
+}
+
+static int is_up(uint64_t step)
+{
+    return step <= UINT64_MAX / 2;
+}
+
+/* How |r| follows p->last. */
+static enum xh_run_kind follows(const struct xh_predict_seq *p, struct xh_range r)
+{
+    const struct xh_range l = p->last;
+    uint64_t end = r.off + r.len, last_end = l.off + l.len;
+    uint64_t slack = min64(SLACK_BYTES, min64(l.len, r.len));
+    int up = r.off > l.off && end > last_end, down = r.off < l.off && end < last_end;
+    uint64_t gap = up && r.off > last_end ? r.off - last_end : down && l.off > end ? l.off - end : 0;
+    if (l.len == 0)
+        return r.len >= SURE_BYTES ? XH_RUN_UP : XH_RUN_NONE;
+    if (p->same >= 2 && gap > 0 && (down || r.off - l.off >= r.len))
+        return XH_RUN_STRIDE;
+    if (gap <= slack && (up || down))
+        return up ? XH_RUN_UP : XH_RUN_DOWN;
+    return XH_RUN_NONE;
+}
+
+/* Takes note of |r|: its distance, the run that it continues or begins, what that is worth. */
+static void note(struct xh_predict_seq *p, struct xh_range r)
+{
+    uint64_t step = r.off - p->last.off;
+    int turns = is_up(step) != is_up(p->step);
+    int steady = p->last.len && similar(p->last.len, r.len);
+    p->same = !steady ? 0 : p->same && step == p->step ? p->same + (p->same < 2) : 1;
+    p->step = step;
+    enum xh_run_kind kind = p->kind != XH_RUN_NONE && turns ? XH_RUN_NONE : follows(p, r);
+    if (kind == XH_RUN_NONE) {
+        if (p->bytes > p->last.len && p->kind != XH_RUN_NONE && p->bytes / SOON_READS < p->last.len)
+            p->doubt = p->doubt + DOUBT_STEP < DOUBT_MOST ? p->doubt + DOUBT_STEP : DOUBT_MOST;
+        p->bytes = 0;
+    } else {
+        p->doubt -= p->doubt > 0;
+        if (p->kind == XH_RUN_NONE)
+            p->bytes = p->last.len;
     }
-    uint64_t twice = r.len > max_window / 2 ? max_window : 2 * r.len;
-    if (p->window == 0)
-        p->window = max64(SEQ_FIRST_BYTES, twice);
+    p->bytes = r.len > UINT64_MAX / 8 - p->bytes ? UINT64_MAX / 8 : p->bytes + r.len;
+    if (kind == XH_RUN_STRIDE)
+        p->ahead = p->kind == kind && p->ahead ? p->ahead - 1 : 0;
+    else if (kind == XH_RUN_UP)
+        p->ahead = p->kind == kind ? max64(p->ahead, r.off + r.len) : r.off + r.len;
     else
-        p->window = p->window > max_window / 4 ? max_window : max64(4 * p->window, twice);
-    p->window = min64(p->window, max_window);
-    if (p->ahead < end)
-        p->ahead = end;
-    uint64_t to = end > size || p->window > size - end ? size : end + p->window;
-    /* Refill when an eighth of the window is used up: requests stay large, and there is always work. */
-    if (to <= p->ahead || (to < size && p->ahead - end > p->window - p->window / 8))
-        return none;
-    struct xh_range want = {p->ahead, to - p->ahead};
+        p->ahead = p->kind == kind ? min64(p->ahead, r.off) : r.off;
+    p->kind = kind;
+    p->last = r;
+}
+
+/* Refills when an eighth of the window is used up: requests stay large, and there is always work. */
+static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t size, struct xh_range *out)
+{
+    uint64_t end = p->last.off + p->last.len;
+    uint64_t to = window > size - end ? size : end + window;
+    if (to <= p->ahead || (to < size && p->ahead - end > window - window / 8))
+        return 0;
+    *out = (struct xh_range){p->ahead, to - p->ahead};
     p->ahead = to;
-    return want;
+    return 1;
+}
+
+/* This one and the next refill when half of the window is used up. */
+static size_t ahead_down(struct xh_predict_seq *p, uint64_t window, struct xh_range *out)
+{
+    uint64_t off = p->last.off, to = window > off ? 0 : off - window;
+    if (to >= p->ahead || (to > 0 && off - p->ahead > window / 2))
+        return 0;
+    *out = (struct xh_range){to, p->ahead - to};
+    p->ahead = to;
+    return 1;
+}
+
+static size_t ahead_by_steps(struct xh_predict_seq *p, uint64_t window, uint64_t size, struct xh_range *out)
+{
+    int up = is_up(p->step);
+    uint64_t len = min64(min64(p->last.len, window), up ? p->step : -p->step);
+    uint64_t most = min64(window / len, XH_PREDICT_RANGES);
+    size_t n = 0;
+    if (p->ahead > most / 2)
+        return 0;
+    for (uint64_t off = p->last.off + p->step * p->ahead; p->ahead < most; p->ahead++) {
+        uint64_t next = off + p->step;
+        if ((up ? next < off : next > off) || next >= size || len > size - next)
+            break;
+        out[n++] = (struct xh_range){next, len};
+        off = next;
+    }
+    return n;
+}
+
+size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint64_t max_window, uint64_t size,
+                      struct xh_range out[XH_PREDICT_RANGES])
+{
+    note(p, r);
+    uint64_t times = r.len >= SURE_BYTES && p->bytes > r.len ? 4 : 2;
+    uint64_t window = min64(max_window, times * p->bytes) >> p->doubt;
+    if (p->kind == XH_RUN_NONE || window == 0 || window < min64(max_window, r.len))
+        return 0;
+    if (p->kind == XH_RUN_STRIDE)
+        return ahead_by_steps(p, window, size, out);
+    return p->kind == XH_RUN_UP ? ahead_up(p, window, size, out) : ahead_down(p, window, out);
 }
 
 static int holds(struct xh_range r, uint64_t off)

@@ -437,7 +437,7 @@ size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_r
         if (r[i].len > f->size || r[i].off > f->size - r[i].len)
             n = i;
     xh_file_after_fork(f);
-    return n ? xh_fetch_ahead(f, r, n, kind) : 0;
+    return n && f->size ? xh_wanted_add(f, kind, r, n) : n;
 }
 
 /* ---- the read ------------------------------------------------------------------------ */

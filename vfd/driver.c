@@ -17,6 +17,7 @@
 #include "../cache/trace.h"
 #include "fapl.h"
 #include "h5err.h"
+#include "hints.h"
 #include "local.h"
 #include "remote.h"
 #include "xhdf5.h"
@@ -147,6 +148,8 @@ static herr_t get_handle(H5FD_t *file, hid_t fapl, void **handle)
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (!handle)
         return xh_fail(f->h5, XH_E_INVAL, "file handle not valid");
+    if (xh_hints_answer(f->remote))
+        return 0;
     if (f->remote)
         return xh_fail(f->h5, XH_E_INVAL, "a URL has no file descriptor");
     *handle = xh_local_fd(f->local);

@@ -39,21 +39,17 @@ static const struct {
 
 #define OLDEST_SIZE sizeof(H5FD_xhdf5_config_t) /* of version 1; never changes once a version 2 is out */
 
-/* What a public function answers when the fault is not an H5 function's, which would have
- * printed its own. */
-#define FAIL_API(h5, ...) (xh_fail((h5), __VA_ARGS__), xh_h5err_print(h5))
-
 /* ---- the C struct ---- */
 
 static int check_header(struct xh_h5 *h5, const H5FD_xhdf5_config_t *c)
 {
     if (c->version != H5FD_XHDF5_CONFIG_VERSION)
-        return FAIL_API(h5, XH_E_INVAL,
+        return xh_fail_api(h5, XH_E_INVAL,
                        "H5FD_xhdf5_config_t.version is %u, this library knows %u: initialise the struct with "
                        "H5FD_XHDF5_CONFIG_INIT",
                        c->version, H5FD_XHDF5_CONFIG_VERSION);
     if (c->struct_size < OLDEST_SIZE || c->struct_size > sizeof *c)
-        return FAIL_API(h5, XH_E_INVAL,
+        return xh_fail_api(h5, XH_E_INVAL,
                        "H5FD_xhdf5_config_t.struct_size is %u, this library knows %zu to %zu: initialise the "
                        "struct with H5FD_XHDF5_CONFIG_INIT",
                        c->struct_size, OLDEST_SIZE, sizeof *c);
@@ -115,18 +111,9 @@ static hid_t driver_id(struct xh_h5 *h5)
     return id;
 }
 
-/* A public function's first act: which libhdf5, and an empty stack, as H5 functions begin. */
-static struct xh_h5 *enter(const void *caller)
-{
-    struct xh_h5 *h5 = xh_h5_of_program(caller);
-    if (h5)
-        h5->H5Eclear2(H5E_DEFAULT);
-    return h5;
-}
-
 hid_t H5FD_xhdf5_init(void)
 {
-    struct xh_h5 *h5 = enter(__builtin_return_address(0));
+    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     return h5 ? driver_id(h5) : -1;
 }
 
@@ -136,14 +123,10 @@ hid_t H5FD_xhdf5_init(void)
  * stack when there is none: silenced and cleared. */
 static const struct xh_fapl_info *peek_info(struct xh_h5 *h5, hid_t fapl)
 {
-    H5E_auto2_t print = NULL;
-    void *arg = NULL;
-    int was = h5->H5Eget_auto2(H5E_DEFAULT, &print, &arg);
-    h5->H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    struct xh_h5err_quiet quiet;
+    xh_h5err_quiet(h5, &quiet);
     const struct xh_fapl_info *info = h5->H5Pget_driver_info(fapl);
-    if (was >= 0)
-        h5->H5Eset_auto2(H5E_DEFAULT, print, arg);
-    h5->H5Eclear2(H5E_DEFAULT);
+    xh_h5err_aloud(h5, &quiet);
     return info && info->magic == XH_FAPL_MAGIC ? info : NULL;
 }
 
@@ -161,7 +144,7 @@ static int keep_config(struct xh_h5 *h5, hid_t fapl, hid_t driver, struct xh_fap
     }
     ssize_t n = h5->H5Pget_driver_config_str(fapl, info->config, sizeof info->config);
     if (n >= (ssize_t)sizeof info->config)
-        return FAIL_API(h5, XH_E_INVAL, "the driver configuration string has %zd bytes; at most %zu are read", n,
+        return xh_fail_api(h5, XH_E_INVAL, "the driver configuration string has %zd bytes; at most %zu are read", n,
                        sizeof info->config - 1);
     return 0;
 }
@@ -175,13 +158,13 @@ static herr_t set_fapl(struct xh_h5 *h5, hid_t fapl, const H5FD_xhdf5_config_t *
     if (driver < 0 || (config && check_header(h5, config)))
         goto err;
     if (!info) {
-        FAIL_API(h5, XH_E_NOMEM, "out of memory");
+        xh_fail_api(h5, XH_E_NOMEM, "out of memory");
         goto err;
     }
     info->magic = XH_FAPL_MAGIC;
     for (size_t i = 0; config && i < XH_OPT_COUNT; i++)
         if (take_field(info, i, config, &err)) {
-            FAIL_API(h5, err.code, "%s", err.text);
+            xh_fail_api(h5, err.code, "%s", err.text);
             goto err;
         }
     if (keep_config(h5, fapl, driver, info))
@@ -194,7 +177,7 @@ err:
 
 herr_t H5Pset_fapl_xhdf5(hid_t fapl_id, const H5FD_xhdf5_config_t *config)
 {
-    struct xh_h5 *h5 = enter(__builtin_return_address(0));
+    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     return h5 ? set_fapl(h5, fapl_id, config) : -1;
 }
 
@@ -219,7 +202,7 @@ static void give_field(const struct xh_fapl_info *info, size_t i, H5FD_xhdf5_con
 static herr_t get_fapl(struct xh_h5 *h5, hid_t fapl, H5FD_xhdf5_config_t *config)
 {
     if (!config)
-        return FAIL_API(h5, XH_E_INVAL, "no H5FD_xhdf5_config_t was given");
+        return xh_fail_api(h5, XH_E_INVAL, "no H5FD_xhdf5_config_t was given");
     if (check_header(h5, config))
         return -1;
     hid_t driver = driver_id(h5);
@@ -229,7 +212,7 @@ static herr_t get_fapl(struct xh_h5 *h5, hid_t fapl, H5FD_xhdf5_config_t *config
     if (now < 0)
         return -1;
     if (now != driver)
-        return FAIL_API(h5, XH_E_INVAL, "the property list uses another driver than xhdf5");
+        return xh_fail_api(h5, XH_E_INVAL, "the property list uses another driver than xhdf5");
     const struct xh_fapl_info *info = peek_info(h5, fapl);
     for (size_t i = 0; i < XH_OPT_COUNT; i++)
         give_field(info, i, config);
@@ -238,7 +221,7 @@ static herr_t get_fapl(struct xh_h5 *h5, hid_t fapl, H5FD_xhdf5_config_t *config
 
 herr_t H5Pget_fapl_xhdf5(hid_t fapl_id, H5FD_xhdf5_config_t *config)
 {
-    struct xh_h5 *h5 = enter(__builtin_return_address(0));
+    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     return h5 ? get_fapl(h5, fapl_id, config) : -1;
 }
 

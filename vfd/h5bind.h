@@ -13,23 +13,51 @@
 
 /* The functions that are needed. Only their prototypes are used here: no H5 macro that
  * reads a library variable (H5F_ACC_*, H5P_FILE_ACCESS, H5E_*) may appear in vfd/. */
-#define XH_H5_FUNCTIONS(X)                \
-    X(H5Eclear2)                          \
-    X(H5Ecreate_msg)                      \
-    X(H5Eget_auto2)                       \
-    X(H5Epush2)                           \
-    X(H5Eregister_class)                  \
-    X(H5Eset_auto2)                       \
-    X(H5FDis_driver_registered_by_name)   \
-    X(H5FDregister)                       \
-    X(H5Pclose)                           \
-    X(H5Pcopy)                            \
-    X(H5Pget_driver)                      \
-    X(H5Pget_driver_config_str)           \
-    X(H5Pget_driver_info)                 \
-    X(H5Pget_file_locking)                \
-    X(H5Pset_driver)                      \
-    X(H5Pset_driver_by_name)
+#define XH_H5_FUNCTIONS(X)              \
+    X(H5Dchunk_iter)                    \
+    X(H5Dget_access_plist)              \
+    X(H5Dget_create_plist)              \
+    X(H5Dget_offset)                    \
+    X(H5Dget_space)                     \
+    X(H5Dget_type)                      \
+    X(H5Eclear2)                        \
+    X(H5Ecreate_msg)                    \
+    X(H5Eget_auto2)                     \
+    X(H5Epush2)                         \
+    X(H5Eregister_class)                \
+    X(H5Eset_auto2)                     \
+    X(H5FDis_driver_registered_by_name) \
+    X(H5FDregister)                     \
+    X(H5Fclose)                         \
+    X(H5Fget_create_plist)              \
+    X(H5Fget_vfd_handle)                \
+    X(H5Iget_file_id)                   \
+    X(H5Pclose)                         \
+    X(H5Pcopy)                          \
+    X(H5Pget_chunk)                     \
+    X(H5Pget_chunk_cache)               \
+    X(H5Pget_driver)                    \
+    X(H5Pget_driver_config_str)         \
+    X(H5Pget_driver_info)               \
+    X(H5Pget_file_locking)              \
+    X(H5Pget_layout)                    \
+    X(H5Pget_nfilters)                  \
+    X(H5Pget_userblock)                 \
+    X(H5Pset_driver)                    \
+    X(H5Pset_driver_by_name)            \
+    X(H5Sclose)                         \
+    X(H5Sget_select_bounds)             \
+    X(H5Sget_select_npoints)            \
+    X(H5Sget_select_type)               \
+    X(H5Sget_simple_extent_dims)        \
+    X(H5Sget_simple_extent_ndims)       \
+    X(H5Ssel_iter_close)                \
+    X(H5Ssel_iter_create)               \
+    X(H5Ssel_iter_get_seq_list)         \
+    X(H5Sselect_intersect_block)        \
+    X(H5Tclose)                         \
+    X(H5Tget_size)                      \
+    X(H5get_libversion)
 
 #define XH_H5_MINORS 8 /* rows of h5err.c's table of minor messages */
 

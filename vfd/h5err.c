@@ -117,3 +117,25 @@ int xh_h5err_code(int sys_errno)
         return XH_E_SYS;
     }
 }
+
+struct xh_h5 *xh_h5err_enter(const void *caller)
+{
+    struct xh_h5 *h5 = xh_h5_of_program(caller);
+    if (h5)
+        h5->H5Eclear2(H5E_DEFAULT);
+    return h5;
+}
+
+void xh_h5err_quiet(struct xh_h5 *h5, struct xh_h5err_quiet *q)
+{
+    *q = (struct xh_h5err_quiet){0};
+    q->was = h5->H5Eget_auto2(H5E_DEFAULT, &q->print, &q->arg);
+    h5->H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+void xh_h5err_aloud(struct xh_h5 *h5, const struct xh_h5err_quiet *q)
+{
+    if (q->was >= 0)
+        h5->H5Eset_auto2(H5E_DEFAULT, q->print, q->arg);
+    h5->H5Eclear2(H5E_DEFAULT);
+}

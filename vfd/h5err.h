@@ -29,6 +29,23 @@ int xh_h5err_push(struct xh_h5 *h5, const char *file, const char *func, unsigned
 int xh_h5err_push_cache(struct xh_h5 *h5, const char *file, const char *func, unsigned line,
                         const struct xh_err *err);
 
+/* A public function's first act: which libhdf5 the code at |caller| uses, and an empty stack, as H5
+ * functions begin. NULL: there is none, standard error says why. */
+struct xh_h5 *xh_h5err_enter(const void *caller);
+
+/* What a public function answers when the fault is not an H5 function's, which would have
+ * printed its own. -1. */
+#define xh_fail_api(h5, ...) (xh_fail((h5), __VA_ARGS__), xh_h5err_print(h5))
+
+/* Between the two no H5 function prints what it finds wrong; the second also clears the stack. */
+struct xh_h5err_quiet {
+    H5E_auto2_t print;
+    void *arg;
+    int was;
+};
+void xh_h5err_quiet(struct xh_h5 *h5, struct xh_h5err_quiet *q);
+void xh_h5err_aloud(struct xh_h5 *h5, const struct xh_h5err_quiet *q);
+
 /* Does what an H5 function does when it fails: prints the stack, unless the program has
  * switched that off. For the public functions only: callbacks leave it to their caller.
  * Returns -1. */

@@ -122,3 +122,19 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size
         free(ext);
     return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
+
+size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n)
+{
+    struct xh_range *in = malloc((n ? n : 1) * sizeof *in);
+    size_t k = 0;
+    for (size_t i = 0; in && i < n; i++) {
+        uint64_t there = ranges[i].off < r->size ? r->size - ranges[i].off : 0;
+        uint64_t len = ranges[i].len < there ? ranges[i].len : there;
+        if (len > 0)
+            in[k++] = (struct xh_range){ranges[i].off, len};
+    }
+    size_t taken = k ? xh_cache_prefetch(r->file, XH_KIND_RAW, in, k) : 0;
+    xh_trace(XH_T_VFD, "prefetch", "ranges=%zu inside=%zu taken=%zu", n, k, taken);
+    free(in);
+    return taken;
+}

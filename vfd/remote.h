@@ -2,6 +2,9 @@
 #ifndef XH_REMOTE_H
 #define XH_REMOTE_H
 
+#include <stddef.h>
+
+#include "../cache/extent.h"
 #include "h5bind.h"
 #include "local.h"
 
@@ -28,6 +31,10 @@ uint64_t xh_remote_size(const struct xh_remote *r);
  * as zeroes. |raw|: data rather than metadata, for the cache's preferences only.
  * Returns 0 or -1, error pushed. Blocks. */
 int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size_t n);
+
+/* Fetches |n| ranges ahead, in the order in which they will be read; what lies behind the end of the
+ * file is passed over. Returns how many were taken. Does not block on the network. */
+size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n);
 
 /* Pushes that |what| cannot be done with a URL. Returns -1. */
 int xh_remote_refuse(struct xh_h5 *h5, const char *url, const char *what);

@@ -9,7 +9,8 @@
  *     hid_t file = H5Fopen("https://host/path/file.h5", H5F_ACC_RDONLY, fapl);
  *
  * Every function works on the libhdf5 that the calling program uses; all are safe to
- * call from any thread that may call HDF5. None of them touches the network. */
+ * call from any thread that may call HDF5. None of them waits for the network, but that
+ * H5Dxhdf5_prefetch has HDF5 read the index of chunked data. */
 #ifndef XHDF5_H
 #define XHDF5_H
 
@@ -119,6 +120,30 @@ XHDF5_API herr_t H5Pget_fapl_xhdf5(hid_t fapl_id, H5FD_xhdf5_config_t *config);
 XHDF5_API hid_t H5FD_xhdf5_init(void);
 
 #define H5FD_XHDF5 (H5FD_xhdf5_init())
+
+/* Hints. A program that knows what it will read says so, and goes on at once; the reads then find
+ * the bytes there or on their way. What is hinted first is fetched first, each byte once, as far
+ * ahead of the reads as there is room for (three quarters of the option readahead_bytes); the rest
+ * waits, up to a million ranges a file, and follows as the program reads. One call with many ranges
+ * sends fewer requests than many calls. A hint that turns out wrong costs its bytes, never an error.
+ * On local files and with other drivers both functions do nothing and succeed. */
+
+/* Says that |n| ranges of the file will be read, in this order: |sizes[i]| bytes at |addrs[i]|, the
+ * file's byte as H5Dget_offset and H5Dget_chunk_info give it. Ranges of size 0, and what lies
+ * behind the end of the file (HADDR_UNDEF too), are passed over. |file_id| is of a file or of
+ * anything in it. Sends nothing itself, waits for nothing.
+ * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: |file_id| is
+ * of no file; |n| is not 0 and an array is NULL. Owns: the arrays are copied. */
+XHDF5_API herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const size_t sizes[]);
+
+/* Says that the selection |file_space_id| of |dset_id| will be read; H5S_ALL: all of it. Fetches what
+ * H5Dread would: the selected bytes of contiguous data, whole chunks of chunked data (the selected
+ * bytes alone where a chunk is not filtered and larger than the chunk cache). Data is not waited for;
+ * the index of the chunks is read as H5Dread would read it, from its start to the last chunk that is
+ * wanted. Compact data came with the data set. Of a virtual data set hint the sources instead.
+ * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: |dset_id| is
+ * of no data set; |file_space_id| is no data space or has another number of dimensions. */
+XHDF5_API herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id);
 
 #ifdef __cplusplus
 }

@@ -142,9 +142,12 @@ static enum xh_verdict judge_fault(struct xh_exchange *x, uint64_t *delay_ms, st
              "the server does not do range requests (it answers 200 with the whole file), so only files up to "
              "%" PRIu64 " bytes can be read from it. Ask its operator to switch them on, or raise head_bytes",
              o->options.head_bytes);
-        /* Some caches answer so only while they fill: one more try, if it worked before. */
-        if (x->job->ask == XH_ASK_RANGES && x->dialect.size > o->options.head_bytes)
-            return later(x, o->options.retries ? 1 : 0, 0, delay_ms);
+        /* Some caches answer so only while they fill: one more try, if it worked before. A whole of
+         * another length is no answer to us, but what an earlier reply left on the connection. */
+        if (x->job->ask == XH_ASK_RANGES && x->dialect.size > o->options.head_bytes) {
+            int strange = x->reply.length_given && x->reply.length != x->dialect.size;
+            return later(x, strange ? o->options.retries : o->options.retries != 0, 0, delay_ms);
+        }
         return XH_VERDICT_FAIL;
     case XH_FAULT_LOCAL:
         return fail(x, err, XH_E_NOMEM, 0, "%s", x->why);

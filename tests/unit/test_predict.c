@@ -1,58 +1,215 @@
 /* The predictors: guesses stay in the object, in the window, and are right for what is regular. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "predict.h"
 
 #define MIB (1ull << 20)
 
-Test(predict, a_first_and_a_random_read_fetch_nothing_ahead)
+/* ---- a naive model: everything that was proposed, as a list --------------------------------- */
+
+struct model {
+    struct xh_predict_seq p;
+    struct xh_range *at; /* what was proposed */
+    size_t n;
+    uint64_t proposed, asked; /* bytes */
+};
+
+static uint64_t rnd(uint64_t below)
 {
-    struct xh_predict_seq p = {0};
-    cr_assert_eq(xh_predict_seq(&p, (struct xh_range){0, 4096}, 64 * MIB, 1000 * MIB).len, 0);
-    cr_assert_eq(xh_predict_seq(&p, (struct xh_range){500 * MIB, 4096}, 64 * MIB, 1000 * MIB).len, 0);
-    cr_assert_eq(xh_predict_seq(&p, (struct xh_range){10 * MIB, 4096}, 64 * MIB, 1000 * MIB).len, 0);
+    return ((uint64_t)rand() << 31 ^ (uint64_t)rand()) % below;
 }
 
-Test(predict, image_by_image_is_covered_from_the_second_image_on)
+static uint64_t overlap(struct xh_range a, struct xh_range b)
 {
-    struct xh_predict_seq p = {0};
-    uint64_t image = 8 * MIB, size = 100 * image + 2048, ahead = 0;
-    for (uint64_t i = 0; i < 100; i++) {
-        struct xh_range r = {2048 + i * image, image};
-        if (i > 2)
-            cr_assert_geq(ahead, r.off + r.len, "image %llu was not fetched ahead", (unsigned long long)i);
-        struct xh_range w = xh_predict_seq(&p, r, 64 * MIB, size);
-        if (w.len) {
-            cr_assert_geq(w.off, r.off + r.len);
-            cr_assert_leq(w.off + w.len, r.off + r.len + 64 * MIB);
-            ahead = w.off + w.len;
-        }
+    uint64_t from = a.off > b.off ? a.off : b.off;
+    uint64_t to = a.off + a.len < b.off + b.len ? a.off + a.len : b.off + b.len;
+    return to > from ? to - from : 0;
+}
+
+/* Bytes of |r| that were proposed. */
+static uint64_t had(const struct model *m, struct xh_range r)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < m->n; i++)
+        sum += overlap(m->at[i], r);
+    return sum;
+}
+
+/* One read; checks what every proposal must be. Returns how many bytes it proposes. */
+static uint64_t reads(struct model *m, struct xh_range r, uint64_t most, uint64_t size)
+{
+    struct xh_range out[XH_PREDICT_RANGES];
+    uint64_t sum = 0;
+    size_t n = xh_predict_seq(&m->p, r, most, size, out);
+    cr_assert_leq(n, XH_PREDICT_RANGES);
+    for (size_t i = 0; i < n; i++) {
+        cr_assert_gt(out[i].len, 0);
+        cr_assert(out[i].len <= size && out[i].off <= size - out[i].len);
+        cr_assert_eq(overlap(out[i], r), 0);
+        for (size_t k = 0; k < i; k++)
+            cr_assert_eq(overlap(out[i], out[k]), 0);
+        sum += out[i].len;
     }
-    cr_assert_eq(ahead, size);
+    cr_assert_leq(sum, most);
+    m->at = realloc(m->at, (m->n + n + 1) * sizeof *m->at);
+    memcpy(m->at + m->n, out, n * sizeof *out);
+    m->n += n;
+    m->proposed += sum;
+    m->asked += r.len;
+    return sum;
+}
+
+Test(predict, a_first_and_a_random_read_fetch_nothing_ahead)
+{
+    struct model m = {0};
+    cr_assert_eq(reads(&m, (struct xh_range){0, 4096}, 64 * MIB, 1000 * MIB), 0);
+    cr_assert_eq(reads(&m, (struct xh_range){500 * MIB, 4096}, 64 * MIB, 1000 * MIB), 0);
+    cr_assert_eq(reads(&m, (struct xh_range){10 * MIB, 4096}, 64 * MIB, 1000 * MIB), 0);
+    free(m.at);
+}
+
+/* |n| reads of |len| bytes from |off| on at distance |step|: all are covered from read |from| on,
+ * none twice, and at no time more than four times what was read is ahead. */
+static void check_run(uint64_t off, uint64_t len, uint64_t step, uint64_t n, uint64_t from, uint64_t size)
+{
+    struct model m = {0};
+    for (uint64_t i = 0; i < n; i++, off += step) {
+        struct xh_range r = {off, len};
+        if (i >= from)
+            cr_assert_eq(had(&m, r), len, "read %llu was not fetched ahead, or twice", (unsigned long long)i);
+        reads(&m, r, 64 * MIB, size);
+        cr_assert_leq(m.proposed, 5 * m.asked);
+        cr_assert(i + 1 < from || m.proposed || off + 2 * step >= size, "nothing was proposed");
+    }
+    free(m.at);
+}
+
+Test(predict, image_by_image_is_covered_from_the_third_image_on)
+{
+    check_run(2048, 8 * MIB, 8 * MIB, 100, 2, 100 * 8 * MIB + 2048);
+}
+
+Test(predict, a_run_downwards_is_covered_as_one_upwards)
+{
+    /* One later: so large a first read is taken for the beginning of a run upwards. */
+    check_run(2048 + 99 * 8 * MIB, 8 * MIB, -8 * MIB, 100, 3, 100 * 8 * MIB + 2048);
+    check_run(2048 + 99 * 50000, 50000, -50000, 100, 2, 100 * 50000 + 2048);
+}
+
+Test(predict, equal_distances_are_covered_from_the_fourth_read_on, .timeout = 30)
+{
+    srand(11);
+    for (int round = 0; round < 300; round++) {
+        uint64_t len = 1 + rnd(100000), step = 2 * len + 1 + rnd(3 * MIB), n = 4 + rnd(200);
+        uint64_t size = n * step + rnd(MIB);
+        struct model m = {0};
+        int down = rand() % 2;
+        for (uint64_t i = 0; i < n; i++) {
+            struct xh_range r = {(down ? n - 1 - i : i) * step, len};
+            if (i > 2)
+                cr_assert_eq(had(&m, r), len, "read %llu of %llu bytes every %llu", (unsigned long long)i,
+                             (unsigned long long)len, (unsigned long long)step);
+            reads(&m, r, 64 * MIB, size);
+        }
+        cr_assert_leq(m.proposed, m.asked + XH_PREDICT_RANGES * len, "what lies between was fetched");
+        free(m.at);
+    }
 }
 
 Test(predict, nothing_is_fetched_ahead_twice_nor_past_the_end, .timeout = 30)
 {
     srand(3);
-    for (int round = 0; round < 2000; round++) {
-        struct xh_predict_seq p = {0};
-        uint64_t size = 1 + (uint64_t)rand() % (64 * MIB), at = 0, seen = 0;
-        uint64_t most = (uint64_t)rand() % (8 * MIB);
+    for (int round = 0; round < 1000; round++) {
+        struct model m = {0};
+        uint64_t size = 1 + rnd(64 * MIB), at = 0, most = rnd(8 * MIB);
+        int down = rand() % 2;
         while (at < size) {
-            uint64_t len = 1 + (uint64_t)rand() % MIB;
+            uint64_t len = 1 + rnd(MIB);
             if (len > size - at)
                 len = size - at;
-            struct xh_range w = xh_predict_seq(&p, (struct xh_range){at, len}, most, size);
-            if (w.len) {
-                cr_assert_geq(w.off, seen);
-                cr_assert_geq(w.off, at + len);
-                cr_assert_leq(w.len, size - w.off);
-                cr_assert_leq(w.off + w.len - (at + len), most);
-                seen = w.off + w.len;
-            }
+            size_t before = m.n;
+            reads(&m, (struct xh_range){down ? size - at - len : at, len}, most, size);
+            for (size_t i = before; i < m.n; i++)
+                for (size_t k = 0; k < before; k++)
+                    cr_assert_eq(overlap(m.at[i], m.at[k]), 0);
             at += len;
         }
+        free(m.at);
+    }
+}
+
+/* Reads as they come in life and foretell nothing: anywhere; rows of a small place; in pairs. */
+static struct xh_range by_chance(int way, uint64_t i, uint64_t size)
+{
+    static struct xh_range first;
+    uint64_t rows = way == 1 ? 10 : way == 2 ? 4 : 300, len = 10000;
+    switch (way) {
+    case 0: return (struct xh_range){rnd(size - MIB), 1 + rnd(20000)};
+    case 1:
+    case 2:
+    case 3: return (struct xh_range){5 * MIB + rnd(rows) * len, len};
+    case 4: return (struct xh_range){MIB + rnd(50000), 1 + rnd(10000)};
+    default:
+        if (i % 2 == 0)
+            first = (struct xh_range){rnd(size - MIB), 1 + rnd(50000)};
+        else
+            first.off += first.len;
+        return first;
+    }
+}
+
+Test(predict, reads_by_chance_propose_less_than_half_of_what_they_ask, .timeout = 60)
+{
+    uint64_t size = 1000 * MIB;
+    srand(9);
+    for (int way = 0; way < 6; way++)
+        for (int round = 0; round < 10; round++) {
+            struct model m = {0};
+            for (uint64_t i = 0; i < 2000; i++)
+                reads(&m, by_chance(way, i, size), 64 * MIB, size);
+            cr_expect_lt(2 * m.proposed, m.asked, "way %d: %llu proposed, %llu asked", way,
+                         (unsigned long long)m.proposed, (unsigned long long)m.asked);
+            free(m.at);
+        }
+}
+
+Test(predict, a_run_regains_what_chance_has_lost)
+{
+    struct model m = {0};
+    uint64_t size = 1000 * MIB, len = 100000;
+    srand(10);
+    for (uint64_t i = 0; i < 200; i++)
+        reads(&m, by_chance(5, i, size), 64 * MIB, size);
+    cr_assert_gt(m.p.doubt, 4);
+    for (uint64_t i = 0; i < 2000; i++) {
+        struct xh_range r = {10 * MIB + i * len, len};
+        if (i >= 10)
+            cr_assert_geq(had(&m, r), len, "read %llu was not fetched ahead", (unsigned long long)i);
+        reads(&m, r, 64 * MIB, size);
+    }
+    cr_assert_eq(m.p.doubt, 0);
+    cr_assert_geq(m.p.ahead, m.p.last.off + len + 32 * MIB);
+    free(m.at);
+}
+
+Test(predict, whatever_is_read_the_proposals_keep_their_bounds, .timeout = 60)
+{
+    srand(12);
+    for (int round = 0; round < 3000; round++) {
+        struct model m = {0};
+        uint64_t size = 2 + rnd(rand() % 2 ? 100000 : 100 * MIB), most = rand() % 5 ? rnd(64 * MIB) : 0;
+        struct xh_range r = {rnd(size), 1};
+        for (int i = 0; i < 50; i++) {
+            uint64_t step = rand() % 3 ? m.p.step : rnd(size); /* often the same again */
+            r.off = (r.off + step) % size;
+            r.len = rand() % 3 ? r.len : 1 + rnd(size);
+            if (r.len > size - r.off)
+                r.len = size - r.off;
+            reads(&m, r, most, size);
+        }
+        free(m.at);
     }
 }
 

@@ -158,6 +158,8 @@ void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
 
 /* ---- tests ------------------------------------------------------------------------------ */
 
+static uint64_t opening; /* bytes that opening the last file took */
+
 static struct xh_file *open_test(const char *config)
 {
     struct xh_options o;
@@ -166,7 +168,15 @@ static struct xh_file *open_test(const char *config)
     xh_options_defaults(&o);
     cr_assert_eq(xh_options_from_string(&o, config, "test", &err), 0, "%s", err.text);
     cr_assert_eq(xh_cache_open("https://test/x", &o, &f, &err), 0, "%s", err.text);
+    drain();
+    opening = atomic_load(&f->origin->fetched);
     return f;
+}
+
+/* Bytes fetched since |f| was opened and the rest of its head had come. */
+static uint64_t fetched(const struct xh_file *f)
+{
+    return atomic_load(&f->origin->fetched) - opening;
 }
 
 /* Reads 1 to 40 random extents, overlapping or not, and compares. Returns the read's code. */
@@ -335,4 +345,183 @@ Test(read, a_reader_that_goes_in_order_waits_for_little)
     cr_assert_leq(s.bytes_demand + s.bytes_waited, 100000);
     xh_cache_close(f);
     free(b);
+}
+
+/* ---- hints ------------------------------------------------------------------------------ */
+
+#define HINTS 250u
+#define HINT_BYTES 10000u
+
+/* Ranges of HINT_BYTES that tile the object from its head's end on, in a random order. */
+static void make_hints(struct xh_range r[HINTS], unsigned seed)
+{
+    for (uint64_t i = 0; i < HINTS; i++)
+        r[i] = (struct xh_range){16384 + i * HINT_BYTES, HINT_BYTES};
+    for (size_t i = HINTS - 1; i > 0; i--) {
+        size_t k = (size_t)rand_r(&seed) % (i + 1);
+        struct xh_range t = r[i];
+        r[i] = r[k];
+        r[k] = t;
+    }
+}
+
+static void read_checked(struct xh_file *f, struct xh_range r)
+{
+    struct xh_err err = {0};
+    uint8_t b[HINT_BYTES];
+    struct xh_extent e = {r.off, r.len, b};
+    cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &e, 1, &err), 0, "%s", err.text);
+    for (uint64_t k = 0; k < r.len; k++)
+        cr_assert_eq(b[k], byte_at(r.off + k));
+}
+
+/* Reads all hints from |first| on, in their order. Returns how many bytes it had to fetch itself. */
+static uint64_t follow(struct xh_file *f, const struct xh_range *r, size_t first)
+{
+    struct xh_stats s;
+    for (size_t i = first; i < HINTS; i++) {
+        drain(); /* what was fetched ahead is there */
+        read_checked(f, r[i]);
+    }
+    xh_cache_stats(f, &s);
+    return s.bytes_demand + s.bytes_waited + s.bytes_bypass;
+}
+
+Test(read, hints_beyond_the_room_are_fetched_as_the_reads_go_on, .timeout = 50)
+{
+    const char *configs[] = {"shadow=off,readahead_bytes=400000", "shadow=off,readahead_bytes=400000,readahead=off",
+                             "shadow=off,readahead_bytes=400000,multirange=off"};
+    struct xh_range r[HINTS];
+    for (unsigned i = 0; i < 3; i++) {
+        struct xh_file *f = open_test(configs[i]);
+        make_hints(r, i + 1);
+        cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, HINTS), HINTS);
+        drain();
+        cr_assert_leq(fetched(f), 300000, "more than there is room for");
+        cr_assert_eq(follow(f, r, 0), 0, "%s", configs[i]);
+        /* Whole pages, where neighbours had touched them before; and gaps, without multi-range. */
+        cr_assert_leq(fetched(f), HINTS * HINT_BYTES * (i < 2 ? 11 : 16) / 10, "%s: %llu bytes",
+                      configs[i], (unsigned long long)fetched(f));
+        xh_cache_close(f);
+    }
+}
+
+Test(read, hints_into_the_shadow_keep_to_the_room_as_well, .timeout = 50)
+{
+    struct xh_range r[HINTS];
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=400000");
+    atomic_store(&f->keeps, 1); /* as after a second reading */
+    make_hints(r, 4);
+    cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, HINTS), HINTS);
+    for (unsigned i = 0; i < HINTS; i++) {
+        drain();
+        cr_assert_leq(fetched(f), 300000 * 17 / 10 + i * 17000, "far ahead of the reader");
+        read_checked(f, r[i]);
+    }
+    xh_cache_close(f);
+}
+
+Test(read, one_long_hint_is_fetched_a_room_at_a_time, .timeout = 50)
+{
+    struct xh_range whole = {16384, HINTS * HINT_BYTES}, r[HINTS];
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=400000,readahead=off");
+    for (unsigned i = 0; i < HINTS; i++)
+        r[i] = (struct xh_range){16384 + i * HINT_BYTES, HINT_BYTES};
+    cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, &whole, 1), 1);
+    drain();
+    cr_assert_leq(fetched(f), 300000);
+    cr_assert_eq(follow(f, r, 0), 0);
+    xh_cache_close(f);
+}
+
+Test(read, a_reader_that_skips_hints_is_followed, .timeout = 50)
+{
+    struct xh_range r[HINTS];
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=400000");
+    make_hints(r, 5);
+    xh_cache_prefetch(f, XH_KIND_RAW, r, HINTS);
+    /* A few reads to find out, and the time until the stage takes the skipped ones for stale. */
+    cr_assert_leq(follow(f, r, 150), 40 * HINT_BYTES);
+    cr_assert_leq(fetched(f), (30 + 100 + 40) * HINT_BYTES, "what was skipped was fetched");
+    xh_cache_close(f);
+}
+
+Test(read, hints_that_nobody_reads_cost_their_bytes_once_and_hold_up_nobody, .timeout = 50)
+{
+    struct xh_stats s;
+    struct xh_range r[HINTS];
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=1000000");
+    make_hints(r, 6);
+    for (int i = 0; i < 3; i++) /* said again and again */
+        xh_cache_prefetch(f, XH_KIND_RAW, r, 20);
+    drain();
+    cr_assert_leq(fetched(f), 20 * HINT_BYTES);
+    cr_assert_geq(fetched(f), 10 * HINT_BYTES, "but for what lies in the head");
+    uint8_t *b = malloc(20000);
+    for (uint64_t off = 1000000; off + 20000 <= OBJECT_BYTES; off += 20000) {
+        struct xh_extent e = {off, 20000, b};
+        struct xh_err err = {0};
+        cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &e, 1, &err), 0);
+        drain();
+    }
+    free(b);
+    xh_cache_stats(f, &s);
+    cr_assert_leq(s.bytes_demand + s.bytes_waited, 300000, "an unhinted reader is predicted all the same");
+    xh_cache_close(f);
+}
+
+Test(read, hints_of_nothing_or_outside_are_cut_off)
+{
+    struct xh_file *f = open_test("shadow=off");
+    struct xh_range r[] = {{20000, 0}, {20000, 10}, {OBJECT_BYTES, 0}, {OBJECT_BYTES - 5, 6}, {30000, 10}};
+    cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, NULL, 0), 0);
+    cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, 5), 3);
+    drain();
+    cr_assert_leq(fetched(f), 4096);
+    xh_cache_close(f);
+    f = open_test("shadow=off,readahead_bytes=0");
+    cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, 2), 0, "there is no room at all");
+    xh_cache_close(f);
+}
+
+Test(read, more_hints_than_may_wait_are_not_taken, .timeout = 50)
+{
+    size_t n = XH_WANTED_MAX + 5000;
+    struct xh_range *r = malloc(n * sizeof *r);
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=64k");
+    for (size_t i = 0; i < n; i++)
+        r[i] = (struct xh_range){2 * i, 2};
+    size_t taken = xh_cache_prefetch(f, XH_KIND_RAW, r, n);
+    cr_assert_eq(taken, XH_WANTED_MAX);
+    cr_assert_leq(xh_cache_prefetch(f, XH_KIND_RAW, r, n), 48 * 1024 / 2, "as many as there was room for at once");
+    cr_assert_leq(f->wanted.room, 2 * XH_WANTED_MAX);
+    xh_cache_close(f);
+    free(r);
+}
+
+static void *hinter(void *arg)
+{
+    struct xh_file *f = arg;
+    struct xh_range r[HINTS];
+    unsigned seed = (unsigned)(uintptr_t)&seed;
+    for (int i = 0; i < 40; i++) {
+        make_hints(r, seed + (unsigned)i);
+        xh_cache_prefetch(f, rand_r(&seed) % 8 ? XH_KIND_RAW : XH_KIND_META, r, (size_t)rand_r(&seed) % HINTS);
+        for (size_t k = 0; k < 20; k++)
+            read_checked(f, r[(size_t)rand_r(&seed) % HINTS]);
+    }
+    return NULL;
+}
+
+Test(read, hints_and_reads_of_many_threads_get_on_and_closing_waits_for_nothing, .timeout = 50)
+{
+    pthread_t t[4];
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=200000");
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, i % 2 ? reader : hinter, f);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    struct xh_range whole = {0, OBJECT_BYTES};
+    xh_cache_prefetch(f, XH_KIND_RAW, &whole, 1);
+    xh_cache_close(f);
 }

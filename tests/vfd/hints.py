@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Hints and vectored reads against a real server: requests and bytes by the server's own log.
+
+usage: hints.py nginx|xrootd BUILD_OF_TESTS    (the directory of test_hints)
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+import harness  # noqa: E402
+
+READ_BYTES = 2000 * 10000
+
+# Every value follows from its number in row-major order, as in test_hints.c.
+MAKE_DATA = """
+import sys, h5py, numpy as np
+def values(rows, width):
+    v = np.arange(rows * width, dtype='u4') * np.uint32(2654435761)
+    return ((v ^ v >> np.uint32(15)) * np.uint32(2246822519)).view('i4').reshape(rows, width)
+def fill(f, grown):
+    square = values(1024, 1024)
+    f.create_dataset('gz', data=square, chunks=(64, 64), compression='gzip', shuffle=True)
+    f.create_dataset('plain', data=square, chunks=(64, 64))
+    g = f.create_dataset('grown', (0, 1024), 'i4', chunks=(64, 64), maxshape=grown, compression='gzip')
+    for n in range(0, 1024, 128):
+        g.resize(n + 128, axis=0)
+        g[n:n + 128] = square[n:n + 128]
+    f['scalar'] = 5
+    f['nothing'] = h5py.Empty('i4')
+    f.create_dataset('unwritten', (1000, 1000), 'i4', chunks=(100, 100))
+    p = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    p.set_layout(h5py.h5d.COMPACT)
+    h5py.h5d.create(f.id, b'compact', h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((10,)), dcpl=p).write(
+        h5py.h5s.ALL, h5py.h5s.ALL, np.arange(10, dtype='i4'))
+    v = h5py.VirtualLayout((1024, 1024), 'i4')
+    v[:] = h5py.VirtualSource(f['gz'])
+    f.create_virtual_dataset('virtual', v)
+with h5py.File(sys.argv[1] + '/old.h5', 'w', libver='earliest') as f:
+    f['rows'] = values(16000, 2500)
+    for i in range(100):
+        f['many/%03d' % i] = np.arange(2500, dtype='i4') + 1000 * i
+        f['pad/%03d' % i] = np.zeros(100000, 'i1')
+    f.create_dataset('big', data=values(4096, 2048), chunks=(2048, 2048))
+    fill(f, (None, 1024))
+for name, grown, block in (('new', (None, 1024), 0), ('tree', (None, None), 0), ('block', (None, 1024), 8192)):
+    with h5py.File(sys.argv[1] + '/' + name + '.h5', 'w', libver='latest', userblock_size=block) as f:
+        f['rows'] = values(16, 2500)
+        f.create_dataset('big', data=values(8, 8), chunks=(8, 8))
+        fill(f, grown)
+"""
+
+# h5py's own libhdf5, which is another than the one that test_hints is linked with.
+IN_H5PY = """
+import ctypes, sys, h5py
+driver = ctypes.CDLL(sys.argv[1])
+driver.H5Dxhdf5_prefetch.argtypes = [ctypes.c_int64, ctypes.c_int64]
+driver.H5FDxhdf5_prefetch.argtypes = [ctypes.c_int64, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint64),
+                                      ctypes.POINTER(ctypes.c_size_t)]
+with h5py.File(sys.argv[2]) as f:
+    d = f['gz']
+    assert driver.H5Dxhdf5_prefetch(d.id.id, 0) >= 0
+    assert driver.H5FDxhdf5_prefetch(f.id.id, 1, (ctypes.c_uint64 * 1)(100), (ctypes.c_size_t * 1)(5000)) >= 0
+    for r in range(0, 1024, 64):
+        assert (d[r] == f['plain'][r]).all(), r
+"""
+
+
+class Cases:
+    def __init__(self, build, server):
+        self.build, self.server = build, server
+
+    def env(self, **options):
+        env = dict(harness.clean_env(), XHDF5_SHADOW="off")
+        env.update({f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
+        return env
+
+    def counted(self, case, name="old", **options):
+        """Runs a case that stops twice; returns the (requests, bytes) between."""
+        p = subprocess.Popen([self.build / "test_hints", case, f"{self.server.url}/{name}.h5", self.server.cacert],
+                             env=self.env(**options), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        counts = []
+        for _ in range(2):
+            line = p.stdout.readline()
+            if line != "now\n":
+                break
+            counts.append(self.server.requests())
+            p.stdin.write("go\n")
+            p.stdin.flush()
+        out, err = p.communicate(timeout=60)
+        assert p.returncode == 0 and err == "" and len(counts) == 2, f"exit status {p.returncode}\n{out}{err}"
+        n, size = (b - a for a, b in zip(*counts))
+        print(f"# {case} {name} {options or ''}: {n} requests, {size} bytes")
+        return n, size
+
+    def run(self, case, name, cacert="", **options):
+        status, out, err = harness.run([self.build / "test_hints", case, name, cacert], self.env(**options), timeout=120)
+        assert status == 0 and err == "", f"exit status {status}\n{out}{err}"
+
+    def remote(self, case, name="old", **options):
+        self.run(case, f"{self.server.url}/{name}.h5", self.server.cacert, **options)
+
+
+def check_counts(tap, c):
+    kind = c.server.kind
+    with tap.claim(f"2,000 random reads of 10 KB known beforehand are some 20 requests, {kind}"):
+        n, size = c.counted("known")
+        assert n <= 30 and size <= 1.5 * READ_BYTES, (n, size)
+    with tap.claim(f"so they are with prediction switched off, {kind}"):
+        n, size = c.counted("known", readahead="off")
+        assert n <= 30 and size <= 1.5 * READ_BYTES, (n, size)
+    with tap.claim(f"one selection of 2,000 rows is one burst, {kind}"):
+        n, size = c.counted("selection", readahead="off")
+        assert n <= 40 and size <= 2 * READ_BYTES, (n, size)
+    with tap.claim(f"one selection of 2,000 points is one burst, {kind}"):
+        n, size = c.counted("points", readahead="off")
+        assert n <= 40 and size <= 2000 * 20000, (n, size)
+    with tap.claim(f"H5Dread_multi of 100 data sets is one burst, {kind}"):
+        n, size = c.counted("multi", readahead="off")
+        assert n <= 20, (n, size)
+
+
+def check_chunks(tap, c):
+    kind = c.server.kind
+    with tap.claim(f"chunks of a selection are fetched ahead: few requests instead of one each, {kind}"):
+        for name in ("old", "new", "tree", "block"):
+            untold, plain = c.counted("gz_untold", name, readahead="off")
+            told, size = c.counted("gz_told", name, readahead="off")
+            assert 4 * told <= untold and size <= 1.2 * plain, (name, untold, told, plain, size)
+            told, size = c.counted("grown_told", name, readahead="off")
+            assert 4 * told <= untold, (name, untold, told)
+    with tap.claim(f"three points are three chunks, not all between, {kind}"):
+        n, size = c.counted("some_chunks", readahead="off")
+        whole = c.counted("gz_untold", readahead="off")[1]
+        assert size <= whole / 2, (n, size, whole)
+    with tap.claim(f"of chunks too large for HDF5 to read whole come the selected bytes alone, {kind}"):
+        n, size = c.counted("big_chunks", readahead="off")
+        assert size <= 3 * 8192 + 200000, (n, size)
+
+
+def check_rest(tap, c, root):
+    kind = c.server.kind
+    with tap.claim(f"every layout may be hinted, {kind}"):
+        for name in ("old", "new", "tree", "block"):
+            c.remote("layouts", name)
+            c.remote("layouts", name, readahead_bytes=0)
+            c.remote("layouts", name, readahead_bytes="100k")
+    with tap.claim(f"nonsense is an error that says so, or has no effect, {kind}"):
+        c.remote("nonsense")
+    with tap.claim(f"a file may be closed with hints on their way, {kind}"):
+        c.remote("closed_at_once")
+    with tap.claim(f"hints have no effect on local files and with other drivers, {kind}"):
+        before = c.server.requests()
+        c.run("layouts", f"{root}/old.h5")
+        c.run("nonsense", f"{root}/new.h5")
+        c.run("closed_at_once", f"{root}/old.h5")
+        c.run("other_driver", f"{root}/old.h5")
+        assert c.server.requests() == before
+    for version, python in harness.H5PY.items():
+        with tap.claim(f"hints work with the libhdf5 of h5py {version}, {kind}"):
+            env = dict(harness.driver_env(c.server, readahead="off"), XHDF5_SHADOW="off")
+            before = c.server.requests()[0]
+            status, out, err = harness.run([python, "-c", IN_H5PY, f"{harness.plugin_dir()}/libhdf5_vfd_xhdf5.so",
+                                            f"{c.server.url}/block.h5"], env)
+            assert status == 0, f"exit status {status}\n{out}{err}"
+            n = c.server.requests()[0] - before
+            print(f"# h5py {version}: {n} requests")
+            assert n <= 300, f"{n} requests for 256 chunks told and 256 not"
+
+
+def main():
+    kind, build = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    tap = harness.Tap()
+    with tempfile.TemporaryDirectory(prefix="xh-hints-", dir="/var/tmp") as root:
+        os.chmod(root, 0o755)
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_DATA, root], harness.clean_env())
+        assert status == 0, out + err
+        with harness.Server(kind, root) as server:
+            c = Cases(build, server)
+            check_counts(tap, c)
+            check_chunks(tap, c)
+            check_rest(tap, c, root)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,424 @@
+/* Hints: what a program says that it will read, given to the cache as ranges. See xhdf5.h.
+ *
+ * Invariants
+ * 1. A hint is never an error of the file: where there is nothing to fetch ahead (a local file,
+ *    another driver, data in the object header) nothing happens.
+ * 2. What HDF5 says of a file's layout comes from the file: no number of it is trusted to be small.
+ *    At most RANGES_MAX ranges and as many chunks are kept.
+ * 3. Data is never waited for. Chunk indexes are HDF5's to read, and are read here and now as
+ *    H5Dread would read them, from their start as far as the last chunk that is wanted. */
+#include "hints.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "h5err.h"
+#include "remote.h"
+#include "xhdf5.h"
+
+#define RANGES_MAX (1u << 20)
+/* Chunks of a selection's bounding box that are asked for one by one before the index is read; of
+ * more than that the selection is asked about each chunk that the index has. */
+#define WANTED_MAX 65536u
+#define RUNS 512 /* of a selection, fetched from HDF5 at once */
+
+/* ---- from an ID to the file's remote part */
+
+static _Thread_local struct {
+    int asked;
+    struct xh_remote *remote;
+} question;
+
+int xh_hints_answer(struct xh_remote *remote)
+{
+    if (question.asked)
+        question.remote = remote;
+    return question.asked;
+}
+
+/* Sets |*out| to the remote part of the file that holds |id|, or NULL: no file of this driver's, or a
+ * local one. 0 or -1: |id| is of no file, and HDF5 has said so. */
+static int remote_of(struct xh_h5 *h5, hid_t id, struct xh_remote **out)
+{
+    struct xh_h5err_quiet quiet;
+    void *handle = NULL;
+    hid_t file = h5->H5Iget_file_id(id);
+    if (file < 0)
+        return -1;
+    question.asked = 1;
+    question.remote = NULL;
+    xh_h5err_quiet(h5, &quiet);
+    h5->H5Fget_vfd_handle(file, H5P_DEFAULT, &handle); /* another driver's handle is of no use */
+    xh_h5err_aloud(h5, &quiet);
+    question.asked = 0;
+    *out = question.remote;
+    return h5->H5Fclose(file) < 0 ? -1 : 0;
+}
+
+/* ---- ranges */
+
+struct ranges { /* in the order in which they are wanted */
+    struct xh_range *at;
+    size_t n, room;
+};
+
+/* Appends [off, off + len), joined to the last range where it continues it. 0, or -1: no more. */
+static int add(struct ranges *r, uint64_t off, uint64_t len)
+{
+    struct xh_range *last = r->n ? &r->at[r->n - 1] : NULL;
+    if (len == 0 || off > INT64_MAX || len > INT64_MAX)
+        return 0;
+    if (last && last->off + last->len == off && last->len <= INT64_MAX - len) {
+        last->len += len;
+        return 0;
+    }
+    if (r->n == r->room) {
+        size_t room = r->room ? 2 * r->room : 64;
+        struct xh_range *at = r->n < RANGES_MAX ? realloc(r->at, room * sizeof *at) : NULL;
+        if (!at)
+            return -1;
+        r->at = at;
+        r->room = room;
+    }
+    r->at[r->n++] = (struct xh_range){off, len};
+    return 0;
+}
+
+static herr_t prefetch_ranges(struct xh_h5 *h5, hid_t id, size_t n, const haddr_t addrs[], const size_t sizes[])
+{
+    struct xh_remote *remote = NULL;
+    struct ranges r = {0};
+    if (n > 0 && (!addrs || !sizes))
+        return xh_fail_api(h5, XH_E_INVAL, "H5FDxhdf5_prefetch: %zu ranges, but %s is NULL", n,
+                           addrs ? "sizes" : "addrs");
+    if (remote_of(h5, id, &remote))
+        return -1;
+    for (size_t i = 0; remote && i < n; i++)
+        if (add(&r, addrs[i], sizes[i]))
+            break;
+    if (r.n)
+        xh_remote_prefetch(remote, r.at, r.n);
+    free(r.at);
+    return 0;
+}
+
+herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const size_t sizes[])
+{
+    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
+    return h5 ? prefetch_ranges(h5, file_id, n, addrs, sizes) : -1;
+}
+
+/* ---- data sets: their layout and the selection */
+
+struct chunk {
+    uint64_t key, addr, size;
+};
+
+struct set {
+    struct xh_h5 *h5;
+    hid_t id, space;
+    int rank;
+    hsize_t dims[H5S_MAX_RANK]; /* of the selection's extent; 1 where there is no dimension */
+    size_t element_bytes;
+    uint64_t base; /* what this libhdf5 leaves out of chunks' addresses */
+    struct ranges out;
+
+    /* Chunked only. A chunk's key is its number in row-major order, modulo 2^64. */
+    hsize_t chunk[H5S_MAX_RANK], lo[H5S_MAX_RANK], hi[H5S_MAX_RANK];
+    uint64_t *wanted; /* keys, sorted, distinct; NULL: ask the selection */
+    size_t nwanted;
+    uint64_t left;    /* chunks still to be found; 0 ends the walk through the index */
+    struct chunk *found;
+    size_t nfound, room;
+};
+
+static uint64_t key_of(const struct set *s, const hsize_t *at)
+{
+    uint64_t key = 0;
+    for (int d = 0; d < s->rank; d++)
+        key = key * (s->dims[d] / s->chunk[d] + (s->dims[d] % s->chunk[d] != 0)) + at[d] / s->chunk[d];
+    return key;
+}
+
+/* The place of element |number| in row-major order. */
+static void place_of(const struct set *s, uint64_t number, hsize_t *at)
+{
+    for (int d = s->rank - 1; d >= 0; d--) {
+        at[d] = number % s->dims[d];
+        number /= s->dims[d];
+    }
+}
+
+/* Calls |act| with each run of the selection, in units of |unit| bytes an element, until it
+ * returns other than 0. */
+static void each_run(struct set *s, size_t unit, int (*act)(struct set *, uint64_t off, uint64_t len))
+{
+    hsize_t off[RUNS];
+    size_t len[RUNS], n = 0, elements = 0;
+    hid_t iter = s->h5->H5Ssel_iter_create(s->space, unit, 0);
+    for (int end = iter < 0; !end;) {
+        end = s->h5->H5Ssel_iter_get_seq_list(iter, RUNS, SIZE_MAX, &n, &elements, off, len) < 0 || n == 0;
+        for (size_t i = 0; !end && i < n; i++)
+            end = act(s, off[i], len[i]);
+    }
+    if (iter >= 0)
+        s->h5->H5Ssel_iter_close(iter);
+}
+
+static int add_bytes(struct set *s, uint64_t off, uint64_t len)
+{
+    return add(&s->out, s->base + off, len);
+}
+
+/* ---- chunks: which are wanted */
+
+static int by_value(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct chunk *x = a, *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+/* The selection has an element in the chunk at |at|. */
+static int selected(struct set *s, const hsize_t *at)
+{
+    hsize_t end[H5S_MAX_RANK];
+    for (int d = 0; d < s->rank; d++) {
+        if (at[d] >= s->dims[d] || at[d] > s->hi[d] || s->lo[d] - s->lo[d] % s->chunk[d] > at[d])
+            return 0;
+        end[d] = s->chunk[d] - 1 < s->dims[d] - 1 - at[d] ? at[d] + s->chunk[d] - 1 : s->dims[d] - 1;
+    }
+    return s->h5->H5Sselect_intersect_block(s->space, at, end) > 0;
+}
+
+/* Notes the chunks of [off, off + len), elements of one row or of a few: a point's run. */
+static int want_run(struct set *s, uint64_t off, uint64_t len)
+{
+    hsize_t at[H5S_MAX_RANK];
+    int last = s->rank - 1;
+    while (len > 0) {
+        place_of(s, off, at);
+        uint64_t step = s->chunk[last] - at[last] % s->chunk[last];
+        if (step > s->dims[last] - at[last])
+            step = s->dims[last] - at[last];
+        if (s->nwanted == RANGES_MAX)
+            return -1;
+        s->wanted[s->nwanted++] = key_of(s, at);
+        off += step;
+        len -= step < len ? step : len;
+    }
+    return 0;
+}
+
+/* Notes the chunks of the bounding box that the selection touches, when they are not too many. */
+static int want_box(struct set *s)
+{
+    uint64_t n = 1;
+    hsize_t at[H5S_MAX_RANK];
+    for (int d = 0; d < s->rank; d++) {
+        uint64_t across = s->hi[d] / s->chunk[d] - s->lo[d] / s->chunk[d] + 1;
+        if (across > WANTED_MAX / n)
+            return -1;
+        n *= across;
+        at[d] = s->lo[d] - s->lo[d] % s->chunk[d];
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (selected(s, at))
+            s->wanted[s->nwanted++] = key_of(s, at);
+        for (int d = s->rank - 1; d >= 0; d--) { /* the next one in row-major order */
+            at[d] += s->chunk[d];
+            if (at[d] <= s->hi[d])
+                break;
+            at[d] = s->lo[d] - s->lo[d] % s->chunk[d];
+        }
+    }
+    return 0;
+}
+
+/* Says which chunks are wanted, or leaves it to selected(). 0, or -1 without memory. */
+static int want_chunks(struct set *s)
+{
+    int points = s->h5->H5Sget_select_type(s->space) == H5S_SEL_POINTS;
+    size_t m = 0;
+    s->left = UINT64_MAX;
+    s->wanted = malloc((points ? RANGES_MAX : WANTED_MAX) * sizeof *s->wanted);
+    if (!s->wanted)
+        return -1;
+    if (points) {
+        each_run(s, 1, want_run);
+    } else if (want_box(s)) {
+        free(s->wanted);
+        s->wanted = NULL;
+        return 0;
+    }
+    qsort(s->wanted, s->nwanted, sizeof *s->wanted, by_value);
+    for (size_t i = 0; i < s->nwanted; i++)
+        if (m == 0 || s->wanted[i] != s->wanted[m - 1])
+            s->wanted[m++] = s->wanted[i];
+    s->left = s->nwanted = m;
+    return 0;
+}
+
+/* ---- chunks: where they are */
+
+static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size, void *arg)
+{
+    struct set *s = arg;
+    uint64_t key = key_of(s, at);
+    if (addr == HADDR_UNDEF || size == 0)
+        return H5_ITER_CONT;
+    if (s->wanted ? !bsearch(&key, s->wanted, s->nwanted, sizeof key, by_value) : !selected(s, at))
+        return H5_ITER_CONT;
+    if (s->nfound == s->room) {
+        size_t room = s->room ? 2 * s->room : 256;
+        struct chunk *more = s->nfound < RANGES_MAX ? realloc(s->found, room * sizeof *more) : NULL;
+        if (!more)
+            return H5_ITER_STOP;
+        s->found = more;
+        s->room = room;
+    }
+    s->found[s->nfound++] = (struct chunk){key, addr, size};
+    return --s->left == 0 ? H5_ITER_STOP : H5_ITER_CONT;
+}
+
+/* Adds the bytes of [off, off + len), elements, row by row and chunk by chunk. */
+static int add_elements(struct set *s, uint64_t off, uint64_t len)
+{
+    hsize_t at[H5S_MAX_RANK];
+    int last = s->rank - 1;
+    while (len > 0) {
+        place_of(s, off, at);
+        uint64_t step = s->chunk[last] - at[last] % s->chunk[last], inside = 0;
+        if (step > s->dims[last] - at[last])
+            step = s->dims[last] - at[last];
+        if (step > len)
+            step = len;
+        for (int d = 0; d < s->rank; d++)
+            inside = inside * s->chunk[d] + at[d] % s->chunk[d];
+        const struct chunk want = {.key = key_of(s, at)};
+        const struct chunk *c = bsearch(&want, s->found, s->nfound, sizeof want, by_key);
+        uint64_t from = inside * s->element_bytes;
+        if (c && from < c->size && add(&s->out, s->base + c->addr + from, step * s->element_bytes))
+            return -1;
+        off += step;
+        len -= step;
+    }
+    return 0;
+}
+
+/* HDF5 reads a chunk whole, unless it is not filtered and too large for the chunk cache. */
+static int reads_pieces(struct set *s, hid_t dcpl)
+{
+    size_t slots, cache = 0;
+    double w0;
+    uint64_t bytes = s->element_bytes;
+    hid_t dapl = s->h5->H5Dget_access_plist(s->id);
+    for (int d = 0; d < s->rank; d++)
+        bytes = s->chunk[d] > UINT64_MAX / bytes ? UINT64_MAX : bytes * s->chunk[d];
+    int known = dapl >= 0 && s->h5->H5Pget_chunk_cache(dapl, &slots, &cache, &w0) >= 0;
+    if (dapl >= 0)
+        s->h5->H5Pclose(dapl);
+    return known && bytes > cache && s->h5->H5Pget_nfilters(dcpl) == 0;
+}
+
+static void add_chunked(struct set *s, hid_t dcpl)
+{
+    if (s->h5->H5Pget_chunk(dcpl, s->rank, s->chunk) != s->rank ||
+        s->h5->H5Sget_select_bounds(s->space, s->lo, s->hi) < 0)
+        return;
+    for (int d = 0; d < s->rank; d++)
+        if (s->chunk[d] == 0 || s->lo[d] > s->hi[d] || s->hi[d] >= s->dims[d])
+            return;
+    if (want_chunks(s) || s->left == 0)
+        return;
+    s->h5->H5Dchunk_iter(s->id, H5P_DEFAULT, on_chunk, s); /* what it found before it failed is good */
+    if (s->nfound == 0)
+        return;
+    qsort(s->found, s->nfound, sizeof *s->found, by_key); /* HDF5 reads in this order */
+    if (reads_pieces(s, dcpl))
+        each_run(s, 1, add_elements);
+    else
+        for (size_t i = 0; i < s->nfound && !add(&s->out, s->base + s->found[i].addr, s->found[i].size); i++)
+            ;
+}
+
+/* Before 1.14.4 chunks' addresses came without the file's user block. */
+static uint64_t missing_base(struct xh_h5 *h5, hid_t id)
+{
+    unsigned major = 0, minor = 0, release = 0;
+    hsize_t block = 0;
+    h5->H5get_libversion(&major, &minor, &release);
+    if (major != 1 || minor != 14 || release >= 4)
+        return 0;
+    hid_t file = h5->H5Iget_file_id(id), fcpl = file < 0 ? -1 : h5->H5Fget_create_plist(file);
+    if (fcpl >= 0 && h5->H5Pget_userblock(fcpl, &block) < 0)
+        block = 0;
+    if (fcpl >= 0)
+        h5->H5Pclose(fcpl);
+    if (file >= 0)
+        h5->H5Fclose(file);
+    return block;
+}
+
+/* Fills s->out with what reading the selection will read. */
+static void add_selection(struct set *s)
+{
+    hid_t dcpl = s->h5->H5Dget_create_plist(s->id), type = s->h5->H5Dget_type(s->id);
+    H5D_layout_t layout = dcpl < 0 ? H5D_LAYOUT_ERROR : s->h5->H5Pget_layout(dcpl);
+    s->element_bytes = type < 0 ? 0 : s->h5->H5Tget_size(type);
+    if (s->element_bytes > 0 && layout == H5D_CONTIGUOUS) {
+        haddr_t addr = s->h5->H5Dget_offset(s->id); /* undefined: not written, or in external files */
+        s->base = addr;
+        if (addr != HADDR_UNDEF)
+            each_run(s, s->element_bytes, add_bytes);
+    } else if (s->element_bytes > 0 && layout == H5D_CHUNKED && s->rank > 0) {
+        s->base = missing_base(s->h5, s->id);
+        add_chunked(s, dcpl);
+    } /* compact data is with the object header; virtual data is other data sets' */
+    if (type >= 0)
+        s->h5->H5Tclose(type);
+    if (dcpl >= 0)
+        s->h5->H5Pclose(dcpl);
+}
+
+static herr_t prefetch_set(struct xh_h5 *h5, hid_t id, hid_t file_space)
+{
+    struct xh_remote *remote = NULL;
+    struct set s = {.h5 = h5, .id = id};
+    /* Each says itself what is wrong with its ID, and nothing else is called then: most H5 functions
+     * clear the stack. */
+    if (file_space != H5S_ALL && h5->H5Sget_simple_extent_ndims(file_space) < 0)
+        return -1;
+    hid_t own = h5->H5Dget_space(id);
+    if (own < 0 || remote_of(h5, id, &remote))
+        return -1;
+    struct xh_h5err_quiet quiet;
+    xh_h5err_quiet(h5, &quiet);
+    int rank = h5->H5Sget_simple_extent_ndims(own);
+    s.space = file_space == H5S_ALL ? own : file_space;
+    s.rank = h5->H5Sget_simple_extent_dims(s.space, s.dims, NULL);
+    if (remote && s.rank == rank && h5->H5Sget_select_npoints(s.space) > 0)
+        add_selection(&s);
+    if (s.out.n)
+        xh_remote_prefetch(remote, s.out.at, s.out.n);
+    h5->H5Sclose(own);
+    xh_h5err_aloud(h5, &quiet);
+    free(s.out.at);
+    free(s.wanted);
+    free(s.found);
+    return s.rank == rank ? 0
+                          : xh_fail_api(h5, XH_E_INVAL,
+                                        "H5Dxhdf5_prefetch: the selection has %d dimensions, the data set has %d",
+                                        s.rank, rank);
+}
+
+herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id)
+{
+    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
+    return h5 ? prefetch_set(h5, dset_id, file_space_id) : -1;
+}
