@@ -5,11 +5,17 @@ from seeds; only the times that HDF5 notes in newer headers differ. Needs h5py.
   mkdata.py layouts OUTDIR                 a small file for each layout, filter, link and type
   mkdata.py images OUT [--n 100] [--side 2048] [--chunked gzip|none] [--chunk-rows R]
                                            W1: /images, uint16, contiguous unless --chunked
-  mkdata.py tree OUT [--datasets 5000]     a deep tree of small datasets with attributes
+  mkdata.py tree OUT [--datasets 5000] [--libver earliest|latest]
+                                           W4: a deep tree of small datasets with attributes
+  mkdata.py spread OUT [--datasets 5000] [--libver earliest|latest] [--times 10]
+                                           W4b: the same metadata, but the datasets are longer, so
+                                           that raw data lies between and the file is so many times
+                                           as large
   mkdata.py demo OUT                       a beamline's file, some 150 MB: images compressed and
                                            not, a tree, small metadata
 """
 import argparse
+import pathlib
 import zlib
 
 import h5py
@@ -46,9 +52,11 @@ def images(out, n, side, chunked=None, chunk_rows=0):
             d[i] = frames[i]
 
 
-def fill_tree(top, datasets, name):
-    """Groups of up to 25 datasets at depths 1 to 5, with attributes on all of them."""
+def fill_tree(top, datasets, name, ballast=0):
+    """Groups of up to 25 datasets at depths 1 to 5, with attributes on all of them. Each dataset is
+    |ballast| numbers longer than it would be, and written before the next one's metadata."""
     rng = rng_of(name)
+    noise = rng_of(name + " ballast").random(2 * ballast)
     group = None
     for i in range(datasets):
         if i % 25 == 0:
@@ -58,14 +66,25 @@ def fill_tree(top, datasets, name):
             group = top.require_group(f"{path}/set{n:04d}".lstrip("/"))
             group.attrs["NX_class"] = "NXcollection"
             group.attrs["number"] = n
-        d = group.create_dataset(f"value{i:05d}", data=rng.random(int(rng.integers(1, 64))))
+        data = rng.random(int(rng.integers(1, 64)))
+        if ballast:
+            start = i * 61 % ballast
+            data = np.concatenate([data, noise[start:start + ballast]])
+        d = group.create_dataset(f"value{i:05d}", data=data)
         d.attrs["units"] = ("mm", "keV", "deg", "s")[i % 4]
         d.attrs["offset"] = rng.random(3)
 
 
-def tree(out, datasets):
-    with h5py.File(out, "w") as f:
+def tree(out, datasets, libver):
+    with h5py.File(out, "w", libver=libver) as f:
         fill_tree(f, datasets, "tree")
+
+
+def spread(out, datasets, libver, times):
+    tree(out, datasets, libver)
+    ballast = (times - 1) * pathlib.Path(out).stat().st_size // datasets // 8
+    with h5py.File(out, "w", libver=libver) as f:
+        fill_tree(f, datasets, "tree", ballast)
 
 
 def demo(out, n=40, side=1024):
@@ -104,21 +123,24 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = p.add_subparsers(dest="what", required=True)
     sub.add_parser("layouts").add_argument("out", metavar="OUTDIR")
-    for name in ("images", "tree", "demo"):
+    for name in ("images", "tree", "spread", "demo"):
         sub.add_parser(name).add_argument("out", metavar="OUT")
     s = sub.choices["images"]
     s.add_argument("--n", type=int, default=100)
     s.add_argument("--side", type=int, default=2048)
     s.add_argument("--chunked", choices=["gzip", "none"], help="chunks of an image, compressed or not")
     s.add_argument("--chunk-rows", type=int, default=0, help="chunks of so many rows of an image")
-    sub.choices["tree"].add_argument("--datasets", type=int, default=5000)
+    for name in ("tree", "spread"):
+        sub.choices[name].add_argument("--datasets", type=int, default=5000)
+        sub.choices[name].add_argument("--libver", choices=["earliest", "latest"], default="earliest")
+    sub.choices["spread"].add_argument("--times", type=int, default=10, help="size, in files of tree's size")
     words = vars(p.parse_args())
     what = words.pop("what")
     if what == "layouts":
         import layout_files
         layout_files.write(words["out"])
     else:
-        {"images": images, "tree": tree, "demo": demo}[what](**words)
+        {"images": images, "tree": tree, "spread": spread, "demo": demo}[what](**words)
 
 
 if __name__ == "__main__":
