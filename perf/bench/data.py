@@ -72,7 +72,7 @@ def chunked(out, index, how, n):
     import numpy as np
     frames = mkdata.Frames("images", SIDE)
     maxshape = {"earray": (None, SIDE, SIDE), "btree2": (None, None, SIDE)}.get(index, (n, SIDE, SIDE))
-    with h5py.File(out, "w", libver="earliest" if index == "btree1" else "latest") as f:
+    with h5py.File(out, "w", libver="earliest" if index == "btree1" else ("v110", "v114")) as f:
         dcpl = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         dcpl.set_chunk(CHUNK)
         dcpl.set_fill_time(h5py.h5d.FILL_TIME_NEVER)

@@ -98,6 +98,9 @@ class Server:
         self.state = json.loads((directory / "serve.json").read_text())
         self.url, self.cacert = self.state["url"], self.state["cacert"]
         self.port = int(re.search(r":(\d+)/", self.url)[1])
+        # XRootD's own protocol has a port that only its log tells.
+        said = re.search(r"Config Route all4: .*:(\d+)\s", pathlib.Path(self.state["log"]).read_text(errors="replace"))
+        self.root_port = said and said[1]
 
     def url_of(self, path):
         return self.url + pathlib.Path(path).name

@@ -76,7 +76,7 @@ class Place:
 
     def facts(self, reader):
         of = list(self.readers[reader].values())
-        got = [s.get("counters", {}).get("bytes_fetched") for s in of]
+        got = [s.get("counters", {}).get("bytes_fetched") or s.get("server_bytes") for s in of]
         moved = median([g for g in got if g] or [s["bytes"] for s in of])
         return {"seconds": self.seconds(reader), "least": min(s["seconds"] for s in of),
                 "most": max(s["seconds"] for s in of), "rate": self.rate_of(reader), "moved": moved,
@@ -228,7 +228,7 @@ def rows_of(result, p):
                      number(p.of_best_curl(reader, size)) if w["bulk"] else "",
                      number(f["requests"]), number(f["moved"] / 1e6), number(f["cpu"]), number(f["rss"] / 1e6)])
     for reader, why in p.errors.items():
-        rows.append([f"{p.rtt:g}", p.server, reader, "-", why.splitlines()[0][:60], *[""] * (len(HEAD) - 5)])
+        rows.append([f"{p.rtt:g}", p.server, reader, "-", (why.strip().splitlines() or ['?'])[-1][:60], *[""] * (len(HEAD) - 5)])
     return rows
 
 
@@ -277,5 +277,5 @@ def markdown(result):
     if rows := claim_rows(result):
         parts.append("### What was to be shown\n\n" + piped(CLAIM_HEAD, rows))
     if result["notes"]:
-        parts.append("### Notes\n\n" + "\n".join(f"- {n.splitlines()[0]}" for n in result["notes"]))
+        parts.append("### Notes\n\n" + "\n".join(f"- {n}" for n in result["notes"]))
     return "\n\n".join(parts) + "\n"
