@@ -187,6 +187,10 @@ def claims(result):
             us = "xhdf5 h5py" if p.readers[first][min(p.readers[first])].get("client") == "h5py" and \
                 "xhdf5 h5py" in p.readers else ours
             say(f"time by the best rival's ({first})", p, p.by_round(us, first), 1)
+    for t in result["traces"]:
+        if "-gzip-" in t["workload"] and t["in_order"] is not None:
+            found.append(("of the prefetches sent in the order of asking", f"{t['workload']}, {t['server']}, {t['rtt']:g} ms",
+                          t["in_order"], ">= 0.95", t["in_order"] >= 0.95))
     if largest[0]:
         found.append(("resident memory, MB, the most of all", f"{largest[1]}, {largest[2]}", largest[0] / 1e6,
                       f"<= {RSS_BOUND / 1e6:g}", largest[0] <= RSS_BOUND))

@@ -24,6 +24,7 @@ class Workload:
     span: str = "work"                  # work: from before H5Fopen to after H5Fclose;
                                         # start: from the process's start to the last byte read
     bulk: bool = False                  # bytes per second is the figure, not seconds
+    traced: bool = False                # draw a time line
     extra: bool = False                 # runs only when named
 
 
@@ -32,7 +33,7 @@ def table(p):
     both = ("C", "h5py")
     many = 25000 * BLOCK                # 256 MB
     t = [Workload("W1", f"{p.images} contiguous images, one by one", ("images", p.images),
-                  ("slabs", "images", IMAGES), both, raw=True, bulk=True)]
+                  ("slabs", "images", IMAGES), both, raw=True, bulk=True, traced=True)]
     for more in p.more_images:
         t.append(Workload(f"W1-{more}", f"{more} contiguous images, one by one", ("images", more),
                           ("slabs", "images", IMAGES), both, raw=True, bulk=True))
@@ -46,14 +47,14 @@ def table(p):
                 t.append(Workload(f"W2-{index}-{how}-{shape}",
                                   f"{p.chunked_images} chunked images, {index}, filter {how}, by {shape}", recipe,
                                   ("slabs", "images", block), raw=shape == "images" or p.quick, bulk=True,
-                                  extra=p.quick and not quick))
+                                  traced=how == "gzip", extra=p.quick and not quick))
     small = (p.small_reads, BLOCK, many, "random")
     for how in ("one", "select", "multi", "hint"):
         t.append(Workload(f"W3-{how}", f"{p.small_reads} random reads of 10 KB, " + {
             "one": "one after another", "select": "known: one selection", "multi": "known: H5Dread_multi",
             "hint": "known: H5Dxhdf5_prefetch, then one after another"}[how],
             ("bytes", many), ("blocks", "bytes", BLOCK, "{offsets}", how), offsets=small,
-            clients=both if how == "one" else ("C",)))
+            clients=both if how == "one" else ("C",), traced=how in ("select", "hint")))
     size = 25000 * p.scalla
     t.append(Workload("W3-scalla-file", f"{size // 1000000} MB in {p.scalla} reads in order (Scalla paper)",
                       ("bytes", size), ("blocks", "bytes", 25000, "{offsets}", "one"), raw=True, bulk=True,
@@ -67,7 +68,7 @@ def table(p):
                       ("bytes", wide), ("blocks", "bytes", BLOCK, "{offsets}", "one"), extra=p.quick,
                       offsets=(200, BLOCK, wide, "random")))
     t.append(Workload("W4", f"metadata: a walk of {p.datasets} datasets with attributes", ("tree", p.datasets),
-                      ("walk",), both, raw=True, warm=True))
+                      ("walk",), both, raw=True, warm=True, traced=True))
     t.append(Workload("W4b", "the same metadata in a file ten times as large", ("spread", p.datasets), ("walk",), both,
                       warm=True))
     t.append(Workload("W5", "process start to the first 10 KB", ("bytes", many),
