@@ -22,9 +22,9 @@ def ranges_of(size, n):
 class Raw:
     """The raw limit of one file on one server and link, over the rounds."""
 
-    def __init__(self, server, url, size, work, connections=CONNECTIONS):
+    def __init__(self, server, url, size, work, connections, styles):
         self.server, self.url, self.size, self.work = server, url, size, work
-        self.left = [(n, style) for n in connections for style in (STYLES if n > 1 else STYLES[:1])]
+        self.left = [(n, style) for n in connections for style in (styles if n > 1 else STYLES[:1])]
         self.rates = collections.defaultdict(list)
 
     def jobs(self):

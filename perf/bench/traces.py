@@ -1,6 +1,7 @@
 """A traced run: what xhdf5 sent when, and what HDF5 asked for when. Pure: text in, tuples out."""
 import bisect
 import collections
+import itertools
 import re
 
 EVENT = re.compile(r"^(\d+) \d+ \d+ (\S+) (\S+) (.*)$")
@@ -37,8 +38,9 @@ def parse(text):
 
 
 def in_order(done, reads):
-    """The share of prefetches that were sent in the order in which HDF5 then asked for their bytes:
-    of each two that follow each other, how many do not go back. None where there are too few."""
+    """Whether prefetches were sent in the order in which HDF5 then asked for their bytes: of any two,
+    the share that were. Two threads that send at once lower it little, an order by address more.
+    None where there are too few."""
     by_start = sorted((r.start, r.end, i) for i, r in enumerate(reads))
     starts = [r[0] for r in by_start]
     longest = max((r.end - r.start for r in reads), default=0)
@@ -50,8 +52,8 @@ def in_order(done, reads):
         wanted = [i for start, end, i in near if end > t.start]
         if wanted:
             ranks.append(min(wanted))
-    pairs = list(zip(ranks, ranks[1:]))
-    return sum(a <= b for a, b in pairs) / len(pairs) if len(pairs) >= 10 else None
+    pairs = len(ranks) * (len(ranks) - 1) // 2
+    return sum(a <= b for a, b in itertools.combinations(ranks, 2)) / pairs if pairs >= 10 else None
 
 
 def facts(text):

@@ -43,7 +43,8 @@ def table(p):
                 continue                # HDF5 has no such index
             recipe = ("chunked", index, how, p.chunked_images)
             for shape, block in (("images", IMAGES), ("slabs", SLAB)):
-                quick = (index, shape) in (("btree1", "images"), ("earray", "slabs"))
+                quick = (index, how, shape) in (("btree1", "none", "images"), ("btree1", "gzip", "images"),
+                                                ("earray", "gzip", "slabs"))
                 t.append(Workload(f"W2-{index}-{how}-{shape}",
                                   f"{p.chunked_images} chunked images, {index}, filter {how}, by {shape}", recipe,
                                   ("slabs", "images", block), raw=shape == "images" or p.quick, bulk=True,
@@ -54,10 +55,10 @@ def table(p):
             "one": "one after another", "select": "known: one selection", "multi": "known: H5Dread_multi",
             "hint": "known: H5Dxhdf5_prefetch, then one after another"}[how],
             ("bytes", many), ("blocks", "bytes", BLOCK, "{offsets}", how), offsets=small,
-            clients=both if how == "one" else ("C",), traced=how in ("select", "hint")))
+            clients=both if how == "one" and not p.quick else ("C",), extra=p.quick and how == "multi", traced=how in ("select", "hint")))
     size = 25000 * p.scalla
     t.append(Workload("W3-scalla-file", f"{size // 1000000} MB in {p.scalla} reads in order (Scalla paper)",
-                      ("bytes", size), ("blocks", "bytes", 25000, "{offsets}", "one"), raw=True, bulk=True,
+                      ("bytes", size), ("blocks", "bytes", 25000, "{offsets}", "one"), raw=not p.quick, bulk=True,
                       offsets=(p.scalla, 25000, size, "sequential")))
     wide = BLOCK * 5 * p.scalla * 2
     for how in ("select", "hint"):
@@ -69,8 +70,8 @@ def table(p):
                       offsets=(200, BLOCK, wide, "random")))
     t.append(Workload("W4", f"metadata: a walk of {p.datasets} datasets with attributes", ("tree", p.datasets),
                       ("walk",), both, raw=True, warm=True, traced=True))
-    t.append(Workload("W4b", "the same metadata in a file ten times as large", ("spread", p.datasets), ("walk",), both,
-                      warm=True))
+    t.append(Workload("W4b", "the same metadata in a file ten times as large", ("spread", p.datasets), ("walk",),
+                      ("C",) if p.quick else both, warm=True))
     t.append(Workload("W5", "process start to the first 10 KB", ("bytes", many),
                       ("blocks", "bytes", BLOCK, "{offsets}", "one"), both, offsets=(1, BLOCK, many, "random"),
                       warm=True, span="start"))
