@@ -19,7 +19,7 @@ class Workload:
     words: tuple                        # for the client; {offsets} is a file made of |offsets|
     clients: tuple = ("C",)             # C, h5py
     offsets: tuple = ()                 # data.offsets' n, length, size, order
-    raw: bool = False                   # measure the raw limit of this file as well
+    raw: bool = False                   # measure the raw limit of its file; others that read it share that
     warm: bool = False                  # measure a second process over the first one's shadow too
     span: str = "work"                  # work: from before H5Fopen to after H5Fclose;
                                         # start: from the process's start to the last byte read

@@ -37,7 +37,8 @@ def canned():
                          "curl": "curl 1 (y)", "h5py": "h", "hdf5": "d", "congestion": "bbr"},
             "links": [{"rtt": 50.0, "rate": 0.0, "loss": 0.0, "tcp": "tuned", "connect_ms": 50.1, "status": ["s"]}],
             "traces": [], "notes": ["a note"],
-            "workloads": {"W1": {"what": "images", "span": "work", "bulk": True, "file_bytes": 100 * MB}}}
+            "workloads": {"W1": {"what": "images", "span": "work", "bulk": True, "file": "f", "file_bytes": 100 * MB},
+                          "W9": {"what": "the same", "span": "work", "bulk": True, "file": "f", "file_bytes": 100 * MB}}}
 
 
 TRACE = """1000000000 1 1 origin request id=0xa from=new to=queued ask=1 speculative=0 slice=0-1
@@ -66,6 +67,9 @@ def main():
     with tap.claim("a ratio is taken within each round, against that round's best curl"):
         assert abs(place.of_raw("xhdf5 C", 100 * MB) - 0.8) < 1e-9
         assert place.best_curl() == "curl x4 parallel"
+    with tap.claim("the raw limit of a file serves all workloads that read it"):
+        more = result["samples"] + [sample("xhdf5 C", 2, 4, workload="W9")]
+        assert report.places_of(result | {"samples": more})[1].of_raw("xhdf5 C", 100 * MB) == 0.5
     with tap.claim("round 0, which checks, is not counted"):
         assert place.seconds("xhdf5 C") == (1.25 + 2.5) / 2
     with tap.claim("claims hold or not by their bounds"):
