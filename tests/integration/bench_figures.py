@@ -2,6 +2,8 @@
 """The bench's pure parts on small canned input: figures, claims, tables, traces, offsets; and
 perf/run --again, which makes a table of an old run. Nothing is measured here."""
 import array
+import importlib.machinery
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -89,6 +91,19 @@ def main():
         file.write_text(json.dumps(result))
         subprocess.run([sys.executable, TOP / "perf/run", "--again", file, "--no-plots"], check=True, capture_output=True)
         assert "| xhdf5 C |" in (file.parent / "table.md").read_text() and "a note" in (file.parent / "table.txt").read_text()
+    with tap.claim("bytes that are not the local file's, and bytes with nothing to compare with, are failures"):
+        loader = importlib.machinery.SourceFileLoader("run", str(TOP / "perf" / "run"))
+        run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
+        loader.exec_module(run)
+        campaign, workload = run.Campaign(None, None, None, None, None), type("W", (), {"name": "W1"})
+        campaign.check(workload, "local C", {"sum": "a", "client": "C"}, 1)
+        campaign.check(workload, "xhdf5 C", {"sum": "a", "client": "C"}, 1)
+        for one in ({"sum": "b", "client": "C"}, {"sum": "a", "client": "h5py"}):
+            try:
+                campaign.check(workload, "xhdf5 " + one["client"], one, 1)
+            except run.lab.Failed:
+                continue
+            raise AssertionError(f"{one} passed")
     with tap.claim("a trace gives transfers with their times"):
         (one,), reads = traces.parse(TRACE)
         assert [round(v, 3) for v in one[:3]] == [0.01, 0.02, 0.03] and one[3:] == (0, 100, False) and reads == []
