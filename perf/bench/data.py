@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""The files that the workloads read: made once, kept under a name that holds the recipe's hash.
+
+As a program, run by a Python that has h5py: data.py OUT RECIPE WORD...
+  images N            /images, uint16 N x 2048 x 2048, contiguous
+  chunked INDEX FILTER N
+                      the same in chunks of CHUNK; INDEX: btree1 btree2 farray earray implicit;
+                      FILTER: none, or gzip (with shuffle)
+  bytes N             /bytes, uint8, N bytes of noise, contiguous
+  tree N | spread N   N small datasets with attributes; spread: in a file ten times as large
+"""
+import array
+import hashlib
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import zlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+SUPPORT = HERE.parents[1] / "tests" / "support"
+SIDE = 2048
+CHUNK = (1, 512, 1024)      # 1 MiB: as much as HDF5 1.14's chunk cache holds
+
+
+class Store:
+    """The cache of files. |python| has h5py."""
+
+    def __init__(self, directory, python):
+        self.directory, self.python = pathlib.Path(directory), str(python)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.makers = b"".join(p.read_bytes() for p in (pathlib.Path(__file__), SUPPORT / "mkdata.py"))
+
+    def path_of(self, recipe):
+        """Where the file of |recipe|, a tuple of words, lies or will lie."""
+        words = [str(w) for w in recipe]
+        key = hashlib.sha256(self.makers + "\0".join(words).encode()).hexdigest()[:8]
+        return self.directory / f"{'-'.join(words)}.{key}.h5"
+
+    def make(self, recipes, say=print):
+        """Makes what is missing. Files of older makers go."""
+        wanted = {self.path_of(r): r for r in recipes}
+        for old in self.directory.glob("*.h5"):
+            if old not in wanted and any(old.name.startswith("-".join(map(str, r)) + ".") for r in recipes):
+                old.unlink()
+        for path, recipe in wanted.items():
+            if path.exists():
+                continue
+            say(f"making {path.name}")
+            part = path.with_suffix(".part")
+            subprocess.run([self.python, __file__, str(part), *map(str, recipe)], check=True)
+            os.replace(part, path)
+        for path in wanted:     # into the page cache: the disk is not what is measured
+            with open(path, "rb", buffering=0) as f:
+                while f.read(1 << 24):
+                    pass
+
+
+def offsets(out, n, length, size, order):
+    """Writes |n| offsets of blocks of |length| bytes in a file of |size|, no two overlapping: one after
+    another, or at random (always the same)."""
+    slots = range(size // length)
+    chosen = slots[:n] if order == "sequential" else random.Random(f"{n} {length} {size}").sample(slots, n)
+    with open(out, "wb") as f:
+        array.array("Q", (slot * length for slot in chosen)).tofile(f)
+
+
+def chunked(out, index, how, n):
+    import h5py
+    import mkdata
+    import numpy as np
+    frames = mkdata.Frames("images", SIDE)
+    maxshape = {"earray": (None, SIDE, SIDE), "btree2": (None, None, SIDE)}.get(index, (n, SIDE, SIDE))
+    with h5py.File(out, "w", libver="earliest" if index == "btree1" else ("v110", "v114")) as f:
+        dcpl = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        dcpl.set_chunk(CHUNK)
+        dcpl.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        if index == "implicit":
+            dcpl.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        if how == "gzip":
+            dcpl.set_shuffle()
+            dcpl.set_deflate(1)
+        unlimited = tuple(h5py.h5s.UNLIMITED if m is None else m for m in maxshape)
+        space = h5py.h5s.create_simple((n, SIDE, SIDE), unlimited)
+        d = h5py.h5d.create(f.id, b"images", h5py.h5t.NATIVE_UINT16, space, dcpl)
+        for i in range(n):
+            frame = frames[i]
+            for r in range(0, SIDE, CHUNK[1]):
+                for c in range(0, SIDE, CHUNK[2]):
+                    data = np.ascontiguousarray(frame[r:r + CHUNK[1], c:c + CHUNK[2]])
+                    if how == "gzip":
+                        data = zlib.compress(data.view(np.uint8).reshape(-1, 2).T.tobytes(), 1)
+                    d.write_direct_chunk((i, r, c), bytes(data))
+
+
+def main():
+    sys.path.insert(0, str(SUPPORT))
+    import h5py
+    import mkdata
+    out, what, *words = sys.argv[1:]
+    if what == "images":
+        mkdata.images(out, int(words[0]), SIDE)
+    elif what == "chunked":
+        chunked(out, words[0], words[1], int(words[2]))
+    elif what == "tree":
+        mkdata.tree(out, int(words[0]), "earliest")
+    elif what == "spread":
+        mkdata.spread(out, int(words[0]), "earliest", 10)
+    else:
+        with h5py.File(out, "w") as f:
+            f["bytes"] = mkdata.rng_of("bytes").integers(0, 256, int(words[0]), dtype="uint8")
+
+
+if __name__ == "__main__":
+    main()

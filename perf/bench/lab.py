@@ -1,0 +1,204 @@
+"""The laboratory: an emulated link, servers at its far end, and ways to run and account for a client.
+
+A Lab is entered once. Its own process then lives at the client's end of the link, so that children
+start there without a wrapper that would be timed with them. Everything ends with the Lab.
+"""
+import contextlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+SERVER_IP = "10.77.0.1"
+
+
+class Failed(Exception):
+    """A measurement that gave no figure. The text says why."""
+
+
+class Skipped(Exception):
+    """Something that cannot be measured here. The text says why."""
+
+
+def load_serve():
+    """server/serve as a module: its reader of the servers' logs is the one used here."""
+    sys.path.append(str(TOP / "server"))
+    loader = importlib.machinery.SourceFileLoader("serve", str(TOP / "server" / "serve"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("serve", loader))
+    loader.exec_module(module)
+    return module
+
+
+def clean_env():
+    """The environment without anything that steers HDF5, curl, tokens or the driver."""
+    return {k: v for k, v in os.environ.items()
+            if not k.startswith(("HDF5_", "XHDF5_", "BEARER_", "X509_")) and "proxy" not in k.lower()
+            and k not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")}
+
+
+def run(argv, env, timeout, stderr=None):
+    """Runs a command to its end; returns (facts, output, errors).
+
+    facts: spawned (on the monotonic clock), wall, cpu (user and system, of it and of what it waited
+    for), rss_bytes. Raises Failed for a bad exit or after |timeout| seconds, Skipped for exit 77."""
+    with tempfile.TemporaryFile() as out, contextlib.ExitStack() as stack:
+        err = stderr or stack.enter_context(tempfile.TemporaryFile())
+        spawned = time.monotonic()
+        child = subprocess.Popen([str(a) for a in argv], env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                 start_new_session=True)
+        fd = os.pidfd_open(child.pid)
+        try:
+            ready, _, _ = select.select([fd], [], [], timeout)
+            wall = time.monotonic() - spawned
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            os.close(fd)
+        output, errors = text_of(out), text_of(err)
+    why = "\n".join(line for line in (errors or output).splitlines() if not line.startswith("xhdf5: http"))[-600:]
+    if not ready:
+        raise Failed(f"not done after {timeout:g} s")
+    if child.returncode == 77:
+        raise Skipped(why)
+    if child.returncode:
+        raise Failed(f"exit {child.returncode}: {why}")
+    return {"spawned": spawned, "wall": wall, "cpu": usage.ru_utime + usage.ru_stime,
+            "rss_bytes": usage.ru_maxrss * 1024}, output, errors
+
+
+def text_of(file):
+    file.seek(0)
+    return file.read().decode(errors="backslashreplace")
+
+
+class Server:
+    """A stock nginx or XRootD at the far end."""
+
+    def __init__(self, kind, serve, root, directory):
+        self.kind, self.serve = kind, serve
+        self.directory = directory
+        words = [TOP / "perf" / "wan", "server", TOP / "server" / "serve", "start", kind, "--root", root,
+                 "--addr", SERVER_IP, "--run", directory]
+        done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+        if done.returncode:
+            raise (Skipped if done.returncode == 77 else Failed)(f"{kind}: {done.stderr.strip()}")
+        self.state = json.loads((directory / "serve.json").read_text())
+        self.url, self.cacert = self.state["url"], self.state["cacert"]
+        self.port = int(re.search(r":(\d+)/", self.url)[1])
+        # XRootD's own protocol has a port that only its log tells.
+        said = re.search(r"Config Route all4: .*:(\d+)\s", pathlib.Path(self.state["log"]).read_text(errors="replace"))
+        self.root_port = said and said[1]
+
+    def url_of(self, path):
+        return self.url + pathlib.Path(path).name
+
+    def forget(self):
+        """Empties the log, so that counting starts from here. Both servers append to it."""
+        os.truncate(self.state["log"], 0)
+
+    def counted(self):
+        """(requests, bytes) since forget(). A server logs a moment after the client has its last byte."""
+        before, now, end = None, self.serve.count(self.state), time.monotonic() + 2
+        while now != before and time.monotonic() < end:
+            time.sleep(0.03)
+            before, now = now, self.serve.count(self.state)
+        return now
+
+    def stop(self):
+        subprocess.run([TOP / "server" / "serve", "stop", "--run", self.directory], capture_output=True)
+
+
+class Lab:
+    def __init__(self, build, root, kinds, say):
+        self.build, self.root, self.kinds, self.say = pathlib.Path(build), root, kinds, say
+        self.servers, self.skipped = {}, {}
+
+    def __enter__(self):
+        self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        with contextlib.ExitStack() as stack:
+            self.work = pathlib.Path(tempfile.mkdtemp(prefix="xh-bench.", dir="/var/tmp"))
+            stack.callback(shutil.rmtree, self.work, ignore_errors=True)
+            self.work.chmod(0o755)
+            self.shadow = pathlib.Path(f"/dev/shm/xh-bench.{os.getpid()}")
+            stack.callback(shutil.rmtree, self.shadow, ignore_errors=True)
+            os.environ["XHDF5_WAN_DIR"] = f"/run/xhdf5-bench.{os.getpid()}"
+            os.environ["XHDF5_WANLINK"] = str(self.build / "perf" / "wanlink")
+            self.wan("up", "0", "0")
+            stack.callback(self.wan, "down")
+            serve = load_serve()
+            for kind in self.kinds:
+                try:
+                    self.servers[kind] = Server(kind, serve, self.root, self.work / kind)
+                except Skipped as why:
+                    self.skipped[kind] = str(why)
+                    continue
+                stack.callback(self.servers[kind].stop)
+            if not self.servers:
+                raise Failed(f"no server runs here: {self.skipped}")
+            self.cacert = self.work / "ca.pem"
+            self.cacert.write_text("".join(pathlib.Path(s.cacert).read_text() for s in self.servers.values()))
+            holder = (pathlib.Path(os.environ["XHDF5_WAN_DIR"]) / "client").read_text().split()[0]
+            with open(f"/proc/{holder}/ns/net") as there:
+                os.setns(there.fileno(), os.CLONE_NEWNET)
+            stack.callback(os.setns, self.home, os.CLONE_NEWNET)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc):
+        self.stack.close()
+        os.close(self.home)
+
+    def wan(self, *words):
+        done = subprocess.run([str(TOP / "perf" / "wan"), *words], capture_output=True, text=True)
+        if done.returncode:
+            raise Failed(f"wan {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def set_link(self, rtt_ms, rate_mbit, loss_percent):
+        self.wan("set", f"{rtt_ms:g}", f"{rate_mbit:g}", f"{loss_percent:g}")
+
+    def link(self):
+        """What the link says of itself: its kind, parameters and counters, and TCP's settings."""
+        text = self.wan("status")
+        return {"tcp": os.environ.get("XHDF5_WAN_TCP", "tuned"), "status": text.splitlines(),
+                "connect_ms": self.connect_ms()}
+
+    def connect_ms(self):
+        """The shortest of five TCP connects: the round trip as a program sees it."""
+        port, times = next(iter(self.servers.values())).port, []
+        for _ in range(5):
+            start = time.monotonic()
+            socket.create_connection((SERVER_IP, port), timeout=30).close()
+            times.append(time.monotonic() - start)
+        return 1e3 * min(times)
+
+    def forget_shadow(self):
+        shutil.rmtree(self.shadow, ignore_errors=True)
+
+    def driver_env(self, **options):
+        """The environment that switches xhdf5 on, with options of its own."""
+        env = clean_env()
+        env |= {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": str(self.build / "vfd" / "plugins"),
+                "XHDF5_CA_BUNDLE": str(self.cacert), "XHDF5_SHADOW_DIR": str(self.shadow), "XHDF5_STATS": "on"}
+        return env | {f"XHDF5_{k.upper()}": str(v) for k, v in options.items()}
+
+
+def counters(errors):
+    """The driver's counters from its standard error, summed over files."""
+    total = {}
+    for name, value in re.findall(r"(?m)^xhdf5: .*: (\w+)=(\d+) \w+$", errors):
+        total[name] = total.get(name, 0) + int(value)
+    return total

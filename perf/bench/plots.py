@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Draws a run: plots.py DIRECTORY reads run.json and trace-*.log there, writes *.png and *.svg.
+
+  w1.*          throughput over round trip, as in the XHDF5 paper, with its points beside
+  time-*.*      time of each workload, ours beside local, raw limit and rivals
+  line-*.*      each transfer of a traced run: when, and where in the file
+"""
+import json
+import math
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from bench import report, traces
+
+# MB/s over milliseconds: XHDF5 (HEPS), 500 images of 8 MB, 10 Gbit/s. Read off their text, another
+# machine and network: they show a shape, not a race.
+PAPER_RTT = (1, 5, 10, 20, 30, 50)
+PAPER = {"XHDF5 paper, 500 images": (340.7, 323.2, 328.4, 319.1, 265.9, 220.2),
+         "XHDF5 paper, 100 images": (204.2, 240.7, 219.5, 211.7, 182.9, 144.8),
+         "its NFS, 500 images": (462.4, 252.9, 172.5, 112.4, 80.3, 52.4)}
+COLOURS = {"xhdf5 C": "#0060a8", "xhdf5 h5py": "#4fa3dc", "raw limit": "#222222", "local C": "#999999",
+           "local h5py": "#bbbbbb"}
+
+
+def save(figure, out, name):
+    figure.tight_layout()
+    for kind in ("png", "svg"):
+        figure.savefig(out / f"{name}.{kind}", dpi=130)
+    plt.close(figure)
+    print(f"plot {out / name}.png, .svg")
+
+
+def settled(places):
+    """Of the rates and losses measured, each once, in order."""
+    return sorted({(p.rate, p.loss) for p in places})
+
+
+def described(rate, loss):
+    return (f"{rate:g} Mbit/s" if rate else "rate unlimited") + (f", loss {loss:g} %" if loss else "")
+
+
+def throughput(result, out, workload, name):
+    places = [p for p in report.places_of(result) if p.workload == workload]
+    for rate, loss in settled(places):
+        servers = sorted({p.server for p in places})
+        figure, axes = plt.subplots(1, len(servers), figsize=(5.2 * len(servers), 4.2), squeeze=False, sharey=True)
+        for ax, server in zip(axes[0], servers):
+            here = sorted((p for p in places if (p.rate, p.loss, p.server) == (rate, loss, server)), key=lambda p: p.rtt)
+            ax.plot([p.rtt for p in here], [p.raw_rate() / 1e6 for p in here], "k--", label="raw limit (best curl)")
+            for reader in sorted({r for p in here for r in p.readers if not report.is_raw(r) and not r.startswith("local")}):
+                have = [p for p in here if reader in p.readers]
+                rates = [p.rate_of(reader) / 1e6 for p in have]
+                spread = [[abs(s["bytes"] / s["seconds"] / 1e6 - m) for s in p.readers[reader].values()]
+                          for p, m in zip(have, rates)]
+                ours = report.is_ours(reader)
+                ax.errorbar([p.rtt for p in have], rates, yerr=[max(s) for s in spread], label=reader, capsize=2,
+                            color=COLOURS.get(reader), marker="o" if ours else "x", lw=2 if ours else 1,
+                            ls="-" if ours else ":")
+            if workload == "W1" and not rate:
+                for (label, points), colour in zip(PAPER.items(), ("#c04000", "#e08040", "#a08060")):
+                    ax.plot(PAPER_RTT, points, marker="s", ms=4, ls="none", mfc="none", color=colour, label=label)
+            ax.set(title=f"{server}, {described(rate, loss)}", xlabel="round trip, ms")
+            ax.set_ylim(bottom=0)
+            ax.grid(alpha=0.3)
+        axes[0][0].set_ylabel("MB/s")
+        axes[0][-1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1))
+        figure.suptitle(f"{workload}: {result['workloads'][workload]['what']}", fontsize=10)
+        save(figure, out, name + (f"-{rate:g}mbit" if rate else "") + (f"-loss{loss:g}" if loss else ""))
+
+
+def times(result, out):
+    """A figure a link and server: a row of bars each workload."""
+    links = {}
+    for p in report.places_of(result):
+        links.setdefault((p.rtt, p.rate, p.loss, p.server), []).append(p)
+    for (rtt, rate, loss, server), places in links.items():
+        columns = min(4, len(places))
+        rows = math.ceil(len(places) / columns)
+        figure, axes = plt.subplots(rows, columns, figsize=(3.9 * columns, 2.5 * rows), squeeze=False)
+        for ax in axes.flat[len(places):]:
+            ax.axis("off")
+        for ax, p in zip(axes.flat, places):
+            bars = {r: p.seconds(r) for r in p.readers if not report.is_raw(r)}
+            if p.raw_rates:
+                bars["raw limit"] = report.size_of(result, p, None) / p.raw_rate()
+            bars = dict(sorted(bars.items(), key=lambda kv: -kv[1]))
+            ax.barh(list(bars), list(bars.values()), color=[COLOURS.get(r, "#d0a060") for r in bars])
+            if bars and max(bars.values()) > 20 * min(bars.values()):
+                ax.set_xscale("log")
+            for i, v in enumerate(bars.values()):
+                ax.text(v, i, f" {v:.3g}", va="center", fontsize=6)
+            ax.margins(x=0.15)
+            ax.set_title(p.workload, fontsize=8)
+            ax.tick_params(labelsize=6)
+        figure.suptitle(f"seconds, {server}, round trip {rtt:g} ms, {described(rate, loss)}", fontsize=10)
+        save(figure, out, f"time-{server}-{rtt:g}ms" + (f"-{rate:g}mbit" if rate else "") +
+             (f"-loss{loss:g}" if loss else ""))
+
+
+def time_line(path, out):
+    done, reads = traces.parse(path.read_text(errors="replace"))
+    if not done:
+        print(f"no transfers in {path.name}")
+        return
+    figure, (where, many) = plt.subplots(2, 1, figsize=(9, 6), sharex=True, height_ratios=(3, 1))
+    for t in done:
+        colour = "#4fa3dc" if t.speculative else "#c04000"
+        where.plot([t.sent, t.reply], [t.start / 1e6] * 2, color=colour, lw=0.6, alpha=0.6)
+        where.fill_between([t.reply, t.over], [t.start / 1e6] * 2, [max(t.end, t.start + 2e4) / 1e6] * 2, color=colour,
+                           alpha=0.7, lw=0)
+    where.plot([r.at for r in reads], [r.start / 1e6 for r in reads], "k.", ms=1.5, label="HDF5 asks")
+    where.plot([], [], color="#c04000", lw=3, label="demand")
+    where.plot([], [], color="#4fa3dc", lw=3, label="speculative")
+    where.set(ylabel="offset in the file, MB", title=path.stem.removeprefix("trace-"))
+    where.legend(fontsize=8)
+    edges = sorted([(t.sent, 1) for t in done] + [(t.over, -1) for t in done])
+    at, n, running = [], [], 0
+    for when, step in edges:
+        running += step
+        at.append(when)
+        n.append(running)
+    many.step(at, n, where="post", color="#444444", lw=0.8)
+    many.set(xlabel="seconds", ylabel="in flight")
+    save(figure, out, "line-" + path.stem.removeprefix("trace-"))
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    result = json.loads((out / "run.json").read_text())
+    for name in result["workloads"]:
+        if result["workloads"][name]["bulk"]:
+            throughput(result, out, name, name.lower())
+    times(result, out)
+    for path in sorted(out.glob("trace-*.log")):
+        time_line(path, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""xhdf5 and the local file as readers of a workload: a cold process, then where asked a warm one."""
+import json
+
+from . import lab
+
+CLIENT_PY = lab.pathlib.Path(__file__).resolve().parent / "client.py"
+
+
+def argv_of(client, build, python, file, words, via=None):
+    """The command of a client: C, or h5py."""
+    start = [build / "perf" / "bench_client"] if client == "C" else \
+        [python, CLIENT_PY, *(["--via", via] if via else [])]
+    return [*start, file, *words]
+
+
+def measured(workload, client, argv, env, timeout, stderr=None):
+    """Runs a client once; returns the sample. |client| says whose sums these are."""
+    facts, out, err = lab.run(argv, env, timeout, stderr)
+    said = json.loads(out.splitlines()[-1])
+    t0 = facts["spawned"] if workload.span == "start" else said["init"]
+    t1 = said["read"] if workload.span == "start" else said["end"]
+    return facts | {"seconds": t1 - t0, "bytes": said["bytes"], "operations": said["operations"], "sum": said["sum"], "client": client, "rss_bytes": said["rss_bytes"],
+                    "start_up": said["init"] - facts["spawned"], "opening": said["open"] - said["init"],
+                    "reading": said["read"] - said["open"], "closing": said["end"] - said["read"],
+                    "counters": lab.counters(err)}
+
+
+class Ours:
+    """xhdf5 with one set of options, by one client."""
+
+    def __init__(self, place, python, client, variant=""):
+        self.lab, self.python, self.client = place, python, client
+        self.variant, _, options = variant.partition(":")
+        self.options = dict(pair.split("=", 1) for pair in options.split(",") if pair)
+        self.name = f"xhdf5 {client}" + (f" {self.variant}" if self.variant else "")
+
+    def measure(self, workload, server, path, words, timeout, check=False, trace=None):
+        """[(workload's name, sample)]: cold, and with a warm shadow. |trace| is a file for trace lines."""
+        samples = []
+        env = self.lab.driver_env(**self.options, **({"log": "vfd,plan,predict,origin"} if trace else {}))
+        if check:
+            env["BENCH_CHECK"] = "all"
+        argv = argv_of(self.client, self.lab.build, self.python, server.url_of(path), words)
+        self.lab.forget_shadow()
+        for name in [workload.name] + [workload.name + "-warm"] * workload.warm:
+            server.forget()
+            sample = measured(workload, self.client, argv, env, timeout, trace)
+            sample["server_requests"], sample["server_bytes"] = server.counted()
+            samples.append((name, sample))
+        return samples
+
+
+class Local:
+    """The same client on the same file in the page cache: what has to be done in any case."""
+
+    def __init__(self, place, python, client):
+        self.lab, self.python, self.client = place, python, client
+        self.name = f"local {client}"
+
+    def measure(self, workload, server, path, words, timeout, check=False, trace=None):
+        env = lab.clean_env() | ({"BENCH_CHECK": "all"} if check else {})
+        argv = argv_of(self.client, self.lab.build, self.python, path, words)
+        return [(workload.name, measured(workload, self.client, argv, env, timeout))]

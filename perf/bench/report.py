@@ -1,0 +1,295 @@
+"""From samples to figures: medians within one run, ratios within one round, and what was to be shown.
+
+Pure: knows only the result of a run as run.json holds it.
+"""
+import collections
+import statistics
+
+RSS_BOUND = 300e6
+NO = float("nan")
+
+
+def median(values):
+    values = [v for v in values if v is not None]
+    return statistics.median(values) if values else NO
+
+
+def is_raw(reader):
+    return reader.startswith("curl ")
+
+
+def is_ours(reader):
+    return reader.startswith("xhdf5")
+
+
+def is_rival(reader):
+    return not (is_raw(reader) or is_ours(reader) or reader.startswith("local"))
+
+
+class Place:
+    """All samples of one workload over one link from one server."""
+
+    def __init__(self, key, samples):
+        self.rtt, self.rate, self.loss, self.server, self.workload = key
+        self.readers = collections.defaultdict(dict)        # reader -> round -> sample
+        self.errors = {}
+        for s in samples:
+            if "error" in s:
+                self.errors[s["reader"]] = s["error"]
+            elif s["round"] > 0:
+                self.readers[s["reader"]][s["round"]] = s
+        self.raw_rates = {}                                 # round -> the best curl's bytes per second
+        for reader, rounds in self.readers.items():
+            if is_raw(reader):
+                for n, s in rounds.items():
+                    self.raw_rates[n] = max(self.raw_rates.get(n, 0), s["bytes"] / s["seconds"])
+
+    def seconds(self, reader):
+        return median(s["seconds"] for s in self.readers.get(reader, {}).values())
+
+    def rate_of(self, reader):
+        return median(s["bytes"] / s["seconds"] for s in self.readers.get(reader, {}).values())
+
+    def raw_rate(self):
+        return median(self.raw_rates.values())
+
+    def best_curl(self):
+        """The curl whose median is best."""
+        raws = [r for r in self.readers if is_raw(r)]
+        return max(raws, key=self.rate_of) if raws else None
+
+    def of_raw(self, reader, size):
+        """Median over rounds of: this reader's rate, in bytes of the file, by the round's best curl."""
+        return median(size / s["seconds"] / self.raw_rates[n] for n, s in self.readers.get(reader, {}).items()
+                      if n in self.raw_rates)
+
+    def of_best_curl(self, reader, size):
+        """The same against the curl whose median is best: without the luck of the best of many."""
+        best = self.readers.get(self.best_curl(), {})
+        return median(size / s["seconds"] / (best[n]["bytes"] / best[n]["seconds"])
+                      for n, s in self.readers.get(reader, {}).items() if n in best)
+
+    def by_round(self, reader, other):
+        """Median over rounds of reader's seconds by other's."""
+        a, b = self.readers.get(reader, {}), self.readers.get(other, {})
+        return median(a[n]["seconds"] / b[n]["seconds"] for n in a if n in b)
+
+    def facts(self, reader):
+        of = list(self.readers[reader].values())
+        got = [s.get("counters", {}).get("bytes_fetched") or s.get("server_bytes") for s in of]
+        moved = median([g for g in got if g] or [s["bytes"] for s in of])
+        return {"seconds": self.seconds(reader), "least": min(s["seconds"] for s in of),
+                "most": max(s["seconds"] for s in of), "rate": self.rate_of(reader), "moved": moved,
+                "requests": median([s["server_requests"] for s in of if "server_requests" in s]),
+                "cpu": median(s["cpu"] for s in of), "rss": median(s["rss_bytes"] for s in of), "n": len(of)}
+
+
+def places_of(result):
+    """All of a run, in its order."""
+    groups = collections.defaultdict(list)
+    for s in result["samples"]:
+        groups[s["rtt"], s["rate"], s["loss"], s["server"], s["workload"]].append(s)
+    order = {name: i for i, name in enumerate(result["workloads"])}
+    groups = sorted(groups.items(), key=lambda kv: (kv[0][1], kv[0][2], order.get(base(kv[0][4]), 99), kv[0][4],
+                                                    kv[0][3], kv[0][0]))
+    places = [Place(key, samples) for key, samples in groups]
+    lend_raw(result, places)
+    return places
+
+
+def lend_raw(result, places):
+    """Curl's rates hold for every workload that reads the same file in the same round."""
+    def file_of(p):
+        return p.rtt, p.rate, p.loss, p.server, result["workloads"][base(p.workload)]["file"]
+    measured = {file_of(p): p.raw_rates for p in places if p.raw_rates}
+    for p in places:
+        p.raw_rates = p.raw_rates or measured.get(file_of(p), {})
+
+
+def base(workload):
+    return workload.removesuffix("-warm")
+
+
+def size_of(result, place, reader):
+    """The bytes by which a reader's rate is set beside the raw limit: those of the file, as curl's."""
+    return result["workloads"][base(place.workload)]["file_bytes"]
+
+
+# --- what was to be shown ---------------------------------------------------------------------------
+
+def claims(result):
+    """[(claim, place, figure, bound, holds)]: each of what the project set out to show, where the run
+    has what it needs."""
+    found, places, largest = [], places_of(result), (0, "", "")
+    at = {(p.rtt, p.rate, p.loss, p.server, p.workload): p for p in places}
+
+    def say(text, p, figure, bound, most=True):
+        if figure == figure:
+            found.append((text, f"{p.workload}, {p.server}, {p.rtt:g} ms" + (f", {p.rate:g} Mbit/s" if p.rate else "") +
+                          (f", loss {p.loss:g} %" if p.loss else ""), figure, ("<= " if most else ">= ") + f"{bound:.3g}",
+                          figure <= bound if most else figure >= bound))
+
+    for p in places:
+        w, rtt = p.workload, p.rtt / 1e3
+        beside = lambda name: at.get((p.rtt, p.rate, p.loss, p.server, name))  # noqa: E731
+        size = size_of(result, p, None)
+        ours = "xhdf5 C"
+        if ours not in p.readers:
+            continue
+        cold, counters = p.seconds(ours), [s["counters"] for s in p.readers[ours].values()]
+        fetched = median(c.get("bytes_fetched", 0) for c in counters)
+        requests = median(c.get("requests", 0) for c in counters)
+        if w.split("-")[0] == "W1":
+            bound = 0.95 if p.rtt <= 50 else 0.9
+            say("of the raw limit", p, p.of_raw(ours, size), bound, most=False)
+            say("of the raw limit, h5py", p, p.of_raw("xhdf5 h5py", size), 0.9, most=False)
+            near = at.get((1, p.rate, p.loss, p.server, w))
+            if p.rtt == 50 and near and p.raw_rate() >= 0.95 * near.raw_rate():
+                say("of the rate at 1 ms, where the raw limit is flat", p, p.rate_of(ours) / near.rate_of(ours), 0.9, most=False)
+        if w.startswith("W2-") and "-none-" in w:
+            say("of the raw limit, unfiltered", p, p.of_raw(ours, size), 0.9, most=False)
+        if w.startswith("W2-") and "-gzip-" in w:
+            if p.raw_rates:
+                need = max(p.seconds("local C"), size / p.raw_rate())
+                say("less ten round trips, by the larger of local read and raw transfer", p, (cold - 10 * rtt) / need, 1.15)
+        if w == "W3-one":
+            n = median(s["operations"] for s in p.readers[ours].values())
+            asked = median(s["bytes"] for s in p.readers[ours].values())
+            reading = median(s["reading"] for s in p.readers[ours].values())
+            say("round trips a read", p, reading / n / rtt, 1.1)
+            say("bytes fetched by bytes asked", p, fetched / asked, 1.5)
+        if w in ("W3-select", "W3-multi", "W3-hint") and "xrdcl" in p.readers:
+            say("time by XRootD's own vector read", p, p.by_round(ours, "xrdcl"), 1)
+        if w.startswith("W3-scalla-reads-") and not w.endswith("-one") and beside("W3-scalla-reads-one"):
+            one, n = beside("W3-scalla-reads-one"), median(s["bytes"] for s in p.readers[ours].values()) / 10240
+            alone = median(s["reading"] / s["operations"] for s in one.readers.get(ours, {}).values())
+            say("times faster than one after another", p, alone * n / cold, 150 if p.rtt >= 160 else 1, most=False)
+        if w in ("W4", "W4-warm"):
+            for client in ("C", "h5py"):
+                us, local = "xhdf5 " + client, (beside("W4") or p).seconds("local " + client)
+                if us not in p.readers:
+                    continue
+                if w == "W4":
+                    moved = median(s["counters"].get("bytes_fetched", 0) for s in p.readers[us].values())
+                    left = p.seconds(us) - 1.3 * local - (moved / p.raw_rate() if p.raw_rates else 0)
+                    say(f"round trips beyond 1.3 local time and transfer, {client}", p, left / rtt, 12)
+                else:
+                    say(f"round trips beyond 1.3 local time, {client}", p, (p.seconds(us) - 1.3 * local) / rtt, 4)
+            if w == "W4-warm":
+                say("requests", p, requests, 2)
+        if w == "W4b":
+            say("of the file's bytes fetched", p, fetched / size, 0.5)
+            if beside("W4") and ours in beside("W4").readers:
+                say("time by W4's", p, cold / beside("W4").seconds(ours), 3)
+        if w in ("W5", "W5-warm"):
+            local = (beside("W5") or p).seconds("local C")
+            say("round trips beyond the local start", p, (cold - local) / rtt, 5 if w == "W5" else 4)
+        best = p.best_curl()
+        if best and w.startswith("W1"):
+            cpu = lambda r: median(s["cpu"] / s["bytes"] for s in p.readers[r].values())  # noqa: E731
+            say("CPU a byte by curl's", p, cpu(ours) / cpu(best), 1.25)
+        for reader in filter(is_ours, p.readers):
+            largest = max((max(s["rss_bytes"] for s in p.readers[reader].values()), p.workload, reader), largest)
+        rivals = [r for r in p.readers if is_rival(r) and not r.startswith("download")] + \
+                 [r for r in p.readers if r.startswith("download")]
+        if rivals:
+            first = min(rivals, key=p.seconds)
+            us = "xhdf5 h5py" if p.readers[first][min(p.readers[first])].get("client") == "h5py" and \
+                "xhdf5 h5py" in p.readers else ours
+            say(f"time by the best rival's ({first})", p, p.by_round(us, first), 1)
+    for t in result["traces"]:
+        if "-gzip-" in t["workload"] and t["in_order"] is not None:
+            found.append(("of any two prefetches, sent in the order of asking", f"{t['workload']}, {t['server']}, {t['rtt']:g} ms",
+                          t["in_order"], ">= 0.95", t["in_order"] >= 0.95))
+    if largest[0]:
+        found.append(("resident memory, MB, the most of all", f"{largest[1]}, {largest[2]}", largest[0] / 1e6,
+                      f"<= {RSS_BOUND / 1e6:g}", largest[0] <= RSS_BOUND))
+    return found
+
+
+# --- tables -----------------------------------------------------------------------------------------
+
+HEAD = ["rtt ms", "server", "reader", "s", "spread", "MB/s", "of raw", "of best curl", "requests", "MB moved",
+        "CPU s", "RSS MB"]
+
+
+def number(v, digits=3):
+    return "" if v != v else f"{v:.{digits}g}" if abs(v) < 100 else f"{v:.0f}"
+
+
+def tables(result):
+    """[(title, rows)], a table a workload, rate and loss."""
+    groups = collections.OrderedDict()
+    for p in places_of(result):
+        w = result["workloads"][base(p.workload)]
+        title = f"{p.workload}: {w['what']}{', warm' if p.workload != base(p.workload) else ''}"
+        title += f"; {p.rate:g} Mbit/s" if p.rate else "; rate unlimited"
+        title += f"; loss {p.loss:g} %" if p.loss else ""
+        groups.setdefault(title, []).append(p)
+    return [(title, [row for p in places for row in rows_of(result, p)]) for title, places in groups.items()]
+
+
+def rows_of(result, p):
+    w, rows, best = result["workloads"][base(p.workload)], [], p.best_curl()
+    for reader in sorted(p.readers, key=lambda r: (not is_ours(r), is_rival(r), is_raw(r), r)):
+        if is_raw(reader) and reader != best:
+            continue
+        f, size = p.facts(reader), size_of(result, p, reader)
+        rows.append([f"{p.rtt:g}", p.server, ("raw: " if reader == best else "") + reader, number(f["seconds"]),
+                     f"{number(f['least'])}-{number(f['most'])}",
+                     number(f["rate"] / 1e6) if w["bulk"] or is_raw(reader) else "",
+                     number(p.of_raw(reader, size)) if w["bulk"] else "",
+                     number(p.of_best_curl(reader, size)) if w["bulk"] else "",
+                     number(f["requests"]), number(f["moved"] / 1e6), number(f["cpu"]), number(f["rss"] / 1e6)])
+    for reader, why in p.errors.items():
+        rows.append([f"{p.rtt:g}", p.server, reader, "-", (why.strip().splitlines() or ['?'])[-1][:60], *[""] * (len(HEAD) - 5)])
+    return rows
+
+
+def preamble(result):
+    v, link = result["versions"], result["links"]
+    lines = [f"xhdf5 {v['commit']}, {result['when']}, {result['rounds']} rounds, {result['took_s']} s",
+             f"{v['cpus']} cores, load {v['load'][0]:.1f} at the end, Linux {v['kernel']}, TCP {v['congestion']}; "
+             f"{v['nginx']}; XRootD {v['xrootd']}; {v['curl'].split(' (')[0]}"]
+    for one in link:
+        lines.append(f"link {one['rtt']:g} ms, {one['rate']:g} Mbit/s, loss {one['loss']:g} %: TCP windows {one['tcp']}, a "
+                     f"connect took {one['connect_ms']:.2f} ms; {' | '.join(one['status'])}")
+    return lines
+
+
+def claim_rows(result):
+    return [[text, where, number(figure), bound, "yes" if holds else "NO"]
+            for text, where, figure, bound, holds in claims(result)]
+
+
+CLAIM_HEAD = ["claim", "where", "figure", "bound", "holds"]
+
+
+def aligned(head, rows):
+    widths = [max(len(str(r[i])) for r in [head, *rows]) for i in range(len(head))]
+    return "\n".join("  ".join(str(c).ljust(n) for c, n in zip(r, widths)).rstrip() for r in [head, *rows])
+
+
+def piped(head, rows):
+    return "\n".join("| " + " | ".join(str(c).replace("|", "/") for c in r) + " |"
+                     for r in [head, ["---"] * len(head), *rows])
+
+
+def text(result):
+    parts = ["\n".join(preamble(result))]
+    parts += [f"{title}\n{aligned(HEAD, rows)}" for title, rows in tables(result)]
+    if rows := claim_rows(result):
+        parts.append("What was to be shown\n" + aligned(CLAIM_HEAD, rows))
+    if result["notes"]:
+        parts.append("Notes\n" + "\n".join(f"  {n}" for n in result["notes"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def markdown(result):
+    parts = ["\n".join(f"- {line}" for line in preamble(result))]
+    parts += [f"### {title}\n\n{piped(HEAD, rows)}" for title, rows in tables(result)]
+    if rows := claim_rows(result):
+        parts.append("### What was to be shown\n\n" + piped(CLAIM_HEAD, rows))
+    if result["notes"]:
+        parts.append("### Notes\n\n" + "\n".join(f"- {n}" for n in result["notes"]))
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,63 @@
+"""A traced run: what xhdf5 sent when, and what HDF5 asked for when. Pure: text in, tuples out."""
+import bisect
+import collections
+import itertools
+import re
+
+EVENT = re.compile(r"^(\d+) \d+ \d+ (\S+) (\S+) (.*)$")
+
+# Times in seconds from the first line; the range's bytes (of several ranges: from the first's start to
+# the last one's end).
+Transfer = collections.namedtuple("Transfer", "sent reply over start end speculative")
+Read = collections.namedtuple("Read", "at start end")
+
+
+def parse(text):
+    """([Transfer] in the order of sending, [Read]). Requests are told apart by their id, which is used
+    again after they are over."""
+    running, done, reads, speculative, first = {}, [], [], {}, None
+    for line in text.splitlines():
+        if not (m := EVENT.match(line)):
+            continue
+        first = int(m[1]) if first is None else first
+        at, event, words = (int(m[1]) - first) / 1e9, (m[2], m[3]), dict(re.findall(r"(\w+)=(\S+)", m[4]))
+        if event == ("vfd", "read"):
+            offset, _, length = words["first"].partition("+")
+            reads.append(Read(at, int(offset), int(offset) + int(length)))
+        elif event == ("origin", "request"):
+            speculative[words["id"]] = words["speculative"] == "1"
+            if words["to"] == "over" and words["id"] in running:
+                t = running.pop(words["id"])
+                done.append(t._replace(over=at, reply=t.reply or at))
+        elif event == ("origin", "send"):
+            running[words["id"]] = Transfer(at, None, None, int(words["from"]), int(words["to"]),
+                                            speculative.get(words["id"], False))
+        elif event == ("origin", "reply") and words["id"] in running:
+            running[words["id"]] = running[words["id"]]._replace(reply=at)
+    return sorted(done), reads
+
+
+def in_order(done, reads):
+    """Whether prefetches were sent in the order in which HDF5 then asked for their bytes: of any two,
+    the share that were. Two threads that send at once lower it little, an order by address more.
+    None where there are too few."""
+    by_start = sorted((r.start, r.end, i) for i, r in enumerate(reads))
+    starts = [r[0] for r in by_start]
+    longest = max((r.end - r.start for r in reads), default=0)
+    ranks = []
+    for t in done:
+        if not t.speculative:
+            continue
+        near = by_start[bisect.bisect_left(starts, t.start - longest):bisect.bisect_left(starts, t.end)]
+        wanted = [i for start, end, i in near if end > t.start]
+        if wanted:
+            ranks.append(min(wanted))
+    pairs = len(ranks) * (len(ranks) - 1) // 2
+    return sum(a <= b for a, b in itertools.combinations(ranks, 2)) / pairs if pairs >= 10 else None
+
+
+def facts(text):
+    """What of a trace belongs in a result."""
+    done, reads = parse(text)
+    return {"transfers": len(done), "speculative": sum(t.speculative for t in done), "reads": len(reads),
+            "in_order": in_order(done, reads)}

@@ -1,0 +1,90 @@
+"""The workloads: which file, which calls, and by which clients.
+
+A workload's name begins with its family (W1, W2, …), by which it is chosen.
+"""
+import dataclasses
+
+from . import data
+
+BLOCK = 10240               # a small read
+IMAGES = f"1,{data.SIDE},{data.SIDE}"
+SLAB = f"8,{data.CHUNK[1]},{data.SIDE}"     # across chunks: a band of eight images
+
+
+@dataclasses.dataclass
+class Workload:
+    name: str
+    what: str
+    recipe: tuple                       # of the file that it reads
+    words: tuple                        # for the client; {offsets} is a file made of |offsets|
+    clients: tuple = ("C",)             # C, h5py
+    offsets: tuple = ()                 # data.offsets' n, length, size, order
+    raw: bool = False                   # measure the raw limit of its file; others that read it share that
+    warm: bool = False                  # measure a second process over the first one's shadow too
+    span: str = "work"                  # work: from before H5Fopen to after H5Fclose;
+                                        # start: from the process's start to the last byte read
+    bulk: bool = False                  # bytes per second is the figure, not seconds
+    traced: bool = False                # draw a time line
+    extra: bool = False                 # runs only when named
+
+
+def table(p):
+    """All workloads for the sizes |p|: images, chunked_images, small_reads, scalla, datasets."""
+    both = ("C", "h5py")
+    many = 25000 * BLOCK                # 256 MB
+    t = [Workload("W1", f"{p.images} contiguous images, one by one", ("images", p.images),
+                  ("slabs", "images", IMAGES), both, raw=True, bulk=True, traced=True)]
+    for more in p.more_images:
+        t.append(Workload(f"W1-{more}", f"{more} contiguous images, one by one", ("images", more),
+                          ("slabs", "images", IMAGES), both, raw=True, bulk=True))
+    for index in ("btree1", "implicit", "farray", "earray", "btree2"):
+        for how in ("none", "gzip"):
+            if (index, how) == ("implicit", "gzip"):
+                continue                # HDF5 has no such index
+            recipe = ("chunked", index, how, p.chunked_images)
+            for shape, block in (("images", IMAGES), ("slabs", SLAB)):
+                quick = (index, how, shape) in (("btree1", "none", "images"), ("btree1", "gzip", "images"),
+                                                ("earray", "gzip", "slabs"))
+                t.append(Workload(f"W2-{index}-{how}-{shape}",
+                                  f"{p.chunked_images} chunked images, {index}, filter {how}, by {shape}", recipe,
+                                  ("slabs", "images", block), raw=shape == "images" or p.quick, bulk=True,
+                                  traced=how == "gzip", extra=p.quick and not quick))
+    small = (p.small_reads, BLOCK, many, "random")
+    for how in ("one", "select", "multi", "hint"):
+        t.append(Workload(f"W3-{how}", f"{p.small_reads} random reads of 10 KB, " + {
+            "one": "one after another", "select": "known: one selection", "multi": "known: H5Dread_multi",
+            "hint": "known: H5Dxhdf5_prefetch, then one after another"}[how],
+            ("bytes", many), ("blocks", "bytes", BLOCK, "{offsets}", how), offsets=small,
+            clients=both if how == "one" and not p.quick else ("C",), extra=p.quick and how == "multi", traced=how in ("select", "hint")))
+    size = 25000 * p.scalla
+    t.append(Workload("W3-scalla-file", f"{size // 1000000} MB in {p.scalla} reads in order (Scalla paper)",
+                      ("bytes", size), ("blocks", "bytes", 25000, "{offsets}", "one"), raw=not p.quick, bulk=True,
+                      offsets=(p.scalla, 25000, size, "sequential")))
+    wide = BLOCK * 5 * p.scalla * 2
+    for how in ("select", "hint"):
+        t.append(Workload(f"W3-scalla-reads-{how}", f"{5 * p.scalla} random reads of 10 KB, known (Scalla paper): {how}",
+                          ("bytes", wide), ("blocks", "bytes", BLOCK, "{offsets}", how),
+                          offsets=(5 * p.scalla, BLOCK, wide, "random")))
+    t.append(Workload("W3-scalla-reads-one", "of those reads, one after another: the first 200, to be multiplied",
+                      ("bytes", wide), ("blocks", "bytes", BLOCK, "{offsets}", "one"), extra=p.quick,
+                      offsets=(200, BLOCK, wide, "random")))
+    t.append(Workload("W4", f"metadata: a walk of {p.datasets} datasets with attributes", ("tree", p.datasets),
+                      ("walk",), both, raw=True, warm=True, traced=True))
+    t.append(Workload("W4b", "the same metadata in a file ten times as large", ("spread", p.datasets), ("walk",),
+                      ("C",) if p.quick else both, warm=True))
+    t.append(Workload("W5", "process start to the first 10 KB", ("bytes", many),
+                      ("blocks", "bytes", BLOCK, "{offsets}", "one"), both, offsets=(1, BLOCK, many, "random"),
+                      warm=True, span="start"))
+    return t
+
+
+def chosen(all_of, names):
+    """Those named, or of a named family; without names all but the extra ones."""
+    if not names:
+        return [w for w in all_of if not w.extra]
+    found = [w for w in all_of if w.name in names or
+             (not w.extra and any(w.name.startswith(n + "-") for n in names))]
+    for n in names:
+        if not any(w.name == n or w.name.startswith(n + "-") for w in all_of):
+            raise SystemExit(f"run: no workload {n}; there are {' '.join(w.name for w in all_of)}")
+    return found

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""The bench's pure parts on small canned input: figures, claims, tables, traces, offsets; and
+perf/run --again, which makes a table of an old run. Nothing is measured here."""
+import array
+import importlib.machinery
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TOP / "perf"), str(TOP / "tests" / "support")]
+
+from bench import data, raw, report, traces, workloads  # noqa: E402
+from harness import Tap  # noqa: E402
+
+MB = 1_000_000
+
+
+def sample(reader, number, seconds, workload="W1", **more):
+    return {"rtt": 50.0, "rate": 0.0, "loss": 0.0, "server": "nginx", "workload": workload, "reader": reader,
+            "round": number, "seconds": seconds, "bytes": 100 * MB, "cpu": 0.1, "rss_bytes": 20 * MB, "operations": 10,
+            "reading": seconds, "counters": {"bytes_fetched": 100 * MB, "requests": 5}} | more
+
+
+def canned():
+    """Two rounds of W1: curl takes 1 s, then 2 s with one and with four connections; we take 1.25 and 2.5."""
+    samples = [sample("xhdf5 C", 0, 9)]     # the check: not counted
+    for number, slow in ((1, 1), (2, 2)):
+        samples += [sample("curl x1 parallel", number, 1.1 * slow), sample("curl x4 parallel", number, 1.0 * slow),
+                    sample("local C", number, 0.05), sample("xhdf5 C", number, 1.25 * slow),
+                    sample("fsspec", number, 5 * slow, client="h5py")]
+    samples.append({k: v for k, v in sample("rclone", 1, 0).items() if k in ("rtt", "rate", "loss", "server", "workload",
+                                                                            "reader", "round")} | {"error": "a\nlast"})
+    return {"schema": 1, "when": "now", "took_s": 1, "command": [], "quick": True, "rounds": 2, "samples": samples,
+            "versions": {"commit": "c", "kernel": "k", "cpus": 2, "load": [0, 0, 0], "nginx": "n", "xrootd": "x",
+                         "curl": "curl 1 (y)", "h5py": "h", "hdf5": "d", "congestion": "bbr"},
+            "links": [{"rtt": 50.0, "rate": 0.0, "loss": 0.0, "tcp": "tuned", "connect_ms": 50.1, "status": ["s"]}],
+            "traces": [], "notes": ["a note"],
+            "workloads": {"W1": {"what": "images", "span": "work", "bulk": True, "file": "f", "file_bytes": 100 * MB},
+                          "W9": {"what": "the same", "span": "work", "bulk": True, "file": "f", "file_bytes": 100 * MB}}}
+
+
+TRACE = """1000000000 1 1 origin request id=0xa from=new to=queued ask=1 speculative=0 slice=0-1
+1010000000 1 2 origin send id=0xa url=u method=GET ranges=1 from=0 to=100
+1020000000 1 2 origin reply id=0xa status=206
+1030000000 1 2 origin request id=0xa from=running to=over ask=1 speculative=0 slice=0-1
+xhdf5: u: requests=1 requests
+"""
+
+
+def later(order):
+    """A trace in which blocks of 100 are prefetched in |order| and asked for in theirs."""
+    lines = []
+    for when, i in enumerate(order):
+        at = 2_000_000_000 + when * 1000
+        lines += [f"{at} 1 2 origin request id=0x{i} from=queued to=bound ask=0 speculative=1 slice=0-1",
+                  f"{at + 1} 1 2 origin send id=0x{i} url=u method=GET ranges=1 from={i * 100} to={i * 100 + 100}",
+                  f"{at + 2} 1 2 origin request id=0x{i} from=running to=over ask=0 speculative=1 slice=0-1"]
+    return lines + [f"{3_000_000_000 + i} 1 1 vfd read kind=raw pieces=1 first={i * 100}+100" for i in range(len(order))]
+
+
+def main():
+    tap = Tap()
+    result = canned()
+    place = report.places_of(result)[0]
+    with tap.claim("a ratio is taken within each round, against that round's best curl"):
+        assert abs(place.of_raw("xhdf5 C", 100 * MB) - 0.8) < 1e-9
+        assert place.best_curl() == "curl x4 parallel"
+    with tap.claim("the raw limit of a file serves all workloads that read it"):
+        more = result["samples"] + [sample("xhdf5 C", 2, 4, workload="W9")]
+        assert report.places_of(result | {"samples": more})[1].of_raw("xhdf5 C", 100 * MB) == 0.5
+    with tap.claim("round 0, which checks, is not counted"):
+        assert place.seconds("xhdf5 C") == (1.25 + 2.5) / 2
+    with tap.claim("claims hold or not by their bounds"):
+        claims = {c[0]: c for c in report.claims(result)}
+        assert claims["of the raw limit"][4] is False and claims["of the raw limit"][2] < 0.81
+        assert claims["time by the best rival's (fsspec)"][4] is True
+        for s in result["samples"]:
+            if s["reader"] == "xhdf5 C" and s["round"]:
+                s["seconds"] *= 0.79
+        assert {c[0]: c[4] for c in report.claims(result)}["of the raw limit"] is True
+    with tap.claim("a failure is shown in the table, with its last line"):
+        assert any("rclone" in line and line.rstrip().endswith("last") for line in report.text(result).splitlines())
+    with tap.claim("a run with no samples at all still makes a table"):
+        assert report.text(result | {"samples": []})
+    with tap.claim("--again makes text and markdown of an old run"), tempfile.TemporaryDirectory() as d:
+        file = pathlib.Path(d) / "run.json"
+        file.write_text(json.dumps(result))
+        subprocess.run([sys.executable, TOP / "perf/run", "--again", file, "--no-plots"], check=True, capture_output=True)
+        assert "| xhdf5 C |" in (file.parent / "table.md").read_text() and "a note" in (file.parent / "table.txt").read_text()
+    with tap.claim("bytes that are not the local file's, and bytes with nothing to compare with, are failures"):
+        loader = importlib.machinery.SourceFileLoader("run", str(TOP / "perf" / "run"))
+        run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
+        loader.exec_module(run)
+        campaign, workload = run.Campaign(None, None, None, None, None), type("W", (), {"name": "W1"})
+        campaign.check(workload, "local C", {"sum": "a", "client": "C"}, 1)
+        campaign.check(workload, "xhdf5 C", {"sum": "a", "client": "C"}, 1)
+        for one in ({"sum": "b", "client": "C"}, {"sum": "a", "client": "h5py"}):
+            try:
+                campaign.check(workload, "xhdf5 " + one["client"], one, 1)
+            except run.lab.Failed:
+                continue
+            raise AssertionError(f"{one} passed")
+    with tap.claim("a trace gives transfers with their times"):
+        (one,), reads = traces.parse(TRACE)
+        assert [round(v, 3) for v in one[:3]] == [0.01, 0.02, 0.03] and one[3:] == (0, 100, False) and reads == []
+    with tap.claim("prefetches in the order of asking are told from others"):
+        assert traces.facts("\n".join(later(range(20))))["in_order"] == 1
+        assert traces.facts("\n".join(later(range(19, -1, -1))))["in_order"] == 0
+        assert traces.facts(TRACE)["in_order"] is None
+    with tap.claim("random blocks are the same each time, do not overlap and lie inside"), tempfile.TemporaryDirectory() as d:
+        lists = []
+        for name in "ab":
+            data.offsets(f"{d}/{name}", 500, 1000, 700_000, "random")
+            lists.append(array.array("Q", pathlib.Path(d, name).read_bytes()).tolist())
+        ordered = sorted(lists[0])
+        assert lists[0] == lists[1] != ordered and len(ordered) == 500
+        assert all(b - a >= 1000 for a, b in zip(ordered, ordered[1:])) and ordered[-1] + 1000 <= 700_000
+    with tap.claim("curl's ranges cover a file once"):
+        for size, n in ((100, 1), (101, 16), (1 << 32, 8)):
+            ends = [tuple(map(int, r.split("-"))) for r in raw.ranges_of(size, n)]
+            assert ends[0][0] == 0 and ends[-1][1] == size - 1 and all(a[1] + 1 == b[0] for a, b in zip(ends, ends[1:]))
+    with tap.claim("a family's name chooses its workloads, an extra one only its own name"):
+        sizes = type("Sizes", (), dict(quick=True, images=1, more_images=[5], chunked_images=1, small_reads=1, scalla=1,
+                                       datasets=1))
+        table = workloads.table(sizes)
+        assert len({w.name for w in table}) == len(table)
+        assert [w.name for w in workloads.chosen(table, ["W4"])] == ["W4"]
+        assert "W2-btree2-gzip-slabs" not in {w.name for w in workloads.chosen(table, ["W2"])}
+        assert [w.name for w in workloads.chosen(table, ["W2-btree2-gzip-slabs"])] == ["W2-btree2-gzip-slabs"]
+    sys.exit(tap.done())
+
+
+if __name__ == "__main__":
+    main()
