@@ -7,9 +7,6 @@
 #include "file.h"
 #include "trace.h"
 
-/* The link may be faster than it was seen to be: a guess may always run so far ahead. */
-#define LEAST_WINDOW_BYTES (64u << 20)
-#define ROUND_TRIPS_AHEAD 8
 /* A stretch is fetched ahead in steps of this, as far as there is room. */
 #define STRETCH_BYTES (1u << 20)
 #define CHUNKS_AT_ONCE 256
@@ -17,16 +14,10 @@
 /* A node that is there already leads to others: so many levels are followed in one go. */
 #define NODE_ROUNDS 4
 
-/* Farthest that a guess runs ahead: what the link holds in several round trips, where that is
- * known, and never what hints need. */
+/* Farthest that a guess runs ahead; hints come first. */
 static uint64_t guess_window(struct xh_file *f)
 {
-    struct xh_origin_rates rates;
     uint64_t most = xh_ahead_most(f), hinted = atomic_load_explicit(&f->wanted.ahead_bytes, memory_order_relaxed);
-    xh_origin_get_rates(f->origin, &rates);
-    double link = ROUND_TRIPS_AHEAD * rates.bytes_per_second * rates.rtt_ms / 1000;
-    if (link > 0 && most > LEAST_WINDOW_BYTES && link < (double)most)
-        most = link > LEAST_WINDOW_BYTES ? (uint64_t)link : LEAST_WINDOW_BYTES;
     return most > hinted ? most - hinted : 0;
 }
 

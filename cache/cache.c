@@ -126,7 +126,6 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     f->opt = *o;
     f->pid = getpid();
-    f->keeps = 1;
     pthread_mutex_init(&f->guess_lock, NULL);
     xh_stage_init(&f->stage);
     pthread_mutex_init(&f->chunk_lock, NULL);

@@ -16,6 +16,8 @@
 #include "file.h"
 #include "trace.h"
 
+#define PART_MOST_BYTES (8u << 20)
+
 struct fetch {
     struct xh_transfer t; /* t.ctx is this fetch */
     struct xh_file *f;
@@ -204,27 +206,39 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
         xh_op_leave(op, err);
 }
 
-void xh_fetch_limits(struct xh_file *f, struct xh_plan_limits *lim)
+/* A part of what is fetched ahead: long enough that the round trip between two requests on a connection
+ * is a small part of it, short enough that the next bytes in order do not wait behind many others. */
+static uint64_t part_of(uint64_t ahead, const struct xh_file *f)
+{
+    uint64_t part = ahead / 16 < PART_MOST_BYTES ? ahead / 16 : PART_MOST_BYTES;
+    part = part > f->opt.part_bytes ? part : f->opt.part_bytes;
+    return part - part % XH_PAGE_BYTES;
+}
+
+void xh_fetch_limits(struct xh_file *f, uint64_t ahead, struct xh_plan_limits *lim)
 {
     struct xh_origin_info info;
     xh_origin_get_info(f->origin, &info);
     lim->gap_bytes = f->opt.gap_bytes;
     lim->align_bytes = XH_PAGE_BYTES;
-    lim->part_bytes = f->opt.part_bytes - f->opt.part_bytes % XH_PAGE_BYTES;
+    lim->part_bytes = part_of(ahead, f);
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
     lim->max_range_header = info.max_range_header;
     lim->connections = (unsigned)f->opt.connections;
 }
 
-static int make_plan(struct xh_file *f, const struct xh_runs *runs, struct batch *b)
+static int make_plan(struct xh_file *f, int ahead, const struct xh_runs *runs, struct batch *b)
 {
     struct xh_plan_limits lim;
     struct xh_range *wanted = malloc(runs->n * sizeof *wanted);
     if (!wanted)
         return XH_E_NOMEM;
-    for (size_t i = 0; i < runs->n; i++)
+    uint64_t bytes = ahead ? atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed) : 0;
+    for (size_t i = 0; i < runs->n; i++) {
         wanted[i] = bytes_of_run(f, runs->at[i]);
-    xh_fetch_limits(f, &lim);
+        bytes += ahead ? wanted[i].len : 0;
+    }
+    xh_fetch_limits(f, bytes, &lim);
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
     free(wanted);
     return rc;
@@ -257,7 +271,7 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
                                 int claimed)
 {
     struct batch *b = calloc(1, sizeof *b);
-    if (!b || make_plan(f, runs, b)) {
+    if (!b || make_plan(f, op == NULL, runs, b)) {
         free(b);
         return NULL;
     }
@@ -363,9 +377,22 @@ static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_
     return i;
 }
 
+/* How many of the raw ranges, from the first on, are to stay in the shadow: see read.c's keeps(). */
+static size_t kept(struct xh_file *f, const struct xh_range *r, size_t n)
+{
+    uint64_t so_far = atomic_load_explicit(&f->streamed, memory_order_relaxed) +
+                      atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed);
+    size_t i = 0;
+    if (atomic_load_explicit(&f->again, memory_order_relaxed) || xh_shadow_shared(f->shadow))
+        return n;
+    while (i < n && so_far + r[i].len <= f->opt.stream_bytes)
+        so_far += r[i++].len;
+    return i;
+}
+
 size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
 {
-    int to_shadow = kind == XH_KIND_META || atomic_load_explicit(&f->keeps, memory_order_relaxed) ||
-                    xh_shadow_shared(f->shadow);
-    return to_shadow ? ahead_to_shadow(f, r, n, kind) : xh_stage_fetch(f, r, n);
+    size_t k = kind == XH_KIND_META ? n : kept(f, r, n);
+    size_t done = k ? ahead_to_shadow(f, r, k, kind) : 0;
+    return done == k && k < n ? k + xh_stage_fetch(f, r + k, n - k) : done;
 }

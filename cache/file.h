@@ -51,7 +51,7 @@ struct xh_file {
 
     _Atomic uint64_t ahead_bytes; /* in flight to the shadow for nobody yet; bounded by readahead_bytes */
     _Atomic uint64_t streamed;    /* raw bytes asked for that the shadow did not have */
-    _Atomic int keeps;            /* raw data read in bulk goes to the shadow: see read.c's keeps() */
+    _Atomic int again;            /* what streams by was read before: it is kept. See read.c's keeps() */
 };
 
 /* A run of pages: [first, first + count). */
@@ -104,8 +104,9 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
 void xh_op_enter(struct xh_read_op *op, size_t n);
 void xh_op_leave(struct xh_read_op *op, const struct xh_err *err);
 
-/* The plan's limits, as options and the origin's dialect have them now. */
-void xh_fetch_limits(struct xh_file *f, struct xh_plan_limits *lim);
+/* The plan's limits, as options and the origin's dialect have them now, for a demand (|ahead| 0) or
+ * when so many bytes are fetched ahead. */
+void xh_fetch_limits(struct xh_file *f, uint64_t ahead, struct xh_plan_limits *lim);
 
 /* Waits until op->pending is 0; returns op->err.code. */
 int xh_op_wait(struct xh_read_op *op);

@@ -192,15 +192,18 @@ static void sorted_free(struct sorted *s)
 static int sort_page(struct xh_read_op *op, uint64_t p, struct sorted *s)
 {
     int rc;
-    if (!op->keep)
-        return xh_runs_add(xh_shadow_peek(op->f->shadow, p) == XH_CLAIM_READY ? &s->ready : &s->bypass, p);
-    switch (xh_shadow_claim(op->f->shadow, p, op->kind == XH_KIND_META, &op->f->counters)) {
+    struct xh_shadow *shadow = op->f->shadow;
+    enum xh_claim claim = op->keep ? xh_shadow_claim(shadow, p, op->kind == XH_KIND_META, &op->f->counters)
+                                   : xh_shadow_peek(shadow, p);
+    if (!op->keep && claim == XH_CLAIM_MINE) /* EMPTY, and to stay so */
+        claim = XH_CLAIM_NONE;
+    switch (claim) {
     case XH_CLAIM_READY: return xh_runs_add(&s->ready, p);
     case XH_CLAIM_BUSY: return xh_runs_add(&s->busy, p);
     case XH_CLAIM_MINE:
         rc = xh_runs_add(&s->mine, p);
         if (rc)
-            xh_shadow_abandon(op->f->shadow, p, 1);
+            xh_shadow_abandon(shadow, p, 1);
         return rc;
     default: return xh_runs_add(&s->bypass, p);
     }
@@ -368,19 +371,18 @@ static int by_first(const void *a, const void *b)
 static int keeps(const struct xh_read_op *op, const struct xh_runs *pages)
 {
     struct xh_file *f = op->f;
-    uint64_t n = 0, again = 0;
+    uint64_t n = 0, again = 0, empty;
     if (op->kind == XH_KIND_META)
         return 1;
-    if (atomic_fetch_add_explicit(&f->streamed, op->bytes, memory_order_relaxed) < f->opt.stream_bytes ||
-        xh_shadow_shared(f->shadow)) {
-        atomic_store_explicit(&f->keeps, 1, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&f->streamed, op->bytes, memory_order_relaxed);
+    if (before < f->opt.stream_bytes || xh_shadow_shared(f->shadow))
         return 1;
-    }
     for (size_t i = 0; i < pages->n; i++) {
-        n += pages->at[i].count;
-        again += xh_shadow_touch(f->shadow, pages->at[i].first, pages->at[i].count);
+        again += xh_shadow_touch(f->shadow, pages->at[i].first, pages->at[i].count, &empty);
+        n += empty;
     }
-    atomic_store_explicit(&f->keeps, again > n / 2, memory_order_relaxed);
+    if (n) /* else all of it is there or on its way, which says nothing */
+        atomic_store_explicit(&f->again, again > n / 2, memory_order_relaxed);
     return op->bytes < BULK_BYTES || again > n / 2;
 }
 

@@ -17,7 +17,6 @@
 #include "file.h"
 #include "trace.h"
 
-#define LOAD_MOST_BYTES (8u << 20)
 #define HUGE_BYTES (2u << 20)
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
 #define STALE_READS 32
@@ -361,24 +360,14 @@ static size_t make_loads(struct xh_file *f, const struct xh_plan *plan, struct x
     return made;
 }
 
-/* Long enough that the round trip between two requests on a connection is a small part of it; short
- * enough that the next bytes in order do not wait behind many others: a sixteenth of all that is ahead. */
-static uint64_t load_bytes(uint64_t ahead, const struct xh_plan_limits *lim)
-{
-    uint64_t part = ahead / 16 < LOAD_MOST_BYTES ? ahead / 16 : LOAD_MOST_BYTES;
-    part -= part % lim->align_bytes;
-    return part > lim->part_bytes ? part : lim->part_bytes;
-}
-
 static void submit(struct xh_file *f, const struct ranges *want, uint64_t bytes)
 {
     struct xh_plan plan;
     struct xh_plan_limits lim;
     struct xh_err err = {0};
     struct xh_transfer **ts;
-    xh_fetch_limits(f, &lim);
+    xh_fetch_limits(f, f->stage.bytes + bytes, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
-    lim.part_bytes = load_bytes(f->stage.bytes + bytes, &lim);
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;
     ts = malloc(plan.ntransfers * sizeof *ts);

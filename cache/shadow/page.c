@@ -88,14 +88,18 @@ int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t ma
     return 0;
 }
 
-uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n)
+uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty)
 {
     uint64_t again = 0;
+    *empty = 0;
     for (uint64_t i = first; i < first + n && usable(s, i) && xh_page_reserve(s, i); i++) {
         uint64_t w = atomic_load_explicit(&s->words[i], memory_order_relaxed);
-        again += xh_w_state(w) != XH_EMPTY || (w & XH_W_HOT);
-        /* A lost race means that the page is no longer as it was: no mark then. */
-        if (xh_w_state(w) == XH_EMPTY && !(w & XH_W_HOT))
+        if (xh_w_state(w) != XH_EMPTY)
+            continue;
+        ++*empty;
+        if (w & XH_W_HOT)
+            again++;
+        else /* a lost race means that the page is no longer as it was: no mark then */
             atomic_compare_exchange_strong_explicit(&s->words[i], &w, w | XH_W_HOT, memory_order_relaxed,
                                                     memory_order_relaxed);
     }

@@ -52,9 +52,9 @@ enum xh_claim {
 /* 1 when other processes have the shadow open too. One system call. */
 int xh_shadow_shared(struct xh_shadow *s);
 
-/* Marks the EMPTY ones of |n| pages from |first| as read once without being kept. Returns how many
- * of all |n| were marked before, or are in use: reading those again is worth keeping them. */
-uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n);
+/* Marks the EMPTY ones of |n| pages from |first| as read once without being kept. Returns how many of
+ * them were marked before: reading those again is worth keeping them. |*empty|: how many are EMPTY. */
+uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty);
 
 /* Claims page |idx|, or says who has it. Never blocks, no system call in the common
  * case. |meta| marks the page as metadata, which outlives raw data in eviction. */
