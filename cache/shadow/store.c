@@ -82,10 +82,12 @@ void xh_store_temp_name(char name[XH_NAME_BYTES])
 }
 
 /* Moves |fd| to a high number. A daemon may close descriptors that it does not know; what it
- * opens then gets low numbers, and must not be read and written in the shadow's stead. */
+ * opens then gets low numbers, and must not be read and written in the shadow's stead. Not higher
+ * than the kernel's first table of descriptors reaches (64): to enlarge it takes some 7 ms in a
+ * process with threads. */
 static int move_up(int fd)
 {
-    int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 300);
+    int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 48);
     if (up < 0)
         return fd;
     close(fd);
