@@ -10,6 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __aarch64__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -140,6 +144,23 @@ static int on_close(void *ctx, curl_socket_t fd)
 
 /* ---- lanes */
 
+/* TLS 1.3 suites in the order of their cost here: AES-128 is a quarter cheaper than AES-256 at both
+ * ends where the processor has AES, and ChaCha20 is where it has not. All three are as good as
+ * unbreakable; which one is taken is the server's choice. */
+static const char *tls13_suites(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    int aes = __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
+#elif defined(__aarch64__)
+    int aes = (getauxval(AT_HWCAP) & HWCAP_AES) != 0;
+#else
+    int aes = 0;
+#endif
+    return aes ? "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+               : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
+}
+
 static struct lane *lane_new(struct xh_wire *w)
 {
     struct lane *l = calloc(1, sizeof *l);
@@ -164,6 +185,7 @@ static struct lane *lane_new(struct xh_wire *w)
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
     curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(e, CURLOPT_TLS13_CIPHERS, tls13_suites()); /* some TLS libraries know none */
     curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 86400L); /* building the CA store is slow */
     if (share)
         curl_easy_setopt(e, CURLOPT_SHARE, share);
