@@ -15,7 +15,6 @@ static int errno_of(int code)
     case XH_E_NOENT: return ENOENT;
     case XH_E_ACCES: return EACCES;
     case XH_E_CHANGED: return ESTALE;
-    case XH_E_NET: return ENETUNREACH;
     case XH_E_TLS: return EPROTO;
     case XH_E_TIMEOUT: return ETIMEDOUT;
     case XH_E_NOSPACE: return ENOSPC;

@@ -304,6 +304,16 @@ static int take_parts(struct xh_exchange *x, const uint8_t *data, size_t len)
     return fault(x, XH_FAULT_MULTI, "malformed multipart/byteranges");
 }
 
+/* Keeps how a refusal's text begins. */
+static void hear(struct xh_exchange *x, const uint8_t *data, size_t len)
+{
+    size_t room = sizeof x->said - 1 - x->said_len;
+    size_t n = len < room ? len : room;
+    memcpy(x->said + x->said_len, data, n);
+    x->said_len += n;
+    x->said[x->said_len] = '\0';
+}
+
 int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
     x->last_ns = xh_now_ns();
@@ -324,6 +334,7 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
     case XH_TAKE_PROBE:
         return take_probe(x, data, len);
     case XH_TAKE_NOTHING:
+        hear(x, data, len);
         return x->body_bytes > IGNORED_BODY_MAX ? -1 : 0;
     }
     return 0;

@@ -122,6 +122,8 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     x->take = XH_TAKE_NOTHING;
     x->fault = XH_FAULT_NONE;
     x->why[0] = '\0';
+    x->said[0] = '\0';
+    x->said_len = 0;
     x->data_off = x->data_left = x->part_fresh = x->fresh = x->body_bytes = 0;
     x->sent_ns = x->first_ns = x->last_ns = 0;
     xh_reply_init(&x->reply);

@@ -134,6 +134,8 @@ struct xh_exchange {
     uint64_t fresh;        /* wanted bytes that the whole reply brought */
     uint64_t body_bytes;
     uint64_t sent_ns, first_ns, last_ns; /* 0: not yet */
+    char said[1280];       /* how the body of a refusal begins; "" when there was none */
+    size_t said_len;
     unsigned opened;       /* connections opened for it */
     struct xh_reply reply;
     struct xh_multipart multipart;

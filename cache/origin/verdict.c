@@ -288,7 +288,12 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         if (x->job->ask == XH_ASK_HEAD && x->job->probe->if_none_match)
             return XH_VERDICT_DONE;
         break;
-    case 408: case 429: case 500: case 502: case 503: case 504:
+    case 500:
+        /* XRootD, of a path that goes through a file, as h5ls tries them. */
+        if (strstr(x->said, "; not a directory"))
+            return fail(x, err, XH_E_NOENT, status, "there is no such file on the server: a part of the path is a file");
+        /* fall through */
+    case 408: case 429: case 502: case 503: case 504:
         fail(x, err, XH_E_STATUS, status,
              "status %d, %" PRIu64 " retries did not help: the server is overloaded or broken", status,
              o->options.retries);

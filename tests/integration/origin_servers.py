@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
@@ -47,6 +48,10 @@ def main():
                 tap.ok(status == 0 and out.startswith("ok:"), f"{kind}: ranges are read right {way}", out + err)
             status, out, err = harness.run([program, "--open", f"{server.url}/no-such-file"], env)
             tap.ok(out.startswith("XH_E_NOENT 404"), f"{kind}: a missing file is XH_E_NOENT", out + err)
+            began = time.monotonic()
+            status, out, err = harness.run([program, "--open", f"{server.url}/mid/group"], env)
+            tap.ok(out.startswith("XH_E_NOENT") and time.monotonic() - began < 1,
+                   f"{kind}: a path that goes through a file is XH_E_NOENT, at once", out + err)
             status, out, err = harness.run([program, "--open", f"{server.url}/mid"], dict(env, XHDF5_CA_BUNDLE="/no/such.pem"))
             tap.ok(out.startswith("XH_E_TLS") and "/no/such.pem" in out and "XHDF5_CA_BUNDLE" in out,
                    f"{kind}: a missing CA file is named with its variable", out + err)
