@@ -184,6 +184,7 @@ void xh_cache_close(struct xh_file *f)
     struct xh_stats s;
     if (!f)
         return;
+    xh_file_after_fork(f); /* what the parent has in flight does not end here */
     if (f->opt.stats) {
         xh_cache_stats(f, &s);
         xh_stats_print(&s, f->url_shown, STDERR_FILENO);

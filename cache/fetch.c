@@ -31,7 +31,7 @@ struct fetch {
 struct batch {
     _Atomic size_t left;
     struct xh_plan plan;
-    struct xh_runs claims; /* sorted, a copy: constant */
+    struct xh_runs runs; /* what was asked for, sorted, a copy: constant */
     struct fetch *fetches;
     uint64_t *settled;
 };
@@ -41,7 +41,7 @@ static void batch_free(struct batch *b)
     if (!b)
         return;
     xh_plan_free(&b->plan);
-    free(b->claims.at);
+    free(b->runs.at);
     free(b->fetches);
     free(b->settled);
     free(b);
@@ -101,25 +101,36 @@ static uint64_t page_up(uint64_t off)
 static void drop_claims(struct fetch *fe, size_t i)
 {
     const struct xh_range *r = &fe->t.ranges[i];
-    each_claim(&fe->batch->claims, fe->settled[i] / XH_PAGE_BYTES, page_up(r->off + r->len), abandon,
+    each_claim(&fe->batch->runs, fe->settled[i] / XH_PAGE_BYTES, page_up(r->off + r->len), abandon,
                fe->f);
     fe->settled[i] = r->off + r->len;
 }
 
-/* Stores the claimed part of the bytes; returns 0 or XH_E_NOSPACE. */
-static int store(struct fetch *fe, uint64_t off, const uint8_t *data, size_t len)
+static int to_op(struct fetch *fe, uint64_t off, const uint8_t *data, size_t len)
 {
-    const struct xh_runs *c = &fe->batch->claims;
-    for (size_t i = run_at(c, off / XH_PAGE_BYTES); i < c->n; i++) {
+    return !xh_op_copy_out(fe->op, off, len, data);
+}
+
+static int to_shadow(struct fetch *fe, uint64_t off, const uint8_t *data, size_t len)
+{
+    return xh_shadow_fill(fe->f->shadow, off, data, len) ? XH_E_NOSPACE : 0;
+}
+
+/* Gives |to| the part of the bytes that was asked for; returns 0 or its error. */
+static int hand_on(struct fetch *fe, uint64_t off, const uint8_t *data, size_t len,
+                   int (*to)(struct fetch *, uint64_t, const uint8_t *, size_t))
+{
+    const struct xh_runs *c = &fe->batch->runs;
+    int rc = 0;
+    for (size_t i = run_at(c, off / XH_PAGE_BYTES); rc == 0 && i < c->n; i++) {
         struct xh_range r = bytes_of_run(fe->f, c->at[i]);
         if (r.off >= off + len)
             break;
         uint64_t a = r.off > off ? r.off : off;
         uint64_t b = r.off + r.len < off + len ? r.off + r.len : off + len;
-        if (xh_shadow_fill(fe->f->shadow, a, data + (a - off), b - a))
-            return XH_E_NOSPACE;
+        rc = to(fe, a, data + (a - off), b - a);
     }
-    return 0;
+    return rc;
 }
 
 /* Index of the fetch's range that holds |off|. */
@@ -141,7 +152,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     struct fetch *fe = t->ctx;
     struct xh_file *f = fe->f;
     if (fe->op)
-        xh_op_copy_out(fe->op, off, len, data);
+        hand_on(fe, off, data, len, to_op); /* gaps not: the reader may be copying them himself */
     if (!fe->settled)
         return;
     size_t i = range_at(fe, off);
@@ -149,7 +160,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     assert(off >= r->off && len <= r->len && off - r->off <= r->len - len);
     if (fe->settled[i] >= r->off + r->len)
         return; /* dropped for want of space */
-    if (store(fe, off, data, len)) {
+    if (hand_on(fe, off, data, len, to_shadow)) {
         xh_trace(XH_T_READ, "nospace", "off=%llu", (unsigned long long)off);
         drop_claims(fe, i);
         return;
@@ -158,7 +169,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     uint64_t done = end == f->size ? page_up(end) : end / XH_PAGE_BYTES;
     uint64_t from = fe->settled[i] / XH_PAGE_BYTES;
     if (done > from) {
-        each_claim(&fe->batch->claims, from, done, publish, f);
+        each_claim(&fe->batch->runs, from, done, publish, f);
         fe->settled[i] = end == f->size ? end : done * XH_PAGE_BYTES;
     }
 }
@@ -277,13 +288,13 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     }
     b->fetches = calloc(b->plan.ntransfers, sizeof *b->fetches);
     b->settled = claimed ? malloc(b->plan.nranges * sizeof *b->settled) : NULL;
-    b->claims.at = malloc(runs->n * sizeof *runs->at);
-    if (!b->fetches || (claimed && !b->settled) || !b->claims.at) {
+    b->runs.at = malloc(runs->n * sizeof *runs->at);
+    if (!b->fetches || (claimed && !b->settled) || !b->runs.at) {
         batch_free(b);
         return NULL;
     }
-    memcpy(b->claims.at, runs->at, runs->n * sizeof *runs->at);
-    b->claims.n = claimed ? runs->n : 0;
+    memcpy(b->runs.at, runs->at, runs->n * sizeof *runs->at);
+    b->runs.n = runs->n;
     for (size_t i = 0; i < b->plan.ntransfers; i++)
         fetch_init(b, i, f, op, claimed);
     return b;

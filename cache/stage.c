@@ -5,8 +5,9 @@
  *     are promised to takers.
  *  2. A taker's bytes end at or below |from|, or are kept in |buf| besides: either way they are
  *     copied to it as they arrive, in ascending order, and it leaves its op when all are there.
- *  3. A parcel is in |at| until all of it was taken, its transfer failed, or it was dropped; a load is
- *     freed when its transfer is over, none of its parcels is in |at| and nobody copies from one. */
+ *  3. A parcel is in |at| until all of it was taken, its transfer failed, or it was dropped; then
+ *     |from| is its end, and its buffer goes as soon as nobody copies from it. A load is freed when
+ *     its transfer is submitted and over, none of its parcels is in |at| and nobody copies from one. */
 #include "stage.h"
 
 #include <assert.h>
@@ -18,6 +19,8 @@
 #include "trace.h"
 
 #define HUGE_BYTES (2u << 20)
+#define SPARE_LEAST_BYTES (512u << 10)
+#define SPARE_SHARE 4 /* of readahead_bytes: kept besides, to be used again */
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
 #define STALE_READS 32
 
@@ -46,6 +49,7 @@ struct load {
     struct xh_transfer t; /* t.ctx is the load */
     struct xh_file *f;
     struct xh_range *ranges;
+    int submitting; /* the origin may not have it yet */
     int over;
     size_t nparcels;
     struct xh_parcel parcels[];
@@ -56,31 +60,34 @@ struct load {
 static uint8_t *buffer_get(struct xh_stage *s, size_t bytes, size_t *size)
 {
     for (size_t i = 0; i < XH_SPARE_BUFFERS; i++)
-        if (s->spare[i].buf && s->spare[i].size >= bytes && s->spare[i].size / 4 <= bytes) {
+        if (s->spare[i].buf && s->spare[i].size >= bytes && s->spare[i].size - bytes <= bytes / 4) {
             uint8_t *buf = s->spare[i].buf;
             *size = s->spare[i].size;
             s->spare[i].buf = NULL;
+            s->spare_bytes -= *size;
             return buf;
         }
-    if (bytes < HUGE_BYTES / 4) {
-        *size = bytes;
+    void *buf;
+    *size = bytes;
+    if (bytes < HUGE_BYTES)
         return malloc(bytes);
-    }
-    *size = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
-    uint8_t *buf = aligned_alloc(HUGE_BYTES, *size);
-    if (buf)
-        madvise(buf, *size, MADV_HUGEPAGE);
+    if (posix_memalign(&buf, HUGE_BYTES, bytes))
+        return NULL;
+    madvise(buf, bytes / HUGE_BYTES * HUGE_BYTES, MADV_HUGEPAGE); /* a piece of one would cost it whole */
     return buf;
 }
 
 static void buffer_put(struct xh_stage *s, struct xh_parcel *p)
 {
     uint8_t *buf = p->buf;
+    uint64_t most = p->load->f->opt.readahead_bytes / SPARE_SHARE;
+    int keep = p->buf_size >= SPARE_LEAST_BYTES && s->spare_bytes + p->buf_size <= most;
     p->buf = NULL;
-    for (size_t i = 0; buf && p->buf_size >= HUGE_BYTES / 4 && i < XH_SPARE_BUFFERS; i++)
+    for (size_t i = 0; buf && keep && i < XH_SPARE_BUFFERS; i++)
         if (!s->spare[i].buf) {
             s->spare[i].buf = buf;
             s->spare[i].size = p->buf_size;
+            s->spare_bytes += p->buf_size;
             return;
         }
     free(buf);
@@ -134,15 +141,16 @@ static void unlist(struct xh_stage *s, struct xh_parcel *p)
     p->listed = 0;
     if (p->taken < p->end - p->off)
         xh_count(&p->load->f->counters, bytes_unused, p->end - p->off - p->taken);
+    p->from = p->end; /* nothing more is kept of it */
 }
 
 /* Gives back what nobody needs any more: buffers, and the load with its last parcel. */
 static void settle(struct xh_stage *s, struct load *l)
 {
-    int needed = !l->over;
+    int needed = !l->over || l->submitting;
     for (size_t i = 0; i < l->nparcels; i++) {
         struct xh_parcel *p = &l->parcels[i];
-        if (!p->listed && !p->copying && p->from == p->end)
+        if (!p->listed && !p->copying)
             buffer_put(s, p);
         needed |= p->listed || p->copying != 0;
     }
@@ -165,7 +173,6 @@ static void drop_stale(struct xh_file *f, uint64_t bytes)
             continue;
         }
         unlist(s, p);
-        p->from = p->end;
         settle(s, p->load);
     }
 }
@@ -233,7 +240,6 @@ static void load_end(struct xh_stage *s, struct load *l, const struct xh_err *er
         if (p->got == p->end)
             continue;
         unlist(s, p);
-        p->from = p->end;
         take_done(p, err);
     }
     settle(s, l);
@@ -332,6 +338,7 @@ static struct load *load_make(struct xh_file *f, const struct xh_range *r, size_
     l->t = (struct xh_transfer){.ranges = l->ranges, .nranges = n, .speculative = 1, .ctx = l,
                                 .bytes = on_bytes, .done = on_done};
     l->f = f;
+    l->submitting = 1;
     l->nparcels = n;
     for (size_t i = 0; i < n; i++) {
         uint64_t off = r[i].off;
@@ -352,12 +359,30 @@ static size_t make_loads(struct xh_file *f, const struct xh_plan *plan, struct x
             break;
         for (size_t i = 0; i < l->nparcels; i++)
             if (list(&f->stage, &l->parcels[i])) {
+                l->submitting = 0;
                 load_end(&f->stage, l, NULL);
                 return made;
             }
         ts[made] = &l->t;
     }
     return made;
+}
+
+/* The origin has the load, or has refused it with |err|. A taker that came before it had it could
+ * not promote it. */
+static void submitted(struct xh_stage *s, struct load *l, const struct xh_err *err)
+{
+    int waited_for = 0;
+    l->submitting = 0;
+    if (err) {
+        load_end(s, l, err);
+        return;
+    }
+    for (size_t i = 0; i < l->nparcels; i++)
+        waited_for |= l->parcels[i].takers != NULL;
+    if (waited_for) /* so it is not over */
+        xh_origin_promote(l->f->origin, &l->t);
+    settle(s, l);
 }
 
 static void submit(struct xh_file *f, const struct ranges *want, uint64_t bytes)
@@ -375,8 +400,8 @@ static void submit(struct xh_file *f, const struct ranges *want, uint64_t bytes)
     pthread_mutex_unlock(&f->stage.lock);
     int rc = made ? xh_origin_submit(f->origin, ts, made, &err) : 0;
     pthread_mutex_lock(&f->stage.lock);
-    for (size_t i = 0; rc && i < made; i++)
-        load_end(&f->stage, ts[i]->ctx, &err);
+    for (size_t i = 0; i < made; i++)
+        submitted(&f->stage, ts[i]->ctx, rc ? &err : NULL);
     free(ts);
     xh_plan_free(&plan);
 }
@@ -448,8 +473,10 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
         p->from = end;
     p->taken += len;
     p->born = s->clock;
-    if (p->from == p->end || p->taken >= p->end - p->off)
+    if (p->from == p->end || p->taken >= p->end - p->off) {
         unlist(s, p);
+        settle(s, p->load); /* what still comes needs no buffer; taker or copy hold the load */
+    }
     return 1;
 }
 

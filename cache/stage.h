@@ -31,6 +31,7 @@ struct xh_stage {
         uint8_t *buf;
         size_t size;
     } spare[XH_SPARE_BUFFERS];
+    uint64_t spare_bytes;    /* of all spares: at most a quarter of readahead_bytes */
 };
 
 void xh_stage_init(struct xh_stage *s);

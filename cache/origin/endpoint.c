@@ -69,6 +69,7 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
         xh_ring_put_first(fresh, &r->link);
     else
         xh_ring_put_last(place == XH_PLACE_AGAIN ? &e->again : fresh, &r->link);
+    r->again = place == XH_PLACE_AGAIN;
     xh_request_enter(r, XH_REQ_QUEUED);
     return 0;
 }
@@ -105,9 +106,10 @@ void xh_endpoint_promote(struct xh_request *r)
     struct xh_endpoint *e = r->endpoint;
     switch (r->state) {
     case XH_REQ_QUEUED:
+        if (r->again)
+            break; /* it goes before all demand already */
         xh_ring_take(&r->link);
         xh_ring_put_last(&e->demand, &r->link);
-        xh_endpoint_dispatch(e); /* what was kept back as speculation may go now */
         break;
     case XH_REQ_BOUND: case XH_REQ_RUNNING:
         e->active_speculative--;

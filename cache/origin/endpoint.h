@@ -54,7 +54,9 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place);
 /* Takes a QUEUED or BOUND |r| out again. Lock held. */
 void xh_endpoint_take(struct xh_request *r);
 
-/* A reader waits for |r| now, whose job has just ceased to be speculative. Lock held. */
+/* A reader waits for |r| now, whose job has just ceased to be speculative. Nothing may be dispatched
+ * between that and the call: what is bound meanwhile would be counted as demand, and then again
+ * here. Lock held. */
 void xh_endpoint_promote(struct xh_request *r);
 
 /* Binds as many queued requests to threads as may start, and wakes those. Lock held. */

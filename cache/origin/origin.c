@@ -190,6 +190,12 @@ void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
         j->speculative = 0;
         for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next)
             xh_endpoint_promote(xh_ring_of(p, struct xh_request, in_job));
+        /* What was kept back as speculation may go now. */
+        for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next) {
+            struct xh_request *r = xh_ring_of(p, struct xh_request, in_job);
+            if (r->state == XH_REQ_QUEUED)
+                xh_endpoint_dispatch(r->endpoint);
+        }
     }
     xh_engine_unlock();
 }

@@ -1,0 +1,373 @@
+/* Many threads that read, hint, fork and close over an origin made here, which answers late, fails,
+ * and leaves speculation aside until it is promoted. A plain program, so that ThreadSanitizer can
+ * build it. Prints what does not hold and aborts. */
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "file.h"
+
+#define OBJECT_BYTES (12u * 1000 * 1000 + 77)
+#define READERS 4
+
+#define CHECK(what)                                                                \
+    do {                                                                           \
+        if (!(what)) {                                                             \
+            fprintf(stderr, "race_read.c:%d: does not hold: %s\n", __LINE__, #what); \
+            abort();                                                               \
+        }                                                                          \
+    } while (0)
+
+static uint8_t byte_at(uint64_t off)
+{
+    return (uint8_t)((off * 2654435761u) >> 13 ^ off >> 20);
+}
+
+/* ---- the origin made here: two threads, and a queue for each kind ------------------------------ */
+
+struct xh_origin {
+    int unused;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t more, drained;
+    struct xh_transfer *demand, *speculative;
+    size_t busy;
+    int started, cancel;
+    _Atomic unsigned fail_one_in; /* 0: never */
+    _Atomic enum { EAGER, LAZY, STRICT } mood; /* speculation: as it comes; late; only when promoted or cancelled */
+    _Atomic unsigned too_early; /* promotions of what was not submitted yet */
+    _Atomic int meet;           /* submit waits for one of these */
+} engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
+            .drained = PTHREAD_COND_INITIALIZER};
+
+static void serve(struct xh_transfer *t, unsigned *seed, int cancelled)
+{
+    struct xh_err err = {0};
+    uint8_t piece[9000];
+    int fails = engine.fail_one_in && rand_r(seed) % engine.fail_one_in == 0;
+    for (size_t i = 0; i < t->nranges && !cancelled; i++)
+        for (struct xh_range r = t->ranges[i]; r.len && !cancelled;) {
+            size_t n = 1 + (size_t)rand_r(seed) % sizeof piece;
+            n = n < r.len ? n : r.len;
+            for (size_t k = 0; k < n; k++)
+                piece[k] = byte_at(r.off + k);
+            t->bytes(t, r.off, piece, n);
+            r = (struct xh_range){r.off + n, r.len - n};
+            cancelled = fails && rand_r(seed) % 16 == 0;
+            if (rand_r(seed) % 32 == 0)
+                usleep(50);
+        }
+    if (cancelled)
+        xh_err_set(&err, XH_E_NET, 0, "made to fail");
+    t->done(t, cancelled ? &err : NULL);
+}
+
+static void *engine_main(void *arg)
+{
+    unsigned seed = (unsigned)(uintptr_t)arg;
+    pthread_mutex_lock(&engine.lock);
+    for (;;) {
+        struct xh_transfer **from = engine.demand ? &engine.demand : &engine.speculative;
+        int late = from == &engine.speculative && engine.mood != EAGER && !engine.cancel;
+        if (!*from || (late && engine.mood == STRICT)) {
+            pthread_cond_wait(&engine.more, &engine.lock);
+            continue;
+        }
+        if (late && rand_r(&seed) % 8) {
+            pthread_mutex_unlock(&engine.lock);
+            usleep(300);
+            pthread_mutex_lock(&engine.lock);
+            continue;
+        }
+        struct xh_transfer *t = *from;
+        int cancelled = engine.cancel;
+        *from = t->link;
+        t->origin_private = NULL; /* in no queue: nothing to promote */
+        pthread_mutex_unlock(&engine.lock);
+        serve(t, &seed, cancelled);
+        pthread_mutex_lock(&engine.lock);
+        if (--engine.busy == 0)
+            pthread_cond_broadcast(&engine.drained);
+    }
+    return NULL;
+}
+
+int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, struct xh_counters *c,
+                   struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+{
+    (void)url, (void)o, (void)hint, (void)c, (void)err;
+    *out = calloc(1, sizeof **out);
+    pthread_mutex_lock(&engine.lock);
+    for (uintptr_t i = 0; i < 2 && !engine.started; i++) {
+        pthread_t t;
+        CHECK(pthread_create(&t, NULL, engine_main, (void *)(i + 1)) == 0);
+        pthread_detach(t);
+    }
+    engine.started = 1;
+    engine.cancel = 0;
+    pthread_mutex_unlock(&engine.lock);
+    head->len = 10000;
+    head->bytes = malloc(head->len);
+    for (size_t i = 0; i < head->len; i++)
+        head->bytes[i] = byte_at(i);
+    head->confirmed = 1; /* no walk, no rest of the head */
+    return 0;
+}
+
+void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
+{
+    (void)o;
+    *out = (struct xh_origin_info){OBJECT_BYTES, "etag:test", "https://test/x", 50, 3900};
+}
+
+size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
+{
+    (void)o, (void)buf, (void)size;
+    return 0;
+}
+
+int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
+{
+    (void)o, (void)err;
+    for (unsigned was = engine.too_early; ts[0]->speculative && engine.meet && engine.too_early == was;)
+        usleep(100);
+    pthread_mutex_lock(&engine.lock);
+    for (size_t i = 0; i < n; i++) {
+        struct xh_transfer **to = ts[i]->speculative ? &engine.speculative : &engine.demand;
+        ts[i]->origin_private = to;
+        ts[i]->link = *to;
+        *to = ts[i];
+        engine.busy++;
+    }
+    pthread_cond_broadcast(&engine.more);
+    pthread_mutex_unlock(&engine.lock);
+    return 0;
+}
+
+static void drain(int cancel)
+{
+    pthread_mutex_lock(&engine.lock);
+    engine.cancel = cancel;
+    pthread_cond_broadcast(&engine.more);
+    while (engine.busy)
+        pthread_cond_wait(&engine.drained, &engine.lock);
+    pthread_mutex_unlock(&engine.lock);
+}
+
+void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
+{
+    (void)o, (void)t;
+}
+
+void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
+{
+    (void)o;
+    pthread_mutex_lock(&engine.lock);
+    if (!t->origin_private)
+        engine.too_early++;
+    for (struct xh_transfer **at = &engine.speculative; *at; at = &(*at)->link)
+        if (*at == t) {
+            *at = t->link;
+            t->link = engine.demand;
+            engine.demand = t;
+            pthread_cond_broadcast(&engine.more);
+            break;
+        }
+    pthread_mutex_unlock(&engine.lock);
+}
+
+static int is_child;
+
+void xh_origin_close(struct xh_origin *o)
+{
+    if (!is_child)
+        drain(1);
+    free(o);
+}
+
+void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
+{
+    (void)o;
+    *out = (struct xh_origin_rates){0};
+}
+
+/* ---- readers ------------------------------------------------------------------------------------ */
+
+static struct xh_file *open_test(const char *config)
+{
+    struct xh_options o;
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    xh_options_defaults(&o);
+    CHECK(xh_options_from_string(&o, config, "test", &err) == 0);
+    CHECK(xh_cache_open("https://test/x", &o, &f, &err) == 0);
+    return f;
+}
+
+static void check_bounds(struct xh_file *f)
+{
+    uint64_t sum = 0, spare = 0;
+    pthread_mutex_lock(&f->stage.lock);
+    for (size_t i = 0; i < XH_SPARE_BUFFERS; i++)
+        spare += f->stage.spare[i].buf ? f->stage.spare[i].size : 0;
+    sum = f->stage.bytes;
+    CHECK(spare == f->stage.spare_bytes);
+    pthread_mutex_unlock(&f->stage.lock);
+    CHECK(sum <= f->opt.readahead_bytes);
+    CHECK(spare <= f->opt.readahead_bytes / 4);
+}
+
+static int read_one(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *b)
+{
+    /* What was written here since the last read came after it had returned. */
+    for (uint64_t k = 0; k < 400000; k++)
+        CHECK(b[k] == 0x5a);
+    struct xh_err err = {0};
+    struct xh_extent e[3] = {{off + len / 2, len - len / 2, b + len / 2}, {off, len / 2, b}, {off, 0, b}};
+    int rc = xh_cache_read(f, XH_KIND_RAW, e, 3, &err);
+    for (uint64_t k = 0; rc == 0 && k < len; k++)
+        CHECK(b[k] == byte_at(off + k));
+    memset(b, 0x5a, 400000);
+    check_bounds(f);
+    return rc;
+}
+
+static void *reader(void *arg)
+{
+    struct xh_file *f = arg;
+    static _Atomic unsigned seeds = 1;
+    unsigned seed = seeds++;
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    for (int i = 0; i < 12; i++) {
+        uint64_t off = (uint64_t)rand_r(&seed) % (OBJECT_BYTES - 4000000), len = 1 + (uint64_t)rand_r(&seed) % 390000;
+        struct xh_range hints[3] = {{off, len}, {off + 3 * len, len}, {off + len / 2, 2 * len}};
+        if (rand_r(&seed) % 2)
+            CHECK(xh_cache_prefetch(f, XH_KIND_RAW, hints, 3) <= 3);
+        int backwards = rand_r(&seed) % 4 == 0;
+        for (uint64_t k = 0; k < 8; k++)
+            read_one(f, off + len * (backwards ? 7 - k : k), len, b);
+    }
+    free(b);
+    return NULL;
+}
+
+static void threads_read(const char *config, unsigned fail_one_in, int mood)
+{
+    pthread_t t[READERS];
+    struct xh_file *f = open_test(config);
+    pthread_mutex_lock(&engine.lock);
+    engine.fail_one_in = fail_one_in;
+    engine.mood = mood;
+    pthread_mutex_unlock(&engine.lock);
+    for (int i = 0; i < READERS; i++)
+        pthread_create(&t[i], NULL, reader, f);
+    for (int i = 0; i < READERS; i++)
+        pthread_join(t[i], NULL);
+    xh_cache_close(f); /* with speculation in flight */
+    engine.fail_one_in = 0;
+    engine.mood = EAGER;
+}
+
+/* A reader who comes between the listing of a load and its submission is not left to wait. */
+static void *read_hinted(void *arg)
+{
+    struct xh_file *f = arg;
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    for (uint64_t bytes = 0; !bytes; usleep(100)) {
+        pthread_mutex_lock(&f->stage.lock);
+        bytes = f->stage.bytes;
+        pthread_mutex_unlock(&f->stage.lock);
+    }
+    CHECK(read_one(f, 2000000, 300000, b) == 0);
+    free(b);
+    return NULL;
+}
+
+static void a_taker_before_submission_promotes(void)
+{
+    pthread_t t;
+    struct xh_range r = {2000000, 300000};
+    struct xh_file *f = open_test("shadow=off,readahead=off");
+    atomic_store(&f->keeps, 0);
+    engine.mood = STRICT;
+    engine.meet = 1;
+    pthread_create(&t, NULL, read_hinted, f);
+    CHECK(xh_cache_prefetch(f, XH_KIND_RAW, &r, 1) == 1);
+    pthread_join(t, NULL);
+    engine.mood = EAGER;
+    engine.meet = 0;
+    xh_cache_close(f);
+}
+
+/* A child that closes what its parent has in flight, without a read, ends in peace. */
+static void a_child_closes(void)
+{
+    int status;
+    struct xh_range r = {2000000, 1500000};
+    struct xh_file *f = open_test("shadow=off,readahead=off");
+    engine.mood = STRICT;
+    CHECK(xh_cache_prefetch(f, XH_KIND_RAW, &r, 1) == 1);
+    CHECK(f->stage.bytes > 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        is_child = 1;
+        xh_cache_close(f);
+        _exit(0);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    xh_cache_close(f);
+    engine.mood = EAGER;
+}
+
+static size_t heap_bytes(void)
+{
+    struct mallinfo2 m = mallinfo2(); /* zeroes under a sanitizer */
+    return m.uordblks + m.hblkhd;
+}
+
+/* What was read is not held for the sake of what was not: out of order, in halves, of one load. */
+static void read_parcels_hold_no_memory(void)
+{
+    struct xh_range r[40];
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    struct xh_file *f = open_test("shadow=off,readahead=off,readahead_bytes=8M,connections=1");
+    for (uint64_t i = 0; i < 40; i++)
+        r[i] = (struct xh_range){1000000 + i * 200000, 100000};
+    CHECK(xh_cache_prefetch(f, XH_KIND_RAW, r, 40) == 40);
+    CHECK(f->stage.bytes > 0);
+    uint64_t all = f->stage.bytes;
+    size_t before = heap_bytes();
+    drain(0);
+    for (uint64_t i = 0; i < 39; i++) {
+        read_one(f, r[i].off + 50000, 50000, b);
+        read_one(f, r[i].off, 50000, b);
+    }
+    CHECK(f->stage.bytes < all / 20);
+    CHECK(heap_bytes() < before + all / 20);
+    free(b);
+    xh_cache_close(f);
+}
+
+int main(void)
+{
+    a_taker_before_submission_promotes();
+    a_child_closes();
+    read_parcels_hold_no_memory();
+    threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, EAGER);
+    threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, LAZY);
+    threads_read("shadow=off,stream_bytes=0,readahead_bytes=4M,part_bytes=512k", 4, EAGER);
+    threads_read("shadow=off,stream_bytes=1M,readahead_bytes=2000000,private_budget_bytes=1M", 4, LAZY);
+    return 0;
+}
