@@ -297,7 +297,6 @@ static void a_taker_before_submission_promotes(void)
     pthread_t t;
     struct xh_range r = {2000000, 300000};
     struct xh_file *f = open_test("shadow=off,readahead=off");
-    atomic_store(&f->keeps, 0);
     engine.mood = STRICT;
     engine.meet = 1;
     pthread_create(&t, NULL, read_hinted, f);
