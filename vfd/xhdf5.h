@@ -57,7 +57,7 @@ typedef struct H5FD_xhdf5_config_t {
     int64_t readahead_bytes; /* farthest that reading ahead runs in front of the reader */
     int64_t part_bytes;      /* largest piece of a split range that one request fetches */
     int64_t gap_bytes;       /* join ranges that lie at most this far apart */
-    int64_t head_bytes;      /* bytes of the file's start that the first request brings */
+    int64_t head_bytes;      /* bytes of the file's start that opening brings */
     int64_t multirange;      /* switch: several ranges in one request where the server can */
 
     /* On memory. */
