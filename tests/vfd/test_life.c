@@ -1,8 +1,8 @@
 /* A process's life: reopening after H5close, fork with files open, threads, exit with
- * files open. The name may be a local path or a URL; the driver comes from the
+ * files open, one file opened twice. The name may be a local path or a URL; the driver comes from the
  * environment (HDF5_DRIVER).
  *
- * usage: test_life CASE NAME DATASET    CASE: reopen, fork, fork_exit, exit, threads */
+ * usage: test_life CASE NAME DATASET    CASE: reopen, twice, fork, fork_exit, exit, threads */
 #include "check.h"
 
 #include <pthread.h>
@@ -55,6 +55,27 @@ static void reopen(void)
         if (life == 1)
             CHECK(H5Fclose(file) >= 0); /* else H5close() does it */
         CHECK(H5close() >= 0);
+    }
+}
+
+/* Two openings are one file to HDF5, each outlives the other, and a URL is not deleted. */
+static void twice(void)
+{
+    hid_t a = open_it(), b = open_it();
+    unsigned long in_a, in_b;
+    CHECK(H5Fget_fileno(a, &in_a) >= 0 && H5Fget_fileno(b, &in_b) >= 0 && in_a == in_b);
+    double sum = sum_of(a);
+    CHECK(H5Fclose(a) >= 0 && sum_of(b) == sum);
+    hsize_t size = 0;
+    CHECK(H5Fget_filesize(b, &size) >= 0 && size > 0);
+    CHECK(H5Fclose(b) >= 0);
+    if (strstr(name, "://")) {
+        H5E_BEGIN_TRY
+        {
+            CHECK(H5Fdelete(name, H5P_DEFAULT) < 0);
+        }
+        H5E_END_TRY
+        CHECK_ERROR("URLs are read-only");
     }
 }
 
@@ -120,6 +141,8 @@ int main(int argc, char **argv)
     dataset = argv[3];
     if (strcmp(argv[1], "reopen") == 0)
         reopen();
+    else if (strcmp(argv[1], "twice") == 0)
+        twice();
     else if (strcmp(argv[1], "fork") == 0)
         fork_reads(0);
     else if (strcmp(argv[1], "fork_exit") == 0)
