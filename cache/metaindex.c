@@ -173,11 +173,6 @@ void xh_metaindex_free(struct xh_metaindex *m)
     free(m);
 }
 
-uint64_t xh_metaindex_page_bytes(const struct xh_metaindex *m)
-{
-    return m->format.page_bytes;
-}
-
 /* ---- what is known */
 
 static void forget(struct xh_metaindex *m)

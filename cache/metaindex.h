@@ -35,7 +35,4 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
 size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, uint64_t gap_bytes, xh_meta_look *look, void *ctx,
                          struct xh_range *out, size_t room);
 
-/* The page size of a file in paged aggregation; 0: it is not one, or not known yet. */
-uint64_t xh_metaindex_page_bytes(const struct xh_metaindex *m);
-
 #endif

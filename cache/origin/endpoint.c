@@ -236,7 +236,7 @@ static void measure_rate(struct xh_endpoint *e, const struct xh_exchange *x)
 static void weigh_gain(struct xh_endpoint *e, const struct xh_exchange *x)
 {
     uint64_t now = xh_now_ns();
-    if (e->queued_requests == 0 || e->active + 1 < e->paying) {
+    if (e->queued_requests == 0 || e->active + 1 < most_connections(e, x->job->origin)) {
         e->trial_ns = 0; /* the work was not enough to tell */
         return;
     }

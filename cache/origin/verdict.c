@@ -246,6 +246,17 @@ static enum xh_verdict judge_416(struct xh_exchange *x, struct xh_err *err)
                 x->from, x->to - 1, x->dialect.size);
 }
 
+/* 1 when XRootD's 500 means a path that goes through a file, as h5ls tries them: its text is
+ * "Unable to open|locate PATH; not a directory" and an end of line (XRootD 5.8.1). */
+static int goes_through_file(const struct xh_exchange *x)
+{
+    static const char end[] = "; not a directory";
+    size_t len = x->said_len, n = sizeof end - 1;
+    while (len && (x->said[len - 1] == '\n' || x->said[len - 1] == '\r'))
+        len--;
+    return len >= n && memcmp(x->said + len - n, end, n) == 0;
+}
+
 /* A final status that is not a success. */
 static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, struct xh_err *err)
 {
@@ -289,9 +300,9 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
             return XH_VERDICT_DONE;
         break;
     case 500:
-        /* XRootD, of a path that goes through a file, as h5ls tries them. */
-        if (strstr(x->said, "; not a directory"))
-            return fail(x, err, XH_E_NOENT, status, "there is no such file on the server: a part of the path is a file");
+        if (goes_through_file(x))
+            return fail(x, err, XH_E_NOENT, status,
+                        "500, not a directory: there is no such file on the server, a part of the path is a file");
         /* fall through */
     case 408: case 429: case 502: case 503: case 504:
         fail(x, err, XH_E_STATUS, status,

@@ -59,7 +59,8 @@ _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint16_t) == 2, "
  * Slot and epoch together name the owner, which CLAIMED and EVICTING have and the others
  * have not. The generation grows with each claim: equal generation and READY before and
  * after a copy prove that the page was there all the time.
- * META, HOT: for eviction. HOT of an EMPTY page: its bytes were read, and not kept. WAITERS: the next change of state has to wake sleepers.
+ * META, HOT: for eviction. HOT of an EMPTY page: its bytes were read, and not kept. WAITERS: the next
+ * change of state has to wake sleepers.
  * STALE: EMPTY, but bytes may still be allocated (abandoned, or a dead owner's).
  *
  * All-zero, as a new file is, means EMPTY. Transitions (who: how):

@@ -1,0 +1,208 @@
+/* The scheduler of a server's requests, on a clock and a link made here: who goes first, how many
+ * connections are tried, and that its sums stay those of a naive count. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "origin/endpoint.h"
+#include "trace.h"
+
+#define MIB 1048576u
+#define MS 1000000u
+#define THREADS 2
+#define MOST 64
+
+/* ---- what the scheduler needs of the engine ------------------------------------------- */
+
+static uint64_t now;
+static struct xh_thread threads[THREADS];
+static struct xh_url url = {.server = "https://host:443"};
+static struct xh_origin origin;
+
+uint64_t xh_now_ns(void) { return now; }
+unsigned xh_engine_threads(void) { return THREADS; }
+struct xh_thread *xh_engine_thread(unsigned i) { return &threads[i]; }
+void xh_engine_wake(struct xh_thread *t) { (void)t; }
+struct xh_url *xh_request_url(const struct xh_request *r) { (void)r; return &url; }
+void xh_request_enter(struct xh_request *r, enum xh_request_state state) { r->state = state; }
+void xh_request_weigh(struct xh_request *r) { r->queued_bytes = MIB, r->queued_requests = 1; }
+
+/* ---- the link: so much a connection, so much in all ------------------------------------- */
+
+static struct load {
+    struct xh_request r;
+    struct xh_job job;
+    double left; /* bytes to come, once it runs */
+    uint64_t sent_ns;
+    int used;
+} loads[4 * MOST];
+
+static struct xh_endpoint *e;
+static struct xh_exchange reply;
+
+static void fresh(void)
+{
+    now = 1000u * MS;
+    xh_endpoint_forget();
+    memset(loads, 0, sizeof loads);
+    origin.options.connections = 16;
+    for (unsigned i = 0; i < THREADS; i++) {
+        threads[i].index = i;
+        xh_ring_init(&threads[i].inbox);
+        xh_ring_init(&threads[i].running);
+    }
+}
+
+static struct load *ask(int speculative)
+{
+    struct load *l = loads;
+    while (l->used)
+        l++;
+    *l = (struct load){.job = {.origin = &origin, .speculative = speculative}, .left = MIB, .used = 1};
+    l->r.job = &l->job;
+    cr_assert_eq(xh_endpoint_queue(&l->r, XH_PLACE_LAST), 0);
+    e = xh_endpoint_find(url.server);
+    return l;
+}
+
+/* What the threads do with their inboxes. */
+static void start(void)
+{
+    xh_endpoint_dispatch(e);
+    for (unsigned i = 0; i < THREADS; i++) {
+        while (!xh_ring_empty(&threads[i].inbox)) {
+            struct load *l = xh_ring_of(xh_ring_take_first(&threads[i].inbox), struct load, r.link);
+            xh_ring_put_last(&threads[i].running, &l->r.link);
+            l->r.state = XH_REQ_RUNNING;
+            l->sent_ns = now;
+        }
+        atomic_uint *sockets = xh_endpoint_sockets(e, i);
+        if (*sockets < e->thread[i].active)
+            *sockets = e->thread[i].active;
+    }
+}
+
+/* As an engine thread does when a reply has come. */
+static void finish(struct load *l)
+{
+    reply = (struct xh_exchange){.job = &l->job, .body_bytes = MIB, .sent_ns = l->sent_ns,
+                                 .first_ns = l->sent_ns + 10 * MS, .last_ns = now};
+    xh_endpoint_release(&l->r, &reply);
+    l->used = 0;
+    start();
+}
+
+/* |seconds| of a reader who always wants more than there are connections. |alone| and |all| are
+ * bytes a second of one connection, and of all together. Returns the most that were busy at the end. */
+static unsigned stream(double seconds, double alone, double all)
+{
+    unsigned most = 0;
+    uint64_t end = now + (uint64_t)(seconds * 1e9);
+    for (unsigned queued = 0; now < end; now += MS) {
+        unsigned busy = 0;
+        for (struct load *l = loads; l < loads + 4 * MOST; l++)
+            busy += l->used && l->r.state == XH_REQ_RUNNING && now - l->sent_ns >= 10 * MS;
+        for (struct load *l = loads; l < loads + 4 * MOST; l++)
+            if (l->used && l->r.state == XH_REQ_RUNNING && now - l->sent_ns >= 10 * MS) {
+                l->left -= (alone * busy < all ? alone : all / busy) / 1e3;
+                if (l->left <= 0)
+                    finish(l);
+            }
+        for (queued = 0; queued < 2 * MOST;) {
+            queued = 0;
+            for (struct load *l = loads; l < loads + 4 * MOST; l++)
+                queued += l->used && l->r.state == XH_REQ_QUEUED;
+            if (queued < 2 * MOST)
+                ask(0);
+        }
+        start();
+        if (end - now < 1000u * MS && e->active > most)
+            most = e->active;
+    }
+    return most;
+}
+
+Test(endpoint, more_connections_are_opened_where_they_bring_more, .init = fresh, .timeout = 30)
+{
+    cr_assert_eq(stream(10, 10e6, 1e9), 16, "each brings as much again: up to the option's cap");
+}
+
+Test(endpoint, more_connections_that_bring_nothing_are_given_up, .init = fresh, .timeout = 30)
+{
+    cr_assert_eq(stream(10, 100e6, 200e6), 8);
+    /* The link changes: a minute later that is found out. */
+    cr_assert_eq(stream(70, 10e6, 1e9), 16);
+}
+
+Test(endpoint, a_cap_that_is_no_doubling_is_weighed_too, .init = fresh, .timeout = 30)
+{
+    origin.options.connections = 12;
+    cr_assert_eq(stream(10, 100e6, 200e6), 8);
+}
+
+Test(endpoint, no_more_connections_than_the_option_allows, .init = fresh, .timeout = 30)
+{
+    origin.options.connections = 3;
+    cr_assert_eq(stream(5, 10e6, 1e9), 3);
+}
+
+Test(endpoint, demand_goes_first_and_speculation_leaves_a_connection_free, .init = fresh)
+{
+    origin.options.connections = 4;
+    struct load *guess[6];
+    for (int i = 0; i < 6; i++)
+        guess[i] = ask(1);
+    start();
+    cr_assert_eq(e->active, 3, "one stays free");
+    struct load *first = ask(0), *second = ask(0);
+    start();
+    cr_assert_eq(first->r.state, XH_REQ_RUNNING, "at once");
+    cr_assert_eq(second->r.state, XH_REQ_QUEUED);
+    finish(guess[0]);
+    cr_assert_eq(second->r.state, XH_REQ_RUNNING, "before the guesses that waited longer");
+    cr_assert_eq(guess[3]->r.state, XH_REQ_QUEUED);
+    guess[5]->job.speculative = 0;
+    xh_endpoint_promote(&guess[5]->r);
+    finish(first);
+    cr_assert_eq(guess[5]->r.state, XH_REQ_RUNNING, "a guess that is waited for is demand");
+}
+
+Test(endpoint, sums_are_those_of_a_naive_count, .init = fresh, .timeout = 30)
+{
+    unsigned seed = 5;
+    ask(0);
+    for (int step = 0; step < 200000; step++) {
+        struct load *l = &loads[(unsigned)rand_r(&seed) % MOST];
+        int what = rand_r(&seed) % 8;
+        now += MS;
+        if (!l->used && what < 4)
+            ask(what < 2);
+        else if (l->used && l->r.state == XH_REQ_RUNNING && what < 4)
+            finish(l);
+        else if (l->used && l->job.speculative && what < 6) {
+            l->job.speculative = 0;
+            xh_endpoint_promote(&l->r);
+        } else if (l->used && l->r.state == XH_REQ_QUEUED && what == 7) {
+            xh_endpoint_take(&l->r);
+            l->used = 0;
+        }
+        if (what & 1)
+            start();
+        unsigned queued = 0, active = 0, speculative = 0, in[THREADS] = {0};
+        for (l = loads; l < loads + 4 * MOST; l++) {
+            int runs = l->used && l->r.state == XH_REQ_RUNNING;
+            queued += l->used && !runs;
+            active += (unsigned)runs;
+            speculative += runs && l->job.speculative;
+            if (runs)
+                in[l->r.thread->index]++;
+        }
+        cr_assert_eq(e->queued_requests, queued, "step %d", step);
+        cr_assert_eq(e->queued_bytes, (uint64_t)queued * MIB);
+        cr_assert_eq(e->active, active);
+        cr_assert_eq(e->active_bytes, (uint64_t)active * MIB);
+        cr_assert_eq(e->active_speculative, speculative);
+        for (unsigned i = 0; i < THREADS; i++)
+            cr_assert_eq(e->thread[i].active, in[i]);
+    }
+}
