@@ -20,7 +20,6 @@
 
 #define HUGE_BYTES (2u << 20)
 #define SPARE_LEAST_BYTES (512u << 10)
-#define SPARE_SHARE 4 /* of readahead_bytes: kept besides, to be used again */
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
 #define STALE_READS 32
 
@@ -80,8 +79,8 @@ static uint8_t *buffer_get(struct xh_stage *s, size_t bytes, size_t *size)
 static void buffer_put(struct xh_stage *s, struct xh_parcel *p)
 {
     uint8_t *buf = p->buf;
-    uint64_t most = p->load->f->opt.readahead_bytes / SPARE_SHARE;
-    int keep = p->buf_size >= SPARE_LEAST_BYTES && s->spare_bytes + p->buf_size <= most;
+    int keep = p->buf_size >= SPARE_LEAST_BYTES &&
+               s->bytes + s->spare_bytes + p->buf_size <= p->load->f->opt.readahead_bytes;
     p->buf = NULL;
     for (size_t i = 0; buf && keep && i < XH_SPARE_BUFFERS; i++)
         if (!s->spare[i].buf) {

@@ -19,7 +19,7 @@ struct xh_file;
 struct xh_parcel;
 struct xh_read_op;
 
-#define XH_SPARE_BUFFERS 8
+#define XH_SPARE_BUFFERS 32
 
 struct xh_stage {
     pthread_mutex_t lock;    /* guards the rest; held while a piece of a reply is copied, never longer */
@@ -31,7 +31,7 @@ struct xh_stage {
         uint8_t *buf;
         size_t size;
     } spare[XH_SPARE_BUFFERS];
-    uint64_t spare_bytes;    /* of all spares: at most a quarter of readahead_bytes */
+    uint64_t spare_bytes;    /* of all spares: at most what |bytes| leaves of readahead_bytes */
 };
 
 void xh_stage_init(struct xh_stage *s);

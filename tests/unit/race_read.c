@@ -221,7 +221,7 @@ static void check_bounds(struct xh_file *f)
     CHECK(spare == f->stage.spare_bytes);
     pthread_mutex_unlock(&f->stage.lock);
     CHECK(sum <= f->opt.readahead_bytes);
-    CHECK(spare <= f->opt.readahead_bytes / 4);
+    CHECK(spare <= f->opt.readahead_bytes);
 }
 
 static int read_one(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *b)
