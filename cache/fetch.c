@@ -363,12 +363,6 @@ static int claim_range(struct xh_file *f, struct xh_range r, enum xh_kind kind, 
     return 1;
 }
 
-static int by_first(const void *a, const void *b)
-{
-    const struct xh_run *x = a, *y = b;
-    return (x->first > y->first) - (x->first < y->first);
-}
-
 /* Fetches the ranges ahead into the shadow. */
 static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
 {
@@ -380,8 +374,7 @@ static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_
             break;
         in_flight += r[i].len;
     }
-    if (mine.n > 1)
-        qsort(mine.at, mine.n, sizeof *mine.at, by_first);
+    xh_runs_sort(&mine);
     /* A failure has abandoned the claims: whoever wants the bytes asks for them again. */
     xh_fetch_start(f, NULL, &mine, 1, NULL);
     free(mine.at);

@@ -69,6 +69,9 @@ struct xh_runs { /* a growing array of runs */
 int xh_runs_add(struct xh_runs *r, uint64_t idx);
 int xh_runs_add_run(struct xh_runs *r, struct xh_run run);
 
+/* Sorts the runs by their first page. */
+void xh_runs_sort(struct xh_runs *r);
+
 /* One read in progress, on its caller's stack. Engine threads reach it through its
  * fetches until |pending| is 0, and never afterwards. */
 struct xh_read_op {

@@ -41,6 +41,18 @@ int xh_runs_add(struct xh_runs *r, uint64_t idx)
     return xh_runs_add_run(r, (struct xh_run){idx, 1});
 }
 
+static int by_first(const void *a, const void *b)
+{
+    const struct xh_run *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+void xh_runs_sort(struct xh_runs *r)
+{
+    if (r->n > 1)
+        qsort(r->at, r->n, sizeof *r->at, by_first);
+}
+
 /* ---- extents ---------------------------------------------------------------------- */
 
 static int by_offset(const void *a, const void *b)
@@ -359,12 +371,6 @@ out:
     return rc;
 }
 
-static int by_first(const void *a, const void *b)
-{
-    const struct xh_run *x = a, *y = b;
-    return (x->first > y->first) - (x->first < y->first);
-}
-
 /* 1 when what |op| fetches is to stay in the shadow. A long stream that passes through one process
  * for the first time is not worth the tmpfs, which costs more than the network's own work; what is
  * read again, or may be by others, is. Its beginning is kept: others may be about to start. */
@@ -416,8 +422,7 @@ static int read_in_rounds(struct xh_read_op *op, struct xh_extent **copy, struct
     for (int round = 0; rc == 0 && todo.n; round++) {
         again.n = 0;
         rc = round_of(op, &todo, &again, round == 0, err);
-        if (again.n)
-            qsort(again.at, again.n, sizeof *again.at, by_first);
+        xh_runs_sort(&again);
         struct xh_runs t = todo;
         todo = again;
         again = t;

@@ -84,7 +84,7 @@ void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t);
  * fork's child: abandons the parent's sockets without a TLS close. */
 void xh_origin_close(struct xh_origin *o);
 
-/* Engine facts for the predictor and for tests. All are smoothed estimates; 0 when unknown. */
+/* Engine facts, for tests. All are smoothed estimates; 0 when unknown. */
 struct xh_origin_rates {
     double rtt_ms;            /* time from request to first byte on a warm connection */
     double bytes_per_second;  /* what all connections together brought while busy */
