@@ -16,7 +16,7 @@
 #include "file.h"
 #include "trace.h"
 
-#define PART_MOST_BYTES (8u << 20)
+#define PART_MOST_BYTES (32u << 20)
 
 struct fetch {
     struct xh_transfer t; /* t.ctx is this fetch */
@@ -217,22 +217,23 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
         xh_op_leave(op, err);
 }
 
-/* A part of what is fetched ahead: long enough that the round trip between two requests on a connection
- * is a small part of it, short enough that the next bytes in order do not wait behind many others. */
-static uint64_t part_of(uint64_t ahead, const struct xh_file *f)
+/* The parts of |bytes| that are fetched together: two a connection. A connection idles for a round trip
+ * before each, so they are to be long; but none must stand idle until the slowest is done. */
+static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t bytes)
 {
-    uint64_t part = ahead / 16 < PART_MOST_BYTES ? ahead / 16 : PART_MOST_BYTES;
+    uint64_t part = bytes / (2 * info->connections) + XH_PAGE_BYTES - 1;
+    part = part < PART_MOST_BYTES ? part : PART_MOST_BYTES;
     part = part > f->opt.part_bytes ? part : f->opt.part_bytes;
     return part - part % XH_PAGE_BYTES;
 }
 
-void xh_fetch_limits(struct xh_file *f, uint64_t ahead, struct xh_plan_limits *lim)
+void xh_fetch_limits(struct xh_file *f, uint64_t bytes, struct xh_plan_limits *lim)
 {
     struct xh_origin_info info;
     xh_origin_get_info(f->origin, &info);
     lim->gap_bytes = f->opt.gap_bytes;
     lim->align_bytes = XH_PAGE_BYTES;
-    lim->part_bytes = part_of(ahead, f);
+    lim->part_bytes = part_of(f, &info, bytes);
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
     lim->max_range_header = info.max_range_header;
     lim->connections = (unsigned)f->opt.connections;
@@ -247,7 +248,7 @@ static int make_plan(struct xh_file *f, int ahead, const struct xh_runs *runs, s
     uint64_t bytes = ahead ? atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed) : 0;
     for (size_t i = 0; i < runs->n; i++) {
         wanted[i] = bytes_of_run(f, runs->at[i]);
-        bytes += ahead ? wanted[i].len : 0;
+        bytes += wanted[i].len;
     }
     xh_fetch_limits(f, bytes, &lim);
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);

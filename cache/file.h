@@ -107,9 +107,8 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
 void xh_op_enter(struct xh_read_op *op, size_t n);
 void xh_op_leave(struct xh_read_op *op, const struct xh_err *err);
 
-/* The plan's limits, as options and the origin's dialect have them now, for a demand (|ahead| 0) or
- * when so many bytes are fetched ahead. */
-void xh_fetch_limits(struct xh_file *f, uint64_t ahead, struct xh_plan_limits *lim);
+/* The plan's limits, as options and the origin have them now, where so many bytes are fetched together. */
+void xh_fetch_limits(struct xh_file *f, uint64_t bytes, struct xh_plan_limits *lim);
 
 /* Waits until op->pending is 0; returns op->err.code. */
 int xh_op_wait(struct xh_read_op *op);

@@ -1,25 +1,23 @@
 /* The stage: see stage.h.
  *
  * A load is one speculative transfer; each of its ranges is a parcel. Invariants, under the lock:
- *  1. A parcel's bytes [from, got) lie in |buf|, at their place; bytes below |from| were read, or
- *     are promised to takers.
- *  2. A taker's bytes end at or below |from|, or are kept in |buf| besides: either way they are
+ *  1. A parcel's bytes [from, got) lie in its blocks, at their place; bytes below |from| were read,
+ *     or are promised to takers. What a reader waits for never lies in a block: it would be copied twice.
+ *  2. A taker's bytes end at or below |from|, or are kept in blocks besides: either way they are
  *     copied to it as they arrive, in ascending order, and it leaves its op when all are there.
  *  3. A parcel is in |at| until all of it was taken, its transfer failed, or it was dropped; then
- *     |from| is its end, and its buffer goes as soon as nobody copies from it. A load is freed when
- *     its transfer is submitted and over, none of its parcels is in |at| and nobody copies from one. */
+ *     |from| is its end. Blocks below |from| go as soon as nobody copies from the parcel. A load is
+ *     freed when its transfer is submitted and over, none of its parcels is in |at| and nobody copies
+ *     from one. */
 #include "stage.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "file.h"
 #include "trace.h"
 
-#define HUGE_BYTES (2u << 20)
-#define SPARE_LEAST_BYTES (512u << 10)
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
 #define STALE_READS 32
 
@@ -37,10 +35,10 @@ struct xh_parcel {
     uint64_t off, end; /* constant */
     uint64_t from, got, taken;
     uint64_t born;     /* stage's clock when made or last read */
-    uint8_t *buf;
-    size_t buf_size;
+    uint8_t **blocks;  /* of XH_BLOCK_BYTES from |off| on, the last one shorter; NULL: not there */
+    size_t gone;       /* blocks before this one were given back */
     struct taker *takers;
-    unsigned copying; /* readers that copy out of |buf| without the lock */
+    unsigned copying; /* readers that copy out of the blocks without the lock */
     int listed;
 };
 
@@ -48,48 +46,37 @@ struct load {
     struct xh_transfer t; /* t.ctx is the load */
     struct xh_file *f;
     struct xh_range *ranges;
+    uint8_t **blocks; /* of all parcels */
     int submitting; /* the origin may not have it yet */
     int over;
     size_t nparcels;
     struct xh_parcel parcels[];
 };
 
-/* ---- buffers: recycled, as fresh memory costs as much as copying into it */
+/* ---- blocks of parcels. The lock is held. */
 
-static uint8_t *buffer_get(struct xh_stage *s, size_t bytes, size_t *size)
+static size_t blocks_of(uint64_t len)
 {
-    for (size_t i = 0; i < XH_SPARE_BUFFERS; i++)
-        if (s->spare[i].buf && s->spare[i].size >= bytes && s->spare[i].size - bytes <= bytes / 4) {
-            uint8_t *buf = s->spare[i].buf;
-            *size = s->spare[i].size;
-            s->spare[i].buf = NULL;
-            s->spare_bytes -= *size;
-            return buf;
-        }
-    void *buf;
-    *size = bytes;
-    if (bytes < HUGE_BYTES)
-        return malloc(bytes);
-    if (posix_memalign(&buf, HUGE_BYTES, bytes))
-        return NULL;
-    madvise(buf, bytes / HUGE_BYTES * HUGE_BYTES, MADV_HUGEPAGE); /* a piece of one would cost it whole */
-    return buf;
+    return (size_t)((len + XH_BLOCK_BYTES - 1) / XH_BLOCK_BYTES);
 }
 
-static void buffer_put(struct xh_stage *s, struct xh_parcel *p)
+static size_t block_len(const struct xh_parcel *p, size_t i)
 {
-    uint8_t *buf = p->buf;
-    int keep = p->buf_size >= SPARE_LEAST_BYTES &&
-               s->bytes + s->spare_bytes + p->buf_size <= p->load->f->opt.readahead_bytes;
-    p->buf = NULL;
-    for (size_t i = 0; buf && keep && i < XH_SPARE_BUFFERS; i++)
-        if (!s->spare[i].buf) {
-            s->spare[i].buf = buf;
-            s->spare[i].size = p->buf_size;
-            s->spare_bytes += p->buf_size;
-            return;
-        }
-    free(buf);
+    uint64_t left = p->end - p->off - (uint64_t)i * XH_BLOCK_BYTES;
+    return left < XH_BLOCK_BYTES ? (size_t)left : XH_BLOCK_BYTES;
+}
+
+/* Gives back the blocks that lie wholly below |from|. */
+static void release(struct xh_stage *s, struct xh_parcel *p)
+{
+    uint64_t most = p->load->f->opt.readahead_bytes, spare = most > s->bytes ? most - s->bytes : 0;
+    size_t end = p->from == p->end ? blocks_of(p->end - p->off) : (size_t)((p->from - p->off) / XH_BLOCK_BYTES);
+    if (p->copying)
+        return;
+    for (; p->gone < end; p->gone++) {
+        xh_block_put(&s->blocks, p->blocks[p->gone], block_len(p, p->gone), spare);
+        p->blocks[p->gone] = NULL;
+    }
 }
 
 /* ---- parcels. The lock is held. */
@@ -136,7 +123,7 @@ static void unlist(struct xh_stage *s, struct xh_parcel *p)
     assert(i < s->n && s->at[i] == p);
     memmove(&s->at[i], &s->at[i + 1], (s->n - i - 1) * sizeof *s->at);
     s->n--;
-    s->bytes -= p->end - p->off;
+    s->bytes -= p->end - p->from;
     p->listed = 0;
     if (p->taken < p->end - p->off)
         xh_count(&p->load->f->counters, bytes_unused, p->end - p->off - p->taken);
@@ -149,14 +136,12 @@ static void settle(struct xh_stage *s, struct load *l)
     int needed = !l->over || l->submitting;
     for (size_t i = 0; i < l->nparcels; i++) {
         struct xh_parcel *p = &l->parcels[i];
-        if (!p->listed && !p->copying)
-            buffer_put(s, p);
+        release(s, p);
         needed |= p->listed || p->copying != 0;
     }
     if (needed)
         return;
-    for (size_t i = 0; i < l->nparcels; i++)
-        buffer_put(s, &l->parcels[i]);
+    free(l->blocks);
     free(l->ranges);
     free(l);
 }
@@ -194,14 +179,17 @@ static void take_done(struct xh_parcel *p, const struct xh_err *err)
 
 static void keep(struct xh_stage *s, struct xh_parcel *p, uint64_t off, const uint8_t *data, size_t len)
 {
-    uint64_t a = off > p->from ? off : p->from;
-    if (a >= off + len || !p->listed)
-        return;
-    if (!p->buf && !(p->buf = buffer_get(s, p->end - p->off, &p->buf_size))) {
-        unlist(s, p); /* no memory: whoever wants it asks again */
-        return;
+    uint64_t end = off + len;
+    for (uint64_t a = off > p->from ? off : p->from; a < end && p->listed;) {
+        size_t i = (size_t)((a - p->off) / XH_BLOCK_BYTES), at = (size_t)((a - p->off) % XH_BLOCK_BYTES);
+        size_t room = block_len(p, i) - at, n = end - a < room ? (size_t)(end - a) : room;
+        if (!p->blocks[i] && !(p->blocks[i] = xh_block_get(&s->blocks, block_len(p, i)))) {
+            unlist(s, p); /* no memory: whoever wants it asks again */
+            return;
+        }
+        memcpy(p->blocks[i] + at, data + (a - off), n);
+        a += n;
     }
-    memcpy(p->buf + (a - p->off), data + (a - off), off + len - a);
 }
 
 static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
@@ -329,7 +317,12 @@ static int missing(struct xh_file *f, struct xh_range r, struct ranges *out)
 static struct load *load_make(struct xh_file *f, const struct xh_range *r, size_t n)
 {
     struct load *l = calloc(1, sizeof *l + n * sizeof *l->parcels);
-    if (!l || !(l->ranges = malloc(n * sizeof *r))) {
+    size_t nblocks = 0;
+    for (size_t i = 0; i < n; i++)
+        nblocks += blocks_of(r[i].len);
+    if (!l || !(l->ranges = malloc(n * sizeof *r)) || !(l->blocks = calloc(nblocks, sizeof *l->blocks))) {
+        if (l)
+            free(l->ranges);
         free(l);
         return NULL;
     }
@@ -339,10 +332,12 @@ static struct load *load_make(struct xh_file *f, const struct xh_range *r, size_
     l->f = f;
     l->submitting = 1;
     l->nparcels = n;
+    uint8_t **blocks = l->blocks;
     for (size_t i = 0; i < n; i++) {
         uint64_t off = r[i].off;
         l->parcels[i] = (struct xh_parcel){.load = l, .off = off, .end = off + r[i].len, .from = off, .got = off,
-                                           .born = f->stage.clock};
+                                           .blocks = blocks, .born = f->stage.clock};
+        blocks += blocks_of(r[i].len);
     }
     return l;
 }
@@ -468,8 +463,10 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
         t->coming += end - here;
         xh_origin_promote(p->load->f->origin, &p->load->t);
     }
-    if (off <= p->from && end > p->from)
+    if (off <= p->from && end > p->from) {
+        s->bytes -= end - p->from; /* listed: it is in |at| */
         p->from = end;
+    }
     p->taken += len;
     p->born = s->clock;
     if (p->from == p->end || p->taken >= p->end - p->off) {
@@ -477,6 +474,20 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
         settle(s, p->load); /* what still comes needs no buffer; taker or copy hold the load */
     }
     return 1;
+}
+
+/* Without the lock: |copying| holds the blocks. */
+static void copy_out(const struct copy *c)
+{
+    uint64_t at = c->off - c->p->off, left = c->len;
+    for (uint8_t *to = c->to; left;) {
+        size_t skip = (size_t)(at % XH_BLOCK_BYTES), n = XH_BLOCK_BYTES - skip;
+        n = left < n ? (size_t)left : n;
+        memcpy(to, c->p->blocks[at / XH_BLOCK_BYTES] + skip, n);
+        to += n;
+        at += n;
+        left -= n;
+    }
 }
 
 static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_extent e, struct taking *t)
@@ -524,7 +535,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, struct xh_exten
         take_extent(s, op, op->ext[i], &t);
     pthread_mutex_unlock(&s->lock);
     for (size_t i = 0; i < t.ncopies; i++)
-        memcpy(t.copies[i].to, t.copies[i].p->buf + (t.copies[i].off - t.copies[i].p->off), t.copies[i].len);
+        copy_out(&t.copies[i]);
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < t.ncopies; i++) {
         struct xh_parcel *p = t.copies[i].p;
@@ -555,8 +566,7 @@ void xh_stage_free(struct xh_stage *s)
         unlist(s, p);
         settle(s, p->load);
     }
-    for (size_t i = 0; i < XH_SPARE_BUFFERS; i++)
-        free(s->spare[i].buf);
+    xh_blocks_free(&s->blocks);
     free(s->at);
     pthread_mutex_destroy(&s->lock);
 }

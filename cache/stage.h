@@ -13,25 +13,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "blocks.h"
 #include "extent.h"
 
 struct xh_file;
 struct xh_parcel;
 struct xh_read_op;
 
-#define XH_SPARE_BUFFERS 32
-
 struct xh_stage {
     pthread_mutex_t lock;    /* guards the rest; held while a piece of a reply is copied, never longer */
     struct xh_parcel **at;   /* by offset, disjoint: those with bytes that a reader can still have */
     size_t n, room;
-    uint64_t bytes;          /* of all parcels in |at| or in flight: bounded by readahead_bytes */
+    uint64_t bytes;          /* of what nobody has read of the parcels in |at|: bounded by readahead_bytes */
     uint64_t clock;          /* takes so far: the age of parcels */
-    struct {
-        uint8_t *buf;
-        size_t size;
-    } spare[XH_SPARE_BUFFERS];
-    uint64_t spare_bytes;    /* of all spares: at most what |bytes| leaves of readahead_bytes */
+    struct xh_blocks blocks; /* spares: at most what |bytes| leaves of readahead_bytes */
 };
 
 void xh_stage_init(struct xh_stage *s);

@@ -13,9 +13,16 @@
 #define RATE_MEMORY_NS 1e9
 #define RATE_MIN_BYTES 131072u   /* less than this says more about latency than about rate */
 
-/* Several, so that one's wait between two requests is filled by others, and a window that an untuned
- * system limits does not limit all; but each costs the processor, and so more of them must pay. */
-#define FIRST_CONNECTIONS 8
+/* How many connections a bulk stream begins with: so many windows of one connection, as untuned
+ * systems grant it, make up what a fast link holds. One more costs the processors at both ends
+ * (their packets are smaller, their bytes come out of order), and so still more must pay. */
+#define FAST_LINK_BYTES_PER_NS 1.25
+#define WINDOW_BYTES 8e6
+#define LEAST_CONNECTIONS 2
+#define MOST_AT_FIRST 16
+/* Small requests wait for round trips rather than for bytes: for them so many are tried anyway. */
+#define SMALL_CONNECTIONS 8
+#define SMALL_BYTES (256u << 10)
 #define TRIAL_NS 500e6
 #define TRIAL_ROUND_TRIPS 16
 #define GAIN_LEAST 1.15
@@ -41,7 +48,6 @@ static struct xh_endpoint *find_or_make(const char *server)
         free(e);
         return NULL;
     }
-    e->paying = FIRST_CONNECTIONS;
     xh_ring_init(&e->again);
     xh_ring_init(&e->demand);
     xh_ring_init(&e->speculative);
@@ -166,10 +172,25 @@ static struct xh_request *first_of(struct xh_ring *ring)
     return xh_ring_empty(ring) ? NULL : xh_ring_of(ring->next, struct xh_request, link);
 }
 
-/* How many connections may be busy for |o|'s sake. */
+unsigned xh_endpoint_paying(const struct xh_endpoint *e)
+{
+    return e->paying ? e->paying : SMALL_CONNECTIONS;
+}
+
+static unsigned connections_at_first(double rtt_ns)
+{
+    double n = rtt_ns * FAST_LINK_BYTES_PER_NS / WINDOW_BYTES + 0.9;
+    return n < LEAST_CONNECTIONS ? LEAST_CONNECTIONS : n > MOST_AT_FIRST ? MOST_AT_FIRST : (unsigned)n;
+}
+
+/* How many connections may be busy for |o|'s sake: those that pay, and one for demand alone, so that
+ * it finds a place at once. */
 static unsigned most_connections(const struct xh_endpoint *e, const struct xh_origin *o)
 {
-    return o->options.connections < e->paying ? (unsigned)o->options.connections : e->paying;
+    unsigned n = xh_endpoint_paying(e) + 1;
+    if (n < SMALL_CONNECTIONS && e->active_bytes < (uint64_t)SMALL_BYTES * e->active)
+        n = SMALL_CONNECTIONS;
+    return o->options.connections < n ? (unsigned)o->options.connections : n;
 }
 
 static struct xh_request *next_request(struct xh_endpoint *e)
@@ -181,7 +202,6 @@ static struct xh_request *next_request(struct xh_endpoint *e)
     if (!r)
         return NULL;
     unsigned cap = most_connections(e, r->job->origin);
-    /* One connection stays free of speculation, so that demand finds a place at once. */
     return e->active_speculative < (cap > 1 ? cap - 1 : 1) ? r : NULL;
 }
 
@@ -240,19 +260,19 @@ static void weigh_gain(struct xh_endpoint *e, const struct xh_exchange *x)
         e->trial_ns = 0; /* the work was not enough to tell */
         return;
     }
+    uint64_t arrived = atomic_load_explicit(&e->arrived, memory_order_relaxed);
     if (e->trial_ns == 0) {
         e->trial_ns = now;
-        e->trial_bytes = 0;
+        e->trial_bytes = arrived;
         return;
     }
-    e->trial_bytes += (double)x->body_bytes;
     double took = (double)(now - e->trial_ns);
     if (took < TRIAL_NS || took < TRIAL_ROUND_TRIPS * e->rtt_ns)
         return;
-    double rate = e->trial_bytes / took;
+    double rate = (double)(arrived - e->trial_bytes) / took;
     xh_trace(XH_T_ORIGIN, "trial", "connections=%u rate_mb=%.1f fewer_mb=%.1f", e->paying, rate * 1e3, e->fewer_rate * 1e3);
     if (e->fewer_rate > 0 && rate < GAIN_LEAST * e->fewer_rate) {
-        e->paying /= 2;
+        e->paying = (e->paying + 1) / 2;
         e->settled_ns = now;
         e->fewer_rate = 0;
     } else if (e->paying < x->job->origin->options.connections &&
@@ -273,6 +293,8 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
         /* Down at once, up slowly: waiting in the queues of a busy link is no round trip. */
         double rtt = (double)(x->first_ns - x->sent_ns);
         smooth(&e->rtt_ns, rtt, rtt < e->rtt_ns ? 0.5 : 1.0 / 64);
+        if (!e->paying)
+            e->paying = connections_at_first(rtt);
     }
     if (x->body_bytes >= RATE_MIN_BYTES && x->last_ns > x->first_ns)
         smooth(&e->connection_rate, (double)x->body_bytes / (double)(x->last_ns - x->first_ns), 0.125);

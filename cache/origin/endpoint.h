@@ -36,9 +36,11 @@ struct xh_endpoint {
     double counted_bytes, counted_ns; /* what rate is made of */
     uint64_t counted_until_ns;        /* the time up to here is in counted_ns */
     /* How many connections pay: see weigh_gain(). */
-    unsigned paying;
-    double trial_bytes, fewer_rate; /* of the trial at hand; bytes per ns with half as many */
-    uint64_t trial_ns, settled_ns;  /* the trial's begin, 0: none; when more did not pay */
+    unsigned paying;                 /* 0: no round trip has been measured yet */
+    double fewer_rate;               /* bytes per ns with half as many */
+    uint64_t trial_ns, trial_bytes;  /* the trial's begin, 0: none; |arrived| then */
+    uint64_t settled_ns;             /* when more did not pay */
+    atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
 };
 
 enum xh_place {
@@ -64,6 +66,9 @@ void xh_endpoint_dispatch(struct xh_endpoint *e);
 
 /* A RUNNING |r| has finished its exchange |x|. Lock held. */
 void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x);
+
+/* How many connections are worth having to |e|. Lock held. */
+unsigned xh_endpoint_paying(const struct xh_endpoint *e);
 
 /* The endpoint of |server|, or NULL. Lock held. */
 struct xh_endpoint *xh_endpoint_find(const char *server);

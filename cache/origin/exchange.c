@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "../trace.h"
+#include "endpoint.h"
 #include "object.h"
 
 #define IGNORED_BODY_MAX 65536u /* an error's body is read to its end up to here; then it is cheaper to hang up */
@@ -318,6 +319,7 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
     x->last_ns = xh_now_ns();
     x->body_bytes += len;
+    atomic_fetch_add_explicit(&x->request->endpoint->arrived, len, memory_order_relaxed);
     xh_count(x->job->origin->counters, bytes_fetched, len);
     if (x->job->speculative)
         xh_count(x->job->origin->counters, bytes_speculative, len);

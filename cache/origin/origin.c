@@ -208,6 +208,9 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     xh_engine_lock();
     out->max_ranges = o->dialect.max_ranges;
     out->max_range_header = o->dialect.max_range_header;
+    const struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
+    unsigned pay = e ? xh_endpoint_paying(e) : 1;
+    out->connections = o->options.connections < pay ? (unsigned)o->options.connections : pay;
     xh_engine_unlock();
 }
 

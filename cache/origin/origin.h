@@ -23,6 +23,7 @@ struct xh_origin_info {
     const char *url_shown;   /* without query and user info */
     unsigned max_ranges;     /* most ranges one request may carry now; 1: no multi-range */
     size_t max_range_header; /* most bytes of the Range header's value */
+    unsigned connections;    /* how many a long stream is spread over now, at least 1 */
 };
 
 /* What the first request brought. */

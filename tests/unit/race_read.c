@@ -124,7 +124,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     (void)o;
-    *out = (struct xh_origin_info){OBJECT_BYTES, "etag:test", "https://test/x", 50, 3900};
+    *out = (struct xh_origin_info){OBJECT_BYTES, "etag:test", "https://test/x", 50, 3900, 8};
 }
 
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
@@ -215,10 +215,10 @@ static void check_bounds(struct xh_file *f)
 {
     uint64_t sum = 0, spare = 0;
     pthread_mutex_lock(&f->stage.lock);
-    for (size_t i = 0; i < XH_SPARE_BUFFERS; i++)
-        spare += f->stage.spare[i].buf ? f->stage.spare[i].size : 0;
+    for (void *b = f->stage.blocks.top; b; memcpy(&b, b, sizeof b))
+        spare += XH_BLOCK_BYTES;
     sum = f->stage.bytes;
-    CHECK(spare == f->stage.spare_bytes);
+    CHECK(spare == f->stage.blocks.spare_bytes);
     pthread_mutex_unlock(&f->stage.lock);
     CHECK(sum <= f->opt.readahead_bytes);
     CHECK(spare <= f->opt.readahead_bytes);

@@ -129,15 +129,33 @@ Test(endpoint, more_connections_are_opened_where_they_bring_more, .init = fresh,
 
 Test(endpoint, more_connections_that_bring_nothing_are_given_up, .init = fresh, .timeout = 30)
 {
-    cr_assert_eq(stream(10, 100e6, 200e6), 8);
+    cr_assert_eq(stream(10, 100e6, 200e6), 3, "two, and one for demand alone");
     /* The link changes: a minute later that is found out. */
     cr_assert_eq(stream(70, 10e6, 1e9), 16);
+}
+
+Test(endpoint, a_longer_link_begins_with_more, .init = fresh)
+{
+    static const struct {
+        unsigned rtt_ms, connections;
+    } cases[] = {{1, 2}, {10, 2}, {20, 4}, {50, 8}, {160, 16}, {5000, 16}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        xh_endpoint_forget();
+        struct load *l = ask(0);
+        start();
+        now += cases[i].rtt_ms * MS;
+        reply = (struct xh_exchange){.job = &l->job, .sent_ns = l->sent_ns, .first_ns = now, .last_ns = now};
+        xh_endpoint_release(&l->r, &reply);
+        l->used = 0;
+        cr_assert_eq(xh_endpoint_paying(e), cases[i].connections, "%u ms: %u", cases[i].rtt_ms, xh_endpoint_paying(e));
+    }
 }
 
 Test(endpoint, a_cap_that_is_no_doubling_is_weighed_too, .init = fresh, .timeout = 30)
 {
     origin.options.connections = 12;
-    cr_assert_eq(stream(10, 100e6, 200e6), 8);
+    cr_assert_eq(stream(10, 10e6, 1e9), 12);
+    cr_assert_eq(stream(70, 100e6, 100e6), 12, "what paid once is kept");
 }
 
 Test(endpoint, no_more_connections_than_the_option_allows, .init = fresh, .timeout = 30)
@@ -152,6 +170,7 @@ Test(endpoint, demand_goes_first_and_speculation_leaves_a_connection_free, .init
     struct load *guess[6];
     for (int i = 0; i < 6; i++)
         guess[i] = ask(1);
+    e->paying = 8;
     start();
     cr_assert_eq(e->active, 3, "one stays free");
     struct load *first = ask(0), *second = ask(0);
