@@ -7,8 +7,8 @@
 #include "file.h"
 #include "trace.h"
 
-/* A stretch is fetched ahead in steps of this, as far as there is room. */
-#define STRETCH_BYTES (1u << 20)
+/* A run that may look so far ahead goes on long enough for a stream. */
+#define STREAM_WINDOW (16u << 20)
 #define CHUNKS_AT_ONCE 256
 #define NODES_AT_ONCE 16
 /* A node that is there already leads to others: so many levels are followed in one go. */
@@ -92,16 +92,15 @@ static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_
     return 1;
 }
 
-/* Fetches as much of |r| ahead as there is room for. Returns how many bytes from its start. */
-static uint64_t fetch_stretch(struct xh_file *f, struct xh_range r)
+/* A run upwards: what lies before the reader is fetched, or streams towards him. */
+static void ahead_up(struct xh_file *f, const struct xh_range *want)
 {
-    struct xh_range pieces[256];
-    uint64_t step = r.len / 256 / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES;
-    size_t n = 0;
-    for (uint64_t at = 0; at < r.len; at += step)
-        pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
-    uint64_t got = xh_fetch_ahead(f, pieces, n, XH_KIND_RAW) * step;
-    return got < r.len ? got : r.len;
+    struct xh_predict_seq *p = &f->seq;
+    uint64_t end = p->last.off + p->last.len;
+    if (want)
+        p->ahead = xh_fetch_stretch(f, *want, p->window >= STREAM_WINDOW ? f->size : 0);
+    if (xh_stage_reach(f, end + p->window))
+        p->ahead = end;
 }
 
 static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, size_t n)
@@ -119,8 +118,8 @@ static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, siz
         return; /* scattered: not a sequence */
     size_t k = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, guess_window(f), f->size, want);
     trace_ranges("ahead", want, k);
-    if (k && f->seq.kind == XH_RUN_UP)
-        f->seq.ahead = want[0].off + fetch_stretch(f, want[0]);
+    if (f->seq.kind == XH_RUN_UP)
+        ahead_up(f, k ? want : NULL);
     else if (k)
         xh_fetch_ahead(f, want, k, XH_KIND_RAW);
     pthread_mutex_unlock(&f->guess_lock);

@@ -17,6 +17,8 @@
 #include "trace.h"
 
 #define PART_MOST_BYTES (32u << 20)
+/* A stretch is fetched ahead in steps of this, as far as there is room. */
+#define STRETCH_BYTES (1u << 20)
 
 struct fetch {
     struct xh_transfer t; /* t.ctx is this fetch */
@@ -217,23 +219,24 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
         xh_op_leave(op, err);
 }
 
-/* The parts of |bytes| that are fetched together: two a connection. A connection idles for a round trip
- * before each, so they are to be long; but none must stand idle until the slowest is done. */
-static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t bytes)
+/* The parts of |bytes| that are fetched together. A connection idles for a round trip before each, so
+ * they are to be long: a demand has one on each connection. Of what is fetched ahead there are two, so
+ * that none stands idle until the slowest is done. */
+static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t bytes, int ahead)
 {
-    uint64_t part = bytes / (2 * info->connections) + XH_PAGE_BYTES - 1;
+    uint64_t part = bytes / ((ahead ? 2 : 1) * info->connections) + XH_PAGE_BYTES - 1;
     part = part < PART_MOST_BYTES ? part : PART_MOST_BYTES;
     part = part > f->opt.part_bytes ? part : f->opt.part_bytes;
     return part - part % XH_PAGE_BYTES;
 }
 
-void xh_fetch_limits(struct xh_file *f, uint64_t bytes, struct xh_plan_limits *lim)
+void xh_fetch_limits(struct xh_file *f, uint64_t bytes, int ahead, struct xh_plan_limits *lim)
 {
     struct xh_origin_info info;
     xh_origin_get_info(f->origin, &info);
     lim->gap_bytes = f->opt.gap_bytes;
     lim->align_bytes = XH_PAGE_BYTES;
-    lim->part_bytes = part_of(f, &info, bytes);
+    lim->part_bytes = part_of(f, &info, bytes, ahead);
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
     lim->max_range_header = info.max_range_header;
     lim->connections = (unsigned)f->opt.connections;
@@ -250,7 +253,7 @@ static int make_plan(struct xh_file *f, int ahead, const struct xh_runs *runs, s
         wanted[i] = bytes_of_run(f, runs->at[i]);
         bytes += wanted[i].len;
     }
-    xh_fetch_limits(f, bytes, &lim);
+    xh_fetch_limits(f, bytes, ahead, &lim);
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
     free(wanted);
     return rc;
@@ -382,17 +385,41 @@ static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_
     return i;
 }
 
+/* 1 when all that is fetched ahead is to stay in the shadow. */
+static int keeps_all(struct xh_file *f)
+{
+    return atomic_load_explicit(&f->again, memory_order_relaxed) || xh_shadow_shared(f->shadow);
+}
+
 /* How many of the raw ranges, from the first on, are to stay in the shadow: see read.c's keeps(). */
 static size_t kept(struct xh_file *f, const struct xh_range *r, size_t n)
 {
     uint64_t so_far = atomic_load_explicit(&f->streamed, memory_order_relaxed) +
                       atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed);
     size_t i = 0;
-    if (atomic_load_explicit(&f->again, memory_order_relaxed) || xh_shadow_shared(f->shadow))
+    if (keeps_all(f))
         return n;
     while (i < n && so_far + r[i].len <= f->opt.stream_bytes)
         so_far += r[i++].len;
     return i;
+}
+
+uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_end)
+{
+    struct xh_range pieces[257];
+    uint64_t step = r.len / 256 / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES, end = r.off + r.len;
+    size_t n = 0;
+    for (uint64_t at = 0; at < r.len; at += step)
+        pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
+    pieces[n].off = end;
+    size_t k = kept(f, pieces, n), done = k ? ahead_to_shadow(f, pieces, k, XH_KIND_RAW) : 0;
+    uint64_t from = pieces[done].off;
+    if (done < k || keeps_all(f))
+        return from;
+    uint64_t seen = stream_end > from ? xh_stage_stream(f, from, stream_end) : from;
+    if (seen > from || k == n)
+        return seen;
+    return pieces[k + xh_stage_fetch(f, pieces + k, n - k)].off;
 }
 
 size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)

@@ -107,8 +107,9 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
 void xh_op_enter(struct xh_read_op *op, size_t n);
 void xh_op_leave(struct xh_read_op *op, const struct xh_err *err);
 
-/* The plan's limits, as options and the origin have them now, where so many bytes are fetched together. */
-void xh_fetch_limits(struct xh_file *f, uint64_t bytes, struct xh_plan_limits *lim);
+/* The plan's limits, as options and the origin have them now, where so many bytes are fetched together,
+ * for a demand or ahead of one. */
+void xh_fetch_limits(struct xh_file *f, uint64_t bytes, int ahead, struct xh_plan_limits *lim);
 
 /* Waits until op->pending is 0; returns op->err.code. */
 int xh_op_wait(struct xh_read_op *op);
@@ -117,6 +118,10 @@ int xh_op_wait(struct xh_read_op *op);
  * nobody yet: as many as there is room for, from the first on. Returns how many ranges were seen
  * to, fetched now or there already; fewer than |n| when there is no more room. Never fails. */
 size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind);
+
+/* The same for one long stretch of raw data, whose bytes are wanted in order. Where it need not stay
+ * in the shadow, a stream up to |stream_end| (0: none) takes it over. Returns the end of what is seen to. */
+uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_end);
 
 /* The walk through metadata. init and end: with the file, once it has its shadow. begin: the
  * first look at a file that was not known. note: a read of |n| > 0 extents is done; |missed| when

@@ -137,6 +137,7 @@ size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint64_t max_
     note(p, r);
     uint64_t times = r.len >= SURE_BYTES && p->bytes > r.len ? 16 : 2;
     uint64_t window = min64(max_window, times * p->bytes) >> p->doubt;
+    p->window = p->kind == XH_RUN_NONE ? 0 : window;
     if (p->kind == XH_RUN_NONE || window == 0 || window < min64(max_window, r.len))
         return 0;
     if (p->kind == XH_RUN_STRIDE)

@@ -26,6 +26,7 @@ struct xh_predict_seq {
     unsigned same;        /* how often in a row |step| was the distance */
     uint64_t bytes;       /* read in this run */
     uint64_t ahead;       /* UP: end, DOWN: start of what was proposed; STRIDE: reads proposed after |last| */
+    uint64_t window;      /* how far ahead the last read let it look */
     unsigned doubt;       /* grows with runs that ended, shrinks with reads that were foreseen */
 };
 

@@ -1,6 +1,8 @@
 /* The stage: see stage.h.
  *
- * A load is one speculative transfer; each of its ranges is a parcel. Invariants, under the lock:
+ * A load is one speculative transfer. Its bytes are divided into parcels. A stream is a few loads
+ * that have every so-manieth parcel each, and that stop while their reader has enough before him.
+ * Invariants, under the lock:
  *  1. A parcel's bytes [from, got) lie in its blocks, at their place; bytes below |from| were read,
  *     or are promised to takers. What a reader waits for never lies in a block: it would be copied twice.
  *  2. A taker's bytes end at or below |from|, or are kept in blocks besides: either way they are
@@ -18,6 +20,13 @@
 #include "file.h"
 #include "trace.h"
 
+/* What a stream's loads take in turns; its length in all; and what is too short to be one. */
+#define STRIPE_BYTES (4u << 20)
+#define STREAM_MOST_BYTES (512u << 20)
+#define STREAM_LEAST_BYTES (16u << 20)
+#define STREAM_LOADS 2
+/* A stream that had to stand still while TCP still finds its speed would not find it for long. */
+#define STREAM_FIRST_BYTES (16u << 20)
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
 #define STALE_READS 32
 
@@ -28,10 +37,10 @@ struct taker {
     uint8_t *to;
 };
 
-struct load;
+struct xh_load;
 
 struct xh_parcel {
-    struct load *load;
+    struct xh_load *load;
     uint64_t off, end; /* constant */
     uint64_t from, got, taken;
     uint64_t born;     /* stage's clock when made or last read */
@@ -42,13 +51,18 @@ struct xh_parcel {
     int listed;
 };
 
-struct load {
+struct xh_load {
     struct xh_transfer t; /* t.ctx is the load */
     struct xh_file *f;
     struct xh_range *ranges;
     uint8_t **blocks; /* of all parcels */
     int submitting; /* the origin may not have it yet */
     int over;
+    int stream, stands; /* it stands still until its reader comes nearer */
+    unsigned takers;
+    uint64_t pos;       /* where the next byte goes */
+    uint64_t first;     /* a stream comes up to here in any case */
+    uint64_t used;      /* stage's clock when something was last taken */
     size_t nparcels;
     struct xh_parcel parcels[];
 };
@@ -95,6 +109,21 @@ static size_t parcel_at(const struct xh_stage *s, uint64_t off)
     return lo;
 }
 
+/* What |p| counts for in s->bytes. */
+static uint64_t weight(const struct xh_parcel *p)
+{
+    uint64_t to = p->load->stream ? p->got : p->end;
+    return p->listed && to > p->from ? to - p->from : 0;
+}
+
+/* 1 when the stream of |p| has so much to bring before a read at |off| that the read had better be
+ * fetched by itself. */
+static int is_far(const struct xh_parcel *p, uint64_t off)
+{
+    const struct xh_load *l = p->load;
+    return l->stream && off > l->pos && off - l->pos > STREAM_LEAST_BYTES;
+}
+
 static int list(struct xh_stage *s, struct xh_parcel *p)
 {
     if (s->n == s->room) {
@@ -110,8 +139,8 @@ static int list(struct xh_stage *s, struct xh_parcel *p)
     memmove(&s->at[i + 1], &s->at[i], (s->n - i) * sizeof *s->at);
     s->at[i] = p;
     s->n++;
-    s->bytes += p->end - p->off;
     p->listed = 1;
+    s->bytes += weight(p);
     return 0;
 }
 
@@ -123,15 +152,16 @@ static void unlist(struct xh_stage *s, struct xh_parcel *p)
     assert(i < s->n && s->at[i] == p);
     memmove(&s->at[i], &s->at[i + 1], (s->n - i - 1) * sizeof *s->at);
     s->n--;
-    s->bytes -= p->end - p->from;
+    s->bytes -= weight(p);
     p->listed = 0;
-    if (p->taken < p->end - p->off)
-        xh_count(&p->load->f->counters, bytes_unused, p->end - p->off - p->taken);
+    uint64_t came = p->load->over || p->load->stream ? p->got - p->off : p->end - p->off;
+    if (p->taken < came)
+        xh_count(&p->load->f->counters, bytes_unused, came - p->taken);
     p->from = p->end; /* nothing more is kept of it */
 }
 
 /* Gives back what nobody needs any more: buffers, and the load with its last parcel. */
-static void settle(struct xh_stage *s, struct load *l)
+static void settle(struct xh_stage *s, struct xh_load *l)
 {
     int needed = !l->over || l->submitting;
     for (size_t i = 0; i < l->nparcels; i++) {
@@ -146,10 +176,32 @@ static void settle(struct xh_stage *s, struct load *l)
     free(l);
 }
 
+/* Ends a stream that nobody waits for. It stays in s->stream until it is over. */
+static void leave(struct xh_stage *s, struct xh_load *l)
+{
+    if (l->takers || l->submitting || l->over)
+        return;
+    for (size_t i = 0; i < l->nparcels; i++)
+        unlist(s, &l->parcels[i]);
+    xh_origin_cancel(l->f->origin, &l->t);
+}
+
+/* Leaves streams that were not read from for some time and are not where the last run of reads is. */
+static void leave_stale(struct xh_stage *s)
+{
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
+        struct xh_load *l = s->stream[i];
+        uint64_t slack = l->f->opt.readahead_bytes + 2 * STREAM_FIRST_BYTES;
+        if (s->clock - l->used >= STALE_READS && (l->pos > s->reach + slack || l->pos + slack < s->reach))
+            leave(s, l);
+    }
+}
+
 /* Drops what nobody came for, to make room for |bytes| more. */
 static void drop_stale(struct xh_file *f, uint64_t bytes)
 {
     struct xh_stage *s = &f->stage;
+    leave_stale(s);
     for (size_t i = 0; i < s->n && s->bytes + bytes > f->opt.readahead_bytes;) {
         struct xh_parcel *p = s->at[i];
         if (!p->load->over || p->copying || s->clock - p->born < STALE_READS) {
@@ -172,6 +224,7 @@ static void take_done(struct xh_parcel *p, const struct xh_err *err)
             continue;
         }
         *at = k->next;
+        p->load->takers--;
         xh_op_leave(k->op, err);
         free(k);
     }
@@ -192,9 +245,25 @@ static void keep(struct xh_stage *s, struct xh_parcel *p, uint64_t off, const ui
     }
 }
 
+/* A piece of the parcel |p|. */
+static void parcel_bytes(struct xh_stage *s, struct xh_parcel *p, uint64_t off, const uint8_t *data, size_t len)
+{
+    assert(p->got == off && len <= p->end - off);
+    for (struct taker *k = p->takers; k; k = k->next) {
+        uint64_t a = k->a > off ? k->a : off, b = k->b < off + len ? k->b : off + len;
+        if (a < b)
+            memcpy(k->to + (a - k->a), data + (a - off), b - a);
+    }
+    keep(s, p, off, data, len);
+    s->bytes -= weight(p);
+    p->got = off + len;
+    s->bytes += weight(p);
+    take_done(p, NULL);
+}
+
 static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
 {
-    struct load *l = t->ctx;
+    struct xh_load *l = t->ctx;
     struct xh_stage *s = &l->f->stage;
     size_t i = 0;
     for (size_t hi = l->nparcels; hi - i > 1;) {
@@ -204,28 +273,49 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
         else
             hi = mid;
     }
-    struct xh_parcel *p = &l->parcels[i];
     pthread_mutex_lock(&s->lock);
-    assert(p->got == off && len <= p->end - off);
-    for (struct taker *k = p->takers; k; k = k->next) {
-        uint64_t a = k->a > off ? k->a : off, b = k->b < off + len ? k->b : off + len;
-        if (a < b)
-            memcpy(k->to + (a - k->a), data + (a - off), b - a);
+    for (size_t n; len; off += n, data += n, len -= n) { /* parcels touch where a load has one range */
+        struct xh_parcel *p = &l->parcels[i++];
+        n = p->end - off < len ? (size_t)(p->end - off) : len;
+        parcel_bytes(s, p, off, data, n);
     }
-    keep(s, p, off, data, len);
-    p->got = off + len;
-    take_done(p, NULL);
+    l->pos = off;
     pthread_mutex_unlock(&s->lock);
 }
 
+static int on_full(struct xh_transfer *t)
+{
+    struct xh_load *l = t->ctx;
+    struct xh_stage *s = &l->f->stage;
+    pthread_mutex_lock(&s->lock);
+    int far = l->pos >= s->reach && l->pos >= l->first;
+    int full = l->stands = !l->takers && (far || s->bytes >= l->f->opt.readahead_bytes);
+    pthread_mutex_unlock(&s->lock);
+    return full;
+}
+
+static void go_on(struct xh_load *l)
+{
+    if (l->stands && !l->over && !l->submitting)
+        xh_origin_resume(l->f->origin, &l->t);
+    l->stands = 0;
+}
+
 /* Ends a load short of its bytes: who waits for them gets |err|. */
-static void load_end(struct xh_stage *s, struct load *l, const struct xh_err *err)
+static void load_end(struct xh_stage *s, struct xh_load *l, const struct xh_err *err)
 {
     l->over = 1;
+    for (size_t i = 0, n = 0; i < XH_STREAMS_MAX; i++) {
+        struct xh_load *other = s->stream[i];
+        s->stream[i] = NULL;
+        if (other && other != l)
+            s->stream[n++] = other;
+    }
     for (size_t i = 0; i < l->nparcels; i++) {
         struct xh_parcel *p = &l->parcels[i];
         if (p->got == p->end)
             continue;
+        s->lost |= l->stream && p->listed;
         unlist(s, p);
         take_done(p, err);
     }
@@ -234,7 +324,7 @@ static void load_end(struct xh_stage *s, struct load *l, const struct xh_err *er
 
 static void on_done(struct xh_transfer *t, const struct xh_err *err)
 {
-    struct load *l = t->ctx;
+    struct xh_load *l = t->ctx;
     struct xh_stage *s = &l->f->stage;
     if (err)
         xh_trace(XH_T_READ, "load-failed", "code=%s", xh_err_name(err->code));
@@ -314,9 +404,9 @@ static int missing(struct xh_file *f, struct xh_range r, struct ranges *out)
     return 1;
 }
 
-static struct load *load_make(struct xh_file *f, const struct xh_range *r, size_t n)
+static struct xh_load *load_make(struct xh_file *f, const struct xh_range *r, size_t n, int stream)
 {
-    struct load *l = calloc(1, sizeof *l + n * sizeof *l->parcels);
+    struct xh_load *l = calloc(1, sizeof *l + n * sizeof *l->parcels);
     size_t nblocks = 0;
     for (size_t i = 0; i < n; i++)
         nblocks += blocks_of(r[i].len);
@@ -326,10 +416,21 @@ static struct load *load_make(struct xh_file *f, const struct xh_range *r, size_
         free(l);
         return NULL;
     }
-    memcpy(l->ranges, r, n * sizeof *r);
-    l->t = (struct xh_transfer){.ranges = l->ranges, .nranges = n, .speculative = 1, .ctx = l,
-                                .bytes = on_bytes, .done = on_done};
+    size_t nranges = 0;
+    for (size_t i = 0; i < n; i++) { /* stripes that touch are one range */
+        struct xh_range *last = nranges ? &l->ranges[nranges - 1] : NULL;
+        if (last && last->off + last->len == r[i].off)
+            last->len += r[i].len;
+        else
+            l->ranges[nranges++] = r[i];
+    }
+    l->t = (struct xh_transfer){.ranges = l->ranges, .nranges = nranges, .speculative = 1, .ctx = l,
+                                .bytes = on_bytes, .done = on_done, .full = stream ? on_full : NULL};
     l->f = f;
+    l->stream = stream;
+    l->pos = r[0].off;
+    l->first = l->pos + STREAM_FIRST_BYTES;
+    l->used = f->stage.clock;
     l->submitting = 1;
     l->nparcels = n;
     uint8_t **blocks = l->blocks;
@@ -342,29 +443,22 @@ static struct load *load_make(struct xh_file *f, const struct xh_range *r, size_
     return l;
 }
 
-/* Lists the plan's loads in |ts|. Returns how many were made. */
-static size_t make_loads(struct xh_file *f, const struct xh_plan *plan, struct xh_transfer **ts)
+/* Makes a load and lists its parcels. NULL without memory. */
+static struct xh_load *load_add(struct xh_file *f, const struct xh_range *r, size_t n, int stream)
 {
-    size_t made = 0;
-    for (; made < plan->ntransfers; made++) {
-        const struct xh_plan_transfer *pt = &plan->transfers[made];
-        struct load *l = load_make(f, plan->ranges + pt->first, pt->count);
-        if (!l)
-            break;
-        for (size_t i = 0; i < l->nparcels; i++)
-            if (list(&f->stage, &l->parcels[i])) {
-                l->submitting = 0;
-                load_end(&f->stage, l, NULL);
-                return made;
-            }
-        ts[made] = &l->t;
-    }
-    return made;
+    struct xh_load *l = load_make(f, r, n, stream);
+    for (size_t i = 0; l && i < l->nparcels; i++)
+        if (list(&f->stage, &l->parcels[i])) {
+            l->submitting = 0;
+            load_end(&f->stage, l, NULL);
+            return NULL;
+        }
+    return l;
 }
 
 /* The origin has the load, or has refused it with |err|. A taker that came before it had it could
  * not promote it. */
-static void submitted(struct xh_stage *s, struct load *l, const struct xh_err *err)
+static void submitted(struct xh_stage *s, struct xh_load *l, const struct xh_err *err)
 {
     int waited_for = 0;
     l->submitting = 0;
@@ -374,30 +468,51 @@ static void submitted(struct xh_stage *s, struct load *l, const struct xh_err *e
     }
     for (size_t i = 0; i < l->nparcels; i++)
         waited_for |= l->parcels[i].takers != NULL;
-    if (waited_for) /* so it is not over */
+    if (waited_for && !l->stream) /* so it is not over */
         xh_origin_promote(l->f->origin, &l->t);
     settle(s, l);
+}
+
+/* Submits loads; lets go of the lock meanwhile. */
+static void hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n)
+{
+    struct xh_err err = {0};
+    if (n == 0)
+        return;
+    pthread_mutex_unlock(&f->stage.lock);
+    int rc = xh_origin_submit(f->origin, ts, n, &err);
+    pthread_mutex_lock(&f->stage.lock);
+    for (size_t i = 0; i < n; i++)
+        submitted(&f->stage, ts[i]->ctx, rc ? &err : NULL);
 }
 
 static void submit(struct xh_file *f, const struct ranges *want, uint64_t bytes)
 {
     struct xh_plan plan;
     struct xh_plan_limits lim;
-    struct xh_err err = {0};
     struct xh_transfer **ts;
-    xh_fetch_limits(f, f->stage.bytes + bytes, &lim);
+    xh_fetch_limits(f, f->stage.bytes + bytes, 1, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;
     ts = malloc(plan.ntransfers * sizeof *ts);
-    size_t made = ts ? make_loads(f, &plan, ts) : 0;
-    pthread_mutex_unlock(&f->stage.lock);
-    int rc = made ? xh_origin_submit(f->origin, ts, made, &err) : 0;
-    pthread_mutex_lock(&f->stage.lock);
-    for (size_t i = 0; i < made; i++)
-        submitted(&f->stage, ts[i]->ctx, rc ? &err : NULL);
+    size_t made = 0;
+    for (struct xh_load *l; ts && made < plan.ntransfers; ts[made++] = &l->t) {
+        const struct xh_plan_transfer *pt = &plan.transfers[made];
+        if (!(l = load_add(f, plan.ranges + pt->first, pt->count, 0)))
+            break;
+    }
+    hand_over(f, ts, made);
     free(ts);
     xh_plan_free(&plan);
+}
+
+/* A stream that has |off| before it, but far, is of no use to who goes on there: it ends. */
+static void pass_far(struct xh_stage *s, uint64_t off)
+{
+    size_t i = parcel_at(s, off);
+    if (i < s->n && s->at[i]->off <= off && is_far(s->at[i], off))
+        leave(s, s->at[i]->load);
 }
 
 size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
@@ -408,6 +523,7 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
     size_t i = 0;
     pthread_mutex_lock(&s->lock);
     for (; i < n; i++) {
+        pass_far(s, r[i].off);
         drop_stale(f, bytes + r[i].len);
         if (s->bytes + bytes + r[i].len > f->opt.readahead_bytes && s->bytes + bytes > 0)
             break;
@@ -423,6 +539,75 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
     pthread_mutex_unlock(&s->lock);
     free(want.at);
     return i;
+}
+
+/* ---- streams */
+
+/* The loads of a stream of |r|: each has every |nloads|th stripe. Returns how many were made. */
+static size_t add_stream(struct xh_file *f, struct xh_range r, size_t nloads, struct xh_transfer **ts)
+{
+    struct xh_range mine[STREAM_MOST_BYTES / STRIPE_BYTES];
+    size_t made = 0;
+    for (; made < nloads; made++) {
+        size_t n = 0;
+        for (uint64_t at = made * STRIPE_BYTES; at < r.len; at += nloads * STRIPE_BYTES)
+            mine[n++] = (struct xh_range){r.off + at, r.len - at < STRIPE_BYTES ? r.len - at : STRIPE_BYTES};
+        struct xh_load *l = load_add(f, mine, n, 1);
+        if (!l)
+            break;
+        size_t i = 0;
+        while (f->stage.stream[i])
+            i++;
+        f->stage.stream[i] = l;
+        ts[made] = &l->t;
+    }
+    return made;
+}
+
+uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
+{
+    struct xh_stage *s = &f->stage;
+    struct xh_origin_info info;
+    struct xh_transfer *ts[STREAM_LOADS];
+    struct ranges want = {0};
+    uint64_t to = end - off < STREAM_MOST_BYTES ? end : off + STREAM_MOST_BYTES, seen = off;
+    xh_origin_get_info(f->origin, &info);
+    pthread_mutex_lock(&s->lock);
+    pass_far(s, off);
+    size_t busy = 0;
+    for (; busy < XH_STREAMS_MAX && s->stream[busy]; busy++)
+        if (s->stream[busy]->parcels[s->stream[busy]->nparcels - 1].end + STREAM_LOADS * STRIPE_BYTES < off)
+            leave(s, s->stream[busy]);
+    size_t nloads = info.max_ranges > 1 && f->opt.multirange ? STREAM_LOADS : 1;
+    if (nloads > info.streams)
+        nloads = info.streams;
+    if (nloads > 0 && busy + nloads <= XH_STREAMS_MAX && missing(f, (struct xh_range){off, to - off}, &want)) {
+        struct xh_range r = want.n ? want.at[0] : (struct xh_range){to, 0};
+        if (r.len >= STREAM_LEAST_BYTES) {
+            xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu", (unsigned long long)r.off,
+                     (unsigned long long)r.len, nloads);
+            hand_over(f, ts, add_stream(f, r, nloads, ts));
+            seen = r.off + r.len;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(want.at);
+    return seen;
+}
+
+int xh_stage_reach(struct xh_file *f, uint64_t reach)
+{
+    struct xh_stage *s = &f->stage;
+    pthread_mutex_lock(&s->lock);
+    int lost = s->lost;
+    s->lost = 0;
+    s->reach = reach;
+    leave_stale(s);
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        if (s->stream[i]->pos < reach)
+            go_on(s->stream[i]);
+    pthread_mutex_unlock(&s->lock);
+    return lost;
 }
 
 /* ---- taking */
@@ -461,12 +646,18 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
         p->takers = k;
         xh_op_enter(op, 1);
         t->coming += end - here;
-        xh_origin_promote(p->load->f->origin, &p->load->t);
+        p->load->takers++;
+        if (p->load->stream)
+            go_on(p->load);
+        else
+            xh_origin_promote(p->load->f->origin, &p->load->t);
     }
     if (off <= p->from && end > p->from) {
-        s->bytes -= end - p->from; /* listed: it is in |at| */
+        s->bytes -= weight(p);
         p->from = end;
+        s->bytes += weight(p);
     }
+    p->load->used = s->clock;
     p->taken += len;
     p->born = s->clock;
     if (p->from == p->end || p->taken >= p->end - p->off) {
@@ -492,9 +683,12 @@ static void copy_out(const struct copy *c)
 
 static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_extent e, struct taking *t)
 {
+    uint64_t start = e.off;
     while (e.len) {
         size_t i = parcel_at(s, e.off);
         struct xh_parcel *p = i < s->n && s->at[i]->off < e.off + e.len ? s->at[i] : NULL;
+        if (p && is_far(p, start))
+            p = NULL;
         uint64_t from = !p ? e.off + e.len : p->from > e.off ? p->from : e.off; /* where |p| can serve */
         uint64_t to = p && p->end < e.off + e.len ? p->end : e.off + e.len;
         if (from > to)

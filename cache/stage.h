@@ -16,7 +16,10 @@
 #include "blocks.h"
 #include "extent.h"
 
+#define XH_STREAMS_MAX 32
+
 struct xh_file;
+struct xh_load;
 struct xh_parcel;
 struct xh_read_op;
 
@@ -24,8 +27,12 @@ struct xh_stage {
     pthread_mutex_t lock;    /* guards the rest; held while a piece of a reply is copied, never longer */
     struct xh_parcel **at;   /* by offset, disjoint: those with bytes that a reader can still have */
     size_t n, room;
-    uint64_t bytes;          /* of what nobody has read of the parcels in |at|: bounded by readahead_bytes */
+    uint64_t bytes;          /* of what nobody has read of the parcels in |at|, of streams' only what is
+                              * there: bounded by readahead_bytes */
     uint64_t clock;          /* takes so far: the age of parcels */
+    struct xh_load *stream[XH_STREAMS_MAX]; /* streams that are not over; the first NULL ends them */
+    uint64_t reach;          /* streams bring nothing beyond this offset, unless it is waited for */
+    int lost;                /* a stream ended early since the last xh_stage_reach */
     struct xh_blocks blocks; /* spares: at most what |bytes| leaves of readahead_bytes */
 };
 
@@ -41,6 +48,16 @@ void xh_stage_forget(struct xh_stage *s);
  * object). Returns how many ranges, from the first on, were seen to: fewer
  * than |n| when there is no more room. Does not block. */
 size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n);
+
+/* Begins to stream [off, end) in so far as neither stage nor shadow has it: a few long requests, on
+ * connections that then never idle, whose bytes come as far as xh_stage_reach lets them. Returns the
+ * end of what is seen to, |off| when there is not enough to stream or no connection for it: then
+ * xh_stage_fetch is the way. Other streams end, but for one that this one continues. Does not block. */
+uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end);
+
+/* Lets streams bring what lies before |reach|. Returns 1 when one has ended early meanwhile: what was
+ * seen to is so no longer. */
+int xh_stage_reach(struct xh_file *f, uint64_t reach);
 
 /* Takes from the stage what it has of op->ext (sorted, disjoint) and leaves in op->ext the pieces
  * that it has not. Bytes still in flight are delivered to the op later: they count in op->pending.

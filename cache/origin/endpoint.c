@@ -61,16 +61,28 @@ void xh_endpoint_forget(void)
     endpoints = NULL; /* leaked: the parent's threads' state cannot be told from sound */
 }
 
+static int is_stream(const struct xh_request *r)
+{
+    return r->job->transfer && r->job->transfer->full;
+}
+
+static int is_guess(const struct xh_request *r)
+{
+    return r->job->speculative && !is_stream(r);
+}
+
 int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
 {
     struct xh_endpoint *e = find_or_make(xh_request_url(r)->server);
     if (!e)
         return -1;
     xh_request_weigh(r);
+    if (is_stream(r)) /* what comes of it, and when, is its reader's affair */
+        r->queued_bytes = 0;
     r->endpoint = e;
     e->queued_bytes += r->queued_bytes;
     e->queued_requests += r->queued_requests;
-    struct xh_ring *fresh = r->job->speculative ? &e->speculative : &e->demand;
+    struct xh_ring *fresh = is_guess(r) ? &e->speculative : &e->demand;
     if (place == XH_PLACE_FIRST)
         xh_ring_put_first(fresh, &r->link);
     else
@@ -91,8 +103,10 @@ static void unbind(struct xh_endpoint *e, const struct xh_request *r)
 {
     e->active--;
     e->active_bytes -= r->queued_bytes;
-    e->active_speculative -= r->job->speculative ? 1 : 0;
+    e->active_guesses -= (unsigned)is_guess(r);
+    e->streams -= (unsigned)is_stream(r);
     e->thread[r->thread->index].active--;
+    e->thread[r->thread->index].streams -= (unsigned)is_stream(r);
 }
 
 void xh_endpoint_take(struct xh_request *r)
@@ -110,6 +124,8 @@ void xh_endpoint_take(struct xh_request *r)
 void xh_endpoint_promote(struct xh_request *r)
 {
     struct xh_endpoint *e = r->endpoint;
+    if (is_stream(r))
+        return; /* it was none of the guesses */
     switch (r->state) {
     case XH_REQ_QUEUED:
         if (r->again)
@@ -118,7 +134,7 @@ void xh_endpoint_promote(struct xh_request *r)
         xh_ring_put_last(&e->demand, &r->link);
         break;
     case XH_REQ_BOUND: case XH_REQ_RUNNING:
-        e->active_speculative--;
+        e->active_guesses--;
         break;
     default:
         break;
@@ -141,13 +157,24 @@ static int worth_opening(const struct xh_endpoint *e)
 {
     /* While nothing has come back yet, the connections under way are still being opened
      * themselves: a further one is ready as soon as they are. */
-    if (e->active == 0 || e->rtt_ns <= 0)
+    unsigned active = e->active - e->streams; /* a stream's connection is nothing to wait for */
+    if (active == 0 || e->rtt_ns <= 0)
         return 1;
     double rtt = e->rtt_ns;
     double rate = e->connection_rate > 0 ? e->connection_rate : FIRST_FLIGHT_BYTES / rtt;
-    double busy = (rtt + (double)e->active_bytes / e->active / rate) / (e->active + 1);
-    double drain = ((double)e->queued_requests * rtt + (double)e->queued_bytes / rate) / e->active;
+    double busy = (rtt + (double)e->active_bytes / active / rate) / (active + 1);
+    double drain = ((double)e->queued_requests * rtt + (double)e->queued_bytes / rate) / active;
     return busy + drain > 2 * rtt + HANDSHAKE_NS; /* TCP's round trip and TLS's */
+}
+
+/* The thread with the fewest streams, so that each has a processor: a connection is found, or opened. */
+static struct xh_thread *thread_for_stream(const struct xh_endpoint *e)
+{
+    unsigned best = 0;
+    for (unsigned i = 1; i < xh_engine_threads(); i++)
+        if (e->thread[i].streams < e->thread[best].streams)
+            best = i;
+    return xh_engine_thread(best);
 }
 
 /* The thread for one more request: one with an idle connection, else, if |open|, the one
@@ -188,7 +215,7 @@ static unsigned connections_at_first(double rtt_ns)
 static unsigned most_connections(const struct xh_endpoint *e, const struct xh_origin *o)
 {
     unsigned n = xh_endpoint_paying(e) + 1;
-    if (n < SMALL_CONNECTIONS && e->active_bytes < (uint64_t)SMALL_BYTES * e->active)
+    if (n < SMALL_CONNECTIONS && e->active_bytes < (uint64_t)SMALL_BYTES * (e->active - e->streams))
         n = SMALL_CONNECTIONS;
     return o->options.connections < n ? (unsigned)o->options.connections : n;
 }
@@ -202,16 +229,18 @@ static struct xh_request *next_request(struct xh_endpoint *e)
     if (!r)
         return NULL;
     unsigned cap = most_connections(e, r->job->origin);
-    return e->active_speculative < (cap > 1 ? cap - 1 : 1) ? r : NULL;
+    return e->active_guesses < (cap > 1 ? cap - 1 : 1) ? r : NULL;
 }
 
 void xh_endpoint_dispatch(struct xh_endpoint *e)
 {
     struct xh_request *r;
     while ((r = next_request(e)) != NULL) {
-        if (e->active >= most_connections(e, r->job->origin))
+        int stream = is_stream(r);
+        if (!stream && (e->active - e->streams >= most_connections(e, r->job->origin) ||
+                        e->active >= (unsigned)r->job->origin->options.connections))
             return;
-        struct xh_thread *t = choose_thread(e, worth_opening(e));
+        struct xh_thread *t = stream ? thread_for_stream(e) : choose_thread(e, worth_opening(e));
         if (!t)
             return;
         unqueue(e, r);
@@ -220,8 +249,10 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         xh_ring_put_last(&t->inbox, &r->link);
         e->active++;
         e->active_bytes += r->queued_bytes;
-        e->active_speculative += r->job->speculative ? 1 : 0;
+        e->active_guesses += (unsigned)is_guess(r);
+        e->streams += (unsigned)stream;
         e->thread[t->index].active++;
+        e->thread[t->index].streams += (unsigned)stream;
         xh_engine_wake(t);
     }
 }
@@ -256,7 +287,7 @@ static void measure_rate(struct xh_endpoint *e, const struct xh_exchange *x)
 static void weigh_gain(struct xh_endpoint *e, const struct xh_exchange *x)
 {
     uint64_t now = xh_now_ns();
-    if (e->queued_requests == 0 || e->active + 1 < most_connections(e, x->job->origin)) {
+    if (e->queued_requests == 0 || e->active - e->streams + 1 < most_connections(e, x->job->origin)) {
         e->trial_ns = 0; /* the work was not enough to tell */
         return;
     }

@@ -22,10 +22,11 @@ struct xh_endpoint {
      * redirect's target was told does not stay good for ever. */
     struct xh_ring again, demand, speculative;
     uint64_t queued_bytes, queued_requests;  /* in all three */
-    unsigned active, active_speculative;     /* BOUND and RUNNING */
+    unsigned active, active_guesses;         /* BOUND and RUNNING; speculative ones that are no streams */
+    unsigned streams;                        /* of the active ones, those that may stand still */
     uint64_t active_bytes;                   /* what those were to bring when they were bound */
     struct {
-        unsigned active;
+        unsigned active, streams;
         atomic_uint sockets; /* written by its thread alone; hints to others, order nothing */
     } thread[XH_THREADS_MAX];
     enum xh_dates dates; /* as the last opening found it */

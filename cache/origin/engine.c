@@ -216,6 +216,27 @@ static void cut_running(struct xh_thread *t, int all, enum xh_net net)
     }
 }
 
+/* Lets running requests go on that stood still. */
+static void resume_running(struct xh_thread *t)
+{
+    for (;;) {
+        struct xh_exchange *x = NULL;
+        xh_engine_lock();
+        for (struct xh_ring *p = t->running.next; p != &t->running && !x; p = p->next) {
+            struct xh_request *r = xh_ring_of(p, struct xh_request, link);
+            if (r->resume)
+                x = r->exchange;
+            r->resume = 0;
+        }
+        if (!x)
+            t->resumes = 0;
+        xh_engine_unlock();
+        if (!x)
+            return;
+        xh_wire_resume(t->wire, x);
+    }
+}
+
 /* Tells a finished job's owner, and forgets the job. No lock. */
 static void tell(struct xh_job *j)
 {
@@ -272,14 +293,16 @@ static void *run(void *ctx)
         start_bound(t);
         xh_wire_perform(t->wire);
         xh_engine_lock();
-        int sleep_ms = wake_delayed(t), cuts = t->cuts;
+        int sleep_ms = wake_delayed(t), cuts = t->cuts, resumes = t->resumes;
         xh_ring_move_all(&finished, &t->finished);
         exiting = engine.life != RUNS;
-        if (!xh_ring_empty(&t->inbox) || !xh_ring_empty(&finished) || cuts)
+        if (!xh_ring_empty(&t->inbox) || !xh_ring_empty(&finished) || cuts || resumes)
             sleep_ms = 0;
         xh_engine_unlock();
         if (cuts)
             cut_running(t, 0, XH_NET_CANCELLED);
+        if (resumes)
+            resume_running(t);
         tell_all(&finished);
         if (sleep_ms > 0 && !exiting)
             xh_wire_poll(t->wire, sleep_ms);

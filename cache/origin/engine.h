@@ -30,6 +30,7 @@ struct xh_thread {
     struct xh_ring delayed;  /* DELAYED requests */
     struct xh_ring finished; /* jobs whose owner is to be told here */
     int cuts;                /* some running request has cut set */
+    int resumes;             /* some running request has resume set */
 };
 
 /* Makes sure that this process's engine runs (it starts on the first call, and anew in a

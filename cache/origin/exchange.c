@@ -317,6 +317,9 @@ static void hear(struct xh_exchange *x, const uint8_t *data, size_t len)
 
 int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
+    struct xh_transfer *t = x->job->transfer;
+    if (t && t->full && x->take != XH_TAKE_NOTHING && t->full(t))
+        return 1;
     x->last_ns = xh_now_ns();
     x->body_bytes += len;
     atomic_fetch_add_explicit(&x->request->endpoint->arrived, len, memory_order_relaxed);

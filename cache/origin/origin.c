@@ -182,6 +182,21 @@ void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
     xh_engine_unlock();
 }
 
+void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
+{
+    xh_engine_lock();
+    struct xh_job *j = t->origin_private;
+    for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next) {
+        struct xh_request *r = xh_ring_of(p, struct xh_request, in_job);
+        if (r->state != XH_REQ_RUNNING)
+            continue; /* it asks again when it runs */
+        r->resume = 1;
+        r->thread->resumes = 1;
+        xh_engine_wake(r->thread);
+    }
+    xh_engine_unlock();
+}
+
 void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
 {
     xh_engine_lock();
@@ -211,6 +226,9 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     const struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
     unsigned pay = e ? xh_endpoint_paying(e) : 1;
     out->connections = o->options.connections < pay ? (unsigned)o->options.connections : pay;
+    /* Streams may stand still for long: at least half of the connections are for what cannot wait. */
+    unsigned half = (unsigned)o->options.connections / 2, busy = e ? e->streams : 0;
+    out->streams = half > busy ? half - busy : 0;
     xh_engine_unlock();
 }
 

@@ -24,6 +24,7 @@ struct xh_origin_info {
     unsigned max_ranges;     /* most ranges one request may carry now; 1: no multi-range */
     size_t max_range_header; /* most bytes of the Range header's value */
     unsigned connections;    /* how many a long stream is spread over now, at least 1 */
+    unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */
 };
 
 /* What the first request brought. */
@@ -65,6 +66,11 @@ struct xh_transfer {
      * neither the transfer nor anything it points to. Must not block; may submit: what is
      * submitted while the origin closes is cancelled. */
     void (*done)(struct xh_transfer *t, const struct xh_err *err);
+    /* NULL, or asked before bytes are taken from the connection: when it says 1 they stay where they
+     * are, and the server waits, until xh_origin_resume. Such a transfer may be long; it takes a
+     * connection of its own. When its connection breaks while it is full, it ends with
+     * XH_E_CANCELLED. Called on an engine thread; must not block. */
+    int (*full)(struct xh_transfer *t);
     void *origin_private;        /* for origin/ alone; NULL before submit */
     struct xh_transfer *link;    /* for origin/ alone */
 };
@@ -80,6 +86,9 @@ void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t);
 
 /* Makes a speculative |t| a demand: a reader waits for it now. Safe until done() was called. */
 void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t);
+
+/* |t|, whose full() said 1, may go on. Safe until done() was called. */
+void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t);
 
 /* Closes: cancels what is queued, waits (short: no network) until every done() was called. In a
  * fork's child: abandons the parent's sockets without a TLS close. */

@@ -43,6 +43,7 @@ struct xh_request {
     struct xh_thread *thread;      /* while BOUND, RUNNING or DELAYED */
     struct xh_exchange *exchange;  /* while RUNNING */
     int cut;                       /* to be ended by its thread */
+    int resume;                    /* to go on, when it stands still */
     int again;                     /* while QUEUED: in the endpoint's ring |again| */
     uint64_t due_ns;               /* while DELAYED */
     uint64_t queued_bytes, queued_requests; /* what it counts for in the queue */

@@ -36,6 +36,7 @@ struct lane {
     struct xh_exchange *x; /* NULL while idle */
     struct xh_endpoint *endpoint;
     uint64_t started_ns, connect_ns, stall_ns; /* begin, and the two time-outs */
+    int paused;      /* no byte is expected */
     enum xh_net cut; /* why a callback made curl stop; XH_NET_OK: none did */
     char error[CURL_ERROR_SIZE];
 };
@@ -121,8 +122,13 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
 static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 {
     struct lane *l = ctx;
-    if (l->wire->events->body(l->x, (const uint8_t *)p, size * n) == 0)
+    int rc = l->wire->events->body(l->x, (const uint8_t *)p, size * n);
+    if (rc == 0)
         return size * n;
+    if (rc > 0) {
+        l->paused = 1;
+        return CURL_WRITEFUNC_PAUSE;
+    }
     l->cut = XH_NET_CUT;
     return 0;
 }
@@ -264,6 +270,7 @@ int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send
     l->connect_ns = s->connect_timeout_ms * 1000000u;
     l->stall_ns = s->stall_timeout_ms * 1000000u;
     l->cut = XH_NET_OK;
+    l->paused = 0;
     l->error[0] = '\0';
     int bad = curl_easy_setopt(e, CURLOPT_URL, s->url) != CURLE_OK || set_headers(l, s->headers) != 0;
     bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK;
@@ -345,10 +352,22 @@ void xh_wire_cut(struct xh_wire *w, struct xh_exchange *x, enum xh_net net)
     finish(l, net, CURLE_OK);
 }
 
+void xh_wire_resume(struct xh_wire *w, struct xh_exchange *x)
+{
+    struct lane *l = x->lane;
+    if (!l || !l->paused)
+        return;
+    l->paused = 0;
+    x->last_ns = xh_now_ns();
+    curl_easy_pause(l->easy, CURLPAUSE_CONT);
+}
+
 /* When |l| has waited long enough. The clock of a reply runs from the moment the request
  * went out, and from each byte; before that the connection has its own time. */
 static uint64_t deadline(const struct lane *l)
 {
+    if (l->paused)
+        return UINT64_MAX;
     return l->x->last_ns ? l->x->last_ns + l->stall_ns : l->started_ns + l->connect_ns;
 }
 

@@ -49,7 +49,8 @@ struct xh_send {
 };
 
 /* The receiver of a reply: called on the wire's thread, no lock held. line and body return
- * 0, or -1 to cut the exchange off. over comes exactly once, last. */
+ * 0, or -1 to cut the exchange off; body also 1: nothing was taken, the bytes are to be offered
+ * again after xh_wire_resume, and no more are read until then. over comes exactly once, last. */
 struct xh_wire_events {
     void (*sent)(struct xh_exchange *x); /* connected; the request goes out now. May come again on a fresh connection */
     int (*line)(struct xh_exchange *x, const char *line, size_t len);
@@ -72,6 +73,9 @@ int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send
 
 /* Ends |x| before its time: over comes from inside, with |net|. */
 void xh_wire_cut(struct xh_wire *w, struct xh_exchange *x, enum xh_net net);
+
+/* Lets |x| go on after its body() returned 1; harmless when it did not. */
+void xh_wire_resume(struct xh_wire *w, struct xh_exchange *x);
 
 /* Moves what can be moved, without waiting; then ends what has exceeded its time-out. */
 void xh_wire_perform(struct xh_wire *w);

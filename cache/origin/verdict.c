@@ -325,6 +325,9 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
     struct xh_origin *o = x->job->origin;
     unsigned retries = (unsigned)o->options.retries;
     unsigned few = retries < 2 ? retries : 2;
+    struct xh_transfer *t = x->job->transfer;
+    if (t && t->full && t->full(t)) /* a server does not wait for ever, and nobody wants more */
+        return fail(x, err, XH_E_CANCELLED, 0, "the connection broke off while the stream stood still");
     if (out->net >= XH_NET_NAME && out->net <= XH_NET_HANDSHAKE && x->reply.status == 0 && goes_back(x)) {
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;

@@ -12,7 +12,8 @@
 
 #include "file.h"
 
-#define OBJECT_BYTES (12u * 1000 * 1000 + 77)
+#define OBJECT_BYTES (100u * 1000 * 1000 + 77)
+#define READ_IN_BYTES (12u * 1000 * 1000) /* where the random readers are */
 #define READERS 4
 
 #define CHECK(what)                                                                \
@@ -28,7 +29,7 @@ static uint8_t byte_at(uint64_t off)
     return (uint8_t)((off * 2654435761u) >> 13 ^ off >> 20);
 }
 
-/* ---- the origin made here: two threads, and a queue for each kind ------------------------------ */
+/* ---- the origin made here: some threads, and a queue for each kind ------------------------------ */
 
 struct xh_origin {
     int unused;
@@ -36,7 +37,7 @@ struct xh_origin {
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t more, drained;
+    pthread_cond_t more, drained, resumed;
     struct xh_transfer *demand, *speculative;
     size_t busy;
     int started, cancel;
@@ -44,8 +45,34 @@ static struct {
     _Atomic enum { EAGER, LAZY, STRICT } mood; /* speculation: as it comes; late; only when promoted or cancelled */
     _Atomic unsigned too_early; /* promotions of what was not submitted yet */
     _Atomic int meet;           /* submit waits for one of these */
+    unsigned streams;           /* may be begun */
+    unsigned resumes;
+    struct xh_transfer *dead[8]; /* cancelled while they ran */
+    _Atomic unsigned standing;  /* streams that wait to be resumed */
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
-            .drained = PTHREAD_COND_INITIALIZER};
+            .drained = PTHREAD_COND_INITIALIZER, .resumed = PTHREAD_COND_INITIALIZER};
+
+/* Waits until |t| takes bytes. Returns 1 when it was cancelled. */
+static int stands(struct xh_transfer *t)
+{
+    int dead = 0;
+    for (;;) {
+        pthread_mutex_lock(&engine.lock);
+        unsigned seen = engine.resumes;
+        for (size_t i = 0; i < 8; i++)
+            dead |= engine.dead[i] == t;
+        dead |= engine.cancel;
+        pthread_mutex_unlock(&engine.lock);
+        if (dead || !t->full || !t->full(t))
+            return dead;
+        engine.standing++;
+        pthread_mutex_lock(&engine.lock);
+        while (engine.resumes == seen && !engine.cancel)
+            pthread_cond_wait(&engine.resumed, &engine.lock);
+        pthread_mutex_unlock(&engine.lock);
+        engine.standing--;
+    }
+}
 
 static void serve(struct xh_transfer *t, unsigned *seed, int cancelled)
 {
@@ -56,6 +83,10 @@ static void serve(struct xh_transfer *t, unsigned *seed, int cancelled)
         for (struct xh_range r = t->ranges[i]; r.len && !cancelled;) {
             size_t n = 1 + (size_t)rand_r(seed) % sizeof piece;
             n = n < r.len ? n : r.len;
+            if (t->full && stands(t)) {
+                cancelled = 1;
+                break;
+            }
             for (size_t k = 0; k < n; k++)
                 piece[k] = byte_at(r.off + k);
             t->bytes(t, r.off, piece, n);
@@ -66,6 +97,10 @@ static void serve(struct xh_transfer *t, unsigned *seed, int cancelled)
         }
     if (cancelled)
         xh_err_set(&err, XH_E_NET, 0, "made to fail");
+    pthread_mutex_lock(&engine.lock);
+    for (size_t i = 0; i < 8; i++)
+        engine.dead[i] = engine.dead[i] == t ? NULL : engine.dead[i];
+    pthread_mutex_unlock(&engine.lock);
     t->done(t, cancelled ? &err : NULL);
 }
 
@@ -105,7 +140,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     (void)url, (void)o, (void)hint, (void)c, (void)err;
     *out = calloc(1, sizeof **out);
     pthread_mutex_lock(&engine.lock);
-    for (uintptr_t i = 0; i < 2 && !engine.started; i++) {
+    for (uintptr_t i = 0; i < 8 && !engine.started; i++) {
         pthread_t t;
         CHECK(pthread_create(&t, NULL, engine_main, (void *)(i + 1)) == 0);
         pthread_detach(t);
@@ -124,7 +159,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     (void)o;
-    *out = (struct xh_origin_info){OBJECT_BYTES, "etag:test", "https://test/x", 50, 3900, 8};
+    *out = (struct xh_origin_info){OBJECT_BYTES, "etag:test", "https://test/x", 50, 3900, 8, engine.streams};
 }
 
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
@@ -156,6 +191,7 @@ static void drain(int cancel)
     pthread_mutex_lock(&engine.lock);
     engine.cancel = cancel;
     pthread_cond_broadcast(&engine.more);
+    pthread_cond_broadcast(&engine.resumed);
     while (engine.busy)
         pthread_cond_wait(&engine.drained, &engine.lock);
     pthread_mutex_unlock(&engine.lock);
@@ -163,7 +199,16 @@ static void drain(int cancel)
 
 void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
 {
-    (void)o, (void)t;
+    (void)o;
+    pthread_mutex_lock(&engine.lock);
+    for (size_t i = 0; i < 8; i++)
+        if (!engine.dead[i] || engine.dead[i] == t) {
+            engine.dead[i] = t;
+            break;
+        }
+    engine.resumes++;
+    pthread_cond_broadcast(&engine.resumed);
+    pthread_mutex_unlock(&engine.lock);
 }
 
 void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
@@ -180,6 +225,15 @@ void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
             pthread_cond_broadcast(&engine.more);
             break;
         }
+    pthread_mutex_unlock(&engine.lock);
+}
+
+void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
+{
+    (void)o, (void)t;
+    pthread_mutex_lock(&engine.lock);
+    engine.resumes++;
+    pthread_cond_broadcast(&engine.resumed);
     pthread_mutex_unlock(&engine.lock);
 }
 
@@ -220,7 +274,8 @@ static void check_bounds(struct xh_file *f)
     sum = f->stage.bytes;
     CHECK(spare == f->stage.blocks.spare_bytes);
     pthread_mutex_unlock(&f->stage.lock);
-    CHECK(sum <= f->opt.readahead_bytes);
+    /* And what a stream had to bring before what is waited for. */
+    CHECK(sum <= f->opt.readahead_bytes + (engine.streams ? 2 * (16u << 20) : 0));
     CHECK(spare <= f->opt.readahead_bytes);
 }
 
@@ -247,7 +302,7 @@ static void *reader(void *arg)
     uint8_t *b = malloc(400000);
     memset(b, 0x5a, 400000);
     for (int i = 0; i < 12; i++) {
-        uint64_t off = (uint64_t)rand_r(&seed) % (OBJECT_BYTES - 4000000), len = 1 + (uint64_t)rand_r(&seed) % 390000;
+        uint64_t off = (uint64_t)rand_r(&seed) % (READ_IN_BYTES - 4000000), len = 1 + (uint64_t)rand_r(&seed) % 390000;
         struct xh_range hints[3] = {{off, len}, {off + 3 * len, len}, {off + len / 2, 2 * len}};
         if (rand_r(&seed) % 2)
             CHECK(xh_cache_prefetch(f, XH_KIND_RAW, hints, 3) <= 3);
@@ -276,17 +331,22 @@ static void threads_read(const char *config, unsigned fail_one_in, int mood)
     engine.mood = EAGER;
 }
 
+static uint64_t staged(struct xh_file *f)
+{
+    pthread_mutex_lock(&f->stage.lock);
+    uint64_t bytes = f->stage.bytes;
+    pthread_mutex_unlock(&f->stage.lock);
+    return bytes;
+}
+
 /* A reader who comes between the listing of a load and its submission is not left to wait. */
 static void *read_hinted(void *arg)
 {
     struct xh_file *f = arg;
     uint8_t *b = malloc(400000);
     memset(b, 0x5a, 400000);
-    for (uint64_t bytes = 0; !bytes; usleep(100)) {
-        pthread_mutex_lock(&f->stage.lock);
-        bytes = f->stage.bytes;
-        pthread_mutex_unlock(&f->stage.lock);
-    }
+    while (!staged(f))
+        usleep(100);
     CHECK(read_one(f, 2000000, 300000, b) == 0);
     free(b);
     return NULL;
@@ -315,7 +375,7 @@ static void a_child_closes(void)
     struct xh_file *f = open_test("shadow=off,readahead=off");
     engine.mood = STRICT;
     CHECK(xh_cache_prefetch(f, XH_KIND_RAW, &r, 1) == 1);
-    CHECK(f->stage.bytes > 0);
+    CHECK(staged(f) > 0);
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
@@ -345,22 +405,88 @@ static void read_parcels_hold_no_memory(void)
     for (uint64_t i = 0; i < 40; i++)
         r[i] = (struct xh_range){1000000 + i * 200000, 100000};
     CHECK(xh_cache_prefetch(f, XH_KIND_RAW, r, 40) == 40);
-    CHECK(f->stage.bytes > 0);
-    uint64_t all = f->stage.bytes;
+    CHECK(staged(f) > 0);
+    uint64_t all = staged(f);
     size_t before = heap_bytes();
     drain(0);
     for (uint64_t i = 0; i < 39; i++) {
         read_one(f, r[i].off + 50000, 50000, b);
         read_one(f, r[i].off, 50000, b);
     }
-    CHECK(f->stage.bytes < all / 20);
+    CHECK(staged(f) < all / 20);
     CHECK(heap_bytes() < before + all / 20);
     free(b);
     xh_cache_close(f);
 }
 
+static void read_on(struct xh_file *f, uint64_t from, uint64_t to, uint8_t *b)
+{
+    for (uint64_t off = from; off < to; off += 390000)
+        CHECK(read_one(f, off, to - off < 390000 ? to - off : 390000, b) == 0);
+}
+
+/* A stream stands still while its reader has enough before him, goes on as he comes, and is left
+ * when he goes elsewhere. */
+static void a_stream_waits_for_its_reader(void)
+{
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    engine.streams = 4;
+    struct xh_file *f = open_test("shadow=off,stream_bytes=0,readahead_bytes=16M");
+    read_on(f, 0, 30000000, b);
+    CHECK(f->stage.stream[0] && f->stage.stream[1]);
+    for (int ms = 0; (engine.standing < 2 || staged(f) < (12u << 20)) && ms < 20000; ms++)
+        usleep(1000);
+    usleep(20000);
+    CHECK(engine.standing == 2);
+    CHECK(staged(f) >= (12u << 20) && staged(f) <= (16u << 20) + 8 * 9000);
+    read_on(f, 30000000, 60000000, b);
+    CHECK(atomic_load(&f->counters.bytes_staged) > 40000000);
+    for (uint64_t off = 1000; off < 8000000; off += 190000) /* what was there is not there any more */
+        CHECK(read_one(f, off, 1000, b) == 0);
+    read_on(f, 90000000, OBJECT_BYTES, b); /* far from where the stream is */
+    free(b);
+    xh_cache_close(f);
+    engine.streams = 0;
+}
+
+static void *stream_reader(void *arg)
+{
+    struct xh_file *f = arg;
+    static _Atomic unsigned seeds = 77;
+    unsigned seed = seeds++;
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    for (int i = 0; i < 3; i++) {
+        uint64_t off = (uint64_t)rand_r(&seed) % 40000000;
+        for (int k = 0; k < 100; k++, off += 390000)
+            read_one(f, off, 390000, b); /* may fail, where transfers are made to */
+    }
+    free(b);
+    return NULL;
+}
+
+/* One streams, others come across, and transfers fail. */
+static void streams_are_raced(unsigned fail_one_in)
+{
+    pthread_t t[READERS];
+    engine.streams = 4;
+    struct xh_file *f = open_test("shadow=off,stream_bytes=0,readahead_bytes=24M");
+    engine.fail_one_in = fail_one_in;
+    for (int i = 0; i < READERS; i++)
+        pthread_create(&t[i], NULL, i < 2 ? stream_reader : reader, f);
+    for (int i = 0; i < READERS; i++)
+        pthread_join(t[i], NULL);
+    xh_cache_close(f);
+    engine.fail_one_in = 0;
+    engine.streams = 0;
+}
+
 int main(void)
 {
+    a_stream_waits_for_its_reader();
+    streams_are_raced(0);
+    streams_are_raced(20);
     a_taker_before_submission_promotes();
     a_child_closes();
     read_parcels_hold_no_memory();
