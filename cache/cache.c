@@ -11,6 +11,8 @@
 
 /* Files of up to this many heads come whole: 1 MiB by default, a hundredth of a second at 1 Gbit/s. */
 #define WHOLE_HEADS 16u
+#define SPARE_BYTES_A_MS 15625.0
+#define SPARE_MOST_MS 200.0
 
 int xh_cache_is_url(const char *name)
 {
@@ -73,12 +75,22 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
     return 0;
 }
 
+/* What may be fetched in vain: what a link of 1 Gbit/s carries in an eighth of a round trip. */
+static uint64_t spare_bytes(const struct xh_file *f)
+{
+    struct xh_origin_rates rates;
+    xh_origin_get_rates(f->origin, &rates);
+    return (uint64_t)((rates.rtt_ms < SPARE_MOST_MS ? rates.rtt_ms : SPARE_MOST_MS) * SPARE_BYTES_A_MS);
+}
+
 /* A file that nobody has opened before: what the root leads to, and the rest of the head; a
  * small file whole. */
 static void begin(struct xh_file *f, uint64_t head_len)
 {
+    f->spare_bytes = spare_bytes(f);
     uint64_t most = f->opt.head_bytes;
-    if (f->size <= WHOLE_HEADS * most)
+    f->whole = f->opt.readahead && f->shadow && f->size <= WHOLE_HEADS * most && f->size <= xh_ahead_most(f);
+    if (f->whole)
         most = f->size;
     else
         xh_walk_begin(f);

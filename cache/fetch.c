@@ -17,11 +17,13 @@
 #include "trace.h"
 
 #define PART_MOST_BYTES (8u << 20)
+#define META_LEAST_BYTES 65536u
 
 struct fetch {
     struct xh_transfer t; /* t.ctx is this fetch */
     struct xh_file *f;
     struct xh_read_op *op; /* NULL: speculative */
+    int meta; /* metadata ahead: the walk goes on from it */
     struct batch *batch;
     uint64_t *settled; /* one a range, see invariant 2; NULL when nothing is claimed */
     uint64_t bytes;
@@ -171,6 +173,8 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     if (done > from) {
         each_claim(&fe->batch->runs, from, done, publish, f);
         fe->settled[i] = end == f->size ? end : done * XH_PAGE_BYTES;
+        if (fe->meta && end == r->off + r->len) /* the others may be a round trip behind */
+            xh_walk_arrived(f);
     }
 }
 
@@ -208,6 +212,8 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
                 drop_claims(fe, i);
     if (!op)
         atomic_fetch_sub_explicit(&fe->f->ahead_bytes, fe->bytes, memory_order_relaxed);
+    if (fe->meta)
+        atomic_fetch_sub_explicit(&fe->f->meta_ahead, 1, memory_order_relaxed);
     if (!op && !err)
         xh_walk_arrived(fe->f);
     if (err)
@@ -238,7 +244,24 @@ void xh_fetch_limits(struct xh_file *f, uint64_t ahead, struct xh_plan_limits *l
     lim->connections = (unsigned)f->opt.connections;
 }
 
-static int make_plan(struct xh_file *f, int ahead, const struct xh_runs *runs, struct batch *b)
+/* Metadata ahead is not much, and the next is not known before it is here: all connections that are
+ * free carry a share of it. */
+static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, struct xh_plan_limits *lim)
+{
+    unsigned busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += wanted[i].len;
+    lim->connections = busy < XH_META_AT_ONCE ? XH_META_AT_ONCE - busy : 1;
+    uint64_t share = bytes / lim->connections;
+    share += lim->align_bytes - share % lim->align_bytes;
+    if (share < META_LEAST_BYTES)
+        share = META_LEAST_BYTES;
+    if (share < lim->part_bytes)
+        lim->part_bytes = share;
+}
+
+static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_runs *runs, struct batch *b)
 {
     struct xh_plan_limits lim;
     struct xh_range *wanted = malloc(runs->n * sizeof *wanted);
@@ -250,12 +273,14 @@ static int make_plan(struct xh_file *f, int ahead, const struct xh_runs *runs, s
         bytes += ahead ? wanted[i].len : 0;
     }
     xh_fetch_limits(f, bytes, &lim);
+    if (meta)
+        spread(f, wanted, runs->n, &lim);
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
     free(wanted);
     return rc;
 }
 
-static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_read_op *op, int claimed)
+static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_read_op *op, int claimed, int meta)
 {
     struct fetch *fe = &b->fetches[i];
     const struct xh_plan_transfer *pt = &b->plan.transfers[i];
@@ -269,6 +294,7 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
     };
     fe->f = f;
     fe->op = op;
+    fe->meta = meta;
     fe->batch = b;
     fe->settled = claimed ? b->settled + pt->first : NULL;
     for (size_t k = 0; k < pt->count; k++) {
@@ -279,10 +305,10 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
 }
 
 static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs,
-                                int claimed)
+                                int claimed, int meta)
 {
     struct batch *b = calloc(1, sizeof *b);
-    if (!b || make_plan(f, op == NULL, runs, b)) {
+    if (!b || make_plan(f, op == NULL, meta, runs, b)) {
         free(b);
         return NULL;
     }
@@ -296,16 +322,16 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     memcpy(b->runs.at, runs->at, runs->n * sizeof *runs->at);
     b->runs.n = runs->n;
     for (size_t i = 0; i < b->plan.ntransfers; i++)
-        fetch_init(b, i, f, op, claimed);
+        fetch_init(b, i, f, op, claimed, meta);
     return b;
 }
 
-int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
-                   struct xh_err *err)
+static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed, int meta,
+                 struct xh_err *err)
 {
     if (runs->n == 0)
         return 0;
-    struct batch *b = batch_make(f, op, runs, claimed);
+    struct batch *b = batch_make(f, op, runs, claimed, meta);
     struct xh_transfer **ts = b ? malloc(b->plan.ntransfers * sizeof *ts) : NULL;
     int rc;
     if (!ts) {
@@ -327,6 +353,10 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
     } else {
         atomic_fetch_add_explicit(&f->ahead_bytes, bytes, memory_order_relaxed);
     }
+    if (meta) {
+        atomic_fetch_add_explicit(&f->meta_ahead, (unsigned)n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&f->meta_asked, bytes, memory_order_relaxed);
+    }
     rc = xh_origin_submit(f->origin, ts, n, err);
     if (rc == 0) {
         free(ts);
@@ -339,6 +369,8 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
     } else {
         atomic_fetch_sub_explicit(&f->ahead_bytes, bytes, memory_order_relaxed);
     }
+    if (meta)
+        atomic_fetch_sub_explicit(&f->meta_ahead, (unsigned)n, memory_order_relaxed);
 err:
     free(ts);
     batch_free(b);
@@ -346,6 +378,12 @@ err:
         for (size_t i = 0; i < runs->n; i++)
             xh_shadow_abandon(f->shadow, runs->at[i].first, runs->at[i].count);
     return rc;
+}
+
+int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
+                   struct xh_err *err)
+{
+    return start(f, op, runs, claimed, 0, err);
 }
 
 /* Claims what nobody has of |r|. Returns 0 when no more claims can be had. */
@@ -376,7 +414,7 @@ static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_
     }
     xh_runs_sort(&mine);
     /* A failure has abandoned the claims: whoever wants the bytes asks for them again. */
-    xh_fetch_start(f, NULL, &mine, 1, NULL);
+    start(f, NULL, &mine, 1, kind == XH_KIND_META, NULL);
     free(mine.at);
     return i;
 }

@@ -16,6 +16,10 @@
 #include "shadow/shadow.h"
 #include "stage.h"
 
+/* Requests for metadata ahead that are on their way at once: as many as connections mostly pay, but one
+ * that stays free for demand. What gets known meanwhile waits for one to end, so that each carries much. */
+#define XH_META_AT_ONCE 7u
+
 /* Metadata fetched ahead of a walk; see walk.c. */
 struct xh_walk {
     pthread_mutex_t lock;       /* guards what |index| points to; a leaf, held for parsing only */
@@ -31,6 +35,8 @@ struct xh_file {
     uint64_t size;
     struct xh_origin *origin;
     struct xh_shadow *shadow; /* NULL for an empty object */
+    uint64_t spare_bytes;     /* what may be fetched in vain: the farther the origin, the more */
+    int whole;                /* all of it was asked for at once */
 
     struct xh_counters counters;
 
@@ -50,6 +56,8 @@ struct xh_file {
     struct xh_stage stage;        /* what was fetched ahead of a stream */
 
     _Atomic uint64_t ahead_bytes; /* in flight to the shadow for nobody yet; bounded by readahead_bytes */
+    _Atomic unsigned meta_ahead;  /* transfers of metadata ahead that are on their way */
+    _Atomic uint64_t meta_asked;  /* their bytes, and those of all before them */
     _Atomic uint64_t streamed;    /* raw bytes asked for that the shadow did not have */
     _Atomic int again;            /* what streams by was read before: it is kept. See read.c's keeps() */
 };
