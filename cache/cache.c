@@ -34,6 +34,7 @@ static void file_free(struct xh_file *f)
     xh_chunkindex_free(f->chunks);
     pthread_mutex_destroy(&f->chunk_lock);
     pthread_mutex_destroy(&f->guess_lock);
+    pthread_mutex_destroy(&f->flying_lock);
     free(f->url);
     free(f->url_shown);
     free(f->validator);
@@ -141,6 +142,7 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
     f->pid = getpid();
     pthread_mutex_init(&f->guess_lock, NULL);
     xh_stage_init(&f->stage);
+    pthread_mutex_init(&f->flying_lock, NULL);
     pthread_mutex_init(&f->chunk_lock, NULL);
     xh_wanted_init(&f->wanted);
     xh_trace_enable(o->log);
@@ -171,6 +173,8 @@ void xh_file_after_fork(struct xh_file *f)
     f->seq = (struct xh_predict_seq){0};
     f->wide = (struct xh_predict_wide){0};
     xh_stage_forget(&f->stage);
+    pthread_mutex_init(&f->flying_lock, NULL);
+    f->flying = NULL;
     xh_wanted_init(&f->wanted); /* the parent's are leaked, as its stage is */
     atomic_store_explicit(&f->ahead_bytes, 0, memory_order_relaxed);
     __atomic_store_n(&f->pid, pid, __ATOMIC_RELEASE);

@@ -27,6 +27,8 @@ struct fetch {
     struct batch *batch;
     uint64_t *settled; /* one a range, see invariant 2; NULL when nothing is claimed */
     uint64_t bytes;
+    struct fetch *next, **link; /* in f->flying, where it is speculative; |link| NULL: not there */
+    int over;                   /* under f->flying_lock, as these */
 };
 
 /* What one xh_fetch_start made: freed with its last fetch. */
@@ -202,10 +204,54 @@ void xh_op_leave(struct xh_read_op *op, const struct xh_err *err)
     pthread_mutex_unlock(&op->lock);
 }
 
+/* Notes the speculative fetches that a reader may come to wait for. They have been submitted: before, there is
+ * nothing to promote. Those that are over already are not noted. */
+static void take_off(struct xh_file *f, struct batch *b)
+{
+    pthread_mutex_lock(&f->flying_lock);
+    for (size_t i = 0; i < b->plan.ntransfers; i++) {
+        struct fetch *fe = &b->fetches[i];
+        if (fe->over)
+            continue;
+        fe->next = f->flying;
+        fe->link = &f->flying;
+        if (fe->next)
+            fe->next->link = &fe->next;
+        f->flying = fe;
+    }
+    pthread_mutex_unlock(&f->flying_lock);
+}
+
+static void land(struct fetch *fe)
+{
+    pthread_mutex_lock(&fe->f->flying_lock);
+    fe->over = 1;
+    if (fe->link) {
+        *fe->link = fe->next;
+        if (fe->next)
+            fe->next->link = fe->link;
+    }
+    pthread_mutex_unlock(&fe->f->flying_lock);
+}
+
+void xh_fetch_hurry(struct xh_file *f, uint64_t page)
+{
+    uint64_t off = page * XH_PAGE_BYTES;
+    pthread_mutex_lock(&f->flying_lock); /* so that it does not end meanwhile */
+    for (struct fetch *fe = f->flying; fe; fe = fe->next) {
+        const struct xh_range *r = &fe->t.ranges[range_at(fe, off)];
+        if (off >= r->off && off - r->off < r->len)
+            xh_origin_promote(f->origin, &fe->t);
+    }
+    pthread_mutex_unlock(&f->flying_lock);
+}
+
 static void on_done(struct xh_transfer *t, const struct xh_err *err)
 {
     struct fetch *fe = t->ctx;
     struct xh_read_op *op = fe->op;
+    if (!op)
+        land(fe);
     if (fe->settled)
         for (size_t i = 0; i < t->nranges; i++)
             if (fe->settled[i] < t->ranges[i].off + t->ranges[i].len)
@@ -347,7 +393,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
     xh_trace(XH_T_PLAN, "fetch", "runs=%zu ranges=%zu transfers=%zu bytes=%llu first=%llu speculative=%d",
              runs->n, b->plan.nranges, n, (unsigned long long)bytes,
              (unsigned long long)b->plan.ranges[0].off, !op);
-    atomic_store_explicit(&b->left, n, memory_order_relaxed);
+    atomic_store_explicit(&b->left, n + 1, memory_order_relaxed); /* and ourselves */
     if (op) {
         xh_op_enter(op, n);
     } else {
@@ -359,6 +405,9 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
     }
     rc = xh_origin_submit(f->origin, ts, n, err);
     if (rc == 0) {
+        if (!op)
+            take_off(f, b);
+        batch_leave(b);
         free(ts);
         return 0;
     }
