@@ -19,14 +19,18 @@
 #define PART_MOST_BYTES (32u << 20)
 /* A stretch is fetched ahead in steps of this, as far as there is room. */
 #define STRETCH_BYTES (1u << 20)
+#define META_LEAST_BYTES 65536u
 
 struct fetch {
     struct xh_transfer t; /* t.ctx is this fetch */
     struct xh_file *f;
     struct xh_read_op *op; /* NULL: speculative */
+    int meta; /* metadata ahead: the walk goes on from it */
     struct batch *batch;
     uint64_t *settled; /* one a range, see invariant 2; NULL when nothing is claimed */
     uint64_t bytes;
+    struct fetch *next, **link; /* in f->flying, where it is speculative; |link| NULL: not there */
+    int over;                   /* under f->flying_lock, as these */
 };
 
 /* What one xh_fetch_start made: freed with its last fetch. */
@@ -173,6 +177,8 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     if (done > from) {
         each_claim(&fe->batch->runs, from, done, publish, f);
         fe->settled[i] = end == f->size ? end : done * XH_PAGE_BYTES;
+        if (fe->meta && end == r->off + r->len) /* the others may be a round trip behind */
+            xh_walk_arrived(f);
     }
 }
 
@@ -200,16 +206,62 @@ void xh_op_leave(struct xh_read_op *op, const struct xh_err *err)
     pthread_mutex_unlock(&op->lock);
 }
 
+/* Notes the speculative fetches that a reader may come to wait for. They have been submitted: before, there is
+ * nothing to promote. Those that are over already are not noted. */
+static void take_off(struct xh_file *f, struct batch *b)
+{
+    pthread_mutex_lock(&f->flying_lock);
+    for (size_t i = 0; i < b->plan.ntransfers; i++) {
+        struct fetch *fe = &b->fetches[i];
+        if (fe->over)
+            continue;
+        fe->next = f->flying;
+        fe->link = &f->flying;
+        if (fe->next)
+            fe->next->link = &fe->next;
+        f->flying = fe;
+    }
+    pthread_mutex_unlock(&f->flying_lock);
+}
+
+static void land(struct fetch *fe)
+{
+    pthread_mutex_lock(&fe->f->flying_lock);
+    fe->over = 1;
+    if (fe->link) {
+        *fe->link = fe->next;
+        if (fe->next)
+            fe->next->link = fe->link;
+    }
+    pthread_mutex_unlock(&fe->f->flying_lock);
+}
+
+void xh_fetch_hurry(struct xh_file *f, uint64_t page)
+{
+    uint64_t off = page * XH_PAGE_BYTES;
+    pthread_mutex_lock(&f->flying_lock); /* so that it does not end meanwhile */
+    for (struct fetch *fe = f->flying; fe; fe = fe->next) {
+        const struct xh_range *r = &fe->t.ranges[range_at(fe, off)];
+        if (off >= r->off && off - r->off < r->len)
+            xh_origin_promote(f->origin, &fe->t);
+    }
+    pthread_mutex_unlock(&f->flying_lock);
+}
+
 static void on_done(struct xh_transfer *t, const struct xh_err *err)
 {
     struct fetch *fe = t->ctx;
     struct xh_read_op *op = fe->op;
+    if (!op)
+        land(fe);
     if (fe->settled)
         for (size_t i = 0; i < t->nranges; i++)
             if (fe->settled[i] < t->ranges[i].off + t->ranges[i].len)
                 drop_claims(fe, i);
     if (!op)
         atomic_fetch_sub_explicit(&fe->f->ahead_bytes, fe->bytes, memory_order_relaxed);
+    if (fe->meta)
+        atomic_fetch_sub_explicit(&fe->f->meta_ahead, 1, memory_order_relaxed);
     if (!op && !err)
         xh_walk_arrived(fe->f);
     if (err)
@@ -242,7 +294,24 @@ void xh_fetch_limits(struct xh_file *f, uint64_t bytes, int ahead, struct xh_pla
     lim->connections = (unsigned)f->opt.connections;
 }
 
-static int make_plan(struct xh_file *f, int ahead, const struct xh_runs *runs, struct batch *b)
+/* Metadata ahead is not much, and the next is not known before it is here: all connections that are
+ * free carry a share of it. */
+static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, struct xh_plan_limits *lim)
+{
+    unsigned busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += wanted[i].len;
+    lim->connections = busy < XH_META_AT_ONCE ? XH_META_AT_ONCE - busy : 1;
+    uint64_t share = bytes / lim->connections;
+    share += lim->align_bytes - share % lim->align_bytes;
+    if (share < META_LEAST_BYTES)
+        share = META_LEAST_BYTES;
+    if (share < lim->part_bytes)
+        lim->part_bytes = share;
+}
+
+static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_runs *runs, struct batch *b)
 {
     struct xh_plan_limits lim;
     struct xh_range *wanted = malloc(runs->n * sizeof *wanted);
@@ -254,12 +323,14 @@ static int make_plan(struct xh_file *f, int ahead, const struct xh_runs *runs, s
         bytes += wanted[i].len;
     }
     xh_fetch_limits(f, bytes, ahead, &lim);
+    if (meta)
+        spread(f, wanted, runs->n, &lim);
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
     free(wanted);
     return rc;
 }
 
-static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_read_op *op, int claimed)
+static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_read_op *op, int claimed, int meta)
 {
     struct fetch *fe = &b->fetches[i];
     const struct xh_plan_transfer *pt = &b->plan.transfers[i];
@@ -273,6 +344,7 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
     };
     fe->f = f;
     fe->op = op;
+    fe->meta = meta;
     fe->batch = b;
     fe->settled = claimed ? b->settled + pt->first : NULL;
     for (size_t k = 0; k < pt->count; k++) {
@@ -283,10 +355,10 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
 }
 
 static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs,
-                                int claimed)
+                                int claimed, int meta)
 {
     struct batch *b = calloc(1, sizeof *b);
-    if (!b || make_plan(f, op == NULL, runs, b)) {
+    if (!b || make_plan(f, op == NULL, meta, runs, b)) {
         free(b);
         return NULL;
     }
@@ -300,16 +372,16 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     memcpy(b->runs.at, runs->at, runs->n * sizeof *runs->at);
     b->runs.n = runs->n;
     for (size_t i = 0; i < b->plan.ntransfers; i++)
-        fetch_init(b, i, f, op, claimed);
+        fetch_init(b, i, f, op, claimed, meta);
     return b;
 }
 
-int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
-                   struct xh_err *err)
+static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed, int meta,
+                 struct xh_err *err)
 {
     if (runs->n == 0)
         return 0;
-    struct batch *b = batch_make(f, op, runs, claimed);
+    struct batch *b = batch_make(f, op, runs, claimed, meta);
     struct xh_transfer **ts = b ? malloc(b->plan.ntransfers * sizeof *ts) : NULL;
     int rc;
     if (!ts) {
@@ -325,14 +397,21 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
     xh_trace(XH_T_PLAN, "fetch", "runs=%zu ranges=%zu transfers=%zu bytes=%llu first=%llu speculative=%d",
              runs->n, b->plan.nranges, n, (unsigned long long)bytes,
              (unsigned long long)b->plan.ranges[0].off, !op);
-    atomic_store_explicit(&b->left, n, memory_order_relaxed);
+    atomic_store_explicit(&b->left, n + 1, memory_order_relaxed); /* and ourselves */
     if (op) {
         xh_op_enter(op, n);
     } else {
         atomic_fetch_add_explicit(&f->ahead_bytes, bytes, memory_order_relaxed);
     }
+    if (meta) {
+        atomic_fetch_add_explicit(&f->meta_ahead, (unsigned)n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&f->meta_asked, bytes, memory_order_relaxed);
+    }
     rc = xh_origin_submit(f->origin, ts, n, err);
     if (rc == 0) {
+        if (!op)
+            take_off(f, b);
+        batch_leave(b);
         free(ts);
         return 0;
     }
@@ -343,6 +422,8 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
     } else {
         atomic_fetch_sub_explicit(&f->ahead_bytes, bytes, memory_order_relaxed);
     }
+    if (meta)
+        atomic_fetch_sub_explicit(&f->meta_ahead, (unsigned)n, memory_order_relaxed);
 err:
     free(ts);
     batch_free(b);
@@ -350,6 +431,12 @@ err:
         for (size_t i = 0; i < runs->n; i++)
             xh_shadow_abandon(f->shadow, runs->at[i].first, runs->at[i].count);
     return rc;
+}
+
+int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
+                   struct xh_err *err)
+{
+    return start(f, op, runs, claimed, 0, err);
 }
 
 /* Claims what nobody has of |r|. Returns 0 when no more claims can be had. */
@@ -380,7 +467,7 @@ static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_
     }
     xh_runs_sort(&mine);
     /* A failure has abandoned the claims: whoever wants the bytes asks for them again. */
-    xh_fetch_start(f, NULL, &mine, 1, NULL);
+    start(f, NULL, &mine, 1, kind == XH_KIND_META, NULL);
     free(mine.at);
     return i;
 }

@@ -16,6 +16,10 @@
 #include "shadow/shadow.h"
 #include "stage.h"
 
+/* Requests for metadata ahead that are on their way at once: as many as connections mostly pay, but one
+ * that stays free for demand. What gets known meanwhile waits for one to end, so that each carries much. */
+#define XH_META_AT_ONCE 7u
+
 /* Metadata fetched ahead of a walk; see walk.c. */
 struct xh_walk {
     pthread_mutex_t lock;       /* guards what |index| points to; a leaf, held for parsing only */
@@ -24,6 +28,8 @@ struct xh_walk {
     _Atomic int arrived;        /* bytes have come since the index last looked; the lock orders the rest */
 };
 
+struct fetch;
+
 struct xh_file {
     /* Constant after open. */
     struct xh_options opt;
@@ -31,6 +37,8 @@ struct xh_file {
     uint64_t size;
     struct xh_origin *origin;
     struct xh_shadow *shadow; /* NULL for an empty object */
+    uint64_t spare_bytes;     /* what may be fetched in vain: the farther the origin, the more */
+    int whole;                /* all of it was asked for at once */
 
     struct xh_counters counters;
 
@@ -49,7 +57,11 @@ struct xh_file {
     struct xh_wanted wanted;        /* what the program said that it will read */
     struct xh_stage stage;        /* what was fetched ahead of a stream */
 
+    pthread_mutex_t flying_lock; /* guards |flying|; held while the origin's lock is taken */
+    struct fetch *flying;        /* what fetches ahead to the shadow: see fetch.c */
     _Atomic uint64_t ahead_bytes; /* in flight to the shadow for nobody yet; bounded by readahead_bytes */
+    _Atomic unsigned meta_ahead;  /* transfers of metadata ahead that are on their way */
+    _Atomic uint64_t meta_asked;  /* their bytes, and those of all before them */
     _Atomic uint64_t streamed;    /* raw bytes asked for that the shadow did not have */
     _Atomic int again;            /* what streams by was read before: it is kept. See read.c's keeps() */
 };
@@ -102,6 +114,10 @@ int xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint
  * already on their way, which complete. Does not block. */
 int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
                    struct xh_err *err);
+
+/* A reader waits for the page: what fetches it ahead, if this process does, goes before all that nobody
+ * waits for. */
+void xh_fetch_hurry(struct xh_file *f, uint64_t page);
 
 /* Something that is on its way for |op| begins (|n| of them), and ends, with |err| when it failed. */
 void xh_op_enter(struct xh_read_op *op, size_t n);

@@ -17,11 +17,14 @@
 #define NODES_MAX (1u << 17)
 #define TABLE_FIRST 1024u /* entries, doubled when half full */
 /* A window of pages asked for and not used yet. The first one is what a file opened for one
- * dataset may waste: 384 KiB, 3 ms of a link of 1 Gbit/s. Eight more for each that was used, as
- * a reader who waits for a chain uses few although she will use all. */
+ * dataset may waste: 384 KiB, 3 ms of a link of 1 Gbit/s, or what the caller can spare. Many more for
+ * each that was used, as a reader who waits for a chain uses few although she will use all. */
 #define WINDOW_FIRST 96u
-#define WINDOW_GROWTH 8u
+#define WINDOW_GROWTH 32u
 #define WINDOW_MAX 4096u
+/* So many structures behind the reader's place are asked for in any case: what was asked for before they
+ * were known must not stand before them. */
+#define NEXT_NODES 48u
 /* A known structure that the reader came to before it was asked for: the window is too small.
  * So it grows, and doubles where at least a quarter of what was asked for is being used. */
 #define LATE_GROWTH 32u
@@ -338,9 +341,10 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
 
 /* ---- what to fetch */
 
-static uint64_t window(const struct xh_metaindex *m)
+static uint64_t window(const struct xh_metaindex *m, const struct xh_meta_limits *lim)
 {
-    uint64_t w = WINDOW_FIRST + WINDOW_GROWTH * m->used + m->late;
+    uint64_t spare = lim->spare_bytes / PAGE_BYTES;
+    uint64_t w = (spare > WINDOW_FIRST ? spare : WINDOW_FIRST) + WINDOW_GROWTH * m->used + m->late;
     return w < WINDOW_MAX ? w : WINDOW_MAX;
 }
 
@@ -397,11 +401,15 @@ static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
 }
 
 /* Takes what waits behind the reader's place while the window lasts. */
-static size_t take_behind(struct xh_metaindex *m, xh_meta_look *look, void *ctx, struct xh_range *out, size_t room)
+static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *lim, xh_meta_look *look, void *ctx,
+                          struct xh_range *out, size_t room)
 {
     size_t n = 0, parses = 0;
+    uint64_t most = min64(window(m, lim), m->ahead + lim->most_bytes / PAGE_BYTES);
     uint32_t i = m->place == NONE ? m->first : m->place;
-    for (; i != NONE && n < room && m->ahead < window(m) && parses < PARSES_MAX; i = m->node[i].next) {
+    for (size_t far = 0; i != NONE && n < room && parses < PARSES_MAX; i = m->node[i].next, far++) {
+        if (m->ahead >= most && (far >= NEXT_NODES || n >= NEXT_NODES))
+            break;
         if (m->node[i].state != WAITING)
             continue;
         parses++;
@@ -413,7 +421,7 @@ static size_t take_behind(struct xh_metaindex *m, xh_meta_look *look, void *ctx,
         if (m->node[i].len <= STRUCTURE_MAX && ask_pages(m, r))
             out[n++] = r;
     }
-    m->fresh = i != NONE && parses >= PARSES_MAX;
+    m->fresh = i != NONE && m->ahead < window(m, lim);
     return n;
 }
 
@@ -432,8 +440,8 @@ static size_t merge(struct xh_range *r, size_t n, uint64_t gap)
     return n ? k + 1 : 0;
 }
 
-size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, uint64_t gap_bytes, xh_meta_look *look, void *ctx,
-                         struct xh_range *out, size_t room)
+size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, const struct xh_meta_limits *lim, xh_meta_look *look,
+                         void *ctx, struct xh_range *out, size_t room)
 {
     if (!m->started && !m->blind)
         start(m, look, ctx);
@@ -442,7 +450,7 @@ size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, uint64_t gap_bytes
     if (arrived)
         collect(m, look, ctx);
     /* A quarter of the window is refilled at once, so that requests carry many ranges. */
-    if (!m->fresh && m->ahead + window(m) / 4 > window(m))
+    if (!m->fresh && !arrived && m->ahead + window(m, lim) / 4 > window(m, lim))
         return 0;
-    return merge(out, take_behind(m, look, ctx, out, room), gap_bytes);
+    return merge(out, take_behind(m, lim, look, ctx, out, room), lim->gap_bytes);
 }

@@ -29,10 +29,17 @@ void xh_metaindex_free(struct xh_metaindex *m);
  * which global heaps are to it. Cheap. */
 void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_meta_look *look, void *ctx);
 
+/* What may be asked for in one call. */
+struct xh_meta_limits {
+    uint64_t gap_bytes;   /* neighbours at most so far apart are one range */
+    uint64_t spare_bytes; /* what may be fetched in vain; a little is in any case */
+    uint64_t most_bytes;  /* about, in all ranges together: as much as there are connections free for */
+};
+
 /* Parses what has arrived (|arrived|: since the last call bytes may have come), and fills |out|
- * with at most |room| ranges to fetch now, sorted, disjoint, none empty; neighbours at most
- * |gap_bytes| apart are one. Returns their number; when it is |room| there may be more. */
-size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, uint64_t gap_bytes, xh_meta_look *look, void *ctx,
-                         struct xh_range *out, size_t room);
+ * with at most |room| ranges to fetch now, sorted, disjoint, none empty. Returns their number;
+ * when it is not 0 there may be more. */
+size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, const struct xh_meta_limits *lim, xh_meta_look *look,
+                         void *ctx, struct xh_range *out, size_t room);
 
 #endif

@@ -300,8 +300,11 @@ static int wait_busy(struct xh_read_op *op, const struct xh_runs *busy, struct x
     for (size_t i = 0; i < busy->n; i++)
         for (uint64_t k = 0; k < busy->at[i].count; k++) {
             uint64_t p = busy->at[i].first + k;
-            int stuck = xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY &&
-                        xh_shadow_wait(f->shadow, p, patience_ms, &f->counters) == XH_E_TIMEOUT;
+            int stuck = 0;
+            if (xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY) {
+                xh_fetch_hurry(f, p);
+                stuck = xh_shadow_wait(f->shadow, p, patience_ms, &f->counters) == XH_E_TIMEOUT;
+            }
             /* One owner that does not move is reason enough not to wait long for the next page. */
             if (stuck) {
                 xh_trace(XH_T_READ, "stuck", "page=%llu", (unsigned long long)p);

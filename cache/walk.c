@@ -11,6 +11,11 @@
 
 #define RANGES_AT_ONCE 1024
 #define RANGES_FIRST 64 /* wanted soonest: they go alone, so that they come first */
+/* A request carries what its connection brings in about a round trip: a young one little, so that what
+ * the reader waits for does not stand in a long reply; twice as much when as much has come. */
+#define REQUEST_FIRST_BYTES (64u << 10)
+#define REQUEST_MOST_BYTES (256u << 10)
+#define REQUEST_SHARE 8u
 #define NOTED_EXTENTS 64u
 #define NOTED_RAW_BYTES 65536u /* global heaps are read as raw data; larger reads are no heap */
 
@@ -20,16 +25,30 @@ static int look(void *ctx, uint64_t off, void *buf, size_t len)
     return xh_shadow_read(f->shadow, off, buf, len) == len;
 }
 
+static uint64_t request_bytes(const struct xh_file *f)
+{
+    uint64_t share = atomic_load_explicit(&f->meta_asked, memory_order_relaxed) / REQUEST_SHARE;
+    share = share < REQUEST_MOST_BYTES ? share : REQUEST_MOST_BYTES;
+    return share > REQUEST_FIRST_BYTES ? share : REQUEST_FIRST_BYTES;
+}
+
 /* Asks for what the index names, until it names nothing more. The index is left to its lock
  * while ranges are submitted. */
 static void go_on(struct xh_file *f)
 {
     struct xh_range r[RANGES_AT_ONCE];
+    struct xh_meta_limits lim = {.gap_bytes = f->opt.gap_bytes};
     size_t n, room = RANGES_FIRST;
     do {
+        unsigned busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed);
+        if (busy >= XH_META_AT_ONCE)
+            return; /* the end of one comes back here */
+        unsigned free = XH_META_AT_ONCE - busy;
+        lim.most_bytes = free * request_bytes(f);
+        lim.spare_bytes = f->spare_bytes;
         pthread_mutex_lock(&f->walk.lock);
         int arrived = atomic_exchange_explicit(&f->walk.arrived, 0, memory_order_relaxed);
-        n = xh_metaindex_next(f->walk.index, arrived, f->opt.gap_bytes, look, f, r, room);
+        n = xh_metaindex_next(f->walk.index, arrived, &lim, look, f, r, room);
         room = RANGES_AT_ONCE;
         pthread_mutex_unlock(&f->walk.lock);
         if (n) {
@@ -45,6 +64,8 @@ void xh_walk_init(struct xh_file *f)
     f->walk.index = f->opt.readahead && f->shadow ? xh_metaindex_new(f->size) : NULL;
     atomic_store_explicit(&f->walk.on, 0, memory_order_relaxed);
     atomic_store_explicit(&f->walk.arrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&f->meta_ahead, 0, memory_order_relaxed);
+    atomic_store_explicit(&f->meta_asked, 0, memory_order_relaxed);
 }
 
 void xh_walk_end(struct xh_file *f)
@@ -64,7 +85,7 @@ void xh_walk_begin(struct xh_file *f)
 void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed)
 {
     int meta = kind == XH_KIND_META;
-    if (!f->walk.index || (!meta && (n > NOTED_EXTENTS || ext->len > NOTED_RAW_BYTES)))
+    if (!f->walk.index || f->whole || (!meta && (n > NOTED_EXTENTS || ext->len > NOTED_RAW_BYTES)))
         return;
     if (!atomic_load_explicit(&f->walk.on, memory_order_relaxed)) {
         if (!missed || !meta)

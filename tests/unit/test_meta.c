@@ -245,11 +245,11 @@ static int look(void *ctx, uint64_t off, void *buf, size_t len)
 }
 
 /* Asks once and lets all of it arrive. Returns the bytes asked for. */
-static uint64_t one_round(struct xh_metaindex *m, struct pages *p)
+static uint64_t round_within(struct xh_metaindex *m, struct pages *p, const struct xh_meta_limits *lim)
 {
     struct xh_range r[256];
     uint64_t bytes = 0, end = 0;
-    size_t n = xh_metaindex_next(m, 1, 4096, look, p, r, 256);
+    size_t n = xh_metaindex_next(m, 1, lim, look, p, r, 256);
     cr_assert_leq(n, 256);
     for (size_t i = 0; i < n; i++) {
         cr_assert_gt(r[i].len, 0);
@@ -261,6 +261,12 @@ static uint64_t one_round(struct xh_metaindex *m, struct pages *p)
     for (size_t i = 0; i < n; i++)
         memset(p->there + r[i].off / 4096, 1, (r[i].off + r[i].len - 1) / 4096 - r[i].off / 4096 + 1);
     return bytes;
+}
+
+static uint64_t one_round(struct xh_metaindex *m, struct pages *p)
+{
+    static const struct xh_meta_limits lim = {.gap_bytes = 4096, .most_bytes = UINT64_MAX / 2};
+    return round_within(m, p, &lim);
 }
 
 static struct pages pages_of(const struct file *f)
@@ -283,6 +289,40 @@ Test(meta, who_does_not_walk_wastes_little, .timeout = 60)
     cr_assert_leq(asked, 1u << 20, "%llu bytes of %llu", (unsigned long long)asked, (unsigned long long)f->size);
     xh_metaindex_free(m);
     free(p.there);
+    file_free(f);
+}
+
+/* What comes in 200 rounds while nobody reads; |*largest| is the largest of them. */
+static uint64_t asked_in_vain(const struct file *f, const struct xh_meta_limits *lim, uint64_t *largest)
+{
+    struct pages p = pages_of(f);
+    struct xh_metaindex *m = xh_metaindex_new(f->size);
+    uint64_t sum = 0;
+    *largest = 0;
+    for (int i = 0; i < 200; i++) {
+        uint64_t bytes = round_within(m, &p, lim);
+        *largest = bytes > *largest ? bytes : *largest;
+        sum += bytes;
+    }
+    xh_metaindex_free(m);
+    free(p.there);
+    return sum;
+}
+
+Test(meta, the_more_can_be_spared_the_more_is_asked_for_and_no_more_at_once_than_said, .timeout = 60)
+{
+    struct style s = {H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST, 0, 0, 4000};
+    struct file *f = make(&s);
+    struct xh_meta_limits lim = {.gap_bytes = 4096, .most_bytes = UINT64_MAX / 2};
+    uint64_t largest, at_once, little = asked_in_vain(f, &lim, &largest);
+    lim.spare_bytes = 1200000;
+    uint64_t much = asked_in_vain(f, &lim, &at_once);
+    cr_assert_gt(much, little + 300000);
+    cr_assert_leq(much, lim.spare_bytes + (1u << 19));
+    lim.most_bytes = 65536;
+    uint64_t as_much = asked_in_vain(f, &lim, &largest);
+    cr_assert_lt(largest, at_once);
+    cr_assert_gt(as_much, much - much / 4, "the rest comes later");
     file_free(f);
 }
 

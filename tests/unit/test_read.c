@@ -30,6 +30,7 @@ static struct {
     size_t busy;
     int started;
     unsigned fail_one_in; /* 0: never */
+    int hold; /* what is speculative is not served */
     uint64_t object_bytes;
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES};
@@ -67,10 +68,15 @@ static void *engine_main(void *arg)
     unsigned seed = (unsigned)(uintptr_t)arg;
     pthread_mutex_lock(&engine.lock);
     for (;;) {
-        while (!engine.queue)
+        struct xh_transfer **at = &engine.queue;
+        while (*at && engine.hold && (*at)->speculative)
+            at = &(*at)->link;
+        if (!*at) {
             pthread_cond_wait(&engine.more, &engine.lock);
-        struct xh_transfer *t = engine.queue;
-        engine.queue = t->link;
+            continue;
+        }
+        struct xh_transfer *t = *at;
+        *at = t->link;
         pthread_mutex_unlock(&engine.lock);
         serve(t, &seed);
         pthread_mutex_lock(&engine.lock);
@@ -143,6 +149,18 @@ void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
 
 void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
 {
+    pthread_mutex_lock(&engine.lock);
+    t->speculative = 0;
+    pthread_cond_broadcast(&engine.more);
+    pthread_mutex_unlock(&engine.lock);
+}
+
+static void hold(int on)
+{
+    pthread_mutex_lock(&engine.lock);
+    engine.hold = on;
+    pthread_cond_broadcast(&engine.more);
+    pthread_mutex_unlock(&engine.lock);
 }
 
 void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
@@ -171,6 +189,7 @@ static struct xh_file *open_test(const char *config)
     struct xh_err err = {0};
     struct xh_file *f = NULL;
     xh_options_defaults(&o);
+    o.head_bytes = 16384; /* so the object does not come whole */
     cr_assert_eq(xh_options_from_string(&o, config, "test", &err), 0, "%s", err.text);
     cr_assert_eq(xh_cache_open("https://test/x", &o, &f, &err), 0, "%s", err.text);
     drain();
@@ -472,6 +491,30 @@ Test(read, hints_that_nobody_reads_cost_their_bytes_once_and_hold_up_nobody, .ti
     free(b);
     xh_cache_stats(f, &s);
     cr_assert_leq(s.bytes_demand + s.bytes_waited, 300000, "an unhinted reader is predicted all the same");
+    xh_cache_close(f);
+}
+
+Test(read, a_reader_hurries_what_it_waits_for)
+{
+    struct xh_file *f = open_test("shadow=off,stall_timeout_ms=5000");
+    struct xh_range there[] = {{1000000, 8192}, {1500000, 300000}}, elsewhere = {2000000, 4096};
+    uint8_t b[8192];
+    struct xh_extent e = {1000000, sizeof b, b};
+    struct xh_err err = {0};
+    hold(1);
+    cr_assert_eq(xh_fetch_ahead(f, &elsewhere, 1, XH_KIND_META), 1);
+    cr_assert_eq(xh_fetch_ahead(f, there, 2, XH_KIND_META), 2);
+    cr_assert_eq(xh_cache_read(f, XH_KIND_META, &e, 1, &err), 0, "%s", err.text);
+    size_t right = 0;
+    while (right < sizeof b && b[right] == byte_at(1000000 + right))
+        right++;
+    cr_assert_eq(right, sizeof b);
+    cr_assert_eq(xh_shadow_peek(f->shadow, 1000000 / 4096), XH_CLAIM_READY, "it came, and not past the shadow");
+    cr_assert_eq(xh_shadow_peek(f->shadow, 2000000 / 4096), XH_CLAIM_BUSY, "nobody waits for this");
+    hold(0);
+    drain();
+    cr_assert_eq(xh_shadow_peek(f->shadow, 2000000 / 4096), XH_CLAIM_READY);
+    cr_assert_null(f->flying);
     xh_cache_close(f);
 }
 
