@@ -17,6 +17,8 @@
 #include "trace.h"
 
 #define PART_MOST_BYTES (8u << 20)
+/* Ranges that share a request: a connection idles for a round trip between two requests. */
+#define GROUP_BYTES (4u << 20)
 
 struct fetch {
     struct xh_transfer t; /* t.ctx is this fetch */
@@ -233,9 +235,10 @@ void xh_fetch_limits(struct xh_file *f, uint64_t ahead, struct xh_plan_limits *l
     lim->gap_bytes = f->opt.gap_bytes;
     lim->align_bytes = XH_PAGE_BYTES;
     lim->part_bytes = part_of(ahead, f);
+    lim->group_bytes = lim->part_bytes > GROUP_BYTES ? lim->part_bytes : GROUP_BYTES;
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
-    lim->max_range_header = info.max_range_header;
-    lim->connections = (unsigned)f->opt.connections;
+    lim->max_range_header = info.max_range_header - strlen("bytes=");
+    lim->connections = ahead && info.connections > 1 ? info.connections - 1 : info.connections;
 }
 
 static int make_plan(struct xh_file *f, int ahead, const struct xh_runs *runs, struct batch *b)

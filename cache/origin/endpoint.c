@@ -16,6 +16,11 @@
 /* Several, so that one's wait between two requests is filled by others, and a window that an untuned
  * system limits does not limit all; but each costs the processor, and so more of them must pay. */
 #define FIRST_CONNECTIONS 8
+/* Scattered reads are soon over: what they wait for is the slow start of young connections, and twice as
+ * many of those save a round trip of it. Where that is longer than the handshakes take, it pays. */
+#define SCATTERED_RANGES 16
+#define SCATTERED_CONNECTIONS 16
+#define LONG_RTT_NS 30e6
 #define TRIAL_NS 500e6
 #define TRIAL_ROUND_TRIPS 16
 #define GAIN_LEAST 1.15
@@ -166,10 +171,18 @@ static struct xh_request *first_of(struct xh_ring *ring)
     return xh_ring_empty(ring) ? NULL : xh_ring_of(ring->next, struct xh_request, link);
 }
 
-/* How many connections may be busy for |o|'s sake. */
-static unsigned most_connections(const struct xh_endpoint *e, const struct xh_origin *o)
+unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, int scattered)
 {
-    return o->options.connections < e->paying ? (unsigned)o->options.connections : e->paying;
+    unsigned most = e ? e->paying : FIRST_CONNECTIONS;
+    if (scattered && e && e->rtt_ns > LONG_RTT_NS && most < SCATTERED_CONNECTIONS)
+        most = SCATTERED_CONNECTIONS;
+    return o->options.connections < most ? (unsigned)o->options.connections : most;
+}
+
+static unsigned most_for(const struct xh_endpoint *e, const struct xh_request *r)
+{
+    const struct xh_transfer *t = r->job->transfer;
+    return xh_endpoint_most(e, r->job->origin, t && t->nranges >= SCATTERED_RANGES);
 }
 
 static struct xh_request *next_request(struct xh_endpoint *e)
@@ -180,18 +193,38 @@ static struct xh_request *next_request(struct xh_endpoint *e)
     r = first_of(&e->speculative);
     if (!r)
         return NULL;
-    unsigned cap = most_connections(e, r->job->origin);
+    unsigned cap = most_for(e, r);
     /* One connection stays free of speculation, so that demand finds a place at once. */
     return e->active_speculative < (cap > 1 ? cap - 1 : 1) ? r : NULL;
+}
+
+/* What a connection that must be opened first begins with, where |r| would be next. Handshake and
+ * slow start take many round trips, in which the reader would wait for what he wants next: such
+ * connections get what is wanted last, and the first ones wait for a connection that is there. */
+static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_request *r)
+{
+    if (r->again || !r->job->speculative || e->rtt_ns <= 0) /* nothing came back yet: all are young alike */
+        return r;
+    unsigned most = most_for(e, r), room = most - e->active;
+    if (room > most - 1 - e->active_speculative)
+        room = most - 1 - e->active_speculative;
+    struct xh_ring *p = e->speculative.prev;
+    for (; room > 1 && p != &r->link; room--)
+        p = p->prev;
+    return xh_ring_of(p, struct xh_request, link);
 }
 
 void xh_endpoint_dispatch(struct xh_endpoint *e)
 {
     struct xh_request *r;
     while ((r = next_request(e)) != NULL) {
-        if (e->active >= most_connections(e, r->job->origin))
+        if (e->active >= most_for(e, r))
             return;
-        struct xh_thread *t = choose_thread(e, worth_opening(e));
+        struct xh_thread *t = choose_thread(e, 0);
+        if (!t && worth_opening(e)) {
+            r = for_new_connection(e, r);
+            t = choose_thread(e, 1);
+        }
         if (!t)
             return;
         unqueue(e, r);
@@ -236,7 +269,7 @@ static void measure_rate(struct xh_endpoint *e, const struct xh_exchange *x)
 static void weigh_gain(struct xh_endpoint *e, const struct xh_exchange *x)
 {
     uint64_t now = xh_now_ns();
-    if (e->queued_requests == 0 || e->active + 1 < most_connections(e, x->job->origin)) {
+    if (e->queued_requests == 0 || e->active + 1 < xh_endpoint_most(e, x->job->origin, 0)) {
         e->trial_ns = 0; /* the work was not enough to tell */
         return;
     }

@@ -208,6 +208,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     xh_engine_lock();
     out->max_ranges = o->dialect.max_ranges;
     out->max_range_header = o->dialect.max_range_header;
+    out->connections = xh_endpoint_most(xh_endpoint_find((o->target ? o->target : o->url)->server), o, 1);
     xh_engine_unlock();
 }
 

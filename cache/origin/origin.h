@@ -22,7 +22,8 @@ struct xh_origin_info {
     const char *validator;   /* printable, never empty: "etag:…", "mtime:…;size:…", "size:…" */
     const char *url_shown;   /* without query and user info */
     unsigned max_ranges;     /* most ranges one request may carry now; 1: no multi-range */
-    size_t max_range_header; /* most bytes of the Range header's value */
+    size_t max_range_header; /* most bytes of the Range header's value, at least 64 */
+    unsigned connections;    /* so many transfers of small ranges run at once, of speculative ones one fewer; at least 1 */
 };
 
 /* What the first request brought. */
