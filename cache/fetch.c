@@ -20,6 +20,8 @@
 /* A stretch is fetched ahead in steps of this, as far as there is room. */
 #define STRETCH_BYTES (1u << 20)
 #define META_LEAST_BYTES 65536u
+/* Ranges that share a request: a connection idles for a round trip between two requests. */
+#define GROUP_BYTES (4u << 20)
 
 struct fetch {
     struct xh_transfer t; /* t.ctx is this fetch */
@@ -289,9 +291,10 @@ void xh_fetch_limits(struct xh_file *f, uint64_t bytes, int ahead, struct xh_pla
     lim->gap_bytes = f->opt.gap_bytes;
     lim->align_bytes = XH_PAGE_BYTES;
     lim->part_bytes = part_of(f, &info, bytes, ahead);
+    lim->group_bytes = lim->part_bytes > GROUP_BYTES ? lim->part_bytes : GROUP_BYTES;
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
-    lim->max_range_header = info.max_range_header;
-    lim->connections = (unsigned)f->opt.connections;
+    lim->max_range_header = info.max_range_header - strlen("bytes=");
+    lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
 }
 
 /* Metadata ahead is not much, and the next is not known before it is here: all connections that are

@@ -45,12 +45,20 @@ static size_t coalesce(const struct xh_range *in, size_t n, uint64_t gap, struct
     return m;
 }
 
-/* First byte past the part that starts at |off|: cuts fall on multiples of part_bytes from
- * the aligned start, so that parts are equal but for the ends. */
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* First byte past the part that starts at |off|, in a range that ends at |end|. Parts are as few as may be
+ * and about equal, cut at multiples of align_bytes: a short last one would cost as many round trips. */
 static uint64_t part_end(uint64_t off, uint64_t end, const struct xh_plan_limits *lim)
 {
-    uint64_t cut = off - off % lim->align_bytes + lim->part_bytes;
-    return cut < end ? cut : end;
+    uint64_t begin = off - off % lim->align_bytes, n = ceil_div(end - begin, lim->part_bytes);
+    if (end - off <= lim->part_bytes)
+        return end;
+    uint64_t part = ceil_div(end - begin, n);
+    return begin + ceil_div(part, lim->align_bytes) * lim->align_bytes;
 }
 
 static size_t count_parts(const struct xh_range *r, size_t n, const struct xh_plan_limits *lim)
@@ -74,40 +82,66 @@ static void split(const struct xh_range *in, size_t n, const struct xh_plan_limi
         }
 }
 
-/* How many bytes a transfer of several ranges should carry. */
-static uint64_t group_bytes(const struct xh_range *r, size_t n, const struct xh_plan_limits *lim)
+/* 1 when range |i| is a part of a split one: it goes alone, for parallelism. Neighbours that touch are such. */
+static int is_part(const struct xh_range *r, size_t n, size_t i)
 {
-    uint64_t all = 0;
-    for (size_t i = 0; i < n; i++)
-        all += r[i].len;
-    uint64_t share = all / lim->connections;
-    if (share < LEAST_GROUP_BYTES)
-        share = LEAST_GROUP_BYTES;
-    return share < lim->part_bytes ? share : lim->part_bytes;
+    return (i > 0 && r[i - 1].off + r[i - 1].len == r[i].off) || (i + 1 < n && r[i].off + r[i].len == r[i + 1].off);
 }
 
+/* How many bytes a transfer of several ranges should carry: so many that all connections get one
+ * transfer each, or, where the limits do not allow that, the same number of transfers. One more would
+ * cost a round trip in which all the others wait. */
+static uint64_t share_of(const struct xh_range *r, size_t n, const struct xh_plan_limits *lim)
+{
+    uint64_t bytes = 0, count = 0, header;
+    for (size_t i = 0; i < n; i++)
+        if (!is_part(r, n, i)) {
+            bytes += r[i].len;
+            count++;
+        }
+    header = n ? count * header_bytes(&r[n - 1]) : 0; /* the longest: so the last groups hold theirs too */
+    uint64_t spread = bytes / LEAST_GROUP_BYTES, groups = ceil_div(bytes, lim->group_bytes);
+    if (groups < ceil_div(count, lim->max_ranges))
+        groups = ceil_div(count, lim->max_ranges);
+    if (lim->max_ranges > 1 && groups < ceil_div(header, lim->max_range_header))
+        groups = ceil_div(header, lim->max_range_header);
+    if (spread > lim->connections)
+        spread = lim->connections;
+    if (groups < spread)
+        groups = spread;
+    if (groups > lim->connections)
+        groups = ceil_div(groups, lim->connections) * lim->connections;
+    return groups ? ceil_div(bytes, groups) : 0;
+}
+
+/* A group ends where its share of all bytes does, or at a limit. */
 static size_t group(const struct xh_range *r, size_t n, const struct xh_plan_limits *lim,
                     struct xh_plan_transfer *out)
 {
-    uint64_t most = group_bytes(r, n, lim);
-    size_t m = 0;
-    uint64_t bytes = 0;
-    size_t header = 0;
+    uint64_t share = share_of(r, n, lim), before = 0, last = 0, bytes = 0;
+    size_t m = 0, header = 0;
+    int open = 0; /* the last transfer takes more ranges */
     for (size_t i = 0; i < n; i++) {
-        struct xh_plan_transfer *last = m ? &out[m - 1] : NULL;
+        if (is_part(r, n, i)) {
+            out[m++] = (struct xh_plan_transfer){i, 1};
+            open = 0;
+            continue;
+        }
         size_t h = header_bytes(&r[i]);
-        /* Parts of one split range touch: each goes alone, for parallelism. */
-        int touches = i > 0 && r[i - 1].off + r[i - 1].len == r[i].off;
-        if (last && !touches && last->count < lim->max_ranges && header + h <= lim->max_range_header &&
-            bytes + r[i].len <= most) {
-            last->count++;
+        uint64_t nth = (before + r[i].len / 2) / share; /* whose share the range's middle is */
+        before += r[i].len;
+        if (open && nth == last && out[m - 1].count < lim->max_ranges && header + h <= lim->max_range_header &&
+            bytes + r[i].len <= lim->group_bytes) {
+            out[m - 1].count++;
             bytes += r[i].len;
             header += h;
-        } else {
-            out[m++] = (struct xh_plan_transfer){i, 1};
-            bytes = r[i].len;
-            header = h;
+            continue;
         }
+        out[m++] = (struct xh_plan_transfer){i, 1};
+        bytes = r[i].len;
+        header = h;
+        last = nth;
+        open = 1;
     }
     return m;
 }
@@ -116,7 +150,7 @@ int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_l
                  struct xh_plan *out)
 {
     assert(lim->part_bytes > 0 && lim->align_bytes > 0 && lim->part_bytes % lim->align_bytes == 0);
-    assert(lim->max_ranges >= 1 && lim->connections >= 1);
+    assert(lim->max_ranges >= 1 && lim->max_range_header >= 1 && lim->group_bytes >= 1 && lim->connections >= 1);
     struct xh_plan p = {0};
     struct xh_range *joined = malloc((n ? n : 1) * sizeof *joined);
     if (!joined)

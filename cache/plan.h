@@ -11,9 +11,10 @@ struct xh_plan_limits {
     uint64_t gap_bytes;      /* coalesce across gaps of at most this */
     uint64_t part_bytes;     /* split ranges longer than this; > 0, a multiple of align_bytes */
     uint64_t align_bytes;    /* cuts fall on multiples of this; > 0 */
+    uint64_t group_bytes;    /* most that several ranges in one transfer carry together; >= 1 */
     unsigned max_ranges;     /* ranges per transfer; >= 1 */
-    size_t max_range_header; /* bytes of "a-b,c-d" per transfer, for transfers of several ranges */
-    unsigned connections;    /* transfers worth having at once; >= 1 */
+    size_t max_range_header; /* bytes of "a-b,c-d" per transfer, for transfers of several ranges; >= 1 */
+    unsigned connections;    /* transfers that run at once; >= 1 */
 };
 
 struct xh_plan_transfer { /* ranges [first, first + count) of the plan */
@@ -32,8 +33,9 @@ struct xh_plan {
  * The plan's ranges are sorted and disjoint and cover every wanted byte; what they
  * cover besides are gaps of at most gap_bytes each, between two wanted ranges. None is
  * longer than part_bytes. Transfers partition the ranges in order; only ranges that were
- * not split share a transfer, at most part_bytes together, and no more of them than the
- * limits allow; small ones are spread so that |connections| transfers can run at once.
+ * not split share a transfer, and no more of them than the limits allow; they are spread evenly, so
+ * that |connections| transfers can run at once, or the least multiple of that where one round of
+ * transfers does not hold them.
  *
  * Returns 0 or XH_E_NOMEM (|out| untouched). Owns: xh_plan_free. Threads: any. */
 int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_limits *lim,

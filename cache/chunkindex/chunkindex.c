@@ -16,7 +16,7 @@
  * wrong guess may cost. */
 #define FIRST_CHUNKS 8
 #define FIRST_LEAST_BYTES (64u << 10)
-#define FIRST_MOST_BYTES (4u << 20)
+#define FIRST_MOST_BYTES (8u << 20)
 /* So many chunks may be out, however small they are: more nodes than fit the memory must not be
  * needed at a time. */
 #define AHEAD_CHUNKS 8192
@@ -160,7 +160,8 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
         break;
     case XH_ORDER_AGAIN: ix->streak_bytes += r.len; break;
     default:
-        ci->wasted += ix->ahead_bytes;
+        if (ix->order.before < XH_ORDER_SURE) /* a proven order was free to propose them, and may read them yet */
+            ci->wasted += ix->ahead_bytes;
         ix->ahead_bytes = 0;
         ix->streak_bytes = r.len;
     }
@@ -219,7 +220,8 @@ static uint64_t window_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes, 
         first = FIRST_LEAST_BYTES;
     if (first < chunk_bytes)
         first = chunk_bytes;
-    w = first + 2 * ci->now->streak_bytes;
+    /* A long link is full after a few reads in plain order; a nested loop may be about to jump. */
+    w = first + (o->period == 1 ? 4 : 2) * ci->now->streak_bytes;
     if (o->streak < XH_ORDER_SURE) {
         uint64_t may = allowance(ci, first);
         /* After a miss in random reads nothing; after one in a regular walk, what may be wasted. */
@@ -228,6 +230,14 @@ static uint64_t window_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes, 
         w = w < may ? w : may;
     }
     return w < most ? w : most;
+}
+
+/* 0 when the order may end before its next guess: where a run broke off after so many hits, the next
+ * one probably does too, as the outer loop is not learned yet. */
+static int goes_on(const struct xh_order *o)
+{
+    uint64_t likely = o->before + o->before / 4 + 2;
+    return o->before < XH_ORDER_SURE || o->streak > likely || o->streak + o->ahead < likely;
 }
 
 size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struct xh_range *out, size_t max)
@@ -240,7 +250,7 @@ size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struc
     size_t n = 0;
     if (ix->ahead_bytes > window / 2)
         return 0;
-    while (n < max && ix->order.ahead < AHEAD_CHUNKS) {
+    while (n < max && ix->order.ahead < AHEAD_CHUNKS && goes_on(&ix->order)) {
         struct xh_order_guess next;
         if (xh_order_peek(&ix->order, &next, xh_index_look, ix) != XH_PLACE_CHUNK)
             break;

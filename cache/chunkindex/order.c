@@ -74,6 +74,7 @@ static void miss(struct xh_order *o, int64_t rank)
         /* One period was foretold by the one before it; to be sure, a hit must follow. */
         o->streak = o->period > 1 ? XH_ORDER_SURE - 1 : 1;
         o->misses = 0;
+        o->before = 0; /* that was another hypothesis */
     } else if (++o->misses > 1) {
         start(o);
     } else {

@@ -26,7 +26,7 @@ struct xh_order {
     int begun;          /* |last| is set */
     int64_t last;       /* rank of the last read */
     unsigned streak;    /* hits in a row */
-    unsigned before;    /* the streak before the last miss */
+    unsigned before;    /* the streak that the last miss ended; 0 when the hypothesis changed with it */
     unsigned misses;    /* misses in a row */
     int64_t step[XH_ORDER_PERIOD]; /* the hypothesis: |period| differences, the next is step[phase] */
     unsigned period, phase;

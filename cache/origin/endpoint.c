@@ -23,6 +23,11 @@
 /* Small requests wait for round trips rather than for bytes: for them so many are tried anyway. */
 #define SMALL_CONNECTIONS 8
 #define SMALL_BYTES (256u << 10)
+/* Scattered reads are soon over: what they wait for is the slow start of young connections, and twice as
+ * many of those save a round trip of it. Where that is longer than the handshakes take, it pays. */
+#define SCATTERED_RANGES 16
+#define SCATTERED_CONNECTIONS 16
+#define LONG_RTT_NS 30e6
 #define TRIAL_NS 500e6
 #define TRIAL_ROUND_TRIPS 16
 #define GAIN_LEAST 1.15
@@ -210,14 +215,19 @@ static unsigned connections_at_first(double rtt_ns)
     return n < LEAST_CONNECTIONS ? LEAST_CONNECTIONS : n > MOST_AT_FIRST ? MOST_AT_FIRST : (unsigned)n;
 }
 
-/* How many connections may be busy for |o|'s sake: those that pay, and one for demand alone, so that
- * it finds a place at once. */
-static unsigned most_connections(const struct xh_endpoint *e, const struct xh_origin *o)
+unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, int small, int scattered)
 {
-    unsigned n = xh_endpoint_paying(e) + 1;
-    if (n < SMALL_CONNECTIONS && e->active_bytes < (uint64_t)SMALL_BYTES * (e->active - e->streams))
-        n = SMALL_CONNECTIONS;
+    unsigned n = e ? xh_endpoint_paying(e) + 1 : SMALL_CONNECTIONS;
+    unsigned least = scattered && e && e->rtt_ns > LONG_RTT_NS ? SCATTERED_CONNECTIONS : SMALL_CONNECTIONS;
+    if ((small || scattered) && n < least)
+        n = least;
     return o->options.connections < n ? (unsigned)o->options.connections : n;
+}
+
+static unsigned most_for(const struct xh_endpoint *e, const struct xh_request *r)
+{
+    const struct xh_transfer *t = r->job->transfer;
+    return xh_endpoint_most(e, r->job->origin, r->queued_bytes <= SMALL_BYTES, t && t->nranges >= SCATTERED_RANGES);
 }
 
 static struct xh_request *next_request(struct xh_endpoint *e)
@@ -228,8 +238,24 @@ static struct xh_request *next_request(struct xh_endpoint *e)
     r = first_of(&e->speculative);
     if (!r)
         return NULL;
-    unsigned cap = most_connections(e, r->job->origin);
+    unsigned cap = most_for(e, r);
     return e->active_guesses < (cap > 1 ? cap - 1 : 1) ? r : NULL;
+}
+
+/* What a connection that must be opened first begins with, where |r| would be next. Handshake and
+ * slow start take many round trips, in which the reader would wait for what he wants next: such
+ * connections get what is wanted last, and the first ones wait for a connection that is there. */
+static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_request *r)
+{
+    if (r->again || !is_guess(r) || e->rtt_ns <= 0) /* nothing came back yet: all are young alike */
+        return r;
+    unsigned most = most_for(e, r), room = most - (e->active - e->streams);
+    if (room > most - 1 - e->active_guesses)
+        room = most - 1 - e->active_guesses;
+    struct xh_ring *p = e->speculative.prev;
+    for (; room > 1 && p != &r->link; room--)
+        p = p->prev;
+    return xh_ring_of(p, struct xh_request, link);
 }
 
 void xh_endpoint_dispatch(struct xh_endpoint *e)
@@ -237,10 +263,14 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
     struct xh_request *r;
     while ((r = next_request(e)) != NULL) {
         int stream = is_stream(r);
-        if (!stream && (e->active - e->streams >= most_connections(e, r->job->origin) ||
+        if (!stream && (e->active - e->streams >= most_for(e, r) ||
                         e->active >= (unsigned)r->job->origin->options.connections))
             return;
-        struct xh_thread *t = stream ? thread_for_stream(e) : choose_thread(e, worth_opening(e));
+        struct xh_thread *t = stream ? thread_for_stream(e) : choose_thread(e, 0);
+        if (!t && worth_opening(e)) {
+            r = for_new_connection(e, r);
+            t = choose_thread(e, 1);
+        }
         if (!t)
             return;
         unqueue(e, r);
@@ -287,7 +317,7 @@ static void measure_rate(struct xh_endpoint *e, const struct xh_exchange *x)
 static void weigh_gain(struct xh_endpoint *e, const struct xh_exchange *x)
 {
     uint64_t now = xh_now_ns();
-    if (e->queued_requests == 0 || e->active - e->streams + 1 < most_connections(e, x->job->origin)) {
+    if (e->queued_requests == 0 || e->active - e->streams + 1 < xh_endpoint_most(e, x->job->origin, 0, 0)) {
         e->trial_ns = 0; /* the work was not enough to tell */
         return;
     }

@@ -80,6 +80,10 @@ void xh_endpoint_drain(struct xh_ring *ring);
 /* Forgets all endpoints, which belonged to the engine of a fork's parent. Lock held. */
 void xh_endpoint_forget(void);
 
+/* How many connections to |e| (NULL: not known yet) may be busy for |o|'s sake, besides streams, with |small|
+ * requests or such for many |scattered| ranges; one of them is for demand alone. At least 1. Lock held. */
+unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, int small, int scattered);
+
 /* Where thread |index| counts its open sockets to |e|. Stays valid. That thread, no lock. */
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index);
 

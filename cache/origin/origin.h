@@ -22,8 +22,9 @@ struct xh_origin_info {
     const char *validator;   /* printable, never empty: "etag:…", "mtime:…;size:…", "size:…" */
     const char *url_shown;   /* without query and user info */
     unsigned max_ranges;     /* most ranges one request may carry now; 1: no multi-range */
-    size_t max_range_header; /* most bytes of the Range header's value */
-    unsigned connections;    /* how many a long stream is spread over now, at least 1 */
+    size_t max_range_header; /* most bytes of the Range header's value, at least 64 */
+    unsigned connections;    /* how many a long range is spread over now, at least 1 */
+    unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least 1 */
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */
 };
 

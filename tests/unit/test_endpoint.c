@@ -188,6 +188,36 @@ Test(endpoint, demand_goes_first_and_speculation_leaves_a_connection_free, .init
     cr_assert_eq(guess[5]->r.state, XH_REQ_RUNNING, "a guess that is waited for is demand");
 }
 
+Test(endpoint, a_connection_opened_for_speculation_begins_with_what_is_wanted_last, .init = fresh)
+{
+    origin.options.connections = 4;
+    struct load *first = ask(1), *guess[6];
+    start();
+    now += 50 * MS;
+    finish(first);
+    e->paying = 8;
+    for (int i = 0; i < 6; i++)
+        guess[i] = ask(1);
+    start();
+    int running[] = {1, 0, 0, 0, 1, 1}; /* on the connection that was there, and on two new ones */
+    for (int i = 0; i < 6; i++)
+        cr_assert_eq(guess[i]->r.state == XH_REQ_RUNNING, running[i], "%d", i);
+    now += 50 * MS;
+    finish(guess[0]);
+    cr_assert_eq(guess[1]->r.state, XH_REQ_RUNNING);
+}
+
+Test(endpoint, scattered_reads_get_more_connections_where_round_trips_are_long, .init = fresh)
+{
+    ask(1);
+    e->rtt_ns = 5 * MS;
+    cr_assert_eq(xh_endpoint_most(e, &origin, 1, 1), xh_endpoint_most(e, &origin, 1, 0));
+    e->rtt_ns = 100 * MS;
+    cr_assert_gt(xh_endpoint_most(e, &origin, 1, 1), xh_endpoint_most(e, &origin, 1, 0));
+    origin.options.connections = 4;
+    cr_assert_eq(xh_endpoint_most(e, &origin, 1, 1), 4);
+}
+
 Test(endpoint, sums_are_those_of_a_naive_count, .init = fresh, .timeout = 30)
 {
     unsigned seed = 5;

@@ -13,6 +13,7 @@ static struct xh_plan_limits limits(void)
     return (struct xh_plan_limits){.gap_bytes = 0,
                                    .part_bytes = 1u << 20,
                                    .align_bytes = 4096,
+                                   .group_bytes = 4u << 20,
                                    .max_ranges = 1,
                                    .max_range_header = 3900,
                                    .connections = 1};
@@ -40,6 +41,20 @@ Test(plan, a_long_range_is_split_at_aligned_borders)
     xh_plan_free(&p);
 }
 
+Test(plan, the_parts_of_a_long_range_are_about_equal)
+{
+    struct xh_plan_limits lim = limits();
+    struct xh_range r = {5000, (1u << 20) + 10}, whole = {5000, 1u << 20};
+    struct xh_plan p;
+    cr_assert_eq(xh_plan_make(&r, 1, &lim, &p), 0);
+    cr_assert_eq(p.nranges, 2);
+    cr_assert_geq(p.ranges[1].len, (1u << 19) - 8192);
+    xh_plan_free(&p);
+    cr_assert_eq(xh_plan_make(&whole, 1, &lim, &p), 0);
+    cr_assert_eq(p.nranges, 1);
+    xh_plan_free(&p);
+}
+
 Test(plan, a_small_gap_is_joined_and_a_larger_one_is_not)
 {
     struct xh_plan_limits lim = limits();
@@ -52,19 +67,26 @@ Test(plan, a_small_gap_is_joined_and_a_larger_one_is_not)
     xh_plan_free(&p);
 }
 
-Test(plan, many_small_ranges_share_requests_and_fill_all_connections)
+/* 1,000 ranges of 12 KB, or so many that the limits hold: all connections are busy for one round of
+ * transfers, or for as many as it takes. None is left for a round of its own. */
+Test(plan, many_small_ranges_share_requests_in_even_rounds_of_all_connections)
 {
-    struct xh_plan_limits lim = limits();
-    struct xh_range r[1000];
+    static struct xh_range r[4000];
     struct xh_plan p;
-    for (size_t i = 0; i < 1000; i++)
+    for (size_t i = 0; i < 4000; i++)
         r[i] = (struct xh_range){i * 1000000, 12000};
-    lim.max_ranges = 200;
-    lim.connections = 8;
-    cr_assert_eq(xh_plan_make(r, 1000, &lim, &p), 0);
-    cr_assert_geq(p.ntransfers, 8);
-    cr_assert_leq(p.ntransfers, 16);
-    xh_plan_free(&p);
+    for (unsigned connections = 1; connections <= 16; connections++)
+        for (size_t n = 500; n <= 4000; n += 500) {
+            struct xh_plan_limits lim = limits();
+            lim.max_ranges = 200;
+            lim.connections = connections;
+            cr_assert_eq(xh_plan_make(r, n, &lim, &p), 0);
+            cr_assert_eq(p.ntransfers % connections, 0, "%zu for %u", p.ntransfers, connections);
+            cr_assert_leq(p.ntransfers, (n / 170 / connections + 1) * connections);
+            for (size_t i = 0; i < p.ntransfers; i++)
+                cr_assert_leq(p.transfers[i].count, n / p.ntransfers + 1, "%zu: %zu of %zu in %zu for %u", i, p.transfers[i].count, n, p.ntransfers, connections);
+            xh_plan_free(&p);
+        }
 }
 
 static size_t text_bytes(const struct xh_plan *p, const struct xh_plan_transfer *t)
@@ -108,7 +130,7 @@ static void check(const struct xh_range *w, size_t n, const struct xh_plan_limit
             uint64_t sum = 0;
             for (size_t k = t->first; k < next; k++)
                 sum += p->ranges[k].len;
-            cr_assert_leq(sum, lim->part_bytes);
+            cr_assert_leq(sum, lim->group_bytes);
             cr_assert_leq(text_bytes(p, t), lim->max_range_header);
         }
     }
@@ -133,6 +155,7 @@ Test(plan, random_wishes_are_covered_within_every_limit, .timeout = 50)
         struct xh_plan_limits lim = {.gap_bytes = (uint64_t)(rand() % 40),
                                      .part_bytes = align * (1 + (uint64_t)(rand() % 60)),
                                      .align_bytes = align,
+                                     .group_bytes = 1 + (uint64_t)(rand() % 2000),
                                      .max_ranges = 1 + (unsigned)(rand() % 20),
                                      .max_range_header = 10 + (size_t)(rand() % 100),
                                      .connections = 1 + (unsigned)(rand() % 16)};
