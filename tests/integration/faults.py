@@ -42,7 +42,7 @@ with h5py.File(sys.argv[1], "w") as f:
     images = f.create_dataset("images", (6, 256, 256), np.uint16, chunks=(1, 256, 256), compression="gzip",
                               compression_opts=1, shuffle=True)
     images.attrs["units"] = "counts"
-    rows = f.create_dataset("rows", (24, 16384), np.int32)
+    rows = f.create_dataset("rows", (24, 65536), np.int32)
     text = f.create_dataset("text", (500,), h5py.string_dtype())
     images[...] = rng.integers(0, 2048, images.shape, np.uint16)
     rows[...] = rng.integers(0, 9999, rows.shape, np.int32)

@@ -18,7 +18,7 @@ static void fresh(void)
 Test(options, defaults_are_those_of_the_table, .init = fresh)
 {
     cr_assert_eq(o.connections, 16);
-    cr_assert_eq(o.part_bytes, 1u << 20);
+    cr_assert_eq(o.part_bytes, 512u << 10);
     cr_assert_str_eq(o.shadow_dir, "");
 }
 
