@@ -99,7 +99,7 @@ static void ahead_up(struct xh_file *f, const struct xh_range *want)
     uint64_t end = p->last.off + p->last.len;
     if (want)
         p->ahead = xh_fetch_stretch(f, *want, p->window >= STREAM_WINDOW ? f->size : 0);
-    if (xh_stage_reach(f, end + p->window))
+    if (xh_stage_reach(f, end, p->window))
         p->ahead = end;
 }
 

@@ -25,6 +25,7 @@
 #define STREAM_MOST_BYTES (512u << 20)
 #define STREAM_LEAST_BYTES (16u << 20)
 #define STREAM_LOADS 2
+#define FAST_LINK_MBIT 10000
 /* A stream that had to stand still while TCP still finds its speed would not find it for long. */
 #define STREAM_FIRST_BYTES (16u << 20)
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
@@ -595,9 +596,20 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     return seen;
 }
 
-int xh_stage_reach(struct xh_file *f, uint64_t reach)
+/* How far a stream runs ahead: twice what a fast link holds. More would wait in memory that the
+ * processor's caches have forgotten by then; the socket holds more besides. */
+static uint64_t stream_window(const struct xh_file *f)
+{
+    struct xh_origin_info info;
+    xh_origin_get_info(f->origin, &info);
+    uint64_t w = 2 * (info.rtt_ns * FAST_LINK_MBIT / 8000);
+    return w > STREAM_FIRST_BYTES ? w : STREAM_FIRST_BYTES;
+}
+
+int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
 {
     struct xh_stage *s = &f->stage;
+    uint64_t most = stream_window(f), reach = end + (window < most ? window : most);
     pthread_mutex_lock(&s->lock);
     int lost = s->lost;
     s->lost = 0;

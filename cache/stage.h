@@ -55,9 +55,9 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n);
  * xh_stage_fetch is the way. Other streams end, but for one that this one continues. Does not block. */
 uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end);
 
-/* Lets streams bring what lies before |reach|. Returns 1 when one has ended early meanwhile: what was
- * seen to is so no longer. */
-int xh_stage_reach(struct xh_file *f, uint64_t reach);
+/* The reader has come to |end| and may be given |window| bytes more: lets streams go on so far. Returns 1
+ * when one has ended early meanwhile: what was seen to is so no longer. */
+int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window);
 
 /* Takes from the stage what it has of op->ext (sorted, disjoint) and leaves in op->ext the pieces
  * that it has not. Bytes still in flight are delivered to the op later: they count in op->pending.

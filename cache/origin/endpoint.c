@@ -111,7 +111,6 @@ static void unbind(struct xh_endpoint *e, const struct xh_request *r)
     e->active_guesses -= (unsigned)is_guess(r);
     e->streams -= (unsigned)is_stream(r);
     e->thread[r->thread->index].active--;
-    e->thread[r->thread->index].streams -= (unsigned)is_stream(r);
 }
 
 void xh_endpoint_take(struct xh_request *r)
@@ -172,14 +171,14 @@ static int worth_opening(const struct xh_endpoint *e)
     return busy + drain > 2 * rtt + HANDSHAKE_NS; /* TCP's round trip and TLS's */
 }
 
-/* The thread with the fewest streams, so that each has a processor: a connection is found, or opened. */
-static struct xh_thread *thread_for_stream(const struct xh_endpoint *e)
+/* Streams of one object share a thread, which one of them alone does not fill; those of another go to
+ * the next thread. A connection is found there, or opened. */
+static struct xh_thread *thread_for_stream(struct xh_origin *o)
 {
-    unsigned best = 0;
-    for (unsigned i = 1; i < xh_engine_threads(); i++)
-        if (e->thread[i].streams < e->thread[best].streams)
-            best = i;
-    return xh_engine_thread(best);
+    static unsigned last;
+    if (!o->stream_thread)
+        o->stream_thread = ++last;
+    return xh_engine_thread(o->stream_thread % xh_engine_threads());
 }
 
 /* The thread for one more request: one with an idle connection, else, if |open|, the one
@@ -266,7 +265,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         if (!stream && (e->active - e->streams >= most_for(e, r) ||
                         e->active >= (unsigned)r->job->origin->options.connections))
             return;
-        struct xh_thread *t = stream ? thread_for_stream(e) : choose_thread(e, 0);
+        struct xh_thread *t = stream ? thread_for_stream(r->job->origin) : choose_thread(e, 0);
         if (!t && worth_opening(e)) {
             r = for_new_connection(e, r);
             t = choose_thread(e, 1);
@@ -282,7 +281,6 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         e->active_guesses += (unsigned)is_guess(r);
         e->streams += (unsigned)stream;
         e->thread[t->index].active++;
-        e->thread[t->index].streams += (unsigned)stream;
         xh_engine_wake(t);
     }
 }

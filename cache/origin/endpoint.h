@@ -26,7 +26,7 @@ struct xh_endpoint {
     unsigned streams;                        /* of the active ones, those that may stand still */
     uint64_t active_bytes;                   /* what those were to bring when they were bound */
     struct {
-        unsigned active, streams;
+        unsigned active;
         atomic_uint sockets; /* written by its thread alone; hints to others, order nothing */
     } thread[XH_THREADS_MAX];
     enum xh_dates dates; /* as the last opening found it */

@@ -25,6 +25,7 @@ struct xh_origin {
     struct xh_err poison;      /* code XH_E_CHANGED once a change was seen */
     uint64_t checked_ns;       /* when PROPFIND last confirmed the version */
     int checking;              /* a PROPFIND is on its way */
+    unsigned stream_thread;    /* where its streams run; 0: not chosen yet */
     int closing;               /* what is submitted now is cancelled at once */
 };
 

@@ -25,6 +25,7 @@ struct xh_origin_info {
     size_t max_range_header; /* most bytes of the Range header's value, at least 64 */
     unsigned connections;    /* how many a long range is spread over now, at least 1 */
     unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least 1 */
+    uint64_t rtt_ns;         /* from request to first byte; 0: unknown */
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */
 };
 

@@ -159,7 +159,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     (void)o;
-    *out = (struct xh_origin_info){OBJECT_BYTES, "etag:test", "https://test/x", 50, 3900, 8, 8, engine.streams};
+    *out = (struct xh_origin_info){OBJECT_BYTES, "etag:test", "https://test/x", 50, 3900, 8, 8, 0, engine.streams};
 }
 
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)

@@ -109,7 +109,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
-    *out = (struct xh_origin_info){engine.object_bytes, "etag:test", "https://test/x", 50, 3900, 8, 8, 0};
+    *out = (struct xh_origin_info){engine.object_bytes, "etag:test", "https://test/x", 50, 3900, 8, 8, 0, 0};
 }
 
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
