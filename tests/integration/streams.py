@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""A long sequential reading streams: the bytes are right, the requests few; a reader who pauses, comes
+back, finds that the server has hung up meanwhile, or goes elsewhere, goes on without an error.
+
+Usage: streams.py nginx|xrootd
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+IMAGES = 70     # of 2 MiB: 147 MB, more than the windows and first bytes of the streams together
+
+# Reads images as standard input says ("FIRST COUNT STEP" a line), and prints a digest after each line.
+READ = """
+import hashlib, sys, h5py
+with h5py.File(sys.argv[1], "r") as f:
+    for line in sys.stdin:
+        first, count, step = map(int, line.split())
+        h = hashlib.sha256()
+        for i in range(count):
+            h.update(f["images"][(first + i * step) % %d].tobytes())
+        print(h.hexdigest(), flush=True)
+""".replace("%d", str(IMAGES))
+
+
+class Reader:
+    def __init__(self, target, env):
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([str(harness.H5PY["3.14.0"]), "-c", READ, target], env=env, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+
+    def read(self, first, count, step=1):
+        self.process.stdin.write(f"{first} {count} {step}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def close(self):
+        """Returns what it wrote to standard error."""
+        self.process.stdin.close()
+        status = self.process.wait(60)
+        self.errors.seek(0)
+        text = self.errors.read().decode(errors="backslashreplace")
+        if status:
+            raise RuntimeError(text[-3000:])
+        return text
+
+
+def streams_in(log):
+    return sum(" read stream " in line for line in log.splitlines())
+
+
+def hang_up(server):
+    """Kills nginx's workers: their connections break, the master starts others."""
+    master = server.facts["pid"]
+    children = pathlib.Path(f"/proc/{master}/task/{master}/children").read_text().split()
+    for pid in children:
+        os.kill(int(pid), signal.SIGKILL)
+    assert children
+    time.sleep(0.5)
+
+
+def main():
+    kind = sys.argv[1]
+    tap = harness.Tap()
+    with tempfile.TemporaryDirectory(prefix="xh-streams-") as data:
+        pathlib.Path(data).chmod(0o755)
+        file = f"{data}/images.h5"
+        status, out, err = harness.run([harness.DATA_PYTHON, harness.TOP / "tests/support/mkdata.py", "images", file,
+                                        "--n", str(IMAGES), "--side", "1024"], harness.clean_env(), timeout=300)
+        assert status == 0, out + err
+        local = Reader(file, harness.clean_env())
+        with harness.Server(kind, data) as server:
+            url = server.url + "/images.h5"
+
+            def remote(directory, **options):
+                return Reader(url, harness.driver_env(server, directory, log="read,origin") |
+                              {f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
+
+            for name, options in (("as it is", {}), ("one range a request", {"multirange": "off"}),
+                                  ("one connection: no stream", {"connections": 1}), ("no shadow", {"shadow": "off"})):
+                with tap.claim(f"{name}: in order, few requests"), harness.shadow_dir() as shadow:
+                    before = server.requests()[0]
+                    r = remote(shadow, **options)
+                    assert r.read(0, IMAGES) == local.read(0, IMAGES)
+                    streams = streams_in(r.close())
+                    assert (streams > 0) == ("connection" not in name), streams
+                    asked = server.requests()[0] - before
+                    assert not streams or asked < 60, asked
+            with tap.claim("a pause, and on"), harness.shadow_dir() as shadow:
+                r = remote(shadow)
+                for first in range(0, IMAGES, 10):
+                    assert r.read(first, 10) == local.read(first, 10)
+                    time.sleep(0.3)
+                assert streams_in(r.close()) > 0
+            with tap.claim("elsewhere, backwards, at random, and on in order"), harness.shadow_dir() as shadow:
+                r = remote(shadow)
+                for words in ((0, 20, 1), (60, 5, 1), (30, 20, -1), (3, 40, 37), (10, 50, 1)):
+                    assert r.read(*words) == local.read(*words), words
+                r.close()
+            if kind == "nginx":
+                with tap.claim("the server hangs up while the stream stands still"), harness.shadow_dir() as shadow:
+                    r = remote(shadow)
+                    assert r.read(0, 20) == local.read(0, 20)
+                    time.sleep(0.5)
+                    hang_up(server)
+                    assert r.read(20, 50) == local.read(20, 50)
+                    assert " from=running to=delayed " in r.close(), "no request had to be sent again"
+        local.close()
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
