@@ -14,7 +14,7 @@
 #include "plan.h"
 #include "predict.h"
 #include "shadow/shadow.h"
-#include "stage.h"
+#include "stage/stage.h"
 
 /* Requests for metadata ahead that are on their way at once: as many as connections mostly pay, but one
  * that stays free for demand. What gets known meanwhile waits for one to end, so that each carries much. */

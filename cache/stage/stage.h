@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "blocks.h"
-#include "extent.h"
+#include "../extent.h"
 
 #define XH_STREAMS_MAX 32
 

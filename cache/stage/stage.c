@@ -1,0 +1,160 @@
+/* The stage: see stage.h. Fetching ahead in parts, and the stage's life. */
+#include "parcel.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../trace.h"
+
+/* Drops what nobody came for, to make room for |bytes| more. */
+static void drop_stale(struct xh_file *f, uint64_t bytes)
+{
+    struct xh_stage *s = &f->stage;
+    xh_stream_leave_stale(s);
+    for (size_t i = 0; i < s->n && s->bytes + bytes > f->opt.readahead_bytes;) {
+        struct xh_parcel *p = s->at[i];
+        if (!p->load->over || p->copying || s->clock - p->born < XH_STALE_READS) {
+            i++;
+            continue;
+        }
+        xh_parcel_unlist(s, p);
+        xh_load_settle(s, p->load);
+    }
+}
+
+static int ranges_add(struct xh_ranges *r, uint64_t off, uint64_t end)
+{
+    if (off >= end)
+        return 1;
+    if (r->n == r->room) {
+        size_t room = r->room ? 2 * r->room : 16;
+        struct xh_range *at = realloc(r->at, room * sizeof *at);
+        if (!at)
+            return 0;
+        r->at = at;
+        r->room = room;
+    }
+    r->at[r->n++] = (struct xh_range){off, end - off};
+    return 1;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct xh_range *x = a, *y = b;
+    return (x->off > y->off) - (x->off < y->off);
+}
+
+/* Sorts and joins what touches or overlaps: what was asked for twice is fetched once. */
+static void ranges_tidy(struct xh_ranges *r)
+{
+    size_t m = 0;
+    if (r->n)
+        qsort(r->at, r->n, sizeof *r->at, by_offset);
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_range *last = m ? &r->at[m - 1] : NULL;
+        uint64_t end = r->at[i].off + r->at[i].len;
+        if (!last || last->off + last->len < r->at[i].off)
+            r->at[m++] = r->at[i];
+        else if (end > last->off + last->len)
+            last->len = end - last->off;
+    }
+    r->n = m;
+}
+
+int xh_stage_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out)
+{
+    struct xh_stage *s = &f->stage;
+    uint64_t end = r.off + r.len;
+    for (uint64_t off = r.off; off < end;) {
+        size_t i = xh_parcel_at(s, off);
+        if (i < s->n && s->at[i]->off <= off) {
+            off = s->at[i]->end;
+            continue;
+        }
+        uint64_t stop = i < s->n && s->at[i]->off < end ? s->at[i]->off : end, from = off;
+        for (; off < stop; off = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES)
+            if (xh_shadow_peek(f->shadow, off / XH_PAGE_BYTES) == XH_CLAIM_READY) {
+                if (!ranges_add(out, from, off))
+                    return 0;
+                from = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES;
+            }
+        if (!ranges_add(out, from, stop))
+            return 0;
+        off = stop;
+    }
+    return 1;
+}
+
+static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t bytes)
+{
+    struct xh_plan plan;
+    struct xh_plan_limits lim;
+    struct xh_transfer **ts;
+    xh_fetch_limits(f, f->stage.bytes + bytes, 1, &lim);
+    lim.gap_bytes = 0; /* the gaps may be here already */
+    if (xh_plan_make(want->at, want->n, &lim, &plan))
+        return;
+    ts = malloc(plan.ntransfers * sizeof *ts);
+    size_t made = 0;
+    for (struct xh_load *l; ts && made < plan.ntransfers; ts[made++] = &l->t) {
+        const struct xh_plan_transfer *pt = &plan.transfers[made];
+        if (!(l = xh_load_add(f, plan.ranges + pt->first, pt->count, 0)))
+            break;
+    }
+    xh_load_hand_over(f, ts, made);
+    free(ts);
+    xh_plan_free(&plan);
+}
+
+size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
+{
+    struct xh_stage *s = &f->stage;
+    struct xh_ranges want = {0};
+    uint64_t bytes = 0;
+    size_t i = 0;
+    pthread_mutex_lock(&s->lock);
+    for (; i < n; i++) {
+        xh_stream_pass_far(s, r[i].off);
+        drop_stale(f, bytes + r[i].len);
+        if (s->bytes + bytes + r[i].len > f->opt.readahead_bytes && s->bytes + bytes > 0)
+            break;
+        size_t before = want.n;
+        if (!xh_stage_missing(f, r[i], &want))
+            break;
+        for (size_t k = before; k < want.n; k++)
+            bytes += want.at[k].len;
+    }
+    ranges_tidy(&want);
+    if (want.n)
+        submit(f, &want, bytes);
+    pthread_mutex_unlock(&s->lock);
+    free(want.at);
+    return i;
+}
+
+/* ---- life */
+
+void xh_stage_init(struct xh_stage *s)
+{
+    *s = (struct xh_stage){0};
+    pthread_mutex_init(&s->lock, NULL);
+}
+
+void xh_stage_free(struct xh_stage *s)
+{
+    while (s->n) {
+        struct xh_parcel *p = s->at[s->n - 1];
+        assert(p->load->over && !p->copying && !p->takers);
+        xh_parcel_unlist(s, p);
+        xh_load_settle(s, p->load);
+    }
+    xh_blocks_free(&s->blocks);
+    free(s->at);
+    pthread_mutex_destroy(&s->lock);
+}
+
+void xh_stage_forget(struct xh_stage *s)
+{
+    xh_stage_init(s); /* what the parent had is leaked: its state cannot be told from sound */
+}

@@ -1,0 +1,141 @@
+/* Taking: what the stage has, or expects, goes to a reader. See stage.h. */
+#include "parcel.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../trace.h"
+
+struct copy {
+    struct xh_parcel *p;
+    uint64_t off, len;
+    uint8_t *to;
+};
+
+/* Extents and parcels are both sorted and disjoint: they overlap in at most n + s->n places, each
+ * of which makes one copy at most, and leaves one piece before it; each extent one behind. */
+struct taking {
+    struct xh_extent *rest;
+    size_t nrest;
+    struct copy *copies;
+    size_t ncopies;
+    uint64_t ready, coming;
+};
+
+/* Takes [off, off + len) of |p|, all of it at or after p->off. Returns 0 when it is not to be had. */
+static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op *op, uint64_t off, uint64_t len,
+                     uint8_t *to, struct taking *t)
+{
+    uint64_t end = off + len, here = p->got > off ? (p->got < end ? p->got : end) : off;
+    struct xh_taker *k = here < end ? malloc(sizeof *k) : NULL;
+    if (here < end && !k)
+        return 0;
+    if (here > off) {
+        p->copying++;
+        t->copies[t->ncopies++] = (struct copy){p, off, here - off, to};
+        t->ready += here - off;
+    }
+    if (k) {
+        *k = (struct xh_taker){p->takers, op, here, end, to + (here - off)};
+        p->takers = k;
+        xh_op_enter(op, 1);
+        t->coming += end - here;
+        p->load->takers++;
+        if (p->load->stream)
+            xh_stream_go_on(p->load);
+        else
+            xh_origin_promote(p->load->f->origin, &p->load->t);
+    }
+    if (off <= p->from && end > p->from) {
+        s->bytes -= xh_parcel_weight(p);
+        p->from = end;
+        s->bytes += xh_parcel_weight(p);
+    }
+    p->load->used = s->clock;
+    p->taken += len;
+    p->born = s->clock;
+    if (p->from == p->end || p->taken >= p->end - p->off) {
+        xh_parcel_unlist(s, p);
+        xh_load_settle(s, p->load); /* what still comes needs no buffer; taker or copy hold the load */
+    }
+    return 1;
+}
+
+/* Without the lock: |copying| holds the blocks. */
+static void copy_out(const struct copy *c)
+{
+    uint64_t at = c->off - c->p->off, left = c->len;
+    for (uint8_t *to = c->to; left;) {
+        size_t skip = (size_t)(at % XH_BLOCK_BYTES), n = XH_BLOCK_BYTES - skip;
+        n = left < n ? (size_t)left : n;
+        memcpy(to, c->p->blocks[at / XH_BLOCK_BYTES] + skip, n);
+        to += n;
+        at += n;
+        left -= n;
+    }
+}
+
+static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_extent e, struct taking *t)
+{
+    uint64_t start = e.off;
+    while (e.len) {
+        size_t i = xh_parcel_at(s, e.off);
+        struct xh_parcel *p = i < s->n && s->at[i]->off < e.off + e.len ? s->at[i] : NULL;
+        if (p && xh_parcel_is_far(p, start))
+            p = NULL;
+        uint64_t from = !p ? e.off + e.len : p->from > e.off ? p->from : e.off; /* where |p| can serve */
+        uint64_t to = p && p->end < e.off + e.len ? p->end : e.off + e.len;
+        if (from > to)
+            from = to;
+        uint64_t before = from - e.off; /* nobody has these */
+        if (p && from < to && !take_from(s, p, op, from, to - from, (uint8_t *)e.buf + before, t))
+            before = to - e.off;
+        if (before) {
+            struct xh_extent *last = t->nrest ? &t->rest[t->nrest - 1] : NULL;
+            if (last && last->off + last->len == e.off && (uint8_t *)last->buf + last->len == e.buf)
+                last->len += before;
+            else
+                t->rest[t->nrest++] = (struct xh_extent){e.off, before, e.buf};
+        }
+        uint64_t step = to - e.off;
+        e = (struct xh_extent){e.off + step, e.len - step, (uint8_t *)e.buf + step};
+    }
+}
+
+uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, struct xh_extent **pieces, uint64_t *coming)
+{
+    struct xh_stage *s = &f->stage;
+    struct taking t = {0};
+    *coming = 0;
+    pthread_mutex_lock(&s->lock);
+    s->clock++;
+    if (s->n) {
+        t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);
+        t.copies = malloc((op->n + s->n) * sizeof *t.copies);
+    }
+    if (!t.rest || !t.copies) {
+        pthread_mutex_unlock(&s->lock);
+        free(t.rest);
+        free(t.copies);
+        return 0;
+    }
+    for (size_t i = 0; i < op->n; i++)
+        take_extent(s, op, op->ext[i], &t);
+    pthread_mutex_unlock(&s->lock);
+    for (size_t i = 0; i < t.ncopies; i++)
+        copy_out(&t.copies[i]);
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < t.ncopies; i++) {
+        struct xh_parcel *p = t.copies[i].p;
+        if (--p->copying == 0)
+            xh_load_settle(s, p->load);
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(t.copies);
+    op->ext = *pieces = t.rest;
+    op->n = t.nrest;
+    *coming = t.coming;
+    return t.ready;
+}
+
