@@ -1,7 +1,8 @@
 /* Reading ahead: shows every read to the predictors and fetches what they expect.
  *
  * Metadata goes to the chunk indexes. A raw read that lies in a chunk which an index knows is
- * followed in the index's order; any other, in the order of addresses. Nothing here fails a read. */
+ * followed in the index's order; any other, in the order of addresses, to the end of its dataset where
+ * that is known. Nothing here fails a read. */
 #include <stdlib.h>
 
 #include "file.h"
@@ -28,11 +29,19 @@ static void trace_ranges(const char *event, const struct xh_range *r, size_t n)
                  (unsigned long long)r[i].len);
 }
 
+static int look(void *ctx, uint64_t off, void *buf, size_t len)
+{
+    const struct xh_file *f = ctx;
+    return xh_shadow_read(f->shadow, off, buf, len) == len;
+}
+
 static void see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len)
 {
     pthread_mutex_lock(&f->chunk_lock);
-    if (xh_chunkindex_cares(f->chunks, off, p, len))
+    if (f->chunks && xh_chunkindex_cares(f->chunks, off, p, len))
         xh_chunkindex_see(f->chunks, off, p, len);
+    if (f->contiguous)
+        xh_contiguous_see(f->contiguous, off, p, len, look, f);
     pthread_mutex_unlock(&f->chunk_lock);
 }
 
@@ -98,9 +107,20 @@ static void ahead_up(struct xh_file *f, const struct xh_range *want)
     struct xh_predict_seq *p = &f->seq;
     uint64_t end = p->last.off + p->last.len;
     if (want)
-        p->ahead = xh_fetch_stretch(f, *want, p->window >= STREAM_WINDOW ? f->size : 0);
+        p->ahead = xh_fetch_stretch(f, *want, p->window >= STREAM_WINDOW ? p->end : 0);
     if (xh_stage_reach(f, end, p->window))
         p->ahead = end;
+}
+
+/* The contiguous dataset that holds |r|; len 0: none is known. */
+static struct xh_range dataset_of(struct xh_file *f, struct xh_range r)
+{
+    struct xh_range whole = {0, 0};
+    pthread_mutex_lock(&f->chunk_lock);
+    if (f->contiguous)
+        whole = xh_contiguous_at(f->contiguous, r);
+    pthread_mutex_unlock(&f->chunk_lock);
+    return whole;
 }
 
 static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, size_t n)
@@ -114,9 +134,12 @@ static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, siz
         hi = ext[i].off + ext[i].len > hi ? ext[i].off + ext[i].len : hi;
         bytes += ext[i].len;
     }
-    if (bytes == 0 || hi - lo > 2 * bytes || pthread_mutex_trylock(&f->guess_lock))
+    if (bytes == 0 || hi - lo > 2 * bytes)
         return; /* scattered: not a sequence */
-    size_t k = xh_predict_seq(&f->seq, (struct xh_range){lo, hi - lo}, guess_window(f), f->size, want);
+    struct xh_range r = {lo, hi - lo}, whole = dataset_of(f, r);
+    if (pthread_mutex_trylock(&f->guess_lock))
+        return;
+    size_t k = xh_predict_seq(&f->seq, r, whole, guess_window(f), f->size, want);
     trace_ranges("ahead", want, k);
     if (f->seq.kind == XH_RUN_UP)
         ahead_up(f, k ? want : NULL);
@@ -148,7 +171,7 @@ void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int
 {
     if (!f->opt.readahead || n == 0)
         return;
-    for (size_t i = 0; f->chunks && i < n; i++)
+    for (size_t i = 0; i < n; i++)
         if (ext[i].len)
             see(f, ext[i].off, ext[i].buf, ext[i].len);
     if (n == 1)

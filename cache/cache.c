@@ -32,6 +32,7 @@ static void file_free(struct xh_file *f)
     if (f->shadow)
         xh_shadow_close(f->shadow);
     xh_chunkindex_free(f->chunks);
+    xh_contiguous_free(f->contiguous);
     pthread_mutex_destroy(&f->chunk_lock);
     pthread_mutex_destroy(&f->guess_lock);
     pthread_mutex_destroy(&f->flying_lock);
@@ -151,8 +152,10 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
         file_free(f);
         return rc;
     }
-    if (f->opt.readahead && f->size)
-        f->chunks = xh_chunkindex_new(f->size); /* without memory for it: no guesses */
+    if (f->opt.readahead && f->size) { /* without memory for them: no guesses */
+        f->chunks = xh_chunkindex_new(f->size);
+        f->contiguous = xh_contiguous_new(f->size);
+    }
     *out = f;
     return 0;
 }
@@ -167,8 +170,10 @@ void xh_file_after_fork(struct xh_file *f)
     pthread_mutex_init(&f->guess_lock, NULL);
     xh_walk_init(f); /* the parent's index may have been in the middle of a change: leaked */
     /* A fork while the parent was at work on the indexes: what is there may be torn. */
-    if (pthread_mutex_trylock(&f->chunk_lock))
+    if (pthread_mutex_trylock(&f->chunk_lock)) {
         f->chunks = NULL;
+        f->contiguous = NULL;
+    }
     pthread_mutex_init(&f->chunk_lock, NULL);
     f->seq = (struct xh_predict_seq){0};
     f->wide = (struct xh_predict_wide){0};

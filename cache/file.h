@@ -8,6 +8,7 @@
 
 #include "cache.h"
 #include "chunkindex/chunkindex.h"
+#include "contiguous.h"
 #include "metaindex.h"
 #include "wanted.h"
 #include "origin/origin.h"
@@ -48,10 +49,11 @@ struct xh_file {
     struct xh_predict_wide wide;
     pid_t pid; /* the process whose engine and lock these are; atomic via guess_lock after fork */
 
-    /* |chunk_lock| guards the chunk indexes, and is held for computing alone: a node that is missed
+    /* |chunk_lock| guards the chunk indexes and |contiguous|, and is held for computing alone: a node that is missed
      * could cost a whole index, so readers wait for it. */
     pthread_mutex_t chunk_lock;
     struct xh_chunkindex *chunks; /* NULL: no reading ahead */
+    struct xh_contiguous *contiguous; /* likewise */
 
     struct xh_walk walk;
     struct xh_wanted wanted;        /* what the program said that it will read */

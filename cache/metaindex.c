@@ -215,6 +215,8 @@ static int on_found(void *ctx, const struct xh_meta_place *p)
 {
     struct xh_metaindex *m = ctx;
     int new;
+    if (p->kind == XH_META_DATA)
+        return 0; /* who walks does not read it */
     if (add(m, p, &new) == NONE)
         return 1;
     if (new && m->parsing != NONE) {

@@ -15,11 +15,9 @@
 #include <stdint.h>
 
 #include "extent.h"
+#include "metaparse.h"
 
 struct xh_metaindex;
-
-/* Copies [off, off + len) into |buf| if all of it is there without asking the origin: 1, else 0. */
-typedef int xh_meta_look(void *ctx, uint64_t off, void *buf, size_t len);
 
 /* An index of an object of |size| bytes. NULL: no memory. Owns: free it. */
 struct xh_metaindex *xh_metaindex_new(uint64_t size);

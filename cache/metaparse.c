@@ -252,6 +252,15 @@ static void file_space(struct parser *s, struct cursor *c)
         s->format->page_bytes = page;
 }
 
+/* Layout, as every library since 1.6.3 writes it: class 1 is contiguous. */
+static void layout(struct parser *s, struct cursor *c)
+{
+    uint64_t version = take(c, 1), class = take(c, 1);
+    uint64_t addr = address(s, c), bytes = take(c, s->format->length_bytes);
+    if (!c->bad && version >= 3 && version <= 5 && class == 1)
+        found(s, addr, 1, XH_META_DATA, bytes);
+}
+
 static void message(struct parser *s, uint64_t type, struct cursor c, int version, uint64_t flags)
 {
     uint64_t a, b;
@@ -259,6 +268,7 @@ static void message(struct parser *s, uint64_t type, struct cursor c, int versio
     case 0x02: dense_info(s, &c, 1); break;
     case 0x15: dense_info(s, &c, 0); break;
     case 0x06: link_message(s, &c, 0); break;
+    case 0x08: layout(s, &c); break;
     case 0x0c: attribute(s, &c); break;
     case 0x10:
         a = address(s, &c);
@@ -501,7 +511,7 @@ void xh_meta_parse(struct xh_meta_format *format, const struct xh_meta_place *at
     case XH_META_DIRECT: direct(&s, &c, d); break;
     case XH_META_BTREE2: btree2(&s, &c); break;
     case XH_META_BTREE2_NODE: btree2_node(&s, &c, d); break;
-    case XH_META_BYTES: break;
+    case XH_META_BYTES: case XH_META_DATA: break;
     }
 }
 

@@ -4,7 +4,7 @@
  * every object's header, attributes and links: object headers (versions 1 and 2) and their
  * continuations, group B-trees version 1, symbol nodes, local heaps, fractal heaps, B-trees
  * version 2, and the global heaps of variable-length attributes. Chunk indexes are not
- * followed: who lists a file does not read them.
+ * followed: who lists a file does not read them. Contiguous raw data is named, not read.
  *
  * All input is hostile: nothing outside [p, p + len) is read, no place outside the object is
  * named, and what makes no sense ends the parsing. What comes out are hints: a wrong one
@@ -38,6 +38,7 @@ enum xh_meta_kind {
     XH_META_BTREE2,       /* "BTHD" */
     XH_META_BTREE2_NODE,  /* "BTIN" or "BTLF"; |detail|: struct of bits */
     XH_META_BYTES,        /* nothing in it leads on: names, values */
+    XH_META_DATA,         /* a dataset's contiguous raw data, |detail| bytes, unchecked; |len| says nothing */
 };
 
 struct xh_meta_place { /* a structure: where it lies in the object, and what it is */
@@ -46,6 +47,9 @@ struct xh_meta_place { /* a structure: where it lies in the object, and what it 
     enum xh_meta_kind kind;
     uint64_t detail;
 };
+
+/* Copies [off, off + len) into |buf| if all of it is there without asking the origin: 1, else 0. */
+typedef int xh_meta_look(void *ctx, uint64_t off, void *buf, size_t len);
 
 /* Gets each place found; returns non-zero to stop. */
 typedef int xh_meta_sink(void *ctx, const struct xh_meta_place *found);

@@ -7,6 +7,8 @@
 /* Whoever begins with a read this large most likely goes on: a wrong guess costs twice as much again,
  * once a file. Runs of such reads are let further ahead, as a long link takes more than they read. */
 #define SURE_BYTES (1u << 20)
+/* Such a read at the beginning of a dataset this large begins a run of its own. */
+#define LARGE_BYTES (32u << 20)
 /* A run that ends soon costs as much trust as three reads that were foreseen earn: reads that come
  * in pairs, or at random in a small place, propose nothing before long. */
 #define SOON_READS 8
@@ -44,6 +46,17 @@ static int is_up(uint64_t step)
     return step <= UINT64_MAX / 2;
 }
 
+static int holds(struct xh_range r, uint64_t off)
+{
+    return off >= r.off && off - r.off < r.len;
+}
+
+/* |r| begins a reading of |whole|, and leaves most of it. */
+static int begins(struct xh_range whole, struct xh_range r)
+{
+    return whole.len >= LARGE_BYTES && r.off == whole.off && r.len >= SURE_BYTES && r.len < whole.len / 2;
+}
+
 /* How |r| follows p->last. */
 static enum xh_run_kind follows(const struct xh_predict_seq *p, struct xh_range r)
 {
@@ -62,7 +75,7 @@ static enum xh_run_kind follows(const struct xh_predict_seq *p, struct xh_range 
 }
 
 /* Takes note of |r|: its distance, the run that it continues or begins, what that is worth. */
-static void note(struct xh_predict_seq *p, struct xh_range r)
+static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole)
 {
     uint64_t step = r.off - p->last.off;
     int turns = is_up(step) != is_up(p->step);
@@ -86,16 +99,18 @@ static void note(struct xh_predict_seq *p, struct xh_range r)
         p->ahead = p->kind == kind ? max64(p->ahead, r.off + r.len) : r.off + r.len;
     else
         p->ahead = p->kind == kind ? min64(p->ahead, r.off) : r.off;
+    if (kind == XH_RUN_NONE || p->last.len == 0 || begins(whole, r))
+        p->first = r.off;
     p->kind = kind;
     p->last = r;
 }
 
 /* Refills when an eighth of the window is used up: requests stay large, and there is always work. */
-static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t size, struct xh_range *out)
+static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, struct xh_range *out)
 {
     uint64_t end = p->last.off + p->last.len;
-    uint64_t to = window > size - end ? size : end + window;
-    if (to <= p->ahead || (to < size && p->ahead - end > window - window / 8))
+    uint64_t to = window > p->end - end ? p->end : end + window;
+    if (to <= p->ahead || (to < p->end && p->ahead - end > window - window / 8))
         return 0;
     *out = (struct xh_range){p->ahead, to - p->ahead};
     p->ahead = to;
@@ -103,17 +118,17 @@ static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t size,
 }
 
 /* This one and the next refill when half of the window is used up. */
-static size_t ahead_down(struct xh_predict_seq *p, uint64_t window, struct xh_range *out)
+static size_t ahead_down(struct xh_predict_seq *p, uint64_t window, uint64_t least, struct xh_range *out)
 {
-    uint64_t off = p->last.off, to = window > off ? 0 : off - window;
-    if (to >= p->ahead || (to > 0 && off - p->ahead > window / 2))
+    uint64_t off = p->last.off, to = window > off - least ? least : off - window;
+    if (to >= p->ahead || (to > least && off - p->ahead > window / 2))
         return 0;
     *out = (struct xh_range){to, p->ahead - to};
     p->ahead = to;
     return 1;
 }
 
-static size_t ahead_by_steps(struct xh_predict_seq *p, uint64_t window, uint64_t size, struct xh_range *out)
+static size_t ahead_by_steps(struct xh_predict_seq *p, uint64_t window, uint64_t least, struct xh_range *out)
 {
     int up = is_up(p->step);
     uint64_t len = min64(min64(p->last.len, window), up ? p->step : -p->step);
@@ -123,7 +138,7 @@ static size_t ahead_by_steps(struct xh_predict_seq *p, uint64_t window, uint64_t
         return 0;
     for (uint64_t off = p->last.off + p->step * p->ahead; p->ahead < most; p->ahead++) {
         uint64_t next = off + p->step;
-        if ((up ? next < off : next > off) || next >= size || len > size - next)
+        if ((up ? next < off : next > off) || next < least || next >= p->end || len > p->end - next)
             break;
         out[n++] = (struct xh_range){next, len};
         off = next;
@@ -131,23 +146,21 @@ static size_t ahead_by_steps(struct xh_predict_seq *p, uint64_t window, uint64_t
     return n;
 }
 
-size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint64_t max_window, uint64_t size,
-                      struct xh_range out[XH_PREDICT_RANGES])
+size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole, uint64_t max_window,
+                      uint64_t size, struct xh_range out[XH_PREDICT_RANGES])
 {
-    note(p, r);
+    note(p, r, whole);
+    int within = holds(whole, p->first);
+    uint64_t least = within ? whole.off : 0;
     uint64_t times = r.len >= SURE_BYTES && p->bytes > r.len ? 16 : 2;
     uint64_t window = min64(max_window, times * p->bytes) >> p->doubt;
+    p->end = within ? whole.off + whole.len : size;
     p->window = p->kind == XH_RUN_NONE ? 0 : window;
     if (p->kind == XH_RUN_NONE || window == 0 || window < min64(max_window, r.len))
         return 0;
     if (p->kind == XH_RUN_STRIDE)
-        return ahead_by_steps(p, window, size, out);
-    return p->kind == XH_RUN_UP ? ahead_up(p, window, size, out) : ahead_down(p, window, out);
-}
-
-static int holds(struct xh_range r, uint64_t off)
-{
-    return off >= r.off && off - r.off < r.len;
+        return ahead_by_steps(p, window, least, out);
+    return p->kind == XH_RUN_UP ? ahead_up(p, window, out) : ahead_down(p, window, least, out);
 }
 
 /* At least this much of a piece was read: it was worth fetching. */

@@ -24,20 +24,24 @@ struct xh_predict_seq {
     struct xh_range last; /* len 0: none yet */
     uint64_t step;        /* from the start of the read before |last| to |last|'s; modulo 2^64 */
     unsigned same;        /* how often in a row |step| was the distance */
+    uint64_t first;       /* where this run began */
     uint64_t bytes;       /* read in this run */
     uint64_t ahead;       /* UP: end, DOWN: start of what was proposed; STRIDE: reads proposed after |last| */
     uint64_t window;      /* how far ahead the last read let it look */
+    uint64_t end;         /* nothing beyond is expected */
     unsigned doubt;       /* grows with runs that ended, shrinks with reads that were foreseen */
 };
 
 /* Takes note of a read of |r| (not empty, inside the object of |size| bytes) and says what to fetch
  * ahead of it now: up to XH_PREDICT_RANGES ranges in |out|, in the order in which they will be
- * wanted, inside the object, disjoint from each other and from |r|. They lie at most |max_window|
- * bytes ahead (0 switches guessing off), and at most twice what the run has read, four times where
- * its reads are large; less while runs
- * keep ending soon, down to nothing. Returns their number. */
-size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, uint64_t max_window, uint64_t size,
-                      struct xh_range out[XH_PREDICT_RANGES]);
+ * wanted, inside the object, disjoint from each other and from |r|. Where |r| lies in |whole|, which is
+ * known to be one thing (len 0: nothing known), a run that began in it goes no further; one that
+ * came from outside goes on through whatever follows. They lie at most |max_window|
+ * bytes ahead (0 switches guessing off), and at most twice what the run has read, sixteen times where
+ * its reads are large, from its second on; less while runs keep ending soon, down to nothing. Returns
+ * their number. */
+size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole, uint64_t max_window,
+                      uint64_t size, struct xh_range out[XH_PREDICT_RANGES]);
 
 struct xh_predict_wide {
     struct xh_range last; /* what was fetched last: a miss, widened, or the piece behind it */

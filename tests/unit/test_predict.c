@@ -11,6 +11,7 @@
 
 struct model {
     struct xh_predict_seq p;
+    struct xh_range whole; /* what is known of the next read */
     struct xh_range *at; /* what was proposed */
     size_t n;
     uint64_t proposed, asked; /* bytes */
@@ -42,7 +43,7 @@ static uint64_t reads(struct model *m, struct xh_range r, uint64_t most, uint64_
 {
     struct xh_range out[XH_PREDICT_RANGES];
     uint64_t sum = 0;
-    size_t n = xh_predict_seq(&m->p, r, most, size, out);
+    size_t n = xh_predict_seq(&m->p, r, m->whole, most, size, out);
     cr_assert_leq(n, XH_PREDICT_RANGES);
     for (size_t i = 0; i < n; i++) {
         cr_assert_gt(out[i].len, 0);
@@ -116,6 +117,35 @@ Test(predict, equal_distances_are_covered_from_the_fourth_read_on, .timeout = 30
         cr_assert_leq(m.proposed, m.asked + XH_PREDICT_RANGES * len, "what lies between was fetched");
         free(m.at);
     }
+}
+
+Test(predict, a_run_keeps_to_the_known_whole_that_it_began_in, .timeout = 30)
+{
+    srand(13);
+    for (int round = 0; round < 1000; round++) {
+        struct model m = {.whole = {10 * MIB + rnd(MIB), 5 * MIB + rnd(MIB)}};
+        uint64_t len = 1 + rnd(300000), step = rand() % 2 ? len : 2 * len + rnd(MIB), at = 0;
+        int down = rand() % 2;
+        for (; at + len <= m.whole.len; at += step)
+            reads(&m, (struct xh_range){m.whole.off + (down ? m.whole.len - at - len : at), len}, 64 * MIB, 1000 * MIB);
+        for (size_t i = 0; i < m.n; i++)
+            cr_assert(m.at[i].off >= m.whole.off && m.at[i].off + m.at[i].len <= m.whole.off + m.whole.len);
+        cr_assert(m.n || at <= 4 * step || m.p.window < len, "nothing was proposed");
+        free(m.at);
+    }
+}
+
+Test(predict, a_run_from_one_known_whole_to_the_next_goes_on)
+{
+    struct model m = {0};
+    for (uint64_t i = 0; i < 40; i++) { /* each a dataset of its own */
+        struct xh_range r = {i * 2 * MIB, 2 * MIB};
+        m.whole = r;
+        if (i > 2)
+            cr_assert_eq(had(&m, r), r.len, "read %llu was not fetched ahead", (unsigned long long)i);
+        reads(&m, r, 64 * MIB, 1000 * MIB);
+    }
+    free(m.at);
 }
 
 Test(predict, nothing_is_fetched_ahead_twice_nor_past_the_end, .timeout = 30)

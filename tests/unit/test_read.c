@@ -11,8 +11,13 @@
 
 #define OBJECT_BYTES (3u * 1000 * 1000 + 77)
 
+static const uint8_t *made; /* what the object begins with, if not with the formula's bytes */
+static size_t made_len;
+
 static uint8_t byte_at(uint64_t off)
 {
+    if (off < made_len)
+        return made[off];
     return (uint8_t)((off * 2654435761u) >> 13 ^ off >> 20);
 }
 
@@ -20,7 +25,7 @@ static uint8_t byte_at(uint64_t off)
 
 struct xh_origin {
     struct xh_counters *counters;
-    _Atomic uint64_t fetched;
+    _Atomic uint64_t fetched, farthest; /* bytes asked for in all; the end of those that lie farthest */
 };
 
 static struct {
@@ -125,6 +130,8 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
             const struct xh_range *r = &ts[i]->ranges[k];
             cr_assert(r->len && r->off + r->len <= engine.object_bytes);
             atomic_fetch_add(&o->fetched, r->len);
+            if (atomic_load(&o->farthest) < r->off + r->len) /* under the lock */
+                atomic_store(&o->farthest, r->off + r->len);
         }
         ts[i]->link = engine.queue;
         engine.queue = ts[i];
@@ -369,6 +376,96 @@ Test(read, a_reader_that_goes_in_order_waits_for_little)
     cr_assert_leq(s.bytes_demand + s.bytes_waited, 100000);
     xh_cache_close(f);
     free(b);
+}
+
+/* ---- a contiguous dataset, and what lies behind it */
+
+#define DATA_OFF 300000u
+#define DATA_BYTES 1500000u
+
+/* Superblock and object header of a dataset at DATA_OFF. */
+static void make_dataset(uint8_t p[1024])
+{
+    static const uint8_t superblock[] = "\211HDF\r\n\032\n\2\x08\x08", header[] = "OHDR\2\0\x16\x08\x12\0\0\3\1";
+    memset(p, 0, 1024);
+    memcpy(p, superblock, sizeof superblock - 1);
+    memset(p + 20, 0xff, 8); /* no extension */
+    p[37] = 2; /* the root is at 512 */
+    memcpy(p + 512, header, sizeof header - 1);
+    for (int i = 0; i < 4; i++) {
+        p[525 + i] = (uint8_t)(DATA_OFF >> 8 * i);
+        p[533 + i] = (uint8_t)(DATA_BYTES >> 8 * i);
+    }
+    made = p;
+    made_len = 1024;
+}
+
+static void read_piece(struct xh_file *f, enum xh_kind kind, uint64_t off, uint64_t len)
+{
+    struct xh_err err = {0};
+    uint8_t *b = malloc(len);
+    struct xh_extent e = {off, len, b};
+    cr_assert_eq(xh_cache_read(f, kind, &e, 1, &err), 0, "%s", err.text);
+    for (uint64_t k = 0; k < len; k++)
+        if (b[k] != byte_at(off + k))
+            cr_assert_fail("wrong byte at %llu", (unsigned long long)(off + k));
+    free(b);
+    drain();
+}
+
+/* Reads the dataset in order, |step| bytes at a time. */
+static void read_data(struct xh_file *f, uint64_t step)
+{
+    for (uint64_t at = 0; at < DATA_BYTES; at += step)
+        read_piece(f, XH_KIND_RAW, DATA_OFF + at, DATA_BYTES - at < step ? DATA_BYTES - at : step);
+}
+
+static const char *ways[] = {"shadow=off", "shadow=off,stream_bytes=0", "shadow=off,stream_bytes=500000"};
+
+Test(read, nothing_beyond_the_end_of_a_contiguous_dataset_is_asked_for, .timeout = 50)
+{
+    uint8_t p[1024];
+    make_dataset(p);
+    for (int i = 0; i < 6; i++) {
+        struct xh_stats s;
+        struct xh_file *f = open_test(ways[i % 3]);
+        read_piece(f, XH_KIND_META, 0, 48);
+        read_piece(f, XH_KIND_META, 512, 512);
+        read_data(f, i < 3 ? 20000 : 100000);
+        uint64_t pages_end = (DATA_OFF + DATA_BYTES + 4095) / 4096 * 4096;
+        cr_assert_leq(atomic_load(&f->origin->farthest), pages_end, "%s: up to %llu", ways[i % 3],
+                      (unsigned long long)atomic_load(&f->origin->farthest));
+        xh_cache_stats(f, &s);
+        cr_assert_leq(s.bytes_demand + s.bytes_waited + s.bytes_bypass, 250000 + 48 + 512, "but the dataset is fetched ahead");
+        xh_cache_close(f);
+    }
+}
+
+Test(read, who_reads_on_past_a_contiguous_dataset_is_followed, .timeout = 50)
+{
+    uint8_t p[1024];
+    struct xh_stats s;
+    make_dataset(p);
+    for (int i = 0; i < 3; i++) {
+        struct xh_file *f = open_test(ways[i]);
+        read_piece(f, XH_KIND_META, 0, 48);
+        read_piece(f, XH_KIND_META, 512, 512);
+        for (uint64_t off = DATA_OFF; off + 20000 < OBJECT_BYTES; off += 20000)
+            read_piece(f, XH_KIND_RAW, off, 20000);
+        xh_cache_stats(f, &s);
+        cr_assert_leq(s.bytes_demand + s.bytes_waited + s.bytes_bypass, 150000, "%s", ways[i]);
+        xh_cache_close(f);
+    }
+}
+
+Test(read, without_the_dataset_s_header_the_end_is_not_known, .timeout = 50)
+{
+    uint8_t p[1024];
+    make_dataset(p);
+    struct xh_file *f = open_test("shadow=off");
+    read_data(f, 20000);
+    cr_assert_gt(atomic_load(&f->origin->farthest), DATA_OFF + DATA_BYTES + 4096);
+    xh_cache_close(f);
 }
 
 /* ---- hints ------------------------------------------------------------------------------ */

@@ -1,0 +1,143 @@
+/* Where datasets' contiguous raw data lies: see contiguous.h.
+ *
+ * Invariants: |at| is sorted by offset, no two begin at the same place, each lies in the object. They may
+ * overlap, in a file that lies. */
+#include "contiguous.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SUPERBLOCK_BYTES 96u /* at most */
+#define PENDING_MAX 8u /* pieces of headers that were not there when they were named */
+#define PARSES_MAX 8u  /* of them in one call: a piece may name itself */
+
+struct xh_contiguous {
+    struct xh_meta_format format; /* offset_bytes 0: the superblock has not passed */
+    struct xh_range at[XH_CONTIGUOUS_MAX];
+    size_t n, turn; /* |turn|: which makes room next */
+    struct xh_meta_place pending[PENDING_MAX]; /* the oldest first */
+    size_t npending;
+    uint8_t buf[XH_META_PARSE_MAX];
+};
+
+struct xh_contiguous *xh_contiguous_new(uint64_t size)
+{
+    struct xh_contiguous *c = calloc(1, sizeof *c);
+    if (c)
+        c->format.size = size;
+    return c;
+}
+
+void xh_contiguous_free(struct xh_contiguous *c)
+{
+    free(c);
+}
+
+/* How many begin at or before |off|. */
+static size_t up_to(const struct xh_contiguous *c, uint64_t off)
+{
+    size_t lo = 0, hi = c->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (c->at[mid].off <= off)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static void drop(struct xh_contiguous *c, size_t i)
+{
+    memmove(c->at + i, c->at + i + 1, (c->n - i - 1) * sizeof *c->at);
+    c->n--;
+}
+
+static void add(struct xh_contiguous *c, struct xh_range r)
+{
+    if (r.len < XH_CONTIGUOUS_LEAST_BYTES || r.len > c->format.size || r.off > c->format.size - r.len)
+        return;
+    size_t i = up_to(c, r.off);
+    if (i && c->at[i - 1].off == r.off) {
+        c->at[i - 1] = r;
+        return;
+    }
+    if (c->n == XH_CONTIGUOUS_MAX) {
+        drop(c, c->turn++ % XH_CONTIGUOUS_MAX);
+        i = up_to(c, r.off);
+    }
+    memmove(c->at + i + 1, c->at + i, (c->n - i) * sizeof *c->at);
+    c->at[i] = r;
+    c->n++;
+}
+
+static void forget_pending(struct xh_contiguous *c, size_t i)
+{
+    memmove(c->pending + i, c->pending + i + 1, (c->npending - i - 1) * sizeof *c->pending);
+    c->npending--;
+}
+
+static int on_found(void *ctx, const struct xh_meta_place *p)
+{
+    struct xh_contiguous *c = ctx;
+    if (p->kind == XH_META_DATA)
+        add(c, (struct xh_range){p->off, p->detail});
+    if ((p->kind != XH_META_CHUNK && p->kind != XH_META_CHUNK2) || p->len > sizeof c->buf)
+        return 0;
+    if (c->npending == PENDING_MAX)
+        forget_pending(c, 0);
+    c->pending[c->npending++] = *p;
+    return 0;
+}
+
+static void follow(struct xh_contiguous *c, xh_meta_look *look, void *ctx)
+{
+    for (size_t i = 0, parses = 0; i < c->npending && parses < PARSES_MAX;) {
+        struct xh_meta_place p = c->pending[i];
+        if (!look(ctx, p.off, c->buf, p.len)) {
+            i++;
+            continue;
+        }
+        forget_pending(c, i);
+        parses++;
+        xh_meta_parse(&c->format, &p, c->buf, p.len, on_found, c);
+    }
+}
+
+/* HDF5 reads a superblock piece by piece: what lies at |off| is looked at whole. */
+static void begin(struct xh_contiguous *c, uint64_t off, xh_meta_look *look, void *ctx)
+{
+    uint64_t left = c->format.size - off;
+    size_t len = left < SUPERBLOCK_BYTES ? (size_t)left : SUPERBLOCK_BYTES;
+    if (look(ctx, off, c->buf, len))
+        xh_meta_superblock(c->buf, len, off, c->format.size, &c->format, on_found, c);
+}
+
+void xh_contiguous_see(struct xh_contiguous *c, uint64_t off, const uint8_t *p, size_t len, xh_meta_look *look,
+                       void *ctx)
+{
+    struct xh_meta_place place;
+    if (c->format.offset_bytes == 0) {
+        begin(c, off, look, ctx);
+        return;
+    }
+    if (xh_meta_recognise(&c->format, off, p, len, &place) && place.kind == XH_META_HEADER)
+        xh_meta_parse(&c->format, &place, p, len, on_found, c);
+    follow(c, look, ctx);
+}
+
+struct xh_range xh_contiguous_at(const struct xh_contiguous *c, struct xh_range r)
+{
+    size_t i = up_to(c, r.off);
+    if (i) {
+        struct xh_range d = c->at[i - 1];
+        if (r.len <= d.len && r.off - d.off <= d.len - r.len)
+            return d;
+    }
+    return (struct xh_range){0, 0};
+}
+
+size_t xh_contiguous_held(const struct xh_contiguous *c)
+{
+    return c->n;
+}
