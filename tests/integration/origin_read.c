@@ -4,8 +4,10 @@
  *
  * origin_read URL LOCALFILE [SEED [ROUNDS]]     the test
  * origin_read --rate URL SECONDS [PART_BYTES [DEPTH]]   bytes per second, nothing compared
- * origin_read --parts URL LOCALFILE RANGES LEN  the whole file in demands of RANGES ranges of LEN bytes
- *                                               and as large gaps, then the gaps; all at once, twice
+ * origin_read --parts URL LOCALFILE RANGES LEN [close|cancel|exit]
+ *                                               the whole file in demands of RANGES ranges of LEN bytes and
+ *                                               as large gaps, and the gaps; all at once, twice. Or ends so
+ *                                               as soon as one was hedged
  * origin_read --open URL [HINT]                 one opening: facts or the error
  * origin_read --until-changed URL               says "reading", reads until it fails, says how */
 #include <assert.h>
@@ -373,15 +375,48 @@ static int rate(const char *url, double for_s, uint64_t part, size_t depth)
     return 0;
 }
 
+/* Ends |n| jobs while one of them is under way twice: each is told of once, at once. */
+static void end_hedged(struct xh_origin *o, struct job *jobs, size_t n, const char *how)
+{
+    double begin = seconds();
+    while (atomic_load(&counters.hedged) == 0) {
+        if (seconds() - begin > 5)
+            die("nothing was hedged");
+        usleep(1000); /* no gate is there: it is the engine's own decision */
+    }
+    begin = seconds();
+    if (strcmp(how, "exit") == 0)
+        exit(0);
+    for (size_t i = 0; i < n && strcmp(how, "cancel") == 0; i++) {
+        pthread_mutex_lock(&lock);
+        if (!jobs[i].done)
+            xh_origin_cancel(o, &jobs[i].t);
+        pthread_mutex_unlock(&lock);
+        wait_for(&jobs[i]);
+    }
+    xh_origin_close(o);
+    size_t cancelled = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!jobs[i].done || (jobs[i].err.code && jobs[i].err.code != XH_E_CANCELLED))
+            die("%zu: done=%d %s", i, jobs[i].done, jobs[i].err.text);
+        cancelled += jobs[i].err.code != 0;
+    }
+    if (cancelled == 0 || seconds() - begin > 1)
+        die("%zu were cancelled, in %.1f s", cancelled, seconds() - begin);
+    free(jobs);
+    exit(0);
+}
+
 /* Demands every byte at once, so that transfers are peers; prints what the slower of two rounds took. */
-static int parts(const char *url, size_t nranges, uint64_t len)
+static int parts(const char *url, size_t nranges, uint64_t len, const char *how)
 {
     struct xh_origin_head head;
     struct xh_stats stats;
     struct xh_origin *o = open_origin(url, NULL, &head);
     uint64_t block = 2 * nranges * len;
     size_t n = 2 * (size_t)(local_size / block);
-    struct job *jobs = calloc(n, sizeof *jobs);
+    static struct job *jobs; /* reachable when the process exits */
+    jobs = calloc(n, sizeof *jobs);
     double slowest = 0;
     if (!jobs || nranges == 0 || nranges > RANGES_MAX || n == 0)
         die("no such parts");
@@ -399,6 +434,8 @@ static int parts(const char *url, size_t nranges, uint64_t len)
                 .ranges = j->ranges, .nranges = nranges, .ctx = j, .bytes = on_bytes, .done = on_done};
             submit(o, list, 1);
         }
+        if (how)
+            end_hedged(o, jobs, n, how);
         for (size_t i = 0; i < n; i++)
             expect_success(&jobs[i]);
         if (seconds() - begin > slowest)
@@ -475,9 +512,9 @@ int main(int argc, char **argv)
     if (argc >= 4 && strcmp(argv[1], "--rate") == 0)
         return rate(argv[2], atof(argv[3]), argc > 4 ? strtoull(argv[4], NULL, 10) : 1 << 20,
                     argc > 5 ? strtoull(argv[5], NULL, 10) : 32);
-    if (argc == 6 && strcmp(argv[1], "--parts") == 0) {
+    if (argc >= 6 && strcmp(argv[1], "--parts") == 0) {
         map_local(argv[3]);
-        return parts(argv[2], strtoull(argv[4], NULL, 10), strtoull(argv[5], NULL, 10));
+        return parts(argv[2], strtoull(argv[4], NULL, 10), strtoull(argv[5], NULL, 10), argc > 6 ? argv[6] : NULL);
     }
     if (argc >= 3 && strcmp(argv[1], "--open") == 0)
         return open_only(argv[2], argc > 3 ? argv[3] : NULL);

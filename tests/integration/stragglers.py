@@ -57,7 +57,7 @@ class Server(origin_liar.Server):
             if mine:
                 self.asked[way] = self.asked.get(way, 0) + 1
             again = mine and self.asked[way] == 2
-        straggles = n == STRAGGLER or (way == "both-stall" and again)
+        straggles = n == STRAGGLER or (way.startswith("both-stall") and again)
         if again and way == "hedge-fails":
             return self.send(s, "503 Busy", {}, b"busy")
         if straggles and way == "stalls-before-headers":
@@ -69,8 +69,8 @@ class Server(origin_liar.Server):
         keep = super().lie(pieces, "honest", n, asked, data, ranges, multi, path)
         reply = pieces.bytes
         half = len(reply) // 2
-        if straggles and way in ("stalls-in-body", "stalls-in-parts", "both-stall", "hedge-fails", "no-connection-left",
-                                 "straggler-fails", "goes-on-when-asked-again"):
+        if straggles and way.startswith(("stalls-in", "both-stall", "hedge-fails", "no-connection", "straggler-fails",
+                                         "goes-on")):
             s.sendall(reply[:half])
             if way == "goes-on-when-asked-again":    # both bring the same bytes side by side
                 self.until(lambda: self.asked.get(way, 0) > 1)
@@ -81,7 +81,7 @@ class Server(origin_liar.Server):
             if way == "straggler-fails":    # after it was asked for again, before that brings anything
                 self.until(lambda: self.asked.get(way, 0) > 1)
                 return False
-            time.sleep(2 if way in ("hedge-fails", "both-stall", "no-connection-left") else STALL_S)
+            time.sleep(2 if way.startswith(("hedge-fails", "both-stall", "no-connection")) else STALL_S)
             s.sendall(reply[half:])
         elif straggles and way == "trickles":
             for at in range(0, len(reply), 500):
@@ -131,6 +131,17 @@ def run(program, server, way, local):
     return said
 
 
+def ends(program, server, how, local):
+    """A straggler and its hedge both stand still while the file is closed, or the process exits."""
+    way = f"both-stall-{how}"
+    env = dict(harness.clean_env(), no_proxy="*")
+    begun = time.monotonic()
+    p = subprocess.run([program, "--parts", f"http://127.0.0.1:{server.port}/{way}/x", local, *ONE, how], env=env,
+                       timeout=60, capture_output=True, text=True)
+    assert p.returncode == 0, f"status {p.returncode}: {p.stdout + p.stderr}"
+    assert time.monotonic() - begun < 1.8, "it waited for the server"
+
+
 def main():
     program, ways = sys.argv[1], sys.argv[2:] or list(WAYS)
     server, tap = Server(), harness.Tap()
@@ -140,6 +151,9 @@ def main():
         for way in ways:
             with tap.claim(f"{way}: the bytes are right, in time, and no more is asked than must be"):
                 print("#", way, run(program, server, way, local), flush=True)
+        for how in ("close", "cancel", "exit") if len(sys.argv) < 3 else ():
+            with tap.claim(f"{how} while both stand still: each transfer ends once, at once"):
+                ends(program, server, how, local)
     sys.exit(tap.done())
 
 
