@@ -302,7 +302,9 @@ static int has_room(const struct xh_endpoint *e, const struct xh_origin *o, cons
     unsigned sockets = 0, here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
     for (unsigned i = 0; i < xh_engine_threads(); i++)
         sockets += atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
-    return e->active < o->options.connections && (here > e->thread[t->index].active || sockets < o->options.connections);
+    if (e->active >= o->options.connections)
+        return 0;
+    return here > e->thread[t->index].active || sockets < o->options.connections;
 }
 
 int xh_endpoint_hedge(struct xh_request *r)
