@@ -3,6 +3,7 @@
 #include "endpoint.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,8 +105,25 @@ static void unqueue(struct xh_endpoint *e, struct xh_request *r)
     e->queued_requests -= r->queued_requests;
 }
 
-static void unbind(struct xh_endpoint *e, const struct xh_request *r)
+/* |r|, in no ring, is |t|'s next. */
+static void bind(struct xh_endpoint *e, struct xh_request *r, struct xh_thread *t)
 {
+    xh_request_enter(r, XH_REQ_BOUND);
+    r->thread = t;
+    xh_ring_put_last(&t->inbox, &r->link);
+    e->active++;
+    e->active_bytes += r->queued_bytes;
+    e->active_guesses += (unsigned)is_guess(r);
+    e->streams += (unsigned)is_stream(r);
+    e->thread[t->index].active++;
+
+    xh_engine_wake(t);
+}
+
+static void unbind(struct xh_endpoint *e, struct xh_request *r)
+{
+    e->peers.hedges -= (unsigned)r->hedge;
+    r->hedge = 0;
     e->active--;
     e->active_bytes -= r->queued_bytes;
     e->active_guesses -= (unsigned)is_guess(r);
@@ -273,16 +291,47 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         if (!t)
             return;
         unqueue(e, r);
-        xh_request_enter(r, XH_REQ_BOUND);
-        r->thread = t;
-        xh_ring_put_last(&t->inbox, &r->link);
-        e->active++;
-        e->active_bytes += r->queued_bytes;
-        e->active_guesses += (unsigned)is_guess(r);
-        e->streams += (unsigned)stream;
-        e->thread[t->index].active++;
-        xh_engine_wake(t);
+        bind(e, r, t);
     }
+}
+
+/* 1 when one more request of |o| may run on |t| without more connections than its option allows. */
+static int has_room(const struct xh_endpoint *e, const struct xh_origin *o, const struct xh_thread *t)
+{
+    unsigned sockets = 0, here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
+    for (unsigned i = 0; i < xh_engine_threads(); i++)
+        sockets += atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
+    if (e->active >= o->options.connections)
+        return 0;
+    return here > e->thread[t->index].active || sockets < o->options.connections;
+}
+
+int xh_endpoint_hedge(struct xh_request *r)
+{
+    struct xh_endpoint *e = r->endpoint;
+    const struct xh_origin *o = r->job->origin;
+    if (!xh_hedge_allowed(&e->peers) || !has_room(e, o, r->thread) ||
+        strcmp(xh_request_url(r)->server, e->server) != 0) /* a redirect leads elsewhere by now */
+        return -1;
+    struct xh_request *h = calloc(1, sizeof *h);
+    if (!h)
+        return -1;
+    *h = (struct xh_request){.job = r->job, .first = r->first, .end = r->end, .endpoint = e, .hops = r->hops,
+                             .failures = r->failures, .repeats = r->repeats, .returns = r->returns,
+                             .from_original = r->from_original, .token_reread = r->token_reread, .single = r->single,
+                             .twin = r, .hedge = 1, .hedged = 1};
+    h->url = r->url ? xh_url_ref(r->url) : NULL;
+    r->twin = h;
+    r->hedged = 1;
+    xh_ring_init(&h->link);
+    xh_ring_put_last(&r->job->requests, &h->in_job);
+    xh_hedge_spend(&e->peers);
+    xh_request_weigh(h);
+    xh_trace(XH_T_ORIGIN, "hedge", "id=%p twin=%p quiet_ms=%" PRIu64, (void *)r, (void *)h,
+             (xh_now_ns() - r->exchange->last_ns) / 1000000u);
+    xh_count(o->counters, hedged, 1);
+    bind(e, h, r->thread);
+    return 0;
 }
 
 static void smooth(double *estimate, double sample, double weight)
@@ -348,6 +397,8 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
     xh_ring_take(&r->link);
     unbind(e, r);
     r->endpoint = NULL;
+    if (!r->surplus)
+        xh_hedge_note(&e->peers, x);
     if (x->sent_ns && x->first_ns > x->sent_ns) {
         /* Down at once, up slowly: waiting in the queues of a busy link is no round trip. */
         double rtt = (double)(x->first_ns - x->sent_ns);

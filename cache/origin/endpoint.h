@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "engine.h"
+#include "hedge.h"
 #include "object.h"
 
 /* Where a server tells a file's date or tag. */
@@ -41,6 +42,7 @@ struct xh_endpoint {
     double fewer_rate;               /* bytes per ns with half as many */
     uint64_t trial_ns, trial_bytes;  /* the trial's begin, 0: none; |arrived| then */
     uint64_t settled_ns;             /* when more did not pay */
+    struct xh_peers peers;           /* what stragglers are measured by */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
 };
 
@@ -64,6 +66,10 @@ void xh_endpoint_promote(struct xh_request *r);
 
 /* Binds as many queued requests to threads as may start, and wakes those. Lock held. */
 void xh_endpoint_dispatch(struct xh_endpoint *e);
+
+/* Asks again for what is missing of |r|, RUNNING on this thread: binds a twin to it. Lock held.
+ * Returns 0, or -1: not now, as too many run or were asked for twice. */
+int xh_endpoint_hedge(struct xh_request *r);
 
 /* A RUNNING |r| has finished its exchange |x|. Lock held. */
 void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x);

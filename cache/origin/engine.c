@@ -119,7 +119,46 @@ static void requeue(struct xh_thread *t, struct xh_request *r, enum xh_place pla
     xh_request_retire(r, t);
 }
 
-/* An exchange is over: its verdict is carried out. */
+/* |r|'s twin has brought the slice: |r| ends without a word. Lock held. */
+static void drop(struct xh_thread *t, struct xh_request *r)
+{
+    r->twin = NULL;
+    r->surplus = 1;
+    if (r->state == XH_REQ_BOUND) {
+        xh_endpoint_take(r);
+        xh_request_retire(r, t);
+    } else {
+        r->cut = 1;
+        t->cuts = 1;
+    }
+}
+
+/* Carries out |v| on |r|, which alone stands for its slice. Lock held. */
+static void carry_out(struct xh_thread *t, struct xh_request *r, enum xh_verdict v, uint64_t delay_ms,
+                      const struct xh_err *err)
+{
+    switch (v) {
+    case XH_VERDICT_DONE:
+        xh_request_retire(r, t);
+        break;
+    case XH_VERDICT_AGAIN:
+        requeue(t, r, XH_PLACE_AGAIN);
+        break;
+    case XH_VERDICT_LATER:
+        xh_request_enter(r, XH_REQ_DELAYED);
+        r->due_ns = xh_now_ns() + delay_ms * 1000000u;
+        xh_ring_put_last(&t->delayed, &r->link);
+        break;
+    case XH_VERDICT_FAIL:
+        xh_trace(XH_T_ORIGIN, "fail", "id=%p code=%s status=%d", (void *)r, xh_err_name(err->code), err->status);
+        r->job->lost = 1;
+        xh_job_fail(r->job, err);
+        xh_request_retire(r, t);
+        break;
+    }
+}
+
+/* An exchange is over: it is judged. */
 static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
 {
     struct xh_request *r = x->request;
@@ -139,25 +178,12 @@ static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
         xh_err_set(&err, XH_E_CANCELLED, 0, "cancelled");
         v = XH_VERDICT_FAIL;
     }
-    switch (v) {
-    case XH_VERDICT_DONE:
+    if (r->twin && v == XH_VERDICT_DONE)
+        drop(t, r->twin);
+    if (r->twin || r->surplus) /* the other may still bring the slice, or has: what became of this one is no news */
         xh_request_retire(r, t);
-        break;
-    case XH_VERDICT_AGAIN:
-        requeue(t, r, XH_PLACE_AGAIN);
-        break;
-    case XH_VERDICT_LATER:
-        xh_request_enter(r, XH_REQ_DELAYED);
-        r->due_ns = xh_now_ns() + delay_ms * 1000000u;
-        xh_ring_put_last(&t->delayed, &r->link);
-        break;
-    case XH_VERDICT_FAIL:
-        xh_trace(XH_T_ORIGIN, "fail", "id=%p code=%s status=%d", (void *)r, xh_err_name(err.code), err.status);
-        r->job->lost = 1;
-        xh_job_fail(r->job, &err);
-        xh_request_retire(r, t);
-        break;
-    }
+    else
+        carry_out(t, r, v, delay_ms, &err);
     xh_endpoint_dispatch(e);
     xh_engine_unlock();
     exchange_free(x);
@@ -175,9 +201,11 @@ static void start_bound(struct xh_thread *t)
         if (!x) {
             struct xh_err err;
             xh_err_set(&err, XH_E_NOMEM, 0, "out of memory for a request");
-            r->job->lost = 1;
             xh_endpoint_take(r);
-            xh_job_fail(r->job, &err);
+            if (!r->twin) {
+                r->job->lost = 1;
+                xh_job_fail(r->job, &err);
+            }
             xh_request_retire(r, t);
             continue;
         }
@@ -294,6 +322,9 @@ static void *run(void *ctx)
         xh_wire_perform(t->wire);
         xh_engine_lock();
         int sleep_ms = wake_delayed(t), cuts = t->cuts, resumes = t->resumes;
+        uint64_t hedge_ms = xh_hedge_running(t) / 1000000u + 1;
+        if (hedge_ms < (uint64_t)sleep_ms)
+            sleep_ms = (int)hedge_ms;
         xh_ring_move_all(&finished, &t->finished);
         exiting = engine.life != RUNS;
         if (!xh_ring_empty(&t->inbox) || !xh_ring_empty(&finished) || cuts || resumes)

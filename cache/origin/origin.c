@@ -51,6 +51,8 @@ void xh_request_retire(struct xh_request *r, struct xh_thread *t)
     struct xh_job *j = r->job;
     xh_request_enter(r, XH_REQ_OVER);
     xh_ring_take(&r->in_job);
+    if (r->twin)
+        r->twin->twin = NULL; /* it stands for the slice alone now */
     if (r != &j->first_request) {
         xh_url_unref(r->url);
         free(r);
@@ -73,7 +75,8 @@ void xh_job_fail(struct xh_job *j, const struct xh_err *err)
         next = p->next;
         switch (r->state) {
         case XH_REQ_QUEUED: case XH_REQ_BOUND:
-            j->lost = 1;
+            if (!r->twin)
+                j->lost = 1;
             freed = r->endpoint;
             xh_endpoint_take(r);
             xh_request_retire(r, NULL);

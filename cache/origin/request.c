@@ -18,7 +18,7 @@ static const char *const state_names[] = {"new", "queued", "bound", "running", "
 void xh_request_enter(struct xh_request *r, enum xh_request_state state)
 {
     static const unsigned char allowed[] = {
-        [XH_REQ_NEW] = 1u << XH_REQ_QUEUED | 1u << XH_REQ_OVER,
+        [XH_REQ_NEW] = 1u << XH_REQ_QUEUED | 1u << XH_REQ_BOUND | 1u << XH_REQ_OVER,
         [XH_REQ_QUEUED] = 1u << XH_REQ_BOUND | 1u << XH_REQ_OVER,
         [XH_REQ_BOUND] = 1u << XH_REQ_RUNNING | 1u << XH_REQ_OVER,
         [XH_REQ_RUNNING] = 1u << XH_REQ_QUEUED | 1u << XH_REQ_DELAYED | 1u << XH_REQ_OVER,
@@ -125,14 +125,15 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     x->said[0] = '\0';
     x->said_len = 0;
     x->data_off = x->data_left = x->part_fresh = x->fresh = x->body_bytes = 0;
-    x->sent_ns = x->first_ns = x->last_ns = 0;
+    x->stale_parts = 0;
+    x->sent_ns = x->first_ns = x->last_ns = x->quiet_ns = 0;
     xh_reply_init(&x->reply);
     if (j->probe) {
         j->probe->len = 0;
         return;
     }
     choose_ranges(r, x);
-    if (!unfinished(j, x->asked_end, r->end))
+    if (r->twin || !unfinished(j, x->asked_end, r->end)) /* a pair's slice stays on its thread */
         return;
     struct xh_request *more = calloc(1, sizeof *more);
     if (!more) /* no matter: this request comes back for them */

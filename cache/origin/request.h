@@ -5,6 +5,7 @@
  * A request's states. One function, xh_request_enter, makes the moves and traces them;
  * the engine's lock is held:
  *
+ *   NEW      just made                      -> QUEUED           | BOUND (a hedge)
  *   QUEUED   in its endpoint's queue        -> BOUND (dispatch) | OVER (cancel)
  *   BOUND    in a thread's inbox            -> RUNNING (start)  | OVER (cancel)
  *   RUNNING  an exchange is on the wire     -> QUEUED (again: redirect, more to ask, retry at
@@ -45,6 +46,11 @@ struct xh_request {
     int cut;                       /* to be ended by its thread */
     int resume;                    /* to go on, when it stands still */
     int again;                     /* while QUEUED: in the endpoint's ring |again| */
+    /* Hedging, see hedge.h. Two twins are BOUND or RUNNING, on the same thread, with the same slice: */
+    struct xh_request *twin; /* the other of a pair; NULL: none, or it is over */
+    int hedge;               /* while BOUND and RUNNING: the second of a pair */
+    int hedged;              /* of a pair, now or once */
+    int surplus;             /* the twin brought the slice: to end without a word */
     uint64_t due_ns;               /* while DELAYED */
     uint64_t queued_bytes, queued_requests; /* what it counts for in the queue */
     /* Of the thread that runs it; passed on with the state: */
@@ -134,8 +140,10 @@ struct xh_exchange {
     size_t cursor;         /* index of the range that the next data is looked for at */
     uint64_t part_fresh;   /* wanted bytes that the part at hand brought */
     uint64_t fresh;        /* wanted bytes that the whole reply brought */
+    unsigned stale_parts;  /* parts that the twin had brought before */
     uint64_t body_bytes;
     uint64_t sent_ns, first_ns, last_ns; /* 0: not yet */
+    uint64_t quiet_ns;     /* longest time between two of those, or between bytes */
     char said[1280];       /* how the body of a refusal begins; "" when there was none */
     size_t said_len;
     unsigned opened;       /* connections opened for it */
@@ -156,7 +164,7 @@ enum xh_verdict {
 /* Moves |r| to |state|, tracing it. Lock held. The rings are the caller's work. */
 void xh_request_enter(struct xh_request *r, enum xh_request_state state);
 
-/* Bytes and HTTP requests that |r| still stands for; lock held, not RUNNING. */
+/* Bytes and HTTP requests that |r| still stands for; lock held, not RUNNING but by this thread. */
 void xh_request_weigh(struct xh_request *r);
 
 /* Where |r| goes next: its redirect, the origin's remembered target, or the original URL.

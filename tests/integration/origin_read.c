@@ -4,6 +4,10 @@
  *
  * origin_read URL LOCALFILE [SEED [ROUNDS]]     the test
  * origin_read --rate URL SECONDS [PART_BYTES [DEPTH]]   bytes per second, nothing compared
+ * origin_read --parts URL LOCALFILE RANGES LEN [close|cancel|exit]
+ *                                               the whole file in demands of RANGES ranges of LEN bytes and
+ *                                               as large gaps, and the gaps; all at once, twice. Or ends so
+ *                                               as soon as one was hedged
  * origin_read --open URL [HINT]                 one opening: facts or the error
  * origin_read --until-changed URL               says "reading", reads until it fails, says how */
 #include <assert.h>
@@ -244,17 +248,22 @@ static void check_fork(struct xh_origin *o, const char *url)
     free(j);
 }
 
-static int test(const char *url, const char *path, unsigned rounds)
+static void map_local(const char *path)
 {
-    struct xh_origin_head head;
-    struct xh_origin_info info;
     struct stat st;
-    char hint[1024];
     int fd = open(path, O_RDONLY);
     if (fd < 0 || fstat(fd, &st) != 0)
         die("%s: %s", path, strerror(errno));
     local_size = (uint64_t)st.st_size;
     local = local_size ? mmap(NULL, local_size, PROT_READ, MAP_PRIVATE, fd, 0) : (const uint8_t *)"";
+}
+
+static int test(const char *url, const char *path, unsigned rounds)
+{
+    struct xh_origin_head head;
+    struct xh_origin_info info;
+    char hint[1024];
+    map_local(path);
     struct xh_origin *o = open_origin(url, NULL, &head);
     xh_origin_get_info(o, &info);
     if (info.size != local_size)
@@ -366,6 +375,81 @@ static int rate(const char *url, double for_s, uint64_t part, size_t depth)
     return 0;
 }
 
+/* Ends |n| jobs while one of them is under way twice: each is told of once, at once. */
+static void end_hedged(struct xh_origin *o, struct job *jobs, size_t n, const char *how)
+{
+    double begin = seconds();
+    while (atomic_load(&counters.hedged) == 0) {
+        if (seconds() - begin > 5)
+            die("nothing was hedged");
+        usleep(1000); /* no gate is there: it is the engine's own decision */
+    }
+    begin = seconds();
+    if (strcmp(how, "exit") == 0)
+        exit(0);
+    for (size_t i = 0; i < n && strcmp(how, "cancel") == 0; i++) {
+        pthread_mutex_lock(&lock);
+        if (!jobs[i].done)
+            xh_origin_cancel(o, &jobs[i].t);
+        pthread_mutex_unlock(&lock);
+        wait_for(&jobs[i]);
+    }
+    xh_origin_close(o);
+    size_t cancelled = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!jobs[i].done || (jobs[i].err.code && jobs[i].err.code != XH_E_CANCELLED))
+            die("%zu: done=%d %s", i, jobs[i].done, jobs[i].err.text);
+        cancelled += jobs[i].err.code != 0;
+    }
+    if (cancelled == 0 || seconds() - begin > 1)
+        die("%zu were cancelled, in %.1f s", cancelled, seconds() - begin);
+    free(jobs);
+    exit(0);
+}
+
+/* Demands every byte at once, so that transfers are peers; prints what the slower of two rounds took. */
+static int parts(const char *url, size_t nranges, uint64_t len, const char *how)
+{
+    struct xh_origin_head head;
+    struct xh_stats stats;
+    struct xh_origin *o = open_origin(url, NULL, &head);
+    uint64_t block = 2 * nranges * len;
+    size_t n = 2 * (size_t)(local_size / block);
+    static struct job *jobs; /* reachable when the process exits */
+    jobs = calloc(n, sizeof *jobs);
+    double slowest = 0;
+    if (!jobs || nranges == 0 || nranges > RANGES_MAX || n == 0)
+        die("no such parts");
+    free(head.bytes);
+    for (int round = 0; round < 2; round++) {
+        double begin = seconds();
+        for (size_t i = 0; i < n; i++) {
+            struct job *j = &jobs[i], *list[] = {j};
+            memset(j, 0, sizeof *j);
+            for (size_t k = 0; k < nranges; k++) {
+                j->next[k] = i / 2 * block + (2 * k + i % 2) * len;
+                j->ranges[k] = (struct xh_range){j->next[k], len};
+            }
+            j->t = (struct xh_transfer){
+                .ranges = j->ranges, .nranges = nranges, .ctx = j, .bytes = on_bytes, .done = on_done};
+            submit(o, list, 1);
+        }
+        if (how)
+            end_hedged(o, jobs, n, how);
+        for (size_t i = 0; i < n; i++)
+            expect_success(&jobs[i]);
+        if (seconds() - begin > slowest)
+            slowest = seconds() - begin;
+    }
+    xh_origin_close(o);
+    xh_counters_snapshot(&counters, &stats);
+    printf("transfers=%zu slowest_ms=%.0f requests=%" PRIu64 " hedged=%" PRIu64 " retries=%" PRIu64 " bytes=%" PRIu64
+           " multirange=%" PRIu64 "\n", 2 * n, slowest * 1e3, stats.requests, stats.hedged, stats.retries,
+           stats.bytes_fetched, stats.multirange_requests);
+    free(jobs);
+    return 0;
+}
+
 static int open_only(const char *url, const char *hint)
 {
     struct xh_origin_head head;
@@ -428,6 +512,10 @@ int main(int argc, char **argv)
     if (argc >= 4 && strcmp(argv[1], "--rate") == 0)
         return rate(argv[2], atof(argv[3]), argc > 4 ? strtoull(argv[4], NULL, 10) : 1 << 20,
                     argc > 5 ? strtoull(argv[5], NULL, 10) : 32);
+    if (argc >= 6 && strcmp(argv[1], "--parts") == 0) {
+        map_local(argv[3]);
+        return parts(argv[2], strtoull(argv[4], NULL, 10), strtoull(argv[5], NULL, 10), argc > 6 ? argv[6] : NULL);
+    }
     if (argc >= 3 && strcmp(argv[1], "--open") == 0)
         return open_only(argv[2], argc > 3 ? argv[3] : NULL);
     if (argc == 3 && strcmp(argv[1], "--until-changed") == 0)

@@ -1,5 +1,5 @@
 /* The scheduler of a server's requests, on a clock and a link made here: who goes first, how many
- * connections are tried, and that its sums stay those of a naive count. */
+ * connections are tried, what is a straggler, and that its sums stay those of a naive count. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@
 static uint64_t now;
 static struct xh_thread threads[THREADS];
 static struct xh_url url = {.server = "https://host:443"};
+static struct xh_counters counters;
 static struct xh_origin origin;
 
 uint64_t xh_now_ns(void) { return now; }
@@ -42,7 +43,7 @@ static struct xh_exchange reply;
 
 static void fresh(void)
 {
-    now = 1000u * MS;
+    now = (uint64_t)100000 * MS;
     xh_endpoint_forget();
     memset(loads, 0, sizeof loads);
     origin.options.connections = 16;
@@ -51,6 +52,7 @@ static void fresh(void)
         xh_ring_init(&threads[i].inbox);
         xh_ring_init(&threads[i].running);
     }
+    origin.counters = &counters;
 }
 
 static struct load *ask(int speculative)
@@ -217,6 +219,133 @@ Test(endpoint, scattered_reads_get_more_connections_where_round_trips_are_long, 
     cr_assert_gt(xh_endpoint_most(e, &origin, 1, 1), xh_endpoint_most(e, &origin, 1, 0));
     origin.options.connections = 4;
     cr_assert_eq(xh_endpoint_most(e, &origin, 1, 1), 4);
+}
+
+/* ---- stragglers ------------------------------------------------------------------------- */
+
+static struct xh_range wanted = {0, MIB};
+static struct xh_transfer transfer = {.ranges = &wanted, .nranges = 1};
+
+/* |l| runs and has brought |came| bytes, the last of them |quiet_ms| ago. */
+static struct xh_exchange *progress(struct load *l, struct xh_exchange *x, uint64_t came, uint64_t quiet_ms)
+{
+    l->job.transfer = &transfer;
+    l->job.got = &l->job.got_one;
+    l->job.got_one = came;
+    *x = (struct xh_exchange){.request = &l->r, .job = &l->job, .asked_end = 1, .body_bytes = came, .fresh = came,
+                              .sent_ns = l->sent_ns, .first_ns = l->sent_ns + 10 * MS, .last_ns = now - quiet_ms * MS};
+    l->r.exchange = x;
+    return x;
+}
+
+/* A peer that ended just now, and was silent for |quiet_ms| once; |took_ms| 0: too short to have a rate. */
+static void peer(uint64_t quiet_ms, uint64_t took_ms)
+{
+    struct load l = {.job.origin = &origin};
+    struct xh_exchange x = {.job = &l.job, .body_bytes = MIB, .fresh = MIB, .quiet_ns = quiet_ms * MS,
+                            .first_ns = now - took_ms * MS, .last_ns = now};
+    xh_hedge_note(&e->peers, &x);
+}
+
+Test(endpoint, silence_is_a_straggler_only_beside_peers_that_came, .init = fresh)
+{
+    struct xh_exchange x;
+    struct load *l = ask(0);
+    start();
+    now += 1000 * MS;
+    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, 1000, 900), now), 0, "alone");
+    now -= 950 * MS;
+    peer(20, 0);
+    now += 950 * MS;
+    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 0, "the peer ended before the silence began");
+    peer(20, 0);
+    cr_assert_eq(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 0);
+    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, 1000, 90), now), 0, "not for long yet");
+    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, MIB, 900), now), 0, "all bytes came");
+    cr_assert_gt(xh_hedge_wait(&e->peers, 250 * MS, progress(l, &x, 1000, 900), now), 0, "a long round trip");
+    peer(250, 0);
+    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 0, "a peer was silent as well");
+}
+
+Test(endpoint, a_trickle_is_a_straggler_only_beside_faster_peers, .init = fresh)
+{
+    struct xh_exchange x;
+    struct load *l = ask(0);
+    start();
+    now += 400 * MS;
+    peer(10, 100);
+    peer(10, 100);
+    progress(l, &x, 20000, 1);
+    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 0, "too young");
+    now += 200 * MS;
+    cr_assert_eq(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, 20000, 1), now), 0);
+    cr_assert_gt(xh_hedge_wait(&e->peers, 50 * MS, &x, now), 0, "slow start");
+    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, MIB - 500, 1), now), 0, "soon over");
+    peer(10, 20000);
+    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, 20000, 1), now), 0, "a peer was as slow");
+}
+
+Test(endpoint, looking_for_stragglers_never_spins, .init = fresh)
+{
+    unsigned seed = 3;
+    struct xh_exchange x;
+    struct load *l = ask(0);
+    start();
+    for (int i = 0; i < 100000; i++) {
+        now += (uint64_t)rand_r(&seed) % (300 * MS);
+        if (rand_r(&seed) % 8 == 0)
+            peer((uint64_t)rand_r(&seed) % 100, (uint64_t)rand_r(&seed) % 1000);
+        if (rand_r(&seed) % 50 == 0)
+            l->sent_ns = now - (uint64_t)rand_r(&seed) % (900 * MS);
+        uint64_t age_ms = (now - l->sent_ns) / MS;
+        progress(l, &x, (uint64_t)rand_r(&seed) % MIB, (uint64_t)rand_r(&seed) % (age_ms + 1));
+        uint64_t wait = xh_hedge_wait(&e->peers, 10 * MS, &x, now);
+        cr_assert(wait == 0 || wait < (uint64_t)1 << 40);
+    }
+    /* With a deadline kept, the next look is not at once. */
+    now = l->sent_ns + (uint64_t)100000 * MS;
+    progress(l, &x, 1000, 99000);
+    memset(&e->peers, 0, sizeof e->peers);
+    cr_assert_geq(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 50 * MS);
+}
+
+Test(endpoint, few_requests_are_hedged_on_the_same_thread_and_counted, .init = fresh)
+{
+    struct xh_exchange x[4];
+    struct load *l[4];
+    for (int i = 0; i < 4; i++) {
+        l[i] = ask(0);
+        xh_ring_init(&l[i]->job.requests);
+    }
+    start();
+    for (int i = 0; i < 4; i++)
+        progress(l[i], &x[i], 1000, 0);
+    cr_assert_neq(xh_endpoint_hedge(&l[0]->r), 0, "nothing is known of the server");
+    for (int i = 0; i < 100; i++)
+        peer(20, 40);
+    unsigned active = e->active;
+    cr_assert_eq(xh_endpoint_hedge(&l[0]->r), 0);
+    struct xh_request *twin = l[0]->r.twin;
+    cr_assert(twin && twin->twin == &l[0]->r && twin->thread == l[0]->r.thread && twin->state == XH_REQ_BOUND);
+    cr_assert_eq(e->active, active + 1);
+    cr_assert_eq(xh_endpoint_hedge(&l[1]->r), 0);
+    cr_assert_neq(xh_endpoint_hedge(&l[2]->r), 0, "two at once");
+    xh_endpoint_take(twin);
+    free(twin);
+    cr_assert_neq(xh_endpoint_hedge(&l[2]->r), 0, "one reply in eight");
+    for (int i = 0; i < 8; i++)
+        peer(20, 40);
+    origin.options.connections = e->active;
+    cr_assert_neq(xh_endpoint_hedge(&l[2]->r), 0, "no more connections than the option allows");
+    origin.options.connections++;
+    cr_assert_eq(xh_endpoint_hedge(&l[2]->r), 0);
+    for (int i = 1; i < 3; i++) {
+        twin = l[i]->r.twin;
+        xh_endpoint_take(twin);
+        free(twin);
+    }
+    cr_assert_eq(e->active, active);
+    cr_assert_eq(e->peers.hedges, 0);
 }
 
 Test(endpoint, sums_are_those_of_a_naive_count, .init = fresh, .timeout = 30)

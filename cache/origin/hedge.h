@@ -1,0 +1,44 @@
+/* Hedging: a reply that straggles far behind its peers is asked for again, once, on another
+ * connection. This file decides when; endpoint.c makes the second request, engine.c settles
+ * which of the two counts.
+ *
+ * A pair lives on one engine thread, so that the bytes of its slice are counted by that thread
+ * alone. Whichever brings the last byte wins, and the other is cut; one that fails while the
+ * other lives ends without a word. */
+#ifndef XH_HEDGE_H
+#define XH_HEDGE_H
+
+#include <stdint.h>
+
+#define XH_PEERS 16u
+
+struct xh_exchange;
+struct xh_thread;
+
+/* What the last replies of a server were like, and what may be hedged. Under the engine's lock. */
+struct xh_peers {
+    struct {
+        uint64_t end_ns;   /* 0: no such reply yet */
+        uint64_t quiet_ns; /* longest wait for a byte in it */
+        double rate;       /* bytes per ns; 0: too short to tell */
+    } last[XH_PEERS];
+    unsigned next;    /* entry to be written */
+    unsigned replies; /* not yet spent on hedges, up to a limit */
+    unsigned hedges;  /* bound or running */
+};
+
+/* |x|, over, brought bytes that were wanted. */
+void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x);
+
+/* 1 when a server may be sent one more hedge: few replies in all are asked for twice. */
+int xh_hedge_allowed(const struct xh_peers *p);
+void xh_hedge_spend(struct xh_peers *p);
+
+/* In how many ns |x|, which runs, should be looked at again; 0: it straggles now. Thread of |x|. */
+uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now);
+
+/* Hedges what straggles among |t|'s running requests. That thread, lock held. Returns in how
+ * many ns to come again; UINT64_MAX: nothing here can straggle. */
+uint64_t xh_hedge_running(struct xh_thread *t);
+
+#endif
