@@ -116,7 +116,6 @@ static void bind(struct xh_endpoint *e, struct xh_request *r, struct xh_thread *
     e->active_guesses += (unsigned)is_guess(r);
     e->streams += (unsigned)is_stream(r);
     e->thread[t->index].active++;
-
     xh_engine_wake(t);
 }
 
