@@ -50,14 +50,14 @@ size_t xh_parcel_at(const struct xh_stage *s, uint64_t off)
 
 uint64_t xh_parcel_weight(const struct xh_parcel *p)
 {
-    uint64_t to = p->load->stream ? p->got : p->end;
+    uint64_t to = p->load->turns ? p->got : p->end;
     return p->listed && to > p->from ? to - p->from : 0;
 }
 
 int xh_parcel_is_far(const struct xh_parcel *p, uint64_t off)
 {
     const struct xh_load *l = p->load;
-    return l->stream && off > l->pos && off - l->pos > XH_STREAM_LEAST_BYTES;
+    return l->turns && off > l->pos && (off - l->pos) / l->turns > XH_STREAM_LEAST_BYTES;
 }
 
 static int list(struct xh_stage *s, struct xh_parcel *p)
@@ -90,7 +90,7 @@ void xh_parcel_unlist(struct xh_stage *s, struct xh_parcel *p)
     s->n--;
     s->bytes -= xh_parcel_weight(p);
     p->listed = 0;
-    uint64_t came = p->load->over || p->load->stream ? p->got - p->off : p->end - p->off;
+    uint64_t came = p->load->over || p->load->turns ? p->got - p->off : p->end - p->off;
     if (p->taken < came)
         xh_count(&p->load->f->counters, bytes_unused, came - p->taken);
     p->from = p->end; /* nothing more is kept of it */
@@ -195,7 +195,7 @@ static void load_end(struct xh_stage *s, struct xh_load *l, const struct xh_err 
         struct xh_parcel *p = &l->parcels[i];
         if (p->got == p->end)
             continue;
-        s->lost |= l->stream && p->listed;
+        s->lost |= l->turns && p->listed;
         xh_parcel_unlist(s, p);
         take_done(p, err);
     }
@@ -215,7 +215,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 
 /* ---- loads */
 
-static struct xh_load *load_make(struct xh_file *f, const struct xh_range *r, size_t n, int stream)
+static struct xh_load *load_make(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns)
 {
     struct xh_load *l = calloc(1, sizeof *l + n * sizeof *l->parcels);
     size_t nblocks = 0;
@@ -236,9 +236,9 @@ static struct xh_load *load_make(struct xh_file *f, const struct xh_range *r, si
             l->ranges[nranges++] = r[i];
     }
     l->t = (struct xh_transfer){.ranges = l->ranges, .nranges = nranges, .speculative = 1, .ctx = l,
-                                .bytes = on_bytes, .done = on_done, .full = stream ? xh_stream_full : NULL};
+                                .bytes = on_bytes, .done = on_done, .full = turns ? xh_stream_full : NULL};
     l->f = f;
-    l->stream = stream;
+    l->turns = turns;
     l->pos = r[0].off;
     l->first = l->pos + XH_STREAM_FIRST_BYTES;
     l->used = f->stage.clock;
@@ -254,9 +254,9 @@ static struct xh_load *load_make(struct xh_file *f, const struct xh_range *r, si
     return l;
 }
 
-struct xh_load *xh_load_add(struct xh_file *f, const struct xh_range *r, size_t n, int stream)
+struct xh_load *xh_load_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns)
 {
-    struct xh_load *l = load_make(f, r, n, stream);
+    struct xh_load *l = load_make(f, r, n, turns);
     for (size_t i = 0; l && i < l->nparcels; i++)
         if (list(&f->stage, &l->parcels[i])) {
             l->submitting = 0;
@@ -278,7 +278,7 @@ static void submitted(struct xh_stage *s, struct xh_load *l, const struct xh_err
     }
     for (size_t i = 0; i < l->nparcels; i++)
         waited_for |= l->parcels[i].takers != NULL;
-    if (waited_for && !l->stream) /* so it is not over */
+    if (waited_for && !l->turns) /* so it is not over */
         xh_origin_promote(l->f->origin, &l->t);
     xh_load_settle(s, l);
 }

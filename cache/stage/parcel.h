@@ -52,7 +52,8 @@ struct xh_load {
     uint8_t **blocks; /* of all parcels */
     int submitting; /* the origin may not have it yet */
     int over;
-    int stream, stands; /* it stands still until its reader comes nearer */
+    unsigned turns;     /* loads that a stream's parcels are dealt to in turns; 0: no stream */
+    int stands; /* it stands still until its reader comes nearer */
     unsigned takers;
     uint64_t pos;       /* where the next byte goes */
     uint64_t first;     /* a stream comes up to here in any case */
@@ -77,8 +78,8 @@ void xh_parcel_unlist(struct xh_stage *s, struct xh_parcel *p);
 /* Gives back what nobody needs any more: blocks, and the load with its last parcel. */
 void xh_load_settle(struct xh_stage *s, struct xh_load *l);
 
-/* Makes a load of the |n| parcels |r| and lists them. NULL without memory. */
-struct xh_load *xh_load_add(struct xh_file *f, const struct xh_range *r, size_t n, int stream);
+/* Makes a load of the |n| parcels |r|, of a stream when |turns|, and lists them. NULL without memory. */
+struct xh_load *xh_load_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns);
 
 /* Submits |n| loads' transfers; lets go of the lock meanwhile. */
 void xh_load_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n);

@@ -10,7 +10,8 @@
 /* What a stream's loads take in turns, and its length in all. */
 #define STRIPE_BYTES (4u << 20)
 #define STREAM_MOST_BYTES (512u << 20)
-#define STREAM_LOADS 2
+/* As many loads as connections pay, by the round trip: one connection of an untuned system holds some 3 MB. */
+#define STREAM_LOADS_MOST 8
 #define FAST_LINK_MBIT 10000
 
 int xh_stream_full(struct xh_transfer *t)
@@ -66,7 +67,7 @@ static size_t add_stream(struct xh_file *f, struct xh_range r, size_t nloads, st
         size_t n = 0;
         for (uint64_t at = made * STRIPE_BYTES; at < r.len; at += nloads * STRIPE_BYTES)
             mine[n++] = (struct xh_range){r.off + at, r.len - at < STRIPE_BYTES ? r.len - at : STRIPE_BYTES};
-        struct xh_load *l = xh_load_add(f, mine, n, 1);
+        struct xh_load *l = xh_load_add(f, mine, n, (unsigned)nloads);
         if (!l)
             break;
         size_t i = 0;
@@ -82,7 +83,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
 {
     struct xh_stage *s = &f->stage;
     struct xh_origin_info info;
-    struct xh_transfer *ts[STREAM_LOADS];
+    struct xh_transfer *ts[STREAM_LOADS_MOST];
     struct xh_ranges want = {0};
     uint64_t to = end - off < STREAM_MOST_BYTES ? end : off + STREAM_MOST_BYTES, seen = off;
     xh_origin_get_info(f->origin, &info);
@@ -90,9 +91,11 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     xh_stream_pass_far(s, off);
     size_t busy = 0;
     for (; busy < XH_STREAMS_MAX && s->stream[busy]; busy++)
-        if (s->stream[busy]->parcels[s->stream[busy]->nparcels - 1].end + STREAM_LOADS * STRIPE_BYTES < off)
+        if (s->stream[busy]->parcels[s->stream[busy]->nparcels - 1].end + STREAM_LOADS_MOST * STRIPE_BYTES < off)
             xh_stream_leave(s, s->stream[busy]);
-    size_t nloads = info.max_ranges > 1 && f->opt.multirange ? STREAM_LOADS : 1;
+    size_t nloads = info.max_ranges > 1 && f->opt.multirange ? info.connections : 1;
+    if (nloads > STREAM_LOADS_MOST)
+        nloads = STREAM_LOADS_MOST;
     if (nloads > info.streams)
         nloads = info.streams;
     if (nloads > 0 && busy + nloads <= XH_STREAMS_MAX && xh_stage_missing(f, (struct xh_range){off, to - off}, &want)) {

@@ -42,7 +42,7 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
         xh_op_enter(op, 1);
         t->coming += end - here;
         p->load->takers++;
-        if (p->load->stream)
+        if (p->load->turns)
             xh_stream_go_on(p->load);
         else
             xh_origin_promote(p->load->f->origin, &p->load->t);
