@@ -52,7 +52,7 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n);
 /* Begins to stream [off, end) in so far as neither stage nor shadow has it: a few long requests, on
  * connections that then never idle, whose bytes come as far as xh_stage_reach lets them. Returns the
  * end of what is seen to, |off| when there is not enough to stream or no connection for it: then
- * xh_stage_fetch is the way. Other streams end, but for one that this one continues. Does not block. */
+ * xh_stage_fetch is the way. Does not block. */
 uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end);
 
 /* The reader has come to |end| and may be given |window| bytes more: lets streams go on so far. Returns 1

@@ -90,9 +90,8 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     pthread_mutex_lock(&s->lock);
     xh_stream_pass_far(s, off);
     size_t busy = 0;
-    for (; busy < XH_STREAMS_MAX && s->stream[busy]; busy++)
-        if (s->stream[busy]->parcels[s->stream[busy]->nparcels - 1].end + STREAM_LOADS_MOST * STRIPE_BYTES < off)
-            xh_stream_leave(s, s->stream[busy]);
+    while (busy < XH_STREAMS_MAX && s->stream[busy])
+        busy++;
     size_t nloads = info.max_ranges > 1 && f->opt.multirange ? info.connections : 1;
     if (nloads > STREAM_LOADS_MOST)
         nloads = STREAM_LOADS_MOST;
