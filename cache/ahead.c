@@ -29,19 +29,13 @@ static void trace_ranges(const char *event, const struct xh_range *r, size_t n)
                  (unsigned long long)r[i].len);
 }
 
-static int look(void *ctx, uint64_t off, void *buf, size_t len)
-{
-    const struct xh_file *f = ctx;
-    return xh_shadow_read(f->shadow, off, buf, len) == len;
-}
-
 static void see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len)
 {
     pthread_mutex_lock(&f->chunk_lock);
     if (f->chunks && xh_chunkindex_cares(f->chunks, off, p, len))
         xh_chunkindex_see(f->chunks, off, p, len);
     if (f->contiguous)
-        xh_contiguous_see(f->contiguous, off, p, len, look, f);
+        xh_contiguous_see(f->contiguous, off, p, len, xh_walk_look, f);
     pthread_mutex_unlock(&f->chunk_lock);
 }
 

@@ -145,6 +145,7 @@ uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_
  * first look at a file that was not known. note: a read of |n| > 0 extents is done; |missed| when
  * it had to fetch. arrived: a speculative fetch has ended (called on engine threads). None blocks
  * on the network, none fails. */
+int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len); /* xh_meta_look: what the shadow of the file |ctx| has */
 void xh_walk_init(struct xh_file *f);
 void xh_walk_end(struct xh_file *f);
 void xh_walk_begin(struct xh_file *f);

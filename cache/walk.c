@@ -19,7 +19,7 @@
 #define NOTED_EXTENTS 64u
 #define NOTED_RAW_BYTES 65536u /* global heaps are read as raw data; larger reads are no heap */
 
-static int look(void *ctx, uint64_t off, void *buf, size_t len)
+int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len)
 {
     const struct xh_file *f = ctx;
     return xh_shadow_read(f->shadow, off, buf, len) == len;
@@ -48,7 +48,7 @@ static void go_on(struct xh_file *f)
         lim.spare_bytes = f->spare_bytes;
         pthread_mutex_lock(&f->walk.lock);
         int arrived = atomic_exchange_explicit(&f->walk.arrived, 0, memory_order_relaxed);
-        n = xh_metaindex_next(f->walk.index, arrived, &lim, look, f, r, room);
+        n = xh_metaindex_next(f->walk.index, arrived, &lim, xh_walk_look, f, r, room);
         room = RANGES_AT_ONCE;
         pthread_mutex_unlock(&f->walk.lock);
         if (n) {
@@ -94,7 +94,7 @@ void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     }
     pthread_mutex_lock(&f->walk.lock);
     for (size_t i = 0; i < n && i < NOTED_EXTENTS; i++)
-        xh_metaindex_note(f->walk.index, (struct xh_range){ext[i].off, ext[i].len}, meta, look, f);
+        xh_metaindex_note(f->walk.index, (struct xh_range){ext[i].off, ext[i].len}, meta, xh_walk_look, f);
     pthread_mutex_unlock(&f->walk.lock);
     if (missed) /* others may have brought something too */
         atomic_store_explicit(&f->walk.arrived, 1, memory_order_relaxed);

@@ -17,7 +17,6 @@
 /* How many connections a bulk stream begins with: so many windows of one connection, as untuned
  * systems grant it, make up what a fast link holds. One more costs the processors at both ends
  * (their packets are smaller, their bytes come out of order), and so still more must pay. */
-#define FAST_LINK_BYTES_PER_NS 1.25
 #define WINDOW_BYTES 8e6
 #define LEAST_CONNECTIONS 2
 #define MOST_AT_FIRST 16
@@ -176,9 +175,9 @@ void xh_endpoint_drain(struct xh_ring *ring)
  * first of them is free, and until they have worked off the queue. */
 static int worth_opening(const struct xh_endpoint *e)
 {
+    unsigned active = e->active - e->streams; /* a stream's connection is nothing to wait for */
     /* While nothing has come back yet, the connections under way are still being opened
      * themselves: a further one is ready as soon as they are. */
-    unsigned active = e->active - e->streams; /* a stream's connection is nothing to wait for */
     if (active == 0 || e->rtt_ns <= 0)
         return 1;
     double rtt = e->rtt_ns;
@@ -227,7 +226,7 @@ unsigned xh_endpoint_paying(const struct xh_endpoint *e)
 
 static unsigned connections_at_first(double rtt_ns)
 {
-    double n = rtt_ns * FAST_LINK_BYTES_PER_NS / WINDOW_BYTES + 0.9;
+    double n = rtt_ns * XH_FAST_LINK_BYTES_PER_NS / WINDOW_BYTES + 0.9;
     return n < LEAST_CONNECTIONS ? LEAST_CONNECTIONS : n > MOST_AT_FIRST ? MOST_AT_FIRST : (unsigned)n;
 }
 

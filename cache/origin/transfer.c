@@ -25,6 +25,9 @@
 #include "ring.h"
 
 #define BUFFER_BYTES (512L << 10) /* of socket reads over plain http; TLS brings 16 KiB records anyway */
+#define TEXT_OF(number) #number
+#define TEXT(macro) TEXT_OF(macro)
+#define OPENSSL_MAJOR TEXT(OPENSSL_VERSION_MAJOR) "."
 #define TLS_BUFFER_BYTES (128u << 10)
 #define IDLE_CONNECTIONS_MAX 256L
 
@@ -169,6 +172,14 @@ static const char *tls13_suites(void)
                : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
 }
 
+/* curl may be built with another TLS library, or another OpenSSL, than the headers here. */
+static int is_our_openssl(void)
+{
+    static const char ours[] = "OpenSSL/" OPENSSL_MAJOR;
+    const char *tls = curl_version_info(CURLVERSION_NOW)->ssl_version;
+    return tls && strncmp(tls, ours, sizeof ours - 1) == 0;
+}
+
 /* Lets OpenSSL take from the socket what is there, several records at once: else each record of
  * 16 KiB costs two system calls. */
 static CURLcode on_tls(CURL *easy, void *tls, void *ctx)
@@ -203,7 +214,8 @@ static struct lane *lane_new(struct xh_wire *w)
     curl_easy_setopt(e, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
     curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(e, CURLOPT_TLS13_CIPHERS, tls13_suites()); /* some TLS libraries know none */
-    curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
+    if (is_our_openssl())
+        curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
     curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 86400L); /* building the CA store is slow */
     if (share)
         curl_easy_setopt(e, CURLOPT_SHARE, share);

@@ -294,4 +294,3 @@ void xh_load_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n)
     for (size_t i = 0; i < n; i++)
         submitted(&f->stage, ts[i]->ctx, rc ? &err : NULL);
 }
-

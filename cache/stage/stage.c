@@ -3,9 +3,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include "../trace.h"
 
 /* Drops what nobody came for, to make room for |bytes| more. */
 static void drop_stale(struct xh_file *f, uint64_t bytes)

@@ -1,9 +1,7 @@
 /* Streams: long loads that stand still while their reader has enough. See stage.h. */
 #include "parcel.h"
 
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../trace.h"
 
@@ -12,7 +10,6 @@
 #define STREAM_MOST_BYTES (512u << 20)
 /* As many loads as connections pay, by the round trip: one connection of an untuned system holds some 3 MB. */
 #define STREAM_LOADS_MOST 8
-#define FAST_LINK_MBIT 10000
 
 int xh_stream_full(struct xh_transfer *t)
 {
@@ -117,23 +114,24 @@ static uint64_t stream_window(const struct xh_file *f)
 {
     struct xh_origin_info info;
     xh_origin_get_info(f->origin, &info);
-    uint64_t w = 2 * (info.rtt_ns * FAST_LINK_MBIT / 8000);
+    uint64_t w = 2 * (uint64_t)((double)info.rtt_ns * XH_FAST_LINK_BYTES_PER_NS);
     return w > XH_STREAM_FIRST_BYTES ? w : XH_STREAM_FIRST_BYTES;
 }
 
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
 {
     struct xh_stage *s = &f->stage;
-    uint64_t most = stream_window(f), reach = end + (window < most ? window : most);
     pthread_mutex_lock(&s->lock);
     int lost = s->lost;
     s->lost = 0;
-    s->reach = reach;
-    xh_stream_leave_stale(s);
+    if (s->stream[0]) { /* else every small read of a run would take the engine's lock for nothing */
+        uint64_t most = stream_window(f);
+        s->reach = end + (window < most ? window : most);
+        xh_stream_leave_stale(s);
+    }
     for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
-        if (s->stream[i]->pos < reach)
+        if (s->stream[i]->pos < s->reach)
             xh_stream_go_on(s->stream[i]);
     pthread_mutex_unlock(&s->lock);
     return lost;
 }
-

@@ -1,11 +1,8 @@
 /* Taking: what the stage has, or expects, goes to a reader. See stage.h. */
 #include "parcel.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "../trace.h"
 
 struct copy {
     struct xh_parcel *p;
@@ -138,4 +135,3 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, struct xh_exten
     *coming = t.coming;
     return t.ready;
 }
-

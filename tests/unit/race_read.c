@@ -315,21 +315,40 @@ static void *reader(void *arg)
     return NULL;
 }
 
-static void threads_read(const char *config, unsigned fail_one_in, int mood)
+static void *stream_reader(void *arg)
+{
+    struct xh_file *f = arg;
+    static _Atomic unsigned seeds = 77;
+    unsigned seed = seeds++;
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    for (int i = 0; i < 3; i++) {
+        uint64_t off = (uint64_t)rand_r(&seed) % 40000000;
+        for (int k = 0; k < 100; k++, off += 390000)
+            read_one(f, off, 390000, b); /* may fail, where transfers are made to */
+    }
+    free(b);
+    return NULL;
+}
+
+/* With |streams|, two read on and on while the others come across. */
+static void threads_read(const char *config, unsigned fail_one_in, int mood, unsigned streams)
 {
     pthread_t t[READERS];
+    engine.streams = streams;
     struct xh_file *f = open_test(config);
     pthread_mutex_lock(&engine.lock);
     engine.fail_one_in = fail_one_in;
     engine.mood = mood;
     pthread_mutex_unlock(&engine.lock);
     for (int i = 0; i < READERS; i++)
-        pthread_create(&t[i], NULL, reader, f);
+        pthread_create(&t[i], NULL, streams && i < 2 ? stream_reader : reader, f);
     for (int i = 0; i < READERS; i++)
         pthread_join(t[i], NULL);
     xh_cache_close(f); /* with speculation in flight */
     engine.fail_one_in = 0;
     engine.mood = EAGER;
+    engine.streams = 0;
 }
 
 static uint64_t staged(struct xh_file *f)
@@ -451,49 +470,17 @@ static void a_stream_waits_for_its_reader(void)
     engine.streams = 0;
 }
 
-static void *stream_reader(void *arg)
-{
-    struct xh_file *f = arg;
-    static _Atomic unsigned seeds = 77;
-    unsigned seed = seeds++;
-    uint8_t *b = malloc(400000);
-    memset(b, 0x5a, 400000);
-    for (int i = 0; i < 3; i++) {
-        uint64_t off = (uint64_t)rand_r(&seed) % 40000000;
-        for (int k = 0; k < 100; k++, off += 390000)
-            read_one(f, off, 390000, b); /* may fail, where transfers are made to */
-    }
-    free(b);
-    return NULL;
-}
-
-/* One streams, others come across, and transfers fail. */
-static void streams_are_raced(unsigned fail_one_in)
-{
-    pthread_t t[READERS];
-    engine.streams = 4;
-    struct xh_file *f = open_test("shadow=off,stream_bytes=0,readahead_bytes=24M");
-    engine.fail_one_in = fail_one_in;
-    for (int i = 0; i < READERS; i++)
-        pthread_create(&t[i], NULL, i < 2 ? stream_reader : reader, f);
-    for (int i = 0; i < READERS; i++)
-        pthread_join(t[i], NULL);
-    xh_cache_close(f);
-    engine.fail_one_in = 0;
-    engine.streams = 0;
-}
-
 int main(void)
 {
     a_stream_waits_for_its_reader();
-    streams_are_raced(0);
-    streams_are_raced(20);
+    threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 0, EAGER, 4);
+    threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 20, EAGER, 4);
     a_taker_before_submission_promotes();
     a_child_closes();
     read_parcels_hold_no_memory();
-    threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, EAGER);
-    threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, LAZY);
-    threads_read("shadow=off,stream_bytes=0,readahead_bytes=4M,part_bytes=512k", 4, EAGER);
-    threads_read("shadow=off,stream_bytes=1M,readahead_bytes=2000000,private_budget_bytes=1M", 4, LAZY);
+    threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, EAGER, 0);
+    threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, LAZY, 0);
+    threads_read("shadow=off,stream_bytes=0,readahead_bytes=4M,part_bytes=512k", 4, EAGER, 0);
+    threads_read("shadow=off,stream_bytes=1M,readahead_bytes=2000000,private_budget_bytes=1M", 4, LAZY, 0);
     return 0;
 }
