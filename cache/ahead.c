@@ -71,18 +71,46 @@ static void bring_nodes(struct xh_file *f)
         xh_fetch_ahead(f, far, nfar, XH_KIND_META);
 }
 
+/* Chunks that lie one behind the other stream towards a reader who has come to |end|. */
+static void stream_chunks(struct xh_file *f, uint64_t end)
+{
+    uint64_t window;
+    int lost;
+    pthread_mutex_lock(&f->chunk_lock);
+    struct xh_range r = xh_chunkindex_stretch(f->chunks, guess_window(f), STREAM_WINDOW, XH_STREAM_MOST_BYTES, &window);
+    pthread_mutex_unlock(&f->chunk_lock);
+    if (window == 0)
+        return;
+    trace_ranges("stretch", &r, r.len != 0);
+    if (r.len) {
+        struct xh_range near = {r.off, r.len < window ? r.len : window};
+        uint64_t seen = xh_fetch_stretch(f, near, r.off + r.len);
+        pthread_mutex_lock(&f->chunk_lock);
+        xh_chunkindex_took(f->chunks, (struct xh_range){r.off, seen - r.off});
+        pthread_mutex_unlock(&f->chunk_lock);
+    }
+    lost = xh_stage_reach(f, end, window);
+    if (lost) {
+        pthread_mutex_lock(&f->chunk_lock);
+        xh_chunkindex_refused(f->chunks);
+        pthread_mutex_unlock(&f->chunk_lock);
+    }
+}
+
 /* Returns 0 when no index knows the chunks that were read. */
 static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
     struct xh_range r[CHUNKS_AT_ONCE];
-    int known = 0;
+    uint64_t end = 0;
     pthread_mutex_lock(&f->chunk_lock);
     for (size_t i = 0; i < n; i++)
-        known |= xh_chunkindex_raw(f->chunks, (struct xh_range){ext[i].off, ext[i].len});
+        if (xh_chunkindex_raw(f->chunks, (struct xh_range){ext[i].off, ext[i].len}))
+            end = ext[i].off + ext[i].len;
     pthread_mutex_unlock(&f->chunk_lock);
-    if (!known)
+    if (end == 0)
         return 0;
     bring_nodes(f);
+    stream_chunks(f, end);
     pthread_mutex_lock(&f->chunk_lock);
     size_t want = xh_chunkindex_next(f->chunks, guess_window(f), r, CHUNKS_AT_ONCE);
     pthread_mutex_unlock(&f->chunk_lock);

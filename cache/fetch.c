@@ -274,11 +274,15 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 }
 
 /* The parts of |bytes| that are fetched together. A connection idles for a round trip before each, so
- * they are to be long: a demand has one on each connection. Of what is fetched ahead there are two, so
- * that none stands idle until the slowest is done. */
+ * they are to be long: a demand has one on each connection that waits for work, as a new one would take longer
+ * to be there than they take. Of what is fetched ahead there are two, so that none stands idle until the
+ * slowest is done. */
 static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t bytes, int ahead)
 {
-    uint64_t part = bytes / ((ahead ? 2 : 1) * info->connections) + XH_PAGE_BYTES - 1;
+    unsigned n = ahead ? info->open : info->idle;
+    if (n > info->connections)
+        n = info->connections;
+    uint64_t part = bytes / ((ahead ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
     part = part < PART_MOST_BYTES ? part : PART_MOST_BYTES;
     part = part > f->opt.part_bytes ? part : f->opt.part_bytes;
     return part - part % XH_PAGE_BYTES;
@@ -497,6 +501,9 @@ static size_t kept(struct xh_file *f, const struct xh_range *r, size_t n)
 uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_end)
 {
     struct xh_range pieces[257];
+    uint64_t seen = stream_end > r.off && !keeps_all(f) ? xh_stage_stream(f, r.off, stream_end) : r.off;
+    if (seen > r.off)
+        return seen;
     uint64_t step = r.len / 256 / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES, end = r.off + r.len;
     size_t n = 0;
     for (uint64_t at = 0; at < r.len; at += step)
@@ -504,11 +511,8 @@ uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_
     pieces[n].off = end;
     size_t k = kept(f, pieces, n), done = k ? ahead_to_shadow(f, pieces, k, XH_KIND_RAW) : 0;
     uint64_t from = pieces[done].off;
-    if (done < k || keeps_all(f))
+    if (done < k || k == n)
         return from;
-    uint64_t seen = stream_end > from ? xh_stage_stream(f, from, stream_end) : from;
-    if (seen > from || k == n)
-        return seen;
     return pieces[k + xh_stage_fetch(f, pieces + k, n - k)].off;
 }
 

@@ -20,6 +20,9 @@
 /* So many chunks may be out, however small they are: more nodes than fit the memory must not be
  * needed at a time. */
 #define AHEAD_CHUNKS 8192
+/* A stretch may have so much between its chunks: this, and a sixteenth of its length. */
+#define GAPS_BYTES (64u << 10)
+#define GAPS_SHARE 16
 /* Nodes wanted lie within so many segments, and so many chunks, of the reader. */
 #define WANTED_SEGS 64
 #define WANTED_CHUNKS (2 * AHEAD_CHUNKS)
@@ -162,7 +165,7 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
     default:
         if (ix->order.before < XH_ORDER_SURE) /* a proven order was free to propose them, and may read them yet */
             ci->wasted += ix->ahead_bytes;
-        ix->ahead_bytes = 0;
+        ix->ahead_bytes = ix->retry_bytes = 0;
         ix->streak_bytes = r.len;
     }
     if (event != XH_ORDER_AGAIN || ci->now != ix) {
@@ -262,6 +265,71 @@ size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struc
         out[n++] = r;
     }
     return n;
+}
+
+/* ---- stretches ---------------------------------------------------------------------------------- */
+
+/* Extends |r|, empty or not, by what will be read after it. Returns 0 when that lies elsewhere. */
+static int extend(struct xh_range *r, struct xh_range next, uint64_t *gaps)
+{
+    uint64_t end = r->off + r->len, gap = next.off - end;
+    if (r->len == 0) {
+        *r = next;
+        return next.len != 0;
+    }
+    if (next.len == 0 || next.off < end || *gaps + gap > GAPS_BYTES + r->len / GAPS_SHARE)
+        return 0;
+    *gaps += gap;
+    r->len += gap + next.len;
+    return 1;
+}
+
+/* What lies before the frontier in one piece. */
+static struct xh_range stretch(const struct xh_chunkindex *ci, uint64_t most, enum xh_order_place *place)
+{
+    const struct xh_index *ix = ci->now;
+    struct xh_order o = ix->order; /* walked ahead of the real one */
+    struct xh_order_guess next;
+    struct xh_range r = {0, 0};
+    uint64_t gaps = 0;
+    while ((*place = xh_order_peek(&o, &next, xh_index_look, ix)) == XH_PLACE_CHUNK && o.ahead < AHEAD_CHUNKS) {
+        struct xh_range longer = r;
+        if (!extend(&longer, part_of(ci, xh_index_chunk(ix, (uint64_t)next.rank)), &gaps) || longer.len > most)
+            break;
+        r = longer;
+        xh_order_take(&o, next);
+    }
+    return r;
+}
+
+struct xh_range xh_chunkindex_stretch(struct xh_chunkindex *ci, uint64_t window_bytes, uint64_t least, uint64_t most,
+                                      uint64_t *window)
+{
+    struct xh_index *ix = ci->now;
+    const struct xh_range none = {0, 0};
+    enum xh_order_place place;
+    *window = 0;
+    if (!ix || !ci->at || ix->order.streak < XH_ORDER_SURE || ix->order.period != 1 || ix->order.step[0] < 1)
+        return none;
+    *window = window_of(ci, part_of(ci, ci->at).len, window_bytes);
+    if (*window < least || ix->ahead_bytes > *window / 2 || ix->streak_bytes < ix->retry_bytes)
+        return none;
+    ix->retry_bytes = ix->streak_bytes + least / 4; /* a long look, and not for nothing at each read */
+    struct xh_range r = stretch(ci, most, &place);
+    return r.len < (place == XH_PLACE_UNKNOWN ? 4 * least : least) ? none : r;
+}
+
+void xh_chunkindex_took(struct xh_chunkindex *ci, struct xh_range r)
+{
+    struct xh_index *ix = ci->now;
+    struct xh_order_guess next;
+    while (ix && ci->at && xh_order_peek(&ix->order, &next, xh_index_look, ix) == XH_PLACE_CHUNK) {
+        struct xh_range c = part_of(ci, xh_index_chunk(ix, (uint64_t)next.rank));
+        if (c.off < r.off || c.off - r.off >= r.len || c.len > r.len - (c.off - r.off))
+            break;
+        xh_order_take(&ix->order, next);
+        ix->ahead_bytes += c.len;
+    }
 }
 
 void xh_chunkindex_refused(struct xh_chunkindex *ci)

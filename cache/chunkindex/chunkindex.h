@@ -45,6 +45,17 @@ int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r);
  * first window and a quarter of the bytes read. Returns how many of |out| were written, <= |max|. */
 size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struct xh_range *out, size_t max);
 
+/* After the last raw read, where the order is proven and the chunks that come next lie one behind the other,
+ * upwards: the stretch of the object from the first that was not proposed to the last that is known, index
+ * nodes and other small gaps in between, at least |least| bytes and at most |most|. len 0: there is none, the
+ * window is smaller, what was proposed is enough, or more of the index had better be known first. Nothing is
+ * proposed by that: xh_chunkindex_took says how far the caller has seen to it. |*window|: how far ahead of an
+ * upward reader that read lets it look, at most |window_bytes|; 0 for any other order. */
+struct xh_range xh_chunkindex_stretch(struct xh_chunkindex *ci, uint64_t window_bytes, uint64_t least, uint64_t most,
+                                      uint64_t *window);
+/* The chunks that come next and lie in |r| count as proposed. */
+void xh_chunkindex_took(struct xh_chunkindex *ci, struct xh_range r);
+
 /* The caller could not fetch all of what xh_chunkindex_next last proposed: it will be proposed again. */
 void xh_chunkindex_refused(struct xh_chunkindex *ci);
 

@@ -94,6 +94,7 @@ struct xh_index {
     struct xh_order order;
     uint64_t ahead_bytes;  /* proposed and not read yet */
     uint64_t streak_bytes; /* read in the present streak of hits */
+    uint64_t retry_bytes;  /* a stretch is looked for when the streak has read so much */
     struct xh_index *next;
 };
 

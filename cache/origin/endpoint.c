@@ -4,12 +4,18 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../trace.h"
 
 #define FIRST_FLIGHT_BYTES 65536 /* what a new connection brings in a round trip, about, while it is young */
+#define YOUNG_BYTES 14600.0      /* what it brings in its first one */
+#define OLD_BYTES 8e6            /* what has brought so much has found its speed */
+#define YOUNG_ROUND_TRIPS 10     /* so many until it has brought its first megabyte, from its opening on */
+#define SOON_ROUND_TRIPS 4       /* a connection that is busy for longer is not waited for */
+#define GROWN_BYTES 4e6          /* what one brings in a round trip at most, where systems are not tuned */
 #define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
 #define RATE_MEMORY_NS 1e9
 #define RATE_MIN_BYTES 131072u   /* less than this says more about latency than about rate */
@@ -71,6 +77,17 @@ static int is_stream(const struct xh_request *r)
     return r->job->transfer && r->job->transfer->full;
 }
 
+static int is_scattered(const struct xh_request *r)
+{
+    return r->job->transfer && r->job->transfer->nranges >= SCATTERED_RANGES;
+}
+
+/* A stream that waits for a connection, as long as no reader waits for it. */
+static int is_patient(const struct xh_request *r)
+{
+    return is_stream(r) && r->job->transfer->patient;
+}
+
 static int is_guess(const struct xh_request *r)
 {
     return r->job->speculative && !is_stream(r);
@@ -87,7 +104,8 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
     r->endpoint = e;
     e->queued_bytes += r->queued_bytes;
     e->queued_requests += r->queued_requests;
-    struct xh_ring *fresh = is_guess(r) ? &e->speculative : &e->demand;
+    int waits = is_guess(r) || (is_patient(r) && r->job->speculative);
+    struct xh_ring *fresh = waits ? &e->speculative : &e->demand;
     if (place == XH_PLACE_FIRST)
         xh_ring_put_first(fresh, &r->link);
     else
@@ -144,7 +162,7 @@ void xh_endpoint_take(struct xh_request *r)
 void xh_endpoint_promote(struct xh_request *r)
 {
     struct xh_endpoint *e = r->endpoint;
-    if (is_stream(r))
+    if (is_stream(r) && r->state != XH_REQ_QUEUED)
         return; /* it was none of the guesses */
     switch (r->state) {
     case XH_REQ_QUEUED:
@@ -171,20 +189,54 @@ void xh_endpoint_drain(struct xh_ring *ring)
     }
 }
 
-/* 1 when waiting for the busy connections takes longer than opening one more: until the
- * first of them is free, and until they have worked off the queue. */
-static int worth_opening(const struct xh_endpoint *e)
+/* What a connection brings in a round trip, as far as is known. */
+static double window_of(const struct xh_endpoint *e)
+{
+    double window = e->connection_rate * e->rtt_ns;
+    return window > FIRST_FLIGHT_BYTES ? window : FIRST_FLIGHT_BYTES;
+}
+
+/* How many round trips a connection takes for |bytes|, where it had |window| in the last one: while it is young it
+ * doubles that each time, up to what an untuned system grants; later that is all it has. */
+static double round_trips_for(double bytes, double window, int young)
+{
+    double grows = bytes < GROWN_BYTES ? bytes : GROWN_BYTES;
+    if (!young || window >= GROWN_BYTES)
+        return bytes / window;
+    return log2(1 + grows / window) + (bytes - grows) / GROWN_BYTES;
+}
+
+static unsigned sockets_of(const struct xh_endpoint *e)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < xh_engine_threads(); i++)
+        n += atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
+    return n;
+}
+
+/* 1 while the connections there are have not found their speed. */
+static int are_young(const struct xh_endpoint *e)
+{
+    return (double)atomic_load_explicit(&e->arrived, memory_order_relaxed) < OLD_BYTES * sockets_of(e);
+}
+
+/* 1 when waiting for the busy connections takes longer than opening one more for |r|: until the first of
+ * them is free, and until they have worked off the queue. */
+static int worth_opening(const struct xh_endpoint *e, const struct xh_request *r)
 {
     unsigned active = e->active - e->streams; /* a stream's connection is nothing to wait for */
     /* While nothing has come back yet, the connections under way are still being opened
      * themselves: a further one is ready as soon as they are. */
     if (active == 0 || e->rtt_ns <= 0)
         return 1;
-    double rtt = e->rtt_ns;
+    double rtt = e->rtt_ns, opening = 2 * rtt + HANDSHAKE_NS; /* TCP's round trip and TLS's */
     double rate = e->connection_rate > 0 ? e->connection_rate : FIRST_FLIGHT_BYTES / rtt;
+    if (r->queued_bytes > SMALL_BYTES && !is_scattered(r))
+        return rtt * round_trips_for((double)(e->active_bytes + e->queued_bytes) / active, window_of(e), are_young(e)) >
+               opening + rtt * round_trips_for((double)r->queued_bytes, YOUNG_BYTES, 1);
     double busy = (rtt + (double)e->active_bytes / active / rate) / (active + 1);
     double drain = ((double)e->queued_requests * rtt + (double)e->queued_bytes / rate) / active;
-    return busy + drain > 2 * rtt + HANDSHAKE_NS; /* TCP's round trip and TLS's */
+    return busy + drain > opening;
 }
 
 /* Streams of one object share a thread, which one of them alone does not fill; those of another go to
@@ -241,8 +293,7 @@ unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o
 
 static unsigned most_for(const struct xh_endpoint *e, const struct xh_request *r)
 {
-    const struct xh_transfer *t = r->job->transfer;
-    return xh_endpoint_most(e, r->job->origin, r->queued_bytes <= SMALL_BYTES, t && t->nranges >= SCATTERED_RANGES);
+    return xh_endpoint_most(e, r->job->origin, r->queued_bytes <= SMALL_BYTES, is_scattered(r));
 }
 
 static struct xh_request *next_request(struct xh_endpoint *e)
@@ -270,19 +321,24 @@ static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_re
     struct xh_ring *p = e->speculative.prev;
     for (; room > 1 && p != &r->link; room--)
         p = p->prev;
-    return xh_ring_of(p, struct xh_request, link);
+    struct xh_request *last = xh_ring_of(p, struct xh_request, link);
+    return is_stream(last) ? r : last;
+}
+
+/* 1 when |r| is not to begin before another has ended. */
+static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
+{
+    return !is_stream(r) && (e->active - e->streams >= most_for(e, r) ||
+                             e->active >= (unsigned)r->job->origin->options.connections);
 }
 
 void xh_endpoint_dispatch(struct xh_endpoint *e)
 {
     struct xh_request *r;
-    while ((r = next_request(e)) != NULL) {
-        int stream = is_stream(r);
-        if (!stream && (e->active - e->streams >= most_for(e, r) ||
-                        e->active >= (unsigned)r->job->origin->options.connections))
-            return;
-        struct xh_thread *t = stream ? thread_for_stream(r->job->origin) : choose_thread(e, 0);
-        if (!t && worth_opening(e)) {
+    while ((r = next_request(e)) != NULL && !has_to_wait(e, r)) {
+        int young = is_stream(r) && !is_patient(r);
+        struct xh_thread *t = young ? thread_for_stream(r->job->origin) : choose_thread(e, 0);
+        if (!t && (is_patient(r) ? e->active == e->streams : worth_opening(e, r))) {
             r = for_new_connection(e, r);
             t = choose_thread(e, 1);
         }
@@ -296,12 +352,10 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
 /* 1 when one more request of |o| may run on |t| without more connections than its option allows. */
 static int has_room(const struct xh_endpoint *e, const struct xh_origin *o, const struct xh_thread *t)
 {
-    unsigned sockets = 0, here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
-    for (unsigned i = 0; i < xh_engine_threads(); i++)
-        sockets += atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
+    unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
     if (e->active >= o->options.connections)
         return 0;
-    return here > e->thread[t->index].active || sockets < o->options.connections;
+    return here > e->thread[t->index].active || sockets_of(e) < o->options.connections;
 }
 
 int xh_endpoint_hedge(struct xh_request *r)
@@ -408,6 +462,28 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
         smooth(&e->connection_rate, (double)x->body_bytes / (double)(x->last_ns - x->first_ns), 0.125);
     measure_rate(e, x);
     weigh_gain(e, x);
+}
+
+void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
+{
+    out->open = out->idle = out->warm = 0;
+    out->warm_bytes = 0;
+    for (unsigned i = 0; e && i < xh_engine_threads(); i++) {
+        unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
+        out->open += sockets;
+        out->idle += sockets > e->thread[i].active ? sockets - e->thread[i].active : 0;
+    }
+    if (!e || out->open <= e->streams || e->rtt_ns <= 0)
+        return;
+    out->warm = out->open - e->streams;
+    double share = (double)(e->active_bytes + e->queued_bytes) / out->warm, window = window_of(e);
+    double busy = round_trips_for(share, window, are_young(e)), left = YOUNG_ROUND_TRIPS - 1 - busy;
+    if (busy > SOON_ROUND_TRIPS)
+        return;
+    for (window += share; left >= 1; left--, window *= 2) {
+        window = window < GROWN_BYTES ? window : GROWN_BYTES;
+        out->warm_bytes += (uint64_t)(window * out->warm);
+    }
 }
 
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index)

@@ -90,6 +90,9 @@ void xh_endpoint_forget(void);
  * requests or such for many |scattered| ranges; one of them is for demand alone. At least 1. Lock held. */
 unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, int small, int scattered);
 
+/* Fills in |out|'s open, idle, warm and warm_bytes: the connections to |e| (NULL: none yet). Lock held. */
+void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out);
+
 /* Where thread |index| counts its open sockets to |e|. Stays valid. That thread, no lock. */
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index);
 

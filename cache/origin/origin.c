@@ -234,6 +234,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     /* Streams may stand still for long: at least half of the connections are for what cannot wait. */
     unsigned half = (unsigned)o->options.connections / 2, busy = e ? e->streams : 0;
     out->streams = half > busy ? half - busy : 0;
+    xh_endpoint_open(e, out);
     xh_engine_unlock();
 }
 

@@ -29,7 +29,10 @@ struct xh_origin_info {
     unsigned connections;    /* how many a long range is spread over now, at least 1 */
     unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least 1 */
     uint64_t rtt_ns;         /* from request to first byte; 0: unknown */
+    unsigned open, idle;     /* connections that are there, and those of them that wait for work */
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */
+    unsigned warm;           /* connections that are there and are not, or soon no longer, a stream's */
+    uint64_t warm_bytes;     /* what a stream gets of those before a new connection is worth something */
 };
 
 /* What the first request brought. */
@@ -76,6 +79,7 @@ struct xh_transfer {
      * connection of its own. When its connection breaks while it is full, it ends with
      * XH_E_CANCELLED. Called on an engine thread; must not block. */
     int (*full)(struct xh_transfer *t);
+    int patient;                 /* 1: one with |full| waits for a connection that is there, behind what was asked for before */
     void *origin_private;        /* for origin/ alone; NULL before submit */
     struct xh_transfer *link;    /* for origin/ alone */
 };

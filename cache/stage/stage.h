@@ -17,6 +17,7 @@
 #include "../extent.h"
 
 #define XH_STREAMS_MAX 32
+#define XH_STREAM_MOST_BYTES (4ull << 30) /* longest stream */
 
 struct xh_file;
 struct xh_load;

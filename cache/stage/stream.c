@@ -5,11 +5,16 @@
 
 #include "../trace.h"
 
-/* What a stream's loads take in turns, and its length in all. */
+/* What a stream's loads take in turns: from the first on twice as much each time. */
+#define FIRST_STRIPE_BYTES (1u << 20)
 #define STRIPE_BYTES (4u << 20)
-#define STREAM_MOST_BYTES (512u << 20)
+/* Index nodes between chunks that the shadow has: a stream goes over them. */
+#define HOLE_BYTES (64u << 10)
 /* As many loads as connections pay, by the round trip: one connection of an untuned system holds some 3 MB. */
 #define STREAM_LOADS_MOST 8
+/* Ranges of one load, and what one takes of the header. */
+#define ROUNDS_MOST 256
+#define RANGE_HEADER_BYTES 26
 
 int xh_stream_full(struct xh_transfer *t)
 {
@@ -55,25 +60,87 @@ void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
         xh_stream_leave(s, s->at[i]->load);
 }
 
-/* The loads of a stream of |r|: each has every |nloads|th stripe. Returns how many were made. */
-static size_t add_stream(struct xh_file *f, struct xh_range r, size_t nloads, struct xh_transfer **ts)
+/* How a stream is dealt to its loads: stripe by stripe in turns, the first |warm| loads having the first |early|
+ * bytes among themselves, while the connections of the others are opened and find their speed. */
+struct dealing {
+    size_t nloads, warm;
+    uint64_t early;
+    size_t rounds; /* of turns, at most: so many ranges fit one request */
+};
+
+/* The stripes of |r| that load |which| gets. They grow, as speed does: the first ones are all wanted soon. Returns how
+ * many were written; |*len| of |r| is dealt in all. */
+static size_t deal(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
 {
-    struct xh_range mine[STREAM_MOST_BYTES / STRIPE_BYTES];
+    size_t n = 0, turn = 0, rounds = 0, turns = d->early ? d->warm : d->nloads;
+    uint64_t stripe = FIRST_STRIPE_BYTES, at = 0;
+    while (at < r.len && rounds < d->rounds) {
+        uint64_t mine = r.len - at < stripe ? r.len - at : stripe;
+        if (turn == which)
+            out[n++] = (struct xh_range){r.off + at, mine};
+        at += mine;
+        if (++turn < turns)
+            continue;
+        turn = 0;
+        rounds++;
+        turns = at < d->early ? d->warm : d->nloads;
+        stripe = stripe < STRIPE_BYTES ? 2 * stripe : STRIPE_BYTES;
+    }
+    *len = at;
+    return n;
+}
+
+/* The loads of a stream of |r|. Returns how many were made. */
+static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_range r, struct xh_transfer **ts,
+                         uint64_t *len)
+{
+    struct xh_range mine[ROUNDS_MOST];
     size_t made = 0;
-    for (; made < nloads; made++) {
-        size_t n = 0;
-        for (uint64_t at = made * STRIPE_BYTES; at < r.len; at += nloads * STRIPE_BYTES)
-            mine[n++] = (struct xh_range){r.off + at, r.len - at < STRIPE_BYTES ? r.len - at : STRIPE_BYTES};
-        struct xh_load *l = xh_load_add(f, mine, n, (unsigned)nloads);
+    for (; made < d->nloads; made++) {
+        size_t n = deal(d, r, made, mine, len), i = 0;
+        struct xh_load *l = n ? xh_load_add(f, mine, n, (unsigned)d->nloads) : NULL;
         if (!l)
             break;
-        size_t i = 0;
         while (f->stage.stream[i])
             i++;
+        l->t.patient = made < d->warm;
         f->stage.stream[i] = l;
         ts[made] = &l->t;
     }
     return made;
+}
+
+/* |busy| streams of the same object are not over. */
+static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin_info *info, size_t busy)
+{
+    struct dealing d = {.rounds = info->max_ranges};
+    d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->connections : 1;
+    d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
+    if (busy == 0 && d.nloads > info->streams) /* else there will be more soon */
+        d.nloads = info->streams;
+    if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
+        d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
+    if (d.rounds > ROUNDS_MOST || d.nloads == 1) /* stripes that touch are one range */
+        d.rounds = ROUNDS_MOST;
+    d.warm = info->warm < d.nloads ? info->warm : d.nloads;
+    d.early = d.warm < d.nloads ? info->warm_bytes : 0;
+    if (d.warm < d.nloads && d.early < FIRST_STRIPE_BYTES)
+        d.warm = d.early = 0;
+    return d;
+}
+
+/* The first of |want|, with what follows it behind small holes that no parcel fills. len 0: none. */
+static struct xh_range first_stretch(const struct xh_stage *s, const struct xh_ranges *want, uint64_t end)
+{
+    struct xh_range r = want->n ? want->at[0] : (struct xh_range){end, 0};
+    for (size_t i = 1; i < want->n; i++) {
+        uint64_t to = r.off + r.len;
+        size_t next = xh_parcel_at(s, to);
+        if (want->at[i].off - to > HOLE_BYTES || (next < s->n && s->at[next]->off < want->at[i].off))
+            break;
+        r.len = want->at[i].off + want->at[i].len - r.off;
+    }
+    return r;
 }
 
 uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
@@ -82,25 +149,24 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     struct xh_origin_info info;
     struct xh_transfer *ts[STREAM_LOADS_MOST];
     struct xh_ranges want = {0};
-    uint64_t to = end - off < STREAM_MOST_BYTES ? end : off + STREAM_MOST_BYTES, seen = off;
+    uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
     xh_origin_get_info(f->origin, &info);
     pthread_mutex_lock(&s->lock);
     xh_stream_pass_far(s, off);
     size_t busy = 0;
     while (busy < XH_STREAMS_MAX && s->stream[busy])
         busy++;
-    size_t nloads = info.max_ranges > 1 && f->opt.multirange ? info.connections : 1;
-    if (nloads > STREAM_LOADS_MOST)
-        nloads = STREAM_LOADS_MOST;
-    if (nloads > info.streams)
-        nloads = info.streams;
-    if (nloads > 0 && busy + nloads <= XH_STREAMS_MAX && xh_stage_missing(f, (struct xh_range){off, to - off}, &want)) {
-        struct xh_range r = want.n ? want.at[0] : (struct xh_range){to, 0};
+    struct dealing d = dealing_of(f, &info, busy);
+    if (d.nloads && d.nloads <= info.streams && busy + d.nloads <= XH_STREAMS_MAX &&
+        xh_stage_missing(f, (struct xh_range){off, to - off}, &want)) {
+        struct xh_range r = first_stretch(s, &want, to);
         if (r.len >= XH_STREAM_LEAST_BYTES) {
-            xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu", (unsigned long long)r.off,
-                     (unsigned long long)r.len, nloads);
-            xh_load_hand_over(f, ts, add_stream(f, r, nloads, ts));
-            seen = r.off + r.len;
+            uint64_t len = 0;
+            size_t made = add_stream(f, &d, r, ts, &len);
+            xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu early=%llu", (unsigned long long)r.off,
+                     (unsigned long long)len, made, d.warm, (unsigned long long)d.early);
+            xh_load_hand_over(f, ts, made);
+            seen = r.off + len;
         }
     }
     pthread_mutex_unlock(&s->lock);

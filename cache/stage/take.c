@@ -41,10 +41,11 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
         p->load->takers++;
         if (p->load->turns)
             xh_stream_go_on(p->load);
-        else
+        if (!p->load->turns || p->load->pos == p->load->ranges[0].off) /* it may still wait for a connection */
             xh_origin_promote(p->load->f->origin, &p->load->t);
     }
-    if (off <= p->from && end > p->from) {
+    /* Who steps over less than he reads has gone past what lies between two chunks of a stream. */
+    if (end > p->from && (off <= p->from || (p->load->turns && off - p->from < len))) {
         s->bytes -= xh_parcel_weight(p);
         p->from = end;
         s->bytes += xh_parcel_weight(p);

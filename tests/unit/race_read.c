@@ -159,7 +159,9 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     (void)o;
-    *out = (struct xh_origin_info){OBJECT_BYTES, "etag:test", "https://test/x", 50, 3900, 8, 8, 0, engine.streams};
+    *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
+                                   .max_range_header = 3900, .connections = engine.streams ? engine.streams : 8, .scattered = 8, .open = 8, .idle = 8,
+                                   .streams = engine.streams, .warm = 1 + engine.streams / 2};
 }
 
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
