@@ -294,6 +294,7 @@ void xh_fetch_limits(struct xh_file *f, uint64_t bytes, int ahead, struct xh_pla
     xh_origin_get_info(f->origin, &info);
     lim->gap_bytes = f->opt.gap_bytes;
     lim->align_bytes = XH_PAGE_BYTES;
+    lim->tails = ahead && info.connections > info.open ? info.connections - info.open : 0;
     lim->part_bytes = part_of(f, &info, bytes, ahead);
     lim->group_bytes = lim->part_bytes > GROUP_BYTES ? lim->part_bytes : GROUP_BYTES;
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
@@ -306,6 +307,7 @@ void xh_fetch_limits(struct xh_file *f, uint64_t bytes, int ahead, struct xh_pla
 static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, struct xh_plan_limits *lim)
 {
     unsigned busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed);
+    lim->tails = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; i < n; i++)
         bytes += wanted[i].len;

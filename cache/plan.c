@@ -9,6 +9,9 @@
 /* A request costs the server and us about as much as this many bytes on a fast link:
  * grouping below it gains nothing from more parallel transfers. */
 #define LEAST_GROUP_BYTES 65536u
+/* What a young connection brings while an older one works on the rest; all of them get this share of a range. */
+#define TAIL_BYTES 65536u
+#define TAILS_SHARE 8
 
 static size_t digits(uint64_t v)
 {
@@ -61,12 +64,31 @@ static uint64_t part_end(uint64_t off, uint64_t end, const struct xh_plan_limits
     return begin + ceil_div(part, lim->align_bytes) * lim->align_bytes;
 }
 
+/* Where the short parts at the end of |r|, the |i|th of |n|, begin. */
+static uint64_t tails_of(const struct xh_range *r, size_t i, size_t n, const struct xh_plan_limits *lim)
+{
+    uint64_t end = r->off + r->len, tails = ceil_div(TAIL_BYTES, lim->align_bytes) * lim->align_bytes * lim->tails;
+    if (i + 1 < n || r->len / TAILS_SHARE < tails)
+        return end;
+    return (end - tails) - (end - tails) % lim->align_bytes;
+}
+
+static uint64_t next_cut(uint64_t off, uint64_t tails, uint64_t end, const struct xh_plan_limits *lim)
+{
+    uint64_t tail = off + ceil_div(TAIL_BYTES, lim->align_bytes) * lim->align_bytes;
+    if (off < tails)
+        return part_end(off, tails, lim);
+    return tail < end ? tail : end;
+}
+
 static size_t count_parts(const struct xh_range *r, size_t n, const struct xh_plan_limits *lim)
 {
     size_t parts = 0;
-    for (size_t i = 0; i < n; i++)
-        for (uint64_t p = r[i].off, end = r[i].off + r[i].len; p < end; p = part_end(p, end, lim))
+    for (size_t i = 0; i < n; i++) {
+        uint64_t end = r[i].off + r[i].len, tails = tails_of(&r[i], i, n, lim);
+        for (uint64_t p = r[i].off; p < end; p = next_cut(p, tails, end, lim))
             parts++;
+    }
     return parts;
 }
 
@@ -74,12 +96,14 @@ static size_t count_parts(const struct xh_range *r, size_t n, const struct xh_pl
 static void split(const struct xh_range *in, size_t n, const struct xh_plan_limits *lim,
                   struct xh_range *out)
 {
-    for (size_t i = 0; i < n; i++)
-        for (uint64_t p = in[i].off, end = in[i].off + in[i].len; p < end;) {
-            uint64_t to = part_end(p, end, lim);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t end = in[i].off + in[i].len, tails = tails_of(&in[i], i, n, lim);
+        for (uint64_t p = in[i].off; p < end;) {
+            uint64_t to = next_cut(p, tails, end, lim);
             *out++ = (struct xh_range){p, to - p};
             p = to;
         }
+    }
 }
 
 /* 1 when range |i| is a part of a split one: it goes alone, for parallelism. Neighbours that touch are such. */

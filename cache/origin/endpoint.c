@@ -132,6 +132,7 @@ static void bind(struct xh_endpoint *e, struct xh_request *r, struct xh_thread *
     e->active_bytes += r->queued_bytes;
     e->active_guesses += (unsigned)is_guess(r);
     e->streams += (unsigned)is_stream(r);
+    e->opening += r->opens;
     e->thread[t->index].active++;
     xh_engine_wake(t);
 }
@@ -144,6 +145,8 @@ static void unbind(struct xh_endpoint *e, struct xh_request *r)
     e->active_bytes -= r->queued_bytes;
     e->active_guesses -= (unsigned)is_guess(r);
     e->streams -= (unsigned)is_stream(r);
+    e->opening -= r->opens;
+    r->opens = 0;
     e->thread[r->thread->index].active--;
 }
 
@@ -338,12 +341,14 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
     while ((r = next_request(e)) != NULL && !has_to_wait(e, r)) {
         int young = is_stream(r) && !is_patient(r);
         struct xh_thread *t = young ? thread_for_stream(r->job->origin) : choose_thread(e, 0);
-        if (!t && (is_patient(r) ? e->active == e->streams : worth_opening(e, r))) {
-            r = for_new_connection(e, r);
+        if (!t) {
+            struct xh_request *other = for_new_connection(e, r);
+            if (is_patient(r) ? e->active > e->streams : !worth_opening(e, other))
+                return;
+            r = other;
             t = choose_thread(e, 1);
+            r->opens = !is_stream(r);
         }
-        if (!t)
-            return;
         unqueue(e, r);
         bind(e, r, t);
     }
@@ -473,9 +478,9 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
         out->open += sockets;
         out->idle += sockets > e->thread[i].active ? sockets - e->thread[i].active : 0;
     }
-    if (!e || out->open <= e->streams || e->rtt_ns <= 0)
+    if (!e || out->open <= e->streams + e->opening || e->rtt_ns <= 0)
         return;
-    out->warm = out->open - e->streams;
+    out->warm = out->open - e->streams - e->opening;
     double share = (double)(e->active_bytes + e->queued_bytes) / out->warm, window = window_of(e);
     double busy = round_trips_for(share, window, are_young(e)), left = YOUNG_ROUND_TRIPS - 1 - busy;
     if (busy > SOON_ROUND_TRIPS)

@@ -25,6 +25,7 @@ struct xh_endpoint {
     uint64_t queued_bytes, queued_requests;  /* in all three */
     unsigned active, active_guesses;         /* BOUND and RUNNING; speculative ones that are no streams */
     unsigned streams;                        /* of the active ones, those that may stand still */
+    unsigned opening;                        /* of the others, those that opened their connection */
     uint64_t active_bytes;                   /* what those were to bring when they were bound */
     struct {
         unsigned active;

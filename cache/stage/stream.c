@@ -47,7 +47,7 @@ void xh_stream_leave_stale(struct xh_stage *s)
 {
     for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
         struct xh_load *l = s->stream[i];
-        uint64_t slack = l->f->opt.readahead_bytes + 2 * XH_STREAM_FIRST_BYTES;
+        uint64_t slack = l->f->opt.readahead_bytes + 2 * XH_STREAM_LEAST_BYTES;
         if (s->clock - l->used >= XH_STALE_READS && (l->pos > s->reach + slack || l->pos + slack < s->reach))
             xh_stream_leave(s, l);
     }
@@ -181,7 +181,7 @@ static uint64_t stream_window(const struct xh_file *f)
     struct xh_origin_info info;
     xh_origin_get_info(f->origin, &info);
     uint64_t w = 2 * (uint64_t)((double)info.rtt_ns * XH_FAST_LINK_BYTES_PER_NS);
-    return w > XH_STREAM_FIRST_BYTES ? w : XH_STREAM_FIRST_BYTES;
+    return w > XH_STREAM_LEAST_BYTES ? w : XH_STREAM_LEAST_BYTES;
 }
 
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
