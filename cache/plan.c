@@ -68,7 +68,7 @@ static uint64_t part_end(uint64_t off, uint64_t end, const struct xh_plan_limits
 static uint64_t tails_of(const struct xh_range *r, size_t i, size_t n, const struct xh_plan_limits *lim)
 {
     uint64_t end = r->off + r->len, tails = ceil_div(TAIL_BYTES, lim->align_bytes) * lim->align_bytes * lim->tails;
-    if (i + 1 < n || r->len / TAILS_SHARE < tails)
+    if (tails == 0 || i + 1 < n || r->len / TAILS_SHARE < tails)
         return end;
     return (end - tails) - (end - tails) % lim->align_bytes;
 }
