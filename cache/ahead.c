@@ -106,9 +106,14 @@ static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_
     for (size_t i = 0; i < n; i++)
         if (xh_chunkindex_raw(f->chunks, (struct xh_range){ext[i].off, ext[i].len}))
             end = ext[i].off + ext[i].len;
+    int strayed = xh_chunkindex_strayed(f->chunks);
     pthread_mutex_unlock(&f->chunk_lock);
     if (end == 0)
         return 0;
+    if (strayed) {
+        xh_fetch_recall(f);
+        xh_stage_recall(f);
+    }
     bring_nodes(f);
     stream_chunks(f, end);
     pthread_mutex_lock(&f->chunk_lock);

@@ -20,8 +20,14 @@
 /* A stretch is fetched ahead in steps of this, as far as there is room. */
 #define STRETCH_BYTES (1u << 20)
 #define META_LEAST_BYTES 65536u
+/* A request costs the server and us about as much as this many bytes on a fast link:
+ * grouping below it gains nothing from more parallel transfers. */
+#define LEAST_GROUP_BYTES 65536u
 /* Ranges that share a request: a connection idles for a round trip between two requests. */
 #define GROUP_BYTES (4u << 20)
+#define SLOW_LINK_BYTES_PER_NS 0.15
+/* Ranges of this size are fetched as parts of a long one would be. */
+#define LARGE_BYTES (256u << 10)
 
 struct fetch {
     struct xh_transfer t; /* t.ctx is this fetch */
@@ -250,6 +256,17 @@ void xh_fetch_hurry(struct xh_file *f, uint64_t page)
     pthread_mutex_unlock(&f->flying_lock);
 }
 
+void xh_fetch_recall(struct xh_file *f)
+{
+    unsigned n = 0;
+    pthread_mutex_lock(&f->flying_lock); /* so that none ends meanwhile */
+    for (struct fetch *fe = f->flying; fe; fe = fe->next)
+        n += !fe->meta && xh_origin_withdraw(f->origin, &fe->t);
+    pthread_mutex_unlock(&f->flying_lock);
+    if (n)
+        xh_trace(XH_T_READ, "recall", "fetches=%u", n);
+}
+
 static void on_done(struct xh_transfer *t, const struct xh_err *err)
 {
     struct fetch *fe = t->ctx;
@@ -273,6 +290,14 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
         xh_op_leave(op, err);
 }
 
+/* Nothing that is fetched ahead is worth a request of its own that a connection brings in less than about a round trip. */
+static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info *info, int ahead)
+{
+    uint64_t trip = (uint64_t)((double)info->rtt_ns * SLOW_LINK_BYTES_PER_NS);
+    trip = !ahead ? 0 : trip < GROUP_BYTES ? trip : GROUP_BYTES;
+    return trip > f->opt.part_bytes ? trip : f->opt.part_bytes;
+}
+
 /* The parts of |bytes| that are fetched together. A connection idles for a round trip before each, so
  * they are to be long: a demand has one on each connection that waits for work, as a new one would take longer
  * to be there than they take. Of what is fetched ahead there are two, so that none stands idle until the
@@ -284,11 +309,12 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
         n = info->connections;
     uint64_t part = bytes / ((ahead ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
     part = part < PART_MOST_BYTES ? part : PART_MOST_BYTES;
-    part = part > f->opt.part_bytes ? part : f->opt.part_bytes;
+    uint64_t least = least_part(f, info, ahead);
+    part = part > least ? part : least;
     return part - part % XH_PAGE_BYTES;
 }
 
-void xh_fetch_limits(struct xh_file *f, uint64_t bytes, int ahead, struct xh_plan_limits *lim)
+void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim)
 {
     struct xh_origin_info info;
     xh_origin_get_info(f->origin, &info);
@@ -297,6 +323,10 @@ void xh_fetch_limits(struct xh_file *f, uint64_t bytes, int ahead, struct xh_pla
     lim->tails = ahead && info.connections > info.open ? info.connections - info.open : 0;
     lim->part_bytes = part_of(f, &info, bytes, ahead);
     lim->group_bytes = lim->part_bytes > GROUP_BYTES ? lim->part_bytes : GROUP_BYTES;
+    /* What is small waits for round trips; what is large, for connections to be used. */
+    lim->spread_bytes = !ahead || mean < LARGE_BYTES            ? LEAST_GROUP_BYTES
+                        : lim->part_bytes < lim->group_bytes ? lim->part_bytes
+                                                             : lim->group_bytes;
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
     lim->max_range_header = info.max_range_header - strlen("bytes=");
     lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
@@ -326,12 +356,12 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
     struct xh_range *wanted = malloc(runs->n * sizeof *wanted);
     if (!wanted)
         return XH_E_NOMEM;
-    uint64_t bytes = ahead ? atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed) : 0;
+    uint64_t bytes = 0, before = ahead ? atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed) : 0;
     for (size_t i = 0; i < runs->n; i++) {
         wanted[i] = bytes_of_run(f, runs->at[i]);
         bytes += wanted[i].len;
     }
-    xh_fetch_limits(f, bytes, ahead, &lim);
+    xh_fetch_limits(f, before + bytes, bytes / runs->n, ahead, &lim);
     if (meta)
         spread(f, wanted, runs->n, &lim);
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);

@@ -121,13 +121,16 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
  * waits for. */
 void xh_fetch_hurry(struct xh_file *f, uint64_t page);
 
+/* The reader has left the order in which raw data was fetched ahead: takes back what was not asked for yet. */
+void xh_fetch_recall(struct xh_file *f);
+
 /* Something that is on its way for |op| begins (|n| of them), and ends, with |err| when it failed. */
 void xh_op_enter(struct xh_read_op *op, size_t n);
 void xh_op_leave(struct xh_read_op *op, const struct xh_err *err);
 
-/* The plan's limits, as options and the origin have them now, where so many bytes are fetched together,
- * for a demand or ahead of one. */
-void xh_fetch_limits(struct xh_file *f, uint64_t bytes, int ahead, struct xh_plan_limits *lim);
+/* The plan's limits, as options and the origin have them now, where so many bytes are fetched together, in
+ * ranges of |mean| bytes, for a demand or ahead of one. */
+void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
 
 /* Waits until op->pending is 0; returns op->err.code. */
 int xh_op_wait(struct xh_read_op *op);

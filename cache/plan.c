@@ -6,9 +6,6 @@
 
 #include "err.h"
 
-/* A request costs the server and us about as much as this many bytes on a fast link:
- * grouping below it gains nothing from more parallel transfers. */
-#define LEAST_GROUP_BYTES 65536u
 /* What a young connection brings while an older one works on the rest; all of them get this share of a range. */
 #define TAIL_BYTES 65536u
 #define TAILS_SHARE 8
@@ -124,7 +121,7 @@ static uint64_t share_of(const struct xh_range *r, size_t n, const struct xh_pla
             count++;
         }
     header = n ? count * header_bytes(&r[n - 1]) : 0; /* the longest: so the last groups hold theirs too */
-    uint64_t spread = bytes / LEAST_GROUP_BYTES, groups = ceil_div(bytes, lim->group_bytes);
+    uint64_t spread = bytes / lim->spread_bytes, groups = ceil_div(bytes, lim->group_bytes);
     if (groups < ceil_div(count, lim->max_ranges))
         groups = ceil_div(count, lim->max_ranges);
     if (lim->max_ranges > 1 && groups < ceil_div(header, lim->max_range_header))
@@ -174,7 +171,7 @@ int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_l
                  struct xh_plan *out)
 {
     assert(lim->part_bytes > 0 && lim->align_bytes > 0 && lim->part_bytes % lim->align_bytes == 0);
-    assert(lim->max_ranges >= 1 && lim->max_range_header >= 1 && lim->group_bytes >= 1 && lim->connections >= 1);
+    assert(lim->max_ranges >= 1 && lim->max_range_header >= 1 && lim->group_bytes >= 1 && lim->spread_bytes >= 1 && lim->connections >= 1);
     struct xh_plan p = {0};
     struct xh_range *joined = malloc((n ? n : 1) * sizeof *joined);
     if (!joined)

@@ -14,6 +14,7 @@ struct xh_plan_limits {
                               * connections that have to be opened, so that what is asked for next finds them */
     uint64_t align_bytes;    /* cuts fall on multiples of this; > 0 */
     uint64_t group_bytes;    /* most that several ranges in one transfer carry together; >= 1 */
+    uint64_t spread_bytes;   /* several ranges are spread over |connections| where each gets so much; >= 1 */
     unsigned max_ranges;     /* ranges per transfer; >= 1 */
     size_t max_range_header; /* bytes of "a-b,c-d" per transfer, for transfers of several ranges; >= 1 */
     unsigned connections;    /* transfers that run at once; >= 1 */

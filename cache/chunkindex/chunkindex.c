@@ -165,6 +165,8 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
     default:
         if (ix->order.before < XH_ORDER_SURE) /* a proven order was free to propose them, and may read them yet */
             ci->wasted += ix->ahead_bytes;
+        else
+            ci->strayed = proposed;
         ix->ahead_bytes = ix->retry_bytes = 0;
         ix->streak_bytes = r.len;
     }
@@ -186,6 +188,13 @@ int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r)
         return 0;
     note(ci, c, r);
     return 1;
+}
+
+int xh_chunkindex_strayed(struct xh_chunkindex *ci)
+{
+    int strayed = ci->strayed;
+    ci->strayed = 0;
+    return strayed;
 }
 
 /* What will be read of |c|: all of it, or, where its size is not stored, what was read of the last. */

@@ -38,6 +38,9 @@ void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p,
 /* Takes note of a raw read. Returns 1 when it lies in a chunk that some index knows. */
 int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r);
 
+/* 1 once after the reader left a proven order: what was proposed last will not be read next. */
+int xh_chunkindex_strayed(struct xh_chunkindex *ci);
+
 /* After the last raw read: the chunks that will be read next, in that order, as far as they were
  * not proposed before. What was proposed and not read yet stays within |window_bytes|, starts small
  * (8 chunks, at most 4 MiB), grows with each guess that came true, and is refilled when half used.

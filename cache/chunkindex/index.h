@@ -157,6 +157,7 @@ struct xh_chunkindex {
     size_t nindexes;
     struct xh_index *now; /* of the last raw read that hit; NULL */
     struct xh_chunk *at;  /* its chunk; NULL when it was forgotten meanwhile */
+    int strayed;          /* see xh_chunkindex_strayed */
     uint64_t lo, hi;      /* what was read of it, relative to its address */
     void *chunks;         /* tsearch: struct xh_chunk by address */
     void *nodes;          /* tsearch: struct xh_node by address */

@@ -185,6 +185,21 @@ void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
     xh_engine_unlock();
 }
 
+int xh_origin_withdraw(struct xh_origin *o, struct xh_transfer *t)
+{
+    struct xh_err err;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the transfer was withdrawn", o->url->shown);
+    xh_engine_lock();
+    struct xh_job *j = t->origin_private;
+    int queued = j->speculative;
+    for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next)
+        queued &= xh_ring_of(p, struct xh_request, in_job)->state == XH_REQ_QUEUED;
+    if (queued)
+        xh_job_fail(j, &err);
+    xh_engine_unlock();
+    return queued;
+}
+
 void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
 {
     xh_engine_lock();

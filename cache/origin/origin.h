@@ -93,6 +93,10 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
  * Safe until done() was called: the caller must know that it was not. */
 void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t);
 
+/* Cancels a speculative |t| of which nothing has been asked for yet. Returns 1 when it has, and done() will follow. Between
+ * submit and done() only, as cancel. */
+int xh_origin_withdraw(struct xh_origin *o, struct xh_transfer *t);
+
 /* Makes a speculative |t| a demand: a reader waits for it now. Safe until done() was called. */
 void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t);
 

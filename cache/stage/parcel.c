@@ -90,7 +90,7 @@ void xh_parcel_unlist(struct xh_stage *s, struct xh_parcel *p)
     s->n--;
     s->bytes -= xh_parcel_weight(p);
     p->listed = 0;
-    uint64_t came = p->load->over || p->load->turns ? p->got - p->off : p->end - p->off;
+    uint64_t came = p->load->over || p->load->turns || p->load->withdrawn ? p->got - p->off : p->end - p->off;
     if (p->taken < came)
         xh_count(&p->load->f->counters, bytes_unused, came - p->taken);
     p->from = p->end; /* nothing more is kept of it */
@@ -264,6 +264,16 @@ struct xh_load *xh_load_add(struct xh_file *f, const struct xh_range *r, size_t 
             return NULL;
         }
     return l;
+}
+
+int xh_load_withdraw(struct xh_stage *s, struct xh_load *l)
+{
+    if (l->takers || l->submitting || l->over || l->turns || !xh_origin_withdraw(l->f->origin, &l->t))
+        return 0;
+    l->withdrawn = 1;
+    for (size_t i = 0; i < l->nparcels; i++)
+        xh_parcel_unlist(s, &l->parcels[i]);
+    return 1;
 }
 
 /* The origin has the load, or has refused it with |err|. A taker that came before it had it could

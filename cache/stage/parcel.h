@@ -52,7 +52,7 @@ struct xh_load {
     struct xh_range *ranges;
     uint8_t **blocks; /* of all parcels */
     int submitting; /* the origin may not have it yet */
-    int over;
+    int over, withdrawn;
     unsigned turns;     /* loads that a stream's parcels are dealt to in turns; 0: no stream */
     int stands; /* it stands still until its reader comes nearer */
     unsigned takers;
@@ -81,6 +81,9 @@ void xh_load_settle(struct xh_stage *s, struct xh_load *l);
 
 /* Makes a load of the |n| parcels |r|, of a stream when |turns|, and lists them. NULL without memory. */
 struct xh_load *xh_load_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns);
+
+/* Takes back a load of which nothing was asked for yet and nobody waits for. Returns 1 when it was. */
+int xh_load_withdraw(struct xh_stage *s, struct xh_load *l);
 
 /* Submits |n| loads' transfers; lets go of the lock meanwhile. */
 void xh_load_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n);

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "../trace.h"
+
 /* Drops what nobody came for, to make room for |bytes| more. */
 static void drop_stale(struct xh_file *f, uint64_t bytes)
 {
@@ -88,7 +90,7 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
     struct xh_plan plan;
     struct xh_plan_limits lim;
     struct xh_transfer **ts;
-    xh_fetch_limits(f, f->stage.bytes + bytes, 1, &lim);
+    xh_fetch_limits(f, f->stage.bytes + bytes, bytes / want->n, 1, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;
@@ -128,6 +130,21 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
     pthread_mutex_unlock(&s->lock);
     free(want.at);
     return i;
+}
+
+void xh_stage_recall(struct xh_file *f)
+{
+    struct xh_stage *s = &f->stage;
+    unsigned n = 0;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n;)
+        if (xh_load_withdraw(s, s->at[i]->load))
+            n++; /* its parcels are gone from here on */
+        else
+            i++;
+    pthread_mutex_unlock(&s->lock);
+    if (n)
+        xh_trace(XH_T_READ, "recall", "loads=%u", n);
 }
 
 /* ---- life */

@@ -50,6 +50,9 @@ void xh_stage_forget(struct xh_stage *s);
  * than |n| when there is no more room. Does not block. */
 size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n);
 
+/* The reader has left the order in which things were fetched ahead: takes back what has not been asked for yet. */
+void xh_stage_recall(struct xh_file *f);
+
 /* Begins to stream [off, end) in so far as neither stage nor shadow has it: a few long requests, on
  * connections that then never idle, whose bytes come as far as xh_stage_reach lets them. Returns the
  * end of what is seen to, |off| when there is not enough to stream or no connection for it: then

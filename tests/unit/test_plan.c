@@ -14,6 +14,7 @@ static struct xh_plan_limits limits(void)
                                    .part_bytes = 1u << 20,
                                    .align_bytes = 4096,
                                    .group_bytes = 4u << 20,
+                                   .spread_bytes = 65536,
                                    .max_ranges = 1,
                                    .max_range_header = 3900,
                                    .connections = 1};
@@ -158,6 +159,7 @@ Test(plan, random_wishes_are_covered_within_every_limit, .timeout = 50)
                                      .group_bytes = 1 + (uint64_t)(rand() % 2000),
                                      .max_ranges = 1 + (unsigned)(rand() % 20),
                                      .max_range_header = 10 + (size_t)(rand() % 100),
+                                     .spread_bytes = 1 + (uint64_t)(rand() % 4000),
                                      .connections = 1 + (unsigned)(rand() % 16)};
         struct xh_plan p;
         cr_assert_eq(xh_plan_make(w, n, &lim, &p), 0);

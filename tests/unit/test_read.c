@@ -155,6 +155,11 @@ void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
 {
 }
 
+int xh_origin_withdraw(struct xh_origin *o, struct xh_transfer *t)
+{
+    return 0;
+}
+
 void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
 {
     pthread_mutex_lock(&engine.lock);
