@@ -105,7 +105,7 @@ def times(result, out):
 
 
 def time_line(path, out):
-    done, reads = traces.parse(path.read_text(errors="replace"))
+    done, reads, _ = traces.parse(path.read_text(errors="replace"))
     if not done:
         print(f"no transfers in {path.name}")
         return

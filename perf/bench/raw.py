@@ -38,22 +38,8 @@ class Raw:
     def measure(self, n, style, timeout):
         """seconds: from the first transfer's start to the last one's end by curl's own clock where
         one process does all, else the wall time of all processes."""
-        config = self.work / "curl.config"
-        report = "%{http_code} %{size_download} %{num_connects} %{time_total}\\n"
-        options = [f'url = "{self.url}"', 'output = "/dev/null"', "fail", "http1.1", 'noproxy = "*"',
-                   f'cacert = "{self.server.cacert}"', f'write-out = "{report}"']
-        one = ["curl", "-q", "--silent", "--show-error"]
-        sections = ["\n".join([*options, f'range = "{r}"', ""]) for r in ranges_of(self.size, n)]
+        command = self.command(n, style)
         self.server.forget()
-        if style == "parallel":
-            config.write_text("next\n".join(sections))
-            command = one + ["--parallel", "--parallel-immediate", "--parallel-max", str(n), "--config", str(config)]
-        else:
-            for i, section in enumerate(sections):
-                config.with_suffix(f".{i}").write_text(section)
-            # One shell starts them all and waits, so that their CPU is accounted to it.
-            command = ["sh", "-c", 'c=$1 n=$2; shift 2; i=0; while [ $i -lt $n ]; do "$@" --config "$c.$i" & '
-                       "i=$((i+1)); done; wait", "sh", str(config.with_suffix("")), str(n), *one]
         facts, out, err = lab.run(command, lab.clean_env(), timeout)
         answers = [line.split() for line in out.splitlines()]
         got = sum(int(a[1]) for a in answers)
@@ -62,3 +48,20 @@ class Raw:
         seconds = max(float(a[3]) for a in answers) if style == "parallel" else facts["wall"]
         self.rates[n, style].append(got / seconds)
         return [("raw", facts | {"seconds": seconds, "bytes": got, "connections": sum(int(a[2]) for a in answers)})]
+
+    def command(self, n, style):
+        """Fetches the file by |n| connections; prints a line for each."""
+        config = self.work / "curl.config"
+        report = "%{http_code} %{size_download} %{num_connects} %{time_total}\\n"
+        options = [f'url = "{self.url}"', 'output = "/dev/null"', "fail", "http1.1", 'noproxy = "*"',
+                   f'cacert = "{self.server.cacert}"', f'write-out = "{report}"']
+        one = ["curl", "-q", "--silent", "--show-error"]
+        sections = ["\n".join([*options, f'range = "{r}"', ""]) for r in ranges_of(self.size, n)]
+        if style == "parallel":
+            config.write_text("next\n".join(sections))
+            return one + ["--parallel", "--parallel-immediate", "--parallel-max", str(n), "--config", str(config)]
+        for i, section in enumerate(sections):
+            config.with_suffix(f".{i}").write_text(section)
+        # One shell starts them all and waits, so that their CPU is accounted to it.
+        return ["sh", "-c", 'c=$1 n=$2; shift 2; i=0; while [ $i -lt $n ]; do "$@" --config "$c.$i" & '
+                "i=$((i+1)); done; wait", "sh", str(config.with_suffix("")), str(n), *one]

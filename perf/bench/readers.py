@@ -1,7 +1,10 @@
 """xhdf5 and the local file as readers of a workload: a cold process, then where asked a warm one."""
 import json
+import subprocess
 
 from . import lab
+
+BESIDE = 2      # curl's connections, while the local file is read
 
 CLIENT_PY = lab.pathlib.Path(__file__).resolve().parent / "client.py"
 
@@ -61,3 +64,21 @@ class Local:
         env = lab.clean_env() | ({"BENCH_CHECK": "all"} if check else {})
         argv = argv_of(self.client, self.lab.build, self.python, path, words)
         return [(workload.name, measured(workload, self.client, argv, env, timeout))]
+
+
+class Beside(Local):
+    """The local file while curl fetches it over the link: what this machine's cores leave of the local
+    speed to whoever unpacks what is being moved."""
+
+    def __init__(self, place, python, client, raw):
+        super().__init__(place, python, client)
+        self.raw, self.name = raw, f"local {client} beside curl"
+
+    def measure(self, *words, **options):
+        moving = subprocess.Popen([str(w) for w in self.raw.command(BESIDE, "parallel")], env=lab.clean_env(),
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            return super().measure(*words, **options)
+        finally:
+            moving.kill()
+            moving.wait()

@@ -4,6 +4,7 @@ import collections
 import itertools
 import re
 
+PAGE = 4096
 EVENT = re.compile(r"^(\d+) \d+ \d+ (\S+) (\S+) (.*)$")
 
 # Times in seconds from the first line; the range's bytes (of several ranges: from the first's start to
@@ -13,9 +14,9 @@ Read = collections.namedtuple("Read", "at start end")
 
 
 def parse(text):
-    """([Transfer] in the order of sending, [Read]). Requests are told apart by their id, which is used
-    again after they are over."""
-    running, done, reads, speculative, first = {}, [], [], {}, None
+    """([Transfer] in the order of sending, [Read], pages of index nodes that were fetched ahead). Requests
+    are told apart by their id, which is used again after they are over."""
+    running, done, reads, speculative, nodes, first = {}, [], [], {}, set(), None
     for line in text.splitlines():
         if not (m := EVENT.match(line)):
             continue
@@ -24,6 +25,8 @@ def parse(text):
         if event == ("vfd", "read"):
             offset, _, length = words["first"].partition("+")
             reads.append(Read(at, int(offset), int(offset) + int(length)))
+        elif event == ("predict", "node"):
+            nodes.add(int(words["off"]) // PAGE)
         elif event == ("origin", "request"):
             speculative[words["id"]] = words["speculative"] == "1"
             if words["to"] == "over" and words["id"] in running:
@@ -34,30 +37,32 @@ def parse(text):
                                             speculative.get(words["id"], False))
         elif event == ("origin", "reply") and words["id"] in running:
             running[words["id"]] = running[words["id"]]._replace(reply=at)
-    return sorted(done), reads
+    return sorted(done), reads, nodes
 
 
-def in_order(done, reads):
-    """Whether prefetches were sent in the order in which HDF5 then asked for their bytes: of any two,
-    the share that were. Two threads that send at once lower it little, an order by address more.
-    None where there are too few."""
+def in_order(done, reads, nodes=()):
+    """Whether prefetches were sent in the order in which HDF5 then asked for their bytes: of any two, the
+    share that were. Two threads that send at once lower it little, an order by address more. A short one
+    counts for less than a long one: such begin on connections that are just being opened, with what is
+    wanted last. Index nodes are another matter. None where there are too few."""
     by_start = sorted((r.start, r.end, i) for i, r in enumerate(reads))
     starts = [r[0] for r in by_start]
     longest = max((r.end - r.start for r in reads), default=0)
-    ranks = []
+    ranks = []      # (place in HDF5's order, weight)
     for t in done:
-        if not t.speculative:
+        if not t.speculative or t.start // PAGE in nodes:
             continue
         near = by_start[bisect.bisect_left(starts, t.start - longest):bisect.bisect_left(starts, t.end)]
         wanted = [i for start, end, i in near if end > t.start]
         if wanted:
-            ranks.append(min(wanted))
-    pairs = len(ranks) * (len(ranks) - 1) // 2
-    return sum(a <= b for a, b in itertools.combinations(ranks, 2)) / pairs if pairs >= 10 else None
+            ranks.append((min(wanted), min(t.end - t.start, longest)))
+    pairs = list(itertools.combinations(ranks, 2))
+    total = sum(v * w for (_, v), (_, w) in pairs)
+    return sum(v * w for (a, v), (b, w) in pairs if a <= b) / total if len(pairs) >= 10 else None
 
 
 def facts(text):
     """What of a trace belongs in a result."""
-    done, reads = parse(text)
+    done, reads, nodes = parse(text)
     return {"transfers": len(done), "speculative": sum(t.speculative for t in done), "reads": len(reads),
-            "in_order": in_order(done, reads)}
+            "in_order": in_order(done, reads, nodes)}

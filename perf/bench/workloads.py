@@ -25,6 +25,7 @@ class Workload:
                                         # start: from the process's start to the last byte read
     bulk: bool = False                  # bytes per second is the figure, not seconds
     traced: bool = False                # draw a time line
+    packed: bool = False                # unpacking takes its time: measure the local read beside a transfer too
     extra: bool = False                 # runs only when named
 
 
@@ -48,7 +49,7 @@ def table(p):
                 t.append(Workload(f"W2-{index}-{how}-{shape}",
                                   f"{p.chunked_images} chunked images, {index}, filter {how}, by {shape}", recipe,
                                   ("slabs", "images", block), raw=shape == "images" or p.quick, bulk=True,
-                                  traced=how == "gzip", extra=p.quick and not quick))
+                                  traced=how == "gzip", packed=how == "gzip", extra=p.quick and not quick))
     small = (p.small_reads, BLOCK, many, "random")
     for how in ("one", "select", "multi", "hint"):
         t.append(Workload(f"W3-{how}", f"{p.small_reads} random reads of 10 KB, " + {

@@ -105,12 +105,15 @@ def main():
                 continue
             raise AssertionError(f"{one} passed")
     with tap.claim("a trace gives transfers with their times"):
-        (one,), reads = traces.parse(TRACE)
+        (one,), reads, _ = traces.parse(TRACE)
         assert [round(v, 3) for v in one[:3]] == [0.01, 0.02, 0.03] and one[3:] == (0, 100, False) and reads == []
     with tap.claim("prefetches in the order of asking are told from others"):
         assert traces.facts("\n".join(later(range(20))))["in_order"] == 1
         assert traces.facts("\n".join(later(range(19, -1, -1))))["in_order"] == 0
         assert traces.facts(TRACE)["in_order"] is None
+        node = "1 1 1 predict node off=4096000 len=3000\n1 1 1 origin request id=0x9 from=new to=queued speculative=1\n" \
+               "1 1 1 origin send id=0x9 from=4096000 to=4100096\n9 1 1 origin request id=0x9 from=running to=over speculative=1\n"
+        assert traces.facts(node + "\n".join(later(range(20))))["in_order"] == 1
     with tap.claim("random blocks are the same each time, do not overlap and lie inside"), tempfile.TemporaryDirectory() as d:
         lists = []
         for name in "ab":
