@@ -33,7 +33,7 @@
  * many of those save a round trip of it. Where that is longer than the handshakes take, it pays. */
 #define SCATTERED_RANGES 16
 #define SCATTERED_CONNECTIONS 16
-#define LONG_RTT_NS 30e6
+#define LONG_RTT_NS 15e6
 #define TRIAL_NS 500e6
 #define TRIAL_ROUND_TRIPS 16
 #define GAIN_LEAST 1.15
