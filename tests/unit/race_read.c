@@ -556,8 +556,11 @@ static void a_stream_goes_over_small_holes_alone(void)
     CHECK(xh_shadow_peek(f->shadow, hole) == XH_CLAIM_READY);
     while (xh_shadow_peek(f->shadow, hole - 1) == XH_CLAIM_READY) /* more may have come along */
         hole--;
-    uint64_t seen = xh_stage_stream(f, 1000000, 80000000);
-    CHECK(seen == hole * XH_PAGE_BYTES);
+    uint64_t stop = hole * XH_PAGE_BYTES, seen = xh_stage_stream(f, 1000000, 80000000);
+    while (xh_shadow_peek(f->shadow, hole) == XH_CLAIM_READY)
+        hole++;
+    CHECK(seen == hole * XH_PAGE_BYTES); /* what the shadow has is seen to */
+    CHECK(f->stage.at[f->stage.n - 1]->end == stop);
     for (uint64_t off = 1000000; off < seen; off += 390000) {
         CHECK(read_one(f, off, seen - off < 390000 ? seen - off : 390000, b) == 0);
         xh_stage_reach(f, off + 390000, 16u << 20);
