@@ -61,18 +61,25 @@ static uint64_t part_end(uint64_t off, uint64_t end, const struct xh_plan_limits
     return begin + ceil_div(part, lim->align_bytes) * lim->align_bytes;
 }
 
+/* A short part is no longer than any other. */
+static uint64_t tail_bytes(const struct xh_plan_limits *lim)
+{
+    uint64_t tail = ceil_div(TAIL_BYTES, lim->align_bytes) * lim->align_bytes;
+    return tail < lim->part_bytes ? tail : lim->part_bytes;
+}
+
 /* Where the short parts at the end of |r|, the |i|th of |n|, begin. */
 static uint64_t tails_of(const struct xh_range *r, size_t i, size_t n, const struct xh_plan_limits *lim)
 {
-    uint64_t end = r->off + r->len, tails = ceil_div(TAIL_BYTES, lim->align_bytes) * lim->align_bytes * lim->tails;
+    uint64_t end = r->off + r->len, tails = tail_bytes(lim) * lim->tails;
     if (tails == 0 || i + 1 < n || r->len / TAILS_SHARE < tails)
         return end;
-    return (end - tails) - (end - tails) % lim->align_bytes;
+    return ceil_div(end - tails, lim->align_bytes) * lim->align_bytes; /* not below: that would be one part more */
 }
 
 static uint64_t next_cut(uint64_t off, uint64_t tails, uint64_t end, const struct xh_plan_limits *lim)
 {
-    uint64_t tail = off + ceil_div(TAIL_BYTES, lim->align_bytes) * lim->align_bytes;
+    uint64_t tail = off + tail_bytes(lim);
     if (off < tails)
         return part_end(off, tails, lim);
     return tail < end ? tail : end;

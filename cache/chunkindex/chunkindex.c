@@ -151,7 +151,7 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
     struct xh_index *ix = c->seg->ix;
     int64_t rank = (int64_t)(c->seg->first + (uint64_t)(c - c->seg->chunks));
     uint64_t lo = r.off - c->addr;
-    int proposed = ix->order.ahead > 0;
+    int proposed = ix->order.ahead > 0, proven = ix->order.streak >= XH_ORDER_SURE;
     enum xh_order_event event = xh_order_read(&ix->order, rank, xh_index_look, ix);
     uint64_t len = c->size ? c->size : r.len;
     ci->asked += r.len;
@@ -163,7 +163,7 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
         break;
     case XH_ORDER_AGAIN: ix->streak_bytes += r.len; break;
     default:
-        if (ix->order.before < XH_ORDER_SURE) /* a proven order was free to propose them, and may read them yet */
+        if (!proven) /* else it was free to propose them, and may read them yet */
             ci->wasted += ix->ahead_bytes;
         else
             ci->strayed = proposed;
@@ -311,6 +311,13 @@ static struct xh_range stretch(const struct xh_chunkindex *ci, uint64_t most, en
     return r;
 }
 
+/* 1 when the order of |ci|'s last read is proven, and goes upwards. */
+static int goes_up(const struct xh_chunkindex *ci)
+{
+    const struct xh_order *o = ci->now && ci->at ? &ci->now->order : NULL;
+    return o && o->streak >= XH_ORDER_SURE && o->period == 1 && o->step[0] >= 1;
+}
+
 struct xh_range xh_chunkindex_stretch(struct xh_chunkindex *ci, uint64_t window_bytes, uint64_t least, uint64_t most,
                                       uint64_t *window)
 {
@@ -318,7 +325,7 @@ struct xh_range xh_chunkindex_stretch(struct xh_chunkindex *ci, uint64_t window_
     const struct xh_range none = {0, 0};
     enum xh_order_place place;
     *window = 0;
-    if (!ix || !ci->at || ix->order.streak < XH_ORDER_SURE || ix->order.period != 1 || ix->order.step[0] < 1)
+    if (!goes_up(ci))
         return none;
     *window = window_of(ci, part_of(ci, ci->at).len, window_bytes);
     if (*window < least || ix->ahead_bytes > *window / 2 || ix->streak_bytes < ix->retry_bytes)
@@ -332,7 +339,9 @@ void xh_chunkindex_took(struct xh_chunkindex *ci, struct xh_range r)
 {
     struct xh_index *ix = ci->now;
     struct xh_order_guess next;
-    while (ix && ci->at && xh_order_peek(&ix->order, &next, xh_index_look, ix) == XH_PLACE_CHUNK) {
+    if (!goes_up(ci)) /* another thread has read meanwhile: an order that goes in circles would not end */
+        return;
+    while (ix->order.ahead < AHEAD_CHUNKS && xh_order_peek(&ix->order, &next, xh_index_look, ix) == XH_PLACE_CHUNK) {
         struct xh_range c = part_of(ci, xh_index_chunk(ix, (uint64_t)next.rank));
         if (c.off < r.off || c.off - r.off >= r.len || c.len > r.len - (c.off - r.off))
             break;

@@ -34,6 +34,7 @@
 #define SCATTERED_RANGES 16
 #define SCATTERED_CONNECTIONS 16
 #define LONG_RTT_NS 15e6
+#define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
 #define TRIAL_NS 500e6
 #define TRIAL_ROUND_TRIPS 16
 #define GAIN_LEAST 1.15
@@ -85,7 +86,7 @@ static int is_scattered(const struct xh_request *r)
 /* A stream that waits for a connection, as long as no reader waits for it. */
 static int is_patient(const struct xh_request *r)
 {
-    return is_stream(r) && r->job->transfer->patient;
+    return is_stream(r) && r->job->transfer->patient && r->job->speculative;
 }
 
 static int is_guess(const struct xh_request *r)
@@ -104,7 +105,7 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
     r->endpoint = e;
     e->queued_bytes += r->queued_bytes;
     e->queued_requests += r->queued_requests;
-    int waits = is_guess(r) || (is_patient(r) && r->job->speculative);
+    int waits = is_guess(r) || is_patient(r);
     struct xh_ring *fresh = waits ? &e->speculative : &e->demand;
     if (place == XH_PLACE_FIRST)
         xh_ring_put_first(fresh, &r->link);
@@ -169,8 +170,8 @@ void xh_endpoint_promote(struct xh_request *r)
         return; /* it was none of the guesses */
     switch (r->state) {
     case XH_REQ_QUEUED:
-        if (r->again)
-            break; /* it goes before all demand already */
+        if (r->again || (is_stream(r) && !r->job->transfer->patient))
+            break; /* it goes before all demand already, or has its place among it */
         xh_ring_take(&r->link);
         xh_ring_put_last(&e->demand, &r->link);
         break;
@@ -234,9 +235,10 @@ static int worth_opening(const struct xh_endpoint *e, const struct xh_request *r
         return 1;
     double rtt = e->rtt_ns, opening = 2 * rtt + HANDSHAKE_NS; /* TCP's round trip and TLS's */
     double rate = e->connection_rate > 0 ? e->connection_rate : FIRST_FLIGHT_BYTES / rtt;
-    if (r->queued_bytes > SMALL_BYTES && !is_scattered(r))
+    uint64_t bytes = is_stream(r) ? STREAM_BYTES : r->queued_bytes;
+    if (bytes > SMALL_BYTES && (is_stream(r) || !is_scattered(r)))
         return rtt * round_trips_for((double)(e->active_bytes + e->queued_bytes) / active, window_of(e), are_young(e)) >
-               opening + rtt * round_trips_for((double)r->queued_bytes, YOUNG_BYTES, 1);
+               opening + rtt * round_trips_for((double)bytes, YOUNG_BYTES, 1);
     double busy = (rtt + (double)e->active_bytes / active / rate) / (active + 1);
     double drain = ((double)e->queued_requests * rtt + (double)e->queued_bytes / rate) / active;
     return busy + drain > opening;
@@ -339,7 +341,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
 {
     struct xh_request *r;
     while ((r = next_request(e)) != NULL && !has_to_wait(e, r)) {
-        int young = is_stream(r) && !is_patient(r);
+        int young = is_stream(r) && !r->job->transfer->patient;
         struct xh_thread *t = young ? thread_for_stream(r->job->origin) : choose_thread(e, 0);
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);

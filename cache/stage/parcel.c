@@ -288,7 +288,7 @@ static void submitted(struct xh_stage *s, struct xh_load *l, const struct xh_err
     }
     for (size_t i = 0; i < l->nparcels; i++)
         waited_for |= l->parcels[i].takers != NULL;
-    if (waited_for && !l->turns) /* so it is not over */
+    if (waited_for) /* so it is not over */
         xh_origin_promote(l->f->origin, &l->t);
     xh_load_settle(s, l);
 }

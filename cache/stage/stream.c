@@ -129,17 +129,20 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     return d;
 }
 
-/* The first of |want|, with what follows it behind small holes that no parcel fills. len 0: none. */
-static struct xh_range first_stretch(const struct xh_stage *s, const struct xh_ranges *want, uint64_t end)
+/* The first of |want|, with what follows it behind small holes that no parcel fills. len 0: none. |*next|: where
+ * the next that is wanted begins, or |end|. */
+static struct xh_range first_stretch(const struct xh_stage *s, const struct xh_ranges *want, uint64_t end, uint64_t *next)
 {
     struct xh_range r = want->n ? want->at[0] : (struct xh_range){end, 0};
-    for (size_t i = 1; i < want->n; i++) {
+    size_t i = 1;
+    for (; i < want->n; i++) {
         uint64_t to = r.off + r.len;
-        size_t next = xh_parcel_at(s, to);
-        if (want->at[i].off - to > HOLE_BYTES || (next < s->n && s->at[next]->off < want->at[i].off))
+        size_t p = xh_parcel_at(s, to);
+        if (want->at[i].off - to > HOLE_BYTES || (p < s->n && s->at[p]->off < want->at[i].off))
             break;
         r.len = want->at[i].off + want->at[i].len - r.off;
     }
+    *next = i < want->n ? want->at[i].off : end;
     return r;
 }
 
@@ -159,14 +162,15 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     struct dealing d = dealing_of(f, &info, busy);
     if (d.nloads && d.nloads <= info.streams && busy + d.nloads <= XH_STREAMS_MAX &&
         xh_stage_missing(f, (struct xh_range){off, to - off}, &want)) {
-        struct xh_range r = first_stretch(s, &want, to);
+        uint64_t next;
+        struct xh_range r = first_stretch(s, &want, to, &next);
         if (r.len >= XH_STREAM_LEAST_BYTES) {
             uint64_t len = 0;
             size_t made = add_stream(f, &d, r, ts, &len);
             xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu early=%llu", (unsigned long long)r.off,
                      (unsigned long long)len, made, d.warm, (unsigned long long)d.early);
             xh_load_hand_over(f, ts, made);
-            seen = r.off + len;
+            seen = len == r.len ? next : r.off + len; /* what lies between is here: asked for again, it would end the stream */
         }
     }
     pthread_mutex_unlock(&s->lock);

@@ -20,6 +20,19 @@ struct taking {
     uint64_t ready, coming;
 };
 
+/* A reader of |len| bytes from |off| on, in |p|, has stepped over what stripes before |p| still have: the gap between
+ * two chunks, where a stripe ends in it. */
+static void leave_gap(struct xh_stage *s, const struct xh_parcel *p, uint64_t off, uint64_t len)
+{
+    for (size_t i = xh_parcel_at(s, p->off); i-- > 0;) {
+        struct xh_parcel *before = s->at[i];
+        if (!before->load->turns || off - before->from >= len)
+            return;
+        xh_parcel_unlist(s, before);
+        xh_load_settle(s, before->load);
+    }
+}
+
 /* Takes [off, off + len) of |p|, all of it at or after p->off. Returns 0 when it is not to be had. */
 static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op *op, uint64_t off, uint64_t len,
                      uint8_t *to, struct taking *t)
@@ -44,6 +57,8 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
         if (!p->load->turns || p->load->pos == p->load->ranges[0].off) /* it may still wait for a connection */
             xh_origin_promote(p->load->f->origin, &p->load->t);
     }
+    if (p->load->turns)
+        leave_gap(s, p, off, len);
     /* Who steps over less than he reads has gone past what lies between two chunks of a stream. */
     if (end > p->from && (off <= p->from || (p->load->turns && off - p->from < len))) {
         s->bytes -= xh_parcel_weight(p);

@@ -4,8 +4,10 @@ back, finds that the server has hung up meanwhile, or goes elsewhere, goes on wi
 
 Usage: streams.py nginx|xrootd
 """
+import collections
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +29,20 @@ with h5py.File(sys.argv[1], "r") as f:
         for i in range(count):
             h.update(f["images"][(first + i * step) % %d].tobytes())
         print(h.hexdigest(), flush=True)
+""".replace("%d", str(IMAGES))
+
+# The same images in chunks, four an image, and behind them what nobody reads.
+WRITE = """
+import sys, h5py, numpy as np
+path, filter = sys.argv[1:]
+rng = np.random.default_rng(1)
+with h5py.File(path, "w", libver="latest" if filter == "gzip" else "earliest") as f:
+    d = f.create_dataset("images", (%d, 1024, 1024), np.uint16, maxshape=(None, 1024, 1024), chunks=(1, 256, 1024),
+                         compression=filter or None, compression_opts=1 if filter else None)
+    for i in range(%d):
+        d[i] = rng.integers(0, 2048, (1024, 1024), dtype=np.uint16)
+    print(d.id.get_storage_size())
+    f["behind"] = rng.integers(0, 2048, 16 << 20, dtype=np.uint16)
 """.replace("%d", str(IMAGES))
 
 
@@ -54,6 +70,43 @@ class Reader:
 
 def streams_in(log):
     return sum(" read stream " in line for line in log.splitlines())
+
+
+def counters(log):
+    """The driver's counters; those that are 0 it does not print."""
+    return collections.Counter({k: int(v) for k, v in re.findall(r"^xhdf5: \S+ (\w+)=(\d+) ", log, re.M)})
+
+
+def chunks(tap, server, data, name, filter):
+    """Chunks that lie one behind the other come as a contiguous dataset does."""
+    path = f"{data}/{name}.h5"
+    status, out, err = harness.run([harness.DATA_PYTHON, "-c", WRITE, path, filter], harness.clean_env(), timeout=300)
+    assert status == 0, err
+    stored = int(out)
+    local = Reader(path, harness.clean_env())
+
+    def remote(shadow):
+        return Reader(f"{server.url}/{name}.h5", harness.driver_env(server, shadow, log="read", stats="on"))
+
+    for way, steps in ("all at once", [(0, IMAGES)]), ("with pauses", [(i, 10) for i in range(0, IMAGES, 10)]):
+        with tap.claim(f"{name}, {way}: chunks in order stream, in few requests"), harness.shadow_dir() as shadow:
+            r = remote(shadow)
+            for step in steps:
+                assert r.read(*step) == local.read(*step), step
+                time.sleep(0.2 if len(steps) > 1 else 0)
+            log = r.close()
+            c = counters(log)
+            assert streams_in(log) > 0, log[-2000:]
+            assert c["requests"] <= 40, c
+            assert c["bytes_asked"] <= c["bytes_fetched"] <= stored + (2 << 20), (stored, c)
+            assert c["bytes_staged"] >= 0.8 * stored, c
+            assert c["bytes_unused"] <= 1 << 20, c
+    with tap.claim(f"{name}: one image costs a few, not all"), harness.shadow_dir() as shadow:
+        r = remote(shadow)
+        assert r.read(0, 1) == local.read(0, 1)
+        c = counters(r.close())
+        assert c["bytes_fetched"] <= 10 * stored / IMAGES, c
+    local.close()
 
 
 def hang_up(server):
@@ -104,6 +157,8 @@ def main():
                 for words in ((0, 20, 1), (60, 5, 1), (30, 20, -1), (3, 40, 37), (10, 50, 1)):
                     assert r.read(*words) == local.read(*words), words
                 r.close()
+            for name, filter in ("unfiltered", ""), ("gzip", "gzip"):
+                chunks(tap, server, data, name, filter)
             if kind == "nginx":
                 with tap.claim("the server hangs up while the stream stands still"), harness.shadow_dir() as shadow:
                     r = remote(shadow)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "file.h"
+#include "stage/parcel.h"
 
 #define OBJECT_BYTES (100u * 1000 * 1000 + 77)
 #define READ_IN_BYTES (12u * 1000 * 1000) /* where the random readers are */
@@ -161,7 +162,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     (void)o;
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
                                    .max_range_header = 3900, .connections = engine.streams ? engine.streams : 8, .scattered = 8, .open = 8, .idle = 8,
-                                   .streams = engine.streams, .warm = 1 + engine.streams / 2};
+                                   .streams = engine.streams, .warm = 1 + engine.streams / 2, .warm_bytes = 6u << 20};
 }
 
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
@@ -177,7 +178,8 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
         usleep(100);
     pthread_mutex_lock(&engine.lock);
     for (size_t i = 0; i < n; i++) {
-        struct xh_transfer **to = ts[i]->speculative ? &engine.speculative : &engine.demand;
+        int waits = ts[i]->speculative && (!ts[i]->full || ts[i]->patient);
+        struct xh_transfer **to = waits ? &engine.speculative : &engine.demand;
         ts[i]->origin_private = to;
         ts[i]->link = *to;
         *to = ts[i];
@@ -367,6 +369,14 @@ static uint64_t staged(struct xh_file *f)
     return bytes;
 }
 
+static size_t parcels(struct xh_file *f)
+{
+    pthread_mutex_lock(&f->stage.lock);
+    size_t n = f->stage.n;
+    pthread_mutex_unlock(&f->stage.lock);
+    return n;
+}
+
 /* A reader who comes between the listing of a load and its submission is not left to wait. */
 static void *read_hinted(void *arg)
 {
@@ -478,9 +488,106 @@ static void a_stream_waits_for_its_reader(void)
     engine.streams = 0;
 }
 
+/* A stream of chunks with gaps between them, read to its end: neither they nor what a gap leaves of a stripe stay. */
+static void a_stream_leaves_no_gaps_behind(uint64_t chunk, uint64_t gap)
+{
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    engine.streams = 4;
+    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
+    uint64_t off = 1000000, end = off + (60000000 / (chunk + gap)) * (chunk + gap) - gap, most = 0;
+    CHECK(xh_stage_stream(f, off, end) == end);
+    for (; off < end; off += chunk + gap) {
+        CHECK(read_one(f, off, chunk, b) == 0);
+        xh_stage_reach(f, off + chunk, 4u << 20);
+        most = staged(f) > most ? staged(f) : most;
+    }
+    CHECK(most > 0 && atomic_load(&f->counters.bytes_demand) == 0);
+    drain(0);
+    CHECK(staged(f) == 0 && parcels(f) == 0);
+    free(b);
+    xh_cache_close(f);
+    engine.streams = 0;
+}
+
+/* A stream's loads that wait for a connection are hurried by their reader, even by one who comes before the
+ * origin has them. */
+static void *read_streamed(void *arg)
+{
+    struct xh_file *f = arg;
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    while (!parcels(f))
+        usleep(100);
+    read_on(f, 2000000, 30000000, b);
+    free(b);
+    return NULL;
+}
+
+static void a_reader_hurries_a_patient_stream(int before_submission)
+{
+    pthread_t t;
+    engine.streams = 4;
+    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=64M");
+    engine.mood = STRICT;
+    engine.meet = before_submission;
+    if (before_submission)
+        pthread_create(&t, NULL, read_streamed, f);
+    CHECK(xh_stage_stream(f, 2000000, 30000000) == 30000000);
+    CHECK(f->stage.stream[0] && f->stage.stream[0]->t.patient && f->stage.stream[3] && !f->stage.stream[3]->t.patient);
+    xh_stage_reach(f, 2000000, 64u << 20);
+    engine.meet = 0;
+    if (!before_submission)
+        pthread_create(&t, NULL, read_streamed, f);
+    pthread_join(t, NULL);
+    CHECK(atomic_load(&f->counters.bytes_demand) == 0);
+    engine.mood = EAGER;
+    xh_cache_close(f);
+    engine.streams = 0;
+}
+
+/* What the shadow has between two chunks, an index node mostly, does not end a stream; more of it does. */
+static void a_stream_goes_over_small_holes_alone(void)
+{
+    uint8_t *b = malloc(400000), *node = malloc(200000);
+    memset(b, 0x5a, 400000);
+    engine.streams = 4;
+    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
+    struct xh_err err = {0};
+    struct xh_extent small = {7000000, 3000, node}, large = {40000000, 150000, node};
+    CHECK(xh_cache_read(f, XH_KIND_META, &small, 1, &err) == 0);
+    CHECK(xh_cache_read(f, XH_KIND_META, &large, 1, &err) == 0);
+    CHECK(xh_shadow_peek(f->shadow, 7000000 / XH_PAGE_BYTES) == XH_CLAIM_READY);
+    uint64_t hole = 40000000 / XH_PAGE_BYTES;
+    CHECK(xh_shadow_peek(f->shadow, hole) == XH_CLAIM_READY);
+    while (xh_shadow_peek(f->shadow, hole - 1) == XH_CLAIM_READY) /* more may have come along */
+        hole--;
+    uint64_t stop = hole * XH_PAGE_BYTES, seen = xh_stage_stream(f, 1000000, 80000000);
+    while (xh_shadow_peek(f->shadow, hole) == XH_CLAIM_READY)
+        hole++;
+    CHECK(seen == hole * XH_PAGE_BYTES); /* what the shadow has is seen to */
+    CHECK(f->stage.at[f->stage.n - 1]->end == stop);
+    for (uint64_t off = 1000000; off < seen; off += 390000) {
+        CHECK(read_one(f, off, seen - off < 390000 ? seen - off : 390000, b) == 0);
+        xh_stage_reach(f, off + 390000, 16u << 20);
+    }
+    drain(0);
+    CHECK(staged(f) == 0 && parcels(f) == 0);
+    free(b);
+    free(node);
+    xh_cache_close(f);
+    engine.streams = 0;
+}
+
 int main(void)
 {
     a_stream_waits_for_its_reader();
+    a_stream_leaves_no_gaps_behind(300000, 4000);
+    a_stream_leaves_no_gaps_behind(131072, 100);
+    a_stream_leaves_no_gaps_behind(390001, 65536);
+    a_stream_goes_over_small_holes_alone();
+    a_reader_hurries_a_patient_stream(0);
+    a_reader_hurries_a_patient_stream(1);
     threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 0, EAGER, 4);
     threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 20, EAGER, 4);
     a_taker_before_submission_promotes();

@@ -345,3 +345,117 @@ Test(chunkindex, unfiltered_chunks_are_foreseen_with_the_size_of_the_first_read,
 {
     each_layout(0);
 }
+
+/* ---- stretches -------------------------------------------------------------------------------------- */
+
+#define LEAST (128u << 10)
+
+/* 1,600 chunks of 4 KiB, or what is left of them compressed, as a program writes them: in order. */
+static const struct layout dense[] = {
+    {.name = "dense btree1", .latest = 0, .rank = 1, .dims = {1638400}, .max = {U}, .chunk = {1024}},
+    {.name = "dense fixed", .latest = 1, .rank = 2, .dims = {1600, 1024}, .max = {1600, 1024}, .chunk = {1, 1024}},
+    {.name = "dense extensible", .latest = 1, .rank = 1, .dims = {1638400}, .max = {U}, .chunk = {1024}},
+    {.name = "dense btree2", .latest = 1, .rank = 2, .dims = {1600, 1024}, .max = {U, U}, .chunk = {1, 1024}},
+};
+
+/* Chunk |from|, and those after it up to the last that a stretch holds, by what the library says. */
+static struct xh_range naive_stretch(const struct truth *t, size_t from)
+{
+    struct xh_range r = {t->c[from].addr, t->c[from].size};
+    uint64_t gaps = 0;
+    for (size_t i = from + 1; i < t->n && t->c[i].addr >= r.off + r.len; i++) {
+        gaps += t->c[i].addr - (r.off + r.len);
+        if (gaps > 65536 + r.len / 16)
+            break;
+        r.len = t->c[i].addr + t->c[i].size - r.off;
+    }
+    return r;
+}
+
+/* Replays; each stretch is as a naive walk has it, and is taken. Returns how many there were, and the last. */
+static size_t replay_stretches(const struct replay *r, struct xh_chunkindex *ci, struct xh_range *last)
+{
+    size_t k = 0, found = 0;
+    uint64_t window;
+    struct xh_range out[64];
+    for (size_t i = 0; i < r->nreads; i++) {
+        const struct noted *rd = &r->reads[i];
+        if (!rd->raw) {
+            see(ci, r, rd->off, rd->len);
+            continue;
+        }
+        cr_assert_eq(rd->off, r->truth.c[k++].addr, "%s: read %zu", r->l.name, i);
+        if (!xh_chunkindex_raw(ci, (struct xh_range){rd->off, rd->len}))
+            continue;
+        feed_wanted(ci, r);
+        struct xh_range s = xh_chunkindex_stretch(ci, MIB, LEAST, 64 * MIB, &window);
+        if (s.len) {
+            struct xh_range want = naive_stretch(&r->truth, k);
+            cr_assert(s.off == want.off && s.len == want.len, "%s: %llu+%llu, not %llu+%llu", r->l.name, (unsigned long long)s.off,
+                      (unsigned long long)s.len, (unsigned long long)want.off, (unsigned long long)want.len);
+            xh_chunkindex_took(ci, s);
+            *last = s;
+            found++;
+        }
+        if (found) /* all that is left was seen to */
+            cr_assert_eq(xh_chunkindex_next(ci, MIB, out, 64), 0, "%s: a chunk after read %zu", r->l.name, k);
+    }
+    return found;
+}
+
+Test(chunkindex, chunks_read_in_order_are_one_stretch_over_the_index_nodes_between_them, .timeout = 60)
+{
+    for (int zipped = 0; zipped < 2; zipped++)
+        for (size_t i = 0; i < sizeof dense / sizeof *dense; i++) {
+            struct replay r;
+            struct xh_range s = {0, 0};
+            uint64_t sum = 0, end = 0;
+            record(&r, &dense[i], zipped);
+            struct xh_chunkindex *ci = xh_chunkindex_new(r.size);
+            cr_assert_eq(replay_stretches(&r, ci, &s), 1, "%s", r.l.name);
+            for (size_t k = 0; k < r.truth.n; k++) {
+                sum += r.truth.c[k].addr >= s.off && r.truth.c[k].addr < s.off + s.len ? r.truth.c[k].size : 0;
+                end = r.truth.c[k].addr + r.truth.c[k].size;
+            }
+            cr_assert_eq(s.off + s.len, end, "%s: the end of the last chunk", r.l.name);
+            if (i != 1)
+                cr_assert_gt(s.len, sum, "%s: this one has nodes between its chunks", r.l.name);
+            xh_chunkindex_free(ci);
+            replay_free(&r);
+        }
+}
+
+/* A fixed array has pages of 1,024 elements: up to the end of the first, then what is behind is not known. */
+Test(chunkindex, a_stretch_that_ends_at_an_unseen_node_has_to_be_four_times_as_long, .timeout = 60)
+{
+    struct replay r;
+    record(&r, &dense[1], 0);
+    for (unsigned least = 1; least < 12; least++) {
+        struct xh_range s = {0, 0};
+        size_t k = 0, i = 0;
+        uint64_t window, left, waited = 0;
+        struct xh_chunkindex *ci = xh_chunkindex_new(r.size);
+        for (; k < 100; i++)
+            if (!r.reads[i].raw)
+                see(ci, &r, r.reads[i].off, r.reads[i].len);
+            else
+                xh_chunkindex_raw(ci, (struct xh_range){r.truth.c[k++].addr, 4096});
+        left = (1024 - k) * 4096;
+        s = xh_chunkindex_stretch(ci, 4 * MIB, least * LEAST, 64 * MIB, &window);
+        cr_assert_geq(window, least * LEAST);
+        if (left >= 4 * least * LEAST) {
+            cr_assert_eq(s.off + s.len, r.truth.c[1023].addr + 4096);
+        } else {
+            cr_assert_eq(s.len, 0, "%u", least);
+            feed_wanted(ci, &r); /* it comes: the next look is not at once */
+            for (; s.len == 0; waited += 4096) {
+                xh_chunkindex_raw(ci, (struct xh_range){r.truth.c[k++].addr, 4096});
+                s = xh_chunkindex_stretch(ci, 4 * MIB, least * LEAST, 64 * MIB, &window);
+            }
+            cr_assert_eq(waited, least * LEAST / 4);
+            cr_assert_eq(s.off + s.len, r.truth.c[r.truth.n - 1].addr + 4096);
+        }
+        xh_chunkindex_free(ci);
+    }
+    replay_free(&r);
+}

@@ -26,13 +26,13 @@ struct xh_thread *xh_engine_thread(unsigned i) { return &threads[i]; }
 void xh_engine_wake(struct xh_thread *t) { (void)t; }
 struct xh_url *xh_request_url(const struct xh_request *r) { (void)r; return &url; }
 void xh_request_enter(struct xh_request *r, enum xh_request_state state) { r->state = state; }
-void xh_request_weigh(struct xh_request *r) { r->queued_bytes = MIB, r->queued_requests = 1; }
-
 /* ---- the link: so much a connection, so much in all ------------------------------------- */
 
 static struct load {
     struct xh_request r;
     struct xh_job job;
+    struct xh_transfer stream; /* of a stream */
+    uint64_t bytes;
     double left; /* bytes to come, once it runs */
     uint64_t sent_ns;
     int used;
@@ -40,6 +40,12 @@ static struct load {
 
 static struct xh_endpoint *e;
 static struct xh_exchange reply;
+
+void xh_request_weigh(struct xh_request *r)
+{
+    r->queued_bytes = xh_ring_of(r->job, struct load, job)->bytes;
+    r->queued_requests = 1;
+}
 
 static void fresh(void)
 {
@@ -55,16 +61,46 @@ static void fresh(void)
     origin.counters = &counters;
 }
 
-static struct load *ask(int speculative)
+static struct load *make(int speculative, uint64_t bytes)
 {
     struct load *l = loads;
     while (l->used)
         l++;
-    *l = (struct load){.job = {.origin = &origin, .speculative = speculative}, .left = MIB, .used = 1};
+    *l = (struct load){.job = {.origin = &origin, .speculative = speculative}, .bytes = bytes, .left = MIB, .used = 1};
     l->r.job = &l->job;
+    return l;
+}
+
+static struct load *queue(struct load *l)
+{
     cr_assert_eq(xh_endpoint_queue(&l->r, XH_PLACE_LAST), 0);
     e = xh_endpoint_find(url.server);
     return l;
+}
+
+static struct load *ask(int speculative)
+{
+    return queue(make(speculative, MIB));
+}
+
+static int never_full(struct xh_transfer *t)
+{
+    (void)t;
+    return 0;
+}
+
+static struct load *ask_stream(int patient)
+{
+    struct load *l = make(1, 100 * MIB);
+    l->stream = (struct xh_transfer){.full = never_full, .patient = patient};
+    l->job.transfer = &l->stream;
+    return queue(l);
+}
+
+static void promote(struct load *l)
+{
+    l->job.speculative = 0;
+    xh_endpoint_promote(&l->r);
 }
 
 /* What the threads do with their inboxes. */
@@ -185,8 +221,7 @@ Test(endpoint, demand_goes_first_and_speculation_leaves_a_connection_free, .init
     finish(guess[0]);
     cr_assert_eq(second->r.state, XH_REQ_RUNNING, "before the guesses that waited longer");
     cr_assert_eq(guess[3]->r.state, XH_REQ_QUEUED);
-    guess[5]->job.speculative = 0;
-    xh_endpoint_promote(&guess[5]->r);
+    promote(guess[5]);
     finish(first);
     cr_assert_eq(guess[5]->r.state, XH_REQ_RUNNING, "a guess that is waited for is demand");
 }
@@ -220,6 +255,233 @@ Test(endpoint, scattered_reads_get_more_connections_where_round_trips_are_long, 
     cr_assert_gt(xh_endpoint_most(e, &origin, 1, 1), xh_endpoint_most(e, &origin, 1, 0));
     origin.options.connections = 4;
     cr_assert_eq(xh_endpoint_most(e, &origin, 1, 1), 4);
+}
+
+/* ---- streams ------------------------------------------------------------------------------ */
+
+static unsigned sockets(void)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < THREADS; i++)
+        n += *xh_endpoint_sockets(e, i);
+    return n;
+}
+
+/* A round trip of 50 ms is known, and that a connection brings so much; none is opened yet. */
+static void known(double mb_per_second, uint64_t arrived)
+{
+    origin.options.connections = 16;
+    struct load *l = ask(0);
+    e->rtt_ns = 50 * MS;
+    e->connection_rate = mb_per_second / 1e3;
+    e->paying = 8;
+    e->arrived = arrived;
+    xh_endpoint_take(&l->r);
+    l->used = 0;
+}
+
+/* Nothing is gained by a further connection: those there are soon done. */
+static void known_and_fast(void)
+{
+    known(1000, 1000ull * MIB);
+}
+
+Test(endpoint, a_patient_stream_waits_for_a_connection_that_is_there, .init = fresh)
+{
+    known_and_fast();
+    struct load *first = ask(0);
+    start();
+    struct load *stream = ask_stream(1);
+    start();
+    cr_assert_eq(stream->r.state, XH_REQ_QUEUED);
+    finish(first);
+    cr_assert_eq(stream->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(sockets(), 1);
+}
+
+Test(endpoint, a_patient_stream_is_opened_for_where_nothing_but_streams_is_active, .init = fresh)
+{
+    known_and_fast();
+    struct load *stream[3];
+    for (int i = 0; i < 3; i++)
+        stream[i] = ask_stream(1);
+    start();
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(stream[i]->r.state, XH_REQ_RUNNING, "%d", i);
+    cr_assert_eq(sockets(), 3);
+    cr_assert_eq(e->opening, 0, "a stream's connection is none to wait for");
+}
+
+Test(endpoint, a_stream_that_is_not_patient_begins_at_once_on_its_objects_thread, .init = fresh)
+{
+    known_and_fast();
+    ask(0), ask(0), ask(1);
+    start();
+    struct load *stream[4];
+    for (int i = 0; i < 4; i++)
+        stream[i] = ask_stream(0);
+    cr_assert_eq(e->queued_bytes, 2 * MIB, "what a stream brings is its reader's affair");
+    finish(&loads[0]);
+    finish(&loads[1]);
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(stream[i]->r.state, XH_REQ_RUNNING);
+        cr_assert_eq(stream[i]->r.thread, stream[0]->r.thread);
+    }
+}
+
+Test(endpoint, a_promoted_stream_goes_before_speculation, .init = fresh)
+{
+    known_and_fast();
+    struct load *first = ask(0), *second = ask(0);
+    *xh_endpoint_sockets(e, 0) = 2;
+    start();
+    struct load *guess = ask(1), *stream = ask_stream(1);
+    start();
+    cr_assert(guess->r.state == XH_REQ_QUEUED && stream->r.state == XH_REQ_QUEUED);
+    promote(stream);
+    start();
+    cr_assert_eq(stream->r.state, XH_REQ_QUEUED, "a connection will be free sooner than a new one is there");
+    finish(first);
+    cr_assert(guess->r.state == XH_REQ_QUEUED && stream->r.state == XH_REQ_RUNNING);
+    finish(second);
+    cr_assert_eq(guess->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(sockets(), 2);
+}
+
+Test(endpoint, a_promoted_stream_is_opened_for_like_demand_and_holds_none_up, .init = fresh)
+{
+    known(1, 100 * MIB); /* a second for what is under way */
+    ask(0);
+    start();
+    struct load *stream = ask_stream(1);
+    start();
+    cr_assert_eq(stream->r.state, XH_REQ_QUEUED, "while nobody waits for it");
+    promote(stream);
+    struct load *demand = ask(0);
+    start();
+    cr_assert_eq(stream->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(demand->r.state, XH_REQ_RUNNING);
+}
+
+Test(endpoint, a_promoted_stream_that_was_none_of_the_guesses_keeps_its_place, .init = fresh)
+{
+    known_and_fast();
+    struct load *first = ask(0);
+    start();
+    struct load *before = ask(0), *stream = ask_stream(0), *behind = ask(0);
+    promote(stream);
+    finish(first);
+    cr_assert_eq(before->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(stream->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(behind->r.state, XH_REQ_QUEUED);
+}
+
+/* ---- new connections --------------------------------------------------------------------- */
+
+/* Two connections are busy with 1 MiB each, and |n| times |bytes| wait. Returns how many connections there
+ * are then. */
+static unsigned connections_for(unsigned n, uint64_t bytes, int speculative)
+{
+    while (sockets() < 2) { /* these are there */
+        ask(0);
+        *xh_endpoint_sockets(e, sockets() % THREADS) += 1;
+        start();
+    }
+    for (unsigned i = 0; i < n; i++)
+        queue(make(speculative, bytes));
+    start();
+    return sockets();
+}
+
+Test(endpoint, beside_young_connections_a_new_one_is_not_opened_for_a_modest_queue_of_large_parts, .init = fresh)
+{
+    known(2, MIB);
+    cr_assert_eq(connections_for(4, MIB, 0), 2, "slow start takes as long as the queue does");
+}
+
+Test(endpoint, beside_old_slow_connections_a_new_one_is_opened_for_large_parts, .init = fresh)
+{
+    known(2, 100 * MIB);
+    cr_assert_eq(connections_for(4, MIB, 0), 6);
+}
+
+Test(endpoint, beside_young_connections_new_ones_are_opened_for_a_long_queue, .init = fresh)
+{
+    known(2, MIB);
+    cr_assert_gt(connections_for(60, MIB, 0), 2);
+}
+
+Test(endpoint, a_new_connection_is_opened_for_the_small_parts_at_the_end_of_a_queue, .init = fresh)
+{
+    known(2, MIB);
+    origin.options.connections = 5; /* one of them is for demand alone */
+    cr_assert_eq(connections_for(3, MIB, 1), 2, "not for large ones");
+    struct load *large[] = {&loads[2], &loads[3], &loads[4]};
+    struct load *small[] = {queue(make(1, 65536)), queue(make(1, 65536)), queue(make(1, 65536))};
+    start();
+    cr_assert_eq(sockets(), 5);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(small[i]->r.state, XH_REQ_RUNNING, "%d", i);
+        cr_assert_eq(small[i]->r.opens, 1);
+        cr_assert_eq(large[i]->r.state, XH_REQ_QUEUED, "%d waits for a connection that is there", i);
+    }
+    finish(&loads[0]);
+    cr_assert_eq(large[0]->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(large[0]->r.opens, 0);
+}
+
+/* ---- what is open ------------------------------------------------------------------------- */
+
+static struct xh_origin_info facts(void)
+{
+    struct xh_origin_info info = {0};
+    xh_endpoint_open(e, &info);
+    return info;
+}
+
+Test(endpoint, connections_are_told_by_what_they_do, .init = fresh)
+{
+    struct xh_origin_info i = {.open = 9, .idle = 9, .warm = 9, .warm_bytes = 9};
+    xh_endpoint_open(NULL, &i);
+    cr_assert(!i.open && !i.idle && !i.warm && !i.warm_bytes, "an unknown server");
+    struct load *l[4];
+    for (int k = 0; k < 4; k++)
+        l[k] = ask(0);
+    start();
+    e->rtt_ns = 50 * MS;
+    e->connection_rate = 1e-2;
+    i = facts();
+    cr_assert(i.open == 4 && i.idle == 0 && i.warm == 0 && i.warm_bytes == 0, "all four are being opened");
+    finish(l[0]);
+    finish(l[1]);
+    i = facts();
+    cr_assert(i.open == 4 && i.idle == 2 && i.warm == 2, "%u %u %u", i.open, i.idle, i.warm);
+    cr_assert_gt(i.warm_bytes, 0);
+    ask(0);
+    start();
+    i = facts();
+    cr_assert(i.idle == 1 && i.warm == 2, "what has one that was there is soon done with it");
+    ask_stream(1);
+    start();
+    i = facts();
+    cr_assert(i.idle == 0 && i.warm == 1, "a stream is not");
+}
+
+Test(endpoint, connections_that_are_busy_for_long_are_not_waited_for, .init = fresh)
+{
+    uint64_t before = UINT64_MAX;
+    known(10, 100 * MIB); /* half a megabyte a round trip */
+    *xh_endpoint_sockets(e, 0) = *xh_endpoint_sockets(e, 1) = 2;
+    for (uint64_t mib = 0; mib <= 64; mib += 4) {
+        struct load *l = queue(make(0, mib * MIB));
+        struct xh_origin_info i = facts();
+        cr_assert_eq(i.warm, 4);
+        cr_assert_leq(i.warm_bytes, before, "%llu MiB: the busier they are, the less they bring", (unsigned long long)mib);
+        cr_assert_eq(i.warm_bytes == 0, mib / 4.0 * MIB > 4 * 0.5e6, "%llu MiB", (unsigned long long)mib);
+        before = i.warm_bytes;
+        xh_endpoint_take(&l->r);
+        l->used = 0;
+    }
 }
 
 /* ---- stragglers ------------------------------------------------------------------------- */
@@ -358,32 +620,39 @@ Test(endpoint, sums_are_those_of_a_naive_count, .init = fresh, .timeout = 30)
         int what = rand_r(&seed) % 8;
         now += MS;
         if (!l->used && what < 4)
-            ask(what < 2);
+            rand_r(&seed) % 4 ? ask(what < 2) : ask_stream(what < 2);
         else if (l->used && l->r.state == XH_REQ_RUNNING && what < 4)
             finish(l);
         else if (l->used && l->job.speculative && what < 6) {
-            l->job.speculative = 0;
-            xh_endpoint_promote(&l->r);
+            promote(l);
         } else if (l->used && l->r.state == XH_REQ_QUEUED && what == 7) {
             xh_endpoint_take(&l->r);
             l->used = 0;
         }
         if (what & 1)
             start();
-        unsigned queued = 0, active = 0, speculative = 0, in[THREADS] = {0};
+        unsigned queued = 0, active = 0, speculative = 0, streams = 0, opening = 0, in[THREADS] = {0};
+        uint64_t queued_bytes = 0, active_bytes = 0;
         for (l = loads; l < loads + 4 * MOST; l++) {
-            int runs = l->used && l->r.state == XH_REQ_RUNNING;
+            int runs = l->used && l->r.state == XH_REQ_RUNNING, is_stream = l->job.transfer != NULL;
             queued += l->used && !runs;
+            queued_bytes += l->used && !runs && !is_stream ? MIB : 0;
             active += (unsigned)runs;
-            speculative += runs && l->job.speculative;
+            active_bytes += runs && !is_stream ? MIB : 0;
+            speculative += runs && !is_stream && l->job.speculative;
+            streams += runs && is_stream;
+            opening += runs ? l->r.opens : 0;
             if (runs)
                 in[l->r.thread->index]++;
+            cr_assert(!l->r.opens || (runs && !is_stream));
         }
         cr_assert_eq(e->queued_requests, queued, "step %d", step);
-        cr_assert_eq(e->queued_bytes, (uint64_t)queued * MIB);
+        cr_assert_eq(e->queued_bytes, queued_bytes);
         cr_assert_eq(e->active, active);
-        cr_assert_eq(e->active_bytes, (uint64_t)active * MIB);
+        cr_assert_eq(e->active_bytes, active_bytes);
         cr_assert_eq(e->active_guesses, speculative);
+        cr_assert_eq(e->streams, streams);
+        cr_assert_eq(e->opening, opening);
         for (unsigned i = 0; i < THREADS; i++)
             cr_assert_eq(e->thread[i].active, in[i]);
     }
