@@ -90,7 +90,7 @@ void xh_load_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n);
 
 /* stream.c: whether a stream's load is to stand still (takes the lock itself); lets it go on; ends streams
  * that nobody waits for: |l|, those that were not read from for some time and are not where the last run of reads
- * is, or the one that has |off| before it, but far. A load stays in s->stream until it is over. */
+ * is, or the one that has |off| before it, but far from where the reader is. A load stays in s->stream until it is over. */
 int xh_stream_full(struct xh_transfer *t);
 void xh_stream_go_on(struct xh_load *l);
 void xh_stream_leave(struct xh_stage *s, struct xh_load *l);

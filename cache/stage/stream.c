@@ -5,9 +5,10 @@
 
 #include "../trace.h"
 
-/* What a stream's loads take in turns: from the first on twice as much each time. */
+/* What a stream's loads take in turns: from the first on twice as much each time, up to where all have so much
+ * together. A large read then waits for all of them at once, and what they bring goes straight to it. */
 #define FIRST_STRIPE_BYTES (1u << 20)
-#define STRIPE_BYTES (4u << 20)
+#define ROUND_BYTES (8u << 20)
 /* Index nodes between chunks that the shadow has: a stream goes over them. */
 #define HOLE_BYTES (64u << 10)
 /* As many loads as connections pay, by the round trip: one connection of an untuned system holds some 3 MB. */
@@ -56,7 +57,7 @@ void xh_stream_leave_stale(struct xh_stage *s)
 void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
 {
     size_t i = xh_parcel_at(s, off);
-    if (i < s->n && s->at[i]->off <= off && xh_parcel_is_far(s->at[i], off))
+    if (i < s->n && s->at[i]->off <= off && xh_parcel_is_far(s->at[i], s->here < off ? s->here : off))
         xh_stream_leave(s, s->at[i]->load);
 }
 
@@ -84,7 +85,7 @@ static size_t deal(const struct dealing *d, struct xh_range r, size_t which, str
         turn = 0;
         rounds++;
         turns = at < d->early ? d->warm : d->nloads;
-        stripe = stripe < STRIPE_BYTES ? 2 * stripe : STRIPE_BYTES;
+        stripe = 2 * stripe * turns <= ROUND_BYTES ? 2 * stripe : stripe;
     }
     *len = at;
     return n;

@@ -123,6 +123,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, struct xh_exten
     *coming = 0;
     pthread_mutex_lock(&s->lock);
     s->clock++;
+    s->here = op->n ? op->ext[0].off : s->here;
     if (s->n) {
         t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);
         t.copies = malloc((op->n + s->n) * sizeof *t.copies);
