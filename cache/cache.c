@@ -27,6 +27,7 @@ static void file_free(struct xh_file *f)
     if (f->origin)
         xh_origin_close(f->origin);
     xh_wanted_free(&f->wanted);
+    xh_early_free(f);
     xh_stage_free(&f->stage); /* nothing is on its way any more */
     xh_walk_end(f);
     if (f->shadow)
@@ -86,21 +87,30 @@ static uint64_t spare_bytes(const struct xh_file *f)
     return (uint64_t)((rates.rtt_ms < SPARE_MOST_MS ? rates.rtt_ms : SPARE_MOST_MS) * SPARE_BYTES_A_MS);
 }
 
+/* Fetches the head from |from| on, or a small file whole. */
+static void fetch_head(struct xh_file *f, uint64_t from)
+{
+    uint64_t end = f->whole ? f->size : f->opt.readahead ? f->opt.head_bytes : f->early.len;
+    end = end < f->size ? end : f->size;
+    if (f->shadow && from < end) {
+        struct xh_range rest = {from, end - from};
+        xh_fetch_ahead(f, &rest, 1, XH_KIND_META);
+    }
+}
+
 /* A file that nobody has opened before: what the root leads to, and the rest of the head; a
  * small file whole. */
 static void begin(struct xh_file *f, uint64_t head_len)
 {
     f->spare_bytes = spare_bytes(f);
-    uint64_t most = f->opt.head_bytes;
-    f->whole = f->opt.readahead && f->shadow && f->size <= WHOLE_HEADS * most && f->size <= xh_ahead_most(f);
-    if (f->whole)
-        most = f->size;
-    else
+    f->whole = f->opt.readahead && f->shadow && f->size <= WHOLE_HEADS * f->opt.head_bytes &&
+               f->size <= xh_ahead_most(f);
+    if (f->early.len) /* first, and in one request with the rest: the reader waits for its proof, and wants a connection */
+        fetch_head(f, 0);
+    if (!f->whole)
         xh_walk_begin(f);
-    if (f->opt.readahead && f->shadow && head_len < most) {
-        struct xh_range rest = {head_len, most - head_len};
-        xh_fetch_ahead(f, &rest, 1, XH_KIND_META);
-    }
+    if (!f->early.len)
+        fetch_head(f, head_len);
 }
 
 static int file_open(struct xh_file *f, const char *url, struct xh_err *err)
@@ -120,6 +130,7 @@ static int file_open(struct xh_file *f, const char *url, struct xh_err *err)
     xh_origin_get_info(f->origin, &info);
     f->size = info.size;
     f->validator = strdup(info.validator);
+    xh_early_take(f, &head);
     if (!f->validator)
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
     else

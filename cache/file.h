@@ -9,6 +9,7 @@
 #include "cache.h"
 #include "chunkindex/chunkindex.h"
 #include "contiguous.h"
+#include "early.h"
 #include "metaindex.h"
 #include "wanted.h"
 #include "origin/origin.h"
@@ -55,6 +56,7 @@ struct xh_file {
     struct xh_chunkindex *chunks; /* NULL: no reading ahead */
     struct xh_contiguous *contiguous; /* likewise */
 
+    struct xh_early early; /* by its own rules */
     struct xh_walk walk;
     struct xh_wanted wanted;        /* what the program said that it will read */
     struct xh_stage stage;        /* what was fetched ahead of a stream */
@@ -132,6 +134,11 @@ void xh_op_leave(struct xh_read_op *op, const struct xh_err *err);
  * ranges of |mean| bytes, for a demand or ahead of one. */
 void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
 
+/* Reads |n| extents, not all empty, which lie in the object, past the early head: from the shadow, or as it comes;
+ * |*missed| when not all was there. As xh_cache_read. */
+int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int *missed,
+                  struct xh_err *err);
+
 /* Waits until op->pending is 0; returns op->err.code. */
 int xh_op_wait(struct xh_read_op *op);
 
@@ -148,7 +155,7 @@ uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_
  * first look at a file that was not known. note: a read of |n| > 0 extents is done; |missed| when
  * it had to fetch. arrived: a speculative fetch has ended (called on engine threads). None blocks
  * on the network, none fails. */
-int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len); /* xh_meta_look: what the shadow of the file |ctx| has */
+int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len); /* xh_meta_look: what is there of the file |ctx| */
 void xh_walk_init(struct xh_file *f);
 void xh_walk_end(struct xh_file *f);
 void xh_walk_begin(struct xh_file *f);

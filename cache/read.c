@@ -461,31 +461,33 @@ static void done(struct xh_file *f, enum xh_kind kind, const struct xh_extent *e
         xh_walk_note(f, kind, ext, n, missed);
 }
 
-int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
+/* The read needed nothing from the network. */
+static void count_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, uint64_t bytes)
+{
+    xh_count(&f->counters, bytes_asked, bytes);
+    xh_count(&f->counters, bytes_hit, bytes);
+    if (kind == XH_KIND_RAW)
+        xh_ahead_raw(f, ext, n);
+}
+
+int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int *missed,
                   struct xh_err *err)
 {
     uint64_t bytes = 0;
-    int rc = check_extents(f, ext, n, &bytes, err);
-    if (rc)
-        return rc;
-    xh_file_after_fork(f);
-    xh_count(&f->counters, reads, 1);
-    xh_count(&f->counters, extents, n);
-    xh_count(&f->counters, bytes_asked, bytes);
-    if (bytes == 0)
-        return 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += ext[i].len;
+    *missed = 0;
     if (n == 1 && xh_shadow_read(f->shadow, ext->off, ext->buf, ext->len) == ext->len) {
-        xh_count(&f->counters, bytes_hit, bytes);
-        if (kind == XH_KIND_RAW)
-            xh_ahead_raw(f, ext, n);
-        done(f, kind, ext, n, 0);
+        count_hit(f, kind, ext, n, bytes);
         return 0;
     }
+    *missed = 1;
+    xh_count(&f->counters, bytes_asked, bytes);
     struct xh_read_op op = {.f = f, .kind = kind, .asked = ext, .nasked = n, .bytes = bytes};
     struct xh_extent *copy = NULL;
     pthread_mutex_init(&op.lock, NULL);
     pthread_cond_init(&op.idle, NULL);
-    rc = op_take_extents(&op, ext, n, &copy, err);
+    int rc = op_take_extents(&op, ext, n, &copy, err);
     if (rc == 0)
         rc = read_in_rounds(&op, &copy, err);
     assert(op.pending == 0);
@@ -493,10 +495,32 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     free(op.reach);
     pthread_mutex_destroy(&op.lock);
     pthread_cond_destroy(&op.idle);
-    if (rc == 0)
-        done(f, kind, ext, n, 1);
     xh_trace(XH_T_READ, "read", "extents=%zu bytes=%llu off=%llu kind=%s result=%s", n,
              (unsigned long long)bytes, (unsigned long long)ext->off,
              kind == XH_KIND_META ? "meta" : "raw", xh_err_name(rc));
+    return rc;
+}
+
+int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
+                  struct xh_err *err)
+{
+    uint64_t bytes = 0;
+    int missed = 0, rc = check_extents(f, ext, n, &bytes, err);
+    if (rc)
+        return rc;
+    xh_file_after_fork(f);
+    xh_count(&f->counters, reads, 1);
+    xh_count(&f->counters, extents, n);
+    if (bytes == 0)
+        return 0;
+    int early = xh_early_read(f, ext, n, err);
+    if (early < 0)
+        return early;
+    if (early)
+        count_hit(f, kind, ext, n, bytes);
+    else if ((rc = xh_read_pages(f, kind, ext, n, &missed, err)) == 0)
+        rc = xh_early_prove(f, err);
+    if (rc == 0)
+        done(f, kind, ext, n, missed);
     return rc;
 }

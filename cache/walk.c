@@ -22,7 +22,7 @@
 int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len)
 {
     const struct xh_file *f = ctx;
-    return xh_shadow_read(f->shadow, off, buf, len) == len;
+    return xh_shadow_read(f->shadow, off, buf, len) == len || xh_early_look(f, off, buf, len);
 }
 
 static uint64_t request_bytes(const struct xh_file *f)

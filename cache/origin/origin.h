@@ -40,6 +40,8 @@ struct xh_origin_head {
     uint8_t *bytes; /* [0, len) of the object; NULL when the hint was confirmed. The caller frees it. */
     size_t len;
     int confirmed; /* 1: the hint's version is still the origin's; no body was sent */
+    int early;     /* 1: the bytes, of one reply, were sent before the validator was known, so maybe of an
+                    * older version. What a transfer brings is not; the caller proves them by that. */
 };
 
 /* Opens |url|: with |hint| (text from xh_origin_hint of an earlier open, untrusted; NULL or

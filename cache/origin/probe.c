@@ -2,9 +2,9 @@
  *
  * What is asked, in order: with a hint, whether its version is still there (one cheap
  * request); else the head. A reply without validator needs the date that PROPFIND tells, as
- * at XRootD, and a head fetched after it. A server that is not known yet is asked for both at
- * once; one that is known to need the date, for the date first. Proofs by falling strength: strong ETag, Last-Modified, weak ETag,
- * PROPFIND's mtime, size alone. */
+ * at XRootD. A server that is not known yet is asked for both at once; one that is known to need
+ * the date, too, or for the date first where one connection has to carry both. Proofs by falling
+ * strength: strong ETag, Last-Modified, weak ETag, PROPFIND's mtime, size alone. */
 #include "origin.h"
 
 #include <assert.h>
@@ -259,32 +259,21 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
     return 0;
 }
 
-/* Fetches the head once more, now that the validator is known. PROPFIND's date proves only what
- * is fetched after it: a head from before could be of an older version, and would be published
- * under the newer one's name for every later process. */
-static int head_after_date(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
-{
-    if (o->dialect.proof != XH_BY_PROPFIND || o->dialect.size == 0)
-        return 0;
-    int rc = open_head(o, p, err);
-    if (rc == 0 && (!p->size_known || p->size != o->dialect.size))
-        rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the file is being changed on the server", o->url->shown);
-    return rc;
-}
-
-/* Head and validator. What may stay in a shadow is a head that was fetched after its date. */
-static int open_once(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
+/* Head and validator. |*early|: the head was not asked for after its date, which proves only what was. */
+static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct xh_err *err)
 {
     struct dated s = {0};
     struct beside *b = NULL;
+    struct xh_origin_info at;
     int rc = 0;
     xh_engine_lock();
     const struct xh_endpoint *e = xh_endpoint_find(o->url->server);
     enum xh_dates dates = e ? e->dates : XH_DATES_UNKNOWN;
+    xh_endpoint_open(e, &at);
     xh_engine_unlock();
-    if (dates == XH_DATES_APART)
+    if (dates == XH_DATES_APART && at.idle < 2) /* one after the other in any case */
         rc = stat_origin(o, &s, err);
-    else if (dates == XH_DATES_UNKNOWN)
+    else if (dates != XH_DATES_IN_REPLIES)
         b = beside_start(o);
     int date_first = s.known;
     if (rc >= 0)
@@ -292,17 +281,16 @@ static int open_once(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
     if (rc == 0)
         rc = settle(o, p, &s, b, err);
     beside_leave(b);
-    if (rc == 0 && !date_first)
-        rc = head_after_date(o, p, err);
+    *early = o->dialect.proof == XH_BY_PROPFIND && !date_first;
     return rc;
 }
 
 /* Opens without a usable hint. One more try when the file changes under the eyes. */
-static int open_afresh(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
+static int open_afresh(struct xh_origin *o, struct xh_probe *p, int *early, struct xh_err *err)
 {
     int rc = XH_E_CHANGED;
     for (int i = 0; i < 2 && rc == XH_E_CHANGED; i++)
-        rc = open_once(o, p, err);
+        rc = open_once(o, p, early, err);
     return rc;
 }
 
@@ -334,7 +322,7 @@ static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_pr
 }
 
 static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, struct xh_probe *p, int *confirmed,
-                       struct xh_err *err)
+                       int *early, struct xh_err *err)
 {
     int rc = confirm(o, hinted, p, err);
     if (rc < 0)
@@ -351,7 +339,7 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
         xh_engine_unlock();
         return 0;
     }
-    return rc == 2 ? settle(o, p, &(struct dated){0}, NULL, err) : open_afresh(o, p, err);
+    return rc == 2 ? settle(o, p, &(struct dated){0}, NULL, err) : open_afresh(o, p, early, err);
 }
 
 /* What can be known before any connection: the URL, the options, CAs and credentials. */
@@ -389,14 +377,14 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     struct xh_origin *o = NULL;
     struct xh_dialect hinted;
     struct xh_probe p = {0};
-    int confirmed = 0;
+    int confirmed = 0, early = 0;
     int rc = prepare(url, options, counters, &o, err);
     if (rc != 0)
         return rc;
     if (hint && *hint && xh_dialect_from_hint(&hinted, hint) == 0)
-        rc = open_hinted(o, &hinted, &p, &confirmed, err);
+        rc = open_hinted(o, &hinted, &p, &confirmed, &early, err);
     else
-        rc = open_afresh(o, &p, err);
+        rc = open_afresh(o, &p, &early, err);
     if (rc == 0 && xh_dialect_validator(&o->dialect, o->validator, sizeof o->validator) == 0)
         rc = xh_err_set(err, XH_E_PROTO, 0, "%.200s: the server's validator is too long", o->url->shown);
     if (rc != 0) {
@@ -415,6 +403,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     head->bytes = p.bytes;
     head->len = p.len;
     head->confirmed = confirmed;
+    head->early = early && p.len > 0;
     *out = o;
     return 0;
 }

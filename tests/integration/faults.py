@@ -289,12 +289,14 @@ def change_told_by_propfind(bench, liar):
     fails(bench.h5py(url, bench.env(revalidate_ms=1, readahead="off"), READ_ON), "OSError", r"changed", url)
 
 
-def older_head_is_not_kept(bench, liar):
-    """The file changes between the head and PROPFIND: what the next process finds must be of one version.
-    The newer version is no HDF5 file."""
-    url = f"{liar.base}/xrootd:2/{bench.name()}"
-    env = bench.env()
-    bench.h5py(url, env)
+def replaced_while_opened(bench, liar, fault, options):
+    """The head is of the older version, all that comes later of the newer one, which is no HDF5 file. The
+    opening sees the older one alone; what the next process finds must be of one version."""
+    url = f"{liar.base}/{fault}/{bench.name()}"
+    env = bench.env(**options)
+    result = bench.h5py(url, env)
+    fails(result, "OSError", r"changed.*being opened", url)
+    assert result["at"] == "read", result
     fails(bench.h5py(url, env), "OSError", r"signature")
 
 
@@ -459,7 +461,10 @@ def claims(plain, tls, directory, sample):
         yield f"{fault}: {kind} that tells", failed, plain, fault, kind, text, options
     yield "an object that cannot be fetched: the error tells why", object_out_of_reach, plain
     yield "a change at XRootD is told once it was asked for", change_told_by_propfind, plain
-    yield "a change at XRootD while opening leaves no old head to the next process", older_head_is_not_kept, plain
+    for when, fault in ("before its date is told", "xrootd:2"), ("after its date is told", "xrootd-late:2"):
+        for options in {}, {"readahead": "off"}, {"connections": 1}:
+            yield (f"a file at XRootD that is replaced behind its head, {when}, {options}: no two versions are mixed",
+                   replaced_while_opened, plain, fault, options)
     for fault, options in EITHER.items():
         yield f"{fault}: right bytes or an error in time", either, plain, fault, options
     for fault in ("ok", "truncate@2-2", "reset@2-2", "close-after", "no-length", "chunked", "multipart-lf"):

@@ -10,7 +10,7 @@ The first part of a URL's path chooses the fault, whatever follows is a name: /t
 Which requests of a URL (same path) are struck is chosen with @, the others are served honestly:
   /stall/x.h5       every request        /stall@2/x.h5     the first two
   /stall@3-/x.h5    from the third on    /stall@2-4/x.h5   the second to the fourth
-PROPFIND is not counted; only /xrootd answers it, the others refuse it as nginx does.
+PROPFIND is not counted; only /xrootd and /xrootd-late answer it, the others refuse it as nginx does.
 A fault's argument follows a colon: /slow:50/x.h5, /503:2@1/x.h5.
 
   /_stats   JSON: {path: [{"method", "range", "if_match", "if_none_match", "authorization", "host",
@@ -122,7 +122,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         first, dash, last = int(match[3] or 1), match[4], match[5]
         if match[3] and not dash:
             first, last = 1, first
-        if self.command == "PROPFIND" and name != "xrootd":
+        if self.command == "PROPFIND" and not name.startswith("xrootd"):
             return self.send(Reply(405))
         struck = first <= self.n <= (int(last) if last else self.n)
         return (FAULTS[name] if struck or FAULTS[name].whole else honest_reply)(self)
@@ -259,12 +259,15 @@ def weak_etag(r):
     r.send(r.honest() if r.headers["If-Match"] is None else Reply(412))
 
 
-@fault("xrootd", whole=True)
+@fault("xrootd", "xrootd-late", whole=True)
 def xrootd(r):
     """As XRootD: no validators, PROPFIND with the date, bare LFs; another version from GET ARGUMENT on, which
-    PROPFIND tells as soon as the GET before has come, and for the first of which it waits."""
+    PROPFIND tells as soon as the GET before has come, and for the first of which it waits; -late: which PROPFIND
+    tells from that GET on."""
     if r.command == "PROPFIND":
-        if r.arg:
+        if r.arg and "-late" in r.path:
+            r.n = sum(q["method"] == "GET" for q in Shared.requests[r.path])
+        elif r.arg:
             with Shared.lock:
                 Shared.lock.wait_for(lambda: any(q["method"] == "GET" for q in Shared.requests[r.path]), timeout=5)
                 r.n = 1 + sum(q["method"] == "GET" for q in Shared.requests[r.path])

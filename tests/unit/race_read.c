@@ -47,6 +47,7 @@ static struct {
     _Atomic unsigned too_early; /* promotions of what was not submitted yet */
     _Atomic int meet;           /* submit waits for one of these */
     unsigned streams;           /* may be begun */
+    int early;                  /* the head comes before its version is known */
     unsigned resumes;
     struct xh_transfer *dead[8]; /* cancelled while they ran */
     _Atomic unsigned standing;  /* streams that wait to be resumed */
@@ -154,6 +155,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     for (size_t i = 0; i < head->len; i++)
         head->bytes[i] = byte_at(i);
     head->confirmed = 1; /* no walk, no rest of the head */
+    head->early = engine.early;
     return 0;
 }
 
@@ -346,7 +348,9 @@ static void threads_read(const char *config, unsigned fail_one_in, int mood, uns
 {
     pthread_t t[READERS];
     engine.streams = streams;
+    engine.early = 1; /* several readers prove it at once */
     struct xh_file *f = open_test(config);
+    engine.early = 0;
     pthread_mutex_lock(&engine.lock);
     engine.fail_one_in = fail_one_in;
     engine.mood = mood;

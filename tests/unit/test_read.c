@@ -36,6 +36,8 @@ static struct {
     int started;
     unsigned fail_one_in; /* 0: never */
     int hold; /* what is speculative is not served */
+    int early; /* the head came before its version was known */
+    uint8_t other; /* what the head's bytes differ by: those of another version */
     uint64_t object_bytes;
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES};
@@ -107,8 +109,9 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     head->len = 10000;
     head->bytes = malloc(head->len);
     for (size_t i = 0; i < head->len; i++)
-        head->bytes[i] = byte_at(i);
+        head->bytes[i] = byte_at(i) ^ engine.other;
     head->confirmed = 0;
+    head->early = engine.early;
     return 0;
 }
 
@@ -196,7 +199,7 @@ void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
 
 static uint64_t opening; /* bytes that opening the last file took */
 
-static struct xh_file *open_test(const char *config)
+static struct xh_file *open_now(const char *config)
 {
     struct xh_options o;
     struct xh_err err = {0};
@@ -205,6 +208,12 @@ static struct xh_file *open_test(const char *config)
     o.head_bytes = 16384; /* so the object does not come whole */
     cr_assert_eq(xh_options_from_string(&o, config, "test", &err), 0, "%s", err.text);
     cr_assert_eq(xh_cache_open("https://test/x", &o, &f, &err), 0, "%s", err.text);
+    return f;
+}
+
+static struct xh_file *open_test(const char *config)
+{
+    struct xh_file *f = open_now(config);
     drain();
     opening = atomic_load(&f->origin->fetched);
     return f;
@@ -382,6 +391,104 @@ Test(read, a_reader_that_goes_in_order_waits_for_little)
     cr_assert_leq(s.bytes_demand + s.bytes_waited, 100000);
     xh_cache_close(f);
     free(b);
+}
+
+/* ---- an early head */
+
+static struct xh_file *open_early(const char *config, uint8_t other)
+{
+    engine.early = 1;
+    engine.other = other;
+    return open_now(config);
+}
+
+/* Reads |len| bytes at |off|, which must be those of the object but for |other| when the read says 0. */
+static int read_code(struct xh_file *f, uint64_t off, uint64_t len, uint8_t other)
+{
+    struct xh_err err = {0};
+    uint8_t *b = malloc(len);
+    struct xh_extent e = {off, len, b};
+    int rc = xh_cache_read(f, XH_KIND_META, &e, 1, &err);
+    for (uint64_t k = 0; rc == 0 && k < len; k++)
+        if (b[k] != (byte_at(off + k) ^ other))
+            cr_assert_fail("wrong byte at %llu", (unsigned long long)(off + k));
+    cr_assert_eq(rc, err.code);
+    free(b);
+    return rc;
+}
+
+Test(read, an_early_head_is_read_while_its_proof_is_on_its_way)
+{
+    hold(1); /* nothing comes */
+    struct xh_file *f = open_early("shadow=off", 0x55);
+    cr_assert_eq(read_code(f, 100, 9900, 0x55), 0);
+    cr_assert_neq(xh_shadow_peek(f->shadow, 0), XH_CLAIM_READY, "none of it is kept");
+    hold(0);
+    drain();
+    uint8_t kept[4096];
+    cr_assert_eq(xh_shadow_read(f->shadow, 0, kept, sizeof kept), sizeof kept);
+    cr_assert_eq(kept[77], byte_at(77), "what came later is kept");
+    xh_cache_close(f);
+}
+
+Test(read, nothing_else_is_read_until_an_early_head_is_proved)
+{
+    static const char *const configs[] = {"shadow=off", "shadow=off,readahead=off", "shadow=off,stream_bytes=0"};
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        hold(1); /* but for what a reader waits for: were the proof not among that, the read would succeed */
+        struct xh_file *f = open_early(configs[i], 0x55);
+        cr_assert_eq(read_code(f, 0, 8, 0x55), 0);
+        cr_assert_eq(read_code(f, 9990, 20, 0), XH_E_CHANGED, "%s", configs[i]);
+        cr_assert_eq(read_code(f, 0, 8, 0x55), XH_E_CHANGED, "nothing is read after that");
+        cr_assert_eq(read_code(f, 1000000, 100, 0), XH_E_CHANGED);
+        hold(0);
+        xh_cache_close(f);
+        hold(1);
+        f = open_early(configs[i], 0);
+        cr_assert_eq(read_code(f, 1000000, 100, 0), 0);
+        cr_assert_eq(xh_shadow_peek(f->shadow, 0), XH_CLAIM_READY, "%s", configs[i]);
+        cr_assert_eq(read_code(f, 0, 20000, 0), 0);
+        hold(0);
+        xh_cache_close(f);
+    }
+}
+
+Test(read, a_hit_too_waits_for_the_proof_of_an_early_head)
+{
+    hold(1);
+    struct xh_file *f = open_early("shadow=off", 0x55);
+    struct xh_range there = {1000000, 4096};
+    uint8_t b[4096];
+    cr_assert_eq(xh_fetch_ahead(f, &there, 1, XH_KIND_META), 1);
+    xh_fetch_hurry(f, there.off / 4096);
+    cr_assert_eq(xh_shadow_wait(f->shadow, there.off / 4096, 5000, NULL), 0);
+    cr_assert_eq(xh_shadow_read(f->shadow, there.off, b, sizeof b), sizeof b);
+    cr_assert_eq(read_code(f, there.off, there.len, 0), XH_E_CHANGED);
+    hold(0);
+    xh_cache_close(f);
+}
+
+Test(read, a_proof_that_could_not_be_fetched_is_tried_again, .timeout = 50)
+{
+    int failures = 0;
+    engine.fail_one_in = 1;
+    for (int i = 0, rc = 1; i < 20; i++) {
+        struct xh_file *f = open_early("shadow=off,readahead=off", 0);
+        for (rc = 1; rc != 0; failures += rc != 0) {
+            rc = read_code(f, 1000000, 100, 0);
+            cr_assert(rc == 0 || rc == XH_E_NET, "%d", rc);
+        }
+        xh_cache_close(f);
+    }
+    cr_assert_gt(failures, 0);
+}
+
+Test(read, many_threads_with_an_early_head_get_right_bytes, .timeout = 50)
+{
+    engine.early = 1;
+    many_threads("shadow=off", 0);
+    many_threads("shadow=off,readahead=off", 5);
+    many_threads("shadow=off,private_budget_bytes=1M", 0);
 }
 
 /* ---- a contiguous dataset, and what lies behind it */

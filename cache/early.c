@@ -1,0 +1,88 @@
+/* The early head: see early.h. */
+#include "early.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+#include "trace.h"
+
+/* Acquire pairs with settle(): who sees NONE sees the shadow that proved it. */
+static int state_of(const struct xh_file *f)
+{
+    return atomic_load_explicit(&f->early.state, memory_order_acquire);
+}
+
+void xh_early_take(struct xh_file *f, struct xh_origin_head *head)
+{
+    if (!head->early || head->len == 0)
+        return;
+    f->early.bytes = head->bytes;
+    f->early.len = head->len;
+    atomic_store_explicit(&f->early.state, XH_EARLY_STANDS, memory_order_relaxed);
+    head->bytes = NULL;
+    head->len = 0;
+}
+
+void xh_early_free(struct xh_file *f)
+{
+    free(f->early.bytes);
+}
+
+static int changed(const struct xh_file *f, struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_CHANGED, 0,
+                      "%.200s: the file was changed on the server while it was being opened. Close and open it again",
+                      f->url_shown);
+}
+
+static int holds(const struct xh_early *e, uint64_t off, uint64_t len)
+{
+    return len <= e->len && off <= e->len - len;
+}
+
+int xh_early_read(struct xh_file *f, const struct xh_extent *ext, size_t n, struct xh_err *err)
+{
+    int state = state_of(f);
+    if (state != XH_EARLY_STANDS)
+        return state == XH_EARLY_WRONG ? changed(f, err) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (!holds(&f->early, ext[i].off, ext[i].len))
+            return 0;
+    for (size_t i = 0; i < n; i++)
+        memcpy(ext[i].buf, f->early.bytes + ext[i].off, ext[i].len);
+    return 1;
+}
+
+int xh_early_look(const struct xh_file *f, uint64_t off, void *buf, size_t len)
+{
+    if (state_of(f) != XH_EARLY_STANDS || !holds(&f->early, off, len))
+        return 0;
+    memcpy(buf, f->early.bytes + off, len);
+    return 1;
+}
+
+/* The first one to know decides: two readers may have compared at once. */
+static void settle(struct xh_file *f, int same)
+{
+    int was = XH_EARLY_STANDS;
+    if (atomic_compare_exchange_strong_explicit(&f->early.state, &was, same ? XH_EARLY_NONE : XH_EARLY_WRONG,
+                                                memory_order_acq_rel, memory_order_acquire))
+        xh_trace(XH_T_READ, "early-head", "bytes=%zu same=%d", f->early.len, same);
+}
+
+int xh_early_prove(struct xh_file *f, struct xh_err *err)
+{
+    if (state_of(f) == XH_EARLY_NONE)
+        return 0;
+    uint8_t *now = malloc(f->early.len);
+    struct xh_extent e = {0, f->early.len, now};
+    if (!now)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while reading %s", f->url_shown);
+    int missed, rc = xh_read_pages(f, XH_KIND_META, &e, 1, &missed, err);
+    if (rc == 0)
+        settle(f, memcmp(now, f->early.bytes, f->early.len) == 0);
+    free(now);
+    return rc == 0 && state_of(f) == XH_EARLY_WRONG ? changed(f, err) : rc;
+}

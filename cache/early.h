@@ -1,0 +1,51 @@
+/* The early head: what the opening brought before the version was known that it is of.
+ *
+ * Where a server tells a file's version apart from its bytes (XRootD), only what is fetched after the
+ * version is proved by it. To fetch the head anew before HDF5 sees it would cost a round trip; so it is read
+ * from at once, and fetched anew meanwhile. Until both have been compared
+ *
+ * 1. a read is answered by the early head alone, or does not return: what a program has seen is of one reply;
+ * 2. nothing of the early head is in the shadow, whose pages were all fetched after the version was told.
+ *
+ * The same bytes in both: the early ones are those of the version, whenever they were sent. Others: the
+ * file was changed while it was opened, and from then on every read says so. */
+#ifndef XH_EARLY_H
+#define XH_EARLY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "extent.h"
+
+struct xh_file;
+struct xh_origin_head;
+
+enum xh_early_state {
+    XH_EARLY_NONE,  /* there is none, or it is proved: the shadow has its bytes */
+    XH_EARLY_STANDS,
+    XH_EARLY_WRONG, /* of another version */
+};
+
+struct xh_early {
+    uint8_t *bytes; /* [0, len) of the object; constant once opened, freed with the file */
+    size_t len;
+    _Atomic int state; /* STANDS to NONE or WRONG, once */
+};
+
+/* Takes |head|'s bytes, and leaves it empty, when they came early. While the file is being opened. */
+void xh_early_take(struct xh_file *f, struct xh_origin_head *head);
+void xh_early_free(struct xh_file *f);
+
+/* Answers the |n| extents from the early head while it stands. Returns 1 when it has all of them, else 0, or
+ * XH_E_CHANGED. Threads: any. Does not block. */
+int xh_early_read(struct xh_file *f, const struct xh_extent *ext, size_t n, struct xh_err *err);
+
+/* The same for a guess, which need not be right. Returns 1 or 0. */
+int xh_early_look(const struct xh_file *f, uint64_t off, void *buf, size_t len);
+
+/* Settles whether the early head is the version's; free once that is done. Returns 0, XH_E_CHANGED, or what
+ * kept its bytes from being fetched: then the next read tries again. Threads: any. Blocks until they are there. */
+int xh_early_prove(struct xh_file *f, struct xh_err *err);
+
+#endif
