@@ -330,11 +330,13 @@ static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_re
     return is_stream(last) ? r : last;
 }
 
-/* 1 when |r| is not to begin before another has ended. */
+/* 1 when |r| is not to begin before another has ended: never one that only streams would have to make way for, as
+ * those may wait for the very reader who waits for |r|. */
 static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
-    return !is_stream(r) && (e->active - e->streams >= most_for(e, r) ||
-                             e->active >= (unsigned)r->job->origin->options.connections);
+    unsigned others = e->active - e->streams;
+    return !is_stream(r) && (others >= most_for(e, r) ||
+                             (others && e->active >= (unsigned)r->job->origin->options.connections));
 }
 
 void xh_endpoint_dispatch(struct xh_endpoint *e)
@@ -345,7 +347,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         struct xh_thread *t = young ? thread_for_stream(r->job->origin) : choose_thread(e, 0);
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);
-            if (is_patient(r) ? e->active > e->streams : !worth_opening(e, other))
+            if (is_patient(r) ? e->active > 0 : !worth_opening(e, other))
                 return;
             r = other;
             t = choose_thread(e, 1);

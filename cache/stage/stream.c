@@ -111,19 +111,26 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
     return made;
 }
 
-/* |busy| streams of the same object are not over. */
-static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin_info *info, size_t busy)
+/* How a stream from |off| on is dealt, with |busy| loads of earlier ones not over; nloads 0: there is no connection
+ * for it now. One that follows another is dealt to its connections, each as it becomes free. */
+static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t off, size_t busy)
 {
+    const struct xh_stage *s = &f->stage;
+    int follows = busy && busy <= STREAM_LOADS_MOST && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
     struct dealing d = {.rounds = info->max_ranges};
     d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->connections : 1;
     d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
-    if (busy == 0 && d.nloads > info->streams) /* else there will be more soon */
+    if (follows && info->max_ranges > 1)
+        d.nloads = s->stream[0]->turns;
+    else if (busy == 0 && d.nloads > info->streams)
         d.nloads = info->streams;
+    else if (d.nloads > info->streams || busy + d.nloads > XH_STREAMS_MAX)
+        d.nloads = 0; /* there will be room soon */
     if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
         d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
     if (d.rounds > ROUNDS_MOST || d.nloads == 1) /* stripes that touch are one range */
         d.rounds = ROUNDS_MOST;
-    d.warm = info->warm < d.nloads ? info->warm : d.nloads;
+    d.warm = !follows && info->warm < d.nloads ? info->warm : d.nloads;
     d.early = d.warm < d.nloads ? info->warm_bytes : 0;
     if (d.warm < d.nloads && d.early < FIRST_STRIPE_BYTES)
         d.warm = d.early = 0;
@@ -160,9 +167,8 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     size_t busy = 0;
     while (busy < XH_STREAMS_MAX && s->stream[busy])
         busy++;
-    struct dealing d = dealing_of(f, &info, busy);
-    if (d.nloads && d.nloads <= info.streams && busy + d.nloads <= XH_STREAMS_MAX &&
-        xh_stage_missing(f, (struct xh_range){off, to - off}, &want)) {
+    struct dealing d = dealing_of(f, &info, off, busy);
+    if (d.nloads && xh_stage_missing(f, (struct xh_range){off, to - off}, &want)) {
         uint64_t next;
         struct xh_range r = first_stretch(s, &want, to, &next);
         if (r.len >= XH_STREAM_LEAST_BYTES) {
@@ -170,6 +176,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
             size_t made = add_stream(f, &d, r, ts, &len);
             xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu early=%llu", (unsigned long long)r.off,
                      (unsigned long long)len, made, d.warm, (unsigned long long)d.early);
+            s->stream_end = r.off + len;
             xh_load_hand_over(f, ts, made);
             seen = len == r.len ? next : r.off + len; /* what lies between is here: asked for again, it would end the stream */
         }

@@ -299,17 +299,38 @@ Test(endpoint, a_patient_stream_waits_for_a_connection_that_is_there, .init = fr
     cr_assert_eq(sockets(), 1);
 }
 
-Test(endpoint, a_patient_stream_is_opened_for_where_nothing_but_streams_is_active, .init = fresh)
+Test(endpoint, a_patient_stream_follows_another_and_is_opened_for_when_a_reader_comes, .init = fresh)
 {
     known_and_fast();
     struct load *stream[3];
     for (int i = 0; i < 3; i++)
         stream[i] = ask_stream(1);
     start();
-    for (int i = 0; i < 3; i++)
-        cr_assert_eq(stream[i]->r.state, XH_REQ_RUNNING, "%d", i);
-    cr_assert_eq(sockets(), 3);
+    cr_assert_eq(stream[0]->r.state, XH_REQ_RUNNING, "there is nothing to wait for");
+    cr_assert_eq(stream[1]->r.state, XH_REQ_QUEUED, "it follows the first");
+    cr_assert_eq(sockets(), 1);
     cr_assert_eq(e->opening, 0, "a stream's connection is none to wait for");
+    stream[2]->job.speculative = 0;
+    xh_endpoint_promote(&stream[2]->r);
+    start();
+    cr_assert_eq(stream[2]->r.state, XH_REQ_RUNNING, "the first may stand still for ever");
+    cr_assert_eq(stream[1]->r.state, XH_REQ_QUEUED);
+    finish(stream[0]);
+    cr_assert_eq(stream[1]->r.state, XH_REQ_RUNNING);
+}
+
+Test(endpoint, only_streams_never_keep_a_request_waiting, .init = fresh)
+{
+    known_and_fast();
+    origin.options.connections = 2;
+    struct load *stream[2] = {ask_stream(0), ask_stream(0)};
+    start();
+    struct load *one = ask(0), *more = ask(0);
+    start();
+    cr_assert_eq(stream[0]->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(stream[1]->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(one->r.state, XH_REQ_RUNNING, "they may wait for the reader of this");
+    cr_assert_eq(more->r.state, XH_REQ_QUEUED);
 }
 
 Test(endpoint, a_stream_that_is_not_patient_begins_at_once_on_its_objects_thread, .init = fresh)
