@@ -159,13 +159,17 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
     switch (event) {
     case XH_ORDER_HIT:
         ix->streak_bytes += r.len;
+        ix->run_bytes += r.len;
         if (proposed)
             ix->ahead_bytes = ix->order.ahead && len < ix->ahead_bytes ? ix->ahead_bytes - len : 0;
         if (xh_order_sure(&ix->order))
             ix->risk_bytes = 0;
         ix->risk_bytes = ix->risk_bytes < ix->ahead_bytes ? ix->risk_bytes : ix->ahead_bytes;
         break;
-    case XH_ORDER_AGAIN: ix->streak_bytes += r.len; break;
+    case XH_ORDER_AGAIN:
+        ix->streak_bytes += r.len;
+        ix->run_bytes += r.len;
+        break;
     default:
         if (ix->order.before < XH_ORDER_SURE) {
             ci->wasted += ix->ahead_bytes;
@@ -173,11 +177,14 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
             ci->wasted += ix->risk_bytes;
             ci->strayed = proposed;
         }
-        ix->ahead_bytes = ix->risk_bytes = ix->retry_bytes = 0;
-        /* The link was filled before a turn, and is to be filled again at once. */
-        if (event != XH_ORDER_TURN || ix->order.before < XH_ORDER_SURE)
+        /* The link was filled before a turn, and is to be filled again at once; but what was wrong is paid for. */
+        if (event != XH_ORDER_TURN || ix->order.before < XH_ORDER_SURE || ix->streak_bytes < ix->ahead_bytes)
             ix->streak_bytes = 0;
+        else
+            ix->streak_bytes -= ix->ahead_bytes;
+        ix->ahead_bytes = ix->risk_bytes = ix->retry_bytes = 0;
         ix->streak_bytes += r.len;
+        ix->run_bytes = r.len;
     }
     if (event != XH_ORDER_AGAIN || ci->now != ix) {
         ci->lo = lo;
@@ -255,7 +262,8 @@ static uint64_t window_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes, 
         w = w < may ? w : may;
     }
     w = w < most ? w : most;
-    *open = w < first + 2 * read ? w : first + 2 * read;
+    *open = first + 2 * ci->now->run_bytes;
+    *open = w < *open ? w : *open;
     return w;
 }
 

@@ -174,6 +174,8 @@ static int surround(struct xh_order *o, int64_t rank, unsigned expected)
     while (sure < o->loops && o->loop[sure].sure)
         sure++;
     int failed = !o->loop[n - 1].sure && o->now.at[n - 1];
+    if (expected && expected < o->loops)
+        o->loop[expected].sure = 0; /* until it comes true again: it may have been a coincidence */
     if ((failed && o->wrong) || n == XH_ORDER_LOOPS)
         n = sure < n ? sure : n;
     if (n == XH_ORDER_LOOPS)

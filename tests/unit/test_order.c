@@ -273,7 +273,7 @@ Test(order, clipped_edges_miss_once_each, .timeout = 60)
                 for (int64_t bw = 1; bw <= w; bw++) {
                     size_t k = walk_blocks(walk, h, w, bh, bw);
                     int misses = follow(walk, k, EVERYWHERE, 16);
-                    cr_assert_leq(misses, h == bh + 1 ? 11 : 6, "%lld x %lld in %lld x %lld: %d", (long long)h, (long long)w,
+                    cr_assert_leq(misses, h == bh + 1 ? 12 : 6, "%lld x %lld in %lld x %lld: %d", (long long)h, (long long)w,
                                   (long long)bh, (long long)bw, misses);
                 }
     free(walk);
@@ -462,5 +462,26 @@ Test(order, the_run_after_a_turn_is_under_way_at_once)
     }
     cr_assert_leq(late, 1);
     cr_assert_leq(unread, 48);
+    xh_chunkindex_free(ci);
+}
+
+/* Runs of 8 chunks: three at one distance, then two anywhere, again and again. What lies behind a distance that was
+ * seen but once is guessed each time, and nearly always wrong. */
+Test(order, steps_that_fail_again_and_again_are_paid_from_one_account)
+{
+    uint64_t bytes = 1u << 20, window = 64u << 20, asked = 0, proposed = 0;
+    struct xh_chunkindex *ci = array_of(16000, bytes);
+    srand(21);
+    for (int round = 0; round < 100; round++) {
+        uint64_t from = (uint64_t)(rand() % 1000) * 8, skip = 16 + (uint64_t)(rand() % 50) * 8;
+        for (int run = 0; run < 5; run++) {
+            uint64_t first = run < 3 ? from + (uint64_t)run * skip : (uint64_t)(rand() % 1900) * 8;
+            for (uint64_t i = 0; i < 8; i++)
+                proposed += read_chunk(ci, first + i, bytes, window);
+            asked += 8 * bytes;
+        }
+    }
+    /* The third run proves an order for a moment, and that is free; the rest is a quarter of what was read. */
+    cr_assert_leq(proposed, 2 * asked + asked / 4, "%.2f", (double)proposed / (double)asked);
     xh_chunkindex_free(ci);
 }
