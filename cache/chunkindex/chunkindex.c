@@ -162,7 +162,7 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
         ix->run_bytes += r.len;
         if (proposed)
             ix->ahead_bytes = ix->order.ahead && len < ix->ahead_bytes ? ix->ahead_bytes - len : 0;
-        if (xh_order_sure(&ix->order))
+        if (!ix->order.front.unsure)
             ix->risk_bytes = 0;
         ix->risk_bytes = ix->risk_bytes < ix->ahead_bytes ? ix->risk_bytes : ix->ahead_bytes;
         break;
@@ -285,6 +285,8 @@ size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struc
         return 0;
     if (ix->ahead_bytes > open / 2)
         open = 0;
+    if (ix->risk_bytes > risk / 2)
+        risk = 0;
     while (n < max && ix->order.ahead < AHEAD_CHUNKS) {
         struct xh_order_spot next;
         if (xh_order_peek(&ix->order, &next, xh_index_look, ix) != XH_PLACE_CHUNK)

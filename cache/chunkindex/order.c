@@ -50,7 +50,7 @@ static void turn(const struct xh_order *o, struct xh_order_spot *s, unsigned k)
     }
     s->at[k]++;
     s->rank = rank;
-    s->unsure |= !o->loop[k].sure;
+    s->unsure |= (unsigned)!o->loop[k].sure << k;
     s->open |= k && !o->loop[k].len;
 }
 
@@ -268,7 +268,8 @@ static void hit(struct xh_order *o)
     o->streak++;
     o->misses = 0;
     o->ahead -= o->ahead > 0;
-    o->front.unsure &= !xh_order_sure(o);
+    for (unsigned k = 0; k < o->loops; k++)
+        o->front.unsure &= ~((unsigned)!!o->loop[k].sure << k);
 }
 
 static void miss(struct xh_order *o, enum xh_order_event event)
@@ -326,14 +327,6 @@ void xh_order_take(struct xh_order *o, const struct xh_order_spot *next)
 {
     o->front = *next;
     o->ahead++;
-}
-
-int xh_order_sure(const struct xh_order *o)
-{
-    unsigned k = 0;
-    while (k < o->loops && o->loop[k].sure)
-        k++;
-    return o->period || k == o->loops;
 }
 
 uint64_t xh_order_run(const struct xh_order *o)

@@ -44,8 +44,8 @@ struct xh_order_spot {
     uint64_t at[XH_ORDER_LOOPS];   /* steps that each made in it */
     unsigned phase;                /* of the period: the next difference */
     /* Of a guess: */
-    int unsure; /* it lies behind a step that did not come true yet */
-    int open;   /* it lies behind a step of an outer loop whose length is not known */
+    unsigned unsure; /* loops (bits) whose steps it lies behind and that did not come true yet */
+    int open;        /* it lies behind a step of an outer loop whose length is not known */
 };
 
 struct xh_order {
@@ -86,9 +86,6 @@ enum xh_order_place xh_order_peek(const struct xh_order *o, struct xh_order_spot
                                   const void *ctx);
 /* Moves the frontier there. */
 void xh_order_take(struct xh_order *o, const struct xh_order_spot *next);
-
-/* 1 when every step came true: no guess is unsure. */
-int xh_order_sure(const struct xh_order *o);
 
 /* How many chunks the reader takes one rank or more upwards from each other before the innermost loop turns;
  * UINT64_MAX: no end is known; 0: they lie otherwise. */
