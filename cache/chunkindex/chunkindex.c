@@ -2,8 +2,9 @@
  * for it or begins a new one; a raw read moves the order of its index, which proposes what follows.
  *
  * The account of guesses: |wasted| grows by what was proposed and not read when an order's guess
- * fails. Proposals of an order that is not proven are paid from one allowance of the object, a first
- * window and a quarter of |asked|; those of a proven one only from what its streak has read. */
+ * fails. Proposals of an order that is not proven, and those of a proven one behind a step that did not come
+ * true yet, are paid from one allowance of the object, a first window and a quarter of |asked|; all others
+ * only from what the streak has read. */
 #include "chunkindex.h"
 
 #include <stdlib.h>
@@ -158,17 +159,32 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
     switch (event) {
     case XH_ORDER_HIT:
         ix->streak_bytes += r.len;
+        ix->run_bytes += r.len;
         if (proposed)
             ix->ahead_bytes = ix->order.ahead && len < ix->ahead_bytes ? ix->ahead_bytes - len : 0;
+        if (!ix->order.front.unsure)
+            ix->risk_bytes = 0;
+        ix->risk_bytes = ix->risk_bytes < ix->ahead_bytes ? ix->risk_bytes : ix->ahead_bytes;
         break;
-    case XH_ORDER_AGAIN: ix->streak_bytes += r.len; break;
+    case XH_ORDER_AGAIN:
+        ix->streak_bytes += r.len;
+        ix->run_bytes += r.len;
+        break;
     default:
-        if (!proven) /* else it was free to propose them, and may read them yet */
+        if (!proven) {
             ci->wasted += ix->ahead_bytes;
-        else
+        } else { /* a proven order was free to propose them, and may read them yet */
+            ci->wasted += ix->risk_bytes;
             ci->strayed = proposed;
-        ix->ahead_bytes = ix->retry_bytes = 0;
-        ix->streak_bytes = r.len;
+        }
+        /* The link was filled before a turn, and is to be filled again at once; but what was wrong is paid for. */
+        if (event != XH_ORDER_TURN || ix->order.before < XH_ORDER_SURE || ix->streak_bytes < ix->ahead_bytes)
+            ix->streak_bytes = 0;
+        else
+            ix->streak_bytes -= ix->ahead_bytes;
+        ix->ahead_bytes = ix->risk_bytes = ix->retry_bytes = 0;
+        ix->streak_bytes += r.len;
+        ix->run_bytes = r.len;
     }
     if (event != XH_ORDER_AGAIN || ci->now != ix) {
         ci->lo = lo;
@@ -217,39 +233,44 @@ static uint64_t allowance(const struct xh_chunkindex *ci, uint64_t first)
 {
     uint64_t most = first + ci->asked / 4, out = ci->wasted;
     for (const struct xh_index *ix = ci->indexes; ix; ix = ix->next)
-        if (ix != ci->now && ix->order.streak < XH_ORDER_SURE)
-            out += ix->ahead_bytes;
+        if (ix != ci->now)
+            out += ix->order.streak < XH_ORDER_SURE ? ix->ahead_bytes : ix->risk_bytes;
     return most > out ? most - out : 0;
 }
 
-static uint64_t window_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes, uint64_t most)
+static uint64_t first_window(uint64_t chunk_bytes)
 {
-    const struct xh_order *o = &ci->now->order;
-    uint64_t first = FIRST_CHUNKS * chunk_bytes, w;
+    uint64_t first = FIRST_CHUNKS * chunk_bytes;
     if (first > FIRST_MOST_BYTES)
         first = FIRST_MOST_BYTES;
     if (first < FIRST_LEAST_BYTES)
         first = FIRST_LEAST_BYTES;
-    if (first < chunk_bytes)
-        first = chunk_bytes;
-    /* A long link is full after a few reads in plain order; a nested loop may be about to jump. */
-    w = first + (o->period == 1 ? 4 : 2) * ci->now->streak_bytes;
+    return first < chunk_bytes ? chunk_bytes : first;
+}
+
+/* How far ahead of the reader proposals go; |*open|: the same for those which a turn may contradict. */
+static uint64_t window_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes, uint64_t most, uint64_t *open)
+{
+    const struct xh_order *o = &ci->now->order;
+    uint64_t first = first_window(chunk_bytes), read = ci->now->streak_bytes;
+    uint64_t w = first + 4 * read; /* a long link is full after a few reads */
     if (o->streak < XH_ORDER_SURE) {
         uint64_t may = allowance(ci, first);
         /* After a miss in random reads nothing; after one in a regular walk, what may be wasted. */
-        if (o->streak == 0 && o->misses && o->before < XH_ORDER_SURE)
+        if (o->streak == 0 && o->misses && o->before < XH_ORDER_SURE && (o->wrong || !o->loop[0].sure))
             may = 0;
         w = w < may ? w : may;
     }
-    return w < most ? w : most;
+    w = w < most ? w : most;
+    *open = first + 2 * ci->now->run_bytes;
+    *open = w < *open ? w : *open;
+    return w;
 }
 
-/* 0 when the order may end before its next guess: where a run broke off after so many hits, the next
- * one probably does too, as the outer loop is not learned yet. */
-static int goes_on(const struct xh_order *o)
+/* What may be proposed behind a step that did not come true yet; where the last one was wrong, nothing. */
+static uint64_t risk_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes)
 {
-    uint64_t likely = o->before + o->before / 4 + 2;
-    return o->before < XH_ORDER_SURE || o->streak > likely || o->streak + o->ahead < likely;
+    return ci->now->order.wrong ? 0 : allowance(ci, first_window(chunk_bytes));
 }
 
 size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struct xh_range *out, size_t max)
@@ -258,19 +279,27 @@ size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struc
     if (!ix || !ci->at)
         return 0;
     uint64_t chunk_bytes = part_of(ci, ci->at).len;
-    uint64_t window = window_of(ci, chunk_bytes, window_bytes);
+    uint64_t open, window = window_of(ci, chunk_bytes, window_bytes, &open), risk = risk_of(ci, chunk_bytes);
     size_t n = 0;
     if (ix->ahead_bytes > window / 2)
         return 0;
-    while (n < max && ix->order.ahead < AHEAD_CHUNKS && goes_on(&ix->order)) {
-        struct xh_order_guess next;
+    if (ix->ahead_bytes > open / 2)
+        open = 0;
+    if (ix->risk_bytes > risk / 2)
+        risk = 0;
+    while (n < max && ix->order.ahead < AHEAD_CHUNKS) {
+        struct xh_order_spot next;
         if (xh_order_peek(&ix->order, &next, xh_index_look, ix) != XH_PLACE_CHUNK)
             break;
         struct xh_range r = part_of(ci, xh_index_chunk(ix, (uint64_t)next.rank));
-        if (r.len == 0 || ix->ahead_bytes > window || r.len > window - ix->ahead_bytes)
+        uint64_t most = next.open ? open : window;
+        if (r.len == 0 || ix->ahead_bytes > most || r.len > most - ix->ahead_bytes)
             break;
-        xh_order_take(&ix->order, next);
+        if (next.unsure && (ix->risk_bytes > risk || r.len > risk - ix->risk_bytes))
+            break;
+        xh_order_take(&ix->order, &next);
         ix->ahead_bytes += r.len;
+        ix->risk_bytes += next.unsure ? r.len : 0;
         out[n++] = r;
     }
     return n;
@@ -298,24 +327,18 @@ static struct xh_range stretch(const struct xh_chunkindex *ci, uint64_t most, en
 {
     const struct xh_index *ix = ci->now;
     struct xh_order o = ix->order; /* walked ahead of the real one */
-    struct xh_order_guess next;
+    struct xh_order_spot next;
     struct xh_range r = {0, 0};
     uint64_t gaps = 0;
     while ((*place = xh_order_peek(&o, &next, xh_index_look, ix)) == XH_PLACE_CHUNK && o.ahead < AHEAD_CHUNKS) {
         struct xh_range longer = r;
-        if (!extend(&longer, part_of(ci, xh_index_chunk(ix, (uint64_t)next.rank)), &gaps) || longer.len > most)
+        if (next.unsure || next.open || !extend(&longer, part_of(ci, xh_index_chunk(ix, (uint64_t)next.rank)), &gaps) ||
+            longer.len > most)
             break;
         r = longer;
-        xh_order_take(&o, next);
+        xh_order_take(&o, &next);
     }
     return r;
-}
-
-/* 1 when the order of |ci|'s last read is proven, and goes upwards. */
-static int goes_up(const struct xh_chunkindex *ci)
-{
-    const struct xh_order *o = ci->now && ci->at ? &ci->now->order : NULL;
-    return o && o->streak >= XH_ORDER_SURE && o->period == 1 && o->step[0] >= 1;
 }
 
 struct xh_range xh_chunkindex_stretch(struct xh_chunkindex *ci, uint64_t window_bytes, uint64_t least, uint64_t most,
@@ -324,10 +347,14 @@ struct xh_range xh_chunkindex_stretch(struct xh_chunkindex *ci, uint64_t window_
     struct xh_index *ix = ci->now;
     const struct xh_range none = {0, 0};
     enum xh_order_place place;
+    uint64_t open;
     *window = 0;
-    if (!goes_up(ci))
+    if (!ix || !ci->at || ix->order.streak < XH_ORDER_SURE)
         return none;
-    *window = window_of(ci, part_of(ci, ci->at).len, window_bytes);
+    uint64_t chunk_bytes = part_of(ci, ci->at).len;
+    if (chunk_bytes == 0 || xh_order_run(&ix->order) < 2 * least / chunk_bytes)
+        return none; /* the reader turns too soon */
+    *window = window_of(ci, chunk_bytes, window_bytes, &open);
     if (*window < least || ix->ahead_bytes > *window / 2 || ix->streak_bytes < ix->retry_bytes)
         return none;
     ix->retry_bytes = ix->streak_bytes + least / 4; /* a long look, and not for nothing at each read */
@@ -338,15 +365,16 @@ struct xh_range xh_chunkindex_stretch(struct xh_chunkindex *ci, uint64_t window_
 void xh_chunkindex_took(struct xh_chunkindex *ci, struct xh_range r)
 {
     struct xh_index *ix = ci->now;
-    struct xh_order_guess next;
-    if (!goes_up(ci)) /* another thread has read meanwhile: an order that goes in circles would not end */
-        return;
-    while (ix->order.ahead < AHEAD_CHUNKS && xh_order_peek(&ix->order, &next, xh_index_look, ix) == XH_PLACE_CHUNK) {
+    struct xh_order_spot next;
+    uint64_t end = r.off + r.len;
+    while (ix && ci->at && ix->order.ahead < AHEAD_CHUNKS &&
+           xh_order_peek(&ix->order, &next, xh_index_look, ix) == XH_PLACE_CHUNK) {
         struct xh_range c = part_of(ci, xh_index_chunk(ix, (uint64_t)next.rank));
-        if (c.off < r.off || c.off - r.off >= r.len || c.len > r.len - (c.off - r.off))
+        if (next.unsure || next.open || c.len == 0 || c.off < r.off || c.off >= end || c.len > end - c.off)
             break;
-        xh_order_take(&ix->order, next);
+        xh_order_take(&ix->order, &next);
         ix->ahead_bytes += c.len;
+        r.off = c.off + c.len;
     }
 }
 
@@ -354,7 +382,7 @@ void xh_chunkindex_refused(struct xh_chunkindex *ci)
 {
     if (ci->now) {
         ci->now->order.ahead = 0;
-        ci->now->ahead_bytes = 0;
+        ci->now->ahead_bytes = ci->now->risk_bytes = 0;
     }
 }
 
@@ -383,13 +411,13 @@ size_t xh_chunkindex_wanted(struct xh_chunkindex *ci, struct xh_range *out, size
     if (!ix || ix->nsegs == 0 || max == 0)
         return 0;
     /* First where the order stops, which may be far away. */
-    struct xh_order_guess next;
+    struct xh_order_spot next;
     size_t stop = SIZE_MAX;
     if (xh_order_peek(&ix->order, &next, xh_index_look, ix) == XH_PLACE_UNKNOWN) {
         stop = xh_index_seg(ix, (uint64_t)next.rank);
         n += (size_t)want(ci, ix->seg[stop], &out[n]);
     }
-    size_t at = xh_index_seg(ix, (uint64_t)ix->order.last);
+    size_t at = xh_index_seg(ix, (uint64_t)ix->order.now.rank);
     int up = xh_order_direction(&ix->order) > 0;
     uint64_t passed = 0;
     for (size_t i = 0; i < WANTED_SEGS && n < max && passed < WANTED_CHUNKS; i++) {

@@ -43,9 +43,10 @@ int xh_chunkindex_strayed(struct xh_chunkindex *ci);
 
 /* After the last raw read: the chunks that will be read next, in that order, as far as they were
  * not proposed before. What was proposed and not read yet stays within |window_bytes|, starts small
- * (8 chunks, at most 4 MiB), grows with each guess that came true, and is refilled when half used.
- * While the reader's order is not proven by three hits in a row, all guesses together may cost that
- * first window and a quarter of the bytes read. Returns how many of |out| were written, <= |max|. */
+ * (8 chunks, at most 8 MiB), grows with each guess that came true, and is refilled when half used.
+ * While the reader's order is not proven by three hits in a row, or by a turn that was foretold, all guesses
+ * together may cost that first window and a quarter of the bytes read; so may those that lie behind a turn of a
+ * kind that was seen but once. Returns how many of |out| were written, <= |max|. */
 size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struct xh_range *out, size_t max);
 
 /* After the last raw read, where the order is proven and the chunks that come next lie one behind the other,

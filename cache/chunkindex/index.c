@@ -393,7 +393,7 @@ int xh_index_forget(struct xh_index *ix, size_t bytes)
 {
     struct xh_chunkindex *ci = ix->ci;
     size_t lo = 0, hi = ix->nsegs;
-    size_t at = ix->order.begun && ix->nsegs ? xh_index_seg(ix, (uint64_t)ix->order.last) : 0;
+    size_t at = ix->order.begun && ix->nsegs ? xh_index_seg(ix, (uint64_t)ix->order.now.rank) : 0;
     while (ci->bytes > bytes && lo < hi) {
         struct xh_seg *s = ix->seg[at - lo > hi - 1 - at ? lo++ : --hi];
         if (!s->chunks || !s->node || s == ix->seg[at])

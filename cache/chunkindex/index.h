@@ -93,7 +93,9 @@ struct xh_index {
     uint64_t used; /* for the least recently used one to go first */
     struct xh_order order;
     uint64_t ahead_bytes;  /* proposed and not read yet */
-    uint64_t streak_bytes; /* read in the present streak of hits */
+    uint64_t risk_bytes;   /* of these, the last ones, behind a step of the order that did not come true yet */
+    uint64_t run_bytes;    /* read since the last miss */
+    uint64_t streak_bytes; /* and in the streaks before it that ended with a turn, less what was wrong then */
     uint64_t retry_bytes;  /* a stretch is looked for when the streak has read so much */
     struct xh_index *next;
 };

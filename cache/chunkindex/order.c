@@ -1,140 +1,366 @@
 /* The order of a reader: see order.h. */
 #include "order.h"
 
+#include <string.h>
+
 #define PAST (2 * XH_ORDER_PERIOD)
 #define MAX_HOLES 256 /* so many ranks without a chunk are stepped over at a time */
 
-static void start(struct xh_order *o)
+/* ---- the odometer ------------------------------------------------------------------------------ */
+
+static int clipped(const struct xh_order *o, const struct xh_order_spot *s, unsigned k)
 {
-    o->period = 1;
-    o->phase = 0;
-    o->step[0] = 1;
+    const struct xh_order_loop *l = &o->loop[k];
+    return l->clip && (l->clipper == 0 || s->at[l->clipper] + 1 == o->loop[l->clipper].len);
 }
 
-/* Ranks are below 2^62, so no sum of two wraps; a walk stops where it leaves them. */
-static enum xh_order_place walk(const struct xh_order *o, int64_t *rank, unsigned *phase, size_t *steps,
+/* 1 when loop |k| is at its end, as far as its length is known. */
+static int ended(const struct xh_order *o, const struct xh_order_spot *s, unsigned k)
+{
+    return s->at[k] + 1 == (clipped(o, s, k) ? o->loop[k].clip : o->loop[k].len);
+}
+
+/* Where a step of loop |k| leads from |s|. Ranks are below 2^62, so no sum of two wraps; a walk stops where it
+ * leaves them. */
+static int64_t target(const struct xh_order *o, const struct xh_order_spot *s, unsigned k)
+{
+    return (k ? s->start[k - 1] : s->rank) + o->loop[k].step;
+}
+
+static enum xh_order_place place_of(int64_t rank, xh_order_look *look, const void *ctx)
+{
+    return rank < 0 ? XH_PLACE_OUTSIDE : look(ctx, rank);
+}
+
+/* The loop that moves next: the first that is not at its end and stays in the index; or |loops|. */
+static unsigned mover(const struct xh_order *o, const struct xh_order_spot *s, xh_order_look *look, const void *ctx)
+{
+    unsigned k = 0;
+    while (k < o->loops && (ended(o, s, k) || place_of(target(o, s, k), look, ctx) == XH_PLACE_OUTSIDE))
+        k++;
+    return k;
+}
+
+static void turn(const struct xh_order *o, struct xh_order_spot *s, unsigned k)
+{
+    int64_t rank = target(o, s, k);
+    for (unsigned j = 0; j < k; j++) {
+        s->start[j] = rank;
+        s->at[j] = 0;
+    }
+    s->at[k]++;
+    s->rank = rank;
+    s->unsure |= (unsigned)!o->loop[k].sure << k;
+    s->open |= k && !o->loop[k].len;
+}
+
+static enum xh_order_place step_on(const struct xh_order *o, struct xh_order_spot *s, xh_order_look *look,
+                                   const void *ctx)
+{
+    if (o->period) {
+        s->rank += o->step[s->phase];
+        s->phase = (s->phase + 1) % o->period;
+    } else {
+        unsigned k = mover(o, s, look, ctx);
+        if (k == o->loops)
+            return XH_PLACE_OUTSIDE;
+        turn(o, s, k);
+    }
+    return place_of(s->rank, look, ctx);
+}
+
+/* On to the next chunk, from |place|, which is where |s| is. */
+static enum xh_order_place walk(const struct xh_order *o, struct xh_order_spot *s, enum xh_order_place place,
                                 xh_order_look *look, const void *ctx)
 {
-    enum xh_order_place place = XH_PLACE_HOLE;
-    for (*steps = 0; place == XH_PLACE_HOLE && *steps < MAX_HOLES; ++*steps) {
-        *rank += o->step[*phase];
-        *phase = (*phase + 1) % o->period;
-        place = *rank < 0 ? XH_PLACE_OUTSIDE : look(ctx, *rank);
-    }
+    for (int steps = 0; place == XH_PLACE_HOLE && steps < MAX_HOLES; steps++)
+        place = step_on(o, s, look, ctx);
     return place;
 }
 
-static void remember(struct xh_order *o, int64_t diff)
+static void start(struct xh_order *o, int64_t rank)
 {
-    o->past[o->npast++ % PAST] = diff;
+    memset(&o->now, 0, sizeof o->now);
+    memset(o->loop, 0, sizeof o->loop);
+    o->now.rank = o->now.start[0] = rank;
+    o->loop[0].step = 1;
+    o->loops = 1;
 }
+
+/* ---- learning ------------------------------------------------------------------------------------ */
+
+static void came_true(struct xh_order *o, unsigned k)
+{
+    if (!o->loop[k].sure)
+        o->wrong = 0;
+    o->loop[k].sure = 1;
+}
+
+/* Loop |k| is longer again than it was for a while: in the last run of a loop around it, if |outer| began a new
+ * one. */
+static void unclip(struct xh_order *o, unsigned k, unsigned outer)
+{
+    struct xh_order_loop *l = &o->loop[k];
+    if (l->clip && !l->clipper && outer > k + 1)
+        l->clipper = outer - 1;
+    else
+        l->clip = 0;
+}
+
+/* Loop |k| goes on though it should have ended. */
+static void lengthen(struct xh_order *o, unsigned k)
+{
+    if (clipped(o, &o->now, k)) {
+        unsigned outer = k + 1;
+        while (outer < o->loops && o->now.at[outer] == 0)
+            outer++;
+        unclip(o, k, outer < o->loops ? outer : 0);
+    } else {
+        o->loop[k].len = 0;
+    }
+    o->loop[k].held = 0;
+}
+
+/* Loop |k| ended where it should not have. */
+static void shorten(struct xh_order *o, unsigned k)
+{
+    struct xh_order_loop *l = &o->loop[k];
+    if (l->len) {
+        l->clip = o->now.at[k] + 1;
+        l->clipper = 0;
+    } else {
+        l->len = o->now.at[k] + 1;
+    }
+    l->held = 0;
+}
+
+/* Keeps the loops when |rank| is where a step of loop |k|, not of |expected|, leads. Returns 0 when it is not. */
+static int fits(struct xh_order *o, unsigned k, int64_t rank, xh_order_look *look, const void *ctx)
+{
+    struct xh_order_spot s = o->now;
+    turn(o, &s, k);
+    if (walk(o, &s, place_of(s.rank, look, ctx), look, ctx) != XH_PLACE_CHUNK || s.rank != rank)
+        return 0;
+    for (unsigned j = 0; j < k; j++)
+        if (!ended(o, &o->now, j))
+            shorten(o, j);
+    if (ended(o, &o->now, k))
+        lengthen(o, k);
+    came_true(o, k);
+    o->now = s;
+    return 1;
+}
+
+static int fits_any(struct xh_order *o, unsigned expected, int64_t rank, xh_order_look *look, const void *ctx)
+{
+    for (unsigned k = expected + 1; k < o->loops; k++)
+        if (fits(o, k, rank, look, ctx))
+            return 1;
+    for (unsigned k = 0; k < expected && k < o->loops; k++) {
+        /* Where all inner loops ended, a run of a length that came true, or of one at an edge, does not go on:
+         * the next row of the grid lies just behind the edge. */
+        int kept = expected + 1 >= o->loops && (o->loop[k].held || clipped(o, &o->now, k));
+        if (!kept && fits(o, k, rank, look, ctx))
+            return 1;
+    }
+    return 0;
+}
+
+/* Loop |expected| ended, and one around it that is not known yet moved to |rank|. Returns 0 when nothing that is
+ * known was worth keeping. */
+static int surround(struct xh_order *o, int64_t rank, unsigned expected)
+{
+    unsigned sure = 0, n = expected < o->loops ? expected + 1 : o->loops;
+    while (sure < o->loops && o->loop[sure].sure)
+        sure++;
+    int failed = !o->loop[n - 1].sure && o->now.at[n - 1];
+    if (expected && expected < o->loops)
+        o->loop[expected].sure = 0; /* until it comes true again: it may have been a coincidence */
+    if ((failed && o->wrong) || n == XH_ORDER_LOOPS)
+        n = sure < n ? sure : n;
+    if (n == XH_ORDER_LOOPS)
+        n--;
+    o->wrong |= failed;
+    if (n == 0) {
+        start(o, rank);
+        return 0;
+    }
+    while (n && o->now.at[n - 1] == 0 && !o->loop[n - 1].sure)
+        n--;
+    if (n && o->now.at[n - 1] && !ended(o, &o->now, n - 1)) {
+        o->loop[n - 1].len = o->now.at[n - 1] + 1;
+        o->loop[n - 1].clip = 0;
+        o->loop[n - 1].held = 0;
+    }
+    int64_t from = n ? o->now.start[n - 1] : o->now.rank;
+    for (unsigned k = 0; k < n; k++) {
+        if (!o->loop[k].clipper || o->loop[k].clipper >= n)
+            unclip(o, k, n);
+        o->now.start[k] = rank;
+        o->now.at[k] = 0;
+    }
+    o->loop[n] = (struct xh_order_loop){.step = rank - from};
+    o->now.start[n] = from;
+    o->now.at[n] = 1;
+    o->now.rank = rank;
+    o->loops = n + 1;
+    return n > 0;
+}
+
+/* Moves the odometer to |rank|. */
+static enum xh_order_event learn(struct xh_order *o, int64_t rank, xh_order_look *look, const void *ctx)
+{
+    struct xh_order_spot s = o->now;
+    unsigned k = mover(o, &s, look, ctx);
+    if (k < o->loops) {
+        turn(o, &s, k);
+        if (walk(o, &s, place_of(s.rank, look, ctx), look, ctx) == XH_PLACE_CHUNK && s.rank == rank) {
+            if (k && !o->loop[k].sure && o->streak < XH_ORDER_SURE)
+                o->streak = XH_ORDER_SURE - 1; /* a turn that was foretold is no accident */
+            came_true(o, k);
+            for (unsigned j = 0; j < k; j++)
+                o->loop[j].held |= ended(o, &o->now, j);
+            o->now = s;
+            return XH_ORDER_HIT;
+        }
+    }
+    return (fits_any(o, k, rank, look, ctx) || surround(o, rank, k)) && o->loop[0].sure ? XH_ORDER_TURN : XH_ORDER_MISS;
+}
+
+/* ---- periods -------------------------------------------------------------------------------------- */
 
 static int64_t past(const struct xh_order *o, uint64_t back)
 {
     return o->past[(o->npast - 1 - back) % PAST];
 }
 
-/* Adopts the shortest period that the newest differences show twice. Returns 1 when there is one. */
+/* 1 when the last |p| differences are those before them, and not all the same. */
+static int seen_twice(const struct xh_order *o, uint64_t p)
+{
+    int same = 1;
+    for (uint64_t i = 0; i < p; i++) {
+        if (past(o, i) != past(o, i + p))
+            return 0;
+        same &= past(o, i) == past(o, 0);
+    }
+    return !same;
+}
+
+/* Adopts the shortest period that was seen twice, when the odometer missed in both: a turn's difference may
+ * happen to be that of an inner loop. Returns 1 when there is one. */
 static int find_period(struct xh_order *o)
 {
-    for (unsigned p = 1; p <= XH_ORDER_PERIOD && 2 * (uint64_t)p <= o->npast; p++) {
-        unsigned i = 0;
-        while (i < p && past(o, i) == past(o, i + p))
-            i++;
-        if (i < p)
+    for (uint64_t p = o->npast - o->missed; p <= XH_ORDER_PERIOD && 2 * p <= o->npast; p++) {
+        if (!seen_twice(o, p))
             continue;
-        for (i = 0; i < p; i++)
+        for (uint64_t i = 0; i < p; i++)
             o->step[i] = past(o, p - 1 - i);
-        o->period = p;
-        o->phase = 0;
+        o->period = (unsigned)p;
         return 1;
     }
     return 0;
 }
 
-static void hit(struct xh_order *o, unsigned phase, size_t steps)
+/* ---- the reader ------------------------------------------------------------------------------------ */
+
+static void hit(struct xh_order *o)
 {
-    for (; steps; steps--) {
-        remember(o, o->step[o->phase]);
-        o->phase = (o->phase + 1) % o->period;
-    }
-    o->phase = phase;
     o->streak++;
     o->misses = 0;
     o->ahead -= o->ahead > 0;
+    for (unsigned k = 0; k < o->loops; k++)
+        o->front.unsure &= ~((unsigned)!!o->loop[k].sure << k);
 }
 
-static void miss(struct xh_order *o, int64_t rank)
+static void miss(struct xh_order *o, enum xh_order_event event)
 {
-    remember(o, rank - o->last);
     o->before = o->streak;
-    o->streak = 0;
+    o->streak = event != XH_ORDER_MISS && o->before >= XH_ORDER_SURE ? XH_ORDER_SURE - 1 : 0;
+    o->misses++;
     o->ahead = 0;
-    if (find_period(o)) {
-        /* One period was foretold by the one before it; to be sure, a hit must follow. */
-        o->streak = o->period > 1 ? XH_ORDER_SURE - 1 : 1;
-        o->misses = 0;
+    o->period = 0;
+    if (event != XH_ORDER_HIT && find_period(o)) {
+        o->streak = XH_ORDER_SURE - 1; /* one period was foretold by the one before it; to be sure, a hit must follow */
         o->before = 0; /* that was another hypothesis */
-    } else if (++o->misses > 1) {
-        start(o);
-    } else {
-        o->phase = (o->phase + 1) % o->period;
     }
 }
 
 enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_look *look, const void *ctx)
 {
-    enum xh_order_event event;
     if (!o->begun) {
-        start(o);
+        start(o, rank);
         o->begun = 1;
-        event = XH_ORDER_FIRST;
-    } else if (rank == o->last) {
-        return XH_ORDER_AGAIN;
-    } else {
-        int64_t expected = o->last;
-        unsigned phase = o->phase;
-        size_t steps;
-        if (walk(o, &expected, &phase, &steps, look, ctx) == XH_PLACE_CHUNK && expected == rank) {
-            hit(o, phase, steps);
-            event = XH_ORDER_HIT;
-        } else {
-            miss(o, rank);
-            event = XH_ORDER_MISS;
-        }
+        return XH_ORDER_FIRST;
     }
-    o->last = rank;
-    return event;
+    if (rank == o->now.rank)
+        return XH_ORDER_AGAIN;
+    struct xh_order_spot next = o->now;
+    int foretold = o->period && walk(o, &next, XH_PLACE_HOLE, look, ctx) == XH_PLACE_CHUNK && next.rank == rank;
+    unsigned period = o->period;
+    o->past[o->npast++ % PAST] = rank - o->now.rank;
+    o->period = 0; /* the odometer goes on meanwhile */
+    enum xh_order_event event = learn(o, rank, look, ctx);
+    if (foretold) {
+        o->period = period;
+        event = XH_ORDER_HIT;
+    }
+    o->now.phase = next.phase;
+    o->now.unsure = o->now.open = 0;
+    if (event == XH_ORDER_HIT && (foretold || !period)) {
+        hit(o);
+        return XH_ORDER_HIT;
+    }
+    miss(o, event);
+    o->missed = o->npast;
+    o->now.phase = 0;
+    return event == XH_ORDER_MISS ? XH_ORDER_MISS : XH_ORDER_TURN;
 }
 
-enum xh_order_place xh_order_peek(const struct xh_order *o, struct xh_order_guess *next, xh_order_look *look,
+enum xh_order_place xh_order_peek(const struct xh_order *o, struct xh_order_spot *next, xh_order_look *look,
                                   const void *ctx)
 {
-    size_t steps;
-    next->rank = o->ahead ? o->front : o->last;
-    next->phase = o->ahead ? o->front_phase : o->phase;
-    return walk(o, &next->rank, &next->phase, &steps, look, ctx);
+    *next = o->ahead ? o->front : o->now;
+    return walk(o, next, XH_PLACE_HOLE, look, ctx);
 }
 
-void xh_order_take(struct xh_order *o, struct xh_order_guess next)
+void xh_order_take(struct xh_order *o, const struct xh_order_spot *next)
 {
-    o->front = next.rank;
-    o->front_phase = next.phase;
+    o->front = *next;
     o->ahead++;
+}
+
+uint64_t xh_order_run(const struct xh_order *o)
+{
+    if (o->period || !o->begun || o->loop[0].step < 1)
+        return 0;
+    return o->loop[0].len ? o->loop[0].len : UINT64_MAX;
+}
+
+static void shift(struct xh_order_spot *s, unsigned loops, int64_t from, int64_t delta)
+{
+    if (s->rank >= from)
+        s->rank += delta;
+    for (unsigned k = 0; k < loops; k++)
+        if (s->start[k] >= from)
+            s->start[k] += delta;
 }
 
 void xh_order_shift(struct xh_order *o, int64_t from, int64_t delta)
 {
-    if (o->begun && o->last >= from)
-        o->last += delta;
-    if (o->ahead && o->front >= from)
-        o->front += delta;
+    if (o->begun)
+        shift(&o->now, o->loops, from, delta);
+    if (o->ahead)
+        shift(&o->front, o->loops, from, delta);
 }
 
 int xh_order_direction(const struct xh_order *o)
 {
     int64_t sum = 0;
-    for (unsigned i = 0; i < o->period; i++)
-        sum += (o->step[i] > 0) - (o->step[i] < 0);
+    if (o->period)
+        for (unsigned i = 0; i < o->period; i++)
+            sum += (o->step[i] > 0) - (o->step[i] < 0);
+    else
+        for (unsigned k = o->loops; k-- && sum == 0;)
+            sum = o->loop[k].sure || k == 0 ? o->loop[k].step : 0;
     return sum < 0 ? -1 : 1;
 }
