@@ -54,6 +54,7 @@ struct xh_load {
     int submitting; /* the origin may not have it yet */
     int over, withdrawn;
     unsigned turns;     /* loads that a stream's parcels are dealt to in turns; 0: no stream */
+    int hurried;        /* a patient one's reader has come: it waits no more, nor when it has to be sent again */
     int stands; /* it stands still until its reader comes nearer */
     unsigned takers;
     uint64_t pos;       /* where the next byte goes */

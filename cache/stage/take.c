@@ -54,8 +54,10 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
         p->load->takers++;
         if (p->load->turns)
             xh_stream_go_on(p->load);
-        if (!p->load->turns || p->load->pos == p->load->ranges[0].off) /* it may still wait for a connection */
+        if (!p->load->turns || (p->load->t.patient && !p->load->hurried)) { /* it may wait for a connection, now or again */
+            p->load->hurried = !p->load->submitting;
             xh_origin_promote(p->load->f->origin, &p->load->t);
+        }
     }
     if (p->load->turns)
         leave_gap(s, p, off, len);

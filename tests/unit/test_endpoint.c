@@ -319,6 +319,27 @@ Test(endpoint, a_patient_stream_follows_another_and_is_opened_for_when_a_reader_
     cr_assert_eq(stream[1]->r.state, XH_REQ_RUNNING);
 }
 
+/* The server hung up on all, and another stream of the same reader stands still. */
+Test(endpoint, a_stream_whose_reader_has_come_does_not_wait_when_it_is_sent_again, .init = fresh)
+{
+    known_and_fast();
+    struct load *stands = ask_stream(0), *read = ask_stream(1);
+    start();
+    cr_assert_eq(read->r.state, XH_REQ_QUEUED);
+    read->job.speculative = 0;
+    xh_endpoint_promote(&read->r);
+    start();
+    cr_assert_eq(read->r.state, XH_REQ_RUNNING);
+    finish(read);
+    read->used = 1;
+    for (unsigned i = 0; i < THREADS; i++)
+        *xh_endpoint_sockets(e, i) = e->thread[i].active;
+    cr_assert_eq(xh_endpoint_queue(&read->r, XH_PLACE_AGAIN), 0);
+    start();
+    cr_assert_eq(read->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(stands->r.state, XH_REQ_RUNNING);
+}
+
 Test(endpoint, only_streams_never_keep_a_request_waiting, .init = fresh)
 {
     known_and_fast();
