@@ -67,8 +67,8 @@ def throughput(result, out, workload, name):
                 for (label, points), colour in zip(PAPER.items(), ("#c04000", "#e08040", "#a08060")):
                     ax.plot(PAPER_RTT, points, marker="s", ms=4, ls="none", mfc="none", color=colour, label=label)
             ax.set(title=f"{server}, {described(rate, loss)}", xlabel="round trip, ms")
-            ax.set_ylim(bottom=0)
             ax.grid(alpha=0.3)
+        axes[0][0].set_ylim(bottom=0)   # once all is drawn: it ends the axes' own scaling
         axes[0][0].set_ylabel("MB/s")
         axes[0][-1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1))
         figure.suptitle(f"{workload}: {result['workloads'][workload]['what']}", fontsize=10)
