@@ -10,7 +10,7 @@ EVENT = re.compile(r"^(\d+) \d+ \d+ (\S+) (\S+) (.*)$")
 # Times in seconds from the first line; the range's bytes (of several ranges: from the first's start to
 # the last one's end).
 Transfer = collections.namedtuple("Transfer", "sent reply over start end speculative")
-Read = collections.namedtuple("Read", "at start end")
+Read = collections.namedtuple("Read", "at start end raw")
 
 
 def parse(text):
@@ -24,7 +24,7 @@ def parse(text):
         at, event, words = (int(m[1]) - first) / 1e9, (m[2], m[3]), dict(re.findall(r"(\w+)=(\S+)", m[4]))
         if event == ("vfd", "read"):
             offset, _, length = words["first"].partition("+")
-            reads.append(Read(at, int(offset), int(offset) + int(length)))
+            reads.append(Read(at, int(offset), int(offset) + int(length), words["kind"] == "raw"))
         elif event == ("predict", "node"):
             nodes.add(int(words["off"]) // PAGE)
         elif event == ("origin", "request"):
@@ -45,7 +45,7 @@ def in_order(done, reads, nodes=()):
     share that were. Two threads that send at once lower it little, an order by address more. A short one
     counts for less than a long one: such begin on connections that are just being opened, with what is
     wanted last. Index nodes are another matter. None where there are too few."""
-    by_start = sorted((r.start, r.end, i) for i, r in enumerate(reads))
+    by_start = sorted((r.start, r.end, i) for i, r in enumerate(reads) if r.raw)
     starts = [r[0] for r in by_start]
     longest = max((r.end - r.start for r in reads), default=0)
     ranks = []      # (place in HDF5's order, weight)
