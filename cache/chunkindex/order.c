@@ -1,6 +1,7 @@
 /* The order of a reader: see order.h. */
 #include "order.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define PAST (2 * XH_ORDER_PERIOD)
@@ -44,6 +45,7 @@ static unsigned mover(const struct xh_order *o, const struct xh_order_spot *s, x
 static void turn(const struct xh_order *o, struct xh_order_spot *s, unsigned k)
 {
     int64_t rank = target(o, s, k);
+    assert(k < XH_ORDER_LOOPS);
     for (unsigned j = 0; j < k; j++) {
         s->start[j] = rank;
         s->at[j] = 0;
