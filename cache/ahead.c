@@ -71,11 +71,18 @@ static void bring_nodes(struct xh_file *f)
         xh_fetch_ahead(f, far, nfar, XH_KIND_META);
 }
 
+/* What was proposed of chunks is not seen to. */
+static void refused(struct xh_file *f)
+{
+    pthread_mutex_lock(&f->chunk_lock);
+    xh_chunkindex_refused(f->chunks);
+    pthread_mutex_unlock(&f->chunk_lock);
+}
+
 /* Chunks that lie one behind the other stream towards a reader who has come to |end|. */
 static void stream_chunks(struct xh_file *f, uint64_t end)
 {
     uint64_t window;
-    int lost;
     pthread_mutex_lock(&f->chunk_lock);
     struct xh_range r = xh_chunkindex_stretch(f->chunks, guess_window(f), STREAM_WINDOW, XH_STREAM_MOST_BYTES, &window);
     pthread_mutex_unlock(&f->chunk_lock);
@@ -89,12 +96,8 @@ static void stream_chunks(struct xh_file *f, uint64_t end)
         xh_chunkindex_took(f->chunks, (struct xh_range){r.off, seen - r.off});
         pthread_mutex_unlock(&f->chunk_lock);
     }
-    lost = xh_stage_reach(f, end, window);
-    if (lost) {
-        pthread_mutex_lock(&f->chunk_lock);
-        xh_chunkindex_refused(f->chunks);
-        pthread_mutex_unlock(&f->chunk_lock);
-    }
+    if (xh_stage_reach(f, end, window))
+        refused(f);
 }
 
 /* Returns 0 when no index knows the chunks that were read. */
@@ -120,11 +123,8 @@ static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_
     size_t want = xh_chunkindex_next(f->chunks, guess_window(f), r, CHUNKS_AT_ONCE);
     pthread_mutex_unlock(&f->chunk_lock);
     trace_ranges("chunk", r, want);
-    if (want && xh_fetch_ahead(f, r, want, XH_KIND_RAW) < want) {
-        pthread_mutex_lock(&f->chunk_lock);
-        xh_chunkindex_refused(f->chunks);
-        pthread_mutex_unlock(&f->chunk_lock);
-    }
+    if (want && xh_fetch_ahead(f, r, want, XH_KIND_RAW) < want)
+        refused(f);
     return 1;
 }
 

@@ -324,9 +324,7 @@ void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead
     lim->part_bytes = part_of(f, &info, bytes, ahead);
     lim->group_bytes = lim->part_bytes > GROUP_BYTES ? lim->part_bytes : GROUP_BYTES;
     /* What is small waits for round trips; what is large, for connections to be used. */
-    lim->spread_bytes = !ahead || mean < LARGE_BYTES            ? LEAST_GROUP_BYTES
-                        : lim->part_bytes < lim->group_bytes ? lim->part_bytes
-                                                             : lim->group_bytes;
+    lim->spread_bytes = ahead && mean >= LARGE_BYTES ? lim->part_bytes : LEAST_GROUP_BYTES;
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
     lim->max_range_header = info.max_range_header - strlen("bytes=");
     lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
@@ -337,8 +335,8 @@ void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead
 static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, struct xh_plan_limits *lim)
 {
     unsigned busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed);
-    lim->tails = 0;
     uint64_t bytes = 0;
+    lim->tails = 0;
     for (size_t i = 0; i < n; i++)
         bytes += wanted[i].len;
     lim->connections = busy < XH_META_AT_ONCE ? XH_META_AT_ONCE - busy : 1;

@@ -89,6 +89,12 @@ static int is_patient(const struct xh_request *r)
     return is_stream(r) && r->job->transfer->patient && r->job->speculative;
 }
 
+/* Any other stream: it is opened for at once. */
+static int is_impatient(const struct xh_request *r)
+{
+    return is_stream(r) && !r->job->transfer->patient;
+}
+
 static int is_guess(const struct xh_request *r)
 {
     return r->job->speculative && !is_stream(r);
@@ -170,7 +176,7 @@ void xh_endpoint_promote(struct xh_request *r)
         return; /* it was none of the guesses */
     switch (r->state) {
     case XH_REQ_QUEUED:
-        if (r->again || (is_stream(r) && !r->job->transfer->patient))
+        if (r->again || is_impatient(r))
             break; /* it goes before all demand already, or has its place among it */
         xh_ring_take(&r->link);
         xh_ring_put_last(&e->demand, &r->link);
@@ -210,7 +216,7 @@ static double round_trips_for(double bytes, double window, int young)
     return log2(1 + grows / window) + (bytes - grows) / GROWN_BYTES;
 }
 
-static unsigned sockets_of(const struct xh_endpoint *e)
+unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < xh_engine_threads(); i++)
@@ -221,7 +227,7 @@ static unsigned sockets_of(const struct xh_endpoint *e)
 /* 1 while the connections there are have not found their speed. */
 static int are_young(const struct xh_endpoint *e)
 {
-    return (double)atomic_load_explicit(&e->arrived, memory_order_relaxed) < OLD_BYTES * sockets_of(e);
+    return (double)atomic_load_explicit(&e->arrived, memory_order_relaxed) < OLD_BYTES * xh_endpoint_sockets_open(e);
 }
 
 /* 1 when waiting for the busy connections takes longer than opening one more for |r|: until the first of
@@ -343,8 +349,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
 {
     struct xh_request *r;
     while ((r = next_request(e)) != NULL && !has_to_wait(e, r)) {
-        int young = is_stream(r) && !r->job->transfer->patient;
-        struct xh_thread *t = young ? thread_for_stream(r->job->origin) : choose_thread(e, 0);
+        struct xh_thread *t = is_impatient(r) ? thread_for_stream(r->job->origin) : choose_thread(e, 0);
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);
             if (is_patient(r) ? e->active > 0 : !worth_opening(e, other))
@@ -364,7 +369,7 @@ static int has_room(const struct xh_endpoint *e, const struct xh_origin *o, cons
     unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
     if (e->active >= o->options.connections)
         return 0;
-    return here > e->thread[t->index].active || sockets_of(e) < o->options.connections;
+    return here > e->thread[t->index].active || xh_endpoint_sockets_open(e) < o->options.connections;
 }
 
 int xh_endpoint_hedge(struct xh_request *r)

@@ -91,6 +91,9 @@ void xh_endpoint_forget(void);
  * requests or such for many |scattered| ranges; one of them is for demand alone. At least 1. Lock held. */
 unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, int small, int scattered);
 
+/* How many connections to |e| there are. Lock held. */
+unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e);
+
 /* Fills in |out|'s open, idle, warm and warm_bytes: the connections to |e| (NULL: none yet). Lock held. */
 void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out);
 

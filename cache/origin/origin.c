@@ -270,8 +270,7 @@ void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
     if (e) {
         out->rtt_ms = e->rtt_ns / 1e6;
         out->bytes_per_second = e->rate * 1e9;
-        for (unsigned i = 0; i < xh_engine_threads(); i++)
-            out->connections += atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
+        out->connections = xh_endpoint_sockets_open(e);
     }
     xh_engine_unlock();
 }
