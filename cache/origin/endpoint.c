@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,8 @@ struct xh_endpoint *xh_endpoint_find(const char *server)
     return e;
 }
 
+static double granted_bytes(void);
+
 static struct xh_endpoint *find_or_make(const char *server)
 {
     struct xh_endpoint *e = xh_endpoint_find(server);
@@ -60,6 +63,7 @@ static struct xh_endpoint *find_or_make(const char *server)
         free(e);
         return NULL;
     }
+    e->granted_bytes = granted_bytes();
     xh_ring_init(&e->again);
     xh_ring_init(&e->demand);
     xh_ring_init(&e->speculative);
@@ -287,10 +291,32 @@ unsigned xh_endpoint_paying(const struct xh_endpoint *e)
     return e->paying ? e->paying : SMALL_CONNECTIONS;
 }
 
+static unsigned windows_of(double window_bytes, double rtt_ns, unsigned least)
+{
+    double n = rtt_ns * XH_FAST_LINK_BYTES_PER_NS / window_bytes + 0.9;
+    return n < least ? least : n > MOST_AT_FIRST ? MOST_AT_FIRST : (unsigned)n;
+}
+
 static unsigned connections_at_first(double rtt_ns)
 {
-    double n = rtt_ns * XH_FAST_LINK_BYTES_PER_NS / WINDOW_BYTES + 0.9;
-    return n < LEAST_CONNECTIONS ? LEAST_CONNECTIONS : n > MOST_AT_FIRST ? MOST_AT_FIRST : (unsigned)n;
+    return windows_of(WINDOW_BYTES, rtt_ns, LEAST_CONNECTIONS);
+}
+
+/* What this host lets be under way to it on a connection: half of the largest buffer, the rest is the kernel's own. */
+static double granted_bytes(void)
+{
+    unsigned long long min, usual, most = 0;
+    FILE *f = fopen("/proc/sys/net/ipv4/tcp_rmem", "re");
+    if (f && fscanf(f, "%llu %llu %llu", &min, &usual, &most) != 3)
+        most = 0;
+    if (f)
+        fclose(f);
+    return (double)most / 2;
+}
+
+unsigned xh_endpoint_lasting(const struct xh_endpoint *e)
+{
+    return windows_of(e->granted_bytes > WINDOW_BYTES ? e->granted_bytes : WINDOW_BYTES, e->rtt_ns, 1);
 }
 
 unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, int small, int scattered)

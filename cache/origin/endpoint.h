@@ -31,6 +31,7 @@ struct xh_endpoint {
         unsigned active;
         atomic_uint sockets; /* written by its thread alone; hints to others, order nothing */
     } thread[XH_THREADS_MAX];
+    double granted_bytes; /* constant: what this host lets be under way on a connection */
     enum xh_dates dates; /* as the last opening found it */
     /* Smoothed estimates, 0 when unknown: */
     double rtt_ns;
@@ -77,6 +78,9 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x);
 
 /* How many connections are worth having to |e|. Lock held. */
 unsigned xh_endpoint_paying(const struct xh_endpoint *e);
+
+/* How many of those fill a fast link once they have found their speed. At least 1. Lock held. */
+unsigned xh_endpoint_lasting(const struct xh_endpoint *e);
 
 /* The endpoint of |server|, or NULL. Lock held. */
 struct xh_endpoint *xh_endpoint_find(const char *server);

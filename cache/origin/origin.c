@@ -244,6 +244,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     const struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
     unsigned pay = e ? xh_endpoint_paying(e) : 1;
     out->connections = o->options.connections < pay ? (unsigned)o->options.connections : pay;
+    out->lasting = e ? xh_endpoint_lasting(e) : 1;
     out->rtt_ns = e ? (uint64_t)e->rtt_ns : 0;
     out->scattered = xh_endpoint_most(e, o, 1, 1);
     /* Streams may stand still for long: at least half of the connections are for what cannot wait. */

@@ -30,6 +30,7 @@ struct xh_origin_info {
     unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least 1 */
     uint64_t rtt_ns;         /* from request to first byte; 0: unknown */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
+    unsigned lasting;        /* of |connections|, how many fill a link once they have found their speed */
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */
     unsigned warm;           /* connections that are there and are not, or soon no longer, a stream's */
     uint64_t warm_bytes;     /* what a stream gets of those before a new connection is worth something */

@@ -61,21 +61,33 @@ void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
         xh_stream_leave(s, s->at[i]->load);
 }
 
-/* How a stream is dealt to its loads: stripe by stripe in turns, the first |warm| loads having the first |early|
- * bytes among themselves, while the connections of the others are opened and find their speed. */
+/* How a stream is dealt to its loads: stripe by stripe in turns. The first |warm| of them have the first |early| bytes
+ * among themselves, while the connections of the others are opened. Then it is the turn of all, which find their
+ * speed together; from there on each |ramp| bytes half as many go on, as each of those has found twice the
+ * speed meanwhile, down to |lasting|. */
 struct dealing {
-    size_t nloads, warm;
-    uint64_t early;
+    size_t nloads, warm, lasting;
+    uint64_t early, ramp;
     size_t rounds; /* of turns, at most: so many ranges fit one request */
 };
+
+static size_t turns_at(const struct dealing *d, uint64_t at)
+{
+    if (at < d->early)
+        return d->warm;
+    size_t n = d->nloads;
+    for (uint64_t to = d->early + d->ramp; n > d->lasting && at >= to; to += d->ramp)
+        n = n / 2 > d->lasting ? n / 2 : d->lasting;
+    return n;
+}
 
 /* The stripes of |r| that load |which| gets. They grow, as speed does: the first ones are all wanted soon. Returns how
  * many were written; |*len| of |r| is dealt in all. */
 static size_t deal(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
 {
-    size_t n = 0, turn = 0, rounds = 0, turns = d->early ? d->warm : d->nloads;
+    size_t n = 0, turn = 0, ranges = 0, turns = turns_at(d, 0);
     uint64_t stripe = FIRST_STRIPE_BYTES, at = 0;
-    while (at < r.len && rounds < d->rounds) {
+    for (size_t rounds = 0; at < r.len && rounds < ROUNDS_MOST && ranges < d->rounds;) {
         uint64_t mine = r.len - at < stripe ? r.len - at : stripe;
         if (turn == which)
             out[n++] = (struct xh_range){r.off + at, mine};
@@ -84,7 +96,8 @@ static size_t deal(const struct dealing *d, struct xh_range r, size_t which, str
             continue;
         turn = 0;
         rounds++;
-        turns = at < d->early ? d->warm : d->nloads;
+        ranges += turns > 1; /* stripes that touch are one range */
+        turns = turns_at(d, at);
         stripe = 2 * stripe * turns <= ROUND_BYTES ? 2 * stripe : stripe;
     }
     *len = at;
@@ -111,6 +124,13 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
     return made;
 }
 
+/* What is under way on a fast link. */
+static uint64_t fast_link_holds(const struct xh_origin_info *info)
+{
+    uint64_t bytes = (uint64_t)((double)info->rtt_ns * XH_FAST_LINK_BYTES_PER_NS);
+    return bytes > ROUND_BYTES ? bytes : ROUND_BYTES;
+}
+
 /* How a stream from |off| on is dealt, with |busy| loads of earlier ones not over; nloads 0: there is no connection
  * for it now. One that follows another is dealt to its connections, each as it becomes free. */
 static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t off, size_t busy)
@@ -120,16 +140,16 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     struct dealing d = {.rounds = info->max_ranges};
     d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->connections : 1;
     d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
-    if (follows && info->max_ranges > 1)
-        d.nloads = s->stream[0]->turns;
+    if (follows)
+        d.nloads = d.nloads < info->lasting ? d.nloads : info->lasting;
     else if (busy == 0 && d.nloads > info->streams)
         d.nloads = info->streams;
     else if (d.nloads > info->streams || busy + d.nloads > XH_STREAMS_MAX)
         d.nloads = 0; /* there will be room soon */
     if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
         d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
-    if (d.rounds > ROUNDS_MOST || d.nloads == 1) /* stripes that touch are one range */
-        d.rounds = ROUNDS_MOST;
+    d.lasting = d.nloads < info->lasting ? d.nloads : info->lasting;
+    d.ramp = fast_link_holds(info);
     d.warm = !follows && info->warm < d.nloads ? info->warm : d.nloads;
     d.early = d.warm < d.nloads ? info->warm_bytes : 0;
     if (d.warm < d.nloads && d.early < FIRST_STRIPE_BYTES)
@@ -192,8 +212,7 @@ static uint64_t stream_window(const struct xh_file *f)
 {
     struct xh_origin_info info;
     xh_origin_get_info(f->origin, &info);
-    uint64_t w = 2 * (uint64_t)((double)info.rtt_ns * XH_FAST_LINK_BYTES_PER_NS);
-    return w > XH_STREAM_LEAST_BYTES ? w : XH_STREAM_LEAST_BYTES;
+    return 2 * fast_link_holds(&info);
 }
 
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
