@@ -26,6 +26,8 @@
 /* Ranges that share a request: a connection idles for a round trip between two requests. */
 #define GROUP_BYTES (4u << 20)
 #define SLOW_LINK_BYTES_PER_NS 0.15
+/* The least that a young connection is asked for by a demand: it brings so much in three round trips. */
+#define YOUNG_PART_BYTES (128u << 10)
 /* Ranges of this size are fetched as parts of a long one would be. */
 #define LARGE_BYTES (256u << 10)
 
@@ -290,24 +292,27 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
         xh_op_leave(op, err);
 }
 
-/* Nothing that is fetched ahead is worth a request of its own that a connection brings in less than about a round trip. */
+/* Nothing that is fetched ahead is worth a request of its own that a connection brings in less than about a round trip,
+ * once it has found its speed. */
 static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info *info, int ahead)
 {
     uint64_t trip = (uint64_t)((double)info->rtt_ns * SLOW_LINK_BYTES_PER_NS);
-    trip = !ahead ? 0 : trip < GROUP_BYTES ? trip : GROUP_BYTES;
+    if (!ahead && info->young && f->opt.part_bytes > YOUNG_PART_BYTES)
+        return YOUNG_PART_BYTES;
+    trip = !ahead || info->young ? 0 : trip < GROUP_BYTES ? trip : GROUP_BYTES;
     return trip > f->opt.part_bytes ? trip : f->opt.part_bytes;
 }
 
 /* The parts of |bytes| that are fetched together. A connection idles for a round trip before each, so
  * they are to be long: a demand has one on each connection that waits for work, as a new one would take longer
  * to be there than they take. Of what is fetched ahead there are two, so that none stands idle until the
- * slowest is done. */
+ * slowest is done; while they are young, one, as the pause before the second is long for them. */
 static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t bytes, int ahead)
 {
-    unsigned n = ahead ? info->open : info->idle;
-    if (n > info->connections)
-        n = info->connections;
-    uint64_t part = bytes / ((ahead ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
+    unsigned young = ahead && info->young, n = ahead ? info->open : info->idle;
+    unsigned most = young ? info->scattered - 1 : info->connections;
+    n = n < most ? n : most;
+    uint64_t part = bytes / ((ahead && !young ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
     part = part < PART_MOST_BYTES ? part : PART_MOST_BYTES;
     uint64_t least = least_part(f, info, ahead);
     part = part > least ? part : least;

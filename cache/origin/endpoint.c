@@ -99,6 +99,12 @@ static int is_impatient(const struct xh_request *r)
     return is_stream(r) && !r->job->transfer->patient;
 }
 
+/* What opens a connection for others. */
+static int is_greeting(const struct xh_request *r)
+{
+    return r->job->probe && r->job->probe->greeting;
+}
+
 static int is_guess(const struct xh_request *r)
 {
     return r->job->speculative && !is_stream(r);
@@ -144,6 +150,7 @@ static void bind(struct xh_endpoint *e, struct xh_request *r, struct xh_thread *
     e->active_guesses += (unsigned)is_guess(r);
     e->streams += (unsigned)is_stream(r);
     e->opening += r->opens;
+    e->greetings += (unsigned)is_greeting(r);
     e->thread[t->index].active++;
     xh_engine_wake(t);
 }
@@ -157,6 +164,7 @@ static void unbind(struct xh_endpoint *e, struct xh_request *r)
     e->active_guesses -= (unsigned)is_guess(r);
     e->streams -= (unsigned)is_stream(r);
     e->opening -= r->opens;
+    e->greetings -= (unsigned)is_greeting(r);
     r->opens = 0;
     e->thread[r->thread->index].active--;
 }
@@ -325,6 +333,8 @@ unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o
     unsigned least = scattered && e && e->rtt_ns > LONG_RTT_NS ? SCATTERED_CONNECTIONS : SMALL_CONNECTIONS;
     if ((small || scattered) && n < least)
         n = least;
+    if (e && n < xh_endpoint_sockets_open(e) && are_young(e)) /* they are there, and find their speed sooner together */
+        n = xh_endpoint_sockets_open(e);
     return o->options.connections < n ? (unsigned)o->options.connections : n;
 }
 
@@ -366,8 +376,8 @@ static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_re
  * those may wait for the very reader who waits for |r|. */
 static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
-    unsigned others = e->active - e->streams;
-    return !is_stream(r) && (others >= most_for(e, r) ||
+    unsigned others = e->active - e->streams - e->greetings;
+    return !is_stream(r) && !is_greeting(r) && (others >= most_for(e, r) ||
                              (others && e->active >= (unsigned)r->job->origin->options.connections));
 }
 
@@ -382,7 +392,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
                 return;
             r = other;
             t = choose_thread(e, 1);
-            r->opens = !is_stream(r);
+            r->opens = !is_stream(r) && !is_greeting(r);
         }
         unqueue(e, r);
         bind(e, r, t);
@@ -508,11 +518,13 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
 {
     out->open = out->idle = out->warm = 0;
     out->warm_bytes = 0;
+    out->young = e && are_young(e);
     for (unsigned i = 0; e && i < xh_engine_threads(); i++) {
         unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
         out->open += sockets;
         out->idle += sockets > e->thread[i].active ? sockets - e->thread[i].active : 0;
     }
+    out->idle += e ? e->greetings : 0; /* they are there soon */
     if (!e || out->open <= e->streams + e->opening || e->rtt_ns <= 0)
         return;
     out->warm = out->open - e->streams - e->opening;
@@ -524,6 +536,22 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
         window = window < GROWN_BYTES ? window : GROWN_BYTES;
         out->warm_bytes += (uint64_t)(window * out->warm);
     }
+}
+
+unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t rtt_ns)
+{
+    uint64_t most = o->options.connections, want = 2 * connections_at_first((double)rtt_ns);
+    uint64_t have = e->active + e->queued_requests;
+    want = want < most ? want : most;
+    return (double)rtt_ns > LONG_RTT_NS && want > have ? (unsigned)(want - have) : 0;
+}
+
+uint64_t xh_endpoint_distance(const struct xh_endpoint *e, int *there)
+{
+    uint64_t begun = atomic_load_explicit(&e->socket_ns, memory_order_relaxed);
+    uint64_t took = atomic_load_explicit(&e->connect_ns, memory_order_relaxed);
+    *there = took != 0;
+    return took ? took : begun ? xh_now_ns() - begun : 0;
 }
 
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index)

@@ -57,6 +57,16 @@ void xh_engine_wait(void)
     pthread_cond_wait(&announced, &lock);
 }
 
+void xh_engine_wait_for(unsigned ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ms * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_cond_timedwait(&announced, &lock, &until);
+}
+
 void xh_engine_announce(void)
 {
     pthread_cond_broadcast(&announced);

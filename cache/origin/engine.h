@@ -44,6 +44,7 @@ void xh_engine_unlock(void);
 
 /* Waits until someone calls xh_engine_announce; lock held before and after. */
 void xh_engine_wait(void);
+void xh_engine_wait_for(unsigned ms); /* no longer than that */
 void xh_engine_announce(void);
 
 /* Number that changes in a fork's child: what an older engine owned is not ours. 0: no engine. */

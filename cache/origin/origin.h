@@ -29,6 +29,7 @@ struct xh_origin_info {
     unsigned connections;    /* how many a long range is spread over now, at least 1 */
     unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least 1 */
     uint64_t rtt_ns;         /* from request to first byte; 0: unknown */
+    int young;               /* 1 while those that are there have not found their speed */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
     unsigned lasting;        /* of |connections|, how many fill a link once they have found their speed */
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */

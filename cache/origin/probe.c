@@ -20,6 +20,8 @@
 /* What a server can send before it waits for the first acknowledgement: ten segments, less
  * what headers and TLS take. A longer head costs a second round trip. */
 #define FIRST_FLIGHT_BYTES 12288u
+/* How often is looked whether the first connection is there. */
+#define GREET_LOOK_MS 4
 
 /* ---- one blocking probe */
 
@@ -34,7 +36,7 @@ static void probe_over(struct xh_job *j)
     xh_engine_unlock();
 }
 
-/* Queues a probe. Lock held. Returns 0 or XH_E_NOMEM. */
+/* Queues a probe, and starts it if it may start. Lock held. Returns 0 or XH_E_NOMEM. */
 static int probe_queue(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p, void (*over)(struct xh_job *))
 {
     struct xh_job *j = calloc(1, sizeof *j);
@@ -47,8 +49,66 @@ static int probe_queue(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p,
     return 0;
 }
 
-/* Asks and waits for the answer in |p|. Returns 0 or the failure. */
-static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, struct xh_err *err)
+/* A probe under way beside the head: PROPFIND, or a greeting. Its opener waits for it or leaves it; if left, it
+ * frees itself when it is over. */
+struct beside {
+    struct xh_probe p;
+    struct xh_err err; /* under the lock, as the rest */
+    int left;
+};
+
+static void beside_free(struct beside *b)
+{
+    free(b->p.bytes);
+    free(b);
+}
+
+static void beside_over(struct xh_job *j)
+{
+    struct beside *b = (struct beside *)j->probe; /* its first member */
+    xh_engine_lock();
+    if (j->lost)
+        b->err = j->err;
+    b->p.over = 1;
+    int left = b->left;
+    xh_engine_announce();
+    xh_engine_unlock();
+    if (left)
+        beside_free(b);
+}
+
+/* Lock held. Returns NULL without memory. */
+static struct beside *beside_queue(struct xh_origin *o, enum xh_ask what, int greeting)
+{
+    struct beside *b = calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    b->p.want_bytes = b->p.whole_bytes = 1;
+    b->p.greeting = b->left = greeting;
+    if (probe_queue(o, what, &b->p, beside_over) == 0)
+        return b;
+    free(b);
+    return NULL;
+}
+
+/* Greets a server that is far: opens the connections that will be needed while the head is on its way, instead of
+ * after it, by asking for a byte that nobody wants. How far it is, the first connection tells once it is there, and
+ * until then by not being there. Lock held. Returns 0 when there is no more to greet. */
+static int greet(struct xh_origin *o)
+{
+    struct xh_endpoint *e = xh_endpoint_find(o->url->server);
+    if (!e || e->rtt_ns > 0) /* it is no stranger */
+        return 0;
+    int there;
+    uint64_t rtt_ns = xh_endpoint_distance(e, &there);
+    for (unsigned n = xh_endpoint_greetings(e, o, rtt_ns); n; n--)
+        if (!beside_queue(o, XH_ASK_HEAD, 1))
+            return 0;
+    return !there;
+}
+
+/* Asks and waits for the answer in |p|, which others are greeted beside if |greets|. Returns 0 or the failure. */
+static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int greets, struct xh_err *err)
 {
     struct xh_err own = {0};
     int rc = xh_engine_enter(&o->options, err);
@@ -62,7 +122,10 @@ static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, struct
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
     while (!p->over)
-        xh_engine_wait();
+        if (greets && (greets = greet(o)))
+            xh_engine_wait_for(GREET_LOOK_MS);
+        else
+            xh_engine_wait();
     xh_engine_unlock();
     if (own.code && err)
         *err = own;
@@ -133,57 +196,23 @@ static int stat_origin(struct xh_origin *o, struct dated *out, struct xh_err *er
 {
     struct xh_probe p = {0};
     struct xh_err own = {0};
-    ask(o, XH_ASK_STAT, &p, &own);
+    ask(o, XH_ASK_STAT, &p, 0, &own);
     int rc = read_stat(&p, &own, out, err);
     free(p.bytes);
     return rc;
 }
 
-/* A PROPFIND under way beside the head. Its opener waits for it or leaves it; if left, it frees
- * itself when it is over. */
-struct beside {
-    struct xh_probe p;
-    struct xh_err err; /* under the lock, as the rest */
-    int left;
-};
-
-static void beside_free(struct beside *b)
-{
-    free(b->p.bytes);
-    free(b);
-}
-
-static void beside_over(struct xh_job *j)
-{
-    struct beside *b = (struct beside *)j->probe; /* its first member */
-    xh_engine_lock();
-    if (j->lost)
-        b->err = j->err;
-    b->p.over = 1;
-    int left = b->left;
-    xh_engine_announce();
-    xh_engine_unlock();
-    if (left)
-        beside_free(b);
-}
-
 /* Returns NULL when it cannot be asked now: it will be asked when it is needed. */
-static struct beside *beside_start(struct xh_origin *o)
+static struct beside *stat_beside(struct xh_origin *o)
 {
     if (o->options.connections < 2) /* it would only stand before the head */
         return NULL;
-    struct beside *b = calloc(1, sizeof *b);
-    if (!b || xh_engine_enter(&o->options, NULL) != 0) {
-        free(b);
+    if (xh_engine_enter(&o->options, NULL) != 0)
         return NULL;
-    }
     xh_object_adopt(o);
-    int rc = probe_queue(o, XH_ASK_STAT, &b->p, beside_over);
+    struct beside *b = beside_queue(o, XH_ASK_STAT, 0);
     xh_engine_unlock();
-    if (rc == 0)
-        return b;
-    free(b);
-    return NULL;
+    return b;
 }
 
 static int beside_wait(struct beside *b, struct dated *out, struct xh_err *err)
@@ -213,7 +242,7 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
     p->want_bytes = head_bytes(o);
     p->whole_bytes = o->options.head_bytes;
     p->if_none_match = NULL;
-    int rc = ask(o, XH_ASK_HEAD, p, err);
+    int rc = ask(o, XH_ASK_HEAD, p, 1, err);
     if (rc != 0)
         return rc;
     if (p->status == 416 && !p->size_known) {
@@ -274,7 +303,7 @@ static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct
     if (dates == XH_DATES_APART && at.idle < 2) /* one after the other in any case */
         rc = stat_origin(o, &s, err);
     else if (dates != XH_DATES_IN_REPLIES)
-        b = beside_start(o);
+        b = stat_beside(o);
     int date_first = s.known;
     if (rc >= 0)
         rc = open_head(o, p, err);
@@ -311,7 +340,7 @@ static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_pr
     p->want_bytes = etag ? head_bytes(o) : 1;
     p->whole_bytes = etag ? o->options.head_bytes : 1;
     p->if_none_match = etag ? d->value : NULL;
-    int rc = ask(o, XH_ASK_HEAD, p, err);
+    int rc = ask(o, XH_ASK_HEAD, p, 0, err);
     if (rc == XH_E_PROTO && p->ranges_refused) /* a small file, whole, but larger than one byte */
         return same_version(d, p);
     if (rc != 0)

@@ -14,6 +14,8 @@
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,6 +41,8 @@ struct lane {
     struct xh_exchange *x; /* NULL while idle */
     struct xh_endpoint *endpoint;
     uint64_t started_ns, connect_ns, stall_ns; /* begin, and the two time-outs */
+    int fd;          /* the socket that was opened last, curl's: it may be closed by now */
+    uint64_t cookie; /* its cookie */
     int paused;      /* no byte is expected */
     enum xh_net cut; /* why a callback made curl stop; XH_NET_OK: none did */
     char error[CURL_ERROR_SIZE];
@@ -136,6 +140,14 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
     return 0;
 }
 
+/* What tells a socket from a later one of the same number; 0: nothing does. */
+static uint64_t cookie_of(int fd)
+{
+    uint64_t cookie = 0;
+    socklen_t len = sizeof cookie;
+    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0 ? cookie : 0;
+}
+
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
 {
     struct lane *l = ctx;
@@ -143,6 +155,10 @@ static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sock
     if (fd < 0)
         return CURL_SOCKET_BAD;
     atomic_fetch_add_explicit(xh_endpoint_sockets(l->endpoint, l->wire->index), 1, memory_order_relaxed);
+    l->fd = fd;
+    l->cookie = cookie_of(fd);
+    if (atomic_load_explicit(&l->endpoint->socket_ns, memory_order_relaxed) == 0)
+        atomic_store_explicit(&l->endpoint->socket_ns, xh_now_ns(), memory_order_relaxed);
     return fd;
 }
 
@@ -283,6 +299,7 @@ int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send
     l->stall_ns = s->stall_timeout_ms * 1000000u;
     l->cut = XH_NET_OK;
     l->paused = 0;
+    l->cookie = 0;
     l->error[0] = '\0';
     int bad = curl_easy_setopt(e, CURLOPT_URL, s->url) != CURLE_OK || set_headers(l, s->headers) != 0;
     bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK;
@@ -383,12 +400,25 @@ static uint64_t deadline(const struct lane *l)
     return l->x->last_ns ? l->x->last_ns + l->stall_ns : l->started_ns + l->connect_ns;
 }
 
-static void check_deadlines(struct xh_wire *w)
+/* How far a server is, its first socket knows before curl tells. */
+static void note_connected(const struct lane *l)
+{
+    struct tcp_info tcp;
+    socklen_t len = sizeof tcp;
+    if (l->cookie == 0 || atomic_load_explicit(&l->endpoint->connect_ns, memory_order_relaxed) != 0 || cookie_of(l->fd) != l->cookie)
+        return;
+    if (getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &tcp, &len) == 0 && tcp.tcpi_state == TCP_ESTABLISHED)
+        atomic_store_explicit(&l->endpoint->connect_ns, tcp.tcpi_rtt ? tcp.tcpi_rtt * UINT64_C(1000) : 1,
+                              memory_order_relaxed);
+}
+
+static void look_after(struct xh_wire *w)
 {
     uint64_t now = xh_now_ns();
     for (struct xh_ring *p = w->running.next, *next; p != &w->running; p = next) {
         struct lane *l = xh_ring_of(p, struct lane, link);
         next = p->next;
+        note_connected(l);
         if (now > deadline(l))
             xh_wire_cut(w, l->x, l->x->last_ns ? XH_NET_STALL : XH_NET_CONNECT_TIMEOUT);
     }
@@ -407,7 +437,7 @@ void xh_wire_perform(struct xh_wire *w)
         curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &l);
         finish(l, code != CURLE_OK && l->cut != XH_NET_OK ? l->cut : net_of(code), code);
     }
-    check_deadlines(w);
+    look_after(w);
 }
 
 void xh_wire_poll(struct xh_wire *w, int timeout_ms)

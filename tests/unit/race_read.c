@@ -47,6 +47,7 @@ static struct {
     _Atomic unsigned too_early; /* promotions of what was not submitted yet */
     _Atomic int meet;           /* submit waits for one of these */
     unsigned streams;           /* may be begun */
+    unsigned lasting;           /* how many of a stream's loads go on; 0: all */
     int early;                  /* the head comes before its version is known */
     unsigned resumes;
     struct xh_transfer *dead[8]; /* cancelled while they ran */
@@ -163,7 +164,8 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     (void)o;
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
-                                   .max_range_header = 3900, .connections = engine.streams ? engine.streams : 8, .scattered = 8, .open = 8, .idle = 8,
+                                   .max_range_header = 3900, .connections = engine.streams ? engine.streams : 8,
+                                   .lasting = engine.lasting ? engine.lasting : 8, .scattered = 8, .open = 8, .idle = 8,
                                    .streams = engine.streams, .warm = 1 + engine.streams / 2, .warm_bytes = 6u << 20};
 }
 
@@ -492,6 +494,31 @@ static void a_stream_waits_for_its_reader(void)
     engine.streams = 0;
 }
 
+/* A stream whose connections have found their speed goes on with few of them, and loses nothing over it. */
+static void a_stream_ends_on_few_loads(unsigned lasting)
+{
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    engine.streams = 4;
+    engine.lasting = lasting;
+    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
+    uint64_t off = 1000000, end = 90000000;
+    CHECK(xh_stage_stream(f, off, end) == end);
+    CHECK(f->stage.stream[3]);
+    for (; off < end; off += 390000) {
+        CHECK(read_one(f, off, end - off < 390000 ? end - off : 390000, b) == 0);
+        xh_stage_reach(f, off + 390000, 4u << 20);
+        if (off > 60000000) /* two or three times what a fast link holds, and the window: the others are over */
+            CHECK(!f->stage.stream[lasting]);
+    }
+    CHECK(atomic_load(&f->counters.bytes_demand) == 0);
+    drain(0);
+    CHECK(staged(f) == 0 && parcels(f) == 0);
+    free(b);
+    xh_cache_close(f);
+    engine.streams = engine.lasting = 0;
+}
+
 /* A stream of chunks with gaps between them, read to its end: neither they nor what a gap leaves of a stripe stay. */
 static void a_stream_leaves_no_gaps_behind(uint64_t chunk, uint64_t gap)
 {
@@ -586,6 +613,8 @@ static void a_stream_goes_over_small_holes_alone(void)
 int main(void)
 {
     a_stream_waits_for_its_reader();
+    a_stream_ends_on_few_loads(1);
+    a_stream_ends_on_few_loads(3);
     a_stream_leaves_no_gaps_behind(300000, 4000);
     a_stream_leaves_no_gaps_behind(131072, 100);
     a_stream_leaves_no_gaps_behind(390001, 65536);

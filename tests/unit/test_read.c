@@ -118,7 +118,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
-                                   .max_range_header = 3900, .connections = 8, .scattered = 8, .open = 8, .idle = 8};
+                                   .max_range_header = 3900, .connections = 8, .lasting = 8, .scattered = 8, .open = 8, .idle = 8};
 }
 
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
