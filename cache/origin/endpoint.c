@@ -324,7 +324,13 @@ static double granted_bytes(void)
 
 unsigned xh_endpoint_lasting(const struct xh_endpoint *e)
 {
-    return windows_of(e->granted_bytes > WINDOW_BYTES ? e->granted_bytes : WINDOW_BYTES, e->rtt_ns, 1);
+    unsigned n = windows_of(e->granted_bytes > WINDOW_BYTES ? e->granted_bytes : WINDOW_BYTES, e->rtt_ns, 1);
+    return n > e->gain.lasting ? n : e->gain.lasting;
+}
+
+static unsigned at_most(const struct xh_origin *o, unsigned n)
+{
+    return o->options.connections < n ? (unsigned)o->options.connections : n;
 }
 
 unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, int small, int scattered)
@@ -335,7 +341,7 @@ unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o
         n = least;
     if (e && n < xh_endpoint_sockets_open(e) && are_young(e)) /* they are there, and find their speed sooner together */
         n = xh_endpoint_sockets_open(e);
-    return o->options.connections < n ? (unsigned)o->options.connections : n;
+    return at_most(o, n);
 }
 
 static unsigned most_for(const struct xh_endpoint *e, const struct xh_request *r)
@@ -466,8 +472,9 @@ static void measure_rate(struct xh_endpoint *e, const struct xh_exchange *x)
 static void weigh_gain(struct xh_endpoint *e, const struct xh_exchange *x)
 {
     uint64_t now = xh_now_ns();
-    if (e->queued_requests == 0 || e->active - e->streams + 1 < xh_endpoint_most(e, x->job->origin, 0, 0)) {
-        e->trial_ns = 0; /* the work was not enough to tell */
+    unsigned most = at_most(x->job->origin, xh_endpoint_paying(e) + 1), busy = e->active - e->streams + 1;
+    if (e->queued_requests == 0 || busy < most || busy > most + 1) {
+        e->trial_ns = 0; /* the work was not enough to tell, or others than these are at it */
         return;
     }
     uint64_t arrived = atomic_load_explicit(&e->arrived, memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "engine.h"
+#include "gain.h"
 #include "hedge.h"
 #include "object.h"
 
@@ -45,6 +46,7 @@ struct xh_endpoint {
     double fewer_rate;               /* bytes per ns with half as many */
     uint64_t trial_ns, trial_bytes;  /* the trial's begin, 0: none; |arrived| then */
     uint64_t settled_ns;             /* when more did not pay */
+    struct xh_gain gain;             /* whether streams would gain by more connections */
     struct xh_peers peers;           /* what stragglers are measured by */
     /* When its first socket was opened, and how long the first connection took to be there; 0: unknown. As |arrived| */
     atomic_ullong socket_ns, connect_ns;

@@ -233,6 +233,24 @@ void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
     xh_engine_unlock();
 }
 
+int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes)
+{
+    int more = 0;
+    xh_engine_lock();
+    struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
+    if (e && loads == 0) {
+        xh_gain_pause(&e->gain);
+    } else if (e) {
+        unsigned half = (unsigned)o->options.connections / 2, pay = xh_endpoint_paying(e), most = pay < half ? pay : half;
+        more = xh_gain_weigh(&e->gain, loads, few, most, bytes, xh_now_ns(), e->rtt_ns);
+        if (more)
+            xh_trace(XH_T_ORIGIN, "gain", "loads=%u lasting=%u rate_mb=%.1f many_mb=%.1f", loads, e->gain.lasting,
+                     e->gain.few_rate * 1e3, e->gain.many_rate * 1e3);
+    }
+    xh_engine_unlock();
+    return more;
+}
+
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     out->size = o->dialect.size;

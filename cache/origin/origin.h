@@ -104,6 +104,11 @@ int xh_origin_withdraw(struct xh_origin *o, struct xh_transfer *t);
 /* Makes a speculative |t| a demand: a reader waits for it now. Safe until done() was called. */
 void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t);
 
+/* The |loads| transfers of a stream, which nothing but the network holds up, have brought |bytes| in all so far; loads 0:
+ * something does. |few|: they are its lasting ones. To be called often. Returns 1 when it would gain by more: their
+ * number is in xh_origin_get_info. */
+int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes);
+
 /* |t|, whose full() said 1, may go on. Safe until done() was called. */
 void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t);
 

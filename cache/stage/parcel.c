@@ -172,13 +172,18 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
             hi = mid;
     }
     pthread_mutex_lock(&s->lock);
+    s->streamed += l->turns ? len : 0;
     for (size_t n; len; off += n, data += n, len -= n) { /* parcels touch where a load has one range */
         struct xh_parcel *p = &l->parcels[i++];
         n = p->end - off < len ? (size_t)(p->end - off) : len;
         parcel_bytes(s, p, off, data, n);
     }
+    int ends = l->cut && off >= l->cut && !l->ended;
+    l->ended |= ends;
     l->pos = off;
     pthread_mutex_unlock(&s->lock);
+    if (ends)
+        xh_origin_cancel(l->f->origin, t);
 }
 
 /* Ends a load short of its bytes: who waits for them gets |err|. */

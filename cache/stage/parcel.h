@@ -53,11 +53,13 @@ struct xh_load {
     uint8_t **blocks; /* of all parcels */
     int submitting; /* the origin may not have it yet */
     int over, withdrawn;
+    int ended;          /* at its cut */
     unsigned turns;     /* loads that a stream's parcels are dealt to in turns; 0: no stream */
     int hurried;        /* a patient one's reader has come: it waits no more, nor when it has to be sent again */
     int stands; /* it stands still until its reader comes nearer */
     unsigned takers;
     uint64_t pos;       /* where the next byte goes */
+    uint64_t cut;       /* where it is to be ended early; 0: nowhere */
     uint64_t first;     /* a stream comes up to here in any case */
     uint64_t used;      /* stage's clock when something was last taken */
     size_t nparcels;

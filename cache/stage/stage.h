@@ -34,6 +34,9 @@ struct xh_stage {
     struct xh_load *stream[XH_STREAMS_MAX]; /* streams that are not over; the first NULL ends them */
     uint64_t reach;          /* streams bring nothing beyond this offset, unless it is waited for */
     uint64_t stream_end;     /* of the stream that was begun last */
+    uint64_t streamed;       /* bytes that streams have brought */
+    unsigned lasting;        /* how many loads of the last stream go on to its end */
+    int again;               /* it was cut, to be dealt anew from there on */
     uint64_t here;           /* where the last read began that the stage was asked for */
     int lost;                /* a stream ended early since the last xh_stage_reach */
     struct xh_blocks blocks; /* spares: at most what |bytes| leaves of readahead_bytes */

@@ -144,8 +144,12 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
         d.nloads = d.nloads < info->lasting ? d.nloads : info->lasting;
     else if (busy == 0 && d.nloads > info->streams)
         d.nloads = info->streams;
-    else if (d.nloads > info->streams || busy + d.nloads > XH_STREAMS_MAX)
+    else if (s->again) /* instead of those, which end soon */
+        d.nloads = d.nloads < info->streams + busy ? d.nloads : info->streams + busy;
+    else if (d.nloads > info->streams)
         d.nloads = 0; /* there will be room soon */
+    if (busy + d.nloads > XH_STREAMS_MAX)
+        d.nloads = 0;
     if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
         d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
     d.lasting = d.nloads < info->lasting ? d.nloads : info->lasting;
@@ -197,6 +201,8 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
             xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu early=%llu", (unsigned long long)r.off,
                      (unsigned long long)len, made, d.warm, (unsigned long long)d.early);
             s->stream_end = r.off + len;
+            s->lasting = (unsigned)d.lasting;
+            s->again = 0;
             xh_load_hand_over(f, ts, made);
             seen = len == r.len ? next : r.off + len; /* what lies between is here: asked for again, it would end the stream */
         }
@@ -215,10 +221,66 @@ static uint64_t stream_window(const struct xh_file *f)
     return 2 * fast_link_holds(&info);
 }
 
+/* |l| ends before its parcel |p|, the first one called with. */
+static void cut_load(struct xh_load *l, const struct xh_parcel *p)
+{
+    if (l->cut)
+        return;
+    l->cut = p == l->parcels ? p->off : p[-1].end;
+    if (l->pos < l->cut || l->over || l->submitting)
+        return; /* on_bytes() will see to it */
+    l->ended = 1;
+    xh_origin_cancel(l->f->origin, &l->t);
+}
+
+/* Ends the streams at the first parcel from |off| on behind all that has come and all that is waited for. */
+static void cut_streams(struct xh_stage *s, uint64_t off)
+{
+    size_t i = xh_parcel_at(s, off);
+    for (size_t k = i; k < s->n; k++)
+        if (s->at[k]->off < off || s->at[k]->takers || s->at[k]->got > s->at[k]->off)
+            i = k + 1;
+    if (i < s->n)
+        s->stream_end = s->at[i]->off;
+    while (i < s->n) {
+        struct xh_parcel *p = s->at[i];
+        if (!p->load->turns) {
+            i++;
+            continue;
+        }
+        xh_parcel_unlist(s, p);
+        cut_load(p->load, p);
+        s->lost = s->again = 1;
+    }
+}
+
+/* Deals a stream anew from some round trips on, when more connections would bring more. */
+static void weigh(struct xh_file *f)
+{
+    struct xh_stage *s = &f->stage;
+    struct xh_origin_info info;
+    uint64_t pos = 0;
+    unsigned n = 0;
+    int stands = 0;
+    for (; n < XH_STREAMS_MAX && s->stream[n]; n++) {
+        struct xh_load *l = s->stream[n];
+        stands |= l->stands || l->cut;
+        pos = l->pos > pos ? l->pos : pos;
+    }
+    if (!xh_origin_weigh(f->origin, stands ? 0 : n, n <= s->lasting, s->streamed))
+        return;
+    xh_origin_get_info(f->origin, &info);
+    uint64_t off = pos + fast_link_holds(&info);
+    if (off < s->stream_end && s->stream_end - off >= XH_STREAM_LEAST_BYTES)
+        cut_streams(s, off);
+}
+
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
 {
     struct xh_stage *s = &f->stage;
     pthread_mutex_lock(&s->lock);
+    if (s->stream[0])
+        weigh(f);
     int lost = s->lost;
     s->lost = 0;
     if (s->stream[0]) { /* else every small read of a run would take the engine's lock for nothing */

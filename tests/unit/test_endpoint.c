@@ -699,3 +699,40 @@ Test(endpoint, sums_are_those_of_a_naive_count, .init = fresh, .timeout = 30)
             cr_assert_eq(e->thread[i].active, in[i]);
     }
 }
+
+Test(endpoint, a_far_server_is_greeted_with_what_will_be_needed, .init = fresh)
+{
+    static const struct {
+        unsigned rtt_ms, under_way, connections, greetings;
+    } cases[] = {{1, 1, 16, 0}, {10, 1, 16, 0}, {20, 1, 16, 7}, {20, 2, 16, 6}, {50, 2, 16, 14}, {50, 2, 6, 4}, {160, 2, 16, 14}, {160, 1, 1, 0}};
+    ask(0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        e->active = cases[i].under_way;
+        e->queued_requests = 0;
+        origin.options.connections = cases[i].connections;
+        cr_expect_eq(xh_endpoint_greetings(e, &origin, (uint64_t)cases[i].rtt_ms * MS), cases[i].greetings, "%u ms, %u, of %u: %u",
+                     cases[i].rtt_ms, cases[i].under_way, cases[i].connections,
+                     xh_endpoint_greetings(e, &origin, (uint64_t)cases[i].rtt_ms * MS));
+    }
+}
+
+Test(endpoint, a_greeting_keeps_no_demand_waiting, .init = fresh)
+{
+    struct xh_probe greeting = {.want_bytes = 1, .greeting = 1};
+    struct xh_origin_info info;
+    ask(0);
+    start();
+    for (int i = 0; i < 10; i++) {
+        struct load *l = make(0, 1);
+        l->job.ask = XH_ASK_HEAD;
+        l->job.probe = &greeting;
+        queue(l);
+    }
+    start();
+    cr_assert_eq(e->greetings, 10, "all at once, %u", e->greetings);
+    xh_endpoint_open(e, &info);
+    cr_assert_geq(info.idle, 10, "they are as good as idle: %u", info.idle);
+    struct load *l = queue(make(0, MIB));
+    start();
+    cr_assert_eq(l->r.state, XH_REQ_RUNNING);
+}
