@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "file.h"
+#include "opening.h"
 #include "trace.h"
 
 /* Files of up to this many heads come whole: 4 MiB by default, 34 ms at 1 Gbit/s. To learn what of one is
@@ -61,9 +62,8 @@ static void keep_head(struct xh_file *f, const struct xh_origin_head *head)
 }
 
 /* Opens the shadow of the version that the origin has now. */
-static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, struct xh_err *err)
+static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, struct xh_opening *op, struct xh_err *err)
 {
-    char hint[XH_HINT_BYTES];
     if (f->size == 0)
         return 0;
     /* A size alone does not prove that two opens saw the same version: nothing to share. */
@@ -74,8 +74,7 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
         return rc;
     if (head->bytes)
         keep_head(f, head);
-    if (xh_origin_hint(f->origin, hint, sizeof hint))
-        xh_shadow_hint_save(f->shadow, hint);
+    xh_opening_save(op, f->origin, f->shadow);
     return 0;
 }
 
@@ -115,18 +114,20 @@ static void begin(struct xh_file *f, uint64_t head_len)
 
 static int file_open(struct xh_file *f, const char *url, struct xh_err *err)
 {
-    char hint[XH_HINT_BYTES] = "", shown[1024];
+    char shown[1024];
+    struct xh_opening op;
     struct xh_origin_head head = {0};
     struct xh_origin_info info;
     f->url = strdup(url);
     f->url_shown = strdup(xh_url_shown(url, shown, sizeof shown));
     if (!f->url || !f->url_shown)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
-    if (f->opt.shadow)
-        xh_shadow_hint_load(url, &f->opt, hint);
-    int rc = xh_origin_open(url, &f->opt, hint, &f->counters, &f->origin, &head, err);
-    if (rc)
+    xh_opening_begin(&op, url, &f->opt);
+    int rc = xh_origin_open(url, &f->opt, op.hint, op.vouched, &f->counters, &f->origin, &head, err);
+    if (rc) {
+        xh_opening_end(&op);
         return rc;
+    }
     xh_origin_get_info(f->origin, &info);
     f->size = info.size;
     f->validator = strdup(info.validator);
@@ -134,7 +135,8 @@ static int file_open(struct xh_file *f, const char *url, struct xh_err *err)
     if (!f->validator)
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
     else
-        rc = attach_shadow(f, &head, err);
+        rc = attach_shadow(f, &head, &op, err);
+    xh_opening_end(&op);
     xh_trace(XH_T_READ, "open", "url=%s size=%llu validator=%s confirmed=%d private=%d", f->url_shown,
              (unsigned long long)f->size, info.validator, head.confirmed,
              f->shadow ? xh_shadow_private(f->shadow) : 1);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <openssl/err.h>
+#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
@@ -331,4 +332,29 @@ int xh_trust_find(const struct xh_options *o, const char *default_file, const ch
     return xh_err_set(err, XH_E_TLS, 0,
                       "no CA certificates found on this machine: install the package ca-certificates, or name "
                       "a PEM file with XHDF5_CA_BUNDLE");
+}
+
+/* ---- who the reader is */
+
+static int hash_text(EVP_MD_CTX *ctx, const char *s)
+{
+    return EVP_DigestUpdate(ctx, s ? s : "", s ? strlen(s) + 1 : 1);
+}
+
+int xh_auth_reader(const struct xh_token *t, const struct xh_proxy *p, const struct xh_trust *trust, char hex[65])
+{
+    unsigned char sha[32];
+    struct stat st = {0};
+    hex[0] = '\0';
+    if (p->path[0] && stat(p->path, &st) < 0)
+        return 0;
+    int64_t proxy[3] = {(int64_t)st.st_ino, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    int ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && hash_text(ctx, t ? t->value : NULL) &&
+             hash_text(ctx, p->path) && EVP_DigestUpdate(ctx, proxy, sizeof proxy) && hash_text(ctx, trust->file) &&
+             hash_text(ctx, trust->dir) && EVP_DigestFinal_ex(ctx, sha, NULL);
+    EVP_MD_CTX_free(ctx);
+    for (int i = 0; ok && i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", sha[i]);
+    return ok;
 }

@@ -46,12 +46,18 @@ struct xh_origin_head {
                     * older version. What a transfer brings is not; the caller proves them by that. */
 };
 
+/* What tells readers with other rights, or another trust, apart: hexadecimal. A token is in it as a hash. */
+#define XH_READER_BYTES 65
+/* Writes who this process is to |url|'s origin. Returns 1, or 0 and "": not to be told, as with a password. */
+int xh_origin_reader(const char *url, const struct xh_options *o, char out[XH_READER_BYTES]);
+
 /* Opens |url|: with |hint| (text from xh_origin_hint of an earlier open, untrusted; NULL or
  * "" for none) one cheap request asks whether the version is still the same; else, or when
- * it is not, a GET of the head. Always asks with the caller's own authorisation.
+ * it is not, a GET of the head. Always asks with the caller's own authorisation, unless |vouched|: then the hint's
+ * version was asked for on this reader's behalf just now, and is believed.
  * |counters| must outlive the origin. Returns 0 or NOENT, ACCES, NET, TLS, TIMEOUT, PROTO,
  * STATUS, INVAL, NOMEM. Owns: the caller closes it and frees head->bytes. Blocks. */
-int xh_origin_open(const char *url, const struct xh_options *o, const char *hint,
+int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched,
                    struct xh_counters *counters, struct xh_origin **out, struct xh_origin_head *head,
                    struct xh_err *err);
 

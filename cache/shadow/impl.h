@@ -4,6 +4,7 @@
  *   page.c    words: claim to publish, read, wait      owner.c  slots: who is alive
  *   budget.c  how much, and how much is taken          evict.c  making room, whole shadows first
  *   clock.c   which pages of one shadow go             hint.c   what was last known of a URL
+ *   turn.c    who does first what many want to do
  *
  * One mutex (xh_shadow_lock) guards the list of objects, their reference counts, and the
  * taking of slots. It is the only lock of the room; words take none. It is held over file
@@ -99,6 +100,8 @@ int xh_store_locked(int fd, uint64_t at);
 
 /* Removes |name| when nobody has it open. Returns 1 when it is gone. */
 int xh_store_drop(int dirfd, const char *name);
+
+int xh_store_sha256(const void *data, size_t len, uint8_t sha[32]); /* 0 or -1 */
 
 /* A name that no other process has: "t-<random>". */
 void xh_store_temp_name(char name[XH_NAME_BYTES]);

@@ -94,4 +94,14 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char buf
  * A private shadow leaves none. */
 void xh_shadow_hint_save(struct xh_shadow *s, const char *text);
 
+/* A turn to do what others may want to do at the same time, see turn.c. */
+struct xh_turn {
+    int fd; /* -1: none */
+    uint64_t at;
+};
+/* Waits for the turn to do |name|, at most |most_ms|. Returns 1 when it had to wait. Threads, processes: any. */
+int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_ms, struct xh_turn *t);
+/* Lets the next one have it; harmless when it is over. */
+void xh_shadow_turn_over(struct xh_turn *t);
+
 #endif

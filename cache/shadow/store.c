@@ -54,7 +54,7 @@ static void hex_of(const uint8_t sha[32], char hex[65])
         snprintf(hex + 2 * i, 3, "%02x", sha[i]);
 }
 
-static int sha256(const void *data, size_t len, uint8_t sha[32])
+int xh_store_sha256(const void *data, size_t len, uint8_t sha[32])
 {
     return EVP_Digest(data, len, sha, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
 }
@@ -62,7 +62,7 @@ static int sha256(const void *data, size_t len, uint8_t sha[32])
 int xh_store_url_hex(const char *url, char hex[65])
 {
     uint8_t sha[32];
-    if (sha256(url, strlen(url), sha) < 0)
+    if (xh_store_sha256(url, strlen(url), sha) < 0)
         return -1;
     hex_of(sha, hex);
     return 0;
@@ -197,7 +197,7 @@ static int key_of(const char *url, const char *validator, uint64_t size, uint8_t
     memcpy(key, url, nu);
     memcpy(key + nu, validator, nv);
     memcpy(key + nu + nv, digits, (size_t)nd);
-    int rc = sha256(key, nu + nv + (size_t)nd, sha);
+    int rc = xh_store_sha256(key, nu + nv + (size_t)nd, sha);
     free(key);
     return rc;
 }
@@ -229,7 +229,7 @@ int xh_store_describe(struct xh_shadow *s, const char *url, const char *validato
     struct xh_layout_head *h = &s->head;
     if (set_numbers(h, size) < 0)
         return -1;
-    if (key_of(url, validator, size, h->key_sha256) < 0 || sha256(url, strlen(url), h->url_sha256) < 0)
+    if (key_of(url, validator, size, h->key_sha256) < 0 || xh_store_sha256(url, strlen(url), h->url_sha256) < 0)
         return -1;
     snprintf(h->validator, sizeof h->validator, "%s", validator);
     xh_url_shown(url, h->url_shown, sizeof h->url_shown);

@@ -3,12 +3,14 @@
  *
  *   client FILE slabs DSET N,N,...                  all of DSET, in blocks of that shape, in row-major order
  *   client FILE blocks DSET LEN OFFSETS HOW         LEN elements at each offset; OFFSETS: a file of uint64
+ *   client FILE pick NAMES                          the datasets that the file NAMES lists, a line each, whole
  *   client FILE walk                                every object: type, shape, attributes with their values
  *
  * HOW: one (after another), select (one selection a batch), multi (H5Dread_multi), hint (announced by
  * H5Dxhdf5_prefetch, then one after another); a batch is BATCH blocks.
  * slabs sums a word of every sector while the clock runs, or every byte with BENCH_CHECK=all; all the
- * others sum every byte, which their few bytes allow. Exit status 77: this build cannot do HOW. */
+ * others sum every byte, which their few bytes allow. BENCH_PART=I/N: of slabs and names only the I-th of N equal
+ * parts. Exit status 77: this build cannot do HOW. */
 #include <dlfcn.h>
 #include <hdf5.h>
 #include <inttypes.h>
@@ -24,6 +26,13 @@ static struct {
     uint64_t bytes, operations, sum;
 } report;
 static int check_all;
+static uint64_t part, parts = 1;
+
+/* 1 when the |i|-th of |n| things is for this process. */
+static int is_ours(uint64_t i, uint64_t n)
+{
+    return i >= n * part / parts && i < n * (part + 1) / parts;
+}
 
 static double now(void)
 {
@@ -129,18 +138,23 @@ static void slabs(hid_t file, const char *name, const char *shape)
     void *buf = calloc(1, most);
     if (!buf)
         die("no memory");
-    for (int d = 0; d >= 0;) {
+    uint64_t all = 1, i = 0;
+    for (int d = 0; d < rank; d++)
+        all *= (dims[d] + block[d] - 1) / block[d];
+    for (int d = 0; d >= 0; i++) {
         size_t bytes = element;
         for (d = 0; d < rank; d++) {
             slab[d] = block[d] < dims[d] - at[d] ? block[d] : dims[d] - at[d];
             bytes *= slab[d];
         }
-        H5Sselect_hyperslab(space, H5S_SELECT_SET, at, NULL, slab, NULL);
-        hid_t mem = H5Screate_simple(rank, slab, NULL);
-        must(H5Dread(dset, type, mem, space, H5P_DEFAULT, buf), "cannot read");
-        H5Sclose(mem);
-        took(buf, bytes);
-        report.operations++;
+        if (is_ours(i, all)) {
+            H5Sselect_hyperslab(space, H5S_SELECT_SET, at, NULL, slab, NULL);
+            hid_t mem = H5Screate_simple(rank, slab, NULL);
+            must(H5Dread(dset, type, mem, space, H5P_DEFAULT, buf), "cannot read");
+            H5Sclose(mem);
+            took(buf, bytes);
+            report.operations++;
+        }
         for (d = rank - 1; d >= 0 && (at[d] += block[d]) >= dims[d]; d--)
             at[d] = 0;
     }
@@ -285,6 +299,42 @@ static void blocks(hid_t file, const char *name, hsize_t length, const char *pat
     H5Dclose(dset);
 }
 
+static void read_whole(hid_t file, const char *name)
+{
+    hid_t dset = must(H5Dopen2(file, name, H5P_DEFAULT), "cannot open a dataset that was named");
+    hid_t space = H5Dget_space(dset), type = H5Tget_native_type(H5Dget_type(dset), H5T_DIR_DEFAULT);
+    size_t bytes = H5Tget_size(type) * (size_t)H5Sget_simple_extent_npoints(space);
+    void *buf = malloc(bytes + 1);
+    if (!buf)
+        die("no memory");
+    must(H5Dread(dset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, buf), "cannot read");
+    took(buf, bytes);
+    report.operations++;
+    free(buf);
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Dclose(dset);
+}
+
+static void pick(hid_t file, const char *path)
+{
+    char name[512];
+    uint64_t n = 0, i = 0;
+    FILE *f = fopen(path, "r");
+    if (!f)
+        die("cannot read the names");
+    while (fgets(name, sizeof name, f))
+        n++;
+    rewind(f);
+    report.open = now();
+    for (; fgets(name, sizeof name, f); i++)
+        if (is_ours(i, n)) {
+            name[strcspn(name, "\n")] = '\0';
+            read_whole(file, name);
+        }
+    fclose(f);
+}
+
 static herr_t visit_attribute(hid_t object, const char *name, const H5A_info_t *info, void *unused)
 {
     hid_t attr = must(H5Aopen(object, name, H5P_DEFAULT), "cannot open an attribute");
@@ -340,10 +390,14 @@ int main(int argc, char **argv)
     report.main = now();
     const char *verb = argc > 2 ? argv[2] : "", *check = getenv("BENCH_CHECK");
     int is_slabs = argc == 5 && strcmp(verb, "slabs") == 0, is_blocks = argc == 7 && strcmp(verb, "blocks") == 0;
-    if (!is_slabs && !is_blocks && !(argc == 3 && strcmp(verb, "walk") == 0)) {
-        fprintf(stderr, "usage: client FILE slabs DSET N,N,... | blocks DSET LEN OFFSETS HOW | walk\n");
+    int is_pick = argc == 4 && strcmp(verb, "pick") == 0;
+    if (!is_slabs && !is_blocks && !is_pick && !(argc == 3 && strcmp(verb, "walk") == 0)) {
+        fprintf(stderr, "usage: client FILE slabs DSET N,N,... | blocks DSET LEN OFFSETS HOW | pick NAMES | walk\n");
         return 2;
     }
+    const char *share = getenv("BENCH_PART");
+    if (share && (sscanf(share, "%" SCNu64 "/%" SCNu64, &part, &parts) != 2 || part >= parts))
+        die("BENCH_PART must be I/N");
     check_all = !is_slabs || (check && strcmp(check, "all") == 0);
     must(H5open(), "HDF5 does not start");
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
@@ -353,6 +407,8 @@ int main(int argc, char **argv)
         slabs(file, argv[3], argv[4]);
     else if (is_blocks)
         blocks(file, argv[3], strtoull(argv[4], NULL, 10), argv[5], argv[6]);
+    else if (is_pick)
+        pick(file, argv[3]);
     else
         walk(file);
     report.read = now();

@@ -8,6 +8,8 @@ As a program, run by a Python that has h5py: data.py OUT RECIPE WORD...
                       FILTER: none, or gzip (with shuffle)
   bytes N             /bytes, uint8, N bytes of noise, contiguous
   tree N | spread N   N small datasets with attributes; spread: in a file ten times as large
+  names N OF          no file for HDF5: the names of N of the OF datasets of a tree, in an order that is
+                      random and always the same
 """
 import array
 import hashlib
@@ -38,6 +40,9 @@ class Store:
         key = hashlib.sha256(self.makers + "\0".join(words).encode()).hexdigest()[:8]
         return self.directory / f"{'-'.join(words)}.{key}.h5"
 
+    def write(self, out, recipe):
+        subprocess.run([self.python, __file__, str(out), *map(str, recipe)], check=True)
+
     def make(self, recipes, say=print):
         """Makes what is missing. Files of older makers go."""
         wanted = {self.path_of(r): r for r in recipes}
@@ -49,7 +54,7 @@ class Store:
                 continue
             say(f"making {path.name}")
             part = path.with_suffix(".part")
-            subprocess.run([self.python, __file__, str(part), *map(str, recipe)], check=True)
+            self.write(part, recipe)
             os.replace(part, path)
         for path in wanted:     # into the page cache: the disk is not what is measured
             with open(path, "rb", buffering=0) as f:
@@ -103,6 +108,10 @@ def main():
         mkdata.images(out, int(words[0]), SIDE)
     elif what == "chunked":
         chunked(out, words[0], words[1], int(words[2]))
+    elif what == "names":
+        n, of = map(int, words)
+        chosen = random.Random(f"{n} {of}").sample(range(of), n)
+        pathlib.Path(out).write_text("".join(f"{mkdata.name_in_tree(i)}\n" for i in chosen))
     elif what == "tree":
         mkdata.tree(out, int(words[0]), "earliest")
     elif what == "spread":

@@ -1,4 +1,6 @@
 """xhdf5 and the local file as readers of a workload: a cold process, then where asked a warm one."""
+import collections
+import concurrent.futures
 import json
 import subprocess
 
@@ -22,7 +24,7 @@ def measured(workload, client, argv, env, timeout, stderr=None):
     said = json.loads(out.splitlines()[-1])
     t0 = facts["spawned"] if workload.span == "start" else said["init"]
     t1 = said["read"] if workload.span == "start" else said["end"]
-    return facts | {"seconds": t1 - t0, "bytes": said["bytes"], "operations": said["operations"], "sum": said["sum"], "client": client, "rss_bytes": said["rss_bytes"],
+    return facts | {"seconds": t1 - t0, "began": t0, "ended": t1, "bytes": said["bytes"], "operations": said["operations"], "sum": said["sum"], "client": client, "rss_bytes": said["rss_bytes"],
                     "start_up": said["init"] - facts["spawned"], "opening": said["open"] - said["init"],
                     "reading": said["read"] - said["open"], "closing": said["end"] - said["read"],
                     "counters": lab.counters(err)}
@@ -64,6 +66,40 @@ class Local:
         env = lab.clean_env() | ({"BENCH_CHECK": "all"} if check else {})
         argv = argv_of(self.client, self.lab.build, self.python, path, words)
         return [(workload.name, measured(workload, self.client, argv, env, timeout))]
+
+
+def together(workload, client, argv, env, timeout, n):
+    """Runs |n| clients at once; returns one sample of all: from the first one's begin to the last one's end."""
+    def one(i):
+        return measured(workload, client, argv, env | ({"BENCH_PART": f"{i}/{n}"} if workload.share else {}), timeout)
+    with concurrent.futures.ThreadPoolExecutor(n) as pool:
+        each = list(pool.map(one, range(n)))
+    begin, end = min(s["began"] for s in each), max(s["ended"] for s in each)
+    total = {k: sum(s[k] for s in each) for k in ("cpu", "bytes", "operations")}
+    counters = collections.Counter()
+    for s in each:
+        counters.update(s["counters"])
+    return total | {"seconds": end - begin, "sum": " ".join(s["sum"] for s in each), "client": f"{client} x{n}",
+                    "rss_bytes": max(s["rss_bytes"] for s in each), "each": [s["seconds"] for s in each], "counters": dict(counters)}
+
+
+class Many:
+    """Several xhdf5 processes at once, cold: one node's shadow; or several that read the local file."""
+
+    def __init__(self, place, python, n, local=False):
+        self.lab, self.python, self.n, self.local = place, python, n, local
+        self.name = f"{'local' if local else 'xhdf5'} C x{n}"
+
+    def measure(self, workload, server, path, words, timeout, check=False, trace=None):
+        env = lab.clean_env() if self.local else self.lab.driver_env()
+        if check:
+            env["BENCH_CHECK"] = "all"
+        file = path if self.local else server.url_of(path)
+        self.lab.forget_shadow()
+        server.forget()
+        sample = together(workload, "C", argv_of("C", self.lab.build, self.python, file, words), env, timeout, self.n)
+        sample["server_requests"], sample["server_bytes"] = server.counted()
+        return [(workload.name, sample)]
 
 
 class Beside(Local):

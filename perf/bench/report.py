@@ -137,6 +137,18 @@ def claims(result):
         beside = lambda name: at.get((p.rtt, p.rate, p.loss, p.server, name))  # noqa: E731
         size = size_of(result, p, None)
         ours = "xhdf5 C"
+        for reader in p.readers:
+            one, n = p.readers.get("xhdf5 C x1"), reader.removeprefix("xhdf5 C x")
+            if not one or n == reader or n == "1":
+                continue
+            of = p.readers[reader].values()
+            moved = median(s["counters"].get("bytes_fetched", 0) for s in of)
+            say(f"bytes moved by those that one process moves, {n} processes", p,
+                moved / median(s["counters"].get("bytes_fetched", 0) for s in one.values()), 1.05)
+            say(f"requests by those of one process, {n} processes", p, median(s["server_requests"] for s in of) /
+                median(s["server_requests"] for s in one.values()), 1 if "-all" in w and w.startswith("P2") else 1.5)
+            say(f"time by that of one process, {n} processes", p, p.by_round(reader, "xhdf5 C x1"), 1.3)
+            say(f"the slowest by the median, {n} processes", p, median(max(s["each"]) / median(s["each"]) for s in of), 2)
         if ours not in p.readers:
             continue
         cold, counters = p.seconds(ours), [s["counters"] for s in p.readers[ours].values()]
@@ -187,6 +199,10 @@ def claims(result):
             say("of the file's bytes fetched", p, fetched / size, 0.5)
             if beside("W4") and ours in beside("W4").readers:
                 say("time by W4's", p, cold / beside("W4").seconds(ours), 3)
+        if w == "P2" and "xhdf5 C off" in p.readers:
+            say("times faster than without shadow", p, p.by_round("xhdf5 C off", ours), 10, most=False)
+        if w == "P2-warm" and beside("P2") and "xhdf5 C off" in beside("P2").readers:
+            say("times faster than without shadow", p, beside("P2").seconds("xhdf5 C off") / cold, 50, most=False)
         if w in ("W5", "W5-warm"):
             local = (beside("W5") or p).seconds("local C")
             say("round trips beyond the local start", p, (cold - local) / rtt, 5 if w == "W5" else 4)

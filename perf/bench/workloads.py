@@ -27,10 +27,14 @@ class Workload:
     traced: bool = False                # draw a time line
     packed: bool = False                # unpacking takes its time: measure the local read beside a transfer too
     extra: bool = False                 # runs only when named
+    processes: tuple = ()               # C clients at once, for each of these numbers
+    share: bool = False                 # each of them has its part, else each has all
+    names: tuple = ()                   # {names} is a file made of |names|: data.names' n, of
+    variants: tuple = ()                # xhdf5 with other options, always
 
 
 def table(p):
-    """All workloads for the sizes |p|: images, chunked_images, small_reads, scalla, datasets."""
+    """All workloads for the sizes |p|: images, chunked_images, small_reads, scalla, datasets, parallel_images, processes."""
     both = ("C", "h5py")
     many = 25000 * BLOCK                # 256 MB
     t = [Workload("W1", f"{p.images} contiguous images, one by one", ("images", p.images),
@@ -76,6 +80,16 @@ def table(p):
     t.append(Workload("W5", "process start to the first 10 KB", ("bytes", many),
                       ("blocks", "bytes", BLOCK, "{offsets}", "one"), both, offsets=(1, BLOCK, many, "random"),
                       warm=True, span="start"))
+    p1 = ("images", p.parallel_images)
+    t.append(Workload("P1-slabs", f"{p.parallel_images} contiguous images by several processes, each a slab of them", p1,
+                      ("slabs", "images", IMAGES), processes=p.processes, share=True, bulk=True, raw=True, extra=True))
+    t.append(Workload("P1-all", f"{p.parallel_images} contiguous images by several processes, each all of them (XHDF5 paper)", p1,
+                      ("slabs", "images", IMAGES), processes=p.processes, bulk=True, extra=True))
+    t.append(Workload("P2", f"{p.datasets // 4} of {p.datasets} datasets in random order (Mig-drive)", ("spread", p.datasets),
+                      ("pick", "{names}"), names=(p.datasets // 4, p.datasets), warm=True, variants=("off:shadow=off",), extra=True))
+    t.append(Workload("P2-all", f"{p.datasets // 4} of {p.datasets} datasets in random order by several processes, each all",
+                      ("spread", p.datasets), ("pick", "{names}"), names=(p.datasets // 4, p.datasets),
+                      processes=p.processes, extra=True))
     return t
 
 
@@ -84,7 +98,7 @@ def chosen(all_of, names):
     if not names:
         return [w for w in all_of if not w.extra]
     found = [w for w in all_of if w.name in names or
-             (not w.extra and any(w.name.startswith(n + "-") for n in names))]
+             ((not w.extra or w.name.startswith("P")) and any(w.name.startswith(n + "-") for n in names))]
     for n in names:
         if not any(w.name == n or w.name.startswith(n + "-") for w in all_of):
             raise SystemExit(f"run: no workload {n}; there are {' '.join(w.name for w in all_of)}")

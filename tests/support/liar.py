@@ -447,6 +447,13 @@ def slow(r):
         time.sleep(int(r.arg or 20) / 1000)
 
 
+@fault("late")
+def late(r):
+    """Silence for the argument's milliseconds (300), then honest."""
+    time.sleep(int(r.arg or 300) / 1000)
+    r.send(r.honest())
+
+
 @fault("no-length")
 def no_length(r):
     """No Content-Length: the body ends with the connection."""

@@ -52,6 +52,14 @@ def images(out, n, side, chunked=None, chunk_rows=0):
             d[i] = frames[i]
 
 
+def name_in_tree(i):
+    """The |i|-th dataset of a tree."""
+    n = i // 25
+    levels = ("run", "scan", "module", "panel")[:n % 5]
+    path = "/".join(f"{level}{n % (3 + k)}" for k, level in enumerate(levels))
+    return f"{path}/set{n:04d}/value{i:05d}".lstrip("/")
+
+
 def fill_tree(top, datasets, name, ballast=0):
     """Groups of up to 25 datasets at depths 1 to 5, with attributes on all of them. Each dataset is
     |ballast| numbers longer than it would be, and written before the next one's metadata."""
@@ -60,17 +68,14 @@ def fill_tree(top, datasets, name, ballast=0):
     group = None
     for i in range(datasets):
         if i % 25 == 0:
-            n = i // 25
-            levels = ("run", "scan", "module", "panel")[:n % 5]
-            path = "/".join(f"{level}{n % (3 + k)}" for k, level in enumerate(levels))
-            group = top.require_group(f"{path}/set{n:04d}".lstrip("/"))
+            group = top.require_group(name_in_tree(i).rsplit("/", 1)[0])
             group.attrs["NX_class"] = "NXcollection"
-            group.attrs["number"] = n
+            group.attrs["number"] = i // 25
         data = rng.random(int(rng.integers(1, 64)))
         if ballast:
             start = i * 61 % ballast
             data = np.concatenate([data, noise[start:start + ballast]])
-        d = group.create_dataset(f"value{i:05d}", data=data)
+        d = group.create_dataset(name_in_tree(i).rsplit("/", 1)[1], data=data)
         d.attrs["units"] = ("mm", "keV", "deg", "s")[i % 4]
         d.attrs["offset"] = rng.random(3)
 

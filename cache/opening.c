@@ -1,0 +1,67 @@
+/* Openings of one URL by many processes at once: see opening.h. */
+#include "opening.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "trace.h"
+
+/* A server takes long, or a process is suspended: then everybody asks for himself. */
+#define MOST_MS 4000
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Reads "asked reader\n" off the saved |text| and leaves the origin's part of it in op->hint. Returns 1 when it
+ * was asked on our behalf. */
+static int read_saved(struct xh_opening *op, const char *text)
+{
+    uint64_t asked;
+    char reader[XH_READER_BYTES];
+    int n = 0;
+    if (sscanf(text, "%" SCNu64 " %64[0-9a-f-]%n", &asked, reader, &n) != 2 || text[n] != '\n')
+        return 0;
+    snprintf(op->hint, sizeof op->hint, "%s", text + n + 1);
+    return asked >= op->begun_ns && asked <= now_ns() && strcmp(reader, op->reader) == 0;
+}
+
+void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o)
+{
+    char saved[XH_HINT_BYTES];
+    *op = (struct xh_opening){.turn = {.fd = -1}, .begun_ns = now_ns()};
+    if (!o->shadow)
+        return;
+    int waited = 0, apart = xh_origin_reader(url, o, op->reader);
+    char *name = NULL;
+    if (apart && asprintf(&name, "%s %s", op->reader, url) >= 0) {
+        waited = xh_shadow_turn(name, o, MOST_MS, &op->turn);
+        free(name);
+    }
+    if (xh_shadow_hint_load(url, o, saved))
+        op->vouched = read_saved(op, saved) && apart;
+    if (op->vouched || (waited && !op->hint[0])) /* whoever was first has failed: the others need not go one by one */
+        xh_shadow_turn_over(&op->turn);
+    op->asked_ns = now_ns();
+}
+
+void xh_opening_save(struct xh_opening *op, struct xh_origin *origin, struct xh_shadow *s)
+{
+    char text[XH_HINT_BYTES];
+    if (op->vouched)
+        return;
+    int n = snprintf(text, sizeof text, "%" PRIu64 " %s\n", op->asked_ns, op->reader[0] ? op->reader : "-");
+    if (xh_origin_hint(origin, text + n, sizeof text - (size_t)n))
+        xh_shadow_hint_save(s, text);
+}
+
+void xh_opening_end(struct xh_opening *op)
+{
+    xh_shadow_turn_over(&op->turn);
+}

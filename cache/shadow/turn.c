@@ -1,0 +1,65 @@
+/* Turns: of all who want to do the same thing at once, one does it first.
+ *
+ * A turn is a lock on one byte of the file "turns" in the shadows' directory, chosen by the hash of a name: two
+ * names on the same byte wait for each other in vain, and no more. The kernel drops the lock with the process. Who is
+ * kept waiting for too long, as by a suspended process, goes on without a turn. Threads, processes: any. */
+#include <endian.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../trace.h"
+#include "impl.h"
+
+#define FILE_NAME "turns"
+#define LOOK_NS 1000000
+
+static int open_turns(const struct xh_options *o)
+{
+    char path[XH_DIR_BYTES];
+    struct stat st;
+    xh_store_dir_path(o, path);
+    int dirfd = xh_store_dir(o, path, 1);
+    if (dirfd < 0)
+        return -1;
+    int fd = openat(dirfd, FILE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    close(dirfd);
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_ms, struct xh_turn *t)
+{
+    static const struct timespec look = {.tv_nsec = LOOK_NS};
+    uint8_t sha[32];
+    uint64_t hash, begun = xh_budget_now_ns();
+    *t = (struct xh_turn){.fd = -1};
+    if (!o->shadow || xh_store_sha256(name, strlen(name), sha) < 0 || (t->fd = open_turns(o)) < 0)
+        return 0;
+    memcpy(&hash, sha, sizeof hash);
+    t->at = hash >> 2; /* below the largest offset */
+    int waited = 0, rc;
+    while ((rc = xh_store_lock(t->fd, F_WRLCK, t->at)) == 1 && xh_budget_now_ns() - begun < most_ms * UINT64_C(1000000)) {
+        waited = 1;
+        nanosleep(&look, NULL);
+    }
+    if (rc != 0) {
+        close(t->fd);
+        t->fd = -1;
+    }
+    xh_trace(XH_T_SHADOW, "turn", "waited_us=%llu got=%d", (unsigned long long)(xh_budget_now_ns() - begun) / 1000, rc == 0);
+    return waited;
+}
+
+void xh_shadow_turn_over(struct xh_turn *t)
+{
+    if (t->fd < 0)
+        return;
+    xh_store_lock(t->fd, F_UNLCK, t->at); /* a child of a fork may have the description still */
+    close(t->fd);
+    t->fd = -1;
+}
