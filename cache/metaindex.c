@@ -34,6 +34,11 @@
  * header's continuation, its values and its siblings then cost no further round trip. */
 #define TAIL_BYTES 16384u
 #define TAIL_MEMORY 256u /* places that the measure of "mostly" remembers */
+/* Who has read so many small datasets whole reads more of them: they come along, like values. A window for them may be
+ * larger, as each costs a round trip. */
+#define DATA_READS 3u
+#define DATA_MOST_BYTES 65536u
+#define DATA_WINDOW_MAX 16384u
 #define NONE UINT32_MAX
 #define STRUCTURE_MAX (1u << 20) /* longer ones are nobody's small metadata */
 #define PARSES_MAX 256u /* in one call, so that nobody waits long for another's parsing */
@@ -73,6 +78,7 @@ struct xh_metaindex {
     int fresh;      /* nodes were added since |place| was last looked behind */
     uint64_t ahead, used; /* pages asked for and not used; used */
     unsigned near, far;   /* places found within TAIL_BYTES behind what named them; elsewhere */
+    unsigned data_reads;  /* small datasets that were read, to DATA_READS */
     uint64_t late;        /* pages that the window grew by because the reader was there first */
     uint8_t buf[XH_META_PARSE_MAX];
 };
@@ -214,9 +220,14 @@ static uint32_t add(struct xh_metaindex *m, const struct xh_meta_place *p, int *
 static int on_found(void *ctx, const struct xh_meta_place *p)
 {
     struct xh_metaindex *m = ctx;
+    struct xh_meta_place data = *p;
     int new;
-    if (p->kind == XH_META_DATA)
-        return 0; /* who walks does not read it */
+    if (p->kind == XH_META_DATA) {
+        if (p->detail == 0 || p->detail > DATA_MOST_BYTES || p->detail > m->format.size - p->off)
+            return 0;
+        data.len = (uint32_t)p->detail;
+        return add(m, &data, &new) == NONE;
+    }
     if (add(m, p, &new) == NONE)
         return 1;
     if (new && m->parsing != NONE) {
@@ -246,7 +257,7 @@ static void parse(struct xh_metaindex *m, uint32_t i, const uint8_t *p)
 static int try_parse(struct xh_metaindex *m, uint32_t i, xh_meta_look *look, void *ctx)
 {
     const struct node *n = &m->node[i];
-    if (n->len > sizeof m->buf || n->kind == XH_META_BYTES) {
+    if (n->len > sizeof m->buf || n->kind == XH_META_BYTES || n->kind == XH_META_DATA) {
         uint8_t last; /* leads nowhere: to be fetched, not parsed */
         if (!look(ctx, n->off, &last, 1) || !look(ctx, n->off + n->len - 1, &last, 1))
             return 0;
@@ -315,8 +326,8 @@ static void grow_window(struct xh_metaindex *m)
         m->late += m->late + LATE_DOUBLES;
     else
         m->late += LATE_GROWTH;
-    if (m->late > WINDOW_MAX)
-        m->late = WINDOW_MAX;
+    if (m->late > DATA_WINDOW_MAX)
+        m->late = DATA_WINDOW_MAX;
 }
 
 void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_meta_look *look, void *ctx)
@@ -333,6 +344,8 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
         return;
     }
     const struct node *n = &m->node[*at];
+    if (n->kind == XH_META_DATA && !meta && m->data_reads < DATA_READS && ++m->data_reads == DATA_READS)
+        m->fresh = 1;
     if (n->kind != XH_META_BYTES) /* values are shared: they say nothing of the reader's place */
         m->place = *at;
     if (n->state == WAITING)
@@ -343,22 +356,27 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
 
 /* ---- what to fetch */
 
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int wants_data(const struct xh_metaindex *m)
+{
+    return m->data_reads == DATA_READS;
+}
+
 static uint64_t window(const struct xh_metaindex *m, const struct xh_meta_limits *lim)
 {
     uint64_t spare = lim->spare_bytes / PAGE_BYTES;
     uint64_t w = (spare > WINDOW_FIRST ? spare : WINDOW_FIRST) + WINDOW_GROWTH * m->used + m->late;
-    return w < WINDOW_MAX ? w : WINDOW_MAX;
+    return min64(w, wants_data(m) ? DATA_WINDOW_MAX : WINDOW_MAX);
 }
 
 static int by_off(const void *a, const void *b)
 {
     const struct xh_range *x = a, *y = b;
     return (x->off > y->off) - (x->off < y->off);
-}
-
-static uint64_t min64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* The pages of a node, or of the file's own pages that it lies in. */
@@ -368,7 +386,7 @@ static struct xh_range pages_of(const struct xh_metaindex *m, const struct node 
     uint64_t base = page > PAGE_BYTES ? m->format.base % page : 0;
     uint64_t from = n->off - (n->off >= base ? (n->off - base) % page : n->off);
     uint64_t end = n->off + n->len;
-    if (m->near > m->far && n->kind != XH_META_BYTES)
+    if (m->near > m->far && n->kind != XH_META_BYTES && n->kind != XH_META_DATA)
         end = n->off + (n->len > TAIL_BYTES ? n->len : TAIL_BYTES);
     uint64_t over = (end - from) % page;
     if (over)
@@ -409,9 +427,17 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
     size_t n = 0, parses = 0;
     uint64_t most = min64(window(m, lim), m->ahead + lim->most_bytes / PAGE_BYTES);
     uint32_t i = m->place == NONE ? m->first : m->place;
-    for (size_t far = 0; i != NONE && n < room && parses < PARSES_MAX; i = m->node[i].next, far++) {
-        if (m->ahead >= most && (far >= NEXT_NODES || n >= NEXT_NODES))
+    int around = wants_data(m) && m->place != NONE; /* who picks datasets may pick those before as well */
+    for (size_t far = 0; n < room && parses < PARSES_MAX; i = m->node[i].next) {
+        if (i == NONE && around) {
+            around = 0;
+            i = m->first;
+        }
+        if (i == NONE || (m->ahead >= most && (far >= NEXT_NODES || n >= NEXT_NODES)))
             break;
+        if (m->node[i].kind == XH_META_DATA && !wants_data(m))
+            continue;
+        far++;
         if (m->node[i].state != WAITING)
             continue;
         parses++;

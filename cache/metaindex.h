@@ -4,7 +4,8 @@
  * it names is known from then on; what is not there is asked for, many at once, so that a
  * tree comes level by level and not object by object. How much may be asked for grows with
  * how much of it the reader then uses: who opens one dataset wastes little, who walks gets
- * all. Where a reader has just been is followed first.
+ * all. Where a reader has just been is followed first. The small datasets' own data comes along for a reader
+ * who reads it.
  *
  * Pure: no clock, no locks, no I/O but the caller's |look|. Memory is bounded: a file with
  * more structures than fit is forgotten and learnt again from where the reader is. */

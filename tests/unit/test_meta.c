@@ -91,6 +91,17 @@ static void file_free(struct file *f)
     free(f);
 }
 
+/* The file at |path|, which is removed. */
+static struct file *take(const char *path)
+{
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    struct file *f = slurp(path);
+    cr_assert_geq(H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, note_object, f, H5O_INFO_BASIC), 0);
+    H5Fclose(file);
+    unlink(path);
+    return f;
+}
+
 static struct file *make(const struct style *s)
 {
     char path[] = "/tmp/xh-meta-XXXXXX";
@@ -107,14 +118,9 @@ static struct file *make(const struct style *s)
     cr_assert_geq(file, 0);
     fill(file, s->links, 2);
     H5Fclose(file);
-    file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    struct file *f = slurp(path);
-    cr_assert_geq(H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, note_object, f, H5O_INFO_BASIC), 0);
-    H5Fclose(file);
     H5Pclose(fapl);
     H5Pclose(fcpl);
-    unlink(path);
-    return f;
+    return take(path);
 }
 
 /* ---- everything that the parser finds, breadth first */
@@ -356,6 +362,62 @@ Test(meta, a_walk_waits_for_few_rounds, .timeout = 60)
     expect_few_rounds(&(struct style){H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST, 0, 0, 1000}, 40);
     expect_few_rounds(&(struct style){H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 0, 0, 1000}, 40);
     expect_few_rounds(&(struct style){H5F_LIBVER_LATEST, H5F_LIBVER_LATEST, 0, 1, 1000}, 40);
+}
+
+#define PICKED 700
+
+/* A file of datasets with 6 KB of data each; |at|: where those lie. */
+static struct file *make_small_datasets(uint64_t at[PICKED])
+{
+    char path[] = "/tmp/xh-meta-XXXXXX", name[32];
+    close(mkstemp(path));
+    static int numbers[1500];
+    hsize_t n = sizeof numbers / sizeof *numbers;
+    hid_t f = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), space = H5Screate_simple(1, &n, NULL);
+    for (int i = 0; i < PICKED; i++) {
+        snprintf(name, sizeof name, "dataset %05d", i);
+        hid_t d = H5Dcreate2(f, name, H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        H5Dwrite(d, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers);
+        at[i] = H5Dget_offset(d);
+        H5Dclose(d);
+    }
+    H5Sclose(space);
+    H5Fclose(f);
+    return take(path);
+}
+
+Test(meta, small_datasets_come_along_for_who_reads_them_and_for_nobody_else, .timeout = 60)
+{
+    static uint64_t at[PICKED];
+    struct file *f = make_small_datasets(at);
+    struct pages p = pages_of(f);
+    struct xh_metaindex *m = xh_metaindex_new(f->size);
+    uint8_t bytes[512];
+    unsigned there = 0, missed = 0;
+    for (size_t i = 0; i < f->objects; i++) { /* all headers are visited */
+        uint64_t off = f->object[i];
+        while (!look(&p, off, bytes, sizeof bytes))
+            if (one_round(m, &p) == 0)
+                memset(p.there + off / 4096, 1, 2);
+        xh_metaindex_note(m, (struct xh_range){off, sizeof bytes}, 1, look, &p);
+        one_round(m, &p);
+    }
+    for (size_t i = 0; i < PICKED; i++)
+        there += look(&p, at[i], f->bytes + at[i], 6000);
+    cr_assert_leq(there, PICKED / 4, "%u datasets came along in vain", there);
+    for (unsigned k = 0; k < 200; k++) { /* some are picked and read, in no order */
+        size_t i = (size_t)k * 389 % PICKED;
+        if (!look(&p, at[i], f->bytes + at[i], 6000)) {
+            missed++;
+            memset(p.there + at[i] / 4096, 1, (at[i] + 5999) / 4096 - at[i] / 4096 + 1);
+        }
+        xh_metaindex_note(m, (struct xh_range){at[i], 6000}, 0, look, &p);
+        one_round(m, &p);
+    }
+    cr_assert_leq(missed, 30, "%u of 200 were missed", missed);
+    xh_metaindex_free(m);
+    free(p.there);
+    file_free(f);
 }
 
 /* ---- damage */
