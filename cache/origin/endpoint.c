@@ -35,6 +35,8 @@
 #define SCATTERED_RANGES 16
 #define SCATTERED_CONNECTIONS 16
 #define LONG_RTT_NS 15e6
+/* From here on, twice as many handshakes as pay at first keep nobody waiting. */
+#define TWICE_RTT_NS 30e6
 #define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
 #define TRIAL_NS 500e6
 #define TRIAL_ROUND_TRIPS 16
@@ -547,10 +549,11 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
 
 unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t rtt_ns)
 {
-    uint64_t most = o->options.connections, want = 2 * connections_at_first((double)rtt_ns);
-    uint64_t have = e->active + e->queued_requests;
-    want = want < most ? want : most;
-    return (double)rtt_ns > LONG_RTT_NS && want > have ? (unsigned)(want - have) : 0;
+    unsigned have = e->active + (unsigned)e->queued_requests, want = connections_at_first((double)rtt_ns);
+    if ((double)rtt_ns < LONG_RTT_NS)
+        return 0;
+    want = at_most(o, (double)rtt_ns < TWICE_RTT_NS ? want : 2 * want);
+    return want > have ? want - have : 0;
 }
 
 uint64_t xh_endpoint_distance(const struct xh_endpoint *e, int *there)
