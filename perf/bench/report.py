@@ -200,9 +200,9 @@ def claims(result):
             if beside("W4") and ours in beside("W4").readers:
                 say("time by W4's", p, cold / beside("W4").seconds(ours), 3)
         if w == "P2" and "xhdf5 C off" in p.readers:
-            say("times faster than without shadow", p, p.by_round("xhdf5 C off", ours), 10, most=False)
+            say("times faster than without shadow and prediction", p, p.by_round("xhdf5 C off", ours), 10, most=False)
         if w == "P2-warm" and beside("P2") and "xhdf5 C off" in beside("P2").readers:
-            say("times faster than without shadow", p, beside("P2").seconds("xhdf5 C off") / cold, 50, most=False)
+            say("times faster than without shadow and prediction", p, beside("P2").seconds("xhdf5 C off") / cold, 50, most=False)
         if w in ("W5", "W5-warm"):
             local = (beside("W5") or p).seconds("local C")
             say("round trips beyond the local start", p, (cold - local) / rtt, 5 if w == "W5" else 4)

@@ -86,7 +86,7 @@ def table(p):
     t.append(Workload("P1-all", f"{p.parallel_images} contiguous images by several processes, each all of them (XHDF5 paper)", p1,
                       ("slabs", "images", IMAGES), processes=p.processes, bulk=True, extra=True))
     t.append(Workload("P2", f"{p.datasets // 4} of {p.datasets} datasets in random order (Mig-drive)", ("spread", p.datasets),
-                      ("pick", "{names}"), names=(p.datasets // 4, p.datasets), warm=True, variants=("off:shadow=off",), extra=True))
+                      ("pick", "{names}"), names=(p.datasets // 4, p.datasets), warm=True, variants=("off:shadow=off,readahead=off",), extra=True))
     t.append(Workload("P2-all", f"{p.datasets // 4} of {p.datasets} datasets in random order by several processes, each all",
                       ("spread", p.datasets), ("pick", "{names}"), names=(p.datasets // 4, p.datasets),
                       processes=p.processes, extra=True))
