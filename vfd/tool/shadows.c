@@ -1,4 +1,4 @@
-/* xhdf5 cache: which of its commands; and the two that only look at the shadows' directory. */
+/* xhdf5 cache: which of its commands; and ls and rm, which only look at the directory of the shadows. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
