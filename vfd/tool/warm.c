@@ -216,6 +216,8 @@ static int warm(const struct wish *w, const struct xh_options *given)
     int code = XH_EXIT_FAILED, too_large = 0;
     struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = !w->npaths && !w->metadata_only,
                           .progress = on_object, .ctx = &p};
+    if (!o.shadow)
+        return xh_tool_fail(code, "the option shadow is off: there is nothing to warm");
     o.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
     xh_progress_begin(&p, "metadata", 0, "objects");
     int rc = xh_survey_walk(&s, w->url, &o, &err);
