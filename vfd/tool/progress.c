@@ -39,7 +39,7 @@ static void say(const struct xh_progress *p, uint64_t done, uint64_t now)
 static void draw(const struct xh_progress *p, uint64_t done, uint64_t now)
 {
     static const char full[BAR + 1] = "##############################", none[BAR + 1] = "..............................";
-    int n = p->total ? (int)(done * BAR / p->total) : 0;
+    int n = done < p->total ? (int)(done * BAR / p->total) : (int)BAR;
     fprintf(stderr, "\r%s ", p->what);
     if (p->total)
         fprintf(stderr, "[%.*s%.*s] ", n, full, (int)BAR - n, none);

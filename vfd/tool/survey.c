@@ -20,6 +20,7 @@
 struct walk {
     struct xh_survey *s;
     hid_t file;
+    unsigned long number; /* HDF5's, of the file: a path may lead to another one */
     uint64_t chunk_base; /* what this libhdf5 leaves out of chunks' addresses */
     int raw;             /* of what is visited now, raw data is wanted */
     int meta;            /* what is visited now was not visited before */
@@ -96,11 +97,27 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
     return add(w, w->chunk_base + addr, size) ? H5_ITER_ERROR : H5_ITER_CONT;
 }
 
-/* Values of variable length are not where the dataset's elements are, and only HDF5 finds them. */
+/* 1 when elements of |type| hold values that lie elsewhere in the file (of variable length, references to
+ * regions): only HDF5 finds those. */
 static int is_indirect(hid_t type)
 {
-    return H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tdetect_class(type, H5T_STRING) > 0 ||
-           H5Tdetect_class(type, H5T_REFERENCE) > 0;
+    int found = 0;
+    switch (H5Tget_class(type)) {
+    case H5T_VLEN: return 1;
+    case H5T_STRING: return H5Tis_variable_str(type) > 0;
+    case H5T_REFERENCE: return H5Tequal(type, H5T_STD_REF_OBJ) <= 0;
+    case H5T_ARRAY:
+    case H5T_COMPOUND: break;
+    default: return 0;
+    }
+    int members = H5Tget_class(type) == H5T_ARRAY ? 1 : H5Tget_nmembers(type);
+    for (int i = 0; i < members && !found; i++) {
+        hid_t inner = H5Tget_class(type) == H5T_ARRAY ? H5Tget_super(type) : H5Tget_member_type(type, (unsigned)i);
+        found = inner >= 0 && is_indirect(inner);
+        if (inner >= 0)
+            H5Tclose(inner);
+    }
+    return found;
 }
 
 /* Reads a dataset to the end, by rows, for the sake of what its elements point to. */
@@ -215,6 +232,11 @@ static void see_order(hid_t id, H5O_type_t kind)
 static herr_t on_object(hid_t at, const char *name, const H5O_info2_t *info, void *ctx)
 {
     struct walk *w = ctx;
+    if (info->fileno != w->number) {
+        w->s->datasets += info->type == H5O_TYPE_DATASET;
+        w->s->elsewhere += info->type == H5O_TYPE_DATASET;
+        return 0;
+    }
     hid_t id = H5Oopen(at, name, H5P_DEFAULT);
     if (id < 0) {
         w->s->unread++;
@@ -332,7 +354,10 @@ int xh_survey_walk(struct xh_survey *s, const char *url, const struct xh_options
     if (w.file < 0) {
         rc = h5_error(err, XH_E_SYS, "the file cannot be opened");
     } else {
+        H5O_info2_t root = {0};
         w.chunk_base = chunk_base(w.file);
+        if (H5Oget_info3(w.file, &root, H5O_INFO_BASIC) >= 0)
+            w.number = root.fileno;
         rc = visit(&w, "/") ? h5_error(err, XH_E_SYS, "its objects cannot be walked") : visit_paths(&w, err);
         if (w.nomem)
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory: %s has too many chunks", shown);

@@ -17,7 +17,7 @@ struct xh_survey {
 
     /* Set by the survey. */
     uint64_t objects, datasets; /* seen; of them, whose raw data is wanted */
-    uint64_t elsewhere;         /* of those, whose data is in other files: virtual, or external storage */
+    uint64_t elsewhere;         /* of those, whose data is in other files: virtual, external storage, behind external links */
     uint64_t unread;            /* attributes or datasets that HDF5 could not read */
     struct xh_range *raw;       /* whole pages, sorted, disjoint, not adjacent; within the file or not */
     size_t nraw, room;

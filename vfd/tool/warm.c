@@ -181,7 +181,7 @@ static int report(const struct wish *w, const struct xh_options *o, struct xh_fi
     printf("%s: %" PRIu64 " objects; the shadow holds %s of metadata, %s of raw data\n", w->shown, s->objects,
            xh_tool_size(now.meta_bytes, a), xh_tool_size(now.raw_bytes, b));
     if (s->elsewhere)
-        printf("%" PRIu64 " of %" PRIu64 " datasets have their data in other files (virtual or external): warm those\n",
+        printf("%" PRIu64 " of %" PRIu64 " datasets have their data in other files (virtual, external): warm those\n",
                s->elsewhere, s->datasets);
     if (s->unread)
         printf("%" PRIu64 " objects or values could not be read by HDF5 and were passed over\n", s->unread);
