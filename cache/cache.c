@@ -21,6 +21,11 @@ int xh_cache_is_url(const char *name)
     return name && (strncasecmp(name, "http://", 7) == 0 || strncasecmp(name, "https://", 8) == 0);
 }
 
+static uint64_t hits(struct xh_file *f)
+{
+    return atomic_load_explicit(&f->counters.bytes_hit, memory_order_relaxed);
+}
+
 static void file_free(struct xh_file *f)
 {
     if (!f)
@@ -31,8 +36,10 @@ static void file_free(struct xh_file *f)
     xh_early_free(f);
     xh_stage_free(&f->stage); /* nothing is on its way any more */
     xh_walk_end(f);
-    if (f->shadow)
+    if (f->shadow) {
+        xh_shadow_tell_hits(f->shadow, hits(f) - f->hits_before);
         xh_shadow_close(f->shadow);
+    }
     xh_chunkindex_free(f->chunks);
     xh_contiguous_free(f->contiguous);
     pthread_mutex_destroy(&f->chunk_lock);
@@ -193,6 +200,7 @@ void xh_file_after_fork(struct xh_file *f)
     xh_stage_forget(&f->stage);
     pthread_mutex_init(&f->flying_lock, NULL);
     f->flying = NULL;
+    f->hits_before = hits(f); /* the parent tells of its own */
     xh_wanted_init(&f->wanted); /* the parent's are leaked, as its stage is */
     atomic_store_explicit(&f->ahead_bytes, 0, memory_order_relaxed);
     __atomic_store_n(&f->pid, pid, __ATOMIC_RELEASE);
@@ -201,6 +209,11 @@ void xh_file_after_fork(struct xh_file *f)
 uint64_t xh_cache_size(const struct xh_file *f)
 {
     return f->size;
+}
+
+const char *xh_cache_validator(const struct xh_file *f)
+{
+    return f->validator;
 }
 
 int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b)

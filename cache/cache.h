@@ -31,6 +31,9 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
 
 uint64_t xh_cache_size(const struct xh_file *f);
 
+/* What names the version that is open. Owns: the file, until it is closed. */
+const char *xh_cache_validator(const struct xh_file *f);
+
 /* Reads |n| extents (any order, may touch or overlap, len 0 allowed, n 0 allowed) into
  * their buffers. All of every extent must lie in the file: XH_E_RANGE otherwise.
  * Returns 0 when every byte is there; on an error the buffers' contents are undefined

@@ -43,6 +43,7 @@ struct xh_file {
     int whole;                /* all of it was asked for at once */
 
     struct xh_counters counters;
+    uint64_t hits_before; /* of counters.bytes_hit, another process's to tell the shadow of */
 
     /* |guess_lock| guards the predictors. Readers only try it: a missed note costs a guess. */
     pthread_mutex_t guess_lock;

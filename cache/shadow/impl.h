@@ -5,6 +5,7 @@
  *   budget.c  how much, and how much is taken          evict.c  making room, whole shadows first
  *   clock.c   which pages of one shadow go             hint.c   what was last known of a URL
  *   turn.c    who does first what many want to do
+ *   image.c   all shadows seen from outside, for tools
  *
  * One mutex (xh_shadow_lock) guards the list of objects, their reference counts, and the
  * taking of slots. It is the only lock of the room; words take none. It is held over file
@@ -82,6 +83,9 @@ int xh_store_describe(struct xh_shadow *s, const char *url, const char *validato
 /* Fills s->head from the file s->name in s->dirfd; 0 when it is sound in itself, else -1. */
 int xh_store_describe_existing(struct xh_shadow *s);
 
+/* 1 when |h| is the head of a shadow of that file name, of this layout and boot. */
+int xh_store_sound(const struct xh_layout_head *h, const char *name);
+
 /* Opens or creates (a visitor: only opens) the file s->name in s->dirfd and sets s->fd; holds XH_LOCK_OPEN shared.
  * Returns 0, or -1 when no sound one can be had. */
 int xh_store_attach(struct xh_shadow *s);
@@ -107,6 +111,7 @@ int xh_store_sha256(const void *data, size_t len, uint8_t sha[32]); /* 0 or -1 *
 void xh_store_temp_name(char name[XH_NAME_BYTES]);
 /* "s-" and 64 hex digits. */
 int xh_store_is_shadow_name(const char *name);
+void xh_store_hex(const uint8_t sha[32], char hex[65]);
 /* Hex SHA-256 of |url|. Returns 0 or -1. */
 int xh_store_url_hex(const char *url, char hex[65]);
 

@@ -147,6 +147,12 @@ int xh_shadow_private(const struct xh_shadow *s)
     return s->private_;
 }
 
+void xh_shadow_tell_hits(struct xh_shadow *s, uint64_t bytes)
+{
+    if (bytes && s->map && !s->private_)
+        atomic_fetch_add_explicit(&s->live->hit_bytes, bytes, memory_order_relaxed);
+}
+
 /* An open object of the same directory and key. The caller holds the lock. */
 static struct xh_shadow *find(const char *dir, const char *name)
 {

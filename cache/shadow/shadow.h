@@ -49,6 +49,10 @@ enum xh_claim {
     XH_CLAIM_NONE   /* no claim can be had (budget and eviction exhausted, tmpfs full): bypass */
 };
 
+/* Tells those who list shadows that |bytes| of reads were found in |s|. Not for each hit: readers share
+ * the line that it writes. */
+void xh_shadow_tell_hits(struct xh_shadow *s, uint64_t bytes);
+
 /* 1 when other processes have the shadow open too. One system call. */
 int xh_shadow_shared(struct xh_shadow *s);
 

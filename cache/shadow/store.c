@@ -48,7 +48,7 @@ static uint64_t unit_bytes(void)
     return kernel > (long)XH_PAGE_BYTES ? (uint64_t)kernel : XH_PAGE_BYTES;
 }
 
-static void hex_of(const uint8_t sha[32], char hex[65])
+void xh_store_hex(const uint8_t sha[32], char hex[65])
 {
     for (int i = 0; i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", sha[i]);
@@ -64,7 +64,7 @@ int xh_store_url_hex(const char *url, char hex[65])
     uint8_t sha[32];
     if (xh_store_sha256(url, strlen(url), sha) < 0)
         return -1;
-    hex_of(sha, hex);
+    xh_store_hex(sha, hex);
     return 0;
 }
 
@@ -234,28 +234,28 @@ int xh_store_describe(struct xh_shadow *s, const char *url, const char *validato
     snprintf(h->validator, sizeof h->validator, "%s", validator);
     xh_url_shown(url, h->url_shown, sizeof h->url_shown);
     s->name[0] = 's', s->name[1] = '-';
-    hex_of(h->key_sha256, s->name + 2);
-    hex_of(h->url_sha256, s->url_hex);
+    xh_store_hex(h->key_sha256, s->name + 2);
+    xh_store_hex(h->url_sha256, s->url_hex);
     return 0;
+}
+
+int xh_store_sound(const struct xh_layout_head *h, const char *name)
+{
+    char hex[65];
+    struct xh_layout_head want = *h;
+    xh_store_hex(h->key_sha256, hex);
+    return set_numbers(&want, h->origin_bytes) == 0 && memcmp(&want, h, sizeof want) == 0 && strcmp(hex, name + 2) == 0;
 }
 
 int xh_store_describe_existing(struct xh_shadow *s)
 {
-    char hex[65];
-    struct xh_layout_head *h = &s->head, want;
+    struct xh_layout_head *h = &s->head;
     int fd = openat(s->dirfd, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
     if (fd < 0)
         return -1;
     ssize_t n = pread(fd, h, sizeof *h, 0);
     close(fd);
-    if (n != (ssize_t)sizeof *h)
-        return -1;
-    want = *h;
-    hex_of(h->key_sha256, hex);
-    return set_numbers(&want, h->origin_bytes) == 0 && memcmp(&want, h, sizeof want) == 0 &&
-                   strcmp(hex, s->name + 2) == 0
-               ? 0
-               : -1;
+    return n == (ssize_t)sizeof *h && xh_store_sound(h, s->name) ? 0 : -1;
 }
 
 /* Gives a new file its size, its head, and memory for what every process maps. */

@@ -1,0 +1,324 @@
+/* Images: see image.h.
+ *
+ * Words and pages are read with pread alone: a load from a mapping of a file that someone truncates
+ * is SIGBUS, and one from a hole takes memory. Holes are skipped with SEEK_DATA, so that the work is
+ * bounded by what the file takes, not by the size that its head claims.
+ *
+ * Readers are counted in /proc/locks: each process that has a shadow open holds XH_LOCK_OPEN once. */
+#include "image.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "impl.h"
+
+#define WORDS 512u /* read at once: a kernel page */
+
+struct xh_image {
+    int fd;
+    struct xh_layout_head head;
+    uint64_t at; /* the next page to look at */
+    uint64_t first, n; /* the words in |word| */
+    uint64_t word[WORDS];
+};
+
+/* ---- directory and head --------------------------------------------------------------------- */
+
+static int open_dir(const struct xh_options *o, char path[XH_DIR_BYTES])
+{
+    xh_store_dir_path(o, path);
+    return xh_store_dir(o, path, 0);
+}
+
+/* Opens |name| and reads its head. Returns why it is no shadow, or NULL with |*fd| and |*h| set. */
+static const char *look(int dirfd, const char *name, int *fd, struct stat *st, struct xh_layout_head *h)
+{
+    *fd = -1;
+    *st = (struct stat){0};
+    if (fstatat(dirfd, name, st, AT_SYMLINK_NOFOLLOW) < 0)
+        return "gone";
+    if (!S_ISREG(st->st_mode)) /* a device or a pipe is not even opened */
+        return S_ISLNK(st->st_mode) ? "a symbolic link" : "not a regular file";
+    int there = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const char *flaw = NULL;
+    if (there < 0 || fstat(there, st) < 0)
+        flaw = "cannot be opened";
+    else if (!S_ISREG(st->st_mode))
+        flaw = "not a regular file";
+    else if (st->st_uid != geteuid())
+        flaw = "another user's";
+    else if ((st->st_mode & 07777) != 0600)
+        flaw = "its mode is not 0600";
+    else if (pread(there, h, sizeof *h, 0) != (ssize_t)sizeof *h)
+        flaw = "truncated";
+    else if (memcmp(h->magic, XH_LAYOUT_MAGIC, sizeof h->magic) != 0)
+        flaw = "scribbled over";
+    else if (h->version != XH_LAYOUT_VERSION)
+        flaw = "of another layout version";
+    else if (!xh_store_sound(h, name))
+        flaw = "scribbled over, or of an earlier boot";
+    else if ((uint64_t)st->st_size != h->file_bytes)
+        flaw = "truncated";
+    if (flaw && there >= 0)
+        close(there);
+    else
+        *fd = there;
+    return flaw;
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+/* Brings the words from |m->at| on, or from behind the hole that begins there. 0: no more. */
+static int load_words(struct xh_image *m)
+{
+    uint64_t end = m->head.header_bytes + m->head.pages * 8;
+    off_t data = lseek(m->fd, (off_t)(m->head.header_bytes + m->at * 8), SEEK_DATA);
+    if (data < 0 || (uint64_t)data >= end)
+        return 0;
+    uint64_t first = ((uint64_t)data - m->head.header_bytes) / 8;
+    uint64_t from = m->head.header_bytes + first * 8;
+    ssize_t n = pread(m->fd, m->word, end - from < sizeof m->word ? end - from : sizeof m->word, (off_t)from);
+    if (n < 8)
+        return 0;
+    m->at = m->first = first;
+    m->n = (uint64_t)n / 8;
+    return 1;
+}
+
+int xh_image_next(struct xh_image *m, struct xh_image_run *out)
+{
+    struct xh_image_run r = {0};
+    while (m->at < m->head.pages && r.count < XH_IMAGE_RUN_PAGES) {
+        if (m->at - m->first >= m->n) { /* also where |at| is before |first| */
+            uint64_t was = m->at;
+            if (!load_words(m))
+                m->at = m->head.pages;
+            if (m->at != was && r.count)
+                break;
+            continue;
+        }
+        uint64_t w = m->word[m->at - m->first];
+        int ready = xh_w_state(w) == XH_READY, meta = (w & XH_W_META) != 0;
+        if (r.count && (!ready || meta != r.meta))
+            break;
+        if (ready && r.count++ == 0) {
+            r.first = m->at;
+            r.meta = meta;
+        }
+        m->at++;
+    }
+    *out = r;
+    return r.count != 0;
+}
+
+static uint64_t bytes_of(const struct xh_layout_head *h, const struct xh_image_run *r)
+{
+    uint64_t off = r->first * XH_PAGE_BYTES, len = r->count * XH_PAGE_BYTES;
+    return len < h->origin_bytes - off ? len : h->origin_bytes - off;
+}
+
+/* Reads [off, off + len). Returns what was there. */
+static size_t read_all(int fd, void *buf, size_t len, uint64_t off)
+{
+    size_t got = 0;
+    while (got < len) {
+        ssize_t n = pread(fd, (char *)buf + got, len - got, (off_t)(off + got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        got += (size_t)n;
+    }
+    return got;
+}
+
+void xh_image_read(struct xh_image *m, const struct xh_image_run *run, uint8_t *buf, uint8_t *good)
+{
+    uint64_t before[XH_IMAGE_RUN_PAGES], after[XH_IMAGE_RUN_PAGES];
+    uint64_t words = m->head.header_bytes + run->first * 8;
+    size_t n = run->count, len = bytes_of(&m->head, run);
+    size_t had = read_all(m->fd, before, n * 8, words) / 8;
+    size_t got = read_all(m->fd, buf, len, m->head.data_off + run->first * XH_PAGE_BYTES);
+    size_t has = read_all(m->fd, after, n * 8, words) / 8;
+    for (size_t i = 0; i < n; i++) {
+        size_t end = (i + 1) * XH_PAGE_BYTES < len ? (i + 1) * XH_PAGE_BYTES : len;
+        good[i] = i < had && i < has && end <= got && xh_w_state(before[i]) == XH_READY &&
+                  ((before[i] ^ after[i]) & XH_W_SEEN) == 0;
+    }
+}
+
+/* ---- one image ------------------------------------------------------------------------------ */
+
+struct xh_image *xh_image_open(const struct xh_options *o, const char *url, const char *validator, uint64_t size)
+{
+    char path[XH_DIR_BYTES];
+    struct stat st;
+    struct xh_image *m = calloc(1, sizeof *m);
+    struct xh_shadow *named = calloc(1, sizeof *named); /* only to be told its name */
+    int dirfd = open_dir(o, path);
+    int there = m && named && dirfd >= 0 && xh_store_describe(named, url, validator, size) == 0 &&
+                !look(dirfd, named->name, &m->fd, &st, &m->head);
+    free(named);
+    if (dirfd >= 0)
+        close(dirfd);
+    if (there)
+        return m;
+    free(m);
+    return NULL;
+}
+
+void xh_image_close(struct xh_image *m)
+{
+    if (m)
+        close(m->fd);
+    free(m);
+}
+
+/* ---- the list ------------------------------------------------------------------------------- */
+
+/* All of /proc/locks; NULL where it cannot be read. Owns: free it. */
+static char *read_locks(void)
+{
+    char *text = NULL;
+    size_t room = 0;
+    FILE *f = fopen("/proc/locks", "re");
+    if (!f)
+        return NULL;
+    ssize_t n = getdelim(&text, &room, '\0', f);
+    fclose(f);
+    if (n >= 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static unsigned count_readers(const char *locks, int fd, const struct stat *st)
+{
+    unsigned n = 0, major, minor;
+    unsigned long long ino, from;
+    for (const char *line = locks; line && *line; line = strchr(line, '\n'), line += line != NULL)
+        if (sscanf(line, "%*u: OFDLCK %*s READ %*d %x:%x:%llu %llu", &major, &minor, &ino, &from) == 4 &&
+            ino == st->st_ino && from == XH_LOCK_OPEN && makedev(major, minor) == st->st_dev)
+            n++;
+    return n ? n : xh_store_locked(fd, XH_LOCK_OPEN) > 0;
+}
+
+static void count_pages(struct xh_image *m, struct xh_image_info *i)
+{
+    struct xh_image_run r;
+    while (xh_image_next(m, &r)) {
+        *(r.meta ? &i->meta_pages : &i->raw_pages) += r.count;
+        *(r.meta ? &i->meta_bytes : &i->raw_bytes) += bytes_of(&m->head, &r);
+    }
+}
+
+/* Fills |i| with all that is to be said of the file |name|. */
+static void inspect(int dirfd, const char *name, const char *locks, struct xh_image *m, struct xh_image_info *i)
+{
+    struct stat st;
+    *i = (struct xh_image_info){0};
+    *m = (struct xh_image){0};
+    memcpy(i->name, name, sizeof i->name);
+    i->flaw = look(dirfd, name, &m->fd, &st, &m->head);
+    i->taken_bytes = (uint64_t)st.st_blocks * 512;
+    i->used = st.st_mtim.tv_sec;
+    if (i->flaw)
+        return;
+    memcpy(i->url_shown, m->head.url_shown, sizeof i->url_shown - 1);
+    memcpy(i->validator, m->head.validator, sizeof i->validator - 1);
+    xh_store_hex(m->head.url_sha256, i->url_hex);
+    i->origin_bytes = m->head.origin_bytes;
+    if (read_all(m->fd, &i->hit_bytes, 8, XH_LIVE_OFF + offsetof(struct xh_layout_live, hit_bytes)) != 8)
+        i->hit_bytes = 0;
+    i->readers = count_readers(locks, m->fd, &st);
+    count_pages(m, i);
+    close(m->fd);
+}
+
+int xh_image_each(const struct xh_options *o, int (*each)(void *ctx, const struct xh_image_info *i), void *ctx,
+                  struct xh_err *err)
+{
+    char path[XH_DIR_BYTES];
+    struct stat st;
+    int rc = 0, dirfd = open_dir(o, path);
+    if (dirfd < 0) {
+        if (lstat(path, &st) < 0 && errno == ENOENT)
+            return 0;
+        return xh_err_set(err, XH_E_SYS, 0,
+                          "%.500s is no directory for shadows: it must be a directory of yours alone (mode 0700), "
+                          "no symbolic link, and on tmpfs",
+                          path);
+    }
+    DIR *d = fdopendir(dirfd);
+    struct xh_image *m = malloc(sizeof *m);
+    struct xh_image_info *i = malloc(sizeof *i);
+    char *locks = read_locks();
+    if (!d || !m || !i)
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while listing %.500s", path);
+    for (struct dirent *e; rc == 0 && (e = readdir(d));) {
+        if (!xh_store_is_shadow_name(e->d_name))
+            continue;
+        inspect(dirfd, e->d_name, locks, m, i);
+        if (each(ctx, i))
+            break;
+    }
+    free(locks);
+    free(i);
+    free(m);
+    if (d)
+        closedir(d);
+    else
+        close(dirfd);
+    return rc;
+}
+
+int xh_image_is_of(const struct xh_image_info *i, const char *url)
+{
+    char hex[65];
+    return !i->flaw &&
+           (strcmp(url, i->url_shown) == 0 || (xh_store_url_hex(url, hex) == 0 && strcmp(hex, i->url_hex) == 0));
+}
+
+/* ---- removing, room ------------------------------------------------------------------------- */
+
+int xh_image_remove(const struct xh_options *o, const struct xh_image_info *i, struct xh_err *err)
+{
+    char path[XH_DIR_BYTES], hint[XH_NAME_BYTES];
+    int dirfd = open_dir(o, path), rc = 0;
+    if (dirfd < 0)
+        return xh_err_set(err, XH_E_SYS, 0, "%.500s cannot be opened any more", path);
+    if (xh_store_drop(dirfd, i->name)) {
+        snprintf(hint, sizeof hint, "u-%s", i->url_hex);
+        if (!i->flaw && xh_hint_orphan(dirfd, hint))
+            unlinkat(dirfd, hint, 0);
+    } else {
+        int why = errno, fd = openat(dirfd, i->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        int used = fd >= 0 && xh_store_locked(fd, XH_LOCK_OPEN) > 0;
+        if (fd >= 0)
+            close(fd);
+        if (used)
+            rc = xh_err_set(err, XH_E_INVAL, 0, "in use");
+        else if (fd >= 0 || errno != ENOENT) /* else somebody else was faster */
+            rc = xh_err_set(err, XH_E_SYS, 0, "cannot be removed: %s", strerror(why));
+    }
+    close(dirfd);
+    return rc;
+}
+
+void xh_image_room(const struct xh_options *o, uint64_t *budget_bytes, uint64_t *taken_bytes)
+{
+    char path[XH_DIR_BYTES];
+    int dirfd = open_dir(o, path);
+    *budget_bytes = *taken_bytes = 0;
+    if (dirfd < 0)
+        return;
+    *taken_bytes = xh_budget_used(dirfd, 0);
+    *budget_bytes = o->shadow_budget_bytes ? o->shadow_budget_bytes : xh_budget_auto(dirfd, *taken_bytes);
+    close(dirfd);
+}

@@ -1,0 +1,135 @@
+/* xhdf5: the command line. Options come from where the driver has them, but for those of a program's own
+ * property list: XHDF5_* and HDF5_DRIVER_CONFIG. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+static const char help[] =
+    "xhdf5 looks after what the xhdf5 driver for HDF5 keeps on this machine.\n"
+    "\n"
+    "  xhdf5 cache ls       lists the shadows: what is kept of which remote file\n"
+    "  xhdf5 cache warm     fetches a file's metadata and data before they are needed\n"
+    "  xhdf5 cache verify   compares what is kept with the server's bytes\n"
+    "  xhdf5 cache rm       removes shadows\n"
+    "\n"
+    "  -h, --help           this; behind a command, the command's help\n"
+    "  -V, --version        the version\n"
+    "\n"
+    "Options of the driver hold here too: XHDF5_SHADOW_DIR, XHDF5_CA_BUNDLE, … and HDF5_DRIVER_CONFIG.\n"
+    "Exit codes: 0 done; 1 done, and the answer is no (in use, different, not all kept); 2 wrong usage;\n"
+    "3 it could not be done (network, access, nothing there).\n";
+
+int xh_tool_fail(int code, const char *fmt, ...)
+{
+    va_list ap;
+    fflush(stdout);
+    fputs("xhdf5: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    return code;
+}
+
+int xh_tool_usage(const char *command, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "%s: ", command);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "; %s --help says more\n", command);
+    return XH_EXIT_USAGE;
+}
+
+int xh_tool_bad_option(const char *command, char **argv)
+{
+    char shown[200];
+    xh_tool_plain(argv[optind - 1], shown, sizeof shown);
+    return xh_tool_usage(command, "\"%s\" is no option, or lacks its value", shown);
+}
+
+int xh_tool_end(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    return xh_tool_fail(XH_EXIT_FAILED, "standard output cannot be written: %s", strerror(errno));
+}
+
+const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT])
+{
+    static const char unit[] = "KMGTPE";
+    double n = (double)bytes / 1024;
+    int u = 0;
+    while (n >= 1023.95 && u < 5) {
+        n /= 1024;
+        u++;
+    }
+    if (bytes < 1024)
+        snprintf(buf, XH_SIZE_TEXT, "%u B", (unsigned)bytes);
+    else
+        snprintf(buf, XH_SIZE_TEXT, "%.1f %ciB", n, unit[u]);
+    return buf;
+}
+
+const char *xh_tool_plain(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    for (; text[n] && n + 1 < size; n++) {
+        unsigned char c = (unsigned char)text[n];
+        out[n] = c < 0x20 || c >= 0x7f ? '?' : text[n];
+    }
+    out[n] = '\0';
+    return out;
+}
+
+const char *xh_tool_shown(const char *url, char *out, size_t size)
+{
+    char shown[1024];
+    return xh_tool_plain(xh_url_shown(url, shown, sizeof shown), out, size);
+}
+
+/* As a program with the driver would have them. */
+static int options(struct xh_options *o)
+{
+    struct xh_err err = {0};
+    xh_options_defaults(o);
+    if (xh_options_from_env(o, &err) ||
+        xh_options_from_string(o, getenv("HDF5_DRIVER_CONFIG"), "HDF5_DRIVER_CONFIG", &err))
+        return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text);
+    /* The driver is linked in: HDF5 must not look for another, nor give it what is in |o| already. */
+    unsetenv("HDF5_DRIVER");
+    unsetenv("HDF5_DRIVER_CONFIG");
+    return 0;
+}
+
+static int wants(const char *word, const char *name, const char *letter)
+{
+    return strcmp(word, name) == 0 || strcmp(word, letter) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct xh_options o;
+    char shown[200];
+    opterr = 0;
+    if (argc > 1 && wants(argv[1], "--version", "-V")) {
+        puts("xhdf5 " XH_VERSION);
+        return xh_tool_end(XH_EXIT_OK);
+    }
+    if (argc > 1 && (wants(argv[1], "--help", "-h") || strcmp(argv[1], "help") == 0)) {
+        fputs(help, stdout);
+        return xh_tool_end(XH_EXIT_OK);
+    }
+    if (argc < 2)
+        return xh_tool_usage("xhdf5", "a command is missing");
+    if (strcmp(argv[1], "cache") != 0)
+        return xh_tool_usage("xhdf5", "there is no command \"%s\"", xh_tool_plain(argv[1], shown, sizeof shown));
+    int rc = options(&o);
+    return rc ? rc : xh_tool_end(xh_tool_cache(argc - 1, argv + 1, &o));
+}

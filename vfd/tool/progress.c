@@ -1,0 +1,74 @@
+/* Progress: see progress.h. */
+#include "progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+#define DRAW_EVERY_NS 100000000u
+#define BAR 30u
+
+static uint64_t now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void xh_progress_begin(struct xh_progress *p, const char *what, uint64_t total_bytes, const char *unit)
+{
+    *p = (struct xh_progress){.what = what, .total = total_bytes, .unit = unit, .terminal = isatty(STDERR_FILENO)};
+    p->began_ns = now_ns();
+}
+
+static void say(const struct xh_progress *p, uint64_t done, uint64_t now)
+{
+    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
+    double s = (double)(now - p->began_ns) / 1e9;
+    if (p->total)
+        fprintf(stderr, "%s of %s, %s/s", xh_tool_size(done, a), xh_tool_size(p->total, b),
+                xh_tool_size(s > 0 ? (uint64_t)((double)done / s) : 0, c));
+    else
+        fprintf(stderr, "%" PRIu64 " %s, %.1f s", done, p->unit, s);
+}
+
+static void draw(const struct xh_progress *p, uint64_t done, uint64_t now)
+{
+    static const char full[BAR + 1] = "##############################", none[BAR + 1] = "..............................";
+    int n = done < p->total ? (int)(done * BAR / p->total) : (int)BAR;
+    fprintf(stderr, "\r%s ", p->what);
+    if (p->total)
+        fprintf(stderr, "[%.*s%.*s] ", n, full, (int)BAR - n, none);
+    say(p, done, now);
+    fputs("\033[K", stderr);
+}
+
+void xh_progress_at(struct xh_progress *p, uint64_t done)
+{
+    uint64_t now = now_ns();
+    if (p->terminal && now - p->drawn_ns >= DRAW_EVERY_NS) {
+        p->drawn_ns = now;
+        draw(p, done, now);
+    } else if (!p->terminal && p->total && done * 10 / p->total > p->tenth && done < p->total) {
+        p->tenth = (unsigned)(done * 10 / p->total);
+        fprintf(stderr, "%s: ", p->what);
+        say(p, done, now);
+        fputc('\n', stderr);
+    }
+}
+
+void xh_progress_end(struct xh_progress *p, uint64_t done)
+{
+    uint64_t now = now_ns();
+    if (p->terminal) {
+        draw(p, done, now);
+    } else {
+        fprintf(stderr, "%s: ", p->what);
+        say(p, done, now);
+    }
+    fputc('\n', stderr);
+}

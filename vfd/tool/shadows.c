@@ -1,0 +1,209 @@
+/* xhdf5 cache: which of its commands; and ls and rm, which only look at the directory of the shadows. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../cache/shadow/image.h"
+#include "tool.h"
+
+static const char help[] =
+    "xhdf5 cache ls [--json]                       what is kept of which remote file\n"
+    "xhdf5 cache warm URL [--dataset PATH]... [--metadata-only]\n"
+    "                                              fetches a file before it is needed\n"
+    "xhdf5 cache verify URL                        compares what is kept with the server's bytes\n"
+    "xhdf5 cache rm URL | --all                    removes shadows that nobody has open\n"
+    "\n"
+    "Each has a --help of its own.\n";
+
+int xh_tool_cache(int argc, char **argv, const struct xh_options *o)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int, char **, const struct xh_options *);
+    } commands[] = {{"ls", xh_tool_ls}, {"rm", xh_tool_rm}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
+    char shown[200];
+    if (argc < 2)
+        return xh_tool_usage("xhdf5 cache", "ls, warm, verify or rm is missing");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        fputs(help, stdout);
+        return XH_EXIT_OK;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1, o);
+    return xh_tool_usage("xhdf5 cache", "there is no command \"%s\"", xh_tool_plain(argv[1], shown, sizeof shown));
+}
+
+/* ---- ls ------------------------------------------------------------------------------------- */
+
+static const char ls_help[] =
+    "xhdf5 cache ls [--json]\n"
+    "\n"
+    "Lists the shadows of this user: for each the size of the remote file, what is kept of it (metadata\n"
+    "and raw data apart, with pages of 4 KiB), the bytes that readers found there (told when they close\n"
+    "the file), the processes that have it open now, the file's version as the server named it, and the\n"
+    "URL without user name and query. A file that no reader would use is listed with what is wrong with it.\n"
+    "\n"
+    "  --json   one array; sizes in bytes, the time of the last use in seconds since 1970\n"
+    "\n"
+    "Exit codes: 0 listed, nothing included; 2 wrong usage; 3 the shadow's directory is not usable.\n";
+
+struct listing {
+    int json;
+    unsigned n;
+};
+
+/* A JSON string. Bytes that are not ASCII stand as the characters of those numbers. */
+static void print_json_string(const char *name, const char *text)
+{
+    printf("\"%s\": \"", name);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20 || c >= 0x7f)
+            printf("\\u%04x", c);
+        else
+            putchar(c);
+    }
+    fputs("\", ", stdout);
+}
+
+static void print_json(const struct xh_image_info *i, unsigned n)
+{
+    fputs(n ? ",\n {" : "\n {", stdout);
+    print_json_string("url", i->url_shown);
+    print_json_string("version", i->validator);
+    print_json_string("name", i->name);
+    if (i->flaw)
+        print_json_string("flaw", i->flaw);
+    else
+        fputs("\"flaw\": null, ", stdout);
+    printf("\"size\": %" PRIu64 ", \"pages\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", i->origin_bytes,
+           i->meta_pages + i->raw_pages, i->meta_bytes + i->raw_bytes);
+    printf("\"metadata_pages\": %" PRIu64 ", \"metadata_bytes\": %" PRIu64 ", ", i->meta_pages, i->meta_bytes);
+    printf("\"raw_pages\": %" PRIu64 ", \"raw_bytes\": %" PRIu64 ", ", i->raw_pages, i->raw_bytes);
+    printf("\"hit_bytes\": %" PRIu64 ", \"readers\": %u, \"taken_bytes\": %" PRIu64 ", \"last_use\": %lld}", i->hit_bytes,
+           i->readers, i->taken_bytes, (long long)i->used);
+}
+
+static void print_line(const struct xh_image_info *i, unsigned n)
+{
+    char size[XH_SIZE_TEXT], meta[XH_SIZE_TEXT], raw[XH_SIZE_TEXT], hits[XH_SIZE_TEXT];
+    char url[sizeof i->url_shown], version[sizeof i->validator];
+    if (n == 0)
+        printf("%11s %11s %11s %8s %11s %7s  %s\n", "SIZE", "METADATA", "RAW DATA", "PAGES", "HITS", "READERS",
+               "VERSION  URL");
+    if (i->flaw) {
+        printf("%11s %11s %11s %8s %11s %7s  %s (unusable: %s)\n", "-", "-", "-", "-", "-", "-", i->name, i->flaw);
+        return;
+    }
+    printf("%11s %11s %11s %8" PRIu64 " %11s %7u  %s  %s\n", xh_tool_size(i->origin_bytes, size),
+           xh_tool_size(i->meta_bytes, meta), xh_tool_size(i->raw_bytes, raw), i->meta_pages + i->raw_pages,
+           xh_tool_size(i->hit_bytes, hits), i->readers, xh_tool_plain(i->validator, version, sizeof version),
+           xh_tool_plain(i->url_shown, url, sizeof url));
+}
+
+static int list_one(void *ctx, const struct xh_image_info *i)
+{
+    struct listing *l = ctx;
+    if (l->json)
+        print_json(i, l->n);
+    else
+        print_line(i, l->n);
+    l->n++;
+    return 0;
+}
+
+int xh_tool_ls(int argc, char **argv, const struct xh_options *o)
+{
+    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const char command[] = "xhdf5 cache ls";
+    struct listing l = {0};
+    struct xh_err err = {0};
+    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+        if (c == 'h')
+            return fputs(ls_help, stdout), XH_EXIT_OK;
+        if (c != 'j')
+            return xh_tool_bad_option(command, argv);
+        l.json = 1;
+    }
+    if (optind < argc)
+        return xh_tool_usage(command, "it takes no URL: it lists all shadows");
+    if (l.json)
+        putchar('[');
+    int rc = xh_image_each(o, list_one, &l, &err);
+    if (l.json)
+        puts(l.n ? "\n]" : "]");
+    return rc ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : XH_EXIT_OK;
+}
+
+/* ---- rm ------------------------------------------------------------------------------------- */
+
+static const char rm_help[] =
+    "xhdf5 cache rm URL | --all\n"
+    "\n"
+    "Removes the shadows of URL, of whichever version; --all removes those of every URL, and files in the\n"
+    "directory that no reader would use. One that a process has open stays; it is named. The URL may be\n"
+    "given as `ls` shows it, or the name of a file that `ls` calls unusable.\n"
+    "\n"
+    "Exit codes: 0 removed; 1 at least one is in use and stays; 2 wrong usage; 3 there is none of that URL, or\n"
+    "one cannot be removed.\n";
+
+struct removal {
+    const struct xh_options *o;
+    const char *url; /* NULL: all */
+    unsigned removed, used, failed;
+    uint64_t bytes;
+};
+
+static int remove_one(void *ctx, const struct xh_image_info *i)
+{
+    struct removal *r = ctx;
+    struct xh_err err = {0};
+    char shown[sizeof i->url_shown];
+    if (r->url && !xh_image_is_of(i, r->url) && strcmp(r->url, i->name) != 0)
+        return 0;
+    int rc = xh_image_remove(r->o, i, &err);
+    if (rc == 0) {
+        r->removed++;
+        r->bytes += i->taken_bytes;
+        return 0;
+    }
+    *(rc == XH_E_INVAL ? &r->used : &r->failed) += 1;
+    fprintf(stderr, "xhdf5: %s: %s\n", i->flaw ? i->name : xh_tool_plain(i->url_shown, shown, sizeof shown),
+            rc == XH_E_INVAL ? "in use; it stays. Remove it once its readers have closed it" : err.text);
+    return 0;
+}
+
+int xh_tool_rm(int argc, char **argv, const struct xh_options *o)
+{
+    static const struct option longs[] = {{"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const char command[] = "xhdf5 cache rm";
+    struct removal r = {.o = o};
+    struct xh_err err = {0};
+    char size[XH_SIZE_TEXT], shown[1024];
+    int all = 0;
+    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+        if (c == 'h')
+            return fputs(rm_help, stdout), XH_EXIT_OK;
+        if (c != 'a')
+            return xh_tool_bad_option(command, argv);
+        all = 1;
+    }
+    if (all ? optind != argc : optind != argc - 1)
+        return xh_tool_usage(command, "either one URL or --all is wanted");
+    r.url = all ? NULL : argv[optind];
+    if (xh_image_each(o, remove_one, &r, &err))
+        return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
+    if (r.url && r.removed + r.used + r.failed == 0)
+        return xh_tool_fail(XH_EXIT_FAILED, "there is no shadow of %s; xhdf5 cache ls lists those that there are",
+                            xh_tool_shown(r.url, shown, sizeof shown));
+    printf("%u removed (%s)", r.removed, xh_tool_size(r.bytes, size));
+    if (r.used)
+        printf(", %u in use", r.used);
+    putchar('\n');
+    return r.failed ? XH_EXIT_FAILED : r.used ? XH_EXIT_NO : XH_EXIT_OK;
+}

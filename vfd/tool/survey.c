@@ -1,0 +1,369 @@
+/* The survey: see survey.h. The only file of the tool that calls HDF5.
+ *
+ * Nothing that the file says is trusted to be small: values of attributes are read up to a bound, data
+ * of variable length by pieces. What HDF5 cannot read (a filter that is not there) is counted and
+ * passed over. */
+#include "survey.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hdf5.h>
+
+#include "../../cache/shadow/shadow.h"
+#include "../xhdf5.h"
+
+#define VALUE_MOST_BYTES (16u << 20) /* of an attribute, or of a piece of a dataset of variable length */
+#define RANGES_MOST (1u << 26)       /* 1 GiB of them */
+
+struct walk {
+    struct xh_survey *s;
+    hid_t file;
+    unsigned long number; /* HDF5's, of the file: a path may lead to another one */
+    uint64_t chunk_base; /* what this libhdf5 leaves out of chunks' addresses */
+    int raw;             /* of what is visited now, raw data is wanted */
+    int meta;            /* what is visited now was not visited before */
+    int nomem;
+};
+
+/* ---- ranges --------------------------------------------------------------------------------- */
+
+/* Notes the pages of [off, off + len). 0 or -1: no memory. */
+static int add(struct walk *w, uint64_t off, uint64_t len)
+{
+    struct xh_survey *s = w->s;
+    if (len == 0 || off > INT64_MAX || len > INT64_MAX)
+        return 0;
+    uint64_t from = off / XH_PAGE_BYTES * XH_PAGE_BYTES;
+    uint64_t to = (off + len + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES * XH_PAGE_BYTES;
+    struct xh_range *last = s->nraw ? &s->raw[s->nraw - 1] : NULL;
+    if (last && from >= last->off && from <= last->off + last->len) {
+        if (to > last->off + last->len)
+            last->len = to - last->off;
+        return 0;
+    }
+    if (s->nraw == s->room) {
+        size_t room = s->room ? 2 * s->room : 1024;
+        struct xh_range *more = room <= RANGES_MOST ? realloc(s->raw, room * sizeof *more) : NULL;
+        if (!more) {
+            w->nomem = 1;
+            return -1;
+        }
+        s->raw = more;
+        s->room = room;
+    }
+    s->raw[s->nraw++] = (struct xh_range){from, to - from};
+    return 0;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct xh_range *x = a, *y = b;
+    return (x->off > y->off) - (x->off < y->off);
+}
+
+static void merge(struct xh_survey *s)
+{
+    size_t m = 0;
+    if (s->nraw)
+        qsort(s->raw, s->nraw, sizeof *s->raw, by_offset);
+    for (size_t i = 0; i < s->nraw; i++) {
+        struct xh_range r = s->raw[i];
+        if (m && r.off <= s->raw[m - 1].off + s->raw[m - 1].len) {
+            if (r.off + r.len > s->raw[m - 1].off + s->raw[m - 1].len)
+                s->raw[m - 1].len = r.off + r.len - s->raw[m - 1].off;
+        } else {
+            s->raw[m++] = r;
+        }
+    }
+    s->nraw = m;
+}
+
+void xh_survey_free(struct xh_survey *s)
+{
+    free(s->raw);
+    s->raw = NULL;
+    s->nraw = s->room = 0;
+}
+
+/* ---- raw data ------------------------------------------------------------------------------- */
+
+static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size, void *ctx)
+{
+    struct walk *w = ctx;
+    if (!w->raw || addr == HADDR_UNDEF || addr > INT64_MAX)
+        return H5_ITER_CONT;
+    return add(w, w->chunk_base + addr, size) ? H5_ITER_ERROR : H5_ITER_CONT;
+}
+
+/* 1 when elements of |type| hold values that lie elsewhere in the file (of variable length, references to
+ * regions): only HDF5 finds those. */
+static int is_indirect(hid_t type)
+{
+    int found = 0;
+    switch (H5Tget_class(type)) {
+    case H5T_VLEN: return 1;
+    case H5T_STRING: return H5Tis_variable_str(type) > 0;
+    case H5T_REFERENCE: return H5Tequal(type, H5T_STD_REF_OBJ) <= 0;
+    case H5T_ARRAY:
+    case H5T_COMPOUND: break;
+    default: return 0;
+    }
+    int members = H5Tget_class(type) == H5T_ARRAY ? 1 : H5Tget_nmembers(type);
+    for (int i = 0; i < members && !found; i++) {
+        hid_t inner = H5Tget_class(type) == H5T_ARRAY ? H5Tget_super(type) : H5Tget_member_type(type, (unsigned)i);
+        found = inner >= 0 && is_indirect(inner);
+        if (inner >= 0)
+            H5Tclose(inner);
+    }
+    return found;
+}
+
+/* Reads a dataset to the end, by rows, for the sake of what its elements point to. */
+static int read_through(hid_t set, hid_t type, hid_t space)
+{
+    hsize_t dims[H5S_MAX_RANK] = {1}, at[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK];
+    int rank = H5Sget_simple_extent_dims(space, dims, NULL), rc = 0;
+    uint64_t row = H5Tget_size(type);
+    if (rank < 0 || row == 0 || H5Sget_simple_extent_npoints(space) <= 0)
+        return 0;
+    for (int d = 1; d < rank; d++)
+        row = dims[d] > VALUE_MOST_BYTES / row ? UINT64_MAX : row * dims[d];
+    if (row > VALUE_MOST_BYTES)
+        return -1;
+    uint64_t rows = VALUE_MOST_BYTES / row < dims[0] ? VALUE_MOST_BYTES / row : dims[0];
+    void *buf = malloc(rows * row);
+    if (!buf)
+        return -1;
+    for (; rc >= 0 && at[0] < dims[0]; at[0] += rows) {
+        memcpy(count, dims, sizeof count);
+        count[0] = dims[0] - at[0] < rows ? dims[0] - at[0] : rows;
+        hid_t mem = rank ? H5Screate_simple(rank, count, NULL) : H5Screate(H5S_SCALAR);
+        if (rank)
+            rc = H5Sselect_hyperslab(space, H5S_SELECT_SET, at, NULL, count, NULL);
+        if (rc >= 0 && (rc = H5Dread(set, type, mem, space, H5P_DEFAULT, buf)) >= 0)
+            H5Treclaim(type, mem, H5P_DEFAULT, buf);
+        H5Sclose(mem);
+    }
+    free(buf);
+    return rc;
+}
+
+/* Reads the index of the chunks in any case: it is metadata. */
+static void see_dataset(struct walk *w, hid_t set)
+{
+    struct xh_survey *s = w->s;
+    hid_t dcpl = H5Dget_create_plist(set), type = H5Dget_type(set), space = H5Dget_space(set);
+    H5D_layout_t layout = dcpl < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(dcpl);
+    int external = layout == H5D_CONTIGUOUS && H5Pget_external_count(dcpl) > 0;
+    s->datasets += w->raw != 0;
+    s->elsewhere += w->raw && (external || layout == H5D_VIRTUAL);
+    if (layout == H5D_CHUNKED)
+        s->unread += H5Dchunk_iter(set, H5P_DEFAULT, on_chunk, w) < 0 && !w->nomem;
+    if (w->raw && layout == H5D_CONTIGUOUS && !external) {
+        haddr_t addr = H5Dget_offset(set);
+        if (addr != HADDR_UNDEF)
+            add(w, addr, H5Dget_storage_size(set));
+    }
+    if (w->raw && !external && layout != H5D_VIRTUAL && type >= 0 && space >= 0 && is_indirect(type))
+        s->unread += read_through(set, type, space) < 0;
+    if (space >= 0)
+        H5Sclose(space);
+    if (type >= 0)
+        H5Tclose(type);
+    if (dcpl >= 0)
+        H5Pclose(dcpl);
+}
+
+/* ---- metadata ------------------------------------------------------------------------------- */
+
+/* Reads an attribute's value: what is of variable length lies elsewhere. */
+static herr_t on_attribute(hid_t at, const char *name, const H5A_info_t *info, void *ctx)
+{
+    struct walk *w = ctx;
+    int rc = -1;
+    hid_t a = H5Aopen(at, name, H5P_DEFAULT);
+    hid_t type = a < 0 ? -1 : H5Aget_type(a), space = a < 0 ? -1 : H5Aget_space(a);
+    if (type >= 0 && space >= 0) {
+        hssize_t n = H5Sget_simple_extent_npoints(space);
+        size_t each = H5Tget_size(type);
+        void *buf = n > 0 && each && (uint64_t)n <= VALUE_MOST_BYTES / each ? malloc((size_t)n * each) : NULL;
+        if (buf && (rc = H5Aread(a, type, buf)) >= 0)
+            H5Treclaim(type, space, H5P_DEFAULT, buf);
+        if (n == 0)
+            rc = 0;
+        free(buf);
+    }
+    w->s->unread += rc < 0;
+    if (space >= 0)
+        H5Sclose(space);
+    if (type >= 0)
+        H5Tclose(type);
+    if (a >= 0)
+        H5Aclose(a);
+    return 0;
+}
+
+static herr_t pass_attribute(hid_t at, const char *name, const H5A_info_t *info, void *ctx)
+{
+    return 0;
+}
+
+static herr_t pass_link(hid_t at, const char *name, const H5L_info2_t *info, void *ctx)
+{
+    return 0;
+}
+
+/* What was created in order has a second index, which readers who ask for that order use. */
+static void see_order(hid_t id, H5O_type_t kind)
+{
+    unsigned flags = 0;
+    hid_t plist = kind == H5O_TYPE_GROUP ? H5Gget_create_plist(id) : H5Dget_create_plist(id);
+    if (plist >= 0 && H5Pget_attr_creation_order(plist, &flags) >= 0 && (flags & H5P_CRT_ORDER_INDEXED))
+        H5Aiterate2(id, H5_INDEX_CRT_ORDER, H5_ITER_INC, NULL, pass_attribute, NULL);
+    if (plist >= 0 && kind == H5O_TYPE_GROUP && H5Pget_link_creation_order(plist, &flags) >= 0 &&
+        (flags & H5P_CRT_ORDER_INDEXED))
+        H5Literate2(id, H5_INDEX_CRT_ORDER, H5_ITER_INC, NULL, pass_link, NULL);
+    if (plist >= 0)
+        H5Pclose(plist);
+}
+
+static herr_t on_object(hid_t at, const char *name, const H5O_info2_t *info, void *ctx)
+{
+    struct walk *w = ctx;
+    if (info->fileno != w->number) {
+        w->s->datasets += info->type == H5O_TYPE_DATASET;
+        w->s->elsewhere += info->type == H5O_TYPE_DATASET;
+        return 0;
+    }
+    hid_t id = H5Oopen(at, name, H5P_DEFAULT);
+    if (id < 0) {
+        w->s->unread++;
+        return 0;
+    }
+    if (w->meta) {
+        w->s->objects++;
+        if (info->num_attrs)
+            H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, on_attribute, w);
+        if (info->type == H5O_TYPE_GROUP || info->type == H5O_TYPE_DATASET)
+            see_order(id, info->type);
+    }
+    if (info->type == H5O_TYPE_DATASET)
+        see_dataset(w, id);
+    H5Oclose(id);
+    if (w->s->progress)
+        w->s->progress(w->s->ctx, w->s->objects);
+    return w->nomem ? -1 : 0;
+}
+
+static int visit(struct walk *w, const char *path)
+{
+    return H5Ovisit_by_name3(w->file, path, H5_INDEX_NAME, H5_ITER_NATIVE, on_object, w,
+                             H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS, H5P_DEFAULT) < 0
+               ? -1
+               : 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+/* The entry at the cause: the first one that was pushed, which is the driver's where it is to blame. */
+static herr_t keep_cause(unsigned n, const H5E_error2_t *e, void *out)
+{
+    snprintf(out, 600, "%s", e->desc ? e->desc : "");
+    return 0;
+}
+
+static int h5_error(struct xh_err *err, int code, const char *what)
+{
+    char cause[600] = "";
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_cause, cause);
+    char *cut = strstr(cause, ", errno = ");
+    if (cut)
+        *cut = '\0';
+    return xh_err_set(err, code, 0, "%s: %s", what, cause[0] ? cause : "HDF5 does not say why");
+}
+
+/* A property list on which the driver has all of |o|. */
+static hid_t access_list(const struct xh_options *o)
+{
+    H5FD_xhdf5_config_t c = H5FD_XHDF5_CONFIG_INIT;
+#define FIELD_BOOL(name) c.name = (int64_t)o->name;
+#define FIELD_INT(name) c.name = (int64_t)o->name;
+#define FIELD_SIZE(name) c.name = (int64_t)o->name;
+#define FIELD_STR(name) c.name = o->name;
+#define X(type, name, def, min, max, help) FIELD_##type(name)
+#include "../../cache/options.def"
+#undef X
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    if (fapl >= 0 && H5Pset_fapl_xhdf5(fapl, &c) >= 0)
+        return fapl;
+    if (fapl >= 0)
+        H5Pclose(fapl);
+    return -1;
+}
+
+/* Before 1.14.4 chunks' addresses came without the file's user block. */
+static uint64_t chunk_base(hid_t file)
+{
+    unsigned major = 0, minor = 0, release = 0;
+    hsize_t block = 0;
+    H5get_libversion(&major, &minor, &release);
+    if (major != 1 || minor != 14 || release >= 4)
+        return 0;
+    hid_t fcpl = H5Fget_create_plist(file);
+    if (fcpl < 0 || H5Pget_userblock(fcpl, &block) < 0)
+        block = 0;
+    if (fcpl >= 0)
+        H5Pclose(fcpl);
+    return block;
+}
+
+/* Each path by itself, whatever links lead there. */
+static int visit_paths(struct walk *w, struct xh_err *err)
+{
+    char what[300];
+    w->raw = 1;
+    w->meta = 0;
+    for (size_t i = 0; i < w->s->npaths; i++) {
+        snprintf(what, sizeof what, "there is no dataset \"%.200s\" that can be read", w->s->paths[i]);
+        hid_t id = H5Oopen(w->file, w->s->paths[i], H5P_DEFAULT);
+        if (id < 0)
+            return h5_error(err, XH_E_NOENT, what);
+        H5Oclose(id);
+        uint64_t before = w->s->datasets;
+        if (visit(w, w->s->paths[i]))
+            return h5_error(err, XH_E_SYS, what);
+        if (w->s->datasets == before)
+            return xh_err_set(err, XH_E_NOENT, 0, "\"%.200s\" is no dataset, and no group with one", w->s->paths[i]);
+    }
+    return 0;
+}
+
+int xh_survey_walk(struct xh_survey *s, const char *url, const struct xh_options *o, struct xh_err *err)
+{
+    char shown[512];
+    struct walk w = {.s = s, .file = -1, .meta = 1, .raw = s->all};
+    int rc;
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    xh_url_shown(url, shown, sizeof shown);
+    hid_t fapl = access_list(o);
+    if (fapl < 0)
+        return h5_error(err, XH_E_INVAL, "the driver cannot be set up");
+    w.file = H5Fopen(url, H5F_ACC_RDONLY, fapl);
+    if (w.file < 0) {
+        rc = h5_error(err, XH_E_SYS, "the file cannot be opened");
+    } else {
+        H5O_info2_t root = {0};
+        w.chunk_base = chunk_base(w.file);
+        if (H5Oget_info3(w.file, &root, H5O_INFO_BASIC) >= 0)
+            w.number = root.fileno;
+        rc = visit(&w, "/") ? h5_error(err, XH_E_SYS, "its objects cannot be walked") : visit_paths(&w, err);
+        if (w.nomem)
+            rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory: %s has too many chunks", shown);
+        H5Fclose(w.file);
+    }
+    H5Pclose(fapl);
+    merge(s);
+    return rc;
+}

@@ -1,0 +1,178 @@
+/* xhdf5 cache verify: what the shadow holds against what the origin has.
+ *
+ * The origin is read with the shadow off, so that nothing can come from what is to be checked. A page
+ * counts as checked when it was in the shadow before its bytes were copied and after. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../cache/cache.h"
+#include "../../cache/shadow/image.h"
+#include "progress.h"
+#include "tool.h"
+
+#define BATCH_PAGES 4096u /* 16 MiB of the shadow and as much of the origin at once */
+#define SHOWN_MOST 20u    /* pages that are named */
+
+static const char help[] =
+    "xhdf5 cache verify URL\n"
+    "\n"
+    "Compares every page that the shadow of URL holds with the server's bytes now. Only these pages are\n"
+    "fetched, past the shadow, and nothing is changed. A shadow of another version than the server's\n"
+    "is not compared: no reader will use it.\n"
+    "\n"
+    "Exit codes: 0 all pages are the server's; 1 some differ (they are named); 2 wrong usage; 3 there is no\n"
+    "shadow of this version, or the server cannot be read.\n";
+
+struct check {
+    struct xh_file *f;
+    struct xh_image *m;
+    uint64_t size, checked, differ, bytes, gone;
+    uint8_t *ours, *theirs, *good; /* of |pages| pages */
+    struct xh_extent *ext;
+    uint64_t *first; /* first page of each extent */
+    size_t n, pages;
+    struct xh_progress progress;
+};
+
+static void compare(struct check *c, size_t k)
+{
+    size_t at = (size_t)((uint8_t *)c->ext[k].buf - c->theirs);
+    for (uint64_t off = 0; off < c->ext[k].len; off += XH_PAGE_BYTES) {
+        uint64_t page = c->first[k] + off / XH_PAGE_BYTES, begin = page * XH_PAGE_BYTES;
+        uint64_t len = c->size - begin < XH_PAGE_BYTES ? c->size - begin : XH_PAGE_BYTES;
+        if (!c->good[at / XH_PAGE_BYTES + off / XH_PAGE_BYTES]) {
+            c->gone++;
+            continue;
+        }
+        c->checked++;
+        c->bytes += len;
+        if (memcmp(c->ours + at + off, c->theirs + at + off, len) == 0)
+            continue;
+        if (c->differ++ < SHOWN_MOST)
+            printf("page %" PRIu64 " (bytes %" PRIu64 " to %" PRIu64 ") differs\n", page, begin, begin + len - 1);
+    }
+}
+
+static int compare_batch(struct check *c, struct xh_err *err)
+{
+    int rc = c->n ? xh_cache_read(c->f, XH_KIND_RAW, c->ext, c->n, err) : 0;
+    for (size_t k = 0; rc == 0 && k < c->n; k++)
+        compare(c, k);
+    c->n = c->pages = 0;
+    xh_progress_at(&c->progress, c->bytes);
+    return rc;
+}
+
+static int compare_all(struct check *c, struct xh_err *err)
+{
+    struct xh_image_run r;
+    int rc = 0;
+    c->ours = malloc(BATCH_PAGES * XH_PAGE_BYTES);
+    c->theirs = malloc(BATCH_PAGES * XH_PAGE_BYTES);
+    c->good = malloc(BATCH_PAGES);
+    c->ext = malloc(BATCH_PAGES * sizeof *c->ext);
+    c->first = malloc(BATCH_PAGES * sizeof *c->first);
+    if (!c->ours || !c->theirs || !c->good || !c->ext || !c->first)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    while (rc == 0 && xh_image_next(c->m, &r)) {
+        if (c->pages + r.count > BATCH_PAGES)
+            rc = compare_batch(c, err);
+        uint64_t off = r.first * XH_PAGE_BYTES, len = r.count * XH_PAGE_BYTES;
+        xh_image_read(c->m, &r, c->ours + c->pages * XH_PAGE_BYTES, c->good + c->pages);
+        c->ext[c->n] = (struct xh_extent){.off = off, .len = len < c->size - off ? len : c->size - off,
+                                          .buf = c->theirs + c->pages * XH_PAGE_BYTES};
+        c->first[c->n++] = r.first;
+        c->pages += r.count;
+    }
+    return rc ? rc : compare_batch(c, err);
+}
+
+/* What there is of a URL, for the progress and for an error that helps. */
+struct known {
+    const char *url, *validator;
+    uint64_t bytes;
+    unsigned others;
+};
+
+static int note_known(void *ctx, const struct xh_image_info *i)
+{
+    struct known *k = ctx;
+    if (!xh_image_is_of(i, k->url))
+        return 0;
+    if (strncmp(i->validator, k->validator, sizeof i->validator - 1) == 0)
+        k->bytes += i->meta_bytes + i->raw_bytes;
+    else
+        k->others++;
+    return 0;
+}
+
+static int verify(const char *url, const char *shown, const struct xh_options *o)
+{
+    struct xh_options bare = *o;
+    struct xh_err err = {0};
+    struct check c = {0};
+    char size[XH_SIZE_TEXT];
+    int code = XH_EXIT_FAILED;
+    bare.shadow = bare.readahead = 0;
+    bare.stream_bytes = 0; /* nothing is read twice */
+    if (xh_cache_open(url, &bare, &c.f, &err))
+        return xh_tool_fail(code, "%s", err.text);
+    struct known k = {.url = url, .validator = xh_cache_validator(c.f)};
+    c.size = xh_cache_size(c.f);
+    c.m = xh_image_open(o, url, k.validator, c.size);
+    int rc = xh_image_each(o, note_known, &k, &err);
+    if (rc == 0 && !c.m) {
+        xh_tool_fail(code, k.others ? "the shadow of %s is of another version than the server has now: no reader "
+                                      "will use it. Remove it with xhdf5 cache rm"
+                                    : "there is no shadow of %s; xhdf5 cache ls lists those that there are",
+                     shown);
+        goto out;
+    }
+    xh_progress_begin(&c.progress, "verify", k.bytes ? k.bytes : 1, NULL);
+    if (rc == 0)
+        rc = compare_all(&c, &err);
+    xh_progress_end(&c.progress, c.bytes);
+    if (rc) {
+        xh_tool_fail(code, "%s", err.text);
+        goto out;
+    }
+    if (c.differ > SHOWN_MOST)
+        printf("and %" PRIu64 " more\n", c.differ - SHOWN_MOST);
+    printf("%s: %" PRIu64 " pages (%s) checked, %" PRIu64 " differ", shown, c.checked, xh_tool_size(c.bytes, size), c.differ);
+    if (c.gone)
+        printf(", %" PRIu64 " left the shadow meanwhile", c.gone);
+    putchar('\n');
+    if (c.differ)
+        xh_tool_fail(0, "readers get these bytes as long as the shadow is there: remove it with xhdf5 cache rm");
+    code = c.differ ? XH_EXIT_NO : XH_EXIT_OK;
+out:
+    free(c.ours);
+    free(c.theirs);
+    free(c.good);
+    free(c.ext);
+    free(c.first);
+    xh_image_close(c.m);
+    xh_cache_close(c.f);
+    return code;
+}
+
+int xh_tool_verify(int argc, char **argv, const struct xh_options *o)
+{
+    static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
+    static const char command[] = "xhdf5 cache verify";
+    char shown[1024];
+    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+        if (c == 'h')
+            return fputs(help, stdout), XH_EXIT_OK;
+        return xh_tool_bad_option(command, argv);
+    }
+    if (optind != argc - 1)
+        return xh_tool_usage(command, "one URL is wanted");
+    if (!xh_cache_is_url(argv[optind]))
+        return xh_tool_usage(command, "\"%s\" is no URL: it begins neither with https:// nor with http://",
+                             xh_tool_plain(argv[optind], shown, sizeof shown));
+    return verify(argv[optind], xh_tool_shown(argv[optind], shown, sizeof shown), o);
+}
