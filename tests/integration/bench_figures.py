@@ -128,12 +128,25 @@ def main():
             assert ends[0][0] == 0 and ends[-1][1] == size - 1 and all(a[1] + 1 == b[0] for a, b in zip(ends, ends[1:]))
     with tap.claim("a family's name chooses its workloads, an extra one only its own name"):
         sizes = type("Sizes", (), dict(quick=True, images=1, more_images=[5], chunked_images=1, small_reads=1, scalla=1,
-                                       datasets=1))
+                                       datasets=1, parallel_images=1, processes=(1, 2)))
         table = workloads.table(sizes)
         assert len({w.name for w in table}) == len(table)
         assert [w.name for w in workloads.chosen(table, ["W4"])] == ["W4"]
         assert "W2-btree2-gzip-slabs" not in {w.name for w in workloads.chosen(table, ["W2"])}
         assert [w.name for w in workloads.chosen(table, ["W2-btree2-gzip-slabs"])] == ["W2-btree2-gzip-slabs"]
+        assert [w.name for w in workloads.chosen(table, ["P1"])] == ["P1-slabs", "P1-all"]
+        assert not [w.name for w in workloads.chosen(table, []) if w.name.startswith("P")]
+    with tap.claim("several processes are set beside one"):
+        result = canned()
+        result["workloads"]["P1-slabs"] = result["workloads"]["W1"]
+        counted = {"counters": {"bytes_fetched": 110 * MB}, "server_requests": 20}
+        result["samples"] += [sample("xhdf5 C x1", 1, 1.0, "P1-slabs", each=[1.0], server_requests=10),
+                              sample("xhdf5 C x4", 1, 1.2, "P1-slabs", each=[0.5, 0.5, 0.5, 1.1], **counted)]
+        said = {c[0]: (round(c[2], 2), c[4]) for c in report.claims(result) if "4 processes" in c[0]}
+        assert said == {"bytes moved by those that one process moves, 4 processes": (1.1, False),
+                        "requests by those of one process, 4 processes": (2.0, False),
+                        "time by that of one process, 4 processes": (1.2, True),
+                        "the slowest by the median, 4 processes": (2.2, False)}, said
     sys.exit(tap.done())
 
 
