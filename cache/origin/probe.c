@@ -350,6 +350,18 @@ static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_pr
     return etag && p->size_known && (p->status == 206 || p->status == 200) ? 2 : 0;
 }
 
+/* The hinted version is the origin's. */
+static void adopt_hint(struct xh_origin *o, const struct xh_dialect *hinted)
+{
+    xh_engine_lock();
+    unsigned ranges = o->dialect.max_ranges; /* 1 when the user wants none */
+    o->dialect = *hinted;
+    if (ranges < o->dialect.max_ranges)
+        o->dialect.max_ranges = ranges;
+    o->checked_ns = xh_now_ns();
+    xh_engine_unlock();
+}
+
 static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, struct xh_probe *p, int *confirmed,
                        int *early, struct xh_err *err)
 {
@@ -359,13 +371,7 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
     *confirmed = rc == 1;
     xh_trace(XH_T_ORIGIN, "hint", "url=%s confirmed=%d", o->url->shown, *confirmed);
     if (rc == 1) {
-        xh_engine_lock();
-        unsigned ranges = o->dialect.max_ranges; /* 1 when the user wants none */
-        o->dialect = *hinted;
-        if (ranges < o->dialect.max_ranges)
-            o->dialect.max_ranges = ranges;
-        o->checked_ns = xh_now_ns();
-        xh_engine_unlock();
+        adopt_hint(o, hinted);
         return 0;
     }
     return rc == 2 ? settle(o, p, &(struct dated){0}, NULL, err) : open_afresh(o, p, early, err);
@@ -433,6 +439,27 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     head->len = p.len;
     head->confirmed = confirmed;
     head->early = early && p.len > 0;
+    *out = o;
+    return 0;
+}
+
+int xh_origin_open_told(const char *url, const struct xh_options *options, const char *hint,
+                        struct xh_counters *counters, struct xh_origin **out, struct xh_err *err)
+{
+    struct xh_origin *o = NULL;
+    struct xh_dialect told;
+    int rc = prepare(url, options, counters, &o, err);
+    if (rc != 0)
+        return rc;
+    if (xh_dialect_from_hint(&told, hint) != 0) {
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: what another process told of it makes no sense", o->url->shown);
+        xh_origin_close(o);
+        return rc;
+    }
+    adopt_hint(o, &told);
+    xh_dialect_validator(&o->dialect, o->validator, sizeof o->validator); /* fits: it did where it was opened */
+    o->opened = 1;
+    xh_trace(XH_T_ORIGIN, "told", "url=%s size=%" PRIu64 " validator=%s", o->url->shown, o->dialect.size, o->validator);
     *out = o;
     return 0;
 }
