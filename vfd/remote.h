@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "../cache/err.h"
 #include "../cache/extent.h"
 #include "h5bind.h"
 #include "local.h"
@@ -14,10 +15,17 @@ struct xh_remote;
  * path that does not exist, and costs no request). */
 int xh_remote_is_url(const char *name);
 
-/* Opens a URL for reading with the options that |fapl| gives. Writing, creating and SWMR
- * are refused at once, without a request. Returns 0 and sets |*out|, or -1, error pushed.
- * Owns: the caller closes |*out|. Blocks. */
-int xh_remote_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out);
+/* Refuses writing, creating and SWMR, without a request. Returns 0, or -1, error pushed. */
+int xh_remote_refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags);
+
+/* Opens a URL for reading with the options that |fapl| gives; without a request where |told| is what
+ * xh_remote_tell gave in another process of the job. Returns 0 and sets |*out|, or a negative code with
+ * |err| set. Owns: the caller closes |*out|. Blocks. */
+int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const void *told, size_t told_len,
+                   struct xh_remote **out, struct xh_err *err);
+
+/* What the open learned, for the job's other processes; as xh_cache_tell. */
+int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err);
 
 /* Never fails, sends nothing. */
 void xh_remote_close(struct xh_remote *r);
