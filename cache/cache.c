@@ -117,24 +117,19 @@ static void begin(struct xh_file *f, uint64_t head_len)
         fetch_head(f, head_len);
 }
 
-/* What another process told: the origin's hint, a NUL, the head. NULL bytes: nothing. */
-struct told {
-    const char *bytes;
-    size_t len;
-};
-
-/* Opens the origin as |told|, with the head that came along. */
-static int open_told(struct xh_file *f, const struct told *told, struct xh_origin_head *head, struct xh_err *err)
+/* Opens the origin as |told|, with the head that came along: the origin's hint, a NUL, the head. */
+static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_origin_head *head, struct xh_err *err)
 {
     size_t hint = strnlen(told->bytes, told->len);
     if (hint == told->len)
         return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what another process told of it has no end", f->url_shown);
+    f->divided = 1;
     head->confirmed = 1; /* whoever told it fetches ahead already */
     head->len = told->len - hint - 1;
     if (head->len && !(head->bytes = malloc(head->len)))
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
     if (head->len)
-        memcpy(head->bytes, told->bytes + hint + 1, head->len);
+        memcpy(head->bytes, (const char *)told->bytes + hint + 1, head->len);
     return xh_origin_open_told(f->url, &f->opt, told->bytes, &f->counters, &f->origin, err);
 }
 
@@ -146,7 +141,7 @@ static int open_asking(struct xh_file *f, struct xh_origin_head *head, struct xh
     return xh_origin_open(f->url, &f->opt, hint, &f->counters, &f->origin, head, err);
 }
 
-static int file_open(struct xh_file *f, const char *url, const struct told *told, struct xh_err *err)
+static int file_open(struct xh_file *f, const char *url, const struct xh_told *told, struct xh_err *err)
 {
     char shown[1024];
     struct xh_origin_head head = {0};
@@ -155,7 +150,7 @@ static int file_open(struct xh_file *f, const char *url, const struct told *told
     f->url_shown = strdup(xh_url_shown(url, shown, sizeof shown));
     if (!f->url || !f->url_shown)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
-    int rc = told->bytes ? open_told(f, told, &head, err) : open_asking(f, &head, err);
+    int rc = told ? open_told(f, told, &head, err) : open_asking(f, &head, err);
     if (rc) {
         free(head.bytes);
         return rc;
@@ -174,12 +169,16 @@ static int file_open(struct xh_file *f, const char *url, const struct told *told
              f->shadow ? xh_shadow_private(f->shadow) : 1);
     free(head.bytes);
     xh_walk_init(f);
+    if (told && told->data_only) {
+        xh_metaindex_free(f->walk.index);
+        f->walk.index = NULL;
+    }
     if (rc == 0 && !head.confirmed)
         begin(f, head.len);
     return rc;
 }
 
-static int cache_open(const char *url, const struct xh_options *o, const struct told *told, struct xh_file **out,
+static int cache_open(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
                       struct xh_err *err)
 {
     struct xh_file *f = calloc(1, sizeof *f);
@@ -208,13 +207,13 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
 
 int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err)
 {
-    return cache_open(url, o, &(struct told){0}, out, err);
+    return cache_open(url, o, NULL, out, err);
 }
 
-int xh_cache_open_told(const char *url, const struct xh_options *o, const void *told, size_t len,
-                       struct xh_file **out, struct xh_err *err)
+int xh_cache_open_told(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
+                       struct xh_err *err)
 {
-    return cache_open(url, o, &(struct told){told, len}, out, err);
+    return cache_open(url, o, told, out, err);
 }
 
 int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *err)
@@ -235,6 +234,7 @@ int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *er
         return rc;
     }
     memcpy(text, hint, n);
+    f->divided = 1; /* before it reads: no other thread has it yet */
     *told = text;
     *len = n + head;
     return 0;

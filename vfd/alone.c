@@ -14,7 +14,7 @@ void xh_parallel_close(struct xh_parallel *p)
 int xh_parallel_open_url(struct xh_parallel *p, struct xh_h5 *h5, const char *url, hid_t fapl,
                          struct xh_remote **out, struct xh_err *err)
 {
-    return xh_remote_open(h5, url, fapl, NULL, 0, out, err);
+    return xh_remote_open(h5, url, fapl, NULL, out, err);
 }
 
 int xh_parallel_agree(struct xh_parallel *p, int good)

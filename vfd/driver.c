@@ -51,7 +51,7 @@ static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, h
     if (xh_remote_refuse_flags(f->h5, url, flags))
         return -1;
     int rc = f->parallel ? xh_parallel_open_url(f->parallel, f->h5, url, fapl, &f->remote, &err)
-                         : xh_remote_open(f->h5, url, fapl, NULL, 0, &f->remote, &err);
+                         : xh_remote_open(f->h5, url, fapl, NULL, &f->remote, &err);
     return rc ? xh_fail_cache(f->h5, &err) : 0;
 }
 

@@ -53,8 +53,8 @@ int xh_remote_refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags)
     return 0;
 }
 
-int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const void *told, size_t told_len,
-                   struct xh_remote **out, struct xh_err *err)
+int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_told *told, struct xh_remote **out,
+                   struct xh_err *err)
 {
     struct xh_options o;
     struct xh_remote *r = calloc(1, sizeof *r);
@@ -62,7 +62,7 @@ int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const void *to
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
     int rc = xh_fapl_options(h5, fapl, &o, err);
     if (rc == 0)
-        rc = told ? xh_cache_open_told(url, &o, told, told_len, &r->file, err) : xh_cache_open(url, &o, &r->file, err);
+        rc = told ? xh_cache_open_told(url, &o, told, &r->file, err) : xh_cache_open(url, &o, &r->file, err);
     if (rc) {
         free(r);
         return rc;

@@ -10,6 +10,7 @@
 #include "local.h"
 
 struct xh_remote;
+struct xh_told; /* of cache.h */
 
 /* 1 when |name| is a URL; no name with a URL inside it is one ("/cwd/https://…" is a
  * path that does not exist, and costs no request). */
@@ -18,11 +19,11 @@ int xh_remote_is_url(const char *name);
 /* Refuses writing, creating and SWMR, without a request. Returns 0, or -1, error pushed. */
 int xh_remote_refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags);
 
-/* Opens a URL for reading with the options that |fapl| gives; without a request where |told| is what
- * xh_remote_tell gave in another process of the job. Returns 0 and sets |*out|, or a negative code with
+/* Opens a URL for reading with the options that |fapl| gives; without a request by what another
+ * process of the job |told| (NULL: ask). Returns 0 and sets |*out|, or a negative code with
  * |err| set. Owns: the caller closes |*out|. Blocks. */
-int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const void *told, size_t told_len,
-                   struct xh_remote **out, struct xh_err *err);
+int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_told *told, struct xh_remote **out,
+                   struct xh_err *err);
 
 /* What the open learned, for the job's other processes; as xh_cache_tell. */
 int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err);

@@ -100,21 +100,24 @@ def collective(tap, job, server, data):
 
 def costs(tap, job, server, url, local):
     """What N ranks cost is what one costs, on one node and on N."""
-    for words, what in ((("open",), "opening"), (("metadata", "walk"), "a walk through all metadata"),
-                        (("metadata", "walk", "/gzip", "rows", "/contiguous", "rows"), "reading all of two data sets")):
+    for words, what, options in ((("open",), "opening", {"readahead": "off"}),  # which goes on as long as the program
+                                 (("metadata", "walk"), "a walk through all metadata", {}),
+                                 (("metadata", "walk", "/gzip", "rows", "/contiguous", "rows"),
+                                  "reading all of two data sets", {})):
         with harness.shadow_dir() as shadow:
-            one = cost(server, lambda: job.run(harness.driver_env(server, shadow), url, local, *words, ranks=1))
+            env = harness.driver_env(server, shadow, **options)
+            one = cost(server, lambda: job.run(env, url, local, *words, ranks=1))
         for nodes in (False, True):
             where = "on nodes of their own" if nodes else "on one node"
             with tap.claim(f"{what} by {job.ranks} ranks {where} costs what one rank costs"), \
                     harness.shadow_dir() as shadow:
-                env = harness.driver_env(server, shadow)
+                env = harness.driver_env(server, shadow, **options)
                 many = cost(server, lambda: job.run(env, url, local, *words, nodes=nodes))
                 print(f"# {what} {where}: {many[0]} requests, {many[1]} bytes; one rank {one[0]}, {one[1]}")
                 if "rows" not in words:
                     assert many[0] <= 1.25 * one[0] + 2 and many[1] <= 1.1 * one[1] + 20000, f"{many}, one rank {one}"
-                elif not nodes:
-                    assert many[1] <= 1.1 * one[1] + 100_000, f"{many}, one rank {one}"
+                else:   # a page that two shares have, and an index, each node fetches for itself
+                    assert many[1] <= 1.1 * one[1] + (job.ranks * 100_000 if nodes else 0), f"{many}, one rank {one}"
     with harness.shadow_dir() as shadow:
         env = harness.driver_env(server, shadow)
         job.run(env, url, local, "metadata", "walk", ranks=1)
@@ -134,7 +137,7 @@ def independent(tap, plain, server, url, local):
         many = cost(server, lambda: same(plain.run(env, url, "gzip")[0], want, plain.ranks))
         print(f"# independent: {many[0]} requests, {many[1]} bytes; one rank {one[0]}, {one[1]}")
         # Each opens for itself, at once with the others: up to a head and some greetings each.
-        assert many[1] <= 1.05 * one[1] + plain.ranks * 25_000, f"{many}, one rank {one}"
+        assert many[1] <= 1.15 * one[1] + plain.ranks * 25_000, f"{many}, one rank {one}"
         assert many[0] <= 2 * one[0] + 8 * plain.ranks, f"{many}, one rank {one}"
     with tap.claim(f"the plain plugin: {plain.ranks} ranks that open what the node knows ask twice each at most"), \
             harness.shadow_dir() as shadow:

@@ -809,7 +809,7 @@ static struct xh_file *open_heard(const void *told, size_t len, int *rc)
     xh_options_defaults(&o);
     o.head_bytes = 16384;
     cr_assert_eq(xh_options_from_string(&o, "shadow=off", "test", &err), 0, "%s", err.text);
-    *rc = xh_cache_open_told("https://test/x", &o, told, len, &f, &err);
+    *rc = xh_cache_open_told("https://test/x", &o, &(struct xh_told){.bytes = told, .len = len}, &f, &err);
     return f;
 }
 

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../cache/cache.h"
 #include "../../cache/trace.h"
 #include "../h5err.h"
 #include "spans.h"
@@ -94,11 +95,19 @@ struct news {
 static void ask(struct xh_h5 *h5, const char *url, hid_t fapl, struct xh_remote **r, struct news *news, void **told)
 {
     size_t len = 0;
-    if (xh_remote_open(h5, url, fapl, NULL, 0, r, &news->err) == 0 && xh_remote_tell(*r, told, &len, &news->err)) {
+    if (xh_remote_open(h5, url, fapl, NULL, r, &news->err) == 0 && xh_remote_tell(*r, told, &len, &news->err)) {
         xh_remote_close(*r);
         *r = NULL;
     }
     news->len = len;
+}
+
+/* 1 when HDF5 reads metadata on rank 0 alone. */
+static int metadata_by_one(struct xh_h5 *h5, hid_t fapl)
+{
+    __typeof__(H5Pget_all_coll_metadata_ops) *get = xh_h5_find(h5, "H5Pget_all_coll_metadata_ops");
+    hbool_t collective = 0;
+    return get && get(fapl, &collective) >= 0 && collective;
 }
 
 int xh_parallel_open_url(struct xh_parallel *p, struct xh_h5 *h5, const char *url, hid_t fapl,
@@ -121,7 +130,8 @@ int xh_parallel_open_url(struct xh_parallel *p, struct xh_h5 *h5, const char *ur
     if (!xh_parallel_agree(p, told != NULL))
         goto end;
     MPI_Bcast(told, (int)news.len, MPI_BYTE, 0, p->comm);
-    if (p->rank && xh_remote_open(h5, url, fapl, told, news.len, &r, err))
+    struct xh_told heard = {.bytes = told, .len = news.len, .data_only = metadata_by_one(h5, fapl)};
+    if (p->rank && xh_remote_open(h5, url, fapl, &heard, &r, err))
         rc = err->code;
     if (xh_parallel_agree(p, r != NULL))
         rc = 0;
