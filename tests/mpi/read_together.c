@@ -128,9 +128,15 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "metadata"))
             H5Pset_all_coll_metadata_ops(fapl, 1);
     hid_t file = H5Fopen(argv[1], H5F_ACC_RDONLY, fapl);
-    if (file < 0) { /* each rank says why; the test counts them */
-        printf("failed: %s\n", check_error_text());
-        fflush(stdout);
+    if (file < 0) { /* in all ranks, and each has its reason */
+        char text[4096];
+        int same, all;
+        snprintf(text, sizeof text, "%s", check_error_text());
+        MPI_Bcast(text, sizeof text, MPI_CHAR, 0, MPI_COMM_WORLD);
+        same = !strcmp(text, check_error_text());
+        MPI_Allreduce(&same, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        if (rank == 0)
+            printf("failed alike in %d: %s\n", all, text);
         MPI_Finalize();
         return 3;
     }
