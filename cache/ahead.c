@@ -106,13 +106,15 @@ static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_
     struct xh_range r[CHUNKS_AT_ONCE];
     uint64_t end = 0;
     pthread_mutex_lock(&f->chunk_lock);
+    /* What lies behind a process's share is its neighbour's: its first read of a dataset shows no order. */
+    int first = f->divided && n && !xh_chunkindex_begun(f->chunks, (struct xh_range){ext->off, ext->len});
     for (size_t i = 0; i < n; i++)
         if (xh_chunkindex_raw(f->chunks, (struct xh_range){ext[i].off, ext[i].len}))
             end = ext[i].off + ext[i].len;
     int strayed = xh_chunkindex_strayed(f->chunks);
     pthread_mutex_unlock(&f->chunk_lock);
-    if (end == 0)
-        return 0;
+    if (end == 0 || first)
+        return end != 0;
     if (strayed) {
         xh_fetch_recall(f);
         xh_stage_recall(f);
@@ -166,7 +168,9 @@ static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, siz
     struct xh_range r = {lo, hi - lo}, whole = dataset_of(f, r);
     if (pthread_mutex_trylock(&f->guess_lock))
         return;
-    size_t k = xh_predict_seq(&f->seq, r, whole, guess_window(f), f->size, want);
+    /* As above: one large read does not begin a run. */
+    uint64_t window = f->divided && f->seq.last.len == 0 ? 0 : guess_window(f);
+    size_t k = xh_predict_seq(&f->seq, r, whole, window, f->size, want);
     trace_ranges("ahead", want, k);
     if (f->seq.kind == XH_RUN_UP)
         ahead_up(f, k ? want : NULL);

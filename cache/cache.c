@@ -104,13 +104,17 @@ static void fetch_head(struct xh_file *f, uint64_t from)
     }
 }
 
+static int comes_whole(const struct xh_file *f)
+{
+    return f->opt.readahead && f->shadow && f->size <= WHOLE_HEADS * f->opt.head_bytes && f->size <= xh_ahead_most(f);
+}
+
 /* A file that nobody has opened before: what the root leads to, and the rest of the head; a
  * small file whole. */
 static void begin(struct xh_file *f, uint64_t head_len)
 {
     f->spare_bytes = spare_bytes(f);
-    f->whole = f->opt.readahead && f->shadow && f->size <= WHOLE_HEADS * f->opt.head_bytes &&
-               f->size <= xh_ahead_most(f);
+    f->whole = comes_whole(f);
     if (f->early.len) /* first, and in one request with the rest: the reader waits for its proof, and wants a connection */
         fetch_head(f, 0);
     if (!f->whole)
@@ -119,24 +123,47 @@ static void begin(struct xh_file *f, uint64_t head_len)
         fetch_head(f, head_len);
 }
 
-static int file_open(struct xh_file *f, const char *url, struct xh_err *err)
+/* Opens the origin as |told|, with the head that came along: the origin's hint, a NUL, the head. */
+static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_origin_head *head, struct xh_err *err)
+{
+    size_t hint = strnlen(told->bytes, told->len);
+    if (hint == told->len)
+        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what another process told of it has no end", f->url_shown);
+    f->divided = 1;
+    head->confirmed = 1; /* whoever told it fetches ahead already */
+    head->len = told->len - hint - 1;
+    if (head->len && !(head->bytes = malloc(head->len)))
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
+    if (head->len)
+        memcpy(head->bytes, (const char *)told->bytes + hint + 1, head->len);
+    return xh_origin_open_told(f->url, &f->opt, told->bytes, &f->counters, &f->origin, err);
+}
+
+static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
+{
+    xh_opening_begin(op, f->url, &f->opt);
+    return xh_origin_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
+}
+
+static int file_open(struct xh_file *f, const char *url, const struct xh_told *told, struct xh_err *err)
 {
     char shown[1024];
-    struct xh_opening op;
+    struct xh_opening op = {.turn = {.fd = -1}};
     struct xh_origin_head head = {0};
     struct xh_origin_info info;
     f->url = strdup(url);
     f->url_shown = strdup(xh_url_shown(url, shown, sizeof shown));
     if (!f->url || !f->url_shown)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
-    xh_opening_begin(&op, url, &f->opt);
-    int rc = xh_origin_open(url, &f->opt, op.hint, op.vouched, &f->counters, &f->origin, &head, err);
+    int rc = told ? open_told(f, told, &head, err) : open_asking(f, &op, &head, err);
     if (rc) {
         xh_opening_end(&op);
+        free(head.bytes);
         return rc;
     }
     xh_origin_get_info(f->origin, &info);
     f->size = info.size;
+    head.len = head.len < f->size ? head.len : f->size; /* told ones may be anything */
     f->validator = strdup(info.validator);
     xh_early_take(f, &head);
     if (!f->validator)
@@ -149,12 +176,17 @@ static int file_open(struct xh_file *f, const char *url, struct xh_err *err)
              f->shadow ? xh_shadow_private(f->shadow) : 1);
     free(head.bytes);
     xh_walk_init(f);
+    if (told && told->data_only) {
+        xh_metaindex_free(f->walk.index);
+        f->walk.index = NULL;
+    }
     if (rc == 0 && !head.confirmed)
         begin(f, head.len);
     return rc;
 }
 
-int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err)
+static int cache_open(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
+                      struct xh_err *err)
 {
     struct xh_file *f = calloc(1, sizeof *f);
     if (!f)
@@ -167,7 +199,7 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
     pthread_mutex_init(&f->chunk_lock, NULL);
     xh_wanted_init(&f->wanted);
     xh_trace_enable(o->log);
-    int rc = file_open(f, url, err);
+    int rc = file_open(f, url, told, err);
     if (rc) {
         file_free(f);
         return rc;
@@ -177,6 +209,41 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
         f->contiguous = xh_contiguous_new(f->size);
     }
     *out = f;
+    return 0;
+}
+
+int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err)
+{
+    return cache_open(url, o, NULL, out, err);
+}
+
+int xh_cache_open_told(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
+                       struct xh_err *err)
+{
+    return cache_open(url, o, told, out, err);
+}
+
+int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *err)
+{
+    char hint[XH_HINT_BYTES];
+    uint64_t most = comes_whole(f) ? f->size : f->opt.head_bytes, head = most < f->size ? most : f->size;
+    size_t n = xh_origin_hint(f->origin, hint, sizeof hint) + 1;
+    int missed, rc = f->size ? xh_early_prove(f, err) : 0;
+    char *text = rc ? NULL : malloc(n + head);
+    if (rc == 0 && (n == 1 || !text))
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "no memory to tell what is known of %s", f->url_shown);
+    if (rc == 0 && head) {
+        struct xh_extent e = {0, head, text + n};
+        rc = xh_read_pages(f, XH_KIND_META, &e, 1, &missed, err);
+    }
+    if (rc) {
+        free(text);
+        return rc;
+    }
+    memcpy(text, hint, n);
+    f->divided = 1; /* before it reads: no other thread has it yet */
+    *told = text;
+    *len = n + head;
     return 0;
 }
 

@@ -29,6 +29,24 @@ int xh_cache_is_url(const char *name);
  * PROTO, STATUS, INVAL, NOMEM). Owns: the caller closes |*out|. Blocks. */
 int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err);
 
+/* What the open of |f| learned, for the other processes of its job: version, dialect and head of the file,
+ * or all of a file that comes whole. No secrets. Returns 0 and sets |*told| and |*len|, or a negative code
+ * (as a read, or NOMEM). Owns: the caller frees |*told|. Threads: before any other call on |f|. Blocks until the head is there and proved. */
+int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *err);
+
+/* What another process of the same user and job told. */
+struct xh_told {
+    const void *bytes; /* as xh_cache_tell gave them */
+    size_t len;
+    int data_only; /* 1: metadata is read there, and here little more than chunk indexes: no walk */
+};
+
+/* Opens |url| by what another process has just told: sends nothing.
+ * Both files then know that others read their shares. Returns as xh_cache_open, of that what is found out without the network; INVAL when |told| is nothing of that
+ * kind. |told| is copied. */
+int xh_cache_open_told(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
+                       struct xh_err *err);
+
 uint64_t xh_cache_size(const struct xh_file *f);
 
 /* What names the version that is open. Owns: the file, until it is closed. */

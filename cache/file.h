@@ -41,6 +41,7 @@ struct xh_file {
     struct xh_shadow *shadow; /* NULL for an empty object */
     uint64_t spare_bytes;     /* what may be fetched in vain: the farther the origin, the more */
     int whole;                /* all of it was asked for at once */
+    int divided;              /* one of several processes that told each other of it: each reads its share */
 
     struct xh_counters counters;
     uint64_t hits_before; /* of counters.bytes_hit, another process's to tell the shadow of */

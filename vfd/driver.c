@@ -19,8 +19,8 @@
 #include "h5err.h"
 #include "hints.h"
 #include "local.h"
+#include "parallel.h"
 #include "remote.h"
-#include "xhdf5.h"
 
 #define PIECES_ON_STACK 16
 
@@ -32,6 +32,7 @@ struct xh_vfd_file {
     struct xh_remote *remote; /* exactly one of these two */
     struct xh_local *local;
     struct xh_fapl_info *info; /* settings from the property list, or NULL */
+    struct xh_parallel *parallel; /* NULL: the file is this process's alone */
 
     haddr_t eoa; /* HDF5 serialises changes of one file */
 };
@@ -44,13 +45,30 @@ static herr_t terminate(void)
     return 0;
 }
 
+static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
+{
+    struct xh_err err = {0};
+    if (xh_remote_refuse_flags(f->h5, url, flags))
+        return -1;
+    int rc = f->parallel ? xh_parallel_open_url(f->parallel, f->h5, url, fapl, &f->remote, &err)
+                         : xh_remote_open(f->h5, url, fapl, NULL, &f->remote, &err);
+    return rc ? xh_fail_cache(f->h5, &err) : 0;
+}
+
 static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, hid_t fapl)
 {
     hbool_t use = 1, ignore = 0;
     xh_trace(XH_T_VFD, "path", "name=%s flags=%x", name, flags);
+    if (f->parallel && (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_RDWR)))
+        return xh_fail(f->h5, XH_E_READONLY,
+                       "several processes write one file by MPI-IO: open %s with H5Pset_fapl_mpio", name);
     if (f->h5->H5Pget_file_locking(fapl, &use, &ignore) < 0)
         ignore = 0;
-    return xh_local_open(f->h5, name, flags, ignore, &f->local);
+    int rc = xh_local_open(f->h5, name, flags, ignore, &f->local);
+    if (!f->parallel || xh_parallel_agree(f->parallel, rc == 0) || rc)
+        return rc;
+    xh_local_close(f->local);
+    return xh_fail(f->h5, XH_E_SYS, "another process of the communicator cannot open %s", name);
 }
 
 static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t maxaddr)
@@ -73,9 +91,11 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
     }
     f->h5 = h5;
     f->info = xh_fapl_info_of(h5, fapl); /* before anything that may push: it clears the stack */
-    int rc = xh_remote_is_url(name) ? xh_remote_open(h5, name, flags, fapl, &f->remote)
-                                    : open_local(f, name, flags, fapl);
+    int rc = xh_parallel_of(h5, fapl, &f->parallel);
+    if (rc == 0)
+        rc = xh_remote_is_url(name) ? open_remote(f, name, flags, fapl) : open_local(f, name, flags, fapl);
     if (rc) {
+        xh_parallel_close(f->parallel);
         free(f->info);
         free(f);
         return NULL;
@@ -90,6 +110,7 @@ static herr_t close_file(H5FD_t *file)
         xh_remote_close(f->remote);
     else if (xh_local_close(f->local))
         return -1;
+    xh_parallel_close(f->parallel);
     free(f->info);
     free(f);
     return 0;
@@ -123,6 +144,8 @@ static herr_t query(const H5FD_t *file, unsigned long *flags)
         *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
                  H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_POSIX_COMPAT_HANDLE |
                  H5FD_FEAT_SUPPORTS_SWMR_IO | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
+    if (f && f->parallel)
+        *flags |= H5FD_FEAT_HAS_MPI;
     return 0;
 }
 
@@ -156,9 +179,29 @@ static herr_t get_handle(H5FD_t *file, hid_t fapl, void **handle)
     return 0;
 }
 
+static int read_pieces(struct xh_vfd_file *f, int raw, const struct xh_piece *p, size_t n)
+{
+    return f->local ? xh_local_readv(f->local, p, n) : xh_remote_readv(f->remote, raw, p, n);
+}
+
+/* A process's share of a collective read. Returns 0, -1, or XH_PARALLEL_PLAIN when it is none. */
+static int read_view(struct xh_vfd_file *f, hid_t dxpl, haddr_t addr, size_t count, void *buf)
+{
+    struct xh_piece *p = NULL;
+    ptrdiff_t n = xh_parallel_view(f->parallel, dxpl, addr, count, buf, &p);
+    int rc = n > 0 ? read_pieces(f, 1, p, (size_t)n) : (int)n;
+    free(p);
+    return rc;
+}
+
 static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size, void *buf)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
+    if (f->parallel && type == H5FD_MEM_DRAW) {
+        int rc = read_view(f, dxpl, addr, size, buf);
+        if (rc != XH_PARALLEL_PLAIN)
+            return rc;
+    }
     if (f->local)
         return xh_local_read(f->local, addr, size, buf);
     struct xh_piece piece = {.addr = addr, .size = size, .buf = buf};
@@ -194,7 +237,7 @@ static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t t
     if (!p)
         return xh_fail(f->h5, XH_E_NOMEM, "out of memory for a read of %u pieces", count);
     unfold(count, types, addrs, sizes, bufs, p, &raw);
-    int rc = f->local ? xh_local_readv(f->local, p, count) : xh_remote_readv(f->remote, raw, p, count);
+    int rc = read_pieces(f, raw, p, count);
     if (p != few)
         free(p);
     return rc;
@@ -236,10 +279,12 @@ static herr_t delete_file(const char *name, hid_t fapl)
     return xh_local_delete(h5, name);
 }
 
-/* No operation code is known, as in sec2. */
+/* Of a file that is no parallel one no operation code is known, as in sec2. */
 static herr_t ctl(H5FD_t *file, uint64_t op_code, uint64_t flags, const void *input, void **output)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
+    if (f->parallel && xh_parallel_ctl(f->parallel, op_code, output))
+        return 0;
     if (flags & H5FD_CTL_FAIL_IF_UNKNOWN_FLAG)
         return xh_fail(f->h5, XH_E_INVAL, "unknown op_code and fail if unknown flag is set");
     return 0;
@@ -249,8 +294,8 @@ static herr_t ctl(H5FD_t *file, uint64_t op_code, uint64_t flags, const void *in
  * write_vector HDF5 writes piece by piece, as it does with sec2. */
 const H5FD_class_t xh_driver_class = {
     .version = H5FD_CLASS_VERSION,
-    .value = H5FD_XHDF5_VALUE,
-    .name = H5FD_XHDF5_NAME,
+    .value = XH_DRIVER_VALUE,
+    .name = XH_DRIVER_NAME,
     .maxaddr = INT64_MAX,
     .fc_degree = H5F_CLOSE_WEAK,
     .terminate = terminate,

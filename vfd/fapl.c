@@ -93,10 +93,10 @@ static hid_t driver_id(struct xh_h5 *h5)
     hid_t id = atomic_load_explicit(&h5->driver, memory_order_acquire), none = 0;
     if (id > 0)
         return id;
-    if (h5->H5FDis_driver_registered_by_name(H5FD_XHDF5_NAME) > 0 && h5->default_fapl) {
+    if (h5->H5FDis_driver_registered_by_name(XH_DRIVER_NAME) > 0 && h5->default_fapl) {
         /* Loaded as a plugin: only a property list can tell its ID. */
         hid_t copy = h5->H5Pcopy(*h5->default_fapl);
-        if (copy >= 0 && h5->H5Pset_driver_by_name(copy, H5FD_XHDF5_NAME, NULL) >= 0)
+        if (copy >= 0 && h5->H5Pset_driver_by_name(copy, XH_DRIVER_NAME, NULL) >= 0)
             id = h5->H5Pget_driver(copy);
         if (copy >= 0)
             h5->H5Pclose(copy);
@@ -149,7 +149,7 @@ static int keep_config(struct xh_h5 *h5, hid_t fapl, hid_t driver, struct xh_fap
     return 0;
 }
 
-static herr_t set_fapl(struct xh_h5 *h5, hid_t fapl, const H5FD_xhdf5_config_t *config)
+herr_t xh_fapl_set(struct xh_h5 *h5, hid_t fapl, const H5FD_xhdf5_config_t *config)
 {
     struct xh_err err = {0};
     herr_t rc = -1;
@@ -178,7 +178,7 @@ err:
 herr_t H5Pset_fapl_xhdf5(hid_t fapl_id, const H5FD_xhdf5_config_t *config)
 {
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
-    return h5 ? set_fapl(h5, fapl_id, config) : -1;
+    return h5 ? xh_fapl_set(h5, fapl_id, config) : -1;
 }
 
 /* Puts option |i| of |info| (NULL: unset) into its field. */
@@ -212,7 +212,7 @@ static herr_t get_fapl(struct xh_h5 *h5, hid_t fapl, H5FD_xhdf5_config_t *config
     if (now < 0)
         return -1;
     if (now != driver)
-        return xh_fail_api(h5, XH_E_INVAL, "the property list uses another driver than xhdf5");
+        return xh_fail_api(h5, XH_E_INVAL, "the property list uses another driver than " XH_DRIVER_NAME);
     const struct xh_fapl_info *info = peek_info(h5, fapl);
     for (size_t i = 0; i < XH_OPT_COUNT; i++)
         give_field(info, i, config);

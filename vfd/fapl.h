@@ -7,6 +7,7 @@
 
 #include "../cache/options.h"
 #include "h5bind.h"
+#include "xhdf5.h"
 
 #define XH_CONFIG_STRING_BYTES 8192 /* longest driver configuration string, with its NUL */
 
@@ -25,6 +26,9 @@ int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct x
 
 /* A copy of |fapl|'s block for the file's fapl_get, or NULL when it has none. Owns: free(). */
 struct xh_fapl_info *xh_fapl_info_of(struct xh_h5 *h5, hid_t fapl);
+
+/* H5Pset_fapl_xhdf5, for the caller's libhdf5. */
+herr_t xh_fapl_set(struct xh_h5 *h5, hid_t fapl, const H5FD_xhdf5_config_t *config);
 
 /* The callbacks of the driver class. */
 void *xh_fapl_copy(const void *info);

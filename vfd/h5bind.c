@@ -182,6 +182,16 @@ struct xh_h5 *xh_h5_of_program(const void *address)
     return h5;
 }
 
+void *xh_h5_find(const struct xh_h5 *h5, const char *name)
+{
+    const char *path = NULL;
+    void *handle = object_of((const void *)h5->H5FDregister, &path) ? handle_of(path) : NULL;
+    void *f = handle ? dlsym(handle, name) : NULL;
+    if (handle)
+        dlclose(handle); /* the table has its own */
+    return f;
+}
+
 void xh_h5_forget_ids(struct xh_h5 *h5)
 {
     atomic_store_explicit(&h5->driver, 0, memory_order_release);

@@ -89,6 +89,9 @@ struct xh_h5 *xh_h5_of_callback(const void *address);
  * else the one that the whole program sees, else the only one that is loaded. */
 struct xh_h5 *xh_h5_of_program(const void *address);
 
+/* A function of that libhdf5 which not every build of it has; NULL when it has none. */
+void *xh_h5_find(const struct xh_h5 *h5, const char *name);
+
 /* The libhdf5 has ended a life (H5close): its IDs mean nothing any more. */
 void xh_h5_forget_ids(struct xh_h5 *h5);
 

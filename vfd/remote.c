@@ -37,8 +37,7 @@ int xh_remote_refuse_open(struct xh_remote *r, const char *what)
     return xh_remote_refuse(r->h5, r->shown, what);
 }
 
-/* 0 when |flags| ask for no more than reading. */
-static int refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags)
+int xh_remote_refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags)
 {
     if (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_EXCL))
         return xh_remote_refuse(h5, url, "create or overwrite a file at a URL");
@@ -54,18 +53,19 @@ static int refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags)
     return 0;
 }
 
-int xh_remote_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out)
+int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_told *told, struct xh_remote **out,
+                   struct xh_err *err)
 {
     struct xh_options o;
-    struct xh_err err = {0};
-    if (refuse_flags(h5, url, flags))
-        return -1;
     struct xh_remote *r = calloc(1, sizeof *r);
     if (!r)
-        return xh_fail(h5, XH_E_NOMEM, "out of memory");
-    if (xh_fapl_options(h5, fapl, &o, &err) || xh_cache_open(url, &o, &r->file, &err)) {
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    int rc = xh_fapl_options(h5, fapl, &o, err);
+    if (rc == 0)
+        rc = told ? xh_cache_open_told(url, &o, told, &r->file, err) : xh_cache_open(url, &o, &r->file, err);
+    if (rc) {
         free(r);
-        return xh_fail_cache(h5, &err);
+        return rc;
     }
     r->h5 = h5;
     r->size = xh_cache_size(r->file);
@@ -73,6 +73,11 @@ int xh_remote_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
     xh_trace(XH_T_VFD, "open", "url=%s size=%llu", r->shown, (unsigned long long)r->size);
     *out = r;
     return 0;
+}
+
+int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err)
+{
+    return xh_cache_tell(r->file, told, len, err);
 }
 
 void xh_remote_close(struct xh_remote *r)

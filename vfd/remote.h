@@ -4,20 +4,29 @@
 
 #include <stddef.h>
 
+#include "../cache/err.h"
 #include "../cache/extent.h"
 #include "h5bind.h"
 #include "local.h"
 
 struct xh_remote;
+struct xh_told; /* of cache.h */
 
 /* 1 when |name| is a URL; no name with a URL inside it is one ("/cwd/https://…" is a
  * path that does not exist, and costs no request). */
 int xh_remote_is_url(const char *name);
 
-/* Opens a URL for reading with the options that |fapl| gives. Writing, creating and SWMR
- * are refused at once, without a request. Returns 0 and sets |*out|, or -1, error pushed.
- * Owns: the caller closes |*out|. Blocks. */
-int xh_remote_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out);
+/* Refuses writing, creating and SWMR, without a request. Returns 0, or -1, error pushed. */
+int xh_remote_refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags);
+
+/* Opens a URL for reading with the options that |fapl| gives; without a request by what another
+ * process of the job |told| (NULL: ask). Returns 0 and sets |*out|, or a negative code with
+ * |err| set. Owns: the caller closes |*out|. Blocks. */
+int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_told *told, struct xh_remote **out,
+                   struct xh_err *err);
+
+/* What the open learned, for the job's other processes; as xh_cache_tell. */
+int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err);
 
 /* Never fails, sends nothing. */
 void xh_remote_close(struct xh_remote *r);

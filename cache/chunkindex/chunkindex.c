@@ -197,6 +197,12 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
     ix->used = ++ci->clock;
 }
 
+int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r)
+{
+    const struct xh_chunk *c = xh_chunk_at(ci, r.off);
+    return c && c->seg->ix->order.begun;
+}
+
 int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r)
 {
     struct xh_chunk *c = xh_chunk_at(ci, r.off);

@@ -35,6 +35,9 @@ int xh_chunkindex_cares(const struct xh_chunkindex *ci, uint64_t off, const uint
 /* Shows metadata that HDF5 read, or that xh_chunkindex_wanted asked for. */
 void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p, size_t len);
 
+/* 1 when |r| lies in a chunk of an index that was read before. */
+int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r);
+
 /* Takes note of a raw read. Returns 1 when it lies in a chunk that some index knows. */
 int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r);
 

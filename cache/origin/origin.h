@@ -61,6 +61,13 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
                    struct xh_counters *counters, struct xh_origin **out, struct xh_origin_head *head,
                    struct xh_err *err);
 
+/* Opens |url| as another process of the same job told: |hint| is its xh_origin_hint after it had
+ * opened, a fact and no question, so nothing is sent. A version that is gone shows in the first transfer.
+ * Returns 0 or INVAL (|hint| is none), NOMEM, TLS, ACCES (what is found out without the network).
+ * Owns: the caller closes it. Does not block. */
+int xh_origin_open_told(const char *url, const struct xh_options *o, const char *hint,
+                        struct xh_counters *counters, struct xh_origin **out, struct xh_err *err);
+
 /* Current facts; max_ranges may shrink as the server shows its limits. Threads: any. */
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
 

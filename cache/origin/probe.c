@@ -460,6 +460,27 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     return 0;
 }
 
+int xh_origin_open_told(const char *url, const struct xh_options *options, const char *hint,
+                        struct xh_counters *counters, struct xh_origin **out, struct xh_err *err)
+{
+    struct xh_origin *o = NULL;
+    struct xh_dialect told;
+    int rc = prepare(url, options, counters, &o, err);
+    if (rc != 0)
+        return rc;
+    if (xh_dialect_from_hint(&told, hint) != 0) {
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: what another process told of it makes no sense", o->url->shown);
+        xh_origin_close(o);
+        return rc;
+    }
+    believe(o, &told);
+    xh_dialect_validator(&o->dialect, o->validator, sizeof o->validator); /* fits: it did where it was opened */
+    o->opened = 1;
+    xh_trace(XH_T_ORIGIN, "told", "url=%s size=%" PRIu64 " validator=%s", o->url->shown, o->dialect.size, o->validator);
+    *out = o;
+    return 0;
+}
+
 /* ---- while it is open */
 
 static void revalidated(struct xh_job *j)

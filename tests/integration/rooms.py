@@ -60,6 +60,9 @@ def main():
         io = [i for i in includes(p) if i in ("unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h",
                                                "pthread.h", "stdio.h") and i != "stdio.h"]
         tap.ok(not io, f"{p.name} does no I/O", f"includes {io}")
+    mpi = [p.relative_to(top).as_posix() for p in sorted((top / "vfd").rglob("*.[ch]")) + sorted((top / "cache").rglob("*.[ch]"))
+           if "mpi.h" in includes(p) and p.parent.name != "mpi" and p.name != "xhdf5_mpi.h"]
+    tap.ok(not mpi, "MPI is known in vfd/mpi/ alone", str(mpi))
     reads_env = [p.relative_to(top).as_posix() for files in sources.values() for p in files
                  if re.search(r"XHDF5_[A-Z]*\"", p.read_text()) and "getenv" in p.read_text()]
     tap.ok(not reads_env, "XHDF5_* variables are read in options.c alone", str(reads_env))

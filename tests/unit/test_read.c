@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -122,6 +123,15 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     return 0;
 }
 
+int xh_origin_open_told(const char *url, const struct xh_options *o, const char *hint, struct xh_counters *c,
+                        struct xh_origin **out, struct xh_err *err)
+{
+    cr_assert_str_eq(hint, "known");
+    *out = calloc(1, sizeof **out);
+    (*out)->counters = c;
+    return 0;
+}
+
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
@@ -136,7 +146,7 @@ int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes
 
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
 {
-    return 0;
+    return (size_t)snprintf(buf, size, "known");
 }
 
 int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
@@ -795,4 +805,64 @@ Test(read, hints_and_reads_of_many_threads_get_on_and_closing_waits_for_nothing,
     struct xh_range whole = {0, OBJECT_BYTES};
     xh_cache_prefetch(f, XH_KIND_RAW, &whole, 1);
     xh_cache_close(f);
+}
+
+/* Opens what |teller| opened, by what it told, with a shadow of its own: another node's. */
+static struct xh_file *open_heard(const void *told, size_t len, int *rc)
+{
+    struct xh_options o;
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    xh_options_defaults(&o);
+    o.head_bytes = 16384;
+    cr_assert_eq(xh_options_from_string(&o, "shadow=off", "test", &err), 0, "%s", err.text);
+    *rc = xh_cache_open_told("https://test/x", &o, &(struct xh_told){.bytes = told, .len = len}, &f, &err);
+    return f;
+}
+
+Test(read, what_one_open_learned_opens_the_file_elsewhere_without_a_request, .timeout = 20)
+{
+    for (int early = 0; early < 2; early++) {
+        engine.early = early;
+        struct xh_file *teller = open_test("shadow=off");
+        struct xh_err err = {0};
+        uint8_t head[16384];
+        void *told;
+        size_t len;
+        int rc;
+        cr_assert_eq(xh_cache_tell(teller, &told, &len, &err), 0, "%s", err.text);
+        struct xh_file *f = open_heard(told, len, &rc);
+        cr_assert_eq(rc, 0);
+        cr_assert_eq(xh_cache_size(f), OBJECT_BYTES);
+        struct xh_extent e = {0, sizeof head, head};
+        cr_assert_eq(xh_cache_read(f, XH_KIND_META, &e, 1, &err), 0, "%s", err.text);
+        for (size_t i = 0; i < sizeof head; i++)
+            cr_assert_eq(head[i], byte_at(i), "wrong byte at %zu", i);
+        cr_assert_eq(atomic_load(&f->origin->fetched), 0, "the head was told");
+        unsigned seed = 5;
+        cr_assert_eq(read_random(f, &seed), 0, "and the rest comes from the origin");
+        cr_assert(atomic_load(&f->origin->fetched) > 0);
+        xh_cache_close(f);
+        free(told);
+        xh_cache_close(teller);
+    }
+}
+
+Test(read, an_early_head_of_another_version_is_not_told, .timeout = 20)
+{
+    engine.early = 1;
+    engine.other = 0xff;
+    struct xh_file *teller = open_test("shadow=off");
+    struct xh_err err = {0};
+    void *told;
+    size_t len;
+    cr_assert_eq(xh_cache_tell(teller, &told, &len, &err), XH_E_CHANGED);
+    xh_cache_close(teller);
+}
+
+Test(read, what_was_told_without_an_end_opens_nothing, .timeout = 20)
+{
+    int rc;
+    cr_assert_null(open_heard("known", 5, &rc));
+    cr_assert_eq(rc, XH_E_INVAL);
 }

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""The ranks of one program and one file: the right bytes, and what the origin is asked, by its own log.
+
+Usage: together.py nginx|xrootd RANKS MPIEXEC READ_TOGETHER READ_ALONE
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+MAKE = """
+import sys, h5py, numpy as np
+rng = np.random.default_rng(4)
+data = rng.integers(0, 1 << 20, (768, 2048), np.int32)
+with h5py.File(sys.argv[1], "w", libver=sys.argv[2]) as f:
+    f["contiguous"] = data
+    f.create_dataset("small_chunks", data=data, chunks=(48, 256))
+    f.create_dataset("large_chunks", data=data, chunks=(256, 1536))
+    f.create_dataset("gzip", data=data, chunks=(32, 1024), compression=1, shuffle=True)
+    for i in range(400):
+        g = f.require_group(f"tree{i % 20}/branch{i % 3}")
+        g[f"value{i}"] = np.arange(200) + i
+        g[f"value{i}"].attrs["units"] = "mm"
+"""
+CHUNKS = 24 * 2     # of /gzip
+DATASETS = ("/contiguous", "/small_chunks", "/large_chunks", "/gzip")
+SHARES = ("rows", "columns", "points", "uneven", "all", "none")
+OWN_SHADOW = 'XHDF5_SHADOW_DIR="$XHDF5_SHADOW_DIR/$PMI_RANK"; mkdir -p -m 700 "$XHDF5_SHADOW_DIR"; exec "$@"'
+
+
+class Job:
+    """A program's ranks, as it is started for each claim."""
+
+    def __init__(self, mpiexec, program, ranks):
+        self.mpiexec, self.program, self.ranks = mpiexec, program, ranks
+
+    def run(self, env, *words, ranks=None, nodes=False, status=0):
+        """Standard output and error. |nodes|: every rank has a shadow of its own."""
+        argv = ["sh", "-c", OWN_SHADOW, "sh", self.program] if nodes else [self.program]
+        env = dict(env, ASAN_OPTIONS="detect_leaks=0")    # MPICH leaks of its own
+        got, out, err = harness.run([self.mpiexec, "-n", ranks or self.ranks, *argv, *words], env, timeout=200)
+        if got != status:
+            raise RuntimeError(f"exit status {got}\n{out[-2000:]}\n{err[-4000:]}")
+        return out, err
+
+
+def main():
+    kind, ranks, mpiexec, program, alone = sys.argv[1:]
+    ranks = int(ranks)
+    tap = harness.Tap()
+    job, plain = Job(mpiexec, program, ranks), Job(mpiexec, alone, ranks)
+    with tempfile.TemporaryDirectory(prefix="xh-mpi-") as data:
+        pathlib.Path(data).chmod(0o755)
+        for libver in ("earliest", "latest"):
+            status, out, err = harness.run([harness.DATA_PYTHON, "-c", MAKE, f"{data}/{libver}.h5", libver],
+                                           harness.clean_env())
+            assert status == 0, err
+        local = f"{data}/earliest.h5"
+        with harness.Server(kind, data) as server:
+            url = f"{server.url}/earliest.h5"
+            collective(tap, job, server, data)
+            costs(tap, job, server, url, local)
+            independent(tap, plain, server, url, local)
+            failures(tap, job, server, local)
+    return tap.done()
+
+
+def cost(server, action):
+    """(requests, bytes) that |action| took of the origin."""
+    before = server.requests()
+    action()
+    after = server.requests()
+    return after[0] - before[0], after[1] - before[1]
+
+
+def collective(tap, job, server, data):
+    for libver in ("earliest", "latest"):
+        url, local = f"{server.url}/{libver}.h5", f"{data}/{libver}.h5"
+        for name in DATASETS:
+            for words in ((), ("metadata",), ("independent",), ("noselection",), ("int64",)):
+                if libver == "latest" and words not in ((), ("metadata",)):
+                    continue
+                claim = f"{libver} {name} {' '.join(words)}: every rank gets its bytes, whatever its share".replace("  ", " ")
+                with tap.claim(claim), harness.shadow_dir() as shadow:
+                    out, _ = job.run(harness.driver_env(server, shadow), url, local, *words, name, *SHARES)
+                    if words in ((), ("metadata",)):
+                        assert re.search(r"mode=[1-9]", out), f"HDF5 did not read collectively: {out}"
+    url, local = f"{server.url}/earliest.h5", f"{data}/earliest.h5"
+    with tap.claim("a collective read of compressed chunks is one vectored read a rank"), harness.shadow_dir() as shadow:
+        _, err = job.run(harness.driver_env(server, shadow, log="vfd"), url, local, "metadata", "/gzip", "rows")
+        pieces = [int(n) for n in re.findall(r"read kind=raw pieces=(\d+)", err)]
+        # A rank whose rows share a chunk with its neighbour's reads it or is sent it by him.
+        assert len(pieces) <= job.ranks and sum(pieces) == CHUNKS, pieces
+    with tap.claim("local files are read collectively too"):
+        job.run(harness.driver_env(), local, local, "metadata", "/gzip", "rows", "/small_chunks", "columns")
+
+
+def costs(tap, job, server, url, local):
+    """What N ranks cost is what one costs, on one node and on N."""
+    for words, what, options in ((("open",), "opening", {"readahead": "off"}),  # which goes on as long as the program
+                                 (("metadata", "walk"), "a walk through all metadata", {}),
+                                 (("metadata", "walk", "/gzip", "rows", "/contiguous", "rows"),
+                                  "reading all of two data sets", {})):
+        with harness.shadow_dir() as shadow:
+            env = harness.driver_env(server, shadow, **options)
+            one = cost(server, lambda: job.run(env, url, local, *words, ranks=1))
+        for nodes in (False, True):
+            where = "on nodes of their own" if nodes else "on one node"
+            with tap.claim(f"{what} by {job.ranks} ranks {where} costs what one rank costs"), \
+                    harness.shadow_dir() as shadow:
+                env = harness.driver_env(server, shadow, **options)
+                many = cost(server, lambda: job.run(env, url, local, *words, nodes=nodes))
+                print(f"# {what} {where}: {many[0]} requests, {many[1]} bytes; one rank {one[0]}, {one[1]}")
+                if "rows" not in words:
+                    assert many[0] <= 1.25 * one[0] + 2 and many[1] <= 1.1 * one[1] + 20000, f"{many}, one rank {one}"
+                else:   # a page that two shares have, and an index, each node fetches for itself
+                    assert many[1] <= 1.1 * one[1] + (job.ranks * 100_000 if nodes else 0), f"{many}, one rank {one}"
+    with harness.shadow_dir() as shadow:
+        env = harness.driver_env(server, shadow)
+        job.run(env, url, local, "metadata", "walk", ranks=1)
+        with tap.claim(f"{job.ranks} ranks open a file that the node knows with at most two requests"):
+            many = cost(server, lambda: job.run(env, url, local, "metadata", "walk"))
+            assert many[0] <= 2 and many[1] < 20000, f"{many}"
+
+
+def independent(tap, plain, server, url, local):
+    """The plain plugin: each rank opens and reads all on its own."""
+    want = re.search(r"sum=(\w+)", plain.run(harness.clean_env(), local, "gzip", ranks=1)[0])[1]
+    with harness.shadow_dir() as shadow:
+        one = cost(server, lambda: plain.run(harness.driver_env(server, shadow), url, "gzip", ranks=1))
+    with tap.claim(f"the plain plugin: {plain.ranks} ranks that read all cost what one rank costs, and their opening"), \
+            harness.shadow_dir() as shadow:
+        env = harness.driver_env(server, shadow)
+        many = cost(server, lambda: same(plain.run(env, url, "gzip")[0], want, plain.ranks))
+        print(f"# independent: {many[0]} requests, {many[1]} bytes; one rank {one[0]}, {one[1]}")
+        # Each opens for itself, at once with the others: up to a head and some greetings each.
+        assert many[1] <= 1.15 * one[1] + plain.ranks * 25_000, f"{many}, one rank {one}"
+        assert many[0] <= 2 * one[0] + 8 * plain.ranks, f"{many}, one rank {one}"
+    with tap.claim(f"the plain plugin: {plain.ranks} ranks that open what the node knows ask twice each at most"), \
+            harness.shadow_dir() as shadow:
+        env = harness.driver_env(server, shadow)
+        plain.run(env, url, "gzip", ranks=1)
+        many = cost(server, lambda: same(plain.run(env, url, "gzip")[0], want, plain.ranks))
+        assert many[0] <= 2 * plain.ranks, f"{many}"
+
+
+    with tap.claim("the plugin for collective access, loaded without a communicator, is the plain one"), \
+            harness.shadow_dir() as shadow:
+        env = harness.driver_env(server, shadow)
+        env.update(HDF5_DRIVER="xhdf5_mpi", HDF5_PLUGIN_PATH=str(harness.BUILD / "vfd" / "mpi" / "plugins"))
+        same(plain.run(env, url, "gzip")[0], want, plain.ranks)
+        sums = set()    # a serial HDF5 too
+        for target, settings in ((local, harness.clean_env()), (url, env)):
+            status, out, err = harness.run([harness.DATA_PYTHON, harness.TOP / "perf/read_images.py", target, "gzip"],
+                                           settings)
+            assert status == 0, err[-2000:]
+            sums.add(re.search(r"sum=(\w+)", out)[1])
+        assert len(sums) == 1, sums
+
+
+def same(out, want, ranks):
+    sums = re.findall(r"sum=(\w+)", out)
+    assert sums == [want] * ranks, sums
+
+
+def failures(tap, job, server, local):
+    with tap.claim("a file that is not there fails in all ranks, with rank 0's reason"), harness.shadow_dir() as shadow:
+        env = harness.driver_env(server, shadow)
+        out, _ = job.run(env, f"{server.url}/missing.h5", local, "open", status=3)
+        assert f"failed alike in {job.ranks}: " in out and "404" in out, out
+    with tap.claim("without a shadow it works as well"):
+        job.run(harness.driver_env(server, shadow="/proc/nowhere"), f"{server.url}/earliest.h5", local, "metadata",
+                "/gzip", "rows", "/small_chunks", "columns")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
