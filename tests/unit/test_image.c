@@ -212,6 +212,47 @@ Test(image, what_readers_found_is_told_once_they_say_it_and_survives_them)
     cr_assert_eq(list().last.hit_bytes, 4096);
 }
 
+Test(image, one_of_a_vast_file_costs_only_what_it_holds, .timeout = 10)
+{
+    struct xh_shadow *s = NULL;
+    struct xh_image_run r;
+    uint64_t size = 1ull << 45, last = size / PAGE - 1;
+    cr_assert_eq(xh_shadow_open(URL, VALIDATOR, size, &opt, &s, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(xh_shadow_claim(s, i ? last : last / 2, 0, NULL), XH_CLAIM_MINE);
+        xh_shadow_publish(s, i ? last : last / 2, 1, NULL);
+    }
+    cr_assert_eq(list().last.raw_pages, 2);
+    struct xh_image *m = xh_image_open(&opt, URL, VALIDATOR, size);
+    cr_assert(m && xh_image_next(m, &r) && r.first == last / 2 && r.count == 1);
+    cr_assert(xh_image_next(m, &r) && r.first == last && r.count == 1);
+    cr_assert(!xh_image_next(m, &r));
+    xh_image_close(m);
+    xh_shadow_close(s);
+}
+
+Test(image, runs_end_where_pages_are_missing_or_of_another_kind_and_at_blocks_no_earlier)
+{
+    struct xh_image_run r;
+    struct xh_shadow *s = open_shadow();
+    uint64_t first[] = {5, 10, 500, 756, 990}, count[] = {5, 1, 256, 4, 2};
+    put(s, 5, 5, 0);
+    put(s, 10, 1, 1);
+    put(s, 500, 260, 0); /* longer than a run, and across two blocks of words */
+    put(s, 990, 2, 0);
+    struct xh_image *m = xh_image_open(&opt, URL, VALIDATOR, SIZE);
+    cr_assert_not_null(m);
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        cr_assert(xh_image_next(m, &r));
+        cr_assert_eq(r.first, first[i]);
+        cr_assert_eq(r.count, count[i]);
+        cr_assert_eq(r.meta, i == 1);
+    }
+    cr_assert(!xh_image_next(m, &r));
+    xh_image_close(m);
+    xh_shadow_close(s);
+}
+
 /* ---- removing ------------------------------------------------------------------------------ */
 
 Test(image, one_in_use_is_counted_with_its_readers_and_is_not_removed)
