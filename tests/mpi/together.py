@@ -117,7 +117,7 @@ def costs(tap, job, server, url, local):
                 if "rows" not in words:
                     assert many[0] <= 1.25 * one[0] + 2 and many[1] <= 1.1 * one[1] + 20000, f"{many}, one rank {one}"
                 else:   # a page that two shares have, and an index, each node fetches for itself
-                    assert many[1] <= 1.1 * one[1] + (job.ranks * 100_000 if nodes else 0), f"{many}, one rank {one}"
+                    assert many[1] <= 1.1 * one[1] + (job.ranks * 200_000 if nodes else 0), f"{many}, one rank {one}"
     with harness.shadow_dir() as shadow:
         env = harness.driver_env(server, shadow)
         job.run(env, url, local, "metadata", "walk", ranks=1)
