@@ -373,12 +373,6 @@ static uint64_t window(const struct xh_metaindex *m, const struct xh_meta_limits
     return min64(w, wants_data(m) ? DATA_WINDOW_MAX : WINDOW_MAX);
 }
 
-static int by_off(const void *a, const void *b)
-{
-    const struct xh_range *x = a, *y = b;
-    return (x->off > y->off) - (x->off < y->off);
-}
-
 /* The pages of a node, or of the file's own pages that it lies in. */
 static struct xh_range pages_of(const struct xh_metaindex *m, const struct node *n)
 {
@@ -453,21 +447,6 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
     return n;
 }
 
-static size_t merge(struct xh_range *r, size_t n, uint64_t gap)
-{
-    size_t k = 0;
-    if (n > 1)
-        qsort(r, n, sizeof *r, by_off);
-    for (size_t i = 1; i < n; i++) {
-        uint64_t end = r[k].off + r[k].len, new_end = r[i].off + r[i].len;
-        if (r[i].off > end && r[i].off - end > gap)
-            r[++k] = r[i];
-        else if (new_end > end)
-            r[k].len = new_end - r[k].off;
-    }
-    return n ? k + 1 : 0;
-}
-
 size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, const struct xh_meta_limits *lim, xh_meta_look *look,
                          void *ctx, struct xh_range *out, size_t room)
 {
@@ -480,5 +459,5 @@ size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, const struct xh_me
     /* A quarter of the window is refilled at once, so that requests carry many ranges. */
     if (!m->fresh && !arrived && m->ahead + window(m, lim) / 4 > window(m, lim))
         return 0;
-    return merge(out, take_behind(m, lim, look, ctx, out, room), lim->gap_bytes);
+    return xh_ranges_join(out, take_behind(m, lim, look, ctx, out, room), lim->gap_bytes);
 }

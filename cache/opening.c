@@ -5,19 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "trace.h"
 
 /* A server takes long, or a process is suspended: then everybody asks for himself. */
 #define MOST_MS 4000
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* Reads "asked reader\n" off the saved |text| and leaves the origin's part of it in op->hint. Returns 1 when it
  * was asked on our behalf. */
@@ -29,13 +21,13 @@ static int read_saved(struct xh_opening *op, const char *text)
     if (sscanf(text, "%" SCNu64 " %64[0-9a-f-]%n", &asked, reader, &n) != 2 || text[n] != '\n')
         return 0;
     snprintf(op->hint, sizeof op->hint, "%s", text + n + 1);
-    return asked >= op->begun_ns && asked <= now_ns() && strcmp(reader, op->reader) == 0;
+    return asked >= op->begun_ns && asked <= xh_shadow_now_ns() && strcmp(reader, op->reader) == 0;
 }
 
 void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o)
 {
     char saved[XH_HINT_BYTES];
-    *op = (struct xh_opening){.turn = {.fd = -1}, .begun_ns = now_ns()};
+    *op = (struct xh_opening){.turn = {.fd = -1}, .begun_ns = xh_shadow_now_ns()};
     if (!o->shadow)
         return;
     int waited = 0, apart = xh_origin_reader(url, o, op->reader);
@@ -48,7 +40,7 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
         op->vouched = read_saved(op, saved) && apart;
     if (op->vouched || (waited && !op->hint[0])) /* whoever was first has failed: the others need not go one by one */
         xh_shadow_turn_over(&op->turn);
-    op->asked_ns = now_ns();
+    op->asked_ns = xh_shadow_now_ns();
 }
 
 void xh_opening_save(struct xh_opening *op, struct xh_origin *origin, struct xh_shadow *s)

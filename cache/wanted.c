@@ -45,12 +45,6 @@ static void forget_ahead(struct xh_wanted *h)
     atomic_store_explicit(&h->ahead_bytes, 0, memory_order_relaxed);
 }
 
-static int by_offset(const void *a, const void *b)
-{
-    const struct xh_range *x = a, *y = b;
-    return (x->off > y->off) - (x->off < y->off);
-}
-
 /* Adds |n| ranges, sorted here. Ranges stay apart, as they are read apart; what two of them
  * name counts once, and what was read is left out. */
 static void add_ahead(struct xh_wanted *h, struct xh_range *r, size_t n)
@@ -65,7 +59,7 @@ static void add_ahead(struct xh_wanted *h, struct xh_range *r, size_t n)
         h->ahead = at;
         h->ahead_room = room;
     }
-    qsort(r, n, sizeof *r, by_offset);
+    qsort(r, n, sizeof *r, xh_range_order);
     for (size_t k = i + j; j > 0;) /* merged from the back */
         h->ahead[--k] = i > 0 && h->ahead[i - 1].off > r[j - 1].off ? h->ahead[--i] : r[--j];
     for (i = 0; i < h->nahead + n; i++) {

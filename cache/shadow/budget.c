@@ -17,7 +17,7 @@
 
 #define SCAN_EVERY_NS 250000000ull /* other files grow at most as fast as the link */
 
-uint64_t xh_budget_now_ns(void)
+uint64_t xh_shadow_now_ns(void)
 {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -45,7 +45,7 @@ uint64_t xh_budget_used(int dirfd, ino_t skip)
 uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
 {
     struct stat st;
-    uint64_t own = 0, now = xh_budget_now_ns();
+    uint64_t own = 0, now = xh_shadow_now_ns();
     if (fstat(s->fd, &st) == 0)
         own = (uint64_t)st.st_blocks * 512;
     if (!s->private_ && (scan || now >= atomic_load_explicit(&s->scan_at_ns, memory_order_relaxed))) {

@@ -141,7 +141,6 @@ uint64_t xh_budget_used(int dirfd, ino_t skip);
 /* Measures what is taken, this process's claims in flight included; looks through the whole
  * directory when |scan| or when its time has come. Returns it. */
 uint64_t xh_budget_measure(struct xh_shadow *s, int scan);
-uint64_t xh_budget_now_ns(void); /* monotonic */
 
 /* evict.c ---------------------------------------------------------------------------------- */
 

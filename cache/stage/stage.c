@@ -38,29 +38,6 @@ static int ranges_add(struct xh_ranges *r, uint64_t off, uint64_t end)
     return 1;
 }
 
-static int by_offset(const void *a, const void *b)
-{
-    const struct xh_range *x = a, *y = b;
-    return (x->off > y->off) - (x->off < y->off);
-}
-
-/* Sorts and joins what touches or overlaps: what was asked for twice is fetched once. */
-static void ranges_tidy(struct xh_ranges *r)
-{
-    size_t m = 0;
-    if (r->n)
-        qsort(r->at, r->n, sizeof *r->at, by_offset);
-    for (size_t i = 0; i < r->n; i++) {
-        struct xh_range *last = m ? &r->at[m - 1] : NULL;
-        uint64_t end = r->at[i].off + r->at[i].len;
-        if (!last || last->off + last->len < r->at[i].off)
-            r->at[m++] = r->at[i];
-        else if (end > last->off + last->len)
-            last->len = end - last->off;
-    }
-    r->n = m;
-}
-
 int xh_stage_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out)
 {
     struct xh_stage *s = &f->stage;
@@ -124,7 +101,7 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
         for (size_t k = before; k < want.n; k++)
             bytes += want.at[k].len;
     }
-    ranges_tidy(&want);
+    want.n = xh_ranges_join(want.at, want.n, 0); /* what was asked for twice is fetched once */
     if (want.n)
         submit(f, &want, bytes);
     pthread_mutex_unlock(&s->lock);

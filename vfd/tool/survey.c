@@ -57,29 +57,6 @@ static int add(struct walk *w, uint64_t off, uint64_t len)
     return 0;
 }
 
-static int by_offset(const void *a, const void *b)
-{
-    const struct xh_range *x = a, *y = b;
-    return (x->off > y->off) - (x->off < y->off);
-}
-
-static void merge(struct xh_survey *s)
-{
-    size_t m = 0;
-    if (s->nraw)
-        qsort(s->raw, s->nraw, sizeof *s->raw, by_offset);
-    for (size_t i = 0; i < s->nraw; i++) {
-        struct xh_range r = s->raw[i];
-        if (m && r.off <= s->raw[m - 1].off + s->raw[m - 1].len) {
-            if (r.off + r.len > s->raw[m - 1].off + s->raw[m - 1].len)
-                s->raw[m - 1].len = r.off + r.len - s->raw[m - 1].off;
-        } else {
-            s->raw[m++] = r;
-        }
-    }
-    s->nraw = m;
-}
-
 void xh_survey_free(struct xh_survey *s)
 {
     free(s->raw);
@@ -364,6 +341,6 @@ int xh_survey_walk(struct xh_survey *s, const char *url, const struct xh_options
         H5Fclose(w.file);
     }
     H5Pclose(fapl);
-    merge(s);
+    s->nraw = xh_ranges_join(s->raw, s->nraw, 0);
     return rc;
 }

@@ -1,0 +1,25 @@
+/* Ranges in order: see extent.h. */
+#include "extent.h"
+
+#include <stdlib.h>
+
+int xh_range_order(const void *a, const void *b)
+{
+    const struct xh_range *x = a, *y = b;
+    return (x->off > y->off) - (x->off < y->off);
+}
+
+size_t xh_ranges_join(struct xh_range *r, size_t n, uint64_t gap)
+{
+    size_t k = 0;
+    if (n > 1)
+        qsort(r, n, sizeof *r, xh_range_order);
+    for (size_t i = 1; i < n; i++) {
+        uint64_t end = r[k].off + r[k].len, new_end = r[i].off + r[i].len;
+        if (r[i].off > end && r[i].off - end > gap)
+            r[++k] = r[i];
+        else if (new_end > end)
+            r[k].len = new_end - r[k].off;
+    }
+    return n ? k + 1 : 0;
+}
