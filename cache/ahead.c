@@ -10,6 +10,8 @@
 
 /* A run that may look so far ahead goes on long enough for a stream. */
 #define STREAM_WINDOW (16u << 20)
+/* With fewer young connections a read is there as soon by itself. */
+#define LEAD_CONNECTIONS 3
 #define CHUNKS_AT_ONCE 256
 #define NODES_AT_ONCE 16
 /* A node that is there already leads to others: so many levels are followed in one go. */
@@ -177,6 +179,32 @@ static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, siz
     else if (k)
         xh_fetch_ahead(f, want, k, XH_KIND_RAW);
     pthread_mutex_unlock(&f->guess_lock);
+}
+
+int xh_ahead_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
+{
+    struct xh_range want[XH_PREDICT_RANGES], r = {ext->off, ext->len};
+    struct xh_origin_info info;
+    int led = 0;
+    if (n != 1 || r.len < STREAM_WINDOW / 2 || !f->opt.readahead || f->divided ||
+        atomic_load_explicit(&f->wanted.any, memory_order_relaxed))
+        return 0;
+    struct xh_range whole = dataset_of(f, r);
+    xh_origin_get_info(f->origin, &info);
+    if (whole.len == 0 || !info.young || info.idle < LEAD_CONNECTIONS || pthread_mutex_trylock(&f->guess_lock))
+        return 0;
+    struct xh_predict_seq seq = f->seq;
+    if (xh_predict_seq(&seq, r, whole, guess_window(f), f->size, want) && seq.kind == XH_RUN_UP &&
+        seq.window >= STREAM_WINDOW) {
+        seq.ahead = xh_fetch_lead(f, r.off, seq.end);
+        led = seq.ahead >= r.off + r.len;
+    }
+    if (led) {
+        f->seq = seq;
+        xh_stage_reach(f, r.off + r.len, seq.window);
+    }
+    pthread_mutex_unlock(&f->guess_lock);
+    return led;
 }
 
 void xh_ahead_raw(struct xh_file *f, const struct xh_extent *ext, size_t n)

@@ -533,12 +533,17 @@ static size_t kept(struct xh_file *f, const struct xh_range *r, size_t n)
     return i;
 }
 
+uint64_t xh_fetch_lead(struct xh_file *f, uint64_t off, uint64_t end)
+{
+    /* What is not much longer than what is kept anyway stays for other processes, which may be about to start. */
+    int streams = end > off && (end - off) / 2 > f->opt.stream_bytes && !keeps_all(f);
+    return streams ? xh_stage_stream(f, off, end) : off;
+}
+
 uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_end)
 {
     struct xh_range pieces[257];
-    /* What is not much longer than what is kept anyway stays for other processes, which may be about to start. */
-    int streams = stream_end > r.off && (stream_end - r.off) / 2 > f->opt.stream_bytes && !keeps_all(f);
-    uint64_t seen = streams ? xh_stage_stream(f, r.off, stream_end) : r.off;
+    uint64_t seen = xh_fetch_lead(f, r.off, stream_end);
     if (seen > r.off)
         return seen;
     uint64_t step = r.len / 256 / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES, end = r.off + r.len;

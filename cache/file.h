@@ -99,6 +99,7 @@ struct xh_read_op {
     size_t nasked;
     uint64_t bytes;
     int keep; /* 0: what is fetched does not go to the shadow */
+    int led;  /* its stream brings what is read: see xh_ahead_lead */
     const struct xh_extent *ext; /* sorted by offset, none empty; what the stage had is taken off */
     size_t n;
     uint64_t *reach; /* reach[i]: largest end of ext[0..i]; NULL when they are disjoint */
@@ -153,6 +154,10 @@ size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enu
  * in the shadow, a stream up to |stream_end| (0: none) takes it over. Returns the end of what is seen to. */
 uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_end);
 
+/* Begins a stream of [off, end) whose first bytes a read is about to take, where xh_fetch_stretch would begin one
+ * behind it. Returns the end of what is seen to, |off| when there is none. */
+uint64_t xh_fetch_lead(struct xh_file *f, uint64_t off, uint64_t end);
+
 /* The walk through metadata. init and end: with the file, once it has its shadow. begin: the
  * first look at a file that was not known. note: a read of |n| > 0 extents is done; |missed| when
  * it had to fetch. arrived: a speculative fetch has ended (called on engine threads). None blocks
@@ -168,6 +173,10 @@ void xh_walk_arrived(struct xh_file *f);
  * behind what the read itself needs. meta: a metadata read is done, its bytes are in the extents;
  * |missed| when it had to fetch. Neither blocks on the network, neither fails. */
 void xh_ahead_raw(struct xh_file *f, const struct xh_extent *ext, size_t n);
+/* lead: a raw read of |n| > 0 extents is about to begin. Where it most likely begins a long run, and connections are
+ * young, the run's stream begins with the read itself: a connection that is young earns its speed by never
+ * standing still. Returns 1 when so: the stage has what is read, and xh_ahead_raw is not to be called for it. */
+int xh_ahead_lead(struct xh_file *f, const struct xh_extent *ext, size_t n);
 void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int missed);
 
 /* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when

@@ -346,7 +346,8 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
     rc = xh_fetch_start(f, op, &s.mine, 1, err);
     if (rc == 0)
         rc = xh_fetch_start(f, op, &s.bypass, 0, err);
-    if (rc == 0 && first && op->kind == XH_KIND_RAW) /* behind the demand, before it has come: the link stays busy */
+    /* Behind the demand, before it has come: the link stays busy. */
+    if (rc == 0 && first && op->kind == XH_KIND_RAW && !op->led)
         xh_ahead_raw(f, op->asked, op->nasked);
     if (rc == 0 && copy_ready(op, &s.ready, again))
         rc = nomem(op, err);
@@ -410,17 +411,48 @@ static void take_staged(struct xh_read_op *op, struct xh_extent **copy)
     }
 }
 
+/* Claims the whole pages of a read that its stream brings: behind what the stage left to fetch. Without a claim, or
+ * memory, a page is not kept. */
+static void hold(struct xh_read_op *op, struct xh_runs *held)
+{
+    const struct xh_extent *e = op->asked, *last = op->n ? &op->ext[op->n - 1] : NULL;
+    uint64_t off = last ? last->off + last->len : e->off;
+    uint64_t end = (e->off + e->len) / XH_PAGE_BYTES;
+    for (uint64_t p = (off + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES; op->keep && p < end; p++)
+        if (xh_shadow_claim(op->f->shadow, p, 0, &op->f->counters) == XH_CLAIM_MINE && xh_runs_add(held, p)) {
+            xh_shadow_abandon(op->f->shadow, p, 1);
+            break;
+        }
+}
+
+/* Publishes what was held, from the reader's own buffer, where the bytes came. */
+static void settle(struct xh_read_op *op, const struct xh_runs *held, int came)
+{
+    const struct xh_extent *e = op->asked;
+    struct xh_shadow *s = op->f->shadow;
+    for (size_t i = 0; i < held->n; i++) {
+        uint64_t first = held->at[i].first, n = held->at[i].count, off = first * XH_PAGE_BYTES;
+        if (came && xh_shadow_fill(s, off, (uint8_t *)e->buf + (off - e->off), n * XH_PAGE_BYTES) == 0)
+            xh_shadow_publish(s, first, n, &op->f->counters);
+        else
+            xh_shadow_abandon(s, first, n);
+    }
+}
+
 static int read_in_rounds(struct xh_read_op *op, struct xh_extent **copy, struct xh_err *err)
 {
-    struct xh_runs todo = {0}, again = {0};
+    struct xh_runs todo = {0}, again = {0}, held = {0};
     int rc = op_pages(op, &todo) ? nomem(op, err) : 0;
     if (rc == 0) {
         op->keep = keeps(op, &todo);
+        op->led = op->kind == XH_KIND_RAW && xh_ahead_lead(op->f, op->asked, op->nasked);
         take_staged(op, copy);
+        if (op->led)
+            hold(op, &held);
         todo.n = 0;
         rc = op_pages(op, &todo) ? nomem(op, err) : 0;
     }
-    if (rc == 0 && todo.n == 0 && op->kind == XH_KIND_RAW)
+    if (rc == 0 && todo.n == 0 && op->kind == XH_KIND_RAW && !op->led)
         xh_ahead_raw(op->f, op->asked, op->nasked);
     for (int round = 0; rc == 0 && todo.n; round++) {
         again.n = 0;
@@ -438,6 +470,8 @@ static int read_in_rounds(struct xh_read_op *op, struct xh_extent **copy, struct
         if (err)
             *err = op->err;
     }
+    settle(op, &held, rc == 0);
+    free(held.at);
     return rc;
 }
 

@@ -265,10 +265,10 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->lasting = e ? xh_endpoint_lasting(e) : 1;
     out->rtt_ns = e ? (uint64_t)e->rtt_ns : 0;
     out->scattered = xh_endpoint_most(e, o, 1, 1);
-    /* Streams may stand still for long: at least half of the connections are for what cannot wait. */
-    unsigned half = (unsigned)o->options.connections / 2, busy = e ? e->streams : 0;
-    out->streams = half > busy ? half - busy : 0;
     xh_endpoint_open(e, out);
+    /* Streams may stand still for long: half of the connections are for what cannot wait; one, while they are young. */
+    unsigned all = (unsigned)o->options.connections, most = out->young ? all - (all > 1) : all / 2, busy = e ? e->streams : 0;
+    out->streams = most > busy ? most - busy : 0;
     xh_engine_unlock();
 }
 

@@ -12,10 +12,12 @@
 /* Index nodes between chunks that the shadow has: a stream goes over them. */
 #define HOLE_BYTES (64u << 10)
 /* As many loads as connections pay, by the round trip: one connection of an untuned system holds some 3 MB. */
-#define STREAM_LOADS_MOST 8
+#define STREAM_LOADS_MOST 16
 /* Ranges of one load, and what one takes of the header. */
 #define ROUNDS_MOST 256
 #define RANGE_HEADER_BYTES 26
+/* A stream that goes on for so many times what a fast link holds is worth the dip that fewer connections begin with. */
+#define PAYING_RAMPS 5
 
 int xh_stream_full(struct xh_transfer *t)
 {
@@ -64,29 +66,37 @@ void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
 /* How a stream is dealt to its loads: stripe by stripe in turns. The first |warm| of them have the first |early| bytes
  * among themselves, while the connections of the others are opened. Then it is the turn of all, which find their
  * speed together; from there on each |ramp| bytes half as many go on, as each of those has found twice the
- * speed meanwhile, down to |lasting|. */
+ * speed meanwhile, down to |lasting|; unless the stream, of |len| bytes, is over soon. */
 struct dealing {
     size_t nloads, warm, lasting;
     uint64_t early, ramp;
     size_t rounds; /* of turns, at most: so many ranges fit one request */
 };
 
-static size_t turns_at(const struct dealing *d, uint64_t at)
+static size_t turns_at(const struct dealing *d, uint64_t at, uint64_t len)
 {
     if (at < d->early)
         return d->warm;
     size_t n = d->nloads;
-    for (uint64_t to = d->early + d->ramp; n > d->lasting && at >= to; to += d->ramp)
+    for (uint64_t to = d->early + d->ramp; n > d->lasting && at >= to && len - to >= PAYING_RAMPS * d->ramp;
+         to += d->ramp)
         n = n / 2 > d->lasting ? n / 2 : d->lasting;
     return n;
+}
+
+/* All loads together bring no more than a round in their first turns: its reader waits for all of it. */
+static uint64_t first_stripe(const struct dealing *d)
+{
+    uint64_t share = ROUND_BYTES / (d->nloads ? d->nloads : 1);
+    return share < FIRST_STRIPE_BYTES ? share : FIRST_STRIPE_BYTES;
 }
 
 /* The stripes of |r| that load |which| gets. They grow, as speed does: the first ones are all wanted soon. Returns how
  * many were written; |*len| of |r| is dealt in all. */
 static size_t deal(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
 {
-    size_t n = 0, turn = 0, ranges = 0, turns = turns_at(d, 0);
-    uint64_t stripe = FIRST_STRIPE_BYTES, at = 0;
+    size_t n = 0, turn = 0, ranges = 0, turns = turns_at(d, 0, r.len);
+    uint64_t stripe = first_stripe(d), at = 0;
     for (size_t rounds = 0; at < r.len && rounds < ROUNDS_MOST && ranges < d->rounds;) {
         uint64_t mine = r.len - at < stripe ? r.len - at : stripe;
         if (turn == which)
@@ -97,7 +107,7 @@ static size_t deal(const struct dealing *d, struct xh_range r, size_t which, str
         turn = 0;
         rounds++;
         ranges += turns > 1; /* stripes that touch are one range */
-        turns = turns_at(d, at);
+        turns = turns_at(d, at, r.len);
         stripe = 2 * stripe * turns <= ROUND_BYTES ? 2 * stripe : stripe;
     }
     *len = at;
@@ -138,7 +148,9 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     const struct xh_stage *s = &f->stage;
     int follows = busy && busy <= STREAM_LOADS_MOST && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
     struct dealing d = {.rounds = info->max_ranges};
-    d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->connections : 1;
+    d.nloads = info->young && info->idle > 1 ? info->idle : info->connections; /* all find their speed sooner together */
+    if (info->max_ranges < 2 || !f->opt.multirange)
+        d.nloads = 1;
     d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
     if (follows)
         d.nloads = d.nloads < info->lasting ? d.nloads : info->lasting;

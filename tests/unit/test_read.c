@@ -40,6 +40,7 @@ static struct {
     int early; /* the head came before its version was known */
     uint8_t other; /* what the head's bytes differ by: those of another version */
     uint64_t object_bytes;
+    unsigned streams; /* so many may be begun, on young connections */
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES};
 
@@ -135,7 +136,8 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
-                                   .max_range_header = 3900, .connections = 8, .lasting = 8, .scattered = 8, .open = 8, .idle = 8};
+                                   .max_range_header = 3900, .connections = 8, .lasting = 8, .scattered = 8, .open = 8, .idle = 8,
+                                   .streams = engine.streams, .young = engine.streams != 0, .warm = 8, .rtt_ns = 50000000};
 }
 
 int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes)
@@ -204,7 +206,7 @@ static void hold(int on)
 
 void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
 {
-    (void)o, (void)t; /* no stream is begun: xh_origin_info.streams is 0 */
+    (void)o, (void)t; /* no stream stands still: the engine made here does not ask */
 }
 
 void xh_origin_close(struct xh_origin *o)
@@ -480,7 +482,7 @@ Test(read, a_hit_too_waits_for_the_proof_of_an_early_head)
 {
     hold(1);
     struct xh_file *f = open_early("shadow=off", 0x55);
-    struct xh_range there = {1000000, 4096};
+    struct xh_range there = {245 * 4096, 4096};
     uint8_t b[4096];
     cr_assert_eq(xh_fetch_ahead(f, &there, 1, XH_KIND_META), 1);
     xh_fetch_hurry(f, there.off / 4096);
@@ -519,8 +521,8 @@ Test(read, many_threads_with_an_early_head_get_right_bytes, .timeout = 50)
 #define DATA_OFF 300000u
 #define DATA_BYTES 1500000u
 
-/* Superblock and object header of a dataset at DATA_OFF. */
-static void make_dataset(uint8_t p[1024])
+/* Superblock and object header of a dataset of |bytes| at DATA_OFF. */
+static void make_dataset_of(uint8_t p[1024], uint64_t bytes)
 {
     static const uint8_t superblock[] = "\211HDF\r\n\032\n\2\x08\x08", header[] = "OHDR\2\0\x16\x08\x12\0\0\3\1";
     memset(p, 0, 1024);
@@ -530,10 +532,15 @@ static void make_dataset(uint8_t p[1024])
     memcpy(p + 512, header, sizeof header - 1);
     for (int i = 0; i < 4; i++) {
         p[525 + i] = (uint8_t)(DATA_OFF >> 8 * i);
-        p[533 + i] = (uint8_t)(DATA_BYTES >> 8 * i);
+        p[533 + i] = (uint8_t)(bytes >> 8 * i);
     }
     made = p;
     made_len = 1024;
+}
+
+static void make_dataset(uint8_t p[1024])
+{
+    make_dataset_of(p, DATA_BYTES);
 }
 
 static void read_piece(struct xh_file *f, enum xh_kind kind, uint64_t off, uint64_t len)
@@ -602,6 +609,59 @@ Test(read, without_the_dataset_s_header_the_end_is_not_known, .timeout = 50)
     read_data(f, 20000);
     cr_assert_gt(atomic_load(&f->origin->farthest), DATA_OFF + DATA_BYTES + 4096);
     xh_cache_close(f);
+}
+
+/* ---- a stream that begins with the read that it follows from */
+
+#define LED_BYTES (48u << 20)
+#define LED_READ (8u << 20)
+
+/* Opens a file whose dataset is long, and knows where that ends. */
+static struct xh_file *open_long(uint8_t p[1024])
+{
+    make_dataset_of(p, LED_BYTES);
+    engine.object_bytes = DATA_OFF + LED_BYTES + 1000;
+    engine.streams = 8;
+    struct xh_file *f = open_test("shadow=off,stream_bytes=4M");
+    read_piece(f, XH_KIND_META, 0, 48);
+    read_piece(f, XH_KIND_META, 512, 512);
+    return f;
+}
+
+Test(read, a_first_read_of_a_long_run_comes_with_its_stream_and_is_kept, .timeout = 50)
+{
+    uint8_t p[1024];
+    struct xh_stats s;
+    struct xh_file *f = open_long(p);
+    for (uint64_t at = 0; at < LED_BYTES; at += LED_READ)
+        read_piece(f, XH_KIND_RAW, DATA_OFF + at, LED_READ);
+    xh_cache_stats(f, &s);
+    cr_assert_leq(s.bytes_demand + s.bytes_bypass, 8192 + 1024, "the first read too came from the stage");
+    uint64_t so_far = fetched(f);
+    cr_assert_leq(so_far, LED_BYTES + 16384, "nothing twice");
+    read_piece(f, XH_KIND_RAW, DATA_OFF + 4096, LED_READ - 8192);
+    cr_assert_eq(fetched(f), so_far, "what was read first is in the shadow");
+    xh_cache_close(f);
+}
+
+Test(read, a_stream_that_fails_under_its_first_read_leaves_nothing_claimed, .timeout = 50)
+{
+    uint8_t p[1024];
+    struct xh_err err = {0};
+    uint8_t *b = malloc(LED_READ);
+    struct xh_extent e = {DATA_OFF, LED_READ, b};
+    int failures = 0;
+    for (int i = 0; i < 8; i++) {
+        struct xh_file *f = open_long(p);
+        engine.fail_one_in = 2;
+        failures += xh_cache_read(f, XH_KIND_RAW, &e, 1, &err) != 0;
+        engine.fail_one_in = 0;
+        drain();
+        read_piece(f, XH_KIND_RAW, DATA_OFF, LED_READ);
+        xh_cache_close(f);
+    }
+    cr_assert_gt(failures, 0);
+    free(b);
 }
 
 /* ---- hints ------------------------------------------------------------------------------ */
