@@ -136,7 +136,7 @@ static struct xh_range *front(const struct xh_file *f, size_t *n)
     *n = 0;
     while (m < h->n && w[m].len <= left && w[m].meta == w[0].meta)
         left -= w[m++].len;
-    int cut = m < h->n && w[m].meta == w[0].meta && (left >= CUT_BYTES || m == 0);
+    size_t cut = m < h->n && w[m].meta == w[0].meta && (left >= CUT_BYTES || m == 0);
     struct xh_range *r = m + cut ? malloc((m + cut) * sizeof *r) : NULL;
     if (!r)
         return NULL;
@@ -155,7 +155,7 @@ static void advance(struct xh_wanted *h, struct xh_range *r, size_t n)
         struct xh_hint *w = &h->wait[h->first];
         if (r[i].len < w->len) {
             w->off += r[i].len;
-            w->len -= r[i].len;
+            w->len = (w->len - r[i].len) & XH_HINT_LEN;
         } else {
             h->first++;
             h->n--;
@@ -227,7 +227,7 @@ size_t xh_wanted_add(struct xh_file *f, enum xh_kind kind, const struct xh_range
     for (size_t i = 0; i < n; i++)
         if (r[i].len)
             h->wait[h->first + h->n++] =
-                (struct xh_hint){.off = r[i].off, .len = r[i].len, .meta = kind == XH_KIND_META};
+                (struct xh_hint){.off = r[i].off, .len = r[i].len & XH_HINT_LEN, .meta = kind == XH_KIND_META};
     note_state(h);
     pthread_mutex_unlock(&h->lock);
     fill(f);

@@ -20,6 +20,8 @@
 /* Hints that may wait: 16 MiB of them. */
 #define XH_WANTED_MAX (1u << 20)
 
+#define XH_HINT_LEN (UINT64_MAX >> 1)
+
 struct xh_hint {
     uint64_t off;
     uint64_t len : 63, meta : 1;

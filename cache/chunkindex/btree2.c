@@ -24,7 +24,7 @@ static int widths(struct xh_format *f, unsigned depth)
     uint64_t most = (f->node_bytes - FRAME_BYTES) / f->elem, below = most;
     f->count_bytes = bytes_for(most);
     for (unsigned u = 1; u <= depth; u++) {
-        uint32_t pointer = f->O + f->count_bytes + f->total_bytes[u - 1];
+        uint32_t pointer = 0u + f->O + f->count_bytes + f->total_bytes[u - 1];
         if (f->node_bytes < FRAME_BYTES + pointer)
             return -1;
         most = (f->node_bytes - FRAME_BYTES - pointer) / (f->elem + pointer);
@@ -51,7 +51,7 @@ int xh_btree2_node(const struct xh_node *node, const uint8_t *p, size_t len, str
 {
     const struct xh_format *f = &ps->ix->fmt;
     uint64_t n = node->records, records = n * f->elem;
-    uint32_t pointer = node->level ? f->O + f->count_bytes + f->total_bytes[node->level - 1] : 0;
+    uint32_t pointer = node->level ? 0u + f->O + f->count_bytes + f->total_bytes[node->level - 1] : 0;
     if (len > node->len)
         len = node->len;
     if (len < FRAME_BYTES || memcmp(p, node->level ? "BTIN" : "BTLF", 4) || p[4] != 0)
@@ -80,7 +80,7 @@ int xh_btree2_root(const uint8_t *p, size_t len, struct xh_parts *ps)
     f->elem = (uint32_t)xh_le(p + 10, 2);
     unsigned depth = (unsigned)xh_le(p + 12, 2);
     /* Address, and with filters size (1 to 8) and mask (4); then 8 bytes for each dimension. */
-    uint32_t least = f->O + (p[5] == 11 ? 5 : 0) + 8;
+    uint32_t least = 0u + f->O + (p[5] == 11 ? 5 : 0) + 8;
     if (f->elem < least || depth >= sizeof f->total_bytes || f->node_bytes > XH_NODE_MAX)
         return -1;
     if (p[5] == 11)

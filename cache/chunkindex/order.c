@@ -307,7 +307,8 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
         event = XH_ORDER_HIT;
     }
     o->now.phase = next.phase;
-    o->now.unsure = o->now.open = 0;
+    o->now.unsure = 0;
+    o->now.open = 0;
     if (event == XH_ORDER_HIT && (foretold || !period)) {
         hit(o);
         return XH_ORDER_HIT;

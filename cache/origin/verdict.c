@@ -146,7 +146,7 @@ static enum xh_verdict judge_fault(struct xh_exchange *x, uint64_t *delay_ms, st
          * another length is no answer to us, but what an earlier reply left on the connection. */
         if (x->job->ask == XH_ASK_RANGES && x->dialect.size > o->options.head_bytes) {
             int strange = x->reply.length_given && x->reply.length != x->dialect.size;
-            return later(x, strange ? o->options.retries : o->options.retries != 0, 0, delay_ms);
+            return later(x, strange ? (unsigned)o->options.retries : o->options.retries != 0, 0, delay_ms);
         }
         return XH_VERDICT_FAIL;
     case XH_FAULT_LOCAL:

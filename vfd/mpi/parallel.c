@@ -160,8 +160,8 @@ static ptrdiff_t pair(const struct xh_spans *memory, const struct xh_spans *file
         uint64_t a = memory->at[i].len - in_i, b = file->at[k].len - in_k, len = a < b ? a : b;
         p[n++] = (struct xh_piece){.addr = addr + (uint64_t)file->at[k].at + in_k, .size = (size_t)len,
                                    .buf = buf + memory->at[i].at + (int64_t)in_i};
-        in_i = a == len ? (i++, 0) : in_i + len;
-        in_k = b == len ? (k++, 0) : in_k + len;
+        in_i = a == len ? (i++, 0u) : in_i + len;
+        in_k = b == len ? (k++, 0u) : in_k + len;
     }
     *out = p;
     return p ? (ptrdiff_t)n : -1;

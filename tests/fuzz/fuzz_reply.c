@@ -1,0 +1,36 @@
+/* A server's status line and headers. */
+#include <string.h>
+
+#include "fuzz.h"
+#include "origin/response.h"
+
+static void check(const struct xh_reply *r)
+{
+    const struct xh_content_range *c = &r->range;
+    hold(!r->range.given || c->unsatisfied || c->first <= c->last, "a range that ends before it begins");
+    hold(!c->given || c->unsatisfied || !c->total_known || c->last < c->total, "a range beyond the total");
+    hold(!c->given || c->last <= INT64_MAX, "an offset that no file has");
+    hold(r->status >= 0 && r->status <= 999, "a status that is none");
+    hold(strlen(r->etag) < sizeof r->etag && strlen(r->last_modified) < sizeof r->last_modified &&
+             strlen(r->server) < sizeof r->server && strlen(r->location) < sizeof r->location,
+         "a text without an end");
+    hold(!r->multipart || (r->boundary[0] && strlen(r->boundary) < sizeof r->boundary), "a boundary that is none");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
+{
+    struct xh_reply r;
+    xh_reply_init(&r);
+    for (size_t at = 0; at < size;) {
+        const uint8_t *eol = memchr(p + at, '\n', size - at);
+        size_t len = eol ? (size_t)(eol - p) + 1 - at : size - at;
+        if (xh_reply_line(&r, (const char *)p + at, len, 1700000000))
+            hold(r.over && r.status >= 200, "the end of what is no final reply");
+        check(&r);
+        at += len;
+    }
+    struct xh_content_range c;
+    if (xh_content_range_parse((const char *)p, size, &c) == 0)
+        hold(c.given && (c.unsatisfied || c.first <= c.last), "a range that is none");
+    return 0;
+}
