@@ -75,8 +75,11 @@ static void complain(const char *path, const char *missing)
 static struct xh_h5 *table_make(void *handle, const char *path)
 {
     struct xh_h5 *h5 = calloc(1, sizeof *h5);
-    if (!h5)
+    if (!h5) {
+        if (!atomic_flag_test_and_set(&warned))
+            dprintf(STDERR_FILENO, "xhdf5: out of memory while looking for HDF5's functions\n");
         return NULL;
+    }
 #define X(f)                                               \
     if (!(h5->f = (__typeof__(h5->f))dlsym(handle, #f))) { \
         complain(path, #f);                                \

@@ -210,13 +210,14 @@ static void start_bound(struct xh_thread *t)
         struct xh_exchange *x = exchange_new(t);
         if (!x) {
             struct xh_err err;
+            struct xh_job *j = r->twin ? NULL : r->job; /* a twin stands for the slice alone from now on */
             xh_err_set(&err, XH_E_NOMEM, 0, "out of memory for a request");
             xh_endpoint_take(r);
-            if (!r->twin) {
-                r->job->lost = 1;
-                xh_job_fail(r->job, &err);
-            }
             xh_request_retire(r, t);
+            if (j) {
+                j->lost = 1;
+                xh_job_fail(j, &err);
+            }
             continue;
         }
         xh_ring_take(&r->link);

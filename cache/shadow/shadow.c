@@ -183,7 +183,7 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
         xh_store_dir_path(o, s->dir);
     if (xh_store_describe(s, url, validator, size) < 0) {
         free(s);
-        return xh_err_set(err, XH_E_SYS, 0, "cannot name the cache of a file of %llu bytes",
+        return xh_err_set(err, XH_E_SYS, 0, "cannot name the cache of a file of %llu bytes: too large, or out of memory",
                           (unsigned long long)size);
     }
     pthread_mutex_lock(&xh_shadow_lock);
