@@ -216,7 +216,8 @@ static int set_numbers(struct xh_layout_head *h, uint64_t size)
     h->unit_bytes = (uint32_t)unit;
     h->origin_bytes = size;
     h->pages = (size + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
-    h->data_off = h->header_bytes + xh_round_up(h->pages * 8, unit);
+    h->sums_off = h->header_bytes + xh_round_up(h->pages * 8, unit);
+    h->data_off = h->sums_off + xh_round_up(h->pages * 8, unit);
     h->file_bytes = h->data_off + xh_round_up(size, unit);
     h->slots = XH_SLOTS;
     pthread_once(&once, read_boot_id);
