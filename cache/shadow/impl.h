@@ -23,6 +23,7 @@
 
 #define XH_NAME_BYTES 80 /* of a file in the directory, with its NUL */
 #define XH_DIR_BYTES 1100
+#define XH_STUCK 8u
 
 struct xh_shadow {
     /* Constant while the object is in the list. */
@@ -60,6 +61,10 @@ struct xh_shadow {
     _Atomic uint64_t scan_at_ns;    /* when to look through the directory again */
     _Atomic uint64_t retry_at_ns;   /* no eviction before: the last one freed nothing */
     _Atomic int evicting;           /* 1: a thread of this process makes room */
+    struct {                        /* owners that somebody waited for in vain: see page.c */
+        _Atomic uint64_t idx, word; /* a page that the owner holds, and its word then; 0: none */
+    } stuck[XH_STUCK];
+    _Atomic unsigned next_stuck;
 };
 
 extern pthread_mutex_t xh_shadow_lock;
@@ -157,6 +162,8 @@ int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t ma
 
 /* budget.c --------------------------------------------------------------------------------- */
 
+/* What memory is left for this process: of the machine, and of its control groups. */
+uint64_t xh_budget_memory(void);
 /* The budget when none was given: a quarter of what memory this process may use, at most half
  * of the file system's free space; |used_bytes| of the directory count as free. */
 uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes);

@@ -362,6 +362,31 @@ static void sleep_on(struct xh_shadow *s, uint64_t idx, uint64_t w, int64_t ms)
     syscall(SYS_futex, xh_w_futex(&s->words[idx]), FUTEX_WAIT, (uint32_t)w, &ts, NULL, 0);
 }
 
+/* 1 when |owner| was waited for in vain and has not moved since: a page that it held then it still holds.
+ * So a suspended process costs each reader one wait, not one for each of its pages. */
+static int is_stuck(struct xh_shadow *s, uint32_t owner)
+{
+    for (unsigned i = 0; i < XH_STUCK; i++) {
+        uint64_t word = atomic_load_explicit(&s->stuck[i].word, memory_order_relaxed);
+        uint64_t idx = atomic_load_explicit(&s->stuck[i].idx, memory_order_relaxed);
+        if (word == 0 || xh_w_owner(word) != owner)
+            continue;
+        if (((atomic_load_explicit(&s->words[idx], memory_order_relaxed) ^ word) & XH_W_HELD) == 0)
+            return 1;
+        atomic_store_explicit(&s->stuck[i].word, 0, memory_order_relaxed);
+    }
+    return 0;
+}
+
+/* Two threads may mix their entries: then the words differ, and the owner is waited for again. */
+static void note_stuck(struct xh_shadow *s, uint64_t idx, uint64_t word)
+{
+    unsigned i = atomic_fetch_add_explicit(&s->next_stuck, 1, memory_order_relaxed) % XH_STUCK;
+    atomic_store_explicit(&s->stuck[i].word, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->stuck[i].idx, idx, memory_order_relaxed);
+    atomic_store_explicit(&s->stuck[i].word, word, memory_order_relaxed);
+}
+
 int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_counters *c)
 {
     if (!usable(s, idx) || !xh_page_reserve(s, idx))
@@ -371,6 +396,7 @@ int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_
     const uint64_t was = atomic_load_explicit(&s->words[idx], memory_order_acquire);
     if (xh_w_state(was) != XH_CLAIMED && xh_w_state(was) != XH_EVICTING)
         return XH_OK;
+    int stuck = is_stuck(s, xh_w_owner(was));
     for (;;) {
         uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_acquire);
         if ((w ^ was) & XH_W_HELD)
@@ -383,8 +409,11 @@ int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_
             }
             prove_ns = now + PROVE_ALIVE_MS * 1000000ull;
         }
-        if (now >= end_ns)
+        if (now >= end_ns || stuck) {
+            if (!stuck && timeout_ms > 0)
+                note_stuck(s, idx, was);
             return XH_E_TIMEOUT;
+        }
         uint64_t until = end_ns < prove_ns ? end_ns : prove_ns;
         sleep_on(s, idx, w, (int64_t)((until - now) / 1000000 + 1));
     }

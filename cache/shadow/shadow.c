@@ -20,6 +20,7 @@
 #include "impl.h"
 
 #define USELESS_BYTES (4u << 20) /* an automatic budget below it: private memory serves better */
+#define PRIVATE_LEAST_BYTES (1u << 20) /* however little memory is left */
 #define STEP_MIN_BYTES (64u << 10)
 #define STEP_MAX_BYTES (1u << 20)
 
@@ -142,7 +143,9 @@ static int make_private(struct xh_shadow *s, const struct xh_options *o)
 {
     s->private_ = 1;
     if (xh_store_private(s) == 0 && map_words(s) == 0) {
-        set_budget(s, o->private_budget_bytes);
+        uint64_t most = xh_budget_memory() / 4;
+        most = most > PRIVATE_LEAST_BYTES ? most : PRIVATE_LEAST_BYTES;
+        set_budget(s, o->private_budget_bytes < most ? o->private_budget_bytes : most);
         return 0;
     }
     drop_storage(s);

@@ -423,8 +423,9 @@ int xh_store_drop(int dirfd, const char *name)
     struct stat mine, named;
     int gone = 0;
     int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return errno != EMFILE && errno != ENFILE && unlinkat(dirfd, name, 0) == 0;
+    if (fd < 0) /* What is not there may be made anew, and used, before the next call. */
+        return errno != ENOENT && errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != EINTR &&
+               unlinkat(dirfd, name, 0) == 0;
     if (xh_store_lock(fd, F_WRLCK, XH_LOCK_OPEN) == 0 && fstat(fd, &mine) == 0 &&
         fstatat(dirfd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_ino == named.st_ino)
         gone = unlinkat(dirfd, name, 0) == 0;

@@ -412,6 +412,28 @@ Test(page, claims_of_a_suspended_owner_are_not_taken_over)
     xh_shadow_close(s);
 }
 
+Test(page, a_suspended_owner_is_waited_for_once_until_it_moves)
+{
+    pid_t pid = stand(claim_5_to_9, NULL);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    uint64_t began = xh_budget_now_ns();
+    cr_expect_eq(xh_shadow_wait(s, 5, 300, NULL), XH_E_TIMEOUT);
+    cr_expect_geq(xh_budget_now_ns() - began, 300 * 1000000ull);
+    began = xh_budget_now_ns();
+    for (uint64_t i = 5; i < 10; i++)
+        cr_expect_eq(xh_shadow_wait(s, i, 30000, NULL), XH_E_TIMEOUT);
+    cr_expect_leq(xh_budget_now_ns() - began, 5000 * 1000000ull);
+    /* It moves: the page that was waited for comes. The next one is worth a wait again. */
+    uint64_t w = atomic_load(&s->words[5]);
+    xh_page_change(s, 5, &w, XH_W_HELD, XH_EMPTY, 0, XH_W_STALE, 0);
+    began = xh_budget_now_ns();
+    cr_expect_eq(xh_shadow_wait(s, 6, 300, NULL), XH_E_TIMEOUT);
+    cr_expect_geq(xh_budget_now_ns() - began, 300 * 1000000ull);
+    end(pid); /* and its death is seen at once */
+    cr_expect_eq(xh_shadow_wait(s, 7, 0, NULL), 0);
+    xh_shadow_close(s);
+}
+
 Test(page, a_slot_taken_anew_does_not_revive_its_dead_owners_claims)
 {
     pid_t pid = stand(claim_5_to_9, NULL);
