@@ -15,13 +15,21 @@
 
 #include "impl.h"
 
-#define SCAN_EVERY_NS 250000000ull /* other files grow at most as fast as the link */
+/* Other files grow as fast as the link, or as another program copies. So they are looked at with each measurement, unless
+ * there are so many that it would take more than this part of the processor's time. */
+#define SCAN_PART 20
+#define SCAN_EVERY_NS 250000000ull /* however many there are */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec ts;
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
 
 uint64_t xh_budget_now_ns(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+    return clock_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t xh_budget_used(int dirfd, ino_t skip)
@@ -49,8 +57,13 @@ uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
     if (fstat(s->fd, &st) == 0)
         own = (uint64_t)st.st_blocks * 512;
     if (!s->private_ && (scan || now >= atomic_load_explicit(&s->scan_at_ns, memory_order_relaxed))) {
+        uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        /* Others of this process need not do the same meanwhile. */
         atomic_store_explicit(&s->scan_at_ns, now + SCAN_EVERY_NS, memory_order_relaxed);
         atomic_store_explicit(&s->others_bytes, xh_budget_used(s->dirfd, st.st_ino), memory_order_relaxed);
+        uint64_t pause = SCAN_PART * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+        atomic_store_explicit(&s->scan_at_ns, xh_budget_now_ns() + (pause < SCAN_EVERY_NS ? pause : SCAN_EVERY_NS),
+                              memory_order_relaxed);
     }
     uint64_t taken = own + atomic_load_explicit(&s->others_bytes, memory_order_relaxed) +
                      atomic_load_explicit(&s->inflight, memory_order_relaxed) * XH_PAGE_BYTES;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What happens to the shadow's files and processes, end to end: right bytes, or a clear error, and a shadow that heals.
 
-Usage: crashes.py [WORD …]     with words: only the claims that hold one of them
+Usage: crashes.py [--all | WORD …]     with words: only the claims that hold one of them; with neither those of every day
 
 A real nginx, h5py and the C reader, real mounts, pid namespaces and control groups; each is skipped with a
 reason where this user may not make one. docs/shadow.md has the table of all that is tried, here and below.
@@ -23,7 +23,6 @@ import faults  # noqa: E402
 import harness  # noqa: E402
 
 H5PY, READ_IMAGES = faults.H5PY, faults.READ_IMAGES
-TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 KEEP_ALL = {"stream_bytes": 1 << 40}
 MIB = 1 << 20
 PAGE = 4096
@@ -42,7 +41,8 @@ with h5py.File(sys.argv[1], "w") as f:
 """
 # Each line on standard input reads the whole file once, or a part, and prints its digest.
 READ = """
-import hashlib, sys, h5py
+import hashlib, os, sys, h5py
+taken = b"x" * int(os.environ.get("OWN_BYTES", "0"))
 def digest(f, part):
     h = hashlib.sha256()
     if part != "metadata":
@@ -195,10 +195,12 @@ def damaged_while_mapped(place, damage):
         with Reader(place.url, env) as r, Reader(place.url, env) as late:
             assert r.read("begin") == place.right["begin"]
             assert r.read("metadata") == place.right["metadata"]
+            late.ask("all")
+            time.sleep(0.05)    # a moment in which it may be anywhere, also on the engine's thread
             damage(shadow_file(shadow))
-            for part in ("metadata", "begin", "all", "all"):
+            assert late.answer() == place.right["all"], "wrong bytes of one who was reading"
+            for part in ("metadata", "begin", "all"):
                 assert r.read(part) == place.right[part], f"wrong bytes of {part}"
-            assert late.read() == place.right["all"], "wrong bytes of one who had only opened it"
             place.whole(env)
             assert r.read() == place.right["all"]
             r.end()
@@ -212,6 +214,11 @@ def damaged_at_rest(place, damage):
         place.whole(env)
         damage(shadow_file(shadow))
         heals(place, env)
+
+
+# What the others are kinds of.
+DAILY = ("truncated among its words while", "truncated and grown again while", "scribbled over in its words while",
+         "scribbled over in its pages at rest", "of another layout version while")
 
 
 # --- death ------------------------------------------------------------------------------------------
@@ -268,11 +275,11 @@ def claims_across_namespaces(place, liar, bench):
                 for pid in inner:
                     os.kill(pid, sign)
                 began = time.monotonic()
-                done = subprocess.run([*unshare, *argv], env=env | {"XHDF5_LOG": "origin,shadow,read"}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                done = subprocess.run([*unshare, *argv], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                       timeout=60)
                 took = time.monotonic() - began
                 assert json.loads(done.stdout).get("digest") == sample, done.stdout + done.stderr[-2000:]
-                assert took < 12, f"{took:.1f} s {liar.requests()[path]}\n{done.stderr[-6000:]}"
+                assert took < 12, f"{took:.1f} s\n{done.stderr[-6000:]}"
                 if sign == signal.SIGSTOP:
                     for pid in inner:
                         os.kill(pid, signal.SIGCONT)
@@ -370,17 +377,16 @@ def links_in_the_way(place):
 
 @contextlib.contextmanager
 def control_group(limit):
-    """A group below our own with that limit of memory, version 1 or 2: (its directory, the file that says what is taken)."""
+    """A group below our own with that limit of memory, version 1 or 2."""
     lines = dict(line.split(":", 2)[1:3] for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines())
     name = f"xhdf5-test-{os.getpid()}"
     v1 = pathlib.Path("/sys/fs/cgroup/memory" + lines.get("memory", "/none")) / name
     v2 = pathlib.Path("/sys/fs/cgroup" + lines.get("", "/none")) / name
-    group, files = (v1, ("memory.limit_in_bytes", "memory.max_usage_in_bytes")) if "memory" in lines else \
-        (v2, ("memory.max", "memory.peak"))
+    group, file = (v1, "memory.limit_in_bytes") if "memory" in lines else (v2, "memory.max")
     group.mkdir()
     try:
-        (group / files[0]).write_text(str(limit))
-        yield group, files[1]
+        (group / file).write_text(str(limit))
+        yield group
     finally:
         end = time.monotonic() + 5
         while True:     # its last process may be on its way out
@@ -399,16 +405,16 @@ def in_group(group):
 
 def no_group():
     try:
-        with control_group(64 * MIB) as (group, _):
+        with control_group(64 * MIB) as group:
             return can(in_group(group))
     except OSError as e:
         return str(e)
 
 
-def small_group(place, readers, **options):
-    """Readers in a group of 128 MB read 24 MiB, and the shadow keeps to what the group leaves."""
-    with harness.shadow_dir() as shadow, control_group(128 * MIB) as (group, peak):
-        env = place.env(shadow, readahead_bytes=4 * MIB, **options)
+def small_group(place, readers, limit, own, most):
+    """Readers in a group of |limit| bytes, who have taken |own| themselves, read 24 MiB; the shadow keeps to |most|."""
+    with harness.shadow_dir() as shadow, control_group(limit) as group:
+        env = place.env(shadow, readahead_bytes=4 * MIB) | {"OWN_BYTES": str(own)}
         began = [Reader(place.url, env, in_group(group)) for _ in range(readers)]
         try:
             for _ in range(2):
@@ -422,9 +428,7 @@ def small_group(place, readers, **options):
             for r in began:
                 r.__exit__()
         taken = sum(p.stat().st_blocks * 512 for p in shadow.iterdir())
-        assert taken <= 32 * MIB + readers * 256 * 1024, f"{taken} bytes of tmpfs"
-        if options.get("shadow") != "off":
-            assert taken > 4 * MIB, f"{taken} bytes of tmpfs: it was not used at all"
+        assert 3 * MIB < taken <= most, f"{taken} bytes of tmpfs"
         for p in shadow.iterdir():
             p.unlink()      # what is charged to a group goes with it
 
@@ -480,7 +484,7 @@ def who_may_not_read_does_not(place):
 
 # --- all --------------------------------------------------------------------------------------------
 
-def claims(place, liar, sample):
+def claims(place, liar, sample, rounds):
     """(claim, why it cannot be tried here or "", function, arguments)"""
     mounts = can(in_mounts("mount -t tmpfs none /mnt"))
     chown = mounts or can(in_mounts("mount -t tmpfs none /mnt; touch /mnt/x; chown 12345 /mnt/x"))
@@ -490,7 +494,7 @@ def claims(place, liar, sample):
         yield f"a shadow that is {what} while it is mapped", "", damaged_while_mapped, damage
         yield f"a shadow that is {what} at rest", "", damaged_at_rest, damage
     yield "links where shadow, hint and turns should be are not followed", "", links_in_the_way
-    yield "readers killed and suspended at random moments leave right bytes", "", killed_at_random, 8
+    yield "readers killed and suspended at random moments leave right bytes", "", killed_at_random, rounds
     yield "claims across pid namespaces are waited for, and taken over", pids, claims_across_namespaces, liar, sample
     yield "a full tmpfs", mounts, full_tmpfs
     yield "a tmpfs smaller than the budget and the file", mounts, nearly_full_tmpfs
@@ -498,9 +502,17 @@ def claims(place, liar, sample):
     yield "a read-only tmpfs", mounts, read_only_tmpfs, False
     yield "a read-only tmpfs with a shadow on it", mounts, read_only_tmpfs, True
     yield "another user's directory in the way", chown, anothers_directory
-    yield "a small control group: one reader", group, small_group, 1
-    yield "a small control group: four readers at once", group, small_group, 4
+    yield "a small control group: four readers at once", group, small_group, 4, 256 * MIB, 0, 26 * MIB
+    yield "a control group whose member takes most of it", group, small_group, 1, 224 * MIB, 160 * MIB, 15 * MIB
     yield "who may not read the origin does not read the shadow", "", who_may_not_read_does_not
+
+
+def chosen(claim, test, words):
+    if words == ["--all"]:
+        return True
+    if words:
+        return any(w in claim for w in words)
+    return test not in (damaged_while_mapped, damaged_at_rest) or any(w in claim for w in DAILY)
 
 
 def main():
@@ -513,8 +525,8 @@ def main():
         assert status == 0, out + err
         with harness.Server("nginx", directory) as server, faults.Liar(sample) as liar:
             place = Place(server, directory)
-            for claim, why, test, *args in claims(place, liar, sample):
-                if words and not any(w in claim for w in words):
+            for claim, why, test, *args in claims(place, liar, sample, 40 if words == ["--all"] else 4):
+                if not chosen(claim, test, words):
                     continue
                 if why:
                     tap.skip(claim, why)

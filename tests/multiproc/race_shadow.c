@@ -50,11 +50,11 @@ static uint32_t serial; /* of this process */
 static int calm, damage;
 
 #ifdef __SANITIZE_THREAD__
-/* Its look-up tables are guarded by its own locks, which cannot be seen. */
-const char *__tsan_default_suppressions(void);
+/* Its look-up tables are guarded by its own locks, which cannot be seen. Visible, or the runtime does not find it. */
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-    return "called_from_lib:libcrypto.so\n";
+    return "called_from_lib:libcrypto.so\nrace:libcrypto.so\n";
 }
 #endif
 

@@ -1121,6 +1121,55 @@ Test(page, many_open_shadows_come_to_equal_shares)
     }
 }
 
+/* Fills a file of its own, or one with the others, as fast as it can; then the next. */
+static void fill_at_once(int who, int together, _Atomic int *go)
+{
+    char validator[] = "v0";
+    struct xh_shadow *s = NULL;
+    validator[1] = (char)('0' + (together ? 0 : who));
+    xh_shadow_open(URL, validator, 30000 * PAGE, &opt, &s, NULL);
+    atomic_fetch_add(go, 1);
+    while (atomic_load(go) < 4)
+        ;
+    for (uint64_t i = 0; i < 8000; i++)
+        put(s, (uint64_t)(together ? who : 0) * 7000 + i, i % 64 == 0);
+    atomic_fetch_add(go, 1);
+    xh_shadow_close(s);
+    _exit(0);
+}
+
+static void budget_holds_at_once(int together)
+{
+    pid_t pids[4];
+    _Atomic int *go = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t most = 0, used, step = 64u << 10;
+    opt.shadow_budget_bytes = 8u << 20;
+    mkdir(dir, 0700);
+    int dirfd = open(dir, O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < 4; i++)
+        if ((pids[i] = fork()) == 0)
+            fill_at_once(i, together, go);
+    while (atomic_load(go) < 8) {
+        used = xh_budget_used(dirfd, 0);
+        most = used > most ? used : most;
+    }
+    for (int i = 0; i < 4; i++)
+        waitpid(pids[i], NULL, 0);
+    close(dirfd);
+    cr_expect_leq(most, opt.shadow_budget_bytes + 4 * 5 * step, "%d KiB", (int)(most >> 10));
+    cr_expect_geq(most, opt.shadow_budget_bytes / 2, "%d KiB", (int)(most >> 10));
+}
+
+Test(page, the_budget_holds_for_processes_that_fill_one_file_at_once)
+{
+    budget_holds_at_once(1);
+}
+
+Test(page, the_budget_holds_for_processes_that_fill_files_of_their_own_at_once)
+{
+    budget_holds_at_once(0);
+}
+
 static struct xh_shadow *open_named(const char *validator)
 {
     struct xh_shadow *s = NULL;
@@ -1172,6 +1221,11 @@ Test(page, the_automatic_budget_is_bounded_by_free_space_and_memory)
     cr_expect_lt(s->budget_bytes, (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4);
     again = open_shadow(100 * PAGE);
     xh_shadow_close(again);
+    xh_shadow_close(s);
+    opt.shadow = 0;
+    opt.private_budget_bytes = UINT64_MAX;
+    s = open_shadow(100 * PAGE);
+    cr_expect_leq(s->budget_bytes, (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4);
     xh_shadow_close(s);
 }
 
