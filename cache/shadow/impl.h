@@ -148,7 +148,8 @@ static inline int xh_shadow_usable(const struct xh_shadow *s)
 
 /* sum.c ------------------------------------------------------------------------------------ */
 
-/* The sum of a page's |len| bytes; never 0. |idx| counts, so that a page is not taken for another. Pure. */
+#define XH_SUM_PIECES 2u /* no sum: the page comes in pieces */
+/* The sum of a page's |len| bytes; odd. |idx| counts, so that a page is not taken for another. Pure. */
 uint64_t xh_sum_page(uint64_t idx, const void *bytes, size_t len);
 
 /* word.c ----------------------------------------------------------------------------------- */

@@ -126,23 +126,27 @@ static size_t page_bytes(const struct xh_shadow *s, uint64_t idx)
     return left < XH_PAGE_BYTES ? (size_t)left : XH_PAGE_BYTES;
 }
 
-/* Notes the sums of pages that come in one piece. */
-static void sum_whole_pages(struct xh_shadow *s, uint64_t off, const uint8_t *data, size_t len)
+/* Notes the sums of pages that come in one piece, and which ones do not. */
+static void note_sums(struct xh_shadow *s, uint64_t off, const uint8_t *data, size_t len)
 {
-    uint64_t idx = (off + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES, at;
-    for (; (at = idx * XH_PAGE_BYTES) < off + len && page_bytes(s, idx) <= off + len - at; idx++)
+    for (uint64_t idx = off / XH_PAGE_BYTES, at; (at = idx * XH_PAGE_BYTES) < off + len; idx++) {
+        int whole = at >= off && page_bytes(s, idx) <= off + len - at;
         if (xh_page_reserve(s, idx))
-            atomic_store_explicit(&s->sums[idx], xh_sum_page(idx, data + (at - off), page_bytes(s, idx)),
+            atomic_store_explicit(&s->sums[idx],
+                                  whole ? xh_sum_page(idx, data + (at - off), page_bytes(s, idx)) : XH_SUM_PIECES,
                                   memory_order_relaxed);
+    }
 }
 
-/* Sees to it that page |idx|, claimed and filled, has a sum: that of the file, where it came in pieces. Returns 1 or 0. */
+/* Sees to it that page |idx|, claimed and filled, has a sum: that of the file, where it came in pieces. Returns 1, or 0
+ * when sum or bytes were lost. */
 static int sum_known(struct xh_shadow *s, uint64_t idx)
 {
     uint8_t page[XH_PAGE_BYTES];
     size_t len = page_bytes(s, idx);
-    if (atomic_load_explicit(&s->sums[idx], memory_order_relaxed))
-        return 1;
+    uint64_t sum = atomic_load_explicit(&s->sums[idx], memory_order_relaxed);
+    if (sum != XH_SUM_PIECES)
+        return sum != 0;
     if (pread(s->fd, page, len, (off_t)(s->head.data_off + idx * XH_PAGE_BYTES)) != (ssize_t)len)
         return 0;
     atomic_store_explicit(&s->sums[idx], xh_sum_page(idx, page, len), memory_order_relaxed);
@@ -156,7 +160,7 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
         return XH_E_NOSPACE;
     const char *from = data;
     int squeezed = 0;
-    sum_whole_pages(s, off, data, len);
+    note_sums(s, off, data, len);
     while (len) {
         ssize_t n = pwrite(s->fd, from, len, (off_t)(s->head.data_off + off));
         if (n > 0) {
