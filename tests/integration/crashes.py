@@ -265,10 +265,11 @@ def claims_across_namespaces(place, liar, bench):
             env |= {"BEARER_TOKEN_FILE": os.devnull, "XDG_RUNTIME_DIR": str(place.directory)}
             argv = [str(H5PY), "-c", faults.READ, liar.base + path]
             pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-            first = subprocess.Popen([*unshare, *argv], env=env | {"XHDF5_STALL_TIMEOUT_MS": "20000"}, **pipes)
+            first = subprocess.Popen([*unshare, *argv], env=env | {"XHDF5_STALL_TIMEOUT_MS": "6000"}, **pipes)
             try:
                 end = time.monotonic() + 20
-                while len(liar.requests().get(path, ())) < 2 and time.monotonic() < end:
+                while sum(r["method"] == "GET" for r in liar.requests().get(path, ())) < 2:
+                    assert time.monotonic() < end, "the first process does not read"
                     time.sleep(0.01)
                 inner = children(first.pid)
                 assert inner, "no process in the other namespace"
