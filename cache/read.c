@@ -296,20 +296,16 @@ static int wait_busy(struct xh_read_op *op, const struct xh_runs *busy, struct x
                      struct xh_runs *bypass)
 {
     struct xh_file *f = op->f;
-    int patience_ms = (int)f->opt.stall_timeout_ms;
     for (size_t i = 0; i < busy->n; i++)
         for (uint64_t k = 0; k < busy->at[i].count; k++) {
             uint64_t p = busy->at[i].first + k;
             int stuck = 0;
             if (xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY) {
                 xh_fetch_hurry(f, p);
-                stuck = xh_shadow_wait(f->shadow, p, patience_ms, &f->counters) == XH_E_TIMEOUT;
+                stuck = xh_shadow_wait(f->shadow, p, (int)f->opt.stall_timeout_ms, &f->counters) == XH_E_TIMEOUT;
             }
-            /* One owner that does not move is reason enough not to wait long for the next page. */
-            if (stuck) {
+            if (stuck)
                 xh_trace(XH_T_READ, "stuck", "page=%llu", (unsigned long long)p);
-                patience_ms = 10;
-            }
             if (xh_runs_add(stuck ? bypass : again, p))
                 return XH_E_NOMEM;
         }

@@ -478,7 +478,8 @@ static int start(unsigned want, struct xh_err *err)
     engine.pid = getpid();
     if (engine.era == 0)
         engine.era = 1;
-    sigfillset(&all); /* signals are the program's own affair */
+    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (engine.nthreads < want && (engine.thread[engine.nthreads] = thread_new(engine.nthreads)) != NULL)
         engine.nthreads++;

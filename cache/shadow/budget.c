@@ -15,13 +15,21 @@
 
 #include "impl.h"
 
-#define SCAN_EVERY_NS 250000000ull /* other files grow at most as fast as the link */
+/* Other files grow as fast as the link, or as another program copies. So they are looked at with each measurement, unless
+ * there are so many that it would take more than this part of the processor's time. */
+#define SCAN_PART 20
+#define SCAN_EVERY_NS 250000000ull /* however many there are */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec ts;
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
 
 uint64_t xh_shadow_now_ns(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+    return clock_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t xh_budget_used(int dirfd, ino_t skip)
@@ -49,8 +57,13 @@ uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
     if (fstat(s->fd, &st) == 0)
         own = (uint64_t)st.st_blocks * 512;
     if (!s->private_ && (scan || now >= atomic_load_explicit(&s->scan_at_ns, memory_order_relaxed))) {
+        uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        /* Others of this process need not do the same meanwhile. */
         atomic_store_explicit(&s->scan_at_ns, now + SCAN_EVERY_NS, memory_order_relaxed);
         atomic_store_explicit(&s->others_bytes, xh_budget_used(s->dirfd, st.st_ino), memory_order_relaxed);
+        uint64_t pause = SCAN_PART * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+        atomic_store_explicit(&s->scan_at_ns, xh_shadow_now_ns() + (pause < SCAN_EVERY_NS ? pause : SCAN_EVERY_NS),
+                              memory_order_relaxed);
     }
     uint64_t taken = own + atomic_load_explicit(&s->others_bytes, memory_order_relaxed) +
                      atomic_load_explicit(&s->inflight, memory_order_relaxed) * XH_PAGE_BYTES;
@@ -87,29 +100,58 @@ static uint64_t mem_available(void)
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 2 : UINT64_MAX;
 }
 
-/* The smallest limit in |file| on the way from |group| up to the root below |mount|. A group
- * seen from inside a container may not exist there; its ancestors are tried all the same. */
-static uint64_t limit_upwards(const char *mount, char *group, const char *file)
+/* The files of a control group that tell its memory, version 1 and 2. */
+struct group_files {
+    const char *mounts[2], *limit, *usage, *reclaimable; /* the last: a line of memory.stat */
+};
+static const struct group_files versions[2] = {
+    {{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"}, "memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file "},
+    {{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "memory.max", "memory.current", "\ninactive_file "}};
+
+/* The number that |dir|/|file| holds, or that follows |line| in it; |none| where there is none ("max"). */
+static uint64_t number(const char *dir, const char *file, const char *line, uint64_t none)
+{
+    char path[1400], buf[8192] = "\n";
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    if (!slurp(path, buf + 1, sizeof buf - 1))
+        return none;
+    const char *at = line ? strstr(buf, line) : buf + 1;
+    at = at && line ? at + strlen(line) : at;
+    return at && *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : none;
+}
+
+/* What the group |dir| leaves its members: its limit less what is taken and cannot be reclaimed. */
+static uint64_t left_in(const char *dir, const struct group_files *f)
+{
+    uint64_t limit = number(dir, f->limit, NULL, UINT64_MAX);
+    if (limit == UINT64_MAX)
+        return limit;
+    uint64_t usage = number(dir, f->usage, NULL, 0), cache = number(dir, "memory.stat", f->reclaimable, 0);
+    usage -= cache < usage ? cache : usage;
+    return usage < limit ? limit - usage : 0;
+}
+
+/* The least that is left in |group| and those above it, up to the root at |mount|. A group seen from
+ * inside a container may not exist there; its ancestors are tried all the same. */
+static uint64_t left_upwards(const char *mount, const char *group, const struct group_files *f)
 {
     uint64_t least = UINT64_MAX;
-    char path[1400], buf[64];
-    for (;;) {
-        snprintf(path, sizeof path, "%s%s/%s", mount, group, file);
-        if (slurp(path, buf, sizeof buf) && buf[0] >= '0' && buf[0] <= '9') { /* not "max" */
-            uint64_t n = strtoull(buf, NULL, 10);
-            least = n < least ? n : least;
-        }
-        char *slash = strrchr(group, '/');
-        if (!slash)
+    char dir[1100];
+    snprintf(dir, sizeof dir, "%s%s", mount, strcmp(group, "/") == 0 ? "" : group);
+    for (size_t root = strlen(mount);;) {
+        uint64_t n = left_in(dir, f);
+        least = n < least ? n : least;
+        char *slash = strrchr(dir, '/');
+        if (strlen(dir) <= root)
             return least;
         *slash = '\0';
     }
 }
 
-/* The memory limit of this process's control groups, version 2 or 1; UINT64_MAX for none. */
-static uint64_t cgroup_limit(void)
+/* What is left of the memory of this process's control groups; UINT64_MAX without a limit. */
+static uint64_t cgroup_left(void)
 {
-    char buf[4096], group[1024];
+    char buf[4096];
     uint64_t least = UINT64_MAX, n;
     if (!slurp("/proc/self/cgroup", buf, sizeof buf))
         return least;
@@ -123,24 +165,24 @@ static uint64_t cgroup_limit(void)
         int v2 = strncmp(line, "0:", 2) == 0 && controllers[1] == '\0';
         if (!v2 && !strstr(controllers + 1, "memory"))
             continue;
-        static const char *const try[2][3] = {
-            {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "/sys/fs/cgroup"},
-            {"/sys/fs/cgroup", "memory.max", "/sys/fs/cgroup/unified"}};
-        for (int i = 0; i < 3; i += 2) {
-            snprintf(group, sizeof group, "%s", strcmp(path, "/") == 0 ? "" : path);
-            n = limit_upwards(try[v2][i], group, try[v2][1]);
+        for (int i = 0; i < 2; i++) {
+            n = left_upwards(versions[v2].mounts[i], path, &versions[v2]);
             least = n < least ? n : least;
         }
     }
     return least;
 }
 
+uint64_t xh_budget_memory(void)
+{
+    uint64_t memory = mem_available(), left = cgroup_left();
+    return left < memory ? left : memory;
+}
+
 uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes)
 {
-    uint64_t memory = mem_available(), limit = cgroup_limit();
+    uint64_t memory = xh_budget_memory();
     memory = memory > UINT64_MAX - used_bytes ? UINT64_MAX : memory + used_bytes;
-    if (limit < memory)
-        memory = limit;
     struct statvfs fs;
     uint64_t room = 0;
     if (fstatvfs(dirfd, &fs) == 0)

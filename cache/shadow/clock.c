@@ -151,7 +151,7 @@ static uint64_t next_block(struct xh_shadow *s, uint64_t block, uint64_t blocks)
 {
     uint64_t unit = s->head.unit_bytes;
     off_t at = lseek(s->fd, (off_t)(s->head.header_bytes + block * unit), SEEK_DATA);
-    if (at < 0 || (uint64_t)at >= s->head.data_off)
+    if (at < 0 || (uint64_t)at >= s->head.sums_off)
         return blocks;
     block = ((uint64_t)at - s->head.header_bytes) / unit;
     return xh_page_reserve(s, block * s->block_words) ? block : blocks;

@@ -154,7 +154,7 @@ static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, st
 
 uint64_t xh_evict_squeeze(struct xh_shadow *s, uint64_t want_bytes, int meta, struct xh_counters *c)
 {
-    if (s->fd < 0 || xh_shadow_now_ns() < atomic_load_explicit(&s->retry_at_ns, memory_order_relaxed))
+    if (!xh_shadow_usable(s) || xh_shadow_now_ns() < atomic_load_explicit(&s->retry_at_ns, memory_order_relaxed))
         return 0;
     if (atomic_exchange_explicit(&s->evicting, 1, memory_order_acquire))
         return 0;

@@ -83,7 +83,7 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char out
 void xh_shadow_hint_save(struct xh_shadow *s, const char *text)
 {
     char buf[FILE_BYTES], temp[XH_NAME_BYTES], file[XH_NAME_BYTES];
-    if (s->private_ || s->fd < 0 || strlen(text) >= XH_HINT_BYTES)
+    if (s->private_ || !xh_shadow_usable(s) || strlen(text) >= XH_HINT_BYTES)
         return;
     int len = snprintf(buf, sizeof buf, TAG "%s\n%s", s->name, text);
     snprintf(file, sizeof file, "u-%s", s->url_hex);

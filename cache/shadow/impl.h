@@ -2,6 +2,8 @@
  *
  *   shadow.c  the objects of this process, fork        store.c  directory and file: create, check, lock
  *   page.c    words: claim to publish, read, wait      owner.c  slots: who is alive
+ *   word.c    a word: reserved, changed                sum.c    what a page's bytes are known by
+ *   guard.c   a file that shrinks under its mapping
  *   budget.c  how much, and how much is taken          evict.c  making room, whole shadows first
  *   clock.c   which pages of one shadow go             hint.c   what was last known of a URL
  *   turn.c    who does first what many want to do
@@ -21,6 +23,7 @@
 
 #define XH_NAME_BYTES 80 /* of a file in the directory, with its NUL */
 #define XH_DIR_BYTES 1100
+#define XH_STUCK 8u
 
 struct xh_shadow {
     /* Constant while the object is in the list. */
@@ -34,12 +37,13 @@ struct xh_shadow {
     uint64_t budget_bytes;
     uint64_t block_words; /* words of one unit: what is reserved at once */
     uint64_t step_bytes;  /* claimed bytes between two measurements */
-    void *map;            /* header and words, or NULL: no storage, every claim is NONE */
+    void *map;            /* header, words and sums, or NULL: no storage, every claim is NONE */
     size_t map_bytes;
     struct xh_layout_live *live;
     _Atomic uint16_t *epochs;
-    _Atomic uint64_t *words;
-    _Atomic uint64_t *reserved; /* bit per block of words: backed by memory, safe to touch */
+    _Atomic uint64_t *words, *sums;
+    _Atomic uint64_t *reserved; /* bit per block of words and sums: backed by memory, safe to touch */
+    struct xh_guard *guard;     /* of |map|; NULL without one */
 
     /* Changed only by fork's child before it has a second thread. */
     int fd; /* -1: no storage */
@@ -57,6 +61,10 @@ struct xh_shadow {
     _Atomic uint64_t scan_at_ns;    /* when to look through the directory again */
     _Atomic uint64_t retry_at_ns;   /* no eviction before: the last one freed nothing */
     _Atomic int evicting;           /* 1: a thread of this process makes room */
+    struct {                        /* owners that somebody waited for in vain: see page.c */
+        _Atomic uint64_t idx, word; /* a page that the owner holds, and its word then; 0: none */
+    } stuck[XH_STUCK];
+    _Atomic unsigned next_stuck;
 };
 
 extern pthread_mutex_t xh_shadow_lock;
@@ -122,9 +130,31 @@ uint32_t xh_owner_get(struct xh_shadow *s);
 /* 1 when |owner| is proved dead; 0 when it is alive, or that cannot be told. */
 int xh_owner_dead(struct xh_shadow *s, uint32_t owner);
 
-/* page.c ----------------------------------------------------------------------------------- */
+/* guard.c ---------------------------------------------------------------------------------- */
 
-/* Makes the words of |idx|'s block safe to touch. Returns 1, or 0 when there is no memory. */
+/* Installs the handler; once a process. */
+void xh_guard_install(void);
+/* From here on a fault in [map, map + bytes) breaks the guard instead of ending the process. NULL: no memory. */
+struct xh_guard *xh_guard_add(void *map, size_t bytes);
+void xh_guard_drop(struct xh_guard *g); /* before the mapping goes; NULL is harmless */
+/* 1 when the file shrank: what is mapped are zeros of this process alone from then on. */
+int xh_guard_broken(const struct xh_guard *g);
+
+/* 1 while there is something to claim pages in. */
+static inline int xh_shadow_usable(const struct xh_shadow *s)
+{
+    return s->fd >= 0 && !xh_guard_broken(s->guard);
+}
+
+/* sum.c ------------------------------------------------------------------------------------ */
+
+#define XH_SUM_PIECES 2u /* no sum: the page comes in pieces */
+/* The sum of a page's |len| bytes; odd. |idx| counts, so that a page is not taken for another. Pure. */
+uint64_t xh_sum_page(uint64_t idx, const void *bytes, size_t len);
+
+/* word.c ----------------------------------------------------------------------------------- */
+
+/* Makes the words and sums of |idx|'s block safe to touch. Returns 1, or 0 when there is no memory. */
 int xh_page_reserve(struct xh_shadow *s, uint64_t idx);
 /* Replaces |*old| (kept up to date) by state, owner and flags; flags of |keep| are kept.
  * Returns 1, or 0 as soon as a bit of |mask| differs from |*old|. Wakes waiters. */
@@ -133,6 +163,8 @@ int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t ma
 
 /* budget.c --------------------------------------------------------------------------------- */
 
+/* What memory is left for this process: of the machine, and of its control groups. */
+uint64_t xh_budget_memory(void);
 /* The budget when none was given: a quarter of what memory this process may use, at most half
  * of the file system's free space; |used_bytes| of the directory count as free. */
 uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes);

@@ -4,10 +4,11 @@
  *   XH_LIVE_OFF        struct xh_layout_live   atomics shared by all processes
  *   XH_EPOCHS_OFF      u16 epoch[XH_SLOTS]     written by the slot's owner alone
  *   header_bytes       u64 word[pages]         atomics, one a page; sparse
+ *   sums_off           u64 sum[pages]          of the bytes that were published; sparse
  *   data_off           the origin's bytes; sparse; never mapped
  *   file_bytes         end; beyond it, nothing but locks (XH_LOCK_*)
  *
- * header_bytes, data_off and file_bytes are multiples of unit_bytes, the larger of
+ * header_bytes, sums_off, data_off and file_bytes are multiples of unit_bytes, the larger of
  * XH_PAGE_BYTES and the kernel's page: what can be mapped, reserved and punched.
  *
  * Pure: no I/O. Numbers are in the machine's byte order, as nobody else reads them. */
@@ -21,7 +22,7 @@
 #include "shadow.h"
 
 #define XH_LAYOUT_MAGIC "XHSHADOW"
-#define XH_LAYOUT_VERSION 2u
+#define XH_LAYOUT_VERSION 3u
 #define XH_SLOTS 2048u
 #define XH_LIVE_OFF 3584u
 #define XH_EPOCHS_OFF 4096u
@@ -36,7 +37,7 @@
 struct xh_layout_head {
     char magic[8];
     uint32_t version, header_bytes, page_bytes, unit_bytes;
-    uint64_t origin_bytes, pages, data_off, file_bytes;
+    uint64_t origin_bytes, pages, sums_off, data_off, file_bytes;
     uint32_t slots, reserved;
     uint8_t url_sha256[32], key_sha256[32]; /* key: URL NUL validator NUL size */
     char boot_id[40];                       /* a disk may keep words without their pages over a crash */
@@ -62,7 +63,7 @@ _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint16_t) == 2, "
  * after a copy prove that the page was there all the time.
  * META, HOT: for eviction. HOT of an EMPTY page: its bytes were read, and not kept. WAITERS: the next
  * change of state has to wake sleepers.
- * STALE: EMPTY, but bytes may still be allocated (abandoned, or a dead owner's).
+ * STALE: EMPTY, but bytes may still be allocated (abandoned, a dead owner's, or damaged).
  *
  * All-zero, as a new file is, means EMPTY. Transitions (who: how):
  *   EMPTY    -> CLAIMED   xh_shadow_claim       CAS acquire, generation + 1
@@ -72,7 +73,10 @@ _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint16_t) == 2, "
  *   EMPTY    -> EVICTING  an evictor (STALE bytes, or a neighbour in the same unit)
  *   EVICTING -> EMPTY     its owner, after the hole was punched   CAS release
  *   EVICTING -> READY     its owner, when it let the unit be: nothing was punched
- *   CLAIMED, EVICTING -> EMPTY  anyone, once the owner is proved dead */
+ *   CLAIMED, EVICTING -> EMPTY  anyone, once the owner is proved dead
+ *   READY    -> EMPTY     a reader who found other bytes than were published (someone wrote into the file)
+ *
+ * The sum belongs to the page's owner while it is CLAIMED: 0 until it has bytes. It is constant while it is READY. */
 enum xh_state { XH_EMPTY, XH_CLAIMED, XH_READY, XH_EVICTING };
 
 #define XH_W_STATE 3ull

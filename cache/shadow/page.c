@@ -9,23 +9,25 @@
  * 3. READY is stored (release) after the bytes; a reader loads it (acquire) before them.
  * 4. READY ends only by EVICTING, stored before the first byte goes; a reader looks at the
  *    word again after copying. READY of the same generation means: there all the time.
+ * 5. Nobody else should write into the file, but someone may: a reader gets no page whose sum is
+ *    not that of what was published. Such a page is EMPTY from then on, and fetched anew.
  *
  * Locks: none. Page bytes go by pread and pwrite, which on tmpfs take no lock for a read
  * and fail instead of faulting. Knows nothing of budgets beyond charging one. */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../trace.h"
 #include "impl.h"
 
-#define RUN_PAGES 256u   /* most pages of one pread: what fits on the stack and in the L2 cache */
+#define RUN_PAGES 64u      /* most pages of one copy: what is in a cache still when it is summed */
 #define PROVE_ALIVE_MS 250 /* how often a waiter looks whether the owner is alive */
 
 /* Orders the copy before the second look at the words (a seqlock reader's fence). Pairs with
@@ -39,53 +41,9 @@ static inline void fence_after_copy(void)
 #endif
 }
 
-int xh_page_reserve(struct xh_shadow *s, uint64_t idx)
-{
-    uint64_t block = idx / s->block_words;
-    uint64_t bit = 1ull << (block % 64);
-    /* Acquire pairs with the release below: the fallocate of another thread came before. */
-    if (atomic_load_explicit(&s->reserved[block / 64], memory_order_acquire) & bit)
-        return 1;
-    uint64_t unit = s->head.unit_bytes;
-    int rc;
-    do
-        rc = fallocate(s->fd, 0, (off_t)(s->head.header_bytes + block * unit), (off_t)unit);
-    while (rc < 0 && errno == EINTR);
-    if (rc < 0) {
-        xh_trace(XH_T_SHADOW, "no_words", "name=%.10s block=%llu errno=%d", s->name,
-                 (unsigned long long)block, errno);
-        return 0;
-    }
-    atomic_fetch_or_explicit(&s->reserved[block / 64], bit, memory_order_release);
-    return 1;
-}
-
 static int usable(const struct xh_shadow *s, uint64_t idx)
 {
-    return s->fd >= 0 && idx < s->head.pages;
-}
-
-static void wake(struct xh_shadow *s, uint64_t idx)
-{
-    syscall(SYS_futex, xh_w_futex(&s->words[idx]), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state state,
-                   uint32_t owner, uint64_t flags, uint64_t keep)
-{
-    const uint64_t was = *old;
-    do {
-        uint64_t to = xh_w_make(*old, state, owner, flags | (*old & keep));
-        /* Release: what came before (bytes, hole) is seen by who acquires the new state.
-         * Acquire: what the former owner did is seen by this one. */
-        if (atomic_compare_exchange_weak_explicit(&s->words[idx], old, to, memory_order_acq_rel,
-                                                  memory_order_acquire)) {
-            if (*old & XH_W_WAITERS)
-                wake(s, idx);
-            return 1;
-        }
-    } while (((*old ^ was) & mask) == 0);
-    return 0;
+    return xh_shadow_usable(s) && idx < s->head.pages;
 }
 
 uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty)
@@ -126,8 +84,10 @@ static int claim_empty(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta,
     uint64_t to = xh_w_make(*w + XH_W_GEN_ONE, XH_CLAIMED, owner, meta ? XH_W_META : 0);
     /* Acquire pairs with the release that made it EMPTY: its hole comes before our bytes. */
     if (atomic_compare_exchange_strong_explicit(&s->words[idx], w, to, memory_order_acq_rel,
-                                                memory_order_acquire))
+                                                memory_order_acquire)) {
+        atomic_store_explicit(&s->sums[idx], 0, memory_order_relaxed);
         return 1;
+    }
     atomic_fetch_sub_explicit(&s->inflight, 1, memory_order_relaxed);
     return 0;
 }
@@ -159,13 +119,48 @@ enum xh_claim xh_shadow_claim(struct xh_shadow *s, uint64_t idx, int meta, struc
     }
 }
 
+/* Bytes of the origin in page |idx|. */
+static size_t page_bytes(const struct xh_shadow *s, uint64_t idx)
+{
+    uint64_t left = s->head.origin_bytes - idx * XH_PAGE_BYTES;
+    return left < XH_PAGE_BYTES ? (size_t)left : XH_PAGE_BYTES;
+}
+
+/* Notes the sums of pages that come in one piece, and which ones do not. */
+static void note_sums(struct xh_shadow *s, uint64_t off, const uint8_t *data, size_t len)
+{
+    for (uint64_t idx = off / XH_PAGE_BYTES, at; (at = idx * XH_PAGE_BYTES) < off + len; idx++) {
+        int whole = at >= off && page_bytes(s, idx) <= off + len - at;
+        if (xh_page_reserve(s, idx))
+            atomic_store_explicit(&s->sums[idx],
+                                  whole ? xh_sum_page(idx, data + (at - off), page_bytes(s, idx)) : XH_SUM_PIECES,
+                                  memory_order_relaxed);
+    }
+}
+
+/* Sees to it that page |idx|, claimed and filled, has a sum: that of the file, where it came in pieces. Returns 1, or 0
+ * when sum or bytes were lost. */
+static int sum_known(struct xh_shadow *s, uint64_t idx)
+{
+    uint8_t page[XH_PAGE_BYTES];
+    size_t len = page_bytes(s, idx);
+    uint64_t sum = atomic_load_explicit(&s->sums[idx], memory_order_relaxed);
+    if (sum != XH_SUM_PIECES)
+        return sum != 0;
+    if (pread(s->fd, page, len, (off_t)(s->head.data_off + idx * XH_PAGE_BYTES)) != (ssize_t)len)
+        return 0;
+    atomic_store_explicit(&s->sums[idx], xh_sum_page(idx, page, len), memory_order_relaxed);
+    return 1;
+}
+
 int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t len)
 {
     assert(off <= s->head.origin_bytes && len <= s->head.origin_bytes - off);
-    if (s->fd < 0)
+    if (!xh_shadow_usable(s))
         return XH_E_NOSPACE;
     const char *from = data;
     int squeezed = 0;
+    note_sums(s, off, data, len);
     while (len) {
         ssize_t n = pwrite(s->fd, from, len, (off_t)(s->head.data_off + off));
         if (n > 0) {
@@ -186,25 +181,31 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
     return XH_OK;
 }
 
-/* Ends claims of this process over |n| pages. Words that are not its claims are let be. */
+/* Ends claims of this process over |n| pages. Words that are not its claims are let be. What is to be READY and
+ * cannot be read is abandoned. */
 static uint64_t end_claims(struct xh_shadow *s, uint64_t first, uint64_t n, enum xh_state state,
                            uint64_t flags, uint64_t keep)
 {
     uint32_t owner = atomic_load_explicit(&s->owner, memory_order_acquire);
-    if (s->fd < 0 || owner == 0 || first >= s->head.pages)
+    if (!xh_shadow_usable(s) || owner == 0 || first >= s->head.pages)
         return 0;
     if (n > s->head.pages - first)
         n = s->head.pages - first;
-    uint64_t ended = 0;
+    uint64_t ended = 0, good = 0;
     for (uint64_t i = first; i < first + n; i++) {
         if (!xh_page_reserve(s, i))
             continue; /* never claimed: a claim would have reserved it */
         uint64_t w = atomic_load_explicit(&s->words[i], memory_order_relaxed);
-        if (xh_w_state(w) == XH_CLAIMED && xh_w_owner(w) == owner)
-            ended += (uint64_t)xh_page_change(s, i, &w, XH_W_HELD, state, 0, flags, keep);
+        if (xh_w_state(w) != XH_CLAIMED || xh_w_owner(w) != owner)
+            continue;
+        if (state != XH_READY || sum_known(s, i))
+            good += (uint64_t)xh_page_change(s, i, &w, XH_W_HELD, state, 0, flags, keep);
+        else
+            xh_page_change(s, i, &w, XH_W_HELD, XH_EMPTY, 0, XH_W_STALE, 0);
+        ended++; /* a claim that is lost to damage is over, too */
     }
     atomic_fetch_sub_explicit(&s->inflight, ended, memory_order_relaxed);
-    return ended;
+    return good;
 }
 
 void xh_shadow_publish(struct xh_shadow *s, uint64_t first, uint64_t n, struct xh_counters *c)
@@ -220,51 +221,102 @@ void xh_shadow_abandon(struct xh_shadow *s, uint64_t first, uint64_t n)
     end_claims(s, first, n, XH_EMPTY, XH_W_STALE, 0);
 }
 
-/* As xh_shadow_read, for at most RUN_PAGES pages (and a part). */
-static size_t read_run(struct xh_shadow *s, uint64_t off, char *buf, size_t len)
-{
-    uint64_t seen[RUN_PAGES + 1];
-    uint64_t first = off / XH_PAGE_BYTES, n = 0;
-    uint64_t want = (off + len - 1) / XH_PAGE_BYTES - first + 1;
-    for (; n < want && xh_page_reserve(s, first + n); n++) {
-        /* Acquire pairs with publish: READY here, so the bytes are there. */
-        seen[n] = atomic_load_explicit(&s->words[first + n], memory_order_acquire);
-        if (xh_w_state(seen[n]) != XH_READY)
-            break;
-    }
-    if (n == 0)
-        return 0;
-    if (n < want)
-        len = (size_t)((first + n) * XH_PAGE_BYTES - off);
+/* Where the pages of a run are copied to: into the caller's buffer, but for those at its ends that he wants a part
+ * of, as a sum is of a whole page. */
+struct run {
+    uint64_t off, len, first, n; /* bytes wanted; their pages */
+    uint8_t *buf;                /* of |off| */
+    uint8_t (*edge)[XH_PAGE_BYTES]; /* two of them */
+};
 
-    size_t got = 0;
-    while (got < len) {
-        ssize_t r = pread(s->fd, buf + got, len - got, (off_t)(s->head.data_off + off + got));
-        if (r < 0 && errno == EINTR)
-            continue;
-        if (r <= 0)
-            break;
-        got += (size_t)r;
+static int has_edge(const struct xh_shadow *s, const struct run *r, uint64_t idx)
+{
+    uint64_t at = idx * XH_PAGE_BYTES;
+    return at < r->off || at + page_bytes(s, idx) > r->off + r->len;
+}
+
+static uint8_t *place(const struct xh_shadow *s, struct run *r, uint64_t idx)
+{
+    return has_edge(s, r, idx) ? r->edge[idx != r->first] : r->buf + (idx * XH_PAGE_BYTES - r->off);
+}
+
+/* Copies the whole pages of |r|. Returns the bytes copied, from the first page's beginning on, or -1. */
+static ssize_t copy_pages(struct xh_shadow *s, struct run *r)
+{
+    uint64_t last = r->first + r->n - 1, from = r->first, to = last + 1;
+    struct iovec v[3];
+    int n = 0;
+    if (has_edge(s, r, from))
+        v[n++] = (struct iovec){r->edge[0], page_bytes(s, from++)};
+    int tail = from < to && has_edge(s, r, last);
+    if (from < (to -= (uint64_t)tail)) {
+        size_t all = (size_t)((to - 1 - from) * XH_PAGE_BYTES) + page_bytes(s, to - 1);
+        v[n++] = (struct iovec){place(s, r, from), all};
     }
+    if (tail)
+        v[n++] = (struct iovec){r->edge[1], page_bytes(s, last)};
+    off_t at = (off_t)(s->head.data_off + r->first * XH_PAGE_BYTES);
+    ssize_t got;
+    do
+        got = n == 1 ? pread(s->fd, v->iov_base, v->iov_len, at) : preadv(s->fd, v, n, at);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+/* Somebody wrote into the file: the page is to be fetched anew. |w| is its word, which said READY. */
+static void damaged(struct xh_shadow *s, uint64_t idx, uint64_t w)
+{
+    if (xh_page_change(s, idx, &w, XH_W_HELD, XH_EMPTY, 0, XH_W_STALE, 0))
+        xh_trace(XH_T_SHADOW, "damaged", "name=%.10s page=%llu", s->name, (unsigned long long)idx);
+}
+
+/* As xh_shadow_read, for at most RUN_PAGES pages (and a part). */
+static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t len)
+{
+    uint64_t seen[RUN_PAGES + 1], sums[RUN_PAGES + 1];
+    uint8_t edge[2][XH_PAGE_BYTES];
+    struct run r = {.off = off, .len = len, .first = off / XH_PAGE_BYTES, .buf = buf, .edge = edge};
+    uint64_t want = (off + len - 1) / XH_PAGE_BYTES - r.first + 1;
+    for (; r.n < want && xh_page_reserve(s, r.first + r.n); r.n++) {
+        /* Acquire pairs with publish: READY here, so the bytes and their sum are there. */
+        seen[r.n] = atomic_load_explicit(&s->words[r.first + r.n], memory_order_acquire);
+        if (xh_w_state(seen[r.n]) != XH_READY)
+            break;
+        sums[r.n] = atomic_load_explicit(&s->sums[r.first + r.n], memory_order_relaxed);
+    }
+    if (r.n == 0)
+        return 0;
+    if (r.n < want)
+        r.len = (size_t)((r.first + r.n) * XH_PAGE_BYTES - off);
+    ssize_t got = copy_pages(s, &r);
+    if (got < 0)
+        return 0; /* the file is as it was: nobody's damage */
 
     fence_after_copy();
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t w = atomic_load_explicit(&s->words[first + i], memory_order_relaxed);
-        if ((w ^ seen[i]) & XH_W_SEEN) {
-            uint64_t good = (first + i) * XH_PAGE_BYTES;
-            good = good > off ? good - off : 0;
-            return good < got ? (size_t)good : got;
+    for (uint64_t i = 0; i < r.n; i++) {
+        uint64_t idx = r.first + i, at = idx * XH_PAGE_BYTES, bytes = page_bytes(s, idx);
+        uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
+        if ((w ^ seen[i]) & XH_W_SEEN)
+            return at > off ? (size_t)(at - off) : 0;
+        const uint8_t *page = place(s, &r, idx);
+        if (i * XH_PAGE_BYTES + bytes > (uint64_t)got || xh_sum_page(idx, page, (size_t)bytes) != sums[i]) {
+            damaged(s, idx, w);
+            return at > off ? (size_t)(at - off) : 0;
+        }
+        if (has_edge(s, &r, idx)) {
+            uint64_t a = at > off ? at : off, b = at + bytes < off + r.len ? at + bytes : off + r.len;
+            memcpy(buf + (a - off), page + (a - at), (size_t)(b - a));
         }
         /* Stored only when it is not there, so that hits in many processes share the line. */
         if (!(w & XH_W_HOT))
-            atomic_fetch_or_explicit(&s->words[first + i], XH_W_HOT, memory_order_relaxed);
+            atomic_fetch_or_explicit(&s->words[idx], XH_W_HOT, memory_order_relaxed);
     }
-    return got;
+    return (size_t)r.len;
 }
 
 size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len)
 {
-    if (s->fd < 0 || off >= s->head.origin_bytes)
+    if (!xh_shadow_usable(s) || off >= s->head.origin_bytes)
         return 0;
     if (len > s->head.origin_bytes - off)
         len = (size_t)(s->head.origin_bytes - off);
@@ -273,7 +325,7 @@ size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len)
         size_t run = RUN_PAGES * XH_PAGE_BYTES;
         if (run > len - done)
             run = len - done;
-        size_t good = read_run(s, off + done, (char *)buf + done, run);
+        size_t good = read_run(s, off + done, (uint8_t *)buf + done, run);
         done += good;
         if (good < run)
             break;
@@ -314,6 +366,31 @@ static void sleep_on(struct xh_shadow *s, uint64_t idx, uint64_t w, int64_t ms)
     syscall(SYS_futex, xh_w_futex(&s->words[idx]), FUTEX_WAIT, (uint32_t)w, &ts, NULL, 0);
 }
 
+/* 1 when |owner| was waited for in vain and has not moved since: a page that it held then it still holds.
+ * So a suspended process costs each reader one wait, not one for each of its pages. */
+static int is_stuck(struct xh_shadow *s, uint32_t owner)
+{
+    for (unsigned i = 0; i < XH_STUCK; i++) {
+        uint64_t word = atomic_load_explicit(&s->stuck[i].word, memory_order_relaxed);
+        uint64_t idx = atomic_load_explicit(&s->stuck[i].idx, memory_order_relaxed);
+        if (word == 0 || xh_w_owner(word) != owner)
+            continue;
+        if (((atomic_load_explicit(&s->words[idx], memory_order_relaxed) ^ word) & XH_W_HELD) == 0)
+            return 1;
+        atomic_store_explicit(&s->stuck[i].word, 0, memory_order_relaxed);
+    }
+    return 0;
+}
+
+/* Two threads may mix their entries: then the words differ, and the owner is waited for again. */
+static void note_stuck(struct xh_shadow *s, uint64_t idx, uint64_t word)
+{
+    unsigned i = atomic_fetch_add_explicit(&s->next_stuck, 1, memory_order_relaxed) % XH_STUCK;
+    atomic_store_explicit(&s->stuck[i].word, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->stuck[i].idx, idx, memory_order_relaxed);
+    atomic_store_explicit(&s->stuck[i].word, word, memory_order_relaxed);
+}
+
 int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_counters *c)
 {
     if (!usable(s, idx) || !xh_page_reserve(s, idx))
@@ -323,6 +400,7 @@ int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_
     const uint64_t was = atomic_load_explicit(&s->words[idx], memory_order_acquire);
     if (xh_w_state(was) != XH_CLAIMED && xh_w_state(was) != XH_EVICTING)
         return XH_OK;
+    int stuck = is_stuck(s, xh_w_owner(was));
     for (;;) {
         uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_acquire);
         if ((w ^ was) & XH_W_HELD)
@@ -335,8 +413,11 @@ int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_
             }
             prove_ns = now + PROVE_ALIVE_MS * 1000000ull;
         }
-        if (now >= end_ns)
+        if (now >= end_ns || stuck) {
+            if (!stuck && timeout_ms > 0)
+                note_stuck(s, idx, was);
             return XH_E_TIMEOUT;
+        }
         uint64_t until = end_ns < prove_ns ? end_ns : prove_ns;
         sleep_on(s, idx, w, (int64_t)((until - now) / 1000000 + 1));
     }

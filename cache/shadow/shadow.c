@@ -20,6 +20,7 @@
 #include "impl.h"
 
 #define USELESS_BYTES (4u << 20) /* an automatic budget below it: private memory serves better */
+#define PRIVATE_LEAST_BYTES (1u << 20) /* however little memory is left */
 #define STEP_MIN_BYTES (64u << 10)
 #define STEP_MAX_BYTES (1u << 20)
 
@@ -51,10 +52,12 @@ static void after_fork_child(void)
         if (fd >= 0)
             close(fd);
         if (!ours) {
+            xh_guard_drop(s->guard);
             munmap(s->map, s->map_bytes);
             close(s->fd);
             s->fd = -1; /* no storage: every claim is NONE */
             s->map = NULL;
+            s->guard = NULL;
         }
         atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
         atomic_store_explicit(&s->inflight, 0, memory_order_relaxed);
@@ -63,9 +66,10 @@ static void after_fork_child(void)
     pthread_mutex_unlock(&xh_shadow_lock);
 }
 
-static void watch_forks(void)
+static void watch_process(void)
 {
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+    xh_guard_install();
 }
 
 /* ---- making and ending --------------------------------------------------------------------- */
@@ -84,15 +88,18 @@ static int map_words(struct xh_shadow *s)
     if (p == MAP_FAILED)
         return -1;
     s->map = p;
+    s->guard = xh_guard_add(p, s->map_bytes);
     s->live = (struct xh_layout_live *)((char *)p + XH_LIVE_OFF);
     s->epochs = (_Atomic uint16_t *)((char *)p + XH_EPOCHS_OFF);
     s->words = (_Atomic uint64_t *)((char *)p + h->header_bytes);
-    return 0;
+    s->sums = (_Atomic uint64_t *)((char *)p + h->sums_off);
+    return s->guard ? 0 : -1;
 }
 
 /* Undoes storage, so that another kind may be tried. */
 static void drop_storage(struct xh_shadow *s)
 {
+    xh_guard_drop(s->guard);
     if (s->map)
         munmap(s->map, s->map_bytes);
     if (s->fd >= 0)
@@ -101,6 +108,7 @@ static void drop_storage(struct xh_shadow *s)
         close(s->dirfd);
     free(s->reserved);
     s->map = NULL;
+    s->guard = NULL;
     s->reserved = NULL;
     s->fd = s->dirfd = -1;
 }
@@ -135,7 +143,9 @@ static int make_private(struct xh_shadow *s, const struct xh_options *o)
 {
     s->private_ = 1;
     if (xh_store_private(s) == 0 && map_words(s) == 0) {
-        set_budget(s, o->private_budget_bytes);
+        uint64_t most = xh_budget_memory() / 4;
+        most = most > PRIVATE_LEAST_BYTES ? most : PRIVATE_LEAST_BYTES;
+        set_budget(s, o->private_budget_bytes < most ? o->private_budget_bytes : most);
         return 0;
     }
     drop_storage(s);
@@ -153,11 +163,11 @@ void xh_shadow_tell_hits(struct xh_shadow *s, uint64_t bytes)
         atomic_fetch_add_explicit(&s->live->hit_bytes, bytes, memory_order_relaxed);
 }
 
-/* An open object of the same directory and key. The caller holds the lock. */
+/* An open object of the same directory and key that has its storage still. The caller holds the lock. */
 static struct xh_shadow *find(const char *dir, const char *name)
 {
     struct xh_shadow *s = shadows;
-    while (s && (s->visitor || strcmp(s->name, name) != 0 || strcmp(s->dir, dir) != 0))
+    while (s && (s->visitor || !xh_shadow_usable(s) || strcmp(s->name, name) != 0 || strcmp(s->dir, dir) != 0))
         s = s->next;
     return s;
 }
@@ -173,7 +183,7 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
                    struct xh_shadow **out, struct xh_err *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, watch_process);
     struct xh_shadow *s = calloc(1, sizeof *s);
     if (!s)
         return xh_err_set(err, XH_E_NOMEM, 0, "no memory for the cache of a file");
@@ -237,7 +247,7 @@ void xh_shadow_close(struct xh_shadow *s)
         while (*at != s)
             at = &(*at)->next;
         *at = s->next;
-        if (!s->private_ && !s->visitor && s->fd >= 0)
+        if (!s->private_ && !s->visitor && xh_shadow_usable(s))
             (void)!futimens(s->fd, NULL); /* last use: the order of dropping */
         drop_storage(s);
         free(s);

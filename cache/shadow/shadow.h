@@ -84,6 +84,7 @@ size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len);
 
 /* Waits until page |idx| is no longer CLAIMED as it is now, at most |timeout_ms|.
  * Proves the owner alive from time to time; a dead owner's claim is set EMPTY.
+ * An owner that was waited for in vain is not waited for again until it has moved.
  * Returns 0 (look again) or XH_E_TIMEOUT (still claimed by an owner that is alive or
  * cannot be proved dead: fetch for yourself, privately). */
 int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_counters *c);

@@ -216,7 +216,8 @@ static int set_numbers(struct xh_layout_head *h, uint64_t size)
     h->unit_bytes = (uint32_t)unit;
     h->origin_bytes = size;
     h->pages = (size + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
-    h->data_off = h->header_bytes + xh_round_up(h->pages * 8, unit);
+    h->sums_off = h->header_bytes + xh_round_up(h->pages * 8, unit);
+    h->data_off = h->sums_off + xh_round_up(h->pages * 8, unit);
     h->file_bytes = h->data_off + xh_round_up(size, unit);
     h->slots = XH_SLOTS;
     pthread_once(&once, read_boot_id);
@@ -422,8 +423,9 @@ int xh_store_drop(int dirfd, const char *name)
     struct stat mine, named;
     int gone = 0;
     int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return errno != EMFILE && errno != ENFILE && unlinkat(dirfd, name, 0) == 0;
+    if (fd < 0) /* What is not there may be made anew, and used, before the next call. */
+        return errno != ENOENT && errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != EINTR &&
+               unlinkat(dirfd, name, 0) == 0;
     if (xh_store_lock(fd, F_WRLCK, XH_LOCK_OPEN) == 0 && fstat(fd, &mine) == 0 &&
         fstatat(dirfd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_ino == named.st_ino)
         gone = unlinkat(dirfd, name, 0) == 0;

@@ -294,7 +294,7 @@ def verifies(tap, b):
     with tap.claim("verify names the page that was scribbled over, with 1"):
         path = b.shadow / b.entry("mixed.h5")["name"]
         with open(path, "r+b") as f:
-            data_off = struct.unpack_from("=Q", f.read(48), 40)[0]
+            data_off = struct.unpack_from("=Q", f.read(56), 48)[0]
             for page in (3, 1000):
                 f.seek(data_off + 4096 * page + 17)
                 old = f.read(1)

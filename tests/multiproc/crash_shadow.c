@@ -5,8 +5,8 @@
  *
  * The scenario (create two shadows, claim, fill, publish, abandon, evict, drop, save a hint,
  * reopen) runs in a child that is killed at step FIRST, at step FIRST + STRIDE, … until it comes to its end.
- * Steps are calls that the linker redirects here (--wrap). After each death another process
- * checks and completes what is there. Every fourth time it finds the dead one's heritage too. */
+ * After each death another process checks and completes what is there; every second time one that
+ * does so dies of it first, at any step of its own. Every fourth time an older crash's traces are there too. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,60 +18,13 @@
 #include <unistd.h>
 
 #include "shadow/impl.h"
+#include "steps.h"
 
-enum { PAGES = 700, GROUP = 8 };
+enum { PAGES = 700, GROUP = 8, HEIR_STEPS = 4000 };
 #define PAGE XH_PAGE_BYTES
 
 static struct xh_options opt;
 static char dir[64];
-static long steps_left = -1; /* -1: nobody dies */
-static long steps_done;
-
-/* ---- steps ---------------------------------------------------------------------------------- */
-
-static void step(void)
-{
-    steps_done++;
-    if (steps_left > 0 && --steps_left == 0)
-        raise(SIGKILL);
-}
-
-#define WRAP(type, name, args, call) \
-    type __real_##name args;         \
-    type __wrap_##name args;         \
-    type __wrap_##name args          \
-    {                                \
-        step();                      \
-        type r = __real_##name call; \
-        step();                      \
-        return r;                    \
-    }
-
-WRAP(int, ftruncate, (int fd, off_t len), (fd, len))
-WRAP(int, fallocate, (int fd, int mode, off_t off, off_t len), (fd, mode, off, len))
-WRAP(int, renameat2, (int a, const char *f, int b, const char *t, unsigned fl), (a, f, b, t, fl))
-WRAP(int, renameat, (int a, const char *f, int b, const char *t), (a, f, b, t))
-WRAP(int, unlinkat, (int fd, const char *name, int flags), (fd, name, flags))
-WRAP(void *, mmap, (void *p, size_t n, int pr, int fl, int fd, off_t o), (p, n, pr, fl, fd, o))
-WRAP(int, xh_store_lock, (int fd, short type, uint64_t at), (fd, type, at))
-WRAP(int, xh_page_change,
-     (struct xh_shadow * s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state st, uint32_t ow,
-      uint64_t fl, uint64_t keep),
-     (s, idx, old, mask, st, ow, fl, keep))
-WRAP(uint32_t, xh_owner_get, (struct xh_shadow * s), (s))
-
-ssize_t __real_pwrite(int fd, const void *buf, size_t len, off_t off);
-ssize_t __wrap_pwrite(int fd, const void *buf, size_t len, off_t off);
-ssize_t __wrap_pwrite(int fd, const void *buf, size_t len, off_t off)
-{
-    step();
-    if (steps_left == 1) /* dies half way through */
-        __real_pwrite(fd, buf, len / 2 + 1, off);
-    step();
-    ssize_t r = __real_pwrite(fd, buf, len, off);
-    step();
-    return r;
-}
 
 /* ---- scenario ------------------------------------------------------------------------------- */
 
@@ -162,15 +115,15 @@ static int inherit(long at, const char *validator)
     return bad;
 }
 
-/* Returns the child's wait status. */
-static int in_child(long at, int heir)
+/* Runs the scenario or an heir, which dies at step |dies|, unless there are fewer. Returns its wait status. */
+static int in_child(long at, int heir, long dies)
 {
     int status;
     pid_t pid = fork();
     if (pid == 0) {
+        steps_left = dies;
         if (heir)
             _exit(inherit(at, "new") | inherit(at, "old"));
-        steps_left = at;
         scenario();
         _exit(0);
     }
@@ -180,7 +133,7 @@ static int in_child(long at, int heir)
 
 int main(int argc, char **argv)
 {
-    long first = argc > 1 ? atol(argv[1]) : 1, stride = argc > 2 ? atol(argv[2]) : 1, at, deaths = 0;
+    long first = argc > 1 ? atol(argv[1]) : 1, stride = argc > 2 ? atol(argv[2]) : 1, at, deaths = 0, heirs = 0;
     int bad = 0, status = 0;
     if (first < 1 || stride < 1)
         return 2;
@@ -193,16 +146,22 @@ int main(int argc, char **argv)
     for (at = first;; at += stride, deaths++) {
         if (deaths % 4 != 0) /* else the heir finds an older crash's traces too */
             (void)!system(clean);
-        status = in_child(at, 0);
+        status = in_child(at, 0, at);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
             break;
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
             bad += complain(at, "the scenario itself failed", (uint64_t)status);
-        status = in_child(at, 1);
+        if (deaths % 2) {
+            status = in_child(at, 1, 1 + at * 7919 % HEIR_STEPS);
+            if (WIFSIGNALED(status) ? WTERMSIG(status) != SIGKILL : WEXITSTATUS(status) != 0)
+                bad += complain(at, "the heir that was to die failed", (uint64_t)status);
+            heirs += WIFSIGNALED(status);
+        }
+        status = in_child(at, 1, 0);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             bad += complain(at, "the heir failed", (uint64_t)status);
     }
     (void)!system(clean);
-    printf("deaths %ld of %ld steps, failures %d\n", deaths, at, bad);
+    printf("deaths %ld of %ld steps, and of %ld heirs, failures %d\n", deaths, at, heirs, bad);
     return bad != 0;
 }

@@ -2,12 +2,18 @@
  * processes claim, fill, publish, abandon, wait, read, evict and reopen at random while they are
  * killed at random moments and replaced.
  *
- *   race_shadow PROCESSES THREADS ROUNDS [SEED]
+ *   race_shadow PROCESSES THREADS ROUNDS [SEED [damage]]
  *
  * A round is one process's life: it dies by SIGKILL at a random moment, from before its first
- * open on. ROUNDS 0: nobody is killed, every process ends after some thousand operations.
- * Some are suspended for a while. Besides bytes it is checked that no page is claimed by two
- * living processes at once. Ends with 0 when all holds. Plain main(), for ThreadSanitizer. */
+ * open on, or at a random step (steps.h). ROUNDS 0: nobody is killed, every process ends after some
+ * thousand operations. Some are suspended for a while, and wake later. The model: a byte is a function of URL,
+ * version and offset, so that one of another file, version or place is seen. Besides bytes it is checked that no page
+ * is claimed by two living processes at once.
+ * With "damage" the parent also truncates, scribbles over, replaces and removes files while they are
+ * mapped and filled; then a process may lose a claim, but nobody gets a wrong byte, or dies of it.
+ * Ends with 0 when all holds. Plain main(), for ThreadSanitizer. */
+#include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,30 +28,33 @@
 #include <unistd.h>
 
 #include "shadow/impl.h"
+#include "steps.h"
 
-enum { PAGES_MAX = 1500, VERSIONS = 3, PROCESSES_MAX = 64, CALM_OPS = 4000 };
-static const uint64_t pages[VERSIONS] = {PAGES_MAX, 40, 600}; /* 40: everybody at the same pages */
+enum { PAGES_MAX = 1500, VERSIONS = 4, PROCESSES_MAX = 64, CALM_OPS = 4000, STEPS_MAX = 6000 };
+static const uint64_t pages[VERSIONS] = {PAGES_MAX, 40, 600, 600}; /* 40: everybody at the same pages */
+static const char *const url[VERSIONS] = {"https://h/f.h5", "https://h/f.h5", "https://h/f.h5", "https://h/g.h5"};
+static const char *const validator[VERSIONS] = {"v0", "v1", "v2", "v2"};
 #define PAGE XH_PAGE_BYTES
 #define BUDGET_BYTES (4u << 20) /* less than one version: eviction, dropping, everything at once */
 #define LIFE_MAX_NS 30000000
 
 /* Shared by all processes. */
 struct shared {
-    _Atomic uint64_t reads, bytes, claims, none, takeovers, evicted, privates, wrong;
+    _Atomic uint64_t reads, bytes, claims, none, takeovers, evicted, privates, damages, wrong;
     _Atomic uint64_t holder[VERSIONS][PAGES_MAX]; /* see mark() */
 };
 static struct shared *sh;
 static struct xh_options opt;
 static char dir[64];
 static uint32_t serial; /* of this process */
-static int calm;
+static int calm, damage;
 
 #ifdef __SANITIZE_THREAD__
-/* Its look-up tables are guarded by its own locks, which cannot be seen. */
-const char *__tsan_default_suppressions(void);
+/* Its look-up tables are guarded by its own locks, which cannot be seen. Visible, or the runtime does not find it. */
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-    return "called_from_lib:libcrypto.so\n";
+    return "called_from_lib:libcrypto.so\nrace:libcrypto.so\n";
 }
 #endif
 
@@ -74,14 +83,13 @@ static void fail(const char *fmt, ...)
 
 static uint64_t size_of(int version)
 {
-    return pages[version] * PAGE - 1000 * (uint64_t)version;
+    return pages[version] * PAGE - 1000 * (uint64_t)(version % 3);
 }
 
 static struct xh_shadow *open_version(int v)
 {
-    char validator[] = {'v', (char)('0' + v), '\0'};
     struct xh_shadow *s = NULL;
-    if (xh_shadow_open("https://h/f.h5", validator, size_of(v), &opt, &s, NULL) < 0)
+    if (xh_shadow_open(url[v], validator[v], size_of(v), &opt, &s, NULL) < 0)
         abort();
     if (xh_shadow_private(s))
         atomic_fetch_add(&sh->privates, 1);
@@ -107,7 +115,7 @@ static void hold(struct xh_shadow *s, int v, uint64_t idx)
 static void let_go(struct xh_shadow *s, int v, uint64_t idx)
 {
     uint64_t mine = mark(s, 1), there = mine;
-    if (xh_shadow_private(s) || atomic_compare_exchange_strong(&sh->holder[v][idx], &there, mark(s, 0)))
+    if (damage || xh_shadow_private(s) || atomic_compare_exchange_strong(&sh->holder[v][idx], &there, mark(s, 0)))
         return;
     struct stat st;
     fstat(s->fd, &st);
@@ -125,7 +133,8 @@ static size_t len_of(int v, uint64_t idx)
 static void fill(struct xh_shadow *s, int v, uint64_t idx, uint64_t *seed)
 {
     uint8_t buf[PAGE];
-    size_t len = len_of(v, idx), cut = rnd(seed) % len;
+    /* What is written into a page that came in pieces, before it is published, is not seen by anybody. */
+    size_t len = len_of(v, idx), cut = damage ? 0 : rnd(seed) % len;
     for (size_t i = 0; i < len; i++)
         buf[i] = truth(v, idx * PAGE + i);
     int bad = rnd(seed) % 16 == 0 || xh_shadow_fill(s, idx * PAGE + cut, buf + cut, len - cut) ||
@@ -177,6 +186,8 @@ static void *work(void *arg)
     struct xh_counters c = {0};
     int v = (int)(rnd(&seed) % VERSIONS);
     struct xh_shadow *s = open_version(v);
+    if (!calm && rnd(&seed) % 2)
+        atomic_store(&steps_left, 1 + rnd(&seed) % STEPS_MAX);
     for (uint64_t op = 0; !calm || op < CALM_OPS; op++) {
         uint32_t what = rnd(&seed) % 100;
         if (what < 40)
@@ -249,6 +260,43 @@ static void last_will(uint64_t seed)
     }
 }
 
+/* Hurts a file of the directory in a way that leaves |seed| to say. */
+static void hurt(uint64_t *seed)
+{
+    char name[VERSIONS][300], noise[700];
+    unsigned n = 0;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && n < VERSIONS && (e = readdir(d));)
+        if (xh_store_is_shadow_name(e->d_name))
+            snprintf(name[n++], sizeof *name, "%s/%.80s", dir, e->d_name);
+    if (d)
+        closedir(d);
+    int fd = n ? open(name[rnd(seed) % n], O_RDWR | O_NOFOLLOW | O_NONBLOCK) : -1;
+    if (fd < 0)
+        return;
+    char path[64], real[300] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    (void)!readlink(path, real, sizeof real - 1);
+    struct stat st;
+    fstat(fd, &st);
+    uint64_t size = (uint64_t)st.st_size, head = 32768, at = rnd(seed) % 2 || size < head ? rnd(seed) : rnd(seed) % head;
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (char)rnd(seed);
+    switch (rnd(seed) % 8) {
+    case 0: (void)!ftruncate(fd, 0); break;
+    case 1: /* words and sums stay, pages go */
+    case 2: (void)!ftruncate(fd, (off_t)(size ? at % size : 0)); break;
+    case 3: (void)!(ftruncate(fd, (off_t)(size ? at % size : 0)) | ftruncate(fd, (off_t)size)); break;
+    case 4: unlink(real); break;
+    case 5: fchmod(fd, 0644); break;
+    default:
+        for (int i = 0; i < 8 && size; i++)
+            (void)!pwrite(fd, noise, 1 + rnd(seed) % sizeof noise, (off_t)(rnd(seed) % (i % 2 ? size : head)));
+    }
+    close(fd);
+    atomic_fetch_add(&sh->damages, 1);
+}
+
 static pid_t spawn(int threads, uint64_t seed)
 {
     serial++;
@@ -282,6 +330,7 @@ int main(int argc, char **argv)
     if (n < 1 || n > PROCESSES_MAX || threads < 1 || threads > 32 || rounds >= 1000000)
         return 2;
     calm = rounds == 0;
+    damage = argc > 5 && strcmp(argv[5], "damage") == 0;
     sh = mmap(NULL, sizeof *sh, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     snprintf(dir, sizeof dir, "/dev/shm/race-shadow-%d", (int)getpid());
     xh_options_defaults(&opt);
@@ -297,6 +346,8 @@ int main(int argc, char **argv)
             ;
         if (died == n)
             continue;
+        if (damage && rnd(&seed) % 2)
+            hurt(&seed);
         killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
         if (WIFSIGNALED(status) ? WTERMSIG(status) != SIGKILL : WEXITSTATUS(status) != 0)
             fail("a process ended with status %x", status);
@@ -314,10 +365,11 @@ int main(int argc, char **argv)
     }
     last_will(seed);
     printf("processes %u, killed %u, reads %llu, bytes verified %llu, claims %llu, none %llu, taken over %llu, "
-           "evicted %llu, private opens %llu, WRONG %llu\n",
+           "evicted %llu, private opens %llu, damages %llu, WRONG %llu\n",
            done, killed, (unsigned long long)sh->reads, (unsigned long long)sh->bytes,
            (unsigned long long)sh->claims, (unsigned long long)sh->none, (unsigned long long)sh->takeovers,
-           (unsigned long long)sh->evicted, (unsigned long long)sh->privates, (unsigned long long)sh->wrong);
+           (unsigned long long)sh->evicted, (unsigned long long)sh->privates, (unsigned long long)sh->damages,
+           (unsigned long long)sh->wrong);
     char cmd[100];
     snprintf(cmd, sizeof cmd, "rm -rf '%s'", dir);
     (void)!system(cmd);

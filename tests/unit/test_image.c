@@ -219,8 +219,10 @@ Test(image, one_of_a_vast_file_costs_only_what_it_holds, .timeout = 10)
     uint64_t size = 1ull << 45, last = size / PAGE - 1;
     cr_assert_eq(xh_shadow_open(URL, VALIDATOR, size, &opt, &s, NULL), 0);
     for (int i = 0; i < 2; i++) {
-        cr_assert_eq(xh_shadow_claim(s, i ? last : last / 2, 0, NULL), XH_CLAIM_MINE);
-        xh_shadow_publish(s, i ? last : last / 2, 1, NULL);
+        uint64_t idx = i ? last : last / 2;
+        cr_assert_eq(xh_shadow_claim(s, idx, 0, NULL), XH_CLAIM_MINE);
+        cr_assert_eq(xh_shadow_fill(s, idx * PAGE, (uint8_t[PAGE]){1}, PAGE), 0);
+        xh_shadow_publish(s, idx, 1, NULL);
     }
     cr_assert_eq(list().last.raw_pages, 2);
     struct xh_image *m = xh_image_open(&opt, URL, VALIDATOR, size);

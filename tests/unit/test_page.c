@@ -412,6 +412,28 @@ Test(page, claims_of_a_suspended_owner_are_not_taken_over)
     xh_shadow_close(s);
 }
 
+Test(page, a_suspended_owner_is_waited_for_once_until_it_moves)
+{
+    pid_t pid = stand(claim_5_to_9, NULL);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    uint64_t began = xh_shadow_now_ns();
+    cr_expect_eq(xh_shadow_wait(s, 5, 300, NULL), XH_E_TIMEOUT);
+    cr_expect_geq(xh_shadow_now_ns() - began, 300 * 1000000ull);
+    began = xh_shadow_now_ns();
+    for (uint64_t i = 5; i < 10; i++)
+        cr_expect_eq(xh_shadow_wait(s, i, 30000, NULL), XH_E_TIMEOUT);
+    cr_expect_leq(xh_shadow_now_ns() - began, 5000 * 1000000ull);
+    /* It moves: the page that was waited for comes. The next one is worth a wait again. */
+    uint64_t w = atomic_load(&s->words[5]);
+    xh_page_change(s, 5, &w, XH_W_HELD, XH_EMPTY, 0, XH_W_STALE, 0);
+    began = xh_shadow_now_ns();
+    cr_expect_eq(xh_shadow_wait(s, 6, 300, NULL), XH_E_TIMEOUT);
+    cr_expect_geq(xh_shadow_now_ns() - began, 300 * 1000000ull);
+    end(pid); /* and its death is seen at once */
+    cr_expect_eq(xh_shadow_wait(s, 7, 0, NULL), 0);
+    xh_shadow_close(s);
+}
+
 Test(page, a_slot_taken_anew_does_not_revive_its_dead_owners_claims)
 {
     pid_t pid = stand(claim_5_to_9, NULL);
@@ -458,11 +480,53 @@ Test(page, an_owner_in_another_pid_namespace_is_seen_alive_and_seen_dead)
     }
     struct xh_shadow *s = open_shadow(100 * PAGE);
     cr_expect_eq(xh_shadow_wait(s, 5, 300, NULL), XH_E_TIMEOUT);
-    kill(*inner, SIGKILL);
-    cr_expect_eq(xh_shadow_wait(s, 5, 5000, NULL), 0);
+    kill(*inner, SIGKILL); /* not our child: it ends when it ends */
+    for (uint64_t end_ns = xh_shadow_now_ns() + 20000000000ull; xh_shadow_wait(s, 5, 5000, NULL);)
+        cr_assert_lt(xh_shadow_now_ns(), end_ns);
     cr_expect_eq(put(s, 5, 0), XH_CLAIM_MINE);
     end(pid);
     xh_shadow_close(s);
+}
+
+/* In a pid namespace of its own: a process claims and is killed, and the next one gets its number. */
+static int with_a_pid_used_again(void)
+{
+    if (unshare(CLONE_NEWPID) < 0)
+        return 2;
+    pid_t first = fork();
+    if (first == 0) { /* process 1 */
+        pid_t pid = stand(claim_5_to_9, NULL), again;
+        char text[16];
+        int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY), status;
+        int n = snprintf(text, sizeof text, "%d", (int)pid - 1);
+        end(pid);
+        if (fd < 0 || write(fd, text, (size_t)n) != n)
+            _exit(2);
+        if ((again = fork()) == 0) {
+            struct xh_shadow *s = open_shadow(100 * PAGE);
+            int bad = getpid() != pid || put(s, 50, 0) != XH_CLAIM_MINE; /* has taken its slot */
+            bad |= xh_shadow_claim(s, 5, 0, NULL) != XH_CLAIM_BUSY || xh_shadow_wait(s, 5, 5000, NULL) != 0;
+            bad |= put(s, 5, 0) != XH_CLAIM_MINE || !has(s, 5);
+            _exit(bad);
+        }
+        waitpid(again, &status, 0);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    }
+    int status;
+    waitpid(first, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+Test(page, a_dead_owners_pid_that_is_used_again_does_not_revive_its_claims)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(with_a_pid_used_again());
+    waitpid(pid, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+        cr_skip_test("no right to make a pid namespace");
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
 }
 
 static int claim_in_inherited(void *arg)
@@ -638,6 +702,198 @@ Test(page, a_shadow_damaged_while_others_use_it_is_replaced)
     cr_expect_eq(put(s, 2, 0), XH_CLAIM_MINE);
     end(pid);
     xh_shadow_close(s);
+}
+
+/* Somebody writes into the file, which keeps its head: at rest, and while it is mapped. */
+static void expect_damage_seen(struct xh_shadow *s, uint64_t off, const void *bytes, size_t len, const char *what)
+{
+    uint8_t buf[3 * PAGE];
+    for (uint64_t i = 0; i < 100; i++)
+        put(s, i, 0);
+    cr_assert_eq(pwrite(s->fd, bytes, len, (off_t)off), (ssize_t)len);
+    for (uint64_t i = 0; i < 98; i++) { /* whole pages, parts of pages, pages with parts at both ends */
+        uint64_t at = i * PAGE + 100 * (i % 3);
+        size_t got = xh_shadow_read(s, at, buf, i % 2 ? 2 * PAGE + 77 : 50);
+        cr_expect_eq(first_wrong(buf, at, got), got, "%s: page %d", what, (int)i);
+    }
+    for (uint64_t i = 0; i < 100; i++) {
+        has(s, i);
+        while (xh_shadow_claim(s, i, 0, NULL) == XH_CLAIM_BUSY)
+            cr_assert_eq(xh_shadow_wait(s, i, 1000, NULL), 0, "%s: page %d is stuck", what, (int)i);
+        xh_shadow_abandon(s, i, 1);
+        put(s, i, 0);
+        cr_expect(has(s, i), "%s: page %d does not heal", what, (int)i);
+    }
+}
+
+Test(page, what_someone_else_writes_into_a_shadow_is_not_given_to_readers)
+{
+    uint8_t zeros[3 * PAGE] = {0}, noise[3 * PAGE];
+    uint32_t seed = 1;
+    struct xh_shadow *s = open_shadow(100 * PAGE - 1000);
+    const struct xh_layout_head *h = &s->head;
+    for (int round = 0; round < 40; round++) {
+        for (size_t i = 0; i < sizeof noise; i++)
+            noise[i] = (uint8_t)rnd(&seed);
+        uint64_t at = rnd(&seed) % (h->origin_bytes - sizeof noise);
+        expect_damage_seen(s, h->data_off + at, noise, 1 + rnd(&seed) % sizeof noise, "noise in pages");
+        expect_damage_seen(s, h->data_off + at, zeros, 1 + rnd(&seed) % sizeof zeros, "zeros in pages");
+        expect_damage_seen(s, h->header_bytes, noise, 800, "noise in words");
+        expect_damage_seen(s, h->sums_off, noise, 800, "noise in sums");
+        expect_damage_seen(s, h->sums_off, zeros, 800, "zeros in sums");
+    }
+    /* Words that say READY of pages that were never filled. */
+    uint64_t ready[100];
+    for (size_t i = 0; i < 100; i++)
+        ready[i] = rnd(&seed) % 2 ? XH_READY : XH_READY | XH_W_GEN;
+    expect_damage_seen(s, h->header_bytes, ready, sizeof ready, "words all READY");
+    xh_shadow_close(s);
+}
+
+Test(page, a_page_that_is_cut_off_between_filling_and_publishing_is_not_published_as_zeros)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    off_t size = (off_t)s->head.file_bytes;
+    for (int pieces = 0; pieces < 2; pieces++) {
+        uint8_t bytes[PAGE];
+        truth_fill(bytes, 3 * PAGE, PAGE);
+        cr_assert_eq(xh_shadow_claim(s, 3, 0, NULL), XH_CLAIM_MINE);
+        for (int i = 0; i <= pieces; i++)
+            cr_assert_eq(xh_shadow_fill(s, 3 * PAGE + 100 * (uint64_t)i, bytes + 100 * i,
+                                        pieces && i == 0 ? 100 : PAGE - 100 * (size_t)i),
+                         0);
+        cr_assert_eq(ftruncate(s->fd, (off_t)s->head.sums_off) | ftruncate(s->fd, size), 0);
+        xh_shadow_publish(s, 3, 1, NULL);
+        cr_expect_not(has(s, 3));
+    }
+    cr_expect_eq(put(s, 3, 0), XH_CLAIM_MINE);
+    cr_expect(has(s, 3));
+    xh_shadow_close(s);
+}
+
+static void expect_sum_changes(uint8_t *page, const char *what, size_t i, uint64_t was)
+{
+    cr_expect_neq(xh_sum_page(7, page, PAGE), was, "%s at %d", what, (int)i);
+}
+
+Test(page, a_sum_tells_a_page_from_what_is_nearly_the_same)
+{
+    uint8_t page[PAGE], other[PAGE];
+    double two = 2;
+    memset(page, 0, sizeof page);
+    cr_expect_neq(xh_sum_page(7, page, PAGE), 0);
+    cr_expect_neq(xh_sum_page(7, page, PAGE), xh_sum_page(8, page, PAGE), "the same bytes elsewhere");
+    cr_expect_neq(xh_sum_page(7, page, PAGE), xh_sum_page(7, page, PAGE - 1), "zeros, fewer");
+    for (size_t i = 0; i < PAGE; i += 8) /* only a few high bits are not 0 */
+        memcpy(page + i, &two, 8);
+    memset(other, 0, sizeof other);
+    cr_expect_neq(xh_sum_page(7, page, PAGE), xh_sum_page(7, other, PAGE));
+    truth_fill(other, 0, PAGE);
+    for (int round = 0; round < 2; round++) {
+        uint8_t *p = round ? other : page;
+        uint64_t was = xh_sum_page(7, p, PAGE);
+        for (size_t i = 0; i < 8 * PAGE; i++) {
+            p[i / 8] ^= (uint8_t)(1 << i % 8);
+            expect_sum_changes(p, "a bit", i, was);
+            p[i / 8] ^= (uint8_t)(1 << i % 8);
+        }
+        for (size_t i = 1; i < PAGE && round; i++) {
+            uint8_t keep[PAGE];
+            memcpy(keep, p, PAGE);
+            memset(p + i, 0, PAGE - i);
+            expect_sum_changes(p, "zeros from here on", i, was);
+            memcpy(p, keep, PAGE);
+        }
+    }
+}
+
+/* In a process of its own: what it does after its shadow was cut off to |keep| bytes. */
+static int work_after_truncation(int where)
+{
+    char path[300], byte;
+    struct xh_shadow *s = open_shadow(5000 * PAGE), *anew;
+    const struct xh_layout_head *h = &s->head;
+    const uint64_t keep[] = {0, h->header_bytes + 8, h->sums_off + 8, h->data_off + 17 * PAGE + 5};
+    snprintf(path, sizeof path, "%s/%s", dir, s->name);
+    int bad = xh_shadow_private(s) != 0;
+    for (uint64_t i = 0; i < 5000; i += 3)
+        bad |= put(s, i, i % 2) != XH_CLAIM_MINE || !has(s, i);
+    bad |= xh_shadow_claim(s, 4, 0, NULL) != XH_CLAIM_MINE;
+    bad |= truncate(path, (off_t)keep[where]) != 0;
+    bad |= fill_page(s, 4) != 0 && fill_page(s, 4) != XH_E_NOSPACE;
+    xh_shadow_publish(s, 4, 1, NULL);
+    for (uint64_t i = 0; i < 5000; i++) {
+        has(s, i); /* ends the process when a byte is wrong */
+        put(s, i, 0);
+        has(s, i);
+    }
+    xh_clock_sweep(s, 100 * PAGE, 0, NULL);
+    xh_shadow_wait(s, 4, 0, NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(xh_shadow_read(s, 0, &byte, 1) == 1 && (uint8_t)byte != truth(0));
+    int status;
+    waitpid(child, &status, 0);
+    bad |= status != 0;
+    anew = open_shadow(5000 * PAGE); /* while the other one is open */
+    if (!xh_guard_broken(s->guard))
+        xh_shadow_close(s), s = NULL; /* pages only: the same object, which heals */
+    bad |= anew == s || xh_shadow_private(anew) || xh_guard_broken(anew->guard);
+    for (uint64_t i = 0; i < 100; i++) {
+        put(anew, i, 0);
+        bad |= !has(anew, i);
+    }
+    xh_shadow_close(anew);
+    if (s)
+        xh_shadow_close(s);
+    return bad;
+}
+
+Test(page, a_shadow_truncated_under_its_mapping_costs_speed_and_nothing_else)
+{
+    for (int where = 0; where < 4; where++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(work_after_truncation(where));
+        waitpid(pid, &status, 0);
+        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "cut %d: status %x", where, status);
+        remove_dir(dir);
+    }
+}
+
+static void on_foreign_bus(int sig)
+{
+    _exit(42);
+}
+
+/* A fault in a mapping that is not ours, with the program's own handler or none. */
+static int foreign_fault(int with_handler)
+{
+    if (with_handler)
+        signal(SIGBUS, on_foreign_bus);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    put(s, 1, 0);
+    int fd = memfd_create("foreign", 0);
+    volatile char *p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+    return p[0];
+}
+
+Test(page, a_fault_that_is_not_ours_ends_as_it_would_have)
+{
+    for (int with_handler = 0; with_handler < 2; with_handler++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            signal(SIGBUS, SIG_DFL); /* a sanitizer's */
+            _exit(foreign_fault(with_handler));
+        }
+        waitpid(pid, &status, 0);
+        if (with_handler)
+            cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 42, "status %x", status);
+        else
+            cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "status %x", status);
+    }
 }
 
 static void expect_private(const char *why)
@@ -887,6 +1143,56 @@ Test(page, many_open_shadows_come_to_equal_shares)
     }
 }
 
+/* Fills a file of its own, or one with the others, as fast as it can; then the next. */
+static void fill_at_once(int who, int together, _Atomic int *go)
+{
+    char validator[] = "v0";
+    struct xh_shadow *s = NULL;
+    validator[1] = (char)('0' + (together ? 0 : who));
+    xh_shadow_open(URL, validator, 30000 * PAGE, &opt, &s, NULL);
+    atomic_fetch_add(go, 1);
+    while (atomic_load(go) < 4)
+        ;
+    for (uint64_t i = 0; i < 8000; i++)
+        put(s, (uint64_t)(together ? who : 0) * 7000 + i, i % 64 == 0);
+    atomic_fetch_add(go, 1);
+    xh_shadow_close(s);
+    _exit(0);
+}
+
+static void budget_holds_at_once(int together)
+{
+    pid_t pids[4];
+    _Atomic int *go = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t most = 0, used;
+    opt.shadow_budget_bytes = 8u << 20;
+    mkdir(dir, 0700);
+    int dirfd = open(dir, O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < 4; i++)
+        if ((pids[i] = fork()) == 0)
+            fill_at_once(i, together, go);
+    while (atomic_load(go) < 8) {
+        used = xh_budget_used(dirfd, 0);
+        most = used > most ? used : most;
+    }
+    for (int i = 0; i < 4; i++)
+        waitpid(pids[i], NULL, 0);
+    close(dirfd);
+    /* 4 x 5 x step_bytes are 1.25 MiB; what slow and busy machines need beside */
+    cr_expect_leq(most, opt.shadow_budget_bytes * 3 / 2, "%d KiB", (int)(most >> 10));
+    cr_expect_geq(most, opt.shadow_budget_bytes / 2, "%d KiB", (int)(most >> 10));
+}
+
+Test(page, the_budget_holds_for_processes_that_fill_one_file_at_once)
+{
+    budget_holds_at_once(1);
+}
+
+Test(page, the_budget_holds_for_processes_that_fill_files_of_their_own_at_once)
+{
+    budget_holds_at_once(0);
+}
+
 static struct xh_shadow *open_named(const char *validator)
 {
     struct xh_shadow *s = NULL;
@@ -938,6 +1244,11 @@ Test(page, the_automatic_budget_is_bounded_by_free_space_and_memory)
     cr_expect_lt(s->budget_bytes, (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4);
     again = open_shadow(100 * PAGE);
     xh_shadow_close(again);
+    xh_shadow_close(s);
+    opt.shadow = 0;
+    opt.private_budget_bytes = UINT64_MAX;
+    s = open_shadow(100 * PAGE);
+    cr_expect_leq(s->budget_bytes, (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4);
     xh_shadow_close(s);
 }
 

@@ -486,7 +486,8 @@ Test(read, a_hit_too_waits_for_the_proof_of_an_early_head)
     uint8_t b[4096];
     cr_assert_eq(xh_fetch_ahead(f, &there, 1, XH_KIND_META), 1);
     xh_fetch_hurry(f, there.off / 4096);
-    cr_assert_eq(xh_shadow_wait(f->shadow, there.off / 4096, 5000, NULL), 0);
+    for (uint64_t p = 0; p < 2; p++) /* it lies in two */
+        cr_assert_eq(xh_shadow_wait(f->shadow, there.off / 4096 + p, 5000, NULL), 0);
     cr_assert_eq(xh_shadow_read(f->shadow, there.off, b, sizeof b), sizeof b);
     cr_assert_eq(read_code(f, there.off, there.len, 0), XH_E_CHANGED);
     hold(0);

@@ -146,7 +146,8 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
         printf(", %" PRIu64 " left the shadow meanwhile", c.gone);
     putchar('\n');
     if (c.differ)
-        xh_tool_fail(0, "readers get these bytes as long as the shadow is there: remove it with xhdf5 cache rm");
+        xh_tool_fail(0, "pages that were damaged here are fetched anew by their next reader; if the file was changed at the "
+                        "server under the same version, readers get the old ones until xhdf5 cache rm");
     code = c.differ ? XH_EXIT_NO : XH_EXIT_OK;
 out:
     free(c.ours);

@@ -1,0 +1,93 @@
+/* Guards: a shadow's file that shrinks under its mapping costs the shadow, not the process.
+ *
+ * A touch of a mapped page beyond the file's end is SIGBUS. The handler puts zeros of this process in the mapping's
+ * place, where words say EMPTY, and breaks the guard, so that nothing is claimed or believed there any more; then
+ * the touch is done again. What is not ours goes to the handler that was there before, or does what it would
+ * have done. A program that installs its own handler later has the last word: then it dies, as without us.
+ *
+ * Guards are never freed, as a handler may be looking at any of them: those that are dropped are used again.
+ * Only async-signal-safe calls in the handler. Threads: any. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "impl.h"
+
+struct xh_guard {
+    _Atomic uintptr_t from; /* 0: to be had. Release pairs with the handler's acquire. */
+    _Atomic size_t bytes;
+    _Atomic int broken;
+    struct xh_guard *next; /* constant */
+};
+
+static struct xh_guard *_Atomic guards; /* under xh_shadow_lock but for reading */
+static struct sigaction before;         /* constant once installed */
+
+static int replace(uintptr_t at)
+{
+    for (struct xh_guard *g = atomic_load_explicit(&guards, memory_order_acquire); g; g = g->next) {
+        uintptr_t from = atomic_load_explicit(&g->from, memory_order_acquire);
+        size_t bytes = atomic_load_explicit(&g->bytes, memory_order_relaxed);
+        if (from == 0 || at < from || at - from >= bytes)
+            continue;
+        atomic_store_explicit(&g->broken, 1, memory_order_release); /* before the first zero is seen */
+        return mmap((void *)from, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                    -1, 0) == (void *)from;
+    }
+    return 0;
+}
+
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    if (info->si_code > 0 && replace((uintptr_t)info->si_addr)) { /* else someone sent it: no address */
+        errno = saved;
+        return;
+    }
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(sig, info, context);
+    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+        before.sa_handler(sig);
+    else if (before.sa_handler == SIG_DFL || info->si_code > 0) {
+        sigaction(sig, &before, NULL); /* the fault comes again, and ends the process as it would have */
+        if (info->si_code <= 0)
+            raise(sig);
+    }
+    errno = saved;
+}
+
+void xh_guard_install(void)
+{
+    struct sigaction ours = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    sigemptyset(&ours.sa_mask);
+    sigaction(SIGBUS, &ours, &before);
+}
+
+struct xh_guard *xh_guard_add(void *map, size_t bytes)
+{
+    struct xh_guard *first = atomic_load_explicit(&guards, memory_order_relaxed), *g = first;
+    while (g && atomic_load_explicit(&g->from, memory_order_relaxed))
+        g = g->next;
+    if (!g) {
+        if (!(g = calloc(1, sizeof *g)))
+            return NULL;
+        g->next = first;
+        atomic_store_explicit(&guards, g, memory_order_release);
+    }
+    atomic_store_explicit(&g->broken, 0, memory_order_relaxed);
+    atomic_store_explicit(&g->bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&g->from, (uintptr_t)map, memory_order_release);
+    return g;
+}
+
+void xh_guard_drop(struct xh_guard *g)
+{
+    if (g)
+        atomic_store_explicit(&g->from, 0, memory_order_release);
+}
+
+int xh_guard_broken(const struct xh_guard *g)
+{
+    return !g || atomic_load_explicit(&g->broken, memory_order_relaxed);
+}
