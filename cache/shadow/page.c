@@ -117,6 +117,14 @@ enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx)
     }
 }
 
+int xh_shadow_elsewhere(struct xh_shadow *s, uint64_t idx)
+{
+    if (!usable(s, idx) || !xh_page_reserve(s, idx))
+        return 0;
+    uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
+    return xh_w_state(w) == XH_CLAIMED && xh_w_owner(w) != atomic_load_explicit(&s->owner, memory_order_relaxed);
+}
+
 /* Claims an EMPTY page whose word was |w|. Returns 1 and is charged, 0 to look again, -1 for none. */
 static int claim_empty(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta, struct xh_counters *c)
 {
