@@ -108,8 +108,9 @@ static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_
     struct xh_range r[CHUNKS_AT_ONCE];
     uint64_t end = 0;
     pthread_mutex_lock(&f->chunk_lock);
-    /* What lies behind a process's share is its neighbour's: its first read of a dataset shows no order. */
-    int first = f->divided && n && !xh_chunkindex_begun(f->chunks, (struct xh_range){ext->off, ext->len});
+    /* What lies behind a process's share is its neighbour's: its first read of a dataset shows no order, unless what the
+     * neighbour is at can be seen. */
+    int first = f->divided && !xh_fetch_shared(f) && n && !xh_chunkindex_begun(f->chunks, (struct xh_range){ext->off, ext->len});
     for (size_t i = 0; i < n; i++)
         if (xh_chunkindex_raw(f->chunks, (struct xh_range){ext[i].off, ext[i].len}))
             end = ext[i].off + ext[i].len;
@@ -170,8 +171,10 @@ static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, siz
     struct xh_range r = {lo, hi - lo}, whole = dataset_of(f, r);
     if (pthread_mutex_trylock(&f->guess_lock))
         return;
-    /* As above: one large read does not begin a run. */
-    uint64_t window = f->divided && f->seq.last.len == 0 ? 0 : guess_window(f);
+    /* As above; and a share ends soon. */
+    uint64_t window = guess_window(f), share = f->seq.bytes + (f->divided && xh_fetch_shared(f) ? r.len : 0);
+    if (f->divided && window > share)
+        window = share;
     size_t k = xh_predict_seq(&f->seq, r, whole, window, f->size, want);
     trace_ranges("ahead", want, k);
     if (f->seq.kind == XH_RUN_UP)

@@ -170,6 +170,8 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
     else
         rc = attach_shadow(f, &head, &op, err);
+    f->awaited = op.awaited;
+    f->divided |= op.awaited || op.vouched;
     xh_opening_end(&op);
     xh_trace(XH_T_READ, "open", "url=%s size=%llu validator=%s confirmed=%d private=%d", f->url_shown,
              (unsigned long long)f->size, info.validator, head.confirmed,

@@ -30,6 +30,8 @@
 #define YOUNG_PART_BYTES (128u << 10)
 /* Ranges of this size are fetched as parts of a long one would be. */
 #define LARGE_BYTES (256u << 10)
+/* How often the readers of a file are counted. */
+#define SHARE_EVERY_NS 20000000u
 
 struct fetch {
     struct xh_transfer t; /* t.ctx is this fetch */
@@ -246,16 +248,21 @@ static void land(struct fetch *fe)
     pthread_mutex_unlock(&fe->f->flying_lock);
 }
 
-void xh_fetch_hurry(struct xh_file *f, uint64_t page)
+uint64_t xh_fetch_hurry(struct xh_file *f, uint64_t page)
 {
-    uint64_t off = page * XH_PAGE_BYTES;
+    uint64_t off = page * XH_PAGE_BYTES, next = page + 1;
     pthread_mutex_lock(&f->flying_lock); /* so that it does not end meanwhile */
+    if (!f->flying)
+        next = UINT64_MAX;
     for (struct fetch *fe = f->flying; fe; fe = fe->next) {
         const struct xh_range *r = &fe->t.ranges[range_at(fe, off)];
-        if (off >= r->off && off - r->off < r->len)
-            xh_origin_promote(f->origin, &fe->t);
+        if (off < r->off || off - r->off >= r->len)
+            continue;
+        xh_origin_promote(f->origin, &fe->t);
+        next = page_up(r->off + r->len);
     }
     pthread_mutex_unlock(&f->flying_lock);
+    return next;
 }
 
 void xh_fetch_recall(struct xh_file *f)
@@ -418,11 +425,24 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     return b;
 }
 
+/* The processes that read the file share one link: each has its part of the connections. */
+static void share_link(struct xh_file *f)
+{
+    uint64_t now = xh_shadow_now_ns(), last = atomic_load_explicit(&f->shared_ns, memory_order_relaxed);
+    if (now - last < SHARE_EVERY_NS ||
+        !atomic_compare_exchange_strong_explicit(&f->shared_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
+        return;
+    unsigned n = xh_shadow_readers(f->shadow);
+    xh_origin_share(f->origin, n);
+    xh_trace(XH_T_PLAN, "share", "readers=%u", n);
+}
+
 static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed, int meta,
                  struct xh_err *err)
 {
     if (runs->n == 0)
         return 0;
+    share_link(f);
     struct batch *b = batch_make(f, op, runs, claimed, meta);
     struct xh_transfer **ts = b ? malloc(b->plan.ntransfers * sizeof *ts) : NULL;
     int rc;
@@ -481,12 +501,13 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
     return start(f, op, runs, claimed, 0, err);
 }
 
-/* Claims what nobody has of |r|. Returns 0 when no more claims can be had. */
+/* Claims what nobody has of |r|. Returns 0 when no more claims can be had, or where another process is at work on raw
+ * data: what lies behind that is its affair, and most likely its share. */
 static int claim_range(struct xh_file *f, struct xh_range r, enum xh_kind kind, struct xh_runs *mine)
 {
     for (uint64_t p = r.off / XH_PAGE_BYTES, end = page_up(r.off + r.len); p < end; p++) {
         enum xh_claim c = xh_shadow_claim(f->shadow, p, kind == XH_KIND_META, &f->counters);
-        if (c == XH_CLAIM_NONE)
+        if (c == XH_CLAIM_NONE || (c == XH_CLAIM_BUSY && kind == XH_KIND_RAW && xh_shadow_elsewhere(f->shadow, p)))
             return 0;
         if (c == XH_CLAIM_MINE && xh_runs_add(mine, p)) {
             xh_shadow_abandon(f->shadow, p, 1);
@@ -514,10 +535,15 @@ static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_
     return i;
 }
 
+int xh_fetch_shared(struct xh_file *f)
+{
+    return f->awaited || xh_shadow_shared(f->shadow);
+}
+
 /* 1 when all that is fetched ahead is to stay in the shadow. */
 static int keeps_all(struct xh_file *f)
 {
-    return atomic_load_explicit(&f->again, memory_order_relaxed) || xh_shadow_shared(f->shadow);
+    return atomic_load_explicit(&f->again, memory_order_relaxed) || xh_fetch_shared(f);
 }
 
 /* How many of the raw ranges, from the first on, are to stay in the shadow: see read.c's keeps(). */

@@ -41,7 +41,8 @@ struct xh_file {
     struct xh_shadow *shadow; /* NULL for an empty object */
     uint64_t spare_bytes;     /* what may be fetched in vain: the farther the origin, the more */
     int whole;                /* all of it was asked for at once */
-    int divided;              /* one of several processes that told each other of it: each reads its share */
+    int divided;              /* one of several processes that opened it together: each may read its share */
+    int awaited;              /* others were about to open it */
 
     struct xh_counters counters;
     uint64_t hits_before; /* of counters.bytes_hit, another process's to tell the shadow of */
@@ -68,6 +69,7 @@ struct xh_file {
     _Atomic uint64_t ahead_bytes; /* in flight to the shadow for nobody yet; bounded by readahead_bytes */
     _Atomic unsigned meta_ahead;  /* transfers of metadata ahead that are on their way */
     _Atomic uint64_t meta_asked;  /* their bytes, and those of all before them */
+    _Atomic uint64_t shared_ns;   /* when its readers were counted */
     _Atomic uint64_t streamed;    /* raw bytes asked for that the shadow did not have */
     _Atomic int again;            /* what streams by was read before: it is kept. See read.c's keeps() */
 };
@@ -100,6 +102,7 @@ struct xh_read_op {
     uint64_t bytes;
     int keep; /* 0: what is fetched does not go to the shadow */
     int led;  /* its stream brings what is read: see xh_ahead_lead */
+    int late; /* 1: what is expected after it is fetched when it is done: by then the others have claimed their shares */
     const struct xh_extent *ext; /* sorted by offset, none empty; what the stage had is taken off */
     size_t n;
     uint64_t *reach; /* reach[i]: largest end of ext[0..i]; NULL when they are disjoint */
@@ -123,8 +126,8 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
                    struct xh_err *err);
 
 /* A reader waits for the page: what fetches it ahead, if this process does, goes before all that nobody
- * waits for. */
-void xh_fetch_hurry(struct xh_file *f, uint64_t page);
+ * waits for. Returns the first page behind those that the same is now true of. */
+uint64_t xh_fetch_hurry(struct xh_file *f, uint64_t page);
 
 /* The reader has left the order in which raw data was fetched ahead: takes back what was not asked for yet. */
 void xh_fetch_recall(struct xh_file *f);
@@ -141,6 +144,9 @@ void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead
  * |*missed| when not all was there. As xh_cache_read. */
 int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int *missed,
                   struct xh_err *err);
+
+/* 1 when others read the file too, or are about to: what is fetched is kept for them. One system call. */
+int xh_fetch_shared(struct xh_file *f);
 
 /* Waits until op->pending is 0; returns op->err.code. */
 int xh_op_wait(struct xh_read_op *op);

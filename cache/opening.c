@@ -46,6 +46,7 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
 void xh_opening_save(struct xh_opening *op, struct xh_origin *origin, struct xh_shadow *s)
 {
     char text[XH_HINT_BYTES];
+    op->awaited = xh_shadow_turn_awaited(&op->turn);
     if (op->vouched)
         return;
     int n = snprintf(text, sizeof text, "%" PRIu64 " %s\n", op->asked_ns, op->reader[0] ? op->reader : "-");

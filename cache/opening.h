@@ -20,6 +20,7 @@ struct xh_opening {
     char reader[XH_READER_BYTES]; /* "": not to be told apart from others, so no turns */
     char hint[XH_HINT_BYTES];     /* the origin's, "": none */
     int vouched;                  /* 1: what the hint says was asked for on this reader's behalf */
+    int awaited;                  /* 1: others want to open it too, and wait for this one */
 };
 
 /* Waits for the turn to open |url|, a short time, and looks for what is known of it. */

@@ -14,6 +14,7 @@
 
 /* Raw reads of at least this much stream: see keeps(). */
 #define BULK_BYTES (256u << 10)
+#define HURRY_EVERY_MS 100
 
 int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
 {
@@ -290,23 +291,40 @@ static int copy_ready(struct xh_read_op *op, const struct xh_runs *ready, struct
     return 0;
 }
 
+/* Waits while |p| is in flight, for as long as a server may be silent. Returns 1 when it still is. */
+static int wait_page(struct xh_file *f, uint64_t p)
+{
+    int left_ms = (int)f->opt.stall_timeout_ms;
+    for (; left_ms > 0 && xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY; left_ms -= HURRY_EVERY_MS) {
+        xh_fetch_hurry(f, p); /* again: what fetches it may have been claimed, but not begun, the last time */
+        int last = left_ms <= HURRY_EVERY_MS, ms = last ? left_ms : HURRY_EVERY_MS;
+        if ((last ? xh_shadow_wait : xh_shadow_doze)(f->shadow, p, ms, &f->counters) != XH_E_TIMEOUT)
+            return 0;
+    }
+    if (left_ms > 0)
+        return 0;
+    xh_trace(XH_T_READ, "stuck", "page=%llu", (unsigned long long)p);
+    return 1;
+}
+
 /* Waits until nobody has the pages in flight any more: they go to |again|, except those
- * whose owner neither finishes nor can be proved dead: they go to |bypass|. */
+ * whose owner neither finishes nor can be proved dead: they go to |bypass|. The last page first: mostly the others
+ * are there by then, and whoever publishes them has nobody to wake each time. */
 static int wait_busy(struct xh_read_op *op, const struct xh_runs *busy, struct xh_runs *again,
                      struct xh_runs *bypass)
 {
     struct xh_file *f = op->f;
     for (size_t i = 0; i < busy->n; i++)
+        for (uint64_t p = busy->at[i].first, end = p + busy->at[i].count; p < end;)
+            p = xh_fetch_hurry(f, p);
+    int moves = 1;
+    for (size_t i = busy->n; moves && i-- > 0;)
+        for (uint64_t k = busy->at[i].count; moves && k-- > 0;)
+            moves = !wait_page(f, busy->at[i].first + k);
+    for (size_t i = 0; i < busy->n; i++)
         for (uint64_t k = 0; k < busy->at[i].count; k++) {
             uint64_t p = busy->at[i].first + k;
-            int stuck = 0;
-            if (xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY) {
-                xh_fetch_hurry(f, p);
-                stuck = xh_shadow_wait(f->shadow, p, (int)f->opt.stall_timeout_ms, &f->counters) == XH_E_TIMEOUT;
-            }
-            if (stuck)
-                xh_trace(XH_T_READ, "stuck", "page=%llu", (unsigned long long)p);
-            if (xh_runs_add(stuck ? bypass : again, p))
+            if (xh_runs_add(wait_page(f, p) ? bypass : again, p))
                 return XH_E_NOMEM;
         }
     return 0;
@@ -342,8 +360,8 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
     rc = xh_fetch_start(f, op, &s.mine, 1, err);
     if (rc == 0)
         rc = xh_fetch_start(f, op, &s.bypass, 0, err);
-    /* Behind the demand, before it has come: the link stays busy. */
-    if (rc == 0 && first && op->kind == XH_KIND_RAW && !op->led)
+    int guesses = first && op->kind == XH_KIND_RAW && !op->led;
+    if (rc == 0 && guesses && !op->late) /* behind the demand, before it has come: the link stays busy */
         xh_ahead_raw(f, op->asked, op->nasked);
     if (rc == 0 && copy_ready(op, &s.ready, again))
         rc = nomem(op, err);
@@ -355,6 +373,8 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
     }
     if (rc == 0 && wait_busy(op, &s.busy, again, &stuck))
         rc = nomem(op, err);
+    if (rc == 0 && guesses && op->late)
+        xh_ahead_raw(f, op->asked, op->nasked);
     if (rc == 0 && stuck.n) {
         xh_count(&f->counters, bytes_bypass, asked_in(op, &stuck));
         rc = xh_fetch_start(f, op, &stuck, 0, err);
@@ -374,14 +394,18 @@ out:
 /* 1 when what |op| fetches is to stay in the shadow. A long stream that passes through one process
  * for the first time is not worth the tmpfs, which costs more than the network's own work; what is
  * read again, or may be by others, is. Its beginning is kept: others may be about to start. */
-static int keeps(const struct xh_read_op *op, const struct xh_runs *pages)
+static int keeps(struct xh_read_op *op, const struct xh_runs *pages)
 {
     struct xh_file *f = op->f;
     uint64_t n = 0, again = 0, empty;
     if (op->kind == XH_KIND_META)
         return 1;
     uint64_t before = atomic_fetch_add_explicit(&f->streamed, op->bytes, memory_order_relaxed);
-    if (before < f->opt.stream_bytes || xh_shadow_shared(f->shadow))
+    int shared = xh_fetch_shared(f);
+    op->late = f->divided && before == 0;
+    if (shared) /* what streams towards this process alone the others would fetch once more */
+        xh_stage_end(f);
+    if (before < f->opt.stream_bytes || shared)
         return 1;
     for (size_t i = 0; i < pages->n; i++) {
         again += xh_shadow_touch(f->shadow, pages->at[i].first, pages->at[i].count, &empty);

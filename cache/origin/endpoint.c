@@ -54,6 +54,7 @@ struct xh_endpoint *xh_endpoint_find(const char *server)
 }
 
 static double granted_bytes(void);
+static unsigned connections_at_first(double rtt_ns);
 
 static struct xh_endpoint *find_or_make(const char *server)
 {
@@ -72,6 +73,15 @@ static struct xh_endpoint *find_or_make(const char *server)
     e->next = endpoints;
     endpoints = e;
     return e;
+}
+
+void xh_endpoint_tell(const char *server, double rtt_ns)
+{
+    struct xh_endpoint *e = rtt_ns > 0 ? find_or_make(server) : NULL;
+    if (!e || e->rtt_ns > 0)
+        return;
+    e->rtt_ns = rtt_ns;
+    e->paying = connections_at_first(rtt_ns);
 }
 
 void xh_endpoint_forget(void)
@@ -332,7 +342,8 @@ unsigned xh_endpoint_lasting(const struct xh_endpoint *e)
 
 static unsigned at_most(const struct xh_origin *o, unsigned n)
 {
-    return o->options.connections < n ? (unsigned)o->options.connections : n;
+    unsigned most = xh_object_connections(o);
+    return most < n ? most : n;
 }
 
 unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, int small, int scattered)
@@ -386,7 +397,7 @@ static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
     unsigned others = e->active - e->streams - e->greetings;
     return !is_stream(r) && !is_greeting(r) && (others >= most_for(e, r) ||
-                             (others && e->active >= (unsigned)r->job->origin->options.connections));
+                             (others && e->active >= xh_object_connections(r->job->origin)));
 }
 
 void xh_endpoint_dispatch(struct xh_endpoint *e)
@@ -411,9 +422,9 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
 static int has_room(const struct xh_endpoint *e, const struct xh_origin *o, const struct xh_thread *t)
 {
     unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
-    if (e->active >= o->options.connections)
+    if (e->active >= xh_object_connections(o))
         return 0;
-    return here > e->thread[t->index].active || xh_endpoint_sockets_open(e) < o->options.connections;
+    return here > e->thread[t->index].active || xh_endpoint_sockets_open(e) < xh_object_connections(o);
 }
 
 int xh_endpoint_hedge(struct xh_request *r)
@@ -494,7 +505,7 @@ static void weigh_gain(struct xh_endpoint *e, const struct xh_exchange *x)
         e->paying = (e->paying + 1) / 2;
         e->settled_ns = now;
         e->fewer_rate = 0;
-    } else if (e->paying < x->job->origin->options.connections &&
+    } else if (e->paying < xh_object_connections(x->job->origin) &&
                (e->settled_ns == 0 || now - e->settled_ns > SETTLED_NS)) {
         e->fewer_rate = rate;
         e->paying *= 2;

@@ -90,6 +90,9 @@ unsigned xh_endpoint_lasting(const struct xh_endpoint *e);
 /* The endpoint of |server|, or NULL. Lock held. */
 struct xh_endpoint *xh_endpoint_find(const char *server);
 
+/* What another process has measured, of a server that this one does not know yet. Lock held. */
+void xh_endpoint_tell(const char *server, double rtt_ns);
+
 /* Takes every queued request out into |ring|: at exit. Lock held. */
 void xh_endpoint_drain(struct xh_ring *ring);
 

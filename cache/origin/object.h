@@ -27,7 +27,17 @@ struct xh_origin {
     int checking;              /* a PROPFIND is on its way */
     unsigned stream_thread;    /* where its streams run; 0: not chosen yet */
     int closing;               /* what is submitted now is cancelled at once */
+    unsigned connections;      /* most that this process may have now; 0: as many as the option says */
 };
+
+/* How a hint tells the round trip, in microseconds; 0: unknown. */
+#define XH_ROUND_TRIP "rtt_us="
+
+/* Most connections that |o| may have now. Lock held. */
+static inline unsigned xh_object_connections(const struct xh_origin *o)
+{
+    return o->connections ? o->connections : (unsigned)o->options.connections;
+}
 
 /* Makes |o| belong to the present engine: in a fork's child the parent's jobs are dropped.
  * Lock held. */

@@ -5,6 +5,7 @@
 #include "origin.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,9 @@
 #include "endpoint.h"
 #include "object.h"
 #include "request.h"
+
+/* One for what is fetched ahead and one for demand, however many share them. */
+#define SHARE_LEAST 2u
 
 /* ---- jobs */
 
@@ -241,7 +245,7 @@ int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes
     if (e && loads == 0) {
         xh_gain_pause(&e->gain);
     } else if (e) {
-        unsigned half = (unsigned)o->options.connections / 2, pay = xh_endpoint_paying(e), most = pay < half ? pay : half;
+        unsigned half = xh_object_connections(o) / 2, pay = xh_endpoint_paying(e), most = pay < half ? pay : half;
         more = xh_gain_weigh(&e->gain, loads, few, most, bytes, xh_now_ns(), e->rtt_ns);
         if (more)
             xh_trace(XH_T_ORIGIN, "gain", "loads=%u lasting=%u rate_mb=%.1f many_mb=%.1f", loads, e->gain.lasting,
@@ -261,14 +265,15 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->max_range_header = o->dialect.max_range_header;
     const struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
     unsigned pay = e ? xh_endpoint_paying(e) : 1;
-    out->connections = o->options.connections < pay ? (unsigned)o->options.connections : pay;
+    unsigned most = xh_object_connections(o);
+    out->connections = most < pay ? most : pay;
     out->lasting = e ? xh_endpoint_lasting(e) : 1;
     out->rtt_ns = e ? (uint64_t)e->rtt_ns : 0;
     out->scattered = xh_endpoint_most(e, o, 1, 1);
     xh_endpoint_open(e, out);
     /* Streams may stand still for long: half of the connections are for what cannot wait; one, while they are young. */
-    unsigned all = (unsigned)o->options.connections, most = out->young ? all - (all > 1) : all / 2, busy = e ? e->streams : 0;
-    out->streams = most > busy ? most - busy : 0;
+    unsigned streams = out->young ? most - (most > 1) : most / 2, busy = e ? e->streams : 0;
+    out->streams = streams > busy ? streams - busy : 0;
     xh_engine_unlock();
 }
 
@@ -276,8 +281,20 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
 {
     xh_engine_lock();
     struct xh_dialect d = o->dialect;
+    const struct xh_endpoint *e = xh_endpoint_find(o->url->server);
+    double rtt_ns = e ? e->rtt_ns : 0;
     xh_engine_unlock();
-    return xh_dialect_hint(&d, buf, size);
+    int n = snprintf(buf, size, XH_ROUND_TRIP "%.0f ", rtt_ns / 1e3);
+    size_t rest = n > 0 && (size_t)n < size ? xh_dialect_hint(&d, buf + n, size - (size_t)n) : 0;
+    return rest ? rest + (size_t)n : 0;
+}
+
+void xh_origin_share(struct xh_origin *o, unsigned processes)
+{
+    unsigned all = (unsigned)o->options.connections, share = (all + processes - 1) / processes;
+    xh_engine_lock();
+    o->connections = share > SHARE_LEAST ? share : all < SHARE_LEAST ? all : SHARE_LEAST;
+    xh_engine_unlock();
 }
 
 void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)

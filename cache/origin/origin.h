@@ -71,7 +71,10 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 /* Current facts; max_ranges may shrink as the server shows its limits. Threads: any. */
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
 
-/* Text of one line, shorter than |size|, for a later xh_origin_open's |hint|: size, validator,
+/* |processes| of this machine read the object at once: they share the connections that the option allows. */
+void xh_origin_share(struct xh_origin *o, unsigned processes);
+
+/* Text of one line, shorter than |size|, for a later xh_origin_open's |hint|: round trip, size, validator,
  * dialect. No secrets. Returns its length, 0 when it does not fit. */
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size);
 

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -350,6 +351,23 @@ static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_pr
     return etag && p->size_known && (p->status == 206 || p->status == 200) ? 2 : 0;
 }
 
+/* What xh_origin_hint wrote, or anything. */
+struct hinted {
+    struct xh_dialect dialect;
+    double rtt_ns; /* of the URL's own server, when it was written; 0: unknown */
+};
+
+/* Returns 0, or -1: it makes no sense. */
+static int read_hint(struct hinted *h, const char *text)
+{
+    unsigned rtt_us;
+    int n = 0;
+    if (sscanf(text, XH_ROUND_TRIP "%9u %n", &rtt_us, &n) != 1 || n == 0)
+        return -1;
+    h->rtt_ns = rtt_us * 1e3;
+    return xh_dialect_from_hint(&h->dialect, text + n);
+}
+
 /* Takes the version |hinted|, which is known to be there now. */
 static void believe(struct xh_origin *o, const struct xh_dialect *hinted)
 {
@@ -359,6 +377,15 @@ static void believe(struct xh_origin *o, const struct xh_dialect *hinted)
     if (ranges < o->dialect.max_ranges)
         o->dialect.max_ranges = ranges;
     o->checked_ns = xh_now_ns();
+    xh_engine_unlock();
+}
+
+/* The same, told by a process that asked just now: what it found of the link holds here too. */
+static void believe_told(struct xh_origin *o, const struct hinted *h)
+{
+    believe(o, &h->dialect);
+    xh_engine_lock();
+    xh_endpoint_tell(o->url->server, h->rtt_ns);
     xh_engine_unlock();
 }
 
@@ -422,19 +449,19 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
                    struct xh_counters *counters, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
 {
     struct xh_origin *o = NULL;
-    struct xh_dialect hinted;
+    struct hinted hinted;
     struct xh_probe p = {0};
     int confirmed = 0, early = 0;
     int rc = prepare(url, options, counters, &o, err);
     if (rc != 0)
         return rc;
-    int known = hint && *hint && xh_dialect_from_hint(&hinted, hint) == 0;
+    int known = hint && *hint && read_hint(&hinted, hint) == 0;
     if (known && vouched) {
-        believe(o, &hinted);
+        believe_told(o, &hinted);
         confirmed = 1;
         xh_trace(XH_T_ORIGIN, "hint", "url=%s confirmed=1 vouched=1", o->url->shown);
     } else if (known)
-        rc = open_hinted(o, &hinted, &p, &confirmed, &early, err);
+        rc = open_hinted(o, &hinted.dialect, &p, &confirmed, &early, err);
     else
         rc = open_afresh(o, &p, &early, err);
     if (rc == 0 && xh_dialect_validator(&o->dialect, o->validator, sizeof o->validator) == 0)
@@ -464,16 +491,16 @@ int xh_origin_open_told(const char *url, const struct xh_options *options, const
                         struct xh_counters *counters, struct xh_origin **out, struct xh_err *err)
 {
     struct xh_origin *o = NULL;
-    struct xh_dialect told;
+    struct hinted told;
     int rc = prepare(url, options, counters, &o, err);
     if (rc != 0)
         return rc;
-    if (xh_dialect_from_hint(&told, hint) != 0) {
+    if (read_hint(&told, hint) != 0) {
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: what another process told of it makes no sense", o->url->shown);
         xh_origin_close(o);
         return rc;
     }
-    believe(o, &told);
+    believe_told(o, &told);
     xh_dialect_validator(&o->dialect, o->validator, sizeof o->validator); /* fits: it did where it was opened */
     o->opened = 1;
     xh_trace(XH_T_ORIGIN, "told", "url=%s size=%" PRIu64 " validator=%s", o->url->shown, o->dialect.size, o->validator);

@@ -57,6 +57,22 @@ int xh_shadow_shared(struct xh_shadow *s)
     return s->fd >= 0 && xh_store_locked(s->fd, XH_LOCK_OPEN) > 0;
 }
 
+unsigned xh_shadow_readers(struct xh_shadow *s)
+{
+    unsigned n = 1, slot = 0;
+    if (!xh_owner_get(s)) /* so that others count this one */
+        return 1;
+    while (slot < XH_SLOTS && n < XH_READERS_MOST) {
+        struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)XH_LOCK_SLOT(slot),
+                          .l_len = (off_t)(XH_SLOTS - slot)};
+        if (fcntl(s->fd, F_OFD_GETLK, &l) < 0 || l.l_type == F_UNLCK)
+            break;
+        n++;
+        slot = l.l_start < (off_t)XH_LOCK_SLOT(slot) ? slot + 1 : (unsigned)((uint64_t)l.l_start - XH_LOCK_SLOT(0)) + 1;
+    }
+    return n;
+}
+
 int xh_owner_dead(struct xh_shadow *s, uint32_t owner)
 {
     if (owner == 0)

@@ -75,6 +75,14 @@ enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx)
     }
 }
 
+int xh_shadow_elsewhere(struct xh_shadow *s, uint64_t idx)
+{
+    if (!usable(s, idx) || !xh_page_reserve(s, idx))
+        return 0;
+    uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
+    return xh_w_state(w) == XH_CLAIMED && xh_w_owner(w) != atomic_load_explicit(&s->owner, memory_order_relaxed);
+}
+
 /* Claims an EMPTY page whose word was |w|. Returns 1 and is charged, 0 to look again, -1 for none. */
 static int claim_empty(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta, struct xh_counters *c)
 {
@@ -391,7 +399,8 @@ static void note_stuck(struct xh_shadow *s, uint64_t idx, uint64_t word)
     atomic_store_explicit(&s->stuck[i].word, word, memory_order_relaxed);
 }
 
-int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_counters *c)
+/* |gives_up|: when the time is over, the owner is not waited for again. */
+static int wait_for(struct xh_shadow *s, uint64_t idx, int timeout_ms, int gives_up, struct xh_counters *c)
 {
     if (!usable(s, idx) || !xh_page_reserve(s, idx))
         return XH_OK; /* claim will say NONE */
@@ -414,11 +423,21 @@ int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_
             prove_ns = now + PROVE_ALIVE_MS * 1000000ull;
         }
         if (now >= end_ns || stuck) {
-            if (!stuck && timeout_ms > 0)
+            if (!stuck && gives_up && timeout_ms > 0)
                 note_stuck(s, idx, was);
             return XH_E_TIMEOUT;
         }
         uint64_t until = end_ns < prove_ns ? end_ns : prove_ns;
         sleep_on(s, idx, w, (int64_t)((until - now) / 1000000 + 1));
     }
+}
+
+int xh_shadow_doze(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_counters *c)
+{
+    return wait_for(s, idx, timeout_ms, 0, c);
+}
+
+int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_counters *c)
+{
+    return wait_for(s, idx, timeout_ms, 1, c);
 }

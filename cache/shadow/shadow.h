@@ -56,6 +56,11 @@ void xh_shadow_tell_hits(struct xh_shadow *s, uint64_t bytes);
 /* 1 when other processes have the shadow open too. One system call. */
 int xh_shadow_shared(struct xh_shadow *s);
 
+/* How many processes have it open, this one included, and ever asked for that or fetched something; no more than so
+ * many are counted. A system call each. */
+#define XH_READERS_MOST 64
+unsigned xh_shadow_readers(struct xh_shadow *s);
+
 /* Marks the EMPTY ones of |n| pages from |first| as read once without being kept. Returns how many of
  * them were marked before: reading those again is worth keeping them. |*empty|: how many are EMPTY. */
 uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty);
@@ -66,6 +71,9 @@ enum xh_claim xh_shadow_claim(struct xh_shadow *s, uint64_t idx, int meta, struc
 
 /* Says what xh_shadow_claim would, without claiming: MINE means EMPTY here. */
 enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx);
+
+/* 1 when another process has claimed page |idx|. */
+int xh_shadow_elsewhere(struct xh_shadow *s, uint64_t idx);
 
 /* Stores bytes of pages that the caller has claimed, at any alignment within them.
  * Returns 0 or XH_E_NOSPACE (tmpfs full): the caller then abandons those pages. */
@@ -88,6 +96,8 @@ size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len);
  * Returns 0 (look again) or XH_E_TIMEOUT (still claimed by an owner that is alive or
  * cannot be proved dead: fetch for yourself, privately). */
 int xh_shadow_wait(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_counters *c);
+/* The same, but the time that is over proves nothing of the owner: there is more to come. */
+int xh_shadow_doze(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_counters *c);
 
 /* Hints: what this user last knew of a URL, one small file per URL beside the shadows:
  * opaque text of at most XH_HINT_BYTES that the origin's room writes and checks. */
@@ -109,6 +119,8 @@ struct xh_turn {
 };
 /* Waits for the turn to do |name|, at most |most_ms|. Returns 1 when it had to wait. Threads, processes: any. */
 int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_ms, struct xh_turn *t);
+/* 1 when others wait for it. */
+int xh_shadow_turn_awaited(const struct xh_turn *t);
 /* Lets the next one have it; harmless when it is over. */
 void xh_shadow_turn_over(struct xh_turn *t);
 

@@ -1,8 +1,9 @@
 /* Turns: of all who want to do the same thing at once, one does it first.
  *
  * A turn is a lock on one byte of the file "turns" in the shadows' directory, chosen by the hash of a name: two
- * names on the same byte wait for each other in vain, and no more. The kernel drops the lock with the process. Who is
- * kept waiting for too long, as by a suspended process, goes on without a turn. Threads, processes: any. */
+ * names on the same byte wait for each other in vain, and no more. Whoever waits holds a shared lock on the next byte, which
+ * tells the one whose turn it is that he does. The kernel drops the locks with the process. Who is kept waiting for
+ * too long, as by a suspended process, goes on without a turn. Threads, processes: any. */
 #include <endian.h>
 #include <fcntl.h>
 #include <string.h>
@@ -41,18 +42,26 @@ int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_m
     if (!o->shadow || xh_store_sha256(name, strlen(name), sha) < 0 || (t->fd = open_turns(o)) < 0)
         return 0;
     memcpy(&hash, sha, sizeof hash);
-    t->at = hash >> 2; /* below the largest offset */
+    t->at = hash >> 2 & ~UINT64_C(1); /* below the largest offset, with a byte behind it */
     int waited = 0, rc;
     while ((rc = xh_store_lock(t->fd, F_WRLCK, t->at)) == 1 && xh_shadow_now_ns() - begun < most_ms * UINT64_C(1000000)) {
-        waited = 1;
+        if (!waited++)
+            xh_store_lock(t->fd, F_RDLCK, t->at + 1);
         nanosleep(&look, NULL);
     }
+    if (waited)
+        xh_store_lock(t->fd, F_UNLCK, t->at + 1);
     if (rc != 0) {
         close(t->fd);
         t->fd = -1;
     }
     xh_trace(XH_T_SHADOW, "turn", "waited_us=%llu got=%d", (unsigned long long)(xh_shadow_now_ns() - begun) / 1000, rc == 0);
-    return waited;
+    return waited > 0;
+}
+
+int xh_shadow_turn_awaited(const struct xh_turn *t)
+{
+    return t->fd >= 0 && xh_store_locked(t->fd, t->at + 1) > 0;
 }
 
 void xh_shadow_turn_over(struct xh_turn *t)

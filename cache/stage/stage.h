@@ -68,6 +68,9 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end);
  * when one has ended early meanwhile: what was seen to is so no longer. */
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window);
 
+/* Ends the streams behind what has come of them and what is waited for: what is fetched from now on is for others too. */
+void xh_stage_end(struct xh_file *f);
+
 /* Takes from the stage what it has of op->ext (sorted, disjoint) and leaves in op->ext the pieces
  * that it has not. Bytes still in flight are delivered to the op later: they count in op->pending.
  * |*pieces| owns what op->ext then points to. Returns the bytes that were there, and in |*coming|

@@ -266,6 +266,17 @@ static void cut_streams(struct xh_stage *s, uint64_t off)
     }
 }
 
+void xh_stage_end(struct xh_file *f)
+{
+    struct xh_stage *s = &f->stage;
+    pthread_mutex_lock(&s->lock);
+    if (s->stream[0]) {
+        cut_streams(s, 0);
+        s->again = 0;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* Deals a stream anew from some round trips on, when more connections would bring more. */
 static void weigh(struct xh_file *f)
 {

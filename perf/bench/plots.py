@@ -2,6 +2,8 @@
 """Draws a run: plots.py DIRECTORY reads run.json and trace-*.log there, writes *.png and *.svg.
 
   w1.*          throughput over round trip, as in the XHDF5 paper, with its points beside
+  p1-*.*        what several processes get at once, and what that costs, over their number
+  p2.*          metadata at random: gain by shadow and prediction, beside what Mig-drive's authors publish
   time-*.*      time of each workload, ours beside local, raw limit and rivals
   line-*.*      each transfer of a traced run: when, and where in the file
 """
@@ -25,6 +27,9 @@ PAPER_RTT = (1, 5, 10, 20, 30, 50)
 PAPER = {"XHDF5 paper, 500 images": (340.7, 323.2, 328.4, 319.1, 265.9, 220.2),
          "XHDF5 paper, 100 images": (204.2, 240.7, 219.5, 211.7, 182.9, 144.8),
          "its NFS, 500 images": (462.4, 252.9, 172.5, 112.4, 80.3, 52.4)}
+# Processes, MB/s: 16 at once, at 1 and (about) at 50 ms.
+PAPER_SEVERAL = ((16, 16), (680, 600))
+MIG_DRIVE = ((3.5, "Mig-drive's, 1,250 of 5,000 blocks at random, by sec2's"), (2.4, "Mig-drive's, TeraVAP, 16 to 256 processes"))
 COLOURS = {"xhdf5 C": "#0060a8", "xhdf5 h5py": "#4fa3dc", "raw limit": "#222222", "local C": "#999999",
            "local h5py": "#bbbbbb"}
 
@@ -73,6 +78,54 @@ def throughput(result, out, workload, name):
         axes[0][-1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1))
         figure.suptitle(f"{workload}: {result['workloads'][workload]['what']}", fontsize=10)
         save(figure, out, name + (f"-{rate:g}mbit" if rate else "") + (f"-loss{loss:g}" if loss else ""))
+
+
+def several(result, out, workload):
+    """A row each server and round trip: bytes a second of all processes together; by one process: time, requests,
+    bytes moved and CPU."""
+    places = [p for p in report.places_of(result) if p.workload == workload]
+    figure, axes = plt.subplots(len(places), 2, figsize=(10.4, 3.6 * len(places)), squeeze=False)
+    for (speed, cost), p in zip(axes, places):
+        for kind in ("xhdf5 C", "local C"):
+            counts = sorted(int(r.rpartition(" x")[2]) for r in p.readers if r.startswith(kind + " x"))
+            speed.plot(counts, [p.rate_of(f"{kind} x{n}") / 1e6 for n in counts], marker="o", color=COLOURS[kind], label=kind)
+        if p.raw_rates:
+            speed.axhline(p.raw_rate() / 1e6, color="k", ls="--", label="raw limit (best curl)")
+        if workload == "P1-all":
+            speed.plot(*PAPER_SEVERAL, marker="s", ls="none", mfc="none", color="#c04000", label="XHDF5 paper, 16 processes")
+        speed.set(title=f"{p.server}, {p.rtt:g} ms, {described(p.rate, p.loss)}", ylabel="MB/s, all together", yscale="log")
+        one, counts = p.facts("xhdf5 C x1"), sorted(int(r.rpartition(" x")[2]) for r in p.readers if r.startswith("xhdf5 C x"))
+        for key, label in (("seconds", "time"), ("requests", "requests"), ("moved", "bytes moved"), ("cpu", "CPU of the clients")):
+            cost.plot(counts, [p.facts(f"xhdf5 C x{n}")[key] / one[key] for n in counts], marker="o", label=label)
+        cost.axhline(1.3, color="#999999", ls=":", label="1.3")
+        cost.set(ylabel="by one process's", yscale="log")
+        for ax in (speed, cost):
+            ax.set_xlabel("processes")
+            ax.grid(alpha=0.3)
+            ax.legend(fontsize=7)
+    figure.suptitle(f"{workload}: {result['workloads'][workload]['what']}", fontsize=10)
+    save(figure, out, workload.lower())
+
+
+def gains(result, out):
+    """P2's bars: how many times faster than without shadow and prediction."""
+    places, bars = report.places_of(result), {}
+    off = {(p.server, p.rtt): p for p in places if p.workload == "P2" and "xhdf5 C off" in p.readers}
+    for p in places:
+        base = off.get((p.server, p.rtt))
+        if base and p.workload in ("P2", "P2-warm"):
+            bars[f"{p.server}, {p.rtt:g} ms, {'cold' if p.workload == 'P2' else 'warm'}"] = \
+                base.seconds("xhdf5 C off") / p.seconds("xhdf5 C")
+    figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.4 * len(bars)))
+    ax.barh(list(bars), list(bars.values()), color=COLOURS["xhdf5 C"])
+    for i, v in enumerate(bars.values()):
+        ax.text(v, i, f" {v:.3g}", va="center", fontsize=8)
+    for gain, what in MIG_DRIVE:
+        ax.axvline(gain, color="#c04000", ls="--", lw=1, label=f"{gain}: {what}")
+    ax.set(xscale="log", xlabel="times faster than the same without shadow and prediction", title=result["workloads"]["P2"]["what"])
+    ax.margins(x=0.15)
+    ax.legend(fontsize=7)
+    save(figure, out, "p2")
 
 
 def times(result, out):
@@ -135,7 +188,11 @@ def main():
     out = pathlib.Path(sys.argv[1])
     result = json.loads((out / "run.json").read_text())
     for name in result["workloads"]:
-        if result["workloads"][name]["bulk"]:
+        if name in ("P1-slabs", "P1-all"):
+            several(result, out, name)
+        elif name == "P2":
+            gains(result, out)
+        elif result["workloads"][name]["bulk"]:
             throughput(result, out, name, name.lower())
     times(result, out)
     for path in sorted(out.glob("trace-*.log")):

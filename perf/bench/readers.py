@@ -2,6 +2,7 @@
 import collections
 import concurrent.futures
 import json
+import shutil
 import subprocess
 
 from . import lab
@@ -102,19 +103,37 @@ class Many:
         return [(workload.name, sample)]
 
 
-class Beside(Local):
-    """The local file while curl fetches it over the link: what this machine's cores leave of the local
+class Ranks:
+    """The ranks of an MPI program that read by the driver for collective access: the URL, cold, or the local file."""
+
+    def __init__(self, place, n, how, local=False):
+        self.lab, self.n, self.how, self.local = place, n, how, local
+        self.name = f"{'local' if local else 'xhdf5'} {how} x{n}"
+
+    def measure(self, workload, server, path, words, timeout, check=False, trace=None):
+        client, mpiexec = self.lab.build / "perf" / "bench_client_mpi", shutil.which("mpiexec.mpich") or shutil.which("mpiexec")
+        if not client.exists() or not mpiexec:
+            raise lab.Skipped("no plugin for collective access was built, or there is no mpiexec")
+        self.lab.forget_shadow()
+        server.forget()
+        argv = [mpiexec, "-n", self.n, client, path if self.local else server.url_of(path), *words, self.how]
+        sample = measured(workload, f"MPI x{self.n}", argv, self.lab.driver_env(), timeout)
+        sample["server_requests"], sample["server_bytes"] = server.counted()
+        return [(workload.name, sample)]
+
+
+class Beside:
+    """A |local| reader of the file while curl fetches it over the link: what this machine's cores leave of the local
     speed to whoever unpacks what is being moved."""
 
-    def __init__(self, place, python, client, raw):
-        super().__init__(place, python, client)
-        self.raw, self.name = raw, f"local {client} beside curl"
+    def __init__(self, local, raw):
+        self.local, self.raw, self.name = local, raw, f"{local.name} beside curl"
 
     def measure(self, *words, **options):
         moving = subprocess.Popen([str(w) for w in self.raw.command(BESIDE, "parallel")], env=lab.clean_env(),
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            return super().measure(*words, **options)
+            return self.local.measure(*words, **options)
         finally:
             moving.kill()
             moving.wait()

@@ -149,6 +149,13 @@ def claims(result):
                 median(s["server_requests"] for s in one.values()), 1 if "-all" in w and w.startswith("P2") else 1.5)
             say(f"time by that of one process, {n} processes", p, p.by_round(reader, "xhdf5 C x1"), 1.3)
             say(f"the slowest by the median, {n} processes", p, median(max(s["each"]) / median(s["each"]) for s in of), 2)
+        for reader in p.readers if w == "P3" else ():
+            how, _, n = reader.removeprefix("xhdf5 ").partition(" x")
+            if is_ours(reader) and p.raw_rates:
+                for local in (f"local collective x{n}", f"local collective x{n} beside curl"):
+                    need = max(p.seconds(local), size / p.raw_rate())
+                    say(f"of the larger of raw transfer and {local}, {how}", p, need / p.seconds(reader), 0.85, most=False)
+                say(f"of the raw limit, {n} ranks, {how}", p, p.of_raw(reader, size), 0.85, most=False)
         if ours not in p.readers:
             continue
         cold, counters = p.seconds(ours), [s["counters"] for s in p.readers[ours].values()]

@@ -29,12 +29,14 @@ class Workload:
     extra: bool = False                 # runs only when named
     processes: tuple = ()               # C clients at once, for each of these numbers
     share: bool = False                 # each of them has its part, else each has all
+    ranks: tuple = ()                   # of one MPI program, for each of these numbers
     names: tuple = ()                   # {names} is a file made of |names|: data.names' n, of
     variants: tuple = ()                # xhdf5 with other options, always
 
 
 def table(p):
-    """All workloads for the sizes |p|: images, chunked_images, small_reads, scalla, datasets, parallel_images, processes."""
+    """All workloads for the sizes |p|: images, chunked_images, small_reads, scalla, datasets, parallel_images, processes,
+    ranks."""
     both = ("C", "h5py")
     many = 25000 * BLOCK                # 256 MB
     t = [Workload("W1", f"{p.images} contiguous images, one by one", ("images", p.images),
@@ -90,6 +92,9 @@ def table(p):
     t.append(Workload("P2-all", f"{p.datasets // 4} of {p.datasets} datasets in random order by several processes, each all",
                       ("spread", p.datasets), ("pick", "{names}"), names=(p.datasets // 4, p.datasets),
                       processes=p.processes, extra=True))
+    t.append(Workload("P3", f"{p.chunked_images} gzip images by the ranks of an MPI program, each a slab of them",
+                      ("chunked", "btree1", "gzip", p.chunked_images), ("images", "4"), ranks=p.ranks, raw=True, bulk=True,
+                      packed=True, extra=True))
     return t
 
 

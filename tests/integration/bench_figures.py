@@ -128,7 +128,7 @@ def main():
             assert ends[0][0] == 0 and ends[-1][1] == size - 1 and all(a[1] + 1 == b[0] for a, b in zip(ends, ends[1:]))
     with tap.claim("a family's name chooses its workloads, an extra one only its own name"):
         sizes = type("Sizes", (), dict(quick=True, images=1, more_images=[5], chunked_images=1, small_reads=1, scalla=1,
-                                       datasets=1, parallel_images=1, processes=(1, 2)))
+                                       datasets=1, parallel_images=1, processes=(1, 2), ranks=(2,)))
         table = workloads.table(sizes)
         assert len({w.name for w in table}) == len(table)
         assert [w.name for w in workloads.chosen(table, ["W4"])] == ["W4"]
@@ -147,6 +147,15 @@ def main():
                         "requests by those of one process, 4 processes": (2.0, False),
                         "time by that of one process, 4 processes": (1.2, True),
                         "the slowest by the median, 4 processes": (2.2, False)}, said
+    with tap.claim("ranks are set beside the larger of what unpacking and what moving takes"):
+        result = canned()
+        result["workloads"]["P3"] = result["workloads"]["W1"]
+        result["samples"] += [sample("curl x1 parallel", 1, 1.0, "P3"), sample("local collective x2", 1, 0.5, "P3"),
+                              sample("local collective x2 beside curl", 1, 2.0, "P3"), sample("xhdf5 collective x2", 1, 2.5, "P3")]
+        said = {c[0]: (round(c[2], 2), c[4]) for c in report.claims(result) if "collective" in c[0]}
+        assert said == {"of the larger of raw transfer and local collective x2, collective": (0.4, False),
+                        "of the larger of raw transfer and local collective x2 beside curl, collective": (0.8, False),
+                        "of the raw limit, 2 ranks, collective": (0.4, False)}, said
     sys.exit(tap.done())
 
 

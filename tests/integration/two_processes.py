@@ -20,6 +20,11 @@ with h5py.File(sys.argv[1], "r") as f:
         h.update(d[i].tobytes())
     print(h.hexdigest())
 """
+GATE = """
+import sys, h5py
+print("ready", flush=True)
+sys.stdin.readline()
+"""
 LIST_TREE = """
 import sys, h5py
 n = 0
@@ -46,8 +51,8 @@ def python(code, target, env, version="3.14.0"):
     return out.strip()
 
 
-def start(code, target, env):
-    return subprocess.Popen([str(harness.H5PY["3.14.0"]), "-c", code, target], env=env, stdin=subprocess.DEVNULL,
+def start(code, target, env, stdin=subprocess.DEVNULL):
+    return subprocess.Popen([str(harness.H5PY["3.14.0"]), "-c", code, target], env=env, stdin=stdin,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -81,6 +86,19 @@ def main():
                 after = server.requests()
                 fetched = after[1] - before[1]
                 assert fetched <= 1.1 * size + 4 * 100_000, f"{fetched} bytes for a file of {size}"
+            with tap.claim("eight that open together and read what one alone would stream fetch it once"), \
+                    harness.shadow_dir() as fresh:
+                before = server.requests()
+                together = harness.driver_env(server, fresh, stream_bytes="1M")
+                ready = [start(GATE + READ_ALL, f"{server.url}/images.h5", together, subprocess.PIPE) for _ in range(8)]
+                assert [p.stdout.readline() for p in ready] == ["ready\n"] * 8
+                for p in ready:
+                    p.stdin.write("go\n")
+                    p.stdin.flush()
+                for out, err in [p.communicate(timeout=200) for p in ready]:
+                    assert out.strip() == want, err[-2000:]
+                fetched = server.requests()[1] - before[1]
+                assert fetched <= 1.05 * size + 8 * 20_000, f"{fetched} bytes for a file of {size}"
             with tap.claim("a file that changed is read anew by the next process"):
                 make(tree, "tree", "--datasets", "100")
                 want = python(LIST_TREE, tree, harness.clean_env())

@@ -1298,6 +1298,55 @@ Test(page, a_damaged_hint_is_none)
     xh_shadow_close(s);
 }
 
+/* ---- those who are at it together ------------------------------------------------------------ */
+
+Test(page, readers_and_what_others_have_claimed_are_seen)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    cr_assert_eq(xh_shadow_readers(s), 1);
+    pid_t first = stand(claim_5_to_9, NULL), second = stand(open_only, NULL);
+    cr_assert_eq(xh_shadow_claim(s, 20, 0, NULL), XH_CLAIM_MINE);
+    cr_assert_eq(xh_shadow_readers(s), 2, "who has asked for nothing yet is not counted");
+    cr_assert(xh_shadow_elsewhere(s, 5));
+    cr_assert_not(xh_shadow_elsewhere(s, 20));
+    cr_assert_not(xh_shadow_elsewhere(s, 40));
+    end(first);
+    end(second);
+    cr_assert_eq(xh_shadow_readers(s), 1);
+    xh_shadow_close(s);
+}
+
+static int wait_for_turn(void *pipe_end)
+{
+    struct xh_turn t;
+    int *fd = pipe_end;
+    if (fork() == 0) { /* the one that waits: its parent says so at once */
+        (void)!write(*fd, "w", 1);
+        xh_shadow_turn("a name", &opt, 20000, &t);
+        _exit(0);
+    }
+    return 0;
+}
+
+Test(page, whoever_waits_for_a_turn_is_seen)
+{
+    struct xh_turn mine, other;
+    int p[2];
+    char c;
+    cr_assert_eq(pipe(p), 0);
+    cr_assert_eq(xh_shadow_turn("a name", &opt, 1000, &mine), 0);
+    cr_assert_eq(xh_shadow_turn("another", &opt, 1000, &other), 0);
+    cr_assert_not(xh_shadow_turn_awaited(&mine));
+    pid_t pid = stand(wait_for_turn, &p[1]);
+    cr_assert_eq(read(p[0], &c, 1), 1);
+    while (!xh_shadow_turn_awaited(&mine))
+        sched_yield();
+    cr_assert_not(xh_shadow_turn_awaited(&other));
+    xh_shadow_turn_over(&mine);
+    xh_shadow_turn_over(&other);
+    end(pid);
+}
+
 /* ---- cost ----------------------------------------------------------------------------------- */
 
 Test(page, a_hit_is_cheap)
