@@ -101,6 +101,28 @@ void xh_job_fail(struct xh_job *j, const struct xh_err *err)
         xh_endpoint_dispatch(freed);
 }
 
+/* ---- credentials */
+
+int xh_object_trusts(const struct xh_origin *o, const struct xh_url *u)
+{
+    return u->https && (xh_url_same_server(u, o->url) || (o->url->https && xh_auth_listed(o->options.credential_hosts, u->server)));
+}
+
+int xh_object_renew_token(struct xh_origin *o, const struct xh_token *old)
+{
+    struct xh_token *found = NULL;
+    if (xh_token_find(&found, NULL) != 0)
+        return 0;
+    int differs = found->value && (!old || !old->value || strcmp(found->value, old->value) != 0);
+    xh_engine_lock();
+    struct xh_token *drop = o->token;
+    o->token = found; /* even when it is the same: its note is newer */
+    o->token_ns = xh_now_ns();
+    xh_engine_unlock();
+    xh_token_unref(drop);
+    return differs;
+}
+
 /* ---- the object */
 
 void xh_object_adopt(struct xh_origin *o)

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,6 +174,7 @@ static size_t head_bytes(const struct xh_origin *o)
 /* What PROPFIND told. */
 struct dated {
     int known; /* 1: date and size came */
+    int gone;  /* 1: there is no such file */
     char date[XH_VALIDATOR_BYTES];
     uint64_t size;
 };
@@ -186,6 +188,7 @@ static int read_stat(const struct xh_probe *p, const struct xh_err *own, struct 
             *err = *own;
         return own->code;
     }
+    out->gone = own->code == XH_E_NOENT;
     out->known = own->code == 0 && p->status == 207 &&
                  xh_propfind_parse((const char *)p->bytes, p->len, out->date, sizeof out->date, &out->size);
     return out->known;
@@ -246,11 +249,14 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
     if (rc != 0)
         return rc;
     if (p->status == 416 && !p->size_known) {
-        /* XRootD says no more than that of an empty file: make sure that it is one. */
+        /* XRootD says no more than that of an empty file, and a redirector of one that it has not found yet. */
         struct dated s = {0};
         rc = stat_origin(o, &s, err);
         if (rc < 0)
             return rc;
+        if (s.gone)
+            return xh_err_set(err, XH_E_NOENT, 404, "%.200s: 404 Not Found: there is no such file on the server",
+                              o->url->shown);
         p->size = s.size;
         p->size_known = rc == 1;
     }
@@ -377,6 +383,22 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
     return rc == 2 ? settle(o, p, &(struct dated){0}, NULL, err) : open_afresh(o, p, early, err);
 }
 
+/* The user's name and password, of the URL or, if he wants that, of his netrc file. Returns 0 or a negative code. */
+static int take_login(struct xh_origin *o, struct xh_err *err)
+{
+    char host[256];
+    o->login = "the user name and password in the URL";
+    if (o->url->user || !o->options.netrc)
+        return 0;
+    const char *from = strstr(o->url->server, "://") + 3;
+    size_t n = (size_t)(strrchr(from, ':') - from);
+    int brackets = *from == '[';
+    snprintf(host, sizeof host, "%.*s", (int)n - 2 * brackets, from + brackets);
+    o->login = "the user name and password of the netrc file";
+    int rc = xh_netrc_find(host, &o->url->user, &o->url->password, err);
+    return rc < 0 ? rc : 0;
+}
+
 /* What can be known before any connection: the URL, the options, CAs and credentials. */
 static int prepare(const char *url, const struct xh_options *options, struct xh_counters *counters,
                    struct xh_origin **out, struct xh_err *err)
@@ -396,7 +418,9 @@ static int prepare(const char *url, const struct xh_options *options, struct xh_
         if (rc == 0)
             rc = xh_token_find(&o->token, err);
         if (rc == 0)
-            xh_proxy_find(&o->proxy);
+            rc = take_login(o, err);
+        o->token_ns = xh_now_ns();
+        xh_cert_find(&o->cert);
     }
     if (rc != 0) {
         xh_origin_close(o);
@@ -413,7 +437,7 @@ int xh_origin_reader(const char *url, const struct xh_options *options, char out
     out[0] = '\0';
     if (prepare(url, options, &unused, &o, NULL) != 0)
         return 0;
-    int known = !o->url->user && xh_auth_reader(o->token, &o->proxy, &o->trust, out);
+    int known = !o->url->user && xh_auth_reader(o->token, &o->cert, &o->trust, out);
     xh_origin_close(o);
     return known;
 }

@@ -127,7 +127,7 @@ struct xh_exchange {
     struct xh_job *job;
     struct xh_url *url;     /* where it goes */
     struct xh_token *token; /* what it was sent with, or could have been */
-    int token_sent;
+    int token_sent, cert_sent;
     struct xh_dialect dialect; /* as known when it was sent */
     size_t asked_first, asked_end; /* ranges asked for: the unfinished ones in here */
     unsigned asked;                /* how many */

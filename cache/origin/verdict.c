@@ -22,6 +22,7 @@
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 10000u
 #define RETRY_AFTER_MAX_MS 30000u
+#define LONG_TOKEN_BYTES 4096u /* servers bear headers of 8 KiB and more */
 #define PROGRESS_BYTES 65536u /* what a failed reply must have brought to count as progress */
 
 /* Sets |err|: "cannot read URL (via URL): …". Returns XH_VERDICT_FAIL. */
@@ -178,25 +179,19 @@ static enum xh_verdict judge_redirect(struct xh_exchange *x, struct xh_err *err)
     return XH_VERDICT_AGAIN;
 }
 
-/* 401: the token may have been renewed since it was read. 1: it was; try again. */
+/* 401, and 403 as XRootD has it: the token may have been renewed since it was read. 1: it was; try again. */
 static int token_renewed(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
-    struct xh_token *new = NULL;
-    if (!x->url->https || o->url->user || x->request->token_reread)
+    if (!xh_object_trusts(o, x->url) || o->url->user || x->request->token_reread)
         return 0;
     x->request->token_reread = 1;
-    if (xh_token_find(&new, NULL) != 0)
-        return 0;
-    const char *old = x->token ? x->token->value : NULL;
-    int differs = new->value && (!old || strcmp(new->value, old) != 0);
+    int differs = xh_object_renew_token(o, x->token);
     xh_engine_lock();
-    struct xh_token *drop = o->token;
-    o->token = new; /* even when it is the same: its note is newer */
+    struct xh_token *drop = x->token;
+    x->token = xh_token_ref(o->token);
     xh_engine_unlock();
     xh_token_unref(drop);
-    xh_token_unref(x->token);
-    x->token = xh_token_ref(new);
     return differs;
 }
 
@@ -205,31 +200,62 @@ static enum xh_verdict refused(const struct xh_exchange *x, struct xh_err *err)
     const struct xh_origin *o = x->job->origin;
     int status = x->reply.status;
     const char *what = status == 401 ? "401 Unauthorized" : "403 Forbidden";
-    char expired[96] = "";
+    char tells[300] = "", cert[400] = "", why[160] = "";
     if (o->url->user)
-        return fail(x, err, XH_E_ACCES, status, "%s: the user name and password in the URL were refused", what);
+        return fail(x, err, XH_E_ACCES, status, "%s: %s were refused", what, o->login);
     if (!o->url->https)
         return fail(x, err, XH_E_ACCES, status, "%s: no token is sent over http; use https", what);
     const struct xh_token *t = x->token;
-    const char *proxy = o->proxy.path[0] ? "; the proxy certificate was offered too" : o->proxy.note[0] ? "; " : "";
-    const char *note = o->proxy.path[0] ? "" : o->proxy.note;
-    if (t && t->value && x->token_sent) {
-        xh_token_expiry(t, (long long)time(NULL), expired, sizeof expired);
+    if (!xh_object_trusts(o, x->url) && ((t && t->value) || o->cert.path[0]))
         return fail(x, err, XH_E_ACCES, status,
-                    "%s: %.200s was refused%s%s%s. Get a token that is valid and covers this path", what, t->note,
-                    expired, proxy, note);
+                    "%s: no token or certificate is sent to a server that the URL does not name. If it may have them, "
+                    "name its host in XHDF5_CREDENTIAL_HOSTS", what);
+    xh_engine_lock();
+    int no_cert = o->no_cert;
+    xh_engine_unlock();
+    if (x->cert_sent || no_cert)
+        snprintf(cert, sizeof cert, "; the certificate %.120s was offered%s", o->cert.path,
+                 no_cert ? ", and the server would not talk to its owner" : " too");
+    else if (o->cert.note[0])
+        snprintf(cert, sizeof cert, "; %.380s", o->cert.note);
+    if (x->reply.reason[0])
+        snprintf(why, sizeof why, "; the server says: %.120s", x->reply.reason);
+    if (t && t->value && x->token_sent) {
+        xh_token_describe(t, (long long)time(NULL), tells, sizeof tells);
+        return fail(x, err, XH_E_ACCES, status,
+                    "%s: %.160s was refused%s%s%s. Get one that is valid, meant for this server, and covers this path",
+                    what, t->note, tells, why, cert);
     }
-    if (t && t->value)
-        return fail(x, err, XH_E_ACCES, status, "%s: no token is sent to a server that the URL does not name", what);
     return fail(x, err, XH_E_ACCES, status,
                 "%s: no token was found (%.200s)%s%s. Set BEARER_TOKEN_FILE to a file with one", what,
-                t ? t->note : "", proxy, note);
+                t ? t->note : "", why, cert);
+}
+
+/* A certificate that a server does not like, nginx answers with 400 and others by breaking the handshake, whatever
+ * is asked for. One that was found in /tmp must not spoil the access to public data. 1: go on without it. */
+static int without_certificate(struct xh_exchange *x)
+{
+    struct xh_origin *o = x->job->origin;
+    if (!x->cert_sent)
+        return 0;
+    xh_engine_lock();
+    o->no_cert = 1;
+    xh_engine_unlock();
+    xh_trace(XH_T_ORIGIN, "certificate", "id=%p refused=1", (void *)x->request);
+    return 1;
+}
+
+/* How long the token is that was sent, if that may be what a server objects to; else 0. */
+static size_t long_token(const struct xh_exchange *x)
+{
+    size_t n = x->token_sent ? strlen(x->token->value) : 0;
+    return n > LONG_TOKEN_BYTES ? n : 0;
 }
 
 /* 1 when |status| says that a multi-range request was too much. */
 static int too_much(int status)
 {
-    return status == 400 || status == 413 || status == 414 || status == 431 || status == 500;
+    return status == 400 || status == 413 || status == 414 || status == 431 || status == 494 || status == 500;
 }
 
 static enum xh_verdict judge_416(struct xh_exchange *x, struct xh_err *err)
@@ -264,6 +290,10 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
     int status = x->reply.status;
     if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308)
         return judge_redirect(x, err);
+    if (status == 400 && strstr(x->said, "SSL certificate") && without_certificate(x)) {
+        xh_count(o->counters, retries, 1);
+        return XH_VERDICT_AGAIN;
+    }
     if (x->asked > 1 && too_much(status)) {
         xh_engine_lock();
         xh_dialect_halve(&o->dialect, x->asked, x->range_bytes);
@@ -277,11 +307,9 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         return XH_VERDICT_AGAIN;
     }
     switch (status) {
-    case 401:
+    case 401: case 403:
         if (token_renewed(x))
             return XH_VERDICT_AGAIN;
-        return refused(x, err);
-    case 403:
         return refused(x, err);
     case 404:
         return fail(x, err, XH_E_NOENT, status, "404 Not Found: there is no such file on the server");
@@ -295,6 +323,13 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         if (x->job->ask == XH_ASK_RANGES)
             return judge_416(x, err);
         return XH_VERDICT_DONE;
+    case 400: case 413: case 431: case 494:
+        if (long_token(x))
+            return fail(x, err, XH_E_ACCES, status,
+                        "status %d: %.160s is %zu bytes long, most likely more than this server takes. Its operator can "
+                        "raise the limit (nginx: large_client_header_buffers 4 64k); a token with fewer claims is shorter",
+                        status, x->token->note, long_token(x));
+        break;
     case 304:
         if (x->job->ask == XH_ASK_HEAD && x->job->probe->if_none_match)
             return XH_VERDICT_DONE;
@@ -332,6 +367,17 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;
     }
+    if ((out->net == XH_NET_HANDSHAKE || out->net == XH_NET_BROKEN) && x->reply.status == 0 && strstr(out->text, "alert") &&
+        without_certificate(x)) {
+        xh_count(o->counters, retries, 1);
+        return XH_VERDICT_AGAIN;
+    }
+    if (out->net == XH_NET_BROKEN && x->reply.status == 0 && long_token(x)) {
+        fail(x, err, XH_E_ACCES, 0,
+             "the server hung up on the request. %.160s is %zu bytes long, most likely more than it takes (XRootD: 32 KiB). "
+             "A token with fewer claims is shorter", x->token->note, long_token(x));
+        return later(x, few, 0, delay_ms);
+    }
     switch (out->net) {
     case XH_NET_NAME:
         fail(x, err, XH_E_NET, 0, "the server's name does not resolve (%s)", out->text);
@@ -353,8 +399,8 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
                     "name its PEM file with XHDF5_CA_BUNDLE",
                     out->text, o->trust.note);
     case XH_NET_HANDSHAKE:
-        fail(x, err, XH_E_TLS, 0, "no TLS session with the server (%s)%s%.100s", out->text,
-             o->proxy.path[0] ? "; offered was the proxy certificate " : "", o->proxy.path);
+        fail(x, err, XH_E_TLS, 0, "no TLS session with the server (%s)%s%.200s", out->text, o->cert.note[0] ? "; " : "",
+             o->cert.note);
         return later(x, few, 0, delay_ms);
     case XH_NET_BAD_HTTP:
         return fail(x, err, XH_E_PROTO, 0, "the server does not speak HTTP/1.1 (%s)", out->text);

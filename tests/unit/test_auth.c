@@ -155,38 +155,38 @@ Test(auth, a_token_s_end_is_told_from_its_claims)
     char said[96];
     /* {"sub":"x","exp":1000} */
     struct xh_token t = {.value = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4IiwiZXhwIjoxMDAwfQ.sig"};
-    xh_token_expiry(&t, 2000, said, sizeof said);
+    xh_token_describe(&t, 2000, said, sizeof said);
     cr_assert_str_eq(said, " (it expired at 1970-01-01 00:16:40 UTC)");
-    xh_token_expiry(&t, 500, said, sizeof said);
+    xh_token_describe(&t, 500, said, sizeof said);
     cr_assert_str_eq(said, "");
     static char *const odd[] = {"", ".", "..", "a.b", "a.!!!.c", "a.eyJleHAiOiJ4In0.c", "a.eyJleHAiOjk5OTk5OTk5OTk5OTk5OTk5OTk5OX0.c"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         t.value = odd[i];
-        xh_token_expiry(&t, 2000, said, sizeof said);
+        xh_token_describe(&t, 2000, said, sizeof said);
         cr_expect_str_eq(said, "", "%s", odd[i]);
     }
 }
 
 Test(auth, a_proxy_must_be_private_and_alive)
 {
-    struct xh_proxy p;
+    struct xh_cert p;
     setenv("X509_USER_PROXY", "/no/such/proxy", 1);
-    xh_proxy_find(&p);
+    xh_cert_find(&p);
     cr_assert_str_eq(p.path, "");
     cr_assert_not_null(strstr(p.note, "/no/such/proxy"));
     setenv("X509_USER_PROXY", file("open", "rubbish", 0644), 1);
-    xh_proxy_find(&p);
+    xh_cert_find(&p);
     cr_assert_str_eq(p.path, "");
     cr_assert_not_null(strstr(p.note, "chmod 600"));
     setenv("X509_USER_PROXY", file("rubbish", "rubbish", 0600), 1);
-    xh_proxy_find(&p);
+    xh_cert_find(&p);
     cr_assert_str_eq(p.path, "");
     cr_assert_not_null(strstr(p.note, "valid"));
 }
 
 Test(auth, a_proxy_that_is_alive_is_used)
 {
-    struct xh_proxy p;
+    struct xh_cert p;
     char command[512], path[256];
     snprintf(path, sizeof path, "%s/proxy", dir);
     snprintf(command, sizeof command,
@@ -196,7 +196,7 @@ Test(auth, a_proxy_that_is_alive_is_used)
     if (system(command) != 0)
         cr_skip_test("no openssl command");
     setenv("X509_USER_PROXY", path, 1);
-    xh_proxy_find(&p);
+    xh_cert_find(&p);
     cr_assert_str_eq(p.path, path);
     cr_assert_str_eq(p.note, "");
 }
