@@ -21,6 +21,8 @@
 /* What a server can send before it waits for the first acknowledgement: ten segments, less
  * what headers and TLS take. A longer head costs a second round trip. */
 #define FIRST_FLIGHT_BYTES 12288u
+/* How often the head is asked for where the answer is that of an empty file, and it is none. */
+#define EMPTY_TRIES 3
 /* How often is looked whether the first connection is there. */
 #define GREET_LOOK_MS 4
 
@@ -245,11 +247,14 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
     p->want_bytes = head_bytes(o);
     p->whole_bytes = o->options.head_bytes;
     p->if_none_match = NULL;
-    int rc = ask(o, XH_ASK_HEAD, p, 1, err);
-    if (rc != 0)
-        return rc;
-    if (p->status == 416 && !p->size_known) {
-        /* XRootD says no more than that of an empty file, and a redirector of one that it has not found yet. */
+    for (int tries = 0; tries < EMPTY_TRIES; tries++) {
+        int rc = ask(o, XH_ASK_HEAD, p, 1, err);
+        if (rc != 0 || p->status != 416 || (p->size_known && p->size == 0))
+            return rc;
+        if (p->size_known)
+            break;
+        /* XRootD says no more than that of an empty file, and a redirector of one that it has not found, or that no
+         * server has which is there now: it has waited for one before it answered. */
         struct dated s = {0};
         rc = stat_origin(o, &s, err);
         if (rc < 0)
@@ -259,12 +264,12 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
                               o->url->shown);
         p->size = s.size;
         p->size_known = rc == 1;
+        if (rc == 1 && s.size == 0)
+            return 0;
     }
-    if (p->status == 416 && (!p->size_known || p->size != 0))
-        return xh_err_set(err, XH_E_PROTO, 416,
-                          "%.200s: the server refuses to send the first bytes of the file (416 Range Not Satisfiable)",
-                          o->url->shown);
-    return 0;
+    return xh_err_set(err, XH_E_PROTO, 416,
+                      "%.200s: the server refuses to send the first bytes of the file (416 Range Not Satisfiable)",
+                      o->url->shown);
 }
 
 /* Settles the dialect from the head's reply, and from PROPFIND's where that has no validator:

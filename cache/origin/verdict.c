@@ -23,6 +23,7 @@
 #define BACKOFF_MAX_MS 10000u
 #define RETRY_AFTER_MAX_MS 30000u
 #define LONG_TOKEN_BYTES 4096u /* servers bear headers of 8 KiB and more */
+#define REDIRECTED_TOKEN_BYTES 1500u
 #define PROGRESS_BYTES 65536u /* what a failed reply must have brought to count as progress */
 
 /* Sets |err|: "cannot read URL (via URL): …". Returns XH_VERDICT_FAIL. */
@@ -258,7 +259,7 @@ static int too_much(int status)
     return status == 400 || status == 413 || status == 414 || status == 431 || status == 494 || status == 500;
 }
 
-static enum xh_verdict judge_416(struct xh_exchange *x, struct xh_err *err)
+static enum xh_verdict judge_416(struct xh_exchange *x, uint64_t *delay_ms, struct xh_err *err)
 {
     const struct xh_content_range *c = &x->reply.range;
     char how[96];
@@ -268,8 +269,10 @@ static enum xh_verdict judge_416(struct xh_exchange *x, struct xh_err *err)
     }
     if (x->asked > 1)
         return go_single(x, "416");
-    return fail(x, err, XH_E_PROTO, 416, "416 Range Not Satisfiable for bytes %" PRIu64 "-%" PRIu64 " of %" PRIu64,
-                x->from, x->to - 1, x->dialect.size);
+    fail(x, err, XH_E_PROTO, 416, "416 Range Not Satisfiable for bytes %" PRIu64 "-%" PRIu64 " of %" PRIu64,
+         x->from, x->to - 1, x->dialect.size);
+    /* An XRootD redirector says so, and no size, while no server that has the file is there. */
+    return c->given ? XH_VERDICT_FAIL : later(x, (unsigned)x->job->origin->options.retries, 0, delay_ms);
 }
 
 /* 1 when XRootD's 500 means a path that goes through a file, as h5ls tries them: its text is
@@ -321,7 +324,7 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         break;
     case 416:
         if (x->job->ask == XH_ASK_RANGES)
-            return judge_416(x, err);
+            return judge_416(x, delay_ms, err);
         return XH_VERDICT_DONE;
     case 400: case 413: case 431: case 494:
         if (long_token(x))
@@ -338,6 +341,12 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         if (goes_through_file(x))
             return fail(x, err, XH_E_NOENT, status,
                         "500, not a directory: there is no such file on the server, a part of the path is a file");
+        if (x->token_sent && strlen(x->token->value) > REDIRECTED_TOKEN_BYTES) {
+            fail(x, err, XH_E_STATUS, status,
+                 "status 500, %" PRIu64 " retries did not help. %.160s is %zu bytes long: an XRootD redirector fails so when it is "
+                 "longer than about 1,900 bytes", o->options.retries, x->token->note, strlen(x->token->value));
+            return later(x, (unsigned)o->options.retries, 0, delay_ms);
+        }
         /* fall through */
     case 408: case 429: case 502: case 503: case 504:
         fail(x, err, XH_E_STATUS, status,

@@ -266,6 +266,30 @@ def sent_on(tap, site, reader):
             refused(reader.read(url, BEARER_TOKEN_FILE=file, XHDF5_CREDENTIAL_HOSTS="0.0.1 27.0.0.1 127.0.0.1:1"), "401")
 
 
+def clustered(tap, site, reader):
+    """Behind a redirector, which puts the token into the URL that it redirects to."""
+    roots = [site.dir / "data", site.dir / "none"]
+    roots[1].mkdir()
+    with harness.Server("cluster", roots, words=["--ca", str(site.ca), "--issuer", site.issuer]) as cluster:
+        private, alice = f"{cluster.url}/private/f.h5", f"{cluster.url}/private/users/alice/f.h5"
+        aud = "https://wlcg.cern.ch/jwt/v1/any"
+        with tap.claim("a cluster: the redirector hands the token on, and it is read"):
+            reads(site, reader.read(private, BEARER_TOKEN_FILE=site.token(aud=aud, scope="storage.read:/")), "private")
+            log = pathlib.Path(cluster.run, "manager", "xrootd.log").read_text(errors="replace")
+            assert "authz=" in log, "this redirector puts no token into URLs"
+        with tap.claim("a cluster: a token for another path is refused by the data server"):
+            file = site.token(aud=aud, scope="storage.read:/sub")
+            refused(reader.read(private, BEARER_TOKEN_FILE=file), "403", "sent on to")
+        certificate = {"X509_USER_CERT": str(site.ca / "alice.pem"), "X509_USER_KEY": str(site.ca / "alice.key")}
+        with tap.claim("a cluster: a certificate is shown to the redirector alone"):
+            refused(reader.read(alice, **certificate), "403", "XHDF5_CREDENTIAL_HOSTS")
+        with tap.claim("a cluster: a certificate is shown to data servers that the user lists"):
+            reads(site, reader.read(alice, **certificate, XHDF5_CREDENTIAL_HOSTS="127.0.0.1"), "alice")
+        with tap.claim("a cluster: a token that is too long for the redirector's URL: an error that says so"):
+            result = reader.read(private, BEARER_TOKEN_FILE=site.token(aud=aud, scope="storage.read:/", pad=3000))
+            assert re.search(r"500.*bytes long.*redirector", result.get("text", "")), result
+
+
 def nothing_shown(tap, site, reader, shadow):
     """Everything that the reader put out, and all that the driver keeps."""
     pid = reader.process.pid
@@ -322,6 +346,7 @@ def main():
             certificates(tap, site, reader)
             if kind == "xrootd":
                 authdb(tap, site, reader)
+                clustered(tap, site, reader)
             else:
                 sent_on(tap, site, reader)
             renewal(tap, site, reader)

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("XHDF5_BUILD", TOP / "build"))
@@ -62,6 +63,24 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def wait_for(true, what, seconds=20):
+    """Returns once |true|() holds."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.005)
+
+
+def wait_port(port):
+    """Returns once somebody listens there."""
+    def listens():
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=2):
+            return True
+        return False
+    wait_for(listens, f"port {port}")
 
 
 def clean_env():
