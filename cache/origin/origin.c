@@ -334,6 +334,7 @@ void xh_origin_close(struct xh_origin *o)
     xh_engine_unlock();
     xh_url_unref(o->url);
     xh_url_unref(o->target);
+    xh_url_unref(o->served);
     xh_token_unref(o->token);
     free(o);
 }

@@ -539,7 +539,8 @@ static void revalidated(struct xh_job *j)
 void xh_probe_revalidate(struct xh_origin *o)
 {
     uint64_t every_ns = o->options.revalidate_ms * 1000000u;
-    if (o->dialect.proof != XH_BY_PROPFIND || every_ns == 0 || o->checking || xh_now_ns() - o->checked_ns < every_ns)
+    if (o->dialect.proof != XH_BY_PROPFIND || every_ns == 0 || o->checking ||
+        (!o->check_due && xh_now_ns() - o->checked_ns < every_ns))
         return;
     struct xh_probe *p = calloc(1, sizeof *p);
     if (!p)
@@ -549,4 +550,5 @@ void xh_probe_revalidate(struct xh_origin *o)
         return;
     }
     o->checking = 1;
+    o->check_due = 0;
 }

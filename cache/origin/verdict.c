@@ -478,17 +478,25 @@ static enum xh_verdict judge_probe(struct xh_exchange *x, const struct xh_outcom
     return XH_VERDICT_DONE;
 }
 
-/* A GET worked at the end of redirects: later ones go there at once. */
+/* A GET worked: at the end of redirects, later ones go there at once. Another server than before may have a
+ * replica of another version, which XRootD's replies do not tell. */
 static void remember_target(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
     struct xh_request *r = x->request;
-    if (!r->url || x->job->ask == XH_ASK_STAT)
+    if (x->job->ask == XH_ASK_STAT)
         return;
     xh_engine_lock();
-    if (o->target != r->url) {
+    if (r->url && o->target != r->url) {
         xh_url_unref(o->target);
         o->target = xh_url_ref(r->url);
+    }
+    if (!o->served || !xh_url_same_server(o->served, x->url)) {
+        o->check_due = o->served && o->opened;
+        xh_url_unref(o->served);
+        o->served = xh_url_ref(x->url);
+        if (o->check_due)
+            xh_probe_revalidate(o);
     }
     xh_engine_unlock();
 }

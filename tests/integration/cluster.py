@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,13 +76,16 @@ class Farm:
     def __init__(self, kind, directory, stack):
         self.kind, self.started = kind, []
         stack.callback(self.end)
-        self.roots = [directory / name for name in ("one", "two", "three")]
+        self.roots = [directory / name for name in ("first", "second", "third")]
         for root in self.roots:
             root.mkdir()
         self.file = self.roots[0] / "f.h5"
         status, out, err = harness.run([H5PY, "-c", SAMPLE, self.file, PARTS, PART_BYTES], harness.clean_env())
         assert status == 0, err
         os.link(self.file, self.roots[1] / "f.h5")
+        for root in self.roots[:2]:    # copies that were made without their date, of one size
+            shutil.copyfile(self.file, root / "undated.h5")
+            os.utime(root / "undated.h5", (1e9 + len(root.name), ) * 2)
         if kind == "xrootd":
             self.front = stack.enter_context(harness.Server("cluster", self.roots))
             self.pids = [int(pid) for pid in re.findall(r",(\d+)", self.front.facts["servers"])]
@@ -128,6 +132,8 @@ class Farm:
             who = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
             if self.kind == "nginx":    # it tells itself in its title, and opens its certificate's key as root or as us
                 words = [b"nginx", b"-e", b"error.log", b"-p", cwd.encode() + b"/", b"-c", b"nginx.conf"]
+            else:    # -n has made it go one down from where it was started
+                cwd = self.front.run
             process = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL, start_new_session=True, **who)
             self.started.append(process)
@@ -219,6 +225,20 @@ def main():
         if kind == "xrootd":
             survive("its whole machine goes off, with its cmsd: the read goes on at another, right", names[:8],
                     names[8:], "before", with_cmsd=True)
+            with tap.claim("the other copy has another date: an error that says so, and no mixture"):
+                before = farm.served()
+                reader = Reader(f"{farm.front.url}/undated.h5", env(connections=4, readahead="off"))
+                assert reader.opened == {"open": True}, reader.opened
+                reader.begin(*names[:2])
+                assert reader.end() == {"digest": [want[n] for n in names[:2]]}
+                farm.kill(busy(before, farm.served()))
+                for name in names[2:]:
+                    reader.begin(name)
+                    said = reader.end()
+                    if "digest" not in said:
+                        break
+                assert re.search("changed", said.get("text", "")), said
+                reader.close()
     return tap.done()
 
 
