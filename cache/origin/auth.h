@@ -16,16 +16,24 @@ struct xh_token {
     atomic_int refs;
     char *value;    /* NULL: no token */
     long long expires; /* a JWT's "exp", seconds since 1970; 0: it does not say */
+    char *file;     /* where it came from, to be read again; NULL: from the environment, or from nowhere */
+    const char *source; /* of |file|, for the note; static */
+    int named;      /* the user pointed at |file| */
     char note[512]; /* "the token of BEARER_TOKEN_FILE (/path)", or where none was found; never the value */
 };
 
 /* Looks for a token: $BEARER_TOKEN, $BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_u<uid>,
  * /tmp/bt_u<uid>; the first that is set decides. A file must be regular, at most 64 KiB,
  * and this user's (one named by BEARER_TOKEN_FILE may be root's). What is found but
- * unusable is no token, and the note says why.
+ * unusable is no token, and the note says why. Reads the environment: not for engine threads.
  * Returns 0, or XH_E_NOMEM. Owns: the caller unrefs |*out|. Reads a small file.
  * Source: WLCG Bearer Token Discovery 1.0; RFC 6750, 2.1. */
 int xh_token_find(struct xh_token **out, struct xh_err *err);
+
+/* Reads the file again that |old| (NULL allowed) came from; the environment, which belongs to the program's threads, it
+ * does not touch. Returns 1 with |*out|, which the caller unrefs and which may hold no value, or 0: there is nothing to
+ * be read. Threads: any. */
+int xh_token_again(const struct xh_token *old, struct xh_token **out);
 
 /* Says what a JWT tells of itself and a refusal may come from: " (it expired at …)" when that is before |now|, else
  * " (its audience is "…", its scope "…")"; "" when it tells nothing. */

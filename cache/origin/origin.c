@@ -111,13 +111,16 @@ int xh_object_trusts(const struct xh_origin *o, const struct xh_url *u)
 int xh_object_renew_token(struct xh_origin *o, const struct xh_token *old)
 {
     struct xh_token *found = NULL;
-    if (xh_token_find(&found, NULL) != 0)
+    if (!xh_token_again(old, &found))
         return 0;
-    int differs = found->value && (!old || !old->value || strcmp(found->value, old->value) != 0);
+    int differs = found->value && (!old->value || strcmp(found->value, old->value) != 0);
+    struct xh_token *drop = found;
     xh_engine_lock();
-    struct xh_token *drop = o->token;
-    o->token = found; /* even when it is the same: its note is newer */
     o->token_ns = xh_now_ns();
+    if (found->value) { /* else it is just being written, or gone: the old one may be good for a while */
+        drop = o->token;
+        o->token = found;
+    }
     xh_engine_unlock();
     xh_token_unref(drop);
     return differs;

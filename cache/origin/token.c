@@ -196,6 +196,9 @@ static int take_file(struct xh_token *t, const char *path, const char *source, i
         free(buf);
         close(fd);
         snprintf(t->note, sizeof t->note, "the token of %s (%s)", source, path);
+        t->file = strdup(path); /* without memory: it cannot be read again */
+        t->source = source;
+        t->named = named;
         return 1;
     }
 unusable:
@@ -238,6 +241,23 @@ int xh_token_find(struct xh_token **out, struct xh_err *err)
     return 0;
 }
 
+int xh_token_again(const struct xh_token *old, struct xh_token **out)
+{
+    if (!old || !old->file)
+        return 0;
+    struct xh_token *t = calloc(1, sizeof *t);
+    if (!t)
+        return 0;
+    atomic_init(&t->refs, 1);
+    take_file(t, old->file, old->source, old->named);
+    if (!t->file) /* it cannot be read now: perhaps next time */
+        t->file = strdup(old->file);
+    t->source = old->source;
+    t->named = old->named;
+    *out = t;
+    return 1;
+}
+
 struct xh_token *xh_token_ref(struct xh_token *t)
 {
     if (t)
@@ -253,5 +273,6 @@ void xh_token_unref(struct xh_token *t)
     if (t->value)
         explicit_bzero(t->value, strlen(t->value));
     free(t->value);
+    free(t->file);
     free(t);
 }

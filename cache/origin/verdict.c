@@ -492,7 +492,7 @@ static void remember_target(struct xh_exchange *x)
         o->target = xh_url_ref(r->url);
     }
     if (!o->served || !xh_url_same_server(o->served, x->url)) {
-        o->check_due = o->served && o->opened;
+        o->check_due = o->served && o->opened && !o->closing;
         xh_url_unref(o->served);
         o->served = xh_url_ref(x->url);
         if (o->check_due)
