@@ -22,7 +22,7 @@ struct xh_origin {
     struct xh_ring jobs;
     struct xh_dialect dialect; /* proof, value and size: constant once opened */
     struct xh_url *target;     /* where the last redirect led; NULL: nowhere else */
-    struct xh_url *served;     /* where the last reply came from that was of use; NULL: none yet */
+    struct xh_url *served;     /* where the last reply or date came from; NULL: none yet */
     int check_due;             /* another server answers now: the version is to be confirmed there at once */
     struct xh_token *token;    /* NULL over http */
     uint64_t token_ns;         /* when it was looked for */

@@ -179,6 +179,7 @@ struct dated {
     int gone;  /* 1: there is no such file */
     char date[XH_VALIDATOR_BYTES];
     uint64_t size;
+    uint64_t server_hash; /* whose word it is */
 };
 
 /* Reads PROPFIND's answer |p|, which failed with |own| if that has a code. Returns 1 when date and
@@ -191,6 +192,7 @@ static int read_stat(const struct xh_probe *p, const struct xh_err *own, struct 
         return own->code;
     }
     out->gone = own->code == XH_E_NOENT;
+    out->server_hash = p->server_hash;
     out->known = own->code == 0 && p->status == 207 &&
                  xh_propfind_parse((const char *)p->bytes, p->len, out->date, sizeof out->date, &out->size);
     return out->known;
@@ -280,6 +282,9 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
     learn(&d, p);
     if (d.proof == XH_BY_SIZE) {
         int rc = s->known ? 1 : b ? beside_wait(b, s, err) : stat_origin(o, s, err);
+        /* Redirected to two servers: the date is to be of the copy that is read. */
+        if (rc == 1 && s->server_hash != p->server_hash)
+            rc = stat_origin(o, s, err);
         if (rc < 0)
             return rc;
         if (rc == 1 && s->size != d.size)
@@ -315,9 +320,10 @@ static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct
         rc = stat_origin(o, &s, err);
     else if (dates != XH_DATES_IN_REPLIES)
         b = stat_beside(o);
-    int date_first = s.known;
+    uint64_t dated_by = s.server_hash;
     if (rc >= 0)
         rc = open_head(o, p, err);
+    int date_first = s.known && dated_by == p->server_hash;
     if (rc == 0)
         rc = settle(o, p, &s, b, err);
     beside_leave(b);

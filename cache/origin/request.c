@@ -56,10 +56,9 @@ struct xh_url *xh_request_url(const struct xh_request *r)
     const struct xh_origin *o = r->job->origin;
     if (r->url)
         return r->url;
-    /* PROPFIND always goes by the original URL: a target may be good for GET alone. */
-    if (r->from_original || r->job->ask == XH_ASK_STAT || !o->target)
-        return o->url;
-    return o->target;
+    /* PROPFIND too: the date is to be of the copy that is read. A target that is good for GET alone refuses it, and
+     * the original URL is asked. */
+    return r->from_original || !o->target ? o->url : o->target;
 }
 
 static size_t digits(uint64_t v)

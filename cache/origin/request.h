@@ -74,6 +74,7 @@ struct xh_probe {
     int greeting;              /* HEAD: for its connection's sake alone */
     /* Filled before the job is over: */
     int status;
+    uint64_t server_hash; /* which server answered: of its scheme, host and port */
     uint8_t *bytes; /* HEAD: the body; STAT: the XML. malloc'd */
     size_t len, room;
     int size_known;

@@ -78,7 +78,8 @@ static void from_original(struct xh_exchange *x)
     r->url = NULL;
     r->hops = 0;
     r->from_original = 1;
-    if (o->target == x->url) { /* the same object: nobody has set a newer one */
+    /* The same object: nobody has set a newer one. What PROPFIND meets there says nothing of GET. */
+    if (o->target == x->url && x->job->ask != XH_ASK_STAT) {
         xh_url_unref(o->target);
         o->target = NULL;
     }
@@ -305,7 +306,8 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;
     }
-    if ((status == 401 || status == 403 || status == 404 || status == 410 || status >= 500) && goes_back(x)) {
+    if ((x->job->ask == XH_ASK_STAT || status == 401 || status == 403 || status == 404 || status == 410 || status >= 500) &&
+        goes_back(x)) {
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;
     }
@@ -478,21 +480,22 @@ static enum xh_verdict judge_probe(struct xh_exchange *x, const struct xh_outcom
     return XH_VERDICT_DONE;
 }
 
-/* A GET worked: at the end of redirects, later ones go there at once. Another server than before may have a
- * replica of another version, which XRootD's replies do not tell. */
-static void remember_target(struct xh_exchange *x)
+/* A request worked: at the end of redirects, later ones go there at once. When data comes from another server than
+ * before, or than the date, its copy may be of another version, which XRootD's replies do not tell. */
+static void remember_server(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
     struct xh_request *r = x->request;
-    if (x->job->ask == XH_ASK_STAT)
-        return;
+    int data = x->job->ask != XH_ASK_STAT;
+    if (x->job->probe)
+        x->job->probe->server_hash = xh_url_server_hash(x->url);
     xh_engine_lock();
-    if (r->url && o->target != r->url) {
+    if (data && r->url && o->target != r->url) {
         xh_url_unref(o->target);
         o->target = xh_url_ref(r->url);
     }
     if (!o->served || !xh_url_same_server(o->served, x->url)) {
-        o->check_due = o->served && o->opened && !o->closing;
+        o->check_due = data && o->served && o->opened && !o->closing;
         xh_url_unref(o->served);
         o->served = xh_url_ref(x->url);
         if (o->check_due)
@@ -513,7 +516,7 @@ enum xh_verdict xh_exchange_judge(struct xh_exchange *x, const struct xh_outcome
         return judge_net(x, out, delay_ms, err);
     if (x->job->ask == XH_ASK_STAT ? status != 207 : status != 206 && status != 200)
         return judge_status(x, delay_ms, err);
-    remember_target(x);
+    remember_server(x);
     if (x->job->probe)
         return judge_probe(x, out, delay_ms, err);
     return judge_ranges(x, out, delay_ms, err);
