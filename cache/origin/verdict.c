@@ -247,6 +247,17 @@ static int without_certificate(struct xh_exchange *x)
     return 1;
 }
 
+/* 1 when a TLS alert may be what ended |x|: a reset that follows can overtake it. Twice in a row, and nothing has come
+ * from this server yet. */
+static int alert_lost(const struct xh_exchange *x)
+{
+    const struct xh_origin *o = x->job->origin;
+    xh_engine_lock();
+    int stranger = !o->served;
+    xh_engine_unlock();
+    return stranger && x->opened > 0 && x->request->failures > 0;
+}
+
 /* How long the token is that was sent, if that may be what a server objects to; else 0. */
 static size_t long_token(const struct xh_exchange *x)
 {
@@ -378,8 +389,8 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;
     }
-    if ((out->net == XH_NET_HANDSHAKE || out->net == XH_NET_BROKEN) && x->reply.status == 0 && strstr(out->text, "alert") &&
-        without_certificate(x)) {
+    if ((out->net == XH_NET_HANDSHAKE || out->net == XH_NET_BROKEN) && x->reply.status == 0 &&
+        (strstr(out->text, "alert") || alert_lost(x)) && without_certificate(x)) {
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;
     }

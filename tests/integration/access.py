@@ -32,6 +32,8 @@ for path in sys.argv[1:]:
     with h5py.File(path, "w") as f:
         f["a"] = rng.integers(0, 99, 100000)
         f["b"] = rng.integers(0, 99, 100000)
+        if "private/f.h5" in path:    # large enough that nothing brings it before it is asked for
+            f["large"] = np.arange(6 << 20)
 """
 # Does what each line of its input says: sets variables, opens, reads, closes; a line for each.
 READER = """
@@ -197,12 +199,13 @@ def renewal(tap, site, reader):
         first = reader.ask(env=env, open=url, read=["a"])
         assert first.get("digest") == site.digests["private"][:1], first
         site.token(file, scope="storage.read:/", seconds=600)
-        before = site.refusals()
         while time.time() < ends:    # the expiry is what is waited for
             time.sleep(0.05)
-        then = reader.ask(read=["b"], close=True)
-        assert then.get("digest") == site.digests["private"][1:], then
-        assert site.refusals() == before, "the server had to refuse the old one"
+        refused_before, (asked_before, _) = site.refusals(), site.server.requests()
+        then = reader.ask(read=["large"], close=True)
+        assert then.get("digest") == [site.large], then
+        assert site.server.requests()[0] > asked_before, "nothing was asked for"
+        assert site.refusals() == refused_before, "the server had to refuse the old one"
 
 
 def certificates(tap, site, reader):
@@ -323,6 +326,8 @@ def started(kind, directory):
                            input="".join(json.dumps({"open": str(f), "read": ["a", "b"], "close": True}) + "\n"
                                          for f in files.values()))
     site.digests = {name: json.loads(line)["digest"] for name, line in zip(files, local.stdout.splitlines())}
+    site.large = json.loads(subprocess.run([str(H5PY), "-c", READER], env=harness.clean_env(), capture_output=True, text=True,
+                            input=json.dumps({"open": str(files["private"]), "read": ["large"]})).stdout)["digest"][0]
     ca = ["--ca", str(site.ca)]
     with harness.Server("nginx", directory / "issuer/www", words=[*ca, "--port", str(site.issuer_port)]), \
             harness.Server(kind, data, words=[*ca, "--issuer", site.issuer]) as site.server:
