@@ -76,6 +76,8 @@ typedef struct H5FD_xhdf5_config_t {
     /* On trust, and on what is reported. */
     const char *ca_bundle; /* PEM file of trusted certificates */
     const char *ca_dir;    /* directory of trusted certificates by hash */
+    const char *credential_hosts; /* other hosts that may get the token or certificate by a redirect */
+    int64_t netrc;         /* switch: user name and password of ~/.netrc */
     const char *log;       /* components whose events go to standard error */
     int64_t stats;         /* switch: print a file's counters when it is closed */
 } H5FD_xhdf5_config_t;
@@ -84,7 +86,8 @@ typedef struct H5FD_xhdf5_config_t {
 #define H5FD_XHDF5_CONFIG_INIT                                                              \
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
-            -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1      \
+            -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
+            -1                                                                              \
     }
 
 /* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages

@@ -1,5 +1,5 @@
-/* Credentials and trust: which token, which client certificate, which CAs, and how to
- * say where each came from without showing it. */
+/* Credentials and trust: which token, which client certificate, which password, which CAs,
+ * to whom they may go, and how to say where each came from without showing it. */
 #ifndef XH_AUTH_H
 #define XH_AUTH_H
 
@@ -15,31 +15,53 @@
 struct xh_token {
     atomic_int refs;
     char *value;    /* NULL: no token */
+    long long expires; /* a JWT's "exp", seconds since 1970; 0: it does not say */
+    char *file;     /* where it came from, to be read again; NULL: from the environment, or from nowhere */
+    const char *source; /* of |file|, for the note; static */
+    int named;      /* the user pointed at |file| */
     char note[512]; /* "the token of BEARER_TOKEN_FILE (/path)", or where none was found; never the value */
 };
 
 /* Looks for a token: $BEARER_TOKEN, $BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_u<uid>,
  * /tmp/bt_u<uid>; the first that is set decides. A file must be regular, at most 64 KiB,
  * and this user's (one named by BEARER_TOKEN_FILE may be root's). What is found but
- * unusable is no token, and the note says why.
+ * unusable is no token, and the note says why. Reads the environment: not for engine threads.
  * Returns 0, or XH_E_NOMEM. Owns: the caller unrefs |*out|. Reads a small file.
  * Source: WLCG Bearer Token Discovery 1.0; RFC 6750, 2.1. */
 int xh_token_find(struct xh_token **out, struct xh_err *err);
 
-/* When the token is a JWT with an "exp", writes " (it expired at …)" if that is past
- * |now|, else "". */
-void xh_token_expiry(const struct xh_token *t, long long now, char *out, size_t size);
+/* Reads the file again that |old| (NULL allowed) came from; the environment, which belongs to the program's threads, it
+ * does not touch. Returns 1 with |*out|, which the caller unrefs and which may hold no value, or 0: there is nothing to
+ * be read. Threads: any. */
+int xh_token_again(const struct xh_token *old, struct xh_token **out);
+
+/* Says what a JWT tells of itself and a refusal may come from: " (it expired at …)" when that is before |now|, else
+ * " (its audience is "…", its scope "…")"; "" when it tells nothing. */
+void xh_token_describe(const struct xh_token *t, long long now, char *out, size_t size);
 
 struct xh_token *xh_token_ref(struct xh_token *t); /* NULL allowed */
 void xh_token_unref(struct xh_token *t);           /* NULL allowed */
 
-/* The X.509 proxy: $X509_USER_PROXY, else /tmp/x509up_u<uid>: regular, ours, not open to
- * others, not expired. */
-struct xh_proxy {
-    char path[XH_AUTH_PATH_BYTES]; /* "": none */
-    char note[256];                /* why one that exists is not used, or "" */
+/* The client certificate: $X509_USER_PROXY, else $X509_USER_CERT with $X509_USER_KEY, else
+ * /tmp/x509up_u<uid>: files that are regular and ours, the key's not open to others and without
+ * a passphrase, the certificate not expired. The first that is set decides. */
+struct xh_cert {
+    char path[XH_AUTH_PATH_BYTES]; /* PEM; "": none */
+    char key[XH_AUTH_PATH_BYTES];  /* the same file for a proxy */
+    char note[512];                /* why one that exists is not used, or "" */
 };
-void xh_proxy_find(struct xh_proxy *out);
+void xh_cert_find(struct xh_cert *out);
+
+/* A login of ~/.netrc or of the file $NETRC, for |host| (no port; a name, or an address without
+ * brackets). The file must be ours and closed to others.
+ * Returns 1 with |*user| and |*password|, 0 when there is none for |host|, XH_E_ACCES when the
+ * file cannot be used, or XH_E_NOMEM. Owns: the caller frees both. Reads a small file.
+ * Source: ftp(1), "THE .netrc FILE"; curl's quoted values. */
+int xh_netrc_find(const char *host, char **user, char **password, struct xh_err *err);
+
+/* 1 when |server| (xh_url's "https://host:port") is in |hosts|: "name", "name:port" or ".domain", separated by
+ * blanks or semicolons. */
+int xh_auth_listed(const char *hosts, const char *server);
 
 /* The CAs that TLS trusts. At least one of the paths is set. */
 struct xh_trust {
@@ -56,6 +78,16 @@ int xh_trust_find(const struct xh_options *o, const char *default_file, const ch
                   struct xh_trust *out, struct xh_err *err);
 
 /* Writes a hash of what an origin knows a reader by, and of whom he trusts. Returns 1, or 0: it cannot be told. */
-int xh_auth_reader(const struct xh_token *t, const struct xh_proxy *p, const struct xh_trust *trust, char hex[65]);
+int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const struct xh_trust *trust, char hex[65]);
+
+/* ---- for the files of auth alone */
+
+/* The value of an environment variable, or NULL when it is unset or empty. */
+const char *xh_auth_env(const char *name);
+
+/* Opens |path| without waiting for a FIFO's writer, and checks type and owner; |named|: the user
+ * pointed at it, so it may be a link, or root's. Returns the descriptor, or -1 with |*why| set. */
+struct stat;
+int xh_auth_open(const char *path, int named, struct stat *st, const char **why);
 
 #endif

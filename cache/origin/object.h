@@ -13,7 +13,8 @@ struct xh_origin {
     struct xh_options options;
     struct xh_counters *counters;
     struct xh_trust trust;
-    struct xh_proxy proxy;
+    struct xh_cert cert;
+    const char *login; /* where url's user and password are from, for errors */
     char validator[XH_VALIDATOR_BYTES + 64];
     int opened; /* dialect's proof, value and size are settled */
     /* Under the engine's lock: */
@@ -21,7 +22,11 @@ struct xh_origin {
     struct xh_ring jobs;
     struct xh_dialect dialect; /* proof, value and size: constant once opened */
     struct xh_url *target;     /* where the last redirect led; NULL: nowhere else */
+    struct xh_url *served;     /* where the last reply or date came from; NULL: none yet */
+    int check_due;             /* another server answers now: the version is to be confirmed there at once */
     struct xh_token *token;    /* NULL over http */
+    uint64_t token_ns;         /* when it was looked for */
+    int no_cert;               /* the server cannot bear our certificate: not offered any more */
     struct xh_err poison;      /* code XH_E_CHANGED once a change was seen */
     uint64_t checked_ns;       /* when PROPFIND last confirmed the version */
     int checking;              /* a PROPFIND is on its way */
@@ -59,6 +64,12 @@ void xh_job_fail(struct xh_job *j, const struct xh_err *err);
 /* Takes |r|, which is in no ring and on no wire, off its job; a job without requests goes
  * to |t|'s finished ring (NULL: any thread's). Lock held. */
 void xh_request_retire(struct xh_request *r, struct xh_thread *t);
+
+/* 1 when token and certificate may go to |u|: over TLS, to the server that the user named or to one that he listed. */
+int xh_object_trusts(const struct xh_origin *o, const struct xh_url *u);
+
+/* Looks for the token anew. Returns 1 when it is another one than |old|. Takes the lock; reads a small file. */
+int xh_object_renew_token(struct xh_origin *o, const struct xh_token *old);
 
 /* Queues the PROPFIND that looks for a change, when it is due. Lock held. */
 void xh_probe_revalidate(struct xh_origin *o);

@@ -105,6 +105,31 @@ void xh_job_fail(struct xh_job *j, const struct xh_err *err)
         xh_endpoint_dispatch(freed);
 }
 
+/* ---- credentials */
+
+int xh_object_trusts(const struct xh_origin *o, const struct xh_url *u)
+{
+    return u->https && (xh_url_same_server(u, o->url) || (o->url->https && xh_auth_listed(o->options.credential_hosts, u->server)));
+}
+
+int xh_object_renew_token(struct xh_origin *o, const struct xh_token *old)
+{
+    struct xh_token *found = NULL;
+    if (!xh_token_again(old, &found))
+        return 0;
+    int differs = found->value && (!old->value || strcmp(found->value, old->value) != 0);
+    struct xh_token *drop = found;
+    xh_engine_lock();
+    o->token_ns = xh_now_ns();
+    if (found->value) { /* else it is just being written, or gone: the old one may be good for a while */
+        drop = o->token;
+        o->token = found;
+    }
+    xh_engine_unlock();
+    xh_token_unref(drop);
+    return differs;
+}
+
 /* ---- the object */
 
 void xh_object_adopt(struct xh_origin *o)
@@ -329,6 +354,7 @@ void xh_origin_close(struct xh_origin *o)
     xh_engine_unlock();
     xh_url_unref(o->url);
     xh_url_unref(o->target);
+    xh_url_unref(o->served);
     xh_token_unref(o->token);
     free(o);
 }

@@ -21,6 +21,8 @@
 /* What a server can send before it waits for the first acknowledgement: ten segments, less
  * what headers and TLS take. A longer head costs a second round trip. */
 #define FIRST_FLIGHT_BYTES 12288u
+/* How often the head is asked for where the answer is that of an empty file, and it is none. */
+#define EMPTY_TRIES 3
 /* How often is looked whether the first connection is there. */
 #define GREET_LOOK_MS 4
 
@@ -174,8 +176,10 @@ static size_t head_bytes(const struct xh_origin *o)
 /* What PROPFIND told. */
 struct dated {
     int known; /* 1: date and size came */
+    int gone;  /* 1: there is no such file */
     char date[XH_VALIDATOR_BYTES];
     uint64_t size;
+    uint64_t server_hash; /* whose word it is */
 };
 
 /* Reads PROPFIND's answer |p|, which failed with |own| if that has a code. Returns 1 when date and
@@ -187,6 +191,8 @@ static int read_stat(const struct xh_probe *p, const struct xh_err *own, struct 
             *err = *own;
         return own->code;
     }
+    out->gone = own->code == XH_E_NOENT;
+    out->server_hash = p->server_hash;
     out->known = own->code == 0 && p->status == 207 &&
                  xh_propfind_parse((const char *)p->bytes, p->len, out->date, sizeof out->date, &out->size);
     return out->known;
@@ -243,23 +249,29 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
     p->want_bytes = head_bytes(o);
     p->whole_bytes = o->options.head_bytes;
     p->if_none_match = NULL;
-    int rc = ask(o, XH_ASK_HEAD, p, 1, err);
-    if (rc != 0)
-        return rc;
-    if (p->status == 416 && !p->size_known) {
-        /* XRootD says no more than that of an empty file: make sure that it is one. */
+    for (int tries = 0; tries < EMPTY_TRIES; tries++) {
+        int rc = ask(o, XH_ASK_HEAD, p, 1, err);
+        if (rc != 0 || p->status != 416 || (p->size_known && p->size == 0))
+            return rc;
+        if (p->size_known)
+            break;
+        /* XRootD says no more than that of an empty file, and a redirector of one that it has not found, or that no
+         * server has which is there now: it has waited for one before it answered. */
         struct dated s = {0};
         rc = stat_origin(o, &s, err);
         if (rc < 0)
             return rc;
+        if (s.gone)
+            return xh_err_set(err, XH_E_NOENT, 404, "%.200s: 404 Not Found: there is no such file on the server",
+                              o->url->shown);
         p->size = s.size;
         p->size_known = rc == 1;
+        if (rc == 1 && s.size == 0)
+            return 0;
     }
-    if (p->status == 416 && (!p->size_known || p->size != 0))
-        return xh_err_set(err, XH_E_PROTO, 416,
-                          "%.200s: the server refuses to send the first bytes of the file (416 Range Not Satisfiable)",
-                          o->url->shown);
-    return 0;
+    return xh_err_set(err, XH_E_PROTO, 416,
+                      "%.200s: the server refuses to send the first bytes of the file (416 Range Not Satisfiable)",
+                      o->url->shown);
 }
 
 /* Settles the dialect from the head's reply, and from PROPFIND's where that has no validator:
@@ -270,6 +282,9 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
     learn(&d, p);
     if (d.proof == XH_BY_SIZE) {
         int rc = s->known ? 1 : b ? beside_wait(b, s, err) : stat_origin(o, s, err);
+        /* Redirected to two servers: the date is to be of the copy that is read. */
+        if (rc == 1 && s->server_hash != p->server_hash)
+            rc = stat_origin(o, s, err);
         if (rc < 0)
             return rc;
         if (rc == 1 && s->size != d.size)
@@ -305,9 +320,10 @@ static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct
         rc = stat_origin(o, &s, err);
     else if (dates != XH_DATES_IN_REPLIES)
         b = stat_beside(o);
-    int date_first = s.known;
+    uint64_t dated_by = s.server_hash;
     if (rc >= 0)
         rc = open_head(o, p, err);
+    int date_first = s.known && dated_by == p->server_hash;
     if (rc == 0)
         rc = settle(o, p, &s, b, err);
     beside_leave(b);
@@ -404,6 +420,22 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
     return rc == 2 ? settle(o, p, &(struct dated){0}, NULL, err) : open_afresh(o, p, early, err);
 }
 
+/* The user's name and password, of the URL or, if he wants that, of his netrc file. Returns 0 or a negative code. */
+static int take_login(struct xh_origin *o, struct xh_err *err)
+{
+    char host[256];
+    o->login = "the user name and password in the URL";
+    if (o->url->user || !o->options.netrc)
+        return 0;
+    const char *from = strstr(o->url->server, "://") + 3;
+    size_t n = (size_t)(strrchr(from, ':') - from);
+    int brackets = *from == '[';
+    snprintf(host, sizeof host, "%.*s", (int)n - 2 * brackets, from + brackets);
+    o->login = "the user name and password of the netrc file";
+    int rc = xh_netrc_find(host, &o->url->user, &o->url->password, err);
+    return rc < 0 ? rc : 0;
+}
+
 /* What can be known before any connection: the URL, the options, CAs and credentials. */
 static int prepare(const char *url, const struct xh_options *options, struct xh_counters *counters,
                    struct xh_origin **out, struct xh_err *err)
@@ -423,7 +455,9 @@ static int prepare(const char *url, const struct xh_options *options, struct xh_
         if (rc == 0)
             rc = xh_token_find(&o->token, err);
         if (rc == 0)
-            xh_proxy_find(&o->proxy);
+            rc = take_login(o, err);
+        o->token_ns = xh_now_ns();
+        xh_cert_find(&o->cert);
     }
     if (rc != 0) {
         xh_origin_close(o);
@@ -440,7 +474,7 @@ int xh_origin_reader(const char *url, const struct xh_options *options, char out
     out[0] = '\0';
     if (prepare(url, options, &unused, &o, NULL) != 0)
         return 0;
-    int known = !o->url->user && xh_auth_reader(o->token, &o->proxy, &o->trust, out);
+    int known = !o->url->user && xh_auth_reader(o->token, &o->cert, &o->trust, out);
     xh_origin_close(o);
     return known;
 }
@@ -537,7 +571,8 @@ static void revalidated(struct xh_job *j)
 void xh_probe_revalidate(struct xh_origin *o)
 {
     uint64_t every_ns = o->options.revalidate_ms * 1000000u;
-    if (o->dialect.proof != XH_BY_PROPFIND || every_ns == 0 || o->checking || xh_now_ns() - o->checked_ns < every_ns)
+    if (o->dialect.proof != XH_BY_PROPFIND || every_ns == 0 || o->checking ||
+        (!o->check_due && xh_now_ns() - o->checked_ns < every_ns))
         return;
     struct xh_probe *p = calloc(1, sizeof *p);
     if (!p)
@@ -547,4 +582,5 @@ void xh_probe_revalidate(struct xh_origin *o)
         return;
     }
     o->checking = 1;
+    o->check_due = 0;
 }

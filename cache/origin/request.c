@@ -1,7 +1,7 @@
 /* Requests: their states, what each asks for, and the sending of it. See request.h.
  *
- * Invariant: a credential goes to the server that the user named, over TLS, and to no
- * other, whatever a redirect says. */
+ * Invariant: a credential goes over TLS alone, to the server that the user named; token and
+ * certificate also to those that he listed; whatever a redirect says. */
 #include "request.h"
 
 #include <assert.h>
@@ -9,9 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../trace.h"
 #include "endpoint.h"
+#include "object.h"
+
+#define TOKEN_EARLY_S 60            /* how long before its end a token is looked for anew */
+#define TOKEN_LOOK_NS 2000000000u   /* and how often at most */
 
 static const char *const state_names[] = {"new", "queued", "bound", "running", "delayed", "over"};
 
@@ -51,10 +56,9 @@ struct xh_url *xh_request_url(const struct xh_request *r)
     const struct xh_origin *o = r->job->origin;
     if (r->url)
         return r->url;
-    /* PROPFIND always goes by the original URL: a target may be good for GET alone. */
-    if (r->from_original || r->job->ask == XH_ASK_STAT || !o->target)
-        return o->url;
-    return o->target;
+    /* PROPFIND too: the date is to be of the copy that is read. A target that is good for GET alone refuses it, and
+     * the original URL is asked. */
+    return r->from_original || !o->target ? o->url : o->target;
 }
 
 static size_t digits(uint64_t v)
@@ -115,6 +119,7 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     x->url = xh_url_ref(xh_request_url(r));
     x->token = xh_token_ref(o->token);
     x->token_sent = 0;
+    x->cert_sent = o->cert.path[0] && !o->no_cert && xh_object_trusts(o, x->url);
     x->dialect = o->dialect;
     x->asked = 0;
     x->asked_first = x->asked_end = x->cursor = r->first;
@@ -168,12 +173,32 @@ static size_t write_range(const struct xh_exchange *x, char *buf, size_t size)
     return n;
 }
 
+/* A token that is about to expire is looked for anew: whoever renews it has put the next one there. */
+static void renew_token(struct xh_exchange *x)
+{
+    struct xh_origin *o = x->job->origin;
+    if (!x->token || !x->token->expires || x->token->expires - (long long)time(NULL) > TOKEN_EARLY_S)
+        return;
+    xh_engine_lock();
+    int due = xh_now_ns() - o->token_ns >= TOKEN_LOOK_NS;
+    xh_engine_unlock();
+    if (due && xh_object_renew_token(o, x->token))
+        xh_trace(XH_T_ORIGIN, "token", "id=%p renewed=1", (void *)x->request);
+    xh_engine_lock();
+    struct xh_token *drop = x->token;
+    x->token = xh_token_ref(o->token);
+    xh_engine_unlock();
+    xh_token_unref(drop);
+}
+
 int xh_request_send(struct xh_exchange *x, struct xh_wire *w)
 {
     const struct xh_job *j = x->job;
     const struct xh_origin *o = j->origin;
-    /* Credentials go to the server that the user named, over TLS, and nowhere else. */
-    int trusted = x->url->https && xh_url_same_server(x->url, o->url);
+    int trusted = xh_object_trusts(o, x->url);
+    const char *user = trusted && xh_url_same_server(x->url, o->url) ? o->url->user : NULL;
+    if (trusted && !o->url->user)
+        renew_token(x);
     char range[XH_RANGE_HEADER_AT_FIRST + 64], match[XH_VALIDATOR_BYTES + 32];
     const char *headers[8];
     size_t n = 0;
@@ -203,11 +228,12 @@ int xh_request_send(struct xh_exchange *x, struct xh_wire *w)
         .url = x->url->text,
         .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL,
         .headers = headers,
-        .user = trusted ? o->url->user : NULL,
-        .password = trusted ? o->url->password : NULL,
+        .user = user,
+        .password = user ? o->url->password : NULL,
         .ca_file = o->trust.file,
         .ca_dir = o->trust.dir,
-        .client_cert = x->url->https ? o->proxy.path : NULL,
+        .client_cert = x->cert_sent ? o->cert.path : NULL,
+        .client_key = x->cert_sent ? o->cert.key : NULL,
         .connect_timeout_ms = o->options.connect_timeout_ms,
         .stall_timeout_ms = o->options.stall_timeout_ms,
         .endpoint = x->request->endpoint,

@@ -74,6 +74,7 @@ struct xh_probe {
     int greeting;              /* HEAD: for its connection's sake alone */
     /* Filled before the job is over: */
     int status;
+    uint64_t server_hash; /* which server answered: of its scheme, host and port */
     uint8_t *bytes; /* HEAD: the body; STAT: the XML. malloc'd */
     size_t len, room;
     int size_known;
@@ -127,7 +128,7 @@ struct xh_exchange {
     struct xh_job *job;
     struct xh_url *url;     /* where it goes */
     struct xh_token *token; /* what it was sent with, or could have been */
-    int token_sent;
+    int token_sent, cert_sent;
     struct xh_dialect dialect; /* as known when it was sent */
     size_t asked_first, asked_end; /* ranges asked for: the unfinished ones in here */
     unsigned asked;                /* how many */

@@ -108,7 +108,7 @@ void xh_reply_init(struct xh_reply *r)
     r->length = 0;
     r->range = (struct xh_content_range){0};
     r->retry_after_s = -1;
-    r->boundary[0] = r->etag[0] = r->last_modified[0] = r->server[0] = r->location[0] = '\0';
+    r->boundary[0] = r->etag[0] = r->last_modified[0] = r->server[0] = r->location[0] = r->reason[0] = '\0';
 }
 
 /* Copies a value; one that is too long or holds control characters counts as absent. */
@@ -198,6 +198,25 @@ static void take_retry_after(struct xh_reply *r, const char *v, size_t n, time_t
         r->retry_after_s = t <= now ? 0 : t - now < 86400 ? (long)(t - now) : 86400;
 }
 
+/* The error_description of a bearer challenge (RFC 6750, 3). A text with long words is dropped: a server that repeats
+ * the token must not make us show it. */
+static void take_challenge(struct xh_reply *r, const char *v, size_t n)
+{
+    static const char key[] = "error_description=\"";
+    const char *p = memmem(v, n, key, sizeof key - 1), *end = v + n;
+    if (!p)
+        return;
+    p += sizeof key - 1;
+    const char *close = memchr(p, '"', (size_t)(end - p));
+    if (!close)
+        return;
+    size_t word = 0;
+    for (const char *q = p; q < close; q++)
+        if ((word = *q == ' ' ? 0 : word + 1) > 20)
+            return;
+    keep(r->reason, sizeof r->reason, p, (size_t)(close - p));
+}
+
 static void take_header(struct xh_reply *r, const char *name, size_t name_bytes, const char *v, size_t n, time_t now)
 {
 #define IS(s) (name_bytes == sizeof(s) - 1 && strncasecmp(name, s, sizeof(s) - 1) == 0)
@@ -217,6 +236,8 @@ static void take_header(struct xh_reply *r, const char *name, size_t name_bytes,
         keep(r->server, sizeof r->server, v, n);
     else if (IS("Location"))
         keep(r->location, sizeof r->location, v, n);
+    else if (IS("WWW-Authenticate"))
+        take_challenge(r, v, n);
     else if (IS("Retry-After"))
         take_retry_after(r, v, n, now);
 #undef IS

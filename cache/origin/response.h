@@ -35,6 +35,7 @@ struct xh_reply {
     char etag[XH_HEADER_BYTES];
     char last_modified[XH_HEADER_BYTES];
     char server[XH_HEADER_BYTES];
+    char reason[XH_HEADER_BYTES]; /* WWW-Authenticate's error_description; no word of it is as long as a secret */
     char location[XH_LOCATION_BYTES];
 };
 

@@ -309,7 +309,7 @@ int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send
     bad |= curl_easy_setopt(e, CURLOPT_CAINFO, or_null(s->ca_file)) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CAPATH, or_null(s->ca_dir)); /* some TLS libraries know none */
     bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, or_null(s->client_cert)) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, or_null(s->client_cert)) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, or_null(s->client_key)) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms + 60000); /* ours comes first */
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 0L);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, xh_endpoint_sockets(s->endpoint, w->index));

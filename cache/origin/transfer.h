@@ -43,7 +43,7 @@ struct xh_send {
     const char *method;         /* NULL: GET */
     const char *const *headers; /* NULL-terminated lines */
     const char *user, *password; /* NULL: none */
-    const char *ca_file, *ca_dir, *client_cert; /* "" or NULL: none */
+    const char *ca_file, *ca_dir, *client_cert, *client_key; /* "" or NULL: none */
     uint64_t connect_timeout_ms, stall_timeout_ms;
     struct xh_endpoint *endpoint; /* told of sockets opened and closed */
 };

@@ -316,6 +316,14 @@ int xh_url_same_server(const struct xh_url *a, const struct xh_url *b)
     return strcmp(a->server, b->server) == 0;
 }
 
+uint64_t xh_url_server_hash(const struct xh_url *u)
+{
+    uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
+    for (const char *p = u->server; *p; p++)
+        h = (h ^ (unsigned char)*p) * UINT64_C(1099511628211);
+    return h;
+}
+
 struct xh_url *xh_url_ref(struct xh_url *u)
 {
     if (u)

@@ -3,6 +3,7 @@
 #define XH_URL_H
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 #include "../err.h"
 
@@ -32,6 +33,9 @@ int xh_url_resolve(const struct xh_url *base, const char *location, struct xh_ur
 
 /* 1 when scheme, host and port are the same: the only place a credential may go to. */
 int xh_url_same_server(const struct xh_url *a, const struct xh_url *b);
+
+/* The same for those that are, most likely another for others. */
+uint64_t xh_url_server_hash(const struct xh_url *u);
 
 struct xh_url *xh_url_ref(struct xh_url *u); /* NULL allowed */
 void xh_url_unref(struct xh_url *u);         /* NULL allowed */

@@ -22,6 +22,8 @@
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 10000u
 #define RETRY_AFTER_MAX_MS 30000u
+#define LONG_TOKEN_BYTES 4096u /* servers bear headers of 8 KiB and more */
+#define REDIRECTED_TOKEN_BYTES 1500u
 #define PROGRESS_BYTES 65536u /* what a failed reply must have brought to count as progress */
 
 /* Sets |err|: "cannot read URL (via URL): …". Returns XH_VERDICT_FAIL. */
@@ -76,7 +78,8 @@ static void from_original(struct xh_exchange *x)
     r->url = NULL;
     r->hops = 0;
     r->from_original = 1;
-    if (o->target == x->url) { /* the same object: nobody has set a newer one */
+    /* The same object: nobody has set a newer one. What PROPFIND meets there says nothing of GET. */
+    if (o->target == x->url && x->job->ask != XH_ASK_STAT) {
         xh_url_unref(o->target);
         o->target = NULL;
     }
@@ -178,25 +181,19 @@ static enum xh_verdict judge_redirect(struct xh_exchange *x, struct xh_err *err)
     return XH_VERDICT_AGAIN;
 }
 
-/* 401: the token may have been renewed since it was read. 1: it was; try again. */
+/* 401, and 403 as XRootD has it: the token may have been renewed since it was read. 1: it was; try again. */
 static int token_renewed(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
-    struct xh_token *new = NULL;
-    if (!x->url->https || o->url->user || x->request->token_reread)
+    if (!xh_object_trusts(o, x->url) || o->url->user || x->request->token_reread)
         return 0;
     x->request->token_reread = 1;
-    if (xh_token_find(&new, NULL) != 0)
-        return 0;
-    const char *old = x->token ? x->token->value : NULL;
-    int differs = new->value && (!old || strcmp(new->value, old) != 0);
+    int differs = xh_object_renew_token(o, x->token);
     xh_engine_lock();
-    struct xh_token *drop = o->token;
-    o->token = new; /* even when it is the same: its note is newer */
+    struct xh_token *drop = x->token;
+    x->token = xh_token_ref(o->token);
     xh_engine_unlock();
     xh_token_unref(drop);
-    xh_token_unref(x->token);
-    x->token = xh_token_ref(new);
     return differs;
 }
 
@@ -205,34 +202,76 @@ static enum xh_verdict refused(const struct xh_exchange *x, struct xh_err *err)
     const struct xh_origin *o = x->job->origin;
     int status = x->reply.status;
     const char *what = status == 401 ? "401 Unauthorized" : "403 Forbidden";
-    char expired[96] = "";
+    char tells[300] = "", cert[400] = "", why[160] = "";
     if (o->url->user)
-        return fail(x, err, XH_E_ACCES, status, "%s: the user name and password in the URL were refused", what);
+        return fail(x, err, XH_E_ACCES, status, "%s: %s were refused", what, o->login);
     if (!o->url->https)
         return fail(x, err, XH_E_ACCES, status, "%s: no token is sent over http; use https", what);
     const struct xh_token *t = x->token;
-    const char *proxy = o->proxy.path[0] ? "; the proxy certificate was offered too" : o->proxy.note[0] ? "; " : "";
-    const char *note = o->proxy.path[0] ? "" : o->proxy.note;
-    if (t && t->value && x->token_sent) {
-        xh_token_expiry(t, (long long)time(NULL), expired, sizeof expired);
+    if (!xh_object_trusts(o, x->url) && ((t && t->value) || o->cert.path[0]))
         return fail(x, err, XH_E_ACCES, status,
-                    "%s: %.200s was refused%s%s%s. Get a token that is valid and covers this path", what, t->note,
-                    expired, proxy, note);
+                    "%s: no token or certificate is sent to a server that the URL does not name. If it may have them, "
+                    "name its host in XHDF5_CREDENTIAL_HOSTS", what);
+    xh_engine_lock();
+    int no_cert = o->no_cert;
+    xh_engine_unlock();
+    if (x->cert_sent || no_cert)
+        snprintf(cert, sizeof cert, "; the certificate %.120s was offered%s", o->cert.path,
+                 no_cert ? ", and the server would not talk to its owner" : " too");
+    else if (o->cert.note[0])
+        snprintf(cert, sizeof cert, "; %.380s", o->cert.note);
+    if (x->reply.reason[0])
+        snprintf(why, sizeof why, "; the server says: %.120s", x->reply.reason);
+    if (t && t->value && x->token_sent) {
+        xh_token_describe(t, (long long)time(NULL), tells, sizeof tells);
+        return fail(x, err, XH_E_ACCES, status,
+                    "%s: %.160s was refused%s%s%s. Get one that is valid, meant for this server, and covers this path",
+                    what, t->note, tells, why, cert);
     }
-    if (t && t->value)
-        return fail(x, err, XH_E_ACCES, status, "%s: no token is sent to a server that the URL does not name", what);
     return fail(x, err, XH_E_ACCES, status,
                 "%s: no token was found (%.200s)%s%s. Set BEARER_TOKEN_FILE to a file with one", what,
-                t ? t->note : "", proxy, note);
+                t ? t->note : "", why, cert);
+}
+
+/* A certificate that a server does not like, nginx answers with 400 and others by breaking the handshake, whatever
+ * is asked for. One that was found in /tmp must not spoil the access to public data. 1: go on without it. */
+static int without_certificate(struct xh_exchange *x)
+{
+    struct xh_origin *o = x->job->origin;
+    if (!x->cert_sent)
+        return 0;
+    xh_engine_lock();
+    o->no_cert = 1;
+    xh_engine_unlock();
+    xh_trace(XH_T_ORIGIN, "certificate", "id=%p refused=1", (void *)x->request);
+    return 1;
+}
+
+/* 1 when a TLS alert may be what ended |x|: a reset that follows can overtake it. Twice in a row, and nothing has come
+ * from this server yet. */
+static int alert_lost(const struct xh_exchange *x)
+{
+    const struct xh_origin *o = x->job->origin;
+    xh_engine_lock();
+    int stranger = !o->served;
+    xh_engine_unlock();
+    return stranger && x->opened > 0 && x->request->failures > 0;
+}
+
+/* How long the token is that was sent, if that may be what a server objects to; else 0. */
+static size_t long_token(const struct xh_exchange *x)
+{
+    size_t n = x->token_sent ? strlen(x->token->value) : 0;
+    return n > LONG_TOKEN_BYTES ? n : 0;
 }
 
 /* 1 when |status| says that a multi-range request was too much. */
 static int too_much(int status)
 {
-    return status == 400 || status == 413 || status == 414 || status == 431 || status == 500;
+    return status == 400 || status == 413 || status == 414 || status == 431 || status == 494 || status == 500;
 }
 
-static enum xh_verdict judge_416(struct xh_exchange *x, struct xh_err *err)
+static enum xh_verdict judge_416(struct xh_exchange *x, uint64_t *delay_ms, struct xh_err *err)
 {
     const struct xh_content_range *c = &x->reply.range;
     char how[96];
@@ -242,8 +281,10 @@ static enum xh_verdict judge_416(struct xh_exchange *x, struct xh_err *err)
     }
     if (x->asked > 1)
         return go_single(x, "416");
-    return fail(x, err, XH_E_PROTO, 416, "416 Range Not Satisfiable for bytes %" PRIu64 "-%" PRIu64 " of %" PRIu64,
-                x->from, x->to - 1, x->dialect.size);
+    fail(x, err, XH_E_PROTO, 416, "416 Range Not Satisfiable for bytes %" PRIu64 "-%" PRIu64 " of %" PRIu64,
+         x->from, x->to - 1, x->dialect.size);
+    /* An XRootD redirector says so, and no size, while no server that has the file is there. */
+    return c->given ? XH_VERDICT_FAIL : later(x, (unsigned)x->job->origin->options.retries, 0, delay_ms);
 }
 
 /* 1 when XRootD's 500 means a path that goes through a file, as h5ls tries them: its text is
@@ -264,6 +305,10 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
     int status = x->reply.status;
     if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308)
         return judge_redirect(x, err);
+    if (status == 400 && strstr(x->said, "SSL certificate") && without_certificate(x)) {
+        xh_count(o->counters, retries, 1);
+        return XH_VERDICT_AGAIN;
+    }
     if (x->asked > 1 && too_much(status)) {
         xh_engine_lock();
         xh_dialect_halve(&o->dialect, x->asked, x->range_bytes);
@@ -272,16 +317,15 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;
     }
-    if ((status == 401 || status == 403 || status == 404 || status == 410 || status >= 500) && goes_back(x)) {
+    if ((x->job->ask == XH_ASK_STAT || status == 401 || status == 403 || status == 404 || status == 410 || status >= 500) &&
+        goes_back(x)) {
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;
     }
     switch (status) {
-    case 401:
+    case 401: case 403:
         if (token_renewed(x))
             return XH_VERDICT_AGAIN;
-        return refused(x, err);
-    case 403:
         return refused(x, err);
     case 404:
         return fail(x, err, XH_E_NOENT, status, "404 Not Found: there is no such file on the server");
@@ -293,8 +337,15 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         break;
     case 416:
         if (x->job->ask == XH_ASK_RANGES)
-            return judge_416(x, err);
+            return judge_416(x, delay_ms, err);
         return XH_VERDICT_DONE;
+    case 400: case 413: case 431: case 494:
+        if (long_token(x))
+            return fail(x, err, XH_E_ACCES, status,
+                        "status %d: %.160s is %zu bytes long, most likely more than this server takes. Its operator can "
+                        "raise the limit (nginx: large_client_header_buffers 4 64k); a token with fewer claims is shorter",
+                        status, x->token->note, long_token(x));
+        break;
     case 304:
         if (x->job->ask == XH_ASK_HEAD && x->job->probe->if_none_match)
             return XH_VERDICT_DONE;
@@ -303,6 +354,12 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         if (goes_through_file(x))
             return fail(x, err, XH_E_NOENT, status,
                         "500, not a directory: there is no such file on the server, a part of the path is a file");
+        if (x->token_sent && strlen(x->token->value) > REDIRECTED_TOKEN_BYTES) {
+            fail(x, err, XH_E_STATUS, status,
+                 "status 500, %" PRIu64 " retries did not help. %.160s is %zu bytes long: an XRootD redirector fails so when it is "
+                 "longer than about 1,900 bytes", o->options.retries, x->token->note, strlen(x->token->value));
+            return later(x, (unsigned)o->options.retries, 0, delay_ms);
+        }
         /* fall through */
     case 408: case 429: case 502: case 503: case 504:
         fail(x, err, XH_E_STATUS, status,
@@ -332,6 +389,17 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;
     }
+    if ((out->net == XH_NET_HANDSHAKE || out->net == XH_NET_BROKEN) && x->reply.status == 0 &&
+        (strstr(out->text, "alert") || alert_lost(x)) && without_certificate(x)) {
+        xh_count(o->counters, retries, 1);
+        return XH_VERDICT_AGAIN;
+    }
+    if (out->net == XH_NET_BROKEN && x->reply.status == 0 && long_token(x)) {
+        fail(x, err, XH_E_ACCES, 0,
+             "the server hung up on the request. %.160s is %zu bytes long, most likely more than it takes (XRootD: 32 KiB). "
+             "A token with fewer claims is shorter", x->token->note, long_token(x));
+        return later(x, few, 0, delay_ms);
+    }
     switch (out->net) {
     case XH_NET_NAME:
         fail(x, err, XH_E_NET, 0, "the server's name does not resolve (%s)", out->text);
@@ -353,8 +421,8 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
                     "name its PEM file with XHDF5_CA_BUNDLE",
                     out->text, o->trust.note);
     case XH_NET_HANDSHAKE:
-        fail(x, err, XH_E_TLS, 0, "no TLS session with the server (%s)%s%.100s", out->text,
-             o->proxy.path[0] ? "; offered was the proxy certificate " : "", o->proxy.path);
+        fail(x, err, XH_E_TLS, 0, "no TLS session with the server (%s)%s%.200s", out->text, o->cert.note[0] ? "; " : "",
+             o->cert.note);
         return later(x, few, 0, delay_ms);
     case XH_NET_BAD_HTTP:
         return fail(x, err, XH_E_PROTO, 0, "the server does not speak HTTP/1.1 (%s)", out->text);
@@ -423,17 +491,26 @@ static enum xh_verdict judge_probe(struct xh_exchange *x, const struct xh_outcom
     return XH_VERDICT_DONE;
 }
 
-/* A GET worked at the end of redirects: later ones go there at once. */
-static void remember_target(struct xh_exchange *x)
+/* A request worked: at the end of redirects, later ones go there at once. When data comes from another server than
+ * before, or than the date, its copy may be of another version, which XRootD's replies do not tell. */
+static void remember_server(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
     struct xh_request *r = x->request;
-    if (!r->url || x->job->ask == XH_ASK_STAT)
-        return;
+    int data = x->job->ask != XH_ASK_STAT;
+    if (x->job->probe)
+        x->job->probe->server_hash = xh_url_server_hash(x->url);
     xh_engine_lock();
-    if (o->target != r->url) {
+    if (data && r->url && o->target != r->url) {
         xh_url_unref(o->target);
         o->target = xh_url_ref(r->url);
+    }
+    if (!o->served || !xh_url_same_server(o->served, x->url)) {
+        o->check_due = data && o->served && o->opened && !o->closing;
+        xh_url_unref(o->served);
+        o->served = xh_url_ref(x->url);
+        if (o->check_due)
+            xh_probe_revalidate(o);
     }
     xh_engine_unlock();
 }
@@ -450,7 +527,7 @@ enum xh_verdict xh_exchange_judge(struct xh_exchange *x, const struct xh_outcome
         return judge_net(x, out, delay_ms, err);
     if (x->job->ask == XH_ASK_STAT ? status != 207 : status != 206 && status != 200)
         return judge_status(x, delay_ms, err);
-    remember_target(x);
+    remember_server(x);
     if (x->job->probe)
         return judge_probe(x, out, delay_ms, err);
     return judge_ranges(x, out, delay_ms, err);

@@ -355,27 +355,53 @@ def downgrade_refused(bench, liar):
     assert "/ok/downgraded" not in liar.requests(), "the plain server was asked"
 
 
-def renewed_token(bench, liar, renewed):
+def renewed_token(bench, liar, renewed, fault="token"):
     file = bench.directory / f"token-{bench.name()}"
     file.write_text("A")
     file.chmod(0o600)
     env = bench.env(liar.cacert, {"BEARER_TOKEN_FILE": str(file), **({"RENEWED_TOKEN": "B"} if renewed else {})})
-    result = bench.h5py(f"{liar.base}/token:2/{bench.name()}", env)
+    result = bench.h5py(f"{liar.base}/{fault}:2/{bench.name()}", env)
     if renewed:
         assert result.get("digest") == bench.digest, result
     else:
         fails(result, "OSError", r"401.*refused")
 
 
+def netrc(bench, liar, what):
+    """A netrc file is read when the option asks for it, and for its own hosts."""
+    file, path = bench.directory / f"netrc-{bench.name()}", f"/basic/{bench.name()}"
+    password = {"a wrong password": "pass-wrong"}.get(what, '"pass word"')
+    host = {"another host's": "127.0.0.2"}.get(what, "127.0.0.1")
+    file.write_text(f"# machine {host} login no password no\nmachine elsewhere login x password y\n"
+                    f"machine {host}\n  login reader password {password}\nmachine last login x password y\n")
+    file.chmod(0o644 if what == "open to others" else 0o600)
+    options = {} if what == "not asked for" else {"netrc": "on"}
+    result = bench.h5py(liar.base + path, bench.env(liar.cacert, {"NETRC": str(file)}, **options))
+    if what == "right":
+        assert result.get("digest") == bench.digest, result
+    elif what == "a wrong password":
+        fails(result, "PermissionError", r"401.*netrc.*refused")
+    elif what == "open to others":
+        fails(result, "PermissionError", re.escape(str(file)) + ".*chmod 600")
+        assert path not in liar.requests(), "a request was sent"
+    else:
+        fails(result, "PermissionError", r"401.*no token")
+        assert not any(r["authorization"] for r in liar.requests()[path]), "something was sent"
+
+
 def no_secret_is_printed(bench, liar):
     """All logs on, good ends and bad; the bench keeps what was printed, the shadows what was stored."""
     mark = len(bench.printed)
-    faults = ("ok", "404", "403", "500", "token", "redirect", "redirect-ticket", "redirect-loop", "redirect-http",
+    faults = ("ok", "404", "403", "500", "token", "token-echo", "redirect", "redirect-ticket", "redirect-loop", "redirect-http",
               "etag-change@2-", "garbage", "truncate", "no-range", "gzip-encoding")
     for fault in faults:
         for run in (bench.h5py, bench.c):
             env = bench.env(liar.cacert, {"BEARER_TOKEN": TOKEN}, log="all", stats="on")
             run(f"{liar.base}/{fault}/{bench.name()}?sig={SECRET}", env)
+    file = bench.directory / "netrc-secret"
+    file.write_text(f"machine 127.0.0.1 login name password {SECRET}")
+    file.chmod(0o600)
+    bench.h5py(f"{liar.base}/500/{bench.name()}", bench.env(liar.cacert, {"NETRC": str(file)}, log="all", netrc="on"))
     user = liar.base.replace("https://", f"https://name:{SECRET}@")
     bench.h5py(f"{user}/500/{bench.name()}", bench.env(liar.cacert, log="all"))
     printed = "".join(bench.printed[mark:])
@@ -476,6 +502,9 @@ def claims(plain, tls, directory, sample):
     yield "BEARER_TOKEN is sent over https with each request", token_is_sent, tls
     yield "a token renewed in its file is read again at 401", renewed_token, tls, True
     yield "a token that is no longer good gives an error that names it", renewed_token, tls, False
+    yield "403, as XRootD has it: a token renewed in its file is read again", renewed_token, tls, True, "token-403"
+    for what in ("right", "not asked for", "another host's", "a wrong password", "open to others"):
+        yield f"a netrc file, {what}", netrc, tls, what
     yield "a server that is not trusted: OSError that says what to do", untrusted, tls
     for what in ("missing", "garbage", "unreadable"):
         yield f"a CA file that is {what}: OSError that names it, without a request", unusable_ca, tls, what

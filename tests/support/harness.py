@@ -8,9 +8,11 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("XHDF5_BUILD", TOP / "build"))
@@ -26,10 +28,11 @@ def plugin_dir():
 class Server:
     """A real nginx or XRootD on loopback with TLS and a throw-away CA."""
 
-    def __init__(self, kind, root, addr=None):
-        self.kind, self.root = kind, str(root)
+    def __init__(self, kind, root, addr=None, words=()):
+        """|words|: more of server/serve's. |root|: a directory, a list of them, or None."""
+        self.kind, self.roots = kind, [] if root is None else root if isinstance(root, list) else [root]
         self.run = tempfile.mkdtemp(prefix=f"xh-{kind}-")
-        self.addr = addr
+        self.words = [*words, "--addr", addr] if addr else list(words)
 
     def _serve(self, *words):
         r = subprocess.run([str(TOP / "server" / "serve"), *words], stdin=subprocess.DEVNULL,
@@ -39,10 +42,8 @@ class Server:
         return dict(re.findall(r"(\w+)=(\S+)", r.stdout))
 
     def __enter__(self):
-        words = ["start", self.kind, "--root", self.root, "--run", self.run]
-        if self.addr:
-            words += ["--addr", self.addr]
-        self.facts = self._serve(*words)
+        roots = [word for root in self.roots for word in ("--root", str(root))]
+        self.facts = self._serve("start", self.kind, *roots, "--run", self.run, *self.words)
         self.url = self.facts["url"].rstrip("/")
         self.cacert = self.facts["cacert"]
         return self
@@ -58,11 +59,35 @@ class Server:
         shutil.rmtree(self.run, ignore_errors=True)
 
 
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(true, what, seconds=20):
+    """Returns once |true|() holds."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.005)
+
+
+def wait_port(port):
+    """Returns once somebody listens there."""
+    def listens():
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=2):
+            return True
+        return False
+    wait_for(listens, f"port {port}")
+
+
 def clean_env():
     """This process's environment without anything that steers HDF5, tokens or the driver."""
     keep = {k: v for k, v in os.environ.items()
             if not k.startswith(("HDF5_", "XHDF5_", "BEARER_", "X509_"))
-            and k not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")}
+            and k not in ("NETRC", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")}
     keep["XHDF5_BUILD"] = str(BUILD)
     return keep
 

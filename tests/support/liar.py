@@ -22,6 +22,7 @@ Each function under "faults" is one of them: its names, then what it does. An ho
 nginx's, and is what a fault starts from.
 """
 import argparse
+import base64
 import contextlib
 import email.utils
 import gzip
@@ -303,16 +304,33 @@ def busy(r):
     r.send(Reply(int(r.path[1:4]), b"later", Retry_After=r.arg or "1"))
 
 
-@fault("token", whole=True)
+@fault("token", "token-403", whole=True)
 def token(r):
-    """401 unless `Bearer A`; after as many good requests as the argument says, `Bearer B` instead."""
+    """401 unless `Bearer A`; after as many good requests as the argument says, `Bearer B` instead; -403: with 403."""
     with Shared.lock:
-        good = sum(n["status"] not in (401, None) for n in Shared.requests[r.path])
+        good = sum(n["status"] not in (401, 403, None) for n in Shared.requests[r.path])
     want = "A" if r.arg is None or good < int(r.arg) else "B"
     if r.headers["Authorization"] == f"Bearer {want}":
         honest_reply(r)
     else:
-        r.send(Reply(401, b"who?", WWW_Authenticate='Bearer realm="liar"'))
+        status = 403 if r.path.startswith("/token-403") else 401
+        r.send(Reply(status, b"who?", WWW_Authenticate='Bearer realm="liar"'))
+
+
+@fault("token-echo")
+def token_echo(r):
+    """401, and what was sent comes back in body and header."""
+    sent = r.headers["Authorization"] or ""
+    r.send(Reply(401, sent.encode(), WWW_Authenticate=f'Bearer error="invalid_token", error_description="no good: {sent}"'))
+
+
+@fault("basic")
+def basic(r):
+    """401 unless name and password are `reader` and `pass word`."""
+    if r.headers["Authorization"] == "Basic " + base64.b64encode(b"reader:pass word").decode():
+        honest_reply(r)
+    else:
+        r.send(Reply(401, b"who?", WWW_Authenticate='Basic realm="liar"'))
 
 
 # Ranges that are not what was asked

@@ -17,8 +17,9 @@ static char dir[] = "/tmp/xh-test-auth-XXXXXX";
 
 static void setup(void)
 {
-    static const char *const names[] = {"BEARER_TOKEN",  "BEARER_TOKEN_FILE", "XDG_RUNTIME_DIR", "X509_USER_PROXY",
-                                        "X509_CERT_DIR", "CURL_CA_BUNDLE",    "SSL_CERT_FILE"};
+    static const char *const names[] = {"BEARER_TOKEN",   "BEARER_TOKEN_FILE", "XDG_RUNTIME_DIR", "X509_USER_PROXY",
+                                        "X509_USER_CERT", "X509_USER_KEY",     "X509_CERT_DIR",   "CURL_CA_BUNDLE",
+                                        "SSL_CERT_FILE",  "NETRC"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
     strcpy(dir + sizeof dir - 7, "XXXXXX");
@@ -155,50 +156,233 @@ Test(auth, a_token_s_end_is_told_from_its_claims)
     char said[96];
     /* {"sub":"x","exp":1000} */
     struct xh_token t = {.value = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4IiwiZXhwIjoxMDAwfQ.sig"};
-    xh_token_expiry(&t, 2000, said, sizeof said);
+    xh_token_describe(&t, 2000, said, sizeof said);
     cr_assert_str_eq(said, " (it expired at 1970-01-01 00:16:40 UTC)");
-    xh_token_expiry(&t, 500, said, sizeof said);
+    xh_token_describe(&t, 500, said, sizeof said);
     cr_assert_str_eq(said, "");
     static char *const odd[] = {"", ".", "..", "a.b", "a.!!!.c", "a.eyJleHAiOiJ4In0.c", "a.eyJleHAiOjk5OTk5OTk5OTk5OTk5OTk5OTk5OX0.c"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         t.value = odd[i];
-        xh_token_expiry(&t, 2000, said, sizeof said);
+        xh_token_describe(&t, 2000, said, sizeof said);
         cr_expect_str_eq(said, "", "%s", odd[i]);
     }
 }
 
-Test(auth, a_proxy_must_be_private_and_alive)
+/* base64url of |json| between dots. The caller frees it. */
+static char *jwt(const char *json)
 {
-    struct xh_proxy p;
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    size_t n = strlen(json), used = 0;
+    char *out = malloc(n * 2 + 16);
+    out[used++] = 'h';
+    out[used++] = '.';
+    for (size_t i = 0; i < n; i += 3) {
+        unsigned v = (unsigned char)json[i] << 16;
+        v |= i + 1 < n ? (unsigned)(unsigned char)json[i + 1] << 8 : 0;
+        v |= i + 2 < n ? (unsigned char)json[i + 2] : 0;
+        for (int k = 0; k < 4 && i + (size_t)k <= n; k++)
+            out[used++] = digits[v >> (18 - 6 * k) & 63];
+    }
+    strcpy(out + used, ".s");
+    return out;
+}
+
+Test(auth, what_a_token_says_of_itself_is_of_its_outer_object, .timeout = 10)
+{
+    static const struct {
+        const char *json, *said;
+    } cases[] = {
+        {"{\"exp\":1000}", " (it expired at 1970-01-01 00:16:40 UTC)"},
+        {"{\"a\":{\"exp\":1000},\"exp\" : 9000}", ""},
+        {"{\"a\":\"\\\"exp\\\":1000\",\"exp\":9000}", ""},
+        {"{\"a\":\"exp\",\"exp\":9000}", ""},
+        {"{\"aud\":\"https://x\",\"scope\":\"storage.read:/ b\",\"exp\":9000}",
+         " (its audience is \"https://x\", its scope \"storage.read:/ b\")"},
+        {"{\"aud\":[\"one\",\"two\"]}", " (its audience is \"one\", its scope \"\")"},
+        {"{\"aud\":\"a\nb\x01\"}", " (its audience is \"a?b?\", its scope \"\")"},
+        {"{\"aud\":\"unfinished", " (its audience is \"unfinished\", its scope \"\")"},
+        {"{\"aud", ""}, {"{\"aud\":", ""}, {"[1,2", ""}, {"}}}}\"exp\":5", ""}, {"", ""}, {"{\"exp\":\"1000\"}", ""},
+        {"{\"exp\":-5}", ""}, {"{\"aud\":\"\\", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char said[300];
+        struct xh_token t = {.value = jwt(cases[i].json)};
+        xh_token_describe(&t, 2000, said, sizeof said);
+        cr_expect_str_eq(said, cases[i].said, "%s: %s", cases[i].json, said);
+        free(t.value);
+    }
+}
+
+Test(auth, the_end_of_a_long_token_is_known)
+{
+    char *json = malloc(40000), said[96];
+    sprintf(json, "{\"pad\":\"%020000d\",\"exp\":1000}", 0);
+    char *value = jwt(json);
+    setenv("BEARER_TOKEN", value, 1);
+    struct xh_token *t = found();
+    cr_assert_eq(t->expires, 1000);
+    xh_token_describe(t, 2000, said, sizeof said);
+    cr_assert_str_eq(said, " (it expired at 1970-01-01 00:16:40 UTC)");
+    xh_token_unref(t);
+    free(value);
+    free(json);
+}
+
+Test(auth, a_token_is_read_again_from_its_file_alone)
+{
+    struct xh_token *t, *again;
+    setenv("BEARER_TOKEN_FILE", file("t", "first", 0600), 1);
+    t = found();
+    setenv("BEARER_TOKEN", "of.the.environment", 1);
+    file("t", "second", 0600);
+    cr_assert_eq(xh_token_again(t, &again), 1);
+    cr_assert_str_eq(again->value, "second");
+    xh_token_unref(t);
+    char path[256];
+    snprintf(path, sizeof path, "%s/t", dir);
+    unlink(path);
+    cr_assert_eq(xh_token_again(again, &t), 1);
+    cr_assert_null(t->value);
+    cr_assert_not_null(strstr(t->note, path));
+    xh_token_unref(again);
+    file("t", "third", 0600);
+    cr_assert_eq(xh_token_again(t, &again), 1);
+    cr_assert_str_eq(again->value, "third");
+    xh_token_unref(t);
+    xh_token_unref(again);
+    t = found(); /* of the environment: there is nothing to read */
+    cr_assert_eq(xh_token_again(t, &again), 0);
+    xh_token_unref(t);
+    cr_assert_eq(xh_token_again(NULL, &again), 0);
+}
+
+Test(auth, a_certificate_must_be_private_and_alive)
+{
+    struct xh_cert p;
     setenv("X509_USER_PROXY", "/no/such/proxy", 1);
-    xh_proxy_find(&p);
+    xh_cert_find(&p);
     cr_assert_str_eq(p.path, "");
     cr_assert_not_null(strstr(p.note, "/no/such/proxy"));
     setenv("X509_USER_PROXY", file("open", "rubbish", 0644), 1);
-    xh_proxy_find(&p);
+    xh_cert_find(&p);
     cr_assert_str_eq(p.path, "");
     cr_assert_not_null(strstr(p.note, "chmod 600"));
     setenv("X509_USER_PROXY", file("rubbish", "rubbish", 0600), 1);
-    xh_proxy_find(&p);
+    xh_cert_find(&p);
     cr_assert_str_eq(p.path, "");
-    cr_assert_not_null(strstr(p.note, "valid"));
+    cr_assert_not_null(strstr(p.note, "key"));
 }
 
-Test(auth, a_proxy_that_is_alive_is_used)
+/* A certificate in cert, its key in key, both in proxy, the key with a passphrase in locked. */
+static void make_certificate(void)
 {
-    struct xh_proxy p;
-    char command[512], path[256];
-    snprintf(path, sizeof path, "%s/proxy", dir);
+    char command[1024];
     snprintf(command, sizeof command,
-             "cd '%s' && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=me -days 1 "
-             "-keyout k -out proxy 2>/dev/null && cat k >> proxy && chmod 600 proxy",
+             "cd '%s' && umask 077 && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=me "
+             "-days 1 -keyout key -out cert 2>/dev/null && cat cert key > proxy && "
+             "openssl pkcs8 -topk8 -in key -out locked -passout pass:x",
              dir);
     if (system(command) != 0)
         cr_skip_test("no openssl command");
-    setenv("X509_USER_PROXY", path, 1);
-    xh_proxy_find(&p);
-    cr_assert_str_eq(p.path, path);
+}
+
+Test(auth, certificates_are_found_in_their_order, .timeout = 20)
+{
+    struct xh_cert p;
+    char cert[256], key[256], proxy[256], locked[256];
+    snprintf(cert, sizeof cert, "%s/cert", dir);
+    snprintf(key, sizeof key, "%s/key", dir);
+    snprintf(proxy, sizeof proxy, "%s/proxy", dir);
+    snprintf(locked, sizeof locked, "%s/locked", dir);
+    make_certificate();
+    setenv("X509_USER_CERT", cert, 1);
+    setenv("X509_USER_KEY", key, 1);
+    xh_cert_find(&p);
+    cr_assert_str_eq(p.path, cert, "%s", p.note);
+    cr_assert_str_eq(p.key, key);
+    setenv("X509_USER_KEY", locked, 1); /* and nobody is asked for a passphrase */
+    xh_cert_find(&p);
+    cr_assert_str_eq(p.path, "");
+    cr_assert_not_null(strstr(p.note, "passphrase"));
+    setenv("X509_USER_PROXY", proxy, 1);
+    xh_cert_find(&p);
+    cr_assert_str_eq(p.path, proxy, "%s", p.note);
+    cr_assert_str_eq(p.key, proxy);
     cr_assert_str_eq(p.note, "");
+}
+
+Test(auth, hosts_are_listed_by_name_port_or_domain)
+{
+    static const struct {
+        const char *hosts, *server;
+        int listed;
+    } cases[] = {
+        {"", "https://a.org:443", 0},
+        {"a.org", "https://a.org:443", 1},
+        {"a.org", "https://a.org:8443", 1},
+        {"a.org:443", "https://a.org:443", 1},
+        {"a.org:443", "https://a.org:8443", 0},
+        {"A.Org", "https://a.org:443", 1},
+        {"x y;z  a.org", "https://a.org:443", 1},
+        {"a.org", "https://b.a.org:443", 0},
+        {".a.org", "https://b.a.org:443", 1},
+        {".a.org", "https://a.org:443", 0},
+        {".a.org", "https://ba.org:443", 0},
+        {"org", "https://a.org:443", 0},
+        {"a.or", "https://a.org:443", 0},
+        {"a.org.evil", "https://a.org:443", 0},
+        {"[::1]", "https://[::1]:443", 1},
+        {" ; ", "https://a.org:443", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_eq(xh_auth_listed(cases[i].hosts, cases[i].server), cases[i].listed, "\"%s\" and %s", cases[i].hosts,
+                     cases[i].server);
+}
+
+Test(auth, a_netrc_file_is_read_for_its_host)
+{
+    static const struct {
+        const char *text, *user, *password;
+    } cases[] = {
+        {"machine a.org login me password secret", "me", "secret"},
+        {"machine A.ORG\n\tpassword \"se cr\\\"et\"\n\tlogin me\n", "me", "se cr\"et"},
+        {"machine b.org login x password y\nmachine a.org login me password secret\nmachine a.org login z password z", "me", "secret"},
+        {"default login me password secret", "me", "secret"},
+        {"machine a.org account x login me password secret default login x password y", "me", "secret"},
+        {"macdef m\nmachine a.org login x password y\n\nmachine a.org login me password secret", "me", "secret"},
+        {"# machine a.org login x password y\nmachine a.org login me password secret", "me", "secret"},
+        {"machine b.org login x password y", NULL, NULL},
+        {"machine a.org login me", NULL, NULL},
+        {"machine a.org login me password", NULL, NULL},
+        {"machine", NULL, NULL},
+        {"machine a.org login \"unfinished", NULL, NULL},
+        {"", NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *user = NULL, *password = NULL;
+        struct xh_err err = {0};
+        setenv("NETRC", file("netrc", cases[i].text, 0600), 1);
+        cr_expect_eq(xh_netrc_find("a.org", &user, &password, &err), cases[i].user != NULL, "%s", cases[i].text);
+        if (cases[i].user && user) {
+            cr_expect_str_eq(user, cases[i].user);
+            cr_expect_str_eq(password, cases[i].password);
+        }
+        free(user);
+        free(password);
+    }
+}
+
+Test(auth, a_netrc_file_must_be_private)
+{
+    char *user = NULL, *password = NULL;
+    struct xh_err err = {0};
+    setenv("NETRC", file("netrc", "machine a login me password secret", 0640), 1);
+    cr_assert_eq(xh_netrc_find("a", &user, &password, &err), XH_E_ACCES);
+    cr_assert_not_null(strstr(err.text, "chmod 600"));
+    cr_assert_null(strstr(err.text, "secret"));
+    unsetenv("NETRC");
+    setenv("HOME", dir, 1);
+    cr_assert_eq(xh_netrc_find("a", &user, &password, &err), 0); /* no ~/.netrc */
 }
 
 static struct xh_options *options(void)

@@ -1,0 +1,125 @@
+/* Logins of a netrc file: see auth.h. Read only when the option asks for it.
+ *
+ * Invariant: nothing of the file reaches an error but its name. */
+#include "auth.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NETRC_MAX_BYTES 65536u
+
+/* Takes the next word of |*p| in place: blanks before it are dropped, quotes and their backslashes undone. NULL at
+ * the end. */
+static char *word(char **p)
+{
+    char *s = *p + strspn(*p, " \t\r\n");
+    if (!*s)
+        return NULL;
+    char *w = s, *from = s;
+    if (*s == '"') {
+        for (s++; *s && *s != '"'; s++) {
+            if (*s == '\\' && s[1])
+                s++;
+            *w++ = *s;
+        }
+    } else {
+        for (; *s && !isspace((unsigned char)*s); s++)
+            *w++ = *s;
+    }
+    *p = *s ? s + 1 : s;
+    *w = '\0';
+    return from;
+}
+
+/* Blanks out lines that are comments. */
+static void drop_comments(char *text)
+{
+    for (char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (line[strspn(line, " \t")] == '#')
+            memset(line, ' ', strcspn(line, "\n"));
+}
+
+/* Finds |host|'s login in |text|, which is taken apart. "default" stands for any host. Returns 1 or 0. */
+static int find(char *text, const char *host, const char **user, const char **password)
+{
+    int ours = 0;
+    *user = *password = NULL;
+    drop_comments(text);
+    for (char *p = text, *w; (w = word(&p)) != NULL;) {
+        if (strcmp(w, "machine") == 0 || strcmp(w, "default") == 0) {
+            if (ours)
+                break;
+            ours = *w == 'd' || ((w = word(&p)) != NULL && strcasecmp(w, host) == 0);
+        } else if (strcmp(w, "macdef") == 0) { /* up to an empty line */
+            char *end = strstr(p, "\n\n");
+            p = end ? end : p + strlen(p);
+        } else if (strcmp(w, "login") == 0 || strcmp(w, "password") == 0 || strcmp(w, "account") == 0) {
+            char *value = word(&p);
+            if (ours && *w == 'l')
+                *user = value;
+            else if (ours && *w == 'p')
+                *password = value;
+        }
+    }
+    return ours && *user && *password;
+}
+
+/* Reads |path|. Returns its text, or NULL with |*why| set, "" when there is no such file. */
+static char *read_file(const char *path, int named, const char **why)
+{
+    struct stat st;
+    int fd = xh_auth_open(path, named, &st, why);
+    if (fd < 0) {
+        if (!named && errno == ENOENT)
+            *why = "";
+        return NULL;
+    }
+    char *text = NULL;
+    size_t n = 0;
+    ssize_t r = 0;
+    if (st.st_mode & 077)
+        *why = "is open to other users: chmod 600";
+    else if (st.st_size > (off_t)NETRC_MAX_BYTES)
+        *why = "is longer than such a file may be (64 KiB)";
+    else if (!(text = calloc(1, NETRC_MAX_BYTES + 1)))
+        *why = "does not fit into memory";
+    while (text && n < NETRC_MAX_BYTES && (r = read(fd, text + n, NETRC_MAX_BYTES - n)) > 0)
+        n += (size_t)r;
+    close(fd);
+    return text;
+}
+
+int xh_netrc_find(const char *host, char **user, char **password, struct xh_err *err)
+{
+    char path[XH_AUTH_PATH_BYTES];
+    const char *why, *found_user, *found_password, *named = xh_auth_env("NETRC"), *home = xh_auth_env("HOME");
+    if (!named && !home)
+        return 0;
+    snprintf(path, sizeof path, "%s%s", named ? named : home, named ? "" : "/.netrc");
+    char *text = read_file(path, named != NULL, &why);
+    if (!text && !*why)
+        return 0;
+    if (!text)
+        return xh_err_set(err, XH_E_ACCES, 0, "the option netrc is on, but %.300s %s", path, why);
+    int rc = find(text, host, &found_user, &found_password);
+    if (rc == 1) {
+        char *u = strdup(found_user), *w = strdup(found_password);
+        if (u && w) {
+            *user = u;
+            *password = w;
+        } else {
+            free(u);
+            free(w);
+            rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a login");
+        }
+    }
+    explicit_bzero(text, NETRC_MAX_BYTES);
+    free(text);
+    return rc;
+}

@@ -1,0 +1,278 @@
+/* Bearer tokens: see auth.h.
+ *
+ * Invariant: no token's value reaches a note, an error or a trace. */
+#include "auth.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- what a token says of itself. Its signature is not ours to check: hints for the user, and when to look for
+ * the next one. */
+
+/* Decodes base64url, stopping at the first character that is none. NULL without memory. */
+static char *base64url(const char *s, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    unsigned acc = 0, bits = 0;
+    size_t used = 0;
+    char *out = malloc(n / 4 * 3 + 4);
+    for (size_t i = 0; out && i < n; i++) {
+        const char *d = s[i] ? strchr(digits, s[i]) : NULL;
+        if (!d)
+            break;
+        acc = acc << 6 | (unsigned)(d - digits);
+        bits += 6;
+        if (bits >= 8) {
+            bits -= 8;
+            out[used++] = (char)(acc >> bits & 0xff);
+        }
+    }
+    if (out)
+        out[used] = '\0';
+    return out;
+}
+
+/* The claims of a JWT as JSON, to be freed with claims_free; NULL when it is none. */
+static char *claims_of(const struct xh_token *t)
+{
+    const char *from = t->value ? strchr(t->value, '.') : NULL;
+    const char *to = from ? strchr(from + 1, '.') : NULL;
+    return to ? base64url(from + 1, (size_t)(to - from - 1)) : NULL;
+}
+
+static void claims_free(char *json)
+{
+    if (json)
+        explicit_bzero(json, strlen(json));
+    free(json);
+}
+
+/* Where the string that begins at |p| ('"') ends: its closing quote, or the text's end. */
+static const char *string_end(const char *p)
+{
+    for (p++; *p && *p != '"'; p++)
+        if (*p == '\\' && p[1])
+            p++;
+    return p;
+}
+
+/* Finds the value of the outer object's member |name|. NULL when there is none. */
+static const char *member(const char *json, const char *name)
+{
+    size_t n = strlen(name);
+    unsigned depth = 0;
+    for (const char *p = json; p && *p; p++) {
+        if (*p == '"') {
+            const char *end = string_end(p);
+            int is_it = depth == 1 && (size_t)(end - p - 1) == n && memcmp(p + 1, name, n) == 0;
+            p = end;
+            if (!*p)
+                return NULL;
+            const char *after = p + 1 + strspn(p + 1, " \t\r\n");
+            if (is_it && *after == ':')
+                return after + 1 + strspn(after + 1, " \t\r\n");
+        } else if (*p == '{' || *p == '[') {
+            depth++;
+        } else if (*p == '}' || *p == ']') {
+            depth--;
+        }
+    }
+    return NULL;
+}
+
+/* When the claims say that the token ends, in seconds since 1970; 0: they do not. */
+static long long expiry_in(const char *json)
+{
+    const char *p = member(json, "exp");
+    if (!p || !isdigit((unsigned char)*p))
+        return 0;
+    errno = 0;
+    long long exp = strtoll(p, NULL, 10);
+    return errno ? 0 : exp;
+}
+
+/* Copies the text of a string, or the first of an array's, as far as it can be shown. */
+static void show_string(const char *p, char *out, size_t size)
+{
+    size_t used = 0;
+    if (p && *p == '[')
+        p += 1 + strspn(p + 1, " \t\r\n");
+    if (p && *p == '"')
+        for (const char *end = string_end(p++); p < end && used + 1 < size; p++)
+            if (*p != '\\')
+                out[used++] = (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p;
+    out[used] = '\0';
+}
+
+void xh_token_describe(const struct xh_token *t, long long now, char *out, size_t size)
+{
+    char date[64], audience[128], scope[128];
+    struct tm tm;
+    char *json = claims_of(t);
+    long long exp = expiry_in(json);
+    time_t when = (time_t)exp;
+    out[0] = '\0';
+    if (exp > 0 && exp <= now) {
+        if (gmtime_r(&when, &tm) && strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", &tm))
+            snprintf(out, size, " (it expired at %s)", date);
+    } else if (json) {
+        show_string(member(json, "aud"), audience, sizeof audience);
+        show_string(member(json, "scope"), scope, sizeof scope);
+        if (audience[0] || scope[0])
+            snprintf(out, size, " (its audience is \"%s\", its scope \"%s\")", audience, scope);
+    }
+    claims_free(json);
+}
+
+/* ---- where it is looked for */
+
+__attribute__((format(printf, 2, 3))) static void note_add(struct xh_token *t, const char *fmt, ...)
+{
+    size_t used = strlen(t->note);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(t->note + used, sizeof t->note - used, fmt, ap);
+    va_end(ap);
+}
+
+/* Takes |n| bytes at |s| as the token, blanks around it dropped. Returns what is wrong
+ * with them, or NULL. */
+static const char *take_value(struct xh_token *t, const char *s, size_t n)
+{
+    while (n > 0 && isspace((unsigned char)s[n - 1]))
+        n--;
+    while (n > 0 && isspace((unsigned char)*s))
+        s++, n--;
+    if (n == 0)
+        return "is empty";
+    if (n > XH_TOKEN_MAX_BYTES)
+        return "is longer than a token may be (64 KiB)";
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)s[i]) && !(s[i] && strchr("-._~+/=", s[i])))
+            return "holds characters that no token has";
+    t->value = strndup(s, n);
+    if (!t->value)
+        return "does not fit into memory";
+    char *json = claims_of(t);
+    t->expires = expiry_in(json);
+    claims_free(json);
+    return NULL;
+}
+
+/* Reads the token in |path|. |named|: the user pointed at it. Returns 1 when the search
+ * ends here: a token was taken, or a named file is unusable. */
+static int take_file(struct xh_token *t, const char *path, const char *source, int named)
+{
+    struct stat st;
+    const char *why;
+    char *buf = NULL;
+    int fd = xh_auth_open(path, named, &st, &why);
+    if (fd < 0)
+        goto unusable;
+    buf = malloc(XH_TOKEN_MAX_BYTES + 2);
+    if (!buf) {
+        why = "does not fit into memory";
+        goto unusable;
+    }
+    size_t n = 0;
+    for (;;) {
+        ssize_t r = read(fd, buf + n, XH_TOKEN_MAX_BYTES + 2 - n);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r <= 0)
+            break;
+        n += (size_t)r;
+    }
+    why = n > XH_TOKEN_MAX_BYTES + 1 ? "is longer than a token may be (64 KiB)" : take_value(t, buf, n);
+    explicit_bzero(buf, n);
+    if (!why) {
+        free(buf);
+        close(fd);
+        snprintf(t->note, sizeof t->note, "the token of %s (%s)", source, path);
+        t->file = strdup(path); /* without memory: it cannot be read again */
+        t->source = source;
+        t->named = named;
+        return 1;
+    }
+unusable:
+    free(buf);
+    if (fd >= 0)
+        close(fd);
+    note_add(t, "%s%s (%s): %s", t->note[0] ? "; " : "", source, path, why);
+    return named;
+}
+
+int xh_token_find(struct xh_token **out, struct xh_err *err)
+{
+    struct xh_token *t = calloc(1, sizeof *t);
+    char path[XH_AUTH_PATH_BYTES];
+    const char *v;
+    if (!t)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a token");
+    atomic_init(&t->refs, 1);
+    *out = t;
+    if ((v = xh_auth_env("BEARER_TOKEN")) != NULL) {
+        const char *why = take_value(t, v, strlen(v));
+        if (why)
+            note_add(t, "BEARER_TOKEN %s", why);
+        else
+            note_add(t, "the token of BEARER_TOKEN");
+        return 0;
+    }
+    if ((v = xh_auth_env("BEARER_TOKEN_FILE")) != NULL) {
+        take_file(t, v, "BEARER_TOKEN_FILE", 1);
+        return 0;
+    }
+    note_add(t, "BEARER_TOKEN and BEARER_TOKEN_FILE are not set");
+    if ((v = xh_auth_env("XDG_RUNTIME_DIR")) != NULL) {
+        snprintf(path, sizeof path, "%s/bt_u%u", v, (unsigned)geteuid());
+        if (take_file(t, path, "XDG_RUNTIME_DIR", 0))
+            return 0;
+    }
+    snprintf(path, sizeof path, "/tmp/bt_u%u", (unsigned)geteuid());
+    take_file(t, path, "/tmp", 0);
+    return 0;
+}
+
+int xh_token_again(const struct xh_token *old, struct xh_token **out)
+{
+    if (!old || !old->file)
+        return 0;
+    struct xh_token *t = calloc(1, sizeof *t);
+    if (!t)
+        return 0;
+    atomic_init(&t->refs, 1);
+    take_file(t, old->file, old->source, old->named);
+    if (!t->file) /* it cannot be read now: perhaps next time */
+        t->file = strdup(old->file);
+    t->source = old->source;
+    t->named = old->named;
+    *out = t;
+    return 1;
+}
+
+struct xh_token *xh_token_ref(struct xh_token *t)
+{
+    if (t)
+        atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+
+void xh_token_unref(struct xh_token *t)
+{
+    /* acq_rel: whoever frees has seen all that others did with it. */
+    if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (t->value)
+        explicit_bzero(t->value, strlen(t->value));
+    free(t->value);
+    free(t->file);
+    free(t);
+}
