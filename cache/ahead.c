@@ -171,8 +171,8 @@ static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, siz
     struct xh_range r = {lo, hi - lo}, whole = dataset_of(f, r);
     if (pthread_mutex_trylock(&f->guess_lock))
         return;
-    /* As above; and a share ends soon. */
-    uint64_t window = guess_window(f), share = f->seq.bytes + (f->divided && xh_fetch_shared(f) ? r.len : 0);
+    /* As above; and a share ends soon, at the latest where its dataset does. */
+    uint64_t window = guess_window(f), share = f->seq.bytes + (f->divided && whole.len && xh_fetch_shared(f) ? r.len : 0);
     if (f->divided && window > share)
         window = share;
     size_t k = xh_predict_seq(&f->seq, r, whole, window, f->size, want);

@@ -297,7 +297,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->scattered = xh_endpoint_most(e, o, 1, 1);
     xh_endpoint_open(e, out);
     /* Streams may stand still for long: half of the connections are for what cannot wait; one, while they are young. */
-    unsigned streams = out->young ? most - (most > 1) : most / 2, busy = e ? e->streams : 0;
+    unsigned streams = out->young ? most - 1 : most / 2, busy = e ? e->streams : 0;
     out->streams = streams > busy ? streams - busy : 0;
     xh_engine_unlock();
 }
