@@ -15,6 +15,7 @@ struct xh_origin {
     struct xh_trust trust;
     struct xh_proxy proxy;
     char validator[XH_VALIDATOR_BYTES + 64];
+    const struct xh_patience *patience; /* of its opener, or NULL; while it is opened, and his alone */
     int opened; /* dialect's proof, value and size are settled */
     /* Under the engine's lock: */
     unsigned era; /* of the engine that jobs belongs to */

@@ -22,6 +22,8 @@
 #define FIRST_FLIGHT_BYTES 12288u
 /* How often is looked whether the first connection is there. */
 #define GREET_LOOK_MS 4
+/* How often an opener who has other ways is asked whether he still waits. */
+#define PATIENCE_LOOK_MS 10
 
 /* ---- one blocking probe */
 
@@ -85,6 +87,7 @@ static struct beside *beside_queue(struct xh_origin *o, enum xh_ask what, int gr
         return NULL;
     b->p.want_bytes = b->p.whole_bytes = 1;
     b->p.greeting = b->left = greeting;
+    b->p.hasty = o->patience != NULL;
     if (probe_queue(o, what, &b->p, beside_over) == 0)
         return b;
     free(b);
@@ -107,6 +110,27 @@ static int greet(struct xh_origin *o)
     return !there;
 }
 
+/* Waits for news. Ends all that |o| asks for when its opener has lost patience. Lock held. */
+static void wait_patiently(struct xh_origin *o)
+{
+    struct xh_err err;
+    if (!o->patience) {
+        xh_engine_wait();
+        return;
+    }
+    xh_engine_wait_for(PATIENCE_LOOK_MS);
+    xh_engine_unlock();
+    int over = o->patience->ends(o->patience->ctx);
+    xh_engine_lock();
+    if (!over)
+        return;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it was not waited for any longer", o->url->shown);
+    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
+        next = q->next;
+        xh_job_fail(xh_ring_of(q, struct xh_job, in_origin), &err);
+    }
+}
+
 /* Asks and waits for the answer in |p|, which others are greeted beside if |greets|. Returns 0 or the failure. */
 static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int greets, struct xh_err *err)
 {
@@ -117,6 +141,7 @@ static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int gr
     xh_object_adopt(o);
     p->over = 0;
     p->err = &own;
+    p->hasty = o->patience != NULL;
     if (probe_queue(o, what, p, probe_over) != 0) {
         xh_engine_unlock();
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
@@ -125,7 +150,7 @@ static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int gr
         if (greets && (greets = greet(o)))
             xh_engine_wait_for(GREET_LOOK_MS);
         else
-            xh_engine_wait();
+            wait_patiently(o);
     xh_engine_unlock();
     if (own.code && err)
         *err = own;
@@ -215,11 +240,11 @@ static struct beside *stat_beside(struct xh_origin *o)
     return b;
 }
 
-static int beside_wait(struct beside *b, struct dated *out, struct xh_err *err)
+static int beside_wait(struct xh_origin *o, struct beside *b, struct dated *out, struct xh_err *err)
 {
     xh_engine_lock();
     while (!b->p.over)
-        xh_engine_wait();
+        wait_patiently(o);
     xh_engine_unlock();
     return read_stat(&b->p, &b->err, out, err);
 }
@@ -268,7 +293,7 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
     struct xh_dialect d = o->dialect;
     learn(&d, p);
     if (d.proof == XH_BY_SIZE) {
-        int rc = s->known ? 1 : b ? beside_wait(b, s, err) : stat_origin(o, s, err);
+        int rc = s->known ? 1 : b ? beside_wait(o, b, s, err) : stat_origin(o, s, err);
         if (rc < 0)
             return rc;
         if (rc == 1 && s->size != d.size)
@@ -419,7 +444,8 @@ int xh_origin_reader(const char *url, const struct xh_options *options, char out
 }
 
 int xh_origin_open(const char *url, const struct xh_options *options, const char *hint, int vouched,
-                   struct xh_counters *counters, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+                   struct xh_counters *counters, const struct xh_patience *patience, struct xh_origin **out,
+                   struct xh_origin_head *head, struct xh_err *err)
 {
     struct xh_origin *o = NULL;
     struct xh_dialect hinted;
@@ -428,6 +454,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     int rc = prepare(url, options, counters, &o, err);
     if (rc != 0)
         return rc;
+    o->patience = patience;
     int known = hint && *hint && xh_dialect_from_hint(&hinted, hint) == 0;
     if (known && vouched) {
         believe(o, &hinted);
@@ -445,6 +472,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
         return rc;
     }
     o->opened = 1;
+    o->patience = NULL;
     if (confirmed || p.len == 0) {
         free(p.bytes);
         p.bytes = NULL;

@@ -1,0 +1,48 @@
+/* The choice: see choice.h. */
+#include "choice.h"
+
+/* What a site is asked for ahead: so long it is busy, whatever its connections wait for. */
+#define AHEAD_NS 400e6
+#define AHEAD_ROUND_TRIPS 4
+#define AHEAD_LEAST_BYTES (4u << 20)
+/* Before anything is measured: 1 Gbit/s. */
+#define RATE_AT_FIRST 0.125
+
+static double rate_of(const struct xh_choice *c, size_t n, size_t i)
+{
+    double sum = 0;
+    unsigned known = 0;
+    if (c[i].rate > 0)
+        return c[i].rate;
+    for (size_t k = 0; k < n; k++)
+        if (c[k].usable && c[k].rate > 0) {
+            sum += c[k].rate;
+            known++;
+        }
+    return known ? sum / known : RATE_AT_FIRST;
+}
+
+double xh_choice_finish_ns(const struct xh_choice *c, size_t n, size_t i, uint64_t bytes)
+{
+    return (double)c[i].rtt_ns + ((double)c[i].owed + (double)bytes) / rate_of(c, n, i);
+}
+
+int xh_choice_is_full(const struct xh_choice *c, size_t n, size_t i)
+{
+    double most = rate_of(c, n, i) * (AHEAD_NS + AHEAD_ROUND_TRIPS * (double)c[i].rtt_ns);
+    return (double)c[i].owed >= (most > AHEAD_LEAST_BYTES ? most : AHEAD_LEAST_BYTES);
+}
+
+int xh_choose(const struct xh_choice *c, size_t n, uint64_t bytes, int may_wait)
+{
+    int best = XH_CHOICE_NONE;
+    double least = 0;
+    for (size_t i = 0; i < n; i++) {
+        double at = c[i].usable ? xh_choice_finish_ns(c, n, i, bytes) : 0;
+        if (c[i].usable && (best < 0 || at < least)) {
+            best = (int)i;
+            least = at;
+        }
+    }
+    return best >= 0 && may_wait && xh_choice_is_full(c, n, (size_t)best) ? XH_CHOICE_WAIT : best;
+}
