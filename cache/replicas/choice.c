@@ -8,7 +8,7 @@
 /* Before anything is measured: 1 Gbit/s. */
 #define RATE_AT_FIRST 0.125
 
-static double rate_of(const struct xh_choice *c, size_t n, size_t i)
+double xh_choice_rate(const struct xh_choice *c, size_t n, size_t i)
 {
     double sum = 0;
     unsigned known = 0;
@@ -24,12 +24,12 @@ static double rate_of(const struct xh_choice *c, size_t n, size_t i)
 
 double xh_choice_finish_ns(const struct xh_choice *c, size_t n, size_t i, uint64_t bytes)
 {
-    return (double)c[i].rtt_ns + ((double)c[i].owed + (double)bytes) / rate_of(c, n, i);
+    return (double)c[i].rtt_ns + ((double)c[i].owed + (double)bytes) / xh_choice_rate(c, n, i);
 }
 
 int xh_choice_is_full(const struct xh_choice *c, size_t n, size_t i)
 {
-    double most = rate_of(c, n, i) * (AHEAD_NS + AHEAD_ROUND_TRIPS * (double)c[i].rtt_ns);
+    double most = xh_choice_rate(c, n, i) * (AHEAD_NS + AHEAD_ROUND_TRIPS * (double)c[i].rtt_ns);
     return (double)c[i].owed >= (most > AHEAD_LEAST_BYTES ? most : AHEAD_LEAST_BYTES);
 }
 

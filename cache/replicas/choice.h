@@ -15,6 +15,9 @@ struct xh_choice {
 #define XH_CHOICE_NONE -1
 #define XH_CHOICE_WAIT -2
 
+/* What |i| brings, as far as is known, in bytes per ns. */
+double xh_choice_rate(const struct xh_choice *c, size_t n, size_t i);
+
 /* When |bytes| more would be there that |i| of the |n| sites is asked for now, in ns from now. */
 double xh_choice_finish_ns(const struct xh_choice *c, size_t n, size_t i, uint64_t bytes);
 

@@ -110,7 +110,7 @@ static void hurry(struct xh_replicas *r, struct xh_leg *g, const struct xh_choic
     g->moves++;
     g->moving = 1;
     xh_origin_cancel(s->origin, &g->t);
-    if (r->site[i].rate > SLOW_RATIO * s->rate && s->state == XH_SITE_LIVE)
+    if (xh_choice_rate(c, r->n, (size_t)i) > SLOW_RATIO * s->rate && s->state == XH_SITE_LIVE)
         xh_site_failed(r, s, "it is far slower than another");
 }
 
