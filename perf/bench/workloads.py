@@ -31,6 +31,7 @@ class Workload:
     share: bool = False                 # each of them has its part, else each has all
     names: tuple = ()                   # {names} is a file made of |names|: data.names' n, of
     variants: tuple = ()                # xhdf5 with other options, always
+    twins: bool = False                 # also from two servers at once, each behind a link of its own
 
 
 def table(p):
@@ -90,6 +91,10 @@ def table(p):
     t.append(Workload("P2-all", f"{p.datasets // 4} of {p.datasets} datasets in random order by several processes, each all",
                       ("spread", p.datasets), ("pick", "{names}"), names=(p.datasets // 4, p.datasets),
                       processes=p.processes, extra=True))
+    for name, what, recipe in (("E1", "contiguous", ("images", p.images)),
+                               ("E2", "gzip-chunked", ("chunked", "btree1", "gzip", p.images))):
+        t.append(Workload(name, f"{p.images} {what} images, one by one, from one endpoint and from two", recipe,
+                          ("slabs", "images", IMAGES), bulk=True, extra=True, twins=True))
     return t
 
 
@@ -98,7 +103,7 @@ def chosen(all_of, names):
     if not names:
         return [w for w in all_of if not w.extra]
     found = [w for w in all_of if w.name in names or
-             ((not w.extra or w.name.startswith("P")) and any(w.name.startswith(n + "-") for n in names))]
+             ((not w.extra or w.name.startswith(("P", "E"))) and any(w.name.startswith(n + "-") for n in names))]
     for n in names:
         if not any(w.name == n or w.name.startswith(n + "-") for w in all_of):
             raise SystemExit(f"run: no workload {n}; there are {' '.join(w.name for w in all_of)}")
