@@ -5,6 +5,7 @@
 #define AHEAD_NS 400e6
 #define AHEAD_ROUND_TRIPS 4
 #define AHEAD_LEAST_BYTES (4u << 20)
+#define AHEAD_UNKNOWN_BYTES 8e6 /* before its speed is known */
 /* Before anything is measured: 1 Gbit/s. */
 #define RATE_AT_FIRST 0.125
 
@@ -29,7 +30,7 @@ double xh_choice_finish_ns(const struct xh_choice *c, size_t n, size_t i, uint64
 
 int xh_choice_is_full(const struct xh_choice *c, size_t n, size_t i)
 {
-    double most = xh_choice_rate(c, n, i) * (AHEAD_NS + AHEAD_ROUND_TRIPS * (double)c[i].rtt_ns);
+    double most = c[i].rate > 0 ? c[i].rate * (AHEAD_NS + AHEAD_ROUND_TRIPS * (double)c[i].rtt_ns) : AHEAD_UNKNOWN_BYTES;
     return (double)c[i].owed >= (most > AHEAD_LEAST_BYTES ? most : AHEAD_LEAST_BYTES);
 }
 
