@@ -110,15 +110,17 @@ static int greet(struct xh_origin *o)
     return !there;
 }
 
-/* Waits for news. Ends all that |o| asks for when its opener has lost patience. Lock held. */
-static void wait_patiently(struct xh_origin *o)
+/* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience.
+ * Lock held. */
+static void wait_patiently(struct xh_origin *o, unsigned ms)
 {
     struct xh_err err;
-    if (!o->patience) {
+    if (!o->patience && ms == 0)
         xh_engine_wait();
+    else
+        xh_engine_wait_for(ms ? ms : PATIENCE_LOOK_MS);
+    if (!o->patience)
         return;
-    }
-    xh_engine_wait_for(PATIENCE_LOOK_MS);
     xh_engine_unlock();
     int over = o->patience->ends(o->patience->ctx);
     xh_engine_lock();
@@ -147,10 +149,7 @@ static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int gr
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
     while (!p->over)
-        if (greets && (greets = greet(o)))
-            xh_engine_wait_for(GREET_LOOK_MS);
-        else
-            wait_patiently(o);
+        wait_patiently(o, greets && (greets = greet(o)) ? GREET_LOOK_MS : 0);
     xh_engine_unlock();
     if (own.code && err)
         *err = own;
@@ -244,7 +243,7 @@ static int beside_wait(struct xh_origin *o, struct beside *b, struct dated *out,
 {
     xh_engine_lock();
     while (!b->p.over)
-        wait_patiently(o);
+        wait_patiently(o, 0);
     xh_engine_unlock();
     return read_stat(&b->p, &b->err, out, err);
 }

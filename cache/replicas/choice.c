@@ -28,10 +28,11 @@ double xh_choice_finish_ns(const struct xh_choice *c, size_t n, size_t i, uint64
     return (double)c[i].rtt_ns + ((double)c[i].owed + (double)bytes) / xh_choice_rate(c, n, i);
 }
 
-int xh_choice_is_full(const struct xh_choice *c, size_t n, size_t i)
+/* 1 when it has enough to do for now. */
+static int is_full(const struct xh_choice *c)
 {
-    double most = c[i].rate > 0 ? c[i].rate * (AHEAD_NS + AHEAD_ROUND_TRIPS * (double)c[i].rtt_ns) : AHEAD_UNKNOWN_BYTES;
-    return (double)c[i].owed >= (most > AHEAD_LEAST_BYTES ? most : AHEAD_LEAST_BYTES);
+    double most = c->rate > 0 ? c->rate * (AHEAD_NS + AHEAD_ROUND_TRIPS * (double)c->rtt_ns) : AHEAD_UNKNOWN_BYTES;
+    return (double)c->owed >= (most > AHEAD_LEAST_BYTES ? most : AHEAD_LEAST_BYTES);
 }
 
 int xh_choose(const struct xh_choice *c, size_t n, uint64_t bytes, int may_wait)
@@ -45,5 +46,5 @@ int xh_choose(const struct xh_choice *c, size_t n, uint64_t bytes, int may_wait)
             least = at;
         }
     }
-    return best >= 0 && may_wait && xh_choice_is_full(c, n, (size_t)best) ? XH_CHOICE_WAIT : best;
+    return best >= 0 && may_wait && is_full(&c[best]) ? XH_CHOICE_WAIT : best;
 }

@@ -26,7 +26,4 @@ double xh_choice_finish_ns(const struct xh_choice *c, size_t n, size_t i, uint64
  * usable. */
 int xh_choose(const struct xh_choice *c, size_t n, uint64_t bytes, int may_wait);
 
-/* 1 when |i| has enough to do for now. */
-int xh_choice_is_full(const struct xh_choice *c, size_t n, size_t i);
-
 #endif

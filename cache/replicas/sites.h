@@ -118,6 +118,9 @@ struct xh_replicas {
     struct xh_samples samples;
 };
 
+/* sites.c: starts the keeper if there is none. Returns 0 when there can be none. Lock held. */
+int xh_sites_keep(struct xh_replicas *r);
+
 /* legs.c. The lock is held, unless they say otherwise. */
 
 /* Makes a leg of |t|, in no list. No lock. NULL without memory. */

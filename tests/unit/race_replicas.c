@@ -40,7 +40,7 @@ struct job {
     struct job *next;
     struct xh_transfer *t;
     struct xh_origin *o;
-    int queued, cancelled, over;
+    int queued, cancelled;
 };
 
 struct xh_origin {
@@ -52,7 +52,6 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t news;
     pid_t pid;
-    int cpus;
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
 static struct xh_origin *origins[64];
 
@@ -88,11 +87,11 @@ static int serve(struct job *j, unsigned *seed)
     return fails ? XH_E_NET : 0;
 }
 
-static struct job *next_job(void)
+static struct job *next_job(unsigned site)
 {
     for (int demand = 1; demand >= 0; demand--)
         for (size_t i = 0; i < 64; i++)
-            for (struct job *j = origins[i] ? origins[i]->jobs : NULL; j; j = j->next)
+            for (struct job *j = origins[i] && origins[i]->site == site ? origins[i]->jobs : NULL; j; j = j->next)
                 if (j->queued && (!demand || !j->t->speculative || j->cancelled))
                     return j;
     return NULL;
@@ -100,10 +99,10 @@ static struct job *next_job(void)
 
 static void *engine_main(void *arg)
 {
-    unsigned seed = (unsigned)(uintptr_t)arg;
+    unsigned seed = (unsigned)(uintptr_t)arg, site = seed % SITES; /* a silent site keeps its own threads alone */
     pthread_mutex_lock(&engine.lock);
     for (;;) {
-        struct job *j = next_job();
+        struct job *j = next_job(site);
         if (!j) {
             pthread_cond_wait(&engine.news, &engine.lock);
             continue;
@@ -134,7 +133,7 @@ static void engine_start(void)
     if (engine.pid == getpid())
         return;
     engine.pid = getpid();
-    for (uintptr_t i = 0; i < 6; i++) {
+    for (uintptr_t i = 0; i < 3 * SITES; i++) {
         pthread_t t;
         CHECK(pthread_create(&t, NULL, engine_main, (void *)(i + 1)) == 0);
         pthread_detach(t);
@@ -214,7 +213,7 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
     engine_start();
     for (size_t i = 0; i < n; i++) {
         struct job *j = calloc(1, sizeof *j);
-        *j = (struct job){o->jobs, ts[i], o, 1, 0, 0};
+        *j = (struct job){o->jobs, ts[i], o, 1, 0};
         ts[i]->origin_private = j;
         o->jobs = j;
     }
