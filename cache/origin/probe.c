@@ -100,7 +100,7 @@ static struct beside *beside_queue(struct xh_origin *o, enum xh_ask what, int gr
 static int greet(struct xh_origin *o)
 {
     struct xh_endpoint *e = xh_endpoint_find(o->url->server);
-    if (!e || e->rtt_ns > 0) /* it is no stranger */
+    if (!e || e->rtt_ns > 0 || !xh_engine_runs()) /* it is no stranger; or the process exits while it is waited for */
         return 0;
     int there;
     uint64_t rtt_ns = xh_endpoint_distance(e, &there);
