@@ -193,7 +193,7 @@ int xh_ahead_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
         atomic_load_explicit(&f->wanted.any, memory_order_relaxed))
         return 0;
     struct xh_range whole = dataset_of(f, r);
-    xh_origin_get_info(f->origin, &info);
+    xh_replicas_get_info(f->origin, &info);
     if (whole.len == 0 || !info.young || info.idle < LEAD_CONNECTIONS || pthread_mutex_trylock(&f->guess_lock))
         return 0;
     struct xh_predict_seq seq = f->seq;

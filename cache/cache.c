@@ -31,7 +31,7 @@ static void file_free(struct xh_file *f)
     if (!f)
         return;
     if (f->origin)
-        xh_origin_close(f->origin);
+        xh_replicas_close(f->origin);
     xh_wanted_free(&f->wanted);
     xh_early_free(f);
     xh_stage_free(&f->stage); /* nothing is on its way any more */
@@ -89,7 +89,7 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
 static uint64_t spare_bytes(const struct xh_file *f)
 {
     struct xh_origin_rates rates;
-    xh_origin_get_rates(f->origin, &rates);
+    xh_replicas_get_rates(f->origin, &rates);
     return (uint64_t)((rates.rtt_ms < SPARE_MOST_MS ? rates.rtt_ms : SPARE_MOST_MS) * SPARE_BYTES_A_MS);
 }
 
@@ -136,13 +136,13 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
     if (head->len)
         memcpy(head->bytes, (const char *)told->bytes + hint + 1, head->len);
-    return xh_origin_open_told(f->url, &f->opt, told->bytes, &f->counters, &f->origin, err);
+    return xh_replicas_open_told(f->url, &f->opt, told->bytes, &f->counters, &f->origin, err);
 }
 
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
 {
     xh_opening_begin(op, f->url, &f->opt);
-    return xh_origin_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
+    return xh_replicas_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
 }
 
 static int file_open(struct xh_file *f, const char *url, const struct xh_told *told, struct xh_err *err)
@@ -161,7 +161,7 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
         free(head.bytes);
         return rc;
     }
-    xh_origin_get_info(f->origin, &info);
+    xh_replicas_get_info(f->origin, &info);
     f->size = info.size;
     head.len = head.len < f->size ? head.len : f->size; /* told ones may be anything */
     f->validator = strdup(info.validator);
@@ -229,7 +229,7 @@ int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *er
 {
     char hint[XH_HINT_BYTES];
     uint64_t most = comes_whole(f) ? f->size : f->opt.head_bytes, head = most < f->size ? most : f->size;
-    size_t n = xh_origin_hint(f->origin, hint, sizeof hint) + 1;
+    size_t n = xh_replicas_hint(f->origin, hint, sizeof hint) + 1;
     int missed, rc = f->size ? xh_early_prove(f, err) : 0;
     char *text = rc ? NULL : malloc(n + head);
     if (rc == 0 && (n == 1 || !text))
@@ -257,6 +257,8 @@ void xh_file_after_fork(struct xh_file *f)
     /* A child has one thread when it first comes here or its threads are its own affair: a
      * lost race leaves the same values. */
     pthread_mutex_init(&f->guess_lock, NULL);
+    if (f->origin)
+        xh_replicas_after_fork(f->origin);
     xh_walk_init(f); /* the parent's index may have been in the middle of a change: leaked */
     /* A fork while the parent was at work on the indexes: what is there may be torn. */
     if (pthread_mutex_trylock(&f->chunk_lock)) {

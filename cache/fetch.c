@@ -258,7 +258,7 @@ uint64_t xh_fetch_hurry(struct xh_file *f, uint64_t page)
         const struct xh_range *r = &fe->t.ranges[range_at(fe, off)];
         if (off < r->off || off - r->off >= r->len)
             continue;
-        xh_origin_promote(f->origin, &fe->t);
+        xh_replicas_promote(f->origin, &fe->t);
         next = page_up(r->off + r->len);
     }
     pthread_mutex_unlock(&f->flying_lock);
@@ -270,7 +270,7 @@ void xh_fetch_recall(struct xh_file *f)
     unsigned n = 0;
     pthread_mutex_lock(&f->flying_lock); /* so that none ends meanwhile */
     for (struct fetch *fe = f->flying; fe; fe = fe->next)
-        n += !fe->meta && xh_origin_withdraw(f->origin, &fe->t);
+        n += !fe->meta && xh_replicas_withdraw(f->origin, &fe->t);
     pthread_mutex_unlock(&f->flying_lock);
     if (n)
         xh_trace(XH_T_READ, "recall", "fetches=%u", n);
@@ -329,7 +329,7 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
 void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim)
 {
     struct xh_origin_info info;
-    xh_origin_get_info(f->origin, &info);
+    xh_replicas_get_info(f->origin, &info);
     lim->gap_bytes = f->opt.gap_bytes;
     lim->align_bytes = XH_PAGE_BYTES;
     lim->tails = ahead && info.connections > info.open ? info.connections - info.open : 0;
@@ -433,7 +433,7 @@ static void share_link(struct xh_file *f)
         !atomic_compare_exchange_strong_explicit(&f->shared_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
     unsigned n = xh_shadow_readers(f->shadow);
-    xh_origin_share(f->origin, n);
+    xh_replicas_share(f->origin, n);
     xh_trace(XH_T_PLAN, "share", "readers=%u", n);
 }
 
@@ -469,7 +469,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
         atomic_fetch_add_explicit(&f->meta_ahead, (unsigned)n, memory_order_relaxed);
         atomic_fetch_add_explicit(&f->meta_asked, bytes, memory_order_relaxed);
     }
-    rc = xh_origin_submit(f->origin, ts, n, err);
+    rc = xh_replicas_submit(f->origin, ts, n, err);
     if (rc == 0) {
         if (!op)
             take_off(f, b);

@@ -12,7 +12,7 @@
 #include "early.h"
 #include "metaindex.h"
 #include "wanted.h"
-#include "origin/origin.h"
+#include "replicas/replicas.h"
 #include "plan.h"
 #include "predict.h"
 #include "shadow/shadow.h"
@@ -37,7 +37,7 @@ struct xh_file {
     struct xh_options opt;
     char *url, *url_shown, *validator;
     uint64_t size;
-    struct xh_origin *origin;
+    struct xh_replicas *origin; /* at one server or at several */
     struct xh_shadow *shadow; /* NULL for an empty object */
     uint64_t spare_bytes;     /* what may be fetched in vain: the farther the origin, the more */
     int whole;                /* all of it was asked for at once */

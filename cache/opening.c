@@ -43,14 +43,14 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
     op->asked_ns = xh_shadow_now_ns();
 }
 
-void xh_opening_save(struct xh_opening *op, struct xh_origin *origin, struct xh_shadow *s)
+void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s)
 {
     char text[XH_HINT_BYTES];
     op->awaited = xh_shadow_turn_awaited(&op->turn);
     if (op->vouched)
         return;
     int n = snprintf(text, sizeof text, "%" PRIu64 " %s\n", op->asked_ns, op->reader[0] ? op->reader : "-");
-    if (xh_origin_hint(origin, text + n, sizeof text - (size_t)n))
+    if (xh_replicas_hint(origin, text + n, sizeof text - (size_t)n))
         xh_shadow_hint_save(s, text);
 }
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "options.h"
-#include "origin/origin.h"
+#include "replicas/replicas.h"
 #include "shadow/shadow.h"
 
 struct xh_opening {
@@ -27,7 +27,7 @@ struct xh_opening {
 void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o);
 
 /* Leaves what |origin| knows now with the shadow |s|, for those who wait. */
-void xh_opening_save(struct xh_opening *op, struct xh_origin *origin, struct xh_shadow *s);
+void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s);
 
 /* The next one's turn. Also when the opening failed. */
 void xh_opening_end(struct xh_opening *op);

@@ -209,11 +209,30 @@ static int is_foreign(const char *name, size_t len)
     return 0;
 }
 
+/* The names that the HEPS system has for the option endpoints: a list of endpoints, and how many of them are to be used. */
+static int endpoints_of_heps(struct xh_options *o, struct xh_err *err)
+{
+    static const char separators[] = ",; \t\r\n";
+    const char *list = getenv("XRDMULTI_ENDPOINT"), *number = getenv("SERVER_NUM");
+    uint64_t most = UINT64_MAX;
+    if (!list)
+        return 0;
+    if (number && parse_number(number, 0, &most) != 0)
+        most = UINT64_MAX; /* another program's */
+    int rc = xh_options_set(o, "endpoints", list, "environment variable XRDMULTI_ENDPOINT", err);
+    for (char *p = o->endpoints; rc == 0 && *(p += strspn(p, separators)); p += strcspn(p, separators))
+        if (most-- == 0) {
+            *p = '\0';
+            break;
+        }
+    return rc;
+}
+
 int xh_options_from_env(struct xh_options *o, struct xh_err *err)
 {
     static const char prefix[] = "XHDF5_";
     static atomic_flag warned = ATOMIC_FLAG_INIT;
-    int unknown = 0;
+    int unknown = 0, endpoints = 0;
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, prefix, sizeof prefix - 1) != 0)
             continue;
@@ -235,8 +254,9 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
         int rc = xh_options_set(o, key, eq + 1, where, err);
         if (rc)
             return rc;
+        endpoints |= strcasecmp(key, "endpoints") == 0;
     }
-    return 0;
+    return endpoints ? 0 : endpoints_of_heps(o, err);
 }
 
 /* Cuts white space off both ends, in place; returns the start. */

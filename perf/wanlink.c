@@ -43,7 +43,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEVICE          "wan0"
 #define DEVICE_QUEUE    10000              /* packets; ours must be the queue that overflows */
 #define VNET_BYTES      sizeof(struct virtio_net_hdr)
 #define PACKET_BYTES    (VNET_BYTES + 65536)
@@ -426,8 +425,8 @@ static void *run(void *arg)
 
 /* ---- setting up and the control files ---- */
 
-/* A TUN device in the namespace |path|. Returns its descriptor. Leaves the thread there. */
-static int open_tun(const char *path)
+/* A TUN device |device| in the namespace |path|. Returns its descriptor. Leaves the thread there. */
+static int open_tun(const char *path, const char *device)
 {
     int ns = open(path, O_RDONLY | O_CLOEXEC);
     if (ns < 0 || setns(ns, CLONE_NEWNET) < 0)
@@ -437,7 +436,7 @@ static int open_tun(const char *path)
     if (fd < 0)
         die("/dev/net/tun");
     struct ifreq r = {.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR};
-    strcpy(r.ifr_name, DEVICE);
+    snprintf(r.ifr_name, sizeof r.ifr_name, "%s", device);
     if (ioctl(fd, TUNSETIFF, &r) < 0)
         die("TUNSETIFF");
     if (ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6) < 0)
@@ -514,9 +513,9 @@ int main(int argc, char **argv)
     sigset_t set;
     int got;
 
-    if (argc != 4) {
-        fputs("usage: wanlink SERVER_NETNS CLIENT_NETNS DIRECTORY\n"
-              "Links two network namespaces (paths such as /proc/PID/ns/net) by a device " DEVICE
+    if (argc != 5) {
+        fputs("usage: wanlink SERVER_NETNS CLIENT_NETNS DIRECTORY DEVICE\n"
+              "Links two network namespaces (paths such as /proc/PID/ns/net) by a device of the name DEVICE"
               " in each.\nDIRECTORY/params holds \"RTT_MS RATE_MBIT LOSS_PERCENT\" (rate 0: unlimited);"
               "\nSIGHUP reads it again and writes DIRECTORY/report. Usually started by perf/wan.\n",
               stderr);
@@ -528,8 +527,8 @@ int main(int argc, char **argv)
         fputs("wanlink: the file params does not hold RTT_MS RATE_MBIT LOSS_PERCENT\n", stderr);
         return 1;
     }
-    to_client.from = to_server.to = open_tun(argv[1]);
-    to_server.from = to_client.to = open_tun(argv[2]);
+    to_client.from = to_server.to = open_tun(argv[1], argv[4]);
+    to_server.from = to_client.to = open_tun(argv[2], argv[4]);
 
     sigemptyset(&set);
     sigaddset(&set, SIGHUP);

@@ -80,6 +80,9 @@ typedef struct H5FD_xhdf5_config_t {
     int64_t netrc;         /* switch: user name and password of ~/.netrc */
     const char *log;       /* components whose events go to standard error */
     int64_t stats;         /* switch: print a file's counters when it is closed */
+
+    /* On servers. */
+    const char *endpoints; /* those that have the same files */
 } H5FD_xhdf5_config_t;
 
 /* Every field unset. */
@@ -87,7 +90,7 @@ typedef struct H5FD_xhdf5_config_t {
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
-            -1                                                                              \
+            -1, NULL                                                                        \
     }
 
 /* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages

@@ -77,6 +77,11 @@ unsigned xh_engine_era(void)
     return engine.era;
 }
 
+int xh_engine_runs(void)
+{
+    return engine.life == RUNS;
+}
+
 unsigned xh_engine_threads(void)
 {
     return engine.nthreads;

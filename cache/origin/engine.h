@@ -50,6 +50,9 @@ void xh_engine_announce(void);
 /* Number that changes in a fork's child: what an older engine owned is not ours. 0: no engine. */
 unsigned xh_engine_era(void);
 
+/* 0 when the process is exiting: what is queued now is never over. Lock held. */
+int xh_engine_runs(void);
+
 /* The threads; lock held, engine entered. */
 unsigned xh_engine_threads(void);
 struct xh_thread *xh_engine_thread(unsigned i);

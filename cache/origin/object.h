@@ -16,6 +16,7 @@ struct xh_origin {
     struct xh_cert cert;
     const char *login; /* where url's user and password are from, for errors */
     char validator[XH_VALIDATOR_BYTES + 64];
+    const struct xh_patience *patience; /* of its opener, or NULL; while it is opened, and his alone */
     int opened; /* dialect's proof, value and size are settled */
     /* Under the engine's lock: */
     unsigned era; /* of the engine that jobs belongs to */

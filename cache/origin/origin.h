@@ -51,15 +51,22 @@ struct xh_origin_head {
 /* Writes who this process is to |url|'s origin. Returns 1, or 0 and "": not to be told, as with a password. */
 int xh_origin_reader(const char *url, const struct xh_options *o, char out[XH_READER_BYTES]);
 
+/* Of who has other ways than one server: then a failure there is not tried again for long, and |ends| is asked every
+ * few milliseconds, without a lock; when it says 1, the opening ends at once with CANCELLED. */
+struct xh_patience {
+    int (*ends)(void *ctx);
+    void *ctx;
+};
+
 /* Opens |url|: with |hint| (text from xh_origin_hint of an earlier open, untrusted; NULL or
  * "" for none) one cheap request asks whether the version is still the same; else, or when
  * it is not, a GET of the head. Always asks with the caller's own authorisation, unless |vouched|: then the hint's
  * version was asked for on this reader's behalf just now, and is believed.
- * |counters| must outlive the origin. Returns 0 or NOENT, ACCES, NET, TLS, TIMEOUT, PROTO,
- * STATUS, INVAL, NOMEM. Owns: the caller closes it and frees head->bytes. Blocks. */
+ * |counters| must outlive the origin. |patience|: NULL where there is no other way.
+ * Returns 0 or NOENT, ACCES, NET, TLS, TIMEOUT, PROTO, STATUS, INVAL, NOMEM. Owns: the caller closes it and frees head->bytes. Blocks. */
 int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched,
-                   struct xh_counters *counters, struct xh_origin **out, struct xh_origin_head *head,
-                   struct xh_err *err);
+                   struct xh_counters *counters, const struct xh_patience *patience, struct xh_origin **out,
+                   struct xh_origin_head *head, struct xh_err *err);
 
 /* Opens |url| as another process of the same job told: |hint| is its xh_origin_hint after it had
  * opened, a fact and no question, so nothing is sent. A version that is gone shows in the first transfer.
@@ -100,6 +107,7 @@ struct xh_transfer {
      * XH_E_CANCELLED. Called on an engine thread; must not block. */
     int (*full)(struct xh_transfer *t);
     int patient;                 /* 1: one with |full| waits for a connection that is there, behind what was asked for before */
+    int hasty;                   /* 1: a failure is tried again once, soon: there are other ways to the bytes */
     void *origin_private;        /* for origin/ alone; NULL before submit */
     struct xh_transfer *link;    /* for origin/ alone */
 };

@@ -25,6 +25,8 @@
 #define EMPTY_TRIES 3
 /* How often is looked whether the first connection is there. */
 #define GREET_LOOK_MS 4
+/* How often an opener who has other ways is asked whether he still waits. */
+#define PATIENCE_LOOK_MS 10
 
 /* ---- one blocking probe */
 
@@ -88,6 +90,7 @@ static struct beside *beside_queue(struct xh_origin *o, enum xh_ask what, int gr
         return NULL;
     b->p.want_bytes = b->p.whole_bytes = 1;
     b->p.greeting = b->left = greeting;
+    b->p.hasty = o->patience != NULL;
     if (probe_queue(o, what, &b->p, beside_over) == 0)
         return b;
     free(b);
@@ -100,7 +103,7 @@ static struct beside *beside_queue(struct xh_origin *o, enum xh_ask what, int gr
 static int greet(struct xh_origin *o)
 {
     struct xh_endpoint *e = xh_endpoint_find(o->url->server);
-    if (!e || e->rtt_ns > 0) /* it is no stranger */
+    if (!e || e->rtt_ns > 0 || !xh_engine_runs()) /* it is no stranger; or the process exits while it is waited for */
         return 0;
     int there;
     uint64_t rtt_ns = xh_endpoint_distance(e, &there);
@@ -108,6 +111,29 @@ static int greet(struct xh_origin *o)
         if (!beside_queue(o, XH_ASK_HEAD, 1))
             return 0;
     return !there;
+}
+
+/* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience.
+ * Lock held. */
+static void wait_patiently(struct xh_origin *o, unsigned ms)
+{
+    struct xh_err err;
+    if (!o->patience && ms == 0)
+        xh_engine_wait();
+    else
+        xh_engine_wait_for(ms ? ms : PATIENCE_LOOK_MS);
+    if (!o->patience)
+        return;
+    xh_engine_unlock();
+    int over = o->patience->ends(o->patience->ctx);
+    xh_engine_lock();
+    if (!over)
+        return;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it was not waited for any longer", o->url->shown);
+    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
+        next = q->next;
+        xh_job_fail(xh_ring_of(q, struct xh_job, in_origin), &err);
+    }
 }
 
 /* Asks and waits for the answer in |p|, which others are greeted beside if |greets|. Returns 0 or the failure. */
@@ -120,15 +146,13 @@ static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int gr
     xh_object_adopt(o);
     p->over = 0;
     p->err = &own;
+    p->hasty = o->patience != NULL;
     if (probe_queue(o, what, p, probe_over) != 0) {
         xh_engine_unlock();
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
     while (!p->over)
-        if (greets && (greets = greet(o)))
-            xh_engine_wait_for(GREET_LOOK_MS);
-        else
-            xh_engine_wait();
+        wait_patiently(o, greets && (greets = greet(o)) ? GREET_LOOK_MS : 0);
     xh_engine_unlock();
     if (own.code && err)
         *err = own;
@@ -222,11 +246,11 @@ static struct beside *stat_beside(struct xh_origin *o)
     return b;
 }
 
-static int beside_wait(struct beside *b, struct dated *out, struct xh_err *err)
+static int beside_wait(struct xh_origin *o, struct beside *b, struct dated *out, struct xh_err *err)
 {
     xh_engine_lock();
     while (!b->p.over)
-        xh_engine_wait();
+        wait_patiently(o, 0);
     xh_engine_unlock();
     return read_stat(&b->p, &b->err, out, err);
 }
@@ -281,7 +305,7 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
     struct xh_dialect d = o->dialect;
     learn(&d, p);
     if (d.proof == XH_BY_SIZE) {
-        int rc = s->known ? 1 : b ? beside_wait(b, s, err) : stat_origin(o, s, err);
+        int rc = s->known ? 1 : b ? beside_wait(o, b, s, err) : stat_origin(o, s, err);
         /* Redirected to two servers: the date is to be of the copy that is read. */
         if (rc == 1 && s->server_hash != p->server_hash)
             rc = stat_origin(o, s, err);
@@ -480,7 +504,8 @@ int xh_origin_reader(const char *url, const struct xh_options *options, char out
 }
 
 int xh_origin_open(const char *url, const struct xh_options *options, const char *hint, int vouched,
-                   struct xh_counters *counters, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+                   struct xh_counters *counters, const struct xh_patience *patience, struct xh_origin **out,
+                   struct xh_origin_head *head, struct xh_err *err)
 {
     struct xh_origin *o = NULL;
     struct hinted hinted;
@@ -489,6 +514,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     int rc = prepare(url, options, counters, &o, err);
     if (rc != 0)
         return rc;
+    o->patience = patience;
     int known = hint && *hint && read_hint(&hinted, hint) == 0;
     if (known && vouched) {
         believe_told(o, &hinted);
@@ -506,6 +532,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
         return rc;
     }
     o->opened = 1;
+    o->patience = NULL;
     if (confirmed || p.len == 0) {
         free(p.bytes);
         p.bytes = NULL;

@@ -71,6 +71,7 @@ struct xh_probe {
     size_t want_bytes;         /* HEAD: [0, want_bytes) is asked for */
     size_t whole_bytes;        /* HEAD: a 200 with a whole file of up to so many is taken as well */
     const char *if_none_match; /* HEAD: NULL or an ETag */
+    int hasty;                 /* as a transfer's */
     int greeting;              /* HEAD: for its connection's sake alone */
     /* Filled before the job is over: */
     int status;

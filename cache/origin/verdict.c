@@ -19,6 +19,7 @@
 
 #define HOPS_MAX 10u
 #define RETURNS_MAX 4u
+#define HASTY_RETRIES 1u
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 10000u
 #define RETRY_AFTER_MAX_MS 30000u
@@ -99,10 +100,21 @@ static int goes_back(struct xh_exchange *x)
     return 1;
 }
 
+/* 1 when there are other ways to what |x| asks for. */
+static int is_hasty(const struct xh_exchange *x)
+{
+    return x->job->transfer ? x->job->transfer->hasty : x->job->probe->hasty;
+}
+
 /* One more failure worth retrying: LATER, or FAIL with |err|, which the caller has set. */
 static enum xh_verdict later(struct xh_exchange *x, unsigned retries, uint64_t at_least_ms, uint64_t *delay_ms)
 {
     struct xh_request *r = x->request;
+    if (is_hasty(x)) {
+        retries = retries > HASTY_RETRIES ? HASTY_RETRIES : retries;
+        if (at_least_ms)
+            return XH_VERDICT_FAIL;
+    }
     r->failures = x->fresh >= PROGRESS_BYTES ? 1 : r->failures + 1;
     r->repeats++;
     if (r->failures > retries || r->repeats > 8 * retries + 8)

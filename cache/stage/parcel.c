@@ -183,7 +183,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     l->pos = off;
     pthread_mutex_unlock(&s->lock);
     if (ends)
-        xh_origin_cancel(l->f->origin, t);
+        xh_replicas_cancel(l->f->origin, t);
 }
 
 /* Ends a load short of its bytes: who waits for them gets |err|. */
@@ -273,7 +273,7 @@ struct xh_load *xh_load_add(struct xh_file *f, const struct xh_range *r, size_t 
 
 int xh_load_withdraw(struct xh_stage *s, struct xh_load *l)
 {
-    if (l->takers || l->submitting || l->over || l->turns || !xh_origin_withdraw(l->f->origin, &l->t))
+    if (l->takers || l->submitting || l->over || l->turns || !xh_replicas_withdraw(l->f->origin, &l->t))
         return 0;
     l->withdrawn = 1;
     for (size_t i = 0; i < l->nparcels; i++)
@@ -294,7 +294,7 @@ static void submitted(struct xh_stage *s, struct xh_load *l, const struct xh_err
     for (size_t i = 0; i < l->nparcels; i++)
         waited_for |= l->parcels[i].takers != NULL;
     if (waited_for) /* so it is not over */
-        xh_origin_promote(l->f->origin, &l->t);
+        xh_replicas_promote(l->f->origin, &l->t);
     xh_load_settle(s, l);
 }
 
@@ -304,7 +304,7 @@ void xh_load_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n)
     if (n == 0)
         return;
     pthread_mutex_unlock(&f->stage.lock);
-    int rc = xh_origin_submit(f->origin, ts, n, &err);
+    int rc = xh_replicas_submit(f->origin, ts, n, &err);
     pthread_mutex_lock(&f->stage.lock);
     for (size_t i = 0; i < n; i++)
         submitted(&f->stage, ts[i]->ctx, rc ? &err : NULL);

@@ -33,7 +33,7 @@ int xh_stream_full(struct xh_transfer *t)
 void xh_stream_go_on(struct xh_load *l)
 {
     if (l->stands && !l->over && !l->submitting)
-        xh_origin_resume(l->f->origin, &l->t);
+        xh_replicas_resume(l->f->origin, &l->t);
     l->stands = 0;
 }
 
@@ -43,7 +43,7 @@ void xh_stream_leave(struct xh_stage *s, struct xh_load *l)
         return;
     for (size_t i = 0; i < l->nparcels; i++)
         xh_parcel_unlist(s, &l->parcels[i]);
-    xh_origin_cancel(l->f->origin, &l->t);
+    xh_replicas_cancel(l->f->origin, &l->t);
 }
 
 void xh_stream_leave_stale(struct xh_stage *s)
@@ -156,7 +156,7 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
         d.nloads = d.nloads < info->lasting ? d.nloads : info->lasting;
     else if (busy == 0 && d.nloads > info->streams)
         d.nloads = info->streams;
-    else if (s->again) /* instead of those, which end soon */
+    else if (s->again && info->streams) /* instead of those, which end soon */
         d.nloads = d.nloads < info->streams + busy ? d.nloads : info->streams + busy;
     else if (d.nloads > info->streams)
         d.nloads = 0; /* there will be room soon */
@@ -197,7 +197,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     struct xh_transfer *ts[STREAM_LOADS_MOST];
     struct xh_ranges want = {0};
     uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
-    xh_origin_get_info(f->origin, &info);
+    xh_replicas_get_info(f->origin, &info);
     pthread_mutex_lock(&s->lock);
     xh_stream_pass_far(s, off);
     size_t busy = 0;
@@ -229,7 +229,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
 static uint64_t stream_window(const struct xh_file *f)
 {
     struct xh_origin_info info;
-    xh_origin_get_info(f->origin, &info);
+    xh_replicas_get_info(f->origin, &info);
     return 2 * fast_link_holds(&info);
 }
 
@@ -242,7 +242,7 @@ static void cut_load(struct xh_load *l, const struct xh_parcel *p)
     if (l->pos < l->cut || l->over || l->submitting)
         return; /* on_bytes() will see to it */
     l->ended = 1;
-    xh_origin_cancel(l->f->origin, &l->t);
+    xh_replicas_cancel(l->f->origin, &l->t);
 }
 
 /* Ends the streams at the first parcel from |off| on behind all that has come and all that is waited for. */
@@ -290,9 +290,9 @@ static void weigh(struct xh_file *f)
         stands |= l->stands || l->cut;
         pos = l->pos > pos ? l->pos : pos;
     }
-    if (!xh_origin_weigh(f->origin, stands ? 0 : n, n <= s->lasting, s->streamed))
+    if (!xh_replicas_weigh(f->origin, stands ? 0 : n, n <= s->lasting, s->streamed))
         return;
-    xh_origin_get_info(f->origin, &info);
+    xh_replicas_get_info(f->origin, &info);
     uint64_t off = pos + fast_link_holds(&info);
     if (off < s->stream_end && s->stream_end - off >= XH_STREAM_LEAST_BYTES)
         cut_streams(s, off);

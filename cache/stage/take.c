@@ -56,7 +56,7 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
             xh_stream_go_on(p->load);
         if (!p->load->turns || (p->load->t.patient && !p->load->hurried)) { /* it may wait for a connection, now or again */
             p->load->hurried = !p->load->submitting;
-            xh_origin_promote(p->load->f->origin, &p->load->t);
+            xh_replicas_promote(p->load->f->origin, &p->load->t);
         }
     }
     if (p->load->turns)

@@ -21,6 +21,7 @@ import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 SERVER_IP = "10.77.0.1"
+TWIN_IP = "10.77.1.1"       # a second host, behind a link of its own
 
 
 class Failed(Exception):
@@ -87,12 +88,12 @@ def text_of(file):
 class Server:
     """A stock nginx or XRootD at the far end."""
 
-    def __init__(self, kind, serve, root, directory):
-        self.kind, self.serve = kind, serve
+    def __init__(self, kind, serve, root, directory, addr=SERVER_IP, variables=None):
+        self.kind, self.serve, self.twin = kind, serve, None
         self.directory = directory
         words = [TOP / "perf" / "wan", "server", TOP / "server" / "serve", "start", kind, "--root", root,
-                 "--addr", SERVER_IP, "--run", directory]
-        done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+                 "--addr", addr, "--run", directory]
+        done = subprocess.run([str(w) for w in words], capture_output=True, text=True, env=os.environ | (variables or {}))
         if done.returncode:
             raise (Skipped if done.returncode == 77 else Failed)(f"{kind}: {done.stderr.strip()}")
         self.state = json.loads((directory / "serve.json").read_text())
@@ -122,8 +123,8 @@ class Server:
 
 
 class Lab:
-    def __init__(self, build, root, kinds, say):
-        self.build, self.root, self.kinds, self.say = pathlib.Path(build), root, kinds, say
+    def __init__(self, build, root, kinds, say, twins=False):
+        self.build, self.root, self.kinds, self.say, self.twins = pathlib.Path(build), root, kinds, say, twins
         self.servers, self.skipped = {}, {}
 
     def __enter__(self):
@@ -138,6 +139,11 @@ class Lab:
             os.environ["XHDF5_WANLINK"] = str(self.build / "perf" / "wanlink")
             self.wan("up", "0", "0")
             stack.callback(self.wan, "down")
+            first = os.environ["XHDF5_WAN_DIR"]
+            self.twin = {"XHDF5_WAN_DIR": first + ".twin", "XHDF5_WAN_BESIDE": first} if self.twins else None
+            if self.twin:
+                self.wan("up", "0", "0", variables=self.twin)
+                stack.callback(self.wan, "down", variables=self.twin)
             serve = load_serve()
             for kind in self.kinds:
                 try:
@@ -146,10 +152,15 @@ class Lab:
                     self.skipped[kind] = str(why)
                     continue
                 stack.callback(self.servers[kind].stop)
+                if self.twin:
+                    twin = Server(kind, serve, self.root, self.work / f"{kind}-twin", TWIN_IP, self.twin)
+                    self.servers[kind].twin = twin
+                    stack.callback(twin.stop)
             if not self.servers:
                 raise Failed(f"no server runs here: {self.skipped}")
             self.cacert = self.work / "ca.pem"
-            self.cacert.write_text("".join(pathlib.Path(s.cacert).read_text() for s in self.servers.values()))
+            self.cacert.write_text("".join(pathlib.Path(s.cacert).read_text() for one in self.servers.values()
+                                           for s in (one, one.twin) if s))
             holder = (pathlib.Path(os.environ["XHDF5_WAN_DIR"]) / "client").read_text().split()[0]
             with open(f"/proc/{holder}/ns/net") as there:
                 os.setns(there.fileno(), os.CLONE_NEWNET)
@@ -161,14 +172,16 @@ class Lab:
         self.stack.close()
         os.close(self.home)
 
-    def wan(self, *words):
-        done = subprocess.run([str(TOP / "perf" / "wan"), *words], capture_output=True, text=True)
+    def wan(self, *words, variables=None):
+        done = subprocess.run([str(TOP / "perf" / "wan"), *words], capture_output=True, text=True,
+                              env=os.environ | (variables or {}))
         if done.returncode:
             raise Failed(f"wan {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
     def set_link(self, rtt_ms, rate_mbit, loss_percent):
-        self.wan("set", f"{rtt_ms:g}", f"{rate_mbit:g}", f"{loss_percent:g}")
+        for variables in (None, self.twin) if self.twin else (None,):
+            self.wan("set", f"{rtt_ms:g}", f"{rate_mbit:g}", f"{loss_percent:g}", variables=variables)
 
     def link(self):
         """What the link says of itself: its kind, parameters and counters, and TCP's settings."""

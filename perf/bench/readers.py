@@ -32,13 +32,13 @@ def measured(workload, client, argv, env, timeout, stderr=None):
 
 
 class Ours:
-    """xhdf5 with one set of options, by one client."""
+    """xhdf5 with one set of options, by one client; from |both| servers, or from one."""
 
-    def __init__(self, place, python, client, variant=""):
-        self.lab, self.python, self.client = place, python, client
+    def __init__(self, place, python, client, variant="", both=False):
+        self.lab, self.python, self.client, self.both = place, python, client, both
         self.variant, _, options = variant.partition(":")
         self.options = dict(pair.split("=", 1) for pair in options.split(",") if pair)
-        self.name = f"xhdf5 {client}" + (f" {self.variant}" if self.variant else "")
+        self.name = f"xhdf5 {client}" + (f" {self.variant}" if self.variant else "") + " both" * both
 
     def measure(self, workload, server, path, words, timeout, check=False, trace=None):
         """[(workload's name, sample)]: cold, and with a warm shadow. |trace| is a file for trace lines."""
@@ -46,6 +46,8 @@ class Ours:
         env = self.lab.driver_env(**self.options, **({"log": "vfd,plan,predict,origin"} if trace else {}))
         if check:
             env["BENCH_CHECK"] = "all"
+        if self.both:
+            env["XHDF5_ENDPOINTS"] = f"{server.url} {server.twin.url}"
         argv = argv_of(self.client, self.lab.build, self.python, server.url_of(path), words)
         self.lab.forget_shadow()
         for name in [workload.name] + [workload.name + "-warm"] * workload.warm:

@@ -32,6 +32,7 @@ class Workload:
     ranks: tuple = ()                   # of one MPI program, for each of these numbers
     names: tuple = ()                   # {names} is a file made of |names|: data.names' n, of
     variants: tuple = ()                # xhdf5 with other options, always
+    twins: bool = False                 # also from two servers at once, each behind a link of its own
 
 
 def table(p):
@@ -95,6 +96,10 @@ def table(p):
     t.append(Workload("P3", f"{p.chunked_images} gzip images by the ranks of an MPI program, each a slab of them",
                       ("chunked", "btree1", "gzip", p.chunked_images), ("images", "4"), ranks=p.ranks, raw=True, bulk=True,
                       packed=True, extra=True))
+    for name, what, recipe in (("E1", "contiguous", ("images", p.images)),
+                               ("E2", "gzip-chunked", ("chunked", "btree1", "gzip", p.images))):
+        t.append(Workload(name, f"{p.images} {what} images, one by one, from one endpoint and from two", recipe,
+                          ("slabs", "images", IMAGES), bulk=True, extra=True, twins=True))
     return t
 
 
@@ -103,7 +108,7 @@ def chosen(all_of, names):
     if not names:
         return [w for w in all_of if not w.extra]
     found = [w for w in all_of if w.name in names or
-             ((not w.extra or w.name.startswith("P")) and any(w.name.startswith(n + "-") for n in names))]
+             ((not w.extra or w.name.startswith(("P", "E"))) and any(w.name.startswith(n + "-") for n in names))]
     for n in names:
         if not any(w.name == n or w.name.startswith(n + "-") for w in all_of):
             raise SystemExit(f"run: no workload {n}; there are {' '.join(w.name for w in all_of)}")

@@ -156,7 +156,7 @@ static struct xh_origin *open_origin(const char *url, const char *hint, struct x
 {
     struct xh_origin *o;
     struct xh_err err;
-    if (xh_origin_open(url, &options, hint, 0, &counters, &o, head, &err) != 0)
+    if (xh_origin_open(url, &options, hint, 0, &counters, NULL, &o, head, &err) != 0)
         die("open: %s: %s", xh_err_name(err.code), err.text);
     return o;
 }
@@ -457,7 +457,7 @@ static int open_only(const char *url, const char *hint)
     struct xh_origin *o;
     struct xh_err err;
     char text[1024];
-    int rc = xh_origin_open(url, &options, hint, 0, &counters, &o, &head, &err);
+    int rc = xh_origin_open(url, &options, hint, 0, &counters, NULL, &o, &head, &err);
     if (rc != 0) {
         printf("%s %d %s\n", xh_err_name(rc), err.status, err.text);
         return 3;

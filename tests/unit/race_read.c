@@ -147,9 +147,9 @@ int xh_origin_reader(const char *url, const struct xh_options *o, char out[XH_RE
 }
 
 int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched, struct xh_counters *c,
-                   struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
 {
-    (void)url, (void)o, (void)hint, (void)c, (void)err;
+    (void)url, (void)o, (void)hint, (void)c, (void)patience, (void)err;
     *out = calloc(1, sizeof **out);
     pthread_mutex_lock(&engine.lock);
     for (uintptr_t i = 0; i < 8 && !engine.started; i++) {

@@ -95,6 +95,8 @@ static void *engine_main(void *arg)
     return NULL;
 }
 
+static struct xh_origin *origin_now; /* the last one that was opened */
+
 int xh_origin_reader(const char *url, const struct xh_options *o, char out[XH_READER_BYTES])
 {
     (void)url, (void)o;
@@ -103,9 +105,9 @@ int xh_origin_reader(const char *url, const struct xh_options *o, char out[XH_RE
 }
 
 int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched, struct xh_counters *c,
-                   struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
 {
-    *out = calloc(1, sizeof **out);
+    origin_now = *out = calloc(1, sizeof **out);
     (*out)->counters = c;
     pthread_mutex_lock(&engine.lock);
     for (uintptr_t i = 0; i < 3 && !engine.started; i++) {
@@ -128,7 +130,7 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
                         struct xh_origin **out, struct xh_err *err)
 {
     cr_assert_str_eq(hint, "known");
-    *out = calloc(1, sizeof **out);
+    origin_now = *out = calloc(1, sizeof **out);
     (*out)->counters = c;
     return 0;
 }
@@ -245,14 +247,14 @@ static struct xh_file *open_test(const char *config)
 {
     struct xh_file *f = open_now(config);
     drain();
-    opening = atomic_load(&f->origin->fetched);
+    opening = atomic_load(&origin_now->fetched);
     return f;
 }
 
 /* Bytes fetched since |f| was opened and the rest of its head had come. */
 static uint64_t fetched(const struct xh_file *f)
 {
-    return atomic_load(&f->origin->fetched) - opening;
+    return atomic_load(&origin_now->fetched) - opening;
 }
 
 /* Reads 1 to 40 random extents, overlapping or not, and compares. Returns the read's code. */
@@ -348,7 +350,7 @@ Test(read, a_page_is_fetched_once_however_many_ask, .timeout = 50)
         pthread_create(&t[i], NULL, reader, f);
     for (int i = 0; i < 4; i++)
         pthread_join(t[i], NULL);
-    cr_assert_leq(atomic_load(&f->origin->fetched), OBJECT_BYTES);
+    cr_assert_leq(atomic_load(&origin_now->fetched), OBJECT_BYTES);
     xh_cache_close(f);
 }
 
@@ -582,8 +584,8 @@ Test(read, nothing_beyond_the_end_of_a_contiguous_dataset_is_asked_for, .timeout
         read_piece(f, XH_KIND_META, 512, 512);
         read_data(f, i < 3 ? 20000 : 100000);
         uint64_t pages_end = (DATA_OFF + DATA_BYTES + 4095) / 4096 * 4096;
-        cr_assert_leq(atomic_load(&f->origin->farthest), pages_end, "%s: up to %llu", ways[i % 3],
-                      (unsigned long long)atomic_load(&f->origin->farthest));
+        cr_assert_leq(atomic_load(&origin_now->farthest), pages_end, "%s: up to %llu", ways[i % 3],
+                      (unsigned long long)atomic_load(&origin_now->farthest));
         xh_cache_stats(f, &s);
         cr_assert_leq(s.bytes_demand + s.bytes_waited + s.bytes_bypass, 250000 + 48 + 512, "but the dataset is fetched ahead");
         xh_cache_close(f);
@@ -613,7 +615,7 @@ Test(read, without_the_dataset_s_header_the_end_is_not_known, .timeout = 50)
     make_dataset(p);
     struct xh_file *f = open_test("shadow=off");
     read_data(f, 20000);
-    cr_assert_gt(atomic_load(&f->origin->farthest), DATA_OFF + DATA_BYTES + 4096);
+    cr_assert_gt(atomic_load(&origin_now->farthest), DATA_OFF + DATA_BYTES + 4096);
     xh_cache_close(f);
 }
 
@@ -904,10 +906,10 @@ Test(read, what_one_open_learned_opens_the_file_elsewhere_without_a_request, .ti
         cr_assert_eq(xh_cache_read(f, XH_KIND_META, &e, 1, &err), 0, "%s", err.text);
         for (size_t i = 0; i < sizeof head; i++)
             cr_assert_eq(head[i], byte_at(i), "wrong byte at %zu", i);
-        cr_assert_eq(atomic_load(&f->origin->fetched), 0, "the head was told");
+        cr_assert_eq(atomic_load(&origin_now->fetched), 0, "the head was told");
         unsigned seed = 5;
         cr_assert_eq(read_random(f, &seed), 0, "and the rest comes from the origin");
-        cr_assert(atomic_load(&f->origin->fetched) > 0);
+        cr_assert(atomic_load(&origin_now->fetched) > 0);
         xh_cache_close(f);
         free(told);
         xh_cache_close(teller);

@@ -1,0 +1,85 @@
+/* Health: see health.h. */
+#include "health.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define SERVERS 64
+#define SERVER_BYTES 300
+#define FIRST_NS 2000000000u
+#define MOST_NS 60000000000u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    char server[SERVER_BYTES];
+    uint64_t due_ns, pause_ns;
+} failed[SERVERS]; /* under the lock; pause_ns 0: free */
+static unsigned oldest;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void in_child(void)
+{
+    pthread_mutex_init(&lock, NULL); /* a thread that the child has not may hold it */
+}
+
+static void begin(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+uint64_t xh_health_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static unsigned find(const char *server)
+{
+    unsigned i = 0;
+    while (i < SERVERS && (failed[i].pause_ns == 0 || strncmp(failed[i].server, server, SERVER_BYTES - 1) != 0))
+        i++;
+    return i;
+}
+
+uint64_t xh_health_due_ns(const char *server)
+{
+    pthread_once(&once, begin);
+    pthread_mutex_lock(&lock);
+    unsigned i = find(server);
+    uint64_t due = i < SERVERS ? failed[i].due_ns : 0;
+    pthread_mutex_unlock(&lock);
+    return due;
+}
+
+uint64_t xh_health_failed(const char *server)
+{
+    uint64_t now = xh_health_now_ns();
+    pthread_once(&once, begin);
+    pthread_mutex_lock(&lock);
+    unsigned i = find(server);
+    if (i == SERVERS) {
+        i = oldest++ % SERVERS;
+        snprintf(failed[i].server, sizeof failed[i].server, "%s", server);
+        failed[i].pause_ns = FIRST_NS;
+        failed[i].due_ns = now + FIRST_NS;
+    } else if (now >= failed[i].due_ns) {
+        failed[i].pause_ns = 2 * failed[i].pause_ns < MOST_NS ? 2 * failed[i].pause_ns : MOST_NS;
+        failed[i].due_ns = now + failed[i].pause_ns;
+    }
+    uint64_t due = failed[i].due_ns;
+    pthread_mutex_unlock(&lock);
+    return due;
+}
+
+void xh_health_well(const char *server)
+{
+    pthread_once(&once, begin);
+    pthread_mutex_lock(&lock);
+    unsigned i = find(server);
+    if (i < SERVERS)
+        failed[i].pause_ns = 0;
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,348 @@
+/* Legs: transfers on their way through the sites. See sites.h. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../trace.h"
+#include "health.h"
+#include "sites.h"
+
+/* A transfer that sites fail, or are too slow for, goes to each of them so often. */
+#define TRIES_A_SITE 2u
+
+/* ---- lists */
+
+static struct xh_legs *list_of(struct xh_leg *g)
+{
+    struct xh_replicas *r = g->r;
+    return g->state == XH_LEG_QUEUED ? &r->queue[!g->demand] : g->state == XH_LEG_BOUND ? &r->bound : &r->told;
+}
+
+static void count_queued(struct xh_replicas *r, int n)
+{
+    atomic_fetch_add_explicit(&r->queued, n, memory_order_relaxed);
+}
+
+void xh_leg_unlist(struct xh_leg *g)
+{
+    TAILQ_REMOVE(list_of(g), g, link);
+    if (g->state == XH_LEG_QUEUED)
+        count_queued(g->r, -1);
+}
+
+void xh_leg_queue(struct xh_leg *g)
+{
+    g->state = XH_LEG_QUEUED;
+    TAILQ_INSERT_TAIL(list_of(g), g, link);
+    count_queued(g->r, 1);
+}
+
+/* What was under way goes before the others. */
+static void queue_again(struct xh_leg *g)
+{
+    g->state = XH_LEG_QUEUED;
+    TAILQ_INSERT_HEAD(list_of(g), g, link);
+    count_queued(g->r, 1);
+}
+
+void xh_leg_tell(struct xh_leg *g, const struct xh_err *err)
+{
+    if (g->state == XH_LEG_QUEUED)
+        xh_leg_unlist(g);
+    g->state = XH_LEG_TOLD;
+    g->err = *err;
+    TAILQ_INSERT_TAIL(&g->r->told, g, link);
+    pthread_cond_signal(&g->r->news);
+}
+
+/* Tells the owner, without the lock. The leg goes last: until done() has said that all is over, others may come
+ * with it. */
+static void tell(struct xh_leg *g, const struct xh_err *err)
+{
+    g->asked->done(g->asked, err);
+    xh_leg_free(g);
+}
+
+void xh_legs_tell(struct xh_replicas *r)
+{
+    struct xh_leg *g;
+    while ((g = TAILQ_FIRST(&r->told))) {
+        xh_leg_unlist(g);
+        g->state = XH_LEG_OVER;
+        pthread_mutex_unlock(&r->lock);
+        tell(g, g->err.code ? &g->err : NULL);
+        pthread_mutex_lock(&r->lock);
+    }
+}
+
+/* ---- sites */
+
+unsigned xh_sites_live(const struct xh_replicas *r)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < r->n; i++)
+        n += r->site[i].state == XH_SITE_LIVE;
+    return n;
+}
+
+enum xh_fate xh_site_fate(const struct xh_replicas *r, const struct xh_site *s, const struct xh_err *err)
+{
+    switch (err->code) {
+    case XH_E_NET: case XH_E_TIMEOUT: case XH_E_TLS:
+        return XH_FATE_ELSEWHERE;
+    case XH_E_STATUS:
+        if (err->status >= 500 || err->status == 429 || err->status == 408)
+            return XH_FATE_ELSEWHERE;
+        break;
+    case XH_E_CHANGED: case XH_E_NOENT: case XH_E_ACCES: case XH_E_PROTO:
+        break;
+    default: /* our own troubles */
+        return XH_FATE_UP;
+    }
+    return s == &r->site[r->main] ? XH_FATE_UP : XH_FATE_REFUSED;
+}
+
+/* Has what |s| was asked for moved to others. */
+static void clear(struct xh_replicas *r, struct xh_site *s)
+{
+    struct xh_leg *g;
+    s->rate = 0;
+    if (xh_sites_live(r) == 0)
+        return; /* it is as good as any */
+    TAILQ_FOREACH(g, &r->bound, link)
+        if (g->site == s && !g->moving && !g->cancelled) {
+            g->moving = 1;
+            xh_origin_cancel(s->origin, &g->t);
+        }
+}
+
+void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why)
+{
+    if (s->state == XH_SITE_REFUSED)
+        return;
+    int was = s->state == XH_SITE_LIVE;
+    s->state = XH_SITE_DEAD;
+    s->due_ns = xh_health_failed(s->server);
+    if (was)
+        clear(r, s);
+    xh_trace(XH_T_ORIGIN, "site-failed", "url=%s why=\"%s\" again_ms=%llu", s->shown, why,
+             (unsigned long long)((s->due_ns - xh_health_now_ns()) / 1000000u));
+    pthread_cond_signal(&r->news);
+}
+
+void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_err *err)
+{
+    if (s->state == XH_SITE_REFUSED)
+        return;
+    int was = s->state == XH_SITE_LIVE;
+    s->state = XH_SITE_REFUSED;
+    if (was)
+        clear(r, s);
+    xh_trace(XH_T_ORIGIN, "site-refused", "url=%s code=%s", s->shown, xh_err_name(err->code));
+    dprintf(STDERR_FILENO, "xhdf5: an endpoint is not used for this file: %s\n", err->text);
+}
+
+/* ---- what a site's origin brings */
+
+static uint64_t left_of(const struct xh_leg *g)
+{
+    return g->total - atomic_load_explicit(&g->came, memory_order_relaxed);
+}
+
+/* Index of the asked range that holds |off|. */
+static size_t range_at(const struct xh_transfer *t, uint64_t off)
+{
+    size_t lo = 0, hi = t->nranges;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (t->ranges[mid].off <= off)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
+{
+    struct xh_leg *g = t->ctx;
+    struct xh_site *s = g->site; /* constant while BOUND */
+    struct xh_replicas *r = g->r;
+    uint64_t now = xh_health_now_ns();
+    size_t i = range_at(g->asked, off);
+    assert(g->asked->ranges[i].off + g->got[i] == off);
+    g->got[i] += len;
+    atomic_fetch_add_explicit(&g->came, len, memory_order_relaxed);
+    atomic_store_explicit(&g->last_ns, now, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->arrived, len, memory_order_relaxed);
+    atomic_store_explicit(&s->heard_ns, now, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&s->owed, len, memory_order_relaxed);
+    g->asked->bytes(g->asked, off, data, len);
+    if (atomic_load_explicit(&r->queued, memory_order_relaxed)) {
+        pthread_mutex_lock(&r->lock);
+        xh_legs_dispatch(r);
+        pthread_mutex_unlock(&r->lock);
+    }
+}
+
+static int on_full(struct xh_transfer *t)
+{
+    struct xh_leg *g = t->ctx;
+    int full = g->asked->full(g->asked);
+    atomic_store_explicit(&g->stands, full, memory_order_relaxed);
+    atomic_store_explicit(&g->last_ns, xh_health_now_ns(), memory_order_relaxed);
+    return full;
+}
+
+/* |g| has failed at |s|. Returns 1 when it is to go on elsewhere, 0 when its owner is to know. */
+static int goes_on(struct xh_replicas *r, struct xh_leg *g, struct xh_site *s, const struct xh_err *err)
+{
+    if (g->cancelled || r->closing)
+        return 0;
+    if (g->moving)
+        return 1;
+    enum xh_fate fate = xh_site_fate(r, s, err);
+    if (fate == XH_FATE_UP) {
+        r->changed |= err->code == XH_E_CHANGED;
+        return 0;
+    }
+    g->lasts += !g->t.hasty;
+    if (fate == XH_FATE_REFUSED)
+        xh_site_refuse(r, s, err);
+    else
+        xh_site_failed(r, s, err->text);
+    return g->lasts < r->n && g->tries++ < TRIES_A_SITE * r->n;
+}
+
+static void on_done(struct xh_transfer *t, const struct xh_err *err)
+{
+    struct xh_leg *g = t->ctx;
+    struct xh_replicas *r = g->r;
+    pthread_mutex_lock(&r->lock);
+    struct xh_site *s = g->site;
+    xh_leg_unlist(g);
+    g->state = XH_LEG_OVER;
+    s->legs--;
+    atomic_fetch_sub_explicit(&s->owed, left_of(g), memory_order_relaxed);
+    int again = err && goes_on(r, g, s, err);
+    if (again) {
+        g->moving = 0;
+        xh_count(r->counters, moved, 1);
+        queue_again(g);
+    }
+    if (!r->closing)
+        xh_legs_dispatch(r);
+    pthread_mutex_unlock(&r->lock);
+    if (!again)
+        tell(g, err);
+}
+
+/* ---- to the sites */
+
+/* Where |g| goes when no site is live: round in turns, the main one first. */
+static struct xh_site *last_resort(struct xh_replicas *r, const struct xh_leg *g)
+{
+    for (size_t k = 0, turn = g->lasts;; k++) {
+        struct xh_site *s = &r->site[(r->main + k) % r->n];
+        if (s->origin && s->state != XH_SITE_REFUSED && turn-- == 0)
+            return s;
+    }
+}
+
+static struct xh_site *site_for(struct xh_replicas *r, const struct xh_leg *g)
+{
+    struct xh_choice c[XH_SITES_MAX];
+    if (r->changed) /* its origin knows what to say */
+        return &r->site[r->main];
+    xh_sites_choices(r, c);
+    int i = xh_choose(c, r->n, left_of(g), !g->demand);
+    return i >= 0 ? &r->site[i] : i == XH_CHOICE_WAIT ? NULL : last_resort(r, g);
+}
+
+/* What is left of |g|, as ranges. Returns 0 without memory. */
+static int ask_for_rest(struct xh_leg *g)
+{
+    const struct xh_transfer *a = g->asked;
+    size_t n = 0;
+    if (atomic_load_explicit(&g->came, memory_order_relaxed) == 0)
+        return 1;
+    if (!g->rest && !(g->rest = malloc(a->nranges * sizeof *g->rest)))
+        return 0;
+    for (size_t i = 0; i < a->nranges; i++)
+        if (g->got[i] < a->ranges[i].len)
+            g->rest[n++] = (struct xh_range){a->ranges[i].off + g->got[i], a->ranges[i].len - g->got[i]};
+    g->t.ranges = g->rest;
+    g->t.nranges = n;
+    return 1;
+}
+
+static void bind(struct xh_replicas *r, struct xh_leg *g, struct xh_site *s)
+{
+    struct xh_transfer *t = &g->t;
+    struct xh_err err = {0};
+    uint64_t now = xh_health_now_ns();
+    if (left_of(g) == 0 || !ask_for_rest(g)) {
+        if (left_of(g))
+            xh_err_set(&err, XH_E_NOMEM, 0, "out of memory for a transfer");
+        xh_leg_tell(g, &err);
+        return;
+    }
+    xh_leg_unlist(g);
+    g->state = XH_LEG_BOUND;
+    TAILQ_INSERT_TAIL(&r->bound, g, link);
+    g->site = s;
+    t->speculative = !g->demand;
+    t->hasty = xh_sites_live(r) > (s->state == XH_SITE_LIVE);
+    g->seen = atomic_load_explicit(&g->came, memory_order_relaxed);
+    g->seen_ns = now;
+    g->speed = 0;
+    g->bound_ns = now;
+    atomic_store_explicit(&g->last_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&g->stands, 0, memory_order_relaxed);
+    s->legs++;
+    s->used_ns = now;
+    atomic_fetch_add_explicit(&s->owed, left_of(g), memory_order_relaxed);
+    if (xh_origin_submit(s->origin, &t, 1, &err) == 0)
+        return;
+    s->legs--;
+    atomic_fetch_sub_explicit(&s->owed, left_of(g), memory_order_relaxed);
+    xh_leg_unlist(g);
+    g->state = XH_LEG_OVER; /* in no list */
+    xh_leg_tell(g, &err);
+}
+
+void xh_legs_dispatch(struct xh_replicas *r)
+{
+    for (int k = 0; k < 2; k++) {
+        struct xh_leg *g;
+        struct xh_site *s;
+        while ((g = TAILQ_FIRST(&r->queue[k])) && (s = site_for(r, g)))
+            bind(r, g, s);
+    }
+}
+
+struct xh_leg *xh_leg_new(struct xh_replicas *r, struct xh_transfer *t)
+{
+    struct xh_leg *g = calloc(1, sizeof *g);
+    if (!g || !(g->got = calloc(t->nranges, sizeof *g->got))) {
+        free(g);
+        return NULL;
+    }
+    g->t = (struct xh_transfer){.ranges = t->ranges, .nranges = t->nranges, .ctx = g, .bytes = on_bytes, .done = on_done,
+                                .full = t->full ? on_full : NULL, .patient = t->patient};
+    g->asked = t;
+    g->r = r;
+    g->demand = !t->speculative;
+    for (size_t i = 0; i < t->nranges; i++)
+        g->total += t->ranges[i].len;
+    return g;
+}
+
+void xh_leg_free(struct xh_leg *g)
+{
+    free(g->rest);
+    free(g->got);
+    free(g);
+}

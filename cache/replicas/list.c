@@ -1,0 +1,128 @@
+/* The list of endpoints: see list.h. */
+#include "list.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define SEPARATORS ",; \t\r\n"
+#define SERVER_BYTES 300u
+
+struct place { /* of a URL, or of an endpoint; not NUL-terminated */
+    int https;
+    const char *authority; /* user info included */
+    size_t authority_len;
+    const char *path; /* with what follows it; for an endpoint without slashes at its end */
+    size_t path_len;
+    char server[SERVER_BYTES]; /* "https://host:port" in lower case */
+};
+
+/* Reads the scheme off |*s|. Returns 1 for https, 0 for http, -1 for any other. */
+static int scheme(const char **s, const char *end)
+{
+    static const char *const as_https[] = {"https://", "root://", "roots://", "xroot://", "xroots://"};
+    size_t n = (size_t)(end - *s);
+    for (size_t i = 0; i < sizeof as_https / sizeof *as_https; i++)
+        if (n >= strlen(as_https[i]) && strncasecmp(*s, as_https[i], strlen(as_https[i])) == 0) {
+            *s += strlen(as_https[i]);
+            return 1;
+        }
+    if (n >= 7 && strncasecmp(*s, "http://", 7) == 0) {
+        *s += 7;
+        return 0;
+    }
+    for (const char *p = *s; p + 2 < end && *p != '/'; p++)
+        if (strncmp(p, "://", 3) == 0)
+            return -1;
+    return 1;
+}
+
+static int split(const char *s, size_t len, struct place *out)
+{
+    const char *end = s + len, *host = s;
+    int https = scheme(&host, end);
+    const char *path = host;
+    while (path < end && !strchr("/?#", *path))
+        path++;
+    const char *at = memrchr(host, '@', (size_t)(path - host)), *name = at ? at + 1 : host, *colon = path;
+    while (colon > name && isdigit((unsigned char)colon[-1]))
+        colon--;
+    int port = colon > name && colon[-1] == ':';
+    if (https < 0 || name == path || path - name > 255)
+        return 0;
+    *out = (struct place){https, host, (size_t)(path - host), path, (size_t)(end - path), ""};
+    snprintf(out->server, sizeof out->server, "http%s://%.*s%s", https ? "s" : "", (int)(path - name), name,
+             port ? "" : https ? ":443" : ":80");
+    for (char *p = out->server; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+    return 1;
+}
+
+/* Reads the next endpoint off |*list|. Returns 1; 0 at the end; -1 when it cannot be used, |*s| then says which. */
+static int next(const char **list, const struct place *url, struct place *out, const char **s, size_t *len)
+{
+    *s = *list + strspn(*list, SEPARATORS);
+    *len = strcspn(*s, SEPARATORS);
+    *list = *s + *len;
+    if (*len == 0)
+        return 0;
+    if (!split(*s, *len, out) || memchr(out->path, '?', out->path_len) || (url->https && !out->https))
+        return -1;
+    while (out->path_len && out->path[out->path_len - 1] == '/')
+        out->path_len--;
+    return 1;
+}
+
+/* 1 when |url| lies at |e|. */
+static int begins_with(const struct place *url, const struct place *e)
+{
+    return strcmp(url->server, e->server) == 0 && url->path_len >= e->path_len &&
+           memcmp(url->path, e->path, e->path_len) == 0 &&
+           (url->path_len == e->path_len || strchr("/?#", url->path[e->path_len]));
+}
+
+size_t xh_list_sites(const char *url, const char *list, char *out[XH_SITES_MAX], const char **bad, size_t *bad_len)
+{
+    struct place whole, e;
+    const char *s, *rest = NULL;
+    size_t n = 0, len;
+    int kind;
+    *bad = NULL;
+    if (!(out[n++] = strdup(url)))
+        return 0;
+    if (!split(url, strlen(url), &whole))
+        return n;
+    for (const char *at = list; (kind = next(&at, &whole, &e, &s, &len)) != 0;)
+        if (kind > 0 && begins_with(&whole, &e) && (!rest || whole.path + e.path_len > rest))
+            rest = whole.path + e.path_len;
+    for (const char *at = list; rest && n < XH_SITES_MAX && (kind = next(&at, &whole, &e, &s, &len)) != 0;) {
+        if (kind < 0 && !*bad) {
+            *bad = s;
+            *bad_len = len;
+        }
+        if (kind < 0 || begins_with(&whole, &e))
+            continue;
+        if (asprintf(&out[n], "%s://%.*s%.*s%s", e.https ? "https" : "http", (int)e.authority_len, e.authority,
+                     (int)e.path_len, e.path, rest) < 0) {
+            while (n)
+                free(out[--n]);
+            return 0;
+        }
+        size_t k = 0;
+        while (strcmp(out[k], out[n]) != 0)
+            k++;
+        if (k < n)
+            free(out[n]);
+        else
+            n++;
+    }
+    return n;
+}
+
+void xh_list_server(const char *url, char *out, size_t size)
+{
+    struct place p;
+    snprintf(out, size, "%s", split(url, strlen(url), &p) ? p.server : "");
+}

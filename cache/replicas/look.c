@@ -1,0 +1,234 @@
+/* Looks: is a site there, and is its copy of the file the one that was opened? See sites.h.
+ *
+ * A copy is taken for the same when its size is, and either its strong ETag, or the bytes of the head, of the end and of
+ * ranges between, at places chosen anew each time a file is opened. docs/origin.md says what that leaves open. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "../trace.h"
+#include "health.h"
+#include "sites.h"
+
+/* ---- blocking reads of the keeper */
+
+struct look {
+    struct xh_transfer t; /* t.ctx is this */
+    struct xh_replicas *r;
+    uint8_t *to; /* the ranges one behind the other */
+    int over;    /* under the lock */
+    struct xh_err err;
+};
+
+static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
+{
+    struct look *l = t->ctx;
+    uint8_t *to = l->to;
+    size_t i = 0;
+    for (; off >= t->ranges[i].off + t->ranges[i].len; i++)
+        to += t->ranges[i].len;
+    memcpy(to + (off - t->ranges[i].off), data, len);
+}
+
+static void on_done(struct xh_transfer *t, const struct xh_err *err)
+{
+    struct look *l = t->ctx;
+    struct xh_replicas *r = l->r;
+    pthread_mutex_lock(&r->lock);
+    if (err)
+        l->err = *err;
+    l->over = 1;
+    pthread_cond_signal(&r->news);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* Waits for news, at most until the next tick, and does what cannot wait for the keeper. Lock held. */
+static void wait_and_tick(struct xh_replicas *r)
+{
+    uint64_t ns = xh_health_now_ns() + XH_TICK_NS;
+    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    pthread_cond_timedwait(&r->news, &r->lock, &t);
+    xh_sites_tick(r);
+    xh_legs_tell(r);
+}
+
+/* Reads |n| ranges of |s| into |to|. Returns 0 or the failure. */
+static int read_site(struct xh_replicas *r, struct xh_site *s, const struct xh_range *at, size_t n, uint8_t *to,
+                     struct xh_err *err)
+{
+    struct look l = {.t = {.ranges = at, .nranges = n, .ctx = &l, .bytes = on_bytes, .done = on_done, .hasty = 1},
+                     .r = r, .to = to};
+    struct xh_transfer *t = &l.t;
+    uint64_t until = xh_health_now_ns() + XH_LOOK_MOST_NS;
+    int left = 0, rc = xh_origin_submit(s->origin, &t, 1, err);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&r->lock);
+    while (!l.over) {
+        if (!left && (r->closing || xh_health_now_ns() > until)) {
+            left = 1;
+            xh_origin_cancel(s->origin, t);
+        }
+        wait_and_tick(r);
+    }
+    int closing = r->closing;
+    pthread_mutex_unlock(&r->lock);
+    if (l.err.code == 0)
+        return 0;
+    *err = l.err;
+    if (left && !closing)
+        xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: it takes too long", s->shown);
+    return err->code;
+}
+
+/* ---- comparing */
+
+/* Head, end, and a place in each eighth between. */
+static void choose_samples(struct xh_samples *m, uint64_t size)
+{
+    m->n = 0;
+    for (unsigned i = 0; i < XH_SAMPLES; i++) {
+        uint64_t dice = 0, step = size / (XH_SAMPLES - 2), off;
+        if (getrandom(&dice, sizeof dice, GRND_NONBLOCK) != sizeof dice)
+            dice = xh_health_now_ns();
+        off = i == 0 ? 0 : i == XH_SAMPLES - 1 ? size : (i - 1) * step + (step ? dice % step : 0);
+        off = size < XH_SAMPLE_BYTES ? 0 : off < size - XH_SAMPLE_BYTES ? off : size - XH_SAMPLE_BYTES;
+        m->at[m->n++] = (struct xh_range){off, size < XH_SAMPLE_BYTES ? size : XH_SAMPLE_BYTES};
+    }
+    m->n = xh_ranges_join(m->at, m->n, 0);
+    m->bytes = 0;
+    for (size_t i = 0; i < m->n; i++)
+        m->bytes += m->at[i].len;
+}
+
+/* Has the samples of a site that is proved. Returns 0 when they cannot be had now. */
+static int have_samples(struct xh_replicas *r, uint64_t size)
+{
+    struct xh_samples *m = &r->samples;
+    struct xh_err err;
+    struct xh_site *from = NULL;
+    if (m->of_main)
+        return 1;
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < r->n; i++)
+        if (r->site[i].state == XH_SITE_LIVE && (!from || i == r->main))
+            from = &r->site[i];
+    pthread_mutex_unlock(&r->lock);
+    choose_samples(m, size);
+    uint8_t *bytes = from ? malloc(m->bytes) : NULL;
+    if (bytes && read_site(r, from, m->at, m->n, bytes, &err) == 0)
+        m->of_main = bytes;
+    else
+        free(bytes);
+    return m->of_main != NULL;
+}
+
+/* Whether the samples of |s|, |size| bytes long as the main one, are the main site's. Returns 0, XH_E_CHANGED, or what
+ * kept it from being known. */
+static int compare(struct xh_replicas *r, struct xh_site *s, uint64_t size, struct xh_err *err)
+{
+    struct xh_samples *m = &r->samples;
+    if (!have_samples(r, size))
+        return xh_err_set(err, XH_E_NET, 0, "%.200s: there is nothing to compare it with now", s->shown);
+    uint8_t *bytes = malloc(m->bytes), *p = bytes, *q = m->of_main;
+    if (!bytes)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    int rc = read_site(r, s, m->at, m->n, bytes, err);
+    for (size_t i = 0; rc == 0 && i < m->n; p += m->at[i].len, q += m->at[i].len, i++)
+        if (memcmp(p, q, m->at[i].len) != 0)
+            rc = xh_err_set(err, XH_E_CHANGED, 0,
+                            "%.200s: it has other bytes than %.200s at %" PRIu64 " to %" PRIu64 ", so it is another version",
+                            s->shown, r->site[r->main].shown, m->at[i].off, m->at[i].off + m->at[i].len);
+    free(bytes);
+    return rc;
+}
+
+/* Whether |s| is there. */
+static int ask_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *err)
+{
+    uint8_t bytes[XH_SAMPLE_BYTES];
+    struct xh_origin_info info;
+    xh_origin_get_info(s->origin, &info);
+    struct xh_range first = {0, info.size < sizeof bytes ? info.size : sizeof bytes};
+    return info.size ? read_site(r, s, &first, 1, bytes, err) : 0;
+}
+
+/* Strong ETags; the validator's text has the size as well. */
+static int same_etag(const char *a, const char *b)
+{
+    return strncmp(a, "etag:\"", 6) == 0 && strcmp(a, b) == 0;
+}
+
+/* Whether |s|, whose origin is open (just |opened|, or its server may be gone), has the version of the main site.
+ * Returns as compare(). */
+static int prove(struct xh_replicas *r, struct xh_site *s, int opened, struct xh_err *err)
+{
+    struct xh_origin_info ours, its;
+    xh_origin_get_info(r->site[r->main].origin, &ours);
+    xh_origin_get_info(s->origin, &its);
+    if (its.size != ours.size)
+        return xh_err_set(err, XH_E_CHANGED, 0,
+                          "%.200s: it has %" PRIu64 " bytes and %.200s has %" PRIu64 ", so it is another version", s->shown,
+                          its.size, r->site[r->main].shown, ours.size);
+    if (same_etag(its.validator, ours.validator)) /* which each of its replies shows */
+        return opened ? 0 : ask_site(r, s, err);
+    return ours.size ? compare(r, s, ours.size, err) : 0;
+}
+
+/* ---- the keeper's look */
+
+struct patience {
+    struct xh_replicas *r;
+    uint64_t until_ns;
+};
+
+static int ends(void *ctx)
+{
+    struct patience *p = ctx;
+    pthread_mutex_lock(&p->r->lock);
+    xh_sites_tick(p->r);
+    xh_legs_tell(p->r);
+    int over = p->r->closing || xh_health_now_ns() > p->until_ns;
+    pthread_mutex_unlock(&p->r->lock);
+    return over;
+}
+
+static int open_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *err)
+{
+    struct patience p = {r, xh_health_now_ns() + XH_LOOK_MOST_NS};
+    struct xh_patience patience = {ends, &p};
+    struct xh_origin_head head = {0};
+    struct xh_origin *o = NULL;
+    int rc = xh_origin_open(s->url, &r->options, NULL, 0, r->counters, &patience, &o, &head, err);
+    free(head.bytes);
+    pthread_mutex_lock(&r->lock);
+    s->origin = o;
+    pthread_mutex_unlock(&r->lock);
+    return rc;
+}
+
+void xh_site_look(struct xh_replicas *r, struct xh_site *s)
+{
+    struct xh_err err = {0};
+    int fresh = !s->origin, rc = fresh ? open_site(r, s, &err) : 0;
+    if (rc == 0)
+        rc = s == &r->site[r->main] ? ask_site(r, s, &err) : prove(r, s, fresh, &err);
+    pthread_mutex_lock(&r->lock);
+    if (rc == 0) {
+        s->state = XH_SITE_LIVE;
+        s->rate = 0;
+        s->used_ns = xh_health_now_ns();
+        xh_health_well(s->server);
+        xh_trace(XH_T_ORIGIN, "site-live", "url=%s", s->shown);
+    } else if (r->closing) {
+        s->state = XH_SITE_DEAD; /* nobody cares */
+    } else if (xh_site_fate(r, s, &err) == XH_FATE_REFUSED) {
+        xh_site_refuse(r, s, &err);
+    } else {
+        r->changed |= rc == XH_E_CHANGED;
+        xh_site_failed(r, s, err.text);
+    }
+    pthread_mutex_unlock(&r->lock);
+}

@@ -1,0 +1,227 @@
+/* Replicas: the way to one site or to many, and what all together are. See replicas.h and sites.h. */
+#include "replicas.h"
+
+
+#include "health.h"
+#include "sites.h"
+
+/* Connections of several sites count so many times when long ranges are cut: of smaller parts each can get its share. */
+#define FINER 2
+
+/* ---- transfers */
+
+/* The origin of a file with one site. */
+static struct xh_origin *only(const struct xh_replicas *r)
+{
+    return r->alone ? r->site[r->main].origin : NULL;
+}
+
+int xh_replicas_submit(struct xh_replicas *r, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
+{
+    struct xh_err closed;
+    if (only(r))
+        return xh_origin_submit(only(r), ts, n, err);
+    struct xh_legs fresh = TAILQ_HEAD_INITIALIZER(fresh);
+    struct xh_leg *g;
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if ((g = xh_leg_new(r, ts[i])))
+            TAILQ_INSERT_TAIL(&fresh, g, link);
+        else
+            rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a transfer");
+    pthread_mutex_lock(&r->lock);
+    if (rc == 0 && !r->closing && !xh_sites_keep(r))
+        rc = xh_err_set(err, XH_E_SYS, 0, "no thread can be started");
+    xh_err_set(&closed, XH_E_CANCELLED, 0, "%.200s: the file was closed", r->site[r->main].shown);
+    while ((g = TAILQ_FIRST(&fresh))) {
+        TAILQ_REMOVE(&fresh, g, link);
+        if (rc) {
+            xh_leg_free(g);
+            continue;
+        }
+        g->asked->origin_private = g;
+        xh_leg_queue(g);
+        if (r->closing) /* from a done() while the rest is being cancelled */
+            xh_leg_tell(g, &closed);
+    }
+    if (rc == 0)
+        xh_legs_dispatch(r);
+    if (r->rests)
+        pthread_cond_signal(&r->news); /* something is under way: it looks at its speed */
+    r->rests = 0;
+    pthread_mutex_unlock(&r->lock);
+    return rc;
+}
+
+static void cancelled(const struct xh_replicas *r, struct xh_err *err)
+{
+    xh_err_set(err, XH_E_CANCELLED, 0, "%.200s: the transfer was cancelled", r->site[r->main].shown);
+}
+
+void xh_replicas_cancel(struct xh_replicas *r, struct xh_transfer *t)
+{
+    struct xh_err err;
+    if (only(r)) {
+        xh_origin_cancel(only(r), t);
+        return;
+    }
+    pthread_mutex_lock(&r->lock);
+    struct xh_leg *g = t->origin_private;
+    g->cancelled = 1;
+    cancelled(r, &err);
+    if (g->state == XH_LEG_QUEUED)
+        xh_leg_tell(g, &err);
+    else if (g->state == XH_LEG_BOUND)
+        xh_origin_cancel(g->site->origin, &g->t);
+    pthread_mutex_unlock(&r->lock);
+}
+
+int xh_replicas_withdraw(struct xh_replicas *r, struct xh_transfer *t)
+{
+    struct xh_err err;
+    int gone = 0;
+    if (only(r))
+        return xh_origin_withdraw(only(r), t);
+    pthread_mutex_lock(&r->lock);
+    struct xh_leg *g = t->origin_private;
+    cancelled(r, &err);
+    if (g->state == XH_LEG_QUEUED && !g->demand && g->came == 0) {
+        xh_leg_tell(g, &err);
+        gone = 1;
+    } else if (g->state == XH_LEG_BOUND && !g->moving && g->came == 0) {
+        gone = g->cancelled = xh_origin_withdraw(g->site->origin, &g->t);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return gone;
+}
+
+void xh_replicas_promote(struct xh_replicas *r, struct xh_transfer *t)
+{
+    if (only(r)) {
+        xh_origin_promote(only(r), t);
+        return;
+    }
+    pthread_mutex_lock(&r->lock);
+    struct xh_leg *g = t->origin_private;
+    if (g && !g->demand && g->state == XH_LEG_QUEUED) {
+        xh_leg_unlist(g);
+        g->demand = 1;
+        xh_leg_queue(g);
+        xh_legs_dispatch(r);
+    } else if (g && !g->demand && g->state == XH_LEG_BOUND) {
+        g->demand = 1;
+        xh_origin_promote(g->site->origin, &g->t);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+void xh_replicas_resume(struct xh_replicas *r, struct xh_transfer *t)
+{
+    if (only(r)) {
+        xh_origin_resume(only(r), t);
+        return;
+    }
+    pthread_mutex_lock(&r->lock);
+    struct xh_leg *g = t->origin_private;
+    atomic_store_explicit(&g->stands, 0, memory_order_relaxed);
+    atomic_store_explicit(&g->last_ns, xh_health_now_ns(), memory_order_relaxed);
+    if (g->state == XH_LEG_BOUND)
+        xh_origin_resume(g->site->origin, &g->t);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- facts */
+
+/* The only site that is live, if it is one; else the main one. Lock held. */
+static struct xh_origin *lone(const struct xh_replicas *r)
+{
+    size_t i = 0;
+    if (xh_sites_live(r) != 1)
+        return r->site[r->main].origin;
+    while (r->site[i].state != XH_SITE_LIVE)
+        i++;
+    return r->site[i].origin;
+}
+
+/* Adds what |more| has to |sum|. */
+static void add_info(struct xh_origin_info *sum, const struct xh_origin_info *more)
+{
+    sum->max_ranges = more->max_ranges < sum->max_ranges ? more->max_ranges : sum->max_ranges;
+    sum->max_range_header = more->max_range_header < sum->max_range_header ? more->max_range_header : sum->max_range_header;
+    sum->connections += FINER * more->connections;
+    sum->scattered += more->scattered;
+    sum->rtt_ns = more->rtt_ns > sum->rtt_ns ? more->rtt_ns : sum->rtt_ns;
+    sum->young |= more->young;
+    sum->open += FINER * more->open;
+    sum->idle += more->idle;
+    sum->lasting += more->lasting;
+    sum->warm += more->warm;
+    sum->warm_bytes += more->warm_bytes;
+}
+
+/* 1 while a site is being opened for the first time: a stream that began now would go by the others. Lock held. */
+static int hopes(const struct xh_replicas *r)
+{
+    int n = 0;
+    for (size_t i = 0; i < r->n; i++)
+        n |= r->site[i].state == XH_SITE_NEW;
+    return n;
+}
+
+void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
+{
+    struct xh_origin_info sum = {.max_ranges = ~0u, .max_range_header = SIZE_MAX}, one;
+    xh_origin_get_info(r->site[r->main].origin, out);
+    if (only(r))
+        return;
+    pthread_mutex_lock(&r->lock);
+    unsigned live = xh_sites_live(r);
+    for (size_t i = 0; i < r->n && live > 1; i++)
+        if (r->site[i].state == XH_SITE_LIVE) {
+            xh_origin_get_info(r->site[i].origin, &one);
+            add_info(&sum, &one);
+        }
+    if (live > 1) {
+        sum.size = out->size;
+        sum.validator = out->validator;
+        sum.url_shown = out->url_shown;
+        *out = sum;
+    } else if (lone(r) != r->site[r->main].origin) {
+        xh_origin_get_info(lone(r), &one);
+        one.size = out->size;
+        one.validator = out->validator;
+        one.url_shown = out->url_shown;
+        *out = one;
+    }
+    if (hopes(r))
+        out->streams = 0;
+    pthread_mutex_unlock(&r->lock);
+}
+
+int xh_replicas_weigh(struct xh_replicas *r, unsigned loads, int few, uint64_t bytes)
+{
+    if (only(r))
+        return xh_origin_weigh(only(r), loads, few, bytes);
+    pthread_mutex_lock(&r->lock);
+    int more = xh_sites_live(r) > 1 ? loads > 0 : xh_origin_weigh(lone(r), loads, few, bytes);
+    pthread_mutex_unlock(&r->lock);
+    return more;
+}
+
+void xh_replicas_share(struct xh_replicas *r, unsigned processes)
+{
+    if (only(r)) {
+        xh_origin_share(only(r), processes);
+        return;
+    }
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < r->n; i++)
+        if (r->site[i].origin)
+            xh_origin_share(r->site[i].origin, processes);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void xh_replicas_get_rates(struct xh_replicas *r, struct xh_origin_rates *out)
+{
+    xh_origin_get_rates(r->site[r->main].origin, out);
+}

@@ -1,0 +1,334 @@
+/* Sites: opening them, the keeper, closing. See sites.h. */
+#include "sites.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../trace.h"
+#include "health.h"
+
+/* An opening that has other ways than this server waits so long for it. */
+#define OPEN_PATIENCE_NS 3000000000u
+/* Without anything under way for so long, the keeper rests. */
+#define REST_NS 1000000000u
+
+/* ---- the keeper */
+
+/* The site that is to be looked at now, or NULL; |*next_ns|: when the next one is. */
+static struct xh_site *due_site(struct xh_replicas *r, uint64_t now, uint64_t *next_ns)
+{
+    struct xh_site *first = NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_site *s = &r->site[i];
+        if ((s->state == XH_SITE_NEW || s->state == XH_SITE_DEAD) && (!first || s->due_ns < first->due_ns))
+            first = s;
+    }
+    if (first && first->due_ns > now) {
+        *next_ns = first->due_ns < *next_ns ? first->due_ns : *next_ns;
+        first = NULL;
+    }
+    return first;
+}
+
+static void wait_until(struct xh_replicas *r, uint64_t ns)
+{
+    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    if (ns == UINT64_MAX)
+        pthread_cond_wait(&r->news, &r->lock);
+    else
+        pthread_cond_timedwait(&r->news, &r->lock, &t);
+}
+
+static void *keep(void *ctx)
+{
+    struct xh_replicas *r = ctx;
+    pthread_mutex_lock(&r->lock);
+    while (!r->closing) {
+        uint64_t now = xh_health_now_ns();
+        r->busy_ns = TAILQ_EMPTY(&r->bound) ? r->busy_ns : now;
+        r->rests = now - r->busy_ns > REST_NS;
+        uint64_t next = r->rests ? UINT64_MAX : now + XH_TICK_NS;
+        struct xh_site *s = due_site(r, now, &next);
+        xh_sites_tick(r);
+        xh_legs_tell(r);
+        if (s) {
+            pthread_mutex_unlock(&r->lock);
+            xh_site_look(r, s);
+            pthread_mutex_lock(&r->lock);
+            xh_legs_dispatch(r);
+        } else if (TAILQ_EMPTY(&r->told) && !r->closing) {
+            wait_until(r, next);
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+static void start_locks(struct xh_replicas *r)
+{
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->news, &clock);
+    pthread_condattr_destroy(&clock);
+    TAILQ_INIT(&r->queue[0]);
+    TAILQ_INIT(&r->queue[1]);
+    TAILQ_INIT(&r->bound);
+    TAILQ_INIT(&r->told);
+    atomic_store_explicit(&r->queued, 0, memory_order_relaxed);
+}
+
+int xh_sites_keep(struct xh_replicas *r)
+{
+    sigset_t all, old;
+    sigfillset(&all); /* signals are the program's own affair */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r->kept = r->kept || pthread_create(&r->keeper, NULL, keep, r) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return r->kept;
+}
+
+void xh_replicas_after_fork(struct xh_replicas *r)
+{
+    if (r->pid == getpid())
+        return;
+    r->pid = getpid();
+    start_locks(r);
+    r->kept = 0; /* the parent's; ours starts with the first transfer */
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_site *s = &r->site[i];
+        s->legs = 0;
+        atomic_store_explicit(&s->owed, 0, memory_order_relaxed);
+    }
+    r->samples = (struct xh_samples){0};
+}
+
+/* ---- opening */
+
+static uint64_t hash_of(const char *s)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    while (*s)
+        h = (h ^ (uint8_t)*s++) * 1099511628211u;
+    return h;
+}
+
+/* The site that |*hint|, which is untrusted, came from; that site's own hint is left. r->n: it is not in the list. */
+static size_t site_of_hint(const struct xh_replicas *r, const char **hint)
+{
+    uint64_t hash;
+    int len = 0;
+    size_t i = 0;
+    if (!*hint || sscanf(*hint, "site=%16" SCNx64 " %n", &hash, &len) != 1 || len == 0)
+        return 0;
+    *hint += len;
+    while (i < r->n && hash_of(r->site[i].url) != hash)
+        i++;
+    return i;
+}
+
+static size_t hint_of(struct xh_replicas *r, char *buf, size_t size)
+{
+    return xh_origin_hint(r->site[r->main].origin, buf, size);
+}
+
+size_t xh_replicas_hint(struct xh_replicas *r, char *buf, size_t size)
+{
+    if (r->main == 0 || size == 0)
+        return hint_of(r, buf, size);
+    int n = snprintf(buf, size, "site=%016" PRIx64 " ", hash_of(r->site[r->main].url));
+    size_t len = n > 0 && (size_t)n < size ? hint_of(r, buf + n, size - (size_t)n) : 0;
+    return len ? (size_t)n + len : 0;
+}
+
+static void free_all(struct xh_replicas *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        free(r->site[i].url);
+    free(r->samples.of_main);
+    pthread_mutex_destroy(&r->lock);
+    pthread_cond_destroy(&r->news);
+    free(r);
+}
+
+static struct xh_replicas *make(const char *url, const struct xh_options *o, struct xh_counters *counters,
+                                struct xh_err *err)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    char *urls[XH_SITES_MAX];
+    const char *bad;
+    size_t bad_len;
+    struct xh_replicas *r = calloc(1, sizeof *r);
+    if (r && (r->n = xh_list_sites(url, o->endpoints, urls, &bad, &bad_len)) == 0) {
+        free(r);
+        r = NULL;
+    }
+    if (!r) {
+        xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
+        return NULL;
+    }
+    if (bad && !atomic_flag_test_and_set(&warned)) {
+        char entry[300], shown[300];
+        snprintf(entry, sizeof entry, "%.*s", (int)(bad_len < 200 ? bad_len : 200), bad);
+        dprintf(STDERR_FILENO, "xhdf5: option endpoints: %s is passed over: it is no https:// address of a server or directory\n",
+                xh_url_shown(entry, shown, sizeof shown));
+    }
+    r->options = *o;
+    r->counters = counters;
+    r->pid = getpid();
+    start_locks(r);
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_site *s = &r->site[i];
+        s->url = urls[i];
+        xh_list_server(s->url, s->server, sizeof s->server);
+        xh_url_shown(s->url, s->shown, sizeof s->shown);
+        if (r->n > 1 && (s->due_ns = xh_health_due_ns(s->server)) > xh_health_now_ns())
+            s->state = XH_SITE_DEAD;
+    }
+    return r;
+}
+
+/* The main site is open: the others follow. */
+static void opened(struct xh_replicas *r, size_t main)
+{
+    r->main = main;
+    r->site[main].state = XH_SITE_LIVE;
+    r->alone = r->n == 1;
+    if (r->alone)
+        return;
+    pthread_mutex_lock(&r->lock);
+    int kept = xh_sites_keep(r);
+    pthread_mutex_unlock(&r->lock);
+    r->alone = !kept; /* without a thread: the main one alone */
+}
+
+static int out_of_patience(void *until)
+{
+    return xh_health_now_ns() > *(uint64_t *)until;
+}
+
+/* Opens the site |i|, for as long as a server that has alternatives may take. */
+static int open_hastily(struct xh_replicas *r, size_t i, const char *hint, int vouched, struct xh_origin_head *head,
+                        struct xh_err *err)
+{
+    struct xh_site *s = &r->site[i];
+    uint64_t until = xh_health_now_ns() + OPEN_PATIENCE_NS;
+    struct xh_patience patience = {out_of_patience, &until};
+    int rc = xh_origin_open(s->url, &r->options, hint, vouched, r->counters, &patience, &s->origin, head, err);
+    if (rc == 0) {
+        xh_health_well(s->server);
+    } else if (rc == XH_E_CANCELLED || xh_site_fate(r, s, err) == XH_FATE_ELSEWHERE) {
+        s->state = XH_SITE_DEAD;
+        s->due_ns = xh_health_failed(s->server);
+    }
+    xh_trace(XH_T_ORIGIN, "site-open", "url=%s code=%s", s->shown, xh_err_name(rc));
+    return rc;
+}
+
+/* Opens the first site that answers: |first|, the URL's own, the others; those that have failed lately last. Returns its
+ * index, or r->n with |err|: none did, or, where |*over|, no other is worth a try. */
+static size_t open_any(struct xh_replicas *r, size_t first, const char *hint, int vouched, struct xh_origin_head *head,
+                       int *over, struct xh_err *err)
+{
+    size_t order[XH_SITES_MAX], n = 0;
+    for (int dead = 0; dead < 2; dead++)
+        for (size_t k = 0; k <= r->n; k++) {
+            size_t i = k == 0 ? first : k - 1;
+            if (i < r->n && (k == 0 || i != first) && (r->site[i].state == XH_SITE_DEAD) == dead)
+                order[n++] = i;
+        }
+    for (size_t k = 0; k < n; k++) {
+        size_t i = order[k];
+        struct xh_err own = {0};
+        int rc = open_hastily(r, i, i == first ? hint : NULL, i == first && vouched, head, &own);
+        if (rc == 0)
+            return i;
+        if (i == 0) /* what the URL's own server says of the file goes */
+            *err = own;
+        *over = i == 0 && rc != XH_E_CANCELLED && xh_site_fate(r, &r->site[0], &own) != XH_FATE_ELSEWHERE;
+        if (*over)
+            return r->n;
+    }
+    return r->n;
+}
+
+int xh_replicas_open(const char *url, const struct xh_options *o, const char *hint, int vouched,
+                     struct xh_counters *counters, struct xh_replicas **out, struct xh_origin_head *head,
+                     struct xh_err *err)
+{
+    struct xh_err own = {0};
+    struct xh_replicas *r = make(url, o, counters, err);
+    if (!r)
+        return XH_E_NOMEM;
+    size_t main = site_of_hint(r, &hint);
+    if (main == r->n) { /* of a site that is not in the list any more */
+        main = 0;
+        hint = NULL;
+    }
+    int over = 0;
+    if (r->n > 1)
+        main = open_any(r, main, hint, vouched, head, &over, &own);
+    if (r->n == 1 || (main == r->n && !over)) { /* the only one; or with all patience, as if it were */
+        own.code = xh_origin_open(url, o, hint, vouched, counters, NULL, &r->site[0].origin, head, &own);
+        main = own.code ? r->n : 0;
+    }
+    if (main == r->n) {
+        int rc = own.code;
+        if (err)
+            *err = own;
+        free_all(r);
+        return rc;
+    }
+    opened(r, main);
+    *out = r;
+    return 0;
+}
+
+int xh_replicas_open_told(const char *url, const struct xh_options *o, const char *hint,
+                          struct xh_counters *counters, struct xh_replicas **out, struct xh_err *err)
+{
+    struct xh_replicas *r = make(url, o, counters, err);
+    if (!r)
+        return XH_E_NOMEM;
+    size_t main = site_of_hint(r, &hint);
+    int rc = main < r->n ? xh_origin_open_told(r->site[main].url, o, hint, counters, &r->site[main].origin, err)
+                         : xh_err_set(err, XH_E_INVAL, 0,
+                                      "%.200s: another process opened it at an endpoint that is not listed here",
+                                      r->site[0].shown);
+    if (rc) {
+        free_all(r);
+        return rc;
+    }
+    opened(r, main);
+    *out = r;
+    return 0;
+}
+
+void xh_replicas_close(struct xh_replicas *r)
+{
+    struct xh_err err;
+    if (!r)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->closing = 1;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the file was closed", r->site[r->main].shown);
+    for (int k = 0; k < 2; k++)
+        while (!TAILQ_EMPTY(&r->queue[k]))
+            xh_leg_tell(TAILQ_FIRST(&r->queue[k]), &err);
+    pthread_cond_broadcast(&r->news);
+    pthread_mutex_unlock(&r->lock);
+    if (r->kept)
+        pthread_join(r->keeper, NULL);
+    for (size_t i = 0; i < r->n; i++)
+        xh_origin_close(r->site[i].origin); /* BOUND legs end in there */
+    pthread_mutex_lock(&r->lock);
+    xh_legs_tell(r);
+    pthread_mutex_unlock(&r->lock);
+    free_all(r);
+}

@@ -1,0 +1,163 @@
+/* Inside replicas/: sites, legs, and who keeps them. See replicas.h; nobody else includes this.
+ *
+ * A leg is one transfer of the cache's on its way through the sites. Its states, under the lock:
+ *
+ *   QUEUED  for a site with room                      -> BOUND (xh_legs_dispatch) | TOLD (cancel)
+ *   BOUND   a site's origin has it                    -> QUEUED (that site failed, or is too slow) | OVER
+ *   TOLD    over, its owner is to be told by the keeper -> OVER
+ *   OVER    its owner is being told; then it is freed
+ *
+ * A site's states:
+ *
+ *   NEW     to be opened by the keeper                -> LIVE | DEAD | REFUSED
+ *   LIVE    proved to have the same version           -> DEAD (it failed) | REFUSED (it has another version now)
+ *   DEAD    the keeper looks at it again at |due_ns|  -> LIVE | DEAD | REFUSED
+ *   REFUSED for as long as the file is open
+ *
+ * Invariants:
+ *  1. The lock is held while a site's origin is asked for something (which never blocks), and never while the cache is
+ *     called. The cache may hold its stage's lock when it calls. So: stage, replicas, engine.
+ *  2. A BOUND leg's job exists as long as the lock is held: its done() takes the lock first.
+ *  3. A site's origin, once there, stays until all is closed.
+ *
+ * The keeper is a thread for each file with several sites: it opens and compares sites, tells what is TOLD, and looks
+ * at the speed of what is under way. */
+#ifndef XH_SITES_H
+#define XH_SITES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "choice.h"
+#include "list.h"
+#include "replicas.h"
+
+/* Blocking looks of the keeper are interrupted so often, for what cannot wait. */
+#define XH_TICK_NS 50000000u
+/* How long a site may take to open beside others, or to bring a few kilobytes. */
+#define XH_LOOK_MOST_NS 10000000000u
+#define XH_SAMPLES 10u
+#define XH_SAMPLE_BYTES 4096u
+
+enum xh_leg_state { XH_LEG_QUEUED, XH_LEG_BOUND, XH_LEG_TOLD, XH_LEG_OVER };
+
+struct xh_leg {
+    struct xh_transfer t;      /* what the site sees; t.ctx is the leg */
+    struct xh_transfer *asked; /* the cache's, whose origin_private is the leg */
+    struct xh_replicas *r;
+    uint64_t total;
+    /* Of the engine thread that delivers the range, and of whoever holds the lock while none does: */
+    uint64_t *got;            /* bytes of each range that came */
+    _Atomic uint64_t came;    /* in all; relaxed, as the next two */
+    _Atomic uint64_t last_ns; /* when something was last heard of it */
+    _Atomic int stands;       /* a stream that stands still */
+    /* Under the lock: */
+    TAILQ_ENTRY(xh_leg) link; /* in the list that the state names */
+    enum xh_leg_state state;
+    struct xh_site *site;   /* while BOUND */
+    struct xh_range *rest;  /* what is left to ask for, from the second site on */
+    int demand, cancelled;
+    int moving;             /* cancelled at its site, to go to another */
+    unsigned tries, lasts;  /* failures; and those of them where no other site was left */
+    unsigned moves;         /* for slowness */
+    uint64_t bound_ns;      /* when its site got it */
+    uint64_t seen_ns, seen; /* when it was last looked at, and |came| then */
+    double speed;           /* bytes per ns lately */
+    struct xh_err err;      /* while TOLD; code 0: none */
+};
+
+TAILQ_HEAD(xh_legs, xh_leg);
+
+enum xh_site_state { XH_SITE_NEW, XH_SITE_LIVE, XH_SITE_DEAD, XH_SITE_REFUSED };
+
+struct xh_site {
+    char *url;        /* constant */
+    char server[300]; /* constant */
+    char shown[256];  /* constant */
+    /* Under the lock: */
+    enum xh_site_state state;
+    struct xh_origin *origin; /* NULL: not opened yet */
+    uint64_t due_ns;
+    unsigned legs;
+    double rate;              /* as struct xh_choice; forgotten when it was not used for a while */
+    uint64_t rtt_ns, used_ns;
+    uint64_t seen, seen_owed; /* |arrived| and |owed| when it was last looked at */
+    /* Relaxed, order nothing: */
+    _Atomic uint64_t arrived, owed, heard_ns;
+};
+
+struct xh_samples { /* some ranges of the file, and their bytes as a proved site has them */
+    struct xh_range at[XH_SAMPLES];
+    size_t n, bytes;
+    uint8_t *of_main; /* NULL: not fetched yet. The keeper's alone, as all of this */
+};
+
+struct xh_replicas {
+    /* Constant once opened: */
+    size_t n;            /* sites */
+    int alone;           /* all goes straight to the main one */
+    size_t main;         /* the one that was opened: what it says of the version goes for the file */
+    struct xh_options options;
+    struct xh_counters *counters;
+    pid_t pid;           /* whose thread the keeper is */
+
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t news;  /* for the keeper */
+    struct xh_site site[XH_SITES_MAX];
+    struct xh_legs queue[2]; /* of demand, and of speculation */
+    struct xh_legs bound, told;
+    _Atomic int queued; /* legs in the queues; a hint outside the lock, relaxed */
+    pthread_t keeper;
+    int kept;           /* there is one */
+    int closing;
+    int changed;        /* the main site's file is another now: nothing is read any more */
+    uint64_t ticked_ns, busy_ns; /* when the keeper looked last, and when something was under way then */
+    int rests;                   /* it does not look until it is told */
+    struct xh_samples samples;
+};
+
+/* sites.c: starts the keeper if there is none. Returns 0 when there can be none. Lock held. */
+int xh_sites_keep(struct xh_replicas *r);
+
+/* legs.c. The lock is held, unless they say otherwise. */
+
+/* Makes a leg of |t|, in no list. No lock. NULL without memory. */
+struct xh_leg *xh_leg_new(struct xh_replicas *r, struct xh_transfer *t);
+void xh_leg_free(struct xh_leg *g); /* No lock. */
+
+/* Puts |g| last into its queue; tells that it is over, with |err| if that has a code. */
+void xh_leg_queue(struct xh_leg *g);
+void xh_leg_tell(struct xh_leg *g, const struct xh_err *err);
+
+/* Takes |g| out of the list that it is in. */
+void xh_leg_unlist(struct xh_leg *g);
+
+/* Gives queued legs to sites, as long as these have room. */
+void xh_legs_dispatch(struct xh_replicas *r);
+
+/* Tells the owners of all that is TOLD; lets go of the lock meanwhile. */
+void xh_legs_tell(struct xh_replicas *r);
+
+/* |s| has failed: what it was asked for goes to others, and it is looked at again later. */
+void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why);
+
+/* |s| is not to be used any more, for what |err| says. */
+void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_err *err);
+
+/* What |err| of |s| means: that the reader has to know; that another site may do better for now; or for good. */
+enum xh_fate { XH_FATE_UP, XH_FATE_ELSEWHERE, XH_FATE_REFUSED };
+enum xh_fate xh_site_fate(const struct xh_replicas *r, const struct xh_site *s, const struct xh_err *err);
+
+unsigned xh_sites_live(const struct xh_replicas *r);
+
+/* speed.c: measures sites and legs, and has moved what takes far too long; does nothing when it did so just now. Lock held. */
+void xh_sites_tick(struct xh_replicas *r);
+void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_MAX]);
+
+/* look.c: opens |s|, or sees whether it is back, and compares it. The keeper's; no lock. Blocks, but ends soon when
+ * the file is being closed. */
+void xh_site_look(struct xh_replicas *r, struct xh_site *s);
+
+#endif

@@ -1,0 +1,137 @@
+/* Speed: what sites bring, and which transfers would be there sooner by another. See sites.h. */
+#include <stdlib.h>
+
+#include "../trace.h"
+#include "health.h"
+#include "sites.h"
+
+/* How much of an old measurement stays in the new one. */
+#define MEMORY 0.7
+/* A rate that was not measured for so long is forgotten: the site is tried again. */
+#define RATE_KEPT_NS 5000000000u
+/* A site of which nothing is heard for so long, though it was asked, is as good as dead if there is another. */
+#define SILENT_NS 1500000000u
+#define SILENT_ROUND_TRIPS 8
+/* A leg that a reader waits for is not judged before its slow start is over. */
+#define YOUNG_NS 150000000u
+#define YOUNG_ROUND_TRIPS 10
+/* It is moved where the other site takes half as long, and saves this. */
+#define MOVE_RATIO 2
+#define MOVE_NS 200e6
+#define MOVES_MOST 3u
+/* The site that it leaves is paused when it is so much slower. */
+#define SLOW_RATIO 4
+
+void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_MAX])
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const struct xh_site *s = &r->site[i];
+        c[i] = (struct xh_choice){s->state == XH_SITE_LIVE, s->rate,
+                                  atomic_load_explicit(&s->owed, memory_order_relaxed), s->rtt_ns};
+    }
+}
+
+/* Counts the time since the last look where |s| had more to bring all along than it brought. */
+static void measure(struct xh_site *s, uint64_t now, uint64_t ns)
+{
+    struct xh_origin_rates facts;
+    uint64_t arrived = atomic_load_explicit(&s->arrived, memory_order_relaxed), came = arrived - s->seen;
+    if (s->legs) {
+        s->used_ns = now;
+        xh_origin_get_rates(s->origin, &facts);
+        s->rtt_ns = (uint64_t)(facts.rtt_ms * 1e6);
+    } else if (now - s->used_ns > RATE_KEPT_NS) {
+        s->rate = 0;
+    }
+    if (s->seen_owed > came && s->rtt_ns && (came || s->rate > 0)) {
+        double rate = (double)came / (double)ns;
+        s->rate = s->rate > 0 ? MEMORY * s->rate + (1 - MEMORY) * rate : rate;
+    }
+    s->seen = arrived;
+    s->seen_owed = atomic_load_explicit(&s->owed, memory_order_relaxed);
+}
+
+/* 1 when nothing was heard of |s| for long, though something was asked of it that does not stand still. */
+static int is_silent(struct xh_replicas *r, const struct xh_site *s, uint64_t now)
+{
+    const struct xh_leg *g;
+    uint64_t oldest = now, heard = atomic_load_explicit(&s->heard_ns, memory_order_relaxed);
+    TAILQ_FOREACH(g, &r->bound, link)
+        if (g->site == s && !atomic_load_explicit(&g->stands, memory_order_relaxed)) {
+            uint64_t last = atomic_load_explicit(&g->last_ns, memory_order_relaxed);
+            oldest = last < oldest ? last : oldest;
+        }
+    uint64_t since = heard > oldest ? heard : oldest;
+    return now > since && now - since > SILENT_NS + SILENT_ROUND_TRIPS * s->rtt_ns;
+}
+
+static void end_silent(struct xh_replicas *r, uint64_t now)
+{
+    int silent[XH_SITES_MAX];
+    unsigned others = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        silent[i] = r->site[i].state == XH_SITE_LIVE && r->site[i].legs && is_silent(r, &r->site[i], now);
+        others += r->site[i].state == XH_SITE_LIVE && !silent[i];
+    }
+    for (size_t i = 0; i < r->n && others; i++)
+        if (silent[i])
+            xh_site_failed(r, &r->site[i], "nothing is heard of it");
+}
+
+static void measure_leg(struct xh_leg *g, uint64_t now)
+{
+    uint64_t came = atomic_load_explicit(&g->came, memory_order_relaxed);
+    double speed = now > g->seen_ns ? (double)(came - g->seen) / (double)(now - g->seen_ns) : 0;
+    g->speed = g->speed > 0 ? MEMORY * g->speed + (1 - MEMORY) * speed : speed;
+    g->seen = came;
+    g->seen_ns = now;
+}
+
+/* Moves a leg that a reader waits for to where it is done far sooner. */
+static void hurry(struct xh_replicas *r, struct xh_leg *g, const struct xh_choice *all, uint64_t now)
+{
+    struct xh_choice c[XH_SITES_MAX];
+    struct xh_site *s = g->site;
+    uint64_t left = g->total - g->seen;
+    size_t here = (size_t)(s - r->site);
+    if (!g->demand || g->t.full || g->moving || g->cancelled || g->moves >= MOVES_MOST || left == 0 ||
+        now - g->bound_ns < YOUNG_NS + YOUNG_ROUND_TRIPS * s->rtt_ns)
+        return;
+    for (size_t i = 0; i < r->n; i++)
+        c[i] = all[i];
+    c[here].usable = 0;
+    int i = xh_choose(c, r->n, left, 0);
+    if (i < 0)
+        return;
+    double there = xh_choice_finish_ns(c, r->n, (size_t)i, left) + 2 * (double)c[i].rtt_ns;
+    if (g->speed > 0 && (double)left / g->speed < MOVE_RATIO * there + MOVE_NS)
+        return;
+    xh_trace(XH_T_ORIGIN, "move", "left=%llu from=%s to=%s", (unsigned long long)left, s->shown, r->site[i].shown);
+    g->moves++;
+    g->moving = 1;
+    xh_origin_cancel(s->origin, &g->t);
+    if (xh_choice_rate(c, r->n, (size_t)i) > SLOW_RATIO * s->rate && s->state == XH_SITE_LIVE)
+        xh_site_failed(r, s, "it is far slower than another");
+}
+
+void xh_sites_tick(struct xh_replicas *r)
+{
+    struct xh_choice c[XH_SITES_MAX];
+    struct xh_leg *g;
+    uint64_t now = xh_health_now_ns(), ns = now - r->ticked_ns;
+    if (ns < XH_TICK_NS)
+        return;
+    r->ticked_ns = now;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->site[i].origin)
+            measure(&r->site[i], now, ns);
+    TAILQ_FOREACH(g, &r->bound, link)
+        measure_leg(g, now);
+    if (xh_sites_live(r) < 2)
+        return;
+    end_silent(r, now);
+    xh_sites_choices(r, c);
+    TAILQ_FOREACH(g, &r->bound, link)
+        hurry(r, g, c, now);
+    xh_legs_dispatch(r);
+}

@@ -1,0 +1,383 @@
+#!/usr/bin/env python3
+"""One file at several endpoints: all bring their share, the bytes are right whatever one of them does, and
+another version is refused.
+
+Usage: replicas.py READ_LINES [--all] [WORD …]     with words: only the claims that hold one of them
+--all: with more faults
+"""
+import concurrent.futures
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+IMAGES = 40         # of 1 MiB, or of 128 KiB in the file that liars serve
+AT_ONCE = 3
+PYTHON = str(harness.H5PY["3.14.0"])
+
+WRITE = """
+import os, sys, h5py
+with h5py.File(sys.argv[1], "w") as f:
+    n = int(sys.argv[2])
+    d = f.create_dataset("images", (%d, n, 1024), "u2")
+    d[...] = memoryview(os.urandom(%d * n << 11)).cast("H", (%d, n, 1024))
+""".replace("%d", str(IMAGES))
+
+class Reader:
+    """read_lines on |target|, whose bytes are to be those of |local|."""
+    program = None
+
+    def __init__(self, target, local, endpoints=None, ca=None, variables=None, **options):
+        self.shadow = contextlib.ExitStack()
+        directory = self.shadow.enter_context(harness.shadow_dir())
+        env = dict(harness.driver_env(shadow_dir=directory, stats="on", log="origin", **options), no_proxy="*")
+        if endpoints:
+            env["XHDF5_ENDPOINTS"] = " ".join(endpoints)
+        if ca:
+            env["XHDF5_CA_BUNDLE"] = str(ca)
+        env.update(variables or {})
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([self.program, target, local], env=env, text=True, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.errors)
+        self.opened = self.process.stdout.readline().strip() == "open"
+
+    def read(self, first, count, how="read"):
+        """Seconds, or None when it has ended."""
+        with contextlib.suppress(OSError):      # it may have ended with an error
+            self.process.stdin.write(f"{how} {first} {count}\n")
+            self.process.stdin.flush()
+        words = self.process.stdout.readline().split()
+        assert not words or words[0] == "same", "WRONG BYTES"
+        return float(words[1]) if words else None
+
+    def until_live(self):
+        """Waits until another endpoint was proved."""
+        self.until("site-live")
+
+    def until(self, said):
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            with open(f"/proc/self/fd/{self.errors.fileno()}", "rb") as f:
+                if said.encode() in f.read():
+                    return
+            time.sleep(0.005)
+        raise AssertionError(f"it never said {said}")
+
+    def reads(self, first, count, step=None, most_s=20):
+        """Reads so many images at a time; each time takes at most so long."""
+        for i in range(first, first + count, step or count):
+            seconds = self.read(i, min(step or count, first + count - i))
+            assert seconds is not None, self.close()[1][-2000:]
+            assert seconds < most_s, f"it waited {seconds} s"
+
+    def close(self, *last):
+        """Returns the status and what it wrote to standard error."""
+        with contextlib.suppress(OSError):
+            for word in last:
+                self.process.stdin.write(word + "\n")
+            self.process.stdin.close()
+        try:
+            status = self.process.wait(60)
+        finally:
+            self.process.kill()
+        self.errors.seek(0)
+        self.shadow.close()
+        return status, self.errors.read().decode(errors="backslashreplace")
+
+
+def counters(log):
+    found = collections.Counter()
+    for k, v in re.findall(r"(?m)^xhdf5: \S+ (\w+)=(\d+) ", log):
+        found[k] += int(v)
+    return found
+
+
+class Liar:
+    """tests/support/liar.py serving |file|."""
+
+    def __init__(self, file):
+        self.process = subprocess.Popen([sys.executable, str(harness.TOP / "tests" / "support" / "liar.py"), file],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.base = "http://127.0.0.1:" + re.search(r"port=(\d+)", self.process.stdout.readline())[1]
+
+    def asked(self, path):
+        """The requests so far for |path|."""
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(self.base + "/_stats", timeout=10) as r:
+            return json.load(r).get(path, [])
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Data:
+    """A file at several places, and what is in it."""
+
+    def __init__(self, directory, lines):
+        self.directory = pathlib.Path(directory)
+        for name in ("a", "b", "other", "longer"):
+            (self.directory / name).mkdir(parents=True)
+        self.local = str(self.directory / "a" / "x.h5")
+        subprocess.run([PYTHON, "-c", WRITE, self.local, str(lines)], env=harness.clean_env(), check=True)
+        data = pathlib.Path(self.local).read_bytes()
+        os.link(self.local, self.directory / "b" / "x.h5")             # same date: nginx gives it the same ETag
+        (self.directory / "other" / "x.h5").write_bytes(data[:-5000] + bytes(b ^ 255 for b in data[-5000:]))
+        (self.directory / "longer" / "x.h5").write_bytes(data + b"more")
+        for name in ("other", "longer"):
+            os.utime(self.directory / name / "x.h5", (1, 1))
+
+
+def kill(server):
+    """Ends all processes of a server started by server/serve, with SIGKILL."""
+    state = json.loads((pathlib.Path(server.run) / "serve.json").read_text())
+    session, killed = os.getsid(state["pid"]), 0
+    assert session != os.getsid(0)
+    for d in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.getsid(int(d.name)) == session:
+                os.kill(int(d.name), signal.SIGKILL)
+                killed += 1
+    assert killed > 0
+
+
+@contextlib.contextmanager
+def two(data, kinds=("nginx", "nginx"), roots=("a", "b")):
+    """Two servers, and a file with both CAs."""
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(harness.Server(k, data.directory / d)) for k, d in zip(kinds, roots)]
+        ca = pathlib.Path(servers[0].run) / "both.pem"
+        ca.write_text("".join(pathlib.Path(s.cacert).read_text() for s in servers))
+        yield (*servers, ca)
+
+
+def both_bring(data, kinds):
+    with two(data, kinds) as (a, b, ca):
+        r = Reader(a.url + "/x.h5", data.local, [a.url, b.url], ca)
+        r.until_live()
+        r.reads(0, IMAGES, 4)
+        status, log = r.close()
+        assert status == 0, log
+        shares = a.requests()[1], b.requests()[1]
+        assert min(shares) > 0.15 * sum(shares), shares
+        assert max(shares) + min(shares) < 1.3 * (IMAGES << 20), f"more was moved than must be: {shares}"
+
+
+def one_dies(data, which, kinds=("nginx", "nginx")):
+    with two(data, kinds) as (a, b, ca):
+        r = Reader(a.url + "/x.h5", data.local, [a.url, b.url], ca)
+        r.until_live()
+        r.reads(0, 12)
+        kill((a, b)[which])
+        r.reads(12, IMAGES - 12, 7, most_s=3)
+        status, log = r.close()
+        assert status == 0, log
+
+
+def refused(data, root, says):
+    with two(data, roots=("a", root)) as (a, b, ca):
+        r = Reader(a.url + "/x.h5", data.local, [a.url, b.url], ca)
+        r.until("site-refused")
+        r.reads(0, 20)
+        asked = b.requests()[0]
+        r.reads(20, IMAGES - 20)
+        status, log = r.close()
+        assert status == 0, log
+        assert b.requests()[0] == asked, "it was asked after it was refused"
+        warned = [line for line in log.splitlines() if "endpoint is not used" in line]
+        assert len(warned) == 1 and re.search(says, warned[0]), log
+
+
+def down_at_open(data, kinds=("nginx", "nginx")):
+    with two(data, kinds) as (a, b, ca):
+        kill(a)
+        begun = time.monotonic()
+        r = Reader(a.url + "/x.h5", data.local, [a.url, b.url], ca)
+        assert r.opened and time.monotonic() - begun < 3, "it took long"
+        r.reads(0, IMAGES)
+        status, log = r.close()
+        assert status == 0, log
+
+
+def both_down(data):
+    with two(data) as (a, b, ca):
+        kill(a), kill(b)
+        r = Reader(a.url + "/x.h5", data.local, [a.url, b.url], ca, retries=1)
+        status, log = r.close()
+        assert status != 0 and "no connection" in log and a.url in log, log
+
+
+def aliases(data):
+    with two(data) as (a, b, ca):
+        both = ";".join(u.replace("https", "root") for u in (a.url, b.url))
+        asked = b.requests()[0]
+        r = Reader(a.url + "/x.h5", data.local, None, ca, {"XRDMULTI_ENDPOINT": both, "SERVER_NUM": "1"})
+        r.reads(0, 8)
+        r.close()
+        assert b.requests()[0] == asked, "SERVER_NUM=1, but the second was asked"
+        r = Reader(a.url + "/x.h5", data.local, [a.url], ca, {"XRDMULTI_ENDPOINT": both})
+        r.reads(0, 8)
+        r.close()
+        assert b.requests()[0] == asked, "XHDF5_ENDPOINTS goes before the alias"
+        r = Reader(a.url + "/x.h5", data.local, None, ca, {"XRDMULTI_ENDPOINT": both, "SERVER_NUM": "2"})
+        r.reads(0, IMAGES)
+        r.close()
+        assert b.requests()[0] > asked, "the second was not asked"
+
+
+def forks_and_exits(data):
+    with two(data) as (a, b, ca):
+        r = Reader(a.url + "/x.h5", data.local, [a.url, b.url], ca, shadow="off")
+        r.reads(0, 4)
+        assert r.read(4, 10, "fork") is not None
+        r.reads(14, 10)
+        status, log = r.close("exit")
+        assert status == 0 and "Error" not in log, log
+
+
+def hangs_at_open(data, liar):
+    """The other one takes connections and says nothing: nobody waits for it, not even at the end."""
+    with contextlib.ExitStack() as stack:
+        deaf = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        other = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        for last in ((), ("exit",)):
+            if last:        # from here on it does not even take connections
+                for s in [stack.enter_context(socket.socket()) for _ in range(4)]:
+                    s.setblocking(False)
+                    s.connect_ex(deaf.getsockname())
+            begun = time.monotonic()
+            r = Reader(liar.base + "/ok/x.h5", data.local, [liar.base + "/ok", other])
+            r.reads(0, 6)
+            status, log = r.close(*last)
+            assert status == 0 and time.monotonic() - begun < 3, (time.monotonic() - begun, log)
+        begun = time.monotonic()
+        r = Reader(other + "/x.h5", data.local, [liar.base + "/ok", other])
+        assert r.opened and time.monotonic() - begun < 6, "it was waited for"
+        r.reads(0, 6)
+        assert r.close()[0] == 0
+
+
+def slow(data, one, another, way, own):
+    """|way| is slow, at the URL's own server or at the other."""
+    ways = (way, "ok") if own else ("ok", way)
+    a, b = f"{one.base}/{ways[0]}", f"{another.base}/{ways[1]}"
+    r = Reader(a + "/x.h5", data.local, [a, b])
+    begun = time.monotonic()
+    r.until_live()
+    r.reads(0, IMAGES, 8)
+    took = time.monotonic() - begun
+    status, log = r.close()
+    assert status == 0, log
+    assert took < 6, f"{took} s"
+    assert counters(log)["moved"] >= 1 or way.startswith("late"), log
+
+
+def faulty(data, one, another, way, own):
+    """The bytes are right though one server has the fault."""
+    ways = (way, "ok") if own else ("ok", way)
+    a, b = f"{one.base}/{ways[0]}", f"{another.base}/{ways[1]}"
+    r = Reader(a + f"/{own}.h5", data.local, [a, b], retries=2, stall_timeout_ms=3000)
+    r.reads(0, IMAGES, 8, most_s=6)
+    status, log = r.close()
+    assert status == 0, log
+
+
+def changed(data, one, another):
+    """At the URL's own server the file becomes another."""
+    a, b = f"{one.base}/etag-change@4-", f"{another.base}/ok"
+    r = Reader(a + "/x.h5", data.local, [a, b])
+    for i in range(IMAGES):
+        r.read(i, 1)
+    status, log = r.close()
+    assert status != 0 and "was changed" in log, log
+
+
+def tried_again(data):
+    """It fails for a while, and has its share later."""
+    with contextlib.closing(Liar(data.local)) as one, contextlib.closing(Liar(data.local)) as another:
+        path = "/500@2-3/x.h5"
+        r = Reader(one.base + "/ok/x.h5", data.local, [one.base + "/ok", another.base + "/500@2-3"],
+                   readahead_bytes=8 << 20)
+        r.reads(0, 8)
+
+        def answers():
+            return sum(q["status"] == 206 for q in another.asked(path))
+        end = time.monotonic() + 15
+        while answers() < 2 and time.monotonic() < end:     # the head, and a look some seconds after the failure
+            time.sleep(0.02)
+        r.reads(8, IMAGES - 8, 4)
+        assert answers() > 4, another.asked(path)
+        assert sum(q["status"] == 500 for q in another.asked(path)) == 2
+        assert r.close()[0] == 0
+
+
+def elsewhere(data, one, another):
+    """A URL at none of them is read as without a list."""
+    r = Reader(one.base + "/ok/elsewhere.h5", data.local, [another.base + "/ok", one.base + "/okay"])
+    r.reads(0, 4)
+    assert r.close()[0] == 0 and not another.asked("/ok/elsewhere.h5")
+
+
+def main():
+    Reader.program, more, words = sys.argv[1], "--all" in sys.argv, [w for w in sys.argv[2:] if w != "--all"]
+    tap = harness.Tap()
+    with tempfile.TemporaryDirectory(prefix="xh-replicas-") as directory, contextlib.ExitStack() as stack:
+        os.chmod(directory, 0o755)
+        data, small = Data(directory + "/big", 512), Data(directory + "/small", 64)
+        one, another = Liar(small.local), Liar(small.local)
+        stack.callback(one.close), stack.callback(another.close)
+        claims = {
+            "nginx and nginx: both bring a share, each byte once": lambda: both_bring(data, ("nginx", "nginx")),
+            "nginx and XRootD: both bring a share, each byte once": lambda: both_bring(data, ("nginx", "xrootd")),
+            "the other one is killed in mid-read: right bytes": lambda: one_dies(data, 1),
+            "the URL's own is killed in mid-read: right bytes": lambda: one_dies(data, 0),
+            "XRootD is killed in mid-read: right bytes from nginx": lambda: one_dies(data, 0, ("xrootd", "nginx")),
+            "one with other bytes is refused": lambda: refused(data, "other", "other bytes"),
+            "one with another length is refused": lambda: refused(data, "longer", "bytes"),
+            "the URL's own is down at open: the other is read": lambda: down_at_open(data),
+            "nginx is down at open: XRootD is read": lambda: down_at_open(data, ("nginx", "xrootd")),
+            "all are down: an error that names the URL's own": lambda: both_down(data),
+            "XRDMULTI_ENDPOINT and SERVER_NUM are aliases": lambda: aliases(data),
+            "a fork's child reads right, an exit with the file open is silent": lambda: forks_and_exits(data),
+            "one that says nothing delays neither opening nor end": lambda: hangs_at_open(small, one),
+            "the URL's own server changes the file: an error": lambda: changed(small, one, another),
+            "one that failed is tried again": lambda: tried_again(data),
+            "a URL that is at none of them": lambda: elsewhere(small, one, another),
+        }
+        # Some of them each day.
+        slowness, faults, others = ["slow:20@4-"], ["503@5-", "reset@5-", "stall@5-"], ["etag-change@5-", "no-range"]
+        if more:
+            slowness += ["slow:200@4-", "late:400"]
+            faults += ["500@5-", "truncate@5-", "stall-head@5-", "empty-reply@5-"]
+            others += ["404", "403", "garbage@5-", "short-total@5-"]
+        for own, whose in enumerate(("other", "own")):
+            for way in slowness:
+                claims[f"{way} at the {whose} server: it loses its share"] = \
+                    lambda own=own, way=way: slow(small, one, another, way, own)
+            for way in faults:
+                claims[f"{way} at the {whose} server: right bytes"] = \
+                    lambda own=own, way=way: faulty(small, one, another, way, own)
+        for way in others:
+            claims[f"{way} at the other server: right bytes"] = lambda way=way: faulty(small, one, another, way, 0)
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            chosen = {c: pool.submit(f) for c, f in claims.items() if not words or any(w in c for w in words)}
+            for claim, future in chosen.items():
+                begun = time.monotonic()
+                with tap.claim(claim):
+                    future.result()
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
