@@ -148,9 +148,9 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     const struct xh_stage *s = &f->stage;
     int follows = busy && busy <= STREAM_LOADS_MOST && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
     struct dealing d = {.rounds = info->max_ranges};
-    d.nloads = info->young && info->idle > 1 ? info->idle : info->connections; /* all find their speed sooner together */
-    if (info->max_ranges < 2 || !f->opt.multirange)
-        d.nloads = 1;
+    d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->connections : 1;
+    if (info->young && info->idle > 1 && d.nloads > info->idle) /* the first bytes are soon wanted of all of them */
+        d.nloads = info->idle;
     d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
     if (follows)
         d.nloads = d.nloads < info->lasting ? d.nloads : info->lasting;
