@@ -3,6 +3,19 @@
 
 #include <stdlib.h>
 
+size_t xh_range_at(const struct xh_range *r, size_t n, uint64_t off)
+{
+    size_t lo = 0, hi = n;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (r[mid].off <= off)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
 int xh_range_order(const void *a, const void *b)
 {
     const struct xh_range *x = a, *y = b;

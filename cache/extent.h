@@ -14,6 +14,9 @@ struct xh_extent { /* a range that the caller asked for, and where it shall land
     void *buf;
 };
 
+/* Index of the one of |n| > 0 ranges, sorted and disjoint, that holds |off|, if one does. */
+size_t xh_range_at(const struct xh_range *r, size_t n, uint64_t off);
+
 /* For qsort: by offset. */
 int xh_range_order(const void *a, const void *b);
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "file.h"
+#include "now.h"
 #include "trace.h"
 
 #define PART_MOST_BYTES (32u << 20)
@@ -151,20 +152,6 @@ static int hand_on(struct fetch *fe, uint64_t off, const uint8_t *data, size_t l
     return rc;
 }
 
-/* Index of the fetch's range that holds |off|. */
-static size_t range_at(const struct fetch *fe, uint64_t off)
-{
-    size_t lo = 0, hi = fe->t.nranges;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (fe->t.ranges[mid].off <= off)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
 {
     struct fetch *fe = t->ctx;
@@ -173,7 +160,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
         hand_on(fe, off, data, len, to_op); /* gaps not: the reader may be copying them himself */
     if (!fe->settled)
         return;
-    size_t i = range_at(fe, off);
+    size_t i = xh_range_at(fe->t.ranges, fe->t.nranges, off);
     const struct xh_range *r = &t->ranges[i];
     assert(off >= r->off && len <= r->len && off - r->off <= r->len - len);
     if (fe->settled[i] >= r->off + r->len)
@@ -255,7 +242,7 @@ uint64_t xh_fetch_hurry(struct xh_file *f, uint64_t page)
     if (!f->flying)
         next = UINT64_MAX;
     for (struct fetch *fe = f->flying; fe; fe = fe->next) {
-        const struct xh_range *r = &fe->t.ranges[range_at(fe, off)];
+        const struct xh_range *r = &fe->t.ranges[xh_range_at(fe->t.ranges, fe->t.nranges, off)];
         if (off < r->off || off - r->off >= r->len)
             continue;
         xh_replicas_promote(f->origin, &fe->t);
@@ -428,7 +415,7 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
 /* The processes that read the file share one link: each has its part of the connections. */
 static void share_link(struct xh_file *f)
 {
-    uint64_t now = xh_shadow_now_ns(), last = atomic_load_explicit(&f->shared_ns, memory_order_relaxed);
+    uint64_t now = xh_now_ns(), last = atomic_load_explicit(&f->shared_ns, memory_order_relaxed);
     if (now - last < SHARE_EVERY_NS ||
         !atomic_compare_exchange_strong_explicit(&f->shared_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;

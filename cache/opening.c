@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "now.h"
 #include "trace.h"
 
 /* A server takes long, or a process is suspended: then everybody asks for himself. */
@@ -21,13 +22,13 @@ static int read_saved(struct xh_opening *op, const char *text)
     if (sscanf(text, "%" SCNu64 " %64[0-9a-f-]%n", &asked, reader, &n) != 2 || text[n] != '\n')
         return 0;
     snprintf(op->hint, sizeof op->hint, "%s", text + n + 1);
-    return asked >= op->begun_ns && asked <= xh_shadow_now_ns() && strcmp(reader, op->reader) == 0;
+    return asked >= op->begun_ns && asked <= xh_now_ns() && strcmp(reader, op->reader) == 0;
 }
 
 void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o)
 {
     char saved[XH_HINT_BYTES];
-    *op = (struct xh_opening){.turn = {.fd = -1}, .begun_ns = xh_shadow_now_ns()};
+    *op = (struct xh_opening){.turn = {.fd = -1}, .begun_ns = xh_now_ns()};
     if (!o->shadow)
         return;
     int waited = 0, apart = xh_origin_reader(url, o, op->reader);
@@ -40,7 +41,7 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
         op->vouched = read_saved(op, saved) && apart;
     if (op->vouched || (waited && !op->hint[0])) /* whoever was first has failed: the others need not go one by one */
         xh_shadow_turn_over(&op->turn);
-    op->asked_ns = xh_shadow_now_ns();
+    op->asked_ns = xh_now_ns();
 }
 
 void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s)

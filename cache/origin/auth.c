@@ -52,16 +52,27 @@ static int no_passphrase(char *buf, int size, int writing, void *ctx)
     return -1;
 }
 
+/* As xh_auth_open. NULL: |*why|. */
+static FILE *open_pem(const char *path, int named, struct stat *st, const char **why)
+{
+    int fd = xh_auth_open(path, named, st, why);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd >= 0 && !f) {
+        close(fd);
+        *why = "does not fit into memory";
+    }
+    return f;
+}
+
 /* What is wrong with the first certificate in |path|, or NULL. A stale proxy that lies about must not spoil the
  * access to public data. */
 static const char *certificate_fault(const char *path, int named)
 {
     struct stat st;
     const char *why;
-    int fd = xh_auth_open(path, named, &st, &why);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    FILE *f = open_pem(path, named, &st, &why);
     if (!f)
-        return fd < 0 ? why : "does not fit into memory";
+        return why;
     X509 *x = PEM_read_X509(f, NULL, no_passphrase, NULL);
     if (!x || X509_cmp_current_time(X509_get0_notAfter(x)) <= 0)
         why = "holds no certificate that is still valid";
@@ -76,10 +87,9 @@ static const char *key_fault(const char *path, int named)
 {
     struct stat st;
     const char *why;
-    int fd = xh_auth_open(path, named, &st, &why);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    FILE *f = open_pem(path, named, &st, &why);
     if (!f)
-        return fd < 0 ? why : "does not fit into memory";
+        return why;
     EVP_PKEY *key = NULL;
     if (st.st_mode & 077)
         why = "is open to other users: chmod 600";

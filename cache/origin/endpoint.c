@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../now.h"
 #include "../trace.h"
 
 #define FIRST_FLIGHT_BYTES 65536 /* what a new connection brings in a round trip, about, while it is young */

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "endpoint.h"
 #include "request.h"
@@ -34,13 +35,6 @@ static struct { /* under the lock */
 } engine;
 
 static _Thread_local struct xh_thread *self; /* NULL outside the engine's threads */
-
-uint64_t xh_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void xh_engine_lock(void)
 {

@@ -60,6 +60,4 @@ struct xh_thread *xh_engine_thread(unsigned i);
 /* Makes |t| look at its rings; lock held or not. Free when it is the caller itself. */
 void xh_engine_wake(struct xh_thread *t);
 
-uint64_t xh_now_ns(void); /* monotonic */
-
 #endif

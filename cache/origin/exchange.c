@@ -4,6 +4,7 @@
  * Invariants: no byte is handed over before status, Content-Range, total and validator
  * agreed with the opened version; got[i] only grows, and bytes() is called for exactly
  * the bytes that it grows by; what one exchange touches belongs to its thread. */
+#include "../now.h"
 #include "request.h"
 
 #include <inttypes.h>

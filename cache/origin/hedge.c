@@ -4,6 +4,7 @@
  * requests. A straggler is behind peers that ended while it stood still, or beside it. */
 #include "hedge.h"
 
+#include "../now.h"
 #include "endpoint.h"
 #include "request.h"
 

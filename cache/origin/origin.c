@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "endpoint.h"
 #include "object.h"

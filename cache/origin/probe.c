@@ -5,6 +5,7 @@
  * at XRootD. A server that is not known yet is asked for both at once; one that is known to need
  * the date, too, or for the date first where one connection has to carry both. Proofs by falling
  * strength: strong ETag, Last-Modified, weak ETag, PROPFIND's mtime, size alone. */
+#include "../now.h"
 #include "origin.h"
 
 #include <assert.h>

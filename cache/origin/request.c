@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "endpoint.h"
 #include "object.h"

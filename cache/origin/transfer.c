@@ -22,6 +22,7 @@
 #include <curl/curl.h>
 #include <openssl/ssl.h>
 
+#include "../now.h"
 #include "endpoint.h"
 #include "request.h"
 #include "ring.h"

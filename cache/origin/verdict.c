@@ -4,6 +4,7 @@
  * that came; the network. Every path either makes progress, counts a failure (bounded by
  * the option retries), narrows the dialect (bounded by 1) or goes by the original URL
  * again (bounded): so each request ends. */
+#include "../now.h"
 #include "request.h"
 
 #include <inttypes.h>

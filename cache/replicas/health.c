@@ -1,6 +1,8 @@
 /* Health: see health.h. */
 #include "health.h"
 
+#include "../now.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,13 +31,6 @@ static void begin(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-uint64_t xh_health_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static unsigned find(const char *server)
 {
     unsigned i = 0;
@@ -56,7 +51,7 @@ uint64_t xh_health_due_ns(const char *server)
 
 uint64_t xh_health_failed(const char *server)
 {
-    uint64_t now = xh_health_now_ns();
+    uint64_t now = xh_now_ns();
     pthread_once(&once, begin);
     pthread_mutex_lock(&lock);
     unsigned i = find(server);

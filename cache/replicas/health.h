@@ -15,6 +15,4 @@ uint64_t xh_health_failed(const char *server);
 /* It has done well. */
 void xh_health_well(const char *server);
 
-uint64_t xh_health_now_ns(void); /* monotonic */
-
 #endif

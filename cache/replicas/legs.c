@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "health.h"
 #include "sites.h"
@@ -32,19 +33,20 @@ void xh_leg_unlist(struct xh_leg *g)
         count_queued(g->r, -1);
 }
 
-void xh_leg_queue(struct xh_leg *g)
+/* |again|: it was under way, and goes before the others. */
+static void queue(struct xh_leg *g, int again)
 {
     g->state = XH_LEG_QUEUED;
-    TAILQ_INSERT_TAIL(list_of(g), g, link);
+    if (again)
+        TAILQ_INSERT_HEAD(list_of(g), g, link);
+    else
+        TAILQ_INSERT_TAIL(list_of(g), g, link);
     count_queued(g->r, 1);
 }
 
-/* What was under way goes before the others. */
-static void queue_again(struct xh_leg *g)
+void xh_leg_queue(struct xh_leg *g)
 {
-    g->state = XH_LEG_QUEUED;
-    TAILQ_INSERT_HEAD(list_of(g), g, link);
-    count_queued(g->r, 1);
+    queue(g, 0);
 }
 
 void xh_leg_tell(struct xh_leg *g, const struct xh_err *err)
@@ -128,7 +130,7 @@ void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why)
     if (was)
         clear(r, s);
     xh_trace(XH_T_ORIGIN, "site-failed", "url=%s why=\"%s\" again_ms=%llu", s->shown, why,
-             (unsigned long long)((s->due_ns - xh_health_now_ns()) / 1000000u));
+             (unsigned long long)((s->due_ns - xh_now_ns()) / 1000000u));
     pthread_cond_signal(&r->news);
 }
 
@@ -151,27 +153,13 @@ static uint64_t left_of(const struct xh_leg *g)
     return g->total - atomic_load_explicit(&g->came, memory_order_relaxed);
 }
 
-/* Index of the asked range that holds |off|. */
-static size_t range_at(const struct xh_transfer *t, uint64_t off)
-{
-    size_t lo = 0, hi = t->nranges;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (t->ranges[mid].off <= off)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
 {
     struct xh_leg *g = t->ctx;
     struct xh_site *s = g->site; /* constant while BOUND */
     struct xh_replicas *r = g->r;
-    uint64_t now = xh_health_now_ns();
-    size_t i = range_at(g->asked, off);
+    uint64_t now = xh_now_ns();
+    size_t i = xh_range_at(g->asked->ranges, g->asked->nranges, off);
     assert(g->asked->ranges[i].off + g->got[i] == off);
     g->got[i] += len;
     atomic_fetch_add_explicit(&g->came, len, memory_order_relaxed);
@@ -192,7 +180,7 @@ static int on_full(struct xh_transfer *t)
     struct xh_leg *g = t->ctx;
     int full = g->asked->full(g->asked);
     atomic_store_explicit(&g->stands, full, memory_order_relaxed);
-    atomic_store_explicit(&g->last_ns, xh_health_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&g->last_ns, xh_now_ns(), memory_order_relaxed);
     return full;
 }
 
@@ -230,7 +218,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
     if (again) {
         g->moving = 0;
         xh_count(r->counters, moved, 1);
-        queue_again(g);
+        queue(g, 1);
     }
     if (!r->closing)
         xh_legs_dispatch(r);
@@ -282,7 +270,7 @@ static void bind(struct xh_replicas *r, struct xh_leg *g, struct xh_site *s)
 {
     struct xh_transfer *t = &g->t;
     struct xh_err err = {0};
-    uint64_t now = xh_health_now_ns();
+    uint64_t now = xh_now_ns();
     if (left_of(g) == 0 || !ask_for_rest(g)) {
         if (left_of(g))
             xh_err_set(&err, XH_E_NOMEM, 0, "out of memory for a transfer");

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "health.h"
 #include "sites.h"
@@ -47,7 +48,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 /* Waits for news, at most until the next tick, and does what cannot wait for the keeper. Lock held. */
 static void wait_and_tick(struct xh_replicas *r)
 {
-    uint64_t ns = xh_health_now_ns() + XH_TICK_NS;
+    uint64_t ns = xh_now_ns() + XH_TICK_NS;
     struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     pthread_cond_timedwait(&r->news, &r->lock, &t);
     xh_sites_tick(r);
@@ -61,13 +62,13 @@ static int read_site(struct xh_replicas *r, struct xh_site *s, const struct xh_r
     struct look l = {.t = {.ranges = at, .nranges = n, .ctx = &l, .bytes = on_bytes, .done = on_done, .hasty = 1},
                      .r = r, .to = to};
     struct xh_transfer *t = &l.t;
-    uint64_t until = xh_health_now_ns() + XH_LOOK_MOST_NS;
+    uint64_t until = xh_now_ns() + XH_LOOK_MOST_NS;
     int left = 0, rc = xh_origin_submit(s->origin, &t, 1, err);
     if (rc)
         return rc;
     pthread_mutex_lock(&r->lock);
     while (!l.over) {
-        if (!left && (r->closing || xh_health_now_ns() > until)) {
+        if (!left && (r->closing || xh_now_ns() > until)) {
             left = 1;
             xh_origin_cancel(s->origin, t);
         }
@@ -92,7 +93,7 @@ static void choose_samples(struct xh_samples *m, uint64_t size)
     for (unsigned i = 0; i < XH_SAMPLES; i++) {
         uint64_t dice = 0, step = size / (XH_SAMPLES - 2), off;
         if (getrandom(&dice, sizeof dice, GRND_NONBLOCK) != sizeof dice)
-            dice = xh_health_now_ns();
+            dice = xh_now_ns();
         off = i == 0 ? 0 : i == XH_SAMPLES - 1 ? size : (i - 1) * step + (step ? dice % step : 0);
         off = size < XH_SAMPLE_BYTES ? 0 : off < size - XH_SAMPLE_BYTES ? off : size - XH_SAMPLE_BYTES;
         m->at[m->n++] = (struct xh_range){off, size < XH_SAMPLE_BYTES ? size : XH_SAMPLE_BYTES};
@@ -190,14 +191,14 @@ static int ends(void *ctx)
     pthread_mutex_lock(&p->r->lock);
     xh_sites_tick(p->r);
     xh_legs_tell(p->r);
-    int over = p->r->closing || xh_health_now_ns() > p->until_ns;
+    int over = p->r->closing || xh_now_ns() > p->until_ns;
     pthread_mutex_unlock(&p->r->lock);
     return over;
 }
 
 static int open_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *err)
 {
-    struct patience p = {r, xh_health_now_ns() + XH_LOOK_MOST_NS};
+    struct patience p = {r, xh_now_ns() + XH_LOOK_MOST_NS};
     struct xh_patience patience = {ends, &p};
     struct xh_origin_head head = {0};
     struct xh_origin *o = NULL;
@@ -219,7 +220,7 @@ void xh_site_look(struct xh_replicas *r, struct xh_site *s)
     if (rc == 0) {
         s->state = XH_SITE_LIVE;
         s->rate = 0;
-        s->used_ns = xh_health_now_ns();
+        s->used_ns = xh_now_ns();
         xh_health_well(s->server);
         xh_trace(XH_T_ORIGIN, "site-live", "url=%s", s->shown);
     } else if (r->closing) {

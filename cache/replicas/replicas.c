@@ -1,7 +1,7 @@
 /* Replicas: the way to one site or to many, and what all together are. See replicas.h and sites.h. */
 #include "replicas.h"
 
-
+#include "../now.h"
 #include "health.h"
 #include "sites.h"
 
@@ -124,7 +124,7 @@ void xh_replicas_resume(struct xh_replicas *r, struct xh_transfer *t)
     pthread_mutex_lock(&r->lock);
     struct xh_leg *g = t->origin_private;
     atomic_store_explicit(&g->stands, 0, memory_order_relaxed);
-    atomic_store_explicit(&g->last_ns, xh_health_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&g->last_ns, xh_now_ns(), memory_order_relaxed);
     if (g->state == XH_LEG_BOUND)
         xh_origin_resume(g->site->origin, &g->t);
     pthread_mutex_unlock(&r->lock);
@@ -181,18 +181,12 @@ void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
             xh_origin_get_info(r->site[i].origin, &one);
             add_info(&sum, &one);
         }
-    if (live > 1) {
-        sum.size = out->size;
-        sum.validator = out->validator;
-        sum.url_shown = out->url_shown;
-        *out = sum;
-    } else if (lone(r) != r->site[r->main].origin) {
-        xh_origin_get_info(lone(r), &one);
-        one.size = out->size;
-        one.validator = out->validator;
-        one.url_shown = out->url_shown;
-        *out = one;
-    }
+    if (live <= 1)
+        xh_origin_get_info(lone(r), &sum);
+    sum.size = out->size; /* of the version the main site tells */
+    sum.validator = out->validator;
+    sum.url_shown = out->url_shown;
+    *out = sum;
     if (hopes(r))
         out->streams = 0;
     pthread_mutex_unlock(&r->lock);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "health.h"
 
@@ -49,7 +50,7 @@ static void *keep(void *ctx)
     struct xh_replicas *r = ctx;
     pthread_mutex_lock(&r->lock);
     while (!r->closing) {
-        uint64_t now = xh_health_now_ns();
+        uint64_t now = xh_now_ns();
         r->busy_ns = TAILQ_EMPTY(&r->bound) ? r->busy_ns : now;
         r->rests = now - r->busy_ns > REST_NS;
         uint64_t next = r->rests ? UINT64_MAX : now + XH_TICK_NS;
@@ -188,7 +189,7 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
         s->url = urls[i];
         xh_list_server(s->url, s->server, sizeof s->server);
         xh_url_shown(s->url, s->shown, sizeof s->shown);
-        if (r->n > 1 && (s->due_ns = xh_health_due_ns(s->server)) > xh_health_now_ns())
+        if (r->n > 1 && (s->due_ns = xh_health_due_ns(s->server)) > xh_now_ns())
             s->state = XH_SITE_DEAD;
     }
     return r;
@@ -210,7 +211,7 @@ static void opened(struct xh_replicas *r, size_t main)
 
 static int out_of_patience(void *until)
 {
-    return xh_health_now_ns() > *(uint64_t *)until;
+    return xh_now_ns() > *(uint64_t *)until;
 }
 
 /* Opens the site |i|, for as long as a server that has alternatives may take. */
@@ -218,7 +219,7 @@ static int open_hastily(struct xh_replicas *r, size_t i, const char *hint, int v
                         struct xh_err *err)
 {
     struct xh_site *s = &r->site[i];
-    uint64_t until = xh_health_now_ns() + OPEN_PATIENCE_NS;
+    uint64_t until = xh_now_ns() + OPEN_PATIENCE_NS;
     struct xh_patience patience = {out_of_patience, &until};
     int rc = xh_origin_open(s->url, &r->options, hint, vouched, r->counters, &patience, &s->origin, head, err);
     if (rc == 0) {

@@ -1,6 +1,7 @@
 /* Speed: what sites bring, and which transfers would be there sooner by another. See sites.h. */
 #include <stdlib.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "health.h"
 #include "sites.h"
@@ -118,7 +119,7 @@ void xh_sites_tick(struct xh_replicas *r)
 {
     struct xh_choice c[XH_SITES_MAX];
     struct xh_leg *g;
-    uint64_t now = xh_health_now_ns(), ns = now - r->ticked_ns;
+    uint64_t now = xh_now_ns(), ns = now - r->ticked_ns;
     if (ns < XH_TICK_NS)
         return;
     r->ticked_ns = now;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../now.h"
 #include "impl.h"
 
 /* Other files grow as fast as the link, or as another program copies. So they are looked at with each measurement, unless
@@ -25,11 +26,6 @@ static uint64_t clock_ns(clockid_t clock)
     struct timespec ts;
     clock_gettime(clock, &ts);
     return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
-uint64_t xh_shadow_now_ns(void)
-{
-    return clock_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t xh_budget_used(int dirfd, ino_t skip)
@@ -53,7 +49,7 @@ uint64_t xh_budget_used(int dirfd, ino_t skip)
 uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
 {
     struct stat st;
-    uint64_t own = 0, now = xh_shadow_now_ns();
+    uint64_t own = 0, now = xh_now_ns();
     if (fstat(s->fd, &st) == 0)
         own = (uint64_t)st.st_blocks * 512;
     if (!s->private_ && (scan || now >= atomic_load_explicit(&s->scan_at_ns, memory_order_relaxed))) {
@@ -62,7 +58,7 @@ uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
         atomic_store_explicit(&s->scan_at_ns, now + SCAN_EVERY_NS, memory_order_relaxed);
         atomic_store_explicit(&s->others_bytes, xh_budget_used(s->dirfd, st.st_ino), memory_order_relaxed);
         uint64_t pause = SCAN_PART * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
-        atomic_store_explicit(&s->scan_at_ns, xh_shadow_now_ns() + (pause < SCAN_EVERY_NS ? pause : SCAN_EVERY_NS),
+        atomic_store_explicit(&s->scan_at_ns, xh_now_ns() + (pause < SCAN_EVERY_NS ? pause : SCAN_EVERY_NS),
                               memory_order_relaxed);
     }
     uint64_t taken = own + atomic_load_explicit(&s->others_bytes, memory_order_relaxed) +

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "impl.h"
 
@@ -154,13 +155,13 @@ static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, st
 
 uint64_t xh_evict_squeeze(struct xh_shadow *s, uint64_t want_bytes, int meta, struct xh_counters *c)
 {
-    if (!xh_shadow_usable(s) || xh_shadow_now_ns() < atomic_load_explicit(&s->retry_at_ns, memory_order_relaxed))
+    if (!xh_shadow_usable(s) || xh_now_ns() < atomic_load_explicit(&s->retry_at_ns, memory_order_relaxed))
         return 0;
     if (atomic_exchange_explicit(&s->evicting, 1, memory_order_acquire))
         return 0;
     uint64_t freed = make_room(s, want_bytes, meta, c);
     if (freed == 0)
-        atomic_store_explicit(&s->retry_at_ns, xh_shadow_now_ns() + FUTILE_NS, memory_order_relaxed);
+        atomic_store_explicit(&s->retry_at_ns, xh_now_ns() + FUTILE_NS, memory_order_relaxed);
     atomic_store_explicit(&s->evicting, 0, memory_order_release);
     return freed;
 }

@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "impl.h"
 
@@ -404,7 +405,7 @@ static int wait_for(struct xh_shadow *s, uint64_t idx, int timeout_ms, int gives
 {
     if (!usable(s, idx) || !xh_page_reserve(s, idx))
         return XH_OK; /* claim will say NONE */
-    uint64_t end_ns = xh_shadow_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
+    uint64_t end_ns = xh_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
     uint64_t prove_ns = 0; /* first of all, as a crash may be long ago */
     const uint64_t was = atomic_load_explicit(&s->words[idx], memory_order_acquire);
     if (xh_w_state(was) != XH_CLAIMED && xh_w_state(was) != XH_EVICTING)
@@ -414,7 +415,7 @@ static int wait_for(struct xh_shadow *s, uint64_t idx, int timeout_ms, int gives
         uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_acquire);
         if ((w ^ was) & XH_W_HELD)
             return XH_OK;
-        uint64_t now = xh_shadow_now_ns();
+        uint64_t now = xh_now_ns();
         if (now >= prove_ns) {
             if (xh_owner_dead(s, xh_w_owner(w))) {
                 take_over(s, idx, xh_w_owner(w), c);

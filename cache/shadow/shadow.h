@@ -109,9 +109,6 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char buf
  * A private shadow leaves none. */
 void xh_shadow_hint_save(struct xh_shadow *s, const char *text);
 
-/* The clock of the node: monotonic, the same for all its processes. */
-uint64_t xh_shadow_now_ns(void);
-
 /* A turn to do what others may want to do at the same time, see turn.c. */
 struct xh_turn {
     int fd; /* -1: none */

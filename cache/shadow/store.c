@@ -26,6 +26,7 @@
 #include <linux/magic.h>
 #include <openssl/evp.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "impl.h"
 
@@ -76,7 +77,7 @@ int xh_store_is_shadow_name(const char *name)
 
 void xh_store_temp_name(char name[XH_NAME_BYTES])
 {
-    uint64_t r[2] = {(uint64_t)getpid(), xh_shadow_now_ns()};
+    uint64_t r[2] = {(uint64_t)getpid(), xh_now_ns()};
     (void)!getrandom(r, sizeof r, GRND_NONBLOCK);
     snprintf(name, XH_NAME_BYTES, "t-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "impl.h"
 
@@ -37,14 +38,14 @@ int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_m
 {
     static const struct timespec look = {.tv_nsec = LOOK_NS};
     uint8_t sha[32];
-    uint64_t hash, begun = xh_shadow_now_ns();
+    uint64_t hash, begun = xh_now_ns();
     *t = (struct xh_turn){.fd = -1};
     if (!o->shadow || xh_store_sha256(name, strlen(name), sha) < 0 || (t->fd = open_turns(o)) < 0)
         return 0;
     memcpy(&hash, sha, sizeof hash);
     t->at = hash >> 2 & ~UINT64_C(1); /* below the largest offset, with a byte behind it */
     int waited = 0, rc;
-    while ((rc = xh_store_lock(t->fd, F_WRLCK, t->at)) == 1 && xh_shadow_now_ns() - begun < most_ms * UINT64_C(1000000)) {
+    while ((rc = xh_store_lock(t->fd, F_WRLCK, t->at)) == 1 && xh_now_ns() - begun < most_ms * UINT64_C(1000000)) {
         if (!waited++)
             xh_store_lock(t->fd, F_RDLCK, t->at + 1);
         nanosleep(&look, NULL);
@@ -55,7 +56,7 @@ int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_m
         close(t->fd);
         t->fd = -1;
     }
-    xh_trace(XH_T_SHADOW, "turn", "waited_us=%llu got=%d", (unsigned long long)(xh_shadow_now_ns() - begun) / 1000, rc == 0);
+    xh_trace(XH_T_SHADOW, "turn", "waited_us=%llu got=%d", (unsigned long long)(xh_now_ns() - begun) / 1000, rc == 0);
     return waited > 0;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "now.h"
 #include "origin/endpoint.h"
 #include "trace.h"
 

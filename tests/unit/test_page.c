@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "now.h"
 #include "shadow/impl.h"
 
 #define PAGE XH_PAGE_BYTES
@@ -310,7 +311,7 @@ Test(page, a_waiter_wakes_when_its_page_is_published)
     struct xh_shadow *s = open_shadow(10 * PAGE);
     pthread_t t;
     void *rc;
-    uint64_t start = xh_shadow_now_ns();
+    uint64_t start = xh_now_ns();
     for (int i = 0; i < ROUNDS; i++) {
         cr_assert_eq(xh_shadow_claim(s, 3, 0, NULL), XH_CLAIM_MINE);
         pthread_create(&t, NULL, wait_for_page_3, s);
@@ -324,7 +325,7 @@ Test(page, a_waiter_wakes_when_its_page_is_published)
         xh_clock_sweep(s, PAGE, 0, NULL);
     }
     /* Far below what it takes when only the look at the owner, each 250 ms, ends a wait. */
-    cr_expect_lt(xh_shadow_now_ns() - start, ROUNDS * 100000000ull);
+    cr_expect_lt(xh_now_ns() - start, ROUNDS * 100000000ull);
     xh_shadow_close(s);
 }
 
@@ -416,19 +417,19 @@ Test(page, a_suspended_owner_is_waited_for_once_until_it_moves)
 {
     pid_t pid = stand(claim_5_to_9, NULL);
     struct xh_shadow *s = open_shadow(100 * PAGE);
-    uint64_t began = xh_shadow_now_ns();
+    uint64_t began = xh_now_ns();
     cr_expect_eq(xh_shadow_wait(s, 5, 300, NULL), XH_E_TIMEOUT);
-    cr_expect_geq(xh_shadow_now_ns() - began, 300 * 1000000ull);
-    began = xh_shadow_now_ns();
+    cr_expect_geq(xh_now_ns() - began, 300 * 1000000ull);
+    began = xh_now_ns();
     for (uint64_t i = 5; i < 10; i++)
         cr_expect_eq(xh_shadow_wait(s, i, 30000, NULL), XH_E_TIMEOUT);
-    cr_expect_leq(xh_shadow_now_ns() - began, 5000 * 1000000ull);
+    cr_expect_leq(xh_now_ns() - began, 5000 * 1000000ull);
     /* It moves: the page that was waited for comes. The next one is worth a wait again. */
     uint64_t w = atomic_load(&s->words[5]);
     xh_page_change(s, 5, &w, XH_W_HELD, XH_EMPTY, 0, XH_W_STALE, 0);
-    began = xh_shadow_now_ns();
+    began = xh_now_ns();
     cr_expect_eq(xh_shadow_wait(s, 6, 300, NULL), XH_E_TIMEOUT);
-    cr_expect_geq(xh_shadow_now_ns() - began, 300 * 1000000ull);
+    cr_expect_geq(xh_now_ns() - began, 300 * 1000000ull);
     end(pid); /* and its death is seen at once */
     cr_expect_eq(xh_shadow_wait(s, 7, 0, NULL), 0);
     xh_shadow_close(s);
@@ -481,8 +482,8 @@ Test(page, an_owner_in_another_pid_namespace_is_seen_alive_and_seen_dead)
     struct xh_shadow *s = open_shadow(100 * PAGE);
     cr_expect_eq(xh_shadow_wait(s, 5, 300, NULL), XH_E_TIMEOUT);
     kill(*inner, SIGKILL); /* not our child: it ends when it ends */
-    for (uint64_t end_ns = xh_shadow_now_ns() + 20000000000ull; xh_shadow_wait(s, 5, 5000, NULL);)
-        cr_assert_lt(xh_shadow_now_ns(), end_ns);
+    for (uint64_t end_ns = xh_now_ns() + 20000000000ull; xh_shadow_wait(s, 5, 5000, NULL);)
+        cr_assert_lt(xh_now_ns(), end_ns);
     cr_expect_eq(put(s, 5, 0), XH_CLAIM_MINE);
     end(pid);
     xh_shadow_close(s);

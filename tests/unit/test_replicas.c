@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "now.h"
 #include "replicas/choice.h"
 #include "replicas/health.h"
 #include "replicas/list.h"
@@ -199,7 +200,7 @@ Test(choice, one_that_is_a_hundred_times_slower_gets_next_to_nothing)
 
 Test(health, a_server_that_failed_is_left_alone_longer_each_time)
 {
-    uint64_t now = xh_health_now_ns(), due = xh_health_failed("https://a:1");
+    uint64_t now = xh_now_ns(), due = xh_health_failed("https://a:1");
     cr_assert_eq(xh_health_due_ns("https://b:1"), 0);
     cr_assert(due > now && due < now + 10000ull * MS);
     cr_assert_eq(xh_health_failed("https://a:1"), due, "that is known");

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../cache/shadow/shadow.h"
+#include "../../cache/now.h"
 #include "tool.h"
 
 #define DRAW_EVERY_NS 100000000u
@@ -15,7 +15,7 @@
 void xh_progress_begin(struct xh_progress *p, const char *what, uint64_t total_bytes, const char *unit)
 {
     *p = (struct xh_progress){.what = what, .total = total_bytes, .unit = unit, .terminal = isatty(STDERR_FILENO)};
-    p->began_ns = xh_shadow_now_ns();
+    p->began_ns = xh_now_ns();
 }
 
 static void say(const struct xh_progress *p, uint64_t done, uint64_t now)
@@ -42,7 +42,7 @@ static void draw(const struct xh_progress *p, uint64_t done, uint64_t now)
 
 void xh_progress_at(struct xh_progress *p, uint64_t done)
 {
-    uint64_t now = xh_shadow_now_ns();
+    uint64_t now = xh_now_ns();
     if (p->terminal && now - p->drawn_ns >= DRAW_EVERY_NS) {
         p->drawn_ns = now;
         draw(p, done, now);
@@ -56,7 +56,7 @@ void xh_progress_at(struct xh_progress *p, uint64_t done)
 
 void xh_progress_end(struct xh_progress *p, uint64_t done)
 {
-    uint64_t now = xh_shadow_now_ns();
+    uint64_t now = xh_now_ns();
     if (p->terminal) {
         draw(p, done, now);
     } else {

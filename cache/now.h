@@ -1,0 +1,9 @@
+/* The clock of the node: monotonic, the same for all its processes, and that of the trace. */
+#ifndef XH_NOW_H
+#define XH_NOW_H
+
+#include <stdint.h>
+
+uint64_t xh_now_ns(void);
+
+#endif
