@@ -188,23 +188,6 @@ static void batch_leave(struct batch *b)
         batch_free(b);
 }
 
-void xh_op_enter(struct xh_read_op *op, size_t n)
-{
-    pthread_mutex_lock(&op->lock);
-    op->pending += n;
-    pthread_mutex_unlock(&op->lock);
-}
-
-void xh_op_leave(struct xh_read_op *op, const struct xh_err *err)
-{
-    pthread_mutex_lock(&op->lock);
-    if (err && op->err.code == 0)
-        op->err = *err;
-    if (--op->pending == 0)
-        pthread_cond_signal(&op->idle);
-    pthread_mutex_unlock(&op->lock);
-}
-
 /* Notes the speculative fetches that a reader may come to wait for. They have been submitted: before, there is
  * nothing to promote. Those that are over already are not noted. */
 static void take_off(struct xh_file *f, struct batch *b)

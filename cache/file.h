@@ -1,4 +1,4 @@
-/* Inside the cache: one open file, one read in progress, one fetch. Not for vfd/. */
+/* Inside the cache: one open file, and what its reads go through. Not for vfd/. */
 #ifndef XH_FILE_H
 #define XH_FILE_H
 
@@ -11,6 +11,7 @@
 #include "contiguous.h"
 #include "early.h"
 #include "metaindex.h"
+#include "op.h"
 #include "wanted.h"
 #include "replicas/replicas.h"
 #include "plan.h"
@@ -74,49 +75,6 @@ struct xh_file {
     _Atomic int again;            /* what streams by was read before: it is kept. See read.c's keeps() */
 };
 
-/* A run of pages: [first, first + count). */
-struct xh_run {
-    uint64_t first, count;
-};
-
-struct xh_runs { /* a growing array of runs */
-    struct xh_run *at;
-    size_t n, room;
-};
-
-/* Appends a page or a run, joined to the last run where it touches or overlaps that one's
- * end; no other order is made. 0 or XH_E_NOMEM. */
-int xh_runs_add(struct xh_runs *r, uint64_t idx);
-int xh_runs_add_run(struct xh_runs *r, struct xh_run run);
-
-/* Sorts the runs by their first page. */
-void xh_runs_sort(struct xh_runs *r);
-
-/* One read in progress, on its caller's stack. Engine threads reach it through its
- * fetches until |pending| is 0, and never afterwards. */
-struct xh_read_op {
-    struct xh_file *f;
-    enum xh_kind kind;
-    const struct xh_extent *asked; /* as the caller gave them */
-    size_t nasked;
-    uint64_t bytes;
-    int keep; /* 0: what is fetched does not go to the shadow */
-    int led;  /* its stream brings what is read: see xh_ahead_lead */
-    int late; /* 1: what is expected after it is fetched when it is done: by then the others have claimed their shares */
-    const struct xh_extent *ext; /* sorted by offset, none empty; what the stage had is taken off */
-    size_t n;
-    uint64_t *reach; /* reach[i]: largest end of ext[0..i]; NULL when they are disjoint */
-
-    pthread_mutex_t lock; /* guards the rest; |idle| is signalled under it when pending is 0 */
-    pthread_cond_t idle;
-    size_t pending;
-    struct xh_err err; /* the first error of a fetch */
-};
-
-/* Hands [off, off+len) to every extent of |op| that overlaps it; with |data| NULL from the
- * shadow: then returns 0 when some page was gone, else 1. */
-int xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint8_t *data);
-
 /* Fetches |runs| (claimed by the caller, unless |claimed| is 0: then the pages stay out of
  * the shadow). Bytes go to the shadow, published page by page, and to |op|'s extents; with
  * |op| NULL the fetch is speculative and frees itself. Counts itself into op->pending.
@@ -132,10 +90,6 @@ uint64_t xh_fetch_hurry(struct xh_file *f, uint64_t page);
 /* The reader has left the order in which raw data was fetched ahead: takes back what was not asked for yet. */
 void xh_fetch_recall(struct xh_file *f);
 
-/* Something that is on its way for |op| begins (|n| of them), and ends, with |err| when it failed. */
-void xh_op_enter(struct xh_read_op *op, size_t n);
-void xh_op_leave(struct xh_read_op *op, const struct xh_err *err);
-
 /* The plan's limits, as options and the origin have them now, where so many bytes are fetched together, in
  * ranges of |mean| bytes, for a demand or ahead of one. */
 void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
@@ -148,8 +102,8 @@ int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
 /* 1 when others read the file too, or are about to: what is fetched is kept for them. One system call. */
 int xh_fetch_shared(struct xh_file *f);
 
-/* Waits until op->pending is 0; returns op->err.code. */
-int xh_op_wait(struct xh_read_op *op);
+/* Has |op| read what it still lacks: claims, fetches, waits for others. Returns 0 or the first error. */
+int xh_read_rounds(struct xh_read_op *op, struct xh_err *err);
 
 /* Claims the EMPTY pages of the |n| ranges of |r|, which lie in the object, and fetches them for
  * nobody yet: as many as there is room for, from the first on. Returns how many ranges were seen

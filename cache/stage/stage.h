@@ -73,8 +73,7 @@ void xh_stage_end(struct xh_file *f);
 
 /* Takes from the stage what it has of op->ext (sorted, disjoint) and leaves in op->ext the pieces
  * that it has not. Bytes still in flight are delivered to the op later: they count in op->pending.
- * |*pieces| owns what op->ext then points to. Returns the bytes that were there, and in |*coming|
- * those that come. Without memory it takes less. */
-uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, struct xh_extent **pieces, uint64_t *coming);
+ * Returns the bytes that were there, and in |*coming| those that come. Without memory it takes less. */
+uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *coming);
 
 #endif

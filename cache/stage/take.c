@@ -118,7 +118,7 @@ static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_ext
     }
 }
 
-uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, struct xh_extent **pieces, uint64_t *coming)
+uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *coming)
 {
     struct xh_stage *s = &f->stage;
     struct taking t = {0};
@@ -149,7 +149,8 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, struct xh_exten
     }
     pthread_mutex_unlock(&s->lock);
     free(t.copies);
-    op->ext = *pieces = t.rest;
+    free(op->ext);
+    op->ext = t.rest;
     op->n = t.nrest;
     *coming = t.coming;
     return t.ready;

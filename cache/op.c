@@ -1,0 +1,153 @@
+/* One read in progress: its extents, and those who bring their bytes. See op.h. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct xh_extent *x = a, *y = b;
+    return (x->off > y->off) - (x->off < y->off);
+}
+
+/* Copies, checks and sorts the caller's extents. */
+static int take_extents(struct xh_read_op *op)
+{
+    uint64_t reach = 0;
+    int sorted = 1, overlaps = 0;
+    if (!(op->ext = malloc(op->nasked * sizeof *op->ext)))
+        return XH_E_NOMEM;
+    for (size_t i = 0; i < op->nasked; i++) {
+        if (op->asked[i].len == 0)
+            continue;
+        sorted &= op->n == 0 || op->ext[op->n - 1].off <= op->asked[i].off;
+        op->ext[op->n++] = op->asked[i];
+        op->bytes += op->asked[i].len;
+    }
+    if (!sorted)
+        qsort(op->ext, op->n, sizeof *op->ext, by_offset);
+    for (size_t i = 1; i < op->n; i++)
+        overlaps |= op->ext[i].off < op->ext[i - 1].off + op->ext[i - 1].len;
+    if (overlaps && !(op->reach = malloc(op->n * sizeof *op->reach)))
+        return XH_E_NOMEM;
+    for (size_t i = 0; overlaps && i < op->n; i++) {
+        uint64_t end = op->ext[i].off + op->ext[i].len;
+        op->reach[i] = reach = reach > end ? reach : end;
+    }
+    assert(op->n == 0 || op->ext[op->n - 1].off < op->f->size);
+    return 0;
+}
+
+int xh_op_begin(struct xh_read_op *op, struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
+                struct xh_err *err)
+{
+    *op = (struct xh_read_op){.f = f, .kind = kind, .asked = ext, .nasked = n};
+    pthread_mutex_init(&op->lock, NULL);
+    pthread_cond_init(&op->idle, NULL);
+    if (take_extents(op) == 0)
+        return 0;
+    xh_op_end(op);
+    return xh_op_nomem(op, err);
+}
+
+void xh_op_end(struct xh_read_op *op)
+{
+    assert(op->pending == 0);
+    free(op->ext);
+    free(op->reach);
+    pthread_mutex_destroy(&op->lock);
+    pthread_cond_destroy(&op->idle);
+}
+
+int xh_op_nomem(const struct xh_read_op *op, struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read of %zu extents of %s", op->nasked, op->f->url_shown);
+}
+
+/* First extent that may reach past |off|. */
+static size_t first_extent(const struct xh_read_op *op, uint64_t off)
+{
+    size_t lo = 0, hi = op->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        uint64_t end = op->reach ? op->reach[mid] : op->ext[mid].off + op->ext[mid].len;
+        if (end <= off)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+int xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint8_t *data)
+{
+    uint64_t end = off + len;
+    for (size_t i = first_extent(op, off); i < op->n && op->ext[i].off < end; i++) {
+        const struct xh_extent *e = &op->ext[i];
+        uint64_t a = e->off > off ? e->off : off;
+        uint64_t b = e->off + e->len < end ? e->off + e->len : end;
+        if (a >= b)
+            continue;
+        uint8_t *to = (uint8_t *)e->buf + (a - e->off);
+        if (data)
+            memcpy(to, data + (a - off), b - a);
+        else if (xh_shadow_read(op->f->shadow, a, to, b - a) != b - a)
+            return 0;
+    }
+    return 1;
+}
+
+int xh_op_pages(const struct xh_read_op *op, struct xh_runs *out)
+{
+    for (size_t i = 0; i < op->n; i++) {
+        uint64_t first = op->ext[i].off / XH_PAGE_BYTES;
+        uint64_t last = (op->ext[i].off + op->ext[i].len - 1) / XH_PAGE_BYTES;
+        if (xh_runs_add_run(out, (struct xh_run){first, last - first + 1}))
+            return XH_E_NOMEM;
+    }
+    return 0;
+}
+
+uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
+{
+    uint64_t sum = 0;
+    for (size_t k = 0; k < runs->n; k++) {
+        uint64_t off = runs->at[k].first * XH_PAGE_BYTES, end = off + runs->at[k].count * XH_PAGE_BYTES;
+        for (size_t i = first_extent(op, off); i < op->n && op->ext[i].off < end; i++) {
+            const struct xh_extent *e = &op->ext[i];
+            uint64_t a = e->off > off ? e->off : off;
+            uint64_t b = e->off + e->len < end ? e->off + e->len : end;
+            sum += b > a ? b - a : 0;
+        }
+    }
+    return sum;
+}
+
+int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err)
+{
+    pthread_mutex_lock(&op->lock);
+    while (op->pending)
+        pthread_cond_wait(&op->idle, &op->lock);
+    pthread_mutex_unlock(&op->lock);
+    if (rc == 0 && op->err.code && err)
+        *err = op->err;
+    return rc ? rc : op->err.code;
+}
+
+void xh_op_enter(struct xh_read_op *op, size_t n)
+{
+    pthread_mutex_lock(&op->lock);
+    op->pending += n;
+    pthread_mutex_unlock(&op->lock);
+}
+
+void xh_op_leave(struct xh_read_op *op, const struct xh_err *err)
+{
+    pthread_mutex_lock(&op->lock);
+    if (err && op->err.code == 0)
+        op->err = *err;
+    if (--op->pending == 0)
+        pthread_cond_signal(&op->idle);
+    pthread_mutex_unlock(&op->lock);
+}

@@ -1,0 +1,216 @@
+/* The rounds of a read, over the pages that it still has to have.
+ *
+ * A round: sort the pages into ready / ours / in flight elsewhere -> fetch ours -> copy the ready ones meanwhile
+ * -> wait for ours -> wait for the others'; again, until nothing is left. Own fetches are always waited for before
+ * others', so that two readers never wait for each other. */
+#include <stdlib.h>
+
+#include "file.h"
+#include "trace.h"
+
+#define HURRY_EVERY_MS 100
+
+/* How the pages of one round turned out; all ascending. */
+struct sorted {
+    struct xh_runs ready, mine, busy, bypass;
+};
+
+static void sorted_free(struct sorted *s)
+{
+    free(s->ready.at);
+    free(s->mine.at);
+    free(s->busy.at);
+    free(s->bypass.at);
+    *s = (struct sorted){0};
+}
+
+static int sort_page(struct xh_read_op *op, uint64_t p, struct sorted *s)
+{
+    int rc;
+    struct xh_shadow *shadow = op->f->shadow;
+    enum xh_claim claim = op->keep ? xh_shadow_claim(shadow, p, op->kind == XH_KIND_META, &op->f->counters)
+                                   : xh_shadow_peek(shadow, p);
+    if (!op->keep && claim == XH_CLAIM_MINE) /* EMPTY, and to stay so */
+        claim = XH_CLAIM_NONE;
+    switch (claim) {
+    case XH_CLAIM_READY: return xh_runs_add(&s->ready, p);
+    case XH_CLAIM_BUSY: return xh_runs_add(&s->busy, p);
+    case XH_CLAIM_MINE:
+        rc = xh_runs_add(&s->mine, p);
+        if (rc)
+            xh_shadow_abandon(shadow, p, 1);
+        return rc;
+    default: return xh_runs_add(&s->bypass, p);
+    }
+}
+
+static int sort_pages(struct xh_read_op *op, const struct xh_runs *todo, struct sorted *s)
+{
+    for (size_t i = 0; i < todo->n; i++)
+        for (uint64_t k = 0; k < todo->at[i].count; k++)
+            if (sort_page(op, todo->at[i].first + k, s))
+                return XH_E_NOMEM;
+    return 0;
+}
+
+/* A metadata miss takes its neighbourhood along, as far as nobody has it. Only whole
+ * runs that touch the miss's own pages stay one request. */
+static void widen(struct xh_read_op *op, struct sorted *s)
+{
+    struct xh_file *f = op->f;
+    if (op->kind != XH_KIND_META || s->mine.n == 0 || !f->opt.readahead)
+        return;
+    const struct xh_run *last = &s->mine.at[s->mine.n - 1];
+    struct xh_range miss = {s->mine.at[0].first * XH_PAGE_BYTES, 0};
+    uint64_t end = (last->first + last->count) * XH_PAGE_BYTES;
+    miss.len = (end < f->size ? end : f->size) - miss.off;
+    if (pthread_mutex_trylock(&f->guess_lock))
+        return;
+    struct xh_range w = xh_predict_widen(&f->wide, miss, f->size);
+    pthread_mutex_unlock(&f->guess_lock);
+    struct xh_runs wide = {0};
+    uint64_t from = w.off / XH_PAGE_BYTES, miss_first = s->mine.at[0].first;
+    uint64_t to = (w.off + w.len + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
+    uint64_t miss_end = last->first + last->count;
+    /* Downwards from the miss until somebody has it, then the miss, then upwards. */
+    uint64_t p = miss_first;
+    while (p > from && xh_shadow_claim(f->shadow, p - 1, 1, &f->counters) == XH_CLAIM_MINE)
+        p--;
+    int rc = 0;
+    if (p < miss_first)
+        rc = xh_runs_add_run(&wide, (struct xh_run){p, miss_first - p});
+    if (rc) {
+        xh_shadow_abandon(f->shadow, p, miss_first - p);
+        free(wide.at);
+        return;
+    }
+    for (size_t i = 0; i < s->mine.n && !rc; i++)
+        rc = xh_runs_add_run(&wide, s->mine.at[i]);
+    if (rc) { /* keep the plain miss */
+        if (p < miss_first)
+            xh_shadow_abandon(f->shadow, p, miss_first - p);
+        free(wide.at);
+        return;
+    }
+    for (p = miss_end; p < to && xh_shadow_claim(f->shadow, p, 1, &f->counters) == XH_CLAIM_MINE; p++)
+        if (xh_runs_add(&wide, p)) {
+            xh_shadow_abandon(f->shadow, p, 1);
+            break;
+        }
+    free(s->mine.at);
+    s->mine = wide;
+}
+
+/* Copies the ready runs out; runs that were evicted meanwhile go to |again|. */
+static int copy_ready(struct xh_read_op *op, const struct xh_runs *ready, struct xh_runs *again)
+{
+    for (size_t i = 0; i < ready->n; i++) {
+        uint64_t off = ready->at[i].first * XH_PAGE_BYTES;
+        if (!xh_op_copy_out(op, off, ready->at[i].count * XH_PAGE_BYTES, NULL) &&
+            xh_runs_add_run(again, ready->at[i]))
+            return XH_E_NOMEM;
+    }
+    return 0;
+}
+
+/* Waits while |p| is in flight, for as long as a server may be silent. Returns 1 when it still is. */
+static int wait_page(struct xh_file *f, uint64_t p)
+{
+    int left_ms = (int)f->opt.stall_timeout_ms;
+    for (; left_ms > 0 && xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY; left_ms -= HURRY_EVERY_MS) {
+        xh_fetch_hurry(f, p); /* again: what fetches it may have been claimed, but not begun, the last time */
+        int last = left_ms <= HURRY_EVERY_MS, ms = last ? left_ms : HURRY_EVERY_MS;
+        if ((last ? xh_shadow_wait : xh_shadow_doze)(f->shadow, p, ms, &f->counters) != XH_E_TIMEOUT)
+            return 0;
+    }
+    if (left_ms > 0)
+        return 0;
+    xh_trace(XH_T_READ, "stuck", "page=%llu", (unsigned long long)p);
+    return 1;
+}
+
+/* Waits until nobody has the pages in flight any more: they go to |again|, except those
+ * whose owner neither finishes nor can be proved dead: they go to |bypass|. The last page first: mostly the others
+ * are there by then, and whoever publishes them has nobody to wake each time. */
+static int wait_busy(struct xh_read_op *op, const struct xh_runs *busy, struct xh_runs *again,
+                     struct xh_runs *bypass)
+{
+    struct xh_file *f = op->f;
+    for (size_t i = 0; i < busy->n; i++)
+        for (uint64_t p = busy->at[i].first, end = p + busy->at[i].count; p < end;)
+            p = xh_fetch_hurry(f, p);
+    int moves = 1;
+    for (size_t i = busy->n; moves && i-- > 0;)
+        for (uint64_t k = busy->at[i].count; moves && k-- > 0;)
+            moves = !wait_page(f, busy->at[i].first + k);
+    for (size_t i = 0; i < busy->n; i++)
+        for (uint64_t k = 0; k < busy->at[i].count; k++) {
+            uint64_t p = busy->at[i].first + k;
+            if (xh_runs_add(wait_page(f, p) ? bypass : again, p))
+                return XH_E_NOMEM;
+        }
+    return 0;
+}
+
+/* One round over |todo|; what is left goes to |again|. Returns 0 or the error; nothing of
+ * the op is in flight afterwards. */
+static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh_runs *again, int first,
+                    struct xh_err *err)
+{
+    struct xh_file *f = op->f;
+    struct sorted s = {0};
+    struct xh_runs stuck = {0};
+    int rc = sort_pages(op, todo, &s);
+    if (rc) {
+        for (size_t i = 0; i < s.mine.n; i++)
+            xh_shadow_abandon(f->shadow, s.mine.at[i].first, s.mine.at[i].count);
+        xh_op_nomem(op, err);
+        goto out;
+    }
+    xh_count(&f->counters, bytes_demand, xh_op_asked_in(op, &s.mine));
+    xh_count(&f->counters, bytes_bypass, xh_op_asked_in(op, &s.bypass));
+    if (first) {
+        xh_count(&f->counters, bytes_hit, xh_op_asked_in(op, &s.ready));
+        xh_count(&f->counters, bytes_waited, xh_op_asked_in(op, &s.busy));
+    }
+    widen(op, &s);
+    rc = xh_fetch_start(f, op, &s.mine, 1, err);
+    if (rc == 0)
+        rc = xh_fetch_start(f, op, &s.bypass, 0, err);
+    int guesses = first && op->kind == XH_KIND_RAW && !op->led;
+    if (rc == 0 && guesses && !op->late) /* behind the demand, before it has come: the link stays busy */
+        xh_ahead_raw(f, op->asked, op->nasked);
+    if (rc == 0 && copy_ready(op, &s.ready, again))
+        rc = xh_op_nomem(op, err);
+    rc = xh_op_wait(op, rc, err);
+    if (rc == 0 && wait_busy(op, &s.busy, again, &stuck))
+        rc = xh_op_nomem(op, err);
+    if (rc == 0 && guesses && op->late)
+        xh_ahead_raw(f, op->asked, op->nasked);
+    if (rc == 0 && stuck.n) {
+        xh_count(&f->counters, bytes_bypass, xh_op_asked_in(op, &stuck));
+        rc = xh_fetch_start(f, op, &stuck, 0, err);
+        rc = xh_op_wait(op, rc, err);
+    }
+out:
+    free(stuck.at);
+    sorted_free(&s);
+    return rc;
+}
+
+int xh_read_rounds(struct xh_read_op *op, struct xh_err *err)
+{
+    struct xh_runs todo = {0}, again = {0};
+    int rc = xh_op_pages(op, &todo) ? xh_op_nomem(op, err) : 0;
+    for (int first = 1; rc == 0 && todo.n; first = 0) {
+        again.n = 0;
+        rc = round_of(op, &todo, &again, first, err);
+        xh_runs_sort(&again);
+        struct xh_runs t = todo;
+        todo = again;
+        again = t;
+    }
+    free(todo.at);
+    free(again.at);
+    return rc;
+}
