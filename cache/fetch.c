@@ -29,6 +29,9 @@
 #define SLOW_LINK_BYTES_PER_NS 0.15
 /* The least that a young connection is asked for by a demand: it brings so much in three round trips. */
 #define YOUNG_PART_BYTES (128u << 10)
+/* A part of so many round trips hardly notices the one that its connection stands idle before it; longer ones, which come
+ * side by side, would only keep the reader from what he wants first. */
+#define PART_ROUND_TRIPS 8
 /* Ranges of this size are fetched as parts of a long one would be. */
 #define LARGE_BYTES (256u << 10)
 /* How often the readers of a file are counted. */
@@ -116,6 +119,20 @@ static uint64_t page_up(uint64_t off)
     return off / XH_PAGE_BYTES + (off % XH_PAGE_BYTES != 0);
 }
 
+/* The processes that read the file share one link: each has its part of the connections, and who only guesses makes way
+ * for who waits. */
+static void share_link(struct xh_file *f)
+{
+    uint64_t now = xh_now_ns(), last = atomic_load_explicit(&f->shared_ns, memory_order_relaxed);
+    if (now - last < SHARE_EVERY_NS ||
+        !atomic_compare_exchange_strong_explicit(&f->shared_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
+        return;
+    unsigned n = xh_shadow_readers(f->shadow);
+    int yields = n > 1 && xh_shadow_other_waits(f->shadow);
+    xh_replicas_share(f->origin, n, yields);
+    xh_trace(XH_T_PLAN, "share", "readers=%u yields=%d", n, yields);
+}
+
 /* Gives up what the fetch still answers for in its range |i|. */
 static void drop_claims(struct fetch *fe, size_t i)
 {
@@ -156,8 +173,10 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
 {
     struct fetch *fe = t->ctx;
     struct xh_file *f = fe->f;
-    if (fe->op)
+    if (fe->op) {
         hand_on(fe, off, data, len, to_op); /* gaps not: the reader may be copying them himself */
+        xh_shadow_waits(f->shadow, 1);
+    }
     if (!fe->settled)
         return;
     size_t i = xh_range_at(fe->t.ranges, fe->t.nranges, off);
@@ -262,8 +281,12 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
         atomic_fetch_sub_explicit(&fe->f->meta_ahead, 1, memory_order_relaxed);
     if (!op && !err)
         xh_walk_arrived(fe->f);
+    if (!op)
+        share_link(fe->f);
     if (err)
         xh_trace(XH_T_READ, "fetch-failed", "code=%s speculative=%d", xh_err_name(err->code), !op);
+    if (op)
+        xh_shadow_waits(fe->f->shadow, 0);
     batch_leave(fe->batch);
     if (op)
         xh_op_leave(op, err);
@@ -280,6 +303,14 @@ static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info 
     return trip > f->opt.part_bytes ? trip : f->opt.part_bytes;
 }
 
+static uint64_t most_part(const struct xh_origin_info *info, int ahead)
+{
+    uint64_t most = PART_ROUND_TRIPS * info->trip_bytes;
+    if (!ahead || most == 0 || most > PART_MOST_BYTES)
+        return PART_MOST_BYTES;
+    return most < GROUP_BYTES ? GROUP_BYTES : most;
+}
+
 /* The parts of |bytes| that are fetched together. A connection idles for a round trip before each, so
  * they are to be long: a demand has one on each connection that waits for work, as a new one would take longer
  * to be there than they take. Of what is fetched ahead there are two, so that none stands idle until the
@@ -290,7 +321,8 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
     unsigned most = young ? info->scattered - 1 : info->connections;
     n = n < most ? n : most;
     uint64_t part = bytes / ((ahead && !young ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
-    part = part < PART_MOST_BYTES ? part : PART_MOST_BYTES;
+    uint64_t most_bytes = most_part(info, ahead);
+    part = part < most_bytes ? part : most_bytes;
     uint64_t least = least_part(f, info, ahead);
     part = part > least ? part : least;
     return part - part % XH_PAGE_BYTES;
@@ -395,18 +427,6 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     return b;
 }
 
-/* The processes that read the file share one link: each has its part of the connections. */
-static void share_link(struct xh_file *f)
-{
-    uint64_t now = xh_now_ns(), last = atomic_load_explicit(&f->shared_ns, memory_order_relaxed);
-    if (now - last < SHARE_EVERY_NS ||
-        !atomic_compare_exchange_strong_explicit(&f->shared_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
-        return;
-    unsigned n = xh_shadow_readers(f->shadow);
-    xh_replicas_share(f->origin, n);
-    xh_trace(XH_T_PLAN, "share", "readers=%u", n);
-}
-
 static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed, int meta,
                  struct xh_err *err)
 {
@@ -432,6 +452,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
     atomic_store_explicit(&b->left, n + 1, memory_order_relaxed); /* and ourselves */
     if (op) {
         xh_op_enter(op, n);
+        xh_shadow_waits(f->shadow, 1);
     } else {
         atomic_fetch_add_explicit(&f->ahead_bytes, bytes, memory_order_relaxed);
     }

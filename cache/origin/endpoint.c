@@ -135,6 +135,7 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
     e->queued_bytes += r->queued_bytes;
     e->queued_requests += r->queued_requests;
     int waits = is_guess(r) || is_patient(r);
+    r->waits_ns = waits ? 0 : xh_now_ns();
     struct xh_ring *fresh = waits ? &e->speculative : &e->demand;
     if (place == XH_PLACE_FIRST)
         xh_ring_put_first(fresh, &r->link);
@@ -205,6 +206,7 @@ void xh_endpoint_promote(struct xh_request *r)
             break; /* it goes before all demand already, or has its place among it */
         xh_ring_take(&r->link);
         xh_ring_put_last(&e->demand, &r->link);
+        r->waits_ns = xh_now_ns();
         break;
     case XH_REQ_BOUND: case XH_REQ_RUNNING:
         e->active_guesses--;
@@ -255,6 +257,20 @@ static int are_young(const struct xh_endpoint *e)
     return (double)atomic_load_explicit(&e->arrived, memory_order_relaxed) < OLD_BYTES * xh_endpoint_sockets_open(e);
 }
 
+/* TCP's round trip and TLS's, and what both ends compute. */
+static double opening_ns(const struct xh_endpoint *e)
+{
+    return 2 * e->rtt_ns + HANDSHAKE_NS;
+}
+
+/* How long |r| has still to wait before a connection of its own would have been there by now, had it been opened at
+ * once. Whatever was expected of the busy ones then has not come: the link is not theirs alone. */
+static uint64_t patience_left(const struct xh_endpoint *e, const struct xh_request *r, uint64_t now)
+{
+    uint64_t most = (uint64_t)opening_ns(e), waited = now - r->waits_ns;
+    return waited < most ? most - waited : 0;
+}
+
 /* 1 when waiting for the busy connections takes longer than opening one more for |r|: until the first of
  * them is free, and until they have worked off the queue. */
 static int worth_opening(const struct xh_endpoint *e, const struct xh_request *r)
@@ -264,7 +280,9 @@ static int worth_opening(const struct xh_endpoint *e, const struct xh_request *r
      * themselves: a further one is ready as soon as they are. */
     if (active == 0 || e->rtt_ns <= 0)
         return 1;
-    double rtt = e->rtt_ns, opening = 2 * rtt + HANDSHAKE_NS; /* TCP's round trip and TLS's */
+    if (r->waits_ns && !is_stream(r) && patience_left(e, r, xh_now_ns()) == 0)
+        return 1;
+    double rtt = e->rtt_ns, opening = opening_ns(e);
     double rate = e->connection_rate > 0 ? e->connection_rate : FIRST_FLIGHT_BYTES / rtt;
     uint64_t bytes = is_stream(r) ? STREAM_BYTES : r->queued_bytes;
     if (bytes > SMALL_BYTES && (is_stream(r) || !is_scattered(r)))
@@ -371,7 +389,7 @@ static struct xh_request *next_request(struct xh_endpoint *e)
     r = first_of(&e->speculative);
     if (!r)
         return NULL;
-    unsigned cap = most_for(e, r);
+    unsigned cap = r->job->origin->yields ? 1 : most_for(e, r);
     return e->active_guesses < (cap > 1 ? cap - 1 : 1) ? r : NULL;
 }
 
@@ -454,6 +472,23 @@ int xh_endpoint_hedge(struct xh_request *r)
     xh_count(o->counters, hedged, 1);
     bind(e, h, r->thread);
     return 0;
+}
+
+uint64_t xh_endpoints_look(uint64_t now)
+{
+    uint64_t nearest = UINT64_MAX;
+    for (struct xh_endpoint *e = endpoints; e; e = e->next) {
+        struct xh_request *r = first_of(&e->again);
+        r = r ? r : first_of(&e->demand);
+        if (!r || !r->waits_ns || is_stream(r) || has_to_wait(e, r))
+            continue;
+        uint64_t left = patience_left(e, r, now);
+        if (left == 0)
+            xh_endpoint_dispatch(e);
+        else if (left < nearest)
+            nearest = left;
+    }
+    return nearest;
 }
 
 static void smooth(double *estimate, double sample, double weight)

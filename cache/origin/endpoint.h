@@ -74,6 +74,10 @@ void xh_endpoint_promote(struct xh_request *r);
 /* Binds as many queued requests to threads as may start, and wakes those. Lock held. */
 void xh_endpoint_dispatch(struct xh_endpoint *e);
 
+/* Dispatches where the next request that somebody waits for has waited, at |now|, as long as a connection takes to be
+ * opened. Returns how long (ns) until that is true of another. Lock held. */
+uint64_t xh_endpoints_look(uint64_t now);
+
 /* Asks again for what is missing of |r|, RUNNING on this thread: binds a twin to it. Lock held.
  * Returns 0, or -1: not now, as too many run or were asked for twice. */
 int xh_endpoint_hedge(struct xh_request *r);

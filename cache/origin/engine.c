@@ -332,9 +332,10 @@ static void *run(void *ctx)
         xh_wire_perform(t->wire);
         xh_engine_lock();
         int sleep_ms = wake_delayed(t), cuts = t->cuts, resumes = t->resumes;
-        uint64_t hedge_ms = xh_hedge_running(t) / 1000000u + 1;
-        if (hedge_ms < (uint64_t)sleep_ms)
-            sleep_ms = (int)hedge_ms;
+        uint64_t hedge_ns = xh_hedge_running(t), look_ns = xh_endpoints_look(xh_now_ns());
+        uint64_t due_ms = (hedge_ns < look_ns ? hedge_ns : look_ns) / 1000000u + 1;
+        if (due_ms < (uint64_t)sleep_ms)
+            sleep_ms = (int)due_ms;
         xh_ring_move_all(&finished, &t->finished);
         exiting = engine.life != RUNS;
         if (!xh_ring_empty(&t->inbox) || !xh_ring_empty(&finished) || cuts || resumes)

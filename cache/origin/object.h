@@ -33,6 +33,7 @@ struct xh_origin {
     int checking;              /* a PROPFIND is on its way */
     unsigned stream_thread;    /* where its streams run; 0: not chosen yet */
     int closing;               /* what is submitted now is cancelled at once */
+    int yields;                /* another process waits for what it wants now: at most one guess at a time */
     unsigned connections;      /* most that this process may have now; 0: as many as the option says */
 };
 

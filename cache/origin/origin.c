@@ -295,6 +295,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->connections = most < pay ? most : pay;
     out->lasting = e ? xh_endpoint_lasting(e) : 1;
     out->rtt_ns = e ? (uint64_t)e->rtt_ns : 0;
+    out->trip_bytes = e ? (uint64_t)(e->connection_rate * e->rtt_ns) : 0;
     out->scattered = xh_endpoint_most(e, o, 1, 1);
     xh_endpoint_open(e, out);
     /* Streams may stand still for long: half of the connections are for what cannot wait; one, while they are young. */
@@ -315,11 +316,16 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
     return rest ? rest + (size_t)n : 0;
 }
 
-void xh_origin_share(struct xh_origin *o, unsigned processes)
+void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
 {
     unsigned all = (unsigned)o->options.connections, share = (all + processes - 1) / processes;
     xh_engine_lock();
     o->connections = share > SHARE_LEAST ? share : all < SHARE_LEAST ? all : SHARE_LEAST;
+    struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
+    int goes_on = o->yields && !yields;
+    o->yields = yields;
+    if (e && goes_on)
+        xh_endpoint_dispatch(e);
     xh_engine_unlock();
 }
 

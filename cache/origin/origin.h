@@ -29,6 +29,7 @@ struct xh_origin_info {
     unsigned connections;    /* how many a long range is spread over now, at least 1 */
     unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least 1 */
     uint64_t rtt_ns;         /* from request to first byte; 0: unknown */
+    uint64_t trip_bytes;     /* what one connection brought in that time, of late; 0: unknown */
     int young;               /* 1 while those that are there have not found their speed */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
     unsigned lasting;        /* of |connections|, how many fill a link once they have found their speed */
@@ -78,8 +79,9 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 /* Current facts; max_ranges may shrink as the server shows its limits. Threads: any. */
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
 
-/* |processes| of this machine read the object at once: they share the connections that the option allows. */
-void xh_origin_share(struct xh_origin *o, unsigned processes);
+/* |processes| of this machine read the object at once: they share the connections that the option allows. |yields|: one of
+ * the others waits for what it wants now, so that speculation here keeps to one connection. */
+void xh_origin_share(struct xh_origin *o, unsigned processes, int yields);
 
 /* Text of one line, shorter than |size|, for a later xh_origin_open's |hint|: round trip, size, validator,
  * dialect. No secrets. Returns its length, 0 when it does not fit. */

@@ -54,6 +54,7 @@ struct xh_request {
     int surplus;             /* the twin brought the slice: to end without a word */
     uint64_t due_ns;               /* while DELAYED */
     uint64_t queued_bytes, queued_requests; /* what it counts for in the queue */
+    uint64_t waits_ns;                      /* while QUEUED: since when somebody waits for it, 0: nobody */
     /* Of the thread that runs it; passed on with the state: */
     struct xh_url *url; /* where it was sent by a redirect; NULL: the origin's target */
     unsigned hops;      /* redirects since the original URL */

@@ -151,6 +151,7 @@ static void add_info(struct xh_origin_info *sum, const struct xh_origin_info *mo
     sum->connections += FINER * more->connections;
     sum->scattered += more->scattered;
     sum->rtt_ns = more->rtt_ns > sum->rtt_ns ? more->rtt_ns : sum->rtt_ns;
+    sum->trip_bytes = more->trip_bytes > sum->trip_bytes ? more->trip_bytes : sum->trip_bytes;
     sum->young |= more->young;
     sum->open += FINER * more->open;
     sum->idle += more->idle;
@@ -202,16 +203,16 @@ int xh_replicas_weigh(struct xh_replicas *r, unsigned loads, int few, uint64_t b
     return more;
 }
 
-void xh_replicas_share(struct xh_replicas *r, unsigned processes)
+void xh_replicas_share(struct xh_replicas *r, unsigned processes, int yields)
 {
     if (only(r)) {
-        xh_origin_share(only(r), processes);
+        xh_origin_share(only(r), processes, yields);
         return;
     }
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < r->n; i++)
         if (r->site[i].origin)
-            xh_origin_share(r->site[i].origin, processes);
+            xh_origin_share(r->site[i].origin, processes, yields);
     pthread_mutex_unlock(&r->lock);
 }
 

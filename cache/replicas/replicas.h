@@ -26,7 +26,7 @@ int xh_replicas_open_told(const char *url, const struct xh_options *o, const cha
 void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out);
 
 /* As xh_origin_share: at each site. */
-void xh_replicas_share(struct xh_replicas *r, unsigned processes);
+void xh_replicas_share(struct xh_replicas *r, unsigned processes, int yields);
 size_t xh_replicas_hint(struct xh_replicas *r, char *buf, size_t size);
 int xh_replicas_submit(struct xh_replicas *r, struct xh_transfer *const *ts, size_t n, struct xh_err *err);
 void xh_replicas_cancel(struct xh_replicas *r, struct xh_transfer *t);

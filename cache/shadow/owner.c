@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <unistd.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "impl.h"
 
@@ -71,6 +72,40 @@ unsigned xh_shadow_readers(struct xh_shadow *s)
         slot = l.l_start < (off_t)XH_LOCK_SLOT(slot) ? slot + 1 : (unsigned)((uint64_t)l.l_start - XH_LOCK_SLOT(0)) + 1;
     }
     return n;
+}
+
+/* live->waiting: milliseconds of the node's clock, then the slot; 0: nobody. Any value is sound. */
+#define WAITING_MS 100u
+#define WAITING_SAID_MS 4u
+
+static uint64_t now_ms(void)
+{
+    return xh_now_ns() / 1000000u;
+}
+
+void xh_shadow_waits(struct xh_shadow *s, int waits)
+{
+    uint32_t owner = atomic_load_explicit(&s->owner, memory_order_acquire);
+    if (!owner || !s->map || s->private_)
+        return;
+    uint64_t slot = xh_owner_slot(owner), was = atomic_load_explicit(&s->live->waiting, memory_order_relaxed);
+    int mine = was % XH_SLOTS == slot;
+    if (waits) {
+        uint64_t now = now_ms();
+        if (!mine || now - was / XH_SLOTS >= WAITING_SAID_MS)
+            atomic_store_explicit(&s->live->waiting, now * XH_SLOTS + slot, memory_order_relaxed);
+    } else if (mine) {
+        atomic_compare_exchange_strong_explicit(&s->live->waiting, &was, 0, memory_order_relaxed, memory_order_relaxed);
+    }
+}
+
+int xh_shadow_other_waits(struct xh_shadow *s)
+{
+    uint32_t owner = atomic_load_explicit(&s->owner, memory_order_acquire);
+    if (!owner || !s->map || s->private_)
+        return 0;
+    uint64_t was = atomic_load_explicit(&s->live->waiting, memory_order_relaxed);
+    return was && was % XH_SLOTS != xh_owner_slot(owner) && now_ms() - was / XH_SLOTS < WAITING_MS;
 }
 
 int xh_owner_dead(struct xh_shadow *s, uint32_t owner)

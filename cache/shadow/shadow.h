@@ -61,6 +61,13 @@ int xh_shadow_shared(struct xh_shadow *s);
 #define XH_READERS_MOST 64
 unsigned xh_shadow_readers(struct xh_shadow *s);
 
+/* This process waits for what the origin sends it, or no longer does. Cheap: to be said as bytes come. One of those who
+ * wait at a time is remembered, for 100 ms. */
+void xh_shadow_waits(struct xh_shadow *s, int waits);
+
+/* 1 when another process does. */
+int xh_shadow_other_waits(struct xh_shadow *s);
+
 /* Marks the EMPTY ones of |n| pages from |first| as read once without being kept. Returns how many of
  * them were marked before: reading those again is worth keeping them. |*empty|: how many are EMPTY. */
 uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty);

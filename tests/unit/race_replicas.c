@@ -188,7 +188,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
                                    .lasting = 1, .streams = 2, .rtt_ns = 1000000};
 }
 
-void xh_origin_share(struct xh_origin *o, unsigned processes)
+void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
 {
     (void)o, (void)processes;
 }

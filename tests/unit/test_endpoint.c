@@ -442,6 +442,35 @@ Test(endpoint, beside_young_connections_a_new_one_is_not_opened_for_a_modest_que
     cr_assert_eq(connections_for(4, MIB, 0), 2, "slow start takes as long as the queue does");
 }
 
+Test(endpoint, who_has_waited_as_long_as_a_connection_takes_gets_one, .init = fresh)
+{
+    known(2, MIB);
+    connections_for(4, MIB, 0);
+    uint64_t left = xh_endpoints_look(now);
+    cr_assert_eq(left, (uint64_t)(2 * e->rtt_ns) + 5 * MS, "the way there, and the handshake");
+    now += left - 1;
+    cr_assert_eq(xh_endpoints_look(now), 1);
+    cr_assert_eq(sockets(), 2);
+    now += 1;
+    xh_endpoints_look(now);
+    start();
+    cr_assert_eq(sockets(), 6, "the busy ones do not bring what was expected of them");
+    cr_assert_eq(xh_endpoints_look(now), UINT64_MAX, "nobody waits any more");
+}
+
+Test(endpoint, what_nobody_waits_for_is_not_opened_for_by_waiting, .init = fresh)
+{
+    known(2, MIB);
+    connections_for(4, MIB, 1);
+    unsigned before = sockets();
+    now += 1000 * MS;
+    cr_assert_eq(xh_endpoints_look(now), UINT64_MAX);
+    start();
+    cr_assert_eq(sockets(), before);
+    promote(&loads[5]); /* it waits from now on */
+    cr_assert_eq(xh_endpoints_look(now), (uint64_t)(2 * e->rtt_ns) + 5 * MS);
+}
+
 Test(endpoint, beside_old_slow_connections_a_new_one_is_opened_for_large_parts, .init = fresh)
 {
     known(2, 100 * MIB);

@@ -1371,3 +1371,40 @@ Test(page, a_hit_is_cheap)
     }
     xh_shadow_close(s);
 }
+
+/* ---- who waits for the origin ---- */
+
+static int wait_for_origin(void *unused)
+{
+    (void)unused;
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    xh_shadow_readers(s); /* takes a slot */
+    xh_shadow_waits(s, 1);
+    return xh_shadow_other_waits(s); /* itself it does not see */
+}
+
+static void sleep_ms(unsigned ms)
+{
+    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
+Test(page, who_waits_for_the_origin_is_seen_by_others_for_a_while)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    xh_shadow_readers(s);
+    cr_expect_eq(xh_shadow_other_waits(s), 0);
+    pid_t pid = stand(wait_for_origin, NULL);
+    cr_expect_eq(xh_shadow_other_waits(s), 1);
+    xh_shadow_waits(s, 0); /* not this one's to take back */
+    cr_expect_eq(xh_shadow_other_waits(s), 1);
+    sleep_ms(150);
+    cr_expect_eq(xh_shadow_other_waits(s), 0, "it has not said so again");
+    xh_shadow_waits(s, 1);
+    xh_shadow_waits(s, 0);
+    cr_expect_eq(atomic_load(&s->live->waiting), 0);
+    atomic_store(&s->live->waiting, UINT64_MAX); /* scribbled over */
+    cr_expect_eq(xh_shadow_other_waits(s), 0);
+    end(pid);
+    xh_shadow_close(s);
+}
