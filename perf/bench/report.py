@@ -15,6 +15,7 @@ def median(values):
 
 
 BESIDE = "local C beside curl"
+ONE_BY_ONE = "one curl, read by read"
 
 
 def is_raw(reader):
@@ -26,7 +27,7 @@ def is_ours(reader):
 
 
 def is_rival(reader):
-    return not (is_raw(reader) or is_ours(reader) or reader.startswith("local"))
+    return not (is_raw(reader) or is_ours(reader) or reader.startswith("local") or reader == ONE_BY_ONE)
 
 
 class Place:
@@ -182,6 +183,9 @@ def claims(result):
             asked = median(s["bytes"] for s in p.readers[ours].values())
             reading = median(s["reading"] for s in p.readers[ours].values())
             say("round trips a read", p, reading / n / rtt, 1.1)
+            if ONE_BY_ONE in p.readers:
+                alone = median(s["reading"] for s in p.readers[ONE_BY_ONE].values())
+                say("time a read by that of curl on one connection", p, reading / alone, 1.1)
             say("bytes fetched by bytes asked", p, fetched / asked, 1.5)
         if w in ("W3-select", "W3-multi", "W3-hint") and "xrdcl" in p.readers:
             say("time by XRootD's own vector read", p, p.by_round(ours, "xrdcl"), 1)

@@ -32,6 +32,7 @@ class Workload:
     ranks: tuple = ()                   # of one MPI program, for each of these numbers
     names: tuple = ()                   # {names} is a file made of |names|: data.names' n, of
     variants: tuple = ()                # xhdf5 with other options, always
+    serial: bool = False                # measure the same reads by curl, one after another
     twins: bool = False                 # also from two servers at once, each behind a link of its own
 
 
@@ -63,7 +64,7 @@ def table(p):
             "one": "one after another", "select": "known: one selection", "multi": "known: H5Dread_multi",
             "hint": "known: H5Dxhdf5_prefetch, then one after another"}[how],
             ("bytes", many), ("blocks", "bytes", BLOCK, "{offsets}", how), offsets=small,
-            clients=both if how == "one" and not p.quick else ("C",), extra=p.quick and how == "multi", traced=how in ("select", "hint")))
+            clients=both if how == "one" and not p.quick else ("C",), serial=how == "one", extra=p.quick and how == "multi", traced=how in ("select", "hint")))
     size = 25000 * p.scalla
     t.append(Workload("W3-scalla-file", f"{size // 1000000} MB in {p.scalla} reads in order (Scalla paper)",
                       ("bytes", size), ("blocks", "bytes", 25000, "{offsets}", "one"), raw=not p.quick, bulk=True,
