@@ -5,7 +5,8 @@
  * reader who goes through everything will want them: what a node names stands right behind it.
  * So what to ask for is what waits behind the reader's place in the list.
  * Invariants: a place of the file is at most one node, so no loop of the file is followed
- * twice; a node is parsed at most once; every node is in the list; what is ASKED is in |asked|. */
+ * twice; a node is parsed at most once; every node is in the list; what is ASKED is in |asked|.
+ * What is done stays so, and mostly nothing is put behind it any more: runs of such nodes are stepped over (|skip|). */
 #include "metaindex.h"
 
 #include <stdlib.h>
@@ -48,6 +49,8 @@ enum state { WAITING, ASKED, PARSED };
 struct node {
     uint64_t off, detail;
     uint32_t len, next; /* next in the list; NONE: the last */
+    uint32_t skip;      /* of era |era|: the first node behind this, which is done, that was not */
+    uint16_t era;
     uint8_t kind, state;
 };
 
@@ -76,6 +79,7 @@ struct xh_metaindex {
     uint32_t parsing; /* the node that names what the sink gets; NONE: the superblock */
     uint32_t after; /* what the sink gets is put behind this; NONE: at the front */
     int fresh;      /* nodes were added since |place| was last looked behind */
+    uint16_t era;   /* another one: what was done may not be, or has something new behind it */
     uint64_t ahead, used; /* pages asked for and not used; used */
     unsigned near, far;   /* places found within TAIL_BYTES behind what named them; elsewhere */
     unsigned data_reads;  /* small datasets that were read, to DATA_READS */
@@ -211,7 +215,7 @@ static uint32_t add(struct xh_metaindex *m, const struct xh_meta_place *p, int *
     if (!at || !*new)
         return at ? *at : NONE;
     uint32_t *link = m->after == NONE ? &m->first : &m->node[m->after].next;
-    m->node[m->nodes] = (struct node){p->off, p->detail, p->len, *link, (uint8_t)p->kind, WAITING};
+    m->node[m->nodes] = (struct node){p->off, p->detail, p->len, *link, NONE, (uint16_t)(m->era - 1), (uint8_t)p->kind, WAITING};
     *link = m->after = (uint32_t)m->nodes++;
     m->fresh = 1;
     return *link;
@@ -316,8 +320,10 @@ static void note_unknown(struct xh_metaindex *m, struct xh_range r, xh_meta_look
         return;
     }
     m->place = i;
-    if (new)
+    if (new) {
+        m->era++;
         parse(m, i, m->buf);
+    }
 }
 
 static void grow_window(struct xh_metaindex *m)
@@ -344,8 +350,10 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
         return;
     }
     const struct node *n = &m->node[*at];
-    if (n->kind == XH_META_DATA && !meta && m->data_reads < DATA_READS && ++m->data_reads == DATA_READS)
+    if (n->kind == XH_META_DATA && !meta && m->data_reads < DATA_READS && ++m->data_reads == DATA_READS) {
         m->fresh = 1;
+        m->era++;
+    }
     if (n->kind != XH_META_BYTES) /* values are shared: they say nothing of the reader's place */
         m->place = *at;
     if (n->state == WAITING)
@@ -414,6 +422,27 @@ static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
     m->asked.n = kept;
 }
 
+/* 1 when there is nothing more to do about node |i|. */
+static int is_done(const struct xh_metaindex *m, uint32_t i)
+{
+    return m->node[i].state == PARSED || (m->node[i].kind == XH_META_DATA && !wants_data(m));
+}
+
+/* The first node from |i| on that is not done; NONE: all are. */
+static uint32_t skip_done(struct xh_metaindex *m, uint32_t i)
+{
+    uint32_t to = i, next;
+    while (to != NONE && is_done(m, to))
+        to = m->node[to].era == m->era ? m->node[to].skip : m->node[to].next;
+    for (; i != to; i = next) { /* the way is shorter the next time */
+        struct node *n = &m->node[i];
+        next = n->era == m->era ? n->skip : n->next;
+        n->skip = to;
+        n->era = m->era;
+    }
+    return to;
+}
+
 /* Takes what waits behind the reader's place while the window lasts. */
 static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *lim, xh_meta_look *look, void *ctx,
                           struct xh_range *out, size_t room)
@@ -423,11 +452,13 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
     uint32_t i = m->place == NONE ? m->first : m->place;
     int around = wants_data(m) && m->place != NONE; /* who picks datasets may pick those before as well */
     for (size_t far = 0; n < room && parses < PARSES_MAX; i = m->node[i].next) {
+        int full = m->ahead >= most;
+        i = full ? i : skip_done(m, i);
         if (i == NONE && around) {
             around = 0;
-            i = m->first;
+            i = full ? m->first : skip_done(m, m->first);
         }
-        if (i == NONE || (m->ahead >= most && (far >= NEXT_NODES || n >= NEXT_NODES)))
+        if (i == NONE || (full && (far >= NEXT_NODES || n >= NEXT_NODES)))
             break;
         if (m->node[i].kind == XH_META_DATA && !wants_data(m))
             continue;
