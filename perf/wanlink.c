@@ -61,14 +61,15 @@ struct params {
     uint64_t delay_ns;
     double ns_per_byte;                    /* 0: unlimited */
     double queue_bytes;
-    uint32_t loss_2e32;                    /* chance of losing a segment, in 2^-32 */
+    uint32_t loss_2e32;                    /* chance of losing a segment, in 2^-32; the largest: all */
+    uint32_t mtu_bytes;                    /* larger segments are lost, and nobody is told; 0: none are */
 };
 
 /* Written by the direction's thread alone; read by the main thread, relaxed: they pair with
  * nothing and may be a packet apart from each other. */
 struct counters {
     _Atomic uint64_t packets, segments, bytes;    /* delivered; bytes are IP bytes on the wire */
-    _Atomic uint64_t lost;                        /* segments: random loss */
+    _Atomic uint64_t lost;                        /* segments: random loss, and those over the MTU */
     _Atomic uint64_t dropped;                     /* segments: queue full */
     _Atomic uint64_t refused;                     /* packets: no memory, or the device said no */
     /* Delivery after the due time, since the last report. */
@@ -240,13 +241,16 @@ static void write_run(struct direction *d, struct held *h, const struct shape *s
     add(&d->count.bytes, ip_bytes_of(s, first, end));
 }
 
-/* xorshift64*: its high half is what is used. */
-static bool lose(struct direction *d)
+/* Whether the segment of |bytes| is lost. xorshift64*: its high half is what is used. */
+static bool lose(struct direction *d, uint64_t bytes)
 {
+    if (d->now.mtu_bytes && bytes > d->now.mtu_bytes)
+        return true;
     d->random ^= d->random >> 12;
     d->random ^= d->random << 25;
     d->random ^= d->random >> 27;
-    return (uint32_t)(d->random * 2685821657736338717u >> 32) < d->now.loss_2e32;
+    uint32_t dice = (uint32_t)(d->random * 2685821657736338717u >> 32);
+    return dice < d->now.loss_2e32 || d->now.loss_2e32 == UINT32_MAX;
 }
 
 static void deliver(struct direction *d, struct held *h, uint64_t now)
@@ -258,12 +262,12 @@ static void deliver(struct direction *d, struct held *h, uint64_t now)
     if (late > atomic_load_explicit(&d->count.late_max_ns, memory_order_relaxed))
         atomic_store_explicit(&d->count.late_max_ns, late, memory_order_relaxed);
 
-    if (d->now.loss_2e32 == 0) {
+    if (d->now.loss_2e32 == 0 && d->now.mtu_bytes == 0) {
         write_run(d, h, &s, 0, h->keep_segments);
         return;
     }
     for (uint32_t first = 0, i = 0; i <= h->keep_segments; i++) {
-        if (i < h->keep_segments && !lose(d))
+        if (i < h->keep_segments && !lose(d, ip_bytes_of(&s, i, i + 1)))
             continue;
         if (i > first)
             write_run(d, h, &s, first, i);
@@ -449,15 +453,15 @@ static int open_tun(const char *path, const char *device)
     return fd;
 }
 
-/* Reads "RTT_MS RATE_MBIT LOSS_PERCENT" from the file params. Returns false, with nothing
- * changed, when that is not what it holds. */
+/* Reads "RTT_MS RATE_MBIT LOSS_PERCENT [MTU_BYTES]" from the file params. Returns false, with
+ * nothing changed, when that is not what it holds. */
 static bool load_params(void)
 {
     struct params p = {0};
     FILE *f = fopen("params", "r");
-    bool ok = f && fscanf(f, "%lf %lf %lf", &p.rtt_ms, &p.rate_mbit, &p.loss_percent) == 3
+    bool ok = f && fscanf(f, "%lf %lf %lf %u", &p.rtt_ms, &p.rate_mbit, &p.loss_percent, &p.mtu_bytes) >= 3
               && p.rtt_ms >= 0 && p.rtt_ms <= 10000 && p.rate_mbit >= 0 && p.rate_mbit <= 1e6
-              && p.loss_percent >= 0 && p.loss_percent < 100;
+              && p.loss_percent >= 0 && p.loss_percent <= 100;
     if (f)
         fclose(f);
     if (!ok)
@@ -468,7 +472,7 @@ static bool load_params(void)
     p.queue_bytes = p.rate_mbit * 125 * (p.rtt_ms > QUEUE_MIN_MS ? p.rtt_ms : QUEUE_MIN_MS);
     if (p.queue_bytes < QUEUE_MIN_BYTES)
         p.queue_bytes = QUEUE_MIN_BYTES;
-    p.loss_2e32 = (uint32_t)(p.loss_percent / 100 * 4294967296.0);
+    p.loss_2e32 = p.loss_percent < 100 ? (uint32_t)(p.loss_percent / 100 * 4294967296.0) : UINT32_MAX;
     pthread_mutex_lock(&params_lock);
     params = p;
     pthread_mutex_unlock(&params_lock);
@@ -494,8 +498,8 @@ static void report(struct direction *a, struct direction *b)
     FILE *f = fopen("report.new", "w");
     if (!f)
         die("report.new");
-    fprintf(f, "rtt_ms=%g rate_mbit=%g loss_percent=%g queue_kib=%.0f priority=%s\n",
-            params.rtt_ms, params.rate_mbit, params.loss_percent,
+    fprintf(f, "rtt_ms=%g rate_mbit=%g loss_percent=%g mtu_bytes=%u queue_kib=%.0f priority=%s\n",
+            params.rtt_ms, params.rate_mbit, params.loss_percent, params.mtu_bytes,
             params.rate_mbit > 0 ? params.queue_bytes / 1024 : 0.0,
             atomic_load_explicit(&realtime, memory_order_relaxed) ? "realtime" : "normal");
     report_direction(f, a);
@@ -516,7 +520,7 @@ int main(int argc, char **argv)
     if (argc != 5) {
         fputs("usage: wanlink SERVER_NETNS CLIENT_NETNS DIRECTORY DEVICE\n"
               "Links two network namespaces (paths such as /proc/PID/ns/net) by a device of the name DEVICE"
-              " in each.\nDIRECTORY/params holds \"RTT_MS RATE_MBIT LOSS_PERCENT\" (rate 0: unlimited);"
+              " in each.\nDIRECTORY/params holds \"RTT_MS RATE_MBIT LOSS_PERCENT [MTU_BYTES]\" (0: unlimited);"
               "\nSIGHUP reads it again and writes DIRECTORY/report. Usually started by perf/wan.\n",
               stderr);
         return 2;
@@ -524,7 +528,7 @@ int main(int argc, char **argv)
     if (chdir(argv[3]) < 0)
         die(argv[3]);
     if (!load_params()) {
-        fputs("wanlink: the file params does not hold RTT_MS RATE_MBIT LOSS_PERCENT\n", stderr);
+        fputs("wanlink: the file params does not hold RTT_MS RATE_MBIT LOSS_PERCENT [MTU_BYTES]\n", stderr);
         return 1;
     }
     to_client.from = to_server.to = open_tun(argv[1], argv[4]);

@@ -23,10 +23,12 @@ def make_ca(directory):
     os.chmod(d / "ca.pem", 0o644)
 
 
-def sign(directory, ca, name, subject, days, *extensions):
-    """Writes NAME.pem, signed with the CA in |ca|, and NAME.key, for its owner alone."""
+def sign(directory, ca, name, subject, days, *extensions, dates=None):
+    """Writes NAME.pem, signed with the CA in |ca|, and NAME.key, for its owner alone. |dates|: from when and until when
+    it is good, as YYYYMMDDHHMMSSZ, instead of |days|."""
     d, ca = pathlib.Path(directory), pathlib.Path(ca).resolve()
-    openssl("req", "-x509", *KEY, "-days", str(days), "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", subject,
+    until = ["-not_before", dates[0], "-not_after", dates[1]] if dates else ["-days", str(days)]
+    openssl("req", "-x509", *KEY, *until, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", subject,
             "-CA", str(ca / "ca.pem"), "-CAkey", str(ca / "ca.key"),
             *(word for e in extensions for word in ("-addext", e)), cwd=d)
     os.chmod(d / f"{name}.key", 0o400)

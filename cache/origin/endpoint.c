@@ -44,7 +44,12 @@
 #define GAIN_LEAST 1.15
 #define SETTLED_NS 60000000000u
 
+/* Endpoints live as long as the process, as connections refer to them. A server that redirects to another one each time
+ * makes us know no more than so many: what is sent on to further ones fails as without memory. */
+#define ENDPOINTS_MAX 4096u
+
 static struct xh_endpoint *endpoints; /* under the engine's lock */
+static unsigned endpoints_known;
 
 struct xh_endpoint *xh_endpoint_find(const char *server)
 {
@@ -62,7 +67,7 @@ static struct xh_endpoint *find_or_make(const char *server)
     struct xh_endpoint *e = xh_endpoint_find(server);
     if (e)
         return e;
-    e = calloc(1, sizeof *e);
+    e = endpoints_known < ENDPOINTS_MAX ? calloc(1, sizeof *e) : NULL;
     if (!e || !(e->server = strdup(server))) {
         free(e);
         return NULL;
@@ -73,6 +78,7 @@ static struct xh_endpoint *find_or_make(const char *server)
     xh_ring_init(&e->speculative);
     e->next = endpoints;
     endpoints = e;
+    endpoints_known++;
     return e;
 }
 
@@ -87,6 +93,7 @@ void xh_endpoint_tell(const char *server, double rtt_ns)
 
 void xh_endpoint_forget(void)
 {
+    endpoints_known = 0;
     endpoints = NULL; /* leaked: the parent's threads' state cannot be told from sound */
 }
 

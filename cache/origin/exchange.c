@@ -20,6 +20,7 @@
 
 #define IGNORED_BODY_MAX 65536u /* an error's body is read to its end up to here; then it is cheaper to hang up */
 #define XML_MAX 65536u
+#define HEADERS_MAX 131072u
 
 #define COMPRESSED "the server compressed a reply that was to be sent as it is"
 #define NO_TOTAL "the server does not say how large the file is (Content-Range: …/*)"
@@ -192,7 +193,7 @@ static int judge_headers(struct xh_exchange *x)
 
 void xh_exchange_sent(struct xh_exchange *x)
 {
-    x->sent_ns = x->last_ns = xh_now_ns();
+    x->sent_ns = x->last_ns = x->pace_ns = xh_now_ns();
 }
 
 /* Something came. */
@@ -209,8 +210,12 @@ int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len)
     heard(x);
     if (!x->first_ns)
         x->first_ns = x->last_ns;
+    if (len > HEADERS_MAX - x->header_bytes)
+        return fault(x, XH_FAULT_PROTO, "headers of more than %u bytes", HEADERS_MAX);
+    x->header_bytes += len;
     if (!xh_reply_line(&x->reply, line, len, time(NULL)))
         return 0;
+    x->pace_ns = x->last_ns;
     return judge_headers(x);
 }
 
@@ -334,6 +339,11 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
     if (t && t->full && x->take != XH_TAKE_NOTHING && t->full(t))
         return 1;
     heard(x);
+    x->pace_bytes += len;
+    if (x->pace_bytes >= XH_PACE_BYTES) {
+        x->pace_ns = x->last_ns;
+        x->pace_bytes = 0;
+    }
     x->body_bytes += len;
     atomic_fetch_add_explicit(&x->request->endpoint->arrived, len, memory_order_relaxed);
     xh_count(x->job->origin->counters, bytes_fetched, len);

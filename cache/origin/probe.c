@@ -207,11 +207,20 @@ struct dated {
     uint64_t server_hash; /* whose word it is */
 };
 
+/* 1 when |own| says that PROPFIND is not for us at this server, rather than that it failed this time: an overloaded
+ * server must not pass for one that has no dates, or an older version's bytes would pass for this one's. */
+static int is_refusal(const struct xh_err *own)
+{
+    int status = own->status;
+    return own->code == XH_E_NOENT || own->code == XH_E_ACCES || status == 501 || status == 505 ||
+           (status >= 300 && status < 500 && status != 408 && status != 429);
+}
+
 /* Reads PROPFIND's answer |p|, which failed with |own| if that has a code. Returns 1 when date and
  * size came, 0 when the server has no such thing, or a negative code. */
 static int read_stat(const struct xh_probe *p, const struct xh_err *own, struct dated *out, struct xh_err *err)
 {
-    if (own->code != 0 && own->status == 0) { /* the network; a status only says that PROPFIND is not for us */
+    if (own->code != 0 && !is_refusal(own)) {
         if (err)
             *err = *own;
         return own->code;

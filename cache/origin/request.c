@@ -132,7 +132,8 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     x->said_len = 0;
     x->data_off = x->data_left = x->part_fresh = x->fresh = x->body_bytes = 0;
     x->stale_parts = 0;
-    x->sent_ns = x->first_ns = x->last_ns = x->quiet_ns = 0;
+    x->sent_ns = x->first_ns = x->last_ns = x->quiet_ns = x->pace_ns = 0;
+    x->pace_bytes = x->header_bytes = 0;
     xh_reply_init(&x->reply);
     if (j->probe) {
         j->probe->len = 0;

@@ -149,6 +149,9 @@ struct xh_exchange {
     uint64_t body_bytes;
     uint64_t sent_ns, first_ns, last_ns; /* 0: not yet */
     uint64_t quiet_ns;     /* longest time between two of those, or between bytes */
+    uint64_t pace_ns;      /* when the last XH_PACE_BYTES of body were full, or the headers; at first when it was sent */
+    size_t pace_bytes;     /* body since then */
+    size_t header_bytes;   /* of interim replies and trailers too */
     char said[1280];       /* how the body of a refusal begins; "" when there was none */
     size_t said_len;
     unsigned opened;       /* connections opened for it */

@@ -388,17 +388,23 @@ void xh_wire_resume(struct xh_wire *w, struct xh_exchange *x)
     if (!l || !l->paused)
         return;
     l->paused = 0;
-    x->last_ns = xh_now_ns();
+    x->last_ns = x->pace_ns = xh_now_ns();
     curl_easy_pause(l->easy, CURLPAUSE_CONT);
 }
 
-/* When |l| has waited long enough. The clock of a reply runs from the moment the request
- * went out, and from each byte; before that the connection has its own time. */
-static uint64_t deadline(const struct lane *l)
+/* When |l| has waited long enough, and what for. The clocks of a reply run from the moment the request went out, one
+ * from each byte, one from each XH_PACE_BYTES; before that the connection has its own time. */
+static uint64_t deadline(const struct lane *l, enum xh_net *why)
 {
+    const struct xh_exchange *x = l->x;
+    *why = XH_NET_CONNECT_TIMEOUT;
     if (l->paused)
         return UINT64_MAX;
-    return l->x->last_ns ? l->x->last_ns + l->stall_ns : l->started_ns + l->connect_ns;
+    if (x->last_ns == 0)
+        return l->started_ns + l->connect_ns;
+    uint64_t stall = x->last_ns + l->stall_ns, crawl = x->pace_ns + 2 * l->stall_ns;
+    *why = crawl < stall ? XH_NET_CRAWL : XH_NET_STALL;
+    return crawl < stall ? crawl : stall;
 }
 
 /* How far a server is, its first socket knows before curl tells. */
@@ -418,10 +424,11 @@ static void look_after(struct xh_wire *w)
     uint64_t now = xh_now_ns();
     for (struct xh_ring *p = w->running.next, *next; p != &w->running; p = next) {
         struct lane *l = xh_ring_of(p, struct lane, link);
+        enum xh_net why;
         next = p->next;
         note_connected(l);
-        if (now > deadline(l))
-            xh_wire_cut(w, l->x, l->x->last_ns ? XH_NET_STALL : XH_NET_CONNECT_TIMEOUT);
+        if (now > deadline(l, &why))
+            xh_wire_cut(w, l->x, why);
     }
 }
 
@@ -445,7 +452,8 @@ void xh_wire_poll(struct xh_wire *w, int timeout_ms)
 {
     uint64_t now = xh_now_ns();
     for (struct xh_ring *p = w->running.next; p != &w->running; p = p->next) {
-        uint64_t due = deadline(xh_ring_of(p, struct lane, link));
+        enum xh_net why;
+        uint64_t due = deadline(xh_ring_of(p, struct lane, link), &why);
         uint64_t ms = due > now ? (due - now) / 1000000u + 1 : 0;
         if (ms < (uint64_t)timeout_ms)
             timeout_ms = (int)ms;

@@ -24,6 +24,7 @@ enum xh_net {
     XH_NET_CONNECT,   /* refused, unreachable */
     XH_NET_CONNECT_TIMEOUT,
     XH_NET_STALL,     /* no byte for the stall time-out */
+    XH_NET_CRAWL,     /* fewer than XH_PACE_BYTES in twice that */
     XH_NET_BROKEN,    /* reset, or closed before the end */
     XH_NET_UNTRUSTED, /* the certificate did not verify */
     XH_NET_HANDSHAKE, /* TLS failed otherwise */
@@ -36,6 +37,10 @@ struct xh_outcome {
     enum xh_net net;
     char text[192]; /* libcurl's words, no URL in them; "" for OK and CUT */
 };
+
+/* What a reply must bring in twice the stall time-out. One byte now and then would else hold a read for ever, and no real
+ * link is that slow. */
+#define XH_PACE_BYTES 4096u
 
 /* What to send. Read during xh_wire_start only. */
 struct xh_send {

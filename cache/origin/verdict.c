@@ -129,7 +129,19 @@ static enum xh_verdict later(struct xh_exchange *x, unsigned retries, uint64_t a
     return XH_VERDICT_LATER;
 }
 
-/* A multi-range request was not understood: single ranges from now on. */
+/* 1 when every range that |x| asked for, or its slice if |all|, is complete. */
+static int complete(const struct xh_exchange *x, int all)
+{
+    const struct xh_job *j = x->job;
+    size_t end = all ? x->request->end : x->asked_end;
+    for (size_t i = all ? x->request->first : x->asked_first; i < end; i++)
+        if (j->got[i] < j->transfer->ranges[i].len)
+            return 0;
+    return 1;
+}
+
+/* A multi-range request was not understood: single ranges from now on. Nothing is asked again when the fault came
+ * behind all that was wanted. */
 static enum xh_verdict go_single(struct xh_exchange *x, const char *why)
 {
     struct xh_origin *o = x->job->origin;
@@ -138,6 +150,8 @@ static enum xh_verdict go_single(struct xh_exchange *x, const char *why)
     xh_engine_unlock();
     x->request->single = 1;
     xh_trace(XH_T_ORIGIN, "single", "id=%p why=\"%s\"", (void *)x->request, why);
+    if (complete(x, 1))
+        return XH_VERDICT_DONE;
     xh_count(o->counters, retries, 1);
     return XH_VERDICT_AGAIN;
 }
@@ -428,6 +442,10 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
         fail(x, err, XH_E_TIMEOUT, x->reply.status, "no byte for %" PRIu64 " ms, after %u retries",
              o->options.stall_timeout_ms, retries);
         return later(x, retries, 0, delay_ms);
+    case XH_NET_CRAWL:
+        fail(x, err, XH_E_TIMEOUT, x->reply.status, "only %zu bytes in %" PRIu64 " ms, after %u retries", x->pace_bytes,
+             2 * o->options.stall_timeout_ms, retries);
+        return later(x, retries, 0, delay_ms);
     case XH_NET_UNTRUSTED:
         return fail(x, err, XH_E_TLS, 0,
                     "the server's certificate was not accepted (%s). CAs: %.160s. If the server's CA is another one, "
@@ -450,17 +468,6 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
              out->text[0] ? out->text : "reply cut short");
         return later(x, retries, 0, delay_ms);
     }
-}
-
-/* 1 when every range that |x| asked for, or its slice if |all|, is complete. */
-static int complete(const struct xh_exchange *x, int all)
-{
-    const struct xh_job *j = x->job;
-    size_t end = all ? x->request->end : x->asked_end;
-    for (size_t i = all ? x->request->first : x->asked_first; i < end; i++)
-        if (j->got[i] < j->transfer->ranges[i].len)
-            return 0;
-    return 1;
 }
 
 /* 200 or 206 to a GET of ranges, without a fault. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An HTTP/1.1 server for the faults that real servers cannot be made to have. Serves one file.
 
-  liar.py FILE [--port P] [--tls DIR]
+  liar.py FILE [--host ADDRESS] [--port P] [--tls DIR]
       prints port=N other=N http=N, with --tls also cacert=DIR/ca.pem (a throw-away CA made there);
       `other` is a second port of the same kind, `http` a plain one. Runs until its stdin closes or
       it is killed.
@@ -10,13 +10,18 @@ The first part of a URL's path chooses the fault, whatever follows is a name: /t
 Which requests of a URL (same path) are struck is chosen with @, the others are served honestly:
   /stall/x.h5       every request        /stall@2/x.h5     the first two
   /stall@3-/x.h5    from the third on    /stall@2-4/x.h5   the second to the fourth
-PROPFIND is not counted; only /xrootd and /xrootd-late answer it, the others refuse it as nginx does.
-A fault's argument follows a colon: /slow:50/x.h5, /503:2@1/x.h5.
+A tilde narrows that to one kind of request, and then such alone are counted:
+  /stall~0-99/x.h5  those that ask for a byte of [0, 99)
+  /stall~date/x.h5  PROPFIND, at a server that is else like XRootD
+Else PROPFIND is not counted; only /xrootd and /xrootd-late answer it, the others refuse it as nginx does.
+A fault's argument follows a colon: /slow:50/x.h5, /503:2@1~0-99/x.h5.
 
-  /_stats   JSON: {path: [{"method", "range", "if_match", "if_none_match", "authorization", "host",
-            "connection", "status"}]} in the order of arrival; authorization is true or false,
-            connection a number
-  /_reset   forgets all of it, and so starts the counting for @ anew
+  /_stats        JSON: {path: [{"method", "range", "if_match", "if_none_match", "authorization", "host",
+                 "connection", "status", "struck"}]} in the order of arrival; authorization is true or
+                 false, connection a number, struck whether the fault met it
+  /_struck/PATH  waits until a request for PATH was struck, 20 s at most; JSON: all that were
+  /_reset        forgets all of it, and so starts the counting for @ anew
+  /_port         JSON: a new port, for a fault that changes a whole server; /_port:tls one with TLS
 
 Each function under "faults" is one of them: its names, then what it does. An honest reply is like
 nginx's, and is what a fault starts from.
@@ -25,6 +30,7 @@ import argparse
 import base64
 import contextlib
 import email.utils
+import functools
 import gzip
 import hashlib
 import http.server
@@ -41,6 +47,7 @@ import struct
 import sys
 import threading
 import time
+import weakref
 
 BOUNDARY = "00000000000000000042"
 MTIME = 1_700_000_000
@@ -53,7 +60,7 @@ class Shared:
     requests = {}
     connections = itertools.count(1)
     ports = {}
-    tls = False
+    contexts = {}    # TLS: name of a certificate: context
 
 
 class Reply:
@@ -67,6 +74,16 @@ class Reply:
     def set_body(self, body):
         self.body = body
         self.headers["Content-Length"] = len(body)
+
+
+@functools.lru_cache
+def tag_of(data):
+    return '"' + hashlib.sha256(data).hexdigest()[:16] + '"'
+
+
+@functools.lru_cache
+def another_version(data):
+    return data.translate(bytes(range(255, -1, -1)))
 
 
 def part(body, a, b, total=None, eol="\r\n", boundary=BOUNDARY, shift=0, label=True):
@@ -97,9 +114,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        match = re.match(r"/([^/?@:]+)(?::([^/@]*))?(?:@(\d*)(-?)(\d*))?(?:[/?]|$)", self.path)
+        match = re.match(r"/([^/?@:~]+)(?::([^/@~]*))?(?:@(\d*)(-?)(\d*))?(?:~(?:(\d+)-(\d+)|(date)))?(?:[/?]|$)", self.path)
         name, self.note = match[1] if match else "", {}
         self.rfile.read(int(self.headers["Content-Length"] or 0))
+        if name == "_struck":
+            return self.send(Reply(200, json.dumps(self.struck(self.path[len("/_struck"):])).encode()))
+        if name == "_port":
+            return self.send(Reply(200, str(self.server.another(match[2] == "tls")).encode()))
         if name == "_reset":
             with Shared.lock:
                 Shared.requests.clear()
@@ -110,25 +131,39 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.note = {"method": self.command, "range": self.headers["Range"], "if_match": self.headers["If-Match"],
                      "if_none_match": self.headers["If-None-Match"], "host": self.headers["Host"],
                      "authorization": self.headers["Authorization"] is not None, "connection": self.number,
-                     "status": None}
-        with Shared.lock:
-            seen = Shared.requests.setdefault(self.path, [])
-            seen.append(self.note)
-            self.n = sum(r["method"] != "PROPFIND" for r in seen)
-            Shared.lock.notify_all()
+                     "status": None, "struck": False}
         if name not in FAULTS:
             return self.send(Reply(404, b"no such fault; there are: " + " ".join(FAULTS).encode()))
         self.arg, self.data, self.etag, self.changes = match[2], self.server.data, None, False
+        self.dates_apart = match[8] or name.startswith("xrootd")
         self.ranges = self.asked(len(self.data))
+        meant = self.command == "PROPFIND" if match[8] else self.command != "PROPFIND"
+        if match[6]:
+            meant = meant and any(a < int(match[7]) and int(match[6]) < b for a, b in self.ranges or [(0, len(self.data))])
         first, dash, last = int(match[3] or 1), match[4], match[5]
         if match[3] and not dash:
             first, last = 1, first
-        if self.command == "PROPFIND" and not name.startswith("xrootd"):
+        with Shared.lock:
+            seen = Shared.requests.setdefault(self.path, [])
+            self.note["meant"] = meant
+            seen.append(self.note)
+            self.n = sum(r["meant"] for r in seen)
+            struck = self.note["struck"] = meant and first <= self.n <= (int(last) if last else self.n)
+            Shared.lock.notify_all()
+        if self.command == "PROPFIND" and not self.dates_apart:
             return self.send(Reply(405))
-        struck = first <= self.n <= (int(last) if last else self.n)
         return (FAULTS[name] if struck or FAULTS[name].whole else honest_reply)(self)
 
     do_HEAD = do_PROPFIND = do_OPTIONS = do_GET
+
+    @staticmethod
+    def struck(path):
+        """The requests for |path| that were struck, once there is one; none after 20 s."""
+        def found():
+            return [r for r in Shared.requests.get(path, ()) if r["struck"]]
+        with Shared.lock:
+            Shared.lock.wait_for(found, timeout=20)
+            return found()
 
     def asked(self, total):
         """The Range header as half-open ranges within |total|, None without one, [] when none can be satisfied."""
@@ -144,10 +179,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return found
 
     def honest(self, etag=True, date=True):
-        """What nginx would answer."""
+        """What nginx would answer; or XRootD, when only PROPFIND tells dates."""
+        if self.dates_apart:
+            etag = date = False
+        if self.command == "PROPFIND" and self.dates_apart:
+            return self.dated()
         if self.command not in ("GET", "HEAD"):
             return Reply(405)
-        tag = self.etag or '"' + hashlib.sha256(self.data).hexdigest()[:16] + '"'
+        tag = self.etag or tag_of(self.data)
         headers = {"Accept_Ranges": "bytes", "Content_Type": "application/octet-stream"}
         if etag:
             headers["ETag"] = tag
@@ -169,9 +208,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         multipart(reply, [part(self.data, a, b) for a, b in self.ranges])
         return reply
 
+    def dated(self):
+        """XRootD's answer to PROPFIND."""
+        date = email.utils.formatdate(MTIME + self.changes, usegmt=True)
+        return Reply(207, f'''<?xml version="1.0" encoding="utf-8"?>
+<D:multistatus xmlns:D="DAV:" xmlns:ns1="http://apache.org/dav/props/" xmlns:ns0="DAV:">
+<D:response xmlns:lp1="DAV:" xmlns:lp2="http://apache.org/dav/props/" xmlns:lp3="LCGDM:">
+<D:href>{self.path}</D:href>
+<D:propstat><D:prop><lp1:getcontentlength>{len(self.data)}</lp1:getcontentlength>
+<lp1:getlastmodified>{date}</lp1:getlastmodified><lp1:resourcetype/></D:prop>
+<D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>'''.encode(),
+                     Content_Type='text/xml; charset="utf-8"')
+
     def change(self):
         """From here on the file is another one: other bytes, ETag and date, same size."""
-        self.data, self.changes = self.data.translate(bytes(range(255, -1, -1))), True
+        self.data, self.changes = another_version(self.data), True
 
     def send(self, reply, body=True):
         """Sends the reply, all of it or without its body."""
@@ -187,6 +238,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def write(self, data):
         with contextlib.suppress(OSError):
             self.wfile.write(data)
+
+    def endless(self, piece, chunked=False, pause_s=0):
+        """Sends |piece| until the client has gone."""
+        self.close_connection = True
+        if chunked:
+            piece = f"{len(piece):x}\r\n".encode() + piece + b"\r\n"
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(piece)
+                time.sleep(pause_s)
 
     def hang(self):
         """Sends nothing more until the client has gone."""
@@ -273,18 +334,10 @@ def xrootd(r):
                 Shared.lock.wait_for(lambda: any(q["method"] == "GET" for q in Shared.requests[r.path]), timeout=5)
                 r.n = 1 + sum(q["method"] == "GET" for q in Shared.requests[r.path])
         changes_from(r)
-        date = email.utils.formatdate(MTIME + r.changes, usegmt=True)
-        r.send(Reply(207, f'''<?xml version="1.0" encoding="utf-8"?>
-<D:multistatus xmlns:D="DAV:" xmlns:ns1="http://apache.org/dav/props/" xmlns:ns0="DAV:">
-<D:response xmlns:lp1="DAV:" xmlns:lp2="http://apache.org/dav/props/" xmlns:lp3="LCGDM:">
-<D:href>{r.path}</D:href>
-<D:propstat><D:prop><lp1:getcontentlength>{len(r.data)}</lp1:getcontentlength>
-<lp1:getlastmodified>{date}</lp1:getlastmodified><lp1:resourcetype/></D:prop>
-<D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>'''.encode(),
-                     Content_Type='text/xml; charset="utf-8"'))
+        r.send(r.dated())
         return
     changes_from(r)
-    reply = r.honest(etag=False, date=False)
+    reply = r.honest()
     if len(r.ranges or []) > 1:
         multipart(reply, [part(r.data, a, b, eol="\n") for a, b in r.ranges], eol="\n")
     r.send(reply)
@@ -292,10 +345,17 @@ def xrootd(r):
 
 # Statuses
 
-@fault("403", "404", "416", "500", "501", "502", "504")
+@fault("401", "403", "404", "416", "500", "501", "502", "504")
 def status(r):
     """The status of its name."""
     r.send(Reply(int(r.path[1:4]), b"so it is"))
+
+
+@fault("endless-error")
+def endless_error(r):
+    """500, and a text that does not end."""
+    r.send(Reply(500, Content_Length=None, Transfer_Encoding="chunked"), body=False)
+    r.endless(b"sorry " * 1000, chunked=True)
 
 
 @fault("429", "503")
@@ -379,6 +439,32 @@ def short_total(r):
     honest_reply(r)
 
 
+@fault("wrong-total")
+def wrong_total(r):
+    """Content-Range tells a file that is a byte longer."""
+    reply = r.honest()
+    if "Content-Range" in reply.headers:
+        reply.headers["Content-Range"] = reply.headers["Content-Range"].rpartition("/")[0] + f"/{len(r.data) + 1}"
+    r.send(reply)
+
+
+@fault("huge-total")
+def huge_total(r):
+    """Content-Range tells a file of two to the argument (62) bytes."""
+    reply = r.honest()
+    if "Content-Range" in reply.headers:
+        reply.headers["Content-Range"] = reply.headers["Content-Range"].rpartition("/")[0] + f"/{1 << int(r.arg or 62)}"
+    r.send(reply)
+
+
+@fault("wrong-length")
+def wrong_length(r):
+    """Content-Length is one more than Content-Range tells, and so much comes."""
+    reply = r.honest()
+    reply.set_body(reply.body + b"x")
+    r.send(reply)
+
+
 @fault("unknown-total")
 def unknown_total(r):
     """Content-Range: bytes a-b/*."""
@@ -406,6 +492,22 @@ def etag_change_ignored(r):
 
 
 # How the body ends
+
+@fault("refuse")
+def refuse(r):
+    """Ends all connections and nobody listens any more; after the argument's milliseconds somebody does again. Use
+    with /_port."""
+    with Shared.lock:
+        if r.server.refuses:
+            return r.hang_up(reset=True)
+        r.server.refuses = True
+    r.server.stop()
+    r.hang_up(reset=True)
+    if r.arg:
+        time.sleep(int(r.arg) / 1000)
+        again = Server(r.server.server_port, r.data, r.server.context)
+        threading.Thread(target=again.serve_forever, daemon=True).start()
+
 
 @fault("truncate")
 def truncate(r):
@@ -465,6 +567,24 @@ def slow(r):
         time.sleep(int(r.arg or 20) / 1000)
 
 
+@fault("trickle")
+def trickle(r):
+    """The body by a byte each 50 ms."""
+    reply = r.honest()
+    r.send(reply, body=False)
+    with contextlib.suppress(OSError):
+        for at in range(len(reply.body)):
+            r.wfile.write(reply.body[at:at + 1])
+            time.sleep(0.05)
+
+
+@fault("trickle-head")
+def trickle_head(r):
+    """Headers, a short one each 50 ms, without an end."""
+    r.write(b"HTTP/1.1 206 Partial Content\r\n")
+    r.endless(b"X: y\r\n", pause_s=0.05)
+
+
 @fault("late")
 def late(r):
     """Silence for the argument's milliseconds (300), then honest."""
@@ -502,6 +622,39 @@ def extra_bytes(r):
     r.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npoisoned!")
 
 
+@fault("twice")
+def twice(r):
+    """The body comes twice, and Content-Length counts both."""
+    reply = r.honest()
+    reply.set_body(reply.body * 2)
+    r.send(reply)
+
+
+@fault("endless-body")
+def endless_body(r):
+    """What was asked for, and then more without an end."""
+    reply = r.honest()
+    reply.headers |= {"Content-Length": None, "Transfer-Encoding": "chunked"}
+    r.send(reply, body=False)
+    r.endless(reply.body or b"x", chunked=True)
+
+
+@fault("endless-200")
+def endless_200(r):
+    """200, no length, and zeros without an end."""
+    r.send(Reply(200, Content_Length=None, Transfer_Encoding="chunked"), body=False)
+    r.endless(bytes(65536), chunked=True)
+
+
+@fault("http10")
+def http10(r):
+    """HTTP/1.0: no length, the connection ends with the body."""
+    r.protocol_version, r.close_connection = "HTTP/1.0", True
+    reply = r.honest()
+    reply.headers["Content-Length"] = None
+    r.send(reply)
+
+
 @fault("close-after")
 def close_after(r):
     """Whole reply, says keep-alive, closes."""
@@ -512,7 +665,7 @@ def close_after(r):
 # Redirects
 
 def here(r, port, path, host=None):
-    scheme = "http" if port == Shared.ports["http"] or not Shared.tls else "https"
+    scheme = "http" if port == Shared.ports["http"] or not Shared.contexts else "https"
     return f"{scheme}://{host or r.headers['Host'].rpartition(':')[0]}:{port}{path}"
 
 
@@ -541,8 +694,20 @@ def ticket(r):
 
 @fault("redirect-loop")
 def redirect_loop(r):
-    """To itself."""
-    r.send(Reply(302, Location=r.path))
+    """301 to itself."""
+    r.send(Reply(301, Location=r.path))
+
+
+@fault("redirect-to")
+def redirect_to(r):
+    """To what no reader may follow: a URL of the argument's scheme."""
+    r.send(Reply(302, Location={"file": "file:///etc/passwd", "data": "data:,x"}.get(r.arg, f"{r.arg}://127.0.0.1:1/x")))
+
+
+@fault("redirect-far")
+def redirect_far(r):
+    """To a URL of 20,000 bytes."""
+    r.send(Reply(302, Location="/ok/" + "x" * 20000))
 
 
 @fault("redirect-http")
@@ -567,6 +732,37 @@ def huge_header(r):
     r.send(reply)
 
 
+@fault("endless-header")
+def endless_header(r):
+    """Header lines without an end."""
+    r.write(b"HTTP/1.1 206 Partial Content\r\n")
+    r.endless(b"X-Flood: 0123456789012345678901234567890123456789\r\n" * 100)
+
+
+@fault("endless-trailer")
+def endless_trailer(r):
+    """Half of the body in chunks, then trailer lines without an end."""
+    reply = r.honest()
+    reply.headers |= {"Content-Length": None, "Transfer-Encoding": "chunked"}
+    r.send(reply, body=False)
+    half = reply.body[:max(1, len(reply.body) // 2)]
+    r.write(f"{len(half):x}\r\n".encode() + half + b"\r\n0\r\n")
+    r.endless(b"X-Flood: 0123456789012345678901234567890123456789\r\n" * 100)
+
+
+@fault("continue")
+def interim(r):
+    """100 Continue and 103 Early Hints, then honest."""
+    r.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\n")
+    honest_reply(r)
+
+
+@fault("endless-continue")
+def endless_continue(r):
+    """100 Continue without an end."""
+    r.endless(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+
 @fault("garbage")
 def garbage(r):
     """Bytes that are not HTTP."""
@@ -581,6 +777,29 @@ def gzip_encoding(r):
     reply.headers["Content-Encoding"] = "gzip"
     reply.set_body(gzip.compress(reply.body))
     r.send(reply)
+
+
+# TLS
+
+@fault("cert-expired", "cert-self", "cert-host")
+def certificate(r):
+    """Ends all connections, and later ones get another certificate: expired, signed by itself, of another host. Use
+    with /_port."""
+    r.server.context = Shared.contexts[r.path[len("/cert-"):].partition("@")[0].partition("~")[0]]
+    r.hang_up()
+    r.server.end_connections()
+
+
+@fault("tls-cut", "tls-forged")
+def tls_record(r):
+    """Half of the body, then half a record and the end; -forged: then a record that the key has not made."""
+    reply = r.honest()
+    r.send(reply, body=False)
+    r.write(reply.body[:len(reply.body) // 2])
+    size, sent = (16401, 1000) if r.path.startswith("/tls-cut") else (1000, 1000)
+    with contextlib.suppress(OSError):
+        socket.socket.sendall(r.connection, b"\x17\x03\x03" + struct.pack(">H", size) + bytes(sent))
+    r.hang_up() if r.path.startswith("/tls-cut") else r.hang()
 
 
 # Replies to several ranges; single ranges are answered honestly
@@ -670,6 +889,39 @@ def cut(r, reply):
     reply.set_body(reply.body[:len(reply.body) - (b - a + 1) // 2])
 
 
+@fault("multipart-endless")
+def endless_multipart(r):
+    """The first part again and again."""
+    if len(r.ranges or ()) < 2:
+        return honest_reply(r)
+    reply = r.honest()
+    reply.headers |= {"Content-Length": None, "Transfer-Encoding": "chunked"}
+    r.send(reply, body=False)
+    r.endless(part(r.data, *r.ranges[0]), chunked=True)
+
+
+@on_several("multipart-long-line")
+def long_line(r, reply):
+    """A part's header of 5,000 bytes."""
+    multipart(reply, [f"\r\n--{BOUNDARY}\r\nX: {'x' * 5000}".encode() + part(r.data, a, b)[len(BOUNDARY) + 4:]
+                      for a, b in r.ranges])
+
+
+@on_several("multipart-many-lines")
+def many_lines(r, reply):
+    """A part with 1,000 headers."""
+    multipart(reply, [f"\r\n--{BOUNDARY}\r\n{1000 * 'X: y\r\n'}".encode() + part(r.data, a, b)[len(BOUNDARY) + 6:]
+                      for a, b in r.ranges])
+
+
+@on_several("multipart-boundary")
+def long_boundary(r, reply):
+    """A boundary of 1,000 bytes."""
+    b = "b" * 1000
+    multipart(reply, [part(r.data, *span, boundary=b) for span in r.ranges], boundary=b)
+    reply.headers["Content-Type"] = f"multipart/byteranges; boundary={b}"
+
+
 @on_several("no-multipart")
 def only_first(r, reply):
     """206 with the first range alone."""
@@ -693,28 +945,68 @@ def too_many(r, reply):
 # --- the server -----------------------------------------------------------------------------------
 
 class Server(http.server.ThreadingHTTPServer):
+    """One port. |context|: of TLS, or None; it rules connections that are opened from now on."""
     daemon_threads = True
     request_queue_size = 128
+    host = "127.0.0.1"
 
     def __init__(self, port, data, context=None):
-        super().__init__(("127.0.0.1", port), Handler)
-        self.data = data
-        if context:    # the handshake is done by the connection's own thread
-            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        super().__init__((self.host, port), Handler)
+        self.data, self.context, self.refuses = data, context, False
+        self.connections = weakref.WeakSet()
+
+    def another(self, tls):
+        """Opens a port with TLS or without; returns its number."""
+        server = Server(0, self.data, Shared.contexts["right"] if tls else None)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server.server_port
+
+    def get_request(self):
+        connection, address = super().get_request()
+        if self.context:    # the handshake is done by the connection's own thread
+            connection = self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        with Shared.lock:
+            self.connections.add(connection)
+        return connection, address
+
+    def end_connections(self):
+        with Shared.lock:
+            connections = list(self.connections)
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    def stop(self):
+        """Nobody listens any more, and nobody is connected."""
+        self.socket.shutdown(socket.SHUT_RDWR)      # wakes who waits there
+        self.shutdown()
+        self.socket.close()
+        self.end_connections()
 
     def handle_error(self, request, client_address):
         if not isinstance(sys.exception(), OSError):    # a client that has gone is no news
             super().handle_error(request, client_address)
 
 
-def tls_context(directory):
+def tls_contexts(directory):
+    """A CA that vouches for one certificate, and for those that no client may take."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "server"))
     import throwaway_ca
-    os.makedirs(directory, exist_ok=True)
-    throwaway_ca.make(directory)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(os.path.join(directory, "server.pem"), os.path.join(directory, "server.key"))
-    return context
+    directory = pathlib.Path(directory)
+    other = directory / "other"
+    other.mkdir(parents=True, exist_ok=True)
+    throwaway_ca.make_ca(other)
+    throwaway_ca.make_ca(directory)
+    throwaway_ca.make_server(directory, directory, Server.host)
+    throwaway_ca.sign(directory, directory, "host", "/CN=liar", 8, "subjectAltName=DNS:elsewhere.invalid")
+    throwaway_ca.sign(directory, directory, "expired", "/CN=liar", 8, "subjectAltName=IP:127.0.0.1",
+                      dates=("20200101000000Z", "20200201000000Z"))
+    contexts = {"right": directory / "server", "host": directory / "host", "expired": directory / "expired",
+                "self": other / "ca"}
+    for name, files in contexts.items():
+        contexts[name] = context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f"{files}.pem", f"{files}.key")
+    return contexts
 
 
 def main():
@@ -722,12 +1014,14 @@ def main():
                                 epilog="faults:\n" + "\n".join(
                                     f"  {name:<23} {inspect.getdoc(f).splitlines()[0]}" for name, f in FAULTS.items()))
     p.add_argument("file")
+    p.add_argument("--host", metavar="ADDRESS", default=Server.host)
     p.add_argument("--port", type=int, default=0)
     p.add_argument("--tls", metavar="DIR")
     args = p.parse_args()
     data = pathlib.Path(args.file).read_bytes()
-    context = tls_context(args.tls) if args.tls else None
-    Shared.tls = context is not None
+    Server.host = args.host
+    Shared.contexts = tls_contexts(args.tls) if args.tls else {}
+    context = Shared.contexts.get("right")
     servers = {"port": Server(args.port, data, context), "other": Server(0, data, context), "http": Server(0, data)}
     for name, server in servers.items():
         Shared.ports[name] = server.server_port

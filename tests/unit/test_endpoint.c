@@ -1,6 +1,7 @@
 /* The scheduler of a server's requests, on a clock and a link made here: who goes first, how many
  * connections are tried, what is a straggler, and that its sums stay those of a naive count. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -744,6 +745,24 @@ Test(endpoint, a_far_server_is_greeted_with_what_will_be_needed, .init = fresh)
                      cases[i].rtt_ms, cases[i].under_way, cases[i].connections,
                      xh_endpoint_greetings(e, &origin, (uint64_t)cases[i].rtt_ms * MS));
     }
+}
+
+Test(endpoint, a_server_cannot_make_us_know_servers_without_end, .init = fresh)
+{
+    static char names[5000][32];
+    int made = 0;
+    for (int i = 0; i < 5000; i++) {
+        snprintf(names[i], sizeof *names, "http://host:%d", i);
+        url.server = names[i];
+        made += xh_endpoint_queue(&make(0, MIB)->r, XH_PLACE_LAST) == 0;
+        if (made <= i)
+            break;
+        loads[0].used = 0;
+    }
+    cr_expect_eq(made, 4096);
+    loads[0].used = 0;
+    url.server = names[0];
+    cr_expect_eq(xh_endpoint_queue(&make(0, MIB)->r, XH_PLACE_LAST), 0, "who is known is asked");
 }
 
 Test(endpoint, a_greeting_keeps_no_demand_waiting, .init = fresh)

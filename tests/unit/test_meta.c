@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <ftw.h>
 #include <hdf5.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -476,6 +477,72 @@ Test(meta, damaged_files_do_no_harm, .timeout = 110)
         free(good);
         file_free(f);
     }
+}
+
+/* A file of 2^40 bytes whose groups' B-trees have no end: in each KiB lies a node, of 32 children in others. */
+#define ENDLESS_BYTES (UINT64_C(1) << 40)
+
+static void put(uint8_t *p, uint64_t v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        p[i] = (uint8_t)(v >> 8 * i);
+}
+
+static void endless_block(uint64_t block, uint8_t out[1024])
+{
+    memset(out, 0, 1024);
+    if (block == 0) { /* a superblock of version 0, the root's symbol table cached */
+        memcpy(out, "\x89HDF\r\n\x1a\n", 8);
+        out[13] = out[14] = 8;
+        out[16] = 4, out[18] = 16;
+        put(out + 32, UINT64_MAX, 8);
+        put(out + 40, ENDLESS_BYTES, 8);
+        put(out + 48, UINT64_MAX, 8);
+        put(out + 64, 4096, 8), put(out + 72, 1, 4);
+        put(out + 80, 1024, 8), put(out + 88, 8192, 8);
+        return;
+    }
+    memcpy(out, "TREE\0\5\x20\0", 8);
+    memset(out + 8, 0xff, 16);
+    for (uint64_t i = 0; i < 32; i++) {
+        uint64_t h = (block * 32 + i) * UINT64_C(0x9E3779B97F4A7C15);
+        put(out + 24 + 16 * i + 8, 1024 * (1 + (h >> 20) % (ENDLESS_BYTES / 1024 - 2)), 8);
+    }
+}
+
+static int look_endless(void *ctx, uint64_t off, void *buf, size_t len)
+{
+    uint8_t block[1024], *to = buf;
+    ++*(uint64_t *)ctx;
+    while (len > 0) {
+        size_t at = off % 1024, n = len < 1024 - at ? len : 1024 - at;
+        endless_block(off / 1024, block);
+        memcpy(to, block + at, n);
+        off += n, to += n, len -= n;
+    }
+    return 1;
+}
+
+static uint64_t allocated(void)
+{
+    struct mallinfo2 i = mallinfo2(); /* zeros where a sanitizer allocates */
+    return i.uordblks + i.hblkhd;
+}
+
+Test(meta, a_file_without_end_takes_little_memory, .timeout = 110)
+{
+    static const struct xh_meta_limits lim = {.gap_bytes = 4096, .most_bytes = UINT64_MAX / 2};
+    struct xh_range r[256];
+    uint64_t looks = 0, before = allocated(), most = 0;
+    struct xh_metaindex *m = xh_metaindex_new(ENDLESS_BYTES);
+    xh_metaindex_note(m, (struct xh_range){0, 96}, 1, look_endless, &looks);
+    for (int i = 0; i < 400; i++) {
+        xh_metaindex_next(m, 1, &lim, look_endless, &looks, r, 256);
+        most = allocated() > before + most ? allocated() - before : most;
+    }
+    cr_expect_gt(looks, 20000, "it was followed: %lu nodes", (unsigned long)looks);
+    cr_expect_lt(most, UINT64_C(24) << 20, "%lu bytes", (unsigned long)most);
+    xh_metaindex_free(m);
 }
 
 static int corpus_files;

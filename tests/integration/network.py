@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""The network's own failures, on an emulated link: a clear error within the stated time, or the read goes on. TAP.
+
+Usage: network.py FAULT_READS [--long]
+--long: a link that is dead for 30 s, with the options' defaults
+
+Needs root for its network namespaces (docs/wanlink.md). Runs itself again at the link's client end, where the liar at
+the server's end is 10.77.0.1 and another one stands on the loopback, for the file that is read afterwards.
+"""
+import concurrent.futures
+import itertools
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import fault_table  # noqa: E402
+import harness  # noqa: E402
+
+WAN = str(harness.TOP / "perf" / "wan")
+RTT_MS, RATE_MBIT = 20, 100
+SERVER, NOBODY = "10.77.0.1", "10.77.0.9"    # packets to the latter end in the server's namespace
+HASTY = {"stall_timeout_ms": 1000, "connect_timeout_ms": 1000, "retries": 1}
+SLACK_S = 5
+NO_NAME, NO_CONNECTION, NO_ANSWER, NO_BYTE = (
+    r"the server's name does not resolve", r"no connection to the server after 1 retries",
+    r"no connection to the server within 1000 ms, after 1 retries", r"no byte for 1000 ms, after 1 retries")
+
+
+def why_not():
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if not os.path.exists("/dev/net/tun"):
+        return "/dev/net/tun is missing"
+    return None
+
+
+def wan(*words):
+    subprocess.run([WAN, *map(str, words)], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+class Liar:
+    """tests/support/liar.py on |sample|; |before|: what to run it under."""
+
+    def __init__(self, sample, host, *words, before=()):
+        self.process = subprocess.Popen([*before, sys.executable, str(harness.TOP / "tests/support/liar.py"), str(sample),
+                                         "--host", host, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.facts = dict(re.findall(r"(\w+)=(\S+)", self.process.stdout.readline()))
+        self.base = f"{'https' if words else 'http'}://{host}:{self.facts['port']}"
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+class Lab:
+    """What the claims read: a file at the far server, with TLS and without, and one on the loopback."""
+
+    def __init__(self, program, directory, shadows):
+        self.program, self.directory, self.shadows, self.numbers = program, directory, shadows, itertools.count()
+        self.sample = directory / "sample.h5"
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", fault_table.SAMPLE, self.sample], harness.clean_env())
+        assert status == 0, out + err
+        self.far = Liar(self.sample, SERVER, before=(WAN, "server"))
+        self.far_tls = Liar(self.sample, SERVER, "--tls", str(directory / "tls"), before=(WAN, "server"))
+        self.near = Liar(self.sample, "127.0.0.1")
+
+    def close(self):
+        for liar in (self.far, self.far_tls, self.near):
+            liar.close()
+
+    def begin(self, kind, url, options, before=()):
+        number = next(self.numbers)
+        shadow = self.shadows / str(number)
+        shadow.mkdir(mode=0o700)
+        env = dict(harness.driver_env(None, shadow, **options), XHDF5_CA_BUNDLE=self.far_tls.facts["cacert"], no_proxy="*")
+        del env["HDF5_DRIVER"]    # it is linked
+        return subprocess.Popen([*before, str(self.program), kind, url, f"{self.near.base}/ok/after-{number}",
+                                 str(self.sample)], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    @staticmethod
+    def end(process):
+        """(how it ended, its text, seconds of the read)."""
+        out = process.communicate(timeout=300)[0]
+        found = re.match(r"(\w+) ms=(\d+) after=(\w+) ", out)
+        assert found and found[3] == "right", out
+        return found[1], out, int(found[2]) / 1000
+
+
+def fails(lab, tells, url, before=()):
+    """An error that |tells|, within the time that docs/faults.md states, the process's end included."""
+    begun = time.monotonic()
+    end, text, _ = lab.end(lab.begin("head", url, HASTY, before))
+    seconds = time.monotonic() - begun
+    assert end == "error" and re.search(tells, text), text
+    assert seconds < fault_table.stated_s(HASTY) + SLACK_S, f"{seconds:.1f} s"
+
+
+def silent_names(lab):
+    """A name server that does not answer: known to this process alone, in a mount namespace of its own."""
+    file = lab.directory / "resolv.conf"
+    file.write_text(f"nameserver {NOBODY}\n")
+    fails(lab, NO_ANSWER, "http://no-such-host.invalid/x.h5",
+          before=("unshare", "--mount", "sh", "-c", f"mount --bind {file} /etc/resolv.conf && exec \"$@\"", "sh"))
+
+
+def dead_for(lab, dead_s, options):
+    """Two readers on a link that dies before they go on, and comes back: {kind: how it ended}. The link is slow, so that
+    not all was fetched ahead."""
+    wan("set", RTT_MS, RATE_MBIT)
+    options = {**options, "stream_bytes": 1 << 20}
+    readers = {kind: lab.begin(kind, f"{lab.far.base}/ok/{kind}", options) for kind in ("ahead", "stream")}
+    for process in readers.values():
+        assert process.stdout.readline() == "now\n"
+    wan("set", RTT_MS, RATE_MBIT, 100)
+    for process in readers.values():
+        process.stdin.write("\n")
+        process.stdin.flush()
+    time.sleep(dead_s)
+    wan("set", RTT_MS, 0)
+    return {kind: lab.end(process) for kind, process in readers.items()}
+
+
+def goes_on(end, dead_s):
+    how, text, seconds = end
+    assert how == "right", text
+    assert seconds >= dead_s, "nothing was missing while the link was dead"
+
+
+def inside(program, is_long):
+    tap = harness.Tap()
+    subprocess.run(["ip", "route", "add", NOBODY, "dev", "wan0"], check=True)
+    with tempfile.TemporaryDirectory(prefix="xh-network-") as d, harness.shadow_dir() as shadows:
+        lab = Lab(program, pathlib.Path(d), shadows)
+        if is_long:
+            ends = dead_for(lab, 30, {})
+            for kind in ends:
+                with tap.claim(f"a link that is dead for 30 s, {kind}: with the options' defaults the read goes on"):
+                    goes_on(ends[kind], 30)
+            lab.close()
+            return tap.done()
+        ends = dead_for(lab, 2, {"stall_timeout_ms": 1000, "connect_timeout_ms": 1000, "retries": 5})
+        for kind in ends:
+            with tap.claim(f"a link that is dead for 2 s, {kind}: the read goes on with the right bytes"):
+                goes_on(ends[kind], 2)
+        wan("set", RTT_MS, 0, 0, 1300)
+        at_once = {
+            "a name that does not resolve": (fails, lab, NO_NAME, "http://no-such-host.invalid/x.h5"),
+            "a name server that is silent": (silent_names, lab),
+            "no route": (fails, lab, NO_CONNECTION, "http://10.99.0.1/x.h5"),
+            "a port where nobody listens": (fails, lab, NO_CONNECTION, f"http://{SERVER}:9/x.h5"),
+            "a host that is not there": (fails, lab, NO_ANSWER, f"http://{NOBODY}/x.h5"),
+            "a link that drops packets of full size, http": (fails, lab, NO_BYTE, f"{lab.far.base}/ok/hole"),
+            "a link that drops packets of full size, https": (fails, lab, NO_ANSWER, f"{lab.far_tls.base}/ok/hole"),
+        }
+        with concurrent.futures.ThreadPoolExecutor(len(at_once)) as pool:
+            ends = {what: pool.submit(*call) for what, call in at_once.items()}
+        for what, end in ends.items():
+            with tap.claim(f"{what}: a clear error within the stated time, and the next file is read"):
+                end.result()
+        lab.close()
+    return tap.done()
+
+
+def main():
+    program, is_long = sys.argv[1], "--long" in sys.argv
+    if "--inside" in sys.argv:
+        return inside(program, is_long)
+    if why_not():
+        print(f"1..0 # SKIP {why_not()}")
+        return 0
+    env = dict(os.environ, XHDF5_WAN_DIR=f"/run/xhdf5-network-{os.getpid()}",
+               XHDF5_WANLINK=str(harness.BUILD / "perf" / "wanlink"), XHDF5_WAN_LINK="relay")
+    os.environ.update(env)
+    wan("up", RTT_MS, 0)
+    try:
+        return subprocess.run([WAN, "client", sys.executable, *sys.argv, "--inside"], stdin=subprocess.DEVNULL).returncode
+    finally:
+        wan("down")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
