@@ -412,16 +412,15 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     return b;
 }
 
-/* The processes that read the file share one link: each has its part of the connections. */
-static void share_link(struct xh_file *f)
+void xh_fetch_share_link(struct xh_file *f)
 {
     uint64_t now = xh_now_ns(), last = atomic_load_explicit(&f->shared_ns, memory_order_relaxed);
     if (now - last < SHARE_EVERY_NS ||
         !atomic_compare_exchange_strong_explicit(&f->shared_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
-    unsigned n = xh_shadow_readers(f->shadow);
-    xh_replicas_share(f->origin, n);
-    xh_trace(XH_T_PLAN, "share", "readers=%u", n);
+    unsigned readers = xh_shadow_readers(f->shadow), busy = xh_shadow_busy(f->shadow);
+    xh_replicas_share(f->origin, readers > busy ? readers : busy);
+    xh_trace(XH_T_PLAN, "share", "readers=%u busy=%u", readers, busy);
 }
 
 static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed, int meta,
@@ -429,7 +428,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
 {
     if (runs->n == 0)
         return 0;
-    share_link(f);
+    xh_fetch_share_link(f);
     struct batch *b = batch_make(f, op, runs, claimed, meta);
     struct xh_transfer **ts = b ? malloc(b->plan.ntransfers * sizeof *ts) : NULL;
     int rc;

@@ -148,6 +148,10 @@ int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
 /* 1 when others read the file too, or are about to: what is fetched is kept for them. One system call. */
 int xh_fetch_shared(struct xh_file *f);
 
+/* The processes that read the file, and those that fetch any just now, share one link: each has its part of the
+ * connections. To be called before something is asked for. */
+void xh_fetch_share_link(struct xh_file *f);
+
 /* Waits until op->pending is 0; returns op->err.code. */
 int xh_op_wait(struct xh_read_op *op);
 
