@@ -21,6 +21,8 @@ SLOW_LOOKS = 8              # of which one looks at connections and shadows too
 
 def watch_first():
     """This process goes before all others, as the link does, so that it looks when it means to; its children do not."""
+    with contextlib.suppress(OSError):      # what this session starts beside them, as a server anew
+        pathlib.Path("/proc/self/autogroup").write_text("-20")
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
