@@ -119,18 +119,16 @@ static uint64_t page_up(uint64_t off)
     return off / XH_PAGE_BYTES + (off % XH_PAGE_BYTES != 0);
 }
 
-/* The processes that read the file share one link: each has its part of the connections, and who only guesses makes way
- * for who waits. */
-static void share_link(struct xh_file *f)
+void xh_fetch_share_link(struct xh_file *f)
 {
     uint64_t now = xh_now_ns(), last = atomic_load_explicit(&f->shared_ns, memory_order_relaxed);
     if (now - last < SHARE_EVERY_NS ||
         !atomic_compare_exchange_strong_explicit(&f->shared_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
-    unsigned n = xh_shadow_readers(f->shadow);
-    int yields = n > 1 && xh_shadow_other_waits(f->shadow);
-    xh_replicas_share(f->origin, n, yields);
-    xh_trace(XH_T_PLAN, "share", "readers=%u yields=%d", n, yields);
+    unsigned readers = xh_shadow_readers(f->shadow), busy = xh_shadow_busy(f->shadow);
+    int yields = readers > 1 && xh_shadow_other_waits(f->shadow);
+    xh_replicas_share(f->origin, readers > busy ? readers : busy, yields);
+    xh_trace(XH_T_PLAN, "share", "readers=%u busy=%u yields=%d", readers, busy, yields);
 }
 
 /* Gives up what the fetch still answers for in its range |i|. */
@@ -282,7 +280,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
     if (!op && !err)
         xh_walk_arrived(fe->f);
     if (!op)
-        share_link(fe->f);
+        xh_fetch_share_link(fe->f);
     if (err)
         xh_trace(XH_T_READ, "fetch-failed", "code=%s speculative=%d", xh_err_name(err->code), !op);
     if (op)
@@ -432,7 +430,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
 {
     if (runs->n == 0)
         return 0;
-    share_link(f);
+    xh_fetch_share_link(f);
     struct batch *b = batch_make(f, op, runs, claimed, meta);
     struct xh_transfer **ts = b ? malloc(b->plan.ntransfers * sizeof *ts) : NULL;
     int rc;

@@ -105,6 +105,11 @@ int xh_fetch_shared(struct xh_file *f);
 /* Has |op| read what it still lacks: claims, fetches, waits for others. Returns 0 or the first error. */
 int xh_read_rounds(struct xh_read_op *op, struct xh_err *err);
 
+/* The processes that read the file, and those that fetch any just now, share one link: each has its part of the
+ * connections, and who only guesses makes way for another who waits for the file. To be called before something is asked for, and when what
+ * was guessed has come. */
+void xh_fetch_share_link(struct xh_file *f);
+
 /* Claims the EMPTY pages of the |n| ranges of |r|, which lie in the object, and fetches them for
  * nobody yet: as many as there is room for, from the first on. Returns how many ranges were seen
  * to, fetched now or there already; fewer than |n| when there is no more room. Never fails. */

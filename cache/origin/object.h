@@ -31,6 +31,7 @@ struct xh_origin {
     struct xh_err poison;      /* code XH_E_CHANGED once a change was seen */
     uint64_t checked_ns;       /* when PROPFIND last confirmed the version */
     int checking;              /* a PROPFIND is on its way */
+    unsigned missed;           /* so many in a row found no such file */
     unsigned stream_thread;    /* where its streams run; 0: not chosen yet */
     int closing;               /* what is submitted now is cancelled at once */
     int yields;                /* another process waits for what it wants now: at most one guess at a time */

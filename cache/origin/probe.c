@@ -593,6 +593,14 @@ static void revalidated(struct xh_job *j)
     xh_engine_lock();
     o->checking = 0;
     o->checked_ns = xh_now_ns(); /* also after a failure: the next is due after the same time */
+    /* XRootD goes on serving a removed file while somebody has it open. Twice, as a redirector says so too of what it
+     * only has lost sight of. */
+    int gone = j->lost && j->err.code == XH_E_NOENT;
+    o->missed = gone ? o->missed + 1 : 0;
+    if (o->missed > 1) {
+        xh_err_set(&err, XH_E_CHANGED, 0, "%.200s: the file was removed on the server while it was open", o->url->shown);
+        xh_object_poison(o, &err);
+    }
     if (known && (size != o->dialect.size || strcmp(date, o->dialect.value) != 0)) {
         xh_err_set(&err, XH_E_CHANGED, 0,
                    "%.200s: the file was changed on the server while it was open (%.40s, %" PRIu64

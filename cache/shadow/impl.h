@@ -7,6 +7,7 @@
  *   budget.c  how much, and how much is taken          evict.c  making room, whole shadows first
  *   clock.c   which pages of one shadow go             hint.c   what was last known of a URL
  *   turn.c    who does first what many want to do
+ *   busy.c    how many processes fetch just now
  *   image.c   all shadows seen from outside, for tools
  *
  * One mutex (xh_shadow_lock) guards the list of objects, their reference counts, and the

@@ -68,6 +68,10 @@ void xh_shadow_waits(struct xh_shadow *s, int waits);
 /* 1 when another process does. */
 int xh_shadow_other_waits(struct xh_shadow *s);
 
+/* How many processes with a shadow in the same directory, this one included, fetched something within the last two
+ * seconds, of whatever file. To be called when something is fetched. Some system calls every 100 ms. */
+unsigned xh_shadow_busy(struct xh_shadow *s);
+
 /* Marks the EMPTY ones of |n| pages from |first| as read once without being kept. Returns how many of
  * them were marked before: reading those again is worth keeping them. |*empty|: how many are EMPTY. */
 uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty);

@@ -304,6 +304,7 @@ void xh_load_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n)
     if (n == 0)
         return;
     pthread_mutex_unlock(&f->stage.lock);
+    xh_fetch_share_link(f);
     int rc = xh_replicas_submit(f->origin, ts, n, &err);
     pthread_mutex_lock(&f->stage.lock);
     for (size_t i = 0; i < n; i++)

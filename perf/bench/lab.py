@@ -88,11 +88,12 @@ def text_of(file):
 class Server:
     """A stock nginx or XRootD at the far end."""
 
-    def __init__(self, kind, serve, root, directory, addr=SERVER_IP, variables=None):
+    def __init__(self, kind, serve, root, directory, addr=SERVER_IP, variables=None, words=()):
+        """|words|: more of server/serve's."""
         self.kind, self.serve, self.twin = kind, serve, None
         self.directory = directory
         words = [TOP / "perf" / "wan", "server", TOP / "server" / "serve", "start", kind, "--root", root,
-                 "--addr", addr, "--run", directory]
+                 "--addr", addr, "--run", directory, *words]
         done = subprocess.run([str(w) for w in words], capture_output=True, text=True, env=os.environ | (variables or {}))
         if done.returncode:
             raise (Skipped if done.returncode == 77 else Failed)(f"{kind}: {done.stderr.strip()}")
@@ -123,9 +124,10 @@ class Server:
 
 
 class Lab:
-    def __init__(self, build, root, kinds, say, twins=False):
+    def __init__(self, build, root, kinds, say, twins=False, clients=1):
+        """|clients|: so many client hosts, each behind a leg of its own to the same server host."""
         self.build, self.root, self.kinds, self.say, self.twins = pathlib.Path(build), root, kinds, say, twins
-        self.servers, self.skipped = {}, {}
+        self.servers, self.skipped, self.clients = {}, {}, clients
 
     def __enter__(self):
         self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -144,7 +146,12 @@ class Lab:
             if self.twin:
                 self.wan("up", "0", "0", variables=self.twin)
                 stack.callback(self.wan, "down", variables=self.twin)
-            serve = load_serve()
+            self.legs = [{"XHDF5_WAN_DIR": first}]
+            for n in range(2, self.clients + 1):
+                self.legs.append({"XHDF5_WAN_DIR": f"{first}.{n}", "XHDF5_WAN_ALSO": first, "XHDF5_WAN_NUMBER": str(n)})
+                self.wan("up", "0", "0", variables=self.legs[-1])
+                stack.callback(self.wan, "down", variables=self.legs[-1])
+            self.serve = serve = load_serve()
             for kind in self.kinds:
                 try:
                     self.servers[kind] = Server(kind, serve, self.root, self.work / kind)
@@ -156,13 +163,12 @@ class Lab:
                     twin = Server(kind, serve, self.root, self.work / f"{kind}-twin", TWIN_IP, self.twin)
                     self.servers[kind].twin = twin
                     stack.callback(twin.stop)
-            if not self.servers:
+            if self.kinds and not self.servers:
                 raise Failed(f"no server runs here: {self.skipped}")
             self.cacert = self.work / "ca.pem"
             self.cacert.write_text("".join(pathlib.Path(s.cacert).read_text() for one in self.servers.values()
                                            for s in (one, one.twin) if s))
-            holder = (pathlib.Path(os.environ["XHDF5_WAN_DIR"]) / "client").read_text().split()[0]
-            with open(f"/proc/{holder}/ns/net") as there:
+            with open(f"/proc/{self.holder(0, 'client')}/ns/net") as there:
                 os.setns(there.fileno(), os.CLONE_NEWNET)
             stack.callback(os.setns, self.home, os.CLONE_NEWNET)
             self.stack = stack.pop_all()
@@ -180,8 +186,16 @@ class Lab:
         return done.stdout
 
     def set_link(self, rtt_ms, rate_mbit, loss_percent):
-        for variables in (None, self.twin) if self.twin else (None,):
+        for variables in [*self.legs, self.twin] if self.twin else self.legs:
             self.wan("set", f"{rtt_ms:g}", f"{rate_mbit:g}", f"{loss_percent:g}", variables=variables)
+
+    def holder(self, leg, end):
+        """The process that keeps the namespace of a leg's end: client or server."""
+        return (pathlib.Path(self.legs[leg]["XHDF5_WAN_DIR"]) / end).read_text().split()[0]
+
+    def at(self, leg):
+        """The words before a command that start it at that client host. Its process is the command's in the end."""
+        return ["nsenter", f"--net=/proc/{self.holder(leg, 'client')}/ns/net", "--"]
 
     def link(self):
         """What the link says of itself: its kind, parameters and counters, and TCP's settings."""
@@ -202,7 +216,7 @@ class Lab:
         shutil.rmtree(self.shadow, ignore_errors=True)
 
     def driver_env(self, **options):
-        """The environment that switches xhdf5 on, with options of its own."""
+        """The environment that switches xhdf5 on, with options of its own; those here go before the usual ones."""
         env = clean_env()
         env |= {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": str(self.build / "vfd" / "plugins"),
                 "XHDF5_CA_BUNDLE": str(self.cacert), "XHDF5_SHADOW_DIR": str(self.shadow), "XHDF5_STATS": "on"}

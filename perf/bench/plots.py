@@ -6,6 +6,9 @@
   p2.*          metadata at random: gain by shadow and prediction, beside what Mig-drive's authors publish
   time-*.*      time of each workload, ours beside local, raw limit and rivals
   line-*.*      each transfer of a traced run: when, and where in the file
+Of a stress test (load.json):
+  load.*        what all get together, over the round trip, beside curl; processors
+  load-*.*      a measurement over its time: throughput, processors, memory
 """
 import json
 import math
@@ -184,8 +187,77 @@ def time_line(path, out):
     save(figure, out, "line-" + path.stem.removeprefix("trace-"))
 
 
+def stress_over_rtt(result, out):
+    ours = [r for r in result["runs"] if r["reader"] == "xhdf5" and not r["faults"]]
+    settings = sorted({(r["rate_limit"], r["read"]) for r in ours})
+    if not settings:
+        return
+    figure, axes = plt.subplots(2, len(settings), figsize=(5.2 * len(settings), 6.4), squeeze=False, sharex=True)
+    for column, (rate, how) in zip(axes.T, settings):
+        runs = sorted((r for r in result["runs"] if (r["rate_limit"], r["read"], r["faults"]) == (rate, how, False)),
+                      key=lambda r: r["rtt"])
+        for name, mine, style in (("xhdf5", True, dict(color=COLOURS["xhdf5 C"], marker="o")),
+                                  ("curl, as many connections", False, dict(color="k", ls="--", marker="x"))):
+            seen = [r for r in runs if (r["reader"] == "xhdf5") == mine]
+            first = {r["rtt"]: r for r in reversed(seen)}       # of several curls the one that was measured first
+            line = [first[rtt] for rtt in sorted(first)]
+            column[0].plot([r["rtt"] for r in line], [r["rate"] / 1e6 for r in line], label=name, **style)
+            column[1].plot([r["rtt"] for r in line], [100 * sum(r["client_cpu"]) for r in line], label=f"clients, {name}", **style)
+            column[1].plot([r["rtt"] for r in line], [100 * r["server_cpu"] for r in line], label=f"server, {name}",
+                           **style | dict(alpha=0.4))
+        column[0].set(title=f"{how}, {described(rate, runs[0]['loss'])}", ylabel="MB/s, all together")
+        column[1].set(xlabel="round trip, ms", ylabel="processors, % of one")
+        for ax in column:
+            ax.set_ylim(bottom=0)
+            ax.grid(alpha=0.3)
+            ax.legend(fontsize=7)
+    first = ours[0]
+    figure.suptitle(f"{first['hosts']} hosts of {first['processes']} processes at once, {first['server']}", fontsize=10)
+    save(figure, out, "load")
+
+
+def stress_over_time(run, out):
+    """|run|: one measurement of ours."""
+    series, hosts = run["series"], range(run["hosts"])
+    figure, (speed, cpu, memory) = plt.subplots(3, 1, figsize=(8, 7.5), sharex=True)
+    steps = list(zip(series, series[4:]))       # a second each
+    at = [b["t"] for _, b in steps]
+
+    def per(key, pick=lambda v: v):
+        return [(pick(b[key]) - pick(a[key])) / (b["t"] - a["t"]) for a, b in steps]
+    speed.plot(at, [v / 1e6 for v in per("got")], color=COLOURS["xhdf5 C"], lw=1)
+    speed.set(ylabel="MB/s, all together")
+    for h in hosts:
+        cpu.plot(at, [100 * v for v in per("cpu", lambda v, h=h: v[h])], lw=1, label=f"client host {h + 1}")
+        memory.plot([s["t"] for s in series], [s["rss"][h] / 1e6 for s in series], lw=1, label=f"client host {h + 1}: resident")
+        slow = [s for s in series if "shadow" in s]
+        memory.plot([s["t"] for s in slow], [s["shadow"][h] / 1e6 for s in slow], lw=1, ls=":", label=f"client host {h + 1}: shadows")
+    cpu.plot(at, [100 * v for v in per("server_cpu")], lw=1, color="k", label="server")
+    cpu.plot(at, [100 * v for v in per("link_cpu")], lw=1, color="#999999", label="the emulated link")
+    cpu.set(ylabel="processors, % of one")
+    memory.set(ylabel="MB", xlabel="seconds")
+    for ax in (speed, cpu, memory):
+        ax.set_ylim(bottom=0)
+        ax.grid(alpha=0.3)
+    for ax in (cpu, memory):
+        ax.legend(fontsize=6, ncol=3)
+    name = f"load-{run['read']}-{run['rtt']:g}ms" + (f"-{run['rate_limit']:g}mbit" if run["rate_limit"] else "") + \
+        ("-faults" if run["faults"] else "")
+    speed.set_title(f"{run['server']}, {run['rtt']:g} ms, {described(run['rate_limit'], run['loss'])}, {run['hosts']} x "
+                    f"{run['processes']} processes, {run['read']}" + (f"; {run['killed']} servers killed" if run["killed"] else ""),
+                    fontsize=10)
+    save(figure, out, name)
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
+    if (out / "load.json").exists():
+        result = json.loads((out / "load.json").read_text())
+        stress_over_rtt(result, out)
+        for run in result["runs"]:
+            if run["reader"] == "xhdf5":
+                stress_over_time(run, out)
+        return
     result = json.loads((out / "run.json").read_text())
     for name in result["workloads"]:
         if name in ("P1-slabs", "P1-all"):

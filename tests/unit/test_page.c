@@ -1317,6 +1317,38 @@ Test(page, readers_and_what_others_have_claimed_are_seen)
     xh_shadow_close(s);
 }
 
+/* Fetches another file than its parent's. */
+static int fetch_another(void *unused)
+{
+    struct xh_shadow *s = NULL;
+    uint64_t begun = xh_now_ns();
+    if (xh_shadow_open(URL "/another", "etag:\"1\"", 10 * PAGE, &opt, &s, NULL) != 0)
+        return -1;
+    while (xh_now_ns() - begun < 150000000) /* what the parent counted last is known for 100 ms */
+        xh_shadow_busy(s);
+    return 0;
+}
+
+Test(page, who_fetches_whatever_file_is_counted, .timeout = 20)
+{
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    uint64_t begun = xh_now_ns();
+    cr_assert_eq(xh_shadow_busy(s), 1);
+    pid_t first = stand(fetch_another, NULL), second = stand(fetch_another, NULL);
+    unsigned most = 0, now = 0;
+    while (most < 3 && xh_now_ns() - begun < 5000000000) {
+        now = xh_shadow_busy(s);
+        most = now > most ? now : most;
+    }
+    cr_assert_eq(most, 3);
+    while (now > 1 && xh_now_ns() - begun < 15000000000)
+        now = xh_shadow_busy(s);
+    cr_assert_eq(now, 1, "who stands still is not counted for long");
+    end(first);
+    end(second);
+    xh_shadow_close(s);
+}
+
 static int wait_for_turn(void *pipe_end)
 {
     struct xh_turn t;
