@@ -2,7 +2,7 @@
 """The network's own failures, on an emulated link: a clear error within the stated time, or the read goes on. TAP.
 
 Usage: network.py FAULT_READS [--long]
---long: a link that is dead for 30 s, with the options' defaults
+--long: a link that is dead for 30 s, with the options' defaults, and a server that asks for a long pause
 
 Needs root for its network namespaces (docs/wanlink.md). Runs itself again at the link's client end, where the liar at
 the server's end is 10.77.0.1 and another one stands on the loopback, for the file that is read afterwards.
@@ -112,8 +112,8 @@ def dead_for(lab, dead_s, options):
     """Two readers on a link that dies before they go on, and comes back: {kind: how it ended}. The link is slow, so that
     not all was fetched ahead."""
     wan("set", RTT_MS, RATE_MBIT)
-    options = {**options, "stream_bytes": 1 << 20}
-    readers = {kind: lab.begin(kind, f"{lab.far.base}/ok/{kind}", options) for kind in ("ahead", "stream")}
+    bounds = {"ahead": {"readahead_bytes": 1 << 20}, "stream": {"stream_bytes": 1 << 20}}
+    readers = {kind: lab.begin(kind, f"{lab.far.base}/ok/{kind}", {**options, **more}) for kind, more in bounds.items()}
     for process in readers.values():
         assert process.stdout.readline() == "now\n"
     wan("set", RTT_MS, RATE_MBIT, 100)
@@ -141,6 +141,9 @@ def inside(program, is_long):
             for kind in ends:
                 with tap.claim(f"a link that is dead for 30 s, {kind}: with the options' defaults the read goes on"):
                     goes_on(ends[kind], 30)
+            with tap.claim("a server that asks for a day's pause is asked again after 30 s"):
+                end, text, seconds = lab.end(lab.begin("head", f"{lab.near.base}/503:86400@1~0-8/pause", {}))
+                assert end == "right" and 30 <= seconds < 45, (seconds, text)
             lab.close()
             return tap.done()
         ends = dead_for(lab, 2, {"stall_timeout_ms": 1000, "connect_timeout_ms": 1000, "retries": 5})

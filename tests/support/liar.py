@@ -785,7 +785,7 @@ def gzip_encoding(r):
 def certificate(r):
     """Ends all connections, and later ones get another certificate: expired, signed by itself, of another host. Use
     with /_port."""
-    r.server.context = Shared.contexts[r.path[len("/cert-"):].partition("@")[0].partition("~")[0]]
+    r.server.context = Shared.contexts[re.match(r"/cert-(\w+)", r.path)[1]]
     r.hang_up()
     r.server.end_connections()
 
