@@ -172,6 +172,8 @@ static int judge_headers(struct xh_exchange *x)
         memcpy(p->last_modified, r->last_modified, sizeof p->last_modified);
         memcpy(p->server, r->server, sizeof p->server);
     }
+    if (x->job->ask == XH_ASK_HEAD && r->links[0] && r->status < 400)
+        xh_object_hear(x->job->origin, x->url, r->links);
     switch (x->job->ask) {
     case XH_ASK_RANGES:
         return r->status == 206 ? ranges_206(x) : r->status == 200 ? ranges_200(x) : 0;

@@ -450,7 +450,7 @@ static int take_login(struct xh_origin *o, struct xh_err *err)
 {
     char host[256];
     o->login = "the user name and password in the URL";
-    if (o->url->user || !o->options.netrc)
+    if (o->url->user || !o->options.netrc || o->named)
         return 0;
     const char *from = strstr(o->url->server, "://") + 3;
     size_t n = (size_t)(strrchr(from, ':') - from);
@@ -462,7 +462,7 @@ static int take_login(struct xh_origin *o, struct xh_err *err)
 }
 
 /* What can be known before any connection: the URL, the options, CAs and credentials. */
-static int prepare(const char *url, const struct xh_options *options, struct xh_counters *counters,
+static int prepare(const char *url, const char *named, const struct xh_options *options, struct xh_counters *counters,
                    struct xh_origin **out, struct xh_err *err)
 {
     const char *file, *dir;
@@ -474,6 +474,10 @@ static int prepare(const char *url, const struct xh_options *options, struct xh_
     xh_ring_init(&o->jobs);
     xh_dialect_init(&o->dialect, options->multirange != 0);
     int rc = xh_url_parse(url, &o->url, err);
+    if (rc == 0 && named)
+        rc = xh_url_parse(named, &o->named, err);
+    if (rc == 0 && named && (!o->url->https || o->url->user))
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: a server offered it without https or with a user name", o->url->shown);
     if (rc == 0 && o->url->https) {
         xh_wire_default_ca(&file, &dir);
         rc = xh_trust_find(&o->options, file, dir, &o->trust, err);
@@ -497,7 +501,7 @@ int xh_origin_reader(const char *url, const struct xh_options *options, char out
     struct xh_counters unused = {0};
     struct xh_origin *o = NULL;
     out[0] = '\0';
-    if (prepare(url, options, &unused, &o, NULL) != 0)
+    if (prepare(url, NULL, options, &unused, &o, NULL) != 0)
         return 0;
     int known = !o->url->user && xh_auth_reader(o->token, &o->cert, &o->trust, out);
     xh_origin_close(o);
@@ -512,7 +516,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     struct hinted hinted;
     struct xh_probe p = {0};
     int confirmed = 0, early = 0;
-    int rc = prepare(url, options, counters, &o, err);
+    int rc = prepare(url, patience ? patience->named : NULL, options, counters, &o, err);
     if (rc != 0)
         return rc;
     o->patience = patience;
@@ -554,7 +558,7 @@ int xh_origin_open_told(const char *url, const struct xh_options *options, const
 {
     struct xh_origin *o = NULL;
     struct hinted told;
-    int rc = prepare(url, options, counters, &o, err);
+    int rc = prepare(url, NULL, options, counters, &o, err);
     if (rc != 0)
         return rc;
     if (read_hint(&told, hint) != 0) {
