@@ -35,6 +35,7 @@ enum mood { WELL, FAILS, SILENT, CHANGED, OTHER };
 
 static _Atomic enum mood mood[SITES];
 static _Atomic unsigned served[SITES];
+static int offering; /* site 0 offers the others */
 
 struct job {
     struct job *next;
@@ -176,8 +177,11 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
 
 size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST])
 {
-    (void)o, (void)out;
-    return 0;
+    size_t n = 0;
+    for (unsigned i = 1; offering && o->site == 0 && i < SITES; i++)
+        if (asprintf(&out[n], "https://s%u/x", i) > 0)
+            n++;
+    return n;
 }
 
 int xh_origin_open_told(const char *url, const struct xh_options *o, const char *hint, struct xh_counters *c,
@@ -503,6 +507,46 @@ static void a_child_reads_by_itself(void)
     xh_replicas_close(r);
 }
 
+/* Nobody lists endpoints, but the server offers two others: the same one, and one of which nothing proves that it is. */
+static void spares_are_used_while_they_are_needed(void)
+{
+    static struct user u[THREADS];
+    pthread_t t[THREADS];
+    unsigned good = 0, was[SITES], stands = 0;
+    offering = 1;
+    struct xh_replicas *r = open_all();
+    users_init(u, r);
+    for (int i = 0; i < SITES; i++)
+        was[i] = served[i];
+    use(&u[0], 100);
+    land(&u[0]);
+    CHECK(u[0].good > 0 && served[1] == was[1] && served[2] == was[2]);
+    mood[2] = OTHER;
+    mood[0] = FAILS;
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&t[i], NULL, user_main, &u[i]) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(t[i], NULL);
+    for (int i = 0; i < THREADS; i++) {
+        land(&u[i]);
+        good += u[i].good;
+    }
+    CHECK(good > 100 && served[1] > was[1]);
+    mood[0] = WELL;
+    for (int k = 0; k < 1000 && !stands; k++) { /* until it was looked at, after some seconds */
+        was[1] = served[1];
+        was[0] = served[0];
+        use(&u[0], 50);
+        land(&u[0]);
+        stands = served[1] == was[1] && served[0] > was[0];
+        usleep(10000);
+    }
+    CHECK(stands);
+    xh_replicas_close(r);
+    mood[2] = WELL;
+    offering = 0;
+}
+
 int main(void)
 {
     static const enum mood well[SITES] = {WELL}, one_fails[SITES] = {WELL, FAILS}, own_fails[SITES] = {FAILS, WELL, WELL},
@@ -530,5 +574,7 @@ int main(void)
     may_fail = 0;
     CHECK(read_while(well, well, 0) > 100);
     a_child_reads_by_itself();
+    options.endpoints[0] = '\0';
+    spares_are_used_while_they_are_needed();
     return 0;
 }
