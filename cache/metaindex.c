@@ -8,6 +8,7 @@
  * twice; a node is parsed at most once; every node is in the list; what is ASKED is in |asked|. */
 #include "metaindex.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +105,7 @@ static int table_grow(struct table *t)
         free(big.value);
         return -1;
     }
+    assert(!t->room || (t->key && t->value));
     for (size_t i = 0; i < t->room; i++)
         if (t->key[i]) {
             size_t k = slot_of(&big, t->key[i] - 1);
@@ -131,6 +133,7 @@ static uint32_t *table_put(struct table *t, uint64_t key, uint32_t value, int *n
         return there;
     if (2 * t->n >= t->room && table_grow(t))
         return NULL;
+    assert(t->key && t->value);
     size_t i = slot_of(t, key);
     t->n++;
     t->key[i] = key + 1;
@@ -344,8 +347,8 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
         return;
     }
     const struct node *n = &m->node[*at];
-    if (n->kind == XH_META_DATA && !meta && m->data_reads < DATA_READS && ++m->data_reads == DATA_READS)
-        m->fresh = 1;
+    if (n->kind == XH_META_DATA && !meta && m->data_reads < DATA_READS)
+        m->fresh |= ++m->data_reads == DATA_READS;
     if (n->kind != XH_META_BYTES) /* values are shared: they say nothing of the reader's place */
         m->place = *at;
     if (n->state == WAITING)

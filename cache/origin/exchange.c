@@ -7,6 +7,7 @@
 #include "../now.h"
 #include "request.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -121,6 +122,7 @@ static int head_206(struct xh_exchange *x)
     const struct xh_reply *r = &x->reply;
     const struct xh_content_range *c = &r->range;
     struct xh_probe *p = x->job->probe;
+    assert(p);
     if (r->encoded)
         return fault(x, XH_FAULT_PROTO, COMPRESSED);
     if (r->contradictory || r->multipart || !c->given || c->unsatisfied)
@@ -144,6 +146,7 @@ static int head_200(struct xh_exchange *x)
 {
     const struct xh_reply *r = &x->reply;
     struct xh_probe *p = x->job->probe;
+    assert(p);
     if (r->encoded)
         return fault(x, XH_FAULT_PROTO, COMPRESSED);
     if (r->contradictory)
@@ -165,6 +168,7 @@ static int judge_headers(struct xh_exchange *x)
     struct xh_reply *r = &x->reply;
     struct xh_probe *p = x->job->probe;
     xh_trace(XH_T_ORIGIN, "reply", "id=%p status=%d", (void *)x->request, r->status);
+    assert(p || x->job->ask == XH_ASK_RANGES);
     if (p) {
         p->status = r->status;
         p->size_known = p->ranges_refused = 0;
@@ -223,6 +227,7 @@ static int deliver(struct xh_exchange *x, uint64_t off, const uint8_t *p, size_t
 {
     struct xh_job *j = x->job;
     struct xh_transfer *t = j->transfer;
+    assert(t);
     while (len > 0) {
         while (x->cursor < x->asked_end && t->ranges[x->cursor].off + t->ranges[x->cursor].len <= off)
             x->cursor++;

@@ -150,11 +150,13 @@ static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int gr
     p->hasty = o->patience != NULL;
     if (probe_queue(o, what, p, probe_over) != 0) {
         xh_engine_unlock();
+        p->err = NULL;
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
     while (!p->over)
         wait_patiently(o, greets && (greets = greet(o)) ? GREET_LOOK_MS : 0);
     xh_engine_unlock();
+    p->err = NULL;
     if (own.code && err)
         *err = own;
     return own.code;
@@ -467,8 +469,10 @@ static int prepare(const char *url, const char *named, const struct xh_options *
 {
     const char *file, *dir;
     struct xh_origin *o = calloc(1, sizeof *o);
-    if (!o)
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
+    if (!o) {
+        xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
+        return XH_E_NOMEM;
+    }
     o->options = *options;
     o->counters = counters;
     xh_ring_init(&o->jobs);
