@@ -68,7 +68,7 @@ static int is_silent(struct xh_replicas *r, const struct xh_site *s, uint64_t no
 
 static void end_silent(struct xh_replicas *r, uint64_t now)
 {
-    int silent[XH_SITES_MAX];
+    int silent[XH_SITES_MAX] = {0};
     unsigned others = (unsigned)xh_sites_spare(r);
     for (size_t i = 0; i < r->n; i++) {
         silent[i] = r->site[i].state == XH_SITE_LIVE && r->site[i].legs && is_silent(r, &r->site[i], now);

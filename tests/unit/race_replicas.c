@@ -511,8 +511,7 @@ static void a_child_reads_by_itself(void)
 static void spares_are_used_while_they_are_needed(void)
 {
     static struct user u[THREADS];
-    pthread_t t[THREADS];
-    unsigned good = 0, was[SITES], stands = 0;
+    unsigned was[SITES], stands = 0;
     offering = 1;
     struct xh_replicas *r = open_all();
     users_init(u, r);
@@ -523,23 +522,19 @@ static void spares_are_used_while_they_are_needed(void)
     CHECK(u[0].good > 0 && served[1] == was[1] && served[2] == was[2]);
     mood[2] = OTHER;
     mood[0] = FAILS;
-    for (int i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&t[i], NULL, user_main, &u[i]) == 0);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(t[i], NULL);
-    for (int i = 0; i < THREADS; i++) {
-        land(&u[i]);
-        good += u[i].good;
+    for (int k = 0; k < 1000 && served[1] == was[1]; k++) {
+        use(&u[0], 20); /* not for long: each failure of the first one puts the next look at it off */
+        land(&u[0]);
     }
-    CHECK(good > 100 && served[1] > was[1]);
+    CHECK(served[1] > was[1]);
     mood[0] = WELL;
     for (int k = 0; k < 1000 && !stands; k++) { /* until it was looked at, after some seconds */
         was[1] = served[1];
         was[0] = served[0];
-        use(&u[0], 50);
+        use(&u[0], 10);
         land(&u[0]);
         stands = served[1] == was[1] && served[0] > was[0];
-        usleep(10000);
+        usleep(20000);
     }
     CHECK(stands);
     xh_replicas_close(r);
