@@ -1,6 +1,7 @@
 /* Hints: see wanted.h. */
 #include "wanted.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,6 +154,7 @@ static void advance(struct xh_wanted *h, struct xh_range *r, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct xh_hint *w = &h->wait[h->first];
+        assert(r[i].len);
         if (r[i].len < w->len) {
             w->off += r[i].len;
             w->len = (w->len - r[i].len) & XH_HINT_LEN;
