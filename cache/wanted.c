@@ -1,7 +1,6 @@
 /* Hints: see wanted.h. */
 #include "wanted.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,7 +137,7 @@ static struct xh_range *front(const struct xh_file *f, size_t *n)
     while (m < h->n && w[m].len <= left && w[m].meta == w[0].meta)
         left -= w[m++].len;
     size_t cut = m < h->n && w[m].meta == w[0].meta && (left >= CUT_BYTES || m == 0);
-    struct xh_range *r = m + cut ? malloc((m + cut) * sizeof *r) : NULL;
+    struct xh_range *r = m + cut ? calloc(m + cut, sizeof *r) : NULL;
     if (!r)
         return NULL;
     for (size_t i = 0; i < m; i++)
@@ -154,7 +153,6 @@ static void advance(struct xh_wanted *h, struct xh_range *r, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct xh_hint *w = &h->wait[h->first];
-        assert(r[i].len);
         if (r[i].len < w->len) {
             w->off += r[i].len;
             w->len = (w->len - r[i].len) & XH_HINT_LEN;
