@@ -1,6 +1,7 @@
 /* Opening, closing and telling apart: see cache.h. The way of a read is in read.c. */
 #include "cache.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -242,6 +243,7 @@ int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *er
         free(text);
         return rc;
     }
+    assert(text); /* else rc says so */
     memcpy(text, hint, n);
     f->divided = 1; /* before it reads: no other thread has it yet */
     *told = text;

@@ -9,6 +9,7 @@
  * What is done stays so, and mostly nothing is put behind it any more: runs of such nodes are stepped over (|skip|). */
 #include "metaindex.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,7 @@ static int table_grow(struct table *t)
         free(big.value);
         return -1;
     }
+    assert(!t->room || (t->key && t->value));
     for (size_t i = 0; i < t->room; i++)
         if (t->key[i]) {
             size_t k = slot_of(&big, t->key[i] - 1);
@@ -135,6 +137,7 @@ static uint32_t *table_put(struct table *t, uint64_t key, uint32_t value, int *n
         return there;
     if (2 * t->n >= t->room && table_grow(t))
         return NULL;
+    assert(t->key && t->value);
     size_t i = slot_of(t, key);
     t->n++;
     t->key[i] = key + 1;

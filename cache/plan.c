@@ -156,6 +156,7 @@ static size_t group(const struct xh_range *r, size_t n, const struct xh_plan_lim
             continue;
         }
         size_t h = header_bytes(&r[i]);
+        assert(share); /* |i| has one */
         uint64_t nth = (before + r[i].len / 2) / share; /* whose share the range's middle is */
         before += r[i].len;
         if (open && nth == last && out[m - 1].count < lim->max_ranges && header + h <= lim->max_range_header &&

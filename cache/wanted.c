@@ -137,7 +137,7 @@ static struct xh_range *front(const struct xh_file *f, size_t *n)
     while (m < h->n && w[m].len <= left && w[m].meta == w[0].meta)
         left -= w[m++].len;
     size_t cut = m < h->n && w[m].meta == w[0].meta && (left >= CUT_BYTES || m == 0);
-    struct xh_range *r = m + cut ? malloc((m + cut) * sizeof *r) : NULL;
+    struct xh_range *r = m + cut ? calloc(m + cut, sizeof *r) : NULL;
     if (!r)
         return NULL;
     for (size_t i = 0; i < m; i++)

@@ -9,6 +9,7 @@
  *    H5Dread would read them, from their start as far as the last chunk that is wanted. */
 #include "hints.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,7 @@ static int add(struct ranges *r, uint64_t off, uint64_t len)
         r->at = at;
         r->room = room;
     }
+    assert(r->at);
     r->at[r->n++] = (struct xh_range){off, len};
     return 0;
 }

@@ -84,7 +84,7 @@ int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore
     f->dev = st.st_dev;
     f->ino = st.st_ino;
     f->ignore_disabled_locks = env_ignore >= 0 ? env_ignore : ignore_disabled_locks;
-    strcpy(f->name, name);
+    memcpy(f->name, name, strlen(name) + 1);
     *out = f;
     return 0;
 err:

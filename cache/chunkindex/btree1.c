@@ -58,7 +58,7 @@ static int node_parts(const uint8_t *p, size_t len, unsigned level, struct xh_pa
 {
     struct xh_format *f = &ps->ix->fmt;
     size_t head = 8 + 2 * (size_t)f->O;
-    if (len < head || memcmp(p, "TREE", 4) || p[4] != 1 || p[5] != level)
+    if (len < head || memcmp(p, "TREE", 4) != 0 || p[4] != 1 || p[5] != level)
         return -1;
     unsigned used = (unsigned)xh_le(p + 6, 2);
     uint32_t key = key_of(f, p, len, used);

@@ -54,7 +54,7 @@ int xh_btree2_node(const struct xh_node *node, const uint8_t *p, size_t len, str
     uint32_t pointer = node->level ? 0u + f->O + f->count_bytes + f->total_bytes[node->level - 1] : 0;
     if (len > node->len)
         len = node->len;
-    if (len < FRAME_BYTES || memcmp(p, node->level ? "BTIN" : "BTLF", 4) || p[4] != 0)
+    if (len < FRAME_BYTES || memcmp(p, node->level ? "BTIN" : "BTLF", 4) != 0 || p[4] != 0)
         return -1;
     if (n > len || records + (node->level ? (n + 1) * pointer : 0) > len - FRAME_BYTES)
         return -1;

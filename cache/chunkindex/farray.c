@@ -30,7 +30,7 @@ int xh_farray_node(const struct xh_node *node, const uint8_t *p, size_t len, str
         return -1;
     if (node->kind == XH_NODE_FA_PAGE)
         return xh_parts_elements(ps, p, node->records);
-    if (memcmp(p, "FADB", 4) || p[4] != 0)
+    if (memcmp(p, "FADB", 4) != 0 || p[4] != 0)
         return -1;
     p += 6 + f->O;
     if (f->elems > f->page_elems)

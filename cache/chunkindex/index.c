@@ -357,6 +357,7 @@ struct xh_index *xh_index_new(struct xh_chunkindex *ci, uint64_t addr, const uin
     case 'B': rc = xh_btree2_root(p, len, &ps); break;
     case 'F': rc = xh_farray_root(p, len, &ps); break;
     case 'E': rc = xh_earray_root(p, len, &ps); break;
+    default: break;
     }
     if (rc || !ranks_of(&ps))
         goto err;

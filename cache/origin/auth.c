@@ -127,8 +127,8 @@ void xh_cert_find(struct xh_cert *out)
                  bad == cert ? "it" : bad, why);
         return;
     }
-    strcpy(out->path, cert);
-    strcpy(out->key, key);
+    memcpy(out->path, cert, strlen(cert) + 1);
+    memcpy(out->key, key, strlen(key) + 1);
 }
 
 /* ---- other hosts that may have them */
@@ -165,7 +165,7 @@ static int take_named(struct xh_trust *out, int is_dir, const char *path, const 
         return xh_err_set(err, XH_E_TLS, 0, "cannot read the CA %s %.300s named by %s: %s. Correct or unset it",
                           is_dir ? "directory" : "file", path, source, why);
     size_t used = strlen(out->note);
-    strcpy(is_dir ? out->dir : out->file, path);
+    memcpy(is_dir ? out->dir : out->file, path, strlen(path) + 1);
     snprintf(out->note + used, sizeof out->note - used, "%s%.500s (from %s)", used ? " and " : "", path, source);
     return 0;
 }

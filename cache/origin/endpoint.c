@@ -592,10 +592,11 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
         return;
     out->warm = out->open - e->streams - e->opening;
     double share = (double)(e->active_bytes + e->queued_bytes) / out->warm, window = window_of(e);
-    double busy = round_trips_for(share, window, are_young(e)), left = YOUNG_ROUND_TRIPS - 1 - busy;
+    double busy = round_trips_for(share, window, are_young(e));
     if (busy > SOON_ROUND_TRIPS)
         return;
-    for (window += share; left >= 1; left--, window *= 2) {
+    window += share;
+    for (int left = (int)(YOUNG_ROUND_TRIPS - 1 - busy); left >= 1; left--, window *= 2) {
         window = window < GROWN_BYTES ? window : GROWN_BYTES;
         out->warm_bytes += (uint64_t)(window * out->warm);
     }

@@ -7,6 +7,7 @@
 #include "../now.h"
 #include "request.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -122,6 +123,7 @@ static int head_206(struct xh_exchange *x)
     const struct xh_reply *r = &x->reply;
     const struct xh_content_range *c = &r->range;
     struct xh_probe *p = x->job->probe;
+    assert(p);
     if (r->encoded)
         return fault(x, XH_FAULT_PROTO, COMPRESSED);
     if (r->contradictory || r->multipart || !c->given || c->unsatisfied)
@@ -145,6 +147,7 @@ static int head_200(struct xh_exchange *x)
 {
     const struct xh_reply *r = &x->reply;
     struct xh_probe *p = x->job->probe;
+    assert(p);
     if (r->encoded)
         return fault(x, XH_FAULT_PROTO, COMPRESSED);
     if (r->contradictory)
@@ -166,6 +169,7 @@ static int judge_headers(struct xh_exchange *x)
     struct xh_reply *r = &x->reply;
     struct xh_probe *p = x->job->probe;
     xh_trace(XH_T_ORIGIN, "reply", "id=%p status=%d", (void *)x->request, r->status);
+    assert(p || x->job->ask == XH_ASK_RANGES);
     if (p) {
         p->status = r->status;
         p->size_known = p->ranges_refused = 0;
@@ -173,6 +177,8 @@ static int judge_headers(struct xh_exchange *x)
         memcpy(p->last_modified, r->last_modified, sizeof p->last_modified);
         memcpy(p->server, r->server, sizeof p->server);
     }
+    if (x->job->ask == XH_ASK_HEAD && r->links[0] && r->status < 400)
+        xh_object_hear(x->job->origin, x->url, r->links);
     switch (x->job->ask) {
     case XH_ASK_RANGES:
         return r->status == 206 ? ranges_206(x) : r->status == 200 ? ranges_200(x) : 0;
@@ -226,6 +232,7 @@ static int deliver(struct xh_exchange *x, uint64_t off, const uint8_t *p, size_t
 {
     struct xh_job *j = x->job;
     struct xh_transfer *t = j->transfer;
+    assert(t);
     while (len > 0) {
         while (x->cursor < x->asked_end && t->ranges[x->cursor].off + t->ranges[x->cursor].len <= off)
             x->cursor++;

@@ -9,7 +9,8 @@
 
 struct xh_origin {
     /* Constant once opened: */
-    struct xh_url *url; /* as the user wrote it */
+    struct xh_url *url; /* as the user wrote it, or its server offered it */
+    struct xh_url *named; /* then this is what the user wrote; else NULL */
     struct xh_options options;
     struct xh_counters *counters;
     struct xh_trust trust;
@@ -32,6 +33,8 @@ struct xh_origin {
     uint64_t checked_ns;       /* when PROPFIND last confirmed the version */
     int checking;              /* a PROPFIND is on its way */
     unsigned missed;           /* so many in a row found no such file */
+    struct xh_url *offer[XH_OFFERS_MOST]; /* where else the file is said to lie */
+    unsigned offers;
     unsigned stream_thread;    /* where its streams run; 0: not chosen yet */
     int closing;               /* what is submitted now is cancelled at once */
     int yields;                /* another process waits for what it wants now: at most one guess at a time */
@@ -67,6 +70,9 @@ void xh_job_fail(struct xh_job *j, const struct xh_err *err);
 /* Takes |r|, which is in no ring and on no wire, off its job; a job without requests goes
  * to |t|'s finished ring (NULL: any thread's). Lock held. */
 void xh_request_retire(struct xh_request *r, struct xh_thread *t);
+
+/* Takes note of what the Link headers |links| of a reply of |from| offer, unless some were heard before. Takes the lock. */
+void xh_object_hear(struct xh_origin *o, const struct xh_url *from, const char *links);
 
 /* 1 when token and certificate may go to |u|: over TLS, to the server that the user named or to one that he listed. */
 int xh_object_trusts(const struct xh_origin *o, const struct xh_url *u);

@@ -12,6 +12,7 @@
 #include "../now.h"
 #include "../trace.h"
 #include "endpoint.h"
+#include "link.h"
 #include "object.h"
 #include "request.h"
 
@@ -110,7 +111,8 @@ void xh_job_fail(struct xh_job *j, const struct xh_err *err)
 
 int xh_object_trusts(const struct xh_origin *o, const struct xh_url *u)
 {
-    return u->https && (xh_url_same_server(u, o->url) || (o->url->https && xh_auth_listed(o->options.credential_hosts, u->server)));
+    const struct xh_url *named = o->named ? o->named : o->url;
+    return u->https && (xh_url_same_server(u, named) || (named->https && xh_auth_listed(o->options.credential_hosts, u->server)));
 }
 
 int xh_object_renew_token(struct xh_origin *o, const struct xh_token *old)
@@ -129,6 +131,46 @@ int xh_object_renew_token(struct xh_origin *o, const struct xh_token *old)
     xh_engine_unlock();
     xh_token_unref(drop);
     return differs;
+}
+
+/* ---- offers */
+
+/* 1 when |u| is worth a try: over TLS, and none that is known. Lock held. */
+static int is_news(const struct xh_origin *o, const struct xh_url *u)
+{
+    int known = strcmp(u->text, o->url->text) == 0;
+    for (unsigned i = 0; i < o->offers; i++)
+        known |= strcmp(u->text, o->offer[i]->text) == 0;
+    return u->https && !known;
+}
+
+void xh_object_hear(struct xh_origin *o, const struct xh_url *from, const char *links)
+{
+    struct xh_link l[XH_OFFERS_MOST];
+    size_t n = xh_link_duplicates(links, l);
+    xh_engine_lock();
+    for (size_t i = 0, had = o->offers; i < n && had == 0; i++) {
+        char *uri = strndup(l[i].uri, l[i].len);
+        struct xh_url *u = NULL;
+        if (uri && xh_url_resolve(from, uri, &u, NULL) == 0 && is_news(o, u)) {
+            xh_trace(XH_T_ORIGIN, "offer", "url=%s by=%s", u->shown, from->shown);
+            o->offer[o->offers++] = xh_url_ref(u);
+        }
+        xh_url_unref(u);
+        free(uri);
+    }
+    xh_engine_unlock();
+}
+
+size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST])
+{
+    size_t n = 0;
+    xh_engine_lock();
+    for (unsigned i = 0; i < o->offers; i++)
+        if ((out[n] = strdup(o->offer[i]->text)))
+            n++;
+    xh_engine_unlock();
+    return n;
 }
 
 /* ---- the object */
@@ -359,7 +401,10 @@ void xh_origin_close(struct xh_origin *o)
     while (!xh_ring_empty(&o->jobs))
         xh_engine_wait();
     xh_engine_unlock();
+    for (unsigned i = 0; i < o->offers; i++)
+        xh_url_unref(o->offer[i]);
     xh_url_unref(o->url);
+    xh_url_unref(o->named);
     xh_url_unref(o->target);
     xh_url_unref(o->served);
     xh_token_unref(o->token);

@@ -57,6 +57,9 @@ int xh_origin_reader(const char *url, const struct xh_options *o, char out[XH_RE
 struct xh_patience {
     int (*ends)(void *ctx);
     void *ctx;
+    /* NULL, or what the user named, where |url| was offered by that one's server: it must be https, has no user info,
+     * and gets the credentials that a redirect from there would get. */
+    const char *named;
 };
 
 /* Opens |url|: with |hint| (text from xh_origin_hint of an earlier open, untrusted; NULL or
@@ -75,6 +78,11 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
  * Owns: the caller closes it. Does not block. */
 int xh_origin_open_told(const char *url, const struct xh_options *o, const char *hint,
                         struct xh_counters *counters, struct xh_origin **out, struct xh_err *err);
+
+/* Where the server said, when |o| was opened, that the same file lies as well (Link headers), the best first; https alone.
+ * |out| gets at most XH_OFFERS_MOST texts, malloc'd. Returns how many. Whether that is true is for the caller to find out. */
+#define XH_OFFERS_MOST 3u
+size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST]);
 
 /* Current facts; max_ranges may shrink as the server shows its limits. Threads: any. */
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);

@@ -150,11 +150,13 @@ static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int gr
     p->hasty = o->patience != NULL;
     if (probe_queue(o, what, p, probe_over) != 0) {
         xh_engine_unlock();
+        p->err = NULL;
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
     while (!p->over)
         wait_patiently(o, greets && (greets = greet(o)) ? GREET_LOOK_MS : 0);
     xh_engine_unlock();
+    p->err = NULL;
     if (own.code && err)
         *err = own;
     return own.code;
@@ -459,7 +461,7 @@ static int take_login(struct xh_origin *o, struct xh_err *err)
 {
     char host[256];
     o->login = "the user name and password in the URL";
-    if (o->url->user || !o->options.netrc)
+    if (o->url->user || !o->options.netrc || o->named)
         return 0;
     const char *from = strstr(o->url->server, "://") + 3;
     size_t n = (size_t)(strrchr(from, ':') - from);
@@ -471,18 +473,24 @@ static int take_login(struct xh_origin *o, struct xh_err *err)
 }
 
 /* What can be known before any connection: the URL, the options, CAs and credentials. */
-static int prepare(const char *url, const struct xh_options *options, struct xh_counters *counters,
+static int prepare(const char *url, const char *named, const struct xh_options *options, struct xh_counters *counters,
                    struct xh_origin **out, struct xh_err *err)
 {
     const char *file, *dir;
     struct xh_origin *o = calloc(1, sizeof *o);
-    if (!o)
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
+    if (!o) {
+        xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
+        return XH_E_NOMEM;
+    }
     o->options = *options;
     o->counters = counters;
     xh_ring_init(&o->jobs);
     xh_dialect_init(&o->dialect, options->multirange != 0);
     int rc = xh_url_parse(url, &o->url, err);
+    if (rc == 0 && named)
+        rc = xh_url_parse(named, &o->named, err);
+    if (rc == 0 && named && (!o->url->https || o->url->user))
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: a server offered it without https or with a user name", o->url->shown);
     if (rc == 0 && o->url->https) {
         xh_wire_default_ca(&file, &dir);
         rc = xh_trust_find(&o->options, file, dir, &o->trust, err);
@@ -506,7 +514,7 @@ int xh_origin_reader(const char *url, const struct xh_options *options, char out
     struct xh_counters unused = {0};
     struct xh_origin *o = NULL;
     out[0] = '\0';
-    if (prepare(url, options, &unused, &o, NULL) != 0)
+    if (prepare(url, NULL, options, &unused, &o, NULL) != 0)
         return 0;
     int known = !o->url->user && xh_auth_reader(o->token, &o->cert, &o->trust, out);
     xh_origin_close(o);
@@ -521,7 +529,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     struct hinted hinted;
     struct xh_probe p = {0};
     int confirmed = 0, early = 0;
-    int rc = prepare(url, options, counters, &o, err);
+    int rc = prepare(url, patience ? patience->named : NULL, options, counters, &o, err);
     if (rc != 0)
         return rc;
     o->patience = patience;
@@ -563,7 +571,7 @@ int xh_origin_open_told(const char *url, const struct xh_options *options, const
 {
     struct xh_origin *o = NULL;
     struct hinted told;
-    int rc = prepare(url, options, counters, &o, err);
+    int rc = prepare(url, NULL, options, counters, &o, err);
     if (rc != 0)
         return rc;
     if (read_hint(&told, hint) != 0) {

@@ -11,6 +11,7 @@
 
 #define XH_LOCATION_BYTES 8192 /* redirects may carry a token in their query */
 #define XH_HEADER_BYTES 256    /* longest ETag, date or Server kept, with its NUL */
+#define XH_LINKS_BYTES 4096    /* all Link headers together */
 #define XH_BOUNDARY_BYTES 201  /* RFC 2046 allows 70; some servers write more */
 
 struct xh_content_range {
@@ -37,6 +38,7 @@ struct xh_reply {
     char server[XH_HEADER_BYTES];
     char reason[XH_HEADER_BYTES]; /* WWW-Authenticate's error_description; no word of it is as long as a secret */
     char location[XH_LOCATION_BYTES];
+    char links[XH_LINKS_BYTES]; /* values of Link headers that speak of a duplicate, ", " between them; for link.h */
 };
 
 void xh_reply_init(struct xh_reply *r);

@@ -2,6 +2,7 @@
  * a user's file as much as from a Location header. */
 #include "url.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -294,6 +295,7 @@ int xh_url_resolve(const struct xh_url *base, const char *location, struct xh_ur
             return xh_err_set(err, XH_E_PROTO, 0, "%s: redirected to a URL that cannot be used", base->shown);
         return rc;
     }
+    assert(u);
     if (u->user) {
         xh_url_unref(u);
         return xh_err_set(err, XH_E_PROTO, 0, "%s: redirected to a URL with a user name in it: refused",

@@ -12,8 +12,8 @@ struct xh_choice {
     uint64_t rtt_ns; /* 0: unknown */
 };
 
-#define XH_CHOICE_NONE -1
-#define XH_CHOICE_WAIT -2
+#define XH_CHOICE_NONE (-1)
+#define XH_CHOICE_WAIT (-2)
 
 /* What |i| brings, as far as is known, in bytes per ns. */
 double xh_choice_rate(const struct xh_choice *c, size_t n, size_t i);

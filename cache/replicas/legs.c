@@ -89,6 +89,34 @@ unsigned xh_sites_live(const struct xh_replicas *r)
     return n;
 }
 
+int xh_sites_spare(const struct xh_replicas *r)
+{
+    int n = 0;
+    for (size_t i = 0; i < r->n; i++)
+        n |= r->site[i].state == XH_SITE_SPARE;
+    return n;
+}
+
+/* 1 while a spare that was called is to be looked at. */
+static int spares_come(const struct xh_replicas *r)
+{
+    int n = 0;
+    for (size_t i = 0; i < r->n; i++)
+        n |= r->site[i].offered && r->site[i].state == XH_SITE_NEW;
+    return n;
+}
+
+/* A site is lost: where no other is live, the spares are to be opened. */
+static void call_spares(struct xh_replicas *r)
+{
+    for (size_t i = 0; i < r->n && xh_sites_live(r) == 0; i++)
+        if (r->site[i].state == XH_SITE_SPARE) {
+            r->site[i].state = XH_SITE_NEW;
+            r->site[i].due_ns = 0;
+        }
+    pthread_cond_signal(&r->news);
+}
+
 enum xh_fate xh_site_fate(const struct xh_replicas *r, const struct xh_site *s, const struct xh_err *err)
 {
     switch (err->code) {
@@ -131,7 +159,7 @@ void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why)
         clear(r, s);
     xh_trace(XH_T_ORIGIN, "site-failed", "url=%s why=\"%s\" again_ms=%llu", s->shown, why,
              (unsigned long long)((s->due_ns - xh_now_ns()) / 1000000u));
-    pthread_cond_signal(&r->news);
+    call_spares(r);
 }
 
 void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_err *err)
@@ -142,8 +170,26 @@ void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_er
     s->state = XH_SITE_REFUSED;
     if (was)
         clear(r, s);
+    call_spares(r);
     xh_trace(XH_T_ORIGIN, "site-refused", "url=%s code=%s", s->shown, xh_err_name(err->code));
     dprintf(STDERR_FILENO, "xhdf5: an endpoint is not used for this file: %s\n", err->text);
+}
+
+void xh_site_lives(struct xh_replicas *r, struct xh_site *s)
+{
+    s->state = XH_SITE_LIVE;
+    s->proved = 1;
+    s->rate = 0;
+    s->used_ns = xh_now_ns();
+    xh_health_well(s->server);
+    xh_trace(XH_T_ORIGIN, "site-live", "url=%s", s->shown);
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_site *other = &r->site[i];
+        if (other->state == XH_SITE_DEAD)
+            clear(r, other);
+        if (!s->offered && other->offered && other->state != XH_SITE_REFUSED)
+            other->state = XH_SITE_SPARE; /* what it has under way it may end */
+    }
 }
 
 /* ---- what a site's origin brings */
@@ -229,12 +275,12 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 
 /* ---- to the sites */
 
-/* Where |g| goes when no site is live: round in turns, the main one first. */
+/* Where |g| goes when no site is live: round in turns, the main one first, which was proved as all that count. */
 static struct xh_site *last_resort(struct xh_replicas *r, const struct xh_leg *g)
 {
     for (size_t k = 0, turn = g->lasts;; k++) {
         struct xh_site *s = &r->site[(r->main + k) % r->n];
-        if (s->origin && s->state != XH_SITE_REFUSED && turn-- == 0)
+        if (s->proved && s->state != XH_SITE_REFUSED && turn-- == 0)
             return s;
     }
 }
@@ -246,6 +292,8 @@ static struct xh_site *site_for(struct xh_replicas *r, const struct xh_leg *g)
         return &r->site[r->main];
     xh_sites_choices(r, c);
     int i = xh_choose(c, r->n, left_of(g), !g->demand);
+    if (i == XH_CHOICE_NONE && spares_come(r))
+        return NULL; /* the keeper is about to know better */
     return i >= 0 ? &r->site[i] : i == XH_CHOICE_WAIT ? NULL : last_resort(r, g);
 }
 
@@ -282,7 +330,7 @@ static void bind(struct xh_replicas *r, struct xh_leg *g, struct xh_site *s)
     TAILQ_INSERT_TAIL(&r->bound, g, link);
     g->site = s;
     t->speculative = !g->demand;
-    t->hasty = xh_sites_live(r) > (s->state == XH_SITE_LIVE);
+    t->hasty = xh_sites_live(r) > (s->state == XH_SITE_LIVE) || xh_sites_spare(r);
     g->seen = atomic_load_explicit(&g->came, memory_order_relaxed);
     g->seen_ns = now;
     g->speed = 0;

@@ -199,7 +199,7 @@ static int ends(void *ctx)
 static int open_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *err)
 {
     struct patience p = {r, xh_now_ns() + XH_LOOK_MOST_NS};
-    struct xh_patience patience = {ends, &p};
+    struct xh_patience patience = {.ends = ends, .ctx = &p, .named = s->offered ? r->site[0].url : NULL};
     struct xh_origin_head head = {0};
     struct xh_origin *o = NULL;
     int rc = xh_origin_open(s->url, &r->options, NULL, 0, r->counters, &patience, &o, &head, err);
@@ -210,6 +210,14 @@ static int open_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *er
     return rc;
 }
 
+void xh_sites_sample(struct xh_replicas *r)
+{
+    struct xh_origin_info info;
+    xh_origin_get_info(r->site[r->main].origin, &info);
+    if (info.size && have_samples(r, info.size))
+        xh_trace(XH_T_ORIGIN, "samples", "url=%s bytes=%zu", r->site[r->main].shown, r->samples.bytes);
+}
+
 void xh_site_look(struct xh_replicas *r, struct xh_site *s)
 {
     struct xh_err err = {0};
@@ -218,11 +226,7 @@ void xh_site_look(struct xh_replicas *r, struct xh_site *s)
         rc = s == &r->site[r->main] ? ask_site(r, s, &err) : prove(r, s, fresh, &err);
     pthread_mutex_lock(&r->lock);
     if (rc == 0) {
-        s->state = XH_SITE_LIVE;
-        s->rate = 0;
-        s->used_ns = xh_now_ns();
-        xh_health_well(s->server);
-        xh_trace(XH_T_ORIGIN, "site-live", "url=%s", s->shown);
+        xh_site_lives(r, s);
     } else if (r->closing) {
         s->state = XH_SITE_DEAD; /* nobody cares */
     } else if (xh_site_fate(r, s, &err) == XH_FATE_REFUSED) {

@@ -17,6 +17,10 @@
 #define OPEN_PATIENCE_NS 3000000000u
 /* Without anything under way for so long, the keeper rests. */
 #define REST_NS 1000000000u
+/* How a hint tells of an offered site; how long such a URL may be there; what the rest of the hint has room in. */
+#define OFFER "also="
+#define HINTED_MOST 400u
+#define HINTED_LEAST 1000u
 
 /* ---- the keeper */
 
@@ -55,6 +59,11 @@ static void *keep(void *ctx)
         r->rests = now - r->busy_ns > REST_NS;
         uint64_t next = r->rests ? UINT64_MAX : now + XH_TICK_NS;
         struct xh_site *s = due_site(r, now, &next);
+        int samples = r->sample_ns && now >= r->sample_ns;
+        if (samples)
+            r->sample_ns = 0;
+        else if (r->sample_ns && r->sample_ns < next)
+            next = r->sample_ns;
         xh_sites_tick(r);
         xh_legs_tell(r);
         if (s) {
@@ -62,6 +71,10 @@ static void *keep(void *ctx)
             xh_site_look(r, s);
             pthread_mutex_lock(&r->lock);
             xh_legs_dispatch(r);
+        } else if (samples) {
+            pthread_mutex_unlock(&r->lock);
+            xh_sites_sample(r);
+            pthread_mutex_lock(&r->lock);
         } else if (TAILQ_EMPTY(&r->told) && !r->closing) {
             wait_until(r, next);
         }
@@ -108,6 +121,7 @@ void xh_replicas_after_fork(struct xh_replicas *r)
         atomic_store_explicit(&s->owed, 0, memory_order_relaxed);
     }
     r->samples = (struct xh_samples){0};
+    r->sample_ns = xh_sites_spare(r) ? xh_now_ns() + XH_SAMPLE_AFTER_NS : 0;
 }
 
 /* ---- opening */
@@ -134,18 +148,37 @@ static size_t site_of_hint(const struct xh_replicas *r, const char **hint)
     return i;
 }
 
-static size_t hint_of(struct xh_replicas *r, char *buf, size_t size)
-{
-    return xh_origin_hint(r->site[r->main].origin, buf, size);
-}
-
 size_t xh_replicas_hint(struct xh_replicas *r, char *buf, size_t size)
 {
-    if (r->main == 0 || size == 0)
-        return hint_of(r, buf, size);
-    int n = snprintf(buf, size, "site=%016" PRIx64 " ", hash_of(r->site[r->main].url));
-    size_t len = n > 0 && (size_t)n < size ? hint_of(r, buf + n, size - (size_t)n) : 0;
-    return len ? (size_t)n + len : 0;
+    size_t at = 0;
+    /* For processes that are told, and so hear no offers. A query may be a ticket, and secret; what is long is left. */
+    for (size_t i = 0; i < r->n; i++)
+        if (r->site[i].offered && !strchr(r->site[i].url, '?') && strlen(r->site[i].url) < HINTED_MOST && size - at > HINTED_LEAST)
+            at += (size_t)snprintf(buf + at, size - at, OFFER "%s ", r->site[i].url);
+    if (r->main != 0 && size - at > HINTED_LEAST)
+        at += (size_t)snprintf(buf + at, size - at, "site=%016" PRIx64 " ", hash_of(r->site[r->main].url));
+    size_t len = xh_origin_hint(r->site[r->main].origin, buf + at, size - at);
+    return len ? at + len : 0;
+}
+
+/* Takes the offers off |*hint|, which is untrusted, into |out|, malloc'd. Returns how many. */
+static size_t offers_of_hint(const char **hint, char *out[XH_OFFERS_MOST])
+{
+    size_t n = 0;
+    while (*hint && strncmp(*hint, OFFER "https://", strlen(OFFER "https://")) == 0) {
+        const char *url = *hint + strlen(OFFER);
+        size_t len = strcspn(url, " ");
+        if (n < XH_OFFERS_MOST && (out[n] = strndup(url, len)))
+            n++;
+        *hint = url + len + (url[len] == ' ');
+    }
+    return n;
+}
+
+static void free_offers(char *urls[XH_OFFERS_MOST], size_t n)
+{
+    while (n)
+        free(urls[--n]);
 }
 
 static void free_all(struct xh_replicas *r)
@@ -156,6 +189,31 @@ static void free_all(struct xh_replicas *r)
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->news);
     free(r);
+}
+
+/* Owns |url|. */
+static void init_site(struct xh_site *s, char *url)
+{
+    s->url = url;
+    xh_list_server(url, s->server, sizeof s->server);
+    xh_url_shown(url, s->shown, sizeof s->shown);
+}
+
+/* The |n| |urls| that are none of the sites become spares. Frees what it does not take. */
+static void add_spares(struct xh_replicas *r, char *urls[XH_OFFERS_MOST], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < r->n && strcmp(r->site[k].url, urls[i]) != 0)
+            k++;
+        if (k < r->n || r->n == XH_SITES_MAX) {
+            free(urls[i]);
+            continue;
+        }
+        init_site(&r->site[r->n], urls[i]);
+        r->site[r->n].offered = 1;
+        r->site[r->n++].state = XH_SITE_SPARE;
+    }
 }
 
 static struct xh_replicas *make(const char *url, const struct xh_options *o, struct xh_counters *counters,
@@ -186,20 +244,25 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
     start_locks(r);
     for (size_t i = 0; i < r->n; i++) {
         struct xh_site *s = &r->site[i];
-        s->url = urls[i];
-        xh_list_server(s->url, s->server, sizeof s->server);
-        xh_url_shown(s->url, s->shown, sizeof s->shown);
+        init_site(s, urls[i]);
         if (r->n > 1 && (s->due_ns = xh_health_due_ns(s->server)) > xh_now_ns())
             s->state = XH_SITE_DEAD;
     }
     return r;
 }
 
-/* The main site is open: the others follow. */
-static void opened(struct xh_replicas *r, size_t main)
+/* The main site is open: the others follow. Offered are, where the server has said nothing, the |n| |told|, which it takes. */
+static void opened(struct xh_replicas *r, size_t main, char *told[XH_OFFERS_MOST], size_t n)
 {
+    char *said[XH_OFFERS_MOST];
+    size_t heard = xh_origin_offers(r->site[main].origin, said);
     r->main = main;
     r->site[main].state = XH_SITE_LIVE;
+    r->site[main].proved = 1;
+    if (heard)
+        free_offers(told, n);
+    add_spares(r, heard ? said : told, heard ? heard : n);
+    r->sample_ns = xh_sites_spare(r) ? xh_now_ns() + XH_SAMPLE_AFTER_NS : 0;
     r->alone = r->n == 1;
     if (r->alone)
         return;
@@ -220,7 +283,7 @@ static int open_hastily(struct xh_replicas *r, size_t i, const char *hint, int v
 {
     struct xh_site *s = &r->site[i];
     uint64_t until = xh_now_ns() + OPEN_PATIENCE_NS;
-    struct xh_patience patience = {out_of_patience, &until};
+    struct xh_patience patience = {.ends = out_of_patience, .ctx = &until};
     int rc = xh_origin_open(s->url, &r->options, hint, vouched, r->counters, &patience, &s->origin, head, err);
     if (rc == 0) {
         xh_health_well(s->server);
@@ -264,9 +327,11 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
                      struct xh_err *err)
 {
     struct xh_err own = {0};
+    char *told[XH_OFFERS_MOST];
     struct xh_replicas *r = make(url, o, counters, err);
     if (!r)
         return XH_E_NOMEM;
+    size_t offers = offers_of_hint(&hint, told);
     size_t main = site_of_hint(r, &hint);
     if (main == r->n) { /* of a site that is not in the list any more */
         main = 0;
@@ -279,6 +344,10 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
         own.code = xh_origin_open(url, o, hint, vouched, counters, NULL, &r->site[0].origin, head, &own);
         main = own.code ? r->n : 0;
     }
+    if (main == r->n || !vouched) { /* what it offers now is what counts */
+        free_offers(told, offers);
+        offers = 0;
+    }
     if (main == r->n) {
         int rc = own.code;
         if (err)
@@ -286,7 +355,7 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
         free_all(r);
         return rc;
     }
-    opened(r, main);
+    opened(r, main, told, offers);
     *out = r;
     return 0;
 }
@@ -294,19 +363,22 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
 int xh_replicas_open_told(const char *url, const struct xh_options *o, const char *hint,
                           struct xh_counters *counters, struct xh_replicas **out, struct xh_err *err)
 {
+    char *told[XH_OFFERS_MOST];
     struct xh_replicas *r = make(url, o, counters, err);
     if (!r)
         return XH_E_NOMEM;
+    size_t offers = offers_of_hint(&hint, told);
     size_t main = site_of_hint(r, &hint);
     int rc = main < r->n ? xh_origin_open_told(r->site[main].url, o, hint, counters, &r->site[main].origin, err)
                          : xh_err_set(err, XH_E_INVAL, 0,
                                       "%.200s: another process opened it at an endpoint that is not listed here",
                                       r->site[0].shown);
     if (rc) {
+        free_offers(told, offers);
         free_all(r);
         return rc;
     }
-    opened(r, main);
+    opened(r, main, told, offers);
     *out = r;
     return 0;
 }

@@ -13,12 +13,16 @@
  *   LIVE    proved to have the same version           -> DEAD (it failed) | REFUSED (it has another version now)
  *   DEAD    the keeper looks at it again at |due_ns|  -> LIVE | DEAD | REFUSED
  *   REFUSED for as long as the file is open
+ *   SPARE   a server offered it: asked for nothing until no other site is live -> NEW
+ *
+ * An offered site is in any of these; once another one is LIVE again it is SPARE, unless it is REFUSED.
  *
  * Invariants:
  *  1. The lock is held while a site's origin is asked for something (which never blocks), and never while the cache is
  *     called. The cache may hold its stage's lock when it calls. So: stage, replicas, engine.
  *  2. A BOUND leg's job exists as long as the lock is held: its done() takes the lock first.
  *  3. A site's origin, once there, stays until all is closed.
+ *  4. Only a site that was LIVE is ever asked for what the cache wants, whatever befalls the others.
  *
  * The keeper is a thread for each file with several sites: it opens and compares sites, tells what is TOLD, and looks
  * at the speed of what is under way. */
@@ -40,6 +44,8 @@
 #define XH_LOOK_MOST_NS 10000000000u
 #define XH_SAMPLES 10u
 #define XH_SAMPLE_BYTES 4096u
+/* A file that is open for so long gets samples of the main site: when spares are needed it cannot be asked. */
+#define XH_SAMPLE_AFTER_NS 1000000000u
 
 enum xh_leg_state { XH_LEG_QUEUED, XH_LEG_BOUND, XH_LEG_TOLD, XH_LEG_OVER };
 
@@ -70,15 +76,17 @@ struct xh_leg {
 
 TAILQ_HEAD(xh_legs, xh_leg);
 
-enum xh_site_state { XH_SITE_NEW, XH_SITE_LIVE, XH_SITE_DEAD, XH_SITE_REFUSED };
+enum xh_site_state { XH_SITE_NEW, XH_SITE_LIVE, XH_SITE_DEAD, XH_SITE_REFUSED, XH_SITE_SPARE };
 
 struct xh_site {
     char *url;        /* constant */
     char server[300]; /* constant */
     char shown[256];  /* constant */
+    int offered;      /* constant: by a server, not listed by the user */
     /* Under the lock: */
     enum xh_site_state state;
     struct xh_origin *origin; /* NULL: not opened yet */
+    int proved;               /* it was LIVE */
     uint64_t due_ns;
     unsigned legs;
     double rate;              /* as struct xh_choice; forgotten when it was not used for a while */
@@ -115,6 +123,7 @@ struct xh_replicas {
     int changed;        /* the main site's file is another now: nothing is read any more */
     uint64_t ticked_ns, busy_ns; /* when the keeper looked last, and when something was under way then */
     int rests;                   /* it does not look until it is told */
+    uint64_t sample_ns;          /* when it fetches samples for the spares' sake; 0: not */
     struct xh_samples samples;
 };
 
@@ -143,6 +152,12 @@ void xh_legs_tell(struct xh_replicas *r);
 /* |s| has failed: what it was asked for goes to others, and it is looked at again later. */
 void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why);
 
+/* 1 while there is a spare to be called. */
+int xh_sites_spare(const struct xh_replicas *r);
+
+/* |s| was proved to be live: what the dead owe goes there; spares stand down if it is none. */
+void xh_site_lives(struct xh_replicas *r, struct xh_site *s);
+
 /* |s| is not to be used any more, for what |err| says. */
 void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_err *err);
 
@@ -159,5 +174,8 @@ void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_M
 /* look.c: opens |s|, or sees whether it is back, and compares it. The keeper's; no lock. Blocks, but ends soon when
  * the file is being closed. */
 void xh_site_look(struct xh_replicas *r, struct xh_site *s);
+
+/* Fetches the main site's samples, if it can. Otherwise as the former. */
+void xh_sites_sample(struct xh_replicas *r);
 
 #endif

@@ -68,8 +68,8 @@ static int is_silent(struct xh_replicas *r, const struct xh_site *s, uint64_t no
 
 static void end_silent(struct xh_replicas *r, uint64_t now)
 {
-    int silent[XH_SITES_MAX];
-    unsigned others = 0;
+    int silent[XH_SITES_MAX] = {0};
+    unsigned others = (unsigned)xh_sites_spare(r);
     for (size_t i = 0; i < r->n; i++) {
         silent[i] = r->site[i].state == XH_SITE_LIVE && r->site[i].legs && is_silent(r, &r->site[i], now);
         others += r->site[i].state == XH_SITE_LIVE && !silent[i];
@@ -128,7 +128,7 @@ void xh_sites_tick(struct xh_replicas *r)
             measure(&r->site[i], now, ns);
     TAILQ_FOREACH(g, &r->bound, link)
         measure_leg(g, now);
-    if (xh_sites_live(r) < 2)
+    if (xh_sites_live(r) < 2 && !xh_sites_spare(r))
         return;
     end_silent(r, now);
     xh_sites_choices(r, c);

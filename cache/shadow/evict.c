@@ -88,7 +88,8 @@ static void drop_orphan_hints(int dirfd)
 static uint64_t drop_unused(struct xh_shadow *s, struct entry *list, size_t n, uint64_t want_bytes)
 {
     uint64_t freed = 0;
-    qsort(list, n, sizeof *list, older);
+    if (list)
+        qsort(list, n, sizeof *list, older);
     for (size_t i = 0; i < n && freed < want_bytes; i++)
         if (strcmp(list[i].name, s->name) != 0 && xh_store_drop(s->dirfd, list[i].name)) {
             freed += list[i].bytes;
@@ -112,7 +113,8 @@ static uint64_t take_from_others(struct xh_shadow *s, struct entry *list, size_t
                                  uint64_t want_bytes, uint64_t meta_room_bytes, struct xh_counters *c)
 {
     uint64_t freed = 0;
-    qsort(list, n, sizeof *list, larger);
+    if (list)
+        qsort(list, n, sizeof *list, larger);
     for (size_t i = 0; i < n && freed < want_bytes && list[i].bytes > floor_bytes; i++) {
         struct xh_shadow *other;
         if (strcmp(list[i].name, s->name) == 0 || !(other = xh_shadow_visit(s, list[i].name)))

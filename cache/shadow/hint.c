@@ -41,7 +41,7 @@ static char *load(int dirfd, const char *file, char buf[FILE_BYTES], char name[X
     *end = '\0';
     if (!xh_store_is_shadow_name(from) || strlen(end + 1) >= XH_HINT_BYTES)
         goto out;
-    strcpy(name, from);
+    memcpy(name, from, strlen(from) + 1);
     text = end + 1;
 out:
     close(fd);

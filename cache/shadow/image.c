@@ -56,7 +56,7 @@ static const char *look(int dirfd, const char *name, int *fd, struct stat *st, s
     else if ((st->st_mode & 07777) != 0600)
         flaw = "its mode is not 0600";
     else if (pread(there, h, sizeof *h, 0) != (ssize_t)sizeof *h)
-        flaw = "truncated";
+        flaw = "truncated in its head";
     else if (memcmp(h->magic, XH_LAYOUT_MAGIC, sizeof h->magic) != 0)
         flaw = "scribbled over";
     else if (h->version != XH_LAYOUT_VERSION)
@@ -259,9 +259,10 @@ int xh_image_each(const struct xh_options *o, int (*each)(void *ctx, const struc
     struct xh_image *m = malloc(sizeof *m);
     struct xh_image_info *i = malloc(sizeof *i);
     char *locks = read_locks();
-    if (!d || !m || !i)
+    int ready = d && m && i;
+    if (!ready)
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while listing %.500s", path);
-    for (struct dirent *e; rc == 0 && (e = readdir(d));) {
+    for (struct dirent *e; ready && (e = readdir(d));) {
         if (!xh_store_is_shadow_name(e->d_name))
             continue;
         inspect(dirfd, e->d_name, locks, m, i);

@@ -121,8 +121,8 @@ enum xh_claim xh_shadow_claim(struct xh_shadow *s, uint64_t idx, int meta, struc
             switch (claim_empty(s, idx, &w, meta, c)) {
             case 1: return XH_CLAIM_MINE;
             case -1: return XH_CLAIM_NONE;
+            default: continue;
             }
-            continue;
         default: return XH_CLAIM_BUSY;
         }
     }

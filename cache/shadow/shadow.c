@@ -10,6 +10,7 @@
  * Lock: xh_shadow_lock (impl.h). Knows nothing of words. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -224,8 +225,8 @@ struct xh_shadow *xh_shadow_visit(struct xh_shadow *near, const char *name)
         s->visitor = 1;
         s->refs = 1;
         s->fd = -1;
-        strcpy(s->dir, near->dir);
-        strcpy(s->name, name);
+        snprintf(s->dir, sizeof s->dir, "%s", near->dir);
+        snprintf(s->name, sizeof s->name, "%s", name);
         s->dirfd = fcntl(near->dirfd, F_DUPFD_CLOEXEC, 0);
         if (xh_store_describe_existing(s) == 0 && xh_store_attach(s) == 0 && map_words(s) == 0) {
             enlist(s);

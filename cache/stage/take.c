@@ -1,6 +1,7 @@
 /* Taking: what the stage has, or expects, goes to a reader. See stage.h. */
 #include "parcel.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,7 @@ static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_ext
         if (p && from < to && !take_from(s, p, op, from, to - from, (uint8_t *)e.buf + before, t))
             before = to - e.off;
         if (before) {
+            assert(t->rest);
             struct xh_extent *last = t->nrest ? &t->rest[t->nrest - 1] : NULL;
             if (last && last->off + last->len == e.off && (uint8_t *)last->buf + last->len == e.buf)
                 last->len += before;

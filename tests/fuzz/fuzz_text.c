@@ -1,9 +1,49 @@
-/* Texts that anyone may have written: a config string, and a shadow's hint of what a server is like. */
+/* Texts that anyone may have written: a config string, an environment, and a shadow's hint of what a server is like. */
 #include <string.h>
+#include <unistd.h>
 
 #include "fuzz.h"
 #include "options.h"
 #include "origin/dialect.h"
+
+#define VARIABLES_MOST 50u
+
+static void within_bounds(const struct xh_options *o)
+{
+    for (unsigned i = 0; i < XH_OPT_COUNT; i++) {
+        const struct xh_opt_row *row = &xh_opt_rows[i];
+        uint64_t v = 0;
+        if (row->type == XH_OPT_STR)
+            v = strlen((const char *)o + row->offset);
+        else
+            memcpy(&v, (const char *)o + row->offset, sizeof v);
+        hold(v >= row->min && v <= row->max, "an option out of its bounds");
+    }
+}
+
+/* |rc| and |err| of setting |o|. */
+static void check(int rc, const struct xh_options *o, const struct xh_err *err)
+{
+    if (rc)
+        hold(err->code != 0 && err->text[0], "refused without a word");
+    else
+        within_bounds(o);
+}
+
+/* Each line of |text| is a variable; changes it. */
+static void from_env(struct xh_options *o, char *text)
+{
+    char *variables[VARIABLES_MOST + 1], **was = environ, *at = text;
+    struct xh_err err = {0};
+    size_t n = 0;
+    for (char *line; n < VARIABLES_MOST && (line = strsep(&at, "\n"));)
+        variables[n++] = line;
+    variables[n] = NULL;
+    environ = variables;
+    int rc = xh_options_from_env(o, &err);
+    environ = was;
+    check(rc, o, &err);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 {
@@ -16,18 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
     memcpy(s, p, size);
     s[size] = '\0';
     xh_options_defaults(&o);
-    if (xh_options_from_string(&o, s, "fuzz", &err))
-        hold(err.code != 0 && err.text[0], "refused without a word");
-    else
-        for (unsigned i = 0; i < XH_OPT_COUNT; i++) {
-            const struct xh_opt_row *row = &xh_opt_rows[i];
-            uint64_t v = 0;
-            if (row->type == XH_OPT_STR)
-                v = strlen((const char *)&o + row->offset);
-            else
-                memcpy(&v, (const char *)&o + row->offset, sizeof v);
-            hold(v >= row->min && v <= row->max, "an option out of its bounds");
-        }
+    check(xh_options_from_string(&o, s, "fuzz", &err), &o, &err);
     xh_dialect_init(&d, 1);
     if (xh_dialect_from_hint(&d, s) == 0) {
         hold(d.max_ranges >= 1 && d.max_range_header >= 64, "a dialect that cannot ask");
@@ -37,6 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
         hold(xh_dialect_from_hint(&again, hint) == 0 && xh_dialect_hint(&again, back, sizeof back) && !strcmp(hint, back),
              "its own hint is read as another");
     }
+    xh_options_defaults(&o);
+    from_env(&o, s);
     free(s);
     return 0;
 }

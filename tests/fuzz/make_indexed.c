@@ -1,12 +1,13 @@
 /* Writes small files with a chunk index of each kind for the fuzzer: make_indexed OUT KIND, where KIND
- * is btree1, btree2, fixed, paged or extensible. */
+ * is btree1, btree2, fixed, paged or extensible. Chunks have a byte an element: what counts is the index, and
+ * the whole of it has to lie within the 64 KiB that the fuzzer's inputs may have. */
 #include <hdf5.h>
 #include <string.h>
 
 int main(int argc, char **argv)
 {
-    static int data[20000];
-    hsize_t dims[2] = {200, 100}, max[2] = {200, 100}, chunk[2] = {5, 4};
+    static unsigned char data[8000];
+    hsize_t dims[2] = {80, 100}, max[2] = {80, 100}, chunk[2] = {5, 4};
     int ok = argc == 3;
     const char *kind = ok ? argv[2] : "";
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), dcpl = H5Pcreate(H5P_DATASET_CREATE);
@@ -18,14 +19,14 @@ int main(int argc, char **argv)
         max[0] = H5S_UNLIMITED;
     if (!strcmp(kind, "paged"))
         chunk[0] = chunk[1] = 2;
-    for (int i = 0; i < 20000; i++)
-        data[i] = i * 2654435761u >> 22;
+    for (int i = 0; i < 8000; i++)
+        data[i] = (unsigned char)(i * 2654435761u >> 24);
     hid_t file = ok ? H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, fapl) : -1;
     hid_t space = H5Screate_simple(2, dims, max);
     H5Pset_chunk(dcpl, 2, chunk);
     H5Pset_deflate(dcpl, 1);
-    hid_t set = H5Dcreate2(file, "data", H5T_NATIVE_INT, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
-    ok = ok && H5Dwrite(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0;
+    hid_t set = H5Dcreate2(file, "data", H5T_NATIVE_UCHAR, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    ok = ok && H5Dwrite(set, H5T_NATIVE_UCHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0;
     H5Dclose(set);
     return !(H5Fclose(file) >= 0 && ok);
 }

@@ -54,7 +54,7 @@ def main():
                 bad += [i for i in ours(p) if i in names["cache/shadow"] - {"shadow.h"}]
                 bad += [i for i in ours(p) if i in names["cache/origin"] - {"origin.h"} and i not in names["cache"]]
             tap.ok(not bad, f"{room}/{p.name} includes only what it may", f"includes {bad}")
-    pure = [top / "cache" / f"{m}.c" for m in ("plan", "predict", "metaparse", "metaindex", "contiguous")] + [top / "cache" / m for m in ("origin/response.c", "replicas/list.c", "replicas/choice.c")]
+    pure = [top / "cache" / f"{m}.c" for m in ("plan", "predict", "metaparse", "metaindex", "contiguous")] + [top / "cache" / m for m in ("origin/response.c", "origin/link.c", "replicas/list.c", "replicas/choice.c")]
     chunkindex = sorted((top / "cache/chunkindex").glob("*.[ch]"))
     for p in chunkindex:
         strange = ours(p) - {"extent.h"} - {q.name for q in chunkindex}

@@ -169,6 +169,12 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     return 0;
 }
 
+size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST])
+{
+    (void)o, (void)out;
+    return 0;
+}
+
 int xh_origin_open_told(const char *url, const struct xh_options *o, const char *hint, struct xh_counters *c,
                         struct xh_origin **out, struct xh_err *err)
 {

@@ -5,6 +5,7 @@
  * passed over. */
 #include "survey.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,7 @@ static int add(struct walk *w, uint64_t off, uint64_t len)
         s->raw = more;
         s->room = room;
     }
+    assert(s->raw);
     s->raw[s->nraw++] = (struct xh_range){from, to - from};
     return 0;
 }
@@ -105,8 +107,10 @@ static int read_through(hid_t set, hid_t type, hid_t space)
     uint64_t row = H5Tget_size(type);
     if (rank < 0 || row == 0 || H5Sget_simple_extent_npoints(space) <= 0)
         return 0;
-    for (int d = 1; d < rank; d++)
+    for (int d = 1; d < rank; d++) {
         row = dims[d] > VALUE_MOST_BYTES / row ? UINT64_MAX : row * dims[d];
+        assert(row); /* there are elements, so no dimension is 0 */
+    }
     if (row > VALUE_MOST_BYTES)
         return -1;
     uint64_t rows = VALUE_MOST_BYTES / row < dims[0] ? VALUE_MOST_BYTES / row : dims[0];

@@ -73,7 +73,7 @@ static int compare_all(struct check *c, struct xh_err *err)
     c->ours = malloc(BATCH_PAGES * XH_PAGE_BYTES);
     c->theirs = malloc(BATCH_PAGES * XH_PAGE_BYTES);
     c->good = malloc(BATCH_PAGES);
-    c->ext = malloc(BATCH_PAGES * sizeof *c->ext);
+    c->ext = calloc(BATCH_PAGES, sizeof *c->ext);
     c->first = malloc(BATCH_PAGES * sizeof *c->first);
     if (!c->ours || !c->theirs || !c->good || !c->ext || !c->first)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");

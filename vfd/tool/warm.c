@@ -82,9 +82,9 @@ static void *fetch(void *ctx)
     struct xh_err err = {0};
     struct xh_extent *ext = malloc(BATCH_EXTENTS * sizeof *ext);
     uint8_t *buf = malloc(BATCH_BYTES);
-    int rc = ext && buf ? 0 : xh_err_set(&err, XH_E_NOMEM, 0, "out of memory");
+    int ready = ext && buf, rc = ready ? 0 : xh_err_set(&err, XH_E_NOMEM, 0, "out of memory");
     pthread_mutex_lock(&g->lock);
-    for (size_t n; rc == 0 && (n = take(g, ext, buf)) > 0;) {
+    for (size_t n; ready && rc == 0 && (n = take(g, ext, buf)) > 0;) {
         pthread_mutex_unlock(&g->lock);
         rc = xh_cache_read(g->f, XH_KIND_RAW, ext, n, &err);
         pthread_mutex_lock(&g->lock);
