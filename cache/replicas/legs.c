@@ -12,13 +12,15 @@
 
 /* A transfer that sites fail, or are too slow for, goes to each of them so often. */
 #define TRIES_A_SITE 2u
+/* What brought so much before it failed was no failure in a row. */
+#define PROGRESS_BYTES 65536u
 
 /* ---- lists */
 
 static struct xh_legs *list_of(struct xh_leg *g)
 {
     struct xh_replicas *r = g->r;
-    return g->state == XH_LEG_QUEUED ? &r->queue[!g->demand] : g->state == XH_LEG_BOUND ? &r->bound : &r->told;
+    return g->state == XH_LEG_QUEUED ? &r->queue[!g->demand && !g->urgent] : g->state == XH_LEG_BOUND ? &r->bound : &r->told;
 }
 
 static void count_queued(struct xh_replicas *r, int n)
@@ -242,6 +244,8 @@ static int goes_on(struct xh_replicas *r, struct xh_leg *g, struct xh_site *s, c
         r->changed |= err->code == XH_E_CHANGED;
         return 0;
     }
+    if (atomic_load_explicit(&g->came, memory_order_relaxed) - g->bound_came >= PROGRESS_BYTES)
+        g->tries = g->lasts = 0;
     g->lasts += !g->t.hasty;
     if (fate == XH_FATE_REFUSED)
         xh_site_refuse(r, s, err);
@@ -291,7 +295,7 @@ static struct xh_site *site_for(struct xh_replicas *r, const struct xh_leg *g)
     if (r->changed) /* its origin knows what to say */
         return &r->site[r->main];
     xh_sites_choices(r, c);
-    int i = xh_choose(c, r->n, left_of(g), !g->demand);
+    int i = xh_choose(c, r->n, left_of(g), !g->demand && !g->urgent);
     if (i == XH_CHOICE_NONE && spares_come(r))
         return NULL; /* the keeper is about to know better */
     return i >= 0 ? &r->site[i] : i == XH_CHOICE_WAIT ? NULL : last_resort(r, g);
@@ -335,6 +339,7 @@ static void bind(struct xh_replicas *r, struct xh_leg *g, struct xh_site *s)
     g->seen_ns = now;
     g->speed = 0;
     g->bound_ns = now;
+    g->bound_came = atomic_load_explicit(&g->came, memory_order_relaxed);
     atomic_store_explicit(&g->last_ns, now, memory_order_relaxed);
     atomic_store_explicit(&g->stands, 0, memory_order_relaxed);
     s->legs++;
@@ -371,6 +376,7 @@ struct xh_leg *xh_leg_new(struct xh_replicas *r, struct xh_transfer *t)
     g->asked = t;
     g->r = r;
     g->demand = !t->speculative;
+    g->urgent = t->full && !t->patient;
     for (size_t i = 0; i < t->nranges; i++)
         g->total += t->ranges[i].len;
     return g;

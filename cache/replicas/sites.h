@@ -65,8 +65,10 @@ struct xh_leg {
     struct xh_site *site;   /* while BOUND */
     struct xh_range *rest;  /* what is left to ask for, from the second site on */
     int demand, cancelled;
+    int urgent;             /* constant: a stream that does not wait for a connection, nor for a site with room */
     int moving;             /* cancelled at its site, to go to another */
-    unsigned tries, lasts;  /* failures; and those of them where no other site was left */
+    unsigned tries, lasts;  /* failures without progress; and those of them where no other site was left */
+    uint64_t bound_came;    /* |came| when its site got it */
     unsigned moves;         /* for slowness */
     uint64_t bound_ns;      /* when its site got it */
     uint64_t seen_ns, seen; /* when it was last looked at, and |came| then */
@@ -114,7 +116,7 @@ struct xh_replicas {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t news;  /* for the keeper */
     struct xh_site site[XH_SITES_MAX];
-    struct xh_legs queue[2]; /* of demand, and of speculation */
+    struct xh_legs queue[2]; /* of demand and urgent ones, and of speculation */
     struct xh_legs bound, told;
     _Atomic int queued; /* legs in the queues; a hint outside the lock, relaxed */
     pthread_t keeper;
@@ -170,6 +172,9 @@ unsigned xh_sites_live(const struct xh_replicas *r);
 /* speed.c: measures sites and legs, and has moved what takes far too long; does nothing when it did so just now. Lock held. */
 void xh_sites_tick(struct xh_replicas *r);
 void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_MAX]);
+
+/* What |s| has to bring but for streams that stand still: those wait for their readers, not for it. */
+uint64_t xh_site_owed(const struct xh_replicas *r, const struct xh_site *s);
 
 /* look.c: opens |s|, or sees whether it is back, and compares it. The keeper's; no lock. Blocks, but ends soon when
  * the file is being closed. */

@@ -23,17 +23,26 @@
 /* The site that it leaves is paused when it is so much slower. */
 #define SLOW_RATIO 4
 
+uint64_t xh_site_owed(const struct xh_replicas *r, const struct xh_site *s)
+{
+    uint64_t owed = atomic_load_explicit(&s->owed, memory_order_relaxed), stands = 0;
+    const struct xh_leg *g;
+    TAILQ_FOREACH(g, &r->bound, link)
+        if (g->site == s && atomic_load_explicit(&g->stands, memory_order_relaxed))
+            stands += g->total - atomic_load_explicit(&g->came, memory_order_relaxed);
+    return owed > stands ? owed - stands : 0;
+}
+
 void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_MAX])
 {
     for (size_t i = 0; i < r->n; i++) {
         const struct xh_site *s = &r->site[i];
-        c[i] = (struct xh_choice){s->state == XH_SITE_LIVE, s->rate,
-                                  atomic_load_explicit(&s->owed, memory_order_relaxed), s->rtt_ns};
+        c[i] = (struct xh_choice){s->state == XH_SITE_LIVE, s->rate, xh_site_owed(r, s), s->rtt_ns};
     }
 }
 
 /* Counts the time since the last look where |s| had more to bring all along than it brought. */
-static void measure(struct xh_site *s, uint64_t now, uint64_t ns)
+static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint64_t ns)
 {
     struct xh_origin_rates facts;
     uint64_t arrived = atomic_load_explicit(&s->arrived, memory_order_relaxed), came = arrived - s->seen;
@@ -49,7 +58,7 @@ static void measure(struct xh_site *s, uint64_t now, uint64_t ns)
         s->rate = s->rate > 0 ? MEMORY * s->rate + (1 - MEMORY) * rate : rate;
     }
     s->seen = arrived;
-    s->seen_owed = atomic_load_explicit(&s->owed, memory_order_relaxed);
+    s->seen_owed = xh_site_owed(r, s);
 }
 
 /* 1 when nothing was heard of |s| for long, though something was asked of it that does not stand still. */
@@ -125,7 +134,7 @@ void xh_sites_tick(struct xh_replicas *r)
     r->ticked_ns = now;
     for (size_t i = 0; i < r->n; i++)
         if (r->site[i].origin)
-            measure(&r->site[i], now, ns);
+            measure(r, &r->site[i], now, ns);
     TAILQ_FOREACH(g, &r->bound, link)
         measure_leg(g, now);
     if (xh_sites_live(r) < 2 && !xh_sites_spare(r))
