@@ -152,7 +152,8 @@ XHDF5_API herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs
  * of no data set; |file_space_id| is no data space or has another number of dimensions. */
 XHDF5_API herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id);
 
-/* Writes the file's counters so far into |text|, of |size| bytes, as lines "name=number"; README names them.
+/* Writes the file's counters so far into |text|, of |size| bytes, as lines "name=number"; docs/c-api.md
+ * says where they are explained.
  * |file_id| is of a file or of anything in it. Sends nothing.
  * Returns the length that the whole text has, as snprintf does, 0 for a local file or another driver's; or a
  * negative value: |file_id| is of no file. */

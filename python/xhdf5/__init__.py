@@ -15,6 +15,7 @@ Programs with another HDF5 library than h5py's (netCDF4, PyTables, h5dump) take 
 from __future__ import annotations
 
 import os
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _default, _hdf5
@@ -37,13 +38,13 @@ __all__ = ["open", "prefetch", "stats", "enable", "disable", "environment", "plu
            "Option", "Options", "__version__"]
 
 
-def _with_h5py():
+def _with_h5py() -> ModuleType:
     if _h5py is None:
         raise ImportError("xhdf5: this needs h5py; `pip install h5py`, then start Python anew", name="h5py")
     return _h5py
 
 
-def open(name: Union[str, bytes, os.PathLike], mode: str = "r", **options: Any) -> h5py.File:
+def open(name: Union[str, bytes, os.PathLike[str]], mode: str = "r", **options: Any) -> h5py.File:
     """Opens a file at a URL for reading, or a local one in any mode, as an `h5py.File`.
 
     Keywords are the driver's options (see `OPTIONS`) and those of `h5py.File`::
@@ -76,7 +77,8 @@ def stats(file: Union[h5py.File, h5py.Group, h5py.Dataset]) -> dict[str, int]:
     ``bytes_asked`` is what HDF5 read, ``bytes_fetched`` what crossed the network, ``requests`` how often a server
     was asked. Raises ValueError for a file that is closed, local, or another driver's.
     """
-    return _with_h5py().stats(file)
+    counters: dict[str, int] = _with_h5py().stats(file)
+    return counters
 
 
 def plugin_path() -> str:

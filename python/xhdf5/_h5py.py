@@ -13,18 +13,11 @@ from h5py._hl import selections
 from h5py._objects import phil
 
 from . import _hdf5
+from ._default import is_url
 from ._tables import OPTIONS
 
 library = _hdf5.Library(h5py.h5f)
 _SUFFIX = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_URL = re.compile(rb"https?://", re.I)
-
-
-def is_url(name: Any) -> bool:
-    """Whether the driver would read this name over the network, of str, bytes or PathLike."""
-    if not isinstance(name, (str, bytes, os.PathLike)):
-        return False
-    return _URL.match(os.fsencode(name)) is not None
 
 
 def _number(name: str, value: Any) -> int:
@@ -38,7 +31,7 @@ def _number(name: str, value: Any) -> int:
     try:
         if isinstance(value, bool):
             raise TypeError
-        return value.__index__()
+        return int(value.__index__())
     except (AttributeError, TypeError):
         kinds = "int, or a str like '64k'" if size else "int"
         raise TypeError(f"xhdf5's option {name} is of type {kinds}, not {type(value).__name__}") from None
@@ -87,7 +80,7 @@ def take_urls() -> None:
         return
 
     @functools.wraps(plain)
-    def init(self, name, mode="r", driver=None, *args, **kwds):
+    def init(self: h5py.File, name: Any, mode: str = "r", driver: Any = None, *args: Any, **kwds: Any) -> None:
         if driver is None and is_url(name):
             driver = "xhdf5"
         plain(self, name, mode, driver, *args, **kwds)

@@ -78,7 +78,7 @@ class Library:
 
     def prefetch(self, dataset: int, space: int) -> bool:
         with self._meant():
-            return plugin.H5Dxhdf5_prefetch(dataset, space) >= 0
+            return bool(plugin.H5Dxhdf5_prefetch(dataset, space) >= 0)
 
     def stats(self, anything: int) -> str:
         """Lines "name=number"; "" where the driver reads nothing of the file."""

@@ -2,6 +2,8 @@
 
 usage: make_tables.py OPTIONS_DEF STATS_DEF VERSION OUTPUT
 """
+from __future__ import annotations
+
 import re
 import sys
 
@@ -10,7 +12,7 @@ COUNTER = re.compile(r'^X\((\w+),\s*"([^"]*)",\s*"([^"]*)"\)', re.M)
 TYPES = {"BOOL": "bool", "INT": "int", "SIZE": "int | str", "STR": "str"}
 
 
-def rows(path, row):
+def rows(path: str, row: re.Pattern[str]) -> list[tuple[str, ...]]:
     """Every X(…) of a table; a line that is not understood is an error, not left out."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
@@ -20,7 +22,7 @@ def rows(path, row):
     return found
 
 
-def main():
+def main() -> None:
     options, counters = rows(sys.argv[1], OPTION), rows(sys.argv[2], COUNTER)
     out = ['"""Made from cache/options.def and cache/stats.def by make_tables.py."""',
            "from __future__ import annotations", "",
