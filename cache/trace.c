@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,7 +45,7 @@ void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt
     va_list ap;
     clock_gettime(CLOCK_MONOTONIC, &t);
     int n = snprintf(line, sizeof line - 1, "%lld%09ld %d %d %s %s ", (long long)t.tv_sec, t.tv_nsec,
-                     (int)getpid(), (int)gettid(), name_of(c), event);
+                     (int)getpid(), (int)syscall(SYS_gettid) /* gettid() is of glibc 2.30 */, name_of(c), event);
     va_start(ap, fmt);
     int m = vsnprintf(line + n, sizeof line - 1 - (size_t)n, fmt, ap);
     va_end(ap);

@@ -17,10 +17,10 @@
 #include "../cache/trace.h"
 #include "fapl.h"
 #include "h5err.h"
-#include "hints.h"
 #include "local.h"
 #include "parallel.h"
 #include "remote.h"
+#include "whose.h"
 
 #define PIECES_ON_STACK 16
 
@@ -171,7 +171,7 @@ static herr_t get_handle(H5FD_t *file, hid_t fapl, void **handle)
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (!handle)
         return xh_fail(f->h5, XH_E_INVAL, "file handle not valid");
-    if (xh_hints_answer(f->remote))
+    if (xh_whose_answer(f->remote))
         return 0;
     if (f->remote)
         return xh_fail(f->h5, XH_E_INVAL, "a URL has no file descriptor");

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "xhdf5.h"
+
 /* Minor messages; the last one serves the codes that have none of their own. */
 static const struct {
     int code;
@@ -118,9 +120,16 @@ int xh_h5err_code(int sys_errno)
     }
 }
 
+static _Thread_local const void *spoken_for; /* what H5FDxhdf5_call_for said */
+
+void H5FDxhdf5_call_for(const void *h5_function)
+{
+    spoken_for = h5_function;
+}
+
 struct xh_h5 *xh_h5err_enter(const void *caller)
 {
-    struct xh_h5 *h5 = xh_h5_of_program(caller);
+    struct xh_h5 *h5 = xh_h5_of_program(spoken_for ? spoken_for : caller);
     if (h5)
         h5->H5Eclear2(H5E_DEFAULT);
     return h5;

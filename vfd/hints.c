@@ -7,14 +7,13 @@
  *    At most RANGES_MAX ranges and as many chunks are kept.
  * 3. Data is never waited for. Chunk indexes are HDF5's to read, and are read here and now as
  *    H5Dread would read them, from their start as far as the last chunk that is wanted. */
-#include "hints.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "h5err.h"
 #include "remote.h"
+#include "whose.h"
 #include "xhdf5.h"
 
 #define RANGES_MAX (1u << 20)
@@ -22,39 +21,6 @@
  * more than that the selection is asked about each chunk that the index has. */
 #define WANTED_MAX 65536u
 #define RUNS 512 /* of a selection, fetched from HDF5 at once */
-
-/* ---- from an ID to the file's remote part */
-
-static _Thread_local struct {
-    int asked;
-    struct xh_remote *remote;
-} question;
-
-int xh_hints_answer(struct xh_remote *remote)
-{
-    if (question.asked)
-        question.remote = remote;
-    return question.asked;
-}
-
-/* Sets |*out| to the remote part of the file that holds |id|, or NULL: no file of this driver's, or a
- * local one. 0 or -1: |id| is of no file, and HDF5 has said so. */
-static int remote_of(struct xh_h5 *h5, hid_t id, struct xh_remote **out)
-{
-    struct xh_h5err_quiet quiet;
-    void *handle = NULL;
-    hid_t file = h5->H5Iget_file_id(id);
-    if (file < 0)
-        return -1;
-    question.asked = 1;
-    question.remote = NULL;
-    xh_h5err_quiet(h5, &quiet);
-    h5->H5Fget_vfd_handle(file, H5P_DEFAULT, &handle); /* another driver's handle is of no use */
-    xh_h5err_aloud(h5, &quiet);
-    question.asked = 0;
-    *out = question.remote;
-    return h5->H5Fclose(file) < 0 ? -1 : 0;
-}
 
 /* ---- ranges */
 
@@ -93,7 +59,7 @@ static herr_t prefetch_ranges(struct xh_h5 *h5, hid_t id, size_t n, const haddr_
     if (n > 0 && (!addrs || !sizes))
         return xh_fail_api(h5, XH_E_INVAL, "H5FDxhdf5_prefetch: %zu ranges, but %s is NULL", n,
                            addrs ? "sizes" : "addrs");
-    if (remote_of(h5, id, &remote))
+    if (xh_whose_remote(h5, id, &remote))
         return -1;
     for (size_t i = 0; remote && i < n; i++)
         if (add(&r, addrs[i], sizes[i]))
@@ -397,7 +363,7 @@ static herr_t prefetch_set(struct xh_h5 *h5, hid_t id, hid_t file_space)
     if (file_space != H5S_ALL && h5->H5Sget_simple_extent_ndims(file_space) < 0)
         return -1;
     hid_t own = h5->H5Dget_space(id);
-    if (own < 0 || remote_of(h5, id, &remote))
+    if (own < 0 || xh_whose_remote(h5, id, &remote))
         return -1;
     struct xh_h5err_quiet quiet;
     xh_h5err_quiet(h5, &quiet);

@@ -128,6 +128,11 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size
     return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
 
+void xh_remote_stats(struct xh_remote *r, struct xh_stats *out)
+{
+    xh_cache_stats(r->file, out);
+}
+
 size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n)
 {
     struct xh_range *in = malloc((n ? n : 1) * sizeof *in);

@@ -11,6 +11,7 @@
 
 struct xh_remote;
 struct xh_told; /* of cache.h */
+struct xh_stats; /* of stats.h */
 
 /* 1 when |name| is a URL; no name with a URL inside it is one ("/cwd/https://…" is a
  * path that does not exist, and costs no request). */
@@ -44,6 +45,9 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size
 /* Fetches |n| ranges ahead, in the order in which they will be read; what lies behind the end of the
  * file is passed over. Returns how many were taken. Does not block on the network. */
 size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n);
+
+/* The file's counters as they are now. */
+void xh_remote_stats(struct xh_remote *r, struct xh_stats *out);
 
 /* Pushes that |what| cannot be done with a URL. Returns -1. */
 int xh_remote_refuse(struct xh_h5 *h5, const char *url, const char *what);

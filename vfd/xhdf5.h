@@ -16,6 +16,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <hdf5.h>
 
@@ -150,6 +151,18 @@ XHDF5_API herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs
  * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: |dset_id| is
  * of no data set; |file_space_id| is no data space or has another number of dimensions. */
 XHDF5_API herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id);
+
+/* Writes the file's counters so far into |text|, of |size| bytes, as lines "name=number"; docs/c-api.md
+ * says where they are explained.
+ * |file_id| is of a file or of anything in it. Sends nothing.
+ * Returns the length that the whole text has, as snprintf does, 0 for a local file or another driver's; or a
+ * negative value: |file_id| is of no file. */
+XHDF5_API ssize_t H5FDxhdf5_get_stats(hid_t file_id, char *text, size_t size);
+
+/* For calls through a language's foreign-function interface: they come from an object that links no libhdf5, and
+ * there may be several in the process. Says that this thread's calls of the functions above mean the libhdf5 that
+ * holds |h5_function| (the address of any of its functions); NULL: the caller's own again. */
+XHDF5_API void H5FDxhdf5_call_for(const void *h5_function);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
  * Invariant: a file found by discovery in a directory that others may write to is used only when it is ours. */
 #include "auth.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -177,15 +178,32 @@ static int take_present(struct xh_trust *out, int is_dir, const char *path, cons
     return path && *path && take_named(out, is_dir, path, source, &ignored) == 0;
 }
 
+/* Where the package certifi lies when this is the plugin of the Python package: in the same site-packages,
+ * which holds us as xhdf5/plugins/NAME. NULL: nowhere. */
+static const char *beside_us(char *path, size_t size)
+{
+    Dl_info us;
+    if (!dladdr((void *)beside_us, &us) || !us.dli_fname)
+        return NULL;
+    const char *end = us.dli_fname + strlen(us.dli_fname);
+    for (int up = 0; up < 3; up++)
+        if (!(end = memrchr(us.dli_fname, '/', (size_t)(end - us.dli_fname))))
+            return NULL;
+    int n = snprintf(path, size, "%.*s/certifi/cacert.pem", (int)(end - us.dli_fname), us.dli_fname);
+    return n > 0 && (size_t)n < size ? path : NULL;
+}
+
 int xh_trust_find(const struct xh_options *o, const char *default_file, const char *default_dir,
                   struct xh_trust *out, struct xh_err *err)
 {
     static const char *const well_known[] = {
         "/etc/ssl/certs/ca-certificates.crt", /* Debian, Alpine */
         "/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL */
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* the same from Fedora 43 on */
         "/etc/ssl/ca-bundle.pem",             /* SUSE */
         "/etc/ssl/cert.pem",                  /* Alpine, BSD */
     };
+    char certifi[XH_AUTH_PATH_BYTES];
     const char *v;
     memset(out, 0, sizeof *out);
     if (o->ca_bundle[0]) {
@@ -208,7 +226,8 @@ int xh_trust_find(const struct xh_options *o, const char *default_file, const ch
     for (size_t i = 0; i < sizeof well_known / sizeof *well_known; i++)
         if (take_present(out, 0, well_known[i], "the system"))
             return 0;
-    if (take_present(out, 1, default_dir, "the system"))
+    if (take_present(out, 1, default_dir, "the system") ||
+        take_present(out, 0, beside_us(certifi, sizeof certifi), "the Python package certifi"))
         return 0;
     return xh_err_set(err, XH_E_TLS, 0,
                       "no CA certificates found on this machine: install the package ca-certificates, or name "

@@ -72,7 +72,7 @@ struct xh_trust {
 
 /* Chooses, in this order: option ca_bundle, $CURL_CA_BUNDLE, $SSL_CERT_FILE, option ca_dir,
  * $X509_CERT_DIR, |default_file| and |default_dir| (libcurl's; NULL allowed), the
- * well-known places. Options given both are used both.
+ * well-known places, certifi where we are part of a Python package. Options given both are used both.
  * Returns 0, or XH_E_TLS when a named one cannot be read, or when there is none at all. */
 int xh_trust_find(const struct xh_options *o, const char *default_file, const char *default_dir,
                   struct xh_trust *out, struct xh_err *err);

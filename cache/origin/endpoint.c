@@ -247,7 +247,7 @@ static double round_trips_for(double bytes, double window, int young)
     double grows = bytes < GROWN_BYTES ? bytes : GROWN_BYTES;
     if (!young || window >= GROWN_BYTES)
         return bytes / window;
-    return log2(1 + grows / window) + (bytes - grows) / GROWN_BYTES;
+    return (double)log2f((float)(1 + grows / window)) + (bytes - grows) / GROWN_BYTES;
 }
 
 unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e)

@@ -1,0 +1,117 @@
+"""HDF5 files at https URLs, read at the speed of the link and not of its latency.
+
+    import h5py, xhdf5
+
+    with h5py.File("https://host/data.h5", driver="xhdf5") as f:
+        image = f["images"][0]
+
+Importing the package is what makes the driver known to h5py, before or after h5py is imported. Every other file
+name works with the driver as without it. What can be set is in `OPTIONS`; each option is a keyword of `open`
+and of `h5py.File`, and can be set for a whole process as ``XHDF5_<NAME>`` in its environment.
+
+Programs with another HDF5 library than h5py's (netCDF4, PyTables, h5dump) take the driver from the environment:
+``eval "$(python -m xhdf5)"`` in a shell, or `enable` before they are imported.
+"""
+from __future__ import annotations
+
+import os
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _default, _hdf5
+from ._tables import COUNTERS, OPTIONS, VERSION, Option, Options
+
+if TYPE_CHECKING:
+    import h5py
+
+try:
+    from . import _h5py
+except ModuleNotFoundError as e:
+    if e.name != "h5py":
+        raise
+    _h5py = None  # type: ignore[assignment]
+else:
+    _h5py.register()
+
+__version__ = VERSION
+__all__ = ["open", "prefetch", "stats", "enable", "disable", "environment", "plugin_path", "OPTIONS", "COUNTERS",
+           "Option", "Options", "__version__"]
+
+
+def _with_h5py() -> ModuleType:
+    if _h5py is None:
+        raise ImportError("xhdf5: this needs h5py; `pip install h5py`, then start Python anew", name="h5py")
+    return _h5py
+
+
+def open(name: Union[str, bytes, os.PathLike[str]], mode: str = "r", **options: Any) -> h5py.File:
+    """Opens a file at a URL for reading, or a local one in any mode, as an `h5py.File`.
+
+    Keywords are the driver's options (see `OPTIONS`) and those of `h5py.File`::
+
+        f = xhdf5.open("https://host/data.h5", connections=8, readahead_bytes="64M", rdcc_nbytes=1 << 26)
+
+    Raises FileNotFoundError, PermissionError or another OSError as `h5py.File` does, with the server's reason in
+    its text; TypeError for a keyword that neither knows; ValueError for a value out of its bounds.
+    """
+    _with_h5py()
+    import h5py
+    return h5py.File(name, mode, driver="xhdf5", **options)
+
+
+def prefetch(dataset: h5py.Dataset, selection: Any = ...) -> None:
+    """Says that ``dataset[selection]`` will be read, and goes on at once: the bytes are on their way then.
+
+    What is hinted first is fetched first, each byte once, as far ahead of the reads as three quarters of the
+    option ``readahead_bytes``; the rest follows as the program reads. Data is not waited for; HDF5 reads the
+    index of a chunked dataset first. On a local file nothing happens. A hint that turns out wrong costs its bytes.
+
+    Raises TypeError or ValueError where ``dataset[selection]`` would.
+    """
+    _with_h5py().prefetch(dataset, selection)
+
+
+def stats(file: Union[h5py.File, h5py.Group, h5py.Dataset]) -> dict[str, int]:
+    """The counters of an open file so far, by name; `COUNTERS` has each one's unit and meaning.
+
+    ``bytes_asked`` is what HDF5 read, ``bytes_fetched`` what crossed the network, ``requests`` how often a server
+    was asked. Raises ValueError for a file that is closed, local, or another driver's.
+    """
+    counters: dict[str, int] = _with_h5py().stats(file)
+    return counters
+
+
+def plugin_path() -> str:
+    """The directory that programs with an HDF5 of their own need in ``HDF5_PLUGIN_PATH``."""
+    return _hdf5.PLUGIN_DIR
+
+
+def environment() -> dict[str, str]:
+    """The environment variables that switch the driver on in any program with HDF5 1.14 or newer.
+
+        subprocess.run(["h5dump", "-H", url], env={**os.environ, **xhdf5.environment()})
+    """
+    return _default.environment()
+
+
+def enable() -> None:
+    """Makes the driver the default for URLs, in this process and those it starts.
+
+    - ``h5py.File(url)``, and what opens files with it, needs no ``driver=`` any more.
+    - Libraries with an HDF5 of their own (netCDF4, PyTables) that are imported afterwards have the driver for all
+      files, as have child processes: ``HDF5_DRIVER`` and ``HDF5_PLUGIN_PATH`` are set in ``os.environ``. One that
+      was imported before gets a RuntimeWarning; it has read its environment already.
+    - PyTables asks itself whether a file exists; for URLs that is left to HDF5.
+
+    Calling it again does no harm; `disable` takes it back.
+    """
+    _default.enable()
+    if _h5py is not None:
+        _h5py.take_urls()
+
+
+def disable() -> None:
+    """Takes back `enable`. A library that has read its environment meanwhile keeps the driver."""
+    _default.disable()
+    if _h5py is not None:
+        _h5py.leave_urls()

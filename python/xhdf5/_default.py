@@ -1,0 +1,101 @@
+"""The driver as the default of libraries that read it from the environment when they start."""
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import os
+import re
+import sys
+import warnings
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Dict, Optional
+
+from . import _hdf5
+
+_before: Optional[Dict[str, Optional[str]]] = None  # variables that enable() has changed
+_URL = re.compile(rb"https?://", re.I)
+
+
+def is_url(name: Any) -> bool:
+    """Whether the driver would read this name over the network, of str, bytes or PathLike."""
+    return isinstance(name, (str, bytes, os.PathLike)) and _URL.match(os.fsencode(name)) is not None
+
+
+def environment() -> dict[str, str]:
+    others = [p for p in os.environ.get("HDF5_PLUGIN_PATH", "").split(":") if p and p != _hdf5.PLUGIN_DIR]
+    return {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": ":".join([_hdf5.PLUGIN_DIR, *others])}
+
+
+def enable() -> None:
+    global _before
+    if _before is not None:
+        return
+    if os.environ.get("HDF5_DRIVER") != "xhdf5":
+        for name in ("netCDF4", "tables"):
+            if name in sys.modules:
+                warnings.warn(f"{name} was imported before xhdf5.enable(): it opens no URLs in this process",
+                              RuntimeWarning, stacklevel=3)
+    wanted = environment()
+    _before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    for name in ("tables.utils", "tables.hdf5extension"):
+        if name in sys.modules:
+            _admit_urls(sys.modules[name])
+    sys.meta_path.insert(0, _tables)
+
+
+def disable() -> None:
+    global _before
+    for name, value in (_before or {}).items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    if _before is not None:
+        sys.meta_path.remove(_tables)
+        for name in ("tables.utils", "tables.hdf5extension"):
+            module: Any = sys.modules.get(name)
+            if hasattr(getattr(module, "check_file_access", None), "xhdf5"):
+                module.check_file_access = module.check_file_access.xhdf5
+    _before = None
+
+
+# ---- PyTables looks for a file's name on the disk before HDF5 hears of it
+
+def _admit_urls(module: ModuleType) -> None:
+    plain = getattr(module, "check_file_access", None)
+    if plain is None or hasattr(plain, "xhdf5"):
+        return
+
+    @functools.wraps(plain)
+    def check(filename: Any, mode: str = "r") -> None:
+        if not (mode == "r" and is_url(filename)):
+            plain(filename, mode)
+
+    check.xhdf5 = plain  # type: ignore[attr-defined]
+    module.check_file_access = check  # type: ignore[attr-defined]
+
+
+class _Tables(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports tables.utils as it is, then lets URLs pass; the modules that use it take it from there."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
+        if name != "tables.utils":
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not self else None
+            if spec and spec.loader:
+                self.loader, spec.loader = spec.loader, self
+                return spec
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        _admit_urls(module)
+
+
+_tables = _Tables()

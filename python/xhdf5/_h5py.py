@@ -1,0 +1,119 @@
+"""What h5py is taught: the driver by its name, with options, and what belongs to open files."""
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+import re
+from typing import Any
+
+import h5py
+from h5py import h5s
+from h5py._hl import selections
+from h5py._objects import phil
+
+from . import _hdf5
+from ._default import is_url
+from ._tables import OPTIONS
+
+library = _hdf5.Library(h5py.h5f)
+_SUFFIX = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def _number(name: str, value: Any) -> int:
+    """|value| as an option's number; sizes may have k, M or G behind them."""
+    size = OPTIONS[name].type == "SIZE"
+    if size and isinstance(value, str):
+        parts = re.fullmatch(r"\s*(\d+)\s*([kmg]?)\s*", value, re.I)
+        if not parts:
+            raise ValueError(f"xhdf5's option {name} is a size like 65536, '64k' or '16M', not {value!r}")
+        return int(parts[1]) * _SUFFIX[parts[2].lower()]
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return int(value.__index__())
+    except (AttributeError, TypeError):
+        kinds = "int, or a str like '64k'" if size else "int"
+        raise TypeError(f"xhdf5's option {name} is of type {kinds}, not {type(value).__name__}") from None
+
+
+def _written(name: str, value: Any) -> str:
+    """An option as a driver configuration string has it. TypeError, ValueError: it is none."""
+    if name not in OPTIONS:
+        near = difflib.get_close_matches(name, OPTIONS, 1)
+        raise TypeError(f"{name!r} is no option of h5py.File nor of the driver xhdf5"
+                        + (f"; did you mean {near[0]!r}?" if near else ""))
+    option = OPTIONS[name]
+    if option.type == "BOOL":
+        if value not in (True, False):
+            raise TypeError(f"xhdf5's option {name} is True or False, not {value!r}")
+        return f"{name}={'on' if value else 'off'}"
+    if option.type == "STR":
+        if not isinstance(value, (str, os.PathLike)):
+            raise TypeError(f"xhdf5's option {name} is of type str, not {type(value).__name__}")
+        text = os.fspath(value)
+        if not isinstance(text, str) or any(c in text for c in '"\0') or len(text.encode()) > option.max:
+            raise ValueError(f"xhdf5's option {name} has at most {option.max} bytes and no quotation mark")
+        return f'{name}="{text}"'
+    number = _number(name, value)
+    if not option.min <= number <= option.max:
+        raise ValueError(f"xhdf5's option {name} is from {option.min} to {option.max}, not {number}")
+    return f"{name}={number}"
+
+
+def _set_fapl(plist: h5py.h5p.PropFAID, **options: Any) -> None:
+    """h5py.File(name, driver="xhdf5", **options) calls this, with h5py's lock held."""
+    config = ",".join(_written(name, value) for name, value in options.items() if value is not None)
+    library.set_driver(plist.id, config)
+
+
+def register() -> None:
+    with phil:
+        library.register()
+    h5py.register_driver("xhdf5", _set_fapl)
+
+
+def take_urls() -> None:
+    """From now on h5py.File opens a URL with the driver, unless another one is named."""
+    plain = h5py.File.__init__
+    if hasattr(plain, "xhdf5"):
+        return
+
+    @functools.wraps(plain)
+    def init(self: h5py.File, name: Any, mode: str = "r", driver: Any = None, *args: Any, **kwds: Any) -> None:
+        if driver is None and is_url(name):
+            driver = "xhdf5"
+        plain(self, name, mode, driver, *args, **kwds)
+
+    init.xhdf5 = plain  # type: ignore[attr-defined]
+    h5py.File.__init__ = init
+
+
+def leave_urls() -> None:
+    h5py.File.__init__ = getattr(h5py.File.__init__, "xhdf5", h5py.File.__init__)
+
+
+def prefetch(dataset: h5py.Dataset, selection: Any) -> None:
+    if not isinstance(dataset, h5py.Dataset):
+        raise TypeError(f"prefetch takes an h5py.Dataset, not {type(dataset).__name__}")
+    args = selection if isinstance(selection, tuple) else (selection,)
+    args = tuple(a for a in args if not isinstance(a, str))  # names of fields, as in dataset["field", 3:5]
+    with phil:
+        if dataset.shape is None:
+            return
+        everything = dataset.shape == () or (len(args) == 1 and args[0] is Ellipsis)
+        chosen = h5s.ALL if everything else selections.select(dataset.shape, args, dataset).id
+        if not library.prefetch(dataset.id.id, chosen.id):
+            raise ValueError(f"cannot prefetch {selection!r} of {dataset!r}")
+
+
+def stats(thing: Any) -> dict[str, int]:
+    if not isinstance(thing, h5py.HLObject):
+        raise TypeError(f"stats takes an h5py.File, or an object of one, not {type(thing).__name__}")
+    with phil:
+        if not thing:
+            raise ValueError("the file is closed")
+        lines = library.stats(thing.id.id).split()
+    if not lines:
+        raise ValueError(f"{thing.file.filename!r} is not read over the network by xhdf5")
+    return {name: int(number) for name, number in (line.split("=") for line in lines)}

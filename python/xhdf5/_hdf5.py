@@ -1,0 +1,91 @@
+"""The plugin and the libhdf5s of this process, by ctypes: no part of the package is tied to one Python or one h5py.
+
+A wheel's libhdf5 is its own: h5py, netCDF4 and PyTables bring one each. It is reached through an extension
+module that is linked with it, so that no two are ever mixed up.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Iterator
+
+PLUGIN_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugins")
+PLUGIN = os.path.join(PLUGIN_DIR, "libhdf5_vfd_xhdf5.so")
+NEEDS = (1, 14)
+
+hid_t = ctypes.c_int64
+
+
+def _load_plugin() -> ctypes.CDLL:
+    try:
+        plugin = ctypes.CDLL(PLUGIN)
+    except OSError as e:
+        raise ImportError(f"xhdf5: cannot load the driver: {e}") from e
+    plugin.H5FDxhdf5_call_for.argtypes = [ctypes.c_void_p]
+    plugin.H5FDxhdf5_call_for.restype = None
+    plugin.H5FD_xhdf5_init.restype = hid_t
+    plugin.H5Dxhdf5_prefetch.argtypes = [hid_t, hid_t]
+    plugin.H5FDxhdf5_get_stats.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_size_t]
+    plugin.H5FDxhdf5_get_stats.restype = ctypes.c_ssize_t
+    return plugin
+
+
+plugin = _load_plugin()
+
+
+class Library:
+    """The libhdf5 that an extension module is linked with. Its functions are called with the lock held that
+    the module's package holds when it calls HDF5."""
+
+    def __init__(self, module: ModuleType):
+        path = module.__file__ or ""
+        self._handle = ctypes.CDLL(path)  # loaded already: this only finds it
+        try:
+            get = self._handle.H5get_libversion
+        except AttributeError:
+            raise ImportError(f"xhdf5: {path} shows no libhdf5 (is HDF5 linked into it statically?)") from None
+        numbers = [ctypes.c_uint() for _ in range(3)]
+        get(*map(ctypes.byref, numbers))
+        self.version = tuple(n.value for n in numbers)
+        if self.version < NEEDS:
+            raise ImportError(f"xhdf5: {module.__name__} has HDF5 {'.'.join(map(str, self.version))}; "
+                              f"the driver needs {NEEDS[0]}.{NEEDS[1]} or newer")
+        self._address = ctypes.cast(get, ctypes.c_void_p)
+        self._set_driver_by_name = self._handle.H5Pset_driver_by_name
+        self._set_driver_by_name.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_char_p]
+
+    @contextmanager
+    def _meant(self) -> Iterator[None]:
+        """The plugin's functions mean this library, in this thread."""
+        plugin.H5FDxhdf5_call_for(self._address)
+        try:
+            yield
+        finally:
+            plugin.H5FDxhdf5_call_for(None)
+
+    def register(self) -> None:
+        """The driver becomes known to the library, under the name xhdf5."""
+        with self._meant():
+            if plugin.H5FD_xhdf5_init() < 0:
+                raise RuntimeError("xhdf5: HDF5 did not take the driver")
+
+    def set_driver(self, fapl: int, config: str) -> None:
+        """Files opened with this list use the driver, with options as HDF5_DRIVER_CONFIG has them."""
+        if self._set_driver_by_name(fapl, b"xhdf5", config.encode()) < 0:
+            raise RuntimeError("xhdf5: HDF5 did not set the driver")
+
+    def prefetch(self, dataset: int, space: int) -> bool:
+        with self._meant():
+            return bool(plugin.H5Dxhdf5_prefetch(dataset, space) >= 0)
+
+    def stats(self, anything: int) -> str:
+        """Lines "name=number"; "" where the driver reads nothing of the file."""
+        with self._meant():
+            size = plugin.H5FDxhdf5_get_stats(anything, None, 0)
+            if size < 0:
+                raise ValueError("not an open file, nor anything in one")
+            text = ctypes.create_string_buffer(size + 1024)  # a counter may have grown by a digit
+            plugin.H5FDxhdf5_get_stats(anything, text, len(text))
+        return text.value.decode()

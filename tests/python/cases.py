@@ -1,0 +1,262 @@
+"""What the package xhdf5 promises to a Python program: each function is a case, run in a process of its own.
+
+usage: cases.py CASE    with URL and CACERT of a server that has images.h5 (12 images), DATA its directory
+"""
+import hashlib
+import multiprocessing
+import os
+import sys
+import threading
+import warnings
+
+URL, DATA = os.environ["URL"], os.environ["DATA"]
+OPTIONS = {"ca_bundle": os.environ["CACERT"]}
+LOCAL = f"{DATA}/images.h5"
+
+
+def raises(kind, words, call, *args, **kwds):
+    """|call| raises exactly |kind|, and the text has all of |words|."""
+    try:
+        call(*args, **kwds)
+    except Exception as e:
+        assert type(e) is kind, f"{type(e).__name__}: {e}"
+        assert all(w in str(e) for w in words), str(e)
+    else:
+        raise AssertionError(f"no {kind.__name__}")
+
+
+def digest(file, images=slice(None)):
+    return hashlib.sha256(file["images"][images].tobytes()).hexdigest()
+
+
+def expected(images=slice(None)):
+    import h5py
+    with h5py.File(LOCAL, "r", driver="sec2") as f:
+        return digest(f, images)
+
+
+def imported_first():
+    """xhdf5 before h5py: the driver is there by its name."""
+    import xhdf5  # noqa: F401
+    import h5py
+    assert "xhdf5" in h5py.registered_drivers()
+    with h5py.File(URL, driver="xhdf5", connections=8, **OPTIONS) as f:
+        assert digest(f) == expected()
+        assert f.filename == URL
+
+
+def imported_last():
+    """xhdf5 after h5py, which has files open already."""
+    import h5py
+    local = h5py.File(LOCAL, "r")
+    import xhdf5
+    with xhdf5.open(URL, rdcc_nbytes=1 << 22, **OPTIONS) as f:
+        assert digest(f) == digest(local)
+    with xhdf5.open(f"{DATA}/made.h5", "w") as f:  # any other name is a local file
+        f["x"] = 7
+    with h5py.File(f"{DATA}/made.h5") as f:
+        assert f["x"][()] == 7
+
+
+def options():
+    """Each option by its name and type; what is none is named."""
+    import pathlib
+
+    import h5py
+    import xhdf5
+    raises(TypeError, ["conections", "'connections'"], h5py.File, URL, driver="xhdf5", conections=8)
+    raises(TypeError, ["connections", "not str"], xhdf5.open, URL, connections="8")
+    raises(TypeError, ["connections", "not bool"], xhdf5.open, URL, connections=True)
+    raises(ValueError, ["from 1 to 64, not 65"], xhdf5.open, URL, connections=65)
+    raises(ValueError, ["from 1 to 64, not 0"], xhdf5.open, URL, connections=0)
+    raises(TypeError, ["True or False"], xhdf5.open, URL, readahead="off")
+    raises(ValueError, ["'1x'"], xhdf5.open, URL, part_bytes="1x")
+    raises(ValueError, ["quotation mark"], xhdf5.open, URL, log='"')
+    raises(ValueError, ["at most 1000 bytes"], xhdf5.open, URL, ca_bundle="/" + "x" * 1000)
+    kinds = {"BOOL": bool, "INT": int, "SIZE": int, "STR": str}
+    defaults = {name: kinds[o.type](o.default) for name, o in xhdf5.OPTIONS.items()}
+    defaults["ca_bundle"] = pathlib.Path(OPTIONS["ca_bundle"])
+    with xhdf5.open(URL, **defaults) as f:  # all at once, as the table has them
+        assert digest(f) == expected()
+    with xhdf5.open(URL, part_bytes="64k", readahead_bytes="1M", log=None, **OPTIONS) as f:
+        assert digest(f) == expected()
+
+
+def errors():
+    """What fails raises what Python has for it, with the server's reason."""
+    import xhdf5
+    raises(FileNotFoundError, ["404", "no such file on the server"], xhdf5.open, f"{URL}.none", **OPTIONS)
+    raises(FileNotFoundError, ["No such file"], xhdf5.open, f"{DATA}/none.h5")
+    raises(PermissionError, ["401"], xhdf5.open, URL.replace("images.h5", "private/images.h5"), **OPTIONS)
+    raises(OSError, ["certificate"], xhdf5.open, URL)
+    raises(OSError, ["read-only"], xhdf5.open, URL, "r+", **OPTIONS)
+    raises(TypeError, ["Dataset"], xhdf5.prefetch, "images")
+    raises(TypeError, ["h5py.File"], xhdf5.stats, 5)
+    with xhdf5.open(LOCAL) as f:
+        raises(ValueError, ["not read over the network"], xhdf5.stats, f)
+        xhdf5.prefetch(f["images"], 3)  # harmless
+    raises(ValueError, ["closed"], xhdf5.stats, f)
+    with xhdf5.open(URL, **OPTIONS) as f:
+        raises(IndexError, ["out of range"], xhdf5.prefetch, f["images"], 12)
+        raises(TypeError, [], xhdf5.prefetch, f["images"], {})
+
+
+def prefetch():
+    """What was hinted is there when it is read, in whatever way it is selected."""
+    import numpy as np
+    import xhdf5
+    with xhdf5.open(URL, readahead=False, shadow=False, **OPTIONS) as f:
+        d = f["images"]
+        start = xhdf5.stats(f)
+        xhdf5.prefetch(d, 3)
+        xhdf5.prefetch(d, (slice(5, 7), slice(0, 10)))
+        xhdf5.prefetch(d, np.s_[8, ..., :5])
+        xhdf5.prefetch(d, ([9, 10], 4))
+        assert hashlib.sha256(d[3].tobytes()).hexdigest() == expected(3)
+        d[5:7, :10], d[8, ..., :5], d[[9, 10], 4]
+        s = xhdf5.stats(d)
+        assert s["bytes_staged"] - start["bytes_staged"] == s["bytes_asked"] - start["bytes_asked"], s
+        xhdf5.prefetch(d)
+        assert digest(f) == expected()
+
+
+def stats():
+    """Counters by name, each of the table, of the file and of what is in it."""
+    import xhdf5
+    with xhdf5.open(URL, **OPTIONS) as f, xhdf5.open(URL, **OPTIONS) as again:
+        before = xhdf5.stats(f)
+        assert set(before) == set(xhdf5.COUNTERS) and before["requests"] >= 1
+        size = f["images"][0].nbytes
+        after = xhdf5.stats(f["images"])
+        assert after["bytes_asked"] - before["bytes_asked"] >= size
+        assert xhdf5.stats(f["/"]) == xhdf5.stats(f)
+        assert set(xhdf5.stats(again)) == set(after)
+
+
+def enabled():
+    """After enable(), URLs need no driver; disable() takes it back."""
+    import h5py
+    import xhdf5
+    os.environ["XHDF5_CA_BUNDLE"] = OPTIONS["ca_bundle"]
+    raises(FileNotFoundError, [], h5py.File, URL)
+    xhdf5.enable()
+    xhdf5.enable()
+    assert os.environ["HDF5_DRIVER"] == "xhdf5" and xhdf5.plugin_path() in os.environ["HDF5_PLUGIN_PATH"]
+    for name in (URL, URL.encode()):
+        with h5py.File(name) as f:
+            assert digest(f) == expected() and xhdf5.stats(f)["requests"]
+    with h5py.File(LOCAL) as f:
+        assert f.driver == "sec2"
+    raises(ValueError, ["nonsense"], h5py.File, URL, driver="nonsense")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:  # a child that never hears of xhdf5
+        assert pool.apply(spawned_plainly, (URL,)) == expected()
+    xhdf5.disable()
+    assert "HDF5_DRIVER" not in os.environ
+    raises(FileNotFoundError, [], h5py.File, URL)
+    sys.modules["tables"] = sys
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        xhdf5.enable()
+    assert len(said) == 1 and "tables" in str(said[0].message) and said[0].filename == __file__, said
+
+
+def spawned_plainly(url):
+    import h5py
+    with h5py.File(url) as f:
+        return digest(f)
+
+
+def threads():
+    """Threads that read, hint and count at once, on files of their own."""
+    import xhdf5
+    want = [expected(i) for i in range(12)]
+    failures = []
+
+    def work(n):
+        try:
+            for i in range(n, 12, 2):
+                with xhdf5.open(URL, **OPTIONS) as f:
+                    xhdf5.prefetch(f["images"], i)
+                    assert digest(f, i) == want[i]
+                    assert xhdf5.stats(f)["reads"]
+        except BaseException as e:  # reported by the main thread
+            failures.append(e)
+
+    pool = [threading.Thread(target=work, args=(n % 2,)) for n in range(6)]
+    [t.start() for t in pool]
+    [t.join() for t in pool]
+    assert not failures, failures
+
+
+class Images:
+    """A dataset as PyTorch's DataLoader gets one: made in the parent, asked by index in the workers."""
+
+    def __init__(self, lazy):
+        import xhdf5
+        self.open = lambda: xhdf5.open(URL, **OPTIONS)["images"]
+        self.images = None if lazy else self.open()
+
+    def __getitem__(self, i):
+        if self.images is None:
+            self.images = self.open()
+        return hashlib.sha256(self.images[i].tobytes()).hexdigest()
+
+
+def _worker(data, todo, done):
+    for i in iter(todo.get, None):
+        done.put((i, data[i]))
+
+
+def _load(context, data):
+    """Four workers, each index given to whoever is free: what DataLoader(num_workers=4) does."""
+    todo, done = context.Queue(), context.Queue()
+    workers = [context.Process(target=_worker, args=(data, todo, done)) for _ in range(4)]
+    [w.start() for w in workers]
+    for i in [*range(12), *[None] * 4]:
+        todo.put(i)
+    got = dict(done.get(timeout=60) for _ in range(12))
+    [w.join(60) for w in workers]
+    assert [w.exitcode for w in workers] == [0] * 4
+    assert got == {i: expected(i) for i in range(12)}
+
+
+def loader_fork_open():
+    """Forked workers read the file that their parent opened and read, and the parent goes on."""
+    data = Images(lazy=False)
+    first = data[0]
+    _load(multiprocessing.get_context("fork"), data)
+    assert data[0] == first and data[11] == expected(11)
+
+
+def loader_fork_lazy():
+    """Forked workers open it themselves; the parent had it open."""
+    assert Images(lazy=False)[1] == expected(1)
+    _load(multiprocessing.get_context("fork"), Images(lazy=True))
+
+
+def _read(i):
+    import xhdf5
+    with xhdf5.open(URL, **OPTIONS) as f:
+        return digest(f, i)
+
+
+def pool_spawn():
+    """A spawned pool, as on every platform from Python 3.14 on (forkserver)."""
+    for kind in ("spawn", "forkserver"):
+        with multiprocessing.get_context(kind).Pool(2) as pool:
+            assert pool.map(_read, range(12)) == [expected(i) for i in range(12)]
+
+
+def without_h5py():
+    """No h5py: the environment is there all the same, and the rest says what is missing."""
+    sys.modules["h5py"] = None  # type: ignore[assignment]
+    import xhdf5
+    assert os.path.exists(f"{xhdf5.plugin_path()}/libhdf5_vfd_xhdf5.so")
+    assert xhdf5.environment()["HDF5_PLUGIN_PATH"].startswith(xhdf5.plugin_path())
+    raises(ImportError, ["pip install h5py"], xhdf5.open, URL)
+    xhdf5.enable()
+    xhdf5.disable()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

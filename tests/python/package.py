@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""The Python package against a real nginx: every case of cases.py with the newest h5py, some with the others of the box.
+
+The package is the build directory's, or the one that the interpreter has installed:
+usage: package.py [--installed PYTHON...]
+"""
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+import harness  # noqa: E402
+
+CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "stats", "enabled", "threads",
+         "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py")
+BRIEF = ("imported_first", "options", "prefetch", "loader_fork_open")  # what depends on the h5py
+
+
+def run_case(python, case, env):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as shadow:
+        os.chmod(shadow, 0o700)
+        status, out, err = harness.run([python, HERE / "cases.py", case], {**env, "XHDF5_SHADOW_DIR": shadow}, timeout=100)
+    return case, status == 0 and not err, out + err
+
+
+def without_system_cas(python, server, env, work):
+    """The package beside certifi, whose only certificate is the server's, on a machine that has none itself."""
+    shutil.copytree(harness.BUILD / "python/xhdf5", f"{work}/site/xhdf5")  # the plugin too: it looks around itself
+    os.mkdir(f"{work}/site/certifi")
+    shutil.copy(server.cacert, f"{work}/site/certifi/cacert.pem")
+    read = "import os, xhdf5; print(xhdf5.open(os.environ['URL'])['images'].shape)"
+    return harness.run(["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /etc/ssl && exec "$0" -c "$1"', python, read],
+                       {**env, "PYTHONPATH": f"{work}/site", "XHDF5_SHADOW": "off"})
+
+
+def main():
+    tap = harness.Tap()
+    installed = sys.argv[1] == "--installed" if len(sys.argv) > 1 else False
+    pythons = sys.argv[2:] if installed else [harness.H5PY["3.16.0"], harness.H5PY["3.14.0"], "/usr/bin/python3"]
+    with tempfile.TemporaryDirectory(prefix="xh-python-") as data:
+        os.chmod(data, 0o755)
+        harness.run([pythons[0], harness.TOP / "tests/support/mkdata.py", "images", f"{data}/images.h5",
+                     "--n", "12", "--side", "512"], harness.clean_env())
+        os.mkdir(f"{data}/private")
+        shutil.copy(f"{data}/images.h5", f"{data}/private")
+        with harness.Server("nginx", data, words=["--token", "secret"]) as server:
+            env = harness.clean_env() | {"URL": f"{server.url}/images.h5", "CACERT": server.cacert, "DATA": data}
+            if not installed:
+                env["PYTHONPATH"] = str(harness.BUILD / "python")
+            for python in pythons:
+                with ThreadPoolExecutor(2) as pool:
+                    for case, good, said in pool.map(lambda c: run_case(python, c, env), BRIEF if python != pythons[0] and not installed else CASES):
+                        tap.ok(good, f"{case}, {pathlib.Path(python).name if installed else python}", said)
+            if not installed:
+                status, out, err = without_system_cas(pythons[0], server, env, data)
+                tap.ok(out.startswith("(12,") and not err, "certifi's certificates are used where the system has none", out + err)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
