@@ -2,8 +2,8 @@
 """The stress test in small (perf/load): several hosts of several processes at once get right bytes and no error. Needs root and
 /dev/net/tun, as the bench does.
 
-Usage: load.py [--all]        --all: sixteen processes a host, each a file or a slab of one; and two minutes with loss and
-                              servers that are killed and started again
+Usage: load.py [--all]        --all: sixteen processes a host, each a file or a slab of one; and servers that are killed in turns
+                              for two minutes rather than a quarter of one
 """
 import json
 import os
@@ -50,11 +50,14 @@ def main():
             with tap.claim(claim):
                 good(load(cache, "--processes", each, "--seconds", seconds, "--rtt", "10", "--rate", RATE, "--read", read), 3, int(each))
         claim = "0.1 % loss, and two servers that are killed in turns: no wrong byte, no failed read"
-        if more and able:
+        if not able:
+            tap.skip(claim, "needs root and /dev/net/tun")
+        else:
             with tap.claim(claim):
-                run = load(cache, "--faults", "--processes", each, "--seconds", "120", "--rtt", "10", "--rate", RATE)
+                times = ("--seconds", "120") if more else ("--seconds", "16", "--every", "5")
+                run = load(cache, "--faults", "--processes", each, *times, "--rtt", "10", "--rate", RATE)
                 good(run, 3, int(each))
-                assert run["killed"] >= 8, run["killed"]
+                assert run["killed"] >= (8 if more else 2), run["killed"]
     return tap.done()
 
 
