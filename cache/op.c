@@ -14,28 +14,29 @@ static int by_offset(const void *a, const void *b)
 /* Copies, checks and sorts the caller's extents. */
 static int take_extents(struct xh_read_op *op)
 {
+    struct xh_extent *e = op->ext = malloc(op->nasked * sizeof *e);
     uint64_t reach = 0;
+    size_t n = 0;
     int sorted = 1, overlaps = 0;
-    if (!(op->ext = malloc(op->nasked * sizeof *op->ext)))
-        return XH_E_NOMEM;
-    for (size_t i = 0; i < op->nasked; i++) {
+    for (size_t i = 0; e && i < op->nasked; i++) {
         if (op->asked[i].len == 0)
             continue;
-        sorted &= op->n == 0 || op->ext[op->n - 1].off <= op->asked[i].off;
-        op->ext[op->n++] = op->asked[i];
+        sorted &= n == 0 || e[n - 1].off <= op->asked[i].off;
+        e[n++] = op->asked[i];
         op->bytes += op->asked[i].len;
     }
     if (!sorted)
-        qsort(op->ext, op->n, sizeof *op->ext, by_offset);
-    for (size_t i = 1; i < op->n; i++)
-        overlaps |= op->ext[i].off < op->ext[i - 1].off + op->ext[i - 1].len;
-    if (overlaps && !(op->reach = malloc(op->n * sizeof *op->reach)))
+        qsort(e, n, sizeof *e, by_offset);
+    for (size_t i = 1; i < n; i++)
+        overlaps |= e[i].off < e[i - 1].off + e[i - 1].len;
+    if (!e || (overlaps && !(op->reach = malloc(n * sizeof *op->reach))))
         return XH_E_NOMEM;
-    for (size_t i = 0; overlaps && i < op->n; i++) {
-        uint64_t end = op->ext[i].off + op->ext[i].len;
+    for (size_t i = 0; overlaps && i < n; i++) {
+        uint64_t end = e[i].off + e[i].len;
         op->reach[i] = reach = reach > end ? reach : end;
     }
-    assert(op->n == 0 || op->ext[op->n - 1].off < op->f->size);
+    assert(n == 0 || e[n - 1].off < op->f->size);
+    op->n = n;
     return 0;
 }
 

@@ -1,4 +1,5 @@
 /* Runs of pages: see file.h. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "file.h"
@@ -20,6 +21,7 @@ int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
         r->at = at;
         r->room = room;
     }
+    assert(r->at);
     r->at[r->n++] = run;
     return 0;
 }

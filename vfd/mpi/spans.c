@@ -7,6 +7,7 @@
  * Source: MPI 4.0, 5.1.13, Decoding a Datatype. */
 #include "spans.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "../../cache/err.h"
@@ -28,6 +29,7 @@ static int add_span(struct xh_spans *s, int64_t at, uint64_t len)
         s->at = more;
         s->room = room;
     }
+    assert(s->at);
     s->at[s->n++] = (struct xh_span){at, len};
     return 0;
 }
