@@ -106,8 +106,8 @@ int xh_fetch_shared(struct xh_file *f);
 int xh_read_rounds(struct xh_read_op *op, struct xh_err *err);
 
 /* The processes that read the file, and those that fetch any just now, share one link: each has its part of the
- * connections, and who only guesses makes way for another who waits for the file. To be called before something is asked for, and when what
- * was guessed has come. */
+ * connections, and who only guesses makes way for another who waits for the file. To be called before something is
+ * asked for, and when what was guessed has come. */
 void xh_fetch_share_link(struct xh_file *f);
 
 /* Claims the EMPTY pages of the |n| ranges of |r|, which lie in the object, and fetches them for
