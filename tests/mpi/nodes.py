@@ -20,6 +20,7 @@ import together  # noqa: E402
 
 WAN = harness.TOP / "perf" / "wan"
 NODES, RANKS_A_NODE, RTT_MS = 3, 2, 20
+GREETINGS = 15      # requests of one byte, more where a loaded machine makes the server look farther away
 AT_NODE = (f'node=$((${{PMI_RANK-$OMPI_COMM_WORLD_RANK}} / {RANKS_A_NODE} + 1)); '
            'export XHDF5_SHADOW_DIR="$XHDF5_SHADOW_DIR/$node" XHDF5_WAN_DIR="$XHDF5_WAN_DIR.$node"; '
            'mkdir -p -m 700 "$XHDF5_SHADOW_DIR"; exec "$@"')
@@ -58,9 +59,9 @@ class Links:
         return [sum(map(int, re.findall(r" bytes=(\d+)", text))) for text in told]
 
 
-def run(job, links, server, shadow, words, ranks):
+def run(job, links, server, shadow, words, ranks, **options):
     """(requests, bytes, seconds, bytes over each node's link)."""
-    env = dict(harness.driver_env(server, shadow), XHDF5_WAN_DIR=os.environ["XHDF5_WAN_DIR"], no_proxy="*")
+    env = dict(harness.driver_env(server, shadow, **options), XHDF5_WAN_DIR=os.environ["XHDF5_WAN_DIR"], no_proxy="*")
     before, began, links_before = server.requests(), time.monotonic(), links.bytes()
     argv = [*job.start, "-n", str(ranks), "sh", "-c", AT_NODE, "sh", str(WAN), "client", str(job.program), *words]
     got, out, err = harness.run(argv, env, timeout=100)
@@ -72,15 +73,16 @@ def run(job, links, server, shadow, words, ranks):
 def claims(tap, job, links, server, local):
     ranks = NODES * RANKS_A_NODE
     url = f"{server.url}/file.h5"
-    for words, what in ((("open",), "opening"), (("metadata", "walk"), "a walk through all metadata")):
+    for words, what, options in ((("open",), "opening", {"readahead": "off"}),     # which goes on as long as the program
+                                 (("metadata", "walk"), "a walk through all metadata", {})):
         with tap.claim(f"{what} by {ranks} ranks on {NODES} nodes asks the origin from one node, for what one rank asks"):
             with harness.shadow_dir() as shadow:
-                one = run(job, links, server, shadow, (url, local, *words), 1)
+                one = run(job, links, server, shadow, (url, local, *words), 1, **options)
             with harness.shadow_dir() as shadow:
-                many = run(job, links, server, shadow, (url, local, *words), ranks)
+                many = run(job, links, server, shadow, (url, local, *words), ranks, **options)
             print(f"# {what}: {many[0]} requests, {many[1]} bytes, {many[2]:.2f} s, by node {many[3]}; one rank {one[0]}, "
                   f"{one[1]}, {one[2]:.2f} s")
-            assert many[0] <= 1.25 * one[0] + 2 and many[1] <= 1.1 * one[1] + 20000, f"{many}, one rank {one}"
+            assert many[0] <= 1.25 * one[0] + 2 + GREETINGS and many[1] <= 1.1 * one[1] + 20000, f"{many}, one rank {one}"
             # A host that looks for its neighbours by itself sends some ten bytes
             assert max(many[3][1:]) < 1000, f"other nodes were on the network: {many[3]}"
     with tap.claim("shares that are read collectively cross the links once, each that of its node"), \
