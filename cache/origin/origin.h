@@ -30,6 +30,7 @@ struct xh_origin_info {
     unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least 1 */
     uint64_t rtt_ns;         /* from request to first byte; 0: unknown */
     uint64_t trip_bytes;     /* what one connection brought in that time, of late; 0: unknown */
+    uint64_t second_bytes;   /* what all of them brought in a second, of late; 0: unknown */
     int young;               /* 1 while those that are there have not found their speed */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
     unsigned lasting;        /* of |connections|, how many fill a link once they have found their speed */
