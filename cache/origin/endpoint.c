@@ -55,6 +55,7 @@
 
 static struct xh_endpoint *endpoints; /* under the engine's lock */
 static unsigned endpoints_known;
+static unsigned crowd = 1; /* processes that greet */
 
 struct xh_endpoint *xh_endpoint_find(const char *server)
 {
@@ -646,12 +647,17 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
     }
 }
 
+void xh_endpoint_crowd(unsigned processes)
+{
+    crowd = processes ? processes : 1;
+}
+
 unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t rtt_ns)
 {
     unsigned have = e->active + (unsigned)e->queued_requests, want = connections_at_first((double)rtt_ns);
     if ((double)rtt_ns < LONG_RTT_NS)
         return 0;
-    want = at_most(o, (double)rtt_ns < TWICE_RTT_NS ? want : 2 * want);
+    want = at_most(o, (double)rtt_ns < TWICE_RTT_NS ? want : 2 * want) / crowd;
     return want > have ? want - have : 0;
 }
 

@@ -359,6 +359,13 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
     return rest ? rest + (size_t)n : 0;
 }
 
+void xh_origin_crowd(unsigned processes)
+{
+    xh_engine_lock();
+    xh_endpoint_crowd(processes);
+    xh_engine_unlock();
+}
+
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
 {
     unsigned all = (unsigned)o->options.connections, share = (all + processes - 1) / processes;

@@ -786,6 +786,19 @@ Test(endpoint, a_server_cannot_make_us_know_servers_without_end, .init = fresh)
     cr_expect_eq(xh_endpoint_queue(&make(0, MIB)->r, XH_PLACE_LAST), 0, "who is known is asked");
 }
 
+Test(endpoint, a_crowd_greets_for_its_part, .init = fresh)
+{
+    ask(0);
+    start();
+    unsigned alone = xh_endpoint_greetings(e, &origin, 160 * MS);
+    xh_endpoint_crowd(2);
+    cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), (alone + 1) / 2 - 1, "of %u", alone);
+    xh_endpoint_crowd(32);
+    cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), 0);
+    xh_endpoint_crowd(0);
+    cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), alone);
+}
+
 Test(endpoint, a_greeting_keeps_no_demand_waiting, .init = fresh)
 {
     struct xh_probe greeting = {.want_bytes = 1, .greeting = 1};
