@@ -500,7 +500,7 @@ int xh_endpoint_hedge(struct xh_request *r)
 {
     struct xh_endpoint *e = r->endpoint;
     const struct xh_origin *o = r->job->origin;
-    if (!xh_hedge_allowed(&e->peers) || !has_room(e, o, r->thread) ||
+    if (!xh_hedge_allowed(&e->peers, r->exchange, xh_now_ns()) || !has_room(e, o, r->thread) ||
         strcmp(xh_request_url(r)->server, e->server) != 0) /* a redirect leads elsewhere by now */
         return -1;
     struct xh_request *h = calloc(1, sizeof *h);

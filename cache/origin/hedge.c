@@ -1,7 +1,8 @@
 /* Hedging: when is a reply a straggler? See hedge.h.
  *
- * Never by the clock alone: a server or a link that is slow for all is not helped by more
- * requests. A straggler is behind peers that ended while it stood still, or beside it. */
+ * Hardly ever by the clock alone: a server or a link that is slow for all is not helped by more
+ * requests. A straggler is behind peers that ended while it stood still, or beside it. But where a queue is full, the
+ * packets of one connection may be lost again and again, each sent after twice the time: then another may be luckier. */
 #include "hedge.h"
 
 #include "../now.h"
@@ -10,6 +11,7 @@
 
 #define FAR 4                     /* times worse than the worst of the peers */
 #define QUIET_LEAST_NS 100000000u /* below, a retransmission or a busy processor explains it */
+#define STUCK_LEAST_NS 2000000000u
 #define TRICKLE_LEAST_NS 500000000u
 #define TRICKLE_ROUND_TRIPS 16    /* slow start is over then */
 #define TRICKLE_PEERS 2
@@ -33,15 +35,16 @@ void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x)
         p->replies++;
 }
 
-int xh_hedge_allowed(const struct xh_peers *p)
+int xh_hedge_allowed(const struct xh_peers *p, const struct xh_exchange *x, uint64_t now)
 {
-    return p->hedges < HEDGES_AT_ONCE && p->replies >= REPLIES_PER_HEDGE;
+    int stuck = p->hedges == 0 && now - x->last_ns >= STUCK_LEAST_NS;
+    return stuck || (p->hedges < HEDGES_AT_ONCE && p->replies >= REPLIES_PER_HEDGE);
 }
 
 void xh_hedge_spend(struct xh_peers *p)
 {
     p->hedges++;
-    p->replies -= REPLIES_PER_HEDGE;
+    p->replies -= p->replies < REPLIES_PER_HEDGE ? p->replies : REPLIES_PER_HEDGE;
 }
 
 static uint64_t bytes_left(const struct xh_exchange *x)
@@ -86,11 +89,15 @@ uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_
     if (!x->last_ns || now < x->last_ns)
         return QUIET_LEAST_NS; /* still being connected */
     uint64_t limit = patience(p, rtt_ns), quiet = now - x->last_ns, age = now - x->sent_ns;
+    uint64_t stuck = larger(STUCK_LEAST_NS, limit);
     uint64_t silent = quiet < limit ? limit - quiet : larger(quiet / 2, LOOK_LEAST_NS);
-    if (quiet >= limit && bytes_left(x) > 0)
+    if (quiet >= limit && bytes_left(x) > 0) {
         for (unsigned i = 0; i < XH_PEERS; i++)
             if (p->last[i].end_ns > x->last_ns)
                 return 0;
+        if (quiet >= stuck)
+            return 0;
+    }
     uint64_t grown = larger(TRICKLE_LEAST_NS, (uint64_t)(TRICKLE_ROUND_TRIPS * rtt_ns));
     uint64_t slow = age < grown ? grown - age : larger(age / 4, LOOK_LEAST_NS);
     if (age >= grown && x->first_ns && trickles(p, x, now, limit))

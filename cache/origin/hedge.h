@@ -30,8 +30,9 @@ struct xh_peers {
 /* |x|, over, brought bytes that were wanted. */
 void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x);
 
-/* 1 when a server may be sent one more hedge: few replies in all are asked for twice. */
-int xh_hedge_allowed(const struct xh_peers *p);
+/* 1 when a server may be sent one more hedge, for |x|: few replies in all are asked for twice, and of those that are stuck
+ * one at a time. */
+int xh_hedge_allowed(const struct xh_peers *p, const struct xh_exchange *x, uint64_t now);
 void xh_hedge_spend(struct xh_peers *p);
 
 /* In how many ns |x|, which runs, should be looked at again; 0: it straggles now. Thread of |x|. */

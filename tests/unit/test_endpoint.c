@@ -624,6 +624,32 @@ Test(endpoint, silence_is_a_straggler_only_beside_peers_that_came, .init = fresh
     cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 0, "a peer was silent as well");
 }
 
+Test(endpoint, what_is_silent_for_long_is_asked_for_again_alone_and_one_at_a_time, .init = fresh)
+{
+    struct xh_exchange x[2];
+    struct load *l[2] = {ask(0), ask(0)};
+    for (int i = 0; i < 2; i++)
+        xh_ring_init(&l[i]->job.requests);
+    start();
+    now += 5000 * MS;
+    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l[0], &x[0], 1000, 1900), now), 0, "not for long yet");
+    cr_assert_neq(xh_endpoint_hedge(&l[0]->r), 0);
+    cr_assert_eq(xh_hedge_wait(&e->peers, 10 * MS, progress(l[0], &x[0], 1000, 2100), now), 0);
+    cr_assert_gt(xh_hedge_wait(&e->peers, 600 * MS, &x[0], now), 0, "a long round trip");
+    cr_assert_eq(xh_endpoint_hedge(&l[0]->r), 0);
+    progress(l[1], &x[1], 1000, 4000);
+    cr_assert_neq(xh_endpoint_hedge(&l[1]->r), 0, "one at a time");
+    struct xh_request *twin = l[0]->r.twin;
+    xh_endpoint_take(twin);
+    free(twin);
+    cr_assert_eq(xh_endpoint_hedge(&l[1]->r), 0);
+    twin = l[1]->r.twin;
+    xh_endpoint_take(twin);
+    free(twin);
+    cr_assert_eq(e->peers.hedges, 0);
+    cr_assert_eq(e->peers.replies, 0);
+}
+
 Test(endpoint, a_trickle_is_a_straggler_only_beside_faster_peers, .init = fresh)
 {
     struct xh_exchange x;
@@ -661,7 +687,7 @@ Test(endpoint, looking_for_stragglers_never_spins, .init = fresh)
     }
     /* With a deadline kept, the next look is not at once. */
     now = l->sent_ns + (uint64_t)100000 * MS;
-    progress(l, &x, 1000, 99000);
+    progress(l, &x, 1000, 1900);
     memset(&e->peers, 0, sizeof e->peers);
     cr_assert_geq(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 50 * MS);
 }
