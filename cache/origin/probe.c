@@ -28,19 +28,10 @@
 #define GREET_LOOK_MS 4
 /* How often an opener who has other ways is asked whether he still waits. */
 #define PATIENCE_LOOK_MS 10
+/* From here on a question is asked again: see hedge.c. */
+#define STUCK_MS 2000u
 
-/* ---- one blocking probe */
-
-static void probe_over(struct xh_job *j)
-{
-    struct xh_err *err = j->probe->err;
-    xh_engine_lock();
-    if (j->lost)
-        *err = j->err;
-    j->probe->over = 1;
-    xh_engine_announce();
-    xh_engine_unlock();
-}
+/* ---- questions */
 
 /* Queues a probe, and starts it if it may start. Lock held. Returns 0 or XH_E_NOMEM. */
 static int probe_queue(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p, void (*over)(struct xh_job *))
@@ -55,12 +46,12 @@ static int probe_queue(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p,
     return 0;
 }
 
-/* A probe under way beside the head: PROPFIND, or a greeting. Its opener waits for it or leaves it; if left, it
- * frees itself when it is over. */
+/* A probe under way. Its opener waits for it or leaves it; if left, it frees itself when it is over. */
 struct beside {
     struct xh_probe p;
     struct xh_err err; /* under the lock, as the rest */
     int left;
+    char if_none_match[XH_HEADER_BYTES]; /* what |p|'s points to, as the opener may be gone */
 };
 
 static void beside_free(struct beside *b)
@@ -83,19 +74,78 @@ static void beside_over(struct xh_job *j)
         beside_free(b);
 }
 
-/* Lock held. Returns NULL without memory. */
-static struct beside *beside_queue(struct xh_origin *o, enum xh_ask what, int greeting)
+/* Asks for what the prober set in |like|. Lock held. Returns NULL without memory. */
+static struct beside *beside_queue(struct xh_origin *o, enum xh_ask what, const struct xh_probe *like)
 {
     struct beside *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
-    b->p.want_bytes = b->p.whole_bytes = 1;
-    b->p.greeting = b->left = greeting;
+    b->p.want_bytes = like->want_bytes;
+    b->p.whole_bytes = like->whole_bytes;
+    if (like->if_none_match) {
+        snprintf(b->if_none_match, sizeof b->if_none_match, "%s", like->if_none_match);
+        b->p.if_none_match = b->if_none_match;
+    }
+    b->p.greeting = b->left = like->greeting;
     b->p.hasty = o->patience != NULL;
     if (probe_queue(o, what, &b->p, beside_over) == 0)
         return b;
     free(b);
     return NULL;
+}
+
+/* Lock held. |cut|: what it asks for is not to come any more. */
+static void beside_leave(struct xh_origin *o, struct beside *b, int cut)
+{
+    struct xh_err err;
+    if (!b)
+        return;
+    if (b->p.over) {
+        beside_free(b);
+        return;
+    }
+    b->left = 1;
+    if (!cut)
+        return;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it was answered on another connection", o->url->shown);
+    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
+        next = q->next;
+        struct xh_job *j = xh_ring_of(q, struct xh_job, in_origin);
+        if (j->probe == &b->p)
+            xh_job_fail(j, &err);
+    }
+}
+
+/* A question, which is asked again, once, where its answer is stuck, as hedges are. */
+struct question {
+    enum xh_ask what;
+    struct beside *tries[2];
+    uint64_t asked_ns;
+};
+
+/* Lock held. Returns 0 or XH_E_NOMEM. */
+static int question_ask(struct xh_origin *o, struct question *q, enum xh_ask what, const struct xh_probe *like)
+{
+    *q = (struct question){.what = what, .tries = {beside_queue(o, what, like)}, .asked_ns = xh_now_ns()};
+    return q->tries[0] ? 0 : XH_E_NOMEM;
+}
+
+/* The try that has an answer, or NULL. A failure is none while the other lives. Lock held. */
+static struct beside *question_answer(const struct question *q)
+{
+    struct beside *a = q->tries[0], *b = q->tries[1];
+    if (b && b->p.over && (b->err.code == 0 || a->p.over))
+        return a->p.over && a->err.code == 0 ? a : b;
+    return a->p.over && (a->err.code == 0 || !b) ? a : NULL;
+}
+
+static void question_leave(struct xh_origin *o, struct question *q)
+{
+    int asked_twice = q->tries[1] != NULL;
+    for (int i = 0; i < 2; i++) {
+        beside_leave(o, q->tries[i], asked_twice);
+        q->tries[i] = NULL;
+    }
 }
 
 /* Greets a server that is far: opens the connections that will be needed while the head is on its way, instead of
@@ -108,8 +158,9 @@ static int greet(struct xh_origin *o)
         return 0;
     int there;
     uint64_t rtt_ns = xh_endpoint_distance(e, &there);
+    static const struct xh_probe greeting = {.want_bytes = 1, .whole_bytes = 1, .greeting = 1};
     for (unsigned n = xh_endpoint_greetings(e, o, rtt_ns); n; n--)
-        if (!beside_queue(o, XH_ASK_HEAD, 1))
+        if (!beside_queue(o, XH_ASK_HEAD, &greeting))
             return 0;
     return !there;
 }
@@ -137,29 +188,46 @@ static void wait_patiently(struct xh_origin *o, unsigned ms)
     }
 }
 
-/* Asks and waits for the answer in |p|, which others are greeted beside if |greets|. Returns 0 or the failure. */
+/* Waits for the answer to |q|, beside which others are greeted if |greets|, and moves it to |p|. Lock held. Returns 0 or the
+ * failure. */
+static int question_wait(struct xh_origin *o, struct question *q, struct xh_probe *p, int greets, struct xh_err *err)
+{
+    struct beside *b;
+    while (!(b = question_answer(q))) {
+        uint64_t waited = xh_now_ns() - q->asked_ns;
+        unsigned ms = q->tries[1] ? 0 : STUCK_MS;
+        if (!q->tries[1] && waited >= STUCK_MS * 1000000u) {
+            q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
+            xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
+        }
+        wait_patiently(o, greets && (greets = greet(o)) ? GREET_LOOK_MS : ms);
+    }
+    struct xh_err own = b->err;
+    *p = b->p;
+    p->if_none_match = NULL;
+    b->p.bytes = NULL;
+    question_leave(o, q);
+    if (own.code && err)
+        *err = own;
+    return own.code;
+}
+
+/* Asks for what is set in |p| and waits for the answer. Returns 0 or the failure. */
 static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int greets, struct xh_err *err)
 {
-    struct xh_err own = {0};
+    struct question q;
     int rc = xh_engine_enter(&o->options, err);
     if (rc != 0)
         return rc;
     xh_object_adopt(o);
-    p->over = 0;
-    p->err = &own;
-    p->hasty = o->patience != NULL;
-    if (probe_queue(o, what, p, probe_over) != 0) {
-        xh_engine_unlock();
-        p->err = NULL;
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
-    }
-    while (!p->over)
-        wait_patiently(o, greets && (greets = greet(o)) ? GREET_LOOK_MS : 0);
+    free(p->bytes); /* an earlier answer's */
+    p->bytes = NULL;
+    if (question_ask(o, &q, what, p) == 0)
+        rc = question_wait(o, &q, p, greets, err);
+    else
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     xh_engine_unlock();
-    p->err = NULL;
-    if (own.code && err)
-        *err = own;
-    return own.code;
+    return rc;
 }
 
 /* ---- opening */
@@ -245,38 +313,29 @@ static int stat_origin(struct xh_origin *o, struct dated *out, struct xh_err *er
     return rc;
 }
 
-/* Returns NULL when it cannot be asked now: it will be asked when it is needed. */
-static struct beside *stat_beside(struct xh_origin *o)
+/* Asks PROPFIND beside the head. When it cannot be asked now, |q| stays empty: it will be asked when it is needed. */
+static void stat_beside(struct xh_origin *o, struct question *q)
 {
+    static const struct xh_probe stat = {0};
     if (o->options.connections < 2) /* it would only stand before the head */
-        return NULL;
-    if (xh_engine_enter(&o->options, NULL) != 0)
-        return NULL;
-    xh_object_adopt(o);
-    struct beside *b = beside_queue(o, XH_ASK_STAT, 0);
-    xh_engine_unlock();
-    return b;
-}
-
-static int beside_wait(struct xh_origin *o, struct beside *b, struct dated *out, struct xh_err *err)
-{
-    xh_engine_lock();
-    while (!b->p.over)
-        wait_patiently(o, 0);
-    xh_engine_unlock();
-    return read_stat(&b->p, &b->err, out, err);
-}
-
-static void beside_leave(struct beside *b)
-{
-    if (!b)
         return;
-    xh_engine_lock();
-    b->left = 1;
-    int over = b->p.over;
+    if (xh_engine_enter(&o->options, NULL) != 0)
+        return;
+    xh_object_adopt(o);
+    question_ask(o, q, XH_ASK_STAT, &stat);
     xh_engine_unlock();
-    if (over)
-        beside_free(b);
+}
+
+static int stat_wait(struct xh_origin *o, struct question *q, struct dated *out, struct xh_err *err)
+{
+    struct xh_probe p = {0};
+    struct xh_err own = {0};
+    xh_engine_lock();
+    question_wait(o, q, &p, 0, &own);
+    xh_engine_unlock();
+    int rc = read_stat(&p, &own, out, err);
+    free(p.bytes);
+    return rc;
 }
 
 /* The head: size, validator, bytes. */
@@ -311,13 +370,13 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
 }
 
 /* Settles the dialect from the head's reply, and from PROPFIND's where that has no validator:
- * |s| if it is known already, else that of |b|, else a new one. */
-static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s, struct beside *b, struct xh_err *err)
+ * |s| if it is known already, else that of |q|, else a new one. */
+static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s, struct question *q, struct xh_err *err)
 {
     struct xh_dialect d = o->dialect;
     learn(&d, p);
     if (d.proof == XH_BY_SIZE) {
-        int rc = s->known ? 1 : b ? beside_wait(o, b, s, err) : stat_origin(o, s, err);
+        int rc = s->known ? 1 : q && q->tries[0] ? stat_wait(o, q, s, err) : stat_origin(o, s, err);
         /* Redirected to two servers: the date is to be of the copy that is read. */
         if (rc == 1 && s->server_hash != p->server_hash)
             rc = stat_origin(o, s, err);
@@ -344,7 +403,7 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
 static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct xh_err *err)
 {
     struct dated s = {0};
-    struct beside *b = NULL;
+    struct question q = {0};
     struct xh_origin_info at;
     int rc = 0;
     xh_engine_lock();
@@ -355,14 +414,16 @@ static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct
     if (dates == XH_DATES_APART && at.idle < 2) /* one after the other in any case */
         rc = stat_origin(o, &s, err);
     else if (dates != XH_DATES_IN_REPLIES)
-        b = stat_beside(o);
+        stat_beside(o, &q);
     uint64_t dated_by = s.server_hash;
     if (rc >= 0)
         rc = open_head(o, p, err);
     int date_first = s.known && dated_by == p->server_hash;
     if (rc == 0)
-        rc = settle(o, p, &s, b, err);
-    beside_leave(b);
+        rc = settle(o, p, &s, &q, err);
+    xh_engine_lock();
+    question_leave(o, &q);
+    xh_engine_unlock();
     *early = o->dialect.proof == XH_BY_PROPFIND && !date_first;
     return rc;
 }

@@ -84,7 +84,6 @@ struct xh_probe {
     int ranges_refused; /* the server sent a whole file that is larger than whole_bytes */
     char etag[XH_HEADER_BYTES], last_modified[XH_HEADER_BYTES], server[XH_HEADER_BYTES];
     int over;           /* under the lock: the job is over */
-    struct xh_err *err; /* under the lock: where a blocked prober wants its failure */
 };
 
 struct xh_job {
