@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../../cache/shadow/image.h"
+#include "json.h"
 #include "tool.h"
 
 static const char help[] =
@@ -55,33 +56,17 @@ struct listing {
     unsigned n;
 };
 
-/* A JSON string. Bytes that are not ASCII stand as the characters of those numbers. */
-static void print_json_string(const char *name, const char *text)
-{
-    printf("\"%s\": \"", name);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20 || c >= 0x7f)
-            printf("\\u%04x", c);
-        else
-            putchar(c);
-    }
-    fputs("\", ", stdout);
-}
-
 static void print_json(const struct xh_image_info *i, unsigned n)
 {
     fputs(n ? ",\n {" : "\n {", stdout);
-    print_json_string("url", i->url_shown);
-    print_json_string("version", i->validator);
-    print_json_string("name", i->name);
-    if (i->flaw)
-        print_json_string("flaw", i->flaw);
-    else
-        fputs("\"flaw\": null, ", stdout);
-    printf("\"size\": %" PRIu64 ", \"pages\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", i->origin_bytes,
+    xh_json_text(stdout, "url", i->url_shown);
+    fputs(", ", stdout);
+    xh_json_text(stdout, "version", i->validator);
+    fputs(", ", stdout);
+    xh_json_text(stdout, "name", i->name);
+    fputs(", ", stdout);
+    xh_json_text(stdout, "flaw", i->flaw);
+    printf(", \"size\": %" PRIu64 ", \"pages\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", i->origin_bytes,
            i->meta_pages + i->raw_pages, i->meta_bytes + i->raw_bytes);
     printf("\"metadata_pages\": %" PRIu64 ", \"metadata_bytes\": %" PRIu64 ", ", i->meta_pages, i->meta_bytes);
     printf("\"raw_pages\": %" PRIu64 ", \"raw_bytes\": %" PRIu64 ", ", i->raw_pages, i->raw_bytes);
