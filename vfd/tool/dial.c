@@ -210,7 +210,7 @@ static void set_url(struct xh_dial *d, const struct xh_url *u, const struct xh_q
     int own = xh_url_same_server(u, c->named) && u->https;
     int cert = c->cert.path[0] && xh_auth_trusts(c->o->credential_hosts, c->named, u);
     uint64_t connect_ms = c->o->connect_timeout_ms;
-    unsigned most_ms = q->most_ms ? q->most_ms : XH_DIAL_MOST_MS;
+    uint64_t stall_ms = c->o->stall_timeout_ms, most_ms = stall_ms < XH_DIAL_MOST_MS ? stall_ms : XH_DIAL_MOST_MS;
     curl_easy_setopt(d->easy, CURLOPT_URL, u->text);
     curl_easy_setopt(d->easy, CURLOPT_CUSTOMREQUEST, q->method);
     curl_easy_setopt(d->easy, CURLOPT_FRESH_CONNECT, (long)q->fresh);
@@ -221,7 +221,7 @@ static void set_url(struct xh_dial *d, const struct xh_url *u, const struct xh_q
     curl_easy_setopt(d->easy, CURLOPT_SSLCERT, cert ? c->cert.path : NULL);
     curl_easy_setopt(d->easy, CURLOPT_SSLKEY, cert ? c->cert.key : NULL);
     curl_easy_setopt(d->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ms < XH_DIAL_MOST_MS ? connect_ms : XH_DIAL_MOST_MS));
-    curl_easy_setopt(d->easy, CURLOPT_TIMEOUT_MS, (long)most_ms);
+    curl_easy_setopt(d->easy, CURLOPT_TIMEOUT_MS, (long)(q->most_ms ? q->most_ms : most_ms));
 }
 
 static enum xh_dial_end end_of(const struct xh_dial *d, CURLcode code)

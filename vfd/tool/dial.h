@@ -13,7 +13,7 @@
 #include "../../cache/origin/response.h"
 #include "../../cache/origin/url.h"
 
-#define XH_DIAL_MOST_MS 10000u /* a request, unless it says otherwise */
+#define XH_DIAL_MOST_MS 10000u /* a request, unless it says otherwise, or the options have less */
 
 enum xh_dial_end {
     XH_DIAL_OK,
@@ -42,7 +42,7 @@ struct xh_question {
     const char *range;  /* of the Range header: "bytes=0-0"; NULL: none */
     size_t pad_bytes;   /* of a header that means nothing */
     int fresh;          /* on a new connection */
-    unsigned most_ms;   /* 0: XH_DIAL_MOST_MS */
+    unsigned most_ms;   /* 0: as above */
     uint64_t most_bytes; /* of the body; behind them it is cut off */
     /* NULL, or gets the body of a 206 or 207; other than 0 cuts it off. */
     int (*body)(void *ctx, const uint8_t *p, size_t len);

@@ -150,11 +150,13 @@ static void place(const struct xh_look *l, uint64_t head_bytes, struct xh_layout
 static void look(const char *url, const struct xh_options *o, unsigned most_ms, double fast, struct xh_layouts *out)
 {
     struct judge j = {out, fast};
+    struct xh_options bare = *o;
     struct xh_err err = {0};
+    bare.shadow = 0; /* what it costs who has nothing of it yet */
     uint64_t began = xh_now_ns();
     struct xh_look l = {.storage = 1, .objects_most = OBJECTS_MOST, .until_ns = began + most_ms * UINT64_C(1000000),
                         .each = on_object, .ctx = &j};
-    out->code = xh_look(&l, url, o, &err);
+    out->code = xh_look(&l, url, &bare, &err);
     out->walked_ms = (double)(xh_now_ns() - began) / 1e6;
     out->opened_ms = l.opened_ns > began ? (double)(l.opened_ns - began) / 1e6 : 0;
     snprintf(out->text, sizeof out->text, "%s", err.text);

@@ -20,10 +20,7 @@ static const char help[] =
 
 int xh_tool_cache(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int, char **, const struct xh_options *);
-    } commands[] = {{"ls", xh_tool_ls}, {"rm", xh_tool_rm}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
+    static const struct xh_verb commands[] = {{"ls", xh_tool_ls}, {"rm", xh_tool_rm}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
     char shown[200];
     if (argc < 2)
         return xh_tool_usage("xhdf5 cache", "ls, warm, verify or rm is missing");
@@ -133,6 +130,8 @@ static const char rm_help[] =
     "Removes the shadows of URL, of whichever version; --all removes those of every URL, and files in the\n"
     "directory that no reader would use. One that a process has open stays; it is named. The URL may be\n"
     "given as `ls` shows it, or the name of a file that `ls` calls unusable.\n"
+    "\n"
+    "  --all    all of them\n"
     "\n"
     "Exit codes: 0 removed; 1 at least one is in use and stays; 2 wrong usage; 3 there is none of that URL, or\n"
     "one cannot be removed.\n";

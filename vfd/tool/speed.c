@@ -53,7 +53,7 @@ static void *run(void *ctx)
     struct xh_dial *d = xh_dial_new(me->r->c);
     char range[64];
     snprintf(range, sizeof range, "bytes=%" PRIu64 "-%" PRIu64, me->from, me->to - 1);
-    const struct xh_question q = {.range = range, .most_bytes = me->to - me->from, .body = on_bytes, .tick = on_tick, .ctx = me};
+    const struct xh_question q = {.range = range, .most_bytes = me->to - me->from, .most_ms = XH_DIAL_MOST_MS, .body = on_bytes, .tick = on_tick, .ctx = me};
     while (d && !atomic_load_explicit(&me->r->over, memory_order_relaxed)) {
         uint64_t before = me->bytes;
         xh_dial_ask(d, me->r->u, &q, &me->last);
