@@ -80,8 +80,8 @@ static int open_part(struct download *d)
     d->fd = open(d->part, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (d->fd < 0 || fstat(d->fd, &mine) != 0)
         return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
-    if (!S_ISREG(mine.st_mode))
-        return xh_tool_fail(XH_EXIT_FAILED, "%s is in the way: it is no regular file", d->part);
+    if (!S_ISREG(mine.st_mode) || mine.st_uid != geteuid())
+        return xh_tool_fail(XH_EXIT_FAILED, "%s is in the way: it is no regular file of yours", d->part);
     /* Between open and lock another one may have finished it, and given it its name. */
     if (flock(d->fd, LOCK_EX | LOCK_NB) != 0 || stat(d->part, &there) != 0 || there.st_ino != mine.st_ino || there.st_dev != mine.st_dev)
         return xh_tool_fail(XH_EXIT_FAILED, "%s: another xhdf5 get is just fetching it", d->to);

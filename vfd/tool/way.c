@@ -261,6 +261,8 @@ static enum xh_state refused(struct doctor *d)
     else if (p->status == 401 || p->status == 403)
         xh_report_advise(r, "this token or certificate does not open this file: see above until when it holds, for what audience and scope; ask the server's owner "
                             "who may read it");
+    else if (p->status == 416)
+        xh_report_advise(r, "the file is empty, or the server is still looking for it (XRootD redirectors): try again");
     else if (p->status == 429 || p->status == 503)
         xh_report_advise(r, "the server is busy or limits its readers: try again later%s", p->retry_after_s > 0 ? " (it says when)" : "");
     else if (p->status >= 500)
