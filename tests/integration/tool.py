@@ -241,12 +241,14 @@ LIES = {
     "redirect-loop": ("redirects", "loop"), "redirect-nowhere": ("redirects", "Location"), "redirect-far": ("redirects", ""),
     "endless-body@9-": (None, ""), "stall@9-": (None, ""), "close-after": (None, "closes"),
 }
+HANGS = ("stall", "trickle", "endless", "slow")     # are given little time; the others enough on any machine
 TLS_LIES = {"redirect-http": ("redirects", "http"), "cert-expired": ("TLS", "expired"), "cert-host": ("TLS", "")}
 
 
 def lied_to(liar, fault, expected, env):
     """Runs the doctor; returns what is wrong, or None."""
     began = time.monotonic()
+    env = dict(env, XHDF5_STALL_TIMEOUT_MS="500" if fault.startswith(HANGS) else "10000")
     status, out, err = harness.run([TOOL, "doctor", "--json", f"{liar}/{fault}/x.h5"], env, timeout=60)
     took = time.monotonic() - began
     try:
@@ -254,7 +256,7 @@ def lied_to(liar, fault, expected, env):
         states = {s["step"]: s["state"] for s in report["steps"]}
         failed = next((name for name in states if states[name] == "failed"), None)
         assert status in (0, 1, 3) and (status == 3) == (failed is not None), f"exit code {status}, failed: {failed}"
-        assert took < 30, f"{took:.1f} s"
+        assert took < 45, f"{took:.1f} s"
         if expected and not (expected[0] is None and failed in ("opening", "round trip")):
             assert failed == expected[0] and expected[1] in out, f"{failed} failed"
     except Exception as e:
@@ -279,7 +281,7 @@ def at_liars(tap, everything):
         sample = pathlib.Path(data) / "sample.h5"
         status, out, err = harness.run([harness.DATA_PYTHON, "-c", SAMPLE, sample, f"{data}/images.h5"], harness.clean_env())
         assert status == 0, out + err
-        env = harness.driver_env(None, shadow, stall_timeout_ms=500, connect_timeout_ms=1000, retries=1)
+        env = harness.driver_env(None, shadow, connect_timeout_ms=5000, retries=1)
         lies = dict(LIES)
         if everything:
             listed = harness.run([sys.executable, harness.TOP / "tests/support/liar.py", "--help"], env)[1]
