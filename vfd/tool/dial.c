@@ -236,10 +236,11 @@ static enum xh_dial_end end_of(const struct xh_dial *d, CURLcode code)
     case CURLE_OPERATION_TIMEDOUT: return XH_DIAL_TIMEOUT;
     case CURLE_ABORTED_BY_CALLBACK: return XH_DIAL_CUT;
     case CURLE_WRITE_ERROR: return d->header_bytes > HEADERS_MOST || d->a->end ? XH_DIAL_BAD_HTTP : XH_DIAL_CUT;
-    case CURLE_UNSUPPORTED_PROTOCOL: case CURLE_WEIRD_SERVER_REPLY: return XH_DIAL_BAD_HTTP;
+    case CURLE_UNSUPPORTED_PROTOCOL: case CURLE_WEIRD_SERVER_REPLY:
 #if LIBCURL_VERSION_NUM >= 0x080600
-    case CURLE_TOO_LARGE: return XH_DIAL_BAD_HTTP;
+    case CURLE_TOO_LARGE:
 #endif
+        return XH_DIAL_BAD_HTTP;
     default: return XH_DIAL_BROKEN;
     }
 }

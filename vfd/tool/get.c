@@ -183,20 +183,24 @@ static void tidy(const struct download *d)
     size_t n = strlen(base), all = n + strlen(PART) + (size_t)2 * HASH_BYTES;
     char *dir = slash ? strndup(d->to, (size_t)(slash - d->to) + 1) : strdup(".");
     DIR *list = dir ? opendir(dir) : NULL;
+    int at = list ? dirfd(list) : -1;
     free(dir);
-    if (!list)
+    if (at < 0) {
+        if (list)
+            closedir(list);
         return;
+    }
     for (struct dirent *e; (e = readdir(list));) {
         if (strlen(e->d_name) != all || strncmp(e->d_name, base, n) != 0 || strncmp(e->d_name + n, PART, strlen(PART)) != 0 ||
             strspn(e->d_name + n + strlen(PART), "0123456789abcdef") != (size_t)2 * HASH_BYTES)
             continue;
-        int fd = openat(dirfd(list), e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        int fd = openat(at, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-            unlinkat(dirfd(list), e->d_name, 0);
+            unlinkat(at, e->d_name, 0);
         if (fd >= 0)
             close(fd);
     }
-    fsync(dirfd(list));
+    fsync(at);
     closedir(list);
 }
 

@@ -73,7 +73,7 @@ enum xh_state xh_doctor_ranges(struct doctor *d)
 {
     static const unsigned tries[] = {2, 50, RANGES_WANTED, 400, 1000, RANGES_MOST};
     struct xh_report *r = &d->report;
-    struct xh_answer a;
+    struct xh_answer a = {0};
     unsigned good = 1, refused = 0;
     size_t header = 0, good_header = 0;
     for (size_t i = 0; i < sizeof tries / sizeof *tries && !refused; i++) {
@@ -173,7 +173,7 @@ static int order(const void *a, const void *b)
 enum xh_state xh_doctor_round_trip(struct doctor *d)
 {
     struct xh_report *r = &d->report;
-    struct xh_answer a;
+    struct xh_answer a = {0};
     double ms[ASKED];
     unsigned n = 0, opened = 0;
     for (unsigned i = 0; i < ASKED + 1; i++) { /* the first is not counted: it may have to connect */

@@ -131,15 +131,16 @@ static int on_object(void *ctx, const struct xh_object *o)
 static void place(const struct xh_look *l, uint64_t head_bytes, struct xh_layouts *out)
 {
     uint64_t at = 0;
-    for (size_t i = 0; i <= l->nraw; i++) {
-        uint64_t end = i < l->nraw && l->raw[i].off < l->size ? l->raw[i].off : l->size;
+    size_t n = l->raw ? l->nraw : 0;
+    for (size_t i = 0; i <= n; i++) {
+        uint64_t end = i < n && l->raw[i].off < l->size ? l->raw[i].off : l->size;
         if (end > at) {
             out->places++;
             out->between_bytes += end - at;
             out->head_bytes += at < head_bytes ? (end < head_bytes ? end : head_bytes) - at : 0;
             out->last_at = end;
         }
-        if (i < l->nraw && l->raw[i].off + l->raw[i].len > at)
+        if (i < n && l->raw[i].off + l->raw[i].len > at)
             at = l->raw[i].off + l->raw[i].len;
     }
     out->placed = 1;

@@ -1,6 +1,7 @@
 /* The look: see look.h. */
 #include "look.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -181,6 +182,7 @@ static void note_raw(struct looker *k, uint64_t off, uint64_t len)
         l->raw = more;
         l->room = room;
     }
+    assert(l->raw);
     l->raw[l->nraw++] = (struct xh_range){off, len};
 }
 

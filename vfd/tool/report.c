@@ -130,7 +130,7 @@ void xh_report_step(struct xh_report *r, const char *name, enum xh_state state)
     r->notes += state == XH_STATE_NOTE;
     r->failures += state == XH_STATE_FAILED;
     r->text[0] = r->advice[0] = '\0';
-    rewind(r->facts);
+    fseek(r->facts, 0, SEEK_SET);
 }
 
 void xh_report_end(struct xh_report *r)
