@@ -257,7 +257,7 @@ enum xh_state xh_doctor_throughput(struct doctor *d)
         xh_report_say(r, "of %u connections %u brought something", s.asked, s.served);
         xh_report_advise(r, "the server refuses some of many connections (limit_conn or the like): XHDF5_CONNECTIONS=%u keeps to what it allows", s.served);
     }
-    if (d->rtt_ms > 5 && rate[0] < d->bytes_per_s / 3)
+    if (d->rtt_ms > 5 && rate[0] < 0.6 * d->bytes_per_s)
         xh_report_say(r, "one is held up by its window, %s a round trip", xh_tool_size((uint64_t)(rate[0] * d->rtt_ms / 1e3), a));
     advise_throughput(d, n, rate, tried);
     return XH_STATE_OK;
