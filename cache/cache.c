@@ -143,6 +143,7 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
 {
     xh_opening_begin(op, f->url, &f->opt);
+    xh_origin_crowd(xh_shadow_crowd(&f->opt));
     return xh_replicas_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
 }
 

@@ -32,6 +32,8 @@
 /* A part of so many round trips hardly notices the one that its connection stands idle before it; longer ones, which come
  * side by side, would only keep the reader from what he wants first. */
 #define PART_ROUND_TRIPS 8
+/* And whatever a round trip is, none is short that the link brings in so small a part of a second. */
+#define SOON_IN_A_SECOND 4
 /* Ranges of this size are fetched as parts of a long one would be. */
 #define LARGE_BYTES (256u << 10)
 /* How often the readers of a file are counted. */
@@ -304,9 +306,11 @@ static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info 
 static uint64_t most_part(const struct xh_origin_info *info, int ahead)
 {
     uint64_t most = PART_ROUND_TRIPS * info->trip_bytes;
+    uint64_t soon = info->second_bytes ? info->second_bytes / SOON_IN_A_SECOND : GROUP_BYTES;
     if (!ahead || most == 0 || most > PART_MOST_BYTES)
         return PART_MOST_BYTES;
-    return most < GROUP_BYTES ? GROUP_BYTES : most;
+    soon = soon < GROUP_BYTES ? soon : GROUP_BYTES;
+    return most < soon ? soon : most;
 }
 
 /* The parts of |bytes| that are fetched together. A connection idles for a round trip before each, so

@@ -21,6 +21,7 @@
 #define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
 #define RATE_MEMORY_NS 1e9
 #define RATE_MIN_BYTES 131072u   /* less than this says more about latency than about rate */
+#define RATE_KNOWN_NS 1e9        /* bytes came in for so long: it is no longer the connections' beginning that was measured */
 
 /* How many connections a bulk stream begins with: so many windows of one connection, as untuned
  * systems grant it, make up what a fast link holds. One more costs the processors at both ends
@@ -36,6 +37,10 @@
 #define SCATTERED_RANGES 16
 #define SCATTERED_CONNECTIONS 16
 #define LONG_RTT_NS 15e6
+/* Requests that take so many times as long together as each would alone wait for the link, and not for round trips. */
+#define CROWDED 2
+#define CROWD_LEAST 2u
+#define CONNECTIONS_MOST 64u    /* as the option has it */
 /* From here on, twice as many handshakes as pay at first keep nobody waiting. */
 #define TWICE_RTT_NS 30e6
 #define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
@@ -50,6 +55,7 @@
 
 static struct xh_endpoint *endpoints; /* under the engine's lock */
 static unsigned endpoints_known;
+static unsigned crowd = 1; /* processes that greet */
 
 struct xh_endpoint *xh_endpoint_find(const char *server)
 {
@@ -372,20 +378,57 @@ static unsigned at_most(const struct xh_origin *o, unsigned n)
     return most < n ? most : n;
 }
 
-unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, int small, int scattered)
+static unsigned at_least(double n, unsigned least)
 {
-    unsigned n = e ? xh_endpoint_paying(e) + 1 : SMALL_CONNECTIONS;
-    unsigned least = scattered && e && e->rtt_ns > LONG_RTT_NS ? SCATTERED_CONNECTIONS : SMALL_CONNECTIONS;
-    if ((small || scattered) && n < least)
-        n = least;
-    if (e && n < xh_endpoint_sockets_open(e) && are_young(e)) /* they are there, and find their speed sooner together */
+    return n > least ? n < CONNECTIONS_MOST ? (unsigned)n : CONNECTIONS_MOST : least;
+}
+
+/* Bytes per ns of all together; 0: not known yet. */
+static double known_rate(const struct xh_endpoint *e)
+{
+    return e->received_ns < RATE_KNOWN_NS ? 0 : e->rate;
+}
+
+/* How many connections a link that is as fast as this one has room for: with more, each has less than any has in its first
+ * round trip, and they do nothing but make each other lose packets. */
+static unsigned held(const struct xh_endpoint *e)
+{
+    double rate = known_rate(e);
+    return rate > 0 ? at_least(rate * e->rtt_ns / YOUNG_BYTES, CROWD_LEAST) : CONNECTIONS_MOST;
+}
+
+/* How many requests for |bytes| each such a link brings before they wait for one another. What n connections brought, while
+ * it was round trips that they waited for, makes it twice as many: so it is found whether more help. */
+static unsigned uncrowded(const struct xh_endpoint *e, double bytes)
+{
+    double rate = known_rate(e), alone_ns = e->rtt_ns * (1 + round_trips_for(bytes, YOUNG_BYTES, 1));
+    return rate > 0 ? at_least(CROWDED * rate * alone_ns / bytes, CROWD_LEAST) : CONNECTIONS_MOST;
+}
+
+static unsigned less_of(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t bytes, int scattered)
+{
+    if (!e)
+        return at_most(o, SMALL_CONNECTIONS);
+    unsigned n = xh_endpoint_paying(e) + 1;
+    unsigned many = scattered && e->rtt_ns > LONG_RTT_NS ? SCATTERED_CONNECTIONS : SMALL_CONNECTIONS;
+    if (bytes <= SMALL_BYTES || scattered) {
+        many = less_of(many, uncrowded(e, (double)(bytes ? bytes : 1)));
+        n = n < many ? many : n;
+    }
+    n = less_of(n, held(e));
+    if (n < xh_endpoint_sockets_open(e) && are_young(e)) /* they are there, and find their speed sooner together */
         n = xh_endpoint_sockets_open(e);
     return at_most(o, n);
 }
 
 static unsigned most_for(const struct xh_endpoint *e, const struct xh_request *r)
 {
-    return xh_endpoint_most(e, r->job->origin, r->queued_bytes <= SMALL_BYTES, is_scattered(r));
+    return xh_endpoint_most(e, r->job->origin, r->queued_bytes, is_scattered(r));
 }
 
 static struct xh_request *next_request(struct xh_endpoint *e)
@@ -514,6 +557,7 @@ static void measure_rate(struct xh_endpoint *e, const struct xh_exchange *x)
     if (x->last_ns > from) { /* else another reply's time covers this one's */
         e->counted_until_ns = x->last_ns;
         e->counted_ns += (double)(x->last_ns - from);
+        e->received_ns += (double)(x->last_ns - from);
     }
     if (e->counted_ns > 0)
         e->rate = e->counted_bytes / e->counted_ns;
@@ -581,6 +625,7 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
 {
     out->open = out->idle = out->warm = 0;
     out->warm_bytes = 0;
+    out->second_bytes = e ? (uint64_t)(known_rate(e) * 1e9) : 0;
     out->young = e && are_young(e);
     for (unsigned i = 0; e && i < xh_engine_threads(); i++) {
         unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
@@ -602,12 +647,17 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
     }
 }
 
+void xh_endpoint_crowd(unsigned processes)
+{
+    crowd = processes ? processes : 1;
+}
+
 unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t rtt_ns)
 {
     unsigned have = e->active + (unsigned)e->queued_requests, want = connections_at_first((double)rtt_ns);
     if ((double)rtt_ns < LONG_RTT_NS)
         return 0;
-    want = at_most(o, (double)rtt_ns < TWICE_RTT_NS ? want : 2 * want);
+    want = at_most(o, (double)rtt_ns < TWICE_RTT_NS ? want : 2 * want) / crowd;
     return want > have ? want - have : 0;
 }
 

@@ -40,6 +40,7 @@ struct xh_endpoint {
     double connection_rate; /* bytes per ns of one connection */
     double rate;            /* bytes per ns of all together */
     double counted_bytes, counted_ns; /* what rate is made of */
+    double received_ns;               /* in all */
     uint64_t counted_until_ns;        /* the time up to here is in counted_ns */
     /* How many connections pay: see weigh_gain(). */
     unsigned paying;                 /* 0: no round trip has been measured yet */
@@ -103,15 +104,18 @@ void xh_endpoint_drain(struct xh_ring *ring);
 /* Forgets all endpoints, which belonged to the engine of a fork's parent. Lock held. */
 void xh_endpoint_forget(void);
 
-/* How many connections to |e| (NULL: not known yet) may be busy for |o|'s sake, besides streams, with |small|
- * requests or such for many |scattered| ranges; one of them is for demand alone. At least 1. Lock held. */
-unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, int small, int scattered);
+/* How many connections to |e| (NULL: not known yet) may be busy for |o|'s sake, besides streams, with requests for
+ * |bytes| each, in many |scattered| ranges or few; one of them is for demand alone. At least 1. Lock held. */
+unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t bytes, int scattered);
 
 /* How many connections to |e| there are. Lock held. */
 unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e);
 
 /* Fills in |out|'s open, idle, warm and warm_bytes: the connections to |e| (NULL: none yet). Lock held. */
 void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out);
+
+/* So many processes greet: each for its part. Lock held. */
+void xh_endpoint_crowd(unsigned processes);
 
 /* How many connections are to be opened besides those under way, where the round trip takes |rtt_ns|. Lock held. */
 unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t rtt_ns);

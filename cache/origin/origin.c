@@ -18,6 +18,7 @@
 
 /* One for what is fetched ahead and one for demand, however many share them. */
 #define SHARE_LEAST 2u
+#define SCATTERED_BYTES (256u << 10) /* about what a request for many small ranges brings */
 
 /* ---- jobs */
 
@@ -338,7 +339,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->lasting = e ? xh_endpoint_lasting(e) : 1;
     out->rtt_ns = e ? (uint64_t)e->rtt_ns : 0;
     out->trip_bytes = e ? (uint64_t)(e->connection_rate * e->rtt_ns) : 0;
-    out->scattered = xh_endpoint_most(e, o, 1, 1);
+    out->scattered = xh_endpoint_most(e, o, SCATTERED_BYTES, 1);
     xh_endpoint_open(e, out);
     /* Streams may stand still for long: half of the connections are for what cannot wait; one, while they are young. */
     unsigned streams = out->young ? most - 1 : most / 2, busy = e ? e->streams : 0;
@@ -356,6 +357,13 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
     int n = snprintf(buf, size, XH_ROUND_TRIP "%.0f ", rtt_ns / 1e3);
     size_t rest = n > 0 && (size_t)n < size ? xh_dialect_hint(&d, buf + n, size - (size_t)n) : 0;
     return rest ? rest + (size_t)n : 0;
+}
+
+void xh_origin_crowd(unsigned processes)
+{
+    xh_engine_lock();
+    xh_endpoint_crowd(processes);
+    xh_engine_unlock();
 }
 
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)

@@ -30,6 +30,7 @@ struct xh_origin_info {
     unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least 1 */
     uint64_t rtt_ns;         /* from request to first byte; 0: unknown */
     uint64_t trip_bytes;     /* what one connection brought in that time, of late; 0: unknown */
+    uint64_t second_bytes;   /* what all of them brought in a second, of late; 0: unknown */
     int young;               /* 1 while those that are there have not found their speed */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
     unsigned lasting;        /* of |connections|, how many fill a link once they have found their speed */
@@ -90,6 +91,9 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
 /* |processes| of this machine read the object at once: they share the connections that the option allows. |yields|: one of
  * the others waits for what it wants now, so that speculation here keeps to one connection. */
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields);
+
+/* |processes| of this machine use the link, as far as is known before an opening: it greets for its part alone. */
+void xh_origin_crowd(unsigned processes);
 
 /* Text of one line, shorter than |size|, for a later xh_origin_open's |hint|: round trip, size, validator,
  * dialect. No secrets. Returns its length, 0 when it does not fit. */

@@ -1,6 +1,7 @@
 /* Who fetches just now: how many processes of this user and host share the link, whichever files they read.
  *
- * The file "busy" in the shadows' directory has a slot for each of them, by its pid, with the time when it last fetched.
+ * The file "busy" in the shadows' directory has a slot for each of them, by its pid, with the time when it last fetched
+ * or opened something.
  * Two processes in one slot count as one; rubbish in it makes the count wrong, and a fetch slower or greedier, no more.
  * Threads, processes: any. */
 #include <fcntl.h>
@@ -32,6 +33,22 @@ static unsigned note_and_count(int dirfd, uint64_t now)
     }
     close(fd);
     return n;
+}
+
+unsigned xh_shadow_crowd(const struct xh_options *o)
+{
+    char path[XH_DIR_BYTES];
+    unsigned n = 0;
+    int dirfd = -1;
+    if (o->shadow) {
+        xh_store_dir_path(o, path);
+        dirfd = xh_store_dir(o, path, 0);
+    }
+    if (dirfd >= 0) {
+        n = note_and_count(dirfd, xh_now_ns());
+        close(dirfd);
+    }
+    return n ? n : 1;
 }
 
 unsigned xh_shadow_busy(struct xh_shadow *s)

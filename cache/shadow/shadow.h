@@ -72,6 +72,9 @@ int xh_shadow_other_waits(struct xh_shadow *s);
  * seconds, of whatever file. To be called when something is fetched. Some system calls every 100 ms. */
 unsigned xh_shadow_busy(struct xh_shadow *s);
 
+/* The same where a file is to be opened as |o| says, and has no shadow yet. */
+unsigned xh_shadow_crowd(const struct xh_options *o);
+
 /* Marks the EMPTY ones of |n| pages from |first| as read once without being kept. Returns how many of
  * them were marked before: reading those again is worth keeping them. |*empty|: how many are EMPTY. */
 uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty);

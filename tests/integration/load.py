@@ -39,7 +39,7 @@ def good(run, hosts, processes):
 def main():
     tap, more = harness.Tap(), "--all" in sys.argv
     able = os.geteuid() == 0 and os.path.exists("/dev/net/tun")
-    each, seconds = ("16", "20") if more else ("3", "3")
+    each, seconds = ("16", "20") if more else ("3", "5")
     with tempfile.TemporaryDirectory(prefix="xh-load-", dir="/var/tmp") as cache:
         os.chmod(cache, 0o755)
         for read in ("files", "slabs") if more else ("files",):

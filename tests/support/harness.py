@@ -28,14 +28,15 @@ def plugin_dir():
 class Server:
     """A real nginx or XRootD on loopback with TLS and a throw-away CA."""
 
-    def __init__(self, kind, root, addr=None, words=()):
-        """|words|: more of server/serve's. |root|: a directory, a list of them, or None."""
+    def __init__(self, kind, root, addr=None, words=(), before=()):
+        """|words|: more of server/serve's. |root|: a directory, a list of them, or None. |before|: what to start it under."""
         self.kind, self.roots = kind, [] if root is None else root if isinstance(root, list) else [root]
         self.run = tempfile.mkdtemp(prefix=f"xh-{kind}-")
         self.words = [*words, "--addr", addr] if addr else list(words)
+        self.before = before
 
-    def _serve(self, *words):
-        r = subprocess.run([str(TOP / "server" / "serve"), *words], stdin=subprocess.DEVNULL,
+    def _serve(self, *words, before=()):
+        r = subprocess.run([*before, str(TOP / "server" / "serve"), *words], stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
         if r.returncode:
             raise RuntimeError(f"server/serve {' '.join(words)}: {r.stdout}")
@@ -43,7 +44,7 @@ class Server:
 
     def __enter__(self):
         roots = [word for root in self.roots for word in ("--root", str(root))]
-        self.facts = self._serve("start", self.kind, *roots, "--run", self.run, *self.words)
+        self.facts = self._serve("start", self.kind, *roots, "--run", self.run, *self.words, before=self.before)
         self.url = self.facts["url"].rstrip("/")
         self.cacert = self.facts["cacert"]
         return self

@@ -617,9 +617,11 @@ def chunked(r):
 
 @fault("extra-bytes")
 def extra_bytes(r):
-    """More body than Content-Length says, which would poison the next reply."""
-    honest_reply(r)
-    r.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npoisoned!")
+    """More body than Content-Length says, which would poison the next reply. In one piece with the body: what comes
+    when the next request has been sent is the reply to it, for any client."""
+    reply = r.honest()
+    r.send(reply, body=False)
+    r.write(reply.body + b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npoisoned!")
 
 
 @fault("twice")

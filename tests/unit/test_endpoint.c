@@ -259,6 +259,27 @@ Test(endpoint, scattered_reads_get_more_connections_where_round_trips_are_long, 
     cr_assert_eq(xh_endpoint_most(e, &origin, 1, 1), 4);
 }
 
+Test(endpoint, a_thin_link_gets_few_connections_once_it_is_known, .init = fresh)
+{
+    ask(1);
+    e->rtt_ns = 20 * MS;
+    e->paying = 4;
+    e->arrived = 100 * MIB;
+    e->rate = 2e-3; /* 2 MB/s */
+    cr_assert_eq(xh_endpoint_most(e, &origin, 200000, 0), 8, "that may be the connections' beginning");
+    e->received_ns = 2000 * MS;
+    cr_assert_eq(xh_endpoint_most(e, &origin, 200000, 0), 2, "more would wait for each other");
+    cr_assert_eq(xh_endpoint_most(e, &origin, MIB, 0), 2, "less than the first packets of three fit into a round trip");
+    e->rate = 4e-3;
+    cr_assert_eq(xh_endpoint_most(e, &origin, MIB, 0), 5);
+    e->rate = 8e-3;
+    unsigned few = xh_endpoint_most(e, &origin, 200000, 0);
+    cr_assert(few > 5 && few < 8, "%u", few);
+    cr_assert_gt(xh_endpoint_most(e, &origin, 100000, 0), few, "it carries more of what is smaller");
+    e->rate = 0.1;
+    cr_assert_eq(xh_endpoint_most(e, &origin, 200000, 0), 8);
+}
+
 /* ---- streams ------------------------------------------------------------------------------ */
 
 static unsigned sockets(void)
@@ -763,6 +784,19 @@ Test(endpoint, a_server_cannot_make_us_know_servers_without_end, .init = fresh)
     loads[0].used = 0;
     url.server = names[0];
     cr_expect_eq(xh_endpoint_queue(&make(0, MIB)->r, XH_PLACE_LAST), 0, "who is known is asked");
+}
+
+Test(endpoint, a_crowd_greets_for_its_part, .init = fresh)
+{
+    ask(0);
+    start();
+    unsigned alone = xh_endpoint_greetings(e, &origin, 160 * MS);
+    xh_endpoint_crowd(2);
+    cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), (alone + 1) / 2 - 1, "of %u", alone);
+    xh_endpoint_crowd(32);
+    cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), 0);
+    xh_endpoint_crowd(0);
+    cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), alone);
 }
 
 Test(endpoint, a_greeting_keeps_no_demand_waiting, .init = fresh)

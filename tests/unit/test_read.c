@@ -154,6 +154,10 @@ int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes
     return 0;
 }
 
+void xh_origin_crowd(unsigned processes)
+{
+}
+
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
 {
     (void)o, (void)processes;
