@@ -18,6 +18,8 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "url.h"
+
 const char *xh_auth_env(const char *name)
 {
     const char *v = getenv(name);
@@ -145,6 +147,11 @@ int xh_auth_listed(const char *hosts, const char *server)
             return 1;
     }
     return 0;
+}
+
+int xh_auth_trusts(const char *hosts, const struct xh_url *named, const struct xh_url *u)
+{
+    return u->https && (xh_url_same_server(u, named) || (named->https && xh_auth_listed(hosts, u->server)));
 }
 
 /* ---- CAs */

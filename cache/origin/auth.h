@@ -63,6 +63,10 @@ int xh_netrc_find(const char *host, char **user, char **password, struct xh_err 
  * blanks or semicolons. */
 int xh_auth_listed(const char *hosts, const char *server);
 
+/* 1 when token and certificate of who named |named| may go to |u|: over TLS, to that server or to one of |hosts|. */
+struct xh_url;
+int xh_auth_trusts(const char *hosts, const struct xh_url *named, const struct xh_url *u);
+
 /* The CAs that TLS trusts. At least one of the paths is set. */
 struct xh_trust {
     char file[XH_AUTH_PATH_BYTES]; /* PEM bundle, or "" */

@@ -189,8 +189,7 @@ static const char *tls13_suites(void)
                : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
 }
 
-/* curl may be built with another TLS library, or another OpenSSL, than the headers here. */
-static int is_our_openssl(void)
+int xh_wire_has_our_openssl(void)
 {
     static const char ours[] = "OpenSSL/" OPENSSL_MAJOR;
     const char *tls = curl_version_info(CURLVERSION_NOW)->ssl_version;
@@ -206,18 +205,8 @@ static CURLcode on_tls(CURL *easy, void *tls, void *ctx)
     return CURLE_OK;
 }
 
-static struct lane *lane_new(struct xh_wire *w)
+void xh_wire_dress(void *e)
 {
-    struct lane *l = calloc(1, sizeof *l);
-    if (!l || !(l->easy = curl_easy_init())) {
-        free(l);
-        return NULL;
-    }
-    l->wire = w;
-    xh_ring_init(&l->link);
-    CURL *e = l->easy;
-    curl_easy_setopt(e, CURLOPT_PRIVATE, l);
-    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, l->error);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -231,9 +220,24 @@ static struct lane *lane_new(struct xh_wire *w)
     curl_easy_setopt(e, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
     curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(e, CURLOPT_TLS13_CIPHERS, tls13_suites()); /* some TLS libraries know none */
-    if (is_our_openssl())
+    if (xh_wire_has_our_openssl())
         curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
     curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 86400L); /* building the CA store is slow */
+}
+
+static struct lane *lane_new(struct xh_wire *w)
+{
+    struct lane *l = calloc(1, sizeof *l);
+    if (!l || !(l->easy = curl_easy_init())) {
+        free(l);
+        return NULL;
+    }
+    l->wire = w;
+    xh_ring_init(&l->link);
+    CURL *e = l->easy;
+    curl_easy_setopt(e, CURLOPT_PRIVATE, l);
+    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, l->error);
+    xh_wire_dress(e);
     if (share)
         curl_easy_setopt(e, CURLOPT_SHARE, share);
     curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_sent);

@@ -66,6 +66,12 @@ struct xh_wire_events {
 /* libcurl's global state, once a process; cleaned up by nobody. Returns 0 or -1. */
 int xh_wire_global_init(void);
 
+/* Gives a curl handle (|easy| is a CURL *, for those who know curl) all that every connection of ours has. */
+void xh_wire_dress(void *easy);
+
+/* 1 when curl's TLS is the OpenSSL of the headers here: it may be built with another library, or another version. */
+int xh_wire_has_our_openssl(void);
+
 /* Where libcurl itself would look for CAs; either may be NULL. */
 void xh_wire_default_ca(const char **file, const char **dir);
 

@@ -1,11 +1,59 @@
 #!/usr/bin/env python3
-"""The README's options table is the one of cache/options.def. With --write, makes it so."""
+"""The README's options table, and the manual page xhdf5(7), are those of cache/options.def. With --write, makes them so."""
 import pathlib
 import re
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- options: made from cache/options.def -->", "<!-- end of options -->"
+
+MAN_HEAD = r"""
+.\" made from cache/options.def by tests/integration/readme_table.py --write
+.TH XHDF5 7 "" "xhdf5" "Miscellaneous"
+.SH NAME
+xhdf5 \- HDF5 driver that reads https:// URLs: its options and environment
+.SH DESCRIPTION
+A program that uses HDF5 1.14 or later reads https:// and http:// URLs as files when its environment has
+.B HDF5_DRIVER=xhdf5
+and
+.B HDF5_PLUGIN_PATH
+names the directory of the driver. Local files go on working.
+.SH OPTIONS
+Each option is set by
+.BI XHDF5_ NAME
+in the environment (in capitals), by
+.IB name = value\fR,\fP...
+in
+.B HDF5_DRIVER_CONFIG
+or a tool's \-\-vfd\-info, or by the field of that name in
+.BR H5FD_xhdf5_config_t ;
+the later ones win. Sizes take k, M and G. In brackets: default, and bounds.
+""".lstrip()
+MAN_TAIL = r"""
+.SH ACCESS
+A bearer token is looked for in
+.BR BEARER_TOKEN ,
+the file
+.BR BEARER_TOKEN_FILE ,
+.IR $XDG_RUNTIME_DIR/bt_u<uid> ,
+.IR /tmp/bt_u<uid> ;
+a certificate in
+.BR X509_USER_PROXY ,
+.B X509_USER_CERT
+with
+.BR X509_USER_KEY ,
+.IR /tmp/x509up_u<uid> .
+They go over https only, and to the host that the URL names, or those in
+.BR credential_hosts .
+Servers' certificates are verified by the option ca_bundle,
+.BR CURL_CA_BUNDLE ,
+.BR SSL_CERT_FILE ,
+the option ca_dir,
+.BR X509_CERT_DIR ,
+then the system's.
+.SH SEE ALSO
+.BR xhdf5 (1)
+"""
 
 
 def size(text):
@@ -17,8 +65,8 @@ def size(text):
     return text
 
 
-def table():
-    rows = ["| option | default | bounds | meaning |", "|---|---|---|---|"]
+def options():
+    """(name, default, bounds, text) of each."""
     row = re.compile(r'^X\((\w+),\s*(\w+),\s*("[^"]*"|\d+),\s*(\d+),\s*(\d+),\s*"([^"]*)"\)', re.M)
     for kind, name, default, lo, hi, text in row.findall((TOP / "cache/options.def").read_text()):
         if kind == "BOOL":
@@ -29,24 +77,43 @@ def table():
             default, bounds = size(default), f"{size(lo)} to {size(hi)}"
         else:
             bounds = f"{lo} to {hi}"
-        rows.append(f"| `{name}` | {default} | {bounds} | {text} |")
-    return "\n".join(rows)
+        yield name, default, bounds, text
+
+
+def table():
+    rows = ["| option | default | bounds | meaning |", "|---|---|---|---|"]
+    return "\n".join(rows + [f"| `{name}` | {default} | {bounds} | {text} |" for name, default, bounds, text in options()])
+
+
+def roff(text):
+    """Text as troff takes it; a line must not begin with a dot or a quote."""
+    return text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
+
+
+def page():
+    lines = [MAN_HEAD.rstrip()]
+    for name, default, bounds, text in options():
+        lines += [".TP", f".BR {name} \" ({roff(default.strip('()'))}; {roff(bounds)})\"", roff(text)]
+    return "\n".join(lines + [MAN_TAIL.strip()]) + "\n"
 
 
 def main():
-    readme = TOP / "README.md"
+    readme, manual = TOP / "README.md", TOP / "docs/man/xhdf5.7"
     text = readme.read_text()
     head, rest = text.split(BEGIN)
     old, tail = rest.split(END)
     if "--write" in sys.argv:
         readme.write_text(f"{head}{BEGIN}\n{table()}\n{END}{tail}")
+        manual.write_text(page())
         return 0
-    good = old.strip() == table()
-    print("1..1")
-    print(f"{'ok' if good else 'not ok'} 1 - the README's options table is that of options.def")
-    if not good:
+    claims = {"the README's options table is that of options.def": old.strip() == table(),
+              "the manual page xhdf5(7) has the options of options.def": manual.exists() and manual.read_text() == page()}
+    print(f"1..{len(claims)}")
+    for i, (claim, good) in enumerate(claims.items(), 1):
+        print(f"{'ok' if good else 'not ok'} {i} - {claim}")
+    if not all(claims.values()):
         print("# run tests/integration/readme_table.py --write")
-    return 0 if good else 1
+    return 0 if all(claims.values()) else 1
 
 
 if __name__ == "__main__":

@@ -7,10 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../cache/cache.h"
 #include "tool.h"
 
 static const char help[] =
-    "xhdf5 looks after what the xhdf5 driver for HDF5 keeps on this machine.\n"
+    "xhdf5 looks at HDF5 files at URLs, says why reading one is slow, fetches them, and looks after what the\n"
+    "xhdf5 driver for HDF5 keeps of them on this machine.\n"
+    "\n"
+    "  xhdf5 doctor URL     looks at all that a read depends on, from the name to the layout, and advises\n"
+    "  xhdf5 stat URL       size, version, kind of file, how much metadata\n"
+    "  xhdf5 ls URL [PATH]  what is in it: shapes, types, layouts, chunks, filters\n"
+    "  xhdf5 get URL        downloads it, by several connections\n"
     "\n"
     "  xhdf5 cache ls       lists the shadows: what is kept of which remote file\n"
     "  xhdf5 cache warm     fetches a file's metadata and data before they are needed\n"
@@ -20,9 +27,13 @@ static const char help[] =
     "  -h, --help           this; behind a command, the command's help\n"
     "  -V, --version        the version\n"
     "\n"
-    "Options of the driver hold here too: XHDF5_SHADOW_DIR, XHDF5_CA_BUNDLE, … and HDF5_DRIVER_CONFIG.\n"
-    "Exit codes: 0 done; 1 done, and the answer is no (in use, different, not all kept); 2 wrong usage;\n"
+    "Options of the driver hold here too: XHDF5_SHADOW_DIR, XHDF5_CA_BUNDLE, … and HDF5_DRIVER_CONFIG: xhdf5(7).\n"
+    "Exit codes: 0 done; 1 done, and the answer is no (in use, different, not all kept; advice); 2 wrong usage;\n"
     "3 it could not be done (network, access, nothing there).\n";
+
+static const struct xh_verb verbs[] = {
+    {"doctor", xh_tool_doctor}, {"stat", xh_tool_stat}, {"ls", xh_tool_list}, {"get", xh_tool_get}, {"cache", xh_tool_cache},
+};
 
 int xh_tool_fail(int code, const char *fmt, ...)
 {
@@ -52,6 +63,19 @@ int xh_tool_bad_option(const char *command, char **argv)
     char shown[200];
     xh_tool_plain(argv[optind - 1], shown, sizeof shown);
     return xh_tool_usage(command, "\"%s\" is no option, or lacks its value", shown);
+}
+
+const char *xh_tool_url(const char *command, int argc, char **argv, int words)
+{
+    char shown[200];
+    if (optind >= argc || optind + words < argc)
+        xh_tool_usage(command, "one URL is wanted");
+    else if (!xh_cache_is_url(argv[optind]))
+        xh_tool_usage(command, "\"%s\" is no URL: it begins neither with https:// nor with http://",
+                      xh_tool_plain(argv[optind], shown, sizeof shown));
+    else
+        return argv[optind];
+    return NULL;
 }
 
 int xh_tool_end(int code)
@@ -85,6 +109,44 @@ const char *xh_tool_plain(const char *text, char *out, size_t size)
         out[n] = c < 0x20 || c >= 0x7f ? '?' : text[n];
     }
     out[n] = '\0';
+    return out;
+}
+
+size_t xh_tool_utf8(const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    unsigned n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    if (p[0] < 0x80)
+        return p[0] >= 0x20 && p[0] < 0x7f;
+    if (p[0] < 0xc2 || p[0] > 0xf4)
+        return 0;
+    uint32_t c = p[0] & (0x7fu >> n);
+    for (unsigned i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (p[i] & 0x3fu);
+    }
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    /* Also what changes the direction of writing, which could make a listing say something else. */
+    int harmful = c < 0xa0 || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || (c >= 0xd800 && c < 0xe000);
+    return c < least[n] || c > 0x10ffff || harmful ? 0 : n;
+}
+
+const char *xh_tool_name(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+    while (*text) {
+        size_t n = xh_tool_utf8(text), step = n ? n : 1;
+        if (used + step >= size)
+            break;
+        if (n)
+            memcpy(out + used, text, n);
+        else
+            out[used] = '?';
+        used += step;
+        text += step;
+    }
+    out[used] = '\0';
     return out;
 }
 
@@ -128,8 +190,10 @@ int main(int argc, char **argv)
     }
     if (argc < 2)
         return xh_tool_usage("xhdf5", "a command is missing");
-    if (strcmp(argv[1], "cache") != 0)
-        return xh_tool_usage("xhdf5", "there is no command \"%s\"", xh_tool_plain(argv[1], shown, sizeof shown));
-    int rc = options(&o);
-    return rc ? rc : xh_tool_end(xh_tool_cache(argc - 1, argv + 1, &o));
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (strcmp(argv[1], verbs[i].name) == 0) {
+            int rc = options(&o);
+            return rc ? rc : xh_tool_end(verbs[i].run(argc - 1, argv + 1, &o));
+        }
+    return xh_tool_usage("xhdf5", "there is no command \"%s\"", xh_tool_plain(argv[1], shown, sizeof shown));
 }

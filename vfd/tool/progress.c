@@ -24,7 +24,7 @@ static void say(const struct xh_progress *p, uint64_t done, uint64_t now)
     double s = (double)(now - p->began_ns) / 1e9;
     if (p->total)
         fprintf(stderr, "%s of %s, %s/s", xh_tool_size(done, a), xh_tool_size(p->total, b),
-                xh_tool_size(s > 0 ? (uint64_t)((double)done / s) : 0, c));
+                xh_tool_size(s > 0 ? (uint64_t)((double)(done - p->from) / s) : 0, c));
     else
         fprintf(stderr, "%" PRIu64 " %s, %.1f s", done, p->unit, s);
 }
@@ -52,6 +52,12 @@ void xh_progress_at(struct xh_progress *p, uint64_t done)
         say(p, done, now);
         fputc('\n', stderr);
     }
+}
+
+void xh_progress_clear(struct xh_progress *p)
+{
+    if (p->terminal && p->drawn_ns)
+        fputs("\r\033[K", stderr);
 }
 
 void xh_progress_end(struct xh_progress *p, uint64_t done)

@@ -8,6 +8,7 @@
 struct xh_progress {
     const char *what;
     uint64_t total; /* 0: unknown, and |unit| is counted */
+    uint64_t from;  /* so much was there before: the rate does not count it */
     const char *unit;
     int terminal;
     uint64_t began_ns, drawn_ns;
@@ -16,6 +17,8 @@ struct xh_progress {
 
 void xh_progress_begin(struct xh_progress *p, const char *what, uint64_t total_bytes, const char *unit);
 void xh_progress_at(struct xh_progress *p, uint64_t done);
+/* Takes the bar off the terminal, without a word. */
+void xh_progress_clear(struct xh_progress *p);
 /* Says what came of it. */
 void xh_progress_end(struct xh_progress *p, uint64_t done);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../../cache/shadow/image.h"
+#include "json.h"
 #include "tool.h"
 
 static const char help[] =
@@ -19,10 +20,7 @@ static const char help[] =
 
 int xh_tool_cache(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int, char **, const struct xh_options *);
-    } commands[] = {{"ls", xh_tool_ls}, {"rm", xh_tool_rm}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
+    static const struct xh_verb commands[] = {{"ls", xh_tool_ls}, {"rm", xh_tool_rm}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
     char shown[200];
     if (argc < 2)
         return xh_tool_usage("xhdf5 cache", "ls, warm, verify or rm is missing");
@@ -55,33 +53,17 @@ struct listing {
     unsigned n;
 };
 
-/* A JSON string. Bytes that are not ASCII stand as the characters of those numbers. */
-static void print_json_string(const char *name, const char *text)
-{
-    printf("\"%s\": \"", name);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20 || c >= 0x7f)
-            printf("\\u%04x", c);
-        else
-            putchar(c);
-    }
-    fputs("\", ", stdout);
-}
-
 static void print_json(const struct xh_image_info *i, unsigned n)
 {
     fputs(n ? ",\n {" : "\n {", stdout);
-    print_json_string("url", i->url_shown);
-    print_json_string("version", i->validator);
-    print_json_string("name", i->name);
-    if (i->flaw)
-        print_json_string("flaw", i->flaw);
-    else
-        fputs("\"flaw\": null, ", stdout);
-    printf("\"size\": %" PRIu64 ", \"pages\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", i->origin_bytes,
+    xh_json_text(stdout, "url", i->url_shown);
+    fputs(", ", stdout);
+    xh_json_text(stdout, "version", i->validator);
+    fputs(", ", stdout);
+    xh_json_text(stdout, "name", i->name);
+    fputs(", ", stdout);
+    xh_json_text(stdout, "flaw", i->flaw);
+    printf(", \"size\": %" PRIu64 ", \"pages\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", i->origin_bytes,
            i->meta_pages + i->raw_pages, i->meta_bytes + i->raw_bytes);
     printf("\"metadata_pages\": %" PRIu64 ", \"metadata_bytes\": %" PRIu64 ", ", i->meta_pages, i->meta_bytes);
     printf("\"raw_pages\": %" PRIu64 ", \"raw_bytes\": %" PRIu64 ", ", i->raw_pages, i->raw_bytes);
@@ -148,6 +130,8 @@ static const char rm_help[] =
     "Removes the shadows of URL, of whichever version; --all removes those of every URL, and files in the\n"
     "directory that no reader would use. One that a process has open stays; it is named. The URL may be\n"
     "given as `ls` shows it, or the name of a file that `ls` calls unusable.\n"
+    "\n"
+    "  --all    all of them\n"
     "\n"
     "Exit codes: 0 removed; 1 at least one is in use and stays; 2 wrong usage; 3 there is none of that URL, or\n"
     "one cannot be removed.\n";

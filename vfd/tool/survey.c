@@ -1,4 +1,4 @@
-/* The survey: see survey.h. The only file of the tool that calls HDF5.
+/* The survey: see survey.h.
  *
  * Nothing that the file says is trusted to be small: values of attributes are read up to a bound, data
  * of variable length by pieces. What HDF5 cannot read (a filter that is not there) is counted and
@@ -13,7 +13,7 @@
 #include <hdf5.h>
 
 #include "../../cache/shadow/shadow.h"
-#include "../xhdf5.h"
+#include "h5open.h"
 
 #define VALUE_MOST_BYTES (16u << 20) /* of an attribute, or of a piece of a dataset of variable length */
 #define RANGES_MOST (1u << 26)       /* 1 GiB of them */
@@ -248,42 +248,6 @@ static int visit(struct walk *w, const char *path)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* The entry at the cause: the first one that was pushed, which is the driver's where it is to blame. */
-static herr_t keep_cause(unsigned n, const H5E_error2_t *e, void *out)
-{
-    snprintf(out, 600, "%s", e->desc ? e->desc : "");
-    return 0;
-}
-
-static int h5_error(struct xh_err *err, int code, const char *what)
-{
-    char cause[600] = "";
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_cause, cause);
-    char *cut = strstr(cause, ", errno = ");
-    if (cut)
-        *cut = '\0';
-    return xh_err_set(err, code, 0, "%s: %s", what, cause[0] ? cause : "HDF5 does not say why");
-}
-
-/* A property list on which the driver has all of |o|. */
-static hid_t access_list(const struct xh_options *o)
-{
-    H5FD_xhdf5_config_t c = H5FD_XHDF5_CONFIG_INIT;
-#define FIELD_BOOL(name) c.name = (int64_t)o->name;
-#define FIELD_INT(name) c.name = (int64_t)o->name;
-#define FIELD_SIZE(name) c.name = (int64_t)o->name;
-#define FIELD_STR(name) c.name = o->name;
-#define X(type, name, def, min, max, help) FIELD_##type(name)
-#include "../../cache/options.def"
-#undef X
-    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
-    if (fapl >= 0 && H5Pset_fapl_xhdf5(fapl, &c) >= 0)
-        return fapl;
-    if (fapl >= 0)
-        H5Pclose(fapl);
-    return -1;
-}
-
 /* Before 1.14.4 chunks' addresses came without the file's user block. */
 static uint64_t chunk_base(hid_t file)
 {
@@ -310,11 +274,11 @@ static int visit_paths(struct walk *w, struct xh_err *err)
         snprintf(what, sizeof what, "there is no dataset \"%.200s\" that can be read", w->s->paths[i]);
         hid_t id = H5Oopen(w->file, w->s->paths[i], H5P_DEFAULT);
         if (id < 0)
-            return h5_error(err, XH_E_NOENT, what);
+            return xh_h5_error(err, XH_E_NOENT, what);
         H5Oclose(id);
         uint64_t before = w->s->datasets;
         if (visit(w, w->s->paths[i]))
-            return h5_error(err, XH_E_SYS, what);
+            return xh_h5_error(err, XH_E_SYS, what);
         if (w->s->datasets == before)
             return xh_err_set(err, XH_E_NOENT, 0, "\"%.200s\" is no dataset, and no group with one", w->s->paths[i]);
     }
@@ -326,25 +290,17 @@ int xh_survey_walk(struct xh_survey *s, const char *url, const struct xh_options
     char shown[512];
     struct walk w = {.s = s, .file = -1, .meta = 1, .raw = s->all};
     int rc;
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     xh_url_shown(url, shown, sizeof shown);
-    hid_t fapl = access_list(o);
-    if (fapl < 0)
-        return h5_error(err, XH_E_INVAL, "the driver cannot be set up");
-    w.file = H5Fopen(url, H5F_ACC_RDONLY, fapl);
-    if (w.file < 0) {
-        rc = h5_error(err, XH_E_SYS, "the file cannot be opened");
-    } else {
+    if ((rc = xh_h5_open(url, o, &w.file, err)) == 0) {
         H5O_info2_t root = {0};
         w.chunk_base = chunk_base(w.file);
         if (H5Oget_info3(w.file, &root, H5O_INFO_BASIC) >= 0)
             w.number = root.fileno;
-        rc = visit(&w, "/") ? h5_error(err, XH_E_SYS, "its objects cannot be walked") : visit_paths(&w, err);
+        rc = visit(&w, "/") ? xh_h5_error(err, XH_E_SYS, "its objects cannot be walked") : visit_paths(&w, err);
         if (w.nomem)
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory: %s has too many chunks", shown);
         H5Fclose(w.file);
     }
-    H5Pclose(fapl);
     s->nraw = xh_ranges_join(s->raw, s->nraw, 0);
     return rc;
 }

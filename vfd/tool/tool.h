@@ -16,6 +16,15 @@ enum {
     XH_EXIT_FAILED = 3, /* it could not be done: network, access, not there, no HDF5 file */
 };
 
+struct xh_verb { /* a command: its name, and what runs it */
+    const char *name;
+    int (*run)(int argc, char **argv, const struct xh_options *o);
+};
+
+int xh_tool_doctor(int argc, char **argv, const struct xh_options *o);
+int xh_tool_stat(int argc, char **argv, const struct xh_options *o);
+int xh_tool_list(int argc, char **argv, const struct xh_options *o);
+int xh_tool_get(int argc, char **argv, const struct xh_options *o);
 int xh_tool_cache(int argc, char **argv, const struct xh_options *o);
 int xh_tool_ls(int argc, char **argv, const struct xh_options *o);
 int xh_tool_rm(int argc, char **argv, const struct xh_options *o);
@@ -28,6 +37,10 @@ int xh_tool_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2
 /* The usage error of a command: what is wrong, and where help is. Returns XH_EXIT_USAGE. */
 int xh_tool_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The one URL of a command that takes no other word, and what is behind it in argv: |words| at most, from optind on.
+ * Returns NULL when there is none, or too much: then that was said. */
+const char *xh_tool_url(const char *command, int argc, char **argv, int words);
+
 /* For getopt_long's '?' and ':'. */
 int xh_tool_bad_option(const char *command, char **argv);
 
@@ -37,6 +50,13 @@ int xh_tool_end(int code);
 /* "12.3 MiB"; whole bytes below 1 KiB. Returns |buf|. */
 #define XH_SIZE_TEXT 16
 const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT]);
+
+/* How many bytes the character at |text| takes: one of printable ASCII, or of UTF-8 that is no control
+ * character; 0: it is none of these. */
+size_t xh_tool_utf8(const char *text);
+
+/* Copies |text|, the name of something, with all that is no such character as '?'. Returns |out|. */
+const char *xh_tool_name(const char *text, char *out, size_t size);
 
 /* Copies |text| with every byte that a terminal might act on as '?'. Returns |out|. */
 const char *xh_tool_plain(const char *text, char *out, size_t size);

@@ -170,10 +170,6 @@ int xh_tool_verify(int argc, char **argv, const struct xh_options *o)
             return fputs(help, stdout), XH_EXIT_OK;
         return xh_tool_bad_option(command, argv);
     }
-    if (optind != argc - 1)
-        return xh_tool_usage(command, "one URL is wanted");
-    if (!xh_cache_is_url(argv[optind]))
-        return xh_tool_usage(command, "\"%s\" is no URL: it begins neither with https:// nor with http://",
-                             xh_tool_plain(argv[optind], shown, sizeof shown));
-    return verify(argv[optind], xh_tool_shown(argv[optind], shown, sizeof shown), o);
+    const char *url = xh_tool_url(command, argc, argv, 1);
+    return url ? verify(url, xh_tool_shown(url, shown, sizeof shown), o) : XH_EXIT_USAGE;
 }

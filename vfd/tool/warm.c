@@ -265,15 +265,11 @@ int xh_tool_warm(int argc, char **argv, const struct xh_options *o)
         }
     }
     code = XH_EXIT_USAGE;
-    if (optind != argc - 1)
-        xh_tool_usage(command, "one URL is wanted");
-    else if (!xh_cache_is_url(argv[optind]))
-        xh_tool_usage(command, "\"%s\" is no URL: it begins neither with https:// nor with http://",
-                      xh_tool_plain(argv[optind], w.shown, sizeof w.shown));
-    else if (w.npaths && w.metadata_only)
+    if (!(w.url = xh_tool_url(command, argc, argv, 1)))
+        goto out;
+    if (w.npaths && w.metadata_only)
         xh_tool_usage(command, "--dataset and --metadata-only exclude each other");
     else {
-        w.url = argv[optind];
         xh_tool_shown(w.url, w.shown, sizeof w.shown);
         code = warm(&w, o);
     }

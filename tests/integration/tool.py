@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""xhdf5 doctor, stat, ls and get: what they say and fetch at real servers, and the doctor at servers that lie.
+
+Usage: tool.py nginx|xrootd|liar [--all]
+
+--all (of liar): every fault; else those that once went wrong, or stand for a kind.
+"""
+import concurrent.futures
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
+URL = "https://host/path/file.h5"     # in the documentation
+STEPS = ["name", "connection", "TLS", "credentials", "redirects", "reply", "ranges", "version", "round trip", "throughput",
+         "opening", "metadata", "datasets"]
+SAMPLE = """
+import sys, h5py, numpy as np
+rng = np.random.default_rng(3)
+with h5py.File(sys.argv[1], "w") as f:
+    f.create_dataset("tiny", data=rng.integers(0, 9, 1 << 20), chunks=(512,), compression="gzip", maxshape=(None,))
+    f.create_dataset("large", data=np.zeros((2048, 1024), "f4"), chunks=(1024, 512), shuffle=True, compression="gzip")
+    f.create_dataset("names", data=[f"name {i}" for i in range(20000)])
+    g = f.create_group("entry/data")
+    g["soft"] = h5py.SoftLink("/tiny")
+    g["abroad"] = h5py.ExternalLink("other.h5", "/x")
+    g["\\u00e4\\nb"] = np.float64(1)
+    g.attrs["unit"] = "m"
+    f["type"] = np.dtype([("a", "<i4"), ("b", "S8")])
+with h5py.File(sys.argv[2], "w", fs_strategy="page", fs_page_size=65536) as f:
+    f["images"] = rng.integers(0, 1 << 16, (10, 1024, 1024)).astype("u2")
+"""
+
+
+class Bench:
+    """The tool at one server, in a directory of its own."""
+
+    def __init__(self, base, data, env, directory):
+        self.base, self.data, self.env, self.directory = base, data, env, pathlib.Path(directory)
+
+    def url(self, name):
+        return f"{self.base}/{name}"
+
+    def tool(self, *words, want=0, limit=None, **env):
+        """(standard output, standard error). |limit|: no file may grow larger."""
+        def bound():
+            if limit:
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        r = subprocess.run([str(TOOL), *map(str, words)], env=dict(self.env, **env), stdin=subprocess.DEVNULL, cwd=self.directory,
+                           capture_output=True, timeout=60, preexec_fn=bound)
+        out, err = r.stdout.decode(errors="replace"), r.stderr.decode(errors="replace")
+        assert r.returncode == want, f"exit code {r.returncode}, not {want}: {out}{err}"
+        return out, err
+
+    def doctor(self, name, *words, want=0, **env):
+        """{step: its object}; several datasets: the last."""
+        out = json.loads(self.tool("doctor", self.url(name), "--json", *words, want=want, **env)[0])
+        return {s["step"]: s for s in out["steps"]}, out
+
+    def parts(self, name):
+        return sorted(self.directory.glob(f"{name}.part-*"))
+
+
+def digest(path):
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+
+
+def untried_behind(steps, failed):
+    """Of |failed| it is said that it failed, and of all behind it that they were not tried."""
+    assert steps[failed]["state"] == "failed" and steps[failed]["advice"], steps[failed]
+    for name in STEPS[STEPS.index(failed) + 1:]:
+        assert steps[name]["state"] == "not tried", steps[name]
+
+
+def examines(tap, b, kind):
+    with tap.claim("doctor tells of each step what there is"):
+        s, all_of_it = b.doctor("sample.h5", want=1)
+        assert [step["step"] for step in all_of_it["steps"] if step["step"] != "dataset"] == STEPS
+        assert s["TLS"]["protocol"].startswith("TLSv1.") and "throw-away" in s["TLS"]["issuer"] and s["TLS"]["resumed"] in ("yes", "no")
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", s["TLS"]["until"])
+        assert s["credentials"]["token"] == "none" and s["redirects"]["hops"] == 0
+        assert s["reply"]["size"] == os.path.getsize(f"{b.data}/sample.h5") and kind in s["reply"]["server"].lower()
+        assert s["ranges"]["ranges_in_one_request"] == {"nginx": 400, "xrootd": 2000}[kind], s["ranges"]
+        assert s["version"]["proof"] == {"nginx": "etag", "xrootd": "propfind"}[kind]
+        assert 0 < s["round trip"]["ms"] < 100 and s["opening"]["superblock"] == 0
+        assert s["metadata"]["datasets"] == 4 and s["metadata"]["groups"] == 3 and s["metadata"]["places"] > 1
+        told = {d["path"]: d["text"] for d in all_of_it["steps"] if d["step"] == "dataset"}
+        assert set(told) == {"/tiny", "/large", "/names"} and "one by one" in told["/tiny"] and "cache" in told["/large"], told
+        assert s["datasets"]["flawed"] == 3
+    with tap.claim("of a file that is laid out well it says so, with 0"):
+        s, out = b.doctor("images.h5", "--quick")
+        assert s["opening"]["page_bytes"] == 65536 and "nothing is in the way" in out["verdict"]
+        assert s["throughput"]["state"] == "not tried"
+        text = b.tool("doctor", b.url("images.h5"), "--quick")[0]
+        assert text.count("  ok  ") == len(STEPS) - 1 and "nothing is in the way" in text, text
+
+
+def fails(tap, b):
+    with tap.claim("each step that fails says what to do, and what comes behind is not tried"):
+        untried_behind(b.doctor("nothing.h5", want=3)[0], "reply")
+        there, b.base = b.base, "https://nowhere.invalid"
+        untried_behind(b.doctor("x.h5", want=3)[0], "name")
+        b.base = f"https://127.0.0.1:{harness.free_port()}"
+        untried_behind(b.doctor("x.h5", want=3)[0], "connection")
+        b.base = there
+        s = b.doctor("sample.h5", want=3, XHDF5_CA_BUNDLE="/etc/ssl/certs/ca-certificates.crt")[0]
+        untried_behind(s, "TLS")
+        assert "throw-away" in s["TLS"]["issuer"], s["TLS"]
+        s = b.doctor("text.h5", want=3)[0]
+        assert s["reply"]["state"] == "ok"
+        untried_behind(s, "opening")
+    with tap.claim("a token is said to be found, and where, never what it is"):
+        secret = "secret-of-the-test"
+        (b.directory / "token").write_text(secret)
+        os.chmod(b.directory / "token", 0o600)
+        for env in ({"BEARER_TOKEN": secret}, {"BEARER_TOKEN_FILE": str(b.directory / "token")}):
+            out, err = b.tool("doctor", b.url("images.h5") + "?x=" + secret, "--quick", **env)
+            assert secret not in out + err and list(env)[0] in out, out
+
+
+def looks(tap, b):
+    with tap.claim("stat counts what there is"):
+        s = json.loads(b.tool("stat", b.url("sample.h5"), "--json")[0])
+        assert s["size"] == os.path.getsize(f"{b.data}/sample.h5") and s["superblock"] == 0 and s["page_bytes"] == 0
+        assert (s["groups"], s["datasets"], s["types"], s["attributes"], s["unread"]) == (3, 4, 1, 1, 0), s
+        assert 1000 < s["metadata_bytes"] < s["size"] / 2 and s["version"], s
+        out, _ = b.tool("stat", b.url("images.h5"))
+        assert "pages of 64.0 KiB" in out and "1 groups, 1 datasets" in out, out
+        assert "size " in b.tool("stat", b.url("text.h5"), want=3)[0]
+    with tap.claim("ls lists objects and links with shapes, types, layouts, chunks and filters"):
+        o = {e["path"]: e for e in json.loads(b.tool("ls", b.url("sample.h5"), "--json")[0])}
+        assert set(o) == {"/", "/entry", "/entry/data", "/entry/data/soft", "/entry/data/abroad", "/entry/data/\u00e4\nb", "/tiny", "/large",
+                          "/names", "/type"}, set(o)
+        assert o["/tiny"] == {"path": "/tiny", "kind": "dataset", "shape": [1 << 20], "max_shape": [None], "type": "int64",
+                              "layout": "chunked", "chunk": [512], "filters": "gzip-4"}, o["/tiny"]
+        assert o["/large"]["type"] == "float32" and o["/large"]["filters"] == "shuffle gzip-4" and o["/names"]["type"] == "string"
+        assert o["/entry/data/soft"]["target"] == "/tiny" and o["/entry/data/abroad"]["target"] == "other.h5: /x"
+        assert o["/type"]["kind"] == "type" and o["/entry/data/\u00e4\nb"]["shape"] == []
+    with tap.claim("ls of a path lists that alone, and control characters of names stay away from the terminal"):
+        out, _ = b.tool("ls", b.url("sample.h5"), "entry/data")
+        assert [line.split()[1] for line in out.splitlines()] == ["/entry/data", "/entry/data/abroad", "/entry/data/soft", "/entry/data/\u00e4?b"], out
+        assert "[2048, 1024] float32, chunked [1024, 512], shuffle gzip-4" in b.tool("ls", b.url("sample.h5"), "/large")[0]
+        assert "/nothing" in b.tool("ls", b.url("sample.h5"), "/nothing", want=3)[1]
+
+
+def fetches(tap, b, server):
+    size, here = os.path.getsize(f"{b.data}/images.h5"), b.directory / "images.h5"
+    with tap.claim("get brings the file, by its own name, and once"):
+        before = server.requests()[1]
+        out, err = b.tool("get", b.url("images.h5") + "?ticket=1")
+        assert digest(here) == digest(f"{b.data}/images.h5") and not b.parts("images.h5"), os.listdir(b.directory)
+        assert size <= server.requests()[1] - before < 1.1 * size + 200000
+        assert "version" in out and "of 20.1 MiB" in err and "ticket" not in out + err, out + err
+    with tap.claim("a file that is there stays, unless --force says otherwise"):
+        here.write_text("mine")
+        assert "--force" in b.tool("get", b.url("images.h5"), want=3)[1] and here.read_text() == "mine"
+        b.tool("get", b.url("images.h5"), "--force")
+        assert digest(here) == digest(f"{b.data}/images.h5")
+        here.unlink()
+    with tap.claim("to standard output comes the same"):
+        r = subprocess.run([TOOL, "get", b.url("images.h5"), "-o", "-"], env=b.env, capture_output=True, timeout=60)
+        assert hashlib.sha256(r.stdout).hexdigest() == digest(f"{b.data}/images.h5")
+    with tap.claim("what was interrupted goes on where it ended, and the name appears when it is whole"):
+        b.tool("get", b.url("images.h5"), "-o", "part.h5", want=3, limit=17_000_000)
+        (part,) = b.parts("part.h5")
+        assert part.stat().st_size == 17_000_000 and not (b.directory / "part.h5").exists()
+        before = server.requests()[1]
+        assert "are there already" in b.tool("get", b.url("images.h5"), "-o", "part.h5")[1]
+        assert server.requests()[1] - before < (size - 17_000_000) * 1.1 + 300000
+        assert digest(b.directory / "part.h5") == digest(f"{b.data}/images.h5") and not b.parts("part.h5")
+    with tap.claim("of another version nothing is used"):
+        b.tool("get", b.url("images.h5"), "-o", "new.h5", want=3, limit=17_000_000)
+        other = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+        pathlib.Path(f"{b.data}/next").write_bytes(other)
+        os.utime(f"{b.data}/next", (1_700_000_000, 1_700_000_000))
+        os.replace(f"{b.data}/next", f"{b.data}/images.h5")
+        assert "already" not in b.tool("get", b.url("images.h5"), "-o", "new.h5")[1]
+        assert (b.directory / "new.h5").read_bytes() == other and not b.parts("new.h5")
+    with tap.claim("one that is being fetched is left to whoever does, with 3"):
+        b.tool("get", b.url("images.h5"), "-o", "two.h5", want=3, limit=1_000_000)
+        with open(b.parts("two.h5")[0]) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert "another xhdf5 get" in b.tool("get", b.url("images.h5"), "-o", "two.h5", want=3)[1]
+    with tap.claim("what cannot be fetched leaves no file, with 3; a command line without sense is told so with 2"):
+        b.tool("get", b.url("nothing.h5"), want=3)
+        assert not list(b.directory.glob("nothing*"))
+        for words in (["get"], ["get", "x.h5"], ["get", b.base + "/"], ["stat"], ["doctor", "--jsn", b.base], ["ls", b.base, "a", "b"],
+                      ["doctor", "https://"], ["doctor", "https:///x"]):
+            b.tool(*words, want=2)
+
+
+def documented(tap, b):
+    text = (harness.TOP / "docs/tool.md").read_text()
+    lines = [line.split("#")[0].split() for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    with tap.claim(f"the {len(lines)} commands of docs/tool.md do what they say"):
+        assert len(lines) >= 9 and all(words[0] == "xhdf5" for words in lines), lines
+        for words in lines:
+            b.tool(*[b.url("file.h5") if word == URL else word for word in words[1:]])
+
+
+def at_server(tap, kind):
+    with tempfile.TemporaryDirectory(prefix="xh-tool-") as data, tempfile.TemporaryDirectory() as directory:
+        os.chmod(data, 0o755)
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", SAMPLE, f"{data}/sample.h5", f"{data}/images.h5"], harness.clean_env())
+        assert status == 0, out + err
+        with open(f"{data}/text.h5", "w") as f:
+            f.write("no HDF5 file\n" * 1000)
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", "import sys, h5py; h5py.File(sys.argv[1], 'w')['entry/data'] = range(99)",
+                                        f"{data}/file.h5"], harness.clean_env())
+        assert status == 0, out + err
+        with harness.Server(kind, data) as server, harness.shadow_dir() as shadow:
+            b = Bench(server.url, data, harness.driver_env(server, shadow, retries=1), directory)
+            examines(tap, b, kind)
+            if kind == "nginx":  # what does not depend on the server
+                fails(tap, b)
+                looks(tap, b)
+                documented(tap, b)
+            fetches(tap, b, server)
+
+
+# fault: (step that fails, or None: it can be read; a word)
+LIES = {
+    "ok": (None, ""), "stall-head": ("reply", "within the time"), "trickle-head": ("reply", ""), "endless-header": ("reply", ""),
+    "huge-header": ("reply", ""), "garbage": ("reply", ""), "endless-continue": ("reply", ""), "empty-reply": ("reply", ""),
+    "endless-200": ("reply", "whole file"), "no-range": ("reply", "whole file"), "endless-error": ("reply", "500"), "wrong-range": ("reply", ""),
+    "gzip-encoding": ("reply", "compressed"), "no-validator": (None, "names no version"), "token-echo": ("reply", "401"), "503": ("reply", "busy"),
+    "redirect-loop": ("redirects", "loop"), "redirect-nowhere": ("redirects", "Location"), "redirect-far": ("redirects", ""),
+    "endless-body@9-": (None, ""), "stall@9-": (None, ""), "close-after": (None, "closes"),
+}
+HANGS = ("stall", "trickle", "endless", "slow")     # are given little time; the others enough on any machine
+TLS_LIES = {"redirect-http": ("redirects", "http"), "cert-expired": ("TLS", "expired"), "cert-host": ("TLS", "")}
+
+
+def lied_to(liar, fault, expected, env):
+    """Runs the doctor; returns what is wrong, or None."""
+    began = time.monotonic()
+    env = dict(env, XHDF5_STALL_TIMEOUT_MS="500" if fault.startswith(HANGS) else "10000")
+    status, out, err = harness.run([TOOL, "doctor", "--json", f"{liar}/{fault}/x.h5"], env, timeout=60)
+    took = time.monotonic() - began
+    try:
+        report = json.loads(out)
+        states = {s["step"]: s["state"] for s in report["steps"]}
+        failed = next((name for name in states if states[name] == "failed"), None)
+        assert status in (0, 1, 3) and (status == 3) == (failed is not None), f"exit code {status}, failed: {failed}"
+        assert took < 45, f"{took:.1f} s"
+        if expected and not (expected[0] is None and failed in ("opening", "round trip")):
+            assert failed == expected[0] and expected[1] in out, f"{failed} failed"
+    except Exception as e:
+        return f"{fault}: {e!r}\n{out[-3000:]}{err}"
+    return None
+
+
+@contextlib.contextmanager
+def lying(sample, *words):
+    p = subprocess.Popen([sys.executable, str(harness.TOP / "tests/support/liar.py"), str(sample), *words], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True)
+    facts = dict(re.findall(r"(\w+)=(\S+)", p.stdout.readline()))
+    try:
+        yield facts
+    finally:
+        p.stdin.close()
+        p.wait(10)
+
+
+def at_liars(tap, everything):
+    with tempfile.TemporaryDirectory(prefix="xh-tool-") as data, harness.shadow_dir() as shadow:
+        sample = pathlib.Path(data) / "sample.h5"
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", SAMPLE, sample, f"{data}/images.h5"], harness.clean_env())
+        assert status == 0, out + err
+        env = harness.driver_env(None, shadow, connect_timeout_ms=5000, retries=1)
+        lies = dict(LIES)
+        if everything:
+            listed = harness.run([sys.executable, harness.TOP / "tests/support/liar.py", "--help"], env)[1]
+            names = re.findall(r"^  ([a-z0-9-]+) ", listed.split("faults:")[1], re.M)
+            assert len(names) > 60, names
+            lies |= {f"{name}{at}": LIES.get(name + at) for name in names for at in ("", "@2-", "@12-") if name != "refuse"}
+        with lying(sample) as plain, lying(sample, "--tls", f"{data}/tls") as tls, concurrent.futures.ThreadPoolExecutor(6) as pool:
+            jobs = {fault: pool.submit(lied_to, f"http://127.0.0.1:{plain['port']}", fault, expected, env)
+                    for fault, expected in lies.items() if not fault.startswith(("cert-", "tls-"))}
+            secure = dict(env, XHDF5_CA_BUNDLE=tls["cacert"])
+            for fault, expected in TLS_LIES.items():
+                if fault.startswith("cert-"):   # changes a whole server: one of its own
+                    got = harness.run(["curl", "-s", "--cacert", tls["cacert"], f"https://127.0.0.1:{tls['port']}/_port:tls"], env)[1]
+                    harness.run(["curl", "-s", "--cacert", tls["cacert"], f"https://127.0.0.1:{got}/{fault}/x"], env)
+                    jobs[fault] = pool.submit(lied_to, f"https://127.0.0.1:{got}", "ok", expected, secure)
+                else:
+                    jobs[fault] = pool.submit(lied_to, f"https://127.0.0.1:{tls['port']}", fault, expected, secure)
+            for fault, job in jobs.items():
+                wrong = job.result()
+                tap.ok(wrong is None, f"doctor comes to an end with {fault}, and says what is wrong", wrong)
+
+
+def main():
+    tap = harness.Tap()
+    if sys.argv[1] == "liar":
+        at_liars(tap, "--all" in sys.argv)
+    else:
+        at_server(tap, sys.argv[1])
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

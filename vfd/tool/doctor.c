@@ -1,0 +1,201 @@
+/* xhdf5 doctor: all that reading a file at a URL depends on, in the order in which a read meets it. */
+#include "doctor.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../cache/origin/transfer.h"
+#include "tool.h"
+
+#define LOOK_MOST_MS 20000u
+#define PLACES_MANY 32u
+#define WALK_SLOW_MS 500.0
+#define WALK_TRIPS_MANY 15.0
+
+static const char help[] =
+    "xhdf5 doctor URL [--quick] [--json]\n"
+    "\n"
+    "Looks at all that reading the file at URL depends on, and advises: the name, the connection, TLS, token and\n"
+    "certificate, redirects, the server's ranges and version, round trip and throughput with 1, 2, 4, 8 and 16\n"
+    "connections, then the file: superblock, where its metadata lies, layouts that are slow to read. Asks of the server what\n"
+    "reading asks, and reads at most 1.3 GB in some fifteen seconds. Shows no secret.\n"
+    "\n"
+    "  --quick   without throughput, which is most of the time and the bytes\n"
+    "  --json    one object, with the numbers; times in milliseconds, rates in bytes a second\n"
+    "\n"
+    "Exit codes: 0 it can be read, and nothing is in the way; 1 it can be read, and there is advice; 2 wrong usage;\n"
+    "3 it cannot be read: the step that failed says why, what comes after it was not tried.\n";
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static enum xh_state opening(struct doctor *d)
+{
+    struct xh_layouts *l = &d->layouts;
+    struct xh_report *r = &d->report;
+    struct xh_err err = {0};
+    char a[XH_SIZE_TEXT];
+    if (xh_layouts_look(d->given, d->o, LOOK_MOST_MS, d->bytes_per_s, l, &err)) {
+        xh_report_say(r, "%s", err.text);
+        xh_report_advise(r, "the file is damaged, or made to harm: h5check or h5dump on a copy (xhdf5 get) may tell");
+        return XH_STATE_FAILED;
+    }
+    if (l->code) {
+        xh_report_say(r, "%s", l->text);
+        xh_report_advise(r, "the server can be read, the file cannot: xhdf5 get fetches it as it is");
+        return XH_STATE_FAILED;
+    }
+    xh_report_say(r, "superblock version %u, opened in %.0f ms", l->superblock, l->opened_ms);
+    if (l->user_block)
+        xh_report_say(r, "behind a user block of %s", xh_tool_size(l->user_block, a));
+    if (l->page_bytes)
+        xh_report_say(r, "space in pages of %s", xh_tool_size(l->page_bytes, a));
+    else
+        xh_report_say(r, "space not paged");
+    xh_report_count(r, "superblock", l->superblock);
+    xh_report_count(r, "user_block", l->user_block);
+    xh_report_count(r, "page_bytes", l->page_bytes);
+    xh_report_number(r, "opened_ms", l->opened_ms);
+    return XH_STATE_OK;
+}
+
+static enum xh_state metadata(struct doctor *d)
+{
+    struct xh_layouts *l = &d->layouts;
+    struct xh_report *r = &d->report;
+    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
+    xh_report_say(r, "%" PRIu64 " groups, %" PRIu64 " datasets, %" PRIu64 " attributes: %s of metadata", l->groups, l->datasets, l->attributes,
+                  xh_tool_size(l->metadata_bytes, a));
+    xh_report_say(r, "read in %.0f ms with %" PRIu64 " requests, %s", l->walked_ms, l->requests, xh_tool_size(l->fetched_bytes, a));
+    if (l->cut)
+        xh_report_say(r, "there is more: this is what was seen in the time");
+    xh_report_count(r, "groups", l->groups);
+    xh_report_count(r, "datasets", l->datasets);
+    xh_report_count(r, "attributes", l->attributes);
+    xh_report_count(r, "metadata_bytes", l->metadata_bytes);
+    xh_report_number(r, "walked_ms", l->walked_ms);
+    xh_report_count(r, "requests", l->requests);
+    xh_report_count(r, "fetched_bytes", l->fetched_bytes);
+    xh_report_text(r, "complete", l->cut ? "no" : "yes");
+    if (!l->placed)
+        return XH_STATE_OK;
+    double in_head = l->between_bytes ? 100.0 * (double)l->head_bytes / (double)l->between_bytes : 100;
+    xh_report_say(r, "%s lies in %" PRIu64 " place%s around the data, %.0f %% of it in the first %s", xh_tool_size(l->between_bytes, a), l->places,
+                  l->places == 1 ? "" : "s", in_head, xh_tool_size(d->o->head_bytes, b));
+    xh_report_count(r, "places", l->places);
+    xh_report_count(r, "around_data_bytes", l->between_bytes);
+    xh_report_number(r, "percent_in_head", in_head);
+    if (!l->page_bytes && l->places > PLACES_MANY && in_head < 50 &&
+        l->walked_ms > WALK_SLOW_MS && l->walked_ms > WALK_TRIPS_MANY * d->rtt_ms)
+        xh_report_advise(r, "the metadata is strewn over the file, so walking through it costs requests and time. Gather it: h5repack -S PAGE -G 65536 "
+                            "old.h5 new.h5, or create files with fs_strategy=\"page\"");
+    return XH_STATE_OK;
+}
+
+static enum xh_state datasets(struct doctor *d)
+{
+    struct xh_layouts *l = &d->layouts;
+    struct xh_report *r = &d->report;
+    char a[XH_SIZE_TEXT];
+    for (unsigned i = 0; i < l->shown; i++) {
+        const struct xh_flaw *f = &l->flaw[i];
+        xh_report_say(r, "%s: %s", f->path, f->what);
+        if (f->advice[0])
+            xh_report_advise(r, "%s", f->advice);
+        xh_report_text(r, "path", f->path);
+        xh_report_count(r, "bytes", f->bytes);
+        xh_report_step(r, "dataset", XH_STATE_NOTE);
+    }
+    xh_report_say(r, "%s of data", xh_tool_size(l->data_bytes, a));
+    if (l->flawed)
+        xh_report_say(r, "%" PRIu64 " of the datasets %s slow to read, or not readable here", l->flawed, l->flawed == 1 ? "is" : "are");
+    else
+        xh_report_say(r, "no layout that is slow to read");
+    xh_report_count(r, "data_bytes", l->data_bytes);
+    xh_report_count(r, "flawed", l->flawed);
+    return l->flawed ? XH_STATE_NOTE : XH_STATE_OK;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static int examine(struct doctor *d)
+{
+    static const struct {
+        const char *name;
+        enum xh_state (*look)(struct doctor *d);
+    } steps[] = {{"name", xh_doctor_name}, {"connection", xh_doctor_connection}, {"TLS", xh_doctor_tls},
+                 {"credentials", xh_doctor_credentials}, {"redirects", xh_doctor_redirects}, {"reply", xh_doctor_reply},
+                 {"ranges", xh_doctor_ranges}, {"version", xh_doctor_version}, {"round trip", xh_doctor_round_trip},
+                 {"throughput", xh_doctor_throughput}, {"opening", opening}, {"metadata", metadata}, {"datasets", datasets}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        enum xh_state state = d->report.failures ? XH_STATE_UNTRIED : steps[i].look(d);
+        xh_report_step(&d->report, steps[i].name, state);
+    }
+    return d->report.failures ? XH_EXIT_FAILED : d->report.notes ? XH_EXIT_NO : XH_EXIT_OK;
+}
+
+/* "https://host:port" in pieces. Returns 0 or -1. */
+static int split(struct doctor *d)
+{
+    const char *host = strstr(d->named->server, "://") + 3, *colon = strrchr(host, ':');
+    size_t n = (size_t)(colon - host);
+    if (host[0] == '[') {
+        host++;
+        n -= 2;
+    }
+    if (n >= sizeof d->host || strlen(colon + 1) >= sizeof d->port)
+        return -1;
+    memcpy(d->host, host, n);
+    d->host[n] = '\0';
+    memcpy(d->port, colon + 1, strlen(colon + 1) + 1);
+    return 0;
+}
+
+static int doctor(struct doctor *d, int json)
+{
+    struct xh_err err = {0};
+    char shown[1024];
+    int code = XH_EXIT_FAILED;
+    if (xh_url_parse(d->given, &d->named, &err) || split(d))
+        return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text[0] ? err.text : "the host's name is too long");
+    d->at = xh_url_ref(d->named);
+    d->caller.o = d->o;
+    d->caller.named = d->named;
+    if (xh_wire_global_init() == 0 && (d->dial = xh_dial_new(&d->caller)) &&
+        xh_report_begin(&d->report, xh_tool_shown(d->given, shown, sizeof shown), json) == 0) {
+        code = examine(d);
+        xh_report_end(&d->report);
+    } else {
+        xh_tool_fail(code, "out of memory");
+    }
+    xh_dial_free(d->dial);
+    xh_token_unref(d->caller.token);
+    free(d->caller.user);
+    free(d->caller.password);
+    xh_url_unref(d->at);
+    xh_url_unref(d->named);
+    return code;
+}
+
+int xh_tool_doctor(int argc, char **argv, const struct xh_options *o)
+{
+    static const struct option longs[] = {{"quick", no_argument, NULL, 'q'}, {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'}, {0}};
+    static const char command[] = "xhdf5 doctor";
+    static struct doctor d;
+    int json = 0;
+    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+        if (c == 'h')
+            return fputs(help, stdout), XH_EXIT_OK;
+        if (c == 'q')
+            d.quick = 1;
+        else if (c == 'j')
+            json = 1;
+        else
+            return xh_tool_bad_option(command, argv);
+    }
+    d.o = o;
+    d.given = xh_tool_url(command, argc, argv, 1);
+    return d.given ? doctor(&d, json) : XH_EXIT_USAGE;
+}

@@ -1,0 +1,287 @@
+/* xhdf5 get: a whole file from a URL to a disk, through the cache's streams.
+ *
+ * Invariants: what has come stands from its beginning on in FILE.part-XXXXXXXXXXXXXXXX, whose name holds a hash of URL
+ * and version: a file of another version has another name, so no two are ever mixed. Its length is how
+ * much has come. FILE appears by a rename, whole and on the disk. Who writes a part holds its lock. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+
+#include "../../cache/cache.h"
+#include "progress.h"
+#include "tool.h"
+
+#define PIECE_BYTES (16u << 20)
+#define PART ".part-"
+#define HASH_BYTES 8u
+#define NAME_BYTES 4096u
+
+static const char help[] =
+    "xhdf5 get URL [-o FILE] [--force]\n"
+    "\n"
+    "Downloads the file at URL, by as many connections as pay. Without -o the file gets the last part of the URL's\n"
+    "path as its name.\n"
+    "\n"
+    "  -o, --output FILE   where to; - is standard output\n"
+    "  -f, --force         replace FILE if it is there, once the new one is whole\n"
+    "\n"
+    "What has come stands in FILE.part-…, and the same command goes on from there, if the server still has the same\n"
+    "version; else it begins anew. Where the server names no version it always begins anew. FILE appears when\n"
+    "it is whole, never before.\n"
+    "\n"
+    "Exit codes: 0 it is there; 2 wrong usage; 3 it could not be fetched or written, or FILE is there already.\n";
+
+struct download {
+    const char *url, *to; /* to: NULL is standard output */
+    int force;
+    struct xh_file *f;
+    uint64_t size, at;
+    int fd;
+    char part[NAME_BYTES];
+};
+
+/* What a part's name ends with. Returns 0 or -1. */
+static int name_part(struct download *d)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    char hex[2 * HASH_BYTES + 1], *text = NULL;
+    int n = asprintf(&text, "%s\n%s", d->url, xh_cache_validator(d->f));
+    int rc = n >= 0 && EVP_Digest(text, (size_t)n, digest, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
+    if (n >= 0)
+        free(text);
+    for (unsigned i = 0; rc == 0 && i < HASH_BYTES; i++)
+        snprintf(hex + (size_t)2 * i, 3, "%02x", digest[i]);
+    if (rc || (size_t)snprintf(d->part, sizeof d->part, "%s" PART "%s", d->to, hex) >= sizeof d->part)
+        return -1;
+    return 0;
+}
+
+/* 1 when bytes of one opening may stand beside those of another: the version is more than a size, or a hint. */
+static int is_proof(const char *validator)
+{
+    return strncmp(validator, "size:", 5) != 0 && strncmp(validator, "etag:W/", 7) != 0;
+}
+
+/* Opens and locks the part. Returns 0, or the exit code. */
+static int open_part(struct download *d)
+{
+    struct stat mine, there;
+    d->fd = open(d->part, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (d->fd < 0 || fstat(d->fd, &mine) != 0)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
+    if (!S_ISREG(mine.st_mode) || mine.st_uid != geteuid())
+        return xh_tool_fail(XH_EXIT_FAILED, "%s is in the way: it is no regular file of yours", d->part);
+    /* Between open and lock another one may have finished it, and given it its name. */
+    if (flock(d->fd, LOCK_EX | LOCK_NB) != 0 || stat(d->part, &there) != 0 || there.st_ino != mine.st_ino || there.st_dev != mine.st_dev)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s: another xhdf5 get is just fetching it", d->to);
+    d->at = (uint64_t)mine.st_size;
+    if ((d->at > d->size || !is_proof(xh_cache_validator(d->f))) && d->at) {
+        d->at = 0;
+        if (ftruncate(d->fd, 0) != 0)
+            return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
+    }
+    if (lseek(d->fd, (off_t)d->at, SEEK_SET) < 0)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
+    return 0;
+}
+
+static int has_room(const struct download *d)
+{
+    struct statvfs v;
+    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
+    if (fstatvfs(d->fd, &v) != 0 || v.f_blocks == 0)
+        return 1;
+    uint64_t room = (uint64_t)v.f_bavail * v.f_frsize;
+    if (room >= d->size - d->at)
+        return 1;
+    xh_tool_fail(0, "%s: there is room for %s, and %s are still to come", d->to, xh_tool_size(room, a),
+                 xh_tool_size(d->size - d->at, b));
+    return 0;
+}
+
+static int write_all(int fd, const uint8_t *p, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, p, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Fetches what is missing. Returns the exit code. */
+static int fetch(struct download *d)
+{
+    struct xh_err err = {0};
+    struct xh_progress p;
+    int code = XH_EXIT_OK;
+    uint8_t *piece = malloc(PIECE_BYTES);
+    if (!piece)
+        return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
+    xh_progress_begin(&p, d->to ? d->to : "get", d->size, "bytes");
+    p.from = d->at;
+    while (code == XH_EXIT_OK && d->at < d->size) {
+        struct xh_extent e = {.off = d->at, .len = d->size - d->at < PIECE_BYTES ? d->size - d->at : PIECE_BYTES, .buf = piece};
+        if (xh_cache_read(d->f, XH_KIND_RAW, &e, 1, &err) != 0) {
+            code = XH_EXIT_FAILED;
+        } else if (write_all(d->fd, piece, e.len) != 0) {
+            code = xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->to ? d->part : "standard output", strerror(errno));
+        } else {
+            if (d->to) /* or the disk would begin when all has come */
+                sync_file_range(d->fd, (off_t)e.off, (off_t)e.len, SYNC_FILE_RANGE_WRITE);
+            d->at += e.len;
+            xh_progress_at(&p, d->at);
+        }
+    }
+    xh_progress_end(&p, d->at);
+    free(piece);
+    if (err.code == 0)
+        return code;
+    xh_tool_fail(0, "%s", err.text);
+    if (!d->to)
+        return code;
+    if (err.code == XH_E_CHANGED)
+        unlink(d->part);
+    else if (is_proof(xh_cache_validator(d->f)))
+        xh_tool_fail(0, "what has come is kept: the same command goes on from there");
+    return code;
+}
+
+/* Gives the part its name. Returns the exit code. */
+static int settle(struct download *d)
+{
+    if (fsync(d->fd) != 0)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
+    int rc = d->force ? rename(d->part, d->to) : renameat2(AT_FDCWD, d->part, AT_FDCWD, d->to, RENAME_NOREPLACE);
+    if (rc != 0 && !d->force && errno != EEXIST && (rc = link(d->part, d->to)) == 0) /* a file system without that */
+        unlink(d->part);
+    if (rc != 0)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be made: %s; %s is whole", d->to, strerror(errno), d->part);
+    return XH_EXIT_OK;
+}
+
+/* Removes the parts of other versions, that nobody is writing, and has the directory on the disk. */
+static void tidy(const struct download *d)
+{
+    const char *slash = strrchr(d->to, '/');
+    const char *base = slash ? slash + 1 : d->to;
+    size_t n = strlen(base), all = n + strlen(PART) + (size_t)2 * HASH_BYTES;
+    char *dir = slash ? strndup(d->to, (size_t)(slash - d->to) + 1) : strdup(".");
+    DIR *list = dir ? opendir(dir) : NULL;
+    int at = list ? dirfd(list) : -1;
+    free(dir);
+    if (at < 0) {
+        if (list)
+            closedir(list);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(list));) {
+        if (strlen(e->d_name) != all || strncmp(e->d_name, base, n) != 0 || strncmp(e->d_name + n, PART, strlen(PART)) != 0 ||
+            strspn(e->d_name + n + strlen(PART), "0123456789abcdef") != (size_t)2 * HASH_BYTES)
+            continue;
+        int fd = openat(at, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(at, e->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    fsync(at);
+    closedir(list);
+}
+
+static int get_file(struct download *d)
+{
+    char size[XH_SIZE_TEXT];
+    int code;
+    if (!d->force && access(d->to, F_OK) == 0)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s is there already; --force replaces it", d->to);
+    if (name_part(d))
+        return xh_tool_fail(XH_EXIT_FAILED, "%s: the name is too long", d->to);
+    if ((code = open_part(d)) != 0)
+        return code;
+    if (d->at)
+        fprintf(stderr, "%s: %s are there already\n", d->to, xh_tool_size(d->at, size));
+    if (!has_room(d))
+        return XH_EXIT_FAILED;
+    if ((code = fetch(d)) != XH_EXIT_OK || (code = settle(d)) != XH_EXIT_OK)
+        return code;
+    tidy(d);
+    printf("%s: %" PRIu64 " bytes, version %s\n", d->to, d->size, xh_cache_validator(d->f));
+    return XH_EXIT_OK;
+}
+
+static int get(struct download *d, const struct xh_options *given)
+{
+    struct xh_options o = *given;
+    struct xh_err err = {0};
+    o.stream_bytes = 0; /* nothing is read twice: what other processes hold is used, and nothing added */
+    if (xh_cache_open(d->url, &o, &d->f, &err))
+        return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
+    d->size = xh_cache_size(d->f);
+    d->fd = d->to ? -1 : STDOUT_FILENO;
+    int code = d->to ? get_file(d) : fetch(d);
+    if (d->to && d->fd >= 0)
+        close(d->fd);
+    xh_cache_close(d->f);
+    return code;
+}
+
+/* The last part of |url|'s path. Returns 0, or -1: it is no name for a file. */
+static int name_of(const char *url, char *out, size_t size)
+{
+    const char *path = strstr(url, "://") + 3;
+    size_t n = strcspn(path, "?#"), from = n;
+    while (from && path[from - 1] != '/')
+        from--;
+    if (from == 0 || from == n || n - from >= size)
+        return -1;
+    memcpy(out, path + from, n - from);
+    out[n - from] = '\0';
+    return strcmp(out, ".") == 0 || strcmp(out, "..") == 0 ? -1 : 0;
+}
+
+int xh_tool_get(int argc, char **argv, const struct xh_options *o)
+{
+    static const struct option longs[] = {{"output", required_argument, NULL, 'o'}, {"force", no_argument, NULL, 'f'},
+                                          {"help", no_argument, NULL, 'h'}, {0}};
+    static const char command[] = "xhdf5 get";
+    struct download d = {.fd = -1};
+    char own[NAME_BYTES];
+    for (int c; (c = getopt_long(argc, argv, ":ho:f", longs, NULL)) != -1;) {
+        if (c == 'h')
+            return fputs(help, stdout), XH_EXIT_OK;
+        if (c == 'o')
+            d.to = optarg;
+        else if (c == 'f')
+            d.force = 1;
+        else
+            return xh_tool_bad_option(command, argv);
+    }
+    if (!(d.url = xh_tool_url(command, argc, argv, 1)))
+        return XH_EXIT_USAGE;
+    if (!d.to && name_of(d.url, own, sizeof own) == 0)
+        d.to = own;
+    else if (!d.to)
+        return xh_tool_usage(command, "the URL ends without the name of a file: say with -o where to");
+    if (strcmp(d.to, "-") == 0) {
+        d.to = NULL;
+        if (isatty(STDOUT_FILENO))
+            return xh_tool_usage(command, "standard output is a terminal");
+    }
+    return get(&d, o);
+}

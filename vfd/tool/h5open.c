@@ -1,0 +1,57 @@
+/* Opening by HDF5: see h5open.h. */
+#include "h5open.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../xhdf5.h"
+
+/* The entry at the cause: the first one that was pushed, which is the driver's where it is to blame. */
+static herr_t keep_cause(unsigned n, const H5E_error2_t *e, void *out)
+{
+    snprintf(out, 600, "%s", e->desc ? e->desc : "");
+    return 0;
+}
+
+int xh_h5_error(struct xh_err *err, int code, const char *what)
+{
+    char cause[600] = "";
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_cause, cause);
+    char *cut = strstr(cause, ", errno = ");
+    if (cut)
+        *cut = '\0';
+    return xh_err_set(err, code, 0, "%s: %s", what, cause[0] ? cause : "HDF5 does not say why");
+}
+
+/* A property list on which the driver has all of |o|. */
+static hid_t access_list(const struct xh_options *o)
+{
+    H5FD_xhdf5_config_t c = H5FD_XHDF5_CONFIG_INIT;
+#define FIELD_BOOL(name) c.name = (int64_t)o->name;
+#define FIELD_INT(name) c.name = (int64_t)o->name;
+#define FIELD_SIZE(name) c.name = (int64_t)o->name;
+#define FIELD_STR(name) c.name = o->name;
+#define X(type, name, def, min, max, help) FIELD_##type(name)
+#include "../../cache/options.def"
+#undef X
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    if (fapl >= 0 && H5Pset_fapl_xhdf5(fapl, &c) >= 0)
+        return fapl;
+    if (fapl >= 0)
+        H5Pclose(fapl);
+    return -1;
+}
+
+int xh_h5_open(const char *url, const struct xh_options *o, hid_t *out, struct xh_err *err)
+{
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    hid_t fapl = access_list(o);
+    if (fapl < 0)
+        return xh_h5_error(err, XH_E_INVAL, "the driver cannot be set up");
+    hid_t file = H5Fopen(url, H5F_ACC_RDONLY, fapl);
+    int rc = file < 0 ? xh_h5_error(err, XH_E_SYS, "the file cannot be opened") : 0;
+    H5Pclose(fapl);
+    if (rc == 0)
+        *out = file;
+    return rc;
+}

@@ -1,0 +1,249 @@
+/* Layouts: see layouts.h. */
+#include "layouts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../cache/now.h"
+#include "look.h"
+#include "tool.h"
+
+#define OBJECTS_MOST 50000u
+#define GRACE_MS 5000u /* for what HDF5 does between two objects */
+
+#define LARGE_BYTES (4u << 20)        /* data below that is not slow whatever its layout */
+#define CHUNK_LEAST_BYTES (64u << 10) /* HDF5 spends some 20 us on a chunk, as long as a fast link on so much */
+#define CHUNKS_MANY 1000u
+#define CHUNK_CACHE_BYTES (1u << 20)  /* of HDF5 1.14; 2.0 has 8 MiB */
+#define INFLATE_BYTES_PER_S 200e6     /* what one core gets out of gzip */
+#define INDIRECT_MANY 10000u
+
+struct judge {
+    struct xh_layouts *out;
+    double fast;
+};
+
+/* ---- what is slow, and why ------------------------------------------------------------------ */
+
+__attribute__((format(printf, 3, 4))) static void add(char *to, size_t size, const char *fmt, ...)
+{
+    va_list ap;
+    size_t used = strlen(to);
+    va_start(ap, fmt);
+    used += (size_t)snprintf(to + used, size - used, "%s", used ? "; " : "");
+    if (used < size)
+        vsnprintf(to + used, size - used, fmt, ap);
+    va_end(ap);
+}
+
+static uint64_t elements(const struct xh_object *o)
+{
+    uint64_t n = 1;
+    for (unsigned i = 0; i < o->rank; i++)
+        n = o->dims[i] && n > UINT64_MAX / o->dims[i] ? UINT64_MAX : n * o->dims[i];
+    return n;
+}
+
+#define WHAT(...) add(f->what, sizeof f->what, __VA_ARGS__)
+#define ADVICE(...) add(f->advice, sizeof f->advice, __VA_ARGS__)
+
+static void judge_chunks(const struct xh_object *o, double fast, struct xh_flaw *f)
+{
+    char a[XH_SIZE_TEXT], shape[200];
+    uint64_t stored = o->chunks ? o->stored_bytes / o->chunks : o->chunk_bytes;
+    if (o->chunks >= CHUNKS_MANY && o->chunk_bytes < CHUNK_LEAST_BYTES) {
+        WHAT("%" PRIu64 " chunks of %s: HDF5 reads them one by one, which takes longer than the link does", o->chunks, xh_tool_size(stored, a));
+        ADVICE("chunks of 256 KiB to some MiB: h5repack -l %s:CHUNK=...", f->path);
+    }
+    if (o->filtered && o->chunk_bytes > CHUNK_CACHE_BYTES && o->chunks > 1) {
+        WHAT("chunks %s of %s are larger than HDF5's chunk cache (1 MiB; 8 MiB from 2.0): who reads a part of one fetches and decompresses all of it, each time",
+             xh_look_shape(o->chunk, o->rank, shape, sizeof shape), xh_tool_size(o->chunk_bytes, a));
+        ADVICE("read whole chunks, or raise the cache: h5py.File(..., rdcc_nbytes=%" PRIu64 ")", 4 * o->chunk_bytes);
+    }
+    if (o->gzip && fast > INFLATE_BYTES_PER_S) {
+        WHAT("gzip: one core inflates some 200 MB/s, the link brings more");
+        ADVICE("read by several processes, or compress with zstd or lz4");
+    }
+}
+
+/* Describes what is wrong with |o| in |f|. Returns 1 when something is. */
+static int judge(const struct xh_object *o, double fast, struct xh_flaw *f)
+{
+    *f = (struct xh_flaw){.bytes = o->stored_bytes > o->bytes ? o->stored_bytes : o->bytes};
+    xh_tool_name(o->path, f->path, sizeof f->path);
+    if (o->kind == XH_OBJ_UNREAD)
+        WHAT("HDF5 cannot read it");
+    if (o->kind != XH_OBJ_DATASET)
+        return f->what[0] != '\0';
+    if (o->missing) {
+        WHAT("filter that this HDF5 lacks: %s", o->filters);
+        ADVICE("install its plugin (pip install hdf5plugin, or HDF5_PLUGIN_PATH)");
+    }
+    if (o->layout == XH_LAYOUT_VIRTUAL || o->layout == XH_LAYOUT_EXTERNAL) {
+        WHAT("%s: its data lies in other files", xh_layout_name(o->layout));
+        if (o->layout == XH_LAYOUT_VIRTUAL)
+            ADVICE("each source file is opened by itself, some round trips each: a copy of the data reads faster");
+        else
+            ADVICE("HDF5 reads external storage from local disks alone: copy the data into the file");
+    }
+    if (o->indirect && elements(o) >= INDIRECT_MANY) {
+        WHAT("%" PRIu64 " values of variable length lie in heaps: HDF5 fetches heap by heap", elements(o));
+        ADVICE("strings of fixed length, or offsets beside one long array");
+    }
+    if (o->layout == XH_LAYOUT_CHUNKED && f->bytes >= LARGE_BYTES)
+        judge_chunks(o, fast, f);
+    return f->what[0] != '\0';
+}
+
+/* Keeps the largest. */
+static int on_object(void *ctx, const struct xh_object *o)
+{
+    struct judge *j = ctx;
+    struct xh_flaw f;
+    unsigned at = j->out->shown;
+    if (!judge(o, j->fast, &f))
+        return 0;
+    j->out->flawed++;
+    while (at && j->out->flaw[at - 1].bytes < f.bytes)
+        at--;
+    if (at == XH_FLAWS_SHOWN)
+        return 0;
+    j->out->shown += j->out->shown < XH_FLAWS_SHOWN;
+    memmove(&j->out->flaw[at + 1], &j->out->flaw[at], (j->out->shown - 1 - at) * sizeof f);
+    j->out->flaw[at] = f;
+    return 0;
+}
+
+/* ---- where ---------------------------------------------------------------------------------- */
+
+/* What lies between raw data is metadata, heaps, and space that nobody uses: in how many places, and how much of it in
+ * the head that opening brings. */
+static void place(const struct xh_look *l, uint64_t head_bytes, struct xh_layouts *out)
+{
+    uint64_t at = 0;
+    size_t n = l->raw ? l->nraw : 0;
+    for (size_t i = 0; i <= n; i++) {
+        uint64_t end = i < n && l->raw[i].off < l->size ? l->raw[i].off : l->size;
+        if (end > at) {
+            out->places++;
+            out->between_bytes += end - at;
+            out->head_bytes += at < head_bytes ? (end < head_bytes ? end : head_bytes) - at : 0;
+            out->last_at = end;
+        }
+        if (i < n && l->raw[i].off + l->raw[i].len > at)
+            at = l->raw[i].off + l->raw[i].len;
+    }
+    out->placed = 1;
+}
+
+/* ---- the process ---------------------------------------------------------------------------- */
+
+static void look(const char *url, const struct xh_options *o, unsigned most_ms, double fast, struct xh_layouts *out)
+{
+    struct judge j = {out, fast};
+    struct xh_options bare = *o;
+    struct xh_err err = {0};
+    bare.shadow = 0; /* what it costs who has nothing of it yet */
+    uint64_t began = xh_now_ns();
+    struct xh_look l = {.storage = 1, .objects_most = OBJECTS_MOST, .until_ns = began + most_ms * UINT64_C(1000000),
+                        .each = on_object, .ctx = &j};
+    out->code = xh_look(&l, url, &bare, &err);
+    out->walked_ms = (double)(xh_now_ns() - began) / 1e6;
+    out->opened_ms = l.opened_ns > began ? (double)(l.opened_ns - began) / 1e6 : 0;
+    snprintf(out->text, sizeof out->text, "%s", err.text);
+    out->superblock = l.superblock;
+    out->user_block = l.user_block;
+    out->page_bytes = l.page_bytes;
+    out->groups = l.groups;
+    out->datasets = l.datasets;
+    out->attributes = l.attributes;
+    out->unread = l.unread;
+    out->metadata_bytes = l.metadata_bytes;
+    out->data_bytes = l.data_bytes;
+    out->cut = l.cut;
+    out->requests = l.requests;
+    out->fetched_bytes = l.fetched_bytes;
+    if (out->code == 0 && !l.cut && (l.raw || l.data_bytes == 0))
+        place(&l, o->head_bytes, out);
+    xh_look_free(&l);
+}
+
+/* Reads what the process tells. Returns 0, or XH_E_TIMEOUT, XH_E_SYS. */
+static int hear(int fd, unsigned most_ms, struct xh_layouts *out)
+{
+    uint64_t until = xh_now_ns() + most_ms * UINT64_C(1000000);
+    size_t got = 0;
+    while (got < sizeof *out) {
+        uint64_t now = xh_now_ns();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int ready = now < until ? poll(&p, 1, (int)((until - now) / 1000000 + 1)) : 0;
+        if (ready == 0)
+            return XH_E_TIMEOUT;
+        ssize_t n = ready < 0 ? -1 : read(fd, (uint8_t *)out + got, sizeof *out - got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return XH_E_SYS;
+        got += (size_t)n;
+    }
+    return 0;
+}
+
+static void tell(int fd, const struct xh_layouts *out)
+{
+    const uint8_t *p = (const uint8_t *)out;
+    for (size_t left = sizeof *out; left;) {
+        ssize_t n = write(fd, p, left);
+        if (n <= 0)
+            return;
+        p += n;
+        left -= (size_t)n;
+    }
+}
+
+int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_ms, double fast, struct xh_layouts *out,
+                    struct xh_err *err)
+{
+    int fd[2], status = 0;
+    static struct xh_layouts found;
+    memset(&found, 0, sizeof found);
+    if (pipe2(fd, O_CLOEXEC) != 0)
+        return xh_err_set(err, XH_E_SYS, 0, "no pipe: %s", strerror(errno));
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(fd[0]);
+        look(url, o, most_ms, fast, &found);
+        tell(fd[1], &found);
+        _exit(0);
+    }
+    close(fd[1]);
+    int rc = child < 0 ? XH_E_SYS : hear(fd[0], most_ms + GRACE_MS, &found);
+    close(fd[0]);
+    if (child > 0) {
+        kill(child, SIGKILL);
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    if (rc == 0)
+        *out = found;
+    else if (child < 0)
+        xh_err_set(err, rc, 0, "no process: %s", strerror(errno));
+    else if (rc == XH_E_TIMEOUT)
+        xh_err_set(err, rc, 0, "HDF5 did not come to an end within %u s", (most_ms + GRACE_MS) / 1000);
+    else
+        xh_err_set(err, rc, 0, "HDF5 crashed on this file (signal %d)", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    return rc;
+}

@@ -1,0 +1,120 @@
+/* xhdf5 ls: what is in a file at a URL. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "look.h"
+#include "tool.h"
+
+static const char help[] =
+    "xhdf5 ls URL [PATH] [--json]\n"
+    "\n"
+    "Lists what is in the file at URL, or at and below PATH in it: groups, datasets with shape, type, layout,\n"
+    "chunks and filters, named types, and where soft and external links lead. Reads metadata alone. A filter\n"
+    "marked with ! cannot be undone by the HDF5 that this program uses.\n"
+    "\n"
+    "  --json   one array; a dimension without bound, or nothing to tell, is null\n"
+    "\n"
+    "Exit codes: 0 listed; 2 wrong usage; 3 it could not be read, or there is no PATH.\n";
+
+struct listing {
+    int json;
+    unsigned long n;
+};
+
+static const char *const kinds[] = {"group", "dataset", "type", "link", "link", "unread"};
+
+static void print_dataset(const struct xh_object *o)
+{
+    char shape[700], chunk[700];
+    char type[sizeof o->type], filters[sizeof o->filters];
+    printf("  %s %s, %s", xh_look_shape(o->dims, o->rank, shape, sizeof shape),
+           xh_tool_name(o->type, type, sizeof type), xh_layout_name(o->layout));
+    if (o->layout == XH_LAYOUT_CHUNKED)
+        printf(" %s", xh_look_shape(o->chunk, o->rank, chunk, sizeof chunk));
+    if (o->filters[0])
+        printf(", %s", xh_tool_name(o->filters, filters, sizeof filters));
+}
+
+static void print_line(const struct xh_object *o)
+{
+    char text[4096];
+    printf("%-8s %s", kinds[o->kind], xh_tool_name(o->path, text, sizeof text));
+    if (o->kind == XH_OBJ_DATASET)
+        print_dataset(o);
+    else if (o->kind == XH_OBJ_UNREAD)
+        fputs("  (HDF5 cannot read it)", stdout);
+    else if (o->target)
+        printf(" -> %s", xh_tool_name(o->target, text, sizeof text));
+    putchar('\n');
+}
+
+static void print_json(const struct xh_object *o, unsigned long n)
+{
+    fputs(n ? ",\n {" : "\n {", stdout);
+    xh_json_text(stdout, "path", o->path);
+    fputs(", ", stdout);
+    xh_json_text(stdout, "kind", kinds[o->kind]);
+    if (o->target) {
+        fputs(", ", stdout);
+        xh_json_text(stdout, "target", o->target);
+    }
+    if (o->kind == XH_OBJ_DATASET) {
+        fputs(", ", stdout);
+        xh_json_counts(stdout, "shape", o->dims, o->rank);
+        fputs(", ", stdout);
+        xh_json_counts(stdout, "max_shape", o->most, o->rank);
+        fputs(", ", stdout);
+        xh_json_text(stdout, "type", o->type);
+        fputs(", ", stdout);
+        xh_json_text(stdout, "layout", xh_layout_name(o->layout));
+        fputs(", ", stdout);
+        if (o->layout == XH_LAYOUT_CHUNKED)
+            xh_json_counts(stdout, "chunk", o->chunk, o->rank);
+        else
+            fputs("\"chunk\": null", stdout);
+        fputs(", ", stdout);
+        xh_json_text(stdout, "filters", o->filters[0] ? o->filters : NULL);
+    }
+    putchar('}');
+}
+
+static int list_one(void *ctx, const struct xh_object *o)
+{
+    struct listing *l = ctx;
+    if (l->json)
+        print_json(o, l->n);
+    else
+        print_line(o);
+    l->n++;
+    return ferror(stdout); /* whoever read it has gone */
+}
+
+int xh_tool_list(int argc, char **argv, const struct xh_options *o)
+{
+    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const char command[] = "xhdf5 ls";
+    struct listing l = {0};
+    struct xh_look look = {.links = 1, .each = list_one, .ctx = &l};
+    struct xh_err err = {0};
+    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+        if (c == 'h')
+            return fputs(help, stdout), XH_EXIT_OK;
+        if (c != 'j')
+            return xh_tool_bad_option(command, argv);
+        l.json = 1;
+    }
+    const char *url = xh_tool_url(command, argc, argv, 2);
+    if (!url)
+        return XH_EXIT_USAGE;
+    look.path = argv[optind + 1];
+    if (l.json)
+        putchar('[');
+    int rc = xh_look(&look, url, o, &err);
+    if (l.json)
+        puts(l.n ? "\n]" : "]");
+    xh_look_free(&look);
+    return rc ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : XH_EXIT_OK;
+}

@@ -1,0 +1,148 @@
+/* Reports: see report.h. */
+#include "report.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "json.h"
+#include "tool.h"
+
+#define INDENT 19
+#define WIDTH 110u
+
+static const char *const states[] = {"ok", "note", "failed", "not tried"};
+
+int xh_report_begin(struct xh_report *r, const char *url_shown, int json)
+{
+    *r = (struct xh_report){.json = json, .colour = !json && isatty(STDOUT_FILENO)};
+    r->facts = open_memstream(&r->facts_text, &r->facts_bytes);
+    if (!r->facts)
+        return -1;
+    if (json) {
+        putchar('{');
+        xh_json_text(stdout, "url", url_shown);
+        fputs(",\n \"steps\": [", stdout);
+    } else {
+        printf("%s\n\n", url_shown);
+    }
+    return 0;
+}
+
+static void add(char *to, size_t size, const char *fmt, va_list ap)
+{
+    char piece[1024], safe[1024];
+    size_t used = strlen(to);
+    vsnprintf(piece, sizeof piece, fmt, ap);
+    snprintf(to + used, size - used, "%s%s", used ? "; " : "", xh_tool_name(piece, safe, sizeof safe));
+}
+
+void xh_report_say(struct xh_report *r, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add(r->text, sizeof r->text, fmt, ap);
+    va_end(ap);
+}
+
+void xh_report_advise(struct xh_report *r, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add(r->advice, sizeof r->advice, fmt, ap);
+    va_end(ap);
+}
+
+void xh_report_text(struct xh_report *r, const char *name, const char *value)
+{
+    fputs(", ", r->facts);
+    xh_json_text(r->facts, name, value);
+}
+
+void xh_report_number(struct xh_report *r, const char *name, double value)
+{
+    fputs(", ", r->facts);
+    xh_json_number(r->facts, name, value);
+}
+
+void xh_report_count(struct xh_report *r, const char *name, uint64_t value)
+{
+    fputs(", ", r->facts);
+    xh_json_count(r->facts, name, value);
+}
+
+/* Prints |text| in lines of WIDTH, those behind the first indented. */
+static void print_wrapped(const char *text)
+{
+    size_t column = INDENT;
+    while (*text) {
+        size_t n = strcspn(text, " ");
+        if (column > INDENT && column + 1 + n > WIDTH) {
+            printf("\n%*s", INDENT, "");
+            column = INDENT;
+        } else if (column > INDENT) {
+            putchar(' ');
+            column++;
+        }
+        printf("%.*s", (int)n, text);
+        column += n;
+        text += n + (text[n] == ' ');
+    }
+    putchar('\n');
+}
+
+static void print_people(struct xh_report *r, const char *name, enum xh_state state)
+{
+    static const char *const marks[] = {"  ok", "   !", "FAIL", "   -"}, *const colours[] = {"32", "33", "31", "2"};
+    if (r->colour)
+        printf("\033[%sm%s\033[0m  %-12s ", colours[state], marks[state], name);
+    else
+        printf("%s  %-12s ", marks[state], name);
+    print_wrapped(r->text[0] ? r->text : states[state]);
+    if (r->advice[0]) {
+        printf("%*s", INDENT - 3, "");
+        fputs("-> ", stdout);
+        print_wrapped(r->advice);
+    }
+}
+
+void xh_report_step(struct xh_report *r, const char *name, enum xh_state state)
+{
+    if (state == XH_STATE_OK && r->advice[0])
+        state = XH_STATE_NOTE;
+    fflush(r->facts);
+    if (r->json) {
+        fputs(r->steps ? ",\n  {" : "\n  {", stdout);
+        xh_json_text(stdout, "step", name);
+        fputs(", ", stdout);
+        xh_json_text(stdout, "state", states[state]);
+        fputs(", ", stdout);
+        xh_json_text(stdout, "text", r->text[0] ? r->text : NULL);
+        fputs(", ", stdout);
+        xh_json_text(stdout, "advice", r->advice[0] ? r->advice : NULL);
+        printf("%.*s}", (int)r->facts_bytes, r->facts_bytes ? r->facts_text : "");
+    } else {
+        print_people(r, name, state);
+    }
+    fflush(stdout);
+    r->steps++;
+    r->notes += state == XH_STATE_NOTE;
+    r->failures += state == XH_STATE_FAILED;
+    r->text[0] = r->advice[0] = '\0';
+    fseek(r->facts, 0, SEEK_SET);
+}
+
+void xh_report_end(struct xh_report *r)
+{
+    const char *verdict = r->failures ? "cannot be read" : r->notes ? "can be read; there is advice" : "can be read, and nothing is in the way";
+    if (r->json) {
+        fputs("\n ],\n ", stdout);
+        xh_json_text(stdout, "verdict", verdict);
+        puts("}");
+    } else {
+        printf("\nIt %s.\n", verdict);
+    }
+    fclose(r->facts);
+    free(r->facts_text);
+}

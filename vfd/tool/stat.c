@@ -1,0 +1,133 @@
+/* xhdf5 stat: a file at a URL in some lines. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../cache/cache.h"
+#include "../../cache/now.h"
+#include "json.h"
+#include "look.h"
+#include "progress.h"
+#include "tool.h"
+
+static const char help[] =
+    "xhdf5 stat URL [--json]\n"
+    "\n"
+    "Tells of the file at URL: its size, its version as the server names it, the version of its superblock, whether\n"
+    "its space is paged, how many groups, datasets, named types and attributes it has, how many bytes of metadata,\n"
+    "and what it took to read those. Reads all metadata but no data.\n"
+    "\n"
+    "  --json   one object; sizes in bytes, times in milliseconds\n"
+    "\n"
+    "Exit codes: 0 told; 1 some objects cannot be read by HDF5; 2 wrong usage; 3 it cannot be read, or is no HDF5\n"
+    "file.\n";
+
+struct times {
+    double opened_ms, walked_ms;
+};
+
+static void print_json(const char *shown, struct xh_file *f, const struct xh_look *l, const struct times *t)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {{"superblock", l->superblock}, {"user_block", l->user_block}, {"page_bytes", l->page_bytes},
+                  {"groups", l->groups}, {"datasets", l->datasets}, {"types", l->types}, {"attributes", l->attributes},
+                  {"unread", l->unread}, {"metadata_bytes", l->metadata_bytes}, {"requests", l->requests},
+                  {"fetched_bytes", l->fetched_bytes}, {"connections", l->connections}};
+    putchar('{');
+    xh_json_text(stdout, "url", shown);
+    fputs(",\n ", stdout);
+    xh_json_count(stdout, "size", xh_cache_size(f));
+    fputs(",\n ", stdout);
+    xh_json_text(stdout, "version", xh_cache_validator(f));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        fputs(",\n ", stdout);
+        xh_json_count(stdout, counts[i].name, counts[i].value);
+    }
+    fputs(",\n ", stdout);
+    xh_json_number(stdout, "opened_ms", t->opened_ms);
+    fputs(",\n ", stdout);
+    xh_json_number(stdout, "walked_ms", t->walked_ms);
+    puts("}");
+}
+
+static void print_lines(const struct xh_look *l, const struct times *t)
+{
+    char a[XH_SIZE_TEXT];
+    printf("superblock  version %u", l->superblock);
+    if (l->user_block)
+        printf(", behind a user block of %" PRIu64 " bytes", l->user_block);
+    if (l->page_bytes)
+        printf("\nspace       in pages of %s: metadata lies together\n", xh_tool_size(l->page_bytes, a));
+    else
+        puts("\nspace       not paged");
+    printf("objects     %" PRIu64 " groups, %" PRIu64 " datasets, %" PRIu64 " named types, %" PRIu64 " attributes\n",
+           l->groups, l->datasets, l->types, l->attributes);
+    if (l->unread)
+        printf("unread      %" PRIu64 " objects that HDF5 cannot read\n", l->unread);
+    printf("metadata    %s in headers, indexes and heaps\n", xh_tool_size(l->metadata_bytes, a));
+    printf("reading     opened in %.0f ms; all metadata in %.0f ms with %" PRIu64 " requests, %s, %" PRIu64 " connections\n",
+           t->opened_ms, t->walked_ms, l->requests, xh_tool_size(l->fetched_bytes, a), l->connections);
+}
+
+struct seen {
+    struct xh_progress progress;
+    uint64_t objects;
+};
+
+static int on_object(void *ctx, const struct xh_object *o)
+{
+    struct seen *s = ctx;
+    xh_progress_at(&s->progress, ++s->objects);
+    return 0;
+}
+
+static int stat_url(const char *url, int json, const struct xh_options *o)
+{
+    char shown[1024], a[XH_SIZE_TEXT];
+    struct seen s = {0};
+    struct xh_look l = {.each = on_object, .ctx = &s};
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    struct times t = {0};
+    uint64_t began = xh_now_ns();
+    if (xh_cache_open(url, o, &f, &err))
+        return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
+    t.opened_ms = (double)(xh_now_ns() - began) / 1e6;
+    xh_tool_shown(url, shown, sizeof shown);
+    if (!json)
+        printf("url         %s\nsize        %" PRIu64 " bytes (%s)\nversion     %s\n", shown, xh_cache_size(f),
+               xh_tool_size(xh_cache_size(f), a), xh_cache_validator(f));
+    began = xh_now_ns();
+    xh_progress_begin(&s.progress, "metadata", 0, "objects");
+    int rc = xh_look(&l, url, o, &err);
+    t.walked_ms = (double)(xh_now_ns() - began) / 1e6;
+    xh_progress_clear(&s.progress);
+    if (rc)
+        xh_tool_fail(0, strstr(err.text, shown) ? "%s" : "%s (%s)", err.text, shown);
+    else if (json)
+        print_json(shown, f, &l, &t);
+    else
+        print_lines(&l, &t);
+    xh_cache_close(f);
+    xh_look_free(&l);
+    return rc ? XH_EXIT_FAILED : l.unread ? XH_EXIT_NO : XH_EXIT_OK;
+}
+
+int xh_tool_stat(int argc, char **argv, const struct xh_options *o)
+{
+    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const char command[] = "xhdf5 stat";
+    int json = 0;
+    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+        if (c == 'h')
+            return fputs(help, stdout), XH_EXIT_OK;
+        if (c != 'j')
+            return xh_tool_bad_option(command, argv);
+        json = 1;
+    }
+    const char *url = xh_tool_url(command, argc, argv, 1);
+    return url ? stat_url(url, json, o) : XH_EXIT_USAGE;
+}

@@ -1,0 +1,315 @@
+/* The doctor's way to the file: name, connection, TLS, credentials, redirects, and the first reply. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../cache/origin/transfer.h"
+#include "doctor.h"
+#include "tool.h"
+
+#define RESOLVE_MOST_MS 10000u
+#define CONNECT_MOST_MS 8000u
+#define NAME_SLOW_MS 200.0
+#define CERTIFICATE_SOON_S (3L * 86400)
+#define HOPS_MOST 8u
+#define REPLY_MOST_BYTES 65536u
+
+enum xh_state xh_doctor_name(struct doctor *d)
+{
+    struct xh_report *r = &d->report;
+    struct xh_err err = {0};
+    double took_ms = 0;
+    if (xh_dial_has_proxy(d->named)) {
+        xh_report_say(r, "a proxy is set (https_proxy or the like): it resolves names and connects");
+        return XH_STATE_UNTRIED;
+    }
+    int n = xh_reach_resolve(d->host, d->port, RESOLVE_MOST_MS, d->address, &took_ms, &err);
+    xh_report_text(r, "host", d->host);
+    xh_report_number(r, "ms", took_ms);
+    if (n < 0) {
+        xh_report_say(r, "%s: %s", d->host, err.text);
+        xh_report_advise(r, "check the spelling of the host; /etc/resolv.conf and the network of this machine (getent hosts %s); a proxy may have "
+                            "to be set (https_proxy)", d->host);
+        return XH_STATE_FAILED;
+    }
+    d->addresses = (unsigned)n;
+    if (strcmp(d->host, d->address[0].text) == 0) {
+        xh_report_say(r, "%s is an address", d->host);
+        return XH_STATE_OK;
+    }
+    for (unsigned i = 0; i < d->addresses; i++)
+        xh_report_say(r, i ? "%s" : "%s has the address %s", i ? d->address[i].text : d->host, d->address[i].text);
+    xh_report_text(r, "address", d->address[0].text);
+    xh_report_say(r, "%.1f ms", took_ms);
+    if (took_ms > NAME_SLOW_MS)
+        xh_report_advise(r, "name resolution is slow, and each program waits for it when it opens: a caching resolver (systemd-resolved, nscd) helps");
+    return XH_STATE_OK;
+}
+
+enum xh_state xh_doctor_connection(struct doctor *d)
+{
+    struct xh_report *r = &d->report;
+    unsigned answered;
+    if (d->addresses == 0)
+        return XH_STATE_UNTRIED;
+    answered = xh_reach_connect(d->address, d->addresses, d->port, CONNECT_MOST_MS);
+    for (unsigned i = 0; i < d->addresses; i++) {
+        const struct xh_reached *a = &d->address[i];
+        if (a->connect_ms >= 0)
+            xh_report_say(r, "%s port %s in %.1f ms", a->text, d->port, a->connect_ms);
+        else
+            xh_report_say(r, "%s port %s: %s", a->text, d->port, strerror(a->error));
+        if (a->connect_ms >= 0 && (d->connect_ms <= 0 || a->connect_ms < d->connect_ms))
+            d->connect_ms = a->connect_ms;
+    }
+    xh_report_count(r, "addresses", d->addresses);
+    xh_report_count(r, "answered", answered);
+    if (answered)
+        xh_report_number(r, "ms", d->connect_ms);
+    if (answered == 0) {
+        xh_report_advise(r, "is the port right, and the server up? \"Connection timed out\" is most often a firewall, here or there; a cluster's nodes "
+                            "may need a proxy (https_proxy)");
+        return XH_STATE_FAILED;
+    }
+    if (answered < d->addresses)
+        xh_report_advise(r, "some addresses do not answer: each opening may lose time on them. Have them mended, or taken out of the name");
+    return XH_STATE_OK;
+}
+
+/* ---- TLS ------------------------------------------------------------------------------------ */
+
+static void find_credentials(struct doctor *d)
+{
+    struct xh_err err = {0};
+    if (!d->named->https)
+        return;
+    xh_token_find(&d->caller.token, &err);
+    xh_cert_find(&d->caller.cert);
+    if (d->o->netrc && !d->named->user)
+        xh_netrc_find(d->host, &d->caller.user, &d->caller.password, &err);
+}
+
+static void ask(struct doctor *d, const struct xh_url *u, int fresh, struct xh_answer *out)
+{
+    const struct xh_question q = {.range = "bytes=0-0", .fresh = fresh, .most_bytes = REPLY_MOST_BYTES};
+    xh_dial_ask(d->dial, u, &q, out);
+}
+
+static enum xh_state untrusted(struct doctor *d, const struct xh_answer *a)
+{
+    struct xh_report *r = &d->report;
+    xh_report_say(r, "%s", a->why);
+    if (a->issuer[0])
+        xh_report_say(r, "the certificate of %s was signed by %s", a->subject, a->issuer);
+    xh_report_say(r, "trusted is what %s holds", d->caller.trust.note);
+    xh_report_text(r, "issuer", a->issuer);
+    xh_report_text(r, "trusted", d->caller.trust.note);
+    xh_report_advise(r, "if that issuer is your site's: give its certificate by XHDF5_CA_BUNDLE=/path/ca.pem (or XHDF5_CA_DIR; grid CAs lie in "
+                        "/etc/grid-security/certificates); if the certificate is over or of another name, it is the server's owner who has to act; check this machine's clock");
+    return XH_STATE_FAILED;
+}
+
+/* What went wrong before a reply; NULL: nothing that TLS or the connection is to blame for. */
+static const char *broken_way(const struct xh_answer *a)
+{
+    switch (a->end) {
+    case XH_DIAL_NAME: case XH_DIAL_CONNECT: return "the connection could not be made";
+    case XH_DIAL_TLS: return "the TLS handshake failed";
+    case XH_DIAL_TIMEOUT: return a->tls_ms > 0 ? NULL : "no handshake within the time";
+    default: return NULL;
+    }
+}
+
+enum xh_state xh_doctor_tls(struct doctor *d)
+{
+    struct xh_report *r = &d->report;
+    struct xh_answer *a = &d->first, again;
+    struct xh_err err = {0};
+    const char *file, *dir, *broken;
+    char date[32];
+    time_t now = time(NULL);
+    struct tm tm;
+    if (!d->named->https) {
+        ask(d, d->at, 0, a);
+        xh_report_say(r, "none: the URL is http://, so what comes is not protected, and no token is sent");
+        return XH_STATE_UNTRIED;
+    }
+    xh_wire_default_ca(&file, &dir);
+    if (xh_trust_find(d->o, file, dir, &d->caller.trust, &err)) {
+        xh_report_say(r, "%s", err.text);
+        xh_report_advise(r, "name a file of trusted certificates: XHDF5_CA_BUNDLE=/path/ca.pem; most systems have one in the package ca-certificates");
+        return XH_STATE_FAILED;
+    }
+    find_credentials(d);
+    ask(d, d->at, 0, a);
+    if (a->end == XH_DIAL_UNTRUSTED)
+        return untrusted(d, a);
+    if ((broken = broken_way(a))) {
+        xh_report_say(r, "%s: %s", broken, a->why);
+        xh_report_advise(r, "does the server speak https on port %s? TLS 1.2 is the least; a server that wants a certificate of yours says so here "
+                            "(X509_USER_PROXY, docs/access.md)", d->port);
+        return XH_STATE_FAILED;
+    }
+    xh_report_number(r, "handshake_ms", a->tls_ms);
+    if (!a->tls) {
+        xh_report_say(r, "handshake in %.1f ms; its details cannot be seen with this libcurl", a->tls_ms);
+        return XH_STATE_OK;
+    }
+    ask(d, d->at, 1, &again);
+    gmtime_r(&a->until, &tm);
+    strftime(date, sizeof date, "%Y-%m-%d", &tm);
+    xh_report_say(r, "%s, %s, handshake in %.1f ms", a->protocol, a->cipher, a->tls_ms);
+    xh_report_say(r, again.resumed ? "a second connection resumed the first one's session" : "a second connection had to make a full handshake");
+    xh_report_say(r, "certificate of %s (%s), signed by %s, until %s", a->subject, a->key, a->issuer, date);
+    xh_report_say(r, "trusted by %s", d->caller.trust.note);
+    xh_report_text(r, "protocol", a->protocol);
+    xh_report_text(r, "cipher", a->cipher);
+    xh_report_text(r, "resumed", again.resumed ? "yes" : "no");
+    xh_report_text(r, "subject", a->subject);
+    xh_report_text(r, "issuer", a->issuer);
+    xh_report_text(r, "root", a->root);
+    xh_report_text(r, "until", date);
+    xh_report_text(r, "trusted", d->caller.trust.note);
+    if (a->until && a->until - now < CERTIFICATE_SOON_S)
+        xh_report_advise(r, "the certificate ends in %ld days: tell the server's owner", (long)((a->until - now) / 86400));
+    return XH_STATE_OK;
+}
+
+/* ---- credentials ---------------------------------------------------------------------------- */
+
+enum xh_state xh_doctor_credentials(struct doctor *d)
+{
+    struct xh_report *r = &d->report;
+    const struct xh_token *t = d->caller.token;
+    char more[400] = "";
+    if (!d->named->https) {
+        xh_report_say(r, "none are sent over http");
+        return XH_STATE_OK;
+    }
+    if (t && t->value)
+        xh_token_describe(t, time(NULL), more, sizeof more);
+    if (t)
+        xh_report_say(r, "%s%s%s", t->value ? "" : "no token: ", t->note, more);
+    xh_report_text(r, "token", t && t->value ? "found" : "none");
+    xh_report_text(r, "token_from", t ? t->note : NULL);
+    if (d->caller.cert.path[0])
+        xh_report_say(r, "certificate %s", d->caller.cert.path);
+    else if (d->caller.cert.note[0])
+        xh_report_say(r, "%s", d->caller.cert.note);
+    xh_report_text(r, "certificate", d->caller.cert.path[0] ? d->caller.cert.path : NULL);
+    if (d->named->user || d->caller.user)
+        xh_report_say(r, d->named->user ? "user name and password of the URL" : "user name and password of .netrc");
+    if (t && t->value && t->expires && t->expires <= time(NULL))
+        xh_report_advise(r, "the token is over: get a new one (oidc-token, htgettoken, your site's way)");
+    return XH_STATE_OK;
+}
+
+/* ---- redirects ------------------------------------------------------------------------------ */
+
+enum xh_state xh_doctor_redirects(struct doctor *d)
+{
+    struct xh_report *r = &d->report;
+    struct xh_err err = {0};
+    unsigned hops = 0;
+    for (; d->first.reply.status >= 301 && d->first.reply.status <= 308 && d->first.reply.status != 304; hops++) {
+        struct xh_url *next = NULL;
+        char shown[1024];
+        if (hops == HOPS_MOST || !d->first.reply.location[0] || xh_url_resolve(d->at, d->first.reply.location, &next, &err)) {
+            xh_report_say(r, "status %d leads nowhere: %s", d->first.reply.status, hops == HOPS_MOST ? "a loop" : err.text[0] ? err.text : "no Location");
+            xh_report_advise(r, "the server is set up wrongly; on XRootD redirectors http.desthttps yes keeps to https");
+            return XH_STATE_FAILED;
+        }
+        int other = !xh_url_same_server(next, d->at);
+        xh_report_say(r, "%s", xh_tool_plain(next->shown, shown, sizeof shown));
+        xh_url_unref(d->at);
+        d->at = next;
+        ask(d, d->at, 0, &d->first);
+        if (d->first.end == XH_DIAL_UNTRUSTED)
+            return untrusted(d, &d->first);
+        if (broken_way(&d->first)) {
+            xh_report_say(r, "%s: %s", broken_way(&d->first), d->first.why);
+            xh_report_advise(r, "the redirector sends readers to a server that cannot be reached from here: a firewall, or a name of its inner network");
+            return XH_STATE_FAILED;
+        }
+        if (other)
+            d->connect_ms = d->first.connect_ms;
+        if (other && d->caller.token && d->caller.token->value && !xh_auth_trusts(d->o->credential_hosts, d->named, d->at))
+            xh_report_say(r, "(token and certificate do not go there: it is not in credential_hosts)");
+    }
+    xh_report_count(r, "hops", hops);
+    if (hops)
+        xh_report_text(r, "to", d->at->shown);
+    else
+        xh_report_say(r, "none");
+    return XH_STATE_OK;
+}
+
+/* ---- the first reply ------------------------------------------------------------------------ */
+
+static enum xh_state refused(struct doctor *d)
+{
+    struct xh_report *r = &d->report;
+    const struct xh_reply *p = &d->first.reply;
+    const struct xh_token *t = d->caller.token;
+    xh_report_say(r, "status %d", p->status);
+    if (p->reason[0])
+        xh_report_say(r, "the server says: %s", p->reason);
+    if (p->status == 404 || p->status == 410)
+        xh_report_advise(r, "the server has no such file: check the path, and the part of it that the server adds or takes away");
+    else if (p->status == 401 && !(t && t->value))
+        xh_report_advise(r, "the server wants to know who you are, and no token was found: set BEARER_TOKEN_FILE, or give a certificate (X509_USER_PROXY); docs/access.md");
+    else if (p->status == 401 || p->status == 403)
+        xh_report_advise(r, "this token or certificate does not open this file: see above until when it holds, for what audience and scope; ask the server's owner "
+                            "who may read it");
+    else if (p->status == 416)
+        xh_report_advise(r, "the file is empty, or the server is still looking for it (XRootD redirectors): try again");
+    else if (p->status == 429 || p->status == 503)
+        xh_report_advise(r, "the server is busy or limits its readers: try again later%s", p->retry_after_s > 0 ? " (it says when)" : "");
+    else if (p->status >= 500)
+        xh_report_advise(r, "an error of the server's: its log says more");
+    else
+        xh_report_advise(r, "no answer that a file server gives: is this the URL of a file?");
+    return XH_STATE_FAILED;
+}
+
+static enum xh_state no_reply(struct doctor *d)
+{
+    const struct xh_answer *a = &d->first;
+    const char *what = a->end == XH_DIAL_TIMEOUT ? "no reply within the time" : a->end == XH_DIAL_BAD_HTTP ? "what came is not HTTP" : "the connection broke off";
+    xh_report_say(&d->report, "%s: %s", what, a->why[0] ? a->why : "no reply");
+    xh_report_advise(&d->report, "try again; if it stays, the server or what stands between (proxy, firewall, balancer) is to blame: its log says more");
+    return XH_STATE_FAILED;
+}
+
+enum xh_state xh_doctor_reply(struct doctor *d)
+{
+    struct xh_report *r = &d->report;
+    const struct xh_answer *a = &d->first;
+    const struct xh_reply *p = &a->reply;
+    char size[XH_SIZE_TEXT];
+    xh_report_count(r, "status", (uint64_t)p->status);
+    xh_report_text(r, "server", p->server[0] ? p->server : NULL);
+    if (p->server[0])
+        xh_report_say(r, "%s", p->server);
+    if (!p->over || (p->status < 300 && a->end != XH_DIAL_OK && a->end != XH_DIAL_CUT))
+        return no_reply(d);
+    if (p->status == 200) {
+        xh_report_say(r, "status 200: it sends the whole file where a piece was asked for");
+        xh_report_advise(r, "this server, or what stands before it, does not know ranges, so files on it can only be read whole: xhdf5 get fails too; "
+                            "curl -O fetches it. nginx, XRootD, Apache know them; a proxy may have to be told to pass them on");
+        return XH_STATE_FAILED;
+    }
+    if (p->status != 206)
+        return refused(d);
+    if (!p->range.given || !p->range.total_known || p->range.first != 0 || p->contradictory || p->encoded) {
+        xh_report_say(r, p->encoded ? "it compressed the reply" : "its Content-Range is missing, contradicts itself, or does not tell the file's size");
+        xh_report_advise(r, "the server, or a proxy before it, is set up wrongly");
+        return XH_STATE_FAILED;
+    }
+    d->size = p->range.total;
+    xh_report_say(r, "status 206, a file of %s (%" PRIu64 " bytes)", xh_tool_size(d->size, size), d->size);
+    if (d->o->endpoints[0])
+        xh_report_say(r, "of the endpoints that are set only this one is looked at");
+    xh_report_count(r, "size", d->size);
+    return XH_STATE_OK;
+}
