@@ -94,10 +94,22 @@ static struct beside *beside_queue(struct xh_origin *o, enum xh_ask what, const 
     return NULL;
 }
 
+/* Ends the probe |p|, or without one those that greet. Lock held. */
+static void end_probes(struct xh_origin *o, const struct xh_probe *p)
+{
+    struct xh_err err;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it is no longer waited for", o->url->shown);
+    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
+        next = q->next;
+        struct xh_job *j = xh_ring_of(q, struct xh_job, in_origin);
+        if (j->probe && (p ? j->probe == p : j->probe->greeting))
+            xh_job_fail(j, &err);
+    }
+}
+
 /* Lock held. |cut|: what it asks for is not to come any more. */
 static void beside_leave(struct xh_origin *o, struct beside *b, int cut)
 {
-    struct xh_err err;
     if (!b)
         return;
     if (b->p.over) {
@@ -105,15 +117,8 @@ static void beside_leave(struct xh_origin *o, struct beside *b, int cut)
         return;
     }
     b->left = 1;
-    if (!cut)
-        return;
-    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it was answered on another connection", o->url->shown);
-    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
-        next = q->next;
-        struct xh_job *j = xh_ring_of(q, struct xh_job, in_origin);
-        if (j->probe == &b->p)
-            xh_job_fail(j, &err);
-    }
+    if (cut)
+        end_probes(o, &b->p);
 }
 
 /* A question, which is asked again, once, where its answer is stuck, as hedges are. */
@@ -197,6 +202,7 @@ static int question_wait(struct xh_origin *o, struct question *q, struct xh_prob
         uint64_t waited = xh_now_ns() - q->asked_ns;
         unsigned ms = q->tries[1] ? 0 : STUCK_MS;
         if (!q->tries[1] && waited >= STUCK_MS * 1000000u) {
+            end_probes(o, NULL); /* they may be stuck as well, and hold the connections that it may have */
             q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
             xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
         }
