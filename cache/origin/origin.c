@@ -335,6 +335,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     unsigned pay = e ? xh_endpoint_paying(e) : 1;
     unsigned most = xh_object_connections(o);
     out->connections = most < pay ? most : pay;
+    out->paying = e ? e->paying : 0;
     out->lasting = e ? xh_endpoint_lasting(e) : 1;
     out->rtt_ns = e ? (uint64_t)e->rtt_ns : 0;
     out->trip_bytes = e ? (uint64_t)(e->connection_rate * e->rtt_ns) : 0;
