@@ -224,8 +224,10 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         f->contiguous = xh_contiguous_new(f->size);
     }
     xh_account_opened(&f->account);
-    if (entered && xh_timeline_on())
+    if (entered && xh_timeline_on()) {
         xh_timeline_slice(0, "open", entered, xh_now_ns(), "url=%s size=%llu", f->url_shown, (unsigned long long)f->size);
+        xh_timeline_write(1);
+    }
     xh_account_leave(&f->account, XH_COPYING, entered);
     *out = f;
     return 0;
