@@ -10,8 +10,6 @@
 #define XH_ACCOUNT_H
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "advice.h"

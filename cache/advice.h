@@ -25,7 +25,6 @@ struct xh_facts {
     unsigned connections, paying; /* most that the options allow; how many would pay at this round trip, 0: unknown */
     int readahead, shadow;        /* switches */
     int private_;                 /* pages are in this process's own memory */
-    uint64_t stream_bytes;
 };
 
 #define XH_ADVICE_BYTES 256

@@ -337,7 +337,6 @@ static void state_facts(struct xh_file *f, struct xh_facts *facts)
         .readahead = f->opt.readahead != 0,
         .shadow = f->opt.shadow != 0,
         .private_ = f->shadow && xh_shadow_private(f->shadow),
-        .stream_bytes = f->opt.stream_bytes,
     };
 }
 

@@ -24,6 +24,7 @@
 #define FIRST_CONNECTION 10000000u
 
 _Atomic int xh_timeline_state;
+_Thread_local int xh_timeline_hints;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;         /* guards |line|; a leaf, held for a copy */
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;      /* held while |spare| is written; |lock| is taken in it */
@@ -88,7 +89,7 @@ static size_t put_words(char *out, size_t size, const char *words)
         int quoted = *value == '"';
         value += quoted;
         size_t len = strcspn(value, quoted ? "\"" : " ");
-        if (n + 2 * key + 6 * len + 16 > size)
+        if (n + 6 * (key + len) + 16 > size)
             break;
         if (n)
             out[n++] = ',';

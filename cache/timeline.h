@@ -27,6 +27,9 @@ static inline int xh_timeline_on(void)
  * the first one named stays. A file that cannot be written is told of on standard error. */
 void xh_timeline_start(const char *name);
 
+/* What this thread submits now are hints: for the drawing alone. */
+extern _Thread_local int xh_timeline_hints;
+
 /* In a fork's child, which goes on in the same file. */
 void xh_timeline_forked(void);
 

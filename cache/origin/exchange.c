@@ -382,7 +382,7 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
 static const char *kind_of(const struct xh_exchange *x)
 {
     const struct xh_job *j = x->job;
-    return j->ask == XH_ASK_STAT ? "date" : j->ask == XH_ASK_HEAD ? "head" : j->transfer->full ? "stream"
+    return j->ask == XH_ASK_STAT ? "date" : j->ask == XH_ASK_HEAD ? "head" : j->transfer->full ? "stream" : j->hint ? "hint"
          : atomic_load_explicit(&j->speculative, memory_order_relaxed) ? "ahead" : "demand";
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../now.h"
+#include "../timeline.h"
 #include "../trace.h"
 #include "endpoint.h"
 #include "link.h"
@@ -29,6 +30,7 @@ int xh_job_init(struct xh_job *j, struct xh_origin *o, enum xh_ask ask, struct x
     j->transfer = t;
     j->probe = p;
     j->speculative = t ? t->speculative : 0;
+    j->hint = xh_timeline_hints;
     j->got = &j->got_one;
     if (n > 1 && !(j->got = calloc(n, sizeof *j->got)))
         return -1;

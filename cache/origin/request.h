@@ -94,6 +94,7 @@ struct xh_job {
     enum xh_ask ask;
     struct xh_transfer *transfer; /* RANGES, else NULL */
     struct xh_probe *probe;       /* HEAD and STAT, else NULL */
+    int hint; /* its transfer is one, as far as is known: for the time line */
     void (*over)(struct xh_job *j); /* tells the owner; on an engine thread, no lock held */
     _Atomic int speculative; /* written under the lock; the thread of a reply counts by it, relaxed */
     /* Under the lock: */
