@@ -179,8 +179,8 @@ def time_line(tap, program, server, shadow, directory):
         assert {e["pid"] for e in events(mine)} == {int(named.fullmatch(mine.name)[1])}
     with tap.claim("what the program said that it would read is drawn as such"):
         code = "import sys, xhdf5\nwith xhdf5.open(sys.argv[1]) as f:\n    xhdf5.prefetch(f['images'], 9)\n    f['images'][9]"
-        status, _, err = harness.run([PYTHON, "-c", code, url], harness.driver_env(server, None, shadow="off", trace=path)
-                                     | {"PYTHONPATH": str(harness.BUILD / "python")})
+        status, _, err = harness.run([PYTHON, "-c", code, url], harness.driver_env(server, trace=path)
+                                     | {"XHDF5_SHADOW": "off", "PYTHONPATH": str(harness.BUILD / "python")})
         assert status == 0 and any(e["name"] == "hint" for e in events(path)), err
     with tap.claim("a process that is killed, aborts, or forks and leaves without a word leaves a good time line"):
         for end in "os.kill(os.getpid(), 9)", "os.abort()", "os._exit(1)", "os.fork() or (f['images'][20].sum(), f.close(), os._exit(0)); os.wait()":
