@@ -1,6 +1,7 @@
 /* Trace lines: see trace.h. */
 #include "trace.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,6 +77,7 @@ void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt
     int prints = (atomic_load_explicit(&printed, memory_order_relaxed) & c) != 0;
     int draws = xh_timeline_on() && is_moment(event);
     va_list ap;
+    assert(fmt); /* the compiler wants to be told, with sanitizers */
     if (!prints && !draws)
         return;
     uint64_t now = xh_now_ns();
