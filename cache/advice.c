@@ -53,7 +53,7 @@ static void say_prefetch(const struct xh_facts *f, char *out)
 static void say_readahead(const struct xh_facts *f, char *out)
 {
     snprintf(out, XH_ADVICE_BYTES, "%llu reads waited for the link one after another, as nothing is fetched ahead: readahead=on",
-             (unsigned long long)(f->raw.reads + f->meta.reads));
+             (unsigned long long)f->raw.reads + f->meta.reads);
 }
 
 static void say_metadata(const struct xh_facts *f, char *out)
@@ -81,7 +81,7 @@ static void say_connections(const struct xh_facts *f, char *out)
 static void say_keep(const struct xh_facts *f, char *out)
 {
     double mb = (double)f->size / 1e6, again = (double)(f->fetched - f->size) / 1e6;
-    unsigned long long room = (unsigned long long)((f->size * 5 / 4 >> 20) + 1);
+    unsigned long long room = (f->size * 5 / 4 >> 20) + 1;
     if (!f->shadow)
         snprintf(out, XH_ADVICE_BYTES, "%.1f MB of a file of %.1f MB came more than once: shadow=on keeps them", again, mb);
     else if (f->private_)
