@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "file.h"
+#include "now.h"
 #include "opening.h"
 #include "trace.h"
 
@@ -27,15 +28,19 @@ static uint64_t hits(struct xh_file *f)
     return atomic_load_explicit(&f->counters.bytes_hit, memory_order_relaxed);
 }
 
-static void file_free(struct xh_file *f)
+/* Nothing is on its way any more, and all counters are what they will be. */
+static void end_transfers(struct xh_file *f)
 {
-    if (!f)
-        return;
     if (f->origin)
         xh_replicas_close(f->origin);
+    xh_stage_free(&f->stage);
+}
+
+/* After end_transfers. */
+static void file_free(struct xh_file *f)
+{
     xh_wanted_free(&f->wanted);
     xh_early_free(f);
-    xh_stage_free(&f->stage); /* nothing is on its way any more */
     xh_walk_end(f);
     if (f->shadow) {
         xh_shadow_tell_hits(f->shadow, hits(f) - f->hits_before);
@@ -142,9 +147,12 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
 
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
 {
-    xh_opening_begin(op, f->url, &f->opt);
+    xh_opening_begin(op, f->url, &f->opt, &f->account);
     xh_origin_crowd(xh_shadow_crowd(&f->opt));
-    return xh_replicas_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
+    uint64_t entered = xh_account_enter(&f->account, XH_NETWORK);
+    int rc = xh_replicas_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
+    xh_account_leave(&f->account, XH_NETWORK, entered);
+    return rc;
 }
 
 static int file_open(struct xh_file *f, const char *url, const struct xh_told *told, struct xh_err *err)
@@ -203,8 +211,12 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     pthread_mutex_init(&f->chunk_lock, NULL);
     xh_wanted_init(&f->wanted);
     xh_trace_enable(o->log);
+    xh_timeline_start(o->trace);
+    xh_account_init(&f->account, o->stats != 0);
+    uint64_t entered = xh_account_enter(&f->account, XH_COPYING);
     int rc = file_open(f, url, told, err);
     if (rc) {
+        end_transfers(f);
         file_free(f);
         return rc;
     }
@@ -212,6 +224,12 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         f->chunks = xh_chunkindex_new(f->size);
         f->contiguous = xh_contiguous_new(f->size);
     }
+    xh_account_opened(&f->account);
+    if (entered && xh_timeline_on()) {
+        xh_timeline_slice(0, "open", entered, xh_now_ns(), "url=%s size=%llu", f->url_shown, (unsigned long long)f->size);
+        xh_timeline_write(1);
+    }
+    xh_account_leave(&f->account, XH_COPYING, entered);
     *out = f;
     return 0;
 }
@@ -232,14 +250,17 @@ int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *er
     char hint[XH_HINT_BYTES];
     uint64_t most = comes_whole(f) ? f->size : f->opt.head_bytes, head = most < f->size ? most : f->size;
     size_t n = xh_replicas_hint(f->origin, hint, sizeof hint) + 1;
-    int missed, rc = f->size ? xh_early_prove(f, err) : 0;
+    struct xh_served served;
+    uint64_t entered = xh_account_enter(&f->account, XH_COPYING);
+    int rc = f->size ? xh_early_prove(f, err) : 0;
     char *text = rc ? NULL : malloc(n + head);
     if (rc == 0 && (n == 1 || !text))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "no memory to tell what is known of %s", f->url_shown);
     if (rc == 0 && head) {
         struct xh_extent e = {0, head, text + n};
-        rc = xh_read_pages(f, XH_KIND_META, &e, 1, &missed, err);
+        rc = xh_read_pages(f, XH_KIND_META, &e, 1, &served, err);
     }
+    xh_account_leave(&f->account, XH_COPYING, entered);
     if (rc) {
         free(text);
         return rc;
@@ -259,6 +280,9 @@ void xh_file_after_fork(struct xh_file *f)
         return;
     /* A child has one thread when it first comes here or its threads are its own affair: a
      * lost race leaves the same values. */
+    struct xh_stats so_far;
+    xh_cache_stats(f, &so_far);
+    xh_account_forked(&f->account, &so_far);
     pthread_mutex_init(&f->guess_lock, NULL);
     if (f->origin)
         xh_replicas_after_fork(f->origin);
@@ -301,15 +325,47 @@ void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
     xh_counters_snapshot(&f->counters, out);
 }
 
+/* What the account does not know. While the origin is there. */
+static void state_facts(struct xh_file *f, struct xh_facts *facts)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    *facts = (struct xh_facts){
+        .rtt_ns = info.rtt_ns,
+        .size = f->size,
+        .connections = (unsigned)f->opt.connections,
+        .paying = info.paying,
+        .readahead = f->opt.readahead != 0,
+        .shadow = f->opt.shadow != 0,
+        .private_ = f->shadow && xh_shadow_private(f->shadow),
+    };
+}
+
+/* Ends the transfers on the account of the network, and tells of the file what is wanted. */
+static void end_aloud(struct xh_file *f)
+{
+    struct xh_stats counted;
+    struct xh_facts facts;
+    uint64_t entered = xh_account_enter(&f->account, XH_COPYING);
+    state_facts(f, &facts);
+    uint64_t waits = xh_account_enter(&f->account, XH_NETWORK);
+    end_transfers(f);
+    xh_account_leave(&f->account, XH_NETWORK, waits);
+    xh_cache_stats(f, &counted);
+    xh_stats_trace(&counted, f->url_shown);
+    if (f->opt.stats)
+        xh_account_print(&f->account, f->url_shown, &counted, &facts, STDERR_FILENO);
+    if (xh_timeline_on()) {
+        xh_timeline_slice(0, "close", entered, xh_now_ns(), "url=%s", f->url_shown);
+        xh_timeline_write(1);
+    }
+}
+
 void xh_cache_close(struct xh_file *f)
 {
-    struct xh_stats s;
     if (!f)
         return;
     xh_file_after_fork(f); /* what the parent has in flight does not end here */
-    if (f->opt.stats) {
-        xh_cache_stats(f, &s);
-        xh_stats_print(&s, f->url_shown, STDERR_FILENO);
-    }
+    end_aloud(f);
     file_free(f);
 }

@@ -80,7 +80,8 @@ int xh_early_prove(struct xh_file *f, struct xh_err *err)
     struct xh_extent e = {0, f->early.len, now};
     if (!now)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while reading %s", f->url_shown);
-    int missed, rc = xh_read_pages(f, XH_KIND_META, &e, 1, &missed, err);
+    struct xh_served served;
+    int rc = xh_read_pages(f, XH_KIND_META, &e, 1, &served, err);
     if (rc == 0)
         settle(f, memcmp(now, f->early.bytes, f->early.len) == 0);
     free(now);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "account.h"
 #include "cache.h"
 #include "chunkindex/chunkindex.h"
 #include "contiguous.h"
@@ -46,6 +47,7 @@ struct xh_file {
     int awaited;              /* others were about to open it */
 
     struct xh_counters counters;
+    struct xh_account account;
     uint64_t hits_before; /* of counters.bytes_hit, another process's to tell the shadow of */
 
     /* |guess_lock| guards the predictors. Readers only try it: a missed note costs a guess. */
@@ -95,8 +97,8 @@ void xh_fetch_recall(struct xh_file *f);
 void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
 
 /* Reads |n| extents, not all empty, which lie in the object, past the early head: from the shadow, or as it comes;
- * |*missed| when not all was there. As xh_cache_read. */
-int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int *missed,
+ * |*served| says how. As xh_cache_read. */
+int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_served *served,
                   struct xh_err *err);
 
 /* 1 when others read the file too, or are about to: what is fetched is kept for them. One system call. */

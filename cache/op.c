@@ -128,8 +128,12 @@ uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
 int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err)
 {
     pthread_mutex_lock(&op->lock);
-    while (op->pending)
-        pthread_cond_wait(&op->idle, &op->lock);
+    if (op->pending) {
+        uint64_t entered = xh_account_enter(&op->f->account, XH_NETWORK);
+        while (op->pending)
+            pthread_cond_wait(&op->idle, &op->lock);
+        op->served.waited_ns += xh_account_leave(&op->f->account, XH_NETWORK, entered);
+    }
     pthread_mutex_unlock(&op->lock);
     if (rc == 0 && op->err.code && err)
         *err = op->err;

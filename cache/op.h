@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "account.h"
 #include "cache.h"
 
 struct xh_file;
@@ -36,6 +37,7 @@ struct xh_read_op {
     uint64_t bytes;
     int keep; /* 0: what is fetched does not go to the shadow */
     int led;  /* its stream brings what is read: see xh_ahead_lead */
+    struct xh_served served;
     int late; /* 1: what is expected after it is fetched when it is done: by then the others have claimed their shares */
     struct xh_extent *ext; /* its own: sorted by offset, none empty; what the stage had is taken off */
     size_t n;

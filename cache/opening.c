@@ -25,7 +25,7 @@ static int read_saved(struct xh_opening *op, const char *text)
     return asked >= op->begun_ns && asked <= xh_now_ns() && strcmp(reader, op->reader) == 0;
 }
 
-void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o)
+void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_account *a)
 {
     char saved[XH_HINT_BYTES];
     *op = (struct xh_opening){.turn = {.fd = -1}, .begun_ns = xh_now_ns()};
@@ -34,7 +34,9 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
     int waited = 0, apart = xh_origin_reader(url, o, op->reader);
     char *name = NULL;
     if (apart && asprintf(&name, "%s %s", op->reader, url) >= 0) {
+        uint64_t entered = xh_account_enter(a, XH_OTHERS);
         waited = xh_shadow_turn(name, o, MOST_MS, &op->turn);
+        xh_account_leave(a, XH_OTHERS, entered);
         free(name);
     }
     if (xh_shadow_hint_load(url, o, saved))

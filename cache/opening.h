@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "account.h"
 #include "options.h"
 #include "replicas/replicas.h"
 #include "shadow/shadow.h"
@@ -23,8 +24,8 @@ struct xh_opening {
     int awaited;                  /* 1: others want to open it too, and wait for this one */
 };
 
-/* Waits for the turn to open |url|, a short time, and looks for what is known of it. */
-void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o);
+/* Waits for the turn to open |url|, a short time and on the account |a|, and looks for what is known of it. */
+void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_account *a);
 
 /* Leaves what |origin| knows now with the shadow |s|, for those who wait. */
 void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "file.h"
+#include "now.h"
 #include "trace.h"
 
 /* Raw reads of at least this much stream: see keeps(). */
@@ -45,6 +46,7 @@ static void take_staged(struct xh_read_op *op)
     if (op->kind != XH_KIND_RAW || op->reach)
         return;
     here = xh_stage_take(op->f, op, &coming);
+    op->served.ahead = here + coming;
     xh_count(&op->f->counters, bytes_staged, here + coming);
 }
 
@@ -128,33 +130,63 @@ static void count_hit(struct xh_file *f, enum xh_kind kind, const struct xh_exte
         xh_ahead_raw(f, ext, n);
 }
 
-int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int *missed,
+int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_served *served,
                   struct xh_err *err)
 {
     struct xh_read_op op;
-    *missed = 0;
+    *served = (struct xh_served){0};
     if (n == 1 && xh_shadow_read(f->shadow, ext->off, ext->buf, ext->len) == ext->len) {
         count_hit(f, kind, ext, n, ext->len);
         return 0;
     }
-    *missed = 1;
     int rc = xh_op_begin(&op, f, kind, ext, n, err);
     if (rc)
         return rc;
+    op.served.missed = 1;
     xh_count(&f->counters, bytes_asked, op.bytes);
     rc = read_missing(&op, err);
     xh_trace(XH_T_READ, "read", "extents=%zu bytes=%llu off=%llu kind=%s result=%s", n,
              (unsigned long long)op.bytes, (unsigned long long)ext->off,
              kind == XH_KIND_META ? "meta" : "raw", xh_err_name(rc));
+    if (op.served.alone && !op.led)
+        xh_account_unforeseen(&f->account, (int)kind, op.served.alone, op.served.waited_ns);
+    *served = op.served;
     xh_op_end(&op);
     return rc;
+}
+
+static void draw(enum xh_kind kind, const struct xh_extent *ext, size_t n, uint64_t bytes, const struct xh_served *s,
+                 uint64_t entered)
+{
+    const char *by = s->alone ? "the network, as nobody had foreseen it" : s->ahead ? "what was fetched ahead"
+                   : s->elsewhere ? "what was on its way" : s->missed ? "the shadow, not at once" : "the shadow";
+    xh_timeline_slice(0, kind == XH_KIND_META ? "read metadata" : "read data", entered, xh_now_ns(),
+                      "address=%llu bytes=%llu extents=%zu served_by=\"%s\" ahead=%llu elsewhere=%llu alone=%llu",
+                      (unsigned long long)ext->off, (unsigned long long)bytes, n, by, (unsigned long long)s->ahead,
+                      (unsigned long long)s->elsewhere, (unsigned long long)s->alone);
+    xh_timeline_write(0);
+}
+
+static int read_in(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, uint64_t bytes,
+                   struct xh_served *served, struct xh_err *err)
+{
+    int early = xh_early_read(f, ext, n, err), rc;
+    if (early < 0)
+        return early;
+    if (early)
+        count_hit(f, kind, ext, n, bytes);
+    else if ((rc = xh_read_pages(f, kind, ext, n, served, err)) != 0 || (rc = xh_early_prove(f, err)) != 0)
+        return rc;
+    done(f, kind, ext, n, served->missed);
+    return 0;
 }
 
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                   struct xh_err *err)
 {
     uint64_t bytes = 0;
-    int missed = 0, rc = check_extents(f, ext, n, &bytes, err);
+    struct xh_served served = {0};
+    int rc = check_extents(f, ext, n, &bytes, err);
     if (rc)
         return rc;
     xh_file_after_fork(f);
@@ -162,15 +194,11 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     xh_count(&f->counters, extents, n);
     if (bytes == 0)
         return 0;
-    int early = xh_early_read(f, ext, n, err);
-    if (early < 0)
-        return early;
-    if (early)
-        count_hit(f, kind, ext, n, bytes);
-    else if ((rc = xh_read_pages(f, kind, ext, n, &missed, err)) == 0)
-        rc = xh_early_prove(f, err);
-    if (rc == 0)
-        done(f, kind, ext, n, missed);
+    uint64_t entered = xh_account_enter(&f->account, XH_COPYING);
+    rc = read_in(f, kind, ext, n, bytes, &served, err);
+    if (entered && xh_timeline_on())
+        draw(kind, ext, n, bytes, &served, entered);
+    xh_account_leave(&f->account, XH_COPYING, entered);
     return rc;
 }
 
@@ -180,5 +208,8 @@ size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_r
         if (r[i].len > f->size || r[i].off > f->size - r[i].len)
             n = i;
     xh_file_after_fork(f);
-    return n && f->size ? xh_wanted_add(f, kind, r, n) : n;
+    uint64_t entered = xh_account_enter(&f->account, XH_COPYING);
+    size_t taken = n && f->size ? xh_wanted_add(f, kind, r, n) : n;
+    xh_account_leave(&f->account, XH_COPYING, entered);
+    return taken;
 }

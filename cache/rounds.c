@@ -114,7 +114,7 @@ static int copy_ready(struct xh_read_op *op, const struct xh_runs *ready, struct
 }
 
 /* Waits while |p| is in flight, for as long as a server may be silent. Returns 1 when it still is. */
-static int wait_page(struct xh_file *f, uint64_t p)
+static int wait_in_flight(struct xh_file *f, uint64_t p)
 {
     int left_ms = (int)f->opt.stall_timeout_ms;
     for (; left_ms > 0 && xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY; left_ms -= HURRY_EVERY_MS) {
@@ -127,6 +127,20 @@ static int wait_page(struct xh_file *f, uint64_t p)
         return 0;
     xh_trace(XH_T_READ, "stuck", "page=%llu", (unsigned long long)p);
     return 1;
+}
+
+/* The same, on the account of who fetches it. */
+static int wait_page(struct xh_read_op *op, uint64_t p)
+{
+    struct xh_file *f = op->f;
+    if (xh_shadow_peek(f->shadow, p) != XH_CLAIM_BUSY)
+        return 0;
+    enum xh_doing d = xh_shadow_elsewhere(f->shadow, p) ? XH_OTHERS : XH_NETWORK;
+    uint64_t entered = xh_account_enter(&f->account, d);
+    int stuck = wait_in_flight(f, p);
+    uint64_t waited = xh_account_leave(&f->account, d, entered);
+    op->served.waited_ns += d == XH_NETWORK ? waited : 0;
+    return stuck;
 }
 
 /* Waits until nobody has the pages in flight any more: they go to |again|, except those
@@ -142,11 +156,11 @@ static int wait_busy(struct xh_read_op *op, const struct xh_runs *busy, struct x
     int moves = 1;
     for (size_t i = busy->n; moves && i-- > 0;)
         for (uint64_t k = busy->at[i].count; moves && k-- > 0;)
-            moves = !wait_page(f, busy->at[i].first + k);
+            moves = !wait_page(op, busy->at[i].first + k);
     for (size_t i = 0; i < busy->n; i++)
         for (uint64_t k = 0; k < busy->at[i].count; k++) {
             uint64_t p = busy->at[i].first + k;
-            if (xh_runs_add(wait_page(f, p) ? bypass : again, p))
+            if (xh_runs_add(wait_page(op, p) ? bypass : again, p))
                 return XH_E_NOMEM;
         }
     return 0;
@@ -167,11 +181,14 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
         xh_op_nomem(op, err);
         goto out;
     }
-    xh_count(&f->counters, bytes_demand, xh_op_asked_in(op, &s.mine));
-    xh_count(&f->counters, bytes_bypass, xh_op_asked_in(op, &s.bypass));
+    uint64_t mine = xh_op_asked_in(op, &s.mine), bypass = xh_op_asked_in(op, &s.bypass);
+    xh_count(&f->counters, bytes_demand, mine);
+    xh_count(&f->counters, bytes_bypass, bypass);
+    op->served.alone += mine + bypass;
     if (first) {
+        op->served.elsewhere = xh_op_asked_in(op, &s.busy);
         xh_count(&f->counters, bytes_hit, xh_op_asked_in(op, &s.ready));
-        xh_count(&f->counters, bytes_waited, xh_op_asked_in(op, &s.busy));
+        xh_count(&f->counters, bytes_waited, op->served.elsewhere);
     }
     widen(op, &s);
     rc = xh_fetch_start(f, op, &s.mine, 1, err);

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "trace.h"
+
 void xh_counters_snapshot(struct xh_counters *from, struct xh_stats *to)
 {
 #define X(name, unit, help) to->name = atomic_load_explicit(&from->name, memory_order_relaxed);
@@ -10,11 +12,14 @@ void xh_counters_snapshot(struct xh_counters *from, struct xh_stats *to)
 #undef X
 }
 
-void xh_stats_print(const struct xh_stats *s, const char *url_shown, int fd)
+void xh_stats_trace(const struct xh_stats *s, const char *url_shown)
 {
-#define X(name, unit, help) \
-    if (s->name)            \
-        dprintf(fd, "xhdf5: %s: %s=%llu %s\n", url_shown, #name, (unsigned long long)s->name, unit);
+    char words[900] = "";
+    size_t n = 0;
+#define X(name, unit, help)                                                                              \
+    if (s->name && n < sizeof words)                                                                     \
+        n += (size_t)snprintf(words + n, sizeof words - n, "%s=%llu ", #name, (unsigned long long)s->name);
 #include "stats.def"
 #undef X
+    xh_trace(XH_T_STATS, "counters", "%surl=%s", words, url_shown);
 }

@@ -22,7 +22,7 @@ struct xh_counters { /* live; relaxed atomics: counters order nothing */
 
 void xh_counters_snapshot(struct xh_counters *from, struct xh_stats *to);
 
-/* Prints one line a counter that is not 0: "xhdf5: <url>: name=value unit". |fd| is a descriptor. */
-void xh_stats_print(const struct xh_stats *s, const char *url_shown, int fd);
+/* One trace line of the component stats: "counters name=value … url=…", without those that are 0. */
+void xh_stats_trace(const struct xh_stats *s, const char *url_shown);
 
 #endif

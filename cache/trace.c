@@ -1,14 +1,18 @@
 /* Trace lines: see trace.h. */
 #include "trace.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "now.h"
+#include "timeline.h"
+
 _Atomic unsigned xh_trace_mask;
+static _Atomic unsigned printed; /* of those, the components that go to standard error */
 
 static const struct {
     const char *name;
@@ -16,7 +20,7 @@ static const struct {
 } components[] = {
     {"vfd", XH_T_VFD},         {"read", XH_T_READ},     {"plan", XH_T_PLAN},
     {"predict", XH_T_PREDICT}, {"shadow", XH_T_SHADOW}, {"origin", XH_T_ORIGIN},
-    {"all", XH_T_ALL},
+    {"stats", XH_T_STATS},     {"all", XH_T_ALL},
 };
 
 void xh_trace_enable(const char *names)
@@ -24,8 +28,10 @@ void xh_trace_enable(const char *names)
     while (*names) {
         size_t n = strcspn(names, ", ");
         for (size_t i = 0; i < sizeof components / sizeof *components; i++)
-            if (strlen(components[i].name) == n && memcmp(components[i].name, names, n) == 0)
+            if (strlen(components[i].name) == n && memcmp(components[i].name, names, n) == 0) {
+                atomic_fetch_or_explicit(&printed, components[i].bit, memory_order_relaxed);
                 atomic_fetch_or_explicit(&xh_trace_mask, components[i].bit, memory_order_relaxed);
+            }
         names += n + (names[n] != '\0');
     }
 }
@@ -38,22 +44,48 @@ static const char *name_of(enum xh_trace_component c)
     return "?";
 }
 
-void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt, ...)
+void xh_trace_draw(void)
 {
-    char line[1024];
-    struct timespec t;
-    va_list ap;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int n = snprintf(line, sizeof line - 1, "%lld%09ld %d %d %s %s ", (long long)t.tv_sec, t.tv_nsec,
-                     (int)getpid(), (int)syscall(SYS_gettid) /* gettid() is of glibc 2.30 */, name_of(c), event);
-    va_start(ap, fmt);
-    int m = vsnprintf(line + n, sizeof line - 1 - (size_t)n, fmt, ap);
-    va_end(ap);
-    size_t all = (size_t)n + (m > 0 ? (size_t)m : 0);
-    if (all > sizeof line - 2)
-        all = sizeof line - 2;
+    atomic_fetch_or_explicit(&xh_trace_mask, XH_T_ALL & ~(unsigned)XH_T_PLAN, memory_order_relaxed);
+}
+
+/* What the time line has no slices for. */
+static int is_moment(const char *event)
+{
+    static const char *const slices[] = {"read", "request", "send", "reply", "done"};
+    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
+        if (strcmp(event, slices[i]) == 0)
+            return 0;
+    return 1;
+}
+
+static void print(enum xh_trace_component c, const char *event, uint64_t now, const char *words)
+{
+    char line[1200];
+    int n = snprintf(line, sizeof line - 1, "%llu %d %d %s %s %s", (unsigned long long)now, (int)getpid(),
+                     (int)syscall(SYS_gettid) /* gettid() is of glibc 2.30 */, name_of(c), event, words);
+    size_t all = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
     line[all++] = '\n';
     /* One write a line, so that lines of several threads and processes do not mix. */
     ssize_t w = write(STDERR_FILENO, line, all);
     (void)w;
+}
+
+void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt, ...)
+{
+    char words[1000];
+    int prints = (atomic_load_explicit(&printed, memory_order_relaxed) & c) != 0;
+    int draws = xh_timeline_on() && is_moment(event);
+    va_list ap;
+    assert(fmt); /* the compiler wants to be told, with sanitizers */
+    if (!prints && !draws)
+        return;
+    uint64_t now = xh_now_ns();
+    va_start(ap, fmt);
+    vsnprintf(words, sizeof words, fmt, ap);
+    va_end(ap);
+    if (prints)
+        print(c, event, now, words);
+    if (draws)
+        xh_timeline_moment(name_of(c), event, now, words);
 }

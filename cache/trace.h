@@ -1,5 +1,5 @@
-/* Trace lines on standard error: "ns pid tid component event key=value …".
- * Chosen by the option log=all or log=read,origin. Never given a secret: callers
+/* Trace lines on standard error: "ns pid tid component event key=value …", chosen by the option log=all or
+ * log=read,origin; and the same as moments on the time line (timeline.h). Never given a secret: callers
  * pass shown URLs only. Costs one relaxed load when off. */
 #ifndef XH_TRACE_H
 #define XH_TRACE_H
@@ -14,13 +14,17 @@ enum xh_trace_component {
     XH_T_PREDICT = 1u << 3,
     XH_T_SHADOW = 1u << 4,
     XH_T_ORIGIN = 1u << 5,
-    XH_T_ALL = (1u << 6) - 1,
+    XH_T_STATS = 1u << 6, /* what the counters are when a file is closed */
+    XH_T_ALL = (1u << 7) - 1,
 };
 
-extern _Atomic unsigned xh_trace_mask;
+extern _Atomic unsigned xh_trace_mask; /* components that somebody wants */
 
 /* Adds the named components to the process's mask. Unknown names are passed over. */
 void xh_trace_enable(const char *components);
+
+/* The time line wants its moments from now on. */
+void xh_trace_draw(void);
 
 void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -181,8 +181,10 @@ static void fill(struct xh_file *f)
         h->filling = 1;
         pthread_mutex_unlock(&h->lock);
         /* To the byte, and read once: the shadow's pages would be half as much again. */
+        xh_timeline_hints = 1;
         done = kind == XH_KIND_RAW && !xh_shadow_shared(f->shadow) ? xh_stage_fetch(f, r, n)
                                                                    : xh_fetch_ahead(f, r, n, kind);
+        xh_timeline_hints = 0;
         pthread_mutex_lock(&h->lock);
         h->filling = 0;
         advance(h, r, done);

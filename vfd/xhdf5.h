@@ -80,10 +80,12 @@ typedef struct H5FD_xhdf5_config_t {
     const char *credential_hosts; /* other hosts that may get the token or certificate by a redirect */
     int64_t netrc;         /* switch: user name and password of ~/.netrc */
     const char *log;       /* components whose events go to standard error */
-    int64_t stats;         /* switch: print a file's counters when it is closed */
+    int64_t stats;         /* switch: print where the time went when a file is closed */
 
     /* On servers. */
     const char *endpoints; /* those that have the same files */
+
+    const char *trace; /* file for a time line of what is done */
 } H5FD_xhdf5_config_t;
 
 /* Every field unset. */
@@ -91,7 +93,7 @@ typedef struct H5FD_xhdf5_config_t {
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
-            -1, NULL                                                                        \
+            -1, NULL, NULL                                                                  \
     }
 
 /* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages

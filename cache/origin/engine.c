@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "../now.h"
+#include "../timeline.h"
 #include "../trace.h"
 #include "endpoint.h"
 #include "request.h"
@@ -176,6 +177,8 @@ static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
     struct xh_thread *t = self;
     struct xh_err err;
     uint64_t delay_ms = 0;
+    if (xh_timeline_on())
+        xh_exchange_draw(x, out);
     enum xh_verdict v = xh_exchange_judge(x, out, &delay_ms, &err);
     xh_count(o->counters, connections, x->opened);
     xh_engine_lock();
@@ -224,6 +227,7 @@ static void start_bound(struct xh_thread *t)
         xh_ring_put_last(&t->running, &r->link);
         r->exchange = x;
         xh_request_prepare(r, x, &rest);
+        x->queued_ns = r->queued_ns;
         if (rest)
             requeue(t, rest, XH_PLACE_FIRST);
         xh_engine_unlock();

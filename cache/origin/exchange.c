@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../timeline.h"
 #include "../trace.h"
 #include "endpoint.h"
 #include "object.h"
@@ -197,8 +198,9 @@ static int judge_headers(struct xh_exchange *x)
     return 0;
 }
 
-void xh_exchange_sent(struct xh_exchange *x)
+void xh_exchange_sent(struct xh_exchange *x, unsigned port)
 {
+    x->port = port;
     x->sent_ns = x->last_ns = x->pace_ns = xh_now_ns();
 }
 
@@ -373,4 +375,32 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
         return x->body_bytes > IGNORED_BODY_MAX ? -1 : 0;
     }
     return 0;
+}
+
+/* ---- on the time line */
+
+static const char *kind_of(const struct xh_exchange *x)
+{
+    const struct xh_job *j = x->job;
+    return j->ask == XH_ASK_STAT ? "date" : j->ask == XH_ASK_HEAD ? "head" : j->transfer->full ? "stream" : j->hint ? "hint"
+         : atomic_load_explicit(&j->speculative, memory_order_relaxed) ? "ahead" : "demand";
+}
+
+void xh_exchange_draw(const struct xh_exchange *x, const struct xh_outcome *out)
+{
+    char name[32];
+    if (x->sent_ns == 0) /* no connection was had */
+        return;
+    uint64_t track = xh_timeline_connection(x->port), last = x->last_ns, first = x->first_ns ? x->first_ns : last;
+    if (x->queued_ns && x->queued_ns < x->sent_ns)
+        xh_timeline_beside("queued", x->queued_ns, x->sent_ns);
+    snprintf(name, sizeof name, "%s%s", kind_of(x), x->request->hedge ? ", again" : "");
+    xh_timeline_slice(track, name, x->sent_ns, last,
+                      "url=%s status=%d ranges=%u first=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64 " queued_us=%" PRIu64
+                      " result=\"%s\"", x->url->shown, x->reply.status, x->asked, x->from, x->to, x->body_bytes,
+                      x->queued_ns && x->queued_ns < x->sent_ns ? (x->sent_ns - x->queued_ns) / 1000 : 0,
+                      out->net == XH_NET_OK ? "whole" : out->net == XH_NET_CANCELLED ? "cancelled" : "cut or failed");
+    xh_timeline_slice(track, "first byte", x->sent_ns, first, "port=%u", x->port);
+    if (last > first)
+        xh_timeline_slice(track, "body", first, last, "port=%u", x->port);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../now.h"
+#include "../timeline.h"
 #include "../trace.h"
 #include "endpoint.h"
 #include "link.h"
@@ -30,6 +31,7 @@ int xh_job_init(struct xh_job *j, struct xh_origin *o, enum xh_ask ask, struct x
     j->transfer = t;
     j->probe = p;
     j->speculative = t ? t->speculative : 0;
+    j->hint = xh_timeline_hints;
     j->got = &j->got_one;
     if (n > 1 && !(j->got = calloc(n, sizeof *j->got)))
         return -1;
@@ -336,6 +338,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     unsigned pay = e ? xh_endpoint_paying(e) : 1;
     unsigned most = xh_object_connections(o);
     out->connections = most < pay ? most : pay;
+    out->paying = e ? e->paying : 0;
     out->lasting = e ? xh_endpoint_lasting(e) : 1;
     out->rtt_ns = e ? (uint64_t)e->rtt_ns : 0;
     out->trip_bytes = e ? (uint64_t)(e->connection_rate * e->rtt_ns) : 0;

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "../now.h"
+#include "../timeline.h"
 #include "../trace.h"
 #include "endpoint.h"
 #include "object.h"
@@ -35,6 +36,8 @@ void xh_request_enter(struct xh_request *r, enum xh_request_state state)
     xh_trace(XH_T_ORIGIN, "request", "id=%p from=%s to=%s ask=%d speculative=%d slice=%zu-%zu", (void *)r,
              state_names[r->state], state_names[state], (int)r->job->ask, r->job->speculative, r->first, r->end);
     r->state = state;
+    if (state == XH_REQ_QUEUED)
+        r->queued_ns = xh_timeline_on() ? xh_now_ns() : 0;
 }
 
 void xh_request_weigh(struct xh_request *r)

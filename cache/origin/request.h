@@ -54,6 +54,7 @@ struct xh_request {
     int surplus;             /* the twin brought the slice: to end without a word */
     uint64_t due_ns;               /* while DELAYED */
     uint64_t queued_bytes, queued_requests; /* what it counts for in the queue */
+    uint64_t queued_ns;                     /* when it came there, for the time line; 0: nobody looks */
     uint64_t waits_ns;                      /* while QUEUED: since when somebody waits for it, 0: nobody */
     /* Of the thread that runs it; passed on with the state: */
     struct xh_url *url; /* where it was sent by a redirect; NULL: the origin's target */
@@ -92,6 +93,7 @@ struct xh_job {
     enum xh_ask ask;
     struct xh_transfer *transfer; /* RANGES, else NULL */
     struct xh_probe *probe;       /* HEAD and STAT, else NULL */
+    int hint; /* its transfer is one, as far as is known: for the time line */
     void (*over)(struct xh_job *j); /* tells the owner; on an engine thread, no lock held */
     _Atomic int speculative; /* written under the lock; the thread of a reply counts by it, relaxed */
     /* Under the lock: */
@@ -154,6 +156,8 @@ struct xh_exchange {
     char said[1280];       /* how the body of a refusal begins; "" when there was none */
     size_t said_len;
     unsigned opened;       /* connections opened for it */
+    unsigned port;         /* of this end of its connection; 0: not sent yet */
+    uint64_t queued_ns;    /* when its request came into the queue; 0: nobody looks */
     struct xh_reply reply;
     struct xh_multipart multipart;
     void *lane;            /* of the wire */
@@ -186,9 +190,12 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
 int xh_request_send(struct xh_exchange *x, struct xh_wire *w);
 
 /* Events of the wire; thread of |x|, no lock. See struct xh_wire_events. */
-void xh_exchange_sent(struct xh_exchange *x);
+void xh_exchange_sent(struct xh_exchange *x, unsigned port);
 int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len);
 int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len);
+
+/* Draws the finished |x| on the time line. Thread of |x|, no lock. */
+void xh_exchange_draw(const struct xh_exchange *x, const struct xh_outcome *out);
 
 /* Judges the finished |x|: what happens to its request now. Learns from it: dialect, target,
  * token, poison (takes the lock for that). |*delay_ms| for LATER, |*err| for FAIL.

@@ -114,7 +114,7 @@ struct xh_wire *xh_wire_new(const struct xh_wire_events *events, unsigned thread
 static int on_sent(void *ctx, char *remote, char *local, int remote_port, int local_port)
 {
     struct lane *l = ctx;
-    l->wire->events->sent(l->x);
+    l->wire->events->sent(l->x, (unsigned)local_port);
     return CURL_PREREQFUNC_OK;
 }
 

@@ -57,7 +57,7 @@ struct xh_send {
  * 0, or -1 to cut the exchange off; body also 1: nothing was taken, the bytes are to be offered
  * again after xh_wire_resume, and no more are read until then. over comes exactly once, last. */
 struct xh_wire_events {
-    void (*sent)(struct xh_exchange *x); /* connected; the request goes out now. May come again on a fresh connection */
+    void (*sent)(struct xh_exchange *x, unsigned port); /* connected, from this |port|; the request goes out now. May come again on a fresh connection */
     int (*line)(struct xh_exchange *x, const char *line, size_t len);
     int (*body)(struct xh_exchange *x, const uint8_t *data, size_t len);
     void (*over)(struct xh_exchange *x, const struct xh_outcome *out);

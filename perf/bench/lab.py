@@ -69,7 +69,7 @@ def run(argv, env, timeout, stderr=None):
             child.returncode = os.waitstatus_to_exitcode(status)
             os.close(fd)
         output, errors = text_of(out), text_of(err)
-    why = "\n".join(line for line in (errors or output).splitlines() if not line.startswith("xhdf5: http"))[-600:]
+    why = "\n".join(line for line in (errors or output).splitlines() if " stats counters " not in line)[-600:]
     if not ready:
         raise Failed(f"not done after {timeout:g} s")
     if child.returncode == 77:
@@ -219,13 +219,14 @@ class Lab:
         """The environment that switches xhdf5 on, with options of its own; those here go before the usual ones."""
         env = clean_env()
         env |= {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": str(self.build / "vfd" / "plugins"),
-                "XHDF5_CA_BUNDLE": str(self.cacert), "XHDF5_SHADOW_DIR": str(self.shadow), "XHDF5_STATS": "on"}
+                "XHDF5_CA_BUNDLE": str(self.cacert), "XHDF5_SHADOW_DIR": str(self.shadow), "XHDF5_LOG": "stats"}
         return env | {f"XHDF5_{k.upper()}": str(v) for k, v in options.items()}
 
 
 def counters(errors):
     """The driver's counters from its standard error, summed over files."""
     total = {}
-    for name, value in re.findall(r"(?m)^xhdf5: .*: (\w+)=(\d+) \w+$", errors):
-        total[name] = total.get(name, 0) + int(value)
+    for words in re.findall(r" stats counters (.*)", errors):
+        for name, value in re.findall(r"(\w+)=(\d+) ", words):
+            total[name] = total.get(name, 0) + int(value)
     return total

@@ -47,7 +47,7 @@ TRACE = """1000000000 1 1 origin request id=0xa from=new to=queued ask=1 specula
 1010000000 1 2 origin send id=0xa url=u method=GET ranges=1 from=0 to=100
 1020000000 1 2 origin reply id=0xa status=206
 1030000000 1 2 origin request id=0xa from=running to=over ask=1 speculative=0 slice=0-1
-xhdf5: u: requests=1 requests
+1040000000 1 1 stats counters requests=1 url=u
 """
 
 

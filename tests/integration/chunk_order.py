@@ -74,7 +74,7 @@ def read(tap, server, path, name):
     place = {chunk: i for i, chunk in enumerate(truth)}
     for way, images in ("forwards", "range(120)"), ("backwards", "range(119, -1, -1)"):
         with harness.shadow_dir() as shadow:
-            env = harness.driver_env(server, shadow, log="predict", stats="on")
+            env = harness.driver_env(server, shadow, log="predict,stats")
             before = server.requests()
             want, _ = python(READ, path, images)
             got, err = python(READ, f"{server.url}/{name}.h5", images, env=env)
@@ -96,8 +96,8 @@ def read(tap, server, path, name):
         file_size = pathlib.Path(path).stat().st_size
         tap.ok(size <= 1.1 * file_size, f"{name}, {way}: little crosses the link twice", f"{size} bytes of {file_size}")
         tap.ok(requests <= len(truth) / 2, f"{name}, {way}: many chunks share a request", f"{requests} requests")
-        asked = {k: int(v) for k, v in re.findall(r"(bytes_\w+)=(\d+)", err)}
-        tap.ok(asked.get("bytes_demand", 0) <= 0.1 * asked["bytes_asked"], f"{name}, {way}: hardly any is fetched on demand", asked)
+        asked = harness.counters(err)
+        tap.ok(asked["bytes_demand"] <= 0.1 * asked["bytes_asked"], f"{name}, {way}: hardly any is fetched on demand", asked)
 
 
 if __name__ == "__main__":

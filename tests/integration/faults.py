@@ -356,7 +356,7 @@ def no_secret_is_printed(bench, liar):
               "etag-change@2-", "garbage", "truncate", "no-range", "gzip-encoding")
     for fault in faults:
         for run in (bench.h5py, bench.c):
-            env = bench.env(liar.cacert, {"BEARER_TOKEN": TOKEN}, log="all", stats="on")
+            env = bench.env(liar.cacert, {"BEARER_TOKEN": TOKEN}, log="all", stats="on", trace=bench.directory / "lines-%p.json")
             run(f"{liar.base}/{fault}/{bench.name()}?sig={SECRET}", env)
     file = bench.directory / "netrc-secret"
     file.write_text(f"machine 127.0.0.1 login name password {SECRET}")
@@ -364,7 +364,9 @@ def no_secret_is_printed(bench, liar):
     bench.h5py(f"{liar.base}/500/{bench.name()}", bench.env(liar.cacert, {"NETRC": str(file)}, log="all", netrc="on"))
     user = liar.base.replace("https://", f"https://name:{SECRET}@")
     bench.h5py(f"{user}/500/{bench.name()}", bench.env(liar.cacert, log="all"))
-    printed = "".join(bench.printed[mark:])
+    drawn = [p.read_text() for p in bench.directory.glob("lines-*.json")]
+    assert len(drawn) >= len(faults) and any('"queued_us"' in text for text in drawn), f"{len(drawn)} time lines"
+    printed = "".join(bench.printed[mark:] + drawn)
     assert re.search(r" origin send ", printed), f"the logs were not on: {printed[:500]}"
     for secret in (TOKEN, SECRET, "sign=secret"):
         lines = [line for line in printed.splitlines() if secret in line]

@@ -6,7 +6,6 @@ Usage: replicas.py READ_LINES [--all] [WORD …]     with words: only the claims
 --all: with more faults
 """
 import concurrent.futures
-import collections
 import contextlib
 import json
 import os
@@ -44,7 +43,7 @@ class Reader:
         self.shadow = contextlib.ExitStack()
         if "shadow_dir" not in options:
             options["shadow_dir"] = self.shadow.enter_context(harness.shadow_dir())
-        env = dict(harness.driver_env(stats="on", log="origin", **options), no_proxy="*")
+        env = dict(harness.driver_env(log="origin,stats", **options), no_proxy="*")
         if endpoints:
             env["XHDF5_ENDPOINTS"] = " ".join(endpoints)
         if ca:
@@ -97,13 +96,6 @@ class Reader:
         self.errors.seek(0)
         self.shadow.close()
         return status, self.errors.read().decode(errors="backslashreplace")
-
-
-def counters(log):
-    found = collections.Counter()
-    for k, v in re.findall(r"(?m)^xhdf5: \S+ (\w+)=(\d+) ", log):
-        found[k] += int(v)
-    return found
 
 
 class Liar:
@@ -349,7 +341,7 @@ def slow(data, one, another, way, own):
     status, log = r.close()
     assert status == 0, log
     assert took < 6, f"{took} s"
-    assert counters(log)["moved"] >= 1 or way.startswith("late"), log
+    assert harness.counters(log)["moved"] >= 1 or way.startswith("late"), log
 
 
 def faulty(data, one, another, way, own):

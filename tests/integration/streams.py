@@ -4,7 +4,6 @@ back, finds that the server has hung up meanwhile, or goes elsewhere, goes on wi
 
 Usage: streams.py nginx|xrootd
 """
-import collections
 import os
 import pathlib
 import re
@@ -72,11 +71,6 @@ def streams_in(log):
     return sum(" read stream " in line for line in log.splitlines())
 
 
-def counters(log):
-    """The driver's counters; those that are 0 it does not print."""
-    return collections.Counter({k: int(v) for k, v in re.findall(r"^xhdf5: \S+ (\w+)=(\d+) ", log, re.M)})
-
-
 def chunks(tap, server, data, name, filter):
     """Chunks that lie one behind the other come as a contiguous dataset does."""
     path = f"{data}/{name}.h5"
@@ -86,7 +80,7 @@ def chunks(tap, server, data, name, filter):
     local = Reader(path, harness.clean_env())
 
     def remote(shadow):
-        return Reader(f"{server.url}/{name}.h5", harness.driver_env(server, shadow, log="read", stats="on"))
+        return Reader(f"{server.url}/{name}.h5", harness.driver_env(server, shadow, log="read,stats"))
 
     for way, steps in ("all at once", [(0, IMAGES)]), ("with pauses", [(i, 10) for i in range(0, IMAGES, 10)]):
         with tap.claim(f"{name}, {way}: chunks in order stream, in few requests"), harness.shadow_dir() as shadow:
@@ -95,7 +89,7 @@ def chunks(tap, server, data, name, filter):
                 assert r.read(*step) == local.read(*step), step
                 time.sleep(0.2 if len(steps) > 1 else 0)
             log = r.close()
-            c = counters(log)
+            c = harness.counters(log)
             assert streams_in(log) > 0, log[-2000:]
             assert c["requests"] <= 40, c
             assert c["bytes_asked"] <= c["bytes_fetched"] <= stored + (2 << 20), (stored, c)
@@ -104,7 +98,7 @@ def chunks(tap, server, data, name, filter):
     with tap.claim(f"{name}: one image costs a few, not all"), harness.shadow_dir() as shadow:
         r = remote(shadow)
         assert r.read(0, 1) == local.read(0, 1)
-        c = counters(r.close())
+        c = harness.counters(r.close())
         assert c["bytes_fetched"] <= 10 * stored / IMAGES, c
     local.close()
 

@@ -30,8 +30,7 @@ def walk(program, target, env):
     status, out, err = harness.run([program, target], env, timeout=200)
     if status:
         raise RuntimeError(err[-3000:])
-    counters = {k: int(v) for k, v in re.findall(r": (\w+)=(\d+) \w+$", err, re.M)}
-    return out.rsplit(" ms=", 1)[0], counters, len(re.findall(r" read read ", err))
+    return out.rsplit(" ms=", 1)[0], harness.counters(err), len(re.findall(r" read read ", err))
 
 
 def main():
@@ -50,7 +49,7 @@ def main():
                 url = f"{server.url}/{name}"
                 with harness.shadow_dir() as shadow:
                     # A small head: else all of a file as small as this would come at once.
-                    env = harness.driver_env(server, shadow, log="read", stats="on", head_bytes="16k")
+                    env = harness.driver_env(server, shadow, log="read,stats", head_bytes="16k")
                     before = server.requests()
                     seen, counted, waits = walk(program, url, env)
                     requests, fetched = (b - a for a, b in zip(before, server.requests()))

@@ -3,6 +3,7 @@
 Tests are called by meson with XHDF5_BUILD (the build directory) in the environment, and
 print TAP. Nothing here waits by sleeping; every wait has a bound.
 """
+import collections
 import contextlib
 import os
 import pathlib
@@ -104,6 +105,15 @@ def driver_env(server=None, shadow=None, **options):
         env["XHDF5_SHADOW_DIR"] = str(shadow)
     env.update({f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
     return env
+
+
+def counters(log):
+    """The driver's counters, summed over the files that were closed, from trace lines of the component stats; those
+    that are 0 it does not print."""
+    found = collections.Counter()
+    for words in re.findall(r" stats counters (.*)", log):
+        found.update({k: int(v) for k, v in re.findall(r"(\w+)=(\d+) ", words)})
+    return found
 
 
 @contextlib.contextmanager

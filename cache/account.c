@@ -1,0 +1,135 @@
+/* The account of an open file: see account.h. */
+#include "account.h"
+
+#include <stdio.h>
+
+#include "cache.h"
+#include "now.h"
+#include "shadow/shadow.h"
+
+static const char *const slice_names[] = {"copying", "wait for the network", "wait for another process", ""};
+
+void xh_account_init(struct xh_account *a, int on)
+{
+    a->on = on;
+    pthread_mutex_init(&a->lock, NULL);
+    a->opened_ns = a->since_ns = xh_now_ns();
+}
+
+void xh_account_forked(struct xh_account *a, const struct xh_stats *now)
+{
+    int on = a->on;
+    *a = (struct xh_account){.before = *now};
+    xh_account_init(a, on);
+}
+
+/* The time since the last change belongs to the first thing that any thread did. */
+static void charge(struct xh_account *a, uint64_t now)
+{
+    unsigned d = 0;
+    while (d < XH_OUTSIDE && a->threads[d] == 0)
+        d++;
+    a->spent_ns[d] += now - a->since_ns;
+    a->since_ns = now;
+}
+
+/* One thread more does |d|, or one fewer; what it does besides is XH_COPYING. Returns the time. */
+static uint64_t move(struct xh_account *a, enum xh_doing d, unsigned more)
+{
+    if (!a->on)
+        return xh_now_ns();
+    pthread_mutex_lock(&a->lock);
+    uint64_t now = xh_now_ns();
+    charge(a, now);
+    a->threads[d] += more;
+    if (d != XH_COPYING)
+        a->threads[XH_COPYING] -= more;
+    pthread_mutex_unlock(&a->lock);
+    return now;
+}
+
+uint64_t xh_account_entered(struct xh_account *a, enum xh_doing d)
+{
+    return move(a, d, 1);
+}
+
+uint64_t xh_account_left(struct xh_account *a, enum xh_doing d, uint64_t entered_ns)
+{
+    uint64_t now = move(a, d, -1u);
+    if (d != XH_COPYING && xh_timeline_on())
+        xh_timeline_slice(0, slice_names[d], entered_ns, now, "us=%llu", (unsigned long long)(now - entered_ns) / 1000);
+    return now - entered_ns;
+}
+
+void xh_account_unforeseen(struct xh_account *a, int kind, uint64_t bytes, uint64_t waited_ns)
+{
+    if (!a->on)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->unforeseen[kind].reads++;
+    a->unforeseen[kind].bytes += bytes;
+    a->unforeseen[kind].wait_ns += waited_ns;
+    pthread_mutex_unlock(&a->lock);
+}
+
+void xh_account_opened(struct xh_account *a)
+{
+    a->opening_ns = a->spent_ns[XH_NETWORK]; /* nobody else has the file yet */
+}
+
+static struct xh_stats since_fork(const struct xh_account *a, const struct xh_stats *c)
+{
+    struct xh_stats d;
+#define X(name, unit, help) d.name = c->name - a->before.name;
+#include "stats.def"
+#undef X
+    return d;
+}
+
+static void fill_in(const struct xh_account *a, const struct xh_stats *c, struct xh_facts *f)
+{
+    f->wall_ns = a->since_ns - a->opened_ns;
+    f->network_ns = a->spent_ns[XH_NETWORK];
+    f->others_ns = a->spent_ns[XH_OTHERS];
+    f->copying_ns = a->spent_ns[XH_COPYING];
+    f->outside_ns = a->spent_ns[XH_OUTSIDE];
+    f->opening_ns = a->opening_ns;
+    f->raw = a->unforeseen[XH_KIND_RAW];
+    f->meta = a->unforeseen[XH_KIND_META];
+    f->fetched = c->bytes_fetched;
+    /* What came and was asked for by nobody, gaps and pieces of pages among it: of the shadow's pages it is not known. */
+    f->unused = c->bytes_fetched > c->bytes_asked ? c->bytes_fetched - c->bytes_asked : 0;
+    if (f->unused < c->bytes_unused)
+        f->unused = c->bytes_unused;
+    f->evicted = c->pages_evicted * XH_PAGE_BYTES;
+    f->requests = c->requests;
+    f->retries = c->retries;
+}
+
+void xh_account_print(struct xh_account *a, const char *url_shown, const struct xh_stats *total, struct xh_facts *f, int fd)
+{
+    char advice[XH_ADVICE_BYTES];
+    pthread_mutex_lock(&a->lock);
+    charge(a, xh_now_ns());
+    struct xh_stats c = since_fork(a, total);
+    fill_in(a, &c, f);
+    pthread_mutex_unlock(&a->lock);
+    xh_advise(f, advice);
+    double wall = (double)(f->wall_ns ? f->wall_ns : 1) / 100;
+#define MB(bytes) ((double)(bytes) / 1e6)
+#define S(ns) ((double)(ns) / 1e9), ((double)(ns) / wall)
+    dprintf(fd,
+            "xhdf5: %s: open for %.3f s\n"
+            "  bytes     %.1f MB asked: %.1f from the shadow, %.1f fetched ahead, %.1f when they were read\n"
+            "            %.1f MB fetched, at least %.1f of them in vain\n"
+            "  requests  %llu on %llu connections, %llu sent again; round trip %.1f ms\n"
+            "  time      network %.3f s (%.0f %%), other processes %.3f s (%.0f %%), copying %.3f s (%.0f %%), "
+            "HDF5 and application %.3f s (%.0f %%)\n"
+            "  advice    %s\n",
+            url_shown, (double)f->wall_ns / 1e9, MB(c.bytes_asked), MB(c.bytes_hit + c.bytes_waited), MB(c.bytes_staged),
+            MB(c.bytes_demand + c.bytes_bypass), MB(c.bytes_fetched), MB(f->unused), (unsigned long long)c.requests,
+            (unsigned long long)c.connections, (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns),
+            S(f->others_ns), S(f->copying_ns), S(f->outside_ns), advice);
+#undef MB
+#undef S
+}

@@ -1,0 +1,151 @@
+/* Advice: see advice.h. */
+#include "advice.h"
+
+#include <stdio.h>
+
+/* What is worth less of the wall time is not worth a change. */
+#define WORTH_OF_WALL 0.1
+/* A request that was sent again costs more than its round trip: it waited for a time-out, or backed off. */
+#define RETRIES_MOST 0.05
+
+struct change {
+    double saves_ns;
+    void (*say)(const struct xh_facts *f, char *out);
+};
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double percent(uint64_t part, const struct xh_facts *f)
+{
+    return f->wall_ns ? 100.0 * (double)part / (double)f->wall_ns : 0;
+}
+
+/* What reads that nobody had foreseen waited for round trips; the rest of their wait is the link's speed. */
+static double round_trips(const struct xh_facts *f, const struct xh_unforeseen *u)
+{
+    return least((double)u->wait_ns, (double)u->reads * (double)f->rtt_ns);
+}
+
+/* What was waited for the link's speed, or the server's. */
+static double bulk(const struct xh_facts *f)
+{
+    double rest = (double)f->network_ns - (double)f->opening_ns - round_trips(f, &f->raw) - round_trips(f, &f->meta);
+    return rest > 0 ? rest : 0;
+}
+
+static uint64_t each_kb(const struct xh_unforeseen *u)
+{
+    return u->reads ? (u->bytes / u->reads + 512) / 1024 : 0;
+}
+
+static void say_prefetch(const struct xh_facts *f, char *out)
+{
+    snprintf(out, XH_ADVICE_BYTES,
+             "%llu reads of %llu KB waited for the link one after another, %.0f ms each: say before what will be read "
+             "(xhdf5.prefetch, H5Dxhdf5_prefetch), read larger selections, or write larger chunks",
+             (unsigned long long)f->raw.reads, (unsigned long long)each_kb(&f->raw),
+             (double)f->raw.wait_ns / 1e6 / (double)f->raw.reads);
+}
+
+static void say_readahead(const struct xh_facts *f, char *out)
+{
+    snprintf(out, XH_ADVICE_BYTES, "%llu reads waited for the link one after another, as nothing is fetched ahead: readahead=on",
+             (unsigned long long)f->raw.reads + f->meta.reads);
+}
+
+static void say_metadata(const struct xh_facts *f, char *out)
+{
+    snprintf(out, XH_ADVICE_BYTES,
+             "%llu pieces of metadata were waited for one after another: fetch them before (xhdf5 cache warm --metadata-only), "
+             "or have the file's metadata in one place (h5repack -S PAGE -G 65536)",
+             (unsigned long long)f->meta.reads);
+}
+
+static void say_opening(const struct xh_facts *f, char *out)
+{
+    snprintf(out, XH_ADVICE_BYTES,
+             "opening the file took %.0f %%, %.1f round trips: open it once and keep it open, or read more of it each time",
+             percent(f->opening_ns, f), f->rtt_ns ? (double)f->opening_ns / (double)f->rtt_ns : 0);
+}
+
+static void say_connections(const struct xh_facts *f, char *out)
+{
+    snprintf(out, XH_ADVICE_BYTES, "%u connection%s the rate at a round trip of %.0f ms: connections=%u", f->connections,
+             f->connections == 1 ? " limits" : "s limit", (double)f->rtt_ns / 1e6, f->paying);
+}
+
+/* How the bytes would have stayed for the next who reads them. */
+static void say_keep(const struct xh_facts *f, char *out)
+{
+    double mb = (double)f->size / 1e6, again = (double)(f->fetched - f->size) / 1e6;
+    unsigned long long room = (f->size * 5 / 4 >> 20) + 1;
+    if (!f->shadow)
+        snprintf(out, XH_ADVICE_BYTES, "%.1f MB of a file of %.1f MB came more than once: shadow=on keeps them", again, mb);
+    else if (f->private_)
+        snprintf(out, XH_ADVICE_BYTES,
+                 "%.1f MB came more than once, as /dev/shm has no room for the shadow: shadow_dir=a larger tmpfs, "
+                 "a container's --shm-size=%lluM, or private_budget_bytes=%lluM", again, room, room);
+    else if (f->evicted)
+        snprintf(out, XH_ADVICE_BYTES,
+                 "the shadow is too small: %.1f MB had to go from it, and %.1f MB came more than once: shadow_budget_bytes=%lluM",
+                 (double)f->evicted / 1e6, again, room);
+    else
+        snprintf(out, XH_ADVICE_BYTES, "%.1f MB came more than once, as a first reading is not kept: stream_bytes=%lluM", again,
+                 room);
+}
+
+static void say_retries(const struct xh_facts *f, char *out)
+{
+    snprintf(out, XH_ADVICE_BYTES, "%llu of %llu requests failed and were sent again: log=origin shows why",
+             (unsigned long long)f->retries, (unsigned long long)f->requests);
+}
+
+static void say_unused(const struct xh_facts *f, char *out)
+{
+    snprintf(out, XH_ADVICE_BYTES,
+             "%.0f %% of what was fetched ahead of the reads was in vain, while the link was busy: say what will be read "
+             "(xhdf5.prefetch, H5Dxhdf5_prefetch), or readahead=off",
+             100.0 * (double)f->unused / (double)f->fetched);
+}
+
+/* Nothing is worth a change: then what bounds. */
+static void say_bound(const struct xh_facts *f, char *out)
+{
+    if (f->outside_ns >= f->wall_ns / 2)
+        snprintf(out, XH_ADVICE_BYTES, "HDF5 and the application took %.0f %%: nothing to gain here", percent(f->outside_ns, f));
+    else if (f->others_ns >= f->network_ns && f->others_ns >= f->copying_ns)
+        snprintf(out, XH_ADVICE_BYTES, "other processes fetched the same bytes, and %.0f %% was waiting for them: nothing to gain here",
+                 percent(f->others_ns, f));
+    else if (f->network_ns >= f->copying_ns && f->network_ns)
+        snprintf(out, XH_ADVICE_BYTES, "the link or the server is the limit: %.0f MB/s while waiting; compressed data, or more "
+                 "servers that have the file (endpoints)", 1e3 * (double)f->fetched / (double)f->network_ns);
+    else
+        snprintf(out, XH_ADVICE_BYTES, "most was copying out of this machine's memory: nothing to gain here");
+}
+
+void xh_advise(const struct xh_facts *f, char out[XH_ADVICE_BYTES])
+{
+    double raw = round_trips(f, &f->raw), meta = round_trips(f, &f->meta);
+    double again = f->fetched > f->size ? (double)(f->fetched - f->size) / (double)f->fetched : 0;
+    double failed = f->requests ? (double)f->retries / (double)f->requests : 0;
+    double more = f->connections < f->paying ? 1 - (double)f->connections / (double)f->paying : 0;
+    double vain = f->fetched ? (double)f->unused / (double)f->fetched : 0;
+    struct change changes[] = {
+        {f->readahead ? raw : 0, say_prefetch},
+        {f->readahead ? 0 : raw + meta, say_readahead},
+        {f->readahead ? meta : 0, say_metadata},
+        {(double)f->opening_ns, say_opening},
+        {more * bulk(f), say_connections},
+        {again * ((double)f->network_ns - (double)f->opening_ns), say_keep},
+        {failed > RETRIES_MOST ? (double)f->network_ns : 0, say_retries},
+        {vain > 0.5 ? vain * bulk(f) : 0, say_unused},
+    };
+    struct change best = {WORTH_OF_WALL * (double)f->wall_ns, say_bound};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        if (changes[i].saves_ns > best.saves_ns)
+            best = changes[i];
+    best.say(f, out);
+}

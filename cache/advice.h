@@ -1,0 +1,35 @@
+/* Advice: from what was measured of a file to the one change that would help its reader most.
+ *
+ * Each change is worth the time that it would have saved at most, reckoned from the facts; the largest is named when it
+ * is a tenth of the wall time or more. Pure: no I/O, no clock. */
+#ifndef XH_ADVICE_H
+#define XH_ADVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reads that asked for their bytes only when they came, and waited for them. */
+struct xh_unforeseen {
+    uint64_t reads, bytes, wait_ns;
+};
+
+struct xh_facts {
+    uint64_t wall_ns, network_ns, others_ns, copying_ns, outside_ns; /* outside: HDF5 and the application */
+    uint64_t opening_ns;                                             /* of the network's */
+    struct xh_unforeseen raw, meta;
+    uint64_t fetched, unused, evicted; /* bytes */
+    uint64_t requests, retries;
+    /* What the account does not know: */
+    uint64_t rtt_ns; /* 0: unknown */
+    uint64_t size;   /* of the file */
+    unsigned connections, paying; /* most that the options allow; how many would pay at this round trip, 0: unknown */
+    int readahead, shadow;        /* switches */
+    int private_;                 /* pages are in this process's own memory */
+};
+
+#define XH_ADVICE_BYTES 256
+
+/* Writes one sentence into |out|. */
+void xh_advise(const struct xh_facts *f, char out[XH_ADVICE_BYTES]);
+
+#endif

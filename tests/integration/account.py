@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""What stats=on prints when a file is closed: its seconds are the wall time, and its advice names what was made wrong.
+And what trace= leaves: a time line that is JSON however the process ends. Prints TAP.
+
+Usage: account.py READ_IMAGES
+Real programs, C and h5py, at nginx and, with the liar's pauses for round trips, over latency.
+"""
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+PYTHON = harness.H5PY["3.16.0"]
+PLUGIN_S = 0.15    # HDF5 starts, looks for the plugin and loads it, on a busy machine: before the file is opened
+IMAGES, SIDE = 24, 724    # 25 MB of uint16, and as much in chunks
+WRITE = """
+import h5py, numpy as np, sys
+images, side = int(sys.argv[2]), int(sys.argv[3])
+data = np.random.default_rng(5).integers(0, 4000, (images, side, side), dtype="u2")
+with h5py.File(sys.argv[1], "w") as f:
+    f["images"] = data
+"""
+# Each line of standard input is a situation: JSON of its name, URL, options, and the code that reads |f|. Prints the wall
+# time of each, from before it is opened to after it is closed.
+READER = """
+import json, random, sys, threading, time
+import xhdf5
+for line in sys.stdin:
+    name, url, options, code = json.loads(line)
+    print("situation=" + name, file=sys.stderr, flush=True)
+    begun = time.monotonic()
+    with xhdf5.open(url, **options) as f:
+        exec(code)
+    print(name, time.monotonic() - begun, flush=True)
+"""
+# name: milliseconds before each reply, options, code, words of the advice (None: whatever)
+SITUATIONS = {
+    "random": (20, {}, "[f['images'][i % 24, 30 * (i % 20)] for i in random.Random(1).sample(range(4000), 40)]",
+               r"\d+ reads of \d KB waited for the link one after another, 2\d ms each: say before"),
+    "alone": (20, {"readahead": False}, "[f['images'][i] for i in range(12)]", "readahead=on"),
+    "computes": (20, {}, "for i in range(8): f['images'][i]; time.sleep(0.15)", r"took [89]\d %: nothing to gain"),
+    "one connection": (60, {"connections": 1}, "f['images'][()]", r"1 connection limits the rate at .*: connections=\d"),
+    "small": (5, {"shadow_budget_bytes": "4M"}, "[f['images'][()] for i in range(3)]",
+              r"the shadow is too small: .* shadow_budget_bytes=\d\dM"),
+    "hinted": (20, {}, "xhdf5.prefetch(f['images']); [f['images'][i] for i in range(24)]", None),
+    "threads": (20, {}, "t = [threading.Thread(target=lambda k=k: [f['images'][i] for i in range(k, 24, 4)]) for k in range(4)]\n"
+                "[x.start() for x in t]; [x.join() for x in t]", None),
+}
+
+
+class Liar:
+    """tests/support/liar.py serving |file|."""
+
+    def __init__(self, file):
+        self.process = subprocess.Popen([sys.executable, str(harness.TOP / "tests/support/liar.py"), file],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.base = "http://127.0.0.1:" + re.search(r"port=(\d+)", self.process.stdout.readline())[1]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+def accounts(errors):
+    """[(seconds that it was open, [network, others, copying, HDF5 and application], advice)] in the order of closing."""
+    return [(float(m[1]), [float(s) for s in re.findall(r" ([\d.]+) s \(", m[2])], m[3]) for m in
+            re.finditer(r"xhdf5: \S+: open for ([\d.]+) s\n.*\n.*\n.*\n  time (.*)\n  advice    (.*)", errors)]
+
+
+def adds_up(account, wall, before=0.01):
+    """|wall|: as the program sees it. |before|: seconds that it may need to get to the driver."""
+    opened, parts, _ = account
+    assert len(parts) == 4, parts
+    assert abs(sum(parts) - opened) <= 0.003, (parts, opened)    # as they are printed
+    assert abs(sum(parts) - wall) <= 0.05 * wall + before, (parts, wall)
+
+
+def seconds(out):
+    return float(re.search(r"seconds=([\d.]+)", out)[1])
+
+
+def situations(tap, liar, shadow):
+    env = harness.driver_env(None, shadow, stats="on")
+    env |= {"PYTHONPATH": str(harness.BUILD / "python"), "no_proxy": "*"}
+    lines = [json.dumps([name, f"{liar.base}/late:{ms}/{name.replace(' ', '-')}.h5", options, code])
+             for name, (ms, options, code, _) in SITUATIONS.items()]
+    done = subprocess.run([PYTHON, "-c", READER], env=env, input="\n".join(lines), capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr[-3000:]
+    walls = {m[1]: float(m[2]) for m in re.finditer(r"(?m)^(.*) ([\d.]+)$", done.stdout)}
+    told = {text.split("\n", 1)[0]: text for text in done.stderr.split("situation=")[1:]}
+    for name, (_, _, _, advice) in SITUATIONS.items():
+        with tap.claim(f"over latency, {name}: the seconds add up" + (", the advice is right" if advice else "")):
+            account, = accounts(told[name])
+            adds_up(account, walls[name])
+            assert not advice or re.search(advice, account[2]), told[name]
+
+
+def c_and_h5py(tap, program, server, shadow):
+    url = f"{server.url}/images.h5"
+    env = harness.driver_env(server, shadow, stats="on")
+    with tap.claim("nginx, a C program: the seconds add up"):
+        status, out, err = harness.run([program, url, "images"], env)
+        assert status == 0, err
+        account, = accounts(err)
+        adds_up(account, seconds(out), PLUGIN_S)
+    with tap.claim("nginx, two processes at once: each one's seconds add up"):
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            runs = list(pool.map(lambda _: harness.run([program, url, "images"], env), range(2)))
+        for status, out, err in runs:
+            assert status == 0, err
+            adds_up(accounts(err)[0], seconds(out), PLUGIN_S)
+
+
+# ---- the time line
+
+def events(path):
+    """The events of a time line. At most its last line may be torn."""
+    lines = path.read_text().splitlines()
+    assert lines[0] == "[", lines[0][:100]
+    found, torn = [], 0
+    for line in lines[1:]:
+        try:
+            found.append(json.loads(line.rstrip(",")))
+        except ValueError:
+            torn += 1
+    assert torn == 0 or (torn == 1 and not lines[-1].endswith("},")), path.read_text()[-500:]
+    return found
+
+
+def nested(found):
+    """Slices of one track lie in each other or beside each other, as those who draw them expect."""
+    tracks = collections.defaultdict(list)
+    for e in found:
+        if e["ph"] == "X":
+            tracks[e["pid"], e["tid"]].append((e["ts"], -e["dur"], e["name"]))
+    for track in tracks.values():
+        ends = []
+        for start, minus, name in sorted(track):
+            while ends and ends[-1][0] <= start + 0.01:
+                ends.pop()
+            assert not ends or start - minus <= ends[-1][0] + 0.01, (name, ends[-1])
+            ends.append((start - minus, name))
+
+
+def time_line(tap, program, server, shadow, directory):
+    url, path = f"{server.url}/images.h5", directory / "trace.json"
+    env = harness.driver_env(server, shadow / "one", log="stats", trace=path)
+    (shadow / "one").mkdir(mode=0o700)
+    with tap.claim("the time line has every read and every request, on its thread and on its connection"):
+        status, out, err = harness.run([program, url, "images"], env)
+        assert status == 0, err
+        found, counted = events(path), harness.counters(err)
+        assert json.loads(path.read_text().rstrip().rstrip(",") + "]") == found
+        nested(found)
+        names = collections.Counter(e["name"] for e in found)
+        assert names["read data"] + names["read metadata"] == counted["reads"], (names, counted)
+        requests = [e for e in found if "queued_us" in e["args"]]
+        assert len(requests) == counted["requests"], (len(requests), counted)
+        assert {"head", "stream", "ahead"} & {e["name"] for e in requests}, names
+        tracks = {e["tid"] for e in found if e["name"] == "thread_name"}
+        assert {e["tid"] for e in requests} == tracks and len(tracks) <= counted["connections"], (tracks, counted)
+        assert all(e["args"]["bytes"] and e["args"]["served_by"] for e in found if e["name"].startswith("read "))
+    env = harness.driver_env(server, shadow, trace=path)
+    with tap.claim("processes that run at once have one time line; a later one begins it anew"):
+        first = subprocess.Popen([PYTHON, "-c", "import h5py, sys; f = h5py.File(sys.argv[1]); print(1, flush=True); input()", url],
+                                 env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        first.stdout.readline()
+        second = subprocess.run([program, url, "images", "0", "1"], env=env, capture_output=True, timeout=60)
+        first.communicate("\n", timeout=60)
+        pids = {e["pid"] for e in events(path)}
+        assert second.returncode == 0 and len(pids) == 2 and first.pid in pids, (pids, first.pid)
+        harness.run([program, url, "images", "0", "1"], env | {"XHDF5_TRACE": f"{directory}/%p-%h.json"})
+        named = re.compile(r"(\d+)-.+\.json")
+        mine, = (p for p in directory.iterdir() if named.fullmatch(p.name))
+        assert {e["pid"] for e in events(mine)} == {int(named.fullmatch(mine.name)[1])}
+    with tap.claim("what the program said that it would read is drawn as such"):
+        code = "import sys, xhdf5\nwith xhdf5.open(sys.argv[1]) as f:\n    xhdf5.prefetch(f['images'], 9)\n    f['images'][9]"
+        status, _, err = harness.run([PYTHON, "-c", code, url], harness.driver_env(server, trace=path)
+                                     | {"XHDF5_SHADOW": "off", "PYTHONPATH": str(harness.BUILD / "python")})
+        assert status == 0 and any(e["name"] == "hint" for e in events(path)), err
+    with tap.claim("a process that is killed, aborts, or forks and leaves without a word leaves a good time line"):
+        for end in "os.kill(os.getpid(), 9)", "os.abort()", "os._exit(1)", "os.fork() or (f['images'][20].sum(), f.close(), os._exit(0)); os.wait()":
+            code = f"import h5py, os, sys\nf = h5py.File(sys.argv[1])\nfor i in range(8): f['images'][i].sum()\n{end}"
+            child = subprocess.run([PYTHON, "-c", code, url], env=env, capture_output=True, timeout=60, cwd=directory)
+            found = events(path)
+            assert any(e["name"] == "open" for e in found), (end, child.stderr)
+            assert "fork" not in end or len({e["pid"] for e in found}) == 2, found
+    with tap.claim("a time line that cannot be written is told of, and costs nothing else"):
+        status, out, err = harness.run([program, url, "images", "0", "1"], env | {"XHDF5_TRACE": str(directory / "no" / "such.json")})
+        assert status == 0 and re.search(r"xhdf5: the trace \S+ cannot be written: No such file", err), err
+
+
+def main():
+    tap = harness.Tap()
+    program = sys.argv[1]
+    with tempfile.TemporaryDirectory(prefix="xh-account-") as d, harness.shadow_dir() as shadow:
+        directory = pathlib.Path(d)
+        directory.chmod(0o755)
+        path = directory / "images.h5"
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", WRITE, path, IMAGES, SIDE], harness.clean_env())
+        assert status == 0, err
+        liar = Liar(path)
+        situations(tap, liar, shadow)
+        with tap.claim("over latency, a C program without reading ahead: the seconds add up"):
+            status, out, err = harness.run([program, f"{liar.base}/late:60/c.h5", "images"],
+                                           harness.driver_env(None, shadow, stats="on", readahead="off") | {"no_proxy": "*"})
+            assert status == 0, err
+            adds_up(accounts(err)[0], seconds(out), PLUGIN_S)
+            assert accounts(err)[0][1][0] > 1 > accounts(err)[0][1][3], err
+        liar.close()
+        with harness.Server("nginx", d) as server:
+            c_and_h5py(tap, program, server, shadow)
+            time_line(tap, program, server, shadow, directory)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""The examples of docs/examples that need more than the box's Python: their answers are those of the local file. Prints TAP.
+
+usage: examples.py mpi MPIEXEC MPI_SLABS | examples.py xarray
+The latter makes a venv of xarray and h5netcdf from pip, once a build directory.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+MAKE_IMAGES = """
+import h5py, numpy as np
+with h5py.File("images.h5", "w") as f:
+    f.create_dataset("images", data=np.arange(50 * 64 * 64).reshape(50, 64, 64) % 1000, chunks=(1, 64, 64), compression="gzip")
+"""
+MAKE_CLIMATE = """
+import numpy as np, xarray
+days = np.arange("1990-01", "1993-01", dtype="datetime64[D]")
+lat, lon = np.linspace(-90, 90, 91), np.arange(0, 360, 2.0)
+season = 15 * np.cos(2 * np.pi * (days.astype(int) % 365 - 200) / 365)
+tas = (288 + season[:, None, None] - 0.3 * np.abs(lat)[None, :, None] + 0 * lon).astype("f4")
+data = xarray.Dataset({"tas": (("time", "lat", "lon"), tas, {"units": "K"})}, {"time": days, "lat": lat, "lon": lon})
+data.to_netcdf("climate.nc", engine="h5netcdf", encoding={"tas": {"zlib": True, "chunksizes": (30, 91, 180)}})
+"""
+
+
+def mpi(tap, data, mpiexec, program):
+    status, _, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_IMAGES], harness.clean_env(), cwd=data)
+    assert status == 0, err
+    with harness.Server("nginx", data) as server, harness.shadow_dir() as shadow:
+        env = harness.driver_env(server, shadow)
+        del env["HDF5_DRIVER"]
+        for ranks in "1", "3":
+            with tap.claim(f"mpi_slabs, {ranks} ranks"):
+                want, got = (harness.run([mpiexec, "-n", ranks, program, name, "/images"], env) for name in
+                             (f"{data}/images.h5", f"{server.url}/images.h5"))
+                assert got[0] == 0 and got[1].startswith(f"{ranks} ranks, sum 1.02") and got[1] == want[1], (want, got)
+
+
+def venv():
+    """A Python with xarray, made when it is not there."""
+    where = harness.BUILD / "venv-xarray"
+    if not (where / "ready").exists():
+        pins = [w for w in (harness.TOP / "containers/wheel-tried.txt").read_text().split() if re.match(r"(xarray|h5netcdf)==", w)]
+        subprocess.run([sys.executable, "-m", "venv", "--clear", where], check=True)
+        subprocess.run([where / "bin/pip", "install", "--quiet", "--only-binary", ":all:", "h5py==3.16.0", *pins], check=True)
+        (where / "ready").touch()
+    return where / "bin/python"
+
+
+def xarray(tap, data):
+    python, program = venv(), harness.TOP / "docs/examples/climate_slice.py"
+    status, _, err = harness.run([python, "-c", MAKE_CLIMATE], harness.clean_env(), cwd=data)
+    assert status == 0, err
+    for kind in "nginx", "xrootd":
+        with harness.Server(kind, data) as server, harness.shadow_dir() as shadow:
+            env = harness.driver_env(server, shadow) | {"PYTHONPATH": str(harness.BUILD / "python")}
+            del env["HDF5_DRIVER"]
+            with tap.claim(f"climate_slice, {kind}: a region, its summers, and not the whole file"):
+                want, got = (harness.run([python, program, name, "tas", "35", "60", "0", "30"], env) for name in
+                             (f"{data}/climate.nc", f"{server.url}/climate.nc"))
+                assert got[0] == 0 and got[1] == want[1] and re.match(r"1990 28\d\.\d\d K\n1991 ", got[1]), (want, got)
+                assert re.search(r"\n  advice    \w", got[2]), got[2]
+
+
+def main():
+    tap = harness.Tap()
+    with tempfile.TemporaryDirectory(prefix="xh-examples-") as data:
+        os.chmod(data, 0o755)
+        {"mpi": mpi, "xarray": xarray}[sys.argv[1]](tap, data, *sys.argv[2:])
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
