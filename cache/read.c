@@ -165,9 +165,14 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     int early = xh_early_read(f, ext, n, err);
     if (early < 0)
         return early;
-    if (early)
+    int imaged = !early && xh_beside_read(f->beside, ext, n);
+    if (imaged)
+        xh_count(&f->counters, bytes_sidecar, bytes);
+    if (early || imaged)
         count_hit(f, kind, ext, n, bytes);
-    else if ((rc = xh_read_pages(f, kind, ext, n, &missed, err)) == 0)
+    if (imaged)
+        rc = xh_early_prove(f, err);
+    else if (!early && (rc = xh_read_pages(f, kind, ext, n, &missed, err)) == 0)
         rc = xh_early_prove(f, err);
     if (rc == 0)
         done(f, kind, ext, n, missed);
