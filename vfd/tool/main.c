@@ -16,6 +16,7 @@ static const char help[] =
     "  xhdf5 cache warm     fetches a file's metadata and data before they are needed\n"
     "  xhdf5 cache verify   compares what is kept with the server's bytes\n"
     "  xhdf5 cache rm       removes shadows\n"
+    "  xhdf5 publish        puts metadata images beside files, so that others read them faster from afar\n"
     "\n"
     "  -h, --help           this; behind a command, the command's help\n"
     "  -V, --version        the version\n"
@@ -128,8 +129,9 @@ int main(int argc, char **argv)
     }
     if (argc < 2)
         return xh_tool_usage("xhdf5", "a command is missing");
-    if (strcmp(argv[1], "cache") != 0)
+    int publish = strcmp(argv[1], "publish") == 0;
+    if (!publish && strcmp(argv[1], "cache") != 0)
         return xh_tool_usage("xhdf5", "there is no command \"%s\"", xh_tool_plain(argv[1], shown, sizeof shown));
     int rc = options(&o);
-    return rc ? rc : xh_tool_end(xh_tool_cache(argc - 1, argv + 1, &o));
+    return rc ? rc : xh_tool_end(publish ? xh_tool_publish(argc - 1, argv + 1, &o) : xh_tool_cache(argc - 1, argv + 1, &o));
 }
