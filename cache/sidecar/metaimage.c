@@ -1,4 +1,4 @@
-/* Metadata images: see metaimage.h. The only file of the cache that includes zstd. */
+/* Metadata images: see metaimage.h. The only file of the cache that includes zstd, and of that it needs but what unpacks. */
 #include "metaimage.h"
 
 #include <stdlib.h>
@@ -96,7 +96,7 @@ static const char *check_head(const struct xh_metaimage_head *h)
     if (h->index_raw_bytes > XH_METAIMAGE_INDEX_MOST ||
         2 * (uint64_t)h->extents + (4 + XH_METAIMAGE_SUM) * (uint64_t)h->blocks > h->index_raw_bytes)
         return "the size of its index makes no sense";
-    if (h->index_bytes == 0 || h->index_bytes > ZSTD_compressBound(h->index_raw_bytes) ||
+    if (h->index_bytes == 0 || h->index_bytes > ZSTD_COMPRESSBOUND(h->index_raw_bytes) ||
         h->sidecar_bytes < XH_METAIMAGE_HEADER || h->index_bytes > h->sidecar_bytes - XH_METAIMAGE_HEADER)
         return "the size of its index makes no sense";
     return NULL;
@@ -177,7 +177,7 @@ static const char *read_blocks(struct xh_metaimage *m, const uint8_t *p, const u
         b->len = get32(p);
         b->raw_len = left < h->block_bytes ? (uint32_t)left : h->block_bytes;
         memcpy(b->sum, p + 4, XH_METAIMAGE_SUM);
-        if (b->len == 0 || b->len > ZSTD_compressBound(b->raw_len) || b->len > h->sidecar_bytes - off)
+        if (b->len == 0 || b->len > ZSTD_COMPRESSBOUND(b->raw_len) || b->len > h->sidecar_bytes - off)
             return bad;
         off += b->len;
         left -= b->raw_len;
