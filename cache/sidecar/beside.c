@@ -27,11 +27,10 @@
 #include "version.h"
 
 #define LOOK_RETRIES 1
-/* A sidecar that is there is waited for: what it saves is more. One that may not be, not longer than this part of the
- * opening took; one that was there before, a time. */
+/* A sidecar that is there is waited for: what it saves is more. One that may not be, not longer than this part of the time
+ * that the opening took; where there was one before, than all of it. */
 #define WAIT_PART 4
 #define WAIT_LEAST_NS 2000000u
-#define WAIT_LIKELY_NS UINT64_C(2000000000)
 #define WAIT_COMING_NS UINT64_C(10000000000)
 #define TURN_MOST_MS 2000
 
@@ -256,13 +255,15 @@ static int open_asking(struct xh_beside *b)
     return rc;
 }
 
+static const char closed[] = "the file was closed"; /* known by its address */
+
 /* Reads an open sidecar, and compares it with what was opened. Returns NULL when it is to be used. */
 static const char *examine(struct xh_beside *b)
 {
     become(b, COMING, NULL);
     const char *why = read_index(b);
     if (!why)
-        why = wait_for_opening(b) ? compare(b) : "the file was closed";
+        why = wait_for_opening(b) ? compare(b) : closed;
     xh_trace(XH_T_READ, "sidecar", "used=%d bytes=%llu extents=%u blocks=%u%s%s", !why,
              (unsigned long long)b->image.head.image_bytes, b->image.head.extents, b->image.head.blocks,
              why ? " why=" : "", why ? why : "");
@@ -293,11 +294,11 @@ static void *look(void *ctx)
         become(b, LOOKING, NULL);
         there = 0;
     }
-    if (!there && open_asking(b) == 0)
+    if (!there && why != closed && open_asking(b) == 0)
         there = !(why = examine(b));
     if (there)
         atomic_store_explicit(&b->used, 1, memory_order_release);
-    else if (b->file)
+    else if (b->file && why != closed)
         warn(b, why);
     else
         xh_trace(XH_T_READ, "sidecar", "used=0 why=%s", b->err.text);
@@ -405,9 +406,8 @@ static uint64_t patience(const struct xh_beside *b, uint64_t opening_ns)
 {
     if (b->required || b->state == COMING)
         return WAIT_COMING_NS;
-    if (b->likely)
-        return WAIT_LIKELY_NS;
-    return opening_ns / WAIT_PART > WAIT_LEAST_NS ? opening_ns / WAIT_PART : WAIT_LEAST_NS;
+    uint64_t ns = b->likely ? opening_ns : opening_ns / WAIT_PART;
+    return ns > WAIT_LEAST_NS ? ns : WAIT_LEAST_NS;
 }
 
 /* Waits for the look, as long as that is worth it. Lock held. */
