@@ -339,6 +339,7 @@ static void take_options(struct xh_beside *b, const struct xh_options *o)
     b->opt = *o;
     b->opt.stats = 0;
     b->opt.readahead = 1;
+    b->opt.part_bytes = xh_opt_rows[XH_OPT_ID_part_bytes].min; /* wanted at once, by connections that are young */
     b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
     b->opt.retries = o->retries < LOOK_RETRIES ? o->retries : LOOK_RETRIES;
     b->opt.endpoints[0] = '\0';

@@ -195,7 +195,7 @@ static int code_of(const struct work *w, enum xh_baked_as as)
 }
 
 /* Reads what workers tell until all have ended. |done|: which files were told of. */
-static void listen(const struct work *w, int from, char *done, struct xh_progress *p, uint64_t *bytes, int *code)
+static void hear(const struct work *w, int from, char *done, struct xh_progress *p, uint64_t *bytes, int *code)
 {
     struct xh_baked b;
     size_t got = 0;
@@ -238,7 +238,7 @@ static int run(struct work *w)
             break;
         }
         close(ends[1]);
-        listen(w, ends[0], done, &p, &bytes, &code);
+        hear(w, ends[0], done, &p, &bytes, &code);
         close(ends[0]);
     }
     for (size_t i = 0; i < w->n; i++)
