@@ -5,6 +5,7 @@
  * next takes over, and two never write one file. */
 #include "bake.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -29,16 +30,18 @@
 /* What is larger than this part of the file saves no reader much. */
 #define WORTH_PART 2
 
-static int say(struct xh_baked *out, enum xh_baked_as as, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static int say(struct xh_baked *out, enum xh_baked_as as, const char *fmt, ...)
+static void tell(struct xh_baked *out, enum xh_baked_as as, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void tell(struct xh_baked *out, enum xh_baked_as as, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(out->text, sizeof out->text, fmt, ap);
     va_end(ap);
     out->as = as;
-    return -1;
 }
+
+/* The same as a value: -1. */
+#define say(out, ...) (tell(out, __VA_ARGS__), -1)
 
 /* Names in the original's directory: "f.h5.xhmeta", and while it is made ".f.h5.xhmeta.part". */
 struct names {
@@ -186,6 +189,7 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
     size_t used = rc ? 0 : put_extents(m, raw);
     if (rc == 0 && used + notes > XH_METAIMAGE_INDEX_MOST)
         rc = say(out, XH_BAKED_SKIPPED, "its metadata lies in %zu pieces, too many for an image", m->n);
+    assert(rc || raw);
     if (rc == 0)
         rc = pack_blocks(m, raw + used, out);
     size_t bound = ZSTD_compressBound(used + notes), packed = 0;
@@ -265,7 +269,7 @@ static int place(const struct names *n, const struct image *m, const struct stat
         rename(n->part, n->sidecar) == 0)
         rc = 0;
     if (rc) {
-        say(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->sidecar, strerror(errno));
+        tell(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->sidecar, strerror(errno));
         unlink(n->part);
     } else {
         sync_directory(n->dir);
@@ -295,11 +299,11 @@ static void beside_close(struct beside *b)
 static void beside_open(const struct names *n, const struct stat *st, struct beside *b, struct xh_baked *out)
 {
     uint8_t head[XH_METAIMAGE_HEADER], *index;
-    struct xh_metaimage_head h;
+    struct xh_metaimage_head h = {0};
     struct stat side;
     *b = (struct beside){.fd = open(n->sidecar, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
     if (b->fd < 0) {
-        say(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
+        tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
         return;
     }
     int n_head = fstat(b->fd, &side) == 0 && S_ISREG(side.st_mode) && read_all(b->fd, head, sizeof head, 0) == 0;
@@ -314,14 +318,14 @@ static void beside_open(const struct names *n, const struct stat *st, struct bes
         free(index);
     }
     if (why) {
-        say(out, XH_BAKED_STALE, "%s", why);
+        tell(out, XH_BAKED_STALE, "%s", why);
         return;
     }
     out->image_bytes = h.image_bytes;
     out->sidecar_bytes = h.sidecar_bytes;
     out->extents = h.extents;
     if (h.file_bytes != (uint64_t)st->st_size || h.mtime_s != st->st_mtim.tv_sec || h.mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
-        say(out, XH_BAKED_STALE, "the file was changed since");
+        tell(out, XH_BAKED_STALE, "the file was changed since");
     else
         out->as = XH_BAKED_FRESH;
 }
@@ -334,19 +338,20 @@ static void compare(int fd, const struct beside *b, struct xh_baked *out)
     uint8_t *raw = malloc(m->head.block_bytes), *packed = malloc(ZSTD_compressBound(m->head.block_bytes));
     size_t at = 0;
     uint64_t skip = 0;
-    gathers.extent = malloc(gathers.n * sizeof *gathers.extent);
+    gathers.extent = calloc(gathers.n, sizeof *gathers.extent);
     if (!raw || !packed || !gathers.extent)
-        say(out, XH_BAKED_FAILED, "out of memory");
-    for (size_t i = 0; gathers.extent && i < gathers.n; i++)
+        tell(out, XH_BAKED_FAILED, "out of memory");
+    int ready = raw && packed && gathers.extent;
+    for (size_t i = 0; ready && i < gathers.n; i++)
         gathers.extent[i] = (struct xh_range){m->piece[i].off, m->piece[i + 1].at - m->piece[i].at};
-    for (size_t i = 0; out->as == XH_BAKED_FRESH && i < m->head.blocks; i++) {
+    for (size_t i = 0; ready && out->as == XH_BAKED_FRESH && i < m->head.blocks; i++) {
         const struct xh_metaimage_block *k = &m->block[i];
         if (gather(&gathers, &at, &skip, raw, k->raw_len) != 0)
-            say(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
+            tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
         else if (!xh_metaimage_is_block(m, i, raw))
-            say(out, XH_BAKED_STALE, "the file's metadata is different now, though its size and time are not");
+            tell(out, XH_BAKED_STALE, "the file's metadata is different now, though its size and time are not");
         else if (read_all(b->fd, packed, k->len, k->off) != 0 || xh_metaimage_unpack(m, i, packed, raw) != 0)
-            say(out, XH_BAKED_STALE, "its block %zu is damaged", i);
+            tell(out, XH_BAKED_STALE, "its block %zu is damaged", i);
     }
     free(gathers.extent);
     free(packed);
@@ -380,7 +385,7 @@ static int is_changed(const char *path, const struct stat *was)
 void xh_bake(const char *path, const struct xh_options *o, int dry, struct xh_baked *out)
 {
     struct names n;
-    struct stat st;
+    struct stat st = {0};
     struct beside b = {.fd = -1};
     struct xh_survey s = {.all = 1, .exact = 1};
     struct xh_err err = {0};
@@ -391,14 +396,14 @@ void xh_bake(const char *path, const struct xh_options *o, int dry, struct xh_ba
     if (out->as == XH_BAKED_FRESH && !dry)
         goto out;
     if (xh_survey_walk(&s, path, o, &err) != 0) {
-        say(out, XH_BAKED_FAILED, "%s", err.text);
+        tell(out, XH_BAKED_FAILED, "%s", err.text);
         goto out;
     }
     if (!(m.extent = metadata_of(&s, (uint64_t)st.st_size, &m.n)))
-        say(out, XH_BAKED_FAILED, "out of memory");
+        tell(out, XH_BAKED_FAILED, "out of memory");
     else if (build(&m, &st, out) == 0) {
         if (is_changed(path, &st))
-            say(out, XH_BAKED_FAILED, "it was changed while it was read");
+            tell(out, XH_BAKED_FAILED, "it was changed while it was read");
         else if (dry || place(&n, &m, &st, out) == 0)
             out->as = XH_BAKED_MADE;
     }
@@ -416,7 +421,7 @@ out:
 void xh_bake_check(const char *path, struct xh_baked *out)
 {
     struct names n;
-    struct stat st;
+    struct stat st = {0};
     struct beside b = {.fd = -1};
     int fd = open_original(path, &n, &st, out);
     if (fd >= 0) {
@@ -433,11 +438,11 @@ void xh_bake_remove(const char *path, struct xh_baked *out)
 {
     struct names n;
     if (names_of(path, &n) != 0)
-        say(out, XH_BAKED_FAILED, "out of memory");
+        tell(out, XH_BAKED_FAILED, "out of memory");
     else if (unlink(n.sidecar) == 0)
         out->as = XH_BAKED_GONE;
     else
-        say(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s: %s", n.sidecar, strerror(errno));
+        tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s: %s", n.sidecar, strerror(errno));
     if (n.part && out->as != XH_BAKED_FAILED) { /* what a killed one left, unless one is at work */
         int fd = access(n.part, F_OK) == 0 ? open_part(n.part) : -1;
         if (fd >= 0) {
