@@ -20,6 +20,7 @@ enum xh_doing { XH_COPYING, XH_NETWORK, XH_OTHERS, XH_OUTSIDE, XH_DOINGS };
 
 /* How a read came by its bytes. */
 struct xh_served {
+    int imaged;         /* all of it was in a metadata image */
     int missed;         /* not all of it was in the shadow */
     uint64_t ahead;     /* bytes that were fetched ahead, here or on their way */
     uint64_t elsewhere; /* bytes that another claim was fetching */

@@ -41,18 +41,18 @@ static void see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len)
     pthread_mutex_unlock(&f->chunk_lock);
 }
 
-/* Shows the index the node |r| when its pages are there. Returns 1 when they were. */
+/* Shows the index the node |r| when it is there. Returns 1 when they were. */
 static int see_shadow(struct xh_file *f, struct xh_range r)
 {
     uint8_t *p = malloc(r.len);
-    int there = p && xh_shadow_read(f->shadow, r.off, p, r.len) == r.len;
+    int there = p && xh_walk_look(f, r.off, p, r.len);
     if (there)
         see(f, r.off, p, r.len);
     free(p);
     return there;
 }
 
-/* Brings the index nodes that lie before the reader: from the shadow, or on their way there. */
+/* Brings the index nodes that lie before the reader: those that are there, or on their way. */
 static void bring_nodes(struct xh_file *f)
 {
     struct xh_range want[NODES_AT_ONCE], far[NODES_AT_ONCE];
@@ -65,7 +65,7 @@ static void bring_nodes(struct xh_file *f)
         for (size_t i = 0; i < n; i++)
             if (see_shadow(f, want[i]))
                 found++;
-            else
+            else if (!xh_beside_has(f->beside, want[i].off, want[i].len))
                 far[nfar++] = want[i];
     }
     trace_ranges("node", far, nfar);
@@ -236,7 +236,7 @@ void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int
     for (size_t i = 0; i < n; i++)
         if (ext[i].len)
             see(f, ext[i].off, ext[i].buf, ext[i].len);
-    if (n == 1)
+    if (n == 1 && !xh_beside_is_used(f->beside, 0))
         widen_on(f, ext);
     xh_walk_note(f, XH_KIND_META, ext, n, missed);
 }

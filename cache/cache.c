@@ -41,6 +41,7 @@ static void file_free(struct xh_file *f)
 {
     xh_wanted_free(&f->wanted);
     xh_early_free(f);
+    xh_beside_close(f->beside);
     xh_walk_end(f);
     if (f->shadow) {
         xh_shadow_tell_hits(f->shadow, hits(f) - f->hits_before);
@@ -102,7 +103,8 @@ static uint64_t spare_bytes(const struct xh_file *f)
 /* Fetches the head from |from| on, or a small file whole. */
 static void fetch_head(struct xh_file *f, uint64_t from)
 {
-    uint64_t end = f->whole ? f->size : f->opt.readahead ? f->opt.head_bytes : f->early.len;
+    int more = f->opt.readahead && !xh_beside_is_used(f->beside, 0);
+    uint64_t end = f->whole ? f->size : more ? f->opt.head_bytes : f->early.len;
     end = end < f->size ? end : f->size;
     if (f->shadow && from < end) {
         struct xh_range rest = {from, end - from};
@@ -119,11 +121,12 @@ static int comes_whole(const struct xh_file *f)
  * small file whole. */
 static void begin(struct xh_file *f, uint64_t head_len)
 {
+    int imaged = xh_beside_is_used(f->beside, 0);
     f->spare_bytes = spare_bytes(f);
-    f->whole = comes_whole(f);
+    f->whole = !imaged && comes_whole(f);
     if (f->early.len) /* first, and in one request with the rest: the reader waits for its proof, and wants a connection */
         fetch_head(f, 0);
-    if (!f->whole)
+    if (!f->whole && !imaged)
         xh_walk_begin(f);
     if (!f->early.len)
         fetch_head(f, head_len);
@@ -155,6 +158,20 @@ static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origi
     return rc;
 }
 
+/* Its metadata image, if there is one, was looked for since the opening began. */
+static int settle_beside(struct xh_file *f, const struct xh_origin_head *head, struct xh_err *err)
+{
+    struct xh_beside_of of = {.validator = f->validator, .size = f->size, .head = head->bytes, .head_len = head->len};
+    if (!f->beside || f->size == 0)
+        return 0;
+    if (f->early.len) {
+        of.head = f->early.bytes;
+        of.head_len = f->early.len;
+    }
+    int rc = xh_beside_settle(f->beside, &of, err);
+    return rc < 0 ? rc : 0;
+}
+
 static int file_open(struct xh_file *f, const char *url, const struct xh_told *told, struct xh_err *err)
 {
     char shown[1024];
@@ -165,7 +182,10 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     f->url_shown = strdup(xh_url_shown(url, shown, sizeof shown));
     if (!f->url || !f->url_shown)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
-    int rc = told ? open_told(f, told, &head, err) : open_asking(f, &op, &head, err);
+    int rc = told ? 0 : xh_beside_begin(url, &f->opt, &f->beside, err);
+    if (rc)
+        return rc;
+    rc = told ? open_told(f, told, &head, err) : open_asking(f, &op, &head, err);
     if (rc) {
         xh_opening_end(&op);
         free(head.bytes);
@@ -183,6 +203,7 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     f->awaited = op.awaited;
     f->divided |= op.awaited || op.vouched;
     xh_opening_end(&op);
+    rc = rc ? rc : settle_beside(f, &head, err);
     xh_trace(XH_T_READ, "open", "url=%s size=%llu validator=%s confirmed=%d private=%d", f->url_shown,
              (unsigned long long)f->size, info.validator, head.confirmed,
              f->shadow ? xh_shadow_private(f->shadow) : 1);
@@ -286,6 +307,7 @@ void xh_file_after_fork(struct xh_file *f)
     pthread_mutex_init(&f->guess_lock, NULL);
     if (f->origin)
         xh_replicas_after_fork(f->origin);
+    xh_beside_after_fork(f->beside);
     xh_walk_init(f); /* the parent's index may have been in the middle of a change: leaked */
     /* A fork while the parent was at work on the indexes: what is there may be torn. */
     if (pthread_mutex_trylock(&f->chunk_lock)) {
@@ -323,6 +345,7 @@ int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b)
 void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
 {
     xh_counters_snapshot(&f->counters, out);
+    xh_beside_stats(f->beside, out);
 }
 
 /* What the account does not know. While the origin is there. */

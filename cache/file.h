@@ -18,6 +18,7 @@
 #include "plan.h"
 #include "predict.h"
 #include "shadow/shadow.h"
+#include "sidecar/beside.h"
 #include "stage/stage.h"
 
 /* Requests for metadata ahead that are on their way at once: as many as connections mostly pay, but one
@@ -63,6 +64,7 @@ struct xh_file {
     struct xh_contiguous *contiguous; /* likewise */
 
     struct xh_early early; /* by its own rules */
+    struct xh_beside *beside; /* likewise; its metadata image, NULL: none */
     struct xh_walk walk;
     struct xh_wanted wanted;        /* what the program said that it will read */
     struct xh_stage stage;        /* what was fetched ahead of a stream */

@@ -46,6 +46,16 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
     op->asked_ns = xh_now_ns();
 }
 
+size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES])
+{
+    struct xh_opening op = {0};
+    char saved[XH_HINT_BYTES];
+    if (xh_shadow_hint_load(url, o, saved))
+        read_saved(&op, saved);
+    memcpy(out, op.hint, sizeof op.hint);
+    return strlen(out);
+}
+
 void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s)
 {
     char text[XH_HINT_BYTES];

@@ -30,6 +30,9 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
 /* Leaves what |origin| knows now with the shadow |s|, for those who wait. */
 void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s);
 
+/* What an opening of |url| left, the origin's part alone. Returns its length, 0: nothing. */
+size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES]);
+
 /* The next one's turn. Also when the opening failed. */
 void xh_opening_end(struct xh_opening *op);
 

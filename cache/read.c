@@ -158,7 +158,7 @@ int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
 static void draw(enum xh_kind kind, const struct xh_extent *ext, size_t n, uint64_t bytes, const struct xh_served *s,
                  uint64_t entered)
 {
-    const char *by = s->alone ? "the network, as nobody had foreseen it" : s->ahead ? "what was fetched ahead"
+    const char *by = s->imaged ? "the metadata image" : s->alone ? "the network, as nobody had foreseen it" : s->ahead ? "what was fetched ahead"
                    : s->elsewhere ? "what was on its way" : s->missed ? "the shadow, not at once" : "the shadow";
     xh_timeline_slice(0, kind == XH_KIND_META ? "read metadata" : "read data", entered, xh_now_ns(),
                       "address=%llu bytes=%llu extents=%zu served_by=\"%s\" ahead=%llu elsewhere=%llu alone=%llu",
@@ -173,9 +173,14 @@ static int read_in(struct xh_file *f, enum xh_kind kind, const struct xh_extent 
     int early = xh_early_read(f, ext, n, err), rc;
     if (early < 0)
         return early;
-    if (early)
+    served->imaged = !early && xh_beside_read(f->beside, ext, n);
+    if (served->imaged)
+        xh_count(&f->counters, bytes_sidecar, bytes);
+    if (early || served->imaged)
         count_hit(f, kind, ext, n, bytes);
-    else if ((rc = xh_read_pages(f, kind, ext, n, served, err)) != 0 || (rc = xh_early_prove(f, err)) != 0)
+    else if ((rc = xh_read_pages(f, kind, ext, n, served, err)) != 0)
+        return rc;
+    if (!early && (rc = xh_early_prove(f, err)) != 0)
         return rc;
     done(f, kind, ext, n, served->missed);
     return 0;

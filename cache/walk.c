@@ -5,7 +5,8 @@
  * where a transfer ends, on the engine's thread, and needs no reader to wake it.
  *
  * It begins where a file is opened that nobody had opened before, else at the first metadata
- * that is missing: where all is in the shadow nothing is parsed. */
+ * that is missing: where all is in the shadow nothing is parsed. With a metadata image (sidecar/) it begins at the first
+ * small raw data that is missing, once all of the image is here: it asks for no metadata then, but for the data. */
 #include "file.h"
 #include "trace.h"
 
@@ -22,7 +23,8 @@
 int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len)
 {
     const struct xh_file *f = ctx;
-    return xh_shadow_read(f->shadow, off, buf, len) == len || xh_early_look(f, off, buf, len);
+    return xh_shadow_read(f->shadow, off, buf, len) == len || xh_early_look(f, off, buf, len) ||
+           xh_beside_look(f->beside, off, buf, len);
 }
 
 static uint64_t request_bytes(const struct xh_file *f)
@@ -88,7 +90,8 @@ void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     if (!f->walk.index || f->whole || (!meta && (n > NOTED_EXTENTS || ext->len > NOTED_RAW_BYTES)))
         return;
     if (!atomic_load_explicit(&f->walk.on, memory_order_relaxed)) {
-        if (!missed || !meta)
+        int imaged = xh_beside_is_used(f->beside, 0);
+        if (!missed || (imaged ? !xh_beside_is_used(f->beside, 1) : !meta))
             return;
         atomic_store_explicit(&f->walk.on, 1, memory_order_relaxed);
     }

@@ -85,7 +85,8 @@ typedef struct H5FD_xhdf5_config_t {
     /* On servers. */
     const char *endpoints; /* those that have the same files */
 
-    const char *trace; /* file for a time line of what is done */
+    const char *trace;   /* file for a time line of what is done */
+    const char *sidecar; /* metadata images beside the files: "auto", "off" or "require" */
 } H5FD_xhdf5_config_t;
 
 /* Every field unset. */
@@ -93,7 +94,7 @@ typedef struct H5FD_xhdf5_config_t {
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
-            -1, NULL, NULL                                                                  \
+            -1, NULL, NULL, NULL                                                            \
     }
 
 /* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages

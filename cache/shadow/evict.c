@@ -80,7 +80,8 @@ static void drop_orphan_hints(int dirfd)
         return;
     }
     for (struct dirent *e; (e = readdir(d));)
-        if (strncmp(e->d_name, "u-", 2) == 0 && xh_hint_orphan(dirfd, e->d_name))
+        if ((strncmp(e->d_name, "u-", 2) == 0 && xh_hint_orphan(dirfd, e->d_name)) ||
+            (strncmp(e->d_name, "n-", 2) == 0 && xh_lack_is_old(dirfd, e->d_name)))
             unlinkat(dirfd, e->d_name, 0);
     closedir(d);
 }

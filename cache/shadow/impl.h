@@ -6,7 +6,7 @@
  *   guard.c   a file that shrinks under its mapping
  *   budget.c  how much, and how much is taken          evict.c  making room, whole shadows first
  *   clock.c   which pages of one shadow go             hint.c   what was last known of a URL
- *   turn.c    who does first what many want to do
+ *   turn.c    who does first what many want to do          lack.c    what was looked for in vain
  *   busy.c    how many processes fetch just now
  *   image.c   all shadows seen from outside, for tools
  *
@@ -195,5 +195,10 @@ uint64_t xh_clock_sweep(struct xh_shadow *s, uint64_t want_bytes, uint64_t meta_
 
 /* 1 when the hint file |name| speaks of a shadow that is no longer there. */
 int xh_hint_orphan(int dirfd, const char *name);
+
+/* lack.c ----------------------------------------------------------------------------------- */
+
+/* 1 when nobody believes the lack |name| any more. */
+int xh_lack_is_old(int dirfd, const char *name);
 
 #endif

@@ -123,6 +123,12 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char buf
  * A private shadow leaves none. */
 void xh_shadow_hint_save(struct xh_shadow *s, const char *text);
 
+/* Remembers for the user's other processes that something, |name| of any text, was looked for in vain; |lacks| 0: that it is
+ * there after all. lacks: 1 when that was noted in the last |lasts_s| seconds, at most XH_LACK_MOST_S. Costs a few system calls; never fails. */
+#define XH_LACK_MOST_S 3600
+void xh_shadow_note_lack(const char *name, const struct xh_options *o, int lacks);
+int xh_shadow_lacks(const char *name, const struct xh_options *o, unsigned lasts_s);
+
 /* A turn to do what others may want to do at the same time, see turn.c. */
 struct xh_turn {
     int fd; /* -1: none */

@@ -8,6 +8,9 @@ As a program, run by a Python that has h5py: data.py OUT RECIPE WORD...
                       FILTER: none, or gzip (with shuffle)
   bytes N             /bytes, uint8, N bytes of noise, contiguous
   tree N | spread N   N small datasets with attributes; spread: in a file ten times as large
+  sparse N BYTES      /bytes, uint8, in N chunks of so many bytes with a real index; holes, but for the one chunk that
+                      offsets() chooses
+  … imaged            the same with a metadata image beside it
   names N OF          no file for HDF5: the names of N of the OF datasets of a tree, in an order that is
                       random and always the same
 """
@@ -29,8 +32,9 @@ CHUNK = (1, 512, 1024)      # 1 MiB: as much as HDF5 1.14's chunk cache holds
 class Store:
     """The cache of files. |python| has h5py."""
 
-    def __init__(self, directory, python):
-        self.directory, self.python = pathlib.Path(directory), str(python)
+    def __init__(self, directory, python, publisher=None):
+        """|publisher|: the tool that makes metadata images."""
+        self.directory, self.python, self.publisher = pathlib.Path(directory), str(python), publisher
         self.directory.mkdir(parents=True, exist_ok=True)
         self.makers = b"".join(p.read_bytes() for p in (pathlib.Path(__file__), SUPPORT / "mkdata.py"))
 
@@ -56,7 +60,12 @@ class Store:
             part = path.with_suffix(".part")
             self.write(part, recipe)
             os.replace(part, path)
+        for path, recipe in wanted.items():
+            if recipe[-1] == "imaged":
+                subprocess.run([self.publisher, "publish", path], check=True, capture_output=True)
         for path in wanted:     # into the page cache: the disk is not what is measured
+            if path.stat().st_blocks * 512 < path.stat().st_size / 2:
+                continue        # sparse
             with open(path, "rb", buffering=0) as f:
                 while f.read(1 << 24):
                     pass
@@ -65,10 +74,27 @@ class Store:
 def offsets(out, n, length, size, order):
     """Writes |n| offsets of blocks of |length| bytes in a file of |size|, no two overlapping: one after
     another, or at random (always the same)."""
-    slots = range(size // length)
-    chosen = slots[:n] if order == "sequential" else random.Random(f"{n} {length} {size}").sample(slots, n)
+    chosen = range(size // length)[:n] if order == "sequential" else chosen_slots(n, length, size)
     with open(out, "wb") as f:
         array.array("Q", (slot * length for slot in chosen)).tofile(f)
+
+
+def chosen_slots(n, length, size):
+    """Where |n| blocks of |length| bytes lie at random: always the same."""
+    return random.Random(f"{n} {length} {size}").sample(range(size // length), n)
+
+
+def sparse(out, n, length):
+    import h5py
+    import mkdata
+    with h5py.File(out, "w", libver="earliest") as f:
+        dcpl = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        dcpl.set_chunk((length,))
+        dcpl.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        dcpl.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        d = h5py.h5d.create(f.id, b"bytes", h5py.h5t.NATIVE_UINT8, h5py.h5s.create_simple((n * length,)), dcpl)
+        at = chosen_slots(1, length, n * length)[0] * length
+        h5py.Dataset(d)[at:at + length] = mkdata.rng_of("sparse").integers(0, 256, length, dtype="uint8")
 
 
 def chunked(out, index, how, n):
@@ -108,6 +134,8 @@ def main():
         mkdata.images(out, int(words[0]), SIDE)
     elif what == "chunked":
         chunked(out, words[0], words[1], int(words[2]))
+    elif what == "sparse":
+        sparse(out, int(words[0]), int(words[1]))
     elif what == "names":
         n, of = map(int, words)
         chosen = random.Random(f"{n} {of}").sample(range(of), n)

@@ -214,6 +214,13 @@ def claims(result):
             say("times faster than without shadow and prediction", p, p.by_round("xhdf5 C off", ours), 10, most=False)
         if w == "P2-warm" and beside("P2") and "xhdf5 C off" in beside("P2").readers:
             say("times faster than without shadow and prediction", p, beside("P2").seconds("xhdf5 C off") / cold, 50, most=False)
+        if w in ("W4i", "W4bi"):
+            left = cold - 1.3 * p.seconds("local C") - (fetched / p.raw_rate() if p.raw_rates else 0)
+            say("round trips beyond 1.3 local time and transfer, with an image", p, left / rtt, 6)
+        if w == "P2i" and "xhdf5 C off" in p.readers:
+            say("times faster than without shadow and prediction, with an image", p, p.by_round("xhdf5 C off", ours), 20, most=False)
+        if w == "L1i":
+            say("round trips beyond the local read, with an image", p, (cold - p.seconds("local C")) / rtt, 8)
         if w in ("W5", "W5-warm"):
             local = (beside("W5") or p).seconds("local C")
             say("round trips beyond the local start", p, (cold - local) / rtt, 5 if w == "W5" else 4)

@@ -38,7 +38,7 @@ class Workload:
 
 def table(p):
     """All workloads for the sizes |p|: images, chunked_images, small_reads, scalla, datasets, parallel_images, processes,
-    ranks."""
+    ranks, sparse_chunks."""
     both = ("C", "h5py")
     many = 25000 * BLOCK                # 256 MB
     t = [Workload("W1", f"{p.images} contiguous images, one by one", ("images", p.images),
@@ -97,6 +97,16 @@ def table(p):
     t.append(Workload("P3", f"{p.chunked_images} gzip images by the ranks of an MPI program, each a slab of them",
                       ("chunked", "btree1", "gzip", p.chunked_images), ("images", "4"), ranks=p.ranks, raw=True, bulk=True,
                       packed=True, extra=True))
+    for name, recipe in (("W4i", "tree"), ("W4bi", "spread")):
+        t.append(Workload(name, f"{name[:-1]} with a metadata image beside the file", (recipe, p.datasets, "imaged"), ("walk",),
+                          ("C",), raw=True, warm=True, extra=True))
+    t.append(Workload("P2i", "P2 with a metadata image beside the file", ("spread", p.datasets, "imaged"), ("pick", "{names}"),
+                      names=(p.datasets // 4, p.datasets), warm=True, extra=True,
+                      variants=("off:shadow=off,readahead=off,sidecar=off",)))
+    chunk = 352256                      # 300,000 of them are 106 GB
+    t.append(Workload("L1i", f"one chunk of {p.sparse_chunks} ({p.sparse_chunks * chunk / 1e9:.0f} GB, sparse), with a metadata image",
+                      ("sparse", p.sparse_chunks, chunk, "imaged"), ("blocks", "bytes", chunk, "{offsets}", "one"), warm=True,
+                      offsets=(1, chunk, p.sparse_chunks * chunk, "random"), extra=True, variants=("plain:sidecar=off",)))
     for name, what, recipe in (("E1", "contiguous", ("images", p.images)),
                                ("E2", "gzip-chunked", ("chunked", "btree1", "gzip", p.images))):
         t.append(Workload(name, f"{p.images} {what} images, one by one, from one endpoint and from two", recipe,

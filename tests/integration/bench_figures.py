@@ -128,7 +128,7 @@ def main():
             assert ends[0][0] == 0 and ends[-1][1] == size - 1 and all(a[1] + 1 == b[0] for a, b in zip(ends, ends[1:]))
     with tap.claim("a family's name chooses its workloads, an extra one only its own name"):
         sizes = type("Sizes", (), dict(quick=True, images=1, more_images=[5], chunked_images=1, small_reads=1, scalla=1,
-                                       datasets=1, parallel_images=1, processes=(1, 2), ranks=(2,)))
+                                       datasets=1, sparse_chunks=1, parallel_images=1, processes=(1, 2), ranks=(2,)))
         table = workloads.table(sizes)
         assert len({w.name for w in table}) == len(table)
         assert [w.name for w in workloads.chosen(table, ["W4"])] == ["W4"]

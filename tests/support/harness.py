@@ -99,6 +99,7 @@ def driver_env(server=None, shadow=None, **options):
     env = clean_env()
     env["HDF5_DRIVER"] = "xhdf5"
     env["HDF5_PLUGIN_PATH"] = plugin_dir()
+    env["XHDF5_SIDECAR"] = "off"    # many count requests; sidecar.py has those that look beside files
     if server:
         env["XHDF5_CA_BUNDLE"] = server.cacert
     if shadow:

@@ -247,6 +247,7 @@ static struct xh_file *open_now(const char *config)
     struct xh_err err = {0};
     struct xh_file *f = NULL;
     xh_options_defaults(&o);
+    strcpy(o.sidecar, "off"); /* there is one object */
     o.head_bytes = 16384; /* so the object does not come whole */
     cr_assert_eq(xh_options_from_string(&o, config, "test", &err), 0, "%s", err.text);
     cr_assert_eq(xh_cache_open("https://test/x", &o, &f, &err), 0, "%s", err.text);
@@ -892,6 +893,7 @@ static struct xh_file *open_heard(const void *told, size_t len, int *rc)
     struct xh_err err = {0};
     struct xh_file *f = NULL;
     xh_options_defaults(&o);
+    strcpy(o.sidecar, "off"); /* there is one object */
     o.head_bytes = 16384;
     cr_assert_eq(xh_options_from_string(&o, "shadow=off", "test", &err), 0, "%s", err.text);
     *rc = xh_cache_open_told("https://test/x", &o, &(struct xh_told){.bytes = told, .len = len}, &f, &err);

@@ -30,14 +30,14 @@ struct walk {
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
-/* Notes the pages of [off, off + len). 0 or -1: no memory. */
+/* Notes [off, off + len), or its pages. 0 or -1: no memory. */
 static int add(struct walk *w, uint64_t off, uint64_t len)
 {
     struct xh_survey *s = w->s;
     if (len == 0 || off > INT64_MAX || len > INT64_MAX)
         return 0;
-    uint64_t from = off / XH_PAGE_BYTES * XH_PAGE_BYTES;
-    uint64_t to = (off + len + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES * XH_PAGE_BYTES;
+    uint64_t page = s->exact ? 1 : XH_PAGE_BYTES;
+    uint64_t from = off / page * page, to = (off + len + page - 1) / page * page;
     struct xh_range *last = s->nraw ? &s->raw[s->nraw - 1] : NULL;
     if (last && from >= last->off && from <= last->off + last->len) {
         if (to > last->off + last->len)
@@ -147,7 +147,7 @@ static void see_dataset(struct walk *w, hid_t set)
         if (addr != HADDR_UNDEF)
             add(w, addr, H5Dget_storage_size(set));
     }
-    if (w->raw && !external && layout != H5D_VIRTUAL && type >= 0 && space >= 0 && is_indirect(type))
+    if (w->raw && !s->exact && !external && layout != H5D_VIRTUAL && type >= 0 && space >= 0 && is_indirect(type))
         s->unread += read_through(set, type, space) < 0;
     if (space >= 0)
         H5Sclose(space);
@@ -225,9 +225,9 @@ static herr_t on_object(hid_t at, const char *name, const H5O_info2_t *info, voi
     }
     if (w->meta) {
         w->s->objects++;
-        if (info->num_attrs)
+        if (info->num_attrs && !w->s->exact)
             H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, on_attribute, w);
-        if (info->type == H5O_TYPE_GROUP || info->type == H5O_TYPE_DATASET)
+        if ((info->type == H5O_TYPE_GROUP || info->type == H5O_TYPE_DATASET) && !w->s->exact)
             see_order(id, info->type);
     }
     if (info->type == H5O_TYPE_DATASET)

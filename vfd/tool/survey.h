@@ -1,4 +1,4 @@
-/* The survey: a walk through an HDF5 file at a URL, by HDF5 itself and through the driver, so that all
+/* The survey: a walk through an HDF5 file at a URL or path, by HDF5 itself and through the driver, so that all
  * metadata passes that a reader may want: objects, links, attributes with their values, chunk indexes.
  * What it notes besides is where raw data lies. */
 #ifndef XH_SURVEY_H
@@ -12,6 +12,7 @@ struct xh_survey {
     char *const *paths; /* datasets, or groups of them, whose raw data is wanted; none: see |all| */
     size_t npaths;
     int all; /* the raw data of all datasets is wanted */
+    int exact; /* where raw data lies is wanted to the byte, and nothing is read for its own sake */
     void (*progress)(void *ctx, uint64_t objects);
     void *ctx;
 
@@ -19,7 +20,7 @@ struct xh_survey {
     uint64_t objects, datasets; /* seen; of them, whose raw data is wanted */
     uint64_t elsewhere;         /* of those, whose data is in other files: virtual, external storage, behind external links */
     uint64_t unread;            /* attributes or datasets that HDF5 could not read */
-    struct xh_range *raw;       /* whole pages, sorted, disjoint, not adjacent; within the file or not */
+    struct xh_range *raw;       /* whole pages (or |exact|), sorted, disjoint, not adjacent; within the file or not */
     size_t nraw, room;
 };
 

@@ -1,0 +1,255 @@
+/* Metadata images: see metaimage.h. The only file of the cache that includes zstd, and of that it needs but what unpacks. */
+#include "metaimage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/evp.h>
+#include <zstd.h>
+
+static const uint8_t magic[8] = {0x89, 'X', 'H', 'M', '\r', '\n', 0x1a, '\n'};
+
+/* ---- numbers ------------------------------------------------------------------------------------ */
+
+static uint32_t get32(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+    return get32(p) | (uint64_t)get32(p + 4) << 32;
+}
+
+static void put32(uint8_t *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(v >> 8 * i);
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+    put32(p, (uint32_t)v);
+    put32(p + 4, (uint32_t)(v >> 32));
+}
+
+/* Seven bits a byte, the lowest first; the last byte has no high bit. */
+size_t xh_metaimage_put_number(uint8_t *out, uint64_t v)
+{
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7)
+        out[n++] = (uint8_t)(v | 0x80);
+    out[n++] = (uint8_t)v;
+    return n;
+}
+
+/* Reads one at |*p|, before |end|, and moves behind it. Returns 1, or 0: it does not end, or wraps. */
+static int get_number(const uint8_t **p, const uint8_t *end, uint64_t *out)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; *p < end && shift < 63; shift += 7) {
+        uint8_t byte = *(*p)++;
+        v |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80)) {
+            *out = v;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int sha256(const uint8_t *p, size_t len, uint8_t out[32])
+{
+    return EVP_Digest(p, len, out, NULL, EVP_sha256(), NULL) == 1;
+}
+
+/* ---- the header --------------------------------------------------------------------------------- */
+
+static void read_head(const uint8_t *p, struct xh_metaimage_head *h)
+{
+    h->file_bytes = get64(p + 16);
+    h->mtime_s = (int64_t)get64(p + 24);
+    h->mtime_ns = get32(p + 32);
+    h->block_bytes = get32(p + 36);
+    h->image_bytes = get64(p + 40);
+    h->extents = get32(p + 48);
+    h->blocks = get32(p + 52);
+    h->index_bytes = get32(p + 56);
+    h->index_raw_bytes = get32(p + 60);
+    memcpy(h->index_sha256, p + 64, 32);
+    h->sidecar_bytes = get64(p + 96);
+}
+
+/* Each bound holds for all that is reckoned with the numbers later. */
+static const char *check_head(const struct xh_metaimage_head *h)
+{
+    if (h->block_bytes < 4096 || h->block_bytes > XH_METAIMAGE_BLOCK_MOST || (h->block_bytes & (h->block_bytes - 1)))
+        return "its block size makes no sense";
+    if (h->image_bytes == 0 || h->image_bytes > XH_METAIMAGE_MOST || h->image_bytes > h->file_bytes ||
+        h->file_bytes > INT64_MAX)
+        return "its sizes make no sense";
+    if (h->blocks != (h->image_bytes + h->block_bytes - 1) / h->block_bytes)
+        return "it has another number of blocks than its size says";
+    if (h->extents == 0 || h->extents > h->image_bytes)
+        return "its number of extents makes no sense";
+    /* An extent takes two bytes of the index at least, a block always as many. */
+    if (h->index_raw_bytes > XH_METAIMAGE_INDEX_MOST ||
+        2 * (uint64_t)h->extents + (4 + XH_METAIMAGE_SUM) * (uint64_t)h->blocks > h->index_raw_bytes)
+        return "the size of its index makes no sense";
+    if (h->index_bytes == 0 || h->index_bytes > ZSTD_COMPRESSBOUND(h->index_raw_bytes) ||
+        h->sidecar_bytes < XH_METAIMAGE_HEADER || h->index_bytes > h->sidecar_bytes - XH_METAIMAGE_HEADER)
+        return "the size of its index makes no sense";
+    return NULL;
+}
+
+const char *xh_metaimage_head(const uint8_t *p, size_t len, struct xh_metaimage_head *out)
+{
+    struct xh_metaimage_head h;
+    uint8_t sum[32];
+    if (len < XH_METAIMAGE_HEADER)
+        return "it is shorter than a header";
+    if (memcmp(p, magic, sizeof magic) != 0)
+        return "it is no metadata image";
+    if (!sha256(p, 120, sum) || memcmp(sum, p + 120, 8) != 0)
+        return "its header is damaged";
+    if (get32(p + 8) != XH_METAIMAGE_VERSION || get32(p + 12) != XH_METAIMAGE_HEADER)
+        return "its format is of another version";
+    read_head(p, &h);
+    const char *why = check_head(&h);
+    if (!why)
+        *out = h;
+    return why;
+}
+
+void xh_metaimage_put_head(const struct xh_metaimage_head *h, uint8_t p[XH_METAIMAGE_HEADER])
+{
+    uint8_t sum[32] = {0};
+    memset(p, 0, XH_METAIMAGE_HEADER);
+    memcpy(p, magic, sizeof magic);
+    put32(p + 8, XH_METAIMAGE_VERSION);
+    put32(p + 12, XH_METAIMAGE_HEADER);
+    put64(p + 16, h->file_bytes);
+    put64(p + 24, (uint64_t)h->mtime_s);
+    put32(p + 32, h->mtime_ns);
+    put32(p + 36, h->block_bytes);
+    put64(p + 40, h->image_bytes);
+    put32(p + 48, h->extents);
+    put32(p + 52, h->blocks);
+    put32(p + 56, h->index_bytes);
+    put32(p + 60, h->index_raw_bytes);
+    memcpy(p + 64, h->index_sha256, 32);
+    put64(p + 96, h->sidecar_bytes);
+    sha256(p, 120, sum);
+    memcpy(p + 120, sum, 8);
+}
+
+/* ---- the index ---------------------------------------------------------------------------------- */
+
+/* Extents ascend and do not touch: so none overlaps another, and none can be named twice. */
+static const char *read_extents(struct xh_metaimage *m, const uint8_t **p, const uint8_t *end)
+{
+    static const char bad[] = "its extents make no sense";
+    const struct xh_metaimage_head *h = &m->head;
+    uint64_t off = 0, at = 0, gap, len;
+    for (uint32_t i = 0; i < h->extents; i++) {
+        if (!get_number(p, end, &gap) || !get_number(p, end, &len) || (gap == 0 && i) || len == 0 ||
+            gap > h->file_bytes - off || len > h->file_bytes - off - gap || len > h->image_bytes - at)
+            return bad;
+        off += gap;
+        m->piece[i] = (struct xh_metaimage_piece){off, at};
+        off += len;
+        at += len;
+    }
+    m->piece[h->extents] = (struct xh_metaimage_piece){UINT64_MAX, at};
+    return at == h->image_bytes ? NULL : bad;
+}
+
+static const char *read_blocks(struct xh_metaimage *m, const uint8_t *p, const uint8_t *end)
+{
+    static const char bad[] = "its blocks make no sense";
+    const struct xh_metaimage_head *h = &m->head;
+    uint64_t off = XH_METAIMAGE_HEADER + (uint64_t)h->index_bytes, left = h->image_bytes;
+    if ((uint64_t)(end - p) != (4 + XH_METAIMAGE_SUM) * (uint64_t)h->blocks)
+        return bad;
+    for (uint32_t i = 0; i < h->blocks; i++, p += 4 + XH_METAIMAGE_SUM) {
+        struct xh_metaimage_block *b = &m->block[i];
+        b->off = off;
+        b->len = get32(p);
+        b->raw_len = left < h->block_bytes ? (uint32_t)left : h->block_bytes;
+        memcpy(b->sum, p + 4, XH_METAIMAGE_SUM);
+        if (b->len == 0 || b->len > ZSTD_COMPRESSBOUND(b->raw_len) || b->len > h->sidecar_bytes - off)
+            return bad;
+        off += b->len;
+        left -= b->raw_len;
+    }
+    return off == h->sidecar_bytes ? NULL : bad;
+}
+
+const char *xh_metaimage_read(const struct xh_metaimage_head *h, const uint8_t *p, struct xh_metaimage *out)
+{
+    struct xh_metaimage m = {.head = *h};
+    uint8_t sum[32], *raw = malloc(h->index_raw_bytes);
+    const char *why = "there is no memory for it";
+    if (!raw)
+        return why;
+    if (ZSTD_decompress(raw, h->index_raw_bytes, p, h->index_bytes) != h->index_raw_bytes ||
+        !sha256(raw, h->index_raw_bytes, sum) || memcmp(sum, h->index_sha256, 32) != 0) {
+        free(raw);
+        return "its index is damaged";
+    }
+    m.piece = malloc(((size_t)h->extents + 1) * sizeof *m.piece);
+    m.block = malloc((size_t)h->blocks * sizeof *m.block);
+    if (m.piece && m.block) {
+        const uint8_t *at = raw, *end = raw + h->index_raw_bytes;
+        why = read_extents(&m, &at, end);
+        why = why ? why : read_blocks(&m, at, end);
+    }
+    free(raw);
+    if (why)
+        xh_metaimage_free(&m);
+    else
+        *out = m;
+    return why;
+}
+
+void xh_metaimage_free(struct xh_metaimage *m)
+{
+    free(m->piece);
+    free(m->block);
+    m->piece = NULL;
+    m->block = NULL;
+}
+
+/* ---- what is in it ------------------------------------------------------------------------------ */
+
+int xh_metaimage_find(const struct xh_metaimage *m, uint64_t off, uint64_t len, uint64_t *at)
+{
+    size_t lo = 0, hi = m->head.extents; /* the last piece that begins at |off| or before it is in [lo, hi) */
+    if (off < m->piece[0].off)
+        return 0;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (m->piece[mid].off <= off)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    const struct xh_metaimage_piece *p = &m->piece[lo];
+    uint64_t skip = off - p->off, piece_len = p[1].at - p->at;
+    if (skip > piece_len || len > piece_len - skip)
+        return 0;
+    *at = p->at + skip;
+    return 1;
+}
+
+int xh_metaimage_is_block(const struct xh_metaimage *m, size_t i, const uint8_t *raw)
+{
+    uint8_t sum[32];
+    return sha256(raw, m->block[i].raw_len, sum) && memcmp(sum, m->block[i].sum, XH_METAIMAGE_SUM) == 0;
+}
+
+int xh_metaimage_unpack(const struct xh_metaimage *m, size_t i, const uint8_t *p, uint8_t *out)
+{
+    const struct xh_metaimage_block *b = &m->block[i];
+    return ZSTD_decompress(out, b->raw_len, p, b->len) == b->raw_len && xh_metaimage_is_block(m, i, out) ? 0 : -1;
+}

@@ -1,0 +1,334 @@
+#!/usr/bin/env python3
+"""Metadata images beside files: made, found, used; wrong, stale, cut and hostile ones: the right bytes every time.
+
+Usage: sidecar.py nginx|xrootd
+"""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+TOOL = harness.BUILD / "vfd/tool/xhdf5"
+CLIENT = harness.BUILD / "perf/bench_client"
+SUFFIX = ".xhmeta"
+HEADER = "<8sIIQqIIQIIII32sQ16x"
+MAKE = """
+import sys, h5py
+sys.path.insert(0, sys.argv[2])
+import mkdata
+with h5py.File(sys.argv[1], "w", libver="earliest") as f:
+    mkdata.fill_tree(f, 400, "tree", 2000)
+"""
+
+
+# ---- images made by hand: docs/sidecar.md in Python -----------------------------------------------
+
+def zstd(data, says=None):
+    """A zstd frame of raw blocks; |says|: the size that it claims to unpack to."""
+    out = struct.pack("<IBQ", 0xFD2FB528, 0xE0, len(data) if says is None else says)
+    pieces = [data[i:i + 65536] for i in range(0, len(data), 65536)] or [b""]
+    for piece in pieces:
+        out += struct.pack("<I", (piece is pieces[-1]) | len(piece) << 3)[:3] + piece
+    return out
+
+
+def bomb(size, says):
+    """A zstd frame of |size| zeros in runs of 128 KiB, a few bytes each."""
+    out, runs = struct.pack("<IBQ", 0xFD2FB528, 0xE0, says), -(-size // 131072)
+    for i in range(runs):
+        out += struct.pack("<I", (i == runs - 1) | 1 << 1 | min(131072, size - 131072 * i) << 3)[:3] + b"\0"
+    return out
+
+
+def number(n):
+    out = b""
+    while n >= 0x80:
+        out, n = out + bytes([n & 0x7F | 0x80]), n >> 7
+    return out + bytes([n])
+
+
+def head(**f):
+    raw = struct.pack(HEADER, b"\x89XHM\r\n\x1a\n", f.get("version", 1), 128, f["file_bytes"], f["mtime_s"], f["mtime_ns"],
+                      f["block_bytes"], f["image_bytes"], f["extents"], f["blocks"], f["index_bytes"], f["index_raw_bytes"],
+                      f["sha"], f["sidecar_bytes"])
+    return raw + hashlib.sha256(raw).digest()[:8]
+
+
+def forge(path, some, gaps=None, packed=None, sums=None, index=None, **fields):
+    """The image of the extents |some| of the file |path|, lied about as is asked for; all sums of the lies are right."""
+    data, st = path.read_bytes(), path.stat()
+    image = b"".join(data[off:off + n] for off, n in some)
+    blocks = [image[i:i + 65536] for i in range(0, len(image), 65536)]
+    frames = packed or [zstd(b) for b in blocks]
+    raw, at = b"", 0
+    for off, n in gaps or some:
+        raw += number((off - at) % 2**63) + number(n)
+        at = off + n
+    for block, frame in zip(blocks, frames):
+        raw += struct.pack("<I", len(frame)) + hashlib.sha256(block).digest()[:16]
+    index = zstd(raw) if index is None else index
+    f = {"file_bytes": st.st_size, "mtime_s": int(st.st_mtime), "mtime_ns": st.st_mtime_ns % 10**9, "block_bytes": 65536,
+         "image_bytes": len(image), "extents": len(some), "blocks": len(blocks), "index_bytes": len(index),
+         "index_raw_bytes": len(raw), "sha": hashlib.sha256(raw).digest(),
+         "sidecar_bytes": 128 + len(index) + sum(map(len, frames))}
+    return head(**(f | fields)) + index + b"".join(frames)
+
+
+def table(path, good):
+    """Name, what lies beside |path|, whether it is used."""
+    size, flip = path.stat().st_size, lambda at: good[:at] + bytes([good[at] ^ 1]) + good[at + 1:]
+    index = struct.unpack_from("<I", good, 56)[0]
+    some = [(0, 8192), (20000, 100000)]
+    yield "the right one", good, True
+    yield "one made by hand", forge(path, some), True
+    yield "nothing but a header", good[:128], False
+    yield "an empty file", b"", False
+    yield "another kind of file", b"<html>404</html>" * 100, False
+    yield "cut in its index", good[:128 + index // 2], False
+    yield "cut in its blocks", good[:-1], False
+    yield "grown", good + b"\0", False
+    yield "a bit of the header flipped", flip(70), False
+    yield "a bit of the index flipped", flip(140), False
+    yield "a bit of its first block flipped", flip(128 + index + 40), False
+    yield "a version that is not known", forge(path, some, version=2), False
+    yield "of a smaller file", forge(path, some, file_bytes=size - 1), False
+    yield "of another time", forge(path, some, mtime_s=1), False
+    yield "of another file of this size and time", forge(path, some, packed=[zstd(bytes(65536)), zstd(bytes(42656))]), False
+    yield "extents that overlap", forge(path, some, gaps=[(0, 8192), (4096, 100000)]), False
+    yield "extents behind the end", forge(path, some, gaps=[(0, 8192), (size - 10, 100000)]), False
+    yield "extents that wrap", forge(path, some, gaps=[(0, 8192), (2**63 - 4096, 100000)]), False
+    yield "more extents than its index holds", forge(path, some, extents=2**31), False
+    yield "more blocks than it has bytes", forge(path, some, blocks=2**31), False
+    yield "blocks that end behind it", forge(path, some, sidecar_bytes=300), False
+    yield "an index that would fill the memory", forge(path, some, index=bomb(2**32, 2**32), index_raw_bytes=2**32 - 1), False
+    yield "an index that unpacks to more than it says", forge(path, some, index=bomb(2**30, 58)), False
+    yield "a block that unpacks to more than it says", forge(path, some, packed=[bomb(2**30, 65536), zstd(bytes(42656))]), False
+    yield "a block that unpacks to less", forge(path, some, packed=[zstd(b""), zstd(bytes(42656))]), False
+
+
+# ---- readers ----------------------------------------------------------------------------------------
+
+def walk(target, env):
+    """(sum of all that a walk reads, standard error) of the file at |target|."""
+    status, out, err = harness.run([CLIENT, target, "walk"], env)
+    return json.loads(out)["sum"] if status == 0 else None, err
+
+
+def counter(err, name):
+    """Of the counters on standard error."""
+    found = re.search(rf" {name}=(\d+)", err)
+    return int(found[1]) if found else 0
+
+
+def tool(*words):
+    return harness.run([TOOL, "publish", *words], harness.clean_env())
+
+
+class Room:
+    """A directory that a server has, with a file and its sum, and shadows of its own."""
+
+    def __init__(self, server, root):
+        self.server, self.root = server, root
+        self.file = root / "tree.h5"
+        self.sum, _ = walk(self.file, harness.clean_env())
+        assert self.sum
+
+    def sidecar(self, name="tree.h5"):
+        return self.root / (name + SUFFIX)
+
+    def walk(self, name="tree.h5", shadow=None, **options):
+        with harness.shadow_dir() as fresh:
+            env = harness.driver_env(self.server, shadow or fresh, stats=1, **({"sidecar": "auto", "head_bytes": 8192} | options))
+            return walk(f"{self.server.url}/{name}", env)
+
+
+def asks_for_no_metadata(room):
+    """After the head, all metadata is the image's; whoever comes next asks once whether the file is the same."""
+    tool(room.file)
+    with harness.shadow_dir() as shadow:
+        got, err = room.walk(shadow=shadow, log="read")
+        assert got == room.sum, err[-2000:]
+        missed = set(re.findall(r"read read .* off=(\d+) .*kind=meta", err.split(" sidecar used=1")[1]))
+        assert missed <= {"0"}, missed      # XRootD's head is proved by a second one
+        assert counter(err, "bytes_sidecar") > 0.9 * counter(err, "bytes_asked"), err
+        got, err = room.walk(shadow=shadow)
+        assert got == room.sum and counter(err, "requests") == 1 and counter(err, "bytes_sidecar"), err
+
+
+def right_bytes_every_time(room, tap):
+    tool(room.file)
+    good = room.sidecar().read_bytes()
+    for name, content, used in table(room.file, good):
+        with tap.claim(f"{name}: the right bytes, {'with' if used else 'without'} the image"):
+            room.sidecar().write_bytes(content)
+            got, err = room.walk()
+            assert got == room.sum, err[-2000:]
+            assert (counter(err, "bytes_sidecar") > 0) == used or "a block" in name or "block flipped" in name, err
+            assert err.count("is ignored: ") == (not used), err
+    room.sidecar().unlink()
+
+
+def a_changed_file(room):
+    """Of another size, or of another time alone: one warning, and the new file's bytes."""
+    name, path = "changing.h5", room.root / "changing.h5"
+    shutil.copy(room.file, path)
+    tool(path)
+    with harness.shadow_dir() as shadow:
+        assert counter(room.walk(name, shadow)[1], "bytes_sidecar"), "it was not used"
+        os.utime(path, (1e9, 1e9))
+        got, err = room.walk(name, shadow)
+        assert got == room.sum and not counter(err, "bytes_sidecar") and err.count("newer or older") == 1, err
+        with open(path, "ab") as f:
+            f.write(bytes(1000))
+        got, err = room.walk(name, shadow)
+        assert got == room.sum and not counter(err, "bytes_sidecar") and err.count("newer or older") == 1, err
+        assert tool("--check", path)[0] == 1
+        tool(path)
+        got, err = room.walk(name, shadow)
+        assert got == room.sum and counter(err, "bytes_sidecar") and "ignored" not in err, err
+    tool("--remove", path)
+    path.unlink()
+
+
+def absence_is_remembered(room):
+    """The first file of a directory without sidecars costs one small request more, for all processes of the node."""
+    shutil.copy(room.file, room.root / "second.h5")
+
+    def asked(name, shadow):
+        got, err = room.walk(name, shadow, log="origin")
+        assert got == room.sum, err
+        return len(re.findall(rf"origin send .*{SUFFIX} ", err))
+    with harness.shadow_dir() as a:
+        assert 1 <= asked("tree.h5", a) <= 2     # XRootD, and who is not known yet, is asked for the date, too
+        assert asked("second.h5", a) == 0 and asked("tree.h5", a) == 0
+        assert room.walk("second.h5", a, sidecar="require")[0] is None
+    (room.root / "second.h5").unlink()
+
+
+def options_say(room):
+    got, err = room.walk(sidecar="require")
+    assert got is None and "sidecar=require" in err, err
+    got, err = room.walk(sidecar="perhaps")
+    assert got is None and "want auto, off or require" in err, err
+    tool(room.file)
+    got, err = room.walk(sidecar="require")
+    assert got == room.sum and counter(err, "bytes_sidecar"), err
+    got, err = room.walk(sidecar="off")
+    assert got == room.sum and not counter(err, "bytes_sidecar"), err
+
+
+def many_fetch_it_once(room):
+    tool(room.file)
+    with harness.shadow_dir() as shadow:
+        env = harness.driver_env(room.server, shadow, log="origin", head_bytes=8192, sidecar="auto")
+        all_of = [subprocess.Popen([CLIENT, f"{room.server.url}/tree.h5", "walk"], env=env, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True) for _ in range(6)]
+        ends = [p.communicate(timeout=60) for p in all_of]
+        assert all(out and json.loads(out)["sum"] == room.sum for out, _ in ends), ends
+        asked = [int(m[2]) - int(m[1]) for _, err in ends
+                 for m in re.finditer(rf"origin send .*{SUFFIX} method=GET ranges=[1-9].* from=(\d+) to=(\d+)", err)]
+        assert 0 < sum(asked) < 1.3 * room.sidecar().stat().st_size, (asked, room.sidecar().stat().st_size)
+
+
+def a_child_reads_on(room):
+    code = ("import h5py, os, sys\nf = h5py.File(sys.argv[1])\ndef all_of():\n    n = []\n"
+            "    f.visititems(lambda name, o: n.append((name, sorted(o.attrs.items(), key=str))))\n    return len(n)\n"
+            "p = os.fork()\nn = all_of()\nif p == 0:\n    os._exit(n != 436)\nassert os.waitpid(p, 0)[1] == 0 and n == 436, n\n")
+    tool(room.file)
+    with harness.shadow_dir() as shadow:
+        env = harness.driver_env(room.server, shadow, head_bytes=8192, sidecar="auto")
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", code, f"{room.server.url}/tree.h5"], env)
+        assert status == 0, err
+
+
+# ---- the publisher ----------------------------------------------------------------------------------
+
+def the_tool(room, tap):
+    tool("--remove", room.root)
+    below = room.root / "below"
+    below.mkdir()
+    for i in range(4):
+        shutil.copy(room.file, below / f"f{i}.h5")
+    (below / "notes.txt").write_text("no HDF5 file")
+    (below / "broken.h5").write_bytes(room.file.read_bytes()[:4096])
+    made = lambda: sorted(p.name for p in below.iterdir() if p.name.endswith(SUFFIX))
+    with tap.claim("a dry run writes nothing, and says what it would"):
+        status, out, err = tool("--dry-run", below / "f0.h5")
+        assert status == 0 and "of metadata in" in out and not made(), out + err
+    with tap.claim("a directory is published, but for what is no HDF5 file or broken, and that fails"):
+        status, out, err = tool("--jobs", "3", below)
+        assert status == 3 and made() == [f"f{i}.h5{SUFFIX}" for i in range(4)] and "broken.h5" in err, out + err
+        assert (below / f"f0.h5{SUFFIX}").stat().st_mode == (below / "f0.h5").stat().st_mode
+    (below / "broken.h5").unlink()
+    with tap.claim("what is there stays; what is stale is found, and made anew"):
+        was = (below / f"f1.h5{SUFFIX}").stat().st_ino
+        os.utime(below / "f2.h5", (1e9, 1e9))
+        status, out, err = tool("--check", below)
+        assert status == 1 and out.count("up to date") == 3 and "was changed" in out, out + err
+        status, out, err = tool(below)
+        assert status == 0 and out.count("up to date") == 3 and (below / f"f1.h5{SUFFIX}").stat().st_ino == was, out + err
+        assert tool("--check", below)[0] == 0
+    with tap.claim("--check finds metadata that was changed behind size and time, and a damaged image"):
+        st = (below / "f3.h5").stat()
+        with open(below / "f3.h5", "r+b") as f:
+            f.seek(60)
+            f.write(b"\xee")
+        os.utime(below / "f3.h5", ns=(st.st_mtime_ns, st.st_mtime_ns))
+        side = below / f"f1.h5{SUFFIX}"
+        side.write_bytes(side.read_bytes()[:-1] + b"\xee")
+        status, out, err = tool("--check", below)
+        assert status == 1 and "metadata is different" in out and "is damaged" in out, out + err
+        for path in (side, below / "f3.h5", below / f"f3.h5{SUFFIX}"):
+            path.unlink()
+    with tap.claim("one that is killed leaves the old image or the new one, and the next run completes it"):
+        for ms in range(0, 60, 6):
+            p = subprocess.Popen([TOOL, "publish", below / "f0.h5", below / "f1.h5"], env=harness.clean_env(),
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            try:
+                p.wait(ms / 1000)
+            except subprocess.TimeoutExpired:
+                os.killpg(p.pid, signal.SIGKILL)
+                p.wait()
+            assert "not usable" not in tool("--check", below / "f0.h5", below / "f1.h5")[1]
+        assert tool(below)[0] == 0 and tool("--check", below)[0] == 0
+        assert not list(below.glob(".*.part")), list(below.iterdir())
+    with tap.claim("--remove removes the images and nothing else"):
+        status, out, err = tool("--remove", below)
+        assert status == 0 and not made() and len(list(below.glob("*.h5"))) == 3, out + err
+    with tap.claim("wrong usage is told"):
+        assert tool()[0] == 2 and tool("--check", "--remove", below)[0] == 2 and tool("--jobs")[0] == 2
+        assert tool(below / "not-there.h5")[0] == 3 and tool(below / "notes.txt")[0] == 3
+
+
+def main():
+    kind, tap = sys.argv[1], harness.Tap()
+    with tempfile.TemporaryDirectory(prefix="xh-sidecar-") as d:
+        os.chmod(d, 0o755)
+        root = pathlib.Path(d)
+        subprocess.run([harness.DATA_PYTHON, "-c", MAKE, root / "tree.h5", harness.TOP / "tests/support"], check=True)
+        with harness.Server(kind, root) as server:
+            room = Room(server, root)
+            for claim in (absence_is_remembered, asks_for_no_metadata, a_changed_file, options_say if kind == "nginx" else None,
+                          many_fetch_it_once, a_child_reads_on if kind == "nginx" else None):
+                if claim:
+                    tool("--remove", root)
+                    with tap.claim(claim.__name__.replace("_", " ")):
+                        claim(room)
+            if kind == "nginx":
+                right_bytes_every_time(room, tap)
+                the_tool(room, tap)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

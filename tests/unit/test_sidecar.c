@@ -1,0 +1,96 @@
+/* What is pure of sidecars: times out of validators, extents in an image. */
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/evp.h>
+#include <zstd.h>
+
+#include "sidecar/metaimage.h"
+#include "sidecar/version.h"
+
+static int64_t time_of(const char *validator, uint64_t size)
+{
+    int64_t t = -1;
+    return xh_version_mtime(validator, size, &t) ? t : -1;
+}
+
+Test(version, a_date_is_read_whatever_the_year)
+{
+    cr_assert_eq(time_of("mtime:Sun, 06 Nov 1994 08:49:37 GMT;size:5", 5), 784111777);
+    cr_assert_eq(time_of("mtime:Thu, 01 Jan 1970 00:00:00 GMT;size:5", 5), 0);
+    cr_assert_eq(time_of("mtime:Thu, 29 Feb 2024 23:59:59 GMT;size:5", 5), 1709251199);
+    cr_assert_eq(time_of("mtime:Mon, 01 Mar 2100 00:00:00 GMT;size:5", 5), 4107542400);
+}
+
+Test(version, etags_of_nginx_and_apache_tell_the_time_and_others_do_not)
+{
+    cr_assert_eq(time_of("etag:\"67c1a2b3-1f4\";size:500", 500), 0x67c1a2b3);
+    cr_assert_eq(time_of("etag:W/\"67c1a2b3-1f4\";size:500", 500), 0x67c1a2b3);
+    cr_assert_eq(time_of("etag:\"1f4-62f3e6b5a9c40\";size:500", 500), 0x62f3e6b5a9c40 / 1000000);
+    cr_assert_eq(time_of("etag:\"67c1a2b3-1f5\";size:500", 500), -1, "of another size, so something else");
+    cr_assert_eq(time_of("etag:\"d41d8cd98f00b204e9800998ecf8427e\";size:500", 500), -1);
+    cr_assert_eq(time_of("size:500", 500), -1);
+    cr_assert_eq(time_of("mtime:Sun, 06 Xyz 1994 08:49:37 GMT;size:5", 5), -1);
+    cr_assert_eq(time_of("mtime:Sun, 06 Nov 1994 08:49;size:5", 5), -1);
+}
+
+enum { FILE_BYTES = 100000, EXTENTS = 200 };
+
+/* An image of random extents of |file|, as a publisher makes it. */
+static struct xh_metaimage image_of(const uint8_t *file, uint8_t *covered, uint8_t *image)
+{
+    static uint8_t raw[1 << 16], packed[1 << 17], sum[32];
+    struct xh_metaimage_head h = {.file_bytes = FILE_BYTES, .mtime_s = 1, .block_bytes = 4096, .sidecar_bytes = XH_METAIMAGE_HEADER};
+    struct xh_metaimage m;
+    uint64_t at = 0;
+    size_t n = 0;
+    for (; h.extents < EXTENTS; h.extents++) {
+        uint64_t gap = (h.extents > 0) + (uint64_t)rand() % 300, len = 1 + (uint64_t)rand() % 190;
+        n += xh_metaimage_put_number(raw + n, gap);
+        n += xh_metaimage_put_number(raw + n, len);
+        memcpy(image + h.image_bytes, file + at + gap, len);
+        memset(covered + at + gap, 1, len);
+        at += gap + len;
+        h.image_bytes += len;
+    }
+    h.blocks = (uint32_t)((h.image_bytes + 4095) / 4096);
+    for (uint32_t i = 0; i < h.blocks; i++, n += 20) {
+        size_t len = i + 1 < h.blocks ? 4096 : h.image_bytes - 4096 * i;
+        uint32_t size = (uint32_t)ZSTD_compress(packed, sizeof packed, image + 4096 * i, len, 1);
+        EVP_Digest(image + 4096 * i, len, sum, NULL, EVP_sha256(), NULL);
+        memcpy(raw + n, &size, 4);
+        memcpy(raw + n + 4, sum, 16);
+        h.sidecar_bytes += size;
+    }
+    h.index_raw_bytes = (uint32_t)n;
+    h.index_bytes = (uint32_t)ZSTD_compress(packed, sizeof packed, raw, n, 1);
+    h.sidecar_bytes += h.index_bytes;
+    EVP_Digest(raw, n, h.index_sha256, NULL, EVP_sha256(), NULL);
+    uint8_t head[XH_METAIMAGE_HEADER];
+    struct xh_metaimage_head again;
+    xh_metaimage_put_head(&h, head);
+    cr_assert_null(xh_metaimage_head(head, sizeof head, &again));
+    cr_assert_eq(memcmp(&h, &again, sizeof h), 0, "a header is not read as it was written");
+    cr_assert_null(xh_metaimage_read(&again, packed, &m));
+    return m;
+}
+
+Test(metaimage, what_is_found_is_what_a_map_of_the_bytes_says)
+{
+    static uint8_t file[FILE_BYTES + 1], covered[FILE_BYTES + 1], image[FILE_BYTES];
+    srand(7);
+    for (int i = 0; i < FILE_BYTES; i++)
+        file[i] = (uint8_t)rand();
+    struct xh_metaimage m = image_of(file, covered, image);
+    for (int i = 0; i < 200000; i++) {
+        uint64_t off = (uint64_t)rand() % FILE_BYTES, len = 1 + (uint64_t)rand() % 200, at = 0;
+        len = len < FILE_BYTES - off ? len : FILE_BYTES - off;
+        int has = !memchr(covered + off, 0, len);
+        cr_assert_eq(xh_metaimage_find(&m, off, len, &at), has, "%" PRIu64 " bytes at %" PRIu64, len, off);
+        cr_assert(!has || memcmp(image + at, file + off, len) == 0);
+    }
+    xh_metaimage_free(&m);
+}
