@@ -116,17 +116,20 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
     pthread_mutex_unlock(&a->lock);
     xh_advise(f, advice);
     double wall = (double)(f->wall_ns ? f->wall_ns : 1) / 100;
+    char image[64] = "";
 #define MB(bytes) ((double)(bytes) / 1e6)
 #define S(ns) ((double)(ns) / 1e9), ((double)(ns) / wall)
+    if (c.bytes_sidecar)
+        snprintf(image, sizeof image, " (%.1f of them from its metadata image)", MB(c.bytes_sidecar));
     dprintf(fd,
             "xhdf5: %s: open for %.3f s\n"
-            "  bytes     %.1f MB asked: %.1f from the shadow, %.1f fetched ahead, %.1f when they were read\n"
+            "  bytes     %.1f MB asked: %.1f from the shadow%s, %.1f fetched ahead, %.1f when they were read\n"
             "            %.1f MB fetched, at least %.1f of them in vain\n"
             "  requests  %llu on %llu connections, %llu sent again; round trip %.1f ms\n"
             "  time      network %.3f s (%.0f %%), other processes %.3f s (%.0f %%), copying %.3f s (%.0f %%), "
             "HDF5 and application %.3f s (%.0f %%)\n"
             "  advice    %s\n",
-            url_shown, (double)f->wall_ns / 1e9, MB(c.bytes_asked), MB(c.bytes_hit + c.bytes_waited), MB(c.bytes_staged),
+            url_shown, (double)f->wall_ns / 1e9, MB(c.bytes_asked), MB(c.bytes_hit + c.bytes_waited), image, MB(c.bytes_staged),
             MB(c.bytes_demand + c.bytes_bypass), MB(c.bytes_fetched), MB(f->unused), (unsigned long long)c.requests,
             (unsigned long long)c.connections, (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns),
             S(f->others_ns), S(f->copying_ns), S(f->outside_ns), advice);

@@ -125,9 +125,8 @@ def walk(target, env):
 
 
 def counter(err, name):
-    """Of the counters on standard error."""
-    found = re.search(rf" {name}=(\d+)", err)
-    return int(found[1]) if found else 0
+    """Of the original's counters on standard error."""
+    return harness.counters("\n".join(line for line in err.splitlines() if ".xhmeta" not in line))[name]
 
 
 def tool(*words):
@@ -146,9 +145,10 @@ class Room:
     def sidecar(self, name="tree.h5"):
         return self.root / (name + SUFFIX)
 
-    def walk(self, name="tree.h5", shadow=None, **options):
+    def walk(self, name="tree.h5", shadow=None, log="", **options):
         with harness.shadow_dir() as fresh:
-            env = harness.driver_env(self.server, shadow or fresh, stats=1, **({"sidecar": "auto", "head_bytes": 8192} | options))
+            env = harness.driver_env(self.server, shadow or fresh, log=f"stats,{log}".rstrip(","),
+                                     **({"sidecar": "auto", "head_bytes": 8192} | options))
             return walk(f"{self.server.url}/{name}", env)
 
 
