@@ -156,7 +156,7 @@ def asks_for_no_metadata(room):
     """After the head, all metadata is the image's; whoever comes next asks once whether the file is the same."""
     tool(room.file)
     with harness.shadow_dir() as shadow:
-        got, err = room.walk(shadow=shadow, log="read")
+        got, err = room.walk(shadow=shadow, log="read", sidecar="require")
         assert got == room.sum, err[-2000:]
         missed = set(re.findall(r"read read .* off=(\d+) .*kind=meta", err.split(" sidecar used=1")[1]))
         assert missed <= {"0"}, missed      # XRootD's head is proved by a second one
@@ -171,8 +171,11 @@ def right_bytes_every_time(room, tap):
     for name, content, used in table(room.file, good):
         with tap.claim(f"{name}: the right bytes, {'with' if used else 'without'} the image"):
             room.sidecar().write_bytes(content)
-            got, err = room.walk()
-            assert got == room.sum, err[-2000:]
+            for _ in range(3):      # a look that takes longer than the opening, as on a loaded machine, is not waited for
+                got, err = room.walk()
+                assert got == room.sum, err[-2000:]
+                if counter(err, "bytes_sidecar") or "is ignored: " in err:
+                    break
             assert (counter(err, "bytes_sidecar") > 0) == used or "a block" in name or "block flipped" in name, err
             assert err.count("is ignored: ") == (not used), err
     room.sidecar().unlink()
@@ -184,7 +187,7 @@ def a_changed_file(room):
     shutil.copy(room.file, path)
     tool(path)
     with harness.shadow_dir() as shadow:
-        assert counter(room.walk(name, shadow)[1], "bytes_sidecar"), "it was not used"
+        assert counter(room.walk(name, shadow, sidecar="require")[1], "bytes_sidecar"), "it was not used"
         os.utime(path, (1e9, 1e9))
         got, err = room.walk(name, shadow)
         assert got == room.sum and not counter(err, "bytes_sidecar") and err.count("newer or older") == 1, err
@@ -194,7 +197,7 @@ def a_changed_file(room):
         assert got == room.sum and not counter(err, "bytes_sidecar") and err.count("newer or older") == 1, err
         assert tool("--check", path)[0] == 1
         tool(path)
-        got, err = room.walk(name, shadow)
+        got, err = room.walk(name, shadow, sidecar="require")
         assert got == room.sum and counter(err, "bytes_sidecar") and "ignored" not in err, err
     tool("--remove", path)
     path.unlink()
