@@ -44,8 +44,8 @@ def compare(tap, url, cacert, shadow):
 
 def main():
     tap = harness.Tap()
-    if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
-        tap.skip("the doctor's throughput is curl's", "network namespaces need root and /dev/net/tun")
+    if harness.why_no_link():
+        tap.skip("the doctor's throughput is curl's", harness.why_no_link())
         return tap.done()
     with tempfile.TemporaryDirectory(prefix="xh-speed-") as data, harness.shadow_dir() as shadow:
         os.chmod(data, 0o755)

@@ -38,20 +38,20 @@ def good(run, hosts, processes):
 
 def main():
     tap, more = harness.Tap(), "--all" in sys.argv
-    able = os.geteuid() == 0 and os.path.exists("/dev/net/tun")
+    why_not = harness.why_no_link()
     each, seconds = ("16", "20") if more else ("3", "5")
     with tempfile.TemporaryDirectory(prefix="xh-load-", dir="/var/tmp") as cache:
         os.chmod(cache, 0o755)
         for read in ("files", "slabs") if more else ("files",):
             claim = f"three hosts of {each} processes, {read}: each gets its bytes, no error"
-            if not able:
-                tap.skip(claim, "needs root and /dev/net/tun")
+            if why_not:
+                tap.skip(claim, why_not)
                 continue
             with tap.claim(claim):
                 good(load(cache, "--processes", each, "--seconds", seconds, "--rtt", "10", "--rate", RATE, "--read", read), 3, int(each))
         claim = "0.1 % loss, and two servers that are killed in turns: no wrong byte, no failed read"
-        if not able:
-            tap.skip(claim, "needs root and /dev/net/tun")
+        if why_not:
+            tap.skip(claim, why_not)
         else:
             with tap.claim(claim):
                 times = ("--seconds", "120") if more else ("--seconds", "16", "--every", "5")

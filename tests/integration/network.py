@@ -31,14 +31,6 @@ NO_NAME, NO_CONNECTION, NO_ANSWER, NO_BYTE = (
     r"no connection to the server within 1000 ms, after 1 retries", r"no byte for 1000 ms, after 1 retries")
 
 
-def why_not():
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    if not os.path.exists("/dev/net/tun"):
-        return "/dev/net/tun is missing"
-    return None
-
-
 def wan(*words):
     subprocess.run([WAN, *map(str, words)], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
@@ -173,8 +165,8 @@ def main():
     program, is_long = sys.argv[1], "--long" in sys.argv
     if "--inside" in sys.argv:
         return inside(program, is_long)
-    if why_not():
-        print(f"1..0 # SKIP {why_not()}")
+    if harness.why_no_link():
+        print(f"1..0 # SKIP {harness.why_no_link()}")
         return 0
     env = dict(os.environ, XHDF5_WAN_DIR=f"/run/xhdf5-network-{os.getpid()}",
                XHDF5_WANLINK=str(harness.BUILD / "perf" / "wanlink"), XHDF5_WAN_LINK="relay")

@@ -26,14 +26,6 @@ AT_NODE = (f'node=$((${{PMI_RANK-$OMPI_COMM_WORLD_RANK}} / {RANKS_A_NODE} + 1));
            'mkdir -p -m 700 "$XHDF5_SHADOW_DIR"; exec "$@"')
 
 
-def why_not():
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    if not os.path.exists("/dev/net/tun"):
-        return "/dev/net/tun is missing"
-    return None
-
-
 class Links:
     """A node's link each, all to one server host. The first node's is the server's own."""
 
@@ -96,8 +88,8 @@ def claims(tap, job, links, server, local):
 
 def main():
     mpiexec, program = sys.argv[1:]
-    if why_not():
-        print(f"1..0 # SKIP {why_not()}")
+    if harness.why_no_link():
+        print(f"1..0 # SKIP {harness.why_no_link()}")
         return 0
     os.environ.update(XHDF5_WANLINK=str(harness.BUILD / "perf" / "wanlink"), XHDF5_WAN_LINK="relay",
                       XHDF5_WAN_DIR=f"/run/xhdf5-nodes-{os.getpid()}")

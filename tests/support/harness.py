@@ -61,6 +61,15 @@ class Server:
         shutil.rmtree(self.run, ignore_errors=True)
 
 
+def why_no_link():
+    """Why perf/wan cannot make a link here; None: it can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if not os.path.exists("/dev/net/tun"):
+        return "/dev/net/tun is missing"
+    return None
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
