@@ -76,8 +76,11 @@ def main():
                            f"{name}: the next process walks with at most two requests",
                            f"{requests} requests, {fetched} bytes")
                 # One walks for all. A walker that gets no processor for 300 ms is relieved: so there are three tries.
-                tries = [together(program, url, server) for _ in range(3)]
-                tap.ok(all(seen == {want} for seen, _ in tries) and any(4 * sum(asked[:-1]) <= asked[-1] for _, asked in tries),
+                tries = []
+                while not tries or len(tries) < 3 and 4 * sum(tries[-1][1][:-1]) > tries[-1][1][-1]:
+                    tries.append(together(program, url, server))
+                seen, asked = tries[-1]
+                tap.ok(seen == {want} and 4 * sum(asked[:-1]) <= asked[-1],
                        f"{name}: of {TOGETHER} that walk at once one asks for all", f"{tries}, {want}")
             with harness.shadow_dir() as shadow:
                 env = harness.driver_env(server, shadow, readahead="off")
