@@ -27,8 +27,11 @@ def main() -> NoReturn:
         _fail(f"{TOOL} is not there, or may not be run (a file system mounted noexec?)")
     if any(c in library for c in " :"):
         _fail(f"blanks and colons in the path of h5py's libhdf5 keep it from being loaded: {library}")
-    preload = [library, *filter(None, [os.environ.get("LD_PRELOAD")])]
-    # HDF5 would end a program that was built with the headers of another version than it runs with. What the tool
-    # calls is the same from 1.14 to 2.x.
+    def before(name: str, first: str) -> str:
+        return ":".join([first, *filter(None, [os.environ.get(name)])])
+
+    # What libhdf5 is linked with lies beside it, and not every wheel's says so. HDF5 would end a program that was built
+    # with the headers of another version than it runs with; what the tool calls is the same from 1.14 to 2.x.
     os.execve(TOOL, ["xhdf5", *sys.argv[1:]],
-              {**os.environ, "LD_PRELOAD": ":".join(preload), "HDF5_DISABLE_VERSION_CHECK": "2"})
+              {**os.environ, "LD_PRELOAD": before("LD_PRELOAD", library), "HDF5_DISABLE_VERSION_CHECK": "2",
+               "LD_LIBRARY_PATH": before("LD_LIBRARY_PATH", os.path.dirname(library))})
