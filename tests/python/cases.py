@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -66,6 +67,9 @@ def options():
 
     import h5py
     import xhdf5
+    table = (pathlib.Path(__file__).resolve().parents[2] / "cache/options.def").read_text()
+    rows = re.findall(r'^X\((\w+),\s*(\w+),\s*"?([^",]*)"?,\s*(\d+),\s*(\d+),', table, re.M)
+    assert [(o.type, n, str(o.default), str(o.min), str(o.max)) for n, o in xhdf5.OPTIONS.items()] == rows
     raises(TypeError, ["conections", "'connections'"], h5py.File, URL, driver="xhdf5", conections=8)
     raises(TypeError, ["connections", "not str"], xhdf5.open, URL, connections="8")
     raises(TypeError, ["connections", "not bool"], xhdf5.open, URL, connections=True)
