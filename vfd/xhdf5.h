@@ -87,6 +87,8 @@ typedef struct H5FD_xhdf5_config_t {
 
     const char *trace;   /* file for a time line of what is done */
     const char *sidecar; /* metadata images beside the files: "auto", "off" or "require" */
+
+    int64_t local_shadow; /* switch: local files on slow file systems */
 } H5FD_xhdf5_config_t;
 
 /* Every field unset. */
@@ -94,7 +96,7 @@ typedef struct H5FD_xhdf5_config_t {
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
-            -1, NULL, NULL, NULL                                                            \
+            -1, NULL, NULL, NULL, -1                                                        \
     }
 
 /* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages

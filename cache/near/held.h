@@ -1,0 +1,54 @@
+/* The image of a local file that is being written: what is held back until a flush, and what was read of it.
+ *
+ * Blocks of 64 KiB in this process's memory, with a byte of state for each byte: absent (the file has it), clean (as in
+ * the file), raw or metadata that the file does not have yet. So the bytes that were written are written back;
+ * others as they are, to join two writes into one, only where no other process can have changed them. It is process memory and no tmpfs file, as nobody else may see it before it is in the file.
+ *
+ * Order of writing back
+ *  1. all that lies behind the file's end as it was after the last time: nothing in the file names it yet;
+ *  2. the file is made as long as it shall be;
+ *  3. raw data within what the file had;
+ *  4. metadata within what the file had;
+ *  5. the superblock.
+ * Each ascending, neighbours in one system call. Killed before 3, the file is as it was before. 3 and 4 replace bytes that
+ * are in use, one after the other, as HDF5's own writing by sec2 does.
+ * What is new and dirty is written as in 1 already when it comes to FRESH_BYTES. Where the image is larger than the budget,
+ * clean blocks are dropped, and when that is not enough, all is written back, as HDF5 evicts metadata at any time.
+ *
+ * Errors: -1 with errno; what was not written stays dirty. Threads: the caller serialises. */
+#ifndef XH_HELD_H
+#define XH_HELD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reach.h"
+
+struct xh_held_block;
+
+struct xh_held {
+    int fd;                /* constant; the caller's */
+    uint64_t budget_bytes; /* constant */
+    int alone;             /* under an exclusive lock: between what changed, bytes as they are may be written again */
+    int through;           /* SWMR: nothing is held any more */
+    uint64_t disk;         /* the file's size */
+    uint64_t eof;          /* what its user takes for it */
+    uint64_t settled;      /* the file's size when all was written back the last time */
+    uint64_t fresh_bytes;  /* written behind |settled| and not written back yet: no less than is dirty there */
+    uint64_t super_at;     /* where the superblock is; UINT64_MAX: not seen */
+    unsigned raw_writes, raw_quick; /* small raw data that went straight to the file; above 0: it goes on doing so */
+    struct xh_held_block **block; /* ascending */
+    size_t n, room;
+    struct xh_reach reach;
+    uint64_t reads, read_bytes, writes, written_bytes; /* system calls, for the trace */
+};
+
+void xh_held_begin(struct xh_held *h, int fd, uint64_t size, uint64_t budget_bytes);
+void xh_held_end(struct xh_held *h);
+
+int xh_held_read(struct xh_held *h, int raw, uint64_t addr, size_t size, void *buf);
+int xh_held_write(struct xh_held *h, int raw, uint64_t addr, size_t size, const void *buf);
+int xh_held_write_back(struct xh_held *h);
+int xh_held_truncate(struct xh_held *h, uint64_t size);
+
+#endif
