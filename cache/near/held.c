@@ -14,6 +14,8 @@
 #define BULK_BYTES 65536u       /* raw data of this size passes by */
 #define ANY_BULK_BYTES 1048576u /* and anything read of this size */
 #define FRESH_BYTES (8u << 20)  /* new bytes that are held at most, and an eighth of the budget */
+#define MARK_WRITER 1           /* in a superblock: the file is being written */
+#define MARK_SWMR 4             /* and is read meanwhile */
 #define SUPER_BYTES 96u         /* a superblock, the oldest and longest */
 #define IO_MAX 0x7ffff000u      /* Linux moves at most this much in one call */
 #define TRIED_WRITES 2          /* of small raw data, to know how slow writing is */
@@ -392,7 +394,7 @@ static int fetch(struct xh_held *h, uint64_t addr, size_t size)
 static int read_through(struct xh_held *h, uint64_t addr, size_t size, void *buf)
 {
     size_t got = 0;
-    if (addr < h->disk && file_read(h, addr, size, buf, &got))
+    if ((addr < h->disk || h->through) && file_read(h, addr, size, buf, &got))
         return -1;
     memset((char *)buf + got, 0, size - got);
     lay_over(h, addr, size, buf, RAW);
@@ -416,13 +418,14 @@ int xh_held_read(struct xh_held *h, int raw, uint64_t addr, size_t size, void *b
 
 /* ---- writing ---- */
 
-/* 1 when |buf| is a superblock that says that a writer is followed by readers (SWMR); notes where superblocks are. */
-static int note_super(struct xh_held *h, uint64_t addr, size_t size, const uint8_t *buf)
+/* The marks of the superblock that |buf| is, if it is one that has any: what HDF5 tells others who open the file. Notes where
+ * superblocks are. */
+static unsigned marks_of(struct xh_held *h, uint64_t addr, size_t size, const uint8_t *buf)
 {
     if (size < 12 || memcmp(buf, "\211HDF\r\n\032\n", 8) != 0)
         return 0;
     h->super_at = addr;
-    return buf[8] == 3 && (buf[11] & 4);
+    return buf[8] == 3 ? buf[11] : 0;
 }
 
 static int write_through(struct xh_held *h, uint64_t addr, size_t size, const void *buf)
@@ -480,7 +483,11 @@ static int hold(struct xh_held *h, enum state state, uint64_t addr, size_t size,
 
 int xh_held_write(struct xh_held *h, int raw, uint64_t addr, size_t size, const void *buf)
 {
-    int swmr = !raw && note_super(h, addr, size, buf);
+    unsigned marks = raw ? 0 : marks_of(h, addr, size, buf);
+    if ((marks & (MARK_WRITER | MARK_SWMR)) == MARK_WRITER && !h->marked) { /* to be seen before anything changes */
+        h->marked = 1;
+        return write_through(h, addr, size, buf);
+    }
     if (h->through || (raw && size >= BULK_BYTES))
         return write_through(h, addr, size, buf);
     if (raw && straight(h))
@@ -489,7 +496,7 @@ int xh_held_write(struct xh_held *h, int raw, uint64_t addr, size_t size, const 
         return -1;
     if (size > h->budget_bytes / 4 || hold(h, raw ? RAW : META, addr, size, buf))
         return write_through(h, addr, size, buf);
-    if (swmr) {
+    if (marks & MARK_SWMR) {
         if (xh_held_write_back(h))
             return -1;
         xh_held_end(h);

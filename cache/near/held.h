@@ -9,7 +9,7 @@
  *  2. the file is made as long as it shall be;
  *  3. raw data within what the file had;
  *  4. metadata within what the file had;
- *  5. the superblock.
+ *  5. the superblock. (Its mark that the file is being written goes to the file at once, when HDF5 sets it.)
  * Each ascending, neighbours in one system call. Killed before 3, the file is as it was before. 3 and 4 replace bytes that
  * are in use, one after the other, as HDF5's own writing by sec2 does.
  * What is new and dirty is written as in 1 already when it comes to FRESH_BYTES. Where the image is larger than the budget,
@@ -30,6 +30,7 @@ struct xh_held {
     int fd;                /* constant; the caller's */
     uint64_t budget_bytes; /* constant */
     int alone;             /* under an exclusive lock: between what changed, bytes as they are may be written again */
+    int marked;            /* the file says that it is being written */
     int through;           /* SWMR: nothing is held any more */
     uint64_t disk;         /* the file's size */
     uint64_t eof;          /* what its user takes for it */
