@@ -13,13 +13,12 @@
 #define BLOCK_BYTES 65536u
 #define BULK_BYTES 65536u       /* raw data of this size passes by */
 #define ANY_BULK_BYTES 1048576u /* and anything read of this size */
-#define FRESH_BYTES (8u << 20)  /* new bytes that are held at most, and an eighth of the budget */
 #define MARK_WRITER 1           /* in a superblock: the file is being written */
 #define MARK_SWMR 4             /* and is read meanwhile */
 #define SUPER_BYTES 96u         /* a superblock, the oldest and longest */
 #define IO_MAX 0x7ffff000u      /* Linux moves at most this much in one call */
-#define TRIED_WRITES 2          /* of small raw data, to know how slow writing is */
-#define SLOW_MOST 8             /* slow ones, one after another, until it is held back after all */
+#define TRIED 2                 /* quick or slow writes that decide */
+#define SLOW_MOST 8             /* slow ones, one after another, that decide otherwise */
 #define PIECES 256              /* of one system call */
 #define BRIDGE_BYTES 65536u     /* so much between two writes is written along */
 
@@ -28,6 +27,7 @@ enum state { ABSENT, CLEAN, RAW, META };
 struct xh_held_block {
     uint64_t at;           /* a multiple of BLOCK_BYTES */
     uint32_t lo, hi;       /* dirty bytes are within [lo, hi) */
+    uint32_t from, to;     /* what is not absent is within [from, to) */
     uint8_t state[BLOCK_BYTES];
     uint8_t data[BLOCK_BYTES];
 };
@@ -137,10 +137,17 @@ static struct xh_held_block *block_at(struct xh_held *h, uint64_t addr, int make
         return NULL;
     b->at = addr - addr % BLOCK_BYTES;
     no_dirt(b);
+    b->from = BLOCK_BYTES;
     memmove(h->block + i + 1, h->block + i, (h->n - i) * sizeof *h->block);
     h->block[i] = b;
     h->n++;
     return b;
+}
+
+static void now_has(struct xh_held_block *b, size_t at, size_t len)
+{
+    b->from = at < b->from ? (uint32_t)at : b->from;
+    b->to = at + len > b->to ? (uint32_t)(at + len) : b->to;
 }
 
 /* How much of |size| bytes from |addr| on is in |addr|'s block. */
@@ -153,7 +160,14 @@ static size_t within(uint64_t addr, size_t size)
 /* How many bytes from |s| on, at most |n|, have the state that the first one has. */
 static size_t alike(const uint8_t *s, size_t n)
 {
-    size_t i = 1;
+    uint64_t same, eight;
+    size_t i = 0;
+    memset(&same, s[0], sizeof same);
+    for (; n - i >= sizeof eight; i += sizeof eight) {
+        memcpy(&eight, s + i, sizeof eight);
+        if (eight != same)
+            break;
+    }
     while (i < n && s[i] == s[0])
         i++;
     return i;
@@ -194,7 +208,10 @@ static void forget(struct xh_held *h, uint64_t addr, uint64_t size)
         struct xh_held_block *b = h->block[i];
         size_t from = addr > b->at ? (size_t)(addr - b->at) : 0;
         size_t to = end - b->at < BLOCK_BYTES ? (size_t)(end - b->at) : BLOCK_BYTES;
-        memset(b->state + from, ABSENT, to - from);
+        from = from > b->from ? from : b->from;
+        to = to < b->to ? to : b->to;
+        if (from < to) /* else its memory need not be touched */
+            memset(b->state + from, ABSENT, to - from);
     }
 }
 
@@ -251,7 +268,7 @@ static int bridge(struct xh_held *h, struct run *r, uint64_t to, uint64_t void_f
             len = alike(b->state + at, len);
         int clean = b && b->state[at] == CLEAN, absent = !b || b->state[at] == ABSENT;
         if (absent && b && r->end >= void_from)
-            memset(b->data + at, 0, len);
+            memset(b->data + at, 0, len), now_has(b, at, len);
         ok = (clean || (absent && r->end >= void_from)) &&
              add_piece(r, b ? b->data + at : zeros, b ? b->state + at : NULL, len) == 0;
         if (!ok) {
@@ -384,6 +401,7 @@ static int fetch(struct xh_held *h, uint64_t addr, size_t size)
                 continue;
             memcpy(b->data + at + i, from + i, run);
             memset(b->state + at + i, CLEAN, run);
+            now_has(b, at + i, run);
         }
     }
     free(buf);
@@ -405,6 +423,12 @@ int xh_held_read(struct xh_held *h, int raw, uint64_t addr, size_t size, void *b
 {
     if (h->through || (raw && size >= BULK_BYTES) || size >= ANY_BULK_BYTES)
         return read_through(h, addr, size, buf);
+    if (xh_reach_needless(&h->reach)) {
+        uint64_t begun = xh_now_ns();
+        int rc = read_through(h, addr, size, buf);
+        xh_reach_plain(&h->reach, size, xh_now_ns() - begun);
+        return rc;
+    }
     size_t there = addr >= h->disk ? 0 : size < h->disk - addr ? size : (size_t)(h->disk - addr);
     if (!lacks(h, addr, there))
         xh_reach_hit(&h->reach);
@@ -442,23 +466,31 @@ static int write_through(struct xh_held *h, uint64_t addr, size_t size, const vo
     return 0;
 }
 
-/* Small raw data is held back where writing is slow, which the first such writes tell. */
-static int straight(const struct xh_held *h)
-{
-    return h->raw_writes < TRIED_WRITES || h->raw_quick;
-}
-
+/* Straight to the file, and a look at how long that took: a few of the first writes that a file system without delay would
+ * take in decide whether anything is held back. */
 static int write_timed(struct xh_held *h, uint64_t addr, size_t size, const void *buf)
 {
     uint64_t begun = xh_now_ns();
     if (write_through(h, addr, size, buf))
         return -1;
-    h->raw_writes++;
-    if (xh_reach_is_quick(size, xh_now_ns() - begun))
-        h->raw_quick = SLOW_MOST;
-    else if (h->raw_quick)
-        h->raw_quick--;
-    return 0;
+    int quick = xh_reach_is_quick(size, xh_now_ns() - begun);
+    if (h->quick) {
+        h->quick = quick ? SLOW_MOST : h->quick - 1;
+        h->tried_slow = h->quick ? 0 : TRIED;
+        return 0;
+    }
+    h->tried_quick += (unsigned)quick;
+    h->tried_slow += (unsigned)!quick;
+    if (h->tried_quick < TRIED)
+        return 0;
+    h->quick = SLOW_MOST;
+    return xh_held_write_back(h); /* what comes goes straight to the file: behind what came before */
+}
+
+/* 1 when a write may be tried out on the file: raw data, or what nothing in the file names yet. */
+static int may_try(const struct xh_held *h, int raw, uint64_t addr)
+{
+    return h->tried_slow < TRIED && (raw || addr >= h->settled);
 }
 
 /* Puts it into the image. -1: no memory. */
@@ -474,6 +506,7 @@ static int hold(struct xh_held *h, enum state state, uint64_t addr, size_t size,
         now = within(addr, size);
         memcpy(b->data + at, buf, now);
         memset(b->state + at, state, now);
+        now_has(b, at, now);
         b->lo = at < b->lo ? at : b->lo;
         b->hi = at + (uint32_t)now > b->hi ? at + (uint32_t)now : b->hi;
     }
@@ -486,11 +519,11 @@ int xh_held_write(struct xh_held *h, int raw, uint64_t addr, size_t size, const 
     unsigned marks = raw ? 0 : marks_of(h, addr, size, buf);
     if ((marks & (MARK_WRITER | MARK_SWMR)) == MARK_WRITER && !h->marked) { /* to be seen before anything changes */
         h->marked = 1;
-        return write_through(h, addr, size, buf);
+        return write_timed(h, addr, size, buf);
     }
     if (h->through || (raw && size >= BULK_BYTES))
         return write_through(h, addr, size, buf);
-    if (raw && straight(h))
+    if (h->quick || may_try(h, raw, addr))
         return write_timed(h, addr, size, buf);
     if (make_room(h, size))
         return -1;
@@ -502,7 +535,7 @@ int xh_held_write(struct xh_held *h, int raw, uint64_t addr, size_t size, const 
         xh_held_end(h);
         h->through = 1;
     }
-    return h->fresh_bytes > FRESH_BYTES || h->fresh_bytes > h->budget_bytes / 8 ? put_fresh(h) : 0;
+    return h->fresh_bytes > h->budget_bytes / 4 ? put_fresh(h) : 0;
 }
 
 int xh_held_truncate(struct xh_held *h, uint64_t size)
