@@ -44,7 +44,9 @@ void xh_held_end(struct xh_held *h)
     for (size_t i = 0; i < h->n; i++)
         free(h->block[i]);
     free(h->block);
+    free(h->buf);
     h->block = NULL;
+    h->buf = NULL;
     h->n = h->room = 0;
 }
 
@@ -384,13 +386,12 @@ static int fetch(struct xh_held *h, uint64_t addr, size_t size)
     uint64_t lo, hi, begun = xh_now_ns();
     size_t got;
     xh_reach_around(&h->reach, addr, size, h->disk, &lo, &hi);
-    uint8_t *buf = malloc((size_t)(hi - lo));
-    if (!buf || file_read(h, lo, (size_t)(hi - lo), buf, &got)) {
-        free(buf);
+    if (!h->buf)
+        h->buf = malloc(XH_REACH_BUFFER);
+    if (!h->buf || file_read(h, lo, (size_t)(hi - lo), h->buf, &got))
         return -1;
-    }
     xh_reach_learn(&h->reach, hi - lo, xh_now_ns() - begun);
-    uint8_t *from = buf;
+    uint8_t *from = h->buf;
     for (size_t now; got > 0; lo += now, got -= now, from += now) {
         now = within(lo, got);
         struct xh_held_block *b = block_at(h, lo, 1);
@@ -404,7 +405,6 @@ static int fetch(struct xh_held *h, uint64_t addr, size_t size)
             now_has(b, at + i, run);
         }
     }
-    free(buf);
     return 0;
 }
 

@@ -45,6 +45,7 @@ struct xh_held {
     unsigned quick;        /* above 0: no longer than into memory; all goes straight to the file */
     struct xh_held_block **block; /* ascending */
     size_t n, room;
+    uint8_t *buf; /* for one read; XH_REACH_BUFFER bytes or NULL */
     struct xh_reach reach;
     uint64_t reads, read_bytes, writes, written_bytes; /* system calls, for the trace */
 };

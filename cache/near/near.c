@@ -36,6 +36,7 @@ struct xh_near {
 
     struct xh_reach reach;             /* of a file that is read */
     uint64_t reads, read_bytes, hits;
+    char *buf;                         /* of XH_REACH_BUFFER bytes, for one read; kept, as new memory costs as much as reading */
     struct xh_held held;               /* of a file that is written */
 };
 
@@ -125,6 +126,7 @@ void xh_near_close(struct xh_near *n)
                  (unsigned long long)h->read_bytes, (unsigned long long)h->writes, (unsigned long long)h->written_bytes);
         xh_held_end(&n->held);
     }
+    free(n->buf);
     free(n);
 }
 
@@ -175,11 +177,12 @@ static void bring(struct xh_near *n, uint64_t first, size_t count, const uint8_t
         to--;
     uint64_t off = (first + from) * XH_PAGE_BYTES, end = (first + to) * XH_PAGE_BYTES, begun = xh_now_ns();
     size_t len = (size_t)((end < n->size ? end : n->size) - off);
-    char *buf = malloc(len);
+    if (!n->buf)
+        n->buf = malloc(XH_REACH_BUFFER);
+    char *buf = n->buf;
     ssize_t got = buf ? read_file(n, off, buf, len) : -1;
     if (got != (ssize_t)len) { /* failed, or the file has become shorter: as without a shadow */
         give_up(n->shadow, first, count, mine);
-        free(buf);
         return;
     }
     xh_reach_learn(&n->reach, len, xh_now_ns() - begun);
@@ -193,14 +196,13 @@ static void bring(struct xh_near *n, uint64_t first, size_t count, const uint8_t
         else
             xh_shadow_abandon(n->shadow, first + i, run);
     }
-    free(buf);
 }
 
 /* Sees to the page of |off|, which was missing, and to what lies around [off, off+len). Returns what that page was. */
 static enum xh_claim fetch(struct xh_near *n, int raw, uint64_t off, size_t len)
 {
     uint64_t lo, hi;
-    uint8_t mine[XH_REACH_MOST / XH_PAGE_BYTES * 2] = {0};
+    uint8_t mine[XH_REACH_BUFFER / XH_PAGE_BYTES] = {0};
     xh_reach_around(&n->reach, off, len, n->size, &lo, &hi);
     uint64_t first = lo / XH_PAGE_BYTES, wanted = off / XH_PAGE_BYTES;
     size_t count = (size_t)((hi + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES - first), any = 0;

@@ -11,6 +11,7 @@
 #define XH_REACH_LEAST 16384u
 #define XH_REACH_FIRST 65536u
 #define XH_REACH_MOST 1048576u
+#define XH_REACH_BUFFER (2 * XH_REACH_MOST) /* enough for what goes around less than XH_REACH_MOST bytes */
 
 struct xh_reach {
     uint64_t bytes;    /* a power of two from LEAST to MOST */

@@ -1,6 +1,7 @@
 /* Preloaded: the process kills itself in the DYING_AT'th system call that changes a file whose name ends with .h5, a write when
  * half of it is done, or nothing of it where it is at most a sector. At exit the number of those calls is written, as text, to the file DYING_COUNT. With DYING_SAY a line of
- * what each did is appended to that file. */
+ * what each did is appended to that file. With DYING_SLOW_US each pread and each call that changes any file takes so many
+ * microseconds longer. */
 #undef _FILE_OFFSET_BITS /* both names of each call are defined here; 64-bit systems */
 #include <dlfcn.h>
 #include <signal.h>
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 #pragma GCC visibility push(default)
+ssize_t pread(int fd, void *buf, size_t n, off_t at);
+ssize_t pread64(int fd, void *buf, size_t n, off_t at);
 ssize_t pwrite(int fd, const void *buf, size_t n, off_t at);
 ssize_t pwrite64(int fd, const void *buf, size_t n, off_t at);
 ssize_t pwritev(int fd, const struct iovec *v, int n, off_t at);
@@ -24,9 +27,19 @@ int ftruncate64(int fd, off_t size);
 
 static unsigned long calls;
 
+static void wait_a_little(void)
+{
+    static long us = -1;
+    if (us < 0)
+        us = getenv("DYING_SLOW_US") ? atol(getenv("DYING_SLOW_US")) : 0;
+    if (us)
+        usleep((useconds_t)us);
+}
+
 /* 1 when this is the call to die in. */
 static int dies(int fd, const char *what, off_t at, size_t size)
 {
+    wait_a_little();
     char link[64], path[512];
     const char *when = getenv("DYING_AT"), *say = getenv("DYING_SAY");
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -85,6 +98,18 @@ static int cut(int fd, off_t size)
     if (dies(fd, "truncate", size, 0))
         raise(SIGKILL);
     return real(fd, size);
+}
+
+ssize_t pread(int fd, void *buf, size_t n, off_t at)
+{
+    wait_a_little();
+    return ((ssize_t (*)(int, void *, size_t, off_t))next("pread"))(fd, buf, n, at);
+}
+
+ssize_t pread64(int fd, void *buf, size_t n, off_t at)
+{
+    wait_a_little();
+    return ((ssize_t (*)(int, void *, size_t, off_t))next("pread"))(fd, buf, n, at);
 }
 
 ssize_t pwrite(int fd, const void *buf, size_t n, off_t at)
