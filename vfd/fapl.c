@@ -264,11 +264,10 @@ static int apply_config_string(struct xh_h5 *h5, hid_t fapl, const struct xh_fap
     return rc;
 }
 
-int xh_fapl_mentions(struct xh_h5 *h5, hid_t fapl, enum xh_opt_id id)
+int xh_fapl_mentions(struct xh_h5 *h5, hid_t fapl, const struct xh_fapl_info *info, enum xh_opt_id id)
 {
     const char *name = xh_opt_rows[id].name;
     char text[XH_CONFIG_STRING_BYTES];
-    const struct xh_fapl_info *info = peek_info(h5, fapl);
     if (xh_options_env_has(name) || (info && (info->set[id] || strcasestr(info->config, name))))
         return 1;
     if (info)

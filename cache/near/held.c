@@ -255,12 +255,13 @@ static int add_piece(struct run *r, uint8_t *data, uint8_t *state, size_t len)
     return 0;
 }
 
-/* Continues the run up to |to| with bytes that are in the file already, or, from |void_from| on, not even allocated there:
+/* Continues the run, which is not empty, up to |to| with bytes that are in the file already, or, from |void_from| on, not even allocated there:
  * one longer write instead of two. Returns 0, or -1 with the run as it was. */
 static int bridge(struct xh_held *h, struct run *r, uint64_t to, uint64_t void_from)
 {
     static uint8_t zeros[BRIDGE_BYTES];
-    struct run was = *r;
+    const size_t n = r->n, last = r->v[n - 1].iov_len;
+    const uint64_t end = r->end;
     if (to - r->end > BRIDGE_BYTES)
         return -1;
     while (r->end < to) {
@@ -274,7 +275,9 @@ static int bridge(struct xh_held *h, struct run *r, uint64_t to, uint64_t void_f
         ok = (clean || (absent && r->end >= void_from)) &&
              add_piece(r, b ? b->data + at : zeros, b ? b->state + at : NULL, len) == 0;
         if (!ok) {
-            *r = was;
+            r->n = n;
+            r->v[n - 1].iov_len = last;
+            r->end = end;
             return -1;
         }
     }

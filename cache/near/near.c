@@ -260,7 +260,10 @@ int xh_near_read(struct xh_near *n, int raw, uint64_t addr, size_t size, void *b
 
 int xh_near_write(struct xh_near *n, int raw, uint64_t addr, size_t size, const void *buf)
 {
-    return xh_held_write(&n->held, raw, addr, size, buf);
+    if (!n->shadow)
+        return xh_held_write(&n->held, raw, addr, size, buf);
+    errno = EBADF; /* what the system would say of a file opened for reading */
+    return -1;
 }
 
 void xh_near_locked(struct xh_near *n, int exclusive)
@@ -275,7 +278,7 @@ int xh_near_flush(struct xh_near *n)
 
 int xh_near_truncate(struct xh_near *n, uint64_t size)
 {
-    return xh_held_truncate(&n->held, size);
+    return n->shadow ? ftruncate(n->fd, (off_t)size) : xh_held_truncate(&n->held, size);
 }
 
 uint64_t xh_near_eof(const struct xh_near *n)

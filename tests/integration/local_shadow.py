@@ -26,7 +26,8 @@ DELAY_US = 500
 MAKE = """
 import h5py, numpy as np, sys
 r = np.random.default_rng(1)
-with h5py.File(sys.argv[1], 'w', libver=sys.argv[2]) as f:
+paged = dict(fs_strategy='page', fs_page_size=4096, page_buf_size=65536) if sys.argv[2] == 'latest' else {}
+with h5py.File(sys.argv[1], 'w', libver=sys.argv[2], **paged) as f:
     for i in range(60):
         g = f.require_group(f'g{i % 7}')
         d = g.create_dataset(f'd{i}', data=r.integers(0, 99, (i + 1, 50)), track_times=False)
