@@ -81,6 +81,13 @@ static void refused(struct xh_file *f)
     pthread_mutex_unlock(&f->chunk_lock);
 }
 
+/* As xh_stage_reach: of the original's streams and those of its body. */
+static int reach(struct xh_file *f, uint64_t end, uint64_t window)
+{
+    int lost = xh_stage_reach(f, end, window);
+    return xh_body_reach(f, end, window) || lost;
+}
+
 /* Chunks that lie one behind the other stream towards a reader who has come to |end|. */
 static void stream_chunks(struct xh_file *f, uint64_t end)
 {
@@ -98,7 +105,7 @@ static void stream_chunks(struct xh_file *f, uint64_t end)
         xh_chunkindex_took(f->chunks, (struct xh_range){r.off, seen - r.off});
         pthread_mutex_unlock(&f->chunk_lock);
     }
-    if (xh_stage_reach(f, end, window))
+    if (reach(f, end, window))
         refused(f);
 }
 
@@ -121,6 +128,7 @@ static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_
     if (strayed) {
         xh_fetch_recall(f);
         xh_stage_recall(f);
+        xh_body_recall(f);
     }
     bring_nodes(f);
     stream_chunks(f, end);
@@ -140,8 +148,22 @@ static void ahead_up(struct xh_file *f, const struct xh_range *want)
     uint64_t end = p->last.off + p->last.len;
     if (want)
         p->ahead = xh_fetch_stretch(f, *want, p->window >= STREAM_WINDOW ? p->end : 0);
-    if (xh_stage_reach(f, end, p->window))
+    if (reach(f, end, p->window))
         p->ahead = end;
+}
+
+void xh_ahead_again(struct xh_file *f)
+{
+    struct xh_predict_seq *p = &f->seq;
+    uint64_t end = p->last.off + p->last.len;
+    if (pthread_mutex_trylock(&f->guess_lock))
+        return;
+    if (p->kind == XH_RUN_UP && p->window && end < p->end) {
+        struct xh_range want = {end, p->end - end < p->window ? p->end - end : p->window};
+        reach(f, end, p->window); /* it is known that the streams end */
+        ahead_up(f, &want);
+    }
+    pthread_mutex_unlock(&f->guess_lock);
 }
 
 /* The contiguous dataset that holds |r|; len 0: none is known. */
@@ -204,7 +226,7 @@ int xh_ahead_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     }
     if (led) {
         f->seq = seq;
-        xh_stage_reach(f, r.off + r.len, seq.window);
+        reach(f, r.off + r.len, seq.window);
     }
     pthread_mutex_unlock(&f->guess_lock);
     return led;

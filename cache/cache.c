@@ -42,6 +42,7 @@ static void file_free(struct xh_file *f)
     xh_wanted_free(&f->wanted);
     xh_early_free(f);
     xh_beside_close(f->beside);
+    xh_body_close(f->body);
     xh_walk_end(f);
     if (f->shadow) {
         xh_shadow_tell_hits(f->shadow, hits(f) - f->hits_before);
@@ -204,6 +205,9 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     f->divided |= op.awaited || op.vouched;
     xh_opening_end(&op);
     rc = rc ? rc : settle_beside(f, &head, err);
+    if (rc == 0 && f->size > f->opt.head_bytes)
+        f->body = xh_body_new(url, &f->opt);
+    xh_body_begin(f);
     xh_trace(XH_T_READ, "open", "url=%s size=%llu validator=%s confirmed=%d private=%d", f->url_shown,
              (unsigned long long)f->size, info.validator, head.confirmed,
              f->shadow ? xh_shadow_private(f->shadow) : 1);
@@ -308,6 +312,7 @@ void xh_file_after_fork(struct xh_file *f)
     if (f->origin)
         xh_replicas_after_fork(f->origin);
     xh_beside_after_fork(f->beside);
+    xh_body_after_fork(f->body);
     xh_walk_init(f); /* the parent's index may have been in the middle of a change: leaked */
     /* A fork while the parent was at work on the indexes: what is there may be torn. */
     if (pthread_mutex_trylock(&f->chunk_lock)) {
@@ -346,6 +351,7 @@ void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
 {
     xh_counters_snapshot(&f->counters, out);
     xh_beside_stats(f->beside, out);
+    xh_body_stats(f->body, out);
 }
 
 /* What the account does not know. While the origin is there. */

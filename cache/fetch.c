@@ -556,6 +556,8 @@ static size_t kept(struct xh_file *f, const struct xh_range *r, size_t n)
 
 uint64_t xh_fetch_lead(struct xh_file *f, uint64_t off, uint64_t end)
 {
+    if (xh_body_used(f->body))
+        return xh_body_lead(f, off, end);
     /* What is not much longer than what is kept anyway stays for other processes, which may be about to start. */
     int streams = end > off && (end - off) / 2 > f->opt.stream_bytes && !keeps_all(f);
     return streams ? xh_stage_stream(f, off, end) : off;
@@ -564,6 +566,8 @@ uint64_t xh_fetch_lead(struct xh_file *f, uint64_t off, uint64_t end)
 uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_end)
 {
     struct xh_range pieces[257];
+    if (xh_body_used(f->body))
+        return xh_body_stretch(f, r, stream_end);
     uint64_t seen = xh_fetch_lead(f, r.off, stream_end);
     if (seen > r.off)
         return seen;
@@ -581,6 +585,10 @@ uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_
 
 size_t xh_fetch_ahead(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
 {
+    int packed = 0;
+    size_t seen = kind == XH_KIND_RAW && n && xh_body_used(f->body) ? xh_body_ahead(f, r, n, &packed) : 0;
+    if (packed)
+        return seen;
     size_t k = kind == XH_KIND_META ? n : kept(f, r, n);
     size_t done = k ? ahead_to_shadow(f, r, k, kind) : 0;
     return done == k && k < n ? k + xh_stage_fetch(f, r + k, n - k) : done;

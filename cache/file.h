@@ -19,6 +19,7 @@
 #include "predict.h"
 #include "shadow/shadow.h"
 #include "sidecar/beside.h"
+#include "sidecar/body.h"
 #include "stage/stage.h"
 
 /* Requests for metadata ahead that are on their way at once: as many as connections mostly pay, but one
@@ -66,6 +67,7 @@ struct xh_file {
 
     struct xh_early early; /* by its own rules */
     struct xh_beside *beside; /* likewise; its metadata image, NULL: none */
+    struct xh_body *body;     /* likewise; its compressed body, NULL: none is wanted */
     struct xh_walk walk;
     struct xh_wanted wanted;        /* what the program said that it will read */
     struct xh_stage stage;        /* what was fetched ahead of a stream */
@@ -148,6 +150,8 @@ void xh_ahead_raw(struct xh_file *f, const struct xh_extent *ext, size_t n);
  * young, the run's stream begins with the read itself: a connection that is young earns its speed by never
  * standing still. Returns 1 when so: the stage has what is read, and xh_ahead_raw is not to be called for it. */
 int xh_ahead_lead(struct xh_file *f, const struct xh_extent *ext, size_t n);
+/* again: raw data is to come another way from now on: what is expected of a run is asked for there, where it is not on its way. */
+void xh_ahead_again(struct xh_file *f);
 void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int missed, int alone);
 
 /* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when

@@ -2,8 +2,11 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "file.h"
+
+#define LOOK_EVERY_NS 20000000
 
 static int by_offset(const void *a, const void *b)
 {
@@ -125,13 +128,32 @@ uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
     return sum;
 }
 
+/* Lock held; lets go of it meanwhile. While it is not known how fast the link is, now and then to see how much has come. */
+static void wait_a_while(struct xh_read_op *op)
+{
+    struct timespec until;
+    if (!xh_body_watches(op)) {
+        pthread_cond_wait(&op->idle, &op->lock);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_EVERY_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (pthread_cond_timedwait(&op->idle, &op->lock, &until) == 0)
+        return;
+    pthread_mutex_unlock(&op->lock);
+    xh_body_note(op, 0);
+    pthread_mutex_lock(&op->lock);
+}
+
 int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err)
 {
     pthread_mutex_lock(&op->lock);
     if (op->pending) {
         uint64_t entered = xh_account_enter(&op->f->account, XH_NETWORK);
         while (op->pending)
-            pthread_cond_wait(&op->idle, &op->lock);
+            wait_a_while(op);
         op->served.waited_ns += xh_account_leave(&op->f->account, XH_NETWORK, entered);
     }
     pthread_mutex_unlock(&op->lock);

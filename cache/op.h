@@ -38,6 +38,7 @@ struct xh_read_op {
     int keep; /* 0: what is fetched does not go to the shadow */
     int led;  /* its stream brings what is read: see xh_ahead_lead */
     struct xh_served served;
+    uint64_t noted_ns; /* its body was told up to here that it waits */
     int late; /* 1: what is expected after it is fetched when it is done: by then the others have claimed their shares */
     struct xh_extent *ext; /* its own: sorted by offset, none empty; what the stage had is taken off */
     size_t n;

@@ -8,6 +8,7 @@
 
 /* Raw reads of at least this much stream: see keeps(). */
 #define BULK_BYTES (256u << 10)
+#define PIECE_BYTES (UINT64_C(64) << 20)
 
 /* 1 when what |op| fetches is to stay in the shadow. A long stream that passes through one process
  * for the first time is not worth the tmpfs, which costs more than the network's own work; what is
@@ -89,8 +90,10 @@ static int read_missing(struct xh_read_op *op, struct xh_err *err)
         hold(op, &held);
     else if (op->n == 0 && op->kind == XH_KIND_RAW)
         xh_ahead_raw(op->f, op->asked, op->nasked);
+    op->noted_ns = xh_now_ns();
     int rc = xh_read_rounds(op, err);
     rc = xh_op_wait(op, rc, err); /* for what the stage promised */
+    xh_body_note(op, 1);
     settle(op, &held, rc == 0);
     free(held.at);
     return rc;
@@ -130,8 +133,8 @@ static void count_hit(struct xh_file *f, enum xh_kind kind, const struct xh_exte
         xh_ahead_raw(f, ext, n);
 }
 
-int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_served *served,
-                  struct xh_err *err)
+static int read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_served *served,
+                      struct xh_err *err)
 {
     struct xh_read_op op;
     *served = (struct xh_served){0};
@@ -153,6 +156,36 @@ int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     *served = op.served;
     xh_op_end(&op);
     return rc;
+}
+
+/* One large read, by pieces: what is found out of the link meanwhile is of use for the rest. */
+static int read_in_pieces(struct xh_file *f, const struct xh_extent *ext, struct xh_served *served, struct xh_err *err)
+{
+    struct xh_served all = {0};
+    int rc = 0;
+    for (uint64_t at = 0; rc == 0 && at < ext->len;) {
+        int undecided = xh_body_is_awaited(f->body);
+        struct xh_extent e = {ext->off + at, ext->len - at, (uint8_t *)ext->buf + at};
+        if (undecided && e.len > 2 * PIECE_BYTES)
+            e.len = PIECE_BYTES;
+        rc = read_pages(f, XH_KIND_RAW, &e, 1, served, err);
+        at += e.len;
+        all.missed |= served->missed;
+        all.ahead += served->ahead;
+        all.elsewhere += served->elsewhere;
+        all.alone += served->alone;
+        all.waited_ns += served->waited_ns;
+    }
+    *served = all;
+    return rc;
+}
+
+int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_served *served,
+                  struct xh_err *err)
+{
+    if (kind == XH_KIND_RAW && n == 1 && ext->len > 2 * PIECE_BYTES && xh_body_is_awaited(f->body))
+        return read_in_pieces(f, ext, served, err);
+    return read_pages(f, kind, ext, n, served, err);
 }
 
 static void draw(enum xh_kind kind, const struct xh_extent *ext, size_t n, uint64_t bytes, const struct xh_served *s,

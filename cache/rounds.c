@@ -166,6 +166,27 @@ static int wait_busy(struct xh_read_op *op, const struct xh_runs *busy, struct x
     return 0;
 }
 
+/* What the body brings of |s| is taken off. On an error the claims have been abandoned, or published. */
+static int through_body(struct xh_read_op *op, struct sorted *s, struct xh_err *err)
+{
+    struct xh_runs mine = {0}, bypass = {0};
+    int rc = xh_body_fetch(op, &s->mine, 1, &mine);
+    rc = xh_body_fetch(op, &s->bypass, 0, &bypass) ? XH_E_NOMEM : rc;
+    uint64_t all = xh_op_asked_in(op, &s->mine) + xh_op_asked_in(op, &s->bypass);
+    uint64_t brought = all - xh_op_asked_in(op, &mine) - xh_op_asked_in(op, &bypass);
+    op->served.alone -= brought; /* mostly it had been foreseen, there */
+    op->served.ahead += brought;
+    free(s->mine.at);
+    free(s->bypass.at);
+    s->mine = mine;
+    s->bypass = bypass;
+    if (rc == 0)
+        return 0;
+    for (size_t i = 0; i < mine.n; i++)
+        xh_shadow_abandon(op->f->shadow, mine.at[i].first, mine.at[i].count);
+    return xh_op_nomem(op, err);
+}
+
 /* One round over |todo|; what is left goes to |again|. Returns 0 or the error; nothing of
  * the op is in flight afterwards. */
 static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh_runs *again, int first,
@@ -191,10 +212,17 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
         xh_count(&f->counters, bytes_waited, op->served.elsewhere);
     }
     widen(op, &s);
-    rc = xh_fetch_start(f, op, &s.mine, 1, err);
+    int guesses = first && op->kind == XH_KIND_RAW && !op->led;
+    if (op->kind == XH_KIND_RAW && xh_body_used(f->body)) {
+        if (guesses && !op->late) /* before it: this does not return before the bytes are there */
+            xh_ahead_raw(f, op->asked, op->nasked);
+        guesses &= op->late;
+        rc = through_body(op, &s, err);
+    }
+    if (rc == 0)
+        rc = xh_fetch_start(f, op, &s.mine, 1, err);
     if (rc == 0)
         rc = xh_fetch_start(f, op, &s.bypass, 0, err);
-    int guesses = first && op->kind == XH_KIND_RAW && !op->led;
     if (rc == 0 && guesses && !op->late) /* behind the demand, before it has come: the link stays busy */
         xh_ahead_raw(f, op->asked, op->nasked);
     if (rc == 0 && copy_ready(op, &s.ready, again))

@@ -394,9 +394,9 @@ int xh_beside_begin(const char *url, const struct xh_options *o, struct xh_besid
 {
     int required = strcmp(o->sidecar, "require") == 0;
     *out = NULL;
-    if (!required && strcmp(o->sidecar, "auto") != 0)
+    if (!required && strcmp(o->sidecar, "auto") != 0 && strcmp(o->sidecar, "body") != 0)
         return strcmp(o->sidecar, "off") == 0 ? 0
-               : xh_err_set(err, XH_E_INVAL, 0, "option sidecar: got \"%.100s\", want auto, off or require", o->sidecar);
+               : xh_err_set(err, XH_E_INVAL, 0, "option sidecar: got \"%.100s\", want auto, off, require or body", o->sidecar);
     enum xh_known known = xh_known_of(url, o);
     if (known != XH_KNOWN_NONE || required)
         *out = new_look(url, o, required, known);

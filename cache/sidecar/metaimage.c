@@ -1,4 +1,4 @@
-/* Metadata images: see metaimage.h. The only file of the cache that includes zstd, and of that it needs but what unpacks. */
+/* Metadata images: see metaimage.h. Needs of zstd but what unpacks. */
 #include "metaimage.h"
 
 #include <stdlib.h>
@@ -7,31 +7,11 @@
 #include <openssl/evp.h>
 #include <zstd.h>
 
+#include "bytes.h"
+
 static const uint8_t magic[8] = {0x89, 'X', 'H', 'M', '\r', '\n', 0x1a, '\n'};
 
 /* ---- numbers ------------------------------------------------------------------------------------ */
-
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    return get32(p) | (uint64_t)get32(p + 4) << 32;
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(v >> 8 * i);
-}
-
-static void put64(uint8_t *p, uint64_t v)
-{
-    put32(p, (uint32_t)v);
-    put32(p + 4, (uint32_t)(v >> 32));
-}
 
 /* Seven bits a byte, the lowest first; the last byte has no high bit. */
 size_t xh_metaimage_put_number(uint8_t *out, uint64_t v)
@@ -67,17 +47,17 @@ static int sha256(const uint8_t *p, size_t len, uint8_t out[32])
 
 static void read_head(const uint8_t *p, struct xh_metaimage_head *h)
 {
-    h->file_bytes = get64(p + 16);
-    h->mtime_s = (int64_t)get64(p + 24);
-    h->mtime_ns = get32(p + 32);
-    h->block_bytes = get32(p + 36);
-    h->image_bytes = get64(p + 40);
-    h->extents = get32(p + 48);
-    h->blocks = get32(p + 52);
-    h->index_bytes = get32(p + 56);
-    h->index_raw_bytes = get32(p + 60);
+    h->file_bytes = xh_get64(p + 16);
+    h->mtime_s = (int64_t)xh_get64(p + 24);
+    h->mtime_ns = xh_get32(p + 32);
+    h->block_bytes = xh_get32(p + 36);
+    h->image_bytes = xh_get64(p + 40);
+    h->extents = xh_get32(p + 48);
+    h->blocks = xh_get32(p + 52);
+    h->index_bytes = xh_get32(p + 56);
+    h->index_raw_bytes = xh_get32(p + 60);
     memcpy(h->index_sha256, p + 64, 32);
-    h->sidecar_bytes = get64(p + 96);
+    h->sidecar_bytes = xh_get64(p + 96);
 }
 
 /* Each bound holds for all that is reckoned with the numbers later. */
@@ -112,7 +92,7 @@ const char *xh_metaimage_head(const uint8_t *p, size_t len, struct xh_metaimage_
         return "it is no metadata image";
     if (!sha256(p, 120, sum) || memcmp(sum, p + 120, 8) != 0)
         return "its header is damaged";
-    if (get32(p + 8) != XH_METAIMAGE_VERSION || get32(p + 12) != XH_METAIMAGE_HEADER)
+    if (xh_get32(p + 8) != XH_METAIMAGE_VERSION || xh_get32(p + 12) != XH_METAIMAGE_HEADER)
         return "its format is of another version";
     read_head(p, &h);
     const char *why = check_head(&h);
@@ -126,19 +106,19 @@ void xh_metaimage_put_head(const struct xh_metaimage_head *h, uint8_t p[XH_METAI
     uint8_t sum[32] = {0};
     memset(p, 0, XH_METAIMAGE_HEADER);
     memcpy(p, magic, sizeof magic);
-    put32(p + 8, XH_METAIMAGE_VERSION);
-    put32(p + 12, XH_METAIMAGE_HEADER);
-    put64(p + 16, h->file_bytes);
-    put64(p + 24, (uint64_t)h->mtime_s);
-    put32(p + 32, h->mtime_ns);
-    put32(p + 36, h->block_bytes);
-    put64(p + 40, h->image_bytes);
-    put32(p + 48, h->extents);
-    put32(p + 52, h->blocks);
-    put32(p + 56, h->index_bytes);
-    put32(p + 60, h->index_raw_bytes);
+    xh_put32(p + 8, XH_METAIMAGE_VERSION);
+    xh_put32(p + 12, XH_METAIMAGE_HEADER);
+    xh_put64(p + 16, h->file_bytes);
+    xh_put64(p + 24, (uint64_t)h->mtime_s);
+    xh_put32(p + 32, h->mtime_ns);
+    xh_put32(p + 36, h->block_bytes);
+    xh_put64(p + 40, h->image_bytes);
+    xh_put32(p + 48, h->extents);
+    xh_put32(p + 52, h->blocks);
+    xh_put32(p + 56, h->index_bytes);
+    xh_put32(p + 60, h->index_raw_bytes);
     memcpy(p + 64, h->index_sha256, 32);
-    put64(p + 96, h->sidecar_bytes);
+    xh_put64(p + 96, h->sidecar_bytes);
     sha256(p, 120, sum);
     memcpy(p + 120, sum, 8);
 }
@@ -174,7 +154,7 @@ static const char *read_blocks(struct xh_metaimage *m, const uint8_t *p, const u
     for (uint32_t i = 0; i < h->blocks; i++, p += 4 + XH_METAIMAGE_SUM) {
         struct xh_metaimage_block *b = &m->block[i];
         b->off = off;
-        b->len = get32(p);
+        b->len = xh_get32(p);
         b->raw_len = left < h->block_bytes ? (uint32_t)left : h->block_bytes;
         memcpy(b->sum, p + 4, XH_METAIMAGE_SUM);
         if (b->len == 0 || b->len > ZSTD_COMPRESSBOUND(b->raw_len) || b->len > h->sidecar_bytes - off)

@@ -109,6 +109,26 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
     return i;
 }
 
+uint64_t xh_stage_until(struct xh_file *f, uint64_t off)
+{
+    struct xh_stage *s = &f->stage;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = xh_parcel_at(s, off); i < s->n && s->at[i]->off <= off; i++)
+        off = s->at[i]->end;
+    pthread_mutex_unlock(&s->lock);
+    return off;
+}
+
+int xh_stage_has(struct xh_file *f, uint64_t off)
+{
+    struct xh_stage *s = &f->stage;
+    pthread_mutex_lock(&s->lock);
+    size_t i = xh_parcel_at(s, off);
+    int has = i < s->n && s->at[i]->from <= off;
+    pthread_mutex_unlock(&s->lock);
+    return has;
+}
+
 void xh_stage_recall(struct xh_file *f)
 {
     struct xh_stage *s = &f->stage;

@@ -71,6 +71,13 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window);
 /* Ends the streams behind what has come of them and what is waited for: what is fetched from now on is for others too. */
 void xh_stage_end(struct xh_file *f);
 
+/* Ends the streams where they have come to by then when |ahead| bytes more have come of each, or behind that. */
+void xh_stage_cut(struct xh_file *f, uint64_t ahead);
+
+/* 1 when the byte at |off| is there, or on its way. until: the first from |off| on that is not. */
+int xh_stage_has(struct xh_file *f, uint64_t off);
+uint64_t xh_stage_until(struct xh_file *f, uint64_t off);
+
 /* Takes from the stage what it has of op->ext (sorted, disjoint) and leaves in op->ext the pieces
  * that it has not. Bytes still in flight are delivered to the op later: they count in op->pending.
  * Returns the bytes that were there, and in |*coming| those that come. Without memory it takes less. */

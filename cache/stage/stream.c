@@ -277,6 +277,20 @@ void xh_stage_end(struct xh_file *f)
     pthread_mutex_unlock(&s->lock);
 }
 
+void xh_stage_cut(struct xh_file *f, uint64_t ahead)
+{
+    struct xh_stage *s = &f->stage;
+    uint64_t pos = 0;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        pos = s->stream[i]->pos > pos ? s->stream[i]->pos : pos;
+    if (s->stream[0]) {
+        cut_streams(s, pos + ahead);
+        s->again = 0;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* Deals a stream anew from some round trips on, when more connections would bring more. */
 static void weigh(struct xh_file *f)
 {

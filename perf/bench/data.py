@@ -6,11 +6,14 @@ As a program, run by a Python that has h5py: data.py OUT RECIPE WORD...
   chunked INDEX FILTER N
                       the same in chunks of CHUNK; INDEX: btree1 btree2 farray earray implicit;
                       FILTER: none, or gzip (with shuffle)
+  poisson N           the same, contiguous, of photons counted: Poisson noise about a mean that falls smoothly from 2,000 in
+                      the middle to 135 at the corners. Eight such images, each time begun elsewhere
   bytes N             /bytes, uint8, N bytes of noise, contiguous
   tree N | spread N   N small datasets with attributes; spread: in a file ten times as large
   sparse N BYTES      /bytes, uint8, in N chunks of so many bytes with a real index; holes, but for the one chunk that
                       offsets() chooses
   … imaged            the same with a metadata image beside it
+  … bodied            the same with a metadata image and a compressed body beside it
   names N OF          no file for HDF5: the names of N of the OF datasets of a tree, in an order that is
                       random and always the same
 """
@@ -44,6 +47,11 @@ class Store:
         key = hashlib.sha256(self.makers + "\0".join(words).encode()).hexdigest()[:8]
         return self.directory / f"{'-'.join(words)}.{key}.h5"
 
+    def body_bytes(self, recipe):
+        """The size of its compressed body; 0: it has none."""
+        beside = self.path_of(recipe).with_name(self.path_of(recipe).name + ".xhbody")
+        return beside.stat().st_size if beside.exists() else 0
+
     def write(self, out, recipe):
         subprocess.run([self.python, __file__, str(out), *map(str, recipe)], check=True)
 
@@ -61,9 +69,11 @@ class Store:
             self.write(part, recipe)
             os.replace(part, path)
         for path, recipe in wanted.items():
-            if recipe[-1] == "imaged":
-                subprocess.run([self.publisher, "publish", path], check=True, capture_output=True)
-        for path in wanted:     # into the page cache: the disk is not what is measured
+            if recipe[-1] in ("imaged", "bodied"):
+                words = ["--body"] if recipe[-1] == "bodied" else []
+                subprocess.run([self.publisher, "publish", *words, path], check=True, capture_output=True)
+        beside = [p for path in wanted for p in [path.with_name(path.name + ".xhbody")] if p.exists()]
+        for path in [*wanted, *beside]:     # into the page cache: the disk is not what is measured
             if path.stat().st_blocks * 512 < path.stat().st_size / 2:
                 continue        # sparse
             with open(path, "rb", buffering=0) as f:
@@ -95,6 +105,20 @@ def sparse(out, n, length):
         d = h5py.h5d.create(f.id, b"bytes", h5py.h5t.NATIVE_UINT8, h5py.h5s.create_simple((n * length,)), dcpl)
         at = chosen_slots(1, length, n * length)[0] * length
         h5py.Dataset(d)[at:at + length] = mkdata.rng_of("sparse").integers(0, 256, length, dtype="uint8")
+
+
+def poisson(out, n):
+    import h5py
+    import mkdata
+    import numpy as np
+    y, x = np.mgrid[0:SIDE, 0:SIDE] / (SIDE - 1) * 2 - 1
+    mean = 100 + 1900 * np.exp(-2 * (x ** 2 + y ** 2))
+    rng = mkdata.rng_of("poisson")
+    eight = [rng.poisson(mean).astype(np.uint16).ravel() for _ in range(min(n, 8))]
+    with h5py.File(out, "w", libver="earliest") as f:
+        d = f.create_dataset("images", (n, SIDE, SIDE), np.uint16)
+        for i in range(n):
+            d[i] = np.roll(eight[i % 8], 104729 * (i // 8)).reshape(SIDE, SIDE)
 
 
 def chunked(out, index, how, n):
@@ -134,6 +158,8 @@ def main():
         mkdata.images(out, int(words[0]), SIDE)
     elif what == "chunked":
         chunked(out, words[0], words[1], int(words[2]))
+    elif what == "poisson":
+        poisson(out, int(words[0]))
     elif what == "sparse":
         sparse(out, int(words[0]), int(words[1]))
     elif what == "names":

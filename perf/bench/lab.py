@@ -233,6 +233,8 @@ def counters(errors):
     """The driver's counters from its standard error, summed over files."""
     total = {}
     for words in re.findall(r" stats counters (.*)", errors):
+        if re.search(r"\.xh(meta|body)$", words):
+            continue                    # they are in those of the file beside which they lie
         for name, value in re.findall(r"(\w+)=(\d+) ", words):
             total[name] = total.get(name, 0) + int(value)
     return total

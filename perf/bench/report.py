@@ -220,6 +220,12 @@ def claims(result):
             say("round trips beyond 1.3 local time and transfer, with an image", p, left / rtt, 6)
         if w == "P2i" and "xhdf5 C off" in p.readers:
             say("times faster than without shadow and prediction, with an image", p, p.by_round("xhdf5 C off", ours), 20, most=False)
+        if w == "C1":
+            ratio = size / result["workloads"][w]["body_bytes"]
+            if p.rate:
+                say(f"of the raw limit times the body's ratio ({ratio:.2f})", p, p.of_raw(ours, size) / ratio, 0.95, most=False)
+            elif "xhdf5 C plain" in p.readers:
+                say("time by that without looking for a body", p, p.by_round(ours, "xhdf5 C plain"), 1.03)
         if w == "L1i":
             say("round trips beyond the local read, with an image", p, (cold - p.seconds("local C")) / rtt, 8)
         if w in ("W5", "W5-warm"):

@@ -107,6 +107,9 @@ def table(p):
     t.append(Workload("L1i", f"one chunk of {p.sparse_chunks} ({p.sparse_chunks * chunk / 1e9:.0f} GB, sparse), with a metadata image",
                       ("sparse", p.sparse_chunks, chunk, "imaged"), ("blocks", "bytes", chunk, "{offsets}", "one"), warm=True,
                       offsets=(1, chunk, p.sparse_chunks * chunk, "random"), extra=True, variants=("plain:sidecar=off",)))
+    t.append(Workload("C1", f"{p.images} images of Poisson noise, one by one, with a compressed body",
+                      ("poisson", p.images, "bodied"), ("slabs", "images", IMAGES), raw=True, bulk=True, extra=True,
+                      variants=("plain:sidecar=off",)))
     for name, what, recipe in (("E1", "contiguous", ("images", p.images)),
                                ("E2", "gzip-chunked", ("chunked", "btree1", "gzip", p.images))):
         t.append(Workload(name, f"{p.images} {what} images, one by one, from one endpoint and from two", recipe,

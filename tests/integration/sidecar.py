@@ -222,7 +222,7 @@ def options_say(room):
     got, err = room.walk(sidecar="require")
     assert got is None and "sidecar=require" in err, err
     got, err = room.walk(sidecar="perhaps")
-    assert got is None and "want auto, off or require" in err, err
+    assert got is None and "want auto, off, require or body" in err, err
     tool(room.file)
     got, err = room.walk(sidecar="require")
     assert got == room.sum and counter(err, "bytes_sidecar"), err

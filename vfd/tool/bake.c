@@ -1,18 +1,15 @@
 /* One file's metadata image: see bake.h.
  *
  * What is metadata is known by what is not: HDF5 tells where raw data lies (survey.h), all the rest goes into the image. It is
- * built in memory and written under a temporary name, which is locked while that goes on: who was killed leaves one that the
- * next takes over, and two never write one file. */
+ * built in memory. */
 #include "bake.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +18,7 @@
 
 #include "../../cache/extent.h"
 #include "../../cache/sidecar/metaimage.h"
+#include "place.h"
 #include "survey.h"
 
 #define BLOCK_BYTES (256u << 10)
@@ -29,53 +27,6 @@
 #define SPECULATION_BYTES 512u
 /* What is larger than this part of the file saves no reader much. */
 #define WORTH_PART 2
-
-static void tell(struct xh_baked *out, enum xh_baked_as as, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void tell(struct xh_baked *out, enum xh_baked_as as, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(out->text, sizeof out->text, fmt, ap);
-    va_end(ap);
-    out->as = as;
-}
-
-/* The same as a value: -1. */
-#define say(out, ...) (tell(out, __VA_ARGS__), -1)
-
-/* Names in the original's directory: "f.h5.xhmeta", and while it is made ".f.h5.xhmeta.part". */
-struct names {
-    char *dir, *sidecar, *part;
-};
-
-static int names_of(const char *path, struct names *n)
-{
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    int dir = (int)(base - path);
-    *n = (struct names){0};
-    if (asprintf(&n->dir, "%.*s", dir ? dir : 1, dir ? path : ".") < 0)
-        n->dir = NULL;
-    if (asprintf(&n->sidecar, "%s" XH_METAIMAGE_SUFFIX, path) < 0)
-        n->sidecar = NULL;
-    if (asprintf(&n->part, "%.*s.%s" XH_METAIMAGE_SUFFIX ".part", dir, path, base) < 0)
-        n->part = NULL;
-    return n->dir && n->sidecar && n->part ? 0 : -1;
-}
-
-static void names_free(struct names *n)
-{
-    free(n->dir);
-    free(n->sidecar);
-    free(n->part);
-}
-
-static int read_all(int fd, uint8_t *buf, size_t len, uint64_t off)
-{
-    for (ssize_t n; len; buf += n, off += (uint64_t)n, len -= (size_t)n)
-        if ((n = pread(fd, buf, len, (off_t)off)) <= 0)
-            return -1;
-    return 0;
-}
 
 /* ---- what is metadata --------------------------------------------------------------------------- */
 
@@ -114,7 +65,7 @@ static int gather(const struct image *m, size_t *i, uint64_t *skip, uint8_t *buf
 {
     while (len) {
         uint64_t left = m->extent[*i].len - *skip, n = left < len ? left : len;
-        if (read_all(m->fd, buf, n, m->extent[*i].off + *skip) != 0)
+        if (xh_place_read(m->fd, buf, n, m->extent[*i].off + *skip) != 0)
             return -1;
         buf += n;
         len -= n;
@@ -146,16 +97,16 @@ static int pack_blocks(struct image *m, uint8_t *note, struct xh_baked *out)
     size_t room = ZSTD_compressBound(BLOCK_BYTES), at = 0, packed;
     uint8_t *raw = malloc(BLOCK_BYTES), sum[32], *more;
     ZSTD_CCtx *z = ZSTD_createCCtx();
-    int rc = raw && z ? 0 : say(out, XH_BAKED_FAILED, "out of memory");
+    int rc = raw && z ? 0 : xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < m->head.blocks; i++, note += 4 + XH_METAIMAGE_SUM) {
         size_t len = left < BLOCK_BYTES ? left : BLOCK_BYTES;
         if (!(more = realloc(m->packed, m->packed_len + room)))
-            rc = say(out, XH_BAKED_FAILED, "out of memory");
+            rc = xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
         else if (m->packed = more, gather(m, &at, &skip, raw, len) != 0)
-            rc = say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
+            rc = xh_bake_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
         else if (ZSTD_isError(packed = ZSTD_compressCCtx(z, m->packed + m->packed_len, room, raw, len, LEVEL)) ||
                  EVP_Digest(raw, len, sum, NULL, EVP_sha256(), NULL) != 1)
-            rc = say(out, XH_BAKED_FAILED, "its metadata cannot be compressed");
+            rc = xh_bake_say(out, XH_BAKED_FAILED, "its metadata cannot be compressed");
         if (rc)
             break;
         for (int k = 0; k < 4; k++)
@@ -180,15 +131,15 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
     out->image_bytes = h->image_bytes;
     out->extents = m->n;
     if (h->image_bytes > XH_METAIMAGE_MOST || h->image_bytes == 0)
-        return say(out, XH_BAKED_SKIPPED, "what is not raw data of a dataset is %llu MiB, an image holds 1024 at most",
+        return xh_bake_say(out, XH_BAKED_SKIPPED, "what is not raw data of a dataset is %llu MiB, an image holds 1024 at most",
                    (unsigned long long)(h->image_bytes >> 20));
     h->blocks = (uint32_t)((h->image_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES);
     size_t notes = (4 + XH_METAIMAGE_SUM) * (size_t)h->blocks, room = 20 * m->n + notes;
     uint8_t *raw = malloc(room);
-    int rc = raw ? 0 : say(out, XH_BAKED_FAILED, "out of memory");
+    int rc = raw ? 0 : xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
     size_t used = rc ? 0 : put_extents(m, raw);
     if (rc == 0 && used + notes > XH_METAIMAGE_INDEX_MOST)
-        rc = say(out, XH_BAKED_SKIPPED, "its metadata lies in %zu pieces, too many for an image", m->n);
+        rc = xh_bake_say(out, XH_BAKED_SKIPPED, "its metadata lies in %zu pieces, too many for an image", m->n);
     assert(rc || raw);
     if (rc == 0)
         rc = pack_blocks(m, raw + used, out);
@@ -196,7 +147,7 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
     if (rc == 0 && (!(m->index = malloc(bound)) ||
                     ZSTD_isError(packed = ZSTD_compress(m->index, bound, raw, used + notes, LEVEL)) ||
                     EVP_Digest(raw, used + notes, h->index_sha256, NULL, EVP_sha256(), NULL) != 1))
-        rc = say(out, XH_BAKED_FAILED, "out of memory");
+        rc = xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
     free(raw);
     if (rc)
         return rc;
@@ -207,75 +158,25 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
     out->sidecar_bytes = h->sidecar_bytes;
     const char *why = xh_metaimage_read(h, m->index, &check);
     if (why)
-        return say(out, XH_BAKED_FAILED, "the image that was made cannot be read: %s", why);
+        return xh_bake_say(out, XH_BAKED_FAILED, "the image that was made cannot be read: %s", why);
     xh_metaimage_free(&check);
     if (h->sidecar_bytes > h->file_bytes / WORTH_PART)
-        return say(out, XH_BAKED_SKIPPED, "an image of its metadata would be half as large as the file, or larger");
+        return xh_bake_say(out, XH_BAKED_SKIPPED, "an image of its metadata would be half as large as the file, or larger");
     return 0;
 }
 
 /* ---- beside the file ---------------------------------------------------------------------------- */
 
-/* Opens the temporary name, locked, and surely the one that bears it now. Returns a descriptor or -1. */
-static int open_part(const char *part)
-{
-    struct stat now, mine;
-    for (int tries = 0; tries < 100; tries++) {
-        int fd = open(part, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-        if (fd < 0)
-            return -1;
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &mine) == 0 && lstat(part, &now) == 0 &&
-            now.st_ino == mine.st_ino && now.st_dev == mine.st_dev && S_ISREG(mine.st_mode))
-            return fd;
-        int busy = errno == EWOULDBLOCK;
-        close(fd);
-        if (busy) {
-            errno = EWOULDBLOCK;
-            return -1;
-        }
-    }
-    return -1;
-}
-
-static int write_all(int fd, const uint8_t *p, size_t len)
-{
-    for (ssize_t n; len; p += n, len -= (size_t)n)
-        if ((n = write(fd, p, len)) < 0)
-            return -1;
-    return 0;
-}
-
-/* The directory's entry is to outlive a crash, too. */
-static void sync_directory(const char *dir)
-{
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-}
-
-static int place(const struct names *n, const struct image *m, const struct stat *st, struct xh_baked *out)
+static int place(const struct xh_place *n, const struct image *m, const struct stat *st, struct xh_baked *out)
 {
     uint8_t head[XH_METAIMAGE_HEADER];
-    int rc = -1, fd = open_part(n->part);
+    int fd = xh_place_part(n, out);
     if (fd < 0)
-        return errno == EWOULDBLOCK ? say(out, XH_BAKED_FAILED, "another publisher is at work on it")
-                                    : say(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
+        return -1;
     xh_metaimage_put_head(&m->head, head);
-    /* Readable for whom the original is. */
-    if (ftruncate(fd, 0) == 0 && write_all(fd, head, sizeof head) == 0 && write_all(fd, m->index, m->head.index_bytes) == 0 &&
-        write_all(fd, m->packed, m->packed_len) == 0 && fchmod(fd, st->st_mode & 0666) == 0 && fsync(fd) == 0 &&
-        rename(n->part, n->sidecar) == 0)
-        rc = 0;
-    if (rc) {
-        tell(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->sidecar, strerror(errno));
-        unlink(n->part);
-    } else {
-        sync_directory(n->dir);
-    }
-    close(fd);
-    return rc;
+    int wrote = xh_place_write(fd, head, sizeof head) == 0 && xh_place_write(fd, m->index, m->head.index_bytes) == 0 &&
+                xh_place_write(fd, m->packed, m->packed_len) == 0;
+    return xh_place_done(n, fd, st, wrote, out);
 }
 
 /* ---- is it there? ------------------------------------------------------------------------------- */
@@ -296,36 +197,36 @@ static void beside_close(struct beside *b)
 }
 
 /* Opens the sidecar and compares it with |st|. Sets |out| to FRESH, or to what else is the matter. */
-static void beside_open(const struct names *n, const struct stat *st, struct beside *b, struct xh_baked *out)
+static void beside_open(const struct xh_place *n, const struct stat *st, struct beside *b, struct xh_baked *out)
 {
     uint8_t head[XH_METAIMAGE_HEADER], *index;
     struct xh_metaimage_head h = {0};
     struct stat side;
     *b = (struct beside){.fd = open(n->sidecar, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
     if (b->fd < 0) {
-        tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
+        xh_bake_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
         return;
     }
-    int n_head = fstat(b->fd, &side) == 0 && S_ISREG(side.st_mode) && read_all(b->fd, head, sizeof head, 0) == 0;
+    int n_head = fstat(b->fd, &side) == 0 && S_ISREG(side.st_mode) && xh_place_read(b->fd, head, sizeof head, 0) == 0;
     const char *why = n_head ? xh_metaimage_head(head, sizeof head, &h) : "it is shorter than a header";
     if (!why && h.sidecar_bytes != (uint64_t)side.st_size)
         why = "it is cut, or has grown";
     if (!why && !(index = malloc(h.index_bytes)))
         why = "there is no memory for it";
     else if (!why) {
-        why = read_all(b->fd, index, h.index_bytes, sizeof head) ? "it cannot be read" : xh_metaimage_read(&h, index, &b->image);
+        why = xh_place_read(b->fd, index, h.index_bytes, sizeof head) ? "it cannot be read" : xh_metaimage_read(&h, index, &b->image);
         b->read = !why;
         free(index);
     }
     if (why) {
-        tell(out, XH_BAKED_STALE, "%s", why);
+        xh_bake_tell(out, XH_BAKED_STALE, "%s", why);
         return;
     }
     out->image_bytes = h.image_bytes;
     out->sidecar_bytes = h.sidecar_bytes;
     out->extents = h.extents;
     if (h.file_bytes != (uint64_t)st->st_size || h.mtime_s != st->st_mtim.tv_sec || h.mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
-        tell(out, XH_BAKED_STALE, "the file was changed since");
+        xh_bake_tell(out, XH_BAKED_STALE, "the file was changed since");
     else
         out->as = XH_BAKED_FRESH;
 }
@@ -340,18 +241,18 @@ static void compare(int fd, const struct beside *b, struct xh_baked *out)
     uint64_t skip = 0;
     gathers.extent = calloc(gathers.n, sizeof *gathers.extent);
     if (!raw || !packed || !gathers.extent)
-        tell(out, XH_BAKED_FAILED, "out of memory");
+        xh_bake_tell(out, XH_BAKED_FAILED, "out of memory");
     int ready = raw && packed && gathers.extent;
     for (size_t i = 0; ready && i < gathers.n; i++)
         gathers.extent[i] = (struct xh_range){m->piece[i].off, m->piece[i + 1].at - m->piece[i].at};
     for (size_t i = 0; ready && out->as == XH_BAKED_FRESH && i < m->head.blocks; i++) {
         const struct xh_metaimage_block *k = &m->block[i];
         if (gather(&gathers, &at, &skip, raw, k->raw_len) != 0)
-            tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
+            xh_bake_tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
         else if (!xh_metaimage_is_block(m, i, raw))
-            tell(out, XH_BAKED_STALE, "the file's metadata is different now, though its size and time are not");
-        else if (read_all(b->fd, packed, k->len, k->off) != 0 || xh_metaimage_unpack(m, i, packed, raw) != 0)
-            tell(out, XH_BAKED_STALE, "its block %zu is damaged", i);
+            xh_bake_tell(out, XH_BAKED_STALE, "the file's metadata is different now, though its size and time are not");
+        else if (xh_place_read(b->fd, packed, k->len, k->off) != 0 || xh_metaimage_unpack(m, i, packed, raw) != 0)
+            xh_bake_tell(out, XH_BAKED_STALE, "its block %zu is damaged", i);
     }
     free(gathers.extent);
     free(packed);
@@ -360,50 +261,28 @@ static void compare(int fd, const struct beside *b, struct xh_baked *out)
 
 /* ---- the three ---------------------------------------------------------------------------------- */
 
-/* Opens the original. Returns a descriptor, or -1 with |out| set. */
-static int open_original(const char *path, struct names *n, struct stat *st, struct xh_baked *out)
-{
-    *n = (struct names){0};
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return say(out, XH_BAKED_FAILED, "it cannot be opened: %s", strerror(errno));
-    if (names_of(path, n) == 0 && fstat(fd, st) == 0 && S_ISREG(st->st_mode)) {
-        out->file_bytes = (uint64_t)st->st_size;
-        return fd;
-    }
-    close(fd);
-    return say(out, XH_BAKED_FAILED, "it is no regular file");
-}
-
-static int is_changed(const char *path, const struct stat *was)
-{
-    struct stat st;
-    return stat(path, &st) != 0 || st.st_ino != was->st_ino || st.st_dev != was->st_dev || st.st_size != was->st_size ||
-           st.st_mtim.tv_sec != was->st_mtim.tv_sec || st.st_mtim.tv_nsec != was->st_mtim.tv_nsec;
-}
-
 void xh_bake(const char *path, const struct xh_options *o, int dry, struct xh_baked *out)
 {
-    struct names n;
+    struct xh_place n;
     struct stat st = {0};
     struct beside b = {.fd = -1};
     struct xh_survey s = {.all = 1, .exact = 1};
     struct xh_err err = {0};
-    struct image m = {.fd = open_original(path, &n, &st, out)};
+    struct image m = {.fd = xh_place_of(path, XH_METAIMAGE_SUFFIX, &n, &st, out)};
     if (m.fd < 0)
         goto out;
     beside_open(&n, &st, &b, out);
     if (out->as == XH_BAKED_FRESH && !dry)
         goto out;
     if (xh_survey_walk(&s, path, o, &err) != 0) {
-        tell(out, XH_BAKED_FAILED, "%s", err.text);
+        xh_bake_tell(out, XH_BAKED_FAILED, "%s", err.text);
         goto out;
     }
     if (!(m.extent = metadata_of(&s, (uint64_t)st.st_size, &m.n)))
-        tell(out, XH_BAKED_FAILED, "out of memory");
+        xh_bake_tell(out, XH_BAKED_FAILED, "out of memory");
     else if (build(&m, &st, out) == 0) {
-        if (is_changed(path, &st))
-            tell(out, XH_BAKED_FAILED, "it was changed while it was read");
+        if (xh_place_is_changed(path, &st))
+            xh_bake_tell(out, XH_BAKED_FAILED, "it was changed while it was read");
         else if (dry || place(&n, &m, &st, out) == 0)
             out->as = XH_BAKED_MADE;
     }
@@ -413,17 +292,17 @@ out:
     free(m.extent);
     free(m.index);
     free(m.packed);
-    names_free(&n);
+    xh_place_free(&n);
     if (m.fd >= 0)
         close(m.fd);
 }
 
 void xh_bake_check(const char *path, struct xh_baked *out)
 {
-    struct names n;
+    struct xh_place n;
     struct stat st = {0};
     struct beside b = {.fd = -1};
-    int fd = open_original(path, &n, &st, out);
+    int fd = xh_place_of(path, XH_METAIMAGE_SUFFIX, &n, &st, out);
     if (fd >= 0) {
         beside_open(&n, &st, &b, out);
         if (out->as == XH_BAKED_FRESH)
@@ -431,24 +310,10 @@ void xh_bake_check(const char *path, struct xh_baked *out)
         beside_close(&b);
         close(fd);
     }
-    names_free(&n);
+    xh_place_free(&n);
 }
 
 void xh_bake_remove(const char *path, struct xh_baked *out)
 {
-    struct names n;
-    if (names_of(path, &n) != 0)
-        tell(out, XH_BAKED_FAILED, "out of memory");
-    else if (unlink(n.sidecar) == 0)
-        out->as = XH_BAKED_GONE;
-    else
-        tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s: %s", n.sidecar, strerror(errno));
-    if (n.part && out->as != XH_BAKED_FAILED) { /* what a killed one left, unless one is at work */
-        int fd = access(n.part, F_OK) == 0 ? open_part(n.part) : -1;
-        if (fd >= 0) {
-            unlink(n.part);
-            close(fd);
-        }
-    }
-    names_free(&n);
+    xh_place_remove(path, XH_METAIMAGE_SUFFIX, out);
 }

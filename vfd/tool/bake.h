@@ -10,7 +10,7 @@
 /* What came of a file; small enough to pass a pipe at once. */
 enum xh_baked_as {
     XH_BAKED_LOST,    /* nothing: who was at it has died */
-    XH_BAKED_MADE,    /* made; or what would be made */
+    XH_BAKED_MADE,    /* made; or what would be made. |text|: how, of a body */
     XH_BAKED_FRESH,   /* it is there, and of this file */
     XH_BAKED_SKIPPED, /* not worth it: |text| says why */
     XH_BAKED_GONE,    /* removed */
@@ -21,6 +21,8 @@ enum xh_baked_as {
 
 struct xh_baked {
     uint64_t file; /* its number, for the caller */
+    int body;      /* 1: the compressed body is meant, 0: the metadata image */
+    int last;      /* 1: nothing more is told of this file */
     enum xh_baked_as as;
     uint64_t file_bytes, image_bytes, sidecar_bytes, extents;
     char text[600];

@@ -1,4 +1,4 @@
-/* xhdf5 publish: puts metadata images beside files, for readers far away.
+/* xhdf5 publish: puts metadata images and compressed bodies beside files, for readers far away.
  *
  * HDF5 does one thing at a time in a process, and a broken file may take it down: so files are dealt to several processes,
  * which tell what came of each through a pipe. The next file's number is in memory that they share. */
@@ -7,6 +7,7 @@
 #include <fts.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,29 +18,36 @@
 #include <unistd.h>
 
 #include "../../cache/sidecar/metaimage.h"
+#include "../../cache/sidecar/packed.h"
 #include "bake.h"
+#include "pack.h"
 #include "progress.h"
 #include "tool.h"
 
 #define WORKERS_MOST 16
 #define USER_BLOCK_MOST (UINT64_C(1) << 30)
+#define DRAW_EVERY_MS 200
 
 static const char help[] =
-    "xhdf5 publish [--check | --remove | --dry-run] [--jobs N] FILE|DIR...\n"
+    "xhdf5 publish [--body] [--check | --remove | --dry-run] [--jobs N] FILE|DIR...\n"
     "\n"
     "Makes a metadata image beside each HDF5 file, FILE" XH_METAIMAGE_SUFFIX ": a small compressed copy of all that is not raw\n"
     "data. Readers with the xhdf5 driver fetch it when they open the file, and then need no further request for\n"
     "metadata. Run it where the files lie; of a directory all HDF5 files below it are published.\n"
     "\n"
-    "  --check      makes nothing: compares the images that are there with their files\n"
-    "  --remove     removes the images\n"
+    "  --body       makes a compressed body, too, FILE" XH_PACKED_SUFFIX ": the whole file in the seekable zstd format (zstd -d gives the\n"
+    "               original back). Readers behind a link that is slower than unpacking fetch that instead. How it is\n"
+    "               packed is tried on samples of the file; a file that its own filters have packed gets none\n"
+    "  --check      makes nothing: compares the images and bodies that are there with their files; with --body, a file\n"
+    "               without a body is told, too\n"
+    "  --remove     removes images and bodies; with --body, the bodies alone\n"
     "  --dry-run    makes nothing: says what would be made, and what readers would gain\n"
-    "  --jobs N     files at once; as many as there are processors\n"
+    "  --jobs N     files, or parts of one, at once; as many as there are processors\n"
     "\n"
-    "An image that is there already, and of the file's present version, stays. A run that was interrupted can be\n"
-    "repeated. Files that change are to be published again; until then readers do not use the image.\n"
+    "What is there already, and of the file's present version, stays. A run that was interrupted can be\n"
+    "repeated. Files that change are to be published again; until then readers do not use what lies beside them.\n"
     "\n"
-    "Exit codes: 0 done; 1 done, and the answer is no (--check: an image is missing, stale or damaged); 2 wrong usage;\n"
+    "Exit codes: 0 done; 1 done, and the answer is no (--check: something is missing, stale or damaged); 2 wrong usage;\n"
     "3 a file could not be published.\n";
 
 enum verb { MAKE, CHECK, REMOVE, DRY };
@@ -47,12 +55,17 @@ enum verb { MAKE, CHECK, REMOVE, DRY };
 struct work {
     enum verb verb;
     const struct xh_options *o;
-    int jobs;
+    int jobs, body; /* body: --body was given */
     char **path; /* malloc'd each */
     uint64_t *bytes;
     size_t n, room;
     uint64_t all_bytes;
-    _Atomic size_t *next; /* shared by the processes */
+    struct shared *shared;
+};
+
+struct shared { /* by the processes */
+    _Atomic size_t next;   /* file */
+    _Atomic uint64_t came; /* bytes of files that were seen to */
 };
 
 /* ---- which files -------------------------------------------------------------------------------- */
@@ -118,27 +131,61 @@ static int collect(struct work *w, char **named)
 
 /* ---- workers ------------------------------------------------------------------------------------ */
 
-static void bake(const struct work *w, size_t i, struct xh_baked *out)
+static void bake_image(const struct work *w, const char *path, struct xh_baked *out)
 {
-    *out = (struct xh_baked){.file = i};
     if (w->verb == CHECK)
-        xh_bake_check(w->path[i], out);
+        xh_bake_check(path, out);
     else if (w->verb == REMOVE)
-        xh_bake_remove(w->path[i], out);
+        xh_bake_remove(path, out);
     else
-        xh_bake(w->path[i], w->o, w->verb == DRY, out);
+        xh_bake(path, w->o, w->verb == DRY, out);
+}
+
+static void bake_body(const struct work *w, const char *path, struct xh_baked *out)
+{
+    int threads = w->jobs / (w->n < (size_t)w->jobs ? (int)w->n : w->jobs);
+    if (w->verb == CHECK)
+        xh_pack_check(path, &w->shared->came, out);
+    else if (w->verb == REMOVE)
+        xh_pack_remove(path, out);
+    else
+        xh_pack(path, w->verb == DRY, threads, &w->shared->came, out);
+}
+
+static int tell(const struct xh_baked *b, int to)
+{
+    _Static_assert(sizeof *b <= 4096, "a pipe takes it in one piece");
+    return write(to, b, sizeof *b) == (ssize_t)sizeof *b;
+}
+
+/* Sees to file |i|: its image, its body, or both. */
+static int see_to(const struct work *w, size_t i, int to)
+{
+    int bodies = w->body || w->verb == CHECK || w->verb == REMOVE, images = !(w->verb == REMOVE && w->body), counted = 0, ok = 1;
+    struct xh_baked b = {.file = i, .last = !bodies};
+    if (images) {
+        bake_image(w, w->path[i], &b);
+        if (!bodies)
+            atomic_fetch_add_explicit(&w->shared->came, w->bytes[i], memory_order_relaxed);
+        ok = tell(&b, to);
+    }
+    if (ok && bodies) {
+        b = (struct xh_baked){.file = i, .last = 1};
+        bake_body(w, w->path[i], &b);
+        counted = b.as == (w->verb == CHECK ? XH_BAKED_FRESH : XH_BAKED_MADE) && w->verb != DRY;
+        if (!counted)
+            atomic_fetch_add_explicit(&w->shared->came, w->bytes[i], memory_order_relaxed);
+        ok = tell(&b, to);
+    }
+    return ok;
 }
 
 /* In a process of its own: does files until there are no more. */
 static void work_on(const struct work *w, int to)
 {
-    struct xh_baked b;
-    _Static_assert(sizeof b <= 4096, "a pipe takes it in one piece");
-    for (size_t i; (i = atomic_fetch_add_explicit(w->next, 1, memory_order_relaxed)) < w->n;) {
-        bake(w, i, &b);
-        if (write(to, &b, sizeof b) != (ssize_t)sizeof b)
+    for (size_t i; (i = atomic_fetch_add_explicit(&w->shared->next, 1, memory_order_relaxed)) < w->n;)
+        if (!see_to(w, i, to))
             break;
-    }
 }
 
 /* Starts workers that write to |to|. Returns how many there are. */
@@ -163,43 +210,77 @@ static int start(const struct work *w, int from, int to)
 
 /* ---- what came of it ---------------------------------------------------------------------------- */
 
+static void report_made(const struct work *w, const struct xh_baked *b, const char *path)
+{
+    char a[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
+    const char *size = xh_tool_size(b->sidecar_bytes, c);
+    if (b->body) {
+        printf("%s: its %s in %s (%s), %.2f times less\n", path, xh_tool_size(b->file_bytes, a), size, b->text,
+               (double)b->file_bytes / (double)b->sidecar_bytes);
+        if (w->verb == DRY)
+            printf("  where the link is what readers wait for, they would read it in %.0f %% of the time\n",
+                   100.0 * (double)b->sidecar_bytes / (double)b->file_bytes);
+        return;
+    }
+    printf("%s: %s of metadata in %s, %.2f %% of the file\n", path, xh_tool_size(b->image_bytes, a), size,
+           100.0 * (double)b->sidecar_bytes / (double)b->file_bytes);
+    if (w->verb == DRY)
+        printf("  it lies in %" PRIu64 " pieces; a reader who wants all of it would ask for one\n", b->extents);
+}
+
+/* A body that nobody asked for is not missed. */
+static int is_missed(const struct work *w, const struct xh_baked *b)
+{
+    return b->as == XH_BAKED_NONE && (!b->body || w->body);
+}
+
 static void report(const struct work *w, const struct xh_baked *b, int terminal)
 {
-    char path[1024], a[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
+    char path[1024], a[XH_SIZE_TEXT];
+    const char *what = b->body ? "the body" : "the image";
     xh_tool_plain(w->path[b->file], path, sizeof path);
     if (terminal)
         fputs("\r\033[K", stderr);
     switch (b->as) {
-    case XH_BAKED_MADE:
-        printf("%s: %s of metadata in %s, %.2f %% of the file\n", path, xh_tool_size(b->image_bytes, a),
-               xh_tool_size(b->sidecar_bytes, c), 100.0 * (double)b->sidecar_bytes / (double)b->file_bytes);
-        if (w->verb == DRY)
-            printf("  it lies in %" PRIu64 " pieces; a reader who wants all of it would ask for one\n", b->extents);
+    case XH_BAKED_MADE: report_made(w, b, path); break;
+    case XH_BAKED_FRESH: printf("%s: %s is up to date (%s)\n", path, what, xh_tool_size(b->sidecar_bytes, a)); break;
+    case XH_BAKED_GONE: printf("%s: %s is removed\n", path, what); break;
+    case XH_BAKED_NONE:
+        if (is_missed(w, b))
+            printf("%s: there is no %s\n", path, what + strlen("the "));
         break;
-    case XH_BAKED_FRESH: printf("%s: the image is up to date (%s)\n", path, xh_tool_size(b->sidecar_bytes, a)); break;
-    case XH_BAKED_GONE: printf("%s: the image is removed\n", path); break;
-    case XH_BAKED_NONE: printf("%s: there is no image\n", path); break;
-    case XH_BAKED_SKIPPED: printf("%s: skipped: %s\n", path, b->text); break;
-    case XH_BAKED_STALE: printf("%s: the image is not usable: %s\n", path, b->text); break;
+    case XH_BAKED_SKIPPED: printf("%s: %s: %s\n", path, b->body ? "no body" : "skipped", b->text); break;
+    case XH_BAKED_STALE: printf("%s: %s is not usable: %s\n", path, what, b->text); break;
     default:
         xh_tool_fail(0, "%s: %s", path, b->as == XH_BAKED_LOST ? "HDF5 crashed on it" : b->text);
     }
     fflush(stdout);
 }
 
-static int code_of(const struct work *w, enum xh_baked_as as)
+static int code_of(const struct work *w, const struct xh_baked *b)
 {
-    if (as == XH_BAKED_FAILED || as == XH_BAKED_LOST)
+    if (b->as == XH_BAKED_FAILED || b->as == XH_BAKED_LOST)
         return XH_EXIT_FAILED;
-    return w->verb == CHECK && (as == XH_BAKED_STALE || as == XH_BAKED_NONE) ? XH_EXIT_NO : XH_EXIT_OK;
+    return w->verb == CHECK && (b->as == XH_BAKED_STALE || is_missed(w, b)) ? XH_EXIT_NO : XH_EXIT_OK;
+}
+
+/* Waits for the workers' next word, and draws meanwhile how far they have come. */
+static void wait_for_word(const struct work *w, int from, struct xh_progress *p)
+{
+    struct pollfd f = {.fd = from, .events = POLLIN};
+    int n;
+    do {
+        uint64_t came = atomic_load_explicit(&w->shared->came, memory_order_relaxed);
+        xh_progress_at(p, came < w->all_bytes ? came : w->all_bytes);
+    } while ((n = poll(&f, 1, DRAW_EVERY_MS)) == 0 || (n < 0 && errno == EINTR));
 }
 
 /* Reads what workers tell until all have ended. |done|: which files were told of. */
-static void hear(const struct work *w, int from, char *done, struct xh_progress *p, uint64_t *bytes, int *code)
+static void hear(const struct work *w, int from, char *done, struct xh_progress *p, int *code)
 {
     struct xh_baked b;
     size_t got = 0;
-    for (ssize_t n; (n = read(from, (char *)&b + got, sizeof b - got)) != 0;) {
+    for (ssize_t n; wait_for_word(w, from, p), (n = read(from, (char *)&b + got, sizeof b - got)) != 0;) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -208,11 +289,9 @@ static void hear(const struct work *w, int from, char *done, struct xh_progress 
         if (got < sizeof b)
             continue;
         got = 0;
-        done[b.file] = 1;
+        done[b.file] = (char)b.last;
         report(w, &b, p->terminal);
-        *bytes += w->bytes[b.file];
-        xh_progress_at(p, *bytes);
-        *code = code_of(w, b.as) > *code ? code_of(w, b.as) : *code;
+        *code = code_of(w, &b) > *code ? code_of(w, &b) : *code;
     }
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
         ;
@@ -222,23 +301,23 @@ static void hear(const struct work *w, int from, char *done, struct xh_progress 
 static int run(struct work *w)
 {
     struct xh_progress p;
-    uint64_t bytes = 0;
     int ends[2], code = XH_EXIT_OK;
     char *done = calloc(w->n, 1);
-    w->next = mmap(NULL, sizeof *w->next, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (!done || w->next == MAP_FAILED) {
+    w->shared = mmap(NULL, sizeof *w->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (!done || w->shared == MAP_FAILED) {
         free(done);
         return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
     }
-    atomic_init(w->next, 0);
+    atomic_init(&w->shared->next, 0);
+    atomic_init(&w->shared->came, 0);
     xh_progress_begin(&p, w->verb == CHECK ? "checking" : w->verb == REMOVE ? "removing" : "publishing", w->all_bytes, "files");
-    while (atomic_load_explicit(w->next, memory_order_relaxed) < w->n) {
+    while (atomic_load_explicit(&w->shared->next, memory_order_relaxed) < w->n) {
         if (pipe2(ends, O_CLOEXEC) != 0 || start(w, ends[0], ends[1]) == 0) {
             code = xh_tool_fail(XH_EXIT_FAILED, "no process for it can be started: %s", strerror(errno));
             break;
         }
         close(ends[1]);
-        hear(w, ends[0], done, &p, &bytes, &code);
+        hear(w, ends[0], done, &p, &code);
         close(ends[0]);
     }
     for (size_t i = 0; i < w->n; i++)
@@ -247,8 +326,8 @@ static int run(struct work *w)
             code = XH_EXIT_FAILED;
         }
     if (w->all_bytes)
-        xh_progress_end(&p, bytes);
-    munmap(w->next, sizeof *w->next);
+        xh_progress_end(&p, w->all_bytes);
+    munmap(w->shared, sizeof *w->shared);
     free(done);
     return code;
 }
@@ -259,7 +338,7 @@ int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
 {
     static const struct option longs[] = {{"check", no_argument, NULL, 'c'}, {"remove", no_argument, NULL, 'r'},
                                           {"dry-run", no_argument, NULL, 'n'}, {"jobs", required_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'}, {0}};
+                                          {"body", optional_argument, NULL, 'b'}, {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 publish";
     struct work w = {.verb = MAKE, .o = o, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     int verbs = 0, code;
@@ -270,9 +349,13 @@ int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
             w.jobs = atoi(optarg);
         else if (c == '?' || c == ':')
             return xh_tool_bad_option(command, argv);
+        else if (c == 'b' && optarg && strcmp(optarg, "zstd") != 0)
+            return xh_tool_usage(command, "--body is packed with zstd");
+        else if (c == 'b')
+            w.body = 1;
         else
             w.verb = c == 'c' ? CHECK : c == 'r' ? REMOVE : DRY;
-        verbs += c != 'j';
+        verbs += c != 'j' && c != 'b';
     }
     if (verbs > 1)
         return xh_tool_usage(command, "--check, --remove and --dry-run exclude each other");

@@ -1,0 +1,53 @@
+/* Whether a compressed body wins: the link's rate against that of unpacking. Pure: no clock, no locks.
+ *
+ * The link is measured while the reader mostly waits for it, in intervals as gain.h's: what still grows is no link's rate yet.
+ * The body is tried where the sum of its transfer and of unpacking, one behind the other, would be shorter than the original's
+ * transfer; what it then brings is compared with what the link had brought of the original, and a trial that does not pay is
+ * over for long. */
+#ifndef XH_JUDGE_H
+#define XH_JUDGE_H
+
+#include <stdint.h>
+
+struct xh_judge {
+    double ratio;       /* bytes of the file by bytes of the body; 0: there is none yet */
+    double unpack_rate; /* bytes unpacked per ns, by all threads together; 0: unknown */
+    double link_rate;   /* bytes per ns that the link brought; 0: unknown */
+    double plain_rate;  /* the same when the original was read last; 0: never */
+    int packed;         /* 1: the body is read */
+    uint64_t settled_ns; /* when a trial did not pay; 0: none */
+    /* The interval under way: */
+    uint64_t begun_ns; /* 0: none. The first begins with the file */
+    uint64_t wire, got, body, waited_ns;
+    double last_rate; /* of the interval before, 0: none */
+    unsigned steady;  /* intervals in a row that did not grow */
+    /* The trial under way: what the body has brought so far, in intervals that tell something. */
+    double trial_ns, trial_got;
+};
+
+/* What is so far, in all. */
+struct xh_judged {
+    uint64_t now_ns;
+    uint64_t wire_bytes; /* that came over the link */
+    uint64_t got_bytes;  /* that readers got of what was not there, with whole pages */
+    uint64_t body_bytes; /* of these, by the body */
+    uint64_t waited_ns;  /* that they waited for it, and for its unpacking */
+};
+
+/* A read that had to wait is over, or waits. Returns 1 when the verdict changed. */
+int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *so_far, uint64_t rtt_ns);
+
+/* There is a body, or one is there no more (ratio 0); |link_rate|: what is known of the link from elsewhere, 0: nothing.
+ * Returns 1 when the verdict changed. */
+int xh_judge_begin(struct xh_judge *j, double ratio, double link_rate, uint64_t now_ns);
+
+/* |bytes| were unpacked in |ns| of |threads| threads that there are. */
+void xh_judge_unpacked(struct xh_judge *j, uint64_t bytes, uint64_t ns, unsigned threads);
+
+/* 1 when the link is known to be too fast for any body. */
+int xh_judge_is_fast(const struct xh_judge *j);
+
+/* 1 when a body would be worth a look: the link is known to be slower than unpacking could be. */
+int xh_judge_looks(const struct xh_judge *j, double link_rate);
+
+#endif

@@ -1,0 +1,523 @@
+/* One file's compressed body: see pack.h.
+ *
+ * Threads take frames in turn, each reads and packs its own; the caller writes them in order. Each frame carries zstd's
+ * checksum of what it unpacks to (XXH64's low half, its last four bytes), which is also what the two tables have. */
+#include "pack.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+#include <zstd.h>
+
+#include "../../cache/sidecar/bytes.h"
+#include "../../cache/sidecar/packed.h"
+#include "place.h"
+
+/* What packs less is not worth its place, and has mostly been packed by the file's own filters. */
+#define WORTH_RATIO 1.1
+/* A higher level, or larger frames, are chosen when they save so much more. */
+#define WORTH_MORE 1.02
+/* So many samples of a frame of the larger size, one for each SAMPLE_EVERY bytes of the file. */
+#define SAMPLES_MOST 16u
+#define SAMPLE_EVERY (UINT64_C(8) << 20)
+/* A reader gets the table before he uses the body: it is kept below 1 MiB where frames can be larger. */
+#define TABLE_FRAMES (1u << 17)
+#define SMALL_FRAME (128u << 10)
+#define LARGER_BY 4u
+#define THREADS_MOST 64
+#define SLOTS_A_THREAD 4u
+
+/* Of the public zstd seekable format: a skippable frame at the end with a row for each frame. */
+#define SEEK_MAGIC 0x184D2A5Eu
+#define SEEK_END_MAGIC 0x8F92EAB1u
+#define SEEK_ROW 12u
+#define SEEK_AROUND (8u + 9u)
+#define SEEK_HAS_SUMS 0x80u
+#define SUM_OF_NOTHING 0x51D8E999u /* XXH64 of no bytes, the low half */
+
+static const int levels[] = {1, 3, 7};
+
+struct way { /* how a file is packed */
+    uint32_t frame_bytes;
+    int level;
+    double ratio;
+};
+
+static ZSTD_CCtx *packer(int level)
+{
+    ZSTD_CCtx *z = ZSTD_createCCtx();
+    if (z && (ZSTD_isError(ZSTD_CCtx_setParameter(z, ZSTD_c_compressionLevel, level)) ||
+              ZSTD_isError(ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 1)))) {
+        ZSTD_freeCCtx(z);
+        z = NULL;
+    }
+    return z;
+}
+
+/* ---- the trial ---------------------------------------------------------------------------------- */
+
+struct samples {
+    uint8_t *bytes, *packed;
+    uint32_t len[SAMPLES_MOST]; /* each in |larger| bytes */
+    size_t n, room, all;
+    uint32_t larger;
+};
+
+static int take_samples(int fd, uint64_t size, uint32_t larger, struct samples *s)
+{
+    uint64_t n = size / SAMPLE_EVERY;
+    *s = (struct samples){.larger = larger, .n = n < 1 ? 1 : n > SAMPLES_MOST ? SAMPLES_MOST : (size_t)n};
+    s->room = ZSTD_compressBound(larger);
+    s->bytes = malloc(s->n * larger);
+    s->packed = malloc(s->room);
+    if (!s->bytes || !s->packed)
+        return -1;
+    for (size_t i = 0; i < s->n; i++) { /* in the middle of each part of the file: its beginning is no raw data */
+        uint64_t part = size / s->n, off = part * i + (part > larger ? (part - larger) / 2 : 0);
+        s->len[i] = size - off < larger ? (uint32_t)(size - off) : larger;
+        s->all += s->len[i];
+        if (xh_place_read(fd, s->bytes + i * larger, s->len[i], off) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* What the samples pack to in frames of |frame| bytes; 0 on an error. */
+static size_t try_way(const struct samples *s, uint32_t frame, int level)
+{
+    ZSTD_CCtx *z = packer(level);
+    size_t sum = 0, n = 0;
+    for (size_t i = 0; z && i < s->n && !ZSTD_isError(n); i++)
+        for (uint32_t at = 0; at < s->len[i] && !ZSTD_isError(n); at += frame) {
+            uint32_t len = s->len[i] - at < frame ? s->len[i] - at : frame;
+            n = ZSTD_compress2(z, s->packed, s->room, s->bytes + i * s->larger + at, len);
+            sum += ZSTD_isError(n) ? 0 : n + XH_PACKED_ROW + SEEK_ROW;
+        }
+    ZSTD_freeCCtx(z);
+    return z && !ZSTD_isError(n) ? sum : 0;
+}
+
+/* Chooses the way: the least level and frame that are not much worse than the best. */
+static int choose(int fd, uint64_t size, struct way *out)
+{
+    struct samples s;
+    uint32_t small = SMALL_FRAME;
+    while (size / small > TABLE_FRAMES && small < XH_PACKED_FRAME_MOST)
+        small *= 2;
+    uint32_t frame[2] = {small, small * LARGER_BY < XH_PACKED_FRAME_MOST ? small * LARGER_BY : XH_PACKED_FRAME_MOST};
+    int rc = take_samples(fd, size, frame[1], &s);
+    *out = (struct way){0};
+    for (size_t k = 0; rc == 0 && k < 2; k++)
+        for (size_t l = 0; rc == 0 && l < sizeof levels / sizeof *levels; l++) {
+            size_t packed = try_way(&s, frame[k], levels[l]);
+            double ratio = packed ? (double)s.all / (double)packed : 0;
+            rc = packed ? 0 : -1;
+            if (ratio > WORTH_MORE * out->ratio)
+                *out = (struct way){frame[k], levels[l], ratio};
+        }
+    free(s.bytes);
+    free(s.packed);
+    return rc;
+}
+
+/* ---- packing ------------------------------------------------------------------------------------ */
+
+struct slot {
+    uint8_t *packed;
+    size_t len; /* 0: not there yet */
+};
+
+struct press {
+    /* Constant. */
+    int fd;
+    const struct xh_packed_head *h;
+    int level;
+    size_t nslots, room;
+    _Atomic uint64_t *done;
+
+    pthread_mutex_t lock; /* guards the rest; not what lies in a slot that is being filled */
+    pthread_cond_t filled, freed;
+    struct slot *slot;
+    uint32_t next, written; /* frames taken by threads, and written */
+    int failed;             /* errno, or -1: zstd or memory */
+};
+
+static uint32_t len_of(const struct xh_packed_head *h, uint32_t i)
+{
+    uint64_t left = h->file_bytes - (uint64_t)i * h->frame_bytes;
+    return left < h->frame_bytes ? (uint32_t)left : h->frame_bytes;
+}
+
+/* The next frame for a thread; waits for a free slot. Returns 0 when there is none. Lock held. */
+static int take_frame(struct press *p, uint32_t *i)
+{
+    while (!p->failed && p->next < p->h->frames && p->next - p->written >= p->nslots)
+        pthread_cond_wait(&p->freed, &p->lock);
+    if (p->failed || p->next >= p->h->frames)
+        return 0;
+    *i = p->next++;
+    return 1;
+}
+
+static void *press_frames(void *ctx)
+{
+    struct press *p = ctx;
+    ZSTD_CCtx *z = packer(p->level);
+    uint8_t *raw = malloc(p->h->frame_bytes);
+    int failed = z && raw ? 0 : -1;
+    uint32_t i;
+    pthread_mutex_lock(&p->lock);
+    while (!failed && take_frame(p, &i)) {
+        struct slot *s = &p->slot[i % p->nslots];
+        uint32_t len = len_of(p->h, i);
+        pthread_mutex_unlock(&p->lock);
+        errno = 0; /* a file that became shorter sets none */
+        size_t n = 0;
+        if (xh_place_read(p->fd, raw, len, (uint64_t)i * p->h->frame_bytes) != 0)
+            failed = errno ? errno : EIO;
+        else if (ZSTD_isError(n = ZSTD_compress2(z, s->packed, p->room, raw, len)))
+            failed = -1;
+        atomic_fetch_add_explicit(p->done, len, memory_order_relaxed);
+        pthread_mutex_lock(&p->lock);
+        s->len = failed ? 0 : n;
+        pthread_cond_broadcast(&p->filled);
+    }
+    p->failed = failed ? failed : p->failed;
+    pthread_cond_broadcast(&p->filled);
+    pthread_cond_broadcast(&p->freed);
+    pthread_mutex_unlock(&p->lock);
+    ZSTD_freeCCtx(z);
+    free(raw);
+    return NULL;
+}
+
+/* Writes the frames as they come, and notes each in both tables. Returns 0 or -1. */
+static int write_frames(struct press *p, int to, uint8_t *rows, uint8_t *seek, uint64_t *end)
+{
+    int rc = 0;
+    pthread_mutex_lock(&p->lock);
+    while (!p->failed && p->written < p->h->frames) {
+        struct slot *s = &p->slot[p->written % p->nslots];
+        if (s->len == 0) {
+            pthread_cond_wait(&p->filled, &p->lock);
+            continue;
+        }
+        uint32_t i = p->written, len = (uint32_t)s->len;
+        pthread_mutex_unlock(&p->lock);
+        uint32_t sum = xh_get32(s->packed + len - 4);
+        xh_packed_put_row(rows + (size_t)XH_PACKED_ROW * i, len, sum);
+        xh_put32(seek + (size_t)SEEK_ROW * i, len);
+        xh_put32(seek + (size_t)SEEK_ROW * i + 4, len_of(p->h, i));
+        xh_put32(seek + (size_t)SEEK_ROW * i + 8, sum);
+        *end += len;
+        rc = xh_place_write(to, s->packed, len);
+        pthread_mutex_lock(&p->lock);
+        s->len = 0;
+        p->written++;
+        p->failed = rc ? errno : p->failed;
+        pthread_cond_broadcast(&p->freed);
+    }
+    rc = p->failed ? -1 : 0;
+    pthread_mutex_unlock(&p->lock);
+    return rc;
+}
+
+static void press_end(struct press *p)
+{
+    for (size_t i = 0; p->slot && i < p->nslots; i++)
+        free(p->slot[i].packed);
+    free(p->slot);
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->filled);
+    pthread_cond_destroy(&p->freed);
+}
+
+static int press_begin(struct press *p, int threads)
+{
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->filled, NULL);
+    pthread_cond_init(&p->freed, NULL);
+    p->nslots = SLOTS_A_THREAD * (size_t)threads;
+    p->room = ZSTD_compressBound(p->h->frame_bytes);
+    p->slot = calloc(p->nslots, sizeof *p->slot);
+    for (size_t i = 0; p->slot && i < p->nslots; i++)
+        if (!(p->slot[i].packed = malloc(p->room)))
+            return -1;
+    return p->slot ? 0 : -1;
+}
+
+/* Packs all frames into |to|. Returns 0, or -1 with |out| set. */
+static int press(struct press *p, int threads, int to, uint8_t *rows, uint8_t *seek, uint64_t *end, struct xh_baked *out)
+{
+    pthread_t t[THREADS_MOST];
+    int began = 0;
+    threads = threads < 1 ? 1 : threads > THREADS_MOST ? THREADS_MOST : threads;
+    int rc = press_begin(p, threads);
+    while (rc == 0 && began < threads && pthread_create(&t[began], NULL, press_frames, p) == 0)
+        began++;
+    if (rc || began == 0)
+        rc = -1;
+    else
+        rc = write_frames(p, to, rows, seek, end);
+    for (int i = 0; i < began; i++)
+        pthread_join(t[i], NULL);
+    if (rc)
+        xh_bake_tell(out, XH_BAKED_FAILED, "it cannot be packed: %s", p->failed > 0 ? strerror(p->failed) : "out of memory");
+    press_end(p);
+    return rc;
+}
+
+/* ---- the file ----------------------------------------------------------------------------------- */
+
+/* The seek table's content around its rows, of which the first is the header's frame, and the others are there. */
+static size_t finish_seek(uint8_t *seek, uint32_t frames)
+{
+    size_t rows = (size_t)SEEK_ROW * (frames + 1);
+    xh_put32(seek, SEEK_MAGIC);
+    xh_put32(seek + 4, (uint32_t)(rows + 9));
+    xh_put32(seek + 8, (uint32_t)xh_packed_before(frames));
+    xh_put32(seek + 12, 0);
+    xh_put32(seek + 16, SUM_OF_NOTHING);
+    uint8_t *end = seek + 8 + rows;
+    xh_put32(end, frames + 1);
+    end[4] = SEEK_HAS_SUMS;
+    xh_put32(end + 5, SEEK_END_MAGIC);
+    return rows + SEEK_AROUND;
+}
+
+static int digest_start(int fd, struct xh_packed_head *h)
+{
+    uint8_t start[XH_PACKED_START_BYTES], sum[32];
+    size_t n = h->file_bytes < sizeof start ? (size_t)h->file_bytes : sizeof start;
+    if (xh_place_read(fd, start, n, 0) != 0 || EVP_Digest(start, n, sum, NULL, EVP_sha256(), NULL) != 1)
+        return -1;
+    memcpy(h->start_sha256, sum, sizeof h->start_sha256);
+    return 0;
+}
+
+static int write_body(int fd, int to, struct xh_packed_head *h, int level, int threads, _Atomic uint64_t *done,
+                      struct xh_baked *out)
+{
+    struct press p = {.fd = fd, .h = h, .level = level, .done = done};
+    size_t nseek = SEEK_AROUND + (size_t)SEEK_ROW * (h->frames + 1), before = (size_t)xh_packed_before(h->frames);
+    uint8_t *head = malloc(before), *seek = malloc(nseek);
+    uint8_t *rows = head ? head + XH_PACKED_SKIPPABLE + XH_PACKED_HEADER : NULL;
+    int rc = head && seek ? 0 : xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
+    h->sidecar_bytes = before;
+    if (rc == 0 && lseek(to, (off_t)before, SEEK_SET) < 0)
+        rc = xh_bake_say(out, XH_BAKED_FAILED, "it cannot be written: %s", strerror(errno));
+    if (rc == 0)
+        rc = press(&p, threads, to, rows, seek + 8 + SEEK_ROW, &h->sidecar_bytes, out);
+    if (rc == 0) {
+        h->sidecar_bytes += finish_seek(seek, h->frames);
+        if (EVP_Digest(rows, (size_t)XH_PACKED_ROW * h->frames, h->table_sha256, NULL, EVP_sha256(), NULL) != 1 ||
+            digest_start(fd, h) != 0)
+            rc = xh_bake_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
+    }
+    if (rc == 0) {
+        xh_packed_put_head(h, head);
+        if (xh_place_write(to, seek, nseek) != 0 || lseek(to, 0, SEEK_SET) < 0 || xh_place_write(to, head, before) != 0)
+            rc = xh_bake_say(out, XH_BAKED_FAILED, "it cannot be written: %s", strerror(errno));
+    }
+    free(head);
+    free(seek);
+    return rc;
+}
+
+/* ---- is it there? ------------------------------------------------------------------------------- */
+
+struct body {
+    int fd; /* -1 */
+    struct xh_packed table;
+    int read; /* 1: |table| is there */
+};
+
+static void body_close(struct body *b)
+{
+    if (b->read)
+        xh_packed_free(&b->table);
+    if (b->fd >= 0)
+        close(b->fd);
+}
+
+static const char *body_read(struct body *b)
+{
+    uint8_t head[XH_PACKED_SKIPPABLE + XH_PACKED_HEADER], *rows;
+    struct xh_packed_head h;
+    struct stat side;
+    if (fstat(b->fd, &side) != 0 || !S_ISREG(side.st_mode) || xh_place_read(b->fd, head, sizeof head, 0) != 0)
+        return "it is shorter than a header";
+    const char *why = xh_packed_head(head, sizeof head, &h);
+    if (why)
+        return why;
+    if (h.sidecar_bytes != (uint64_t)side.st_size)
+        return "it is cut, or has grown";
+    if (!(rows = malloc((size_t)XH_PACKED_ROW * h.frames)))
+        return "there is no memory for it";
+    why = xh_place_read(b->fd, rows, (size_t)XH_PACKED_ROW * h.frames, sizeof head) ? "it cannot be read"
+                                                                                   : xh_packed_read(&h, rows, &b->table);
+    b->read = !why;
+    free(rows);
+    return why;
+}
+
+/* Opens the body and compares it with |st|. Sets |out| to FRESH, or to what else is the matter. */
+static void body_open(const struct xh_place *n, const struct stat *st, struct body *b, struct xh_baked *out)
+{
+    *b = (struct body){.fd = open(n->sidecar, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+    if (b->fd < 0) {
+        xh_bake_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
+        return;
+    }
+    const char *why = body_read(b);
+    const struct xh_packed_head *h = &b->table.head;
+    if (why) {
+        xh_bake_tell(out, XH_BAKED_STALE, "%s", why);
+        return;
+    }
+    out->sidecar_bytes = h->sidecar_bytes;
+    if (h->file_bytes != (uint64_t)st->st_size || h->mtime_s != st->st_mtim.tv_sec || h->mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
+        xh_bake_tell(out, XH_BAKED_STALE, "the file was changed since");
+    else
+        out->as = XH_BAKED_FRESH;
+}
+
+/* The seek table at the end has to say the same as ours. */
+static int seek_is_right(const struct body *b)
+{
+    const struct xh_packed *k = &b->table;
+    assert(b->read && k->at && k->sum);
+    uint32_t frames = k->head.frames;
+    size_t n = SEEK_AROUND + (size_t)SEEK_ROW * (frames + 1);
+    uint8_t *want = malloc(n), *is = malloc(n);
+    int right = want && is && k->head.sidecar_bytes - k->at[frames] == n && xh_place_read(b->fd, is, n, k->at[frames]) == 0;
+    for (uint32_t i = 0; right && i < frames; i++) {
+        uint8_t *row = want + 8 + (size_t)SEEK_ROW * (i + 1);
+        xh_put32(row, (uint32_t)(k->at[i + 1] - k->at[i]));
+        xh_put32(row + 4, xh_packed_raw_len(k, i));
+        xh_put32(row + 8, k->sum[i]);
+    }
+    if (right) {
+        finish_seek(want, frames);
+        right = memcmp(want, is, n) == 0;
+    }
+    free(want);
+    free(is);
+    return right;
+}
+
+/* Compares each frame with the original's bytes. */
+static void compare(int fd, const struct body *b, _Atomic uint64_t *done, struct xh_baked *out)
+{
+    const struct xh_packed *k = &b->table;
+    size_t room = ZSTD_compressBound(k->head.frame_bytes) + 4;
+    uint8_t *raw = malloc(k->head.frame_bytes), *unpacked = malloc(k->head.frame_bytes), *packed = malloc(room);
+    void *z = xh_packed_tool();
+    int ready = raw && unpacked && packed && z;
+    if (!ready)
+        xh_bake_tell(out, XH_BAKED_FAILED, "out of memory");
+    else if (!seek_is_right(b))
+        xh_bake_tell(out, XH_BAKED_STALE, "the table at its end is damaged");
+    for (uint32_t i = 0; ready && out->as == XH_BAKED_FRESH && i < k->head.frames; i++) {
+        uint32_t len = xh_packed_raw_len(k, i);
+        if (xh_place_read(fd, raw, len, (uint64_t)i * k->head.frame_bytes) != 0)
+            xh_bake_tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
+        else if (xh_place_read(b->fd, packed, (size_t)(k->at[i + 1] - k->at[i]), k->at[i]) != 0 ||
+                 xh_packed_unpack(k, i, packed, z, unpacked) != 0)
+            xh_bake_tell(out, XH_BAKED_STALE, "its frame %u is damaged", i);
+        else if (memcmp(raw, unpacked, len) != 0)
+            xh_bake_tell(out, XH_BAKED_STALE, "the file's bytes are different now, though its size and time are not");
+        atomic_fetch_add_explicit(done, len, memory_order_relaxed);
+    }
+    xh_packed_tool_free(z);
+    free(raw);
+    free(unpacked);
+    free(packed);
+}
+
+/* ---- the three ---------------------------------------------------------------------------------- */
+
+static void describe(struct xh_baked *out, const struct way *w)
+{
+    xh_bake_tell(out, XH_BAKED_MADE, "zstd, level %d, in frames of %u KiB", w->level, w->frame_bytes >> 10);
+}
+
+static void make(const char *path, int fd, const struct xh_place *n, const struct stat *st, int dry, int threads,
+                 _Atomic uint64_t *done, struct xh_baked *out)
+{
+    struct way w;
+    uint64_t size = (uint64_t)st->st_size;
+    if (size == 0)
+        return xh_bake_tell(out, XH_BAKED_SKIPPED, "it is empty");
+    if ((size - 1) / XH_PACKED_FRAME_MOST >= XH_PACKED_FRAMES_MOST)
+        return xh_bake_tell(out, XH_BAKED_SKIPPED, "it is too large");
+    if (choose(fd, size, &w) != 0)
+        return xh_bake_tell(out, XH_BAKED_FAILED, "it cannot be tried: %s", strerror(errno));
+    if (w.ratio < WORTH_RATIO)
+        return xh_bake_tell(out, XH_BAKED_SKIPPED, "samples of it pack %.2f times, less than %.1f: its own filters have packed it, or it is noise",
+                            w.ratio, WORTH_RATIO);
+    out->sidecar_bytes = (uint64_t)((double)size / w.ratio);
+    if (dry)
+        return describe(out, &w);
+    struct xh_packed_head h = {.file_bytes = size, .mtime_s = st->st_mtim.tv_sec, .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
+                               .frame_bytes = w.frame_bytes, .frames = (uint32_t)((size - 1) / w.frame_bytes + 1)};
+    int to = xh_place_part(n, out);
+    if (to < 0)
+        return;
+    int wrote = write_body(fd, to, &h, w.level, threads, done, out) == 0;
+    if (wrote && xh_place_is_changed(path, st))
+        wrote = xh_bake_say(out, XH_BAKED_FAILED, "it was changed while it was read") == 0;
+    if (wrote && (double)h.file_bytes < WORTH_RATIO * (double)h.sidecar_bytes)
+        wrote = xh_bake_say(out, XH_BAKED_SKIPPED, "it packs less than %.1f times, though samples of it did not", WORTH_RATIO) == 0;
+    if (xh_place_done(n, to, st, wrote, out) == 0) {
+        out->sidecar_bytes = h.sidecar_bytes;
+        describe(out, &w);
+    }
+}
+
+void xh_pack(const char *path, int dry, int threads, _Atomic uint64_t *done, struct xh_baked *out)
+{
+    struct xh_place n;
+    struct stat st = {0};
+    struct body b = {.fd = -1};
+    out->body = 1;
+    int fd = xh_place_of(path, XH_PACKED_SUFFIX, &n, &st, out);
+    if (fd >= 0) {
+        body_open(&n, &st, &b, out);
+        if (out->as != XH_BAKED_FRESH || dry)
+            make(path, fd, &n, &st, dry, threads, done, out);
+        body_close(&b);
+        close(fd);
+    }
+    xh_place_free(&n);
+}
+
+void xh_pack_check(const char *path, _Atomic uint64_t *done, struct xh_baked *out)
+{
+    struct xh_place n;
+    struct stat st = {0};
+    struct body b = {.fd = -1};
+    out->body = 1;
+    int fd = xh_place_of(path, XH_PACKED_SUFFIX, &n, &st, out);
+    if (fd >= 0) {
+        body_open(&n, &st, &b, out);
+        if (out->as == XH_BAKED_FRESH && b.read)
+            compare(fd, &b, done, out);
+        body_close(&b);
+        close(fd);
+    }
+    xh_place_free(&n);
+}
+
+void xh_pack_remove(const char *path, struct xh_baked *out)
+{
+    out->body = 1;
+    xh_place_remove(path, XH_PACKED_SUFFIX, out);
+}

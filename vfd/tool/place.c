@@ -1,0 +1,158 @@
+/* Beside a file: see place.h. */
+#include "place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+void xh_bake_tell(struct xh_baked *out, enum xh_baked_as as, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(out->text, sizeof out->text, fmt, ap);
+    va_end(ap);
+    out->as = as;
+}
+
+static int names_of(const char *path, const char *suffix, struct xh_place *n)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    int dir = (int)(base - path);
+    *n = (struct xh_place){0};
+    if (asprintf(&n->dir, "%.*s", dir ? dir : 1, dir ? path : ".") < 0)
+        n->dir = NULL;
+    if (asprintf(&n->sidecar, "%s%s", path, suffix) < 0)
+        n->sidecar = NULL;
+    if (asprintf(&n->part, "%.*s.%s%s.part", dir, path, base, suffix) < 0)
+        n->part = NULL;
+    return n->dir && n->sidecar && n->part ? 0 : -1;
+}
+
+void xh_place_free(struct xh_place *n)
+{
+    free(n->dir);
+    free(n->sidecar);
+    free(n->part);
+}
+
+int xh_place_read(int fd, uint8_t *buf, size_t len, uint64_t off)
+{
+    for (ssize_t n; len; buf += n, off += (uint64_t)n, len -= (size_t)n)
+        if ((n = pread(fd, buf, len, (off_t)off)) <= 0)
+            return -1;
+    return 0;
+}
+
+/* Opens the temporary name, locked, and surely the one that bears it now. Returns a descriptor or -1. */
+static int open_part(const char *part)
+{
+    struct stat now, mine;
+    for (int tries = 0; tries < 100; tries++) {
+        int fd = open(part, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return -1;
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &mine) == 0 && lstat(part, &now) == 0 &&
+            now.st_ino == mine.st_ino && now.st_dev == mine.st_dev && S_ISREG(mine.st_mode))
+            return fd;
+        int busy = errno == EWOULDBLOCK;
+        close(fd);
+        if (busy) {
+            errno = EWOULDBLOCK;
+            return -1;
+        }
+    }
+    return -1;
+}
+
+int xh_place_write(int fd, const uint8_t *p, size_t len)
+{
+    for (ssize_t n; len; p += n, len -= (size_t)n)
+        if ((n = write(fd, p, len)) < 0)
+            return -1;
+    return 0;
+}
+
+/* The directory's entry is to outlive a crash, too. */
+static void sync_directory(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+int xh_place_part(const struct xh_place *n, struct xh_baked *out)
+{
+    int fd = open_part(n->part);
+    if (fd < 0)
+        return errno == EWOULDBLOCK ? xh_bake_say(out, XH_BAKED_FAILED, "another publisher is at work on it")
+                                    : xh_bake_say(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
+    if (ftruncate(fd, 0) == 0)
+        return fd;
+    xh_bake_tell(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
+    close(fd);
+    return -1;
+}
+
+int xh_place_done(const struct xh_place *n, int fd, const struct stat *original, int wrote, struct xh_baked *out)
+{
+    int rc = -1;
+    /* Readable for whom the original is. */
+    if (wrote && fchmod(fd, original->st_mode & 0666) == 0 && fsync(fd) == 0 && rename(n->part, n->sidecar) == 0)
+        rc = 0;
+    if (rc) {
+        if (out->as != XH_BAKED_FAILED && out->as != XH_BAKED_SKIPPED)
+            xh_bake_tell(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->sidecar, strerror(errno));
+        unlink(n->part);
+    } else {
+        sync_directory(n->dir);
+    }
+    close(fd);
+    return rc;
+}
+
+int xh_place_of(const char *path, const char *suffix, struct xh_place *n, struct stat *st, struct xh_baked *out)
+{
+    *n = (struct xh_place){0};
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return xh_bake_say(out, XH_BAKED_FAILED, "it cannot be opened: %s", strerror(errno));
+    if (names_of(path, suffix, n) == 0 && fstat(fd, st) == 0 && S_ISREG(st->st_mode)) {
+        out->file_bytes = (uint64_t)st->st_size;
+        return fd;
+    }
+    close(fd);
+    return xh_bake_say(out, XH_BAKED_FAILED, "it is no regular file");
+}
+
+int xh_place_is_changed(const char *path, const struct stat *was)
+{
+    struct stat st;
+    return stat(path, &st) != 0 || st.st_ino != was->st_ino || st.st_dev != was->st_dev || st.st_size != was->st_size ||
+           st.st_mtim.tv_sec != was->st_mtim.tv_sec || st.st_mtim.tv_nsec != was->st_mtim.tv_nsec;
+}
+
+void xh_place_remove(const char *path, const char *suffix, struct xh_baked *out)
+{
+    struct xh_place n;
+    if (names_of(path, suffix, &n) != 0)
+        xh_bake_tell(out, XH_BAKED_FAILED, "out of memory");
+    else if (unlink(n.sidecar) == 0)
+        out->as = XH_BAKED_GONE;
+    else
+        xh_bake_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s: %s", n.sidecar, strerror(errno));
+    if (n.part && out->as != XH_BAKED_FAILED) { /* what a killed one left, unless one is at work */
+        int fd = access(n.part, F_OK) == 0 ? open_part(n.part) : -1;
+        if (fd >= 0) {
+            unlink(n.part);
+            close(fd);
+        }
+    }
+    xh_place_free(&n);
+}
