@@ -92,7 +92,7 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
     rc = open_version(e, err);
     if (rc == 0)
         xh_edit_tidy(e);
-    e->attempt = (unsigned)getpid(); /* names that no earlier attempt had */
+    e->attempt = (unsigned)getpid(); /* most likely names that no earlier attempt had */
     int there = rc ? rc : xh_edit_is_there(e, err); /* it was killed, or cut off, behind its last step */
     if (there < 0 && !e->file)
         there = 0; /* it cannot be told without the version below */
