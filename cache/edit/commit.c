@@ -172,13 +172,13 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (rc == 0 && !e->closing)
         rc = xh_edit_super(e, err);
     rc = rc ? rc : make_place(e, a, err);
-    rc = rc ? rc : upload(e, a, err);
-    if (rc == XH_E_CHANGED)
-        return LOST; /* it was changed while its old bytes were read */
-    if (rc == 0) {
-        rc = xh_turn_take(&a->lock, err);
-        a->taken = rc == 0;
-    }
+    if (rc)
+        return rc;
+    rc = upload(e, a, err);
+    if (rc)
+        return rc == XH_E_CHANGED ? LOST : rc; /* it was changed while its old bytes were read */
+    rc = xh_turn_take(&a->lock, err);
+    a->taken = rc == 0;
     return rc ? rc : replace(e, a, err);
 }
 

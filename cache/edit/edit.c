@@ -242,11 +242,17 @@ int xh_edit_compose(struct xh_edit *e, uint64_t off, char *buf, size_t len, stru
 
 /* ---- writing */
 
-static int in_child(const struct xh_edit *e, struct xh_err *err)
+/* HDF5 flushes in the child what the parent has changed, when the child closes the file or ends: that is no error, as the
+ * parent does it too. Data is the child's own. */
+static int in_child(struct xh_edit *e, enum xh_edit_kind kind, struct xh_err *err)
 {
-    if (e->pid == getpid())
-        return 0;
-    return xh_err_set(err, XH_E_READONLY, 0, "%.200s: the child of a fork cannot write what its parent has open", xh_dav_shown(e->dav));
+    static const char text[] = "the child of a fork cannot write what its parent has open";
+    if (kind == XH_EDIT_RAW)
+        return xh_err_set(err, XH_E_READONLY, 0, "%.200s: %s", xh_dav_shown(e->dav), text);
+    if (!e->told)
+        dprintf(STDERR_FILENO, "xhdf5: %s: %s\n", xh_dav_shown(e->dav), text);
+    e->told = 1;
+    return 0;
 }
 
 /* Metadata that is overwritten and was never read: a merge wants to know what it was. */
@@ -272,9 +278,11 @@ static int note_below(struct xh_edit *e, uint64_t off, uint64_t len, struct xh_e
 
 int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
 {
-    int rc = in_child(e, err);
-    if (rc || len == 0)
-        return rc;
+    int rc = 0;
+    if (e->pid != getpid())
+        return in_child(e, kind, err);
+    if (len == 0)
+        return 0;
     if (kind == XH_EDIT_RAW && len >= 5 && memcmp(buf, "GCOL\1", 5) == 0)
         kind = XH_EDIT_META; /* a heap that several datasets may share */
     if (kind != XH_EDIT_RAW)
@@ -287,8 +295,9 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
 
 int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err)
 {
-    int rc = size == e->overlay->size ? 0 : in_child(e, err);
-    rc = rc || size == e->overlay->size ? rc : xh_overlay_truncate(e->overlay, size, err);
+    if (size == e->overlay->size || e->pid != getpid())
+        return 0;
+    int rc = xh_overlay_truncate(e->overlay, size, err);
     if (rc)
         e->broken = 1;
     return rc;

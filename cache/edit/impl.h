@@ -25,6 +25,7 @@ struct xh_edit {
     struct xh_file *file; /* the version that the overlay lies over; NULL: none is needed, or it is gone */
     int broken;           /* a write was lost: what is here is no file */
     int closing;
+    int told;             /* in the child of a fork: that it cannot write */
     /* While it is committed: */
     char *piece;          /* XH_EDIT_PIECE bytes */
     unsigned attempt;
