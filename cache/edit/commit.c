@@ -9,8 +9,8 @@
  *    would move: a suspended writer can do no harm when he comes back.
  * 2. Between the last look at the version and that MOVE nobody else can have replaced the file, as he would have had to
  *    take the lock away.
- * 3. Each version's date is later than the one before it, or its size another: servers tell whole seconds, and two
- *    versions of one second would look the same. */
+ * 3. Each version's date is later than that of the one before it: servers tell whole seconds, and two versions of one second
+ *    and one size would look the same. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,10 +64,10 @@ static int accept_old(struct xh_edit *e, const struct xh_dav_stat *now, struct x
     return rc;
 }
 
-/* 1 when |fresh| could be taken for |old|, of which it is to be the successor. */
-static int looks_older(const struct xh_dav_stat *old, const struct xh_dav_stat *fresh, uint64_t size)
+/* 1 when |fresh|, or a successor of it, could be taken for |old|, which it is to replace. */
+static int looks_older(const struct xh_dav_stat *old, const struct xh_dav_stat *fresh)
 {
-    return old->there && old->size == size && fresh->mtime_s <= old->mtime_s;
+    return old->there && fresh->mtime_s <= old->mtime_s;
 }
 
 /* Makes the directory for the new file, at a time of the server's that is later than the old file's date. */
@@ -78,13 +78,13 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     char owner[96];
     int rc = xh_turn_make(&a->lock, e->dav, LOCK, v->id, ++e->attempt, 'n', err);
     a->made = 1;
-    for (int ticks = 0; rc == 0 && a->old.there && a->old.size == v->size; ticks++) {
+    for (int ticks = 0; rc == 0 && a->old.there; ticks++) {
         snprintf(owner, sizeof owner, "%sowner", a->lock.own);
         rc = xh_dav_stat(e->dav, owner, &st, err);
-        if (rc || !looks_older(&a->old, &st, v->size))
+        if (rc || !looks_older(&a->old, &st))
             break;
         if (ticks == TICKS_MOST)
-            return xh_err_set(err, XH_E_PROTO, 0, "%.200s: the file's date is in the server's future: two versions could not be told apart",
+            return xh_err_set(err, XH_E_STATUS, 0, "%.200s: the file's date is in the server's future: two versions could not be told apart",
                               xh_dav_shown(e->dav));
         nanosleep(&(struct timespec){0, 300000000L}, NULL);
         char text[160];
@@ -110,7 +110,7 @@ static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (!a->fresh.there || a->fresh.size != e->overlay->size)
         return xh_err_set(err, XH_E_PROTO, 0, "%.200s: the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
                           xh_dav_shown(e->dav), a->fresh.there ? a->fresh.size : 0, e->overlay->size);
-    return looks_older(&a->old, &a->fresh, e->overlay->size) ? LOST : 0;
+    return looks_older(&a->old, &a->fresh) ? LOST : 0;
 }
 
 static int is_network(int rc)
@@ -218,7 +218,7 @@ static int reopen(struct xh_edit *e, struct xh_err *err)
     if (e->file)
         xh_cache_close(e->file);
     e->file = NULL;
-    int rc = xh_cache_open(xh_dav_text(e->dav), &e->opt, &e->file, err);
+    int rc = xh_cache_open(e->url, &e->opt, &e->file, err);
     if (rc)
         return rc;
     if (strcmp(xh_cache_validator(e->file), v->base_version) == 0) {
@@ -261,7 +261,10 @@ static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err 
 /* Those that change one file send it one after the other. Nothing but speed depends on it. */
 static int take_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err)
 {
-    int rc = xh_turn_make(turn, e->dav, TURN, e->overlay->id, ++e->attempt, 't', err);
+    int rc = xh_dav_open(e->url, &e->opt, &e->turns, err); /* it beats while the other client sends */
+    if (rc)
+        return rc;
+    rc = xh_turn_make(turn, e->turns, TURN, e->overlay->id, ++e->attempt, 't', err);
     if (rc == 0 && (rc = xh_turn_take(turn, err)) == 0)
         e->turn = turn;
     else if (is_network(rc))
@@ -283,6 +286,8 @@ static int commit(struct xh_edit *e, struct xh_err *err)
     if (e->turn)
         xh_turn_leave(e->turn, 1);
     e->turn = NULL;
+    xh_dav_close(e->turns);
+    e->turns = NULL;
     if (rc) {
         e->super_len = 0;
         return rc;

@@ -77,6 +77,7 @@ static void edit_free(struct xh_edit *e, int keep)
     xh_overlay_close(e->overlay, keep);
     xh_dav_close(e->dav);
     free(e->piece);
+    free(e->url);
     free(e);
 }
 
@@ -87,7 +88,8 @@ int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how h
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     xh_trace_enable(o->log);
     e->pid = getpid();
-    int rc = settle_options(e, url, o, err);
+    e->url = strdup(url);
+    int rc = e->url ? settle_options(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     rc = rc ? rc : open_edit(e, url, how, err);
     if (rc) {
         edit_free(e, 0);
@@ -327,6 +329,7 @@ int xh_edit_close(struct xh_edit *e, struct xh_err *err)
             xh_cache_close(e->file);
         xh_overlay_forsake(e->overlay);
         free(e->piece);
+        free(e->url);
         free(e);
         return 0;
     }

@@ -20,6 +20,7 @@ enum {
 struct xh_edit {
     struct xh_options opt;
     pid_t pid;
+    char *url; /* as it was given: user name and password may be in it */
     struct xh_overlay *overlay;
     struct xh_dav *dav;
     struct xh_file *file; /* the version that the overlay lies over; NULL: none is needed, or it is gone */
@@ -30,6 +31,7 @@ struct xh_edit {
     char *piece;          /* XH_EDIT_PIECE bytes */
     unsigned attempt;
     struct xh_turn *turn; /* held during an upload, or NULL */
+    struct xh_dav *turns; /* its client */
     uint64_t super_off;   /* a superblock that goes out otherwise than it is here, at the end of a commit under way */
     size_t super_len;     /* 0: none */
     unsigned char super[96];

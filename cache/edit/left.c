@@ -35,6 +35,7 @@ static void edit_end(struct xh_edit *e, int keep)
     xh_overlay_close(e->overlay, keep);
     xh_dav_close(e->dav);
     free(e->piece);
+    free(e->url);
     free(e);
 }
 
@@ -51,8 +52,9 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
     int rc = xh_overlay_open(o, id, &e->overlay, err);
     if (rc == 0 && !e->overlay->readable)
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.16s: the process that wrote it ended before it closed the file, which therefore never was whole", e->overlay->id);
-    if (rc == 0)
-        rc = xh_dav_open(e->overlay->url, &e->opt, &e->dav, err);
+    if (rc == 0 && !(e->url = strdup(e->overlay->url)))
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    rc = rc ? rc : xh_dav_open(e->url, &e->opt, &e->dav, err);
     if (rc) {
         edit_end(e, 1);
         return rc;
@@ -65,7 +67,7 @@ static int open_version(struct xh_edit *e, struct xh_err *err)
 {
     if (e->overlay->base_limit == 0)
         return 0;
-    int rc = xh_cache_open(e->overlay->url, &e->opt, &e->file, err);
+    int rc = xh_cache_open(e->url, &e->opt, &e->file, err);
     if (rc == XH_E_NOENT)
         return 0;
     if (rc == 0 && strcmp(xh_cache_validator(e->file), e->overlay->base_version) != 0) {

@@ -110,6 +110,8 @@ static void take_away(struct xh_turn *t)
     snprintf(gone, sizeof gone, ".xhdf5-gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
     if (xh_dav_move(t->dav, t->name, gone, 0, &ignored) == 0)
         xh_turn_remove(t->dav, gone);
+    else
+        xh_dav_delete(t->dav, gone, &ignored); /* XRootD makes the destination before it finds no source */
 }
 
 /* The last move was refused: 1: another has the lock, and |was|, |since| tell for how long unchanged; 2: it is this one's
@@ -187,4 +189,6 @@ void xh_turn_leave(struct xh_turn *t, int taken)
     struct xh_err ignored;
     if (!taken || xh_dav_move(t->dav, t->name, t->own, 0, &ignored) == 0)
         xh_turn_remove(t->dav, t->own);
+    else
+        xh_dav_delete(t->dav, t->own, &ignored); /* as in take_away */
 }

@@ -5,6 +5,7 @@
  * never asked again here. */
 #include "dav.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -349,6 +350,7 @@ static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url
 {
     struct curl_slist *headers = NULL;
     int trusted = xh_auth_trusts(d->o.credential_hosts, d->url, to);
+    assert(!d->source); /* a source asks other clients */
     int rc = xh_engine_enter(&d->o, err);
     if (rc)
         return rc;
