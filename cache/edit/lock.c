@@ -90,16 +90,15 @@ int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err)
 
 void xh_turn_remove(struct xh_dav *d, const char *name)
 {
-    static const char *const files[] = {"owner", "data"};
+    static const char *const files[] = {"owner", "data"}; /* the second is mostly gone */
     char file[96];
     struct xh_err ignored;
-    if (xh_dav_delete(d, name, &ignored) == 0) /* nginx removes it with all that is in it, XRootD only when it is empty */
-        return;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         name_of(file, sizeof file, name, files[i]);
         xh_dav_delete(d, file, &ignored);
+        if (xh_dav_delete(d, name, &ignored) == 0) /* XRootD removes no directory that is not empty */
+            return;
     }
-    xh_dav_delete(d, name, &ignored);
 }
 
 /* Takes the lock's directory away, whoever's it is. */

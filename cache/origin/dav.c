@@ -37,6 +37,7 @@ struct xh_dav {
     struct xh_token *token;
     struct xh_cert cert;
     CURL *easy;
+    int by_propfind; /* HEAD does not tell the version here */
     char error[CURL_ERROR_SIZE];
     /* Of the request at hand: */
     struct xh_reply reply;
@@ -520,21 +521,18 @@ int xh_dav_stat(struct xh_dav *d, const char *suffix, struct xh_dav_stat *out, s
     char date[XH_VALIDATOR_BYTES];
     uint64_t size;
     *out = (struct xh_dav_stat){0};
-    int rc = ask(d, &head, err);
-    if (rc == XH_E_NOENT)
-        return 0;
+    int rc = d->by_propfind ? 0 : ask(d, &head, err);
     if (rc)
-        return rc;
-    out->there = 1;
-    if (from_head(d, out))
-        return 0;
-    rc = ask(d, &find, err); /* XRootD: no date and no ETag, or one that says nothing of the contents */
-    if (rc == XH_E_NOENT) {
-        out->there = 0;
+        return rc == XH_E_NOENT ? 0 : rc;
+    if (!d->by_propfind && from_head(d, out)) {
+        out->there = 1;
         return 0;
     }
+    d->by_propfind = 1; /* XRootD: no date and no ETag, or one that says nothing of the contents */
+    rc = ask(d, &find, err);
     if (rc)
-        return rc;
+        return rc == XH_E_NOENT ? 0 : rc;
+    out->there = 1;
     xh_dialect_init(&v, 0);
     if (!xh_propfind_parse(d->said, d->body_len, date, sizeof date, &size) || !xh_dialect_set_proof(&v, XH_BY_PROPFIND, date))
         return xh_err_set(err, XH_E_PROTO, d->reply.status,

@@ -24,7 +24,7 @@ static int reserve(struct xh_extents *s, size_t more)
 {
     if (s->n + more <= s->room)
         return 0;
-    size_t room = s->room ? 2 * s->room + more : 16;
+    size_t room = 2 * s->room + more + 14;
     struct xh_stretch *at = realloc(s->at, room * sizeof *at);
     if (!at)
         return -1;
@@ -114,17 +114,6 @@ int xh_extents_covers(const struct xh_extents *s, uint64_t off, uint64_t end)
         if (!xh_extents_next(s, off, end, &off, NULL))
             return 0;
     return 1;
-}
-
-int xh_extents_copy(struct xh_extents *to, const struct xh_extents *from)
-{
-    if (reserve(to, from->n + 1))
-        return -1;
-    if (from->n)
-        memcpy(to->at, from->at, from->n * sizeof *to->at);
-    to->n = from->n;
-    to->bytes = from->bytes;
-    return 0;
 }
 
 void xh_extents_free(struct xh_extents *s)

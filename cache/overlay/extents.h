@@ -34,9 +34,6 @@ int xh_extents_next(const struct xh_extents *s, uint64_t off, uint64_t end, uint
 /* 1 when all of [off, end) is in the set. */
 int xh_extents_covers(const struct xh_extents *s, uint64_t off, uint64_t end);
 
-/* Copies |from| to the empty |to|. Returns 0, or -1 without memory. */
-int xh_extents_copy(struct xh_extents *to, const struct xh_extents *from);
-
 /* The empty set |{0}| needs no freeing; after it the set is empty. */
 void xh_extents_free(struct xh_extents *s);
 
