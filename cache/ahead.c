@@ -229,7 +229,7 @@ static void widen_on(struct xh_file *f, const struct xh_extent *ext)
         xh_fetch_ahead(f, &next, 1, XH_KIND_META);
 }
 
-void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int missed)
+void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int missed, int alone)
 {
     if (!f->opt.readahead || n == 0)
         return;
@@ -238,5 +238,5 @@ void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int
             see(f, ext[i].off, ext[i].buf, ext[i].len);
     if (n == 1 && !xh_beside_is_used(f->beside, 0))
         widen_on(f, ext);
-    xh_walk_note(f, XH_KIND_META, ext, n, missed);
+    xh_walk_note(f, XH_KIND_META, ext, n, missed, alone);
 }

@@ -31,6 +31,7 @@ struct xh_walk {
     struct xh_metaindex *index; /* constant; NULL: no walk */
     _Atomic int on;             /* the walk has begun; a hint, so relaxed */
     _Atomic int arrived;        /* bytes have come since the index last looked; the lock orders the rest */
+    _Atomic unsigned lonely;    /* rises with each read that nobody had foreseen, falls with the others */
 };
 
 struct fetch;
@@ -129,14 +130,15 @@ uint64_t xh_fetch_lead(struct xh_file *f, uint64_t off, uint64_t end);
 
 /* The walk through metadata. init and end: with the file, once it has its shadow. begin: the
  * first look at a file that was not known. note: a read of |n| > 0 extents is done; |missed| when
- * it had to fetch. arrived: a speculative fetch has ended (called on engine threads). None blocks
+ * it had to wait, |alone| when it had to fetch what nobody had foreseen. arrived: a speculative fetch has ended (called on engine threads). None blocks
  * on the network, none fails. */
 int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len); /* xh_meta_look: what is there of the file |ctx| */
 void xh_walk_init(struct xh_file *f);
 void xh_walk_end(struct xh_file *f);
 void xh_walk_begin(struct xh_file *f);
-void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed);
+void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed, int alone);
 void xh_walk_arrived(struct xh_file *f);
+int xh_walk_is_ours(struct xh_file *f); /* 1: of the processes with this file it is this one that walks */
 
 /* Reading ahead (ahead.c). raw: a raw read of |n| extents begins; what is expected after it is fetched,
  * behind what the read itself needs. meta: a metadata read is done, its bytes are in the extents;
@@ -146,7 +148,7 @@ void xh_ahead_raw(struct xh_file *f, const struct xh_extent *ext, size_t n);
  * young, the run's stream begins with the read itself: a connection that is young earns its speed by never
  * standing still. Returns 1 when so: the stage has what is read, and xh_ahead_raw is not to be called for it. */
 int xh_ahead_lead(struct xh_file *f, const struct xh_extent *ext, size_t n);
-void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int missed);
+void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int missed, int alone);
 
 /* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when
  * nothing happened. */

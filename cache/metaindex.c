@@ -41,6 +41,9 @@
 #define DATA_READS 3u
 #define DATA_MOST_BYTES 65536u
 #define DATA_WINDOW_MAX 16384u
+/* Where there are so few and of no more than DATA_MOST_BYTES together, they come before the first of them is read: the
+ * coordinates of a netCDF file, which its readers ask for one by one when they open it. */
+#define DATA_FEW 16u
 #define NONE UINT32_MAX
 #define STRUCTURE_MAX (1u << 20) /* longer ones are nobody's small metadata */
 #define PARSES_MAX 256u /* in one call, so that nobody waits long for another's parsing */
@@ -84,6 +87,8 @@ struct xh_metaindex {
     uint64_t ahead, used; /* pages asked for and not used; used */
     unsigned near, far;   /* places found within TAIL_BYTES behind what named them; elsewhere */
     unsigned data_reads;  /* small datasets that were read, to DATA_READS */
+    unsigned data_known;  /* small datasets, */
+    uint64_t data_bytes;  /* and theirs */
     uint64_t late;        /* pages that the window grew by because the reader was there first */
     uint8_t buf[XH_META_PARSE_MAX];
 };
@@ -233,7 +238,11 @@ static int on_found(void *ctx, const struct xh_meta_place *p)
         if (p->detail == 0 || p->detail > DATA_MOST_BYTES || p->detail > m->format.size - p->off)
             return 0;
         data.len = (uint32_t)p->detail;
-        return add(m, &data, &new) == NONE;
+        if (add(m, &data, &new) == NONE)
+            return 1;
+        m->data_known += new != 0;
+        m->data_bytes += new ? data.len : 0;
+        return 0;
     }
     if (add(m, p, &new) == NONE)
         return 1;
@@ -372,16 +381,21 @@ static uint64_t min64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static int wants_data(const struct xh_metaindex *m)
+static int reads_data(const struct xh_metaindex *m)
 {
     return m->data_reads == DATA_READS;
+}
+
+static int wants_data(const struct xh_metaindex *m)
+{
+    return reads_data(m) || (m->data_known <= DATA_FEW && m->data_bytes <= DATA_MOST_BYTES);
 }
 
 static uint64_t window(const struct xh_metaindex *m, const struct xh_meta_limits *lim)
 {
     uint64_t spare = lim->spare_bytes / PAGE_BYTES;
     uint64_t w = (spare > WINDOW_FIRST ? spare : WINDOW_FIRST) + WINDOW_GROWTH * m->used + m->late;
-    return min64(w, wants_data(m) ? DATA_WINDOW_MAX : WINDOW_MAX);
+    return min64(w, reads_data(m) ? DATA_WINDOW_MAX : WINDOW_MAX);
 }
 
 /* The pages of a node, or of the file's own pages that it lies in. */
@@ -453,7 +467,7 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
     size_t n = 0, parses = 0;
     uint64_t most = min64(window(m, lim), m->ahead + lim->most_bytes / PAGE_BYTES);
     uint32_t i = m->place == NONE ? m->first : m->place;
-    int around = wants_data(m) && m->place != NONE; /* who picks datasets may pick those before as well */
+    int around = reads_data(m) && m->place != NONE; /* who picks datasets may pick those before as well */
     for (size_t far = 0; n < room && parses < PARSES_MAX; i = m->node[i].next) {
         int full = m->ahead >= most;
         i = full ? i : skip_done(m, i);

@@ -112,13 +112,13 @@ static int check_extents(const struct xh_file *f, const struct xh_extent *ext, s
     return 0;
 }
 
-/* Tells those who learn from the bytes that a read is done; |missed| when it had to fetch. */
-static void done(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed)
+/* Tells those who learn from the bytes that a read is done. */
+static void done(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, const struct xh_served *s)
 {
     if (kind == XH_KIND_META)
-        xh_ahead_meta(f, ext, n, missed);
+        xh_ahead_meta(f, ext, n, s->missed, s->alone > 0);
     else
-        xh_walk_note(f, kind, ext, n, missed);
+        xh_walk_note(f, kind, ext, n, s->missed, s->alone > 0);
 }
 
 /* The read needed nothing from the network. */
@@ -182,7 +182,7 @@ static int read_in(struct xh_file *f, enum xh_kind kind, const struct xh_extent 
         return rc;
     if (!early && (rc = xh_early_prove(f, err)) != 0)
         return rc;
-    done(f, kind, ext, n, served->missed);
+    done(f, kind, ext, n, served);
     return 0;
 }
 

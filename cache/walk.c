@@ -6,7 +6,10 @@
  *
  * It begins where a file is opened that nobody had opened before, else at the first metadata
  * that is missing: where all is in the shadow nothing is parsed. With a metadata image (sidecar/) it begins at the first
- * small raw data that is missing, once all of the image is here: it asks for no metadata then, but for the data. */
+ * small raw data that is missing, once all of the image is here: it asks for no metadata then, but for the data.
+ *
+ * Of the processes that share a shadow one walks, for all: others that asked for the gaps between what it has claimed would ask for
+ * little each. A process whose reader is elsewhere, where nobody has fetched anything ahead, walks beside it. */
 #include "file.h"
 #include "trace.h"
 
@@ -17,6 +20,9 @@
 #define REQUEST_FIRST_BYTES (64u << 10)
 #define REQUEST_MOST_BYTES (256u << 10)
 #define REQUEST_SHARE 8u
+#define LONELY_READ 8u /* so many reads that were foreseen make up for one that was not */
+#define LONELY 12u     /* from here on a process walks for itself: two such reads within four others */
+#define LONELIEST 64u
 #define NOTED_EXTENTS 64u
 #define NOTED_RAW_BYTES 65536u /* global heaps are read as raw data; larger reads are no heap */
 
@@ -34,6 +40,17 @@ static uint64_t request_bytes(const struct xh_file *f)
     return share > REQUEST_FIRST_BYTES ? share : REQUEST_FIRST_BYTES;
 }
 
+int xh_walk_is_ours(struct xh_file *f)
+{
+    return f->walk.index && atomic_load_explicit(&f->walk.on, memory_order_relaxed) && xh_shadow_walks(f->shadow);
+}
+
+/* 1 when this process is the one to walk. */
+static int our_walk(struct xh_file *f)
+{
+    return xh_shadow_walks(f->shadow) || atomic_load_explicit(&f->walk.lonely, memory_order_relaxed) >= LONELY;
+}
+
 /* Asks for what the index names, until it names nothing more. The index is left to its lock
  * while ranges are submitted. */
 static void go_on(struct xh_file *f)
@@ -41,6 +58,8 @@ static void go_on(struct xh_file *f)
     struct xh_range r[RANGES_AT_ONCE];
     struct xh_meta_limits lim = {.gap_bytes = f->opt.gap_bytes};
     size_t n, room = RANGES_FIRST;
+    if (!our_walk(f))
+        return;
     do {
         unsigned busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed);
         if (busy >= XH_META_AT_ONCE)
@@ -66,6 +85,7 @@ void xh_walk_init(struct xh_file *f)
     f->walk.index = f->opt.readahead && f->shadow ? xh_metaindex_new(f->size) : NULL;
     atomic_store_explicit(&f->walk.on, 0, memory_order_relaxed);
     atomic_store_explicit(&f->walk.arrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&f->walk.lonely, 0, memory_order_relaxed);
     atomic_store_explicit(&f->meta_ahead, 0, memory_order_relaxed);
     atomic_store_explicit(&f->meta_asked, 0, memory_order_relaxed);
 }
@@ -84,7 +104,7 @@ void xh_walk_begin(struct xh_file *f)
     go_on(f);
 }
 
-void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed)
+void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed, int alone)
 {
     int meta = kind == XH_KIND_META;
     if (!f->walk.index || f->whole || (!meta && (n > NOTED_EXTENTS || ext->len > NOTED_RAW_BYTES)))
@@ -94,6 +114,11 @@ void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
         if (!missed || (imaged ? !xh_beside_is_used(f->beside, 1) : !meta))
             return;
         atomic_store_explicit(&f->walk.on, 1, memory_order_relaxed);
+    }
+    if (meta) {
+        unsigned lonely = atomic_load_explicit(&f->walk.lonely, memory_order_relaxed);
+        lonely = alone ? lonely + LONELY_READ : lonely - (lonely > 0);
+        atomic_store_explicit(&f->walk.lonely, lonely < LONELIEST ? lonely : LONELIEST, memory_order_relaxed);
     }
     pthread_mutex_lock(&f->walk.lock);
     for (size_t i = 0; i < n && i < NOTED_EXTENTS; i++)

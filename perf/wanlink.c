@@ -43,7 +43,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEVICE_QUEUE    10000              /* packets; ours must be the queue that overflows */
 #define VNET_BYTES      sizeof(struct virtio_net_hdr)
 #define PACKET_BYTES    (VNET_BYTES + 65536)
 #define FRAMING_BYTES   38                 /* Ethernet: preamble 8, header 14, FCS 4, gap 12 */
@@ -445,11 +444,6 @@ static int open_tun(const char *path, const char *device)
         die("TUNSETIFF");
     if (ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6) < 0)
         die("TUNSETOFFLOAD");
-    int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    r.ifr_qlen = DEVICE_QUEUE;
-    if (s < 0 || ioctl(s, SIOCSIFTXQLEN, &r) < 0)
-        die("SIOCSIFTXQLEN");
-    close(s);
     return fd;
 }
 

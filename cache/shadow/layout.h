@@ -22,7 +22,7 @@
 #include "shadow.h"
 
 #define XH_LAYOUT_MAGIC "XHSHADOW"
-#define XH_LAYOUT_VERSION 4u
+#define XH_LAYOUT_VERSION 5u
 #define XH_SLOTS 2048u
 #define XH_LIVE_OFF 3584u
 #define XH_EPOCHS_OFF 4096u
@@ -50,6 +50,7 @@ struct xh_layout_live {
     _Atomic uint64_t hand; /* the clock's next block of words; any value is sound */
     _Atomic uint64_t hit_bytes; /* found there by readers who have closed it; for tools to show */
     _Atomic uint64_t waiting; /* who waits for the origin, and when he said so last: see xh_shadow_waits */
+    _Atomic uint64_t walking; /* the same of who walks ahead: see xh_shadow_walks */
 };
 _Static_assert(XH_LIVE_OFF + sizeof(struct xh_layout_live) <= XH_EPOCHS_OFF, "live part fits");
 _Static_assert(XH_EPOCHS_OFF + 2 * XH_SLOTS <= XH_HEADER_MIN_BYTES, "epochs fit");

@@ -58,54 +58,91 @@ int xh_shadow_shared(struct xh_shadow *s)
     return s->fd >= 0 && xh_store_locked(s->fd, XH_LOCK_OPEN) > 0;
 }
 
-unsigned xh_shadow_readers(struct xh_shadow *s)
+/* How many slots from |from| to before |to| others hold, at most |most|. The kernel tells of a lock in the range, not of its first. */
+static unsigned held_elsewhere(struct xh_shadow *s, unsigned from, unsigned to, unsigned most)
 {
-    unsigned n = 1, slot = 0;
-    if (!xh_owner_get(s)) /* so that others count this one */
-        return 1;
-    while (slot < XH_SLOTS && n < XH_READERS_MOST) {
-        struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)XH_LOCK_SLOT(slot),
-                          .l_len = (off_t)(XH_SLOTS - slot)};
+    unsigned n = 0;
+    while (from < to && n < most) {
+        struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)XH_LOCK_SLOT(from),
+                          .l_len = (off_t)(to - from)};
         if (fcntl(s->fd, F_OFD_GETLK, &l) < 0 || l.l_type == F_UNLCK)
             break;
-        n++;
-        slot = l.l_start < (off_t)XH_LOCK_SLOT(slot) ? slot + 1 : (unsigned)((uint64_t)l.l_start - XH_LOCK_SLOT(0)) + 1;
+        uint64_t start = (uint64_t)l.l_start, slot = start > XH_LOCK_SLOT(from) ? start - XH_LOCK_SLOT(0) : from;
+        if (slot >= to)
+            break;
+        n += 1 + held_elsewhere(s, from, (unsigned)slot, most - n - 1);
+        from = (unsigned)slot + 1;
     }
     return n;
 }
 
-/* live->waiting: milliseconds of the node's clock, then the slot; 0: nobody. Any value is sound. */
+unsigned xh_shadow_readers(struct xh_shadow *s)
+{
+    if (!xh_owner_get(s)) /* so that others count this one */
+        return 1;
+    return 1 + held_elsewhere(s, 0, XH_SLOTS, XH_READERS_MOST - 1);
+}
+
+/* Words of the live part in which one process at a time says that it is doing something: milliseconds of the node's clock,
+ * then the slot; 0: nobody. Any value is sound: who said so too long ago, or in the time to come, has not. */
 #define WAITING_MS 100u
-#define WAITING_SAID_MS 4u
+#define WALKING_MS 300u /* a walker that waits for its transfers says nothing meanwhile */
+#define SAID_AGAIN_MS 4u
 
 static uint64_t now_ms(void)
 {
     return xh_now_ns() / 1000000u;
 }
 
-void xh_shadow_waits(struct xh_shadow *s, int waits)
+/* This process's slot, XH_SLOTS when it has none to speak with. */
+static uint64_t voice(const struct xh_shadow *s)
 {
     uint32_t owner = atomic_load_explicit(&s->owner, memory_order_acquire);
-    if (!owner || !s->map || s->private_)
+    return owner && s->map && !s->private_ ? xh_owner_slot(owner) : XH_SLOTS;
+}
+
+static int others_word(uint64_t was, uint64_t slot, uint64_t now, unsigned lasts_ms)
+{
+    return was && was % XH_SLOTS != slot && now - was / XH_SLOTS < lasts_ms;
+}
+
+/* Over the word |was|, which may be another's. */
+static void say(_Atomic uint64_t *word, uint64_t was, uint64_t slot, uint64_t now)
+{
+    if (was % XH_SLOTS != slot || now - was / XH_SLOTS >= SAID_AGAIN_MS)
+        atomic_store_explicit(word, now * XH_SLOTS + slot, memory_order_relaxed);
+}
+
+void xh_shadow_waits(struct xh_shadow *s, int waits)
+{
+    uint64_t slot = voice(s);
+    if (slot == XH_SLOTS)
         return;
-    uint64_t slot = xh_owner_slot(owner), was = atomic_load_explicit(&s->live->waiting, memory_order_relaxed);
-    int mine = was % XH_SLOTS == slot;
-    if (waits) {
-        uint64_t now = now_ms();
-        if (!mine || now - was / XH_SLOTS >= WAITING_SAID_MS)
-            atomic_store_explicit(&s->live->waiting, now * XH_SLOTS + slot, memory_order_relaxed);
-    } else if (mine) {
+    uint64_t was = atomic_load_explicit(&s->live->waiting, memory_order_relaxed);
+    if (waits)
+        say(&s->live->waiting, was, slot, now_ms());
+    else if (was % XH_SLOTS == slot)
         atomic_compare_exchange_strong_explicit(&s->live->waiting, &was, 0, memory_order_relaxed, memory_order_relaxed);
-    }
 }
 
 int xh_shadow_other_waits(struct xh_shadow *s)
 {
-    uint32_t owner = atomic_load_explicit(&s->owner, memory_order_acquire);
-    if (!owner || !s->map || s->private_)
+    uint64_t slot = voice(s);
+    return slot != XH_SLOTS &&
+           others_word(atomic_load_explicit(&s->live->waiting, memory_order_relaxed), slot, now_ms(), WAITING_MS);
+}
+
+int xh_shadow_walks(struct xh_shadow *s)
+{
+    xh_owner_get(s);
+    uint64_t slot = voice(s), now = now_ms();
+    if (slot == XH_SLOTS)
+        return 1;
+    uint64_t was = atomic_load_explicit(&s->live->walking, memory_order_relaxed);
+    if (others_word(was, slot, now, WALKING_MS))
         return 0;
-    uint64_t was = atomic_load_explicit(&s->live->waiting, memory_order_relaxed);
-    return was && was % XH_SLOTS != xh_owner_slot(owner) && now_ms() - was / XH_SLOTS < WAITING_MS;
+    say(&s->live->walking, was, slot, now);
+    return 1;
 }
 
 int xh_owner_dead(struct xh_shadow *s, uint32_t owner)

@@ -117,10 +117,11 @@ class Crowd:
         """Established ones at the servers' ports."""
         ports = {f"{s.port:04X}" for s in self.servers}
         n = 0
-        with contextlib.suppress(OSError), open(f"/proc/{self.lab.holder(0, 'server')}/net/tcp") as f:
-            for line in f:
-                words = line.split()
-                n += words[3] == "01" and words[1].rpartition(":")[2] in ports
+        for table in ("tcp", "tcp6"):   # XRootD listens on the latter, for both
+            with contextlib.suppress(OSError), open(f"/proc/{self.lab.holder(0, 'server')}/net/{table}") as f:
+                for line in f:
+                    words = line.split()
+                    n += words[3] == "01" and words[1].rpartition(":")[2] in ports
         return n
 
     def shadows(self):

@@ -130,7 +130,6 @@ class Lab:
         self.servers, self.skipped, self.clients = {}, {}, clients
 
     def __enter__(self):
-        self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
         with contextlib.ExitStack() as stack:
             self.work = pathlib.Path(tempfile.mkdtemp(prefix="xh-bench.", dir="/var/tmp"))
             stack.callback(shutil.rmtree, self.work, ignore_errors=True)
@@ -168,6 +167,13 @@ class Lab:
             self.cacert = self.work / "ca.pem"
             self.cacert.write_text("".join(pathlib.Path(s.cacert).read_text() for one in self.servers.values()
                                            for s in (one, one.twin) if s))
+            self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
+            try:
+                os.setns(self.home, os.CLONE_NEWNET)
+            except PermissionError:  # a user's box shares the machine's network, and could not come back to it
+                os.close(self.home)
+                os.unshare(os.CLONE_NEWNET)
+                self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
             with open(f"/proc/{self.holder(0, 'client')}/ns/net") as there:
                 os.setns(there.fileno(), os.CLONE_NEWNET)
             stack.callback(os.setns, self.home, os.CLONE_NEWNET)

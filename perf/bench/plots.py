@@ -3,6 +3,7 @@
 
   w1.*          throughput over round trip, as in the XHDF5 paper, with its points beside
   p1-*.*        what several processes get at once, and what that costs, over their number
+  p3.*          the ranks of an MPI program, of the raw limit
   p2.*          metadata at random: gain by shadow and prediction, beside what Mig-drive's authors publish
   time-*.*      time of each workload, ours beside local, raw limit and rivals
   line-*.*      each transfer of a traced run: when, and where in the file
@@ -89,15 +90,15 @@ def several(result, out, workload):
     places = [p for p in report.places_of(result) if p.workload == workload]
     figure, axes = plt.subplots(len(places), 2, figsize=(10.4, 3.6 * len(places)), squeeze=False)
     for (speed, cost), p in zip(axes, places):
-        for kind in ("xhdf5 C", "local C"):
-            counts = sorted(int(r.rpartition(" x")[2]) for r in p.readers if r.startswith(kind + " x"))
-            speed.plot(counts, [p.rate_of(f"{kind} x{n}") / 1e6 for n in counts], marker="o", color=COLOURS[kind], label=kind)
+        counts = sorted(int(r.rpartition(" x")[2]) for r in p.readers if r.startswith("xhdf5 C x"))
+        speed.plot(counts, [p.rate_of(f"xhdf5 C x{n}") / 1e6 for n in counts], marker="o", color=COLOURS["xhdf5 C"], label="xhdf5 C")
         if p.raw_rates:
             speed.axhline(p.raw_rate() / 1e6, color="k", ls="--", label="raw limit (best curl)")
         if workload == "P1-all":
             speed.plot(*PAPER_SEVERAL, marker="s", ls="none", mfc="none", color="#c04000", label="XHDF5 paper, 16 processes")
-        speed.set(title=f"{p.server}, {p.rtt:g} ms, {described(p.rate, p.loss)}", ylabel="MB/s, all together", yscale="log")
-        one, counts = p.facts("xhdf5 C x1"), sorted(int(r.rpartition(" x")[2]) for r in p.readers if r.startswith("xhdf5 C x"))
+        speed.set(title=f"{p.server}, {p.rtt:g} ms, {described(p.rate, p.loss)}", ylabel="MB/s, all together")
+        speed.set_ylim(bottom=0)
+        one = p.facts("xhdf5 C x1")
         for key, label in (("seconds", "time"), ("requests", "requests"), ("moved", "bytes moved"), ("cpu", "CPU of the clients")):
             cost.plot(counts, [p.facts(f"xhdf5 C x{n}")[key] / one[key] for n in counts], marker="o", label=label)
         cost.axhline(1.3, color="#999999", ls=":", label="1.3")
@@ -106,6 +107,24 @@ def several(result, out, workload):
             ax.set_xlabel("processes")
             ax.grid(alpha=0.3)
             ax.legend(fontsize=7)
+    figure.suptitle(f"{workload}: {result['workloads'][workload]['what']}", fontsize=10)
+    save(figure, out, workload.lower())
+
+
+def ranks(result, out, workload):
+    """Bars, a group each server and setting: the ranks of an MPI program, of the raw limit."""
+    places, size = [p for p in report.places_of(result) if p.workload == workload], result["workloads"][workload]["file_bytes"]
+    readers = sorted({r for p in places for r in p.readers if report.is_ours(r)}, key=lambda r: (int(r.rpartition(" x")[2]), r))
+    figure, ax = plt.subplots(figsize=(1.6 + 2.6 * len(places), 4))
+    for i, reader in enumerate(readers):
+        at = [x + (i - (len(readers) - 1) / 2) * 0.18 for x in range(len(places))]
+        bars = ax.bar(at, [p.of_raw(reader, size) if reader in p.readers else 0 for p in places], 0.16, label=reader.removeprefix("xhdf5 "))
+        ax.bar_label(bars, fmt="%.2f", fontsize=8, label_type="center", color="white")
+    ax.axhline(1, color="k", ls="--", label="raw limit (best curl)")
+    ax.axhline(0.85, color="#999999", ls=":", label="0.85")
+    ax.set_xticks(range(len(places)), [f"{p.server}, {p.rtt:g} ms, {described(p.rate, p.loss)}" for p in places], fontsize=8)
+    ax.set(ylabel="of the raw limit", ylim=(0, 1.15))
+    ax.legend(fontsize=7, loc="lower center", ncol=3)
     figure.suptitle(f"{workload}: {result['workloads'][workload]['what']}", fontsize=10)
     save(figure, out, workload.lower())
 
@@ -264,6 +283,8 @@ def main():
             several(result, out, name)
         elif name == "P2":
             gains(result, out)
+        elif name == "P3":
+            ranks(result, out, name)
         elif result["workloads"][name]["bulk"]:
             throughput(result, out, name, name.lower())
     times(result, out)

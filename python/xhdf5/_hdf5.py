@@ -56,6 +56,16 @@ class Library:
         self._set_driver_by_name = self._handle.H5Pset_driver_by_name
         self._set_driver_by_name.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_char_p]
 
+    def path(self) -> str:
+        """The file that the library was loaded from."""
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            for line in maps:
+                where, _, _, _, _, *name = line.rstrip("\n").split(maxsplit=5)
+                start, end = (int(n, 16) for n in where.split("-"))
+                if name and start <= (self._address.value or 0) < end:
+                    return name[0]
+        raise RuntimeError("xhdf5: libhdf5 is not among this process's mappings")
+
     @contextmanager
     def _meant(self) -> Iterator[None]:
         """The plugin's functions mean this library, in this thread."""

@@ -3,7 +3,7 @@
 And what trace= leaves: a time line that is JSON however the process ends. Prints TAP.
 
 Usage: account.py READ_IMAGES
-Real programs, C and h5py, at nginx and, with the liar's pauses for round trips, over latency.
+Real programs, C and h5py, at nginx, XRootD and, with the liar's pauses for round trips, over latency.
 """
 import collections
 import concurrent.futures
@@ -105,15 +105,21 @@ def situations(tap, liar, shadow):
             assert not advice or re.search(advice, account[2]), told[name]
 
 
-def c_and_h5py(tap, program, server, shadow):
+def c_and_h5py(tap, kind, program, server, shadow):
     url = f"{server.url}/images.h5"
     env = harness.driver_env(server, shadow, stats="on")
-    with tap.claim("nginx, a C program: the seconds add up"):
+    with tap.claim(f"{kind}, h5py: the seconds add up"):
+        line = json.dumps(["h5py", url, {}, "for i in range(8): f['images'][i]; time.sleep(0.1)"])
+        done = subprocess.run([PYTHON, "-c", READER], env=env | {"PYTHONPATH": str(harness.BUILD / "python")}, input=line,
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        adds_up(accounts(done.stderr)[0], float(done.stdout.split()[1]))
+    with tap.claim(f"{kind}, a C program: the seconds add up"):
         status, out, err = harness.run([program, url, "images"], env)
         assert status == 0, err
         account, = accounts(err)
         adds_up(account, seconds(out), PLUGIN_S)
-    with tap.claim("nginx, two processes at once: each one's seconds add up"):
+    with tap.claim(f"{kind}, two processes at once: each one's seconds add up"):
         with concurrent.futures.ThreadPoolExecutor() as pool:
             runs = list(pool.map(lambda _: harness.run([program, url, "images"], env), range(2)))
         for status, out, err in runs:
@@ -219,8 +225,10 @@ def main():
             assert accounts(err)[0][1][0] > 1 > accounts(err)[0][1][3], err
         liar.close()
         with harness.Server("nginx", d) as server:
-            c_and_h5py(tap, program, server, shadow)
+            c_and_h5py(tap, "nginx", program, server, shadow)
             time_line(tap, program, server, shadow, directory)
+        with harness.Server("xrootd", d) as server:
+            c_and_h5py(tap, "xrootd", program, server, shadow)
     return tap.done()
 
 

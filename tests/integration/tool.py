@@ -276,6 +276,25 @@ def lying(sample, *words):
         p.wait(10)
 
 
+def changes_meanwhile(tap, base, big, env, directory):
+    """get of a file that is written over while it is fetched, told by each of the proofs that servers give."""
+    data = pathlib.Path(big).read_bytes()
+    versions = (data, data.translate(bytes(range(255, -1, -1))))
+    env = dict(env, XHDF5_CONNECTIONS="2", XHDF5_PART_BYTES="64k", XHDF5_READAHEAD="off")
+    for fault in ("etag-change@3-", "etag-change-ignored@3-", "no-etag:4", "xrootd-late:4"):
+        with tap.claim(f"get of a file that changes meanwhile ({fault}) fails with 3, and mixes nothing; then it comes whole"):
+            to = pathlib.Path(directory) / f"{fault.split(':')[0].split('@')[0]}.bin"
+            words = [TOOL, "get", f"{base}/{fault}/big.bin", "-o"]
+            status, out, err = harness.run([*words, to], env, timeout=60)
+            assert status == 3 and "changed" in err and not to.exists(), (status, out, err)
+            assert not list(to.parent.glob(f"{to.name}.part-*")), os.listdir(to.parent)
+            status, out, err = harness.run([*words, to], env, timeout=60)
+            assert status == 0 and to.read_bytes() == versions[1], (status, out, err)
+    with tap.claim("to standard output as well: the exit code says that it is of two versions"):
+        r = subprocess.run([TOOL, "get", f"{base}/xrootd-late:4/other.bin", "-o", "-"], env=env, capture_output=True, timeout=60)
+        assert r.returncode == 3 and b"changed" in r.stderr and r.stdout not in versions, r.stderr
+
+
 def at_liars(tap, everything):
     with tempfile.TemporaryDirectory(prefix="xh-tool-") as data, harness.shadow_dir() as shadow:
         sample = pathlib.Path(data) / "sample.h5"
@@ -288,6 +307,10 @@ def at_liars(tap, everything):
             names = re.findall(r"^  ([a-z0-9-]+) ", listed.split("faults:")[1], re.M)
             assert len(names) > 60, names
             lies |= {f"{name}{at}": LIES.get(name + at) for name in names for at in ("", "@2-", "@12-") if name != "refuse"}
+        big = pathlib.Path(data) / "big.bin"
+        big.write_bytes(bytes(range(256)) * 24 * 4096)  # a second piece comes later than the first
+        with lying(big) as liar:
+            changes_meanwhile(tap, f"http://127.0.0.1:{liar['port']}", big, env, data)
         with lying(sample) as plain, lying(sample, "--tls", f"{data}/tls") as tls, concurrent.futures.ThreadPoolExecutor(6) as pool:
             jobs = {fault: pool.submit(lied_to, f"http://127.0.0.1:{plain['port']}", fault, expected, env)
                     for fault, expected in lies.items() if not fault.startswith(("cert-", "tls-"))}

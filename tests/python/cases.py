@@ -3,8 +3,11 @@
 usage: cases.py CASE    with URL and CACERT of a server that has images.h5 (12 images), DATA its directory
 """
 import hashlib
+import json
 import multiprocessing
 import os
+import re
+import subprocess
 import sys
 import threading
 import warnings
@@ -64,6 +67,9 @@ def options():
 
     import h5py
     import xhdf5
+    table = (pathlib.Path(__file__).resolve().parents[2] / "cache/options.def").read_text()
+    rows = re.findall(r'^X\((\w+),\s*(\w+),\s*"?([^",]*)"?,\s*(\d+),\s*(\d+),', table, re.M)
+    assert [(o.type, n, str(o.default), str(o.min), str(o.max)) for n, o in xhdf5.OPTIONS.items()] == rows
     raises(TypeError, ["conections", "'connections'"], h5py.File, URL, driver="xhdf5", conections=8)
     raises(TypeError, ["connections", "not str"], xhdf5.open, URL, connections="8")
     raises(TypeError, ["connections", "not bool"], xhdf5.open, URL, connections=True)
@@ -245,6 +251,33 @@ def pool_spawn():
     for kind in ("spawn", "forkserver"):
         with multiprocessing.get_context(kind).Pool(2) as pool:
             assert pool.map(_read, range(12)) == [expected(i) for i in range(12)]
+
+
+def command():
+    """The package's command xhdf5, with h5py's HDF5: each of its verbs that reads, and its exit codes."""
+    def run(*words, want=0):
+        env = {**os.environ, "XHDF5_CA_BUNDLE": OPTIONS["ca_bundle"], "BEARER_TOKEN": ""}
+        done = subprocess.run([os.path.join(os.path.dirname(sys.executable), "xhdf5"), *words], env=env, capture_output=True, text=True)
+        assert done.returncode == want, (words, done)
+        return done.stdout
+
+    import h5py
+    import xhdf5
+    assert run("--version").split()[-1] == xhdf5.__version__
+    assert json.loads(run("stat", URL, "--json"))["datasets"] == 1
+    listed = {o["path"]: o for o in json.loads(run("ls", URL, "--json"))}
+    assert listed["/images"]["shape"][0] == 12, listed
+    steps = {s["step"]: s["state"] for s in json.loads(run("doctor", URL, "--quick", "--json"))["steps"]}
+    assert steps["TLS"] == steps["opening"] == steps["datasets"] == "ok", steps
+    assert run("get", URL, "-o", f"{DATA}/got-{os.getpid()}.h5") and digest(h5py.File(f"{DATA}/got-{os.getpid()}.h5")) == expected()
+    run("cache", "warm", URL)
+    assert URL in run("cache", "ls")
+    run("get", f"{URL}.none", want=3)
+    run("nonsense", want=2)
+    with h5py.File(f"{DATA}/publish-{os.getpid()}.h5", "w") as f:
+        [f.create_group(f"group {i}") for i in range(100)]
+    run("publish", f"{DATA}/publish-{os.getpid()}.h5")
+    run("publish", "--check", f"{DATA}/publish-{os.getpid()}.h5")
 
 
 def without_h5py():

@@ -91,6 +91,20 @@ def h5netcdf():
         assert f["tas"].shape == (60, 90, 180)
 
 
+def jupyter():
+    """Cells of a notebook, in a kernel that nbclient starts: what one opened the next reads, and what is asked at its end is the same."""
+    import h5py
+    import nbclient
+    import nbformat
+    cells = [f"import h5py, xhdf5\nf = h5py.File('{SERVER}/climate.nc', driver='xhdf5')", "print(float(f['tas'][7].sum()))",
+             "print(xhdf5.stats(f)['requests'] > 0)"]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    nbclient.NotebookClient(book, timeout=60, kernel_name="python3").execute()
+    said = [c.outputs[0].text.strip() for c in book.cells[1:]]
+    with h5py.File(f"{DATA}/climate.nc") as here:
+        assert said == [str(float(here["tas"][7].sum())), "True"], said
+
+
 def netcdf4():
     """netCDF4: local files pass through the driver; URLs are netCDF's own business and never reach HDF5's."""
     import xhdf5

@@ -17,6 +17,7 @@ import harness  # noqa: E402
 
 CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "stats", "enabled", "threads",
          "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py")
+INSTALLED = ("command",)  # what a build directory has not
 BRIEF = ("imported_first", "options", "prefetch", "loader_fork_open")  # what depends on the h5py
 
 
@@ -40,6 +41,8 @@ def without_system_cas(python, server, env, work):
 def main():
     tap = harness.Tap()
     installed = sys.argv[1] == "--installed" if len(sys.argv) > 1 else False
+    def cases_of(python):
+        return CASES + INSTALLED if installed else CASES if python == pythons[0] else BRIEF
     pythons = sys.argv[2:] if installed else [harness.H5PY["3.16.0"], harness.H5PY["3.14.0"], "/usr/bin/python3"]
     with tempfile.TemporaryDirectory(prefix="xh-python-") as data:
         os.chmod(data, 0o755)
@@ -53,7 +56,7 @@ def main():
                 env["PYTHONPATH"] = str(harness.BUILD / "python")
             for python in pythons:
                 with ThreadPoolExecutor(2) as pool:
-                    for case, good, said in pool.map(lambda c: run_case(python, c, env), BRIEF if python != pythons[0] and not installed else CASES):
+                    for case, good, said in pool.map(lambda c: run_case(python, c, env), cases_of(python)):
                         tap.ok(good, f"{case}, {pathlib.Path(python).name if installed else python}", said)
             if not installed:
                 status, out, err = without_system_cas(pythons[0], server, env, data)

@@ -421,6 +421,39 @@ Test(meta, small_datasets_come_along_for_who_reads_them_and_for_nobody_else, .ti
     file_free(f);
 }
 
+Test(meta, few_small_datasets_come_when_the_file_is_opened, .timeout = 60)
+{
+    char path[] = "/tmp/xh-meta-XXXXXX";
+    close(mkstemp(path));
+    static const char *const name[] = {"field", "time", "lat", "lon"};
+    static const hsize_t size[] = {400000, 240, 361, 720};
+    static double values[400000];
+    uint64_t at[4];
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    for (int i = 0; i < 4; i++) { /* as netCDF has it: a field, then what it is laid over */
+        hid_t space = H5Screate_simple(1, &size[i], NULL);
+        hid_t d = H5Dcreate2(file, name[i], H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        H5Dwrite(d, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+        at[i] = H5Dget_offset(d);
+        H5Sclose(space);
+        H5Dclose(d);
+    }
+    H5Fclose(file);
+    struct file *f = take(path);
+    struct pages p = pages_of(f);
+    struct xh_metaindex *m = xh_metaindex_new(f->size);
+    uint64_t asked = 0;
+    for (int round = 0; round < 2; round++)
+        asked += one_round(m, &p);
+    for (int i = 1; i < 4; i++)
+        cr_assert(look(&p, at[i], f->bytes + at[i], size[i] * 8), "%s is not there", name[i]);
+    cr_assert_leq(asked, 32768);
+    cr_assert_eq(p.there[at[0] / 4096 + 100], 0, "the large one is not read");
+    xh_metaindex_free(m);
+    free(p.there);
+    file_free(f);
+}
+
 /* ---- damage */
 
 static void damage(struct file *f, unsigned strokes)

@@ -1440,3 +1440,50 @@ Test(page, who_waits_for_the_origin_is_seen_by_others_for_a_while)
     end(pid);
     xh_shadow_close(s);
 }
+
+/* ---- who has it open, and who of them walks ---- */
+
+static int be_a_reader(void *unused)
+{
+    (void)unused;
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    return !xh_owner_get(s);
+}
+
+Test(page, every_reader_is_counted)
+{
+    enum { OTHERS = 12 };
+    pid_t pid[OTHERS];
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    for (unsigned i = 0; i < OTHERS; i++) {
+        pid[i] = stand(be_a_reader, NULL);
+        cr_assert_eq(xh_shadow_readers(s), i + 2);
+    }
+    for (unsigned i = 0; i < OTHERS; i++) {
+        end(pid[i]);
+        cr_assert_eq(xh_shadow_readers(s), OTHERS - i);
+    }
+    xh_shadow_close(s);
+}
+
+static int walk_ahead(void *walks)
+{
+    return xh_shadow_walks(open_shadow(100 * PAGE)) != *(int *)walks;
+}
+
+Test(page, one_process_walks_for_all)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    cr_expect_eq(xh_shadow_walks(s), 1);
+    pid_t second = stand(walk_ahead, &(int){0});
+    sleep_ms(350);
+    pid_t third = stand(walk_ahead, &(int){1});
+    cr_expect_eq(xh_shadow_walks(s), 0, "it was silent for too long");
+    end(third);
+    sleep_ms(350);
+    cr_expect_eq(xh_shadow_walks(s), 1);
+    atomic_store(&s->live->walking, UINT64_MAX); /* scribbled over */
+    cr_expect_eq(xh_shadow_walks(s), 1);
+    end(second);
+    xh_shadow_close(s);
+}

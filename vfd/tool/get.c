@@ -45,6 +45,7 @@ static const char help[] =
 struct download {
     const char *url, *to; /* to: NULL is standard output */
     int force;
+    struct xh_options options;
     struct xh_file *f;
     uint64_t size, at;
     int fd;
@@ -162,6 +163,26 @@ static int fetch(struct download *d)
     return code;
 }
 
+/* Asks the server once more for the version, where its replies bear none: what was written over meanwhile would be of two.
+ * Returns the exit code. */
+static int confirm(const struct download *d)
+{
+    struct xh_file *again;
+    struct xh_err err = {0};
+    if (strncmp(xh_cache_validator(d->f), "etag:\"", 6) == 0)
+        return XH_EXIT_OK;
+    if (xh_cache_open(d->url, &d->options, &again, &err))
+        return xh_tool_fail(XH_EXIT_FAILED, "all has come, but not whether it is of one version: %s", err.text);
+    int same = strcmp(xh_cache_validator(again), xh_cache_validator(d->f)) == 0;
+    xh_cache_close(again);
+    if (same)
+        return XH_EXIT_OK;
+    if (d->to)
+        unlink(d->part);
+    return xh_tool_fail(XH_EXIT_FAILED, "the file has changed on the server while it was fetched%s: begin anew",
+                        d->to ? ", nothing of it is kept" : "");
+}
+
 /* Gives the part its name. Returns the exit code. */
 static int settle(struct download *d)
 {
@@ -218,7 +239,7 @@ static int get_file(struct download *d)
         fprintf(stderr, "%s: %s are there already\n", d->to, xh_tool_size(d->at, size));
     if (!has_room(d))
         return XH_EXIT_FAILED;
-    if ((code = fetch(d)) != XH_EXIT_OK || (code = settle(d)) != XH_EXIT_OK)
+    if ((code = fetch(d)) != XH_EXIT_OK || (code = confirm(d)) != XH_EXIT_OK || (code = settle(d)) != XH_EXIT_OK)
         return code;
     tidy(d);
     printf("%s: %" PRIu64 " bytes, version %s\n", d->to, d->size, xh_cache_validator(d->f));
@@ -227,14 +248,16 @@ static int get_file(struct download *d)
 
 static int get(struct download *d, const struct xh_options *given)
 {
-    struct xh_options o = *given;
     struct xh_err err = {0};
-    o.stream_bytes = 0; /* nothing is read twice: what other processes hold is used, and nothing added */
-    if (xh_cache_open(d->url, &o, &d->f, &err))
+    d->options = *given;
+    d->options.stream_bytes = 0; /* nothing is read twice: what other processes hold is used, and nothing added */
+    if (xh_cache_open(d->url, &d->options, &d->f, &err))
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     d->size = xh_cache_size(d->f);
     d->fd = d->to ? -1 : STDOUT_FILENO;
     int code = d->to ? get_file(d) : fetch(d);
+    if (!d->to && code == XH_EXIT_OK)
+        code = confirm(d);
     if (d->to && d->fd >= 0)
         close(d->fd);
     xh_cache_close(d->f);
