@@ -259,6 +259,15 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
     return endpoints ? 0 : endpoints_of_heps(o, err);
 }
 
+int xh_options_env_has(const char *name)
+{
+    size_t n = strlen(name);
+    for (char **e = environ; e && *e; e++)
+        if (strncmp(*e, "XHDF5_", 6) == 0 && strncasecmp(*e + 6, name, n) == 0 && (*e)[6 + n] == '=')
+            return 1;
+    return 0;
+}
+
 /* Cuts white space off both ends, in place; returns the start. */
 static char *trim(char *s)
 {

@@ -60,6 +60,9 @@ int xh_options_set_number(struct xh_options *o, enum xh_opt_id id, uint64_t valu
  * XH_OPT_FOREIGN_ENV (used by the project's tools) are passed over. */
 int xh_options_from_env(struct xh_options *o, struct xh_err *err);
 
+/* 1 when the environment has XHDF5_<name>, whatever its value. Cheap. */
+int xh_options_env_has(const char *name);
+
 /* Reads "key=value,key=value" (white space around either is dropped; empty parts
  * are passed over). A value may be quoted with "…" to hold a comma. */
 int xh_options_from_string(struct xh_options *o, const char *text, const char *where, struct xh_err *err);

@@ -68,7 +68,12 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
                        "several processes write one file by MPI-IO: open %s with H5Pset_fapl_mpio", name);
     if (f->h5->H5Pget_file_locking(fapl, &use, &ignore) < 0)
         ignore = 0;
-    int rc = xh_local_open(f->h5, name, flags, ignore, &f->local);
+    struct xh_options o;
+    struct xh_err err = {0};
+    int mentioned = !f->parallel && xh_fapl_mentions(f->h5, fapl, f->info, XH_OPT_ID_local_shadow);
+    if (mentioned && xh_fapl_options(f->h5, fapl, &o, &err))
+        return xh_fail_cache(f->h5, &err);
+    int rc = xh_local_open(f->h5, name, flags, ignore, mentioned && o.local_shadow ? &o : NULL, &f->local);
     if (!f->parallel || xh_parallel_agree(f->parallel, rc == 0) || rc)
         return rc;
     xh_local_close(f->local);
@@ -193,7 +198,7 @@ static int remote_kind(H5FD_mem_t type)
 
 static int read_pieces(struct xh_vfd_file *f, int raw, const struct xh_piece *p, size_t n)
 {
-    return f->local ? xh_local_readv(f->local, p, n) : xh_remote_readv(f->remote, raw, p, n);
+    return f->local ? xh_local_readv(f->local, raw, p, n) : xh_remote_readv(f->remote, raw, p, n);
 }
 
 /* A process's share of a collective read. Returns 0, -1, or XH_PARALLEL_PLAIN when it is none. */
@@ -215,7 +220,7 @@ static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, 
             return rc;
     }
     if (f->local)
-        return xh_local_read(f->local, addr, size, buf);
+        return xh_local_read(f->local, type == H5FD_MEM_DRAW, addr, size, buf);
     struct xh_piece piece = {.addr = addr, .size = size, .buf = buf};
     return xh_remote_readv(f->remote, remote_kind(type), &piece, 1);
 }
@@ -260,7 +265,13 @@ static herr_t write_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr,
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (f->remote)
         return xh_remote_write(f->remote, remote_kind(type), addr, size, buf);
-    return xh_local_write(f->local, addr, size, buf);
+    return xh_local_write(f->local, type == H5FD_MEM_DRAW, addr, size, buf);
+}
+
+static herr_t flush_file(H5FD_t *file, hid_t dxpl, hbool_t closing)
+{
+    struct xh_vfd_file *f = (struct xh_vfd_file *)file;
+    return f->remote ? 0 : xh_local_flush(f->local);
 }
 
 static herr_t truncate_file(H5FD_t *file, hid_t dxpl, hbool_t closing)
@@ -302,7 +313,7 @@ static herr_t ctl(H5FD_t *file, uint64_t op_code, uint64_t flags, const void *in
     return 0;
 }
 
-/* flush is left out, as in sec2: what was written is the kernel's already. Without
+/* Without local_shadow flush does nothing, as in sec2: what was written is the kernel's already. Without
  * write_vector HDF5 writes piece by piece, as it does with sec2. */
 const H5FD_class_t xh_driver_class = {
     .version = H5FD_CLASS_VERSION,
@@ -326,6 +337,7 @@ const H5FD_class_t xh_driver_class = {
     .read = read_one,
     .write = write_one,
     .read_vector = read_vector,
+    .flush = flush_file,
     .truncate = truncate_file,
     .lock = lock_file,
     .unlock = unlock_file,

@@ -264,6 +264,18 @@ static int apply_config_string(struct xh_h5 *h5, hid_t fapl, const struct xh_fap
     return rc;
 }
 
+int xh_fapl_mentions(struct xh_h5 *h5, hid_t fapl, const struct xh_fapl_info *info, enum xh_opt_id id)
+{
+    const char *name = xh_opt_rows[id].name;
+    char text[XH_CONFIG_STRING_BYTES];
+    if (xh_options_env_has(name) || (info && (info->set[id] || strcasestr(info->config, name))))
+        return 1;
+    if (info)
+        return 0;
+    ssize_t n = h5->H5Pget_driver_config_str(fapl, text, sizeof text);
+    return n >= (ssize_t)sizeof text || (n > 0 && strcasestr(text, name));
+}
+
 int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err)
 {
     const struct xh_fapl_info *info = peek_info(h5, fapl);

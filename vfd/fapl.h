@@ -24,6 +24,10 @@ struct xh_fapl_info {
  * struct, later ones stronger. Returns 0 or a negative code with |err| set. */
 int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err);
 
+/* 1 when any of those sources may say something of option |id|; 0: it has its default, and they need not be read. |info|:
+ * |fapl|'s block, or NULL. */
+int xh_fapl_mentions(struct xh_h5 *h5, hid_t fapl, const struct xh_fapl_info *info, enum xh_opt_id id);
+
 /* A copy of |fapl|'s block for the file's fapl_get, or NULL when it has none. Owns: free(). */
 struct xh_fapl_info *xh_fapl_info_of(struct xh_h5 *h5, hid_t fapl);
 

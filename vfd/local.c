@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../cache/near/near.h"
 #include "h5err.h"
 
 #define IO_MAX 0x7ffff000u /* Linux moves at most this much in one call */
@@ -32,7 +33,8 @@ struct xh_local {
     ino_t ino;        /* constant */
     int ignore_disabled_locks; /* constant */
     int fd;           /* constant */
-    uint64_t eof;     /* HDF5 serialises writes and truncation of one file */
+    struct xh_near *near; /* constant; NULL: no local_shadow */
+    uint64_t eof;     /* without |near|. HDF5 serialises writes and truncation of one file */
     char name[];      /* constant; for messages */
 };
 
@@ -55,7 +57,7 @@ static int open_flags(unsigned flags)
 }
 
 int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore_disabled_locks,
-                  struct xh_local **out)
+                  const struct xh_options *shadow, struct xh_local **out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct stat st;
@@ -85,6 +87,9 @@ int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore
     f->ino = st.st_ino;
     f->ignore_disabled_locks = env_ignore >= 0 ? env_ignore : ignore_disabled_locks;
     memcpy(f->name, name, strlen(name) + 1);
+    /* SWMR: writer and readers look at the file itself. */
+    if (shadow && !(flags & (XH_ACC_SWMR_WRITE | XH_ACC_SWMR_READ)))
+        xh_near_open(fd, &st, name, (flags & XH_ACC_RDWR) != 0, shadow, &f->near);
     *out = f;
     return 0;
 err:
@@ -94,10 +99,13 @@ err:
 
 int xh_local_close(struct xh_local *f)
 {
+    int rc = f->near ? xh_local_flush(f) : 0;
     if (close(f->fd) < 0)
         return xh_fail_sys(f->h5, "unable to close file", errno);
+    if (f->near)
+        xh_near_close(f->near);
     free(f);
-    return 0;
+    return rc;
 }
 
 int xh_local_cmp(const struct xh_local *a, const struct xh_local *b)
@@ -109,7 +117,7 @@ int xh_local_cmp(const struct xh_local *a, const struct xh_local *b)
 
 uint64_t xh_local_eof(const struct xh_local *f)
 {
-    return f->eof;
+    return f->near ? xh_near_eof(f->near) : f->eof;
 }
 
 int *xh_local_fd(struct xh_local *f)
@@ -141,10 +149,12 @@ static int bad_region(struct xh_local *f, uint64_t addr, size_t size)
                    size);
 }
 
-int xh_local_read(struct xh_local *f, uint64_t addr, size_t size, void *buf)
+int xh_local_read(struct xh_local *f, int raw, uint64_t addr, size_t size, void *buf)
 {
     if (bad_region(f, addr, size))
         return -1;
+    if (f->near)
+        return xh_near_read(f->near, raw, addr, size, buf) ? io_failed(f, 0, addr, size, size, buf) : 0;
     while (size > 0) {
         size_t now = size < IO_MAX ? size : IO_MAX;
         ssize_t got = pread(f->fd, buf, now, (off_t)addr);
@@ -180,7 +190,7 @@ static size_t sieve_run(const struct xh_piece *p, size_t n, size_t *span)
     return i;
 }
 
-int xh_local_readv(struct xh_local *f, const struct xh_piece *p, size_t n)
+int xh_local_readv(struct xh_local *f, int raw, const struct xh_piece *p, size_t n)
 {
     char *sieve = NULL;
     int rc = 0;
@@ -190,10 +200,10 @@ int xh_local_readv(struct xh_local *f, const struct xh_piece *p, size_t n)
             sieve = malloc(SIEVE_BYTES);
         if (run <= 1 || !sieve) {
             run = 1;
-            rc = xh_local_read(f, p[i].addr, p[i].size, p[i].buf);
+            rc = xh_local_read(f, raw, p[i].addr, p[i].size, p[i].buf);
             continue;
         }
-        rc = xh_local_read(f, p[i].addr, span, sieve);
+        rc = xh_local_read(f, raw, p[i].addr, span, sieve);
         for (size_t k = i; rc == 0 && k < i + run; k++)
             memcpy(p[k].buf, sieve + (p[k].addr - p[i].addr), p[k].size);
     }
@@ -201,10 +211,12 @@ int xh_local_readv(struct xh_local *f, const struct xh_piece *p, size_t n)
     return rc;
 }
 
-int xh_local_write(struct xh_local *f, uint64_t addr, size_t size, const void *buf)
+int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, const void *buf)
 {
     if (bad_region(f, addr, size))
         return -1;
+    if (f->near)
+        return xh_near_write(f->near, raw, addr, size, buf) ? io_failed(f, 1, addr, size, size, buf) : 0;
     while (size > 0) {
         size_t now = size < IO_MAX ? size : IO_MAX;
         ssize_t put = pwrite(f->fd, buf, now, (off_t)addr);
@@ -221,10 +233,19 @@ int xh_local_write(struct xh_local *f, uint64_t addr, size_t size, const void *b
     return 0;
 }
 
+int xh_local_flush(struct xh_local *f)
+{
+    if (f->near && xh_near_flush(f->near))
+        return xh_fail_sys(f->h5, "unable to write to the file what local_shadow holds", errno);
+    return 0;
+}
+
 int xh_local_truncate(struct xh_local *f, uint64_t eoa)
 {
-    if (eoa == f->eof)
+    if (eoa == xh_local_eof(f))
         return 0;
+    if (f->near)
+        return xh_near_truncate(f->near, eoa) ? xh_fail_sys(f->h5, "unable to extend file properly", errno) : 0;
     if (ftruncate(f->fd, (off_t)eoa) < 0)
         return xh_fail_sys(f->h5, "unable to extend file properly", errno);
     f->eof = eoa;
@@ -244,11 +265,17 @@ static int flock_or_fail(struct xh_local *f, int op, const char *what)
 
 int xh_local_lock(struct xh_local *f, int exclusive)
 {
-    return flock_or_fail(f, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB, "unable to lock file");
+    if (flock_or_fail(f, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB, "unable to lock file"))
+        return -1;
+    if (f->near)
+        xh_near_locked(f->near, exclusive);
+    return 0;
 }
 
 int xh_local_unlock(struct xh_local *f)
 {
+    if (f->near)
+        xh_near_locked(f->near, 0);
     return flock_or_fail(f, LOCK_UN, "unable to unlock file");
 }
 

@@ -11,6 +11,7 @@
 
 struct xh_h5;
 struct xh_local;
+struct xh_options;
 
 /* HDF5's access flags (H5Fpublic.h, where they are macros that call the library). */
 enum {
@@ -30,12 +31,13 @@ struct xh_piece {
 };
 
 /* Opens |name|. |ignore_disabled_locks|: a file system without locks is no error; the
- * environment's HDF5_USE_FILE_LOCKING is stronger.
+ * environment's HDF5_USE_FILE_LOCKING is stronger. |shadow|: the options where local_shadow is on, else NULL.
  * Returns 0 and sets |*out|, or -1. Owns: the caller closes |*out|. */
 int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore_disabled_locks,
-                  struct xh_local **out);
+                  const struct xh_options *shadow, struct xh_local **out);
 
-/* Closes and frees; -1 when the system's close failed, then nothing is freed, as sec2 does. */
+/* Closes and frees; -1 when the system's close failed, then nothing is freed, as sec2 does; also -1, but closed and
+ * freed, when what was held back could not be written. */
 int xh_local_close(struct xh_local *f);
 
 /* Orders files by device and inode. */
@@ -47,13 +49,16 @@ uint64_t xh_local_eof(const struct xh_local *f);
 /* Where the file descriptor stands; valid until close. */
 int *xh_local_fd(struct xh_local *f);
 
-/* Reads; what lies behind the end of the file reads as zeroes. 0 or -1. */
-int xh_local_read(struct xh_local *f, uint64_t addr, size_t size, void *buf);
+/* Reads; what lies behind the end of the file reads as zeroes. |raw|: raw data, not metadata. 0 or -1. */
+int xh_local_read(struct xh_local *f, int raw, uint64_t addr, size_t size, void *buf);
 
 /* Reads |n| pieces in any order; runs of small ones that lie close are one system call. 0 or -1. */
-int xh_local_readv(struct xh_local *f, const struct xh_piece *p, size_t n);
+int xh_local_readv(struct xh_local *f, int raw, const struct xh_piece *p, size_t n);
 
-int xh_local_write(struct xh_local *f, uint64_t addr, size_t size, const void *buf);
+int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, const void *buf);
+
+/* Writes what is held back; nothing without local_shadow, as sec2. 0 or -1. */
+int xh_local_flush(struct xh_local *f);
 
 /* Makes the file |eoa| bytes long when its known size differs. */
 int xh_local_truncate(struct xh_local *f, uint64_t eoa);

@@ -88,6 +88,8 @@ typedef struct H5FD_xhdf5_config_t {
     const char *trace;   /* file for a time line of what is done */
     const char *sidecar; /* metadata images beside the files: "auto", "off" or "require" */
 
+    int64_t local_shadow; /* switch: local files on slow file systems */
+
     /* On writing. */
     int64_t writable;             /* switch: files at https URLs may be created and changed */
     const char *overlay_dir;      /* directory for what was written and is not at the server yet */
@@ -99,7 +101,7 @@ typedef struct H5FD_xhdf5_config_t {
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
-            -1, NULL, NULL, NULL, -1, NULL, -1                                              \
+            -1, NULL, NULL, NULL, -1, -1, NULL, -1                                          \
     }
 
 /* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The rooms know only whom they may: greps the includes of vfd/, vfd/tool/, cache/, cache/shadow/, cache/origin/, cache/replicas/, cache/sidecar/,
-cache/edit/, cache/overlay/."""
+cache/near/, cache/edit/, cache/overlay/."""
 import pathlib
 import re
 import sys
@@ -28,7 +28,7 @@ def main():
     top = harness.TOP
     sources = {room: sorted(p for p in (top / room).glob("*.[ch]"))
                for room in ("vfd", "vfd/tool", "cache", "cache/shadow", "cache/origin", "cache/replicas",
-                           "cache/sidecar", "cache/edit", "cache/overlay")}
+                           "cache/sidecar", "cache/near", "cache/edit", "cache/overlay")}
     names = {room: {p.name for p in files} for room, files in sources.items()}
     for room, files in sources.items():
         tap.ok(bool(files), f"{room} has sources")
@@ -40,8 +40,9 @@ def main():
             if p.name not in ("transfer.c", "dav.c", "dial.c"):
                 bad += [i for i in inc if i.startswith("curl/")]
             if room == "vfd":
-                allowed = COMMON | {"cache.h", "edit.h"} | names["vfd"]
-                inside = names["cache"] | names["cache/shadow"] | names["cache/origin"] | names["cache/edit"] | names["cache/overlay"]
+                allowed = COMMON | {"cache.h", "near.h", "edit.h"} | names["vfd"]
+                inside = names["cache/near"] | names["cache/edit"] | names["cache/overlay"]
+                inside |= names["cache"] | names["cache/shadow"] | names["cache/origin"]
                 bad += [i for i in ours(p) if i in inside and i not in allowed]
             if room == "vfd/tool":  # sees shadows from outside, and HDF5 through the public interface
                 allowed = COMMON | {"cache.h", "image.h", "metaimage.h", "shadow.h", "edit.h", "xhdf5.h"} | names[room]
@@ -54,6 +55,8 @@ def main():
             if room == "cache/origin":
                 bad += [i for i in ours(p) if i in names["cache/shadow"] | (names["cache"] - COMMON)
                         and i not in names[room]]
+            if room == "cache/near":  # files of the system: a shadow, and no origin
+                bad += [i for i in ours(p) if i not in COMMON | {"shadow.h"} | names[room]]
             if room == "cache/replicas":  # sees sites through origin.h
                 bad += [i for i in ours(p) if i not in COMMON | {"origin.h"} | names[room]]
             if p.name not in ("metaimage.c", "bake.c"):
@@ -71,7 +74,7 @@ def main():
                 bad += [i for i in ours(p) if i in names["cache/shadow"] - {"shadow.h"}]
                 bad += [i for i in ours(p) if i in names["cache/origin"] - {"origin.h"} and i not in names["cache"]]
             tap.ok(not bad, f"{room}/{p.name} includes only what it may", f"includes {bad}")
-    pure = [top / "cache/sidecar" / f"{m}.c" for m in ("metaimage", "version")] + [top / "cache" / f"{m}.c" for m in ("plan", "predict", "metaparse", "metaindex", "contiguous")] + [top / "cache" / m for m in ("origin/response.c", "origin/link.c", "overlay/extents.c", "replicas/list.c", "replicas/choice.c")]
+    pure = [top / "cache/sidecar" / f"{m}.c" for m in ("metaimage", "version")] + [top / "cache" / f"{m}.c" for m in ("plan", "predict", "metaparse", "metaindex", "contiguous")] + [top / "cache/near/reach.c"] + [top / "cache" / m for m in ("origin/response.c", "origin/link.c", "overlay/extents.c", "replicas/list.c", "replicas/choice.c")]
     chunkindex = sorted((top / "cache/chunkindex").glob("*.[ch]"))
     for p in chunkindex:
         strange = ours(p) - {"extent.h"} - {q.name for q in chunkindex}

@@ -5,7 +5,9 @@ Runs the suite of the h5py of each given interpreter twice, without and with the
 and compares test by test. A test whose outcome differs must be in the table "Known
 differences" of docs/driver.md, and a test of that table must not pass. Prints both counts.
 
-usage: h5py_suite.py --plugins DIR --doc FILE PYTHON...
+usage: h5py_suite.py --plugins DIR --doc FILE [--tmp DIR] [--env NAME=VALUE]... PYTHON...
+
+--tmp says where the files lie (a file system that everybody can enter), --env what else is set with the driver.
 """
 import argparse
 import collections
@@ -56,11 +58,11 @@ def can_become_nobody():
     return True
 
 
-def run_suite(python, extra_env):
+def run_suite(python, extra_env, tmp):
     """Runs the suite in a directory of its own. Returns {test: outcome} and what it printed."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("HDF5_", "XHDF5_"))}
     env.update(extra_env)
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory(dir=tmp) as work:
         env["TMPDIR"] = env["HOME"] = work
         drop = can_become_nobody()
         if drop:
@@ -82,12 +84,12 @@ def counts(outcomes):
     return ", ".join(f"{by_kind[k]} {k}" for k in ("passed", "failure", "error", "skipped") if by_kind[k])
 
 
-def check(python, plugins, doc):
+def check(python, plugins, doc, tmp, extra_env):
     """Compares one h5py's two runs. Returns the number of complaints."""
     version = subprocess.run([python, "-c", "import h5py; print(h5py.__version__)"],
                              capture_output=True, text=True, check=True).stdout.strip()
-    plain, _ = run_suite(python, {})
-    driven, log = run_suite(python, {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": plugins})
+    plain, _ = run_suite(python, {}, tmp)
+    driven, log = run_suite(python, {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": plugins} | extra_env, tmp)
     print(f"h5py {version} without the driver: {counts(plain)}")
     print(f"h5py {version} with the driver:    {counts(driven)}")
     differing = {t for t in plain.keys() | driven.keys() if plain.get(t) != driven.get(t)}
@@ -107,13 +109,15 @@ def main():
     args = argparse.ArgumentParser()
     args.add_argument("--plugins", required=True)
     args.add_argument("--doc", required=True)
+    args.add_argument("--tmp")
+    args.add_argument("--env", action="append", default=[])
     args.add_argument("python", nargs="+")
     args = args.parse_args()
     here = [p for p in args.python if os.path.exists(p)]
     if not here:
         print(f"no h5py to test with: {' '.join(args.python)}")
         sys.exit(77)
-    sys.exit(1 if sum(check(p, args.plugins, args.doc) for p in here) else 0)
+    sys.exit(1 if sum(check(p, args.plugins, args.doc, args.tmp, dict(e.split("=", 1) for e in args.env)) for p in here) else 0)
 
 
 if __name__ == "__main__":

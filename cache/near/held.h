@@ -1,0 +1,61 @@
+/* The image of a local file that is being written: what is held back until a flush, and what was read of it.
+ *
+ * Blocks of 64 KiB in this process's memory, with a byte of state for each byte: absent (the file has it), clean (as in
+ * the file), raw or metadata that the file does not have yet. So the bytes that were written are written back;
+ * others as they are, to join two writes into one, only where no other process can have changed them. It is process memory and no tmpfs file, as nobody else may see it before it is in the file.
+ *
+ * Where the file system takes writes as quickly as memory does (the kernel has it cached) nothing is held: the first two
+ * small writes of raw data or behind the file's end tell. All is then written as HDF5 writes it, as by sec2, until eight
+ * writes one after another are slow.
+ *
+ * Order of writing back
+ *  1. all that lies behind the file's end as it was after the last time: nothing in the file names it yet;
+ *  2. the file is made as long as it shall be;
+ *  3. raw data within what the file had;
+ *  4. metadata within what the file had;
+ *  5. the superblock. (Its mark that the file is being written goes to the file at once, when HDF5 sets it.)
+ * Each ascending, neighbours in one system call. Killed before 3, the file is as it was before. 3 and 4 replace bytes that
+ * are in use, one after the other, as HDF5's own writing by sec2 does.
+ * What is new and dirty is written as in 1 already when it comes to a quarter of the budget. Where the image is larger than the budget,
+ * clean blocks are dropped, and when that is not enough, all is written back, as HDF5 evicts metadata at any time.
+ *
+ * Errors: -1 with errno; what was not written stays dirty. Threads: the caller serialises. */
+#ifndef XH_HELD_H
+#define XH_HELD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reach.h"
+
+struct xh_held_block;
+
+struct xh_held {
+    int fd;                /* constant; the caller's */
+    uint64_t budget_bytes; /* constant */
+    int alone;             /* under an exclusive lock: between what changed, bytes as they are may be written again */
+    int marked;            /* the file says that it is being written */
+    int through;           /* SWMR: nothing is held any more */
+    uint64_t disk;         /* the file's size */
+    uint64_t eof;          /* what its user takes for it */
+    uint64_t settled;      /* the file's size when all was written back the last time */
+    uint64_t fresh_bytes;  /* written behind |settled| and not written back yet: no less than is dirty there */
+    uint64_t super_at;     /* where the superblock is; UINT64_MAX: not seen */
+    unsigned tried_quick, tried_slow; /* writes that went straight to the file to see how long it takes */
+    unsigned quick;        /* above 0: no longer than into memory; all goes straight to the file */
+    struct xh_held_block **block; /* ascending */
+    size_t n, room;
+    uint8_t *buf; /* for one read; XH_REACH_BUFFER bytes or NULL */
+    struct xh_reach reach;
+    uint64_t reads, read_bytes, writes, written_bytes; /* system calls, for the trace */
+};
+
+void xh_held_begin(struct xh_held *h, int fd, uint64_t size, uint64_t budget_bytes);
+void xh_held_end(struct xh_held *h);
+
+int xh_held_read(struct xh_held *h, int raw, uint64_t addr, size_t size, void *buf);
+int xh_held_write(struct xh_held *h, int raw, uint64_t addr, size_t size, const void *buf);
+int xh_held_write_back(struct xh_held *h);
+int xh_held_truncate(struct xh_held *h, uint64_t size);
+
+#endif

@@ -1,0 +1,287 @@
+/* Local files on slow file systems: see near.h.
+ *
+ * A file that is only read: pages of its shadow, claimed, read from the file in pieces as long as pay (reach.h), published.
+ * What cannot be had that way is read as if there were no shadow. */
+#include "near.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../now.h"
+#include "../shadow/shadow.h"
+#include "../trace.h"
+#include "held.h"
+#include "reach.h"
+
+#define TMPFS 0x01021994
+#define RAMFS 0x858458f6
+#define BULK_BYTES 65536u          /* raw data of this size passes by */
+#define ANY_BULK_BYTES 1048576u    /* and anything of this size */
+#define YOUNG_NS 2000000000ll      /* so long after a change another one may leave the same times */
+#define OTHERS_MS 1000             /* so long others may take to bring a page */
+#define HELD_LEAST_BYTES (8u << 20) /* a smaller image would be written back all the time */
+
+struct xh_near {
+    /* Constant. */
+    int fd;
+    uint64_t size;            /* of a file that is read, when it was opened */
+    struct xh_shadow *shadow; /* NULL: the file is written */
+
+    struct xh_reach reach;             /* of a file that is read */
+    uint64_t reads, read_bytes, hits;
+    char *buf;                         /* of XH_REACH_BUFFER bytes, for one read; kept, as new memory costs as much as reading */
+    struct xh_held held;               /* of a file that is written */
+};
+
+static int on_memory(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) == 0 && ((unsigned long)fs.f_type == TMPFS || (unsigned long)fs.f_type == RAMFS);
+}
+
+static long long ns_of(struct timespec t)
+{
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/* What tells one version of a file from the next. Returns 1 when it might not: the file has just been changed, and its
+ * clock ticks coarsely; then the text is no other process's, nor that of an earlier opening. */
+static int version_of(const struct stat *st, char *out, size_t size)
+{
+    static _Atomic unsigned opened;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    long long last = ns_of(st->st_mtim) > ns_of(st->st_ctim) ? ns_of(st->st_mtim) : ns_of(st->st_ctim);
+    int young = last > ns_of(now) - YOUNG_NS;
+    int n = snprintf(out, size, "%llx-%llx-%llx-%llx", (unsigned long long)st->st_dev, (unsigned long long)st->st_ino,
+                     (unsigned long long)ns_of(st->st_mtim), (unsigned long long)ns_of(st->st_ctim));
+    if (young)
+        snprintf(out + n, size - (size_t)n, "-%d-%u", (int)getpid(), opened++);
+    return young;
+}
+
+/* The shadow of a file that is read, or NULL. */
+static struct xh_shadow *shadow_of(const struct stat *st, const char *path, const struct xh_options *o)
+{
+    char version[160];
+    struct xh_options alone;
+    struct xh_shadow *s = NULL;
+    struct xh_err err = {0};
+    char *whole = realpath(path, NULL), *name = NULL;
+    if (version_of(st, version, sizeof version)) {
+        alone = *o;
+        alone.shadow = 0;
+        o = &alone;
+    }
+    if (asprintf(&name, "file://%s", whole ? whole : path) < 0)
+        name = NULL;
+    if (name && xh_shadow_open(name, version, (uint64_t)st->st_size, o, &s, &err))
+        s = NULL;
+    free(name);
+    free(whole);
+    return s;
+}
+
+int xh_near_open(int fd, const struct stat *st, const char *path, int writing, const struct xh_options *o,
+                 struct xh_near **out)
+{
+    *out = NULL;
+    if (!S_ISREG(st->st_mode) || on_memory(fd) || (!writing && st->st_size == 0) ||
+        (writing && o->private_budget_bytes < HELD_LEAST_BYTES))
+        return 0;
+    struct xh_near *n = calloc(1, sizeof *n);
+    if (!n)
+        return 0;
+    n->fd = fd;
+    n->size = (uint64_t)st->st_size;
+    xh_reach_begin(&n->reach, n->size);
+    if (writing) {
+        xh_held_begin(&n->held, fd, n->size, o->private_budget_bytes);
+    } else if (!(n->shadow = shadow_of(st, path, o))) {
+        free(n);
+        return 0;
+    }
+    xh_trace_enable(o->log);
+    xh_trace(XH_T_SHADOW, "near", "writing=%d private=%d", writing, n->shadow ? xh_shadow_private(n->shadow) : 1);
+    *out = n;
+    return 0;
+}
+
+void xh_near_close(struct xh_near *n)
+{
+    const struct xh_held *h = &n->held;
+    if (n->shadow) {
+        xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu hits=%llu", (unsigned long long)n->reads,
+                 (unsigned long long)n->read_bytes, (unsigned long long)n->hits);
+        xh_shadow_close(n->shadow);
+    } else {
+        xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu writes=%llu written=%llu", (unsigned long long)h->reads,
+                 (unsigned long long)h->read_bytes, (unsigned long long)h->writes, (unsigned long long)h->written_bytes);
+        xh_held_end(&n->held);
+    }
+    free(n->buf);
+    free(n);
+}
+
+/* As much of [off, off+len) as the file has. Returns the bytes read, or -1. */
+static ssize_t read_file(struct xh_near *n, uint64_t off, void *buf, size_t len)
+{
+    size_t got = 0;
+    while (got < len) {
+        ssize_t k = pread(n->fd, (char *)buf + got, len - got, (off_t)(off + got));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return -1;
+        n->reads++;
+        n->read_bytes += (uint64_t)k;
+        if (k == 0)
+            break;
+        got += (size_t)k;
+    }
+    return (ssize_t)got;
+}
+
+/* Straight from the file; behind its end are zeros. */
+static int read_plain(struct xh_near *n, uint64_t off, size_t len, void *buf)
+{
+    ssize_t got = read_file(n, off, buf, len);
+    if (got < 0)
+        return -1;
+    memset((char *)buf + got, 0, len - (size_t)got);
+    return 0;
+}
+
+/* Gives up the claimed ones of |count| pages from |first|. */
+static void give_up(struct xh_shadow *s, uint64_t first, size_t count, const uint8_t *mine)
+{
+    for (size_t i = 0; i < count; i++)
+        if (mine[i])
+            xh_shadow_abandon(s, first + i, 1);
+}
+
+/* Reads pages [first, first+count) from the file at once, from the first to the last claimed one, and publishes those. */
+static void bring(struct xh_near *n, uint64_t first, size_t count, const uint8_t *mine)
+{
+    size_t from = 0, to = count;
+    while (from < to && !mine[from])
+        from++;
+    while (to > from && !mine[to - 1])
+        to--;
+    uint64_t off = (first + from) * XH_PAGE_BYTES, end = (first + to) * XH_PAGE_BYTES, begun = xh_now_ns();
+    size_t len = (size_t)((end < n->size ? end : n->size) - off);
+    if (!n->buf)
+        n->buf = malloc(XH_REACH_BUFFER);
+    char *buf = n->buf;
+    ssize_t got = buf ? read_file(n, off, buf, len) : -1;
+    if (got != (ssize_t)len) { /* failed, or the file has become shorter: as without a shadow */
+        give_up(n->shadow, first, count, mine);
+        return;
+    }
+    xh_reach_learn(&n->reach, len, xh_now_ns() - begun);
+    for (size_t i = from, run; i < to; i += run) {
+        for (run = 1; i + run < to && mine[i + run] == mine[i]; run++) {}
+        size_t at = (i - from) * XH_PAGE_BYTES, size = run * XH_PAGE_BYTES < len - at ? run * XH_PAGE_BYTES : len - at;
+        if (!mine[i])
+            continue;
+        if (xh_shadow_fill(n->shadow, off + at, buf + at, size) == 0)
+            xh_shadow_publish(n->shadow, first + i, run, NULL);
+        else
+            xh_shadow_abandon(n->shadow, first + i, run);
+    }
+}
+
+/* Sees to the page of |off|, which was missing, and to what lies around [off, off+len). Returns what that page was. */
+static enum xh_claim fetch(struct xh_near *n, int raw, uint64_t off, size_t len)
+{
+    uint64_t lo, hi;
+    uint8_t mine[XH_REACH_BUFFER / XH_PAGE_BYTES] = {0};
+    xh_reach_around(&n->reach, off, len, n->size, &lo, &hi);
+    uint64_t first = lo / XH_PAGE_BYTES, wanted = off / XH_PAGE_BYTES;
+    size_t count = (size_t)((hi + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES - first), any = 0;
+    count = count < sizeof mine ? count : sizeof mine;
+    enum xh_claim claim = xh_shadow_claim(n->shadow, wanted, !raw, NULL);
+    if (claim != XH_CLAIM_MINE)
+        return claim;
+    for (size_t i = 0; i < count; i++) {
+        mine[i] = first + i == wanted || xh_shadow_claim(n->shadow, first + i, !raw, NULL) == XH_CLAIM_MINE;
+        any += mine[i];
+    }
+    bring(n, first, count, mine);
+    return claim;
+}
+
+/* Small reads of a file that is only read. */
+static int read_shadow(struct xh_near *n, int raw, uint64_t off, size_t len, char *buf)
+{
+    size_t got = xh_shadow_read(n->shadow, off, buf, len);
+    if (got == len) {
+        xh_reach_hit(&n->reach);
+        n->hits++;
+        return 0;
+    }
+    uint64_t last = UINT64_MAX; /* the page that was missing before */
+    for (; got < len; got += xh_shadow_read(n->shadow, off + got, buf + got, len - got)) {
+        uint64_t page = (off + got) / XH_PAGE_BYTES;
+        if (page == last) /* it does not stay */
+            break;
+        last = page;
+        enum xh_claim claim = fetch(n, raw, off + got, len - got);
+        if (claim == XH_CLAIM_NONE ||
+            (claim == XH_CLAIM_BUSY && xh_shadow_wait(n->shadow, page, OTHERS_MS, NULL) != 0))
+            break;
+    }
+    return got == len ? 0 : read_plain(n, off + got, len - got, buf + got);
+}
+
+int xh_near_read(struct xh_near *n, int raw, uint64_t addr, size_t size, void *buf)
+{
+    if (!n->shadow)
+        return xh_held_read(&n->held, raw, addr, size, buf);
+    if (addr >= n->size || (raw && size >= BULK_BYTES) || size >= ANY_BULK_BYTES)
+        return read_plain(n, addr, size, buf);
+    if (xh_reach_needless(&n->reach)) {
+        uint64_t begun = xh_now_ns();
+        int rc = read_plain(n, addr, size, buf);
+        xh_reach_plain(&n->reach, size, xh_now_ns() - begun);
+        return rc;
+    }
+    size_t there = size < n->size - addr ? size : (size_t)(n->size - addr);
+    memset((char *)buf + there, 0, size - there);
+    return read_shadow(n, raw, addr, there, buf);
+}
+
+int xh_near_write(struct xh_near *n, int raw, uint64_t addr, size_t size, const void *buf)
+{
+    if (!n->shadow)
+        return xh_held_write(&n->held, raw, addr, size, buf);
+    errno = EBADF; /* what the system would say of a file opened for reading */
+    return -1;
+}
+
+void xh_near_locked(struct xh_near *n, int exclusive)
+{
+    n->held.alone = exclusive;
+}
+
+int xh_near_flush(struct xh_near *n)
+{
+    return n->shadow ? 0 : xh_held_write_back(&n->held);
+}
+
+int xh_near_truncate(struct xh_near *n, uint64_t size)
+{
+    return n->shadow ? ftruncate(n->fd, (off_t)size) : xh_held_truncate(&n->held, size);
+}
+
+uint64_t xh_near_eof(const struct xh_near *n)
+{
+    return n->shadow ? n->size : n->held.eof;
+}

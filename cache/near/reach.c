@@ -1,0 +1,65 @@
+/* How far a read goes: see reach.h. */
+#include "reach.h"
+
+#define QUICK_ENOUGH 4
+#define VAIN_MOST 3 /* reads without a hit before the reach shrinks */
+
+void xh_reach_begin(struct xh_reach *r, uint64_t file_bytes)
+{
+    *r = (struct xh_reach){.bytes = file_bytes <= XH_REACH_MOST ? XH_REACH_MOST : XH_REACH_FIRST,
+                           .least_ns = UINT64_MAX};
+}
+
+void xh_reach_hit(struct xh_reach *r)
+{
+    r->hits++;
+}
+
+void xh_reach_around(const struct xh_reach *r, uint64_t off, uint64_t len, uint64_t end, uint64_t *lo, uint64_t *hi)
+{
+    uint64_t last = off < end && len <= end - off ? off + len : end;
+    *lo = off < end ? off - off % r->bytes : end;
+    *hi = *lo + r->bytes;
+    *hi = *hi < last ? last : *hi;
+    *hi = *hi > end ? end : *hi;
+}
+
+static void shrink(struct xh_reach *r)
+{
+    if (r->bytes > XH_REACH_LEAST)
+        r->bytes /= 2;
+}
+
+/* Longer than four of the shortest: the bytes cost more than the latency. Up to two of them: they cost nothing yet. */
+void xh_reach_learn(struct xh_reach *r, uint64_t bytes, uint64_t ns)
+{
+    r->quick = xh_reach_is_quick(bytes, ns) ? r->quick + 1 : 0;
+    r->least_ns = ns < r->least_ns ? ns : r->least_ns;
+    r->vain = r->hits ? 0 : r->vain + 1;
+    if (ns / 4 > r->least_ns) {
+        shrink(r);
+    } else if (r->vain > VAIN_MOST) {
+        shrink(r);
+        r->vain = 0;
+    } else if (r->hits && ns / 2 <= r->least_ns && r->bytes < XH_REACH_MOST) {
+        r->bytes *= 2;
+    }
+    r->hits = 0;
+}
+
+/* A system call and a copy at 4 GB/s, with some air: a slow file system needs more than this for its first byte. */
+int xh_reach_is_quick(uint64_t bytes, uint64_t ns)
+{
+    return ns < 30000 + bytes / 4;
+}
+
+int xh_reach_needless(const struct xh_reach *r)
+{
+    return r->quick >= QUICK_ENOUGH;
+}
+
+void xh_reach_plain(struct xh_reach *r, uint64_t bytes, uint64_t ns)
+{
+    if (!xh_reach_is_quick(bytes, ns))
+        r->quick = 0;
+}
