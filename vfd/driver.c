@@ -48,6 +48,10 @@ static herr_t terminate(void)
 static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
 {
     struct xh_err err = {0};
+    if (f->parallel && xh_remote_refuse_flags(f->h5, url, flags))
+        return -1;
+    if (xh_remote_wants_writing(flags))
+        return xh_remote_edit(f->h5, url, flags, fapl, &f->remote);
     if (xh_remote_refuse_flags(f->h5, url, flags))
         return -1;
     int rc = f->parallel ? xh_parallel_open_url(f->parallel, f->h5, url, fapl, &f->remote, &err)
@@ -111,14 +115,15 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
 static herr_t close_file(H5FD_t *file)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
+    int rc = 0;
     if (f->remote)
-        xh_remote_close(f->remote);
+        rc = xh_remote_close(f->remote);
     else if (xh_local_close(f->local))
         return -1;
     xh_parallel_close(f->parallel);
     free(f->info);
     free(f);
-    return 0;
+    return rc;
 }
 
 static void *fapl_get(H5FD_t *file)
@@ -143,7 +148,9 @@ static herr_t query(const H5FD_t *file, unsigned long *flags)
     const struct xh_vfd_file *f = (const struct xh_vfd_file *)file;
     if (!flags)
         return 0;
-    if (f && f->remote)
+    if (f && f->remote && xh_remote_is_written(f->remote)) /* what is written is what the program wrote: no sieve, no accumulator */
+        *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_AGGREGATE_SMALLDATA;
+    else if (f && f->remote)
         *flags = H5FD_FEAT_DATA_SIEVE;
     else
         *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
@@ -184,6 +191,11 @@ static herr_t get_handle(H5FD_t *file, hid_t fapl, void **handle)
     return 0;
 }
 
+static int remote_kind(H5FD_mem_t type)
+{
+    return type == H5FD_MEM_DRAW ? XH_REMOTE_RAW : type == H5FD_MEM_OHDR ? XH_REMOTE_HEADER : XH_REMOTE_META;
+}
+
 static int read_pieces(struct xh_vfd_file *f, int raw, const struct xh_piece *p, size_t n)
 {
     return f->local ? xh_local_readv(f->local, raw, p, n) : xh_remote_readv(f->remote, raw, p, n);
@@ -210,7 +222,7 @@ static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, 
     if (f->local)
         return xh_local_read(f->local, type == H5FD_MEM_DRAW, addr, size, buf);
     struct xh_piece piece = {.addr = addr, .size = size, .buf = buf};
-    return xh_remote_readv(f->remote, type == H5FD_MEM_DRAW, &piece, 1);
+    return xh_remote_readv(f->remote, remote_kind(type), &piece, 1);
 }
 
 /* HDF5 shortens the arrays: a size of 0, or a type of H5FD_MEM_NOLIST, behind the first
@@ -252,7 +264,7 @@ static herr_t write_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr,
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (f->remote)
-        return xh_remote_refuse_open(f->remote, "write to a URL");
+        return xh_remote_write(f->remote, remote_kind(type), addr, size, buf);
     return xh_local_write(f->local, type == H5FD_MEM_DRAW, addr, size, buf);
 }
 
@@ -265,7 +277,7 @@ static herr_t flush_file(H5FD_t *file, hid_t dxpl, hbool_t closing)
 static herr_t truncate_file(H5FD_t *file, hid_t dxpl, hbool_t closing)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
-    return f->remote ? 0 : xh_local_truncate(f->local, f->eoa);
+    return f->remote ? xh_remote_truncate(f->remote, f->eoa) : xh_local_truncate(f->local, f->eoa);
 }
 
 static herr_t lock_file(H5FD_t *file, hbool_t rw)

@@ -29,6 +29,7 @@
     X(H5FDis_driver_registered_by_name) \
     X(H5FDregister)                     \
     X(H5Fclose)                         \
+    X(H5Fflush)                         \
     X(H5Fget_create_plist)              \
     X(H5Fget_vfd_handle)                \
     X(H5Iget_file_id)                   \

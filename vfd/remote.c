@@ -2,10 +2,13 @@
 #include "remote.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../cache/cache.h"
+#include "../cache/edit/edit.h"
 #include "../cache/trace.h"
 #include "fapl.h"
 #include "h5err.h"
@@ -14,8 +17,9 @@
 
 struct xh_remote { /* constant while open */
     struct xh_h5 *h5;
-    struct xh_file *file;
-    uint64_t size;
+    struct xh_file *file; /* one of these two */
+    struct xh_edit *edit;
+    uint64_t size; /* of |file| */
     char shown[512]; /* the URL as it may be shown */
 };
 
@@ -75,34 +79,104 @@ int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct x
     return 0;
 }
 
+int xh_remote_wants_writing(unsigned flags)
+{
+    return (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_EXCL | XH_ACC_RDWR)) && !(flags & (XH_ACC_SWMR_WRITE | XH_ACC_SWMR_READ));
+}
+
+int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out)
+{
+    struct xh_options o;
+    struct xh_err err = {0};
+    enum xh_edit_how how = flags & XH_ACC_EXCL ? XH_EDIT_CREATE : flags & XH_ACC_TRUNC ? XH_EDIT_REPLACE : XH_EDIT_CHANGE;
+    if (xh_fapl_options(h5, fapl, &o, &err))
+        return xh_fail_cache(h5, &err);
+    if (!o.writable)
+        return xh_remote_refuse_flags(h5, url, flags);
+    struct xh_remote *r = calloc(1, sizeof *r);
+    if (!r)
+        return xh_fail(h5, XH_E_NOMEM, "out of memory");
+    if (xh_edit_open(url, &o, how, &r->edit, &err)) {
+        free(r);
+        return xh_fail_cache(h5, &err);
+    }
+    r->h5 = h5;
+    xh_url_shown(url, r->shown, sizeof r->shown);
+    *out = r;
+    return 0;
+}
+
+int xh_remote_is_written(const struct xh_remote *r)
+{
+    return r->edit != NULL;
+}
+
+int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, const void *buf)
+{
+    struct xh_err err = {0};
+    if (!r->edit)
+        return xh_remote_refuse_open(r, "write to a URL");
+    int rc = xh_edit_write(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : XH_EDIT_META, addr, buf, size, &err);
+    return rc ? xh_fail_cache(r->h5, &err) : 0;
+}
+
+int xh_remote_truncate(struct xh_remote *r, uint64_t eoa)
+{
+    struct xh_err err = {0};
+    return r->edit && xh_edit_truncate(r->edit, eoa, &err) ? xh_fail_cache(r->h5, &err) : 0;
+}
+
+int xh_remote_commit(struct xh_remote *r)
+{
+    struct xh_err err = {0};
+    return r->edit && xh_edit_commit(r->edit, &err) ? xh_fail_cache(r->h5, &err) : 0;
+}
+
 int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err)
 {
     return xh_cache_tell(r->file, told, len, err);
 }
 
-void xh_remote_close(struct xh_remote *r)
+/* HDF5 has forgotten the file when it asks; what cannot be sent is said on standard error as well, as many programs do not
+ * look at what H5Fclose returns. */
+static int close_edit(struct xh_remote *r)
+{
+    struct xh_err err = {0};
+    if (xh_edit_close(r->edit, &err) == 0)
+        return 0;
+    dprintf(STDERR_FILENO, "xhdf5: %s\n", err.text);
+    return xh_fail_cache(r->h5, &err);
+}
+
+int xh_remote_close(struct xh_remote *r)
 {
     xh_trace(XH_T_VFD, "close", "url=%s", r->shown);
-    xh_cache_close(r->file);
+    int rc = r->edit ? close_edit(r) : 0;
+    if (r->file)
+        xh_cache_close(r->file);
     free(r);
+    return rc;
 }
 
 int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b)
 {
-    return xh_cache_cmp(a->file, b->file);
+    if (a->file && b->file)
+        return xh_cache_cmp(a->file, b->file);
+    return strcmp(a->shown, b->shown);
 }
 
 uint64_t xh_remote_size(const struct xh_remote *r)
 {
-    return r->size;
+    return r->edit ? xh_edit_size(r->edit) : r->size;
 }
 
 /* Fills |ext| with the parts of the pieces that the file has and zeroes the rest. Returns their number. */
 static size_t inside(const struct xh_remote *r, const struct xh_piece *p, size_t n, struct xh_extent *ext)
 {
+    uint64_t size = xh_remote_size(r);
     size_t k = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t there = p[i].addr < r->size ? r->size - p[i].addr : 0;
+        uint64_t there = p[i].addr < size ? size - p[i].addr : 0;
         uint64_t len = p[i].size < there ? p[i].size : there;
         if (len < p[i].size)
             memset((char *)p[i].buf + len, 0, p[i].size - (size_t)len);
@@ -120,9 +194,13 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size
     if (!ext)
         return xh_fail(r->h5, XH_E_NOMEM, "out of memory for a read of %zu pieces of %s", n, r->shown);
     size_t k = inside(r, p, n, ext);
-    xh_trace(XH_T_VFD, "read", "kind=%s pieces=%zu first=%llu+%zu", raw ? "raw" : "meta", n,
+    xh_trace(XH_T_VFD, "read", "kind=%s pieces=%zu first=%llu+%zu", raw == XH_REMOTE_RAW ? "raw" : "meta", n,
              n ? (unsigned long long)p[0].addr : 0, n ? p[0].size : 0);
-    int rc = k ? xh_cache_read(r->file, raw ? XH_KIND_RAW : XH_KIND_META, ext, k, &err) : 0;
+    int rc = 0;
+    if (k && r->edit)
+        rc = xh_edit_read(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER : XH_EDIT_META, ext, k, &err);
+    else if (k)
+        rc = xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, k, &err);
     if (ext != few)
         free(ext);
     return rc ? xh_fail_cache(r->h5, &err) : 0;
@@ -130,12 +208,15 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size
 
 void xh_remote_stats(struct xh_remote *r, struct xh_stats *out)
 {
-    xh_cache_stats(r->file, out);
+    if (r->edit)
+        xh_edit_stats(r->edit, out);
+    else
+        xh_cache_stats(r->file, out);
 }
 
 size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n)
 {
-    struct xh_range *in = malloc((n ? n : 1) * sizeof *in);
+    struct xh_range *in = r->file ? malloc((n ? n : 1) * sizeof *in) : NULL; /* what is written is fetched as it is read */
     size_t k = 0;
     for (size_t i = 0; in && i < n; i++) {
         uint64_t there = ranges[i].off < r->size ? r->size - ranges[i].off : 0;

@@ -1,4 +1,5 @@
-/* Files at URLs, as HDF5 sees them: read-only, and as long as they were when opened. */
+/* Files at URLs, as HDF5 sees them: read-only, and as long as they were when opened; or, with the option writable,
+ * as they are changed here until they are closed. */
 #ifndef XH_REMOTE_H
 #define XH_REMOTE_H
 
@@ -26,19 +27,41 @@ int xh_remote_refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags);
 int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_told *told, struct xh_remote **out,
                    struct xh_err *err);
 
+/* 1 when |flags| want more than reading. */
+int xh_remote_wants_writing(unsigned flags);
+
+/* Opens a URL to be written, or made, as |flags| say: where the option writable allows it. Returns 0 and sets |*out|, or -1,
+ * error pushed. Owns: the caller closes |*out|. Blocks. */
+int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out);
+
+/* 1 when it was opened so. */
+int xh_remote_is_written(const struct xh_remote *r);
+
 /* What the open learned, for the job's other processes; as xh_cache_tell. */
 int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err);
 
-/* Never fails, sends nothing. */
-void xh_remote_close(struct xh_remote *r);
+/* Of a file that is read never fails, and sends nothing; of one that was written sends it. Returns 0, or -1, error pushed;
+ * |r| is gone either way. */
+int xh_remote_close(struct xh_remote *r);
 
-/* Orders files without network: 0 when they are one version of one object. */
+/* Sends what was written so far. Returns 0, also of a file that is only read; or -1, error pushed. Blocks. */
+int xh_remote_commit(struct xh_remote *r);
+
+/* As the driver's callbacks; refused with an error where the file is only read. */
+int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, const void *buf);
+int xh_remote_truncate(struct xh_remote *r, uint64_t eoa);
+
+/* Orders files without network: 0 when they are one version of one object; or one object, where one of them is written. */
 int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b);
 
 uint64_t xh_remote_size(const struct xh_remote *r);
 
+/* What is read or written: data, or metadata, of which object headers are read before their length is known. For the
+ * cache's preferences, and for merges. */
+enum { XH_REMOTE_META, XH_REMOTE_RAW, XH_REMOTE_HEADER };
+
 /* Reads |n| pieces in any order, all at once; what lies behind the end of the file reads
- * as zeroes. |raw|: data rather than metadata, for the cache's preferences only.
+ * as zeroes. |raw|: one of these kinds.
  * Returns 0 or -1, error pushed. Blocks. */
 int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size_t n);
 

@@ -89,6 +89,11 @@ typedef struct H5FD_xhdf5_config_t {
     const char *sidecar; /* metadata images beside the files: "auto", "off" or "require" */
 
     int64_t local_shadow; /* switch: local files on slow file systems */
+
+    /* On writing. */
+    int64_t writable;             /* switch: files at https URLs may be created and changed */
+    const char *overlay_dir;      /* directory for what was written and is not at the server yet */
+    int64_t overlay_budget_bytes; /* most bytes written to one file that may wait there; 0: automatic */
 } H5FD_xhdf5_config_t;
 
 /* Every field unset. */
@@ -96,7 +101,7 @@ typedef struct H5FD_xhdf5_config_t {
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
-            -1, NULL, NULL, NULL, -1                                                        \
+            -1, NULL, NULL, NULL, -1, -1, NULL, -1                                          \
     }
 
 /* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages
@@ -156,6 +161,14 @@ XHDF5_API herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs
  * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: |dset_id| is
  * of no data set; |file_space_id| is no data space or has another number of dimensions. */
 XHDF5_API herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id);
+
+/* Flushes the file and, where it is one that was opened for writing at a URL (option writable), sends what was written
+ * to the server, as closing it does; the file goes on as the new version. Of a local file it is H5Fflush. |file_id| is of a
+ * file or of anything in it. Nothing was changed: nothing is sent. Waits until the server has the new version.
+ * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: H5Fflush failed; the server
+ * refused, is not to be reached, or has another version that this one cannot be merged with. Then all that was written
+ * stays in the open file, and is there to be recovered if it is never sent (docs/writing.md). */
+XHDF5_API herr_t H5FDxhdf5_commit(hid_t file_id);
 
 /* Writes the file's counters so far into |text|, of |size| bytes, as lines "name=number"; docs/c-api.md
  * says where they are explained.

@@ -1,4 +1,4 @@
-/* The wire: HTTP/1.1 over libcurl. See transfer.h. The one file that knows curl.
+/* The wire: HTTP/1.1 over libcurl. See transfer.h. The one file that knows curl in reading.
  *
  * Invariants: a lane is in |running| while its easy handle is in the multi, else in |idle|;
  * over is called once for each successful start, after the handle has left the multi;

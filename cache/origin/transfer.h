@@ -1,5 +1,5 @@
-/* The wire: HTTP/1.1 requests over libcurl. transfer.c is the one file of the project that
- * knows curl; this header does not show it.
+/* The wire: HTTP/1.1 requests over libcurl. transfer.c is the one file that
+ * knows curl in reading (dav.c does in writing); this header does not show it.
  *
  * A wire belongs to one engine thread: a curl multi with its connections, which are never
  * shared between threads, and easy handles ("lanes") that are kept and used again. */

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The rooms know only whom they may: greps the includes of vfd/, vfd/tool/, cache/, cache/shadow/, cache/origin/, cache/replicas/, cache/sidecar/, cache/near/."""
+"""The rooms know only whom they may: greps the includes of vfd/, vfd/tool/, cache/, cache/shadow/, cache/origin/, cache/replicas/, cache/sidecar/,
+cache/near/, cache/edit/, cache/overlay/."""
 import pathlib
 import re
 import sys
@@ -27,7 +28,7 @@ def main():
     top = harness.TOP
     sources = {room: sorted(p for p in (top / room).glob("*.[ch]"))
                for room in ("vfd", "vfd/tool", "cache", "cache/shadow", "cache/origin", "cache/replicas",
-                                                            "cache/sidecar", "cache/near")}
+                           "cache/sidecar", "cache/near", "cache/edit", "cache/overlay")}
     names = {room: {p.name for p in files} for room, files in sources.items()}
     for room, files in sources.items():
         tap.ok(bool(files), f"{room} has sources")
@@ -36,15 +37,15 @@ def main():
             bad = []
             if room != "vfd" and p.name not in CALL_HDF5:
                 bad += [i for i in inc if re.match(r"(hdf5|H5\w*)\.h$", i)]
-            if p.name not in ("transfer.c", "dial.c"):
+            if p.name not in ("transfer.c", "dav.c", "dial.c"):
                 bad += [i for i in inc if i.startswith("curl/")]
             if room == "vfd":
-                allowed = COMMON | {"cache.h", "near.h"} | names["vfd"]
-                inside = names["cache/near"]
+                allowed = COMMON | {"cache.h", "near.h", "edit.h"} | names["vfd"]
+                inside = names["cache/near"] | names["cache/edit"] | names["cache/overlay"]
                 inside |= names["cache"] | names["cache/shadow"] | names["cache/origin"]
                 bad += [i for i in ours(p) if i in inside and i not in allowed]
             if room == "vfd/tool":  # sees shadows from outside, and HDF5 through the public interface
-                allowed = COMMON | {"cache.h", "image.h", "metaimage.h", "packed.h", "bytes.h", "shadow.h", "xhdf5.h"} | names[room]
+                allowed = COMMON | {"cache.h", "image.h", "metaimage.h", "packed.h", "bytes.h", "shadow.h", "edit.h", "xhdf5.h"} | names[room]
                 if p.name in DOCTOR:  # asks servers itself, as the origin would
                     allowed = allowed | {"auth.h", "response.h", "url.h", "transfer.h"}
                 bad += [i for i in ours(p) if i not in allowed]
@@ -62,13 +63,18 @@ def main():
                 bad += [i for i in inc if i == "zstd.h"]
             if room == "cache/sidecar":  # opens files as vfd/ does, and looks into them
                 bad += [i for i in ours(p) if i not in COMMON | {"cache.h", "file.h", "op.h", "opening.h", "shadow.h"} | names[room]]
+            if room == "cache/edit":  # opens files as vfd/ does, and sends them through dav.h
+                bad += [i for i in ours(p) if i not in COMMON | {"cache.h", "dav.h", "overlay.h", "extents.h"} | names[room]]
+            if room == "cache/overlay":
+                bad += [i for i in ours(p) if i not in COMMON | names[room]]
             if room == "cache":
+                bad += [i for i in ours(p) if i in names["cache/edit"] | names["cache/overlay"]]
                 bad += [i for i in ours(p) if i in names["cache/sidecar"] - {"beside.h", "body.h"}]
                 bad += [i for i in ours(p) if i in names["cache/replicas"] - {"replicas.h"}]
                 bad += [i for i in ours(p) if i in names["cache/shadow"] - {"shadow.h"}]
                 bad += [i for i in ours(p) if i in names["cache/origin"] - {"origin.h"} and i not in names["cache"]]
             tap.ok(not bad, f"{room}/{p.name} includes only what it may", f"includes {bad}")
-    pure = [top / "cache/sidecar" / f"{m}.c" for m in ("metaimage", "packed", "judge", "version")] + [top / "cache" / f"{m}.c" for m in ("plan", "predict", "metaparse", "metaindex", "contiguous")] + [top / "cache/near/reach.c"] + [top / "cache" / m for m in ("origin/response.c", "origin/link.c", "replicas/list.c", "replicas/choice.c")]
+    pure = [top / "cache/sidecar" / f"{m}.c" for m in ("metaimage", "packed", "judge", "version")] + [top / "cache" / f"{m}.c" for m in ("plan", "predict", "metaparse", "metaindex", "contiguous")] + [top / "cache/near/reach.c"] + [top / "cache" / m for m in ("origin/response.c", "origin/link.c", "overlay/extents.c", "replicas/list.c", "replicas/choice.c")]
     chunkindex = sorted((top / "cache/chunkindex").glob("*.[ch]"))
     for p in chunkindex:
         strange = ours(p) - {"extent.h"} - {q.name for q in chunkindex}

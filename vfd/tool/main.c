@@ -24,6 +24,7 @@ static const char help[] =
     "  xhdf5 cache verify   compares what is kept with the server's bytes\n"
     "  xhdf5 cache rm       removes shadows\n"
     "  xhdf5 publish        puts metadata images beside files, so that others read them faster from afar\n"
+    "  xhdf5 recover        sends what programs wrote to URLs and could not send, or writes it to a file\n"
     "\n"
     "  -h, --help           this; behind a command, the command's help\n"
     "  -V, --version        the version\n"
@@ -34,7 +35,7 @@ static const char help[] =
 
 static const struct xh_verb verbs[] = {
     {"doctor", xh_tool_doctor}, {"stat", xh_tool_stat}, {"ls", xh_tool_list}, {"get", xh_tool_get}, {"cache", xh_tool_cache},
-    {"publish", xh_tool_publish},
+    {"publish", xh_tool_publish}, {"recover", xh_tool_recover},
 };
 
 int xh_tool_fail(int code, const char *fmt, ...)

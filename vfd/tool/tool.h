@@ -30,6 +30,7 @@ int xh_tool_ls(int argc, char **argv, const struct xh_options *o);
 int xh_tool_rm(int argc, char **argv, const struct xh_options *o);
 int xh_tool_warm(int argc, char **argv, const struct xh_options *o);
 int xh_tool_publish(int argc, char **argv, const struct xh_options *o);
+int xh_tool_recover(int argc, char **argv, const struct xh_options *o);
 int xh_tool_verify(int argc, char **argv, const struct xh_options *o);
 
 /* "xhdf5: …" on standard error. Returns |code|. */

@@ -1,0 +1,327 @@
+/* The commit: see edit.h, and docs/writing.md for the protocol and why it is safe.
+ *
+ * One attempt: take the turn (changes only) · what is at the server now? · if it is another version than the one below: rebase ·
+ * PUT all into a directory of its own · rename that directory to the lock · is the version still the one? · MOVE the file out of
+ * the lock over the old one · remove the lock.
+ *
+ * Invariants
+ * 1. The final MOVE takes the new file out of the lock's directory. Who lost the lock, for whatever reason, has lost what he
+ *    would move: a suspended writer can do no harm when he comes back.
+ * 2. Between the last look at the version and that MOVE nobody else can have replaced the file, as he would have had to
+ *    take the lock away.
+ * 3. Each version's date is later than that of the one before it: servers tell whole seconds, and two versions of one second
+ *    and one size would look the same. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../now.h"
+#include "../trace.h"
+#include "impl.h"
+
+#define LOCK ".xhdf5-lock/"
+#define TURN ".xhdf5-turn/"
+#define LOST 1 /* an attempt that met others: the next one may succeed */
+#define ATTEMPTS_MOST 100
+#define UPLOADS_MOST 3 /* that the network broke off */
+#define MOVES_MOST 5
+#define TICKS_MOST 30
+
+struct attempt {
+    struct xh_turn lock; /* its directory, and the new file in it */
+    int made, taken;
+    struct xh_dav_stat old, fresh; /* what is replaced; the new file */
+};
+
+static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err)
+{
+    struct xh_edit *e = ctx;
+    int rc = xh_edit_compose(e, off, buf, len, err);
+    if (e->turn)
+        xh_turn_beat(e->turn);
+    return rc ? rc : (ptrdiff_t)len;
+}
+
+/* The version at the server must be one that may be replaced: lays the overlay over it where it is another. */
+static int accept_old(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_err *err)
+{
+    const struct xh_overlay *v = e->overlay;
+    const char *shown = xh_dav_shown(e->dav);
+    if (strcmp(now->validator, v->base_version) == 0) /* "" and "": there is none, and was none */
+        return 0;
+    if (v->mode == XH_OVERLAY_EDIT && now->there)
+        return xh_edit_rebase(e, now, err);
+    if (!now->there)
+        return xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the file was removed on the server since it was opened: this is a conflict", shown);
+    int rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: somebody else %s the file on the server since it was opened: this is a conflict",
+                        shown, *v->base_version ? "changed" : "made");
+    if (v->mode == XH_OVERLAY_CREATE)
+        err->sys_errno = EEXIST;
+    return rc;
+}
+
+/* 1 when |fresh|, or a successor of it, could be taken for |old|, which it is to replace. */
+static int looks_older(const struct xh_dav_stat *old, const struct xh_dav_stat *fresh)
+{
+    return old->there && fresh->mtime_s <= old->mtime_s;
+}
+
+/* Makes the directory for the new file, at a time of the server's that is later than the old file's date. */
+static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    struct xh_dav_stat st;
+    char owner[96];
+    int rc = xh_turn_make(&a->lock, e->dav, LOCK, v->id, ++e->attempt, 'n', err);
+    a->made = 1;
+    for (int ticks = 0; rc == 0 && a->old.there; ticks++) {
+        snprintf(owner, sizeof owner, "%sowner", a->lock.own);
+        rc = xh_dav_stat(e->dav, owner, &st, err);
+        if (rc || !looks_older(&a->old, &st))
+            break;
+        if (ticks == TICKS_MOST)
+            return xh_err_set(err, XH_E_STATUS, 0, "%.200s: the file's date is in the server's future: two versions could not be told apart",
+                              xh_dav_shown(e->dav));
+        nanosleep(&(struct timespec){0, 300000000L}, NULL);
+        char text[160];
+        snprintf(text, sizeof text, "%.120s %u\n", a->lock.text, a->lock.beats);
+        rc = xh_dav_put_text(e->dav, owner, text, err);
+    }
+    return rc;
+}
+
+/* Sends the new file into its directory. */
+static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
+{
+    struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .ctx = e};
+    char data[96];
+    uint64_t begun = xh_now_ns();
+    snprintf(data, sizeof data, "%sdata", a->lock.own);
+    int rc = xh_dav_put(e->dav, data, &source, err);
+    rc = rc ? rc : xh_dav_stat(e->dav, data, &a->fresh, err);
+    if (rc)
+        return rc;
+    xh_trace(XH_T_VFD, "uploaded", "url=%s bytes=%" PRIu64 " ms=%" PRIu64, xh_dav_shown(e->dav), e->overlay->size,
+             (xh_now_ns() - begun) / 1000000u);
+    if (!a->fresh.there || a->fresh.size != e->overlay->size)
+        return xh_err_set(err, XH_E_PROTO, 0, "%.200s: the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
+                          xh_dav_shown(e->dav), a->fresh.there ? a->fresh.size : 0, e->overlay->size);
+    return looks_older(&a->old, &a->fresh) ? LOST : 0;
+}
+
+static int is_network(int rc)
+{
+    return rc == XH_E_NET || rc == XH_E_TIMEOUT || rc == XH_E_PROTO;
+}
+
+/* What became of the final MOVE, whose answer was |rc|: 0: done; LOST; 2: it has not been; or a negative code. */
+static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_err *err)
+{
+    struct xh_dav_stat now;
+    struct xh_err why;
+    if (rc != XH_E_NOENT && !is_network(rc) && rc != XH_E_STATUS)
+        return rc;
+    int known = xh_dav_stat(e->dav, "", &now, &why);
+    if (known == 0 && now.there && strcmp(now.validator, a->fresh.validator) == 0) {
+        int ours = xh_edit_is_there(e, &why);
+        if (ours > 0)
+            return 0;
+        known = ours < 0 ? ours : 0;
+    }
+    int mine = known ? known : xh_turn_is_mine(&a->lock, &why);
+    if (mine < 0) {
+        xh_err_set(err, mine, why.status, "%.400s. Whether the new version is there is not known", why.text);
+        return mine;
+    }
+    if (!mine)
+        return LOST;
+    return rc == XH_E_STATUS ? rc : 2; /* a refusal, with the lock in hand */
+}
+
+/* Puts the new file in the old one's place. The lock is taken. */
+static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
+{
+    struct xh_dav_stat now;
+    int rc = xh_dav_stat(e->dav, "", &now, err);
+    if (rc)
+        return rc;
+    if (strcmp(now.validator, a->old.validator) != 0)
+        return LOST;
+    for (int i = 0; i < MOVES_MOST; i++) {
+        rc = xh_dav_move(e->dav, LOCK "data", "", 1, err);
+        if (rc == 0)
+            return 0;
+        rc = what_became(e, a, rc, err);
+        if (rc != 2)
+            return rc;
+    }
+    return xh_err_set(err, XH_E_NET, 0, "%.200s: the server did not put the new file in its place", xh_dav_shown(e->dav));
+}
+
+/* One attempt. Returns 0, LOST, or a negative code. */
+static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
+{
+    int rc = xh_dav_stat(e->dav, "", &a->old, err);
+    rc = rc ? rc : accept_old(e, &a->old, err);
+    if (rc == XH_E_CANCELLED)
+        return LOST;
+    if (rc == 0 && !e->closing)
+        rc = xh_edit_super(e, err);
+    rc = rc ? rc : make_place(e, a, err);
+    if (rc)
+        return rc;
+    rc = upload(e, a, err);
+    if (rc)
+        return rc == XH_E_CHANGED ? LOST : rc; /* it was changed while its old bytes were read */
+    rc = xh_turn_take(&a->lock, err);
+    a->taken = rc == 0;
+    return rc ? rc : replace(e, a, err);
+}
+
+/* After a commit the overlay holds nothing that the server does not have; what it holds still serves reads, and is what a
+ * later merge begins with. */
+static int committed(struct xh_edit *e, const struct xh_dav_stat *fresh, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    int rc = 0;
+    for (size_t i = 0; i < v->dirty.n && rc == 0 && !e->closing; i++) {
+        const struct xh_stretch *s = &v->dirty.at[i];
+        int kind = s->kind == XH_WRITTEN_META ? XH_SEEN_META : s->end - s->off > 4 * XH_EDIT_PIECE ? XH_SEEN_UNKEPT : XH_SEEN_RAW;
+        uint64_t to;
+        for (uint64_t off = s->off; off < s->end && rc == 0 && kind != XH_SEEN_UNKEPT; off = to) {
+            to = s->end - off < XH_EDIT_PIECE ? s->end : off + XH_EDIT_PIECE;
+            rc = xh_edit_compose(e, off, e->piece, (size_t)(to - off), err);
+            rc = rc ? rc : xh_overlay_see(v, off, e->piece, to - off, err);
+        }
+        if (rc == 0 && xh_extents_put(&v->seen, s->off, s->end, kind))
+            rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    }
+    int whole = v->base_limit == 0; /* nothing shows through */
+    xh_extents_free(&v->dirty);
+    v->mode = XH_OVERLAY_EDIT;
+    v->base_size = v->size;
+    v->base_limit = whole ? 0 : v->size;
+    snprintf(v->base_version, sizeof v->base_version, "%s", fresh->validator);
+    e->super_len = 0;
+    xh_overlay_unsave(v);
+    return rc;
+}
+
+/* The file goes on as the new version. */
+static int reopen(struct xh_edit *e, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    if (e->file)
+        xh_cache_close(e->file);
+    e->file = NULL;
+    int rc = xh_cache_open(e->url, &e->opt, &e->file, err);
+    if (rc)
+        return rc;
+    if (strcmp(xh_cache_validator(e->file), v->base_version) == 0) {
+        v->base_limit = v->size; /* what is in neither set is zero there, too */
+        return 0;
+    }
+    xh_cache_close(e->file);
+    e->file = NULL;
+    return xh_err_set(err, XH_E_CHANGED, 0, "%.200s: what was written is at the server, and was changed there since by somebody else: close the file and open it again",
+                      xh_dav_shown(e->dav));
+}
+
+/* The network is gone: what is at the server is removed when it is back. */
+static void leave_for_later(struct xh_overlay *v, const char *name)
+{
+    size_t used = strlen(v->left);
+    if (used + strlen(name) + 2 < sizeof v->left)
+        snprintf(v->left + used, sizeof v->left - used, "%s%s", used ? " " : "", name);
+}
+
+/* Attempts until one succeeds, or it makes no sense. */
+static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
+{
+    unsigned broken_off = 0;
+    for (unsigned i = 0; i < ATTEMPTS_MOST; i++) {
+        struct attempt a = {0};
+        int rc = attempt(e, &a, err);
+        xh_trace(XH_T_VFD, "attempt", "url=%s number=%u rc=%d", xh_dav_shown(e->dav), i, rc);
+        if (a.made && is_network(rc))
+            leave_for_later(e->overlay, a.lock.own);
+        else if (a.made)
+            xh_turn_leave(&a.lock, a.taken);
+        *fresh = a.fresh;
+        if (rc == 0 || (rc < 0 && !is_network(rc)) || (is_network(rc) && broken_off++ >= UPLOADS_MOST))
+            return rc;
+    }
+    return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others changed the file again and again while it was sent", xh_dav_shown(e->dav));
+}
+
+/* Those that change one file send it one after the other. Nothing but speed depends on it. */
+static int take_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err)
+{
+    int rc = xh_dav_open(e->url, &e->opt, &e->turns, err); /* it beats while the other client sends */
+    if (rc)
+        return rc;
+    rc = xh_turn_make(turn, e->turns, TURN, e->overlay->id, ++e->attempt, 't', err);
+    if (rc == 0 && (rc = xh_turn_take(turn, err)) == 0)
+        e->turn = turn;
+    else if (is_network(rc))
+        leave_for_later(e->overlay, turn->own);
+    else
+        xh_turn_leave(turn, 0);
+    return rc;
+}
+
+static int commit(struct xh_edit *e, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    struct xh_turn turn;
+    struct xh_dav_stat fresh;
+    if (!e->piece && !(e->piece = malloc(XH_EDIT_PIECE)))
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    int rc = v->mode == XH_OVERLAY_EDIT ? take_turn(e, &turn, err) : 0;
+    rc = rc ? rc : attempts(e, &fresh, err);
+    if (e->turn)
+        xh_turn_leave(e->turn, 1);
+    e->turn = NULL;
+    xh_dav_close(e->turns);
+    e->turns = NULL;
+    if (rc) {
+        e->super_len = 0;
+        return rc;
+    }
+    xh_edit_tidy(e);
+    rc = committed(e, &fresh, err);
+    if (rc == 0 && !e->closing)
+        rc = reopen(e, err);
+    return e->closing ? 0 : rc;
+}
+
+int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    int rc = 0;
+    if (e->pid != getpid())
+        return xh_err_set(err, XH_E_READONLY, 0, "%.200s: the child of a fork cannot write what its parent has open", xh_dav_shown(e->dav));
+    if (e->broken)
+        rc = xh_err_set(err, XH_E_SYS, 0, "%.200s: a write failed, so the file is not sent to the server", xh_dav_shown(e->dav));
+    else if (v->dirty.n == 0 && (v->mode != XH_OVERLAY_EDIT || (v->size == v->base_size && (v->base_limit == v->base_size || !e->file))))
+        return 0; /* nothing was written; a file that was to be made was not */
+    if (rc == 0)
+        rc = xh_edit_differs(e, err);
+    if (rc == 0)
+        return 0;
+    if (rc == 1 || rc == XH_E_CHANGED) {
+        v->closed_s = 0;
+        snprintf(v->left, sizeof v->left, ".xhdf5-%s%c%u/ .xhdf5-%s%c%u/", v->id, 't', e->attempt + 1, v->id, 'n',
+                 e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1));
+        rc = xh_overlay_save(v, 0, err); /* from here on a killed process leaves something */
+        v->left[0] = '\0'; /* a process that lives notes what it leaves */
+        rc = rc ? rc : commit(e, err);
+    }
+    if (rc)
+        xh_edit_keep(e, err);
+    return rc;
+}

@@ -1,0 +1,340 @@
+/* An open file that is written: see edit.h. How it gets to the server is in commit.c, what a merge may do in merge.c.
+ *
+ * Invariants: a byte of the file is the overlay's where |have| has it, else the version's below, up to |base_limit|,
+ * else zero; metadata that was read from the version below is in |base| as it was read, or what it says of nothing is
+ * believed in a merge; a child of a fork changes nothing. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../trace.h"
+#include "impl.h"
+
+#define KEPT_RAW_BYTES (4u << 20) /* a read of raw data of up to so much is kept for merges: what partly changed chunks need */
+#define HEADER_SPECULATION 512u   /* HDF5 reads so much of an object header at first, and of a local heap */
+
+/* ---- opening */
+
+/* One server, and nothing beside the file: what is written goes there. */
+static int settle_options(struct xh_edit *e, const char *url, const struct xh_options *o, struct xh_err *err)
+{
+    const char *host = strstr(url, "://"), *end = host ? host + 3 + strcspn(host + 3, "/?#") : url;
+    const char *at = host ? memrchr(host + 3, '@', (size_t)(end - host - 3)) : NULL;
+    const char *from = at ? at + 1 : host ? host + 3 : url;
+    e->opt = *o;
+    snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");
+    int n = snprintf(e->opt.endpoints, sizeof e->opt.endpoints, "https://%.*s", (int)(end - from), from);
+    return n < (int)sizeof e->opt.endpoints ? 0 : xh_err_set(err, XH_E_INVAL, 0, "the URL's host is too long");
+}
+
+/* Opens the version that is there now, and asks what the commit will be judged by. */
+static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st, struct xh_err *err)
+{
+    for (int tries = 0;; tries++) {
+        int rc = xh_cache_open(url, &e->opt, &e->file, err);
+        rc = rc ? rc : xh_dav_stat(e->dav, "", st, err);
+        if (rc)
+            return rc;
+        if (st->there && strcmp(st->validator, xh_cache_validator(e->file)) == 0)
+            return 0;
+        xh_cache_close(e->file);
+        e->file = NULL;
+        if (tries == 3)
+            return xh_err_set(err, XH_E_CHANGED, 0,
+                              "%.200s: the file is being changed on the server, or the server does not tell its version",
+                              xh_dav_shown(e->dav));
+    }
+}
+
+static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, struct xh_err *err)
+{
+    struct xh_dav_stat st = {0};
+    int rc = xh_dav_open(url, &e->opt, &e->dav, err);
+    if (rc)
+        return rc;
+    rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : xh_dav_stat(e->dav, "", &st, err);
+    if (rc == 0 && how == XH_EDIT_CREATE && st.there) {
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: there is such a file", xh_dav_shown(e->dav));
+        err->sys_errno = EEXIST;
+    }
+    rc = rc ? rc : xh_overlay_new(&e->opt, xh_dav_text(e->dav), &e->overlay, err);
+    if (rc)
+        return rc;
+    struct xh_overlay *v = e->overlay;
+    v->mode = how == XH_EDIT_CHANGE ? XH_OVERLAY_EDIT : how == XH_EDIT_CREATE ? XH_OVERLAY_CREATE : XH_OVERLAY_REPLACE;
+    snprintf(v->base_version, sizeof v->base_version, "%s", st.validator);
+    if (how == XH_EDIT_CHANGE)
+        v->size = v->base_size = v->base_limit = st.size;
+    return 0;
+}
+
+static void edit_free(struct xh_edit *e, int keep)
+{
+    if (e->file)
+        xh_cache_close(e->file);
+    xh_overlay_close(e->overlay, keep);
+    xh_dav_close(e->dav);
+    free(e->piece);
+    free(e->url);
+    free(e);
+}
+
+int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how how, struct xh_edit **out, struct xh_err *err)
+{
+    struct xh_edit *e = calloc(1, sizeof *e);
+    if (!e)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
+    xh_trace_enable(o->log);
+    e->pid = getpid();
+    e->url = strdup(url);
+    int rc = e->url ? settle_options(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
+    rc = rc ? rc : open_edit(e, url, how, err);
+    if (rc) {
+        edit_free(e, 0);
+        return rc;
+    }
+    xh_trace(XH_T_VFD, "edit", "url=%s id=%s mode=%d size=%llu", xh_dav_shown(e->dav), e->overlay->id, (int)e->overlay->mode,
+             (unsigned long long)e->overlay->size);
+    *out = e;
+    return 0;
+}
+
+uint64_t xh_edit_size(const struct xh_edit *e)
+{
+    return e->overlay->size;
+}
+
+const char *xh_edit_url(const struct xh_edit *e)
+{
+    return xh_dav_text(e->dav);
+}
+
+void xh_edit_stats(struct xh_edit *e, struct xh_stats *out)
+{
+    *out = (struct xh_stats){0};
+    if (e->file)
+        xh_cache_stats(e->file, out);
+}
+
+/* ---- reading */
+
+static uint64_t le(const unsigned char *p, unsigned n)
+{
+    uint64_t x = 0;
+    while (n--)
+        x = x << 8 | p[n];
+    return x;
+}
+
+/* How much of a read of metadata is that metadata: HDF5 reads 512 bytes of object headers and local heaps before it knows
+ * their size, and what follows may be another's data. Source: HDF5 File Format Specification 3.0, III.D, IV.A.1. */
+static uint64_t own_length(enum xh_edit_kind kind, uint64_t off, const unsigned char *p, uint64_t len)
+{
+    uint64_t need = len;
+    if (len > HEADER_SPECULATION || len < 32)
+        return len;
+    if (memcmp(p, "OHDR", 4) == 0 && p[4] == 2) {
+        unsigned at = 6u + (p[5] & 0x20 ? 16u : 0) + (p[5] & 0x10 ? 4u : 0), width = 1u << (p[5] & 3);
+        need = at + width + 4 <= len ? at + width + 4 + le(p + at, width) : len;
+    } else if (memcmp(p, "HEAP", 4) == 0 && p[4] == 0) {
+        need = le(p + 24, 8) == off + 32 ? 32 + le(p + 8, 8) : 32;
+    } else if (kind == XH_EDIT_HEADER && p[0] == 1 && p[1] == 0) {
+        uint64_t messages = le(p + 2, 2), size = le(p + 8, 4), links = le(p + 4, 4);
+        if (messages && messages * 8 <= size && links && links < 65536)
+            need = 16 + size;
+    }
+    return need < len ? need : len;
+}
+
+/* Takes note of bytes of the version below, for merges. */
+static int note(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    int raw = kind == XH_EDIT_RAW && !(len >= 5 && memcmp(buf, "GCOL\1", 5) == 0); /* the global heap comes as raw data */
+    uint64_t to, end = off + (raw ? len : own_length(kind, off, buf, len));
+    int was;
+    for (uint64_t at = off; at < end; at = to) {
+        int seen = xh_extents_next(&v->seen, at, end, &to, &was);
+        if (seen && (raw || was == XH_SEEN_META))
+            continue;
+        int as = !raw ? XH_SEEN_META : len <= KEPT_RAW_BYTES ? XH_SEEN_RAW : XH_SEEN_UNKEPT;
+        int rc = as == XH_SEEN_UNKEPT ? 0 : xh_overlay_see(v, at, (const char *)buf + (at - off), to - at, err);
+        if (rc)
+            return rc;
+        if (xh_extents_put(&v->seen, at, to, as))
+            return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read");
+    }
+    return 0;
+}
+
+struct below { /* pieces of a read that the version below has */
+    struct xh_extent *at;
+    size_t n, room;
+};
+
+static int add_below(struct below *b, uint64_t off, uint64_t len, void *buf, struct xh_err *err)
+{
+    if (b->n == b->room) {
+        size_t room = b->room ? 2 * b->room : 16;
+        struct xh_extent *at = realloc(b->at, room * sizeof *at);
+        if (!at)
+            return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read");
+        b->at = at;
+        b->room = room;
+    }
+    b->at[b->n++] = (struct xh_extent){off, len, buf};
+    return 0;
+}
+
+/* One extent: from the overlay, or zero, or into |b|. */
+static int read_one(struct xh_edit *e, const struct xh_extent *x, struct below *b, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    uint64_t end = x->off + x->len, to;
+    int rc = 0;
+    for (uint64_t off = x->off; off < end && rc == 0; off = to) {
+        char *buf = (char *)x->buf + (off - x->off);
+        if (xh_extents_next(&v->have, off, end, &to, NULL)) {
+            rc = xh_overlay_read(v, off, buf, to - off, err);
+            continue;
+        }
+        uint64_t there = off < v->base_limit ? v->base_limit - off : 0;
+        if (there > to - off)
+            there = to - off;
+        memset(buf + there, 0, (size_t)(to - off - there));
+        if (there && !e->file)
+            rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the version that was changed is gone from the server", xh_dav_shown(e->dav));
+        else if (there)
+            rc = add_below(b, off, there, buf, err);
+    }
+    return rc;
+}
+
+int xh_edit_read(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_extent *ext, size_t n, struct xh_err *err)
+{
+    struct below b = {0};
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = read_one(e, &ext[i], &b, err);
+    if (rc == 0 && b.n)
+        rc = xh_cache_read(e->file, kind == XH_EDIT_RAW ? XH_KIND_RAW : XH_KIND_META, b.at, b.n, err);
+    for (size_t i = 0; i < b.n && rc == 0; i++)
+        rc = note(e, kind, b.at[i].off, b.at[i].buf, b.at[i].len, err);
+    free(b.at);
+    return rc;
+}
+
+int xh_edit_compose(struct xh_edit *e, uint64_t off, char *buf, size_t len, struct xh_err *err)
+{
+    struct below b = {0};
+    struct xh_extent x = {off, len, buf};
+    int rc = read_one(e, &x, &b, err);
+    if (rc == 0 && b.n)
+        rc = xh_cache_read(e->file, XH_KIND_RAW, b.at, b.n, err);
+    free(b.at);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < e->super_len; i++)
+        if (e->super_off + i >= off && e->super_off + i - off < len)
+            buf[e->super_off + i - off] = (char)e->super[i];
+    return 0;
+}
+
+/* ---- writing */
+
+/* HDF5 flushes in the child what the parent has changed, when the child closes the file or ends: that is no error, as the
+ * parent does it too. Data is the child's own. */
+static int in_child(struct xh_edit *e, enum xh_edit_kind kind, struct xh_err *err)
+{
+    static const char text[] = "the child of a fork cannot write what its parent has open";
+    if (kind == XH_EDIT_RAW)
+        return xh_err_set(err, XH_E_READONLY, 0, "%.200s: %s", xh_dav_shown(e->dav), text);
+    if (!e->told)
+        dprintf(STDERR_FILENO, "xhdf5: %s: %s\n", xh_dav_shown(e->dav), text);
+    e->told = 1;
+    return 0;
+}
+
+/* Metadata that is overwritten and was never read: a merge wants to know what it was. */
+static int note_below(struct xh_edit *e, uint64_t off, uint64_t len, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    uint64_t end = off + len < v->base_limit ? off + len : v->base_limit, to;
+    int rc = 0, kind;
+    for (; off < end && e->file && rc == 0; off = to) {
+        int seen = xh_extents_next(&v->seen, off, end, &to, &kind);
+        uint64_t until;
+        if ((seen && kind == XH_SEEN_META) || xh_extents_next(&v->have, off, to, &until, NULL))
+            continue; /* known; or written before */
+        to = until < to ? until : to;
+        char *buf = malloc((size_t)(to - off));
+        struct xh_extent x = {off, to - off, buf};
+        rc = buf ? xh_cache_read(e->file, XH_KIND_META, &x, 1, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a write");
+        rc = rc ? rc : xh_overlay_see(v, off, buf, to - off, err);
+        free(buf);
+    }
+    return rc;
+}
+
+int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
+{
+    int rc = 0;
+    if (e->pid != getpid())
+        return in_child(e, kind, err);
+    if (len == 0)
+        return 0;
+    if (kind == XH_EDIT_RAW && len >= 5 && memcmp(buf, "GCOL\1", 5) == 0)
+        kind = XH_EDIT_META; /* a heap that several datasets may share */
+    if (kind != XH_EDIT_RAW)
+        rc = note_below(e, off, len, err);
+    rc = rc ? rc : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
+    if (rc)
+        e->broken = 1;
+    return rc;
+}
+
+int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err)
+{
+    if (size == e->overlay->size || e->pid != getpid())
+        return 0;
+    int rc = xh_overlay_truncate(e->overlay, size, err);
+    if (rc)
+        e->broken = 1;
+    return rc;
+}
+
+/* ---- the end */
+
+/* A commit that failed: its overlay stays, and |err| says where. */
+void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    struct xh_err own, was = *err;
+    snprintf(v->why, sizeof v->why, "%.590s", err->text);
+    if (xh_overlay_save(v, 1, &own))
+        xh_err_set(err, was.code, was.status, "%.480s. What was written was NOT saved: %.180s", was.text, own.text);
+    else
+        xh_err_set(err, was.code, was.status,
+                   "%.560s. What was written is kept: \"xhdf5 recover retry %s\" sends it again, \"xhdf5 recover export\" writes it to a file",
+                   was.text, v->id);
+    err->sys_errno = was.sys_errno;
+}
+
+int xh_edit_close(struct xh_edit *e, struct xh_err *err)
+{
+    if (e->pid != getpid()) { /* the parent's it stays; its connections and files are not to be touched */
+        if (e->file)
+            xh_cache_close(e->file);
+        xh_overlay_forsake(e->overlay);
+        free(e->piece);
+        free(e->url);
+        free(e);
+        return 0;
+    }
+    e->closing = 1;
+    int rc = xh_edit_commit(e, err);
+    edit_free(e, rc != 0);
+    return rc;
+}

@@ -1,0 +1,76 @@
+/* Writing remote files: an open file whose bytes may change. What vfd/ sees of it.
+ *
+ * What is written stays in an overlay (overlay/) until the file is closed, or a program asks for it; then the whole new
+ * file goes to the server beside the old one and takes its place, in one step of the server's. docs/writing.md has
+ * the protocol.
+ * Threads: one at a time for each file; HDF5 sees to that. Fork: a child may read and close; it commits nothing. */
+#ifndef XH_EDIT_H
+#define XH_EDIT_H
+
+#include "../cache.h"
+
+struct xh_edit;
+
+enum xh_edit_how {
+    XH_EDIT_CHANGE,  /* it is there, and will be changed */
+    XH_EDIT_CREATE,  /* it must not be there */
+    XH_EDIT_REPLACE, /* made anew, whether it is there or not */
+};
+
+/* What is read, for the judging of merges. */
+enum xh_edit_kind {
+    XH_EDIT_META,   /* metadata of exactly this length */
+    XH_EDIT_RAW,
+    XH_EDIT_HEADER, /* an object header, which HDF5 reads with what follows it */
+};
+
+/* Opens |url|. Returns 0 or a negative code with |err| set: as xh_cache_open; INVAL, sys_errno EEXIST (CREATE, and it is
+ * there); INVAL (no https, a query); as xh_overlay_new. Owns: the caller closes |*out|. Blocks. */
+int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how how, struct xh_edit **out, struct xh_err *err);
+
+uint64_t xh_edit_size(const struct xh_edit *e); /* as written so far */
+const char *xh_edit_url(const struct xh_edit *e);
+void xh_edit_stats(struct xh_edit *e, struct xh_stats *out); /* of what was read from the server */
+
+/* Reads |n| extents that lie in the file. Returns as xh_cache_read, or XH_E_SYS for local files. Blocks. */
+int xh_edit_read(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_extent *ext, size_t n, struct xh_err *err);
+
+/* Writes. Returns 0, or XH_E_NOSPACE, XH_E_SYS, XH_E_NOMEM; the file is then not committed any more. */
+int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len, struct xh_err *err);
+
+int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err);
+
+/* Brings what was written to the server; goes on with the new version. Nothing was changed: sends nothing.
+ * Returns 0, or: XH_E_CHANGED (a conflict: somebody else changed the file otherwise), XH_E_ACCES, XH_E_NOSPACE, XH_E_NET, … All that
+ * was written stays. Blocks. */
+int xh_edit_commit(struct xh_edit *e, struct xh_err *err);
+
+/* The last commit, and the end of |e| in any case. Returns as commit; then the overlay stays to be recovered, and |err|
+ * says so. */
+int xh_edit_close(struct xh_edit *e, struct xh_err *err);
+
+/* ---- what was left by a failed commit, or by a process that was killed */
+
+struct xh_left {
+    const char *id;
+    int busy;     /* a process has it open: nothing else is known */
+    int finished; /* it was closed, or committed once: there is a file to be had */
+    const char *url, *why;
+    uint64_t size, written_bytes;
+    long long closed_s;
+};
+
+/* Calls |visit| for each, until it returns other than 0. */
+int xh_edit_each_left(const struct xh_options *o, int (*visit)(void *ctx, const struct xh_left *l), void *ctx, struct xh_err *err);
+
+/* Commits it and removes it. |*url|, which the caller frees, is where it went. Returns as commit; XH_E_NOENT, XH_E_INVAL. */
+int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct xh_err *err);
+
+/* Writes the file to |path|, which must not exist. Returns 0; 1: the version that it was made of is gone, and zeros are where
+ * it was neither read nor written; or a negative code. The overlay stays. */
+int xh_edit_export(const struct xh_options *o, const char *id, const char *path, struct xh_err *err);
+
+/* Removes it. */
+int xh_edit_drop(const struct xh_options *o, const char *id, struct xh_err *err);
+
+#endif

@@ -1,0 +1,93 @@
+/* Inside edit/: one file that is written, and what its commit consists of. */
+#ifndef XH_EDIT_IMPL_H
+#define XH_EDIT_IMPL_H
+
+#include <sys/types.h>
+
+#include "../origin/dav.h"
+#include "../overlay/overlay.h"
+#include "edit.h"
+
+/* Kinds of the overlay's set |seen|. */
+enum {
+    XH_SEEN_META = 1,   /* its bytes are in |base|; a merge wants them unchanged */
+    XH_SEEN_RAW = 2,    /* likewise; a merge applies what differs from them */
+    XH_SEEN_UNKEPT = 3, /* raw data that was read and not kept */
+};
+
+#define XH_EDIT_PIECE (1u << 20) /* bytes that are moved or compared at once */
+
+struct xh_edit {
+    struct xh_options opt;
+    pid_t pid;
+    char *url; /* as it was given: user name and password may be in it */
+    struct xh_overlay *overlay;
+    struct xh_dav *dav;
+    struct xh_file *file; /* the version that the overlay lies over; NULL: none is needed, or it is gone */
+    int broken;           /* a write was lost: what is here is no file */
+    int closing;
+    int told;             /* in the child of a fork: that it cannot write */
+    /* While it is committed: */
+    char *piece;          /* XH_EDIT_PIECE bytes */
+    unsigned attempt;
+    struct xh_turn *turn; /* held during an upload, or NULL */
+    struct xh_dav *turns; /* its client */
+    uint64_t super_off;   /* a superblock that goes out otherwise than it is here, at the end of a commit under way */
+    size_t super_len;     /* 0: none */
+    unsigned char super[96];
+};
+
+/* The new file's bytes: the overlay over the version below. Returns 0 or a negative code. */
+int xh_edit_compose(struct xh_edit *e, uint64_t off, char *buf, size_t len, struct xh_err *err);
+
+/* 1 when the overlay differs from the version below, 0 when not, or a negative code. */
+int xh_edit_differs(struct xh_edit *e, struct xh_err *err);
+
+/* Lays the overlay over the server's present version |now| instead of the one below, where that is sound; else
+ * XH_E_CHANGED, and nothing is changed. */
+int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_err *err);
+
+/* 1 when the server's file has every byte that was written, 0 when not, or a negative code. */
+int xh_edit_is_there(struct xh_edit *e, struct xh_err *err);
+
+/* Finds the superblock in the overlay, and if it says that a writer has the file open, what it is to be. */
+int xh_edit_super(struct xh_edit *e, struct xh_err *err);
+
+/* A commit failed with |err|: writes the overlay's record, so that it can be recovered, and adds to |err| how. */
+void xh_edit_keep(struct xh_edit *e, struct xh_err *err);
+
+/* Removes directories beside the file that this writer made and did not come to remove. */
+void xh_edit_tidy(struct xh_edit *e);
+
+/* ---- locks at the server: lock.c */
+
+/* A directory beside the file that one client has at a time. */
+struct xh_turn {
+    struct xh_dav *dav;
+    const char *name;  /* of the lock: ".xhdf5-lock/" */
+    char own[64];      /* the directory that becomes the lock: ".xhdf5-ID/" */
+    char text[128];    /* of its file "owner" */
+    unsigned beats;
+    uint64_t beat_ns;
+};
+
+/* Makes the directory |own| with its owner's file. */
+int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter,
+                 struct xh_err *err);
+
+/* Waits until it has become the lock. Returns 0, or XH_E_TIMEOUT, or what the server refused it with. */
+int xh_turn_take(struct xh_turn *t, struct xh_err *err);
+
+/* 1 when it is the lock; 0: not any more; or a negative code. */
+int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err);
+
+/* Says that the owner is alive, every few seconds; cheap. Whether it was heard does not matter. */
+void xh_turn_beat(struct xh_turn *t);
+
+/* Gives it up, and removes it. |taken|: it had become the lock. */
+void xh_turn_leave(struct xh_turn *t, int taken);
+
+/* Removes a directory of a lock and what may be in it. */
+void xh_turn_remove(struct xh_dav *d, const char *name);
+
+#endif

@@ -1,0 +1,191 @@
+/* What was left by failed commits and killed processes: see edit.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "impl.h"
+
+struct visitor {
+    int (*visit)(void *ctx, const struct xh_left *l);
+    void *ctx;
+};
+
+static int visit_one(void *ctx, const struct xh_overlay *v, int busy)
+{
+    const struct visitor *to = ctx;
+    struct xh_left l = {.id = v->id, .busy = busy, .finished = v->readable, .url = v->url, .why = v->why, .size = v->size,
+                        .written_bytes = v->dirty.bytes, .closed_s = v->closed_s};
+    return to->visit(to->ctx, &l);
+}
+
+int xh_edit_each_left(const struct xh_options *o, int (*visit)(void *ctx, const struct xh_left *l), void *ctx, struct xh_err *err)
+{
+    struct visitor to = {visit, ctx};
+    return xh_overlay_each(o, visit_one, &to, err);
+}
+
+static void edit_end(struct xh_edit *e, int keep)
+{
+    if (e->file)
+        xh_cache_close(e->file);
+    xh_overlay_close(e->overlay, keep);
+    xh_dav_close(e->dav);
+    free(e->piece);
+    free(e->url);
+    free(e);
+}
+
+/* Opens what is left, over the version that it was made of if that is still there. */
+static int reopen_left(const struct xh_options *o, const char *id, struct xh_edit **out, struct xh_err *err)
+{
+    struct xh_edit *e = calloc(1, sizeof *e);
+    if (!e)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    e->opt = *o;
+    e->pid = getpid();
+    e->closing = 1;
+    snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");
+    int rc = xh_overlay_open(o, id, &e->overlay, err);
+    if (rc == 0 && !e->overlay->readable)
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.16s: the process that wrote it ended before it closed the file, which therefore never was whole", e->overlay->id);
+    if (rc == 0 && !(e->url = strdup(e->overlay->url)))
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    rc = rc ? rc : xh_dav_open(e->url, &e->opt, &e->dav, err);
+    if (rc) {
+        edit_end(e, 1);
+        return rc;
+    }
+    *out = e;
+    return 0;
+}
+
+static int open_version(struct xh_edit *e, struct xh_err *err)
+{
+    if (e->overlay->base_limit == 0)
+        return 0;
+    int rc = xh_cache_open(e->url, &e->opt, &e->file, err);
+    if (rc == XH_E_NOENT)
+        return 0;
+    if (rc == 0 && strcmp(xh_cache_validator(e->file), e->overlay->base_version) != 0) {
+        xh_cache_close(e->file);
+        e->file = NULL;
+    }
+    return rc;
+}
+
+void xh_edit_tidy(struct xh_edit *e)
+{
+    char *names = e->overlay->left, *at = NULL;
+    for (char *name = strtok_r(names, " ", &at); name; name = strtok_r(NULL, " ", &at))
+        xh_turn_remove(e->dav, name);
+    names[0] = '\0';
+}
+
+int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct xh_err *err)
+{
+    struct xh_edit *e = NULL;
+    int rc = reopen_left(o, id, &e, err);
+    if (rc)
+        return rc;
+    rc = open_version(e, err);
+    if (rc == 0)
+        xh_edit_tidy(e);
+    e->attempt = (unsigned)getpid(); /* most likely names that no earlier attempt had */
+    int there = rc ? rc : xh_edit_is_there(e, err); /* it was killed, or cut off, behind its last step */
+    if (there < 0 && !e->file)
+        there = 0; /* it cannot be told without the version below */
+    rc = there < 0 ? there : there ? 0 : xh_edit_commit(e, err);
+    if (rc == 0)
+        *url = strdup(xh_dav_shown(e->dav));
+    edit_end(e, rc != 0);
+    return rc;
+}
+
+/* The bytes of the file where the version below is gone: what was written, and metadata as it was read. */
+static int compose_lost(struct xh_edit *e, uint64_t off, char *buf, uint64_t len, int *holes, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    uint64_t end = off + len, to;
+    int rc = 0, kind;
+    for (uint64_t at = off; at < end && rc == 0; at = to) {
+        uint64_t until;
+        if (xh_extents_next(&v->have, at, end, &to, NULL)) {
+            rc = xh_overlay_read(v, at, buf + (at - off), to - at, err);
+            continue;
+        }
+        int seen = xh_extents_next(&v->seen, at, to, &until, &kind);
+        to = until;
+        if (seen && kind != XH_SEEN_UNKEPT) {
+            rc = xh_overlay_seen(v, at, buf + (at - off), to - at, err);
+        } else {
+            memset(buf + (at - off), 0, (size_t)(to - at));
+            *holes |= at < v->base_limit;
+        }
+    }
+    return rc;
+}
+
+static int write_all(int fd, const char *buf, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, buf, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        buf += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int export_to(struct xh_edit *e, int fd, const char *path, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    int rc = 0, holes = 0, lost = v->base_limit && !e->file;
+    for (uint64_t off = 0, to; off < v->size && rc == 0; off = to) {
+        to = v->size - off < XH_EDIT_PIECE ? v->size : off + XH_EDIT_PIECE;
+        rc = lost ? compose_lost(e, off, e->piece, to - off, &holes, err) : xh_edit_compose(e, off, e->piece, (size_t)(to - off), err);
+        if (rc == 0 && write_all(fd, e->piece, (size_t)(to - off)))
+            rc = xh_err_set(err, XH_E_SYS, 0, "cannot write %.300s: %s", path, strerror(errno));
+    }
+    if (rc == 0 && fsync(fd) < 0 && errno != EINVAL)
+        rc = xh_err_set(err, XH_E_SYS, 0, "cannot write %.300s: %s", path, strerror(errno));
+    return rc ? rc : holes;
+}
+
+int xh_edit_export(const struct xh_options *o, const char *id, const char *path, struct xh_err *err)
+{
+    struct xh_edit *e = NULL;
+    int rc = reopen_left(o, id, &e, err);
+    if (rc)
+        return rc;
+    rc = open_version(e, err);
+    if (rc == 0 && !(e->piece = malloc(XH_EDIT_PIECE)))
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
+    int fd = rc ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (rc == 0 && fd < 0)
+        rc = xh_err_set(err, XH_E_SYS, 0, "cannot make %.300s: %s", path, strerror(errno));
+    if (rc == 0) {
+        rc = export_to(e, fd, path, err);
+        if (close(fd) < 0 && rc >= 0)
+            rc = xh_err_set(err, XH_E_SYS, 0, "cannot write %.300s: %s", path, strerror(errno));
+        if (rc < 0)
+            unlink(path);
+    }
+    edit_end(e, 1);
+    return rc;
+}
+
+int xh_edit_drop(const struct xh_options *o, const char *id, struct xh_err *err)
+{
+    struct xh_overlay *v = NULL;
+    int rc = xh_overlay_open(o, id, &v, err);
+    if (rc == 0)
+        xh_overlay_close(v, 0);
+    return rc;
+}

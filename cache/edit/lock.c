@@ -1,0 +1,193 @@
+/* Locks at the server: see impl.h, and docs/writing.md for why they are as they are.
+ *
+ * A lock is a directory with a file in it, made under a name of its own and renamed to the lock's name. rename(2) replaces
+ * no directory that is not empty, so of all who try one succeeds, at nginx and at XRootD (where MKCOL makes a directory
+ * that is there, and a MOVE replaces a file in spite of "Overwrite: F").
+ *
+ * Invariants: nothing is ever PUT into the lock's directory but the beats of its owner's file in a lock that guards
+ * nothing; whoever takes a lock away takes what is in it. An owner is dead when his file has not changed for LEASE by the
+ * clock of who waits: no two clocks are compared. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "../now.h"
+#include "../trace.h"
+#include "impl.h"
+
+#define LEASE_NS 10000000000u
+#define BEAT_NS 3000000000u
+#define WAIT_MOST_NS (30u * 60 * UINT64_C(1000000000))
+#define VAIN_MOST 20 /* refusals of a lock that nobody has */
+#define NAP_LEAST_MS 30u
+#define NAP_MOST_MS 250u
+
+static uint32_t dice(void)
+{
+    uint32_t r = 0;
+    if (getrandom(&r, sizeof r, GRND_NONBLOCK) != sizeof r)
+        r = (uint32_t)xh_now_ns();
+    return r;
+}
+
+static void nap(void)
+{
+    struct timespec t = {0, (long)(NAP_LEAST_MS + dice() % (NAP_MOST_MS - NAP_LEAST_MS)) * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+static void name_of(char *out, size_t size, const char *dir, const char *file)
+{
+    snprintf(out, size, "%.70s%s", dir, file);
+}
+
+static int put_owner(struct xh_turn *t, const char *dir, struct xh_err *err)
+{
+    char name[96], text[160];
+    name_of(name, sizeof name, dir, "owner");
+    snprintf(text, sizeof text, "%.120s %u\n", t->text, t->beats);
+    return xh_dav_put_text(t->dav, name, text, err);
+}
+
+int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter,
+                 struct xh_err *err)
+{
+    *t = (struct xh_turn){.dav = d, .name = name};
+    snprintf(t->own, sizeof t->own, ".xhdf5-%.16s%c%u/", id, letter, number);
+    snprintf(t->text, sizeof t->text, "xhdf5 %.16s%c%u", id, letter, number);
+    int rc = xh_dav_mkcol(d, t->own, err);
+    if (rc == XH_E_STATUS && err->status == 405) /* asked twice: it is there */
+        rc = 0;
+    return rc ? rc : put_owner(t, t->own, err);
+}
+
+/* Reads whose lock it is: "" when there is none. */
+static int whose(struct xh_turn *t, char *text, size_t size, struct xh_err *err)
+{
+    char name[96];
+    size_t len;
+    name_of(name, sizeof name, t->name, "owner");
+    int rc = xh_dav_get(t->dav, name, text, size - 1, &len, err);
+    text[len] = '\0';
+    return rc == XH_E_NOENT ? 0 : rc;
+}
+
+static int is_own_text(const struct xh_turn *t, const char *text)
+{
+    size_t n = strlen(t->text);
+    return strncmp(text, t->text, n) == 0 && text[n] == ' ';
+}
+
+int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err)
+{
+    char text[256];
+    int rc = whose(t, text, sizeof text, err);
+    return rc ? rc : is_own_text(t, text);
+}
+
+void xh_turn_remove(struct xh_dav *d, const char *name)
+{
+    static const char *const files[] = {"owner", "data"}; /* the second is mostly gone */
+    char file[96];
+    struct xh_err ignored;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        name_of(file, sizeof file, name, files[i]);
+        xh_dav_delete(d, file, &ignored);
+        if (xh_dav_delete(d, name, &ignored) == 0) /* XRootD removes no directory that is not empty */
+            return;
+    }
+}
+
+/* Takes the lock's directory away, whoever's it is. */
+static void take_away(struct xh_turn *t)
+{
+    char gone[64];
+    struct xh_err ignored;
+    snprintf(gone, sizeof gone, ".xhdf5-gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
+    if (xh_dav_move(t->dav, t->name, gone, 0, &ignored) == 0)
+        xh_turn_remove(t->dav, gone);
+    else
+        xh_dav_delete(t->dav, gone, &ignored); /* XRootD makes the destination before it finds no source */
+}
+
+/* The last move was refused: 1: another has the lock, and |was|, |since| tell for how long unchanged; 2: it is this one's
+ * after all; 0: nobody has it; or a negative code. */
+static int look(struct xh_turn *t, char *was, size_t size, uint64_t *since, struct xh_err *err)
+{
+    char text[256];
+    int rc = whose(t, text, sizeof text, err);
+    if (rc)
+        return rc;
+    if (!*text)
+        return 0;
+    if (is_own_text(t, text))
+        return 2;
+    if (strcmp(text, was) != 0) {
+        snprintf(was, size, "%s", text);
+        *since = xh_now_ns();
+    } else if (xh_now_ns() - *since > LEASE_NS) {
+        xh_trace(XH_T_ORIGIN, "lock-stale", "url=%s lock=%s owner=\"%.60s\"", xh_dav_shown(t->dav), t->name, was);
+        take_away(t);
+        was[0] = '\0';
+    }
+    return 1;
+}
+
+/* 1 when |rc| cannot mean that somebody else has the lock. */
+static int is_final(int rc)
+{
+    return rc == XH_E_ACCES || rc == XH_E_NOSPACE || rc == XH_E_TLS || rc == XH_E_NOMEM || rc == XH_E_SYS || rc == XH_E_INVAL;
+}
+
+int xh_turn_take(struct xh_turn *t, struct xh_err *err)
+{
+    char was[256] = "";
+    uint64_t since = 0, begun = xh_now_ns();
+    for (unsigned vain = 0; vain < VAIN_MOST;) {
+        int rc = xh_dav_move(t->dav, t->own, t->name, 0, err);
+        if (rc) {
+            struct xh_err why;
+            if (is_final(rc))
+                return rc;
+            int state = look(t, was, sizeof was, &since, &why);
+            if (state < 0) {
+                *err = why;
+                return state;
+            }
+            rc = state == 2 ? 0 : rc;
+            vain = state == 1 ? 0 : vain + 1;
+        }
+        if (rc == 0) {
+            xh_trace(XH_T_ORIGIN, "lock", "url=%s lock=%s own=%s waited_ms=%" PRIu64, xh_dav_shown(t->dav), t->name, t->own,
+                     (xh_now_ns() - begun) / 1000000u);
+            t->beat_ns = xh_now_ns();
+            return 0;
+        }
+        if (xh_now_ns() - begun > WAIT_MOST_NS)
+            return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others have been writing for half an hour", xh_dav_shown(t->dav));
+        nap();
+    }
+    return err->code; /* the server does not rename directories, or somebody removes them */
+}
+
+void xh_turn_beat(struct xh_turn *t)
+{
+    struct xh_err ignored;
+    if (xh_now_ns() - t->beat_ns < BEAT_NS)
+        return;
+    t->beat_ns = xh_now_ns();
+    t->beats++;
+    put_owner(t, t->name, &ignored);
+}
+
+void xh_turn_leave(struct xh_turn *t, int taken)
+{
+    struct xh_err ignored;
+    if (!taken || xh_dav_move(t->dav, t->name, t->own, 0, &ignored) == 0)
+        xh_turn_remove(t->dav, t->own);
+    else
+        xh_dav_delete(t->dav, t->own, &ignored); /* as in take_away */
+}

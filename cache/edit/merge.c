@@ -1,0 +1,281 @@
+/* What a commit compares, and what it may do when the file was changed at the server meanwhile: see impl.h.
+ *
+ * A program that was given the same metadata would have written the same bytes at the same places. So the overlay may be
+ * laid over another version when (1) all metadata that was read from the old one is the same in the new one, (2) none
+ * was changed by this writer, (3) both versions and the overlay have one size. Then only raw data is left; of that, bytes
+ * that were read before they were written (a chunk that was changed in part) are applied where they differ from what was
+ * read, and a byte that both changed is a conflict; bytes that were written unread are applied as they are. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../trace.h"
+#include "impl.h"
+
+static int conflict(struct xh_edit *e, struct xh_err *err, const char *what)
+{
+    return xh_err_set(err, XH_E_CHANGED, 0,
+                      "%.200s: somebody else changed the file on the server since it was opened, and %s: this is a conflict",
+                      xh_dav_shown(e->dav), what);
+}
+
+static int read_version(struct xh_file *f, uint64_t off, void *buf, uint64_t len, struct xh_err *err)
+{
+    struct xh_extent x = {off, len, buf};
+    return xh_cache_read(f, XH_KIND_RAW, &x, 1, err);
+}
+
+/* Two buffers of a piece each. */
+static int two_pieces(char *two[2], struct xh_err *err)
+{
+    two[0] = malloc(2 * (size_t)XH_EDIT_PIECE);
+    two[1] = two[0] ? two[0] + XH_EDIT_PIECE : NULL;
+    return two[0] ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+}
+
+static uint64_t piece_end(uint64_t off, uint64_t end)
+{
+    return end - off < XH_EDIT_PIECE ? end : off + XH_EDIT_PIECE;
+}
+
+/* ---- against the version below */
+
+static int kind_differs(struct xh_edit *e, int kind, char *two[2], struct xh_err *err)
+{
+    const struct xh_extents *d = &e->overlay->dirty;
+    for (size_t i = 0; i < d->n; i++) {
+        uint64_t to;
+        if (d->at[i].kind != kind)
+            continue;
+        if (d->at[i].end > e->overlay->base_size)
+            return 1;
+        for (uint64_t off = d->at[i].off; off < d->at[i].end; off = to) {
+            to = piece_end(off, d->at[i].end);
+            int rc = xh_overlay_read(e->overlay, off, two[0], to - off, err);
+            rc = rc ? rc : read_version(e->file, off, two[1], to - off, err);
+            if (rc)
+                return rc;
+            if (memcmp(two[0], two[1], (size_t)(to - off)) != 0)
+                return 1;
+        }
+    }
+    return 0;
+}
+
+int xh_edit_differs(struct xh_edit *e, struct xh_err *err)
+{
+    const struct xh_overlay *v = e->overlay;
+    char *two[2];
+    if (v->mode != XH_OVERLAY_EDIT || v->size != v->base_size || v->base_limit != v->base_size)
+        return 1;
+    if (!e->file)
+        return v->dirty.n != 0;
+    int rc = two_pieces(two, err);
+    if (rc)
+        return rc;
+    rc = kind_differs(e, XH_WRITTEN_META, two, err);
+    rc = rc ? rc : kind_differs(e, XH_WRITTEN_RAW, two, err);
+    free(two[0]);
+    return rc;
+}
+
+/* ---- over another version */
+
+/* No metadata was changed in the end. */
+static int metadata_kept(struct xh_edit *e, char *two[2], struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    for (size_t i = 0; i < v->dirty.n; i++) {
+        const struct xh_stretch *s = &v->dirty.at[i];
+        uint64_t to;
+        for (uint64_t off = s->off; s->kind == XH_WRITTEN_META && off < s->end; off = to) {
+            int kind, seen = xh_extents_next(&v->seen, off, piece_end(off, s->end), &to, &kind);
+            if (!seen || kind == XH_SEEN_UNKEPT)
+                return conflict(e, err, "metadata was written here");
+            int rc = xh_overlay_read(v, off, two[0], to - off, err);
+            rc = rc ? rc : xh_overlay_seen(v, off, two[1], to - off, err);
+            if (rc)
+                return rc;
+            if (memcmp(two[0], two[1], (size_t)(to - off)) != 0)
+                return conflict(e, err, "metadata was changed here too (an object, an attribute, a chunk's place or the file's size)");
+        }
+    }
+    return 0;
+}
+
+/* What the program was told of the file's structure still holds in |now|. Many extents are read at once. */
+static int structure_holds(struct xh_edit *e, struct xh_file *now, char *two[2], struct xh_err *err)
+{
+    enum { AT_ONCE = 512 };
+    const struct xh_extents *s = &e->overlay->seen;
+    struct xh_extent *x = malloc(AT_ONCE * sizeof *x);
+    int rc = x ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    uint64_t off = s->n ? s->at[0].off : 0;
+    for (size_t i = 0; i < s->n && rc == 0;) {
+        size_t n = 0;
+        uint64_t used = 0;
+        while (i < s->n && n < AT_ONCE && used < XH_EDIT_PIECE) {
+            uint64_t len = s->at[i].end - off, room = XH_EDIT_PIECE - used;
+            len = len < room ? len : room;
+            if (s->at[i].kind == XH_SEEN_META) {
+                x[n++] = (struct xh_extent){off, len, two[0] + used};
+                used += len;
+            } else {
+                len = s->at[i].end - off;
+            }
+            off += len;
+            if (off == s->at[i].end && ++i < s->n)
+                off = s->at[i].off;
+        }
+        rc = n ? xh_cache_read(now, XH_KIND_META, x, n, err) : 0;
+        for (size_t k = 0; k < n && rc == 0; k++) {
+            rc = xh_overlay_seen(e->overlay, x[k].off, two[1], x[k].len, err);
+            if (rc == 0 && memcmp(x[k].buf, two[1], (size_t)x[k].len) != 0)
+                rc = conflict(e, err, "metadata that was read here is another there");
+        }
+    }
+    free(x);
+    return rc;
+}
+
+/* One piece of raw data that was read before it was written: |ours| becomes the merge of both. */
+static int merge_bytes(unsigned char *ours, const unsigned char *was, const unsigned char *theirs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ours[i] == was[i])
+            ours[i] = theirs[i];
+        else if (theirs[i] != was[i] && theirs[i] != ours[i])
+            return -1;
+    }
+    return 0;
+}
+
+/* Merges raw data into the overlay, or without |apply| only looks whether that can be done. */
+static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    unsigned char *three = malloc(3 * (size_t)XH_EDIT_PIECE);
+    int rc = three ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    for (size_t i = 0; i < v->dirty.n && rc == 0; i++) {
+        const struct xh_stretch s = v->dirty.at[i]; /* what is put below may move the array */
+        uint64_t to;
+        for (uint64_t off = s.off; s.kind == XH_WRITTEN_RAW && off < s.end && rc == 0; off = to) {
+            int kind, seen = xh_extents_next(&v->seen, off, piece_end(off, s.end), &to, &kind);
+            size_t len = (size_t)(to - off);
+            unsigned char *ours = three, *was = three + XH_EDIT_PIECE, *theirs = three + 2 * (size_t)XH_EDIT_PIECE;
+            if (!seen)
+                continue;
+            if (kind != XH_SEEN_RAW) {
+                rc = conflict(e, err, "data was changed here that cannot be told apart from what was changed there");
+                break;
+            }
+            rc = xh_overlay_read(v, off, ours, len, err);
+            rc = rc ? rc : xh_overlay_seen(v, off, was, len, err);
+            rc = rc ? rc : read_version(now, off, theirs, len, err);
+            if (rc == 0 && merge_bytes(ours, was, theirs, len))
+                rc = conflict(e, err, "the same data was changed here");
+            if (rc == 0 && apply) {
+                rc = xh_overlay_write(v, off, ours, len, XH_WRITTEN_RAW, err);
+                rc = rc ? rc : xh_overlay_see(v, off, theirs, len, err);
+                if (rc == 0 && xh_extents_put(&v->seen, off, to, XH_SEEN_RAW))
+                    rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+                if (rc)
+                    e->broken = 1;
+            }
+        }
+    }
+    free(three);
+    return rc;
+}
+
+/* Raw data that was read and not written here may be another in the new version: forgotten. So is what the overlay has of
+ * earlier commits, and its metadata, which is the version's. */
+static int forget_old(struct xh_overlay *v, struct xh_err *err)
+{
+    struct xh_extents have = {0}, seen = {0};
+    int bad = 0;
+    for (size_t i = 0; i < v->dirty.n; i++)
+        if (v->dirty.at[i].kind == XH_WRITTEN_RAW)
+            bad |= xh_extents_put(&have, v->dirty.at[i].off, v->dirty.at[i].end, 1);
+    for (size_t i = 0; i < v->seen.n; i++) {
+        const struct xh_stretch *s = &v->seen.at[i];
+        uint64_t to;
+        for (uint64_t off = s->off; off < s->end; off = to)
+            if (s->kind == XH_SEEN_META ? (to = s->end) : (uint64_t)xh_extents_next(&have, off, s->end, &to, NULL))
+                bad |= xh_extents_put(&seen, off, to, s->kind);
+    }
+    if (bad) {
+        xh_extents_free(&have);
+        xh_extents_free(&seen);
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    }
+    struct xh_extents dirty = {0};
+    for (size_t i = 0; i < have.n; i++)
+        bad |= xh_extents_put(&dirty, have.at[i].off, have.at[i].end, XH_WRITTEN_RAW);
+    if (bad) {
+        xh_extents_free(&dirty);
+        xh_extents_free(&have);
+        xh_extents_free(&seen);
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    }
+    xh_extents_free(&v->have);
+    xh_extents_free(&v->dirty);
+    xh_extents_free(&v->seen);
+    v->have = have;
+    v->dirty = dirty;
+    v->seen = seen;
+    return 0;
+}
+
+int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    struct xh_file *f = NULL;
+    char *two[2] = {NULL, NULL};
+    if (v->size != v->base_size || v->base_limit != v->base_size || now->size != v->base_size)
+        return conflict(e, err, "its size was changed");
+    int rc = xh_cache_open(e->url, &e->opt, &f, err);
+    if (rc == 0 && strcmp(xh_cache_validator(f), now->validator) != 0)
+        rc = xh_err_set(err, XH_E_CANCELLED, 0, "changed again"); /* the caller asks again */
+    rc = rc ? rc : two_pieces(two, err);
+    rc = rc ? rc : metadata_kept(e, two, err);
+    rc = rc ? rc : structure_holds(e, f, two, err);
+    rc = rc ? rc : merge_raw(e, f, 0, err);
+    rc = rc ? rc : merge_raw(e, f, 1, err);
+    if (rc == 0 && (rc = forget_old(v, err)))
+        e->broken = 1; /* |base| is of the new version already */
+    free(two[0]);
+    xh_trace(XH_T_VFD, "rebase", "url=%s to=%s rc=%d", xh_dav_shown(e->dav), now->validator, rc);
+    if (rc) {
+        xh_cache_close(f);
+        return rc;
+    }
+    if (e->file)
+        xh_cache_close(e->file);
+    e->file = f;
+    memcpy(v->base_version, now->validator, sizeof v->base_version);
+    return 0;
+}
+
+int xh_edit_is_there(struct xh_edit *e, struct xh_err *err)
+{
+    const struct xh_extents *d = &e->overlay->dirty;
+    struct xh_dav_stat st;
+    char *two[2];
+    int rc = xh_dav_stat(e->dav, "", &st, err);
+    if (rc || !st.there || st.size != e->overlay->size)
+        return rc;
+    rc = two_pieces(two, err);
+    int same = rc == 0;
+    for (size_t i = 0; i < d->n && rc == 0 && same; i++) {
+        uint64_t to;
+        for (uint64_t off = d->at[i].off; off < d->at[i].end && rc == 0 && same; off = to) {
+            to = piece_end(off, d->at[i].end);
+            rc = xh_edit_compose(e, off, two[0], (size_t)(to - off), err);
+            rc = rc ? rc : xh_dav_get_range(e->dav, "", off, two[1], (size_t)(to - off), err);
+            same = rc == 0 && memcmp(two[0], two[1], (size_t)(to - off)) == 0;
+        }
+    }
+    free(two[0]);
+    return rc ? rc : same;
+}

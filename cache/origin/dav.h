@@ -1,0 +1,67 @@
+/* Writing at the origin: PUT, MOVE, MKCOL, DELETE, and the questions that go with them. One request at a time, on
+ * the caller's thread; reading's engine knows nothing of it.
+ *
+ * A client belongs to one URL over https. Names are that URL with |suffix| behind it: "" is the file itself,
+ * ".xhdf5-lock/" something beside it. Credentials go where they go in reading: to that server, to those that the user
+ * listed, over TLS alone.
+ * Threads: one at a time for each client. Source: RFC 9110, RFC 4918. */
+#ifndef XH_DAV_H
+#define XH_DAV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../err.h"
+#include "../options.h"
+
+struct xh_dav;
+
+/* Blocks for nothing but small files. Returns 0, or XH_E_INVAL (no https, or a query in the URL), XH_E_TLS (no CAs), XH_E_NOMEM, XH_E_SYS.
+ * Owns: the caller closes |*out|. */
+int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out, struct xh_err *err);
+void xh_dav_close(struct xh_dav *d); /* NULL allowed */
+
+const char *xh_dav_shown(const struct xh_dav *d); /* the URL as it may be shown */
+const char *xh_dav_text(const struct xh_dav *d);  /* without user name and password */
+
+/* What the server says of a name. */
+struct xh_dav_stat {
+    int there;
+    uint64_t size;
+    long long mtime_s;   /* by the server's clock, seconds since 1970; 0: it does not say */
+    char validator[400]; /* as xh_cache_validator has it */
+};
+
+/* Every function below returns 0 or a negative code with |err| set, and its status where the server gave one: XH_E_NOENT
+ * (404), XH_E_ACCES (401, 403), XH_E_NOSPACE (413, 507), XH_E_STATUS (others), XH_E_NET, XH_E_TIMEOUT, XH_E_TLS,
+ * XH_E_SYS (the process is exiting). All block. Those that may be asked twice are asked again when the
+ * network fails, as often as the option retries says; put and move are not. */
+
+/* A name that is not there is no failure. */
+int xh_dav_stat(struct xh_dav *d, const char *suffix, struct xh_dav_stat *out, struct xh_err *err);
+
+/* The whole of a small file: at most |size| bytes, |*len| of them came. */
+int xh_dav_get(struct xh_dav *d, const char *suffix, char *buf, size_t size, size_t *len, struct xh_err *err);
+
+/* Exactly the bytes [off, off + len). */
+int xh_dav_get_range(struct xh_dav *d, const char *suffix, uint64_t off, char *buf, size_t len, struct xh_err *err);
+
+/* Where the bytes of a PUT come from: |read| fills |buf| from |off| on with at most |len| > 0 bytes, and returns how many, or a
+ * negative code with |err| set. It may use other clients meanwhile, never this one. */
+struct xh_dav_source {
+    uint64_t size;
+    ptrdiff_t (*read)(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err);
+    void *ctx;
+};
+
+/* Never with Content-Range: XRootD would replace the file by the fragment. */
+int xh_dav_put(struct xh_dav *d, const char *suffix, const struct xh_dav_source *s, struct xh_err *err);
+int xh_dav_put_text(struct xh_dav *d, const char *suffix, const char *text, struct xh_err *err);
+
+/* Directories' names end in '/'. Without |overwrite| a server may refuse, or replace a file all the same (XRootD); a
+ * directory that is not empty is replaced by none. */
+int xh_dav_move(struct xh_dav *d, const char *from, const char *to, int overwrite, struct xh_err *err);
+int xh_dav_mkcol(struct xh_dav *d, const char *suffix, struct xh_err *err);
+int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err); /* one that is not there is deleted */
+
+#endif

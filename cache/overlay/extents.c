@@ -1,0 +1,123 @@
+/* Sets of extents: see extents.h. */
+#include "extents.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+size_t xh_extents_find(const struct xh_extents *s, uint64_t off)
+{
+    size_t lo = 0, hi = s->n;
+    if (s->n && s->at[s->n - 1].end <= off) /* files mostly grow */
+        return s->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (s->at[mid].end <= off)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Makes room for |more| stretches. */
+static int reserve(struct xh_extents *s, size_t more)
+{
+    if (s->n + more <= s->room)
+        return 0;
+    size_t room = 2 * s->room + more + 14;
+    struct xh_stretch *at = realloc(s->at, room * sizeof *at);
+    if (!at)
+        return -1;
+    s->at = at;
+    s->room = room;
+    return 0;
+}
+
+static void count(struct xh_extents *s, size_t from, size_t to, int sign)
+{
+    for (size_t i = from; i < to; i++)
+        s->bytes += (uint64_t)sign * (s->at[i].end - s->at[i].off);
+}
+
+/* Puts the |n| stretches of |with| in the place of those in [first, last). There is room. */
+static void replace(struct xh_extents *s, size_t first, size_t last, const struct xh_stretch *with, size_t n)
+{
+    count(s, first, last, -1);
+    memmove(s->at + first + n, s->at + last, (s->n - last) * sizeof *s->at);
+    if (n)
+        memcpy(s->at + first, with, n * sizeof *with);
+    s->n = s->n - (last - first) + n;
+    count(s, first, first + n, 1);
+}
+
+/* Puts, or without |add| cuts. At most two stretches more than before. */
+static int change(struct xh_extents *s, uint64_t off, uint64_t end, int kind, int add)
+{
+    struct xh_stretch with[3];
+    size_t n = 0;
+    if (off >= end)
+        return 0;
+    if (reserve(s, 2))
+        return -1;
+    size_t first = xh_extents_find(s, off), last = first;
+    if (add && first > 0 && s->at[first - 1].end == off && s->at[first - 1].kind == kind)
+        first--;
+    while (last < s->n && s->at[last].off < end)
+        last++;
+    if (add && last < s->n && s->at[last].off == end && s->at[last].kind == kind)
+        last++;
+    if (first < last && s->at[first].off < off) {
+        if (add && s->at[first].kind == kind)
+            off = s->at[first].off;
+        else
+            with[n++] = (struct xh_stretch){s->at[first].off, off, s->at[first].kind};
+    }
+    struct xh_stretch tail = {0};
+    if (first < last && s->at[last - 1].end > end) {
+        if (add && s->at[last - 1].kind == kind)
+            end = s->at[last - 1].end;
+        else
+            tail = (struct xh_stretch){end, s->at[last - 1].end, s->at[last - 1].kind};
+    }
+    if (add)
+        with[n++] = (struct xh_stretch){off, end, kind};
+    if (tail.end)
+        with[n++] = tail;
+    replace(s, first, last, with, n);
+    return 0;
+}
+
+int xh_extents_put(struct xh_extents *s, uint64_t off, uint64_t end, int kind)
+{
+    return change(s, off, end, kind, 1);
+}
+
+int xh_extents_cut(struct xh_extents *s, uint64_t off, uint64_t end)
+{
+    return change(s, off, end, 0, 0);
+}
+
+int xh_extents_next(const struct xh_extents *s, uint64_t off, uint64_t end, uint64_t *to, int *kind)
+{
+    size_t i = xh_extents_find(s, off);
+    int in = i < s->n && s->at[i].off <= off;
+    uint64_t until = i == s->n ? end : in ? s->at[i].end : s->at[i].off;
+    *to = until < end ? until : end;
+    if (kind)
+        *kind = in ? s->at[i].kind : 0;
+    return in;
+}
+
+int xh_extents_covers(const struct xh_extents *s, uint64_t off, uint64_t end)
+{
+    while (off < end)
+        if (!xh_extents_next(s, off, end, &off, NULL))
+            return 0;
+    return 1;
+}
+
+void xh_extents_free(struct xh_extents *s)
+{
+    free(s->at);
+    *s = (struct xh_extents){0};
+}

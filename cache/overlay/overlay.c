@@ -1,0 +1,433 @@
+/* Overlays: see overlay.h.
+ *
+ * Invariants: an overlay's directory is ours and closed to others, or nothing of it is believed; bytes count only as far
+ * as the sets say; the record is replaced whole. */
+#include "overlay.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RECORD_WORD "xhdf5-overlay 1"
+#define LINE_BYTES 8192
+
+static int sys_error(struct xh_err *err, const char *what, const char *path)
+{
+    int e = errno;
+    int code = e == ENOSPC || e == EDQUOT ? XH_E_NOSPACE : XH_E_SYS;
+    return xh_err_set(err, code, 0, "%s %.300s: %s", what, path, strerror(e));
+}
+
+/* ---- the directory */
+
+/* Opens the directory of all overlays; makes it with |make|. Returns a descriptor, -1: there is none, or a code below
+ * -1 with |err| set. */
+static int open_top(const struct xh_options *o, int make, char *path, size_t size, struct xh_err *err)
+{
+    struct stat st;
+    if (o->overlay_dir[0])
+        snprintf(path, size, "%s", o->overlay_dir);
+    else
+        snprintf(path, size, "/var/tmp/xhdf5-%u", (unsigned)geteuid());
+    if (make && mkdir(path, 0700) < 0 && errno != EEXIST)
+        return sys_error(err, "cannot make the directory for written bytes", path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && !make)
+        return -1;
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        int rc = sys_error(err, "cannot open the directory for written bytes", path);
+        if (fd >= 0)
+            close(fd);
+        return rc;
+    }
+    if (st.st_uid == geteuid() && (st.st_mode & 077) == 0)
+        return fd;
+    close(fd);
+    return xh_err_set(err, XH_E_ACCES, 0,
+                      "the directory for written bytes, %.300s, is not this user's alone (mode 0700): correct that, or name "
+                      "another one with XHDF5_OVERLAY_DIR", path);
+}
+
+static void random_id(char id[XH_OVERLAY_ID])
+{
+    uint64_t r = 0;
+    if (getrandom(&r, sizeof r, 0) != sizeof r)
+        r = (uint64_t)time(NULL) << 24 ^ (uint64_t)getpid();
+    snprintf(id, XH_OVERLAY_ID, "%016" PRIx64, r);
+}
+
+static struct xh_overlay *overlay_new(void)
+{
+    struct xh_overlay *v = calloc(1, sizeof *v);
+    if (v)
+        v->dir = v->data = v->base = v->alive = -1;
+    return v;
+}
+
+/* Opens the files of |v|; |flags|: O_CREAT | O_EXCL for a new one. Takes the lock. */
+static int open_files(struct xh_overlay *v, int flags, struct xh_err *err)
+{
+    flags |= O_RDWR | O_NOFOLLOW | O_CLOEXEC;
+    v->alive = openat(v->dir, "alive", flags, 0600);
+    if (v->alive < 0)
+        return sys_error(err, "cannot open files in", v->path);
+    if (flock(v->alive, LOCK_EX | LOCK_NB) < 0)
+        return xh_err_set(err, XH_E_INVAL, 0, "%s: a process has it open", v->id);
+    v->data = openat(v->dir, "data", flags, 0600);
+    v->base = openat(v->dir, "base", flags, 0600);
+    return v->data < 0 || v->base < 0 ? sys_error(err, "cannot open files in", v->path) : 0;
+}
+
+static uint64_t budget_of(const struct xh_options *o, int dir)
+{
+    struct statvfs fs;
+    if (o->overlay_budget_bytes)
+        return o->overlay_budget_bytes;
+    return fstatvfs(dir, &fs) == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize / 2 : UINT64_MAX;
+}
+
+static void release(struct xh_overlay *v)
+{
+    int fds[] = {v->dir, v->data, v->base, v->alive};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    xh_extents_free(&v->have);
+    xh_extents_free(&v->dirty);
+    xh_extents_free(&v->seen);
+    free(v->path);
+    free(v->url);
+    free(v);
+}
+
+static void remove_files(struct xh_overlay *v)
+{
+    static const char *const names[] = {"data", "base", "record", "record.new", "alive"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unlinkat(v->dir, names[i], 0);
+    rmdir(v->path);
+}
+
+int xh_overlay_new(const struct xh_options *o, const char *url, struct xh_overlay **out, struct xh_err *err)
+{
+    char top[XH_OPT_STR_BYTES];
+    struct xh_overlay *v = overlay_new();
+    if (!v)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for written bytes");
+    int at = open_top(o, 1, top, sizeof top, err), rc = at < 0 ? at : 0;
+    if (rc == 0) {
+        random_id(v->id);
+        v->url = strdup(url);
+        if (asprintf(&v->path, "%s/%s", top, v->id) < 0)
+            v->path = NULL;
+        if (!v->path || !v->url)
+            rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for written bytes");
+        else if (mkdirat(at, v->id, 0700) < 0 || (v->dir = openat(at, v->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+            rc = sys_error(err, "cannot make a directory for written bytes in", top);
+        else
+            rc = open_files(v, O_CREAT | O_EXCL, err);
+        v->budget = budget_of(o, at);
+        close(at);
+    }
+    if (rc) {
+        xh_overlay_close(v, 0);
+        return rc;
+    }
+    *out = v;
+    return 0;
+}
+
+void xh_overlay_close(struct xh_overlay *v, int keep)
+{
+    if (!v)
+        return;
+    if (!keep && v->dir >= 0)
+        remove_files(v);
+    release(v);
+}
+
+void xh_overlay_forsake(struct xh_overlay *v)
+{
+    release(v); /* closing a copy of a descriptor leaves the parent's lock alone */
+}
+
+/* ---- bytes */
+
+static int move_bytes(int fd, int out, uint64_t off, char *buf, uint64_t len)
+{
+    while (len > 0) {
+        size_t now = len < (1u << 30) ? (size_t)len : 1u << 30;
+        ssize_t n = out ? pwrite(fd, buf, now, (off_t)off) : pread(fd, buf, now, (off_t)off);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            errno = EIO; /* it was cut short by somebody */
+        if (n <= 0)
+            return -1;
+        buf += n;
+        off += (uint64_t)n;
+        len -= (uint64_t)n;
+    }
+    return 0;
+}
+
+int xh_overlay_write(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, enum xh_overlay_kind kind,
+                     struct xh_err *err)
+{
+    if (len == 0)
+        return 0;
+    if (off > INT64_MAX || len > INT64_MAX - off)
+        return xh_err_set(err, XH_E_RANGE, 0, "a write behind the last byte that a file can have");
+    if (v->have.bytes > v->budget || len > v->budget - v->have.bytes) /* counts what is written again, at the very end */
+        if (!xh_extents_covers(&v->have, off, off + len))
+            return xh_err_set(err, XH_E_NOSPACE, 0,
+                              "more than %" PRIu64 " bytes written: raise XHDF5_OVERLAY_BUDGET_BYTES, or name a directory "
+                              "with more room with XHDF5_OVERLAY_DIR (it is %.300s)", v->budget, v->path);
+    if (move_bytes(v->data, 1, off, (char *)buf, len))
+        return sys_error(err, "cannot write into", v->path);
+    if (xh_extents_put(&v->have, off, off + len, 1) || xh_extents_put(&v->dirty, off, off + len, (int)kind))
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a write");
+    if (off + len > v->size)
+        v->size = off + len;
+    return 0;
+}
+
+int xh_overlay_read(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len, struct xh_err *err)
+{
+    return move_bytes(v->data, 0, off, buf, len) ? sys_error(err, "cannot read from", v->path) : 0;
+}
+
+int xh_overlay_see(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
+{
+    if (move_bytes(v->base, 1, off, (char *)buf, len))
+        return sys_error(err, "cannot write into", v->path);
+    return xh_extents_put(&v->seen, off, off + len, 1) ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read") : 0;
+}
+
+int xh_overlay_seen(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len, struct xh_err *err)
+{
+    return move_bytes(v->base, 0, off, buf, len) ? sys_error(err, "cannot read from", v->path) : 0;
+}
+
+int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err)
+{
+    if (size < v->size) {
+        if (xh_extents_cut(&v->have, size, UINT64_MAX) || xh_extents_cut(&v->dirty, size, UINT64_MAX))
+            return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a truncation");
+        if (size < v->base_limit)
+            v->base_limit = size;
+        struct stat st;
+        if (fstat(v->data, &st) == 0 && (uint64_t)st.st_size > size && ftruncate(v->data, (off_t)size) < 0)
+            return sys_error(err, "cannot truncate a file in", v->path);
+    }
+    v->size = size;
+    return 0;
+}
+
+/* ---- the record */
+
+static void save_set(FILE *f, const char *word, const struct xh_extents *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        fprintf(f, "%s %" PRIu64 " %" PRIu64 " %d\n", word, s->at[i].off, s->at[i].end, s->at[i].kind);
+}
+
+int xh_overlay_save(struct xh_overlay *v, int durable, struct xh_err *err)
+{
+    int fd = openat(v->dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!f) {
+        if (fd >= 0)
+            close(fd);
+        return sys_error(err, "cannot write into", v->path);
+    }
+    for (char *p = v->why; *p; p++)
+        if (*p == '\n' || *p == '\r')
+            *p = ' ';
+    if (v->closed_s == 0)
+        v->closed_s = (long long)time(NULL);
+    fprintf(f, RECORD_WORD "\nurl %s\nmode %d\nversion %s\nbase_size %" PRIu64 "\nbase_limit %" PRIu64 "\nsize %" PRIu64
+            "\nclosed %lld\nwhy %s\nleft %s\n",
+            v->url, (int)v->mode, v->base_version, v->base_size, v->base_limit, v->size, v->closed_s, v->why, v->left);
+    save_set(f, "have", &v->have);
+    save_set(f, "dirty", &v->dirty);
+    save_set(f, "seen", &v->seen);
+    fputs("end\n", f);
+    int bad = fflush(f) != 0 || ferror(f);
+    if (durable)
+        bad |= fdatasync(v->data) < 0 || fdatasync(v->base) < 0 || fsync(fd) < 0;
+    bad |= fclose(f) != 0;
+    if (bad || renameat(v->dir, "record.new", v->dir, "record") < 0)
+        return sys_error(err, "cannot write into", v->path);
+    if (durable)
+        fsync(v->dir);
+    return 0;
+}
+
+void xh_overlay_unsave(struct xh_overlay *v)
+{
+    unlinkat(v->dir, "record", 0);
+    v->closed_s = 0;
+    v->why[0] = '\0';
+}
+
+static void take_text(char *out, size_t size, const char *text)
+{
+    snprintf(out, size, "%.*s", (int)(size - 1), text);
+}
+
+/* Takes one line. Returns 1 at the end, 0, or -1: it makes no sense. */
+static int take_line(struct xh_overlay *v, char *line)
+{
+    char *value = strchr(line, ' ');
+    uint64_t off, end;
+    int kind, is_set = 0;
+    if (strcmp(line, "end") == 0)
+        return 1;
+    if (!value)
+        return -1;
+    *value++ = '\0';
+    struct xh_extents *set = strcmp(line, "have") == 0 ? &v->have : strcmp(line, "dirty") == 0 ? &v->dirty
+                           : strcmp(line, "seen") == 0 ? &v->seen : NULL;
+    if (set) {
+        is_set = sscanf(value, "%" SCNu64 " %" SCNu64 " %d", &off, &end, &kind) == 3 && off < end && end <= INT64_MAX;
+        return is_set && xh_extents_put(set, off, end, kind) == 0 ? 0 : -1;
+    }
+    if (strcmp(line, "url") == 0)
+        return (v->url = strdup(value)) ? 0 : -1;
+    if (strcmp(line, "mode") == 0) {
+        int mode = atoi(value);
+        v->mode = (enum xh_overlay_mode)mode;
+        return mode >= XH_OVERLAY_EDIT && mode <= XH_OVERLAY_REPLACE ? 0 : -1;
+    }
+    if (strcmp(line, "version") == 0)
+        take_text(v->base_version, sizeof v->base_version, value);
+    else if (strcmp(line, "why") == 0)
+        take_text(v->why, sizeof v->why, value);
+    else if (strcmp(line, "left") == 0)
+        take_text(v->left, sizeof v->left, value);
+    else if (strcmp(line, "base_size") == 0)
+        v->base_size = strtoull(value, NULL, 10);
+    else if (strcmp(line, "base_limit") == 0)
+        v->base_limit = strtoull(value, NULL, 10);
+    else if (strcmp(line, "size") == 0)
+        v->size = strtoull(value, NULL, 10);
+    else if (strcmp(line, "closed") == 0)
+        v->closed_s = strtoll(value, NULL, 10);
+    else
+        return -1;
+    return 0;
+}
+
+/* Reads the record. Leaves |v| unreadable when there is none, or it makes no sense. */
+static void load(struct xh_overlay *v)
+{
+    static const char first[] = RECORD_WORD "\n";
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+    int fd = openat(v->dir, "record", O_RDONLY | O_NOFOLLOW | O_CLOEXEC), state = 0;
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!f) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    if (getline(&line, &room, f) >= 0 && strcmp(line, first) == 0)
+        while (state == 0 && (n = getline(&line, &room, f)) > 0) {
+            if (line[n - 1] == '\n')
+                line[n - 1] = '\0';
+            state = take_line(v, line);
+        }
+    free(line);
+    fclose(f);
+    v->readable = state == 1 && v->url && v->base_limit <= v->base_size && v->size <= INT64_MAX;
+}
+
+/* ---- those that are there */
+
+/* Opens the directory |name| of |at|. Returns 0, XH_E_INVAL when a process has it, or another code. */
+static int open_one(int at, const char *top, const char *name, struct xh_overlay **out, struct xh_err *err)
+{
+    struct stat st;
+    struct xh_overlay *v = overlay_new();
+    if (!v || asprintf(&v->path, "%s/%s", top, name) < 0) {
+        free(v);
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for an overlay");
+    }
+    snprintf(v->id, sizeof v->id, "%.16s", name);
+    v->budget = UINT64_MAX;
+    v->dir = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int rc = v->dir < 0 || fstat(v->dir, &st) < 0 ? sys_error(err, "cannot open", v->path) : 0;
+    if (rc == 0 && st.st_uid != geteuid())
+        rc = xh_err_set(err, XH_E_ACCES, 0, "%s is another user's", v->path);
+    rc = rc ? rc : open_files(v, 0, err);
+    if (rc) {
+        release(v);
+        return rc;
+    }
+    load(v);
+    *out = v;
+    return 0;
+}
+
+static int is_id(const char *name)
+{
+    return strlen(name) == XH_OVERLAY_ID - 1 && strspn(name, "0123456789abcdef") == XH_OVERLAY_ID - 1;
+}
+
+int xh_overlay_open(const struct xh_options *o, const char *id, struct xh_overlay **out, struct xh_err *err)
+{
+    char top[XH_OPT_STR_BYTES], found[XH_OVERLAY_ID] = "";
+    struct dirent *e;
+    unsigned n = 0;
+    int rc, at = open_top(o, 0, top, sizeof top, err);
+    DIR *d = at >= 0 ? fdopendir(at) : NULL;
+    if (at < -1)
+        return at;
+    while (d && *id && (e = readdir(d)))
+        if (is_id(e->d_name) && strncmp(e->d_name, id, strlen(id)) == 0 && n++ == 0)
+            memcpy(found, e->d_name, sizeof found);
+    if (n == 1)
+        rc = open_one(dirfd(d), top, found, out, err);
+    else if (n)
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%u overlays begin with %.20s: give more of it", n, id);
+    else
+        rc = xh_err_set(err, XH_E_NOENT, 0, "there is no overlay %.20s in %.300s; xhdf5 recover list shows those that there are", id, top);
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+int xh_overlay_each(const struct xh_options *o, xh_overlay_visit *visit, void *ctx, struct xh_err *err)
+{
+    char top[XH_OPT_STR_BYTES];
+    struct dirent *e;
+    int stop = 0, at = open_top(o, 0, top, sizeof top, err);
+    DIR *d = at >= 0 ? fdopendir(at) : NULL;
+    if (at < -1)
+        return at;
+    while (d && !stop && (e = readdir(d))) {
+        struct xh_overlay *v = NULL, stranger = {0};
+        if (!is_id(e->d_name))
+            continue;
+        int rc = open_one(dirfd(d), top, e->d_name, &v, NULL);
+        snprintf(stranger.id, sizeof stranger.id, "%.16s", e->d_name);
+        stop = visit(ctx, rc ? &stranger : v, rc == XH_E_INVAL);
+        if (v)
+            release(v);
+    }
+    if (d)
+        closedir(d);
+    return 0;
+}

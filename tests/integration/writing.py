@@ -1,0 +1,506 @@
+#!/usr/bin/env python3
+"""Files at URLs are created and changed: what a program closes is at the server, whole, or is kept, and nothing else is lost.
+
+Usage: writing.py nginx|xrootd [--faults] [WORD …]     with words: only the claims that hold one of them
+    --faults: every request of a commit fails in every way, instead of the rest
+
+Real servers, h5py, and a gate before the server (tests/support/gate.py) that fails chosen requests. After each fault the
+file at the server is the old version or the new one, byte by byte, and what was written comes there by `xhdf5 recover
+retry`, or is there.
+"""
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+from gate import Gate  # noqa: E402
+
+H5PY = harness.H5PY["3.14.0"]
+TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
+HASTY = {"retries": 1, "connect_timeout_ms": 2000, "stall_timeout_ms": 2000}
+
+MAKE = """
+with h5py.File(url, mode) as f:
+    f["a"] = np.arange(20000)
+    f.create_dataset("chunks", data=np.arange(90000.).reshape(300, 300), chunks=(50, 50))
+    f.create_dataset("packed", data=np.arange(90000).reshape(300, 300), chunks=(50, 50), compression="gzip")
+    f.create_dataset("text", data=["eins", "zwei", "drei"], dtype=h5py.string_dtype())
+    f.create_group("g/h").attrs["x"] = 5
+"""
+CHANGE = """
+with h5py.File(url, "r+") as f:
+    f["a"][100:200] = -1
+    f["g/new"] = np.arange(1000.)
+    f["g/h"].attrs["x"] = 6
+"""
+
+
+class Place:
+    """A server that takes writes, an overlay directory, a shadow, and programs that use them."""
+
+    def __init__(self, kind, stack):
+        self.kind = kind
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="xh-writing-"))
+        stack.callback(shutil.rmtree, self.root, ignore_errors=True)
+        self.root.chmod(0o777)
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="xh-overlay-"))
+        stack.callback(shutil.rmtree, self.work, ignore_errors=True)
+        self.overlay = self.work / "overlay"
+        self.server = stack.enter_context(harness.Server(kind, self.root, words=["--writable"]))
+        self.shadow = stack.enter_context(harness.shadow_dir())
+        self.gate = stack.enter_context(Gate(self.server))
+
+    def env(self, without_shadow=False, **options):
+        if without_shadow:
+            return self.env(**options) | {"XHDF5_SHADOW": "off"}
+        return harness.driver_env(self.server, self.shadow, **{"writable": "on", "overlay_dir": self.overlay} | options)
+
+    def popen(self, code, url, mode="w", **options):
+        code = "import sys, os, h5py, numpy as np\nurl, mode = sys.argv[1:3]\n" + textwrap.dedent(code)
+        return subprocess.Popen([H5PY, "-c", code, url, mode], env=self.env(**options), stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def run(self, code, url, mode="w", **options):
+        p = self.popen(code, url, mode, **options)
+        out, err = p.communicate(timeout=100)
+        return p.returncode, out, err
+
+    def good(self, *args, **options):
+        status, out, err = self.run(*args, **options)
+        assert status == 0, err[-3000:]
+        return out
+
+    def bad(self, *args, **options):
+        status, out, err = self.run(*args, **options)
+        assert status == 1, (status, out, err[-2000:])
+        return err
+
+    def local(self, code, path, mode="w"):
+        """Runs it on a local file, with HDF5's own driver."""
+        code = "import sys, h5py, numpy as np\nurl, mode = sys.argv[1:3]\n" + textwrap.dedent(code)
+        status, out, err = harness.run([H5PY, "-c", code, path, mode], harness.clean_env())
+        assert status == 0, err
+        return out
+
+    def tool(self, *words, status=0, **options):
+        got, out, err = harness.run([TOOL, "recover", *words], self.env(**options))
+        assert got == status, (words, got, out, err)
+        return out + err
+
+    def left(self):
+        """What is kept, by the tool."""
+        return json.loads(self.tool("list", "--json"))
+
+    def beside(self, name):
+        """What lies beside a file at the server."""
+        return sorted(p.name[len(name):] for p in self.root.iterdir() if p.name.startswith(name) and p.name != name)
+
+    def valid(self, name):
+        """h5dump reads all of it."""
+        status, _, err = harness.run(["h5dump", self.root / name], harness.clean_env())
+        assert status == 0, err
+
+    def same(self, name, path):
+        """The file at the server and the local one hold the same, by h5diff."""
+        status, out, err = harness.run(["h5diff", self.root / name, path], harness.clean_env())
+        assert status == 0, out + err
+
+    def bytes(self, name):
+        path = self.root / name
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+
+
+# --- what works -----------------------------------------------------------------------------------
+
+def check_creating(tap, p):
+    url = p.server.url + "/new.h5"
+    with tap.claim("creating: the file at the server is the one that a local program makes; nothing else stays"):
+        p.good(MAKE, url)
+        p.local(MAKE, p.work / "local.h5")
+        p.same("new.h5", p.work / "local.h5")
+        p.valid("new.h5")
+        assert p.beside("new.h5") == [] and p.left() == [], (p.beside("new.h5"), p.left())
+    with tap.claim("creating: mode x refuses a file that is there, mode w replaces it"):
+        assert "FileExistsError" in p.bad(MAKE, url, "x")
+        p.good("with h5py.File(url, 'w') as f: f['only'] = 1", url)
+        assert p.local("print(list(h5py.File(url)))", p.root / "new.h5") == "['only']\n"
+        p.good(MAKE, p.server.url + "/x.h5", "x")
+    with tap.claim("creating: two who create one file with mode x: one of them has it, the other is told"):
+        other = p.popen("f = h5py.File(url, 'x'); f['mine'] = 1; print('open', flush=True); sys.stdin.readline(); f.close()",
+                        p.server.url + "/both.h5")
+        assert other.stdout.readline() == "open\n"
+        p.good(MAKE, p.server.url + "/both.h5", "x")
+        _, err = other.communicate("\n", timeout=60)
+        assert other.returncode == 1 and "errno = 17" in err and "recover" in err, err
+        p.valid("both.h5")
+        assert [one["url"] for one in p.left()] == [p.server.url + "/both.h5"]
+        p.tool("drop", p.left()[0]["id"])
+    with tap.claim("creating: the option is off: as ever"):
+        assert "read-only" in p.bad(MAKE, url, writable="off")
+    with tap.claim("creating: http and a query are refused; so is a directory of the overlay that others can read"):
+        assert "https" in p.bad(MAKE, url.replace("https", "http"))
+        assert "query" in p.bad(MAKE, url + "?a=b")
+        shared = p.work / "shared"
+        shared.mkdir(mode=0o755)
+        assert "not this user's alone" in p.bad(MAKE, url, overlay_dir=shared)
+        shared.rmdir()
+    with tap.claim("creating: more than the budget is refused where it is written, and the file is not sent"):
+        err = p.bad("f = h5py.File(url, 'w'); f['a'] = np.zeros(100000); f.close()", p.server.url + "/much.h5",
+                    overlay_budget_bytes=100000)
+        assert "OVERLAY_BUDGET" in err, err
+        assert not (p.root / "much.h5").exists()
+        for one in p.left():
+            p.tool("drop", one["id"])
+
+
+def check_changing(tap, p):
+    url, name = p.server.url + "/change.h5", "change.h5"
+    p.good(MAKE, url)
+    with tap.claim("changing: what HDF5 does to a local file it does to the remote one"):
+        shutil.copy(p.root / name, p.work / "local.h5")
+        p.good(CHANGE, url)
+        p.local(CHANGE, p.work / "local.h5")
+        p.same(name, p.work / "local.h5")
+        p.valid(name)
+    with tap.claim("changing: written bytes are read back before they are sent, and the others show through"):
+        out = p.good("""
+            f = h5py.File(url, "r+")
+            f["a"][5] = 55
+            f["chunks"][7] = 1
+            print(int(f["a"][5]), int(f["a"][4]), float(f["chunks"][7].sum()), float(f["chunks"][8, 1]), f["text"].asstr()[1])
+            f.close()""", url)
+        assert out.split() == ["55", "4", "300.0", "2401.0", "zwei"], out
+    with tap.claim("changing: a file that was opened for writing and not changed is not sent"):
+        before, was = p.bytes(name), os.stat(p.root / name).st_mtime_ns
+        p.gate.arm(lambda *_: None)
+        p.good("f = h5py.File(url, 'r+'); f['a'][5] = 55; print(f['g/new'][3]); f.close()", p.gate.url + "/" + name)
+        assert not [m for m, _, _ in p.gate.log if m in ("PUT", "MOVE", "MKCOL", "DELETE")], p.gate.log
+        assert (p.bytes(name), os.stat(p.root / name).st_mtime_ns) == (before, was)
+    with tap.claim("changing: the newest format with its flags, a user block, and pages, are as they are locally"):
+        for how in ("libver='latest'", "userblock_size=1024", "fs_strategy='page', fs_page_size=4096"):
+            make = f"with h5py.File(url, 'w', {how}) as f:\n    f['a'] = np.arange(1000); f.create_group('g')\n"
+            p.good(make, p.server.url + "/format.h5")
+            p.good("with h5py.File(url, 'r+') as f: f['b'] = f['a'][:] * 2; del f['g']", p.server.url + "/format.h5")
+            assert p.local("f = h5py.File(url); print(list(f), int(f['b'][9]))", p.root / "format.h5") == "['a', 'b'] 18\n", how
+            p.valid("format.h5")
+    with tap.claim("changing: shrinking and growing, attributes, deleting, resizing"):
+        p.good("""
+            with h5py.File(url, "w") as f:
+                f.create_dataset("r", (10, 10), maxshape=(None, 10), chunks=(5, 10), data=np.ones((10, 10)))
+                f["big"] = np.zeros(200000)
+            with h5py.File(url, "r+") as f:
+                del f["big"]
+                f["r"].resize((50, 10))
+                f["r"][40:] = 3
+            with h5py.File(url, "r") as f:
+                assert f["r"][:].sum() == 100 + 300 and list(f) == ["r"]""", p.server.url + "/size.h5")
+        p.valid("size.h5")
+    with tap.claim("changing: a reader who has the old version open is told that it has changed"):
+        # Larger than what comes whole at opening.
+        p.good("f = h5py.File(url, 'w'); f['x'] = np.ones((1000, 3000)); f.close()", p.server.url + "/read.h5")
+        reader = p.popen("""
+            f = h5py.File(url); print(f["x"][0, 0], flush=True); sys.stdin.readline()
+            try: f["x"][:].sum(); f["x"][:].sum(); print("read on")
+            except OSError as e: print(e)""", p.server.url + "/read.h5", readahead="off", revalidate_ms=1, without_shadow=True)
+        assert reader.stdout.readline() == "1.0\n"
+        p.good("f = h5py.File(url, 'r+'); f['y'] = 1; f.close()", p.server.url + "/read.h5")
+        out, _ = reader.communicate("\n", timeout=60)
+        assert "changed on the server" in out, out
+    with tap.claim("changing: by h5py of HDF5 2.0 too"):
+        code = "import sys, h5py\nwith h5py.File(sys.argv[1], 'r+') as f: f['a'][7] = 70; f['two'] = 2"
+        status, _, err = harness.run([harness.H5PY["3.16.0"], "-c", code, url], p.env())
+        assert status == 0, err
+        assert p.local("f = h5py.File(url); print(f['a'][7], f['two'][()])", p.root / name) == "70 2\n"
+
+
+COMMIT = """
+import ctypes
+lib = ctypes.CDLL(os.environ["PLUGIN"])
+lib.H5FDxhdf5_call_for.argtypes = [ctypes.c_void_p]
+lib.H5FDxhdf5_commit.argtypes = [ctypes.c_int64]
+def commit(f):
+    import re
+    path = next(l.split()[-1] for l in open("/proc/self/maps") if re.search(r"libhdf5-[^/]*$", l))
+    lib.H5FDxhdf5_call_for(ctypes.cast(ctypes.CDLL(path).H5Fflush, ctypes.c_void_p))
+    return lib.H5FDxhdf5_commit(f.id.id)
+"""
+
+
+def check_commit(tap, p):
+    os.environ["PLUGIN"] = str(harness.BUILD / "vfd" / "plugins" / "libhdf5_vfd_xhdf5.so")
+    for how in ("", ", libver='latest'"):
+        with tap.claim(f"commit on request: others read it while it stays open, again and again{how}"):
+            url = p.server.url + "/commit.h5"
+            out = p.good(COMMIT + f"""
+                import subprocess
+                def seen():
+                    code = "import h5py, sys; print(*['%s=%d' % (k, v[()].sum()) for k, v in sorted(h5py.File(sys.argv[1]).items())])"
+                    return subprocess.run([sys.executable, "-c", code, url], capture_output=True, text=True).stdout.strip()
+                f = h5py.File(url, "w"{how})
+                for i in range(3):
+                    f["d%d" % i] = np.arange(100 + i)
+                    f["d0"][0] = i
+                    assert commit(f) == 0
+                    print(seen(), f["d0"][0], f["d%d" % i][5])
+                assert commit(f) == 0
+                f.close()
+                print(seen())""".replace("\n                ", "\n"), url)
+            assert out.splitlines() == ["d0=4950 0 5", "d0=4951 d1=5050 1 5", "d0=4952 d1=5050 d2=5151 2 5",
+                                        "d0=4952 d1=5050 d2=5151"], out
+            p.valid("commit.h5")
+
+
+# --- several writers ------------------------------------------------------------------------------
+
+def check_merging(tap, p):
+    url, name = p.server.url + "/merge.h5", "merge.h5"
+    make = """
+        with h5py.File(url, "w") as f:
+            for i in range(4): f.create_dataset("d%d" % i, data=np.zeros(40, "i8"))
+            f.create_dataset("c", data=np.zeros((8, 100)), chunks=(4, 100))
+            f.create_dataset("z", data=np.zeros((8, 100)), chunks=(4, 100), compression="gzip")
+            f.create_dataset("v", data=["a", "b"], dtype=h5py.string_dtype())"""
+
+    def two(first, second):
+        """The second opens before the first commits, and closes after. Returns the second's status and standard error."""
+        p.good(make, url)
+        late = p.popen(f"f = h5py.File(url, 'r+')\n{second}\nprint('written', flush=True); sys.stdin.readline(); f.close()", url)
+        assert late.stdout.readline() == "written\n"
+        p.good(f"f = h5py.File(url, 'r+')\n{first}\nf.close()", url)
+        _, err = late.communicate("\n", timeout=60)
+        return late.returncode, err
+
+    def shows(code, wanted):
+        out = p.local(f"f = h5py.File(url); print({code})", p.root / name)
+        assert out.strip() == wanted, out
+        p.valid(name)
+
+    with tap.claim("merging: distinct datasets, close together"):
+        assert two("f['d1'][:] = 1", "f['d2'][:] = 2")[0] == 0
+        shows("[int(f['d%d' % i][:].sum()) for i in range(4)]", "[0, 40, 80, 0]")
+    with tap.claim("merging: different rows of one dataset"):
+        assert two("f['d1'][:10] = 1", "f['d1'][20:30] = 2")[0] == 0
+        shows("int(f['d1'][:].sum())", "30")
+    with tap.claim("merging: different rows of one chunk, which each has read and written whole"):
+        assert two("f['c'][0] = 1", "f['c'][1] = 2")[0] == 0
+        shows("f['c'][:].sum(axis=1)[:3].tolist()", "[100.0, 200.0, 0.0]")
+
+    def conflict(claim, first, second, *shown):
+        with tap.claim(f"merging: {claim}: a conflict, the first's version stays, what the second wrote is kept"):
+            status, err = two(first, second)
+            assert status == 1 and "conflict" in err and "recover" in err, (status, err)
+            shows(*shown)
+            [one] = p.left()
+            assert one["state"] == "to be sent" and "conflict" in one["why"], one
+            assert "conflict" in p.tool("retry", one["id"], status=3)
+            out = p.work / "out.h5"
+            p.tool("export", one["id"], out, status=1)
+            p.tool("drop", one["id"])
+            out.unlink()
+            assert p.left() == [] and p.beside(name) == [], (p.left(), p.beside(name))
+    conflict("the same rows of one chunk", "f['c'][0] = 1", "f['c'][0] = 2", "float(f['c'][0, 0])", "1.0")
+    conflict("a new object in both", "f['n1'] = 1", "f['n2'] = 2", "'n1' in f, 'n2' in f", "True False")
+    conflict("a new object there, data here", "f['n1'] = 1", "f['d2'][:] = 2", "'n1' in f, int(f['d2'][0])", "True 0")
+    conflict("data there, an attribute here", "f['d2'][:] = 2", "f.attrs['x'] = 1", "'x' in f.attrs, int(f['d2'][0])", "False 2")
+    conflict("compressed chunks that change their place", "f['z'][0] = np.random.rand(100)", "f['z'][5] = np.random.rand(100)",
+             "float(f['z'][5].sum())", "0.0")
+    conflict("strings, which share a heap", "f['v'][0] = 'longer'", "f['v'][1] = 'another'", "f['v'].asstr()[:].tolist()",
+             "['longer', 'b']")
+    with tap.claim("merging: replaced by another file, removed: conflicts"):
+        for what in (lambda: shutil.copyfile(p.root / "other.h5", p.root / name), lambda: (p.root / name).unlink()):
+            p.good(make, url)
+            p.good(MAKE, p.server.url + "/other.h5")
+            late = p.popen("f = h5py.File(url, 'r+'); f['d1'][:] = 1; print('w', flush=True); sys.stdin.readline(); f.close()", url)
+            late.stdout.readline()
+            what()
+            before = p.bytes(name)
+            _, err = late.communicate("\n", timeout=60)
+            assert late.returncode == 1 and "conflict" in err and p.bytes(name) == before, err
+            p.tool("drop", p.left()[0]["id"])
+
+
+def check_lock(tap, p):
+    url, name = p.gate.url + "/lock.h5", "lock.h5"
+    make = "f = h5py.File(url, 'w'); f['d1'] = np.zeros(40); f['d2'] = np.zeros(40); f.close()"
+    p.good(make, url)
+    with tap.claim("locks: a writer who is suspended before his last step, and comes back when another had his lock, loses nothing"):
+        state = {}
+
+        def hold(n, method, path):
+            if method == "MOVE" and path.endswith("-lock/data") and "held" not in state:
+                state["held"] = 1
+                os.kill(state["pid"], signal.SIGSTOP)    # it has sent the MOVE, which is held here
+                while "go" not in state:
+                    time.sleep(0.02)
+            return None
+        p.gate.arm(hold)
+        first = p.popen("f = h5py.File(url, 'r+'); f['d1'][:] = 1; f.close()", url)
+        state["pid"] = first.pid
+        harness.wait_for(lambda: "held" in state, "the last step", 60)
+        p.good("f = h5py.File(url, 'r+'); f['d2'][:] = 2; f.close()", url)    # waits for the lock's end, and takes it
+        state["go"] = 1
+        time.sleep(0.3)
+        first.send_signal(signal.SIGCONT)
+        _, err = first.communicate(timeout=60)
+        assert first.returncode == 0, err
+        assert p.local("f = h5py.File(url); print(f['d1'][0], f['d2'][0])", p.root / name) == "1.0 2.0\n"
+        assert p.beside(name) == [], p.beside(name)
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+def check_recovering(tap, p):
+    with tap.claim("recovering: killed in the upload: the old version is there, retry sends the new one and tidies up"):
+        url, name = p.gate.url + "/killed.h5", "killed.h5"
+        p.good(MAKE, url)
+        before = p.bytes(name)
+        state = {}
+
+        def kill(n, method, path):
+            if method == "PUT" and path.endswith("/data") and "pid" in state:
+                os.kill(state.pop("pid"), signal.SIGKILL)
+                return "half"
+            return None
+        p.gate.arm(kill)
+        one = p.popen("sys.stdin.readline(); f = h5py.File(url, 'r+'); f['a'][:] = 7; f['n'] = 1; f.close()", url)
+        state["pid"] = one.pid
+        one.communicate("\n", timeout=60)
+        assert one.returncode == -9 and p.bytes(name) == before
+        p.gate.arm(lambda *_: None)
+        [left] = p.left()
+        assert left["state"] == "to be sent" and left["url"] == url, left
+        mode = {x.name: oct(x.stat().st_mode & 0o777) for x in [p.overlay, *p.overlay.iterdir(), *p.overlay.glob("*/*")]}
+        assert set(mode.values()) <= {"0o700", "0o600"}, mode
+        p.tool("export", left["id"], p.work / "out.h5")
+        assert p.local("f = h5py.File(url); print(f['a'][9], f['n'][()])", p.work / "out.h5") == "7 1\n"
+        assert "sent to" in p.tool("retry", left["id"][:6])
+        assert p.local("f = h5py.File(url); print(f['a'][9], f['n'][()])", p.root / name) == "7 1\n"
+        p.valid(name)
+        lock = [x for x in p.beside(name) if "turn" not in x]    # his turn is taken away by who comes next
+        assert lock == [] and p.left() == [], (p.beside(name), p.left())
+    with tap.claim("recovering: killed before the file was closed: said, and only dropped"):
+        one = p.popen("f = h5py.File(url, 'w'); f['a'] = 1; print('w', flush=True); sys.stdin.readline()", p.server.url + "/never.h5")
+        one.stdout.readline()
+        assert p.left()[0]["state"] == "open in a program"
+        one.kill()
+        one.communicate()
+        [left] = p.left()
+        assert left["state"] == "never closed", left
+        assert "never was whole" in p.tool("retry", left["id"], status=3)
+        p.tool("drop", left["id"])
+        assert p.left() == [] and not (p.root / "never.h5").exists()
+    with tap.claim("recovering: a program that ends without closing loses nothing: sent, or kept and said"):
+        p.good("f = h5py.File(url, 'w'); f['a'] = 1", p.server.url + "/open.h5")
+        if (p.root / "open.h5").exists():
+            p.valid("open.h5")
+        else:
+            p.tool("retry", "--all")
+            p.valid("open.h5")
+        assert p.left() == []
+    with tap.claim("recovering: a child of fork that ends, or closes, sends nothing and spoils nothing"):
+        p.good("""
+            f = h5py.File(url, "w"); f["a"] = np.arange(10); f.flush()
+            pid = os.fork()
+            if pid == 0:
+                f.close(); sys.exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+            import time
+            f["b"] = 2; f.close()""", p.server.url + "/forked.h5")
+        assert p.local("f = h5py.File(url); print(list(f), f['a'][9])", p.root / "forked.h5") == "['a', 'b'] 9\n"
+        assert p.left() == []
+
+
+FAULTS = ["cut", "deaf", "half", 401, 403, 500, 503, 507, "kill"]
+
+
+def commits(p, code, url):
+    """The requests of a commit, without fault: [(method, path)]."""
+    p.gate.arm(lambda *_: None)
+    p.good(code, url)
+    first = next(i for i, (m, _, _) in enumerate(p.gate.log) if m == "MKCOL")
+    return first, [(m, re.sub(r"[0-9a-f]{16}", "ID", path)) for m, path, _ in p.gate.log[first:]]
+
+
+def check_faults(tap, p, words):
+    """Every request of a commit, every fault; once, and for good."""
+    url, name = p.gate.url + "/fault.h5", "fault.h5"
+    small = "f = h5py.File(url, 'w'); f['d'] = np.zeros(1000); f.close()"
+    change = "sys.stdin.readline()\nf = h5py.File(url, 'r+'); f['d'][:] = {}; f['n{}'] = 1\nprint('closing', flush=True)\nf.close()"
+    p.good(small, url)
+    _, steps = commits(p, "f = h5py.File(url, 'r+'); f['d'][0] = 1; f.close()", url)
+    n = 1
+    for i, (method, path) in enumerate(steps):
+        for fault in FAULTS:
+            for lasting in (0, 1):
+                claim = f"fault {fault} at step {i}, {method} {path.replace('/' + name, '')}{', for good' if lasting else ''}"
+                if (fault == "half" and method != "PUT") or (fault == "kill" and lasting) or (words and not any(w in claim for w in words)):
+                    continue
+                n += 1
+                with tap.claim(claim):
+                    one_fault(p, url, name, change.format(n, n), i, method, fault, lasting, n)
+
+
+def one_fault(p, url, name, change, step, method, fault, lasting, n):
+    before = p.bytes(name)
+    state = {"at": None}
+    one = p.popen(change, url, **HASTY)
+
+    def rule(k, m, path):
+        if state["at"] is None and m == "MKCOL":
+            state["at"] = k
+        if state["at"] is None or k < state["at"] + step or (k > state["at"] + step and not lasting):
+            return None
+        if fault == "kill":
+            os.kill(one.pid, signal.SIGKILL)
+            return "cut" if n % 2 else None
+        return "cut" if fault == "half" and m != "PUT" else fault
+    p.gate.arm(rule)
+    _, err = one.communicate("\n", timeout=100)
+    p.gate.arm(lambda *_: None)
+    there = p.local(f"f = h5py.File(url); print('n{n}' in f and f['d'][5] == {n})", p.root / name) == "True\n"
+    assert there or p.bytes(name) == before, "neither the old version nor the new one"
+    if one.returncode == 0:
+        assert there, "closed without an error, and it is not there"
+    elif one.returncode == 1:
+        assert "recover" in err and "OSError" in err or "Error" in err, err
+    else:
+        assert one.returncode == -9, (one.returncode, err[-1000:])
+    left = p.left()
+    assert len(left) == (one.returncode != 0), left
+    if left:
+        p.tool("retry", left[0]["id"])
+    assert p.left() == []
+    assert p.local(f"f = h5py.File(url); print('n{n}' in f and f['d'][5] == {n})", p.root / name) == "True\n"
+    p.valid(name)
+    for x in p.beside(name):    # of killed ones: a lock or turn stays until somebody comes for it
+        shutil.rmtree(p.root / (name + x))
+
+
+def main():
+    kind = sys.argv[1]
+    words = [w for w in sys.argv[2:] if not w.startswith("--")]
+    tap = harness.Tap()
+    with contextlib.ExitStack() as stack:
+        p = Place(kind, stack)
+        if "--faults" in sys.argv:
+            check_faults(tap, p, words)
+        else:
+            for check in (check_creating, check_changing, check_commit, check_merging, check_lock, check_recovering):
+                if not words or any(w in check.__name__ for w in words):
+                    check(tap, p)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

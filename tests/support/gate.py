@@ -1,0 +1,155 @@
+"""A gate before a real server: passes HTTP/1.1 requests on over TLS, and does to the chosen ones what a test says.
+
+    with Gate(server) as gate:
+        gate.rule = lambda n, method, path: "deaf" if method == "MOVE" else None
+        … gate.url …
+        gate.log    # [(method, path, status)], status 0: no answer went back
+
+|n| counts the requests since `arm()`. A rule runs on the connection's thread and may wait, or kill. It returns None (pass it
+on), a number (answer with that status, ask nobody), or
+    "cut"    close the connection, ask nobody
+    "half"   pass on half of the body, then close both ends
+    "deaf"   pass it on, wait for the answer, and close the connection without giving it
+"""
+import contextlib
+import pathlib
+import re
+import socket
+import ssl
+import threading
+import urllib.parse
+
+PIECE = 1 << 18
+WORDS = {401: "Unauthorized", 403: "Forbidden", 500: "Internal Server Error", 503: "Service Unavailable",
+         507: "Insufficient Storage"}
+
+
+class Closed(Exception):
+    pass
+
+
+class Wire:
+    """A socket with a buffer."""
+
+    def __init__(self, sock):
+        self.sock, self.have = sock, b""
+
+    def head(self):
+        while b"\r\n\r\n" not in self.have:
+            self._more()
+        head, self.have = self.have.split(b"\r\n\r\n", 1)
+        return head + b"\r\n\r\n"
+
+    def some(self, most):
+        if not self.have:
+            self._more()
+        data, self.have = self.have[:most], self.have[most:]
+        return data
+
+    def _more(self):
+        data = self.sock.recv(PIECE)
+        if not data:
+            raise Closed
+        self.have += data
+
+    def send(self, data):
+        self.sock.sendall(data)
+
+
+def field(head, name):
+    m = re.search(rb"(?im)^%s:[ \t]*([^\r\n]*)" % name, head)
+    return m[1].strip() if m else None
+
+
+class Gate:
+    def __init__(self, server):
+        u = urllib.parse.urlsplit(server.url)
+        self.to, self.run = (u.hostname, u.port), pathlib.Path(server.run)
+        self.rule = lambda n, method, path: None
+        self.log, self.n, self.lock = [], 0, threading.Lock()
+        self.there = ssl.create_default_context(cafile=server.cacert)
+        self.here = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.here.load_cert_chain(self.run / "server.pem", self.run / "server.key")
+
+    def __enter__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.url = f"https://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *exc):
+        self.listener.close()
+
+    def arm(self, rule):
+        with self.lock:
+            self.n, self.log, self.rule = 0, [], rule
+
+    def _accept(self):
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock):
+        there = None
+        with contextlib.suppress(Closed, OSError, ssl.SSLError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            mine = Wire(self.here.wrap_socket(sock, server_side=True))
+            while True:
+                head = mine.head()
+                if there is None:
+                    raw = socket.create_connection(self.to, timeout=60)
+                    there = Wire(self.there.wrap_socket(raw, server_hostname=self.to[0]))
+                if not self._one(mine, there, head):
+                    break
+        for one in (sock, there and there.sock):
+            with contextlib.suppress(OSError, AttributeError):
+                one.close()
+        with contextlib.suppress(UnboundLocalError, OSError):
+            mine.sock.close()
+
+    def _one(self, mine, there, head):
+        """Returns 1 when the connection goes on."""
+        method, path = head.decode("latin-1").split(" ", 2)[:2]
+        with self.lock:
+            n, rule = self.n, self.rule
+            self.n += 1
+        do = rule(n, method, path)
+        entry = [method, path, 0]
+        with self.lock:
+            self.log.append(entry)
+        if do == "cut":
+            return 0
+        if isinstance(do, int):
+            entry[2] = do
+            mine.send(f"HTTP/1.1 {do} {WORDS.get(do, 'Refused')}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+            return 0
+        there.send(head)
+        left = int(field(head, b"content-length") or 0)
+        if field(head, b"expect"):
+            mine.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        half = left // 2
+        while left > 0:
+            data = mine.some(min(left, PIECE))
+            there.send(data)
+            left -= len(data)
+            if do == "half" and left <= half:
+                return 0
+        reply = there.head()
+        while reply.startswith(b"HTTP/1.1 100"):
+            reply = there.head()
+        entry[2] = int(reply.split(b" ", 2)[1])
+        if do == "deaf":
+            entry[2] = 0
+            return 0
+        mine.send(reply)
+        length = field(reply, b"content-length")
+        left = 0 if method == "HEAD" or entry[2] in (204, 304) else int(length) if length else None
+        while left is None or left > 0:
+            data = there.some(PIECE if left is None else min(left, PIECE))
+            mine.send(data)
+            if left is not None:
+                left -= len(data)
+        return 1

@@ -1,0 +1,186 @@
+/* xhdf5 recover: what was written to files at URLs and is not at their servers. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../../cache/edit/edit.h"
+#include "json.h"
+#include "tool.h"
+
+static const char help[] =
+    "xhdf5 recover list [--json]          what is kept of files that could not be sent to their servers\n"
+    "xhdf5 recover retry ID... | --all    sends them\n"
+    "xhdf5 recover export ID FILE         writes one to a new file on this machine\n"
+    "xhdf5 recover drop ID...             removes what is kept of them\n"
+    "\n"
+    "A program that writes a file at a URL (option writable) keeps what it wrote on this machine, in the\n"
+    "directory that the option overlay_dir names, until the server has it. When that fails, or the program\n"
+    "is killed meanwhile, it stays there. `retry` does what closing the file would have done: it never\n"
+    "overwrites what somebody else changed. `export` writes the file as the program saw it, if the version\n"
+    "that it had opened is still at the server; otherwise what was neither read nor written is zero, and the\n"
+    "exit code is 1. The beginning of an ID will do. A file \"never closed\" cannot be sent: its program was\n"
+    "killed before it was whole.\n"
+    "\n"
+    "  --json   list: one array\n"
+    "  --all    retry: all of them but those never closed\n"
+    "\n"
+    "Exit codes: 0 done; 1 export: done, with zeros; 2 wrong usage; 3 at least one could not be sent, written or found.\n";
+
+struct listing {
+    int json;
+    unsigned n;
+};
+
+static const char *state_of(const struct xh_left *l)
+{
+    return l->busy ? "open in a program" : l->finished ? "to be sent" : "never closed";
+}
+
+static void date_of(long long s, char *out, size_t size)
+{
+    time_t t = (time_t)s;
+    struct tm tm;
+    if (s == 0 || !localtime_r(&t, &tm) || !strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm))
+        snprintf(out, size, "-");
+}
+
+static int list_one(void *ctx, const struct xh_left *l)
+{
+    struct listing *to = ctx;
+    char size[XH_SIZE_TEXT], written[XH_SIZE_TEXT], url[1024], why[700], date[32];
+    if (to->json) {
+        fputs(to->n++ ? ",\n {" : "\n {", stdout);
+        xh_json_text(stdout, "id", l->id);
+        fputs(", ", stdout);
+        xh_json_text(stdout, "state", state_of(l));
+        fputs(", ", stdout);
+        xh_json_text(stdout, "url", l->url ? xh_tool_shown(l->url, url, sizeof url) : NULL);
+        fputs(", ", stdout);
+        xh_json_text(stdout, "why", l->why && *l->why ? l->why : NULL);
+        printf(", \"size\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"closed\": %lld}", l->size, l->written_bytes, l->closed_s);
+        return 0;
+    }
+    if (to->n++ == 0)
+        printf("%-16s %-19s %11s %11s  %-17s  %s\n", "ID", "CLOSED", "SIZE", "WRITTEN", "STATE", "URL");
+    date_of(l->closed_s, date, sizeof date);
+    printf("%-16s %-19s %11s %11s  %-17s  %s\n", l->id, date, l->finished ? xh_tool_size(l->size, size) : "-",
+           l->finished ? xh_tool_size(l->written_bytes, written) : "-", state_of(l),
+           l->url ? xh_tool_shown(l->url, url, sizeof url) : "-");
+    if (l->why && *l->why)
+        printf("                 %s\n", xh_tool_name(l->why, why, sizeof why));
+    return 0;
+}
+
+static int list(const struct xh_options *o, int json)
+{
+    struct listing l = {.json = json};
+    struct xh_err err = {0};
+    if (json)
+        putchar('[');
+    int rc = xh_edit_each_left(o, list_one, &l, &err);
+    if (json)
+        puts(l.n ? "\n]" : "]");
+    return rc ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : XH_EXIT_OK;
+}
+
+static int retry(const struct xh_options *o, const char *id)
+{
+    struct xh_err err = {0};
+    char *url = NULL, shown[1024];
+    if (xh_edit_retry(o, id, &url, &err))
+        return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
+    printf("sent to %s\n", url ? xh_tool_shown(url, shown, sizeof shown) : "its server");
+    free(url);
+    return XH_EXIT_OK;
+}
+
+struct ids {
+    char (*at)[20];
+    size_t n;
+};
+
+static int collect(void *ctx, const struct xh_left *l)
+{
+    struct ids *ids = ctx;
+    if (l->busy || !l->finished)
+        return 0;
+    char(*at)[20] = realloc(ids->at, (ids->n + 1) * sizeof *at);
+    if (!at)
+        return 1;
+    ids->at = at;
+    snprintf(ids->at[ids->n++], sizeof *at, "%s", l->id);
+    return 0;
+}
+
+static int retry_all(const struct xh_options *o)
+{
+    struct ids ids = {0};
+    struct xh_err err = {0};
+    int worst = XH_EXIT_OK;
+    if (xh_edit_each_left(o, collect, &ids, &err)) {
+        free(ids.at);
+        return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
+    }
+    for (size_t i = 0; i < ids.n; i++)
+        if (retry(o, ids.at[i]))
+            worst = XH_EXIT_FAILED;
+    free(ids.at);
+    return worst;
+}
+
+static int export_one(const struct xh_options *o, const char *id, const char *path)
+{
+    struct xh_err err = {0};
+    int rc = xh_edit_export(o, id, path, &err);
+    if (rc < 0)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
+    if (rc == 0)
+        return XH_EXIT_OK;
+    return xh_tool_fail(XH_EXIT_NO, "the version that was opened is gone from the server: what was neither read nor written of it is zero in the file");
+}
+
+static int drop(const struct xh_options *o, const char *id)
+{
+    struct xh_err err = {0};
+    return xh_edit_drop(o, id, &err) ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : XH_EXIT_OK;
+}
+
+int xh_tool_recover(int argc, char **argv, const struct xh_options *o)
+{
+    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const char command[] = "xhdf5 recover";
+    char shown[200];
+    int json = 0, all = 0, worst = XH_EXIT_OK;
+    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+        if (c == 'h')
+            return fputs(help, stdout), XH_EXIT_OK;
+        if (c != 'j' && c != 'a')
+            return xh_tool_bad_option(command, argv);
+        json |= c == 'j';
+        all |= c == 'a';
+    }
+    const char *what = optind < argc ? argv[optind++] : "";
+    int words = argc - optind;
+    if (json && strcmp(what, "list") != 0)
+        return xh_tool_usage(command, "--json is list's");
+    if (all && strcmp(what, "retry") != 0)
+        return xh_tool_usage(command, "--all is retry's");
+    if (strcmp(what, "list") == 0)
+        return words ? xh_tool_usage(command, "list takes no word") : list(o, json);
+    if (strcmp(what, "export") == 0)
+        return words == 2 ? export_one(o, argv[optind], argv[optind + 1]) : xh_tool_usage(command, "export takes an ID and the name of a new file");
+    if (strcmp(what, "retry") == 0 && all)
+        return words ? xh_tool_usage(command, "either IDs or --all is wanted") : retry_all(o);
+    if (strcmp(what, "retry") != 0 && strcmp(what, "drop") != 0)
+        return xh_tool_usage(command, *what ? "\"%s\" is not list, retry, export or drop" : "list, retry, export or drop is missing%s",
+                             xh_tool_plain(what, shown, sizeof shown));
+    if (words == 0)
+        return xh_tool_usage(command, "an ID is missing; xhdf5 recover list shows them");
+    for (; optind < argc; optind++)
+        if (strcmp(what, "retry") == 0 ? retry(o, argv[optind]) : drop(o, argv[optind]))
+            worst = XH_EXIT_FAILED;
+    return worst;
+}
