@@ -17,8 +17,10 @@
 /* The verdict changes for so much; and a trial has to bring so much more than the original did. */
 #define WINS 1.05
 #define TRIAL_WINS 1.02
-/* What was fetched before an interval may be read in it: a second evens that out. */
+/* What was fetched before an interval may be read in it: a second evens that out. The first one may be that in which
+ * the body's connections find their speed, so that two have to fail. */
 #define TRIAL_NS 1e9
+#define TRIALS 2
 #define SETTLED_NS 10e9
 /* A link that is faster has no body to look for. */
 #define LOOK_RATE 0.6
@@ -58,6 +60,7 @@ static int turn(struct xh_judge *j, int packed)
         j->last_rate = 0;
         j->steady = 0;
         j->trial_ns = j->trial_got = 0;
+        j->failed = 0;
     }
     return changed;
 }
@@ -114,7 +117,8 @@ int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *s, uint64_t rtt_n
     else if (j->trial_ns >= TRIAL_NS && j->plain_rate > 0) {
         int pays = j->trial_got >= TRIAL_WINS * j->plain_rate * j->trial_ns;
         j->trial_ns = j->trial_got = 0;
-        if (!pays) {
+        j->failed = pays ? 0 : j->failed + 1;
+        if (j->failed == TRIALS) {
             j->settled_ns = s->now_ns;
             return turn(j, 0);
         }

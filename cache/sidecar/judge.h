@@ -23,6 +23,7 @@ struct xh_judge {
     unsigned steady;  /* intervals in a row that did not grow */
     /* The trial under way: what the body has brought so far, in intervals that tell something. */
     double trial_ns, trial_got;
+    unsigned failed; /* seconds of it in a row that brought too little */
 };
 
 /* What is so far, in all. */
