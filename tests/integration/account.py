@@ -43,7 +43,8 @@ for line in sys.stdin:
         exec(code)
     print(name, time.monotonic() - begun, flush=True)
 """
-# name: milliseconds before each reply, options, code, words of the advice (None: whatever)
+# name: milliseconds before each reply (paced where connections are what counts: on a fast machine nothing is left but them),
+# options, code, words of the advice (None: whatever)
 SITUATIONS = {
     "random": (20, {}, "[f['images'][i % 24, 30 * (i % 20)] for i in random.Random(1).sample(range(4000), 40)]",
                r"\d+ reads of \d KB waited for the link one after another, 2\d ms each: say before"),
@@ -92,7 +93,7 @@ def seconds(out):
 def situations(tap, liar, shadow):
     env = harness.driver_env(None, shadow, stats="on")
     env |= {"PYTHONPATH": str(harness.BUILD / "python"), "no_proxy": "*"}
-    lines = [json.dumps([name, f"{liar.base}/late:{ms}/{name.replace(' ', '-')}.h5", options, code])
+    lines = [json.dumps([name, f"{liar.base}/{'paced' if options.get("connections") else 'late'}:{ms}/{name.replace(' ', '-')}.h5", options, code])
              for name, (ms, options, code, _) in SITUATIONS.items()]
     done = subprocess.run([PYTHON, "-c", READER], env=env, input="\n".join(lines), capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -592,6 +592,18 @@ def late(r):
     r.send(r.honest())
 
 
+@fault("paced")
+def paced(r):
+    """Late by the argument's milliseconds, then honest, by half a MiB each 10 ms, as over a link that is not this machine's own."""
+    time.sleep(int(r.arg or 20) / 1000)
+    reply = r.honest()
+    r.send(reply, body=False)
+    with contextlib.suppress(OSError):
+        for at in range(0, len(reply.body), 1 << 19):
+            r.wfile.write(reply.body[at:at + (1 << 19)])
+            time.sleep(0.01)
+
+
 @fault("no-length")
 def no_length(r):
     """No Content-Length: the body ends with the connection."""
