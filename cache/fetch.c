@@ -128,11 +128,13 @@ void xh_fetch_share_link(struct xh_file *f)
         !atomic_compare_exchange_strong_explicit(&f->shared_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
     unsigned readers = xh_shadow_readers(f->shadow), busy = xh_shadow_busy(f->shadow);
-    int walks = readers > 1 && atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) && xh_walk_is_ours(f), yields = readers > 1 && !walks && xh_shadow_other_waits(f->shadow);
+    unsigned sharers = readers > busy ? readers : busy;
+    int walks = readers > 1 && xh_walk_is_ours(f);
+    int yields = readers > 1 && !walks && xh_shadow_other_waits(f->shadow);
     if (walks) /* the others wait for what it brings */
-        readers = 1 + (busy > readers ? busy - readers : 0), busy = readers;
-    xh_replicas_share(f->origin, readers > busy ? readers : busy, yields);
-    xh_trace(XH_T_PLAN, "share", "readers=%u busy=%u yields=%d", readers, busy, yields);
+        sharers -= readers - 1;
+    xh_replicas_share(f->origin, sharers, yields);
+    xh_trace(XH_T_PLAN, "share", "readers=%u busy=%u walks=%d yields=%d", readers, busy, walks, yields);
 }
 
 /* Gives up what the fetch still answers for in its range |i|. */

@@ -140,7 +140,7 @@ void xh_walk_end(struct xh_file *f);
 void xh_walk_begin(struct xh_file *f);
 void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed, int alone);
 void xh_walk_arrived(struct xh_file *f);
-int xh_walk_is_ours(struct xh_file *f); /* 1: of the processes with this file it is this one that walks */
+int xh_walk_is_ours(struct xh_file *f); /* 1: metadata is on its way, and it is this process that walks for all */
 
 /* Reading ahead (ahead.c). raw: a raw read of |n| extents begins; what is expected after it is fetched,
  * behind what the read itself needs. meta: a metadata read is done, its bytes are in the extents;

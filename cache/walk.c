@@ -42,7 +42,8 @@ static uint64_t request_bytes(const struct xh_file *f)
 
 int xh_walk_is_ours(struct xh_file *f)
 {
-    return f->walk.index && atomic_load_explicit(&f->walk.on, memory_order_relaxed) && xh_shadow_walks(f->shadow);
+    return f->walk.index && atomic_load_explicit(&f->walk.on, memory_order_relaxed) &&
+           atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) && xh_shadow_walks(f->shadow);
 }
 
 /* 1 when this process is the one to walk. */

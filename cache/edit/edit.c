@@ -70,7 +70,7 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     return 0;
 }
 
-static void edit_free(struct xh_edit *e, int keep)
+void xh_edit_free(struct xh_edit *e, int keep)
 {
     if (e->file)
         xh_cache_close(e->file);
@@ -92,7 +92,7 @@ int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how h
     int rc = e->url ? settle_options(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     rc = rc ? rc : open_edit(e, url, how, err);
     if (rc) {
-        edit_free(e, 0);
+        xh_edit_free(e, 0);
         return rc;
     }
     xh_trace(XH_T_VFD, "edit", "url=%s id=%s mode=%d size=%llu", xh_dav_shown(e->dav), e->overlay->id, (int)e->overlay->mode,
@@ -335,6 +335,6 @@ int xh_edit_close(struct xh_edit *e, struct xh_err *err)
     }
     e->closing = 1;
     int rc = xh_edit_commit(e, err);
-    edit_free(e, rc != 0);
+    xh_edit_free(e, rc != 0);
     return rc;
 }

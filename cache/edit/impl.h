@@ -59,6 +59,9 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err);
 /* Removes directories beside the file that this writer made and did not come to remove. */
 void xh_edit_tidy(struct xh_edit *e);
 
+/* Closes and frees it; |keep|: what was written stays on this machine. Sends nothing. */
+void xh_edit_free(struct xh_edit *e, int keep);
+
 /* ---- locks at the server: lock.c */
 
 /* A directory beside the file that one client has at a time. */

@@ -28,17 +28,6 @@ int xh_edit_each_left(const struct xh_options *o, int (*visit)(void *ctx, const 
     return xh_overlay_each(o, visit_one, &to, err);
 }
 
-static void edit_end(struct xh_edit *e, int keep)
-{
-    if (e->file)
-        xh_cache_close(e->file);
-    xh_overlay_close(e->overlay, keep);
-    xh_dav_close(e->dav);
-    free(e->piece);
-    free(e->url);
-    free(e);
-}
-
 /* Opens what is left, over the version that it was made of if that is still there. */
 static int reopen_left(const struct xh_options *o, const char *id, struct xh_edit **out, struct xh_err *err)
 {
@@ -56,7 +45,7 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     rc = rc ? rc : xh_dav_open(e->url, &e->opt, &e->dav, err);
     if (rc) {
-        edit_end(e, 1);
+        xh_edit_free(e, 1);
         return rc;
     }
     *out = e;
@@ -101,7 +90,7 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
     rc = there < 0 ? there : there ? 0 : xh_edit_commit(e, err);
     if (rc == 0)
         *url = strdup(xh_dav_shown(e->dav));
-    edit_end(e, rc != 0);
+    xh_edit_free(e, rc != 0);
     return rc;
 }
 
@@ -177,7 +166,7 @@ int xh_edit_export(const struct xh_options *o, const char *id, const char *path,
         if (rc < 0)
             unlink(path);
     }
-    edit_end(e, 1);
+    xh_edit_free(e, 1);
     return rc;
 }
 
