@@ -251,6 +251,8 @@ static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t t
     struct xh_piece few[PIECES_ON_STACK];
     struct xh_piece *p = count <= PIECES_ON_STACK ? few : malloc(count * sizeof *p);
     int raw;
+    if (count == 0)
+        return 0;
     if (!p)
         return xh_fail(f->h5, XH_E_NOMEM, "out of memory for a read of %u pieces", count);
     unfold(count, types, addrs, sizes, bufs, p, &raw);

@@ -1,7 +1,8 @@
 /* How far a read goes: see reach.h. */
 #include "reach.h"
 
-#define QUICK_ENOUGH 4
+#define QUICK_ENOUGH 4 /* quick reads, after which no other is expected */
+#define QUICK_MOST 8   /* as many count: a slow one among them may be the processor's fault, two are not */
 #define VAIN_MOST 3 /* reads without a hit before the reach shrinks */
 
 void xh_reach_begin(struct xh_reach *r, uint64_t file_bytes)
@@ -30,10 +31,18 @@ static void shrink(struct xh_reach *r)
         r->bytes /= 2;
 }
 
+static void note_quick(struct xh_reach *r, uint64_t bytes, uint64_t ns)
+{
+    if (!xh_reach_is_quick(bytes, ns))
+        r->quick /= 2;
+    else if (r->quick < QUICK_MOST)
+        r->quick++;
+}
+
 /* Longer than four of the shortest: the bytes cost more than the latency. Up to two of them: they cost nothing yet. */
 void xh_reach_learn(struct xh_reach *r, uint64_t bytes, uint64_t ns)
 {
-    r->quick = xh_reach_is_quick(bytes, ns) ? r->quick + 1 : 0;
+    note_quick(r, bytes, ns);
     r->least_ns = ns < r->least_ns ? ns : r->least_ns;
     r->vain = r->hits ? 0 : r->vain + 1;
     if (ns / 4 > r->least_ns) {
@@ -60,6 +69,5 @@ int xh_reach_needless(const struct xh_reach *r)
 
 void xh_reach_plain(struct xh_reach *r, uint64_t bytes, uint64_t ns)
 {
-    if (!xh_reach_is_quick(bytes, ns))
-        r->quick = 0;
+    note_quick(r, bytes, ns);
 }

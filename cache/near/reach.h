@@ -18,7 +18,7 @@ struct xh_reach {
     uint64_t least_ns; /* the shortest read seen */
     unsigned hits;     /* reads that needed none, since the last one that did */
     unsigned vain;     /* reads one after another that were followed by no hit */
-    unsigned quick;    /* reads one after another that took no longer than copying */
+    unsigned quick;    /* reads of late that took no longer than copying; a slow one takes half of them away */
 };
 
 /* A file of at most XH_REACH_MOST bytes comes with its first read. */
@@ -35,7 +35,7 @@ void xh_reach_around(const struct xh_reach *r, uint64_t off, uint64_t len, uint6
 void xh_reach_learn(struct xh_reach *r, uint64_t bytes, uint64_t ns);
 
 /* 1 when reads take no longer than copying, of late: the kernel has the file in memory, and there is nothing to gain. Who then
- * reads without reaching far says how long it took (xh_reach_plain); a slow one ends it. */
+ * reads without reaching far says how long it took (xh_reach_plain); slow ones end it. */
 int xh_reach_needless(const struct xh_reach *r);
 void xh_reach_plain(struct xh_reach *r, uint64_t bytes, uint64_t ns);
 
