@@ -152,7 +152,8 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
 {
     xh_opening_begin(op, f->url, &f->opt, &f->account);
-    xh_origin_crowd(xh_shadow_crowd(&f->opt));
+    xh_origin_crowd(xh_shadow_crowd);
+    xh_shadow_crowd(&f->opt); /* so that the others count this one */
     uint64_t entered = xh_account_enter(&f->account, XH_NETWORK);
     int rc = xh_replicas_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
     xh_account_leave(&f->account, XH_NETWORK, entered);
@@ -217,6 +218,8 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
         xh_metaindex_free(f->walk.index);
         f->walk.index = NULL;
     }
+    if (rc == 0)
+        xh_fetch_share_link(f); /* many begin at once: none of them has all connections until it knows better */
     if (rc == 0 && !head.confirmed)
         begin(f, head.len);
     return rc;

@@ -55,7 +55,7 @@
 
 static struct xh_endpoint *endpoints; /* under the engine's lock */
 static unsigned endpoints_known;
-static unsigned crowd = 1; /* processes that greet */
+static unsigned (*crowd)(const struct xh_options *o); /* counts the processes that share the link; NULL: this one alone */
 
 struct xh_endpoint *xh_endpoint_find(const char *server)
 {
@@ -647,9 +647,9 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
     }
 }
 
-void xh_endpoint_crowd(unsigned processes)
+void xh_endpoint_crowd(unsigned (*count)(const struct xh_options *o))
 {
-    crowd = processes ? processes : 1;
+    crowd = count;
 }
 
 unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t rtt_ns)
@@ -657,7 +657,7 @@ unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_orig
     unsigned have = e->active + (unsigned)e->queued_requests, want = connections_at_first((double)rtt_ns);
     if ((double)rtt_ns < LONG_RTT_NS)
         return 0;
-    want = at_most(o, (double)rtt_ns < TWICE_RTT_NS ? want : 2 * want) / crowd;
+    want = at_most(o, (double)rtt_ns < TWICE_RTT_NS ? want : 2 * want) / (crowd ? crowd(&o->options) : 1);
     return want > have ? want - have : 0;
 }
 

@@ -114,8 +114,8 @@ unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e);
 /* Fills in |out|'s open, idle, warm and warm_bytes: the connections to |e| (NULL: none yet). Lock held. */
 void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out);
 
-/* So many processes greet: each for its part. Lock held. */
-void xh_endpoint_crowd(unsigned processes);
+/* |count| (at least 1) says how many processes share the link when one is to greet: each for its part. Lock held. */
+void xh_endpoint_crowd(unsigned (*count)(const struct xh_options *o));
 
 /* How many connections are to be opened besides those under way, where the round trip takes |rtt_ns|. Lock held. */
 unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t rtt_ns);

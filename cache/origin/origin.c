@@ -362,10 +362,10 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
     return rest ? rest + (size_t)n : 0;
 }
 
-void xh_origin_crowd(unsigned processes)
+void xh_origin_crowd(unsigned (*count)(const struct xh_options *o))
 {
     xh_engine_lock();
-    xh_endpoint_crowd(processes);
+    xh_endpoint_crowd(count);
     xh_engine_unlock();
 }
 

@@ -93,8 +93,9 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
  * the others waits for what it wants now, so that speculation here keeps to one connection. */
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields);
 
-/* |processes| of this machine use the link, as far as is known before an opening: it greets for its part alone. */
-void xh_origin_crowd(unsigned processes);
+/* |count| tells how many processes of this machine use the link, at least 1. It is asked when a server turns out to be far,
+ * which by then all that begin together know of each other: each greets it for its part alone. Called with the engine locked. */
+void xh_origin_crowd(unsigned (*count)(const struct xh_options *o));
 
 /* Text of one line, shorter than |size|, for a later xh_origin_open's |hint|: round trip, size, validator,
  * dialect. No secrets. Returns its length, 0 when it does not fit. */

@@ -812,16 +812,25 @@ Test(endpoint, a_server_cannot_make_us_know_servers_without_end, .init = fresh)
     cr_expect_eq(xh_endpoint_queue(&make(0, MIB)->r, XH_PLACE_LAST), 0, "who is known is asked");
 }
 
+static unsigned crowd_of;
+
+static unsigned count_crowd(const struct xh_options *o)
+{
+    cr_assert_eq(o, &origin.options);
+    return crowd_of;
+}
+
 Test(endpoint, a_crowd_greets_for_its_part, .init = fresh)
 {
     ask(0);
     start();
     unsigned alone = xh_endpoint_greetings(e, &origin, 160 * MS);
-    xh_endpoint_crowd(2);
+    crowd_of = 2;
+    xh_endpoint_crowd(count_crowd);
     cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), (alone + 1) / 2 - 1, "of %u", alone);
-    xh_endpoint_crowd(32);
+    crowd_of = 32;
     cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), 0);
-    xh_endpoint_crowd(0);
+    xh_endpoint_crowd(NULL);
     cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), alone);
 }
 

@@ -154,7 +154,7 @@ int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes
     return 0;
 }
 
-void xh_origin_crowd(unsigned processes)
+void xh_origin_crowd(unsigned (*count)(const struct xh_options *o))
 {
 }
 
