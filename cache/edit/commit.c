@@ -315,7 +315,7 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
         return 0;
     if (rc == 1 || rc == XH_E_CHANGED) {
         v->closed_s = 0;
-        snprintf(v->left, sizeof v->left, ".xhdf5-%s%c%u/ .xhdf5-%s%c%u/", v->id, 't', e->attempt + 1, v->id, 'n',
+        snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/", v->id, 't', e->attempt + 1, v->id, 'n',
                  e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1));
         rc = xh_overlay_save(v, 0, err); /* from here on a killed process leaves something */
         v->left[0] = '\0'; /* a process that lives notes what it leaves */

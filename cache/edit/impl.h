@@ -64,6 +64,8 @@ void xh_edit_free(struct xh_edit *e, int keep);
 
 /* ---- locks at the server: lock.c */
 
+#define XH_TURN_PREFIX ".xhdf5-" /* of a directory's name that becomes a lock: then the overlay's ID, a letter, a number */
+
 /* A directory beside the file that one client has at a time. */
 struct xh_turn {
     struct xh_dav *dav;

@@ -66,11 +66,20 @@ static int open_version(struct xh_edit *e, struct xh_err *err)
     return rc;
 }
 
+/* A name as a commit makes them: nothing else of the server's is removed, whatever the record says. */
+static int is_ours(const char *name)
+{
+    size_t prefix = strlen(XH_TURN_PREFIX), n = strlen(name);
+    return n > prefix + 1 && strncmp(name, XH_TURN_PREFIX, prefix) == 0 && name[n - 1] == '/' &&
+           strspn(name + prefix, "0123456789abcdefnt") == n - prefix - 1;
+}
+
 void xh_edit_tidy(struct xh_edit *e)
 {
     char *names = e->overlay->left, *at = NULL;
     for (char *name = strtok_r(names, " ", &at); name; name = strtok_r(NULL, " ", &at))
-        xh_turn_remove(e->dav, name);
+        if (is_ours(name))
+            xh_turn_remove(e->dav, name);
     names[0] = '\0';
 }
 

@@ -56,7 +56,7 @@ int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const ch
                  struct xh_err *err)
 {
     *t = (struct xh_turn){.dav = d, .name = name};
-    snprintf(t->own, sizeof t->own, ".xhdf5-%.16s%c%u/", id, letter, number);
+    snprintf(t->own, sizeof t->own, XH_TURN_PREFIX "%.16s%c%u/", id, letter, number);
     snprintf(t->text, sizeof t->text, "xhdf5 %.16s%c%u", id, letter, number);
     int rc = xh_dav_mkcol(d, t->own, err);
     if (rc == XH_E_STATUS && err->status == 405) /* asked twice: it is there */

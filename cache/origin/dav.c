@@ -2,7 +2,7 @@
  *
  * Invariants: a credential goes over TLS alone, to the server that the user named or to one that he listed, whatever a
  * redirect says; no request has Content-Range; what a MOVE or PUT did is unknown when its reply was lost, and is
- * never asked again here. */
+ * never asked again here; no word of the server's that may hold a credential reaches an error. */
 #include "dav.h"
 
 #include <assert.h>
@@ -28,6 +28,8 @@
 #define BODY_BYTES 65536u       /* of a reply that is kept */
 #define UPLOAD_BUFFER (512L << 10)
 #define DIGEST_TIMES 10u        /* after its last byte a server may be at work on a file for so many stall time-outs */
+#define SAID_SHOWN 160u         /* bytes of the server's words in an error */
+#define ECHO_BYTES 12u          /* of a token, in a row: so many are none by chance */
 #define TOLD_BYTES (64u << 20)  /* how often the log hears of a long upload */
 
 struct xh_dav {
@@ -368,6 +370,7 @@ static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url
     d->moved_up = d->moved_down = 0;
     d->error[0] = '\0';
     if (headers_of(d, a, to, trusted, &headers) || set_up(d, a, to, headers, trusted)) {
+        d->source = NULL;
         free_headers(headers);
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
@@ -397,11 +400,30 @@ static const char *words(struct xh_dav *d)
     return d->said[0] == '<' ? "" : d->said; /* a page of HTML says nothing that the status does not */
 }
 
+/* 1 when |said| may have a piece of what proves who asks: a server may send back what it was sent. */
+static int echoes(const struct xh_dav *d, const char *said)
+{
+    char piece[ECHO_BYTES + 1];
+    const char *token = d->token && d->token->value ? d->token->value : "";
+    if (d->url->user)
+        return 1;
+    for (size_t i = 0, n = strlen(said); *token && i + ECHO_BYTES <= n && i < SAID_SHOWN; i++) {
+        snprintf(piece, sizeof piece, "%s", said + i);
+        if (strstr(token, piece))
+            return 1;
+    }
+    return *token && strlen(token) < ECHO_BYTES && strstr(said, token);
+}
+
 static int refused(struct xh_dav *d, const struct asked *a, struct xh_err *err)
 {
     int status = d->reply.status;
     char tells[300] = "";
-    const char *said = words(d), *colon = *said ? ": " : "";
+    const char *said = words(d);
+    int full = strstr(said, "no space") || strstr(said, "No space") || strstr(said, "quota");
+    if (echoes(d, said))
+        said = "";
+    const char *colon = *said ? ": " : "";
     if (status == 404 || status == 410)
         return xh_err_set(err, XH_E_NOENT, status, "%.200s: %d Not Found at %s%s%.160s", d->url->shown, status, a->method, colon, said);
     if (status == 401 || status == 403) {
@@ -422,8 +444,9 @@ static int refused(struct xh_dav *d, const struct asked *a, struct xh_err *err)
         return xh_err_set(err, XH_E_STATUS, status,
                           "%.200s: %d at %s: the server does not do it there (nginx: dav_methods)%s%.160s", d->url->shown, status,
                           a->method, colon, said);
-    if (strstr(said, "no space") || strstr(said, "No space") || strstr(said, "quota"))
-        return xh_err_set(err, XH_E_NOSPACE, status, "%.200s: %d at %s: %.160s", d->url->shown, status, a->method, said);
+    if (full)
+        return xh_err_set(err, XH_E_NOSPACE, status, "%.200s: %d at %s: there is no room at the server%s%.160s", d->url->shown, status,
+                          a->method, colon, said);
     return xh_err_set(err, XH_E_STATUS, status, "%.200s: %d at %s%s%.160s", d->url->shown, status, a->method, colon, said);
 }
 

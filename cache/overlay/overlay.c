@@ -304,7 +304,7 @@ static int take_line(struct xh_overlay *v, char *line)
         return is_set && xh_extents_put(set, off, end, kind) == 0 ? 0 : -1;
     }
     if (strcmp(line, "url") == 0)
-        return (v->url = strdup(value)) ? 0 : -1;
+        return !v->url && (v->url = strdup(value)) ? 0 : -1;
     if (strcmp(line, "mode") == 0) {
         int mode = atoi(value);
         v->mode = (enum xh_overlay_mode)mode;
@@ -329,6 +329,11 @@ static int take_line(struct xh_overlay *v, char *line)
     return 0;
 }
 
+static int ends_within(const struct xh_extents *s, uint64_t size)
+{
+    return s->n == 0 || s->at[s->n - 1].end <= size;
+}
+
 /* Reads the record. Leaves |v| unreadable when there is none, or it makes no sense. */
 static void load(struct xh_overlay *v)
 {
@@ -351,7 +356,8 @@ static void load(struct xh_overlay *v)
         }
     free(line);
     fclose(f);
-    v->readable = state == 1 && v->url && v->base_limit <= v->base_size && v->size <= INT64_MAX;
+    v->readable = state == 1 && v->url && v->base_limit <= v->base_size && v->size <= INT64_MAX && ends_within(&v->have, v->size) &&
+                  ends_within(&v->dirty, v->size);
 }
 
 /* ---- those that are there */

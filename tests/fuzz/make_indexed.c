@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     if (!strcmp(kind, "paged"))
         chunk[0] = chunk[1] = 2;
     for (int i = 0; i < 8000; i++)
-        data[i] = (unsigned char)(i * 2654435761u >> 24);
+        data[i] = (unsigned char)((unsigned)i * 2654435761u >> 24);
     hid_t file = ok ? H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, fapl) : -1;
     hid_t space = H5Screate_simple(2, dims, max);
     H5Pset_chunk(dcpl, 2, chunk);

@@ -47,9 +47,9 @@ for line in sys.stdin:
 # options, code, words of the advice (None: whatever)
 SITUATIONS = {
     "random": (20, {}, "[f['images'][i % 24, 30 * (i % 20)] for i in random.Random(1).sample(range(4000), 40)]",
-               r"\d+ reads of \d KB waited for the link one after another, 2\d ms each: say before"),
+               r"\d+ reads of \d KB waited for the link one after another, ([2-9]\d|\d{3,}) ms each: say before"),
     "alone": (20, {"readahead": False}, "[f['images'][i] for i in range(12)]", "readahead=on"),
-    "computes": (20, {}, "for i in range(8): f['images'][i]; time.sleep(0.15)", r"took [89]\d %: nothing to gain"),
+    "computes": (20, {}, "for i in range(8): f['images'][i]; time.sleep(0.3)", r"took [5-9]\d %: nothing to gain"),
     "one connection": (60, {"connections": 1}, "f['images'][()]", r"1 connection limits the rate at .*: connections=\d"),
     "small": (5, {"shadow_budget_bytes": "4M"}, "[f['images'][()] for i in range(3)]",
               r"the shadow is too small: .* shadow_budget_bytes=\d\dM"),
@@ -79,53 +79,75 @@ def accounts(errors):
 
 
 def adds_up(account, wall, before=0.01):
-    """|wall|: as the program sees it. |before|: seconds that it may need to get to the driver."""
+    """|wall|: as the program sees it. |before|: seconds that it may need to get to the driver: where the processor was taken
+    away just then it needs more, and the whole is tried again."""
     opened, parts, _ = account
     assert len(parts) == 4, parts
     assert abs(sum(parts) - opened) <= 0.003, (parts, opened)    # as they are printed
-    assert abs(sum(parts) - wall) <= 0.05 * wall + before, (parts, wall)
+    assert sum(parts) <= wall + 0.003, (parts, wall)
+    harness.timely(wall - sum(parts) <= 0.05 * wall + before, (parts, wall))
 
 
 def seconds(out):
     return float(re.search(r"seconds=([\d.]+)", out)[1])
 
 
-def situations(tap, liar, shadow):
+def run_situations(liar, shadow, names, attempt):
+    """{name: (account, wall time, all that was said)}"""
     env = harness.driver_env(None, shadow, stats="on")
     env |= {"PYTHONPATH": str(harness.BUILD / "python"), "no_proxy": "*"}
-    lines = [json.dumps([name, f"{liar.base}/{'paced' if options.get("connections") else 'late'}:{ms}/{name.replace(' ', '-')}.h5", options, code])
-             for name, (ms, options, code, _) in SITUATIONS.items()]
+    lines = []
+    for name in names:
+        ms, options, code, _ = SITUATIONS[name]
+        way = "paced" if options.get("connections") else "late"
+        lines.append(json.dumps([name, f"{liar.base}/{way}:{ms}/{name.replace(' ', '-')}{attempt}.h5", options, code]))
     done = subprocess.run([PYTHON, "-c", READER], env=env, input="\n".join(lines), capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr[-3000:]
     walls = {m[1]: float(m[2]) for m in re.finditer(r"(?m)^(.*) ([\d.]+)$", done.stdout)}
     told = {text.split("\n", 1)[0]: text for text in done.stderr.split("situation=")[1:]}
+    return {name: (accounts(told[name])[0], walls[name], told[name]) for name in names}
+
+
+def situations(tap, liar, shadow):
+    found = run_situations(liar, shadow, SITUATIONS, 0)
     for name, (_, _, _, advice) in SITUATIONS.items():
         with tap.claim(f"over latency, {name}: the seconds add up" + (", the advice is right" if advice else "")):
-            account, = accounts(told[name])
-            adds_up(account, walls[name])
-            assert not advice or re.search(advice, account[2]), told[name]
+            def check(attempt):
+                account, wall, told = found[name] if attempt == 0 else run_situations(liar, shadow, [name], attempt)[name]
+                adds_up(account, wall)
+                harness.timely(not advice or re.search(advice, account[2]), told)
+            harness.tried(check)
+
+
+def c_adds_up(program, url, env):
+    """One run of the C program. Returns its account."""
+    status, out, err = harness.run([program, url, "images"], env)
+    assert status == 0, err
+    account, = accounts(err)
+    adds_up(account, seconds(out), PLUGIN_S)
+    return account
 
 
 def c_and_h5py(tap, kind, program, server, shadow):
     url = f"{server.url}/images.h5"
     env = harness.driver_env(server, shadow, stats="on")
-    with tap.claim(f"{kind}, h5py: the seconds add up"):
+
+    def by_h5py(_):
         line = json.dumps(["h5py", url, {}, "for i in range(8): f['images'][i]; time.sleep(0.1)"])
         done = subprocess.run([PYTHON, "-c", READER], env=env | {"PYTHONPATH": str(harness.BUILD / "python")}, input=line,
                               capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         adds_up(accounts(done.stderr)[0], float(done.stdout.split()[1]))
-    with tap.claim(f"{kind}, a C program: the seconds add up"):
-        status, out, err = harness.run([program, url, "images"], env)
-        assert status == 0, err
-        account, = accounts(err)
-        adds_up(account, seconds(out), PLUGIN_S)
-    with tap.claim(f"{kind}, two processes at once: each one's seconds add up"):
+
+    def by_two(_):
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            runs = list(pool.map(lambda _: harness.run([program, url, "images"], env), range(2)))
-        for status, out, err in runs:
-            assert status == 0, err
-            adds_up(accounts(err)[0], seconds(out), PLUGIN_S)
+            list(pool.map(lambda _: c_adds_up(program, url, env), range(2)))
+    with tap.claim(f"{kind}, h5py: the seconds add up"):
+        harness.tried(by_h5py)
+    with tap.claim(f"{kind}, a C program: the seconds add up"):
+        harness.tried(lambda _: c_adds_up(program, url, env))
+    with tap.claim(f"{kind}, two processes at once: each one's seconds add up"):
+        harness.tried(by_two)
 
 
 # ---- the time line
@@ -219,11 +241,12 @@ def main():
         liar = Liar(path)
         situations(tap, liar, shadow)
         with tap.claim("over latency, a C program without reading ahead: the seconds add up"):
-            status, out, err = harness.run([program, f"{liar.base}/late:60/c.h5", "images"],
-                                           harness.driver_env(None, shadow, stats="on", readahead="off") | {"no_proxy": "*"})
-            assert status == 0, err
-            adds_up(accounts(err)[0], seconds(out), PLUGIN_S)
-            assert accounts(err)[0][1][0] > 1 > accounts(err)[0][1][3], err
+            env = harness.driver_env(None, shadow, stats="on", readahead="off") | {"no_proxy": "*"}
+
+            def check(attempt):
+                account = c_adds_up(program, f"{liar.base}/late:60/c{attempt}.h5", env)
+                harness.timely(account[1][0] > 1 > account[1][3], account)
+            harness.tried(check)
         liar.close()
         with harness.Server("nginx", d) as server:
             c_and_h5py(tap, "nginx", program, server, shadow)

@@ -325,19 +325,24 @@ def auto_takes_it_where_the_link_is_slow(room):
     """Whether what comes is kept, or not."""
     path = room.make("longer", "plain", 160)        # 20 MiB
     tool("--body", path)
-    narrow = Narrow(int(room.server.url.rsplit(":", 1)[1]), 8e6)
+    narrow = Narrow(int(room.server.url.rsplit(":", 1)[1]), 5e6)
     url, words = f"https://127.0.0.1:{narrow.at}/longer.h5", ("slabs", "images", f"4,{SIDE},{SIDE}")
     want = room.local("longer", *words)
-    for stream in (None, 0):
+
+    def check(options):
         with harness.shadow_dir() as shadow:
-            env = harness.driver_env(room.server, shadow, log="stats,read", sidecar="auto",
-                                     **({} if stream is None else {"stream_bytes": stream})) | {"BENCH_CHECK": "all"}
+            env = harness.driver_env(room.server, shadow, log="stats,read", sidecar="auto", **options) | {"BENCH_CHECK": "all"}
             status, out, err = harness.run([CLIENT, url, *words], env)
             assert status == 0 and json.loads(out)["sum"] == want, err
-            assert "body used=1" in err and count(err, "bytes_body") > 1 << 20, err[-3000:]
-    narrow.listener.close()
-    tool("--remove", path)
-    path.unlink()
+            # It waits for steady rates, which a busy machine may not have before the file's end.
+            harness.timely("body used=1" in err and count(err, "bytes_body") > 1 << 20, err[-3000:])
+    try:
+        for options in ({}, {"stream_bytes": 0}):
+            harness.tried(lambda _: check(options))
+    finally:
+        narrow.listener.close()
+        tool("--remove", path)
+        path.unlink()
 
 
 def a_child_reads_on(room):
@@ -356,16 +361,18 @@ def a_changed_file(room):
     """Of another size, or of another time alone: one warning, and the new file's bytes."""
     path = room.make("changing", "plain")
     tool("--body", path)
-    with harness.shadow_dir() as shadow:
-        assert count(room.read("changing", shadow)[1], "bytes_body"), "it was not used"
-        os.utime(path, (1e9, 1e9))
-        got, err = room.read("changing", shadow)
-        assert got == room.sums["changing"] and not count(err, "bytes_body") and err.count(f"{SUFFIX} is ignored") == 1, err
-        room.make("changing", "plain", IMAGES + 1)
-        got, err = room.read("changing", shadow)
-        assert got == room.sums["changing"] and not count(err, "bytes_body") and err.count(f"{SUFFIX} is ignored") == 1, err
-    tool("--remove", path)
-    path.unlink()
+    try:
+        with harness.shadow_dir() as shadow:
+            assert count(room.read("changing", shadow)[1], "bytes_body"), "it was not used"
+            os.utime(path, (1e9, 1e9))
+            got, err = room.read("changing", shadow)
+            assert got == room.sums["changing"] and not count(err, "bytes_body") and err.count(f"{SUFFIX} is ignored") == 1, err
+            room.make("changing", "plain", IMAGES + 1)
+            got, err = room.read("changing", shadow)
+            assert got == room.sums["changing"] and not count(err, "bytes_body") and err.count(f"{SUFFIX} is ignored") == 1, err
+    finally:
+        tool("--remove", path)
+        path.unlink()
 
 
 def right_bytes_every_time(room, tap):

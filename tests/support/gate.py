@@ -4,13 +4,16 @@
         gate.rule = lambda n, method, path: "deaf" if method == "MOVE" else None
         … gate.url …
         gate.log    # [(method, path, status)], status 0: no answer went back
+    gate.authorized    # {method: how many requests came with an Authorization header}
 
 |n| counts the requests since `arm()`. A rule runs on the connection's thread and may wait, or kill. It returns None (pass it
 on), a number (answer with that status, ask nobody), or
     "cut"    close the connection, ask nobody
     "half"   pass on half of the body, then close both ends
+    ("echo", N)  answer with status N, and what was sent as Authorization as the text
     "deaf"   pass it on, wait for the answer, and close the connection without giving it
 """
+import collections
 import contextlib
 import pathlib
 import re
@@ -67,6 +70,7 @@ class Gate:
         self.to, self.run = (u.hostname, u.port), pathlib.Path(server.run)
         self.rule = lambda n, method, path: None
         self.log, self.n, self.lock = [], 0, threading.Lock()
+        self.authorized = collections.Counter()
         self.there = ssl.create_default_context(cafile=server.cacert)
         self.here = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.here.load_cert_chain(self.run / "server.pem", self.run / "server.key")
@@ -118,9 +122,16 @@ class Gate:
             self.n += 1
         do = rule(n, method, path)
         entry = [method, path, 0]
+        sent = field(head, b"authorization")
         with self.lock:
             self.log.append(entry)
+            self.authorized[method] += sent is not None
         if do == "cut":
+            return 0
+        if isinstance(do, tuple):
+            entry[2], text = do[1], b"no good: " + (sent or b"")
+            mine.send(f"HTTP/1.1 {do[1]} Refused\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() +
+                      (b"" if method == "HEAD" else text))
             return 0
         if isinstance(do, int):
             entry[2] = do

@@ -220,7 +220,7 @@ Test(contiguous, more_than_fit_displace_each_other_and_are_right_all_the_same, .
     }
     cr_assert_eq(xh_contiguous_held(c), XH_CONTIGUOUS_MAX);
     for (uint64_t k = 0; k < 5000; k++) {
-        struct xh_range r = {k * 4 * MIB + (uint64_t)rand_r(&seed) % MIB, 1}, d = xh_contiguous_at(c, r);
+        struct xh_range r = {k * 4 * MIB + (uint64_t)rand_r(&seed) % (uint64_t)MIB, 1}, d = xh_contiguous_at(c, r);
         known += d.len > 0;
         cr_assert(d.len == 0 || (d.off == k * 4 * MIB && d.len == (1 + k % 3) * MIB));
     }

@@ -571,7 +571,7 @@ Test(endpoint, connections_that_are_busy_for_long_are_not_waited_for, .init = fr
         struct xh_origin_info i = facts();
         cr_assert_eq(i.warm, 4);
         cr_assert_leq(i.warm_bytes, before, "%llu MiB: the busier they are, the less they bring", (unsigned long long)mib);
-        cr_assert_eq(i.warm_bytes == 0, mib / 4.0 * MIB > 4 * 0.5e6, "%llu MiB", (unsigned long long)mib);
+        cr_assert_eq(i.warm_bytes == 0, (double)mib / 4.0 * MIB > 4 * 0.5e6, "%llu MiB", (unsigned long long)mib);
         before = i.warm_bytes;
         xh_endpoint_take(&l->r);
         l->used = 0;

@@ -114,7 +114,7 @@ static uint64_t count_ready(struct xh_shadow *s, uint64_t from, uint64_t to)
 {
     uint64_t n = 0;
     for (; from < to; from++)
-        n += has(s, from);
+        n += has(s, from) != 0;
     return n;
 }
 

@@ -103,7 +103,7 @@ Test(plan, a_long_range_ends_in_so_many_short_parts_as_asked_for)
         cr_assert_eq(xh_plan_make(r, 2, &lim, &p), 0);
         cr_assert_eq(p.ranges[0].len, 1u << 20, "only the last range has them");
         cr_assert_eq(p.ranges[3].off + p.ranges[3].len, 4u << 20);
-        for (int i = 1; i <= 3; i++) {
+        for (size_t i = 1; i <= 3; i++) {
             cr_assert_eq(p.ranges[p.nranges - i].off + p.ranges[p.nranges - i].len, off);
             off = p.ranges[p.nranges - i].off;
             cr_assert_leq(p.ranges[p.nranges - i].len, 65536);
@@ -238,7 +238,7 @@ Test(plan, random_wishes_are_covered_within_every_limit, .timeout = 50)
         lim.tails = 1 + (unsigned)(rand() % 8);
         cr_assert_eq(xh_plan_make(w, n, &lim, &q), 0);
         check(w, n, &lim, &q, unit);
-        tailed += check_tails(&p, &q, &lim);
+        tailed += (unsigned)check_tails(&p, &q, &lim);
         xh_plan_free(&p);
         xh_plan_free(&q);
     }

@@ -95,8 +95,8 @@ Test(predict, image_by_image_is_covered_from_the_third_image_on)
 Test(predict, a_run_downwards_is_covered_as_one_upwards)
 {
     /* One later: so large a first read is taken for the beginning of a run upwards. */
-    check_run(2048 + 99 * 8 * MIB, 8 * MIB, -8 * MIB, 100, 3, 100 * 8 * MIB + 2048);
-    check_run(2048 + 99 * 50000, 50000, -50000, 100, 2, 100 * 50000 + 2048);
+    check_run(2048 + 99 * 8 * MIB, 8 * MIB, 0 - 8 * MIB, 100, 3, 100 * 8 * MIB + 2048);
+    check_run(2048 + 99 * 50000, 50000, UINT64_C(0) - 50000, 100, 2, 100 * 50000 + 2048);
 }
 
 Test(predict, equal_distances_are_covered_from_the_fourth_read_on, .timeout = 30)
@@ -299,7 +299,7 @@ Test(predict, widening_always_holds_the_miss_and_stays_inside)
     srand(5);
     struct xh_predict_wide p = {0};
     for (int i = 0; i < 100000; i++) {
-        uint64_t size = 1 + (uint64_t)rand() % (4 * MIB);
+        uint64_t size = 1 + (uint64_t)rand() % (uint64_t)(4 * MIB);
         uint64_t off = (uint64_t)rand() % size;
         uint64_t len = 1 + (uint64_t)rand() % (size - off);
         struct xh_range w = xh_predict_widen(&p, (struct xh_range){off, len}, size);

@@ -48,7 +48,7 @@ static void serve(struct xh_transfer *t, unsigned *seed)
 {
     struct xh_err err = {0};
     uint8_t piece[9000];
-    int fails = engine.fail_one_in && rand_r(seed) % engine.fail_one_in == 0;
+    int fails = engine.fail_one_in && (unsigned)rand_r(seed) % engine.fail_one_in == 0;
     for (size_t i = 0; i < t->nranges; i++) {
         struct xh_range r = t->ranges[i];
         while (r.len) {

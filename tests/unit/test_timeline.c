@@ -52,7 +52,7 @@ Test(timeline, is_json_whatever_the_words, .init = begin, .fini = end)
     srand(11);
     for (int i = 0; i < 20000; i++) {
         for (n = 0; n < (size_t)rand() % (sizeof words - 1); n++)
-            words[n] = rand() % 3 ? (char)(1 + rand() % 255) : "=\" \\a7"[rand() % 6];
+            words[n] = (char)(rand() % 3 ? 1 + rand() % 255 : "=\" \\a7"[rand() % 6]);
         words[n] = '\0';
         xh_timeline_slice(i % 2 ? xh_timeline_connection((unsigned)rand()) : 0, "slice", 5, i % 3 ? 900 : 1, "%s", words);
         xh_timeline_moment("shadow", "moment", 7, words);

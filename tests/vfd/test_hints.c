@@ -151,7 +151,7 @@ static void multi(hid_t f)
     let_count();
     for (int i = 0; i < SETS; i++) {
         for (unsigned k = 0; k < ROW_VALUES; k++)
-            CHECK(values[i][k] == (int)(1000 * i + k));
+            CHECK(values[i][k] == 1000 * i + (int)k);
         CHECK(H5Dclose(sets[i]) >= 0);
     }
 }

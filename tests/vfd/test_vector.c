@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     CHECK(H5FDset_eoa(f, H5FD_MEM_DRAW, m.size) >= 0);
     CHECK(H5FDread_vector(f, H5P_DEFAULT, 0, NULL, NULL, NULL, NULL) >= 0);
     for (int round = 0; round < 300; round++)
-        one_round(f, &m, 1 + (uint32_t)rnd(rnd(3) ? 20 : PIECES_MAX), rnd(2), rnd(2));
+        one_round(f, &m, 1 + (uint32_t)rnd(rnd(3) ? 20 : PIECES_MAX), rnd(2) != 0, rnd(2) != 0);
     for (int round = 0; round < 100; round++) {
         unsigned char buf[512];
         size_t n = 1 + rnd(sizeof buf), at = rnd(m.size - n);

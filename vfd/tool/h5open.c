@@ -37,8 +37,7 @@ static hid_t access_list(const struct xh_options *o)
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     if (fapl >= 0 && H5Pset_fapl_xhdf5(fapl, &c) >= 0)
         return fapl;
-    if (fapl >= 0)
-        H5Pclose(fapl);
+    xh_h5_close(fapl);
     return -1;
 }
 
@@ -54,4 +53,30 @@ int xh_h5_open(const char *url, const struct xh_options *o, hid_t *out, struct x
     if (rc == 0)
         *out = file;
     return rc;
+}
+
+void xh_h5_close(hid_t id)
+{
+    if (id >= 0)
+        H5Idec_ref(id);
+}
+
+int xh_h5_indirect(hid_t type)
+{
+    int found = 0;
+    switch (H5Tget_class(type)) {
+    case H5T_VLEN: return 1;
+    case H5T_STRING: return H5Tis_variable_str(type) > 0;
+    case H5T_REFERENCE: return H5Tequal(type, H5T_STD_REF_OBJ) <= 0;
+    case H5T_ARRAY:
+    case H5T_COMPOUND: break;
+    default: return 0;
+    }
+    int members = H5Tget_class(type) == H5T_ARRAY ? 1 : H5Tget_nmembers(type);
+    for (int i = 0; i < members && !found; i++) {
+        hid_t inner = H5Tget_class(type) == H5T_ARRAY ? H5Tget_super(type) : H5Tget_member_type(type, (unsigned)i);
+        found = inner >= 0 && xh_h5_indirect(inner);
+        xh_h5_close(inner);
+    }
+    return found;
 }

@@ -13,4 +13,11 @@ int xh_h5_open(const char *url, const struct xh_options *o, hid_t *out, struct x
 /* Sets |err| to "|what|: " and the first cause on HDF5's error stack. Returns |code|. */
 int xh_h5_error(struct xh_err *err, int code, const char *what);
 
+/* Closes a property list, type, dataspace, object or attribute; below 0: there is none. */
+void xh_h5_close(hid_t id);
+
+/* 1 when elements of |type| hold values that lie elsewhere in the file (of variable length, references to regions): only
+ * HDF5 finds those. */
+int xh_h5_indirect(hid_t type);
+
 #endif

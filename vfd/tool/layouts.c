@@ -211,6 +211,16 @@ static void tell(int fd, const struct xh_layouts *out)
     }
 }
 
+/* Why nothing came of the |child|, which has ended with |status|. Returns |rc|. */
+static int no_word(int rc, pid_t child, int status, unsigned most_ms, struct xh_err *err)
+{
+    if (child < 0)
+        return xh_err_set(err, rc, 0, "no process: %s", strerror(errno));
+    if (rc == XH_E_TIMEOUT)
+        return xh_err_set(err, rc, 0, "HDF5 did not come to an end within %u s", (most_ms + GRACE_MS) / 1000);
+    return xh_err_set(err, rc, 0, "HDF5 crashed on this file (signal %d)", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+}
+
 int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_ms, double fast, struct xh_layouts *out,
                     struct xh_err *err)
 {
@@ -237,13 +247,8 @@ int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_m
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
             continue;
     }
-    if (rc == 0)
-        *out = found;
-    else if (child < 0)
-        xh_err_set(err, rc, 0, "no process: %s", strerror(errno));
-    else if (rc == XH_E_TIMEOUT)
-        xh_err_set(err, rc, 0, "HDF5 did not come to an end within %u s", (most_ms + GRACE_MS) / 1000);
-    else
-        xh_err_set(err, rc, 0, "HDF5 crashed on this file (signal %d)", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-    return rc;
+    if (rc)
+        return no_word(rc, child, status, most_ms, err);
+    *out = found;
+    return 0;
 }

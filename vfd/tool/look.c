@@ -59,64 +59,62 @@ const char *xh_layout_name(enum xh_layout l)
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
-static int say_type(struct words *w, hid_t type, unsigned depth);
+static void say_type(struct words *w, hid_t type, unsigned depth);
 
 /* The type that elements of |type| are of. */
-static int say_inner(struct words *w, hid_t type, unsigned depth)
+static void say_inner(struct words *w, hid_t type, unsigned depth)
 {
     hid_t inner = H5Tget_super(type);
-    int indirect = inner >= 0 && say_type(w, inner, depth + 1);
     if (inner >= 0)
-        H5Tclose(inner);
-    return indirect;
+        say_type(w, inner, depth + 1);
+    xh_h5_close(inner);
 }
 
-static int say_members(struct words *w, hid_t type, unsigned depth)
+static void say_members(struct words *w, hid_t type, unsigned depth)
 {
-    int n = H5Tget_nmembers(type), indirect = 0;
+    int n = H5Tget_nmembers(type);
     say(w, "{");
     for (int i = 0; i < n && w->left > 1; i++) {
         hid_t inner = H5Tget_member_type(type, (unsigned)i);
         char *name = H5Tget_member_name(type, (unsigned)i);
         say(w, "%s%s ", i ? ", " : "", name ? name : "?");
-        if (inner >= 0) {
-            indirect |= say_type(w, inner, depth + 1);
-            H5Tclose(inner);
-        }
+        if (inner >= 0)
+            say_type(w, inner, depth + 1);
+        xh_h5_close(inner);
         H5free_memory(name);
     }
     say(w, "}");
-    return indirect;
 }
 
-/* Names |type|. Returns 1 when its values, or parts of them, lie elsewhere. */
-static int say_type(struct words *w, hid_t type, unsigned depth)
+static void say_array(struct words *w, hid_t type, unsigned depth)
+{
+    hsize_t dims[H5S_MAX_RANK];
+    int rank = H5Tget_array_dims2(type, dims);
+    say_inner(w, type, depth);
+    for (int i = 0; i < rank; i++)
+        say(w, "[%" PRIu64 "]", (uint64_t)dims[i]);
+}
+
+static void say_type(struct words *w, hid_t type, unsigned depth)
 {
     size_t bytes = H5Tget_size(type);
     const char *order = bytes > 1 && H5Tget_order(type) == H5T_ORDER_BE ? ", big-endian" : "";
-    hsize_t dims[H5S_MAX_RANK];
-    if (depth > TYPE_DEPTH_MOST)
-        return say(w, "…"), 0;
-    switch (H5Tget_class(type)) {
-    case H5T_INTEGER: return say(w, "%sint%zu%s", H5Tget_sign(type) == H5T_SGN_NONE ? "u" : "", 8 * bytes, order), 0;
-    case H5T_FLOAT: return say(w, "float%zu%s", 8 * bytes, order), 0;
-    case H5T_STRING:
-        if (H5Tis_variable_str(type) > 0)
-            return say(w, "string"), 1;
-        return say(w, "string[%zu]", bytes), 0;
-    case H5T_VLEN: say(w, "list of "); return say_inner(w, type, depth), 1;
-    case H5T_COMPOUND: return say_members(w, type, depth);
-    case H5T_ENUM: return say(w, "enum of "), say_inner(w, type, depth);
-    case H5T_ARRAY: {
-        int rank = H5Tget_array_dims2(type, dims), indirect = say_inner(w, type, depth);
-        for (int i = 0; i < rank; i++)
-            say(w, "[%" PRIu64 "]", (uint64_t)dims[i]);
-        return indirect;
+    if (depth > TYPE_DEPTH_MOST) {
+        say(w, "…");
+        return;
     }
-    case H5T_REFERENCE: return say(w, "reference"), 0;
-    case H5T_OPAQUE: return say(w, "opaque[%zu]", bytes), 0;
-    case H5T_BITFIELD: return say(w, "bits%zu", 8 * bytes), 0;
-    default: return say(w, "type of %zu bytes", bytes), 0;
+    switch (H5Tget_class(type)) {
+    case H5T_INTEGER: say(w, "%sint%zu%s", H5Tget_sign(type) == H5T_SGN_NONE ? "u" : "", 8 * bytes, order); break;
+    case H5T_FLOAT: say(w, "float%zu%s", 8 * bytes, order); break;
+    case H5T_STRING: H5Tis_variable_str(type) > 0 ? say(w, "string") : say(w, "string[%zu]", bytes); break;
+    case H5T_VLEN: say(w, "list of "); say_inner(w, type, depth); break;
+    case H5T_COMPOUND: say_members(w, type, depth); break;
+    case H5T_ENUM: say(w, "enum of "); say_inner(w, type, depth); break;
+    case H5T_ARRAY: say_array(w, type, depth); break;
+    case H5T_REFERENCE: say(w, "reference"); break;
+    case H5T_OPAQUE: say(w, "opaque[%zu]", bytes); break;
+    case H5T_BITFIELD: say(w, "bits%zu", 8 * bytes); break;
+    default: say(w, "type of %zu bytes", bytes); break;
     }
 }
 
@@ -264,7 +262,8 @@ static int see_dataset(struct looker *k, struct xh_object *ob, hid_t set)
     if (rc == 0) {
         struct words w = {ob->type, sizeof ob->type};
         hsize_t chunk[H5S_MAX_RANK];
-        ob->indirect = say_type(&w, type, 0);
+        say_type(&w, type, 0);
+        ob->indirect = xh_h5_indirect(type);
         see_shape(ob, space, H5Tget_size(type));
         ob->layout = layout_of(dcpl);
         see_filters(ob, dcpl);
@@ -275,12 +274,9 @@ static int see_dataset(struct looker *k, struct xh_object *ob, hid_t set)
         if (k->l->storage)
             see_storage(k, ob, set);
     }
-    if (space >= 0)
-        H5Sclose(space);
-    if (type >= 0)
-        H5Tclose(type);
-    if (dcpl >= 0)
-        H5Pclose(dcpl);
+    xh_h5_close(space);
+    xh_h5_close(type);
+    xh_h5_close(dcpl);
     return rc;
 }
 
@@ -306,8 +302,7 @@ static herr_t see(struct looker *k, hid_t at, const char *name, struct xh_object
             ob->kind = XH_OBJ_UNREAD;
         weigh_metadata(l, id);
     }
-    if (id >= 0)
-        H5Oclose(id);
+    xh_h5_close(id);
     l->attributes += info.num_attrs;
     *(ob->kind == XH_OBJ_GROUP ? &l->groups : ob->kind == XH_OBJ_DATASET ? &l->datasets
       : ob->kind == XH_OBJ_TYPE ? &l->types : &l->unread) += 1;

@@ -76,29 +76,6 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
     return add(w, w->chunk_base + addr, size) ? H5_ITER_ERROR : H5_ITER_CONT;
 }
 
-/* 1 when elements of |type| hold values that lie elsewhere in the file (of variable length, references to
- * regions): only HDF5 finds those. */
-static int is_indirect(hid_t type)
-{
-    int found = 0;
-    switch (H5Tget_class(type)) {
-    case H5T_VLEN: return 1;
-    case H5T_STRING: return H5Tis_variable_str(type) > 0;
-    case H5T_REFERENCE: return H5Tequal(type, H5T_STD_REF_OBJ) <= 0;
-    case H5T_ARRAY:
-    case H5T_COMPOUND: break;
-    default: return 0;
-    }
-    int members = H5Tget_class(type) == H5T_ARRAY ? 1 : H5Tget_nmembers(type);
-    for (int i = 0; i < members && !found; i++) {
-        hid_t inner = H5Tget_class(type) == H5T_ARRAY ? H5Tget_super(type) : H5Tget_member_type(type, (unsigned)i);
-        found = inner >= 0 && is_indirect(inner);
-        if (inner >= 0)
-            H5Tclose(inner);
-    }
-    return found;
-}
-
 /* Reads a dataset to the end, by rows, for the sake of what its elements point to. */
 static int read_through(hid_t set, hid_t type, hid_t space)
 {
@@ -147,14 +124,11 @@ static void see_dataset(struct walk *w, hid_t set)
         if (addr != HADDR_UNDEF)
             add(w, addr, H5Dget_storage_size(set));
     }
-    if (w->raw && !s->exact && !external && layout != H5D_VIRTUAL && type >= 0 && space >= 0 && is_indirect(type))
+    if (w->raw && !s->exact && !external && layout != H5D_VIRTUAL && type >= 0 && space >= 0 && xh_h5_indirect(type))
         s->unread += read_through(set, type, space) < 0;
-    if (space >= 0)
-        H5Sclose(space);
-    if (type >= 0)
-        H5Tclose(type);
-    if (dcpl >= 0)
-        H5Pclose(dcpl);
+    xh_h5_close(space);
+    xh_h5_close(type);
+    xh_h5_close(dcpl);
 }
 
 /* ---- metadata ------------------------------------------------------------------------------- */
@@ -177,12 +151,9 @@ static herr_t on_attribute(hid_t at, const char *name, const H5A_info_t *info, v
         free(buf);
     }
     w->s->unread += rc < 0;
-    if (space >= 0)
-        H5Sclose(space);
-    if (type >= 0)
-        H5Tclose(type);
-    if (a >= 0)
-        H5Aclose(a);
+    xh_h5_close(space);
+    xh_h5_close(type);
+    xh_h5_close(a);
     return 0;
 }
 
@@ -206,8 +177,7 @@ static void see_order(hid_t id, H5O_type_t kind)
     if (plist >= 0 && kind == H5O_TYPE_GROUP && H5Pget_link_creation_order(plist, &flags) >= 0 &&
         (flags & H5P_CRT_ORDER_INDEXED))
         H5Literate2(id, H5_INDEX_CRT_ORDER, H5_ITER_INC, NULL, pass_link, NULL);
-    if (plist >= 0)
-        H5Pclose(plist);
+    xh_h5_close(plist);
 }
 
 static herr_t on_object(hid_t at, const char *name, const H5O_info2_t *info, void *ctx)
@@ -259,8 +229,7 @@ static uint64_t chunk_base(hid_t file)
     hid_t fcpl = H5Fget_create_plist(file);
     if (fcpl < 0 || H5Pget_userblock(fcpl, &block) < 0)
         block = 0;
-    if (fcpl >= 0)
-        H5Pclose(fcpl);
+    xh_h5_close(fcpl);
     return block;
 }
 

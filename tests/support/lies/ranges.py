@@ -1,0 +1,81 @@
+"""Ranges that are not what was asked."""
+from .reply import fault, honest_reply
+
+
+@fault("no-range")
+def no_range(r):
+    """200 and the whole file."""
+    r.ranges = None
+    honest_reply(r)
+
+
+@fault("wrong-range")
+def wrong_range(r):
+    """206 with the right length, of bytes one further on, and says so."""
+    reply = r.honest()
+    if r.ranges:
+        a, b = r.ranges[0]
+        reply.set_body((r.data[a + 1:b + 1] + b"\0")[:b - a])
+        reply.headers["Content-Range"] = f"bytes {a + 1}-{b}/{len(r.data)}"
+    r.send(reply)
+
+
+@fault("partial")
+def partial(r):
+    """206 with the first half of what was asked, and says so: allowed."""
+    if r.ranges:
+        a, b = r.ranges[0]
+        r.ranges = [(a, a + max(1, (b - a) // 2))]
+    honest_reply(r)
+
+
+@fault("no-content-range")
+def no_content_range(r):
+    """206 that does not say of what."""
+    reply = r.honest()
+    reply.headers.pop("Content-Range", None)
+    r.send(reply)
+
+
+@fault("short-total")
+def short_total(r):
+    """The file has lost its last 1,000 bytes; the validator stays."""
+    reply = r.honest()
+    tag, r.data = reply.headers.get("ETag"), r.data[:-1000]
+    r.etag, r.ranges = tag, r.asked(len(r.data))
+    honest_reply(r)
+
+
+@fault("wrong-total")
+def wrong_total(r):
+    """Content-Range tells a file that is a byte longer."""
+    reply = r.honest()
+    if "Content-Range" in reply.headers:
+        reply.headers["Content-Range"] = reply.headers["Content-Range"].rpartition("/")[0] + f"/{len(r.data) + 1}"
+    r.send(reply)
+
+
+@fault("huge-total")
+def huge_total(r):
+    """Content-Range tells a file of two to the argument (62) bytes."""
+    reply = r.honest()
+    if "Content-Range" in reply.headers:
+        reply.headers["Content-Range"] = reply.headers["Content-Range"].rpartition("/")[0] + f"/{1 << int(r.arg or 62)}"
+    r.send(reply)
+
+
+@fault("wrong-length")
+def wrong_length(r):
+    """Content-Length is one more than Content-Range tells, and so much comes."""
+    reply = r.honest()
+    reply.set_body(reply.body + b"x")
+    r.send(reply)
+
+
+@fault("unknown-total")
+def unknown_total(r):
+    """Content-Range: bytes a-b/*."""
+    reply = r.honest()
+    if "Content-Range" in reply.headers:
+        reply.headers["Content-Range"] = reply.headers["Content-Range"].rpartition("/")[0] + "/*"
+    r.send(reply)

@@ -1,0 +1,60 @@
+"""Redirects."""
+from .reply import Reply, Shared, fault, honest_reply
+
+
+def here(r, port, path, host=None):
+    scheme = "http" if port == Shared.ports["http"] or not Shared.contexts else "https"
+    return f"{scheme}://{host or r.headers['Host'].rpartition(':')[0]}:{port}{path}"
+
+
+@fault("redirect", "redirect-307")
+def redirect(r):
+    """To /ok/ at `other` under another host name (localhost), which must not get the Authorization."""
+    code = 307 if r.path.startswith("/redirect-307") else 302
+    r.send(Reply(code, Location=here(r, Shared.ports["other"], "/ok/redirected", "localhost")))
+
+
+@fault("redirect-ticket")
+def redirect_ticket(r):
+    """To /ticket/N-NAME at `other`, which answers as many requests as the argument says (3), then 403."""
+    name = r.path.partition("?")[0].rpartition("/")[2]
+    r.send(Reply(302, Location=here(r, Shared.ports["other"], f"/ticket:{r.arg or 3}/{r.n}-{name}?sign=secret")))
+
+
+@fault("ticket", whole=True)
+def ticket(r):
+    """Good for as many requests as the argument says (3), then 403: where redirect-ticket sends to."""
+    if r.n <= int(r.arg or 3):
+        honest_reply(r)
+    else:
+        r.send(Reply(403, b"expired"))
+
+
+@fault("redirect-loop")
+def redirect_loop(r):
+    """301 to itself."""
+    r.send(Reply(301, Location=r.path))
+
+
+@fault("redirect-to")
+def redirect_to(r):
+    """To what no reader may follow: a URL of the argument's scheme."""
+    r.send(Reply(302, Location={"file": "file:///etc/passwd", "data": "data:,x"}.get(r.arg, f"{r.arg}://127.0.0.1:1/x")))
+
+
+@fault("redirect-far")
+def redirect_far(r):
+    """To a URL of 20,000 bytes."""
+    r.send(Reply(302, Location="/ok/" + "x" * 20000))
+
+
+@fault("redirect-http")
+def redirect_http(r):
+    """To the plain port: a downgrade."""
+    r.send(Reply(302, Location=here(r, Shared.ports["http"], "/ok/downgraded")))
+
+
+@fault("redirect-nowhere")
+def redirect_nowhere(r):
+    """302 without Location."""
+    r.send(Reply(302))
