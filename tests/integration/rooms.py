@@ -12,7 +12,7 @@ COMMON = {"err.h", "options.h", "options.def", "stats.h", "stats.def", "trace.h"
           "account.h"}
 
 CALL_HDF5 = {"survey.c", "look.c", "h5open.c", "h5open.h"}
-DOCTOR = {"doctor.c", "way.c", "dial.c", "dial.h"}
+DOCTOR = {"doctor.c", "way.c", "dial.c", "dial.h", "extras.c"}
 
 
 def includes(path, marks='<"'):
