@@ -37,6 +37,8 @@ struct xh_account {
     uint64_t opening_ns; /* of the network's: until the file was open */
     struct xh_unforeseen unforeseen[2];
     struct xh_stats before; /* a fork's child: what its parent had counted */
+    struct xh_stats ended;  /* of files that were parts and are closed */
+    struct xh_facts known;  /* of the last of them */
 };
 
 void xh_account_init(struct xh_account *a, int on);
@@ -62,6 +64,9 @@ static inline uint64_t xh_account_leave(struct xh_account *a, enum xh_doing d, u
 
 /* A read of |bytes| that asked for some of them only when it came; |kind| as enum xh_kind. */
 void xh_account_unforeseen(struct xh_account *a, int kind, uint64_t bytes, uint64_t waited_ns);
+
+/* A file that was part of this is closed: what was counted of it, and what only it knew. */
+void xh_account_add(struct xh_account *a, const struct xh_stats *c, const struct xh_facts *f);
 
 /* The file is open now. */
 void xh_account_opened(struct xh_account *a);

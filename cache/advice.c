@@ -32,7 +32,7 @@ static double round_trips(const struct xh_facts *f, const struct xh_unforeseen *
 /* What was waited for the link's speed, or the server's. */
 static double bulk(const struct xh_facts *f)
 {
-    double rest = (double)f->network_ns - (double)f->opening_ns - round_trips(f, &f->raw) - round_trips(f, &f->meta);
+    double rest = (double)f->network_ns - (double)f->opening_ns - (double)f->commit_ns - round_trips(f, &f->raw) - round_trips(f, &f->meta);
     return rest > 0 ? rest : 0;
 }
 
@@ -111,11 +111,22 @@ static void say_unused(const struct xh_facts *f, char *out)
              100.0 * (double)f->unused / (double)f->fetched);
 }
 
+static void say_commits(const struct xh_facts *f, char *out)
+{
+    snprintf(out, XH_ADVICE_BYTES,
+             "the file was sent %llu times, whole each time, in %.1f s: send it less often (H5FDxhdf5_commit, opening to change little), or "
+             "write what changes to smaller files", (unsigned long long)f->commits, (double)f->commit_ns / 1e9);
+}
+
 /* Nothing is worth a change: then what bounds. */
 static void say_bound(const struct xh_facts *f, char *out)
 {
     if (f->outside_ns >= f->wall_ns / 2)
         snprintf(out, XH_ADVICE_BYTES, "HDF5 and the application took %.0f %%: nothing to gain here", percent(f->outside_ns, f));
+    else if (f->commit_ns && f->commit_ns >= f->wall_ns / 2)
+        snprintf(out, XH_ADVICE_BYTES,
+                 "sending the file took %.0f %%, %.0f MB/s: it goes whole, by one connection. Compressed data, or several smaller files at once",
+                 percent(f->commit_ns, f), 1e3 * (double)f->sent / (double)f->commit_ns);
     else if (f->others_ns >= f->network_ns && f->others_ns >= f->copying_ns)
         snprintf(out, XH_ADVICE_BYTES, "other processes fetched the same bytes, and %.0f %% was waiting for them: nothing to gain here",
                  percent(f->others_ns, f));
@@ -139,7 +150,8 @@ void xh_advise(const struct xh_facts *f, char out[XH_ADVICE_BYTES])
         {f->readahead ? meta : 0, say_metadata},
         {(double)f->opening_ns, say_opening},
         {more * bulk(f), say_connections},
-        {again * ((double)f->network_ns - (double)f->opening_ns), say_keep},
+        {again * ((double)f->network_ns - (double)f->opening_ns - (double)f->commit_ns), say_keep},
+        {f->commits > 1 ? (double)f->commit_ns * (double)(f->commits - 1) / (double)f->commits : 0, say_commits},
         {failed > RETRIES_MOST ? (double)f->network_ns : 0, say_retries},
         {vain > 0.5 ? vain * bulk(f) : 0, say_unused},
     };

@@ -19,6 +19,7 @@ struct xh_facts {
     struct xh_unforeseen raw, meta;
     uint64_t fetched, unused, evicted; /* bytes */
     uint64_t requests, retries;
+    uint64_t sent, commits, commit_ns;                               /* what was written; the time is of the network's, most of it */
     /* What the account does not know: */
     uint64_t rtt_ns; /* 0: unknown */
     uint64_t size;   /* of the file */

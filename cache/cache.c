@@ -151,12 +151,12 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
 
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
 {
-    xh_opening_begin(op, f->url, &f->opt, &f->account);
+    xh_opening_begin(op, f->url, &f->opt, f->account);
     xh_origin_crowd(xh_shadow_crowd);
     xh_shadow_crowd(&f->opt); /* so that the others count this one */
-    uint64_t entered = xh_account_enter(&f->account, XH_NETWORK);
+    uint64_t entered = xh_account_enter(f->account, XH_NETWORK);
     int rc = xh_replicas_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
-    xh_account_leave(&f->account, XH_NETWORK, entered);
+    xh_account_leave(f->account, XH_NETWORK, entered);
     return rc;
 }
 
@@ -225,8 +225,8 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     return rc;
 }
 
-static int cache_open(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
-                      struct xh_err *err)
+static int cache_open(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_account *whole,
+                      struct xh_file **out, struct xh_err *err)
 {
     struct xh_file *f = calloc(1, sizeof *f);
     if (!f)
@@ -240,8 +240,10 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     xh_wanted_init(&f->wanted);
     xh_trace_enable(o->log);
     xh_timeline_start(o->trace);
-    xh_account_init(&f->account, o->stats != 0);
-    uint64_t entered = xh_account_enter(&f->account, XH_COPYING);
+    f->account = whole ? whole : &f->own;
+    if (!whole)
+        xh_account_init(f->account, o->stats != 0);
+    uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     int rc = file_open(f, url, told, err);
     if (rc) {
         end_transfers(f);
@@ -252,25 +254,31 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         f->chunks = xh_chunkindex_new(f->size);
         f->contiguous = xh_contiguous_new(f->size);
     }
-    xh_account_opened(&f->account);
+    if (!whole)
+        xh_account_opened(f->account);
     if (entered && xh_timeline_on()) {
         xh_timeline_slice(0, "open", entered, xh_now_ns(), "url=%s size=%llu", f->url_shown, (unsigned long long)f->size);
         xh_timeline_write(1);
     }
-    xh_account_leave(&f->account, XH_COPYING, entered);
+    xh_account_leave(f->account, XH_COPYING, entered);
     *out = f;
     return 0;
 }
 
 int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err)
 {
-    return cache_open(url, o, NULL, out, err);
+    return cache_open(url, o, NULL, NULL, out, err);
+}
+
+int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_account *whole, struct xh_file **out, struct xh_err *err)
+{
+    return cache_open(url, o, NULL, whole, out, err);
 }
 
 int xh_cache_open_told(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
                        struct xh_err *err)
 {
-    return cache_open(url, o, told, out, err);
+    return cache_open(url, o, told, NULL, out, err);
 }
 
 int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *err)
@@ -279,7 +287,7 @@ int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *er
     uint64_t most = comes_whole(f) ? f->size : f->opt.head_bytes, head = most < f->size ? most : f->size;
     size_t n = xh_replicas_hint(f->origin, hint, sizeof hint) + 1;
     struct xh_served served;
-    uint64_t entered = xh_account_enter(&f->account, XH_COPYING);
+    uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     int rc = f->size ? xh_early_prove(f, err) : 0;
     char *text = rc ? NULL : malloc(n + head);
     if (rc == 0 && (n == 1 || !text))
@@ -288,7 +296,7 @@ int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *er
         struct xh_extent e = {0, head, text + n};
         rc = xh_read_pages(f, XH_KIND_META, &e, 1, &served, err);
     }
-    xh_account_leave(&f->account, XH_COPYING, entered);
+    xh_account_leave(f->account, XH_COPYING, entered);
     if (rc) {
         free(text);
         return rc;
@@ -310,7 +318,7 @@ void xh_file_after_fork(struct xh_file *f)
      * lost race leaves the same values. */
     struct xh_stats so_far;
     xh_cache_stats(f, &so_far);
-    xh_account_forked(&f->account, &so_far);
+    xh_account_forked(f->account, &so_far);
     pthread_mutex_init(&f->guess_lock, NULL);
     if (f->origin)
         xh_replicas_after_fork(f->origin);
@@ -378,15 +386,18 @@ static void end_aloud(struct xh_file *f)
 {
     struct xh_stats counted;
     struct xh_facts facts;
-    uint64_t entered = xh_account_enter(&f->account, XH_COPYING);
+    uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     state_facts(f, &facts);
-    uint64_t waits = xh_account_enter(&f->account, XH_NETWORK);
+    uint64_t waits = xh_account_enter(f->account, XH_NETWORK);
     end_transfers(f);
-    xh_account_leave(&f->account, XH_NETWORK, waits);
+    xh_account_leave(f->account, XH_NETWORK, waits);
     xh_cache_stats(f, &counted);
-    xh_stats_trace(&counted, f->url_shown);
-    if (f->opt.stats)
-        xh_account_print(&f->account, f->url_shown, &counted, &facts, STDERR_FILENO);
+    if (f->account != &f->own)
+        xh_account_add(f->account, &counted, &facts);
+    else
+        xh_stats_trace(&counted, f->url_shown);
+    if (f->account == &f->own && f->opt.stats)
+        xh_account_print(f->account, f->url_shown, &counted, &facts, STDERR_FILENO);
     if (xh_timeline_on()) {
         xh_timeline_slice(0, "close", entered, xh_now_ns(), "url=%s", f->url_shown);
         xh_timeline_write(1);

@@ -47,6 +47,12 @@ struct xh_told {
 int xh_cache_open_told(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
                        struct xh_err *err);
 
+struct xh_account;
+
+/* As xh_cache_open, for a file that is part of something which has the account |whole|: what the file takes is charged to
+ * that, and closing it adds its counters there and prints nothing. |whole| must outlive the file. */
+int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_account *whole, struct xh_file **out, struct xh_err *err);
+
 uint64_t xh_cache_size(const struct xh_file *f);
 
 /* What names the version that is open. Owns: the file, until it is closed. */

@@ -50,7 +50,8 @@ struct xh_file {
     int awaited;              /* others were about to open it */
 
     struct xh_counters counters;
-    struct xh_account account;
+    struct xh_account *account; /* constant: |own|, or that of what the file is part of */
+    struct xh_account own;
     uint64_t hits_before; /* of counters.bytes_hit, another process's to tell the shadow of */
 
     /* |guess_lock| guards the predictors. Readers only try it: a missed note costs a guess. */

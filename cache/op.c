@@ -151,10 +151,10 @@ int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err)
 {
     pthread_mutex_lock(&op->lock);
     if (op->pending) {
-        uint64_t entered = xh_account_enter(&op->f->account, XH_NETWORK);
+        uint64_t entered = xh_account_enter(op->f->account, XH_NETWORK);
         while (op->pending)
             wait_a_while(op);
-        op->served.waited_ns += xh_account_leave(&op->f->account, XH_NETWORK, entered);
+        op->served.waited_ns += xh_account_leave(op->f->account, XH_NETWORK, entered);
     }
     pthread_mutex_unlock(&op->lock);
     if (rc == 0 && op->err.code && err)

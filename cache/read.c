@@ -152,7 +152,7 @@ static int read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_exte
              (unsigned long long)op.bytes, (unsigned long long)ext->off,
              kind == XH_KIND_META ? "meta" : "raw", xh_err_name(rc));
     if (op.served.alone && !op.led)
-        xh_account_unforeseen(&f->account, (int)kind, op.served.alone, op.served.waited_ns);
+        xh_account_unforeseen(f->account, (int)kind, op.served.alone, op.served.waited_ns);
     *served = op.served;
     xh_op_end(&op);
     return rc;
@@ -232,11 +232,11 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     xh_count(&f->counters, extents, n);
     if (bytes == 0)
         return 0;
-    uint64_t entered = xh_account_enter(&f->account, XH_COPYING);
+    uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     rc = read_in(f, kind, ext, n, bytes, &served, err);
     if (entered && xh_timeline_on())
         draw(kind, ext, n, bytes, &served, entered);
-    xh_account_leave(&f->account, XH_COPYING, entered);
+    xh_account_leave(f->account, XH_COPYING, entered);
     return rc;
 }
 
@@ -246,8 +246,8 @@ size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_r
         if (r[i].len > f->size || r[i].off > f->size - r[i].len)
             n = i;
     xh_file_after_fork(f);
-    uint64_t entered = xh_account_enter(&f->account, XH_COPYING);
+    uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     size_t taken = n && f->size ? xh_wanted_add(f, kind, r, n) : n;
-    xh_account_leave(&f->account, XH_COPYING, entered);
+    xh_account_leave(f->account, XH_COPYING, entered);
     return taken;
 }

@@ -136,9 +136,9 @@ static int wait_page(struct xh_read_op *op, uint64_t p)
     if (xh_shadow_peek(f->shadow, p) != XH_CLAIM_BUSY)
         return 0;
     enum xh_doing d = xh_shadow_elsewhere(f->shadow, p) ? XH_OTHERS : XH_NETWORK;
-    uint64_t entered = xh_account_enter(&f->account, d);
+    uint64_t entered = xh_account_enter(f->account, d);
     int stuck = wait_in_flight(f, p);
-    uint64_t waited = xh_account_leave(&f->account, d, entered);
+    uint64_t waited = xh_account_leave(f->account, d, entered);
     op->served.waited_ns += d == XH_NETWORK ? waited : 0;
     return stuck;
 }

@@ -12,9 +12,16 @@ void xh_counters_snapshot(struct xh_counters *from, struct xh_stats *to)
 #undef X
 }
 
+void xh_stats_add(struct xh_stats *to, const struct xh_stats *more)
+{
+#define X(name, unit, help) to->name += more->name;
+#include "stats.def"
+#undef X
+}
+
 void xh_stats_trace(const struct xh_stats *s, const char *url_shown)
 {
-    char words[900] = "";
+    char words[1400] = "";
     size_t n = 0;
 #define X(name, unit, help)                                                                              \
     if (s->name && n < sizeof words)                                                                     \

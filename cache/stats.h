@@ -22,6 +22,9 @@ struct xh_counters { /* live; relaxed atomics: counters order nothing */
 
 void xh_counters_snapshot(struct xh_counters *from, struct xh_stats *to);
 
+/* Adds |more| to |to|. */
+void xh_stats_add(struct xh_stats *to, const struct xh_stats *more);
+
 /* One trace line of the component stats: "counters name=value … url=…", without those that are 0. */
 void xh_stats_trace(const struct xh_stats *s, const char *url_shown);
 

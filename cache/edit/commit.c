@@ -40,6 +40,7 @@ struct attempt {
 static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err)
 {
     struct xh_edit *e = ctx;
+    xh_count(&e->counters, bytes_sent, len);
     int rc = xh_edit_compose(e, off, buf, len, err);
     if (e->turn)
         xh_turn_beat(e->turn);
@@ -218,7 +219,7 @@ static int reopen(struct xh_edit *e, struct xh_err *err)
     if (e->file)
         xh_cache_close(e->file);
     e->file = NULL;
-    int rc = xh_cache_open(e->url, &e->opt, &e->file, err);
+    int rc = xh_cache_open_part(e->url, &e->opt, &e->account, &e->file, err);
     if (rc)
         return rc;
     if (strcmp(xh_cache_validator(e->file), v->base_version) == 0) {
@@ -264,6 +265,7 @@ static int take_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err
     int rc = xh_dav_open(e->url, &e->opt, &e->turns, err); /* it beats while the other client sends */
     if (rc)
         return rc;
+    xh_dav_count(e->turns, &e->counters, &e->account);
     rc = xh_turn_make(turn, e->turns, TURN, e->overlay->id, ++e->attempt, 't', err);
     if (rc == 0 && (rc = xh_turn_take(turn, err)) == 0)
         e->turn = turn;
@@ -274,7 +276,7 @@ static int take_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err
     return rc;
 }
 
-static int commit(struct xh_edit *e, struct xh_err *err)
+static int send_all(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
     struct xh_turn turn;
@@ -297,6 +299,18 @@ static int commit(struct xh_edit *e, struct xh_err *err)
     if (rc == 0 && !e->closing)
         rc = reopen(e, err);
     return e->closing ? 0 : rc;
+}
+
+static int commit(struct xh_edit *e, struct xh_err *err)
+{
+    uint64_t begun = xh_now_ns(), moved;
+    int rc = send_all(e, err);
+    moved = xh_now_ns() - begun;
+    xh_count(&e->counters, commits, rc == 0);
+    xh_count(&e->counters, commit_ms, (moved + 500000u) / 1000000u);
+    if (xh_timeline_on())
+        xh_timeline_slice(0, "commit", begun, begun + moved, "url=%s bytes=%" PRIu64 " rc=%d", xh_dav_shown(e->dav), e->overlay->size, rc);
+    return rc;
 }
 
 int xh_edit_commit(struct xh_edit *e, struct xh_err *err)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../now.h"
 #include "../trace.h"
 #include "impl.h"
 
@@ -33,7 +34,7 @@ static int settle_options(struct xh_edit *e, const char *url, const struct xh_op
 static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st, struct xh_err *err)
 {
     for (int tries = 0;; tries++) {
-        int rc = xh_cache_open(url, &e->opt, &e->file, err);
+        int rc = xh_cache_open_part(url, &e->opt, &e->account, &e->file, err);
         rc = rc ? rc : xh_dav_stat(e->dav, "", st, err);
         if (rc)
             return rc;
@@ -54,6 +55,7 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     int rc = xh_dav_open(url, &e->opt, &e->dav, err);
     if (rc)
         return rc;
+    xh_dav_count(e->dav, &e->counters, &e->account);
     rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : xh_dav_stat(e->dav, "", &st, err);
     if (rc == 0 && how == XH_EDIT_CREATE && st.there) {
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: there is such a file", xh_dav_shown(e->dav));
@@ -81,12 +83,24 @@ void xh_edit_free(struct xh_edit *e, int keep)
     free(e);
 }
 
+/* On the time line, and that into its file. */
+static void draw(const struct xh_edit *e, const char *what, uint64_t begun)
+{
+    if (!xh_timeline_on())
+        return;
+    xh_timeline_slice(0, what, begun, xh_now_ns(), "url=%s size=%llu", xh_dav_shown(e->dav), (unsigned long long)e->overlay->size);
+    xh_timeline_write(1);
+}
+
 int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how how, struct xh_edit **out, struct xh_err *err)
 {
     struct xh_edit *e = calloc(1, sizeof *e);
     if (!e)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     xh_trace_enable(o->log);
+    xh_timeline_start(o->trace);
+    xh_account_init(&e->account, o->stats != 0);
+    uint64_t begun = xh_now_ns();
     e->pid = getpid();
     e->url = strdup(url);
     int rc = e->url ? settle_options(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
@@ -97,6 +111,8 @@ int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how h
     }
     xh_trace(XH_T_VFD, "edit", "url=%s id=%s mode=%d size=%llu", xh_dav_shown(e->dav), e->overlay->id, (int)e->overlay->mode,
              (unsigned long long)e->overlay->size);
+    xh_account_opened(&e->account);
+    draw(e, "open to write", begun);
     *out = e;
     return 0;
 }
@@ -113,9 +129,13 @@ const char *xh_edit_url(const struct xh_edit *e)
 
 void xh_edit_stats(struct xh_edit *e, struct xh_stats *out)
 {
-    *out = (struct xh_stats){0};
-    if (e->file)
-        xh_cache_stats(e->file, out);
+    struct xh_stats more;
+    xh_counters_snapshot(&e->counters, out);
+    xh_stats_add(out, &e->account.ended);
+    if (e->file) {
+        xh_cache_stats(e->file, &more);
+        xh_stats_add(out, &more);
+    }
 }
 
 /* ---- reading */
@@ -174,6 +194,17 @@ struct below { /* pieces of a read that the version below has */
     size_t n, room;
 };
 
+/* What is done here and not in cache.h, nor at the server, is copying. */
+static uint64_t begin_copying(struct xh_edit *e)
+{
+    return xh_account_enter(&e->account, XH_COPYING);
+}
+
+static void end_copying(struct xh_edit *e, uint64_t begun)
+{
+    xh_account_leave(&e->account, XH_COPYING, begun);
+}
+
 static int add_below(struct below *b, uint64_t off, uint64_t len, void *buf, struct xh_err *err)
 {
     if (b->n == b->room) {
@@ -216,13 +247,17 @@ int xh_edit_read(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_exte
 {
     struct below b = {0};
     int rc = 0;
+    uint64_t begun = begin_copying(e);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = read_one(e, &ext[i], &b, err);
+    end_copying(e, begun);
     if (rc == 0 && b.n)
         rc = xh_cache_read(e->file, kind == XH_EDIT_RAW ? XH_KIND_RAW : XH_KIND_META, b.at, b.n, err);
+    begun = begin_copying(e);
     for (size_t i = 0; i < b.n && rc == 0; i++)
         rc = note(e, kind, b.at[i].off, b.at[i].buf, b.at[i].len, err);
     free(b.at);
+    end_copying(e, begun);
     return rc;
 }
 
@@ -230,7 +265,9 @@ int xh_edit_compose(struct xh_edit *e, uint64_t off, char *buf, size_t len, stru
 {
     struct below b = {0};
     struct xh_extent x = {off, len, buf};
+    uint64_t begun = begin_copying(e);
     int rc = read_one(e, &x, &b, err);
+    end_copying(e, begun);
     if (rc == 0 && b.n)
         rc = xh_cache_read(e->file, XH_KIND_RAW, b.at, b.n, err);
     free(b.at);
@@ -289,9 +326,16 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
         kind = XH_EDIT_META; /* a heap that several datasets may share */
     if (kind != XH_EDIT_RAW)
         rc = note_below(e, off, len, err);
+    uint64_t begun = begin_copying(e);
     rc = rc ? rc : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
     if (rc)
         e->broken = 1;
+    else
+        xh_count(&e->counters, bytes_written, len);
+    if (begun && xh_timeline_on())
+        xh_timeline_slice(0, kind == XH_EDIT_RAW ? "write data" : "write metadata", begun, xh_now_ns(), "first=%llu bytes=%llu",
+                          (unsigned long long)off, (unsigned long long)len);
+    end_copying(e, begun);
     return rc;
 }
 
@@ -299,7 +343,9 @@ int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err)
 {
     if (size == e->overlay->size || e->pid != getpid())
         return 0;
+    uint64_t begun = begin_copying(e);
     int rc = xh_overlay_truncate(e->overlay, size, err);
+    end_copying(e, begun);
     if (rc)
         e->broken = 1;
     return rc;
@@ -322,6 +368,19 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
     err->sys_errno = was.sys_errno;
 }
 
+/* What was counted, and where the time went: all of it, but for removing the overlay. */
+static void tell(struct xh_edit *e)
+{
+    struct xh_stats all;
+    if (e->file)
+        xh_cache_close(e->file);
+    e->file = NULL;
+    xh_edit_stats(e, &all);
+    xh_stats_trace(&all, xh_dav_shown(e->dav));
+    if (e->opt.stats && (all.reads || all.bytes_written || all.commit_ms)) /* else it is HDF5, which looks whether there is such a file */
+        xh_account_print(&e->account, xh_dav_shown(e->dav), &all, &e->account.known, STDERR_FILENO);
+}
+
 int xh_edit_close(struct xh_edit *e, struct xh_err *err)
 {
     if (e->pid != getpid()) { /* the parent's it stays; its connections and files are not to be touched */
@@ -334,7 +393,10 @@ int xh_edit_close(struct xh_edit *e, struct xh_err *err)
         return 0;
     }
     e->closing = 1;
+    uint64_t begun = xh_now_ns();
     int rc = xh_edit_commit(e, err);
+    tell(e);
+    draw(e, "close", begun);
     xh_edit_free(e, rc != 0);
     return rc;
 }

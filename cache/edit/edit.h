@@ -30,7 +30,7 @@ int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how h
 
 uint64_t xh_edit_size(const struct xh_edit *e); /* as written so far */
 const char *xh_edit_url(const struct xh_edit *e);
-void xh_edit_stats(struct xh_edit *e, struct xh_stats *out); /* of what was read from the server */
+void xh_edit_stats(struct xh_edit *e, struct xh_stats *out); /* reading and writing, opening and commits included */
 
 /* Reads |n| extents that lie in the file. Returns as xh_cache_read, or XH_E_SYS for local files. Blocks. */
 int xh_edit_read(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_extent *ext, size_t n, struct xh_err *err);

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include "../account.h"
 #include "../origin/dav.h"
 #include "../overlay/overlay.h"
 #include "edit.h"
@@ -23,6 +24,8 @@ struct xh_edit {
     char *url; /* as it was given: user name and password may be in it */
     struct xh_overlay *overlay;
     struct xh_dav *dav;
+    struct xh_account account; /* of all that follows */
+    struct xh_counters counters; /* of what |file| does not count */
     struct xh_file *file; /* the version that the overlay lies over; NULL: none is needed, or it is gone */
     int broken;           /* a write was lost: what is here is no file */
     int closing;

@@ -43,6 +43,7 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.16s: the process that wrote it ended before it closed the file, which therefore never was whole", e->overlay->id);
     if (rc == 0 && !(e->url = strdup(e->overlay->url)))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    xh_account_init(&e->account, 0);
     rc = rc ? rc : xh_dav_open(e->url, &e->opt, &e->dav, err);
     if (rc) {
         xh_edit_free(e, 1);
@@ -56,7 +57,7 @@ static int open_version(struct xh_edit *e, struct xh_err *err)
 {
     if (e->overlay->base_limit == 0)
         return 0;
-    int rc = xh_cache_open(e->url, &e->opt, &e->file, err);
+    int rc = xh_cache_open_part(e->url, &e->opt, &e->account, &e->file, err);
     if (rc == XH_E_NOENT)
         return 0;
     if (rc == 0 && strcmp(xh_cache_validator(e->file), e->overlay->base_version) != 0) {

@@ -145,6 +145,7 @@ static int is_final(int rc)
 int xh_turn_take(struct xh_turn *t, struct xh_err *err)
 {
     char was[256] = "";
+    struct xh_account *account = xh_dav_account(t->dav);
     uint64_t since = 0, begun = xh_now_ns();
     for (unsigned vain = 0; vain < VAIN_MOST;) {
         int rc = xh_dav_move(t->dav, t->own, t->name, 0, err);
@@ -168,7 +169,10 @@ int xh_turn_take(struct xh_turn *t, struct xh_err *err)
         }
         if (xh_now_ns() - begun > WAIT_MOST_NS)
             return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others have been writing for half an hour", xh_dav_shown(t->dav));
+        uint64_t entered = xh_account_enter(account, XH_COPYING), waits = xh_account_enter(account, XH_OTHERS);
         nap();
+        xh_account_leave(account, XH_OTHERS, waits);
+        xh_account_leave(account, XH_COPYING, entered);
     }
     return err->code; /* the server does not rename directories, or somebody removes them */
 }

@@ -234,7 +234,7 @@ int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_e
     char *two[2] = {NULL, NULL};
     if (v->size != v->base_size || v->base_limit != v->base_size || now->size != v->base_size)
         return conflict(e, err, "its size was changed");
-    int rc = xh_cache_open(e->url, &e->opt, &f, err);
+    int rc = xh_cache_open_part(e->url, &e->opt, &e->account, &f, err);
     if (rc == 0 && strcmp(xh_cache_validator(f), now->validator) != 0)
         rc = xh_err_set(err, XH_E_CANCELLED, 0, "changed again"); /* the caller asks again */
     rc = rc ? rc : two_pieces(two, err);

@@ -36,6 +36,12 @@ struct xh_near {
 
     struct xh_reach reach;             /* of a file that is read */
     uint64_t reads, read_bytes, hits;
+    struct {                           /* option stats: of both */
+        int on;
+        uint64_t opened_ns, spent_ns;  /* spent: in calls of near.h */
+        uint64_t reads, writes;        /* HDF5's */
+        char path[512];
+    } account;
     char *buf;                         /* of XH_REACH_BUFFER bytes, for one read; kept, as new memory costs as much as reading */
     struct xh_held held;               /* of a file that is written */
 };
@@ -108,15 +114,51 @@ int xh_near_open(int fd, const struct stat *st, const char *path, int writing, c
         free(n);
         return 0;
     }
+    if ((n->account.on = o->stats != 0)) {
+        n->account.opened_ns = xh_now_ns();
+        snprintf(n->account.path, sizeof n->account.path, "%s", path);
+    }
     xh_trace_enable(o->log);
     xh_trace(XH_T_SHADOW, "near", "writing=%d private=%d", writing, n->shadow ? xh_shadow_private(n->shadow) : 1);
     *out = n;
     return 0;
 }
 
+/* The account of a local file. */
+static void tell(const struct xh_near *n)
+{
+    const struct xh_held *h = &n->held;
+    uint64_t wall = xh_now_ns() - n->account.opened_ns, spent = n->account.spent_ns;
+    double all = (double)(wall ? wall : 1);
+    dprintf(STDERR_FILENO,
+            "xhdf5: %s: local_shadow, open for %.3f s\n"
+            "  reads     %llu by HDF5; %llu of the file system, %.1f MB\n"
+            "  writes    %llu by HDF5; %llu to the file system, %.1f MB\n"
+            "  time      memory and file system %.3f s (%.0f %%), HDF5 and application %.3f s (%.0f %%)\n",
+            n->account.path, all / 1e9, (unsigned long long)n->account.reads, (unsigned long long)(n->shadow ? n->reads : h->reads),
+            (double)(n->shadow ? n->read_bytes : h->read_bytes) / 1e6, (unsigned long long)n->account.writes, (unsigned long long)h->writes,
+            (double)h->written_bytes / 1e6, (double)spent / 1e9, 100 * (double)spent / all, (double)(wall - spent) / 1e9,
+            100 * (double)(wall - spent) / all);
+}
+
+/* Around a call of near.h. */
+static uint64_t enter(const struct xh_near *n)
+{
+    return n->account.on ? xh_now_ns() : 0;
+}
+
+static int leave(struct xh_near *n, uint64_t entered, int rc)
+{
+    if (entered)
+        n->account.spent_ns += xh_now_ns() - entered;
+    return rc;
+}
+
 void xh_near_close(struct xh_near *n)
 {
     const struct xh_held *h = &n->held;
+    if (n->account.on)
+        tell(n);
     if (n->shadow) {
         xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu hits=%llu", (unsigned long long)n->reads,
                  (unsigned long long)n->read_bytes, (unsigned long long)n->hits);
@@ -241,7 +283,7 @@ static int read_shadow(struct xh_near *n, int raw, uint64_t off, size_t len, cha
     return got == len ? 0 : read_plain(n, off + got, len - got, buf + got);
 }
 
-int xh_near_read(struct xh_near *n, int raw, uint64_t addr, size_t size, void *buf)
+static int read_any(struct xh_near *n, int raw, uint64_t addr, size_t size, void *buf)
 {
     if (!n->shadow)
         return xh_held_read(&n->held, raw, addr, size, buf);
@@ -258,10 +300,19 @@ int xh_near_read(struct xh_near *n, int raw, uint64_t addr, size_t size, void *b
     return read_shadow(n, raw, addr, there, buf);
 }
 
+int xh_near_read(struct xh_near *n, int raw, uint64_t addr, size_t size, void *buf)
+{
+    uint64_t entered = enter(n);
+    n->account.reads++;
+    return leave(n, entered, read_any(n, raw, addr, size, buf));
+}
+
 int xh_near_write(struct xh_near *n, int raw, uint64_t addr, size_t size, const void *buf)
 {
+    uint64_t entered = enter(n);
+    n->account.writes++;
     if (!n->shadow)
-        return xh_held_write(&n->held, raw, addr, size, buf);
+        return leave(n, entered, xh_held_write(&n->held, raw, addr, size, buf));
     errno = EBADF; /* what the system would say of a file opened for reading */
     return -1;
 }
@@ -273,12 +324,14 @@ void xh_near_locked(struct xh_near *n, int exclusive)
 
 int xh_near_flush(struct xh_near *n)
 {
-    return n->shadow ? 0 : xh_held_write_back(&n->held);
+    uint64_t entered = enter(n);
+    return n->shadow ? 0 : leave(n, entered, xh_held_write_back(&n->held));
 }
 
 int xh_near_truncate(struct xh_near *n, uint64_t size)
 {
-    return n->shadow ? ftruncate(n->fd, (off_t)size) : xh_held_truncate(&n->held, size);
+    uint64_t entered = enter(n);
+    return leave(n, entered, n->shadow ? ftruncate(n->fd, (off_t)size) : xh_held_truncate(&n->held, size));
 }
 
 uint64_t xh_near_eof(const struct xh_near *n)

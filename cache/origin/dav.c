@@ -15,6 +15,7 @@
 #include <curl/curl.h>
 
 #include "../now.h"
+#include "../timeline.h"
 #include "../trace.h"
 #include "auth.h"
 #include "dialect.h"
@@ -39,6 +40,8 @@ struct xh_dav {
     struct xh_token *token;
     struct xh_cert cert;
     CURL *easy;
+    struct xh_counters *counters; /* both or none */
+    struct xh_account *account;
     int by_propfind; /* HEAD does not tell the version here */
     char error[CURL_ERROR_SIZE];
     /* Of the request at hand: */
@@ -157,6 +160,17 @@ int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out
     }
     *out = d;
     return 0;
+}
+
+void xh_dav_count(struct xh_dav *d, struct xh_counters *c, struct xh_account *a)
+{
+    d->counters = c;
+    d->account = a;
+}
+
+struct xh_account *xh_dav_account(const struct xh_dav *d)
+{
+    return d->account;
 }
 
 void xh_dav_close(struct xh_dav *d)
@@ -348,6 +362,30 @@ static int net_error(struct xh_dav *d, const struct asked *a, CURLcode code, str
     }
 }
 
+/* The request itself, counted and drawn. The source's own work within it is charged to where that says. */
+static CURLcode perform(struct xh_dav *d, const struct asked *a)
+{
+    long opened = 0;
+    uint64_t entered = 0, waits = 0;
+    if (d->account) {
+        entered = xh_account_enter(d->account, XH_COPYING);
+        waits = xh_account_enter(d->account, XH_NETWORK);
+    }
+    uint64_t begun = xh_timeline_on() ? xh_now_ns() : 0;
+    CURLcode code = curl_easy_perform(d->easy);
+    if (begun)
+        xh_timeline_slice(0, a->method, begun, xh_now_ns(), "name=%s status=%d sent=%" PRIu64, a->suffix, d->reply.status, d->sent);
+    if (!d->account)
+        return code;
+    xh_account_leave(d->account, XH_NETWORK, waits);
+    xh_account_leave(d->account, XH_COPYING, entered);
+    curl_easy_getinfo(d->easy, CURLINFO_NUM_CONNECTS, &opened);
+    xh_count(d->counters, requests, 1);
+    xh_count(d->counters, connections, opened);
+    xh_count(d->counters, bytes_fetched, d->body_len);
+    return code;
+}
+
 /* One exchange with |to|. Returns 0 when there is a reply, in d->reply. */
 static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url *to, struct xh_err *err)
 {
@@ -374,7 +412,7 @@ static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url
         free_headers(headers);
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
-    CURLcode code = curl_easy_perform(d->easy);
+    CURLcode code = perform(d, a);
     curl_easy_setopt(d->easy, CURLOPT_HTTPHEADER, NULL);
     curl_easy_setopt(d->easy, CURLOPT_RANGE, NULL);
     free_headers(headers);
@@ -514,6 +552,8 @@ static int ask(struct xh_dav *d, const struct asked *a, struct xh_err *err)
         int worth = rc == XH_E_NET || rc == XH_E_TIMEOUT || (rc == XH_E_STATUS && (d->reply.status == 502 || d->reply.status == 503 || d->reply.status == 504));
         if (rc == 0 || !worth || !a->again || tries >= d->o.retries)
             return rc;
+        if (d->counters)
+            xh_count(d->counters, retries, 1);
         xh_trace(XH_T_ORIGIN, "dav-again", "url=%s method=%s", d->url->shown, a->method);
         pause_ms(ms);
         ms = 2 * ms < BACKOFF_MOST_MS ? 2 * ms : BACKOFF_MOST_MS;

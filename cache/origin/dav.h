@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "../err.h"
+#include "../account.h"
 #include "../options.h"
 
 struct xh_dav;
@@ -20,6 +21,11 @@ struct xh_dav;
  * Owns: the caller closes |*out|. */
 int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out, struct xh_err *err);
 void xh_dav_close(struct xh_dav *d); /* NULL allowed */
+
+/* Its requests are counted on |c|, and their time is charged to |a|: on the thread that asks, beside whatever else it is
+ * charged for. Both outlive the client. Without a call nothing is counted. */
+void xh_dav_count(struct xh_dav *d, struct xh_counters *c, struct xh_account *a);
+struct xh_account *xh_dav_account(const struct xh_dav *d); /* |a|, or NULL */
 
 const char *xh_dav_shown(const struct xh_dav *d); /* the URL as it may be shown */
 const char *xh_dav_text(const struct xh_dav *d);  /* without user name and password */

@@ -89,9 +89,9 @@ static size_t start_batch(struct xh_body *b, struct xh_unpacking *of, const uint
             ext[next++] = (struct xh_extent){b->table.at[frame[i]], len, batch->bytes + at};
         at += len;
     }
-    uint64_t entered = xh_account_enter(&f->account, XH_NETWORK);
+    uint64_t entered = xh_account_enter(f->account, XH_NETWORK);
     int rc = xh_cache_read(b->file, XH_KIND_RAW, ext, next, NULL);
-    of->op->served.waited_ns += xh_account_leave(&f->account, XH_NETWORK, entered);
+    of->op->served.waited_ns += xh_account_leave(f->account, XH_NETWORK, entered);
     if (rc)
         xh_body_give_up(b, "it could not be fetched whole");
     for (at = 0; rc == 0 && done < n; at += xh_frames_len(b, frame[done], frame[done] + 1), done++)

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, cast
 
 from . import _default, _hdf5
-from ._tables import COUNTERS, OPTIONS, VERSION, Option, Options
+from ._tables import COUNTERS, OPTIONS, VERSION, Counters, Option, Options
 
 if TYPE_CHECKING:
     import h5py
@@ -35,7 +35,7 @@ else:
 
 __version__ = VERSION
 __all__ = ["open", "prefetch", "stats", "enable", "disable", "environment", "plugin_path", "OPTIONS", "COUNTERS",
-           "Option", "Options", "__version__"]
+           "Counters", "Option", "Options", "__version__"]
 
 
 def _with_h5py() -> ModuleType:
@@ -71,14 +71,13 @@ def prefetch(dataset: h5py.Dataset, selection: Any = ...) -> None:
     _with_h5py().prefetch(dataset, selection)
 
 
-def stats(file: Union[h5py.File, h5py.Group, h5py.Dataset]) -> dict[str, int]:
+def stats(file: Union[h5py.File, h5py.Group, h5py.Dataset]) -> Counters:
     """The counters of an open file so far, by name; `COUNTERS` has each one's unit and meaning.
 
     ``bytes_asked`` is what HDF5 read, ``bytes_fetched`` what crossed the network, ``requests`` how often a server
     was asked. Raises ValueError for a file that is closed, local, or another driver's.
     """
-    counters: dict[str, int] = _with_h5py().stats(file)
-    return counters
+    return cast(Counters, _with_h5py().stats(file))
 
 
 def plugin_path() -> str:

@@ -34,6 +34,9 @@ def main() -> None:
     out += ["}", "", "", "class Options(TypedDict, total=False):"]
     for kind, name, _, _, _, text in options:
         out += [f"    {name}: {TYPES[kind]}", f"    {chr(34) * 3}{text}{chr(34) * 3}"]
+    out += ["", "", "class Counters(TypedDict):"]
+    for name, unit, text in counters:
+        out += [f"    {name}: int", f"    {chr(34) * 3}{unit}: {text}{chr(34) * 3}"]
     out += ["", "", "COUNTERS: dict[str, tuple[str, str]] = {"]
     out += [f"    {name!r}: ({unit!r}, {text!r})," for name, unit, text in counters]
     out.append("}")

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +151,77 @@ def c_and_h5py(tap, kind, program, server, shadow):
         harness.tried(by_two)
 
 
+WRITER = """
+import sys, time
+import h5py, numpy as np, xhdf5
+url, mode, commands = sys.argv[1], sys.argv[2], sys.argv[3]
+data = np.random.default_rng(5).integers(0, 4000, (16, 724, 724), dtype="u2")
+begun = time.monotonic()
+with xhdf5.open(url, mode) as f:
+    opened = time.monotonic()
+    exec(commands)
+end = time.monotonic()
+print(f"from={end - opened} to={end - begun}")    # to make a file HDF5 tries first whether it is there, by an open of its own
+"""
+
+
+def writing(tap, kind, directory, shadow):
+    """What is written: on the account, in the counters, on the time line."""
+    directory.joinpath(kind).mkdir(mode=0o777)
+    directory.joinpath(kind).chmod(0o777)
+    path = directory / f"{kind}.json"
+
+    def write(mode, commands, env):
+        status, out, err = harness.run([PYTHON, "-c", WRITER, url, mode, commands], env)
+        assert status == 0, err
+        written = re.search(r"  written   ([\d.]+) MB by HDF5; ([\d.]+) MB sent to the server, (\d+) commits? in ([\d.]+) s", err)
+        account, = accounts(re.sub("  written .*\n", "", err))
+        least, most = (float(re.search(word + r"=([\d.]+)", out)[1]) for word in ("from", "to"))
+        assert 0.95 * least - 0.02 <= sum(account[1]) <= 1.05 * most and abs(sum(account[1]) - account[0]) <= 0.003, (account, out)
+        return account, [float(w) for w in written.groups()] if written else None, out, err
+
+    with harness.Server(kind, directory / kind, words=["--writable"]) as server:
+        url = f"{server.url}/new.h5"
+        env = harness.driver_env(server, shadow, stats="on", writable="on", overlay_dir=directory / f"overlay-{kind}")
+        env |= {"PYTHONPATH": str(harness.BUILD / "python")}
+        with tap.claim(f"{kind}, a file is made: the seconds add up, what was sent and the commit's time are told"):
+            code = "f['images'] = data; s = xhdf5.stats(f); print(s['bytes_written'], s['commits'], s['bytes_sent'])"
+            account, written, out, err = write("w", code, env)
+            size = directory.joinpath(kind, "new.h5").stat().st_size
+            assert out.split()[1:3] == ["0", "0"] and 16e6 < int(out.split()[0]) <= size, out
+            assert abs(written[1] - size / 1e6) < 0.1 and written[2] == 1 and 0 < written[3] <= account[0], (written, size)
+            assert account[1][0] >= 0.7 * written[3], err    # a commit is waiting for the network, and copying
+        with tap.claim(f"{kind}, a file is changed a little: it is sent whole, the seconds add up"):
+            account, written, out, err = write("r+", "f['images'][3, 5] = 7; time.sleep(0.2)", env)
+            assert written[0] < 3 and abs(written[1] - size / 1e6) < 0.1 and written[2] == 1, err
+            assert account[1][3] > 0.15, err
+        with tap.claim(f"{kind}, a file is opened to be changed and is not: nothing is sent"):
+            account, written, out, err = write("r+", "f['images'][3]", env)
+            assert not written or written[1:3] == [0, 0], err
+        with tap.claim(f"{kind}: writes, requests and the commit are on the time line"):
+            write("w", "f['images'] = data", env | {"XHDF5_TRACE": str(path)})
+            found = events(path)
+            slices = {e["name"]: e for e in found if e["ph"] == "X"}
+            assert {"open to write", "write data", "write metadata", "commit", "PUT", "MOVE", "close"} <= set(slices), slices
+            nested([e for e in found if e["ph"] == "X" and e["name"] in ("commit", "close", "PUT", "MOVE", "write data")])
+            put = max((e for e in found if e["name"] == "PUT"), key=lambda e: e["dur"])
+            commit = slices["commit"]
+            assert commit["ts"] <= put["ts"] and put["ts"] + put["dur"] <= commit["ts"] + commit["dur"], (put, commit)
+
+
+def local_shadow(tap, images):
+    with tap.claim("a local file with local_shadow: what HDF5 asked and what the file system did"), \
+            tempfile.TemporaryDirectory(prefix="xh-account-", dir="/var/tmp") as d:    # not on tmpfs
+        shutil.copy(images, d)
+        env = harness.driver_env(None, None, stats="on", local_shadow="on")
+        code = "import h5py, sys\nwith h5py.File(sys.argv[1]) as f:\n for i in range(24): f['images'][i, 3]"
+        status, _, err = harness.run([PYTHON, "-c", code, f"{d}/images.h5"], env)
+        told = re.search(r"xhdf5: \S+images.h5: local_shadow, open for ([\d.]+) s\n  reads     (\d+) by HDF5; (\d+) of the file system.*\n"
+                         r"  writes    0 by HDF5; 0 .*\n  time      memory and file system ([\d.]+) s .*, HDF5 and application ([\d.]+) s", err)
+        assert status == 0 and told and int(told[2]) >= 24, err
+        assert abs(float(told[4]) + float(told[5]) - float(told[1])) < 0.003, err
+
+
 # ---- the time line
 
 def events(path):
@@ -253,6 +325,9 @@ def main():
             time_line(tap, program, server, shadow, directory)
         with harness.Server("xrootd", d) as server:
             c_and_h5py(tap, "xrootd", program, server, shadow)
+        for kind in "nginx", "xrootd":
+            writing(tap, kind, directory, shadow)
+        local_shadow(tap, path)
     return tap.done()
 
 

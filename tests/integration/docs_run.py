@@ -96,14 +96,15 @@ def main():
     words = sys.argv[1:]
     show = "--show" in words
     docs = [harness.TOP / w for w in words if w != "--show"]
-    with tempfile.TemporaryDirectory(prefix="xh-docs-") as d, harness.shadow_dir() as shadow:
+    with tempfile.TemporaryDirectory(prefix="xh-docs-", dir="/var/tmp") as d, harness.shadow_dir() as shadow:
         data = pathlib.Path(d) / "data"
         (data / "private").mkdir(parents=True)
+        data.chmod(0o777)
         os.chmod(d, 0o755)
         status, _, err = harness.run([harness.DATA_PYTHON, "-c", MAKE], harness.clean_env(), cwd=data)
         assert status == 0, err
         os.link(data / "run.h5", data / "private" / "run.h5")
-        with harness.Server("nginx", data, words=["--token", TOKEN]) as nginx, harness.Server("xrootd", data) as xrootd:
+        with harness.Server("nginx", data, words=["--token", TOKEN, "--writable"]) as nginx, harness.Server("xrootd", data) as xrootd:
             certificates = pathlib.Path(d) / "ca.pem"
             certificates.write_text(pathlib.Path(nginx.cacert).read_text() + pathlib.Path(xrootd.cacert).read_text())
             for doc in docs:

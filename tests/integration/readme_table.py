@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The README's options table, and the manual page xhdf5(7), are those of cache/options.def. With --write, makes them so."""
+"""The README's options table and the manual page xhdf5(7) are those of cache/options.def, the table of counters in
+docs/python.md is that of cache/stats.def. With --write, makes them so."""
 import pathlib
 import re
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- options: made from cache/options.def -->", "<!-- end of options -->"
+COUNTERS, COUNTERS_END = "<!-- counters: made from cache/stats.def -->", "<!-- end of counters -->"
 
 MAN_HEAD = r"""
 .\" made from cache/options.def by tests/integration/readme_table.py --write
@@ -85,6 +87,21 @@ def table():
     return "\n".join(rows + [f"| `{name}` | {default} | {bounds} | {text} |" for name, default, bounds, text in options()])
 
 
+def counters():
+    row = re.compile(r'^X\((\w+),\s*"([^"]*)",\s*"([^"]*)"\)', re.M)
+    rows = row.findall((TOP / "cache/stats.def").read_text())
+    return "\n".join(["| counter | unit | |", "|---|---|---|"] + [f"| `{name}` | {unit} | {text} |" for name, unit, text in rows])
+
+
+def put(path, begin, end, table, write):
+    """Whether |table| is what stands in |path| between its marks; with |write| it does from now on."""
+    head, rest = path.read_text().split(begin)
+    old, tail = rest.split(end)
+    if write:
+        path.write_text(f"{head}{begin}\n{table}\n{end}{tail}")
+    return write or old.strip() == table
+
+
 def roff(text):
     """Text as troff takes it; a line must not begin with a dot or a quote."""
     return text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
@@ -98,16 +115,13 @@ def page():
 
 
 def main():
-    readme, manual = TOP / "README.md", TOP / "docs/man/xhdf5.7"
-    text = readme.read_text()
-    head, rest = text.split(BEGIN)
-    old, tail = rest.split(END)
-    if "--write" in sys.argv:
-        readme.write_text(f"{head}{BEGIN}\n{table()}\n{END}{tail}")
+    write = "--write" in sys.argv
+    manual = TOP / "docs/man/xhdf5.7"
+    claims = {"the README's options table is that of options.def": put(TOP / "README.md", BEGIN, END, table(), write),
+              "the table of counters in docs/python.md is that of stats.def": put(TOP / "docs/python.md", COUNTERS, COUNTERS_END, counters(), write)}
+    if write:
         manual.write_text(page())
-        return 0
-    claims = {"the README's options table is that of options.def": old.strip() == table(),
-              "the manual page xhdf5(7) has the options of options.def": manual.exists() and manual.read_text() == page()}
+    claims["the manual page xhdf5(7) has the options of options.def"] = manual.exists() and manual.read_text() == page()
     print(f"1..{len(claims)}")
     for i, (claim, good) in enumerate(claims.items(), 1):
         print(f"{'ok' if good else 'not ok'} {i} - {claim}")

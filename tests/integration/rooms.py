@@ -8,10 +8,11 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
 
-COMMON = {"err.h", "options.h", "options.def", "stats.h", "stats.def", "trace.h", "timeline.h", "extent.h", "now.h"}
+COMMON = {"err.h", "options.h", "options.def", "stats.h", "stats.def", "trace.h", "timeline.h", "extent.h", "now.h",
+          "account.h"}
 
 CALL_HDF5 = {"survey.c", "look.c", "h5open.c", "h5open.h"}
-DOCTOR = {"doctor.c", "way.c", "dial.c", "dial.h"}
+DOCTOR = {"doctor.c", "way.c", "dial.c", "dial.h", "extras.c"}
 
 
 def includes(path, marks='<"'):

@@ -26,7 +26,7 @@ import harness  # noqa: E402
 TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 URL = "https://host/path/file.h5"     # in the documentation
 STEPS = ["name", "connection", "TLS", "credentials", "redirects", "reply", "ranges", "version", "round trip", "throughput",
-         "opening", "metadata", "datasets"]
+         "sidecars", "opening", "metadata", "datasets"]
 SAMPLE = """
 import sys, h5py, numpy as np
 rng = np.random.default_rng(3)
@@ -106,7 +106,37 @@ def examines(tap, b, kind):
         assert s["opening"]["page_bytes"] == 65536 and "nothing is in the way" in out["verdict"]
         assert s["throughput"]["state"] == "not tried"
         text = b.tool("doctor", b.url("images.h5"), "--quick")[0]
-        assert text.count("  ok  ") == len(STEPS) - 1 and "nothing is in the way" in text, text
+        assert text.count("  ok  ") == len(STEPS) - 2 and "nothing is in the way" in text, text
+
+
+def beside(tap, b, kind):
+    def sidecars(want):
+        s = b.doctor("published.h5", "--quick", want=want, XHDF5_SIDECAR="auto")[0]["sidecars"]
+        return s["state"], s.get("metadata_image"), s.get("compressed_body")
+
+    path = pathlib.Path(b.data) / "published.h5"
+    with tap.claim("doctor tells what lies beside the file, and whether it is of this version"):
+        status, _, err = harness.run([harness.DATA_PYTHON, "-c", "import h5py, sys; f = h5py.File(sys.argv[1], 'w', fs_strategy='page', "
+                                      "fs_page_size=65536); f['x'] = range(1 << 20)", path], harness.clean_env())
+        assert status == 0, err
+        assert sidecars(0) == ("ok", "none", "none")
+        b.tool("publish", "--body", path)
+        assert sidecars(0) == ("ok", "good", "good"), sidecars(0)
+        os.utime(path, (1e9, 1e9))
+        assert sidecars(1) == ("note", "of another version", "of another version"), sidecars(1)
+        pathlib.Path(f"{path}.xhbody").write_text("nothing of the kind")
+        assert sidecars(1)[2] == "damaged"
+    with tap.claim("doctor --writing tells whether the server takes changes, and changes nothing"):
+        s = b.doctor("published.h5", "--quick", "--writing", want=1)[0]
+        assert s["writing"]["writable"] == "no" and s["writing"]["advice"], s["writing"]
+        with harness.Server(kind, b.data, words=["--writable"]) as server:
+            there, b.base = b.base, server.url
+            names = sorted(os.listdir(b.data))
+            s = b.doctor("published.h5", "--quick", "--writing", XHDF5_CA_BUNDLE=server.cacert)[0]
+            b.base = there
+            assert s["writing"]["writable"] == "yes" and s["writing"]["state"] == "ok", s["writing"]
+            assert sorted(os.listdir(b.data)) == names
+        assert "writing" not in b.doctor("published.h5", "--quick")[0]
 
 
 def fails(tap, b):
@@ -230,6 +260,7 @@ def at_server(tap, kind):
                 looks(tap, b)
                 documented(tap, b)
             fetches(tap, b, server)
+            beside(tap, b, kind)
 
 
 # fault: (step that fails, or None: it can be read; a word)
@@ -248,7 +279,7 @@ TLS_LIES = {"redirect-http": ("redirects", "http"), "cert-expired": ("TLS", "exp
 def lied_to(liar, fault, expected, env):
     """Runs the doctor; returns what is wrong, or None."""
     began = time.monotonic()
-    env = dict(env, XHDF5_STALL_TIMEOUT_MS="500" if fault.startswith(HANGS) else "10000")
+    env = dict(env, XHDF5_SIDECAR="auto", XHDF5_STALL_TIMEOUT_MS="500" if fault.startswith(HANGS) else "10000")
     status, out, err = harness.run([TOOL, "doctor", "--json", f"{liar}/{fault}/x.h5"], env, timeout=60)
     took = time.monotonic() - began
     try:

@@ -86,6 +86,7 @@ def main():
         assert completed("") == {words[0] for words in commands()} | {"cache"}
         assert completed("cache", "") == {words[1] for words in commands() if words[0] == "cache"}
         assert completed("do") == {"doctor"}
+        assert completed("recover", "") == {"list", "retry", "export", "drop"}, completed("recover", "")
         for words in commands():
             want = {o for pair in options(words) for o in pair} | {"--help"}
             assert want <= completed(*words, "-"), (words, want, completed(*words, "-"))

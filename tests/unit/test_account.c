@@ -150,6 +150,56 @@ Test(advice, names_the_change_that_would_have_saved_most)
     advises(f, "70 % of what was fetched ahead");
 }
 
+Test(advice, of_a_file_that_was_written_is_of_its_sending)
+{
+    struct xh_facts f = facts();
+    f.fetched = 0;
+    f.sent = 600 * MB;
+    f.commits = 1;
+    f.commit_ns = 6000ull * MS;
+    advises(f, "sending the file took 60 %, 100 MB/s");
+    f.connections = 1; /* more of them would not send faster */
+    f.paying = 8;
+    advises(f, "sending the file took 60 %");
+    f.commits = 6;
+    advises(f, "the file was sent 6 times, whole each time, in 6.0 s: send it less often");
+}
+
+Test(account, parts_add_what_they_counted)
+{
+    struct xh_account a = {0};
+    struct xh_stats c = {.requests = 3, .bytes_sent = 100};
+    struct xh_facts f = {.rtt_ns = 7};
+    xh_account_init(&a, 1);
+    xh_account_add(&a, &c, &f);
+    xh_account_add(&a, &c, &f);
+    cr_assert_eq(a.ended.requests, 6);
+    cr_assert_eq(a.ended.bytes_sent, 200);
+    cr_assert_eq(a.known.rtt_ns, 7);
+}
+
+Test(account, what_a_request_asks_for_within_itself_is_charged_to_what_is_done)
+{
+    struct xh_account a = {0};
+    xh_account_init(&a, 1);
+    uint64_t asks = xh_account_enter(&a, XH_COPYING), waits = xh_account_enter(&a, XH_NETWORK);
+    clock_ns += 10; /* the request is under way */
+    uint64_t copies = xh_account_enter(&a, XH_COPYING);
+    clock_ns += 3; /* its bytes are put together, */
+    uint64_t lacks = xh_account_enter(&a, XH_OTHERS);
+    clock_ns += 5; /* some of which another process fetches: the request waits for them */
+    xh_account_leave(&a, XH_OTHERS, lacks);
+    xh_account_leave(&a, XH_COPYING, copies);
+    clock_ns += 1;
+    xh_account_leave(&a, XH_NETWORK, waits);
+    xh_account_leave(&a, XH_COPYING, asks);
+    clock_ns += 20;
+    xh_account_enter(&a, XH_COPYING);
+    cr_assert_eq(a.spent_ns[XH_COPYING], 3);
+    cr_assert_eq(a.spent_ns[XH_NETWORK], 16);
+    cr_assert_eq(a.spent_ns[XH_OUTSIDE], 20);
+}
+
 Test(advice, what_came_twice_is_to_be_kept_by_what_keeps_it)
 {
     struct xh_facts f = facts();

@@ -180,8 +180,13 @@ static struct curl_slist *headers_of(const struct xh_caller *c, const struct xh_
     struct curl_slist *list = NULL;
     char *line = NULL;
     append(&list, "Accept-Encoding: identity");
-    if (q->method)
+    if (q->method && strcmp(q->method, "PROPFIND") == 0)
         append(&list, "Depth: 0");
+    if (q->destination && asprintf(&line, "Destination: %s", q->destination) >= 0) {
+        append(&list, line);
+        append(&list, "Overwrite: F");
+        free(line);
+    }
     if (q->range && asprintf(&line, "Range: %s", q->range) >= 0) {
         append(&list, line);
         free(line);

@@ -40,6 +40,7 @@ struct xh_caller {
 struct xh_question {
     const char *method; /* NULL: GET */
     const char *range;  /* of the Range header: "bytes=0-0"; NULL: none */
+    const char *destination; /* of a MOVE: a URL; NULL: none */
     size_t pad_bytes;   /* of a header that means nothing */
     int fresh;          /* on a new connection */
     unsigned most_ms;   /* 0: as above */

@@ -15,15 +15,16 @@
 #define WALK_TRIPS_MANY 15.0
 
 static const char help[] =
-    "xhdf5 doctor URL [--quick] [--json]\n"
+    "xhdf5 doctor URL [--quick] [--writing] [--json]\n"
     "\n"
     "Looks at all that reading the file at URL depends on, and advises: the name, the connection, TLS, token and\n"
     "certificate, redirects, the server's ranges and version, round trip and throughput with 1, 2, 4, 8 and 16\n"
-    "connections, then the file: superblock, where its metadata lies, layouts that are slow to read. Asks of the server what\n"
-    "reading asks, and reads at most 1.3 GB in some fifteen seconds. Shows no secret.\n"
+    "connections, what a publisher put beside it, then the file: superblock, where its metadata lies, layouts that are slow\n"
+    "to read. Asks of the server what reading asks, and reads at most 1.3 GB in some fifteen seconds. Shows no secret.\n"
     "\n"
-    "  --quick   without throughput, which is most of the time and the bytes\n"
-    "  --json    one object, with the numbers; times in milliseconds, rates in bytes a second\n"
+    "  --quick    without throughput, which is most of the time and the bytes\n"
+    "  --writing  also whether the file could be changed: asks for a file beside it that is not there to be renamed\n"
+    "  --json     one object, with the numbers; times in milliseconds, rates in bytes a second\n"
     "\n"
     "Exit codes: 0 it can be read, and nothing is in the way; 1 it can be read, and there is advice; 2 wrong usage;\n"
     "3 it cannot be read: the step that failed says why, what comes after it was not tried.\n";
@@ -127,8 +128,11 @@ static int examine(struct doctor *d)
     } steps[] = {{"name", xh_doctor_name}, {"connection", xh_doctor_connection}, {"TLS", xh_doctor_tls},
                  {"credentials", xh_doctor_credentials}, {"redirects", xh_doctor_redirects}, {"reply", xh_doctor_reply},
                  {"ranges", xh_doctor_ranges}, {"version", xh_doctor_version}, {"round trip", xh_doctor_round_trip},
-                 {"throughput", xh_doctor_throughput}, {"opening", opening}, {"metadata", metadata}, {"datasets", datasets}};
+                 {"throughput", xh_doctor_throughput}, {"sidecars", xh_doctor_beside}, {"writing", xh_doctor_writing},
+                 {"opening", opening}, {"metadata", metadata}, {"datasets", datasets}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (steps[i].look == xh_doctor_writing && !d->writing)
+            continue;
         enum xh_state state = d->report.failures ? XH_STATE_UNTRIED : steps[i].look(d);
         xh_report_step(&d->report, steps[i].name, state);
     }
@@ -180,7 +184,7 @@ static int doctor(struct doctor *d, int json)
 
 int xh_tool_doctor(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"quick", no_argument, NULL, 'q'}, {"json", no_argument, NULL, 'j'},
+    static const struct option longs[] = {{"quick", no_argument, NULL, 'q'}, {"json", no_argument, NULL, 'j'}, {"writing", no_argument, NULL, 'w'},
                                           {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 doctor";
     static struct doctor d;
@@ -190,6 +194,8 @@ int xh_tool_doctor(int argc, char **argv, const struct xh_options *o)
             return fputs(help, stdout), XH_EXIT_OK;
         if (c == 'q')
             d.quick = 1;
+        else if (c == 'w')
+            d.writing = 1;
         else if (c == 'j')
             json = 1;
         else

@@ -11,7 +11,7 @@
 struct doctor {
     const char *given; /* the URL as the user gave it */
     const struct xh_options *o;
-    int quick;
+    int quick, writing;
     struct xh_report report;
     struct xh_caller caller;
     struct xh_dial *dial;
@@ -25,6 +25,7 @@ struct doctor {
     double rtt_ms, bytes_per_s;
     struct xh_answer first; /* of the file's server */
     uint64_t size;
+    time_t date_s; /* of the file, by the server; 0: it does not tell */
     struct xh_layouts layouts;
 };
 
@@ -35,6 +36,10 @@ enum xh_state xh_doctor_tls(struct doctor *d);
 enum xh_state xh_doctor_credentials(struct doctor *d);
 enum xh_state xh_doctor_redirects(struct doctor *d);
 enum xh_state xh_doctor_reply(struct doctor *d);
+
+/* What lies beside it, and whether it could be changed: extras.c */
+enum xh_state xh_doctor_beside(struct doctor *d);
+enum xh_state xh_doctor_writing(struct doctor *d);
 
 /* How its server answers, and how fast: habits.c */
 enum xh_state xh_doctor_ranges(struct doctor *d);

@@ -145,6 +145,8 @@ enum xh_state xh_doctor_version(struct doctor *d)
     char date[XH_HEADER_BYTES] = "";
     int weak = strncmp(p->etag, "W/", 2) == 0;
     const char *proof = p->etag[0] && !weak ? "etag" : weak ? "weak etag" : p->last_modified[0] ? "date" : ask_date(d, date, sizeof date) ? "propfind" : "size";
+    time_t told = xh_http_date(p->last_modified[0] ? p->last_modified : date);
+    d->date_s = told > 0 ? told : 0;
     xh_report_text(r, "proof", proof);
     xh_report_text(r, "etag", p->etag[0] ? p->etag : NULL);
     xh_report_text(r, "date", p->last_modified[0] ? p->last_modified : date[0] ? date : NULL);

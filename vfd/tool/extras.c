@@ -1,0 +1,157 @@
+/* The doctor's look at what lies beside the file, and at whether it could be changed: nothing that reading needs. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../cache/sidecar/metaimage.h"
+#include "../../cache/sidecar/packed.h"
+#include "doctor.h"
+#include "tool.h"
+
+#define HOPS_MOST 8u
+#define HEAD_BYTES (XH_PACKED_SKIPPABLE + XH_PACKED_HEADER) /* of both kinds of sidecar that is enough */
+#define REPLY_MOST_BYTES 65536u
+
+struct head {
+    uint8_t bytes[HEAD_BYTES];
+    size_t len;
+};
+
+static int keep(void *ctx, const uint8_t *p, size_t len)
+{
+    struct head *h = ctx;
+    size_t room = sizeof h->bytes - h->len, n = len < room ? len : room;
+    memcpy(h->bytes + h->len, p, n);
+    h->len += n;
+    return n < len;
+}
+
+/* Asks for the name that |suffix| makes of the file's, where redirects lead; |to|: to move it there, another suffix. Returns 0, or -1:
+ * there is no such name. */
+static int ask_beside(struct doctor *d, const char *suffix, const char *to, const struct xh_question *q, struct xh_answer *a)
+{
+    struct xh_err err = {0};
+    struct xh_url *at = NULL, *next = NULL;
+    struct xh_question asked = *q;
+    char *text = NULL, *destination = NULL;
+    if (strpbrk(d->named->text, "?#") || asprintf(&text, "%s%s", d->named->text, suffix) < 0)
+        return -1;
+    int rc = xh_url_parse(text, &at, &err);
+    free(text);
+    if (rc || (to && asprintf(&destination, "%s%s", d->named->text, to) < 0)) {
+        xh_url_unref(at);
+        return -1;
+    }
+    asked.destination = destination;
+    xh_dial_ask(d->dial, at, &asked, a);
+    for (unsigned hops = 0; hops < HOPS_MOST && a->reply.status >= 301 && a->reply.status <= 308 && a->reply.status != 304; hops++) {
+        if (!a->reply.location[0] || xh_url_resolve(at, a->reply.location, &next, &err))
+            break;
+        xh_url_unref(at);
+        at = next;
+        xh_dial_ask(d->dial, at, &asked, a);
+    }
+    xh_url_unref(at);
+    free(destination);
+    return 0;
+}
+
+/* ---- sidecars ------------------------------------------------------------------------------- */
+
+/* What the header of a sidecar says of the file that it is of. Returns NULL, or what is wrong with it. */
+static const char *read_head(int image, const struct head *h, uint64_t *file_bytes, int64_t *mtime_s)
+{
+    struct xh_metaimage_head m;
+    struct xh_packed_head k;
+    const char *wrong = image ? xh_metaimage_head(h->bytes, h->len, &m) : xh_packed_head(h->bytes, h->len, &k);
+    if (!wrong) {
+        *file_bytes = image ? m.file_bytes : k.file_bytes;
+        *mtime_s = image ? m.mtime_s : k.mtime_s;
+    }
+    return wrong;
+}
+
+/* Returns 1 when readers will use it. */
+static int look_beside(struct doctor *d, int image, const char *what, const char *name)
+{
+    struct xh_report *r = &d->report;
+    struct xh_answer a = {0};
+    struct head h = {.len = 0};
+    char range[32], size[XH_SIZE_TEXT];
+    snprintf(range, sizeof range, "bytes=0-%u", HEAD_BYTES - 1);
+    const struct xh_question q = {.range = range, .most_bytes = REPLY_MOST_BYTES, .body = keep, .ctx = &h};
+    uint64_t file_bytes = 0;
+    int64_t mtime_s = 0;
+    if (ask_beside(d, image ? XH_METAIMAGE_SUFFIX : XH_PACKED_SUFFIX, NULL, &q, &a)) {
+        xh_report_say(r, "%s: not looked for, the URL has a query", what);
+        return 0;
+    }
+    if (a.reply.status != 206) {
+        xh_report_say(r, a.reply.status == 404 ? "no %s" : "no %s (status %d)", what, a.reply.status);
+        xh_report_text(r, name, "none");
+        return 0;
+    }
+    const char *wrong = read_head(image, &h, &file_bytes, &mtime_s);
+    int other = !wrong && (file_bytes != d->size || (d->date_s > 0 && mtime_s != d->date_s));
+    xh_report_text(r, name, wrong ? "damaged" : other ? "of another version" : "good");
+    xh_report_say(r, "%s of %s%s%s", what, xh_tool_size(a.reply.range.total, size), wrong ? ": " : other ? ", of another version of the file" : "",
+                  wrong ? wrong : "");
+    if (wrong || other)
+        xh_report_advise(r, "readers ask for it in vain and warn: its owner runs xhdf5 publish%s anew, or --remove", image ? "" : " --body");
+    return !wrong && !other;
+}
+
+enum xh_state xh_doctor_beside(struct doctor *d)
+{
+    struct xh_report *r = &d->report;
+    if (strcmp(d->o->sidecar, "off") == 0) {
+        xh_report_say(r, "the option sidecar is off");
+        return XH_STATE_UNTRIED;
+    }
+    look_beside(d, 1, "metadata image", "metadata_image");
+    look_beside(d, 0, "compressed body", "compressed_body");
+    return XH_STATE_OK;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* By moving a file that is not there, which changes nothing and which a server refuses as it would refuse a writer. What it says to
+ * OPTIONS proves nothing: nginx has no answer, and XRootD's is the same whoever asks, as is its 404 to DELETE. */
+enum xh_state xh_doctor_writing(struct doctor *d)
+{
+    static const struct xh_question q = {.method = "MOVE", .most_bytes = REPLY_MOST_BYTES};
+    struct xh_report *r = &d->report;
+    struct xh_answer a = {0};
+    char suffix[64], to[68];
+    if (!d->named->https) {
+        xh_report_say(r, "files are written over https alone");
+        return XH_STATE_NOTE;
+    }
+    snprintf(suffix, sizeof suffix, ".xhdf5-doctor-%ld-%d", (long)time(NULL), (int)getpid());
+    snprintf(to, sizeof to, "%s-2", suffix);
+    if (ask_beside(d, suffix, to, &q, &a)) {
+        xh_report_say(r, "a URL with a query cannot be written to");
+        return XH_STATE_NOTE;
+    }
+    int status = a.reply.status;
+    xh_report_count(r, "status", (uint64_t)status);
+    xh_report_text(r, "writable", status == 404 || status == 410 ? "yes" : "no");
+    if (status == 404 || status == 410) {
+        xh_report_say(r, "it seems so: a file beside this one may be renamed (there was none)");
+        if (!d->o->writable)
+            xh_report_say(r, "the driver writes when the option writable is on");
+        return XH_STATE_OK;
+    }
+    if (status == 401 || status == 403) {
+        xh_report_say(r, "status %d: not by you", status);
+        xh_report_advise(r, "a token that may write has the scope storage.modify for this path; docs/writing.md has what the server needs");
+    } else if (status == 405 || status == 501) {
+        xh_report_say(r, "status %d: not here", status);
+        xh_report_advise(r, "the server takes no writes at this path: docs/writing.md has what its owner sets");
+    } else {
+        xh_report_say(r, "%s%sstatus %d: most likely not", a.why, a.why[0] ? ", " : "", status);
+        xh_report_advise(r, "the server's log says why; docs/writing.md has what it needs");
+    }
+    return XH_STATE_NOTE;
+}
