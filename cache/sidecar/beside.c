@@ -33,6 +33,8 @@
 #define WAIT_LEAST_NS 2000000u
 #define WAIT_COMING_NS UINT64_C(10000000000)
 #define TURN_MOST_MS 2000
+/* All of it is wanted at once, and by connections that are young: what one brings in its first round trip or two. */
+#define PART_BYTES (16u << 10)
 
 enum state { LOOKING, COMING, THERE, NONE };
 
@@ -339,7 +341,7 @@ static void take_options(struct xh_beside *b, const struct xh_options *o)
     b->opt = *o;
     b->opt.stats = 0;
     b->opt.readahead = 1;
-    b->opt.part_bytes = xh_opt_rows[XH_OPT_ID_part_bytes].min; /* wanted at once, by connections that are young */
+    b->opt.part_bytes = PART_BYTES;
     b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
     b->opt.retries = o->retries < LOOK_RETRIES ? o->retries : LOOK_RETRIES;
     b->opt.endpoints[0] = '\0';
