@@ -118,6 +118,14 @@ static int comes_whole(const struct xh_file *f)
     return f->opt.readahead && f->shadow && f->size <= WHOLE_HEADS * f->opt.head_bytes && f->size <= xh_ahead_most(f);
 }
 
+/* What proves the early head comes while the image does: readers of both wait for it. */
+static void ask_for_proof(struct xh_file *f)
+{
+    struct xh_range head = {0, f->early.len};
+    if (f->early.len && f->shadow)
+        xh_fetch_ahead(f, &head, 1, XH_KIND_META);
+}
+
 /* A file that nobody has opened before: what the root leads to, and the rest of the head; a
  * small file whole. */
 static void begin(struct xh_file *f, uint64_t head_len)
@@ -204,6 +212,8 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     f->awaited = op.awaited;
     f->divided |= op.awaited || op.vouched;
     xh_opening_end(&op);
+    if (rc == 0 && xh_beside_is_awaited(f->beside))
+        ask_for_proof(f);
     rc = rc ? rc : settle_beside(f, &head, err);
     if (rc == 0 && f->size > f->opt.head_bytes)
         f->body = xh_body_new(url, &f->opt);

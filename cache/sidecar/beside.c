@@ -450,6 +450,16 @@ int xh_beside_settle(struct xh_beside *b, const struct xh_beside_of *of, struct 
     return used;
 }
 
+int xh_beside_is_awaited(struct xh_beside *b)
+{
+    if (!b)
+        return 0;
+    pthread_mutex_lock(&b->lock);
+    int awaited = b->state == LOOKING || b->state == COMING;
+    pthread_mutex_unlock(&b->lock);
+    return awaited;
+}
+
 int xh_beside_is_used(struct xh_beside *b, int all)
 {
     if (!b || !atomic_load_explicit(&b->used, memory_order_acquire))
