@@ -17,6 +17,14 @@ struct xh_beside;
  * for; or INVAL: the option's value. Owns: close it. Does not block on the network. */
 int xh_beside_begin(const char *url, const struct xh_options *o, struct xh_beside **out, struct xh_err *err);
 
+/* The same in another process of the job of one that has the image: |told| is what that one's xh_beside_tell gave, "" for none.
+ * Nobody is asked whether there is one. */
+void xh_beside_begin_told(const char *url, const struct xh_options *o, const char *told, struct xh_beside **out);
+
+/* What xh_beside_begin_told wants, with its NUL, "" where no image is used. Returns its length; 0 also where |size| bytes
+ * do not hold it. |b|: or NULL. */
+size_t xh_beside_tell(struct xh_beside *b, char *out, size_t size);
+
 /* What was opened. */
 struct xh_beside_of {
     const char *validator;
