@@ -118,6 +118,14 @@ static int comes_whole(const struct xh_file *f)
     return f->opt.readahead && f->shadow && f->size <= WHOLE_HEADS * f->opt.head_bytes && f->size <= xh_ahead_most(f);
 }
 
+/* What proves the early head comes while the image does: readers of both wait for it. */
+static void ask_for_proof(struct xh_file *f)
+{
+    struct xh_range head = {0, f->early.len};
+    if (f->early.len && f->shadow)
+        xh_fetch_ahead(f, &head, 1, XH_KIND_META);
+}
+
 /* A file that nobody has opened before: what the root leads to, and the rest of the head; a
  * small file whole. */
 static void begin(struct xh_file *f, uint64_t head_len)
@@ -133,19 +141,22 @@ static void begin(struct xh_file *f, uint64_t head_len)
         fetch_head(f, head_len);
 }
 
-/* Opens the origin as |told|, with the head that came along: the origin's hint, a NUL, the head. */
+/* Opens the origin as |told|, with the head that came along: the origin's hint, a NUL, the sidecar's, a NUL, the head. */
 static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_origin_head *head, struct xh_err *err)
 {
-    size_t hint = strnlen(told->bytes, told->len);
-    if (hint == told->len)
+    const char *side = memchr(told->bytes, 0, told->len);
+    size_t left = side ? told->len - (size_t)(++side - (const char *)told->bytes) : 0, n = side ? strnlen(side, left) : 0;
+    if (n == left)
         return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what another process told of it has no end", f->url_shown);
     f->divided = 1;
     head->confirmed = 1; /* whoever told it fetches ahead already */
-    head->len = told->len - hint - 1;
+    head->len = left - n - 1;
     if (head->len && !(head->bytes = malloc(head->len)))
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
     if (head->len)
-        memcpy(head->bytes, (const char *)told->bytes + hint + 1, head->len);
+        memcpy(head->bytes, side + n + 1, head->len);
+    if (!told->data_only)
+        xh_beside_begin_told(f->url, &f->opt, side, &f->beside);
     return xh_replicas_open_told(f->url, &f->opt, told->bytes, &f->counters, &f->origin, err);
 }
 
@@ -205,6 +216,8 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     f->awaited = op.awaited;
     f->divided |= op.awaited || op.vouched;
     xh_opening_end(&op);
+    if (rc == 0 && xh_beside_is_awaited(f->beside))
+        ask_for_proof(f);
     rc = rc ? rc : settle_beside(f, &head, err);
     if (rc == 0 && f->size > f->opt.head_bytes)
         f->body = xh_body_new(url, &f->opt);
@@ -281,16 +294,29 @@ int xh_cache_open_told(const char *url, const struct xh_options *o, const struct
     return cache_open(url, o, told, NULL, out, err);
 }
 
+/* How much of the file's head is told: what the others would come to want. With an image that is little, and only what is here. */
+static uint64_t told_head(struct xh_file *f)
+{
+    uint64_t most = comes_whole(f) ? f->size : f->opt.head_bytes, pages = 0;
+    most = most < f->size ? most : f->size;
+    if (!xh_beside_is_used(f->beside, 0) || !f->shadow)
+        return most;
+    while (pages * XH_PAGE_BYTES < most && xh_shadow_peek(f->shadow, pages) == XH_CLAIM_READY)
+        pages++;
+    return pages * XH_PAGE_BYTES < most ? pages * XH_PAGE_BYTES : most;
+}
+
 int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *err)
 {
-    char hint[XH_HINT_BYTES];
-    uint64_t most = comes_whole(f) ? f->size : f->opt.head_bytes, head = most < f->size ? most : f->size;
-    size_t n = xh_replicas_hint(f->origin, hint, sizeof hint) + 1;
+    char hint[2 * XH_HINT_BYTES];
+    size_t own = xh_replicas_hint(f->origin, hint, XH_HINT_BYTES) + 1;
+    size_t n = own + xh_beside_tell(f->beside, hint + own, XH_HINT_BYTES) + 1;
     struct xh_served served;
     uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     int rc = f->size ? xh_early_prove(f, err) : 0;
+    uint64_t head = told_head(f);
     char *text = rc ? NULL : malloc(n + head);
-    if (rc == 0 && (n == 1 || !text))
+    if (rc == 0 && (own == 1 || !text))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "no memory to tell what is known of %s", f->url_shown);
     if (rc == 0 && head) {
         struct xh_extent e = {0, head, text + n};

@@ -27,8 +27,11 @@
 /* Ranges that share a request: a connection idles for a round trip between two requests. */
 #define GROUP_BYTES (4u << 20)
 #define SLOW_LINK_BYTES_PER_NS 0.15
-/* The least that a young connection is asked for by a demand: it brings so much in three round trips. */
+/* The least that a young connection is asked for by a demand: it brings so much in three round trips; in less than two,
+ * where a round trip is longer than the work of a request. */
 #define YOUNG_PART_BYTES (128u << 10)
+#define FAR_PART_BYTES (32u << 10)
+#define FAR_RTT_NS 15000000u
 /* A part of so many round trips hardly notices the one that its connection stands idle before it; longer ones, which come
  * side by side, would only keep the reader from what he wants first. */
 #define PART_ROUND_TRIPS 8
@@ -301,8 +304,9 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info *info, int ahead)
 {
     uint64_t trip = (uint64_t)((double)info->rtt_ns * SLOW_LINK_BYTES_PER_NS);
-    if (!ahead && info->young && f->opt.part_bytes > YOUNG_PART_BYTES)
-        return YOUNG_PART_BYTES;
+    uint64_t young = info->rtt_ns > FAR_RTT_NS ? FAR_PART_BYTES : YOUNG_PART_BYTES;
+    if (!ahead && info->young && f->opt.part_bytes > young)
+        return young;
     trip = !ahead || info->young ? 0 : trip < GROUP_BYTES ? trip : GROUP_BYTES;
     return trip > f->opt.part_bytes ? trip : f->opt.part_bytes;
 }

@@ -30,6 +30,8 @@ struct xh_options {
 #define X(type, name, def, min, max, help) XH_FIELD_##type(name)
 #include "options.def"
 #undef X
+    /* Of no table; the cache sets it for what it looks for itself. */
+    int may_lack; /* 1: there may be no such object, so nothing that others count on is to hang on it */
 };
 
 /* One row of the table, for programs that print or check it. */

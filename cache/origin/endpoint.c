@@ -131,6 +131,12 @@ static int is_greeting(const struct xh_request *r)
     return r->job->probe && r->job->probe->greeting;
 }
 
+/* What may fail, and its connection with it. */
+static int is_unsure(const struct xh_request *r)
+{
+    return r->job->probe && r->job->origin->options.may_lack;
+}
+
 static int is_guess(const struct xh_request *r)
 {
     return r->job->speculative && !is_stream(r);
@@ -178,6 +184,7 @@ static void bind(struct xh_endpoint *e, struct xh_request *r, struct xh_thread *
     e->streams += (unsigned)is_stream(r);
     e->opening += r->opens;
     e->greetings += (unsigned)is_greeting(r);
+    e->unsure += (unsigned)is_unsure(r);
     e->thread[t->index].active++;
     xh_engine_wake(t);
 }
@@ -192,6 +199,7 @@ static void unbind(struct xh_endpoint *e, struct xh_request *r)
     e->streams -= (unsigned)is_stream(r);
     e->opening -= r->opens;
     e->greetings -= (unsigned)is_greeting(r);
+    e->unsure -= (unsigned)is_unsure(r);
     r->opens = 0;
     e->thread[r->thread->index].active--;
 }
@@ -657,7 +665,7 @@ unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_orig
     unsigned have = e->active + (unsigned)e->queued_requests, want = connections_at_first((double)rtt_ns);
     if ((double)rtt_ns < LONG_RTT_NS)
         return 0;
-    want = at_most(o, (double)rtt_ns < TWICE_RTT_NS ? want : 2 * want) / (crowd ? crowd(&o->options) : 1);
+    want = at_most(o, (double)rtt_ns < TWICE_RTT_NS ? want + e->unsure : 2 * want) / (crowd ? crowd(&o->options) : 1);
     return want > have ? want - have : 0;
 }
 

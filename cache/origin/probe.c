@@ -155,11 +155,12 @@ static void question_leave(struct xh_origin *o, struct question *q)
 
 /* Greets a server that is far: opens the connections that will be needed while the head is on its way, instead of
  * after it, by asking for a byte that nobody wants. How far it is, the first connection tells once it is there, and
- * until then by not being there. Lock held. Returns 0 when there is no more to greet. */
+ * until then by not being there. What may not be there greets nobody: its connections would end with it. Lock held.
+ * Returns 0 when there is no more to greet. */
 static int greet(struct xh_origin *o)
 {
     struct xh_endpoint *e = xh_endpoint_find(o->url->server);
-    if (!e || e->rtt_ns > 0 || !xh_engine_runs()) /* it is no stranger; or the process exits while it is waited for */
+    if (!e || o->options.may_lack || e->rtt_ns > 0 || !xh_engine_runs()) /* it is no stranger; or the process exits while it is waited for */
         return 0;
     int there;
     uint64_t rtt_ns = xh_endpoint_distance(e, &there);

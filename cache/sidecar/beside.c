@@ -33,12 +33,15 @@
 #define WAIT_LEAST_NS 2000000u
 #define WAIT_COMING_NS UINT64_C(10000000000)
 #define TURN_MOST_MS 2000
+/* All of it is wanted at once, and by connections that are young: what one brings in its first round trip or two. */
+#define PART_BYTES (16u << 10)
 
 enum state { LOOKING, COMING, THERE, NONE };
 
 struct xh_beside {
     /* Constant. */
-    char *url; /* the sidecar's */
+    char *url;  /* the sidecar's */
+    char *told; /* how another process of the job opened it; NULL: nobody told */
     struct xh_options opt;
     int required, likely; /* likely: it, or another one there, was found before */
     uint64_t begun_ns;
@@ -226,9 +229,12 @@ static const char *read_index(struct xh_beside *b)
  * the original, which is asked for. */
 static int open_left(struct xh_beside *b)
 {
-    char hint[XH_HINT_BYTES];
-    size_t n = xh_opening_left(b->url, &b->opt, hint);
-    struct xh_told told = {.bytes = hint, .len = n + 1};
+    char hint[XH_HINT_BYTES + 1] = ""; /* and of a sidecar's own sidecar nothing */
+    size_t n = b->told ? (size_t)snprintf(hint, XH_HINT_BYTES, "%s", b->told) : xh_opening_left(b->url, &b->opt, hint);
+    struct xh_told told = {.bytes = hint, .len = n + 2};
+    if (n >= XH_HINT_BYTES)
+        return XH_E_INVAL;
+    hint[n + 1] = '\0';
     return n ? xh_cache_open_told(b->url, &b->opt, &told, &b->file, &b->err) : XH_E_NOENT;
 }
 
@@ -294,7 +300,7 @@ static void *look(void *ctx)
         become(b, LOOKING, NULL);
         there = 0;
     }
-    if (!there && why != closed && open_asking(b) == 0)
+    if (!there && !b->told && why != closed && open_asking(b) == 0)
         there = !(why = examine(b));
     if (there)
         atomic_store_explicit(&b->used, 1, memory_order_release);
@@ -339,10 +345,11 @@ static void take_options(struct xh_beside *b, const struct xh_options *o)
     b->opt = *o;
     b->opt.stats = 0;
     b->opt.readahead = 1;
-    b->opt.part_bytes = xh_opt_rows[XH_OPT_ID_part_bytes].min; /* wanted at once, by connections that are young */
+    b->opt.part_bytes = PART_BYTES;
     b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
     b->opt.retries = o->retries < LOOK_RETRIES ? o->retries : LOOK_RETRIES;
     b->opt.endpoints[0] = '\0';
+    b->opt.may_lack = 1;
     snprintf(b->opt.sidecar, sizeof b->opt.sidecar, "off");
 }
 
@@ -352,6 +359,7 @@ static void free_all(struct xh_beside *b)
     pthread_mutex_destroy(&b->lock);
     pthread_cond_destroy(&b->news);
     free(b->head);
+    free(b->told);
     free(b->url);
     free(b);
 }
@@ -367,7 +375,8 @@ static void release(struct xh_beside *b)
 }
 
 /* Returns NULL without memory or a thread: then there is no sidecar. */
-static struct xh_beside *new_look(const char *url, const struct xh_options *o, int required, enum xh_known known)
+static struct xh_beside *new_look(const char *url, const struct xh_options *o, int required, enum xh_known known,
+                                  const char *told)
 {
     pthread_condattr_t clock;
     struct xh_beside *b = calloc(1, sizeof *b);
@@ -384,7 +393,8 @@ static struct xh_beside *new_look(const char *url, const struct xh_options *o, i
     pthread_cond_init(&b->news, &clock);
     pthread_condattr_destroy(&clock);
     b->url = url_beside(url);
-    if (b->url && start(b) == 0)
+    b->told = told ? strdup(told) : NULL;
+    if (b->url && !told == !b->told && start(b) == 0)
         return b;
     free_all(b);
     return NULL;
@@ -399,13 +409,26 @@ int xh_beside_begin(const char *url, const struct xh_options *o, struct xh_besid
                : xh_err_set(err, XH_E_INVAL, 0, "option sidecar: got \"%.100s\", want auto, off, require or body", o->sidecar);
     enum xh_known known = xh_known_of(url, o);
     if (known != XH_KNOWN_NONE || required)
-        *out = new_look(url, o, required, known);
+        *out = new_look(url, o, required, known, NULL);
     return 0;
+}
+
+void xh_beside_begin_told(const char *url, const struct xh_options *o, const char *told, struct xh_beside **out)
+{
+    int wanted = *told && strcmp(o->sidecar, "off") != 0;
+    *out = wanted ? new_look(url, o, strcmp(o->sidecar, "require") == 0, XH_KNOWN_SOME, told) : NULL;
+}
+
+size_t xh_beside_tell(struct xh_beside *b, char *out, size_t size)
+{
+    size_t n = xh_beside_is_used(b, 0) ? xh_replicas_hint(b->file->origin, out, size) : 0;
+    out[n] = '\0';
+    return n;
 }
 
 static uint64_t patience(const struct xh_beside *b, uint64_t opening_ns)
 {
-    if (b->required || b->state == COMING)
+    if (b->required || b->told || b->state == COMING)
         return WAIT_COMING_NS;
     uint64_t ns = b->likely ? opening_ns : opening_ns / WAIT_PART;
     return ns > WAIT_LEAST_NS ? ns : WAIT_LEAST_NS;
@@ -446,6 +469,16 @@ int xh_beside_settle(struct xh_beside *b, const struct xh_beside_of *of, struct 
         return xh_err_set(err, XH_E_NOENT, 0, "there is no metadata image of this version to be used: %.500s%s%s (option sidecar=require)",
                           xh_url_shown(b->url, shown, sizeof shown), why ? ": " : "", why ? why : "");
     return used;
+}
+
+int xh_beside_is_awaited(struct xh_beside *b)
+{
+    if (!b)
+        return 0;
+    pthread_mutex_lock(&b->lock);
+    int awaited = b->state == LOOKING || b->state == COMING;
+    pthread_mutex_unlock(&b->lock);
+    return awaited;
 }
 
 int xh_beside_is_used(struct xh_beside *b, int all)

@@ -17,6 +17,14 @@ struct xh_beside;
  * for; or INVAL: the option's value. Owns: close it. Does not block on the network. */
 int xh_beside_begin(const char *url, const struct xh_options *o, struct xh_beside **out, struct xh_err *err);
 
+/* The same in another process of the job of one that has the image: |told| is what that one's xh_beside_tell gave, "" for none.
+ * Nobody is asked whether there is one. */
+void xh_beside_begin_told(const char *url, const struct xh_options *o, const char *told, struct xh_beside **out);
+
+/* What xh_beside_begin_told wants, with its NUL, "" where no image is used. Returns its length; 0 also where |size| bytes
+ * do not hold it. |b|: or NULL. */
+size_t xh_beside_tell(struct xh_beside *b, char *out, size_t size);
+
 /* What was opened. */
 struct xh_beside_of {
     const char *validator;
@@ -29,6 +37,9 @@ struct xh_beside_of {
  * part of the opening did. Returns 1 when the image is there to be read from, 0 when it is not, or not yet; or a
  * negative code where the option requires one. Threads: the opener's, once. */
 int xh_beside_settle(struct xh_beside *b, const struct xh_beside_of *of, struct xh_err *err);
+
+/* 1 when the look has not ended: xh_beside_settle may wait. |b|: or NULL. */
+int xh_beside_is_awaited(struct xh_beside *b);
 
 /* Reads the |n| extents if all of them are in the image. Returns 1, else 0. Blocks while the image is on its way. |b|: or NULL. */
 int xh_beside_read(struct xh_beside *b, const struct xh_extent *ext, size_t n);

@@ -38,6 +38,12 @@ static int get_number(const uint8_t **p, const uint8_t *end, uint64_t *out)
     return 0;
 }
 
+void xh_metaimage_put_block(uint8_t out[4 + XH_METAIMAGE_SUM], uint32_t len, uint8_t back, const uint8_t *sum)
+{
+    xh_put32(out, len | (uint32_t)back << 24);
+    memcpy(out + 4, sum, XH_METAIMAGE_SUM);
+}
+
 static int sha256(const uint8_t *p, size_t len, uint8_t out[32])
 {
     return EVP_Digest(p, len, out, NULL, EVP_sha256(), NULL) == 1;
@@ -154,7 +160,8 @@ static const char *read_blocks(struct xh_metaimage *m, const uint8_t *p, const u
     for (uint32_t i = 0; i < h->blocks; i++, p += 4 + XH_METAIMAGE_SUM) {
         struct xh_metaimage_block *b = &m->block[i];
         b->off = off;
-        b->len = xh_get32(p);
+        b->len = xh_get32(p) & 0xffffff;
+        b->back = p[3];
         b->raw_len = left < h->block_bytes ? (uint32_t)left : h->block_bytes;
         memcpy(b->sum, p + 4, XH_METAIMAGE_SUM);
         if (b->len == 0 || b->len > ZSTD_COMPRESSBOUND(b->raw_len) || b->len > h->sidecar_bytes - off)
@@ -228,8 +235,25 @@ int xh_metaimage_is_block(const struct xh_metaimage *m, size_t i, const uint8_t 
     return sha256(raw, m->block[i].raw_len, sum) && memcmp(sum, m->block[i].sum, XH_METAIMAGE_SUM) == 0;
 }
 
+void xh_metaimage_differ(const uint8_t *in, size_t len, unsigned back, uint8_t *out)
+{
+    memcpy(out, in, len);
+    for (size_t i = 8 * (size_t)back; back && i + 8 <= len; i += 8)
+        xh_put64(out + i, xh_get64(in + i) - xh_get64(in + i - 8 * (size_t)back));
+}
+
+/* The way back of xh_metaimage_differ. */
+static void sum_up(uint8_t *p, size_t len, unsigned back)
+{
+    for (size_t i = 8 * (size_t)back; back && i + 8 <= len; i += 8)
+        xh_put64(p + i, xh_get64(p + i) + xh_get64(p + i - 8 * (size_t)back));
+}
+
 int xh_metaimage_unpack(const struct xh_metaimage *m, size_t i, const uint8_t *p, uint8_t *out)
 {
     const struct xh_metaimage_block *b = &m->block[i];
-    return ZSTD_decompress(out, b->raw_len, p, b->len) == b->raw_len && xh_metaimage_is_block(m, i, out) ? 0 : -1;
+    if (ZSTD_decompress(out, b->raw_len, p, b->len) != b->raw_len)
+        return -1;
+    sum_up(out, b->raw_len, b->back);
+    return xh_metaimage_is_block(m, i, out) ? 0 : -1;
 }

@@ -16,6 +16,7 @@
 #define XH_METAIMAGE_INDEX_MOST (8u << 20)       /* bytes of an index, unpacked */
 #define XH_METAIMAGE_BLOCK_MOST (1u << 20)       /* bytes of a block, unpacked */
 #define XH_METAIMAGE_SUM 16u                     /* bytes of a block's SHA-256 that are kept */
+#define XH_METAIMAGE_BACK_MOST 255u              /* words that a difference may reach back */
 
 struct xh_metaimage_head {
     uint64_t file_bytes; /* the original's size and time */
@@ -36,6 +37,7 @@ struct xh_metaimage_piece { /* an extent of the original */
 struct xh_metaimage_block {
     uint64_t off; /* in the sidecar */
     uint32_t len, raw_len;
+    uint8_t back; /* packed are the differences to so many words before; 0: the bytes themselves */
     uint8_t sum[XH_METAIMAGE_SUM];
 };
 
@@ -66,6 +68,15 @@ int xh_metaimage_unpack(const struct xh_metaimage *m, size_t i, const uint8_t *p
 
 /* Checks that the |raw_len| bytes at |raw| are block |i|'s. Returns 1 or 0. */
 int xh_metaimage_is_block(const struct xh_metaimage *m, size_t i, const uint8_t *raw);
+
+/* What is packed of a block in place of the |len| bytes at |in|: of each word (8 bytes, little-endian, counted from the block's
+ * beginning) its difference, modulo 2^64, to the one |back| words before, which is 0 before the beginning; what is left at
+ * the end as it is. Records of a chunk index that lie one behind the other pack several times smaller so. |out| has room
+ * for |len| bytes and is not |in|. */
+void xh_metaimage_differ(const uint8_t *in, size_t len, unsigned back, uint8_t *out);
+
+/* Writes a block's row into an index. |len| is its packed size; |sum| has XH_METAIMAGE_SUM bytes at least. */
+void xh_metaimage_put_block(uint8_t out[4 + XH_METAIMAGE_SUM], uint32_t len, uint8_t back, const uint8_t *sum);
 
 /* Appends a number to an index. Returns how many bytes it took, at most 10. */
 size_t xh_metaimage_put_number(uint8_t *out, uint64_t v);

@@ -64,18 +64,24 @@ def head(**f):
     return raw + hashlib.sha256(raw).digest()[:8]
 
 
-def forge(path, some, gaps=None, packed=None, sums=None, index=None, **fields):
+def differences(block, back):
+    """|block| as it is packed where each word is its difference to the one |back| before."""
+    words, rest = [int.from_bytes(block[i:i + 8], "little") for i in range(0, len(block) - 7, 8)], block[len(block) // 8 * 8:]
+    return b"".join(((w - (words[i - back] if back and i >= back else 0)) % 2**64).to_bytes(8, "little") for i, w in enumerate(words)) + rest
+
+
+def forge(path, some, gaps=None, packed=None, sums=None, index=None, back=0, **fields):
     """The image of the extents |some| of the file |path|, lied about as is asked for; all sums of the lies are right."""
     data, st = path.read_bytes(), path.stat()
     image = b"".join(data[off:off + n] for off, n in some)
     blocks = [image[i:i + 65536] for i in range(0, len(image), 65536)]
-    frames = packed or [zstd(b) for b in blocks]
+    frames = packed or [zstd(differences(b, back)) for b in blocks]
     raw, at = b"", 0
     for off, n in gaps or some:
         raw += number((off - at) % 2**63) + number(n)
         at = off + n
     for block, frame in zip(blocks, frames):
-        raw += struct.pack("<I", len(frame)) + hashlib.sha256(block).digest()[:16]
+        raw += struct.pack("<I", len(frame) | back << 24) + hashlib.sha256(block).digest()[:16]
     index = zstd(raw) if index is None else index
     f = {"file_bytes": st.st_size, "mtime_s": int(st.st_mtime), "mtime_ns": st.st_mtime_ns % 10**9, "block_bytes": 65536,
          "image_bytes": len(image), "extents": len(some), "blocks": len(blocks), "index_bytes": len(index),
@@ -91,6 +97,7 @@ def table(path, good):
     some = [(0, 8192), (20000, 100000)]
     yield "the right one", good, True
     yield "one made by hand", forge(path, some), True
+    yield "one made by hand, of differences", forge(path, some, back=4), True
     yield "nothing but a header", good[:128], False
     yield "an empty file", b"", False
     yield "another kind of file", b"<html>404</html>" * 100, False
@@ -113,6 +120,7 @@ def table(path, good):
     yield "an index that would fill the memory", forge(path, some, index=bomb(2**32, 2**32), index_raw_bytes=2**32 - 1), False
     yield "an index that unpacks to more than it says", forge(path, some, index=bomb(2**30, 58)), False
     yield "a block that unpacks to more than it says", forge(path, some, packed=[bomb(2**30, 65536), zstd(bytes(42656))]), False
+    yield "differences that are none", forge(path, some, packed=[zstd(b"x" * 65536), zstd(bytes(42656))], back=3), False
     yield "a block that unpacks to less", forge(path, some, packed=[zstd(b""), zstd(bytes(42656))]), False
 
 

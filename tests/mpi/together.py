@@ -8,6 +8,7 @@ brief: one MPI has been through all of it; another, whose start is slow, shows t
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,6 +73,7 @@ def main():
             if brief:
                 return tap.done()
             costs(tap, job, server, url, local)
+            image(tap, job, server, data)
             independent(tap, plain, server, url, local)
             failures(tap, job, server, local)
     return tap.done()
@@ -136,6 +138,26 @@ def costs(tap, job, server, url, local):
         with tap.claim(f"{job.ranks} ranks open a file that the node knows with at most two requests"):
             many = cost(server, lambda: job.run(env, url, local, "metadata", "walk"))
             assert many[0] <= 2 and many[1] < 20000, f"{many}"
+
+
+def image(tap, job, server, data):
+    """A metadata image beside the file: rank 0 finds it, and all read it."""
+    local = pathlib.Path(data, "imaged.h5")
+    shutil.copyfile(f"{data}/latest.h5", local)
+    url = f"{server.url}/imaged.h5"
+    status, _, err = harness.run([harness.BUILD / "vfd/tool/xhdf5", "publish", local], harness.clean_env())
+    assert status == 0, err
+    size = pathlib.Path(f"{local}.xhmeta").stat().st_size
+    for nodes in (False, True):
+        where = "on nodes of their own" if nodes else "on one node"
+        with tap.claim(f"{job.ranks} ranks {where} walk through the image that rank 0 found"), harness.shadow_dir() as shadow:
+            env = harness.driver_env(server, shadow, log="stats", sidecar="require")
+            seen = []
+            many = cost(server, lambda: seen.append(job.run(env, url, local, "walk", nodes=nodes)[1]))
+            imaged = [int(n) for n in re.findall(r" bytes_sidecar=(\d+)", seen[0])]
+            print(f"# {where}: {many[0]} requests, {many[1]} bytes, the image {size}; out of it {imaged}")
+            assert sum(n > 10000 for n in imaged) == job.ranks, imaged
+            assert many[1] <= (job.ranks if nodes else 1) * (size + 40_000) + 40_000, f"{many}, the image {size}"
 
 
 def independent(tap, plain, server, url, local):

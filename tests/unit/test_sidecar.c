@@ -59,10 +59,11 @@ static struct xh_metaimage image_of(const uint8_t *file, uint8_t *covered, uint8
     h.blocks = (uint32_t)((h.image_bytes + 4095) / 4096);
     for (uint32_t i = 0; i < h.blocks; i++, n += 20) {
         size_t len = i + 1 < h.blocks ? 4096 : h.image_bytes - 4096 * i;
-        uint32_t size = (uint32_t)ZSTD_compress(packed, sizeof packed, image + 4096 * i, len, 1);
+        uint8_t differences[4096], back = (uint8_t)(i % 3 ? rand() : 0);
+        xh_metaimage_differ(image + 4096 * i, len, back, differences);
+        uint32_t size = (uint32_t)ZSTD_compress(packed, sizeof packed, differences, len, 1);
         EVP_Digest(image + 4096 * i, len, sum, NULL, EVP_sha256(), NULL);
-        memcpy(raw + n, &size, 4);
-        memcpy(raw + n + 4, sum, 16);
+        xh_metaimage_put_block(raw + n, size, back, sum);
         h.sidecar_bytes += size;
     }
     h.index_raw_bytes = (uint32_t)n;
@@ -93,4 +94,26 @@ Test(metaimage, what_is_found_is_what_a_map_of_the_bytes_says)
         cr_assert(!has || memcmp(image + at, file + off, len) == 0);
     }
     xh_metaimage_free(&m);
+}
+
+Test(metaimage, differences_of_any_reach_unpack_to_the_bytes)
+{
+    enum { BLOCK = 4099 }; /* no whole words */
+    static uint8_t raw[BLOCK], differences[BLOCK], packed[2 * BLOCK], out[BLOCK], sum[32];
+    srand(8);
+    for (unsigned i = 0; i < BLOCK; i++)
+        raw[i] = (uint8_t)(rand() % 3 * (int)(i / 40)); /* records of 5 words */
+    EVP_Digest(raw, BLOCK, sum, NULL, EVP_sha256(), NULL);
+    for (unsigned back = 0; back <= XH_METAIMAGE_BACK_MOST; back++) {
+        struct xh_metaimage_block b = {.raw_len = BLOCK, .back = (uint8_t)back};
+        struct xh_metaimage m = {.head = {.blocks = 1}, .block = &b};
+        memcpy(b.sum, sum, XH_METAIMAGE_SUM);
+        xh_metaimage_differ(raw, BLOCK, back, differences);
+        b.len = (uint32_t)ZSTD_compress(packed, sizeof packed, differences, BLOCK, 1);
+        memset(out, 0, BLOCK);
+        cr_assert_eq(xh_metaimage_unpack(&m, 0, packed, out), 0, "back %u", back);
+        cr_assert_eq(memcmp(raw, out, BLOCK), 0, "back %u", back);
+        b.back++; /* others make other bytes, which the sum tells */
+        cr_assert(xh_metaimage_unpack(&m, 0, packed, out) != 0 || 8 * back >= BLOCK, "back %u taken for %u", back, back + 1);
+    }
 }

@@ -25,13 +25,48 @@
 #define LEVEL 9
 /* HDF5 reads so much where it does not know how long a structure is, maybe beyond its end (H5O_SPEC_READ_SIZE). */
 #define SPECULATION_BYTES 512u
+#define NODE2_BYTES 2048u /* H5D_BT2_NODE_SIZE */
+#define RANK_MOST 33u     /* HDF5's 32 and the element's size */
+#define NODES_MOST 256u   /* of a run that is looked at */
+/* Differences to so many words before are tried: chunks of up to seven dimensions in a B-tree of version 1. */
+#define BACK_TRIED 9u
+#define TRIAL_LEVEL 1
 /* What is larger than this part of the file saves no reader much. */
 #define WORTH_PART 2
 
 /* ---- what is metadata --------------------------------------------------------------------------- */
 
+/* Where the node of a chunk index that begins at |at| ends, when there is one that ends at |end| or has another behind it;
+ * else 0. B-trees of version 1 have the size that their keys make of it (of K = 32, the usual; HDF5's own choice of version 2's). */
+static uint64_t node_end(int fd, uint64_t at, uint64_t end)
+{
+    uint8_t sign[6], next[4];
+    if (end - at < NODE2_BYTES || xh_place_read(fd, sign, sizeof sign, at) != 0)
+        return 0;
+    if ((memcmp(sign, "BTLF", 4) == 0 || memcmp(sign, "BTIN", 4) == 0) && (sign[5] == 10 || sign[5] == 11))
+        return at + NODE2_BYTES;
+    if (memcmp(sign, "TREE", 4) != 0 || sign[4] != 1)
+        return 0;
+    for (uint64_t rank = 1; rank <= RANK_MOST; rank++) {
+        uint64_t size = 24 + 64 * 8 + 65 * (8 + 8 * (rank + 1));
+        if (size > end - at)
+            break;
+        if (size == end - at || (end - at - size >= 4 && xh_place_read(fd, next, 4, at + size) == 0 && memcmp(next, "TREE", 4) == 0))
+            return at + size;
+    }
+    return 0;
+}
+
+/* 1 when [at, end) holds nothing but nodes of chunk indexes: HDF5 knows how long they are, and reads nothing behind them. */
+static int are_nodes(int fd, uint64_t at, uint64_t end)
+{
+    for (unsigned i = 0; i < NODES_MOST && at && at < end; i++)
+        at = node_end(fd, at, end);
+    return at == end;
+}
+
 /* Turns |s|'s raw ranges inside out. |*n| extents; NULL without memory. */
-static struct xh_range *metadata_of(const struct xh_survey *s, uint64_t size, size_t *n)
+static struct xh_range *metadata_of(const struct xh_survey *s, int fd, uint64_t size, size_t *n)
 {
     struct xh_range *out = malloc((s->nraw + 1) * sizeof *out);
     uint64_t at = 0;
@@ -39,7 +74,7 @@ static struct xh_range *metadata_of(const struct xh_survey *s, uint64_t size, si
     for (size_t i = 0; out && i <= s->nraw && at < size; i++) {
         uint64_t from = i < s->nraw && s->raw[i].off < size ? s->raw[i].off : size;
         if (from > at) {
-            uint64_t end = from < size - SPECULATION_BYTES && size > SPECULATION_BYTES ? from + SPECULATION_BYTES : size;
+            uint64_t more = are_nodes(fd, at, from) ? 0 : SPECULATION_BYTES, end = more < size - from ? from + more : size;
             out[(*n)++] = (struct xh_range){at, end - at};
         }
         at = i < s->nraw && s->raw[i].len <= size - from ? from + s->raw[i].len : size;
@@ -90,32 +125,56 @@ static size_t put_extents(const struct image *m, uint8_t *out)
     return n;
 }
 
+/* How many words back the differences reach that pack smallest; 0 also where a trial fails. */
+static uint8_t choose_back(ZSTD_CCtx *z, const uint8_t *raw, size_t len, uint8_t *differences, uint8_t *packed, size_t room)
+{
+    uint8_t best = 0;
+    size_t least = SIZE_MAX;
+    for (uint8_t back = 0; back <= BACK_TRIED; back++) {
+        xh_metaimage_differ(raw, len, back, differences);
+        size_t n = ZSTD_compressCCtx(z, packed, room, differences, len, TRIAL_LEVEL);
+        if (ZSTD_isError(n) || n >= least)
+            continue;
+        least = n;
+        best = back;
+    }
+    return best;
+}
+
+/* Packs a block by itself. Returns its size, or a zstd error, and sets |*back|. */
+static size_t pack_block(ZSTD_CCtx *z, const uint8_t *raw, size_t len, uint8_t *differences, uint8_t *packed, size_t room,
+                         uint8_t *back)
+{
+    *back = choose_back(z, raw, len, differences, packed, room);
+    xh_metaimage_differ(raw, len, *back, differences);
+    return ZSTD_compressCCtx(z, packed, room, differences, len, LEVEL);
+}
+
 /* Packs the blocks and notes each in the index at |note|. Returns 0 or -1 with |out| set. */
 static int pack_blocks(struct image *m, uint8_t *note, struct xh_baked *out)
 {
     uint64_t left = m->head.image_bytes, skip = 0;
     size_t room = ZSTD_compressBound(BLOCK_BYTES), at = 0, packed;
-    uint8_t *raw = malloc(BLOCK_BYTES), sum[32], *more;
+    uint8_t *raw = malloc(BLOCK_BYTES), *differences = malloc(BLOCK_BYTES), sum[32], *more, back;
     ZSTD_CCtx *z = ZSTD_createCCtx();
-    int rc = raw && z ? 0 : xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
+    int rc = raw && differences && z ? 0 : xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < m->head.blocks; i++, note += 4 + XH_METAIMAGE_SUM) {
         size_t len = left < BLOCK_BYTES ? left : BLOCK_BYTES;
         if (!(more = realloc(m->packed, m->packed_len + room)))
             rc = xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
         else if (m->packed = more, gather(m, &at, &skip, raw, len) != 0)
             rc = xh_bake_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
-        else if (ZSTD_isError(packed = ZSTD_compressCCtx(z, m->packed + m->packed_len, room, raw, len, LEVEL)) ||
+        else if (ZSTD_isError(packed = pack_block(z, raw, len, differences, m->packed + m->packed_len, room, &back)) ||
                  EVP_Digest(raw, len, sum, NULL, EVP_sha256(), NULL) != 1)
             rc = xh_bake_say(out, XH_BAKED_FAILED, "its metadata cannot be compressed");
         if (rc)
             break;
-        for (int k = 0; k < 4; k++)
-            note[k] = (uint8_t)(packed >> 8 * k);
-        memcpy(note + 4, sum, XH_METAIMAGE_SUM);
+        xh_metaimage_put_block(note, (uint32_t)packed, back, sum);
         m->packed_len += packed;
         left -= len;
     }
     ZSTD_freeCCtx(z);
+    free(differences);
     free(raw);
     return rc;
 }
@@ -278,7 +337,7 @@ void xh_bake(const char *path, const struct xh_options *o, int dry, struct xh_ba
         xh_bake_tell(out, XH_BAKED_FAILED, "%s", err.text);
         goto out;
     }
-    if (!(m.extent = metadata_of(&s, (uint64_t)st.st_size, &m.n)))
+    if (!(m.extent = metadata_of(&s, m.fd, (uint64_t)st.st_size, &m.n)))
         xh_bake_tell(out, XH_BAKED_FAILED, "out of memory");
     else if (build(&m, &st, out) == 0) {
         if (xh_place_is_changed(path, &st))
