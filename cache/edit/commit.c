@@ -1,8 +1,9 @@
 /* The commit: see edit.h, and docs/writing.md for the protocol and why it is safe.
  *
  * One attempt: take the turn (changes only) · what is at the server now? · if it is another version than the one below: rebase ·
- * PUT all into a directory of its own · rename that directory to the lock · is the version still the one? · MOVE the file out of
- * the lock over the old one · remove the lock.
+ * PUT all into a directory of its own · rename that directory to the lock · is all there, and is the version still the one? · MOVE the
+ * file out of the lock over the old one · remove the lock. A round trip counts where links are long: what need not wait for
+ * something else is asked beside it, by a second client on a thread of its own.
  *
  * Invariants
  * 1. The final MOVE takes the new file out of the lock's directory. Who lost the lock, for whatever reason, has lost what he
@@ -13,6 +14,8 @@
  *    and one size would look the same. */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +36,20 @@
 
 struct attempt {
     struct xh_turn lock; /* its directory, and the new file in it */
-    int made, taken;
+    int made;
+    int moved;           /* the new file is not in it any more */
     struct xh_dav_stat old, fresh; /* what is replaced; the new file */
+};
+
+/* Something that the second client does meanwhile. */
+struct aside {
+    struct xh_edit *e;
+    struct attempt *a;
+    int (*run)(struct aside *s);
+    pthread_t thread;
+    int began, rc;
+    struct xh_err err;
+    struct xh_dav_stat now;
 };
 
 static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err)
@@ -70,7 +85,62 @@ static int looks_older(const struct xh_dav_stat *old, const struct xh_dav_stat *
     return old->there && fresh->mtime_s <= old->mtime_s;
 }
 
-/* Makes the directory for the new file, at a time of the server's that is later than the old file's date. */
+/* ---- beside the first client */
+
+static int open_side(struct xh_edit *e, struct xh_err *err)
+{
+    int rc = e->side ? 0 : xh_dav_open(e->url, &e->opt, &e->side, err);
+    if (rc == 0)
+        xh_dav_learn(e->side, e->dav);
+    return rc;
+}
+
+static int sign(struct aside *s)
+{
+    return xh_turn_sign(&s->a->lock, s->e->side, &s->err);
+}
+
+static int look(struct aside *s)
+{
+    return xh_dav_stat(s->e->side, "", &s->now, &s->err);
+}
+
+static void *run_aside(void *ctx)
+{
+    struct aside *s = ctx;
+    s->rc = s->run(s);
+    return NULL;
+}
+
+/* Begins it. Without a second client, or a thread, it is done in end_aside. */
+static void begin_aside(struct aside *s)
+{
+    sigset_t all, old;
+    struct xh_err ignored;
+    if (open_side(s->e, &ignored))
+        return;
+    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    s->began = pthread_create(&s->thread, NULL, run_aside, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* Waits for its end. Returns what it did. */
+static int end_aside(struct aside *s, struct xh_err *err)
+{
+    if (s->began)
+        pthread_join(s->thread, NULL);
+    else if ((s->rc = open_side(s->e, &s->err)) == 0)
+        s->rc = s->run(s);
+    if (s->rc)
+        *err = s->err;
+    return s->rc;
+}
+
+/* ---- one attempt */
+
+/* Makes the directory for the new file; where that replaces one, at a time of the server's that is later than its date. */
 static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -78,6 +148,8 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     char owner[96];
     int rc = xh_turn_make(&a->lock, e->dav, LOCK, v->id, ++e->attempt, 'n', err);
     a->made = 1;
+    if (rc == 0 && a->old.there)
+        rc = xh_turn_sign(&a->lock, e->dav, err);
     for (int ticks = 0; rc == 0 && a->old.there; ticks++) {
         snprintf(owner, sizeof owner, "%sowner", a->lock.own);
         rc = xh_dav_stat(e->dav, owner, &st, err);
@@ -87,30 +159,43 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
             return xh_err_set(err, XH_E_STATUS, 0, "%.200s: the file's date is in the server's future: two versions could not be told apart",
                               xh_dav_shown(e->dav));
         nanosleep(&(struct timespec){0, 300000000L}, NULL);
-        char text[160];
-        snprintf(text, sizeof text, "%.120s %u\n", a->lock.text, a->lock.beats);
-        rc = xh_dav_put_text(e->dav, owner, text, err);
+        rc = xh_turn_sign(&a->lock, e->dav, err);
     }
     return rc;
 }
 
-/* Sends the new file into its directory. */
+/* Sends the new file into its directory; where there is no old one, the owner's beside it. */
 static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .ctx = e};
+    struct aside owner = {.e = e, .a = a, .run = sign};
+    struct xh_err why;
     char data[96];
     uint64_t begun = xh_now_ns();
     snprintf(data, sizeof data, "%sdata", a->lock.own);
+    if (!a->old.there)
+        begin_aside(&owner);
     int rc = xh_dav_put(e->dav, data, &source, err);
-    rc = rc ? rc : xh_dav_stat(e->dav, data, &a->fresh, err);
-    if (rc)
-        return rc;
-    xh_trace(XH_T_VFD, "uploaded", "url=%s bytes=%" PRIu64 " ms=%" PRIu64, xh_dav_shown(e->dav), e->overlay->size,
-             (xh_now_ns() - begun) / 1000000u);
-    if (!a->fresh.there || a->fresh.size != e->overlay->size)
-        return xh_err_set(err, XH_E_PROTO, 0, "%.200s: the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
-                          xh_dav_shown(e->dav), a->fresh.there ? a->fresh.size : 0, e->overlay->size);
-    return looks_older(&a->old, &a->fresh) ? LOST : 0;
+    if (!a->old.there && end_aside(&owner, &why) && rc == 0) {
+        rc = owner.rc;
+        *err = why;
+    }
+    if (rc == 0)
+        xh_trace(XH_T_VFD, "uploaded", "url=%s bytes=%" PRIu64 " ms=%" PRIu64, xh_dav_shown(e->dav), e->overlay->size,
+                 (xh_now_ns() - begun) / 1000000u);
+    return rc;
+}
+
+/* The new file is in the lock, and all of it. */
+static int check_new(struct xh_edit *e, struct attempt *a, struct xh_err *err)
+{
+    if (a->fresh.there && a->fresh.size == e->overlay->size)
+        return looks_older(&a->old, &a->fresh) ? LOST : 0;
+    int mine = a->fresh.there ? 1 : xh_turn_is_mine(&a->lock, err);
+    if (mine <= 0)
+        return mine ? mine : LOST;
+    return xh_err_set(err, XH_E_PROTO, 0, "%.200s: the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
+                      xh_dav_shown(e->dav), a->fresh.there ? a->fresh.size : 0, e->overlay->size);
 }
 
 static int is_network(int rc)
@@ -145,16 +230,25 @@ static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_e
 /* Puts the new file in the old one's place. The lock is taken. */
 static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
-    struct xh_dav_stat now;
-    int rc = xh_dav_stat(e->dav, "", &now, err);
+    struct aside old = {.e = e, .a = a, .run = look};
+    struct xh_err why;
+    begin_aside(&old);
+    int rc = xh_dav_stat(e->dav, LOCK "data", &a->fresh, err);
+    if (end_aside(&old, &why) && rc == 0) {
+        rc = old.rc;
+        *err = why;
+    }
+    rc = rc ? rc : check_new(e, a, err);
     if (rc)
         return rc;
-    if (strcmp(now.validator, a->old.validator) != 0)
+    if (strcmp(old.now.validator, a->old.validator) != 0)
         return LOST;
     for (int i = 0; i < MOVES_MOST; i++) {
         rc = xh_dav_move(e->dav, LOCK "data", "", 1, err);
-        if (rc == 0)
+        if (rc == 0) {
+            a->moved = 1;
             return 0;
+        }
         rc = what_became(e, a, rc, err);
         if (rc != 2)
             return rc;
@@ -165,8 +259,14 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 /* One attempt. Returns 0, LOST, or a negative code. */
 static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
-    int rc = xh_dav_stat(e->dav, "", &a->old, err);
-    rc = rc ? rc : accept_old(e, &a->old, err);
+    int rc = 0;
+    if (e->found_good) {
+        a->old = e->found; /* if it is another by now, that is seen in the lock */
+    } else {
+        rc = xh_dav_stat(e->dav, "", &a->old, err);
+        rc = rc ? rc : accept_old(e, &a->old, err);
+    }
+    e->found_good = 0;
     if (rc == XH_E_CANCELLED)
         return LOST;
     if (rc == 0 && !e->closing)
@@ -178,7 +278,6 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (rc)
         return rc == XH_E_CHANGED ? LOST : rc; /* it was changed while its old bytes were read */
     rc = xh_turn_take(&a->lock, err);
-    a->taken = rc == 0;
     return rc ? rc : replace(e, a, err);
 }
 
@@ -250,7 +349,7 @@ static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err 
         if (a.made && is_network(rc))
             leave_for_later(e->overlay, a.lock.own);
         else if (a.made)
-            xh_turn_leave(&a.lock, a.taken);
+            xh_turn_leave(&a.lock, a.moved);
         *fresh = a.fresh;
         if (rc == 0 || (rc < 0 && !is_network(rc)) || (is_network(rc) && broken_off++ >= UPLOADS_MOST))
             return rc;
@@ -261,10 +360,11 @@ static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err 
 /* Those that change one file send it one after the other. Nothing but speed depends on it. */
 static int take_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err)
 {
-    int rc = xh_dav_open(e->url, &e->opt, &e->turns, err); /* it beats while the other client sends */
+    int rc = open_side(e, err); /* it beats while the other client sends */
     if (rc)
         return rc;
-    rc = xh_turn_make(turn, e->turns, TURN, e->overlay->id, ++e->attempt, 't', err);
+    rc = xh_turn_make(turn, e->side, TURN, e->overlay->id, ++e->attempt, 't', err);
+    rc = rc ? rc : xh_turn_sign(turn, e->side, err);
     if (rc == 0 && (rc = xh_turn_take(turn, err)) == 0)
         e->turn = turn;
     else if (is_network(rc))
@@ -286,8 +386,8 @@ static int commit(struct xh_edit *e, struct xh_err *err)
     if (e->turn)
         xh_turn_leave(e->turn, 1);
     e->turn = NULL;
-    xh_dav_close(e->turns);
-    e->turns = NULL;
+    xh_dav_close(e->side);
+    e->side = NULL;
     if (rc) {
         e->super_len = 0;
         return rc;

@@ -65,6 +65,8 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     struct xh_overlay *v = e->overlay;
     v->mode = how == XH_EDIT_CHANGE ? XH_OVERLAY_EDIT : how == XH_EDIT_CREATE ? XH_OVERLAY_CREATE : XH_OVERLAY_REPLACE;
     snprintf(v->base_version, sizeof v->base_version, "%s", st.validator);
+    e->found = st;
+    e->found_good = how != XH_EDIT_CHANGE;
     if (how == XH_EDIT_CHANGE)
         v->size = v->base_size = v->base_limit = st.size;
     return 0;
@@ -75,6 +77,7 @@ void xh_edit_free(struct xh_edit *e, int keep)
     if (e->file)
         xh_cache_close(e->file);
     xh_overlay_close(e->overlay, keep);
+    xh_dav_close(e->side);
     xh_dav_close(e->dav);
     free(e->piece);
     free(e->url);

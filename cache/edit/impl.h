@@ -31,7 +31,9 @@ struct xh_edit {
     char *piece;          /* XH_EDIT_PIECE bytes */
     unsigned attempt;
     struct xh_turn *turn; /* held during an upload, or NULL */
-    struct xh_dav *turns; /* its client */
+    struct xh_dav *side;  /* a second client: the turn's, and for what is asked beside the first; NULL: none yet */
+    struct xh_dav_stat found; /* what was there at opening; a commit that replaces it need not look first */
+    int found_good;       /* it has not been used yet */
     uint64_t super_off;   /* a superblock that goes out otherwise than it is here, at the end of a commit under way */
     size_t super_len;     /* 0: none */
     unsigned char super[96];
@@ -72,11 +74,15 @@ struct xh_turn {
     char text[128];    /* of its file "owner" */
     unsigned beats;
     uint64_t beat_ns;
+    uint64_t taken_ns; /* 0: it is not the lock */
 };
 
-/* Makes the directory |own| with its owner's file. */
+/* Makes the directory |own|. */
 int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter,
                  struct xh_err *err);
+
+/* Puts its owner's file into it, or puts it anew; |d| is the turn's client or another one. */
+int xh_turn_sign(struct xh_turn *t, struct xh_dav *d, struct xh_err *err);
 
 /* Waits until it has become the lock. Returns 0, or XH_E_TIMEOUT, or what the server refused it with. */
 int xh_turn_take(struct xh_turn *t, struct xh_err *err);
@@ -87,8 +93,8 @@ int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err);
 /* Says that the owner is alive, every few seconds; cheap. Whether it was heard does not matter. */
 void xh_turn_beat(struct xh_turn *t);
 
-/* Gives it up, and removes it. |taken|: it had become the lock. */
-void xh_turn_leave(struct xh_turn *t, int taken);
+/* Gives it up, and removes it. |empty|: nothing is in it but the owner's file. */
+void xh_turn_leave(struct xh_turn *t, int empty);
 
 /* Removes a directory of a lock and what may be in it. */
 void xh_turn_remove(struct xh_dav *d, const char *name);

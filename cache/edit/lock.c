@@ -24,6 +24,8 @@
 #define VAIN_MOST 20 /* refusals of a lock that nobody has */
 #define NAP_LEAST_MS 30u
 #define NAP_MOST_MS 250u
+#define NAP_MANY_MS 1000u /* where many wait: each has it for about a second */
+#define LOOK_NS 1000000000u
 
 static uint32_t dice(void)
 {
@@ -33,9 +35,12 @@ static uint32_t dice(void)
     return r;
 }
 
-static void nap(void)
+/* |owners| have been seen since the waiting began: as many others wait, most likely, and one of them will soon ask. */
+static void nap(unsigned owners)
 {
-    struct timespec t = {0, (long)(NAP_LEAST_MS + dice() % (NAP_MOST_MS - NAP_LEAST_MS)) * 1000000L};
+    unsigned most = NAP_MOST_MS + owners * (NAP_MOST_MS / 8);
+    most = most < NAP_MANY_MS ? most : NAP_MANY_MS;
+    struct timespec t = {0, (long)(NAP_LEAST_MS + dice() % (most - NAP_LEAST_MS)) * 1000000L};
     nanosleep(&t, NULL);
 }
 
@@ -44,12 +49,12 @@ static void name_of(char *out, size_t size, const char *dir, const char *file)
     snprintf(out, size, "%.70s%s", dir, file);
 }
 
-static int put_owner(struct xh_turn *t, const char *dir, struct xh_err *err)
+static int put_owner(struct xh_turn *t, struct xh_dav *d, const char *dir, struct xh_err *err)
 {
     char name[96], text[160];
     name_of(name, sizeof name, dir, "owner");
     snprintf(text, sizeof text, "%.120s %u\n", t->text, t->beats);
-    return xh_dav_put_text(t->dav, name, text, err);
+    return xh_dav_put_text(d, name, text, err);
 }
 
 int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter,
@@ -61,7 +66,12 @@ int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const ch
     int rc = xh_dav_mkcol(d, t->own, err);
     if (rc == XH_E_STATUS && err->status == 405) /* asked twice: it is there */
         rc = 0;
-    return rc ? rc : put_owner(t, t->own, err);
+    return rc;
+}
+
+int xh_turn_sign(struct xh_turn *t, struct xh_dav *d, struct xh_err *err)
+{
+    return put_owner(t, d, t->own, err);
 }
 
 /* Reads whose lock it is: "" when there is none. */
@@ -113,25 +123,36 @@ static void take_away(struct xh_turn *t)
         xh_dav_delete(t->dav, gone, &ignored); /* XRootD makes the destination before it finds no source */
 }
 
-/* The last move was refused: 1: another has the lock, and |was|, |since| tell for how long unchanged; 2: it is this one's
- * after all; 0: nobody has it; or a negative code. */
-static int look(struct xh_turn *t, char *was, size_t size, uint64_t *since, struct xh_err *err)
+/* Who waits, and what he has seen. */
+struct wait {
+    char was[256];    /* the owner's file; "": nobody has it */
+    uint64_t same_ns; /* since when it has been so */
+    uint64_t look_ns; /* when it was read */
+    unsigned owners;  /* that have had it meanwhile */
+};
+
+/* The last move was refused: 1: another has the lock; 2: it is this one's after all; 0: nobody has it; or a negative code. Takes it
+ * away from who is dead. */
+static int look(struct xh_turn *t, struct wait *w, struct xh_err *err)
 {
     char text[256];
     int rc = whose(t, text, sizeof text, err);
     if (rc)
         return rc;
+    w->look_ns = xh_now_ns();
     if (!*text)
-        return 0;
-    if (is_own_text(t, text))
-        return 2;
-    if (strcmp(text, was) != 0) {
-        snprintf(was, size, "%s", text);
-        *since = xh_now_ns();
-    } else if (xh_now_ns() - *since > LEASE_NS) {
-        xh_trace(XH_T_ORIGIN, "lock-stale", "url=%s lock=%s owner=\"%.60s\"", xh_dav_shown(t->dav), t->name, was);
+        w->was[0] = '\0';
+    if (!*text || is_own_text(t, text))
+        return *text ? 2 : 0;
+    if (strcmp(text, w->was) != 0) {
+        const char *beats = strrchr(text, ' ');
+        w->owners += !beats || strncmp(text, w->was, (size_t)(beats - text)) != 0;
+        snprintf(w->was, sizeof w->was, "%s", text);
+        w->same_ns = w->look_ns;
+    } else if (w->look_ns - w->same_ns > LEASE_NS) {
+        xh_trace(XH_T_ORIGIN, "lock-stale", "url=%s lock=%s owner=\"%.60s\"", xh_dav_shown(t->dav), t->name, w->was);
         take_away(t);
-        was[0] = '\0';
+        w->was[0] = '\0';
     }
     return 1;
 }
@@ -144,15 +165,16 @@ static int is_final(int rc)
 
 int xh_turn_take(struct xh_turn *t, struct xh_err *err)
 {
-    char was[256] = "";
-    uint64_t since = 0, begun = xh_now_ns();
+    struct wait w = {0};
+    uint64_t begun = xh_now_ns();
     for (unsigned vain = 0; vain < VAIN_MOST;) {
         int rc = xh_dav_move(t->dav, t->own, t->name, 0, err);
-        if (rc) {
+        if (is_final(rc))
+            return rc;
+        /* Who has it is asked now and then; at once when the answer may have been lost. */
+        if (rc && (!w.was[0] || rc == XH_E_NOENT || rc != XH_E_STATUS || xh_now_ns() - w.look_ns > LOOK_NS)) {
             struct xh_err why;
-            if (is_final(rc))
-                return rc;
-            int state = look(t, was, sizeof was, &since, &why);
+            int state = look(t, &w, &why);
             if (state < 0) {
                 *err = why;
                 return state;
@@ -163,12 +185,12 @@ int xh_turn_take(struct xh_turn *t, struct xh_err *err)
         if (rc == 0) {
             xh_trace(XH_T_ORIGIN, "lock", "url=%s lock=%s own=%s waited_ms=%" PRIu64, xh_dav_shown(t->dav), t->name, t->own,
                      (xh_now_ns() - begun) / 1000000u);
-            t->beat_ns = xh_now_ns();
+            t->beat_ns = t->taken_ns = xh_now_ns();
             return 0;
         }
         if (xh_now_ns() - begun > WAIT_MOST_NS)
             return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others have been writing for half an hour", xh_dav_shown(t->dav));
-        nap();
+        nap(w.owners);
     }
     return err->code; /* the server does not rename directories, or somebody removes them */
 }
@@ -180,13 +202,23 @@ void xh_turn_beat(struct xh_turn *t)
         return;
     t->beat_ns = xh_now_ns();
     t->beats++;
-    put_owner(t, t->name, &ignored);
+    put_owner(t, t->dav, t->name, &ignored);
 }
 
-void xh_turn_leave(struct xh_turn *t, int taken)
+void xh_turn_leave(struct xh_turn *t, int empty)
 {
     struct xh_err ignored;
-    if (!taken || xh_dav_move(t->dav, t->name, t->own, 0, &ignored) == 0)
+    char owner[96];
+    if (t->taken_ns && empty && xh_now_ns() - t->beat_ns < LEASE_NS / 2) {
+        name_of(owner, sizeof owner, t->name, "owner");
+        if (xh_dav_removes_trees(t->dav) && xh_dav_delete(t->dav, t->name, &ignored) == 0)
+            return;
+        /* XRootD. Once it is empty another's may replace it, and that is not removed. */
+        if (xh_dav_delete(t->dav, owner, &ignored) == 0)
+            xh_dav_delete(t->dav, t->name, &ignored);
+        return;
+    }
+    if (!t->taken_ns || xh_dav_move(t->dav, t->name, t->own, 0, &ignored) == 0)
         xh_turn_remove(t->dav, t->own);
     else
         xh_dav_delete(t->dav, t->own, &ignored); /* as in take_away */

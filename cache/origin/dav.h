@@ -21,6 +21,9 @@ struct xh_dav;
 int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out, struct xh_err *err);
 void xh_dav_close(struct xh_dav *d); /* NULL allowed */
 
+/* What |from| has learned of the server, for another client of the same URL. */
+void xh_dav_learn(struct xh_dav *d, const struct xh_dav *from);
+
 const char *xh_dav_shown(const struct xh_dav *d); /* the URL as it may be shown */
 const char *xh_dav_text(const struct xh_dav *d);  /* without user name and password */
 
@@ -63,5 +66,8 @@ int xh_dav_put_text(struct xh_dav *d, const char *suffix, const char *text, stru
 int xh_dav_move(struct xh_dav *d, const char *from, const char *to, int overwrite, struct xh_err *err);
 int xh_dav_mkcol(struct xh_dav *d, const char *suffix, struct xh_err *err);
 int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err); /* one that is not there is deleted */
+
+/* 1 when delete removes a directory with what is in it, as far as is known (nginx; not XRootD). */
+int xh_dav_removes_trees(const struct xh_dav *d);
 
 #endif
