@@ -54,11 +54,15 @@ struct aside {
 
 static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err)
 {
+    int rc = xh_edit_compose(ctx, off, buf, len, err);
+    return rc ? rc : (ptrdiff_t)len;
+}
+
+static void beat(void *ctx)
+{
     struct xh_edit *e = ctx;
-    int rc = xh_edit_compose(e, off, buf, len, err);
     if (e->turn)
         xh_turn_beat(e->turn);
-    return rc ? rc : (ptrdiff_t)len;
 }
 
 /* The version at the server must be one that may be replaced: lays the overlay over it where it is another. */
@@ -167,7 +171,7 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 /* Sends the new file into its directory; where there is no old one, the owner's beside it. */
 static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
-    struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .ctx = e};
+    struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .tick = beat, .ctx = e};
     struct aside owner = {.e = e, .a = a, .run = sign};
     struct xh_err why;
     char data[96];
@@ -417,9 +421,10 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
         v->closed_s = 0;
         snprintf(v->left, sizeof v->left, ".xhdf5-%s%c%u/ .xhdf5-%s%c%u/", v->id, 't', e->attempt + 1, v->id, 'n',
                  e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1));
-        rc = xh_overlay_save(v, 0, err); /* from here on a killed process leaves something */
+        if (xh_overlay_save(v, 0, err)) /* from here on a killed process leaves something; without room for that, the server may have it */
+            xh_trace(XH_T_VFD, "unsaved", "url=%s why=\"%s\"", xh_dav_shown(e->dav), err->text);
         v->left[0] = '\0'; /* a process that lives notes what it leaves */
-        rc = rc ? rc : commit(e, err);
+        rc = commit(e, err);
     }
     if (rc)
         xh_edit_keep(e, err);

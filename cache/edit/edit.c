@@ -294,7 +294,7 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
         rc = note_below(e, off, len, err);
     rc = rc ? rc : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
     if (rc)
-        e->broken = 1;
+        e->broken = e->overlay->broken = 1;
     return rc;
 }
 
@@ -304,7 +304,7 @@ int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err)
         return 0;
     int rc = xh_overlay_truncate(e->overlay, size, err);
     if (rc)
-        e->broken = 1;
+        e->broken = e->overlay->broken = 1;
     return rc;
 }
 
@@ -316,8 +316,11 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
     struct xh_overlay *v = e->overlay;
     struct xh_err own, was = *err;
     snprintf(v->why, sizeof v->why, "%.590s", err->text);
-    if (xh_overlay_save(v, 1, &own))
+    if (xh_overlay_save(v, 1, &own)) {
+        xh_overlay_unsave(v); /* an older record would not be true */
         xh_err_set(err, was.code, was.status, "%.480s. What was written was NOT saved: %.180s", was.text, own.text);
+    } else if (v->broken)
+        xh_err_set(err, was.code, was.status, "%.560s. It is no whole file: \"xhdf5 recover drop %s\" removes it", was.text, v->id);
     else
         xh_err_set(err, was.code, was.status,
                    "%.560s. What was written is kept: \"xhdf5 recover retry %s\" sends it again, \"xhdf5 recover export\" writes it to a file",

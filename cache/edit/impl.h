@@ -24,7 +24,7 @@ struct xh_edit {
     struct xh_overlay *overlay;
     struct xh_dav *dav;
     struct xh_file *file; /* the version that the overlay lies over; NULL: none is needed, or it is gone */
-    int broken;           /* a write was lost: what is here is no file */
+    int broken;           /* a write was lost, or a merge half made: nothing is sent by this process */
     int closing;
     int told;             /* in the child of a fork: that it cannot write */
     /* While it is committed: */
@@ -46,7 +46,7 @@ int xh_edit_compose(struct xh_edit *e, uint64_t off, char *buf, size_t len, stru
 int xh_edit_differs(struct xh_edit *e, struct xh_err *err);
 
 /* Lays the overlay over the server's present version |now| instead of the one below, where that is sound; else
- * XH_E_CHANGED, and nothing is changed. */
+ * XH_E_CHANGED, and nothing is changed. XH_E_CANCELLED: it is not the present one any more; ask again. */
 int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_err *err);
 
 /* 1 when the server's file has every byte that was written, 0 when not, or a negative code. */

@@ -139,7 +139,8 @@ static int look(struct xh_turn *t, struct wait *w, struct xh_err *err)
     int rc = whose(t, text, sizeof text, err);
     if (rc)
         return rc;
-    w->look_ns = xh_now_ns();
+    uint64_t now = xh_now_ns(), before = w->look_ns;
+    w->look_ns = now;
     if (!*text)
         w->was[0] = '\0';
     if (!*text || is_own_text(t, text))
@@ -148,8 +149,10 @@ static int look(struct xh_turn *t, struct wait *w, struct xh_err *err)
         const char *beats = strrchr(text, ' ');
         w->owners += !beats || strncmp(text, w->was, (size_t)(beats - text)) != 0;
         snprintf(w->was, sizeof w->was, "%s", text);
-        w->same_ns = w->look_ns;
-    } else if (w->look_ns - w->same_ns > LEASE_NS) {
+        w->same_ns = now;
+    } else if (now - before > LEASE_NS) {
+        w->same_ns = now; /* it was this one who slept: suspended, and perhaps its owner with it */
+    } else if (now - w->same_ns > LEASE_NS) {
         xh_trace(XH_T_ORIGIN, "lock-stale", "url=%s lock=%s owner=\"%.60s\"", xh_dav_shown(t->dav), t->name, w->was);
         take_away(t);
         w->was[0] = '\0';

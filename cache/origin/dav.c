@@ -229,6 +229,8 @@ static int on_seek(void *ctx, curl_off_t offset, int origin)
 static int on_tick(void *ctx, curl_off_t all_down, curl_off_t down, curl_off_t all_up, curl_off_t up)
 {
     struct xh_dav *d = ctx;
+    if (d->source && d->source->tick)
+        d->source->tick(d->source->ctx);
     uint64_t now = xh_now_ns(), most = d->o.stall_timeout_ms * 1000000u;
     if (d->source && d->sent == d->source->size)
         most *= DIGEST_TIMES;

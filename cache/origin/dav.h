@@ -50,10 +50,12 @@ int xh_dav_get(struct xh_dav *d, const char *suffix, char *buf, size_t size, siz
 int xh_dav_get_range(struct xh_dav *d, const char *suffix, uint64_t off, char *buf, size_t len, struct xh_err *err);
 
 /* Where the bytes of a PUT come from: |read| fills |buf| from |off| on with at most |len| > 0 bytes, and returns how many, or a
- * negative code with |err| set. It may use other clients meanwhile, never this one. */
+ * negative code with |err| set. |tick|, unless it is NULL, is called at least every second or so until the reply is there, also while
+ * nothing moves. Both may use other clients meanwhile, never this one. */
 struct xh_dav_source {
     uint64_t size;
     ptrdiff_t (*read)(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err);
+    void (*tick)(void *ctx);
     void *ctx;
 };
 
