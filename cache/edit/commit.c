@@ -33,6 +33,7 @@
 #define UPLOADS_MOST 3 /* that the network broke off */
 #define MOVES_MOST 5
 #define TICKS_MOST 30
+#define LONG_UPLOAD (16u << 20) /* lasts for many round trips */
 
 struct attempt {
     struct xh_turn lock; /* its directory, and the new file in it */
@@ -101,7 +102,14 @@ static int open_side(struct xh_edit *e, struct xh_err *err)
 
 static int sign(struct aside *s)
 {
-    return xh_turn_sign(&s->a->lock, s->e->side, &s->err);
+    char owner[96];
+    struct xh_err ignored;
+    struct xh_dav_stat st;
+    int rc = xh_turn_sign(&s->a->lock, s->e->side, &s->err);
+    snprintf(owner, sizeof owner, "%sowner", s->a->lock.own);
+    if (rc == 0 && s->e->overlay->size > LONG_UPLOAD)
+        xh_dav_stat(s->e->side, owner, &st, &ignored); /* learns how versions are asked for, while there is time */
+    return rc;
 }
 
 static int look(struct aside *s)
@@ -184,6 +192,8 @@ static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         rc = owner.rc;
         *err = why;
     }
+    if (!a->old.there && e->side)
+        xh_dav_learn(e->dav, e->side);
     if (rc == 0)
         xh_trace(XH_T_VFD, "uploaded", "url=%s bytes=%" PRIu64 " ms=%" PRIu64, xh_dav_shown(e->dav), e->overlay->size,
                  (xh_now_ns() - begun) / 1000000u);

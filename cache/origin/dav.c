@@ -171,8 +171,8 @@ void xh_dav_close(struct xh_dav *d)
 
 void xh_dav_learn(struct xh_dav *d, const struct xh_dav *from)
 {
-    d->by_propfind = from->by_propfind;
-    d->redirected = from->redirected;
+    d->by_propfind |= from->by_propfind;
+    d->redirected |= from->redirected;
 }
 
 /* ---- libcurl's callbacks */

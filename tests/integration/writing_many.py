@@ -45,15 +45,17 @@ LONG = 7200    # seconds: this may be suspended for a while
 # Forks a process for each message: its code, words and environment; the socket that comes with it becomes 0, 1 and 2. Its parent,
 # which waits for it, tells the socket how it ended.
 NURSERY = r"""
-import json, os, socket, sys
+import json, os, signal, socket, sys
 import h5py, numpy as np
 up = socket.socket(fileno=0)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)    # nobody waits for those that wait
 while True:
     message, fds, _, _ = socket.recv_fds(up, 65536, 1)
     if not message:
         os._exit(0)
     order = json.loads(message)
     if os.fork() == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if os.fork():
             pid, status = os.wait()
             os.write(fds[0], b"\nended %d\n" % os.waitstatus_to_exitcode(status))
