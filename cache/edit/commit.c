@@ -6,8 +6,8 @@
  * something else is asked beside it, by a second client on a thread of its own.
  *
  * Invariants
- * 1. The final MOVE takes the new file out of the lock's directory. Who lost the lock, for whatever reason, has lost what he
- *    would move: a suspended writer can do no harm when he comes back.
+ * 1. The final MOVE takes the new file out of the lock's directory, by a name that no other attempt uses. Who lost the lock, for
+ *    whatever reason, has lost what he would move: a writer who was suspended, or whose request was long on its way, does no harm.
  * 2. Between the last look at the version and that MOVE nobody else can have replaced the file, as he would have had to
  *    take the lock away.
  * 3. Each version's date is later than that of the one before it: servers tell whole seconds, and two versions of one second
@@ -182,9 +182,9 @@ static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .tick = beat, .ctx = e};
     struct aside owner = {.e = e, .a = a, .run = sign};
     struct xh_err why;
-    char data[96];
+    char data[sizeof a->lock.own + sizeof a->lock.data];
     uint64_t begun = xh_now_ns();
-    snprintf(data, sizeof data, "%sdata", a->lock.own);
+    snprintf(data, sizeof data, "%s%s", a->lock.own, a->lock.data);
     if (!a->old.there)
         begin_aside(&owner);
     int rc = xh_dav_put(e->dav, data, &source, err);
@@ -246,8 +246,10 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct aside old = {.e = e, .a = a, .run = look};
     struct xh_err why;
+    char data[sizeof LOCK + sizeof a->lock.data];
+    snprintf(data, sizeof data, LOCK "%s", a->lock.data);
     begin_aside(&old);
-    int rc = xh_dav_stat(e->dav, LOCK "data", &a->fresh, err);
+    int rc = xh_dav_stat(e->dav, data, &a->fresh, err);
     if (end_aside(&old, &why) && rc == 0) {
         rc = old.rc;
         *err = why;
@@ -258,7 +260,7 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (strcmp(old.now.validator, a->old.validator) != 0)
         return LOST;
     for (int i = 0; i < MOVES_MOST; i++) {
-        rc = xh_dav_move(e->dav, LOCK "data", "", 1, err);
+        rc = xh_dav_move(e->dav, data, "", 1, err);
         if (rc == 0) {
             a->moved = 1;
             return 0;

@@ -72,6 +72,7 @@ struct xh_turn {
     const char *name;  /* of the lock: ".xhdf5-lock/" */
     char own[64];      /* the directory that becomes the lock: ".xhdf5-ID/" */
     char text[128];    /* of its file "owner" */
+    char data[64];     /* what the new file is called in it: as nobody else's */
     unsigned beats;
     uint64_t beat_ns;
     uint64_t taken_ns; /* 0: it is not the lock */

@@ -26,6 +26,8 @@
 #define NAP_MOST_MS 250u
 #define NAP_MANY_MS 1000u /* where many wait: each has it for about a second */
 #define LOOK_NS 1000000000u
+#define OWN_WORD ".xhdf5-"
+#define OWNER_WORD "xhdf5 "
 
 static uint32_t dice(void)
 {
@@ -49,6 +51,16 @@ static void name_of(char *out, size_t size, const char *dir, const char *file)
     snprintf(out, size, "%.70s%s", dir, file);
 }
 
+/* The name of the new file in the directory of the attempt that |who| begins with, letters and digits: who comes back late moves
+ * nothing that is another's. "" when it is none. */
+static void data_of(char *out, size_t size, const char *who)
+{
+    size_t len = strspn(who, "0123456789abcdefghijklmnopqrstuvwxyz");
+    out[0] = '\0';
+    if (len && len < 48)
+        snprintf(out, size, "data-%.*s", (int)len, who);
+}
+
 static int put_owner(struct xh_turn *t, struct xh_dav *d, const char *dir, struct xh_err *err)
 {
     char name[96], text[160];
@@ -61,8 +73,9 @@ int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const ch
                  struct xh_err *err)
 {
     *t = (struct xh_turn){.dav = d, .name = name};
-    snprintf(t->own, sizeof t->own, ".xhdf5-%.16s%c%u/", id, letter, number);
-    snprintf(t->text, sizeof t->text, "xhdf5 %.16s%c%u", id, letter, number);
+    snprintf(t->own, sizeof t->own, OWN_WORD "%.16s%c%u/", id, letter, number);
+    snprintf(t->text, sizeof t->text, OWNER_WORD "%.16s%c%u", id, letter, number);
+    data_of(t->data, sizeof t->data, t->own + strlen(OWN_WORD));
     int rc = xh_dav_mkcol(d, t->own, err);
     if (rc == XH_E_STATUS && err->status == 405) /* asked twice: it is there */
         rc = 0;
@@ -98,29 +111,42 @@ int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err)
     return rc ? rc : is_own_text(t, text);
 }
 
-void xh_turn_remove(struct xh_dav *d, const char *name)
+/* Removes |dir| with |data|, unless that is "", and its owner's file in it. */
+static void remove_dir(struct xh_dav *d, const char *dir, const char *data)
 {
-    static const char *const files[] = {"owner", "data"}; /* the second is mostly gone */
+    const char *files[] = {"owner", data}; /* the second is mostly gone */
     char file[96];
     struct xh_err ignored;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        name_of(file, sizeof file, name, files[i]);
+    for (size_t i = 0; i < sizeof files / sizeof *files && *files[i]; i++) {
+        name_of(file, sizeof file, dir, files[i]);
         xh_dav_delete(d, file, &ignored);
-        if (xh_dav_delete(d, name, &ignored) == 0) /* XRootD removes no directory that is not empty */
+        if (xh_dav_delete(d, dir, &ignored) == 0) /* XRootD removes no directory that is not empty */
             return;
     }
+}
+
+void xh_turn_remove(struct xh_dav *d, const char *own)
+{
+    char data[64];
+    data_of(data, sizeof data, own + (strncmp(own, OWN_WORD, strlen(OWN_WORD)) == 0 ? strlen(OWN_WORD) : 0));
+    remove_dir(d, own, data);
 }
 
 /* Takes the lock's directory away, whoever's it is. */
 static void take_away(struct xh_turn *t)
 {
-    char gone[64];
+    struct xh_turn gone = {.dav = t->dav};
+    char name[64], text[256], data[64];
     struct xh_err ignored;
-    snprintf(gone, sizeof gone, ".xhdf5-gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
-    if (xh_dav_move(t->dav, t->name, gone, 0, &ignored) == 0)
-        xh_turn_remove(t->dav, gone);
-    else
-        xh_dav_delete(t->dav, gone, &ignored); /* XRootD makes the destination before it finds no source */
+    snprintf(name, sizeof name, OWN_WORD "gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
+    gone.name = name;
+    if (xh_dav_move(t->dav, t->name, name, 0, &ignored)) {
+        xh_dav_delete(t->dav, name, &ignored); /* XRootD makes the destination before it finds no source */
+        return;
+    }
+    int is_owner = whose(&gone, text, sizeof text, &ignored) == 0 && strncmp(text, OWNER_WORD, strlen(OWNER_WORD)) == 0;
+    data_of(data, sizeof data, is_owner ? text + strlen(OWNER_WORD) : "");
+    remove_dir(t->dav, name, data);
 }
 
 /* Who waits, and what he has seen. */
@@ -184,6 +210,8 @@ int xh_turn_take(struct xh_turn *t, struct xh_err *err)
             }
             rc = state == 2 ? 0 : rc;
             vain = state == 1 ? 0 : vain + 1;
+            if (vain == VAIN_MOST / 2) /* it may be there without its owner's file */
+                take_away(t);
         }
         if (rc == 0) {
             xh_trace(XH_T_ORIGIN, "lock", "url=%s lock=%s own=%s waited_ms=%" PRIu64, xh_dav_shown(t->dav), t->name, t->own,

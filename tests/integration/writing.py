@@ -397,32 +397,54 @@ def check_merging(tap, p):
             p.tool("drop", p.left()[0]["id"])
 
 
-def check_lock(tap, p):
-    url, name = p.gate.url + "/lock.h5", "lock.h5"
-    make = "f = h5py.File(url, 'w'); f['d1'] = np.zeros(40); f['d2'] = np.zeros(40); f.close()"
-    p.good(make, url)
-    with tap.claim("locks: a writer who is suspended before his last step, and comes back when another had his lock, loses nothing"):
-        state = {}
+LOCKED = "f = h5py.File(url, 'w'); f['d1'] = np.zeros(40); f['d2'] = np.zeros(40); f.close()"
 
-        def hold(n, method, path):
-            if method == "MOVE" and path.endswith("-lock/data") and "held" not in state:
-                state["held"] = 1
-                os.kill(state["pid"], signal.SIGSTOP)    # it has sent the MOVE, which is held here
-                while "go" not in state:
-                    time.sleep(0.02)
-            return None
-        p.gate.arm(hold)
-        first = p.popen("f = h5py.File(url, 'r+'); f['d1'][:] = 1; f.close()", url)
-        state["pid"] = first.pid
-        harness.wait_for(lambda: "held" in state, "the last step", 60)
-        p.good("f = h5py.File(url, 'r+'); f['d2'][:] = 2; f.close()", url)    # waits for the lock's end, and takes it
-        state["go"] = 1
-        time.sleep(0.3)
-        first.send_signal(signal.SIGCONT)
-        _, err = first.communicate(timeout=60)
-        assert first.returncode == 0, err
-        assert p.local("f = h5py.File(url); print(f['d1'][0], f['d2'][0])", p.root / name) == "1.0 2.0\n"
-        assert p.beside(name) == [], p.beside(name)
+
+def late_move(p, name, when):
+    """The first writer's last request is held up, he is suspended, and it goes on when the second's last one comes, or is through."""
+    url, state, moves = f"{p.gate.url}/{name}", {}, []
+
+    def hold(n, method, path):
+        if method == "MOVE" and "-lock/data-" in path:
+            moves.append(path)
+            if len(moves) == 1:
+                os.kill(state["pid"], signal.SIGSTOP)    # he has sent it
+                harness.wait_for(lambda: "go" in state, "the second writer", 60)
+            elif len(moves) == 2 and when == "before":
+                state["go"] = 1
+                time.sleep(0.5)
+        return None
+    p.good(LOCKED, url)
+    p.gate.arm(hold)
+    first = p.popen("f = h5py.File(url, 'r+'); f['d1'][:] = 1; f.close()", url)
+    state["pid"] = first.pid
+    harness.wait_for(lambda: moves, "the last step", 60)
+    p.good("f = h5py.File(url, 'r+'); f['d2'][:] = 2; f.close()", url)    # waits for the lock's end, and takes it
+    state["go"] = 1
+    time.sleep(0.3)
+    first.send_signal(signal.SIGCONT)
+    _, err = first.communicate(timeout=60)
+    p.gate.arm(lambda *_: None)
+    assert first.returncode == 0 and len(moves) >= 3 and len(set(moves)) >= 3, (first.returncode, moves, err)
+    assert p.local("f = h5py.File(url); print(f['d1'][0], f['d2'][0])", p.root / name) == "1.0 2.0\n"
+    assert p.beside(name) == [], p.beside(name)
+
+
+def check_lock(tap, p):
+    name = "lock.h5"
+    with tap.claim("locks: a last step that arrives while another has the lock, with his file in it, moves nothing"):
+        late_move(p, name, "before")
+    with tap.claim("locks: one without its owner's file is taken away"):
+        for d in ("lock", "turn"):
+            (p.root / f"{name}.xhdf5-{d}").mkdir()
+            (p.root / f"{name}.xhdf5-{d}" / "rest").touch()
+        p.good("f = h5py.File(url, 'r+'); f['d1'][:] = 3; f.close()", f"{p.gate.url}/{name}")
+        assert p.local("f = h5py.File(url); print(f['d1'][0])", p.root / name) == "3.0\n"
+
+
+def check_late(tap, p):
+    with tap.claim("locks: a writer who is suspended before his last step, and comes back when another had his lock, loses nothing"):
+        late_move(p, "late.h5", "behind")
 
 
 def check_long(tap, p):
@@ -430,7 +452,7 @@ def check_long(tap, p):
     url, name = p.gate.url + "/long.h5", "long.h5"
     p.good("f = h5py.File(url, 'w'); f['d1'] = np.zeros(300000); f['d2'] = np.zeros(40); f.close()", url)
     with tap.claim("long: an upload of 14 s says that it is alive, and keeps its turn; who waits for it merges"):
-        p.gate.arm(lambda n, method, path: ("slow", 14) if method == "PUT" and path.endswith("/data") and not slow.append(1) and len(slow) == 1 else None)
+        p.gate.arm(lambda n, method, path: ("slow", 14) if method == "PUT" and "/data-" in path and not slow.append(1) and len(slow) == 1 else None)
         slow = []
         first = p.popen("f = h5py.File(url, 'r+'); f['d1'][:] = 1; f.close()", url)
         harness.wait_for(lambda: slow, "the upload", 60)
@@ -491,7 +513,7 @@ def check_recovering(tap, p):
         state = {}
 
         def kill(n, method, path):
-            if method == "PUT" and path.endswith("/data") and "pid" in state:
+            if method == "PUT" and "/data-" in path and "pid" in state:
                 os.kill(state.pop("pid"), signal.SIGKILL)
                 return "half"
             return None
@@ -629,7 +651,7 @@ def main():
         if "--faults" in sys.argv:
             check_faults(tap, p, words)
         else:
-            for check in (check_creating, check_full, check_changing, check_commit, check_merging, check_lock, check_long, check_sidecar,
+            for check in (check_creating, check_full, check_changing, check_commit, check_merging, check_lock, check_late, check_long, check_sidecar,
                           check_recovering):
                 if not words or any(w in check.__name__ for w in words):
                     check(tap, p)

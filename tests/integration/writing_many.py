@@ -183,8 +183,8 @@ def hear_all(processes, until, tick=lambda: 1):
 class Murder:
     """When the victim dies: while it waits for its turn, or behind an answer of its commit and up to two round trips more."""
 
-    STEPS = [None, None, r"", r'"" method=(?:HEAD|PROPFIND) ', r"method=MKCOL ", r'/owner" method=PUT ', r'/data" method=PUT ', r'n\d+/" method=MOVE ',
-             r'-lock/data" method=(?:HEAD|PROPFIND) ', r'-lock/data" method=MOVE ', r'-lock/(?:owner)?" method=DELETE ']
+    STEPS = [None, None, r"", r'"" method=(?:HEAD|PROPFIND) ', r"method=MKCOL ", r'/owner" method=PUT ', r'/data-\w+" method=PUT ', r'n\d+/" method=MOVE ',
+             r'-lock/data-\w+" method=(?:HEAD|PROPFIND) ', r'-lock/data-\w+" method=MOVE ', r'-lock/(?:owner)?" method=DELETE ']
 
     def __init__(self, victim, wait_most, rtt_ms):
         self.victim, self.done, self.rtt_ms = victim, "", rtt_ms
