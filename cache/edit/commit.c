@@ -1,18 +1,21 @@
 /* The commit: see edit.h, and docs/writing.md for the protocol and why it is safe.
  *
  * One attempt: take the turn (changes only) · what is at the server now? · if it is another version than the one below: rebase ·
- * PUT all into a directory of its own · rename that directory to the lock · is the version still the one? · MOVE the file out of
- * the lock over the old one · remove the lock.
+ * PUT all into a directory of its own · rename that directory to the lock · is all there, and is the version still the one? · MOVE the
+ * file out of the lock over the old one · remove the lock. A round trip counts where links are long: what need not wait for
+ * something else is asked beside it, by a second client on a thread of its own.
  *
  * Invariants
- * 1. The final MOVE takes the new file out of the lock's directory. Who lost the lock, for whatever reason, has lost what he
- *    would move: a suspended writer can do no harm when he comes back.
+ * 1. The final MOVE takes the new file out of the lock's directory, by a name that no other attempt uses. Who lost the lock, for
+ *    whatever reason, has lost what he would move: a writer who was suspended, or whose request was long on its way, does no harm.
  * 2. Between the last look at the version and that MOVE nobody else can have replaced the file, as he would have had to
  *    take the lock away.
  * 3. Each version's date is later than that of the one before it: servers tell whole seconds, and two versions of one second
  *    and one size would look the same. */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +33,24 @@
 #define UPLOADS_MOST 3 /* that the network broke off */
 #define MOVES_MOST 5
 #define TICKS_MOST 30
+#define LONG_UPLOAD (16u << 20) /* lasts for many round trips */
 
 struct attempt {
     struct xh_turn lock; /* its directory, and the new file in it */
-    int made, taken;
+    int made;
+    int moved;           /* the new file is not in it any more */
     struct xh_dav_stat old, fresh; /* what is replaced; the new file */
+};
+
+/* Something that the second client does meanwhile. */
+struct aside {
+    struct xh_edit *e;
+    struct attempt *a;
+    int (*run)(struct aside *s);
+    pthread_t thread;
+    int began, rc;
+    struct xh_err err;
+    struct xh_dav_stat now;
 };
 
 static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err)
@@ -42,9 +58,14 @@ static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct
     struct xh_edit *e = ctx;
     xh_count(&e->counters, bytes_sent, len);
     int rc = xh_edit_compose(e, off, buf, len, err);
+    return rc ? rc : (ptrdiff_t)len;
+}
+
+static void beat(void *ctx)
+{
+    struct xh_edit *e = ctx;
     if (e->turn)
         xh_turn_beat(e->turn);
-    return rc ? rc : (ptrdiff_t)len;
 }
 
 /* The version at the server must be one that may be replaced: lays the overlay over it where it is another. */
@@ -71,7 +92,71 @@ static int looks_older(const struct xh_dav_stat *old, const struct xh_dav_stat *
     return old->there && fresh->mtime_s <= old->mtime_s;
 }
 
-/* Makes the directory for the new file, at a time of the server's that is later than the old file's date. */
+/* ---- beside the first client */
+
+static int open_side(struct xh_edit *e, struct xh_err *err)
+{
+    int rc = e->side ? 0 : xh_dav_open(e->url, &e->opt, &e->side, err);
+    if (rc == 0) {
+        xh_dav_learn(e->side, e->dav);
+        xh_dav_count(e->side, &e->counters, &e->account);
+    }
+    return rc;
+}
+
+static int sign(struct aside *s)
+{
+    char owner[96];
+    struct xh_err ignored;
+    struct xh_dav_stat st;
+    int rc = xh_turn_sign(&s->a->lock, s->e->side, &s->err);
+    snprintf(owner, sizeof owner, "%sowner", s->a->lock.own);
+    if (rc == 0 && s->e->overlay->size > LONG_UPLOAD)
+        xh_dav_stat(s->e->side, owner, &st, &ignored); /* learns how versions are asked for, while there is time */
+    return rc;
+}
+
+static int look(struct aside *s)
+{
+    return xh_dav_stat(s->e->side, "", &s->now, &s->err);
+}
+
+static void *run_aside(void *ctx)
+{
+    struct aside *s = ctx;
+    s->rc = s->run(s);
+    return NULL;
+}
+
+/* Begins it. Without a second client, or a thread, it is done in end_aside. */
+static void begin_aside(struct aside *s)
+{
+    sigset_t all, old;
+    struct xh_err ignored;
+    if (open_side(s->e, &ignored))
+        return;
+    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    s->began = pthread_create(&s->thread, NULL, run_aside, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* Waits for its end. Returns what it did. */
+static int end_aside(struct aside *s, struct xh_err *err)
+{
+    if (s->began)
+        pthread_join(s->thread, NULL);
+    else if ((s->rc = open_side(s->e, &s->err)) == 0)
+        s->rc = s->run(s);
+    if (s->rc)
+        *err = s->err;
+    return s->rc;
+}
+
+/* ---- one attempt */
+
+/* Makes the directory for the new file; where that replaces one, at a time of the server's that is later than its date. */
 static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -79,6 +164,8 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     char owner[96];
     int rc = xh_turn_make(&a->lock, e->dav, LOCK, v->id, ++e->attempt, 'n', err);
     a->made = 1;
+    if (rc == 0 && a->old.there)
+        rc = xh_turn_sign(&a->lock, e->dav, err);
     for (int ticks = 0; rc == 0 && a->old.there; ticks++) {
         snprintf(owner, sizeof owner, "%sowner", a->lock.own);
         rc = xh_dav_stat(e->dav, owner, &st, err);
@@ -88,30 +175,45 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
             return xh_err_set(err, XH_E_STATUS, 0, "%.200s: the file's date is in the server's future: two versions could not be told apart",
                               xh_dav_shown(e->dav));
         nanosleep(&(struct timespec){0, 300000000L}, NULL);
-        char text[160];
-        snprintf(text, sizeof text, "%.120s %u\n", a->lock.text, a->lock.beats);
-        rc = xh_dav_put_text(e->dav, owner, text, err);
+        rc = xh_turn_sign(&a->lock, e->dav, err);
     }
     return rc;
 }
 
-/* Sends the new file into its directory. */
+/* Sends the new file into its directory; where there is no old one, the owner's beside it. */
 static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
-    struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .ctx = e};
-    char data[96];
+    struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .tick = beat, .ctx = e};
+    struct aside owner = {.e = e, .a = a, .run = sign};
+    struct xh_err why;
+    char data[sizeof a->lock.own + sizeof a->lock.data];
     uint64_t begun = xh_now_ns();
-    snprintf(data, sizeof data, "%sdata", a->lock.own);
+    snprintf(data, sizeof data, "%s%s", a->lock.own, a->lock.data);
+    if (!a->old.there)
+        begin_aside(&owner);
     int rc = xh_dav_put(e->dav, data, &source, err);
-    rc = rc ? rc : xh_dav_stat(e->dav, data, &a->fresh, err);
-    if (rc)
-        return rc;
-    xh_trace(XH_T_VFD, "uploaded", "url=%s bytes=%" PRIu64 " ms=%" PRIu64, xh_dav_shown(e->dav), e->overlay->size,
-             (xh_now_ns() - begun) / 1000000u);
-    if (!a->fresh.there || a->fresh.size != e->overlay->size)
-        return xh_err_set(err, XH_E_PROTO, 0, "%.200s: the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
-                          xh_dav_shown(e->dav), a->fresh.there ? a->fresh.size : 0, e->overlay->size);
-    return looks_older(&a->old, &a->fresh) ? LOST : 0;
+    if (!a->old.there && end_aside(&owner, &why) && rc == 0) {
+        rc = owner.rc;
+        *err = why;
+    }
+    if (!a->old.there && e->side)
+        xh_dav_learn(e->dav, e->side);
+    if (rc == 0)
+        xh_trace(XH_T_VFD, "uploaded", "url=%s bytes=%" PRIu64 " ms=%" PRIu64, xh_dav_shown(e->dav), e->overlay->size,
+                 (xh_now_ns() - begun) / 1000000u);
+    return rc;
+}
+
+/* The new file is in the lock, and all of it. */
+static int check_new(struct xh_edit *e, struct attempt *a, struct xh_err *err)
+{
+    if (a->fresh.there && a->fresh.size == e->overlay->size)
+        return looks_older(&a->old, &a->fresh) ? LOST : 0;
+    int mine = a->fresh.there ? 1 : xh_turn_is_mine(&a->lock, err);
+    if (mine <= 0)
+        return mine ? mine : LOST;
+    return xh_err_set(err, XH_E_PROTO, 0, "%.200s: the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
+                      xh_dav_shown(e->dav), a->fresh.there ? a->fresh.size : 0, e->overlay->size);
 }
 
 static int is_network(int rc)
@@ -146,16 +248,27 @@ static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_e
 /* Puts the new file in the old one's place. The lock is taken. */
 static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
-    struct xh_dav_stat now;
-    int rc = xh_dav_stat(e->dav, "", &now, err);
+    struct aside old = {.e = e, .a = a, .run = look};
+    struct xh_err why;
+    char data[sizeof LOCK + sizeof a->lock.data];
+    snprintf(data, sizeof data, LOCK "%s", a->lock.data);
+    begin_aside(&old);
+    int rc = xh_dav_stat(e->dav, data, &a->fresh, err);
+    if (end_aside(&old, &why) && rc == 0) {
+        rc = old.rc;
+        *err = why;
+    }
+    rc = rc ? rc : check_new(e, a, err);
     if (rc)
         return rc;
-    if (strcmp(now.validator, a->old.validator) != 0)
+    if (strcmp(old.now.validator, a->old.validator) != 0)
         return LOST;
     for (int i = 0; i < MOVES_MOST; i++) {
-        rc = xh_dav_move(e->dav, LOCK "data", "", 1, err);
-        if (rc == 0)
+        rc = xh_dav_move(e->dav, data, "", 1, err);
+        if (rc == 0) {
+            a->moved = 1;
             return 0;
+        }
         rc = what_became(e, a, rc, err);
         if (rc != 2)
             return rc;
@@ -166,8 +279,14 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 /* One attempt. Returns 0, LOST, or a negative code. */
 static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
-    int rc = xh_dav_stat(e->dav, "", &a->old, err);
-    rc = rc ? rc : accept_old(e, &a->old, err);
+    int rc = 0;
+    if (e->found_good) {
+        a->old = e->found; /* if it is another by now, that is seen in the lock */
+    } else {
+        rc = xh_dav_stat(e->dav, "", &a->old, err);
+        rc = rc ? rc : accept_old(e, &a->old, err);
+    }
+    e->found_good = 0;
     if (rc == XH_E_CANCELLED)
         return LOST;
     if (rc == 0 && !e->closing)
@@ -179,7 +298,6 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (rc)
         return rc == XH_E_CHANGED ? LOST : rc; /* it was changed while its old bytes were read */
     rc = xh_turn_take(&a->lock, err);
-    a->taken = rc == 0;
     return rc ? rc : replace(e, a, err);
 }
 
@@ -251,7 +369,7 @@ static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err 
         if (a.made && is_network(rc))
             leave_for_later(e->overlay, a.lock.own);
         else if (a.made)
-            xh_turn_leave(&a.lock, a.taken);
+            xh_turn_leave(&a.lock, a.moved);
         *fresh = a.fresh;
         if (rc == 0 || (rc < 0 && !is_network(rc)) || (is_network(rc) && broken_off++ >= UPLOADS_MOST))
             return rc;
@@ -262,11 +380,11 @@ static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err 
 /* Those that change one file send it one after the other. Nothing but speed depends on it. */
 static int take_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err)
 {
-    int rc = xh_dav_open(e->url, &e->opt, &e->turns, err); /* it beats while the other client sends */
+    int rc = open_side(e, err); /* it beats while the other client sends */
     if (rc)
         return rc;
-    xh_dav_count(e->turns, &e->counters, &e->account);
-    rc = xh_turn_make(turn, e->turns, TURN, e->overlay->id, ++e->attempt, 't', err);
+    rc = xh_turn_make(turn, e->side, TURN, e->overlay->id, ++e->attempt, 't', err);
+    rc = rc ? rc : xh_turn_sign(turn, e->side, err);
     if (rc == 0 && (rc = xh_turn_take(turn, err)) == 0)
         e->turn = turn;
     else if (is_network(rc))
@@ -288,8 +406,8 @@ static int send_all(struct xh_edit *e, struct xh_err *err)
     if (e->turn)
         xh_turn_leave(e->turn, 1);
     e->turn = NULL;
-    xh_dav_close(e->turns);
-    e->turns = NULL;
+    xh_dav_close(e->side);
+    e->side = NULL;
     if (rc) {
         e->super_len = 0;
         return rc;
@@ -331,9 +449,10 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
         v->closed_s = 0;
         snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/", v->id, 't', e->attempt + 1, v->id, 'n',
                  e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1));
-        rc = xh_overlay_save(v, 0, err); /* from here on a killed process leaves something */
+        if (xh_overlay_save(v, 0, err)) /* from here on a killed process leaves something; without room for that, the server may have it */
+            xh_trace(XH_T_VFD, "unsaved", "url=%s why=\"%s\"", xh_dav_shown(e->dav), err->text);
         v->left[0] = '\0'; /* a process that lives notes what it leaves */
-        rc = rc ? rc : commit(e, err);
+        rc = commit(e, err);
     }
     if (rc)
         xh_edit_keep(e, err);

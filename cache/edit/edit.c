@@ -67,6 +67,8 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     struct xh_overlay *v = e->overlay;
     v->mode = how == XH_EDIT_CHANGE ? XH_OVERLAY_EDIT : how == XH_EDIT_CREATE ? XH_OVERLAY_CREATE : XH_OVERLAY_REPLACE;
     snprintf(v->base_version, sizeof v->base_version, "%s", st.validator);
+    e->found = st;
+    e->found_good = how != XH_EDIT_CHANGE;
     if (how == XH_EDIT_CHANGE)
         v->size = v->base_size = v->base_limit = st.size;
     return 0;
@@ -77,6 +79,7 @@ void xh_edit_free(struct xh_edit *e, int keep)
     if (e->file)
         xh_cache_close(e->file);
     xh_overlay_close(e->overlay, keep);
+    xh_dav_close(e->side);
     xh_dav_close(e->dav);
     free(e->piece);
     free(e->url);
@@ -329,7 +332,7 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
     uint64_t begun = begin_copying(e);
     rc = rc ? rc : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
     if (rc)
-        e->broken = 1;
+        e->broken = e->overlay->broken = 1;
     else
         xh_count(&e->counters, bytes_written, len);
     if (begun && xh_timeline_on())
@@ -347,7 +350,7 @@ int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err)
     int rc = xh_overlay_truncate(e->overlay, size, err);
     end_copying(e, begun);
     if (rc)
-        e->broken = 1;
+        e->broken = e->overlay->broken = 1;
     return rc;
 }
 
@@ -359,8 +362,11 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
     struct xh_overlay *v = e->overlay;
     struct xh_err own, was = *err;
     snprintf(v->why, sizeof v->why, "%.590s", err->text);
-    if (xh_overlay_save(v, 1, &own))
+    if (xh_overlay_save(v, 1, &own)) {
+        xh_overlay_unsave(v); /* an older record would not be true */
         xh_err_set(err, was.code, was.status, "%.480s. What was written was NOT saved: %.180s", was.text, own.text);
+    } else if (v->broken)
+        xh_err_set(err, was.code, was.status, "%.560s. It is no whole file: \"xhdf5 recover drop %s\" removes it", was.text, v->id);
     else
         xh_err_set(err, was.code, was.status,
                    "%.560s. What was written is kept: \"xhdf5 recover retry %s\" sends it again, \"xhdf5 recover export\" writes it to a file",

@@ -55,6 +55,7 @@ struct xh_left {
     const char *id;
     int busy;     /* a process has it open: nothing else is known */
     int finished; /* it was closed, or committed once: there is a file to be had */
+    int broken;   /* a write was lost: there is none */
     const char *url, *why;
     uint64_t size, written_bytes;
     long long closed_s;

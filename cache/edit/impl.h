@@ -27,14 +27,16 @@ struct xh_edit {
     struct xh_account account; /* of all that follows */
     struct xh_counters counters; /* of what |file| does not count */
     struct xh_file *file; /* the version that the overlay lies over; NULL: none is needed, or it is gone */
-    int broken;           /* a write was lost: what is here is no file */
+    int broken;           /* a write was lost, or a merge half made: nothing is sent by this process */
     int closing;
     int told;             /* in the child of a fork: that it cannot write */
     /* While it is committed: */
     char *piece;          /* XH_EDIT_PIECE bytes */
     unsigned attempt;
     struct xh_turn *turn; /* held during an upload, or NULL */
-    struct xh_dav *turns; /* its client */
+    struct xh_dav *side;  /* a second client: the turn's, and for what is asked beside the first; NULL: none yet */
+    struct xh_dav_stat found; /* what was there at opening; a commit that replaces it need not look first */
+    int found_good;       /* it has not been used yet */
     uint64_t super_off;   /* a superblock that goes out otherwise than it is here, at the end of a commit under way */
     size_t super_len;     /* 0: none */
     unsigned char super[96];
@@ -47,7 +49,7 @@ int xh_edit_compose(struct xh_edit *e, uint64_t off, char *buf, size_t len, stru
 int xh_edit_differs(struct xh_edit *e, struct xh_err *err);
 
 /* Lays the overlay over the server's present version |now| instead of the one below, where that is sound; else
- * XH_E_CHANGED, and nothing is changed. */
+ * XH_E_CHANGED, and nothing is changed. XH_E_CANCELLED: it is not the present one any more; ask again. */
 int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_err *err);
 
 /* 1 when the server's file has every byte that was written, 0 when not, or a negative code. */
@@ -75,13 +77,18 @@ struct xh_turn {
     const char *name;  /* of the lock: ".xhdf5-lock/" */
     char own[64];      /* the directory that becomes the lock: ".xhdf5-ID/" */
     char text[128];    /* of its file "owner" */
+    char data[64];     /* what the new file is called in it: as nobody else's */
     unsigned beats;
     uint64_t beat_ns;
+    uint64_t taken_ns; /* 0: it is not the lock */
 };
 
-/* Makes the directory |own| with its owner's file. */
+/* Makes the directory |own|. */
 int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter,
                  struct xh_err *err);
+
+/* Puts its owner's file into it, or puts it anew; |d| is the turn's client or another one. */
+int xh_turn_sign(struct xh_turn *t, struct xh_dav *d, struct xh_err *err);
 
 /* Waits until it has become the lock. Returns 0, or XH_E_TIMEOUT, or what the server refused it with. */
 int xh_turn_take(struct xh_turn *t, struct xh_err *err);
@@ -92,8 +99,8 @@ int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err);
 /* Says that the owner is alive, every few seconds; cheap. Whether it was heard does not matter. */
 void xh_turn_beat(struct xh_turn *t);
 
-/* Gives it up, and removes it. |taken|: it had become the lock. */
-void xh_turn_leave(struct xh_turn *t, int taken);
+/* Gives it up, and removes it. |empty|: nothing is in it but the owner's file. */
+void xh_turn_leave(struct xh_turn *t, int empty);
 
 /* Removes a directory of a lock and what may be in it. */
 void xh_turn_remove(struct xh_dav *d, const char *name);

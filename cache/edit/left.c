@@ -17,7 +17,7 @@ struct visitor {
 static int visit_one(void *ctx, const struct xh_overlay *v, int busy)
 {
     const struct visitor *to = ctx;
-    struct xh_left l = {.id = v->id, .busy = busy, .finished = v->readable, .url = v->url, .why = v->why, .size = v->size,
+    struct xh_left l = {.id = v->id, .busy = busy, .finished = v->readable && !v->broken, .broken = v->readable && v->broken, .url = v->url, .why = v->why, .size = v->size,
                         .written_bytes = v->dirty.bytes, .closed_s = v->closed_s};
     return to->visit(to->ctx, &l);
 }
@@ -41,6 +41,8 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
     int rc = xh_overlay_open(o, id, &e->overlay, err);
     if (rc == 0 && !e->overlay->readable)
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.16s: the process that wrote it ended before it closed the file, which therefore never was whole", e->overlay->id);
+    if (rc == 0 && e->overlay->broken)
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.16s: a write to it failed, so that it is no whole file", e->overlay->id);
     if (rc == 0 && !(e->url = strdup(e->overlay->url)))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     xh_account_init(&e->account, 0);

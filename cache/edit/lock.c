@@ -24,6 +24,9 @@
 #define VAIN_MOST 20 /* refusals of a lock that nobody has */
 #define NAP_LEAST_MS 30u
 #define NAP_MOST_MS 250u
+#define NAP_MANY_MS 1000u /* where many wait: each has it for about a second */
+#define LOOK_NS 1000000000u
+#define OWNER_WORD "xhdf5 "
 
 static uint32_t dice(void)
 {
@@ -33,9 +36,12 @@ static uint32_t dice(void)
     return r;
 }
 
-static void nap(void)
+/* |owners| have been seen since the waiting began: as many others wait, most likely, and one of them will soon ask. */
+static void nap(unsigned owners)
 {
-    struct timespec t = {0, (long)(NAP_LEAST_MS + dice() % (NAP_MOST_MS - NAP_LEAST_MS)) * 1000000L};
+    unsigned most = NAP_MOST_MS + owners * (NAP_MOST_MS / 8);
+    most = most < NAP_MANY_MS ? most : NAP_MANY_MS;
+    struct timespec t = {0, (long)(NAP_LEAST_MS + dice() % (most - NAP_LEAST_MS)) * 1000000L};
     nanosleep(&t, NULL);
 }
 
@@ -44,12 +50,22 @@ static void name_of(char *out, size_t size, const char *dir, const char *file)
     snprintf(out, size, "%.70s%s", dir, file);
 }
 
-static int put_owner(struct xh_turn *t, const char *dir, struct xh_err *err)
+/* The name of the new file in the directory of the attempt that |who| begins with, letters and digits: who comes back late moves
+ * nothing that is another's. "" when it is none. */
+static void data_of(char *out, size_t size, const char *who)
+{
+    size_t len = strspn(who, "0123456789abcdefghijklmnopqrstuvwxyz");
+    out[0] = '\0';
+    if (len && len < 48)
+        snprintf(out, size, "data-%.*s", (int)len, who);
+}
+
+static int put_owner(struct xh_turn *t, struct xh_dav *d, const char *dir, struct xh_err *err)
 {
     char name[96], text[160];
     name_of(name, sizeof name, dir, "owner");
     snprintf(text, sizeof text, "%.120s %u\n", t->text, t->beats);
-    return xh_dav_put_text(t->dav, name, text, err);
+    return xh_dav_put_text(d, name, text, err);
 }
 
 int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter,
@@ -57,11 +73,17 @@ int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const ch
 {
     *t = (struct xh_turn){.dav = d, .name = name};
     snprintf(t->own, sizeof t->own, XH_TURN_PREFIX "%.16s%c%u/", id, letter, number);
-    snprintf(t->text, sizeof t->text, "xhdf5 %.16s%c%u", id, letter, number);
+    snprintf(t->text, sizeof t->text, OWNER_WORD "%.16s%c%u", id, letter, number);
+    data_of(t->data, sizeof t->data, t->own + strlen(XH_TURN_PREFIX));
     int rc = xh_dav_mkcol(d, t->own, err);
     if (rc == XH_E_STATUS && err->status == 405) /* asked twice: it is there */
         rc = 0;
-    return rc ? rc : put_owner(t, t->own, err);
+    return rc;
+}
+
+int xh_turn_sign(struct xh_turn *t, struct xh_dav *d, struct xh_err *err)
+{
+    return put_owner(t, d, t->own, err);
 }
 
 /* Reads whose lock it is: "" when there is none. */
@@ -88,50 +110,77 @@ int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err)
     return rc ? rc : is_own_text(t, text);
 }
 
-void xh_turn_remove(struct xh_dav *d, const char *name)
+/* Removes |dir| with |data|, unless that is "", and its owner's file in it. */
+static void remove_dir(struct xh_dav *d, const char *dir, const char *data)
 {
-    static const char *const files[] = {"owner", "data"}; /* the second is mostly gone */
+    const char *files[] = {"owner", data}; /* the second is mostly gone */
     char file[96];
     struct xh_err ignored;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        name_of(file, sizeof file, name, files[i]);
+    for (size_t i = 0; i < sizeof files / sizeof *files && *files[i]; i++) {
+        name_of(file, sizeof file, dir, files[i]);
         xh_dav_delete(d, file, &ignored);
-        if (xh_dav_delete(d, name, &ignored) == 0) /* XRootD removes no directory that is not empty */
+        if (xh_dav_delete(d, dir, &ignored) == 0) /* XRootD removes no directory that is not empty */
             return;
     }
+}
+
+void xh_turn_remove(struct xh_dav *d, const char *own)
+{
+    char data[64];
+    data_of(data, sizeof data, own + (strncmp(own, XH_TURN_PREFIX, strlen(XH_TURN_PREFIX)) == 0 ? strlen(XH_TURN_PREFIX) : 0));
+    remove_dir(d, own, data);
 }
 
 /* Takes the lock's directory away, whoever's it is. */
 static void take_away(struct xh_turn *t)
 {
-    char gone[64];
+    struct xh_turn gone = {.dav = t->dav};
+    char name[64], text[256], data[64];
     struct xh_err ignored;
-    snprintf(gone, sizeof gone, ".xhdf5-gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
-    if (xh_dav_move(t->dav, t->name, gone, 0, &ignored) == 0)
-        xh_turn_remove(t->dav, gone);
-    else
-        xh_dav_delete(t->dav, gone, &ignored); /* XRootD makes the destination before it finds no source */
+    snprintf(name, sizeof name, XH_TURN_PREFIX "gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
+    gone.name = name;
+    if (xh_dav_move(t->dav, t->name, name, 0, &ignored)) {
+        xh_dav_delete(t->dav, name, &ignored); /* XRootD makes the destination before it finds no source */
+        return;
+    }
+    int is_owner = whose(&gone, text, sizeof text, &ignored) == 0 && strncmp(text, OWNER_WORD, strlen(OWNER_WORD)) == 0;
+    data_of(data, sizeof data, is_owner ? text + strlen(OWNER_WORD) : "");
+    remove_dir(t->dav, name, data);
 }
 
-/* The last move was refused: 1: another has the lock, and |was|, |since| tell for how long unchanged; 2: it is this one's
- * after all; 0: nobody has it; or a negative code. */
-static int look(struct xh_turn *t, char *was, size_t size, uint64_t *since, struct xh_err *err)
+/* Who waits, and what he has seen. */
+struct wait {
+    char was[256];    /* the owner's file; "": nobody has it */
+    uint64_t same_ns; /* since when it has been so */
+    uint64_t look_ns; /* when it was read */
+    unsigned owners;  /* that have had it meanwhile */
+};
+
+/* The last move was refused: 1: another has the lock; 2: it is this one's after all; 0: nobody has it; or a negative code. Takes it
+ * away from who is dead. */
+static int look(struct xh_turn *t, struct wait *w, struct xh_err *err)
 {
     char text[256];
     int rc = whose(t, text, sizeof text, err);
     if (rc)
         return rc;
+    uint64_t now = xh_now_ns(), before = w->look_ns;
+    w->look_ns = now;
     if (!*text)
-        return 0;
-    if (is_own_text(t, text))
-        return 2;
-    if (strcmp(text, was) != 0) {
-        snprintf(was, size, "%s", text);
-        *since = xh_now_ns();
-    } else if (xh_now_ns() - *since > LEASE_NS) {
-        xh_trace(XH_T_ORIGIN, "lock-stale", "url=%s lock=%s owner=\"%.60s\"", xh_dav_shown(t->dav), t->name, was);
+        w->was[0] = '\0';
+    if (!*text || is_own_text(t, text))
+        return *text ? 2 : 0;
+    if (strcmp(text, w->was) != 0) {
+        const char *beats = strrchr(text, ' ');
+        w->owners += !beats || strncmp(text, w->was, (size_t)(beats - text)) != 0;
+        snprintf(w->was, sizeof w->was, "%s", text);
+        w->same_ns = now;
+    } else if (now - before > LEASE_NS) {
+        w->same_ns = now; /* it was this one who slept: suspended, and perhaps its owner with it */
+    } else if (now - w->same_ns > LEASE_NS) {
+        xh_trace(XH_T_ORIGIN, "lock-stale", "url=%s lock=%s owner=\"%.60s\"", xh_dav_shown(t->dav), t->name, w->was);
         take_away(t);
-        was[0] = '\0';
+        w->was[0] = '\0';
     }
     return 1;
 }
@@ -144,33 +193,36 @@ static int is_final(int rc)
 
 int xh_turn_take(struct xh_turn *t, struct xh_err *err)
 {
-    char was[256] = "";
     struct xh_account *account = xh_dav_account(t->dav);
-    uint64_t since = 0, begun = xh_now_ns();
+    struct wait w = {0};
+    uint64_t begun = xh_now_ns();
     for (unsigned vain = 0; vain < VAIN_MOST;) {
         int rc = xh_dav_move(t->dav, t->own, t->name, 0, err);
-        if (rc) {
+        if (is_final(rc))
+            return rc;
+        /* Who has it is asked now and then; at once when the answer may have been lost. */
+        if (rc && (!w.was[0] || rc == XH_E_NOENT || rc != XH_E_STATUS || xh_now_ns() - w.look_ns > LOOK_NS)) {
             struct xh_err why;
-            if (is_final(rc))
-                return rc;
-            int state = look(t, was, sizeof was, &since, &why);
+            int state = look(t, &w, &why);
             if (state < 0) {
                 *err = why;
                 return state;
             }
             rc = state == 2 ? 0 : rc;
             vain = state == 1 ? 0 : vain + 1;
+            if (vain == VAIN_MOST / 2) /* it may be there without its owner's file */
+                take_away(t);
         }
         if (rc == 0) {
             xh_trace(XH_T_ORIGIN, "lock", "url=%s lock=%s own=%s waited_ms=%" PRIu64, xh_dav_shown(t->dav), t->name, t->own,
                      (xh_now_ns() - begun) / 1000000u);
-            t->beat_ns = xh_now_ns();
+            t->beat_ns = t->taken_ns = xh_now_ns();
             return 0;
         }
         if (xh_now_ns() - begun > WAIT_MOST_NS)
             return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others have been writing for half an hour", xh_dav_shown(t->dav));
         uint64_t entered = xh_account_enter(account, XH_COPYING), waits = xh_account_enter(account, XH_OTHERS);
-        nap();
+        nap(w.owners);
         xh_account_leave(account, XH_OTHERS, waits);
         xh_account_leave(account, XH_COPYING, entered);
     }
@@ -184,13 +236,23 @@ void xh_turn_beat(struct xh_turn *t)
         return;
     t->beat_ns = xh_now_ns();
     t->beats++;
-    put_owner(t, t->name, &ignored);
+    put_owner(t, t->dav, t->name, &ignored);
 }
 
-void xh_turn_leave(struct xh_turn *t, int taken)
+void xh_turn_leave(struct xh_turn *t, int empty)
 {
     struct xh_err ignored;
-    if (!taken || xh_dav_move(t->dav, t->name, t->own, 0, &ignored) == 0)
+    char owner[96];
+    if (t->taken_ns && empty && xh_now_ns() - t->beat_ns < LEASE_NS / 2) {
+        name_of(owner, sizeof owner, t->name, "owner");
+        if (xh_dav_removes_trees(t->dav) && xh_dav_delete(t->dav, t->name, &ignored) == 0)
+            return;
+        /* XRootD. Once it is empty another's may replace it, and that is not removed. */
+        if (xh_dav_delete(t->dav, owner, &ignored) == 0)
+            xh_dav_delete(t->dav, t->name, &ignored);
+        return;
+    }
+    if (!t->taken_ns || xh_dav_move(t->dav, t->name, t->own, 0, &ignored) == 0)
         xh_turn_remove(t->dav, t->own);
     else
         xh_dav_delete(t->dav, t->own, &ignored); /* as in take_away */

@@ -25,6 +25,12 @@ static int read_version(struct xh_file *f, uint64_t off, void *buf, uint64_t len
     return xh_cache_read(f, XH_KIND_RAW, &x, 1, err);
 }
 
+/* What a look at the new version returned: when that was replaced meanwhile, the look is worth nothing, and is no conflict. */
+static int of_new(int rc, struct xh_err *err)
+{
+    return rc == XH_E_CHANGED ? xh_err_set(err, XH_E_CANCELLED, 0, "changed again") : rc;
+}
+
 /* Two buffers of a piece each. */
 static int two_pieces(char *two[2], struct xh_err *err)
 {
@@ -127,7 +133,7 @@ static int structure_holds(struct xh_edit *e, struct xh_file *now, char *two[2],
             if (off == s->at[i].end && ++i < s->n)
                 off = s->at[i].off;
         }
-        rc = n ? xh_cache_read(now, XH_KIND_META, x, n, err) : 0;
+        rc = n ? of_new(xh_cache_read(now, XH_KIND_META, x, n, err), err) : 0;
         for (size_t k = 0; k < n && rc == 0; k++) {
             rc = xh_overlay_seen(e->overlay, x[k].off, two[1], x[k].len, err);
             if (rc == 0 && memcmp(x[k].buf, two[1], (size_t)x[k].len) != 0)
@@ -150,7 +156,8 @@ static int merge_bytes(unsigned char *ours, const unsigned char *was, const unsi
     return 0;
 }
 
-/* Merges raw data into the overlay, or without |apply| only looks whether that can be done. */
+/* Merges raw data into the overlay, or without |apply| only looks whether that can be done. When it breaks off, what was merged
+ * is of the version |now|, as |base| says of it, and what was not of the one before: a later merge knows both. */
 static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -171,7 +178,7 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
             }
             rc = xh_overlay_read(v, off, ours, len, err);
             rc = rc ? rc : xh_overlay_seen(v, off, was, len, err);
-            rc = rc ? rc : read_version(now, off, theirs, len, err);
+            rc = rc ? rc : of_new(read_version(now, off, theirs, len, err), err);
             if (rc == 0 && merge_bytes(ours, was, theirs, len))
                 rc = conflict(e, err, "the same data was changed here");
             if (rc == 0 && apply) {
@@ -234,9 +241,9 @@ int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_e
     char *two[2] = {NULL, NULL};
     if (v->size != v->base_size || v->base_limit != v->base_size || now->size != v->base_size)
         return conflict(e, err, "its size was changed");
-    int rc = xh_cache_open_part(e->url, &e->opt, &e->account, &f, err);
+    int rc = of_new(xh_cache_open_part(e->url, &e->opt, &e->account, &f, err), err);
     if (rc == 0 && strcmp(xh_cache_validator(f), now->validator) != 0)
-        rc = xh_err_set(err, XH_E_CANCELLED, 0, "changed again"); /* the caller asks again */
+        rc = of_new(XH_E_CHANGED, err);
     rc = rc ? rc : two_pieces(two, err);
     rc = rc ? rc : metadata_kept(e, two, err);
     rc = rc ? rc : structure_holds(e, f, two, err);

@@ -43,6 +43,7 @@ struct xh_dav {
     struct xh_counters *counters; /* both or none */
     struct xh_account *account;
     int by_propfind; /* HEAD does not tell the version here */
+    int redirected;  /* the server has sent a request elsewhere */
     char error[CURL_ERROR_SIZE];
     /* Of the request at hand: */
     struct xh_reply reply;
@@ -184,6 +185,12 @@ void xh_dav_close(struct xh_dav *d)
     free(d);
 }
 
+void xh_dav_learn(struct xh_dav *d, const struct xh_dav *from)
+{
+    d->by_propfind |= from->by_propfind;
+    d->redirected |= from->redirected;
+}
+
 /* ---- libcurl's callbacks */
 
 static size_t on_header(char *p, size_t size, size_t n, void *ctx)
@@ -238,6 +245,8 @@ static int on_seek(void *ctx, curl_off_t offset, int origin)
 static int on_tick(void *ctx, curl_off_t all_down, curl_off_t down, curl_off_t all_up, curl_off_t up)
 {
     struct xh_dav *d = ctx;
+    if (d->source && d->source->tick)
+        d->source->tick(d->source->ctx);
     uint64_t now = xh_now_ns(), most = d->o.stall_timeout_ms * 1000000u;
     if (d->source && d->sent == d->source->size)
         most *= DIGEST_TIMES;
@@ -285,6 +294,8 @@ static int headers_of(const struct xh_dav *d, const struct asked *a, const struc
         bad |= append(list, "Depth: 0");
     if (a->source)
         bad |= append(list, "Content-Type: application/octet-stream");
+    if (a->source && !d->redirected) /* a round trip; it pays where a refusal or a redirection is likely, and those come at MKCOL */
+        bad |= append(list, "Expect:");
     if (a->destination) {
         char *line = destination_line(d, to, a->destination);
         bad |= !line || append(list, line) || append(list, a->overwrite ? "Overwrite: T" : "Overwrite: F");
@@ -532,6 +543,7 @@ static int ask_once(struct xh_dav *d, const struct asked *a, struct xh_err *err)
         } else if ((rc = xh_url_resolve(to, d->reply.location, &next, err)) == 0) {
             xh_url_unref(to);
             to = next;
+            d->redirected = 1;
         }
     }
     xh_url_unref(to);
@@ -667,4 +679,9 @@ int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err)
     struct asked a = {.method = "DELETE", .suffix = suffix, .again = 1};
     int rc = ask(d, &a, err);
     return rc == XH_E_NOENT ? 0 : rc;
+}
+
+int xh_dav_removes_trees(const struct xh_dav *d)
+{
+    return !d->by_propfind;
 }

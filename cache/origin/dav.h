@@ -27,6 +27,9 @@ void xh_dav_close(struct xh_dav *d); /* NULL allowed */
 void xh_dav_count(struct xh_dav *d, struct xh_counters *c, struct xh_account *a);
 struct xh_account *xh_dav_account(const struct xh_dav *d); /* |a|, or NULL */
 
+/* What |from| has learned of the server, for another client of the same URL. */
+void xh_dav_learn(struct xh_dav *d, const struct xh_dav *from);
+
 const char *xh_dav_shown(const struct xh_dav *d); /* the URL as it may be shown */
 const char *xh_dav_text(const struct xh_dav *d);  /* without user name and password */
 
@@ -53,10 +56,12 @@ int xh_dav_get(struct xh_dav *d, const char *suffix, char *buf, size_t size, siz
 int xh_dav_get_range(struct xh_dav *d, const char *suffix, uint64_t off, char *buf, size_t len, struct xh_err *err);
 
 /* Where the bytes of a PUT come from: |read| fills |buf| from |off| on with at most |len| > 0 bytes, and returns how many, or a
- * negative code with |err| set. It may use other clients meanwhile, never this one. */
+ * negative code with |err| set. |tick|, unless it is NULL, is called at least every second or so until the reply is there, also while
+ * nothing moves. Both may use other clients meanwhile, never this one. */
 struct xh_dav_source {
     uint64_t size;
     ptrdiff_t (*read)(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err);
+    void (*tick)(void *ctx);
     void *ctx;
 };
 
@@ -69,5 +74,8 @@ int xh_dav_put_text(struct xh_dav *d, const char *suffix, const char *text, stru
 int xh_dav_move(struct xh_dav *d, const char *from, const char *to, int overwrite, struct xh_err *err);
 int xh_dav_mkcol(struct xh_dav *d, const char *suffix, struct xh_err *err);
 int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err); /* one that is not there is deleted */
+
+/* 1 when delete removes a directory with what is in it, as far as is known (nginx; not XRootD). */
+int xh_dav_removes_trees(const struct xh_dav *d);
 
 #endif

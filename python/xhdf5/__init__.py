@@ -34,7 +34,7 @@ else:
     _h5py.register()
 
 __version__ = VERSION
-__all__ = ["open", "prefetch", "stats", "enable", "disable", "environment", "plugin_path", "OPTIONS", "COUNTERS",
+__all__ = ["open", "prefetch", "stats", "commit", "enable", "disable", "environment", "plugin_path", "OPTIONS", "COUNTERS",
            "Counters", "Option", "Options", "__version__"]
 
 
@@ -78,6 +78,22 @@ def stats(file: Union[h5py.File, h5py.Group, h5py.Dataset]) -> Counters:
     was asked. Raises ValueError for a file that is closed, local, or another driver's.
     """
     return cast(Counters, _with_h5py().stats(file))
+
+
+def commit(file: h5py.File) -> None:
+    """Sends what was written to a file at a URL (option ``writable``), which stays open; when it returns, others read it.
+
+    Closing sends as well, but what h5py raises when that fails is a RuntimeError. So a program that wants to know why
+    calls this before it closes the file: then there is nothing left to send::
+
+        with xhdf5.open("https://host/out.h5", "w", writable=True) as f:
+            f["x"] = data
+            xhdf5.commit(f)
+
+    Raises PermissionError, FileNotFoundError, TimeoutError or another OSError, with the server's reason and how to recover what was
+    written in its text; ValueError for a file that is closed. A local file is flushed.
+    """
+    _with_h5py().commit(file)
 
 
 def plugin_path() -> str:

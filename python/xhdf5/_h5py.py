@@ -117,3 +117,18 @@ def stats(thing: Any) -> dict[str, int]:
     if not lines:
         raise ValueError(f"{thing.file.filename!r} is not read over the network by xhdf5")
     return {name: int(number) for name, number in (line.split("=") for line in lines)}
+
+
+_ERRNO = re.compile(r", errno = (\d+), error message = '[^']*'$")
+
+
+def commit(file: h5py.File) -> None:
+    if not isinstance(file, h5py.File):
+        raise TypeError(f"commit takes an h5py.File, not {type(file).__name__}")
+    with phil:
+        if not file:
+            raise ValueError("the file is closed")
+        why = library.commit(file.id.id)
+    if why:
+        number = _ERRNO.search(why)
+        raise OSError(int(number[1]), why[:number.start()]) if number else OSError(why)

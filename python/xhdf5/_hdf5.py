@@ -9,7 +9,7 @@ import ctypes
 import os
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Iterator
+from typing import Any, Iterator
 
 PLUGIN_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugins")
 PLUGIN = os.path.join(PLUGIN_DIR, "libhdf5_vfd_xhdf5.so")
@@ -29,10 +29,20 @@ def _load_plugin() -> ctypes.CDLL:
     plugin.H5Dxhdf5_prefetch.argtypes = [hid_t, hid_t]
     plugin.H5FDxhdf5_get_stats.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_size_t]
     plugin.H5FDxhdf5_get_stats.restype = ctypes.c_ssize_t
+    plugin.H5FDxhdf5_commit.argtypes = [hid_t]
     return plugin
 
 
 plugin = _load_plugin()
+
+
+class _Entry(ctypes.Structure):
+    """H5E_error2_t: one entry of HDF5's error stack."""
+    _fields_ = [("cls_id", hid_t), ("maj_num", hid_t), ("min_num", hid_t), ("line", ctypes.c_uint),
+                ("func_name", ctypes.c_char_p), ("file_name", ctypes.c_char_p), ("desc", ctypes.c_char_p)]
+
+
+_Visit = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint, ctypes.POINTER(_Entry), ctypes.c_void_p)
 
 
 class Library:
@@ -55,6 +65,8 @@ class Library:
         self._address = ctypes.cast(get, ctypes.c_void_p)
         self._set_driver_by_name = self._handle.H5Pset_driver_by_name
         self._set_driver_by_name.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_char_p]
+        self._walk_errors = self._handle.H5Ewalk2
+        self._walk_errors.argtypes = [hid_t, ctypes.c_int, _Visit, ctypes.c_void_p]
 
     def path(self) -> str:
         """The file that the library was loaded from."""
@@ -99,3 +111,21 @@ class Library:
             text = ctypes.create_string_buffer(size + 1024)  # a counter may have grown by a digit
             plugin.H5FDxhdf5_get_stats(anything, text, len(text))
         return text.value.decode()
+
+    def _errors(self) -> list[str]:
+        """The texts of this thread's error stack, the cause first."""
+        found: list[str] = []
+
+        def visit(n: int, entry: Any, data: Any) -> int:
+            found.append((entry[0].desc or b"").decode(errors="replace"))
+            return 0
+        self._walk_errors(0, 0, _Visit(visit), None)  # H5E_DEFAULT, H5E_WALK_UPWARD
+        return found
+
+    def commit(self, file: int) -> str:
+        """Sends what was written. Returns "", or why that failed."""
+        with self._meant():
+            if plugin.H5FDxhdf5_commit(file) >= 0:
+                return ""
+            found = self._errors()
+        return found[0] if found else "HDF5 does not say why"

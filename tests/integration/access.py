@@ -93,6 +93,7 @@ class Site:
     def __init__(self, kind, directory):
         self.kind, self.dir = kind, directory
         self.secrets = {}
+        self.said = ""
         self.files = 0
         self.ca = directory / "ca"
         self.ca.mkdir()
@@ -293,6 +294,64 @@ def clustered(tap, site, reader):
             assert re.search(r"500.*bytes long.*redirector", result.get("text", "")), result
 
 
+WRITER = """
+import sys, h5py, numpy as np, xhdf5
+f = xhdf5.open(sys.argv[1], sys.argv[2])
+f["x"] = np.arange(9000) + int(sys.argv[3])
+try:
+    xhdf5.commit(f)
+    print("there")
+except PermissionError as e:
+    print(type(e).__name__, e)
+try:
+    f.close()
+except RuntimeError as e:
+    print("at closing:", e)
+"""
+
+
+def writing(tap, site, shadow):
+    """Files that are created and changed with a token's right to, and without."""
+    out = site.dir / "data/private/out"
+    out.mkdir()
+    out.chmod(0o777)
+    with harness.Server("xrootd", site.dir / "data", words=["--ca", str(site.ca), "--issuer", site.issuer, "--writable"]) as server:
+        kept = site.dir / "kept"
+        env = harness.driver_env(server, shadow, writable="on", overlay_dir=kept, log="all") | \
+            {"PYTHONPATH": str(harness.BUILD / "python"), "XDG_RUNTIME_DIR": str(site.dir)}
+
+        def run(scope, *words):
+            with_token = env | {"BEARER_TOKEN_FILE": site.token(aud=server.url, scope=scope)}
+            status, said, err = harness.run(words, with_token)
+            site.said += said + err
+            return status, said
+
+        def write(name, scope, number):
+            return run(scope, H5PY, "-c", WRITER, f"{server.url}/private/out/{name}.h5", "w", number)[1]
+
+        def has(name):
+            code = "import sys, h5py; print(h5py.File(sys.argv[1])['x'][0])"
+            return harness.run([H5PY, "-c", code, out / f"{name}.h5"], harness.clean_env())[1].strip()
+
+        both = "storage.read:/ storage.modify:/out"
+        with tap.claim("writing: a token with storage.modify creates and replaces; nothing else stays"):
+            for number in (1, 2):
+                assert write("f", both, number) == "there\n" and has("f") == str(number) and os.listdir(out) == ["f.h5"], os.listdir(out)
+        for number, name, scope in ((3, "g", "storage.read:/"), (4, "g", "storage.read:/ storage.modify:/sub"), (5, "f", "storage.read:/")):
+            with tap.claim(f"writing: {name} with a token for {scope}: PermissionError that says so; what was written is kept, and sent with another"):
+                before = (out / "f.h5").read_bytes()
+                said = write(name, scope, number)
+                assert re.match(r"PermissionError .*403.*storage\.modify.*recover retry", said) and "at closing:" in said, said
+                assert (out / "f.h5").read_bytes() == before and os.listdir(out) == ["f.h5"], os.listdir(out)
+                tool = harness.BUILD / "vfd/tool/xhdf5"
+                [one] = json.loads(run(scope, tool, "recover", "list", "--json")[1])
+                assert one["state"] == "to be sent" and "403" in one["why"], one
+                assert run(scope, tool, "recover", "retry", one["id"])[0] == 3
+                assert run(both, tool, "recover", "retry", one["id"])[0] == 0
+                assert has(name) == str(number) and os.listdir(kept) == []
+                (out / "g.h5").unlink(missing_ok=True)
+
+
 def nothing_shown(tap, site, reader, shadow):
     """Everything that the reader put out, and all that the driver keeps."""
     pid = reader.process.pid
@@ -301,6 +360,7 @@ def nothing_shown(tap, site, reader, shadow):
     places |= {str(p): str(p).encode() + p.read_bytes() for p in shadow.rglob("*") if p.is_file()}
     shadows = len(places) - 2
     places["what it printed"] = reader.end().encode()
+    places["what writers printed"] = site.said.encode()
     with tap.claim("there is something to search: traces, errors and shadows"):
         assert b" origin send " in places["what it printed"] and b"PermissionError" in places["what it printed"]
         assert shadows > 2, places.keys()
@@ -352,6 +412,7 @@ def main():
             if kind == "xrootd":
                 authdb(tap, site, reader)
                 clustered(tap, site, reader)
+                writing(tap, site, shadow)
             else:
                 sent_on(tap, site, reader)
             renewal(tap, site, reader)

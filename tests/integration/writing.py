@@ -160,8 +160,53 @@ def check_creating(tap, p):
                     overlay_budget_bytes=100000)
         assert "OVERLAY_BUDGET" in err, err
         assert not (p.root / "much.h5").exists()
-        for one in p.left():
-            p.tool("drop", one["id"])
+        [one] = p.left()
+        assert one["state"] == "a write failed", one
+        assert "no whole file" in p.tool("retry", one["id"], status=3) and not (p.root / "much.h5").exists()
+        p.tool("drop", one["id"])
+
+
+def check_full(tap, p):
+    """The overlay's disk is full: a small tmpfs."""
+    url, disk = p.server.url + "/full.h5", p.work / "disk"
+    disk.mkdir(mode=0o700)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", disk], capture_output=True).returncode:
+        tap.skip("the overlay's disk is full", "nothing can be mounted here")
+        return
+    at = {"overlay_dir": disk}
+    try:
+        p.good("f = h5py.File(url, 'w'); f['a'] = np.arange(9000); f['b'] = np.zeros(200000); f.close()", url)
+        for what, code in (("creating", "f = h5py.File(url, 'w'); f['much'] = np.ones(300000); f.close()"),
+                           ("changing", "f = h5py.File(url, 'r+'); f['a'][:] = 1; f['b'][:] = 1; f.close()")):
+            with tap.claim(f"the overlay's disk is full, {what}: the write fails, closing sends nothing, nothing can be sent later"):
+                before = p.bytes("full.h5")
+                err = p.bad(code, url, **at)
+                assert "No space left" in err and p.bytes("full.h5") == before, err
+                [one] = json.loads(p.tool("list", "--json", **at))
+                assert one["state"] in ("a write failed", "never closed"), one
+                p.tool("retry", one["id"], status=3, **at)
+                assert p.bytes("full.h5") == before
+                p.tool("drop", one["id"], **at)
+        with tap.claim("the overlay's disk is full at closing, and all was written before: it is sent, or kept"):
+            code = """
+                f = h5py.File(url, "r+"); f["a"][:] = 7; f.flush()
+                with open(os.environ["XHDF5_OVERLAY_DIR"] + "/full", "wb", 0) as x:
+                    try:
+                        while x.write(bytes(512)): pass
+                    except OSError: pass
+                f.close()"""
+            p.good(code, url, **at)
+            assert p.local("print(h5py.File(url)['a'][5])", p.root / "full.h5") == "7\n"
+            assert os.listdir(disk) == ["full"]
+        with tap.claim("the overlay's disk is full at closing, and the server refuses: that nothing was saved is said"):
+            (disk / "full").unlink()
+            p.gate.arm(lambda n, method, path: 507 if method == "PUT" else None)
+            err = p.bad(code.replace("= 7", "= 8"), p.gate.url + "/full.h5", **at)
+            p.gate.arm(lambda *_: None)
+            assert "NOT saved" in err and "507" in err, err
+            assert p.local("print(h5py.File(url)['a'][5])", p.root / "full.h5") == "7\n"
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def check_changing(tap, p):
@@ -317,6 +362,28 @@ def check_merging(tap, p):
              "float(f['z'][5].sum())", "0.0")
     conflict("strings, which share a heap", "f['v'][0] = 'longer'", "f['v'][1] = 'another'", "f['v'].asstr()[:].tolist()",
              "['longer', 'b']")
+    with tap.claim("merging: a version that is replaced while it is looked at is no conflict: the next one is merged with"):
+        p.good(make.replace("np.zeros(40,", "np.zeros(40000,"), url)    # several requests long
+        late = p.popen("f = h5py.File(url, 'r+'); f['d2'][:] = 2; print('w', flush=True); sys.stdin.readline(); f.close()",
+                       p.gate.url + "/" + name)
+        assert late.stdout.readline() == "w\n"
+        p.good("f = h5py.File(url, 'r+'); f['d1'][:] = 1; f.close()", url)
+        shutil.copy(p.root / name, p.root / "new.h5")
+        p.local("f = h5py.File(url, 'r+'); f['d3'][:] = 3; f.close()", p.root / "new.h5")
+        os.utime(p.root / "new.h5", (time.time() + 1, time.time() + 1))    # dates have seconds
+        got = []
+
+        def replace(n, method, path):
+            if method == "GET" and path.endswith("/" + name):
+                got.append(n)
+                if len(got) == 2:    # by no writer of ours, who would wait for his turn
+                    (p.root / "new.h5").rename(p.root / name)
+            return None
+        p.gate.arm(replace)
+        _, err = late.communicate("\n", timeout=60)
+        p.gate.arm(lambda *_: None)
+        assert late.returncode == 0 and len(got) > 2, (late.returncode, got, err)
+        shows("*[int(f['d%d' % i][:].min()) for i in range(4)]", "0 1 2 3")
     with tap.claim("merging: replaced by another file, removed: conflicts"):
         for what in (lambda: shutil.copyfile(p.root / "other.h5", p.root / name), lambda: (p.root / name).unlink()):
             p.good(make, url)
@@ -330,32 +397,110 @@ def check_merging(tap, p):
             p.tool("drop", p.left()[0]["id"])
 
 
-def check_lock(tap, p):
-    url, name = p.gate.url + "/lock.h5", "lock.h5"
-    make = "f = h5py.File(url, 'w'); f['d1'] = np.zeros(40); f['d2'] = np.zeros(40); f.close()"
-    p.good(make, url)
-    with tap.claim("locks: a writer who is suspended before his last step, and comes back when another had his lock, loses nothing"):
-        state = {}
+LOCKED = "f = h5py.File(url, 'w'); f['d1'] = np.zeros(40); f['d2'] = np.zeros(40); f.close()"
 
-        def hold(n, method, path):
-            if method == "MOVE" and path.endswith("-lock/data") and "held" not in state:
-                state["held"] = 1
-                os.kill(state["pid"], signal.SIGSTOP)    # it has sent the MOVE, which is held here
-                while "go" not in state:
-                    time.sleep(0.02)
-            return None
-        p.gate.arm(hold)
+
+def late_move(p, name, when):
+    """The first writer's last request is held up, he is suspended, and it goes on when the second's last one comes, or is through."""
+    url, state, moves = f"{p.gate.url}/{name}", {}, []
+
+    def hold(n, method, path):
+        if method == "MOVE" and "-lock/data-" in path:
+            moves.append(path)
+            if len(moves) == 1:
+                os.kill(state["pid"], signal.SIGSTOP)    # he has sent it
+                harness.wait_for(lambda: "go" in state, "the second writer", 60)
+            elif len(moves) == 2 and when == "before":
+                state["go"] = 1
+                time.sleep(0.5)
+        return None
+    p.good(LOCKED, url)
+    p.gate.arm(hold)
+    first = p.popen("f = h5py.File(url, 'r+'); f['d1'][:] = 1; f.close()", url)
+    state["pid"] = first.pid
+    harness.wait_for(lambda: moves, "the last step", 60)
+    p.good("f = h5py.File(url, 'r+'); f['d2'][:] = 2; f.close()", url)    # waits for the lock's end, and takes it
+    state["go"] = 1
+    time.sleep(0.3)
+    first.send_signal(signal.SIGCONT)
+    _, err = first.communicate(timeout=60)
+    p.gate.arm(lambda *_: None)
+    assert first.returncode == 0 and len(moves) >= 3 and len(set(moves)) >= 3, (first.returncode, moves, err)
+    assert p.local("f = h5py.File(url); print(f['d1'][0], f['d2'][0])", p.root / name) == "1.0 2.0\n"
+    assert p.beside(name) == [], p.beside(name)
+
+
+def check_lock(tap, p):
+    name = "lock.h5"
+    with tap.claim("locks: a last step that arrives while another has the lock, with his file in it, moves nothing"):
+        late_move(p, name, "before")
+    with tap.claim("locks: one without its owner's file is taken away"):
+        for d in ("lock", "turn"):
+            (p.root / f"{name}.xhdf5-{d}").mkdir()
+            (p.root / f"{name}.xhdf5-{d}" / "rest").touch()
+        p.good("f = h5py.File(url, 'r+'); f['d1'][:] = 3; f.close()", f"{p.gate.url}/{name}")
+        assert p.local("f = h5py.File(url); print(f['d1'][0])", p.root / name) == "3.0\n"
+
+
+def check_late(tap, p):
+    with tap.claim("locks: a writer who is suspended before his last step, and comes back when another had his lock, loses nothing"):
+        late_move(p, "late.h5", "behind")
+
+
+def check_long(tap, p):
+    """An upload that lasts for longer than a silent owner has his turn."""
+    url, name = p.gate.url + "/long.h5", "long.h5"
+    p.good("f = h5py.File(url, 'w'); f['d1'] = np.zeros(300000); f['d2'] = np.zeros(40); f.close()", url)
+    with tap.claim("long: an upload of 14 s says that it is alive, and keeps its turn; who waits for it merges"):
+        p.gate.arm(lambda n, method, path: ("slow", 14) if method == "PUT" and "/data-" in path and not slow.append(1) and len(slow) == 1 else None)
+        slow = []
         first = p.popen("f = h5py.File(url, 'r+'); f['d1'][:] = 1; f.close()", url)
-        state["pid"] = first.pid
-        harness.wait_for(lambda: "held" in state, "the last step", 60)
-        p.good("f = h5py.File(url, 'r+'); f['d2'][:] = 2; f.close()", url)    # waits for the lock's end, and takes it
-        state["go"] = 1
-        time.sleep(0.3)
-        first.send_signal(signal.SIGCONT)
+        harness.wait_for(lambda: slow, "the upload", 60)
+        begun = time.monotonic()
+        p.good("f = h5py.File(url, 'r+'); f['d2'][:] = 2; f.close()", url)
+        waited = time.monotonic() - begun
         _, err = first.communicate(timeout=60)
-        assert first.returncode == 0, err
+        log, _ = p.gate.log, p.gate.arm(lambda *_: None)
+        beats = [path for method, path, _ in log if method == "PUT" and path.endswith("-turn/owner")]
+        assert first.returncode == 0 and waited > 10 and len(beats) >= 3, (first.returncode, waited, len(beats), err)
+        assert len(slow) == 2, f"{len(slow)} uploads"
+        assert not [path for method, path, _ in log if method == "DELETE" and "gone" in path]
         assert p.local("f = h5py.File(url); print(f['d1'][0], f['d2'][0])", p.root / name) == "1.0 2.0\n"
         assert p.beside(name) == [], p.beside(name)
+
+
+# --- beside the file ------------------------------------------------------------------------------
+
+READ = """
+    with h5py.File(url) as f: print(f['d'][5], f['d'].attrs['x'], list(f))"""
+
+
+def check_sidecar(tap, p):
+    """What a publisher put beside a file that is then changed."""
+    url, name = p.server.url + "/beside.h5", "beside.h5"
+    with tap.claim("sidecar: of a file that is changed: its readers do without it, and get the new version's bytes"):
+        p.good("""
+            with h5py.File(url, "w") as f:
+                f["d"] = np.zeros(4000000, "i1"); f["d"].attrs["x"] = 1
+                for i in range(300): f.create_group("g%d" % i)""", url)
+        publish = [TOOL, "publish", "--body", p.root / name]
+        status, out, err = harness.run(publish, p.env())
+        assert status == 0 and len(p.beside(name)) == 2, (out, err, p.beside(name))
+        options = {"without_shadow": True, "sidecar": "auto", "writable": "off", "log": "all"}
+
+        def read():
+            status, out, err = p.run(READ, url, **options)
+            assert status == 0, err[-2000:]
+            return out.split()[:2], re.findall(r"sidecar .*used=(\d)", err)
+        assert read() == (["0", "1"], ["1"]), read()
+        sidecars = {x: (p.root / (name + x)).read_bytes() for x in p.beside(name)}
+        p.good("with h5py.File(url, 'r+') as f: f['d'][:] = 7; f['d'].attrs['x'] = 8", url, sidecar="auto")
+        assert read()[0] == ["7", "8"], read()
+        assert "1" not in read()[1], read()
+        assert {x: (p.root / (name + x)).read_bytes() for x in p.beside(name)} == sidecars, "the commit leaves them as they are"
+        status, out, err = harness.run(publish, p.env())
+        assert status == 0, (out, err)
+        assert read() == (["7", "8"], ["1"]), read()
 
 
 # --- faults ---------------------------------------------------------------------------------------
@@ -368,7 +513,7 @@ def check_recovering(tap, p):
         state = {}
 
         def kill(n, method, path):
-            if method == "PUT" and path.endswith("/data") and "pid" in state:
+            if method == "PUT" and "/data-" in path and "pid" in state:
                 os.kill(state.pop("pid"), signal.SIGKILL)
                 return "half"
             return None
@@ -432,29 +577,35 @@ def commits(p, code, url):
     return first, [(m, re.sub(r"[0-9a-f]{16}", "ID", path)) for m, path, _ in p.gate.log[first:]]
 
 
+MADE = "sys.stdin.readline()\nf = h5py.File(url, 'w'); f['d'] = np.full(1000, {}.); f['n{}'] = 1\nprint('closing', flush=True)\nf.close()"
+CHANGED = MADE.replace("'w'", "'r+'").replace("f['d'] = np.full(1000, {}.)", "f['d'][:] = {}")
+
+
 def check_faults(tap, p, words):
     """Every request of a commit, every fault; once, and for good."""
     url, name = p.gate.url + "/fault.h5", "fault.h5"
-    small = "f = h5py.File(url, 'w'); f['d'] = np.zeros(1000); f.close()"
-    change = "sys.stdin.readline()\nf = h5py.File(url, 'r+'); f['d'][:] = {}; f['n{}'] = 1\nprint('closing', flush=True)\nf.close()"
-    p.good(small, url)
-    _, steps = commits(p, "f = h5py.File(url, 'r+'); f['d'][0] = 1; f.close()", url)
     n = 1
-    for i, (method, path) in enumerate(steps):
-        for fault in FAULTS:
-            for lasting in (0, 1):
-                claim = f"fault {fault} at step {i}, {method} {path.replace('/' + name, '')}{', for good' if lasting else ''}"
-                if (fault == "half" and method != "PUT") or (fault == "kill" and lasting) or (words and not any(w in claim for w in words)):
-                    continue
-                n += 1
-                with tap.claim(claim):
-                    one_fault(p, url, name, change.format(n, n), i, method, fault, lasting, n)
+    for how, code in (("changing", CHANGED), ("creating", MADE)):
+        p.good("f = h5py.File(url, 'w'); f['d'] = np.zeros(1000); f.close()", url)
+        _, steps = commits(p, "f = h5py.File(url, 'r+'); f['d'][0] = 1; f.close()" if how == "changing" else
+                           "f = h5py.File(url, 'w'); f['d'] = 1; f.close()", url if how == "changing" else p.gate.url + "/steps.h5")
+        for i, (method, path) in enumerate(steps):
+            for fault in FAULTS:
+                for lasting in (0, 1):
+                    claim = f"{how}, fault {fault} at step {i}, {method} {re.sub('/(fault|steps).h5', '', path)}{', for good' if lasting else ''}"
+                    if (fault == "half" and method != "PUT") or (fault == "kill" and lasting) or (words and not any(w in claim for w in words)):
+                        continue
+                    n += 1
+                    if how == "creating":
+                        (p.root / name).unlink()
+                    with tap.claim(claim):
+                        one_fault(p, url, name, code.format(n, n), i, fault, lasting, n)
 
 
-def one_fault(p, url, name, change, step, method, fault, lasting, n):
+def one_fault(p, url, name, code, step, fault, lasting, n):
     before = p.bytes(name)
     state = {"at": None}
-    one = p.popen(change, url, **HASTY)
+    one = p.popen(code, url, **HASTY)
 
     def rule(k, m, path):
         if state["at"] is None and m == "MKCOL":
@@ -465,11 +616,15 @@ def one_fault(p, url, name, change, step, method, fault, lasting, n):
             os.kill(one.pid, signal.SIGKILL)
             return "cut" if n % 2 else None
         return "cut" if fault == "half" and m != "PUT" else fault
+
     p.gate.arm(rule)
     _, err = one.communicate("\n", timeout=100)
     p.gate.arm(lambda *_: None)
-    there = p.local(f"f = h5py.File(url); print('n{n}' in f and f['d'][5] == {n})", p.root / name) == "True\n"
-    assert there or p.bytes(name) == before, "neither the old version nor the new one"
+    there = p.bytes(name) != before
+
+    def is_new():
+        return p.local(f"f = h5py.File(url); print('n{n}' in f and f['d'][5] == {n})", p.root / name) == "True\n"
+    assert not there or is_new(), "neither the old version nor the new one"
     if one.returncode == 0:
         assert there, "closed without an error, and it is not there"
     elif one.returncode == 1:
@@ -481,7 +636,7 @@ def one_fault(p, url, name, change, step, method, fault, lasting, n):
     if left:
         p.tool("retry", left[0]["id"])
     assert p.left() == []
-    assert p.local(f"f = h5py.File(url); print('n{n}' in f and f['d'][5] == {n})", p.root / name) == "True\n"
+    assert is_new(), "it did not get there by retry"
     p.valid(name)
     for x in p.beside(name):    # of killed ones: a lock or turn stays until somebody comes for it
         shutil.rmtree(p.root / (name + x))
@@ -496,7 +651,8 @@ def main():
         if "--faults" in sys.argv:
             check_faults(tap, p, words)
         else:
-            for check in (check_creating, check_changing, check_commit, check_merging, check_lock, check_recovering):
+            for check in (check_creating, check_full, check_changing, check_commit, check_merging, check_lock, check_late, check_long, check_sidecar,
+                          check_recovering):
                 if not words or any(w in check.__name__ for w in words):
                     check(tap, p)
     return tap.done()

@@ -139,6 +139,37 @@ def stats():
         assert set(xhdf5.stats(again)) == set(after)
 
 
+def commit():
+    """What was written is at the server when it returns; else OSError says why."""
+    import numpy as np
+    import xhdf5
+    url, options = f"{os.environ['WRITE']}/{os.getpid()}.h5", OPTIONS | {"writable": True, "overlay_dir": os.environ["XHDF5_SHADOW_DIR"]}
+    with xhdf5.open(url, "w", **options) as f:
+        f["x"] = np.arange(1000)
+        assert xhdf5.commit(f) is None
+        with xhdf5.open(url, **OPTIONS) as g:
+            assert g["x"][999] == 999
+        f["x"][0] = 5
+        xhdf5.commit(f)
+        xhdf5.commit(f)  # there is nothing to send
+    with xhdf5.open(url, **OPTIONS) as g:
+        assert g["x"][0] == 5
+    raises(ValueError, ["closed"], xhdf5.commit, f)
+    raises(TypeError, ["h5py.File"], xhdf5.commit, 5)
+    with xhdf5.open(LOCAL) as f:
+        xhdf5.commit(f)  # harmless
+    second = xhdf5.open(url, "r+", **options)
+    second["z"] = 2
+    other = "import sys, xhdf5\nwith xhdf5.open(sys.argv[1], 'r+', writable=True) as f: f['y'] = 1"
+    subprocess.run([sys.executable, "-c", other, url], check=True, env=os.environ | {
+        "XHDF5_CA_BUNDLE": os.environ["CACERT"], "XHDF5_OVERLAY_DIR": os.environ["XHDF5_SHADOW_DIR"]})
+    raises(OSError, ["conflict", "xhdf5 recover"], xhdf5.commit, second)
+    null, keep = os.open("/dev/null", os.O_WRONLY), os.dup(2)
+    os.dup2(null, 2)  # the driver says it on standard error as well
+    raises(RuntimeError, ["conflict"], second.close)
+    os.dup2(keep, 2)
+
+
 def enabled():
     """After enable(), URLs need no driver; disable() takes it back."""
     import h5py

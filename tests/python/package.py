@@ -15,11 +15,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 import harness  # noqa: E402
 
-CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "stats", "enabled", "threads",
+CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "stats", "commit", "enabled", "threads",
          "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py")
 TOKENS = ("errors",)      # what needs a server that takes tokens: errors.py has the others
 INSTALLED = ("command",)  # what a build directory has not
-BRIEF = ("imported_first", "options", "prefetch", "loader_fork_open")  # what depends on the h5py
+BRIEF = ("imported_first", "options", "prefetch", "commit", "loader_fork_open")  # what depends on the h5py
 
 
 def run_case(python, case, env):
@@ -56,8 +56,11 @@ def main():
                      "--n", "12", "--side", "512"], harness.clean_env())
         os.mkdir(f"{data}/private")
         shutil.copy(f"{data}/images.h5", f"{data}/private")
-        with harness.Server("nginx", data, words=["--token", "secret"]) as server:
-            env = harness.clean_env() | {"URL": f"{server.url}/images.h5", "CACERT": server.cacert, "DATA": data}
+        os.mkdir(f"{data}/written")
+        os.chmod(f"{data}/written", 0o777)
+        with harness.Server("nginx", data, words=["--token", "secret", "--writable"]) as server:
+            env = harness.clean_env() | {"URL": f"{server.url}/images.h5", "CACERT": server.cacert, "DATA": data,
+                                         "WRITE": f"{server.url}/written"}
             if not installed:
                 env["PYTHONPATH"] = str(harness.BUILD / "python")
             for python in pythons:

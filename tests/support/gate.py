@@ -12,6 +12,7 @@ on), a number (answer with that status, ask nobody), or
     "half"   pass on half of the body, then close both ends
     ("echo", N)  answer with status N, and what was sent as Authorization as the text
     "deaf"   pass it on, wait for the answer, and close the connection without giving it
+    ("slow", S)  pass on the body in S seconds
 """
 import collections
 import contextlib
@@ -20,6 +21,7 @@ import re
 import socket
 import ssl
 import threading
+import time
 import urllib.parse
 
 PIECE = 1 << 18
@@ -138,12 +140,14 @@ class Gate:
             mine.send(f"HTTP/1.1 {do} {WORDS.get(do, 'Refused')}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
             return 0
         there.send(head)
-        left = int(field(head, b"content-length") or 0)
+        left = total = int(field(head, b"content-length") or 0)
         if field(head, b"expect"):
             mine.send(b"HTTP/1.1 100 Continue\r\n\r\n")
         half = left // 2
         while left > 0:
-            data = mine.some(min(left, PIECE))
+            slow = do[1] if isinstance(do, tuple) else 0
+            data = mine.some(min(left, PIECE if not slow else 1 + total // 50))
+            time.sleep(slow * len(data) / total if slow else 0)    # not a wait: a link's rate
             there.send(data)
             left -= len(data)
             if do == "half" and left <= half:

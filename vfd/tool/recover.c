@@ -22,10 +22,10 @@ static const char help[] =
     "overwrites what somebody else changed. `export` writes the file as the program saw it, if the version\n"
     "that it had opened is still at the server; otherwise what was neither read nor written is zero, and the\n"
     "exit code is 1. The beginning of an ID will do. A file \"never closed\" cannot be sent: its program was\n"
-    "killed before it was whole.\n"
+    "killed before it was whole. Nor can one with \"a write failed\": its disk or budget was full.\n"
     "\n"
     "  --json   list: one array\n"
-    "  --all    retry: all of them but those never closed\n"
+    "  --all    retry: all of them that are to be sent\n"
     "\n"
     "Exit codes: 0 done; 1 export: done, with zeros; 2 wrong usage; 3 at least one could not be sent, written or found.\n";
 
@@ -36,7 +36,7 @@ struct listing {
 
 static const char *state_of(const struct xh_left *l)
 {
-    return l->busy ? "open in a program" : l->finished ? "to be sent" : "never closed";
+    return l->busy ? "open in a program" : l->finished ? "to be sent" : l->broken ? "a write failed" : "never closed";
 }
 
 static void date_of(long long s, char *out, size_t size)
