@@ -423,6 +423,17 @@ def check_lock(tap, p):
         assert first.returncode == 0, err
         assert p.local("f = h5py.File(url); print(f['d1'][0], f['d2'][0])", p.root / name) == "1.0 2.0\n"
         assert p.beside(name) == [], p.beside(name)
+    for n, what in enumerate(("empty", "without an owner"), 3):
+        with tap.claim(f"locks: lock and turn that are {what}, as a server that was killed may leave them, are taken away"):
+            for x in ("-lock", "-turn"):
+                d = p.root / (name + ".xhdf5" + x)
+                d.mkdir()
+                if n == 4:
+                    (d / "data").write_bytes(b"of somebody")
+                d.chmod(0o777)
+            p.good(f"f = h5py.File(url, 'r+'); f['d1'][:] = {n}; f.close()", url)
+            assert p.local("f = h5py.File(url); print(f['d1'][0])", p.root / name) == f"{n}.0\n"
+            assert p.beside(name) == [], p.beside(name)
 
 
 def check_long(tap, p):
