@@ -210,8 +210,8 @@ int xh_turn_take(struct xh_turn *t, struct xh_err *err)
             }
             rc = state == 2 ? 0 : rc;
             vain = state == 1 ? 0 : vain + 1;
-            if (vain == VAIN_MOST / 2) /* it may be there without its owner's file */
-                take_away(t);
+            if (vain == VAIN_MOST / 2)
+                take_away(t); /* without an owner: what a client or server that was killed has left */
         }
         if (rc == 0) {
             xh_trace(XH_T_ORIGIN, "lock", "url=%s lock=%s own=%s waited_ms=%" PRIu64, xh_dav_shown(t->dav), t->name, t->own,

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Under valgrind: no byte is used before it was set, none after it was freed, none lost.
 
-Usage: memcheck.py PROGRAM…     unit tests and race programs, and origin_read and read_lines, which read over nginx
+Usage: memcheck.py PROGRAM…     unit tests and race programs, origin_read and read_lines, which read over nginx, and local_writer, which
+                                 writes to both servers
 """
 import os
 import pathlib
@@ -12,6 +13,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
+import writing_native  # noqa: E402
 
 WRITE = """
 import os, sys, h5py
@@ -35,6 +37,7 @@ def checked(argv, env, directory, lines=None, leaks="full"):
 def main():
     programs = {pathlib.Path(p).name: pathlib.Path(p).resolve() for p in sys.argv[1:]}
     reads = [programs.pop(name) for name in ("origin_read", "read_lines")]
+    writer = programs.pop("local_writer")
     tap = harness.Tap()
     with tempfile.TemporaryDirectory(prefix="xh-memcheck-") as directory:
         os.chmod(directory, 0o755)
@@ -55,6 +58,11 @@ def main():
                 status, found = checked([reads[1], f"{server.url}/x.h5", data / "x.h5"], env, directory,
                                         "read 0 6\nread 3 9\n")
                 tap.ok(status == 0 and not found, f"read_lines over nginx, {how}", found)
+        def run(argv, env):
+            status, found = checked(argv, env, directory)
+            return ("found", found) if status == FOUND else (status, found)
+        for kind in ("nginx", "xrootd"):
+            writing_native.check(tap, kind, writer, run)
     return tap.done()
 
 
