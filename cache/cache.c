@@ -231,8 +231,6 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
         xh_metaindex_free(f->walk.index);
         f->walk.index = NULL;
     }
-    if (rc == 0)
-        xh_fetch_share_link(f); /* many begin at once: none of them has all connections until it knows better */
     if (rc == 0 && !head.confirmed)
         begin(f, head.len);
     return rc;
