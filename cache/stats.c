@@ -19,6 +19,19 @@ void xh_stats_add(struct xh_stats *to, const struct xh_stats *more)
 #undef X
 }
 
+void xh_stats_add_requests(struct xh_stats *to, const struct xh_stats *of)
+{
+    to->bytes_fetched += of->bytes_fetched;
+    to->bytes_speculative += of->bytes_speculative;
+    to->bytes_unused += of->bytes_unused;
+    to->requests += of->requests;
+    to->ranges += of->ranges;
+    to->multirange_requests += of->multirange_requests;
+    to->retries += of->retries;
+    to->hedged += of->hedged;
+    to->connections += of->connections;
+}
+
 void xh_stats_trace(const struct xh_stats *s, const char *url_shown)
 {
     char words[1400] = "";

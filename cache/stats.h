@@ -25,6 +25,9 @@ void xh_counters_snapshot(struct xh_counters *from, struct xh_stats *to);
 /* Adds |more| to |to|. */
 void xh_stats_add(struct xh_stats *to, const struct xh_stats *more);
 
+/* Adds to |to| what |of|, a sidecar's, says of requests and of what they brought: they were made for the file's sake. */
+void xh_stats_add_requests(struct xh_stats *to, const struct xh_stats *of);
+
 /* One trace line of the component stats: "counters name=value … url=…", without those that are 0. */
 void xh_stats_trace(const struct xh_stats *s, const char *url_shown);
 

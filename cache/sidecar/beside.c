@@ -329,14 +329,12 @@ static int start(struct xh_beside *b)
 
 /* ---- from outside ------------------------------------------------------------------------------- */
 
-/* |url| with the suffix behind its path; NULL without memory, or when it is a sidecar's itself. */
+/* The image's URL; NULL without memory, or when |url| is an image's itself. */
 static char *url_beside(const char *url)
 {
     size_t n = strcspn(url, "?#"), suffix = strlen(XH_METAIMAGE_SUFFIX);
-    char *out = NULL;
-    if (n >= suffix && strncmp(url + n - suffix, XH_METAIMAGE_SUFFIX, suffix) == 0)
-        return NULL;
-    return asprintf(&out, "%.*s" XH_METAIMAGE_SUFFIX "%s", (int)n, url, url + n) < 0 ? NULL : out;
+    int is_one = n >= suffix && strncmp(url + n - suffix, XH_METAIMAGE_SUFFIX, suffix) == 0;
+    return is_one ? NULL : xh_known_url(url, XH_METAIMAGE_SUFFIX);
 }
 
 /* What the sidecar is opened with: the reader's options, but all that comes stays, and it has no sidecar itself. */
@@ -528,14 +526,7 @@ void xh_beside_stats(struct xh_beside *b, struct xh_stats *out)
     if (!xh_beside_is_used(b, 0)) /* else the look may be at work on |file| */
         return;
     xh_cache_stats(b->file, &s);
-    out->bytes_fetched += s.bytes_fetched;
-    out->bytes_speculative += s.bytes_speculative;
-    out->requests += s.requests;
-    out->ranges += s.ranges;
-    out->multirange_requests += s.multirange_requests;
-    out->retries += s.retries;
-    out->hedged += s.hedged;
-    out->connections += s.connections;
+    xh_stats_add_requests(out, &s);
     out->pages_published += s.pages_published;
 }
 

@@ -266,11 +266,10 @@ static void take_options(struct xh_body *b, const struct xh_options *o)
 /* Names of the sidecar beside |url|, and of its kind in that directory. */
 static int name(struct xh_body *b, const char *url)
 {
-    size_t n = strcspn(url, "?#"), dir = n;
+    size_t dir = strcspn(url, "?#");
     while (dir && url[dir - 1] != '/')
         dir--;
-    if (asprintf(&b->url, "%.*s" XH_PACKED_SUFFIX "%s", (int)n, url, url + n) < 0)
-        b->url = NULL;
+    b->url = xh_known_url(url, XH_PACKED_SUFFIX);
     if (asprintf(&b->known, "%.*s" XH_PACKED_SUFFIX "/", (int)dir, url) < 0)
         b->known = NULL;
     return b->url && b->known ? 0 : -1;
@@ -327,15 +326,7 @@ void xh_body_stats(struct xh_body *b, struct xh_stats *out)
     if (!there) /* the look may be at work on |file| */
         return;
     xh_cache_stats(b->file, &s);
-    out->bytes_fetched += s.bytes_fetched;
-    out->bytes_speculative += s.bytes_speculative;
-    out->bytes_unused += s.bytes_unused;
-    out->requests += s.requests;
-    out->ranges += s.ranges;
-    out->multirange_requests += s.multirange_requests;
-    out->retries += s.retries;
-    out->hedged += s.hedged;
-    out->connections += s.connections;
+    xh_stats_add_requests(out, &s);
 }
 
 void xh_body_after_fork(struct xh_body *b)

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,13 @@ static size_t directory(const char *url)
     while (n && url[n - 1] != '/')
         n--;
     return n;
+}
+
+char *xh_known_url(const char *url, const char *suffix)
+{
+    size_t n = strcspn(url, "?#");
+    char *out = NULL;
+    return asprintf(&out, "%.*s%s%s", (int)n, url, suffix, url + n) < 0 ? NULL : out;
 }
 
 /* Lock held. NULL: nothing is known. */

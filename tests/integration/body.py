@@ -22,7 +22,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import harness  # noqa: E402
-from sidecar import TOOL, CLIENT, counter, tool  # noqa: E402
+from sidecar import TOOL, CLIENT, bomb, counter, tool  # noqa: E402
 
 SUFFIX = ".xhbody"
 SIDE, IMAGES = 256, 24          # 3 MiB
@@ -92,14 +92,6 @@ def packed(data):
     return room.raw[:n]
 
 
-def bomb(size, says):
-    """A zstd frame of |size| zeros in runs of 128 KiB, a few bytes each, with some sum."""
-    out, runs = struct.pack("<IBQ", 0xFD2FB528, 0xE4, says), -(-size // 131072)
-    for i in range(runs):
-        out += struct.pack("<I", (i == runs - 1) | 1 << 1 | min(131072, size - 131072 * i) << 3)[:3] + b"\0"
-    return out + b"sums"
-
-
 def forge(path, change=None, lens=None, sums=None, start=None, how=packed, **fields):
     """The body of the file |path|, lied about as is asked for; all sums of the lies are right. |change|: other frames by number."""
     data, st = path.read_bytes(), path.stat()
@@ -157,8 +149,8 @@ def table(path, good):
     yield "a frame of 4 GiB", forge(path, lens={3: 2**32 - 1}), NOT
     yield "frames that end behind it", forge(path, sidecar_bytes=70000), NOT
     yield "a frame that ends too early, so that all behind it begin within others", forge(path, lens={3: 1000}), SOME
-    yield "a frame that unpacks to 1 GiB", forge(path, {3: bomb(2**30, FRAME)}), SOME
-    yield "a frame that says it unpacks to 1 GiB", forge(path, {3: bomb(2**30, 2**30)}), SOME
+    yield "a frame that unpacks to 1 GiB", forge(path, {3: bomb(2**30, FRAME, b"sums")}), SOME
+    yield "a frame that says it unpacks to 1 GiB", forge(path, {3: bomb(2**30, 2**30, b"sums")}), SOME
     yield "a frame that unpacks to less", forge(path, {3: frame(zeros[:100])}), SOME
     yield "a frame that says less than it unpacks to", forge(path, {3: frame(zeros, says=100)}), SOME
     yield "a frame of two", forge(path, {3: frame(zeros[:FRAME // 2]) + frame(zeros[FRAME // 2:])}), SOME

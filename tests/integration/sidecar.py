@@ -42,12 +42,12 @@ def zstd(data, says=None):
     return out
 
 
-def bomb(size, says):
+def bomb(size, says, checksum=b""):
     """A zstd frame of |size| zeros in runs of 128 KiB, a few bytes each."""
-    out, runs = struct.pack("<IBQ", 0xFD2FB528, 0xE0, says), -(-size // 131072)
+    out, runs = struct.pack("<IBQ", 0xFD2FB528, 0xE4 if checksum else 0xE0, says), -(-size // 131072)
     for i in range(runs):
         out += struct.pack("<I", (i == runs - 1) | 1 << 1 | min(131072, size - 131072 * i) << 3)[:3] + b"\0"
-    return out
+    return out + checksum
 
 
 def number(n):

@@ -70,7 +70,8 @@ Test(judge, a_body_is_left_where_the_link_is_as_fast_as_unpacking)
     cr_assert_not(w.j.packed);
 }
 
-Test(judge, a_trial_that_does_not_pay_ends_and_is_not_repeated_soon)
+/* A body is on trial that brings less than the original did. */
+static struct world on_trial(void)
 {
     struct world w = world_of(0.12, 0.1, 1.5);
     w.surprise = 1;
@@ -78,6 +79,12 @@ Test(judge, a_trial_that_does_not_pay_ends_and_is_not_repeated_soon)
     xh_judge_begin(&w.j, w.ratio, 0, w.so_far.now_ns);
     reads(&w, 3);
     cr_assert(w.j.packed);
+    return w;
+}
+
+Test(judge, a_trial_that_does_not_pay_ends_and_is_not_repeated_soon)
+{
+    struct world w = on_trial();
     cr_assert_eq(reads(&w, 40), 1, "within three seconds");
     cr_assert_not(w.j.packed);
     cr_assert_eq(reads(&w, 100), 0, "for seven seconds");
@@ -85,12 +92,7 @@ Test(judge, a_trial_that_does_not_pay_ends_and_is_not_repeated_soon)
 
 Test(judge, a_trial_whose_connections_have_to_find_their_speed_goes_on)
 {
-    struct world w = world_of(0.12, 0.1, 1.5);
-    w.surprise = 1;
-    reads(&w, 5);
-    xh_judge_begin(&w.j, w.ratio, 0, w.so_far.now_ns);
-    reads(&w, 3);
-    cr_assert(w.j.packed);
+    struct world w = on_trial();
     cr_assert_eq(reads(&w, 20), 0, "a slow second");
     w.unpack = 1.5;
     cr_assert_eq(reads(&w, 200), 0);

@@ -482,7 +482,8 @@ static void make(const char *path, int fd, const struct xh_place *n, const struc
     }
 }
 
-void xh_pack(const char *path, int dry, int threads, _Atomic uint64_t *done, struct xh_baked *out)
+/* Makes the body of |path|, or |checks| it. */
+static void see_to(const char *path, int checks, int dry, int threads, _Atomic uint64_t *done, struct xh_baked *out)
 {
     struct xh_place n;
     struct stat st = {0};
@@ -491,7 +492,9 @@ void xh_pack(const char *path, int dry, int threads, _Atomic uint64_t *done, str
     int fd = xh_place_of(path, XH_PACKED_SUFFIX, &n, &st, out);
     if (fd >= 0) {
         body_open(&n, &st, &b, out);
-        if (out->as != XH_BAKED_FRESH || dry)
+        if (checks && out->as == XH_BAKED_FRESH && b.read)
+            compare(fd, &b, done, out);
+        else if (!checks && (out->as != XH_BAKED_FRESH || dry))
             make(path, fd, &n, &st, dry, threads, done, out);
         body_close(&b);
         close(fd);
@@ -499,21 +502,14 @@ void xh_pack(const char *path, int dry, int threads, _Atomic uint64_t *done, str
     xh_place_free(&n);
 }
 
+void xh_pack(const char *path, int dry, int threads, _Atomic uint64_t *done, struct xh_baked *out)
+{
+    see_to(path, 0, dry, threads, done, out);
+}
+
 void xh_pack_check(const char *path, _Atomic uint64_t *done, struct xh_baked *out)
 {
-    struct xh_place n;
-    struct stat st = {0};
-    struct body b = {.fd = -1};
-    out->body = 1;
-    int fd = xh_place_of(path, XH_PACKED_SUFFIX, &n, &st, out);
-    if (fd >= 0) {
-        body_open(&n, &st, &b, out);
-        if (out->as == XH_BAKED_FRESH && b.read)
-            compare(fd, &b, done, out);
-        body_close(&b);
-        close(fd);
-    }
-    xh_place_free(&n);
+    see_to(path, 1, 0, 0, done, out);
 }
 
 void xh_pack_remove(const char *path, struct xh_baked *out)
