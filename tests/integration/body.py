@@ -221,7 +221,8 @@ class Room:
             env |= {"XHDF5_SHADOW": "off"} if private else {}
             words = words or ("slabs", "images", f"1,{SIDE},{SIDE}")
             status, out, err = harness.run([CLIENT, f"{self.server.url}/{name}.h5", *words], env)
-            return json.loads(out)["sum"] if status == 0 else None, err
+            assert status == 0, f"exit status {status}\n{err[-3000:]}"
+            return json.loads(out)["sum"], err
 
 
 def count(err, name):
