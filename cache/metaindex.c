@@ -44,6 +44,10 @@
 /* Where there are so few and of no more than DATA_MOST_BYTES together, they come before the first of them is read: the
  * coordinates of a netCDF file, which its readers ask for one by one when they open it. */
 #define DATA_FEW 16u
+/* Chunk indexes come before the first chunk is read where they have so few nodes together; who lists a file of many datasets does
+ * not read them, and a large index is fetched as it is read (ahead.c). */
+#define INDEX_FEW 16u
+#define INDEX_KNOWN_MAX 64u /* more are not taken note of */
 #define NONE UINT32_MAX
 #define STRUCTURE_MAX (1u << 20) /* longer ones are nobody's small metadata */
 #define PARSES_MAX 256u /* in one call, so that nobody waits long for another's parsing */
@@ -89,6 +93,7 @@ struct xh_metaindex {
     unsigned data_reads;  /* small datasets that were read, to DATA_READS */
     unsigned data_known;  /* small datasets, */
     uint64_t data_bytes;  /* and theirs */
+    unsigned index_known; /* nodes of chunk indexes */
     uint64_t late;        /* pages that the window grew by because the reader was there first */
     uint8_t buf[XH_META_PARSE_MAX];
 };
@@ -244,6 +249,14 @@ static int on_found(void *ctx, const struct xh_meta_place *p)
         m->data_bytes += new ? data.len : 0;
         return 0;
     }
+    if (p->kind == XH_META_INDEX) {
+        if (m->index_known >= INDEX_KNOWN_MAX)
+            return 0;
+        if (add(m, p, &new) == NONE)
+            return 1;
+        m->index_known += new != 0;
+        return 0;
+    }
     if (add(m, p, &new) == NONE)
         return 1;
     if (new && m->parsing != NONE) {
@@ -348,6 +361,11 @@ static void grow_window(struct xh_metaindex *m)
         m->late = DATA_WINDOW_MAX;
 }
 
+static int wants_index(const struct xh_metaindex *m)
+{
+    return m->index_known <= INDEX_FEW;
+}
+
 void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_meta_look *look, void *ctx)
 {
     if (r.len == 0 || m->blind)
@@ -368,7 +386,7 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
     }
     if (n->kind != XH_META_BYTES) /* values are shared: they say nothing of the reader's place */
         m->place = *at;
-    if (n->state == WAITING)
+    if (n->state == WAITING && (n->kind != XH_META_INDEX || wants_index(m)))
         grow_window(m);
     if (n->state != PARSED)
         try_parse(m, *at, look, ctx);
@@ -405,7 +423,7 @@ static struct xh_range pages_of(const struct xh_metaindex *m, const struct node 
     uint64_t base = page > PAGE_BYTES ? m->format.base % page : 0;
     uint64_t from = n->off - (n->off >= base ? (n->off - base) % page : n->off);
     uint64_t end = n->off + n->len;
-    if (m->near > m->far && n->kind != XH_META_BYTES && n->kind != XH_META_DATA)
+    if (m->near > m->far && n->kind != XH_META_BYTES && n->kind != XH_META_DATA && n->kind != XH_META_INDEX)
         end = n->off + (n->len > TAIL_BYTES ? n->len : TAIL_BYTES);
     uint64_t over = (end - from) % page;
     if (over)
@@ -442,7 +460,8 @@ static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
 /* 1 when there is nothing more to do about node |i|. */
 static int is_done(const struct xh_metaindex *m, uint32_t i)
 {
-    return m->node[i].state == PARSED || (m->node[i].kind == XH_META_DATA && !wants_data(m));
+    const struct node *n = &m->node[i];
+    return n->state == PARSED || (n->kind == XH_META_DATA && !wants_data(m)) || (n->kind == XH_META_INDEX && !wants_index(m));
 }
 
 /* The first node from |i| on that is not done; NONE: all are. */
@@ -477,7 +496,7 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
         }
         if (i == NONE || (full && (far >= NEXT_NODES || n >= NEXT_NODES)))
             break;
-        if (m->node[i].kind == XH_META_DATA && !wants_data(m))
+        if ((m->node[i].kind == XH_META_DATA && !wants_data(m)) || (m->node[i].kind == XH_META_INDEX && !wants_index(m)))
             continue;
         far++;
         if (m->node[i].state != WAITING)

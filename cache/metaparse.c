@@ -10,6 +10,7 @@
 #define GLOBAL_HEAP_BYTES 4096u
 #define ATTRIBUTE_ELEMENTS 16u /* variable-length values of one attribute that are followed */
 #define PAGE_BYTES_MAX (1u << 20)
+#define CHUNK_K 32u            /* of chunks' B-trees, unless a superblock says otherwise: then the length is a wrong hint */
 
 struct cursor {
     const uint8_t *p, *end;
@@ -252,10 +253,23 @@ static void file_space(struct parser *s, struct cursor *c)
         s->format->page_bytes = page;
 }
 
-/* Layout, as every library since 1.6.3 writes it: class 1 is contiguous. */
+/* A node of a dataset's chunk index; |key|: bytes of a key in it. */
+static void found_index(struct parser *s, uint64_t addr, uint64_t key)
+{
+    unsigned o = s->format->offset_bytes;
+    found(s, addr, 8 + 2 * o + (2 * CHUNK_K + 1) * key + 2 * CHUNK_K * o, XH_META_INDEX, key);
+}
+
+/* Layout, as every library since 1.6.3 writes it: class 1 is contiguous, 2 chunked (in version 3 by a B-tree version 1). */
 static void layout(struct parser *s, struct cursor *c)
 {
     uint64_t version = take(c, 1), class = take(c, 1);
+    if (version == 3 && class == 2) {
+        uint64_t dimensions = take(c, 1), index = address(s, c); /* one more than the dataset has: the element */
+        if (!c->bad && dimensions >= 2 && dimensions <= 33)
+            found_index(s, index, 8 + 8 * dimensions);
+        return;
+    }
     uint64_t addr = address(s, c), bytes = take(c, s->format->length_bytes);
     if (!c->bad && version >= 3 && version <= 5 && class == 1)
         found(s, addr, 1, XH_META_DATA, bytes);
@@ -491,6 +505,21 @@ static void btree2_node(struct parser *s, struct cursor *c, union detail d)
     }
 }
 
+static void chunk_index(struct parser *s, struct cursor *c, uint64_t key)
+{
+    if (!signature(c, "TREE") || take(c, 1) != 1 || take(c, 1) == 0)
+        return; /* a leaf leads to chunks alone */
+    uint64_t used = take(c, 2);
+    skip(c, 2ull * s->format->offset_bytes);
+    for (uint64_t i = 0; i < used && i < 2 * CHUNK_K && !s->stopped; i++) {
+        skip(c, key);
+        uint64_t addr = address(s, c);
+        if (c->bad)
+            return;
+        found_index(s, addr, key);
+    }
+}
+
 /* ---- the face */
 
 void xh_meta_parse(struct xh_meta_format *format, const struct xh_meta_place *at, const uint8_t *p, size_t len,
@@ -511,6 +540,7 @@ void xh_meta_parse(struct xh_meta_format *format, const struct xh_meta_place *at
     case XH_META_DIRECT: direct(&s, &c, d); break;
     case XH_META_BTREE2: btree2(&s, &c); break;
     case XH_META_BTREE2_NODE: btree2_node(&s, &c, d); break;
+    case XH_META_INDEX: chunk_index(&s, &c, at->detail); break;
     case XH_META_BYTES: case XH_META_DATA: break;
     }
 }

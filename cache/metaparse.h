@@ -3,8 +3,8 @@
  * Pure: no I/O, no memory, no state. Knows the structures that lead from the superblock to
  * every object's header, attributes and links: object headers (versions 1 and 2) and their
  * continuations, group B-trees version 1, symbol nodes, local heaps, fractal heaps, B-trees
- * version 2, and the global heaps of variable-length attributes. Chunk indexes are not
- * followed: who lists a file does not read them. Contiguous raw data is named, not read.
+ * version 2, the global heaps of variable-length attributes, and the B-trees version 1 of
+ * chunked datasets. Contiguous raw data is named, not read.
  *
  * All input is hostile: nothing outside [p, p + len) is read, no place outside the object is
  * named, and what makes no sense ends the parsing. What comes out are hints: a wrong one
@@ -38,6 +38,7 @@ enum xh_meta_kind {
     XH_META_BTREE2,       /* "BTHD" */
     XH_META_BTREE2_NODE,  /* "BTIN" or "BTLF"; |detail|: struct of bits */
     XH_META_BYTES,        /* nothing in it leads on: names, values */
+    XH_META_INDEX,        /* "TREE" of a dataset's chunks; |detail|: bytes of a key */
     XH_META_DATA,         /* a dataset's contiguous raw data, |detail| bytes, unchecked; |len| says nothing */
 };
 

@@ -51,6 +51,7 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
         xh_edit_free(e, 1);
         return rc;
     }
+    xh_dav_count(e->dav, &e->counters, &e->account);
     *out = e;
     return 0;
 }

@@ -454,6 +454,61 @@ Test(meta, few_small_datasets_come_when_the_file_is_opened, .timeout = 60)
     file_free(f);
 }
 
+/* A file of one dataset of |chunks| chunks, whose index lies among them. */
+static struct file *make_chunked(hsize_t chunks)
+{
+    char path[] = "/tmp/xh-meta-XXXXXX";
+    close(mkstemp(path));
+    static int values[32 * 64];
+    hsize_t size[] = {chunks, 32, 64}, chunk[] = {1, 32, 64}, at[] = {0, 0, 0};
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), space = H5Screate_simple(3, size, NULL);
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(dcpl, 3, chunk);
+    hid_t d = H5Dcreate2(file, "x", H5T_NATIVE_INT, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    for (; at[0] < chunks; at[0]++)
+        H5Dwrite_chunk(d, H5P_DEFAULT, 0, at, sizeof values, values);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+    H5Dclose(d);
+    H5Fclose(file);
+    return take(path);
+}
+
+/* Nodes of chunk indexes in |f|, and how many of them are there. */
+static size_t index_nodes(const struct pages *p, size_t *there)
+{
+    size_t n = 0;
+    *there = 0;
+    for (uint64_t off = 0; off + 8 < p->f->size; off += 8)
+        if (memcmp(p->f->bytes + off, "TREE\1", 5) == 0) {
+            n++;
+            *there += p->there[off / 4096];
+        }
+    return n;
+}
+
+Test(meta, a_small_chunk_index_comes_when_the_file_is_opened_a_large_one_does_not, .timeout = 60)
+{
+    for (int large = 0; large < 2; large++) {
+        struct file *f = make_chunked(large ? 5000 : 240);
+        struct pages p = pages_of(f);
+        struct xh_metaindex *m = xh_metaindex_new(f->size);
+        uint64_t asked = 0;
+        size_t there;
+        for (int round = 0; round < 3; round++)
+            asked += one_round(m, &p);
+        size_t nodes = index_nodes(&p, &there);
+        if (large)
+            cr_assert(nodes > 70 && there < 20, "%zu of %zu", there, nodes);
+        else
+            cr_assert(nodes > 4 && there == nodes, "%zu of %zu", there, nodes);
+        cr_assert_leq(asked, 128u << 10);
+        xh_metaindex_free(m);
+        free(p.there);
+        file_free(f);
+    }
+}
+
 /* ---- damage */
 
 static void damage(struct file *f, unsigned strokes)
