@@ -43,13 +43,15 @@ static uint64_t request_bytes(const struct xh_file *f)
 int xh_walk_is_ours(struct xh_file *f)
 {
     return f->walk.index && atomic_load_explicit(&f->walk.on, memory_order_relaxed) &&
-           atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) && xh_shadow_walks(f->shadow);
+           atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) && xh_shadow_walks(f->shadow, 1);
 }
 
-/* 1 when this process is the one to walk. */
+/* 1 when this process is the one to walk. It is so for long only while it has something on its way: whose reader is stuck, or who
+ * knows of nothing more, leaves the walk to others. */
 static int our_walk(struct xh_file *f)
 {
-    return xh_shadow_walks(f->shadow) || atomic_load_explicit(&f->walk.lonely, memory_order_relaxed) >= LONELY;
+    int busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) != 0;
+    return xh_shadow_walks(f->shadow, busy) || atomic_load_explicit(&f->walk.lonely, memory_order_relaxed) >= LONELY;
 }
 
 /* Asks for what the index names, until it names nothing more. The index is left to its lock

@@ -132,7 +132,7 @@ int xh_shadow_other_waits(struct xh_shadow *s)
            others_word(atomic_load_explicit(&s->live->waiting, memory_order_relaxed), slot, now_ms(), WAITING_MS);
 }
 
-int xh_shadow_walks(struct xh_shadow *s)
+int xh_shadow_walks(struct xh_shadow *s, int busy)
 {
     xh_owner_get(s);
     uint64_t slot = voice(s), now = now_ms();
@@ -141,7 +141,9 @@ int xh_shadow_walks(struct xh_shadow *s)
     uint64_t was = atomic_load_explicit(&s->live->walking, memory_order_relaxed);
     if (others_word(was, slot, now, WALKING_MS))
         return 0;
-    say(&s->live->walking, was, slot, now);
+    int ours = was && was % XH_SLOTS == slot && now - was / XH_SLOTS < WALKING_MS;
+    if (busy || !ours)
+        say(&s->live->walking, was, slot, now);
     return 1;
 }
 

@@ -69,8 +69,9 @@ void xh_shadow_waits(struct xh_shadow *s, int waits);
 int xh_shadow_other_waits(struct xh_shadow *s);
 
 /* Of the processes that have it open one walks ahead through the metadata, for all: 1 when it is this one, as no other
- * has asked for 300 ms. Cheap: to be asked whenever there is something to fetch ahead. */
-int xh_shadow_walks(struct xh_shadow *s);
+ * has asked for 300 ms. |busy|: it has something on its way, and stays the one; else it is that for 300 ms more at most, and then
+ * whoever asks first. Cheap: to be asked whenever there may be something to fetch ahead. */
+int xh_shadow_walks(struct xh_shadow *s, int busy);
 
 /* How many processes with a shadow in the same directory, this one included, fetched something within the last two
  * seconds, of whatever file. To be called when something is fetched. Some system calls every 100 ms. */

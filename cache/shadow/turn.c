@@ -15,9 +15,7 @@
 #include "impl.h"
 
 #define FILE_NAME "turns"
-#define LOOK_LEAST_NS UINT64_C(1000000)
-#define LOOK_MOST_NS UINT64_C(10000000)
-#define LOOK_PART 16 /* of the time waited already: many who wait long are not to take the processor from whose turn it is */
+#define LOOK_NS 1000000
 
 static int open_turns(const struct xh_options *o)
 {
@@ -36,28 +34,20 @@ static int open_turns(const struct xh_options *o)
     return fd;
 }
 
-/* When |waited_ns| have been waited, the next look is after: */
-static struct timespec look_after(uint64_t waited_ns)
-{
-    uint64_t ns = waited_ns / LOOK_PART;
-    ns = ns < LOOK_LEAST_NS ? LOOK_LEAST_NS : ns < LOOK_MOST_NS ? ns : LOOK_MOST_NS;
-    return (struct timespec){.tv_nsec = (long)ns};
-}
-
 int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_ms, struct xh_turn *t)
 {
+    static const struct timespec look = {.tv_nsec = LOOK_NS};
     uint8_t sha[32];
-    uint64_t hash, begun = xh_now_ns(), waited_ns;
+    uint64_t hash, begun = xh_now_ns();
     *t = (struct xh_turn){.fd = -1};
     if (!o->shadow || xh_store_sha256(name, strlen(name), sha) < 0 || (t->fd = open_turns(o)) < 0)
         return 0;
     memcpy(&hash, sha, sizeof hash);
     t->at = hash >> 2 & ~UINT64_C(1); /* below the largest offset, with a byte behind it */
     int waited = 0, rc;
-    while ((rc = xh_store_lock(t->fd, F_WRLCK, t->at)) == 1 && (waited_ns = xh_now_ns() - begun) < most_ms * UINT64_C(1000000)) {
+    while ((rc = xh_store_lock(t->fd, F_WRLCK, t->at)) == 1 && xh_now_ns() - begun < most_ms * UINT64_C(1000000)) {
         if (!waited++)
             xh_store_lock(t->fd, F_RDLCK, t->at + 1);
-        struct timespec look = look_after(waited_ns);
         nanosleep(&look, NULL);
     }
     if (waited)
