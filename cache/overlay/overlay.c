@@ -376,8 +376,10 @@ static int open_one(int at, const char *top, const char *name, struct xh_overlay
     snprintf(v->id, sizeof v->id, "%.16s", name);
     v->budget = UINT64_MAX;
     v->dir = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int rc = v->dir < 0 || fstat(v->dir, &st) < 0 ? sys_error(err, "cannot open", v->path) : 0;
-    if (rc == 0 && st.st_uid != geteuid())
+    int rc = 0;
+    if (v->dir < 0 || fstat(v->dir, &st) < 0)
+        rc = sys_error(err, "cannot open", v->path);
+    else if (st.st_uid != geteuid())
         rc = xh_err_set(err, XH_E_ACCES, 0, "%s is another user's", v->path);
     rc = rc ? rc : open_files(v, 0, err);
     if (rc) {

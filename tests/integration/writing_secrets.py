@@ -89,7 +89,7 @@ def main():
             state = {}
 
             def kill(n, method, path):
-                if method == "PUT" and path.endswith("/data"):
+                if method == "PUT" and "/data-" in path:
                     p.search_server()
                     os.kill(state["pid"], signal.SIGKILL)
                     return "half"
