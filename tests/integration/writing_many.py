@@ -201,7 +201,7 @@ class Murder:
             self.at = now + random.choice([0, random.random() * self.rtt_ms / 500])
         if self.at is not None and (now >= self.at or (self.step is None and turn)):
             os.kill(self.victim.pid(), signal.SIGKILL)
-            asked = re.findall(r' origin dav .* name="(?:\.xhdf5-(?:\w{16}(.)\d+|(\w+))(/\w*))?" method=(\w+)', commit)
+            asked = re.findall(r' origin dav .* name="(?:\.xhdf5-(?:\w{16}(.)\d+|(\w+))(/[a-z]*)[-\w]*)?" method=(\w+)', commit)
             self.done = "waiting" if not turn else "behind " + (" ".join(w for w in reversed(asked[-1]) if w) if asked else "its turn")
         return 1 if self.at is None else max(0, min(1, self.at - now))
 
