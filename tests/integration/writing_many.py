@@ -320,8 +320,8 @@ class Team:
         for d in self.path.parent.glob(self.name + ".xhdf5-*"):
             own = found and found[1] in d.name
             if d.name.endswith(("-lock", "-turn")):
-                with contextlib.suppress(FileNotFoundError):
-                    own = found and found[1] in (d / "owner").read_text()
+                inside = os.listdir(d)    # empty: XRootD was asked to remove the owner's file, and not yet the directory
+                own = not inside or ("owner" in inside and found and found[1] in (d / "owner").read_text())
             assert own and process.status == -9, f"{d.name} was left: {os.listdir(d)}"
             if not d.name.endswith(("-lock", "-turn")):
                 shutil.rmtree(d)
