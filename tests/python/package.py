@@ -68,8 +68,8 @@ def main():
             if not installed:
                 status, out, err = without_system_cas(pythons[0], server, env, data)
                 tap.ok(out.startswith("(12,") and not err, "certifi's certificates are used where the system has none", out + err)
-        with harness.Server("xrootd", data) as server:
-            env |= {"URL": f"{server.url}/images.h5", "CACERT": server.cacert}
+        with harness.Server("xrootd", data, words=["--writable"]) as server:
+            env |= {"URL": f"{server.url}/images.h5", "CACERT": server.cacert, "WRITE": f"{server.url}/written"}
             if installed:
                 for python in pythons:
                     if python.endswith("bookworm-3.16.0"):
