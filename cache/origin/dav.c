@@ -358,6 +358,8 @@ static int net_error(struct xh_dav *d, const struct asked *a, CURLcode code, str
             *err = d->source_err;
         return d->source_err.code;
     }
+    if (code == CURLE_SSL_CONNECT_ERROR && !strstr(plain, "alert"))
+        code = CURLE_COULDNT_CONNECT; /* the server hung up in the handshake: it had enough to do, or is gone. It may be there again */
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION: case CURLE_SSL_CACERT_BADFILE: case CURLE_SSL_ISSUER_ERROR:
     case CURLE_SSL_CERTPROBLEM: case CURLE_SSL_CONNECT_ERROR:

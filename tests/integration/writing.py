@@ -446,6 +446,13 @@ def check_lock(tap, p):
             assert p.local("f = h5py.File(url); print(f['d1'][0])", p.root / name) == f"{n}.0\n"
             if n == 3 or p.kind == "nginx":    # XRootD removes no directory with a file in it that nobody has told of
                 assert p.beside(name) == [], p.beside(name)
+    with tap.claim("locks: a server that hangs up in the middle of two handshakes is asked again"):
+        one = p.popen("f = h5py.File(url, 'r+'); f['d1'][:] = 5; print('w', flush=True); sys.stdin.readline(); f.close()", p.gate.url + "/" + name)
+        assert one.stdout.readline() == "w\n"
+        p.gate.unwelcome = 2
+        _, err = one.communicate("\n", timeout=60)
+        assert one.returncode == 0 and p.gate.unwelcome == 0, (one.returncode, p.gate.unwelcome, err)
+        assert p.local("f = h5py.File(url); print(f['d1'][0])", p.root / name) == "5.0\n"
 
 
 def check_late(tap, p):

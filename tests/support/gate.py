@@ -72,6 +72,7 @@ class Gate:
         self.to, self.run = (u.hostname, u.port), pathlib.Path(server.run)
         self.rule = lambda n, method, path: None
         self.log, self.n, self.lock = [], 0, threading.Lock()
+        self.unwelcome = 0    # so many new connections are closed before the handshake
         self.authorized = collections.Counter()
         self.there = ssl.create_default_context(cafile=server.cacert)
         self.here = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -100,6 +101,11 @@ class Gate:
 
     def _serve(self, sock):
         there = None
+        with self.lock:
+            unwelcome, self.unwelcome = self.unwelcome > 0, max(0, self.unwelcome - 1)
+        if unwelcome:
+            sock.close()
+            return
         with contextlib.suppress(Closed, OSError, ssl.SSLError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             mine = Wire(self.here.wrap_socket(sock, server_side=True))
