@@ -102,7 +102,7 @@ void xh_turn_beat(struct xh_turn *t);
 /* Gives it up, and removes it. |empty|: nothing is in it but the owner's file. */
 void xh_turn_leave(struct xh_turn *t, int empty);
 
-/* Removes a directory of a lock and what may be in it. */
-void xh_turn_remove(struct xh_dav *d, const char *name);
+/* Removes |own|, the directory of an attempt (XH_TURN_PREFIX and so on), and what may be in it. */
+void xh_turn_remove(struct xh_dav *d, const char *own);
 
 #endif

@@ -127,7 +127,7 @@ static void remove_dir(struct xh_dav *d, const char *dir, const char *data)
 void xh_turn_remove(struct xh_dav *d, const char *own)
 {
     char data[64];
-    data_of(data, sizeof data, own + (strncmp(own, XH_TURN_PREFIX, strlen(XH_TURN_PREFIX)) == 0 ? strlen(XH_TURN_PREFIX) : 0));
+    data_of(data, sizeof data, own + strlen(XH_TURN_PREFIX));
     remove_dir(d, own, data);
 }
 

@@ -22,21 +22,24 @@ def refuse(r):
         threading.Thread(target=again.serve_forever, daemon=True).start()
 
 
-@fault("truncate")
-def truncate(r):
-    """Closes after half of the promised body."""
+def send_half(r):
+    """The honest reply's head, and half of the body that it promises."""
     reply = r.honest()
     r.send(reply, body=False)
     r.write(reply.body[:len(reply.body) // 2])
+
+
+@fault("truncate")
+def truncate(r):
+    """Closes after half of the promised body."""
+    send_half(r)
     r.hang_up()
 
 
 @fault("reset")
 def reset(r):
     """TCP reset after half of the body."""
-    reply = r.honest()
-    r.send(reply, body=False)
-    r.write(reply.body[:len(reply.body) // 2])
+    send_half(r)
     r.hang_up(reset=True)
 
 
@@ -55,9 +58,7 @@ def empty_reply(r):
 @fault("stall")
 def stall(r):
     """Half of the body, then silence."""
-    reply = r.honest()
-    r.send(reply, body=False)
-    r.write(reply.body[:len(reply.body) // 2])
+    send_half(r)
     r.hang()
 
 

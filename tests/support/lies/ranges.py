@@ -46,22 +46,24 @@ def short_total(r):
     honest_reply(r)
 
 
+def send_with_total(r, total):
+    """The honest reply but for the file's size in Content-Range."""
+    reply = r.honest()
+    if "Content-Range" in reply.headers:
+        reply.headers["Content-Range"] = reply.headers["Content-Range"].rpartition("/")[0] + f"/{total}"
+    r.send(reply)
+
+
 @fault("wrong-total")
 def wrong_total(r):
     """Content-Range tells a file that is a byte longer."""
-    reply = r.honest()
-    if "Content-Range" in reply.headers:
-        reply.headers["Content-Range"] = reply.headers["Content-Range"].rpartition("/")[0] + f"/{len(r.data) + 1}"
-    r.send(reply)
+    send_with_total(r, len(r.data) + 1)
 
 
 @fault("huge-total")
 def huge_total(r):
     """Content-Range tells a file of two to the argument (62) bytes."""
-    reply = r.honest()
-    if "Content-Range" in reply.headers:
-        reply.headers["Content-Range"] = reply.headers["Content-Range"].rpartition("/")[0] + f"/{1 << int(r.arg or 62)}"
-    r.send(reply)
+    send_with_total(r, 1 << int(r.arg or 62))
 
 
 @fault("wrong-length")
