@@ -216,6 +216,11 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     f->awaited = op.awaited;
     f->divided |= op.awaited || op.vouched;
     xh_opening_end(&op);
+    xh_walk_init(f); /* before anything is fetched ahead, as it counts that */
+    if (told && told->data_only) {
+        xh_metaindex_free(f->walk.index);
+        f->walk.index = NULL;
+    }
     if (rc == 0 && xh_beside_is_awaited(f->beside))
         ask_for_proof(f);
     rc = rc ? rc : settle_beside(f, &head, err);
@@ -226,11 +231,6 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
              (unsigned long long)f->size, info.validator, head.confirmed,
              f->shadow ? xh_shadow_private(f->shadow) : 1);
     free(head.bytes);
-    xh_walk_init(f);
-    if (told && told->data_only) {
-        xh_metaindex_free(f->walk.index);
-        f->walk.index = NULL;
-    }
     if (rc == 0 && !head.confirmed)
         begin(f, head.len);
     return rc;

@@ -284,8 +284,11 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
                 drop_claims(fe, i);
     if (!op)
         atomic_fetch_sub_explicit(&fe->f->ahead_bytes, fe->bytes, memory_order_relaxed);
-    if (fe->meta)
-        atomic_fetch_sub_explicit(&fe->f->meta_ahead, 1, memory_order_relaxed);
+    if (fe->meta) {
+        unsigned were = atomic_fetch_sub_explicit(&fe->f->meta_ahead, 1, memory_order_relaxed);
+        assert(were > 0);
+        (void)were;
+    }
     if (!op && !err)
         xh_walk_arrived(fe->f);
     if (!op)
