@@ -4,11 +4,18 @@
  * -> wait for ours -> wait for the others'; again, until nothing is left. Own fetches are always waited for before
  * others', so that two readers never wait for each other. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "file.h"
+#include "now.h"
 #include "trace.h"
 
 #define HURRY_EVERY_MS 100
+/* Who walks for all is left so many round trips to ask for what a process without a connection wants, which needs four. */
+#define LEFT_ROUND_TRIPS 2
+#define LEFT_MOST_NS 100000000u
+#define LEFT_LOOKS 8
+#define LEFT_MOST_BYTES 65536u
 
 /* How the pages of one round turned out; all ascending. */
 struct sorted {
@@ -243,10 +250,45 @@ out:
     return rc;
 }
 
+/* 1 when a page of |todo| is neither there nor on its way. */
+static int lacks(struct xh_read_op *op, const struct xh_runs *todo)
+{
+    for (size_t i = 0; i < todo->n; i++)
+        for (uint64_t k = 0; k < todo->at[i].count; k++)
+            if (xh_shadow_peek(op->f->shadow, todo->at[i].first + k) == XH_CLAIM_MINE)
+                return 1;
+    return 0;
+}
+
+/* Of those that open a file together one walks, and mostly wants the same as this one now. Who has no connection yet leaves it to
+ * that one for a while: a connection of its own takes longer, and in a crowd the server has other things to do. */
+static void leave_it(struct xh_read_op *op, const struct xh_runs *todo)
+{
+    struct xh_file *f = op->f;
+    struct xh_origin_info info;
+    if (!f->divided || !op->keep || op->bytes > LEFT_MOST_BYTES || !xh_shadow_other_walks(f->shadow))
+        return;
+    xh_replicas_get_info(f->origin, &info);
+    uint64_t begun = xh_now_ns(), most = LEFT_ROUND_TRIPS * info.rtt_ns, now = begun;
+    most = most < LEFT_MOST_NS ? most : LEFT_MOST_NS;
+    if (info.open || most == 0 || !lacks(op, todo))
+        return;
+    uint64_t entered = xh_account_enter(f->account, XH_OTHERS);
+    const struct timespec look = {.tv_nsec = (long)(most / LEFT_LOOKS)};
+    do {
+        nanosleep(&look, NULL);
+        now = xh_now_ns();
+    } while (now - begun < most && lacks(op, todo) && xh_shadow_other_walks(f->shadow));
+    xh_account_leave(f->account, XH_OTHERS, entered);
+    xh_trace(XH_T_READ, "left", "page=%llu waited_us=%llu", (unsigned long long)todo->at[0].first, (unsigned long long)(now - begun) / 1000);
+}
+
 int xh_read_rounds(struct xh_read_op *op, struct xh_err *err)
 {
     struct xh_runs todo = {0}, again = {0};
     int rc = xh_op_pages(op, &todo) ? xh_op_nomem(op, err) : 0;
+    if (rc == 0)
+        leave_it(op, &todo);
     for (int first = 1; rc == 0 && todo.n; first = 0) {
         again.n = 0;
         rc = round_of(op, &todo, &again, first, err);

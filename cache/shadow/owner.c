@@ -147,6 +147,14 @@ int xh_shadow_walks(struct xh_shadow *s, int busy)
     return 1;
 }
 
+int xh_shadow_other_walks(struct xh_shadow *s)
+{
+    xh_owner_get(s);
+    uint64_t slot = voice(s);
+    return slot != XH_SLOTS &&
+           others_word(atomic_load_explicit(&s->live->walking, memory_order_relaxed), slot, now_ms(), WALKING_MS);
+}
+
 int xh_owner_dead(struct xh_shadow *s, uint32_t owner)
 {
     if (owner == 0)

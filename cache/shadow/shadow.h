@@ -73,6 +73,9 @@ int xh_shadow_other_waits(struct xh_shadow *s);
  * whoever asks first. Cheap: to be asked whenever there may be something to fetch ahead. */
 int xh_shadow_walks(struct xh_shadow *s, int busy);
 
+/* 1 when another process is the one. */
+int xh_shadow_other_walks(struct xh_shadow *s);
+
 /* How many processes with a shadow in the same directory, this one included, fetched something within the last two
  * seconds, of whatever file. To be called when something is fetched. Some system calls every 100 ms. */
 unsigned xh_shadow_busy(struct xh_shadow *s);

@@ -2,13 +2,16 @@
  * any order, in odd pieces, and sometimes fail. Every byte is compared with a formula. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "file.h"
+#include "now.h"
 
 #define OBJECT_BYTES (3u * 1000 * 1000 + 77)
 
@@ -41,6 +44,7 @@ static struct {
     uint8_t other; /* what the head's bytes differ by: those of another version */
     uint64_t object_bytes;
     unsigned streams; /* so many may be begun, on young connections */
+    int apart; /* there is no connection yet */
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES};
 
@@ -144,7 +148,8 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
-                                   .max_range_header = 3900, .connections = 8, .lasting = 8, .scattered = 8, .open = 8, .idle = 8,
+                                   .max_range_header = 3900, .connections = 8, .lasting = 8, .scattered = 8,
+                                   .open = engine.apart ? 0 : 8, .idle = engine.apart ? 0 : 8,
                                    .streams = engine.streams, .young = engine.streams != 0, .warm = 8, .rtt_ns = 50000000};
 }
 
@@ -898,6 +903,139 @@ static struct xh_file *open_heard(const void *told, size_t len, int *rc)
     cr_assert_eq(xh_options_from_string(&o, "shadow=off", "test", &err), 0, "%s", err.text);
     *rc = xh_cache_open_told("https://test/x", &o, &(struct xh_told){.bytes = told, .len = len}, &f, &err);
     return f;
+}
+
+/* ---- several that open it together ------------------------------------------------------ */
+
+#define WANTED 1048576u
+
+static char pair_dir[64];
+
+static void read_page(struct xh_file *f, uint64_t off)
+{
+    uint8_t b[4096];
+    struct xh_extent e = {off, sizeof b, b};
+    struct xh_err err = {0};
+    cr_assert_eq(xh_cache_read(f, XH_KIND_META, &e, 1, &err), 0, "%s", err.text);
+    for (size_t i = 0; i < sizeof b; i++)
+        cr_assert_eq(b[i], byte_at(off + i), "wrong byte at %zu", i);
+}
+
+/* A process that has it open too, in a shadow of the two's own: it says that it walks, reads WANTED |reads_us| later if that is not 0,
+ * and goes on saying so until it is killed. Returns when it has said so for the first time. */
+static pid_t start_walker(useconds_t reads_us, int go[2])
+{
+    int said[2];
+    char config[128], c = 0;
+    strcpy(pair_dir, "/dev/shm/xh-test-read-XXXXXX");
+    cr_assert_not_null(mkdtemp(pair_dir));
+    snprintf(config, sizeof config, "shadow_dir=%s,readahead=off", pair_dir);
+    cr_assert(pipe(said) == 0 && pipe(go) == 0);
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        struct xh_file *f = open_test(config);
+        for (int reads = reads_us != 0;; usleep(10000)) {
+            xh_shadow_walks(f->shadow, 1);
+            if (c == 0 && write(said[1], &c, 1) == 1)
+                c = 1;
+            if (reads && read(go[0], &c, 1) == 1) {
+                usleep(reads_us);
+                read_page(f, WANTED);
+                reads = 0;
+            }
+        }
+    }
+    cr_assert_eq(read(said[0], &c, 1), 1);
+    close(said[0]);
+    close(said[1]);
+    return pid;
+}
+
+/* This process's, opened along with the walker's; it has no connection. */
+static struct xh_file *open_beside(void)
+{
+    char config[128];
+    snprintf(config, sizeof config, "shadow_dir=%s,readahead=off", pair_dir);
+    struct xh_file *f = open_test(config);
+    f->divided = 1;
+    engine.apart = 1;
+    return f;
+}
+
+static void end_walker(pid_t pid)
+{
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static void remove_pair(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", pair_dir);
+    cr_assert_eq(system(command), 0);
+}
+
+Test(read, who_has_no_connection_gets_what_the_walker_reads_meanwhile, .timeout = 20)
+{
+    int go[2], tries = 0;
+    uint64_t own = 1;
+    while (own && tries++ < 5) { /* the walker may get no processor for two round trips */
+        pid_t walker = start_walker(15000, go);
+        struct xh_file *f = open_beside();
+        cr_assert_eq(write(go[1], "", 1), 1);
+        read_page(f, WANTED);
+        own = fetched(f);
+        engine.apart = 0;
+        xh_cache_close(f);
+        end_walker(walker);
+        remove_pair();
+    }
+    cr_assert_eq(own, 0, "the walker fetched it");
+}
+
+Test(read, who_has_no_connection_asks_when_the_walker_does_not, .timeout = 20)
+{
+    int go[2];
+    pid_t walker = start_walker(0, go);
+    struct xh_file *f = open_beside();
+    uint64_t begun = xh_now_ns();
+    read_page(f, WANTED);
+    cr_assert_geq(xh_now_ns() - begun, 100000000u, "two round trips");
+    cr_assert_eq(fetched(f), 4096);
+    engine.apart = 0;
+    xh_cache_close(f);
+    end_walker(walker);
+    remove_pair();
+}
+
+/* The shortest of twenty reads of a page that is not there. */
+static uint64_t quickest(struct xh_file *f, uint64_t off)
+{
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 20; i++, off += 4096) {
+        uint64_t begun = xh_now_ns();
+        read_page(f, off);
+        uint64_t took = xh_now_ns() - begun;
+        best = took < best ? took : best;
+    }
+    return best;
+}
+
+Test(read, nobody_waits_with_a_connection_or_without_a_walker, .timeout = 20)
+{
+    int go[2];
+    pid_t walker = start_walker(0, go);
+    struct xh_file *f = open_beside();
+    engine.apart = 0;
+    cr_assert_lt(quickest(f, WANTED), 100000000u);
+    end_walker(walker);
+    usleep(400000); /* what it said holds no longer */
+    engine.apart = 1;
+    cr_assert_lt(quickest(f, 2 * WANTED), 100000000u);
+    cr_assert_eq(fetched(f), 40 * 4096);
+    xh_cache_close(f);
+    remove_pair();
 }
 
 Test(read, what_one_open_learned_opens_the_file_elsewhere_without_a_request, .timeout = 20)
