@@ -299,6 +299,13 @@ void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
 
 static int is_child;
 
+void xh_origin_stop(struct xh_origin *o)
+{
+    (void)o;
+    if (!is_child)
+        drain(1);
+}
+
 void xh_origin_close(struct xh_origin *o)
 {
     if (!is_child)
