@@ -341,13 +341,13 @@ void xh_file_after_fork(struct xh_file *f)
     /* A child has one thread when it first comes here or its threads are its own affair: a
      * lost race leaves the same values. */
     struct xh_stats so_far;
-    xh_cache_stats(f, &so_far);
-    xh_account_forked(f->account, &so_far);
     pthread_mutex_init(&f->guess_lock, NULL);
     if (f->origin)
         xh_replicas_after_fork(f->origin);
     xh_beside_after_fork(f->beside);
     xh_body_after_fork(f->body);
+    xh_cache_stats(f, &so_far); /* takes locks of theirs, which a thread of the parent may have held */
+    xh_account_forked(f->account, &so_far);
     xh_walk_init(f); /* the parent's index may have been in the middle of a change: leaked */
     /* A fork while the parent was at work on the indexes: what is there may be torn. */
     if (pthread_mutex_trylock(&f->chunk_lock)) {

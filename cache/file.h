@@ -30,7 +30,8 @@
 struct xh_walk {
     pthread_mutex_t lock;       /* guards what |index| points to; a leaf, held for parsing only */
     struct xh_metaindex *index; /* constant; NULL: no walk */
-    _Atomic int on;             /* the walk has begun; a hint, so relaxed */
+    _Atomic int on;             /* the walk has begun: release, as what opening still set up then (|spare_bytes|) is there for
+                                   an engine thread that finds it so, acquire */
     _Atomic int arrived;        /* bytes have come since the index last looked; the lock orders the rest */
     _Atomic unsigned lonely;    /* rises with each read that nobody had foreseen, falls with the others */
 };

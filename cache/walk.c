@@ -103,7 +103,7 @@ void xh_walk_begin(struct xh_file *f)
 {
     if (!f->walk.index)
         return;
-    atomic_store_explicit(&f->walk.on, 1, memory_order_relaxed);
+    atomic_store_explicit(&f->walk.on, 1, memory_order_release);
     go_on(f);
 }
 
@@ -116,7 +116,7 @@ void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
         int imaged = xh_beside_is_used(f->beside, 0);
         if (!missed || (imaged ? !xh_beside_is_used(f->beside, 1) : !meta))
             return;
-        atomic_store_explicit(&f->walk.on, 1, memory_order_relaxed);
+        atomic_store_explicit(&f->walk.on, 1, memory_order_release);
     }
     if (meta) {
         unsigned lonely = atomic_load_explicit(&f->walk.lonely, memory_order_relaxed);
@@ -134,7 +134,7 @@ void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
 
 void xh_walk_arrived(struct xh_file *f)
 {
-    if (!f->walk.index || !atomic_load_explicit(&f->walk.on, memory_order_relaxed))
+    if (!f->walk.index || !atomic_load_explicit(&f->walk.on, memory_order_acquire))
         return;
     atomic_store_explicit(&f->walk.arrived, 1, memory_order_relaxed);
     go_on(f);

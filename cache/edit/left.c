@@ -1,4 +1,5 @@
 /* What was left by failed commits and killed processes: see edit.h. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -93,6 +94,7 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
     int rc = reopen_left(o, id, &e, err);
     if (rc)
         return rc;
+    assert(e);
     rc = open_version(e, err);
     if (rc == 0)
         xh_edit_tidy(e);
@@ -166,13 +168,15 @@ int xh_edit_export(const struct xh_options *o, const char *id, const char *path,
     int rc = reopen_left(o, id, &e, err);
     if (rc)
         return rc;
-    rc = open_version(e, err);
-    if (rc == 0 && !(e->piece = malloc(XH_EDIT_PIECE)))
+    assert(e);
+    int fd;
+    if ((rc = open_version(e, err)) != 0)
+        ; /* it has said why */
+    else if (!(e->piece = malloc(XH_EDIT_PIECE)))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
-    int fd = rc ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (rc == 0 && fd < 0)
+    else if ((fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
         rc = xh_err_set(err, XH_E_SYS, 0, "cannot make %.300s: %s", path, strerror(errno));
-    if (rc == 0) {
+    else {
         rc = export_to(e, fd, path, err);
         if (close(fd) < 0 && rc >= 0)
             rc = xh_err_set(err, XH_E_SYS, 0, "cannot write %.300s: %s", path, strerror(errno));

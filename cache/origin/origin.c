@@ -396,11 +396,9 @@ void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
     xh_engine_unlock();
 }
 
-void xh_origin_close(struct xh_origin *o)
+void xh_origin_stop(struct xh_origin *o)
 {
     struct xh_err err;
-    if (!o)
-        return;
     xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the file was closed", o->url ? o->url->shown : "");
     xh_engine_lock();
     xh_object_adopt(o);
@@ -412,6 +410,13 @@ void xh_origin_close(struct xh_origin *o)
     while (!xh_ring_empty(&o->jobs))
         xh_engine_wait();
     xh_engine_unlock();
+}
+
+void xh_origin_close(struct xh_origin *o)
+{
+    if (!o)
+        return;
+    xh_origin_stop(o);
     for (unsigned i = 0; i < o->offers; i++)
         xh_url_unref(o->offer[i]);
     xh_url_unref(o->url);

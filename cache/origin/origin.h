@@ -152,8 +152,12 @@ int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes
 /* |t|, whose full() said 1, may go on. Safe until done() was called. */
 void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t);
 
-/* Closes: cancels what is queued, waits (short: no network) until every done() was called. In a
- * fork's child: abandons the parent's sockets without a TLS close. */
+/* Cancels what is queued or under way, and waits (short: no network) until every done() was called; what is submitted
+ * from then on fails likewise. Else |o| is as it was, for callbacks of others that ask it for facts. */
+void xh_origin_stop(struct xh_origin *o);
+
+/* Closes: stops it, if that was not done, and frees it. In a fork's child: abandons the parent's sockets without a TLS
+ * close. |o| may be NULL. */
 void xh_origin_close(struct xh_origin *o);
 
 /* Engine facts, for tests. All are smoothed estimates; 0 when unknown. */

@@ -376,19 +376,18 @@ static int open_one(int at, const char *top, const char *name, struct xh_overlay
     snprintf(v->id, sizeof v->id, "%.16s", name);
     v->budget = UINT64_MAX;
     v->dir = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int rc = 0;
+    int rc;
     if (v->dir < 0 || fstat(v->dir, &st) < 0)
         rc = sys_error(err, "cannot open", v->path);
     else if (st.st_uid != geteuid())
         rc = xh_err_set(err, XH_E_ACCES, 0, "%s is another user's", v->path);
-    rc = rc ? rc : open_files(v, 0, err);
-    if (rc) {
-        release(v);
-        return rc;
+    else if ((rc = open_files(v, 0, err)) == 0) {
+        load(v);
+        *out = v;
+        return 0;
     }
-    load(v);
-    *out = v;
-    return 0;
+    release(v);
+    return rc;
 }
 
 static int is_id(const char *name)
@@ -396,20 +395,32 @@ static int is_id(const char *name)
     return strlen(name) == XH_OVERLAY_ID - 1 && strspn(name, "0123456789abcdef") == XH_OVERLAY_ID - 1;
 }
 
+/* Lists the directory of all overlays. Returns its descriptor, which closes with |*d|, or as open_top(). */
+static int list_top(const struct xh_options *o, char *path, size_t size, DIR **d, struct xh_err *err)
+{
+    int at = open_top(o, 0, path, size, err);
+    *d = at >= 0 ? fdopendir(at) : NULL;
+    if (at < 0 || *d)
+        return at;
+    int rc = sys_error(err, "cannot list", path);
+    close(at);
+    return rc;
+}
+
 int xh_overlay_open(const struct xh_options *o, const char *id, struct xh_overlay **out, struct xh_err *err)
 {
     char top[XH_OPT_STR_BYTES], found[XH_OVERLAY_ID] = "";
     struct dirent *e;
     unsigned n = 0;
-    int rc, at = open_top(o, 0, top, sizeof top, err);
-    DIR *d = at >= 0 ? fdopendir(at) : NULL;
+    DIR *d;
+    int rc, at = list_top(o, top, sizeof top, &d, err);
     if (at < -1)
         return at;
     while (d && *id && (e = readdir(d)))
         if (is_id(e->d_name) && strncmp(e->d_name, id, strlen(id)) == 0 && n++ == 0)
             memcpy(found, e->d_name, sizeof found);
     if (n == 1)
-        rc = open_one(dirfd(d), top, found, out, err);
+        rc = open_one(at, top, found, out, err);
     else if (n)
         rc = xh_err_set(err, XH_E_INVAL, 0, "%u overlays begin with %.20s: give more of it", n, id);
     else
@@ -423,15 +434,15 @@ int xh_overlay_each(const struct xh_options *o, xh_overlay_visit *visit, void *c
 {
     char top[XH_OPT_STR_BYTES];
     struct dirent *e;
-    int stop = 0, at = open_top(o, 0, top, sizeof top, err);
-    DIR *d = at >= 0 ? fdopendir(at) : NULL;
+    DIR *d;
+    int stop = 0, at = list_top(o, top, sizeof top, &d, err);
     if (at < -1)
         return at;
     while (d && !stop && (e = readdir(d))) {
         struct xh_overlay *v = NULL, stranger = {0};
         if (!is_id(e->d_name))
             continue;
-        int rc = open_one(dirfd(d), top, e->d_name, &v, NULL);
+        int rc = open_one(at, top, e->d_name, &v, NULL);
         snprintf(stranger.id, sizeof stranger.id, "%.16s", e->d_name);
         stop = visit(ctx, rc ? &stranger : v, rc == XH_E_INVAL);
         if (v)

@@ -211,7 +211,7 @@ void xh_replicas_share(struct xh_replicas *r, unsigned processes, int yields)
         return;
     }
     pthread_mutex_lock(&r->lock);
-    for (size_t i = 0; i < r->n && !r->closing; i++) /* then they may be gone already */
+    for (size_t i = 0; i < r->n && !r->closing; i++) /* then there is nothing to share */
         if (r->site[i].origin)
             xh_origin_share(r->site[i].origin, processes, yields);
     pthread_mutex_unlock(&r->lock);

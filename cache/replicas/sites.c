@@ -267,9 +267,9 @@ static void opened(struct xh_replicas *r, size_t main, char *told[XH_OFFERS_MOST
     if (r->alone)
         return;
     pthread_mutex_lock(&r->lock);
-    int kept = xh_sites_keep(r);
+    if (!xh_sites_keep(r)) /* without a thread: the main one alone. With one, it reads this already */
+        r->alone = 1;
     pthread_mutex_unlock(&r->lock);
-    r->alone = !kept; /* without a thread: the main one alone */
 }
 
 static int out_of_patience(void *until)
@@ -398,10 +398,13 @@ void xh_replicas_close(struct xh_replicas *r)
     pthread_mutex_unlock(&r->lock);
     if (r->kept)
         pthread_join(r->keeper, NULL);
-    for (size_t i = 0; i < r->n; i++)
-        xh_origin_close(r->site[i].origin); /* BOUND legs end in there */
+    for (size_t i = 0; i < r->n; i++) /* BOUND legs end in there. None is freed yet: their owners may ask for facts of all */
+        if (r->site[i].origin)
+            xh_origin_stop(r->site[i].origin);
     pthread_mutex_lock(&r->lock);
     xh_legs_tell(r);
     pthread_mutex_unlock(&r->lock);
+    for (size_t i = 0; i < r->n; i++)
+        xh_origin_close(r->site[i].origin);
     free_all(r);
 }

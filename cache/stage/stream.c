@@ -32,7 +32,7 @@ int xh_stream_full(struct xh_transfer *t)
 
 void xh_stream_go_on(struct xh_load *l)
 {
-    if (l->stands && !l->over && !l->submitting)
+    if (l->stands && !l->over) /* it stands, so the origin has it, even while the thread that submits it has not come back */
         xh_replicas_resume(l->f->origin, &l->t);
     l->stands = 0;
 }

@@ -235,7 +235,7 @@ def what_is_read_comes_through_it(room):
         tool("--body", room.root / f"{name}.h5")
         raw, side = 2 * IMAGES * SIDE * SIDE, room.body(name).stat().st_size
         for options in ({}, {"private": True}, {"stream_bytes": 0}, {"readahead_bytes": 0}, {"connections": 1}):
-            got, err = room.read(name, **options)
+            got, err = room.read(name, log="read", **options) # says why, if it is not used
             assert got == room.sums[name], err[-2000:]
             assert count(err, "bytes_body") > 0.9 * raw, (name, options, err)
             assert count(err, "bytes_fetched") < 1.2 * side, (name, options, side, err)

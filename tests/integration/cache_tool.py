@@ -55,6 +55,16 @@ if child == 0:
 f.close()
 assert os.waitpid(child, 0)[1] == 0
 """
+# What each of the files is found to be, twice: cold, and with what the first opening left.
+OPEN_ALL = """
+import sys, h5py
+for url in 2 * sys.argv[1:]:
+    try:
+        with h5py.File(url, "r") as f:
+            print("opened", f["x"][:].tolist(), f.attrs["a"])
+    except OSError as e:
+        print(e)
+"""
 HOLD_OPEN = """
 import sys, h5py
 with h5py.File(sys.argv[1], "r") as f:
@@ -312,6 +322,30 @@ def verifies(tap, b):
         assert "1 removed" in b.tool("rm", url)[0]
 
 
+def tiny(tap, b):
+    names = ("empty.h5", "byte.h5", "cut.h5", "small.h5")
+    make("-c", "import h5py, sys\nwith h5py.File(sys.argv[1], 'w', libver='latest') as f:\n f.attrs['a'] = 7\n f['x'] = range(20)",
+         f"{b.data}/small.h5")
+    whole = pathlib.Path(f"{b.data}/small.h5").read_bytes()
+    assert len(whole) < 4096
+    for name, content in zip(names, (b"", whole[:1], whole[:100])):
+        pathlib.Path(f"{b.data}/{name}").write_bytes(content)
+    with tap.claim("an empty file, one of a byte and one that is cut within its first page are errors that say so; a whole one shorter "
+                   "than a page is read; what they leave in the shadow is sound"):
+        for sidecar in ("off", "auto"):
+            found = python(OPEN_ALL, dict(b.env, XHDF5_SIDECAR=sidecar), *map(b.url, names)).split("\n")
+            assert found[:4] == found[4:], found
+            for said, want in zip(found, ("file signature not found", "file signature not found", "truncated file: eof = 100",
+                                          f"opened {list(range(20))} 7")):
+                assert want in said, found
+        left = {e["url"].rsplit("/", 1)[1]: (e["flaw"], e["size"], e["pages"]) for e in b.list()}
+        assert left == {"byte.h5": (None, 1, 1), "cut.h5": (None, 100, 1), "small.h5": (None, len(whole), 1)}, left
+        for name in names[1:]:
+            assert "0 differ" in b.tool("verify", b.url(name))[0]
+        assert "signature not found" in b.tool("warm", b.url("empty.h5"), want=3)[1]
+        assert "3 removed" in b.tool("rm", "--all")[0]
+
+
 def main():
     kind = sys.argv[1]
     tap = harness.Tap()
@@ -328,6 +362,7 @@ def main():
             warms(tap, b)
             lists(tap, b)
             verifies(tap, b)
+            tiny(tap, b)
     return tap.done()
 
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "file.h"
+#include "sidecar/frames.h"
 #include "stage/parcel.h"
 
 #define OBJECT_BYTES (100u * 1000 * 1000 + 77)
@@ -46,6 +47,8 @@ static struct {
     _Atomic enum { EAGER, LAZY, STRICT } mood; /* speculation: as it comes; late; only when promoted or cancelled */
     _Atomic unsigned too_early; /* promotions of what was not submitted yet */
     _Atomic int meet;           /* submit waits for one of these */
+    _Atomic int linger; /* the submission of a stream comes back when all of it has stood, and some goes on, or half a second later */
+    _Atomic int lingers; /* and it stands now */
     unsigned streams;           /* may be begun */
     unsigned gains;             /* so many times a stream would gain by more loads */
     unsigned lasting;           /* how many of a stream's loads go on; 0: all */
@@ -237,6 +240,10 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
     }
     pthread_cond_broadcast(&engine.more);
     pthread_mutex_unlock(&engine.lock);
+    for (int left = 5000; ts[0]->full && engine.linger && left && (!engine.lingers || engine.standing == n); usleep(100)) {
+        engine.lingers |= engine.standing == n;
+        left -= engine.lingers;
+    }
     return 0;
 }
 
@@ -298,6 +305,13 @@ void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
 }
 
 static int is_child;
+
+void xh_origin_stop(struct xh_origin *o)
+{
+    (void)o;
+    if (!is_child)
+        drain(1);
+}
 
 void xh_origin_close(struct xh_origin *o)
 {
@@ -480,6 +494,29 @@ static void a_child_closes(void)
     engine.mood = EAGER;
 }
 
+/* A child comes to its file although a thread that it has not was at work on the file's body when it began. */
+static void a_child_does_not_wait_for_the_parents_look(void)
+{
+    int status;
+    struct xh_file *f = open_test("shadow=off");
+    struct xh_options o = f->opt;
+    strcpy(o.sidecar, "auto");
+    CHECK(f->body = xh_body_new("https://test/x", &o));
+    pthread_mutex_lock(&f->body->lock);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        is_child = 1;
+        alarm(20);
+        xh_cache_close(f);
+        _exit(0);
+    }
+    pthread_mutex_unlock(&f->body->lock);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    xh_cache_close(f);
+}
+
 static size_t heap_bytes(void)
 {
     struct mallinfo2 m = mallinfo2(); /* zeroes under a sanitizer */
@@ -654,6 +691,38 @@ static void a_reader_hurries_a_patient_stream(int before_submission)
     engine.streams = 0;
 }
 
+/* A stream that stands before its submission has come back goes on when its reader comes. */
+static void *read_standing(void *arg)
+{
+    struct xh_file *f = arg;
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    while (!engine.lingers)
+        usleep(100);
+    for (uint64_t off = 2000000; off < 60000000; off += 390000) {
+        read_on(f, off, off + 390000 < 60000000 ? off + 390000 : 60000000, b);
+        xh_stage_reach(f, off + 390000, 16u << 20);
+    }
+    free(b);
+    return NULL;
+}
+
+static void a_stream_stands_before_it_is_submitted(void)
+{
+    pthread_t t;
+    engine.streams = 4;
+    engine.linger = 1;
+    engine.lingers = 0;
+    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=64M");
+    pthread_create(&t, NULL, read_standing, f);
+    CHECK(xh_stage_stream(f, 2000000, 60000000) == 60000000);
+    pthread_join(t, NULL);
+    CHECK(atomic_load(&f->counters.bytes_demand) == 0);
+    xh_cache_close(f);
+    engine.streams = 0;
+    engine.linger = 0;
+}
+
 /* What the shadow has between two chunks, an index node mostly, does not end a stream; more of it does. */
 static void a_stream_goes_over_small_holes_alone(void)
 {
@@ -700,10 +769,12 @@ int main(void)
     a_stream_goes_over_small_holes_alone();
     a_reader_hurries_a_patient_stream(0);
     a_reader_hurries_a_patient_stream(1);
+    a_stream_stands_before_it_is_submitted();
     threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 0, EAGER, 4);
     threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 20, EAGER, 4);
     a_taker_before_submission_promotes();
     a_child_closes();
+    a_child_does_not_wait_for_the_parents_look();
     read_parcels_hold_no_memory();
     threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, EAGER, 0);
     threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, LAZY, 0);

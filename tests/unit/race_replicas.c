@@ -193,6 +193,7 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     static const char *const validators[SITES] = {"etag:\"a\";size:1", "etag:\"a\";size:1", "size:1"};
+    CHECK(o->site < SITES); /* else it was freed */
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = validators[o->site], .url_shown = "x",
                                    .max_ranges = 50, .max_range_header = 3900, .connections = 2, .scattered = 2,
                                    .lasting = 1, .streams = 2, .rtt_ns = 1000000};
@@ -271,21 +272,29 @@ void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
     (void)o, (void)t;
 }
 
-void xh_origin_close(struct xh_origin *o)
+void xh_origin_stop(struct xh_origin *o)
 {
-    if (!o)
-        return;
     pthread_mutex_lock(&engine.lock);
     for (struct job *j = o->jobs; j; j = j->next)
         j->cancelled = 1;
     pthread_cond_broadcast(&engine.news);
     while (o->jobs)
         pthread_cond_wait(&engine.news, &engine.lock);
+    pthread_mutex_unlock(&engine.lock);
+}
+
+void xh_origin_close(struct xh_origin *o)
+{
+    if (!o)
+        return;
+    xh_origin_stop(o);
+    pthread_mutex_lock(&engine.lock);
     size_t i = 0;
     while (origins[i] != o)
         i++;
     origins[i] = NULL;
     pthread_mutex_unlock(&engine.lock);
+    o->site = SITES;
     free(o);
 }
 
@@ -327,8 +336,13 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 {
     struct wish *w = t->ctx;
     struct user *u = w->user;
+    struct xh_origin_info info;
     pthread_mutex_lock(&u->lock);
     CHECK(w->flying);
+    pthread_mutex_unlock(&u->lock);
+    xh_replicas_get_info(u->r, &info); /* as who goes on from here does; also while all is being closed */
+    CHECK(info.size == OBJECT_BYTES);
+    pthread_mutex_lock(&u->lock);
     for (size_t i = 0; !err && i < t->nranges; i++)
         CHECK(w->next[i] == t->ranges[i].off + t->ranges[i].len);
     if (err && !w->cancelled && !may_fail)

@@ -231,6 +231,12 @@ void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
     (void)o, (void)t; /* no stream stands still: the engine made here does not ask */
 }
 
+void xh_origin_stop(struct xh_origin *o)
+{
+    (void)o;
+    drain();
+}
+
 void xh_origin_close(struct xh_origin *o)
 {
     drain();
