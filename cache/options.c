@@ -242,7 +242,10 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
         if (!eq || is_foreign(name, (size_t)(eq - name)))
             continue;
         snprintf(key, sizeof key, "%.*s", (int)(eq - name), name);
-        if (!row_of(key)) {
+        const struct xh_opt_row *row = row_of(key);
+        if (row && !eq[1])
+            continue; /* as when it is not there: in a shell the two are easily mixed up */
+        if (!row) {
             if (!unknown++ && !atomic_flag_test_and_set(&warned)) {
                 size_t n = (size_t)snprintf(known, sizeof known, "%s", nearest(key));
                 for (size_t i = 0; i < n && i < sizeof known; i++)
