@@ -141,15 +141,15 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
                  (double)c.commit_ms / 1e3);
     dprintf(fd,
             "xhdf5: %s: open for %.3f s\n"
-            "  bytes     %.1f %s asked: %.1f from the shadow%s, %.1f fetched ahead past it, %.1f when they were read\n"
-            "            %.1f %s fetched: %.1f ahead of the reader; at least %.1f unused so far%s\n"
+            "  bytes     %.1f %s asked: %.1f from the shadow%s, %.1f through private memory, %.1f when they were read\n"
+            "            %.1f %s fetched, at least %.1f of them unused so far%s\n"
             "%s"
             "  requests  %llu on %llu connection%s, %llu sent again; round trip %.1f ms\n"
             "  time      network %.3f s (%.0f %%), other processes %.3f s (%.0f %%), copying %.3f s (%.0f %%), "
             "HDF5 and application %.3f s (%.0f %%)\n"
             "  advice    %s\n",
             url_shown, (double)f->wall_ns / 1e9, OF(c.bytes_asked), unit, OF(c.bytes_hit + c.bytes_waited), image, OF(c.bytes_staged),
-            OF(c.bytes_demand + c.bytes_bypass), OF(c.bytes_fetched), unit, OF(c.bytes_speculative), OF(f->unused), body, written,
+            OF(c.bytes_demand + c.bytes_bypass), OF(c.bytes_fetched), unit, OF(f->unused), body, written,
             (unsigned long long)c.requests, (unsigned long long)c.connections, c.connections == 1 ? "" : "s",
             (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns), S(f->others_ns), S(f->copying_ns),
             S(f->outside_ns), advice);
