@@ -126,29 +126,34 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
     xh_advise(f, advice);
     double wall = (double)(f->wall_ns ? f->wall_ns : 1) / 100;
     char image[64] = "", body[80] = "", written[128] = "";
+    int small = c.bytes_asked < 1000000 && c.bytes_fetched < 1000000;
+    const char *unit = small ? "KB" : "MB";
 #define MB(bytes) ((double)(bytes) / 1e6)
+#define OF(bytes) ((double)(bytes) / (small ? 1e3 : 1e6))
 #define S(ns) ((double)(ns) / 1e9), ((double)(ns) / wall)
     if (c.bytes_sidecar)
-        snprintf(image, sizeof image, " (%.1f of them from its metadata image)", MB(c.bytes_sidecar));
+        snprintf(image, sizeof image, " (%.1f of them from its metadata image)", OF(c.bytes_sidecar));
     if (c.bytes_body)
-        snprintf(body, sizeof body, "; its compressed body brought %.1f", MB(c.bytes_body));
+        snprintf(body, sizeof body, "; its compressed body brought %.1f", OF(c.bytes_body));
     if (c.bytes_written || c.commit_ms)
         snprintf(written, sizeof written, "  written   %.1f MB by HDF5; %.1f MB sent to the server, %llu commit%s in %.3f s\n",
                  MB(c.bytes_written), MB(c.bytes_sent), (unsigned long long)c.commits, c.commits == 1 ? "" : "s",
                  (double)c.commit_ms / 1e3);
     dprintf(fd,
             "xhdf5: %s: open for %.3f s\n"
-            "  bytes     %.1f MB asked: %.1f from the shadow%s, %.1f fetched ahead, %.1f when they were read\n"
-            "            %.1f MB fetched, at least %.1f of them in vain%s\n"
+            "  bytes     %.1f %s asked: %.1f from the shadow%s, %.1f through private memory, %.1f when they were read\n"
+            "            %.1f %s fetched, at least %.1f of them unused so far%s\n"
             "%s"
-            "  requests  %llu on %llu connections, %llu sent again; round trip %.1f ms\n"
+            "  requests  %llu on %llu connection%s, %llu sent again; round trip %.1f ms\n"
             "  time      network %.3f s (%.0f %%), other processes %.3f s (%.0f %%), copying %.3f s (%.0f %%), "
             "HDF5 and application %.3f s (%.0f %%)\n"
             "  advice    %s\n",
-            url_shown, (double)f->wall_ns / 1e9, MB(c.bytes_asked), MB(c.bytes_hit + c.bytes_waited), image, MB(c.bytes_staged),
-            MB(c.bytes_demand + c.bytes_bypass), MB(c.bytes_fetched), MB(f->unused), body, written, (unsigned long long)c.requests,
-            (unsigned long long)c.connections, (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns),
-            S(f->others_ns), S(f->copying_ns), S(f->outside_ns), advice);
+            url_shown, (double)f->wall_ns / 1e9, OF(c.bytes_asked), unit, OF(c.bytes_hit + c.bytes_waited), image, OF(c.bytes_staged),
+            OF(c.bytes_demand + c.bytes_bypass), OF(c.bytes_fetched), unit, OF(f->unused), body, written,
+            (unsigned long long)c.requests, (unsigned long long)c.connections, c.connections == 1 ? "" : "s",
+            (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns), S(f->others_ns), S(f->copying_ns),
+            S(f->outside_ns), advice);
 #undef MB
+#undef OF
 #undef S
 }

@@ -8,6 +8,9 @@
 /* A request that was sent again costs more than its round trip: it waited for a time-out, or backed off. */
 #define RETRIES_MOST 0.05
 
+/* Below that the processors of both ends are what takes the time. */
+#define ROUND_TRIP_FELT_NS 1000000u
+
 struct change {
     double saves_ns;
     void (*say)(const struct xh_facts *f, char *out);
@@ -52,7 +55,7 @@ static void say_prefetch(const struct xh_facts *f, char *out)
 
 static void say_readahead(const struct xh_facts *f, char *out)
 {
-    snprintf(out, XH_ADVICE_BYTES, "%llu reads waited for the link one after another, as nothing is fetched ahead: readahead=on",
+    snprintf(out, XH_ADVICE_BYTES, "%llu reads waited for the link one after another, as nothing is fetched ahead: XHDF5_READAHEAD=on",
              (unsigned long long)f->raw.reads + f->meta.reads);
 }
 
@@ -66,14 +69,16 @@ static void say_metadata(const struct xh_facts *f, char *out)
 
 static void say_opening(const struct xh_facts *f, char *out)
 {
-    snprintf(out, XH_ADVICE_BYTES,
-             "opening the file took %.0f %%, %.1f round trips: open it once and keep it open, or read more of it each time",
-             percent(f->opening_ns, f), f->rtt_ns ? (double)f->opening_ns / (double)f->rtt_ns : 0);
+    char trips[48] = "";
+    if (f->rtt_ns >= ROUND_TRIP_FELT_NS)
+        snprintf(trips, sizeof trips, " (%.1f round trips)", (double)f->opening_ns / (double)f->rtt_ns);
+    snprintf(out, XH_ADVICE_BYTES, "opening the file took %.0f %%, %.0f ms%s: open it once and keep it open, or read more of it each time",
+             percent(f->opening_ns, f), (double)f->opening_ns / 1e6, trips);
 }
 
 static void say_connections(const struct xh_facts *f, char *out)
 {
-    snprintf(out, XH_ADVICE_BYTES, "%u connection%s the rate at a round trip of %.0f ms: connections=%u", f->connections,
+    snprintf(out, XH_ADVICE_BYTES, "%u connection%s the rate at a round trip of %.0f ms: XHDF5_CONNECTIONS=%u", f->connections,
              f->connections == 1 ? " limits" : "s limit", (double)f->rtt_ns / 1e6, f->paying);
 }
 
@@ -83,23 +88,23 @@ static void say_keep(const struct xh_facts *f, char *out)
     double mb = (double)f->size / 1e6, again = (double)(f->fetched - f->size) / 1e6;
     unsigned long long room = (f->size * 5 / 4 >> 20) + 1;
     if (!f->shadow)
-        snprintf(out, XH_ADVICE_BYTES, "%.1f MB of a file of %.1f MB came more than once: shadow=on keeps them", again, mb);
+        snprintf(out, XH_ADVICE_BYTES, "%.1f MB of a file of %.1f MB came more than once: XHDF5_SHADOW=on keeps them", again, mb);
     else if (f->private_)
         snprintf(out, XH_ADVICE_BYTES,
-                 "%.1f MB came more than once, as /dev/shm has no room for the shadow: shadow_dir=a larger tmpfs, "
-                 "a container's --shm-size=%lluM, or private_budget_bytes=%lluM", again, room, room);
+                 "%.1f MB came more than once, as /dev/shm has no room for the shadow: give it room (a container's "
+                 "--shm-size=%lluM, XHDF5_SHADOW_DIR in a larger tmpfs), or XHDF5_PRIVATE_BUDGET_BYTES=%lluM", again, room, room);
     else if (f->evicted)
         snprintf(out, XH_ADVICE_BYTES,
-                 "the shadow is too small: %.1f MB had to go from it, and %.1f MB came more than once: shadow_budget_bytes=%lluM",
+                 "the shadow is too small: %.1f MB had to go from it, and %.1f MB came more than once: XHDF5_SHADOW_BUDGET_BYTES=%lluM",
                  (double)f->evicted / 1e6, again, room);
     else
-        snprintf(out, XH_ADVICE_BYTES, "%.1f MB came more than once, as a first reading is not kept: stream_bytes=%lluM", again,
+        snprintf(out, XH_ADVICE_BYTES, "%.1f MB came more than once, as a first reading is not kept: XHDF5_STREAM_BYTES=%lluM", again,
                  room);
 }
 
 static void say_retries(const struct xh_facts *f, char *out)
 {
-    snprintf(out, XH_ADVICE_BYTES, "%llu of %llu requests failed and were sent again: log=origin shows why",
+    snprintf(out, XH_ADVICE_BYTES, "%llu of %llu requests failed and were sent again: XHDF5_LOG=origin shows why",
              (unsigned long long)f->retries, (unsigned long long)f->requests);
 }
 
@@ -107,7 +112,7 @@ static void say_unused(const struct xh_facts *f, char *out)
 {
     snprintf(out, XH_ADVICE_BYTES,
              "%.0f %% of what was fetched ahead of the reads was in vain, while the link was busy: say what will be read "
-             "(xhdf5.prefetch, H5Dxhdf5_prefetch), or readahead=off",
+             "(xhdf5.prefetch, H5Dxhdf5_prefetch), or XHDF5_READAHEAD=off",
              100.0 * (double)f->unused / (double)f->fetched);
 }
 
@@ -148,7 +153,7 @@ void xh_advise(const struct xh_facts *f, char out[XH_ADVICE_BYTES])
         {f->readahead ? raw : 0, say_prefetch},
         {f->readahead ? 0 : raw + meta, say_readahead},
         {f->readahead ? meta : 0, say_metadata},
-        {(double)f->opening_ns, say_opening},
+        {f->opening_ns >= f->network_ns / 2 ? (double)f->opening_ns : 0, say_opening}, /* less: it was read for its bytes, and opened for them */
         {more * bulk(f), say_connections},
         {again * ((double)f->network_ns - (double)f->opening_ns - (double)f->commit_ns), say_keep},
         {f->commits > 1 ? (double)f->commit_ns * (double)(f->commits - 1) / (double)f->commits : 0, say_commits},

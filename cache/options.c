@@ -238,16 +238,21 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
             continue;
         const char *name = *e + sizeof prefix - 1;
         const char *eq = strchr(name, '=');
-        char key[64], where[96];
+        char key[64], where[96], known[64];
         if (!eq || is_foreign(name, (size_t)(eq - name)))
             continue;
         snprintf(key, sizeof key, "%.*s", (int)(eq - name), name);
-        if (!row_of(key)) {
-            if (!unknown++ && !atomic_flag_test_and_set(&warned))
-                dprintf(STDERR_FILENO,
-                        "xhdf5: the environment variable XHDF5_%s is no option; the nearest known one is "
-                        "XHDF5_%s\n",
-                        key, nearest(key));
+        const struct xh_opt_row *row = row_of(key);
+        if (row && !eq[1])
+            continue; /* as when it is not there: in a shell the two are easily mixed up */
+        if (!row) {
+            if (!unknown++ && !atomic_flag_test_and_set(&warned)) {
+                size_t n = (size_t)snprintf(known, sizeof known, "%s", nearest(key));
+                for (size_t i = 0; i < n && i < sizeof known; i++)
+                    known[i] = (char)toupper((unsigned char)known[i]);
+                dprintf(STDERR_FILENO, "xhdf5: the environment variable XHDF5_%s is no option; the nearest known one is XHDF5_%s\n", key,
+                        known);
+            }
             continue;
         }
         snprintf(where, sizeof where, "environment variable XHDF5_%s", key);

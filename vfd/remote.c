@@ -28,12 +28,17 @@ int xh_remote_is_url(const char *name)
     return xh_cache_is_url(name);
 }
 
-int xh_remote_refuse(struct xh_h5 *h5, const char *url, const char *what)
+static int refuse(struct xh_h5 *h5, const char *url, const char *what, const char *or_else)
 {
     char shown[512];
-    return xh_fail(h5, XH_E_READONLY, "cannot %s: URLs are read-only, open %s for reading only (h5py: mode 'r')"
+    return xh_fail(h5, XH_E_READONLY, "cannot %s: URLs are read-only, open %s for reading only (h5py: mode 'r')%s"
                    ", errno = %d, error message = '%s'",
-                   what, xh_url_shown(url, shown, sizeof shown), EROFS, strerror(EROFS));
+                   what, xh_url_shown(url, shown, sizeof shown), or_else, EROFS, strerror(EROFS));
+}
+
+int xh_remote_refuse(struct xh_h5 *h5, const char *url, const char *what)
+{
+    return refuse(h5, url, what, "");
 }
 
 int xh_remote_refuse_open(struct xh_remote *r, const char *what)
@@ -92,7 +97,8 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
     if (xh_fapl_options(h5, fapl, &o, &err))
         return xh_fail_cache(h5, &err);
     if (!o.writable)
-        return xh_remote_refuse_flags(h5, url, flags);
+        return refuse(h5, url, how == XH_EDIT_CHANGE ? "open a URL for writing" : "create or overwrite a file at a URL",
+                      ", or set XHDF5_WRITABLE=on, where the server takes writes");
     struct xh_remote *r = calloc(1, sizeof *r);
     if (!r)
         return xh_fail(h5, XH_E_NOMEM, "out of memory");

@@ -166,7 +166,7 @@ static const char *take_value(struct xh_token *t, const char *s, size_t n)
     return NULL;
 }
 
-/* Reads the token in |path|. |named|: the user pointed at it. Returns 1 when the search
+/* Reads the token in |path|, which |source| led to; "": nothing but the path. |named|: the user pointed at it. Returns 1 when the search
  * ends here: a token was taken, or a named file is unusable. */
 static int take_file(struct xh_token *t, const char *path, const char *source, int named)
 {
@@ -195,7 +195,7 @@ static int take_file(struct xh_token *t, const char *path, const char *source, i
     if (!why) {
         free(buf);
         close(fd);
-        snprintf(t->note, sizeof t->note, "the token of %s (%s)", source, path);
+        snprintf(t->note, sizeof t->note, source[0] ? "the token of %s (%s)" : "the token of %s%s", source, path);
         t->file = strdup(path); /* without memory: it cannot be read again */
         t->source = source;
         t->named = named;
@@ -205,7 +205,7 @@ unusable:
     free(buf);
     if (fd >= 0)
         close(fd);
-    note_add(t, "%s%s (%s): %s", t->note[0] ? "; " : "", source, path, why);
+    note_add(t, source[0] ? "%s%s (%s): %s" : "%s%s%s: %s", t->note[0] ? "; " : "", source, path, why);
     return named;
 }
 
@@ -237,7 +237,7 @@ int xh_token_find(struct xh_token **out, struct xh_err *err)
             return 0;
     }
     snprintf(path, sizeof path, "/tmp/bt_u%u", (unsigned)geteuid());
-    take_file(t, path, "/tmp", 0);
+    take_file(t, path, "", 0);
     return 0;
 }
 

@@ -45,7 +45,7 @@ def _with_h5py() -> ModuleType:
 
 
 def open(name: Union[str, bytes, os.PathLike[str]], mode: str = "r", **options: Any) -> h5py.File:
-    """Opens a file at a URL for reading, or a local one in any mode, as an `h5py.File`.
+    """Opens a file at a URL, or a local one, as an `h5py.File`. Of the modes URLs take ``"r"`` alone, others too with ``writable=True``.
 
     Keywords are the driver's options (see `OPTIONS`) and those of `h5py.File`::
 

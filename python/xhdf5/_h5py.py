@@ -99,6 +99,8 @@ def prefetch(dataset: h5py.Dataset, selection: Any) -> None:
     args = selection if isinstance(selection, tuple) else (selection,)
     args = tuple(a for a in args if not isinstance(a, str))  # names of fields, as in dataset["field", 3:5]
     with phil:
+        if dataset.dtype.names is None and len(args) < (len(selection) if isinstance(selection, tuple) else 1):
+            raise ValueError(f"{selection!r} names a field, and {dataset!r} has none")
         if dataset.shape is None:
             return
         everything = dataset.shape == () or (len(args) == 1 and args[0] is Ellipsis)

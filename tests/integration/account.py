@@ -49,11 +49,11 @@ for line in sys.stdin:
 SITUATIONS = {
     "random": (20, {}, "[f['images'][i % 24, 30 * (i % 20)] for i in random.Random(1).sample(range(4000), 40)]",
                r"\d+ reads of \d KB waited for the link one after another, ([2-9]\d|\d{3,}) ms each: say before"),
-    "alone": (20, {"readahead": False}, "[f['images'][i] for i in range(12)]", "readahead=on"),
+    "alone": (20, {"readahead": False}, "[f['images'][i] for i in range(12)]", "XHDF5_READAHEAD=on"),
     "computes": (20, {}, "for i in range(8): f['images'][i]; time.sleep(0.3)", r"took [5-9]\d %: nothing to gain"),
-    "one connection": (60, {"connections": 1}, "f['images'][()]", r"1 connection limits the rate at .*: connections=\d"),
+    "one connection": (60, {"connections": 1}, "f['images'][()]", r"1 connection limits the rate at .*: XHDF5_CONNECTIONS=\d"),
     "small": (5, {"shadow_budget_bytes": "4M"}, "[f['images'][()] for i in range(3)]",
-              r"the shadow is too small: .* shadow_budget_bytes=\d\dM"),
+              r"the shadow is too small: .* XHDF5_SHADOW_BUDGET_BYTES=\d\dM"),
     "hinted": (20, {}, "xhdf5.prefetch(f['images']); [f['images'][i] for i in range(24)]", None),
     "threads": (20, {}, "t = [threading.Thread(target=lambda k=k: [f['images'][i] for i in range(k, 24, 4)]) for k in range(4)]\n"
                 "[x.start() for x in t]; [x.join() for x in t]", None),

@@ -274,7 +274,7 @@ def lists(tap, b):
             p.stdin.close()
             assert p.wait(timeout=60) == 0
         assert "1 removed" in b.tool("rm", b.url("gzip.h5"))[0]
-        assert b.list() == []
+        assert b.list() == [] and "nothing is kept" in b.tool("ls")[1]
         assert "no shadow" in b.tool("rm", b.url("gzip.h5"), want=3)[1]
     with tap.claim("files that are no sound shadows are listed as such, and rm --all removes them"):
         b.tool("warm", b.url("mixed.h5"), "--metadata-only")

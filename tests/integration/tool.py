@@ -101,6 +101,8 @@ def examines(tap, b, kind):
         told = {d["path"]: d["text"] for d in all_of_it["steps"] if d["step"] == "dataset"}
         assert set(told) == {"/tiny", "/large", "/names"} and "one by one" in told["/tiny"] and "cache" in told["/large"], told
         assert s["datasets"]["flawed"] == 3
+        advice, = (d["advice"] for d in all_of_it["steps"] if d.get("path") == "/tiny")
+        assert "h5repack -l /tiny:CHUNK=65536 old.h5 new.h5" in advice, advice
     with tap.claim("of a file that is laid out well it says so, with 0"):
         s, out = b.doctor("images.h5", "--quick")
         assert s["opening"]["page_bytes"] == 65536 and "nothing is in the way" in out["verdict"]
@@ -151,8 +153,15 @@ def fails(tap, b):
         untried_behind(s, "TLS")
         assert "throw-away" in s["TLS"]["issuer"], s["TLS"]
         s = b.doctor("text.h5", want=3)[0]
-        assert s["reply"]["state"] == "ok"
+        assert s["reply"]["state"] == "ok" and "no HDF5 file" in s["opening"]["advice"], s["opening"]
         untried_behind(s, "opening")
+        data = pathlib.Path(b.data)
+        data.joinpath("torn.h5").write_bytes(data.joinpath("sample.h5").read_bytes()[:-4096])
+        s = b.doctor("torn.h5", "--quick", want=3)[0]
+        assert "upload" in s["opening"]["advice"], s["opening"]
+    with tap.claim("to people it names the steps that were not tried in one line"):
+        out = b.tool("doctor", b.url("nothing.h5"), "--quick", want=3)[0]
+        assert re.search(r"\n   -  not tried    ranges, version, .*metadata,\s+datasets\n\nIt cannot be read", out) and out.count("   -  ") == 1, out
     with tap.claim("a token is said to be found, and where, never what it is"):
         secret = "secret-of-the-test"
         (b.directory / "token").write_text(secret)
@@ -169,7 +178,7 @@ def looks(tap, b):
         assert (s["groups"], s["datasets"], s["types"], s["attributes"], s["unread"]) == (3, 4, 1, 1, 0), s
         assert 1000 < s["metadata_bytes"] < s["size"] / 2 and s["version"], s
         out, _ = b.tool("stat", b.url("images.h5"))
-        assert "pages of 64.0 KiB" in out and "1 groups, 1 datasets" in out, out
+        assert "pages of 64.0 KiB" in out and "1 group, 1 dataset," in out, out
         assert "size " in b.tool("stat", b.url("text.h5"), want=3)[0]
     with tap.claim("ls lists objects and links with shapes, types, layouts, chunks and filters"):
         o = {e["path"]: e for e in json.loads(b.tool("ls", b.url("sample.h5"), "--json")[0])}

@@ -105,6 +105,7 @@ def errors():
     with xhdf5.open(URL, **OPTIONS) as f:
         raises(IndexError, ["out of range"], xhdf5.prefetch, f["images"], 12)
         raises(TypeError, [], xhdf5.prefetch, f["images"], {})
+        raises(ValueError, ["has none"], xhdf5.prefetch, f["images"], "energy")
 
 
 def prefetch():

@@ -69,6 +69,11 @@ Test(options, the_environment_is_weaker_than_the_string, .init = fresh)
     cr_assert_eq(xh_options_from_string(&o, "retries=3", "t", &err), 0);
     cr_assert_eq(o.connections, 7);
     cr_assert_eq(o.retries, 3);
+    setenv("XHDF5_CONNECTIONS", "", 1);
+    setenv("XHDF5_STATS", "", 1);
+    xh_options_defaults(&o);
+    cr_assert_eq(xh_options_from_env(&o, &err), 0, "%s", err.text);
+    cr_assert(o.connections == 16 && !o.stats, "empty is as if it were not set");
     setenv("XHDF5_CONNECTIONS", "700", 1);
     cr_assert_eq(xh_options_from_env(&o, &err), XH_E_INVAL);
     cr_assert(strstr(err.text, "XHDF5_CONNECTIONS"));

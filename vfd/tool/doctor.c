@@ -44,7 +44,12 @@ static enum xh_state opening(struct doctor *d)
     }
     if (l->code) {
         xh_report_say(r, "%s", l->text);
-        xh_report_advise(r, "the server can be read, the file cannot: xhdf5 get fetches it as it is");
+        if (strstr(l->text, "truncated file"))
+            xh_report_advise(r, "the file is shorter than HDF5 wrote it: an upload that did not finish, or is still going on; its owner has the whole one");
+        else if (strstr(l->text, "file signature not found"))
+            xh_report_advise(r, "it is no HDF5 file, or no longer one: look at its beginning (curl -r 0-199 URL); some servers answer with a page to log in");
+        else
+            xh_report_advise(r, "the server can be read, the file cannot: xhdf5 get fetches it as it is");
         return XH_STATE_FAILED;
     }
     xh_report_say(r, "superblock version %u, opened in %.0f ms", l->superblock, l->opened_ms);
@@ -66,9 +71,10 @@ static enum xh_state metadata(struct doctor *d)
     struct xh_layouts *l = &d->layouts;
     struct xh_report *r = &d->report;
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
-    xh_report_say(r, "%" PRIu64 " groups, %" PRIu64 " datasets, %" PRIu64 " attributes: %s of metadata", l->groups, l->datasets, l->attributes,
-                  xh_tool_size(l->metadata_bytes, a));
-    xh_report_say(r, "read in %.0f ms with %" PRIu64 " requests, %s", l->walked_ms, l->requests, xh_tool_size(l->fetched_bytes, a));
+    xh_report_say(r, "%" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " attribute%s: %s of metadata", l->groups, XH_S(l->groups), l->datasets,
+                  XH_S(l->datasets), l->attributes, XH_S(l->attributes), xh_tool_size(l->metadata_bytes, a));
+    xh_report_say(r, "all of it read in %.0f ms with %" PRIu64 " request%s, %s", l->walked_ms, l->requests, XH_S(l->requests),
+                  xh_tool_size(l->fetched_bytes, a));
     if (l->cut)
         xh_report_say(r, "there is more: this is what was seen in the time");
     xh_report_count(r, "groups", l->groups);
@@ -82,8 +88,8 @@ static enum xh_state metadata(struct doctor *d)
     if (!l->placed)
         return XH_STATE_OK;
     double in_head = l->between_bytes ? 100.0 * (double)l->head_bytes / (double)l->between_bytes : 100;
-    xh_report_say(r, "%s lies in %" PRIu64 " place%s around the data, %.0f %% of it in the first %s", xh_tool_size(l->between_bytes, a), l->places,
-                  l->places == 1 ? "" : "s", in_head, xh_tool_size(d->o->head_bytes, b));
+    xh_report_say(r, "with free space it is %s, in %" PRIu64 " place%s; %.0f %% of that is in the first %s, which opening brings",
+                  xh_tool_size(l->between_bytes, a), l->places, XH_S(l->places), in_head, xh_tool_size(d->o->head_bytes, b));
     xh_report_count(r, "places", l->places);
     xh_report_count(r, "around_data_bytes", l->between_bytes);
     xh_report_number(r, "percent_in_head", in_head);

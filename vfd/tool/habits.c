@@ -91,7 +91,7 @@ enum xh_state xh_doctor_ranges(struct doctor *d)
     xh_report_count(r, "ranges_in_one_request", good);
     xh_report_count(r, "header_bytes", limit);
     if (good > 1)
-        xh_report_say(r, "%u ranges in one request (%zu bytes)", good, good_header);
+        xh_report_say(r, "%u ranges in one request (%zu bytes)%s", good, good_header, good >= RANGES_WANTED ? ", the driver asks for 200 at most" : "");
     else
         xh_report_say(r, refused ? "one range in a request" : "the file is too small to ask for several ranges");
     if (refused)
@@ -215,14 +215,16 @@ enum xh_state xh_doctor_round_trip(struct doctor *d)
 static void advise_throughput(struct doctor *d, const unsigned *n, const double *rate, unsigned tried)
 {
     struct xh_report *r = &d->report;
-    unsigned enough = 0;
+    unsigned enough = 0, now = 0;
     while (enough + 1 < tried && rate[enough] < 0.9 * d->bytes_per_s)
         enough++;
+    while (now + 1 < tried && n[now + 1] <= d->o->connections)
+        now++;
     xh_report_count(r, "enough_connections", n[enough]);
-    xh_report_say(r, "%u connection%s all that comes", n[enough], n[enough] == 1 ? " brings" : "s bring");
+    xh_report_say(r, "%u %s enough", n[enough], n[enough] == 1 ? "is" : "are");
     if (n[enough] > d->o->connections)
         xh_report_advise(r, "the option connections is %" PRIu64 ": %u would bring %.1f times as much (XHDF5_CONNECTIONS=%u)", d->o->connections, n[enough],
-                         rate[enough] / (rate[0] > 0 ? rate[0] : 1), n[enough]);
+                         rate[enough] / (rate[now] > 0 ? rate[now] : 1), n[enough]);
 }
 
 enum xh_state xh_doctor_throughput(struct doctor *d)

@@ -23,6 +23,7 @@
 
 #define LARGE_BYTES (4u << 20)        /* data below that is not slow whatever its layout */
 #define CHUNK_LEAST_BYTES (64u << 10) /* HDF5 spends some 20 us on a chunk, as long as a fast link on so much */
+#define CHUNK_GOOD_BYTES (512u << 10)
 #define CHUNKS_MANY 1000u
 #define CHUNK_CACHE_BYTES (1u << 20)  /* of HDF5 1.14; 2.0 has 8 MiB */
 #define INFLATE_BYTES_PER_S 200e6     /* what one core gets out of gzip */
@@ -57,13 +58,30 @@ static uint64_t elements(const struct xh_object *o)
 #define WHAT(...) add(f->what, sizeof f->what, __VA_ARGS__)
 #define ADVICE(...) add(f->advice, sizeof f->advice, __VA_ARGS__)
 
+/* The shape of chunks of some 256 KiB and more, as h5repack takes it: those of |o|, with the sides that vary fastest made longer first. */
+static const char *larger(const struct xh_object *o, char *out, size_t size)
+{
+    uint64_t bytes = o->chunk_bytes, side[XH_RANK_MOST];
+    size_t used = 0;
+    memcpy(side, o->chunk, sizeof side);
+    for (unsigned i = o->rank; bytes && i-- > 0;)
+        while (side[i] < o->dims[i] && bytes < CHUNK_GOOD_BYTES) {
+            side[i] = side[i] < o->dims[i] / 2 ? 2 * side[i] : o->dims[i];
+            bytes *= 2;
+        }
+    out[0] = '\0';
+    for (unsigned i = 0; i < o->rank && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%" PRIu64, i ? "x" : "", side[i]);
+    return out;
+}
+
 static void judge_chunks(const struct xh_object *o, double fast, struct xh_flaw *f)
 {
     char a[XH_SIZE_TEXT], shape[200];
     uint64_t stored = o->chunks ? o->stored_bytes / o->chunks : o->chunk_bytes;
     if (o->chunks >= CHUNKS_MANY && o->chunk_bytes < CHUNK_LEAST_BYTES) {
         WHAT("%" PRIu64 " chunks of %s: HDF5 reads them one by one, which takes longer than the link does", o->chunks, xh_tool_size(stored, a));
-        ADVICE("chunks of 256 KiB to some MiB: h5repack -l %s:CHUNK=...", f->path);
+        ADVICE("chunks of 256 KiB to some MiB: h5repack -l %s:CHUNK=%s old.h5 new.h5", f->path, larger(o, shape, sizeof shape));
     }
     if (o->filtered && o->chunk_bytes > CHUNK_CACHE_BYTES && o->chunks > 1) {
         WHAT("chunks %s of %s are larger than HDF5's chunk cache (1 MiB; 8 MiB from 2.0): who reads a part of one fetches and decompresses all of it, each time",

@@ -83,6 +83,8 @@ static int list(const struct xh_options *o, int json)
     int rc = xh_edit_each_left(o, list_one, &l, &err);
     if (json)
         puts(l.n ? "\n]" : "]");
+    else if (rc == 0 && !l.n)
+        fputs("xhdf5: nothing waits to be sent\n", stderr);
     return rc ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : XH_EXIT_OK;
 }
 

@@ -95,6 +95,11 @@ static void print_wrapped(const char *text)
 static void print_people(struct xh_report *r, const char *name, enum xh_state state)
 {
     static const char *const marks[] = {"  ok", "   !", "FAIL", "   -"}, *const colours[] = {"32", "33", "31", "2"};
+    if (state == XH_STATE_UNTRIED && !r->text[0]) {
+        size_t used = strlen(r->untried);
+        snprintf(r->untried + used, sizeof r->untried - used, "%s%s", used ? ", " : "", name);
+        return;
+    }
     if (r->colour)
         printf("\033[%sm%s\033[0m  %-12s ", colours[state], marks[state], name);
     else
@@ -141,6 +146,10 @@ void xh_report_end(struct xh_report *r)
         xh_json_text(stdout, "verdict", verdict);
         puts("}");
     } else {
+        if (r->untried[0]) {
+            snprintf(r->text, sizeof r->text, "%s", r->untried);
+            print_people(r, states[XH_STATE_UNTRIED], XH_STATE_UNTRIED);
+        }
         printf("\nIt %s.\n", verdict);
     }
     fclose(r->facts);

@@ -14,6 +14,7 @@ struct xh_report {
     char *facts_text;
     size_t facts_bytes;
     char text[2048], advice[2048]; /* likewise; for people */
+    char untried[512];             /* for people: the names of steps that had nothing to say; the end has them */
 };
 
 /* Returns 0, or -1 without memory. */
@@ -27,7 +28,7 @@ void xh_report_text(struct xh_report *r, const char *name, const char *value);
 void xh_report_number(struct xh_report *r, const char *name, double value);
 void xh_report_count(struct xh_report *r, const char *name, uint64_t value);
 
-/* Prints it, and makes room for the next. A step with advice that is OK counts as NOTE. */
+/* Prints it, and makes room for the next; to people a step that was not tried and says nothing is told of at the end. A step with advice that is OK counts as NOTE. */
 void xh_report_step(struct xh_report *r, const char *name, enum xh_state state);
 
 #endif

@@ -119,6 +119,8 @@ int xh_tool_ls(int argc, char **argv, const struct xh_options *o)
     int rc = xh_image_each(o, list_one, &l, &err);
     if (l.json)
         puts(l.n ? "\n]" : "]");
+    else if (rc == 0 && !l.n)
+        fputs("xhdf5: nothing is kept on this machine\n", stderr);
     return rc ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : XH_EXIT_OK;
 }
 

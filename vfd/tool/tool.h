@@ -53,6 +53,9 @@ int xh_tool_end(int code);
 #define XH_SIZE_TEXT 16
 const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT]);
 
+/* What the word behind the number |n| ends in. */
+#define XH_S(n) ((n) == 1 ? "" : "s")
+
 /* How many bytes the character at |text| takes: one of printable ASCII, or of UTF-8 that is no control
  * character; 0: it is none of these. */
 size_t xh_tool_utf8(const char *text);

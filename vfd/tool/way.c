@@ -255,7 +255,7 @@ static enum xh_state refused(struct doctor *d)
     if (p->reason[0])
         xh_report_say(r, "the server says: %s", p->reason);
     if (p->status == 404 || p->status == 410)
-        xh_report_advise(r, "the server has no such file: check the path, and the part of it that the server adds or takes away");
+        xh_report_advise(r, "the server has no file at this path: check its spelling; the path on the server's disk and that of its URLs mostly begin differently");
     else if (p->status == 401 && !(t && t->value))
         xh_report_advise(r, "the server wants to know who you are, and no token was found: set BEARER_TOKEN_FILE, or give a certificate (X509_USER_PROXY); docs/access.md");
     else if (p->status == 401 || p->status == 403)
