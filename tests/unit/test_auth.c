@@ -128,7 +128,7 @@ Test(auth, a_token_is_at_most_64_kib_long)
     free(big);
 }
 
-Test(auth, only_a_regular_file_is_read, .timeout = 10)
+Test(auth, only_a_regular_file_is_read, .timeout = 100)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/fifo", dir);
@@ -187,7 +187,7 @@ static char *jwt(const char *json)
     return out;
 }
 
-Test(auth, what_a_token_says_of_itself_is_of_its_outer_object, .timeout = 10)
+Test(auth, what_a_token_says_of_itself_is_of_its_outer_object, .timeout = 100)
 {
     static const struct {
         const char *json, *said;
@@ -286,7 +286,7 @@ static void make_certificate(void)
         cr_skip_test("no openssl command");
 }
 
-Test(auth, certificates_are_found_in_their_order, .timeout = 20)
+Test(auth, certificates_are_found_in_their_order, .timeout = 100)
 {
     struct xh_cert p;
     char cert[256], key[256], proxy[256], locked[256];

@@ -79,7 +79,7 @@ Test(options, the_environment_is_weaker_than_the_string, .init = fresh)
     cr_assert(strstr(err.text, "XHDF5_CONNECTIONS"));
 }
 
-Test(options, random_text_never_breaks_the_parser, .init = fresh, .timeout = 20)
+Test(options, random_text_never_breaks_the_parser, .init = fresh, .timeout = 100)
 {
     static const char letters[] = "conetis=,,\"\" 0123kMG_\t\xff";
     srand(11);
