@@ -57,7 +57,7 @@ int xh_options_set(struct xh_options *o, const char *name, const char *value, co
 int xh_options_set_number(struct xh_options *o, enum xh_opt_id id, uint64_t value, const char *where,
                           struct xh_err *err);
 
-/* Reads every XHDF5_* variable. An unknown one is no error: it is warned of once a
+/* Reads every XHDF5_* variable; an empty one is as good as none. An unknown one is no error: it is warned of once a
  * process, on standard error, with the nearest known name. Variables listed in
  * XH_OPT_FOREIGN_ENV (used by the project's tools) are passed over. */
 int xh_options_from_env(struct xh_options *o, struct xh_err *err);
