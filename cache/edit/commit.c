@@ -326,7 +326,8 @@ static int committed(struct xh_edit *e, const struct xh_dav_stat *fresh, struct 
     v->base_limit = whole ? 0 : v->size;
     snprintf(v->base_version, sizeof v->base_version, "%s", fresh->validator);
     e->super_len = 0;
-    xh_overlay_unsave(v);
+    if (!e->closing) /* else all of it is about to be removed; who is killed before that has a record that "retry" finds to be done */
+        xh_overlay_unsave(v);
     return rc;
 }
 
