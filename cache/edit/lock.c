@@ -68,14 +68,17 @@ static int put_owner(struct xh_turn *t, struct xh_dav *d, const char *dir, struc
     return xh_dav_put_text(d, name, text, err);
 }
 
-int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter,
-                 struct xh_err *err)
+void xh_turn_name(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter)
 {
     *t = (struct xh_turn){.dav = d, .name = name};
     snprintf(t->own, sizeof t->own, XH_TURN_PREFIX "%.16s%c%u/", id, letter, number);
     snprintf(t->text, sizeof t->text, OWNER_WORD "%.16s%c%u", id, letter, number);
     data_of(t->data, sizeof t->data, t->own + strlen(XH_TURN_PREFIX));
-    int rc = xh_dav_mkcol(d, t->own, err);
+}
+
+int xh_turn_make(struct xh_turn *t, struct xh_err *err)
+{
+    int rc = xh_dav_mkcol(t->dav, t->own, err);
     if (rc == XH_E_STATUS && err->status == 405) /* asked twice: it is there */
         rc = 0;
     return rc;
@@ -162,10 +165,14 @@ static int look(struct xh_turn *t, struct wait *w, struct xh_err *err)
 {
     char text[256];
     int rc = whose(t, text, sizeof text, err);
-    if (rc)
-        return rc;
     uint64_t now = xh_now_ns(), before = w->look_ns;
     w->look_ns = now;
+    if (rc == XH_E_STATUS && err->status == 423) { /* XRootD: it is being written, or was when its host went; nothing new is known */
+        snprintf(text, sizeof text, "%.250s", *w->was ? w->was : "somebody");
+        rc = 0;
+    }
+    if (rc)
+        return rc;
     if (!*text)
         w->was[0] = '\0';
     if (!*text || is_own_text(t, text))

@@ -151,6 +151,13 @@ int xh_overlay_new(const struct xh_options *o, const char *url, struct xh_overla
     return 0;
 }
 
+void xh_overlay_clear(struct xh_overlay *v)
+{
+    remove_files(v);
+    close(v->data);
+    v->data = -1;
+}
+
 void xh_overlay_close(struct xh_overlay *v, int keep)
 {
     if (!v)
