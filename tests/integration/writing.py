@@ -146,6 +146,31 @@ def check_creating(tap, p):
         p.valid("both.h5")
         assert [one["url"] for one in p.left()] == [p.server.url + "/both.h5"]
         p.tool("drop", p.left()[0]["id"])
+    with tap.claim("creating: five requests are waited for beside the upload, and no handshake"):
+        p.gate.arm(lambda *_: None)
+        out = p.good("f = h5py.File(url, 'w'); f['a'] = 1; print('w', flush=True); f.close()", p.gate.url + "/steps.h5", log="origin")
+        names = [(m, re.sub(r"^/steps.h5|[0-9a-f]{16}", "", path)) for m, path, _ in p.gate.log]
+        place = [("MKCOL", ".xhdf5-n1/")] if p.kind == "nginx" else []    # XRootD makes it for what is put
+        unlock = [("DELETE", ".xhdf5-lock/owner")] if p.kind == "xrootd" else []
+        waited = [*place, ("PUT", ".xhdf5-n1/data-n1"), ("MOVE", ".xhdf5-n1/"), ("HEAD" if p.kind == "nginx" else "PROPFIND", ".xhdf5-lock/data-n1"),
+                  ("MOVE", ".xhdf5-lock/data-n1"), *unlock, ("DELETE", ".xhdf5-lock/")]
+        assert [x for x in names if x in waited] == waited and ("OPTIONS", "") in names, names
+        assert not [m for m, _ in names if m == "MKCOL"][len(place):], names
+        assert out == "w\n" and p.beside("steps.h5") == [], p.beside("steps.h5")
+    if p.kind == "xrootd":
+        with tap.claim("creating: a server of XRootD's name that makes no directories is asked to make them"):
+            for code in ("f = h5py.File(url, 'w'); f['a'] = 1; f.close()", "f = h5py.File(url, 'r+'); f['b'] = 2; f.close()"):
+                made = set()
+
+                def rule(n, method, path):
+                    there = path.rsplit("/", 1)[0]
+                    made.update({there} if method == "MKCOL" else set())
+                    return 409 if method == "PUT" and ".xhdf5-" in path and there not in made and "-turn/" not in path else None
+                p.gate.arm(rule)
+                p.good(code, p.gate.url + "/dirs.h5")
+                p.gate.arm(lambda *_: None)
+                assert made and p.beside("dirs.h5") == [], (made, p.beside("dirs.h5"))
+            assert p.local("print(*h5py.File(url))", p.root / "dirs.h5") == "a b\n"
     with tap.claim("creating: the option is off: as ever"):
         assert "read-only" in p.bad(MAKE, url, writable="off")
     with tap.claim("creating: http and a query are refused; so is a directory of the overlay that others can read"):
@@ -557,6 +582,32 @@ def check_recovering(tap, p):
         p.valid(name)
         lock = [x for x in p.beside(name) if "turn" not in x]    # his turn is taken away by who comes next
         assert lock == [] and p.left() == [], (p.beside(name), p.left())
+    with tap.claim("recovering: killed while it gives up its lock, behind the commit: nobody says that it was never closed"):
+        for n, at in enumerate(("-lock/", "-turn/"), 1):
+            p.gate.arm(lambda n, method, path: os.kill(one.pid, signal.SIGKILL) if method == "DELETE" and at in path else None)
+            one = p.popen("sys.stdin.readline(); f = h5py.File(url, 'r+'); f['a'][:] = int(mode); f.close()", url, str(n))
+            one.communicate("\n", timeout=60)
+            p.gate.arm(lambda *_: None)
+            assert one.returncode == -9
+            assert p.local("print(h5py.File(url)['a'][9])", p.root / name) == f"{n}\n"
+            assert [x["state"] for x in p.left()] in ([], ["to be sent"]), p.left()
+            p.tool("retry", "--all")
+            assert p.left() == [] and list(p.overlay.iterdir()) == []
+            for x in p.beside(name):
+                shutil.rmtree(p.root / (name + x))
+    with tap.claim("recovering: what is left of an overlay whose removal was cut short is removed, and not shown; one in the making stays"):
+        for files in (["alive", "base", "record"], ["alive"], [], ["alive.new"]):
+            d = p.overlay / "0123456789abcdef"
+            d.mkdir(mode=0o700)
+            for x in files:
+                (d / x).touch(mode=0o600)
+            assert p.left() == [], (files, p.left())
+            if "alive" in files:
+                assert not d.exists(), files
+            else:    # it may be anybody's who is about to make the files; not when it is old
+                assert d.exists(), files
+                os.utime(d, (1, 1))
+                assert p.left() == [] and not d.exists(), files
     with tap.claim("recovering: killed before the file was closed: said, and only dropped"):
         one = p.popen("f = h5py.File(url, 'w'); f['a'] = 1; print('w', flush=True); sys.stdin.readline()", p.server.url + "/never.h5")
         one.stdout.readline()
