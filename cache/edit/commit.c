@@ -14,8 +14,6 @@
  *    and one size would look the same. */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,17 +38,6 @@ struct attempt {
     int made;
     int moved;           /* the new file is not in it any more */
     struct xh_dav_stat old, fresh; /* what is replaced; the new file */
-};
-
-/* Something that the second client does meanwhile. */
-struct aside {
-    struct xh_edit *e;
-    struct attempt *a;
-    int (*run)(struct aside *s);
-    pthread_t thread;
-    int began, rc;
-    struct xh_err err;
-    struct xh_dav_stat now;
 };
 
 static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err)
@@ -94,67 +81,45 @@ static int looks_older(const struct xh_dav_stat *old, const struct xh_dav_stat *
 
 /* ---- beside the first client */
 
-static int open_side(struct xh_edit *e, struct xh_err *err)
+static int sign(struct xh_aside *s)
 {
-    int rc = e->side ? 0 : xh_dav_open(e->url, &e->opt, &e->side, err);
-    if (rc == 0) {
-        xh_dav_learn(e->side, e->dav);
-        xh_dav_count(e->side, &e->counters, &e->account);
-    }
-    return rc;
-}
-
-static int sign(struct aside *s)
-{
+    struct attempt *a = s->ctx;
     char owner[96];
     struct xh_err ignored;
     struct xh_dav_stat st;
-    int rc = xh_turn_sign(&s->a->lock, s->e->side, &s->err);
-    snprintf(owner, sizeof owner, "%sowner", s->a->lock.own);
+    int rc = xh_turn_sign(&a->lock, s->e->side, &s->err);
+    snprintf(owner, sizeof owner, "%sowner", a->lock.own);
     if (rc == 0 && s->e->overlay->size > LONG_UPLOAD)
         xh_dav_stat(s->e->side, owner, &st, &ignored); /* learns how versions are asked for, while there is time */
     return rc;
 }
 
-static int look(struct aside *s)
+static int look(struct xh_aside *s)
 {
-    return xh_dav_stat(s->e->side, "", &s->now, &s->err);
+    return xh_dav_stat(s->e->side, "", s->ctx, &s->err);
 }
 
-static void *run_aside(void *ctx)
+/* All of it is at the server. */
+static int clear_overlay(struct xh_aside *s)
 {
-    struct aside *s = ctx;
-    s->rc = s->run(s);
-    return NULL;
-}
-
-/* Begins it. Without a second client, or a thread, it is done in end_aside. */
-static void begin_aside(struct aside *s)
-{
-    sigset_t all, old;
-    struct xh_err ignored;
-    if (open_side(s->e, &ignored))
-        return;
-    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    s->began = pthread_create(&s->thread, NULL, run_aside, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
-/* Waits for its end. Returns what it did. */
-static int end_aside(struct aside *s, struct xh_err *err)
-{
-    if (s->began)
-        pthread_join(s->thread, NULL);
-    else if ((s->rc = open_side(s->e, &s->err)) == 0)
-        s->rc = s->run(s);
-    if (s->rc)
-        *err = s->err;
-    return s->rc;
+    xh_overlay_clear(s->e->overlay);
+    return 0;
 }
 
 /* ---- one attempt */
+
+/* Makes the directory of |t|, and with |signs| its owner's file in it. A server that makes directories for what is put into them is not
+ * asked for them: the file comes at once, or the upload. */
+static int begin_place(struct xh_edit *e, struct xh_turn *t, int signs, struct xh_err *err)
+{
+    for (;;) {
+        int makes = e->careful || !xh_dav_makes_dirs(t->dav), rc = makes ? xh_turn_make(t, err) : 0;
+        rc = rc || !signs ? rc : xh_turn_sign(t, t->dav, err);
+        if (rc == 0 || makes || (rc != XH_E_NOENT && rc != XH_E_STATUS))
+            return rc;
+        e->careful = 1;
+    }
+}
 
 /* Makes the directory for the new file; where that replaces one, at a time of the server's that is later than its date. */
 static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
@@ -162,10 +127,9 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     struct xh_overlay *v = e->overlay;
     struct xh_dav_stat st;
     char owner[96];
-    int rc = xh_turn_make(&a->lock, e->dav, LOCK, v->id, ++e->attempt, 'n', err);
+    xh_turn_name(&a->lock, e->dav, LOCK, v->id, ++e->attempt, 'n');
     a->made = 1;
-    if (rc == 0 && a->old.there)
-        rc = xh_turn_sign(&a->lock, e->dav, err);
+    int rc = begin_place(e, &a->lock, a->old.there, err);
     for (int ticks = 0; rc == 0 && a->old.there; ticks++) {
         snprintf(owner, sizeof owner, "%sowner", a->lock.own);
         rc = xh_dav_stat(e->dav, owner, &st, err);
@@ -184,20 +148,24 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .tick = beat, .ctx = e};
-    struct aside owner = {.e = e, .a = a, .run = sign};
+    struct xh_aside owner = {.e = e, .ctx = a, .run = sign};
     struct xh_err why;
     char data[sizeof a->lock.own + sizeof a->lock.data];
     uint64_t begun = xh_now_ns();
     snprintf(data, sizeof data, "%s%s", a->lock.own, a->lock.data);
     if (!a->old.there)
-        begin_aside(&owner);
+        xh_aside_begin(&owner);
     int rc = xh_dav_put(e->dav, data, &source, err);
-    if (!a->old.there && end_aside(&owner, &why) && rc == 0) {
+    if (!a->old.there && xh_aside_end(&owner, &why) && rc == 0) {
         rc = owner.rc;
         *err = why;
     }
     if (!a->old.there && e->side)
         xh_dav_learn(e->dav, e->side);
+    if (rc && !a->old.there && !e->careful && xh_dav_makes_dirs(e->dav)) {
+        e->careful = 1; /* it may not do what servers of its name do */
+        rc = rc == XH_E_NOENT || rc == XH_E_STATUS ? LOST : rc;
+    }
     if (rc == 0)
         xh_trace(XH_T_VFD, "uploaded", "url=%s bytes=%" PRIu64 " ms=%" PRIu64, xh_dav_shown(e->dav), e->overlay->size,
                  (xh_now_ns() - begun) / 1000000u);
@@ -248,20 +216,21 @@ static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_e
 /* Puts the new file in the old one's place. The lock is taken. */
 static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
-    struct aside old = {.e = e, .a = a, .run = look};
+    struct xh_dav_stat now;
+    struct xh_aside old = {.e = e, .ctx = &now, .run = look};
     struct xh_err why;
     char data[sizeof LOCK + sizeof a->lock.data];
     snprintf(data, sizeof data, LOCK "%s", a->lock.data);
-    begin_aside(&old);
+    xh_aside_begin(&old);
     int rc = xh_dav_stat(e->dav, data, &a->fresh, err);
-    if (end_aside(&old, &why) && rc == 0) {
+    if (xh_aside_end(&old, &why) && rc == 0) {
         rc = old.rc;
         *err = why;
     }
     rc = rc ? rc : check_new(e, a, err);
     if (rc)
         return rc;
-    if (strcmp(old.now.validator, a->old.validator) != 0)
+    if (strcmp(now.validator, a->old.validator) != 0)
         return LOST;
     for (int i = 0; i < MOVES_MOST; i++) {
         rc = xh_dav_move(e->dav, data, "", 1, err);
@@ -326,7 +295,8 @@ static int committed(struct xh_edit *e, const struct xh_dav_stat *fresh, struct 
     v->base_limit = whole ? 0 : v->size;
     snprintf(v->base_version, sizeof v->base_version, "%s", fresh->validator);
     e->super_len = 0;
-    xh_overlay_unsave(v);
+    if (!e->closing) /* else it is removed; who is killed before that has a record that "retry" finds to be done */
+        xh_overlay_unsave(v);
     return rc;
 }
 
@@ -361,6 +331,7 @@ static void leave_for_later(struct xh_overlay *v, const char *name)
 /* Attempts until one succeeds, or it makes no sense. */
 static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
 {
+    struct xh_aside clearing = {.e = e, .run = clear_overlay};
     unsigned broken_off = 0;
     for (unsigned i = 0; i < ATTEMPTS_MOST; i++) {
         struct attempt a = {0};
@@ -368,8 +339,12 @@ static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err 
         xh_trace(XH_T_VFD, "attempt", "url=%s number=%u rc=%d", xh_dav_shown(e->dav), i, rc);
         if (a.made && is_network(rc))
             leave_for_later(e->overlay, a.lock.own);
-        else if (a.made)
+        if (rc == 0 && e->closing)
+            xh_aside_begin(&clearing); /* a gigabyte's pages take a while, and so does the lock's removal */
+        if (a.made && !is_network(rc))
             xh_turn_leave(&a.lock, a.moved);
+        if (rc == 0 && e->closing)
+            xh_aside_end(&clearing, err);
         *fresh = a.fresh;
         if (rc == 0 || (rc < 0 && !is_network(rc)) || (is_network(rc) && broken_off++ >= UPLOADS_MOST))
             return rc;
@@ -380,11 +355,11 @@ static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err 
 /* Those that change one file send it one after the other. Nothing but speed depends on it. */
 static int take_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err)
 {
-    int rc = open_side(e, err); /* it beats while the other client sends */
+    int rc = xh_edit_side(e, err); /* it beats while the other client sends */
     if (rc)
         return rc;
-    rc = xh_turn_make(turn, e->side, TURN, e->overlay->id, ++e->attempt, 't', err);
-    rc = rc ? rc : xh_turn_sign(turn, e->side, err);
+    xh_turn_name(turn, e->side, TURN, e->overlay->id, ++e->attempt, 't');
+    rc = begin_place(e, turn, 1, err);
     if (rc == 0 && (rc = xh_turn_take(turn, err)) == 0)
         e->turn = turn;
     else if (is_network(rc))

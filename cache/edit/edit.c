@@ -49,6 +49,29 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
     }
 }
 
+static int greet(struct xh_aside *s)
+{
+    xh_dav_greet(s->e->side);
+    return 0;
+}
+
+/* Asks whether the file is there. A server may hang up when it is not (XRootD): the second client opens a connection
+ * meanwhile, so that the upload need not. */
+static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *err)
+{
+    struct xh_aside hello = {.e = e, .run = greet};
+    struct xh_err ignored;
+    xh_aside_begin(&hello);
+    int rc = xh_dav_stat(e->dav, "", st, err);
+    if (xh_aside_end(&hello, &ignored) == 0 && rc == 0 && !xh_dav_is_warm(e->dav) && xh_dav_is_warm(e->side)) {
+        struct xh_dav *warm = e->side;
+        e->side = e->dav;
+        e->dav = warm;
+        xh_dav_learn(warm, e->side);
+    }
+    return rc;
+}
+
 static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, struct xh_err *err)
 {
     struct xh_dav_stat st = {0};
@@ -56,7 +79,7 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     if (rc)
         return rc;
     xh_dav_count(e->dav, &e->counters, &e->account);
-    rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : xh_dav_stat(e->dav, "", &st, err);
+    rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : look_for(e, &st, err);
     if (rc == 0 && how == XH_EDIT_CREATE && st.there) {
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: there is such a file", xh_dav_shown(e->dav));
         err->sys_errno = EEXIST;

@@ -2,6 +2,7 @@
 #ifndef XH_EDIT_IMPL_H
 #define XH_EDIT_IMPL_H
 
+#include <pthread.h>
 #include <sys/types.h>
 
 #include "../account.h"
@@ -30,11 +31,12 @@ struct xh_edit {
     int broken;           /* a write was lost, or a merge half made: nothing is sent by this process */
     int closing;
     int told;             /* in the child of a fork: that it cannot write */
+    int careful;          /* the server does not make directories by itself, as it was thought to */
     /* While it is committed: */
     char *piece;          /* XH_EDIT_PIECE bytes */
     unsigned attempt;
     struct xh_turn *turn; /* held during an upload, or NULL */
-    struct xh_dav *side;  /* a second client: the turn's, and for what is asked beside the first; NULL: none yet */
+    struct xh_dav *side;  /* a second client: the turn's, and for what is done beside the first; NULL: none yet */
     struct xh_dav_stat found; /* what was there at opening; a commit that replaces it need not look first */
     int found_good;       /* it has not been used yet */
     uint64_t super_off;   /* a superblock that goes out otherwise than it is here, at the end of a commit under way */
@@ -67,6 +69,27 @@ void xh_edit_tidy(struct xh_edit *e);
 /* Closes and frees it; |keep|: what was written stays on this machine. Sends nothing. */
 void xh_edit_free(struct xh_edit *e, int keep);
 
+/* ---- beside the first client: aside.c */
+
+/* Something that is done on a thread of its own. */
+struct xh_aside {
+    struct xh_edit *e;
+    int (*run)(struct xh_aside *s); /* returns 0 or a negative code with |err| set; may use the second client, never the first */
+    void *ctx;
+    pthread_t thread;
+    int began, rc;
+    struct xh_err err;
+};
+
+/* Opens the second client and begins it. Without a client or a thread it is done in end. */
+void xh_aside_begin(struct xh_aside *s);
+
+/* Waits for its end. Returns what |run| returned, and its |err|. */
+int xh_aside_end(struct xh_aside *s, struct xh_err *err);
+
+/* Opens the second client, unless it is open, and tells it what the first has learned. */
+int xh_edit_side(struct xh_edit *e, struct xh_err *err);
+
 /* ---- locks at the server: lock.c */
 
 #define XH_TURN_PREFIX ".xhdf5-" /* of a directory's name that becomes a lock: then the overlay's ID, a letter, a number */
@@ -83,9 +106,11 @@ struct xh_turn {
     uint64_t taken_ns; /* 0: it is not the lock */
 };
 
+/* Names it; asks nothing. */
+void xh_turn_name(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter);
+
 /* Makes the directory |own|. */
-int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter,
-                 struct xh_err *err);
+int xh_turn_make(struct xh_turn *t, struct xh_err *err);
 
 /* Puts its owner's file into it, or puts it anew; |d| is the turn's client or another one. */
 int xh_turn_sign(struct xh_turn *t, struct xh_dav *d, struct xh_err *err);

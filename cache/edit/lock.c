@@ -68,14 +68,17 @@ static int put_owner(struct xh_turn *t, struct xh_dav *d, const char *dir, struc
     return xh_dav_put_text(d, name, text, err);
 }
 
-int xh_turn_make(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter,
-                 struct xh_err *err)
+void xh_turn_name(struct xh_turn *t, struct xh_dav *d, const char *name, const char *id, unsigned number, char letter)
 {
     *t = (struct xh_turn){.dav = d, .name = name};
     snprintf(t->own, sizeof t->own, XH_TURN_PREFIX "%.16s%c%u/", id, letter, number);
     snprintf(t->text, sizeof t->text, OWNER_WORD "%.16s%c%u", id, letter, number);
     data_of(t->data, sizeof t->data, t->own + strlen(XH_TURN_PREFIX));
-    int rc = xh_dav_mkcol(d, t->own, err);
+}
+
+int xh_turn_make(struct xh_turn *t, struct xh_err *err)
+{
+    int rc = xh_dav_mkcol(t->dav, t->own, err);
     if (rc == XH_E_STATUS && err->status == 405) /* asked twice: it is there */
         rc = 0;
     return rc;
@@ -154,6 +157,7 @@ struct wait {
     uint64_t same_ns; /* since when it has been so */
     uint64_t look_ns; /* when it was read */
     unsigned owners;  /* that have had it meanwhile */
+    int hung_up;      /* the server did behind a refusal: it is tried when a look has found that nobody has it, as each try costs a handshake */
 };
 
 /* The last move was refused: 1: another has the lock; 2: it is this one's after all; 0: nobody has it; or a negative code. Takes it
@@ -162,10 +166,14 @@ static int look(struct xh_turn *t, struct wait *w, struct xh_err *err)
 {
     char text[256];
     int rc = whose(t, text, sizeof text, err);
-    if (rc)
-        return rc;
     uint64_t now = xh_now_ns(), before = w->look_ns;
     w->look_ns = now;
+    if (rc == XH_E_STATUS && err->status == 423) { /* XRootD: it is being written, or was when its host went; nothing new is known */
+        snprintf(text, sizeof text, "%.250s", *w->was ? w->was : "somebody");
+        rc = 0;
+    }
+    if (rc)
+        return rc;
     if (!*text)
         w->was[0] = '\0';
     if (!*text || is_own_text(t, text))
@@ -191,29 +199,41 @@ static int is_final(int rc)
     return rc == XH_E_ACCES || rc == XH_E_NOSPACE || rc == XH_E_TLS || rc == XH_E_NOMEM || rc == XH_E_SYS || rc == XH_E_INVAL;
 }
 
+/* Tries to take it. Returns as look; |*vain| counts the refusals of a lock that nobody has. */
+static int try_to_take(struct xh_turn *t, struct wait *w, unsigned *vain, struct xh_err *err)
+{
+    struct xh_err why;
+    int rc = xh_dav_move(t->dav, t->own, t->name, 0, err);
+    if (rc == 0)
+        return 2;
+    if (is_final(rc))
+        return rc;
+    if (rc == XH_E_STATUS)
+        w->hung_up |= !xh_dav_is_warm(t->dav);
+    /* Who has it is asked now and then; at once when the answer may have been lost. */
+    if (rc == XH_E_STATUS && w->was[0] && xh_now_ns() - w->look_ns <= LOOK_NS)
+        return 1;
+    int state = look(t, w, &why);
+    if (state < 0)
+        *err = why;
+    *vain = state == 1 ? 0 : *vain + 1;
+    if (*vain == VAIN_MOST / 2)
+        take_away(t); /* without an owner: what a client or server that was killed has left */
+    return state;
+}
+
 int xh_turn_take(struct xh_turn *t, struct xh_err *err)
 {
     struct xh_account *account = xh_dav_account(t->dav);
     struct wait w = {0};
     uint64_t begun = xh_now_ns();
     for (unsigned vain = 0; vain < VAIN_MOST;) {
-        int rc = xh_dav_move(t->dav, t->own, t->name, 0, err);
-        if (is_final(rc))
-            return rc;
-        /* Who has it is asked now and then; at once when the answer may have been lost. */
-        if (rc && (!w.was[0] || rc == XH_E_NOENT || rc != XH_E_STATUS || xh_now_ns() - w.look_ns > LOOK_NS)) {
-            struct xh_err why;
-            int state = look(t, &w, &why);
-            if (state < 0) {
-                *err = why;
-                return state;
-            }
-            rc = state == 2 ? 0 : rc;
-            vain = state == 1 ? 0 : vain + 1;
-            if (vain == VAIN_MOST / 2)
-                take_away(t); /* without an owner: what a client or server that was killed has left */
-        }
-        if (rc == 0) {
+        int state = w.hung_up && w.was[0] ? look(t, &w, err) : 0;
+        if (state == 0)
+            state = try_to_take(t, &w, &vain, err);
+        if (state < 0)
+            return state;
+        if (state == 2) {
             xh_trace(XH_T_ORIGIN, "lock", "url=%s lock=%s own=%s waited_ms=%" PRIu64, xh_dav_shown(t->dav), t->name, t->own,
                      (xh_now_ns() - begun) / 1000000u);
             t->beat_ns = t->taken_ns = xh_now_ns();

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include <curl/curl.h>
@@ -44,6 +45,7 @@ struct xh_dav {
     struct xh_account *account;
     int by_propfind; /* HEAD does not tell the version here */
     int redirected;  /* the server has sent a request elsewhere */
+    int makes_dirs;  /* it says that it is an XRootD: its PUT makes directories */
     char error[CURL_ERROR_SIZE];
     /* Of the request at hand: */
     struct xh_reply reply;
@@ -189,6 +191,7 @@ void xh_dav_learn(struct xh_dav *d, const struct xh_dav *from)
 {
     d->by_propfind |= from->by_propfind;
     d->redirected |= from->redirected;
+    d->makes_dirs |= from->makes_dirs;
 }
 
 /* ---- libcurl's callbacks */
@@ -430,6 +433,7 @@ static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url
     curl_easy_setopt(d->easy, CURLOPT_RANGE, NULL);
     free_headers(headers);
     d->source = NULL;
+    d->makes_dirs |= strncasecmp(d->reply.server, "XrootD", 6) == 0;
     xh_trace(XH_T_ORIGIN, "dav", "url=%s name=\"%s\" method=%s status=%d code=%d sent=%" PRIu64, d->url->shown, a->suffix,
              a->method, d->reply.status, (int)code, d->sent);
     /* A refusal may come before all was sent, and the connection break then. */
@@ -558,12 +562,18 @@ static void pause_ms(uint64_t ms)
     nanosleep(&t, NULL);
 }
 
+/* 423: somebody else has the file open, at XRootD: who reads an owner's file meets the owner who writes it anew. */
+static int is_passing(int status)
+{
+    return status == 423 || status == 502 || status == 503 || status == 504;
+}
+
 static int ask(struct xh_dav *d, const struct asked *a, struct xh_err *err)
 {
     uint64_t ms = 100;
     for (uint64_t tries = 0;; tries++) {
         int rc = ask_once(d, a, err);
-        int worth = rc == XH_E_NET || rc == XH_E_TIMEOUT || (rc == XH_E_STATUS && (d->reply.status == 502 || d->reply.status == 503 || d->reply.status == 504));
+        int worth = rc == XH_E_NET || rc == XH_E_TIMEOUT || (rc == XH_E_STATUS && is_passing(d->reply.status));
         if (rc == 0 || !worth || !a->again || tries >= d->o.retries)
             return rc;
         if (d->counters)
@@ -681,6 +691,24 @@ int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err)
     struct asked a = {.method = "DELETE", .suffix = suffix, .again = 1};
     int rc = ask(d, &a, err);
     return rc == XH_E_NOENT ? 0 : rc;
+}
+
+int xh_dav_makes_dirs(const struct xh_dav *d)
+{
+    return d->makes_dirs;
+}
+
+int xh_dav_is_warm(const struct xh_dav *d)
+{
+    curl_socket_t s = CURL_SOCKET_BAD;
+    return curl_easy_getinfo(d->easy, CURLINFO_ACTIVESOCKET, &s) == CURLE_OK && s != CURL_SOCKET_BAD;
+}
+
+void xh_dav_greet(struct xh_dav *d)
+{
+    struct asked a = {.method = "OPTIONS", .suffix = ""};
+    struct xh_err ignored;
+    ask(d, &a, &ignored);
 }
 
 int xh_dav_removes_trees(const struct xh_dav *d)

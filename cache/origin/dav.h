@@ -75,6 +75,15 @@ int xh_dav_move(struct xh_dav *d, const char *from, const char *to, int overwrit
 int xh_dav_mkcol(struct xh_dav *d, const char *suffix, struct xh_err *err);
 int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err); /* one that is not there is deleted */
 
+/* 1 when put makes the directories of a name, as far as is known (XRootD; not nginx). */
+int xh_dav_makes_dirs(const struct xh_dav *d);
+
+/* 1 when its last connection is open: the next request needs no handshake, unless the server hangs up meanwhile. */
+int xh_dav_is_warm(const struct xh_dav *d);
+
+/* Asks for nothing: opens a connection, and learns whose it is. Its answer does not matter. */
+void xh_dav_greet(struct xh_dav *d);
+
 /* 1 when delete removes a directory with what is in it, as far as is known (nginx; not XRootD). */
 int xh_dav_removes_trees(const struct xh_dav *d);
 

@@ -1,7 +1,8 @@
 /* Overlays: see overlay.h.
  *
  * Invariants: an overlay's directory is ours and closed to others, or nothing of it is believed; bytes count only as far
- * as the sets say; the record is replaced whole. */
+ * as the sets say; the record is replaced whole; one without |data| that nobody has locked is rubble: who removed it was
+ * killed there, and who lists overlays removes the rest. */
 #include "overlay.h"
 
 #include <dirent.h>
@@ -19,7 +20,7 @@
 #include <unistd.h>
 
 #define RECORD_WORD "xhdf5-overlay 1"
-#define LINE_BYTES 8192
+#define FRESH_S 60 /* who makes the files in a directory does it sooner */
 
 static int sys_error(struct xh_err *err, const char *what, const char *path)
 {
@@ -74,18 +75,20 @@ static struct xh_overlay *overlay_new(void)
     return v;
 }
 
-/* Opens the files of |v|; |flags|: O_CREAT | O_EXCL for a new one. Takes the lock. */
+/* Opens the files of |v|; |flags|: O_CREAT | O_EXCL for a new one. Takes the lock: of a new one before others can see it. */
 static int open_files(struct xh_overlay *v, int flags, struct xh_err *err)
 {
+    int is_new = flags & O_CREAT;
     flags |= O_RDWR | O_NOFOLLOW | O_CLOEXEC;
-    v->alive = openat(v->dir, "alive", flags, 0600);
+    v->alive = openat(v->dir, is_new ? "alive.new" : "alive", flags, 0600);
     if (v->alive < 0)
         return sys_error(err, "cannot open files in", v->path);
     if (flock(v->alive, LOCK_EX | LOCK_NB) < 0)
         return xh_err_set(err, XH_E_INVAL, 0, "%s: a process has it open", v->id);
     v->data = openat(v->dir, "data", flags, 0600);
-    v->base = openat(v->dir, "base", flags, 0600);
-    return v->data < 0 || v->base < 0 ? sys_error(err, "cannot open files in", v->path) : 0;
+    v->base = v->data < 0 ? -1 : openat(v->dir, "base", flags, 0600);
+    int bad = v->base < 0 || (is_new && renameat(v->dir, "alive.new", v->dir, "alive") < 0);
+    return bad ? sys_error(err, "cannot open files in", v->path) : 0;
 }
 
 static uint64_t budget_of(const struct xh_options *o, int dir)
@@ -110,9 +113,10 @@ static void release(struct xh_overlay *v)
     free(v);
 }
 
+/* |data| goes first: what is left of a removal that was cut short is never taken for what may be recovered. */
 static void remove_files(struct xh_overlay *v)
 {
-    static const char *const names[] = {"data", "base", "record", "record.new", "alive"};
+    static const char *const names[] = {"data", "base", "record", "record.new", "alive.new", "alive"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlinkat(v->dir, names[i], 0);
     rmdir(v->path);
@@ -145,6 +149,13 @@ int xh_overlay_new(const struct xh_options *o, const char *url, struct xh_overla
     }
     *out = v;
     return 0;
+}
+
+void xh_overlay_clear(struct xh_overlay *v)
+{
+    remove_files(v);
+    close(v->data);
+    v->data = -1;
 }
 
 void xh_overlay_close(struct xh_overlay *v, int keep)
@@ -364,7 +375,19 @@ static void load(struct xh_overlay *v)
 
 /* ---- those that are there */
 
-/* Opens the directory |name| of |at|. Returns 0, XH_E_INVAL when a process has it, or another code. */
+/* Removes |v|, whose files could not be opened, if it is rubble. Returns whether it is. */
+static int clear_rubble(struct xh_overlay *v)
+{
+    struct stat st;
+    int is_locked = v->alive >= 0;
+    if (faccessat(v->dir, is_locked ? "data" : "alive", F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+        return 0;
+    if (is_locked || (fstat(v->dir, &st) == 0 && time(NULL) - st.st_mtime > FRESH_S))
+        remove_files(v);
+    return 1;
+}
+
+/* Opens the directory |name| of |at|. Returns 0, XH_E_INVAL when a process has it, XH_E_NOENT: it was rubble, or another code. */
 static int open_one(int at, const char *top, const char *name, struct xh_overlay **out, struct xh_err *err)
 {
     struct stat st;
@@ -385,6 +408,8 @@ static int open_one(int at, const char *top, const char *name, struct xh_overlay
         load(v);
         *out = v;
         return 0;
+    } else if (rc == XH_E_SYS && clear_rubble(v)) {
+        rc = xh_err_set(err, XH_E_NOENT, 0, "%s was being removed", v->id);
     }
     release(v);
     return rc;
@@ -443,6 +468,8 @@ int xh_overlay_each(const struct xh_options *o, xh_overlay_visit *visit, void *c
         if (!is_id(e->d_name))
             continue;
         int rc = open_one(at, top, e->d_name, &v, NULL);
+        if (rc == XH_E_NOENT)
+            continue;
         snprintf(stranger.id, sizeof stranger.id, "%.16s", e->d_name);
         stop = visit(ctx, rc ? &stranger : v, rc == XH_E_INVAL);
         if (v)

@@ -77,6 +77,9 @@ int xh_overlay_save(struct xh_overlay *v, int durable, struct xh_err *err);
 /* There is nothing to recover any more. */
 void xh_overlay_unsave(struct xh_overlay *v);
 
+/* Removes its files, and frees what they took; |v| can only be closed then. */
+void xh_overlay_clear(struct xh_overlay *v);
+
 /* Closes it; |keep|: it stays to be recovered. NULL allowed. */
 void xh_overlay_close(struct xh_overlay *v, int keep);
 

@@ -136,7 +136,7 @@ class Gate:
             self.authorized[method] += sent is not None
         if do == "cut":
             return 0
-        if isinstance(do, tuple):
+        if isinstance(do, tuple) and do[0] == "echo":
             entry[2], text = do[1], b"no good: " + (sent or b"")
             mine.send(f"HTTP/1.1 {do[1]} Refused\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() +
                       (b"" if method == "HEAD" else text))

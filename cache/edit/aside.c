@@ -1,0 +1,46 @@
+/* What a second client does on a thread of its own, beside the first: see impl.h. A round trip counts where links are long. */
+#include <pthread.h>
+#include <signal.h>
+
+#include "impl.h"
+
+int xh_edit_side(struct xh_edit *e, struct xh_err *err)
+{
+    int rc = e->side ? 0 : xh_dav_open(e->url, &e->opt, &e->side, err);
+    if (rc == 0) {
+        xh_dav_learn(e->side, e->dav);
+        xh_dav_count(e->side, &e->counters, &e->account);
+    }
+    return rc;
+}
+
+static void *run_aside(void *ctx)
+{
+    struct xh_aside *s = ctx;
+    s->rc = s->run(s);
+    return NULL;
+}
+
+void xh_aside_begin(struct xh_aside *s)
+{
+    sigset_t all, old;
+    struct xh_err ignored;
+    if (xh_edit_side(s->e, &ignored)) /* here: the first client learns while the thread runs */
+        return;
+    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    s->began = pthread_create(&s->thread, NULL, run_aside, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+int xh_aside_end(struct xh_aside *s, struct xh_err *err)
+{
+    if (s->began)
+        pthread_join(s->thread, NULL);
+    else if ((s->rc = xh_edit_side(s->e, &s->err)) == 0)
+        s->rc = s->run(s);
+    if (s->rc)
+        *err = s->err;
+    return s->rc;
+}
