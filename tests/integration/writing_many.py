@@ -301,8 +301,9 @@ class Team:
                 self.recover("drop", one["id"])
         if not left:    # killed behind all
             self.was[victim] = number
-        # Who is killed while he removes what is sent leaves a directory without data: it goes when it is a minute old.
-        assert not list(self.overlay.glob("*/data")), list(self.overlay.rglob("*"))
+        # Who is killed at the end of removing what is sent leaves a directory without its lock: it goes when it is a minute old.
+        kept = list(self.overlay.glob("*/data")) + list(self.overlay.glob("*/alive*"))
+        assert not kept, kept
         self.judge_file()
         self.judge_beside(process)
 
