@@ -347,7 +347,7 @@ static void take_options(struct xh_beside *b, const struct xh_options *o)
     b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
     b->opt.retries = o->retries < LOOK_RETRIES ? o->retries : LOOK_RETRIES;
     b->opt.endpoints[0] = '\0';
-    b->opt.may_lack = 1;
+    b->opt.may_lack = b->opt.sums = 1;
     snprintf(b->opt.sidecar, sizeof b->opt.sidecar, "off");
 }
 
@@ -432,17 +432,21 @@ static uint64_t patience(const struct xh_beside *b, uint64_t opening_ns)
     return ns > WAIT_LEAST_NS ? ns : WAIT_LEAST_NS;
 }
 
+/* Waits for news. Returns 0 when there is none by |until|. Lock held. */
+static int wait_until(struct xh_beside *b, uint64_t until)
+{
+    struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+    return xh_now_ns() < until && pthread_cond_timedwait(&b->news, &b->lock, &ts) != ETIMEDOUT;
+}
+
 /* Waits for the look, as long as that is worth it. Lock held. */
 static void wait_for_look(struct xh_beside *b)
 {
     uint64_t now = xh_now_ns(), opening_ns = now - b->begun_ns, from = now;
     while (b->state == LOOKING || b->state == COMING) {
-        uint64_t until = from + patience(b, opening_ns);
-        struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
         enum state was = b->state;
-        if (xh_now_ns() >= until || pthread_cond_timedwait(&b->news, &b->lock, &ts) == ETIMEDOUT)
-            if (b->state == was)
-                return;
+        if (!wait_until(b, from + patience(b, opening_ns)) && b->state == was)
+            return;
     }
 }
 
@@ -469,14 +473,16 @@ int xh_beside_settle(struct xh_beside *b, const struct xh_beside_of *of, struct 
     return used;
 }
 
-int xh_beside_is_awaited(struct xh_beside *b)
+int xh_beside_is_doubtful(struct xh_beside *b)
 {
     if (!b)
         return 0;
     pthread_mutex_lock(&b->lock);
-    int awaited = b->state == LOOKING || b->state == COMING;
+    for (uint64_t until = xh_now_ns() + WAIT_LEAST_NS; b->state == LOOKING && wait_until(b, until);)
+        ;
+    int doubtful = b->state == LOOKING;
     pthread_mutex_unlock(&b->lock);
-    return awaited;
+    return doubtful;
 }
 
 int xh_beside_is_used(struct xh_beside *b, int all)
