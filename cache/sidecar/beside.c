@@ -191,11 +191,14 @@ static int wait_for_opening(struct xh_beside *b)
 
 static int fetch(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *buf, struct xh_err *err)
 {
+    uint64_t early = off < f->early.len ? f->early.len - off : 0; /* it is proved by its sums, so that need not be */
     struct xh_extent e = {off, len, buf};
     if (off > xh_cache_size(f) || len > xh_cache_size(f) - off)
         return xh_err_set(err, XH_E_RANGE, 0, "it is cut");
-    /* It is proved by its sums, so an early head need not be. */
-    return xh_walk_look(f, off, buf, len) ? 0 : xh_cache_read(f, XH_KIND_RAW, &e, 1, err);
+    early = early < len ? early : len;
+    if (early && xh_early_look(f, off, buf, early))
+        e = (struct xh_extent){off + early, len - early, buf + early};
+    return xh_walk_look(f, e.off, e.buf, e.len) ? 0 : xh_cache_read(f, XH_KIND_RAW, &e, 1, err);
 }
 
 /* Reads header and index, and has the rest fetched. Returns NULL, or what is wrong. */
