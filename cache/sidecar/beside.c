@@ -84,13 +84,18 @@ static void give_up(struct xh_beside *b, const char *why)
     warn(b, why);
 }
 
-/* The packed bytes: those that are here already, or with |waits| all. */
-static int packed(struct xh_beside *b, const struct xh_metaimage_block *k, uint8_t *buf, int waits)
+/* Reads the sidecar: what is here already, or with |waits| all. What it says is proved by its sums, so an early head does for
+ * as far as it goes. */
+static int get(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *buf, int waits, struct xh_err *err)
 {
-    struct xh_extent e = {k->off, k->len, buf};
-    if (xh_walk_look(b->file, k->off, buf, k->len))
-        return 1;
-    return waits && xh_cache_read(b->file, XH_KIND_RAW, &e, 1, NULL) == 0;
+    uint64_t n = off < f->early.len ? f->early.len - off : 0;
+    n = n < len ? n : len;
+    if (!n || !xh_early_look(f, off, buf, n))
+        n = 0;
+    struct xh_extent e = {off + n, len - n, buf + n};
+    if (e.len == 0 || xh_walk_look(f, e.off, e.buf, e.len))
+        return 0;
+    return waits ? xh_cache_read(f, XH_KIND_RAW, &e, 1, err) : XH_E_NOENT;
 }
 
 /* Block |i|, unpacked; NULL when it cannot be had. */
@@ -102,7 +107,7 @@ static const uint8_t *block_of(struct xh_beside *b, size_t i, int waits)
         return raw;
     uint8_t *buf = malloc(k->len);
     raw = malloc(k->raw_len);
-    if (!buf || !raw || !packed(b, k, buf, waits)) {
+    if (!buf || !raw || get(b->file, k->off, k->len, buf, waits, NULL)) {
         if (waits)
             give_up(b, "it could not be fetched whole");
         goto err;
@@ -191,14 +196,9 @@ static int wait_for_opening(struct xh_beside *b)
 
 static int fetch(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *buf, struct xh_err *err)
 {
-    uint64_t early = off < f->early.len ? f->early.len - off : 0; /* it is proved by its sums, so that need not be */
-    struct xh_extent e = {off, len, buf};
     if (off > xh_cache_size(f) || len > xh_cache_size(f) - off)
         return xh_err_set(err, XH_E_RANGE, 0, "it is cut");
-    early = early < len ? early : len;
-    if (early && xh_early_look(f, off, buf, early))
-        e = (struct xh_extent){off + early, len - early, buf + early};
-    return xh_walk_look(f, e.off, e.buf, e.len) ? 0 : xh_cache_read(f, XH_KIND_RAW, &e, 1, err);
+    return get(f, off, len, buf, 1, err);
 }
 
 /* Reads header and index, and has the rest fetched. Returns NULL, or what is wrong. */
