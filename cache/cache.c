@@ -118,8 +118,8 @@ static int comes_whole(const struct xh_file *f)
     return f->opt.readahead && f->shadow && f->size <= WHOLE_HEADS * f->opt.head_bytes && f->size <= xh_ahead_most(f);
 }
 
-/* What proves the early head comes while the image does: readers of both wait for it. */
-static void ask_for_proof(struct xh_file *f)
+/* Asks for what the early head has, in the version that is open. */
+static void ask_for_head(struct xh_file *f)
 {
     struct xh_range head = {0, f->early.len};
     if (f->early.len && f->shadow)
@@ -133,12 +133,15 @@ static void begin(struct xh_file *f, uint64_t head_len)
     int imaged = xh_beside_is_used(f->beside, 0);
     f->spare_bytes = spare_bytes(f);
     f->whole = !imaged && comes_whole(f);
-    if (f->early.len) /* first, and in one request with the rest: the reader waits for its proof, and wants a connection */
+    int proof = f->early.len && !f->opt.sums; /* the reader waits for it */
+    if (proof) /* first, and in one request with the rest, as the reader wants a connection */
         fetch_head(f, 0);
     if (!f->whole && !imaged)
         xh_walk_begin(f);
-    if (!f->early.len)
-        fetch_head(f, head_len);
+    if (!proof)
+        fetch_head(f, f->early.len ? f->early.len : head_len);
+    if (f->opt.sums)
+        ask_for_head(f); /* last: the other processes will want it */
 }
 
 /* Opens the origin as |told|, with the head that came along: the origin's hint, a NUL, the sidecar's, a NUL, the head. */
@@ -221,9 +224,13 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
         xh_metaindex_free(f->walk.index);
         f->walk.index = NULL;
     }
-    if (rc == 0 && xh_beside_is_awaited(f->beside))
-        ask_for_proof(f);
+    if (f->opt.sums)
+        xh_early_waive(f);
+    if (rc == 0 && xh_beside_is_doubtful(f->beside))
+        ask_for_head(f); /* its proof comes while that is waited for */
     rc = rc ? rc : settle_beside(f, &head, err);
+    if (rc == 0 && xh_beside_is_used(f->beside, 0))
+        xh_early_drop(f); /* the image has it, and is of the version */
     if (rc == 0 && f->size > f->opt.head_bytes)
         f->body = xh_body_new(url, &f->opt);
     xh_body_begin(f);

@@ -30,6 +30,20 @@ void xh_early_free(struct xh_file *f)
     free(f->early.bytes);
 }
 
+void xh_early_drop(struct xh_file *f)
+{
+    atomic_store_explicit(&f->early.state, XH_EARLY_NONE, memory_order_relaxed);
+    free(f->early.bytes);
+    f->early.bytes = NULL;
+    f->early.len = 0;
+}
+
+void xh_early_waive(struct xh_file *f)
+{
+    if (f->early.len)
+        atomic_store_explicit(&f->early.state, XH_EARLY_WAIVED, memory_order_relaxed);
+}
+
 static int changed(const struct xh_file *f, struct xh_err *err)
 {
     return xh_err_set(err, XH_E_CHANGED, 0,
@@ -57,7 +71,8 @@ int xh_early_read(struct xh_file *f, const struct xh_extent *ext, size_t n, stru
 
 int xh_early_look(const struct xh_file *f, uint64_t off, void *buf, size_t len)
 {
-    if (state_of(f) != XH_EARLY_STANDS || !holds(&f->early, off, len))
+    int state = state_of(f);
+    if ((state != XH_EARLY_STANDS && state != XH_EARLY_WAIVED) || !holds(&f->early, off, len))
         return 0;
     memcpy(buf, f->early.bytes + off, len);
     return 1;
@@ -74,7 +89,8 @@ static void settle(struct xh_file *f, int same)
 
 int xh_early_prove(struct xh_file *f, struct xh_err *err)
 {
-    if (state_of(f) == XH_EARLY_NONE)
+    int state = state_of(f);
+    if (state == XH_EARLY_NONE || state == XH_EARLY_WAIVED)
         return 0;
     uint8_t *now = malloc(f->early.len);
     struct xh_extent e = {0, f->early.len, now};

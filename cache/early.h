@@ -8,7 +8,10 @@
  * 2. nothing of the early head is in the shadow, whose pages were all fetched after the version was told.
  *
  * The same bytes in both: the early ones are those of the version, whenever they were sent. Others: the
- * file was changed while it was opened, and from then on every read says so. */
+ * file was changed while it was opened, and from then on every read says so.
+ *
+ * Nothing needs that proof where nobody reads from the early head: a metadata image in use has its bytes (xh_early_drop).
+ * And a sidecar's reader has sums for all that he takes from it (xh_early_waive). */
 #ifndef XH_EARLY_H
 #define XH_EARLY_H
 
@@ -24,18 +27,25 @@ struct xh_origin_head;
 enum xh_early_state {
     XH_EARLY_NONE,  /* there is none, or it is proved: the shadow has its bytes */
     XH_EARLY_STANDS,
+    XH_EARLY_WAIVED, /* it is for guesses alone, and nobody waits for its proof */
     XH_EARLY_WRONG, /* of another version */
 };
 
 struct xh_early {
     uint8_t *bytes; /* [0, len) of the object; constant once opened, freed with the file */
     size_t len;
-    _Atomic int state; /* STANDS to NONE or WRONG, once */
+    _Atomic int state; /* STANDS to one of the others, once */
 };
 
 /* Takes |head|'s bytes, and leaves it empty, when they came early. While the file is being opened. */
 void xh_early_take(struct xh_file *f, struct xh_origin_head *head);
 void xh_early_free(struct xh_file *f);
+
+/* What was read of it so far is nothing, and what it has is to be read elsewhere. While the file is being opened. */
+void xh_early_drop(struct xh_file *f);
+
+/* From now on it answers guesses alone: who reads the file proves what he reads. While the file is being opened. */
+void xh_early_waive(struct xh_file *f);
 
 /* Answers the |n| extents from the early head while it stands. Returns 1 when it has all of them, else 0, or
  * XH_E_CHANGED. Threads: any. Does not block. */

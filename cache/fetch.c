@@ -31,7 +31,7 @@
  * where a round trip is longer than the work of a request. */
 #define YOUNG_PART_BYTES (128u << 10)
 #define FAR_PART_BYTES (32u << 10)
-#define FAR_RTT_NS 15000000u
+#define FAR_RTT_NS 8000000u
 /* A part of so many round trips hardly notices the one that its connection stands idle before it; longer ones, which come
  * side by side, would only keep the reader from what he wants first. */
 #define PART_ROUND_TRIPS 8
@@ -332,7 +332,8 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
 {
     unsigned young = ahead && info->young, n = ahead ? info->open : info->idle;
     unsigned most = young ? info->scattered - 1 : info->connections;
-    n = n < most ? n : most;
+    if (ahead || !info->young) /* what young ones wait for is that they are young, and each that is there brings its share */
+        n = n < most ? n : most;
     uint64_t part = bytes / ((ahead && !young ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
     uint64_t most_bytes = most_part(info, ahead);
     part = part < most_bytes ? part : most_bytes;

@@ -32,6 +32,7 @@ struct xh_options {
 #undef X
     /* Of no table; the cache sets it for what it looks for itself. */
     int may_lack; /* 1: there may be no such object, so nothing that others count on is to hang on it */
+    int sums;     /* 1: who reads it has sums of all that he takes, so nothing needs a proof of the version */
 };
 
 /* One row of the table, for programs that print or check it. */

@@ -41,8 +41,8 @@
 #define CROWDED 2
 #define CROWD_LEAST 2u
 #define CONNECTIONS_MOST 64u    /* as the option has it */
-/* From here on, twice as many handshakes as pay at first keep nobody waiting. */
-#define TWICE_RTT_NS 30e6
+/* From here on the head takes longer to come than so many handshakes take to be computed. */
+#define GREETED_RTT_NS 8e6
 #define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
 #define TRIAL_NS 500e6
 #define TRIAL_ROUND_TRIPS 16
@@ -131,12 +131,6 @@ static int is_greeting(const struct xh_request *r)
     return r->job->probe && r->job->probe->greeting;
 }
 
-/* What may fail, and its connection with it. */
-static int is_unsure(const struct xh_request *r)
-{
-    return r->job->probe && r->job->origin->options.may_lack;
-}
-
 static int is_guess(const struct xh_request *r)
 {
     return r->job->speculative && !is_stream(r);
@@ -184,7 +178,6 @@ static void bind(struct xh_endpoint *e, struct xh_request *r, struct xh_thread *
     e->streams += (unsigned)is_stream(r);
     e->opening += r->opens;
     e->greetings += (unsigned)is_greeting(r);
-    e->unsure += (unsigned)is_unsure(r);
     e->thread[t->index].active++;
     xh_engine_wake(t);
 }
@@ -199,7 +192,6 @@ static void unbind(struct xh_endpoint *e, struct xh_request *r)
     e->streams -= (unsigned)is_stream(r);
     e->opening -= r->opens;
     e->greetings -= (unsigned)is_greeting(r);
-    e->unsure -= (unsigned)is_unsure(r);
     r->opens = 0;
     e->thread[r->thread->index].active--;
 }
@@ -663,9 +655,9 @@ void xh_endpoint_crowd(unsigned (*count)(const struct xh_options *o))
 unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t rtt_ns)
 {
     unsigned have = e->active + (unsigned)e->queued_requests, want = connections_at_first((double)rtt_ns);
-    if ((double)rtt_ns < LONG_RTT_NS)
+    if ((double)rtt_ns < GREETED_RTT_NS)
         return 0;
-    want = at_most(o, (double)rtt_ns < TWICE_RTT_NS ? want + e->unsure : 2 * want) / (crowd ? crowd(&o->options) : 1);
+    want = at_most(o, 2 * want < SMALL_CONNECTIONS ? SMALL_CONNECTIONS : 2 * want) / (crowd ? crowd(&o->options) : 1);
     return want > have ? want - have : 0;
 }
 

@@ -25,7 +25,6 @@ struct xh_endpoint {
     struct xh_ring again, demand, speculative;
     uint64_t queued_bytes, queued_requests;  /* in all three */
     unsigned active, active_guesses;         /* BOUND and RUNNING; speculative ones that are no streams */
-    unsigned unsure;                         /* of the active ones, those that ask whether something is there */
     unsigned streams;                        /* of the active ones, those that may stand still */
     unsigned greetings;                      /* and those that are there for their connections' sake */
     unsigned opening;                        /* of the others, those that opened their connection */

@@ -84,13 +84,18 @@ static void give_up(struct xh_beside *b, const char *why)
     warn(b, why);
 }
 
-/* The packed bytes: those that are here already, or with |waits| all. */
-static int packed(struct xh_beside *b, const struct xh_metaimage_block *k, uint8_t *buf, int waits)
+/* Reads the sidecar: what is here already, or with |waits| all. What it says is proved by its sums, so an early head does for
+ * as far as it goes. */
+static int get(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *buf, int waits, struct xh_err *err)
 {
-    struct xh_extent e = {k->off, k->len, buf};
-    if (xh_walk_look(b->file, k->off, buf, k->len))
-        return 1;
-    return waits && xh_cache_read(b->file, XH_KIND_RAW, &e, 1, NULL) == 0;
+    uint64_t n = off < f->early.len ? f->early.len - off : 0;
+    n = n < len ? n : len;
+    if (!n || !xh_early_look(f, off, buf, n))
+        n = 0;
+    struct xh_extent e = {off + n, len - n, buf + n};
+    if (e.len == 0 || xh_walk_look(f, e.off, e.buf, e.len))
+        return 0;
+    return waits ? xh_cache_read(f, XH_KIND_RAW, &e, 1, err) : XH_E_NOENT;
 }
 
 /* Block |i|, unpacked; NULL when it cannot be had. */
@@ -102,7 +107,7 @@ static const uint8_t *block_of(struct xh_beside *b, size_t i, int waits)
         return raw;
     uint8_t *buf = malloc(k->len);
     raw = malloc(k->raw_len);
-    if (!buf || !raw || !packed(b, k, buf, waits)) {
+    if (!buf || !raw || get(b->file, k->off, k->len, buf, waits, NULL)) {
         if (waits)
             give_up(b, "it could not be fetched whole");
         goto err;
@@ -191,11 +196,9 @@ static int wait_for_opening(struct xh_beside *b)
 
 static int fetch(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *buf, struct xh_err *err)
 {
-    struct xh_extent e = {off, len, buf};
     if (off > xh_cache_size(f) || len > xh_cache_size(f) - off)
         return xh_err_set(err, XH_E_RANGE, 0, "it is cut");
-    /* It is proved by its sums, so an early head need not be. */
-    return xh_walk_look(f, off, buf, len) ? 0 : xh_cache_read(f, XH_KIND_RAW, &e, 1, err);
+    return get(f, off, len, buf, 1, err);
 }
 
 /* Reads header and index, and has the rest fetched. Returns NULL, or what is wrong. */
@@ -347,7 +350,7 @@ static void take_options(struct xh_beside *b, const struct xh_options *o)
     b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
     b->opt.retries = o->retries < LOOK_RETRIES ? o->retries : LOOK_RETRIES;
     b->opt.endpoints[0] = '\0';
-    b->opt.may_lack = 1;
+    b->opt.may_lack = b->opt.sums = 1;
     snprintf(b->opt.sidecar, sizeof b->opt.sidecar, "off");
 }
 
@@ -432,17 +435,21 @@ static uint64_t patience(const struct xh_beside *b, uint64_t opening_ns)
     return ns > WAIT_LEAST_NS ? ns : WAIT_LEAST_NS;
 }
 
+/* Waits for news. Returns 0 when there is none by |until|. Lock held. */
+static int wait_until(struct xh_beside *b, uint64_t until)
+{
+    struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+    return xh_now_ns() < until && pthread_cond_timedwait(&b->news, &b->lock, &ts) != ETIMEDOUT;
+}
+
 /* Waits for the look, as long as that is worth it. Lock held. */
 static void wait_for_look(struct xh_beside *b)
 {
     uint64_t now = xh_now_ns(), opening_ns = now - b->begun_ns, from = now;
     while (b->state == LOOKING || b->state == COMING) {
-        uint64_t until = from + patience(b, opening_ns);
-        struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
         enum state was = b->state;
-        if (xh_now_ns() >= until || pthread_cond_timedwait(&b->news, &b->lock, &ts) == ETIMEDOUT)
-            if (b->state == was)
-                return;
+        if (!wait_until(b, from + patience(b, opening_ns)) && b->state == was)
+            return;
     }
 }
 
@@ -469,14 +476,16 @@ int xh_beside_settle(struct xh_beside *b, const struct xh_beside_of *of, struct 
     return used;
 }
 
-int xh_beside_is_awaited(struct xh_beside *b)
+int xh_beside_is_doubtful(struct xh_beside *b)
 {
     if (!b)
         return 0;
     pthread_mutex_lock(&b->lock);
-    int awaited = b->state == LOOKING || b->state == COMING;
+    for (uint64_t until = xh_now_ns() + WAIT_LEAST_NS; b->state == LOOKING && wait_until(b, until);)
+        ;
+    int doubtful = b->state == LOOKING;
     pthread_mutex_unlock(&b->lock);
-    return awaited;
+    return doubtful;
 }
 
 int xh_beside_is_used(struct xh_beside *b, int all)

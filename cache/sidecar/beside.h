@@ -38,8 +38,8 @@ struct xh_beside_of {
  * negative code where the option requires one. Threads: the opener's, once. */
 int xh_beside_settle(struct xh_beside *b, const struct xh_beside_of *of, struct xh_err *err);
 
-/* 1 when the look has not ended: xh_beside_settle may wait. |b|: or NULL. */
-int xh_beside_is_awaited(struct xh_beside *b);
+/* 1 when it cannot be told yet, nor a moment (2 ms) later, whether there is an image. |b|: or NULL. */
+int xh_beside_is_doubtful(struct xh_beside *b);
 
 /* Reads the |n| extents if all of them are in the image. Returns 1, else 0. Blocks while the image is on its way. |b|: or NULL. */
 int xh_beside_read(struct xh_beside *b, const struct xh_extent *ext, size_t n);
