@@ -133,8 +133,8 @@ static void begin(struct xh_file *f, uint64_t head_len)
     int imaged = xh_beside_is_used(f->beside, 0);
     f->spare_bytes = spare_bytes(f);
     f->whole = !imaged && comes_whole(f);
-    int proof = f->early.len && !f->opt.sums; /* the reader waits for it */
-    if (proof) /* first, and in one request with the rest, as the reader wants a connection */
+    int proof = xh_early_stands(f);
+    if (proof) /* first, and in one request with the rest: the reader waits for it, and wants a connection */
         fetch_head(f, 0);
     if (!f->whole && !imaged)
         xh_walk_begin(f);

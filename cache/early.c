@@ -30,17 +30,19 @@ void xh_early_free(struct xh_file *f)
     free(f->early.bytes);
 }
 
+int xh_early_stands(const struct xh_file *f)
+{
+    return state_of(f) == XH_EARLY_STANDS;
+}
+
 void xh_early_drop(struct xh_file *f)
 {
     atomic_store_explicit(&f->early.state, XH_EARLY_NONE, memory_order_relaxed);
-    free(f->early.bytes);
-    f->early.bytes = NULL;
-    f->early.len = 0;
 }
 
 void xh_early_waive(struct xh_file *f)
 {
-    if (f->early.len)
+    if (xh_early_stands(f))
         atomic_store_explicit(&f->early.state, XH_EARLY_WAIVED, memory_order_relaxed);
 }
 

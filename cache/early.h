@@ -25,7 +25,7 @@ struct xh_file;
 struct xh_origin_head;
 
 enum xh_early_state {
-    XH_EARLY_NONE,  /* there is none, or it is proved: the shadow has its bytes */
+    XH_EARLY_NONE,  /* there is none, or it is dropped, or proved: the shadow has its bytes */
     XH_EARLY_STANDS,
     XH_EARLY_WAIVED, /* it is for guesses alone, and nobody waits for its proof */
     XH_EARLY_WRONG, /* of another version */
@@ -41,7 +41,10 @@ struct xh_early {
 void xh_early_take(struct xh_file *f, struct xh_origin_head *head);
 void xh_early_free(struct xh_file *f);
 
-/* What was read of it so far is nothing, and what it has is to be read elsewhere. While the file is being opened. */
+/* 1 while it answers reads, and they wait for its proof. */
+int xh_early_stands(const struct xh_file *f);
+
+/* Nothing was read of it so far, and what it has is to be read elsewhere. While the file is being opened. */
 void xh_early_drop(struct xh_file *f);
 
 /* From now on it answers guesses alone: who reads the file proves what he reads. While the file is being opened. */
