@@ -42,7 +42,7 @@
 #define CROWD_LEAST 2u
 #define CONNECTIONS_MOST 64u    /* as the option has it */
 /* From here on the head takes longer to come than so many handshakes take to be computed. */
-#define GREETED_RTT_NS 8e6
+#define GREETED_RTT_NS 6e6
 #define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
 #define TRIAL_NS 500e6
 #define TRIAL_ROUND_TRIPS 16

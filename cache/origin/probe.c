@@ -25,7 +25,7 @@
 /* How often the head is asked for where the answer is that of an empty file, and it is none. */
 #define EMPTY_TRIES 3
 /* How often is looked whether the first connection is there. */
-#define GREET_LOOK_MS 4
+#define GREET_LOOK_MS 2
 /* How often an opener who has other ways is asked whether he still waits. */
 #define PATIENCE_LOOK_MS 10
 /* From here on a question is asked again: see hedge.c. */
