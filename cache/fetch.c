@@ -32,6 +32,8 @@
 #define YOUNG_PART_BYTES (128u << 10)
 #define FAR_PART_BYTES (32u << 10)
 #define FAR_RTT_NS 8000000u
+/* What young ones wait for is that they are young: so many that are there bring a demand together, also where fewer would pay. */
+#define YOUNG_PARTS 8u
 /* A part of so many round trips hardly notices the one that its connection stands idle before it; longer ones, which come
  * side by side, would only keep the reader from what he wants first. */
 #define PART_ROUND_TRIPS 8
@@ -332,8 +334,9 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
 {
     unsigned young = ahead && info->young, n = ahead ? info->open : info->idle;
     unsigned most = young ? info->scattered - 1 : info->connections;
-    if (ahead || !info->young) /* what young ones wait for is that they are young, and each that is there brings its share */
-        n = n < most ? n : most;
+    if (!ahead && info->young && most < YOUNG_PARTS)
+        most = YOUNG_PARTS;
+    n = n < most ? n : most;
     uint64_t part = bytes / ((ahead && !young ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
     uint64_t most_bytes = most_part(info, ahead);
     part = part < most_bytes ? part : most_bytes;
