@@ -8,6 +8,9 @@
 
 /* How much of an old measurement stays in the new one. */
 #define MEMORY 0.7
+/* Of the one by which a site is left: a lost packet or a queue that fills holds all connections of a crowd up for some
+ * tenths of a second, which says nothing of the server. */
+#define LONG_MEMORY 0.95
 /* A rate that was not measured for so long is forgotten: the site is tried again. */
 #define RATE_KEPT_NS 5000000000u
 /* A site of which nothing is heard for so long, though it was asked, is as good as dead if there is another. */
@@ -22,22 +25,29 @@
 #define MOVES_MOST 3u
 /* The site that it leaves is paused when it is so much slower. */
 #define SLOW_RATIO 4
+/* What a stream counts for where others are to go: it lasts for as long as the reading does, and would else keep a site
+ * busy for ever, for parts that are wanted before what it will bring. */
+#define STREAM_SOON_BYTES (2u << 20)
 
-uint64_t xh_site_owed(const struct xh_replicas *r, const struct xh_site *s)
+/* What |s| has to bring; of a stream that does not stand still |most| at most. */
+static uint64_t owed_by(const struct xh_replicas *r, const struct xh_site *s, uint64_t most)
 {
-    uint64_t owed = atomic_load_explicit(&s->owed, memory_order_relaxed), stands = 0;
+    uint64_t owed = atomic_load_explicit(&s->owed, memory_order_relaxed), later = 0;
     const struct xh_leg *g;
     TAILQ_FOREACH(g, &r->bound, link)
-        if (g->site == s && atomic_load_explicit(&g->stands, memory_order_relaxed))
-            stands += g->total - atomic_load_explicit(&g->came, memory_order_relaxed);
-    return owed > stands ? owed - stands : 0;
+        if (g->site == s && g->t.full) {
+            uint64_t left = g->total - atomic_load_explicit(&g->came, memory_order_relaxed);
+            uint64_t now = atomic_load_explicit(&g->stands, memory_order_relaxed) ? 0 : left < most ? left : most;
+            later += left - now;
+        }
+    return owed > later ? owed - later : 0;
 }
 
 void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_MAX])
 {
     for (size_t i = 0; i < r->n; i++) {
         const struct xh_site *s = &r->site[i];
-        c[i] = (struct xh_choice){s->state == XH_SITE_LIVE, s->rate, xh_site_owed(r, s), s->rtt_ns};
+        c[i] = (struct xh_choice){s->state == XH_SITE_LIVE, s->rate, owed_by(r, s, STREAM_SOON_BYTES), s->rtt_ns};
     }
 }
 
@@ -51,14 +61,15 @@ static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint
         xh_origin_get_rates(s->origin, &facts);
         s->rtt_ns = (uint64_t)(facts.rtt_ms * 1e6);
     } else if (now - s->used_ns > RATE_KEPT_NS) {
-        s->rate = 0;
+        s->rate = s->lasting_rate = 0;
     }
     if (s->seen_owed > came && s->rtt_ns && (came || s->rate > 0)) {
         double rate = (double)came / (double)ns;
         s->rate = s->rate > 0 ? MEMORY * s->rate + (1 - MEMORY) * rate : rate;
+        s->lasting_rate = s->lasting_rate > 0 ? LONG_MEMORY * s->lasting_rate + (1 - LONG_MEMORY) * rate : rate;
     }
     s->seen = arrived;
-    s->seen_owed = xh_site_owed(r, s);
+    s->seen_owed = owed_by(r, s, UINT64_MAX);
 }
 
 /* 1 when nothing was heard of |s| for long, though something was asked of it that does not stand still. */
@@ -120,7 +131,8 @@ static void hurry(struct xh_replicas *r, struct xh_leg *g, const struct xh_choic
     g->moves++;
     g->moving = 1;
     xh_origin_cancel(s->origin, &g->t);
-    if (xh_choice_rate(c, r->n, (size_t)i) > SLOW_RATIO * s->rate && s->state == XH_SITE_LIVE)
+    double lately = s->rate > s->lasting_rate ? s->rate : s->lasting_rate;
+    if (xh_choice_rate(c, r->n, (size_t)i) > SLOW_RATIO * lately && s->state == XH_SITE_LIVE)
         xh_site_failed(r, s, "it is far slower than another");
 }
 

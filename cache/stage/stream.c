@@ -18,6 +18,7 @@
 #define RANGE_HEADER_BYTES 26
 /* A stream that goes on for so many times what a fast link holds is worth the dip that fewer connections begin with. */
 #define PAYING_RAMPS 5
+#define SOON_S 4
 
 int xh_stream_full(struct xh_transfer *t)
 {
@@ -225,12 +226,15 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
 }
 
 /* How far a stream runs ahead: twice what a fast link holds. More would wait in memory that the
- * processor's caches have forgotten by then; the socket holds more besides. */
+ * processor's caches have forgotten by then; the socket holds more besides. On a link that is known to be slow, what it
+ * brings in some seconds: what comes before its time comes instead of what the reader waits for. */
 static uint64_t stream_window(const struct xh_file *f)
 {
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
-    return 2 * fast_link_holds(&info);
+    uint64_t most = 2 * fast_link_holds(&info), soon = SOON_S * info.second_bytes;
+    soon = soon > XH_STREAM_LEAST_BYTES ? soon : XH_STREAM_LEAST_BYTES;
+    return info.second_bytes && soon < most ? soon : most;
 }
 
 /* |l| ends before its parcel |p|, the first one called with. */
