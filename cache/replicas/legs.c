@@ -14,6 +14,8 @@
 #define TRIES_A_SITE 2u
 /* What brought so much before it failed was no failure in a row. */
 #define PROGRESS_BYTES 65536u
+/* How often each site is looked at while none is live. */
+#define ALL_DEAD_NS 500000000u
 
 /* ---- lists */
 
@@ -164,6 +166,19 @@ static void clear(struct xh_replicas *r, struct xh_site *s)
         }
 }
 
+/* No site is live: the others, of which some may only have been slow, are looked at at once, and all of them often. */
+static void look_soon(struct xh_replicas *r, const struct xh_site *s)
+{
+    uint64_t now = xh_now_ns();
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_site *other = &r->site[i];
+        uint64_t soon = other == s || other->looked_ns + ALL_DEAD_NS > now ? now + ALL_DEAD_NS : now;
+        if (other->state == XH_SITE_DEAD && other->due_ns > soon)
+            other->due_ns = soon;
+    }
+    pthread_cond_signal(&r->news);
+}
+
 void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why)
 {
     if (s->state == XH_SITE_REFUSED)
@@ -171,8 +186,11 @@ void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why)
     int was = s->state == XH_SITE_LIVE;
     s->state = XH_SITE_DEAD;
     s->due_ns = xh_health_failed(s->server);
+    s->looked_ns = xh_now_ns();
     if (was)
         clear(r, s);
+    if (xh_sites_live(r) == 0)
+        look_soon(r, s);
     weigh_haste(r);
     xh_trace(XH_T_ORIGIN, "site-failed", "url=%s why=\"%s\" again_ms=%llu", s->shown, why,
              (unsigned long long)((s->due_ns - xh_now_ns()) / 1000000u));

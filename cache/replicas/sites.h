@@ -89,7 +89,7 @@ struct xh_site {
     enum xh_site_state state;
     struct xh_origin *origin; /* NULL: not opened yet */
     int proved;               /* it was LIVE */
-    uint64_t due_ns;
+    uint64_t due_ns, looked_ns; /* DEAD: when it is looked at next; when it failed last */
     unsigned legs;
     double rate;              /* as struct xh_choice; forgotten when it was not used for a while */
     double lasting_rate;      /* the same over some second */

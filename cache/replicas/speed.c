@@ -118,8 +118,10 @@ static void hurry(struct xh_replicas *r, struct xh_leg *g, const struct xh_choic
     if (!g->demand || g->t.full || g->moving || g->cancelled || g->moves >= MOVES_MOST || left == 0 ||
         now - g->bound_ns < YOUNG_NS + YOUNG_ROUND_TRIPS * s->rtt_ns)
         return;
-    for (size_t i = 0; i < r->n; i++)
+    for (size_t i = 0; i < r->n; i++) {
         c[i] = all[i];
+        c[i].rate = xh_choice_rate(all, r->n, i); /* of one that is new, what the others bring, this one too */
+    }
     c[here].usable = 0;
     int i = xh_choose(c, r->n, left, 0);
     if (i < 0)
@@ -132,7 +134,7 @@ static void hurry(struct xh_replicas *r, struct xh_leg *g, const struct xh_choic
     g->moving = 1;
     xh_origin_cancel(s->origin, &g->t);
     double lately = s->rate > s->lasting_rate ? s->rate : s->lasting_rate;
-    if (xh_choice_rate(c, r->n, (size_t)i) > SLOW_RATIO * lately && s->state == XH_SITE_LIVE)
+    if (all[i].rate > SLOW_RATIO * lately && s->state == XH_SITE_LIVE) /* as far as that is known */
         xh_site_failed(r, s, "it is far slower than another");
 }
 
