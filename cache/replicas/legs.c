@@ -330,6 +330,8 @@ static struct xh_site *site_for(struct xh_replicas *r, const struct xh_leg *g)
     if (r->changed) /* its origin knows what to say */
         return &r->site[r->main];
     xh_sites_choices(r, c);
+    if (g->leaves && xh_sites_live(r) > 1)
+        c[g->leaves - r->site].usable = 0;
     int i = xh_choose(c, r->n, left_of(g), !g->demand && !g->urgent);
     if (i == XH_CHOICE_NONE && spares_come(r))
         return NULL; /* the keeper is about to know better */
@@ -368,6 +370,7 @@ static void bind(struct xh_replicas *r, struct xh_leg *g, struct xh_site *s)
     g->state = XH_LEG_BOUND;
     TAILQ_INSERT_TAIL(&r->bound, g, link);
     g->site = s;
+    g->leaves = NULL;
     t->speculative = !g->demand;
     atomic_store_explicit(&t->hasty, has_others(r, s), memory_order_relaxed);
     g->seen = atomic_load_explicit(&g->came, memory_order_relaxed);

@@ -70,6 +70,7 @@ struct xh_leg {
     unsigned tries, lasts;  /* failures without progress; and those of them where no other site was left */
     uint64_t bound_came;    /* |came| when its site got it */
     unsigned moves;         /* for slowness */
+    struct xh_site *leaves; /* the site that it is being moved from for it: not back there at once */
     uint64_t bound_ns;      /* when its site got it */
     uint64_t seen_ns, seen; /* when it was last looked at, and |came| then */
     double speed;           /* bytes per ns lately */

@@ -10,7 +10,7 @@
 #define MEMORY 0.7
 /* Of the one by which a site is left: a lost packet or a queue that fills holds all connections of a crowd up for some
  * tenths of a second, which says nothing of the server. */
-#define LONG_MEMORY 0.95
+#define LONG_MEMORY 0.97
 /* A rate that was not measured for so long is forgotten: the site is tried again. */
 #define RATE_KEPT_NS 5000000000u
 /* A site of which nothing is heard for so long, though it was asked, is as good as dead if there is another. */
@@ -51,7 +51,13 @@ void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_M
     }
 }
 
-/* Counts the time since the last look where |s| had more to bring all along than it brought. */
+static void smooth(double *rate, double sample, double memory)
+{
+    *rate = *rate > 0 ? memory * *rate + (1 - memory) * sample : sample;
+}
+
+/* Counts the time since the last look where |s| had more to bring all along than it brought; else what it brought is the
+ * least that it can. */
 static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint64_t ns)
 {
     struct xh_origin_rates facts;
@@ -63,11 +69,12 @@ static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint
     } else if (now - s->used_ns > RATE_KEPT_NS) {
         s->rate = s->lasting_rate = 0;
     }
-    if (s->seen_owed > came && s->rtt_ns && (came || s->rate > 0)) {
-        double rate = (double)came / (double)ns;
-        s->rate = s->rate > 0 ? MEMORY * s->rate + (1 - MEMORY) * rate : rate;
-        s->lasting_rate = s->lasting_rate > 0 ? LONG_MEMORY * s->lasting_rate + (1 - LONG_MEMORY) * rate : rate;
-    }
+    double rate = (double)came / (double)ns;
+    int busy = s->seen_owed > came && s->rtt_ns && (came || s->rate > 0);
+    if (busy || rate > s->rate)
+        smooth(&s->rate, rate, MEMORY);
+    if (busy || rate > s->lasting_rate)
+        smooth(&s->lasting_rate, rate, LONG_MEMORY);
     s->seen = arrived;
     s->seen_owed = owed_by(r, s, UINT64_MAX);
 }
@@ -127,14 +134,16 @@ static void hurry(struct xh_replicas *r, struct xh_leg *g, const struct xh_choic
     if (i < 0)
         return;
     double there = xh_choice_finish_ns(c, r->n, (size_t)i, left) + 2 * (double)c[i].rtt_ns;
-    if (g->speed > 0 && (double)left / g->speed < MOVE_RATIO * there + MOVE_NS)
+    double stays = g->speed > 0 ? (double)left / g->speed : (double)(now - g->bound_ns); /* at the least as long again */
+    if (stays < MOVE_RATIO * there + MOVE_NS)
         return;
     xh_trace(XH_T_ORIGIN, "move", "left=%llu from=%s to=%s", (unsigned long long)left, s->shown, r->site[i].shown);
     g->moves++;
     g->moving = 1;
+    g->leaves = s;
     xh_origin_cancel(s->origin, &g->t);
     double lately = s->rate > s->lasting_rate ? s->rate : s->lasting_rate;
-    if (all[i].rate > SLOW_RATIO * lately && s->state == XH_SITE_LIVE) /* as far as that is known */
+    if (r->site[i].lasting_rate > SLOW_RATIO * lately && s->state == XH_SITE_LIVE) /* as far as that is known */
         xh_site_failed(r, s, "it is far slower than another");
 }
 
