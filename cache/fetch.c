@@ -509,11 +509,20 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
     return start(f, op, runs, claimed, 0, err);
 }
 
-/* Claims what nobody has of |r|. Returns 0 when no more claims can be had, or where another process is at work on raw
- * data: what lies behind that is its affair, and most likely its share. */
-static int claim_range(struct xh_file *f, struct xh_range r, enum xh_kind kind, struct xh_runs *mine)
+/* The first page from |p| on that the stage neither has nor awaits whole. */
+static uint64_t behind_staged(struct xh_file *f, uint64_t p)
+{
+    uint64_t to = xh_stage_until(f, p * XH_PAGE_BYTES);
+    return to >= f->size ? page_up(f->size) : to / XH_PAGE_BYTES;
+}
+
+/* Claims what nobody has of |r|; where |staged| counts, nor the stage. Returns 0 when no more claims can be had, or where
+ * another process is at work on raw data: what lies behind that is its affair, and most likely its share. */
+static int claim_range(struct xh_file *f, struct xh_range r, enum xh_kind kind, int staged, struct xh_runs *mine)
 {
     for (uint64_t p = r.off / XH_PAGE_BYTES, end = page_up(r.off + r.len); p < end; p++) {
+        if (staged && (p = behind_staged(f, p)) >= end)
+            break;
         enum xh_claim c = xh_shadow_claim(f->shadow, p, kind == XH_KIND_META, &f->counters);
         if (c == XH_CLAIM_NONE || (c == XH_CLAIM_BUSY && kind == XH_KIND_RAW && xh_shadow_elsewhere(f->shadow, p)))
             return 0;
@@ -525,24 +534,6 @@ static int claim_range(struct xh_file *f, struct xh_range r, enum xh_kind kind, 
     return 1;
 }
 
-/* Fetches the ranges ahead into the shadow. */
-static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
-{
-    struct xh_runs mine = {0};
-    uint64_t room = f->opt.readahead_bytes, in_flight = atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed);
-    size_t i = 0;
-    for (; i < n && in_flight <= room; i++) {
-        if (!claim_range(f, r[i], kind, &mine))
-            break;
-        in_flight += r[i].len;
-    }
-    xh_runs_sort(&mine);
-    /* A failure has abandoned the claims: whoever wants the bytes asks for them again. */
-    start(f, NULL, &mine, 1, kind == XH_KIND_META, NULL);
-    free(mine.at);
-    return i;
-}
-
 int xh_fetch_shared(struct xh_file *f)
 {
     return f->awaited || xh_shadow_shared(f->shadow);
@@ -552,6 +543,25 @@ int xh_fetch_shared(struct xh_file *f)
 static int keeps_all(struct xh_file *f)
 {
     return atomic_load_explicit(&f->again, memory_order_relaxed) || xh_fetch_shared(f);
+}
+
+/* Fetches the ranges ahead into the shadow. */
+static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
+{
+    struct xh_runs mine = {0};
+    uint64_t room = f->opt.readahead_bytes, in_flight = atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed);
+    size_t i = 0;
+    int staged = kind == XH_KIND_RAW && !keeps_all(f); /* else the others have nothing of what the stage brings */
+    for (; i < n && in_flight <= room; i++) {
+        if (!claim_range(f, r[i], kind, staged, &mine))
+            break;
+        in_flight += r[i].len;
+    }
+    xh_runs_sort(&mine);
+    /* A failure has abandoned the claims: whoever wants the bytes asks for them again. */
+    start(f, NULL, &mine, 1, kind == XH_KIND_META, NULL);
+    free(mine.at);
+    return i;
 }
 
 /* How many of the raw ranges, from the first on, are to stay in the shadow: see read.c's keeps(). */

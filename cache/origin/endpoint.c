@@ -150,11 +150,14 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
     int waits = is_guess(r) || is_patient(r);
     r->waits_ns = waits ? 0 : xh_now_ns();
     struct xh_ring *fresh = waits ? &e->speculative : &e->demand;
-    if (place == XH_PLACE_FIRST)
-        xh_ring_put_first(fresh, &r->link);
+    /* One that waits for a connection that is there has to do so behind all others: it may wait for long. */
+    r->again = place == XH_PLACE_AGAIN && !is_patient(r);
+    if (r->again)
+        xh_ring_put_last(&e->again, &r->link);
+    else if (place == XH_PLACE_LAST)
+        xh_ring_put_last(fresh, &r->link);
     else
-        xh_ring_put_last(place == XH_PLACE_AGAIN ? &e->again : fresh, &r->link);
-    r->again = place == XH_PLACE_AGAIN;
+        xh_ring_put_first(fresh, &r->link);
     xh_request_enter(r, XH_REQ_QUEUED);
     return 0;
 }
@@ -461,12 +464,17 @@ static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_re
 }
 
 /* 1 when |r| is not to begin before another has ended: never one that only streams would have to make way for, as
- * those may wait for the very reader who waits for |r|. */
+ * those may wait for the very reader who waits for |r|; nor one that is waited for, as long as all others are guesses and
+ * streams and the user allows one more connection, whatever this process's share of them is. */
 static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
+    const struct xh_origin *o = r->job->origin;
     unsigned others = e->active - e->streams - e->greetings;
-    return !is_stream(r) && !is_greeting(r) && (others >= most_for(e, r) ||
-                             (others && e->active >= xh_object_connections(r->job->origin)));
+    if (is_stream(r) || is_greeting(r) || others == 0)
+        return 0;
+    if (!r->job->speculative && others <= e->active_guesses && e->active < o->options.connections)
+        return 0;
+    return others >= most_for(e, r) || e->active >= xh_object_connections(o);
 }
 
 void xh_endpoint_dispatch(struct xh_endpoint *e)

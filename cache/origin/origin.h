@@ -7,6 +7,7 @@
 #ifndef XH_ORIGIN_H
 #define XH_ORIGIN_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -123,7 +124,8 @@ struct xh_transfer {
      * XH_E_CANCELLED. Called on an engine thread; must not block. */
     int (*full)(struct xh_transfer *t);
     int patient;                 /* 1: one with |full| waits for a connection that is there, behind what was asked for before */
-    int hasty;                   /* 1: a failure is tried again once, soon: there are other ways to the bytes */
+    _Atomic int hasty;           /* 1: a failure is tried again once, soon: there are other ways to the bytes. Relaxed: it may
+                                  * change while the transfer is under way */
     void *origin_private;        /* for origin/ alone; NULL before submit */
     struct xh_transfer *link;    /* for origin/ alone */
 };

@@ -14,6 +14,8 @@
 #define TRIES_A_SITE 2u
 /* What brought so much before it failed was no failure in a row. */
 #define PROGRESS_BYTES 65536u
+/* How often each site is looked at while none is live. */
+#define ALL_DEAD_NS 500000000u
 
 /* ---- lists */
 
@@ -136,11 +138,25 @@ enum xh_fate xh_site_fate(const struct xh_replicas *r, const struct xh_site *s, 
     return s == &r->site[r->main] ? XH_FATE_UP : XH_FATE_REFUSED;
 }
 
+/* 1 when what |s| fails of can be had elsewhere. */
+static int has_others(const struct xh_replicas *r, const struct xh_site *s)
+{
+    return xh_sites_live(r) > (s->state == XH_SITE_LIVE) || xh_sites_spare(r);
+}
+
+/* Sites came or went: what was asked for when there was no other may be given up sooner now, and the other way round. */
+static void weigh_haste(struct xh_replicas *r)
+{
+    struct xh_leg *g;
+    TAILQ_FOREACH(g, &r->bound, link)
+        atomic_store_explicit(&g->t.hasty, has_others(r, g->site), memory_order_relaxed);
+}
+
 /* Has what |s| was asked for moved to others. */
 static void clear(struct xh_replicas *r, struct xh_site *s)
 {
     struct xh_leg *g;
-    s->rate = 0;
+    s->rate = s->lasting_rate = 0;
     if (xh_sites_live(r) == 0)
         return; /* it is as good as any */
     TAILQ_FOREACH(g, &r->bound, link)
@@ -150,6 +166,19 @@ static void clear(struct xh_replicas *r, struct xh_site *s)
         }
 }
 
+/* No site is live: the others, of which some may only have been slow, are looked at at once, and all of them often. */
+static void look_soon(struct xh_replicas *r, const struct xh_site *s)
+{
+    uint64_t now = xh_now_ns();
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_site *other = &r->site[i];
+        uint64_t soon = other == s || other->looked_ns + ALL_DEAD_NS > now ? now + ALL_DEAD_NS : now;
+        if (other->state == XH_SITE_DEAD && other->due_ns > soon)
+            other->due_ns = soon;
+    }
+    pthread_cond_signal(&r->news);
+}
+
 void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why)
 {
     if (s->state == XH_SITE_REFUSED)
@@ -157,8 +186,12 @@ void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why)
     int was = s->state == XH_SITE_LIVE;
     s->state = XH_SITE_DEAD;
     s->due_ns = xh_health_failed(s->server);
+    s->looked_ns = xh_now_ns();
     if (was)
         clear(r, s);
+    if (xh_sites_live(r) == 0)
+        look_soon(r, s);
+    weigh_haste(r);
     xh_trace(XH_T_ORIGIN, "site-failed", "url=%s why=\"%s\" again_ms=%llu", s->shown, why,
              (unsigned long long)((s->due_ns - xh_now_ns()) / 1000000u));
     call_spares(r);
@@ -172,6 +205,7 @@ void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_er
     s->state = XH_SITE_REFUSED;
     if (was)
         clear(r, s);
+    weigh_haste(r);
     call_spares(r);
     xh_trace(XH_T_ORIGIN, "site-refused", "url=%s code=%s", s->shown, xh_err_name(err->code));
     dprintf(STDERR_FILENO, "xhdf5: an endpoint is not used for this file: %s\n", err->text);
@@ -181,7 +215,7 @@ void xh_site_lives(struct xh_replicas *r, struct xh_site *s)
 {
     s->state = XH_SITE_LIVE;
     s->proved = 1;
-    s->rate = 0;
+    s->rate = s->lasting_rate = 0;
     s->used_ns = xh_now_ns();
     xh_health_well(s->server);
     xh_trace(XH_T_ORIGIN, "site-live", "url=%s", s->shown);
@@ -192,6 +226,7 @@ void xh_site_lives(struct xh_replicas *r, struct xh_site *s)
         if (!s->offered && other->offered && other->state != XH_SITE_REFUSED)
             other->state = XH_SITE_SPARE; /* what it has under way it may end */
     }
+    weigh_haste(r);
 }
 
 /* ---- what a site's origin brings */
@@ -246,7 +281,7 @@ static int goes_on(struct xh_replicas *r, struct xh_leg *g, struct xh_site *s, c
     }
     if (atomic_load_explicit(&g->came, memory_order_relaxed) - g->bound_came >= PROGRESS_BYTES)
         g->tries = g->lasts = 0;
-    g->lasts += !g->t.hasty;
+    g->lasts += !atomic_load_explicit(&g->t.hasty, memory_order_relaxed);
     if (fate == XH_FATE_REFUSED)
         xh_site_refuse(r, s, err);
     else
@@ -295,6 +330,8 @@ static struct xh_site *site_for(struct xh_replicas *r, const struct xh_leg *g)
     if (r->changed) /* its origin knows what to say */
         return &r->site[r->main];
     xh_sites_choices(r, c);
+    if (g->leaves && xh_sites_live(r) > 1)
+        c[g->leaves - r->site].usable = 0;
     int i = xh_choose(c, r->n, left_of(g), !g->demand && !g->urgent);
     if (i == XH_CHOICE_NONE && spares_come(r))
         return NULL; /* the keeper is about to know better */
@@ -333,8 +370,9 @@ static void bind(struct xh_replicas *r, struct xh_leg *g, struct xh_site *s)
     g->state = XH_LEG_BOUND;
     TAILQ_INSERT_TAIL(&r->bound, g, link);
     g->site = s;
+    g->leaves = NULL;
     t->speculative = !g->demand;
-    t->hasty = xh_sites_live(r) > (s->state == XH_SITE_LIVE) || xh_sites_spare(r);
+    atomic_store_explicit(&t->hasty, has_others(r, s), memory_order_relaxed);
     g->seen = atomic_load_explicit(&g->came, memory_order_relaxed);
     g->seen_ns = now;
     g->speed = 0;

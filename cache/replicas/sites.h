@@ -70,6 +70,7 @@ struct xh_leg {
     unsigned tries, lasts;  /* failures without progress; and those of them where no other site was left */
     uint64_t bound_came;    /* |came| when its site got it */
     unsigned moves;         /* for slowness */
+    struct xh_site *leaves; /* the site that it is being moved from for it: not back there at once */
     uint64_t bound_ns;      /* when its site got it */
     uint64_t seen_ns, seen; /* when it was last looked at, and |came| then */
     double speed;           /* bytes per ns lately */
@@ -89,9 +90,10 @@ struct xh_site {
     enum xh_site_state state;
     struct xh_origin *origin; /* NULL: not opened yet */
     int proved;               /* it was LIVE */
-    uint64_t due_ns;
+    uint64_t due_ns, looked_ns; /* DEAD: when it is looked at next; when it failed last */
     unsigned legs;
     double rate;              /* as struct xh_choice; forgotten when it was not used for a while */
+    double lasting_rate;      /* the same over some second */
     uint64_t rtt_ns, used_ns;
     uint64_t seen, seen_owed; /* |arrived| and |owed| when it was last looked at */
     /* Relaxed, order nothing: */
@@ -172,9 +174,6 @@ unsigned xh_sites_live(const struct xh_replicas *r);
 /* speed.c: measures sites and legs, and has moved what takes far too long; does nothing when it did so just now. Lock held. */
 void xh_sites_tick(struct xh_replicas *r);
 void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_MAX]);
-
-/* What |s| has to bring but for streams that stand still: those wait for their readers, not for it. */
-uint64_t xh_site_owed(const struct xh_replicas *r, const struct xh_site *s);
 
 /* look.c: opens |s|, or sees whether it is back, and compares it. The keeper's; no lock. Blocks, but ends soon when
  * the file is being closed. */

@@ -8,6 +8,9 @@
 
 /* How much of an old measurement stays in the new one. */
 #define MEMORY 0.7
+/* Of the one by which a site is left: a lost packet or a queue that fills holds all connections of a crowd up for some
+ * tenths of a second, which says nothing of the server. */
+#define LONG_MEMORY 0.97
 /* A rate that was not measured for so long is forgotten: the site is tried again. */
 #define RATE_KEPT_NS 5000000000u
 /* A site of which nothing is heard for so long, though it was asked, is as good as dead if there is another. */
@@ -22,26 +25,39 @@
 #define MOVES_MOST 3u
 /* The site that it leaves is paused when it is so much slower. */
 #define SLOW_RATIO 4
+/* What a stream counts for where others are to go: it lasts for as long as the reading does, and would else keep a site
+ * busy for ever, for parts that are wanted before what it will bring. */
+#define STREAM_SOON_BYTES (2u << 20)
 
-uint64_t xh_site_owed(const struct xh_replicas *r, const struct xh_site *s)
+/* What |s| has to bring; of a stream that does not stand still |most| at most. */
+static uint64_t owed_by(const struct xh_replicas *r, const struct xh_site *s, uint64_t most)
 {
-    uint64_t owed = atomic_load_explicit(&s->owed, memory_order_relaxed), stands = 0;
+    uint64_t owed = atomic_load_explicit(&s->owed, memory_order_relaxed), later = 0;
     const struct xh_leg *g;
     TAILQ_FOREACH(g, &r->bound, link)
-        if (g->site == s && atomic_load_explicit(&g->stands, memory_order_relaxed))
-            stands += g->total - atomic_load_explicit(&g->came, memory_order_relaxed);
-    return owed > stands ? owed - stands : 0;
+        if (g->site == s && g->t.full) {
+            uint64_t left = g->total - atomic_load_explicit(&g->came, memory_order_relaxed);
+            uint64_t now = atomic_load_explicit(&g->stands, memory_order_relaxed) ? 0 : left < most ? left : most;
+            later += left - now;
+        }
+    return owed > later ? owed - later : 0;
 }
 
 void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_MAX])
 {
     for (size_t i = 0; i < r->n; i++) {
         const struct xh_site *s = &r->site[i];
-        c[i] = (struct xh_choice){s->state == XH_SITE_LIVE, s->rate, xh_site_owed(r, s), s->rtt_ns};
+        c[i] = (struct xh_choice){s->state == XH_SITE_LIVE, s->rate, owed_by(r, s, STREAM_SOON_BYTES), s->rtt_ns};
     }
 }
 
-/* Counts the time since the last look where |s| had more to bring all along than it brought. */
+static void smooth(double *rate, double sample, double memory)
+{
+    *rate = *rate > 0 ? memory * *rate + (1 - memory) * sample : sample;
+}
+
+/* Counts the time since the last look where |s| had more to bring all along than it brought; else what it brought is the
+ * least that it can. */
 static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint64_t ns)
 {
     struct xh_origin_rates facts;
@@ -51,14 +67,16 @@ static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint
         xh_origin_get_rates(s->origin, &facts);
         s->rtt_ns = (uint64_t)(facts.rtt_ms * 1e6);
     } else if (now - s->used_ns > RATE_KEPT_NS) {
-        s->rate = 0;
+        s->rate = s->lasting_rate = 0;
     }
-    if (s->seen_owed > came && s->rtt_ns && (came || s->rate > 0)) {
-        double rate = (double)came / (double)ns;
-        s->rate = s->rate > 0 ? MEMORY * s->rate + (1 - MEMORY) * rate : rate;
-    }
+    double rate = (double)came / (double)ns;
+    int busy = s->seen_owed > came && s->rtt_ns && (came || s->rate > 0);
+    if (busy || rate > s->rate)
+        smooth(&s->rate, rate, MEMORY);
+    if (busy || rate > s->lasting_rate)
+        smooth(&s->lasting_rate, rate, LONG_MEMORY);
     s->seen = arrived;
-    s->seen_owed = xh_site_owed(r, s);
+    s->seen_owed = owed_by(r, s, UINT64_MAX);
 }
 
 /* 1 when nothing was heard of |s| for long, though something was asked of it that does not stand still. */
@@ -107,20 +125,25 @@ static void hurry(struct xh_replicas *r, struct xh_leg *g, const struct xh_choic
     if (!g->demand || g->t.full || g->moving || g->cancelled || g->moves >= MOVES_MOST || left == 0 ||
         now - g->bound_ns < YOUNG_NS + YOUNG_ROUND_TRIPS * s->rtt_ns)
         return;
-    for (size_t i = 0; i < r->n; i++)
+    for (size_t i = 0; i < r->n; i++) {
         c[i] = all[i];
+        c[i].rate = xh_choice_rate(all, r->n, i); /* of one that is new, what the others bring, this one too */
+    }
     c[here].usable = 0;
     int i = xh_choose(c, r->n, left, 0);
     if (i < 0)
         return;
     double there = xh_choice_finish_ns(c, r->n, (size_t)i, left) + 2 * (double)c[i].rtt_ns;
-    if (g->speed > 0 && (double)left / g->speed < MOVE_RATIO * there + MOVE_NS)
+    double stays = g->speed > 0 ? (double)left / g->speed : (double)(now - g->bound_ns); /* at the least as long again */
+    if (stays < MOVE_RATIO * there + MOVE_NS)
         return;
     xh_trace(XH_T_ORIGIN, "move", "left=%llu from=%s to=%s", (unsigned long long)left, s->shown, r->site[i].shown);
     g->moves++;
     g->moving = 1;
+    g->leaves = s;
     xh_origin_cancel(s->origin, &g->t);
-    if (xh_choice_rate(c, r->n, (size_t)i) > SLOW_RATIO * s->rate && s->state == XH_SITE_LIVE)
+    double lately = s->rate > s->lasting_rate ? s->rate : s->lasting_rate;
+    if (r->site[i].lasting_rate > SLOW_RATIO * lately && s->state == XH_SITE_LIVE) /* as far as that is known */
         xh_site_failed(r, s, "it is far slower than another");
 }
 

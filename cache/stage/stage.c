@@ -38,6 +38,13 @@ static int ranges_add(struct xh_ranges *r, uint64_t off, uint64_t end)
     return 1;
 }
 
+/* 1 when the page is in the shadow, or this process fetches it there. */
+static int is_kept(struct xh_file *f, uint64_t page)
+{
+    enum xh_claim c = xh_shadow_peek(f->shadow, page);
+    return c == XH_CLAIM_READY || (c == XH_CLAIM_BUSY && !xh_shadow_elsewhere(f->shadow, page));
+}
+
 int xh_stage_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out)
 {
     struct xh_stage *s = &f->stage;
@@ -50,7 +57,7 @@ int xh_stage_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out
         }
         uint64_t stop = i < s->n && s->at[i]->off < end ? s->at[i]->off : end, from = off;
         for (; off < stop; off = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES)
-            if (xh_shadow_peek(f->shadow, off / XH_PAGE_BYTES) == XH_CLAIM_READY) {
+            if (is_kept(f, off / XH_PAGE_BYTES)) {
                 if (!ranges_add(out, from, off))
                     return 0;
                 from = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES;

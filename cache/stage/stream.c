@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "../now.h"
 #include "../trace.h"
 
 /* What a stream's loads take in turns: from the first on twice as much each time, up to where all have so much
@@ -18,6 +19,8 @@
 #define RANGE_HEADER_BYTES 26
 /* A stream that goes on for so many times what a fast link holds is worth the dip that fewer connections begin with. */
 #define PAYING_RAMPS 5
+#define SOON_S 4
+#define RATED_NS 250000000u
 
 int xh_stream_full(struct xh_transfer *t)
 {
@@ -225,12 +228,24 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
 }
 
 /* How far a stream runs ahead: twice what a fast link holds. More would wait in memory that the
- * processor's caches have forgotten by then; the socket holds more besides. */
-static uint64_t stream_window(const struct xh_file *f)
+ * processor's caches have forgotten by then; the socket holds more besides. On a link that is known to be slow, what it
+ * brings in some seconds: what comes before its time comes instead of what the reader waits for. What streams bring counts
+ * too, which is more as soon as the window was too short for the link: it holds seconds, and a round trip is less. */
+static uint64_t stream_window(struct xh_file *f)
 {
+    struct xh_stage *s = &f->stage;
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
-    return 2 * fast_link_holds(&info);
+    uint64_t now = xh_now_ns(), ns = now - s->rated_ns, came = s->streamed - s->rated_bytes;
+    if (ns > RATED_NS) {
+        s->rate = s->rated_ns ? (uint64_t)((double)came * 1e9 / (double)ns) : 0;
+        s->rated_ns = now;
+        s->rated_bytes = s->streamed;
+    }
+    uint64_t rate = s->rate > info.second_bytes ? s->rate : info.second_bytes;
+    uint64_t most = 2 * fast_link_holds(&info), soon = SOON_S * rate;
+    soon = soon > XH_STREAM_LEAST_BYTES ? soon : XH_STREAM_LEAST_BYTES;
+    return info.second_bytes && soon < most ? soon : most;
 }
 
 /* |l| ends before its parcel |p|, the first one called with. */

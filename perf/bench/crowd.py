@@ -76,7 +76,7 @@ class Program:
         self.child = subprocess.Popen([str(a) for a in argv], env=env, stdin=gate, stdout=self.out, stderr=self.err,
                                       start_new_session=True)
         self.io = open(f"/proc/{self.child.pid}/io", "rb", buffering=0)
-        self.got, self.cpu, self.rss, self.rss_most, self.moved_at, self.gap = 0, 0.0, 0, 0, 0.0, 0.0
+        self.got, self.cpu, self.rss, self.rss_most, self.moved_at, self.gap, self.gap_from = 0, 0.0, 0, 0, 0.0, 0.0, 0.0
 
     def look(self, now):
         """Brings what is known of it up to date. Nothing changes once it has ended."""
@@ -87,7 +87,8 @@ class Program:
                 got = int.from_bytes(os.pread(self.progress.fileno(), 8, 0), sys.byteorder)
             if got != self.got:
                 self.got, self.moved_at = got, now
-            self.gap = max(self.gap, now - self.moved_at)
+            if now - self.moved_at > self.gap:
+                self.gap, self.gap_from = now - self.moved_at, self.moved_at
         cpu, rss = cpu_and_rss(self.child.pid)
         if cpu or rss:
             self.cpu, self.rss, self.rss_most = cpu, rss, max(rss, self.rss_most)
@@ -159,7 +160,7 @@ class Crowd:
             os.close(gate)
             gate = None
             time.sleep(1)           # they start up and come to their gate
-            began = time.monotonic()
+            self.began = began = time.monotonic()
             self.look(programs, 0.0, True)
             os.close(opener)
             opener = None
@@ -195,5 +196,5 @@ class Crowd:
                 "rss_most": max(p.rss_most for p in programs), "rss_host": max(max(s["rss"]) for s in self.series),
                 "shadow_host": max((max(s["shadow"]) for s in self.series if "shadow" in s), default=0),
                 "connections": sum(seen[1:]) / max(1, len(seen) - 1), "connections_most": max(seen),
-                "gap": max(p.gap for p in programs), "least": min(p.got for p in programs), "most": max(p.got for p in programs),
+                "gap": max(p.gap for p in programs), "gaps": [[p.host, round(p.gap_from, 2), round(p.gap, 2)] for p in programs], "least": min(p.got for p in programs), "most": max(p.got for p in programs),
                 "series": self.series}

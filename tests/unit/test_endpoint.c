@@ -363,6 +363,53 @@ Test(endpoint, a_stream_whose_reader_has_come_does_not_wait_when_it_is_sent_agai
     cr_assert_eq(stands->r.state, XH_REQ_RUNNING);
 }
 
+/* The server hung up on it, and another stream stands still: what waits for a connection that is there holds up nobody. */
+Test(endpoint, a_patient_stream_that_is_sent_again_waits_behind_all_others, .init = fresh)
+{
+    known_and_fast();
+    struct load *patient = ask_stream(1);
+    start();
+    cr_assert_eq(patient->r.state, XH_REQ_RUNNING);
+    struct load *stands = ask_stream(0);
+    start();
+    cr_assert_eq(stands->r.state, XH_REQ_RUNNING);
+    finish(patient);
+    patient->used = 1;
+    for (unsigned i = 0; i < THREADS; i++)
+        *xh_endpoint_sockets(e, i) = e->thread[i].active;
+    cr_assert_eq(xh_endpoint_queue(&patient->r, XH_PLACE_AGAIN), 0);
+    start();
+    cr_assert_eq(patient->r.state, XH_REQ_QUEUED);
+    struct load *demand = ask(0);
+    start();
+    cr_assert_eq(demand->r.state, XH_REQ_RUNNING);
+    finish(demand);
+    cr_assert_eq(patient->r.state, XH_REQ_RUNNING, "there is a connection for it");
+}
+
+/* Two connections are this process's share: one has a stream that stands still, one a long guess. */
+Test(endpoint, a_share_of_guesses_keeps_no_demand_waiting, .init = fresh)
+{
+    known_and_fast();
+    origin.connections = 2;
+    ask_stream(0);
+    struct load *guess = ask(1);
+    start();
+    cr_assert_eq(guess->r.state, XH_REQ_RUNNING);
+    struct load *demand = ask(0), *more = ask(0);
+    now += 1000ull * MS; /* as long as a connection takes */
+    start();
+    cr_assert_eq(demand->r.state, XH_REQ_RUNNING, "a guess is no reason to wait");
+    cr_assert_eq(more->r.state, XH_REQ_QUEUED, "another demand is");
+    origin.options.connections = 3;
+    finish(demand);
+    cr_assert_eq(more->r.state, XH_REQ_RUNNING);
+    struct load *last = ask(0);
+    start();
+    cr_assert_eq(last->r.state, XH_REQ_QUEUED);
+    origin.connections = 0;
+}
+
 Test(endpoint, only_streams_never_keep_a_request_waiting, .init = fresh)
 {
     known_and_fast();

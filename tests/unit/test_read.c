@@ -12,6 +12,7 @@
 
 #include "file.h"
 #include "now.h"
+#include "stage/parcel.h"
 
 #define OBJECT_BYTES (3u * 1000 * 1000 + 77)
 
@@ -45,8 +46,12 @@ static struct {
     uint64_t object_bytes;
     unsigned streams; /* so many may be begun, on young connections */
     int apart; /* there is no connection yet */
+    uint64_t rtt_ns;
+    _Atomic int gains; /* a stream would gain by more connections, as it does when another site comes */
+    uint64_t watched; /* how often is this byte asked for? */
+    unsigned times;
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
-            .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES};
+            .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES, .rtt_ns = 50000000};
 
 static void serve(struct xh_transfer *t, unsigned *seed)
 {
@@ -150,13 +155,13 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
                                    .max_range_header = 3900, .connections = 8, .lasting = 8, .scattered = 8,
                                    .open = engine.apart ? 0 : 8, .idle = engine.apart ? 0 : 8,
-                                   .streams = engine.streams, .young = engine.streams != 0, .warm = 8, .rtt_ns = 50000000};
+                                   .streams = engine.streams, .young = engine.streams != 0, .warm = 8, .rtt_ns = engine.rtt_ns};
 }
 
 int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes)
 {
-    (void)o, (void)loads, (void)few, (void)bytes;
-    return 0;
+    (void)o, (void)few, (void)bytes;
+    return loads && atomic_exchange(&engine.gains, 0);
 }
 
 void xh_origin_crowd(unsigned (*count)(const struct xh_options *o))
@@ -181,6 +186,7 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
             const struct xh_range *r = &ts[i]->ranges[k];
             cr_assert(r->len && r->off + r->len <= engine.object_bytes);
             atomic_fetch_add(&o->fetched, r->len);
+            engine.times += engine.watched >= r->off && engine.watched - r->off < r->len;
             if (atomic_load(&o->farthest) < r->off + r->len) /* under the lock */
                 atomic_store(&o->farthest, r->off + r->len);
         }
@@ -573,7 +579,7 @@ static void make_dataset(uint8_t p[1024])
     make_dataset_of(p, DATA_BYTES);
 }
 
-static void read_piece(struct xh_file *f, enum xh_kind kind, uint64_t off, uint64_t len)
+static void read_held(struct xh_file *f, enum xh_kind kind, uint64_t off, uint64_t len)
 {
     struct xh_err err = {0};
     uint8_t *b = malloc(len);
@@ -583,6 +589,12 @@ static void read_piece(struct xh_file *f, enum xh_kind kind, uint64_t off, uint6
         if (b[k] != byte_at(off + k))
             cr_assert_fail("wrong byte at %llu", (unsigned long long)(off + k));
     free(b);
+}
+
+/* The same, and all that it leads to. */
+static void read_piece(struct xh_file *f, enum xh_kind kind, uint64_t off, uint64_t len)
+{
+    read_held(f, kind, off, len);
     drain();
 }
 
@@ -692,6 +704,41 @@ Test(read, a_stream_that_fails_under_its_first_read_leaves_nothing_claimed, .tim
     }
     cr_assert_gt(failures, 0);
     free(b);
+}
+
+#define CUT_BYTES (100u << 20)
+#define CUT_READ (256u << 10)
+#define CUT_AFTER (7u << 20) /* its next reads are here already, and before they are twice as many a stream begins */
+
+/* The stream is dealt anew behind what it still has to bring, while there is room left in the shadow for what is fetched
+ * ahead. */
+Test(read, what_a_stream_brings_is_not_fetched_to_the_shadow_too, .timeout = 50)
+{
+    uint8_t p[1024];
+    uint64_t at = 0;
+    make_dataset_of(p, CUT_BYTES);
+    engine.object_bytes = DATA_OFF + CUT_BYTES + 1000;
+    engine.streams = 1;
+    engine.rtt_ns = 1000000;
+    struct xh_file *f = open_test("shadow=off,stream_bytes=30M");
+    read_piece(f, XH_KIND_META, 0, 48);
+    read_piece(f, XH_KIND_META, 512, 512);
+    for (; at < CUT_AFTER; at += CUT_READ)
+        read_piece(f, XH_KIND_RAW, DATA_OFF + at, CUT_READ);
+    hold(1);
+    for (; !f->stage.stream[0] && at < 2 * CUT_AFTER; at += CUT_READ)
+        read_held(f, XH_KIND_RAW, DATA_OFF + at, CUT_READ);
+    cr_assert(f->stage.stream[0], "it has begun");
+    engine.watched = f->stage.stream[0]->pos + CUT_READ;
+    engine.streams = 0; /* there will be room soon */
+    engine.gains = 1;
+    for (uint64_t end = at + 4 * CUT_READ; at < end; at += CUT_READ)
+        read_held(f, XH_KIND_RAW, DATA_OFF + at, CUT_READ);
+    cr_assert_eq(engine.gains, 0, "it was dealt anew");
+    cr_assert_eq(engine.times, 0, "the stream has asked for that");
+    hold(0);
+    read_piece(f, XH_KIND_RAW, engine.watched / CUT_READ * CUT_READ, CUT_READ);
+    xh_cache_close(f);
 }
 
 /* ---- hints ------------------------------------------------------------------------------ */

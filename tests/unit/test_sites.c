@@ -1,0 +1,391 @@
+/* Several sites with origins made here, which do what the test says: when a transfer leaves a site, where it goes, and what
+ * a site is judged by. Time is the real one. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "now.h"
+#include "replicas/health.h"
+#include "replicas/sites.h"
+
+#define OBJECT_BYTES (400u << 20)
+#define MIB (1u << 20)
+#define SPACE_BYTES (40u * MIB) /* from one transfer of the test to the next */
+#define SITES 2
+#define MS 1000000u
+
+/* ---- origins made here ------------------------------------------------------------------------- */
+
+struct xh_origin {
+    unsigned site;
+};
+
+static _Atomic int down[SITES];      /* neither opened nor looked at with success */
+static _Atomic unsigned looks[SITES]; /* the keeper's */
+
+/* What was asked for. Looks are answered at once; all else gets |rate| bytes of its site every millisecond. */
+static struct asked {
+    struct xh_transfer *t;
+    unsigned site;
+    int number; /* of the test's transfer; -1: a look */
+    uint64_t came;
+    int cancelled, fails, over;
+} asked[200];
+static size_t nasked; /* under |lock|, as |asked| */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint64_t rate[SITES];
+static _Atomic int stuck; /* this one gets nothing at its first site */
+static pthread_t pumping;
+static _Atomic int ends;
+
+int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched, struct xh_counters *c,
+                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+{
+    (void)o, (void)hint, (void)vouched, (void)c, (void)patience, (void)head;
+    unsigned site = (unsigned)(url[strlen("https://s")] - '0');
+    looks[site]++;
+    if (down[site])
+        return xh_err_set(err, XH_E_NET, 0, "down");
+    *out = calloc(1, sizeof **out);
+    (*out)->site = site;
+    return 0;
+}
+
+int xh_origin_open_told(const char *url, const struct xh_options *o, const char *hint, struct xh_counters *c,
+                        struct xh_origin **out, struct xh_err *err)
+{
+    return xh_origin_open(url, o, hint, 0, c, NULL, out, NULL, err);
+}
+
+size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST])
+{
+    (void)o, (void)out;
+    return 0;
+}
+
+void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
+{
+    (void)o;
+    *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:\"a\";size:1", .url_shown = "x", .max_ranges = 50,
+                                   .max_range_header = 3900, .connections = 2, .scattered = 2, .lasting = 1, .streams = 2,
+                                   .rtt_ns = MS};
+}
+
+void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
+{
+    (void)o;
+    *out = (struct xh_origin_rates){.rtt_ms = 1};
+}
+
+int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes)
+{
+    (void)o, (void)loads, (void)few, (void)bytes;
+    return 0;
+}
+
+size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
+{
+    (void)o, (void)buf, (void)size;
+    return 0;
+}
+
+void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
+{
+    (void)o, (void)processes, (void)yields;
+}
+
+int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
+{
+    (void)err;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < n; i++) {
+        int is_look = ts[i]->nranges == 1 && ts[i]->ranges[0].len == XH_SAMPLE_BYTES;
+        asked[nasked++] = (struct asked){.t = ts[i], .site = o->site,
+                                         .number = is_look ? -1 : (int)(ts[i]->ranges[0].off / SPACE_BYTES)};
+    }
+    cr_assert_lt(nasked, sizeof asked / sizeof *asked);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static void cancel(const struct xh_transfer *t, int all)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < nasked; i++)
+        if (!asked[i].over && (all || asked[i].t == t))
+            asked[i].cancelled = 1;
+    pthread_mutex_unlock(&lock);
+}
+
+void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
+{
+    (void)o;
+    cancel(t, 0);
+}
+
+int xh_origin_withdraw(struct xh_origin *o, struct xh_transfer *t)
+{
+    (void)o, (void)t;
+    return 0;
+}
+
+void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
+{
+    (void)o, (void)t;
+}
+
+void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
+{
+    (void)o, (void)t;
+}
+
+static int all_over(const struct xh_origin *o)
+{
+    int over = 1;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < nasked; i++)
+        over &= asked[i].over || asked[i].site != o->site;
+    pthread_mutex_unlock(&lock);
+    return over;
+}
+
+void xh_origin_stop(struct xh_origin *o)
+{
+    cancel(NULL, 1);
+    while (!all_over(o))
+        usleep(1000);
+}
+
+void xh_origin_close(struct xh_origin *o)
+{
+    if (o)
+        xh_origin_stop(o);
+    free(o);
+}
+
+/* What the engine does with |a|, a copy of asked[i], in a millisecond. */
+static void serve(size_t i, const struct asked *a)
+{
+    static const uint8_t bytes[MIB];
+    struct xh_err err;
+    struct xh_range r = a->t->ranges[0];
+    int look = a->number < 0, code = a->cancelled ? XH_E_CANCELLED : a->fails || (look && down[a->site]) ? XH_E_NET : 0;
+    uint64_t n = look ? r.len : stuck && a->number == stuck && a->site == 0 ? 0 : rate[a->site];
+    n = code ? 0 : n < r.len - a->came ? n : r.len - a->came;
+    looks[a->site] += (unsigned)look;
+    if (n)
+        a->t->bytes(a->t, r.off + a->came, bytes, n);
+    int over = code || a->came + n == r.len;
+    pthread_mutex_lock(&lock);
+    asked[i].came += n;
+    asked[i].over = over;
+    pthread_mutex_unlock(&lock);
+    xh_err_set(&err, code, 0, "made to be so");
+    if (over)
+        a->t->done(a->t, code ? &err : NULL);
+}
+
+static void *pump(void *arg)
+{
+    while (!ends) {
+        for (size_t i = 0;; i++) {
+            pthread_mutex_lock(&lock);
+            int more = i < nasked;
+            struct asked a = asked[i];
+            pthread_mutex_unlock(&lock);
+            if (!more)
+                break;
+            if (!a.over)
+                serve(i, &a);
+        }
+        usleep(1000);
+    }
+    return arg;
+}
+
+/* ---- the cache's side ---------------------------------------------------------------------------- */
+
+static struct xh_options options;
+static struct xh_counters counters;
+static struct xh_replicas *r;
+static _Atomic int done;
+
+static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
+{
+    (void)t, (void)off, (void)data, (void)len;
+}
+
+static void on_done(struct xh_transfer *t, const struct xh_err *err)
+{
+    (void)t, (void)err;
+    done++;
+}
+
+static int never_full(struct xh_transfer *t)
+{
+    (void)t;
+    return 0;
+}
+
+static struct xh_range ranges[10];
+static struct xh_transfer transfers[10];
+
+/* The transfer |number|, of |len| bytes. */
+static void ask(int number, uint64_t len, int speculative, int stream)
+{
+    struct xh_err err = {0};
+    struct xh_transfer *t = &transfers[number];
+    ranges[number] = (struct xh_range){(uint64_t)number * SPACE_BYTES, len};
+    *t = (struct xh_transfer){.ranges = &ranges[number], .nranges = 1, .speculative = speculative, .bytes = on_bytes,
+                              .done = on_done, .full = stream ? never_full : NULL};
+    cr_assert_eq(xh_replicas_submit(r, &t, 1, &err), 0);
+}
+
+/* The site that is, or was, the |nth| one to get transfer |number|, as soon as there is one within |ms|; -1: none. */
+static int site_of(int number, unsigned nth, unsigned ms)
+{
+    int site = -1;
+    for (unsigned waited = 0; site < 0 && waited <= ms; waited++) {
+        unsigned n = 0;
+        pthread_mutex_lock(&lock);
+        for (size_t k = 0; k < nasked && site < 0; k++)
+            if (asked[k].number == number && n++ == nth)
+                site = (int)asked[k].site;
+        pthread_mutex_unlock(&lock);
+        usleep(1000);
+    }
+    return site;
+}
+
+/* Whether the one that has transfer |number| now is to give it up soon; -1: nobody has it. */
+static int is_hasty(int number)
+{
+    int hasty = -1;
+    pthread_mutex_lock(&lock);
+    for (size_t k = 0; k < nasked; k++)
+        if (asked[k].number == number && !asked[k].over)
+            hasty = asked[k].t->hasty;
+    pthread_mutex_unlock(&lock);
+    return hasty;
+}
+
+static void fail(int number)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t k = 0; k < nasked; k++)
+        asked[k].fails |= asked[k].number == number;
+    pthread_mutex_unlock(&lock);
+}
+
+static unsigned live(void)
+{
+    pthread_mutex_lock(&r->lock);
+    unsigned n = xh_sites_live(r);
+    pthread_mutex_unlock(&r->lock);
+    return n;
+}
+
+static int lives(unsigned n, unsigned ms)
+{
+    for (; live() != n && ms; ms--)
+        usleep(1000);
+    return live() == n;
+}
+
+static void open_sites(int second_is_down)
+{
+    struct xh_err err = {0};
+    struct xh_origin_head head = {0};
+    xh_options_defaults(&options);
+    strcpy(options.endpoints, "https://s0,https://s1");
+    down[1] = second_is_down;
+    cr_assert_eq(pthread_create(&pumping, NULL, pump, NULL), 0);
+    cr_assert_eq(xh_replicas_open("https://s0/x", &options, NULL, 0, &counters, &r, &head, &err), 0, "%s", err.text);
+    cr_assert(lives(second_is_down ? 1 : 2, 2000));
+}
+
+static void close_sites(void)
+{
+    xh_replicas_close(r);
+    ends = 1;
+    pthread_join(pumping, NULL);
+}
+
+/* ---- tests ---------------------------------------------------------------------------------------- */
+
+Test(sites, what_is_under_way_may_be_given_up_once_there_is_another_site, .timeout = 20)
+{
+    open_sites(1);
+    ask(1, 4 * MIB, 0, 0);
+    cr_assert_eq(site_of(1, 0, 1000), 0);
+    cr_assert_eq(is_hasty(1), 0, "there is no other way to it");
+    rate[0] = 1;
+    down[1] = 0;
+    cr_assert(lives(2, 10000));
+    cr_assert_eq(is_hasty(1), 1);
+    fail(1);
+    cr_assert_eq(site_of(1, 1, 1000), 1);
+    close_sites();
+}
+
+Test(sites, one_that_is_new_is_not_taken_for_faster_than_the_others, .timeout = 20)
+{
+    open_sites(1);
+    rate[0] = 4096; /* 4 MB/s, and what is asked for takes six seconds */
+    ask(1, 24 * MIB, 0, 0);
+    cr_assert_eq(site_of(1, 0, 1000), 0);
+    down[1] = 0;
+    cr_assert(lives(2, 10000));
+    cr_assert_eq(site_of(1, 1, 500), -1, "it was on a good way");
+    cr_assert_eq(live(), 2, "nothing is wrong with that site");
+    close_sites();
+}
+
+Test(sites, what_leaves_a_site_goes_to_another, .timeout = 20)
+{
+    open_sites(0);
+    rate[0] = 30000;
+    rate[1] = 400;
+    ask(1, 4 * MIB, 0, 0);
+    ask(2, 100000, 0, 0);
+    cr_assert_neq(site_of(1, 0, 1000), site_of(2, 0, 1000));
+    usleep(500000); /* so that both are known */
+    ask(3, SPACE_BYTES, 1, 1);
+    cr_assert_eq(site_of(3, 0, 1000), 0);
+    stuck = 5;
+    ask(5, 65536, 0, 0);
+    cr_assert_eq(site_of(5, 0, 1000), 0, "it is the faster one");
+    cr_assert_eq(site_of(5, 1, 1200), 1, "though the one that it leaves would be chosen again");
+    close_sites();
+}
+
+Test(sites, with_none_live_all_are_looked_at_soon, .timeout = 20)
+{
+    open_sites(0);
+    down[0] = down[1] = 1;
+    ask(1, 4 * MIB, 0, 0);
+    int first = site_of(1, 0, 1000);
+    cr_assert_geq(first, 0);
+    fail(1);
+    cr_assert(lives(1, 1000));
+    cr_assert_eq(site_of(1, 1, 1000), 1 - first);
+    down[first] = 0;
+    usleep(700000); /* less than the pause of who failed */
+    fail(1);
+    cr_assert(lives(0, 1000) || live() == 1);
+    cr_assert(lives(1, 800), "it is there all along");
+    close_sites();
+}
+
+Test(sites, a_stream_does_not_fill_its_site, .timeout = 20)
+{
+    open_sites(1);
+    rate[0] = 100;
+    ask(1, 200 * MIB, 1, 1);
+    cr_assert_eq(site_of(1, 0, 1000), 0);
+    ask(6, MIB, 1, 0);
+    cr_assert_eq(site_of(6, 0, 1000), 0, "what is wanted before what a stream brings does not wait for its end");
+    close_sites();
+}
