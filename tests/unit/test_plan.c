@@ -208,7 +208,7 @@ static int check_tails(const struct xh_plan *without, const struct xh_plan *with
     return m > n;
 }
 
-Test(plan, random_wishes_are_covered_within_every_limit, .timeout = 50)
+Test(plan, random_wishes_are_covered_within_every_limit, .timeout = 120)
 {
     size_t tailed = 0;
     srand(7);
