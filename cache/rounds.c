@@ -269,7 +269,7 @@ static void leave_it(struct xh_read_op *op, const struct xh_runs *todo)
     if (!f->divided || !op->keep || op->bytes > LEFT_MOST_BYTES || !xh_shadow_other_walks(f->shadow))
         return;
     xh_replicas_get_info(f->origin, &info);
-    uint64_t begun = xh_now_ns(), most = LEFT_ROUND_TRIPS * info.rtt_ns, now = begun;
+    uint64_t begun = xh_now_ns(), most = LEFT_ROUND_TRIPS * info.rtt_ns, now;
     most = most < LEFT_MOST_NS ? most : LEFT_MOST_NS;
     if (info.open || most == 0 || !lacks(op, todo))
         return;

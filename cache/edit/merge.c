@@ -115,8 +115,10 @@ static int structure_holds(struct xh_edit *e, struct xh_file *now, char *two[2],
     enum { AT_ONCE = 512 };
     const struct xh_extents *s = &e->overlay->seen;
     struct xh_extent *x = malloc(AT_ONCE * sizeof *x);
-    int rc = x ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    int rc = 0;
     uint64_t off = s->n ? s->at[0].off : 0;
+    if (!x)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     for (size_t i = 0; i < s->n && rc == 0;) {
         size_t n = 0;
         uint64_t used = 0;

@@ -153,6 +153,17 @@ static void question_leave(struct xh_origin *o, struct question *q)
     }
 }
 
+/* 1 while |p| waits for its time to be sent again: a pause that the server asked for is no answer that is stuck. Lock held. */
+static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
+{
+    for (const struct xh_ring *at = o->jobs.next; at != &o->jobs; at = at->next) {
+        const struct xh_job *j = xh_ring_of(at, struct xh_job, in_origin);
+        if (j->probe == p)
+            return j->first_request.state == XH_REQ_DELAYED;
+    }
+    return 0;
+}
+
 /* Greets a server that is far: opens the connections that will be needed while the head is on its way, instead of
  * after it, by asking for a byte that nobody wants. How far it is, the first connection tells once it is there, and
  * until then by not being there. What may not be there greets nobody: its connections would end with it. Lock held.
@@ -200,6 +211,8 @@ static int question_wait(struct xh_origin *o, struct question *q, struct xh_prob
 {
     struct beside *b;
     while (!(b = question_answer(q))) {
+        if (!q->tries[1] && is_paused(o, &q->tries[0]->p))
+            q->asked_ns = xh_now_ns();
         uint64_t waited = xh_now_ns() - q->asked_ns;
         unsigned ms = q->tries[1] ? 0 : STUCK_MS;
         if (!q->tries[1] && waited >= STUCK_MS * 1000000u) {
