@@ -495,13 +495,14 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
     }
 }
 
-/* 1 when one more request of |o| may run on |t| without more connections than its option allows. */
+/* 1 when one more request of |o| may run on |t| without more connections than its option allows. This process's share of
+ * them does not count: what is stuck on one of two would wait for as long as TCP backs off. */
 static int has_room(const struct xh_endpoint *e, const struct xh_origin *o, const struct xh_thread *t)
 {
-    unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
-    if (e->active >= xh_object_connections(o))
+    unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed), most = (unsigned)o->options.connections;
+    if (e->active >= most)
         return 0;
-    return here > e->thread[t->index].active || xh_endpoint_sockets_open(e) < xh_object_connections(o);
+    return here > e->thread[t->index].active || xh_endpoint_sockets_open(e) < most;
 }
 
 int xh_endpoint_hedge(struct xh_request *r)
