@@ -19,6 +19,7 @@
 #define RANGE_HEADER_BYTES 26
 /* A stream that goes on for so many times what a fast link holds is worth the dip that fewer connections begin with. */
 #define PAYING_RAMPS 5
+/* How far ahead a stream of a link that is known to be slow runs, in seconds of what comes; and how often that is reckoned. */
 #define SOON_S 4
 #define RATED_NS 250000000u
 
