@@ -295,7 +295,7 @@ struct xh_body *xh_body_new(const char *url, const struct xh_options *o)
         return NULL;
     take_options(b, o);
     b->holders = 1;
-    b->judge.now.begun_ns = b->judge.first.begun_ns = xh_now_ns();
+    b->judge.now.begun_ns = b->judge.first.begun_ns = b->judge.first_ns = xh_now_ns();
     atomic_init(&b->watched, strcmp(o->sidecar, "body") != 0);
     b->forced = strcmp(o->sidecar, "body") == 0;
     pthread_mutex_init(&b->lock, NULL);

@@ -115,8 +115,10 @@ static int is_first_known(struct xh_judge *j, const struct xh_judged *s, uint64_
     double least = (double)rtt_ns > FIRST_INTERVAL_NS ? (double)rtt_ns : FIRST_INTERVAL_NS;
     double before = (double)(j->first.wire - j->first_wire);
     enum interval was = measure(j, &j->first, s, least);
-    if (was == TELLS_NOTHING)
+    if (was == TELLS_NOTHING) {
         j->first_wire = s->wire_bytes;
+        j->first_ns = s->now_ns;
+    }
     return was == TELLS && j->first.rate > 0 && before >= DOUBLES_BYTES && j->first.rate * least < DOUBLES * before;
 }
 
@@ -125,7 +127,9 @@ int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *s, uint64_t rtt_n
     double took = (double)(s->now_ns - j->now.begun_ns), got = (double)(s->got_bytes - j->now.got);
     double round_trips = INTERVAL_ROUND_TRIPS * (double)rtt_ns;
     if (j->link_rate <= 0 && is_first_known(j, s, rtt_ns)) {
-        j->link_rate = j->plain_rate = (j->first.rate + j->first.last_rate) / 2;
+        j->link_rate = (j->first.rate + j->first.last_rate) / 2;
+        /* Less than it is, as slow start is in it; but a trial is not measured by what may have been a burst. */
+        j->plain_rate = (double)(s->wire_bytes - j->first_wire) / (double)(s->now_ns - j->first_ns);
         return decide(j, s->now_ns);
     }
     if (measure(j, &j->now, s, round_trips > INTERVAL_NS ? round_trips : INTERVAL_NS) == LASTS)

@@ -26,9 +26,9 @@ struct xh_judge {
     int packed;         /* 1: the body is read */
     uint64_t settled_ns; /* when a trial did not pay; 0: none */
     struct xh_interval now;
-    /* Until the link is known, shorter ones; and what had come over it before the first of those that told something. */
+    /* Until the link is known, shorter ones; and when the first of those that told something began, what had come by then. */
     struct xh_interval first;
-    uint64_t first_wire;
+    uint64_t first_wire, first_ns;
     /* The trial under way: what the body has brought so far, in intervals that tell something. */
     double trial_ns, trial_got;
     unsigned failed; /* seconds of it in a row that brought too little */
