@@ -6,6 +6,9 @@
 #define LEAST_GAIN 1.15
 #define INTERVAL_NS 100e6
 #define INTERVAL_ROUND_TRIPS 4
+/* Few that have brought enough have windows of that size. What they bring less for so many intervals is the link's loss;
+ * sooner it may be a dip: BBR lets the link run empty for 200 ms now and then, to measure the round trip. */
+#define DIP_INTERVALS 5
 
 void xh_gain_pause(struct xh_gain *g)
 {
@@ -49,7 +52,9 @@ int xh_gain_weigh(struct xh_gain *g, unsigned loads, int few, unsigned most, uin
         return 0;
     }
     g->settled = g->many_rate > 0 && rate * LEAST_GAIN > g->many_rate;
-    if (g->settled || rate * rtt_ns / loads > UNTUNED_BYTES || loads >= most)
+    int enough = rate * rtt_ns / loads > UNTUNED_BYTES;
+    g->low = enough ? 1 : g->low + (g->low != 0);
+    if (g->settled || enough || loads >= most || (g->low && g->low <= DIP_INTERVALS))
         return 0;
     g->few_rate = rate;
     g->lasting = most;

@@ -13,6 +13,7 @@ struct xh_gain {
     int settled;       /* there is no more to try */
     double many_rate;  /* bytes per ns that many brought at best, 0: unknown */
     double few_rate;   /* and few, before many were tried once more */
+    unsigned low;      /* intervals since few brought enough, plus 1; 0: they never did */
     /* The measurement under way: */
     int few;
     uint64_t begun_ns, begun_bytes; /* begun_ns 0: none */

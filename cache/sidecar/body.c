@@ -236,7 +236,8 @@ void xh_body_note(struct xh_read_op *op, int over)
     op->noted_ns = now_ns;
     struct xh_judged now = {.now_ns = now_ns, .got_bytes = b->got_bytes, .waited_ns = b->waited_ns,
                             .body_bytes = atomic_load_explicit(&f->counters.bytes_body, memory_order_relaxed),
-                            .wire_bytes = fetched(f) + (b->state == THERE ? fetched(b->file) : 0)};
+                            .wire_bytes = fetched(f) + (b->state == THERE ? fetched(b->file) : 0),
+                            .ahead_bytes = b->state == THERE ? xh_stage_ahead(b->file) : 0};
     int was = atomic_load_explicit(&b->used, memory_order_relaxed);
     xh_judge_weigh(&b->judge, &now, info.rtt_ns);
     int looks = (op->bytes >= BULK_BYTES || b->got_bytes >= MANY_BYTES) && wants_look(b, f, (double)info.second_bytes / 1e9, info.rtt_ns);

@@ -22,8 +22,9 @@
 /* The verdict changes for so much; and a trial has to bring so much more than the original did. */
 #define WINS 1.05
 #define TRIAL_WINS 1.02
-/* What was fetched before an interval may be read in it: a second evens that out. The first one may be that in which
- * the body's connections find their speed, so that two have to fail. */
+/* What sockets had kept back while streams stood still comes at once: a second evens that out, and what the link is said to
+ * bring then, two of them have shown. The first one may be that in which the body's connections find their speed, so that two
+ * have to fail. */
 #define TRIAL_NS 1e9
 #define TRIALS 2
 #define SETTLED_NS 10e9
@@ -64,7 +65,7 @@ static int turn(struct xh_judge *j, int packed)
     j->packed = packed;
     if (changed) { /* what comes now is of both */
         j->now = j->first = (struct xh_interval){0};
-        j->trial_ns = j->trial_got = 0;
+        j->trial_ns = j->trial_got = j->trial_wire = j->wire_rate = 0;
         j->failed = 0;
     }
     return changed;
@@ -105,7 +106,7 @@ static enum interval measure(const struct xh_judge *j, struct xh_interval *i, co
         rate = (double)(s->wire_bytes - i->wire) / took;
     unsigned steady = rate <= 0 || i->rate <= 0 || rate > STILL_GROWS * i->rate ? 0 : i->steady + 1;
     *i = (struct xh_interval){.begun_ns = s->now_ns, .wire = s->wire_bytes, .got = s->got_bytes, .body = s->body_bytes,
-                              .waited_ns = s->waited_ns, .rate = rate, .last_rate = i->rate, .steady = steady};
+                              .ahead = s->ahead_bytes, .waited_ns = s->waited_ns, .rate = rate, .last_rate = i->rate, .steady = steady};
     return tells ? TELLS : TELLS_NOTHING;
 }
 
@@ -122,9 +123,35 @@ static int is_first_known(struct xh_judge *j, const struct xh_judged *s, uint64_
     return was == TELLS && j->first.rate > 0 && before >= DOUBLES_BYTES && j->first.rate * least < DOUBLES * before;
 }
 
+/* What has come in the interval that is under way, in bytes of the file: also what nobody has read yet. */
+static double brought(const struct xh_judge *j, const struct xh_judged *s)
+{
+    return (double)(s->got_bytes - j->now.got) + j->ratio * ((double)s->ahead_bytes - (double)j->now.ahead);
+}
+
+/* The body was read for |took| ns more, which brought |got| bytes of the file. Returns 1 when it does not pay. */
+static int try_on(struct xh_judge *j, uint64_t now_ns, double took, double got)
+{
+    j->trial_ns += took;
+    j->trial_got += got;
+    j->trial_wire += j->now.rate * took;
+    if (j->trial_ns < TRIAL_NS)
+        return 0;
+    double rate = j->trial_wire / j->trial_ns, least = rate < j->wire_rate ? rate : j->wire_rate;
+    int pays = j->plain_rate <= 0 || j->trial_got >= TRIAL_WINS * j->plain_rate * j->trial_ns;
+    if (least > j->link_rate) /* it may be less as unpacking keeps it, which says nothing of the link */
+        j->link_rate = least;
+    j->wire_rate = rate;
+    j->trial_ns = j->trial_got = j->trial_wire = 0;
+    j->failed = pays ? 0 : j->failed + 1;
+    if (j->failed == TRIALS)
+        j->settled_ns = now_ns;
+    return j->failed == TRIALS;
+}
+
 int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *s, uint64_t rtt_ns)
 {
-    double took = (double)(s->now_ns - j->now.begun_ns), got = (double)(s->got_bytes - j->now.got);
+    double took = (double)(s->now_ns - j->now.begun_ns), got = brought(j, s);
     double round_trips = INTERVAL_ROUND_TRIPS * (double)rtt_ns;
     if (j->link_rate <= 0 && is_first_known(j, s, rtt_ns)) {
         j->link_rate = (j->first.rate + j->first.last_rate) / 2;
@@ -134,26 +161,10 @@ int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *s, uint64_t rtt_n
     }
     if (measure(j, &j->now, s, round_trips > INTERVAL_NS ? round_trips : INTERVAL_NS) == LASTS)
         return 0;
-    double rate = j->now.rate, last = j->now.last_rate;
-    if (rate > 0 && j->packed) {
-        j->trial_ns += took;
-        j->trial_got += got;
-    }
+    if (j->packed)
+        return j->now.rate > 0 && try_on(j, s->now_ns, took, got) ? turn(j, 0) : decide(j, s->now_ns);
     if (j->now.steady < STEADY)
         return 0;
-    rate = (rate + last) / 2;
-    if (!j->packed || rate > j->link_rate) /* else unpacking may be what keeps it: that says nothing of the link */
-        j->link_rate = rate;
-    if (!j->packed)
-        j->plain_rate = rate;
-    else if (j->trial_ns >= TRIAL_NS && j->plain_rate > 0) {
-        int pays = j->trial_got >= TRIAL_WINS * j->plain_rate * j->trial_ns;
-        j->trial_ns = j->trial_got = 0;
-        j->failed = pays ? 0 : j->failed + 1;
-        if (j->failed == TRIALS) {
-            j->settled_ns = s->now_ns;
-            return turn(j, 0);
-        }
-    }
+    j->link_rate = j->plain_rate = (j->now.rate + j->now.last_rate) / 2;
     return decide(j, s->now_ns);
 }

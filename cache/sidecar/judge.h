@@ -13,7 +13,7 @@
 
 struct xh_interval {
     uint64_t begun_ns; /* 0: none is under way. The first begins with the file */
-    uint64_t wire, got, body, waited_ns;
+    uint64_t wire, got, body, ahead, waited_ns;
     double rate, last_rate; /* of the one before and the one before that; 0: it told nothing */
     unsigned steady;  /* so many in a row were of one rate, but for the first */
 };
@@ -29,8 +29,10 @@ struct xh_judge {
     /* Until the link is known, shorter ones; and when the first of those that told something began, what had come by then. */
     struct xh_interval first;
     uint64_t first_wire, first_ns;
-    /* The trial under way: what the body has brought so far, in intervals that tell something. */
-    double trial_ns, trial_got;
+    /* The trial under way: what the body has brought so far, in intervals that tell something. What came for a reader who waits
+     * for something before that, on a slower connection, counts when it came. */
+    double trial_ns, trial_got, trial_wire;
+    double wire_rate; /* that the link brought in the trial before; 0: there was none */
     unsigned failed; /* seconds of it in a row that brought too little */
 };
 
@@ -40,6 +42,7 @@ struct xh_judged {
     uint64_t wire_bytes; /* that came over the link */
     uint64_t got_bytes;  /* that readers got of what was not there, with whole pages */
     uint64_t body_bytes; /* of these, by the body */
+    uint64_t ahead_bytes; /* the body's, packed: that have come, and wait for their reader now */
     uint64_t waited_ns;  /* that they waited for it, and for its unpacking */
 };
 

@@ -190,3 +190,56 @@ Test(judge, a_link_that_is_known_decides_at_once_and_no_body_ends_it)
     cr_assert(xh_judge_begin(&w.j, 0, 0, 2));
     cr_assert_not(w.j.packed);
 }
+
+/* A body that pays is read. */
+static struct world on_body(double link)
+{
+    struct world w = world_of(link, 1.5, 1.5);
+    reads(&w, 5);
+    xh_judge_begin(&w.j, w.ratio, 0, w.so_far.now_ns);
+    reads(&w, 60);
+    cr_assert(w.j.packed);
+    return w;
+}
+
+/* |ms| in which the link brings |wire| bytes per ns, and the reader gets |got|. */
+static void brings(struct world *w, int ms, double wire, double got)
+{
+    for (; ms > 0; ms -= 20) {
+        w->so_far.now_ns += 20000000;
+        w->so_far.waited_ns += 20000000;
+        w->so_far.wire_bytes += (uint64_t)(20e6 * wire);
+        w->so_far.got_bytes += (uint64_t)(20e6 * got);
+        w->so_far.body_bytes += (uint64_t)(20e6 * got);
+        w->so_far.ahead_bytes += (uint64_t)(20e6 * wire) - (uint64_t)(20e6 * got / w->ratio);
+        xh_judge_weigh(&w->j, &w->so_far, 50000000);
+    }
+}
+
+Test(judge, who_waits_for_one_slow_connection_does_not_leave_the_body)
+{
+    struct world w = on_body(0.118);
+    brings(&w, 4000, 0.118, 0.05);
+    brings(&w, 1000, 0.118, 0.118 * 1.5 + 4 * 0.127);
+    brings(&w, 4000, 0.118, 0.118 * 1.5);
+    cr_assert(w.j.packed);
+    brings(&w, 4000, 0.05, 0.05 * 1.5);
+    cr_assert_not(w.j.packed, "but who gets less");
+}
+
+Test(judge, what_comes_at_once_after_a_stall_is_not_the_links_rate)
+{
+    struct world w = on_body(0.118);
+    for (int i = 0; i < 5; i++) {
+        brings(&w, 700, 0.01, 0.01 * 1.5);
+        brings(&w, 300, 0.4, 0.4 * 1.5);
+    }
+    cr_assert(w.j.packed, "%g", w.j.link_rate);
+}
+
+Test(judge, a_link_that_has_grown_is_left_to_the_original)
+{
+    struct world w = on_body(0.118);
+    brings(&w, 3000, 0.6, 0.9);
+    cr_assert_not(w.j.packed, "%g", w.j.link_rate);
+}
