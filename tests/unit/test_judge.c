@@ -230,11 +230,18 @@ Test(judge, who_waits_for_one_slow_connection_does_not_leave_the_body)
 Test(judge, what_comes_at_once_after_a_stall_is_not_the_links_rate)
 {
     struct world w = on_body(0.118);
-    for (int i = 0; i < 5; i++) {
-        brings(&w, 700, 0.01, 0.01 * 1.5);
+    for (int i = 0; i < 20; i++) {
+        brings(&w, 800, 0.01, 0.01 * 1.5);
         brings(&w, 300, 0.4, 0.4 * 1.5);
     }
     cr_assert(w.j.packed, "%g", w.j.link_rate);
+    for (int ms = 0; ms < 1000; ms += 100) {
+        struct world late = on_body(0.118);
+        brings(&late, ms, 0.118, 0.118 * 1.5);
+        brings(&late, 1000, 0.6, 0.6 * 1.5);
+        brings(&late, 2000, 0.118, 0.118 * 1.5);
+        cr_assert(late.j.packed, "%g, %d ms later", late.j.link_rate, ms);
+    }
 }
 
 Test(judge, a_link_that_has_grown_is_left_to_the_original)
