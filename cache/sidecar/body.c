@@ -185,6 +185,7 @@ int xh_body_used(struct xh_body *b)
 /* From now on the body's streams: the original's end some round trips on, and till then bring what is wanted first. */
 static void change_over(struct xh_body *b, struct xh_file *f, int used, const struct xh_origin_info *info)
 {
+    xh_stage_tell(used ? b->file : f, (uint64_t)(b->judge.link_rate * 1e9));
     if (used)
         xh_stage_cut(f, (uint64_t)(b->judge.link_rate * (double)(RAMP_ROUND_TRIPS * info->rtt_ns)));
     else

@@ -69,6 +69,9 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end);
  * when one has ended early meanwhile: what was seen to is so no longer. */
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window);
 
+/* The link brings |rate| bytes a second, as others have found: it counts where no stream has told yet. */
+void xh_stage_tell(struct xh_file *f, uint64_t rate);
+
 /* Ends the streams behind what has come of them and what is waited for: what is fetched from now on is for others too. */
 void xh_stage_end(struct xh_file *f);
 
