@@ -246,6 +246,20 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     return seen;
 }
 
+/* What streams bring is reckoned now and then: less of it counts slowly, as they may have stood still. */
+static void reckon_rate(struct xh_stage *s)
+{
+    uint64_t now = xh_now_ns(), ns = now - s->rated_ns, before = s->rate / 4 * 3;
+    if (s->rated_ns && ns < RATED_NS)
+        return;
+    if (s->rated_ns) {
+        s->rate = (uint64_t)((double)(s->streamed - s->rated_bytes) * 1e9 / (double)ns);
+        s->rate = s->rate > before ? s->rate : before;
+    }
+    s->rated_ns = now;
+    s->rated_bytes = s->streamed;
+}
+
 /* How far a stream runs ahead: twice what a fast link holds. More would wait in memory that the
  * processor's caches have forgotten by then; the socket holds more besides. On a slow link, what it brings in some seconds:
  * what comes before its time, on connections that are faster than others, comes instead of what the reader waits for. What
@@ -253,17 +267,10 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
  * trip is less. */
 static uint64_t stream_window(struct xh_file *f)
 {
-    struct xh_stage *s = &f->stage;
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
-    uint64_t now = xh_now_ns(), ns = now - s->rated_ns, came = s->streamed - s->rated_bytes;
-    if (ns > RATED_NS) {
-        uint64_t lately = s->rated_ns ? (uint64_t)((double)came * 1e9 / (double)ns) : 0;
-        s->rate = lately > s->rate / 4 * 3 ? lately : s->rate / 4 * 3;
-        s->rated_ns = now;
-        s->rated_bytes = s->streamed;
-    }
-    uint64_t rate = known_rate(s, &info), most = 2 * fast_link_holds(&info), soon = SOON_S * rate;
+    reckon_rate(&f->stage);
+    uint64_t rate = known_rate(&f->stage, &info), most = 2 * fast_link_holds(&info), soon = SOON_S * rate;
     soon = soon > XH_STREAM_LEAST_BYTES ? soon : XH_STREAM_LEAST_BYTES;
     return rate && soon < most ? soon : most;
 }
