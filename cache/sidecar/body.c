@@ -25,8 +25,9 @@
 #define MANY_BYTES (4u << 20)
 /* Who opens less may want little of it, and is not asked for a body before he does. */
 #define BEGIN_BYTES (16u << 20)
-/* How far behind the place where a stream is it is cut for the body's: by then that has found its speed. */
-#define RAMP_ROUND_TRIPS 6u
+/* How far behind the place where a stream is it is cut for the body's: by then that has found its speed. Six round trips, but
+ * most of them in a queue that the stream has filled. */
+#define RAMP_ROUND_TRIPS 10u
 
 enum state { UNKNOWN, LOOKING, THERE, NONE };
 
@@ -149,10 +150,10 @@ static void start_look(struct xh_body *b)
     }
 }
 
-/* A reader waits for a slow link: 1 when this call is to begin the look. Lock held. */
-static int wants_look(struct xh_body *b, struct xh_file *f, double known_rate)
+/* A reader waits for a slow link, or a far server: 1 when this call is to begin the look. Lock held. */
+static int wants_look(struct xh_body *b, struct xh_file *f, double known_rate, uint64_t rtt_ns)
 {
-    if (b->state != UNKNOWN || !(b->forced || xh_judge_looks(&b->judge, known_rate)))
+    if (b->state != UNKNOWN || !(b->forced || xh_judge_looks(&b->judge, known_rate, rtt_ns)))
         return 0;
     b->state = NONE;
     if (!b->forced && xh_known_of(b->known, &b->opt) == XH_KNOWN_NONE)
@@ -184,6 +185,7 @@ int xh_body_used(struct xh_body *b)
 /* From now on the body's streams: the original's end some round trips on, and till then bring what is wanted first. */
 static void change_over(struct xh_body *b, struct xh_file *f, int used, const struct xh_origin_info *info)
 {
+    xh_stage_tell(used ? b->file : f, (uint64_t)(b->judge.link_rate * 1e9));
     if (used)
         xh_stage_cut(f, (uint64_t)(b->judge.link_rate * (double)(RAMP_ROUND_TRIPS * info->rtt_ns)));
     else
@@ -199,7 +201,7 @@ void xh_body_begin(struct xh_file *f)
         return;
     xh_replicas_get_info(f->origin, &info);
     pthread_mutex_lock(&b->lock);
-    int looks = wants_look(b, f, (double)info.second_bytes / 1e9);
+    int looks = wants_look(b, f, (double)info.second_bytes / 1e9, 0);
     pthread_mutex_unlock(&b->lock);
     if (looks)
         start_look(b);
@@ -235,10 +237,11 @@ void xh_body_note(struct xh_read_op *op, int over)
     op->noted_ns = now_ns;
     struct xh_judged now = {.now_ns = now_ns, .got_bytes = b->got_bytes, .waited_ns = b->waited_ns,
                             .body_bytes = atomic_load_explicit(&f->counters.bytes_body, memory_order_relaxed),
-                            .wire_bytes = fetched(f) + (b->state == THERE ? fetched(b->file) : 0)};
+                            .wire_bytes = fetched(f) + (b->state == THERE ? fetched(b->file) : 0),
+                            .ahead_bytes = b->state == THERE ? xh_stage_ahead(b->file) : 0};
     int was = atomic_load_explicit(&b->used, memory_order_relaxed);
     xh_judge_weigh(&b->judge, &now, info.rtt_ns);
-    int looks = (op->bytes >= BULK_BYTES || b->got_bytes >= MANY_BYTES) && wants_look(b, f, (double)info.second_bytes / 1e9);
+    int looks = (op->bytes >= BULK_BYTES || b->got_bytes >= MANY_BYTES) && wants_look(b, f, (double)info.second_bytes / 1e9, info.rtt_ns);
     apply(b);
     atomic_store_explicit(&b->watched, b->state != NONE && b->judge.settled_ns == 0 && !xh_judge_is_fast(&b->judge), memory_order_relaxed);
     int is = atomic_load_explicit(&b->used, memory_order_relaxed);
@@ -294,7 +297,7 @@ struct xh_body *xh_body_new(const char *url, const struct xh_options *o)
         return NULL;
     take_options(b, o);
     b->holders = 1;
-    b->judge.begun_ns = xh_now_ns();
+    b->judge.now.begun_ns = b->judge.first.begun_ns = b->judge.first_ns = xh_now_ns();
     atomic_init(&b->watched, strcmp(o->sidecar, "body") != 0);
     b->forced = strcmp(o->sidecar, "body") == 0;
     pthread_mutex_init(&b->lock, NULL);

@@ -1,7 +1,7 @@
 /* The compressed body of an open file: raw data read through it where that is faster.
  *
- * Nobody asks for it before a reader is known to wait for a link that is slower than unpacking: it costs an opening
- * nothing, nor who reads metadata or has a fast link. A thread then looks beside the file, once; it is opened as any file
+ * Nobody asks for it before a reader waits for much raw data, from a server that is far or behind a link that is slower than
+ * unpacking: it costs an opening nothing, nor who reads metadata. A thread then looks beside the file, once; it is opened as any file
  * is, with a shadow and a stage of its own, and what is foreseen of the original is fetched ahead there: prediction,
  * streams and parts work on packed bytes as they are. A read takes the frames that cover it from there and unpacks them on
  * threads of the body's own. What a frame does not bring, the original does.

@@ -3,9 +3,14 @@
 
 #define INTERVAL_NS 50e6
 #define INTERVAL_ROUND_TRIPS 2
+#define FIRST_INTERVAL_NS 20e6
 #define STILL_GROWS 1.15
 /* Intervals in a row that did not grow. */
 #define STEADY 2
+/* Slow start brings as much in a round trip as in all before it together; where it brings less than that part of at least so many bytes,
+ * it is over. */
+#define DOUBLES 0.4
+#define DOUBLES_BYTES 1e6
 /* Who is in reads for less of the time is kept by something else. */
 #define WAITS_LEAST 0.5
 #define MOSTLY 0.9
@@ -17,18 +22,21 @@
 /* The verdict changes for so much; and a trial has to bring so much more than the original did. */
 #define WINS 1.05
 #define TRIAL_WINS 1.02
-/* What was fetched before an interval may be read in it: a second evens that out. The first one may be that in which
- * the body's connections find their speed, so that two have to fail. */
+/* What sockets had kept back while streams stood still comes at once: a second evens that out, and what the link is said to
+ * bring then, two of them have shown. The first one may be that in which the body's connections find their speed, so that two
+ * have to fail. */
 #define TRIAL_NS 1e9
 #define TRIALS 2
 #define SETTLED_NS 10e9
 /* A link that is faster has no body to look for. */
 #define LOOK_RATE 0.6
+/* From here on slow start takes so long that a look, two round trips, is over before the link is known. */
+#define FAR_NS 5000000u
 
-int xh_judge_looks(const struct xh_judge *j, double link_rate)
+int xh_judge_looks(const struct xh_judge *j, double link_rate, uint64_t rtt_ns)
 {
-    double rate = j->link_rate > 0 ? j->link_rate : j->last_rate > 0 ? j->last_rate : link_rate;
-    return rate > 0 && rate < LOOK_RATE;
+    double rate = j->link_rate > 0 ? j->link_rate : j->now.rate > 0 ? j->now.rate : link_rate;
+    return rate > 0 ? rate < LOOK_RATE : rtt_ns >= FAR_NS;
 }
 
 int xh_judge_is_fast(const struct xh_judge *j)
@@ -56,10 +64,8 @@ static int turn(struct xh_judge *j, int packed)
     int changed = j->packed != packed;
     j->packed = packed;
     if (changed) { /* what comes now is of both */
-        j->begun_ns = 0;
-        j->last_rate = 0;
-        j->steady = 0;
-        j->trial_ns = j->trial_got = 0;
+        j->now = j->first = (struct xh_interval){0};
+        j->trial_ns = j->trial_got = j->trial_wire = j->wire_rate = 0;
         j->failed = 0;
     }
     return changed;
@@ -83,45 +89,82 @@ int xh_judge_begin(struct xh_judge *j, double ratio, double link_rate, uint64_t 
     return decide(j, now);
 }
 
+/* What an interval was that is over, or is not yet. */
+enum interval { LASTS, TELLS_NOTHING, TELLS };
+
+/* Ends the interval |i| when it has lasted for |least_ns|, and begins the next. */
+static enum interval measure(const struct xh_judge *j, struct xh_interval *i, const struct xh_judged *s, double least_ns)
+{
+    double took = (double)(s->now_ns - i->begun_ns), rate = 0;
+    if (i->begun_ns != 0 && took < least_ns)
+        return LASTS;
+    /* After a change of ways the other one's last bytes still come. */
+    double got = (double)(s->got_bytes - i->got), body = (double)(s->body_bytes - i->body);
+    int tells = i->begun_ns != 0 && (j->packed ? body : got - body) >= MOSTLY * got &&
+                (double)(s->waited_ns - i->waited_ns) >= WAITS_LEAST * took;
+    if (tells)
+        rate = (double)(s->wire_bytes - i->wire) / took;
+    unsigned steady = rate <= 0 || i->rate <= 0 || rate > STILL_GROWS * i->rate ? 0 : i->steady + 1;
+    *i = (struct xh_interval){.begun_ns = s->now_ns, .wire = s->wire_bytes, .got = s->got_bytes, .body = s->body_bytes,
+                              .ahead = s->ahead_bytes, .waited_ns = s->waited_ns, .rate = rate, .last_rate = i->rate, .steady = steady};
+    return tells ? TELLS : TELLS_NOTHING;
+}
+
+/* The link is not known yet: 1 when slow start is over now. */
+static int is_first_known(struct xh_judge *j, const struct xh_judged *s, uint64_t rtt_ns)
+{
+    double least = (double)rtt_ns > FIRST_INTERVAL_NS ? (double)rtt_ns : FIRST_INTERVAL_NS;
+    double before = (double)(j->first.wire - j->first_wire);
+    enum interval was = measure(j, &j->first, s, least);
+    if (was == TELLS_NOTHING) {
+        j->first_wire = s->wire_bytes;
+        j->first_ns = s->now_ns;
+    }
+    return was == TELLS && j->first.rate > 0 && before >= DOUBLES_BYTES && j->first.rate * least < DOUBLES * before;
+}
+
+/* What has come in the interval that is under way, in bytes of the file: also what nobody has read yet. */
+static double brought(const struct xh_judge *j, const struct xh_judged *s)
+{
+    return (double)(s->got_bytes - j->now.got) + j->ratio * ((double)s->ahead_bytes - (double)j->now.ahead);
+}
+
+/* The body was read for |took| ns more, which brought |got| bytes of the file. Returns 1 when it does not pay. */
+static int try_on(struct xh_judge *j, uint64_t now_ns, double took, double got)
+{
+    j->trial_ns += took;
+    j->trial_got += got;
+    j->trial_wire += j->now.rate * took;
+    if (j->trial_ns < TRIAL_NS)
+        return 0;
+    double rate = j->trial_wire / j->trial_ns, least = rate < j->wire_rate ? rate : j->wire_rate;
+    int pays = j->plain_rate <= 0 || j->trial_got >= TRIAL_WINS * j->plain_rate * j->trial_ns;
+    if (least > j->link_rate) /* it may be less as unpacking keeps it, which says nothing of the link */
+        j->link_rate = least;
+    j->wire_rate = rate;
+    j->trial_ns = j->trial_got = j->trial_wire = 0;
+    j->failed = pays ? 0 : j->failed + 1;
+    if (j->failed == TRIALS)
+        j->settled_ns = now_ns;
+    return j->failed == TRIALS;
+}
+
 int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *s, uint64_t rtt_ns)
 {
-    double took = (double)(s->now_ns - j->begun_ns);
-    if (j->begun_ns != 0 && (took < INTERVAL_NS || took < INTERVAL_ROUND_TRIPS * (double)rtt_ns))
+    double took = (double)(s->now_ns - j->now.begun_ns), got = brought(j, s);
+    double round_trips = INTERVAL_ROUND_TRIPS * (double)rtt_ns;
+    if (j->link_rate <= 0 && is_first_known(j, s, rtt_ns)) {
+        j->link_rate = (j->first.rate + j->first.last_rate) / 2;
+        /* Less than it is, as slow start is in it; but a trial is not measured by what may have been a burst. */
+        j->plain_rate = (double)(s->wire_bytes - j->first_wire) / (double)(s->now_ns - j->first_ns);
+        return decide(j, s->now_ns);
+    }
+    if (measure(j, &j->now, s, round_trips > INTERVAL_NS ? round_trips : INTERVAL_NS) == LASTS)
         return 0;
-    double last = j->last_rate, rate = 0, got = 0;
-    /* After a change of ways the other one's last bytes still come. */
-    double mine = (double)(j->packed ? s->body_bytes - j->body : (s->got_bytes - j->got) - (s->body_bytes - j->body));
-    int pure = mine >= MOSTLY * (double)(s->got_bytes - j->got);
-    if (j->begun_ns != 0 && pure && (double)(s->waited_ns - j->waited_ns) >= WAITS_LEAST * took) {
-        rate = (double)(s->wire_bytes - j->wire) / took;
-        got = (double)(s->got_bytes - j->got);
-    }
-    j->begun_ns = s->now_ns;
-    j->wire = s->wire_bytes;
-    j->got = s->got_bytes;
-    j->body = s->body_bytes;
-    j->waited_ns = s->waited_ns;
-    j->last_rate = rate;
-    if (rate > 0 && j->packed) {
-        j->trial_ns += took;
-        j->trial_got += got;
-    }
-    j->steady = rate <= 0 || last <= 0 || rate > STILL_GROWS * last ? 0 : j->steady + 1;
-    if (j->steady < STEADY)
+    if (j->packed)
+        return j->now.rate > 0 && try_on(j, s->now_ns, took, got) ? turn(j, 0) : decide(j, s->now_ns);
+    if (j->now.steady < STEADY)
         return 0;
-    rate = (rate + last) / 2;
-    if (!j->packed || rate > j->link_rate) /* else unpacking may be what keeps it: that says nothing of the link */
-        j->link_rate = rate;
-    if (!j->packed)
-        j->plain_rate = rate;
-    else if (j->trial_ns >= TRIAL_NS && j->plain_rate > 0) {
-        int pays = j->trial_got >= TRIAL_WINS * j->plain_rate * j->trial_ns;
-        j->trial_ns = j->trial_got = 0;
-        j->failed = pays ? 0 : j->failed + 1;
-        if (j->failed == TRIALS) {
-            j->settled_ns = s->now_ns;
-            return turn(j, 0);
-        }
-    }
+    j->link_rate = j->plain_rate = (j->now.rate + j->now.last_rate) / 2;
     return decide(j, s->now_ns);
 }

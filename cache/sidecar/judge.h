@@ -1,6 +1,8 @@
 /* Whether a compressed body wins: the link's rate against that of unpacking. Pure: no clock, no locks.
  *
  * The link is measured while the reader mostly waits for it, in intervals as gain.h's: what still grows is no link's rate yet.
+ * It is known first when a round trip brings far less than all before it have: slow start doubles what comes, so that is over.
+ * (Steady rates come later: what is lost when the queue overflows keeps what is behind it, and what was kept comes at once.)
  * The body is tried where the sum of its transfer and of unpacking, one behind the other, would be shorter than the original's
  * transfer; what it then brings is compared with what the link had brought of the original, and a trial that does not pay is
  * over for long. */
@@ -9,6 +11,13 @@
 
 #include <stdint.h>
 
+struct xh_interval {
+    uint64_t begun_ns; /* 0: none is under way. The first begins with the file */
+    uint64_t wire, got, body, ahead, waited_ns;
+    double rate, last_rate; /* of the one before and the one before that; 0: it told nothing */
+    unsigned steady;  /* so many in a row were of one rate, but for the first */
+};
+
 struct xh_judge {
     double ratio;       /* bytes of the file by bytes of the body; 0: there is none yet */
     double unpack_rate; /* bytes unpacked per ns, by all threads together; 0: unknown */
@@ -16,13 +25,14 @@ struct xh_judge {
     double plain_rate;  /* the same when the original was read last; 0: never */
     int packed;         /* 1: the body is read */
     uint64_t settled_ns; /* when a trial did not pay; 0: none */
-    /* The interval under way: */
-    uint64_t begun_ns; /* 0: none. The first begins with the file */
-    uint64_t wire, got, body, waited_ns;
-    double last_rate; /* of the interval before, 0: none */
-    unsigned steady;  /* intervals in a row that did not grow */
-    /* The trial under way: what the body has brought so far, in intervals that tell something. */
-    double trial_ns, trial_got;
+    struct xh_interval now;
+    /* Until the link is known, shorter ones; and when the first of those that told something began, what had come by then. */
+    struct xh_interval first;
+    uint64_t first_wire, first_ns;
+    /* The trial under way: what the body has brought so far, in intervals that tell something. What came for a reader who waits
+     * for something before that, on a slower connection, counts when it came. */
+    double trial_ns, trial_got, trial_wire;
+    double wire_rate; /* that the link brought in the trial before; 0: there was none */
     unsigned failed; /* seconds of it in a row that brought too little */
 };
 
@@ -32,6 +42,7 @@ struct xh_judged {
     uint64_t wire_bytes; /* that came over the link */
     uint64_t got_bytes;  /* that readers got of what was not there, with whole pages */
     uint64_t body_bytes; /* of these, by the body */
+    uint64_t ahead_bytes; /* the body's, packed: that have come, and wait for their reader now */
     uint64_t waited_ns;  /* that they waited for it, and for its unpacking */
 };
 
@@ -48,7 +59,8 @@ void xh_judge_unpacked(struct xh_judge *j, uint64_t bytes, uint64_t ns, unsigned
 /* 1 when the link is known to be too fast for any body. */
 int xh_judge_is_fast(const struct xh_judge *j);
 
-/* 1 when a body would be worth a look: the link is known to be slower than unpacking could be. */
-int xh_judge_looks(const struct xh_judge *j, double link_rate);
+/* 1 when a body would be worth a look: the link is known to be slower than unpacking could be, or the server so far away that it
+ * takes long to know. |link_rate| as above, |rtt_ns| 0: unknown. */
+int xh_judge_looks(const struct xh_judge *j, double link_rate, uint64_t rtt_ns);
 
 #endif

@@ -69,6 +69,9 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end);
  * when one has ended early meanwhile: what was seen to is so no longer. */
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window);
 
+/* The link brings |rate| bytes a second, as others have found: it counts where no stream has told yet. */
+void xh_stage_tell(struct xh_file *f, uint64_t rate);
+
 /* Ends the streams behind what has come of them and what is waited for: what is fetched from now on is for others too. */
 void xh_stage_end(struct xh_file *f);
 
@@ -78,6 +81,9 @@ void xh_stage_cut(struct xh_file *f, uint64_t ahead);
 /* 1 when the byte at |off| is there, or on its way. until: the first from |off| on that is not. */
 int xh_stage_has(struct xh_file *f, uint64_t off);
 uint64_t xh_stage_until(struct xh_file *f, uint64_t off);
+
+/* Bytes that have come, or were asked for in parts, and wait for their reader. */
+uint64_t xh_stage_ahead(struct xh_file *f);
 
 /* Takes from the stage what it has of op->ext (sorted, disjoint) and leaves in op->ext the pieces
  * that it has not. Bytes still in flight are delivered to the op later: they count in op->pending.

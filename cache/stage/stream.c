@@ -19,9 +19,12 @@
 #define RANGE_HEADER_BYTES 26
 /* A stream that goes on for so many times what a fast link holds is worth the dip that fewer connections begin with. */
 #define PAYING_RAMPS 5
-/* How far ahead a stream of a link that is known to be slow runs, in seconds of what comes; and how often that is reckoned. */
+/* How far ahead a stream of a slow link runs, in seconds of what comes; and how often that is reckoned. */
 #define SOON_S 4
 #define RATED_NS 250000000u
+/* With so much of what the link holds for each, they find their speed soon: more would make each other lose packets. */
+#define SLOW_SHARE_BYTES (512u << 10)
+#define SLOW_LEAST 2u
 
 int xh_stream_full(struct xh_transfer *t)
 {
@@ -145,6 +148,19 @@ static uint64_t fast_link_holds(const struct xh_origin_info *info)
     return bytes > ROUND_BYTES ? bytes : ROUND_BYTES;
 }
 
+/* Bytes per second that are known to come; 0: nothing is known. */
+static uint64_t known_rate(const struct xh_stage *s, const struct xh_origin_info *info)
+{
+    return s->rate > info->second_bytes ? s->rate : info->second_bytes;
+}
+
+/* As many loads as a link that is known to be slow has room for. */
+static size_t uncrowded(const struct xh_stage *s, const struct xh_origin_info *info)
+{
+    double rate = (double)known_rate(s, info);
+    return rate > 0 ? SLOW_LEAST + (size_t)(rate * (double)info->rtt_ns / 1e9 / SLOW_SHARE_BYTES) : STREAM_LOADS_MOST;
+}
+
 /* How a stream from |off| on is dealt, with |busy| loads of earlier ones not over; nloads 0: there is no connection
  * for it now. One that follows another is dealt to its connections, each as it becomes free. */
 static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t off, size_t busy)
@@ -155,7 +171,9 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->connections : 1;
     if (info->young && info->idle > 1 && d.nloads > info->idle) /* the first bytes are soon wanted of all of them */
         d.nloads = info->idle;
-    d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
+    size_t most = uncrowded(s, info);
+    most = most < STREAM_LOADS_MOST ? most : STREAM_LOADS_MOST;
+    d.nloads = d.nloads < most ? d.nloads : most;
     if (follows)
         d.nloads = d.nloads < info->lasting ? d.nloads : info->lasting;
     else if (busy == 0 && d.nloads > info->streams)
@@ -228,25 +246,41 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     return seen;
 }
 
+/* What streams bring is reckoned now and then: less of it counts slowly, as they may have stood still. */
+static void reckon_rate(struct xh_stage *s)
+{
+    uint64_t now = xh_now_ns(), ns = now - s->rated_ns, before = s->rate / 4 * 3;
+    if (s->rated_ns && ns < RATED_NS)
+        return;
+    if (s->rated_ns) {
+        s->rate = (uint64_t)((double)(s->streamed - s->rated_bytes) * 1e9 / (double)ns);
+        s->rate = s->rate > before ? s->rate : before;
+    }
+    s->rated_ns = now;
+    s->rated_bytes = s->streamed;
+}
+
 /* How far a stream runs ahead: twice what a fast link holds. More would wait in memory that the
- * processor's caches have forgotten by then; the socket holds more besides. On a link that is known to be slow, what it
- * brings in some seconds: what comes before its time comes instead of what the reader waits for. What streams bring counts
- * too, which is more as soon as the window was too short for the link: it holds seconds, and a round trip is less. */
+ * processor's caches have forgotten by then; the socket holds more besides. On a slow link, what it brings in some seconds:
+ * what comes before its time, on connections that are faster than others, comes instead of what the reader waits for. What
+ * streams bring lately tells that, which is more as soon as the window was too short for the link: it holds seconds, and a round
+ * trip is less. */
 static uint64_t stream_window(struct xh_file *f)
 {
-    struct xh_stage *s = &f->stage;
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
-    uint64_t now = xh_now_ns(), ns = now - s->rated_ns, came = s->streamed - s->rated_bytes;
-    if (ns > RATED_NS) {
-        s->rate = s->rated_ns ? (uint64_t)((double)came * 1e9 / (double)ns) : 0;
-        s->rated_ns = now;
-        s->rated_bytes = s->streamed;
-    }
-    uint64_t rate = s->rate > info.second_bytes ? s->rate : info.second_bytes;
-    uint64_t most = 2 * fast_link_holds(&info), soon = SOON_S * rate;
+    reckon_rate(&f->stage);
+    uint64_t rate = known_rate(&f->stage, &info), most = 2 * fast_link_holds(&info), soon = SOON_S * rate;
     soon = soon > XH_STREAM_LEAST_BYTES ? soon : XH_STREAM_LEAST_BYTES;
-    return info.second_bytes && soon < most ? soon : most;
+    return rate && soon < most ? soon : most;
+}
+
+void xh_stage_tell(struct xh_file *f, uint64_t rate)
+{
+    struct xh_stage *s = &f->stage;
+    pthread_mutex_lock(&s->lock);
+    s->rate = s->rate ? s->rate : rate;
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* |l| ends before its parcel |p|, the first one called with. */
@@ -323,7 +357,8 @@ static void weigh(struct xh_file *f)
     if (!xh_replicas_weigh(f->origin, stands ? 0 : n, n <= s->lasting, s->streamed))
         return;
     xh_replicas_get_info(f->origin, &info);
-    uint64_t off = pos + fast_link_holds(&info);
+    /* What a fast link holds, or a slow one brings meanwhile: till then the others would take from it for what is wanted last. */
+    uint64_t most = fast_link_holds(&info), rate = known_rate(s, &info), off = pos + (rate && rate < most ? rate : most);
     if (off < s->stream_end && s->stream_end - off >= XH_STREAM_LEAST_BYTES)
         cut_streams(s, off);
 }

@@ -47,6 +47,34 @@ Test(gain, a_slow_link_is_no_small_window)
     cr_assert(g.settled);
 }
 
+/* 5.9 MB a round trip, and every ten seconds next to nothing for 250 ms. */
+Test(gain, a_dip_is_no_small_window)
+{
+    struct xh_gain g = fresh();
+    cr_assert_not(stream(&g, 8, 0, 200, 50, 50e6, 118e6));
+    cr_assert_not(stream(&g, 8, 0, 400, 50, 50e6, 250e6), "what a lost packet had kept back comes at once");
+    for (int i = 0; i < 5; i++) {
+        cr_assert_not(stream(&g, 1, 1, 10000, 50, 50e6, 118e6));
+        cr_assert_not(stream(&g, 1, 1, 250, 50, 0.1e6, 118e6));
+    }
+    cr_assert_eq(g.lasting, 0);
+    cr_assert(stream(&g, 1, 1, 2000, 50, 2e6, 118e6), "what lasts is none");
+}
+
+/* A link of 12 MB/s that loses packets: what is behind one is kept back. */
+Test(gain, a_burst_is_not_what_many_bring)
+{
+    struct xh_gain g = fresh();
+    for (int i = 0; i < 3; i++) {
+        cr_assert_not(stream(&g, 8, 0, 600, 50, 50e6, 12e6));
+        cr_assert_not(stream(&g, 8, 0, 400, 50, 50e6, 1e6));
+        cr_assert_not(stream(&g, 8, 0, 200, 50, 50e6, 34e6));
+    }
+    cr_assert_not(stream(&g, 1, 1, 5000, 50, 50e6, 12e6));
+    cr_assert_eq(g.lasting, 0);
+    cr_assert(g.settled);
+}
+
 Test(gain, small_windows_get_as_many_connections_as_they_need)
 {
     struct xh_gain g = fresh();

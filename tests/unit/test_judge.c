@@ -37,15 +37,89 @@ static struct world world_of(double link, double unpack, double ratio)
     return (struct world){.so_far.now_ns = 1000, .link = link, .unpack = unpack, .ratio = ratio, .waits = 1};
 }
 
+/* A stream from a server |rtt_ns| away, by |n| young connections: each round trip brings twice as much, up to the link's rate.
+ * Its reader is seen every 20 ms until the link is known, at most for ten seconds. Returns bytes that had come by then, 0: it never was. */
+static double stream(struct world *w, double rtt_ns, double n)
+{
+    double window = 14600 * n, came = 0;
+    for (double t = 0, trip = 0; t < 10e9; t += 20e6) {
+        for (; trip + rtt_ns <= t; trip += rtt_ns)
+            window = 2 * window < w->link * rtt_ns ? 2 * window : w->link * rtt_ns;
+        double rate = window / rtt_ns;
+        came += 20e6 * rate;
+        w->so_far.now_ns += 20000000;
+        w->so_far.waited_ns += 20000000;
+        w->so_far.wire_bytes += (uint64_t)(20e6 * rate);
+        w->so_far.got_bytes = w->so_far.wire_bytes;
+        xh_judge_weigh(&w->j, &w->so_far, (uint64_t)rtt_ns);
+        if (w->j.link_rate > 0)
+            return came;
+    }
+    return 0;
+}
+
+Test(judge, a_far_server_is_looked_beside_before_its_link_is_known)
+{
+    struct world w = world_of(0.1, 1.5, 1.4);
+    cr_assert(xh_judge_looks(&w.j, 0, 10000000));
+    cr_assert_not(xh_judge_looks(&w.j, 0, 1000000));
+    cr_assert_not(xh_judge_looks(&w.j, 1.2, 10000000), "but for one that is known to be fast");
+}
+
+Test(judge, a_link_is_known_soon_after_slow_start)
+{
+    for (double rtt = 10e6; rtt < 170e6; rtt *= 2)
+        for (double link = 0.0125; link < 0.3; link *= 2) {
+            struct world w = world_of(link, 1.5, 1.4);
+            double trip = rtt > 20e6 ? rtt : 20e6, came = stream(&w, rtt, 8);
+            cr_assert(came > 0 && came < 1e6 + 6 * link * trip, "%g bytes, link %g, %g ms", came, link, rtt / 1e6);
+            cr_assert(w.j.link_rate > 0.7 * link && w.j.link_rate < 1.05 * link, "%g, link %g", w.j.link_rate, link);
+        }
+}
+
+Test(judge, a_fast_link_is_not_taken_for_a_slow_one_while_it_grows)
+{
+    for (double rtt = 1e6; rtt < 170e6; rtt *= 2) {
+        struct world w = world_of(1.2, 1.5, 1.4);
+        xh_judge_begin(&w.j, w.ratio, 0, w.so_far.now_ns);
+        stream(&w, rtt, 2);
+        cr_assert_not(w.j.packed);
+        cr_assert(w.j.link_rate > 0.6, "%g at %g ms", w.j.link_rate, rtt / 1e6);
+    }
+}
+
+/* What comes behind a lost packet is kept back, and comes at once. */
+Test(judge, a_trial_is_not_held_against_what_came_in_a_burst)
+{
+    struct world w = world_of(0.118, 1.5, 1.5);
+    xh_judge_begin(&w.j, w.ratio, 0, w.so_far.now_ns);
+    stream(&w, 50e6, 8);
+    cr_assert(w.j.packed);
+    cr_assert_eq(reads(&w, 200), 0);
+    struct world lossy = world_of(0.118, 1.5, 1.5);
+    xh_judge_begin(&lossy.j, lossy.ratio, 0, lossy.so_far.now_ns);
+    double mb[] = {0.2, 4, 8, 17, 40, 90, 117, 86, 0, 126, 240, 0, 80, 267};
+    for (size_t i = 0; i < sizeof mb / sizeof *mb && !lossy.j.packed; i++) {
+        lossy.so_far.now_ns += 60000000;
+        lossy.so_far.waited_ns += 60000000;
+        lossy.so_far.wire_bytes += (uint64_t)(60e3 * mb[i]);
+        lossy.so_far.got_bytes = lossy.so_far.wire_bytes;
+        xh_judge_weigh(&lossy.j, &lossy.so_far, 50000000);
+    }
+    cr_assert(lossy.j.packed, "%g", lossy.j.link_rate);
+    cr_assert(lossy.j.plain_rate < 0.13, "%g", lossy.j.plain_rate);
+    cr_assert_eq(reads(&lossy, 200), 0);
+}
+
 Test(judge, a_slow_link_is_looked_beside_and_a_fast_one_not)
 {
     struct world slow = world_of(0.0125, 1.5, 1.4), fast = world_of(1.2, 1.5, 1.4);
-    cr_assert_not(xh_judge_looks(&slow.j, 0), "before anything is known");
-    cr_assert(xh_judge_looks(&slow.j, 0.1), "another file has told of it");
+    cr_assert_not(xh_judge_looks(&slow.j, 0, 0), "before anything is known");
+    cr_assert(xh_judge_looks(&slow.j, 0.1, 0), "another file has told of it");
     reads(&slow, 3);
     reads(&fast, 3);
-    cr_assert(xh_judge_looks(&slow.j, 0));
-    cr_assert_not(xh_judge_looks(&fast.j, 0));
+    cr_assert(xh_judge_looks(&slow.j, 0, 0));
+    cr_assert_not(xh_judge_looks(&fast.j, 0, 0));
 }
 
 Test(judge, a_body_is_read_behind_a_slow_link_and_stays)
@@ -115,4 +189,64 @@ Test(judge, a_link_that_is_known_decides_at_once_and_no_body_ends_it)
     cr_assert(w.j.packed);
     cr_assert(xh_judge_begin(&w.j, 0, 0, 2));
     cr_assert_not(w.j.packed);
+}
+
+/* A body that pays is read. */
+static struct world on_body(double link)
+{
+    struct world w = world_of(link, 1.5, 1.5);
+    reads(&w, 5);
+    xh_judge_begin(&w.j, w.ratio, 0, w.so_far.now_ns);
+    reads(&w, 60);
+    cr_assert(w.j.packed);
+    return w;
+}
+
+/* |ms| in which the link brings |wire| bytes per ns, and the reader gets |got|. */
+static void brings(struct world *w, int ms, double wire, double got)
+{
+    for (; ms > 0; ms -= 20) {
+        w->so_far.now_ns += 20000000;
+        w->so_far.waited_ns += 20000000;
+        w->so_far.wire_bytes += (uint64_t)(20e6 * wire);
+        w->so_far.got_bytes += (uint64_t)(20e6 * got);
+        w->so_far.body_bytes += (uint64_t)(20e6 * got);
+        w->so_far.ahead_bytes += (uint64_t)(20e6 * wire) - (uint64_t)(20e6 * got / w->ratio);
+        xh_judge_weigh(&w->j, &w->so_far, 50000000);
+    }
+}
+
+Test(judge, who_waits_for_one_slow_connection_does_not_leave_the_body)
+{
+    struct world w = on_body(0.118);
+    brings(&w, 4000, 0.118, 0.05);
+    brings(&w, 1000, 0.118, 0.118 * 1.5 + 4 * 0.127);
+    brings(&w, 4000, 0.118, 0.118 * 1.5);
+    cr_assert(w.j.packed);
+    brings(&w, 4000, 0.05, 0.05 * 1.5);
+    cr_assert_not(w.j.packed, "but who gets less");
+}
+
+Test(judge, what_comes_at_once_after_a_stall_is_not_the_links_rate)
+{
+    struct world w = on_body(0.118);
+    for (int i = 0; i < 20; i++) {
+        brings(&w, 800, 0.01, 0.01 * 1.5);
+        brings(&w, 300, 0.4, 0.4 * 1.5);
+    }
+    cr_assert(w.j.packed, "%g", w.j.link_rate);
+    for (int ms = 0; ms < 1000; ms += 100) {
+        struct world late = on_body(0.118);
+        brings(&late, ms, 0.118, 0.118 * 1.5);
+        brings(&late, 1000, 0.6, 0.6 * 1.5);
+        brings(&late, 2000, 0.118, 0.118 * 1.5);
+        cr_assert(late.j.packed, "%g, %d ms later", late.j.link_rate, ms);
+    }
+}
+
+Test(judge, a_link_that_has_grown_is_left_to_the_original)
+{
+    struct world w = on_body(0.118);
+    brings(&w, 3000, 0.6, 0.9);
+    cr_assert_not(w.j.packed, "%g", w.j.link_rate);
 }

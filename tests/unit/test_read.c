@@ -50,6 +50,7 @@ static struct {
     _Atomic int gains; /* a stream would gain by more connections, as it does when another site comes */
     uint64_t watched; /* how often is this byte asked for? */
     unsigned times;
+    unsigned loads; /* streams' loads that were asked for */
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES, .rtt_ns = 50000000};
 
@@ -192,6 +193,7 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
         }
         ts[i]->link = engine.queue;
         engine.queue = ts[i];
+        engine.loads += ts[i]->full != NULL;
         engine.busy++;
     }
     pthread_cond_broadcast(&engine.more);
@@ -739,6 +741,37 @@ Test(read, what_a_stream_brings_is_not_fetched_to_the_shadow_too, .timeout = 50)
     hold(0);
     read_piece(f, XH_KIND_RAW, engine.watched / CUT_READ * CUT_READ, CUT_READ);
     xh_cache_close(f);
+}
+
+/* A stream begins behind a link that brings |rate| bytes a second, 0: unknown. Returns how far it may run ahead. */
+static uint64_t run_ahead(uint64_t rate)
+{
+    engine.object_bytes = CUT_BYTES;
+    engine.streams = 8;
+    engine.loads = 0;
+    struct xh_file *f = open_test("shadow=off");
+    drain();
+    hold(1);
+    xh_stage_tell(f, rate);
+    cr_assert_eq(xh_stage_stream(f, 0, CUT_BYTES), CUT_BYTES);
+    xh_stage_reach(f, 0, UINT64_C(1) << 40);
+    uint64_t ahead = f->stage.reach;
+    hold(0);
+    xh_cache_close(f);
+    return ahead;
+}
+
+Test(read, a_slow_link_gets_few_connections_and_its_stream_runs_ahead_by_seconds, .timeout = 50)
+{
+    uint64_t most = run_ahead(0);
+    cr_assert_gt(most, 100000000);
+    cr_assert_eq(engine.loads, 8);
+    cr_assert_eq(run_ahead(12000000), 48000000, "four seconds");
+    cr_assert_eq(engine.loads, 3, "600 KB are under way");
+    cr_assert_eq(run_ahead(1000000), 16u << 20, "but enough to be a stream");
+    cr_assert_eq(engine.loads, 2);
+    cr_assert_eq(run_ahead(1000000000), most);
+    cr_assert_eq(engine.loads, 8);
 }
 
 /* ---- hints ------------------------------------------------------------------------------ */
