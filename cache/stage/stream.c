@@ -357,7 +357,8 @@ static void weigh(struct xh_file *f)
     if (!xh_replicas_weigh(f->origin, stands ? 0 : n, n <= s->lasting, s->streamed))
         return;
     xh_replicas_get_info(f->origin, &info);
-    /* What a fast link holds, or a slow one brings meanwhile: till then the others would take from it for what is wanted last. */
+    /* What a fast link holds, or a slow one brings in a second: farther on, the new ones would take from the link for what is
+     * wanted last. */
     uint64_t most = fast_link_holds(&info), rate = known_rate(s, &info), off = pos + (rate && rate < most ? rate : most);
     if (off < s->stream_end && s->stream_end - off >= XH_STREAM_LEAST_BYTES)
         cut_streams(s, off);
