@@ -6,8 +6,9 @@
 #define LEAST_GAIN 1.15
 #define INTERVAL_NS 100e6
 #define INTERVAL_ROUND_TRIPS 4
-/* Few that bring little for so many intervals have small windows; or, where they have brought enough before, for so many more, loss:
- * sooner it may be a dip, as BBR lets the link run empty for 200 ms now and then, to measure the round trip. */
+/* Few that bring equally little for so many intervals have small windows; or, where they have brought enough before, for so many more,
+ * loss: sooner it may be a dip, as BBR lets the link run empty for 200 ms now and then, to measure the round trip. (One that two
+ * intervals share evenly before few are known is taken for a window: rare, and many are tried once in vain.) */
 #define LOW_INTERVALS 2
 #define DIP_INTERVALS 6
 
@@ -68,7 +69,8 @@ int xh_gain_weigh(struct xh_gain *g, unsigned loads, int few, unsigned most, uin
     g->settled = g->many_rate > 0 && rate * LEAST_GAIN > g->many_rate;
     int enough = rate * rtt_ns / loads > UNTUNED_BYTES;
     g->ample |= enough;
-    g->low = enough ? 0 : g->low + 1;
+    int falls = !g->ample && rate * LEAST_GAIN < last; /* a window does not */
+    g->low = enough ? 0 : falls ? 1 : g->low + 1;
     if (g->settled || enough || loads >= most || g->low < (g->ample ? DIP_INTERVALS : LOW_INTERVALS))
         return 0;
     g->few_rate = rate;

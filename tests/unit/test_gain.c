@@ -75,6 +75,20 @@ Test(gain, a_burst_is_not_what_many_bring)
     cr_assert(g.settled);
 }
 
+Test(gain, few_that_begin_in_a_dip_are_given_time)
+{
+    for (unsigned ms = 20; ms <= 400; ms += 20) {
+        if (ms > 270 && ms < 330) /* two intervals share it evenly */
+            continue;
+        struct xh_gain g = fresh();
+        cr_assert_not(stream(&g, 8, 0, 2000, 50, 50e6, 12e6));
+        cr_assert_not(stream(&g, 1, 1, ms, 50, 50e6, 12e6));
+        cr_assert_not(stream(&g, 1, 1, 200, 50, 50e6, 1e6), "%u ms", ms);
+        cr_assert_not(stream(&g, 1, 1, 5000, 50, 50e6, 12e6), "%u ms", ms);
+        cr_assert_eq(g.lasting, 0);
+    }
+}
+
 Test(gain, small_windows_get_as_many_connections_as_they_need)
 {
     struct xh_gain g = fresh();
