@@ -12,8 +12,8 @@ struct xh_gain {
     unsigned lasting;  /* so many are to go on; 0: no reason for more than the windows of this host say */
     int settled;       /* there is no more to try */
     double many_rate;  /* bytes per ns that many brought: at best, or on average since that has not grown; 0: unknown */
-    double many_ns, many_bytes; /* what that is the average of; 0: it still grows */
     double few_rate;   /* and few, before many were tried once more */
+    double many_ns, many_bytes; /* what |many_rate| is the average of; 0: it still grows */
     int ample;         /* few have brought enough */
     unsigned low;      /* intervals in a row in which they did not */
     /* The measurement under way: */

@@ -183,11 +183,11 @@ int xh_body_used(struct xh_body *b)
 }
 
 /* From now on the body's streams: the original's end some round trips on, and till then bring what is wanted first. */
-static void change_over(struct xh_body *b, struct xh_file *f, int used, const struct xh_origin_info *info)
+static void change_over(struct xh_body *b, struct xh_file *f, int used, double link_rate, uint64_t rtt_ns)
 {
-    xh_stage_tell(used ? b->file : f, (uint64_t)(b->judge.link_rate * 1e9));
+    xh_stage_tell(used ? b->file : f, (uint64_t)(link_rate * 1e9));
     if (used)
-        xh_stage_cut(f, (uint64_t)(b->judge.link_rate * (double)(RAMP_ROUND_TRIPS * info->rtt_ns)));
+        xh_stage_cut(f, (uint64_t)(link_rate * (double)(RAMP_ROUND_TRIPS * rtt_ns)));
     else
         xh_stage_end(b->file);
     xh_ahead_again(f);
@@ -245,11 +245,12 @@ void xh_body_note(struct xh_read_op *op, int over)
     apply(b);
     atomic_store_explicit(&b->watched, b->state != NONE && b->judge.settled_ns == 0 && !xh_judge_is_fast(&b->judge), memory_order_relaxed);
     int is = atomic_load_explicit(&b->used, memory_order_relaxed);
+    double link_rate = b->judge.link_rate;
     pthread_mutex_unlock(&b->lock);
     if (looks)
         start_look(b);
     if (was != is)
-        change_over(b, f, is, &info);
+        change_over(b, f, is, link_rate, info.rtt_ns);
 }
 
 /* ---- life --------------------------------------------------------------------------------------- */

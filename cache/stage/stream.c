@@ -154,11 +154,12 @@ static uint64_t known_rate(const struct xh_stage *s, const struct xh_origin_info
     return s->rate > info->second_bytes ? s->rate : info->second_bytes;
 }
 
-/* As many loads as a link that is known to be slow has room for. */
-static size_t uncrowded(const struct xh_stage *s, const struct xh_origin_info *info)
+/* As many loads as a stream may have, and a link that is known to be slow has room for. */
+static size_t most_loads(const struct xh_stage *s, const struct xh_origin_info *info)
 {
     double rate = (double)known_rate(s, info);
-    return rate > 0 ? SLOW_LEAST + (size_t)(rate * (double)info->rtt_ns / 1e9 / SLOW_SHARE_BYTES) : STREAM_LOADS_MOST;
+    size_t room = SLOW_LEAST + (size_t)(rate * (double)info->rtt_ns / 1e9 / SLOW_SHARE_BYTES);
+    return rate > 0 && room < STREAM_LOADS_MOST ? room : STREAM_LOADS_MOST;
 }
 
 /* How a stream from |off| on is dealt, with |busy| loads of earlier ones not over; nloads 0: there is no connection
@@ -171,8 +172,7 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->connections : 1;
     if (info->young && info->idle > 1 && d.nloads > info->idle) /* the first bytes are soon wanted of all of them */
         d.nloads = info->idle;
-    size_t most = uncrowded(s, info);
-    most = most < STREAM_LOADS_MOST ? most : STREAM_LOADS_MOST;
+    size_t most = most_loads(s, info);
     d.nloads = d.nloads < most ? d.nloads : most;
     if (follows)
         d.nloads = d.nloads < info->lasting ? d.nloads : info->lasting;
