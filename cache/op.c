@@ -2,11 +2,12 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "file.h"
+#include "now.h"
+#include "waits.h"
 
-#define LOOK_EVERY_NS 20000000
+#define LOOK_EVERY_NS 20000000u
 
 static int by_offset(const void *a, const void *b)
 {
@@ -48,7 +49,7 @@ int xh_op_begin(struct xh_read_op *op, struct xh_file *f, enum xh_kind kind, con
 {
     *op = (struct xh_read_op){.f = f, .kind = kind, .asked = ext, .nasked = n};
     pthread_mutex_init(&op->lock, NULL);
-    pthread_cond_init(&op->idle, NULL);
+    xh_cond_init(&op->idle);
     if (take_extents(op) == 0)
         return 0;
     xh_op_end(op);
@@ -58,6 +59,11 @@ int xh_op_begin(struct xh_read_op *op, struct xh_file *f, enum xh_kind kind, con
 void xh_op_end(struct xh_read_op *op)
 {
     assert(op->pending == 0);
+    while (op->lost) {
+        struct xh_taker *k = op->lost;
+        op->lost = k->next;
+        free(k);
+    }
     free(op->ext);
     free(op->reach);
     pthread_mutex_destroy(&op->lock);
@@ -131,16 +137,11 @@ uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
 /* Lock held; lets go of it meanwhile. While it is not known how fast the link is, now and then to see how much has come. */
 static void wait_a_while(struct xh_read_op *op)
 {
-    struct timespec until;
     if (!xh_body_watches(op)) {
         pthread_cond_wait(&op->idle, &op->lock);
         return;
     }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += LOOK_EVERY_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    if (pthread_cond_timedwait(&op->idle, &op->lock, &until) == 0)
+    if (xh_cond_wait_until(&op->idle, &op->lock, xh_now_ns() + LOOK_EVERY_NS))
         return;
     pthread_mutex_unlock(&op->lock);
     xh_body_note(op, 0);
@@ -177,4 +178,38 @@ void xh_op_leave(struct xh_read_op *op, const struct xh_err *err)
     if (--op->pending == 0)
         pthread_cond_signal(&op->idle);
     pthread_mutex_unlock(&op->lock);
+}
+
+void xh_op_lose(struct xh_read_op *op, struct xh_taker *k)
+{
+    pthread_mutex_lock(&op->lock);
+    k->next = op->lost;
+    op->lost = k;
+    if (--op->pending == 0)
+        pthread_cond_signal(&op->idle);
+    pthread_mutex_unlock(&op->lock);
+}
+
+int xh_op_take_lost(struct xh_read_op *op, uint64_t *bytes)
+{
+    size_t n = 0;
+    for (const struct xh_taker *k = op->lost; k; k = k->next)
+        n++;
+    struct xh_extent *ext = n ? malloc(n * sizeof *ext) : NULL;
+    *bytes = 0;
+    if (n && !ext)
+        return XH_E_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        struct xh_taker *k = op->lost;
+        ext[i] = (struct xh_extent){k->a, k->b - k->a, k->to};
+        *bytes += k->b - k->a;
+        op->lost = k->next;
+        free(k);
+    }
+    if (n)
+        qsort(ext, n, sizeof *ext, by_offset);
+    free(op->ext);
+    op->ext = ext;
+    op->n = n;
+    return 0;
 }

@@ -27,6 +27,14 @@ int xh_runs_add_run(struct xh_runs *r, struct xh_run run);
 /* Sorts the runs by their first page. */
 void xh_runs_sort(struct xh_runs *r);
 
+/* Bytes that a fetch ahead has promised to a read. Made and freed by malloc; belongs to that fetch until it leaves |op|. */
+struct xh_taker {
+    struct xh_taker *next;
+    struct xh_read_op *op;
+    uint64_t a, b; /* [a, b), into |to| */
+    uint8_t *to;
+};
+
 /* One read in progress, on its caller's stack. Engine threads reach it through its
  * fetches until |pending| is 0, and never afterwards. */
 struct xh_read_op {
@@ -39,6 +47,7 @@ struct xh_read_op {
     int led;  /* its stream brings what is read: see xh_ahead_lead */
     struct xh_served served;
     uint64_t noted_ns; /* its body was told up to here that it waits */
+    int again; /* 1: it fetches what was lost of it. What it shows of the reads to come has been told */
     int late; /* 1: what is expected after it is fetched when it is done: by then the others have claimed their shares */
     struct xh_extent *ext; /* its own: sorted by offset, none empty; what the stage had is taken off */
     size_t n;
@@ -47,6 +56,7 @@ struct xh_read_op {
     pthread_mutex_t lock; /* guards the rest; |idle| is signalled under it when pending is 0 */
     pthread_cond_t idle;
     size_t pending;
+    struct xh_taker *lost; /* promises that were broken: the read fetches these bytes itself */
     struct xh_err err; /* the first error of a fetch */
 };
 
@@ -68,6 +78,14 @@ uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
 /* Something that is on its way for |op| begins (|n| of them), and ends, with |err| when it failed. */
 void xh_op_enter(struct xh_read_op *op, size_t n);
 void xh_op_leave(struct xh_read_op *op, const struct xh_err *err);
+
+/* As xh_op_leave: the promise |k| ends unkept, as the fetch ahead that made it has failed. That is no error of the read.
+ * Owns: takes |k|. */
+void xh_op_lose(struct xh_read_op *op, struct xh_taker *k);
+
+/* Makes what was lost all that |op| still has to read, and nothing lost. Nothing is pending. Sets |*bytes| to how much
+ * that is. Returns 0 or XH_E_NOMEM. */
+int xh_op_take_lost(struct xh_read_op *op, uint64_t *bytes);
 
 /* Waits until nothing is pending. Returns |rc|, or where that is 0 the first error of what was. */
 int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err);

@@ -48,7 +48,6 @@ static void take_staged(struct xh_read_op *op)
         return;
     here = xh_stage_take(op->f, op, &coming);
     op->served.ahead = here + coming;
-    xh_count(&op->f->counters, bytes_staged, here + coming);
 }
 
 /* Claims the whole pages of a read that its stream brings: behind what the stage left to fetch. Without a claim, or
@@ -79,13 +78,33 @@ static void settle(struct xh_read_op *op, const struct xh_runs *held, int came)
     }
 }
 
+/* Fetches what the stage promised to |op| and did not bring, as a guess that fails is no failure of the read. What is
+ * |held| is given up first: the read would wait for its own claims. Returns 0 or this fetch's own error; |*bytes| is how
+ * much it was. */
+static int read_lost(struct xh_read_op *op, struct xh_runs *held, uint64_t *bytes, struct xh_err *err)
+{
+    *bytes = 0;
+    if (!op->lost)
+        return 0;
+    settle(op, held, 0);
+    held->n = 0;
+    if (xh_op_take_lost(op, bytes))
+        return xh_op_nomem(op, err);
+    xh_trace(XH_T_READ, "lost", "extents=%zu bytes=%llu", op->n, (unsigned long long)*bytes);
+    op->again = 1;
+    op->served.ahead -= *bytes;
+    return xh_read_rounds(op, err);
+}
+
 /* What the stage has, then what is left. */
 static int read_missing(struct xh_read_op *op, struct xh_err *err)
 {
     struct xh_runs held = {0};
+    uint64_t lost = 0;
     op->keep = keeps(op);
     op->led = op->kind == XH_KIND_RAW && xh_ahead_lead(op->f, op->asked, op->nasked);
     take_staged(op);
+    uint64_t staged = op->served.ahead;
     if (op->led)
         hold(op, &held);
     else if (op->n == 0 && op->kind == XH_KIND_RAW)
@@ -93,6 +112,9 @@ static int read_missing(struct xh_read_op *op, struct xh_err *err)
     op->noted_ns = xh_now_ns();
     int rc = xh_read_rounds(op, err);
     rc = xh_op_wait(op, rc, err); /* for what the stage promised */
+    if (rc == 0)
+        rc = read_lost(op, &held, &lost, err);
+    xh_count(&op->f->counters, bytes_staged, staged - lost);
     xh_body_note(op, 1);
     settle(op, &held, rc == 0);
     free(held.at);

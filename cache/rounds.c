@@ -214,12 +214,13 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
     xh_count(&f->counters, bytes_bypass, bypass);
     op->served.alone += mine + bypass;
     if (first) {
-        op->served.elsewhere = xh_op_asked_in(op, &s.busy);
+        uint64_t elsewhere = xh_op_asked_in(op, &s.busy);
+        op->served.elsewhere += elsewhere;
         xh_count(&f->counters, bytes_hit, xh_op_asked_in(op, &s.ready));
-        xh_count(&f->counters, bytes_waited, op->served.elsewhere);
+        xh_count(&f->counters, bytes_waited, elsewhere);
     }
     widen(op, &s);
-    int guesses = first && op->kind == XH_KIND_RAW && !op->led;
+    int guesses = first && op->kind == XH_KIND_RAW && !op->led && !op->again;
     if (op->kind == XH_KIND_RAW && xh_body_used(f->body)) {
         if (guesses && !op->late) /* before it: this does not return before the bytes are there */
             xh_ahead_raw(f, op->asked, op->nasked);

@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../now.h"
 #include "../timeline.h"
 #include "../trace.h"
+#include "../waits.h"
 #include "endpoint.h"
 #include "request.h"
 
@@ -25,7 +25,7 @@
 #define AUTO_THREADS_MAX 2
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t announced = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t announced; /* made by start(): nobody has anything to wait for before */
 
 static struct { /* under the lock */
     enum { NONE, RUNS, EXITED } life;
@@ -54,12 +54,7 @@ void xh_engine_wait(void)
 
 void xh_engine_wait_for(unsigned ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += ms * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    pthread_cond_timedwait(&announced, &lock, &until);
+    xh_cond_wait_until(&announced, &lock, xh_now_ns() + ms * UINT64_C(1000000));
 }
 
 void xh_engine_announce(void)
@@ -429,7 +424,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     pthread_mutex_init(&lock, NULL);
-    pthread_cond_init(&announced, NULL);
+    xh_cond_init(&announced);
     self = NULL;
     become_child();
 }
@@ -474,6 +469,7 @@ static int start(unsigned want, struct xh_err *err)
             return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for an exit handler");
         handlers = 1;
     }
+    xh_cond_init(&announced); /* no engine, no job, so nobody waits on it */
     if (want == 0) {
         long cpus = sysconf(_SC_NPROCESSORS_ONLN);
         want = cpus >= AUTO_THREADS_MAX ? AUTO_THREADS_MAX : 1;

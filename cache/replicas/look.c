@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "../now.h"
 #include "../trace.h"
+#include "../waits.h"
 #include "health.h"
 #include "sites.h"
 
@@ -48,9 +48,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 /* Waits for news, at most until the next tick, and does what cannot wait for the keeper. Lock held. */
 static void wait_and_tick(struct xh_replicas *r)
 {
-    uint64_t ns = xh_now_ns() + XH_TICK_NS;
-    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-    pthread_cond_timedwait(&r->news, &r->lock, &t);
+    xh_cond_wait_until(&r->news, &r->lock, xh_now_ns() + XH_TICK_NS);
     xh_sites_tick(r);
     xh_legs_tell(r);
 }

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../now.h"
 #include "../trace.h"
+#include "../waits.h"
 #include "health.h"
 
 /* An opening that has other ways than this server waits so long for it. */
@@ -42,11 +42,10 @@ static struct xh_site *due_site(struct xh_replicas *r, uint64_t now, uint64_t *n
 
 static void wait_until(struct xh_replicas *r, uint64_t ns)
 {
-    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     if (ns == UINT64_MAX)
         pthread_cond_wait(&r->news, &r->lock);
     else
-        pthread_cond_timedwait(&r->news, &r->lock, &t);
+        xh_cond_wait_until(&r->news, &r->lock, ns);
 }
 
 static void *keep(void *ctx)
@@ -85,12 +84,8 @@ static void *keep(void *ctx)
 
 static void start_locks(struct xh_replicas *r)
 {
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->news, &clock);
-    pthread_condattr_destroy(&clock);
+    xh_cond_init(&r->news);
     TAILQ_INIT(&r->queue[0]);
     TAILQ_INIT(&r->queue[1]);
     TAILQ_INIT(&r->bound);

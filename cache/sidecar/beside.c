@@ -8,20 +8,19 @@
  * From THERE on readers take no lock: all but the unpacked blocks is constant. */
 #include "beside.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../file.h"
 #include "../now.h"
 #include "../opening.h"
 #include "../trace.h"
+#include "../waits.h"
 #include "known.h"
 #include "metaimage.h"
 #include "version.h"
@@ -379,7 +378,6 @@ static void release(struct xh_beside *b)
 static struct xh_beside *new_look(const char *url, const struct xh_options *o, int required, enum xh_known known,
                                   const char *told)
 {
-    pthread_condattr_t clock;
     struct xh_beside *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
@@ -389,10 +387,7 @@ static struct xh_beside *new_look(const char *url, const struct xh_options *o, i
     b->begun_ns = xh_now_ns();
     b->holders = 2;
     pthread_mutex_init(&b->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->news, &clock);
-    pthread_condattr_destroy(&clock);
+    xh_cond_init(&b->news);
     b->url = url_beside(url);
     b->told = told ? strdup(told) : NULL;
     if (b->url && !told == !b->told && start(b) == 0)
@@ -438,8 +433,7 @@ static uint64_t patience(const struct xh_beside *b, uint64_t opening_ns)
 /* Waits for news. Returns 0 when there is none by |until|. Lock held. */
 static int wait_until(struct xh_beside *b, uint64_t until)
 {
-    struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
-    return xh_now_ns() < until && pthread_cond_timedwait(&b->news, &b->lock, &ts) != ETIMEDOUT;
+    return xh_now_ns() < until && xh_cond_wait_until(&b->news, &b->lock, until);
 }
 
 /* Waits for the look, as long as that is worth it. Lock held. */
@@ -544,7 +538,7 @@ void xh_beside_after_fork(struct xh_beside *b)
     if (!b)
         return;
     pthread_mutex_init(&b->lock, NULL);
-    pthread_cond_init(&b->news, NULL);
+    xh_cond_init(&b->news);
     b->holders = 1; /* in this process: the parent's look holds the parent's copy */
     if (!xh_beside_is_used(b, 0)) {
         b->state = NONE; /* what the look was at may be torn: leaked */

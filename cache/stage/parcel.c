@@ -113,18 +113,28 @@ void xh_load_settle(struct xh_stage *s, struct xh_load *l)
 
 /* ---- what the engine brings */
 
-static void take_done(struct xh_parcel *p, const struct xh_err *err)
+/* Takers that have all their bytes leave; where the load is |over|, so do the others, without the rest. */
+static void take_done(struct xh_parcel *p, int over)
 {
     for (struct xh_taker **at = &p->takers; *at;) {
         struct xh_taker *k = *at;
-        if (!err && k->b > p->got) {
+        int whole = k->b <= p->got;
+        if (!whole && !over) {
             at = &k->next;
             continue;
         }
         *at = k->next;
         p->load->takers--;
-        xh_op_leave(k->op, err);
-        free(k);
+        if (whole) {
+            xh_op_leave(k->op, NULL);
+            free(k);
+            continue;
+        }
+        if (k->a < p->got) {
+            k->to += p->got - k->a;
+            k->a = p->got;
+        }
+        xh_op_lose(k->op, k);
     }
 }
 
@@ -156,7 +166,7 @@ static void parcel_bytes(struct xh_stage *s, struct xh_parcel *p, uint64_t off, 
     s->bytes -= xh_parcel_weight(p);
     p->got = off + len;
     s->bytes += xh_parcel_weight(p);
-    take_done(p, NULL);
+    take_done(p, 0);
 }
 
 static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
@@ -186,8 +196,8 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
         xh_replicas_cancel(l->f->origin, t);
 }
 
-/* Ends a load short of its bytes: who waits for them gets |err|. */
-static void load_end(struct xh_stage *s, struct xh_load *l, const struct xh_err *err)
+/* Ends a load, perhaps short of its bytes: those who wait for them fetch them themselves. */
+static void load_end(struct xh_stage *s, struct xh_load *l)
 {
     l->over = 1;
     for (size_t i = 0, n = 0; i < XH_STREAMS_MAX; i++) {
@@ -202,7 +212,7 @@ static void load_end(struct xh_stage *s, struct xh_load *l, const struct xh_err 
             continue;
         s->lost |= l->turns && p->listed;
         xh_parcel_unlist(s, p);
-        take_done(p, err);
+        take_done(p, 1);
     }
     xh_load_settle(s, l);
 }
@@ -214,7 +224,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
     if (err)
         xh_trace(XH_T_READ, "load-failed", "code=%s", xh_err_name(err->code));
     pthread_mutex_lock(&s->lock);
-    load_end(s, l, err);
+    load_end(s, l);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -265,7 +275,7 @@ struct xh_load *xh_load_add(struct xh_file *f, const struct xh_range *r, size_t 
     for (size_t i = 0; l && i < l->nparcels; i++)
         if (list(&f->stage, &l->parcels[i])) {
             l->submitting = 0;
-            load_end(&f->stage, l, NULL);
+            load_end(&f->stage, l);
             return NULL;
         }
     return l;
@@ -281,14 +291,13 @@ int xh_load_withdraw(struct xh_stage *s, struct xh_load *l)
     return 1;
 }
 
-/* The origin has the load, or has refused it with |err|. A taker that came before it had it could
- * not promote it. */
-static void submitted(struct xh_stage *s, struct xh_load *l, const struct xh_err *err)
+/* The origin has the load, or has |refused| it. A taker that came before it had it could not promote it. */
+static void submitted(struct xh_stage *s, struct xh_load *l, int refused)
 {
     int waited_for = 0;
     l->submitting = 0;
-    if (err) {
-        load_end(s, l, err);
+    if (refused) {
+        load_end(s, l);
         return;
     }
     for (size_t i = 0; i < l->nparcels; i++)
@@ -304,13 +313,12 @@ static void submitted(struct xh_stage *s, struct xh_load *l, const struct xh_err
 
 void xh_load_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n)
 {
-    struct xh_err err = {0};
     if (n == 0)
         return;
     pthread_mutex_unlock(&f->stage.lock);
     xh_fetch_share_link(f);
-    int rc = xh_replicas_submit(f->origin, ts, n, &err);
+    int rc = xh_replicas_submit(f->origin, ts, n, NULL);
     pthread_mutex_lock(&f->stage.lock);
     for (size_t i = 0; i < n; i++)
-        submitted(&f->stage, ts[i]->ctx, rc ? &err : NULL);
+        submitted(&f->stage, ts[i]->ctx, rc != 0);
 }

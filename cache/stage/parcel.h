@@ -6,7 +6,8 @@
  *  1. A parcel's bytes [from, got) lie in its blocks, at their place; bytes below |from| were read,
  *     or are promised to takers.
  *  2. A taker's bytes end at or below |from|, or are kept in blocks besides: either way they are
- *     copied to it as they arrive, in ascending order, and it leaves its op when all are there.
+ *     copied to it as they arrive, in ascending order, and it leaves its op when all are there. When its load ends
+ *     before that, whatever the reason, the op gets back what is missing (xh_op_lose) and fetches that itself.
  *  3. A parcel is in |at| until all of it was taken, its transfer failed, or it was dropped; then
  *     |from| is its end. Blocks below |from| go as soon as nobody copies from the parcel. A load is
  *     freed when its transfer is submitted and over, none of its parcels is in |at| and nobody copies
@@ -26,13 +27,6 @@
 #define XH_STREAM_LEAST_BYTES (16u << 20)
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
 #define XH_STALE_READS 32
-
-struct xh_taker {
-    struct xh_taker *next;
-    struct xh_read_op *op;
-    uint64_t a, b; /* [a, b), into |to| */
-    uint8_t *to;
-};
 
 struct xh_parcel {
     struct xh_load *load;

@@ -9,10 +9,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
 
 COMMON = {"err.h", "options.h", "options.def", "stats.h", "stats.def", "trace.h", "timeline.h", "extent.h", "now.h",
+          "waits.h",
           "account.h"}
 
 CALL_HDF5 = {"survey.c", "look.c", "h5open.c", "h5open.h"}
 DOCTOR = {"doctor.c", "way.c", "dial.c", "dial.h", "extras.c"}
+TELLS_WALL_TIME = {"cache/near/near.c"}    # compares it with the dates of files
 
 
 def includes(path, marks='<"'):
@@ -90,6 +92,11 @@ def main():
     reads_env = [p.relative_to(top).as_posix() for files in sources.values() for p in files
                  if p.name != "options.c" and re.search(r"XHDF5_[A-Z]*\"", p.read_text()) and "getenv" in p.read_text()]
     tap.ok(not reads_env, "XHDF5_* variables are read in options.c alone", str(reads_env))
+    every = {p.relative_to(top).as_posix(): p.read_text() for room in ("vfd", "cache")
+             for p in sorted((top / room).rglob("*.[ch]"))}
+    timed = [name for name, text in every.items() if re.search(r"pthread_cond_(timed|clock)wait|sem_timedwait|CLOCK_REALTIME", text)
+             and name not in TELLS_WALL_TIME | {"cache/waits.c", "cache/waits.h"}]
+    tap.ok(not timed, "waits and intervals go by the monotonic clock alone", str(timed))
     return tap.done()
 
 

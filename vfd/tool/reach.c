@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../../cache/now.h"
+#include "../../cache/waits.h"
 
 /* Shared by the asker and his thread; who is last frees it. */
 struct look_up {
@@ -62,14 +62,13 @@ static int note_addresses(const struct addrinfo *a, struct xh_reached out[XH_REA
 int xh_reach_resolve(const char *host, const char *port, unsigned most_ms, struct xh_reached out[XH_REACH_MOST], double *took_ms,
                      struct xh_err *err)
 {
-    struct timespec until;
     pthread_t thread;
     uint64_t began = xh_now_ns();
     struct look_up *l = calloc(1, sizeof *l);
     if (!l)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
     pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->done, NULL);
+    xh_cond_init(&l->done);
     l->host = strdup(host);
     l->port = strdup(port);
     if (!l->host || !l->port || pthread_create(&thread, NULL, resolve, l) != 0) {
@@ -77,11 +76,9 @@ int xh_reach_resolve(const char *host, const char *port, unsigned most_ms, struc
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory or threads");
     }
     pthread_detach(thread);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += most_ms / 1000 + 1;
     pthread_mutex_lock(&l->lock);
-    for (int rc = 0; !l->over && rc == 0;)
-        rc = pthread_cond_timedwait(&l->done, &l->lock, &until);
+    for (int waits = 1; !l->over && waits;)
+        waits = xh_cond_wait_until(&l->done, &l->lock, began + (most_ms / 1000 + 1) * UINT64_C(1000000000));
     l->left = !l->over;
     int over = l->over;
     pthread_mutex_unlock(&l->lock);

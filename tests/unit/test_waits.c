@@ -1,0 +1,63 @@
+/* Waits on a machine whose wall clock is set back while they last: they take as long as before. */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "now.h"
+#include "origin/engine.h"
+#include "waits.h"
+
+#define HOUR_S 3600
+
+/* Whoever asks is told a wall clock that is an hour fast: by the kernel's, a wait that is reckoned with it ends in an
+ * hour, as it would where the clock were set back by one. */
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real)
+        real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int rc = real(id, t);
+    t->tv_sec += id == CLOCK_REALTIME ? HOUR_S : 0;
+    return rc;
+}
+
+static void engine_waits(void)
+{
+    struct xh_options o;
+    xh_options_defaults(&o);
+    cr_assert_eq(xh_engine_enter(&o, NULL), 0);
+    xh_engine_wait_for(20);
+    xh_engine_unlock();
+}
+
+Test(waits, the_engine_waits_by_the_monotonic_clock, .timeout = 20)
+{
+    engine_waits();
+}
+
+Test(waits, so_it_does_in_a_forks_child, .timeout = 20)
+{
+    int status;
+    engine_waits();
+    pid_t pid = fork();
+    if (pid == 0) {
+        engine_waits();
+        _exit(0);
+    }
+    cr_assert(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+Test(waits, a_wait_ends_at_its_time, .timeout = 20)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t c;
+    xh_cond_init(&c);
+    pthread_mutex_lock(&lock);
+    uint64_t until = xh_now_ns() + 20000000u;
+    while (xh_cond_wait_until(&c, &lock, until))
+        ;
+    cr_assert_geq(xh_now_ns(), until);
+    pthread_mutex_unlock(&lock);
+}
