@@ -23,6 +23,14 @@ int xh_cache_is_url(const char *name)
     return name && (strncasecmp(name, "http://", 7) == 0 || strncasecmp(name, "https://", 8) == 0);
 }
 
+void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer *child)
+{
+    memset(child, 0, sizeof *child);
+    child->by_file = child->remote = 1;
+    xh_url_shown(url, child->parent, sizeof child->parent);
+    xh_origin_trusted(url, o, child->server, sizeof child->server);
+}
+
 static uint64_t hits(struct xh_file *f)
 {
     return atomic_load_explicit(&f->counters.bytes_hit, memory_order_relaxed);

@@ -23,6 +23,10 @@ enum xh_kind { XH_KIND_RAW, XH_KIND_META };
 /* 1 when |name| is a URL that the cache reads: "http://" or "https://", any case. */
 int xh_cache_is_url(const char *name);
 
+/* Fills |child| for what the file at |url|, opened with |o|, names: credentials may go on to |url|'s server when they might
+ * go there for |url| itself, and to no other. */
+void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer *child);
+
 /* Opens |url|. One request to the origin when the shadow of the same version is
  * there already, else the first brings head, size and validator.
  * Returns 0 or a negative code with |err| set (NOENT, ACCES, NET, TLS, TIMEOUT,

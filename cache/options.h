@@ -22,6 +22,17 @@ enum xh_opt_id {
     XH_OPT_COUNT
 };
 
+#define XH_NAMER_PARENT_BYTES 512
+#define XH_NAMER_SERVER_BYTES 320 /* "https://", a host name of 255 bytes, ":65535" */
+
+/* Who named what is opened: the program, or a file, by an external link or a virtual data set. All zero: the program. */
+struct xh_namer {
+    uint32_t by_file; /* 1: the file |parent| */
+    uint32_t remote;  /* 1: that file is at a URL */
+    char parent[XH_NAMER_PARENT_BYTES]; /* its path, or its URL as it may be shown */
+    char server[XH_NAMER_SERVER_BYTES]; /* the one server that credentials may go to, as xh_url has it; "": none */
+};
+
 struct xh_options {
 #define XH_FIELD_BOOL(name) uint64_t name;
 #define XH_FIELD_INT(name) uint64_t name;
@@ -32,6 +43,7 @@ struct xh_options {
 #undef X
     /* Of no table; the cache sets it for what it looks for itself. */
     int may_lack; /* 1: there may be no such object, so nothing that others count on is to hang on it */
+    struct xh_namer namer; /* who named the URL */
     int sums;     /* 1: who reads it has sums of all that he takes, so nothing needs a proof of the version */
 };
 

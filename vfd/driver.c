@@ -31,7 +31,7 @@ struct xh_vfd_file {
     struct xh_h5 *h5;
     struct xh_remote *remote; /* exactly one of these two */
     struct xh_local *local;
-    struct xh_fapl_info *info; /* settings from the property list, or NULL */
+    struct xh_fapl_info *names; /* the block for the files that this one names: its own settings, and who it is */
     struct xh_parallel *parallel; /* NULL: the file is this process's alone */
 
     haddr_t eoa; /* HDF5 serialises changes of one file */
@@ -70,7 +70,7 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
         ignore = 0;
     struct xh_options o;
     struct xh_err err = {0};
-    int mentioned = !f->parallel && xh_fapl_mentions(f->h5, fapl, f->info, XH_OPT_ID_local_shadow);
+    int mentioned = !f->parallel && xh_fapl_mentions(f->names, XH_OPT_ID_local_shadow);
     if (mentioned && xh_fapl_options(f->h5, fapl, &o, &err))
         return xh_fail_cache(f->h5, &err);
     int rc = xh_local_open(f->h5, name, flags, ignore, mentioned && o.local_shadow ? &o : NULL, &f->local);
@@ -99,16 +99,22 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
         return NULL;
     }
     f->h5 = h5;
-    f->info = xh_fapl_info_of(h5, fapl); /* before anything that may push: it clears the stack */
-    int rc = xh_parallel_of(h5, fapl, &f->parallel);
+    f->names = xh_fapl_info_of(h5, fapl); /* before anything that may push: it clears the stack */
+    if (f->names && f->names->namer.by_file)
+        xh_trace(XH_T_VFD, "named", "by=%s server=%s", f->names->namer.parent, f->names->namer.server);
+    int rc = f->names ? xh_parallel_of(h5, fapl, &f->parallel) : xh_fail(h5, XH_E_NOMEM, "out of memory for a file's settings");
     if (rc == 0)
         rc = xh_remote_is_url(name) ? open_remote(f, name, flags, fapl) : open_local(f, name, flags, fapl);
     if (rc) {
         xh_parallel_close(f->parallel);
-        free(f->info);
+        free(f->names);
         free(f);
         return NULL;
     }
+    if (f->remote)
+        f->names->namer = *xh_remote_namer(f->remote);
+    else
+        xh_local_names(f->local, &f->names->namer);
     return &f->pub;
 }
 
@@ -121,7 +127,7 @@ static herr_t close_file(H5FD_t *file)
     else if (xh_local_close(f->local))
         return -1;
     xh_parallel_close(f->parallel);
-    free(f->info);
+    free(f->names);
     free(f);
     return rc;
 }
@@ -129,7 +135,7 @@ static herr_t close_file(H5FD_t *file)
 static void *fapl_get(H5FD_t *file)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
-    return f->info ? xh_fapl_copy(f->info) : NULL;
+    return xh_fapl_copy(f->names);
 }
 
 static int cmp(const H5FD_t *file1, const H5FD_t *file2)

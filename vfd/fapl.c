@@ -240,7 +240,18 @@ herr_t xh_fapl_free(void *info)
 struct xh_fapl_info *xh_fapl_info_of(struct xh_h5 *h5, hid_t fapl)
 {
     const struct xh_fapl_info *info = peek_info(h5, fapl);
-    return info ? xh_fapl_copy(info) : NULL;
+    if (info)
+        return xh_fapl_copy(info);
+    struct xh_fapl_info *fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return NULL;
+    fresh->magic = XH_FAPL_MAGIC;
+    ssize_t n = h5->H5Pget_driver_config_str(fapl, fresh->config, sizeof fresh->config);
+    if (n < 0 || n >= (ssize_t)sizeof fresh->config) {
+        memset(fresh->config, 0, sizeof fresh->config);
+        fresh->config_lost = n > 0;
+    }
+    return fresh;
 }
 
 /* ---- the options that follow ---- */
@@ -249,6 +260,10 @@ static int apply_config_string(struct xh_h5 *h5, hid_t fapl, const struct xh_fap
                                struct xh_options *o, struct xh_err *err)
 {
     static const char where[] = "driver configuration, HDF5_DRIVER_CONFIG or --vfd-info";
+    if (info && info->config_lost)
+        return xh_err_set(err, XH_E_INVAL, 0,
+                          "the driver configuration string of the file %.200s is too long to be handed on to the files "
+                          "that it names: at most %zu bytes", info->namer.parent, sizeof info->config - 1);
     if (info)
         return xh_options_from_string(o, info->config, where, err);
     ssize_t n = h5->H5Pget_driver_config_str(fapl, NULL, 0);
@@ -264,16 +279,12 @@ static int apply_config_string(struct xh_h5 *h5, hid_t fapl, const struct xh_fap
     return rc;
 }
 
-int xh_fapl_mentions(struct xh_h5 *h5, hid_t fapl, const struct xh_fapl_info *info, enum xh_opt_id id)
+int xh_fapl_mentions(const struct xh_fapl_info *info, enum xh_opt_id id)
 {
     const char *name = xh_opt_rows[id].name;
-    char text[XH_CONFIG_STRING_BYTES];
-    if (xh_options_env_has(name) || (info && (info->set[id] || strcasestr(info->config, name))))
-        return 1;
-    if (info)
-        return 0;
-    ssize_t n = h5->H5Pget_driver_config_str(fapl, text, sizeof text);
-    return n >= (ssize_t)sizeof text || (n > 0 && strcasestr(text, name));
+    /* A lost string is still there to be read when the program's own list has it. */
+    return xh_options_env_has(name) || info->set[id] || strcasestr(info->config, name) ||
+           (info->config_lost && !info->namer.by_file);
 }
 
 int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err)
@@ -286,5 +297,7 @@ int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct x
     for (size_t i = 0; rc == 0 && info && i < XH_OPT_COUNT; i++)
         if (info->set[i])
             copy_value(o, &info->value, i);
+    if (info)
+        o->namer = info->namer;
     return rc;
 }

@@ -13,6 +13,8 @@
 
 struct xh_fapl_info {
     uint32_t magic;                      /* XH_FAPL_MAGIC: somebody else's block is not taken for ours */
+    uint32_t config_lost;                /* 1: the list's configuration string did not fit into |config| */
+    struct xh_namer namer;               /* who names what is opened with the list */
     uint8_t set[XH_OPT_COUNT];           /* 1 where H5FD_xhdf5_config_t had a value */
     struct xh_options value;             /* those values; zero elsewhere */
     char config[XH_CONFIG_STRING_BYTES]; /* the list's configuration string, weaker than they are */
@@ -24,11 +26,11 @@ struct xh_fapl_info {
  * struct, later ones stronger. Returns 0 or a negative code with |err| set. */
 int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err);
 
-/* 1 when any of those sources may say something of option |id|; 0: it has its default, and they need not be read. |info|:
- * |fapl|'s block, or NULL. */
-int xh_fapl_mentions(struct xh_h5 *h5, hid_t fapl, const struct xh_fapl_info *info, enum xh_opt_id id);
+/* 1 when any of those sources, of a list with the block |info|, may say something of option |id|; 0: it has its default,
+ * and they need not be read. */
+int xh_fapl_mentions(const struct xh_fapl_info *info, enum xh_opt_id id);
 
-/* A copy of |fapl|'s block for the file's fapl_get, or NULL when it has none. Owns: free(). */
+/* |fapl|'s block; where it has none, a new one with its configuration string. NULL: out of memory. Owns: free(). */
 struct xh_fapl_info *xh_fapl_info_of(struct xh_h5 *h5, hid_t fapl);
 
 /* H5Pset_fapl_xhdf5, for the caller's libhdf5. */

@@ -115,6 +115,13 @@ int xh_local_cmp(const struct xh_local *a, const struct xh_local *b)
     return a->ino < b->ino ? -1 : a->ino > b->ino;
 }
 
+void xh_local_names(const struct xh_local *f, struct xh_namer *child)
+{
+    memset(child, 0, sizeof *child);
+    child->by_file = 1;
+    snprintf(child->parent, sizeof child->parent, "%s", f->name);
+}
+
 uint64_t xh_local_eof(const struct xh_local *f)
 {
     return f->near ? xh_near_eof(f->near) : f->eof;

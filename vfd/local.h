@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../cache/options.h"
+
 struct xh_h5;
 struct xh_local;
 struct xh_options;
@@ -44,6 +46,9 @@ int xh_local_close(struct xh_local *f);
 int xh_local_cmp(const struct xh_local *a, const struct xh_local *b);
 
 /* The size on disk as this open knows it. */
+/* Fills |child|, who names what the file names: credentials go to no server for that. */
+void xh_local_names(const struct xh_local *f, struct xh_namer *child);
+
 uint64_t xh_local_eof(const struct xh_local *f);
 
 /* Where the file descriptor stands; valid until close. */

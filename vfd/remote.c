@@ -21,6 +21,7 @@ struct xh_remote { /* constant while open */
     struct xh_edit *edit;
     uint64_t size; /* of |file| */
     char shown[512]; /* the URL as it may be shown */
+    struct xh_namer names; /* who names what the file names */
 };
 
 int xh_remote_is_url(const char *name)
@@ -78,6 +79,7 @@ int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct x
     }
     r->h5 = h5;
     r->size = xh_cache_size(r->file);
+    xh_cache_names(url, &o, &r->names);
     xh_url_shown(url, r->shown, sizeof r->shown);
     xh_trace(XH_T_VFD, "open", "url=%s size=%llu", r->shown, (unsigned long long)r->size);
     *out = r;
@@ -107,9 +109,15 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
         return xh_fail_cache(h5, &err);
     }
     r->h5 = h5;
+    xh_cache_names(url, &o, &r->names);
     xh_url_shown(url, r->shown, sizeof r->shown);
     *out = r;
     return 0;
+}
+
+const struct xh_namer *xh_remote_namer(const struct xh_remote *r)
+{
+    return &r->names;
 }
 
 int xh_remote_is_written(const struct xh_remote *r)

@@ -37,6 +37,9 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
 /* 1 when it was opened so. */
 int xh_remote_is_written(const struct xh_remote *r);
 
+/* Who names what the file names: for the list that HDF5 opens that with. */
+const struct xh_namer *xh_remote_namer(const struct xh_remote *r);
+
 /* What the open learned, for the job's other processes; as xh_cache_tell. */
 int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err);
 

@@ -18,6 +18,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "origin.h"
 #include "url.h"
 
 const char *xh_auth_env(const char *name)
@@ -149,9 +150,25 @@ int xh_auth_listed(const char *hosts, const char *server)
     return 0;
 }
 
-int xh_auth_trusts(const char *hosts, const struct xh_url *named, const struct xh_url *u)
+int xh_auth_trusts(const struct xh_options *o, const struct xh_url *named, const struct xh_url *u)
 {
-    return u->https && (xh_url_same_server(u, named) || (named->https && xh_auth_listed(hosts, u->server)));
+    if (!u->https)
+        return 0;
+    if (xh_url_same_server(u, named) && (!o->namer.by_file || strcmp(u->server, o->namer.server) == 0))
+        return 1;
+    return named->https && xh_auth_listed(o->credential_hosts, u->server);
+}
+
+int xh_origin_trusted(const char *url, const struct xh_options *o, char *server, size_t size)
+{
+    struct xh_url *u = NULL;
+    if (xh_url_parse(url, &u, NULL) != 0)
+        return 0;
+    int trusted = xh_auth_trusts(o, u, u) && strlen(u->server) < size;
+    if (trusted)
+        memcpy(server, u->server, strlen(u->server) + 1);
+    xh_url_unref(u);
+    return trusted;
 }
 
 /* ---- CAs */
@@ -258,14 +275,15 @@ static int hash_file(EVP_MD_CTX *ctx, const char *path)
     return hash_text(ctx, path) && EVP_DigestUpdate(ctx, what, sizeof what);
 }
 
-int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const struct xh_trust *trust, char hex[65])
+int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const struct xh_trust *trust, int withheld,
+                   char hex[65])
 {
     unsigned char sha[32];
     hex[0] = '\0';
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     int ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && hash_text(ctx, t ? t->value : NULL) &&
              hash_file(ctx, c->path) && hash_file(ctx, c->key) && hash_text(ctx, trust->file) &&
-             hash_text(ctx, trust->dir) && EVP_DigestFinal_ex(ctx, sha, NULL);
+             hash_text(ctx, trust->dir) && hash_text(ctx, withheld ? "withheld" : NULL) && EVP_DigestFinal_ex(ctx, sha, NULL);
     EVP_MD_CTX_free(ctx);
     for (int i = 0; ok && i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", sha[i]);

@@ -63,9 +63,16 @@ int xh_netrc_find(const char *host, char **user, char **password, struct xh_err 
  * blanks or semicolons. */
 int xh_auth_listed(const char *hosts, const char *server);
 
-/* 1 when token and certificate of who named |named| may go to |u|: over TLS, to that server or to one of |hosts|. */
+/* 1 when token and certificate may go to |u|, for a file that was named as |named| and is opened with |o|: over TLS, to
+ * that server or to one of the option credential_hosts. Where a file named it, to that server only when it is the one that
+ * o->namer admits: a file must not send its reader's credentials to whom it likes. */
 struct xh_url;
-int xh_auth_trusts(const char *hosts, const struct xh_url *named, const struct xh_url *u);
+int xh_auth_trusts(const struct xh_options *o, const struct xh_url *named, const struct xh_url *u);
+
+/* What is said of a refusal, and of the file that named the URL, where credentials were kept back for that. */
+#define XH_AUTH_WITHHELD                                                                                                  \
+    "%s: no token, certificate or password is sent there, as not the program but the file %.120s names this URL. If the " \
+    "server may have them, name its host in XHDF5_CREDENTIAL_HOSTS"
 
 /* The CAs that TLS trusts. At least one of the paths is set. */
 struct xh_trust {
@@ -81,8 +88,10 @@ struct xh_trust {
 int xh_trust_find(const struct xh_options *o, const char *default_file, const char *default_dir,
                   struct xh_trust *out, struct xh_err *err);
 
-/* Writes a hash of what an origin knows a reader by, and of whom he trusts. Returns 1, or 0: it cannot be told. */
-int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const struct xh_trust *trust, char hex[65]);
+/* Writes a hash of what an origin knows a reader by, and of whom he trusts; |withheld|: 1 when the origin is shown neither
+ * token nor certificate. Returns 1, or 0: it cannot be told. */
+int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const struct xh_trust *trust, int withheld,
+                   char hex[65]);
 
 /* ---- for the files of auth alone */
 

@@ -91,7 +91,7 @@ const char *xh_dav_text(const struct xh_dav *d)
 static int take_login(struct xh_dav *d, struct xh_err *err)
 {
     char host[256];
-    if (d->url->user || !d->o.netrc)
+    if (d->url->user || !d->o.netrc || !xh_auth_trusts(&d->o, d->url, d->url))
         return 0;
     const char *from = strstr(d->url->server, "://") + 3;
     size_t n = (size_t)(strrchr(from, ':') - from);
@@ -325,7 +325,7 @@ static void free_headers(struct curl_slist *list)
 static int set_up(struct xh_dav *d, const struct asked *a, const struct xh_url *to, struct curl_slist *headers, int trusted)
 {
     CURL *e = d->easy;
-    const char *user = trusted && xh_url_same_server(to, d->url) ? d->url->user : NULL;
+    const char *user = xh_url_same_server(to, d->url) ? d->url->user : NULL; /* both https; see take_login */
     int cert = trusted && d->cert.path[0];
     int bad = curl_easy_setopt(e, CURLOPT_URL, to->text) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK; /* ends what the last request was */
@@ -406,7 +406,7 @@ static CURLcode perform(struct xh_dav *d, const struct asked *a)
 static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url *to, struct xh_err *err)
 {
     struct curl_slist *headers = NULL;
-    int trusted = xh_auth_trusts(d->o.credential_hosts, d->url, to);
+    int trusted = xh_auth_trusts(&d->o, d->url, to);
     assert(!d->source); /* a source asks other clients */
     int rc = xh_engine_enter(&d->o, err);
     if (rc)
@@ -481,6 +481,11 @@ static int refused(struct xh_dav *d, const struct asked *a, struct xh_err *err)
     const char *colon = *said ? ": " : "";
     if (status == 404 || status == 410)
         return xh_err_set(err, XH_E_NOENT, status, "%.200s: %d Not Found at %s%s%.160s", d->url->shown, status, a->method, colon, said);
+    if ((status == 401 || status == 403) && d->o.namer.by_file && !d->url->user && !xh_auth_trusts(&d->o, d->url, d->url)) {
+        char what[32];
+        snprintf(what, sizeof what, "%d at %s", status, a->method);
+        return xh_err_set(err, XH_E_ACCES, status, "%.200s: " XH_AUTH_WITHHELD, d->url->shown, what, d->o.namer.parent);
+    }
     if (status == 401 || status == 403) {
         if (d->token && d->token->value)
             xh_token_describe(d->token, (long long)time(NULL), tells, sizeof tells);

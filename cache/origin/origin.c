@@ -115,7 +115,7 @@ void xh_job_fail(struct xh_job *j, const struct xh_err *err)
 int xh_object_trusts(const struct xh_origin *o, const struct xh_url *u)
 {
     const struct xh_url *named = o->named ? o->named : o->url;
-    return xh_auth_trusts(o->options.credential_hosts, named, u);
+    return xh_auth_trusts(&o->options, named, u);
 }
 
 int xh_object_renew_token(struct xh_origin *o, const struct xh_token *old)

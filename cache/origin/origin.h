@@ -50,6 +50,11 @@ struct xh_origin_head {
                     * older version. What a transfer brings is not; the caller proves them by that. */
 };
 
+/* 1 when token and certificate may go to |url|'s own server, by what |o| says: over https, and where a file named |url|, only
+ * to a server that o->namer or the option credential_hosts admits. Then |server|, of |size| bytes, is that server as
+ * xh_namer has it. */
+int xh_origin_trusted(const char *url, const struct xh_options *o, char *server, size_t size);
+
 /* What tells readers with other rights, or another trust, apart: hexadecimal. A token is in it as a hash. */
 #define XH_READER_BYTES 65
 /* Writes who this process is to |url|'s origin. Returns 1, or 0 and "": not to be told, as with a password. */

@@ -542,7 +542,7 @@ static int take_login(struct xh_origin *o, struct xh_err *err)
 {
     char host[256];
     o->login = "the user name and password in the URL";
-    if (o->url->user || !o->options.netrc || o->named)
+    if (o->url->user || !o->options.netrc || o->named || !xh_object_trusts(o, o->url))
         return 0;
     const char *from = strstr(o->url->server, "://") + 3;
     size_t n = (size_t)(strrchr(from, ':') - from);
@@ -597,7 +597,7 @@ int xh_origin_reader(const char *url, const struct xh_options *options, char out
     out[0] = '\0';
     if (prepare(url, NULL, options, &unused, &o, NULL) != 0)
         return 0;
-    int known = !o->url->user && xh_auth_reader(o->token, &o->cert, &o->trust, out);
+    int known = !o->url->user && xh_auth_reader(o->token, &o->cert, &o->trust, !xh_object_trusts(o, o->url), out);
     xh_origin_close(o);
     return known;
 }

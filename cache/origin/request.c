@@ -201,7 +201,8 @@ int xh_request_send(struct xh_exchange *x, struct xh_wire *w)
     const struct xh_job *j = x->job;
     const struct xh_origin *o = j->origin;
     int trusted = xh_object_trusts(o, x->url);
-    const char *user = trusted && xh_url_same_server(x->url, o->url) ? o->url->user : NULL;
+    /* The netrc file was asked for trusted servers alone; what stands in the URL is for that URL's server, whoever wrote it. */
+    const char *user = o->url->https && xh_url_same_server(x->url, o->url) ? o->url->user : NULL;
     if (trusted && !o->url->user)
         renew_token(x);
     char range[XH_RANGE_HEADER_AT_FIRST + 64], match[XH_VALIDATOR_BYTES + 32];

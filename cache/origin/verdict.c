@@ -235,7 +235,10 @@ static enum xh_verdict refused(const struct xh_exchange *x, struct xh_err *err)
     if (!o->url->https)
         return fail(x, err, XH_E_ACCES, status, "%s: no token is sent over http; use https", what);
     const struct xh_token *t = x->token;
-    if (!xh_object_trusts(o, x->url) && ((t && t->value) || o->cert.path[0]))
+    int by_file = o->options.namer.by_file != 0, have = (t && t->value) || o->cert.path[0];
+    if (by_file && (have || o->options.netrc) && !xh_object_trusts(o, x->url))
+        return fail(x, err, XH_E_ACCES, status, XH_AUTH_WITHHELD, what, o->options.namer.parent);
+    if (have && !xh_object_trusts(o, x->url))
         return fail(x, err, XH_E_ACCES, status,
                     "%s: no token or certificate is sent to a server that the URL does not name. If it may have them, "
                     "name its host in XHDF5_CREDENTIAL_HOSTS", what);

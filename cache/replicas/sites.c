@@ -234,6 +234,9 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
                 xh_url_shown(entry, shown, sizeof shown));
     }
     r->options = *o;
+    char server[XH_NAMER_SERVER_BYTES];
+    if (r->n > 1 && xh_origin_trusted(url, o, server, sizeof server))
+        memset(&r->options.namer, 0, sizeof r->options.namer); /* the user has named the others as the same file's servers */
     r->counters = counters;
     r->pid = getpid();
     start_locks(r);

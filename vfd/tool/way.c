@@ -233,7 +233,7 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
         }
         if (other)
             d->connect_ms = d->first.connect_ms;
-        if (other && d->caller.token && d->caller.token->value && !xh_auth_trusts(d->o->credential_hosts, d->named, d->at))
+        if (other && d->caller.token && d->caller.token->value && !xh_auth_trusts(d->o, d->named, d->at))
             xh_report_say(r, "(token and certificate do not go there: it is not in credential_hosts)");
     }
     xh_report_count(r, "hops", hops);
