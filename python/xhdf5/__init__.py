@@ -24,6 +24,7 @@ from ._tables import COUNTERS, OPTIONS, VERSION, Counters, Option, Options
 if TYPE_CHECKING:
     import h5py
 
+_default.help_environment()  # before h5py's HDF5 reads it
 try:
     from . import _h5py
 except ModuleNotFoundError as e:

@@ -27,15 +27,47 @@ def environment() -> dict[str, str]:
     return {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": ":".join([_hdf5.PLUGIN_DIR, *others])}
 
 
+def _has_driver(extension: str) -> bool:
+    """Whether the HDF5 of an imported package took the driver from the environment when it started."""
+    try:
+        return _hdf5.Library(sys.modules[extension]).has_driver()
+    except (KeyError, OSError, ImportError, AttributeError):
+        return False
+
+
+def help_environment() -> None:
+    """HDF5 breaks when HDF5_DRIVER names a driver that HDF5_PLUGIN_PATH does not lead to: HDF5 2.0 crashes when a file is
+    opened, 1.14 makes `import h5py` fail. If the environment asks for this driver, its directory joins the path."""
+    if os.environ.get("HDF5_DRIVER") == "xhdf5" and not any(
+            os.path.exists(os.path.join(p, os.path.basename(_hdf5.PLUGIN)))
+            for p in os.environ.get("HDF5_PLUGIN_PATH", "").split(":") if p):
+        os.environ.update(environment())
+
+
+def refuse_broken(library: _hdf5.Library) -> None:
+    """ImportError where |library| looked for the driver when it started, and did not find it: opening a file would crash."""
+    if os.environ.get("HDF5_DRIVER") != "xhdf5" or library.has_driver():
+        return
+    try:
+        with open("/proc/self/environ", "rb") as f:
+            start = dict(v.split(b"=", 1) for v in f.read().split(b"\0") if b"=" in v)
+    except OSError:
+        return
+    if start.get(b"HDF5_DRIVER") == b"xhdf5":
+        path = os.fsdecode(start.get(b"HDF5_PLUGIN_PATH", b""))
+        raise ImportError("xhdf5: this program was started with HDF5_DRIVER=xhdf5, and h5py's HDF5 did not find the driver in "
+                          f"HDF5_PLUGIN_PATH={path!r}. HDF5 cannot be used in this process: it would crash. Set both variables "
+                          'with eval "$(python3 -m xhdf5)", or import xhdf5 before h5py, or unset HDF5_DRIVER')
+
+
 def enable() -> None:
     global _before
     if _before is not None:
         return
-    if os.environ.get("HDF5_DRIVER") != "xhdf5":
-        for name in ("netCDF4", "tables"):
-            if name in sys.modules:
-                warnings.warn(f"{name} was imported before xhdf5.enable(): it opens no URLs in this process",
-                              RuntimeWarning, stacklevel=3)
+    for name, extension in (("netCDF4", "netCDF4._netCDF4"), ("tables", "tables.hdf5extension")):
+        if name in sys.modules and not _has_driver(extension):
+            warnings.warn(f"{name} was imported before xhdf5.enable(): it opens no URLs in this process",
+                          RuntimeWarning, stacklevel=3)
     wanted = environment()
     _before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)

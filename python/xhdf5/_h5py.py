@@ -13,7 +13,7 @@ from h5py._hl import selections
 from h5py._objects import phil
 
 from . import _hdf5
-from ._default import is_url
+from ._default import is_url, refuse_broken
 from ._tables import OPTIONS
 
 library = _hdf5.Library(h5py.h5f)
@@ -69,6 +69,7 @@ def _set_fapl(plist: h5py.h5p.PropFAID, **options: Any) -> None:
 
 def register() -> None:
     with phil:
+        refuse_broken(library)
         library.register()
     h5py.register_driver("xhdf5", _set_fapl)
 

@@ -65,6 +65,8 @@ class Library:
         self._address = ctypes.cast(get, ctypes.c_void_p)
         self._set_driver_by_name = self._handle.H5Pset_driver_by_name
         self._set_driver_by_name.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_char_p]
+        self._is_registered = self._handle.H5FDis_driver_registered_by_name
+        self._is_registered.argtypes = [ctypes.c_char_p]
         self._walk_errors = self._handle.H5Ewalk2
         self._walk_errors.argtypes = [hid_t, ctypes.c_int, _Visit, ctypes.c_void_p]
 
@@ -86,6 +88,10 @@ class Library:
             yield
         finally:
             plugin.H5FDxhdf5_call_for(None)
+
+    def has_driver(self) -> bool:
+        """Whether the library knows the driver, from its environment or from `register`."""
+        return bool(self._is_registered(b"xhdf5") > 0)
 
     def register(self) -> None:
         """The driver becomes known to the library, under the name xhdf5."""

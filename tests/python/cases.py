@@ -312,6 +312,38 @@ def command():
     run("publish", "--check", f"{DATA}/publish-{os.getpid()}.h5")
 
 
+def wrong_path():
+    """HDF5_DRIVER without a path to the plugin breaks HDF5; importing xhdf5 first mends it, importing it last says so."""
+    import xhdf5
+    env = {**os.environ, "HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": "/nowhere", "XHDF5_CA_BUNDLE": OPTIONS["ca_bundle"]}
+
+    def python(*args):
+        return subprocess.run([sys.executable, *args], env=env, capture_output=True, text=True)
+    done = python("-c", f"import xhdf5, h5py; print(h5py.File({URL!r})['images'].shape[0])")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12\n", ""), done
+    done = python("-m", "xhdf5")
+    assert done.returncode == 0 and not done.stderr and xhdf5.plugin_path() in done.stdout, done
+    done = python("-c", "import h5py, xhdf5")
+    assert done.returncode == 1, done  # h5py 3.14 fails by itself
+    assert "Not a datatype" in done.stderr or "did not find the driver in HDF5_PLUGIN_PATH='/nowhere'" in done.stderr, done
+    del env["HDF5_PLUGIN_PATH"]
+    assert python("-c", "import xhdf5, h5py").returncode == 0
+
+
+def enabled_late():
+    """enable() warns of a package whose HDF5 started without the driver, also where the variables were set in between."""
+    import types
+
+    import xhdf5
+    sys.modules["tables"] = types.ModuleType("tables")
+    os.environ["HDF5_DRIVER"] = "xhdf5"
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        xhdf5.enable()
+    assert [w.category for w in seen] == [RuntimeWarning] and "tables was imported before" in str(seen[0].message), seen
+    assert seen[0].filename == __file__
+
+
 def without_h5py():
     """No h5py: the environment is there all the same, and the rest says what is missing."""
     sys.modules["h5py"] = None  # type: ignore[assignment]
