@@ -103,6 +103,7 @@ static void fill_in(const struct xh_account *a, const struct xh_stats *c, struct
     f->raw = a->unforeseen[XH_KIND_RAW];
     f->meta = a->unforeseen[XH_KIND_META];
     f->fetched = c->bytes_fetched;
+    f->asked = c->bytes_asked;
     /* What came and was asked for by nobody, gaps and pieces of pages among it: of the shadow's pages it is not known. */
     f->unused = c->bytes_fetched > c->bytes_asked ? c->bytes_fetched - c->bytes_asked : 0;
     if (f->unused < c->bytes_unused)
@@ -126,6 +127,12 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
     xh_advise(f, advice);
     double wall = (double)(f->wall_ns ? f->wall_ns : 1) / 100;
     char image[64] = "", body[80] = "", written[128] = "";
+    static const char *const from[] = {
+        [0] = "the shadow",
+        [XH_PRIVATE_WANTED] = "this process's pages",
+        [XH_PRIVATE_NO_ROOM] = "this process's pages (no room for a shadow)",
+        [XH_PRIVATE_NO_DIR] = "this process's pages (the shadow's directory cannot be used)",
+    };
     int small = c.bytes_asked < 1000000 && c.bytes_fetched < 1000000;
     const char *unit = small ? "KB" : "MB";
 #define MB(bytes) ((double)(bytes) / 1e6)
@@ -141,14 +148,14 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
                  (double)c.commit_ms / 1e3);
     dprintf(fd,
             "xhdf5: %s: open for %.3f s\n"
-            "  bytes     %.1f %s asked: %.1f from the shadow%s, %.1f through private memory, %.1f when they were read\n"
+            "  bytes     %.1f %s asked: %.1f from %s%s, %.1f through private memory, %.1f when they were read\n"
             "            %.1f %s fetched, at least %.1f of them unused so far%s\n"
             "%s"
             "  requests  %llu on %llu connection%s, %llu sent again; round trip %.1f ms\n"
             "  time      network %.3f s (%.0f %%), other processes %.3f s (%.0f %%), copying %.3f s (%.0f %%), "
             "HDF5 and application %.3f s (%.0f %%)\n"
             "  advice    %s\n",
-            url_shown, (double)f->wall_ns / 1e9, OF(c.bytes_asked), unit, OF(c.bytes_hit + c.bytes_waited), image, OF(c.bytes_staged),
+            url_shown, (double)f->wall_ns / 1e9, OF(c.bytes_asked), unit, OF(c.bytes_hit + c.bytes_waited), from[f->private_ & 3], image, OF(c.bytes_staged),
             OF(c.bytes_demand + c.bytes_bypass), OF(c.bytes_fetched), unit, OF(f->unused), body, written,
             (unsigned long long)c.requests, (unsigned long long)c.connections, c.connections == 1 ? "" : "s",
             (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns), S(f->others_ns), S(f->copying_ns),

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "shadow/shadow.h"
+
 /* What is worth less of the wall time is not worth a change. */
 #define WORTH_OF_WALL 0.1
 /* A request that was sent again costs more than its round trip: it waited for a time-out, or backed off. */
@@ -82,13 +84,28 @@ static void say_connections(const struct xh_facts *f, char *out)
              f->connections == 1 ? " limits" : "s limit", (double)f->rtt_ns / 1e6, f->paying);
 }
 
+/* 1 when HDF5 read mostly whole chunks of which it could have read parts: whether the program wanted all of each is not known here. */
+static int reads_plain_chunks(const struct xh_facts *f)
+{
+    return f->plain_bytes > f->asked / 2;
+}
+
 /* How the bytes would have stayed for the next who reads them. */
 static void say_keep(const struct xh_facts *f, char *out)
 {
     double mb = (double)f->size / 1e6, again = (double)(f->fetched - f->size) / 1e6;
     unsigned long long room = (f->size * 5 / 4 >> 20) + 1;
-    if (!f->shadow)
+    if (f->shadow && reads_plain_chunks(f))
+        snprintf(out, XH_ADVICE_BYTES,
+                 "%.1f MB came more than once, in whole chunks of %.0f KB: if less of each is wanted, rdcc_nbytes=0 (H5Pset_cache) has HDF5 read "
+                 "that alone; if all, %s=%lluM keeps them", again, (double)f->plain_chunk_bytes / 1024,
+                 f->private_ ? "XHDF5_PRIVATE_BUDGET_BYTES" : f->evicted ? "XHDF5_SHADOW_BUDGET_BYTES" : "XHDF5_STREAM_BYTES", room);
+    else if (!f->shadow)
         snprintf(out, XH_ADVICE_BYTES, "%.1f MB of a file of %.1f MB came more than once: XHDF5_SHADOW=on keeps them", again, mb);
+    else if (f->private_ == XH_PRIVATE_NO_DIR)
+        snprintf(out, XH_ADVICE_BYTES,
+                 "%.1f MB came more than once, as the shadow's directory cannot be used: XHDF5_SHADOW_DIR names one that is yours alone, in "
+                 "a tmpfs; or XHDF5_PRIVATE_BUDGET_BYTES=%lluM", again, room);
     else if (f->private_)
         snprintf(out, XH_ADVICE_BYTES,
                  "%.1f MB came more than once, as /dev/shm has no room for the shadow: give it room (a container's "
@@ -135,6 +152,10 @@ static void say_bound(const struct xh_facts *f, char *out)
     else if (f->others_ns >= f->network_ns && f->others_ns >= f->copying_ns)
         snprintf(out, XH_ADVICE_BYTES, "other processes fetched the same bytes, and %.0f %% was waiting for them: nothing to gain here",
                  percent(f->others_ns, f));
+    else if (f->network_ns >= f->copying_ns && f->network_ns && reads_plain_chunks(f))
+        snprintf(out, XH_ADVICE_BYTES, "the link or the server is the limit: %.0f MB/s while waiting. HDF5 read whole chunks of %.0f KB: if less of "
+                 "each is wanted, rdcc_nbytes=0 (H5Pset_cache) has it read that alone", 1e3 * (double)f->fetched / (double)f->network_ns,
+                 (double)f->plain_chunk_bytes / 1024);
     else if (f->network_ns >= f->copying_ns && f->network_ns)
         snprintf(out, XH_ADVICE_BYTES, "the link or the server is the limit: %.0f MB/s while waiting; compressed data, or more "
                  "servers that have the file (endpoints)", 1e3 * (double)f->fetched / (double)f->network_ns);

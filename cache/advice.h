@@ -17,6 +17,8 @@ struct xh_facts {
     uint64_t wall_ns, network_ns, others_ns, copying_ns, outside_ns; /* outside: HDF5 and the application */
     uint64_t opening_ns;                                             /* of the network's */
     struct xh_unforeseen raw, meta;
+    uint64_t plain_bytes, plain_chunk_bytes; /* asked for as whole chunks without a filter; the length of one */
+    uint64_t asked;                          /* bytes */
     uint64_t fetched, unused, evicted; /* bytes */
     uint64_t requests, retries;
     uint64_t sent, commits, commit_ns;                               /* what was written; the time is of the network's, most of it */
@@ -25,7 +27,7 @@ struct xh_facts {
     uint64_t size;   /* of the file */
     unsigned connections, paying; /* most that the options allow; how many would pay at this round trip, 0: unknown */
     int readahead, shadow;        /* switches */
-    int private_;                 /* pages are in this process's own memory */
+    int private_;                 /* why pages are in this process's own memory: XH_PRIVATE_… of shadow.h; 0: they are shared */
 };
 
 #define XH_ADVICE_BYTES 256

@@ -408,15 +408,22 @@ void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
 static void state_facts(struct xh_file *f, struct xh_facts *facts)
 {
     struct xh_origin_info info;
+    struct xh_chunkindex_plain plain = {0};
     xh_replicas_get_info(f->origin, &info);
+    pthread_mutex_lock(&f->chunk_lock);
+    if (f->chunks)
+        plain = xh_chunkindex_plain(f->chunks);
+    pthread_mutex_unlock(&f->chunk_lock);
     *facts = (struct xh_facts){
         .rtt_ns = info.rtt_ns,
         .size = f->size,
+        .plain_bytes = plain.bytes,
+        .plain_chunk_bytes = plain.chunk_bytes,
         .connections = (unsigned)f->opt.connections,
         .paying = info.paying,
         .readahead = f->opt.readahead != 0,
         .shadow = f->opt.shadow != 0,
-        .private_ = f->shadow && xh_shadow_private(f->shadow),
+        .private_ = f->shadow ? xh_shadow_private(f->shadow) : 0,
     };
 }
 

@@ -156,6 +156,10 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
     enum xh_order_event event = xh_order_read(&ix->order, rank, xh_index_look, ix);
     uint64_t len = c->size ? c->size : r.len;
     ci->asked += r.len;
+    if (lo == 0 && len == r.len) {
+        ix->each_bytes = ix->each_bytes && ix->each_bytes != len ? UINT64_MAX : len;
+        ix->whole_bytes += len;
+    }
     switch (event) {
     case XH_ORDER_HIT:
         ix->streak_bytes += r.len;
@@ -434,6 +438,19 @@ size_t xh_chunkindex_wanted(struct xh_chunkindex *ci, struct xh_range *out, size
             break;
     }
     return n;
+}
+
+struct xh_chunkindex_plain xh_chunkindex_plain(const struct xh_chunkindex *ci)
+{
+    struct xh_chunkindex_plain p = {0};
+    uint64_t most = 0;
+    for (const struct xh_index *ix = ci->indexes; ix; ix = ix->next)
+        if (ix->each_bytes != UINT64_MAX) {
+            p.bytes += ix->whole_bytes;
+            p.chunk_bytes = ix->whole_bytes > most ? ix->each_bytes : p.chunk_bytes;
+            most = ix->whole_bytes > most ? ix->whole_bytes : most;
+        }
+    return p;
 }
 
 /* ---- for tests ------------------------------------------------------------------------------------ */

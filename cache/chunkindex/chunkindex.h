@@ -71,6 +71,15 @@ void xh_chunkindex_refused(struct xh_chunkindex *ci);
  * they are returned until then. Returns how many of |out| were written. */
 size_t xh_chunkindex_wanted(struct xh_chunkindex *ci, struct xh_range *out, size_t max);
 
+/* Raw reads so far that were whole chunks, in indexes whose chunks were all of one length when they were read whole. Chunks without a
+ * filter are so, compressed ones hardly ever. Of such chunks HDF5 could read less: it does where its chunk cache is
+ * smaller than a chunk. */
+struct xh_chunkindex_plain {
+    uint64_t bytes;       /* of all such reads */
+    uint64_t chunk_bytes; /* of one chunk; of several indexes the one that was read most */
+};
+struct xh_chunkindex_plain xh_chunkindex_plain(const struct xh_chunkindex *ci);
+
 /* What is held, for tests: bytes of memory, indexes, chunks with an address. */
 struct xh_chunkindex_held {
     size_t bytes, indexes, chunks;

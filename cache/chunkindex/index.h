@@ -95,6 +95,8 @@ struct xh_index {
     uint64_t ahead_bytes;  /* proposed and not read yet */
     uint64_t risk_bytes;   /* of these, the last ones, behind a step of the order that did not come true yet */
     uint64_t run_bytes;    /* read since the last miss */
+    uint64_t whole_bytes;  /* of reads that were a whole chunk */
+    uint64_t each_bytes;   /* the length of all of these; UINT64_MAX: of several lengths */
     uint64_t streak_bytes; /* and in the streaks before it that ended with a turn, less what was wrong then */
     uint64_t retry_bytes;  /* a stretch is looked for when the streak has read so much */
     struct xh_index *next;

@@ -32,7 +32,7 @@ struct xh_shadow {
     char name[XH_NAME_BYTES]; /* "s-<hex of the key>", also of a private one */
     char url_hex[65];
     struct xh_layout_head head; /* what is, or would be, in the file */
-    int private_;
+    int private_; /* 0, or XH_PRIVATE_… */
     int visitor; /* 1: opened by xh_shadow_visit */
     int dirfd; /* -1: private */
     uint64_t budget_bytes;
@@ -82,7 +82,8 @@ struct xh_shadow *xh_shadow_visit(struct xh_shadow *near, const char *name);
 /* store.c ---------------------------------------------------------------------------------- */
 
 /* Opens the options' directory; |create| makes it. Returns a descriptor, or -1 when there is
- * none that may be trusted (traced). |path| is as asked for. */
+ * none that may be trusted (traced; one that the user named is told of on standard error, once a process). |path| is as
+ * asked for. */
 int xh_store_dir(const struct xh_options *o, const char *path, int create);
 void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
 

@@ -125,8 +125,10 @@ static void set_budget(struct xh_shadow *s, uint64_t bytes)
 static int make_shared(struct xh_shadow *s, const struct xh_options *o)
 {
     s->dirfd = xh_store_dir(o, s->dir, 1);
-    if (s->dirfd < 0)
+    if (s->dirfd < 0) {
+        s->private_ = XH_PRIVATE_NO_DIR;
         return -1;
+    }
     uint64_t budget = o->shadow_budget_bytes;
     if (!budget)
         budget = xh_budget_auto(s->dirfd, xh_budget_used(s->dirfd, 0));
@@ -142,7 +144,8 @@ static int make_shared(struct xh_shadow *s, const struct xh_options *o)
 
 static int make_private(struct xh_shadow *s, const struct xh_options *o)
 {
-    s->private_ = 1;
+    if (!s->private_)
+        s->private_ = o->shadow ? XH_PRIVATE_NO_ROOM : XH_PRIVATE_WANTED;
     if (xh_store_private(s) == 0 && map_words(s) == 0) {
         uint64_t most = xh_budget_memory() / 4;
         most = most > PRIVATE_LEAST_BYTES ? most : PRIVATE_LEAST_BYTES;

@@ -36,8 +36,11 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
                    struct xh_shadow **out, struct xh_err *err);
 void xh_shadow_close(struct xh_shadow *s);
 
-/* 1 when the shadow is private to this process. */
+/* 0: processes share it. Else why it is private to this process. */
 int xh_shadow_private(const struct xh_shadow *s);
+#define XH_PRIVATE_WANTED 1  /* the option shadow is off, or nothing can be shared of this file */
+#define XH_PRIVATE_NO_ROOM 2 /* no room, or no file could be made */
+#define XH_PRIVATE_NO_DIR 3  /* the directory cannot be used */
 
 /* Counters to add pages_published, pages_evicted, claims_taken_over to: given with each
  * call that may do so, as several open files share one shadow. May be NULL. */

@@ -141,33 +141,44 @@ static const char *bad_fs(int dirfd, int is_default)
     case XFS_MAGIC:
     case OVERLAYFS_SUPER_MAGIC:
         if (is_default)
-            return "no tmpfs";
+            return "it is in no tmpfs";
         return access("/proc/sys/kernel/random/boot_id", R_OK) ? "no boot id" : NULL;
-    default: return "unsuitable file system";
+    default: return "its file system is unsuitable";
     }
+}
+
+/* |path| cannot be used. A directory that the user named is told of once: the program runs on, and shares nothing. */
+static void say_unusable(const struct xh_options *o, const char *path, const char *why)
+{
+    static atomic_int said;
+    xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, why);
+    if (o->shadow_dir[0] && !atomic_exchange(&said, 1))
+        dprintf(STDERR_FILENO, "xhdf5: the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "
+                "shared: name a directory in a tmpfs that is yours alone (chmod 700) with XHDF5_SHADOW_DIR\n", path, why);
 }
 
 int xh_store_dir(const struct xh_options *o, const char *path, int create)
 {
     if (create && mkdir(path, 0700) < 0 && errno != EEXIST) {
-        xh_trace(XH_T_SHADOW, "private", "dir=%s errno=%d", path, errno);
+        char why[80];
+        say_unusable(o, path, strerror_r(errno, why, sizeof why));
         return -1;
     }
     const char *why = NULL;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0)
-        why = errno == ENOENT ? "not there" : errno == ELOOP || errno == ENOTDIR ? "no directory" : "no access";
+        why = errno == ENOENT ? "it is not there" : errno == ELOOP || errno == ENOTDIR ? "it is no directory" : "no access";
     else if (st.st_uid != geteuid())
-        why = "another user's";
+        why = "it is another user's";
     else if (st.st_mode & 077)
-        why = "open to others";
+        why = "it is open to others";
     else
         why = bad_fs(fd, o->shadow_dir[0] == '\0');
     if (!why)
         return move_up(fd);
     if (create)
-        xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, why);
+        say_unusable(o, path, why);
     if (fd >= 0)
         close(fd);
     return -1;

@@ -333,6 +333,12 @@ def main():
         with harness.Server("nginx", d) as server:
             c_and_h5py(tap, "nginx", program, server, shadow)
             time_line(tap, program, server, shadow, directory)
+            with tap.claim("a shadow directory that cannot be used is told of once, and the account does not speak of a shadow"):
+                code = "import h5py, sys\nfor i in 1, 2:\n    with h5py.File(sys.argv[1]) as f: f['images'][0], f['images'][0]"
+                status, out, err = harness.run([PYTHON, "-c", code, f"{server.url}/images.h5"],
+                                               harness.driver_env(server, "/proc/nowhere", stats="on"))
+                assert status == 0 and err.count("the shadow directory /proc/nowhere cannot be used: No such file") == 1, err
+                assert err.count("from this process's pages (the shadow's directory cannot be used)") == 2, err
         with harness.Server("xrootd", d) as server:
             c_and_h5py(tap, "xrootd", program, server, shadow)
         for kind in "nginx", "xrootd":

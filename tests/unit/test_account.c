@@ -6,6 +6,7 @@
 #include "account.h"
 #include "cache.h"
 #include "now.h"
+#include "shadow/shadow.h"
 
 #define MS 1000000u
 #define MB 1000000u
@@ -209,10 +210,33 @@ Test(advice, what_came_twice_is_to_be_kept_by_what_keeps_it)
     advises(f, "XHDF5_STREAM_BYTES=120M");
     f.evicted = 250 * MB;
     advises(f, "shadow is too small: 250.0 MB had to go from it, and 200.0 MB came more than once: XHDF5_SHADOW_BUDGET_BYTES=120M");
-    f.private_ = 1;
+    f.private_ = XH_PRIVATE_NO_ROOM;
     advises(f, "/dev/shm has no room");
+    f.private_ = XH_PRIVATE_NO_DIR;
+    advises(f, "as the shadow's directory cannot be used: XHDF5_SHADOW_DIR");
     f.shadow = 0;
     advises(f, "XHDF5_SHADOW=on");
+}
+
+Test(advice, whole_chunks_that_came_again_may_be_read_in_part)
+{
+    struct xh_facts f = facts();
+    f.fetched = f.asked = 300 * MB;
+    f.plain_bytes = 290 * MB;
+    f.plain_chunk_bytes = 1u << 20;
+    advises(f, "200.0 MB came more than once, in whole chunks of 1024 KB: if less of each is wanted, rdcc_nbytes=0");
+    advises(f, "XHDF5_STREAM_BYTES=120M keeps them");
+    f.private_ = XH_PRIVATE_NO_ROOM;
+    advises(f, "XHDF5_PRIVATE_BUDGET_BYTES=120M keeps them");
+    f.private_ = 0;
+    f.plain_bytes = 100 * MB; /* most was read otherwise */
+    advises(f, "as a first reading is not kept: XHDF5_STREAM_BYTES=120M");
+    f.fetched = f.asked = 100 * MB;
+    f.plain_bytes = 90 * MB;
+    f.raw = f.meta = (struct xh_unforeseen){0};
+    f.opening_ns = 0;
+    advises(f, "the link or the server is the limit");
+    advises(f, "rdcc_nbytes=0");
 }
 
 Test(advice, where_nothing_is_to_be_gained_it_says_so)

@@ -321,8 +321,12 @@ static void each_layout(int zipped)
         /* All but the first; where the array's order is another one, rows have to be learned. */
         size_t missed = raw - good, may = r.l.swapped ? 3 * r.l.dims[1] / r.l.chunk[1] : 1;
         cr_assert_leq(missed, may, "%s: %zu of %zu chunks were not foreseen", r.l.name, missed, raw);
-        if (raw < 100000) /* else more than is kept */
+        if (raw < 100000) { /* else more than is kept */
+            struct xh_chunkindex_plain plain = xh_chunkindex_plain(ci);
             check_all_known(&r, ci);
+            cr_assert(zipped ? plain.bytes == 0 : plain.bytes / plain.chunk_bytes + 1 >= raw, "%s: %llu bytes in whole plain chunks",
+                      r.l.name, (unsigned long long)plain.bytes);
+        }
         cr_assert_leq(xh_chunkindex_held(ci).bytes, XH_CHUNKINDEX_BYTES);
         xh_chunkindex_free(ci);
 
