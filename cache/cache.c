@@ -2,6 +2,7 @@
 #include "cache.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -15,6 +16,7 @@
 /* Files of up to this many heads come whole: 4 MiB by default, 34 ms at 1 Gbit/s. To learn what of one is
  * wanted takes a chain of ten round trips and more. */
 #define WHOLE_HEADS 64u
+#define READER "reader=" /* how what is told begins: who told it */
 #define SPARE_BYTES_A_MS 15625.0
 #define SPARE_MOST_MS 200.0
 
@@ -152,10 +154,34 @@ static void begin(struct xh_file *f, uint64_t head_len)
         ask_for_head(f); /* last: the other processes will want it */
 }
 
-/* Opens the origin as |told|, with the head that came along: the origin's hint, a NUL, the sidecar's, a NUL, the head. */
+/* 1 when who told |*hint| is to the origin the reader that we are: then what it may read we may. Moves past its word. */
+static int is_same_reader(const struct xh_file *f, const char **hint)
+{
+    char theirs[XH_READER_BYTES], ours[XH_READER_BYTES];
+    int n = 0;
+    if (sscanf(*hint, READER "%64[0-9a-f-] %n", theirs, &n) != 1 || n == 0)
+        return 0;
+    *hint += n;
+    return xh_origin_reader(f->url, &f->opt, ours) && strcmp(ours, theirs) == 0;
+}
+
+/* Asks whether this reader may have the version that |hint| tells of. */
+static int open_proving(struct xh_file *f, const char *hint, struct xh_err *err)
+{
+    struct xh_origin_head own = {0};
+    int rc = xh_replicas_open(f->url, &f->opt, hint, 0, &f->counters, &f->origin, &own, err);
+    if (rc == 0 && !own.confirmed)
+        rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the file was changed on the server since another process of the job opened it. "
+                        "Close and open it again", f->url_shown);
+    free(own.bytes);
+    return rc;
+}
+
+/* Opens the origin as |told|, with the head that came along: who told it and the origin's hint, a NUL, the sidecar's, a NUL,
+ * the head. */
 static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_origin_head *head, struct xh_err *err)
 {
-    const char *side = memchr(told->bytes, 0, told->len);
+    const char *hint = told->bytes, *side = memchr(told->bytes, 0, told->len);
     size_t left = side ? told->len - (size_t)(++side - (const char *)told->bytes) : 0, n = side ? strnlen(side, left) : 0;
     if (n == left)
         return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what another process told of it has no end", f->url_shown);
@@ -166,9 +192,10 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
     if (head->len)
         memcpy(head->bytes, side + n + 1, head->len);
+    int believed = told->by_us || is_same_reader(f, &hint);
     if (!told->data_only)
         xh_beside_begin_told(f->url, &f->opt, side, &f->beside);
-    return xh_replicas_open_told(f->url, &f->opt, told->bytes, &f->counters, &f->origin, err);
+    return believed ? xh_replicas_open_told(f->url, &f->opt, hint, &f->counters, &f->origin, err) : open_proving(f, hint, err);
 }
 
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
@@ -321,15 +348,16 @@ static uint64_t told_head(struct xh_file *f)
 
 int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *err)
 {
-    char hint[2 * XH_HINT_BYTES];
-    size_t own = xh_replicas_hint(f->origin, hint, XH_HINT_BYTES) + 1;
+    char hint[sizeof READER + XH_READER_BYTES + 2 * XH_HINT_BYTES], reader[XH_READER_BYTES];
+    size_t who = (size_t)sprintf(hint, READER "%s ", xh_origin_reader(f->url, &f->opt, reader) ? reader : "-");
+    size_t known = xh_replicas_hint(f->origin, hint + who, XH_HINT_BYTES), own = who + known + 1;
     size_t n = own + xh_beside_tell(f->beside, hint + own, XH_HINT_BYTES) + 1;
     struct xh_served served;
     uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     int rc = f->size ? xh_early_prove(f, err) : 0;
     uint64_t head = told_head(f);
     char *text = rc ? NULL : malloc(n + head);
-    if (rc == 0 && (own == 1 || !text))
+    if (rc == 0 && (known == 0 || !text))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "no memory to tell what is known of %s", f->url_shown);
     if (rc == 0 && head) {
         struct xh_extent e = {0, head, text + n};

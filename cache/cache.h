@@ -43,11 +43,13 @@ struct xh_told {
     const void *bytes; /* as xh_cache_tell gave them */
     size_t len;
     int data_only; /* 1: metadata is read there, and here little more than chunk indexes: no walk */
+    int by_us;     /* 1: |bytes| are those of a hint alone, and what is read of it is not given to the program as it is */
 };
 
-/* Opens |url| by what another process has just told: sends nothing.
- * Both files then know that others read their shares. Returns as xh_cache_open, of that what is found out without the network; INVAL when |told| is nothing of that
- * kind. |told| is copied. */
+/* Opens |url| by what another process has just told: sends nothing, if that process is the same reader to the origin (the
+ * same token, certificate and trust). Else the origin is asked whether this reader may read the version, in one burst.
+ * Both files then know that others read their shares. Returns as xh_cache_open; CHANGED when there is another version by then; INVAL when
+ * |told| is nothing of that kind. |told| is copied. */
 int xh_cache_open_told(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
                        struct xh_err *err);
 

@@ -304,7 +304,7 @@ static int headers_of(const struct xh_dav *d, const struct asked *a, const struc
         bad |= !line || append(list, line) || append(list, a->overwrite ? "Overwrite: T" : "Overwrite: F");
         free(line);
     }
-    if (trusted && !d->url->user && d->token && d->token->value) {
+    if (trusted && !to->ticket && !d->url->user && d->token && d->token->value) {
         char *line = NULL;
         bad |= asprintf(&line, "Authorization: Bearer %s", d->token->value) < 0 || append(list, line);
         if (line)
@@ -325,7 +325,7 @@ static void free_headers(struct curl_slist *list)
 static int set_up(struct xh_dav *d, const struct asked *a, const struct xh_url *to, struct curl_slist *headers, int trusted)
 {
     CURL *e = d->easy;
-    const char *user = xh_url_same_server(to, d->url) ? d->url->user : NULL; /* both https; see take_login */
+    const char *user = !to->ticket && xh_url_same_server(to, d->url) ? d->url->user : NULL; /* both https; see take_login */
     int cert = trusted && d->cert.path[0];
     int bad = curl_easy_setopt(e, CURLOPT_URL, to->text) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK; /* ends what the last request was */

@@ -457,17 +457,35 @@ static int open_afresh(struct xh_origin *o, struct xh_probe *p, int *early, stru
     return rc;
 }
 
-/* Asks whether the hinted version |d| is still there. Returns 1 when it is, 0 when the head
- * is to be fetched, 2 when |p| has the head of another version already, or a negative code. */
+/* The same as confirm() where PROPFIND tells the version. XRootD answers that to those as well who may not read the file,
+ * so a byte is read too, with the reader's own credentials, at the same time. */
+static int confirm_dated(struct xh_origin *o, const struct xh_dialect *d, struct xh_probe *p, struct xh_err *err)
+{
+    struct dated s = {0};
+    struct question q = {0};
+    stat_beside(o, &q);
+    p->want_bytes = p->whole_bytes = 1;
+    p->if_none_match = NULL;
+    int rc = ask(o, XH_ASK_HEAD, p, 0, err);
+    int may_read = rc == 0 || (rc == XH_E_PROTO && p->ranges_refused); /* a whole file: more than was to come */
+    int same = p->status == 416 ? d->size == 0 : !p->size_known || p->size == d->size;
+    if (may_read)
+        rc = q.tries[0] ? stat_wait(o, &q, &s, err) : stat_origin(o, &s, err);
+    xh_engine_lock();
+    question_leave(o, &q);
+    xh_engine_unlock();
+    if (rc < 0)
+        return rc;
+    return rc == 1 && same && s.size == d->size && strcmp(s.date, d->value) == 0;
+}
+
+/* Asks whether the hinted version |d| is still there, and whether this reader may have it: what a shadow holds is given to
+ * nobody else. Returns 1 when it is, 0 when the head is to be fetched, 2 when |p| has the head of another version already,
+ * or a negative code. A 304 is an answer to those alone who would get the bytes. */
 static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_probe *p, struct xh_err *err)
 {
-    if (d->proof == XH_BY_PROPFIND) {
-        struct dated s = {0};
-        int rc = stat_origin(o, &s, err);
-        if (rc < 0)
-            return rc;
-        return rc == 1 && s.size == d->size && strcmp(s.date, d->value) == 0;
-    }
+    if (d->proof == XH_BY_PROPFIND)
+        return confirm_dated(o, d, p, err);
     /* With an ETag the same request brings the new head when there is one. A date is not
      * asked with If-Modified-Since: an older file put in its place would pass. */
     int etag = d->proof == XH_BY_ETAG;
@@ -542,7 +560,7 @@ static int take_login(struct xh_origin *o, struct xh_err *err)
 {
     char host[256];
     o->login = "the user name and password in the URL";
-    if (o->url->user || !o->options.netrc || o->named || !xh_object_trusts(o, o->url))
+    if (o->url->user || o->url->ticket || !o->options.netrc || o->named || !xh_object_trusts(o, o->url))
         return 0;
     const char *from = strstr(o->url->server, "://") + 3;
     size_t n = (size_t)(strrchr(from, ':') - from);
@@ -572,11 +590,19 @@ static int prepare(const char *url, const char *named, const struct xh_options *
         rc = xh_url_parse(named, &o->named, err);
     if (rc == 0 && named && (!o->url->https || o->url->user))
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: a server offered it without https or with a user name", o->url->shown);
-    if (rc == 0 && o->url->https) {
+    if (rc == 0) {
+        struct xh_err none;
         xh_wire_default_ca(&file, &dir);
-        rc = xh_trust_find(&o->options, file, dir, &o->trust, err);
-        if (rc == 0)
-            rc = xh_token_find(&o->token, err);
+        /* http may lead to https: then their lack is an error, but not before. */
+        if (xh_trust_find(&o->options, file, dir, &o->trust, &none) != 0) {
+            if (o->url->https)
+                rc = xh_err_set(err, none.code, 0, "%s", none.text);
+            o->trust = (struct xh_trust){0};
+            snprintf(o->trust.note, sizeof o->trust.note, "none (%.500s)", none.text);
+        }
+    }
+    if (rc == 0 && o->url->https) {
+        rc = xh_token_find(&o->token, err);
         if (rc == 0)
             rc = take_login(o, err);
         o->token_ns = xh_now_ns();

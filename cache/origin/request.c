@@ -1,7 +1,8 @@
 /* Requests: their states, what each asks for, and the sending of it. See request.h.
  *
  * Invariant: a credential goes over TLS alone, to the server that the user named; token and
- * certificate also to those that he listed; whatever a redirect says. */
+ * certificate also to those that he listed; whatever a redirect says. A URL that is a ticket
+ * itself gets no Authorization beside it. */
 #include "request.h"
 
 #include <assert.h>
@@ -61,7 +62,9 @@ struct xh_url *xh_request_url(const struct xh_request *r)
     if (r->url)
         return r->url;
     /* PROPFIND too: the date is to be of the copy that is read. A target that is good for GET alone refuses it, and
-     * the original URL is asked. */
+     * the original URL is asked, from then on at once. */
+    if (r->job->ask == XH_ASK_STAT && o->dates_at_first)
+        return o->url;
     return r->from_original || !o->target ? o->url : o->target;
 }
 
@@ -200,10 +203,10 @@ int xh_request_send(struct xh_exchange *x, struct xh_wire *w)
 {
     const struct xh_job *j = x->job;
     const struct xh_origin *o = j->origin;
-    int trusted = xh_object_trusts(o, x->url);
+    int authorised = xh_object_trusts(o, x->url) && !x->url->ticket;
     /* The netrc file was asked for trusted servers alone; what stands in the URL is for that URL's server, whoever wrote it. */
-    const char *user = o->url->https && xh_url_same_server(x->url, o->url) ? o->url->user : NULL;
-    if (trusted && !o->url->user)
+    const char *user = o->url->https && !x->url->ticket && xh_url_same_server(x->url, o->url) ? o->url->user : NULL;
+    if (authorised && !o->url->user)
         renew_token(x);
     char range[XH_RANGE_HEADER_AT_FIRST + 64], match[XH_VALIDATOR_BYTES + 32];
     const char *headers[8];
@@ -223,7 +226,7 @@ int xh_request_send(struct xh_exchange *x, struct xh_wire *w)
         snprintf(match, sizeof match, "If-None-Match: %s", j->probe->if_none_match);
         headers[n++] = match;
     }
-    if (trusted && !o->url->user && x->token && x->token->value) {
+    if (authorised && !o->url->user && x->token && x->token->value) {
         if (asprintf(&bearer, "Authorization: Bearer %s", x->token->value) < 0)
             return -1;
         headers[n++] = bearer;

@@ -11,6 +11,7 @@
 
 #define URL_MAX_BYTES 16384u /* redirects carry tokens of several KiB in their query */
 #define HOST_MAX_BYTES 255u
+#define TICKET_NAME_BYTES 64 /* longer than any parameter that is_ticket_name knows */
 
 struct view { /* not NUL-terminated */
     const char *p;
@@ -149,10 +150,53 @@ static const char *split(const char *s, struct parts *out)
     return NULL;
 }
 
+/* 1 when the parameter |name| of a query is what a server lets its bearer in by: signatures of S3, Google, CloudFront, OSS
+ * and COS, Azure's and Swift's, XRootD's and dCache's token, RFC 6750's. */
+static int is_ticket_name(const char *name)
+{
+    static const char *const names[] = {"sig", "temp_url_sig", "authz", "access_token", "x-amz-credential", "x-goog-credential",
+                                        "x-amz-security-token"};
+    static const char signature[] = "signature"; /* whole, or behind a dash: X-Amz-Signature, X-Goog-Signature, q-signature */
+    size_t n = strlen(name), end = sizeof signature - 1;
+    if (n >= end && strcasecmp(name + n - end, signature) == 0 && (n == end || name[n - end - 1] == '-'))
+        return 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* 1 when the query of |rest| has such a parameter, with a value. */
+static int has_ticket(struct view rest)
+{
+    const char *p = memchr(rest.p, '?', rest.n), *end = rest.p + rest.n;
+    while (p && p < end) {
+        const char *from = p + 1, *equals;
+        p = from;
+        while (p < end && *p != '&' && *p != ';')
+            p++;
+        equals = memchr(from, '=', (size_t)(p - from));
+        if (!equals || equals + 1 == p)
+            continue;
+        char name[TICKET_NAME_BYTES];
+        size_t n = 0;
+        for (; from < equals && n + 1 < sizeof name; n++) {
+            int escape = *from == '%' && equals - from > 2 && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0;
+            name[n] = escape ? (char)(hex_digit(from[1]) << 4 | hex_digit(from[2])) : *from;
+            from += escape ? 3 : 1;
+        }
+        name[n] = '\0';
+        if (from == equals && is_ticket_name(name))
+            return 1;
+    }
+    return 0;
+}
+
 /* Fills the strings of |u| from |p|. Returns 0 or -1 without memory. */
 static int fill(struct xh_url *u, const struct parts *p)
 {
     u->https = p->https;
+    u->ticket = has_ticket(p->rest);
     char *rest = encoded(p->rest);
     if (!rest)
         return -1;

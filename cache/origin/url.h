@@ -12,6 +12,7 @@
 struct xh_url {
     atomic_int refs;
     int https;
+    int ticket;   /* its query carries an authorisation of its own, so no other may go with it (S3 answers 400) */
     char *text;   /* without user info and fragment; what HTTP is asked for */
     char *server; /* "https://host:port" in lower case, the port always written */
     char *user;   /* user info, percent-decoded, or NULL; shown to nobody */

@@ -212,7 +212,7 @@ static enum xh_verdict judge_redirect(struct xh_exchange *x, struct xh_err *err)
 static int token_renewed(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
-    if (!xh_object_trusts(o, x->url) || o->url->user || x->request->token_reread)
+    if (!xh_object_trusts(o, x->url) || x->url->ticket || o->url->user || x->request->token_reread)
         return 0;
     x->request->token_reread = 1;
     int differs = xh_object_renew_token(o, x->token);
@@ -230,6 +230,17 @@ static enum xh_verdict refused(const struct xh_exchange *x, struct xh_err *err)
     int status = x->reply.status;
     const char *what = status == 401 ? "401 Unauthorized" : "403 Forbidden";
     char tells[300] = "", cert[400] = "", why[160] = "";
+    if (x->url->ticket && x->url == o->url)
+        return fail(x, err, XH_E_ACCES, status,
+                    "%s: the URL carries its own authorisation in its query, so nothing else was sent beside it, and it was "
+                    "refused: most likely it has expired. Get a new one", what);
+    if (x->url->ticket) { /* made by the first server, XRootD's out of the token */
+        if (x->token && x->token->value)
+            xh_token_describe(x->token, (long long)time(NULL), tells, sizeof tells);
+        return fail(x, err, XH_E_ACCES, status,
+                    "%s: the server sent us there with an authorisation of its own in the URL, which was refused; it had made it for "
+                    "%.160s%s", what, x->token && x->token->value ? x->token->note : "a reader without a token", tells);
+    }
     if (o->url->user)
         return fail(x, err, XH_E_ACCES, status, "%s: %s were refused", what, o->login);
     if (!o->url->https)
@@ -515,7 +526,9 @@ static enum xh_verdict judge_probe(struct xh_exchange *x, const struct xh_outcom
 }
 
 /* A request worked: at the end of redirects, later ones go there at once. When data comes from another server than
- * before, or than the date, its copy may be of another version, which XRootD's replies do not tell. */
+ * before, or than the date, its copy may be of another version, which XRootD's replies do not tell. Where the servers
+ * that have the data refuse PROPFIND and the first one answers it, there is no date of a copy: to ask for it whenever
+ * data comes from where the date did not would be to ask with each reply. */
 static void remember_server(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
@@ -524,12 +537,14 @@ static void remember_server(struct xh_exchange *x)
     if (x->job->probe)
         x->job->probe->server_hash = xh_url_server_hash(x->url);
     xh_engine_lock();
+    if (!data && r->returns > 0 && x->url == o->url)
+        o->dates_at_first = 1;
     if (data && r->url && o->target != r->url) {
         xh_url_unref(o->target);
         o->target = xh_url_ref(r->url);
     }
-    if (!o->served || !xh_url_same_server(o->served, x->url)) {
-        o->check_due = data && o->served && o->opened && !o->closing;
+    if ((data || !o->dates_at_first) && (!o->served || !xh_url_same_server(o->served, x->url))) {
+        o->check_due = data && o->served && o->opened && !o->closing && !o->dates_at_first;
         xh_url_unref(o->served);
         o->served = xh_url_ref(x->url);
         if (o->check_due)

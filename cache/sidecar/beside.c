@@ -228,12 +228,12 @@ static const char *read_index(struct xh_beside *b)
 }
 
 /* What another process, or this one, left of it in its shadow is believed without asking: it is bound to a version of
- * the original, which is asked for. */
+ * the original, which is asked for. All that is taken of it are the original's own bytes, for who has proved that he may read those. */
 static int open_left(struct xh_beside *b)
 {
     char hint[XH_HINT_BYTES + 1] = ""; /* and of a sidecar's own sidecar nothing */
     size_t n = b->told ? (size_t)snprintf(hint, XH_HINT_BYTES, "%s", b->told) : xh_opening_left(b->url, &b->opt, hint);
-    struct xh_told told = {.bytes = hint, .len = n + 2};
+    struct xh_told told = {.bytes = hint, .len = n + 2, .by_us = 1};
     if (n >= XH_HINT_BYTES)
         return XH_E_INVAL;
     hint[n + 1] = '\0';

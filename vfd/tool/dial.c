@@ -195,7 +195,7 @@ static struct curl_slist *headers_of(const struct xh_caller *c, const struct xh_
         append(&list, line);
         free(line);
     }
-    if (c->token && c->token->value && !c->named->user && !c->user && xh_auth_trusts(c->o, c->named, u) &&
+    if (!u->ticket && c->token && c->token->value && !c->named->user && !c->user && xh_auth_trusts(c->o, c->named, u) &&
         asprintf(&line, "Authorization: Bearer %s", c->token->value) >= 0) {
         append(&list, line);
         explicit_bzero(line, strlen(line));
@@ -212,7 +212,7 @@ static const char *or_null(const char *s)
 static void set_url(struct xh_dial *d, const struct xh_url *u, const struct xh_question *q)
 {
     const struct xh_caller *c = d->c;
-    int own = xh_url_same_server(u, c->named) && u->https;
+    int own = xh_url_same_server(u, c->named) && u->https && !u->ticket;
     int cert = c->cert.path[0] && xh_auth_trusts(c->o, c->named, u);
     uint64_t connect_ms = c->o->connect_timeout_ms;
     uint64_t stall_ms = c->o->stall_timeout_ms, most_ms = stall_ms < XH_DIAL_MOST_MS ? stall_ms : XH_DIAL_MOST_MS;

@@ -129,13 +129,14 @@ enum xh_state xh_doctor_tls(struct doctor *d)
     char date[32];
     time_t now = time(NULL);
     struct tm tm;
-    if (!d->named->https) {
+    xh_wire_default_ca(&file, &dir);
+    int rc = xh_trust_find(d->o, file, dir, &d->caller.trust, &err);
+    if (!d->named->https) { /* a redirect may lead to https: then trust is what was found, if any */
         ask(d, d->at, 0, a);
         xh_report_say(r, "none: the URL is http://, so what comes is not protected, and no token is sent");
         return XH_STATE_UNTRIED;
     }
-    xh_wire_default_ca(&file, &dir);
-    if (xh_trust_find(d->o, file, dir, &d->caller.trust, &err)) {
+    if (rc) {
         xh_report_say(r, "%s", err.text);
         xh_report_advise(r, "name a file of trusted certificates: XHDF5_CA_BUNDLE=/path/ca.pem; most systems have one in the package ca-certificates");
         return XH_STATE_FAILED;

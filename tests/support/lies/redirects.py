@@ -58,3 +58,30 @@ def redirect_http(r):
 def redirect_nowhere(r):
     """302 without Location."""
     r.send(Reply(302))
+
+
+@fault("redirect-signed")
+def redirect_signed(r):
+    """To a URL at the same port that carries its own authorisation, as S3's do."""
+    r.send(Reply(302, Location=here(r, r.server.server_port, "/signed/redirected?X-Amz-Credential=me&X-Amz-Signature=secret",
+                                    r.headers["Host"].rpartition(":")[0])))
+
+
+@fault("signed")
+def signed(r):
+    """400 to an Authorization beside a signature in the query, as S3; 403 without either."""
+    if "nature=" in r.path and r.headers["Authorization"]:
+        r.send(Reply(400, b"Only one auth mechanism allowed"))
+    elif "nature=" in r.path or r.headers["Authorization"]:
+        honest_reply(r)
+    else:
+        r.send(Reply(403, b"who?"))
+
+
+@fault("xrootd-redirector", whole=True)
+def xrootd_redirector(r):
+    """Answers PROPFIND itself; the bytes are at `other`, which refuses PROPFIND and sends no validator."""
+    if r.command == "PROPFIND":
+        r.send(r.dated())
+    else:
+        r.send(Reply(302, Location=here(r, Shared.ports["other"], "/no-validator/redirected")))

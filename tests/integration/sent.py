@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""What goes to whom: beside signed URLs, from http to https, behind a redirector. TAP.
+
+Usage: sent.py ORIGIN_READ
+
+The server is tests/support/liar.py, whose log tells what it was asked. All is read by origin_read, with a token in the
+environment.
+"""
+import pathlib
+import random
+import re
+import sys
+import tempfile
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
+import faults  # noqa: E402
+import harness  # noqa: E402
+
+TOKEN = "SecretToken0123456789"
+SIGNED = ("X-Amz-Signature=1", "X-Amz-Credential=a%2Fb", "x-amz-security-token=x", "AWSAccessKeyId=a&Signature=b", "Signature=1&Key-Pair-Id=2",
+          "X-Goog-Signature=1", "sv=1&sig=a%2Bb", "authz=Bearer%20x", "access_token=x", "a=1;Access_Token=x", "%58-Amz-Signature=1",
+          "temp_url_sig=1&temp_url_expires=2")
+PLAIN = ("", "?version=2", "?sig=", "?sig", "?design=1", "?path=authz=x", "?x=1&mysignature=2")
+
+
+class Test:
+    def __init__(self, program, file, liar):
+        self.program, self.file, self.liar = program, file, liar
+        self.env = dict(harness.clean_env(), XHDF5_CA_BUNDLE=liar.cacert, BEARER_TOKEN=TOKEN, no_proxy="*",
+                        TSAN_OPTIONS="die_after_fork=0")
+
+    def open(self, url, **env):
+        return harness.run([self.program, "--open", url], self.env | env)[1]
+
+    def read(self, url, rounds, **env):
+        return harness.run([self.program, url, self.file, 5, rounds], self.env | env)[1]
+
+    def asked(self, path):
+        """The requests for |path|, a query included."""
+        return self.liar.requests()[path]
+
+    def netrc(self, directory):
+        file = pathlib.Path(directory, "netrc")
+        file.write_text("default login reader password topsecret\n")
+        file.chmod(0o600)
+        return {"NETRC": str(file), "XHDF5_NETRC": "on"}
+
+
+def signed_urls(tap, t, directory):
+    netrc = t.netrc(directory)
+    with tap.claim("a URL that carries its own authorisation gets no Authorization beside it, neither a token nor a login"):
+        for query in SIGNED:
+            for extra in ({}, netrc):
+                path = f"/ok/{len(extra)}.h5?{query}"
+                said = t.open(t.liar.base + path, **extra)
+                assert said.startswith("size="), said
+                assert not any(r["authorization"] for r in t.asked(path)), (query, extra)
+        user = "/ok/user.h5?Signature=1"
+        assert t.open(t.liar.base.replace("//", "//me:pw@") + user).startswith("size=")
+        assert not any(r["authorization"] for r in t.asked(user))
+    with tap.claim("another query keeps no token back"):
+        for query in PLAIN:
+            path = f"/ok/plain.h5{query}"
+            assert t.open(t.liar.base + path).startswith("size=")
+            assert all(r["authorization"] for r in t.asked(path)), query
+    with tap.claim("a redirect to such a URL at the same server: the token goes to the first one alone"):
+        said = t.read(f"{t.liar.base}/redirect-signed/x.h5", 3)
+        assert said.startswith("ok:"), said
+        assert all(r["authorization"] for r in t.asked("/redirect-signed/x.h5"))
+        [at] = [p for p in t.liar.requests() if p.startswith("/signed/redirected?")]
+        assert not any(r["authorization"] for r in t.asked(at))
+    with tap.claim("when it is refused, the error says why no token was sent, and nothing of the query"):
+        said = t.open(f"{t.liar.base}/403/x.h5?Signature=topsecret")
+        assert re.match(r"XH_E_ACCES 403 .*its own authorisation.*expired", said) and "topsecret" not in said and TOKEN not in said, said
+
+
+def to_https(tap, t):
+    with tap.claim("http that redirects to https is read, by the CAs that the options name; no token goes along"):
+        said = t.read(f"{t.liar.http}/redirect/up.h5", 3)
+        assert said.startswith("ok:"), said
+        assert not any(r["authorization"] for r in t.asked("/redirect/up.h5") + t.asked("/ok/redirected"))
+    with tap.claim("http is read where no CA can be, and a redirect to https then says which was to be"):
+        assert t.open(f"{t.liar.http}/ok/x.h5", XHDF5_CA_BUNDLE="/no/such.pem").startswith("size=")
+        said = t.open(f"{t.liar.http}/redirect/x.h5", XHDF5_CA_BUNDLE="/no/such.pem")
+        assert said.startswith("XH_E_TLS") and "/no/such.pem" in said, said
+
+
+def propfinds(tap, t):
+    with tap.claim("PROPFIND that only a redirector answers is asked when opening and as often as revalidate_ms says, not with each reply"):
+        path = "/xrootd-redirector/x.h5"
+        said = t.read(t.liar.base + path, 10)
+        assert said.startswith("ok:") and "mtime:" in said, said
+        dates = [r for p in (path, "/no-validator/redirected") for r in t.asked(p) if r["method"] == "PROPFIND"]
+        reads = [r for r in t.asked("/no-validator/redirected") if r["method"] == "GET"]
+        openings = [r for r in t.asked(path) if r["range"] and r["range"].startswith("bytes=0-")]
+        print(f"# {len(dates)} PROPFINDs, {len(reads)} GETs, {len(openings)} openings")
+        assert len(dates) <= 3 * len(openings), (len(dates), len(reads), len(openings))
+
+
+def main():
+    tap = harness.Tap()
+    with tempfile.TemporaryDirectory(prefix="xh-sent-") as d:
+        file = pathlib.Path(d, "data")
+        file.write_bytes(random.Random(1).randbytes(3_000_000))
+        with faults.Liar(file, pathlib.Path(d, "tls")) as liar:
+            t = Test(sys.argv[1], file, liar)
+            signed_urls(tap, t, d)
+            to_https(tap, t)
+            propfinds(tap, t)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
