@@ -91,8 +91,8 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
 {
     if (f->size == 0)
         return 0;
-    /* A size alone does not prove that two opens saw the same version: nothing to share. */
-    if (strncmp(f->validator, "size:", 5) == 0)
+    /* Two openings that were told the same may have seen two versions: nothing to share. */
+    if (f->fleeting)
         f->opt.shadow = 0;
     int rc = xh_shadow_open(f->url, f->validator, f->size, &f->opt, &f->shadow, err);
     if (rc)
@@ -245,6 +245,7 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     xh_replicas_get_info(f->origin, &info);
     f->size = info.size;
     head.len = head.len < f->size ? head.len : f->size; /* told ones may be anything */
+    f->fleeting = info.fleeting;
     f->validator = strdup(info.validator);
     xh_early_take(f, &head);
     if (!f->validator)
@@ -417,6 +418,11 @@ uint64_t xh_cache_size(const struct xh_file *f)
 const char *xh_cache_validator(const struct xh_file *f)
 {
     return f->validator;
+}
+
+int xh_cache_is_fleeting(const struct xh_file *f)
+{
+    return f->fleeting;
 }
 
 int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b)

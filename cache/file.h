@@ -42,6 +42,7 @@ struct xh_file {
     /* Constant after open. */
     struct xh_options opt;
     char *url, *url_shown, *validator;
+    int fleeting; /* the validator may be another version's as well: what is kept goes with the process */
     uint64_t size;
     struct xh_replicas *origin; /* at one server or at several */
     struct xh_shadow *shadow; /* NULL for an empty object */

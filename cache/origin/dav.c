@@ -600,9 +600,9 @@ static int from_head(const struct xh_dav *d, struct xh_dav_stat *out)
     v.size = out->size = r->length;
     time_t t = xh_http_date(r->last_modified);
     out->mtime_s = t > 0 ? (long long)t : 0;
-    int good = r->etag[0] == '"' ? xh_dialect_set_proof(&v, XH_BY_ETAG, r->etag)
-                                 : r->last_modified[0] && xh_dialect_set_proof(&v, XH_BY_DATE, r->last_modified);
-    return r->length_given && good && out->mtime_s && xh_dialect_validator(&v, out->validator, sizeof out->validator) > 0;
+    xh_dialect_learn(&v, r->etag, r->last_modified, r->date);
+    int good = v.proof == XH_BY_ETAG || v.proof == XH_BY_DATE;
+    return r->length_given && good && !r->contradictory && out->mtime_s && xh_dialect_validator(&v, out->validator, sizeof out->validator) > 0;
 }
 
 int xh_dav_stat(struct xh_dav *d, const char *suffix, struct xh_dav_stat *out, struct xh_err *err)

@@ -14,6 +14,7 @@
 #include "../err.h"
 #include "../account.h"
 #include "../options.h"
+#include "dialect.h"
 
 struct xh_dav;
 
@@ -38,7 +39,7 @@ struct xh_dav_stat {
     int there;
     uint64_t size;
     long long mtime_s;   /* by the server's clock, seconds since 1970; 0: it does not say */
-    char validator[400]; /* as xh_cache_validator has it */
+    char validator[XH_VALIDATOR_TEXT_BYTES]; /* as xh_cache_validator has it */
 };
 
 /* Every function below returns 0 or a negative code with |err| set, and its status where the server gave one: XH_E_NOENT

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HINT_WORD "xhdf5-origin-1"
+#include "response.h"
+
+#define HINT_WORD "xhdf5-origin-2"
 
 static const char *const proof_names[] = {
     [XH_BY_SIZE] = "size", [XH_BY_ETAG] = "etag",         [XH_BY_WEAK_ETAG] = "weak",
@@ -31,11 +33,24 @@ static int printable(const char *s)
     return 1;
 }
 
-/* An entity tag as RFC 9110, 8.8.3 has it: quoted, without a quote inside. */
-static int is_etag(const char *s)
+/* Of a strong one's form: see response.h. */
+static int is_strong(const char *s)
 {
     size_t n = strlen(s);
-    return n >= 2 && s[0] == '"' && s[n - 1] == '"' && memchr(s + 1, '"', n - 2) == NULL;
+    if (s[0] == '#')
+        return s[1] == 's' && s[2 + strspn(s + 2, "0123456789abcdef-")] == '\0';
+    return n > 2 && s[0] == '"' && s[n - 1] == '"' && memchr(s + 1, '"', n - 2) == NULL;
+}
+
+static int is_weak(const char *s)
+{
+    return s[0] && strlen(s) < XH_WEAK_TAG_BYTES && !strchr(s, ' ') && !xh_etag_is_strong(s);
+}
+
+/* RFC 9110, 8.8.3.2: what weak comparison compares. Apache's ETags are weak for a second, and strong then. */
+static const char *opaque(const char *etag)
+{
+    return strncmp(etag, "W/", 2) == 0 ? etag + 2 : etag;
 }
 
 int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *value)
@@ -43,13 +58,60 @@ int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *
     size_t n = strlen(value);
     if (n >= sizeof d->value || !printable(value) || (n == 0) != (proof == XH_BY_SIZE))
         return 0;
-    if (proof == XH_BY_ETAG && !is_etag(value))
+    if (proof == XH_BY_ETAG && !is_strong(value))
         return 0;
-    if (proof == XH_BY_WEAK_ETAG && (strncmp(value, "W/", 2) != 0 || !is_etag(value + 2)))
+    if (proof == XH_BY_WEAK_ETAG && !is_weak(value))
         return 0;
     d->proof = proof;
     memcpy(d->value, value, n + 1);
+    d->tag[0] = '\0';
+    d->young = d->no_match = 0;
     return 1;
+}
+
+void xh_dialect_learn(struct xh_dialect *d, const char *etag, const char *last_modified, time_t date)
+{
+    d->proof = XH_BY_SIZE;
+    d->value[0] = d->tag[0] = '\0';
+    d->young = d->no_match = 0;
+    if (xh_etag_is_strong(etag) && xh_dialect_set_proof(d, XH_BY_ETAG, etag))
+        return;
+    if (last_modified[0] && xh_dialect_set_proof(d, XH_BY_DATE, last_modified)) {
+        time_t changed = xh_http_date(last_modified);
+        d->young = changed == (time_t)-1 || date == (time_t)-1 || date - changed < XH_SETTLED_S;
+        if (is_weak(etag))
+            snprintf(d->tag, sizeof d->tag, "%s", opaque(etag));
+        return;
+    }
+    if (etag[0])
+        xh_dialect_set_proof(d, XH_BY_WEAK_ETAG, etag);
+}
+
+/* Whether |now| is |was|, both as they are compared. */
+static int same(const char *what, const char *was, const char *now, char *how, size_t size)
+{
+    if (strcmp(was, now) == 0)
+        return 1;
+    if (how && now[0])
+        snprintf(how, size, "its %s was %.60s and is %.60s now", what, was, now);
+    else if (how)
+        snprintf(how, size, "its %s was %.60s, and a reply came without one", what, was);
+    return 0;
+}
+
+int xh_dialect_shows(const struct xh_dialect *d, const char *etag, const char *last_modified, char *how, size_t size)
+{
+    switch (d->proof) {
+    case XH_BY_ETAG:
+        return same("ETag", d->value, etag, how, size);
+    case XH_BY_WEAK_ETAG:
+        return same("ETag", opaque(d->value), opaque(etag), how, size);
+    case XH_BY_DATE:
+        return same("Last-Modified", d->value, last_modified, how, size) &&
+               (!d->tag[0] || same("ETag", d->tag, opaque(etag), how, size));
+    default:
+        return 1;
+    }
 }
 
 void xh_dialect_halve(struct xh_dialect *d, unsigned nranges, size_t header_bytes)
@@ -71,7 +133,7 @@ size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size)
         break;
     case XH_BY_DATE:
     case XH_BY_PROPFIND:
-        n = snprintf(buf, size, "mtime:%s;size:%" PRIu64, d->value, d->size);
+        n = snprintf(buf, size, "mtime:%s;size:%" PRIu64 "%s%s", d->value, d->size, d->tag[0] ? ";tag:" : "", d->tag);
         break;
     default:
         n = snprintf(buf, size, "size:%" PRIu64, d->size);
@@ -82,8 +144,8 @@ size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size)
 size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size)
 {
     /* The value comes last: it may hold spaces. */
-    int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " ranges=%u header=%zu proof=%s value=%s", d->size,
-                     d->max_ranges, d->max_range_header, proof_names[d->proof], d->value);
+    int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " ranges=%u header=%zu young=%d tag=%s proof=%s value=%s", d->size,
+                     d->max_ranges, d->max_range_header, d->young, d->tag, proof_names[d->proof], d->value);
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
@@ -106,26 +168,38 @@ static int number_field(const char **p, const char *key, uint64_t min, uint64_t 
 int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
 {
     struct xh_dialect new;
-    uint64_t ranges, header;
+    uint64_t ranges, header, young;
     const char *p = text;
+    char tag[XH_VALIDATOR_BYTES];
     xh_dialect_init(&new, 1);
     if (strncmp(p, HINT_WORD, strlen(HINT_WORD)) != 0)
         return -1;
     p += strlen(HINT_WORD);
     if (number_field(&p, " size=", 0, INT64_MAX, &new.size) ||
         number_field(&p, " ranges=", 1, XH_RANGES_AT_FIRST, &ranges) ||
-        number_field(&p, " header=", 64, XH_RANGE_HEADER_AT_FIRST, &header))
+        number_field(&p, " header=", 64, XH_RANGE_HEADER_AT_FIRST, &header) || number_field(&p, " young=", 0, 1, &young))
         return -1;
     new.max_ranges = (unsigned)ranges;
     new.max_range_header = header;
-    if (strncmp(p, " proof=", 7) != 0)
+    if (strncmp(p, " tag=", 5) != 0)
+        return -1;
+    p += 5;
+    size_t tag_bytes = strcspn(p, " ");
+    if (tag_bytes >= XH_WEAK_TAG_BYTES)
+        return -1;
+    memcpy(tag, p, tag_bytes);
+    tag[tag_bytes] = '\0';
+    p += tag_bytes;
+    if (!printable(tag) || strncmp(p, " proof=", 7) != 0)
         return -1;
     p += 7;
     for (size_t i = 0; i < sizeof proof_names / sizeof *proof_names; i++) {
         size_t n = strlen(proof_names[i]);
         if (strncmp(p, proof_names[i], n) == 0 && strncmp(p + n, " value=", 7) == 0) {
-            if (!xh_dialect_set_proof(&new, (enum xh_proof)i, p + n + 7))
+            if (!xh_dialect_set_proof(&new, (enum xh_proof)i, p + n + 7) || ((tag[0] || young) && new.proof != XH_BY_DATE))
                 return -1;
+            memcpy(new.tag, tag, tag_bytes + 1);
+            new.young = (int)young;
             *d = new;
             return 0;
         }

@@ -4,21 +4,30 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
-#define XH_VALIDATOR_BYTES 256 /* longest ETag or date kept, with its NUL */
+#define XH_VALIDATOR_BYTES 256      /* longest ETag or date kept, with its NUL */
+#define XH_VALIDATOR_TEXT_BYTES 400 /* longest xh_dialect_validator, with its NUL */
+
+/* So much older than the reply a Last-Modified must be to prove bytes: a file may be changed twice in a second, and two
+ * clocks may have a part in it. RFC 9110, 8.8.2.2 wants a second, RFC 7232, 2.2.2 wanted a minute. */
+#define XH_SETTLED_S 60
 
 /* What proves that the object has not changed. */
 enum xh_proof {
     XH_BY_SIZE,      /* nothing but the size in each Content-Range */
     XH_BY_ETAG,      /* strong ETag: sent as If-Match, compared in each reply */
-    XH_BY_WEAK_ETAG, /* W/"…": compared in each reply, never sent as If-Match */
-    XH_BY_DATE,      /* Last-Modified: compared in each reply */
+    XH_BY_WEAK_ETAG, /* weak, or without quotes: compared in each reply, never sent as If-Match */
+    XH_BY_DATE,      /* Last-Modified, and the weak ETag beside it: compared in each reply */
     XH_BY_PROPFIND,  /* XRootD: getlastmodified, asked for from time to time */
 };
 
 struct xh_dialect {
     enum xh_proof proof;
-    char value[XH_VALIDATOR_BYTES]; /* ETag or date as the server wrote it; "" for XH_BY_SIZE */
+    char value[XH_VALIDATOR_BYTES]; /* ETag (as response.h has it) or date; "" for XH_BY_SIZE */
+    char tag[XH_VALIDATOR_BYTES];   /* XH_BY_DATE: the weak ETag beside it, without its W/; "": there is none */
+    int young;                      /* XH_BY_DATE: the date was not XH_SETTLED_S old */
+    int no_match;                   /* XH_BY_ETAG: the server refuses it as If-Match, though it is the one it sends */
     uint64_t size;                  /* bytes of the object */
     unsigned max_ranges;            /* most ranges in one request; 1: no multi-range */
     size_t max_range_header;        /* most bytes of the Range header's value */
@@ -33,11 +42,33 @@ void xh_dialect_init(struct xh_dialect *d, int multirange);
 /* Sets proof and value when |value| is printable and short enough. Returns 1 if it was. */
 int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *value);
 
+/* Takes the strongest proof that a reply brings: |etag| as response.h has it, |last_modified|, |date| of the reply (-1: not
+ * given). */
+void xh_dialect_learn(struct xh_dialect *d, const char *etag, const char *last_modified, time_t date);
+
+/* 1 when a reply with these shows the version that |d| has, or need not show any. Else 0, and |how| says what differs: a
+ * reply without what was there before shows another version. |how| may be NULL. */
+int xh_dialect_shows(const struct xh_dialect *d, const char *etag, const char *last_modified, char *how, size_t size);
+
+/* 1 when If-Match goes with requests; if not, the replies alone show the version. */
+static inline int xh_dialect_matches(const struct xh_dialect *d)
+{
+    return d->proof == XH_BY_ETAG && d->value[0] == '"' && !d->no_match;
+}
+
+/* 1 when the same proof in two openings is none of the same bytes: nothing may be kept under it for longer than the file
+ * is open. */
+static inline int xh_dialect_is_fleeting(const struct xh_dialect *d)
+{
+    return d->proof == XH_BY_SIZE || d->proof == XH_BY_WEAK_ETAG || (d->proof == XH_BY_DATE && d->young);
+}
+
 /* A multi-range request of |nranges| in |header_bytes| was refused for its size: halves
  * what is asked next. Down to 1 it goes in a few steps. */
 void xh_dialect_halve(struct xh_dialect *d, unsigned nranges, size_t header_bytes);
 
-/* Printable, never empty: "etag:…", "mtime:…;size:…", "size:…". Returns its length, or 0. */
+/* Printable, never empty: "etag:…;size:…", "mtime:…;size:…", the same with ";tag:…" behind it, "size:…". Returns its
+ * length, or 0. */
 size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size);
 
 /* One line for a later opening. No secrets. Returns its length, or 0 when it does not fit. */

@@ -24,6 +24,7 @@
 #define XML_MAX 65536u
 #define HEADERS_MAX 131072u
 
+#define CONTRADICTORY "two Content-Length, Content-Range or ETag that differ, or a malformed one"
 #define COMPRESSED "the server compressed a reply that was to be sent as it is"
 #define NO_TOTAL "the server does not say how large the file is (Content-Range: …/*)"
 #define LENGTHS "Content-Range promises %" PRIu64 " bytes, Content-Length %" PRIu64
@@ -45,13 +46,10 @@ __attribute__((format(printf, 3, 4))) static int fault(struct xh_exchange *x, en
 /* The reply's validator against the opened version. */
 static int check_version(struct xh_exchange *x)
 {
-    const struct xh_dialect *d = &x->dialect;
-    const struct xh_reply *r = &x->reply;
-    if ((d->proof == XH_BY_ETAG || d->proof == XH_BY_WEAK_ETAG) && r->etag[0] && strcmp(r->etag, d->value) != 0)
-        return fault(x, XH_FAULT_CHANGED, "its ETag was %.60s and is %.60s now", d->value, r->etag);
-    if (d->proof == XH_BY_DATE && r->last_modified[0] && strcmp(r->last_modified, d->value) != 0)
-        return fault(x, XH_FAULT_CHANGED, "it was last modified %.40s and is now %.40s", d->value, r->last_modified);
-    return 0;
+    char how[sizeof x->why];
+    if (xh_dialect_shows(&x->dialect, x->reply.etag, x->reply.last_modified, how, sizeof how))
+        return 0;
+    return fault(x, XH_FAULT_CHANGED, "%s", how);
 }
 
 /* A Content-Range, of the reply or of a part, against the opened version. */
@@ -77,6 +75,8 @@ static int ranges_206(struct xh_exchange *x)
 {
     const struct xh_reply *r = &x->reply;
     const struct xh_content_range *c = &r->range;
+    if (r->contradictory)
+        return fault(x, x->asked > 1 ? XH_FAULT_MULTI : XH_FAULT_PROTO, CONTRADICTORY);
     if (check_version(x) != 0)
         return -1;
     if (r->encoded)
@@ -86,7 +86,7 @@ static int ranges_206(struct xh_exchange *x)
         xh_multipart_init(&x->multipart, r->boundary);
         return 0;
     }
-    if (r->contradictory || !c->given || c->unsatisfied)
+    if (!c->given || c->unsatisfied)
         return fault(x, x->asked > 1 ? XH_FAULT_MULTI : XH_FAULT_PROTO, "status 206 without a usable Content-Range");
     if (check_total(x, c) != 0)
         return -1;
@@ -127,7 +127,9 @@ static int head_206(struct xh_exchange *x)
     assert(p);
     if (r->encoded)
         return fault(x, XH_FAULT_PROTO, COMPRESSED);
-    if (r->contradictory || r->multipart || !c->given || c->unsatisfied)
+    if (r->contradictory)
+        return fault(x, XH_FAULT_PROTO, CONTRADICTORY);
+    if (r->multipart || !c->given || c->unsatisfied)
         return fault(x, XH_FAULT_PROTO, "status 206 without a usable Content-Range");
     if (!c->total_known)
         return fault(x, XH_FAULT_PROTO, NO_TOTAL);
@@ -152,7 +154,7 @@ static int head_200(struct xh_exchange *x)
     if (r->encoded)
         return fault(x, XH_FAULT_PROTO, COMPRESSED);
     if (r->contradictory)
-        return fault(x, XH_FAULT_PROTO, "status 200 with contradictory headers");
+        return fault(x, XH_FAULT_PROTO, CONTRADICTORY);
     p->size_known = r->length_given;
     p->size = r->length;
     if (r->length_given && r->length > p->whole_bytes) {
@@ -177,6 +179,7 @@ static int judge_headers(struct xh_exchange *x)
         memcpy(p->etag, r->etag, sizeof p->etag);
         memcpy(p->last_modified, r->last_modified, sizeof p->last_modified);
         memcpy(p->server, r->server, sizeof p->server);
+        p->date = r->date;
     }
     if (x->job->ask == XH_ASK_HEAD && r->links[0] && r->status < 400)
         xh_object_hear(x->job->origin, x->url, r->links);

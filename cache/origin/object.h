@@ -16,7 +16,7 @@ struct xh_origin {
     struct xh_trust trust;
     struct xh_cert cert;
     const char *login; /* where url's user and password are from, for errors */
-    char validator[XH_VALIDATOR_BYTES + 64];
+    char validator[XH_VALIDATOR_TEXT_BYTES];
     const struct xh_patience *patience; /* of its opener, or NULL; while it is opened, and his alone */
     int opened; /* dialect's proof, value and size are settled */
     /* Under the engine's lock: */

@@ -24,6 +24,7 @@ struct xh_origin;
 struct xh_origin_info {
     uint64_t size;           /* bytes of the object */
     const char *validator;   /* printable, never empty: "etag:…", "mtime:…;size:…", "size:…" */
+    int fleeting;            /* 1: another opening's same validator does not prove the same bytes */
     const char *url_shown;   /* without query and user info */
     unsigned max_ranges;     /* most ranges one request may carry now; 1: no multi-range */
     size_t max_range_header; /* most bytes of the Range header's value, at least 64 */

@@ -255,32 +255,17 @@ static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int gr
 /* Takes proof and size from the reply in |p|. */
 static void learn(struct xh_dialect *d, const struct xh_probe *p)
 {
-    d->proof = XH_BY_SIZE;
-    d->value[0] = '\0';
     d->size = p->size;
-    if (p->etag[0] == '"' && xh_dialect_set_proof(d, XH_BY_ETAG, p->etag))
-        return;
-    if (p->last_modified[0] && xh_dialect_set_proof(d, XH_BY_DATE, p->last_modified))
-        return;
-    if (p->etag[0])
-        xh_dialect_set_proof(d, XH_BY_WEAK_ETAG, p->etag);
+    xh_dialect_learn(d, p->etag, p->last_modified, p->date);
 }
 
 /* 1 when the reply in |p| shows the version that |d| has. */
 static int same_version(const struct xh_dialect *d, const struct xh_probe *p)
 {
-    if (p->status == 304)
-        return 1;
-    if (!p->size_known || p->size != d->size)
-        return 0;
-    switch (d->proof) {
-    case XH_BY_ETAG: case XH_BY_WEAK_ETAG:
-        return strcmp(p->etag, d->value) == 0;
-    case XH_BY_DATE:
-        return strcmp(p->last_modified, d->value) == 0;
-    default:
-        return 1;
-    }
+    int shows = xh_dialect_shows(d, p->etag, p->last_modified, NULL, 0);
+    if (p->status == 304) /* which may leave the ETag out */
+        return shows || !p->etag[0];
+    return p->size_known && p->size == d->size && shows;
 }
 
 static size_t head_bytes(const struct xh_origin *o)
@@ -488,7 +473,7 @@ static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_pr
         return confirm_dated(o, d, p, err);
     /* With an ETag the same request brings the new head when there is one. A date is not
      * asked with If-Modified-Since: an older file put in its place would pass. */
-    int etag = d->proof == XH_BY_ETAG;
+    int etag = xh_dialect_matches(d);
     p->want_bytes = etag ? head_bytes(o) : 1;
     p->whole_bytes = etag ? o->options.head_bytes : 1;
     p->if_none_match = etag ? d->value : NULL;

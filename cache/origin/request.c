@@ -219,7 +219,7 @@ int xh_request_send(struct xh_exchange *x, struct xh_wire *w)
         write_range(x, range, sizeof range);
         headers[n++] = range;
     }
-    if (j->ask == XH_ASK_RANGES && x->dialect.proof == XH_BY_ETAG) {
+    if (j->ask == XH_ASK_RANGES && xh_dialect_matches(&x->dialect)) {
         snprintf(match, sizeof match, "If-Match: %s", x->dialect.value);
         headers[n++] = match;
     } else if (j->ask == XH_ASK_HEAD && j->probe->if_none_match) {

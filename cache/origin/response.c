@@ -5,8 +5,13 @@
 #include "response.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include <openssl/evp.h>
+
+#define TAG_HASH_BYTES 16u /* of SHA-256: no two versions share them by chance */
 
 /* Reads a decimal at |*p|, at least one digit, at most 2^63-1; moves |*p| past it. */
 static int number(const char **p, const char *end, uint64_t *out)
@@ -104,7 +109,8 @@ time_t xh_http_date(const char *s)
 void xh_reply_init(struct xh_reply *r)
 {
     /* Not the whole struct: the long strings need only their first byte. */
-    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = 0;
+    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = r->html = 0;
+    r->date = -1;
     r->length = 0;
     r->range = (struct xh_content_range){0};
     r->retry_after_s = -1;
@@ -149,6 +155,13 @@ static void take_range(struct xh_reply *r, const char *v, size_t n)
     r->range = range;
 }
 
+/* 1 when |v| is "text", or "text;…". */
+static int is_type(const char *v, size_t n, const char *type)
+{
+    size_t k = strlen(type);
+    return n >= k && strncasecmp(v, type, k) == 0 && (n == k || v[k] == ';' || v[k] == ' ' || v[k] == '\t');
+}
+
 /* "multipart/byteranges; boundary=xyz", quoted or not, parameters in any order. */
 static void take_type(struct xh_reply *r, const char *v, size_t n)
 {
@@ -156,6 +169,7 @@ static void take_type(struct xh_reply *r, const char *v, size_t n)
     static const char key[] = "boundary=";
     const char *p = v, *end = v + n;
     r->multipart = 0;
+    r->html = is_type(v, n, "text/html") || is_type(v, n, "application/xhtml+xml");
     if (n < sizeof type - 1 || strncasecmp(p, type, sizeof type - 1) != 0)
         return;
     for (p += sizeof type - 1; p < end; p++) {
@@ -181,6 +195,64 @@ static void take_type(struct xh_reply *r, const char *v, size_t n)
         r->multipart = r->boundary[0] != '\0';
         return;
     }
+}
+
+/* "…", without a quote inside, and not empty, which tells nothing. */
+static int is_strong(const char *v, size_t n)
+{
+    return n > 2 && v[0] == '"' && v[n - 1] == '"' && !memchr(v + 1, '"', n - 2);
+}
+
+static int is_plain(const char *v, size_t n, char least)
+{
+    for (size_t i = 0; i < n; i++)
+        if (v[i] < least || v[i] > 0x7e)
+            return 0;
+    return 1;
+}
+
+/* Writes the hash of |v|. Returns 0, or -1 without memory. */
+static int hash_tag(char out[XH_HEADER_BYTES], int strong, const char *v, size_t n)
+{
+    uint8_t sha[EVP_MAX_MD_SIZE];
+    if (EVP_Digest(v, n, sha, NULL, EVP_sha256(), NULL) != 1)
+        return -1;
+    size_t used = (size_t)snprintf(out, XH_HEADER_BYTES, "#%c%zu-", strong ? 's' : 'w', n);
+    for (size_t i = 0; i < TAG_HASH_BYTES; i++)
+        used += (size_t)snprintf(out + used, XH_HEADER_BYTES - used, "%02x", sha[i]);
+    return 0;
+}
+
+static void take_etag(struct xh_reply *r, const char *v, size_t n)
+{
+    static const char *const forms[] = {"-gzip\"", "-br\""};
+    char tag[XH_HEADER_BYTES] = "";
+    size_t form = 0;
+    if (n == 0)
+        return;
+    int strong = is_strong(v, n);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms && !form; i++) {
+        size_t k = strlen(forms[i]);
+        if (n > k + 1 && memcmp(v + n - k, forms[i], k) == 0)
+            form = k;
+    }
+    if (strong ? n < sizeof tag && is_plain(v, n, ' ') : n < XH_WEAK_TAG_BYTES && is_plain(v, n, '!') && v[0] != '"' && v[0] != '#') {
+        memcpy(tag, v, n);
+        if (form)
+            memcpy(tag + n - form, "\"", 2);
+    } else if (hash_tag(tag, strong, v, n - (form ? form : (size_t)strong)) != 0) {
+        r->contradictory = 1;
+        return;
+    }
+    r->contradictory |= r->etag[0] && strcmp(r->etag, tag) != 0;
+    memcpy(r->etag, tag, sizeof tag);
+}
+
+static void take_date(struct xh_reply *r, const char *v, size_t n)
+{
+    char text[32];
+    keep(text, sizeof text, v, n);
+    r->date = xh_http_date(text);
 }
 
 static void take_retry_after(struct xh_reply *r, const char *v, size_t n, time_t now)
@@ -240,7 +312,9 @@ static void take_header(struct xh_reply *r, const char *name, size_t name_bytes,
     else if (IS("Content-Encoding"))
         r->encoded = n > 0 && !(n == 8 && strncasecmp(v, "identity", 8) == 0);
     else if (IS("ETag"))
-        keep(r->etag, sizeof r->etag, v, n);
+        take_etag(r, v, n);
+    else if (IS("Date"))
+        take_date(r, v, n);
     else if (IS("Last-Modified"))
         keep(r->last_modified, sizeof r->last_modified, v, n);
     else if (IS("Server"))

@@ -11,6 +11,7 @@
 
 #define XH_LOCATION_BYTES 8192 /* redirects may carry a token in their query */
 #define XH_HEADER_BYTES 256    /* longest ETag, date or Server kept, with its NUL */
+#define XH_WEAK_TAG_BYTES 96   /* longest weak ETag kept as it came: it may have to stand beside a date */
 #define XH_LINKS_BYTES 4096    /* all Link headers together */
 #define XH_BOUNDARY_BYTES 201  /* RFC 2046 allows 70; some servers write more */
 
@@ -25,21 +26,34 @@ struct xh_content_range {
 struct xh_reply {
     int status;            /* 0: no status line yet */
     int over;              /* the empty line after a final (not 1xx) status was seen */
-    int contradictory;     /* two different Content-Length or Content-Range, or a malformed one */
+    int contradictory;     /* two different Content-Length, Content-Range or ETag, or a malformed one of the first two */
     int length_given;
     uint64_t length;       /* Content-Length */
     struct xh_content_range range;
     int multipart;         /* Content-Type: multipart/byteranges with a usable boundary */
     int encoded;           /* Content-Encoding other than identity */
+    int html;              /* Content-Type: a web page */
+    time_t date;           /* the server's clock (Date); -1: not given */
     long retry_after_s;    /* -1: not given; a date is turned into seconds from |now| */
     char boundary[XH_BOUNDARY_BYTES];
-    char etag[XH_HEADER_BYTES];
+    char etag[XH_HEADER_BYTES]; /* see below; "": not given */
     char last_modified[XH_HEADER_BYTES];
     char server[XH_HEADER_BYTES];
     char reason[XH_HEADER_BYTES]; /* WWW-Authenticate's error_description; no word of it is as long as a secret */
     char location[XH_LOCATION_BYTES];
     char links[XH_LINKS_BYTES]; /* values of Link headers that speak of a duplicate, ", " between them; for link.h */
 };
+
+/* An ETag is never absent because it is odd. It is kept in one of these forms:
+ *   "…"      a strong one, as it came, but without Apache's -gzip or -br before the last quote: that names the form in which the
+ *            bytes were sent at some place, and these here are sent as they are. Servers take If-Match without it.
+ *   #s… #w…  length and hash of one that is too long, or not of printable ASCII; #w also of one that only begins with a quote
+ *   others   weak: W/"…" as it came, or one without quotes, which nobody may send back
+ * RFC 9110, 8.8.3: two that are the same string are the same version, byte for byte if both are strong. */
+static inline int xh_etag_is_strong(const char *etag)
+{
+    return etag[0] == '"' || (etag[0] == '#' && etag[1] == 's');
+}
 
 void xh_reply_init(struct xh_reply *r);
 

@@ -373,9 +373,16 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
     case 410:
         return fail(x, err, XH_E_NOENT, status, "410 Gone: the file was removed from the server");
     case 412:
-        if (x->job->ask == XH_ASK_RANGES)
+        if (x->job->ask != XH_ASK_RANGES)
+            break;
+        if (!xh_dialect_matches(&x->dialect))
             return changed(x, err, status, "its ETag is another one now");
-        break;
+        /* Or the server does not know its own ETag, as some that stand behind what packs replies: their replies tell. */
+        xh_engine_lock();
+        o->dialect.no_match = 1;
+        xh_engine_unlock();
+        xh_count(o->counters, retries, 1);
+        return XH_VERDICT_AGAIN;
     case 416:
         if (x->job->ask == XH_ASK_RANGES)
             return judge_416(x, delay_ms, err);

@@ -157,7 +157,7 @@ static int ask_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *err
 /* Strong ETags; the validator's text has the size as well. */
 static int same_etag(const char *a, const char *b)
 {
-    return strncmp(a, "etag:\"", 6) == 0 && strcmp(a, b) == 0;
+    return (strncmp(a, "etag:\"", 6) == 0 || strncmp(a, "etag:#s", 7) == 0) && strcmp(a, b) == 0;
 }
 
 /* Whether |s|, whose origin is open (just |opened|, or its server may be gone), has the version of the main site.

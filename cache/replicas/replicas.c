@@ -187,6 +187,7 @@ void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
         xh_origin_get_info(lone(r), &sum);
     sum.size = out->size; /* of the version the main site tells */
     sum.validator = out->validator;
+    sum.fleeting = out->fleeting;
     sum.url_shown = out->url_shown;
     *out = sum;
     if (hopes(r))

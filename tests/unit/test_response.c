@@ -142,6 +142,59 @@ Test(response, an_interim_reply_leaves_nothing_behind)
     cr_assert(r.status == 200 && !r.etag[0] && !r.length_given);
 }
 
+/* The ETag as it is kept of a reply that has it in the header |line|. */
+static const char *etag_of(struct xh_reply *r, const char *line)
+{
+    xh_reply_init(r);
+    feed(r, "HTTP/1.1 206 OK\n");
+    feed(r, line);
+    feed(r, "\n");
+    return r->etag;
+}
+
+Test(response, an_etag_is_never_absent_because_it_is_odd)
+{
+    struct xh_reply r, s;
+    char line[1000];
+    cr_assert_str_eq(etag_of(&r, "ETag: \"a\"\n"), "\"a\"");
+    cr_assert_str_eq(etag_of(&r, "ETag: \"a-gzip\"\n"), "\"a\"");
+    cr_assert_str_eq(etag_of(&r, "ETag: W/\"a-br\"\n"), "W/\"a\"");
+    cr_assert_str_eq(etag_of(&r, "ETag: \"-gzip\"\n"), "\"-gzip\"");
+    cr_assert_str_eq(etag_of(&r, "ETag: abc-gzip\n"), "abc-gzip");
+    cr_assert_str_eq(etag_of(&r, "ETag:\n"), "");
+    static const char *const weak[] = {"ETag: abc\n", "ETag: W/\"a\"\n", "ETag: w/\"a\"\n", "ETag: \"abc\n", "ETag: \"a\"b\"\n", "ETag: \"\"\n",
+                                       "ETag: #s3-00\n", "ETag: a b\n", "ETag: \"\n", "ETag: \xe9\n", "ETag: a\x01\n"};
+    for (size_t i = 0; i < sizeof weak / sizeof *weak; i++)
+        cr_expect(etag_of(&r, weak[i])[0] && !xh_etag_is_strong(r.etag), "%s: %s", weak[i], r.etag);
+    cr_assert(xh_etag_is_strong(etag_of(&r, "ETag: \"\xe9\"\n")), "%s", r.etag);
+    for (size_t n = 200; n < 600; n += 7) {
+        snprintf(line, sizeof line, "ETag: \"%0*d\"\n", (int)n, 1);
+        cr_assert(xh_etag_is_strong(etag_of(&r, line)) && strlen(r.etag) < XH_HEADER_BYTES);
+        snprintf(line, sizeof line, "ETag: \"%0*d-gzip\"\n", (int)n, 1);
+        cr_assert_str_eq(etag_of(&s, line), r.etag, "%zu", n);
+        snprintf(line, sizeof line, "ETag: \"%0*d\"\n", (int)n, 2);
+        cr_assert_str_neq(etag_of(&s, line), r.etag);
+        snprintf(line, sizeof line, "ETag: W/\"%0*d\"\n", (int)n, 1);
+        cr_assert(!xh_etag_is_strong(etag_of(&s, line)) && strlen(s.etag) < XH_WEAK_TAG_BYTES);
+    }
+    cr_assert(!r.contradictory);
+    etag_of(&r, "ETag: \"a\"\nETag: \"a-gzip\"\n");
+    cr_assert(!r.contradictory);
+    etag_of(&r, "ETag: \"a\"\nETag: \"b\"\n");
+    cr_assert(r.contradictory);
+}
+
+Test(response, date_and_type_of_a_reply)
+{
+    struct xh_reply r;
+    etag_of(&r, "Date: Sun, 06 Nov 1994 08:49:37 GMT\nContent-Type: Text/HTML; charset=utf-8\n");
+    cr_assert(r.date == 784111777 && r.html);
+    etag_of(&r, "Date: now\nContent-Type: text/htmlx\n");
+    cr_assert(r.date == -1 && !r.html);
+    etag_of(&r, "Content-Type: application/xhtml+xml\n");
+    cr_assert(r.date == -1 && r.html);
+}
+
 Test(response, a_trailer_changes_nothing)
 {
     struct xh_reply r;
@@ -558,7 +611,9 @@ Test(dialect, a_hint_comes_back_as_it_went)
         const char *value;
     } proofs[] = {{XH_BY_SIZE, ""},
                   {XH_BY_ETAG, "\"6b01 x-11\""},
+                  {XH_BY_ETAG, "#s400-00ff"},
                   {XH_BY_WEAK_ETAG, "W/\"a\""},
+                  {XH_BY_WEAK_ETAG, "unquoted"},
                   {XH_BY_DATE, "Sun, 06 Nov 1994 08:49:37 GMT"},
                   {XH_BY_PROPFIND, "Sun, 06 Nov 1994 08:49:37 GMT"}};
     for (size_t i = 0; i < sizeof proofs / sizeof *proofs; i++) {
@@ -568,11 +623,16 @@ Test(dialect, a_hint_comes_back_as_it_went)
         d.size = 123456789012;
         d.max_ranges = 7;
         cr_assert(xh_dialect_set_proof(&d, proofs[i].proof, proofs[i].value));
+        if (d.proof == XH_BY_DATE) {
+            d.young = 1;
+            snprintf(d.tag, sizeof d.tag, "\"a\"");
+        }
         cr_assert_gt(xh_dialect_hint(&d, hint, sizeof hint), 0);
         cr_assert_gt(xh_dialect_validator(&d, validator, sizeof validator), 0);
         cr_assert_eq(xh_dialect_from_hint(&back, hint), 0, "%s", hint);
         cr_assert(back.proof == d.proof && back.size == d.size && back.max_ranges == 7 &&
-                  back.max_range_header == d.max_range_header && strcmp(back.value, d.value) == 0);
+                  back.max_range_header == d.max_range_header && strcmp(back.value, d.value) == 0 &&
+                  back.young == d.young && strcmp(back.tag, d.tag) == 0);
         cr_assert_eq(xh_dialect_hint(&d, hint, 20), 0);
     }
 }
@@ -580,25 +640,82 @@ Test(dialect, a_hint_comes_back_as_it_went)
 Test(dialect, a_forged_hint_is_refused)
 {
     static const char *const bad[] = {
-        "", "rubbish", "xhdf5-origin-1", "xhdf5-origin-1 size=-1 ranges=1 header=100 proof=size value=",
-        "xhdf5-origin-1 size=99999999999999999999 ranges=1 header=100 proof=size value=",
-        "xhdf5-origin-1 size=1 ranges=0 header=100 proof=size value=",
-        "xhdf5-origin-1 size=1 ranges=100000 header=100 proof=size value=",
-        "xhdf5-origin-1 size=1 ranges=1 header=1000000 proof=size value=",
-        "xhdf5-origin-1 size=1 ranges=1 header=1 proof=size value=",
-        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=faith value=",
-        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=etag value=",
-        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=etag value=unquoted",
-        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=etag value=\"a\"b\"",
-        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=etag value=\"a\"\r\nEvil: header",
-        "xhdf5-origin-1 size=1 ranges=1 header=100 proof=size value=something",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 proof=size value=",
+        "", "rubbish", "xhdf5-origin-2", "xhdf5-origin-2 size=-1 ranges=1 header=100 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=99999999999999999999 ranges=1 header=100 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=1 ranges=0 header=100 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=1 ranges=100000 header=100 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=1 ranges=1 header=1000000 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=1 ranges=1 header=1 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=faith value=",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=etag value=",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=etag value=unquoted",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=etag value=\"a\"b\"",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=etag value=\"a\"\r\nEvil: header",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=size value=something",
+        "xhdf5-origin-1 size=1 ranges=1 header=100 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=2 tag= proof=date value=x",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=1 tag= proof=etag value=\"a\"",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag=\"a\" proof=size value=",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag=a\tb proof=date value=x",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=weak value=\"a\"",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=weak value=W/\"a b\"",
+        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=etag value=#w3-00",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct xh_dialect d = {.size = 42};
         cr_expect_eq(xh_dialect_from_hint(&d, bad[i]), -1, "accepted: %s", bad[i]);
         cr_expect_eq(d.size, 42);
     }
+}
+
+/* The dialect of a reply. */
+static void learn(struct xh_dialect *d, const char *etag, const char *modified, time_t date)
+{
+    xh_dialect_init(d, 1);
+    xh_dialect_learn(d, etag, modified, date);
+}
+
+Test(dialect, a_date_proves_bytes_once_it_is_a_minute_old)
+{
+    static const char old[] = "Sun, 06 Nov 1994 08:49:37 GMT";
+    time_t t = xh_http_date(old);
+    struct xh_dialect d;
+    learn(&d, "", old, t + XH_SETTLED_S);
+    cr_assert(d.proof == XH_BY_DATE && !xh_dialect_is_fleeting(&d));
+    learn(&d, "", old, t + XH_SETTLED_S - 1);
+    cr_assert(d.proof == XH_BY_DATE && xh_dialect_is_fleeting(&d));
+    learn(&d, "", old, -1);
+    cr_assert(xh_dialect_is_fleeting(&d), "a server without a clock");
+    learn(&d, "", "yesterday", t + 1000);
+    cr_assert(d.proof == XH_BY_DATE && xh_dialect_is_fleeting(&d));
+    learn(&d, "\"a\"", old, t);
+    cr_assert(d.proof == XH_BY_ETAG && !xh_dialect_is_fleeting(&d), "a strong ETag says that it tells bytes apart");
+    learn(&d, "W/\"a\"", "", t);
+    cr_assert(d.proof == XH_BY_WEAK_ETAG && xh_dialect_is_fleeting(&d));
+    learn(&d, "", "", t);
+    cr_assert(d.proof == XH_BY_SIZE && xh_dialect_is_fleeting(&d));
+}
+
+Test(dialect, a_reply_without_what_was_there_before_shows_another_version)
+{
+    static const char old[] = "Sun, 06 Nov 1994 08:49:37 GMT", other[] = "Sun, 06 Nov 1994 08:49:38 GMT";
+    struct xh_dialect d;
+    char how[100];
+    learn(&d, "\"a\"", old, -1);
+    cr_assert(xh_dialect_shows(&d, "\"a\"", other, NULL, 0), "the ETag is the stronger one");
+    cr_assert(!xh_dialect_shows(&d, "", old, how, sizeof how) && strstr(how, "without"), "%s", how);
+    cr_assert(!xh_dialect_shows(&d, "W/\"a\"", old, how, sizeof how) && strstr(how, "is W/"), "%s", how);
+    learn(&d, "", old, -1);
+    cr_assert(xh_dialect_shows(&d, "\"a\"", old, NULL, 0));
+    cr_assert(!xh_dialect_shows(&d, "", other, how, sizeof how) && strstr(how, other), "%s", how);
+    cr_assert(!xh_dialect_shows(&d, "", "", NULL, 0));
+    learn(&d, "W/\"a\"", old, -1);
+    cr_assert(xh_dialect_shows(&d, "W/\"a\"", old, NULL, 0) && xh_dialect_shows(&d, "\"a\"", old, NULL, 0));
+    cr_assert(!xh_dialect_shows(&d, "W/\"b\"", old, NULL, 0) && !xh_dialect_shows(&d, "", old, NULL, 0));
+    learn(&d, "W/\"a\"", "", -1);
+    cr_assert(xh_dialect_shows(&d, "\"a\"", "", NULL, 0) && !xh_dialect_shows(&d, "", "", NULL, 0));
+    learn(&d, "", "", -1);
+    cr_assert(xh_dialect_shows(&d, "\"a\"", old, NULL, 0));
 }
 
 Test(dialect, halving_ends_at_single_ranges)

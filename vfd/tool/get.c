@@ -68,12 +68,6 @@ static int name_part(struct download *d)
     return 0;
 }
 
-/* 1 when bytes of one opening may stand beside those of another: the version is more than a size, or a hint. */
-static int is_proof(const char *validator)
-{
-    return strncmp(validator, "size:", 5) != 0 && strncmp(validator, "etag:W/", 7) != 0;
-}
-
 /* Opens and locks the part. Returns 0, or the exit code. */
 static int open_part(struct download *d)
 {
@@ -87,7 +81,7 @@ static int open_part(struct download *d)
     if (flock(d->fd, LOCK_EX | LOCK_NB) != 0 || stat(d->part, &there) != 0 || there.st_ino != mine.st_ino || there.st_dev != mine.st_dev)
         return xh_tool_fail(XH_EXIT_FAILED, "%s: another xhdf5 get is just fetching it", d->to);
     d->at = (uint64_t)mine.st_size;
-    if ((d->at > d->size || !is_proof(xh_cache_validator(d->f))) && d->at) {
+    if ((d->at > d->size || xh_cache_is_fleeting(d->f)) && d->at) {
         d->at = 0;
         if (ftruncate(d->fd, 0) != 0)
             return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
@@ -158,7 +152,7 @@ static int fetch(struct download *d)
         return code;
     if (err.code == XH_E_CHANGED)
         unlink(d->part);
-    else if (is_proof(xh_cache_validator(d->f)))
+    else if (!xh_cache_is_fleeting(d->f))
         xh_tool_fail(0, "what has come is kept: the same command goes on from there");
     return code;
 }
@@ -169,7 +163,8 @@ static int confirm(const struct download *d)
 {
     struct xh_file *again;
     struct xh_err err = {0};
-    if (strncmp(xh_cache_validator(d->f), "etag:\"", 6) == 0)
+    const char *validator = xh_cache_validator(d->f);
+    if (strncmp(validator, "etag:\"", 6) == 0 || strncmp(validator, "etag:#s", 7) == 0)
         return XH_EXIT_OK;
     if (xh_cache_open(d->url, &d->options, &again, &err))
         return xh_tool_fail(XH_EXIT_FAILED, "all has come, but not whether it is of one version: %s", err.text);

@@ -23,6 +23,19 @@ def busy(r):
     r.send(Reply(int(r.path[1:4]), b"later", Retry_After=r.arg or "1"))
 
 
+@fault("limit")
+def limit(r):
+    """403 with Retry-After, as some services say that one asks too often."""
+    r.send(Reply(403, b"rate limit exceeded", Retry_After=r.arg or "1"))
+
+
+@fault("controls")
+def controls(r):
+    """401 whose words would steer a terminal: C1 controls, one byte each and as UTF-8, and a change of direction."""
+    said = b'error_description="no \x9b31m red \xc2\x9b32m \xe2\x80\xae but \xc3\xa9"'.decode("latin-1")
+    r.send(Reply(401, b"", WWW_Authenticate=f"Bearer {said}"))
+
+
 @fault("token", "token-403", whole=True)
 def token(r):
     """401 unless `Bearer A`; after as many good requests as the argument says, `Bearer B` instead; -403: with 403."""
