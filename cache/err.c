@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +26,36 @@ static int errno_of(int code)
     }
 }
 
+size_t xh_utf8_length(const char *text)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *p = (const unsigned char *)text;
+    unsigned n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    if (p[0] < 0x80)
+        return p[0] >= 0x20 && p[0] < 0x7f;
+    if (p[0] < 0xc2 || p[0] > 0xf4)
+        return 0;
+    uint32_t c = p[0] & (0x7fu >> n);
+    for (unsigned i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (p[i] & 0x3fu);
+    }
+    int harmful = c < 0xa0 || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || (c >= 0xd800 && c < 0xe000);
+    return c < least[n] || c > 0x10ffff || harmful ? 0 : n;
+}
+
+char *xh_text_plain(char *text)
+{
+    for (char *p = text; *p;) {
+        size_t n = xh_utf8_length(p);
+        if (!n)
+            *p = *p == '\t' || *p == '\n' || *p == '\r' ? ' ' : '?';
+        p += n ? n : 1;
+    }
+    return text;
+}
+
 int xh_err_set(struct xh_err *err, int code, int status, const char *fmt, ...)
 {
     if (err) {
@@ -32,6 +63,7 @@ int xh_err_set(struct xh_err *err, int code, int status, const char *fmt, ...)
         va_start(ap, fmt);
         vsnprintf(err->text, sizeof err->text, fmt, ap);
         va_end(ap);
+        xh_text_plain(err->text);
         err->code = code;
         err->status = status;
         err->sys_errno = errno_of(code);
@@ -67,12 +99,12 @@ char *xh_url_shown(const char *url, char *out, size_t size)
     const char *p = at ? at + 1 : from;
     const char *end = from + all;
     for (; p < end && used + 1 < size; p++)
-        out[used++] = (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p;
+        out[used++] = *p;
     if (p < end && size > sizeof cut) {
         used = size - sizeof cut;
         memcpy(out + used, cut, sizeof cut - 1);
         used += sizeof cut - 1;
     }
     out[used] = '\0';
-    return out;
+    return xh_text_plain(out);
 }

@@ -2,7 +2,8 @@
  *
  * The text says what was asked, what came and what the user can do. It never
  * holds a token, a user's password or a URL's query string; xh_url_shown()
- * makes the part of a URL that may be shown. */
+ * makes the part of a URL that may be shown. What a server or a file wrote
+ * cannot steer a terminal from there: xh_text_plain(). */
 #ifndef XH_ERR_H
 #define XH_ERR_H
 
@@ -40,11 +41,18 @@ struct xh_err {
 int xh_err_set(struct xh_err *err, int code, int status, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Length of the UTF-8 character at |text|; 0 when it is none, a control one (C1 included), or one that changes the direction of
+ * writing, which could make a line say something else. */
+size_t xh_utf8_length(const char *text);
+
+/* Replaces each byte of |text| that is no such character by '?', and blanks of other kinds by a blank. Returns |text|. */
+char *xh_text_plain(char *text);
+
 /* Name of a code, like "XH_E_NET"; never NULL. */
 const char *xh_err_name(int code);
 
-/* Copies |url| to |out| without user info, query and fragment, control characters
- * replaced by '?', cut to |size| with "…". Returns |out|. */
+/* Copies |url| to |out| without user info, query and fragment, made plain,
+ * cut to |size| with "…". Returns |out|. */
 char *xh_url_shown(const char *url, char *out, size_t size);
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "err.h"
 #include "now.h"
 #include "timeline.h"
 
@@ -84,6 +85,7 @@ void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt
     va_start(ap, fmt);
     vsnprintf(words, sizeof words, fmt, ap);
     va_end(ap);
+    xh_text_plain(words);
     if (prints)
         print(c, event, now, words);
     if (draws)

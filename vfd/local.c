@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../cache/mistaken.h"
 #include "../cache/near/near.h"
 #include "h5err.h"
 
@@ -65,10 +66,14 @@ int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore
     int fd = open(name, o_flags, 0666);
     if (fd < 0) {
         int e = errno;
+        char say[400] = "", shown[400];
+        if (e == ENOENT || e == ENOTDIR)
+            xh_mistaken(name, say, sizeof say);
         return xh_fail(h5, xh_h5err_code(e),
                        "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, "
-                       "o_flags = %x",
-                       name, e, strerror(e), flags, (unsigned)o_flags);
+                       "o_flags = %x%s%s",
+                       say[0] ? xh_mistaken_shown(name, shown, sizeof shown) : name, e, strerror(e), flags, (unsigned)o_flags,
+                       say[0] ? ". There is no such local file, and it is no URL: " : "", say);
     }
     struct xh_local *f = NULL;
     if (fstat(fd, &st) < 0) {

@@ -52,6 +52,19 @@ static int check_version(struct xh_exchange *x)
     return fault(x, XH_FAULT_CHANGED, "%s", how);
 }
 
+/* 1 when a web page comes in place of the file that is open: a login that has ended, or a word to somebody who reads. A server
+ * that calls the file so shows the version with it, or its size. */
+static int is_page_instead(const struct xh_exchange *x)
+{
+    const struct xh_reply *r = &x->reply;
+    if (!r->html)
+        return 0;
+    if (!xh_dialect_shows(&x->dialect, r->etag, r->last_modified, NULL, 0))
+        return 1;
+    return r->status == 206 ? r->range.given && r->range.total_known && r->range.total != x->dialect.size
+                            : !r->length_given || r->length != x->dialect.size;
+}
+
 /* A Content-Range, of the reply or of a part, against the opened version. */
 static int check_total(struct xh_exchange *x, const struct xh_content_range *range)
 {
@@ -166,6 +179,11 @@ static int head_200(struct xh_exchange *x)
     return 0;
 }
 
+static int head_reply(struct xh_exchange *x)
+{
+    return x->reply.status == 206 ? head_206(x) : head_200(x);
+}
+
 /* The headers are in: decides what becomes of the body. */
 static int judge_headers(struct xh_exchange *x)
 {
@@ -185,13 +203,23 @@ static int judge_headers(struct xh_exchange *x)
         xh_object_hear(x->job->origin, x->url, r->links);
     switch (x->job->ask) {
     case XH_ASK_RANGES:
+        if ((r->status == 206 || r->status == 200) && is_page_instead(x)) {
+            x->page = 1;
+            return 0;
+        }
         return r->status == 206 ? ranges_206(x) : r->status == 200 ? ranges_200(x) : 0;
     case XH_ASK_HEAD:
         if (r->status == 416 && r->range.given && r->range.unsatisfied) {
             p->size = r->range.total;
             p->size_known = 1;
         }
-        return r->status == 206 ? head_206(x) : r->status == 200 ? head_200(x) : 0;
+        if (r->status != 206 && r->status != 200)
+            return 0;
+        if (r->html && !(r->length_given && r->length == 0)) {
+            x->take = XH_TAKE_DOUBT;
+            return 0;
+        }
+        return head_reply(x);
     case XH_ASK_STAT:
         x->data_left = XML_MAX;
         if (r->status == 207)
@@ -345,6 +373,24 @@ static void hear(struct xh_exchange *x, const uint8_t *data, size_t len)
     x->said[x->said_len] = '\0';
 }
 
+/* 1 when what is called a web page begins as one. No file that HDF5 reads does, unless it has a user block. */
+static int begins_page(const uint8_t *data, size_t len)
+{
+    static const char bom[] = "\xef\xbb\xbf";
+    size_t i = len >= 3 && memcmp(data, bom, 3) == 0 ? 3 : 0;
+    while (i < len && (data[i] == ' ' || data[i] == '\t' || data[i] == '\r' || data[i] == '\n'))
+        i++;
+    return i == len || data[i] == '<';
+}
+
+/* The first bytes of what may be a web page. */
+static int doubt(struct xh_exchange *x, const uint8_t *data, size_t len)
+{
+    x->page = begins_page(data, len);
+    x->take = XH_TAKE_NOTHING;
+    return x->page ? 0 : head_reply(x);
+}
+
 int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
     struct xh_transfer *t = x->job->transfer;
@@ -362,6 +408,8 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
     if (x->job->speculative)
         xh_count(x->job->origin->counters, bytes_speculative, len);
     uint64_t off = x->data_off;
+    if (x->take == XH_TAKE_DOUBT && doubt(x, data, len) != 0)
+        return -1;
     switch (x->take) {
     case XH_TAKE_RANGE:
         if (len > x->data_left)
@@ -373,6 +421,7 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
         return take_parts(x, data, len);
     case XH_TAKE_PROBE:
         return take_probe(x, data, len);
+    case XH_TAKE_DOUBT: /* settled above */
     case XH_TAKE_NOTHING:
         hear(x, data, len);
         return x->body_bytes > IGNORED_BODY_MAX ? -1 : 0;

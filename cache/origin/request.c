@@ -134,6 +134,7 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     x->take = XH_TAKE_NOTHING;
     x->fault = XH_FAULT_NONE;
     x->why[0] = '\0';
+    x->page = 0;
     x->said[0] = '\0';
     x->said_len = 0;
     x->data_off = x->data_left = x->part_fresh = x->fresh = x->body_bytes = 0;

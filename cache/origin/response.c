@@ -236,10 +236,11 @@ static void take_etag(struct xh_reply *r, const char *v, size_t n)
         if (n > k + 1 && memcmp(v + n - k, forms[i], k) == 0)
             form = k;
     }
-    if (strong ? n < sizeof tag && is_plain(v, n, ' ') : n < XH_WEAK_TAG_BYTES && is_plain(v, n, '!') && v[0] != '"' && v[0] != '#') {
-        memcpy(tag, v, n);
+    size_t kept = form ? n - form + 1 : n;
+    if (strong ? kept < sizeof tag && is_plain(v, n, ' ') : kept < XH_WEAK_TAG_BYTES && is_plain(v, n, '!') && v[0] != '"' && v[0] != '#') {
+        memcpy(tag, v, kept);
         if (form)
-            memcpy(tag + n - form, "\"", 2);
+            tag[kept - 1] = '"';
     } else if (hash_tag(tag, strong, v, n - (form ? form : (size_t)strong)) != 0) {
         r->contradictory = 1;
         return;

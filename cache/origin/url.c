@@ -93,13 +93,13 @@ static int host_is_plain(struct view h)
     return 1;
 }
 
-/* Parses ":port" or nothing. Returns the port, or 0 when it is none. */
+/* Parses ":port", ":" (RFC 3986, 3.2.3) or nothing. Returns the port, or 0 when it is none. */
 static unsigned port_of(const char *p, const char *end, int https)
 {
-    if (p == end)
+    if (p == end || (*p == ':' && p + 1 == end))
         return https ? 443 : 80;
     unsigned port = 0;
-    if (*p++ != ':' || p == end)
+    if (*p++ != ':')
         return 0;
     for (; p < end; p++) {
         if (!isdigit((unsigned char)*p) || (port = port * 10 + (unsigned)(*p - '0')) > 65535)

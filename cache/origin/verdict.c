@@ -26,6 +26,8 @@
 #define RETRY_AFTER_MAX_MS 30000u
 #define LONG_TOKEN_BYTES 4096u /* servers bear headers of 8 KiB and more */
 #define REDIRECTED_TOKEN_BYTES 1500u
+#define TITLE_BYTES 81u       /* of a page, in an error */
+#define TITLE_WORD_BYTES 20u  /* a server that repeats the token must not make us show it */
 #define PROGRESS_BYTES 65536u /* what a failed reply must have brought to count as progress */
 
 /* Sets |err|: "cannot read URL (via URL): …". Returns XH_VERDICT_FAIL. */
@@ -33,7 +35,7 @@ __attribute__((format(printf, 5, 6))) static enum xh_verdict fail(const struct x
                                                                   int code, int status, const char *fmt, ...)
 {
     const struct xh_origin *o = x->job->origin;
-    char said[512];
+    char said[sizeof err->text];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(said, sizeof said, fmt, ap);
@@ -208,11 +210,12 @@ static enum xh_verdict judge_redirect(struct xh_exchange *x, struct xh_err *err)
     return XH_VERDICT_AGAIN;
 }
 
-/* 401, and 403 as XRootD has it: the token may have been renewed since it was read. 1: it was; try again. */
+/* Of 401, of 403 as XRootD has it, and of a web page: the token may have been renewed since it was read. 1: it was; try again. */
 static int token_renewed(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
-    if (!xh_object_trusts(o, x->url) || x->url->ticket || o->url->user || x->request->token_reread)
+    const struct xh_url *to = x->page ? o->url : x->url; /* a page is a login's, elsewhere perhaps */
+    if (!xh_object_trusts(o, to) || to->ticket || o->url->user || x->request->token_reread)
         return 0;
     x->request->token_reread = 1;
     int differs = xh_object_renew_token(o, x->token);
@@ -272,6 +275,87 @@ static enum xh_verdict refused(const struct xh_exchange *x, struct xh_err *err)
     return fail(x, err, XH_E_ACCES, status,
                 "%s: no token was found (%.200s)%s%s. Set BEARER_TOKEN_FILE to a file with one", what,
                 t ? t->note : "", why, cert);
+}
+
+/* Copies the title of the page that came, for an error; "" when there is none, or one with a word as long as a secret. */
+static void take_title(const struct xh_exchange *x, char *out, size_t size)
+{
+    const char *p = strcasestr(x->said, "<title"), *from = p ? strchr(p, '>') : NULL, *end = from ? strchr(from, '<') : NULL;
+    size_t used = 0, word = 0;
+    out[0] = '\0';
+    for (p = end ? from + 1 : NULL; p && p < end && used + 1 < size; p++) {
+        int blank = strchr(" \t\r\n", *p) != NULL;
+        if (blank && (used == 0 || out[used - 1] == ' '))
+            continue;
+        if ((word = blank ? 0 : word + 1) > TITLE_WORD_BYTES) {
+            out[0] = '\0';
+            return;
+        }
+        out[used++] = blank ? ' ' : *p;
+        out[used] = '\0';
+    }
+}
+
+/* 1 when the page is a directory's listing. */
+static int is_listing(const struct xh_exchange *x, const char *title)
+{
+    static const char *const begins[] = {"Index of ", "Directory listing", "Listing of", "Directory: "};
+    size_t n = strcspn(x->url->text, "?");
+    int found = n > 0 && x->url->text[n - 1] == '/';
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        found |= strncasecmp(title, begins[i], strlen(begins[i])) == 0;
+    return found;
+}
+
+/* How to be let in, and what was sent for it. */
+static void say_how(const struct xh_exchange *x, char *out, size_t size)
+{
+    const struct xh_origin *o = x->job->origin;
+    const struct xh_token *t = x->token;
+    char tells[200] = "";
+    if (!o->url->https)
+        snprintf(out, size, "No token is sent over http: use https, and set BEARER_TOKEN_FILE to a file with one");
+    else if (o->url->ticket)
+        snprintf(out, size, "The URL carries its own authorisation in its query: most likely that has expired, get a new one");
+    else if (o->url->user)
+        snprintf(out, size, "What was sent, %.100s, did not help", o->login);
+    else if (!xh_object_trusts(o, o->url) && ((t && t->value) || o->cert.path[0]))
+        snprintf(out, size, "No token or certificate is sent there, as not the program names this URL: if the server may have them, name its host "
+                 "in XHDF5_CREDENTIAL_HOSTS");
+    else if (t && t->value) {
+        xh_token_describe(t, (long long)time(NULL), tells, sizeof tells);
+        snprintf(out, size, "What was sent, %.120s%s, did not help: get one that is valid for this server", t->note, tells);
+    } else {
+        snprintf(out, size, "No token was found (%.160s): set BEARER_TOKEN_FILE to a file with one, or XHDF5_NETRC=on for a name and password",
+                 t ? t->note : "");
+    }
+}
+
+/* A web page in place of the file. */
+static enum xh_verdict judge_page(struct xh_exchange *x, struct xh_err *err)
+{
+    struct xh_origin *o = x->job->origin;
+    char title[TITLE_BYTES], quoted[TITLE_BYTES + 4] = "", how[420];
+    int remembered = x->request->hops == 0 && x->url != o->url;
+    if ((remembered && goes_back(x)) || token_renewed(x)) {
+        if (x->request->url)
+            from_original(x);
+        xh_count(o->counters, retries, 1);
+        return XH_VERDICT_AGAIN;
+    }
+    take_title(x, title, sizeof title);
+    if (title[0])
+        snprintf(quoted, sizeof quoted, " \"%s\"", title);
+    const char *host = strstr(x->url->server, "://") + 3;
+    if (is_listing(x, title))
+        return fail(x, err, XH_E_ACCES, x->reply.status,
+                    "this is a directory: the server sent a web page%s with its listing, from %.100s. Name a file in it", quoted, host);
+    say_how(x, how, sizeof how);
+    if (o->opened)
+        return fail(x, err, XH_E_ACCES, x->reply.status,
+                    "the session ended: in place of the file the server now sends a web page%s, from %.100s. %s", quoted, host, how);
+    return fail(x, err, XH_E_ACCES, x->reply.status,
+                "the server sent a web page%s, from %.100s, in place of the file: it wants a login, or has no such file. %s", quoted, host, how);
 }
 
 /* A certificate that a server does not like, nginx answers with 400 and others by breaking the handshake, whatever
@@ -570,6 +654,8 @@ enum xh_verdict xh_exchange_judge(struct xh_exchange *x, const struct xh_outcome
         return judge_fault(x, delay_ms, err);
     if (!x->reply.over)
         return judge_net(x, out, delay_ms, err);
+    if (x->page || (x->take == XH_TAKE_DOUBT && out->net == XH_NET_OK)) /* the latter: without a byte */
+        return judge_page(x, err);
     if (x->job->ask == XH_ASK_STAT ? status != 207 : status != 206 && status != 200)
         return judge_status(x, delay_ms, err);
     remember_server(x);

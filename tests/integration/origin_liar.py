@@ -55,7 +55,7 @@ LIES = {
     "multi-total": ("XH_E_CHANGED", "bytes", {}),
     "total-changes": ("XH_E_CHANGED", "changed", {}),
     "etag-changes": ("XH_E_CHANGED", "ETag", {}),
-    "date-changes": ("XH_E_CHANGED", "modified", {}),
+    "date-changes": ("XH_E_CHANGED", "Last-Modified", {}),
     "412": ("XH_E_CHANGED", "changed", {}),
     "416-shrunk": ("XH_E_CHANGED", "bytes", {}),
     "200-later": ("XH_E_PROTO", "range requests", {}),

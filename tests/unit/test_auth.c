@@ -458,6 +458,10 @@ Test(url, parts_are_told_apart)
     u = parsed("http://[::1]:8080?q");
     cr_assert_str_eq(u->server, "http://[::1]:8080");
     cr_assert_str_eq(u->text, "http://[::1]:8080/?q");
+    xh_url_unref(u);
+    u = parsed("https://h:/x");
+    cr_assert_str_eq(u->server, "https://h:443");
+    cr_assert_str_eq(u->text, "https://h/x");
     cr_assert_null(u->user);
     xh_url_unref(u);
 }
@@ -466,7 +470,7 @@ Test(url, nonsense_is_refused_without_showing_secrets)
 {
     static const char *const bad[] = {
         "", "file:///etc/passwd", "ftp://h/x", "https:/h/x", "https://", "https:///x", "https://h:0/x",
-        "https://h:65536/x", "https://h:/x", "https://h:8x/x", "https://h\n/x", "https://h/a\r\nHost: evil",
+        "https://h:65536/x", "https://h:8x/x", "https://h\n/x", "https://h/a\r\nHost: evil",
         "https://h o/x", "https://[::1/x", "https://[zz]/x", "https://h%41/x", "http://u:SECRET@h/x",
         "https://u:SECRET@h:99999/x?SECRET", "https://h\\x@y/x", "https://a@b@c d/",
     };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "err.h"
+#include "mistaken.h"
 #include "options.h"
 
 static struct xh_options o;
@@ -92,6 +93,45 @@ Test(options, random_text_never_breaks_the_parser, .init = fresh, .timeout = 100
         xh_options_from_string(&o, text, "t", &err);
         cr_assert(o.connections >= 1 && o.connections <= 64);
     }
+}
+
+Test(mistaken, a_name_that_was_to_be_a_url_is_told_what_it_lacks)
+{
+    static const char *const cases[][3] = { /* name, a word of what is said, how it is shown */
+        {"s3://bucket/x.h5?X-Amz-Signature=SECRET", "presigned", "s3://bucket/x.h5"},
+        {"S3:/bucket/x.h5", "presigned", "S3:/bucket/x.h5"},
+        {"davs://u:SECRET@h/x.h5", "write https:// instead", "davs://h/x.h5"},
+        {"root://h:1094//x.h5", "XRootD servers serve the same paths over https", "root://h:1094//x.h5"},
+        {"htps://u:SECRET@h/x?SECRET", "htps:// is no scheme: write https://h/x", "htps://h/x"},
+        {"https:/u:SECRET@h/x.h5?SECRET", "one: write https://h/x.h5. pathlib.Path()", "https:/h/x.h5"},
+        {"http:/h/x.h5", "write http://h/x.h5", "http:/h/x.h5"},
+        {"https:h/x.h5", "none: write https://h/x.h5", "https:h/x.h5"},
+        {"gopher://h/x", "gopher:// is no scheme that is known here: xhdf5 reads https:// and http://", "gopher://h/x"},
+        {"file:///tmp/x.h5", "without file://", "file:///tmp/x.h5"},
+        {" https://h/x", "begins with a blank", " https://h/x"},
+        {"\"https://h/x\"", "a quote", "\"https://h/x\""},
+        {"data.example.org:/pub/x.h5", "write https://data.example.org/", "data.example.org:/pub/x.h5"},
+        {"/data/x.h5", "", "/data/x.h5"}, {"x.h5", "", "x.h5"}, {"C:\\x.h5", "", "C:\\x.h5"}, {"C:/x.h5", "", "C:/x.h5"}, {"a:b", "", "a:b"},
+        {"/cwd/https://h/x", "", "/cwd/https://h/x"}, {" x.h5", "", " x.h5"}, {"", "", ""}, {"s3://\x9b", "presigned", "s3://?"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char say[400], shown[400];
+        xh_mistaken(cases[i][0], say, sizeof say);
+        cr_expect(cases[i][1][0] ? strstr(say, cases[i][1]) != NULL : !say[0], "%s: %s", cases[i][0], say);
+        cr_expect(!strstr(say, "SECRET"), "%s", say);
+        cr_expect_str_eq(xh_mistaken_shown(cases[i][0], shown, sizeof shown), cases[i][2]);
+    }
+}
+
+Test(text, what_steers_a_terminal_is_made_plain)
+{
+    char text[] = "a\x1b[31m\x9b\xc2\x9b\n\t\xc3\xa9\xe2\x82\xac\xe2\x80\xae\x7f\xc3";
+    cr_assert_str_eq(xh_text_plain(text), "a?[31m???  \xc3\xa9\xe2\x82\xac?????");
+    struct xh_err err;
+    xh_err_set(&err, XH_E_NET, 0, "%s\r", "said \x85");
+    cr_assert_str_eq(err.text, "said ? ");
+    char out[64];
+    cr_assert_str_eq(xh_url_shown("https://h/\x9b\xc3\xa9?x", out, sizeof out), "https://h/?\xc3\xa9");
 }
 
 Test(url_shown, secrets_are_left_out)

@@ -227,12 +227,7 @@ Test(response, what_is_too_long_counts_as_absent)
     static char line[20000];
     xh_reply_init(&r);
     feed(&r, "HTTP/1.1 302 Found\n");
-    int n = sprintf(line, "ETag: \"");
-    memset(line + n, 'e', 300);
-    sprintf(line + n + 300, "\"\n");
-    feed(&r, line);
-    cr_assert_str_eq(r.etag, "");
-    n = sprintf(line, "Location: https://h/");
+    int n = sprintf(line, "Location: https://h/");
     memset(line + n, 'l', XH_LOCATION_BYTES);
     sprintf(line + n + XH_LOCATION_BYTES, "\n");
     feed(&r, line);

@@ -4,14 +4,14 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "tool.h"
+#include "../../cache/err.h"
 
 void xh_json_string(FILE *to, const char *text)
 {
     putc('"', to);
     while (*text) {
         unsigned char c = (unsigned char)*text;
-        size_t n = xh_tool_utf8(text);
+        size_t n = xh_utf8_length(text);
         if (c == '"' || c == '\\')
             fprintf(to, "\\%c", c);
         else if (n)

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "../../cache/cache.h"
+#include "../../cache/err.h"
+#include "../../cache/mistaken.h"
 #include "tool.h"
 
 static const char help[] =
@@ -70,12 +72,12 @@ int xh_tool_bad_option(const char *command, char **argv)
 
 const char *xh_tool_url(const char *command, int argc, char **argv, int words)
 {
-    char shown[200];
+    char shown[200], say[400];
     if (optind >= argc || optind + words < argc)
         xh_tool_usage(command, "one URL is wanted");
     else if (!xh_cache_is_url(argv[optind]))
-        xh_tool_usage(command, "\"%s\" is no URL: it begins neither with https:// nor with http://",
-                      xh_tool_plain(argv[optind], shown, sizeof shown));
+        xh_tool_usage(command, "\"%s\" is no URL: %s", xh_mistaken_shown(argv[optind], shown, sizeof shown),
+                      *xh_mistaken(argv[optind], say, sizeof say) ? say : "it begins neither with https:// nor with http://");
     else
         return argv[optind];
     return NULL;
@@ -115,31 +117,11 @@ const char *xh_tool_plain(const char *text, char *out, size_t size)
     return out;
 }
 
-size_t xh_tool_utf8(const char *text)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    unsigned n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0x80)
-        return p[0] >= 0x20 && p[0] < 0x7f;
-    if (p[0] < 0xc2 || p[0] > 0xf4)
-        return 0;
-    uint32_t c = p[0] & (0x7fu >> n);
-    for (unsigned i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (p[i] & 0x3fu);
-    }
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    /* Also what changes the direction of writing, which could make a listing say something else. */
-    int harmful = c < 0xa0 || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || (c >= 0xd800 && c < 0xe000);
-    return c < least[n] || c > 0x10ffff || harmful ? 0 : n;
-}
-
 const char *xh_tool_name(const char *text, char *out, size_t size)
 {
     size_t used = 0;
     while (*text) {
-        size_t n = xh_tool_utf8(text), step = n ? n : 1;
+        size_t n = xh_utf8_length(text), step = n ? n : 1;
         if (used + step >= size)
             break;
         if (n)

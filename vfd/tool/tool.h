@@ -56,11 +56,7 @@ const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT]);
 /* What the word behind the number |n| ends in. */
 #define XH_S(n) ((n) == 1 ? "" : "s")
 
-/* How many bytes the character at |text| takes: one of printable ASCII, or of UTF-8 that is no control
- * character; 0: it is none of these. */
-size_t xh_tool_utf8(const char *text);
-
-/* Copies |text|, the name of something, with all that is no such character as '?'. Returns |out|. */
+/* Copies |text|, the name of something, with all that is no character (xh_utf8_length) as '?'. Returns |out|. */
 const char *xh_tool_name(const char *text, char *out, size_t size);
 
 /* Copies |text| with every byte that a terminal might act on as '?'. Returns |out|. */

@@ -169,8 +169,12 @@ def endless_body(r):
 
 @fault("endless-200")
 def endless_200(r):
-    """200, no length, and zeros without an end."""
-    r.send(Reply(200, Content_Length=None, Transfer_Encoding="chunked"), body=False)
+    """200, no length, and zeros without an end; of the right version, as it says."""
+    r.ranges = None
+    del r.headers["If-None-Match"]
+    reply = r.honest() if r.command == "GET" else Reply(200)
+    reply.headers |= {"Content-Length": None, "Transfer-Encoding": "chunked"}
+    r.send(reply, body=False)
     r.endless(bytes(65536), chunked=True)
 
 
