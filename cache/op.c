@@ -8,6 +8,7 @@
 #include "waits.h"
 
 #define LOOK_EVERY_NS 20000000u
+#define PARTS_AT_ONCE 256 /* extents that are copied out of the shadow together: 6 KiB of stack */
 
 static int by_offset(const void *a, const void *b)
 {
@@ -90,21 +91,37 @@ static size_t first_extent(const struct xh_read_op *op, uint64_t off)
     return lo;
 }
 
-int xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint8_t *data)
+/* The part of |e| that lies in [off, end). Returns 0 when there is none. */
+static int cut(const struct xh_extent *e, uint64_t off, uint64_t end, struct xh_extent *out)
+{
+    uint64_t a = e->off > off ? e->off : off;
+    uint64_t b = e->off + e->len < end ? e->off + e->len : end;
+    if (a >= b)
+        return 0;
+    *out = (struct xh_extent){a, b - a, (uint8_t *)e->buf + (a - e->off)};
+    return 1;
+}
+
+void xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint8_t *data)
 {
     uint64_t end = off + len;
-    for (size_t i = first_extent(op, off); i < op->n && op->ext[i].off < end; i++) {
-        const struct xh_extent *e = &op->ext[i];
-        uint64_t a = e->off > off ? e->off : off;
-        uint64_t b = e->off + e->len < end ? e->off + e->len : end;
-        if (a >= b)
-            continue;
-        uint8_t *to = (uint8_t *)e->buf + (a - e->off);
-        if (data)
-            memcpy(to, data + (a - off), b - a);
-        else if (xh_shadow_read(op->f->shadow, a, to, b - a) != b - a)
+    struct xh_extent part;
+    for (size_t i = first_extent(op, off); i < op->n && op->ext[i].off < end; i++)
+        if (cut(&op->ext[i], off, end, &part))
+            memcpy(part.buf, data + (part.off - off), part.len);
+}
+
+int xh_op_copy_ready(struct xh_read_op *op, uint64_t off, uint64_t len)
+{
+    uint64_t end = off + len;
+    struct xh_extent part[PARTS_AT_ONCE];
+    size_t i = first_extent(op, off), n;
+    do {
+        for (n = 0; n < PARTS_AT_ONCE && i < op->n && op->ext[i].off < end; i++)
+            n += (size_t)cut(&op->ext[i], off, end, &part[n]);
+        if (xh_shadow_readv(op->f->shadow, part, n) != n)
             return 0;
-    }
+    } while (n == PARTS_AT_ONCE);
     return 1;
 }
 

@@ -65,9 +65,11 @@ int xh_op_begin(struct xh_read_op *op, struct xh_file *f, enum xh_kind kind, con
                 struct xh_err *err);
 void xh_op_end(struct xh_read_op *op);
 
-/* Hands [off, off+len) to every extent of |op| that overlaps it; with |data| NULL from the
- * shadow: then returns 0 when some page was gone, else 1. */
-int xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint8_t *data);
+/* Hands the bytes [off, off+len), which are at |data|, to every extent of |op| that overlaps them. */
+void xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint8_t *data);
+
+/* The same from the shadow. Returns 0 when some page was gone, else 1. */
+int xh_op_copy_ready(struct xh_read_op *op, uint64_t off, uint64_t len);
 
 /* Appends the pages of op->ext to |out|. 0 or XH_E_NOMEM. */
 int xh_op_pages(const struct xh_read_op *op, struct xh_runs *out);

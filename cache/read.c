@@ -155,13 +155,22 @@ static void count_hit(struct xh_file *f, enum xh_kind kind, const struct xh_exte
         xh_ahead_raw(f, ext, n);
 }
 
+static uint64_t bytes_of(const struct xh_extent *ext, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += ext[i].len;
+    return sum;
+}
+
 static int read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_served *served,
                       struct xh_err *err)
 {
     struct xh_read_op op;
     *served = (struct xh_served){0};
-    if (n == 1 && xh_shadow_read(f->shadow, ext->off, ext->buf, ext->len) == ext->len) {
-        count_hit(f, kind, ext, n, ext->len);
+    if (n == 1 ? xh_shadow_read(f->shadow, ext->off, ext->buf, ext->len) == ext->len
+               : xh_shadow_readv(f->shadow, ext, n) == n) {
+        count_hit(f, kind, ext, n, bytes_of(ext, n));
         return 0;
     }
     int rc = xh_op_begin(&op, f, kind, ext, n, err);

@@ -113,7 +113,7 @@ static int copy_ready(struct xh_read_op *op, const struct xh_runs *ready, struct
 {
     for (size_t i = 0; i < ready->n; i++) {
         uint64_t off = ready->at[i].first * XH_PAGE_BYTES;
-        if (!xh_op_copy_out(op, off, ready->at[i].count * XH_PAGE_BYTES, NULL) &&
+        if (!xh_op_copy_ready(op, off, ready->at[i].count * XH_PAGE_BYTES) &&
             xh_runs_add_run(again, ready->at[i]))
             return XH_E_NOMEM;
     }
@@ -214,9 +214,11 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
     xh_count(&f->counters, bytes_bypass, bypass);
     op->served.alone += mine + bypass;
     if (first) {
-        uint64_t elsewhere = xh_op_asked_in(op, &s.busy);
+        uint64_t hit = xh_op_asked_in(op, &s.ready), elsewhere = xh_op_asked_in(op, &s.busy);
         op->served.elsewhere += elsewhere;
-        xh_count(&f->counters, bytes_hit, xh_op_asked_in(op, &s.ready));
+        xh_count(&f->counters, bytes_hit, hit);
+        if (op->kind == XH_KIND_RAW && !op->again) /* it does not stream by */
+            atomic_fetch_sub_explicit(&f->streamed, hit, memory_order_relaxed);
         xh_count(&f->counters, bytes_waited, elsewhere);
     }
     widen(op, &s);

@@ -23,7 +23,7 @@ int xh_parallel_agree(struct xh_parallel *p, int good)
 }
 
 ptrdiff_t xh_parallel_view(struct xh_parallel *p, hid_t dxpl, haddr_t addr, size_t count, void *buf,
-                           struct xh_piece **out)
+                           struct xh_extent **out)
 {
     return XH_PARALLEL_PLAIN;
 }

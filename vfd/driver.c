@@ -202,7 +202,7 @@ static int remote_kind(H5FD_mem_t type)
     return type == H5FD_MEM_DRAW ? XH_REMOTE_RAW : type == H5FD_MEM_OHDR ? XH_REMOTE_HEADER : XH_REMOTE_META;
 }
 
-static int read_pieces(struct xh_vfd_file *f, int raw, const struct xh_piece *p, size_t n)
+static int read_pieces(struct xh_vfd_file *f, int raw, const struct xh_extent *p, size_t n)
 {
     return f->local ? xh_local_readv(f->local, raw, p, n) : xh_remote_readv(f->remote, raw, p, n);
 }
@@ -210,7 +210,7 @@ static int read_pieces(struct xh_vfd_file *f, int raw, const struct xh_piece *p,
 /* A process's share of a collective read. Returns 0, -1, or XH_PARALLEL_PLAIN when it is none. */
 static int read_view(struct xh_vfd_file *f, hid_t dxpl, haddr_t addr, size_t count, void *buf)
 {
-    struct xh_piece *p = NULL;
+    struct xh_extent *p = NULL;
     ptrdiff_t n = xh_parallel_view(f->parallel, dxpl, addr, count, buf, &p);
     int rc = n > 0 ? read_pieces(f, 1, p, (size_t)n) : (int)n;
     free(p);
@@ -227,14 +227,14 @@ static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, 
     }
     if (f->local)
         return xh_local_read(f->local, type == H5FD_MEM_DRAW, addr, size, buf);
-    struct xh_piece piece = {.addr = addr, .size = size, .buf = buf};
+    struct xh_extent piece = {.off = addr, .len = size, .buf = buf};
     return xh_remote_readv(f->remote, remote_kind(type), &piece, 1);
 }
 
 /* HDF5 shortens the arrays: a size of 0, or a type of H5FD_MEM_NOLIST, behind the first
  * entry means that the entry before it holds for all the rest. Sets |*raw| when any piece is raw data. */
 static void unfold(uint32_t count, const H5FD_mem_t types[], const haddr_t addrs[], const size_t sizes[],
-                   void *const bufs[], struct xh_piece *p, int *raw)
+                   void *const bufs[], struct xh_extent *p, int *raw)
 {
     int same_size = 0, same_type = 0;
     size_t size = 0;
@@ -246,7 +246,7 @@ static void unfold(uint32_t count, const H5FD_mem_t types[], const haddr_t addrs
             size = sizes[i];
         if (!same_type && types[i] == H5FD_MEM_DRAW)
             *raw = 1;
-        p[i] = (struct xh_piece){.addr = addrs[i], .size = size, .buf = bufs[i]};
+        p[i] = (struct xh_extent){.off = addrs[i], .len = size, .buf = bufs[i]};
     }
 }
 
@@ -254,8 +254,8 @@ static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t t
                           size_t sizes[], void *bufs[])
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
-    struct xh_piece few[PIECES_ON_STACK];
-    struct xh_piece *p = count <= PIECES_ON_STACK ? few : malloc(count * sizeof *p);
+    struct xh_extent few[PIECES_ON_STACK];
+    struct xh_extent *p = count <= PIECES_ON_STACK ? few : malloc(count * sizeof *p);
     int raw;
     if (count == 0)
         return 0;

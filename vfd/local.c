@@ -186,23 +186,23 @@ int xh_local_read(struct xh_local *f, int raw, uint64_t addr, size_t size, void 
 }
 
 /* How many pieces from |p| on lie, ascending, within one sieve; |*span| is their whole length. */
-static size_t sieve_run(const struct xh_piece *p, size_t n, size_t *span)
+static size_t sieve_run(const struct xh_extent *p, size_t n, size_t *span)
 {
     size_t i = 0;
     *span = 0;
-    for (; i < n && p[i].size <= SIEVE_BYTES; i++) {
-        if (i > 0 && p[i].addr < p[i - 1].addr)
+    for (; i < n && p[i].len <= SIEVE_BYTES; i++) {
+        if (i > 0 && p[i].off < p[i - 1].off)
             break;
-        uint64_t ahead = p[i].addr - p[0].addr;
-        if (ahead > SIEVE_BYTES - p[i].size)
+        uint64_t ahead = p[i].off - p[0].off;
+        if (ahead > SIEVE_BYTES - p[i].len)
             break;
-        if (ahead + p[i].size > *span)
-            *span = (size_t)ahead + p[i].size;
+        if (ahead + p[i].len > *span)
+            *span = (size_t)ahead + p[i].len;
     }
     return i;
 }
 
-int xh_local_readv(struct xh_local *f, int raw, const struct xh_piece *p, size_t n)
+int xh_local_readv(struct xh_local *f, int raw, const struct xh_extent *p, size_t n)
 {
     char *sieve = NULL;
     int rc = 0;
@@ -212,12 +212,12 @@ int xh_local_readv(struct xh_local *f, int raw, const struct xh_piece *p, size_t
             sieve = malloc(SIEVE_BYTES);
         if (run <= 1 || !sieve) {
             run = 1;
-            rc = xh_local_read(f, raw, p[i].addr, p[i].size, p[i].buf);
+            rc = xh_local_read(f, raw, p[i].off, p[i].len, p[i].buf);
             continue;
         }
-        rc = xh_local_read(f, raw, p[i].addr, span, sieve);
+        rc = xh_local_read(f, raw, p[i].off, span, sieve);
         for (size_t k = i; rc == 0 && k < i + run; k++)
-            memcpy(p[k].buf, sieve + (p[k].addr - p[i].addr), p[k].size);
+            memcpy(p[k].buf, sieve + (p[k].off - p[i].off), p[k].len);
     }
     free(sieve);
     return rc;

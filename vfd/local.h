@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../cache/extent.h"
 #include "../cache/options.h"
 
 struct xh_h5;
@@ -23,13 +24,6 @@ enum {
     XH_ACC_CREAT = 0x10,
     XH_ACC_SWMR_WRITE = 0x20,
     XH_ACC_SWMR_READ = 0x40,
-};
-
-/* One piece of a vectored read. */
-struct xh_piece {
-    uint64_t addr;
-    size_t size;
-    void *buf;
 };
 
 /* Opens |name|. |ignore_disabled_locks|: a file system without locks is no error; the
@@ -58,7 +52,7 @@ int *xh_local_fd(struct xh_local *f);
 int xh_local_read(struct xh_local *f, int raw, uint64_t addr, size_t size, void *buf);
 
 /* Reads |n| pieces in any order; runs of small ones that lie close are one system call. 0 or -1. */
-int xh_local_readv(struct xh_local *f, int raw, const struct xh_piece *p, size_t n);
+int xh_local_readv(struct xh_local *f, int raw, const struct xh_extent *p, size_t n);
 
 int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, const void *buf);
 

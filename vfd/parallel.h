@@ -33,7 +33,7 @@ int xh_parallel_agree(struct xh_parallel *p, int good);
  * frees; or PLAIN when it is a read of |count| bytes; or -1, error pushed. Does not block. */
 #define XH_PARALLEL_PLAIN (-2)
 ptrdiff_t xh_parallel_view(struct xh_parallel *p, hid_t dxpl, haddr_t addr, size_t count, void *buf,
-                           struct xh_piece **out);
+                           struct xh_extent **out);
 
 /* Answers HDF5's question |op_code|. Returns 1, or 0 when it is none about MPI. */
 int xh_parallel_ctl(struct xh_parallel *p, uint64_t op_code, void **output);

@@ -184,39 +184,53 @@ uint64_t xh_remote_size(const struct xh_remote *r)
     return r->edit ? xh_edit_size(r->edit) : r->size;
 }
 
-/* Fills |ext| with the parts of the pieces that the file has and zeroes the rest. Returns their number. */
-static size_t inside(const struct xh_remote *r, const struct xh_piece *p, size_t n, struct xh_extent *ext)
+/* 1 when the file has all of each piece, and none is empty. */
+static int all_inside(uint64_t size, const struct xh_extent *p, size_t n)
 {
-    uint64_t size = xh_remote_size(r);
+    size_t i = 0;
+    while (i < n && p[i].len - 1 < size && p[i].off <= size - p[i].len)
+        i++;
+    return i == n;
+}
+
+/* Fills |ext| with the parts of the pieces that the file has and zeroes the rest. Returns their number. */
+static size_t inside(uint64_t size, const struct xh_extent *p, size_t n, struct xh_extent *ext)
+{
     size_t k = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t there = p[i].addr < size ? size - p[i].addr : 0;
-        uint64_t len = p[i].size < there ? p[i].size : there;
-        if (len < p[i].size)
-            memset((char *)p[i].buf + len, 0, p[i].size - (size_t)len);
+        uint64_t there = p[i].off < size ? size - p[i].off : 0;
+        uint64_t len = p[i].len < there ? p[i].len : there;
+        if (len < p[i].len)
+            memset((char *)p[i].buf + len, 0, (size_t)(p[i].len - len));
         if (len > 0)
-            ext[k++] = (struct xh_extent){.off = p[i].addr, .len = len, .buf = p[i].buf};
+            ext[k++] = (struct xh_extent){.off = p[i].off, .len = len, .buf = p[i].buf};
     }
     return k;
 }
 
-int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size_t n)
+int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n)
 {
-    struct xh_extent few[EXTENTS_ON_STACK];
-    struct xh_extent *ext = n <= EXTENTS_ON_STACK ? few : malloc(n * sizeof *ext);
+    uint64_t size = xh_remote_size(r);
+    struct xh_extent few[EXTENTS_ON_STACK], *cut = NULL;
     struct xh_err err = {0};
-    if (!ext)
-        return xh_fail(r->h5, XH_E_NOMEM, "out of memory for a read of %zu pieces of %s", n, r->shown);
-    size_t k = inside(r, p, n, ext);
+    const struct xh_extent *ext = p;
+    size_t k = n;
+    if (!all_inside(size, p, n)) { /* mostly all are, and a million of them are not copied for nothing */
+        cut = n <= EXTENTS_ON_STACK ? few : malloc(n * sizeof *cut);
+        if (!cut)
+            return xh_fail(r->h5, XH_E_NOMEM, "out of memory for a read of %zu pieces of %s", n, r->shown);
+        k = inside(size, p, n, cut);
+        ext = cut;
+    }
     xh_trace(XH_T_VFD, "read", "kind=%s pieces=%zu first=%llu+%zu", raw == XH_REMOTE_RAW ? "raw" : "meta", n,
-             n ? (unsigned long long)p[0].addr : 0, n ? p[0].size : 0);
+             n ? (unsigned long long)p[0].off : 0, n ? (size_t)p[0].len : 0);
     int rc = 0;
     if (k && r->edit)
         rc = xh_edit_read(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER : XH_EDIT_META, ext, k, &err);
     else if (k)
         rc = xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, k, &err);
-    if (ext != few)
-        free(ext);
+    if (cut != few)
+        free(cut);
     return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
 

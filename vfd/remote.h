@@ -66,7 +66,7 @@ enum { XH_REMOTE_META, XH_REMOTE_RAW, XH_REMOTE_HEADER };
 /* Reads |n| pieces in any order, all at once; what lies behind the end of the file reads
  * as zeroes. |raw|: one of these kinds.
  * Returns 0 or -1, error pushed. Blocks. */
-int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_piece *p, size_t n);
+int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n);
 
 /* Fetches |n| ranges ahead, in the order in which they will be read; what lies behind the end of the
  * file is passed over. Returns how many were taken. Does not block on the network. */

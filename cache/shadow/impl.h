@@ -2,6 +2,7 @@
  *
  *   shadow.c  the objects of this process, fork        store.c  directory and file: create, check, lock
  *   page.c    words: claim to publish, read, wait      owner.c  slots: who is alive
+ *   vector.c  many small extents read at once
  *   word.c    a word: reserved, changed                sum.c    what a page's bytes are known by
  *   guard.c   a file that shrinks under its mapping
  *   budget.c  how much, and how much is taken          evict.c  making room, whole shadows first
@@ -162,6 +163,29 @@ int xh_page_reserve(struct xh_shadow *s, uint64_t idx);
  * Returns 1, or 0 as soon as a bit of |mask| differs from |*old|. Wakes waiters. */
 int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state state,
                    uint32_t owner, uint64_t flags, uint64_t keep);
+
+/* page.c ----------------------------------------------------------------------------------- */
+
+/* Bytes of the origin in page |idx|. */
+static inline size_t xh_page_bytes(const struct xh_shadow *s, uint64_t idx)
+{
+    uint64_t left = s->head.origin_bytes - idx * XH_PAGE_BYTES;
+    return left < XH_PAGE_BYTES ? (size_t)left : XH_PAGE_BYTES;
+}
+
+/* Orders the copy before the second look at the words (a seqlock reader's fence). Pairs with
+ * the evictor's CAS to EVICTING. ThreadSanitizer knows no fences, nor what the kernel copies. */
+static inline void xh_page_fence(void)
+{
+#ifdef __SANITIZE_THREAD__
+    atomic_signal_fence(memory_order_acquire);
+#else
+    atomic_thread_fence(memory_order_acquire);
+#endif
+}
+
+/* Somebody wrote into the file: the page is to be fetched anew. |w| is its word, which said READY. */
+void xh_page_damaged(struct xh_shadow *s, uint64_t idx, uint64_t w);
 
 /* budget.c --------------------------------------------------------------------------------- */
 

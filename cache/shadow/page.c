@@ -31,17 +31,6 @@
 #define RUN_PAGES 64u      /* most pages of one copy: what is in a cache still when it is summed */
 #define PROVE_ALIVE_MS 250 /* how often a waiter looks whether the owner is alive */
 
-/* Orders the copy before the second look at the words (a seqlock reader's fence). Pairs with
- * the evictor's CAS to EVICTING. ThreadSanitizer knows no fences, nor what the kernel copies. */
-static inline void fence_after_copy(void)
-{
-#ifdef __SANITIZE_THREAD__
-    atomic_signal_fence(memory_order_acquire);
-#else
-    atomic_thread_fence(memory_order_acquire);
-#endif
-}
-
 static int usable(const struct xh_shadow *s, uint64_t idx)
 {
     return xh_shadow_usable(s) && idx < s->head.pages;
@@ -128,21 +117,14 @@ enum xh_claim xh_shadow_claim(struct xh_shadow *s, uint64_t idx, int meta, struc
     }
 }
 
-/* Bytes of the origin in page |idx|. */
-static size_t page_bytes(const struct xh_shadow *s, uint64_t idx)
-{
-    uint64_t left = s->head.origin_bytes - idx * XH_PAGE_BYTES;
-    return left < XH_PAGE_BYTES ? (size_t)left : XH_PAGE_BYTES;
-}
-
 /* Notes the sums of pages that come in one piece, and which ones do not. */
 static void note_sums(struct xh_shadow *s, uint64_t off, const uint8_t *data, size_t len)
 {
     for (uint64_t idx = off / XH_PAGE_BYTES, at; (at = idx * XH_PAGE_BYTES) < off + len; idx++) {
-        int whole = at >= off && page_bytes(s, idx) <= off + len - at;
+        int whole = at >= off && xh_page_bytes(s, idx) <= off + len - at;
         if (xh_page_reserve(s, idx))
             atomic_store_explicit(&s->sums[idx],
-                                  whole ? xh_sum_page(idx, data + (at - off), page_bytes(s, idx)) : XH_SUM_PIECES,
+                                  whole ? xh_sum_page(idx, data + (at - off), xh_page_bytes(s, idx)) : XH_SUM_PIECES,
                                   memory_order_relaxed);
     }
 }
@@ -152,7 +134,7 @@ static void note_sums(struct xh_shadow *s, uint64_t off, const uint8_t *data, si
 static int sum_known(struct xh_shadow *s, uint64_t idx)
 {
     uint8_t page[XH_PAGE_BYTES];
-    size_t len = page_bytes(s, idx);
+    size_t len = xh_page_bytes(s, idx);
     uint64_t sum = atomic_load_explicit(&s->sums[idx], memory_order_relaxed);
     if (sum != XH_SUM_PIECES)
         return sum != 0;
@@ -241,7 +223,7 @@ struct run {
 static int has_edge(const struct xh_shadow *s, const struct run *r, uint64_t idx)
 {
     uint64_t at = idx * XH_PAGE_BYTES;
-    return at < r->off || at + page_bytes(s, idx) > r->off + r->len;
+    return at < r->off || at + xh_page_bytes(s, idx) > r->off + r->len;
 }
 
 static uint8_t *place(const struct xh_shadow *s, struct run *r, uint64_t idx)
@@ -256,14 +238,14 @@ static ssize_t copy_pages(struct xh_shadow *s, struct run *r)
     struct iovec v[3];
     int n = 0;
     if (has_edge(s, r, from))
-        v[n++] = (struct iovec){r->edge[0], page_bytes(s, from++)};
+        v[n++] = (struct iovec){r->edge[0], xh_page_bytes(s, from++)};
     int tail = from < to && has_edge(s, r, last);
     if (from < (to -= (uint64_t)tail)) {
-        size_t all = (size_t)((to - 1 - from) * XH_PAGE_BYTES) + page_bytes(s, to - 1);
+        size_t all = (size_t)((to - 1 - from) * XH_PAGE_BYTES) + xh_page_bytes(s, to - 1);
         v[n++] = (struct iovec){place(s, r, from), all};
     }
     if (tail)
-        v[n++] = (struct iovec){r->edge[1], page_bytes(s, last)};
+        v[n++] = (struct iovec){r->edge[1], xh_page_bytes(s, last)};
     off_t at = (off_t)(s->head.data_off + r->first * XH_PAGE_BYTES);
     ssize_t got;
     do
@@ -272,8 +254,7 @@ static ssize_t copy_pages(struct xh_shadow *s, struct run *r)
     return got;
 }
 
-/* Somebody wrote into the file: the page is to be fetched anew. |w| is its word, which said READY. */
-static void damaged(struct xh_shadow *s, uint64_t idx, uint64_t w)
+void xh_page_damaged(struct xh_shadow *s, uint64_t idx, uint64_t w)
 {
     if (xh_page_change(s, idx, &w, XH_W_HELD, XH_EMPTY, 0, XH_W_STALE, 0))
         xh_trace(XH_T_SHADOW, "damaged", "name=%.10s page=%llu", s->name, (unsigned long long)idx);
@@ -301,15 +282,15 @@ static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t l
     if (got < 0)
         return 0; /* the file is as it was: nobody's damage */
 
-    fence_after_copy();
+    xh_page_fence();
     for (uint64_t i = 0; i < r.n; i++) {
-        uint64_t idx = r.first + i, at = idx * XH_PAGE_BYTES, bytes = page_bytes(s, idx);
+        uint64_t idx = r.first + i, at = idx * XH_PAGE_BYTES, bytes = xh_page_bytes(s, idx);
         uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
         if ((w ^ seen[i]) & XH_W_SEEN)
             return at > off ? (size_t)(at - off) : 0;
         const uint8_t *page = place(s, &r, idx);
         if (i * XH_PAGE_BYTES + bytes > (uint64_t)got || xh_sum_page(idx, page, (size_t)bytes) != sums[i]) {
-            damaged(s, idx, w);
+            xh_page_damaged(s, idx, w);
             return at > off ? (size_t)(at - off) : 0;
         }
         if (has_edge(s, &r, idx)) {

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "../err.h"
+#include "../extent.h"
 #include "../options.h"
 #include "../stats.h"
 
@@ -114,6 +115,11 @@ void xh_shadow_abandon(struct xh_shadow *s, uint64_t first, uint64_t n);
  * there; less, down to 0, when a page was not. (Bytes of |buf| after that are undefined.)
  * Takes no lock; a hit on 4 KiB costs under a microsecond. */
 size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len);
+
+/* The same for |n| extents, each whole or not at all: returns how many, from the first on, were copied. Of the buffers of the
+ * others some may have been written to. Small ones that lie close together, upwards, share system calls and sums: one
+ * of 4 bytes in ten costs 15 ns of its own. */
+size_t xh_shadow_readv(struct xh_shadow *s, const struct xh_extent *ext, size_t n);
 
 /* Waits until page |idx| is no longer CLAIMED as it is now, at most |timeout_ms|.
  * Proves the owner alive from time to time; a dead owner's claim is set EMPTY.

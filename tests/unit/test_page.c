@@ -1387,6 +1387,88 @@ Test(page, whoever_waits_for_a_turn_is_seen)
     end(pid);
 }
 
+/* ---- many extents at once ---- */
+
+Test(page, many_extents_agree_with_single_reads)
+{
+    enum { PAGES = 200, MOST = 300 };
+    struct xh_shadow *s = open_shadow((uint64_t)PAGES * PAGE - 1234);
+    static uint8_t buf[MOST][3 * PAGE], one[3 * PAGE];
+    struct xh_extent e[MOST];
+    uint32_t seed = 5;
+    for (uint64_t i = 0; i < PAGES; i++)
+        if (rnd(&seed) % 50)
+            put(s, i, 0);
+    for (int round = 0; round < 3000; round++) {
+        size_t n = rnd(&seed) % MOST, want = 0;
+        uint64_t at = rnd(&seed) % s->head.origin_bytes, most = (uint64_t[]){9, 700, sizeof *buf}[rnd(&seed) % 3];
+        for (size_t i = 0; i < n; i++) { /* upwards, now and then elsewhere, over the end too */
+            uint64_t len = rnd(&seed) % (rnd(&seed) % 3 ? most : 9);
+            at = rnd(&seed) % 200 ? at + rnd(&seed) % (2 * most) : rnd(&seed) % (s->head.origin_bytes + 9);
+            e[i] = (struct xh_extent){at, len, buf[i]};
+            at += rnd(&seed) % 20 ? len : 0;
+        }
+        while (want < n && xh_shadow_read(s, e[want].off, one, e[want].len) == e[want].len)
+            want++;
+        memset(buf, 0, n * sizeof *buf);
+        cr_assert_eq(xh_shadow_readv(s, e, n), want, "round %d", round);
+        for (size_t i = 0; i < want; i++)
+            cr_assert_eq(first_wrong(buf[i], e[i].off, e[i].len), e[i].len, "round %d, extent %zu", round, i);
+    }
+    xh_shadow_close(s);
+}
+
+Test(page, damage_under_a_stride_is_not_given_to_its_reader)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    uint8_t buf[100 * 8];
+    struct xh_extent e[100];
+    for (uint64_t i = 0; i < 100; i++) {
+        put(s, i, 0);
+        e[i] = (struct xh_extent){i * PAGE + 80, 8, buf + 8 * i};
+    }
+    cr_assert_eq(xh_shadow_readv(s, e, 100), 100);
+    cr_assert_eq(pwrite(s->fd, "scribble", 8, (off_t)(s->head.data_off + 50 * PAGE + 3000)), 8); /* not where it reads */
+    size_t n = xh_shadow_readv(s, e, 100);
+    cr_expect_leq(n, 50);
+    cr_expect_eq(xh_shadow_peek(s, 50), XH_CLAIM_MINE, "to be fetched anew");
+    cr_expect_eq(xh_shadow_readv(s, e + 51, 49), 49);
+    xh_shadow_close(s);
+}
+
+/* System calls that read, of this process so far. */
+static long reading_calls(void)
+{
+    char line[100];
+    long n = -1;
+    FILE *f = fopen("/proc/self/io", "r");
+    while (f && fgets(line, sizeof line, f))
+        sscanf(line, "syscr: %ld", &n);
+    if (f)
+        fclose(f);
+    return n;
+}
+
+Test(page, a_stride_takes_a_system_call_for_many_elements)
+{
+    enum { PAGES = 320, STEP = 40, N = PAGES * PAGE / STEP };
+    struct xh_shadow *s = open_shadow((uint64_t)PAGES * PAGE);
+    struct xh_extent *e = malloc(N * sizeof *e);
+    uint8_t *buf = malloc(4 * N);
+    for (uint64_t i = 0; i < PAGES; i++)
+        put(s, i, 0);
+    for (uint64_t i = 0; i < N; i++)
+        e[i] = (struct xh_extent){i * STEP, 4, buf + 4 * i};
+    long before = reading_calls();
+    if (before < 0)
+        cr_skip_test("no /proc/self/io");
+    cr_assert_eq(xh_shadow_readv(s, e, N), N);
+    cr_expect_leq(reading_calls() - before, PAGES / 8, "%ld for %d elements", reading_calls() - before, N);
+    free(buf);
+    free(e);
+    xh_shadow_close(s);
+}
+
 /* ---- cost ----------------------------------------------------------------------------------- */
 
 Test(page, a_hit_is_cheap)

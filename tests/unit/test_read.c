@@ -436,6 +436,56 @@ Test(read, a_stream_is_kept_when_it_is_read_again)
     free(b);
 }
 
+/* Every |step|th element of 4 bytes of [from, from + len), into |b|. */
+static size_t stride(struct xh_extent *e, uint64_t from, uint64_t len, uint64_t step, uint8_t *b)
+{
+    size_t n = 0;
+    for (uint64_t off = from; off + 4 <= from + len; off += 4 * step, n++)
+        e[n] = (struct xh_extent){off, 4, b + 4 * n};
+    return n;
+}
+
+Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
+{
+    struct xh_stats before, s;
+    struct xh_err err = {0};
+    uint8_t *b = malloc(1u << 20);
+    struct xh_extent *e = malloc(20000 * sizeof *e), whole = {0, 512 << 10, b}, cold = {1 << 20, 512 << 10, b};
+    struct xh_file *f = open_test("shadow=off,stream_bytes=600K,readahead=off");
+    cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &whole, 1, &err), 0);
+    drain();
+    xh_cache_stats(f, &before);
+    uint64_t streamed = atomic_load(&f->streamed);
+    size_t n = stride(e, 0, whole.len, 10, b);
+    for (int i = 0; i < 10; i++) {
+        memset(b, 0, 4 * n);
+        cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, e, n, &err), 0);
+        for (size_t k = 0; k < 4 * n; k++)
+            if (b[k] != byte_at(e[k / 4].off + k % 4))
+                cr_assert_fail("wrong byte of element %zu", k / 4);
+    }
+    xh_cache_stats(f, &s);
+    cr_expect_eq(s.bytes_hit - before.bytes_hit, 10 * 4 * n);
+    cr_expect_eq(s.requests, before.requests);
+    cr_expect_eq(atomic_load(&f->streamed), streamed, "of what is there nothing streams by");
+    /* What is cold is still within stream_bytes: it is kept. */
+    cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &cold, 1, &err), 0);
+    drain();
+    xh_cache_stats(f, &s);
+    cr_expect_eq(s.bytes_bypass, 0);
+    cr_expect_eq(s.bytes_demand - before.bytes_demand, cold.len);
+    /* Where half of a stride is there, the other half counts. */
+    streamed = atomic_load(&f->streamed);
+    n = stride(e, 256 << 10, 512 << 10, 16, b);
+    cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, e, n, &err), 0);
+    for (size_t k = 0; k < 4 * n; k++)
+        cr_assert_eq(b[k], byte_at(e[k / 4].off + k % 4));
+    cr_expect_eq(atomic_load(&f->streamed) - streamed, 4 * n / 2);
+    xh_cache_close(f);
+    free(e);
+    free(b);
+}
+
 Test(read, an_extent_outside_the_object_is_refused_and_nothing_else_happens)
 {
     struct xh_err err = {0};

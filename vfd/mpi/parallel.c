@@ -151,15 +151,15 @@ end:
 
 /* Pairs |memory| and |file|, of the same length or the file longer, piece by piece. Returns their number or -1. */
 static ptrdiff_t pair(const struct xh_spans *memory, const struct xh_spans *file, haddr_t addr, char *buf,
-                      struct xh_piece **out)
+                      struct xh_extent **out)
 {
-    struct xh_piece *p = malloc((memory->n + file->n + 1) * sizeof *p);
+    struct xh_extent *p = malloc((memory->n + file->n + 1) * sizeof *p);
     size_t n = 0, i = 0, k = 0;
     uint64_t in_i = 0, in_k = 0;
     while (p && i < memory->n && k < file->n) {
         uint64_t a = memory->at[i].len - in_i, b = file->at[k].len - in_k, len = a < b ? a : b;
-        p[n++] = (struct xh_piece){.addr = addr + (uint64_t)file->at[k].at + in_k, .size = (size_t)len,
-                                   .buf = buf + memory->at[i].at + (int64_t)in_i};
+        p[n++] = (struct xh_extent){.off = addr + (uint64_t)file->at[k].at + in_k, .len = len,
+                                    .buf = buf + memory->at[i].at + (int64_t)in_i};
         in_i = a == len ? (i++, 0u) : in_i + len;
         in_k = b == len ? (k++, 0u) : in_k + len;
     }
@@ -177,7 +177,7 @@ static int is_collective(struct xh_parallel *p, hid_t dxpl)
 }
 
 ptrdiff_t xh_parallel_view(struct xh_parallel *p, hid_t dxpl, haddr_t addr, size_t count, void *buf,
-                           struct xh_piece **out)
+                           struct xh_extent **out)
 {
     MPI_Datatype memory_type, file_type;
     MPI_Count memory_bytes = 0, file_bytes = 0;
