@@ -164,7 +164,7 @@ void xh_file_after_fork(struct xh_file *f);
 /* Most bytes that may be ahead of the reader. */
 static inline uint64_t xh_ahead_most(const struct xh_file *f)
 {
-    uint64_t most = f->opt.readahead_bytes, kept = f->opt.private_budget_bytes / 2;
+    uint64_t most = f->opt.readahead_bytes, kept = f->opt.private_budget_bytes / 2 / xh_shadow_privates();
     return xh_shadow_private(f->shadow) && most > kept ? kept : most;
 }
 

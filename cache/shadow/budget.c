@@ -46,12 +46,42 @@ uint64_t xh_budget_used(int dirfd, ino_t skip)
     return sum;
 }
 
+/* What the private shadows of this process take together, as each was last measured, and how many of them have more than
+ * |LARGE_BYTES|. They order nothing. */
+#define LARGE_BYTES (1u << 20)
+static _Atomic uint64_t privates_bytes;
+static _Atomic unsigned privates;
+
+/* The private |s| takes |own| bytes. Returns what the others take. */
+static uint64_t note_private(struct xh_shadow *s, uint64_t own)
+{
+    uint64_t had = atomic_exchange_explicit(&s->own_bytes, own, memory_order_relaxed);
+    uint64_t all = atomic_fetch_add_explicit(&privates_bytes, own - had, memory_order_relaxed) + (own - had);
+    if ((own > LARGE_BYTES) != (had > LARGE_BYTES))
+        atomic_fetch_add_explicit(&privates, own > LARGE_BYTES ? 1u : -1u, memory_order_relaxed);
+    return all > own && all - own < UINT64_MAX / 2 ? all - own : 0; /* another thread may be between two measurements */
+}
+
+void xh_budget_leave(struct xh_shadow *s)
+{
+    if (s->private_)
+        note_private(s, 0);
+}
+
+unsigned xh_shadow_privates(void)
+{
+    unsigned n = atomic_load_explicit(&privates, memory_order_relaxed);
+    return n ? n : 1;
+}
+
 uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
 {
     struct stat st;
     uint64_t own = 0, now = xh_now_ns();
     if (fstat(s->fd, &st) == 0)
         own = (uint64_t)st.st_blocks * 512;
+    if (s->private_)
+        atomic_store_explicit(&s->others_bytes, note_private(s, own), memory_order_relaxed);
     if (!s->private_ && (scan || now >= atomic_load_explicit(&s->scan_at_ns, memory_order_relaxed))) {
         uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         /* Others of this process need not do the same meanwhile. */

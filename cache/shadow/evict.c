@@ -126,6 +126,33 @@ static uint64_t take_from_others(struct xh_shadow *s, struct entry *list, size_t
     return freed;
 }
 
+/* The same of this process's private shadows. */
+static uint64_t take_from_privates(struct xh_shadow *s, uint64_t floor_bytes, uint64_t want_bytes, uint64_t meta_room_bytes,
+                                   struct xh_counters *c)
+{
+    uint64_t freed = 0, n = 1;
+    struct xh_shadow *other;
+    while (n && freed < want_bytes && (other = xh_shadow_largest_private(s, floor_bytes)) != NULL) {
+        n = xh_clock_sweep(other, want_bytes - freed, meta_room_bytes, c);
+        xh_budget_measure(other, 0);
+        xh_shadow_close(other);
+        freed += n;
+    }
+    return freed;
+}
+
+static uint64_t make_private_room(struct xh_shadow *s, uint64_t want_bytes, uint64_t meta_room_bytes, struct xh_counters *c)
+{
+    uint64_t own = atomic_load_explicit(&s->own_bytes, memory_order_relaxed);
+    uint64_t freed = take_from_privates(s, own + s->step_bytes, want_bytes, meta_room_bytes, c);
+    if (freed < want_bytes)
+        freed += xh_clock_sweep(s, want_bytes - freed, meta_room_bytes, c);
+    if (freed == 0)
+        freed = take_from_privates(s, XH_HEADER_MIN_BYTES, want_bytes, meta_room_bytes, c);
+    xh_budget_measure(s, 0);
+    return freed;
+}
+
 /* ---- the budget's gate --------------------------------------------------------------------- */
 
 static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, struct xh_counters *c)
@@ -134,7 +161,7 @@ static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, st
     struct entry *list = NULL;
     struct stat st;
     if (s->private_)
-        return xh_clock_sweep(s, want_bytes, meta_room_bytes, c);
+        return make_private_room(s, want_bytes, meta_room_bytes, c);
     size_t n = list_shadows(s->dirfd, &list);
     freed = drop_unused(s, list, n, want_bytes);
     int elsewhere = freed != 0;

@@ -58,6 +58,7 @@ struct xh_shadow {
     _Atomic uint32_t owner;         /* 0: none yet. Release in owner.c, acquire by claimers. */
     _Atomic uint64_t base_bytes;    /* taken by all files at the last measurement */
     _Atomic uint64_t others_bytes;  /* of them, by other files */
+    _Atomic uint64_t own_bytes;     /* of a private one: taken by its file at its last measurement */
     _Atomic uint64_t since_bytes;   /* claimed since */
     _Atomic uint64_t inflight;      /* pages claimed by this process now */
     _Atomic uint64_t scan_at_ns;    /* when to look through the directory again */
@@ -79,6 +80,10 @@ extern uint64_t xh_shadow_test_unit;
 /* Opens the shadow |name| of the directory of |near| only to evict in it: not made when it is
  * not there, its last use not touched. Returns NULL when it is not sound. Owns: close it. */
 struct xh_shadow *xh_shadow_visit(struct xh_shadow *near, const char *name);
+
+/* Of this process's other private shadows the one that has most, if that is more than |floor_bytes|; NULL: there is none.
+ * Owns: close it. */
+struct xh_shadow *xh_shadow_largest_private(const struct xh_shadow *but, uint64_t floor_bytes);
 
 /* store.c ---------------------------------------------------------------------------------- */
 
@@ -199,6 +204,9 @@ uint64_t xh_budget_used(int dirfd, ino_t skip);
 /* Measures what is taken, this process's claims in flight included; looks through the whole
  * directory when |scan| or when its time has come. Returns it. */
 uint64_t xh_budget_measure(struct xh_shadow *s, int scan);
+
+/* A private shadow is closed: what it took is free. */
+void xh_budget_leave(struct xh_shadow *s);
 
 /* evict.c ---------------------------------------------------------------------------------- */
 

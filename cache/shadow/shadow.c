@@ -156,6 +156,23 @@ static int make_private(struct xh_shadow *s, const struct xh_options *o)
     return -1;
 }
 
+struct xh_shadow *xh_shadow_largest_private(const struct xh_shadow *but, uint64_t floor_bytes)
+{
+    struct xh_shadow *largest = NULL;
+    pthread_mutex_lock(&xh_shadow_lock);
+    for (struct xh_shadow *s = shadows; s; s = s->next) {
+        uint64_t own = atomic_load_explicit(&s->own_bytes, memory_order_relaxed);
+        if (s == but || !s->private_ || !xh_shadow_usable(s) || own <= floor_bytes)
+            continue;
+        floor_bytes = own;
+        largest = s;
+    }
+    if (largest)
+        largest->refs++;
+    pthread_mutex_unlock(&xh_shadow_lock);
+    return largest;
+}
+
 int xh_shadow_private(const struct xh_shadow *s)
 {
     return s->private_;
@@ -251,6 +268,7 @@ void xh_shadow_close(struct xh_shadow *s)
         while (*at != s)
             at = &(*at)->next;
         *at = s->next;
+        xh_budget_leave(s);
         if (!s->private_ && !s->visitor && xh_shadow_usable(s))
             (void)!futimens(s->fd, NULL); /* last use: the order of dropping */
         drop_storage(s);

@@ -43,6 +43,9 @@ int xh_shadow_private(const struct xh_shadow *s);
 #define XH_PRIVATE_NO_ROOM 2 /* no room, or no file could be made */
 #define XH_PRIVATE_NO_DIR 3  /* the directory cannot be used */
 
+/* How many private shadows of this process hold more than a little; at least 1. They share private_budget_bytes. */
+unsigned xh_shadow_privates(void);
+
 /* Counters to add pages_published, pages_evicted, claims_taken_over to: given with each
  * call that may do so, as several open files share one shadow. May be NULL. */
 

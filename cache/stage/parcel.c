@@ -21,14 +21,14 @@ static size_t block_len(const struct xh_parcel *p, size_t i)
 }
 
 /* Gives back the blocks that lie wholly below |from|. */
-static void release(struct xh_stage *s, struct xh_parcel *p)
+static void release(struct xh_parcel *p)
 {
-    uint64_t most = p->load->f->opt.readahead_bytes, spare = most > s->bytes ? most - s->bytes : 0;
+    uint64_t most = p->load->f->opt.readahead_bytes;
     size_t end = p->from == p->end ? blocks_of(p->end - p->off) : (size_t)((p->from - p->off) / XH_BLOCK_BYTES);
     if (p->copying)
         return;
     for (; p->gone < end; p->gone++) {
-        xh_block_put(&s->blocks, p->blocks[p->gone], block_len(p, p->gone), spare);
+        xh_block_put(p->blocks[p->gone], block_len(p, p->gone), most);
         p->blocks[p->gone] = NULL;
     }
 }
@@ -76,7 +76,7 @@ static int list(struct xh_stage *s, struct xh_parcel *p)
     s->at[i] = p;
     s->n++;
     p->listed = 1;
-    s->bytes += xh_parcel_weight(p);
+    xh_room_add(s, xh_parcel_weight(p), 0);
     return 0;
 }
 
@@ -88,7 +88,7 @@ void xh_parcel_unlist(struct xh_stage *s, struct xh_parcel *p)
     assert(i < s->n && s->at[i] == p);
     memmove(&s->at[i], &s->at[i + 1], (s->n - i - 1) * sizeof *s->at);
     s->n--;
-    s->bytes -= xh_parcel_weight(p);
+    xh_room_add(s, 0, xh_parcel_weight(p));
     p->listed = 0;
     uint64_t came = p->load->over || p->load->turns || p->load->withdrawn ? p->got - p->off : p->end - p->off;
     if (p->taken < came)
@@ -101,7 +101,7 @@ void xh_load_settle(struct xh_stage *s, struct xh_load *l)
     int needed = !l->over || l->submitting;
     for (size_t i = 0; i < l->nparcels; i++) {
         struct xh_parcel *p = &l->parcels[i];
-        release(s, p);
+        release(p);
         needed |= p->listed || p->copying != 0;
     }
     if (needed)
@@ -144,7 +144,7 @@ static void keep(struct xh_stage *s, struct xh_parcel *p, uint64_t off, const ui
     for (uint64_t a = off > p->from ? off : p->from; a < end && p->listed;) {
         size_t i = (size_t)((a - p->off) / XH_BLOCK_BYTES), at = (size_t)((a - p->off) % XH_BLOCK_BYTES);
         size_t room = block_len(p, i) - at, n = end - a < room ? (size_t)(end - a) : room;
-        if (!p->blocks[i] && !(p->blocks[i] = xh_block_get(&s->blocks, block_len(p, i)))) {
+        if (!p->blocks[i] && !(p->blocks[i] = xh_block_get(block_len(p, i), p->load->f->opt.readahead_bytes))) {
             xh_parcel_unlist(s, p); /* no memory: whoever wants it asks again */
             return;
         }
@@ -163,9 +163,9 @@ static void parcel_bytes(struct xh_stage *s, struct xh_parcel *p, uint64_t off, 
             memcpy(k->to + (a - k->a), data + (a - off), b - a);
     }
     keep(s, p, off, data, len);
-    s->bytes -= xh_parcel_weight(p);
+    uint64_t weight = xh_parcel_weight(p);
     p->got = off + len;
-    s->bytes += xh_parcel_weight(p);
+    xh_room_add(s, xh_parcel_weight(p), weight);
     take_done(p, 0);
 }
 

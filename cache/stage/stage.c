@@ -11,7 +11,7 @@ static void drop_stale(struct xh_file *f, uint64_t bytes)
 {
     struct xh_stage *s = &f->stage;
     xh_stream_leave_stale(s);
-    for (size_t i = 0; i < s->n && s->bytes + bytes > f->opt.readahead_bytes;) {
+    for (size_t i = 0; i < s->n && xh_room_left(s, f->opt.readahead_bytes) < bytes;) {
         struct xh_parcel *p = s->at[i];
         if (!p->load->over || p->copying || s->clock - p->born < XH_STALE_READS) {
             i++;
@@ -94,23 +94,31 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
 {
     struct xh_stage *s = &f->stage;
     struct xh_ranges want = {0};
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, all = 0, most = f->opt.readahead_bytes;
     size_t i = 0;
+    for (size_t k = 0; k < n; k++)
+        all += r[k].len;
+    xh_room_make(s, all, most);
     pthread_mutex_lock(&s->lock);
     for (; i < n; i++) {
         xh_stream_pass_far(s, r[i].off);
-        drop_stale(f, bytes + r[i].len);
-        if (s->bytes + bytes + r[i].len > f->opt.readahead_bytes && s->bytes + bytes > 0)
+        drop_stale(f, r[i].len);
+        if (!xh_room_reserve(s, r[i].len, most))
             break;
         size_t before = want.n;
-        if (!xh_stage_missing(f, r[i], &want))
-            break;
+        uint64_t lacks = 0;
+        int known = xh_stage_missing(f, r[i], &want);
         for (size_t k = before; k < want.n; k++)
-            bytes += want.at[k].len;
+            lacks += want.at[k].len;
+        bytes += lacks;
+        xh_room_release(s, r[i].len - lacks);
+        if (!known)
+            break;
     }
     want.n = xh_ranges_join(want.at, want.n, 0); /* what was asked for twice is fetched once */
     if (want.n)
         submit(f, &want, bytes);
+    xh_room_release(s, UINT64_MAX); /* what it could not ask for */
     pthread_mutex_unlock(&s->lock);
     free(want.at);
     return i;
@@ -168,15 +176,35 @@ void xh_stage_init(struct xh_stage *s)
     pthread_mutex_init(&s->lock, NULL);
 }
 
+void xh_stage_empty(struct xh_stage *s)
+{
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        xh_stream_leave(s, s->stream[i]);
+    for (size_t i = 0; i < s->n;) {
+        struct xh_parcel *p = s->at[i];
+        if (p->load->over && !p->copying && !p->takers) {
+            xh_parcel_unlist(s, p);
+            xh_load_settle(s, p->load);
+        } else if (!xh_load_withdraw(s, p->load)) {
+            i++;
+        }
+    }
+    s->lost = 1; /* its reader asks anew, should he come back */
+    xh_trace(XH_T_READ, "emptied", "left=%llu", (unsigned long long)s->bytes);
+}
+
 void xh_stage_free(struct xh_stage *s)
 {
+    pthread_mutex_lock(&s->lock); /* the room may be at it */
     while (s->n) {
         struct xh_parcel *p = s->at[s->n - 1];
         assert(p->load->over && !p->copying && !p->takers);
         xh_parcel_unlist(s, p);
         xh_load_settle(s, p->load);
     }
-    xh_blocks_free(&s->blocks);
+    xh_room_leave(s);
+    pthread_mutex_unlock(&s->lock);
+    xh_room_trim();
     free(s->at);
     pthread_mutex_destroy(&s->lock);
 }

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "blocks.h"
+#include "room.h"
 #include "../extent.h"
 
 #define XH_STREAMS_MAX 32
@@ -29,7 +29,8 @@ struct xh_stage {
     struct xh_parcel **at;   /* by offset, disjoint: those with bytes that a reader can still have */
     size_t n, room;
     uint64_t bytes;          /* of what nobody has read of the parcels in |at|, of streams' only what is
-                              * there: bounded by readahead_bytes */
+                              * there. Changed by xh_room_add alone */
+    struct xh_room_place place; /* by the room's rules */
     uint64_t clock;          /* takes so far: the age of parcels */
     struct xh_load *stream[XH_STREAMS_MAX]; /* streams that are not over; the first NULL ends them */
     uint64_t reach;          /* streams bring nothing beyond this offset, unless it is waited for */
@@ -40,7 +41,6 @@ struct xh_stage {
     int again;               /* it was cut, to be dealt anew from there on */
     uint64_t here;           /* where the last read began that the stage was asked for */
     int lost;                /* a stream ended early since the last xh_stage_reach */
-    struct xh_blocks blocks; /* spares: at most what |bytes| leaves of readahead_bytes */
 };
 
 void xh_stage_init(struct xh_stage *s);
@@ -50,6 +50,9 @@ void xh_stage_free(struct xh_stage *s);
 
 /* In a fork's child: forgets what the parent's engine was to deliver. */
 void xh_stage_forget(struct xh_stage *s);
+
+/* Drops all that nobody waits for, and ends the streams: the room is wanted elsewhere. The lock is held. */
+void xh_stage_empty(struct xh_stage *s);
 
 /* Fetches ahead what neither stage nor shadow has of the |n| ranges (any order, in the
  * object). Returns how many ranges, from the first on, were seen to: fewer

@@ -32,7 +32,7 @@ int xh_stream_full(struct xh_transfer *t)
     struct xh_stage *s = &l->f->stage;
     pthread_mutex_lock(&s->lock);
     int far = l->pos >= s->reach && l->pos >= l->first;
-    int full = l->stands = !l->takers && (far || s->bytes >= l->f->opt.readahead_bytes);
+    int full = l->stands = !l->takers && (far || xh_room_left(s, l->f->opt.readahead_bytes) == 0);
     pthread_mutex_unlock(&s->lock);
     return full;
 }
@@ -51,6 +51,7 @@ void xh_stream_leave(struct xh_stage *s, struct xh_load *l)
     for (size_t i = 0; i < l->nparcels; i++)
         xh_parcel_unlist(s, &l->parcels[i]);
     xh_replicas_cancel(l->f->origin, &l->t);
+    xh_load_settle(s, l); /* its blocks go at once */
 }
 
 void xh_stream_leave_stale(struct xh_stage *s)
@@ -220,6 +221,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     struct xh_ranges want = {0};
     uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
     xh_replicas_get_info(f->origin, &info);
+    xh_room_make(s, XH_STREAM_LEAST_BYTES, f->opt.readahead_bytes);
     pthread_mutex_lock(&s->lock);
     xh_stream_pass_far(s, off);
     size_t busy = 0;

@@ -64,9 +64,9 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
         leave_gap(s, p, off, len);
     /* Who steps over less than he reads has gone past what lies between two chunks of a stream. */
     if (end > p->from && (off <= p->from || (p->load->turns && off - p->from < len))) {
-        s->bytes -= xh_parcel_weight(p);
+        uint64_t weight = xh_parcel_weight(p);
         p->from = end;
-        s->bytes += xh_parcel_weight(p);
+        xh_room_add(s, xh_parcel_weight(p), weight);
     }
     p->load->used = s->clock;
     p->taken += len;
@@ -127,6 +127,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     *coming = 0;
     pthread_mutex_lock(&s->lock);
     s->clock++;
+    xh_room_touch(s);
     s->here = op->n ? op->ext[0].off : s->here;
     if (s->n) {
         t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);

@@ -1144,6 +1144,34 @@ Test(page, many_open_shadows_come_to_equal_shares)
     }
 }
 
+Test(page, private_shadows_of_a_process_share_one_budget)
+{
+    enum { FILES = 5, PAGES_EACH = 1500 };
+    struct xh_shadow *s[FILES];
+    struct stat st;
+    uint64_t sum = 0;
+    opt.shadow = 0;
+    opt.private_budget_bytes = 5u << 20;
+    for (int f = 0; f < FILES; f++) {
+        char validator[] = {(char)('0' + f), '\0'};
+        xh_shadow_open(URL, validator, PAGES_EACH * PAGE, &opt, &s[f], NULL);
+        cr_assert(xh_shadow_private(s[f]));
+        for (uint64_t i = 0; i < PAGES_EACH; i++)
+            cr_assert_neq(put(s[f], i, 0), XH_CLAIM_NONE, "file %d is shut out", f);
+    }
+    for (int f = 0; f < FILES; f++) {
+        cr_assert_eq(fstat(s[f]->fd, &st), 0);
+        sum += (uint64_t)st.st_blocks * 512;
+        cr_expect_geq(count_ready(s[f], 0, PAGES_EACH) * PAGE, 600u << 10, "file %d", f);
+    }
+    cr_expect_leq(sum, opt.private_budget_bytes + FILES * (s[0]->step_bytes + s[0]->head.data_off), "%llu", (unsigned long long)sum);
+    for (int f = 0; f < FILES; f++)
+        xh_shadow_close(s[f]);
+    xh_shadow_open(URL, "again", PAGES_EACH * PAGE, &opt, &s[0], NULL);
+    cr_expect_eq(atomic_load(&s[0]->others_bytes), 0, "what the others had is free");
+    xh_shadow_close(s[0]);
+}
+
 /* Fills a file of its own, or one with the others, as fast as it can; then the next. */
 static void fill_at_once(int who, int together, _Atomic int *go)
 {

@@ -968,6 +968,74 @@ Test(read, one_long_hint_is_fetched_a_room_at_a_time, .timeout = 50)
     xh_cache_close(f);
 }
 
+/* ---- one room for all files of the process */
+
+#define FILES 8
+#define ROOM_BYTES 1000000u
+
+static void open_files(struct xh_file *f[FILES], const char *config)
+{
+    for (int i = 0; i < FILES; i++)
+        f[i] = open_test(config);
+}
+
+static uint64_t all_staged(struct xh_file *const f[FILES])
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < FILES; i++)
+        sum += xh_stage_ahead(f[i]);
+    return sum;
+}
+
+Test(read, what_is_fetched_ahead_is_bounded_for_all_files_together, .timeout = 50)
+{
+    struct xh_range r[HINTS];
+    struct xh_file *f[FILES];
+    open_files(f, "shadow=off,readahead_bytes=1000000,readahead=off");
+    make_hints(r, 7);
+    for (int i = 0; i < FILES; i++)
+        cr_assert_eq(xh_cache_prefetch(f[i], XH_KIND_RAW, r, HINTS), HINTS);
+    drain();
+    cr_assert_geq(all_staged(f), ROOM_BYTES / 2, "the first ones found room");
+    for (size_t i = 0; i < HINTS; i++)
+        for (int k = 0; k < FILES; k++) {
+            read_checked(f[k], r[i]);
+            cr_assert_leq(all_staged(f), ROOM_BYTES);
+            cr_assert_leq(xh_room_held(), ROOM_BYTES);
+            cr_assert_leq(xh_room_memory(), 2 * ROOM_BYTES, "and blocks of which a part was read");
+            if (k == FILES - 1 && i % 8 == 0)
+                drain();
+        }
+    for (int i = 0; i < FILES; i++) {
+        cr_expect_geq(atomic_load(&f[i]->counters.bytes_staged), HINTS * HINT_BYTES / 4, "file %d had its share: %llu", i, (unsigned long long)f[i]->counters.bytes_staged);
+        xh_cache_close(f[i]);
+    }
+    cr_assert_eq(xh_room_held(), 0);
+    cr_assert_eq(xh_room_memory(), 0);
+}
+
+Test(read, a_file_that_is_read_no_more_gives_its_room_to_one_that_is, .timeout = 50)
+{
+    struct xh_range r[HINTS];
+    struct xh_file *left = open_test("shadow=off,readahead_bytes=1000000,readahead=off"), *f = open_now("shadow=off,readahead_bytes=1000000,readahead=off");
+    struct xh_range all = {16384, ROOM_BYTES};
+    drain();
+    cr_assert_eq(xh_stage_fetch(left, &all, 1), 1);
+    drain();
+    cr_assert_eq(xh_room_held(), ROOM_BYTES);
+    make_hints(r, 9);
+    cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, HINTS), HINTS);
+    drain();
+    cr_assert_eq(xh_stage_ahead(f), 0, "there is no room yet");
+    follow(f, r, 0);
+    cr_assert_eq(xh_stage_ahead(left), 0);
+    cr_assert_geq(atomic_load(&f->counters.bytes_staged), HINTS * HINT_BYTES / 2);
+    read_checked(left, (struct xh_range){20000, HINT_BYTES});
+    xh_cache_close(left);
+    xh_cache_close(f);
+    cr_assert_eq(xh_room_memory(), 0);
+}
+
 Test(read, a_reader_that_skips_hints_is_followed, .timeout = 50)
 {
     struct xh_range r[HINTS];

@@ -1,0 +1,73 @@
+/* The room: memory for what was fetched ahead, one bound for all files of the process.
+ *
+ * |readahead_bytes| bounds what all stages hold together, and asked for in parts; what a file may hold is
+ * an equal share among those that hold anything, or want to. Where there is no room for a file that is read, the stages
+ * that nobody reads any more give theirs back, the one first that has not been read for longest. Files with other
+ * options: each looks whether its own bound is kept by all together.
+ *
+ * Blocks are recycled among all files: the one that was given back last goes out first, while it is in the processor's
+ * cache; fresh memory costs as much as copying into it.
+ *
+ * Lock order: a stage's lock, then the room's, which is a leaf: where the room looks for a stage that gives something back, it
+ * only tries that one's lock. Threads: any. A fork's child begins with an empty room. */
+#ifndef XH_ROOM_H
+#define XH_ROOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define XH_BLOCK_BYTES (256u << 10)
+
+struct xh_stage;
+
+/* A stage's place in the room. */
+struct xh_room_place {
+    /* Under the room's lock: */
+    struct xh_stage *next, **link; /* those that hold something, or found no room; |link| NULL: it is not there.
+                                    * Read under the stage's lock too, under which alone it changes */
+    uint64_t read;                 /* the room's clock when it was last read from */
+    /* Under the stage's lock: */
+    uint64_t reserved;             /* counted, and not held yet */
+};
+
+/* |s| holds |more| bytes more, or |less| bytes less; what was reserved is used up first. Its lock is held. */
+void xh_room_add(struct xh_stage *s, uint64_t more, uint64_t less);
+
+/* |s| is read from: its place is kept for some reads of the process. Its lock is held. */
+void xh_room_touch(struct xh_stage *s);
+
+/* How many bytes more |s| may hold now, where all may hold |most|. Who finds no room counts among those that share it from
+ * then on. Its lock is held. */
+uint64_t xh_room_left(struct xh_stage *s, uint64_t most);
+
+/* Reserves |bytes| that |s| is about to ask for, so that no other stage takes the room meanwhile: 1, or 0 when there is
+ * no room. A stage that has nothing may have one range that is longer than its share; longer than |most| where no stage has
+ * anything. release: at most |bytes| of it are not used after all. The stage's lock is held. */
+int xh_room_reserve(struct xh_stage *s, uint64_t bytes, uint64_t most);
+void xh_room_release(struct xh_stage *s, uint64_t bytes);
+
+/* Makes room for |bytes| of |s|, in so far as others hold what nobody reads any more. No stage's lock is held. */
+void xh_room_make(struct xh_stage *s, uint64_t bytes, uint64_t most);
+
+/* |s| is about to go, and holds nothing. Its lock is held. */
+void xh_room_leave(struct xh_stage *s);
+
+/* A file was closed: frees the spares, unless another one holds something. */
+void xh_room_trim(void);
+
+/* What a file may hold of |most|, about. */
+uint64_t xh_room_share(uint64_t most);
+
+/* What all stages hold, or have reserved; and the memory that all blocks take, with the spare ones. For tests. */
+uint64_t xh_room_held(void);
+uint64_t xh_room_memory(void);
+
+/* Memory for |len| bytes, at most XH_BLOCK_BYTES; NULL when there is none. Spares make way where all blocks together had more
+ * than |most| bytes. */
+uint8_t *xh_block_get(size_t len, uint64_t most);
+
+/* Gives back what xh_block_get brought for |len|. Spares are kept while all blocks together have at most |most| bytes.
+ * |p| may be NULL. */
+void xh_block_put(uint8_t *p, size_t len, uint64_t most);
+
+#endif
