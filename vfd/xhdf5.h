@@ -55,7 +55,7 @@ typedef struct H5FD_xhdf5_config_t {
     int64_t connections;     /* most parallel connections to one server */
     int64_t engine_threads;  /* threads that move data; 0: as many as pay */
     int64_t readahead;       /* switch: fetch ahead of a sequential reader */
-    int64_t readahead_bytes; /* farthest that reading ahead runs in front of the reader */
+    int64_t readahead_bytes; /* farthest that reading ahead runs in front of the reader, and most memory for it in the process */
     int64_t part_bytes;      /* largest piece of a split range that one request fetches */
     int64_t gap_bytes;       /* join ranges that lie at most this far apart */
     int64_t head_bytes;      /* bytes of the file's start that opening brings */
@@ -65,7 +65,7 @@ typedef struct H5FD_xhdf5_config_t {
     int64_t shadow;               /* switch: share fetched pages with the user's other processes */
     const char *shadow_dir;       /* directory of the shadow */
     int64_t shadow_budget_bytes;  /* most tmpfs that the user's shadows may take; 0: automatic */
-    int64_t private_budget_bytes; /* most memory for a file's pages where there is no shadow */
+    int64_t private_budget_bytes; /* most memory for the pages of all files where there is no shadow */
     int64_t stream_bytes;         /* raw data read before a lone stream passes the shadow by */
 
     /* On failures. */
