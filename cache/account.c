@@ -83,6 +83,17 @@ void xh_account_add(struct xh_account *a, const struct xh_stats *c, const struct
     a->known = *f;
 }
 
+void xh_account_lost(struct xh_account *a, uint64_t failures, uint64_t missing, uint64_t network_ns)
+{
+    if (!a->on)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->failures += failures;
+    a->missing += missing;
+    a->lost_ns += network_ns;
+    pthread_mutex_unlock(&a->lock);
+}
+
 static struct xh_stats since_fork(const struct xh_account *a, const struct xh_stats *c)
 {
     struct xh_stats d;
@@ -94,11 +105,15 @@ static struct xh_stats since_fork(const struct xh_account *a, const struct xh_st
 
 static void fill_in(const struct xh_account *a, const struct xh_stats *c, struct xh_facts *f)
 {
+    uint64_t outside = a->spent_ns[XH_OUTSIDE];
+    f->failures = a->failures;
+    f->missing = a->missing;
+    f->lost_ns = a->lost_ns < outside ? a->lost_ns : outside; /* no call of this file was on then */
     f->wall_ns = a->since_ns - a->opened_ns;
-    f->network_ns = a->spent_ns[XH_NETWORK];
+    f->network_ns = a->spent_ns[XH_NETWORK] + f->lost_ns;
     f->others_ns = a->spent_ns[XH_OTHERS];
     f->copying_ns = a->spent_ns[XH_COPYING];
-    f->outside_ns = a->spent_ns[XH_OUTSIDE];
+    f->outside_ns = outside - f->lost_ns;
     f->opening_ns = a->opening_ns;
     f->raw = a->unforeseen[XH_KIND_RAW];
     f->meta = a->unforeseen[XH_KIND_META];
@@ -126,7 +141,7 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
     pthread_mutex_unlock(&a->lock);
     xh_advise(f, advice);
     double wall = (double)(f->wall_ns ? f->wall_ns : 1) / 100;
-    char image[64] = "", body[80] = "", written[128] = "";
+    char image[64] = "", body[80] = "", written[128] = "", lost[128] = "";
     static const char *const from[] = {
         [0] = "the shadow",
         [XH_PRIVATE_WANTED] = "this process's pages",
@@ -146,21 +161,40 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
         snprintf(written, sizeof written, "  written   %.1f MB by HDF5; %.1f MB sent to the server, %llu commit%s in %.3f s\n",
                  MB(c.bytes_written), MB(c.bytes_sent), (unsigned long long)c.commits, c.commits == 1 ? "" : "s",
                  (double)c.commit_ms / 1e3);
+    if (f->failures || f->missing)
+        snprintf(lost, sizeof lost, "  names     files of which %llu opening%s failed and %llu %s not there: %.3f s\n",
+                 (unsigned long long)f->failures, f->failures == 1 ? "" : "s", (unsigned long long)f->missing,
+                 f->missing == 1 ? "is" : "are", (double)f->lost_ns / 1e9);
     dprintf(fd,
             "xhdf5: %s: open for %.3f s\n"
             "  bytes     %.1f %s asked: %.1f from %s%s, %.1f through private memory, %.1f when they were read\n"
             "            %.1f %s fetched, at least %.1f of them unused so far%s\n"
-            "%s"
+            "%s%s"
             "  requests  %llu on %llu connection%s, %llu sent again; round trip %.1f ms\n"
             "  time      network %.3f s (%.0f %%), other processes %.3f s (%.0f %%), copying %.3f s (%.0f %%), "
             "HDF5 and application %.3f s (%.0f %%)\n"
             "  advice    %s\n",
             url_shown, (double)f->wall_ns / 1e9, OF(c.bytes_asked), unit, OF(c.bytes_hit + c.bytes_waited), from[f->private_ & 3], image, OF(c.bytes_staged),
-            OF(c.bytes_demand + c.bytes_bypass), OF(c.bytes_fetched), unit, OF(f->unused), body, written,
+            OF(c.bytes_demand + c.bytes_bypass), OF(c.bytes_fetched), unit, OF(f->unused), body, written, lost,
             (unsigned long long)c.requests, (unsigned long long)c.connections, c.connections == 1 ? "" : "s",
             (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns), S(f->others_ns), S(f->copying_ns),
             S(f->outside_ns), advice);
 #undef MB
 #undef OF
 #undef S
+}
+
+void xh_account_print_unopened(struct xh_account *a, const char *url_shown, const struct xh_stats *c, const char *why, int fd)
+{
+    pthread_mutex_lock(&a->lock);
+    charge(a, xh_now_ns());
+    pthread_mutex_unlock(&a->lock);
+    dprintf(fd,
+            "xhdf5: %s: not opened, after %.3f s\n"
+            "  requests  %llu on %llu connection%s, %llu sent again\n"
+            "  time      network %.3f s, other processes %.3f s\n"
+            "  advice    it could not be opened. %s\n",
+            url_shown, (double)(a->since_ns - a->opened_ns) / 1e9, (unsigned long long)c->requests, (unsigned long long)c->connections,
+            c->connections == 1 ? "" : "s", (unsigned long long)c->retries, (double)a->spent_ns[XH_NETWORK] / 1e9,
+            (double)a->spent_ns[XH_OTHERS] / 1e9, why);
 }

@@ -39,6 +39,7 @@ struct xh_account {
     struct xh_stats before; /* a fork's child: what its parent had counted */
     struct xh_stats ended;  /* of files that were parts and are closed */
     struct xh_facts known;  /* of the last of them */
+    uint64_t failures, missing, lost_ns; /* of files that this one names; the time was nobody's yet */
 };
 
 void xh_account_init(struct xh_account *a, int on);
@@ -68,11 +69,17 @@ void xh_account_unforeseen(struct xh_account *a, int kind, uint64_t bytes, uint6
 /* A file that was part of this is closed: what was counted of it, and what only it knew. */
 void xh_account_add(struct xh_account *a, const struct xh_stats *c, const struct xh_facts *f);
 
+/* Files that this one names: openings that failed, files that were not there, and what that took the network. */
+void xh_account_lost(struct xh_account *a, uint64_t failures, uint64_t missing, uint64_t network_ns);
+
 /* The file is open now. */
 void xh_account_opened(struct xh_account *a);
 
 /* Writes the account of the file |url_shown| to |fd|, in one piece. |c| is what has been counted; of |f| what only the
  * caller knows is filled in: from the round trip on. */
 void xh_account_print(struct xh_account *a, const char *url_shown, const struct xh_stats *c, struct xh_facts *f, int fd);
+
+/* The same of a file that was not opened: |why|, as the user is told. */
+void xh_account_print_unopened(struct xh_account *a, const char *url_shown, const struct xh_stats *c, const char *why, int fd);
 
 #endif

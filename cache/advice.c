@@ -37,7 +37,7 @@ static double round_trips(const struct xh_facts *f, const struct xh_unforeseen *
 /* What was waited for the link's speed, or the server's. */
 static double bulk(const struct xh_facts *f)
 {
-    double rest = (double)f->network_ns - (double)f->opening_ns - (double)f->commit_ns - round_trips(f, &f->raw) - round_trips(f, &f->meta);
+    double rest = (double)f->network_ns - (double)f->opening_ns - (double)f->commit_ns - (double)f->lost_ns - round_trips(f, &f->raw) - round_trips(f, &f->meta);
     return rest > 0 ? rest : 0;
 }
 
@@ -133,6 +133,13 @@ static void say_unused(const struct xh_facts *f, char *out)
              100.0 * (double)f->unused / (double)f->fetched);
 }
 
+static void say_lost(const struct xh_facts *f, char *out)
+{
+    snprintf(out, XH_ADVICE_BYTES,
+             "%llu opening%s of files that this one names (virtual data sets, links) failed, in %.1f s: xhdf5 doctor tries each of "
+             "them, and says what it answers", (unsigned long long)f->failures, f->failures == 1 ? "" : "s", (double)f->lost_ns / 1e9);
+}
+
 static void say_commits(const struct xh_facts *f, char *out)
 {
     snprintf(out, XH_ADVICE_BYTES,
@@ -185,5 +192,7 @@ void xh_advise(const struct xh_facts *f, char out[XH_ADVICE_BYTES])
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (changes[i].saves_ns > best.saves_ns)
             best = changes[i];
+    if (f->failures) /* results are wrong or missing: first of all */
+        best.say = say_lost;
     best.say(f, out);
 }

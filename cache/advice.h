@@ -22,6 +22,7 @@ struct xh_facts {
     uint64_t fetched, unused, evicted; /* bytes */
     uint64_t requests, retries;
     uint64_t sent, commits, commit_ns;                               /* what was written; the time is of the network's, most of it */
+    uint64_t failures, missing, lost_ns; /* of files that this one names: openings that failed, files that are not there; of the network's */
     /* What the account does not know: */
     uint64_t rtt_ns; /* 0: unknown */
     uint64_t size;   /* of the file */

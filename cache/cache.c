@@ -279,6 +279,13 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     return rc;
 }
 
+static void print_unopened(struct xh_file *f, const struct xh_err *err)
+{
+    struct xh_stats counted;
+    xh_cache_stats(f, &counted);
+    xh_account_print_unopened(f->account, f->url_shown, &counted, err->text, STDERR_FILENO);
+}
+
 static int cache_open(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_account *whole,
                       struct xh_file **out, struct xh_err *err)
 {
@@ -301,6 +308,9 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     int rc = file_open(f, url, told, err);
     if (rc) {
         end_transfers(f);
+        xh_account_leave(f->account, XH_COPYING, entered);
+        if (!whole && o->stats && !o->may_lack && f->url_shown && err)
+            print_unopened(f, err);
         file_free(f);
         return rc;
     }
@@ -436,6 +446,11 @@ void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
     xh_counters_snapshot(&f->counters, out);
     xh_beside_stats(f->beside, out);
     xh_body_stats(f->body, out);
+}
+
+void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint64_t network_ns)
+{
+    xh_account_lost(f->account, failures, missing, network_ns);
 }
 
 /* What the account does not know. While the origin is there. */

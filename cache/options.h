@@ -29,6 +29,7 @@ enum xh_opt_id {
 struct xh_namer {
     uint32_t by_file; /* 1: the file |parent| */
     uint32_t remote;  /* 1: that file is at a URL */
+    uint64_t family;  /* what the program opened first, of the vfd's counting */
     char parent[XH_NAMER_PARENT_BYTES]; /* its path, or its URL as it may be shown */
     char server[XH_NAMER_SERVER_BYTES]; /* the one server that credentials may go to, as xh_url has it; "": none */
 };

@@ -15,11 +15,13 @@
 #include <string.h>
 
 #include "../cache/trace.h"
+#include "family.h"
 #include "fapl.h"
 #include "h5err.h"
 #include "local.h"
 #include "parallel.h"
 #include "remote.h"
+#include "sources.h"
 #include "whose.h"
 
 #define PIECES_ON_STACK 16
@@ -33,6 +35,13 @@ struct xh_vfd_file {
     struct xh_local *local;
     struct xh_fapl_info *names; /* the block for the files that this one names: its own settings, and who it is */
     struct xh_parallel *parallel; /* NULL: the file is this process's alone */
+    int by_file;     /* a file named it, not the program */
+    uint64_t family; /* see family.h */
+
+    /* Of what a file named: see heed(). */
+    int forgives; /* HDF5 is older than 2.0 */
+    const void *opened_in, *failed_in; /* calls of HDF5, or NULL */
+    int joined;                        /* HDF5 uses it for a second opening, too */
 
     haddr_t eoa; /* HDF5 serialises changes of one file */
 };
@@ -45,17 +54,34 @@ static herr_t terminate(void)
     return 0;
 }
 
+/* What heed() needs to know of a file that has just been opened. */
+static void watch(struct xh_vfd_file *f, hid_t fapl)
+{
+    unsigned major = 0, minor, release, kept = 0;
+    f->h5->H5get_libversion(&major, &minor, &release);
+    f->forgives = major < 2;
+    __typeof__(H5Pget_elink_file_cache_size) *get = f->forgives ? xh_h5_find(f->h5, "H5Pget_elink_file_cache_size") : NULL;
+    if (get && get(fapl, &kept) >= 0 && kept == 0) /* else another call may close it */
+        f->opened_in = xh_h5_entry(f->h5);
+}
+
 static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
 {
     struct xh_err err = {0};
-    if (f->parallel && xh_remote_refuse_flags(f->h5, url, flags))
-        return -1;
-    if (xh_remote_wants_writing(flags))
-        return xh_remote_edit(f->h5, url, flags, fapl, &f->remote);
-    if (xh_remote_refuse_flags(f->h5, url, flags))
-        return -1;
-    int rc = f->parallel ? xh_parallel_open_url(f->parallel, f->h5, url, fapl, &f->remote, &err)
-                         : xh_remote_open(f->h5, url, fapl, NULL, &f->remote, &err);
+    if (f->by_file && !f->parallel) {
+        if (xh_source_open(f->h5, url, flags, fapl, &f->names->namer, &f->remote))
+            return -1;
+        watch(f, fapl);
+        return 0;
+    }
+    int rc = xh_remote_wants_writing(flags) && !f->parallel ? xh_remote_edit(f->h5, url, flags, fapl, &f->remote, &err)
+                                                            : xh_remote_refuse_flags(url, flags, &err);
+    if (rc == 0 && f->parallel)
+        rc = xh_parallel_open_url(f->parallel, f->h5, url, fapl, &f->remote, &err);
+    else if (rc == 0 && !f->remote)
+        rc = xh_remote_open(f->h5, url, fapl, NULL, &f->remote, &err);
+    if (rc && f->by_file && xh_parallel_first(f->parallel)) /* HDF5 keeps the reason to itself */
+        xh_source_say(url, &err);
     return rc ? xh_fail_cache(f->h5, &err) : 0;
 }
 
@@ -100,8 +126,10 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
     }
     f->h5 = h5;
     f->names = xh_fapl_info_of(h5, fapl); /* before anything that may push: it clears the stack */
-    if (f->names && f->names->namer.by_file)
+    f->by_file = f->names && f->names->namer.by_file;
+    if (f->by_file)
         xh_trace(XH_T_VFD, "named", "by=%s server=%s", f->names->namer.parent, f->names->namer.server);
+    f->family = f->by_file ? f->names->namer.family : xh_family_new();
     int rc = f->names ? xh_parallel_of(h5, fapl, &f->parallel) : xh_fail(h5, XH_E_NOMEM, "out of memory for a file's settings");
     if (rc == 0)
         rc = xh_remote_is_url(name) ? open_remote(f, name, flags, fapl) : open_local(f, name, flags, fapl);
@@ -115,21 +143,29 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
         f->names->namer = *xh_remote_namer(f->remote);
     else
         xh_local_names(f->local, &f->names->namer);
+    f->names->namer.family = f->family;
+    xh_family_enter(f->family);
     return &f->pub;
 }
 
 static herr_t close_file(H5FD_t *file)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
-    int rc = 0;
+    struct xh_h5 *h5 = f->h5;
+    struct xh_err err;
+    int rc = 0, heeded = f->failed_in && f->failed_in == f->opened_in && !f->joined && f->failed_in == xh_h5_entry(h5) &&
+                         xh_remote_failed(f->remote, &err);
+    if (f->remote && !f->by_file)
+        xh_remote_lost(f->remote, f->family);
     if (f->remote)
         rc = xh_remote_close(f->remote);
     else if (xh_local_close(f->local))
         return -1;
+    xh_family_leave(f->family);
     xh_parallel_close(f->parallel);
     free(f->names);
     free(f);
-    return rc;
+    return heeded ? xh_fail_cache(h5, &err) : rc;
 }
 
 static void *fapl_get(H5FD_t *file)
@@ -141,8 +177,12 @@ static void *fapl_get(H5FD_t *file)
 static int cmp(const H5FD_t *file1, const H5FD_t *file2)
 {
     const struct xh_vfd_file *a = (const struct xh_vfd_file *)file1, *b = (const struct xh_vfd_file *)file2;
-    if (a->remote && b->remote)
-        return xh_remote_cmp(a->remote, b->remote);
+    if (a->remote && b->remote) {
+        int c = xh_remote_cmp(a->remote, b->remote);
+        if (c == 0) /* HDF5 will use one of them for both */
+            ((struct xh_vfd_file *)file1)->joined = ((struct xh_vfd_file *)file2)->joined = 1;
+        return c;
+    }
     if (a->local && b->local)
         return xh_local_cmp(a->local, b->local);
     return a->remote ? 1 : -1;
@@ -202,9 +242,28 @@ static int remote_kind(H5FD_mem_t type)
     return type == H5FD_MEM_DRAW ? XH_REMOTE_RAW : type == H5FD_MEM_OHDR ? XH_REMOTE_HEADER : XH_REMOTE_META;
 }
 
+/* A read of what a file named has ended.
+ *
+ * HDF5 before 2.0 takes a source whose dataset cannot be opened, for whatever reason, for one without it, and gives fill values;
+ * but it closes the file in the same call, and heeds what that returns. So a file that is closed in the call that opened it,
+ * when its last read failed and no raw data was read of it, fails to close, too. Where that cannot be, as the file is in use
+ * otherwise, a line on standard error says what failed. */
+static int heed(struct xh_vfd_file *f, int kind, int rc)
+{
+    struct xh_err err;
+    if (!f->by_file || !f->forgives)
+        return rc;
+    if (kind == XH_REMOTE_RAW)
+        f->opened_in = NULL;
+    f->failed_in = rc ? xh_h5_entry(f->h5) : NULL;
+    if (rc && kind != XH_REMOTE_RAW && (f->joined || !f->opened_in) && xh_remote_failed(f->remote, &err))
+        xh_source_say(err.text, &err);
+    return rc;
+}
+
 static int read_pieces(struct xh_vfd_file *f, int raw, const struct xh_extent *p, size_t n)
 {
-    return f->local ? xh_local_readv(f->local, raw, p, n) : xh_remote_readv(f->remote, raw, p, n);
+    return f->local ? xh_local_readv(f->local, raw, p, n) : heed(f, raw, xh_remote_readv(f->remote, raw, p, n));
 }
 
 /* A process's share of a collective read. Returns 0, -1, or XH_PARALLEL_PLAIN when it is none. */
@@ -228,7 +287,7 @@ static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, 
     if (f->local)
         return xh_local_read(f->local, type == H5FD_MEM_DRAW, addr, size, buf);
     struct xh_extent piece = {.off = addr, .len = size, .buf = buf};
-    return xh_remote_readv(f->remote, remote_kind(type), &piece, 1);
+    return read_pieces(f, remote_kind(type), &piece, 1);
 }
 
 /* HDF5 shortens the arrays: a size of 0, or a type of H5FD_MEM_NOLIST, behind the first

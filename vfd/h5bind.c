@@ -9,6 +9,7 @@
 #include "h5bind.h"
 
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,4 +200,25 @@ void xh_h5_forget_ids(struct xh_h5 *h5)
 {
     atomic_store_explicit(&h5->driver, 0, memory_order_release);
     free(atomic_exchange_explicit(&h5->errors, NULL, memory_order_acq_rel));
+}
+
+#define STACK_MOST 128 /* frames: HDF5 takes up to 50 from a read of a dataset to that of a byte, a nested virtual one as many more */
+
+const void *xh_h5_entry(const struct xh_h5 *h5)
+{
+    void *at[STACK_MOST];
+    const void *entry = NULL;
+    const char *path = NULL, *name = object_of((const void *)h5->H5FDregister, &path) && path ? strrchr(path, '/') : NULL;
+    if (!name || strncmp(name, "/libhdf5", 8) != 0)
+        return NULL;
+    int n = backtrace(at, STACK_MOST);
+    for (int i = 0; i < n; i++) {
+        /* a return address may be the first byte behind its function */
+        int inside = object_of((const char *)at[i] - 1, NULL) == h5->base;
+        if (entry && !inside)
+            return entry;
+        if (inside)
+            entry = at[i];
+    }
+    return NULL; /* HDF5's caller was not among them */
 }

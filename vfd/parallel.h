@@ -25,6 +25,9 @@ void xh_parallel_close(struct xh_parallel *p);
 int xh_parallel_open_url(struct xh_parallel *p, struct xh_h5 *h5, const char *url, hid_t fapl,
                          struct xh_remote **out, struct xh_err *err);
 
+/* 1 in one process of |p|: the one that says what is to be said once. */
+int xh_parallel_first(const struct xh_parallel *p);
+
 /* 1 when every process of |p| says |good|. Collective. */
 int xh_parallel_agree(struct xh_parallel *p, int good);
 

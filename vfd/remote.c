@@ -2,6 +2,8 @@
 #include "remote.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,9 @@
 
 #include "../cache/cache.h"
 #include "../cache/edit/edit.h"
+#include "../cache/now.h"
 #include "../cache/trace.h"
+#include "family.h"
 #include "fapl.h"
 #include "h5err.h"
 
@@ -19,27 +23,39 @@ struct xh_remote { /* constant while open */
     struct xh_h5 *h5;
     struct xh_file *file; /* one of these two */
     struct xh_edit *edit;
+    struct xh_err *unopened; /* why there is neither: what a file named, and is not to be taken for missing */
     uint64_t size; /* of |file| */
     char shown[512]; /* the URL as it may be shown */
     struct xh_namer names; /* who names what the file names */
+
+    /* Of what a file named: the last read's failure, which answers for the next ones for a while; see family.h. */
+    int named;
+    _Atomic uint64_t failed_until_ns; /* 0: it did not fail; relaxed: |lock| orders |failed| */
+    pthread_mutex_t lock;             /* guards |failed|; a leaf */
+    struct xh_err failed;
 };
+
+/* What HDF5 is told of the size of a file that was not opened: it reads the signature at 0 first, whatever the size, but would
+ * make an empty file's anew. */
+#define UNOPENED_BYTES 2048u
 
 int xh_remote_is_url(const char *name)
 {
     return xh_cache_is_url(name);
 }
 
-static int refuse(struct xh_h5 *h5, const char *url, const char *what, const char *or_else)
+static int refuse(const char *url, const char *what, const char *or_else, struct xh_err *err)
 {
     char shown[512];
-    return xh_fail(h5, XH_E_READONLY, "cannot %s: URLs are read-only, open %s for reading only (h5py: mode 'r')%s"
-                   ", errno = %d, error message = '%s'",
-                   what, xh_url_shown(url, shown, sizeof shown), or_else, EROFS, strerror(EROFS));
+    return xh_err_set(err, XH_E_READONLY, 0, "cannot %s: URLs are read-only, open %s for reading only (h5py: mode 'r')%s", what,
+                      xh_url_shown(url, shown, sizeof shown), or_else);
 }
 
 int xh_remote_refuse(struct xh_h5 *h5, const char *url, const char *what)
 {
-    return refuse(h5, url, what, "");
+    struct xh_err err;
+    refuse(url, what, "", &err);
+    return xh_fail_cache(h5, &err);
 }
 
 int xh_remote_refuse_open(struct xh_remote *r, const char *what)
@@ -47,40 +63,69 @@ int xh_remote_refuse_open(struct xh_remote *r, const char *what)
     return xh_remote_refuse(r->h5, r->shown, what);
 }
 
-int xh_remote_refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags)
+int xh_remote_refuse_flags(const char *url, unsigned flags, struct xh_err *err)
 {
     if (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_EXCL))
-        return xh_remote_refuse(h5, url, "create or overwrite a file at a URL");
+        return refuse(url, "create or overwrite a file at a URL", "", err);
     if (flags & (XH_ACC_RDWR | XH_ACC_SWMR_WRITE))
-        return xh_remote_refuse(h5, url, "open a URL for writing");
+        return refuse(url, "open a URL for writing", "", err);
     if (flags & XH_ACC_SWMR_READ) {
         char shown[512];
-        return xh_fail(h5, XH_E_READONLY,
-                       "cannot follow a writer over https (SWMR): open %s without SWMR, errno = %d, "
-                       "error message = '%s'",
-                       xh_url_shown(url, shown, sizeof shown), EOPNOTSUPP, strerror(EOPNOTSUPP));
+        xh_err_set(err, XH_E_READONLY, 0, "cannot follow a writer over https (SWMR): open %s without SWMR",
+                   xh_url_shown(url, shown, sizeof shown));
+        err->sys_errno = EOPNOTSUPP;
+        return err->code;
     }
     return 0;
+}
+
+static struct xh_remote *make(struct xh_h5 *h5, const char *url)
+{
+    struct xh_remote *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->h5 = h5;
+    pthread_mutex_init(&r->lock, NULL);
+    xh_url_shown(url, r->shown, sizeof r->shown);
+    return r;
+}
+
+static void unmake(struct xh_remote *r)
+{
+    pthread_mutex_destroy(&r->lock);
+    free(r->unopened);
+    free(r);
+}
+
+struct xh_remote *xh_remote_unopened(struct xh_h5 *h5, const char *url, const struct xh_err *err)
+{
+    struct xh_remote *r = make(h5, url);
+    if (r && !(r->unopened = malloc(sizeof *err))) {
+        unmake(r);
+        return NULL;
+    }
+    if (r)
+        *r->unopened = *err;
+    return r;
 }
 
 int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_told *told, struct xh_remote **out,
                    struct xh_err *err)
 {
     struct xh_options o;
-    struct xh_remote *r = calloc(1, sizeof *r);
+    struct xh_remote *r = make(h5, url);
     if (!r)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
     int rc = xh_fapl_options(h5, fapl, &o, err);
     if (rc == 0)
         rc = told ? xh_cache_open_told(url, &o, told, &r->file, err) : xh_cache_open(url, &o, &r->file, err);
     if (rc) {
-        free(r);
+        unmake(r);
         return rc;
     }
-    r->h5 = h5;
     r->size = xh_cache_size(r->file);
     xh_cache_names(url, &o, &r->names);
-    xh_url_shown(url, r->shown, sizeof r->shown);
+    r->named = o.namer.by_file != 0;
     xh_trace(XH_T_VFD, "open", "url=%s size=%llu", r->shown, (unsigned long long)r->size);
     *out = r;
     return 0;
@@ -91,26 +136,25 @@ int xh_remote_wants_writing(unsigned flags)
     return (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_EXCL | XH_ACC_RDWR)) && !(flags & (XH_ACC_SWMR_WRITE | XH_ACC_SWMR_READ));
 }
 
-int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out)
+int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out, struct xh_err *err)
 {
     struct xh_options o;
-    struct xh_err err = {0};
     enum xh_edit_how how = flags & XH_ACC_EXCL ? XH_EDIT_CREATE : flags & XH_ACC_TRUNC ? XH_EDIT_REPLACE : XH_EDIT_CHANGE;
-    if (xh_fapl_options(h5, fapl, &o, &err))
-        return xh_fail_cache(h5, &err);
+    int rc = xh_fapl_options(h5, fapl, &o, err);
+    if (rc)
+        return rc;
     if (!o.writable)
-        return refuse(h5, url, how == XH_EDIT_CHANGE ? "open a URL for writing" : "create or overwrite a file at a URL",
-                      ", or set XHDF5_WRITABLE=on, where the server takes writes");
-    struct xh_remote *r = calloc(1, sizeof *r);
+        return refuse(url, how == XH_EDIT_CHANGE ? "open a URL for writing" : "create or overwrite a file at a URL",
+                      ", or set XHDF5_WRITABLE=on, where the server takes writes", err);
+    struct xh_remote *r = make(h5, url);
     if (!r)
-        return xh_fail(h5, XH_E_NOMEM, "out of memory");
-    if (xh_edit_open(url, &o, how, &r->edit, &err)) {
-        free(r);
-        return xh_fail_cache(h5, &err);
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    if ((rc = xh_edit_open(url, &o, how, &r->edit, err))) {
+        unmake(r);
+        return rc;
     }
-    r->h5 = h5;
     xh_cache_names(url, &o, &r->names);
-    xh_url_shown(url, r->shown, sizeof r->shown);
+    r->named = o.namer.by_file != 0;
     *out = r;
     return 0;
 }
@@ -128,6 +172,8 @@ int xh_remote_is_written(const struct xh_remote *r)
 int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, const void *buf)
 {
     struct xh_err err = {0};
+    if (r->unopened)
+        return xh_fail_cache(r->h5, r->unopened);
     if (!r->edit)
         return xh_remote_refuse_open(r, "write to a URL");
     int rc = xh_edit_write(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : XH_EDIT_META, addr, buf, size, &err);
@@ -162,18 +208,27 @@ static int close_edit(struct xh_remote *r)
     return xh_fail_cache(r->h5, &err);
 }
 
+void xh_remote_lost(struct xh_remote *r, uint64_t family)
+{
+    struct xh_family_lost lost = xh_family_lost(family);
+    if (r->file && (lost.failures || lost.missing))
+        xh_cache_lost(r->file, lost.failures, lost.missing, lost.network_ns);
+}
+
 int xh_remote_close(struct xh_remote *r)
 {
     xh_trace(XH_T_VFD, "close", "url=%s", r->shown);
     int rc = r->edit ? close_edit(r) : 0;
     if (r->file)
         xh_cache_close(r->file);
-    free(r);
+    unmake(r);
     return rc;
 }
 
 int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b)
 {
+    if (a->unopened || b->unopened) /* equal to none: it would be read in its place */
+        return a < b ? -1 : a > b;
     if (a->file && b->file)
         return xh_cache_cmp(a->file, b->file);
     return strcmp(a->shown, b->shown);
@@ -181,7 +236,7 @@ int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b)
 
 uint64_t xh_remote_size(const struct xh_remote *r)
 {
-    return r->edit ? xh_edit_size(r->edit) : r->size;
+    return r->edit ? xh_edit_size(r->edit) : r->unopened ? UNOPENED_BYTES : r->size;
 }
 
 /* 1 when the file has all of each piece, and none is empty. */
@@ -208,6 +263,47 @@ static size_t inside(uint64_t size, const struct xh_extent *p, size_t n, struct 
     return k;
 }
 
+int xh_remote_failed(struct xh_remote *r, struct xh_err *err)
+{
+    if (!atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed))
+        return 0;
+    pthread_mutex_lock(&r->lock);
+    *err = r->failed;
+    pthread_mutex_unlock(&r->lock);
+    return 1;
+}
+
+/* 1 when the next read is answered by what the last one met. */
+static int still_fails(struct xh_remote *r, struct xh_err *err)
+{
+    return xh_now_ns() < atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed) && xh_remote_failed(r, err);
+}
+
+static void remember(struct xh_remote *r, int rc, const struct xh_err *err, uint64_t began_ns)
+{
+    uint64_t now = xh_now_ns(), until = rc && rc != XH_E_NOMEM ? now + xh_family_remembers_ns(now - began_ns) : 0;
+    if (!until && !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&r->lock);
+    if (until)
+        r->failed = *err;
+    atomic_store_explicit(&r->failed_until_ns, until, memory_order_relaxed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static int read_inside(struct xh_remote *r, int raw, const struct xh_extent *ext, size_t k, struct xh_err *err)
+{
+    if (r->named && still_fails(r, err))
+        return err->code;
+    uint64_t began_ns = r->named ? xh_now_ns() : 0;
+    int rc = r->edit ? xh_edit_read(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER : XH_EDIT_META,
+                                    ext, k, err)
+                     : xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, k, err);
+    if (r->named)
+        remember(r, rc, err, began_ns);
+    return rc;
+}
+
 int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n)
 {
     uint64_t size = xh_remote_size(r);
@@ -215,6 +311,8 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, siz
     struct xh_err err = {0};
     const struct xh_extent *ext = p;
     size_t k = n;
+    if (r->unopened)
+        return xh_fail_cache(r->h5, r->unopened);
     if (!all_inside(size, p, n)) { /* mostly all are, and a million of them are not copied for nothing */
         cut = n <= EXTENTS_ON_STACK ? few : malloc(n * sizeof *cut);
         if (!cut)
@@ -224,11 +322,7 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, siz
     }
     xh_trace(XH_T_VFD, "read", "kind=%s pieces=%zu first=%llu+%zu", raw == XH_REMOTE_RAW ? "raw" : "meta", n,
              n ? (unsigned long long)p[0].off : 0, n ? (size_t)p[0].len : 0);
-    int rc = 0;
-    if (k && r->edit)
-        rc = xh_edit_read(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER : XH_EDIT_META, ext, k, &err);
-    else if (k)
-        rc = xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, k, &err);
+    int rc = k ? read_inside(r, raw, ext, k, &err) : 0;
     if (cut != few)
         free(cut);
     return rc ? xh_fail_cache(r->h5, &err) : 0;

@@ -18,8 +18,8 @@ struct xh_stats; /* of stats.h */
  * path that does not exist, and costs no request). */
 int xh_remote_is_url(const char *name);
 
-/* Refuses writing, creating and SWMR, without a request. Returns 0, or -1, error pushed. */
-int xh_remote_refuse_flags(struct xh_h5 *h5, const char *url, unsigned flags);
+/* Refuses writing, creating and SWMR, without a request. Returns 0, or a negative code with |err| set. */
+int xh_remote_refuse_flags(const char *url, unsigned flags, struct xh_err *err);
 
 /* Opens a URL for reading with the options that |fapl| gives; without a request by what another
  * process of the job |told| (NULL: ask). Returns 0 and sets |*out|, or a negative code with
@@ -30,9 +30,16 @@ int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct x
 /* 1 when |flags| want more than reading. */
 int xh_remote_wants_writing(unsigned flags);
 
-/* Opens a URL to be written, or made, as |flags| say: where the option writable allows it. Returns 0 and sets |*out|, or -1,
- * error pushed. Owns: the caller closes |*out|. Blocks. */
-int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out);
+/* Opens a URL to be written, or made, as |flags| say: where the option writable allows it. Returns 0 and sets |*out|, or a
+ * negative code with |err| set. Owns: the caller closes |*out|. Blocks. */
+int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out, struct xh_err *err);
+
+/* A file that could not be opened, for HDF5 to open nevertheless: each read and write fails with |err|. NULL without
+ * memory. Owns: the caller closes it. */
+struct xh_remote *xh_remote_unopened(struct xh_h5 *h5, const char *url, const struct xh_err *err);
+
+/* |r| was the first of |family|, and is about to be closed: its account gets what the others cost in vain. */
+void xh_remote_lost(struct xh_remote *r, uint64_t family);
 
 /* 1 when it was opened so. */
 int xh_remote_is_written(const struct xh_remote *r);
@@ -67,6 +74,9 @@ enum { XH_REMOTE_META, XH_REMOTE_RAW, XH_REMOTE_HEADER };
  * as zeroes. |raw|: one of these kinds.
  * Returns 0 or -1, error pushed. Blocks. */
 int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n);
+
+/* 1 when the last read of what a file named failed: |err|. */
+int xh_remote_failed(struct xh_remote *r, struct xh_err *err);
 
 /* Fetches |n| ranges ahead, in the order in which they will be read; what lies behind the end of the
  * file is passed over. Returns how many were taken. Does not block on the network. */

@@ -94,6 +94,8 @@ typedef struct H5FD_xhdf5_config_t {
     int64_t writable;             /* switch: files at https URLs may be created and changed */
     const char *overlay_dir;      /* directory for what was written and is not at the server yet */
     int64_t overlay_budget_bytes; /* most bytes written to one file that may wait there; 0: automatic */
+
+    const char *missing_sources; /* files at URLs that a file names and that are not there: "fill" or "error" */
 } H5FD_xhdf5_config_t;
 
 /* Every field unset. */
@@ -101,7 +103,7 @@ typedef struct H5FD_xhdf5_config_t {
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
-            -1, NULL, NULL, NULL, -1, -1, NULL, -1                                          \
+            -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL                                    \
     }
 
 /* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages

@@ -77,6 +77,11 @@ void xh_parallel_close(struct xh_parallel *p)
     free(p);
 }
 
+int xh_parallel_first(const struct xh_parallel *p)
+{
+    return p->rank == 0;
+}
+
 int xh_parallel_agree(struct xh_parallel *p, int good)
 {
     int all = 0;

@@ -1,0 +1,181 @@
+/* Families of files: see family.h.
+ *
+ * |lock| guards all of it; it is a leaf, held for computing alone, and for a fork. HDF5 keeps more of each source than is
+ * kept here, and each costs a request first. */
+#include "family.h"
+
+#include <pthread.h>
+#include <search.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cache/now.h"
+
+/* A failure that was found out at once is remembered so long: a program that tries again and again asks the server twelve
+ * times a minute, not a thousand times a second. */
+#define FAMILY_FORGETS_NS 5000000000u
+
+struct kin { /* a URL that was named */
+    enum xh_kin kin;
+    int seen;          /* it was opened once */
+    uint64_t until_ns; /* XH_KIN_FAILED: when |err| is forgotten */
+    struct xh_err *err;
+    const char *url; /* behind it, in one piece */
+};
+
+struct family {
+    struct family *next;
+    uint64_t id, open; /* files of it that are open */
+    void *kin;         /* tsearch's tree of struct kin, by |url| */
+    struct xh_family_lost lost;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct family *families; /* those with an open file */
+
+static void take(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void give(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void survive_forks(void)
+{
+    pthread_atfork(take, give, give);
+}
+
+static void enter(void)
+{
+    pthread_once(&once, survive_forks);
+    take();
+}
+
+static int by_url(const void *a, const void *b)
+{
+    return strcmp(((const struct kin *)a)->url, ((const struct kin *)b)->url);
+}
+
+static void kin_free(void *p)
+{
+    struct kin *k = p;
+    free(k->err);
+    free(k);
+}
+
+static struct family *find(uint64_t id)
+{
+    struct family *f = families;
+    while (f && f->id != id)
+        f = f->next;
+    return f;
+}
+
+static struct kin *kin_of(struct family *f, const char *url)
+{
+    struct kin **at = f ? tfind(&(struct kin){.url = url}, &f->kin, by_url) : NULL;
+    return at ? *at : NULL;
+}
+
+/* The entry of |url|, made when there is none; NULL without memory. */
+static struct kin *kin_make(struct family *f, const char *url)
+{
+    struct kin *k = kin_of(f, url);
+    size_t n = strlen(url) + 1;
+    if (k || !(k = calloc(1, sizeof *k + n)))
+        return k;
+    k->url = memcpy(k + 1, url, n);
+    if (tsearch(k, &f->kin, by_url))
+        return k;
+    free(k);
+    return NULL;
+}
+
+uint64_t xh_family_new(void)
+{
+    static _Atomic uint64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+void xh_family_enter(uint64_t id)
+{
+    enter();
+    struct family *f = find(id);
+    if (!f && (f = calloc(1, sizeof *f))) { /* without memory: nothing is remembered */
+        f->id = id;
+        f->next = families;
+        families = f;
+    }
+    if (f)
+        f->open++;
+    give();
+}
+
+void xh_family_leave(uint64_t id)
+{
+    enter();
+    struct family **at = &families, *f;
+    while ((f = *at) && f->id != id)
+        at = &f->next;
+    if (f && --f->open == 0) {
+        *at = f->next;
+        tdestroy(f->kin, kin_free);
+        free(f);
+    }
+    give();
+}
+
+uint64_t xh_family_remembers_ns(uint64_t took_ns)
+{
+    return took_ns > FAMILY_FORGETS_NS ? took_ns : FAMILY_FORGETS_NS;
+}
+
+enum xh_kin xh_family_look(uint64_t id, const char *url, struct xh_err *err)
+{
+    enter();
+    const struct kin *k = kin_of(find(id), url);
+    enum xh_kin kin = k ? k->kin : XH_KIN_UNKNOWN;
+    if (kin == XH_KIN_FAILED && (!k->err || xh_now_ns() >= k->until_ns))
+        kin = k->seen ? XH_KIN_OPENED : XH_KIN_UNKNOWN;
+    if (kin == XH_KIN_FAILED)
+        *err = *k->err;
+    give();
+    return kin;
+}
+
+void xh_family_note(uint64_t id, const char *url, enum xh_kin kin, const struct xh_err *err, uint64_t took_ns)
+{
+    enter();
+    struct family *f = find(id);
+    struct kin *k = f ? kin_make(f, url) : NULL;
+    if (f && kin == XH_KIN_FAILED)
+        f->lost.failures++;
+    if (f && kin == XH_KIN_MISSING)
+        f->lost.missing++;
+    if (f && kin != XH_KIN_OPENED)
+        f->lost.network_ns += took_ns;
+    if (k) {
+        free(k->err);
+        k->err = kin == XH_KIN_FAILED ? malloc(sizeof *err) : NULL;
+        if (k->err)
+            *k->err = *err;
+        k->kin = kin;
+        k->seen |= kin == XH_KIN_OPENED;
+        k->until_ns = xh_now_ns() + xh_family_remembers_ns(took_ns);
+    }
+    give();
+}
+
+struct xh_family_lost xh_family_lost(uint64_t id)
+{
+    enter();
+    const struct family *f = find(id);
+    struct xh_family_lost lost = f ? f->lost : (struct xh_family_lost){0};
+    give();
+    return lost;
+}

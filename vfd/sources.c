@@ -1,0 +1,131 @@
+/* URLs that files name: see sources.h. */
+#include "sources.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../cache/cache.h"
+#include "../cache/now.h"
+#include "family.h"
+#include "fapl.h"
+#include "h5err.h"
+#include "remote.h"
+
+/* Lines of a process about files that are missing: somebody reads the first ones, nobody a thousand. */
+#define LINES_MOST 20u
+
+/* 1 the first time for each |url|, and |*last| for the last time at all. */
+static int is_news(const char *url, int *last)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t told[LINES_MOST]; /* under |lock| */
+    static unsigned n;
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (const char *p = url; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+    if (pthread_mutex_trylock(&lock))
+        return 1; /* another thread's line, or a fork's left-over: rather once too often */
+    unsigned i = 0;
+    while (i < n && told[i] != hash)
+        i++;
+    int news = i == n && n < LINES_MOST;
+    if (news)
+        told[n++] = hash;
+    *last = news && n == LINES_MOST;
+    pthread_mutex_unlock(&lock);
+    return news;
+}
+
+static void say(const char *url, const char *text)
+{
+    int last = 0;
+    if (is_news(url, &last))
+        dprintf(STDERR_FILENO, "xhdf5: %s%s\n", text, last ? " (no more lines of this kind will follow)" : "");
+}
+
+void xh_source_say(const char *url, const struct xh_err *err)
+{
+    say(url, err->text);
+}
+
+/* HDF5 tries a name as it stands, and then behind the directory of the file that has it: for the name of a URL that is
+ * "https://host/dir/https://other/name", which nobody meant. */
+static int is_url_behind_directory(const char *url, const struct xh_namer *by)
+{
+    char shown[2 * XH_NAMER_PARENT_BYTES];
+    const char *slash = by->remote ? strrchr(by->parent, '/') : NULL;
+    size_t n = slash ? (size_t)(slash + 1 - by->parent) : 0;
+    xh_url_shown(url, shown, sizeof shown);
+    return n > 0 && strncmp(shown, by->parent, n) == 0 && xh_remote_is_url(shown + n);
+}
+
+static int missing_is_error(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
+{
+    struct xh_options o;
+    if (xh_fapl_options(h5, fapl, &o, err))
+        return 1;
+    if (strcmp(o.missing_sources, "fill") == 0)
+        return 0;
+    if (strcmp(o.missing_sources, "error") != 0)
+        xh_err_set(err, XH_E_INVAL, 0, "missing_sources=%.60s: there are fill and error", o.missing_sources);
+    return 1;
+}
+
+static int try_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out, struct xh_err *err)
+{
+    if (xh_remote_wants_writing(flags))
+        return xh_remote_edit(h5, url, flags, fapl, out, err);
+    int rc = xh_remote_refuse_flags(url, flags, err);
+    return rc ? rc : xh_remote_open(h5, url, fapl, NULL, out, err);
+}
+
+/* It is not there: HDF5's rule. */
+static int missing(struct xh_h5 *h5, const char *url, const struct xh_namer *by)
+{
+    char shown[512], line[2048];
+    xh_url_shown(url, shown, sizeof shown);
+    snprintf(line, sizeof line,
+             "%s does not exist, and %s names it: HDF5 gives fill values in place of a virtual data set's source, and cannot "
+             "follow an external link. XHDF5_MISSING_SOURCES=error makes an error of both",
+             shown, by->parent);
+    say(url, line);
+    return xh_fail(h5, XH_E_NOENT, "%s does not exist, errno = %d, error message = '%s'", shown, ENOENT, strerror(ENOENT));
+}
+
+int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, const struct xh_namer *by, struct xh_remote **out)
+{
+    struct xh_err err = {0};
+    if (is_url_behind_directory(url, by))
+        return xh_fail(h5, XH_E_NOENT, "a URL behind a directory, errno = %d, error message = '%s'", ENOENT, strerror(ENOENT));
+    enum xh_kin kin = xh_family_look(by->family, url, &err);
+    uint64_t began_ns = xh_now_ns();
+    int rc = kin == XH_KIN_FAILED ? err.code : kin == XH_KIN_MISSING ? XH_E_NOENT : try_open(h5, url, flags, fapl, out, &err);
+    uint64_t took_ns = xh_now_ns() - began_ns;
+    if (rc == 0) {
+        xh_family_note(by->family, url, XH_KIN_OPENED, NULL, 0);
+        return 0;
+    }
+    if (kin == XH_KIN_MISSING)
+        return missing(h5, url, by);
+    if (rc == XH_E_NOENT && kin == XH_KIN_OPENED) {
+        char shown[512];
+        xh_err_set(&err, XH_E_NOENT, err.status, "%s is no longer there: it was when %s first named it. Open that file again to "
+                   "read it without", xh_url_shown(url, shown, sizeof shown), by->parent);
+    } else if (rc == XH_E_NOENT && err.status && kin == XH_KIN_UNKNOWN && !missing_is_error(h5, fapl, &err)) {
+        /* without a status it is another's word, as that of the option sidecar */
+        xh_family_note(by->family, url, XH_KIN_MISSING, &err, took_ns);
+        return missing(h5, url, by);
+    }
+    if (rc == XH_E_READONLY) {
+        size_t n = strlen(err.text);
+        snprintf(err.text + n, sizeof err.text - n, ". It is named by %.200s, which is open for writing", by->parent);
+    }
+    if (kin != XH_KIN_FAILED)
+        xh_family_note(by->family, url, XH_KIN_FAILED, &err, took_ns);
+    *out = xh_remote_unopened(h5, url, &err);
+    return *out ? 0 : xh_fail_cache(h5, &err);
+}
