@@ -272,7 +272,7 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     xh_body_begin(f);
     xh_trace(XH_T_READ, "open", "url=%s size=%llu validator=%s confirmed=%d private=%d", f->url_shown,
              (unsigned long long)f->size, info.validator, head.confirmed,
-             f->shadow ? xh_shadow_private(f->shadow) : 1);
+             f->shadow ? xh_shadow_private(f->shadow) != 0 : 1);
     free(head.bytes);
     if (rc == 0 && !head.confirmed)
         begin(f, head.len);

@@ -338,7 +338,7 @@ static herr_t write_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr,
 static herr_t flush_file(H5FD_t *file, hid_t dxpl, hbool_t closing)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
-    return f->remote ? 0 : xh_local_flush(f->local);
+    return f->remote ? 0 : xh_local_flush(f->local, closing);
 }
 
 static herr_t truncate_file(H5FD_t *file, hid_t dxpl, hbool_t closing)

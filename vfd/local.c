@@ -35,6 +35,7 @@ struct xh_local {
     int ignore_disabled_locks; /* constant */
     int fd;           /* constant */
     struct xh_near *near; /* constant; NULL: no local_shadow */
+    int lost;         /* 1: a child of a fork wrote raw data, which stays with it */
     uint64_t eof;     /* without |near|. HDF5 serialises writes and truncation of one file */
     char name[];      /* constant; for messages */
 };
@@ -104,7 +105,10 @@ err:
 
 int xh_local_close(struct xh_local *f)
 {
-    int rc = f->near ? xh_local_flush(f) : 0;
+    int rc = f->near ? xh_local_flush(f, 1) : 0;
+    if (f->lost)
+        dprintf(STDERR_FILENO, "xhdf5: %s was opened by the parent of this process (%d): what this child of a fork wrote did not go to the "
+                "file (local_shadow)\n", f->name, (int)getpid());
     if (close(f->fd) < 0)
         return xh_fail_sys(f->h5, "unable to close file", errno);
     if (f->near)
@@ -227,6 +231,8 @@ int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, cons
 {
     if (bad_region(f, addr, size))
         return -1;
+    if (f->near && raw && xh_near_is_parents(f->near))
+        f->lost = 1;
     if (f->near)
         return xh_near_write(f->near, raw, addr, size, buf) ? io_failed(f, 1, addr, size, size, buf) : 0;
     while (size > 0) {
@@ -245,8 +251,11 @@ int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, cons
     return 0;
 }
 
-int xh_local_flush(struct xh_local *f)
+int xh_local_flush(struct xh_local *f, int closing)
 {
+    if (f->near && !closing && xh_near_is_parents(f->near))
+        return xh_fail(f->h5, XH_E_READONLY, "%s was opened by the parent of this process: what a child of a fork writes does not go to the "
+                       "file (local_shadow); open it in the child, errno = %d, error message = '%s'", f->name, EPERM, strerror(EPERM));
     if (f->near && xh_near_flush(f->near))
         return xh_fail_sys(f->h5, "unable to write to the file what local_shadow holds", errno);
     return 0;
@@ -264,11 +273,12 @@ int xh_local_truncate(struct xh_local *f, uint64_t eoa)
     return 0;
 }
 
+/* Returns 1 when the lock was had, or given back; 0 when the file system has no locks and that may be passed over; -1. */
 static int flock_or_fail(struct xh_local *f, int op, const char *what)
 {
     if (flock(f->fd, op) == 0)
-        return 0;
-    if (f->ignore_disabled_locks && errno == ENOSYS) { /* a file system without locks */
+        return 1;
+    if (f->ignore_disabled_locks && errno == ENOSYS) {
         errno = 0;
         return 0;
     }
@@ -277,10 +287,11 @@ static int flock_or_fail(struct xh_local *f, int op, const char *what)
 
 int xh_local_lock(struct xh_local *f, int exclusive)
 {
-    if (flock_or_fail(f, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB, "unable to lock file"))
+    int had = flock_or_fail(f, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB, "unable to lock file");
+    if (had < 0)
         return -1;
     if (f->near)
-        xh_near_locked(f->near, exclusive);
+        xh_near_locked(f->near, exclusive && had);
     return 0;
 }
 
@@ -288,7 +299,7 @@ int xh_local_unlock(struct xh_local *f)
 {
     if (f->near)
         xh_near_locked(f->near, 0);
-    return flock_or_fail(f, LOCK_UN, "unable to unlock file");
+    return flock_or_fail(f, LOCK_UN, "unable to unlock file") < 0 ? -1 : 0;
 }
 
 int xh_local_delete(struct xh_h5 *h5, const char *name)

@@ -56,8 +56,9 @@ int xh_local_readv(struct xh_local *f, int raw, const struct xh_extent *p, size_
 
 int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, const void *buf);
 
-/* Writes what is held back; nothing without local_shadow, as sec2. 0 or -1. */
-int xh_local_flush(struct xh_local *f);
+/* Writes what is held back; nothing without local_shadow, as sec2. In a child of a fork it fails, as what that writes goes nowhere;
+ * |closing|: it does nothing then. 0 or -1. */
+int xh_local_flush(struct xh_local *f, int closing);
 
 /* Makes the file |eoa| bytes long when its known size differs. */
 int xh_local_truncate(struct xh_local *f, uint64_t eoa);

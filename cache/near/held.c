@@ -17,8 +17,6 @@
 #define MARK_SWMR 4             /* and is read meanwhile */
 #define SUPER_BYTES 96u         /* a superblock, the oldest and longest */
 #define IO_MAX 0x7ffff000u      /* Linux moves at most this much in one call */
-#define TRIED 2                 /* quick or slow writes that decide */
-#define SLOW_MOST 8             /* slow ones, one after another, that decide otherwise */
 #define PIECES 256              /* of one system call */
 #define BRIDGE_BYTES 65536u     /* so much between two writes is written along */
 
@@ -469,33 +467,6 @@ static int write_through(struct xh_held *h, uint64_t addr, size_t size, const vo
     return 0;
 }
 
-/* Straight to the file, and a look at how long that took: a few of the first writes that a file system without delay would
- * take in decide whether anything is held back. */
-static int write_timed(struct xh_held *h, uint64_t addr, size_t size, const void *buf)
-{
-    uint64_t begun = xh_now_ns();
-    if (write_through(h, addr, size, buf))
-        return -1;
-    int quick = xh_reach_is_quick(size, xh_now_ns() - begun);
-    if (h->quick) {
-        h->quick = quick ? SLOW_MOST : h->quick - 1;
-        h->tried_slow = h->quick ? 0 : TRIED;
-        return 0;
-    }
-    h->tried_quick += (unsigned)quick;
-    h->tried_slow += (unsigned)!quick;
-    if (h->tried_quick < TRIED)
-        return 0;
-    h->quick = SLOW_MOST;
-    return xh_held_write_back(h); /* what comes goes straight to the file: behind what came before */
-}
-
-/* 1 when a write may be tried out on the file: raw data, or what nothing in the file names yet. */
-static int may_try(const struct xh_held *h, int raw, uint64_t addr)
-{
-    return h->tried_slow < TRIED && (raw || addr >= h->settled);
-}
-
 /* Puts it into the image. -1: no memory. */
 static int hold(struct xh_held *h, enum state state, uint64_t addr, size_t size, const uint8_t *buf)
 {
@@ -517,27 +488,36 @@ static int hold(struct xh_held *h, enum state state, uint64_t addr, size_t size,
     return 0;
 }
 
+int xh_held_keep(struct xh_held *h, int raw, uint64_t addr, size_t size, const void *buf)
+{
+    return hold(h, raw ? RAW : META, addr, size, buf);
+}
+
+/* The superblock |buf| lets readers follow: they see the file alone, from now on. */
+static int begin_swmr(struct xh_held *h, uint64_t addr, size_t size, const void *buf)
+{
+    if (xh_held_write_back(h))
+        return -1;
+    xh_held_end(h);
+    h->through = 1;
+    return write_through(h, addr, size, buf);
+}
+
 int xh_held_write(struct xh_held *h, int raw, uint64_t addr, size_t size, const void *buf)
 {
     unsigned marks = raw ? 0 : marks_of(h, addr, size, buf);
-    if ((marks & (MARK_WRITER | MARK_SWMR)) == MARK_WRITER && !h->marked) { /* to be seen before anything changes */
+    if ((marks & MARK_SWMR) && !h->through)
+        return begin_swmr(h, addr, size, buf);
+    if ((marks & MARK_WRITER) && !h->marked) { /* to be seen before anything changes */
         h->marked = 1;
-        return write_timed(h, addr, size, buf);
+        return write_through(h, addr, size, buf);
     }
     if (h->through || (raw && size >= BULK_BYTES))
         return write_through(h, addr, size, buf);
-    if (h->quick || may_try(h, raw, addr))
-        return write_timed(h, addr, size, buf);
     if (make_room(h, size))
         return -1;
     if (size > h->budget_bytes / 4 || hold(h, raw ? RAW : META, addr, size, buf))
         return write_through(h, addr, size, buf);
-    if (marks & MARK_SWMR) {
-        if (xh_held_write_back(h))
-            return -1;
-        xh_held_end(h);
-        h->through = 1;
-    }
     return h->fresh_bytes > h->budget_bytes / 4 ? put_fresh(h) : 0;
 }
 

@@ -2,11 +2,10 @@
  *
  * Blocks of 64 KiB in this process's memory, with a byte of state for each byte: absent (the file has it), clean (as in
  * the file), raw or metadata that the file does not have yet. So the bytes that were written are written back;
- * others as they are, to join two writes into one, only where no other process can have changed them. It is process memory and no tmpfs file, as nobody else may see it before it is in the file.
+ * others as they are, to join two writes into one, only where no other process can have changed them: behind the file's end as it was
+ * after the last time, and elsewhere under an exclusive lock that the file system gave. It is process memory and no tmpfs file, as nobody else may see it before it is in the file.
  *
- * Where the file system takes writes as quickly as memory does (the kernel has it cached) nothing is held: the first two
- * small writes of raw data or behind the file's end tell. All is then written as HDF5 writes it, as by sec2, until eight
- * writes one after another are slow.
+ * Once a superblock says that readers follow the writer (SWMR), all is written back, and nothing is held any more.
  *
  * Order of writing back
  *  1. all that lies behind the file's end as it was after the last time: nothing in the file names it yet;
@@ -41,8 +40,6 @@ struct xh_held {
     uint64_t settled;      /* the file's size when all was written back the last time */
     uint64_t fresh_bytes;  /* written behind |settled| and not written back yet: no less than is dirty there */
     uint64_t super_at;     /* where the superblock is; UINT64_MAX: not seen */
-    unsigned tried_quick, tried_slow; /* writes that went straight to the file to see how long it takes */
-    unsigned quick;        /* above 0: no longer than into memory; all goes straight to the file */
     struct xh_held_block **block; /* ascending */
     size_t n, room;
     uint8_t *buf; /* for one read; XH_REACH_BUFFER bytes or NULL */
@@ -55,6 +52,8 @@ void xh_held_end(struct xh_held *h);
 
 int xh_held_read(struct xh_held *h, int raw, uint64_t addr, size_t size, void *buf);
 int xh_held_write(struct xh_held *h, int raw, uint64_t addr, size_t size, const void *buf);
+/* Into the image alone: it never reaches the file. -1: no memory. */
+int xh_held_keep(struct xh_held *h, int raw, uint64_t addr, size_t size, const void *buf);
 int xh_held_write_back(struct xh_held *h);
 int xh_held_truncate(struct xh_held *h, uint64_t size);
 

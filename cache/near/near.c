@@ -14,14 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/magic.h>
+
 #include "../now.h"
 #include "../shadow/shadow.h"
 #include "../trace.h"
 #include "held.h"
 #include "reach.h"
 
-#define TMPFS 0x01021994
-#define RAMFS 0x858458f6
 #define BULK_BYTES 65536u          /* raw data of this size passes by */
 #define ANY_BULK_BYTES 1048576u    /* and anything of this size */
 #define YOUNG_NS 2000000000ll      /* so long after a change another one may leave the same times */
@@ -31,6 +31,7 @@
 struct xh_near {
     /* Constant. */
     int fd;
+    pid_t pid;                /* who opened it */
     uint64_t size;            /* of a file that is read, when it was opened */
     struct xh_shadow *shadow; /* NULL: the file is written */
 
@@ -46,10 +47,27 @@ struct xh_near {
     struct xh_held held;               /* of a file that is written */
 };
 
-static int on_memory(int fd)
+#define XFS_MAGIC 0x58465342 /* not in linux/magic.h */
+#define ZFS_MAGIC 0x2fc12fc1
+
+/* 1 when the file's system has nothing to gain: in memory; |writing|: also a local disk, whose writes go into the page cache. It is asked once, at
+ * opening: what is held must not depend on how long a write happens to take. */
+static int is_quick(int fd, int writing)
 {
     struct statfs fs;
-    return fstatfs(fd, &fs) == 0 && ((unsigned long)fs.f_type == TMPFS || (unsigned long)fs.f_type == RAMFS);
+    if (fstatfs(fd, &fs) < 0)
+        return 0;
+    switch ((unsigned long)fs.f_type) {
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC: return 1;
+    case EXT4_SUPER_MAGIC: /* ext2 and ext3 too */
+    case XFS_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case ZFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC: return writing;
+    default: return 0;
+    }
 }
 
 static long long ns_of(struct timespec t)
@@ -99,13 +117,14 @@ int xh_near_open(int fd, const struct stat *st, const char *path, int writing, c
                  struct xh_near **out)
 {
     *out = NULL;
-    if (!S_ISREG(st->st_mode) || on_memory(fd) || (!writing && st->st_size == 0) ||
+    if (!S_ISREG(st->st_mode) || is_quick(fd, writing) || (!writing && st->st_size == 0) ||
         (writing && o->private_budget_bytes < HELD_LEAST_BYTES))
         return 0;
     struct xh_near *n = calloc(1, sizeof *n);
     if (!n)
         return 0;
     n->fd = fd;
+    n->pid = getpid();
     n->size = (uint64_t)st->st_size;
     xh_reach_begin(&n->reach, n->size);
     if (writing) {
@@ -119,7 +138,7 @@ int xh_near_open(int fd, const struct stat *st, const char *path, int writing, c
         snprintf(n->account.path, sizeof n->account.path, "%s", path);
     }
     xh_trace_enable(o->log);
-    xh_trace(XH_T_SHADOW, "near", "writing=%d private=%d", writing, n->shadow ? xh_shadow_private(n->shadow) : 1);
+    xh_trace(XH_T_SHADOW, "near", "writing=%d private=%d", writing, n->shadow ? xh_shadow_private(n->shadow) != 0 : 1);
     *out = n;
     return 0;
 }
@@ -157,7 +176,7 @@ static int leave(struct xh_near *n, uint64_t entered, int rc)
 void xh_near_close(struct xh_near *n)
 {
     const struct xh_held *h = &n->held;
-    if (n->account.on)
+    if (n->account.on && n->pid == getpid())
         tell(n);
     if (n->shadow) {
         xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu hits=%llu", (unsigned long long)n->reads,
@@ -311,6 +330,8 @@ int xh_near_write(struct xh_near *n, int raw, uint64_t addr, size_t size, const 
 {
     uint64_t entered = enter(n);
     n->account.writes++;
+    if (xh_near_is_parents(n))
+        return leave(n, entered, xh_held_keep(&n->held, raw, addr, size, buf));
     if (!n->shadow)
         return leave(n, entered, xh_held_write(&n->held, raw, addr, size, buf));
     errno = EBADF; /* what the system would say of a file opened for reading */
@@ -322,15 +343,22 @@ void xh_near_locked(struct xh_near *n, int exclusive)
     n->held.alone = exclusive;
 }
 
+int xh_near_is_parents(const struct xh_near *n)
+{
+    return !n->shadow && n->pid != getpid();
+}
+
 int xh_near_flush(struct xh_near *n)
 {
     uint64_t entered = enter(n);
-    return n->shadow ? 0 : leave(n, entered, xh_held_write_back(&n->held));
+    return n->shadow || xh_near_is_parents(n) ? 0 : leave(n, entered, xh_held_write_back(&n->held));
 }
 
 int xh_near_truncate(struct xh_near *n, uint64_t size)
 {
     uint64_t entered = enter(n);
+    if (xh_near_is_parents(n))
+        return 0;
     return leave(n, entered, n->shadow ? ftruncate(n->fd, (off_t)size) : xh_held_truncate(&n->held, size));
 }
 

@@ -17,9 +17,9 @@
 struct xh_near;
 struct stat;
 
-/* |fd| is the open file |path|, |st| what fstat said of it just now. |writing|: it may be written, by this process alone.
+/* |fd| is the open file |path|, |st| what fstat said of it just now. |writing|: it may be written.
  * Returns 0 and sets |*out|; to NULL where there is nothing to gain (no regular file, tmpfs, an empty file that is only
- * read) or no memory: the caller goes without. Owns: the caller closes it, before |fd|. */
+ * read, one to be written on a local disk) or no memory: the caller goes without. Owns: the caller closes it, before |fd|. */
 int xh_near_open(int fd, const struct stat *st, const char *path, int writing, const struct xh_options *o,
                  struct xh_near **out);
 
@@ -29,11 +29,17 @@ void xh_near_close(struct xh_near *n);
 /* Reads; behind the end of the file are zeros. |raw|: raw data, as far as the caller knows. 0 or -1. */
 int xh_near_read(struct xh_near *n, int raw, uint64_t addr, size_t size, void *buf);
 
-/* Only of a file that is written. After a failure what was not written is still held. 0 or -1. */
+/* Only of a file that is written. After a failure what was not written is still held. In a child of a fork it never reaches the
+ * file, which is the parent's to write. 0 or -1. */
 int xh_near_write(struct xh_near *n, int raw, uint64_t addr, size_t size, const void *buf);
 
-/* This process has an exclusive lock on the file now, or no longer. */
+/* This process has an exclusive lock on the file now, which the file system gave, or no longer. */
 void xh_near_locked(struct xh_near *n, int exclusive);
+
+/* 1 in a child of a fork, of a file that the parent writes: what is held is the parent's, and the child writes nothing. Its
+ * xh_near_flush and xh_near_truncate do nothing. To fail its writes would not do: HDF5 makes some of its own when the child exits, and
+ * crashes (1.14.6) when they fail. */
+int xh_near_is_parents(const struct xh_near *n);
 
 /* Writes back what is held, in the order that held.h gives; nothing to do for a file that is read. 0 or -1. */
 int xh_near_flush(struct xh_near *n);

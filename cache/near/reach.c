@@ -31,9 +31,15 @@ static void shrink(struct xh_reach *r)
         r->bytes /= 2;
 }
 
+/* A system call and a copy at 4 GB/s, with some air: a slow file system needs more than this for its first byte. */
+static int is_quick(uint64_t bytes, uint64_t ns)
+{
+    return ns < 30000 + bytes / 4;
+}
+
 static void note_quick(struct xh_reach *r, uint64_t bytes, uint64_t ns)
 {
-    if (!xh_reach_is_quick(bytes, ns))
+    if (!is_quick(bytes, ns))
         r->quick /= 2;
     else if (r->quick < QUICK_MOST)
         r->quick++;
@@ -54,12 +60,6 @@ void xh_reach_learn(struct xh_reach *r, uint64_t bytes, uint64_t ns)
         r->bytes *= 2;
     }
     r->hits = 0;
-}
-
-/* A system call and a copy at 4 GB/s, with some air: a slow file system needs more than this for its first byte. */
-int xh_reach_is_quick(uint64_t bytes, uint64_t ns)
-{
-    return ns < 30000 + bytes / 4;
 }
 
 int xh_reach_needless(const struct xh_reach *r)

@@ -39,7 +39,4 @@ void xh_reach_learn(struct xh_reach *r, uint64_t bytes, uint64_t ns);
 int xh_reach_needless(const struct xh_reach *r);
 void xh_reach_plain(struct xh_reach *r, uint64_t bytes, uint64_t ns);
 
-/* 1 when |ns| is about what the kernel needs for |bytes| that it has in memory, or takes into it. */
-int xh_reach_is_quick(uint64_t bytes, uint64_t ns);
-
 #endif

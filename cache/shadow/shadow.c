@@ -227,7 +227,7 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
         if (!(o->shadow && make_shared(s, o) == 0) && make_private(s, o) < 0)
             xh_trace(XH_T_SHADOW, "no_storage", "name=%.10s errno=%d", s->name, errno);
         enlist(s);
-        xh_trace(XH_T_SHADOW, "open", "name=%.10s private=%d pages=%llu budget=%llu", s->name, s->private_,
+        xh_trace(XH_T_SHADOW, "open", "name=%.10s private=%d pages=%llu budget=%llu", s->name, s->private_ != 0,
                  (unsigned long long)s->head.pages, (unsigned long long)s->budget_bytes);
     }
     pthread_mutex_unlock(&xh_shadow_lock);

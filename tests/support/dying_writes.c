@@ -1,16 +1,20 @@
 /* Preloaded: the process kills itself in the DYING_AT'th system call that changes a file whose name ends with .h5, a write when
  * half of it is done, or nothing of it where it is at most a sector. At exit the number of those calls is written, as text, to the file DYING_COUNT. With DYING_SAY a line of
  * what each did is appended to that file. With DYING_SLOW_US each pread and each call that changes any file takes so many
- * microseconds longer. */
+ * microseconds longer. With DYING_NFS what lies on a disk seems to lie on NFS; with DYING_NO_FLOCK flock fails with ENOSYS. */
 #undef _FILE_OFFSET_BITS /* both names of each call are defined here; 64-bit systems */
 #include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#include <linux/magic.h>
 
 #pragma GCC visibility push(default)
 ssize_t pread(int fd, void *buf, size_t n, off_t at);
@@ -21,6 +25,9 @@ ssize_t pwritev(int fd, const struct iovec *v, int n, off_t at);
 ssize_t pwritev64(int fd, const struct iovec *v, int n, off_t at);
 int ftruncate(int fd, off_t size);
 int ftruncate64(int fd, off_t size);
+int fstatfs(int fd, struct statfs *fs);
+int fstatfs64(int fd, struct statfs64 *fs);
+int flock(int fd, int operation);
 #pragma GCC visibility pop
 
 #define SECTOR 512
@@ -150,4 +157,30 @@ __attribute__((destructor)) static void count(void)
         fprintf(f, "%lu\n", calls);
         fclose(f);
     }
+}
+
+/* As on a network file system, and as where such a one has no locks. */
+int fstatfs(int fd, struct statfs *fs)
+{
+    int rc = ((int (*)(int, struct statfs *))next("fstatfs"))(fd, fs);
+    if (rc == 0 && fs->f_type != TMPFS_MAGIC && getenv("DYING_NFS"))
+        fs->f_type = NFS_SUPER_MAGIC;
+    return rc;
+}
+
+int fstatfs64(int fd, struct statfs64 *fs)
+{
+    int rc = ((int (*)(int, struct statfs64 *))next("fstatfs64"))(fd, fs);
+    if (rc == 0 && fs->f_type != TMPFS_MAGIC && getenv("DYING_NFS"))
+        fs->f_type = NFS_SUPER_MAGIC;
+    return rc;
+}
+
+int flock(int fd, int operation)
+{
+    if (getenv("DYING_NO_FLOCK")) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return ((int (*)(int, int))next("flock"))(fd, operation);
 }

@@ -13,7 +13,6 @@
 
 #define MS 1000000u
 #define MOST (1u << 20)
-#define HELD 100 /* slow writes seen: nothing goes straight to the file */
 #define BUDGET (64u << 20)
 
 /* ---- reach ---- */
@@ -119,8 +118,7 @@ static void same_as_file(int fd, size_t eof)
         cr_assert_eq(disk[i], model[i], "byte %zu of %zu", i, eof);
 }
 
-/* |quick|: now and then all goes straight to the file for some writes. */
-static void random_life(unsigned seed, size_t size, uint64_t budget, int quick, int alone)
+static void random_life(unsigned seed, size_t size, uint64_t budget, int alone)
 {
     struct xh_held h;
     srand(seed);
@@ -129,10 +127,7 @@ static void random_life(unsigned seed, size_t size, uint64_t budget, int quick, 
     size_t eof = size;
     xh_held_begin(&h, fd, size, budget);
     h.alone = alone;
-    h.tried_slow = HELD;
     for (int i = 0; i < 800; i++) {
-        if (rand() % 100 == 0)
-            h.quick = quick ? 8 : 0;
         size_t at = (size_t)rand() % (MOST - 1), len = 1 + (size_t)rand() % (rand() % 20 ? 3000 : 200000);
         if (rand() % 4) /* mostly near where something is */
             at = eof ? (size_t)rand() % eof : 0;
@@ -167,7 +162,7 @@ static void random_life(unsigned seed, size_t size, uint64_t budget, int quick, 
 Test(held, a_random_life_leaves_the_file_that_writing_it_straight_would, .timeout = 100)
 {
     for (unsigned seed = 0; seed < 12; seed++)
-        random_life(seed, seed % 3 * 300000, seed % 2 ? BUDGET : 4u << 20, seed % 4 / 2, seed % 5 == 0);
+        random_life(seed, seed % 3 * 300000, seed % 2 ? BUDGET : 4u << 20, seed % 5 == 0);
 }
 
 Test(held, nothing_reaches_the_old_part_of_the_file_before_it_is_written_back)
@@ -175,7 +170,6 @@ Test(held, nothing_reaches_the_old_part_of_the_file_before_it_is_written_back)
     struct xh_held h;
     int fd = file_of(100000);
     xh_held_begin(&h, fd, 100000, BUDGET);
-    h.tried_slow = HELD;
     cr_assert_eq(xh_held_write(&h, 0, 5000, 8, "metadata"), 0);
     cr_assert_eq(xh_held_write(&h, 1, 6000, 8, "raw data"), 0);
     cr_assert_eq(xh_held_write(&h, 0, 100000, 8, "new data"), 0);
@@ -193,7 +187,7 @@ Test(held, bytes_that_nobody_here_wrote_are_left_to_others)
 {
     struct xh_held h;
     int fd = file_of(100000);
-    xh_held_begin(&h, fd, 100000, BUDGET); /* without a lock */
+    xh_held_begin(&h, fd, 100000, BUDGET);
     cr_assert_eq(xh_held_read(&h, 0, 5000, 3000, buf), 0);
     cr_assert_eq(xh_held_write(&h, 0, 5000, 4, "here"), 0);
     cr_assert_eq(xh_held_write(&h, 0, 5100, 4, "here"), 0);
@@ -212,7 +206,6 @@ Test(held, small_neighbours_are_one_system_call)
     struct xh_held h;
     int fd = file_of(0);
     xh_held_begin(&h, fd, 0, BUDGET);
-    h.tried_slow = HELD;
     for (unsigned i = 0; i < 1000; i++)
         cr_assert_eq(xh_held_write(&h, (int)(i % 2), i * 1000, 600, model), 0);
     cr_assert_eq(xh_held_write_back(&h), 0);
@@ -228,7 +221,6 @@ Test(held, what_could_not_be_written_is_written_the_next_time)
     int fd = mkstemp(name), broken = open("/dev/full", O_RDWR);
     cr_assert(fd >= 0 && broken >= 0);
     xh_held_begin(&h, broken, 0, BUDGET);
-    h.tried_slow = HELD;
     memset(model, 7, 5000);
     cr_assert_eq(xh_held_write(&h, 0, 0, 5000, model), 0);
     cr_assert_eq(xh_held_write_back(&h), -1);
@@ -264,7 +256,6 @@ Test(held, the_superblock_of_a_swmr_writer_ends_the_image)
     int fd = file_of(0);
     memset(model, 0, 6000);
     xh_held_begin(&h, fd, 0, BUDGET);
-    h.tried_slow = HELD;
     cr_assert_eq(xh_held_write(&h, 0, 1000, 4, "held"), 0);
     cr_assert_eq(xh_held_write(&h, 0, 0, sizeof super, super), 0);
     memcpy(model + 1000, "held", 4);
@@ -276,19 +267,6 @@ Test(held, the_superblock_of_a_swmr_writer_ends_the_image)
     cr_assert_eq(pwrite(fd, "else", 4, 2000), 4);
     cr_assert_eq(xh_held_read(&h, 0, 2000, 4, buf), 0);
     cr_assert_arr_eq(buf, "else", 4);
-    xh_held_end(&h);
-    close(fd);
-}
-
-Test(held, nothing_is_held_where_writing_takes_no_time)
-{
-    struct xh_held h;
-    int fd = file_of(0);
-    memset(model, 1, 4000);
-    xh_held_begin(&h, fd, 0, BUDGET);
-    for (unsigned i = 0; i < 40; i++)
-        cr_assert_eq(xh_held_write(&h, 0, i * 100, 100, model), 0);
-    same_as_file(fd, 4000);
     xh_held_end(&h);
     close(fd);
 }
