@@ -596,7 +596,7 @@ static int from_head(const struct xh_dav *d, struct xh_dav_stat *out)
 {
     const struct xh_reply *r = &d->reply;
     struct xh_dialect v;
-    xh_dialect_init(&v, 0);
+    xh_dialect_init(&v);
     v.size = out->size = r->length;
     time_t t = xh_http_date(r->last_modified);
     out->mtime_s = t > 0 ? (long long)t : 0;
@@ -625,7 +625,7 @@ int xh_dav_stat(struct xh_dav *d, const char *suffix, struct xh_dav_stat *out, s
     if (rc)
         return rc == XH_E_NOENT ? 0 : rc;
     out->there = 1;
-    xh_dialect_init(&v, 0);
+    xh_dialect_init(&v);
     if (!xh_propfind_parse(d->said, d->body_len, date, sizeof date, &size) || !xh_dialect_set_proof(&v, XH_BY_PROPFIND, date))
         return xh_err_set(err, XH_E_PROTO, d->reply.status,
                           "%.200s: the server tells neither ETag nor date: who changes files there cannot be told apart", d->url->shown);

@@ -17,12 +17,10 @@ static const char *const proof_names[] = {
     [XH_BY_DATE] = "date", [XH_BY_PROPFIND] = "propfind",
 };
 
-void xh_dialect_init(struct xh_dialect *d, int multirange)
+void xh_dialect_init(struct xh_dialect *d)
 {
     memset(d, 0, sizeof *d);
     d->proof = XH_BY_SIZE;
-    d->max_ranges = multirange ? XH_RANGES_AT_FIRST : 1;
-    d->max_range_header = XH_RANGE_HEADER_AT_FIRST;
 }
 
 static int printable(const char *s)
@@ -114,15 +112,6 @@ int xh_dialect_shows(const struct xh_dialect *d, const char *etag, const char *l
     }
 }
 
-void xh_dialect_halve(struct xh_dialect *d, unsigned nranges, size_t header_bytes)
-{
-    unsigned half = nranges / 2 ? nranges / 2 : 1;
-    if (half < d->max_ranges)
-        d->max_ranges = half;
-    if (header_bytes / 2 < d->max_range_header && header_bytes / 2 >= 64)
-        d->max_range_header = header_bytes / 2;
-}
-
 size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size)
 {
     int n;
@@ -144,8 +133,8 @@ size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size)
 size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size)
 {
     /* The value comes last: it may hold spaces. */
-    int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " ranges=%u header=%zu young=%d tag=%s proof=%s value=%s", d->size,
-                     d->max_ranges, d->max_range_header, d->young, d->tag, proof_names[d->proof], d->value);
+    int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " young=%d tag=%s proof=%s value=%s", d->size, d->young, d->tag,
+                     proof_names[d->proof], d->value);
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
@@ -168,19 +157,15 @@ static int number_field(const char **p, const char *key, uint64_t min, uint64_t 
 int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
 {
     struct xh_dialect new;
-    uint64_t ranges, header, young;
+    uint64_t young;
     const char *p = text;
     char tag[XH_VALIDATOR_BYTES];
-    xh_dialect_init(&new, 1);
+    xh_dialect_init(&new);
     if (strncmp(p, HINT_WORD, strlen(HINT_WORD)) != 0)
         return -1;
     p += strlen(HINT_WORD);
-    if (number_field(&p, " size=", 0, INT64_MAX, &new.size) ||
-        number_field(&p, " ranges=", 1, XH_RANGES_AT_FIRST, &ranges) ||
-        number_field(&p, " header=", 64, XH_RANGE_HEADER_AT_FIRST, &header) || number_field(&p, " young=", 0, 1, &young))
+    if (number_field(&p, " size=", 0, INT64_MAX, &new.size) || number_field(&p, " young=", 0, 1, &young))
         return -1;
-    new.max_ranges = (unsigned)ranges;
-    new.max_range_header = header;
     if (strncmp(p, " tag=", 5) != 0)
         return -1;
     p += 5;
@@ -205,4 +190,79 @@ int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
         }
     }
     return -1;
+}
+
+/* ---- limits */
+
+#define RANGE_HEADER_LEAST 64u
+
+void xh_limits_init(struct xh_limits *l)
+{
+    *l = (struct xh_limits){.max_ranges = XH_RANGES_AT_FIRST, .max_range_header = XH_RANGE_HEADER_AT_FIRST};
+}
+
+void xh_limits_look(struct xh_limits *l, uint64_t now)
+{
+    if (l->changed_ns == 0 || now - l->changed_ns < XH_WIDEN_NS)
+        return;
+    l->max_ranges *= XH_WIDEN_TIMES;
+    l->max_range_header *= XH_WIDEN_TIMES;
+    l->changed_ns = now;
+    if (l->max_ranges >= XH_RANGES_AT_FIRST)
+        l->max_ranges = XH_RANGES_AT_FIRST;
+    if (l->max_range_header >= XH_RANGE_HEADER_AT_FIRST)
+        l->max_range_header = XH_RANGE_HEADER_AT_FIRST;
+    if (l->max_ranges == XH_RANGES_AT_FIRST && l->max_range_header == XH_RANGE_HEADER_AT_FIRST)
+        l->changed_ns = 0;
+}
+
+void xh_limits_cap(struct xh_limits *l, unsigned nranges, uint64_t now)
+{
+    unsigned most = nranges ? nranges : 1;
+    if (most > l->max_ranges)
+        return;
+    l->max_ranges = most;
+    l->changed_ns = now;
+}
+
+void xh_limits_halve(struct xh_limits *l, unsigned nranges, size_t header_bytes, uint64_t now)
+{
+    xh_limits_cap(l, nranges / 2, now);
+    if (header_bytes / 2 < l->max_range_header && header_bytes / 2 >= RANGE_HEADER_LEAST)
+        l->max_range_header = header_bytes / 2;
+}
+
+void xh_limits_doubt(struct xh_limits *l, uint64_t now)
+{
+    if (++l->doubts < XH_DOUBTS_MOST)
+        return;
+    l->doubts = 0;
+    xh_limits_cap(l, 1, now);
+}
+
+void xh_limits_good(struct xh_limits *l, unsigned nranges, uint64_t sent_ns)
+{
+    l->doubts = 0;
+    if (nranges > l->worked && sent_ns > l->worked_ns)
+        l->worked = 0;
+}
+
+void xh_limits_worked(struct xh_limits *l, unsigned nranges, uint64_t sent_ns)
+{
+    if (nranges <= l->worked)
+        return;
+    l->worked = nranges;
+    l->worked_ns = sent_ns;
+}
+
+int xh_limits_failed(struct xh_limits *l, unsigned nranges, uint64_t sent_ns, uint64_t now)
+{
+    if (l->worked == 0 || sent_ns <= l->worked_ns)
+        return 0;
+    if (nranges <= l->worked) {
+        l->worked = 0; /* nor does that work now */
+        return 0;
+    }
+    xh_limits_cap(l, l->worked, now);
+    return 1;
 }

@@ -1,4 +1,5 @@
-/* The dialect: what is known of one object at one server, and its one-line text. Pure. */
+/* The dialect: what is known of one object at one server, and its one-line text; and what one server bears of several
+ * ranges in a request. Pure: the caller tells the time. */
 #ifndef XH_DIALECT_H
 #define XH_DIALECT_H
 
@@ -29,15 +30,13 @@ struct xh_dialect {
     int young;                      /* XH_BY_DATE: the date was not XH_SETTLED_S old */
     int no_match;                   /* XH_BY_ETAG: the server refuses it as If-Match, though it is the one it sends */
     uint64_t size;                  /* bytes of the object */
-    unsigned max_ranges;            /* most ranges in one request; 1: no multi-range */
-    size_t max_range_header;        /* most bytes of the Range header's value */
 };
 
 #define XH_RANGES_AT_FIRST 200u        /* Apache's default limit; nginx and XRootD take more */
 #define XH_RANGE_HEADER_AT_FIRST 3900u /* safe on every server known (davix's choice) */
 
-/* Nothing known yet but where to start. */
-void xh_dialect_init(struct xh_dialect *d, int multirange);
+/* Nothing known yet. */
+void xh_dialect_init(struct xh_dialect *d);
 
 /* Sets proof and value when |value| is printable and short enough. Returns 1 if it was. */
 int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *value);
@@ -63,10 +62,6 @@ static inline int xh_dialect_is_fleeting(const struct xh_dialect *d)
     return d->proof == XH_BY_SIZE || d->proof == XH_BY_WEAK_ETAG || (d->proof == XH_BY_DATE && d->young);
 }
 
-/* A multi-range request of |nranges| in |header_bytes| was refused for its size: halves
- * what is asked next. Down to 1 it goes in a few steps. */
-void xh_dialect_halve(struct xh_dialect *d, unsigned nranges, size_t header_bytes);
-
 /* Printable, never empty: "etag:…;size:…", "mtime:…;size:…", the same with ";tag:…" behind it, "size:…". Returns its
  * length, or 0. */
 size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size);
@@ -76,5 +71,50 @@ size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size);
 
 /* Reads such a line, which anyone may have written. Returns 0, or -1 and |d| untouched. */
 int xh_dialect_from_hint(struct xh_dialect *d, const char *text);
+
+/* What one server bears of several ranges in a request, for all its files. It is narrowed only by a reply that shows a
+ * limit, or by the same failure again and again, and is widened again as time goes on: a limit may have been another
+ * machine's behind the same name, or is gone. */
+struct xh_limits {
+    unsigned max_ranges;     /* most ranges in one request; 1: no multi-range */
+    size_t max_range_header; /* most bytes of the Range header's value, at least 64 */
+    uint64_t changed_ns;     /* when it was last narrowed or widened; 0: it is as wide as at first */
+    unsigned doubts;         /* in a row: requests of several ranges that were answered by nonsense */
+    unsigned worked;         /* so many ranges worked where more had failed twice with a 500; 0: no such thing lately */
+    uint64_t worked_ns;      /* when that was asked */
+};
+
+/* A narrowed limit is widened after so long, to four times as much: one refused request a minute at a server that is as
+ * it was, and 200 ranges again four minutes after the last refusal. */
+#define XH_WIDEN_NS 60000000000u
+#define XH_WIDEN_TIMES 4u
+/* So many answers of nonsense in a row, none understood between them, are no accident. */
+#define XH_DOUBTS_MOST 3u
+
+void xh_limits_init(struct xh_limits *l);
+
+/* Widens what was narrowed long ago. To be called before |l| is looked at. */
+void xh_limits_look(struct xh_limits *l, uint64_t now);
+
+/* A request of |nranges| in |header_bytes| was refused for its size: halves what is asked next. Down to 1 it goes in a
+ * few steps. */
+void xh_limits_halve(struct xh_limits *l, unsigned nranges, size_t header_bytes, uint64_t now);
+
+/* At most |nranges| are asked for next. */
+void xh_limits_cap(struct xh_limits *l, unsigned nranges, uint64_t now);
+
+/* A request of several ranges was answered by nonsense, more than once. */
+void xh_limits_doubt(struct xh_limits *l, uint64_t now);
+
+/* A request of |nranges| > 1, sent at |sent_ns|, was answered as it should be. */
+void xh_limits_good(struct xh_limits *l, unsigned nranges, uint64_t sent_ns);
+
+/* A request of |nranges|, sent at |sent_ns|, worked where more had failed twice with a 500: which may be a limit (XRootD
+ * 5.5 says so), or the end of whatever it was. */
+void xh_limits_worked(struct xh_limits *l, unsigned nranges, uint64_t sent_ns);
+
+/* A request of |nranges|, sent at |sent_ns|, failed with a 500. Returns 1 when that is a limit, as fewer worked before it
+ * was sent: |l| is narrowed to those. */
+int xh_limits_failed(struct xh_limits *l, unsigned nranges, uint64_t sent_ns, uint64_t now);
 
 #endif

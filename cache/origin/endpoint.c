@@ -79,6 +79,7 @@ static struct xh_endpoint *find_or_make(const char *server)
         return NULL;
     }
     e->granted_bytes = granted_bytes();
+    xh_limits_init(&e->limits);
     xh_ring_init(&e->again);
     xh_ring_init(&e->demand);
     xh_ring_init(&e->speculative);
@@ -141,10 +142,10 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
     struct xh_endpoint *e = find_or_make(xh_request_url(r)->server);
     if (!e)
         return -1;
+    r->endpoint = e;
     xh_request_weigh(r);
     if (is_stream(r)) /* what comes of it, and when, is its reader's affair */
         r->queued_bytes = 0;
-    r->endpoint = e;
     e->queued_bytes += r->queued_bytes;
     e->queued_requests += r->queued_requests;
     int waits = is_guess(r) || is_patient(r);
@@ -477,9 +478,23 @@ static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
     return others >= most_for(e, r) || e->active >= xh_object_connections(o);
 }
 
+void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)
+{
+    uint64_t until = xh_now_ns() + ms * 1000000u;
+    e->held_ns = until > e->held_ns ? until : e->held_ns;
+    xh_trace(XH_T_ORIGIN, "hold", "server=%s ms=%" PRIu64, e->server, ms);
+}
+
+int xh_endpoint_is_held(const struct xh_endpoint *e)
+{
+    return e->held_ns && xh_now_ns() < e->held_ns;
+}
+
 void xh_endpoint_dispatch(struct xh_endpoint *e)
 {
     struct xh_request *r;
+    if (xh_endpoint_is_held(e))
+        return;
     while ((r = next_request(e)) != NULL && !has_to_wait(e, r)) {
         struct xh_thread *t = is_impatient(r) ? thread_for_stream(r->job->origin) : choose_thread(e, 0);
         if (!t) {
@@ -509,7 +524,7 @@ int xh_endpoint_hedge(struct xh_request *r)
 {
     struct xh_endpoint *e = r->endpoint;
     const struct xh_origin *o = r->job->origin;
-    if (!xh_hedge_allowed(&e->peers, r->exchange, xh_now_ns()) || !has_room(e, o, r->thread) ||
+    if (xh_endpoint_is_held(e) || !xh_hedge_allowed(&e->peers, r->exchange, xh_now_ns()) || !has_room(e, o, r->thread) ||
         strcmp(xh_request_url(r)->server, e->server) != 0) /* a redirect leads elsewhere by now */
         return -1;
     struct xh_request *h = calloc(1, sizeof *h);
@@ -517,7 +532,8 @@ int xh_endpoint_hedge(struct xh_request *r)
         return -1;
     *h = (struct xh_request){.job = r->job, .first = r->first, .end = r->end, .endpoint = e, .hops = r->hops,
                              .failures = r->failures, .repeats = r->repeats, .returns = r->returns,
-                             .from_original = r->from_original, .token_reread = r->token_reread, .single = r->single,
+                             .from_original = r->from_original, .token_reread = r->token_reread, .most_ranges = r->most_ranges,
+                             .failed_ranges = r->failed_ranges, .wide_failures = r->wide_failures, .nonsense = r->nonsense,
                              .twin = r, .hedge = 1, .hedged = 1};
     h->url = r->url ? xh_url_ref(r->url) : NULL;
     r->twin = h;
@@ -537,6 +553,14 @@ uint64_t xh_endpoints_look(uint64_t now)
 {
     uint64_t nearest = UINT64_MAX;
     for (struct xh_endpoint *e = endpoints; e; e = e->next) {
+        if (e->held_ns > now) {
+            nearest = e->queued_requests && e->held_ns - now < nearest ? e->held_ns - now : nearest;
+            continue;
+        }
+        if (e->held_ns) {
+            e->held_ns = 0;
+            xh_endpoint_dispatch(e);
+        }
         struct xh_request *r = first_of(&e->again);
         r = r ? r : first_of(&e->demand);
         if (!r || !r->waits_ns || is_stream(r) || has_to_wait(e, r))

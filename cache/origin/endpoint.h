@@ -35,6 +35,8 @@ struct xh_endpoint {
     } thread[XH_THREADS_MAX];
     double granted_bytes; /* constant: what this host lets be under way on a connection */
     enum xh_dates dates; /* as the last opening found it */
+    struct xh_limits limits; /* what it bears of several ranges in a request */
+    uint64_t held_ns;        /* it has asked to be left alone until then; 0: it has not */
     /* Smoothed estimates, 0 when unknown: */
     double rtt_ns;
     double connection_rate; /* bytes per ns of one connection */
@@ -72,11 +74,18 @@ void xh_endpoint_take(struct xh_request *r);
  * here. Lock held. */
 void xh_endpoint_promote(struct xh_request *r);
 
+/* The server of |e| has asked to be left alone for |ms|: nothing is sent to it until then, whatever it is for and whichever
+ * file's. What is under way goes on. xh_endpoints_look sees to what waits. Lock held. */
+void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms);
+
+/* 1 while |e| is left alone. Lock held. */
+int xh_endpoint_is_held(const struct xh_endpoint *e);
+
 /* Binds as many queued requests to threads as may start, and wakes those. Lock held. */
 void xh_endpoint_dispatch(struct xh_endpoint *e);
 
 /* Dispatches where the next request that somebody waits for has waited, at |now|, as long as a connection takes to be
- * opened. Returns how long (ns) until that is true of another. Lock held. */
+ * opened, or the server need not be left alone any more. Returns how long (ns) until that is true of another. Lock held. */
 uint64_t xh_endpoints_look(uint64_t now);
 
 /* Asks again for what is missing of |r|, RUNNING on this thread: binds a twin to it. Lock held.

@@ -20,7 +20,11 @@
 #include "endpoint.h"
 #include "object.h"
 
-#define IGNORED_BODY_MAX 65536u /* an error's body is read to its end up to here; then it is cheaper to hang up */
+#define IGNORED_BODY_MAX 65536u /* what nobody wants is read to its end up to here; then it is cheaper to hang up */
+/* So many bytes that nobody asked for a reply may have beside those that were: gaps that a server joins, boundaries,
+ * headers of parts. Where much is asked for, a part of that. */
+#define UNWANTED_BYTES (1u << 20)
+#define UNWANTED_PART 4u
 #define XML_MAX 65536u
 #define HEADERS_MAX 131072u
 
@@ -76,6 +80,27 @@ static int check_total(struct xh_exchange *x, const struct xh_content_range *ran
     return 0;
 }
 
+/* Most bytes of a reply that nobody asked for. Where two exchanges ask for the same slice, what the other has brought was
+ * asked for all the same. */
+static uint64_t most_unwanted(const struct xh_exchange *x)
+{
+    uint64_t part = x->asked_bytes / UNWANTED_PART;
+    return (part > UNWANTED_BYTES ? part : UNWANTED_BYTES) + (x->request->hedged ? x->asked_bytes : 0);
+}
+
+/* How many of the bytes [first, end) were asked for and are still missing. */
+static uint64_t wanted_in(const struct xh_exchange *x, uint64_t first, uint64_t end)
+{
+    const struct xh_job *j = x->job;
+    uint64_t n = 0;
+    for (size_t i = x->asked_first; i < x->asked_end; i++) {
+        const struct xh_range *r = &j->transfer->ranges[i];
+        uint64_t a = r->off + j->got[i] > first ? r->off + j->got[i] : first, b = r->off + r->len < end ? r->off + r->len : end;
+        n += b > a ? b - a : 0;
+    }
+    return n;
+}
+
 /* Bytes [first, last] follow, plain. */
 static void take_range(struct xh_exchange *x, uint64_t first, uint64_t bytes)
 {
@@ -110,6 +135,9 @@ static int ranges_206(struct xh_exchange *x)
     if (x->asked == 1 && (c->first != x->from || c->last >= x->to))
         return fault(x, XH_FAULT_PROTO, "asked for bytes %" PRIu64 "-%" PRIu64 ", got %" PRIu64 "-%" PRIu64, x->from,
                      x->to - 1, c->first, c->last);
+    if (x->asked > 1 && bytes - wanted_in(x, c->first, c->last + 1) > most_unwanted(x))
+        return fault(x, XH_FAULT_LIMIT, "bytes %" PRIu64 "-%" PRIu64 " in one piece for %u ranges of %" PRIu64 " bytes", c->first,
+                     c->last, x->asked, x->asked_bytes);
     take_range(x, c->first, bytes);
     return 0;
 }
@@ -129,7 +157,7 @@ static int ranges_200(struct xh_exchange *x)
         take_range(x, 0, r->length);
         return 0;
     }
-    return fault(x, x->asked > 1 ? XH_FAULT_MULTI : XH_FAULT_NO_RANGES, "status 200 instead of 206");
+    return fault(x, x->asked > 1 ? XH_FAULT_LIMIT : XH_FAULT_NO_RANGES, "status 200 instead of 206");
 }
 
 static int head_206(struct xh_exchange *x)
@@ -356,8 +384,6 @@ static int take_probe(struct xh_exchange *x, const uint8_t *data, size_t len)
 static int take_parts(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
     struct xh_multipart_sink sink = {on_part, on_data, x};
-    if (x->multipart.state == XH_MP_END && x->body_bytes > x->fresh + IGNORED_BODY_MAX && !x->reply.length_given)
-        return fault(x, XH_FAULT_MULTI, "the multipart reply does not end");
     if (xh_multipart_feed(&x->multipart, data, len, &sink) == 0)
         return 0;
     return fault(x, XH_FAULT_MULTI, "malformed multipart/byteranges");
@@ -391,10 +417,54 @@ static int doubt(struct xh_exchange *x, const uint8_t *data, size_t len)
     return x->page ? 0 : head_reply(x);
 }
 
+/* 1 when every byte that |x| asked for has come, by it or by its twin. */
+static int is_whole(struct xh_exchange *x)
+{
+    const struct xh_job *j = x->job;
+    while (x->open < x->asked_end && j->got[x->open] == j->transfer->ranges[x->open].len)
+        x->open++;
+    return x->open == x->asked_end;
+}
+
+/* 1 when nothing more that is wanted can come of |x|'s reply. */
+static int has_come(struct xh_exchange *x)
+{
+    switch (x->take) {
+    case XH_TAKE_RANGE:
+        return x->data_off >= x->to || is_whole(x);
+    case XH_TAKE_PARTS:
+        return x->multipart.state == XH_MP_END || is_whole(x);
+    case XH_TAKE_PROBE:
+        return x->data_left == 0 && x->job->ask == XH_ASK_HEAD && (x->reply.length_given || x->reply.status == 206);
+    default:
+        return 0;
+    }
+}
+
+/* Bytes were taken: may more come? What follows the last wanted one is read for the connection's sake alone, if it is little;
+ * the wire sees to it that it comes soon. Returns 0, or -1: hang up. */
+static int goes_on(struct xh_exchange *x)
+{
+    if (!has_come(x)) {
+        uint64_t unwanted = x->body_bytes - x->fresh;
+        if (x->job->probe || x->reply.status != 206 || unwanted <= most_unwanted(x))
+            return 0;
+        return fault(x, x->asked > 1 ? XH_FAULT_MULTI : XH_FAULT_PROTO, "%" PRIu64 " bytes that nobody asked for", unwanted);
+    }
+    if (!x->tail_ns) {
+        x->tail_ns = x->last_ns;
+        x->tail_bytes = x->body_bytes;
+    }
+    uint64_t left = x->take != XH_TAKE_PARTS ? x->data_left
+                  : x->reply.length_given && x->reply.length > x->body_bytes ? x->reply.length - x->body_bytes : 0;
+    return left + (x->body_bytes - x->tail_bytes) > IGNORED_BODY_MAX ? -1 : 0;
+}
+
 int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
     struct xh_transfer *t = x->job->transfer;
-    if (t && t->full && x->take != XH_TAKE_NOTHING && t->full(t))
+    int rc = 0;
+    if (t && t->full && x->take != XH_TAKE_NOTHING && !x->tail_ns && t->full(t))
         return 1;
     heard(x);
     x->pace_bytes += len;
@@ -416,17 +486,20 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
             return fault(x, XH_FAULT_PROTO, "the body is longer than its Content-Range");
         x->data_off += len;
         x->data_left -= len;
-        return deliver(x, off, data, len);
+        rc = deliver(x, off, data, len);
+        break;
     case XH_TAKE_PARTS:
-        return take_parts(x, data, len);
+        rc = take_parts(x, data, len);
+        break;
     case XH_TAKE_PROBE:
-        return take_probe(x, data, len);
+        rc = take_probe(x, data, len);
+        break;
     case XH_TAKE_DOUBT: /* settled above */
     case XH_TAKE_NOTHING:
         hear(x, data, len);
         return x->body_bytes > IGNORED_BODY_MAX ? -1 : 0;
     }
-    return 0;
+    return rc ? rc : goes_on(x);
 }
 
 /* ---- on the time line */

@@ -333,9 +333,15 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->fleeting = xh_dialect_is_fleeting(&o->dialect);
     out->url_shown = o->url->shown;
     xh_engine_lock();
-    out->max_ranges = o->dialect.max_ranges;
-    out->max_range_header = o->dialect.max_range_header;
-    const struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
+    struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
+    struct xh_limits lim;
+    xh_limits_init(&lim);
+    if (e) {
+        xh_limits_look(&e->limits, xh_now_ns());
+        lim = e->limits;
+    }
+    out->max_ranges = o->options.multirange ? lim.max_ranges : 1;
+    out->max_range_header = lim.max_range_header;
     unsigned pay = e ? xh_endpoint_paying(e) : 1;
     unsigned most = xh_object_connections(o);
     out->connections = most < pay ? most : pay;

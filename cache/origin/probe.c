@@ -153,13 +153,15 @@ static void question_leave(struct xh_origin *o, struct question *q)
     }
 }
 
-/* 1 while |p| waits for its time to be sent again: a pause that the server asked for is no answer that is stuck. Lock held. */
+/* 1 while |p| waits for its time to be sent, or sent again: a pause that the server asked for is no answer that is stuck. Lock
+ * held. */
 static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
 {
     for (const struct xh_ring *at = o->jobs.next; at != &o->jobs; at = at->next) {
         const struct xh_job *j = xh_ring_of(at, struct xh_job, in_origin);
+        const struct xh_request *r = &j->first_request;
         if (j->probe == p)
-            return j->first_request.state == XH_REQ_DELAYED;
+            return r->state == XH_REQ_DELAYED || (r->state == XH_REQ_QUEUED && xh_endpoint_is_held(r->endpoint));
     }
     return 0;
 }
@@ -508,10 +510,7 @@ static int read_hint(struct hinted *h, const char *text)
 static void believe(struct xh_origin *o, const struct xh_dialect *hinted)
 {
     xh_engine_lock();
-    unsigned ranges = o->dialect.max_ranges; /* 1 when the user wants none */
     o->dialect = *hinted;
-    if (ranges < o->dialect.max_ranges)
-        o->dialect.max_ranges = ranges;
     o->checked_ns = xh_now_ns();
     xh_engine_unlock();
 }
@@ -569,7 +568,7 @@ static int prepare(const char *url, const char *named, const struct xh_options *
     o->options = *options;
     o->counters = counters;
     xh_ring_init(&o->jobs);
-    xh_dialect_init(&o->dialect, options->multirange != 0);
+    xh_dialect_init(&o->dialect);
     int rc = xh_url_parse(url, &o->url, err);
     if (rc == 0 && named)
         rc = xh_url_parse(named, &o->named, err);

@@ -41,10 +41,23 @@ void xh_request_enter(struct xh_request *r, enum xh_request_state state)
         r->queued_ns = xh_timeline_on() ? xh_now_ns() : 0;
 }
 
+/* How many ranges |r| may have in one HTTP request now. */
+static struct xh_limits limits_of(const struct xh_request *r)
+{
+    struct xh_limits *l = &r->endpoint->limits, mine;
+    xh_limits_look(l, xh_now_ns());
+    mine = *l;
+    if (!r->job->origin->options.multirange)
+        mine.max_ranges = 1;
+    else if (r->most_ranges && r->most_ranges < mine.max_ranges)
+        mine.max_ranges = r->most_ranges;
+    return mine;
+}
+
 void xh_request_weigh(struct xh_request *r)
 {
     const struct xh_job *j = r->job;
-    unsigned max = r->single ? 1 : j->origin->dialect.max_ranges;
+    unsigned max = limits_of(r).max_ranges;
     uint64_t ranges = 0;
     r->queued_bytes = j->probe ? j->probe->want_bytes : 0;
     if (j->transfer)
@@ -84,7 +97,7 @@ static void choose_ranges(struct xh_request *r, struct xh_exchange *x)
 {
     const struct xh_job *j = r->job;
     const struct xh_range *ranges = j->transfer->ranges;
-    unsigned max = r->single ? 1 : x->dialect.max_ranges;
+    struct xh_limits lim = limits_of(r);
     size_t bytes = strlen("bytes=");
     size_t i = r->first;
     for (; i < r->end; i++) {
@@ -92,19 +105,20 @@ static void choose_ranges(struct xh_request *r, struct xh_exchange *x)
         if (from == to)
             continue;
         size_t more = digits(from) + digits(to - 1) + 2;
-        if (x->asked > 0 && (x->asked == max || bytes + more > x->dialect.max_range_header))
+        if (x->asked > 0 && (x->asked == lim.max_ranges || bytes + more > lim.max_range_header))
             break;
         if (x->asked++ == 0) {
             x->asked_first = i;
             x->from = from;
         }
         x->to = to;
+        x->asked_bytes += to - from;
         bytes += more;
         x->asked_end = i + 1;
     }
     x->range_bytes = bytes;
-    x->cursor = x->asked_first;
-    assert(x->asked > 0);
+    x->cursor = x->open = x->asked_first;
+    assert(x->asked > 0); /* xh_exchange_judge sends nothing again of which nothing is missing */
 }
 
 /* 1 when [from, end) of |j|'s ranges holds an unfinished one. */
@@ -129,8 +143,8 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     x->cert_sent = o->cert.path[0] && !o->no_cert && xh_object_trusts(o, x->url);
     x->dialect = o->dialect;
     x->asked = 0;
-    x->asked_first = x->asked_end = x->cursor = r->first;
-    x->from = x->to = 0;
+    x->asked_first = x->asked_end = x->cursor = x->open = r->first;
+    x->from = x->to = x->asked_bytes = 0;
     x->take = XH_TAKE_NOTHING;
     x->fault = XH_FAULT_NONE;
     x->why[0] = '\0';
@@ -139,7 +153,7 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     x->said_len = 0;
     x->data_off = x->data_left = x->part_fresh = x->fresh = x->body_bytes = 0;
     x->stale_parts = 0;
-    x->sent_ns = x->first_ns = x->last_ns = x->quiet_ns = x->pace_ns = 0;
+    x->sent_ns = x->first_ns = x->last_ns = x->quiet_ns = x->pace_ns = x->tail_ns = x->tail_bytes = 0;
     x->pace_bytes = x->header_bytes = 0;
     xh_reply_init(&x->reply);
     if (j->probe) {
@@ -155,7 +169,8 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     more->job = j;
     more->first = x->asked_end;
     more->end = r->end;
-    more->single = r->single;
+    more->most_ranges = r->most_ranges;
+    more->failed_ranges = r->failed_ranges;
     xh_ring_init(&more->link);
     xh_ring_put_last(&j->requests, &more->in_job);
     r->end = x->asked_end;

@@ -64,7 +64,10 @@ struct xh_request {
     unsigned returns;   /* to the original URL, because a target refused */
     unsigned char from_original; /* the remembered target failed: go by the original URL */
     unsigned char token_reread;
-    unsigned char single;        /* parts were missing: ask for one range at a time */
+    unsigned char nonsense;      /* a request of several ranges was answered by nonsense: twice is enough */
+    unsigned most_ranges;        /* in one HTTP request; 0: as many as the server bears */
+    unsigned wide_failures;      /* in a row: 500 to several ranges */
+    unsigned failed_ranges;      /* so many failed twice with 500, and fewer are asked for now; 0: no such thing */
 };
 
 /* What a probe (XH_ASK_HEAD, XH_ASK_STAT) asks with and brings back. */
@@ -123,6 +126,7 @@ enum xh_fault {
     XH_FAULT_CHANGED,   /* another version than the one opened */
     XH_FAULT_NO_RANGES, /* 200 where ranges were asked for */
     XH_FAULT_MULTI,     /* a multi-range reply that is none: single ranges are worth a try */
+    XH_FAULT_LIMIT,     /* the server does no multi-range requests, or not such */
     XH_FAULT_PROTO,     /* contradicts itself or the question */
     XH_FAULT_LOCAL,     /* out of memory */
 };
@@ -138,7 +142,8 @@ struct xh_exchange {
     size_t asked_first, asked_end; /* ranges asked for: the unfinished ones in here */
     unsigned asked;                /* how many */
     size_t range_bytes;            /* length of the Range value */
-    uint64_t from, to;             /* the one asked for, when asked is 1: [from, to) */
+    uint64_t from, to;             /* from the first byte asked for to behind the last */
+    uint64_t asked_bytes;          /* of the ranges together */
     /* The reply: */
     enum xh_take take;
     enum xh_fault fault;
@@ -146,11 +151,14 @@ struct xh_exchange {
     uint64_t data_off;     /* RANGE: where the next byte belongs */
     uint64_t data_left;    /* RANGE: how many may still come */
     size_t cursor;         /* index of the range that the next data is looked for at */
+    size_t open;           /* ranges before this one are whole */
     uint64_t part_fresh;   /* wanted bytes that the part at hand brought */
     uint64_t fresh;        /* wanted bytes that the whole reply brought */
     unsigned stale_parts;  /* parts that the twin had brought before */
     uint64_t body_bytes;
     uint64_t sent_ns, first_ns, last_ns; /* 0: not yet */
+    uint64_t tail_ns;      /* since when nothing more that is wanted can come; 0: it can */
+    uint64_t tail_bytes;   /* body bytes by then */
     uint64_t quiet_ns;     /* longest time between two of those, or between bytes */
     uint64_t pace_ns;      /* when the last XH_PACE_BYTES of body were full, or the headers; at first when it was sent */
     size_t pace_bytes;     /* body since then */
@@ -178,7 +186,7 @@ enum xh_verdict {
 /* Moves |r| to |state|, tracing it. Lock held. The rings are the caller's work. */
 void xh_request_enter(struct xh_request *r, enum xh_request_state state);
 
-/* Bytes and HTTP requests that |r| still stands for; lock held, not RUNNING but by this thread. */
+/* Bytes and HTTP requests that |r|, whose endpoint is set, still stands for; lock held, not RUNNING but by this thread. */
 void xh_request_weigh(struct xh_request *r);
 
 /* Where |r| goes next: its redirect, the origin's remembered target, or the original URL.

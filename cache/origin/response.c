@@ -12,6 +12,7 @@
 #include <openssl/evp.h>
 
 #define TAG_HASH_BYTES 16u /* of SHA-256: no two versions share them by chance */
+#define DAY_S 86400
 
 /* Reads a decimal at |*p|, at least one digit, at most 2^63-1; moves |*p| past it. */
 static int number(const char **p, const char *end, uint64_t *out)
@@ -110,10 +111,10 @@ void xh_reply_init(struct xh_reply *r)
 {
     /* Not the whole struct: the long strings need only their first byte. */
     r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = r->html = 0;
-    r->date = -1;
     r->length = 0;
     r->range = (struct xh_content_range){0};
     r->retry_after_s = -1;
+    r->retry_at = r->date = -1;
     r->boundary[0] = r->etag[0] = r->last_modified[0] = r->server[0] = r->location[0] = r->reason[0] = r->links[0] = '\0';
 }
 
@@ -249,26 +250,26 @@ static void take_etag(struct xh_reply *r, const char *v, size_t n)
     memcpy(r->etag, tag, sizeof tag);
 }
 
-static void take_date(struct xh_reply *r, const char *v, size_t n)
-{
-    char text[32];
-    keep(text, sizeof text, v, n);
-    r->date = xh_http_date(text);
-}
-
-static void take_retry_after(struct xh_reply *r, const char *v, size_t n, time_t now)
+static int64_t date_of(const char *v, size_t n)
 {
     char date[32];
+    keep(date, sizeof date, v, n);
+    return xh_http_date(date);
+}
+
+static long seconds_until(int64_t at, int64_t now)
+{
+    return at <= now ? 0 : at - now < DAY_S ? (long)(at - now) : DAY_S;
+}
+
+static void take_retry_after(struct xh_reply *r, const char *v, size_t n)
+{
     const char *p = v;
     uint64_t s;
-    if (number(&p, v + n, &s) == 0 && p == v + n) {
-        r->retry_after_s = s < 86400 ? (long)s : 86400;
-        return;
-    }
-    keep(date, sizeof date, v, n);
-    time_t t = xh_http_date(date);
-    if (t != (time_t)-1)
-        r->retry_after_s = t <= now ? 0 : t - now < 86400 ? (long)(t - now) : 86400;
+    if (number(&p, v + n, &s) == 0 && p == v + n)
+        r->retry_after_s = s < DAY_S ? (long)s : DAY_S;
+    else
+        r->retry_at = date_of(v, n);
 }
 
 /* The error_description of a bearer challenge (RFC 6750, 3). A text with long words is dropped: a server that repeats
@@ -301,7 +302,7 @@ static void take_link(struct xh_reply *r, const char *v, size_t n)
         memcpy(r->links + had, ", ", 2);
 }
 
-static void take_header(struct xh_reply *r, const char *name, size_t name_bytes, const char *v, size_t n, time_t now)
+static void take_header(struct xh_reply *r, const char *name, size_t name_bytes, const char *v, size_t n)
 {
 #define IS(s) (name_bytes == sizeof(s) - 1 && strncasecmp(name, s, sizeof(s) - 1) == 0)
     if (IS("Content-Length"))
@@ -314,8 +315,6 @@ static void take_header(struct xh_reply *r, const char *name, size_t name_bytes,
         r->encoded = n > 0 && !(n == 8 && strncasecmp(v, "identity", 8) == 0);
     else if (IS("ETag"))
         take_etag(r, v, n);
-    else if (IS("Date"))
-        take_date(r, v, n);
     else if (IS("Last-Modified"))
         keep(r->last_modified, sizeof r->last_modified, v, n);
     else if (IS("Server"))
@@ -327,12 +326,16 @@ static void take_header(struct xh_reply *r, const char *name, size_t name_bytes,
     else if (IS("WWW-Authenticate"))
         take_challenge(r, v, n);
     else if (IS("Retry-After"))
-        take_retry_after(r, v, n, now);
+        take_retry_after(r, v, n);
+    else if (IS("Date"))
+        r->date = date_of(v, n);
 #undef IS
 }
 
 int xh_reply_line(struct xh_reply *r, const char *line, size_t len, time_t now)
 {
+    if (r->over) /* a trailer */
+        return 0;
     while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
         len--;
     if (len >= 5 && memcmp(line, "HTTP/", 5) == 0) {
@@ -348,10 +351,10 @@ int xh_reply_line(struct xh_reply *r, const char *line, size_t len, time_t now)
     }
     if (len == 0) {
         r->over = r->status >= 200;
+        if (r->retry_at >= 0)
+            r->retry_after_s = seconds_until(r->retry_at, r->date >= 0 ? r->date : (int64_t)now);
         return r->over;
     }
-    if (r->over) /* a trailer: nothing of the reply may change after its body */
-        return 0;
     const char *colon = memchr(line, ':', len);
     if (!colon)
         return 0;
@@ -359,7 +362,7 @@ int xh_reply_line(struct xh_reply *r, const char *line, size_t len, time_t now)
     skip_blanks(&v, end);
     while (end > v && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
-    take_header(r, line, (size_t)(colon - line), v, (size_t)(end - v), now);
+    take_header(r, line, (size_t)(colon - line), v, (size_t)(end - v));
     return 0;
 }
 

@@ -33,8 +33,9 @@ struct xh_reply {
     int multipart;         /* Content-Type: multipart/byteranges with a usable boundary */
     int encoded;           /* Content-Encoding other than identity */
     int html;              /* Content-Type: a web page */
-    time_t date;           /* the server's clock (Date); -1: not given */
-    long retry_after_s;    /* -1: not given; a date is turned into seconds from |now| */
+    int64_t date;          /* the server's clock (Date), seconds; -1: not given */
+    long retry_after_s;    /* -1: not given. A date counts from the server's own Date, without one from |now|; at most a day */
+    int64_t retry_at;      /* that date as it comes; -1: none */
     char boundary[XH_BOUNDARY_BYTES];
     char etag[XH_HEADER_BYTES]; /* see below; "": not given */
     char last_modified[XH_HEADER_BYTES];
@@ -57,9 +58,9 @@ static inline int xh_etag_is_strong(const char *etag)
 
 void xh_reply_init(struct xh_reply *r);
 
-/* Takes one header line, line end included or not. A new status line starts afresh, so
- * that interim replies leave nothing behind. |now| is for Retry-After dates.
- * Returns 1 when this line ended the headers of a final reply, else 0. */
+/* Takes one header line, line end included or not. A new status line starts afresh, so that interim replies leave nothing
+ * behind. What comes behind the headers of a final reply is its trailer, whatever it looks like: nothing of it is
+ * taken. |now| is for Retry-After dates. Returns 1 when this line ended the headers of a final reply, else 0. */
 int xh_reply_line(struct xh_reply *r, const char *line, size_t len, time_t now);
 
 /* Parses a Content-Range value: "bytes a-b/t", "bytes a-b/ *", "bytes * /t" (no spaces at

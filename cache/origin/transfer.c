@@ -396,7 +396,7 @@ void xh_wire_resume(struct xh_wire *w, struct xh_exchange *x)
     curl_easy_pause(l->easy, CURLPAUSE_CONT);
 }
 
-/* When |l| has waited long enough, and what for. The clocks of a reply run from the moment the request went out, one
+/* When |l| has waited long enough, and what for: for what nobody wants, not long. The clocks of a reply run from the moment the request went out, one
  * from each byte, one from each XH_PACE_BYTES; before that the connection has its own time. */
 static uint64_t deadline(const struct lane *l, enum xh_net *why)
 {
@@ -406,6 +406,10 @@ static uint64_t deadline(const struct lane *l, enum xh_net *why)
         return UINT64_MAX;
     if (x->last_ns == 0)
         return l->started_ns + l->connect_ns;
+    if (x->tail_ns) {
+        *why = XH_NET_CUT;
+        return x->tail_ns + XH_TAIL_NS;
+    }
     uint64_t stall = x->last_ns + l->stall_ns, crawl = x->pace_ns + 2 * l->stall_ns;
     *why = crawl < stall ? XH_NET_CRAWL : XH_NET_STALL;
     return crawl < stall ? crawl : stall;

@@ -18,7 +18,7 @@ struct xh_endpoint;
 /* How an exchange went, as far as the network goes. */
 enum xh_net {
     XH_NET_OK,        /* the reply came whole */
-    XH_NET_CUT,       /* a callback cut it off */
+    XH_NET_CUT,       /* a callback cut it off, or nothing was wanted of it any more */
     XH_NET_CANCELLED, /* its owner wants it no more */
     XH_NET_NAME,      /* the name did not resolve */
     XH_NET_CONNECT,   /* refused, unreachable */
@@ -41,6 +41,10 @@ struct xh_outcome {
 /* What a reply must bring in twice the stall time-out. One byte now and then would else hold a read for ever, and no real
  * link is that slow. */
 #define XH_PACE_BYTES 4096u
+
+/* How long the end of a reply may take to come once all that is wanted is there: the last boundary, the last chunk. They
+ * mostly come in the same packet; a reader waits for them, and a new connection costs about as much. */
+#define XH_TAIL_NS 100000000u
 
 /* What to send. Read during xh_wire_start only. */
 struct xh_send {

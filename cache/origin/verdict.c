@@ -2,7 +2,7 @@
  *
  * Order of judgement: a fault found in the reply; a status other than success; the bytes
  * that came; the network. Every path either makes progress, counts a failure (bounded by
- * the option retries), narrows the dialect (bounded by 1) or goes by the original URL
+ * the option retries), asks for fewer ranges (bounded by 1) or goes by the original URL
  * again (bounded): so each request ends. */
 #include "../now.h"
 #include "request.h"
@@ -23,7 +23,8 @@
 #define HASTY_RETRIES 1u
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 10000u
-#define RETRY_AFTER_MAX_MS 30000u
+#define RETRY_AFTER_MAX_MS 120000u /* a server that wants to be left alone for longer is asked after this */
+#define NONSENSE_MOST 2u /* so often a request of several ranges is sent before its ranges are asked for singly */
 #define LONG_TOKEN_BYTES 4096u /* servers bear headers of 8 KiB and more */
 #define REDIRECTED_TOKEN_BYTES 1500u
 #define TITLE_BYTES 81u       /* of a page, in an error */
@@ -126,7 +127,7 @@ static enum xh_verdict later(struct xh_exchange *x, unsigned retries, uint64_t a
         from_original(x);
     *delay_ms = backoff_ms(r->failures);
     if (*delay_ms < at_least_ms)
-        *delay_ms = at_least_ms < RETRY_AFTER_MAX_MS ? at_least_ms : RETRY_AFTER_MAX_MS;
+        *delay_ms = at_least_ms;
     xh_count(x->job->origin->counters, retries, 1);
     return XH_VERDICT_LATER;
 }
@@ -142,20 +143,89 @@ static int complete(const struct xh_exchange *x, int all)
     return 1;
 }
 
-/* A multi-range request was not understood: single ranges from now on. Nothing is asked again when the fault came
- * behind all that was wanted. */
+/* Sent again at once, in another way. */
+static enum xh_verdict again(const struct xh_exchange *x)
+{
+    xh_count(x->job->origin->counters, retries, 1);
+    return XH_VERDICT_AGAIN;
+}
+
+/* The answer to several ranges shows that this server does not do them, or not so many: all its files are read by fewer
+ * for a while. */
+static enum xh_verdict shows_limit(struct xh_exchange *x, unsigned nranges, const char *why)
+{
+    struct xh_limits *l = &x->request->endpoint->limits;
+    xh_engine_lock();
+    if (nranges)
+        xh_limits_cap(l, nranges, xh_now_ns());
+    else
+        xh_limits_halve(l, x->asked, x->range_bytes, xh_now_ns());
+    unsigned most = l->max_ranges;
+    xh_engine_unlock();
+    xh_trace(XH_T_ORIGIN, "limit", "id=%p ranges=%u most=%u why=\"%s\"", (void *)x->request, x->asked, most, why);
+    return again(x);
+}
+
+/* Single ranges from now on for this request. What was wrong may have been this answer's fault alone. */
 static enum xh_verdict go_single(struct xh_exchange *x, const char *why)
 {
-    struct xh_origin *o = x->job->origin;
     xh_engine_lock();
-    o->dialect.max_ranges = 1;
+    xh_limits_doubt(&x->request->endpoint->limits, xh_now_ns());
     xh_engine_unlock();
-    x->request->single = 1;
+    x->request->most_ranges = 1;
     xh_trace(XH_T_ORIGIN, "single", "id=%p why=\"%s\"", (void *)x->request, why);
-    if (complete(x, 1))
-        return XH_VERDICT_DONE;
-    xh_count(o->counters, retries, 1);
-    return XH_VERDICT_AGAIN;
+    return again(x);
+}
+
+/* An answer to several ranges that was none: the same once more, then single ranges. */
+static enum xh_verdict is_nonsense(struct xh_exchange *x, const char *why)
+{
+    if (++x->request->nonsense >= NONSENSE_MOST)
+        return go_single(x, why);
+    xh_trace(XH_T_ORIGIN, "nonsense", "id=%p why=\"%s\"", (void *)x->request, why);
+    return again(x);
+}
+
+/* 1 when |x| asked for so much of a small file that a server may rather send all of it: nginx does where the ranges and
+ * some 256 bytes for each come to more than the file has. That says nothing of other files. */
+static int asks_for_most(const struct xh_exchange *x)
+{
+    return x->asked_bytes + 256u * x->asked > x->dialect.size / 2;
+}
+
+/* A 500 to several ranges is a limit (XRootD 5.5) or a server's bad moment, which a pause helps: so first a pause; if it
+ * says so again, half as many for this request; and when these worked and a later request of more fails, it is a limit.
+ * Returns 1 when |*v| is to be done. */
+static int too_wide(struct xh_exchange *x, enum xh_verdict *v)
+{
+    struct xh_request *r = x->request;
+    if (x->asked < 2)
+        return 0;
+    xh_engine_lock();
+    int limit = xh_limits_failed(&r->endpoint->limits, x->asked, x->sent_ns, xh_now_ns());
+    xh_engine_unlock();
+    if (!limit && r->wide_failures++ == 0 && x->job->origin->options.retries)
+        return 0;
+    r->most_ranges = x->asked / 2;
+    r->failed_ranges = x->asked;
+    xh_trace(XH_T_ORIGIN, "narrow", "id=%p ranges=%u limit=%d", (void *)r, r->most_ranges, limit);
+    *v = again(x);
+    return 1;
+}
+
+/* |x| brought all that it asked for. */
+static void learn_limits(struct xh_exchange *x)
+{
+    struct xh_request *r = x->request;
+    if (x->asked < 2 && !r->failed_ranges)
+        return;
+    xh_engine_lock();
+    if (r->failed_ranges)
+        xh_limits_worked(&r->endpoint->limits, x->asked, x->sent_ns);
+    else
+        xh_limits_good(&r->endpoint->limits, x->asked, x->sent_ns);
+    xh_engine_unlock();
+    r->failed_ranges = r->wide_failures = 0;
 }
 
 static enum xh_verdict judge_fault(struct xh_exchange *x, uint64_t *delay_ms, struct xh_err *err)
@@ -167,8 +237,10 @@ static enum xh_verdict judge_fault(struct xh_exchange *x, uint64_t *delay_ms, st
         return changed(x, err, status, x->why);
     case XH_FAULT_MULTI:
         if (x->asked > 1)
-            return go_single(x, x->why);
+            return is_nonsense(x, x->why);
         break;
+    case XH_FAULT_LIMIT:
+        return asks_for_most(x) ? go_single(x, x->why) : shows_limit(x, 1, x->why);
     case XH_FAULT_NO_RANGES:
         fail(x, err, XH_E_PROTO, status,
              "the server does not do range requests (it answers 200 with the whole file), so only files up to "
@@ -393,7 +465,34 @@ static size_t long_token(const struct xh_exchange *x)
 /* 1 when |status| says that a multi-range request was too much. */
 static int too_much(int status)
 {
-    return status == 400 || status == 413 || status == 414 || status == 431 || status == 494 || status == 500;
+    return status == 400 || status == 413 || status == 414 || status == 431 || status == 494;
+}
+
+/* 1 when |status| may be another one soon: of 5xx all but those that speak of the request. 520 to 527 are what a CDN says
+ * of the server behind it; what is not known counts as 500 (RFC 9110, 15). */
+static int is_transient(int status)
+{
+    return status == 408 || status == 425 || status == 429 || (status >= 500 && status != 501 && status != 505 && status != 511);
+}
+
+/* How long the server wants to be left alone, at most what it is granted; 0: it does not say. */
+static uint64_t retry_after_ms(const struct xh_exchange *x)
+{
+    uint64_t ms = x->reply.retry_after_s > 0 ? (uint64_t)x->reply.retry_after_s * 1000 : 0;
+    return ms < RETRY_AFTER_MAX_MS ? ms : RETRY_AFTER_MAX_MS;
+}
+
+/* 1 when |status| of a redirect's target may mean that the redirect is over: a signed URL is refused with 400, 401, 403,
+ * 404 or 410, and much else, once its time is out. */
+static int may_have_expired(const struct xh_exchange *x, int status)
+{
+    return x->job->ask == XH_ASK_STAT || (status >= 400 && status != 408 && status != 412 && status != 416 && status != 429);
+}
+
+/* 1 when |x| went straight to where an earlier request had been redirected. */
+static int was_remembered(const struct xh_exchange *x)
+{
+    return x->url != x->job->origin->url && !x->request->url;
 }
 
 static enum xh_verdict judge_416(struct xh_exchange *x, uint64_t *delay_ms, struct xh_err *err)
@@ -428,25 +527,27 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
 {
     struct xh_origin *o = x->job->origin;
     int status = x->reply.status;
+    enum xh_verdict v;
+    if (is_transient(status) && retry_after_ms(x)) {
+        xh_engine_lock();
+        xh_endpoint_hold(x->request->endpoint, retry_after_ms(x));
+        xh_engine_unlock();
+    }
     if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308)
         return judge_redirect(x, err);
     if (status == 400 && strstr(x->said, "SSL certificate") && without_certificate(x)) {
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;
     }
-    if (x->asked > 1 && too_much(status)) {
-        xh_engine_lock();
-        xh_dialect_halve(&o->dialect, x->asked, x->range_bytes);
-        xh_engine_unlock();
-        xh_trace(XH_T_ORIGIN, "halve", "id=%p status=%d ranges=%u", (void *)x->request, status, x->asked);
-        xh_count(o->counters, retries, 1);
-        return XH_VERDICT_AGAIN;
-    }
-    if ((x->job->ask == XH_ASK_STAT || status == 401 || status == 403 || status == 404 || status == 410 || status >= 500) &&
-        goes_back(x)) {
-        xh_count(o->counters, retries, 1);
-        return XH_VERDICT_AGAIN;
-    }
+    /* What a remembered target says of several ranges it may say of anything by now. */
+    if (x->asked > 1 && too_much(status))
+        return was_remembered(x) && goes_back(x) ? again(x) : shows_limit(x, 0, "too much");
+    if (x->asked > 1 && status == 501)
+        return shows_limit(x, 1, "501");
+    if (may_have_expired(x, status) && goes_back(x))
+        return again(x);
+    if (status == 500 && too_wide(x, &v))
+        return v;
     switch (status) {
     case 401: case 403:
         if (token_renewed(x))
@@ -492,15 +593,21 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
                  "longer than about 1,900 bytes", o->options.retries, x->token->note, strlen(x->token->value));
             return later(x, (unsigned)o->options.retries, 0, delay_ms);
         }
-        /* fall through */
-    case 408: case 429: case 502: case 503: case 504:
+        break;
+    case 501:
+        if (x->job->ask == XH_ASK_STAT)
+            break;
+        return fail(x, err, XH_E_STATUS, status,
+                    "501 Not Implemented: the server does not know what it was asked, bytes %" PRIu64 "-%" PRIu64 " of the file (GET "
+                    "with a Range header). Ask its operator to switch range requests on", x->from, x->to ? x->to - 1 : 0);
+    default:
+        break;
+    }
+    if (is_transient(status)) {
         fail(x, err, XH_E_STATUS, status,
              "status %d, %" PRIu64 " retries did not help: the server is overloaded or broken", status,
              o->options.retries);
-        return later(x, (unsigned)o->options.retries,
-                     x->reply.retry_after_s > 0 ? (uint64_t)x->reply.retry_after_s * 1000 : 0, delay_ms);
-    default:
-        break;
+        return later(x, (unsigned)o->options.retries, retry_after_ms(x), delay_ms);
     }
     if (x->job->ask == XH_ASK_STAT) /* the prober knows what to make of it */
         return XH_VERDICT_DONE;
@@ -582,17 +689,18 @@ static enum xh_verdict judge_ranges(struct xh_exchange *x, const struct xh_outco
     struct xh_request *r = x->request;
     if (complete(x, 0)) {
         r->failures = 0;
+        learn_limits(x);
         return complete(x, 1) ? XH_VERDICT_DONE : XH_VERDICT_AGAIN;
     }
-    if (out->net != XH_NET_OK)
+    if (out->net != XH_NET_OK && !x->tail_ns)
         return judge_net(x, out, delay_ms, err);
-    /* The reply was whole and brought less than was asked. */
-    if (x->asked > 1 && (x->take == XH_TAKE_RANGE || x->fresh == 0))
-        return go_single(x, "a plain or empty reply to a multi-range request");
-    if (x->fresh > 0 && r->repeats++ < 8 * x->job->origin->options.retries + 1000) {
-        r->single = 1;
-        return XH_VERDICT_AGAIN;
-    }
+    /* The reply was whole, in what was wanted of it, and brought less than was asked. */
+    if (x->asked > 1 && x->take == XH_TAKE_RANGE)
+        return shows_limit(x, 1, "one range of several");
+    if (x->asked > 1 && x->fresh == 0)
+        return is_nonsense(x, "an empty reply");
+    if (x->fresh > 0 && r->repeats++ < 8 * x->job->origin->options.retries + 1000)
+        return x->asked > 1 ? go_single(x, "ranges are missing") : again(x);
     fail(x, err, XH_E_PROTO, x->reply.status, "the reply lacks bytes that were asked for");
     return later(x, (unsigned)x->job->origin->options.retries, 0, delay_ms);
 }
@@ -602,7 +710,7 @@ static enum xh_verdict judge_probe(struct xh_exchange *x, const struct xh_outcom
                                    struct xh_err *err)
 {
     struct xh_probe *p = x->job->probe;
-    if (out->net != XH_NET_OK)
+    if (out->net != XH_NET_OK && !x->tail_ns)
         return judge_net(x, out, delay_ms, err);
     if (x->job->ask == XH_ASK_STAT)
         return XH_VERDICT_DONE;
@@ -644,8 +752,7 @@ static void remember_server(struct xh_exchange *x)
     xh_engine_unlock();
 }
 
-enum xh_verdict xh_exchange_judge(struct xh_exchange *x, const struct xh_outcome *out, uint64_t *delay_ms,
-                                  struct xh_err *err)
+static enum xh_verdict judge(struct xh_exchange *x, const struct xh_outcome *out, uint64_t *delay_ms, struct xh_err *err)
 {
     int status = x->reply.status;
     if (out->net == XH_NET_EXITING || out->net == XH_NET_CANCELLED)
@@ -662,4 +769,13 @@ enum xh_verdict xh_exchange_judge(struct xh_exchange *x, const struct xh_outcome
     if (x->job->probe)
         return judge_probe(x, out, delay_ms, err);
     return judge_ranges(x, out, delay_ms, err);
+}
+
+/* Whatever a server did behind the last byte that was wanted: a slice of which nothing is missing is done. */
+enum xh_verdict xh_exchange_judge(struct xh_exchange *x, const struct xh_outcome *out, uint64_t *delay_ms,
+                                  struct xh_err *err)
+{
+    enum xh_verdict v = judge(x, out, delay_ms, err);
+    int repeats = v == XH_VERDICT_AGAIN || v == XH_VERDICT_LATER;
+    return repeats && x->job->ask == XH_ASK_RANGES && complete(x, 1) ? XH_VERDICT_DONE : v;
 }

@@ -24,8 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
     for (size_t at = 0; at < size;) {
         const uint8_t *eol = memchr(p + at, '\n', size - at);
         size_t len = eol ? (size_t)(eol - p) + 1 - at : size - at;
-        if (xh_reply_line(&r, (const char *)p + at, len, 1700000000))
-            hold(r.over && r.status >= 200, "the end of what is no final reply");
+        int over = r.over, status = r.status, ends = xh_reply_line(&r, (const char *)p + at, len, 1700000000);
+        hold(!ends || (r.over && r.status >= 200), "the end of what is no final reply");
+        hold(!over || (!ends && r.over && r.status == status), "a trailer that changes the reply");
+        hold(r.retry_after_s >= -1 && r.retry_after_s <= 86400, "a pause of more than a day");
         check(&r);
         at += len;
     }

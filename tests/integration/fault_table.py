@@ -24,7 +24,7 @@ ENDS = {
     "broke": r"the connection broke off, also after \d+ retries",
     "refused": r"no connection to the server after \d+ retries",
     "busy": r"status (429|5\d\d), \d+ retries did not help",
-    "status": r"answered with status 501",
+    "status": r"501 Not Implemented|answered with status 400",
     "missing": r"404 Not Found: there is no such file",
     "denied": r"403 Forbidden",
     "unsatisfied": r"416 Range Not Satisfiable",

@@ -80,6 +80,34 @@ LIES = {
     "always-breaks": ("XH_E_NET", "broke off", {"retries": 2}),
     "silent-close": ("XH_E_NET", "", {"retries": 2}),
     "small-200": ("ok", "", {}),
+    "trailer-status": ("ok", "", {}),
+    "trailer-refusal": ("ok", "", {}),
+    "trailer-later": ("ok", "", {}),
+    "trailer-later-colon": ("ok", "", {}),
+    "never-ends": ("ok", "", {"retries": 0}),
+    "multi-never-ends": ("ok", "", {"retries": 0}),
+    "multi-500-once": ("ok", "max_ranges=200 ", {}),
+    "multi-bad-once": ("ok", "max_ranges=200 ", {}),
+    "multi-503-often": ("ok", "max_ranges=200 ", {"retries": 20}),
+    "multi-501": ("ok", "max_ranges=1 ", {}),
+    "multi-206-whole": ("ok", "max_ranges=1 ", {}),
+    "multi-joined-whole": ("ok", "max_ranges=1 ", {}),
+    "cdn": ("ok", "max_ranges=200 ", {"retries": 20}),
+    "target-400": ("ok", "", {}),
+    "retry-after": ("ok", "", {"connections": 1}),
+    "retry-after-date": ("ok", "", {"connections": 1}),
+    "501": ("XH_E_STATUS", "range requests", {}),
+}
+
+# lie: (ranges of a request and their length, most body bytes by times of what was asked for)
+MOST = 1 << 20      # or a quarter of what a request asks for: what may come besides
+BOUNDED = {
+    "multi-206-whole": (10, 20_000),
+    "multi-joined-whole": (10, 20_000),
+    "multi-endless": (10, 20_000),
+    "multi-preamble": (10, 20_000),
+    "multi-epilogue": (10, 20_000),
+    "too-long": (10, 20_000),
 }
 
 
@@ -94,7 +122,7 @@ class Reply:
 
 class Server:
     def __init__(self):
-        self.count = {}
+        self.count, self.until = {}, {}
         self.lock = threading.Lock()
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.socket.getsockname()[1]
@@ -138,7 +166,23 @@ class Server:
         multi = len(ranges) > 1
         return self.lie(s, lie, n, headers, data, ranges, multi, path)
 
+    def first(self, lie):
+        """1 for the first caller."""
+        with self.lock:
+            self.count[lie, "struck"] = self.count.get((lie, "struck"), 0) + 1
+            return self.count[lie, "struck"] == 1
+
+    def alone(self, lie, begins):
+        """1 for one second from the call with |begins| on, but for that: the reply to it takes its time, too."""
+        with self.lock:
+            until = self.until.get(lie, 0)
+            if begins:
+                self.until[lie] = time.monotonic() + 0.999
+            return time.monotonic() < until
+
     def send(self, s, status, headers, body, chunked=False):
+        """|chunked|: in chunks, also True or a trailer's lines; None: without the last chunk."""
+        ends, chunked = chunked is not None, chunked is None or chunked
         text = f"HTTP/1.1 {status}\r\n"
         if not chunked and "Content-Length" not in headers:
             headers = dict(headers, **{"Content-Length": str(len(body))})
@@ -152,7 +196,7 @@ class Server:
                 piece = body[at:at + 5003]
                 out += b"%x\r\n" % len(piece) + piece + b"\r\n"
                 at += len(piece)
-            body = out + b"0\r\n\r\n"
+            body = out + (b"0\r\n" + (chunked if isinstance(chunked, bytes) else b"") + b"\r\n" if ends else b"")
         s.sendall(text.encode() + body)
         return headers.get("Connection") != "close"
 
@@ -245,6 +289,46 @@ class Server:
                 return self.send(s, "302 Found", {"Location": f"{path}?token={n}"}, b"")
             if n - int(path.split("token=")[1]) > 600:
                 return self.send(s, "403 Expired", {}, b"")
+        elif lie.startswith("trailer-") and not (opening and "later" in lie):
+            again = "500 No" if lie == "trailer-refusal" else r.status + ": yes" * lie.endswith("colon")
+            trailer = f"HTTP/1.1 {again}\r\nETag: \"other\"\r\nContent-Range: bytes 0-0/1\r\n".encode()
+            return self.send(s, r.status, h, r.body, chunked=trailer)
+        elif lie == "never-ends" or (lie == "multi-never-ends" and multi):
+            self.send(s, r.status, h, r.body, chunked=None)
+            s.recv(1)     # until the client has gone
+            return False
+        elif lie == "multi-500-once" and multi and self.first(lie):
+            return self.send(s, "500 Sorry", {}, b"no")
+        elif lie == "multi-503-often" and multi and n % 2:
+            return self.send(s, "503 Busy", {}, b"no")
+        elif lie == "multi-bad-once" and multi and self.first(lie):
+            r.body = b"--123456\r\n\r\nrubbish\r\n--123456--\r\n"
+        elif lie == "multi-501" and multi:
+            return self.send(s, "501 Not Implemented", {}, b"no")
+        elif lie == "501":
+            return self.send(s, "501 Not Implemented", {}, b"no")
+        elif lie == "multi-206-whole" and multi:
+            h["Content-Type"], h["Content-Range"] = "text/plain", f"bytes 0-{len(data) - 1}/{len(data)}"
+            r.body = data
+        elif lie == "multi-joined-whole" and multi:
+            r.body = self.parts(data, [(0, len(data) - 1)])
+        elif lie == "multi-preamble" and multi:
+            r.body = b"\n".join([b"preamble"] * 300_000) + r.body
+        elif lie == "multi-epilogue" and multi:
+            r.body += bytes(4_000_000)
+        elif lie == "cdn" and n % 3 == 0:
+            return self.send(s, f"{random.randrange(520, 528)} Origin", {}, b"error code: 52x")
+        elif lie == "target-400":
+            if "token=" not in path:
+                return self.send(s, "302 Found", {"Location": f"{path}?token={n}"}, b"")
+            if n - int(path.split("token=")[1]) > 50:
+                return self.send(s, "400 Bad Request", {}, b"<Error><Code>ExpiredToken</Code></Error>")
+        elif lie.startswith("retry-after") and self.alone(lie, n == 5):
+            return self.send(s, "418 Teapot", {}, b"too soon")
+        elif lie == "retry-after" and n == 5:
+            return self.send(s, "503 Busy", {"Retry-After": "1"}, b"later")
+        elif lie == "retry-after-date" and n == 5:    # its clock is not ours
+            return self.send(s, "429 Slow", {"Date": "Sun, 06 Nov 1994 08:49:37 GMT", "Retry-After": "Sun, 06 Nov 1994 08:49:38 GMT"}, b"")
         elif lie == "multi-total" and multi:
             r.body = self.parts(data, ranges, total=len(data) + 1)
         elif lie == "total-changes" and n > 3:
@@ -329,6 +413,20 @@ def run(program, server, lie, directory):
     return True, f"{time.monotonic() - begun:.1f} s: {said.splitlines()[0]}"
 
 
+def bounded(program, server, lie, directory):
+    """What comes of a request that nobody asked for is bounded, whatever its form."""
+    nranges, length = BOUNDED[lie]
+    p = subprocess.run([program, "--parts", f"http://127.0.0.1:{server.port}/{lie}/x", os.path.join(directory, "data"),
+                        str(nranges), str(length)], env=dict(harness.clean_env(), no_proxy="*"), timeout=100, capture_output=True,
+                       text=True)
+    facts = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", p.stdout)}
+    if not facts:
+        return "makes no sense" in p.stderr, p.stdout + p.stderr    # nor does it read on
+    asked = facts["transfers"] * nranges * length
+    most = asked + facts["multirange"] * (MOST + 100_000) + facts["requests"] * 70_000
+    return facts["bytes"] <= most, f"{p.stdout.strip()}: of {asked} bytes at most {most}"
+
+
 def main():
     program, lies = sys.argv[1], sys.argv[2:] or list(LIES)
     server, tap = Server(), harness.Tap()
@@ -336,10 +434,16 @@ def main():
         for name, bytes_ in (("data", DATA), ("small", SMALL)):
             pathlib.Path(directory, name).write_bytes(bytes_)
         for lie in lies:
+            if lie not in LIES:
+                continue
             good, said = run(program, server, lie, directory)
             tap.ok(good, f"{lie} ends with {LIES[lie][0]}", said)
             if good:
                 print("#", said[:150], flush=True)
+        for lie in [b for b in BOUNDED if b in lies or not sys.argv[2:]]:
+            good, said = bounded(program, server, lie, directory)
+            tap.ok(good, f"{lie}: what nobody asked for is bounded", said)
+            print("#", said[:150], flush=True)
     sys.exit(tap.done())
 
 

@@ -280,6 +280,43 @@ Test(endpoint, a_thin_link_gets_few_connections_once_it_is_known, .init = fresh)
     cr_assert_eq(xh_endpoint_most(e, &origin, 200000, 0), 8);
 }
 
+/* ---- a server that wants to be left alone ---- */
+
+Test(endpoint, a_server_that_says_when_to_come_back_is_left_alone_until_then, .init = fresh)
+{
+    struct load *busy = ask(0);
+    start();
+    cr_assert_eq(busy->r.state, XH_REQ_RUNNING);
+    xh_endpoint_hold(e, 60000);
+    struct load *demand = ask(0), *guess = ask(1), *stream = ask_stream(0);
+    start();
+    finish(busy); /* a connection is free, and what was under way has ended */
+    cr_assert(demand->r.state == XH_REQ_QUEUED && guess->r.state == XH_REQ_QUEUED && stream->r.state == XH_REQ_QUEUED);
+    cr_assert_eq(xh_endpoints_look(now), 60000ull * MS);
+    now += 59999ull * MS;
+    cr_assert_eq(xh_endpoints_look(now), MS);
+    start();
+    cr_assert_eq(demand->r.state, XH_REQ_QUEUED, "not a moment too soon");
+    xh_endpoint_hold(e, 10); /* another file's request was refused later, with a shorter time */
+    xh_endpoint_hold(e, 0);
+    cr_assert_eq(xh_endpoints_look(now), 10 * MS);
+    now += 10 * MS;
+    xh_endpoints_look(now);
+    start();
+    cr_assert_eq(demand->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(stream->r.state, XH_REQ_RUNNING);
+    cr_assert_not(xh_endpoint_is_held(e));
+}
+
+Test(endpoint, a_server_that_is_left_alone_wakes_nobody_who_wants_nothing_of_it, .init = fresh)
+{
+    struct load *l = ask(0);
+    start();
+    finish(l);
+    xh_endpoint_hold(e, 60000);
+    cr_assert_eq(xh_endpoints_look(now), UINT64_MAX);
+}
+
 /* ---- streams ------------------------------------------------------------------------------ */
 
 static unsigned sockets(void)

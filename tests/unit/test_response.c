@@ -25,6 +25,8 @@ static uint64_t dice(uint64_t n) /* splitmix64 */
 static int feed(struct xh_reply *r, const char *lines)
 {
     int over = 0;
+    if (r->over && strncmp(lines, "HTTP/", 5) == 0) /* another reply, and no trailer */
+        xh_reply_init(r);
     while (*lines) {
         size_t n = strcspn(lines, "\n");
         over = xh_reply_line(r, lines, n + 1, 1000000);
@@ -236,6 +238,20 @@ Test(response, what_is_too_long_counts_as_absent)
     cr_assert_str_eq(r.location, "");
 }
 
+/* A server may write into a trailer what it likes, and a proxy may have left a whole reply there. */
+Test(response, a_trailer_is_never_a_status_line)
+{
+    static const char *const lines[] = {"HTTP/1.1 206 Partial Content\r\n", "HTTP/1.1 100 Continue\r\n", "Content-Length: 7\r\n",
+                                        "ETag: \"other\"\r\n", "\r\n", "HTTP/1.1 500 No\r\n", "\r\n"};
+    struct xh_reply r;
+    xh_reply_init(&r);
+    cr_assert_eq(feed(&r, "HTTP/1.1 206 OK\nETag: \"a\"\nContent-Range: bytes 0-9/100\nTransfer-Encoding: chunked\n\n"), 1);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        cr_assert_eq(xh_reply_line(&r, lines[i], strlen(lines[i]), 0), 0, "%s", lines[i]);
+        cr_assert(r.over && r.status == 206 && r.range.last == 9 && !r.length_given && strcmp(r.etag, "\"a\"") == 0);
+    }
+}
+
 Test(response, retry_after_in_seconds_and_as_a_date)
 {
     struct xh_reply r;
@@ -250,6 +266,13 @@ Test(response, retry_after_in_seconds_and_as_a_date)
     cr_assert_eq(r.retry_after_s, 86400);
     feed(&r, "HTTP/1.1 503 Busy\nRetry-After: soon\n\n");
     cr_assert_eq(r.retry_after_s, -1);
+    /* Both are the server's word, whatever the time is here. */
+    feed(&r, "HTTP/1.1 503 Busy\nRetry-After: Sun, 06 Nov 1994 08:50:37 GMT\nDate: Sun, 06 Nov 1994 08:49:37 GMT\n\n");
+    cr_assert_eq(r.retry_after_s, 60);
+    feed(&r, "HTTP/1.1 503 Busy\nDate: Sun, 06 Nov 1994 08:51:37 GMT\nRetry-After: Sun, 06 Nov 1994 08:50:37 GMT\n\n");
+    cr_assert_eq(r.retry_after_s, 0);
+    feed(&r, "HTTP/1.1 503 Busy\nDate: now\nRetry-After: Mon, 12 Jan 1970 13:46:50 GMT\n\n");
+    cr_assert_eq(r.retry_after_s, 10);
     cr_assert_eq(xh_http_date("Sun, 06 Nov 1994 08:49:37 GMT"), 784111777);
     cr_assert_eq(xh_http_date("Sun, 36 Nov 1994 08:49:37 GMT"), -1);
     cr_assert_eq(xh_http_date("Sunday, 06-Nov-94 08:49:37 GMT"), -1);
@@ -614,9 +637,8 @@ Test(dialect, a_hint_comes_back_as_it_went)
     for (size_t i = 0; i < sizeof proofs / sizeof *proofs; i++) {
         struct xh_dialect d, back;
         char hint[1024], validator[512];
-        xh_dialect_init(&d, 1);
+        xh_dialect_init(&d);
         d.size = 123456789012;
-        d.max_ranges = 7;
         cr_assert(xh_dialect_set_proof(&d, proofs[i].proof, proofs[i].value));
         if (d.proof == XH_BY_DATE) {
             d.young = 1;
@@ -625,8 +647,7 @@ Test(dialect, a_hint_comes_back_as_it_went)
         cr_assert_gt(xh_dialect_hint(&d, hint, sizeof hint), 0);
         cr_assert_gt(xh_dialect_validator(&d, validator, sizeof validator), 0);
         cr_assert_eq(xh_dialect_from_hint(&back, hint), 0, "%s", hint);
-        cr_assert(back.proof == d.proof && back.size == d.size && back.max_ranges == 7 &&
-                  back.max_range_header == d.max_range_header && strcmp(back.value, d.value) == 0 &&
+        cr_assert(back.proof == d.proof && back.size == d.size && strcmp(back.value, d.value) == 0 &&
                   back.young == d.young && strcmp(back.tag, d.tag) == 0);
         cr_assert_eq(xh_dialect_hint(&d, hint, 20), 0);
     }
@@ -635,26 +656,22 @@ Test(dialect, a_hint_comes_back_as_it_went)
 Test(dialect, a_forged_hint_is_refused)
 {
     static const char *const bad[] = {
-        "", "rubbish", "xhdf5-origin-2", "xhdf5-origin-2 size=-1 ranges=1 header=100 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=99999999999999999999 ranges=1 header=100 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 ranges=0 header=100 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 ranges=100000 header=100 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 ranges=1 header=1000000 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 ranges=1 header=1 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=faith value=",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=etag value=",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=etag value=unquoted",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=etag value=\"a\"b\"",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=etag value=\"a\"\r\nEvil: header",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=size value=something",
-        "xhdf5-origin-1 size=1 ranges=1 header=100 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=2 tag= proof=date value=x",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=1 tag= proof=etag value=\"a\"",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag=\"a\" proof=size value=",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag=a\tb proof=date value=x",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=weak value=\"a\"",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=weak value=W/\"a b\"",
-        "xhdf5-origin-2 size=1 ranges=1 header=100 young=0 tag= proof=etag value=#w3-00",
+        "", "rubbish", "xhdf5-origin-2", "xhdf5-origin-2 size=-1 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=99999999999999999999 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=1 young=0 tag= proof=faith value=",
+        "xhdf5-origin-2 size=1 young=0 tag= proof=etag value=",
+        "xhdf5-origin-2 size=1 young=0 tag= proof=etag value=unquoted",
+        "xhdf5-origin-2 size=1 young=0 tag= proof=etag value=\"a\"b\"",
+        "xhdf5-origin-2 size=1 young=0 tag= proof=etag value=\"a\"\r\nEvil: header",
+        "xhdf5-origin-2 size=1 young=0 tag= proof=size value=something",
+        "xhdf5-origin-1 size=1 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=1 young=2 tag= proof=date value=x",
+        "xhdf5-origin-2 size=1 young=1 tag= proof=etag value=\"a\"",
+        "xhdf5-origin-2 size=1 young=0 tag=\"a\" proof=size value=",
+        "xhdf5-origin-2 size=1 young=0 tag=a\tb proof=date value=x",
+        "xhdf5-origin-2 size=1 young=0 tag= proof=weak value=\"a\"",
+        "xhdf5-origin-2 size=1 young=0 tag= proof=weak value=W/\"a b\"",
+        "xhdf5-origin-2 size=1 young=0 tag= proof=etag value=#w3-00",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct xh_dialect d = {.size = 42};
@@ -666,7 +683,7 @@ Test(dialect, a_forged_hint_is_refused)
 /* The dialect of a reply. */
 static void learn(struct xh_dialect *d, const char *etag, const char *modified, time_t date)
 {
-    xh_dialect_init(d, 1);
+    xh_dialect_init(d);
     xh_dialect_learn(d, etag, modified, date);
 }
 
@@ -713,16 +730,72 @@ Test(dialect, a_reply_without_what_was_there_before_shows_another_version)
     cr_assert(xh_dialect_shows(&d, "\"a\"", old, NULL, 0));
 }
 
-Test(dialect, halving_ends_at_single_ranges)
+#define SECOND 1000000000ull
+
+Test(limits, halving_ends_at_single_ranges)
 {
-    struct xh_dialect d;
-    xh_dialect_init(&d, 1);
+    struct xh_limits l;
+    xh_limits_init(&l);
     unsigned steps = 0;
-    for (; d.max_ranges > 1; steps++) {
-        unsigned before = d.max_ranges;
-        xh_dialect_halve(&d, d.max_ranges, d.max_range_header);
-        cr_assert_lt(d.max_ranges, before);
-        cr_assert_geq(d.max_range_header, 64);
+    for (; l.max_ranges > 1; steps++) {
+        unsigned before = l.max_ranges;
+        xh_limits_halve(&l, l.max_ranges, l.max_range_header, SECOND);
+        cr_assert_lt(l.max_ranges, before);
+        cr_assert_geq(l.max_range_header, 64);
     }
     cr_assert_leq(steps, 8);
+}
+
+Test(limits, a_limit_is_tried_again_later_and_found_again_at_once)
+{
+    struct xh_limits l;
+    uint64_t now = SECOND;
+    xh_limits_init(&l);
+    xh_limits_cap(&l, 1, now);
+    xh_limits_look(&l, now + XH_WIDEN_NS - 1);
+    cr_assert_eq(l.max_ranges, 1);
+    xh_limits_look(&l, now += XH_WIDEN_NS);
+    cr_assert_eq(l.max_ranges, XH_WIDEN_TIMES);
+    xh_limits_halve(&l, l.max_ranges, 100, now);
+    xh_limits_halve(&l, l.max_ranges, 100, now);
+    cr_assert_eq(l.max_ranges, 1);
+    for (int minutes = 0; minutes < 5; minutes++)
+        xh_limits_look(&l, now += XH_WIDEN_NS);
+    cr_assert_eq(l.max_ranges, XH_RANGES_AT_FIRST);
+    cr_assert_eq(l.max_range_header, XH_RANGE_HEADER_AT_FIRST);
+    cr_assert_eq(l.changed_ns, 0, "there is nothing left to be widened");
+}
+
+Test(limits, nonsense_is_a_limit_only_when_it_comes_again_and_again)
+{
+    struct xh_limits l;
+    xh_limits_init(&l);
+    for (unsigned i = 0; i < 10; i++) {
+        xh_limits_doubt(&l, SECOND);
+        xh_limits_doubt(&l, SECOND);
+        cr_assert_eq(l.max_ranges, XH_RANGES_AT_FIRST);
+        xh_limits_good(&l, 2, SECOND);
+    }
+    for (unsigned i = 0; i < XH_DOUBTS_MOST; i++)
+        xh_limits_doubt(&l, SECOND);
+    cr_assert_eq(l.max_ranges, 1);
+}
+
+Test(limits, a_500_is_a_limit_only_when_fewer_ranges_worked_before_it)
+{
+    struct xh_limits l;
+    xh_limits_init(&l);
+    cr_assert_not(xh_limits_failed(&l, 100, 1 * SECOND, 2 * SECOND), "nothing worked yet");
+    xh_limits_worked(&l, 50, 3 * SECOND);
+    cr_assert_not(xh_limits_failed(&l, 100, 2 * SECOND, 4 * SECOND), "it was asked before, in the same bad moment");
+    xh_limits_good(&l, 100, 4 * SECOND);
+    cr_assert_not(xh_limits_failed(&l, 100, 5 * SECOND, 6 * SECOND), "so many have worked since");
+    cr_assert_eq(l.max_ranges, XH_RANGES_AT_FIRST);
+    xh_limits_worked(&l, 50, 7 * SECOND);
+    cr_assert(xh_limits_failed(&l, 100, 8 * SECOND, 9 * SECOND));
+    cr_assert_eq(l.max_ranges, 50);
+    cr_assert_not(xh_limits_failed(&l, 50, 10 * SECOND, 11 * SECOND), "fewer may be the limit: that is found out anew");
+    xh_limits_worked(&l, 25, 12 * SECOND);
+    cr_assert(xh_limits_failed(&l, 50, 13 * SECOND, 14 * SECOND));
+    cr_assert_eq(l.max_ranges, 25);
 }

@@ -19,6 +19,16 @@ def endless_header(r):
     r.endless(b"X-Flood: 0123456789012345678901234567890123456789\r\n" * 100)
 
 
+@fault("trailer-status")
+def trailer_status(r):
+    """In chunks, and a status line with headers for a trailer."""
+    reply = r.honest()
+    reply.headers |= {"Content-Length": None, "Transfer-Encoding": "chunked"}
+    r.send(reply, body=False)
+    body = f"{len(reply.body):x}\r\n".encode() + reply.body + b"\r\n" if reply.body else b""
+    r.write(body + b"0\r\nHTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-0/1\r\n\r\n")
+
+
 @fault("endless-trailer")
 def endless_trailer(r):
     """Half of the body in chunks, then trailer lines without an end."""

@@ -113,6 +113,19 @@ def only_first(r, reply):
     return r.honest()
 
 
+@on_several("no-multipart-206")
+def whole_in_one(r, reply):
+    """206 and all of the file in one range."""
+    r.ranges = [(0, len(r.data))]
+    return r.honest()
+
+
+@on_several("multipart-joined-whole")
+def joined_whole(r, reply):
+    """One part, with all of the file."""
+    multipart(reply, [part(r.data, 0, len(r.data))])
+
+
 @on_several("no-multipart-200")
 def whole_instead(r, reply):
     """200 and the whole file."""

@@ -4,7 +4,7 @@ import base64
 from .reply import Reply, Shared, fault, honest_reply
 
 
-@fault("401", "403", "404", "410", "416", "500", "501", "502", "504")
+@fault("400", "401", "403", "404", "410", "416", "500", "501", "502", "504", "520", "522")
 def status(r):
     """The status of its name."""
     r.send(Reply(int(r.path[1:4]), b"so it is"))
