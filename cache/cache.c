@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "env.h"
 #include "file.h"
 #include "now.h"
 #include "opening.h"
@@ -66,6 +67,7 @@ static void file_free(struct xh_file *f)
     free(f->url);
     free(f->url_shown);
     free(f->validator);
+    xh_env_release(&f->opt);
     free(f);
 }
 
@@ -233,7 +235,9 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     f->url_shown = strdup(xh_url_shown(url, shown, sizeof shown));
     if (!f->url || !f->url_shown)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
-    int rc = told ? 0 : xh_beside_begin(url, &f->opt, &f->beside, err);
+    int rc = xh_origin_ready(&f->opt, err);
+    if (rc == 0 && !told)
+        rc = xh_beside_begin(url, &f->opt, &f->beside, err);
     if (rc)
         return rc;
     rc = told ? open_told(f, told, &head, err) : open_asking(f, &op, &head, err);
@@ -293,6 +297,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     if (!f)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     f->opt = *o;
+    xh_env_hold(&f->opt); /* on the program's own thread, or from whoever opens a part */
     f->pid = getpid();
     pthread_mutex_init(&f->guess_lock, NULL);
     xh_stage_init(&f->stage);

@@ -13,6 +13,8 @@
 
 #define XH_OPT_STR_BYTES 1024 /* longest string value, with its NUL */
 
+struct xh_env;
+
 enum xh_opt_type { XH_OPT_BOOL, XH_OPT_INT, XH_OPT_SIZE, XH_OPT_STR };
 
 enum xh_opt_id {
@@ -45,6 +47,7 @@ struct xh_options {
     /* Of no table; the cache sets it for what it looks for itself. */
     int may_lack; /* 1: there may be no such object, so nothing that others count on is to hang on it */
     struct xh_namer namer; /* who named the URL */
+    struct xh_env *env; /* what the file was opened with, see env.h; NULL: the environment as it is */
     int sums;     /* 1: who reads it has sums of all that he takes, so nothing needs a proof of the version */
 };
 

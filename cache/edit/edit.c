@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../env.h"
 #include "../now.h"
 #include "../trace.h"
 #include "impl.h"
@@ -25,6 +26,7 @@ static int settle_options(struct xh_edit *e, const char *url, const struct xh_op
     const char *at = host ? memrchr(host + 3, '@', (size_t)(end - host - 3)) : NULL;
     const char *from = at ? at + 1 : host ? host + 3 : url;
     e->opt = *o;
+    xh_env_hold(&e->opt);
     snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");
     int n = snprintf(e->opt.endpoints, sizeof e->opt.endpoints, "https://%.*s", (int)(end - from), from);
     return n < (int)sizeof e->opt.endpoints ? 0 : xh_err_set(err, XH_E_INVAL, 0, "the URL's host is too long");
@@ -106,6 +108,7 @@ void xh_edit_free(struct xh_edit *e, int keep)
     xh_dav_close(e->dav);
     free(e->piece);
     free(e->url);
+    xh_env_release(&e->opt);
     free(e);
 }
 

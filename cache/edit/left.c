@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../env.h"
 #include "impl.h"
 
 struct visitor {
@@ -36,6 +37,7 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
     if (!e)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     e->opt = *o;
+    xh_env_hold(&e->opt);
     e->pid = getpid();
     e->closing = 1;
     snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");

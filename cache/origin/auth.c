@@ -21,12 +21,6 @@
 #include "origin.h"
 #include "url.h"
 
-const char *xh_auth_env(const char *name)
-{
-    const char *v = getenv(name);
-    return v && *v ? v : NULL;
-}
-
 int xh_auth_open(const char *path, int named, struct stat *st, const char **why)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (named ? 0 : O_NOFOLLOW));
@@ -105,13 +99,13 @@ static const char *key_fault(const char *path, int named)
     return why;
 }
 
-void xh_cert_find(struct xh_cert *out)
+void xh_cert_find(const struct xh_env *env, struct xh_cert *out)
 {
-    const char *cert = xh_auth_env("X509_USER_PROXY"), *key = cert, *why;
+    const char *cert = xh_env_get(env, "X509_USER_PROXY"), *key = cert, *why;
     char found[64];
     memset(out, 0, sizeof *out);
-    if (!cert && (cert = xh_auth_env("X509_USER_CERT")) != NULL) {
-        key = xh_auth_env("X509_USER_KEY");
+    if (!cert && (cert = xh_env_get(env, "X509_USER_CERT")) != NULL) {
+        key = xh_env_get(env, "X509_USER_KEY");
         key = key ? key : cert;
     }
     int named = cert != NULL;
@@ -236,13 +230,13 @@ int xh_trust_find(const struct xh_options *o, const char *default_file, const ch
             return rc;
         return take_named(out, 1, o->ca_dir, "the option ca_dir (XHDF5_CA_DIR)", err);
     }
-    if ((v = xh_auth_env("CURL_CA_BUNDLE")) != NULL)
+    if ((v = xh_env_get(o->env, "CURL_CA_BUNDLE")) != NULL)
         return take_named(out, 0, v, "CURL_CA_BUNDLE", err);
-    if ((v = xh_auth_env("SSL_CERT_FILE")) != NULL)
+    if ((v = xh_env_get(o->env, "SSL_CERT_FILE")) != NULL)
         return take_named(out, 0, v, "SSL_CERT_FILE", err);
     if (o->ca_dir[0])
         return take_named(out, 1, o->ca_dir, "the option ca_dir (XHDF5_CA_DIR)", err);
-    if ((v = xh_auth_env("X509_CERT_DIR")) != NULL)
+    if ((v = xh_env_get(o->env, "X509_CERT_DIR")) != NULL)
         return take_named(out, 1, v, "X509_CERT_DIR", err);
     /* The file alone is enough, and libcurl keeps a store made of a file in memory. */
     if (take_present(out, 0, default_file, "the system"))

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "../env.h"
 #include "../err.h"
 #include "../options.h"
 
@@ -25,10 +26,10 @@ struct xh_token {
 /* Looks for a token: $BEARER_TOKEN, $BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_u<uid>,
  * /tmp/bt_u<uid>; the first that is set decides. A file must be regular, at most 64 KiB,
  * and this user's (one named by BEARER_TOKEN_FILE may be root's). What is found but
- * unusable is no token, and the note says why. Reads the environment: not for engine threads.
+ * unusable is no token, and the note says why. |env|: of the opening, see env.h.
  * Returns 0, or XH_E_NOMEM. Owns: the caller unrefs |*out|. Reads a small file.
  * Source: WLCG Bearer Token Discovery 1.0; RFC 6750, 2.1. */
-int xh_token_find(struct xh_token **out, struct xh_err *err);
+int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err *err);
 
 /* Reads the file again that |old| (NULL allowed) came from; the environment, which belongs to the program's threads, it
  * does not touch. Returns 1 with |*out|, which the caller unrefs and which may hold no value, or 0: there is nothing to
@@ -50,14 +51,14 @@ struct xh_cert {
     char key[XH_AUTH_PATH_BYTES];  /* the same file for a proxy */
     char note[512];                /* why one that exists is not used, or "" */
 };
-void xh_cert_find(struct xh_cert *out);
+void xh_cert_find(const struct xh_env *env, struct xh_cert *out);
 
 /* A login of ~/.netrc or of the file $NETRC, for |host| (no port; a name, or an address without
  * brackets). The file must be ours and closed to others.
  * Returns 1 with |*user| and |*password|, 0 when there is none for |host|, XH_E_ACCES when the
  * file cannot be used, or XH_E_NOMEM. Owns: the caller frees both. Reads a small file.
  * Source: ftp(1), "THE .netrc FILE"; curl's quoted values. */
-int xh_netrc_find(const char *host, char **user, char **password, struct xh_err *err);
+int xh_netrc_find(const struct xh_env *env, const char *host, char **user, char **password, struct xh_err *err);
 
 /* 1 when |server| (xh_url's "https://host:port") is in |hosts|: "name", "name:port" or ".domain", separated by
  * blanks or semicolons. */
@@ -94,9 +95,6 @@ int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const stru
                    char hex[65]);
 
 /* ---- for the files of auth alone */
-
-/* The value of an environment variable, or NULL when it is unset or empty. */
-const char *xh_auth_env(const char *name);
 
 /* Opens |path| without waiting for a FIFO's writer, and checks type and owner; |named|: the user
  * pointed at it, so it may be a link, or root's. Returns the descriptor, or -1 with |*why| set. */

@@ -21,6 +21,7 @@
 #include "auth.h"
 #include "dialect.h"
 #include "engine.h"
+#include "proxy.h"
 #include "response.h"
 #include "transfer.h"
 #include "url.h"
@@ -40,6 +41,7 @@ struct xh_dav {
     struct xh_trust trust;
     struct xh_token *token;
     struct xh_cert cert;
+    struct xh_proxies proxies;
     CURL *easy;
     struct xh_counters *counters; /* both or none */
     struct xh_account *account;
@@ -97,7 +99,7 @@ static int take_login(struct xh_dav *d, struct xh_err *err)
     size_t n = (size_t)(strrchr(from, ':') - from);
     int brackets = *from == '[';
     snprintf(host, sizeof host, "%.*s", (int)n - 2 * brackets, from + brackets);
-    int rc = xh_netrc_find(host, &d->url->user, &d->url->password, err);
+    int rc = xh_netrc_find(d->o.env, host, &d->url->user, &d->url->password, err);
     return rc < 0 ? rc : 0;
 }
 
@@ -141,6 +143,7 @@ int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out
     if (!d)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
     d->o = *o;
+    xh_env_hold(&d->o);
     int rc = xh_url_parse(url, &d->url, err);
     if (rc == 0 && !d->url->https)
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: files are written over https alone", d->url->shown);
@@ -152,10 +155,12 @@ int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out
         xh_wire_default_ca(&file, &dir);
         rc = xh_trust_find(&d->o, file, dir, &d->trust, err);
     }
-    rc = rc ? rc : xh_token_find(&d->token, err);
+    rc = rc ? rc : xh_token_find(d->o.env, &d->token, err);
     rc = rc ? rc : take_login(d, err);
+    rc = rc ? rc : xh_proxies_read(&d->proxies, d->o.env, err);
+    rc = rc ? rc : xh_proxy_check(&d->proxies, d->url, err);
     if (rc == 0)
-        xh_cert_find(&d->cert);
+        xh_cert_find(d->o.env, &d->cert);
     rc = rc ? rc : dress(d, err);
     if (rc) {
         xh_dav_close(d);
@@ -184,6 +189,8 @@ void xh_dav_close(struct xh_dav *d)
         curl_easy_cleanup(d->easy);
     xh_token_unref(d->token);
     xh_url_unref(d->url);
+    xh_proxies_free(&d->proxies);
+    xh_env_release(&d->o);
     free(d);
 }
 
@@ -342,6 +349,9 @@ static int set_up(struct xh_dav *d, const struct asked *a, const struct xh_url *
     bad |= curl_easy_setopt(e, CURLOPT_PASSWORD, user ? d->url->password : NULL) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_CAINFO, or_null(d->trust.file)) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CAPATH, or_null(d->trust.dir)); /* some TLS libraries know none */
+    curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, or_null(d->trust.file));
+    curl_easy_setopt(e, CURLOPT_PROXY_CAPATH, or_null(d->trust.dir));
+    bad |= xh_wire_set_proxy(e, &d->proxies, to->https) != 0;
     bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, cert ? d->cert.path : NULL) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, cert ? d->cert.key : NULL) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)d->o.connect_timeout_ms);
@@ -360,6 +370,12 @@ static int net_error(struct xh_dav *d, const struct asked *a, CURLcode code, str
         if (err)
             *err = d->source_err;
         return d->source_err.code;
+    }
+    int refused = xh_wire_proxy_status(d->easy);
+    if (refused) {
+        const struct xh_proxy *p = xh_proxy_for(&d->proxies, d->url);
+        xh_proxy_refused(p, d->url, refused, err);
+        return refused == 407 || refused == 403 ? XH_E_ACCES : XH_E_NET;
     }
     if (code == CURLE_SSL_CONNECT_ERROR && !strstr(plain, "alert"))
         code = CURLE_COULDNT_CONNECT; /* the server hung up in the handshake: it had enough to do, or is gone. It may be there again */

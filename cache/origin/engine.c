@@ -172,6 +172,7 @@ static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
     struct xh_thread *t = self;
     struct xh_err err;
     uint64_t delay_ms = 0;
+    xh_exchange_end_turn(x, out);
     if (xh_timeline_on())
         xh_exchange_draw(x, out);
     enum xh_verdict v = xh_exchange_judge(x, out, &delay_ms, &err);
@@ -199,7 +200,6 @@ static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
 /* Starts the requests of the inbox. */
 static void start_bound(struct xh_thread *t)
 {
-    static const struct xh_outcome no_memory = {.net = XH_NET_LOCAL, .text = "no request could be made"};
     xh_engine_lock();
     struct xh_ring *first;
     while ((first = t->inbox.next) != &t->inbox) {
@@ -226,8 +226,9 @@ static void start_bound(struct xh_thread *t)
         if (rest)
             requeue(t, rest, XH_PLACE_FIRST);
         xh_engine_unlock();
-        if (xh_request_send(x, t->wire) != 0)
-            on_over(x, &no_memory);
+        struct xh_outcome unsent = {.net = xh_request_send(x, t->wire), .proxy_status = 407, .text = "no request could be made"};
+        if (unsent.net != XH_NET_OK)
+            on_over(x, &unsent);
         xh_engine_lock();
     }
     xh_engine_unlock();
@@ -426,6 +427,7 @@ static void after_fork_in_child(void)
     pthread_mutex_init(&lock, NULL);
     xh_cond_init(&announced);
     self = NULL;
+    xh_proxy_after_fork();
     become_child();
 }
 

@@ -261,6 +261,19 @@ void xh_exchange_sent(struct xh_exchange *x, unsigned port)
 {
     x->port = port;
     x->sent_ns = x->last_ns = x->pace_ns = xh_now_ns();
+    if (x->turn == XH_PROXY_GO && x->url->https) { /* CONNECT was granted. Of http the reply tells */
+        x->turn = XH_PROXY_FREE;
+        xh_proxy_turn_over(x->proxy, 1);
+    }
+}
+
+void xh_exchange_end_turn(struct xh_exchange *x, const struct xh_outcome *out)
+{
+    int refused = out->net == XH_NET_PROXY ? out->proxy_status == 407 : x->reply.over && x->reply.status == 407;
+    if (x->turn != XH_PROXY_GO)
+        return;
+    x->turn = XH_PROXY_FREE;
+    xh_proxy_turn_over(x->proxy, refused ? 0 : x->reply.over ? 1 : -1);
 }
 
 /* Something came. */

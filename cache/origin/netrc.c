@@ -95,10 +95,10 @@ static char *read_file(const char *path, int named, const char **why)
     return text;
 }
 
-int xh_netrc_find(const char *host, char **user, char **password, struct xh_err *err)
+int xh_netrc_find(const struct xh_env *env, const char *host, char **user, char **password, struct xh_err *err)
 {
     char path[XH_AUTH_PATH_BYTES];
-    const char *why, *found_user, *found_password, *named = xh_auth_env("NETRC"), *home = xh_auth_env("HOME");
+    const char *why, *found_user, *found_password, *named = xh_env_get(env, "NETRC"), *home = xh_env_get(env, "HOME");
     if (!named && !home)
         return 0;
     snprintf(path, sizeof path, "%s%s", named ? named : home, named ? "" : "/.netrc");

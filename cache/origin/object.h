@@ -5,6 +5,7 @@
 #include "auth.h"
 #include "dialect.h"
 #include "engine.h"
+#include "proxy.h"
 #include "request.h"
 
 struct xh_origin {
@@ -15,6 +16,7 @@ struct xh_origin {
     struct xh_counters *counters;
     struct xh_trust trust;
     struct xh_cert cert;
+    struct xh_proxies proxies;
     const char *login; /* where url's user and password are from, for errors */
     char validator[XH_VALIDATOR_TEXT_BYTES];
     const struct xh_patience *patience; /* of its opener, or NULL; while it is opened, and his alone */

@@ -178,6 +178,14 @@ size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST])
 
 /* ---- the object */
 
+int xh_origin_ready(const struct xh_options *o, struct xh_err *err)
+{
+    int rc = xh_engine_enter(o, err);
+    if (rc == 0)
+        xh_engine_unlock();
+    return rc;
+}
+
 void xh_object_adopt(struct xh_origin *o)
 {
     if (o->era == xh_engine_era())
@@ -431,5 +439,7 @@ void xh_origin_close(struct xh_origin *o)
     xh_url_unref(o->target);
     xh_url_unref(o->served);
     xh_token_unref(o->token);
+    xh_proxies_free(&o->proxies);
+    xh_env_release(&o->options);
     free(o);
 }

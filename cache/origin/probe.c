@@ -551,7 +551,7 @@ static int take_login(struct xh_origin *o, struct xh_err *err)
     int brackets = *from == '[';
     snprintf(host, sizeof host, "%.*s", (int)n - 2 * brackets, from + brackets);
     o->login = "the user name and password of the netrc file";
-    int rc = xh_netrc_find(host, &o->url->user, &o->url->password, err);
+    int rc = xh_netrc_find(o->options.env, host, &o->url->user, &o->url->password, err);
     return rc < 0 ? rc : 0;
 }
 
@@ -566,6 +566,7 @@ static int prepare(const char *url, const char *named, const struct xh_options *
         return XH_E_NOMEM;
     }
     o->options = *options;
+    xh_env_hold(&o->options);
     o->counters = counters;
     xh_ring_init(&o->jobs);
     xh_dialect_init(&o->dialect);
@@ -585,12 +586,14 @@ static int prepare(const char *url, const char *named, const struct xh_options *
             snprintf(o->trust.note, sizeof o->trust.note, "none (%.500s)", none.text);
         }
     }
+    rc = rc ? rc : xh_proxies_read(&o->proxies, o->options.env, err);
+    rc = rc ? rc : xh_proxy_check(&o->proxies, o->url, err);
     if (rc == 0 && o->url->https) {
-        rc = xh_token_find(&o->token, err);
+        rc = xh_token_find(o->options.env, &o->token, err);
         if (rc == 0)
             rc = take_login(o, err);
         o->token_ns = xh_now_ns();
-        xh_cert_find(&o->cert);
+        xh_cert_find(o->options.env, &o->cert);
     }
     if (rc != 0) {
         xh_origin_close(o);

@@ -140,6 +140,8 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     x->url = xh_url_ref(xh_request_url(r));
     x->token = xh_token_ref(o->token);
     x->token_sent = 0;
+    x->proxy = xh_proxy_for(&o->proxies, x->url);
+    x->turn = XH_PROXY_FREE;
     x->cert_sent = o->cert.path[0] && !o->no_cert && xh_object_trusts(o, x->url);
     x->dialect = o->dialect;
     x->asked = 0;
@@ -215,10 +217,13 @@ static void renew_token(struct xh_exchange *x)
     xh_token_unref(drop);
 }
 
-int xh_request_send(struct xh_exchange *x, struct xh_wire *w)
+enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w)
 {
     const struct xh_job *j = x->job;
     const struct xh_origin *o = j->origin;
+    x->turn = xh_proxy_turn(x->proxy);
+    if (x->turn == XH_PROXY_WAIT || x->turn == XH_PROXY_REFUSED)
+        return x->turn == XH_PROXY_WAIT ? XH_NET_TURN : XH_NET_PROXY;
     int authorised = xh_object_trusts(o, x->url) && !x->url->ticket;
     /* The netrc file was asked for trusted servers alone; what stands in the URL is for that URL's server, whoever wrote it. */
     const char *user = o->url->https && !x->url->ticket && xh_url_same_server(x->url, o->url) ? o->url->user : NULL;
@@ -244,7 +249,7 @@ int xh_request_send(struct xh_exchange *x, struct xh_wire *w)
     }
     if (authorised && !o->url->user && x->token && x->token->value) {
         if (asprintf(&bearer, "Authorization: Bearer %s", x->token->value) < 0)
-            return -1;
+            return XH_NET_LOCAL;
         headers[n++] = bearer;
         x->token_sent = 1;
     }
@@ -261,6 +266,8 @@ int xh_request_send(struct xh_exchange *x, struct xh_wire *w)
         .client_key = x->cert_sent ? o->cert.key : NULL,
         .connect_timeout_ms = o->options.connect_timeout_ms,
         .stall_timeout_ms = o->options.stall_timeout_ms,
+        .proxies = &o->proxies,
+        .https = x->url->https,
         .endpoint = x->request->endpoint,
     };
     int rc = xh_wire_start(w, x, &s);
@@ -269,12 +276,12 @@ int xh_request_send(struct xh_exchange *x, struct xh_wire *w)
         free(bearer);
     }
     if (rc != 0)
-        return -1;
+        return XH_NET_LOCAL;
     xh_count(o->counters, requests, 1);
     xh_count(o->counters, ranges, j->ask == XH_ASK_HEAD ? 1 : x->asked);
     if (x->asked > 1)
         xh_count(o->counters, multirange_requests, 1);
     xh_trace(XH_T_ORIGIN, "send", "id=%p url=%s method=%s ranges=%u from=%" PRIu64 " to=%" PRIu64,
              (void *)x->request, x->url->shown, s.method ? s.method : "GET", x->asked, x->from, x->to);
-    return 0;
+    return XH_NET_OK;
 }

@@ -18,6 +18,7 @@
 #include "auth.h"
 #include "dialect.h"
 #include "origin.h"
+#include "proxy.h"
 #include "response.h"
 #include "ring.h"
 #include "transfer.h"
@@ -138,6 +139,8 @@ struct xh_exchange {
     struct xh_url *url;     /* where it goes */
     struct xh_token *token; /* what it was sent with, or could have been */
     int token_sent, cert_sent;
+    const struct xh_proxy *proxy; /* that it goes through; NULL: none */
+    enum xh_proxy_turn turn;      /* GO: the proxy's word is waited for */
     struct xh_dialect dialect; /* as known when it was sent */
     size_t asked_first, asked_end; /* ranges asked for: the unfinished ones in here */
     unsigned asked;                /* how many */
@@ -197,8 +200,12 @@ struct xh_url *xh_request_url(const struct xh_request *r);
  * back in |*rest| as a NEW request of the job (or NULL). Lock held. */
 void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_request **rest);
 
-/* Sends |x| over |w|. No lock. Returns 0 or -1 (out of memory). */
-int xh_request_send(struct xh_exchange *x, struct xh_wire *w);
+/* Sends |x| over |w|. No lock. Returns XH_NET_OK, or why it was not sent: LOCAL (out of memory), TURN, or PROXY: the proxy has
+ * refused our login before. */
+enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w);
+
+/* |x| is over, or as good as: those that wait for what its proxy makes of our login need not any longer. Thread of |x|, no lock. */
+void xh_exchange_end_turn(struct xh_exchange *x, const struct xh_outcome *out);
 
 /* Events of the wire; thread of |x|, no lock. See struct xh_wire_events. */
 void xh_exchange_sent(struct xh_exchange *x, unsigned port);

@@ -120,8 +120,11 @@ void xh_token_describe(const struct xh_token *t, long long now, char *out, size_
     time_t when = (time_t)exp;
     out[0] = '\0';
     if (exp > 0 && exp <= now) {
-        if (gmtime_r(&when, &tm) && strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", &tm))
+        if (gmtime_r(&when, &tm)) { /* strftime reads TZ, and this may be an engine thread */
+            snprintf(date, sizeof date, "%d-%02d-%02d %02d:%02d:%02d UTC", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour,
+                     tm.tm_min, tm.tm_sec);
             snprintf(out, size, " (it expired at %s)", date);
+        }
     } else if (json) {
         show_string(member(json, "aud"), audience, sizeof audience);
         show_string(member(json, "scope"), scope, sizeof scope);
@@ -209,7 +212,7 @@ unusable:
     return named;
 }
 
-int xh_token_find(struct xh_token **out, struct xh_err *err)
+int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err *err)
 {
     struct xh_token *t = calloc(1, sizeof *t);
     char path[XH_AUTH_PATH_BYTES];
@@ -218,7 +221,7 @@ int xh_token_find(struct xh_token **out, struct xh_err *err)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a token");
     atomic_init(&t->refs, 1);
     *out = t;
-    if ((v = xh_auth_env("BEARER_TOKEN")) != NULL) {
+    if ((v = xh_env_get(env, "BEARER_TOKEN")) != NULL) {
         const char *why = take_value(t, v, strlen(v));
         if (why)
             note_add(t, "BEARER_TOKEN %s", why);
@@ -226,12 +229,12 @@ int xh_token_find(struct xh_token **out, struct xh_err *err)
             note_add(t, "the token of BEARER_TOKEN");
         return 0;
     }
-    if ((v = xh_auth_env("BEARER_TOKEN_FILE")) != NULL) {
+    if ((v = xh_env_get(env, "BEARER_TOKEN_FILE")) != NULL) {
         take_file(t, v, "BEARER_TOKEN_FILE", 1);
         return 0;
     }
     note_add(t, "BEARER_TOKEN and BEARER_TOKEN_FILE are not set");
-    if ((v = xh_auth_env("XDG_RUNTIME_DIR")) != NULL) {
+    if ((v = xh_env_get(env, "XDG_RUNTIME_DIR")) != NULL) {
         snprintf(path, sizeof path, "%s/bt_u%u", v, (unsigned)geteuid());
         if (take_file(t, path, "XDG_RUNTIME_DIR", 0))
             return 0;

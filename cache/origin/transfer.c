@@ -24,6 +24,7 @@
 
 #include "../now.h"
 #include "endpoint.h"
+#include "proxy.h"
 #include "request.h"
 #include "ring.h"
 
@@ -225,6 +226,23 @@ void xh_wire_dress(void *e)
     curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 86400L); /* building the CA store is slow */
 }
 
+int xh_wire_set_proxy(void *e, const struct xh_proxies *p, int https)
+{
+    const struct xh_proxy *x = &p->of[https];
+    int bad = curl_easy_setopt(e, CURLOPT_PROXY, x->text) != CURLE_OK; /* "": none, and none of the environment's */
+    bad |= curl_easy_setopt(e, CURLOPT_NOPROXY, p->except) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_PROXYUSERNAME, x->user) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_PROXYPASSWORD, x->password) != CURLE_OK;
+    return bad ? -1 : 0;
+}
+
+int xh_wire_proxy_status(void *e)
+{
+    long status = 0;
+    curl_easy_getinfo(e, CURLINFO_HTTP_CONNECTCODE, &status);
+    return status >= 400 ? (int)status : 0;
+}
+
 static struct lane *lane_new(struct xh_wire *w)
 {
     struct lane *l = calloc(1, sizeof *l);
@@ -313,6 +331,9 @@ int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send
     bad |= curl_easy_setopt(e, CURLOPT_PASSWORD, s->password) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_CAINFO, or_null(s->ca_file)) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CAPATH, or_null(s->ca_dir)); /* some TLS libraries know none */
+    curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, or_null(s->ca_file)); /* the same */
+    curl_easy_setopt(e, CURLOPT_PROXY_CAPATH, or_null(s->ca_dir));
+    bad |= xh_wire_set_proxy(e, s->proxies, s->https) != 0;
     bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, or_null(s->client_cert)) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, or_null(s->client_key)) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms + 60000); /* ours comes first */
@@ -368,6 +389,8 @@ static void finish(struct lane *l, enum xh_net net, CURLcode code)
     for (char *p = out.text; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = ' ';
+    if (net != XH_NET_OK && net != XH_NET_CUT && net != XH_NET_CANCELLED && (out.proxy_status = xh_wire_proxy_status(l->easy)) != 0)
+        out.net = XH_NET_PROXY;
     curl_easy_getinfo(l->easy, CURLINFO_NUM_CONNECTS, &fresh);
     x->opened = fresh > 0 ? (unsigned)fresh : 0;
     curl_multi_remove_handle(w->multi, l->easy);

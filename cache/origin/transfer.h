@@ -12,6 +12,7 @@
 #include "../err.h"
 
 struct xh_wire;
+struct xh_proxies;
 struct xh_exchange;
 struct xh_endpoint;
 
@@ -31,10 +32,13 @@ enum xh_net {
     XH_NET_BAD_HTTP,  /* not HTTP/1.x */
     XH_NET_LOCAL,     /* out of memory, or a file named in the options is unusable */
     XH_NET_EXITING,   /* the process is exiting */
+    XH_NET_PROXY,     /* a proxy refused to connect: |proxy_status| */
+    XH_NET_TURN,      /* not sent: another request finds out whether the proxy takes the login */
 };
 
 struct xh_outcome {
     enum xh_net net;
+    int proxy_status; /* of PROXY: what it answered CONNECT with */
     char text[192]; /* libcurl's words, no URL in them; "" for OK and CUT */
 };
 
@@ -53,6 +57,8 @@ struct xh_send {
     const char *const *headers; /* NULL-terminated lines */
     const char *user, *password; /* NULL: none */
     const char *ca_file, *ca_dir, *client_cert, *client_key; /* "" or NULL: none */
+    const struct xh_proxies *proxies;
+    int https;
     uint64_t connect_timeout_ms, stall_timeout_ms;
     struct xh_endpoint *endpoint; /* told of sockets opened and closed */
 };
@@ -72,6 +78,13 @@ int xh_wire_global_init(void);
 
 /* Gives a curl handle (|easy| is a CURL *, for those who know curl) all that every connection of ours has. */
 void xh_wire_dress(void *easy);
+
+/* Says which proxy the handle is to go through to a server of |https| or http, and to which hosts it is not: libcurl looks
+ * into the environment for neither then. |p| outlives the request. Returns 0, or -1 without memory. */
+int xh_wire_set_proxy(void *easy, const struct xh_proxies *p, int https);
+
+/* What a proxy refused the last request's connection with, as a status of 400 or more; 0: none did. */
+int xh_wire_proxy_status(void *easy);
 
 /* 1 when curl's TLS is the OpenSSL of the headers here: it may be built with another library, or another version. */
 int xh_wire_has_our_openssl(void);

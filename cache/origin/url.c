@@ -94,10 +94,10 @@ static int host_is_plain(struct view h)
 }
 
 /* Parses ":port", ":" (RFC 3986, 3.2.3) or nothing. Returns the port, or 0 when it is none. */
-static unsigned port_of(const char *p, const char *end, int https)
+static unsigned port_of(const char *p, const char *end, unsigned usual)
 {
     if (p == end || (*p == ':' && p + 1 == end))
-        return https ? 443 : 80;
+        return usual;
     unsigned port = 0;
     if (*p++ != ':')
         return 0;
@@ -106,6 +106,34 @@ static unsigned port_of(const char *p, const char *end, int https)
             return 0;
     }
     return port;
+}
+
+const char *xh_url_authority(const char *s, unsigned default_port, struct xh_authority *out)
+{
+    const char *end = s + strcspn(s, "/?#"), *host = s;
+    memset(out, 0, sizeof *out);
+    for (const char *p = s; p < end; p++)
+        if (*p == '@')
+            host = p + 1;
+    if (host > s) {
+        out->user_info = s;
+        out->user_info_len = (size_t)(host - s) - 1;
+    }
+    const char *host_end = host;
+    if (host < end && *host == '[') {
+        while (host_end < end && *host_end != ']')
+            host_end++;
+        host_end += host_end < end;
+    } else {
+        while (host_end < end && *host_end != ':')
+            host_end++;
+    }
+    out->host = host;
+    out->host_len = (size_t)(host_end - host);
+    if (!host_is_plain((struct view){host, out->host_len}))
+        return "its host is not a plain name or address (international names: write them in xn-- form)";
+    out->port = port_of(host_end, end, default_port);
+    return out->port ? NULL : "its port is not a number from 1 to 65535";
 }
 
 /* Splits |s|. Returns NULL, or what is wrong with it. */
@@ -122,30 +150,17 @@ static const char *split(const char *s, struct parts *out)
     if (!out->https && strncasecmp(s, "http://", 7) != 0)
         return "it begins with neither https:// nor http://";
     const char *authority = s + (out->https ? 8 : 7);
+    struct xh_authority a;
     const char *end = authority + strcspn(authority, "/?#");
-    const char *host = authority;
-    if (memchr(authority, '\\', (size_t)(end - authority)))
+    if (memchr(authority, '\\', (size_t)(end - authority))) /* browsers take it for a slash */
         return "it holds a backslash where the server's name is";
-    for (const char *p = authority; p < end; p++)
-        if (*p == '@')
-            host = p + 1;
-    if (host > authority)
-        out->user_info = (struct view){authority, (size_t)(host - authority) - 1};
-    const char *host_end = host;
-    if (host < end && *host == '[') {
-        while (host_end < end && *host_end != ']')
-            host_end++;
-        host_end += host_end < end;
-    } else {
-        while (host_end < end && *host_end != ':')
-            host_end++;
-    }
-    out->host = (struct view){host, (size_t)(host_end - host)};
-    if (!host_is_plain(out->host))
-        return "its host is not a plain name or address (international names: write them in xn-- form)";
-    out->port = port_of(host_end, end, out->https);
-    if (out->port == 0)
-        return "its port is not a number from 1 to 65535";
+    const char *wrong = xh_url_authority(authority, out->https ? 443 : 80, &a);
+    if (wrong)
+        return wrong;
+    if (a.user_info)
+        out->user_info = (struct view){a.user_info, a.user_info_len};
+    out->host = (struct view){a.host, a.host_len};
+    out->port = a.port;
     out->rest = (struct view){end, strcspn(end, "#")};
     return NULL;
 }
@@ -228,16 +243,13 @@ end:
     return rc;
 }
 
-static int fill_user(struct xh_url *u, struct view info)
+int xh_url_login(const char *info, size_t len, char **user, char **password)
 {
-    const char *colon = memchr(info.p, ':', info.n);
-    size_t user = colon ? (size_t)(colon - info.p) : info.n;
-    struct view password = {info.p + info.n, 0};
-    if (colon)
-        password = (struct view){colon + 1, info.n - user - 1};
-    u->user = decoded((struct view){info.p, user});
-    u->password = decoded(password);
-    return u->user && u->password ? 0 : -1;
+    const char *colon = memchr(info, ':', len);
+    size_t name = colon ? (size_t)(colon - info) : len;
+    *user = decoded((struct view){info, name});
+    *password = decoded(colon ? (struct view){colon + 1, len - name - 1} : (struct view){info + len, 0});
+    return *user && *password ? 0 : -1;
 }
 
 int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err)
@@ -255,7 +267,7 @@ int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err)
     if (!u)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
     atomic_init(&u->refs, 1);
-    if (fill(u, &p) != 0 || (p.user_info.p && fill_user(u, p.user_info) != 0)) {
+    if (fill(u, &p) != 0 || (p.user_info.p && xh_url_login(p.user_info.p, p.user_info.n, &u->user, &u->password) != 0)) {
         xh_url_unref(u);
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
     }

@@ -32,6 +32,23 @@ int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err);
  * Source: RFC 3986, section 5.2. */
 int xh_url_resolve(const struct xh_url *base, const char *location, struct xh_url **out, struct xh_err *err);
 
+/* "user:password@host:port", taken apart, in place. */
+struct xh_authority {
+    const char *user_info; /* NULL: none */
+    size_t user_info_len;
+    const char *host; /* brackets of IPv6 included */
+    size_t host_len;
+    unsigned port;
+};
+
+/* Takes apart what stands at |s| up to the first of "/?#" or the end. Returns NULL, or what is wrong with it: a static text that
+ * shows nothing of it. Pure. */
+const char *xh_url_authority(const char *s, unsigned default_port, struct xh_authority *out);
+
+/* Copies name and password out of |info|, percent-decoded. Returns 0, or -1 without memory or with a control character in
+ * one. Owns: the caller frees both, also after a failure. */
+int xh_url_login(const char *info, size_t len, char **user, char **password);
+
 /* 1 when scheme, host and port are the same: the only place a credential may go to. */
 int xh_url_same_server(const struct xh_url *a, const struct xh_url *b);
 

@@ -27,6 +27,7 @@
 #define NONSENSE_MOST 2u /* so often a request of several ranges is sent before its ranges are asked for singly */
 #define LONG_TOKEN_BYTES 4096u /* servers bear headers of 8 KiB and more */
 #define REDIRECTED_TOKEN_BYTES 1500u
+#define PROXY_TURN_MS 20u /* how often a request looks whether the proxy has taken the login that another one shows it */
 #define TITLE_BYTES 81u       /* of a page, in an error */
 #define TITLE_WORD_BYTES 20u  /* a server that repeats the token must not make us show it */
 #define PROGRESS_BYTES 65536u /* what a failed reply must have brought to count as progress */
@@ -272,6 +273,10 @@ static enum xh_verdict judge_redirect(struct xh_exchange *x, struct xh_err *err)
         return fail(x, err, XH_E_PROTO, status, "redirected more than %u times: a loop on the server", HOPS_MAX);
     if (xh_url_resolve(x->url, x->reply.location, &to, err) != 0) {
         err->status = status;
+        return XH_VERDICT_FAIL;
+    }
+    if (xh_proxy_check(&x->job->origin->proxies, to, err) != 0) {
+        xh_url_unref(to);
         return XH_VERDICT_FAIL;
     }
     xh_trace(XH_T_ORIGIN, "redirect", "id=%p status=%d to=%s", (void *)r, status, to->shown);
@@ -555,6 +560,9 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         return refused(x, err);
     case 404:
         return fail(x, err, XH_E_NOENT, status, "404 Not Found: there is no such file on the server");
+    case 407: /* to http: https has a CONNECT */
+        xh_proxy_refused(x->proxy, x->url, status, err);
+        return XH_VERDICT_FAIL;
     case 410:
         return fail(x, err, XH_E_NOENT, status, "410 Gone: the file was removed from the server");
     case 412:
@@ -641,10 +649,14 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
     }
     switch (out->net) {
     case XH_NET_NAME:
-        fail(x, err, XH_E_NET, 0, "the server's name does not resolve (%s)", out->text);
+        fail(x, err, XH_E_NET, 0, "the %s name does not resolve (%s)", x->proxy ? "server's, or its proxy's," : "server's", out->text);
         return later(x, few, 0, delay_ms);
     case XH_NET_CONNECT:
-        fail(x, err, XH_E_NET, 0, "no connection to the server after %u retries (%s)", retries, out->text);
+        if (x->proxy)
+            fail(x, err, XH_E_NET, 0, "no connection to the server through the proxy %.200s of %s after %u retries (%s)", x->proxy->text,
+                 x->proxy->from, retries, out->text);
+        else
+            fail(x, err, XH_E_NET, 0, "no connection to the server after %u retries (%s)", retries, out->text);
         return later(x, retries, 0, delay_ms);
     case XH_NET_CONNECT_TIMEOUT:
         fail(x, err, XH_E_TIMEOUT, 0, "no connection to the server within %" PRIu64 " ms, after %u retries",
@@ -669,6 +681,13 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
         return later(x, few, 0, delay_ms);
     case XH_NET_BAD_HTTP:
         return fail(x, err, XH_E_PROTO, 0, "the server does not speak HTTP/1.1 (%s)", out->text);
+    case XH_NET_PROXY:
+        if (xh_proxy_refused(x->proxy, x->url, out->proxy_status, err))
+            return XH_VERDICT_FAIL;
+        return later(x, few, 0, delay_ms);
+    case XH_NET_TURN: /* no failure: somebody asks the proxy just now */
+        *delay_ms = PROXY_TURN_MS;
+        return XH_VERDICT_LATER;
     case XH_NET_LOCAL:
         return fail(x, err, XH_E_NOMEM, 0, "out of memory (%s)", out->text);
     case XH_NET_CANCELLED:

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../env.h"
 #include "../now.h"
 #include "../trace.h"
 #include "../waits.h"
@@ -181,6 +182,7 @@ static void free_all(struct xh_replicas *r)
     for (size_t i = 0; i < r->n; i++)
         free(r->site[i].url);
     free(r->samples.of_main);
+    xh_env_release(&r->options);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->news);
     free(r);
@@ -234,6 +236,7 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
                 xh_url_shown(entry, shown, sizeof shown));
     }
     r->options = *o;
+    xh_env_hold(&r->options);
     char server[XH_NAMER_SERVER_BYTES];
     if (r->n > 1 && xh_origin_trusted(url, o, server, sizeof server))
         memset(&r->options.namer, 0, sizeof r->options.namer); /* the user has named the others as the same file's servers */

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../env.h"
 #include "../file.h"
 #include "../now.h"
 #include "../opening.h"
@@ -343,6 +344,7 @@ static char *url_beside(const char *url)
 static void take_options(struct xh_beside *b, const struct xh_options *o)
 {
     b->opt = *o;
+    xh_env_hold(&b->opt);
     b->opt.stats = 0;
     b->opt.readahead = 1;
     b->opt.part_bytes = PART_BYTES;
@@ -361,6 +363,7 @@ static void free_all(struct xh_beside *b)
     free(b->head);
     free(b->told);
     free(b->url);
+    xh_env_release(&b->opt);
     free(b);
 }
 

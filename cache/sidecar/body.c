@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../env.h"
 #include "../now.h"
 #include "../trace.h"
 #include "known.h"
@@ -259,6 +260,7 @@ void xh_body_note(struct xh_read_op *op, int over)
 static void take_options(struct xh_body *b, const struct xh_options *o)
 {
     b->opt = *o;
+    xh_env_hold(&b->opt);
     b->opt.stats = 0;
     b->opt.readahead = 0;
     b->opt.stream_bytes = 0; /* what stays, stays unpacked */
@@ -288,6 +290,7 @@ static void free_all(struct xh_body *b)
     pthread_cond_destroy(&b->news);
     free(b->url);
     free(b->known);
+    xh_env_release(&b->opt);
     free(b);
 }
 

@@ -43,7 +43,7 @@ static void token(const char *value)
     struct xh_token *t = NULL;
     struct xh_err err = {0};
     char tells[300];
-    hold(setenv("BEARER_TOKEN", value, 1) == 0 && xh_token_find(&t, &err) == 0, "out of memory");
+    hold(setenv("BEARER_TOKEN", value, 1) == 0 && xh_token_find(NULL, &t, &err) == 0, "out of memory");
     hold(t->expires >= 0 && t->note[0], "a token of no description");
     if (t->value) {
         size_t n = strlen(t->value);
@@ -73,7 +73,7 @@ static void netrc(const uint8_t *p, size_t n)
         hold(setenv("NETRC", path, 1) == 0, "out of memory");
     }
     hold(ftruncate(fd, 0) == 0 && pwrite(fd, p, n, 0) == (ssize_t)n, "the file cannot be written");
-    int rc = xh_netrc_find("h.example", &user, &password, &err);
+    int rc = xh_netrc_find(NULL, "h.example", &user, &password, &err);
     hold(rc >= 0 ? (rc == 1) == (user && password) : !user && !password && err.text[0], "half a login");
     free(user);
     free(password);

@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
 
-COMMON = {"err.h", "options.h", "options.def", "stats.h", "stats.def", "trace.h", "timeline.h", "extent.h", "now.h",
+COMMON = {"err.h", "env.h", "options.h", "options.def", "stats.h", "stats.def", "trace.h", "timeline.h", "extent.h", "now.h",
           "waits.h", "mistaken.h",
           "account.h"}
 
@@ -50,7 +50,7 @@ def main():
             if room == "vfd/tool":  # sees shadows from outside, and HDF5 through the public interface
                 allowed = COMMON | {"cache.h", "image.h", "metaimage.h", "packed.h", "bytes.h", "shadow.h", "edit.h", "xhdf5.h"} | names[room]
                 if p.name in DOCTOR:  # asks servers itself, as the origin would
-                    allowed = allowed | {"auth.h", "response.h", "url.h", "transfer.h"}
+                    allowed = allowed | {"auth.h", "response.h", "url.h", "transfer.h", "proxy.h"}
                 bad += [i for i in ours(p) if i not in allowed]
             if room == "cache/shadow":
                 bad += [i for i in ours(p) if i in names["cache/origin"] | (names["cache"] - COMMON)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "origin/auth.h"
+#include "origin/proxy.h"
 #include "origin/url.h"
 
 static char dir[] = "/tmp/xh-test-auth-XXXXXX";
@@ -56,7 +57,7 @@ static const char *runtime_name(void)
 static struct xh_token *found(void)
 {
     struct xh_token *t = NULL;
-    cr_assert_eq(xh_token_find(&t, NULL), 0);
+    cr_assert_eq(xh_token_find(NULL, &t, NULL), 0);
     return t;
 }
 
@@ -260,15 +261,15 @@ Test(auth, a_certificate_must_be_private_and_alive)
 {
     struct xh_cert p;
     setenv("X509_USER_PROXY", "/no/such/proxy", 1);
-    xh_cert_find(&p);
+    xh_cert_find(NULL, &p);
     cr_assert_str_eq(p.path, "");
     cr_assert_not_null(strstr(p.note, "/no/such/proxy"));
     setenv("X509_USER_PROXY", file("open", "rubbish", 0644), 1);
-    xh_cert_find(&p);
+    xh_cert_find(NULL, &p);
     cr_assert_str_eq(p.path, "");
     cr_assert_not_null(strstr(p.note, "chmod 600"));
     setenv("X509_USER_PROXY", file("rubbish", "rubbish", 0600), 1);
-    xh_cert_find(&p);
+    xh_cert_find(NULL, &p);
     cr_assert_str_eq(p.path, "");
     cr_assert_not_null(strstr(p.note, "key"));
 }
@@ -297,15 +298,15 @@ Test(auth, certificates_are_found_in_their_order, .timeout = 100)
     make_certificate();
     setenv("X509_USER_CERT", cert, 1);
     setenv("X509_USER_KEY", key, 1);
-    xh_cert_find(&p);
+    xh_cert_find(NULL, &p);
     cr_assert_str_eq(p.path, cert, "%s", p.note);
     cr_assert_str_eq(p.key, key);
     setenv("X509_USER_KEY", locked, 1); /* and nobody is asked for a passphrase */
-    xh_cert_find(&p);
+    xh_cert_find(NULL, &p);
     cr_assert_str_eq(p.path, "");
     cr_assert_not_null(strstr(p.note, "passphrase"));
     setenv("X509_USER_PROXY", proxy, 1);
-    xh_cert_find(&p);
+    xh_cert_find(NULL, &p);
     cr_assert_str_eq(p.path, proxy, "%s", p.note);
     cr_assert_str_eq(p.key, proxy);
     cr_assert_str_eq(p.note, "");
@@ -362,7 +363,7 @@ Test(auth, a_netrc_file_is_read_for_its_host)
         char *user = NULL, *password = NULL;
         struct xh_err err = {0};
         setenv("NETRC", file("netrc", cases[i].text, 0600), 1);
-        cr_expect_eq(xh_netrc_find("a.org", &user, &password, &err), cases[i].user != NULL, "%s", cases[i].text);
+        cr_expect_eq(xh_netrc_find(NULL, "a.org", &user, &password, &err), cases[i].user != NULL, "%s", cases[i].text);
         if (cases[i].user && user) {
             cr_expect_str_eq(user, cases[i].user);
             cr_expect_str_eq(password, cases[i].password);
@@ -377,12 +378,12 @@ Test(auth, a_netrc_file_must_be_private)
     char *user = NULL, *password = NULL;
     struct xh_err err = {0};
     setenv("NETRC", file("netrc", "machine a login me password secret", 0640), 1);
-    cr_assert_eq(xh_netrc_find("a", &user, &password, &err), XH_E_ACCES);
+    cr_assert_eq(xh_netrc_find(NULL, "a", &user, &password, &err), XH_E_ACCES);
     cr_assert_not_null(strstr(err.text, "chmod 600"));
     cr_assert_null(strstr(err.text, "secret"));
     unsetenv("NETRC");
     setenv("HOME", dir, 1);
-    cr_assert_eq(xh_netrc_find("a", &user, &password, &err), 0); /* no ~/.netrc */
+    cr_assert_eq(xh_netrc_find(NULL, "a", &user, &password, &err), 0); /* no ~/.netrc */
 }
 
 static struct xh_options *options(void)
@@ -529,4 +530,72 @@ Test(url, the_same_server_is_scheme_host_and_port)
     xh_url_unref(b);
     xh_url_unref(c);
     xh_url_unref(d);
+}
+
+Test(proxy, no_proxy_is_read_as_curl_reads_it)
+{
+    static const struct {
+        const char *list, *host;
+        int has;
+    } cases[] = {
+        {"", "a.org", 0}, {"*", "a.org", 1}, {"* ", "a.org", 0}, {"a.org", "a.org", 1}, {"A.ORG", "a.org", 1}, {".a.org", "a.org", 1},
+        {"a.org", "b.a.org", 1}, {"a.org", "ba.org", 0}, {"a.org.", "a.org", 1}, {"a.org", "a.org.", 1}, {"b.org,a.org", "a.org", 1},
+        {" b.org , a.org ", "a.org", 1}, {"org", "a.org", 1}, {"a.org:443", "a.org", 0}, {"127.0.0.1", "127.0.0.1", 1},
+        {"127.0.0.1", "27.0.0.1", 0}, {"0.0.1", "127.0.0.1", 0}, {"127.0.0.0/8", "127.9.9.9", 1}, {"127.0.0.0/8", "128.0.0.1", 0},
+        {"10.1.2.0/23", "10.1.3.9", 1}, {"10.1.2.0/23", "10.1.4.9", 0}, {"10.0.0.0/33", "10.0.0.0", 0}, {"10.0.0.0/", "10.0.0.0", 0},
+        {"10.0.0.0/-1", "10.0.0.0", 0}, {"0.0.0.0/0", "9.9.9.9", 1}, {"::1", "::1", 1}, {"[::1]", "::1", 1}, {"fe80::/10", "fe81::2", 1},
+        {"fe80::/10", "ff80::2", 0}, {"127.0.0.0/8", "::1", 0}, {"127.0.0.0/8", "a.org", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_eq(xh_proxy_excepts(cases[i].list, cases[i].host), cases[i].has, "no_proxy=%s, host %s", cases[i].list, cases[i].host);
+}
+
+Test(proxy, a_proxy_is_taken_apart_and_its_login_stands_in_no_text)
+{
+    static const struct {
+        const char *value, *text, *user, *password;
+    } cases[] = {
+        {"p.org", "http://p.org:1080", NULL, NULL}, {"p.org:3128/", "http://p.org:3128", NULL, NULL},
+        {"http://me:a%40b@p.org:3128", "http://p.org:3128", "me", "a@b"}, {"https://p.org", "https://p.org:443", NULL, NULL},
+        {"socks5h://[::1]:9", "socks5h://[::1]:9", NULL, NULL}, {"me@p.org:1", "http://p.org:1", "me", ""},
+        {"DOMAIN\\me:x@y@p.org:1", "http://p.org:1", "DOMAIN\\me", "x@y"},
+        {"ftp://p.org", NULL, NULL, NULL}, {"p.org:0", NULL, NULL, NULL}, {"p.org:65536", NULL, NULL, NULL}, {"a b", NULL, NULL, NULL},
+        {"me:p/w@p.org:1", NULL, NULL, NULL}, {"http://", NULL, NULL, NULL}, {"me:%00@p.org", NULL, NULL, NULL},
+    };
+    struct xh_url *u = parsed("https://a.org/x");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct xh_proxies p;
+        struct xh_err err = {0};
+        setenv("https_proxy", cases[i].value, 1);
+        unsetenv("no_proxy");
+        cr_assert_eq(xh_proxies_read(&p, NULL, &err), 0);
+        cr_expect_eq(xh_proxy_check(&p, u, &err), cases[i].text ? 0 : XH_E_INVAL, "%s", cases[i].value);
+        if (cases[i].text) {
+            cr_expect_str_eq(p.of[1].text, cases[i].text);
+            cr_expect(cases[i].user ? p.of[1].user && strcmp(p.of[1].user, cases[i].user) == 0 : !p.of[1].user, "%s", cases[i].value);
+            cr_expect(cases[i].user ? strcmp(p.of[1].password, cases[i].password) == 0 : 1, "%s", cases[i].value);
+        } else {
+            cr_expect(!strchr(cases[i].value, '@') || !strstr(err.text, cases[i].value), "%s", err.text);
+        }
+        xh_proxies_free(&p);
+    }
+    xh_url_unref(u);
+}
+
+Test(proxy, a_login_is_shown_once_until_the_proxy_has_taken_it)
+{
+    struct xh_proxy p = {.text = "http://p:1", .user = "me", .password = "x", .key = 7}, other = p, open = {.text = "http://p:1", .key = 8};
+    other.key = 9;
+    cr_assert_eq(xh_proxy_turn(NULL), XH_PROXY_FREE);
+    cr_assert_eq(xh_proxy_turn(&open), XH_PROXY_FREE);
+    cr_assert_eq(xh_proxy_turn(&p), XH_PROXY_GO);
+    cr_assert_eq(xh_proxy_turn(&p), XH_PROXY_WAIT);
+    cr_assert_eq(xh_proxy_turn(&other), XH_PROXY_GO);
+    xh_proxy_turn_over(&p, -1);
+    cr_assert_eq(xh_proxy_turn(&p), XH_PROXY_GO, "nothing is known yet");
+    xh_proxy_turn_over(&p, 1);
+    cr_assert_eq(xh_proxy_turn(&p), XH_PROXY_FREE);
+    xh_proxy_turn_over(&other, 0);
+    cr_assert_eq(xh_proxy_turn(&other), XH_PROXY_REFUSED);
+    cr_assert_eq(xh_proxy_turn(&other), XH_PROXY_REFUSED);
 }

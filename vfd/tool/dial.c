@@ -223,6 +223,9 @@ static void set_url(struct xh_dial *d, const struct xh_url *u, const struct xh_q
     curl_easy_setopt(d->easy, CURLOPT_PASSWORD, own ? (c->named->user ? c->named->password : c->password) : NULL);
     curl_easy_setopt(d->easy, CURLOPT_CAINFO, or_null(c->trust.file));
     curl_easy_setopt(d->easy, CURLOPT_CAPATH, or_null(c->trust.dir));
+    curl_easy_setopt(d->easy, CURLOPT_PROXY_CAINFO, or_null(c->trust.file));
+    curl_easy_setopt(d->easy, CURLOPT_PROXY_CAPATH, or_null(c->trust.dir));
+    xh_wire_set_proxy(d->easy, &c->proxies, u->https);
     curl_easy_setopt(d->easy, CURLOPT_SSLCERT, cert ? c->cert.path : NULL);
     curl_easy_setopt(d->easy, CURLOPT_SSLKEY, cert ? c->cert.key : NULL);
     curl_easy_setopt(d->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ms < XH_DIAL_MOST_MS ? connect_ms : XH_DIAL_MOST_MS));
@@ -284,17 +287,14 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
     out->end = end_of(d, code);
     if (code != CURLE_OK && out->end != XH_DIAL_CUT && !out->why[0])
         xh_tool_plain(d->error[0] ? d->error : curl_easy_strerror(code), out->why, sizeof out->why);
+    struct xh_err refused;
+    int status = code == CURLE_OK ? 0 : xh_wire_proxy_status(d->easy);
+    if (status) {
+        xh_proxy_refused(xh_proxy_for(&d->c->proxies, u), u, status, &refused);
+        snprintf(out->why, sizeof out->why, "%s", refused.text);
+        out->end = XH_DIAL_CONNECT;
+    }
     note_times(d, out);
     curl_easy_setopt(d->easy, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
-}
-
-int xh_dial_has_proxy(const struct xh_url *u)
-{
-    static const char *const names[2][4] = {{"http_proxy", "all_proxy", "ALL_PROXY", NULL},
-                                            {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}};
-    for (size_t i = 0; i < 4; i++)
-        if (names[u->https][i] && xh_auth_env(names[u->https][i]))
-            return 1;
-    return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "../../cache/options.h"
 #include "../../cache/origin/auth.h"
+#include "../../cache/origin/proxy.h"
 #include "../../cache/origin/response.h"
 #include "../../cache/origin/url.h"
 
@@ -35,6 +36,7 @@ struct xh_caller {
     struct xh_token *token; /* NULL over http */
     struct xh_cert cert;
     char *user, *password; /* of ~/.netrc, or NULL */
+    struct xh_proxies proxies;
 };
 
 struct xh_question {
@@ -53,7 +55,7 @@ struct xh_question {
 
 struct xh_answer {
     enum xh_dial_end end;
-    char why[256];       /* curl's words */
+    char why[768];       /* curl's words, or what a proxy's refusal means */
     struct xh_reply reply;
     uint64_t body_bytes;
     int opened;          /* on a new connection; only then the next are told */
@@ -76,8 +78,5 @@ void xh_dial_free(struct xh_dial *d);
 
 /* Asks |u|. Blocks, for most_ms at most and a second. */
 void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_question *q, struct xh_answer *out);
-
-/* 1 when a proxy stands between (https_proxy and the like): names and connections are its business. */
-int xh_dial_has_proxy(const struct xh_url *u);
 
 #endif

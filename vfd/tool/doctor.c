@@ -167,7 +167,8 @@ static int doctor(struct doctor *d, int json)
     struct xh_err err = {0};
     char shown[1024];
     int code = XH_EXIT_FAILED;
-    if (xh_url_parse(d->given, &d->named, &err) || split(d))
+    if (xh_url_parse(d->given, &d->named, &err) || xh_proxies_read(&d->caller.proxies, NULL, &err) ||
+        xh_proxy_check(&d->caller.proxies, d->named, &err) || split(d))
         return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text[0] ? err.text : "the host's name is too long");
     d->at = xh_url_ref(d->named);
     d->caller.o = d->o;
@@ -183,6 +184,7 @@ static int doctor(struct doctor *d, int json)
     xh_token_unref(d->caller.token);
     free(d->caller.user);
     free(d->caller.password);
+    xh_proxies_free(&d->caller.proxies);
     xh_url_unref(d->at);
     xh_url_unref(d->named);
     return code;

@@ -19,8 +19,9 @@ enum xh_state xh_doctor_name(struct doctor *d)
     struct xh_report *r = &d->report;
     struct xh_err err = {0};
     double took_ms = 0;
-    if (xh_dial_has_proxy(d->named)) {
-        xh_report_say(r, "a proxy is set (https_proxy or the like): it resolves names and connects");
+    const struct xh_proxy *proxy = xh_proxy_for(&d->caller.proxies, d->named);
+    if (proxy) { /* names and connections are its business */
+        xh_report_say(r, "the proxy %s (%s) resolves names and connects", proxy->text, proxy->from);
         return XH_STATE_UNTRIED;
     }
     int n = xh_reach_resolve(d->host, d->port, RESOLVE_MOST_MS, d->address, &took_ms, &err);
@@ -83,10 +84,10 @@ static void find_credentials(struct doctor *d)
     struct xh_err err = {0};
     if (!d->named->https)
         return;
-    xh_token_find(&d->caller.token, &err);
-    xh_cert_find(&d->caller.cert);
+    xh_token_find(NULL, &d->caller.token, &err);
+    xh_cert_find(NULL, &d->caller.cert);
     if (d->o->netrc && !d->named->user)
-        xh_netrc_find(d->host, &d->caller.user, &d->caller.password, &err);
+        xh_netrc_find(NULL, d->host, &d->caller.user, &d->caller.password, &err);
 }
 
 static void ask(struct doctor *d, const struct xh_url *u, int fresh, struct xh_answer *out)
@@ -147,7 +148,8 @@ enum xh_state xh_doctor_tls(struct doctor *d)
         return untrusted(d, a);
     if ((broken = broken_way(a))) {
         xh_report_say(r, "%s: %s", broken, a->why);
-        xh_report_advise(r, "does the server speak https on port %s? TLS 1.2 is the least; a server that wants a certificate of yours says so here "
+        if (!xh_proxy_for(&d->caller.proxies, d->at) || a->end != XH_DIAL_CONNECT) /* that one's refusal says what to do */
+            xh_report_advise(r, "does the server speak https on port %s? TLS 1.2 is the least; a server that wants a certificate of yours says so here "
                             "(X509_USER_PROXY, docs/access.md)", d->port);
         return XH_STATE_FAILED;
     }

@@ -1,0 +1,85 @@
+/* The environment: see env.h. But for XHDF5_* (options.c) and HDF5's own, all variables are read here. */
+#include "env.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+
+static const char *const names[] = {
+    "BEARER_TOKEN", "BEARER_TOKEN_FILE", "XDG_RUNTIME_DIR",                       /* tokens */
+    "X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY",                         /* certificates */
+    "CURL_CA_BUNDLE", "SSL_CERT_FILE", "X509_CERT_DIR",                           /* CAs */
+    "NETRC", "HOME",                                                              /* logins */
+    "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY",
+};
+#define NAMES (sizeof names / sizeof *names)
+
+struct xh_env {
+    atomic_int refs;
+    char *value[NAMES]; /* NULL: unset or empty */
+};
+
+static const char *now(const char *name)
+{
+    const char *v = getenv(name);
+    return v && *v ? v : NULL;
+}
+
+struct xh_env *xh_env_take(void)
+{
+    struct xh_env *e = calloc(1, sizeof *e);
+    int good = e != NULL;
+    for (size_t i = 0; good && i < NAMES; i++) {
+        const char *v = now(names[i]);
+        good = !v || (e->value[i] = strdup(v));
+    }
+    if (e)
+        atomic_init(&e->refs, 1);
+    if (good)
+        return e;
+    xh_env_unref(e);
+    return NULL;
+}
+
+struct xh_env *xh_env_ref(struct xh_env *e)
+{
+    if (e)
+        atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+    return e;
+}
+
+void xh_env_unref(struct xh_env *e)
+{
+    /* acq_rel: whoever frees has seen all that others did with it. */
+    if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (size_t i = 0; i < NAMES; i++) {
+        if (e->value[i])
+            explicit_bzero(e->value[i], strlen(e->value[i]));
+        free(e->value[i]);
+    }
+    free(e);
+}
+
+const char *xh_env_get(const struct xh_env *e, const char *name)
+{
+    for (size_t i = 0; i < NAMES; i++)
+        if (strcmp(names[i], name) == 0)
+            return e ? e->value[i] : now(name);
+    assert(!"a variable that env.c does not know");
+    return NULL;
+}
+
+void xh_env_hold(struct xh_options *o)
+{
+    o->env = o->env ? xh_env_ref(o->env) : xh_env_take();
+}
+
+void xh_env_release(struct xh_options *o)
+{
+    xh_env_unref(o->env);
+    o->env = NULL;
+}

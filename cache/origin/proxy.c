@@ -1,0 +1,262 @@
+/* Proxies: see proxy.h.
+ *
+ * Invariant: user and password go to libcurl and nowhere else; what is shown is scheme, host and port, and those only of a
+ * proxy that could be read: of one that could not, anything may be the password. */
+#include "proxy.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "../now.h"
+
+#define REFUSED_LASTS_NS (60u * UINT64_C(1000000000)) /* a login that was refused is not tried again for so long */
+#define ROWS 16u /* logins at proxies that a process remembers */
+
+/* ---- one proxy */
+
+/* Takes |p| apart: [scheme://][user[:password]@]host[:port][/…]. Returns 0 or -1 without memory. */
+static int read_proxy(struct xh_proxy *p, const char *text, const char *from)
+{
+    static const char *const schemes[] = {"http", "https", "socks4", "socks4a", "socks5", "socks5h"};
+    const char *colon = strstr(text, "://"), *rest = colon ? colon + 3 : text, *scheme = colon ? NULL : "http";
+    struct xh_authority a;
+    p->from = from;
+    if (colon && (size_t)(colon - text) == 5 && strncasecmp(text, "socks", 5) == 0) /* as libcurl takes it */
+        scheme = "socks4";
+    for (size_t i = 0; colon && !scheme && i < sizeof schemes / sizeof *schemes; i++)
+        if (strlen(schemes[i]) == (size_t)(colon - text) && strncasecmp(text, schemes[i], (size_t)(colon - text)) == 0)
+            scheme = schemes[i];
+    if (!scheme) {
+        p->why = "it does not begin with http://, https:// or socks5h://";
+        return 0;
+    }
+    p->why = xh_url_authority(rest, strcmp(scheme, "https") == 0 ? 443 : 1080, &a);
+    if (p->why)
+        return 0;
+    if (asprintf(&p->text, "%s://%.*s:%u", scheme, (int)a.host_len, a.host, a.port) < 0) {
+        p->text = NULL;
+        return -1;
+    }
+    if (a.user_info && xh_url_login(a.user_info, a.user_info_len, &p->user, &p->password) != 0)
+        p->why = "its user name or password holds a control character";
+    return 0;
+}
+
+static uint64_t hash_of(uint64_t h, const char *s)
+{
+    for (; s && *s; s++)
+        h = (h ^ (unsigned char)*s) * UINT64_C(1099511628211); /* FNV-1a */
+    return h * UINT64_C(1099511628211);
+}
+
+int xh_proxies_read(struct xh_proxies *out, const struct xh_env *env, struct xh_err *err)
+{
+    static const char *const names[2][4] = {{"http_proxy", "all_proxy", "ALL_PROXY", NULL},
+                                            {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}};
+    const char *except = xh_env_get(env, "no_proxy");
+    memset(out, 0, sizeof *out);
+    except = except ? except : xh_env_get(env, "NO_PROXY");
+    int bad = !(out->except = strdup(except ? except : ""));
+    for (int https = 0; https < 2; https++) {
+        struct xh_proxy *p = &out->of[https];
+        const char *value = NULL;
+        for (int i = 0; i < 4 && !value && names[https][i]; i++)
+            if ((value = xh_env_get(env, names[https][i])) != NULL)
+                bad |= read_proxy(p, value, names[https][i]) != 0;
+        if (!p->text)
+            bad |= !(p->text = strdup(""));
+        p->key = hash_of(hash_of(hash_of(UINT64_C(14695981039346656037), p->text), p->user), p->password);
+    }
+    return bad ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a proxy") : 0;
+}
+
+void xh_proxies_free(struct xh_proxies *p)
+{
+    for (int i = 0; i < 2; i++) {
+        struct xh_proxy *x = &p->of[i];
+        if (x->password)
+            explicit_bzero(x->password, strlen(x->password));
+        free(x->text);
+        free(x->user);
+        free(x->password);
+    }
+    free(p->except);
+    memset(p, 0, sizeof *p);
+}
+
+/* ---- no_proxy */
+
+/* 1 when |token| (of |n| bytes) is an address, or a net with its bits behind a slash, that has |host|, which is an address. */
+static int has_address(const char *token, size_t n, const char *host)
+{
+    unsigned char a[16], b[16];
+    char text[INET6_ADDRSTRLEN + 8];
+    unsigned bits = ~0u;
+    int family = strchr(host, ':') ? AF_INET6 : AF_INET;
+    if (n >= 2 && token[0] == '[' && token[n - 1] == ']') {
+        token++;
+        n -= 2;
+    }
+    if (n >= sizeof text || inet_pton(family, host, a) != 1)
+        return 0;
+    memcpy(text, token, n);
+    text[n] = '\0';
+    char *slash = strchr(text, '/');
+    if (slash) {
+        char *end;
+        *slash = '\0';
+        bits = (unsigned)strtoul(slash + 1, &end, 10);
+        if (!isdigit((unsigned char)slash[1]) || *end)
+            return 0;
+    }
+    unsigned most = family == AF_INET ? 32 : 128;
+    if (inet_pton(family, text, b) != 1 || (slash && bits > most))
+        return 0;
+    bits = slash ? bits : most;
+    unsigned whole = bits / 8, rest = bits % 8;
+    return memcmp(a, b, whole) == 0 && (rest == 0 || ((a[whole] ^ b[whole]) >> (8 - rest)) == 0);
+}
+
+static size_t undotted(const char *s, size_t n)
+{
+    return n && s[n - 1] == '.' ? n - 1 : n;
+}
+
+int xh_proxy_excepts(const char *list, const char *host)
+{
+    static const char separators[] = ", \t";
+    unsigned char ignored[16];
+    int is_address = inet_pton(AF_INET, host, ignored) == 1 || inet_pton(AF_INET6, host, ignored) == 1;
+    size_t name = undotted(host, strlen(host));
+    if (strcmp(list, "*") == 0)
+        return 1;
+    for (const char *p = list; *(p += strspn(p, separators)); p += strcspn(p, separators)) {
+        const char *token = p;
+        size_t n = undotted(p, strcspn(p, separators));
+        if (is_address) {
+            if (has_address(token, n, host))
+                return 1;
+            continue;
+        }
+        if (n && *token == '.') {
+            token++;
+            n--;
+        }
+        if (n && n <= name && strncasecmp(host + name - n, token, n) == 0 && (n == name || host[name - n - 1] == '.'))
+            return 1;
+    }
+    return 0;
+}
+
+const struct xh_proxy *xh_proxy_for(const struct xh_proxies *p, const struct xh_url *u)
+{
+    char host[260];
+    const struct xh_proxy *x = &p->of[u->https];
+    const char *from = strstr(u->server, "://") + 3;
+    size_t n = (size_t)(strrchr(from, ':') - from);
+    int brackets = *from == '[';
+    if (!x->why && !x->text[0])
+        return NULL;
+    snprintf(host, sizeof host, "%.*s", (int)n - 2 * brackets, from + brackets);
+    return xh_proxy_excepts(p->except, host) ? NULL : x;
+}
+
+int xh_proxy_check(const struct xh_proxies *p, const struct xh_url *u, struct xh_err *err)
+{
+    const struct xh_proxy *x = xh_proxy_for(p, u);
+    if (!x || !x->why)
+        return 0;
+    return xh_err_set(err, XH_E_INVAL, 0,
+                      "%.200s: the proxy that %s names cannot be used: %s. It is written http://host:port or "
+                      "http://user:password@host:port (of a password write / ? # @ : %% as %%2F %%3F %%23 %%40 %%3A %%25)",
+                      u->shown, x->from, x->why);
+}
+
+/* ---- one that refuses */
+
+int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int status, struct xh_err *err)
+{
+    const char *text = p && p->text ? p->text : "", *from = p ? p->from : "no variable";
+    if (status == 407) {
+        xh_err_set(err, XH_E_ACCES, status,
+                   p && p->user ? "%.200s: the proxy %.200s refused the user name and password of %s (407 Proxy Authentication Required). "
+                                  "They are not tried again, as some tries lock an account. Correct %s, or name the server in no_proxy"
+                                : "%.200s: the proxy %.200s of %s wants a user name and a password (407 Proxy Authentication Required): "
+                                  "%s=http://user:password@host:port, or name the server in no_proxy",
+                   u->shown, text, from, from);
+        return 1;
+    }
+    if (status == 403) {
+        xh_err_set(err, XH_E_ACCES, status,
+                   "%.200s: the proxy %.200s of %s does not let this machine connect to that server (403 Forbidden). Ask its operator, "
+                   "or name the server in no_proxy if it can be reached without", u->shown, text, from);
+        return 1;
+    }
+    xh_err_set(err, XH_E_NET, status, "%.200s: the proxy %.200s of %s made no connection to the server (it answered %d)", u->shown, text, from,
+               status);
+    return status < 500 && status != 408 && status != 429;
+}
+
+/* ---- whose turn it is to show a login */
+
+static struct row {
+    uint64_t key; /* 0: free */
+    enum { UNKNOWN, TRYING, TAKEN, REFUSED } is;
+    uint64_t at_ns;
+} rows[ROWS];
+static unsigned next_row;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards them; a leaf */
+
+/* Lock held. */
+static struct row *row_of(uint64_t key)
+{
+    for (unsigned i = 0; i < ROWS; i++)
+        if (rows[i].key == key)
+            return &rows[i];
+    struct row *r = &rows[next_row++ % ROWS];
+    *r = (struct row){.key = key, .is = UNKNOWN};
+    return r;
+}
+
+enum xh_proxy_turn xh_proxy_turn(const struct xh_proxy *p)
+{
+    enum xh_proxy_turn turn = XH_PROXY_WAIT;
+    if (!p || !p->user)
+        return XH_PROXY_FREE;
+    pthread_mutex_lock(&lock);
+    struct row *r = row_of(p->key);
+    if (r->is == REFUSED && xh_now_ns() - r->at_ns > REFUSED_LASTS_NS)
+        r->is = UNKNOWN;
+    if (r->is == TAKEN)
+        turn = XH_PROXY_FREE;
+    else if (r->is == REFUSED)
+        turn = XH_PROXY_REFUSED;
+    else if (r->is == UNKNOWN) {
+        r->is = TRYING;
+        turn = XH_PROXY_GO;
+    }
+    pthread_mutex_unlock(&lock);
+    return turn;
+}
+
+void xh_proxy_turn_over(const struct xh_proxy *p, int taken)
+{
+    pthread_mutex_lock(&lock);
+    struct row *r = row_of(p->key);
+    r->is = taken > 0 ? TAKEN : taken == 0 ? REFUSED : UNKNOWN;
+    r->at_ns = xh_now_ns();
+    pthread_mutex_unlock(&lock);
+}
+
+void xh_proxy_after_fork(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    for (unsigned i = 0; i < ROWS; i++)
+        if (rows[i].is == TRYING) /* a thread of the parent's */
+            rows[i].is = UNKNOWN;
+}

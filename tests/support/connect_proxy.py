@@ -1,0 +1,73 @@
+"""A proxy for tests: CONNECT for https, absolute URLs for http, Basic logins. It keeps what it was asked."""
+import base64
+import contextlib
+import re
+import socket
+import threading
+
+
+class Proxy:
+    """|login|: "name:password" that it wants, or None; |refuses|: the status that each request gets, 0: none."""
+
+    def __init__(self, login=None, refuses=0):
+        self.login, self.refuses = login, refuses
+        self.lock = threading.Lock()
+        self.asked = []     # (first line, login or None, status)
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.socket.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                s, _ = self.socket.accept()
+                threading.Thread(target=self.serve, args=(s,), daemon=True).start()
+
+    def serve(self, s):
+        with s, contextlib.suppress(OSError):
+            head = b""
+            while b"\r\n\r\n" not in head:
+                more = s.recv(65536)
+                if not more:
+                    return
+                head += more
+            line, _, rest = head.partition(b"\r\n")
+            shown = re.search(rb"(?im)^proxy-authorization: basic (\S+)", rest)
+            shown = base64.b64decode(shown[1]).decode() if shown else None
+            status = self.refuses or (407 if self.login and shown != self.login else 200)
+            with self.lock:
+                self.asked.append((line.decode(), shown, status))
+            if status != 200:
+                wants = 'Proxy-Authenticate: Basic realm="test"\r\n' if status == 407 else ""
+                s.sendall(f"HTTP/1.1 {status} No\r\n{wants}Content-Length: 0\r\nConnection: close\r\n\r\n".encode())
+                return
+            method, target, _ = line.decode().split(" ")
+            host, port, path = re.match(r"(?:http://)?([^/:]+):(\d+)(.*)", target).groups()
+            with socket.create_connection((host, int(port)), timeout=20) as server:
+                if method == "CONNECT":
+                    s.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                else:       # one request a connection
+                    rest = re.sub(rb"(?im)^proxy-[^\r]*\r\n", b"", rest)
+                    server.sendall(f"{method} {path} HTTP/1.1\r\nConnection: close\r\n".encode() + rest)
+                back = threading.Thread(target=self.pass_on, args=(server, s), daemon=True)
+                back.start()
+                self.pass_on(s, server)
+                back.join()
+
+    @staticmethod
+    def pass_on(source, to):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                to.sendall(data)
+        with contextlib.suppress(OSError):
+            to.shutdown(socket.SHUT_WR)
+
+    def connections(self):
+        with self.lock:
+            return list(self.asked)
