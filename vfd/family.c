@@ -153,12 +153,6 @@ void xh_family_note(uint64_t id, const char *url, enum xh_kin kin, const struct 
     enter();
     struct family *f = find(id);
     struct kin *k = f ? kin_make(f, url) : NULL;
-    if (f && kin == XH_KIN_FAILED)
-        f->lost.failures++;
-    if (f && kin == XH_KIN_MISSING)
-        f->lost.missing++;
-    if (f && kin != XH_KIN_OPENED)
-        f->lost.network_ns += took_ns;
     if (k) {
         free(k->err);
         k->err = kin == XH_KIN_FAILED ? malloc(sizeof *err) : NULL;
@@ -167,6 +161,18 @@ void xh_family_note(uint64_t id, const char *url, enum xh_kin kin, const struct 
         k->kin = kin;
         k->seen |= kin == XH_KIN_OPENED;
         k->until_ns = xh_now_ns() + xh_family_remembers_ns(took_ns);
+    }
+    give();
+}
+
+void xh_family_lose(uint64_t id, enum xh_kin kin, uint64_t took_ns)
+{
+    enter();
+    struct family *f = find(id);
+    if (f) {
+        f->lost.failures += kin == XH_KIN_FAILED;
+        f->lost.missing += kin == XH_KIN_MISSING;
+        f->lost.network_ns += took_ns;
     }
     give();
 }

@@ -31,8 +31,11 @@ void xh_family_leave(uint64_t family);
 /* What is known of |url|. XH_KIN_FAILED, with |*err|, is known as long as it is remembered; then what was known before. */
 enum xh_kin xh_family_look(uint64_t family, const char *url, struct xh_err *err);
 
-/* What became of |url|: |err| of XH_KIN_MISSING and XH_KIN_FAILED; |took_ns| is how long it took to find out. */
+/* What became of |url|, when it was opened or read: |err| of XH_KIN_FAILED, |took_ns|: how long it took to find out. */
 void xh_family_note(uint64_t family, const char *url, enum xh_kin kin, const struct xh_err *err, uint64_t took_ns);
+
+/* An opening was in vain, and took so long: XH_KIN_MISSING or XH_KIN_FAILED. */
+void xh_family_lose(uint64_t family, enum xh_kin kin, uint64_t took_ns);
 
 /* How long a failure that took so long is remembered. */
 uint64_t xh_family_remembers_ns(uint64_t took_ns);

@@ -28,8 +28,10 @@ struct xh_remote { /* constant while open */
     char shown[512]; /* the URL as it may be shown */
     struct xh_namer names; /* who names what the file names */
 
-    /* Of what a file named: the last read's failure, which answers for the next ones for a while; see family.h. */
-    int named;
+    /* Of what a file named: the last read's failure, which answers for the next ones for a while, also when the file is closed and
+     * opened for each of them; see family.h. */
+    char *named; /* its URL, or NULL */
+    uint64_t family;
     _Atomic uint64_t failed_until_ns; /* 0: it did not fail; relaxed: |lock| orders |failed| */
     pthread_mutex_t lock;             /* guards |failed|; a leaf */
     struct xh_err failed;
@@ -94,7 +96,15 @@ static void unmake(struct xh_remote *r)
 {
     pthread_mutex_destroy(&r->lock);
     free(r->unopened);
+    free(r->named);
     free(r);
+}
+
+/* Without memory nothing is remembered of it. */
+static void note_namer(struct xh_remote *r, const char *url, const struct xh_options *o)
+{
+    r->named = o->namer.by_file ? strdup(url) : NULL;
+    r->family = o->namer.family;
 }
 
 struct xh_remote *xh_remote_unopened(struct xh_h5 *h5, const char *url, const struct xh_err *err)
@@ -125,7 +135,7 @@ int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct x
     }
     r->size = xh_cache_size(r->file);
     xh_cache_names(url, &o, &r->names);
-    r->named = o.namer.by_file != 0;
+    note_namer(r, url, &o);
     xh_trace(XH_T_VFD, "open", "url=%s size=%llu", r->shown, (unsigned long long)r->size);
     *out = r;
     return 0;
@@ -154,7 +164,7 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
         return rc;
     }
     xh_cache_names(url, &o, &r->names);
-    r->named = o.namer.by_file != 0;
+    note_namer(r, url, &o);
     *out = r;
     return 0;
 }
@@ -281,7 +291,7 @@ static int still_fails(struct xh_remote *r, struct xh_err *err)
 
 static void remember(struct xh_remote *r, int rc, const struct xh_err *err, uint64_t began_ns)
 {
-    uint64_t now = xh_now_ns(), until = rc && rc != XH_E_NOMEM ? now + xh_family_remembers_ns(now - began_ns) : 0;
+    uint64_t took_ns = xh_now_ns() - began_ns, until = rc && rc != XH_E_NOMEM ? began_ns + took_ns + xh_family_remembers_ns(took_ns) : 0;
     if (!until && !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed))
         return;
     pthread_mutex_lock(&r->lock);
@@ -289,6 +299,7 @@ static void remember(struct xh_remote *r, int rc, const struct xh_err *err, uint
         r->failed = *err;
     atomic_store_explicit(&r->failed_until_ns, until, memory_order_relaxed);
     pthread_mutex_unlock(&r->lock);
+    xh_family_note(r->family, r->named, until ? XH_KIN_FAILED : XH_KIN_OPENED, err, took_ns);
 }
 
 static int read_inside(struct xh_remote *r, int raw, const struct xh_extent *ext, size_t k, struct xh_err *err)

@@ -118,14 +118,17 @@ int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
     } else if (rc == XH_E_NOENT && err.status && kin == XH_KIN_UNKNOWN && !missing_is_error(h5, fapl, &err)) {
         /* without a status it is another's word, as that of the option sidecar */
         xh_family_note(by->family, url, XH_KIN_MISSING, &err, took_ns);
+        xh_family_lose(by->family, XH_KIN_MISSING, took_ns);
         return missing(h5, url, by);
     }
     if (rc == XH_E_READONLY) {
         size_t n = strlen(err.text);
         snprintf(err.text + n, sizeof err.text - n, ". It is named by %.200s, which is open for writing", by->parent);
     }
-    if (kin != XH_KIN_FAILED)
+    if (kin != XH_KIN_FAILED) {
         xh_family_note(by->family, url, XH_KIN_FAILED, &err, took_ns);
+        xh_family_lose(by->family, XH_KIN_FAILED, took_ns);
+    }
     *out = xh_remote_unopened(h5, url, &err);
     return *out ? 0 : xh_fail_cache(h5, &err);
 }

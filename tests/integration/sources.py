@@ -24,15 +24,21 @@ PYTHONS = {"1.14.5": [sys.executable], "1.14.6": [harness.H5PY["3.14.0"]], "2.0"
 HASTY = {"retries": 0, "stall_timeout_ms": 300, "connect_timeout_ms": 1000, "head_bytes": 4096}
 DATA, FILL = [0, 1, 2, 3, 4, 5], [-1] * 6
 
+FAR = "300000-400000"    # of the source: its group "far", and the data of its dataset "late"
+
 # Each step of standard input is done, and what it gave printed: values, or the exception's name, number and text.
 READER = """
-import h5py, json, sys
+import h5py, json, sys, urllib.request
 f, out = None, []
 for what, *words in json.load(sys.stdin):
     try:
         got = "done"
         if what == "open":
             f = h5py.File(*words)
+        elif what == "part":
+            got = [int(x) for x in f[words[0]][words[1]:words[2]]]
+        elif what == "forget":    # what a server was asked so far
+            urllib.request.urlopen(words[0] + "/_reset", timeout=20).close()
         elif what == "close":
             f.close()
         elif what == "read":
@@ -59,14 +65,25 @@ for line in sys.stdin:
     with h5py.File(path, "w", libver="latest" if names else None) as f:
         if names is None:
             f["d"] = np.arange(6)
+            late = f.create_dataset("late", (6,), int)    # its data comes behind all else, its header is in the beginning
             f["pad"] = np.zeros(40000)
             f["far/d"] = np.arange(6)
             f["far/e"] = np.arange(6)
+            late[:] = np.arange(6)
             continue
         for name, url in names.items():
-            if "%b" in url:
-                layout = h5py.VirtualLayout((6,), int, maxshape=(None,))
-                layout[h5py.h5s.UNLIMITED and slice(None)] = h5py.VirtualSource(url, inside, (6,))
+            if "%b" in url:    # blocks of six, as many as there are files
+                space, block = h5py.h5s.create_simple((6,), (h5py.h5s.UNLIMITED,)), h5py.h5s.create_simple((6,))
+                space.select_hyperslab((0,), (h5py.h5s.UNLIMITED,), (6,), (6,))
+                plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                plist.set_virtual(space, url.encode(), inside.encode(), block)
+                h5py.h5d.create(f.id, name.encode(), h5py.h5t.NATIVE_INT64, h5py.h5s.create_simple((6,), (h5py.h5s.UNLIMITED,)), plist)
+                continue
+            if isinstance(url, list):    # two datasets of one source
+                layout = h5py.VirtualLayout((12,), int)
+                for i, dataset in enumerate(inside):
+                    layout[6 * i:6 * i + 6] = h5py.VirtualSource(url[0], dataset, (6,))
+                f.create_virtual_dataset("v/" + name, layout, fillvalue=-1)
                 continue
             layout = h5py.VirtualLayout((6,), int)
             layout[:] = h5py.VirtualSource(url, inside, (6,))
@@ -182,9 +199,144 @@ def header(tap, bench, version, liar, parent):
         out, errors = bench.run(version, [["open", parent], ["read", "v/far"], ["close"], ["open", parent], ["read", "v/far-once"], ["close"],
                                           ["open", parent], ["read", "v/far-once"], ["close"], ["open", parent], ["read", "v/ok"]],
                                 readahead="off")
-        raised(out[1], "OSError", 5, "500", f"{base}/500~300000-400000/v.h5")
-        raised(out[4], "OSError", 5, "500", f"{base}/500@1~300000-400000/v.h5")
+        raised(out[1], "OSError", 5, "500", f"{base}/500~{FAR}/v.h5")
+        raised(out[4], "OSError", 5, "500", f"{base}/500@1~{FAR}/v.h5")
         assert out[2] == "done" and out[7] == DATA and out[10] == DATA, out
+
+
+def asked(liar, path):
+    return sum(r["method"] == "GET" for r in liar.requests().get(path, ()))
+
+
+def one_answer(tap, bench, liar, directory):
+    """What changes while a file is open, and what another opening then finds."""
+    names = {n: f"{liar.base}/{n}/once.h5" for n in ("404@1", "404@2-", "503@1", "404", "ok")}
+    parent = str(bench.make(directory / "once.h5", names))
+    bench.finish()
+    for version in "1.14.5", "2.0":
+        liar.reset()
+        with tap.claim(f"{version}: a 404 that passes is one for as long as the file is open, without asking again"):
+            out, errors = bench.run(version, [["open", parent], ["read", "v/404@1"], ["read", "v/404@1"], ["read", "v/404@1"]])
+            assert out[1:] == [FILL] * 3 and asked(liar, "/404@1/once.h5") == 1, (out, liar.requests())
+            assert len(lines(errors, "once.h5")) == 1, errors
+        liar.reset()
+        with tap.claim(f"{version}: it is read when the file is opened again, and said once in all"):
+            again = [["open", parent], ["read", "v/404@1"], ["close"]]
+            out, errors = bench.run(version, [*again, *again, *again])
+            assert [out[i] for i in (1, 4, 7)] == [FILL, DATA, DATA] and len(lines(errors, "once.h5")) == 1, (out, errors)
+        liar.reset()
+        with tap.claim(f"{version}: what was there and then answers 404 is no fill value in the same open file"):
+            out, errors = bench.run(version, [["open", parent], ["read", "v/404@2-"], ["read", "v/404@2-"], ["read", "x/404@2-"]])
+            assert out[1] == DATA, out
+            raised(out[2], "FileNotFoundError", 2, "no longer there", "404@2-/once.h5")
+            raised(out[3], "KeyError", None, "no longer there", "404@2-/once.h5")
+            assert not errors, errors
+        liar.reset()
+        with tap.claim(f"{version}: a 503 that ends is remembered, and read when the file is opened again"):
+            again = [["open", parent], ["read", "v/503@1"], ["read", "x/503@1"], ["close"]]
+            out, errors = bench.run(version, [*again, *again])
+            raised(out[1], "OSError", 5, "503", "503@1/once.h5")
+            raised(out[2], "KeyError", None, "503", "503@1/once.h5")
+            assert out[5:7] == [DATA, DATA] and not errors, (out, errors)
+
+
+def silent_servers(tap, bench, liar, directory):
+    """A thousand reads wait for one time-out."""
+    names = {"before": f"{liar.base}/stall-head/silent.h5", "later": f"{liar.base}/stall-head~{FAR}/silent.h5"}
+    parent = str(bench.make(directory / "silent.h5", names, "late"))
+    bench.finish()
+    for version in "1.14.5", "2.0":
+        for name, what in {"before": "is silent from the beginning", "later": "opens and then falls silent"}.items():
+            liar.reset()
+            with tap.claim(f"{version}: a thousand reads of a source that {what} wait once"):
+                out, errors = bench.run(version, [["open", parent], ["read many", f"v/{name}", 1000]], readahead="off")
+                assert all("no byte for 300 ms" in text for text in out[1]) and len(out[1]) == 1000, out[1][:3]
+                struck = [r for rs in liar.requests().values() for r in rs if r["struck"]]
+                assert len(struck) == 1, struck
+
+
+def one_source_twice(tap, bench, liar, directory):
+    """Two datasets of one file: one is in use while the other's header does not come."""
+    parent = str(bench.make(directory / "twice.h5", {"both": [f"{liar.base}/500~{FAR}/twice.h5"]}, ["d", "far/e"]))
+    bench.finish()
+    for version in "1.14.5", "1.14.6", "2.0":
+        with tap.claim(f"{version}: a dataset whose header does not come, of a file in use: an error where its neighbour is read, else a line"):
+            out, errors = bench.run(version, [["open", parent], ["part", "v/both", 0, 6], ["read", "v/both"], ["part", "v/both", 6, 12]], readahead="off")
+            assert out[1] == DATA, out
+            raised(out[2], "OSError", 5, "500", "twice.h5")
+            assert isinstance(out[3][0], str) or lines(errors, "twice.h5"), (out, errors)
+
+
+def names_that_hdf5_tries(tap, bench, parents):
+    """Beside the one that is meant."""
+    with tap.claim("an absolute URL in a file at a URL is not asked for behind that file's directory"):
+        parents.reset()
+        bench.run("2.0", [["open", f"{parents.base}/ok/local.h5"], ["read", "v/404"], ["read", "x/404"]])
+        assert all(path == "/ok/local.h5" for path in parents.requests()), parents.requests()
+
+
+def beside_each_other(tap, bench, directory):
+    """Relative names; names with %b, which end with the first file that is missing."""
+    os.makedirs(directory / "served")
+    for i in range(3):
+        os.link(directory / "source.h5", directory / f"served/part-{i}.h5")
+    bench.make(directory / "served/relative.h5", {n: f"{n}.h5" for n in ("none", "closed", "part-0")})
+    bench.finish()
+    (directory / "served/closed.h5").write_bytes((directory / "source.h5").read_bytes())
+    (directory / "served/closed.h5").chmod(0)
+    (directory / "served").chmod(0o755)
+    with harness.Server("nginx", directory / "served") as server:
+        parent = str(bench.make(directory / "printf.h5", {"all": f"{server.url}/part-%b.h5"}))
+        bench.finish()
+        ca = {"ca_bundle": server.cacert}
+        with tap.claim("of a relative name the URL beside the parent counts"):
+            out, errors = bench.run("2.0", [["open", f"{server.url}/relative.h5"], *[["read", f"v/{n}"] for n in ("none", "closed", "part-0")]], **ca)
+            assert out[1] == FILL and out[3] == DATA, out
+            assert len(lines(errors, f"{server.url}/none.h5")) == 1 and len(errors.splitlines()) == 1, errors
+            raised(out[2], "PermissionError", 13, "403", f"{server.url}/closed.h5")
+        for version in "1.14.5", "2.0":
+            with tap.claim(f"{version}: a dataset of all files part-%b.h5 has what there is, and one line says which is missing"):
+                out, errors = bench.run(version, [["open", parent], ["read", "all"], ["read", "all"], ["read", "all"]], **ca)
+                assert out[1:] == [3 * DATA] * 3, out
+                assert len(lines(errors, "part-3.h5")) == 1 and len(errors.splitlines()) == 1, errors
+            with tap.claim(f"{version}: with missing_sources=error it cannot be opened, and the reason names the file"):
+                out, _ = bench.run(version, [["open", parent], ["read", "all"]], missing_sources="error", **ca)
+                raised(out[1], out[1][0], None, "404", "part-3.h5")
+
+
+def many_are_missing(tap, bench, liar, directory):
+    parent = str(bench.make(directory / "many.h5", {f"n{i}": f"{liar.base}/404/{i}.h5" for i in range(30)}))
+    bench.finish()
+    with tap.claim("thirty files that are missing are twenty lines, the last of which says that it is the last"):
+        out, errors = bench.run("2.0", [["open", parent], *[["read", f"v/n{i}"] for i in range(30)]])
+        assert out[1:] == [FILL] * 30, out
+        said = errors.splitlines()
+        assert len(said) == 20 and "no more lines" in said[-1] and not any("no more lines" in line for line in said[:-1]), errors
+    with tap.claim("a wrong value of missing_sources is an error where it counts"):
+        out, errors = bench.run("2.0", [["open", parent], ["read", "v/n0"]], missing_sources="eror")
+        raised(out[1], "OSError", 22, "missing_sources=eror", "")
+
+
+def open_for_writing(tap, bench, local):
+    with tap.claim("the sources of a file that is open for writing raise that URLs are read-only; they are not filled"):
+        out, errors = bench.run("2.0", [["open", local, "r+"], ["read", "v/ok"], ["read", "x/ok"], ["close"], ["open", local], ["read", "v/ok"]])
+        raised(out[1], "OSError", 30, "read-only", pathlib.Path(local).name)
+        raised(out[2], "KeyError", None, "read-only", pathlib.Path(local).name)
+        assert out[5] == DATA, out
+
+
+def accounts(tap, bench, liar, parents):
+    with tap.claim("stats=on: an opening that failed has an account, and is in that of the file that the program opened"):
+        url = f"{parents.base}/ok/local.h5"
+        out, errors = bench.run("2.0", [["open", url], ["read", "v/stall-head"], ["read", "v/503"], ["read", "v/404"], ["close"]], stats="on")
+        unopened = re.findall(r"xhdf5: (\S+): not opened, after ([\d.]+) s\n.*\n  time      network ([\d.]+) s.*\n  advice    it could not be opened\. (.*)", errors)
+        assert [u[0] for u in unopened] == [f"{liar.base}/{n}/v.h5" for n in ("stall-head", "503", "404")], errors
+        assert float(unopened[0][2]) >= 0.3 and "no byte for 300 ms" in unopened[0][3], unopened
+        whole = errors[errors.index(f"xhdf5: {url}: open for"):]
+        lost = re.search(r"2 openings failed and 1 is not there: ([\d.]+) s", whole)
+        assert lost and float(lost[1]) >= 0.3, whole
+        assert float(re.search(r"time      network ([\d.]+) s", whole)[1]) >= float(lost[1]), whole
+        assert "2 openings of files that this one names" in whole and "xhdf5 doctor" in whole and "nothing to gain" not in whole, whole
 
 
 def main():
@@ -200,7 +352,7 @@ def main():
         stack.callback(liar.close)
         base = liar.base
         local = bench.make(d / "local.h5", {n: f"{base}/{n}/v.h5" for n in [*FAILS, *GONE, "ok"]})
-        far = bench.make(d / "far.h5", {"far": f"{base}/500~300000-400000/v.h5", "far-once": f"{base}/500@1~300000-400000/v.h5",
+        far = bench.make(d / "far.h5", {"far": f"{base}/500~{FAR}/v.h5", "far-once": f"{base}/500@1~{FAR}/v.h5",
                                         "ok": f"{base}/ok/far.h5"}, "far/d")
         bench.finish()
         parents = Liar(local)
@@ -210,6 +362,14 @@ def main():
             every_fault(tap, bench, version, base, f"{parents.base}/ok/local.h5", "a file at a URL")
             missing_is_error(tap, bench, version, base, str(local))
             header(tap, bench, version, liar, str(far))
+        one_answer(tap, bench, liar, d)
+        silent_servers(tap, bench, liar, d)
+        one_source_twice(tap, bench, liar, d)
+        names_that_hdf5_tries(tap, bench, parents)
+        beside_each_other(tap, bench, d)
+        many_are_missing(tap, bench, liar, d)
+        open_for_writing(tap, bench, str(local))
+        accounts(tap, bench, liar, parents)
     return tap.done()
 
 
