@@ -122,7 +122,7 @@ class Reply:
 
 class Server:
     def __init__(self):
-        self.count, self.until = {}, {}
+        self.count, self.quiet = {}, {}
         self.lock = threading.Lock()
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.socket.getsockname()[1]
@@ -175,9 +175,9 @@ class Server:
     def alone(self, lie, begins):
         """1 for one second from the call with |begins| on, but for that: the reply to it takes its time, too."""
         with self.lock:
-            until = self.until.get(lie, 0)
+            until = self.quiet.get(lie, 0)
             if begins:
-                self.until[lie] = time.monotonic() + 0.999
+                self.quiet[lie] = time.monotonic() + 0.999
             return time.monotonic() < until
 
     def send(self, s, status, headers, body, chunked=False):
