@@ -26,7 +26,8 @@ struct xh_token {
 /* Looks for a token: $BEARER_TOKEN, $BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_u<uid>,
  * /tmp/bt_u<uid>; the first that is set decides. A file must be regular, at most 64 KiB,
  * and this user's (one named by BEARER_TOKEN_FILE may be root's). What is found but
- * unusable is no token, and the note says why. |env|: of the opening, see env.h.
+ * unusable is no token, and the note says why; of a text that is none a line on standard error tells too, once.
+ * |env|: of the opening, see env.h.
  * Returns 0, or XH_E_NOMEM. Owns: the caller unrefs |*out|. Reads a small file.
  * Source: WLCG Bearer Token Discovery 1.0; RFC 6750, 2.1. */
 int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err *err);

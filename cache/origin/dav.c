@@ -377,11 +377,15 @@ static int net_error(struct xh_dav *d, const struct asked *a, CURLcode code, str
         xh_proxy_refused(p, d->url, refused, err);
         return refused == 407 || refused == 403 ? XH_E_ACCES : XH_E_NET;
     }
-    if (code == CURLE_SSL_CONNECT_ERROR && !strstr(plain, "alert"))
+    char buf[XH_WIRE_ADVICE_BYTES];
+    const char *advice = xh_wire_advice(plain, buf);
+    if (code == CURLE_SSL_CONNECT_ERROR && !strstr(plain, "alert") && !advice)
         code = CURLE_COULDNT_CONNECT; /* the server hung up in the handshake: it had enough to do, or is gone. It may be there again */
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION: case CURLE_SSL_CACERT_BADFILE: case CURLE_SSL_ISSUER_ERROR:
     case CURLE_SSL_CERTPROBLEM: case CURLE_SSL_CONNECT_ERROR:
+        if (advice)
+            return xh_err_set(err, XH_E_TLS, 0, "%.200s: no TLS session with the server (%s). %s", d->url->shown, plain, advice);
         return xh_err_set(err, XH_E_TLS, 0, "%.200s: no TLS session with the server (%s). CAs: %.160s", d->url->shown, plain,
                           d->trust.note);
     case CURLE_ABORTED_BY_CALLBACK: case CURLE_OPERATION_TIMEDOUT:

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "../timeline.h"
@@ -243,7 +244,8 @@ static int judge_headers(struct xh_exchange *x)
         }
         if (r->status != 206 && r->status != 200)
             return 0;
-        if (r->html && !(r->length_given && r->length == 0)) {
+        /* XRootD shows a directory without saying what that is. */
+        if ((r->html || (r->status == 200 && !r->typed)) && !(r->length_given && r->length == 0)) {
             x->take = XH_TAKE_DOUBT;
             return 0;
         }
@@ -412,20 +414,24 @@ static void hear(struct xh_exchange *x, const uint8_t *data, size_t len)
     x->said[x->said_len] = '\0';
 }
 
-/* 1 when what is called a web page begins as one. No file that HDF5 reads does, unless it has a user block. */
-static int begins_page(const uint8_t *data, size_t len)
+/* 1 when what is called a web page begins as one, or what has no type as nothing else does. No file that HDF5 reads does, unless
+ * it has a user block. */
+static int begins_page(const uint8_t *data, size_t len, int html)
 {
     static const char bom[] = "\xef\xbb\xbf";
     size_t i = len >= 3 && memcmp(data, bom, 3) == 0 ? 3 : 0;
     while (i < len && (data[i] == ' ' || data[i] == '\t' || data[i] == '\r' || data[i] == '\n'))
         i++;
-    return i == len || data[i] == '<';
+    const char *at = (const char *)data + i;
+    if (html)
+        return i == len || *at == '<';
+    return (len - i >= 14 && strncasecmp(at, "<!doctype html", 14) == 0) || (len - i >= 5 && strncasecmp(at, "<html", 5) == 0);
 }
 
 /* The first bytes of what may be a web page. */
 static int doubt(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
-    x->page = begins_page(data, len);
+    x->page = begins_page(data, len, x->reply.html);
     x->take = XH_TAKE_NOTHING;
     return x->page ? 0 : head_reply(x);
 }

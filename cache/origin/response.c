@@ -110,7 +110,7 @@ time_t xh_http_date(const char *s)
 void xh_reply_init(struct xh_reply *r)
 {
     /* Not the whole struct: the long strings need only their first byte. */
-    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = r->html = 0;
+    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = r->html = r->typed = 0;
     r->length = 0;
     r->range = (struct xh_content_range){0};
     r->retry_after_s = -1;
@@ -170,6 +170,7 @@ static void take_type(struct xh_reply *r, const char *v, size_t n)
     static const char key[] = "boundary=";
     const char *p = v, *end = v + n;
     r->multipart = 0;
+    r->typed = 1;
     r->html = is_type(v, n, "text/html") || is_type(v, n, "application/xhtml+xml");
     if (n < sizeof type - 1 || strncasecmp(p, type, sizeof type - 1) != 0)
         return;

@@ -145,6 +145,14 @@ __attribute__((format(printf, 2, 3))) static void note_add(struct xh_token *t, c
     va_end(ap);
 }
 
+/* Says once that no token is sent, and why: what is found and cannot be one, the user believes to be sent. */
+static void tell_once(const char *what, const char *why)
+{
+    static atomic_int told;
+    if (atomic_exchange_explicit(&told, 1, memory_order_relaxed) == 0)
+        dprintf(STDERR_FILENO, "xhdf5: no token is sent: %.1050s %s\n", what, why);
+}
+
 /* Takes |n| bytes at |s| as the token, blanks around it dropped. Returns what is wrong
  * with them, or NULL. */
 static const char *take_value(struct xh_token *t, const char *s, size_t n)
@@ -195,6 +203,8 @@ static int take_file(struct xh_token *t, const char *path, const char *source, i
     }
     why = n > XH_TOKEN_MAX_BYTES + 1 ? "is longer than a token may be (64 KiB)" : take_value(t, buf, n);
     explicit_bzero(buf, n);
+    if (why && n)
+        tell_once(path, why);
     if (!why) {
         free(buf);
         close(fd);
@@ -223,9 +233,10 @@ int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err
     *out = t;
     if ((v = xh_env_get(env, "BEARER_TOKEN")) != NULL) {
         const char *why = take_value(t, v, strlen(v));
-        if (why)
+        if (why) {
             note_add(t, "BEARER_TOKEN %s", why);
-        else
+            tell_once("BEARER_TOKEN", why);
+        } else
             note_add(t, "the token of BEARER_TOKEN");
         return 0;
     }

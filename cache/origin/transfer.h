@@ -36,6 +36,8 @@ enum xh_net {
     XH_NET_TURN,      /* not sent: another request finds out whether the proxy takes the login */
 };
 
+#define XH_WIRE_ADVICE_BYTES 200
+
 struct xh_outcome {
     enum xh_net net;
     int proxy_status; /* of PROXY: what it answered CONNECT with */
@@ -88,6 +90,10 @@ int xh_wire_proxy_status(void *easy);
 
 /* 1 when curl's TLS is the OpenSSL of the headers here: it may be built with another library, or another version. */
 int xh_wire_has_our_openssl(void);
+
+/* What to do about a TLS session that failed with the words |said| (struct xh_outcome's): a sentence, or NULL where only they
+ * tell. |out| may hold it. */
+const char *xh_wire_advice(const char *said, char out[XH_WIRE_ADVICE_BYTES]);
 
 /* Where libcurl itself would look for CAs; either may be NULL. */
 void xh_wire_default_ca(const char **file, const char **dir);

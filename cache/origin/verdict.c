@@ -304,6 +304,13 @@ static int token_renewed(struct xh_exchange *x)
     return differs;
 }
 
+/* 1 when |u| ends as a directory's URL does: servers send to that whoever asks for the directory without the slash. */
+static int names_directory(const struct xh_url *u)
+{
+    size_t n = strcspn(u->text, "?");
+    return n > 0 && u->text[n - 1] == '/';
+}
+
 static enum xh_verdict refused(const struct xh_exchange *x, struct xh_err *err)
 {
     const struct xh_origin *o = x->job->origin;
@@ -321,6 +328,8 @@ static enum xh_verdict refused(const struct xh_exchange *x, struct xh_err *err)
                     "%s: the server sent us there with an authorisation of its own in the URL, which was refused; it had made it for "
                     "%.160s%s", what, x->token && x->token->value ? x->token->note : "a reader without a token", tells);
     }
+    if (status == 403 && names_directory(x->url) && xh_url_same_server(x->url, o->url))
+        return fail(x, err, XH_E_ACCES, status, "%s: this is the URL of a directory, and the server does not show what is in it. Name a file in it", what);
     if (o->url->user)
         return fail(x, err, XH_E_ACCES, status, "%s: %s were refused", what, o->login);
     if (!o->url->https)
@@ -377,8 +386,7 @@ static void take_title(const struct xh_exchange *x, char *out, size_t size)
 static int is_listing(const struct xh_exchange *x, const char *title)
 {
     static const char *const begins[] = {"Index of ", "Directory listing", "Listing of", "Directory: "};
-    size_t n = strcspn(x->url->text, "?");
-    int found = n > 0 && x->url->text[n - 1] == '/';
+    int found = names_directory(x->job->origin->url) || strstr(x->said, "<h1>Listing of: ") /* XRootD */;
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         found |= strncasecmp(title, begins[i], strlen(begins[i])) == 0;
     return found;
@@ -467,6 +475,12 @@ static size_t long_token(const struct xh_exchange *x)
     return n > LONG_TOKEN_BYTES ? n : 0;
 }
 
+/* 403 with a time after which to ask again is no word on who may read. */
+static int asks_too_often(const struct xh_exchange *x)
+{
+    return x->reply.status == 403 && x->reply.retry_after_s >= 0;
+}
+
 /* 1 when |status| says that a multi-range request was too much. */
 static int too_much(int status)
 {
@@ -527,19 +541,28 @@ static int goes_through_file(const struct xh_exchange *x)
     return len >= n && memcmp(x->said + len - n, end, n) == 0;
 }
 
+/* 1 when a server says so that plain HTTP came where it wants TLS: nginx, Apache, Go's and Java's servers. */
+static int wants_tls(const char *said)
+{
+    return strstr(said, "HTTPS port") || strstr(said, "speaking plain HTTP") || strcasestr(said, "to an HTTPS server") ||
+           strstr(said, "requires TLS");
+}
+
 /* A final status that is not a success. */
 static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, struct xh_err *err)
 {
     struct xh_origin *o = x->job->origin;
     int status = x->reply.status;
     enum xh_verdict v;
-    if (is_transient(status) && retry_after_ms(x)) {
+    if ((is_transient(status) || asks_too_often(x)) && retry_after_ms(x)) {
         xh_engine_lock();
         xh_endpoint_hold(x->request->endpoint, retry_after_ms(x));
         xh_engine_unlock();
     }
     if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308)
         return judge_redirect(x, err);
+    if (status == 400 && !x->url->https && wants_tls(x->said))
+        return fail(x, err, XH_E_PROTO, status, "this port speaks TLS: write https:// instead of http:// in the URL");
     if (status == 400 && strstr(x->said, "SSL certificate") && without_certificate(x)) {
         xh_count(o->counters, retries, 1);
         return XH_VERDICT_AGAIN;
@@ -549,12 +572,17 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         return was_remembered(x) && goes_back(x) ? again(x) : shows_limit(x, 0, "too much");
     if (x->asked > 1 && status == 501)
         return shows_limit(x, 1, "501");
-    if (may_have_expired(x, status) && goes_back(x))
+    if (may_have_expired(x, status) && !asks_too_often(x) && goes_back(x))
         return again(x);
     if (status == 500 && too_wide(x, &v))
         return v;
     switch (status) {
     case 401: case 403:
+        if (asks_too_often(x)) {
+            fail(x, err, XH_E_STATUS, status, "403 with Retry-After: the server limits how often one may ask. %" PRIu64 " retries did not help: "
+                 "ask it less often, or from fewer processes", o->options.retries);
+            return later(x, (unsigned)o->options.retries, retry_after_ms(x), delay_ms);
+        }
         if (token_renewed(x))
             return XH_VERDICT_AGAIN;
         return refused(x, err);
@@ -622,6 +650,16 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
     return fail(x, err, XH_E_STATUS, status, "the server answered with status %d, which cannot be used here", status);
 }
 
+/* A server that has never answered http may want TLS. */
+static const char *perhaps_tls(const struct xh_exchange *x)
+{
+    const struct xh_origin *o = x->job->origin;
+    xh_engine_lock();
+    int stranger = !o->served;
+    xh_engine_unlock();
+    return stranger && !x->url->https && x->reply.status == 0 ? ". If this port speaks TLS, write https:// in the URL" : "";
+}
+
 /* The network failed before the reply was whole. */
 static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome *out, uint64_t *delay_ms,
                                  struct xh_err *err)
@@ -629,6 +667,8 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
     struct xh_origin *o = x->job->origin;
     unsigned retries = (unsigned)o->options.retries;
     unsigned few = retries < 2 ? retries : 2;
+    char buf[XH_WIRE_ADVICE_BYTES];
+    const char *advice = xh_wire_advice(out->text, buf);
     struct xh_transfer *t = x->job->transfer;
     if (t && t->full && t->full(t)) /* a server does not wait for ever, and nobody wants more */
         return fail(x, err, XH_E_CANCELLED, 0, "the connection broke off while the stream stood still");
@@ -671,16 +711,20 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
              2 * o->options.stall_timeout_ms, retries);
         return later(x, retries, 0, delay_ms);
     case XH_NET_UNTRUSTED:
+        if (advice)
+            return fail(x, err, XH_E_TLS, 0, "the server's certificate was not accepted (%s). %s", out->text, advice);
         return fail(x, err, XH_E_TLS, 0,
                     "the server's certificate was not accepted (%s). CAs: %.160s. If the server's CA is another one, "
                     "name its PEM file with XHDF5_CA_BUNDLE",
                     out->text, o->trust.note);
     case XH_NET_HANDSHAKE:
+        if (advice)
+            return fail(x, err, XH_E_TLS, 0, "no TLS session with the server (%s). %s", out->text, advice);
         fail(x, err, XH_E_TLS, 0, "no TLS session with the server (%s)%s%.200s", out->text, o->cert.note[0] ? "; " : "",
              o->cert.note);
         return later(x, few, 0, delay_ms);
     case XH_NET_BAD_HTTP:
-        return fail(x, err, XH_E_PROTO, 0, "the server does not speak HTTP/1.1 (%s)", out->text);
+        return fail(x, err, XH_E_PROTO, 0, "the server does not speak HTTP/1.1 (%s)%s", out->text, perhaps_tls(x));
     case XH_NET_PROXY:
         if (xh_proxy_refused(x->proxy, x->url, out->proxy_status, err))
             return XH_VERDICT_FAIL;
@@ -695,8 +739,8 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
     case XH_NET_EXITING:
         return fail(x, err, XH_E_SYS, 0, "the process is exiting");
     default:
-        fail(x, err, XH_E_NET, x->reply.status, "the connection broke off, also after %u retries (%s)", retries,
-             out->text[0] ? out->text : "reply cut short");
+        fail(x, err, XH_E_NET, x->reply.status, "the connection broke off, also after %u retries (%s)%s", retries,
+             out->text[0] ? out->text : "reply cut short", perhaps_tls(x));
         return later(x, retries, 0, delay_ms);
     }
 }

@@ -127,7 +127,7 @@ enum xh_state xh_doctor_tls(struct doctor *d)
     struct xh_answer *a = &d->first, again;
     struct xh_err err = {0};
     const char *file, *dir, *broken;
-    char date[32];
+    char date[32], buf[XH_WIRE_ADVICE_BYTES];
     time_t now = time(NULL);
     struct tm tm;
     xh_wire_default_ca(&file, &dir);
@@ -148,9 +148,12 @@ enum xh_state xh_doctor_tls(struct doctor *d)
         return untrusted(d, a);
     if ((broken = broken_way(a))) {
         xh_report_say(r, "%s: %s", broken, a->why);
-        if (!xh_proxy_for(&d->caller.proxies, d->at) || a->end != XH_DIAL_CONNECT) /* that one's refusal says what to do */
+        const char *advice = xh_wire_advice(a->why, buf);
+        if (advice)
+            xh_report_advise(r, "%s", advice);
+        else if (!xh_proxy_for(&d->caller.proxies, d->at) || a->end != XH_DIAL_CONNECT) /* that one's refusal says what to do */
             xh_report_advise(r, "does the server speak https on port %s? TLS 1.2 is the least; a server that wants a certificate of yours says so here "
-                            "(X509_USER_PROXY, docs/access.md)", d->port);
+                                "(X509_USER_PROXY, docs/access.md)", d->port);
         return XH_STATE_FAILED;
     }
     xh_report_number(r, "handshake_ms", a->tls_ms);
@@ -296,6 +299,12 @@ enum xh_state xh_doctor_reply(struct doctor *d)
         xh_report_say(r, "%s", p->server);
     if (!p->over || (p->status < 300 && a->end != XH_DIAL_OK && a->end != XH_DIAL_CUT))
         return no_reply(d);
+    if (p->status == 200 && p->html) {
+        xh_report_say(r, "status 200, and a web page (text/html) in place of the file");
+        xh_report_advise(r, "the server wants a login (docs/access.md: BEARER_TOKEN_FILE and others), shows a directory, or shows this for whatever it does not "
+                            "have: look at the URL in a browser");
+        return XH_STATE_FAILED;
+    }
     if (p->status == 200) {
         xh_report_say(r, "status 200: it sends the whole file where a piece was asked for");
         xh_report_advise(r, "this server, or what stands before it, does not know ranges, so files on it can only be read whole: xhdf5 get fails too; "
