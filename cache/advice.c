@@ -100,6 +100,10 @@ static void say_keep(const struct xh_facts *f, char *out)
                  "%.1f MB came more than once, in whole chunks of %.0f KB: if less of each is wanted, rdcc_nbytes=0 (H5Pset_cache) has HDF5 read "
                  "that alone; if all, %s=%lluM keeps them", again, (double)f->plain_chunk_bytes / 1024,
                  f->private_ ? "XHDF5_PRIVATE_BUDGET_BYTES" : f->evicted ? "XHDF5_SHADOW_BUDGET_BYTES" : "XHDF5_STREAM_BYTES", room);
+    else if (f->fleeting)
+        snprintf(out, XH_ADVICE_BYTES,
+                 "%.1f MB came more than once; the server proves no version (no strong ETag, no date of more than a minute ago), so this process "
+                 "alone can keep them: XHDF5_PRIVATE_BUDGET_BYTES=%lluM", again, room);
     else if (!f->shadow)
         snprintf(out, XH_ADVICE_BYTES, "%.1f MB of a file of %.1f MB came more than once: XHDF5_SHADOW=on keeps them", again, mb);
     else if (f->private_ == XH_PRIVATE_NO_DIR)

@@ -28,6 +28,7 @@ struct xh_facts {
     uint64_t size;   /* of the file */
     unsigned connections, paying; /* most that the options allow; how many would pay at this round trip, 0: unknown */
     int readahead, shadow;        /* switches */
+    int fleeting;                 /* the server names the version by nothing that another opening could rely on: pages are private */
     int private_;                 /* why pages are in this process's own memory: XH_PRIVATE_… of shadow.h; 0: they are shared */
 };
 

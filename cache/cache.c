@@ -477,6 +477,7 @@ static void state_facts(struct xh_file *f, struct xh_facts *facts)
         .paying = info.paying,
         .readahead = f->opt.readahead != 0,
         .shadow = f->opt.shadow != 0,
+        .fleeting = f->fleeting,
         .private_ = f->shadow ? xh_shadow_private(f->shadow) : 0,
     };
 }

@@ -546,6 +546,14 @@ static int renew(struct xh_dav *d)
     return differs;
 }
 
+/* A login page, where it sent us. */
+static int web_page(const struct xh_dav *d, const struct asked *a, const struct xh_url *from, struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_ACCES, d->reply.status,
+                      "%.200s: in answer to %s came a web page, from %.100s: the server wants a login. Set BEARER_TOKEN_FILE to a file with a token "
+                      "that may write there", d->url->shown, a->method, strstr(from->server, "://") + 3);
+}
+
 /* Asks, follows redirects, and renews the token. 2xx: returns 0. */
 static int ask_once(struct xh_dav *d, const struct asked *a, struct xh_err *err)
 {
@@ -561,6 +569,10 @@ static int ask_once(struct xh_dav *d, const struct asked *a, struct xh_err *err)
         if (rc)
             break;
         int status = d->reply.status;
+        if (status == 200 && d->reply.html && !xh_url_same_server(to, d->url)) {
+            rc = web_page(d, a, to, err);
+            break;
+        }
         if (status >= 200 && status < 300)
             break;
         if ((status == 401 || status == 403) && !renewed && renew(d)) {
@@ -640,6 +652,8 @@ int xh_dav_stat(struct xh_dav *d, const char *suffix, struct xh_dav_stat *out, s
         out->there = 1;
         return 0;
     }
+    if (!d->by_propfind && d->reply.status == 200 && d->reply.html)
+        return web_page(d, &head, d->url, err);
     d->by_propfind = 1; /* XRootD: no date and no ETag, or one that says nothing of the contents */
     rc = ask(d, &find, err);
     if (rc)

@@ -88,7 +88,7 @@ struct xh_probe {
     uint64_t size;      /* from Content-Range, or of the whole body */
     int ranges_refused; /* the server sent a whole file that is larger than whole_bytes */
     char etag[XH_HEADER_BYTES], last_modified[XH_HEADER_BYTES], server[XH_HEADER_BYTES];
-    time_t date;        /* of the reply, by the server's clock; -1: not given */
+    int64_t date;        /* of the reply, by the server's clock; -1: not given */
     int over;           /* under the lock: the job is over */
 };
 

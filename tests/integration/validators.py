@@ -38,7 +38,7 @@ for line in sys.stdin:
     said = {"rows": []}
     try:
         if "open" in order:
-            file = h5py.File(order["open"], "r")
+            file = h5py.File(order["open"], order.get("mode", "r"))
         for row in order.get("read", []):
             said["rows"].append(int(file["rows"][row, 1]))
     except Exception as e:
@@ -178,6 +178,13 @@ def page(bench, fault, host, how=r"BEARER_TOKEN", title=r'"Sign in \?\?31m&middo
     assert "was changed" not in result["text"] and "secret" not in result["text"], result["text"]
 
 
+def written(bench, fault):
+    for mode in ("w", "x"):
+        result = bench.readers[0].ask(env={"XHDF5_WRITABLE": "on"}, open=bench.liar.base + bench.path(fault), mode=mode)
+        refused(result, "PermissionError", "web page", "login", "BEARER_TOKEN_FILE")
+    bench.readers[0].ask(env={"XHDF5_WRITABLE": None})
+
+
 def session_ends(bench, fault, **env):
     """The page comes from the fifth request on."""
     url = bench.liar.base + bench.path(fault)
@@ -214,6 +221,7 @@ def pages(tap, bench):
     claim("a login page although a token was sent: the error says so", page, "login", here, "the token of BEARER_TOKEN, did not help",
           BEARER_TOKEN="of-nobody")
     claim("a directory's listing: the error says that it is one", page, "listing", here, "Name a file in it", '"Index of /data/"')
+    claim("a login page where a file is to be written: PermissionError that says so", written, "login")
     for fault in ("login@5-", "login-redirect@5-", "login-chunked@5-", "login-206@5-"):
         claim(f"{fault.partition('@')[0]} in mid-read: the session has ended, and the file was not changed", session_ends, fault)
     claim("a session that ends in mid-read goes on with the token that was renewed in its file", session_renewed)

@@ -143,15 +143,17 @@ enum xh_state xh_doctor_version(struct doctor *d)
     struct xh_report *r = &d->report;
     const struct xh_reply *p = &d->first.reply;
     char date[XH_HEADER_BYTES] = "";
-    int weak = strncmp(p->etag, "W/", 2) == 0;
-    const char *proof = p->etag[0] && !weak ? "etag" : weak ? "weak etag" : p->last_modified[0] ? "date" : ask_date(d, date, sizeof date) ? "propfind" : "size";
+    int strong = xh_etag_is_strong(p->etag);
+    const char *proof = strong ? "etag" : p->last_modified[0] ? "date" : p->etag[0] ? "weak etag" : ask_date(d, date, sizeof date) ? "propfind" : "size";
     time_t told = xh_http_date(p->last_modified[0] ? p->last_modified : date);
     d->date_s = told > 0 ? told : 0;
     xh_report_text(r, "proof", proof);
     xh_report_text(r, "etag", p->etag[0] ? p->etag : NULL);
     xh_report_text(r, "date", p->last_modified[0] ? p->last_modified : date[0] ? date : NULL);
-    if (p->etag[0])
-        xh_report_say(r, "%s ETag %s: every reply proves that the file is still the same", weak ? "weak" : "strong", p->etag);
+    if (strong)
+        xh_report_say(r, "strong ETag %s: every reply proves that the file is still the same", p->etag);
+    else if (p->etag[0])
+        xh_report_say(r, "weak ETag %s%s%s in every reply", p->etag, p->last_modified[0] ? ", and Last-Modified " : "", p->last_modified);
     else if (p->last_modified[0])
         xh_report_say(r, "no ETag; Last-Modified %s in every reply", p->last_modified);
     else if (date[0])
@@ -161,6 +163,8 @@ enum xh_state xh_doctor_version(struct doctor *d)
                             "have ETag switched on (nginx: etag on)");
     if (!p->etag[0] && !p->last_modified[0] && !date[0])
         xh_report_say(r, "nothing but the size");
+    if (p->etag[0] && !strong && !p->last_modified[0])
+        xh_report_advise(r, "a weak ETag proves no bytes: processes do not share what they fetch. A strong one (\"…\" without W/), or Last-Modified, lets them");
     return XH_STATE_OK;
 }
 
