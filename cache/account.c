@@ -19,7 +19,8 @@ void xh_account_init(struct xh_account *a, int on)
 void xh_account_forked(struct xh_account *a, const struct xh_stats *now)
 {
     int on = a->on;
-    *a = (struct xh_account){.before = *now};
+    *a = (struct xh_account){.before = *now, .ended = a->ended, .known = a->known};
+    xh_stats_add(&a->before, &a->ended); /* of parts that the parent closed */
     xh_account_init(a, on);
 }
 
@@ -79,8 +80,11 @@ void xh_account_opened(struct xh_account *a)
 
 void xh_account_add(struct xh_account *a, const struct xh_stats *c, const struct xh_facts *f)
 {
+    pthread_mutex_lock(&a->lock);
     xh_stats_add(&a->ended, c);
-    a->known = *f;
+    if (f)
+        a->known = *f;
+    pthread_mutex_unlock(&a->lock);
 }
 
 void xh_account_lost(struct xh_account *a, uint64_t failures, uint64_t missing, uint64_t network_ns)

@@ -44,7 +44,7 @@ struct xh_account {
 
 void xh_account_init(struct xh_account *a, int on);
 
-/* In a fork's child, before anything else of it: begins anew. |now| is what has been counted. */
+/* In a fork's child, before anything else of it: begins anew. |now| is what has been counted, besides what is in |ended|. */
 void xh_account_forked(struct xh_account *a, const struct xh_stats *now);
 
 /* The calling thread begins to do |d|, and ends it. The others are within XH_COPYING, and that is in none: it is what
@@ -66,7 +66,7 @@ static inline uint64_t xh_account_leave(struct xh_account *a, enum xh_doing d, u
 /* A read of |bytes| that asked for some of them only when it came; |kind| as enum xh_kind. */
 void xh_account_unforeseen(struct xh_account *a, int kind, uint64_t bytes, uint64_t waited_ns);
 
-/* A file that was part of this is closed: what was counted of it, and what only it knew. */
+/* A file that was part of this is closed, or could not be opened: what was counted of it, and what only it knew (NULL: nothing). */
 void xh_account_add(struct xh_account *a, const struct xh_stats *c, const struct xh_facts *f);
 
 /* Files that this one names: openings that failed, files that were not there, and what that took the network. */

@@ -2,6 +2,7 @@
 #include "cache.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,11 +260,7 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     f->awaited = op.awaited;
     f->divided |= op.awaited || op.vouched;
     xh_opening_end(&op);
-    xh_walk_init(f); /* before anything is fetched ahead, as it counts that */
-    if (told && told->data_only) {
-        xh_metaindex_free(f->walk.index);
-        f->walk.index = NULL;
-    }
+    xh_walk_init(f, !told || !told->data_only); /* before anything is fetched ahead, as it counts that */
     if (f->opt.sums)
         xh_early_waive(f);
     if (rc == 0 && xh_beside_is_doubtful(f->beside))
@@ -283,11 +280,16 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     return rc;
 }
 
-static void print_unopened(struct xh_file *f, const struct xh_err *err)
+static void stats_of(struct xh_file *f, struct xh_stats *out)
 {
-    struct xh_stats counted;
-    xh_cache_stats(f, &counted);
-    xh_account_print_unopened(f->account, f->url_shown, &counted, err->text, STDERR_FILENO);
+    xh_counters_snapshot(&f->counters, out);
+    xh_beside_stats(f->beside, out);
+    xh_body_stats(f->body, out);
+}
+
+static void print_unopened(struct xh_file *f, const struct xh_stats *counted, const struct xh_err *err)
+{
+    xh_account_print_unopened(f->account, f->url_shown, counted, err->text, STDERR_FILENO);
 }
 
 static int cache_open(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_account *whole,
@@ -298,7 +300,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     f->opt = *o;
     xh_env_hold(&f->opt); /* on the program's own thread, or from whoever opens a part */
-    f->pid = getpid();
+    atomic_init(&f->pid, getpid());
     pthread_mutex_init(&f->guess_lock, NULL);
     xh_stage_init(&f->stage);
     pthread_mutex_init(&f->flying_lock, NULL);
@@ -313,9 +315,13 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     int rc = file_open(f, url, told, err);
     if (rc) {
         end_transfers(f);
+        struct xh_stats counted;
+        stats_of(f, &counted);
         xh_account_leave(f->account, XH_COPYING, entered);
-        if (!whole && o->stats && !o->may_lack && f->url_shown && err)
-            print_unopened(f, err);
+        if (whole)
+            xh_account_add(whole, &counted, NULL);
+        else if (o->stats && !o->may_lack && f->url_shown && err)
+            print_unopened(f, &counted, err);
         file_free(f);
         return rc;
     }
@@ -369,6 +375,7 @@ int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *er
     size_t known = xh_replicas_hint(f->origin, hint + who, XH_HINT_BYTES), own = who + known + 1;
     size_t n = own + xh_beside_tell(f->beside, hint + own, XH_HINT_BYTES) + 1;
     struct xh_served served;
+    xh_file_after_fork(f);
     uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     int rc = f->size ? xh_early_prove(f, err) : 0;
     uint64_t head = told_head(f);
@@ -392,24 +399,20 @@ int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *er
     return 0;
 }
 
-void xh_file_after_fork(struct xh_file *f)
+/* What the parent had under way, what it held in private memory and what its threads may have been changing at the moment
+ * of the fork is leaked: its state cannot be told from sound. */
+static void become_child(struct xh_file *f)
 {
-    pid_t pid = getpid();
-    if (__atomic_load_n(&f->pid, __ATOMIC_ACQUIRE) == pid)
-        return;
-    /* A child has one thread when it first comes here or its threads are its own affair: a
-     * lost race leaves the same values. */
     struct xh_stats so_far;
     pthread_mutex_init(&f->guess_lock, NULL);
     if (f->origin)
         xh_replicas_after_fork(f->origin);
     xh_beside_after_fork(f->beside);
     xh_body_after_fork(f->body);
-    xh_cache_stats(f, &so_far); /* takes locks of theirs, which a thread of the parent may have held */
+    stats_of(f, &so_far); /* behind those two: it takes their locks */
     xh_account_forked(f->account, &so_far);
-    xh_walk_init(f); /* the parent's index may have been in the middle of a change: leaked */
-    /* A fork while the parent was at work on the indexes: what is there may be torn. */
-    if (pthread_mutex_trylock(&f->chunk_lock)) {
+    xh_walk_init(f, f->walk.index != NULL);
+    if (pthread_mutex_trylock(&f->chunk_lock)) { /* a thread of the parent was at work on the indexes */
         f->chunks = NULL;
         f->contiguous = NULL;
     }
@@ -420,9 +423,25 @@ void xh_file_after_fork(struct xh_file *f)
     pthread_mutex_init(&f->flying_lock, NULL);
     f->flying = NULL;
     f->hits_before = hits(f); /* the parent tells of its own */
-    xh_wanted_init(&f->wanted); /* the parent's are leaked, as its stage is */
+    xh_wanted_init(&f->wanted);
     atomic_store_explicit(&f->ahead_bytes, 0, memory_order_relaxed);
-    __atomic_store_n(&f->pid, pid, __ATOMIC_RELEASE);
+}
+
+void xh_file_after_fork(struct xh_file *f)
+{
+    pid_t pid = getpid(), was = atomic_load_explicit(&f->pid, memory_order_acquire);
+    /* The child may have several threads by now. One of them does it, and says so by |-pid|; the others wait for it. (A number that
+     * is neither is a parent's: also where that one's own thread was just at this.) */
+    while (was != pid) {
+        if (was == -pid) {
+            sched_yield();
+            was = atomic_load_explicit(&f->pid, memory_order_acquire);
+        } else if (atomic_compare_exchange_weak_explicit(&f->pid, &was, -pid, memory_order_acquire, memory_order_acquire)) {
+            become_child(f);
+            atomic_store_explicit(&f->pid, pid, memory_order_release);
+            was = pid;
+        }
+    }
 }
 
 uint64_t xh_cache_size(const struct xh_file *f)
@@ -448,9 +467,8 @@ int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b)
 
 void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
 {
-    xh_counters_snapshot(&f->counters, out);
-    xh_beside_stats(f->beside, out);
-    xh_body_stats(f->body, out);
+    xh_file_after_fork(f); /* else it might wait for a lock that a thread of the parent had */
+    stats_of(f, out);
 }
 
 void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint64_t network_ns)

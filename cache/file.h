@@ -28,8 +28,8 @@
 
 /* Metadata fetched ahead of a walk; see walk.c. */
 struct xh_walk {
-    pthread_mutex_t lock;       /* guards what |index| points to; a leaf, held for parsing only */
-    struct xh_metaindex *index; /* constant; NULL: no walk */
+    pthread_mutex_t lock;       /* guards what |index| points to; held for parsing, and for looks at what is here (xh_walk_look) */
+    struct xh_metaindex *index; /* constant, but for a fork's child, which begins anew; NULL: no walk */
     _Atomic int on;             /* the walk has begun: release, as what opening still set up then (|spare_bytes|) is there for
                                    an engine thread that finds it so, acquire */
     _Atomic int arrived;        /* bytes have come since the index last looked; the lock orders the rest */
@@ -56,14 +56,16 @@ struct xh_file {
     struct xh_account own;
     uint64_t hits_before; /* of counters.bytes_hit, another process's to tell the shadow of */
 
-    /* |guess_lock| guards the predictors. Readers only try it: a missed note costs a guess. */
+    /* |guess_lock| guards the predictors. Readers only try it: a missed note costs a guess. It is held while what they expect
+     * is submitted, so the locks of stage, shadow and origin are taken in it; no engine thread takes it. */
     pthread_mutex_t guess_lock;
     struct xh_predict_seq seq;
     struct xh_predict_wide wide;
-    pid_t pid; /* the process whose engine and lock these are; atomic via guess_lock after fork */
+    _Atomic pid_t pid; /* the process whose engine and locks these are; negative: one of its threads is about to make them so.
+                        * Release in xh_file_after_fork, acquire by all that come there */
 
-    /* |chunk_lock| guards the chunk indexes and |contiguous|, and is held for computing alone: a node that is missed
-     * could cost a whole index, so readers wait for it. */
+    /* |chunk_lock| guards the chunk indexes and |contiguous|. Readers wait for it, as a node that is missed could cost a whole
+     * index: it is held for computing and for looks at what is here (xh_walk_look), never over the network. */
     pthread_mutex_t chunk_lock;
     struct xh_chunkindex *chunks; /* NULL: no reading ahead */
     struct xh_contiguous *contiguous; /* likewise */
@@ -133,12 +135,12 @@ uint64_t xh_fetch_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_
  * behind it. Returns the end of what is seen to, |off| when there is none. */
 uint64_t xh_fetch_lead(struct xh_file *f, uint64_t off, uint64_t end);
 
-/* The walk through metadata. init and end: with the file, once it has its shadow. begin: the
+/* The walk through metadata. init and end: with the file, once it has its shadow; |walks| 0: there is to be none. begin: the
  * first look at a file that was not known. note: a read of |n| > 0 extents is done; |missed| when
  * it had to wait, |alone| when it had to fetch what nobody had foreseen. arrived: a speculative fetch has ended (called on engine threads). None blocks
  * on the network, none fails. */
 int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len); /* xh_meta_look: what is there of the file |ctx| */
-void xh_walk_init(struct xh_file *f);
+void xh_walk_init(struct xh_file *f, int walks);
 void xh_walk_end(struct xh_file *f);
 void xh_walk_begin(struct xh_file *f);
 void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed, int alone);

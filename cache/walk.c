@@ -82,10 +82,10 @@ static void go_on(struct xh_file *f)
     } while (n);
 }
 
-void xh_walk_init(struct xh_file *f)
+void xh_walk_init(struct xh_file *f, int walks)
 {
     pthread_mutex_init(&f->walk.lock, NULL);
-    f->walk.index = f->opt.readahead && f->shadow ? xh_metaindex_new(f->size) : NULL;
+    f->walk.index = walks && f->opt.readahead && f->shadow ? xh_metaindex_new(f->size) : NULL;
     atomic_store_explicit(&f->walk.on, 0, memory_order_relaxed);
     atomic_store_explicit(&f->walk.arrived, 0, memory_order_relaxed);
     atomic_store_explicit(&f->walk.lonely, 0, memory_order_relaxed);

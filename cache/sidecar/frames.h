@@ -17,7 +17,7 @@ struct xh_body {
     struct xh_options opt;
     int forced; /* option sidecar=body: it is used where it is there */
 
-    pthread_mutex_t lock; /* guards the next ones; a leaf */
+    pthread_mutex_t lock; /* guards the next ones; the body's stage, known.c and what is looked at of the original are behind it */
     pthread_cond_t news; /* the look is over */
     int state;           /* body.c's */
     int holders; /* the file and the look; the last one frees */

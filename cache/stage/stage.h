@@ -25,7 +25,8 @@ struct xh_parcel;
 struct xh_read_op;
 
 struct xh_stage {
-    pthread_mutex_t lock;    /* guards the rest; held while a piece of a reply is copied, never longer */
+    pthread_mutex_t lock;    /* guards the rest; held while a piece of a reply is copied or requests are planned, never while they
+                              * are submitted. The locks of shadow, origin and room are taken in it */
     struct xh_parcel **at;   /* by offset, disjoint: those with bytes that a reader can still have */
     size_t n, room;
     uint64_t bytes;          /* of what nobody has read of the parcels in |at|, of streams' only what is

@@ -473,6 +473,23 @@ static void a_taker_before_submission_promotes(void)
     xh_cache_close(f);
 }
 
+/* In a child: the engine made here, anew. */
+static void start_again(void)
+{
+    pthread_t t;
+    pthread_mutex_init(&engine.lock, NULL);
+    pthread_cond_init(&engine.more, NULL);
+    pthread_cond_init(&engine.drained, NULL);
+    pthread_cond_init(&engine.resumed, NULL);
+    engine.demand = engine.speculative = NULL;
+    engine.busy = 0;
+    engine.mood = EAGER;
+    for (uintptr_t i = 0; i < 3; i++) {
+        CHECK(pthread_create(&t, NULL, engine_main, (void *)(i + 1)) == 0);
+        pthread_detach(t);
+    }
+}
+
 /* A child that closes what its parent has in flight, without a read, ends in peace. */
 static void a_child_closes(void)
 {
@@ -516,6 +533,67 @@ static void a_child_does_not_wait_for_the_parents_look(void)
     CHECK(waitpid(pid, &status, 0) == pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     xh_cache_close(f);
+}
+
+/* The same where the child asks for its statistics first, as the option stats and Python's stats() do. */
+static void a_child_asks_for_statistics(void)
+{
+    int status;
+    struct xh_stats s;
+    struct xh_file *f = open_test("shadow=off");
+    struct xh_options o = f->opt;
+    strcpy(o.sidecar, "auto");
+    CHECK(f->body = xh_body_new("https://test/x", &o));
+    pthread_mutex_lock(&f->body->lock);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        is_child = 1;
+        alarm(20);
+        xh_cache_stats(f, &s);
+        _exit(s.bytes_asked != 0);
+    }
+    pthread_mutex_unlock(&f->body->lock);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    xh_cache_close(f);
+}
+
+/* Threads of a child that come to a file at once, while its parent has much of it in the stage and under way: each gets its
+ * bytes, and the room is the child's alone. */
+static void a_childs_threads_come_at_once(void)
+{
+    int status;
+    struct xh_range r[2] = {{2000000, 1500000}, {8000000, 3000000}};
+    struct xh_file *f = open_test("shadow=off,readahead=off,readahead_bytes=8M");
+    CHECK(xh_stage_fetch(f, &r[0], 1) == 1);
+    drain(0);
+    engine.mood = STRICT;
+    CHECK(xh_stage_fetch(f, &r[1], 1) == 1);
+    CHECK(xh_room_held() == r[0].len + r[1].len && xh_room_memory() >= r[0].len);
+    pthread_mutex_lock(&f->stage.lock); /* as an engine's thread may */
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        pthread_t t[READERS];
+        is_child = 1;
+        alarm(60);
+        CHECK(xh_room_held() == 0 && xh_room_memory() == 0);
+        start_again();
+        for (int i = 0; i < READERS; i++)
+            pthread_create(&t[i], NULL, reader, f);
+        for (int i = 0; i < READERS; i++)
+            pthread_join(t[i], NULL);
+        drain(0);
+        xh_cache_close(f);
+        CHECK(xh_room_held() == 0 && xh_room_memory() == 0);
+        _exit(0);
+    }
+    pthread_mutex_unlock(&f->stage.lock);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    xh_cache_close(f);
+    engine.mood = EAGER;
 }
 
 static size_t heap_bytes(void)
@@ -776,6 +854,9 @@ int main(void)
     a_taker_before_submission_promotes();
     a_child_closes();
     a_child_does_not_wait_for_the_parents_look();
+    a_child_asks_for_statistics();
+    for (int i = 0; i < 5; i++)
+        a_childs_threads_come_at_once();
     read_parcels_hold_no_memory();
     threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, EAGER, 0);
     threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, LAZY, 0);

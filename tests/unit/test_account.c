@@ -1,5 +1,6 @@
 /* The account of an open file, with a clock of its own: its sums are the wall time. And the advice for constructed facts. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,40 @@ Test(account, of_one_thread_each_moment_is_where_it_was)
     cr_assert_eq(a.spent_ns[XH_NETWORK], 50);
     cr_assert_eq(a.spent_ns[XH_OTHERS], 20);
     cr_assert_eq(a.spent_ns[XH_OUTSIDE], 100);
+}
+
+Test(account, a_part_that_cannot_be_opened_leaves_nothing_running)
+{
+    struct xh_account a = {0};
+    struct xh_options o;
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    xh_options_defaults(&o);
+    snprintf(o.sidecar, sizeof o.sidecar, "off");
+    xh_account_init(&a, 1);
+    cr_assert_lt(xh_cache_open_part("https://", &o, &a, &f, &err), 0);
+    for (int d = 0; d < XH_DOINGS; d++)
+        cr_assert_eq(a.threads[d], 0, "%d", d);
+    clock_ns += 100;
+    uint64_t read = xh_account_enter(&a, XH_COPYING);
+    xh_account_leave(&a, XH_COPYING, read);
+    cr_assert_eq(a.spent_ns[XH_OUTSIDE], 100, "what follows is the application's");
+}
+
+Test(account, a_child_counts_nothing_of_what_its_parent_s_parts_had)
+{
+    struct xh_account a = {0};
+    struct xh_stats part = {.bytes_asked = 70, .requests = 3}, now = {.bytes_asked = 5};
+    xh_account_init(&a, 1);
+    xh_account_add(&a, &part, &(struct xh_facts){.size = 9});
+    xh_account_enter(&a, XH_COPYING); /* by a thread that the child has not */
+    pthread_mutex_lock(&a.lock);
+    xh_account_forked(&a, &now);
+    cr_assert_eq(a.threads[XH_COPYING], 0);
+    cr_assert_eq(a.ended.bytes_asked, 70, "a total never falls");
+    cr_assert_eq(a.before.bytes_asked, 75);
+    cr_assert_eq(a.before.requests, 3);
+    cr_assert_eq(a.known.size, 9);
 }
 
 Test(account, of_several_threads_each_moment_counts_once_for_the_copying_before_the_waiting)

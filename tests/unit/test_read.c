@@ -1159,7 +1159,7 @@ Test(read, hints_and_reads_of_many_threads_get_on_and_closing_waits_for_nothing,
 }
 
 /* Opens what |teller| opened, by what it told, with a shadow of its own: another node's. */
-static struct xh_file *open_heard(const void *told, size_t len, int *rc)
+static struct xh_file *open_heard_for(const void *told, size_t len, int data_only, int *rc)
 {
     struct xh_options o;
     struct xh_err err = {0};
@@ -1168,8 +1168,13 @@ static struct xh_file *open_heard(const void *told, size_t len, int *rc)
     strcpy(o.sidecar, "off"); /* there is one object */
     o.head_bytes = 16384;
     cr_assert_eq(xh_options_from_string(&o, "shadow=off", "test", &err), 0, "%s", err.text);
-    *rc = xh_cache_open_told("https://test/x", &o, &(struct xh_told){.bytes = told, .len = len}, &f, &err);
+    *rc = xh_cache_open_told("https://test/x", &o, &(struct xh_told){.bytes = told, .len = len, .data_only = data_only}, &f, &err);
     return f;
+}
+
+static struct xh_file *open_heard(const void *told, size_t len, int *rc)
+{
+    return open_heard_for(told, len, 0, rc);
 }
 
 /* ---- several that open it together ------------------------------------------------------ */
@@ -1368,6 +1373,32 @@ Test(read, an_early_head_of_another_version_is_not_told, .timeout = 20)
     void *told;
     size_t len;
     cr_assert_eq(xh_cache_tell(teller, &told, &len, &err), XH_E_CHANGED);
+    xh_cache_close(teller);
+}
+
+Test(read, a_childs_rank_walks_if_and_only_if_its_parents_did, .timeout = 20)
+{
+    struct xh_err err = {0};
+    engine.reader = "aa";
+    struct xh_file *teller = open_test("shadow=off");
+    void *told;
+    size_t len;
+    int rc, status;
+    cr_assert_eq(xh_cache_tell(teller, &told, &len, &err), 0, "%s", err.text);
+    for (int data_only = 0; data_only < 2; data_only++) {
+        struct xh_file *f = open_heard_for(told, len, data_only, &rc);
+        cr_assert_eq(rc, 0);
+        cr_assert_eq(f->walk.index == NULL, data_only);
+        pid_t pid = fork();
+        if (pid == 0) {
+            xh_file_after_fork(f);
+            _exit((f->walk.index == NULL) != data_only);
+        }
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "data_only %d", data_only);
+        xh_cache_close(f);
+    }
+    free(told);
     xh_cache_close(teller);
 }
 
