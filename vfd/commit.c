@@ -14,5 +14,6 @@ herr_t H5FDxhdf5_commit(hid_t file_id)
         return 0;
     if (h5->H5Fflush(file_id, H5F_SCOPE_GLOBAL) < 0)
         return -1; /* and HDF5 has said why */
-    return remote && xh_remote_commit(remote) ? xh_h5err_print(h5) : 0;
+    int rc = remote ? xh_remote_commit(remote) : 0;
+    return rc < 0 ? xh_h5err_print(h5) : rc;
 }

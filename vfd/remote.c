@@ -199,7 +199,9 @@ int xh_remote_truncate(struct xh_remote *r, uint64_t eoa)
 int xh_remote_commit(struct xh_remote *r)
 {
     struct xh_err err = {0};
-    return r->edit && xh_edit_commit(r->edit, &err) ? xh_fail_cache(r->h5, &err) : 0;
+    if (!r->edit)
+        return 0;
+    return xh_edit_commit(r->edit, &err) ? xh_fail_cache(r->h5, &err) : xh_edit_is_behind(r->edit);
 }
 
 int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err)

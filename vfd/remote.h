@@ -54,7 +54,8 @@ int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err 
  * |r| is gone either way. */
 int xh_remote_close(struct xh_remote *r);
 
-/* Sends what was written so far. Returns 0, also of a file that is only read; or -1, error pushed. Blocks. */
+/* Sends what was written so far. Returns 0, also of a file that is only read; 1: HDF5 may have older data in memory than the
+ * server has now; or -1, error pushed. Blocks. */
 int xh_remote_commit(struct xh_remote *r);
 
 /* As the driver's callbacks; refused with an error where the file is only read. */

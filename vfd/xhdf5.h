@@ -167,7 +167,9 @@ XHDF5_API herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id);
 /* Flushes the file and, where it is one that was opened for writing at a URL (option writable), sends what was written
  * to the server, as closing it does; the file goes on as the new version. Of a local file it is H5Fflush. |file_id| is of a
  * file or of anything in it. Nothing was changed: nothing is sent. Waits until the server has the new version.
- * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: H5Fflush failed; the server
+ * Returns 0; 1: others had changed data of the file meanwhile that this program has read or written, and the new version has
+ * their changes too, but what HDF5 keeps in memory may be older: close the file and open it again to see them, and before you
+ * write such data: without that the next commit is a conflict. Or a negative value with the reason on HDF5's error stack: H5Fflush failed; the server
  * refused, is not to be reached, or has another version that this one cannot be merged with. Then all that was written
  * stays in the open file, and is there to be recovered if it is never sent (docs/writing.md). */
 XHDF5_API herr_t H5FDxhdf5_commit(hid_t file_id);

@@ -258,8 +258,6 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     e->found_good = 0;
     if (rc == XH_E_CANCELLED)
         return LOST;
-    if (rc == 0 && !e->closing)
-        rc = xh_edit_super(e, err);
     rc = rc ? rc : make_place(e, a, err);
     if (rc)
         return rc;
@@ -294,7 +292,6 @@ static int committed(struct xh_edit *e, const struct xh_dav_stat *fresh, struct 
     v->base_size = v->size;
     v->base_limit = whole ? 0 : v->size;
     snprintf(v->base_version, sizeof v->base_version, "%s", fresh->validator);
-    e->super_len = 0;
     if (!e->closing) /* else it is removed; who is killed before that has a record that "retry" finds to be done */
         xh_overlay_unsave(v);
     return rc;
@@ -383,10 +380,8 @@ static int send_all(struct xh_edit *e, struct xh_err *err)
     e->turn = NULL;
     xh_dav_close(e->side);
     e->side = NULL;
-    if (rc) {
-        e->super_len = 0;
+    if (rc)
         return rc;
-    }
     xh_edit_tidy(e);
     rc = committed(e, &fresh, err);
     if (rc == 0 && !e->closing)
@@ -410,17 +405,22 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
     int rc = 0;
+    int clean = v->dirty.n == 0 && (v->mode != XH_OVERLAY_EDIT || (v->size == v->base_size && (v->base_limit == v->base_size || !e->file)));
     if (e->pid != getpid())
         return xh_err_set(err, XH_E_READONLY, 0, "%.200s: the child of a fork cannot write what its parent has open", xh_dav_shown(e->dav));
     if (e->broken)
         rc = xh_err_set(err, XH_E_SYS, 0, "%.200s: a write failed, so the file is not sent to the server", xh_dav_shown(e->dav));
-    else if (v->dirty.n == 0 && (v->mode != XH_OVERLAY_EDIT || (v->size == v->base_size && (v->base_limit == v->base_size || !e->file))))
-        return 0; /* nothing was written; a file that was to be made was not */
-    if (rc == 0)
+    else if (v->behind)
+        rc = xh_edit_say_stale(e, err);
+    if (clean && !e->broken)
+        return rc; /* nothing was written; a file that was to be made was not */
+    if (rc == 0) {
+        xh_edit_super(e);
         rc = xh_edit_differs(e, err);
+    }
     if (rc == 0)
         return 0;
-    if (rc == 1 || rc == XH_E_CHANGED) {
+    if (rc == 1 || (rc == XH_E_CHANGED && !v->behind)) {
         v->closed_s = 0;
         snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/", v->id, 't', e->attempt + 1, v->id, 'n',
                  e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1));
@@ -429,6 +429,7 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
         v->left[0] = '\0'; /* a process that lives notes what it leaves */
         rc = commit(e, err);
     }
+    e->super_len = 0;
     if (rc)
         xh_edit_keep(e, err);
     return rc;

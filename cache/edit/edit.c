@@ -106,6 +106,7 @@ void xh_edit_free(struct xh_edit *e, int keep)
     xh_overlay_close(e->overlay, keep);
     xh_dav_close(e->side);
     xh_dav_close(e->dav);
+    xh_extents_free(&e->stale);
     free(e->piece);
     free(e->url);
     xh_env_release(&e->opt);
@@ -144,6 +145,11 @@ int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how h
     draw(e, "open to write", begun);
     *out = e;
     return 0;
+}
+
+int xh_edit_is_behind(const struct xh_edit *e)
+{
+    return e->stale.n > 0;
 }
 
 uint64_t xh_edit_size(const struct xh_edit *e)
@@ -344,6 +350,32 @@ static int note_below(struct xh_edit *e, uint64_t off, uint64_t len, struct xh_e
     return rc;
 }
 
+int xh_edit_say_stale(const struct xh_edit *e, struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_CHANGED, 0,
+                      "%.200s: this is a conflict: an earlier commit took over what somebody else had changed, and then older bytes were "
+                      "written over it, which HDF5 still had in memory. Close the file, open it again, and write that anew", xh_dav_shown(e->dav));
+}
+
+/* 1 when [off, off + len) holds data that others have changed since HDF5 was given it, and |buf| would undo that. */
+static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t len, struct xh_err *err)
+{
+    uint64_t end = off + len, at, to;
+    int rc = 0, differs = 0;
+    if (!e->stale.n || (!xh_extents_next(&e->stale, off, end, &to, NULL) && to == end))
+        return 0;
+    char *there = malloc(XH_EDIT_PIECE);
+    if (!there)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a write");
+    for (at = off; at < end && rc == 0 && !differs; at = to) { /* HDF5 writes what it has not changed, too */
+        to = end - at < XH_EDIT_PIECE ? end : at + XH_EDIT_PIECE;
+        rc = xh_edit_compose(e, at, there, (size_t)(to - at), err);
+        differs = rc == 0 && memcmp(there, buf + (at - off), (size_t)(to - at)) != 0;
+    }
+    free(there);
+    return rc ? rc : differs;
+}
+
 int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
 {
     int rc = 0;
@@ -355,6 +387,12 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
         kind = XH_EDIT_META; /* a heap that several datasets may share */
     if (kind != XH_EDIT_RAW)
         rc = note_below(e, off, len, err);
+    else if ((rc = is_stale(e, off, buf, len, err)) > 0) {
+        /* That is said when it is committed: a write that fails while HDF5 closes a dataset is lost, in silence, and some versions
+         * of HDF5 crash at the program's end. */
+        e->overlay->behind = 1;
+        rc = 0;
+    }
     uint64_t begun = begin_copying(e);
     rc = rc ? rc : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
     if (rc)
@@ -391,7 +429,9 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
     if (xh_overlay_save(v, 1, &own)) {
         xh_overlay_unsave(v); /* an older record would not be true */
         xh_err_set(err, was.code, was.status, "%.480s. What was written was NOT saved: %.180s", was.text, own.text);
-    } else if (v->broken)
+    } else if (v->behind)
+        xh_err_set(err, was.code, was.status, "%.560s. What was written is kept: \"xhdf5 recover export %s\" writes it to a file", was.text, v->id);
+    else if (v->broken)
         xh_err_set(err, was.code, was.status, "%.560s. It is no whole file: \"xhdf5 recover drop %s\" removes it", was.text, v->id);
     else
         xh_err_set(err, was.code, was.status,
@@ -419,6 +459,7 @@ int xh_edit_close(struct xh_edit *e, struct xh_err *err)
         if (e->file)
             xh_cache_close(e->file);
         xh_overlay_forsake(e->overlay);
+        xh_extents_free(&e->stale);
         free(e->piece);
         free(e->url);
         free(e);

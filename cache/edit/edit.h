@@ -45,6 +45,10 @@ int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err);
  * was written stays. Blocks. */
 int xh_edit_commit(struct xh_edit *e, struct xh_err *err);
 
+/* 1 when commits have taken over what others had changed of data that was read or written here. HDF5 may have older bytes of it in
+ * memory: when it writes such data otherwise than it is, the file is not committed any more (XH_E_CHANGED). */
+int xh_edit_is_behind(const struct xh_edit *e);
+
 /* The last commit, and the end of |e| in any case. Returns as commit; then the overlay stays to be recovered, and |err|
  * says so. */
 int xh_edit_close(struct xh_edit *e, struct xh_err *err);

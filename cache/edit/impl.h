@@ -39,9 +39,11 @@ struct xh_edit {
     struct xh_dav *side;  /* a second client: the turn's, and for what is done beside the first; NULL: none yet */
     struct xh_dav_stat found; /* what was there at opening; a commit that replaces it need not look first */
     int found_good;       /* it has not been used yet */
-    uint64_t super_off;   /* a superblock that goes out otherwise than it is here, at the end of a commit under way */
-    size_t super_len;     /* 0: none */
+    uint64_t super_off;   /* the superblock as it goes out */
+    size_t super_len;     /* 0: not known */
     unsigned char super[96];
+    /* What commits have taken over of others: */
+    struct xh_extents stale; /* raw data of which HDF5 may hold older bytes in memory than the version below has */
 };
 
 /* The new file's bytes: the overlay over the version below. Returns 0 or a negative code. */
@@ -57,8 +59,17 @@ int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_e
 /* 1 when the server's file has every byte that was written, 0 when not, or a negative code. */
 int xh_edit_is_there(struct xh_edit *e, struct xh_err *err);
 
-/* Finds the superblock in the overlay, and if it says that a writer has the file open, what it is to be. */
-int xh_edit_super(struct xh_edit *e, struct xh_err *err);
+/* Finds the file's superblock. From then on xh_edit_compose gives it as it is when no writer has the file open. */
+void xh_edit_super(struct xh_edit *e);
+
+/* If the superblock begins in |buf|, the file's |len| bytes at |off|: makes it so there. */
+void xh_edit_plain(const struct xh_edit *e, uint64_t off, void *buf, uint64_t len);
+
+/* If |p| begins with a superblock: makes it so. Returns its length, or as much of it as matters; 0: it is none that is known. Pure. */
+size_t xh_super_plain(unsigned char *p, size_t n);
+
+/* Says that older data was written over what others had changed. Returns XH_E_CHANGED. */
+int xh_edit_say_stale(const struct xh_edit *e, struct xh_err *err);
 
 /* A commit failed with |err|: writes the overlay's record, so that it can be recovered, and adds to |err| how. */
 void xh_edit_keep(struct xh_edit *e, struct xh_err *err);

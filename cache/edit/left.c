@@ -97,7 +97,7 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
     if (rc)
         return rc;
     assert(e);
-    rc = open_version(e, err);
+    rc = e->overlay->behind ? xh_edit_say_stale(e, err) : open_version(e, err);
     if (rc == 0)
         xh_edit_tidy(e);
     e->attempt = (unsigned)getpid(); /* most likely names that no earlier attempt had */
@@ -132,6 +132,8 @@ static int compose_lost(struct xh_edit *e, uint64_t off, char *buf, uint64_t len
             *holes |= at < v->base_limit;
         }
     }
+    if (rc == 0)
+        xh_edit_plain(e, off, buf, len);
     return rc;
 }
 
@@ -153,6 +155,7 @@ static int export_to(struct xh_edit *e, int fd, const char *path, struct xh_err 
 {
     struct xh_overlay *v = e->overlay;
     int rc = 0, holes = 0, lost = v->base_limit && !e->file;
+    xh_edit_super(e);
     for (uint64_t off = 0, to; off < v->size && rc == 0; off = to) {
         to = v->size - off < XH_EDIT_PIECE ? v->size : off + XH_EDIT_PIECE;
         rc = lost ? compose_lost(e, off, e->piece, to - off, &holes, err) : xh_edit_compose(e, off, e->piece, (size_t)(to - off), err);

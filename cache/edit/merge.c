@@ -4,7 +4,11 @@
  * laid over another version when (1) all metadata that was read from the old one is the same in the new one, (2) none
  * was changed by this writer, (3) both versions and the overlay have one size. Then only raw data is left; of that, bytes
  * that were read before they were written (a chunk that was changed in part) are applied where they differ from what was
- * read, and a byte that both changed is a conflict; bytes that were written unread are applied as they are. */
+ * read, and a byte that both changed is a conflict; bytes that were written unread are applied as they are.
+ *
+ * HDF5 keeps raw data in memory (its chunk cache), and writes whole chunks. Behind a merge it may hold older bytes than the
+ * version has that was merged with; written again, they would undo what the others did. So the set |stale| has all bytes that HDF5
+ * was given, or has written, and that are others now; what is written there is not sent, and the file has to be opened anew. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +61,11 @@ static int kind_differs(struct xh_edit *e, int kind, char *two[2], struct xh_err
             return 1;
         for (uint64_t off = d->at[i].off; off < d->at[i].end; off = to) {
             to = piece_end(off, d->at[i].end);
-            int rc = xh_overlay_read(e->overlay, off, two[0], to - off, err);
+            int rc = xh_edit_compose(e, off, two[0], (size_t)(to - off), err);
             rc = rc ? rc : read_version(e->file, off, two[1], to - off, err);
             if (rc)
                 return rc;
+            xh_edit_plain(e, off, two[1], to - off);
             if (memcmp(two[0], two[1], (size_t)(to - off)) != 0)
                 return 1;
         }
@@ -98,10 +103,11 @@ static int metadata_kept(struct xh_edit *e, char *two[2], struct xh_err *err)
             int kind, seen = xh_extents_next(&v->seen, off, piece_end(off, s->end), &to, &kind);
             if (!seen || kind == XH_SEEN_UNKEPT)
                 return conflict(e, err, "metadata was written here");
-            int rc = xh_overlay_read(v, off, two[0], to - off, err);
+            int rc = xh_edit_compose(e, off, two[0], (size_t)(to - off), err);
             rc = rc ? rc : xh_overlay_seen(v, off, two[1], to - off, err);
             if (rc)
                 return rc;
+            xh_edit_plain(e, off, two[1], to - off);
             if (memcmp(two[0], two[1], (size_t)(to - off)) != 0)
                 return conflict(e, err, "metadata was changed here too (an object, an attribute, a chunk's place or the file's size)");
         }
@@ -109,40 +115,110 @@ static int metadata_kept(struct xh_edit *e, char *two[2], struct xh_err *err)
     return 0;
 }
 
-/* What the program was told of the file's structure still holds in |now|. Many extents are read at once. */
-static int structure_holds(struct xh_edit *e, struct xh_file *now, char *two[2], struct xh_err *err)
+/* ---- what HDF5 was given, against the new version: many extents are read at once */
+
+#define AT_ONCE 512
+
+struct comparison {
+    struct xh_edit *e;
+    struct xh_file *now;
+    char **two;
+    int of_metadata;
+    struct xh_extent x[AT_ONCE]; /* into the first piece */
+    size_t n;
+    uint64_t used;
+};
+
+/* The bytes of the extent |x| that HDF5 has: what was written, and went out, is in the overlay. */
+static int read_known(struct comparison *c, const struct xh_extent *x, struct xh_err *err)
 {
-    enum { AT_ONCE = 512 };
-    const struct xh_extents *s = &e->overlay->seen;
-    struct xh_extent *x = malloc(AT_ONCE * sizeof *x);
-    int rc = 0;
-    uint64_t off = s->n ? s->at[0].off : 0;
-    if (!x)
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
-    for (size_t i = 0; i < s->n && rc == 0;) {
-        size_t n = 0;
-        uint64_t used = 0;
-        while (i < s->n && n < AT_ONCE && used < XH_EDIT_PIECE) {
-            uint64_t len = s->at[i].end - off, room = XH_EDIT_PIECE - used;
-            len = len < room ? len : room;
-            if (s->at[i].kind == XH_SEEN_META) {
-                x[n++] = (struct xh_extent){off, len, two[0] + used};
-                used += len;
-            } else {
-                len = s->at[i].end - off;
-            }
-            off += len;
-            if (off == s->at[i].end && ++i < s->n)
-                off = s->at[i].off;
+    struct xh_overlay *v = c->e->overlay;
+    return !c->of_metadata && xh_extents_covers(&v->have, x->off, x->off + x->len) ? xh_overlay_read(v, x->off, c->two[1], x->len, err)
+                                                                                   : xh_overlay_seen(v, x->off, c->two[1], x->len, err);
+}
+
+/* Notes the bytes of |n| at |off| that differ as stale; a few between two such with them. */
+static int put_stale(struct xh_edit *e, uint64_t off, const void *a, const void *b, uint64_t n, struct xh_err *err)
+{
+    const char *one = a, *two = b;
+    uint64_t first = 0, last = n;
+    while (first < n && one[first] == two[first])
+        first++;
+    while (last > first && one[last - 1] == two[last - 1])
+        last--;
+    return first < last && xh_extents_put(&e->stale, off + first, off + last, 1) ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit") : 0;
+}
+
+/* Compares what was put off. */
+static int compare(struct comparison *c, struct xh_err *err)
+{
+    int rc = c->n ? of_new(xh_cache_read(c->now, c->of_metadata ? XH_KIND_META : XH_KIND_RAW, c->x, c->n, err), err) : 0;
+    for (size_t k = 0; k < c->n && rc == 0; k++) {
+        const struct xh_extent *x = &c->x[k];
+        if ((rc = read_known(c, x, err)) != 0)
+            break;
+        if (!c->of_metadata) {
+            rc = put_stale(c->e, x->off, x->buf, c->two[1], x->len, err);
+            continue;
         }
-        rc = n ? of_new(xh_cache_read(now, XH_KIND_META, x, n, err), err) : 0;
-        for (size_t k = 0; k < n && rc == 0; k++) {
-            rc = xh_overlay_seen(e->overlay, x[k].off, two[1], x[k].len, err);
-            if (rc == 0 && memcmp(x[k].buf, two[1], (size_t)x[k].len) != 0)
-                rc = conflict(e, err, "metadata that was read here is another there");
+        xh_edit_plain(c->e, x->off, x->buf, x->len);
+        xh_edit_plain(c->e, x->off, c->two[1], x->len);
+        if (memcmp(x->buf, c->two[1], (size_t)x->len) != 0)
+            rc = conflict(c->e, err, "metadata that was read here is another there");
+    }
+    c->n = 0;
+    c->used = 0;
+    return rc;
+}
+
+static int compare_later(struct comparison *c, uint64_t off, uint64_t end, struct xh_err *err)
+{
+    for (uint64_t to; off < end; off = to) {
+        uint64_t room = XH_EDIT_PIECE - c->used;
+        to = end - off < room ? end : off + room;
+        c->x[c->n++] = (struct xh_extent){off, to - off, c->two[0] + c->used};
+        c->used += to - off;
+        int rc = c->n == AT_ONCE || c->used == XH_EDIT_PIECE ? compare(c, err) : 0;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* What of the raw data [off, end) was not written since the last commit; what is merged is seen to there. */
+static int compare_data(struct comparison *c, uint64_t off, uint64_t end, int kind, struct xh_err *err)
+{
+    struct xh_overlay *v = c->e->overlay;
+    int rc = 0;
+    for (uint64_t clean, to; off < end && rc == 0; off = clean) {
+        if (xh_extents_next(&v->dirty, off, end, &clean, NULL))
+            continue;
+        for (; off < clean && rc == 0; off = to) {
+            int had = xh_extents_next(&v->have, off, clean, &to, NULL);
+            if (had || kind == XH_SEEN_RAW)
+                rc = compare_later(c, off, to, err);
+            else if (xh_extents_put(&c->e->stale, off, to, 1)) /* nobody knows what HDF5 was given */
+                rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
         }
     }
-    free(x);
+    return rc;
+}
+
+/* Compares metadata: what the program was told of the file's structure must still hold in |now|. Or data: what HDF5 has may be stale. */
+static int compare_seen(struct xh_edit *e, struct xh_file *now, int of_metadata, char *two[2], struct xh_err *err)
+{
+    const struct xh_extents *s = &e->overlay->seen;
+    struct comparison *c = malloc(sizeof *c);
+    int rc = c ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    if (rc)
+        return rc;
+    *c = (struct comparison){.e = e, .now = now, .two = two, .of_metadata = of_metadata};
+    for (size_t i = 0; i < s->n && rc == 0; i++)
+        if ((s->at[i].kind == XH_SEEN_META) == of_metadata)
+            rc = of_metadata ? compare_later(c, s->at[i].off, s->at[i].end, err)
+                             : compare_data(c, s->at[i].off, s->at[i].end, s->at[i].kind, err);
+    rc = rc ? rc : compare(c, err);
+    free(c);
     return rc;
 }
 
@@ -184,7 +260,9 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
             if (rc == 0 && merge_bytes(ours, was, theirs, len))
                 rc = conflict(e, err, "the same data was changed here");
             if (rc == 0 && apply) {
-                rc = xh_overlay_write(v, off, ours, len, XH_WRITTEN_RAW, err);
+                rc = xh_overlay_read(v, off, was, len, err);
+                rc = rc ? rc : put_stale(e, off, was, ours, len, err);
+                rc = rc ? rc : xh_overlay_write(v, off, ours, len, XH_WRITTEN_RAW, err);
                 rc = rc ? rc : xh_overlay_see(v, off, theirs, len, err);
                 if (rc == 0 && xh_extents_put(&v->seen, off, to, XH_SEEN_RAW))
                     rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
@@ -197,42 +275,34 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
     return rc;
 }
 
-/* Raw data that was read and not written here may be another in the new version: forgotten. So is what the overlay has of
- * earlier commits, and its metadata, which is the version's. */
-static int forget_old(struct xh_overlay *v, struct xh_err *err)
+/* Forgets what the overlay has that is another in the new version: its metadata, which is the version's, and what earlier commits sent and
+ * others have changed since. The rest is the version's, too, and tells the next merge what HDF5 has in memory. */
+static int forget_old(struct xh_edit *e, struct xh_err *err)
 {
-    struct xh_extents have = {0}, seen = {0};
+    struct xh_overlay *v = e->overlay;
+    struct xh_extents data = {0};
     int bad = 0;
     for (size_t i = 0; i < v->dirty.n; i++)
         if (v->dirty.at[i].kind == XH_WRITTEN_RAW)
-            bad |= xh_extents_put(&have, v->dirty.at[i].off, v->dirty.at[i].end, 1);
+            bad |= xh_extents_put(&data, v->dirty.at[i].off, v->dirty.at[i].end, XH_WRITTEN_RAW);
+    for (size_t i = 0; i < e->stale.n; i++) {
+        const struct xh_stretch *s = &e->stale.at[i];
+        for (uint64_t off = s->off, to; off < s->end; off = to)
+            if (!xh_extents_next(&data, off, s->end, &to, NULL))
+                bad |= xh_extents_cut(&v->have, off, to);
+    }
     for (size_t i = 0; i < v->seen.n; i++) {
         const struct xh_stretch *s = &v->seen.at[i];
-        uint64_t to;
-        for (uint64_t off = s->off; off < s->end; off = to)
-            if (s->kind == XH_SEEN_META ? (to = s->end) : (uint64_t)xh_extents_next(&have, off, s->end, &to, NULL))
-                bad |= xh_extents_put(&seen, off, to, s->kind);
+        for (uint64_t off = s->off, to; s->kind == XH_SEEN_META && off < s->end; off = to)
+            if (!xh_extents_next(&data, off, s->end, &to, NULL))
+                bad |= xh_extents_cut(&v->have, off, to);
     }
     if (bad) {
-        xh_extents_free(&have);
-        xh_extents_free(&seen);
+        xh_extents_free(&data);
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     }
-    struct xh_extents dirty = {0};
-    for (size_t i = 0; i < have.n; i++)
-        bad |= xh_extents_put(&dirty, have.at[i].off, have.at[i].end, XH_WRITTEN_RAW);
-    if (bad) {
-        xh_extents_free(&dirty);
-        xh_extents_free(&have);
-        xh_extents_free(&seen);
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
-    }
-    xh_extents_free(&v->have);
     xh_extents_free(&v->dirty);
-    xh_extents_free(&v->seen);
-    v->have = have;
-    v->dirty = dirty;
-    v->seen = seen;
+    v->dirty = data;
     return 0;
 }
 
@@ -248,10 +318,11 @@ int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_e
         rc = of_new(XH_E_CHANGED, err);
     rc = rc ? rc : two_pieces(two, err);
     rc = rc ? rc : metadata_kept(e, two, err);
-    rc = rc ? rc : structure_holds(e, f, two, err);
+    rc = rc ? rc : compare_seen(e, f, 1, two, err);
     rc = rc ? rc : merge_raw(e, f, 0, err);
+    rc = rc ? rc : compare_seen(e, f, 0, two, err);
     rc = rc ? rc : merge_raw(e, f, 1, err);
-    if (rc == 0 && (rc = forget_old(v, err)))
+    if (rc == 0 && (rc = forget_old(e, err)))
         e->broken = 1; /* |base| is of the new version already */
     free(two[0]);
     xh_trace(XH_T_VFD, "rebase", "url=%s to=%s rc=%d", xh_dav_shown(e->dav), now->validator, rc);

@@ -1,13 +1,15 @@
 /* The superblock of a file that goes out while it is still open: see impl.h.
  *
- * From version 3 on it says that a writer has the file open, and readers refuse it then. What goes to the server is whole,
- * so it says nothing. Source: HDF5 File Format Specification 3.0, II.A; the checksum is Bob Jenkins' lookup3,
- * hashlittle, which is in the public domain. */
+ * It says that a writer has the file open; readers of version 3 refuse it then. HDF5 sets that in every version when it flushes, and
+ * clears it when it closes the file. What goes to the server is whole, so it says nothing; nor is it a change that counts in a merge.
+ * Source: HDF5 File Format Specification 3.0, II.A; the checksum is Bob Jenkins' lookup3, hashlittle, which is in the
+ * public domain. */
 #include <string.h>
 
 #include "impl.h"
 
-#define FLAGS_AT 11
+#define FLAGS_AT 11    /* versions 2 and 3 */
+#define OLD_FLAGS_AT 20 /* versions 0 and 1: the first of four bytes, without a checksum */
 #define WRITERS 0x05u /* write access; SWMR write access */
 
 static uint32_t rot(uint32_t x, unsigned k)
@@ -52,28 +54,50 @@ static uint32_t checksum(const unsigned char *p, size_t n)
     return c;
 }
 
-int xh_edit_super(struct xh_edit *e, struct xh_err *err)
+static int is_super(const unsigned char *p, size_t n)
 {
     static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+    return n >= OLD_FLAGS_AT + 4 && memcmp(p, signature, sizeof signature) == 0;
+}
+
+size_t xh_super_plain(unsigned char *p, size_t n)
+{
+    if (!is_super(p, n) || p[8] > 3)
+        return 0;
+    if (p[8] < 2) {
+        p[OLD_FLAGS_AT] &= (unsigned char)~WRITERS;
+        return OLD_FLAGS_AT + 4;
+    }
+    size_t len = 12 + 4 * (size_t)p[9]; /* four addresses behind the flags, then the checksum */
+    if (len + 4 > n || (p[FLAGS_AT] & WRITERS) == 0)
+        return len + 4 > n ? 0 : len + 4;
+    p[FLAGS_AT] &= (unsigned char)~WRITERS;
+    uint32_t sum = checksum(p, len);
+    for (unsigned i = 0; i < 4; i++)
+        p[len + i] = (unsigned char)(sum >> (8 * i));
+    return len + 4;
+}
+
+void xh_edit_super(struct xh_edit *e)
+{
     unsigned char *p = e->super;
+    struct xh_err ignored;
     e->super_len = 0;
     for (uint64_t off = 0; off + 64 <= e->overlay->size; off = off ? 2 * off : 512) {
         uint64_t room = e->overlay->size - off;
-        int rc = xh_edit_compose(e, off, (char *)p, room < sizeof e->super ? (size_t)room : sizeof e->super, err);
-        if (rc)
-            return rc;
-        if (memcmp(p, signature, sizeof signature) != 0)
+        size_t n = room < sizeof e->super ? (size_t)room : sizeof e->super;
+        if (xh_edit_compose(e, off, (char *)p, n, &ignored))
+            return; /* the version below is gone: its superblock is not sent */
+        if (!is_super(p, n))
             continue;
-        size_t len = 12 + 4 * (size_t)p[9]; /* four addresses behind the flags, then the checksum */
-        if (p[8] != 3 || (p[FLAGS_AT] & WRITERS) == 0 || len + 4 > sizeof e->super)
-            return 0;
-        p[FLAGS_AT] &= (unsigned char)~WRITERS;
-        uint32_t sum = checksum(p, len);
-        for (unsigned i = 0; i < 4; i++)
-            p[len + i] = (unsigned char)(sum >> (8 * i));
         e->super_off = off;
-        e->super_len = len + 4;
-        return 0;
+        e->super_len = xh_super_plain(p, n);
+        return;
     }
-    return 0;
+}
+
+void xh_edit_plain(const struct xh_edit *e, uint64_t off, void *buf, uint64_t len)
+{
+    if (e->super_len && e->super_off >= off && e->super_off - off < len)
+        xh_super_plain((unsigned char *)buf + (e->super_off - off), (size_t)(len - (e->super_off - off)));
 }

@@ -268,8 +268,8 @@ int xh_overlay_save(struct xh_overlay *v, int durable, struct xh_err *err)
     if (v->closed_s == 0)
         v->closed_s = (long long)time(NULL);
     fprintf(f, RECORD_WORD "\nurl %s\nmode %d\nversion %s\nbase_size %" PRIu64 "\nbase_limit %" PRIu64 "\nsize %" PRIu64
-            "\nbroken %d\nclosed %lld\nwhy %s\nleft %s\n",
-            v->url, (int)v->mode, v->base_version, v->base_size, v->base_limit, v->size, v->broken, v->closed_s, v->why, v->left);
+            "\nbroken %d\nbehind %d\nclosed %lld\nwhy %s\nleft %s\n",
+            v->url, (int)v->mode, v->base_version, v->base_size, v->base_limit, v->size, v->broken, v->behind, v->closed_s, v->why, v->left);
     save_set(f, "have", &v->have);
     save_set(f, "dirty", &v->dirty);
     save_set(f, "seen", &v->seen);
@@ -335,6 +335,8 @@ static int take_line(struct xh_overlay *v, char *line)
         v->size = strtoull(value, NULL, 10);
     else if (strcmp(line, "broken") == 0)
         v->broken = strcmp(value, "0") != 0;
+    else if (strcmp(line, "behind") == 0)
+        v->behind = strcmp(value, "0") != 0;
     else if (strcmp(line, "closed") == 0)
         v->closed_s = strtoll(value, NULL, 10);
     else

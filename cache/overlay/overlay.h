@@ -43,6 +43,7 @@ struct xh_overlay {
     struct xh_extents dirty; /* of them, those that were written since the last commit, by enum xh_overlay_kind */
     struct xh_extents seen;  /* bytes of |base| that count */
     int broken;         /* a write was lost: it is no whole file, and must not be sent */
+    int behind;         /* it would undo what others have changed: it must not be sent, but is whole */
     long long closed_s; /* when it was closed, seconds since 1970; 0: it never was */
     int readable;       /* what a record of a dead process says: 0: nothing to be had of it */
     char why[600];      /* the last error, or "" */
