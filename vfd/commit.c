@@ -12,7 +12,12 @@ herr_t H5FDxhdf5_commit(hid_t file_id)
         return -1;
     if (remote && !xh_remote_is_written(remote))
         return 0;
-    if (h5->H5Fflush(file_id, H5F_SCOPE_GLOBAL) < 0)
+    if (remote)
+        xh_remote_commits(remote, 1);
+    int flushed = h5->H5Fflush(file_id, H5F_SCOPE_GLOBAL) >= 0;
+    if (remote)
+        xh_remote_commits(remote, 0);
+    if (!flushed)
         return -1; /* and HDF5 has said why */
     int rc = remote ? xh_remote_commit(remote) : 0;
     return rc < 0 ? xh_h5err_print(h5) : rc;

@@ -338,7 +338,9 @@ static herr_t write_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr,
 static herr_t flush_file(H5FD_t *file, hid_t dxpl, hbool_t closing)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
-    return f->remote ? 0 : xh_local_flush(f->local, closing);
+    if (f->remote)
+        return closing ? 0 : xh_remote_flush(f->remote);
+    return xh_local_flush(f->local, closing);
 }
 
 static herr_t truncate_file(H5FD_t *file, hid_t dxpl, hbool_t closing)

@@ -27,6 +27,7 @@ struct xh_remote { /* constant while open */
     uint64_t size; /* of |file| */
     char shown[512]; /* the URL as it may be shown */
     struct xh_namer names; /* who names what the file names */
+    int committing;  /* not constant: what is flushed is about to be sent */
 
     /* Of what a file named: the last read's failure, which answers for the next ones for a while, also when the file is closed and
      * opened for each of them; see family.h. */
@@ -194,6 +195,17 @@ int xh_remote_truncate(struct xh_remote *r, uint64_t eoa)
 {
     struct xh_err err = {0};
     return r->edit && xh_edit_truncate(r->edit, eoa, &err) ? xh_fail_cache(r->h5, &err) : 0;
+}
+
+int xh_remote_flush(struct xh_remote *r)
+{
+    struct xh_err err = {0};
+    return r->edit && !r->committing && xh_edit_flush(r->edit, &err) ? xh_fail_cache(r->h5, &err) : 0;
+}
+
+void xh_remote_commits(struct xh_remote *r, int now)
+{
+    r->committing = now;
 }
 
 int xh_remote_commit(struct xh_remote *r)

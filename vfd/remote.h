@@ -54,6 +54,12 @@ int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err 
  * |r| is gone either way. */
 int xh_remote_close(struct xh_remote *r);
 
+/* Of a file that is written: what was written so far is there if the process is killed. Returns 0, or -1, error pushed. */
+int xh_remote_flush(struct xh_remote *r);
+
+/* |now|: what is flushed from here on is about to be sent, and need not be saved. */
+void xh_remote_commits(struct xh_remote *r, int now);
+
 /* Sends what was written so far. Returns 0, also of a file that is only read; 1: HDF5 may have older data in memory than the
  * server has now; or -1, error pushed. Blocks. */
 int xh_remote_commit(struct xh_remote *r);

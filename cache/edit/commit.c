@@ -421,10 +421,11 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
     if (rc == 0)
         return 0;
     if (rc == 1 || (rc == XH_E_CHANGED && !v->behind)) {
-        v->closed_s = 0;
+        v->since_s = 0;
         snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/", v->id, 't', e->attempt + 1, v->id, 'n',
                  e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1));
-        if (xh_overlay_save(v, 0, err)) /* from here on a killed process leaves something; without room for that, the server may have it */
+        /* From here on a process that is killed, and a machine that fails, leaves something; without room for that the server may have it. */
+        if (xh_overlay_save(v, XH_OVERLAY_CLOSED, 1, err))
             xh_trace(XH_T_VFD, "unsaved", "url=%s why=\"%s\"", xh_dav_shown(e->dav), err->text);
         v->left[0] = '\0'; /* a process that lives notes what it leaves */
         rc = commit(e, err);

@@ -96,7 +96,7 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     e->found_good = how != XH_EDIT_CHANGE;
     if (how == XH_EDIT_CHANGE)
         v->size = v->base_size = v->base_limit = st.size;
-    return 0;
+    return xh_overlay_save(v, XH_OVERLAY_OPENED, 0, err); /* whose it is, should the program be killed */
 }
 
 void xh_edit_free(struct xh_edit *e, int keep)
@@ -376,6 +376,15 @@ static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t l
     return rc ? rc : differs;
 }
 
+/* A record of a file that was whole: what is written or cut off from now on may be in it or not, as in a local file. */
+static void unsettle(struct xh_edit *e)
+{
+    struct xh_err ignored;
+    e->unflushed = 1;
+    if (e->overlay->state == XH_OVERLAY_CLOSED && xh_overlay_save(e->overlay, XH_OVERLAY_FLUSHED, 0, &ignored))
+        xh_overlay_unsave(e->overlay);
+}
+
 int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
 {
     int rc = 0;
@@ -393,6 +402,7 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
         e->overlay->behind = 1;
         rc = 0;
     }
+    unsettle(e);
     uint64_t begun = begin_copying(e);
     rc = rc ? rc : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
     if (rc)
@@ -410,11 +420,25 @@ int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err)
 {
     if (size == e->overlay->size || e->pid != getpid())
         return 0;
+    unsettle(e);
     uint64_t begun = begin_copying(e);
-    int rc = xh_overlay_truncate(e->overlay, size, err);
+    int cut = size < e->overlay->size && e->overlay->state == XH_OVERLAY_FLUSHED, rc = xh_overlay_truncate(e->overlay, size, err);
+    if (rc == 0 && cut)
+        rc = xh_overlay_save(e->overlay, XH_OVERLAY_FLUSHED, 0, err); /* it speaks of bytes that are gone */
     end_copying(e, begun);
     if (rc)
         e->broken = e->overlay->broken = 1;
+    return rc;
+}
+
+int xh_edit_flush(struct xh_edit *e, struct xh_err *err)
+{
+    if (!e->unflushed || e->pid != getpid() || !xh_edit_is_whole(e))
+        return 0;
+    uint64_t begun = begin_copying(e);
+    int rc = xh_overlay_save(e->overlay, XH_OVERLAY_FLUSHED, 0, err);
+    end_copying(e, begun);
+    e->unflushed = rc != 0;
     return rc;
 }
 
@@ -426,7 +450,7 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
     struct xh_overlay *v = e->overlay;
     struct xh_err own, was = *err;
     snprintf(v->why, sizeof v->why, "%.590s", err->text);
-    if (xh_overlay_save(v, 1, &own)) {
+    if (xh_overlay_save(v, v->state == XH_OVERLAY_WITHHELD ? XH_OVERLAY_WITHHELD : XH_OVERLAY_CLOSED, 1, &own)) {
         xh_overlay_unsave(v); /* an older record would not be true */
         xh_err_set(err, was.code, was.status, "%.480s. What was written was NOT saved: %.180s", was.text, own.text);
     } else if (v->behind)

@@ -40,6 +40,10 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
 
 int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err);
 
+/* What was written so far is whole: if the process is killed, "xhdf5 recover export" makes a file of it. A machine that fails may lose it,
+ * as a local file's. Sends nothing. Returns 0, XH_E_SYS or XH_E_NOSPACE. */
+int xh_edit_flush(struct xh_edit *e, struct xh_err *err);
+
 /* Brings what was written to the server; goes on with the new version. Nothing was changed: sends nothing.
  * Returns 0, or: XH_E_CHANGED (a conflict: somebody else changed the file otherwise), XH_E_ACCES, XH_E_NOSPACE, XH_E_NET, … All that
  * was written stays. Blocks. */
@@ -57,12 +61,18 @@ int xh_edit_close(struct xh_edit *e, struct xh_err *err);
 
 struct xh_left {
     const char *id;
-    int busy;     /* a process has it open: nothing else is known */
-    int finished; /* it was closed, or committed once: there is a file to be had */
-    int broken;   /* a write was lost: there is none */
+    enum {
+        XH_LEFT_BUSY,     /* a process has it open: nothing else is known */
+        XH_LEFT_UNKNOWN,  /* its record cannot be read */
+        XH_LEFT_OPENED,   /* it was never closed nor flushed: there is no file to be had */
+        XH_LEFT_FLUSHED,  /* it was never closed; "export" makes a file of what was flushed */
+        XH_LEFT_CLOSED,   /* it is to be sent */
+        XH_LEFT_WITHHELD, /* its program did not want it to be sent; "retry" sends it */
+        XH_LEFT_BROKEN,   /* a write was lost: there is none */
+    } state;
     const char *url, *why;
     uint64_t size, written_bytes;
-    long long closed_s;
+    long long since_s; /* seconds since 1970; 0: not known */
 };
 
 /* Calls |visit| for each, until it returns other than 0. */

@@ -29,6 +29,7 @@ struct xh_edit {
     struct xh_counters counters; /* of what |file| does not count */
     struct xh_file *file; /* the version that the overlay lies over; NULL: none is needed, or it is gone */
     int broken;           /* a write was lost, or a merge half made: nothing is sent by this process */
+    int unflushed;        /* something was written since the last record */
     int closing;
     int told;             /* in the child of a fork: that it cannot write */
     int careful;          /* the server does not make directories by itself, as it was thought to */
@@ -61,6 +62,9 @@ int xh_edit_is_there(struct xh_edit *e, struct xh_err *err);
 
 /* Finds the file's superblock. From then on xh_edit_compose gives it as it is when no writer has the file open. */
 void xh_edit_super(struct xh_edit *e);
+
+/* 1 when the file is as long as its superblock says; HDF5 flushes one that it has just begun to make. */
+int xh_edit_is_whole(struct xh_edit *e);
 
 /* If the superblock begins in |buf|, the file's |len| bytes at |off|: makes it so there. */
 void xh_edit_plain(const struct xh_edit *e, uint64_t off, void *buf, uint64_t len);

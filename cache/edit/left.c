@@ -19,8 +19,10 @@ struct visitor {
 static int visit_one(void *ctx, const struct xh_overlay *v, int busy)
 {
     const struct visitor *to = ctx;
-    struct xh_left l = {.id = v->id, .busy = busy, .finished = v->readable && !v->broken, .broken = v->readable && v->broken, .url = v->url, .why = v->why, .size = v->size,
-                        .written_bytes = v->dirty.bytes, .closed_s = v->closed_s};
+    struct xh_left l = {.id = v->id, .url = v->url, .why = v->why, .size = v->size, .written_bytes = v->dirty.bytes, .since_s = v->since_s};
+    l.state = busy ? XH_LEFT_BUSY : !v->readable ? XH_LEFT_UNKNOWN : v->broken ? XH_LEFT_BROKEN
+            : v->state == XH_OVERLAY_OPENED ? XH_LEFT_OPENED : v->state == XH_OVERLAY_FLUSHED ? XH_LEFT_FLUSHED
+            : v->state == XH_OVERLAY_WITHHELD ? XH_LEFT_WITHHELD : XH_LEFT_CLOSED;
     return to->visit(to->ctx, &l);
 }
 
@@ -42,7 +44,7 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
     e->closing = 1;
     snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");
     int rc = xh_overlay_open(o, id, &e->overlay, err);
-    if (rc == 0 && !e->overlay->readable)
+    if (rc == 0 && (!e->overlay->readable || e->overlay->state == XH_OVERLAY_OPENED))
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.16s: the process that wrote it ended before it closed the file, which therefore never was whole", e->overlay->id);
     if (rc == 0 && e->overlay->broken)
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.16s: a write to it failed, so that it is no whole file", e->overlay->id);
@@ -90,6 +92,16 @@ void xh_edit_tidy(struct xh_edit *e)
     names[0] = '\0';
 }
 
+static int may_be_sent(struct xh_edit *e, struct xh_err *err)
+{
+    const char *id = e->overlay->id;
+    if (e->overlay->state == XH_OVERLAY_FLUSHED)
+        return xh_err_set(err, XH_E_INVAL, 0,
+                          "%.16s: the process that wrote it ended before it closed the file. \"xhdf5 recover export %.16s FILE\" writes what it "
+                          "had flushed to a file; it is not sent", id, id);
+    return e->overlay->behind ? xh_edit_say_stale(e, err) : 0;
+}
+
 int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct xh_err *err)
 {
     struct xh_edit *e = NULL;
@@ -97,7 +109,11 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
     if (rc)
         return rc;
     assert(e);
-    rc = e->overlay->behind ? xh_edit_say_stale(e, err) : open_version(e, err);
+    if ((rc = may_be_sent(e, err)) != 0) {
+        xh_edit_free(e, 1);
+        return rc;
+    }
+    rc = open_version(e, err);
     if (rc == 0)
         xh_edit_tidy(e);
     e->attempt = (unsigned)getpid(); /* most likely names that no earlier attempt had */

@@ -78,11 +78,33 @@ size_t xh_super_plain(unsigned char *p, size_t n)
     return len + 4;
 }
 
+/* Where the superblock |p| says that the file ends; 0: it does not say. */
+static uint64_t end_of(const unsigned char *p, size_t n)
+{
+    size_t width = p[8] < 2 ? p[13] : p[9]; /* of an address */
+    size_t at = 2 * width + (p[8] == 0 ? OLD_FLAGS_AT + 4u : p[8] == 1 ? OLD_FLAGS_AT + 8u : 12u);
+    uint64_t end = 0;
+    if (width > 8 || at + width > n)
+        return 0;
+    while (width--)
+        end = end << 8 | p[at + width];
+    return end;
+}
+
+int xh_edit_is_whole(struct xh_edit *e)
+{
+    xh_edit_super(e);
+    int whole = e->super_len && end_of(e->super, sizeof e->super) <= e->overlay->size;
+    e->super_len = 0;
+    return whole;
+}
+
 void xh_edit_super(struct xh_edit *e)
 {
     unsigned char *p = e->super;
     struct xh_err ignored;
     e->super_len = 0;
+    memset(e->super, 0, sizeof e->super);
     for (uint64_t off = 0; off + 64 <= e->overlay->size; off = off ? 2 * off : 512) {
         uint64_t room = e->overlay->size - off;
         size_t n = room < sizeof e->super ? (size_t)room : sizeof e->super;

@@ -247,13 +247,34 @@ int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err)
 
 /* ---- the record */
 
+static const char *const state_words[] = {"opened", "flushed", "closed", "withheld"};
+
+static int sync_dir(int fd)
+{
+    return fsync(fd) < 0 && errno != EINVAL; /* some file systems cannot */
+}
+
+/* The directory |v|, and its name in the one above. Returns other than 0 when that failed. */
+static int sync_names(struct xh_overlay *v)
+{
+    int bad = sync_dir(v->dir);
+    if (v->synced)
+        return bad;
+    int above = openat(v->dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bad |= above < 0 || sync_dir(above);
+    if (above >= 0)
+        close(above);
+    v->synced = !bad;
+    return bad;
+}
+
 static void save_set(FILE *f, const char *word, const struct xh_extents *s)
 {
     for (size_t i = 0; i < s->n; i++)
         fprintf(f, "%s %" PRIu64 " %" PRIu64 " %d\n", word, s->at[i].off, s->at[i].end, s->at[i].kind);
 }
 
-int xh_overlay_save(struct xh_overlay *v, int durable, struct xh_err *err)
+int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durable, struct xh_err *err)
 {
     int fd = openat(v->dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
@@ -265,11 +286,13 @@ int xh_overlay_save(struct xh_overlay *v, int durable, struct xh_err *err)
     for (char *p = v->why; *p; p++)
         if (*p == '\n' || *p == '\r')
             *p = ' ';
-    if (v->closed_s == 0)
-        v->closed_s = (long long)time(NULL);
+    if (v->since_s == 0 || v->state != state)
+        v->since_s = (long long)time(NULL);
+    v->state = state;
     fprintf(f, RECORD_WORD "\nurl %s\nmode %d\nversion %s\nbase_size %" PRIu64 "\nbase_limit %" PRIu64 "\nsize %" PRIu64
-            "\nbroken %d\nbehind %d\nclosed %lld\nwhy %s\nleft %s\n",
-            v->url, (int)v->mode, v->base_version, v->base_size, v->base_limit, v->size, v->broken, v->behind, v->closed_s, v->why, v->left);
+            "\nbroken %d\nbehind %d\n%s %lld\nwhy %s\nleft %s\n",
+            v->url, (int)v->mode, v->base_version, v->base_size, v->base_limit, v->size, v->broken, v->behind, state_words[state],
+            v->since_s, v->why, v->left);
     save_set(f, "have", &v->have);
     save_set(f, "dirty", &v->dirty);
     save_set(f, "seen", &v->seen);
@@ -280,21 +303,31 @@ int xh_overlay_save(struct xh_overlay *v, int durable, struct xh_err *err)
     bad |= fclose(f) != 0;
     if (bad || renameat(v->dir, "record.new", v->dir, "record") < 0)
         return sys_error(err, "cannot write into", v->path);
-    if (durable)
-        fsync(v->dir);
-    return 0;
+    return durable && sync_names(v) ? sys_error(err, "cannot write into", v->path) : 0;
 }
 
 void xh_overlay_unsave(struct xh_overlay *v)
 {
-    unlinkat(v->dir, "record", 0);
-    v->closed_s = 0;
     v->why[0] = '\0';
+    v->since_s = 0;
+    if (xh_overlay_save(v, XH_OVERLAY_OPENED, 0, NULL))
+        unlinkat(v->dir, "record", 0); /* it would not be true */
 }
 
 static void take_text(char *out, size_t size, const char *text)
 {
     snprintf(out, size, "%.*s", (int)(size - 1), text);
+}
+
+static int take_state(struct xh_overlay *v, const char *word, const char *value)
+{
+    for (size_t i = 0; i < sizeof state_words / sizeof *state_words; i++)
+        if (strcmp(word, state_words[i]) == 0) {
+            v->state = (enum xh_overlay_state)i;
+            v->since_s = strtoll(value, NULL, 10);
+            return 0;
+        }
+    return -1;
 }
 
 /* Takes one line. Returns 1 at the end, 0, or -1: it makes no sense. */
@@ -337,10 +370,8 @@ static int take_line(struct xh_overlay *v, char *line)
         v->broken = strcmp(value, "0") != 0;
     else if (strcmp(line, "behind") == 0)
         v->behind = strcmp(value, "0") != 0;
-    else if (strcmp(line, "closed") == 0)
-        v->closed_s = strtoll(value, NULL, 10);
     else
-        return -1;
+        return take_state(v, line, value);
     return 0;
 }
 

@@ -3,8 +3,8 @@
  * An overlay is a directory of the user's (0700) in the option overlay_dir, with files (0600):
  *   data    the written bytes, at their offsets in the remote file; sparse
  *   base    metadata as it was read from the server, at its offsets; sparse. What a merge is judged by
- *   record  text: URL, version, size, which bytes of data and base count, and the last error. Written
- *           when the file is closed (or committed): without it the file never was whole
+ *   record  text: URL, version, size, which bytes of data and base count, what became of the file, and the last error.
+ *           Written when the file is opened, flushed, closed or committed
  *   alive   locked by the process that has it open
  * Knows neither HTTP nor HDF5. Threads: one at a time. */
 #ifndef XH_OVERLAY_H
@@ -26,6 +26,14 @@ enum xh_overlay_mode {
     XH_OVERLAY_REPLACE /* |base_version|, or none, is replaced whole */
 };
 
+/* What the record says of the file. */
+enum xh_overlay_state {
+    XH_OVERLAY_OPENED,   /* it never was whole; or nothing has been flushed since the last commit */
+    XH_OVERLAY_FLUSHED,  /* HDF5 has flushed it; what was written behind that is in it or not, as in a local file */
+    XH_OVERLAY_CLOSED,   /* it is whole, and was to be sent */
+    XH_OVERLAY_WITHHELD, /* it is whole; the program did not want it to be sent */
+};
+
 struct xh_overlay {
     /* Constant: */
     char id[XH_OVERLAY_ID];
@@ -44,8 +52,10 @@ struct xh_overlay {
     struct xh_extents seen;  /* bytes of |base| that count */
     int broken;         /* a write was lost: it is no whole file, and must not be sent */
     int behind;         /* it would undo what others have changed: it must not be sent, but is whole */
-    long long closed_s; /* when it was closed, seconds since 1970; 0: it never was */
-    int readable;       /* what a record of a dead process says: 0: nothing to be had of it */
+    enum xh_overlay_state state; /* as the last record has it */
+    long long since_s;  /* when it became that, seconds since 1970 */
+    int readable;       /* there is a record of a dead process, and it makes sense */
+    int synced;         /* the directory's own name is on the disk */
     char why[600];      /* the last error, or "" */
     char left[200];     /* names beside the file that a commit made at the server, separated by blanks */
 };
@@ -72,8 +82,9 @@ int xh_overlay_seen(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len,
 /* The file ends at |size| now. */
 int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err);
 
-/* Writes the record; |durable|: and waits until all is on the disk. Returns 0 or XH_E_SYS. */
-int xh_overlay_save(struct xh_overlay *v, int durable, struct xh_err *err);
+/* Writes the record; |durable|: and waits until all is on the disk, in an order in which a record never speaks of bytes that a
+ * failing machine could lose. Returns 0, XH_E_SYS or XH_E_NOSPACE; the record is then the one before. */
+int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durable, struct xh_err *err);
 
 /* There is nothing to recover any more. */
 void xh_overlay_unsave(struct xh_overlay *v);

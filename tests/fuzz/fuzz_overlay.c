@@ -87,6 +87,7 @@ static void check(const struct xh_overlay *v)
     hold(v->have.n == 0 || v->have.at[v->have.n - 1].end <= v->size, "bytes behind the end");
     hold(v->dirty.n == 0 || v->dirty.at[v->dirty.n - 1].end <= v->size, "bytes behind the end");
     hold(v->mode >= XH_OVERLAY_EDIT && v->mode <= XH_OVERLAY_REPLACE, "a mode that there is not");
+    hold(v->state <= XH_OVERLAY_WITHHELD, "a state that there is not");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
@@ -104,13 +105,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
              "bytes that are not there");
         /* What it writes is read as the same. */
         size_t n, m;
-        hold(xh_overlay_save(v, 0, &err) == 0, "it cannot be saved");
+        hold(xh_overlay_save(v, v->state, 0, &err) == 0, "it cannot be saved");
         char *was = record(&n);
         xh_overlay_close(v, 1);
         hold(xh_overlay_open(&opt, ID, &v, &err) == 0 && v->readable, "its own record is refused");
         check(v);
         hold(xh_overlay_open(&opt, ID, &again, &err) == XH_E_INVAL, "two have it open");
-        hold(xh_overlay_save(v, 0, &err) == 0, "it cannot be saved");
+        hold(xh_overlay_save(v, v->state, 0, &err) == 0, "it cannot be saved");
         char *is = record(&m);
         hold(n == m && memcmp(was, is, n) == 0, "its own record is read as another");
         free(was);

@@ -126,13 +126,108 @@ for i in range(5):
         assert p.beside(name) == [] and p.left() == [], (p.beside(name), p.left())
 
 
+# --- programs that are killed ---------------------------------------------------------------------
+
+def check_flush(tap, p):
+    name = "flush.h5"
+    url = f"{p.server.url}/{name}"
+    for how in ("libver='earliest'", "libver='latest'"):
+        def killed(code):
+            one = p.popen(code + "\nprint('w', flush=True); sys.stdin.readline()", url)
+            assert one.stdout.readline() == "w\n", one.stderr.read()
+            one.kill()
+            one.communicate()
+            assert one.returncode == -9
+            [left] = p.left()
+            return left
+        with tap.claim(f"flush, {how}: killed before anything was flushed: its URL and time are listed, and it is only dropped"):
+            begun = int(time.time())
+            left = killed(f"f = h5py.File(url, 'w', {how}); f['a'] = np.arange(1000)")
+            assert (left["state"], left["url"]) == ("never closed", url) and begun <= left["since"] <= time.time(), left
+            assert url in p.tool("list")
+            assert "never was whole" in p.tool("export", left["id"], p.work / "no.h5", status=3)
+            p.tool("drop", left["id"])
+        with tap.claim(f"flush, {how}: a new file that was flushed when its program was killed is listed, and is had as a file"):
+            left = killed(f"f = h5py.File(url, 'w', {how}); f['a'] = np.arange(1000000); f.flush(); f['b'] = 1")
+            assert (left["state"], left["url"]) == ("flushed", url) and left["size"] > 8000000 and left["written_bytes"] >= 8000000, left
+            assert begun <= left["since"] <= time.time(), left
+            assert "export" in p.tool("retry", left["id"], status=3) and "sent" not in p.tool("retry", "--all")
+            assert not (p.root / name).exists()
+            p.tool("export", left["id"], p.work / "flushed.h5")
+            out = p.local("print(int(h5py.File(url)['a'][:].sum()))", p.work / "flushed.h5")
+            assert out == f"{sum(range(1000000))}\n", out
+            assert "no.h5" not in os.listdir(p.work)
+            (p.work / "flushed.h5").unlink()
+            p.tool("drop", left["id"])
+        with tap.claim(f"flush, {how}: so is a change, over the version that is at the server"):
+            p.good(f"f = h5py.File(url, 'w', {how}); f['a'] = np.arange(1000); f['big'] = np.ones(500000); f.close()", url)
+            left = killed("f = h5py.File(url, 'r+'); f['a'][5] = 55; f['new'] = 7; f.flush()")
+            assert left["state"] == "flushed", left
+            p.tool("export", left["id"], p.work / "flushed.h5")
+            out = p.local("f = h5py.File(url); print(f['a'][4:7].tolist(), f['new'][()], f['big'][:].sum())", p.work / "flushed.h5")
+            assert out == "[4, 55, 6] 7 500000.0\n", out
+            (p.work / "flushed.h5").unlink()
+            p.tool("drop", left["id"])
+        with tap.claim(f"flush, {how}: of a file that shrinks behind the flush there is a file, too"):
+            left = killed("f = h5py.File(url, 'r+'); f['x'] = np.ones(300000); f.flush(); del f['x'], f['big']; f.flush(); f['a'][7] = 77; f.flush()")
+            p.tool("export", left["id"], p.work / "flushed.h5")
+            out = p.local("f = h5py.File(url); print(list(f), f['a'][7])", p.work / "flushed.h5")
+            assert out == "['a'] 77\n", out
+            (p.work / "flushed.h5").unlink()
+            p.tool("drop", left["id"])
+        (p.root / name).unlink()
+    with tap.claim("flush: a commit that failed and was written on is not sent as it was"):
+        plugin()
+        p.good("f = h5py.File(url, 'w'); f['a'] = np.arange(1000); f.close()", url)
+        p.gate.arm(lambda n, method, path: 507 if method == "PUT" else None)
+        one = p.popen(COMMIT + """
+f = h5py.File(url, "r+"); f["a"][0] = 1
+assert commit(f) < 0
+f["a"][1] = 2
+print("w", flush=True); sys.stdin.readline()""", f"{p.gate.url}/{name}")
+        assert one.stdout.readline() == "w\n"
+        one.kill()
+        one.communicate()
+        p.gate.arm(lambda *_: None)
+        [left] = p.left()
+        assert left["state"] == "flushed", left
+        p.tool("drop", left["id"])
+
+
+def check_disk(tap, p):
+    """What is on the disk when the upload begins."""
+    name, trace, seen = "disk.h5", p.work / "strace", []
+    if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
+        tap.skip("what is sent is on the disk before", "strace cannot trace here")
+        return
+    overlay = p.work / "new-overlay"
+
+    def rule(n, method, path):
+        if method == "PUT" and "/data-" in path:
+            seen.append(trace.read_text())
+        return None
+    with tap.claim("disk: the data, the record and their names are on the disk before the upload begins, the overlay's own name, too"):
+        p.gate.arm(rule)
+        code = "import sys, h5py\nwith h5py.File(sys.argv[1], 'w') as f: f['a'] = range(1000)"
+        status, _, err = harness.run(["strace", "-f", "-y", "-o", trace, "-e", "trace=fsync,fdatasync,renameat", sys.executable, "-c",
+                                      "import os, sys; os.execv(sys.argv[1], sys.argv[1:])", harness.H5PY["3.14.0"], "-c", code,
+                                      f"{p.gate.url}/{name}"], p.env(overlay_dir=overlay))
+        p.gate.arm(lambda *_: None)
+        assert status == 0 and len(seen) == 1, (status, seen, err)
+        calls = re.findall(r"(fsync|fdatasync|renameat)\(\d+<([^>]*)>(?:, \"([^\"]*))?[^=]*= 0$", seen[0], re.M)
+        said = [(call, re.sub(r".*/new-overlay", "", re.sub("[0-9a-f]{16}", "ID", path)), what) for call, path, what in calls]
+        wanted = [("fdatasync", "/ID/data", ""), ("fdatasync", "/ID/base", ""), ("fsync", "/ID/record.new", ""),
+                  ("renameat", "/ID", "record.new"), ("fsync", "/ID", ""), ("fsync", "", "")]
+        assert said[-len(wanted):] == wanted, said
+
+
 def main():
     kind = sys.argv[1]
     words = sys.argv[2:]
     tap = harness.Tap()
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
-        for check in (check_turns,):
+        for check in (check_turns, check_flush, check_disk):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()

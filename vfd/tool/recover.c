@@ -21,8 +21,11 @@ static const char help[] =
     "is killed meanwhile, it stays there. `retry` does what closing the file would have done: it never\n"
     "overwrites what somebody else changed. `export` writes the file as the program saw it, if the version\n"
     "that it had opened is still at the server; otherwise what was neither read nor written is zero, and the\n"
-    "exit code is 1. The beginning of an ID will do. A file \"never closed\" cannot be sent: its program was\n"
-    "killed before it was whole. Nor can one with \"a write failed\": its disk or budget was full.\n"
+    "exit code is 1. The beginning of an ID will do.\n"
+    "\n"
+    "States: \"to be sent\". \"withheld\": its program did not want it to be sent; retry ID sends it. \"flushed\": its\n"
+    "program was killed before it closed the file; export writes what it had flushed. \"never closed\": killed\n"
+    "before it had flushed anything. \"a write failed\": its disk or budget was full. These two can only be dropped.\n"
     "\n"
     "  --json   list: one array\n"
     "  --all    retry: all of them that are to be sent\n"
@@ -36,7 +39,11 @@ struct listing {
 
 static const char *state_of(const struct xh_left *l)
 {
-    return l->busy ? "open in a program" : l->finished ? "to be sent" : l->broken ? "a write failed" : "never closed";
+    static const char *const words[] = {[XH_LEFT_BUSY] = "open in a program", [XH_LEFT_UNKNOWN] = "not readable",
+                                        [XH_LEFT_OPENED] = "never closed", [XH_LEFT_FLUSHED] = "flushed",
+                                        [XH_LEFT_CLOSED] = "to be sent", [XH_LEFT_WITHHELD] = "withheld",
+                                        [XH_LEFT_BROKEN] = "a write failed"};
+    return words[l->state];
 }
 
 static void date_of(long long s, char *out, size_t size)
@@ -50,6 +57,7 @@ static void date_of(long long s, char *out, size_t size)
 static int list_one(void *ctx, const struct xh_left *l)
 {
     struct listing *to = ctx;
+    int whole = l->state == XH_LEFT_FLUSHED || l->state == XH_LEFT_CLOSED || l->state == XH_LEFT_WITHHELD;
     char size[XH_SIZE_TEXT], written[XH_SIZE_TEXT], url[1024], why[700], date[32];
     if (to->json) {
         fputs(to->n++ ? ",\n {" : "\n {", stdout);
@@ -60,14 +68,14 @@ static int list_one(void *ctx, const struct xh_left *l)
         xh_json_text(stdout, "url", l->url ? xh_tool_shown(l->url, url, sizeof url) : NULL);
         fputs(", ", stdout);
         xh_json_text(stdout, "why", l->why && *l->why ? l->why : NULL);
-        printf(", \"size\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"closed\": %lld}", l->size, l->written_bytes, l->closed_s);
+        printf(", \"size\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"since\": %lld}", l->size, l->written_bytes, l->since_s);
         return 0;
     }
     if (to->n++ == 0)
-        printf("%-16s %-19s %11s %11s  %-17s  %s\n", "ID", "CLOSED", "SIZE", "WRITTEN", "STATE", "URL");
-    date_of(l->closed_s, date, sizeof date);
-    printf("%-16s %-19s %11s %11s  %-17s  %s\n", l->id, date, l->finished ? xh_tool_size(l->size, size) : "-",
-           l->finished ? xh_tool_size(l->written_bytes, written) : "-", state_of(l),
+        printf("%-16s %-19s %11s %11s  %-17s  %s\n", "ID", "SINCE", "SIZE", "WRITTEN", "STATE", "URL");
+    date_of(l->since_s, date, sizeof date);
+    printf("%-16s %-19s %11s %11s  %-17s  %s\n", l->id, date, whole ? xh_tool_size(l->size, size) : "-",
+           whole ? xh_tool_size(l->written_bytes, written) : "-", state_of(l),
            l->url ? xh_tool_shown(l->url, url, sizeof url) : "-");
     if (l->why && *l->why)
         printf("                 %s\n", xh_tool_name(l->why, why, sizeof why));
@@ -107,7 +115,7 @@ struct ids {
 static int collect(void *ctx, const struct xh_left *l)
 {
     struct ids *ids = ctx;
-    if (l->busy || !l->finished)
+    if (l->state != XH_LEFT_CLOSED)
         return 0;
     char(*at)[20] = realloc(ids->at, (ids->n + 1) * sizeof *at);
     if (!at)
