@@ -4,9 +4,8 @@
  *  1. A page is wholly inside one range of one fetch (ranges are cut at page borders),
  *     and the origin delivers a range in ascending order: a page is complete when the bytes
  *     up to its end are there.
- *  2. |settled| of a range is the first byte whose page this fetch still answers for. Pages
- *     before it were published or abandoned, once; they are never touched again, for the
- *     word may by then belong to somebody else.
+ *  2. |come| of a range says which page is the first that this fetch still answers for. Pages before it were published, given
+ *     up or taken by somebody else, once; they are never touched again, for the word may by then belong to another.
  *  3. A caller's buffer is written only between xh_fetch_start and the op's pending
  *     becoming 0. */
 #include <assert.h>
@@ -50,7 +49,7 @@ struct fetch {
     struct xh_read_op *op; /* NULL: speculative */
     int meta; /* metadata ahead: the walk goes on from it */
     struct batch *batch;
-    uint64_t *settled; /* one a range, see invariant 2; NULL when nothing is claimed */
+    struct xh_arrival *come; /* one a range, see invariant 2; NULL when nothing is claimed */
     uint64_t bytes;
     struct fetch *next, **link; /* in f->flying, where it is speculative; |link| NULL: not there */
     int over;                   /* under f->flying_lock, as these */
@@ -62,7 +61,7 @@ struct batch {
     struct xh_plan plan;
     struct xh_runs runs; /* what was asked for, sorted, a copy: constant */
     struct fetch *fetches;
-    uint64_t *settled;
+    struct xh_arrival *come;
 };
 
 static void batch_free(struct batch *b)
@@ -72,7 +71,7 @@ static void batch_free(struct batch *b)
     xh_plan_free(&b->plan);
     free(b->runs.at);
     free(b->fetches);
-    free(b->settled);
+    free(b->come);
     free(b);
 }
 
@@ -83,42 +82,6 @@ static struct xh_range bytes_of_run(const struct xh_file *f, struct xh_run run)
     if (len > f->size - off)
         len = f->size - off;
     return (struct xh_range){off, len};
-}
-
-/* Index of the first claimed run that ends after page |idx|. */
-static size_t run_at(const struct xh_runs *c, uint64_t idx)
-{
-    size_t lo = 0, hi = c->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (c->at[mid].first + c->at[mid].count <= idx)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-/* Calls |act| for each claimed piece of the pages [from, to). */
-static void each_claim(const struct xh_runs *c, uint64_t from, uint64_t to,
-                       void (*act)(struct xh_file *, uint64_t, uint64_t), struct xh_file *f)
-{
-    for (size_t i = run_at(c, from); i < c->n && c->at[i].first < to; i++) {
-        uint64_t a = c->at[i].first > from ? c->at[i].first : from;
-        uint64_t end = c->at[i].first + c->at[i].count;
-        uint64_t b = end < to ? end : to;
-        act(f, a, b - a);
-    }
-}
-
-static void publish(struct xh_file *f, uint64_t first, uint64_t n)
-{
-    xh_shadow_publish(f->shadow, first, n, &f->counters);
-}
-
-static void abandon(struct xh_file *f, uint64_t first, uint64_t n)
-{
-    xh_shadow_abandon(f->shadow, first, n);
 }
 
 static uint64_t page_up(uint64_t off)
@@ -146,37 +109,21 @@ void xh_fetch_share_link(struct xh_file *f)
 static void drop_claims(struct fetch *fe, size_t i)
 {
     const struct xh_range *r = &fe->t.ranges[i];
-    each_claim(&fe->batch->runs, fe->settled[i] / XH_PAGE_BYTES, page_up(r->off + r->len), abandon,
-               fe->f);
-    fe->settled[i] = r->off + r->len;
+    xh_arrive_end(fe->f, &fe->batch->runs, &fe->come[i], page_up(r->off + r->len));
 }
 
-static int to_op(struct fetch *fe, uint64_t off, const uint8_t *data, size_t len)
-{
-    xh_op_copy_out(fe->op, off, len, data);
-    return 0;
-}
-
-static int to_shadow(struct fetch *fe, uint64_t off, const uint8_t *data, size_t len)
-{
-    return xh_shadow_fill(fe->f->shadow, off, data, len) ? XH_E_NOSPACE : 0;
-}
-
-/* Gives |to| the part of the bytes that was asked for; returns 0 or its error. */
-static int hand_on(struct fetch *fe, uint64_t off, const uint8_t *data, size_t len,
-                   int (*to)(struct fetch *, uint64_t, const uint8_t *, size_t))
+/* Gives the reader the part of the bytes that was asked for. */
+static void hand_on(struct fetch *fe, uint64_t off, const uint8_t *data, size_t len)
 {
     const struct xh_runs *c = &fe->batch->runs;
-    int rc = 0;
-    for (size_t i = run_at(c, off / XH_PAGE_BYTES); rc == 0 && i < c->n; i++) {
+    for (size_t i = xh_runs_at(c, off / XH_PAGE_BYTES); i < c->n; i++) {
         struct xh_range r = bytes_of_run(fe->f, c->at[i]);
         if (r.off >= off + len)
             break;
         uint64_t a = r.off > off ? r.off : off;
         uint64_t b = r.off + r.len < off + len ? r.off + r.len : off + len;
-        rc = to(fe, a, data + (a - off), b - a);
+        xh_op_copy_out(fe->op, a, b - a, data + (a - off));
     }
-    return rc;
 }
 
 static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
@@ -184,30 +131,23 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     struct fetch *fe = t->ctx;
     struct xh_file *f = fe->f;
     if (fe->op) {
-        hand_on(fe, off, data, len, to_op); /* gaps not: the reader may be copying them himself */
+        hand_on(fe, off, data, len); /* gaps not: the reader may be copying them himself */
         xh_shadow_waits(f->shadow, 1);
     }
-    if (!fe->settled)
+    if (!fe->come)
         return;
     size_t i = xh_range_at(fe->t.ranges, fe->t.nranges, off);
     const struct xh_range *r = &t->ranges[i];
     assert(off >= r->off && len <= r->len && off - r->off <= r->len - len);
-    if (fe->settled[i] >= r->off + r->len)
+    if (fe->come[i].page >= page_up(r->off + r->len))
         return; /* dropped for want of space */
-    if (hand_on(fe, off, data, len, to_shadow)) {
+    if (xh_arrive(f, &fe->batch->runs, &fe->come[i], off, data, len)) {
         xh_trace(XH_T_READ, "nospace", "off=%llu", (unsigned long long)off);
         drop_claims(fe, i);
         return;
     }
-    uint64_t end = off + len;
-    uint64_t done = end == f->size ? page_up(end) : end / XH_PAGE_BYTES;
-    uint64_t from = fe->settled[i] / XH_PAGE_BYTES;
-    if (done > from) {
-        each_claim(&fe->batch->runs, from, done, publish, f);
-        fe->settled[i] = end == f->size ? end : done * XH_PAGE_BYTES;
-        if (fe->meta && end == r->off + r->len) /* the others may be a round trip behind */
-            xh_walk_arrived(f);
-    }
+    if (fe->meta && off + len == r->off + r->len) /* the others may be a round trip behind */
+        xh_walk_arrived(f);
 }
 
 static void batch_leave(struct batch *b)
@@ -281,10 +221,9 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
     struct xh_read_op *op = fe->op;
     if (!op)
         land(fe);
-    if (fe->settled)
+    if (fe->come)
         for (size_t i = 0; i < t->nranges; i++)
-            if (fe->settled[i] < t->ranges[i].off + t->ranges[i].len)
-                drop_claims(fe, i);
+            drop_claims(fe, i);
     if (!op)
         atomic_fetch_sub_explicit(&fe->f->ahead_bytes, fe->bytes, memory_order_relaxed);
     if (fe->meta) {
@@ -415,10 +354,10 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
     fe->op = op;
     fe->meta = meta;
     fe->batch = b;
-    fe->settled = claimed ? b->settled + pt->first : NULL;
+    fe->come = claimed ? b->come + pt->first : NULL;
     for (size_t k = 0; k < pt->count; k++) {
         if (claimed)
-            fe->settled[k] = fe->t.ranges[k].off;
+            fe->come[k] = (struct xh_arrival){fe->t.ranges[k].off / XH_PAGE_BYTES, 0};
         fe->bytes += fe->t.ranges[k].len;
     }
 }
@@ -432,9 +371,9 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
         return NULL;
     }
     b->fetches = calloc(b->plan.ntransfers, sizeof *b->fetches);
-    b->settled = claimed ? malloc(b->plan.nranges * sizeof *b->settled) : NULL;
+    b->come = claimed ? malloc(b->plan.nranges * sizeof *b->come) : NULL;
     b->runs.at = malloc(runs->n * sizeof *runs->at);
-    if (!b->fetches || (claimed && !b->settled) || !b->runs.at) {
+    if (!b->fetches || (claimed && !b->come) || !b->runs.at) {
         batch_free(b);
         return NULL;
     }
@@ -500,7 +439,7 @@ err:
     batch_free(b);
     if (claimed)
         for (size_t i = 0; i < runs->n; i++)
-            xh_shadow_abandon(f->shadow, runs->at[i].first, runs->at[i].count);
+            xh_shadow_forgo(f->shadow, runs->at[i].first, runs->at[i].count);
     return rc;
 }
 
@@ -524,11 +463,11 @@ static int claim_range(struct xh_file *f, struct xh_range r, enum xh_kind kind, 
     for (uint64_t p = r.off / XH_PAGE_BYTES, end = page_up(r.off + r.len); p < end; p++) {
         if (staged && (p = behind_staged(f, p)) >= end)
             break;
-        enum xh_claim c = xh_shadow_claim(f->shadow, p, kind == XH_KIND_META, &f->counters);
+        enum xh_claim c = xh_shadow_claim_later(f->shadow, p, kind == XH_KIND_META, 0, &f->counters);
         if (c == XH_CLAIM_NONE || (c == XH_CLAIM_BUSY && kind == XH_KIND_RAW && xh_shadow_elsewhere(f->shadow, p)))
             return 0;
         if (c == XH_CLAIM_MINE && xh_runs_add(mine, p)) {
-            xh_shadow_abandon(f->shadow, p, 1);
+            xh_shadow_forgo(f->shadow, p, 1);
             return 0;
         }
     }

@@ -87,13 +87,25 @@ struct xh_file {
     _Atomic int again;            /* what streams by was read before: it is kept. See read.c's keeps() */
 };
 
-/* Fetches |runs| (claimed by the caller, unless |claimed| is 0: then the pages stay out of
+/* Fetches |runs| (claimed as LATER by the caller, unless |claimed| is 0: then the pages stay out of
  * the shadow). Bytes go to the shadow, published page by page, and to |op|'s extents; with
  * |op| NULL the fetch is speculative and frees itself. Counts itself into op->pending.
  * Returns 0 or an error; on an error the claims have been abandoned, except those of fetches
  * already on their way, which complete. Does not block. */
 int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
                    struct xh_err *err);
+
+/* The bytes [off, off + len) are here, the next ones of |a|: what of them lies in |runs| goes to the shadow, page by page.
+ * Returns 0, or XH_E_NOSPACE: then the rest is to be ended. */
+int xh_arrive(struct xh_file *f, const struct xh_runs *runs, struct xh_arrival *a, uint64_t off, const uint8_t *data, size_t len);
+
+/* Gives up what has not come of the pages before |end|. Harmless when all has. */
+void xh_arrive_end(struct xh_file *f, const struct xh_runs *runs, struct xh_arrival *a, uint64_t end);
+
+/* What has come of |op|'s marks since the last look goes to the shadow, as far as |op| holds it. */
+void xh_arrive_look(struct xh_read_op *op);
+/* The same for the last time; |whole|: all has come. The rest of what |op| holds is given up; then it holds nothing. */
+void xh_arrive_over(struct xh_read_op *op, int whole);
 
 /* A reader waits for the page: what fetches it ahead, if this process does, goes before all that nobody
  * waits for. Returns the first page behind those that the same is now true of. */

@@ -151,17 +151,21 @@ uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
     return sum;
 }
 
-/* Lock held; lets go of it meanwhile. While it is not known how fast the link is, now and then to see how much has come. */
+/* Lock held; lets go of it meanwhile. While it is not known how fast the link is, or something is held, now and then to see how
+ * much has come. */
 static void wait_a_while(struct xh_read_op *op)
 {
-    if (!xh_body_watches(op)) {
+    int watches = xh_body_watches(op);
+    if (!watches && !op->held.n) {
         pthread_cond_wait(&op->idle, &op->lock);
         return;
     }
     if (xh_cond_wait_until(&op->idle, &op->lock, xh_now_ns() + LOOK_EVERY_NS))
         return;
     pthread_mutex_unlock(&op->lock);
-    xh_body_note(op, 0);
+    if (watches)
+        xh_body_note(op, 0);
+    xh_arrive_look(op);
     pthread_mutex_lock(&op->lock);
 }
 

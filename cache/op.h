@@ -3,6 +3,7 @@
 #define XH_OP_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "account.h"
 #include "cache.h"
@@ -27,12 +28,30 @@ int xh_runs_add_run(struct xh_runs *r, struct xh_run run);
 /* Sorts the runs by their first page. */
 void xh_runs_sort(struct xh_runs *r);
 
+/* Index of the first of |r|, sorted and disjoint, that ends after page |idx|. */
+size_t xh_runs_at(const struct xh_runs *r, uint64_t idx);
+
+/* What has come of pages that were claimed as LATER, in ascending order: before |page| all claims are over. */
+struct xh_arrival {
+    uint64_t page;
+    int begun; /* |page| was begun, and is not complete */
+};
+
+/* How far a part of a read has come that a stream brings straight into the reader's buffer. */
+struct xh_mark {
+    uint64_t at, end;     /* constant */
+    _Atomic uint64_t got; /* release by who brings it, acquire by the reader: the bytes before it are there */
+    uint64_t seen;        /* the reader's own: before it the shadow has been seen to */
+    struct xh_arrival come;
+};
+
 /* Bytes that a fetch ahead has promised to a read. Made and freed by malloc; belongs to that fetch until it leaves |op|. */
 struct xh_taker {
     struct xh_taker *next;
     struct xh_read_op *op;
     uint64_t a, b; /* [a, b), into |to| */
     uint8_t *to;
+    struct xh_mark *mark; /* of |op|; NULL: none */
 };
 
 /* One read in progress, on its caller's stack. Engine threads reach it through its
@@ -45,6 +64,10 @@ struct xh_read_op {
     uint64_t bytes;
     int keep; /* 0: what is fetched does not go to the shadow */
     int led;  /* its stream brings what is read: see xh_ahead_lead */
+    int take; /* what is claimed for later, and comes too late for it, it takes */
+    struct xh_runs held;   /* whole pages that its stream brings, claimed as LATER */
+    struct xh_mark *marks; /* where these have come to, ascending; NULL: it holds nothing, or there was no memory */
+    size_t nmarks;
     struct xh_served served;
     uint64_t noted_ns; /* its body was told up to here that it waits */
     int again; /* 1: it fetches what was lost of it. What it shows of the reads to come has been told */

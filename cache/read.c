@@ -50,44 +50,29 @@ static void take_staged(struct xh_read_op *op)
     op->served.ahead = here + coming;
 }
 
-/* Claims the whole pages of a read that its stream brings: behind what the stage left to fetch. Without a claim, or
- * memory, a page is not kept. */
-static void hold(struct xh_read_op *op, struct xh_runs *held)
+/* Claims the whole pages of a read that its stream brings: behind what the stage left to fetch. They are published as they
+ * come, from the reader's own buffer, while it waits (arrive.c). Without a claim, or memory, a page is not kept. */
+static void hold(struct xh_read_op *op)
 {
     const struct xh_extent *e = op->asked, *last = op->n ? &op->ext[op->n - 1] : NULL;
     uint64_t off = last ? last->off + last->len : e->off;
     uint64_t end = (e->off + e->len) / XH_PAGE_BYTES;
     for (uint64_t p = (off + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES; op->keep && p < end; p++)
-        if (xh_shadow_claim(op->f->shadow, p, 0, &op->f->counters) == XH_CLAIM_MINE && xh_runs_add(held, p)) {
-            xh_shadow_abandon(op->f->shadow, p, 1);
+        if (xh_shadow_claim_later(op->f->shadow, p, 0, 0, &op->f->counters) == XH_CLAIM_MINE && xh_runs_add(&op->held, p)) {
+            xh_shadow_forgo(op->f->shadow, p, 1);
             break;
         }
 }
 
-/* Publishes what was held, from the reader's own buffer, where the bytes came. */
-static void settle(struct xh_read_op *op, const struct xh_runs *held, int came)
-{
-    const struct xh_extent *e = op->asked;
-    struct xh_shadow *s = op->f->shadow;
-    for (size_t i = 0; i < held->n; i++) {
-        uint64_t first = held->at[i].first, n = held->at[i].count, off = first * XH_PAGE_BYTES;
-        if (came && xh_shadow_fill(s, off, (uint8_t *)e->buf + (off - e->off), n * XH_PAGE_BYTES) == 0)
-            xh_shadow_publish(s, first, n, &op->f->counters);
-        else
-            xh_shadow_abandon(s, first, n);
-    }
-}
-
-/* Fetches what the stage promised to |op| and did not bring, as a guess that fails is no failure of the read. What is
- * |held| is given up first: the read would wait for its own claims. Returns 0 or this fetch's own error; |*bytes| is how
+/* Fetches what the stage promised to |op| and did not bring, as a guess that fails is no failure of the read. What it
+ * holds is given up first: it would wait for its own claims. Returns 0 or this fetch's own error; |*bytes| is how
  * much it was. */
-static int read_lost(struct xh_read_op *op, struct xh_runs *held, uint64_t *bytes, struct xh_err *err)
+static int read_lost(struct xh_read_op *op, uint64_t *bytes, struct xh_err *err)
 {
     *bytes = 0;
     if (!op->lost)
         return 0;
-    settle(op, held, 0);
-    held->n = 0;
+    xh_arrive_over(op, 0);
     if (xh_op_take_lost(op, bytes))
         return xh_op_nomem(op, err);
     xh_trace(XH_T_READ, "lost", "extents=%zu bytes=%llu", op->n, (unsigned long long)*bytes);
@@ -99,25 +84,23 @@ static int read_lost(struct xh_read_op *op, struct xh_runs *held, uint64_t *byte
 /* What the stage has, then what is left. */
 static int read_missing(struct xh_read_op *op, struct xh_err *err)
 {
-    struct xh_runs held = {0};
     uint64_t lost = 0;
     op->keep = keeps(op);
     op->led = op->kind == XH_KIND_RAW && xh_ahead_lead(op->f, op->asked, op->nasked);
     take_staged(op);
     uint64_t staged = op->served.ahead;
     if (op->led)
-        hold(op, &held);
+        hold(op);
     else if (op->n == 0 && op->kind == XH_KIND_RAW)
         xh_ahead_raw(op->f, op->asked, op->nasked);
     op->noted_ns = xh_now_ns();
     int rc = xh_read_rounds(op, err);
     rc = xh_op_wait(op, rc, err); /* for what the stage promised */
     if (rc == 0)
-        rc = read_lost(op, &held, &lost, err);
+        rc = read_lost(op, &lost, err);
     xh_count(&op->f->counters, bytes_staged, staged - lost);
     xh_body_note(op, 1);
-    settle(op, &held, rc == 0);
-    free(held.at);
+    xh_arrive_over(op, rc == 0);
     return rc;
 }
 

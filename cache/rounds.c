@@ -11,6 +11,12 @@
 #include "trace.h"
 
 #define HURRY_EVERY_MS 100
+/* What another process has claimed and does not come to soon a read fetches itself, where it wants little of what comes before
+ * that. It would get half of the link: then the other one's bytes are four times as long under way as its own. Below
+ * SOON_NS none of it is worth bytes that cross the link twice, nor below LATE_LEAST_PAGES a request. */
+#define LATE_TIMES 8u
+#define LATE_LEAST_PAGES 256u
+#define SOON_NS 300000000u
 /* Who walks for all is left so many round trips to ask for what a process without a connection wants, which needs four. */
 #define LEFT_ROUND_TRIPS 2
 #define LEFT_MOST_NS 100000000u
@@ -35,9 +41,9 @@ static int sort_page(struct xh_read_op *op, uint64_t p, struct sorted *s)
 {
     int rc;
     struct xh_shadow *shadow = op->f->shadow;
-    enum xh_claim claim = op->keep ? xh_shadow_claim(shadow, p, op->kind == XH_KIND_META, &op->f->counters)
+    enum xh_claim claim = op->keep ? xh_shadow_claim_later(shadow, p, op->kind == XH_KIND_META, op->take, &op->f->counters)
                                    : xh_shadow_peek(shadow, p);
-    if (!op->keep && claim == XH_CLAIM_MINE) /* EMPTY, and to stay so */
+    if (!op->keep && (claim == XH_CLAIM_MINE || (op->take && xh_shadow_is_later(shadow, p)))) /* EMPTY, and to stay so */
         claim = XH_CLAIM_NONE;
     switch (claim) {
     case XH_CLAIM_READY: return xh_runs_add(&s->ready, p);
@@ -45,7 +51,7 @@ static int sort_page(struct xh_read_op *op, uint64_t p, struct sorted *s)
     case XH_CLAIM_MINE:
         rc = xh_runs_add(&s->mine, p);
         if (rc)
-            xh_shadow_abandon(shadow, p, 1);
+            xh_shadow_forgo(shadow, p, 1);
         return rc;
     default: return xh_runs_add(&s->bypass, p);
     }
@@ -81,13 +87,13 @@ static void widen(struct xh_read_op *op, struct sorted *s)
     uint64_t miss_end = last->first + last->count;
     /* Downwards from the miss until somebody has it, then the miss, then upwards. */
     uint64_t p = miss_first;
-    while (p > from && xh_shadow_claim(f->shadow, p - 1, 1, &f->counters) == XH_CLAIM_MINE)
+    while (p > from && xh_shadow_claim_later(f->shadow, p - 1, 1, 0, &f->counters) == XH_CLAIM_MINE)
         p--;
     int rc = 0;
     if (p < miss_first)
         rc = xh_runs_add_run(&wide, (struct xh_run){p, miss_first - p});
     if (rc) {
-        xh_shadow_abandon(f->shadow, p, miss_first - p);
+        xh_shadow_forgo(f->shadow, p, miss_first - p);
         free(wide.at);
         return;
     }
@@ -95,13 +101,13 @@ static void widen(struct xh_read_op *op, struct sorted *s)
         rc = xh_runs_add_run(&wide, s->mine.at[i]);
     if (rc) { /* keep the plain miss */
         if (p < miss_first)
-            xh_shadow_abandon(f->shadow, p, miss_first - p);
+            xh_shadow_forgo(f->shadow, p, miss_first - p);
         free(wide.at);
         return;
     }
-    for (p = miss_end; p < to && xh_shadow_claim(f->shadow, p, 1, &f->counters) == XH_CLAIM_MINE; p++)
+    for (p = miss_end; p < to && xh_shadow_claim_later(f->shadow, p, 1, 0, &f->counters) == XH_CLAIM_MINE; p++)
         if (xh_runs_add(&wide, p)) {
-            xh_shadow_abandon(f->shadow, p, 1);
+            xh_shadow_forgo(f->shadow, p, 1);
             break;
         }
     free(s->mine.at);
@@ -120,11 +126,56 @@ static int copy_ready(struct xh_read_op *op, const struct xh_runs *ready, struct
     return 0;
 }
 
-/* Waits while |p| is in flight, for as long as a server may be silent. Returns 1 when it still is. */
-static int wait_in_flight(struct xh_file *f, uint64_t p)
+/* What comes before a page that another process has claimed for later, as it was seen. */
+struct coming {
+    uint64_t page, at_ns; /* at_ns 0: not seen yet */
+    struct xh_later later;
+};
+
+/* How many of |busy| are claimed for later: what it would take to fetch them here. */
+static uint64_t later_in(const struct xh_file *f, const struct xh_runs *busy)
 {
+    uint64_t n = 0;
+    for (size_t i = 0; i < busy->n; i++)
+        for (uint64_t k = 0; k < busy->at[i].count; k++)
+            n += (uint64_t)xh_shadow_is_later(f->shadow, busy->at[i].first + k);
+    return n;
+}
+
+/* 1 when another process comes to |p|, of |busy|, so late that the read had better fetch what of them was not begun. Known
+ * from how far it came since the last look: as it fetches several stretches at once, what the link brings
+ * before |p| is what lies before |p| in its stretch, as many times as all of them together came farther than that one. Where
+ * nothing came at all it is not the order in which things come that keeps the read waiting. */
+static int comes_late(const struct xh_file *f, const struct xh_runs *busy, uint64_t p, struct coming *c)
+{
+    struct coming was = *c;
+    if (!xh_shadow_is_later(f->shadow, p) || !xh_shadow_elsewhere(f->shadow, p))
+        return 0;
+    *c = (struct coming){.page = p, .at_ns = xh_now_ns()};
+    xh_shadow_look_later(f->shadow, p, &c->later);
+    if (was.at_ns == 0 || was.page != p || c->later.all == 0 || was.later.all <= c->later.all)
+        return 0;
+    uint64_t came = was.later.all - c->later.all, nearer = c->later.first > was.later.first ? c->later.first - was.later.first : 1;
+    uint64_t wanted = later_in(f, busy), before = p - c->later.first;
+    before = before > wanted ? before - wanted : 0;
+    double times = came > nearer ? (double)came / (double)nearer : 1, link_pages = (double)before * times;
+    double wait_ns = link_pages / (double)came * (double)(c->at_ns - was.at_ns);
+    xh_trace(XH_T_READ, "late", "page=%llu before=%llu nearer=%llu came=%llu wanted=%llu wait_ms=%.0f", (unsigned long long)p,
+             (unsigned long long)before, (unsigned long long)nearer, (unsigned long long)came, (unsigned long long)wanted, wait_ns / 1e6);
+    return link_pages >= (double)(LATE_TIMES * wanted + LATE_LEAST_PAGES) && wait_ns >= SOON_NS;
+}
+
+/* Waits while |p|, of |busy|, is in flight, for as long as a server may be silent. Returns 1 when it still is. Sets
+ * |op->take| and returns 0 when it had better be fetched here. */
+static int wait_in_flight(struct xh_read_op *op, const struct xh_runs *busy, uint64_t p)
+{
+    struct xh_file *f = op->f;
+    struct coming coming = {0};
     int left_ms = (int)f->opt.stall_timeout_ms;
     for (; left_ms > 0 && xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY; left_ms -= HURRY_EVERY_MS) {
+        op->take = op->kind == XH_KIND_RAW && comes_late(f, busy, p, &coming);
+        if (op->take)
+            return 0;
         xh_fetch_hurry(f, p); /* again: what fetches it may have been claimed, but not begun, the last time */
         int last = left_ms <= HURRY_EVERY_MS, ms = last ? left_ms : HURRY_EVERY_MS;
         if ((last ? xh_shadow_wait : xh_shadow_doze)(f->shadow, p, ms, &f->counters) != XH_E_TIMEOUT)
@@ -137,20 +188,20 @@ static int wait_in_flight(struct xh_file *f, uint64_t p)
 }
 
 /* The same, on the account of who fetches it. */
-static int wait_page(struct xh_read_op *op, uint64_t p)
+static int wait_page(struct xh_read_op *op, const struct xh_runs *busy, uint64_t p)
 {
     struct xh_file *f = op->f;
     if (xh_shadow_peek(f->shadow, p) != XH_CLAIM_BUSY)
         return 0;
     enum xh_doing d = xh_shadow_elsewhere(f->shadow, p) ? XH_OTHERS : XH_NETWORK;
     uint64_t entered = xh_account_enter(f->account, d);
-    int stuck = wait_in_flight(f, p);
+    int stuck = wait_in_flight(op, busy, p);
     uint64_t waited = xh_account_leave(f->account, d, entered);
     op->served.waited_ns += d == XH_NETWORK ? waited : 0;
     return stuck;
 }
 
-/* Waits until nobody has the pages in flight any more: they go to |again|, except those
+/* Waits until nobody has the pages in flight any more, or some had better be fetched here: they go to |again|, except those
  * whose owner neither finishes nor can be proved dead: they go to |bypass|. The last page first: mostly the others
  * are there by then, and whoever publishes them has nobody to wake each time. */
 static int wait_busy(struct xh_read_op *op, const struct xh_runs *busy, struct xh_runs *again,
@@ -163,11 +214,11 @@ static int wait_busy(struct xh_read_op *op, const struct xh_runs *busy, struct x
     int moves = 1;
     for (size_t i = busy->n; moves && i-- > 0;)
         for (uint64_t k = busy->at[i].count; moves && k-- > 0;)
-            moves = !wait_page(op, busy->at[i].first + k);
+            moves = !wait_page(op, busy, busy->at[i].first + k) && !op->take;
     for (size_t i = 0; i < busy->n; i++)
         for (uint64_t k = 0; k < busy->at[i].count; k++) {
             uint64_t p = busy->at[i].first + k;
-            if (xh_runs_add(wait_page(op, p) ? bypass : again, p))
+            if (xh_runs_add(!op->take && wait_page(op, busy, p) ? bypass : again, p))
                 return XH_E_NOMEM;
         }
     return 0;
@@ -190,7 +241,7 @@ static int through_body(struct xh_read_op *op, struct sorted *s, struct xh_err *
     if (rc == 0)
         return 0;
     for (size_t i = 0; i < mine.n; i++)
-        xh_shadow_abandon(op->f->shadow, mine.at[i].first, mine.at[i].count);
+        xh_shadow_forgo(op->f->shadow, mine.at[i].first, mine.at[i].count);
     return xh_op_nomem(op, err);
 }
 
@@ -203,9 +254,10 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
     struct sorted s = {0};
     struct xh_runs stuck = {0};
     int rc = sort_pages(op, todo, &s);
+    op->take = 0;
     if (rc) {
         for (size_t i = 0; i < s.mine.n; i++)
-            xh_shadow_abandon(f->shadow, s.mine.at[i].first, s.mine.at[i].count);
+            xh_shadow_forgo(f->shadow, s.mine.at[i].first, s.mine.at[i].count);
         xh_op_nomem(op, err);
         goto out;
     }

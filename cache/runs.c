@@ -31,6 +31,19 @@ int xh_runs_add(struct xh_runs *r, uint64_t idx)
     return xh_runs_add_run(r, (struct xh_run){idx, 1});
 }
 
+size_t xh_runs_at(const struct xh_runs *r, uint64_t idx)
+{
+    size_t lo = 0, hi = r->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (r->at[mid].first + r->at[mid].count <= idx)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
 static int by_first(const void *a, const void *b)
 {
     const struct xh_run *x = a, *y = b;

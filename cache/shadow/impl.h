@@ -1,7 +1,8 @@
 /* What the files of the shadow's room share; nobody else includes it.
  *
  *   shadow.c  the objects of this process, fork        store.c  directory and file: create, check, lock
- *   page.c    words: claim to publish, read, wait      owner.c  slots: who is alive
+ *   claim.c   words: claims, at once and for later     page.c   words: publish, read, wait
+ *   owner.c   slots: who is alive
  *   vector.c  many small extents read at once
  *   word.c    a word: reserved, changed                sum.c    what a page's bytes are known by
  *   guard.c   a file that shrinks under its mapping
@@ -154,6 +155,11 @@ static inline int xh_shadow_usable(const struct xh_shadow *s)
     return s->fd >= 0 && !xh_guard_broken(s->guard);
 }
 
+static inline int xh_page_usable(const struct xh_shadow *s, uint64_t idx)
+{
+    return xh_shadow_usable(s) && idx < s->head.pages;
+}
+
 /* sum.c ------------------------------------------------------------------------------------ */
 
 #define XH_SUM_PIECES 2u /* no sum: the page comes in pieces */
@@ -168,6 +174,11 @@ int xh_page_reserve(struct xh_shadow *s, uint64_t idx);
  * Returns 1, or 0 as soon as a bit of |mask| differs from |*old|. Wakes waiters. */
 int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state state,
                    uint32_t owner, uint64_t flags, uint64_t keep);
+
+/* claim.c ---------------------------------------------------------------------------------- */
+
+/* |n| claims of this process are over. */
+void xh_claims_over(struct xh_shadow *s, uint64_t n);
 
 /* page.c ----------------------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@
 #include "shadow.h"
 
 #define XH_LAYOUT_MAGIC "XHSHADOW"
-#define XH_LAYOUT_VERSION 5u
+#define XH_LAYOUT_VERSION 6u
 #define XH_SLOTS 2048u
 #define XH_LIVE_OFF 3584u
 #define XH_EPOCHS_OFF 4096u
@@ -66,9 +66,13 @@ _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint16_t) == 2, "
  * META, HOT: for eviction. HOT of an EMPTY page: its bytes were read, and not kept. WAITERS: the next
  * change of state has to wake sleepers.
  * STALE: EMPTY, but bytes may still be allocated (abandoned, a dead owner's, or damaged).
+ * LATER, the same bit of a CLAIMED page: its owner has written nothing there yet, and asks once more before it does. So
+ * another one may take the claim over, though the owner lives.
  *
  * All-zero, as a new file is, means EMPTY. Transitions (who: how):
  *   EMPTY    -> CLAIMED   xh_shadow_claim       CAS acquire, generation + 1
+ *   CLAIMED LATER -> CLAIMED  its owner: begin       CAS
+ *   CLAIMED LATER -> CLAIMED LATER of another owner: take   CAS; the generation stays, as nothing was READY in between
  *   CLAIMED  -> READY     its owner: publish    CAS release
  *   CLAIMED  -> EMPTY     its owner: abandon    CAS release
  *   READY    -> EVICTING  an evictor            CAS acq_rel, generation stays
@@ -78,7 +82,7 @@ _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint16_t) == 2, "
  *   CLAIMED, EVICTING -> EMPTY  anyone, once the owner is proved dead
  *   READY    -> EMPTY     a reader who found other bytes than were published (someone wrote into the file)
  *
- * The sum belongs to the page's owner while it is CLAIMED: 0 until it has bytes. It is constant while it is READY. */
+ * The sum belongs to the page's owner while it is CLAIMED and not LATER: 0 until it has bytes. It is constant while it is READY. */
 enum xh_state { XH_EMPTY, XH_CLAIMED, XH_READY, XH_EVICTING };
 
 #define XH_W_STATE 3ull
@@ -86,6 +90,7 @@ enum xh_state { XH_EMPTY, XH_CLAIMED, XH_READY, XH_EVICTING };
 #define XH_W_HOT (1ull << 3)
 #define XH_W_WAITERS (1ull << 4)
 #define XH_W_STALE (1ull << 5)
+#define XH_W_LATER XH_W_STALE
 #define XH_W_OWNER_SHIFT 6
 #define XH_W_OWNER (0x3ffffffull << XH_W_OWNER_SHIFT)
 #define XH_W_GEN (0xffffffffull << 32)

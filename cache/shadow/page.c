@@ -31,16 +31,11 @@
 #define RUN_PAGES 64u      /* most pages of one copy: what is in a cache still when it is summed */
 #define PROVE_ALIVE_MS 250 /* how often a waiter looks whether the owner is alive */
 
-static int usable(const struct xh_shadow *s, uint64_t idx)
-{
-    return xh_shadow_usable(s) && idx < s->head.pages;
-}
-
 uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty)
 {
     uint64_t again = 0;
     *empty = 0;
-    for (uint64_t i = first; i < first + n && usable(s, i) && xh_page_reserve(s, i); i++) {
+    for (uint64_t i = first; i < first + n && xh_page_usable(s, i) && xh_page_reserve(s, i); i++) {
         uint64_t w = atomic_load_explicit(&s->words[i], memory_order_relaxed);
         if (xh_w_state(w) != XH_EMPTY)
             continue;
@@ -56,7 +51,7 @@ uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64
 
 enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx)
 {
-    if (!usable(s, idx) || !xh_page_reserve(s, idx))
+    if (!xh_page_usable(s, idx) || !xh_page_reserve(s, idx))
         return XH_CLAIM_NONE;
     switch (xh_w_state(atomic_load_explicit(&s->words[idx], memory_order_relaxed))) {
     case XH_EMPTY: return XH_CLAIM_MINE;
@@ -67,54 +62,10 @@ enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx)
 
 int xh_shadow_elsewhere(struct xh_shadow *s, uint64_t idx)
 {
-    if (!usable(s, idx) || !xh_page_reserve(s, idx))
+    if (!xh_page_usable(s, idx) || !xh_page_reserve(s, idx))
         return 0;
     uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
     return xh_w_state(w) == XH_CLAIMED && xh_w_owner(w) != atomic_load_explicit(&s->owner, memory_order_relaxed);
-}
-
-/* Claims an EMPTY page whose word was |w|. Returns 1 and is charged, 0 to look again, -1 for none. */
-static int claim_empty(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta, struct xh_counters *c)
-{
-    uint32_t owner = xh_owner_get(s);
-    if (owner == 0 || !xh_evict_charge(s, meta, c))
-        return -1;
-    uint64_t to = xh_w_make(*w + XH_W_GEN_ONE, XH_CLAIMED, owner, meta ? XH_W_META : 0);
-    /* Acquire pairs with the release that made it EMPTY: its hole comes before our bytes. */
-    if (atomic_compare_exchange_strong_explicit(&s->words[idx], w, to, memory_order_acq_rel,
-                                                memory_order_acquire)) {
-        atomic_store_explicit(&s->sums[idx], 0, memory_order_relaxed);
-        return 1;
-    }
-    atomic_fetch_sub_explicit(&s->inflight, 1, memory_order_relaxed);
-    return 0;
-}
-
-enum xh_claim xh_shadow_claim(struct xh_shadow *s, uint64_t idx, int meta, struct xh_counters *c)
-{
-    if (!usable(s, idx))
-        return XH_CLAIM_NONE;
-    if (!xh_page_reserve(s, idx) &&
-        !(xh_evict_squeeze(s, s->step_bytes, meta, c) && xh_page_reserve(s, idx)))
-        return XH_CLAIM_NONE;
-    uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_acquire);
-    for (;;) {
-        switch (xh_w_state(w)) {
-        case XH_READY:
-            if (meta && !(w & XH_W_META) &&
-                !atomic_compare_exchange_weak_explicit(&s->words[idx], &w, w | XH_W_META,
-                                                       memory_order_acquire, memory_order_acquire))
-                continue;
-            return XH_CLAIM_READY;
-        case XH_EMPTY:
-            switch (claim_empty(s, idx, &w, meta, c)) {
-            case 1: return XH_CLAIM_MINE;
-            case -1: return XH_CLAIM_NONE;
-            default: continue;
-            }
-        default: return XH_CLAIM_BUSY;
-        }
-    }
 }
 
 /* Notes the sums of pages that come in one piece, and which ones do not. */
@@ -195,7 +146,7 @@ static uint64_t end_claims(struct xh_shadow *s, uint64_t first, uint64_t n, enum
             xh_page_change(s, i, &w, XH_W_HELD, XH_EMPTY, 0, XH_W_STALE, 0);
         ended++; /* a claim that is lost to damage is over, too */
     }
-    atomic_fetch_sub_explicit(&s->inflight, ended, memory_order_relaxed);
+    xh_claims_over(s, ended);
     return good;
 }
 
@@ -384,7 +335,7 @@ static void note_stuck(struct xh_shadow *s, uint64_t idx, uint64_t word)
 /* |gives_up|: when the time is over, the owner is not waited for again. */
 static int wait_for(struct xh_shadow *s, uint64_t idx, int timeout_ms, int gives_up, struct xh_counters *c)
 {
-    if (!usable(s, idx) || !xh_page_reserve(s, idx))
+    if (!xh_page_usable(s, idx) || !xh_page_reserve(s, idx))
         return XH_OK; /* claim will say NONE */
     uint64_t end_ns = xh_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
     uint64_t prove_ns = 0; /* first of all, as a crash may be long ago */

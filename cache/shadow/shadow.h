@@ -8,6 +8,8 @@
  *
  * Life of a page: EMPTY -claim-> CLAIMED -publish-> READY -evict-> EVICTING -> EMPTY;
  * CLAIMED -abandon-> EMPTY; CLAIMED of a dead owner -> EMPTY (by any waiter).
+ * A page that is fetched later than at once is claimed as LATER; its owner begins it when its bytes come. Until then whoever
+ * wants it sooner may take the claim.
  *
  * Knows nothing of HTTP or HDF5. Threads: any. Processes: any of the same user. */
 #ifndef XH_SHADOW_H
@@ -97,6 +99,28 @@ uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64
 /* Claims page |idx|, or says who has it. Never blocks, no system call in the common
  * case. |meta| marks the page as metadata, which outlives raw data in eviction. */
 enum xh_claim xh_shadow_claim(struct xh_shadow *s, uint64_t idx, int meta, struct xh_counters *c);
+
+/* The same for a page whose bytes are yet to be fetched. MINE: the caller must begin it before it fills it, or forgo it.
+ * |take|: also a page that another claim, of this process or another, has not begun. */
+enum xh_claim xh_shadow_claim_later(struct xh_shadow *s, uint64_t idx, int meta, int take, struct xh_counters *c);
+
+/* The bytes of page |idx|, claimed as LATER, have come. Returns 1: the caller must fill, and publish or abandon it; or 0: the
+ * claim was taken by somebody else, and is no more the caller's affair. */
+int xh_shadow_begin(struct xh_shadow *s, uint64_t idx);
+
+/* Gives up |n| pages from |first| that the caller has claimed as LATER and not begun, in so far as nobody took them. */
+void xh_shadow_forgo(struct xh_shadow *s, uint64_t first, uint64_t n);
+
+/* 1 when page |idx| is claimed, by whomever, and not begun. */
+int xh_shadow_is_later(struct xh_shadow *s, uint64_t idx);
+
+/* What is claimed and not begun around page |idx|, which is so too; else |all| is 0. */
+#define XH_LATER_LOOK_PAGES 65536u /* so far either way: 256 MiB; the look takes 0.1 ms */
+struct xh_later {
+    uint64_t first; /* without a gap from here to |idx| */
+    uint64_t all;   /* pages */
+};
+void xh_shadow_look_later(struct xh_shadow *s, uint64_t idx, struct xh_later *out);
 
 /* Says what xh_shadow_claim would, without claiming: MINE means EMPTY here. */
 enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx);

@@ -123,7 +123,7 @@ static int leave_all(struct xh_file *f, const struct xh_runs *runs, int claimed,
     for (size_t i = 0; i < runs->n; i++)
         if (xh_runs_add_run(rest, runs->at[i])) {
             if (claimed)
-                xh_shadow_abandon(f->shadow, runs->at[i].first, runs->at[i].count);
+                xh_shadow_forgo(f->shadow, runs->at[i].first, runs->at[i].count);
             rc = XH_E_NOMEM;
         }
     return rc;

@@ -76,7 +76,7 @@ static int leave_part(const struct xh_unpacking *of, struct xh_run run, void *ct
     if (xh_runs_add_run(l->out, run) == 0)
         return 0;
     if (of->claimed)
-        xh_shadow_abandon(of->op->f->shadow, run.first, run.count);
+        xh_shadow_forgo(of->op->f->shadow, run.first, run.count);
     l->rc = XH_E_NOMEM;
     return 0;
 }
@@ -112,10 +112,10 @@ static void hand_on(const struct xh_unpacking *of, const struct xh_runs *part, s
             xh_op_copy_out(of->op, off, len, raw + (off - r.off));
         if (!of->claimed)
             continue;
-        if (xh_shadow_fill(f->shadow, off, raw + (off - r.off), len) == 0)
-            xh_shadow_publish(f->shadow, part->at[i].first, part->at[i].count, &f->counters);
-        else
-            xh_shadow_abandon(f->shadow, part->at[i].first, part->at[i].count);
+        struct xh_runs run = {.at = &part->at[i], .n = 1};
+        struct xh_arrival a = {.page = part->at[i].first};
+        (void)xh_arrive(f, &run, &a, off, raw + (off - r.off), (size_t)len);
+        xh_arrive_end(f, &run, &a, part->at[i].first + part->at[i].count);
     }
 }
 

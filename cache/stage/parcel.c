@@ -159,8 +159,11 @@ static void parcel_bytes(struct xh_stage *s, struct xh_parcel *p, uint64_t off, 
     assert(p->got == off && len <= p->end - off);
     for (struct xh_taker *k = p->takers; k; k = k->next) {
         uint64_t a = k->a > off ? k->a : off, b = k->b < off + len ? k->b : off + len;
-        if (a < b)
-            memcpy(k->to + (a - k->a), data + (a - off), b - a);
+        if (a >= b)
+            continue;
+        memcpy(k->to + (a - k->a), data + (a - off), b - a);
+        if (k->mark)
+            atomic_store_explicit(&k->mark->got, b, memory_order_release);
     }
     keep(s, p, off, data, len);
     uint64_t weight = xh_parcel_weight(p);

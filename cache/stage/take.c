@@ -34,6 +34,15 @@ static void leave_gap(struct xh_stage *s, const struct xh_parcel *p, uint64_t of
     }
 }
 
+/* What |op| has of [at, end) is there up to |got|. Returns the mark, NULL where |op| wants none. */
+static struct xh_mark *mark(struct xh_read_op *op, uint64_t at, uint64_t got, uint64_t end)
+{
+    struct xh_mark *m = op->marks ? &op->marks[op->nmarks++] : NULL;
+    if (m)
+        *m = (struct xh_mark){.at = at, .end = end, .got = got, .seen = at, .come.page = (at + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES};
+    return m;
+}
+
 /* Takes [off, off + len) of |p|, all of it at or after p->off. Returns 0 when it is not to be had. */
 static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op *op, uint64_t off, uint64_t len,
                      uint8_t *to, struct taking *t)
@@ -44,11 +53,12 @@ static int take_from(struct xh_stage *s, struct xh_parcel *p, struct xh_read_op 
         return 0;
     if (here > off) {
         p->copying++;
+        mark(op, off, here, here); /* it is, before anybody looks */
         t->copies[t->ncopies++] = (struct copy){p, off, here - off, to};
         t->ready += here - off;
     }
     if (k) {
-        *k = (struct xh_taker){p->takers, op, here, end, to + (here - off)};
+        *k = (struct xh_taker){p->takers, op, here, end, to + (here - off), mark(op, here, here, end)};
         p->takers = k;
         xh_op_enter(op, 1);
         t->coming += end - here;
@@ -132,6 +142,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     if (s->n) {
         t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);
         t.copies = malloc((op->n + s->n) * sizeof *t.copies);
+        op->marks = op->led && op->keep ? malloc(2 * (op->n + s->n) * sizeof *op->marks) : NULL;
     }
     if (!t.rest || !t.copies) {
         pthread_mutex_unlock(&s->lock);

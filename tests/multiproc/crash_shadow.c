@@ -64,6 +64,16 @@ static void scenario(void)
     xh_shadow_hint_save(s, "hint");
     for (uint64_t i = 0; i + GROUP <= PAGES; i += GROUP) {
         uint64_t n = 0;
+        if (i % 48 == 8) { /* for later: one is forgone, the others are begun */
+            while (n < GROUP && xh_shadow_claim_later(s, i + n, 0, 1, NULL) == XH_CLAIM_MINE)
+                n++;
+            for (uint64_t k = i; k + 1 < i + n && xh_shadow_begin(s, k); k++)
+                if (fill(s, k, 1) == 0)
+                    xh_shadow_publish(s, k, 1, NULL);
+            if (n)
+                xh_shadow_forgo(s, i + n - 1, 1);
+            continue;
+        }
         while (n < GROUP && xh_shadow_claim(s, i + n, i % 64 == 0, NULL) == XH_CLAIM_MINE)
             n++;
         if (n && fill(s, i, n) == 0 && i % 40 != 0)

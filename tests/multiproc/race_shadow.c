@@ -165,6 +165,27 @@ static void claim_some(struct xh_shadow *s, int v, uint64_t *seed, struct xh_cou
     atomic_fetch_add(&sh->claims, got);
 }
 
+/* The same for later: some are taken from others, some by others before they are begun. */
+static void claim_some_later(struct xh_shadow *s, int v, uint64_t *seed, struct xh_counters *c)
+{
+    uint64_t first = rnd(seed) % pages[v], n = 1 + rnd(seed) % 32, mine[32], got = 0;
+    int take = rnd(seed) % 2;
+    for (uint64_t i = first; i < first + n && i < pages[v]; i++)
+        if (xh_shadow_claim_later(s, i, i % 16 == 0, take, c) == XH_CLAIM_MINE)
+            mine[got++] = i;
+    if (rnd(seed) % 4 == 0)
+        nanosleep(&(struct timespec){.tv_nsec = rnd(seed) % 300000}, NULL);
+    for (uint64_t i = 0; i < got; i++) {
+        if (rnd(seed) % 8 == 0) {
+            xh_shadow_forgo(s, mine[i], 1);
+        } else if (xh_shadow_begin(s, mine[i])) {
+            hold(s, v, mine[i]);
+            fill(s, v, mine[i], seed);
+            atomic_fetch_add(&sh->claims, 1);
+        }
+    }
+}
+
 static void read_some(struct xh_shadow *s, int v, uint64_t *seed)
 {
     static __thread uint8_t buf[40 * PAGE];
@@ -190,8 +211,10 @@ static void *work(void *arg)
         atomic_store(&steps_left, 1 + rnd(&seed) % STEPS_MAX);
     for (uint64_t op = 0; !calm || op < CALM_OPS; op++) {
         uint32_t what = rnd(&seed) % 100;
-        if (what < 40)
+        if (what < 20)
             claim_some(s, v, &seed, &c);
+        else if (what < 40)
+            claim_some_later(s, v, &seed, &c);
         else if (what < 50)
             xh_clock_sweep(s, rnd(&seed) % 8 * 4 * PAGE, 0, &c);
         else if (what < 98)

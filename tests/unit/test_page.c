@@ -1415,6 +1415,113 @@ Test(page, whoever_waits_for_a_turn_is_seen)
     end(pid);
 }
 
+/* ---- claims for later ---- */
+
+static int claim_10_to_19_for_later(void *unused)
+{
+    (void)unused;
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    for (uint64_t i = 10; i < 20; i++)
+        if (xh_shadow_claim_later(s, i, 0, 0, NULL) != XH_CLAIM_MINE)
+            return -1;
+    return !xh_shadow_begin(s, 10);
+}
+
+Test(page, a_claim_for_later_is_taken_until_it_is_begun)
+{
+    struct xh_later later;
+    pid_t pid = stand(claim_10_to_19_for_later, NULL);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    cr_expect_not(xh_shadow_is_later(s, 10), "begun");
+    cr_expect_not(xh_shadow_is_later(s, 20));
+    xh_shadow_look_later(s, 15, &later);
+    cr_expect(later.first == 11 && later.all == 9, "%llu %llu", (unsigned long long)later.first, (unsigned long long)later.all);
+    cr_expect_eq(xh_shadow_claim(s, 15, 0, NULL), XH_CLAIM_BUSY);
+    cr_expect_eq(xh_shadow_claim_later(s, 15, 0, 0, NULL), XH_CLAIM_BUSY);
+    cr_expect_eq(xh_shadow_claim_later(s, 10, 0, 1, NULL), XH_CLAIM_BUSY, "its bytes may be half there");
+    cr_assert_eq(xh_shadow_claim_later(s, 15, 0, 1, NULL), XH_CLAIM_MINE, "the owner is alive");
+    xh_shadow_look_later(s, 15, &later);
+    cr_expect(later.first == 11 && later.all == 9, "ours now, and not begun");
+    cr_assert(xh_shadow_begin(s, 15));
+    xh_shadow_look_later(s, 16, &later);
+    cr_expect(later.first == 16 && later.all == 8);
+    cr_expect_eq(fill_page(s, 15), 0);
+    xh_shadow_publish(s, 15, 1, NULL);
+    cr_expect(has(s, 15));
+    cr_expect_eq(atomic_load(&s->inflight), 0);
+    end(pid);
+    cr_expect_eq(xh_shadow_wait(s, 16, 5000, NULL), 0, "a dead owner's are as any other claims");
+    cr_expect_eq(put(s, 16, 0), XH_CLAIM_MINE);
+    xh_shadow_close(s);
+}
+
+/* Takes page 3 and has half of it when it stops. */
+static int take_3(void *unused)
+{
+    (void)unused;
+    uint8_t half[PAGE / 2];
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    truth_fill(half, 3 * PAGE, sizeof half);
+    return xh_shadow_claim_later(s, 3, 0, 1, NULL) != XH_CLAIM_MINE || !xh_shadow_begin(s, 3) ||
+           xh_shadow_fill(s, 3 * PAGE, half, sizeof half) != 0;
+}
+
+Test(page, whose_claim_was_taken_neither_fills_nor_publishes)
+{
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    for (uint64_t i = 2; i < 6; i++)
+        cr_assert_eq(xh_shadow_claim_later(s, i, 0, 0, NULL), XH_CLAIM_MINE);
+    pid_t pid = stand(take_3, NULL);
+    cr_expect(xh_shadow_begin(s, 2));
+    cr_expect_not(xh_shadow_begin(s, 3));
+    cr_expect_eq(fill_page(s, 2), 0);
+    xh_shadow_publish(s, 2, 2, NULL);
+    xh_shadow_abandon(s, 3, 1);
+    xh_shadow_forgo(s, 4, 2);
+    cr_expect(has(s, 2) && !has(s, 3));
+    cr_expect_eq(xh_shadow_peek(s, 3), XH_CLAIM_BUSY, "the other's");
+    cr_expect_eq(xh_shadow_peek(s, 4), XH_CLAIM_MINE, "EMPTY");
+    cr_expect_eq(atomic_load(&s->inflight), 0);
+    end(pid);
+    cr_expect_eq(xh_shadow_wait(s, 3, 5000, NULL), 0);
+    cr_expect_eq(put(s, 3, 0), XH_CLAIM_MINE);
+    cr_expect(has(s, 3));
+    xh_shadow_close(s);
+}
+
+Test(page, a_waiter_wakes_when_the_claim_is_taken)
+{
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    pthread_t t;
+    void *rc;
+    cr_assert_eq(xh_shadow_claim_later(s, 3, 0, 0, NULL), XH_CLAIM_MINE);
+    pthread_create(&t, NULL, wait_for_page_3, s);
+    while (!(atomic_load(&s->words[3]) & XH_W_WAITERS))
+        sched_yield();
+    pid_t pid = stand(take_3, NULL);
+    pthread_join(t, &rc);
+    cr_expect_eq((intptr_t)rc, 0, "to look again");
+    cr_expect_eq(xh_shadow_peek(s, 3), XH_CLAIM_BUSY);
+    end(pid);
+    xh_shadow_close(s);
+}
+
+Test(page, to_look_for_what_is_claimed_for_later_takes_no_memory)
+{
+    struct xh_shadow *s = open_shadow((uint64_t)300000 * PAGE);
+    struct xh_later later;
+    struct stat before, after;
+    for (uint64_t i = 150000; i < 150010; i++)
+        cr_assert_eq(xh_shadow_claim_later(s, i, 0, 0, NULL), XH_CLAIM_MINE);
+    cr_assert_eq(xh_shadow_claim_later(s, 299000, 0, 0, NULL), XH_CLAIM_MINE, "too far to count");
+    fstat(s->fd, &before);
+    xh_shadow_look_later(s, 150007, &later);
+    fstat(s->fd, &after);
+    cr_expect(later.first == 150000 && later.all == 10);
+    cr_expect_eq(after.st_blocks, before.st_blocks);
+    xh_shadow_close(s);
+}
+
 /* ---- many extents at once ---- */
 
 Test(page, many_extents_agree_with_single_reads)

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "file.h"
 #include "now.h"
+#include "shadow/impl.h"
 #include "stage/parcel.h"
 
 #define OBJECT_BYTES (3u * 1000 * 1000 + 77)
@@ -58,6 +60,19 @@ static struct {
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES, .rtt_ns = 50000000};
 
+/* Between processes: those that are |gated| serve no more than |allowed| bytes. */
+static struct gate {
+    _Atomic uint64_t allowed, served;
+} *gate;
+static int gated;
+
+static void pass(size_t n)
+{
+    uint64_t end = gated ? atomic_fetch_add(&gate->served, n) + n : 0;
+    while (gated && end > atomic_load(&gate->allowed))
+        usleep(200);
+}
+
 static void serve(struct xh_transfer *t, unsigned *seed)
 {
     struct xh_err err = {0};
@@ -72,6 +87,7 @@ static void serve(struct xh_transfer *t, unsigned *seed)
                 n = r.len;
             for (size_t k = 0; k < n; k++)
                 piece[k] = byte_at(r.off + k);
+            pass(n);
             t->bytes(t, r.off, piece, n);
             r.off += n;
             r.len -= n;
@@ -757,6 +773,46 @@ Test(read, a_first_read_of_a_long_run_comes_with_its_stream_and_is_kept, .timeou
     xh_cache_close(f);
 }
 
+/* A read in a thread of its own. */
+struct late {
+    struct xh_file *f;
+    uint64_t off, len;
+    _Atomic int done;
+};
+
+static void *read_late(void *arg)
+{
+    struct late *l = arg;
+    read_held(l->f, XH_KIND_RAW, l->off, l->len);
+    atomic_store(&l->done, 1);
+    return NULL;
+}
+
+Test(read, a_first_read_that_comes_with_its_stream_is_published_as_it_comes, .timeout = 50)
+{
+    uint8_t p[1024];
+    struct gate here = {.allowed = LED_READ / 2};
+    struct late l = {.f = open_long(p), .off = DATA_OFF, .len = LED_READ};
+    struct xh_stats s;
+    pthread_t t;
+    gate = &here;
+    gated = 1;
+    pthread_create(&t, NULL, read_late, &l);
+    do
+        xh_cache_stats(l.f, &s);
+    while (s.pages_published < LED_READ / 4 / XH_PAGE_BYTES && usleep(1000) == 0);
+    cr_expect_not(atomic_load(&l.done), "half of it has not come");
+    atomic_store(&here.allowed, UINT64_MAX);
+    pthread_join(t, NULL);
+    drain();
+    gated = 0;
+    uint64_t so_far = fetched(l.f);
+    read_piece(l.f, XH_KIND_RAW, DATA_OFF + 4096, LED_READ - 8192);
+    cr_expect_eq(fetched(l.f), so_far, "all of it is in the shadow");
+    cr_expect_eq(atomic_load(&l.f->shadow->inflight), 0, "every claim is over");
+    xh_cache_close(l.f);
+}
+
 Test(read, a_stream_that_fails_under_its_first_read_leaves_nothing_claimed, .timeout = 50)
 {
     uint8_t p[1024];
@@ -1222,6 +1278,90 @@ static pid_t start_walker(useconds_t reads_us, int go[2])
     close(said[0]);
     close(said[1]);
     return pid;
+}
+
+/* ---- a claim that comes late ---- */
+
+#define AT_ONCE (12u * 1000 * 1000) /* what one process asks for in one read */
+
+/* In a child: reads nearly all in one go, as slowly as the gate lets it. Returns once all of it is claimed. */
+static pid_t start_slow_reader(struct xh_file **beside)
+{
+    char config[128];
+    struct xh_err err = {0};
+    strcpy(pair_dir, "/dev/shm/xh-test-read-XXXXXX");
+    cr_assert_not_null(mkdtemp(pair_dir));
+    snprintf(config, sizeof config, "shadow_dir=%s,readahead=off", pair_dir);
+    engine.object_bytes = AT_ONCE + 100000;
+    gate = mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(gate, MAP_FAILED);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct xh_file *f = open_test(config);
+        uint8_t *b = malloc(AT_ONCE);
+        struct xh_extent e = {50000, AT_ONCE, b};
+        gated = 1;
+        int bad = xh_cache_read(f, XH_KIND_RAW, &e, 1, &err);
+        for (uint64_t k = 0; k < AT_ONCE; k++)
+            bad |= b[k] != byte_at(50000 + k);
+        _exit(bad != 0);
+    }
+    *beside = open_test(config);
+    while (!xh_shadow_is_later((*beside)->shadow, (50000 + AT_ONCE) / XH_PAGE_BYTES - 2))
+        usleep(1000);
+    return pid;
+}
+
+static void end_slow_reader(pid_t pid, struct xh_file *f)
+{
+    int status;
+    atomic_store(&gate->allowed, UINT64_MAX);
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "its own bytes are right: %x", status);
+    drain();
+    xh_cache_close(f);
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", pair_dir);
+    cr_assert_eq(system(command), 0);
+}
+
+/* Waits until somebody waits for page |p|. */
+static void until_awaited(struct xh_file *f, uint64_t p)
+{
+    while (!(atomic_load(&f->shadow->words[p]) & XH_W_WAITERS))
+        usleep(1000);
+}
+
+Test(read, a_claim_that_comes_late_gives_way_to_a_small_read_elsewhere, .timeout = 50)
+{
+    struct late l = {.off = 2500 * XH_PAGE_BYTES, .len = 3 * XH_PAGE_BYTES};
+    pthread_t t;
+    pid_t pid = start_slow_reader(&l.f);
+    pthread_create(&t, NULL, read_late, &l);
+    until_awaited(l.f, 2502);
+    /* A fifth of it comes, and no more before the other has what it wants. */
+    for (uint64_t at = 0; at < AT_ONCE / 5 && !atomic_load(&l.done); at += XH_PAGE_BYTES, usleep(2000))
+        atomic_store(&gate->allowed, at);
+    pthread_join(t, NULL);
+    cr_expect_leq(fetched(l.f), 4 * XH_PAGE_BYTES, "what it wants, and nothing else: %d", (int)fetched(l.f));
+    cr_expect_eq(xh_shadow_peek(l.f->shadow, 2501), XH_CLAIM_READY, "for others too");
+    cr_expect_eq(waitpid(pid, NULL, WNOHANG), 0, "the other is at it still");
+    end_slow_reader(pid, l.f);
+}
+
+Test(read, who_wants_all_that_another_fetches_waits_for_it, .timeout = 50)
+{
+    struct late l = {.off = 100000, .len = AT_ONCE - 100000};
+    pthread_t t;
+    pid_t pid = start_slow_reader(&l.f);
+    pthread_create(&t, NULL, read_late, &l);
+    until_awaited(l.f, (l.off + l.len - 1) / XH_PAGE_BYTES);
+    for (uint64_t at = 0; at < AT_ONCE / 2; at += 4 * XH_PAGE_BYTES, usleep(2000)) /* some looks */
+        atomic_store(&gate->allowed, at);
+    atomic_store(&gate->allowed, UINT64_MAX);
+    pthread_join(t, NULL);
+    cr_expect_leq(fetched(l.f), 2 * XH_PAGE_BYTES, "%d bytes twice", (int)fetched(l.f));
+    end_slow_reader(pid, l.f);
 }
 
 /* This process's, opened along with the walker's; it has no connection. */
