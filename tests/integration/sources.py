@@ -339,6 +339,21 @@ def accounts(tap, bench, liar, parents):
         assert "2 openings of files that this one names" in whole and "xhdf5 doctor" in whole and "nothing to gain" not in whole, whole
 
 
+def doctor(tap, bench, liar, parents):
+    with tap.claim("xhdf5 doctor tries all that a file names, and says what each answers"):
+        env = harness.driver_env(None, None, **HASTY) | {"BEARER_TOKEN_FILE": os.devnull, "XDG_RUNTIME_DIR": str(bench.directory), "no_proxy": "*"}
+        status, out, err = harness.run([harness.BUILD / "vfd/tool/xhdf5", "doctor", "--quick", "--json", f"{parents.base}/ok/local.h5"], env)
+        steps = json.loads(out)["steps"]
+        said = {s["url"]: s["text"] for s in steps if s["step"] == "source"}
+        assert set(said) == {f"{liar.base}/{n}/v.h5" for n in [*FAILS, *GONE]}, out
+        for name, (_, _, text) in FAILS.items():
+            assert text in said[f"{liar.base}/{name}/v.h5"], said
+        whole = next(s for s in steps if s["step"] == "sources")
+        assert (whole["named"], whole["tried"], whole["failed"]) == (len(FAILS) + len(GONE) + 1,) * 2 + (len(FAILS) + len(GONE),), whole
+        assert status == 1, (status, err)
+        assert "MISSING_SOURCES" in next(s for s in steps if s.get("url", "").endswith("/404/v.h5"))["advice"], out
+
+
 def main():
     tap = harness.Tap()
     versions = [v for v in PYTHONS if v != "2.2" or (FORKY / "usr/bin/h5dump").exists()]
@@ -370,6 +385,7 @@ def main():
         many_are_missing(tap, bench, liar, d)
         open_for_writing(tap, bench, str(local))
         accounts(tap, bench, liar, parents)
+        doctor(tap, bench, liar, parents)
     return tap.done()
 
 

@@ -89,7 +89,8 @@ def untried_behind(steps, failed):
 def examines(tap, b, kind):
     with tap.claim("doctor tells of each step what there is"):
         s, all_of_it = b.doctor("sample.h5", want=1)
-        assert [step["step"] for step in all_of_it["steps"] if step["step"] != "dataset"] == STEPS
+        assert [step["step"] for step in all_of_it["steps"] if step["step"] not in ("dataset", "source")] == [*STEPS, "sources"]
+        assert s["source"]["url"] == b.url("other.h5") and s["source"]["status"] == 404 and s["sources"]["named"] == 1, s
         assert s["TLS"]["protocol"].startswith("TLSv1.") and "throw-away" in s["TLS"]["issuer"] and s["TLS"]["resumed"] in ("yes", "no")
         assert re.fullmatch(r"20\d\d-\d\d-\d\d", s["TLS"]["until"])
         assert s["credentials"]["token"] == "none" and s["redirects"]["hops"] == 0

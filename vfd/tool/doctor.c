@@ -20,7 +20,7 @@ static const char help[] =
     "Looks at all that reading the file at URL depends on, and advises: the name, the connection, TLS, token and\n"
     "certificate, redirects, the server's ranges and version, round trip and throughput with 1, 2, 4, 8 and 16\n"
     "connections, what a publisher put beside it, then the file: superblock, where its metadata lies, layouts that are slow\n"
-    "to read. Asks of the server what reading asks, and reads at most 1.3 GB in some fifteen seconds. Shows no secret.\n"
+    "to read, the files that it names. Asks of the server what reading asks, and reads at most 1.3 GB in some fifteen seconds. Shows no secret.\n"
     "\n"
     "  --quick    without throughput, which is most of the time and the bytes\n"
     "  --writing  also whether the file could be changed: asks for a file beside it that is not there to be renamed\n"
@@ -124,6 +124,32 @@ static enum xh_state datasets(struct doctor *d)
     return l->flawed ? XH_STATE_NOTE : XH_STATE_OK;
 }
 
+static enum xh_state sources(struct doctor *d)
+{
+    const struct xh_sources *s = &d->layouts.sources;
+    struct xh_report *r = &d->report;
+    for (unsigned i = 0; i < s->shown; i++) {
+        xh_report_say(r, "%s", s->source[i].text);
+        if (s->source[i].code == XH_E_NOENT)
+            xh_report_advise(r, "virtual datasets give fill values in its place, and no error but a line: XHDF5_MISSING_SOURCES=error makes "
+                                "one of it. Its publisher has it, or knows its new name");
+        xh_report_text(r, "url", s->source[i].url);
+        xh_report_count(r, "status", (uint64_t)s->source[i].status);
+        xh_report_step(r, "source", XH_STATE_NOTE);
+    }
+    xh_report_say(r, "it names %" PRIu64 " other file%s: %" PRIu64 " of %" PRIu64 " that were tried open%s", s->named, XH_S(s->named),
+                  s->tried - s->failed, s->tried, s->more ? "; there are more" : "");
+    if (s->local)
+        xh_report_say(r, "%" PRIu64 " by a path: looked for beside this file, under the path's last part", s->local);
+    if (s->pattern)
+        xh_report_say(r, "%" PRIu64 " with %%b stand%s for any number of files, and %s not tried", s->pattern, s->pattern == 1 ? "s" : "",
+                      s->pattern == 1 ? "was" : "were");
+    xh_report_count(r, "named", s->named);
+    xh_report_count(r, "tried", s->tried);
+    xh_report_count(r, "failed", s->failed);
+    return s->failed ? XH_STATE_NOTE : XH_STATE_OK;
+}
+
 /* ---- the command ---------------------------------------------------------------------------- */
 
 static int examine(struct doctor *d)
@@ -135,10 +161,13 @@ static int examine(struct doctor *d)
                  {"credentials", xh_doctor_credentials}, {"redirects", xh_doctor_redirects}, {"reply", xh_doctor_reply},
                  {"ranges", xh_doctor_ranges}, {"version", xh_doctor_version}, {"round trip", xh_doctor_round_trip},
                  {"throughput", xh_doctor_throughput}, {"sidecars", xh_doctor_beside}, {"writing", xh_doctor_writing},
-                 {"opening", opening}, {"metadata", metadata}, {"datasets", datasets}};
+                 {"opening", opening}, {"metadata", metadata}, {"datasets", datasets},
+                 {"sources", sources}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         if (steps[i].look == xh_doctor_writing && !d->writing)
             continue;
+        if (steps[i].look == sources && !d->layouts.sources.named)
+            continue; /* most files name none */
         enum xh_state state = d->report.failures ? XH_STATE_UNTRIED : steps[i].look(d);
         xh_report_step(&d->report, steps[i].name, state);
     }

@@ -32,6 +32,7 @@
 struct judge {
     struct xh_layouts *out;
     double fast;
+    struct xh_names names;
 };
 
 /* ---- what is slow, and why ------------------------------------------------------------------ */
@@ -123,6 +124,11 @@ static int judge(const struct xh_object *o, double fast, struct xh_flaw *f)
     return f->what[0] != '\0';
 }
 
+static void on_named(void *ctx, const char *file)
+{
+    xh_names_add(&((struct judge *)ctx)->names, file);
+}
+
 /* Keeps the largest. */
 static int on_object(void *ctx, const struct xh_object *o)
 {
@@ -168,13 +174,13 @@ static void place(const struct xh_look *l, uint64_t head_bytes, struct xh_layout
 
 static void look(const char *url, const struct xh_options *o, unsigned most_ms, double fast, struct xh_layouts *out)
 {
-    struct judge j = {out, fast};
+    struct judge j = {.out = out, .fast = fast};
     struct xh_options bare = *o;
     struct xh_err err = {0};
     bare.shadow = 0; /* what it costs who has nothing of it yet */
     uint64_t began = xh_now_ns();
     struct xh_look l = {.storage = 1, .objects_most = OBJECTS_MOST, .until_ns = began + most_ms * UINT64_C(1000000),
-                        .each = on_object, .ctx = &j};
+                        .each = on_object, .named = on_named, .ctx = &j};
     out->code = xh_look(&l, url, &bare, &err);
     out->walked_ms = (double)(xh_now_ns() - began) / 1e6;
     out->opened_ms = l.opened_ns > began ? (double)(l.opened_ns - began) / 1e6 : 0;
@@ -194,6 +200,8 @@ static void look(const char *url, const struct xh_options *o, unsigned most_ms, 
     if (out->code == 0 && !l.cut && (l.raw || l.data_bytes == 0))
         place(&l, o->head_bytes, out);
     xh_look_free(&l);
+    xh_sources_try(&j.names, url, o, XH_SOURCES_MOST_MS, &out->sources);
+    xh_names_free(&j.names);
 }
 
 /* Reads what the process tells. Returns 0, or XH_E_TIMEOUT, XH_E_SYS. */
@@ -235,7 +243,7 @@ static int no_word(int rc, pid_t child, int status, unsigned most_ms, struct xh_
     if (child < 0)
         return xh_err_set(err, rc, 0, "no process: %s", strerror(errno));
     if (rc == XH_E_TIMEOUT)
-        return xh_err_set(err, rc, 0, "HDF5 did not come to an end within %u s", (most_ms + GRACE_MS) / 1000);
+        return xh_err_set(err, rc, 0, "HDF5 did not come to an end within %u s", (most_ms + XH_SOURCES_MOST_MS + GRACE_MS) / 1000);
     return xh_err_set(err, rc, 0, "HDF5 crashed on this file (signal %d)", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
@@ -258,7 +266,7 @@ int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_m
         _exit(0);
     }
     close(fd[1]);
-    int rc = child < 0 ? XH_E_SYS : hear(fd[0], most_ms + GRACE_MS, &found);
+    int rc = child < 0 ? XH_E_SYS : hear(fd[0], most_ms + XH_SOURCES_MOST_MS + GRACE_MS, &found);
     close(fd[0]);
     if (child > 0) {
         kill(child, SIGKILL);

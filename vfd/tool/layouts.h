@@ -4,8 +4,10 @@
 #define XH_LAYOUTS_H
 
 #include "../../cache/options.h"
+#include "named.h"
 
 #define XH_FLAWS_SHOWN 8u
+#define XH_SOURCES_MOST_MS 15000u
 
 struct xh_flaw { /* a dataset that will be slow, or cannot be read */
     char path[256], what[512], advice[512];
@@ -25,9 +27,10 @@ struct xh_layouts {
     uint64_t flawed; /* datasets; of them the largest follow */
     unsigned shown;
     struct xh_flaw flaw[XH_FLAWS_SHOWN];
+    struct xh_sources sources;
 };
 
-/* Looks at |url|, for |most_ms| at most and some seconds. |fast|: bytes a second that the link brings, 0: unknown.
+/* Looks at |url|, for |most_ms| at most and some seconds; then at what it names, for XH_SOURCES_MOST_MS at most. |fast|: bytes a second that the link brings, 0: unknown.
  * Returns 0; or XH_E_TIMEOUT, XH_E_SYS with |err| set: the process did not come to its end. Calls fork: the engine was
  * not started here, nor other threads. Blocks. */
 int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_ms, double fast, struct xh_layouts *out,

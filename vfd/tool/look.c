@@ -16,6 +16,7 @@
 #define CHUNKS_MOST 20000000u  /* of one dataset: a minute's work, and more than any that is read well */
 #define FILTERS_MOST 32
 #define TYPE_DEPTH_MOST 8u
+#define NAME_BYTES 2048
 
 struct looker {
     struct xh_look *l;
@@ -254,6 +255,20 @@ static enum xh_layout layout_of(hid_t dcpl)
     }
 }
 
+/* The sources of a virtual dataset. */
+static void see_sources(struct xh_look *l, hid_t dcpl)
+{
+    size_t n = 0;
+    if (H5Pget_virtual_count(dcpl, &n) < 0)
+        return;
+    for (size_t i = 0; i < n && !is_over(l); i++) {
+        char name[NAME_BYTES];
+        ssize_t len = H5Pget_virtual_filename(dcpl, i, name, sizeof name);
+        if (len > 0 && (size_t)len < sizeof name)
+            l->named(l->ctx, name);
+    }
+}
+
 /* Returns 0, or -1: HDF5 cannot read it. */
 static int see_dataset(struct looker *k, struct xh_object *ob, hid_t set)
 {
@@ -267,6 +282,8 @@ static int see_dataset(struct looker *k, struct xh_object *ob, hid_t set)
         see_shape(ob, space, H5Tget_size(type));
         ob->layout = layout_of(dcpl);
         see_filters(ob, dcpl);
+        if (ob->layout == XH_LAYOUT_VIRTUAL && k->l->named)
+            see_sources(k->l, dcpl);
         int n = ob->layout == XH_LAYOUT_CHUNKED ? H5Pget_chunk(dcpl, H5S_MAX_RANK, chunk) : 0;
         ob->chunk_bytes = n > 0 ? H5Tget_size(type) : 0;
         for (int i = 0; i < n; i++)
@@ -365,6 +382,19 @@ static herr_t on_link(hid_t at, const char *name, const H5L_info2_t *info, void 
     return rc;
 }
 
+/* Looks for external links alone. */
+static herr_t on_elsewhere(hid_t at, const char *name, const H5L_info2_t *info, void *ctx)
+{
+    struct looker *k = ctx;
+    const char *file, *path;
+    if (info->type != H5L_TYPE_EXTERNAL || info->u.val_size > NAME_BYTES)
+        return is_over(k->l);
+    char value[NAME_BYTES + 1] = "";
+    if (H5Lget_val(at, name, value, NAME_BYTES, H5P_DEFAULT) >= 0 && H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &path) >= 0)
+        k->l->named(k->l->ctx, file);
+    return is_over(k->l);
+}
+
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 static void see_file(struct xh_look *l, hid_t file)
@@ -421,6 +451,8 @@ static int walk(struct looker *k, const char *start, struct xh_err *err)
         rc = rc ? rc : H5Lvisit2(top, H5_INDEX_NAME, H5_ITER_INC, on_link, k);
     } else {
         rc = H5Ovisit3(top, H5_INDEX_NAME, H5_ITER_NATIVE, on_object, k, H5O_INFO_BASIC);
+        if (rc >= 0 && l->named && H5Iget_type(top) == H5I_GROUP)
+            H5Lvisit2(top, H5_INDEX_NAME, H5_ITER_NATIVE, on_elsewhere, k); /* what it cannot read was counted before */
     }
     H5Oclose(top);
     return rc < 0 ? xh_h5_error(err, XH_E_SYS, "its objects cannot be walked") : 0;

@@ -37,6 +37,7 @@ struct xh_look {
     uint64_t objects_most;  /* 0: no bound */
     uint64_t until_ns;      /* likewise; of the clock of now.h */
     int (*each)(void *ctx, const struct xh_object *o); /* NULL, or called for each; other than 0 ends the look */
+    void (*named)(void *ctx, const char *file); /* NULL, or called for each other file that a dataset or link names, often twice */
     void *ctx;
 
     /* Set by the look. */

@@ -1,0 +1,106 @@
+/* What a file names: see named.h. */
+#include "named.h"
+
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../cache/cache.h"
+#include "../../cache/now.h"
+
+#define NAMES_MOST 10000u
+#define EACH_MOST_MS 5000u /* to connect, and without a byte */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void xh_names_add(struct xh_names *names, const char *name)
+{
+    if (strcmp(name, ".") == 0 || strcmp(name, "") == 0) /* the file itself */
+        return;
+    for (size_t i = names->n; i-- > 0 && i + 64 >= names->n;) /* neighbours name the same; the rest is found out when all are there */
+        if (strcmp(names->at[i], name) == 0)
+            return;
+    if (names->n == names->room) {
+        size_t room = names->room ? 2 * names->room : 64;
+        char **more = room <= NAMES_MOST * 2 ? realloc(names->at, room * sizeof *more) : NULL;
+        if (!more) {
+            names->more = 1;
+            return;
+        }
+        names->at = more;
+        names->room = room;
+    }
+    names->at[names->n] = strdup(name);
+    names->n += names->at[names->n] != NULL;
+}
+
+void xh_names_free(struct xh_names *names)
+{
+    for (size_t i = 0; i < names->n; i++)
+        free(names->at[i]);
+    free(names->at);
+}
+
+/* The URL that HDF5 comes to for |name| in the file at |url|: malloc'd; NULL: none. */
+static char *url_of(const char *name, const char *url)
+{
+    char *out = NULL;
+    if (xh_cache_is_url(name))
+        return strdup(name);
+    /* HDF5 looks for the last part of an absolute path beside the file, when there is no such path */
+    const char *last = name[0] == '/' ? strrchr(name, '/') + 1 : name, *slash = strrchr(url, '/');
+    return asprintf(&out, "%.*s%s", slash ? (int)(slash + 1 - url) : 0, url, last) < 0 ? NULL : out;
+}
+
+static void try_one(const char *url, const struct xh_options *o, struct xh_sources *out)
+{
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    int rc = xh_cache_open(url, o, &f, &err);
+    xh_cache_close(f);
+    out->tried++;
+    out->failed += rc != 0;
+    if (!rc || out->shown == XH_SOURCES_SHOWN)
+        return;
+    out->source[out->shown].code = rc;
+    out->source[out->shown].status = err.status;
+    xh_url_shown(url, out->source[out->shown].url, sizeof out->source->url);
+    snprintf(out->source[out->shown].text, sizeof out->source->text, "%s", err.text);
+    out->shown++;
+}
+
+void xh_sources_try(const struct xh_names *names, const char *url, const struct xh_options *o, unsigned most_ms, struct xh_sources *out)
+{
+    uint64_t until = xh_now_ns() + most_ms * UINT64_C(1000000);
+    struct xh_options quick = *o;
+    quick.retries = 0;
+    quick.readahead = quick.shadow = quick.stats = 0;
+    quick.head_bytes = 4096;
+    quick.connect_timeout_ms = quick.connect_timeout_ms < EACH_MOST_MS ? quick.connect_timeout_ms : EACH_MOST_MS;
+    quick.stall_timeout_ms = quick.stall_timeout_ms < EACH_MOST_MS ? quick.stall_timeout_ms : EACH_MOST_MS;
+    snprintf(quick.sidecar, sizeof quick.sidecar, "off");
+    xh_cache_names(url, o, &quick.namer);
+    out->more = names->more;
+    qsort(names->at, names->n, sizeof *names->at, by_text);
+    for (size_t i = 0; i < names->n; i++) {
+        const char *name = names->at[i];
+        if (i && strcmp(name, names->at[i - 1]) == 0)
+            continue;
+        out->named++;
+        if (strstr(name, "%b")) {
+            out->pattern++;
+            continue;
+        }
+        out->local += name[0] == '/';
+        char *source = url_of(name, url);
+        if (source && xh_now_ns() < until)
+            try_one(source, &quick, out);
+        else
+            out->more = 1;
+        free(source);
+    }
+}
