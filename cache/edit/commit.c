@@ -343,26 +343,32 @@ static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err 
         if (rc == 0 && e->closing)
             xh_aside_end(&clearing, err);
         *fresh = a.fresh;
-        if (rc == 0 || (rc < 0 && !is_network(rc)) || (is_network(rc) && broken_off++ >= UPLOADS_MOST))
+        /* A server that does not answer has had its time; a connection that breaks may be the network's. */
+        if (rc == 0 || (rc < 0 && !is_network(rc)) || rc == XH_E_TIMEOUT || (is_network(rc) && broken_off++ >= UPLOADS_MOST))
             return rc;
     }
     return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others changed the file again and again while it was sent", xh_dav_shown(e->dav));
 }
 
-/* Those that change one file send it one after the other. Nothing but speed depends on it. */
+/* Those that change one file send it one after the other. Nothing but speed depends on it: who does not get his turn sends without
+ * it. Returns what making its directory was refused with, as all else would be. */
 static int take_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err)
 {
+    struct xh_err why;
     int rc = xh_edit_side(e, err); /* it beats while the other client sends */
     if (rc)
         return rc;
     xh_turn_name(turn, e->side, TURN, e->overlay->id, ++e->attempt, 't');
     rc = begin_place(e, turn, 1, err);
-    if (rc == 0 && (rc = xh_turn_take(turn, err)) == 0)
+    int taken = rc ? rc : xh_turn_take(turn, &why);
+    if (taken == 0)
         e->turn = turn;
-    else if (is_network(rc))
+    else if (is_network(taken))
         leave_for_later(e->overlay, turn->own);
     else
         xh_turn_leave(turn, 0);
+    if (rc == 0 && taken)
+        xh_trace(XH_T_VFD, "no-turn", "url=%s why=\"%s\"", xh_dav_shown(e->dav), why.text);
     return rc;
 }
 

@@ -86,6 +86,10 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: there is such a file", xh_dav_shown(e->dav));
         err->sys_errno = EEXIST;
     }
+    if (rc == 0 && xh_dav_is_elsewhere(e->dav))
+        rc = xh_err_set(err, XH_E_INVAL, 0,
+                        "%.200s: the server sends requests for it to another one, as the redirector of a cluster does. Files are written at one "
+                        "server alone: open it by that server's URL", xh_dav_shown(e->dav));
     rc = rc ? rc : xh_overlay_new(&e->opt, xh_dav_text(e->dav), &e->overlay, err);
     if (rc)
         return rc;

@@ -47,6 +47,7 @@ struct xh_dav {
     struct xh_account *account;
     int by_propfind; /* HEAD does not tell the version here */
     int redirected;  /* the server has sent a request elsewhere */
+    int elsewhere;   /* to another server */
     int makes_dirs;  /* it says that it is an XRootD: its PUT makes directories */
     char error[CURL_ERROR_SIZE];
     /* Of the request at hand: */
@@ -198,6 +199,7 @@ void xh_dav_learn(struct xh_dav *d, const struct xh_dav *from)
 {
     d->by_propfind |= from->by_propfind;
     d->redirected |= from->redirected;
+    d->elsewhere |= from->elsewhere;
     d->makes_dirs |= from->makes_dirs;
 }
 
@@ -554,6 +556,17 @@ static int web_page(const struct xh_dav *d, const struct asked *a, const struct 
                       "that may write there", d->url->shown, a->method, strstr(from->server, "://") + 3);
 }
 
+/* What a redirected request may do at another server. A commit's steps are of one file system, and rename directories: whether a cluster
+ * does all of them at one data server has not been shown. */
+static int only_reads(const char *method)
+{
+    static const char *const reads[] = {"HEAD", "GET", "PROPFIND", "OPTIONS"};
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
+        if (strcmp(method, reads[i]) == 0)
+            return 1;
+    return 0;
+}
+
 /* Asks, follows redirects, and renews the token. 2xx: returns 0. */
 static int ask_once(struct xh_dav *d, const struct asked *a, struct xh_err *err)
 {
@@ -587,6 +600,11 @@ static int ask_once(struct xh_dav *d, const struct asked *a, struct xh_err *err)
             xh_url_unref(to);
             to = next;
             d->redirected = 1;
+            d->elsewhere |= !xh_url_same_server(to, d->url);
+            if (d->elsewhere && !only_reads(a->method))
+                rc = xh_err_set(err, XH_E_INVAL, status,
+                                "%.200s: the server sends %s to another one (%.100s), as the redirector of a cluster does. Files are written at one "
+                                "server alone: open them by that server's URL", d->url->shown, a->method, to->server);
         }
     }
     xh_url_unref(to);
@@ -735,6 +753,11 @@ int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err)
 int xh_dav_makes_dirs(const struct xh_dav *d)
 {
     return d->makes_dirs;
+}
+
+int xh_dav_is_elsewhere(const struct xh_dav *d)
+{
+    return d->elsewhere;
 }
 
 int xh_dav_is_warm(const struct xh_dav *d)

@@ -221,13 +221,69 @@ def check_disk(tap, p):
         assert said[-len(wanted):] == wanted, said
 
 
+# --- the way to the server ------------------------------------------------------------------------
+
+def check_way(tap, p):
+    url, name = p.gate.url + "/way.h5", "way.h5"
+    p.good("f = h5py.File(url, 'w'); f['a'] = np.zeros(100); f.close()", url)
+    with tap.claim("way: a server that stops answering in an upload fails the commit once; the upload is not sent four times"):
+        puts, wait = [], threading.Event()
+
+        def hang(n, method, path):
+            if method == "PUT" and "/data-" in path:
+                puts.append(path)
+                wait.wait(60)
+                return "cut"
+            return None
+        p.gate.arm(hang)
+        err = p.bad("f = h5py.File(url, 'r+'); f['a'][0] = 1; f.close()", url, stall_timeout_ms=100, connect_timeout_ms=1000, retries=1)
+        wait.set()
+        p.gate.arm(lambda *_: None)
+        assert len(puts) == 1 and "no answer to PUT" in err, (puts, err)
+        p.tool("retry", "--all")
+        assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n" and p.left() == []
+    with tap.claim("way: who cannot get a turn sends without it"):
+        moves = []
+
+        def refuse(n, method, path):
+            if method == "MOVE" and re.search("-[0-9a-f]*t[0-9]*/$", path):
+                moves.append(path)
+                return 409
+            return None
+        p.gate.arm(refuse)
+        p.good("f = h5py.File(url, 'r+'); f['a'][0] = 2; f.close()", url)
+        p.gate.arm(lambda *_: None)
+        assert len(moves) > 5 and p.local("print(h5py.File(url)['a'][0])", p.root / name) == "2.0\n"
+        assert p.beside(name) == [] and p.left() == [], (p.beside(name), p.left())
+    with tap.claim("way: what changes something is not sent to another server; it is kept, and sent when it need not be"):
+        for method in ("MKCOL", "PUT", "MOVE", "DELETE"):
+            if (method, p.kind) == ("MKCOL", "xrootd"):
+                continue    # it is not asked
+            p.gate.arm(lambda n, m, path, method=method: ("to", 307, p.server.url + path) if m == method else None)
+            before = p.bytes(name)
+            status, out, err = p.run("f = h5py.File(url, 'r+'); f['a'][0] += 1; f.close()", url)
+            p.gate.arm(lambda *_: None)
+            if method == "DELETE":    # behind the commit
+                assert status == 0 and p.bytes(name) != before, err
+                continue
+            assert status == 1 and "to another one" in err and p.bytes(name) == before, (method, status, err)
+            p.tool("retry", "--all")
+            assert p.bytes(name) != before and p.left() == []
+    with tap.claim("way: a file whose requests are redirected to another server is not opened to be written"):
+        p.gate.arm(lambda n, m, path: ("to", 302, p.server.url + path) if m in ("HEAD", "GET", "PROPFIND") else None)
+        err = p.bad("h5py.File(url, 'r+')", url)
+        out = p.good("print(h5py.File(url, 'r')['a'][0])", url)
+        p.gate.arm(lambda *_: None)
+        assert "Files are written at one" in err and float(out) > 2, (out, err)
+
+
 def main():
     kind = sys.argv[1]
     words = sys.argv[2:]
     tap = harness.Tap()
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
-        for check in (check_turns, check_flush, check_disk):
+        for check in (check_turns, check_flush, check_disk, check_way):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()

@@ -13,6 +13,7 @@ on), a number (answer with that status, ask nobody), or
     ("echo", N)  answer with status N, and what was sent as Authorization as the text
     "deaf"   pass it on, wait for the answer, and close the connection without giving it
     ("slow", S)  pass on the body in S seconds
+    ("to", N, URL)  answer with status N and that Location
 """
 import collections
 import contextlib
@@ -141,6 +142,10 @@ class Gate:
             mine.send(f"HTTP/1.1 {do[1]} Refused\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() +
                       (b"" if method == "HEAD" else text))
             return 0
+        if isinstance(do, tuple) and do[0] == "to":
+            entry[2] = do[1]
+            mine.send(f"HTTP/1.1 {do[1]} Found\r\nLocation: {do[2]}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+            return 0
         if isinstance(do, int):
             entry[2] = do
             mine.send(f"HTTP/1.1 {do} {WORDS.get(do, 'Refused')}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
@@ -151,7 +156,7 @@ class Gate:
             mine.send(b"HTTP/1.1 100 Continue\r\n\r\n")
         half = left // 2
         while left > 0:
-            slow = do[1] if isinstance(do, tuple) else 0
+            slow = do[1] if isinstance(do, tuple) and do[0] == "slow" else 0
             data = mine.some(min(left, PIECE if not slow else 1 + total // 50))
             time.sleep(slow * len(data) / total if slow else 0)    # not a wait: a link's rate
             there.send(data)
