@@ -1,4 +1,4 @@
-/* H5FDxhdf5_commit: see xhdf5.h. */
+/* H5FDxhdf5_commit and H5FDxhdf5_discard: see xhdf5.h. */
 #include "h5err.h"
 #include "remote.h"
 #include "whose.h"
@@ -21,4 +21,17 @@ herr_t H5FDxhdf5_commit(hid_t file_id)
         return -1; /* and HDF5 has said why */
     int rc = remote ? xh_remote_commit(remote) : 0;
     return rc < 0 ? xh_h5err_print(h5) : rc;
+}
+
+herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how)
+{
+    struct xh_remote *remote = NULL;
+    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
+    if (!h5 || xh_whose_remote(h5, file_id, &remote))
+        return -1;
+    if (how > H5FD_XHDF5_DISCARD_KEEP) {
+        xh_fail(h5, XH_E_INVAL, "H5FDxhdf5_discard: how is H5FD_XHDF5_DISCARD_ALL or H5FD_XHDF5_DISCARD_KEEP, not %u", how);
+        return xh_h5err_print(h5);
+    }
+    return remote ? xh_remote_discard(remote, how == H5FD_XHDF5_DISCARD_KEEP) : 1;
 }

@@ -68,6 +68,8 @@ static void watch(struct xh_vfd_file *f, hid_t fapl)
 static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
 {
     struct xh_err err = {0};
+    if (!f->parallel && !(flags & ~(unsigned)XH_ACC_RDWR) && xh_remote_again(f->h5, url, &f->remote))
+        return 0;
     if (f->by_file && !f->parallel) {
         if (xh_source_open(f->h5, url, flags, fapl, &f->names->namer, &f->remote))
             return -1;

@@ -60,6 +60,8 @@
     X(H5Tget_size)                      \
     X(H5get_libversion)
 
+struct xh_remote;
+
 #define XH_H5_MINORS 8 /* rows of h5err.c's table of minor messages */
 
 /* IDs of our error class and messages in one life of a libhdf5. Constant once published. */
@@ -79,6 +81,8 @@ struct xh_h5 {
      * lock, because H5 functions are called to fill them: whoever is first to publish wins. */
     _Atomic hid_t driver;
     _Atomic(struct xh_h5_errors *) errors;
+
+    struct xh_remote *written; /* remote.c's: its files that are written; under this libhdf5's own lock */
 };
 
 /* The table of the libhdf5 that holds |address|, the return address of a callback.

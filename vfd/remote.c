@@ -19,7 +19,9 @@
 
 #define EXTENTS_ON_STACK 16
 
-struct xh_remote { /* constant while open */
+/* Constant while open, but for |committing|, and what concerns the list of the libhdf5's files that are written (h5->written): whoever
+ * is in the driver holds that libhdf5's lock. */
+struct xh_remote {
     struct xh_h5 *h5;
     struct xh_file *file; /* one of these two */
     struct xh_edit *edit;
@@ -27,7 +29,10 @@ struct xh_remote { /* constant while open */
     uint64_t size; /* of |file| */
     char shown[512]; /* the URL as it may be shown */
     struct xh_namer names; /* who names what the file names */
-    int committing;  /* not constant: what is flushed is about to be sent */
+    int committing;  /* what is flushed is about to be sent */
+    struct xh_remote *next; /* in the list */
+    struct xh_remote *of;   /* it stands for this one, and has its |edit| while that is open */
+    int stands_in;
 
     /* Of what a file named: the last read's failure, which answers for the next ones for a while, also when the file is closed and
      * opened for each of them; see family.h. */
@@ -166,6 +171,8 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
     }
     xh_cache_names(url, &o, &r->names);
     note_namer(r, url, &o);
+    r->next = h5->written;
+    h5->written = r;
     *out = r;
     return 0;
 }
@@ -173,6 +180,42 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
 const struct xh_namer *xh_remote_namer(const struct xh_remote *r)
 {
     return &r->names;
+}
+
+int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out)
+{
+    char shown[sizeof (*out)->shown];
+    struct xh_remote *of = h5->written;
+    xh_url_shown(url, shown, sizeof shown);
+    while (of && (of->stands_in || strcmp(of->shown, shown) != 0))
+        of = of->next;
+    struct xh_remote *r = of && !strchr(url, '?') ? make(h5, url) : NULL;
+    if (!r)
+        return 0;
+    r->edit = of->edit;
+    r->of = of;
+    r->stands_in = 1;
+    r->names = of->names;
+    r->next = h5->written;
+    h5->written = r;
+    *out = r;
+    return 1;
+}
+
+/* Takes it out of the list; those that stand for it have nothing any more. */
+static void forget(struct xh_remote *r)
+{
+    for (struct xh_remote **at = &r->h5->written; *at;) {
+        if (*at == r) {
+            *at = r->next;
+            continue;
+        }
+        if ((*at)->of == r) {
+            (*at)->of = NULL;
+            (*at)->edit = NULL;
+        }
+        at = &(*at)->next;
+    }
 }
 
 int xh_remote_is_written(const struct xh_remote *r)
@@ -185,7 +228,7 @@ int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, co
     struct xh_err err = {0};
     if (r->unopened)
         return xh_fail_cache(r->h5, r->unopened);
-    if (!r->edit)
+    if (!r->edit || r->stands_in)
         return xh_remote_refuse_open(r, "write to a URL");
     int rc = xh_edit_write(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : XH_EDIT_META, addr, buf, size, &err);
     return rc ? xh_fail_cache(r->h5, &err) : 0;
@@ -194,7 +237,7 @@ int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, co
 int xh_remote_truncate(struct xh_remote *r, uint64_t eoa)
 {
     struct xh_err err = {0};
-    return r->edit && xh_edit_truncate(r->edit, eoa, &err) ? xh_fail_cache(r->h5, &err) : 0;
+    return r->edit && !r->stands_in && xh_edit_truncate(r->edit, eoa, &err) ? xh_fail_cache(r->h5, &err) : 0;
 }
 
 int xh_remote_flush(struct xh_remote *r)
@@ -226,10 +269,10 @@ int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err 
 static int close_edit(struct xh_remote *r)
 {
     struct xh_err err = {0};
-    if (xh_edit_close(r->edit, &err) == 0)
-        return 0;
-    dprintf(STDERR_FILENO, "xhdf5: %s\n", err.text);
-    return xh_fail_cache(r->h5, &err);
+    int rc = xh_edit_close(r->edit, &err);
+    if (rc || err.text[0])
+        dprintf(STDERR_FILENO, "xhdf5: %s\n", err.text);
+    return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
 
 void xh_remote_lost(struct xh_remote *r, uint64_t family)
@@ -242,11 +285,20 @@ void xh_remote_lost(struct xh_remote *r, uint64_t family)
 int xh_remote_close(struct xh_remote *r)
 {
     xh_trace(XH_T_VFD, "close", "url=%s", r->shown);
-    int rc = r->edit ? close_edit(r) : 0;
+    forget(r);
+    int rc = r->edit && !r->stands_in ? close_edit(r) : 0;
     if (r->file)
         xh_cache_close(r->file);
     unmake(r);
     return rc;
+}
+
+int xh_remote_discard(struct xh_remote *r, int keep)
+{
+    if (!r->edit)
+        return 1;
+    xh_edit_discard(r->edit, keep ? XH_EDIT_DISCARD_KEEP : XH_EDIT_DISCARD_ALL);
+    return 0;
 }
 
 int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b)
@@ -338,6 +390,8 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, siz
     size_t k = n;
     if (r->unopened)
         return xh_fail_cache(r->h5, r->unopened);
+    if (!r->edit && !r->file)
+        return xh_fail(r->h5, XH_E_INVAL, "%s: the file that it was opened beside is closed", r->shown);
     if (!all_inside(size, p, n)) { /* mostly all are, and a million of them are not copied for nothing */
         cut = n <= EXTENTS_ON_STACK ? few : malloc(n * sizeof *cut);
         if (!cut)
@@ -357,8 +411,10 @@ void xh_remote_stats(struct xh_remote *r, struct xh_stats *out)
 {
     if (r->edit)
         xh_edit_stats(r->edit, out);
-    else
+    else if (r->file)
         xh_cache_stats(r->file, out);
+    else
+        memset(out, 0, sizeof *out);
 }
 
 size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n)

@@ -41,6 +41,10 @@ struct xh_remote *xh_remote_unopened(struct xh_h5 *h5, const char *url, const st
 /* |r| was the first of |family|, and is about to be closed: its account gets what the others cost in vain. */
 void xh_remote_lost(struct xh_remote *r, uint64_t family);
 
+/* 1 when this libhdf5 has |url| open to be written: then |*out| is as that file, to be compared with it, which HDF5 does before it uses
+ * the one that is open already. A new file is not at its server before it is committed. 0: it has not. */
+int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out);
+
 /* 1 when it was opened so. */
 int xh_remote_is_written(const struct xh_remote *r);
 
@@ -63,6 +67,9 @@ void xh_remote_commits(struct xh_remote *r, int now);
 /* Sends what was written so far. Returns 0, also of a file that is only read; 1: HDF5 may have older data in memory than the
  * server has now; or -1, error pushed. Blocks. */
 int xh_remote_commit(struct xh_remote *r);
+
+/* Closing it sends nothing. |keep|: what was written stays on this machine. Returns 0; 1: it is only read. */
+int xh_remote_discard(struct xh_remote *r, int keep);
 
 /* As the driver's callbacks; refused with an error where the file is only read. */
 int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, const void *buf);

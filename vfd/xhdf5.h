@@ -174,6 +174,16 @@ XHDF5_API herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id);
  * stays in the open file, and is there to be recovered if it is never sent (docs/writing.md). */
 XHDF5_API herr_t H5FDxhdf5_commit(hid_t file_id);
 
+/* Closing the file will send nothing: what was written to it at a URL since it was opened, or since the last commit, is given up. For a
+ * program that fails half-way. |file_id| is of a file or of anything in it; |how| is one of
+ *   H5FD_XHDF5_DISCARD_ALL   it is removed when the file is closed; the file cannot be committed any more
+ *   H5FD_XHDF5_DISCARD_KEEP  it stays on this machine, and `xhdf5 recover retry` sends it, or a later H5FDxhdf5_commit
+ * Sends nothing itself. Returns 0; 1: the file is not one that is written at a URL, and nothing was done; or a negative value with
+ * the reason on HDF5's error stack. */
+#define H5FD_XHDF5_DISCARD_ALL 0u
+#define H5FD_XHDF5_DISCARD_KEEP 1u
+XHDF5_API herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how);
+
 /* Writes the file's counters so far into |text|, of |size| bytes, as lines "name=number"; docs/c-api.md
  * says where they are explained.
  * |file_id| is of a file or of anything in it. Sends nothing.

@@ -31,6 +31,7 @@
 #define UPLOADS_MOST 3 /* that the network broke off */
 #define MOVES_MOST 5
 #define TICKS_MOST 30
+#define FILE_CACHE_USES 2 /* requests after which nginx most likely keeps a file in memory: open_file_cache_min_uses is 1, or this in many examples */
 #define LONG_UPLOAD (16u << 20) /* lasts for many round trips */
 
 struct attempt {
@@ -38,6 +39,8 @@ struct attempt {
     int made;
     int moved;           /* the new file is not in it any more */
     struct xh_dav_stat old, fresh; /* what is replaced; the new file */
+    struct xh_dav_stat shown;      /* behind the last step, where |looked| */
+    int looked;
 };
 
 static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err)
@@ -99,11 +102,15 @@ static int look(struct xh_aside *s)
     return xh_dav_stat(s->e->side, "", s->ctx, &s->err);
 }
 
-/* All of it is at the server. */
-static int clear_overlay(struct xh_aside *s)
+/* Behind the last step: what does the server show? If that is the new version, the overlay is of no use any more when the file is closed. */
+static int look_back(struct xh_aside *s)
 {
-    xh_overlay_clear(s->e->overlay);
-    return 0;
+    struct attempt *a = s->ctx;
+    int rc = xh_dav_stat(s->e->side, "", &a->shown, &s->err);
+    a->looked = rc == 0;
+    if (rc == 0 && s->e->closing && strcmp(a->shown.validator, a->fresh.validator) == 0)
+        xh_overlay_clear(s->e->overlay); /* here: a gigabyte's pages take a while, and so does the lock's removal */
+    return 0; /* the server has said that it is done; that it cannot be asked again is no failure */
 }
 
 /* ---- one attempt */
@@ -121,6 +128,30 @@ static int begin_place(struct xh_edit *e, struct xh_turn *t, int signs, struct x
     }
 }
 
+#define CACHED "the server answers from memory (nginx: open_file_cache; or a cache before the server)"
+
+/* Asks for the owner's file |name| in the new directory. The first time also proves that answers are of what is there: one from memory
+ * would hide what others have done to the file. |name| is asked for, replaced by a longer one, and asked for again. */
+static int look_at_owner(struct xh_edit *e, struct attempt *a, const char *name, struct xh_dav_stat *st, struct xh_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < (e->is_current ? 1 : FILE_CACHE_USES) && rc == 0; i++)
+        rc = xh_dav_stat(e->dav, name, st, err);
+    if (rc || e->is_current)
+        return rc;
+    uint64_t was = st->size;
+    a->lock.beats = 10; /* one digit more */
+    rc = xh_turn_sign(&a->lock, e->dav, err);
+    rc = rc ? rc : xh_dav_stat(e->dav, name, st, err);
+    if (rc)
+        return rc;
+    if (!st->there || st->size != was + 1)
+        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: " CACHED ": what others write is not seen in time, and would be lost. Files cannot be "
+                          "changed there", xh_dav_shown(e->dav));
+    e->is_current = 1;
+    return 0;
+}
+
 /* Makes the directory for the new file; where that replaces one, at a time of the server's that is later than its date. */
 static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
@@ -132,7 +163,7 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     int rc = begin_place(e, &a->lock, a->old.there, err);
     for (int ticks = 0; rc == 0 && a->old.there; ticks++) {
         snprintf(owner, sizeof owner, "%sowner", a->lock.own);
-        rc = xh_dav_stat(e->dav, owner, &st, err);
+        rc = look_at_owner(e, a, owner, &st, err);
         if (rc || !looks_older(&a->old, &st))
             break;
         if (ticks == TICKS_MOST)
@@ -233,11 +264,13 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (strcmp(now.validator, a->old.validator) != 0)
         return LOST;
     for (int i = 0; i < MOVES_MOST; i++) {
-        rc = xh_dav_move(e->dav, data, "", 1, err);
+        rc = xh_dav_move(e->dav, data, "", a->old.there, err); /* nginx refuses to replace what should not be there */
         if (rc == 0) {
             a->moved = 1;
             return 0;
         }
+        if (rc == XH_E_STATUS && err->status == 412 && !a->old.there)
+            return accept_old(e, &(struct xh_dav_stat){.there = 1, .validator = "another"}, err);
         rc = what_became(e, a, rc, err);
         if (rc != 2)
             return rc;
@@ -325,23 +358,40 @@ static void leave_for_later(struct xh_overlay *v, const char *name)
         snprintf(v->left + used, sizeof v->left - used, "%s%s", used ? " " : "", name);
 }
 
+/* The server has said that it put the new file in its place. Is it there? */
+static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *err)
+{
+    struct xh_err ignored;
+    const char *shown = xh_dav_shown(e->dav);
+    if (!a->looked || strcmp(a->shown.validator, a->fresh.validator) == 0)
+        return 0;
+    if (!a->shown.there || strcmp(a->shown.validator, a->old.validator) == 0)
+        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: " CACHED ": it has put the new version in its place, but shows the one before. What others "
+                          "had written meanwhile was not seen, and may be lost", shown);
+    if (xh_edit_is_there(e, &ignored) > 0)
+        return 0; /* the next one has merged with it already */
+    return xh_err_set(err, XH_E_CHANGED, 0, "%.200s: somebody else replaced the file in the moment in which it was committed: this is a conflict", shown);
+}
+
 /* Attempts until one succeeds, or it makes no sense. */
 static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
 {
-    struct xh_aside clearing = {.e = e, .run = clear_overlay};
     unsigned broken_off = 0;
     for (unsigned i = 0; i < ATTEMPTS_MOST; i++) {
         struct attempt a = {0};
+        struct xh_aside back = {.e = e, .ctx = &a, .run = look_back};
         int rc = attempt(e, &a, err);
         xh_trace(XH_T_VFD, "attempt", "url=%s number=%u rc=%d", xh_dav_shown(e->dav), i, rc);
         if (a.made && is_network(rc))
             leave_for_later(e->overlay, a.lock.own);
-        if (rc == 0 && e->closing)
-            xh_aside_begin(&clearing); /* a gigabyte's pages take a while, and so does the lock's removal */
+        if (rc == 0)
+            xh_aside_begin(&back);
         if (a.made && !is_network(rc))
             xh_turn_leave(&a.lock, a.moved);
-        if (rc == 0 && e->closing)
-            xh_aside_end(&clearing, err);
+        if (rc == 0) {
+            xh_aside_end(&back, err);
+            rc = judge_end(e, &a, err);
+        }
         *fresh = a.fresh;
         /* A server that does not answer has had its time; a connection that breaks may be the network's. */
         if (rc == 0 || (rc < 0 && !is_network(rc)) || rc == XH_E_TIMEOUT || (is_network(rc) && broken_off++ >= UPLOADS_MOST))
@@ -414,6 +464,9 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
     int clean = v->dirty.n == 0 && (v->mode != XH_OVERLAY_EDIT || (v->size == v->base_size && (v->base_limit == v->base_size || !e->file)));
     if (e->pid != getpid())
         return xh_err_set(err, XH_E_READONLY, 0, "%.200s: the child of a fork cannot write what its parent has open", xh_dav_shown(e->dav));
+    if (e->discard == XH_EDIT_DISCARD_ALL)
+        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what was written has been discarded: close the file", xh_dav_shown(e->dav));
+    e->discard = XH_EDIT_DISCARD_NOT;
     if (e->broken)
         rc = xh_err_set(err, XH_E_SYS, 0, "%.200s: a write failed, so the file is not sent to the server", xh_dav_shown(e->dav));
     else if (v->behind)

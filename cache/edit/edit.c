@@ -409,7 +409,9 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
     unsettle(e);
     uint64_t begun = begin_copying(e);
     rc = rc ? rc : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
-    if (rc)
+    if (rc && e->discard == XH_EDIT_DISCARD_ALL)
+        rc = 0; /* HDF5 writes when it closes a file, too; nobody wants that */
+    else if (rc)
         e->broken = e->overlay->broken = 1;
     else
         xh_count(&e->counters, bytes_written, len);
@@ -481,6 +483,42 @@ static void tell(struct xh_edit *e)
         xh_account_print(&e->account, xh_dav_shown(e->dav), &all, &e->account.known, STDERR_FILENO);
 }
 
+void xh_edit_discard(struct xh_edit *e, enum xh_edit_discard how)
+{
+    if (e->pid == getpid() && how > e->discard)
+        e->discard = how;
+}
+
+/* The program did not want it to be sent. Returns whether there is something that stays. */
+static int withhold(struct xh_edit *e, struct xh_err *err)
+{
+    struct xh_overlay *v = e->overlay;
+    struct xh_err why;
+    xh_edit_super(e);
+    if (v->dirty.n == 0 || xh_edit_differs(e, &why) == 0)
+        return 0;
+    snprintf(v->why, sizeof v->why, "the program withdrew it, or left it by an exception");
+    int rc = xh_overlay_save(v, XH_OVERLAY_WITHHELD, 1, &why);
+    if (rc)
+        xh_err_set(err, rc, 0, "%.200s: it is not sent, as the program withdrew it, or left it by an exception. What was written was NOT saved: "
+                   "%.200s", xh_dav_shown(e->dav), why.text);
+    else
+        xh_err_set(err, 0, 0, "%.200s: it is not sent, as the program withdrew it, or left it by an exception. What was written is kept: "
+                   "\"xhdf5 recover retry %s\" sends it, \"xhdf5 recover drop %s\" removes it", xh_dav_shown(e->dav), v->id, v->id);
+    return rc == 0;
+}
+
+/* The end of a file that is not to be sent. */
+static int close_unsent(struct xh_edit *e, struct xh_err *err)
+{
+    err->text[0] = '\0';
+    int keep = e->discard == XH_EDIT_DISCARD_KEEP && withhold(e, err);
+    int rc = keep || !err->text[0] ? 0 : err->code;
+    tell(e);
+    xh_edit_free(e, keep);
+    return rc;
+}
+
 int xh_edit_close(struct xh_edit *e, struct xh_err *err)
 {
     if (e->pid != getpid()) { /* the parent's it stays; its connections and files are not to be touched */
@@ -494,6 +532,8 @@ int xh_edit_close(struct xh_edit *e, struct xh_err *err)
         return 0;
     }
     e->closing = 1;
+    if (e->discard)
+        return close_unsent(e, err);
     uint64_t begun = xh_now_ns();
     int rc = xh_edit_commit(e, err);
     tell(e);

@@ -53,8 +53,17 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err);
  * memory: when it writes such data otherwise than it is, the file is not committed any more (XH_E_CHANGED). */
 int xh_edit_is_behind(const struct xh_edit *e);
 
+enum xh_edit_discard {
+    XH_EDIT_DISCARD_NOT,
+    XH_EDIT_DISCARD_KEEP, /* it stays on this machine, to be sent by "xhdf5 recover retry"; a later commit sends it, too */
+    XH_EDIT_DISCARD_ALL,  /* it is removed; the file cannot be committed any more */
+};
+
+/* What was written since the last commit, and is written from now on, is not sent when the file is closed. Sends nothing. */
+void xh_edit_discard(struct xh_edit *e, enum xh_edit_discard how);
+
 /* The last commit, and the end of |e| in any case. Returns as commit; then the overlay stays to be recovered, and |err|
- * says so. */
+ * says so. 0 with a text in |err|: nothing was sent, as that was wanted, and what was written is kept. */
 int xh_edit_close(struct xh_edit *e, struct xh_err *err);
 
 /* ---- what was left by a failed commit, or by a process that was killed */

@@ -30,8 +30,10 @@ struct xh_edit {
     struct xh_file *file; /* the version that the overlay lies over; NULL: none is needed, or it is gone */
     int broken;           /* a write was lost, or a merge half made: nothing is sent by this process */
     int unflushed;        /* something was written since the last record */
+    enum xh_edit_discard discard;
     int closing;
     int told;             /* in the child of a fork: that it cannot write */
+    int is_current;       /* the server's answers have been seen to be of what is there, not from memory */
     int careful;          /* the server does not make directories by itself, as it was thought to */
     /* While it is committed: */
     char *piece;          /* XH_EDIT_PIECE bytes */

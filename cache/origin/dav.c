@@ -287,6 +287,17 @@ static int append(struct curl_slist **list, const char *line)
     return 0;
 }
 
+/* Changes nothing; alone such requests may be redirected to another server: a commit's steps are of one file system, and rename directories: whether a cluster
+ * does all of them at one data server has not been shown. */
+static int only_reads(const char *method)
+{
+    static const char *const reads[] = {"HEAD", "GET", "PROPFIND", "OPTIONS"};
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
+        if (strcmp(method, reads[i]) == 0)
+            return 1;
+    return 0;
+}
+
 /* "Destination: https://host/path": at the server that |to| is of. NULL without memory. */
 static char *destination_line(const struct xh_dav *d, const struct xh_url *to, const char *suffix)
 {
@@ -302,6 +313,8 @@ static int headers_of(const struct xh_dav *d, const struct asked *a, const struc
                       struct curl_slist **list)
 {
     int bad = append(list, "Accept-Encoding: identity");
+    if (only_reads(a->method))
+        bad |= append(list, "Cache-Control: no-cache"); /* what is there now, not what a proxy remembers */
     if (a->depth)
         bad |= append(list, "Depth: 0");
     if (a->source)
@@ -554,17 +567,6 @@ static int web_page(const struct xh_dav *d, const struct asked *a, const struct 
     return xh_err_set(err, XH_E_ACCES, d->reply.status,
                       "%.200s: in answer to %s came a web page, from %.100s: the server wants a login. Set BEARER_TOKEN_FILE to a file with a token "
                       "that may write there", d->url->shown, a->method, strstr(from->server, "://") + 3);
-}
-
-/* What a redirected request may do at another server. A commit's steps are of one file system, and rename directories: whether a cluster
- * does all of them at one data server has not been shown. */
-static int only_reads(const char *method)
-{
-    static const char *const reads[] = {"HEAD", "GET", "PROPFIND", "OPTIONS"};
-    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
-        if (strcmp(method, reads[i]) == 0)
-            return 1;
-    return 0;
 }
 
 /* Asks, follows redirects, and renews the token. 2xx: returns 0. */

@@ -35,7 +35,7 @@ else:
     _h5py.register()
 
 __version__ = VERSION
-__all__ = ["open", "prefetch", "stats", "commit", "enable", "disable", "environment", "plugin_path", "OPTIONS", "COUNTERS",
+__all__ = ["open", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment", "plugin_path", "OPTIONS", "COUNTERS",
            "Counters", "Option", "Options", "__version__"]
 
 
@@ -81,7 +81,7 @@ def stats(file: Union[h5py.File, h5py.Group, h5py.Dataset]) -> Counters:
     return cast(Counters, _with_h5py().stats(file))
 
 
-def commit(file: h5py.File) -> None:
+def commit(file: h5py.File) -> bool:
     """Sends what was written to a file at a URL (option ``writable``), which stays open; when it returns, others read it.
 
     Closing sends as well, but what h5py raises when that fails is a RuntimeError. So a program that wants to know why
@@ -91,10 +91,24 @@ def commit(file: h5py.File) -> None:
             f["x"] = data
             xhdf5.commit(f)
 
+    Returns True when somebody else had changed data meanwhile that this program has read or written. The server has both changes then,
+    but HDF5 may have older data in memory: close the file and open it again to see theirs, and before you write such data.
+
     Raises PermissionError, FileNotFoundError, TimeoutError or another OSError, with the server's reason and how to recover what was
     written in its text; ValueError for a file that is closed. A local file is flushed.
     """
-    _with_h5py().commit(file)
+    return cast(bool, _with_h5py().commit(file))
+
+
+def discard(file: h5py.File, keep: bool = False) -> None:
+    """Closing the file will not send what was written to it at a URL (option ``writable``) since it was opened, or last committed.
+
+    It is removed when the file is closed, or with ``keep`` stays on this machine: ``xhdf5 recover retry`` sends it, or a later `commit`.
+    A with-statement that is left by an exception does the second for the file at a URL that it has opened.
+
+    Raises ValueError for a file that is closed, local, or only read.
+    """
+    _with_h5py().discard(file, keep)
 
 
 def plugin_path() -> str:

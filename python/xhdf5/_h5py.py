@@ -72,6 +72,7 @@ def register() -> None:
         refuse_broken(library)
         library.register()
     h5py.register_driver("xhdf5", _set_fapl)
+    guard_with()
 
 
 def take_urls() -> None:
@@ -125,13 +126,44 @@ def stats(thing: Any) -> dict[str, int]:
 _ERRNO = re.compile(r", errno = (\d+), error message = '[^']*'$")
 
 
-def commit(file: h5py.File) -> None:
+def _opened(file: Any, what: str) -> None:
     if not isinstance(file, h5py.File):
-        raise TypeError(f"commit takes an h5py.File, not {type(file).__name__}")
+        raise TypeError(f"{what} takes an h5py.File, not {type(file).__name__}")
+    if not file:
+        raise ValueError("the file is closed")
+
+
+def commit(file: h5py.File) -> bool:
     with phil:
-        if not file:
-            raise ValueError("the file is closed")
-        why = library.commit(file.id.id)
+        _opened(file, "commit")
+        behind, why = library.commit(file.id.id)
     if why:
         number = _ERRNO.search(why)
         raise OSError(int(number[1]), why[:number.start()]) if number else OSError(why)
+    return behind
+
+
+def discard(file: h5py.File, keep: bool) -> None:
+    with phil:
+        _opened(file, "discard")
+        if not library.discard(file.id.id, keep):
+            raise ValueError(f"{file.filename!r} is not written at a URL: what was written is in the file")
+
+
+def guard_with() -> None:
+    """From now on a file at a URL whose with-statement is left by an exception is not sent: it may be half of what was meant."""
+    plain = h5py.File.__exit__
+    if hasattr(plain, "xhdf5"):
+        return
+
+    @functools.wraps(plain)
+    def leave(self: h5py.File, kind: Any = None, error: Any = None, *args: Any) -> Any:
+        ended = isinstance(error, SystemExit) and not error.code  # sys.exit(): the program has done what it wanted
+        if kind is not None and not ended:
+            with phil:
+                if self:
+                    library.discard(self.id.id, True)
+        return plain(self, kind, error, *args)
+
+    leave.xhdf5 = plain  # type: ignore[attr-defined]
+    h5py.File.__exit__ = leave

@@ -30,6 +30,7 @@ def _load_plugin() -> ctypes.CDLL:
     plugin.H5FDxhdf5_get_stats.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_size_t]
     plugin.H5FDxhdf5_get_stats.restype = ctypes.c_ssize_t
     plugin.H5FDxhdf5_commit.argtypes = [hid_t]
+    plugin.H5FDxhdf5_discard.argtypes = [hid_t, ctypes.c_uint]
     return plugin
 
 
@@ -128,10 +129,14 @@ class Library:
         self._walk_errors(0, 0, _Visit(visit), None)  # H5E_DEFAULT, H5E_WALK_UPWARD
         return found
 
-    def commit(self, file: int) -> str:
-        """Sends what was written. Returns "", or why that failed."""
+    def commit(self, file: int) -> tuple[bool, str]:
+        """Sends what was written. Returns whether HDF5 may hold older data than the server has now; and "", or why it failed."""
         with self._meant():
-            if plugin.H5FDxhdf5_commit(file) >= 0:
-                return ""
-            found = self._errors()
-        return found[0] if found else "HDF5 does not say why"
+            done = plugin.H5FDxhdf5_commit(file)
+            found = self._errors() if done < 0 else [""]
+        return done > 0, found[0] if found else "HDF5 does not say why"
+
+    def discard(self, file: int, keep: bool) -> bool:
+        """Closing the file sends nothing. Returns False where it is not written at a URL."""
+        with self._meant():
+            return bool(plugin.H5FDxhdf5_discard(file, keep) == 0)

@@ -277,13 +277,121 @@ def check_way(tap, p):
         assert "Files are written at one" in err and float(out) > 2, (out, err)
 
 
+# --- servers whose answers are old ----------------------------------------------------------------
+
+def check_cached(tap, p):
+    """nginx with an open_file_cache: HEAD and GET tell of the file that was there a minute ago."""
+    if p.kind != "nginx":
+        return
+    for uses in (1, 2):
+        with contextlib.ExitStack() as stack:
+            q = Place("nginx", stack, ["--file-cache", str(uses)])
+            url, name = q.server.url + "/cached.h5", "cached.h5"
+            with tap.claim(f"cached, {uses} uses: two writers who close one file by turns: what is closed without an error is there; the error says why"):
+                q.local("f = h5py.File(url, 'w'); f['d0'] = np.zeros(16); f['d1'] = np.zeros(16); f.close()", q.root / name)
+                (q.root / name).chmod(0o666)
+                out = q.good("""
+                    import multiprocessing as mp
+                    def one(i, k):
+                        f = h5py.File(url, "r+"); f["d%d" % i][k] = 1
+                        try: f.close(); print("closed", i, k, flush=True)
+                        except Exception as e: print("error", i, k, e, flush=True)
+                        sys.stdout.flush(); os._exit(0)
+                    for n in range(8):
+                        p = mp.get_context("fork").Process(target=one, args=(n % 2, n)); p.start(); p.join()""", url)
+                closed = re.findall(r"^closed (\d) (\d+)", out, re.M)
+                there = q.local("f = h5py.File(url); print([('%d' % i, '%d' % k) for i in range(2) for k in range(16) if f['d%d' % i][k] == 1])",
+                                q.root / name)
+                assert set(closed) <= set(eval(there)), (closed, there)
+                errors = re.findall(r"^error .*", out, re.M)
+                assert len(closed) + len(errors) == 8 and all("open_file_cache" in x for x in errors), out
+                q.tool("drop", *(x["id"] for x in q.left())) if q.left() else None
+            with tap.claim(f"cached, {uses} uses: a new file can be made; when the server does not show it, that is an error"):
+                status, out, err = q.run("f = h5py.File(url, 'x'); f['a'] = 1; f.close()", q.server.url + "/new.h5")
+                assert status == 0 or "from memory" in err, err
+                q.valid("new.h5")
+            assert q.beside(name) == [] and q.beside("new.h5") == [], (q.beside(name), q.beside("new.h5"))
+
+
+def check_foreign(tap, p):
+    """Programs that take no lock."""
+    url, name = p.gate.url + "/foreign.h5", "foreign.h5"
+    make = "f = h5py.File(url, 'w'); f['a'] = np.zeros(100); f.close()"
+    p.good(make, url)
+    p.local("f = h5py.File(url, 'w'); f['b'] = np.ones(200); f.close()", p.work / "foreign.h5")
+
+    def put():
+        subprocess.run(["curl", "-sS", "--fail", "--cacert", p.server.cacert, "-T", p.work / "foreign.h5", f"{p.server.url}/{name}"], check=True)
+    with tap.claim("foreign: a curl -T that comes right behind the last step, before the end: the commit is no success, and is kept"):
+        done = []
+
+        def rule(n, method, path):
+            if method == "HEAD" and path == "/" + name and moved() and not done.append(1) and len(done) == 1:
+                put()
+            return None
+
+        def moved():
+            return any(m == "MOVE" and "-lock/data-" in path and status in (201, 204) for m, path, status in p.gate.log)
+        if p.kind == "nginx":
+            p.gate.arm(rule)
+            err = p.bad("f = h5py.File(url, 'r+'); f['a'][0] = 1; f.close()", url)
+            p.gate.arm(lambda *_: None)
+            assert done and "conflict" in err and len(p.left()) == 1, (done, err)
+            assert p.local("print(list(h5py.File(url)))", p.root / name) == "['b']\n"
+            p.tool("drop", p.left()[0]["id"])
+    with tap.claim("foreign: a new file that somebody else has made behind the last look is not replaced (nginx)"):
+        if p.kind == "nginx":
+            (p.root / name).unlink()
+            p.gate.arm(lambda n, method, path: put() if method == "MOVE" and "-lock/data-" in path else None)
+            err = p.bad(make, url)
+            p.gate.arm(lambda *_: None)
+            assert "conflict" in err and p.local("print(list(h5py.File(url)))", p.root / name) == "['b']\n", err
+            assert p.beside(name) == [], p.beside(name)
+            p.tool("drop", p.left()[0]["id"])
+
+
+# --- one program, one file ------------------------------------------------------------------------
+
+def check_again(tap, p):
+    url, name = p.server.url + "/again.h5", "again.h5"
+    with tap.claim("again: a new file that is written and not committed is opened again in its program, as a local one is"):
+        code = """
+            f = h5py.File(url, "w"); f["a"] = np.arange(10)
+            for mode in "r", "r+", "a":
+                with h5py.File(url, mode) as g:
+                    print(mode, g["a"][5], g == f)
+                    if mode != "r": g["in_" + mode] = 1
+            for mode in "w", "x":
+                try: h5py.File(url, mode)
+                except OSError as e: print(type(e).__name__, "already open" in str(e))
+            print(sorted(f)); f.close()
+            with h5py.File(url, "r") as g: print(sorted(g), g["a"][9])"""
+        out = p.good(code, url)
+        here = p.local(textwrap.dedent(code).replace("import sys, h5py", ""), p.work / "again.h5")
+        assert out == here and "r 5 True" in out and "['a', 'in_a', 'in_r+'] 9" in out, (out, here)
+        p.valid(name)
+        assert p.left() == [] and p.beside(name) == []
+    with tap.claim("again: one that is changed is opened again without a request; the last to close sends it"):
+        p.gate.arm(lambda *_: None)
+        out = p.good("""
+            f = h5py.File(url, "r+"); f["n"] = 5
+            print("opened", flush=True); sys.stdin.readline()
+            g = h5py.File(url, "r"); h = h5py.File(url, "r+"); print(g["n"][()], h["n"][()]); h["m"] = 6; f.close(); print(g["m"][()])
+            g.close(); h.close()""".replace("sys.stdin.readline()", "pass"), f"{p.gate.url}/{name}")
+        looks = [m for m, path, _ in p.gate.log if m in ("HEAD", "GET") and path == "/" + name]
+        assert out.split() == ["opened", "5", "5", "6"], out
+        assert p.local("print(sorted(h5py.File(url)))", p.root / name) == "['a', 'in_a', 'in_r+', 'm', 'n']\n" and p.left() == []
+        first = [m for m, _, _ in p.gate.log].index("MKCOL" if p.kind == "nginx" else "PUT")
+        assert len([m for m, _, _ in p.gate.log[:first]]) <= 6, (looks, p.gate.log[:first])
+
+
 def main():
     kind = sys.argv[1]
     words = sys.argv[2:]
     tap = harness.Tap()
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
-        for check in (check_turns, check_flush, check_disk, check_way):
+        for check in (check_turns, check_flush, check_disk, check_way, check_cached, check_foreign, check_again):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()

@@ -147,7 +147,7 @@ def commit():
     url, options = f"{os.environ['WRITE']}/{os.getpid()}.h5", OPTIONS | {"writable": True, "overlay_dir": os.environ["XHDF5_SHADOW_DIR"]}
     with xhdf5.open(url, "w", **options) as f:
         f["x"] = np.arange(1000)
-        assert xhdf5.commit(f) is None
+        assert xhdf5.commit(f) is False
         with xhdf5.open(url, **OPTIONS) as g:
             assert g["x"][999] == 999
         f["x"][0] = 5
@@ -169,6 +169,73 @@ def commit():
     os.dup2(null, 2)  # the driver says it on standard error as well
     raises(RuntimeError, ["conflict"], second.close)
     os.dup2(keep, 2)
+
+
+def discard():
+    """What a with-statement that fails has written is not sent, but kept; what is discarded is gone; commit has the last word."""
+    import h5py
+    import xhdf5
+    overlay = os.environ["XHDF5_SHADOW_DIR"] + "/overlay"
+    url, options = f"{os.environ['WRITE']}/{os.getpid()}-d.h5", OPTIONS | {"writable": True, "overlay_dir": overlay}
+    with xhdf5.open(url, "w", **options) as f:
+        f["x"] = 1
+
+    def values():
+        with xhdf5.open(url, **OPTIONS) as g:
+            return sorted(g)
+
+    null, keep = os.open("/dev/null", os.O_WRONLY), os.dup(2)
+    os.dup2(null, 2)  # the driver says on standard error what is kept
+    kept = 0
+    for error in (RuntimeError("no"), KeyboardInterrupt(), SystemExit("no"), SystemExit(1)):
+        for how in (xhdf5.open, lambda *a, **k: h5py.File(*a, driver="xhdf5", **k)):
+            try:
+                with how(url, "r+", **options) as f:
+                    f["half"] = 2
+                    raise error
+            except BaseException as e:
+                assert e is error, e
+            kept += 1
+            assert not f and values() == ["x"] and len(os.listdir(overlay)) == kept, (values(), os.listdir(overlay))
+    os.dup2(keep, 2)
+    for error in (SystemExit(), SystemExit(0)):  # the program's proper end
+        try:
+            with xhdf5.open(url, "r+", **options) as f:
+                f.attrs["ends"] = 1 if "ends" not in f.attrs else f.attrs["ends"] + 1
+                raise error
+        except SystemExit:
+            pass
+    with xhdf5.open(url, **OPTIONS) as g:
+        assert g.attrs["ends"] == 2
+    with xhdf5.open(url, "r+", **options) as f:
+        f["y"] = 2
+        xhdf5.commit(f)
+        f["z"] = 3
+        xhdf5.discard(f)
+        raises(OSError, ["discarded"], xhdf5.commit, f)
+    assert values() == ["x", "y"] and len(os.listdir(overlay)) == kept
+    with xhdf5.open(url, "r+", **options) as f:
+        f["w"] = 2
+        xhdf5.discard(f, keep=True)
+        xhdf5.commit(f)
+    assert values() == ["w", "x", "y"] and len(os.listdir(overlay)) == kept
+    with xhdf5.open(f"{url}.new", "w", **options) as f:
+        xhdf5.discard(f)
+    raises(FileNotFoundError, [], xhdf5.open, f"{url}.new", **OPTIONS)
+    raises(ValueError, ["closed"], xhdf5.discard, f)
+    raises(TypeError, ["h5py.File"], xhdf5.discard, 5)
+    with xhdf5.open(LOCAL) as f:
+        raises(ValueError, ["not written at a URL"], xhdf5.discard, f)
+    with xhdf5.open(url, **OPTIONS) as f:
+        raises(ValueError, ["not written at a URL"], xhdf5.discard, f)
+    try:  # a local file is as ever
+        with h5py.File(f"{os.environ['XHDF5_SHADOW_DIR']}/local.h5", "w", driver="xhdf5") as f:
+            f["x"] = 1
+            raise RuntimeError
+    except RuntimeError:
+        pass
+    with h5py.File(f"{os.environ['XHDF5_SHADOW_DIR']}/local.h5") as f:
+        assert list(f) == ["x"]
 
 
 def enabled():
