@@ -536,6 +536,8 @@ int xh_edit_close(struct xh_edit *e, struct xh_err *err)
         return close_unsent(e, err);
     uint64_t begun = xh_now_ns();
     int rc = xh_edit_commit(e, err);
+    if (rc == 0)
+        err->text[0] = '\0'; /* of a request that was asked again */
     tell(e);
     draw(e, "close", begun);
     xh_edit_free(e, rc != 0);
