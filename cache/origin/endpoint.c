@@ -553,8 +553,8 @@ uint64_t xh_endpoints_look(uint64_t now)
 {
     uint64_t nearest = UINT64_MAX;
     for (struct xh_endpoint *e = endpoints; e; e = e->next) {
-        if (e->held_ns > now) {
-            nearest = e->queued_requests && e->held_ns - now < nearest ? e->held_ns - now : nearest;
+        if (e->held_ns > now) { /* also where nothing waits yet: who queues something then wakes nobody */
+            nearest = e->held_ns - now < nearest ? e->held_ns - now : nearest;
             continue;
         }
         if (e->held_ns) {

@@ -120,6 +120,9 @@ static enum xh_verdict later(struct xh_exchange *x, unsigned retries, uint64_t a
         if (at_least_ms)
             return XH_VERDICT_FAIL;
     }
+    /* A server that wants to be left alone is not asked again for what nobody waits for. */
+    if (at_least_ms && atomic_load_explicit(&x->job->speculative, memory_order_relaxed))
+        return XH_VERDICT_FAIL;
     r->failures = x->fresh >= PROGRESS_BYTES ? 1 : r->failures + 1;
     r->repeats++;
     if (r->failures > retries || r->repeats > 8 * retries + 8)

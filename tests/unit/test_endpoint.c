@@ -308,13 +308,21 @@ Test(endpoint, a_server_that_says_when_to_come_back_is_left_alone_until_then, .i
     cr_assert_not(xh_endpoint_is_held(e));
 }
 
-Test(endpoint, a_server_that_is_left_alone_wakes_nobody_who_wants_nothing_of_it, .init = fresh)
+/* The thread that hears of it sleeps until then, whatever waits by that time: who queues something meanwhile wakes nobody. */
+Test(endpoint, what_is_queued_while_a_server_is_left_alone_is_sent_when_that_is_over, .init = fresh)
 {
     struct load *l = ask(0);
     start();
     finish(l);
     xh_endpoint_hold(e, 60000);
+    cr_assert_eq(xh_endpoints_look(now), 60000ull * MS, "nothing waits, and it is looked all the same");
+    struct load *late = ask(0);
+    start();
+    cr_assert_eq(late->r.state, XH_REQ_QUEUED);
+    now += 60000ull * MS;
     cr_assert_eq(xh_endpoints_look(now), UINT64_MAX);
+    start();
+    cr_assert_eq(late->r.state, XH_REQ_RUNNING);
 }
 
 /* ---- streams ------------------------------------------------------------------------------ */

@@ -112,6 +112,11 @@ Test(verdict, a_server_that_says_when_is_obeyed_up_to_two_minutes, .init = fresh
     transfer.hasty = 1; /* there are other ways: this one fails, and the server is left alone all the same */
     cr_assert_eq(answer(1, cases[0].lines), XH_VERDICT_FAIL);
     cr_assert_eq(server.held_ns, now + 60 * SECOND);
+    fresh();
+    transfer.hasty = 0;
+    job.speculative = 1;
+    cr_assert_eq(answer(1, cases[0].lines), XH_VERDICT_FAIL, "nobody waits for it");
+    cr_assert_eq(answer(1, "HTTP/1.1 503 Busy\n\n"), XH_VERDICT_LATER);
 }
 
 Test(verdict, what_may_pass_is_tried_again_and_what_will_not_is_not, .init = fresh)
