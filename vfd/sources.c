@@ -52,15 +52,15 @@ void xh_source_say(const char *url, const struct xh_err *err)
     say(url, err->text);
 }
 
-/* HDF5 tries a name as it stands, and then behind the directory of the file that has it: for the name of a URL that is
- * "https://host/dir/https://other/name", which nobody meant. */
-static int is_url_behind_directory(const char *url, const struct xh_namer *by)
+/* HDF5 tries a name as it stands, and then behind the directory of the file that has it: where there is nothing at the URL
+ * "https://other/name", it comes with "https://host/dir/https://other/name", which nobody meant. */
+static int is_missing_behind_directory(const char *url, const struct xh_namer *by)
 {
-    char shown[2 * XH_NAMER_PARENT_BYTES];
-    const char *slash = by->remote ? strrchr(by->parent, '/') : NULL;
-    size_t n = slash ? (size_t)(slash + 1 - by->parent) : 0;
-    xh_url_shown(url, shown, sizeof shown);
-    return n > 0 && strncmp(shown, by->parent, n) == 0 && xh_remote_is_url(shown + n);
+    struct xh_err err;
+    for (const char *p = strstr(url, "/http"); p; p = strstr(p + 1, "/http"))
+        if (xh_remote_is_url(p + 1) && xh_family_look(by->family, p + 1, &err) == XH_KIN_MISSING)
+            return 1;
+    return 0;
 }
 
 static int missing_is_error(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
@@ -99,7 +99,7 @@ static int missing(struct xh_h5 *h5, const char *url, const struct xh_namer *by)
 int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, const struct xh_namer *by, struct xh_remote **out)
 {
     struct xh_err err = {0};
-    if (is_url_behind_directory(url, by))
+    if (is_missing_behind_directory(url, by))
         return xh_fail(h5, XH_E_NOENT, "a URL behind a directory, errno = %d, error message = '%s'", ENOENT, strerror(ENOENT));
     enum xh_kin kin = xh_family_look(by->family, url, &err);
     uint64_t began_ns = xh_now_ns();
@@ -121,7 +121,7 @@ int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
         xh_family_lose(by->family, XH_KIN_MISSING, took_ns);
         return missing(h5, url, by);
     }
-    if (rc == XH_E_READONLY) {
+    if (rc == XH_E_READONLY && (flags & XH_ACC_RDWR)) {
         size_t n = strlen(err.text);
         snprintf(err.text + n, sizeof err.text - n, ". It is named by %.200s, which is open for writing", by->parent);
     }
@@ -130,5 +130,7 @@ int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
         xh_family_lose(by->family, XH_KIN_FAILED, took_ns);
     }
     *out = xh_remote_unopened(h5, url, &err);
+    if (!*out)
+        xh_source_say(url, &err); /* HDF5 will not */
     return *out ? 0 : xh_fail_cache(h5, &err);
 }

@@ -28,7 +28,7 @@ FAR = "300000-400000"    # of the source: its group "far", and the data of its d
 
 # Each step of standard input is done, and what it gave printed: values, or the exception's name, number and text.
 READER = """
-import h5py, json, sys, urllib.request
+import h5py, json, sys, time, urllib.request
 f, out = None, []
 for what, *words in json.load(sys.stdin):
     try:
@@ -44,13 +44,14 @@ for what, *words in json.load(sys.stdin):
         elif what == "read":
             got = [int(x) for x in f[words[0]][()]]
         elif what == "read many":
-            got = []
+            got, begun = [], time.monotonic()
             for i in range(words[1]):
                 try:
                     f[words[0]][i % 6]
                     got.append("read")
                 except OSError as e:
                     got.append(str(e))
+            got = [sorted(set(got)), len(got), time.monotonic() - begun]
     except Exception as e:
         got = [type(e).__name__, getattr(e, "errno", None), str(e)]
     out.append(got)
@@ -197,11 +198,14 @@ def header(tap, bench, version, liar, parent):
     liar.reset()
     with tap.claim(f"{version}: a source whose object header does not come raises OSError, and is read once it does"):
         out, errors = bench.run(version, [["open", parent], ["read", "v/far"], ["close"], ["open", parent], ["read", "v/far-once"], ["close"],
-                                          ["open", parent], ["read", "v/far-once"], ["close"], ["open", parent], ["read", "v/ok"]],
+                                          ["open", parent], ["read", "v/far-once"], ["close"], ["open", parent], ["read", "v/ok"],
+                                          ["read", "x/far"], ["read", "x/far"], ["close"]],
                                 readahead="off")
         raised(out[1], "OSError", 5, "500", f"{base}/500~{FAR}/v.h5")
         raised(out[4], "OSError", 5, "500", f"{base}/500@1~{FAR}/v.h5")
-        assert out[2] == "done" and out[7] == DATA and out[10] == DATA, out
+        raised(out[11], "KeyError", None, "500", f"{base}/500~{FAR}/v.h5")
+        raised(out[12], "KeyError", None, "500", f"{base}/500~{FAR}/v.h5")
+        assert out[2] == out[13] == "done" and out[7] == DATA and out[10] == DATA, out
 
 
 def asked(liar, path):
@@ -250,9 +254,10 @@ def silent_servers(tap, bench, liar, directory):
             liar.reset()
             with tap.claim(f"{version}: a thousand reads of a source that {what} wait once"):
                 out, errors = bench.run(version, [["open", parent], ["read many", f"v/{name}", 1000]], readahead="off")
-                assert all("no byte for 300 ms" in text for text in out[1]) and len(out[1]) == 1000, out[1][:3]
+                texts, n, seconds = out[1]
+                assert all("no byte for 300 ms" in text for text in texts) and n == 1000, out
                 struck = [r for rs in liar.requests().values() for r in rs if r["struck"]]
-                assert len(struck) == 1, struck
+                assert 1 <= len(struck) <= 1 + seconds // 5, (seconds, struck)    # a failure is forgotten after five seconds
 
 
 def one_source_twice(tap, bench, liar, directory):
@@ -270,9 +275,10 @@ def one_source_twice(tap, bench, liar, directory):
 def names_that_hdf5_tries(tap, bench, parents):
     """Beside the one that is meant."""
     with tap.claim("an absolute URL in a file at a URL is not asked for behind that file's directory"):
-        parents.reset()
-        bench.run("2.0", [["open", f"{parents.base}/ok/local.h5"], ["read", "v/404"], ["read", "x/404"]])
-        assert all(path == "/ok/local.h5" for path in parents.requests()), parents.requests()
+        for query in "", "?signature=a/b":
+            parents.reset()
+            out, _ = bench.run("2.0", [["open", f"{parents.base}/ok/local.h5{query}"], ["read", "v/404"], ["read", "x/404"]])
+            assert out[1] == FILL and not any("http" in path for path in parents.requests()), (out, parents.requests())
 
 
 def beside_each_other(tap, bench, directory):
