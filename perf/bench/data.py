@@ -9,6 +9,10 @@ As a program, run by a Python that has h5py: data.py OUT RECIPE WORD...
   poisson N           the same, contiguous, of photons counted: Poisson noise about a mean that falls smoothly from 2,000 in
                       the middle to 135 at the corners. Eight such images, each time begun elsewhere
   bytes N             /bytes, uint8, N bytes of noise, contiguous
+  virtual HOW N BYTES
+                      /x, uint16, in rows of 8 KiB a source: a virtual dataset of N sources of so many bytes, which lie beside the
+                      file; HOW: beside (their columns side by side), after (their rows one after another), or one, which is no
+                      virtual dataset but the same data as after, contiguous in one file
   tree N | spread N   N small datasets with attributes; spread: in a file ten times as large
   sparse N BYTES      /bytes, uint8, in N chunks of so many bytes with a real index; holes, but for the one chunk that
                       offsets() chooses
@@ -149,6 +153,32 @@ def chunked(out, index, how, n):
                     d.write_direct_chunk((i, r, c), bytes(data))
 
 
+def virtual(out, how, n, size):
+    import h5py
+    import mkdata
+    import numpy as np
+    rows, columns = size >> 13, 4096
+    pool = mkdata.rng_of("virtual").integers(0, 2048, (rows, columns), dtype=np.uint16)
+    names = [f"source-{n}-{size}-{i}.h5" for i in range(n)]
+    for i, name in enumerate(names):
+        path = pathlib.Path(out).with_name(name)
+        if how != "one" and not path.exists():
+            with h5py.File(path.with_suffix(".part"), "w") as f:
+                f["x"] = pool + np.uint16(i)
+            os.replace(path.with_suffix(".part"), path)
+    with h5py.File(out, "w", libver="latest") as f:
+        if how == "one":
+            d = f.create_dataset("x", (n * rows, columns), np.uint16)
+            for i in range(n):
+                d[i * rows:(i + 1) * rows] = pool + np.uint16(i)
+            return
+        layout = h5py.VirtualLayout((rows, n * columns) if how == "beside" else (n * rows, columns), np.uint16)
+        for i, name in enumerate(names):
+            where = np.s_[:, i * columns:(i + 1) * columns] if how == "beside" else np.s_[i * rows:(i + 1) * rows]
+            layout[where] = h5py.VirtualSource(name, "x", (rows, columns))
+        f.create_virtual_dataset("x", layout)
+
+
 def main():
     sys.path.insert(0, str(SUPPORT))
     import h5py
@@ -166,6 +196,8 @@ def main():
         n, of = map(int, words)
         chosen = random.Random(f"{n} {of}").sample(range(of), n)
         pathlib.Path(out).write_text("".join(f"{mkdata.name_in_tree(i)}\n" for i in chosen))
+    elif what == "virtual":
+        virtual(out, words[0], int(words[1]), int(words[2]))
     elif what == "tree":
         mkdata.tree(out, int(words[0]), "earliest")
     elif what == "spread":

@@ -38,7 +38,7 @@ class Workload:
 
 def table(p):
     """All workloads for the sizes |p|: images, chunked_images, small_reads, scalla, datasets, parallel_images, processes,
-    ranks, sparse_chunks."""
+    ranks, sparse_chunks, sources, source_bytes."""
     both = ("C", "h5py")
     many = 25000 * BLOCK                # 256 MB
     t = [Workload("W1", f"{p.images} contiguous images, one by one", ("images", p.images),
@@ -110,6 +110,10 @@ def table(p):
     t.append(Workload("C1", f"{p.images} images of Poisson noise, one by one, with a compressed body",
                       ("poisson", p.images, "bodied"), ("slabs", "images", IMAGES), raw=True, bulk=True, extra=True,
                       variants=("plain:sidecar=off",)))
+    for how, what, rows in (("one", "as one contiguous file", f"{p.sources * 128},4096"), ("after", "one after another", f"{p.sources * 128},4096"),
+                            ("beside", "side by side", f"128,{p.sources * 4096}")):
+        t.append(Workload(f"V1-{how}", f"a virtual dataset over {p.sources} sources of {p.source_bytes >> 20} MiB, {what}",
+                          ("virtual", how, p.sources, p.source_bytes), ("slabs", "x", rows), bulk=True, extra=True))
     for name, what, recipe in (("E1", "contiguous", ("images", p.images)),
                                ("E2", "gzip-chunked", ("chunked", "btree1", "gzip", p.images))):
         t.append(Workload(name, f"{p.images} {what} images, one by one, from one endpoint and from two", recipe,
@@ -122,7 +126,7 @@ def chosen(all_of, names):
     if not names:
         return [w for w in all_of if not w.extra]
     found = [w for w in all_of if w.name in names or
-             ((not w.extra or w.name.startswith(("P", "E"))) and any(w.name.startswith(n + "-") for n in names))]
+             ((not w.extra or w.name.startswith(("P", "E", "V"))) and any(w.name.startswith(n + "-") for n in names))]
     for n in names:
         if not any(w.name == n or w.name.startswith(n + "-") for w in all_of):
             raise SystemExit(f"run: no workload {n}; there are {' '.join(w.name for w in all_of)}")
