@@ -230,11 +230,14 @@ int xh_ahead_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
         reach(f, r.off + r.len, seq.window);
     }
     pthread_mutex_unlock(&f->guess_lock);
+    if (led)
+        xh_siblings_raw(f, ext, n);
     return led;
 }
 
 void xh_ahead_raw(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
+    xh_siblings_raw(f, ext, n);
     if (xh_wanted_follow(f, ext, n))
         return; /* nothing to guess */
     if (f->opt.readahead && (!f->chunks || !ahead_by_chunks(f, ext, n)))

@@ -329,6 +329,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         f->chunks = xh_chunkindex_new(f->size);
         f->contiguous = xh_contiguous_new(f->size);
     }
+    xh_siblings_enter(f);
     if (!whole)
         xh_account_opened(f->account);
     if (entered && xh_timeline_on()) {
@@ -528,6 +529,7 @@ void xh_cache_close(struct xh_file *f)
     if (!f)
         return;
     xh_file_after_fork(f); /* what the parent has in flight does not end here */
+    xh_siblings_leave(f);
     end_aloud(f);
     file_free(f);
 }

@@ -20,6 +20,7 @@
 #include "shadow/shadow.h"
 #include "sidecar/beside.h"
 #include "sidecar/body.h"
+#include "siblings.h"
 #include "stage/stage.h"
 
 /* Requests for metadata ahead that are on their way at once: as many as connections mostly pay, but one
@@ -76,6 +77,7 @@ struct xh_file {
     struct xh_walk walk;
     struct xh_wanted wanted;        /* what the program said that it will read */
     struct xh_stage stage;        /* what was fetched ahead of a stream */
+    struct xh_sibling sibling;
 
     pthread_mutex_t flying_lock; /* guards |flying|; held while the origin's lock is taken */
     struct fetch *flying;        /* what fetches ahead to the shadow: see fetch.c */

@@ -128,14 +128,16 @@ def main():
             assert ends[0][0] == 0 and ends[-1][1] == size - 1 and all(a[1] + 1 == b[0] for a, b in zip(ends, ends[1:]))
     with tap.claim("a family's name chooses its workloads, an extra one only its own name"):
         sizes = type("Sizes", (), dict(quick=True, images=1, more_images=[5], chunked_images=1, small_reads=1, scalla=1,
-                                       datasets=1, sparse_chunks=1, parallel_images=1, processes=(1, 2), ranks=(2,)))
+                                       datasets=1, sparse_chunks=1, parallel_images=1, processes=(1, 2), ranks=(2,),
+                                       sources=2, source_bytes=1 << 20))
         table = workloads.table(sizes)
         assert len({w.name for w in table}) == len(table)
         assert [w.name for w in workloads.chosen(table, ["W4"])] == ["W4"]
         assert "W2-btree2-gzip-slabs" not in {w.name for w in workloads.chosen(table, ["W2"])}
         assert [w.name for w in workloads.chosen(table, ["W2-btree2-gzip-slabs"])] == ["W2-btree2-gzip-slabs"]
         assert [w.name for w in workloads.chosen(table, ["P1"])] == ["P1-slabs", "P1-all"]
-        assert not [w.name for w in workloads.chosen(table, []) if w.name.startswith("P")]
+        assert [w.name for w in workloads.chosen(table, ["V1"])] == ["V1-one", "V1-after", "V1-beside"]
+        assert not [w.name for w in workloads.chosen(table, []) if w.name.startswith(("P", "V"))]
     with tap.claim("several processes are set beside one"):
         result = canned()
         counted = {"counters": {"bytes_fetched": 110 * MB}, "server_requests": 20}

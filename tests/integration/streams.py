@@ -45,6 +45,37 @@ with h5py.File(path, "w", libver="latest" if filter == "gzip" else "earliest") a
 """.replace("%d", str(IMAGES))
 
 
+# A virtual dataset over sources whose columns lie side by side.
+SOURCES, SOURCE_BYTES = 12, 16 << 20
+WRITE_SOURCES = """
+import sys, h5py, numpy as np
+data, n, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+shape = (size >> 13, 4096)
+layout = h5py.VirtualLayout((shape[0], n * shape[1]), np.uint16)
+for i in range(n):
+    with h5py.File(f"{data}/source{i}.h5", "w") as f:
+        f["x"] = np.random.default_rng(i).integers(0, 2048, shape, dtype=np.uint16)
+    layout[:, i * shape[1]:(i + 1) * shape[1]] = h5py.VirtualSource(f"source{i}.h5", "x", shape)
+with h5py.File(f"{data}/all.h5", "w", libver="latest") as f:
+    f.create_virtual_dataset("x", layout)
+"""
+
+# Reads all of it, 16 rows at a time. Prints a digest, and by how much its memory grew at most while it read.
+READ_SOURCES = """
+import hashlib, re, sys, h5py, numpy as np
+def memory(of):
+    return 1024 * int(re.search(of + r":\\s+(\\d+)", open("/proc/self/status").read())[1])
+with h5py.File(sys.argv[1], "r") as f:
+    d, h = f["x"], hashlib.sha256()
+    buf = np.zeros((16, d.shape[1]), d.dtype)
+    before = memory("VmRSS")
+    for row in range(0, d.shape[0], 16):
+        d.read_direct(buf, np.s_[row:row + 16])
+        h.update(buf)
+    print(h.hexdigest(), memory("VmHWM") - before)
+"""
+
+
 class Reader:
     def __init__(self, target, env):
         self.errors = tempfile.TemporaryFile()
@@ -103,6 +134,25 @@ def chunks(tap, server, data, name, filter):
     local.close()
 
 
+def sources(tap, server, data):
+    """What is fetched ahead of many files has one bound."""
+    status, out, err = harness.run([harness.DATA_PYTHON, "-c", WRITE_SOURCES, data, str(SOURCES), str(SOURCE_BYTES)],
+                                   harness.clean_env(), timeout=300)
+    assert status == 0, err
+    reader = [harness.H5PY["3.16.0"], "-c", READ_SOURCES]
+    status, local, err = harness.run([*reader, f"{data}/all.h5"], harness.clean_env(), timeout=100)
+    assert status == 0, err
+    with tap.claim("sources side by side: memory for what is fetched ahead has one bound"), harness.shadow_dir() as shadow:
+        env = harness.driver_env(server, shadow, log="predict,stats", stream_bytes=0, readahead_bytes=16 << 20)
+        status, out, err = harness.run([*reader, f"{server.url}/all.h5"], env, timeout=200)
+        assert status == 0, err[-2000:]
+        (want, _), (got, grown) = local.split(), out.split()
+        assert got == want
+        assert int(grown) < (16 << 20) + SOURCES * (4 << 20), f"{int(grown) >> 20} MiB"     # and each connection's buffers
+        assert harness.counters(err)["bytes_staged"] > SOURCES * SOURCE_BYTES / 4, harness.counters(err)
+        assert " siblings " in err, "first reads were not foreseen"
+
+
 def hang_up(server):
     """Kills nginx's workers: their connections break, the master starts others."""
     master = server.facts["pid"]
@@ -153,6 +203,7 @@ def main():
                 r.close()
             for name, filter in ("unfiltered", ""), ("gzip", "gzip"):
                 chunks(tap, server, data, name, filter)
+            sources(tap, server, data)
             if kind == "nginx":
                 with tap.claim("the server hangs up while the stream stands still"), harness.shadow_dir() as shadow:
                     r = remote(shadow)

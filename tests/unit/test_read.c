@@ -1098,6 +1098,56 @@ Test(read, a_file_that_is_read_no_more_gives_its_room_to_one_that_is, .timeout =
     cr_assert_eq(xh_room_memory(), 0);
 }
 
+/* ---- files that one file names ---- */
+
+static struct xh_file *open_named(uint64_t family)
+{
+    static int number;
+    char url[64];
+    struct xh_options o;
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    snprintf(url, sizeof url, "https://test/%d", number++);
+    xh_options_defaults(&o);
+    strcpy(o.sidecar, "off");
+    o.head_bytes = 16384;
+    o.shadow = 0;
+    o.namer = (struct xh_namer){.by_file = 1, .remote = 1, .family = family, .parent = "https://test/all.h5"};
+    cr_assert_eq(xh_cache_open(url, &o, &f, &err), 0, "%s", err.text);
+    drain();
+    return f;
+}
+
+/* How many bytes the read had to ask for itself. */
+static uint64_t alone(struct xh_file *f, uint64_t off)
+{
+    struct xh_stats before, after;
+    xh_cache_stats(f, &before);
+    read_checked(f, (struct xh_range){off, HINT_BYTES});
+    xh_cache_stats(f, &after);
+    drain();
+    return after.bytes_demand + after.bytes_bypass - before.bytes_demand - before.bytes_bypass;
+}
+
+Test(read, where_two_siblings_were_first_read_the_others_are_fetched_ahead, .timeout = 50)
+{
+    struct xh_file *f[FILES], *stranger = open_named(9);
+    for (int i = 0; i < FILES; i++)
+        f[i] = open_named(7);
+    cr_assert_eq(alone(f[0], 1000000), HINT_BYTES);
+    cr_assert_eq(alone(f[1], 1000000), HINT_BYTES, "one alone shows nothing");
+    for (int i = 2; i < FILES - 1; i++)
+        cr_assert_eq(alone(f[i], 1000000), 0, "file %d", i);
+    xh_cache_close(f[0]);
+    f[0] = open_named(7);
+    cr_assert_eq(alone(stranger, 1000000), HINT_BYTES, "of another family");
+    cr_assert_eq(alone(f[0], 2000000), HINT_BYTES, "read elsewhere");
+    cr_assert_eq(alone(f[FILES - 1], 1000000), 0, "it was fetched with the others");
+    for (int i = 0; i < FILES; i++)
+        xh_cache_close(f[i]);
+    xh_cache_close(stranger);
+}
+
 Test(read, a_reader_that_skips_hints_is_followed, .timeout = 50)
 {
     struct xh_range r[HINTS];
