@@ -299,6 +299,12 @@ void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
     lim->max_range_header = info.max_range_header - strlen("bytes=");
     lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
+    if (info.whole) { /* each request brings all of the file: one for all that is wanted */
+        lim->tails = 0;
+        lim->gap_bytes = f->size;
+        lim->part_bytes = f->size + XH_PAGE_BYTES - f->size % XH_PAGE_BYTES;
+        lim->group_bytes = lim->part_bytes;
+    }
 }
 
 /* Metadata ahead is not much, and the next is not known before it is here: all connections that are
@@ -331,7 +337,7 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
         bytes += wanted[i].len;
     }
     xh_fetch_limits(f, before + bytes, bytes / runs->n, ahead, &lim);
-    if (meta)
+    if (meta && lim.part_bytes <= f->size) /* else the server sends no parts */
         spread(f, wanted, runs->n, &lim);
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
     free(wanted);

@@ -28,6 +28,7 @@
 
 #define HOPS_MAX 10
 #define BACKOFF_MOST_MS 2000u
+#define PROXY_TURN_MS 20u        /* as the engine's */
 #define BODY_BYTES 65536u       /* of a reply that is kept */
 #define UPLOAD_BUFFER (512L << 10)
 #define DIGEST_TIMES 10u        /* after its last byte a server may be at work on a file for so many stall time-outs */
@@ -437,11 +438,18 @@ static CURLcode perform(struct xh_dav *d, const struct asked *a)
     return code;
 }
 
+static void pause_ms(uint64_t ms)
+{
+    struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000L};
+    nanosleep(&t, NULL);
+}
+
 /* One exchange with |to|. Returns 0 when there is a reply, in d->reply. */
 static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url *to, struct xh_err *err)
 {
     struct curl_slist *headers = NULL;
     int trusted = xh_auth_trusts(&d->o, d->url, to);
+    const struct xh_proxy *proxy = xh_proxy_for(&d->proxies, to);
     assert(!d->source); /* a source asks other clients */
     int rc = xh_engine_enter(&d->o, err);
     if (rc)
@@ -458,12 +466,24 @@ static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url
     d->moved_ns = xh_now_ns();
     d->moved_up = d->moved_down = 0;
     d->error[0] = '\0';
+    enum xh_proxy_turn turn;
+    while ((turn = xh_proxy_turn(proxy)) == XH_PROXY_WAIT)
+        pause_ms(PROXY_TURN_MS);
+    if (turn == XH_PROXY_REFUSED) {
+        d->source = NULL;
+        xh_proxy_refused(proxy, to, 407, err);
+        return XH_E_ACCES;
+    }
     if (headers_of(d, a, to, trusted, &headers) || set_up(d, a, to, headers, trusted)) {
+        if (turn == XH_PROXY_GO)
+            xh_proxy_turn_over(proxy, -1);
         d->source = NULL;
         free_headers(headers);
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
     CURLcode code = perform(d, a);
+    if (turn == XH_PROXY_GO)
+        xh_proxy_turn_over(proxy, xh_wire_proxy_status(d->easy) == 407 ? 0 : d->reply.over ? 1 : -1);
     curl_easy_setopt(d->easy, CURLOPT_HTTPHEADER, NULL);
     curl_easy_setopt(d->easy, CURLOPT_RANGE, NULL);
     free_headers(headers);
@@ -611,12 +631,6 @@ static int ask_once(struct xh_dav *d, const struct asked *a, struct xh_err *err)
     }
     xh_url_unref(to);
     return rc;
-}
-
-static void pause_ms(uint64_t ms)
-{
-    struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000L};
-    nanosleep(&t, NULL);
 }
 
 /* 423: somebody else has the file open, at XRootD: who reads an owner's file meets the owner who writes it anew. */

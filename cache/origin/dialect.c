@@ -133,7 +133,7 @@ size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size)
 size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size)
 {
     /* The value comes last: it may hold spaces. */
-    int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " young=%d tag=%s proof=%s value=%s", d->size, d->young, d->tag,
+    int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " whole=%d young=%d tag=%s proof=%s value=%s", d->size, d->whole, d->young, d->tag,
                      proof_names[d->proof], d->value);
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
@@ -157,14 +157,15 @@ static int number_field(const char **p, const char *key, uint64_t min, uint64_t 
 int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
 {
     struct xh_dialect new;
-    uint64_t young;
+    uint64_t young, whole;
     const char *p = text;
     char tag[XH_VALIDATOR_BYTES];
     xh_dialect_init(&new);
     if (strncmp(p, HINT_WORD, strlen(HINT_WORD)) != 0)
         return -1;
     p += strlen(HINT_WORD);
-    if (number_field(&p, " size=", 0, INT64_MAX, &new.size) || number_field(&p, " young=", 0, 1, &young))
+    if (number_field(&p, " size=", 0, INT64_MAX, &new.size) || number_field(&p, " whole=", 0, 1, &whole) ||
+        number_field(&p, " young=", 0, 1, &young))
         return -1;
     if (strncmp(p, " tag=", 5) != 0)
         return -1;
@@ -185,6 +186,7 @@ int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
                 return -1;
             memcpy(new.tag, tag, tag_bytes + 1);
             new.young = (int)young;
+            new.whole = (int)whole;
             *d = new;
             return 0;
         }

@@ -30,6 +30,7 @@ struct xh_dialect {
     int young;                      /* XH_BY_DATE: the date was not XH_SETTLED_S old */
     int no_match;                   /* XH_BY_ETAG: the server refuses it as If-Match, though it is the one it sends */
     uint64_t size;                  /* bytes of the object */
+    int whole;                      /* the server sends no parts of it: 200 and all of it, whatever is asked for */
 };
 
 #define XH_RANGES_AT_FIRST 200u        /* Apache's default limit; nginx and XRootD take more */

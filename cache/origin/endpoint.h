@@ -35,6 +35,7 @@ struct xh_endpoint {
     } thread[XH_THREADS_MAX];
     double granted_bytes; /* constant: what this host lets be under way on a connection */
     enum xh_dates dates; /* as the last opening found it */
+    int told_whole; /* that it sends no parts of files */
     struct xh_limits limits; /* what it bears of several ranges in a request */
     uint64_t held_ns;        /* it has asked to be left alone until then; 0: it has not */
     /* Smoothed estimates, 0 when unknown: */

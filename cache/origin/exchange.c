@@ -27,6 +27,7 @@
 #define UNWANTED_BYTES (1u << 20)
 #define UNWANTED_PART 4u
 #define XML_MAX 65536u
+#define PROBE_LEAST 65536u /* room that a probe's body gets at first */
 #define HEADERS_MAX 131072u
 
 #define CONTRADICTORY "two Content-Length, Content-Range or ETag that differ, or a malformed one"
@@ -143,18 +144,27 @@ static int ranges_206(struct xh_exchange *x)
     return 0;
 }
 
-/* 200: the whole file. Good for files that fit into a head; else it must be cut off. */
+/* 1 when the whole file is taken where a part of it was asked for: it is small; or the server sends nothing else, and has been
+ * asked twice. */
+static int takes_whole(const struct xh_exchange *x)
+{
+    const struct xh_options *opt = &x->job->origin->options;
+    uint64_t size = x->dialect.size;
+    return size <= opt->whole_file_bytes &&
+           (size <= opt->head_bytes || (x->asked == 1 && (x->dialect.whole || x->request->whole_seen)));
+}
+
+/* 200: the whole file. What is not taken must be cut off. */
 static int ranges_200(struct xh_exchange *x)
 {
     const struct xh_reply *r = &x->reply;
-    const struct xh_origin *o = x->job->origin;
     if (check_version(x) != 0)
         return -1;
     if (r->length_given && !r->encoded && r->length != x->dialect.size && x->dialect.proof != XH_BY_ETAG)
         return fault(x, XH_FAULT_CHANGED, "it had %" PRIu64 " bytes and has %" PRIu64 " now", x->dialect.size,
                      r->length);
     if (!r->encoded && !r->contradictory && r->length_given && r->length == x->dialect.size &&
-        x->dialect.size <= o->options.head_bytes) {
+        takes_whole(x)) {
         take_range(x, 0, r->length);
         return 0;
     }
@@ -383,7 +393,9 @@ static int take_probe(struct xh_exchange *x, const uint8_t *data, size_t len)
         return fault(x, x->reply.status == 200 ? XH_FAULT_NO_RANGES : XH_FAULT_PROTO, "the body is longer than it should be");
     }
     if (len > p->room - p->len) {
-        size_t room = p->len + x->data_left;
+        /* By what has come, not by what is promised. */
+        size_t most = p->len + x->data_left, room = 2 * (p->len + len) > PROBE_LEAST ? 2 * (p->len + len) : PROBE_LEAST;
+        room = room < most ? room : most;
         uint8_t *bytes = realloc(p->bytes, room);
         if (!bytes)
             return fault(x, XH_FAULT_LOCAL, "out of memory for %zu bytes", room);

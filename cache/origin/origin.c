@@ -5,9 +5,11 @@
 #include "origin.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../now.h"
 #include "../timeline.h"
@@ -134,6 +136,22 @@ int xh_object_renew_token(struct xh_origin *o, const struct xh_token *old)
     xh_engine_unlock();
     xh_token_unref(drop);
     return differs;
+}
+
+/* ---- whole files */
+
+void xh_object_comes_whole(struct xh_origin *o)
+{
+    xh_engine_lock();
+    struct xh_endpoint *e = xh_endpoint_find(o->url->server);
+    int first = e && !e->told_whole && !o->options.may_lack;
+    if (first)
+        e->told_whole = 1;
+    o->dialect.whole = 1;
+    xh_engine_unlock();
+    if (first)
+        dprintf(STDERR_FILENO, "xhdf5: %.500s: the server sends all of a file where a part is asked for, so this one and others of up to %" PRIu64
+                " bytes are read whole (the option whole_file_bytes). Its operator can switch range requests on\n", o->url->shown, o->options.whole_file_bytes);
 }
 
 /* ---- offers */
@@ -348,7 +366,8 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
         xh_limits_look(&e->limits, xh_now_ns());
         lim = e->limits;
     }
-    out->max_ranges = o->options.multirange ? lim.max_ranges : 1;
+    out->max_ranges = o->options.multirange && !o->dialect.whole ? lim.max_ranges : 1;
+    out->whole = o->dialect.whole;
     out->max_range_header = lim.max_range_header;
     unsigned pay = e ? xh_endpoint_paying(e) : 1;
     unsigned most = xh_object_connections(o);
@@ -361,7 +380,9 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     xh_endpoint_open(e, out);
     /* Streams may stand still for long: half of the connections are for what cannot wait; one, while they are young. */
     unsigned streams = out->young ? most - 1 : most / 2, busy = e ? e->streams : 0;
-    out->streams = streams > busy ? streams - busy : 0;
+    out->streams = streams > busy && !out->whole ? streams - busy : 0;
+    if (out->whole) /* each of several requests would bring all of it */
+        out->connections = out->scattered = out->lasting = 1;
     xh_engine_unlock();
 }
 

@@ -82,6 +82,7 @@ static struct beside *beside_queue(struct xh_origin *o, enum xh_ask what, const 
         return NULL;
     b->p.want_bytes = like->want_bytes;
     b->p.whole_bytes = like->whole_bytes;
+    b->p.insists = like->insists;
     if (like->if_none_match) {
         snprintf(b->if_none_match, sizeof b->if_none_match, "%s", like->if_none_match);
         b->p.if_none_match = b->if_none_match;
@@ -258,6 +259,7 @@ static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int gr
 static void learn(struct xh_dialect *d, const struct xh_probe *p)
 {
     d->size = p->size;
+    d->whole = p->status == 200 && p->size > p->want_bytes;
     xh_dialect_learn(d, p->etag, p->last_modified, p->date);
 }
 
@@ -349,7 +351,8 @@ static int stat_wait(struct xh_origin *o, struct question *q, struct dated *out,
 static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
 {
     p->want_bytes = head_bytes(o);
-    p->whole_bytes = o->options.head_bytes;
+    p->whole_bytes = o->options.whole_file_bytes;
+    p->insists = 1;
     p->if_none_match = NULL;
     for (int tries = 0; tries < EMPTY_TRIES; tries++) {
         int rc = ask(o, XH_ASK_HEAD, p, 1, err);
@@ -403,6 +406,8 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
     if (e)
         e->dates = d.proof == XH_BY_PROPFIND ? XH_DATES_APART : XH_DATES_IN_REPLIES;
     xh_engine_unlock();
+    if (d.whole)
+        xh_object_comes_whole(o);
     return 0;
 }
 
@@ -477,7 +482,7 @@ static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_pr
      * asked with If-Modified-Since: an older file put in its place would pass. */
     int etag = xh_dialect_matches(d);
     p->want_bytes = etag ? head_bytes(o) : 1;
-    p->whole_bytes = etag ? o->options.head_bytes : 1;
+    p->whole_bytes = etag ? o->options.whole_file_bytes : 1;
     p->if_none_match = etag ? d->value : NULL;
     int rc = ask(o, XH_ASK_HEAD, p, 0, err);
     if (rc == XH_E_PROTO && p->ranges_refused) /* a small file, whole, but larger than one byte */

@@ -65,6 +65,7 @@ struct xh_request {
     unsigned returns;   /* to the original URL, because a target refused */
     unsigned char from_original; /* the remembered target failed: go by the original URL */
     unsigned char token_reread;
+    unsigned char whole_seen;    /* 200 came where parts were asked for: the next one is taken, if it is not too large */
     unsigned char nonsense;      /* a request of several ranges was answered by nonsense: twice is enough */
     unsigned most_ranges;        /* in one HTTP request; 0: as many as the server bears */
     unsigned wide_failures;      /* in a row: 500 to several ranges */
@@ -78,6 +79,7 @@ struct xh_probe {
     size_t whole_bytes;        /* HEAD: a 200 with a whole file of up to so many is taken as well */
     const char *if_none_match; /* HEAD: NULL or an ETag */
     int hasty;                 /* as a transfer's */
+    int insists;               /* HEAD: a whole file that is too large is asked for once more */
     int greeting;              /* HEAD: for its connection's sake alone */
     /* Filled before the job is over: */
     int status;

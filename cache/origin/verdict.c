@@ -248,15 +248,15 @@ static enum xh_verdict judge_fault(struct xh_exchange *x, uint64_t *delay_ms, st
     case XH_FAULT_NO_RANGES:
         fail(x, err, XH_E_PROTO, status,
              "the server does not do range requests (it answers 200 with the whole file), so only files up to "
-             "%" PRIu64 " bytes can be read from it. Ask its operator to switch them on, or raise head_bytes",
-             o->options.head_bytes);
-        /* Some caches answer so only while they fill: one more try, if it worked before. A whole of
-         * another length is no answer to us, but what an earlier reply left on the connection. */
-        if (x->job->ask == XH_ASK_RANGES && x->dialect.size > o->options.head_bytes) {
-            int strange = x->reply.length_given && x->reply.length != x->dialect.size;
-            return later(x, strange ? (unsigned)o->options.retries : o->options.retries != 0, 0, delay_ms);
-        }
-        return XH_VERDICT_FAIL;
+             "%" PRIu64 " bytes can be read from it (the option whole_file_bytes). `xhdf5 get` fetches this one to a disk; or ask the "
+             "server's operator to switch range requests on", o->options.whole_file_bytes);
+        /* Some caches answer so only while they fill: one more try. A whole of another length is no answer to us, but
+         * what an earlier reply left on the connection. */
+        if (x->job->probe)
+            return x->job->probe->insists ? later(x, o->options.retries != 0, 0, delay_ms) : XH_VERDICT_FAIL;
+        x->request->whole_seen = 1;
+        return later(x, x->reply.length_given && x->reply.length != x->dialect.size ? (unsigned)o->options.retries : o->options.retries != 0,
+                     0, delay_ms);
     case XH_FAULT_LOCAL:
         return fail(x, err, XH_E_NOMEM, 0, "%s", x->why);
     default:
@@ -753,6 +753,13 @@ static enum xh_verdict judge_ranges(struct xh_exchange *x, const struct xh_outco
                                     struct xh_err *err)
 {
     struct xh_request *r = x->request;
+    if (x->reply.status == 200 && x->dialect.size > x->job->origin->options.head_bytes)
+        xh_object_comes_whole(x->job->origin);
+    if (x->reply.status == 206 && x->dialect.whole) { /* it does now: what it sent at first was a cache that filled */
+        xh_engine_lock();
+        x->job->origin->dialect.whole = 0;
+        xh_engine_unlock();
+    }
     if (complete(x, 0)) {
         r->failures = 0;
         learn_limits(x);

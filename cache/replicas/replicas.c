@@ -148,6 +148,7 @@ static void add_info(struct xh_origin_info *sum, const struct xh_origin_info *mo
 {
     sum->max_ranges = more->max_ranges < sum->max_ranges ? more->max_ranges : sum->max_ranges;
     sum->max_range_header = more->max_range_header < sum->max_range_header ? more->max_range_header : sum->max_range_header;
+    sum->whole |= more->whole;
     sum->connections += FINER * more->connections;
     sum->scattered += more->scattered;
     sum->rtt_ns = more->rtt_ns > sum->rtt_ns ? more->rtt_ns : sum->rtt_ns;

@@ -345,6 +345,7 @@ static void take_options(struct xh_beside *b, const struct xh_options *o)
 {
     b->opt = *o;
     xh_env_hold(&b->opt);
+    b->opt.whole_file_bytes = o->head_bytes; /* a server that sends no parts has none to offer */
     b->opt.stats = 0;
     b->opt.readahead = 1;
     b->opt.part_bytes = PART_BYTES;

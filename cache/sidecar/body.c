@@ -261,6 +261,7 @@ static void take_options(struct xh_body *b, const struct xh_options *o)
 {
     b->opt = *o;
     xh_env_hold(&b->opt);
+    b->opt.whole_file_bytes = o->head_bytes; /* a server that sends no parts has none to offer */
     b->opt.stats = 0;
     b->opt.readahead = 0;
     b->opt.stream_bytes = 0; /* what stays, stays unpacked */

@@ -217,7 +217,7 @@ class Room:
     def read(self, name="plain", shadow=None, words=None, log="", private=False, **options):
         with harness.shadow_dir() as fresh:
             env = harness.driver_env(self.server, shadow or fresh, log=f"stats,{log}".rstrip(","),
-                                     **({"sidecar": "body", "head_bytes": 8192} | options)) | {"BENCH_CHECK": "all"}
+                                     **({"sidecar": "body", "head_bytes": 8192, "whole_file_bytes": "512k"} | options)) | {"BENCH_CHECK": "all"}
             env |= {"XHDF5_SHADOW": "off"} if private else {}
             words = words or ("slabs", "images", f"1,{SIDE},{SIDE}")
             status, out, err = harness.run([CLIENT, f"{self.server.url}/{name}.h5", *words], env)
@@ -254,7 +254,7 @@ def its_pages_stay(room):
 def many_processes_share_it(room):
     tool("--body", room.file)
     with harness.shadow_dir() as shadow:
-        env = harness.driver_env(room.server, shadow, log="stats", sidecar="body", head_bytes=8192) | {"BENCH_CHECK": "all"}
+        env = harness.driver_env(room.server, shadow, log="stats", sidecar="body", head_bytes=8192, whole_file_bytes="512k") | {"BENCH_CHECK": "all"}
         all_of = [subprocess.Popen([CLIENT, f"{room.server.url}/plain.h5", "slabs", "images", f"1,{SIDE},{SIDE}"], env=env,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
         ends = [p.communicate(timeout=60) for p in all_of]
@@ -267,7 +267,7 @@ def small_reads_take_the_smaller_way(room):
     code = ("import h5py, sys\nf = h5py.File(sys.argv[1])\nd = f['images']\n"
             "print(sum(int(d[i, 7, 5]) for i in (17, 3, 11, 20)))\n")
     with harness.shadow_dir() as shadow:
-        env = harness.driver_env(room.server, shadow, log="stats", sidecar="body", head_bytes=8192)
+        env = harness.driver_env(room.server, shadow, log="stats", sidecar="body", head_bytes=8192, whole_file_bytes="512k")
         far = harness.run([harness.DATA_PYTHON, "-c", code, f"{room.server.url}/plain.h5"], env)
         near = harness.run([harness.DATA_PYTHON, "-c", code, room.file], harness.clean_env())
         assert far[0] == 0 and far[1] == near[1], (far, near)
@@ -344,7 +344,7 @@ def a_child_reads_on(room):
             "if p == 0:\n    os._exit(0)\nassert os.waitpid(p, 0)[1] == 0\n")
     tool("--body", room.file)
     with harness.shadow_dir() as shadow:
-        env = harness.driver_env(room.server, shadow, head_bytes=8192, sidecar="body", log="stats")
+        env = harness.driver_env(room.server, shadow, head_bytes=8192, whole_file_bytes="512k", sidecar="body", log="stats")
         status, out, err = harness.run([harness.DATA_PYTHON, "-c", code, f"{room.server.url}/plain.h5"], env)
         here = harness.run([harness.DATA_PYTHON, "-c", code, room.file], harness.clean_env())[1]
         assert status == 0 and out == here and len(set(out.split())) == 1, (out, here, err)

@@ -76,9 +76,9 @@ def main(tap, program, preload, stride=1):
         os.chmod(root, 0o755)
         with harness.Server("nginx", root) as server:
             runs = Runs(server, program, preload, shadows)
-            for dataset, options in (("chunked", {"head_bytes": 16384}), ("plain", {"head_bytes": 16384}),
-                                     ("chunked", {"head_bytes": 16384, "shadow": "off", "readahead": "off"})):
-                name = dataset + "".join(f", {k}={v}" for k, v in options.items() if k != "head_bytes")
+            for dataset, options in (("chunked", {"head_bytes": 16384, "whole_file_bytes": 1048576}), ("plain", {"head_bytes": 16384, "whole_file_bytes": 1048576}),
+                                     ("chunked", {"head_bytes": 16384, "whole_file_bytes": 1048576, "shadow": "off", "readahead": "off"})):
+                name = dataset + "".join(f", {k}={v}" for k, v in options.items() if k not in ("head_bytes", "whole_file_bytes"))
                 _, (rc, out, err, count) = runs.one((dataset, options, 0, False))
                 right = total(out)
                 if not tap.ok(rc == 0 and right and count > 20, f"{name}: {count} allocations", err):

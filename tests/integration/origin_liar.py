@@ -58,9 +58,15 @@ LIES = {
     "date-changes": ("XH_E_CHANGED", "Last-Modified", {}),
     "412": ("XH_E_CHANGED", "changed", {}),
     "416-shrunk": ("XH_E_CHANGED", "bytes", {}),
-    "200-later": ("XH_E_PROTO", "range requests", {}),
-    "200-always": ("XH_E_PROTO", "range requests", {}),
+    "200-later": ("XH_E_PROTO", "xhdf5 get", {"whole_file_bytes": SIZE - 1}),
+    "200-always": ("XH_E_PROTO", "xhdf5 get", {"whole_file_bytes": SIZE - 1}),
     "200-endless": ("XH_E_PROTO", "range requests", {}),
+    "200-first": ("ok", "", {"whole_file_bytes": SIZE - 1}),
+    "200-first, no retries": ("XH_E_PROTO", "whole_file_bytes", {"whole_file_bytes": SIZE - 1, "retries": 0}),
+    "200-always, a file up to the limit": ("ok", "", {"whole_file_bytes": SIZE}),
+    "200-later, a file up to the limit": ("ok", "", {}),
+    "200-always, chunked": ("ok", "", {}),
+    "small-200, a limit of 0": ("XH_E_PROTO", "only files up to 0 bytes", {"whole_file_bytes": 0}),
     "wrong-range": ("XH_E_PROTO", "asked for", {}),
     "too-long": ("XH_E_PROTO", "longer", {}),
     "length-lies": ("XH_E_PROTO", "Content-Length", {}),
@@ -156,12 +162,13 @@ class Server:
         line, *rest = head.split("\r\n")
         method, path, _ = line.split(" ")
         headers = {k.strip().lower(): v.strip() for k, v in (h.split(":", 1) for h in rest)}
-        lie = path.split("/")[1]
+        way = path.split("/")[1]
+        lie = way.partition(",")[0]
         data = SMALL if lie == "small-200" else DATA
-        with self.lock:
-            n = self.count[lie] = self.count.get(lie, 0) + 1
         if method != "GET":
             return self.send(s, "405 Method Not Allowed", {}, b"")
+        with self.lock:
+            n = self.count[way] = self.count.get(way, 0) + 1
         ranges = [(int(a), min(int(b), len(data) - 1)) for a, b in re.findall(r"(\d+)-(\d+)", headers.get("range", ""))]
         multi = len(ranges) > 1
         return self.lie(s, lie, n, headers, data, ranges, multi, path)
@@ -344,8 +351,8 @@ class Server:
             return self.send(s, "412 Precondition Failed", {}, b"")
         elif lie == "416-shrunk" and n > 3:
             return self.send(s, "416 No", {"Content-Range": "bytes */100"}, b"")
-        elif lie == "200-always" or (lie == "200-later" and n > 1) or lie == "small-200":
-            return self.send(s, *whole)
+        elif lie == "200-always" or (lie == "200-later" and n > 1) or lie == "small-200" or (lie == "200-first" and n == 1):
+            return self.send(s, *whole, chunked="chunked" in path and opening)
         elif lie == "200-endless":
             self.send(s, "200 OK", dict(whole[1], **{"Transfer-Encoding": "chunked", "Content-Length": None}), b"")
             while True:
@@ -397,12 +404,12 @@ class Server:
 
 def run(program, server, lie, directory):
     expected, word, options = LIES[lie]
-    local = os.path.join(directory, "small" if lie == "small-200" else "data")
+    local = os.path.join(directory, "small" if lie.startswith("small-200") else "data")
     env = dict(harness.clean_env(), no_proxy="*", TSAN_OPTIONS="die_after_fork=0", **{f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
-    rounds = "3" if lie in ("stalls", "busy", "breaks-off") else "6"
+    rounds = "3" if lie in ("stalls", "busy", "breaks-off") else "1" if "," in lie else "6"    # of some each request brings all of the file
     begun = time.monotonic()
     try:
-        p = subprocess.run([program, f"http://127.0.0.1:{server.port}/{lie}/x", local, "5", rounds], env=env, timeout=100,
+        p = subprocess.run([program, f"http://127.0.0.1:{server.port}/{lie.replace(' ', '-')}/x", local, "5", rounds], env=env, timeout=100,
                            capture_output=True, text=True)
     except subprocess.TimeoutExpired:
         return False, "still running after 100 s"
@@ -416,7 +423,7 @@ def run(program, server, lie, directory):
 def bounded(program, server, lie, directory):
     """What comes of a request that nobody asked for is bounded, whatever its form."""
     nranges, length = BOUNDED[lie]
-    p = subprocess.run([program, "--parts", f"http://127.0.0.1:{server.port}/{lie}/x", os.path.join(directory, "data"),
+    p = subprocess.run([program, "--parts", f"http://127.0.0.1:{server.port}/{lie.replace(' ', '-')}/x", os.path.join(directory, "data"),
                         str(nranges), str(length)], env=dict(harness.clean_env(), no_proxy="*"), timeout=100, capture_output=True,
                        text=True)
     facts = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", p.stdout)}

@@ -105,6 +105,13 @@ def refused(tap, t):
         assert out.count("407 Proxy Authentication Required") == 3 and "https_proxy" in out and f"127.0.0.1:{p.port}" in out, out + err[-1000:]
         assert [status for _, _, status in p.asked] == [407], p.asked
         nothing_shown(out, err)
+    with tap.claim("so it is when a file is to be written"), connect_proxy.Proxy("me:another") as p:
+        code = "import sys, h5py\ntry:\n    h5py.File(sys.argv[1], 'w')\nexcept OSError as e:\n    print(type(e).__name__, e)"
+        env = harness.driver_env(None, t.shadow, writable="on", overlay_dir=t.file.with_name("kept")) | t.env(p)
+        out, err = harness.run([H5PY, "-c", code, f"{t.liar.base}/ok/new.h5"], env)[1:]
+        assert "PermissionError" in out and "407 Proxy Authentication Required" in out, out + err[-1000:]
+        assert [status for _, _, status in p.asked] == [407], p.asked
+        nothing_shown(out, err)
     with tap.claim("of http the same, where the proxy answers instead of the server"), connect_proxy.Proxy("me:another") as p:
         out, err = t.open(t.env(p, "http_proxy"), t.liar.http)
         assert out.startswith("XH_E_ACCES 407") and "http_proxy" in out, out

@@ -13,7 +13,7 @@ COMMON = {"err.h", "env.h", "options.h", "options.def", "stats.h", "stats.def", 
           "account.h"}
 
 CALL_HDF5 = {"survey.c", "look.c", "h5open.c", "h5open.h"}
-DOCTOR = {"doctor.c", "way.c", "dial.c", "dial.h", "extras.c"}
+DOCTOR = {"whole.c", "doctor.c", "way.c", "dial.c", "dial.h", "extras.c"}
 TELLS_WALL_TIME = {"cache/near/near.c"}    # compares it with the dates of files
 
 

@@ -156,7 +156,7 @@ class Room:
     def walk(self, name="tree.h5", shadow=None, log="", **options):
         with harness.shadow_dir() as fresh:
             env = harness.driver_env(self.server, shadow or fresh, log=f"stats,{log}".rstrip(","),
-                                     **({"sidecar": "auto", "head_bytes": 8192} | options))
+                                     **({"sidecar": "auto", "head_bytes": 8192, "whole_file_bytes": "512k"} | options))
             return walk(f"{self.server.url}/{name}", env)
 
 
@@ -262,7 +262,7 @@ def options_say(room):
 def many_fetch_it_once(room):
     tool(room.file)
     with harness.shadow_dir() as shadow:
-        env = harness.driver_env(room.server, shadow, log="origin", head_bytes=8192, sidecar="auto")
+        env = harness.driver_env(room.server, shadow, log="origin", head_bytes=8192, whole_file_bytes="512k", sidecar="auto")
         all_of = [subprocess.Popen([CLIENT, f"{room.server.url}/tree.h5", "walk"], env=env, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True) for _ in range(6)]
         ends = [p.communicate(timeout=60) for p in all_of]
@@ -278,7 +278,7 @@ def a_child_reads_on(room):
             "p = os.fork()\nn = all_of()\nif p == 0:\n    os._exit(n != 436)\nassert os.waitpid(p, 0)[1] == 0 and n == 436, n\n")
     tool(room.file)
     with harness.shadow_dir() as shadow:
-        env = harness.driver_env(room.server, shadow, head_bytes=8192, sidecar="auto")
+        env = harness.driver_env(room.server, shadow, head_bytes=8192, whole_file_bytes="512k", sidecar="auto")
         status, out, err = harness.run([harness.DATA_PYTHON, "-c", code, f"{room.server.url}/tree.h5"], env)
         assert status == 0, err
 

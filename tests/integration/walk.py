@@ -39,7 +39,7 @@ def walk(program, target, env):
 def together(program, url, server):
     """What processes see that walk the same file at once, and the requests of each, the most last."""
     with harness.shadow_dir() as shadow, concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
-        env = harness.driver_env(server, shadow, log="stats", head_bytes="16k")
+        env = harness.driver_env(server, shadow, log="stats", head_bytes="16k", whole_file_bytes="1M")
         each = list(pool.map(lambda _: walk(program, url, env), range(TOGETHER)))
     return {seen for seen, *_ in each}, sorted(counted.get("requests", 0) for _, counted, _ in each)
 
@@ -68,7 +68,7 @@ def main():
                 url = f"{server.url}/{name}"
                 with harness.shadow_dir() as shadow:
                     # A small head: else all of a file as small as this would come at once.
-                    env = harness.driver_env(server, shadow, log="read,stats", head_bytes="16k")
+                    env = harness.driver_env(server, shadow, log="read,stats", head_bytes="16k", whole_file_bytes="1M")
                     before = server.requests()
                     seen, counted, waits = walk(program, url, env)
                     requests, fetched = (b - a for a, b in zip(before, server.requests()))

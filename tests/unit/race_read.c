@@ -341,7 +341,8 @@ static struct xh_file *open_test(const char *config)
     struct xh_file *f = NULL;
     xh_options_defaults(&o);
     strcpy(o.sidecar, "off"); /* there is one object */
-    o.head_bytes = 16384; /* so the object does not come whole */
+    o.head_bytes = 16384;
+    o.whole_file_bytes = 1 << 20; /* so the object does not come whole */
     CHECK(xh_options_from_string(&o, config, "test", &err) == 0);
     CHECK(xh_cache_open("https://test/x", &o, &f, &err) == 0);
     return f;

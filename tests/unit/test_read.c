@@ -302,7 +302,8 @@ static struct xh_file *open_now(const char *config)
     struct xh_file *f = NULL;
     xh_options_defaults(&o);
     strcpy(o.sidecar, "off"); /* there is one object */
-    o.head_bytes = 16384; /* so the object does not come whole */
+    o.head_bytes = 16384;
+    o.whole_file_bytes = 1 << 20; /* so the object does not come whole */
     cr_assert_eq(xh_options_from_string(&o, config, "test", &err), 0, "%s", err.text);
     cr_assert_eq(xh_cache_open("https://test/x", &o, &f, &err), 0, "%s", err.text);
     return f;
@@ -1273,6 +1274,7 @@ static struct xh_file *open_heard_for(const void *told, size_t len, int data_onl
     xh_options_defaults(&o);
     strcpy(o.sidecar, "off"); /* there is one object */
     o.head_bytes = 16384;
+    o.whole_file_bytes = 1 << 20;
     cr_assert_eq(xh_options_from_string(&o, "shadow=off", "test", &err), 0, "%s", err.text);
     *rc = xh_cache_open_told("https://test/x", &o, &(struct xh_told){.bytes = told, .len = len, .data_only = data_only}, &f, &err);
     return f;

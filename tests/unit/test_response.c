@@ -656,22 +656,22 @@ Test(dialect, a_hint_comes_back_as_it_went)
 Test(dialect, a_forged_hint_is_refused)
 {
     static const char *const bad[] = {
-        "", "rubbish", "xhdf5-origin-2", "xhdf5-origin-2 size=-1 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=99999999999999999999 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 young=0 tag= proof=faith value=",
-        "xhdf5-origin-2 size=1 young=0 tag= proof=etag value=",
-        "xhdf5-origin-2 size=1 young=0 tag= proof=etag value=unquoted",
-        "xhdf5-origin-2 size=1 young=0 tag= proof=etag value=\"a\"b\"",
-        "xhdf5-origin-2 size=1 young=0 tag= proof=etag value=\"a\"\r\nEvil: header",
-        "xhdf5-origin-2 size=1 young=0 tag= proof=size value=something",
+        "", "rubbish", "xhdf5-origin-2", "xhdf5-origin-2 size=-1 whole=0 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=99999999999999999999 whole=0 young=0 tag= proof=size value=",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=faith value=",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=unquoted",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=\"a\"b\"",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=\"a\"\r\nEvil: header",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=size value=something",
         "xhdf5-origin-1 size=1 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 young=2 tag= proof=date value=x",
-        "xhdf5-origin-2 size=1 young=1 tag= proof=etag value=\"a\"",
-        "xhdf5-origin-2 size=1 young=0 tag=\"a\" proof=size value=",
-        "xhdf5-origin-2 size=1 young=0 tag=a\tb proof=date value=x",
-        "xhdf5-origin-2 size=1 young=0 tag= proof=weak value=\"a\"",
-        "xhdf5-origin-2 size=1 young=0 tag= proof=weak value=W/\"a b\"",
-        "xhdf5-origin-2 size=1 young=0 tag= proof=etag value=#w3-00",
+        "xhdf5-origin-2 size=1 whole=0 young=2 tag= proof=date value=x",
+        "xhdf5-origin-2 size=1 whole=0 young=1 tag= proof=etag value=\"a\"",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag=\"a\" proof=size value=",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag=a\tb proof=date value=x",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=weak value=\"a\"",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=weak value=W/\"a b\"",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=#w3-00",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct xh_dialect d = {.size = 42};

@@ -33,7 +33,7 @@ static void fresh(void)
 {
     server = (struct xh_endpoint){.server = "https://host:443"};
     xh_limits_init(&server.limits);
-    origin = (struct xh_origin){.options = {.retries = 5, .multirange = 1, .head_bytes = 65536}, .counters = &counters, .opened = 1};
+    origin = (struct xh_origin){.options = {.retries = 5, .multirange = 1, .head_bytes = 65536, .whole_file_bytes = 16 << 20}, .counters = &counters, .opened = 1};
     cr_assert_eq(xh_url_parse("http://host/x.h5", &origin.url, &err), 0);
     xh_ring_init(&origin.jobs);
     origin.dialect = (struct xh_dialect){.proof = XH_BY_ETAG, .value = "\"a\"", .size = FILE_BYTES};

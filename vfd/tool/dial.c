@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <curl/curl.h>
 #include <openssl/ssl.h>
@@ -98,6 +99,10 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     if (!d->a->tls && xh_wire_has_our_openssl() && curl_easy_getinfo(d->easy, CURLINFO_TLS_SSL_PTR, &info) == CURLE_OK && info &&
         info->backend == CURLSSLBACKEND_OPENSSL && info->internals)
         note_tls(d->a, info->internals);
+    static const char chunked[] = "Transfer-Encoding: chunked";
+    if (n >= 5 && memcmp(p, "HTTP/", 5) == 0)
+        d->a->chunked = 0;
+    d->a->chunked |= n >= sizeof chunked - 1 && strncasecmp(p, chunked, sizeof chunked - 1) == 0;
     if (xh_reply_line(&d->a->reply, p, n, time(NULL)) && d->a->reply.multipart)
         xh_multipart_init(&d->multipart, d->a->reply.boundary);
     return n;
@@ -128,7 +133,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
         d->a->end = XH_DIAL_BAD_HTTP;
         return 0;
     }
-    return (d->a->reply.status == 206 || d->a->reply.status == 207) && d->q->body && d->q->body(d->q->ctx, bytes, n) ? 0 : n;
+    return (d->a->reply.status == 206 || d->a->reply.status == 207 || (d->q->whole && d->a->reply.status == 200)) && d->q->body && d->q->body(d->q->ctx, bytes, n) ? 0 : n;
 }
 
 static int on_tick(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t e)
@@ -229,7 +234,9 @@ static void set_url(struct xh_dial *d, const struct xh_url *u, const struct xh_q
     curl_easy_setopt(d->easy, CURLOPT_SSLCERT, cert ? c->cert.path : NULL);
     curl_easy_setopt(d->easy, CURLOPT_SSLKEY, cert ? c->cert.key : NULL);
     curl_easy_setopt(d->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ms < XH_DIAL_MOST_MS ? connect_ms : XH_DIAL_MOST_MS));
-    curl_easy_setopt(d->easy, CURLOPT_TIMEOUT_MS, (long)(q->most_ms ? q->most_ms : most_ms));
+    curl_easy_setopt(d->easy, CURLOPT_TIMEOUT_MS, q->whole ? 0L : (long)(q->most_ms ? q->most_ms : most_ms));
+    curl_easy_setopt(d->easy, CURLOPT_LOW_SPEED_LIMIT, q->whole ? 1L : 0L);
+    curl_easy_setopt(d->easy, CURLOPT_LOW_SPEED_TIME, q->whole ? (long)(stall_ms + 999) / 1000 : 0L);
 }
 
 static enum xh_dial_end end_of(const struct xh_dial *d, CURLcode code)

@@ -45,6 +45,7 @@ struct xh_question {
     const char *destination; /* of a MOVE: a URL; NULL: none */
     size_t pad_bytes;   /* of a header that means nothing */
     int fresh;          /* on a new connection */
+    int whole;          /* |body| gets that of a 200 too; bounded by nothing but that something comes within stall_timeout_ms */
     unsigned most_ms;   /* 0: as above */
     uint64_t most_bytes; /* of the body; behind them it is cut off */
     /* NULL, or gets the body of a 206 or 207; other than 0 cuts it off. */
@@ -58,6 +59,7 @@ struct xh_answer {
     char why[768];       /* curl's words, or what a proxy's refusal means */
     struct xh_reply reply;
     uint64_t body_bytes;
+    int chunked;         /* so that a body that is cut off is noticed */
     int opened;          /* on a new connection; only then the next are told */
     char address[64];    /* of the other end */
     double connect_ms, tls_ms;

@@ -21,6 +21,7 @@
 #include "../../cache/cache.h"
 #include "progress.h"
 #include "tool.h"
+#include "whole.h"
 
 #define PIECE_BYTES (16u << 20)
 #define PART ".part-"
@@ -37,7 +38,7 @@ static const char help[] =
     "  -f, --force         replace FILE if it is there, once the new one is whole\n"
     "\n"
     "What has come stands in FILE.part-…, and the same command goes on from there, if the server still has the same\n"
-    "version; else it begins anew. Where the server names no version it always begins anew. FILE appears when\n"
+    "version; else it begins anew. Where the server names no version, or sends no parts of files, it always begins anew. FILE appears when\n"
     "it is whole, never before.\n"
     "\n"
     "Exit codes: 0 it is there; 2 wrong usage; 3 it could not be fetched or written, or FILE is there already.\n";
@@ -47,6 +48,8 @@ struct download {
     int force;
     struct xh_options options;
     struct xh_file *f;
+    const char *version;
+    int fleeting; /* what has come is good for nothing when it is not all */
     uint64_t size, at;
     int fd;
     char part[NAME_BYTES];
@@ -57,7 +60,7 @@ static int name_part(struct download *d)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     char hex[2 * HASH_BYTES + 1], *text = NULL;
-    int n = asprintf(&text, "%s\n%s", d->url, xh_cache_validator(d->f));
+    int n = asprintf(&text, "%s\n%s", d->url, d->version);
     int rc = n >= 0 && EVP_Digest(text, (size_t)n, digest, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
     if (n >= 0)
         free(text);
@@ -81,7 +84,7 @@ static int open_part(struct download *d)
     if (flock(d->fd, LOCK_EX | LOCK_NB) != 0 || stat(d->part, &there) != 0 || there.st_ino != mine.st_ino || there.st_dev != mine.st_dev)
         return xh_tool_fail(XH_EXIT_FAILED, "%s: another xhdf5 get is just fetching it", d->to);
     d->at = (uint64_t)mine.st_size;
-    if ((d->at > d->size || xh_cache_is_fleeting(d->f)) && d->at) {
+    if ((d->at > d->size || d->fleeting) && d->at) {
         d->at = 0;
         if (ftruncate(d->fd, 0) != 0)
             return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
@@ -119,6 +122,17 @@ static int write_all(int fd, const uint8_t *p, size_t len)
     return 0;
 }
 
+/* Fetches all of it in one piece, from a server that sends no parts. Returns the exit code. */
+static int fetch_whole(struct download *d)
+{
+    struct xh_err err = {0};
+    if (xh_tool_whole(d->url, &d->options, d->fd, &d->size, &err) == 0)
+        return XH_EXIT_OK;
+    if (d->to)
+        unlink(d->part);
+    return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
+}
+
 /* Fetches what is missing. Returns the exit code. */
 static int fetch(struct download *d)
 {
@@ -152,7 +166,7 @@ static int fetch(struct download *d)
         return code;
     if (err.code == XH_E_CHANGED)
         unlink(d->part);
-    else if (!xh_cache_is_fleeting(d->f))
+    else if (!d->fleeting)
         xh_tool_fail(0, "what has come is kept: the same command goes on from there");
     return code;
 }
@@ -232,12 +246,13 @@ static int get_file(struct download *d)
         return code;
     if (d->at)
         fprintf(stderr, "%s: %s are there already\n", d->to, xh_tool_size(d->at, size));
-    if (!has_room(d))
+    if (d->f && !has_room(d))
         return XH_EXIT_FAILED;
-    if ((code = fetch(d)) != XH_EXIT_OK || (code = confirm(d)) != XH_EXIT_OK || (code = settle(d)) != XH_EXIT_OK)
+    if ((code = d->f ? fetch(d) : fetch_whole(d)) != XH_EXIT_OK || (d->f && (code = confirm(d)) != XH_EXIT_OK) ||
+        (code = settle(d)) != XH_EXIT_OK)
         return code;
     tidy(d);
-    printf("%s: %" PRIu64 " bytes, version %s\n", d->to, d->size, xh_cache_validator(d->f));
+    printf("%s: %" PRIu64 " bytes, %s%s\n", d->to, d->size, d->f ? "version " : "", d->version);
     return XH_EXIT_OK;
 }
 
@@ -246,12 +261,17 @@ static int get(struct download *d, const struct xh_options *given)
     struct xh_err err = {0};
     d->options = *given;
     d->options.stream_bytes = 0; /* nothing is read twice: what other processes hold is used, and nothing added */
-    if (xh_cache_open(d->url, &d->options, &d->f, &err))
+    int rc = xh_cache_open(d->url, &d->options, &d->f, &err), whole = (rc == XH_E_PROTO && err.status == 200) || (rc == XH_E_STATUS && err.status == 501);
+    if (rc && !whole)
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
-    d->size = xh_cache_size(d->f);
+    if (whole)
+        fprintf(stderr, "%s: the server sends no parts of files: it comes in one piece, and anew when it is broken off\n", d->to ? d->to : "get");
+    d->size = whole ? 0 : xh_cache_size(d->f);
+    d->version = whole ? "in one piece, from a server that sends no parts" : xh_cache_validator(d->f);
+    d->fleeting = whole || xh_cache_is_fleeting(d->f);
     d->fd = d->to ? -1 : STDOUT_FILENO;
-    int code = d->to ? get_file(d) : fetch(d);
-    if (!d->to && code == XH_EXIT_OK)
+    int code = d->to ? get_file(d) : whole ? fetch_whole(d) : fetch(d);
+    if (!d->to && !whole && code == XH_EXIT_OK)
         code = confirm(d);
     if (d->to && d->fd >= 0)
         close(d->fd);

@@ -81,3 +81,32 @@ def unknown_total(r):
     if "Content-Range" in reply.headers:
         reply.headers["Content-Range"] = reply.headers["Content-Range"].rpartition("/")[0] + "/*"
     r.send(reply)
+
+
+@fault("no-range-changes", whole=True)
+def no_range_changes(r):
+    """200 and the whole file; another version from the second request on."""
+    if r.n > 1:
+        r.change()
+    no_range(r)
+
+
+@fault("chunked-200")
+def chunked_200(r):
+    """200 and the whole file, in chunks and without a length."""
+    r.ranges = None
+    reply = r.honest()
+    reply.headers |= {"Content-Length": None, "Transfer-Encoding": "chunked"}
+    body = b"".join(b"%x\r\n" % len(p) + p + b"\r\n" for p in (reply.body[i:i + 50000] for i in range(0, len(reply.body), 50000)))
+    reply.body = body + b"0\r\n\r\n"
+    r.send(reply)
+
+
+@fault("cut-200")
+def cut_200(r):
+    """200 and the length of the whole file, half of which comes."""
+    r.ranges = None
+    reply = r.honest()
+    r.send(reply, body=False)
+    r.write(reply.body[:len(reply.body) // 2])
+    r.hang_up()

@@ -85,3 +85,9 @@ def xrootd_redirector(r):
         r.send(r.dated())
     else:
         r.send(Reply(302, Location=here(r, Shared.ports["other"], "/no-validator/redirected")))
+
+
+@fault("redirect-whole")
+def redirect_whole(r):
+    """To `other`, which sends no parts of files."""
+    r.send(Reply(302, Location=here(r, Shared.ports["other"], "/no-range/redirected")))

@@ -1,0 +1,128 @@
+/* Whole files: see whole.h. */
+#include "whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../cache/origin/transfer.h"
+#include "dial.h"
+
+#define HOPS_MOST 10u
+
+struct sink {
+    int fd;
+    int bad; /* errno; 0: all was written */
+};
+
+static int write_piece(void *ctx, const uint8_t *p, size_t len)
+{
+    struct sink *s = ctx;
+    while (len) {
+        ssize_t n = write(s->fd, p, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            s->bad = errno ? errno : EIO;
+            return -1;
+        }
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* What the engine would find at opening. Returns 0 or a negative code. */
+static int find_caller(struct xh_caller *c, const struct xh_options *o, const struct xh_url *u, struct xh_err *err)
+{
+    const char *file, *dir, *from = strstr(u->server, "://") + 3;
+    char host[256];
+    int brackets = *from == '[', n = (int)(strrchr(from, ':') - from);
+    c->o = o;
+    c->named = u;
+    int rc = xh_proxies_read(&c->proxies, NULL, err);
+    rc = rc ? rc : xh_proxy_check(&c->proxies, u, err);
+    if (rc)
+        return rc;
+    xh_wire_default_ca(&file, &dir);
+    rc = xh_trust_find(o, file, dir, &c->trust, err);
+    if (!u->https)
+        return 0;
+    rc = rc ? rc : xh_token_find(NULL, &c->token, err);
+    xh_cert_find(NULL, &c->cert);
+    snprintf(host, sizeof host, "%.*s", n - 2 * brackets, from + brackets);
+    if (rc == 0 && o->netrc && !u->user && !u->ticket && xh_auth_trusts(o, u, u))
+        rc = xh_netrc_find(NULL, host, &c->user, &c->password, err);
+    return rc < 0 ? rc : 0;
+}
+
+/* What became of the reply |a| of |u|. Returns 0 or a negative code. */
+static int judge(const struct xh_url *u, const struct xh_answer *a, const struct sink *s, struct xh_err *err)
+{
+    const struct xh_reply *r = &a->reply;
+    if (s->bad)
+        return xh_err_set(err, XH_E_SYS, 0, "what has come cannot be written: %s", strerror(s->bad));
+    if (!r->over)
+        return xh_err_set(err, XH_E_NET, 0, "%.200s: %.300s", u->shown, a->why[0] ? a->why : "no reply");
+    if (r->status != 200)
+        return xh_err_set(err, r->status == 401 || r->status == 403 ? XH_E_ACCES : r->status == 404 ? XH_E_NOENT : XH_E_STATUS, r->status,
+                          "%.200s: the server answered with status %d where all of the file was asked for", u->shown, r->status);
+    if (r->encoded || r->contradictory)
+        return xh_err_set(err, XH_E_PROTO, 200, "%.200s: the server's reply is compressed, or contradicts itself", u->shown);
+    if (!r->length_given && !a->chunked)
+        return xh_err_set(err, XH_E_PROTO, 200, "%.200s: the server does not say how long the file is, so nothing tells whether it came whole",
+                          u->shown);
+    if (a->end != XH_DIAL_OK || (r->length_given && a->body_bytes != r->length))
+        return xh_err_set(err, XH_E_NET, 200, "%.200s: %" PRIu64 " bytes came, and then it broke off (%.200s): begin anew", u->shown,
+                          a->body_bytes, a->why);
+    return 0;
+}
+
+int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t *bytes, struct xh_err *err)
+{
+    struct xh_caller c = {0};
+    struct xh_url *named = NULL, *at = NULL, *next = NULL;
+    struct xh_dial *dial = NULL;
+    struct sink s = {.fd = fd};
+    const struct xh_question q = {.whole = 1, .most_bytes = UINT64_MAX, .body = write_piece, .ctx = &s};
+    int rc = xh_url_parse(url, &named, err);
+    rc = rc ? rc : find_caller(&c, o, named, err);
+    if (rc == 0 && !(dial = xh_dial_new(&c)))
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
+    struct xh_answer *a = calloc(1, sizeof *a);
+    if (rc == 0 && !a)
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a reply");
+    at = xh_url_ref(named);
+    for (unsigned hops = 0; rc == 0; hops++) {
+        xh_dial_ask(dial, at, &q, a);
+        int status = a->reply.status;
+        if (!(status == 301 || status == 302 || status == 303 || status == 307 || status == 308)) {
+            rc = judge(at, a, &s, err);
+            break;
+        }
+        if (hops == HOPS_MOST)
+            rc = xh_err_set(err, XH_E_PROTO, status, "%.200s: redirected more than %u times", named->shown, HOPS_MOST);
+        else
+            rc = xh_url_resolve(at, a->reply.location, &next, err);
+        rc = rc ? rc : xh_proxy_check(&c.proxies, next, err);
+        xh_url_unref(at);
+        at = next;
+        next = NULL;
+    }
+    if (rc == 0)
+        *bytes = a->body_bytes;
+    free(a);
+    xh_dial_free(dial);
+    xh_token_unref(c.token);
+    if (c.password)
+        explicit_bzero(c.password, strlen(c.password));
+    free(c.user);
+    free(c.password);
+    xh_proxies_free(&c.proxies);
+    xh_url_unref(at);
+    xh_url_unref(named);
+    return rc;
+}
