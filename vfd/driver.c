@@ -76,12 +76,16 @@ static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, h
         watch(f, fapl);
         return 0;
     }
+    if (f->by_file && xh_source_is_afterthought(url, &f->names->namer))
+        return xh_fail(f->h5, XH_E_NOENT, "there is no such file");
     int rc = xh_remote_wants_writing(flags) && !f->parallel ? xh_remote_edit(f->h5, url, flags, fapl, &f->remote, &err)
                                                             : xh_remote_refuse_flags(url, flags, &err);
     if (rc == 0 && f->parallel)
         rc = xh_parallel_open_url(f->parallel, f->h5, url, fapl, &f->remote, &err);
     else if (rc == 0 && !f->remote)
         rc = xh_remote_open(f->h5, url, fapl, NULL, &f->remote, &err);
+    if (rc && f->by_file) /* with a communicator it fails at once: HDF5 would read on one rank, and the others wait for it */
+        xh_family_note(f->family, url, XH_KIN_MISSING, &err, 0);
     if (rc && f->by_file && xh_parallel_first(f->parallel)) /* HDF5 keeps the reason to itself */
         xh_source_say(url, &err);
     return rc ? xh_fail_cache(f->h5, &err) : 0;

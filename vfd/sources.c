@@ -52,9 +52,7 @@ void xh_source_say(const char *url, const struct xh_err *err)
     say(url, err->text);
 }
 
-/* HDF5 tries a name as it stands, and then behind the directory of the file that has it: where there is nothing at the URL
- * "https://other/name", it comes with "https://host/dir/https://other/name", which nobody meant. */
-static int is_missing_behind_directory(const char *url, const struct xh_namer *by)
+int xh_source_is_afterthought(const char *url, const struct xh_namer *by)
 {
     struct xh_err err;
     for (const char *p = strstr(url, "/http"); p; p = strstr(p + 1, "/http"))
@@ -99,8 +97,8 @@ static int missing(struct xh_h5 *h5, const char *url, const struct xh_namer *by)
 int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, const struct xh_namer *by, struct xh_remote **out)
 {
     struct xh_err err = {0};
-    if (is_missing_behind_directory(url, by))
-        return xh_fail(h5, XH_E_NOENT, "a URL behind a directory, errno = %d, error message = '%s'", ENOENT, strerror(ENOENT));
+    if (xh_source_is_afterthought(url, by))
+        return xh_fail(h5, XH_E_NOENT, "a URL behind another, errno = %d, error message = '%s'", ENOENT, strerror(ENOENT));
     enum xh_kin kin = xh_family_look(by->family, url, &err);
     uint64_t began_ns = xh_now_ns();
     int rc = kin == XH_KIN_FAILED ? err.code : kin == XH_KIN_MISSING ? XH_E_NOENT : try_open(h5, url, flags, fapl, out, &err);

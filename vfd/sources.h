@@ -14,6 +14,10 @@ struct xh_remote;
  * Owns: the caller closes |*out|. Blocks. */
 int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, const struct xh_namer *by, struct xh_remote **out);
 
+/* 1 when HDF5 did not mean |url|: it tries a name as it stands, and then behind the directory of the file that has it. Where there
+ * is nothing at "https://other/name", it comes with "https://host/dir/https://other/name". */
+int xh_source_is_afterthought(const char *url, const struct xh_namer *by);
+
 /* Says on standard error, once for each URL and a few times a process, that |err| was met, where HDF5 may keep it to itself. */
 void xh_source_say(const char *url, const struct xh_err *err);
 

@@ -153,7 +153,12 @@ int main(int argc, char **argv)
             H5Pset_selection_io(dxpl, H5D_SELECTION_IO_MODE_OFF);
         else if (!strcmp(argv[i], "walk"))
             CHECK(H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, see_object, NULL, H5O_INFO_BASIC) >= 0);
-        else if (argv[i][0] == '/')
+        else if (!strncmp(argv[i], "broken=", 7)) { /* a link that no rank can follow, and none waits for another */
+            int failed = H5Oopen(file, argv[i] + 7, H5P_DEFAULT) < 0, all;
+            MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+            if (rank == 0)
+                printf("%s not followed in %d\n", argv[i] + 7, all);
+        } else if (argv[i][0] == '/')
             name = argv[i];
         else if (strcmp(argv[i], "metadata") && strcmp(argv[i], "open"))
             compare(file, original, name, argv[i], type, dxpl);

@@ -30,6 +30,12 @@ with h5py.File(sys.argv[1], "w", libver=sys.argv[2]) as f:
         g[f"value{i}"] = np.arange(200) + i
         g[f"value{i}"].attrs["units"] = "mm"
 """
+MAKE_LINKS = """
+import sys, h5py
+with h5py.File(sys.argv[1], "w") as f:
+    f["missing"] = h5py.ExternalLink("missing.h5", "/x")
+    f["refused"] = h5py.ExternalLink(sys.argv[2], "/x")
+"""
 ROWS, CHUNK_ROWS, CHUNKS_A_ROW = 768, 32, 2     # of /gzip
 DATASETS = ("/contiguous", "/small_chunks", "/large_chunks", "/gzip")
 SHARES = ("rows", "columns", "points", "uneven", "all", "none")
@@ -205,6 +211,15 @@ def failures(tap, job, server, local):
         env = harness.driver_env(server, shadow)
         out, _ = job.run(env, f"{server.url}/missing.h5", local, "open", status=3)
         assert f"failed alike in {job.ranks}: " in out and "404" in out, out
+    with tap.claim("a link's target that does not open fails in all ranks, and one of them says why"), harness.shadow_dir() as shadow:
+        refused = f"https://127.0.0.1:{harness.free_port()}/x.h5"
+        links = os.path.join(os.path.dirname(local), "links.h5")
+        status, _, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_LINKS, links, refused], harness.clean_env())
+        assert status == 0, err
+        out, err = job.run(harness.driver_env(server, shadow, retries=0), f"{server.url}/links.h5", local, "broken=/missing", "broken=/refused")
+        assert f"/missing not followed in {job.ranks}" in out and f"/refused not followed in {job.ranks}" in out, out
+        said = [line for line in err.splitlines() if line.startswith("xhdf5: ")]
+        assert len(said) == 2 and f"{server.url}/missing.h5" in said[0] and "404" in said[0] and refused in said[1], err
     with tap.claim("without a shadow it works as well"):
         job.run(harness.driver_env(server, shadow="/proc/nowhere"), f"{server.url}/earliest.h5", local, "metadata",
                 "/gzip", "rows", "/small_chunks", "columns")
