@@ -29,8 +29,17 @@ static struct xh_exchange x;
 static struct xh_err err;
 static uint64_t delay_ms;
 
+static void over(void)
+{
+    xh_url_unref(origin.url);
+    xh_url_unref(origin.target);
+    xh_url_unref(request.url);
+    origin.url = origin.target = request.url = NULL;
+}
+
 static void fresh(void)
 {
+    over();
     server = (struct xh_endpoint){.server = "https://host:443"};
     xh_limits_init(&server.limits);
     origin = (struct xh_origin){.options = {.retries = 5, .multirange = 1, .head_bytes = 65536, .whole_file_bytes = 16 << 20}, .counters = &counters, .opened = 1};
@@ -91,7 +100,7 @@ static enum xh_verdict bring(unsigned n)
     return v;
 }
 
-Test(verdict, a_server_that_says_when_is_obeyed_up_to_two_minutes, .init = fresh)
+Test(verdict, a_server_that_says_when_is_obeyed_up_to_two_minutes, .init = fresh, .fini = over)
 {
     static const struct {
         const char *lines;
@@ -119,7 +128,7 @@ Test(verdict, a_server_that_says_when_is_obeyed_up_to_two_minutes, .init = fresh
     cr_assert_eq(answer(1, "HTTP/1.1 503 Busy\n\n"), XH_VERDICT_LATER);
 }
 
-Test(verdict, what_may_pass_is_tried_again_and_what_will_not_is_not, .init = fresh)
+Test(verdict, what_may_pass_is_tried_again_and_what_will_not_is_not, .init = fresh, .fini = over)
 {
     static const int pass[] = {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 527, 530};
     static const int stay[] = {400, 403, 404, 410, 418, 501, 505, 511};
@@ -138,7 +147,7 @@ Test(verdict, what_may_pass_is_tried_again_and_what_will_not_is_not, .init = fre
     }
 }
 
-Test(verdict, a_bad_moment_narrows_nothing, .init = fresh)
+Test(verdict, a_bad_moment_narrows_nothing, .init = fresh, .fini = over)
 {
     static const char *const moments[] = {"500 Oops", "502 Bad", "503 Busy", "408 Late", "429 Slow", "521 Down"};
     char lines[64];
@@ -152,7 +161,7 @@ Test(verdict, a_bad_moment_narrows_nothing, .init = fresh)
     }
 }
 
-Test(verdict, a_500_that_only_fewer_ranges_get_past_is_a_limit, .init = fresh)
+Test(verdict, a_500_that_only_fewer_ranges_get_past_is_a_limit, .init = fresh, .fini = over)
 {
     cr_assert_eq(answer(RANGES, "HTTP/1.1 500 Read vector is too long\n\n"), XH_VERDICT_LATER);
     cr_assert_eq(answer(RANGES, "HTTP/1.1 500 Read vector is too long\n\n"), XH_VERDICT_AGAIN);
@@ -166,7 +175,7 @@ Test(verdict, a_500_that_only_fewer_ranges_get_past_is_a_limit, .init = fresh)
     cr_assert_eq(server.limits.max_ranges, RANGES / 4, "it is not");
 }
 
-Test(verdict, what_shows_a_limit_narrows_at_once_and_for_all_files_of_the_server, .init = fresh)
+Test(verdict, what_shows_a_limit_narrows_at_once_and_for_all_files_of_the_server, .init = fresh, .fini = over)
 {
     static const struct {
         const char *lines;
@@ -194,7 +203,7 @@ Test(verdict, what_shows_a_limit_narrows_at_once_and_for_all_files_of_the_server
     cr_assert_eq(request.most_ranges, 1);
 }
 
-Test(verdict, nonsense_is_asked_once_more_before_single_ranges, .init = fresh)
+Test(verdict, nonsense_is_asked_once_more_before_single_ranges, .init = fresh, .fini = over)
 {
     for (unsigned i = 0; i < XH_DOUBTS_MOST; i++) {
         cr_assert_eq(server.limits.max_ranges, XH_RANGES_AT_FIRST);
@@ -211,7 +220,7 @@ Test(verdict, nonsense_is_asked_once_more_before_single_ranges, .init = fresh)
     cr_assert_eq(server.limits.max_ranges, 1, "that is no accident");
 }
 
-Test(verdict, a_remembered_target_that_refuses_is_asked_for_anew, .init = fresh)
+Test(verdict, a_remembered_target_that_refuses_is_asked_for_anew, .init = fresh, .fini = over)
 {
     static const int expired[] = {400, 401, 403, 404, 405, 409, 410, 500, 503};
     char lines[64];
@@ -223,6 +232,7 @@ Test(verdict, a_remembered_target_that_refuses_is_asked_for_anew, .init = fresh)
             snprintf(lines, sizeof lines, "HTTP/1.1 %d No\n\n", expired[i]);
             ask(n, target, lines);
             cr_assert_eq(judge(XH_NET_OK), XH_VERDICT_AGAIN, "%d to %u ranges", expired[i], n);
+            xh_url_unref(target);
             cr_assert_null(origin.target);
             cr_assert(request.from_original);
             cr_assert_eq(request.returns, 1);
@@ -230,18 +240,19 @@ Test(verdict, a_remembered_target_that_refuses_is_asked_for_anew, .init = fresh)
         }
 }
 
-Test(verdict, a_new_target_that_says_400_to_many_ranges_means_them, .init = fresh)
+Test(verdict, a_new_target_that_says_400_to_many_ranges_means_them, .init = fresh, .fini = over)
 {
     struct xh_url *target;
     cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &target, &err), 0);
     request.url = xh_url_ref(target);
     ask(RANGES, target, "HTTP/1.1 400 Bad\n\n");
     cr_assert_eq(judge(XH_NET_OK), XH_VERDICT_AGAIN);
+    xh_url_unref(target);
     cr_assert_eq(request.returns, 0);
     cr_assert_eq(server.limits.max_ranges, RANGES / 2);
 }
 
-Test(verdict, a_slice_of_which_nothing_is_missing_is_done_whatever_follows, .init = fresh)
+Test(verdict, a_slice_of_which_nothing_is_missing_is_done_whatever_follows, .init = fresh, .fini = over)
 {
     static const enum xh_net nets[] = {XH_NET_OK, XH_NET_CUT, XH_NET_BROKEN, XH_NET_STALL, XH_NET_BAD_HTTP};
     static const enum xh_fault faults[] = {XH_FAULT_NONE, XH_FAULT_MULTI, XH_FAULT_LIMIT};
