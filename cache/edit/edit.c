@@ -502,6 +502,10 @@ static int withhold(struct xh_edit *e, struct xh_err *err)
     if (rc)
         xh_err_set(err, rc, 0, "%.200s: it is not sent, as the program withdrew it, or left it by an exception. What was written was NOT saved: "
                    "%.200s", xh_dav_shown(e->dav), why.text);
+    else if (v->broken || v->behind)
+        xh_err_set(err, 0, 0, "%.200s: it is not sent, as the program withdrew it, or left it by an exception. It could not have been sent, %s: "
+                   "\"xhdf5 recover drop %s\" removes what was written", xh_dav_shown(e->dav),
+                   v->broken ? "as a write had failed" : "as somebody else had changed the same data", v->id);
     else
         xh_err_set(err, 0, 0, "%.200s: it is not sent, as the program withdrew it, or left it by an exception. What was written is kept: "
                    "\"xhdf5 recover retry %s\" sends it, \"xhdf5 recover drop %s\" removes it", xh_dav_shown(e->dav), v->id, v->id);

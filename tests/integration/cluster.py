@@ -192,6 +192,11 @@ def main():
             got, (_, redirects) = sum(farm.served()) - sum(before), farm.gets(farm.front_log)
             assert got > 8 and redirects <= 8, f"{got} requests to data servers, {redirects} redirects"
 
+        with tap.claim("a file behind one that redirects is not opened to be written: the error says what to do"):
+            code = "import sys, h5py; h5py.File(sys.argv[1], 'r+')"
+            status, _, err = harness.run([H5PY, "-c", code, farm.url], env(writable="on", overlay_dir=directory / "overlay"))
+            assert status == 1 and "Files are written at one server alone" in err, err
+
         def survive(claim, first, then, when, within_s=20, **how):
             """Reads |first|, kills who served that, and reads |then|; |when| it has been begun, or before."""
             with tap.claim(claim):
