@@ -31,7 +31,8 @@
 #define UPLOADS_MOST 3 /* that the network broke off */
 #define MOVES_MOST 5
 #define TICKS_MOST 30
-#define FILE_CACHE_USES 2 /* requests after which nginx most likely keeps a file in memory: open_file_cache_min_uses is 1, or this in many examples */
+/* Requests after which nginx most likely keeps a file in memory: open_file_cache_min_uses is 1, or this in many examples. */
+#define FILE_CACHE_USES 2
 #define LONG_UPLOAD (16u << 20) /* lasts for many round trips */
 
 struct attempt {
@@ -366,11 +367,13 @@ static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *
     if (!a->looked || strcmp(a->shown.validator, a->fresh.validator) == 0)
         return 0;
     if (!a->shown.there || strcmp(a->shown.validator, a->old.validator) == 0)
-        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: " CACHED ": it has put the new version in its place, but shows the one before. What others "
-                          "had written meanwhile was not seen, and may be lost", shown);
+        return xh_err_set(err, XH_E_INVAL, 0,
+                          "%.200s: " CACHED ": it has put the new version in its place, but shows the one before. What others had "
+                          "written meanwhile was not seen, and may be lost", shown);
     if (xh_edit_is_there(e, &ignored) > 0)
         return 0; /* the next one has merged with it already */
-    return xh_err_set(err, XH_E_CHANGED, 0, "%.200s: somebody else replaced the file in the moment in which it was committed: this is a conflict", shown);
+    return xh_err_set(err, XH_E_CHANGED, 0,
+                      "%.200s: somebody else replaced the file in the moment in which it was committed: this is a conflict", shown);
 }
 
 /* Attempts until one succeeds, or it makes no sense. */
@@ -483,7 +486,8 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
         v->since_s = 0;
         snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/", v->id, 't', e->attempt + 1, v->id, 'n',
                  e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1));
-        /* From here on a process that is killed, and a machine that fails, leaves something; without room for that the server may have it. */
+        /* From here on a process that is killed, and a machine that fails, leaves something. Without room for that the server may
+         * have it all the same. */
         if (xh_overlay_save(v, XH_OVERLAY_CLOSED, 1, err))
             xh_trace(XH_T_VFD, "unsaved", "url=%s why=\"%s\"", xh_dav_shown(e->dav), err->text);
         v->left[0] = '\0'; /* a process that lives notes what it leaves */

@@ -88,8 +88,8 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     }
     if (rc == 0 && xh_dav_is_elsewhere(e->dav))
         rc = xh_err_set(err, XH_E_INVAL, 0,
-                        "%.200s: the server sends requests for it to another one, as the redirector of a cluster does. Files are written at one "
-                        "server alone: open it by that server's URL", xh_dav_shown(e->dav));
+                        "%.200s: the server sends requests for it to another one, as the redirector of a cluster does. Files are "
+                        "written at one server alone: open it by that server's URL", xh_dav_shown(e->dav));
     rc = rc ? rc : xh_overlay_new(&e->opt, xh_dav_text(e->dav), &e->overlay, err);
     if (rc)
         return rc;
@@ -357,8 +357,9 @@ static int note_below(struct xh_edit *e, uint64_t off, uint64_t len, struct xh_e
 int xh_edit_say_stale(const struct xh_edit *e, struct xh_err *err)
 {
     return xh_err_set(err, XH_E_CHANGED, 0,
-                      "%.200s: this is a conflict: an earlier commit took over what somebody else had changed, and then older bytes were "
-                      "written over it, which HDF5 still had in memory. Close the file, open it again, and write that anew", xh_dav_shown(e->dav));
+                      "%.200s: this is a conflict: an earlier commit took over what somebody else had changed, and then older bytes "
+                      "were written over it, which HDF5 still had in memory. Close the file, open it again, and write that anew",
+                      xh_dav_shown(e->dav));
 }
 
 /* 1 when [off, off + len) holds data that others have changed since HDF5 was given it, and |buf| would undo that. */
@@ -460,7 +461,8 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
         xh_overlay_unsave(v); /* an older record would not be true */
         xh_err_set(err, was.code, was.status, "%.480s. What was written was NOT saved: %.180s", was.text, own.text);
     } else if (v->behind)
-        xh_err_set(err, was.code, was.status, "%.560s. What was written is kept: \"xhdf5 recover export %s\" writes it to a file", was.text, v->id);
+        xh_err_set(err, was.code, was.status, "%.560s. What was written is kept: \"xhdf5 recover export %s\" writes it to a file",
+                   was.text, v->id);
     else if (v->broken)
         xh_err_set(err, was.code, was.status, "%.560s. It is no whole file: \"xhdf5 recover drop %s\" removes it", was.text, v->id);
     else

@@ -146,7 +146,9 @@ static int put_stale(struct xh_edit *e, uint64_t off, const void *a, const void 
         first++;
     while (last > first && one[last - 1] == two[last - 1])
         last--;
-    return first < last && xh_extents_put(&e->stale, off + first, off + last, 1) ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit") : 0;
+    if (first < last && xh_extents_put(&e->stale, off + first, off + last, 1))
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    return 0;
 }
 
 /* Compares what was put off. */

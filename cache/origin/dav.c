@@ -288,8 +288,8 @@ static int append(struct curl_slist **list, const char *line)
     return 0;
 }
 
-/* Changes nothing; alone such requests may be redirected to another server: a commit's steps are of one file system, and rename directories: whether a cluster
- * does all of them at one data server has not been shown. */
+/* 1 when |method| changes nothing. Only such requests are redirected to another server: the steps of a commit are of one file
+ * system, and rename directories; that a cluster does all of them at one data server has not been shown. */
 static int only_reads(const char *method)
 {
     static const char *const reads[] = {"HEAD", "GET", "PROPFIND", "OPTIONS"};
@@ -625,8 +625,9 @@ static int ask_once(struct xh_dav *d, const struct asked *a, struct xh_err *err)
             d->elsewhere |= !xh_url_same_server(to, d->url);
             if (d->elsewhere && !only_reads(a->method))
                 rc = xh_err_set(err, XH_E_INVAL, status,
-                                "%.200s: the server sends %s to another one (%.100s), as the redirector of a cluster does. Files are written at one "
-                                "server alone: open them by that server's URL", d->url->shown, a->method, to->server);
+                                "%.200s: the server sends %s to another one (%.100s), as the redirector of a cluster does. "
+                                "Files are written at one server alone: open them by that server's URL", d->url->shown, a->method,
+                                to->server);
         }
     }
     xh_url_unref(to);
