@@ -128,7 +128,8 @@ static void fetch_head(struct xh_file *f, uint64_t from)
 
 static int comes_whole(const struct xh_file *f)
 {
-    return f->opt.readahead && f->shadow && f->size <= WHOLE_AT_ONCE_BYTES && f->size <= f->opt.whole_file_bytes && f->size <= xh_ahead_most(f);
+    return f->opt.readahead && f->shadow && f->size <= WHOLE_AT_ONCE_BYTES && f->size <= f->opt.whole_file_bytes &&
+           f->size <= xh_ahead_most(f);
 }
 
 /* Asks for what the early head has, in the version that is open. */
@@ -174,14 +175,15 @@ static int open_proving(struct xh_file *f, const char *hint, struct xh_err *err)
     struct xh_origin_head own = {0};
     int rc = xh_replicas_open(f->url, &f->opt, hint, 0, &f->counters, &f->origin, &own, err);
     if (rc == 0 && !own.confirmed)
-        rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the file was changed on the server since another process of the job opened it. "
+        rc = xh_err_set(err, XH_E_CHANGED, 0,
+                        "%.200s: the file was changed on the server since another process of the job opened it. "
                         "Close and open it again", f->url_shown);
     free(own.bytes);
     return rc;
 }
 
-/* Opens the origin as |told|, with the head that came along: who told it and the origin's hint, a NUL, the sidecar's, a NUL,
- * the head. */
+/* Opens the origin as |told|, with the head that came along: who told it and the origin's hint, a NUL, the sidecar's,
+ * a NUL, the head. */
 static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_origin_head *head, struct xh_err *err)
 {
     const char *hint = told->bytes, *side = memchr(told->bytes, 0, told->len);
@@ -198,7 +200,8 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
     int believed = told->by_us || is_same_reader(f, &hint);
     if (!told->data_only)
         xh_beside_begin_told(f->url, &f->opt, side, &f->beside);
-    return believed ? xh_replicas_open_told(f->url, &f->opt, hint, &f->counters, &f->origin, err) : open_proving(f, hint, err);
+    return believed ? xh_replicas_open_told(f->url, &f->opt, hint, &f->counters, &f->origin, err)
+                    : open_proving(f, hint, err);
 }
 
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)

@@ -144,8 +144,8 @@ static int ranges_206(struct xh_exchange *x)
     return 0;
 }
 
-/* 1 when the whole file is taken where a part of it was asked for: it is small; or the server sends nothing else, and has been
- * asked twice. */
+/* 1 when the whole file is taken where a part of it was asked for: it is small; or the server sends nothing else, and
+ * has been asked twice. */
 static int takes_whole(const struct xh_exchange *x)
 {
     const struct xh_options *opt = &x->job->origin->options;

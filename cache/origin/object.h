@@ -80,8 +80,8 @@ void xh_object_hear(struct xh_origin *o, const struct xh_url *from, const char *
 /* 1 when token and certificate may go to |u|: over TLS, to the server that the user named or to one that he listed. */
 int xh_object_trusts(const struct xh_origin *o, const struct xh_url *u);
 
-/* The server sends no parts of |o|, which is small enough to be read whole: says so once for each server, on standard error. Takes
- * the lock. */
+/* The server sends no parts of |o|, which is small enough to be read whole: says so once for each server, on standard
+ * error. Takes the lock. */
 void xh_object_comes_whole(struct xh_origin *o);
 
 /* Looks for the token anew. Returns 1 when it is another one than |old|. Takes the lock; reads a small file. */

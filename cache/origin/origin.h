@@ -57,8 +57,9 @@ struct xh_origin_head {
  * xh_namer has it. */
 int xh_origin_trusted(const char *url, const struct xh_options *o, char *server, size_t size);
 
-/* Starts the threads, if that was not done yet. To be called by a thread of the program's before any other opens for it: libcurl and
- * its TLS read variables of their own then (SSLKEYLOGFILE, OPENSSL_CONF). Returns 0, SYS or NOMEM. Does not block. */
+/* Starts the threads, if that was not done yet. To be called by a thread of the program's before any other opens for
+ * it: libcurl and its TLS read variables of their own then (SSLKEYLOGFILE, OPENSSL_CONF). Returns 0, SYS or NOMEM.
+ * Does not block. */
 int xh_origin_ready(const struct xh_options *o, struct xh_err *err);
 
 /* What tells readers with other rights, or another trust, apart: hexadecimal. A token is in it as a hash. */

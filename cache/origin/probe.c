@@ -449,8 +449,8 @@ static int open_afresh(struct xh_origin *o, struct xh_probe *p, int *early, stru
     return rc;
 }
 
-/* The same as confirm() where PROPFIND tells the version. XRootD answers that to those as well who may not read the file,
- * so a byte is read too, with the reader's own credentials, at the same time. */
+/* The same as confirm() where PROPFIND tells the version. XRootD answers that to those as well who may not read the
+ * file, so a byte is read too, with the reader's own credentials, at the same time. */
 static int confirm_dated(struct xh_origin *o, const struct xh_dialect *d, struct xh_probe *p, struct xh_err *err)
 {
     struct dated s = {0};
@@ -471,9 +471,9 @@ static int confirm_dated(struct xh_origin *o, const struct xh_dialect *d, struct
     return rc == 1 && same && s.size == d->size && strcmp(s.date, d->value) == 0;
 }
 
-/* Asks whether the hinted version |d| is still there, and whether this reader may have it: what a shadow holds is given to
- * nobody else. Returns 1 when it is, 0 when the head is to be fetched, 2 when |p| has the head of another version already,
- * or a negative code. A 304 is an answer to those alone who would get the bytes. */
+/* Asks whether the hinted version |d| is still there, and whether this reader may have it: what a shadow holds is
+ * given to nobody else. Returns 1 when it is, 0 when the head is to be fetched, 2 when |p| has the head of another
+ * version already, or a negative code. A 304 is an answer to those alone who would get the bytes. */
 static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_probe *p, struct xh_err *err)
 {
     if (d->proof == XH_BY_PROPFIND)

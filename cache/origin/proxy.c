@@ -1,7 +1,7 @@
 /* Proxies: see proxy.h.
  *
- * Invariant: user and password go to libcurl and nowhere else; what is shown is scheme, host and port, and those only of a
- * proxy that could be read: of one that could not, anything may be the password. */
+ * Invariant: user and password go to libcurl and nowhere else; what is shown is scheme, host and port, and those only
+ * of a proxy that could be read: of one that could not, anything may be the password. */
 #include "proxy.h"
 
 #include <arpa/inet.h>
@@ -91,7 +91,8 @@ void xh_proxies_free(struct xh_proxies *p)
 
 /* ---- no_proxy */
 
-/* 1 when |token| (of |n| bytes) is an address, or a net with its bits behind a slash, that has |host|, which is an address. */
+/* 1 when |token| (of |n| bytes) is an address, or a net with its bits behind a slash, that has |host|, which is an
+ * address. */
 static int has_address(const char *token, size_t n, const char *host)
 {
     unsigned char a[16], b[16];
@@ -173,7 +174,8 @@ int xh_proxy_check(const struct xh_proxies *p, const struct xh_url *u, struct xh
         return 0;
     return xh_err_set(err, XH_E_INVAL, 0,
                       "%.200s: the proxy that %s names cannot be used: %s. It is written http://host:port or "
-                      "http://user:password@host:port (of a password write / ? # @ : %% as %%2F %%3F %%23 %%40 %%3A %%25)",
+                      "http://user:password@host:port "
+                      "(of a password write / ? # @ : %% as %%2F %%3F %%23 %%40 %%3A %%25)",
                       u->shown, x->from, x->why);
 }
 
@@ -184,21 +186,23 @@ int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int statu
     const char *text = p && p->text ? p->text : "", *from = p ? p->from : "no variable";
     if (status == 407) {
         xh_err_set(err, XH_E_ACCES, status,
-                   p && p->user ? "%.200s: the proxy %.200s refused the user name and password of %s (407 Proxy Authentication Required). "
-                                  "They are not tried again, as some tries lock an account. Correct %s, or name the server in no_proxy"
-                                : "%.200s: the proxy %.200s of %s wants a user name and a password (407 Proxy Authentication Required): "
-                                  "%s=http://user:password@host:port, or name the server in no_proxy",
+                   p && p->user
+                   ? "%.200s: the proxy %.200s refused the user name and password of %s (407 Proxy Authentication "
+                     "Required). They are not tried again, as some tries lock an account. Correct %s, or name the "
+                     "server in no_proxy"
+                   : "%.200s: the proxy %.200s of %s wants a user name and a password (407 Proxy Authentication "
+                     "Required): %s=http://user:password@host:port, or name the server in no_proxy",
                    u->shown, text, from, from);
         return 1;
     }
     if (status == 403) {
         xh_err_set(err, XH_E_ACCES, status,
-                   "%.200s: the proxy %.200s of %s does not let this machine connect to that server (403 Forbidden). Ask its operator, "
-                   "or name the server in no_proxy if it can be reached without", u->shown, text, from);
+                   "%.200s: the proxy %.200s of %s does not let this machine connect to that server (403 Forbidden). "
+                   "Ask its operator, or name the server in no_proxy if it can be reached without", u->shown, text, from);
         return 1;
     }
-    xh_err_set(err, XH_E_NET, status, "%.200s: the proxy %.200s of %s made no connection to the server (it answered %d)", u->shown, text, from,
-               status);
+    xh_err_set(err, XH_E_NET, status, "%.200s: the proxy %.200s of %s made no connection to the server (it answered %d)",
+               u->shown, text, from, status);
     return status < 500 && status != 408 && status != 429;
 }
 

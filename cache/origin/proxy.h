@@ -20,28 +20,29 @@ struct xh_proxies {
     char *except;          /* no_proxy's list; never NULL */
 };
 
-/* Reads |env| by curl's rules: http_proxy, or https_proxy, HTTPS_PROXY, else all_proxy, ALL_PROXY; no_proxy, NO_PROXY. (HTTP_PROXY
- * is what a web server sets from a request's header.) A value that cannot be used is no failure here: see xh_proxy_check.
- * Returns 0 or XH_E_NOMEM. Owns: the caller frees them, also after a failure. */
+/* Reads |env| by curl's rules: http_proxy, or https_proxy, HTTPS_PROXY, else all_proxy, ALL_PROXY; no_proxy, NO_PROXY.
+ * (HTTP_PROXY is what a web server sets from a request's header.) A value that cannot be used is no failure here: see
+ * xh_proxy_check. Returns 0 or XH_E_NOMEM. Owns: the caller frees them, also after a failure. */
 int xh_proxies_read(struct xh_proxies *out, const struct xh_env *env, struct xh_err *err);
 void xh_proxies_free(struct xh_proxies *p); /* zeroed ones allowed */
 
 /* The proxy that stands before |u|, or NULL: none, or no_proxy names its host. */
 const struct xh_proxy *xh_proxy_for(const struct xh_proxies *p, const struct xh_url *u);
 
-/* Returns 0, or XH_E_INVAL when |u| is to be asked through a proxy that cannot be used; the text says why, and not what it is. */
+/* Returns 0, or XH_E_INVAL when |u| is to be asked through a proxy that cannot be used; the text says why, and not
+ * what it is. */
 int xh_proxy_check(const struct xh_proxies *p, const struct xh_url *u, struct xh_err *err);
 
-/* 1 when |list| (no_proxy's: names, .domains, addresses, nets as 10.0.0.0/8; or *) has |host|, which has no port and no brackets.
- * Pure. Source: curl(1), NO_PROXY. */
+/* 1 when |list| (no_proxy's: names, .domains, addresses, nets as 10.0.0.0/8; or *) has |host|, which has no port and
+ * no brackets. Pure. Source: curl(1), NO_PROXY. */
 int xh_proxy_excepts(const char *list, const char *host);
 
-/* What a proxy that answered CONNECT with |status| (or 407 to a request for http) means: sets |err| and returns 1 when trying
- * again helps nobody, 0 when it may. */
+/* What a proxy that answered CONNECT with |status| (or 407 to a request for http) means: sets |err| and returns 1 when
+ * trying again helps nobody, 0 when it may. */
 int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int status, struct xh_err *err);
 
-/* A name and password that a proxy refuses lock an account after some tries. So the first connection with them is opened
- * alone, and what was refused is not tried again for a minute. */
+/* A name and password that a proxy refuses lock an account after some tries. So the first connection with them is
+ * opened alone, and what was refused is not tried again for a minute. */
 enum xh_proxy_turn {
     XH_PROXY_GO,      /* open: the caller says what came of it, once */
     XH_PROXY_FREE,    /* the proxy has taken them before, or wants none: nothing is to be said */

@@ -202,11 +202,12 @@ struct xh_url *xh_request_url(const struct xh_request *r);
  * back in |*rest| as a NEW request of the job (or NULL). Lock held. */
 void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_request **rest);
 
-/* Sends |x| over |w|. No lock. Returns XH_NET_OK, or why it was not sent: LOCAL (out of memory), TURN, or PROXY: the proxy has
- * refused our login before. */
+/* Sends |x| over |w|. No lock. Returns XH_NET_OK, or why it was not sent: LOCAL (out of memory), TURN, or PROXY: the
+ * proxy has refused our login before. */
 enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w);
 
-/* |x| is over, or as good as: those that wait for what its proxy makes of our login need not any longer. Thread of |x|, no lock. */
+/* |x| is over, or as good as: those that wait for what its proxy makes of our login need not any longer. Thread of
+ * |x|, no lock. */
 void xh_exchange_end_turn(struct xh_exchange *x, const struct xh_outcome *out);
 
 /* Events of the wire; thread of |x|, no lock. See struct xh_wire_events. */

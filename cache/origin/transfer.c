@@ -413,7 +413,8 @@ static void finish(struct lane *l, enum xh_net net, CURLcode code)
     for (char *p = out.text; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = ' ';
-    if (net != XH_NET_OK && net != XH_NET_CUT && net != XH_NET_CANCELLED && (out.proxy_status = xh_wire_proxy_status(l->easy)) != 0)
+    if (net != XH_NET_OK && net != XH_NET_CUT && net != XH_NET_CANCELLED &&
+        (out.proxy_status = xh_wire_proxy_status(l->easy)) != 0)
         out.net = XH_NET_PROXY;
     curl_easy_getinfo(l->easy, CURLINFO_NUM_CONNECTS, &fresh);
     x->opened = fresh > 0 ? (unsigned)fresh : 0;

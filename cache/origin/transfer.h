@@ -81,8 +81,8 @@ int xh_wire_global_init(void);
 /* Gives a curl handle (|easy| is a CURL *, for those who know curl) all that every connection of ours has. */
 void xh_wire_dress(void *easy);
 
-/* Says which proxy the handle is to go through to a server of |https| or http, and to which hosts it is not: libcurl looks
- * into the environment for neither then. |p| outlives the request. Returns 0, or -1 without memory. */
+/* Says which proxy the handle is to go through to a server of |https| or http, and to which hosts it is not: libcurl
+ * looks into the environment for neither then. |p| outlives the request. Returns 0, or -1 without memory. */
 int xh_wire_set_proxy(void *easy, const struct xh_proxies *p, int https);
 
 /* What a proxy refused the last request's connection with, as a status of 400 or more; 0: none did. */

@@ -165,13 +165,13 @@ static const char *split(const char *s, struct parts *out)
     return NULL;
 }
 
-/* 1 when the parameter |name| of a query is what a server lets its bearer in by: signatures of S3, Google, CloudFront, OSS
- * and COS, Azure's and Swift's, XRootD's and dCache's token, RFC 6750's. */
+/* 1 when the parameter |name| of a query is what a server lets its bearer in by: signatures of S3, Google, CloudFront,
+ * OSS and COS, Azure's and Swift's, XRootD's and dCache's token, RFC 6750's. */
 static int is_ticket_name(const char *name)
 {
-    static const char *const names[] = {"sig", "temp_url_sig", "authz", "access_token", "x-amz-credential", "x-goog-credential",
-                                        "x-amz-security-token"};
-    static const char signature[] = "signature"; /* whole, or behind a dash: X-Amz-Signature, X-Goog-Signature, q-signature */
+    static const char *const names[] = {"sig", "temp_url_sig", "authz", "access_token", "x-amz-credential",
+                                        "x-goog-credential", "x-amz-security-token"};
+    static const char signature[] = "signature"; /* whole, or behind a dash: X-Amz-Signature, q-signature */
     size_t n = strlen(name), end = sizeof signature - 1;
     if (n >= end && strcasecmp(name + n - end, signature) == 0 && (n == end || name[n - end - 1] == '-'))
         return 1;
@@ -267,7 +267,8 @@ int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err)
     if (!u)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
     atomic_init(&u->refs, 1);
-    if (fill(u, &p) != 0 || (p.user_info.p && xh_url_login(p.user_info.p, p.user_info.n, &u->user, &u->password) != 0)) {
+    if (fill(u, &p) != 0 ||
+        (p.user_info.p && xh_url_login(p.user_info.p, p.user_info.n, &u->user, &u->password) != 0)) {
         xh_url_unref(u);
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
     }

@@ -41,12 +41,12 @@ struct xh_authority {
     unsigned port;
 };
 
-/* Takes apart what stands at |s| up to the first of "/?#" or the end. Returns NULL, or what is wrong with it: a static text that
- * shows nothing of it. Pure. */
+/* Takes apart what stands at |s| up to the first of "/?#" or the end. Returns NULL, or what is wrong with it: a static
+ * text that shows nothing of it. Pure. */
 const char *xh_url_authority(const char *s, unsigned default_port, struct xh_authority *out);
 
-/* Copies name and password out of |info|, percent-decoded. Returns 0, or -1 without memory or with a control character in
- * one. Owns: the caller frees both, also after a failure. */
+/* Copies name and password out of |info|, percent-decoded. Returns 0, or -1 without memory or with a control character
+ * in one. Owns: the caller frees both, also after a failure. */
 int xh_url_login(const char *info, size_t len, char **user, char **password);
 
 /* 1 when scheme, host and port are the same: the only place a credential may go to. */

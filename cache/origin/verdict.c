@@ -255,8 +255,8 @@ static enum xh_verdict judge_fault(struct xh_exchange *x, uint64_t *delay_ms, st
         if (x->job->probe)
             return x->job->probe->insists ? later(x, o->options.retries != 0, 0, delay_ms) : XH_VERDICT_FAIL;
         x->request->whole_seen = 1;
-        return later(x, x->reply.length_given && x->reply.length != x->dialect.size ? (unsigned)o->options.retries : o->options.retries != 0,
-                     0, delay_ms);
+        int strange = x->reply.length_given && x->reply.length != x->dialect.size;
+        return later(x, strange ? (unsigned)o->options.retries : o->options.retries != 0, 0, delay_ms);
     case XH_FAULT_LOCAL:
         return fail(x, err, XH_E_NOMEM, 0, "%s", x->why);
     default:
@@ -692,12 +692,13 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
     }
     switch (out->net) {
     case XH_NET_NAME:
-        fail(x, err, XH_E_NET, 0, "the %s name does not resolve (%s)", x->proxy ? "server's, or its proxy's," : "server's", out->text);
+        fail(x, err, XH_E_NET, 0, "the %s name does not resolve (%s)",
+             x->proxy ? "server's, or its proxy's," : "server's", out->text);
         return later(x, few, 0, delay_ms);
     case XH_NET_CONNECT:
         if (x->proxy)
-            fail(x, err, XH_E_NET, 0, "no connection to the server through the proxy %.200s of %s after %u retries (%s)", x->proxy->text,
-                 x->proxy->from, retries, out->text);
+            fail(x, err, XH_E_NET, 0, "no connection to the server through the proxy %.200s of %s after %u retries (%s)",
+                 x->proxy->text, x->proxy->from, retries, out->text);
         else
             fail(x, err, XH_E_NET, 0, "no connection to the server after %u retries (%s)", retries, out->text);
         return later(x, retries, 0, delay_ms);

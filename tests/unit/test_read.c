@@ -1112,6 +1112,7 @@ static struct xh_file *open_named(uint64_t family)
     xh_options_defaults(&o);
     strcpy(o.sidecar, "off");
     o.head_bytes = 16384;
+    o.whole_file_bytes = 1 << 20;
     o.shadow = 0;
     o.namer = (struct xh_namer){.by_file = 1, .remote = 1, .family = family, .parent = "https://test/all.h5"};
     cr_assert_eq(xh_cache_open(url, &o, &f, &err), 0, "%s", err.text);

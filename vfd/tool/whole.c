@@ -68,15 +68,20 @@ static int judge(const struct xh_url *u, const struct xh_answer *a, const struct
     if (!r->over)
         return xh_err_set(err, XH_E_NET, 0, "%.200s: %.300s", u->shown, a->why[0] ? a->why : "no reply");
     if (r->status != 200)
-        return xh_err_set(err, r->status == 401 || r->status == 403 ? XH_E_ACCES : r->status == 404 ? XH_E_NOENT : XH_E_STATUS, r->status,
-                          "%.200s: the server answered with status %d where all of the file was asked for", u->shown, r->status);
+        return xh_err_set(err, r->status == 401 || r->status == 403 ? XH_E_ACCES
+                             : r->status == 404                     ? XH_E_NOENT : XH_E_STATUS, r->status,
+                          "%.200s: the server answered with status %d where all of the file was asked for", u->shown,
+                          r->status);
     if (r->encoded || r->contradictory)
-        return xh_err_set(err, XH_E_PROTO, 200, "%.200s: the server's reply is compressed, or contradicts itself", u->shown);
+        return xh_err_set(err, XH_E_PROTO, 200, "%.200s: the server's reply is compressed, or contradicts itself",
+                          u->shown);
     if (!r->length_given && !a->chunked)
-        return xh_err_set(err, XH_E_PROTO, 200, "%.200s: the server does not say how long the file is, so nothing tells whether it came whole",
+        return xh_err_set(err, XH_E_PROTO, 200,
+                          "%.200s: the server does not say how long the file is, so nothing tells whether it came whole",
                           u->shown);
     if (a->end != XH_DIAL_OK || (r->length_given && a->body_bytes != r->length))
-        return xh_err_set(err, XH_E_NET, 200, "%.200s: %" PRIu64 " bytes came, and then it broke off (%.200s): begin anew", u->shown,
+        return xh_err_set(err, XH_E_NET, 200,
+                          "%.200s: %" PRIu64 " bytes came, and then it broke off (%.200s): begin anew", u->shown,
                           a->body_bytes, a->why);
     return 0;
 }
