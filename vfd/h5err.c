@@ -83,7 +83,8 @@ int xh_h5err_push(struct xh_h5 *h5, const char *file, const char *func, unsigned
     if (vasprintf(&text, fmt, ap) < 0)
         text = NULL;
     va_end(ap);
-    push(h5, file, func, line, code, text ? text : "out of memory");
+    /* A name in it may be one that a remote file's link has. */
+    push(h5, file, func, line, code, text ? xh_text_plain(text) : "out of memory");
     free(text);
     errno = keep;
     return -1;

@@ -48,7 +48,7 @@ static int is_weak(const char *s)
 /* RFC 9110, 8.8.3.2: what weak comparison compares. Apache's ETags are weak for a second, and strong then. */
 static const char *opaque(const char *etag)
 {
-    return strncmp(etag, "W/", 2) == 0 ? etag + 2 : etag;
+    return strncmp(etag, "W/", 2) == 0 && etag[2] ? etag + 2 : etag; /* never "", as none is */
 }
 
 int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *value)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "origin/dialect.h"
 #include "origin/response.h"
 
 static void check(const struct xh_reply *r)
@@ -17,6 +18,23 @@ static void check(const struct xh_reply *r)
     hold(!r->multipart || (r->boundary[0] && strlen(r->boundary) < sizeof r->boundary), "a boundary that is none");
 }
 
+/* What is learnt from a reply is shown by it, can be told on, and fits. */
+static void learn(const struct xh_reply *r)
+{
+    struct xh_dialect d, again;
+    char text[XH_VALIDATOR_TEXT_BYTES], hint[1024], back[1024], how[64];
+    xh_dialect_init(&d);
+    xh_dialect_learn(&d, r->etag, r->last_modified, r->date);
+    hold(!r->etag[0] || d.proof != XH_BY_SIZE, "an ETag that is there and counts for nothing");
+    hold(xh_dialect_shows(&d, r->etag, r->last_modified, NULL, 0), "a reply that does not show its own version");
+    hold(d.proof == XH_BY_SIZE || !xh_dialect_shows(&d, "", "", how, sizeof how), "a reply without a validator that shows the version");
+    hold(xh_dialect_validator(&d, text, sizeof text) != 0, "a validator that does not fit");
+    hold(!xh_dialect_matches(&d) || !strpbrk(d.value, "\r\n"), "an If-Match of two lines");
+    hold(xh_dialect_hint(&d, hint, sizeof hint) && xh_dialect_from_hint(&again, hint) == 0 && xh_dialect_hint(&again, back, sizeof back) &&
+             strcmp(hint, back) == 0 && xh_dialect_is_fleeting(&d) == xh_dialect_is_fleeting(&again),
+         "its own hint is read as another");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 {
     struct xh_reply r;
@@ -29,6 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
         hold(!over || (!ends && r.over && r.status == status), "a trailer that changes the reply");
         hold(r.retry_after_s >= -1 && r.retry_after_s <= 86400, "a pause of more than a day");
         check(&r);
+        if (ends)
+            learn(&r);
         at += len;
     }
     struct xh_content_range c;

@@ -724,6 +724,8 @@ Test(dialect, a_reply_without_what_was_there_before_shows_another_version)
     learn(&d, "W/\"a\"", old, -1);
     cr_assert(xh_dialect_shows(&d, "W/\"a\"", old, NULL, 0) && xh_dialect_shows(&d, "\"a\"", old, NULL, 0));
     cr_assert(!xh_dialect_shows(&d, "W/\"b\"", old, NULL, 0) && !xh_dialect_shows(&d, "", old, NULL, 0));
+    learn(&d, "W/", "", -1);
+    cr_assert(d.proof == XH_BY_WEAK_ETAG && !xh_dialect_shows(&d, "", "", NULL, 0));
     learn(&d, "W/\"a\"", "", -1);
     cr_assert(xh_dialect_shows(&d, "\"a\"", "", NULL, 0) && !xh_dialect_shows(&d, "", "", NULL, 0));
     learn(&d, "", "", -1);
