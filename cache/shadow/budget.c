@@ -28,10 +28,11 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-uint64_t xh_budget_used(int dirfd, ino_t skip)
+/* The same of one layout's. */
+static uint64_t used_in(int dirfd, const char *place, ino_t skip)
 {
     uint64_t sum = 0;
-    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* a position of its own */
+    int fd = xh_store_place(dirfd, place); /* a position of its own */
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d) {
         if (fd >= 0)
@@ -40,9 +41,19 @@ uint64_t xh_budget_used(int dirfd, ino_t skip)
     }
     struct stat st;
     for (struct dirent *e; (e = readdir(d));)
-        if (e->d_ino != skip && fstatat(dirfd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        if (e->d_ino != skip && fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
             sum += (uint64_t)st.st_blocks * 512;
     closedir(d);
+    return sum;
+}
+
+uint64_t xh_budget_used(int dirfd, ino_t skip)
+{
+    char place[XH_PLACES_MOST][XH_PLACE_BYTES];
+    size_t n = xh_store_places(dirfd, place);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += used_in(dirfd, place[i], skip);
     return sum;
 }
 

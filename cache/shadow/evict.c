@@ -7,6 +7,7 @@
  * Locks: none over a sweep, but a flag that keeps a process's other threads from sweeping too. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,72 +35,101 @@ static int older(const void *a, const void *b)
     return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
-/* All shadows of the directory; removes what crashes left behind. */
-static size_t list_shadows(int dirfd, struct entry **out)
-{
-    struct entry *list = NULL;
-    size_t n = 0, room = 0;
-    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        if (fd >= 0)
-            close(fd);
-        return 0;
-    }
-    time_t now = time(NULL);
-    struct stat st;
-    for (struct dirent *e; (e = readdir(d));) {
-        if (fstatat(dirfd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
-            continue;
-        if (strncmp(e->d_name, "t-", 2) == 0 && st.st_mtime + TEMP_STALE_S < now)
-            xh_store_drop(dirfd, e->d_name);
-        if (!xh_store_is_shadow_name(e->d_name))
-            continue;
-        if (n == room) {
-            struct entry *more = realloc(list, (room = room ? 2 * room : 64) * sizeof *list);
-            if (!more)
-                break;
-            list = more;
-        }
-        memcpy(list[n].name, e->d_name, strlen(e->d_name) + 1);
-        list[n].used = st.st_mtim;
-        list[n++].bytes = (uint64_t)st.st_blocks * 512;
-    }
-    closedir(d);
-    *out = list;
-    return n;
-}
+/* A growing list of shadows. */
+struct entries {
+    struct entry *at;
+    size_t n, room;
+};
 
-static void drop_orphan_hints(int dirfd)
+/* Adds the shadows of |place|; removes what crashes left behind. */
+static void list_place(int dirfd, const char *place, struct entries *out)
 {
-    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char name[XH_NAME_BYTES];
+    int fd = xh_store_place(dirfd, place);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d) {
         if (fd >= 0)
             close(fd);
         return;
     }
-    for (struct dirent *e; (e = readdir(d));)
-        if ((strncmp(e->d_name, "u-", 2) == 0 && xh_hint_orphan(dirfd, e->d_name)) ||
-            (strncmp(e->d_name, "n-", 2) == 0 && xh_lack_is_old(dirfd, e->d_name)))
-            unlinkat(dirfd, e->d_name, 0);
+    time_t now = time(NULL);
+    struct stat st;
+    for (struct dirent *e; (e = readdir(d));) {
+        snprintf(name, sizeof name, "%s%.*s", place, XH_NAME_BYTES - XH_PLACE_BYTES, e->d_name);
+        if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+            continue;
+        if (strncmp(e->d_name, "t-", 2) == 0 && st.st_mtime + TEMP_STALE_S < now)
+            xh_store_drop(dirfd, name);
+        if (!xh_store_is_shadow_name(e->d_name))
+            continue;
+        if (out->n == out->room) {
+            struct entry *more = realloc(out->at, (out->room ? 2 * out->room : 64) * sizeof *more);
+            if (!more)
+                break;
+            out->room = out->room ? 2 * out->room : 64;
+            out->at = more;
+        }
+        struct entry *to = &out->at[out->n++];
+        memcpy(to->name, name, sizeof name);
+        to->used = st.st_mtim;
+        to->bytes = (uint64_t)st.st_blocks * 512;
+    }
     closedir(d);
+}
+
+/* All shadows of the directory, and those of other layouts. */
+static size_t list_shadows(int dirfd, struct entry **out)
+{
+    char place[XH_PLACES_MOST][XH_PLACE_BYTES];
+    struct entries list = {0};
+    size_t n = xh_store_places(dirfd, place);
+    for (size_t i = 0; i < n; i++)
+        list_place(dirfd, place[i], &list);
+    *out = list.at;
+    return list.n;
+}
+
+static int is_foreign(const struct entry *e)
+{
+    return e->name[0] == '.';
+}
+
+static void drop_orphan_hints(int dirfd, const char *place)
+{
+    int fd = xh_store_place(dirfd, place), own = xh_store_place(dirfd, place);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; d && own >= 0 && (e = readdir(d));)
+        if ((strncmp(e->d_name, "u-", 2) == 0 && xh_hint_orphan(own, e->d_name)) ||
+            (strncmp(e->d_name, "n-", 2) == 0 && xh_lack_is_old(own, e->d_name)))
+            unlinkat(own, e->d_name, 0);
+    if (own >= 0)
+        close(own);
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
 }
 
 static uint64_t drop_unused(struct xh_shadow *s, struct entry *list, size_t n, uint64_t want_bytes)
 {
     uint64_t freed = 0;
+    int foreign = 0;
     if (list)
         qsort(list, n, sizeof *list, older);
     for (size_t i = 0; i < n && freed < want_bytes; i++)
         if (strcmp(list[i].name, s->name) != 0 && xh_store_drop(s->dirfd, list[i].name)) {
             freed += list[i].bytes;
-            xh_trace(XH_T_SHADOW, "dropped", "name=%.10s bytes=%llu", list[i].name,
+            xh_trace(XH_T_SHADOW, "dropped", "name=%.20s bytes=%llu", list[i].name,
                      (unsigned long long)list[i].bytes);
             list[i].bytes = 0;
+            foreign |= is_foreign(&list[i]);
         }
     if (freed)
-        drop_orphan_hints(s->dirfd);
+        drop_orphan_hints(s->dirfd, "");
+    if (foreign) {
+        drop_orphan_hints(s->dirfd, "../");
+        xh_store_tidy(s->dirfd);
+    }
     return freed;
 }
 
@@ -118,7 +148,7 @@ static uint64_t take_from_others(struct xh_shadow *s, struct entry *list, size_t
         qsort(list, n, sizeof *list, larger);
     for (size_t i = 0; i < n && freed < want_bytes && list[i].bytes > floor_bytes; i++) {
         struct xh_shadow *other;
-        if (strcmp(list[i].name, s->name) == 0 || !(other = xh_shadow_visit(s, list[i].name)))
+        if (strcmp(list[i].name, s->name) == 0 || is_foreign(&list[i]) || !(other = xh_shadow_visit(s, list[i].name)))
             continue;
         freed += xh_clock_sweep(other, want_bytes - freed, meta_room_bytes, c);
         xh_shadow_close(other);

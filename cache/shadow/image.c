@@ -18,6 +18,7 @@
 
 #include "impl.h"
 
+#define OTHER_LAYOUT "of another layout version"
 #define WORDS 512u /* read at once: a kernel page */
 
 struct xh_image {
@@ -30,10 +31,24 @@ struct xh_image {
 
 /* ---- directory and head --------------------------------------------------------------------- */
 
+/* What is at |path| in the way of a directory of this layout: nothing at all (0), a sound directory for those of all layouts
+ * without one for this (1), something else (2). */
+static int what_is_there(const char *path)
+{
+    char base[XH_DIR_BYTES];
+    struct stat st;
+    snprintf(base, sizeof base, "%.*s", (int)(strlen(path) - strlen("/" XH_LAYOUT_DIR)), path);
+    if (lstat(base, &st) < 0)
+        return errno == ENOENT ? 0 : 2;
+    int sound = S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
+    return sound && lstat(path, &st) < 0 && errno == ENOENT ? 1 : 2;
+}
+
 static int open_dir(const struct xh_options *o, char path[XH_DIR_BYTES])
 {
     xh_store_dir_path(o, path);
-    return xh_store_dir(o, path, 0);
+    int fd = xh_store_dir(o, path, 0);
+    return fd < 0 && what_is_there(path) == 1 ? xh_store_dir(o, path, 1) : fd; /* other layouts are listed, too */
 }
 
 /* Opens |name| and reads its head. Returns why it is no shadow, or NULL with |*fd| and |*h| set. */
@@ -60,7 +75,7 @@ static const char *look(int dirfd, const char *name, int *fd, struct stat *st, s
     else if (memcmp(h->magic, XH_LAYOUT_MAGIC, sizeof h->magic) != 0)
         flaw = "scribbled over";
     else if (h->version != XH_LAYOUT_VERSION)
-        flaw = "of another layout version";
+        flaw = OTHER_LAYOUT;
     else if (!xh_store_sound(h, name))
         flaw = "scribbled over, or of an earlier boot";
     else if ((uint64_t)st->st_size != h->file_bytes)
@@ -224,8 +239,12 @@ static void inspect(int dirfd, const char *name, const char *locks, struct xh_im
     struct stat st;
     *i = (struct xh_image_info){0};
     *m = (struct xh_image){0};
-    memcpy(i->name, name, sizeof i->name);
+    snprintf(i->name, sizeof i->name, "%s", name);
     i->flaw = look(dirfd, name, &m->fd, &st, &m->head);
+    if (!i->flaw && name[0] == '.') { /* whatever it says */
+        i->flaw = OTHER_LAYOUT;
+        close(m->fd);
+    }
     i->taken_bytes = (uint64_t)st.st_blocks * 512;
     i->used = st.st_mtim.tv_sec;
     if (i->flaw)
@@ -241,41 +260,61 @@ static void inspect(int dirfd, const char *name, const char *locks, struct xh_im
     close(m->fd);
 }
 
+/* What is listed, and for whom. */
+struct listing {
+    int dirfd;
+    char *locks;
+    struct xh_image *m;
+    struct xh_image_info *i;
+    int (*each)(void *ctx, const struct xh_image_info *i);
+    void *ctx;
+};
+
+/* Returns 1 when no more is wanted. */
+static int list_place(const struct listing *l, const char *place)
+{
+    char name[XH_NAME_BYTES];
+    int fd = xh_store_place(l->dirfd, place), over = 0;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
+        return 0;
+    }
+    for (struct dirent *e; !over && (e = readdir(d));) {
+        if (!xh_store_is_shadow_name(e->d_name))
+            continue;
+        snprintf(name, sizeof name, "%s%.*s", place, XH_NAME_BYTES - XH_PLACE_BYTES, e->d_name);
+        inspect(l->dirfd, name, l->locks, l->m, l->i);
+        over = l->each(l->ctx, l->i);
+    }
+    closedir(d);
+    return over;
+}
+
 int xh_image_each(const struct xh_options *o, int (*each)(void *ctx, const struct xh_image_info *i), void *ctx,
                   struct xh_err *err)
 {
-    char path[XH_DIR_BYTES];
-    struct stat st;
+    char path[XH_DIR_BYTES], place[XH_PLACES_MOST][XH_PLACE_BYTES];
     int rc = 0, dirfd = open_dir(o, path);
     if (dirfd < 0) {
-        if (lstat(path, &st) < 0 && errno == ENOENT)
+        if (what_is_there(path) == 0)
             return 0;
         return xh_err_set(err, XH_E_SYS, 0,
-                          "%.500s is no directory for shadows: it must be a directory of yours alone (mode 0700), "
-                          "no symbolic link, and on tmpfs",
+                          "%.500s is no directory for shadows: it and the one that it is in must be directories of yours alone (mode "
+                          "0700), no symbolic links, and on tmpfs",
                           path);
     }
-    DIR *d = fdopendir(dirfd);
-    struct xh_image *m = malloc(sizeof *m);
-    struct xh_image_info *i = malloc(sizeof *i);
-    char *locks = read_locks();
-    int ready = d && m && i;
-    if (!ready)
+    struct listing l = {.dirfd = dirfd, .locks = read_locks(), .m = malloc(sizeof *l.m), .i = malloc(sizeof *l.i), .each = each, .ctx = ctx};
+    if (!l.m || !l.i)
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while listing %.500s", path);
-    for (struct dirent *e; ready && (e = readdir(d));) {
-        if (!xh_store_is_shadow_name(e->d_name))
-            continue;
-        inspect(dirfd, e->d_name, locks, m, i);
-        if (each(ctx, i))
-            break;
-    }
-    free(locks);
-    free(i);
-    free(m);
-    if (d)
-        closedir(d);
-    else
-        close(dirfd);
+    size_t n = rc ? 0 : xh_store_places(dirfd, place);
+    for (size_t i = 0; i < n && !list_place(&l, place[i]); i++)
+        ;
+    free(l.locks);
+    free(l.i);
+    free(l.m);
+    close(dirfd);
     return rc;
 }
 
@@ -295,6 +334,8 @@ int xh_image_remove(const struct xh_options *o, const struct xh_image_info *i, s
     if (dirfd < 0)
         return xh_err_set(err, XH_E_SYS, 0, "%.500s cannot be opened any more", path);
     if (xh_store_drop(dirfd, i->name)) {
+        if (i->name[0] == '.')
+            xh_store_tidy(dirfd);
         snprintf(hint, sizeof hint, "u-%s", i->url_hex);
         if (!i->flaw && xh_hint_orphan(dirfd, hint))
             unlinkat(dirfd, hint, 0);

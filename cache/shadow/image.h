@@ -11,7 +11,7 @@
 
 #include "shadow.h"
 
-#define XH_IMAGE_NAME_BYTES 67 /* "s-", 64 hex digits, NUL */
+#define XH_IMAGE_NAME_BYTES 96 /* "s-", 64 hex digits, NUL; before it where that is, of another layout */
 
 struct xh_image_info {
     char name[XH_IMAGE_NAME_BYTES];

@@ -23,6 +23,7 @@
 
 #define XH_LAYOUT_MAGIC "XHSHADOW"
 #define XH_LAYOUT_VERSION 6u
+#define XH_LAYOUT_DIR "v6" /* the directory of such shadows, in the one that the options name */
 #define XH_SLOTS 2048u
 #define XH_LIVE_OFF 3584u
 #define XH_EPOCHS_OFF 4096u

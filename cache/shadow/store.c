@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -124,8 +125,10 @@ void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES])
     else
         snprintf(path, XH_DIR_BYTES, "/dev/shm/xhdf5-%u", (unsigned)geteuid());
     /* A slash at the end would follow a symlink. */
-    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
-        path[n - 1] = '\0';
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    snprintf(path + n, XH_DIR_BYTES - n, "/" XH_LAYOUT_DIR);
 }
 
 /* Why a directory's file system will not do, or NULL. A shared mapping must be coherent (no
@@ -157,31 +160,136 @@ static void say_unusable(const struct xh_options *o, const char *path, const cha
                 "shared: name a directory in a tmpfs that is yours alone (chmod 700) with XHDF5_SHADOW_DIR\n", path, why);
 }
 
-int xh_store_dir(const struct xh_options *o, const char *path, int create)
+/* Why the directory |fd|, which was opened unless errno says why not, will not do, or NULL. */
+static const char *bad_dir(int fd, int is_default)
 {
-    if (create && mkdir(path, 0700) < 0 && errno != EEXIST) {
-        char why[80];
-        say_unusable(o, path, strerror_r(errno, why, sizeof why));
-        return -1;
-    }
-    const char *why = NULL;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0)
-        why = errno == ENOENT ? "it is not there" : errno == ELOOP || errno == ENOTDIR ? "it is no directory" : "no access";
-    else if (st.st_uid != geteuid())
-        why = "it is another user's";
-    else if (st.st_mode & 077)
-        why = "it is open to others";
-    else
-        why = bad_fs(fd, o->shadow_dir[0] == '\0');
+        return errno == ENOENT ? "it is not there" : errno == ELOOP || errno == ENOTDIR ? "it is no directory" : "no access";
+    if (st.st_uid != geteuid())
+        return "it is another user's";
+    if (st.st_mode & 077)
+        return "it is open to others";
+    return bad_fs(fd, is_default);
+}
+
+/* Opens the layout's directory in |base|, for use. Of one that somebody removes just now another is made. */
+static int open_layout(int base, int create)
+{
+    const struct timespec pause = {.tv_nsec = ATTACH_PAUSE_NS};
+    struct stat st;
+    for (unsigned i = 0; i < ATTACH_TRIES; i++) {
+        int fd = openat(base, XH_LAYOUT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && (errno != ENOENT || !create || (mkdirat(base, XH_LAYOUT_DIR, 0700) < 0 && errno != EEXIST)))
+            return -1;
+        if (fd < 0)
+            continue;
+        int removed = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        if (!removed && fstat(fd, &st) == 0 && st.st_nlink > 0)
+            return fd;
+        close(fd);
+        nanosleep(&pause, NULL);
+    }
+    errno = ENOENT;
+    return -1;
+}
+
+int xh_store_dir(const struct xh_options *o, const char *path, int create)
+{
+    char base_path[XH_DIR_BYTES], said[80];
+    int is_default = o->shadow_dir[0] == '\0', base = -1, fd = -1;
+    const char *why = NULL;
+    snprintf(base_path, sizeof base_path, "%.*s", (int)(strlen(path) - strlen("/" XH_LAYOUT_DIR)), path);
+    if (create && mkdir(base_path, 0700) < 0 && errno != EEXIST)
+        why = strerror_r(errno, said, sizeof said);
+    if (!why) {
+        base = open(base_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        why = bad_dir(base, is_default);
+    }
+    if (!why) {
+        fd = open_layout(base, create);
+        why = fd < 0 && create ? strerror_r(errno, said, sizeof said) : bad_dir(fd, is_default);
+    }
+    if (base >= 0)
+        close(base);
     if (!why)
         return move_up(fd);
     if (create)
-        say_unusable(o, path, why);
+        say_unusable(o, base_path, why);
     if (fd >= 0)
         close(fd);
     return -1;
+}
+
+/* ---- other layouts ----------------------------------------------------------------------- */
+
+/* "v" and digits, and not this layout's. */
+static int is_other_layout(const char *name)
+{
+    size_t n = strlen(name);
+    return name[0] == 'v' && n > 1 && n < XH_PLACE_BYTES - 4 && strspn(name + 1, "0123456789") == n - 1 && strcmp(name, XH_LAYOUT_DIR) != 0;
+}
+
+size_t xh_store_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES])
+{
+    size_t n = 0;
+    place[n++][0] = '\0';
+    snprintf(place[n++], XH_PLACE_BYTES, "../");
+    int fd = openat(dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
+        return n;
+    }
+    for (struct dirent *e; n < XH_PLACES_MOST && (e = readdir(d));)
+        if (is_other_layout(e->d_name))
+            snprintf(place[n++], XH_PLACE_BYTES, "../%.*s/", XH_PLACE_BYTES - 5, e->d_name);
+    closedir(d);
+    return n;
+}
+
+int xh_store_place(int dirfd, const char *place)
+{
+    char path[XH_PLACE_BYTES + 1] = ".";
+    if (place[0])
+        snprintf(path, sizeof path, "%.*s", (int)strlen(place) - 1, place); /* a slash at the end would follow a symlink */
+    return openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* 1 when the directory |fd| holds no shadow, and none that is being made. |empties|: what else it holds is removed. */
+static int is_spent(int fd, int empties)
+{
+    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), spent = 1; /* a position of its own */
+    DIR *d = own < 0 ? NULL : fdopendir(own);
+    if (!d) {
+        if (own >= 0)
+            close(own);
+        return 0;
+    }
+    for (struct dirent *e; spent && (e = readdir(d));) {
+        spent = strncmp(e->d_name, "s-", 2) != 0 && strncmp(e->d_name, "t-", 2) != 0;
+        if (spent && empties && e->d_name[0] != '.')
+            unlinkat(fd, e->d_name, 0);
+    }
+    closedir(d);
+    return spent;
+}
+
+void xh_store_tidy(int dirfd)
+{
+    char place[XH_PLACES_MOST][XH_PLACE_BYTES];
+    size_t n = xh_store_places(dirfd, place);
+    for (size_t i = 2; i < n; i++) {
+        int fd = xh_store_place(dirfd, place[i]);
+        /* Whoever uses it holds the lock shared: see open_layout. */
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_spent(fd, 0) && is_spent(fd, 1)) {
+            unlinkat(dirfd, place[i], AT_REMOVEDIR);
+            xh_trace(XH_T_SHADOW, "tidied", "place=%s", place[i]);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
 }
 
 /* ---- head -------------------------------------------------------------------------------- */

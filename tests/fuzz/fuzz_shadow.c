@@ -39,7 +39,7 @@ static uint64_t take(struct script *s, size_t bytes)
 static int open_file(const char *which)
 {
     char path[200];
-    snprintf(path, sizeof path, "%s/%s", dir, which);
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, which);
     return open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 }
 

@@ -120,7 +120,8 @@ class Bench:
     """One server, one shadow directory, the tool and its readers."""
 
     def __init__(self, server, shadow, data):
-        self.server, self.data, self.shadow = server, data, shadow
+        self.server, self.data, self.base = server, data, shadow
+        self.shadow = shadow / "v6"    # of this layout
         self.env = harness.driver_env(server, shadow)
 
     def url(self, name):
@@ -288,9 +289,9 @@ def lists(tap, b):
         assert "4 removed" in b.tool("rm", "--all")[0]
         assert os.path.exists("/etc/passwd")
     with tap.claim("a directory that is open to others is not believed"):
-        os.chmod(b.shadow, 0o755)
+        os.chmod(b.base, 0o755)
         assert "0700" in b.tool("ls", want=3)[1]
-        os.chmod(b.shadow, 0o700)
+        os.chmod(b.base, 0o700)
 
 
 def verifies(tap, b):

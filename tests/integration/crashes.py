@@ -134,7 +134,7 @@ class Place:
 
 
 def shadow_file(directory):
-    found = [p for p in directory.iterdir() if p.name.startswith("s-")]
+    found = list(directory.glob("v*/s-*"))
     assert len(found) == 1, found
     return found[0]
 
@@ -336,7 +336,7 @@ def small_tmpfs(place):
     want = re.search(r"sum=\w+", harness.run([READ_IMAGES, big, "images"], harness.clean_env())[1])[0]
     env = place.env(None)
     script = ('mount -t tmpfs -o size=64m none /dev/shm; for i in 1 2 3; do "$@" || exit; done; '
-              'ls /dev/shm/xhdf5-*/s-* >&2; du -sk /dev/shm >&2; true')
+              'ls /dev/shm/xhdf5-*/v*/s-* >&2; du -sk /dev/shm >&2; true')
     done = subprocess.run(["unshare", "--mount", "--propagation", "unchanged", "sh", "-c", script, "sh", argv[0],
                            f"{place.server.url}/big.h5", "images"], env=env, stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=120)
@@ -350,7 +350,7 @@ def read_only_tmpfs(place, filled):
     with harness.shadow_dir() as shadow:
         script = 'mount -t tmpfs -o mode=700 none "$1"; '
         if filled:
-            script += f'echo all | {H5PY} -c "$2" "$3" >/dev/null; ls "$1"/s-* >/dev/null; '
+            script += f'echo all | {H5PY} -c "$2" "$3" >/dev/null; ls "$1"/v*/s-* >/dev/null; '
         place.whole(place.env(shadow), in_mounts(script + 'mount -o remount,ro "$1"', shadow, READ, place.url))
 
 
@@ -366,7 +366,7 @@ def links_in_the_way(place):
         precious = pathlib.Path(victim) / "precious"
         env = place.env(shadow)
         place.whole(env)
-        for p in list(shadow.iterdir()):
+        for p in list(shadow.glob("v*/*")):
             p.unlink()
             p.symlink_to(precious)
         precious.write_bytes(b"precious")
@@ -428,9 +428,9 @@ def small_group(place, readers, limit, own, most):
         finally:
             for r in began:
                 r.__exit__()
-        taken = sum(p.stat().st_blocks * 512 for p in shadow.iterdir())
+        taken = sum(p.stat().st_blocks * 512 for p in shadow.glob("v*/*"))
         assert 3 * MIB < taken <= most, f"{taken} bytes of tmpfs"
-        for p in shadow.iterdir():
+        for p in shadow.glob("v*/*"):
             p.unlink()      # what is charged to a group goes with it
 
 

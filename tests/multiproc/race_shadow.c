@@ -286,18 +286,18 @@ static void last_will(uint64_t seed)
 /* Hurts a file of the directory in a way that leaves |seed| to say. */
 static void hurt(uint64_t *seed)
 {
-    char name[VERSIONS][300], noise[700];
+    char name[VERSIONS][300], noise[700], path[80], real[300] = "";
     unsigned n = 0;
-    DIR *d = opendir(dir);
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR, dir);
+    DIR *d = opendir(path);
     for (struct dirent *e; d && n < VERSIONS && (e = readdir(d));)
         if (xh_store_is_shadow_name(e->d_name))
-            snprintf(name[n++], sizeof *name, "%s/%.80s", dir, e->d_name);
+            snprintf(name[n++], sizeof *name, "%s/" XH_LAYOUT_DIR "/%.80s", dir, e->d_name);
     if (d)
         closedir(d);
     int fd = n ? open(name[rnd(seed) % n], O_RDWR | O_NOFOLLOW | O_NONBLOCK) : -1;
     if (fd < 0)
         return;
-    char path[64], real[300] = "";
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     (void)!readlink(path, real, sizeof real - 1);
     struct stat st;

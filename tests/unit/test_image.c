@@ -98,7 +98,7 @@ static const char *make_one(void)
     struct xh_shadow *s = open_shadow();
     put(s, 0, 2, 1);
     put(s, 600, 5, 0);
-    snprintf(path, sizeof path, "%s/%s", dir, s->name);
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, s->name);
     xh_shadow_close(s);
     return path;
 }
@@ -298,7 +298,7 @@ Test(image, its_hint_goes_with_it)
     xh_shadow_hint_save(s, "a hint");
     xh_shadow_close(s);
     struct seen l = list();
-    snprintf(path, sizeof path, "%s/u-%s", dir, l.last.url_hex);
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/u-%s", dir, l.last.url_hex);
     cr_assert_eq(access(path, F_OK), 0);
     cr_assert_eq(xh_image_remove(&opt, &l.last, NULL), 0);
     cr_assert_neq(access(path, F_OK), 0);
@@ -315,8 +315,8 @@ static void damage(const char *path, enum damage how)
     char other[300], to[300];
     uint32_t version = XH_LAYOUT_VERSION + 1;
     uint64_t huge = 1ull << 59;
-    snprintf(other, sizeof other, "%s/elsewhere", dir);
-    snprintf(to, sizeof to, "%s/s-%064d", dir, 0);
+    snprintf(other, sizeof other, "%s/" XH_LAYOUT_DIR "/elsewhere", dir);
+    snprintf(to, sizeof to, "%s/" XH_LAYOUT_DIR "/s-%064d", dir, 0);
     switch (how) {
     case EMPTIED: cr_assert_eq(truncate(path, 0), 0); break;
     case CUT_IN_HEAD: cr_assert_eq(truncate(path, 100), 0); break;
@@ -350,7 +350,7 @@ Test(image, one_that_is_damaged_is_listed_with_its_flaw_and_can_be_removed)
         cr_assert_eq(rc, how == FOLDER ? XH_E_SYS : 0, "damage %d: %s", how, err.text);
         cr_assert_eq(list().n, how == FOLDER);
         char other[300];
-        snprintf(other, sizeof other, "%s/elsewhere", dir);
+        snprintf(other, sizeof other, "%s/" XH_LAYOUT_DIR "/elsewhere", dir);
         cr_assert_eq(access(other, F_OK) == 0, how == SYMLINK, "a link's target stays");
     }
 }
@@ -365,6 +365,25 @@ Test(image, another_users_is_not_read)
     cr_assert_eq(xh_image_remove(&opt, &l.last, NULL), 0);
 }
 
+Test(image, those_of_another_layout_are_listed_and_can_be_removed)
+{
+    char path[300], name[100];
+    struct xh_err err = {0};
+    snprintf(path, sizeof path, "%s/v5", dir);
+    cr_assert(mkdir(dir, 0700) == 0 && mkdir(path, 0700) == 0);
+    snprintf(name, sizeof name, "../v5/s-%064d", 3);
+    snprintf(path, sizeof path, "%s/%s", dir, name + 3);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    struct seen l = list(); /* there is no directory of this layout yet */
+    cr_assert_eq(l.n, 1);
+    cr_expect(l.last.flaw);
+    cr_expect_str_eq(l.last.name, name);
+    cr_expect_eq(xh_image_remove(&opt, &l.last, &err), 0, "%s", err.text);
+    cr_expect_eq(list().n, 0);
+    snprintf(path, sizeof path, "%s/v5", dir);
+    cr_expect_neq(access(path, F_OK), 0, "nor its directory");
+}
+
 Test(image, names_that_are_no_shadows_are_passed_over)
 {
     char path[400];
@@ -372,7 +391,7 @@ Test(image, names_that_are_no_shadows_are_passed_over)
     const char *names[] = {"s-", "s-xyz", "t-0123", "u-0123", "readme",
                            "s-0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, names[i]);
         close(open(path, O_CREAT | O_WRONLY, 0600));
     }
     cr_assert_eq(list().n, 1);

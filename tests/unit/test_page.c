@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -673,7 +674,7 @@ Test(page, a_damaged_shadow_is_set_aside_and_made_anew)
         char path[300];
         struct xh_shadow *s = open_shadow(100 * PAGE);
         put(s, 1, 0);
-        snprintf(path, sizeof path, "%s/%s", dir, s->name);
+        snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, s->name);
         xh_shadow_close(s);
         hurt(path, d);
         s = open_shadow(100 * PAGE);
@@ -695,7 +696,7 @@ Test(page, a_shadow_damaged_while_others_use_it_is_replaced)
     char path[300];
     pid_t pid = stand(open_only, NULL);
     struct xh_shadow *s = open_shadow(100 * PAGE);
-    snprintf(path, sizeof path, "%s/%s", dir, s->name);
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, s->name);
     xh_shadow_close(s);
     hurt(path, SCRIBBLE);
     s = open_shadow(100 * PAGE);
@@ -815,7 +816,7 @@ static int work_after_truncation(int where)
     struct xh_shadow *s = open_shadow(5000 * PAGE), *anew;
     const struct xh_layout_head *h = &s->head;
     const uint64_t keep[] = {0, h->header_bytes + 8, h->sums_off + 8, h->data_off + 17 * PAGE + 5};
-    snprintf(path, sizeof path, "%s/%s", dir, s->name);
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, s->name);
     int bad = xh_shadow_private(s) != 0;
     for (uint64_t i = 0; i < 5000; i += 3)
         bad |= put(s, i, i % 2) != XH_CLAIM_MINE || !has(s, i);
@@ -943,8 +944,8 @@ Test(page, what_crashed_creators_left_is_removed_and_what_lives_is_kept)
     char old[200], young[200];
     opt.shadow_budget_bytes = 1u << 20;
     struct xh_shadow *s = open_shadow(1000 * PAGE);
-    snprintf(old, sizeof old, "%s/t-old", dir);
-    snprintf(young, sizeof young, "%s/t-young", dir);
+    snprintf(old, sizeof old, "%s/" XH_LAYOUT_DIR "/t-old", dir);
+    snprintf(young, sizeof young, "%s/" XH_LAYOUT_DIR "/t-young", dir);
     close(open(old, O_CREAT | O_RDWR, 0600));
     close(open(young, O_CREAT | O_RDWR, 0600));
     struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
@@ -1195,8 +1196,9 @@ static void budget_holds_at_once(int together)
     _Atomic int *go = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t most = 0, used;
     opt.shadow_budget_bytes = 8u << 20;
-    mkdir(dir, 0700);
-    int dirfd = open(dir, O_RDONLY | O_DIRECTORY);
+    char path[XH_DIR_BYTES];
+    xh_store_dir_path(&opt, path);
+    int dirfd = xh_store_dir(&opt, path, 1);
     for (int i = 0; i < 4; i++)
         if ((pids[i] = fork()) == 0)
             fill_at_once(i, together, go);
@@ -1232,7 +1234,7 @@ static struct xh_shadow *open_named(const char *validator)
 static int there(const char *name)
 {
     char path[300];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, name);
     return access(path, F_OK) == 0;
 }
 
@@ -1245,7 +1247,7 @@ Test(page, shadows_that_nobody_has_open_go_first_oldest_use_first)
         strcpy(names[i], s->name);
         for (uint64_t p = 0; p < 180; p++)
             put(s, p, 0);
-        snprintf(path, sizeof path, "%s/%s", dir, s->name);
+        snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, s->name);
         if (i < 2)
             xh_shadow_close(s);
         struct timespec t[2] = {{.tv_sec = 1000 * (3 - i)}, {.tv_sec = i == 0 ? 1000 : 2000}};
@@ -1260,6 +1262,79 @@ Test(page, shadows_that_nobody_has_open_go_first_oldest_use_first)
     cr_expect_not(there(names[1]));
     cr_expect(there(names[2]), "somebody has it open");
     xh_shadow_close(mine);
+}
+
+/* ---- other layouts ---- */
+
+/* As a version of the library with another layout leaves it, or has it: a file |place|/s-… of 1 MiB in use until the descriptor is
+ * closed. Its first bytes are what that layout has there. */
+static int of_another_layout(const char *place, int digit, char path[300])
+{
+    char bytes[4096] = "XHSHADOW\x07";
+    snprintf(path, 300, "%s/%s", dir, place);
+    mkdir(path, 0700);
+    snprintf(path + strlen(path), 300 - strlen(path), "/s-%064d", digit);
+    int fd = open(path, O_CREAT | O_RDWR, 0600);
+    for (int i = 0; i < 256; i++)
+        cr_assert_eq(write(fd, bytes, sizeof bytes), (ssize_t)sizeof bytes);
+    cr_assert_eq(xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN), 0);
+    return fd;
+}
+
+Test(page, shadows_of_another_layout_are_left_alone_while_they_are_used)
+{
+    char flat[300], next[300];
+    struct stat st;
+    struct xh_shadow *s = open_shadow(1000 * PAGE);
+    cr_assert_not(xh_shadow_private(s));
+    snprintf(flat, sizeof flat, "%s/" XH_LAYOUT_DIR "/%s", dir, s->name);
+    cr_expect_eq(stat(flat, &st), 0, "where the layout says");
+    xh_shadow_close(s);
+    /* Of the same name, in the directory and in that of the next layout: as it was when they had one name. */
+    int old = of_another_layout(".", 1, flat), new = of_another_layout("v999", 1, next);
+    opt.shadow_budget_bytes = 4u << 20;
+    s = open_shadow(1000 * PAGE);
+    uint64_t others = xh_budget_used(s->dirfd, 0);
+    cr_expect_geq(others, 2u << 20, "they count: %llu", (unsigned long long)others);
+    for (uint64_t i = 0; i < 1000; i++)
+        put(s, i, 0);
+    fstat(s->fd, &st);
+    cr_expect_leq(st.st_blocks * 512, (2 << 20) + 3 * (long)s->step_bytes, "what they take is not there to be had");
+    cr_expect(access(flat, F_OK) == 0 && access(next, F_OK) == 0);
+    /* Nobody has them any more. */
+    close(old);
+    close(new);
+    for (int k = 0; k < 3; k++, atomic_store(&s->retry_at_ns, 0))
+        for (uint64_t i = 0; i < 1000; i++)
+            put(s, i, 0);
+    cr_expect(access(flat, F_OK) != 0 && access(next, F_OK) != 0);
+    snprintf(next, sizeof next, "%s/v999", dir);
+    cr_expect_neq(access(next, F_OK), 0, "nor its directory");
+    cr_expect_eq(access(dir, F_OK), 0);
+    xh_shadow_close(s);
+}
+
+Test(page, a_directory_of_another_layout_that_is_used_stays)
+{
+    char next[300];
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    close(of_another_layout("v7", 1, next));
+    cr_expect_eq(unlink(next), 0);
+    snprintf(next, sizeof next, "%s/v7", dir);
+    int use = open(next, O_RDONLY | O_DIRECTORY);
+    cr_assert_eq(flock(use, LOCK_SH), 0); /* as xh_store_dir does */
+    xh_store_tidy(s->dirfd);
+    cr_expect_eq(access(next, F_OK), 0);
+    close(use);
+    xh_store_tidy(s->dirfd);
+    cr_expect_neq(access(next, F_OK), 0);
+    /* What is ours is used for as long as a shadow is open. */
+    snprintf(next, sizeof next, "%s/" XH_LAYOUT_DIR, dir);
+    use = open(next, O_RDONLY | O_DIRECTORY);
+    cr_expect_lt(flock(use, LOCK_EX | LOCK_NB), 0);
+    xh_shadow_close(s);
+    cr_expect_eq(flock(use, LOCK_EX | LOCK_NB), 0);
+    close(use);
 }
 
 Test(page, the_automatic_budget_is_bounded_by_free_space_and_memory)
@@ -1301,7 +1376,7 @@ Test(page, a_hint_comes_back_while_its_shadow_is_there)
     cr_expect_gt(xh_shadow_hint_load(URL, &opt, hint), 5);
     xh_shadow_hint_save(s, big);
     cr_expect_eq(xh_shadow_hint_load(URL, &opt, hint), XH_HINT_BYTES - 1);
-    snprintf(path, sizeof path, "%s/%s", dir, s->name);
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, s->name);
     xh_shadow_close(s);
     unlink(path);
     cr_expect_eq(xh_shadow_hint_load(URL, &opt, hint), 0);
@@ -1312,7 +1387,7 @@ Test(page, a_damaged_hint_is_none)
     char hint[XH_HINT_BYTES], path[300];
     struct xh_shadow *s = open_shadow(100 * PAGE);
     uint32_t seed = 5;
-    snprintf(path, sizeof path, "%s/u-%s", dir, s->url_hex);
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/u-%s", dir, s->url_hex);
     for (int i = 0; i < 300; i++) {
         xh_shadow_hint_save(s, "text");
         int fd = open(path, O_RDWR);
