@@ -12,6 +12,7 @@
 #include "env.h"
 #include "file.h"
 #include "now.h"
+#include "process.h"
 #include "opening.h"
 #include "trace.h"
 
@@ -306,7 +307,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     f->opt = *o;
     xh_env_hold(&f->opt); /* on the program's own thread, or from whoever opens a part */
-    atomic_init(&f->pid, getpid());
+    atomic_init(&f->process, xh_process());
     pthread_mutex_init(&f->guess_lock, NULL);
     xh_stage_init(&f->stage);
     pthread_mutex_init(&f->flying_lock, NULL);
@@ -436,17 +437,17 @@ static void become_child(struct xh_file *f)
 
 void xh_file_after_fork(struct xh_file *f)
 {
-    pid_t pid = getpid(), was = atomic_load_explicit(&f->pid, memory_order_acquire);
-    /* The child may have several threads by now. One of them does it, and says so by |-pid|; the others wait for it. (A number that
-     * is neither is a parent's: also where that one's own thread was just at this.) */
-    while (was != pid) {
-        if (was == -pid) {
+    uint64_t this = xh_process(), was = atomic_load_explicit(&f->process, memory_order_acquire);
+    /* The child may have several threads by now. One of them does it, and says so by a number one less; the others wait for it. (A
+     * number that is neither is a parent's: also where that one's own thread was just at this.) */
+    while (was != this) {
+        if (was == this - 1) {
             sched_yield();
-            was = atomic_load_explicit(&f->pid, memory_order_acquire);
-        } else if (atomic_compare_exchange_weak_explicit(&f->pid, &was, -pid, memory_order_acquire, memory_order_acquire)) {
+            was = atomic_load_explicit(&f->process, memory_order_acquire);
+        } else if (atomic_compare_exchange_weak_explicit(&f->process, &was, this - 1, memory_order_acquire, memory_order_acquire)) {
             become_child(f);
-            atomic_store_explicit(&f->pid, pid, memory_order_release);
-            was = pid;
+            atomic_store_explicit(&f->process, this, memory_order_release);
+            was = this;
         }
     }
 }

@@ -62,8 +62,8 @@ struct xh_file {
     pthread_mutex_t guess_lock;
     struct xh_predict_seq seq;
     struct xh_predict_wide wide;
-    _Atomic pid_t pid; /* the process whose engine and locks these are; negative: one of its threads is about to make them so.
-                        * Release in xh_file_after_fork, acquire by all that come there */
+    _Atomic uint64_t process; /* whose engine and locks these are (process.h); one less: one of its threads is about to make them
+                               * so. Release in xh_file_after_fork, acquire by all that come there */
 
     /* |chunk_lock| guards the chunk indexes and |contiguous|. Readers wait for it, as a node that is missed could cost a whole
      * index: it is held for computing and for looks at what is here (xh_walk_look), never over the network. */

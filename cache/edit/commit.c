@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "../now.h"
+#include "../process.h"
 #include "../trace.h"
 #include "impl.h"
 
@@ -465,7 +466,7 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
     struct xh_overlay *v = e->overlay;
     int rc = 0;
     int clean = v->dirty.n == 0 && (v->mode != XH_OVERLAY_EDIT || (v->size == v->base_size && (v->base_limit == v->base_size || !e->file)));
-    if (e->pid != getpid())
+    if (e->process != xh_process())
         return xh_err_set(err, XH_E_READONLY, 0, "%.200s: the child of a fork cannot write what its parent has open", xh_dav_shown(e->dav));
     if (e->discard == XH_EDIT_DISCARD_ALL)
         return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what was written has been discarded: close the file", xh_dav_shown(e->dav));

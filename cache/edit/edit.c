@@ -11,6 +11,7 @@
 
 #include "../env.h"
 #include "../now.h"
+#include "../process.h"
 #include "../trace.h"
 #include "impl.h"
 
@@ -135,7 +136,7 @@ int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how h
     xh_timeline_start(o->trace);
     xh_account_init(&e->account, o->stats != 0);
     uint64_t begun = xh_now_ns();
-    e->pid = getpid();
+    e->process = xh_process();
     e->url = strdup(url);
     int rc = e->url ? settle_options(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     rc = rc ? rc : open_edit(e, url, how, err);
@@ -236,7 +237,7 @@ struct below { /* pieces of a read that the version below has */
 /* What is done here and not in cache.h, nor at the server, is copying. */
 static uint64_t begin_copying(struct xh_edit *e)
 {
-    return e->pid == getpid() ? xh_account_enter(&e->account, XH_COPYING) : 0; /* a child prints none, and a thread of the parent may have the lock */
+    return e->process == xh_process() ? xh_account_enter(&e->account, XH_COPYING) : 0; /* a child prints none, and a thread of the parent may have the lock */
 }
 
 static void end_copying(struct xh_edit *e, uint64_t begun)
@@ -393,7 +394,7 @@ static void unsettle(struct xh_edit *e)
 int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
 {
     int rc = 0;
-    if (e->pid != getpid())
+    if (e->process != xh_process())
         return in_child(e, kind, err);
     if (len == 0)
         return 0;
@@ -425,7 +426,7 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
 
 int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err)
 {
-    if (size == e->overlay->size || e->pid != getpid())
+    if (size == e->overlay->size || e->process != xh_process())
         return 0;
     unsettle(e);
     uint64_t begun = begin_copying(e);
@@ -440,7 +441,7 @@ int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err)
 
 int xh_edit_flush(struct xh_edit *e, struct xh_err *err)
 {
-    if (!e->unflushed || e->pid != getpid() || !xh_edit_is_whole(e))
+    if (!e->unflushed || e->process != xh_process() || !xh_edit_is_whole(e))
         return 0;
     uint64_t begun = begin_copying(e);
     int rc = xh_overlay_save(e->overlay, XH_OVERLAY_FLUSHED, 0, err);
@@ -487,7 +488,7 @@ static void tell(struct xh_edit *e)
 
 void xh_edit_discard(struct xh_edit *e, enum xh_edit_discard how)
 {
-    if (e->pid == getpid() && how > e->discard)
+    if (e->process == xh_process() && how > e->discard)
         e->discard = how;
 }
 
@@ -527,7 +528,7 @@ static int close_unsent(struct xh_edit *e, struct xh_err *err)
 
 int xh_edit_close(struct xh_edit *e, struct xh_err *err)
 {
-    if (e->pid != getpid()) { /* the parent's it stays; its connections and files are not to be touched */
+    if (e->process != xh_process()) { /* the parent's it stays; its connections and files are not to be touched */
         if (e->file)
             xh_cache_close(e->file);
         xh_overlay_forsake(e->overlay);

@@ -21,7 +21,7 @@ enum {
 
 struct xh_edit {
     struct xh_options opt;
-    pid_t pid;
+    uint64_t process;
     char *url; /* as it was given: user name and password may be in it */
     struct xh_overlay *overlay;
     struct xh_dav *dav;

@@ -10,6 +10,7 @@
 
 #include "../env.h"
 #include "impl.h"
+#include "../process.h"
 
 struct visitor {
     int (*visit)(void *ctx, const struct xh_left *l);
@@ -40,7 +41,7 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     e->opt = *o;
     xh_env_hold(&e->opt);
-    e->pid = getpid();
+    e->process = xh_process();
     e->closing = 1;
     snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");
     int rc = xh_overlay_open(o, id, &e->overlay, err);
@@ -116,7 +117,7 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
     rc = open_version(e, err);
     if (rc == 0)
         xh_edit_tidy(e);
-    e->attempt = (unsigned)getpid(); /* most likely names that no earlier attempt had */
+    e->attempt = (unsigned)xh_process(); /* most likely names that no earlier attempt had */
     int there = rc ? rc : xh_edit_is_there(e, err); /* it was killed, or cut off, behind its last step */
     if (there < 0 && !e->file)
         there = 0; /* it cannot be told without the version below */

@@ -17,6 +17,7 @@
 #include <linux/magic.h>
 
 #include "../now.h"
+#include "../process.h"
 #include "../shadow/shadow.h"
 #include "../trace.h"
 #include "held.h"
@@ -31,7 +32,7 @@
 struct xh_near {
     /* Constant. */
     int fd;
-    pid_t pid;                /* who opened it */
+    uint64_t process;         /* who opened it */
     uint64_t size;            /* of a file that is read, when it was opened */
     struct xh_shadow *shadow; /* NULL: the file is written */
 
@@ -124,7 +125,7 @@ int xh_near_open(int fd, const struct stat *st, const char *path, int writing, c
     if (!n)
         return 0;
     n->fd = fd;
-    n->pid = getpid();
+    n->process = xh_process();
     n->size = (uint64_t)st->st_size;
     xh_reach_begin(&n->reach, n->size);
     if (writing) {
@@ -176,7 +177,7 @@ static int leave(struct xh_near *n, uint64_t entered, int rc)
 void xh_near_close(struct xh_near *n)
 {
     const struct xh_held *h = &n->held;
-    if (n->account.on && n->pid == getpid())
+    if (n->account.on && n->process == xh_process())
         tell(n);
     if (n->shadow) {
         xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu hits=%llu", (unsigned long long)n->reads,
@@ -345,7 +346,7 @@ void xh_near_locked(struct xh_near *n, int exclusive)
 
 int xh_near_is_parents(const struct xh_near *n)
 {
-    return !n->shadow && n->pid != getpid();
+    return !n->shadow && n->process != xh_process();
 }
 
 int xh_near_flush(struct xh_near *n)

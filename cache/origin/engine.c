@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "../now.h"
+#include "../process.h"
 #include "../timeline.h"
 #include "../trace.h"
 #include "../waits.h"
@@ -29,7 +30,7 @@ static pthread_cond_t announced; /* made by start(): nobody has anything to wait
 
 static struct { /* under the lock */
     enum { NONE, RUNS, EXITED } life;
-    pid_t pid; /* whose threads these are */
+    uint64_t process; /* whose threads these are */
     unsigned era;
     unsigned nthreads;
     struct xh_thread *thread[XH_THREADS_MAX];
@@ -387,7 +388,7 @@ static void fail_leftovers(void)
 static void at_exit(void)
 {
     xh_engine_lock();
-    int ours = engine.life == RUNS && engine.pid == getpid();
+    int ours = engine.life == RUNS && engine.process == xh_process();
     engine.life = EXITED;
     if (ours) {
         for (unsigned i = 0; i < engine.nthreads; i++)
@@ -477,7 +478,7 @@ static int start(unsigned want, struct xh_err *err)
         want = cpus >= AUTO_THREADS_MAX ? AUTO_THREADS_MAX : 1;
     }
     engine.life = RUNS; /* the threads look at it as soon as they can take the lock */
-    engine.pid = getpid();
+    engine.process = xh_process();
     if (engine.era == 0)
         engine.era = 1;
     sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
@@ -496,7 +497,7 @@ int xh_engine_enter(const struct xh_options *o, struct xh_err *err)
 {
     int rc = 0;
     xh_engine_lock();
-    if (engine.life == RUNS && engine.pid != getpid()) /* a fork that ran no handlers */
+    if (engine.life == RUNS && engine.process != xh_process()) /* a fork that ran no handlers */
         become_child();
     if (engine.life == EXITED)
         rc = xh_err_set(err, XH_E_SYS, 0, "the process is exiting: nothing can be read any more");

@@ -10,6 +10,7 @@
 
 #include "../env.h"
 #include "../now.h"
+#include "../process.h"
 #include "../trace.h"
 #include "../waits.h"
 #include "health.h"
@@ -106,9 +107,9 @@ int xh_sites_keep(struct xh_replicas *r)
 
 void xh_replicas_after_fork(struct xh_replicas *r)
 {
-    if (r->pid == getpid())
+    if (r->process == xh_process())
         return;
-    r->pid = getpid();
+    r->process = xh_process();
     start_locks(r);
     r->kept = 0; /* the parent's; ours starts with the first transfer */
     for (size_t i = 0; i < r->n; i++) {
@@ -241,7 +242,7 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
     if (r->n > 1 && xh_origin_trusted(url, o, server, sizeof server))
         memset(&r->options.namer, 0, sizeof r->options.namer); /* the user has named the others as the same file's servers */
     r->counters = counters;
-    r->pid = getpid();
+    r->process = xh_process();
     start_locks(r);
     for (size_t i = 0; i < r->n; i++) {
         struct xh_site *s = &r->site[i];

@@ -113,7 +113,7 @@ struct xh_replicas {
     size_t main;         /* the one that was opened: what it says of the version goes for the file */
     struct xh_options options;
     struct xh_counters *counters;
-    pid_t pid;           /* whose thread the keeper is */
+    uint64_t process;    /* whose thread the keeper is */
 
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t news;  /* for the keeper */

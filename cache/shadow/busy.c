@@ -1,14 +1,15 @@
 /* Who fetches just now: how many processes of this user and host share the link, whichever files they read.
  *
- * The file "busy" in the shadows' directory has a slot for each of them, by its pid, with the time when it last fetched
- * or opened something.
- * Two processes in one slot count as one; rubbish in it makes the count wrong, and a fetch slower or greedier, no more.
+ * The file "busy" in the shadows' directory has an entry for each of them, with the time when it last fetched or opened
+ * something. An entry that is old is anybody's. Two processes that take one at once count as one until the next time; rubbish in it
+ * makes the count wrong, and a fetch slower or greedier, no more.
  * Threads, processes: any. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "../now.h"
+#include "../process.h"
 #include "impl.h"
 
 #define FILE_NAME "busy"
@@ -16,20 +17,44 @@
 #define LOOK_NS 100000000u
 #define RECENT_NS 2000000000u
 
+struct entry {
+    uint64_t at_ns, process;
+};
+
+static int is_recent(const struct entry *e, uint64_t now)
+{
+    return now - e->at_ns < RECENT_NS;
+}
+
+/* Where this process is noted, or is to be: a pid would not tell, as the first one of each pid namespace is 1. */
+static size_t entry_of(const struct entry *all, size_t n, uint64_t process, uint64_t now)
+{
+    size_t free = process % SLOTS;
+    for (size_t k = SLOTS; k-- > 0;) {
+        size_t i = (process + k) % SLOTS;
+        if (i < n && all[i].process == process)
+            return i;
+        if (i >= n || !is_recent(&all[i], now))
+            free = i;
+    }
+    return free;
+}
+
 /* Notes this process and counts all. Returns 0 when that cannot be done. */
 static unsigned note_and_count(int dirfd, uint64_t now)
 {
-    uint64_t slots[SLOTS];
+    struct entry all[SLOTS], own = {now, xh_process()};
     struct stat st;
     unsigned n = 0;
     int fd = openat(dirfd, FILE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (fd < 0)
         return 0;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-        pwrite(fd, &now, sizeof now, (off_t)((unsigned)getpid() % SLOTS * sizeof now)) == sizeof now) {
-        ssize_t got = pread(fd, slots, sizeof slots, 0);
-        for (ssize_t i = 0; i < got / (ssize_t)sizeof *slots; i++)
-            n += now - slots[i] < RECENT_NS;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()) {
+        ssize_t got = pread(fd, all, sizeof all, 0);
+        size_t there = got > 0 ? (size_t)got / sizeof *all : 0, at = entry_of(all, there, own.process, now);
+        n = pwrite(fd, &own, sizeof own, (off_t)(at * sizeof own)) == sizeof own;
+        for (size_t i = 0; n && i < there; i++)
+            n += i != at && is_recent(&all[i], now);
     }
     close(fd);
     return n;

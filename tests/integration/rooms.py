@@ -9,7 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
 
 COMMON = {"err.h", "env.h", "options.h", "options.def", "stats.h", "stats.def", "trace.h", "timeline.h", "extent.h", "now.h",
-          "waits.h", "mistaken.h",
+          "waits.h", "mistaken.h", "process.h",
           "account.h"}
 
 CALL_HDF5 = {"survey.c", "look.c", "h5open.c", "h5open.h"}

@@ -2,6 +2,7 @@
  * any order, in odd pieces, and sometimes fail. Every byte is compared with a formula. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 #include "file.h"
 #include "now.h"
+#include "process.h"
 #include "shadow/impl.h"
 #include "stage/parcel.h"
 
@@ -1331,6 +1333,59 @@ static pid_t start_walker(useconds_t reads_us, int go[2])
     close(said[0]);
     close(said[1]);
     return pid;
+}
+
+/* ---- fork, where a pid tells nothing ---- */
+
+/* Forks into a pid namespace of its own. Returns as fork does, -1 also without the right to do so. */
+static pid_t fork_as_process_1(void)
+{
+    return unshare(CLONE_NEWPID) < 0 ? -1 : fork();
+}
+
+static int status_of(pid_t pid)
+{
+    int status;
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/* Process 1 of a namespace, in which a thread is at work on the file, forks process 1 of the next one. */
+static int forks_process_1(void)
+{
+    struct xh_file *f = open_test("shadow=off");
+    uint64_t mine = xh_process();
+    uint8_t b[100];
+    struct xh_extent e = {100, sizeof b, b};
+    int good = getpid() == 1 && mine == xh_process() && mine % 2 == 1 && xh_cache_read(f, XH_KIND_RAW, &e, 1, NULL) == 0;
+    pthread_mutex_lock(&f->chunk_lock);
+    pid_t pid = fork_as_process_1();
+    if (pid < 0)
+        return 2;
+    if (pid == 0) {
+        alarm(20); /* it would wait for a thread that is not here */
+        good &= getpid() == 1 && xh_process() != mine && xh_cache_read(f, XH_KIND_RAW, &e, 1, NULL) == 0;
+        good &= atomic_load(&f->process) == xh_process();
+        for (size_t i = 0; i < sizeof b; i++)
+            good &= b[i] == byte_at(100 + i);
+        _exit(!good);
+    }
+    pthread_mutex_unlock(&f->chunk_lock);
+    return status_of(pid) | !good | (xh_process() != mine);
+}
+
+Test(read, a_child_that_has_its_parents_pid_in_another_namespace_is_a_child, .timeout = 50)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        pid_t first = fork_as_process_1();
+        if (first == 0)
+            _exit(forks_process_1());
+        _exit(first < 0 ? 2 : status_of(first));
+    }
+    int status = status_of(pid);
+    if (status == 2)
+        cr_skip_test("no right to make a pid namespace");
+    cr_expect_eq(status, 0);
 }
 
 /* ---- a claim that comes late ---- */

@@ -1,0 +1,45 @@
+/* Which process this is: see process.h.
+ *
+ * The number lies in a page that the kernel gives to a fork's child as zeros (MADV_WIPEONFORK, Linux 4.14), whoever calls fork or
+ * clone, and whether or not its handlers run. Where the kernel will not, handlers of fork put it to 0. */
+#include "process.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "now.h"
+
+static _Atomic uint64_t here; /* where no page can be had */
+static _Atomic uint64_t *number = &here;
+
+static void forget(void)
+{
+    atomic_store_explicit(number, 0, memory_order_relaxed);
+}
+
+static void begin(void)
+{
+    long bytes = sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page != MAP_FAILED && madvise(page, (size_t)bytes, MADV_WIPEONFORK) == 0)
+        number = page;
+    else
+        pthread_atfork(NULL, NULL, forget);
+}
+
+uint64_t xh_process(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, begin);
+    uint64_t is = atomic_load_explicit(number, memory_order_relaxed), mine = 0;
+    if (is)
+        return is;
+    if (getrandom(&mine, sizeof mine, GRND_NONBLOCK) != sizeof mine)
+        mine = xh_now_ns() << 22 ^ (uint64_t)getpid();
+    mine |= 3;
+    /* Of two threads that come first one has its number taken. */
+    return atomic_compare_exchange_strong_explicit(number, &is, mine, memory_order_relaxed, memory_order_relaxed) ? mine : is;
+}
