@@ -153,9 +153,14 @@ static int comes_late(const struct xh_file *f, const struct xh_runs *busy, uint6
         return 0;
     *c = (struct coming){.page = p, .at_ns = xh_now_ns()};
     xh_shadow_look_later(f->shadow, p, &c->later);
-    if (was.at_ns == 0 || was.page != p || c->later.all == 0 || was.later.all <= c->later.all)
+    if (was.at_ns == 0 || was.page != p || c->later.all == 0)
         return 0;
-    uint64_t came = was.later.all - c->later.all, nearer = c->later.first > was.later.first ? c->later.first - was.later.first : 1;
+    uint64_t came = was.later.all > c->later.all ? was.later.all - c->later.all : 0;
+    uint64_t nearer = c->later.first > was.later.first ? c->later.first - was.later.first : 0;
+    came = came > nearer ? came : nearer; /* as more may have been claimed meanwhile */
+    nearer += nearer == 0;
+    if (came == 0)
+        return 0;
     uint64_t wanted = later_in(f, busy), before = p - c->later.first;
     before = before > wanted ? before - wanted : 0;
     double times = came > nearer ? (double)came / (double)nearer : 1, link_pages = (double)before * times;
