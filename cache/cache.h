@@ -64,7 +64,8 @@ uint64_t xh_cache_size(const struct xh_file *f);
 /* What names the version that is open. Owns: the file, until it is closed. */
 const char *xh_cache_validator(const struct xh_file *f);
 
-/* 1 when another opening's same validator does not prove the same bytes: a bare size, a weak ETag, a date that was just made. */
+/* 1 when another opening's same validator does not prove the same bytes: a bare size, a weak ETag, a date that was just
+ * made. */
 int xh_cache_is_fleeting(const struct xh_file *f);
 
 /* Reads |n| extents (any order, may touch or overlap, len 0 allowed, n 0 allowed) into

@@ -41,11 +41,12 @@ struct xh_err {
 int xh_err_set(struct xh_err *err, int code, int status, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Length of the UTF-8 character at |text|; 0 when it is none, a control one (C1 included), or one that changes the direction of
- * writing, which could make a line say something else. */
+/* Length of the UTF-8 character at |text|; 0 when it is none, a control one (C1 included), or one that changes the
+ * direction of writing, which could make a line say something else. */
 size_t xh_utf8_length(const char *text);
 
-/* Replaces each byte of |text| that is no such character by '?', and blanks of other kinds by a blank. Returns |text|. */
+/* Replaces each byte of |text| that is no such character by '?', and blanks of other kinds by a blank. Returns
+ * |text|. */
 char *xh_text_plain(char *text);
 
 /* Name of a code, like "XH_E_NET"; never NULL. */

@@ -15,10 +15,14 @@
 static const struct {
     const char *scheme, *say;
 } schemes[] = {
-    {"s3", WORKS ": write the object's https:// address (https://BUCKET.s3.REGION.amazonaws.com/KEY), presigned where it is private"},
-    {"s3a", WORKS ": write the object's https:// address (https://BUCKET.s3.REGION.amazonaws.com/KEY), presigned where it is private"},
-    {"gs", WORKS ": write the object's https:// address (https://storage.googleapis.com/BUCKET/KEY), presigned where it is private"},
-    {"gcs", WORKS ": write the object's https:// address (https://storage.googleapis.com/BUCKET/KEY), presigned where it is private"},
+    {"s3", WORKS ": write the object's https:// address (https://BUCKET.s3.REGION.amazonaws.com/KEY), presigned "
+                 "where it is private"},
+    {"s3a", WORKS ": write the object's https:// address (https://BUCKET.s3.REGION.amazonaws.com/KEY), presigned "
+                  "where it is private"},
+    {"gs", WORKS ": write the object's https:// address (https://storage.googleapis.com/BUCKET/KEY), presigned "
+                 "where it is private"},
+    {"gcs", WORKS ": write the object's https:// address (https://storage.googleapis.com/BUCKET/KEY), presigned "
+                  "where it is private"},
     {"az", WORKS ": write the blob's https:// address, with its signature where it is private"},
     {"abfs", WORKS ": write the blob's https:// address, with its signature where it is private"},
     {"abfss", WORKS ": write the blob's https:// address, with its signature where it is private"},
@@ -27,9 +31,12 @@ static const struct {
     {"dav", "dav:// is WebDAV over http: write https://, or http:// instead"},
     {"webdav", "webdav:// is WebDAV over http: write https://, or http:// instead"},
     {"root", WORKS ": XRootD servers serve the same paths over https, mostly on another port (https://HOST:PORT/PATH)"},
-    {"roots", WORKS ": XRootD servers serve the same paths over https, mostly on another port (https://HOST:PORT/PATH)"},
-    {"xroot", WORKS ": XRootD servers serve the same paths over https, mostly on another port (https://HOST:PORT/PATH)"},
-    {"xroots", WORKS ": XRootD servers serve the same paths over https, mostly on another port (https://HOST:PORT/PATH)"},
+    {"roots", WORKS ": XRootD servers serve the same paths over https, mostly on another port "
+                    "(https://HOST:PORT/PATH)"},
+    {"xroot", WORKS ": XRootD servers serve the same paths over https, mostly on another port "
+                    "(https://HOST:PORT/PATH)"},
+    {"xroots", WORKS ": XRootD servers serve the same paths over https, mostly on another port "
+                     "(https://HOST:PORT/PATH)"},
     {"ftp", WORKS ": has the server an https:// address, too?"},
     {"ftps", WORKS ": has the server an https:// address, too?"},
     {"sftp", WORKS ": has the server an https:// address, too?"},
@@ -68,7 +75,8 @@ static void say_scheme(const char *name, size_t n, char *out, size_t size)
     snprintf(url, sizeof url, "%s://%.250s", web == 2 ? "http" : "https", after + slashes);
     xh_url_shown(url, shown, sizeof shown);
     if (web)
-        snprintf(out, size, "a URL has two slashes behind %s:, this name has %s: write %s. pathlib.Path() makes one slash of two: give the URL as a string",
+        snprintf(out, size, "a URL has two slashes behind %s:, this name has %s: write %s. pathlib.Path() makes one "
+                            "slash of two: give the URL as a string",
                  web == 2 ? "http" : "https", slashes == 0 ? "none" : slashes == 1 ? "one" : "others", shown);
     else if (say && slashes)
         snprintf(out, size, "%s", say);
@@ -77,7 +85,8 @@ static void say_scheme(const char *name, size_t n, char *out, size_t size)
     else if (slashes >= 2)
         snprintf(out, size, "%.*s:// is no scheme that is known here: " WORKS, (int)(n < 40 ? n : 40), name);
     else if (slashes == 1 && n > 1)
-        snprintf(out, size, "HOST:/PATH is how scp and rsync name a file: if that server serves it over https, write https://%.*s/…",
+        snprintf(out, size, "HOST:/PATH is how scp and rsync name a file: if that server serves it over https, "
+                            "write https://%.*s/…",
                  (int)(n < 100 ? n : 100), name);
 }
 

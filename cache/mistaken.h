@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Says what to write instead of |name|, which is not there, in a sentence without a full stop; "" when nothing is wrong with
- * it. Returns |out|. It shows no query and no user name. */
+/* Says what to write instead of |name|, which is not there, in a sentence without a full stop; "" when nothing is wrong
+ * with it. Returns |out|. It shows no query and no user name. */
 const char *xh_mistaken(const char *name, char *out, size_t size);
 
 /* |name|, which was to be a URL, as it may be shown: without query and user name. Returns |out|. */

@@ -585,7 +585,8 @@ static int renew(struct xh_dav *d)
 static int web_page(const struct xh_dav *d, const struct asked *a, const struct xh_url *from, struct xh_err *err)
 {
     return xh_err_set(err, XH_E_ACCES, d->reply.status,
-                      "%.200s: in answer to %s came a web page, from %.100s: the server wants a login. Set BEARER_TOKEN_FILE to a file with a token "
+                      "%.200s: in answer to %s came a web page, from %.100s: the server wants a login. Set "
+                      "BEARER_TOKEN_FILE to a file with a token "
                       "that may write there", d->url->shown, a->method, strstr(from->server, "://") + 3);
 }
 

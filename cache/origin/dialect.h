@@ -42,12 +42,12 @@ void xh_dialect_init(struct xh_dialect *d);
 /* Sets proof and value when |value| is printable and short enough. Returns 1 if it was. */
 int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *value);
 
-/* Takes the strongest proof that a reply brings: |etag| as response.h has it, |last_modified|, |date| of the reply (-1: not
- * given). */
+/* Takes the strongest proof that a reply brings: |etag| as response.h has it, |last_modified|, |date| of the reply (-1:
+ * not given). */
 void xh_dialect_learn(struct xh_dialect *d, const char *etag, const char *last_modified, time_t date);
 
-/* 1 when a reply with these shows the version that |d| has, or need not show any. Else 0, and |how| says what differs: a
- * reply without what was there before shows another version. |how| may be NULL. */
+/* 1 when a reply with these shows the version that |d| has, or need not show any. Else 0, and |how| says what differs:
+ * a reply without what was there before shows another version. |how| may be NULL. */
 int xh_dialect_shows(const struct xh_dialect *d, const char *etag, const char *last_modified, char *how, size_t size);
 
 /* 1 when If-Match goes with requests; if not, the replies alone show the version. */
@@ -56,8 +56,8 @@ static inline int xh_dialect_matches(const struct xh_dialect *d)
     return d->proof == XH_BY_ETAG && d->value[0] == '"' && !d->no_match;
 }
 
-/* 1 when the same proof in two openings is none of the same bytes: nothing may be kept under it for longer than the file
- * is open. */
+/* 1 when the same proof in two openings is none of the same bytes: nothing may be kept under it for longer than the
+ * file is open. */
 static inline int xh_dialect_is_fleeting(const struct xh_dialect *d)
 {
     return d->proof == XH_BY_SIZE || d->proof == XH_BY_WEAK_ETAG || (d->proof == XH_BY_DATE && d->young);

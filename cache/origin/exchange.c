@@ -58,8 +58,8 @@ static int check_version(struct xh_exchange *x)
     return fault(x, XH_FAULT_CHANGED, "%s", how);
 }
 
-/* 1 when a web page comes in place of the file that is open: a login that has ended, or a word to somebody who reads. A server
- * that calls the file so shows the version with it, or its size. */
+/* 1 when a web page comes in place of the file that is open: a login that has ended, or a word to somebody who reads. A
+ * server that calls the file so shows the version with it, or its size. */
 static int is_page_instead(const struct xh_exchange *x)
 {
     const struct xh_reply *r = &x->reply;
@@ -426,8 +426,8 @@ static void hear(struct xh_exchange *x, const uint8_t *data, size_t len)
     x->said[x->said_len] = '\0';
 }
 
-/* 1 when what is called a web page begins as one, or what has no type as nothing else does. No file that HDF5 reads does, unless
- * it has a user block. */
+/* 1 when what is called a web page begins as one, or what has no type as nothing else does. No file that HDF5 reads
+ * does, unless it has a user block. */
 static int begins_page(const uint8_t *data, size_t len, int html)
 {
     static const char bom[] = "\xef\xbb\xbf";

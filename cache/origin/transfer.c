@@ -197,14 +197,16 @@ const char *xh_wire_advice(const char *said, char out[XH_WIRE_ADVICE_BYTES])
     int over = strstr(said, "expired") != NULL;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strstr(said, plain[i]))
-            return "This port speaks no TLS: write the port of its https, or http:// if what comes may be read and changed on its way (no token is sent then)";
+            return "This port speaks no TLS: write the port of its https, or http:// if what comes may be read and "
+                   "changed on its way (no token is sent then)";
     if (over || strstr(said, "not yet valid")) {
         char date[32] = "?";
         time_t now = time(NULL);
         struct tm tm;
         if (gmtime_r(&now, &tm))
             strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm);
-        snprintf(out, XH_WIRE_ADVICE_BYTES, "Its owner has to renew it%s, unless this machine's clock is wrong: it says %s", over ? "" : ", or it is too new", date);
+        snprintf(out, XH_WIRE_ADVICE_BYTES, "Its owner has to renew it%s, unless this machine's clock is wrong: it "
+                                            "says %s", over ? "" : ", or it is too new", date);
         return out;
     }
     if (strstr(said, "subject name") || strstr(said, "ostname mismatch") || strstr(said, "does not match target host"))

@@ -91,8 +91,8 @@ int xh_wire_proxy_status(void *easy);
 /* 1 when curl's TLS is the OpenSSL of the headers here: it may be built with another library, or another version. */
 int xh_wire_has_our_openssl(void);
 
-/* What to do about a TLS session that failed with the words |said| (struct xh_outcome's): a sentence, or NULL where only they
- * tell. |out| may hold it. */
+/* What to do about a TLS session that failed with the words |said| (struct xh_outcome's): a sentence, or NULL where
+ * only they tell. |out| may hold it. */
 const char *xh_wire_advice(const char *said, char out[XH_WIRE_ADVICE_BYTES]);
 
 /* Where libcurl itself would look for CAs; either may be NULL. */

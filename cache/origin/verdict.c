@@ -290,7 +290,8 @@ static enum xh_verdict judge_redirect(struct xh_exchange *x, struct xh_err *err)
     return XH_VERDICT_AGAIN;
 }
 
-/* Of 401, of 403 as XRootD has it, and of a web page: the token may have been renewed since it was read. 1: it was; try again. */
+/* Of 401, of 403 as XRootD has it, and of a web page: the token may have been renewed since it was read. 1: it was; try
+ * again. */
 static int token_renewed(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
@@ -332,7 +333,8 @@ static enum xh_verdict refused(const struct xh_exchange *x, struct xh_err *err)
                     "%.160s%s", what, x->token && x->token->value ? x->token->note : "a reader without a token", tells);
     }
     if (status == 403 && names_directory(x->url) && xh_url_same_server(x->url, o->url))
-        return fail(x, err, XH_E_ACCES, status, "%s: this is the URL of a directory, and the server does not show what is in it. Name a file in it", what);
+        return fail(x, err, XH_E_ACCES, status, "%s: this is the URL of a directory, and the server does not show "
+                                                "what is in it. Name a file in it", what);
     if (o->url->user)
         return fail(x, err, XH_E_ACCES, status, "%s: %s were refused", what, o->login);
     if (!o->url->https)
@@ -366,7 +368,8 @@ static enum xh_verdict refused(const struct xh_exchange *x, struct xh_err *err)
                 t ? t->note : "", why, cert);
 }
 
-/* Copies the title of the page that came, for an error; "" when there is none, or one with a word as long as a secret. */
+/* Copies the title of the page that came, for an error; "" when there is none, or one with a word as long as a
+ * secret. */
 static void take_title(const struct xh_exchange *x, char *out, size_t size)
 {
     const char *p = strcasestr(x->said, "<title"), *from = p ? strchr(p, '>') : NULL, *end = from ? strchr(from, '<') : NULL;
@@ -404,17 +407,20 @@ static void say_how(const struct xh_exchange *x, char *out, size_t size)
     if (!o->url->https)
         snprintf(out, size, "No token is sent over http: use https, and set BEARER_TOKEN_FILE to a file with one");
     else if (o->url->ticket)
-        snprintf(out, size, "The URL carries its own authorisation in its query: most likely that has expired, get a new one");
+        snprintf(out, size, "The URL carries its own authorisation in its query: most likely that has expired, get "
+                            "a new one");
     else if (o->url->user)
         snprintf(out, size, "What was sent, %.100s, did not help", o->login);
     else if (!xh_object_trusts(o, o->url) && ((t && t->value) || o->cert.path[0]))
-        snprintf(out, size, "No token or certificate is sent there, as not the program names this URL: if the server may have them, name its host "
+        snprintf(out, size, "No token or certificate is sent there, as not the program names this URL: if the "
+                            "server may have them, name its host "
                  "in XHDF5_CREDENTIAL_HOSTS");
     else if (t && t->value) {
         xh_token_describe(t, (long long)time(NULL), tells, sizeof tells);
         snprintf(out, size, "What was sent, %.120s%s, did not help: get one that is valid for this server", t->note, tells);
     } else {
-        snprintf(out, size, "No token was found (%.160s): set BEARER_TOKEN_FILE to a file with one, or XHDF5_NETRC=on for a name and password",
+        snprintf(out, size, "No token was found (%.160s): set BEARER_TOKEN_FILE to a file with one, or "
+                            "XHDF5_NETRC=on for a name and password",
                  t ? t->note : "");
     }
 }
@@ -437,13 +443,15 @@ static enum xh_verdict judge_page(struct xh_exchange *x, struct xh_err *err)
     const char *host = strstr(x->url->server, "://") + 3;
     if (is_listing(x, title))
         return fail(x, err, XH_E_ACCES, x->reply.status,
-                    "this is a directory: the server sent a web page%s with its listing, from %.100s. Name a file in it", quoted, host);
+                    "this is a directory: the server sent a web page%s with its listing, from %.100s. Name a file "
+                    "in it", quoted, host);
     say_how(x, how, sizeof how);
     if (o->opened)
         return fail(x, err, XH_E_ACCES, x->reply.status,
                     "the session ended: in place of the file the server now sends a web page%s, from %.100s. %s", quoted, host, how);
     return fail(x, err, XH_E_ACCES, x->reply.status,
-                "the server sent a web page%s, from %.100s, in place of the file: it wants a login, or has no such file. %s", quoted, host, how);
+                "the server sent a web page%s, from %.100s, in place of the file: it wants a login, or has no such "
+                "file. %s", quoted, host, how);
 }
 
 /* A certificate that a server does not like, nginx answers with 400 and others by breaking the handshake, whatever

@@ -27,7 +27,8 @@ static void learn(const struct xh_reply *r)
     xh_dialect_learn(&d, r->etag, r->last_modified, r->date);
     hold(!r->etag[0] || d.proof != XH_BY_SIZE, "an ETag that is there and counts for nothing");
     hold(xh_dialect_shows(&d, r->etag, r->last_modified, NULL, 0), "a reply that does not show its own version");
-    hold(d.proof == XH_BY_SIZE || !xh_dialect_shows(&d, "", "", how, sizeof how), "a reply without a validator that shows the version");
+    hold(d.proof == XH_BY_SIZE || !xh_dialect_shows(&d, "", "", how, sizeof how), "a reply without a validator that "
+                                                                                  "shows the version");
     hold(xh_dialect_validator(&d, text, sizeof text) != 0, "a validator that does not fit");
     hold(!xh_dialect_matches(&d) || !strpbrk(d.value, "\r\n"), "an If-Match of two lines");
     hold(xh_dialect_hint(&d, hint, sizeof hint) && xh_dialect_from_hint(&again, hint) == 0 && xh_dialect_hint(&again, back, sizeof back) &&

@@ -164,7 +164,8 @@ enum xh_state xh_doctor_version(struct doctor *d)
     if (!p->etag[0] && !p->last_modified[0] && !date[0])
         xh_report_say(r, "nothing but the size");
     if (p->etag[0] && !strong && !p->last_modified[0])
-        xh_report_advise(r, "a weak ETag proves no bytes: processes do not share what they fetch. A strong one (\"…\" without W/), or Last-Modified, lets them");
+        xh_report_advise(r, "a weak ETag proves no bytes: processes do not share what they fetch. A strong one "
+                            "(\"…\" without W/), or Last-Modified, lets them");
     return XH_STATE_OK;
 }
 

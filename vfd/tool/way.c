@@ -301,7 +301,8 @@ enum xh_state xh_doctor_reply(struct doctor *d)
         return no_reply(d);
     if (p->status == 200 && p->html) {
         xh_report_say(r, "status 200, and a web page (text/html) in place of the file");
-        xh_report_advise(r, "the server wants a login (docs/access.md: BEARER_TOKEN_FILE and others), shows a directory, or shows this for whatever it does not "
+        xh_report_advise(r, "the server wants a login (docs/access.md: BEARER_TOKEN_FILE and others), shows a "
+                            "directory, or shows this for whatever it does not "
                             "have: look at the URL in a browser");
         return XH_STATE_FAILED;
     }
