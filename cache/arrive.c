@@ -1,4 +1,5 @@
-/* Bytes of pages that were claimed as LATER come, and go to the shadow: each page is begun with its first byte and published
+/* Bytes of pages that were claimed as LATER come, and go to the shadow: each page is begun with its first byte and
+ * published
  * with its last. A page that somebody else took meanwhile is passed over: its bytes are the reader's alone. */
 #include <stdlib.h>
 
@@ -16,7 +17,8 @@ static uint64_t begin_more(struct xh_file *f, uint64_t q, uint64_t to, int *lost
 }
 
 /* The same for the pages [q, to) of one run. */
-static int arrive_run(struct xh_file *f, struct xh_arrival *a, uint64_t q, uint64_t to, uint64_t off, const uint8_t *data, size_t len)
+static int arrive_run(struct xh_file *f, struct xh_arrival *a, uint64_t q, uint64_t to, uint64_t off,
+                      const uint8_t *data, size_t len)
 {
     uint64_t end = off + len;
     while (q < to) {
@@ -29,7 +31,8 @@ static int arrive_run(struct xh_file *f, struct xh_arrival *a, uint64_t q, uint6
         a->page = next;
         a->begun = 0;
         if (r > q) {
-            uint64_t from = q * XH_PAGE_BYTES > off ? q * XH_PAGE_BYTES : off, till = r * XH_PAGE_BYTES < end ? r * XH_PAGE_BYTES : end;
+            uint64_t from = q * XH_PAGE_BYTES > off ? q * XH_PAGE_BYTES : off;
+            uint64_t till = r * XH_PAGE_BYTES < end ? r * XH_PAGE_BYTES : end;
             if (xh_shadow_fill(f->shadow, from, data + (from - off), (size_t)(till - from))) {
                 xh_shadow_abandon(f->shadow, q, r - q);
                 return XH_E_NOSPACE;
@@ -47,7 +50,8 @@ static int arrive_run(struct xh_file *f, struct xh_arrival *a, uint64_t q, uint6
     return 0;
 }
 
-int xh_arrive(struct xh_file *f, const struct xh_runs *runs, struct xh_arrival *a, uint64_t off, const uint8_t *data, size_t len)
+int xh_arrive(struct xh_file *f, const struct xh_runs *runs, struct xh_arrival *a, uint64_t off, const uint8_t *data,
+              size_t len)
 {
     uint64_t first = off / XH_PAGE_BYTES, behind = (off + len - 1) / XH_PAGE_BYTES + 1;
     int rc = 0;
@@ -78,7 +82,8 @@ static void mark_came(struct xh_read_op *op, struct xh_mark *m, uint64_t to)
     const struct xh_extent *e = op->asked; /* a read that holds something has one */
     if (m->seen >= to || m->come.page >= (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES)
         return;
-    if (xh_arrive(op->f, &op->held, &m->come, m->seen, (const uint8_t *)e->buf + (m->seen - e->off), (size_t)(to - m->seen)))
+    const uint8_t *from = (const uint8_t *)e->buf + (m->seen - e->off);
+    if (xh_arrive(op->f, &op->held, &m->come, m->seen, from, (size_t)(to - m->seen)))
         xh_arrive_end(op->f, &op->held, &m->come, (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES);
     m->seen = to;
 }

@@ -62,8 +62,9 @@ struct xh_file {
     pthread_mutex_t guess_lock;
     struct xh_predict_seq seq;
     struct xh_predict_wide wide;
-    _Atomic uint64_t process; /* whose engine and locks these are (process.h); one less: one of its threads is about to make them
-                               * so. Release in xh_file_after_fork, acquire by all that come there */
+    /* The process whose engine and locks these are (process.h); one less: one of its threads is about to make them so. Release
+     * in xh_file_after_fork, acquire by all that come there. */
+    _Atomic uint64_t process;
 
     /* |chunk_lock| guards the chunk indexes and |contiguous|. Readers wait for it, as a node that is missed could cost a whole
      * index: it is held for computing and for looks at what is here (xh_walk_look), never over the network. */
@@ -97,9 +98,11 @@ struct xh_file {
 int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
                    struct xh_err *err);
 
-/* The bytes [off, off + len) are here, the next ones of |a|: what of them lies in |runs| goes to the shadow, page by page.
+/* The bytes [off, off + len) are here, the next ones of |a|: what of them lies in |runs| goes to the shadow, page by
+ * page.
  * Returns 0, or XH_E_NOSPACE: then the rest is to be ended. */
-int xh_arrive(struct xh_file *f, const struct xh_runs *runs, struct xh_arrival *a, uint64_t off, const uint8_t *data, size_t len);
+int xh_arrive(struct xh_file *f, const struct xh_runs *runs, struct xh_arrival *a, uint64_t off, const uint8_t *data,
+              size_t len);
 
 /* Gives up what has not come of the pages before |end|. Harmless when all has. */
 void xh_arrive_end(struct xh_file *f, const struct xh_runs *runs, struct xh_arrival *a, uint64_t end);

@@ -151,7 +151,8 @@ uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
     return sum;
 }
 
-/* Lock held; lets go of it meanwhile. While it is not known how fast the link is, or something is held, now and then to see how
+/* Lock held; lets go of it meanwhile. While it is not known how fast the link is, or something is held, now and then
+ * to see how
  * much has come. */
 static void wait_a_while(struct xh_read_op *op)
 {

@@ -1,6 +1,7 @@
 /* Which process this is: see process.h.
  *
- * The number lies in a page that the kernel gives to a fork's child as zeros (MADV_WIPEONFORK, Linux 4.14), whoever calls fork or
+ * The number lies in a page that the kernel gives to a fork's child as zeros (MADV_WIPEONFORK, Linux 4.14), whoever
+ * calls fork or
  * clone, and whether or not its handlers run. Where the kernel will not, handlers of fork put it to 0. */
 #include "process.h"
 
@@ -41,5 +42,6 @@ uint64_t xh_process(void)
         mine = xh_now_ns() << 22 ^ (uint64_t)getpid();
     mine |= 3;
     /* Of two threads that come first one has its number taken. */
-    return atomic_compare_exchange_strong_explicit(number, &is, mine, memory_order_relaxed, memory_order_relaxed) ? mine : is;
+    int first = atomic_compare_exchange_strong_explicit(number, &is, mine, memory_order_relaxed, memory_order_relaxed);
+    return first ? mine : is;
 }

@@ -50,7 +50,8 @@ static void take_staged(struct xh_read_op *op)
     op->served.ahead = here + coming;
 }
 
-/* Claims the whole pages of a read that its stream brings: behind what the stage left to fetch. They are published as they
+/* Claims the whole pages of a read that its stream brings: behind what the stage left to fetch. They are published as
+ * they
  * come, from the reader's own buffer, while it waits (arrive.c). Without a claim, or memory, a page is not kept. */
 static void hold(struct xh_read_op *op)
 {
@@ -58,7 +59,8 @@ static void hold(struct xh_read_op *op)
     uint64_t off = last ? last->off + last->len : e->off;
     uint64_t end = (e->off + e->len) / XH_PAGE_BYTES;
     for (uint64_t p = (off + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES; op->keep && p < end; p++)
-        if (xh_shadow_claim_later(op->f->shadow, p, 0, 0, &op->f->counters) == XH_CLAIM_MINE && xh_runs_add(&op->held, p)) {
+        if (xh_shadow_claim_later(op->f->shadow, p, 0, 0, &op->f->counters) == XH_CLAIM_MINE &&
+            xh_runs_add(&op->held, p)) {
             xh_shadow_forgo(op->f->shadow, p, 1);
             break;
         }

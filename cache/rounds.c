@@ -11,7 +11,8 @@
 #include "trace.h"
 
 #define HURRY_EVERY_MS 100
-/* What another process has claimed and does not come to soon a read fetches itself, where it wants little of what comes before
+/* What another process has claimed and does not come to soon a read fetches itself, where it wants little of what
+ * comes before
  * that. It would get half of the link: then the other one's bytes are four times as long under way as its own. Below
  * SOON_NS none of it is worth bytes that cross the link twice, nor below LATE_LEAST_PAGES a request. */
 #define LATE_TIMES 8u
@@ -41,9 +42,11 @@ static int sort_page(struct xh_read_op *op, uint64_t p, struct sorted *s)
 {
     int rc;
     struct xh_shadow *shadow = op->f->shadow;
-    enum xh_claim claim = op->keep ? xh_shadow_claim_later(shadow, p, op->kind == XH_KIND_META, op->take, &op->f->counters)
+    int meta = op->kind == XH_KIND_META;
+    enum xh_claim claim = op->keep ? xh_shadow_claim_later(shadow, p, meta, op->take, &op->f->counters)
                                    : xh_shadow_peek(shadow, p);
-    if (!op->keep && (claim == XH_CLAIM_MINE || (op->take && xh_shadow_is_later(shadow, p)))) /* EMPTY, and to stay so */
+    /* EMPTY, and to stay so */
+    if (!op->keep && (claim == XH_CLAIM_MINE || (op->take && xh_shadow_is_later(shadow, p))))
         claim = XH_CLAIM_NONE;
     switch (claim) {
     case XH_CLAIM_READY: return xh_runs_add(&s->ready, p);
@@ -142,9 +145,11 @@ static uint64_t later_in(const struct xh_file *f, const struct xh_runs *busy)
     return n;
 }
 
-/* 1 when another process comes to |p|, of |busy|, so late that the read had better fetch what of them was not begun. Known
+/* 1 when another process comes to |p|, of |busy|, so late that the read had better fetch what of them was not begun.
+ * Known
  * from how far it came since the last look: as it fetches several stretches at once, what the link brings
- * before |p| is what lies before |p| in its stretch, as many times as all of them together came farther than that one. Where
+ * before |p| is what lies before |p| in its stretch, as many times as all of them together came farther than that
+ * one. Where
  * nothing came at all it is not the order in which things come that keeps the read waiting. */
 static int comes_late(const struct xh_file *f, const struct xh_runs *busy, uint64_t p, struct coming *c)
 {
@@ -165,8 +170,9 @@ static int comes_late(const struct xh_file *f, const struct xh_runs *busy, uint6
     before = before > wanted ? before - wanted : 0;
     double times = came > nearer ? (double)came / (double)nearer : 1, link_pages = (double)before * times;
     double wait_ns = link_pages / (double)came * (double)(c->at_ns - was.at_ns);
-    xh_trace(XH_T_READ, "late", "page=%llu before=%llu nearer=%llu came=%llu wanted=%llu wait_ms=%.0f", (unsigned long long)p,
-             (unsigned long long)before, (unsigned long long)nearer, (unsigned long long)came, (unsigned long long)wanted, wait_ns / 1e6);
+    xh_trace(XH_T_READ, "late", "page=%llu before=%llu nearer=%llu came=%llu wanted=%llu wait_ms=%.0f",
+             (unsigned long long)p, (unsigned long long)before, (unsigned long long)nearer, (unsigned long long)came,
+             (unsigned long long)wanted, wait_ns / 1e6);
     return link_pages >= (double)(LATE_TIMES * wanted + LATE_LEAST_PAGES) && wait_ns >= SOON_NS;
 }
 
@@ -206,7 +212,8 @@ static int wait_page(struct xh_read_op *op, const struct xh_runs *busy, uint64_t
     return stuck;
 }
 
-/* Waits until nobody has the pages in flight any more, or some had better be fetched here: they go to |again|, except those
+/* Waits until nobody has the pages in flight any more, or some had better be fetched here: they go to |again|, except
+ * those
  * whose owner neither finishes nor can be proved dead: they go to |bypass|. The last page first: mostly the others
  * are there by then, and whoever publishes them has nobody to wake each time. */
 static int wait_busy(struct xh_read_op *op, const struct xh_runs *busy, struct xh_runs *again,

@@ -237,7 +237,8 @@ struct below { /* pieces of a read that the version below has */
 /* What is done here and not in cache.h, nor at the server, is copying. */
 static uint64_t begin_copying(struct xh_edit *e)
 {
-    return e->process == xh_process() ? xh_account_enter(&e->account, XH_COPYING) : 0; /* a child prints none, and a thread of the parent may have the lock */
+    /* A child prints none, and a thread of the parent may have the lock. */
+    return e->process == xh_process() ? xh_account_enter(&e->account, XH_COPYING) : 0;
 }
 
 static void end_copying(struct xh_edit *e, uint64_t begun)

@@ -1,7 +1,8 @@
 /* Who fetches just now: how many processes of this user and host share the link, whichever files they read.
  *
  * The file "busy" in the shadows' directory has an entry for each of them, with the time when it last fetched or opened
- * something. An entry that is old is anybody's. Two processes that take one at once count as one until the next time; rubbish in it
+ * something. An entry that is old is anybody's. Two processes that take one at once count as one until the next time;
+ * rubbish in it
  * makes the count wrong, and a fetch slower or greedier, no more.
  * Threads, processes: any. */
 #include <fcntl.h>

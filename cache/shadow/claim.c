@@ -1,10 +1,13 @@
-/* Claims: the right to fill a page, had at once or for later. See layout.h for the word, page.c for what claims are good for.
+/* Claims: the right to fill a page, had at once or for later. See layout.h for the word, page.c for what claims are
+ * good for.
  *
- * A claim whose bytes are yet to be fetched is LATER. Its owner writes nothing there before it has begun the page, which it
+ * A claim whose bytes are yet to be fetched is LATER. Its owner writes nothing there before it has begun the page,
+ * which it
  * does when the first byte comes. So until then another process may take the claim over, as it may that of a dead
  * owner: at no time do two write. What the former owner fetches nevertheless goes to its reader alone.
  *
- * |inflight| counts claims, not pages: a claim ends once, for whoever made it, though the page may be another's by then.
+ * |inflight| counts claims, not pages: a claim ends once, for whoever made it, though the page may be another's by
+ * then.
  * Locks: none. */
 #include <fcntl.h>
 #include <unistd.h>
@@ -48,7 +51,8 @@ static int take_later(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta, 
     if (owner == 0)
         return -1;
     /* LATER counts: once it was begun its bytes may be half there. Wakes who waits for the former owner. */
-    if (xh_page_change(s, idx, w, XH_W_HELD | XH_W_LATER, XH_CLAIMED, owner, (meta ? XH_W_META : 0) | XH_W_LATER, XH_W_META))
+    if (xh_page_change(s, idx, w, XH_W_HELD | XH_W_LATER, XH_CLAIMED, owner, (meta ? XH_W_META : 0) | XH_W_LATER,
+                       XH_W_META))
         return 1;
     xh_claims_over(s, 1);
     return 0;
@@ -61,7 +65,8 @@ static int is_later(uint64_t w)
 
 int xh_shadow_is_later(struct xh_shadow *s, uint64_t idx)
 {
-    return xh_page_usable(s, idx) && xh_page_reserve(s, idx) && is_later(atomic_load_explicit(&s->words[idx], memory_order_relaxed));
+    return xh_page_usable(s, idx) && xh_page_reserve(s, idx) &&
+           is_later(atomic_load_explicit(&s->words[idx], memory_order_relaxed));
 }
 
 static enum xh_claim claim(struct xh_shadow *s, uint64_t idx, int meta, uint64_t later, int take, struct xh_counters *c)

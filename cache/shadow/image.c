@@ -31,7 +31,8 @@ struct xh_image {
 
 /* ---- directory and head --------------------------------------------------------------------- */
 
-/* What is at |path| in the way of a directory of this layout: nothing at all (0), a sound directory for those of all layouts
+/* What is at |path| in the way of a directory of this layout: nothing at all (0), a sound directory for those of all
+ * layouts
  * without one for this (1), something else (2). */
 static int what_is_there(const char *path)
 {
@@ -301,11 +302,13 @@ int xh_image_each(const struct xh_options *o, int (*each)(void *ctx, const struc
         if (what_is_there(path) == 0)
             return 0;
         return xh_err_set(err, XH_E_SYS, 0,
-                          "%.500s is no directory for shadows: it and the one that it is in must be directories of yours alone (mode "
-                          "0700), no symbolic links, and on tmpfs",
+                          "%.500s is no directory for shadows: it and the one that it is in must be directories of yours "
+                          "alone (mode 0700), no symbolic links, and on tmpfs",
                           path);
     }
-    struct listing l = {.dirfd = dirfd, .locks = read_locks(), .m = malloc(sizeof *l.m), .i = malloc(sizeof *l.i), .each = each, .ctx = ctx};
+    struct listing l = {.dirfd = dirfd, .locks = read_locks(), .each = each, .ctx = ctx};
+    l.m = malloc(sizeof *l.m);
+    l.i = malloc(sizeof *l.i);
     if (!l.m || !l.i)
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while listing %.500s", path);
     size_t n = rc ? 0 : xh_store_places(dirfd, place);

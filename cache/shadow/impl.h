@@ -90,15 +90,19 @@ struct xh_shadow *xh_shadow_largest_private(const struct xh_shadow *but, uint64_
 
 /* store.c ---------------------------------------------------------------------------------- */
 
-/* Opens the directory |path|, as xh_store_dir_path gave it; |create| makes it. Returns a descriptor, which says as long as it is
- * open that the directory is used, or -1 when there is none that may be trusted (traced; one that the user named is told
+/* Opens the directory |path|, as xh_store_dir_path gave it; |create| makes it. Returns a descriptor, which says as
+ * long as it is
+ * open that the directory is used, or -1 when there is none that may be trusted (traced; one that the user named is
+ * told
  * of on standard error, once a process). */
 int xh_store_dir(const struct xh_options *o, const char *path, int create);
 /* The directory of this layout's shadows, in the one that the options name. */
 void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
 
-/* Where shadows of all layouts are, seen from the directory of this one's: "" itself, "../" where layouts before 6 had theirs,
- * "../v<layout>/" the others. Returns how many. What all layouts have in common is the names of files, and what XH_LOCK_OPEN
+/* Where shadows of all layouts are, seen from the directory of this one's: "" itself, "../" where layouts before 6
+ * had theirs,
+ * "../v<layout>/" the others. Returns how many. What all layouts have in common is the names of files, and what
+ * XH_LOCK_OPEN
  * says: so a file of another one can be counted, and removed when nobody has it open, and is not looked into. */
 size_t xh_store_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES]);
 /* Opens one of them. Owns: the caller closes it. -1: it is gone. */

@@ -83,7 +83,8 @@ _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint16_t) == 2, "
  *   CLAIMED, EVICTING -> EMPTY  anyone, once the owner is proved dead
  *   READY    -> EMPTY     a reader who found other bytes than were published (someone wrote into the file)
  *
- * The sum belongs to the page's owner while it is CLAIMED and not LATER: 0 until it has bytes. It is constant while it is READY. */
+ * The sum belongs to the page's owner while it is CLAIMED and not LATER: 0 until it has bytes. It is constant while
+ * it is READY. */
 enum xh_state { XH_EMPTY, XH_CLAIMED, XH_READY, XH_EVICTING };
 
 #define XH_W_STATE 3ull

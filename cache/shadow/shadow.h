@@ -8,7 +8,8 @@
  *
  * Life of a page: EMPTY -claim-> CLAIMED -publish-> READY -evict-> EVICTING -> EMPTY;
  * CLAIMED -abandon-> EMPTY; CLAIMED of a dead owner -> EMPTY (by any waiter).
- * A page that is fetched later than at once is claimed as LATER; its owner begins it when its bytes come. Until then whoever
+ * A page that is fetched later than at once is claimed as LATER; its owner begins it when its bytes come. Until then
+ * whoever
  * wants it sooner may take the claim.
  *
  * Knows nothing of HTTP or HDF5. Threads: any. Processes: any of the same user. */
@@ -100,11 +101,13 @@ uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64
  * case. |meta| marks the page as metadata, which outlives raw data in eviction. */
 enum xh_claim xh_shadow_claim(struct xh_shadow *s, uint64_t idx, int meta, struct xh_counters *c);
 
-/* The same for a page whose bytes are yet to be fetched. MINE: the caller must begin it before it fills it, or forgo it.
+/* The same for a page whose bytes are yet to be fetched. MINE: the caller must begin it before it fills it, or forgo
+ * it.
  * |take|: also a page that another claim, of this process or another, has not begun. */
 enum xh_claim xh_shadow_claim_later(struct xh_shadow *s, uint64_t idx, int meta, int take, struct xh_counters *c);
 
-/* The bytes of page |idx|, claimed as LATER, have come. Returns 1: the caller must fill, and publish or abandon it; or 0: the
+/* The bytes of page |idx|, claimed as LATER, have come. Returns 1: the caller must fill, and publish or abandon it;
+ * or 0: the
  * claim was taken by somebody else, and is no more the caller's affair. */
 int xh_shadow_begin(struct xh_shadow *s, uint64_t idx);
 
@@ -143,7 +146,8 @@ void xh_shadow_abandon(struct xh_shadow *s, uint64_t first, uint64_t n);
  * Takes no lock; a hit on 4 KiB costs under a microsecond. */
 size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len);
 
-/* The same for |n| extents, each whole or not at all: returns how many, from the first on, were copied. Of the buffers of the
+/* The same for |n| extents, each whole or not at all: returns how many, from the first on, were copied. Of the
+ * buffers of the
  * others some may have been written to. Small ones that lie close together, upwards, share system calls and sums: one
  * of 4 bytes in ten costs 15 ns of its own. */
 size_t xh_shadow_readv(struct xh_shadow *s, const struct xh_extent *ext, size_t n);

@@ -227,7 +227,8 @@ int xh_store_dir(const struct xh_options *o, const char *path, int create)
 static int is_other_layout(const char *name)
 {
     size_t n = strlen(name);
-    return name[0] == 'v' && n > 1 && n < XH_PLACE_BYTES - 4 && strspn(name + 1, "0123456789") == n - 1 && strcmp(name, XH_LAYOUT_DIR) != 0;
+    return name[0] == 'v' && n > 1 && n < XH_PLACE_BYTES - 4 && strspn(name + 1, "0123456789") == n - 1 &&
+           strcmp(name, XH_LAYOUT_DIR) != 0;
 }
 
 size_t xh_store_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES])
@@ -253,7 +254,8 @@ int xh_store_place(int dirfd, const char *place)
 {
     char path[XH_PLACE_BYTES + 1] = ".";
     if (place[0])
-        snprintf(path, sizeof path, "%.*s", (int)strlen(place) - 1, place); /* a slash at the end would follow a symlink */
+        /* A slash at the end would follow a symlink. */
+        snprintf(path, sizeof path, "%.*s", (int)strlen(place) - 1, place);
     return openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 

@@ -24,7 +24,8 @@ struct group {
 };
 _Static_assert(GROUP_PAGES <= 32, "a bit a page");
 
-/* Gathers extents from |ext| on that lie close together, upwards. A page that is not needed costs less than another system
+/* Gathers extents from |ext| on that lie close together, upwards. A page that is not needed costs less than another
+ * system
  * call where no more than GROUP_GAP_PAGES of them lie between two that are. */
 static void gather(const struct xh_shadow *s, const struct xh_extent *ext, size_t n, struct group *g)
 {
@@ -79,7 +80,8 @@ static uint64_t read_group(struct xh_shadow *s, struct group *g, uint8_t *buf)
         uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
         if ((w ^ g->seen[i]) & XH_W_SEEN)
             return i;
-        if (i * XH_PAGE_BYTES + bytes > (uint64_t)got || xh_sum_page(idx, buf + i * XH_PAGE_BYTES, (size_t)bytes) != sums[i]) {
+        if (i * XH_PAGE_BYTES + bytes > (uint64_t)got ||
+            xh_sum_page(idx, buf + i * XH_PAGE_BYTES, (size_t)bytes) != sums[i]) {
             xh_page_damaged(s, idx, w);
             return i;
         }

@@ -1266,7 +1266,8 @@ Test(page, shadows_that_nobody_has_open_go_first_oldest_use_first)
 
 /* ---- other layouts ---- */
 
-/* As a version of the library with another layout leaves it, or has it: a file |place|/s-… of 1 MiB in use until the descriptor is
+/* As a version of the library with another layout leaves it, or has it: a file |place|/s-… of 1 MiB in use until the
+ * descriptor is
  * closed. Its first bytes are what that layout has there. */
 static int of_another_layout(const char *place, int digit, char path[300])
 {
