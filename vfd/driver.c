@@ -11,6 +11,8 @@
  * Source: H5FDdevelop.h, class struct version 1, the same from HDF5 1.14 to 2.x. */
 #include "driver.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,13 +67,57 @@ static void watch(struct xh_vfd_file *f, hid_t fapl)
         f->opened_in = xh_h5_entry(f->h5);
 }
 
+/* The local path that a file at a URL named, and that was refused on this thread; HDF5 then tries a file of the same
+ * name beside the URL, whose failure is what the user sees. "": none. */
+static _Thread_local char refused_path[256];
+
+static const char *last_part(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+/* 1 when HDF5 made the path |name| itself out of the parent's URL or of a relative name: the right URL comes next. */
+static int is_own_try(const char *name)
+{
+    return *name != '/' || strstr(name, "/https://") || strstr(name, "/http://");
+}
+
+/* A file at a URL must not choose which local files are read: neither by a path that it names, nor by a name that HDF5
+ * looks for in the current directory before it looks beside the URL. Returns 0, or -1, error pushed. */
+static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
+{
+    const struct xh_namer *by = &f->names->namer;
+    struct xh_options o;
+    struct xh_err err = {0};
+    if (!by->by_file || !by->remote) {
+        *refused_path = '\0';
+        return 0;
+    }
+    if (xh_fapl_options(f->h5, fapl, &o, &err))
+        return xh_fail_cache(f->h5, &err);
+    if (o.local_sources)
+        return 0;
+    xh_trace(XH_T_VFD, "refused", "path=%s by=%s", name, by->parent);
+    if (!is_own_try(name))
+        snprintf(refused_path, sizeof refused_path, "%s", name);
+    return xh_fail(f->h5, XH_E_ACCES,
+                   "%.300s names the local file %.300s: files at URLs may not name local files, but with the option "
+                   "local_sources, errno = %d, error message = '%s'",
+                   by->parent, name, EACCES, strerror(EACCES));
+}
+
 static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
 {
     struct xh_err err = {0};
+    char path[sizeof refused_path] = "";
+    if (f->by_file && strcmp(last_part(refused_path), last_part(url)) == 0)
+        memcpy(path, refused_path, sizeof path);
+    *refused_path = '\0';
     if (!f->parallel && !(flags & ~(unsigned)XH_ACC_RDWR) && xh_remote_again(f->h5, url, &f->remote))
         return 0;
     if (f->by_file && !f->parallel) {
-        if (xh_source_open(f->h5, url, flags, fapl, &f->names->namer, &f->remote))
+        if (xh_source_open(f->h5, url, flags, fapl, &f->names->namer, path, &f->remote))
             return -1;
         watch(f, fapl);
         return 0;
@@ -84,8 +130,11 @@ static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, h
         rc = xh_parallel_open_url(f->parallel, f->h5, url, fapl, &f->remote, &err);
     else if (rc == 0 && !f->remote)
         rc = xh_remote_open(f->h5, url, fapl, NULL, &f->remote, &err);
-    if (rc && f->by_file) /* with a communicator it fails at once: HDF5 would read on one rank, and the others wait for it */
-        xh_family_note(f->family, url, XH_KIN_MISSING, &err, 0);
+    /* With a communicator it fails at once: HDF5 would read on one rank, and the others wait for it. */
+    char *key = rc && f->by_file ? xh_family_key(&f->names->namer, url) : NULL;
+    if (key)
+        xh_family_note(f->family, key, XH_KIN_MISSING, &err, 0);
+    free(key);
     if (rc && f->by_file && xh_parallel_first(f->parallel)) /* HDF5 keeps the reason to itself */
         xh_source_say(url, &err);
     return rc ? xh_fail_cache(f->h5, &err) : 0;
@@ -95,6 +144,8 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
 {
     hbool_t use = 1, ignore = 0;
     xh_trace(XH_T_VFD, "path", "name=%s flags=%x", name, flags);
+    if (may_be_local(f, name, fapl))
+        return -1;
     if (f->parallel && (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_RDWR)))
         return xh_fail(f->h5, XH_E_READONLY,
                        "several processes write one file by MPI-IO: open %s with H5Pset_fapl_mpio", name);
@@ -297,13 +348,14 @@ static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, 
 }
 
 /* HDF5 shortens the arrays: a size of 0, or a type of H5FD_MEM_NOLIST, behind the first
- * entry means that the entry before it holds for all the rest. Sets |*raw| when any piece is raw data. */
+ * entry means that the entry before it holds for all the rest. Sets |*raw| when any piece is raw data, |*headers| when
+ * any is of an object header. */
 static void unfold(uint32_t count, const H5FD_mem_t types[], const haddr_t addrs[], const size_t sizes[],
-                   void *const bufs[], struct xh_extent *p, int *raw)
+                   void *const bufs[], struct xh_extent *p, int *raw, int *headers)
 {
     int same_size = 0, same_type = 0;
     size_t size = 0;
-    *raw = 0;
+    *raw = *headers = 0;
     for (uint32_t i = 0; i < count; i++) {
         same_size = same_size || (i > 0 && sizes[i] == 0);
         same_type = same_type || (i > 0 && types[i] == H5FD_MEM_NOLIST);
@@ -311,6 +363,8 @@ static void unfold(uint32_t count, const H5FD_mem_t types[], const haddr_t addrs
             size = sizes[i];
         if (!same_type && types[i] == H5FD_MEM_DRAW)
             *raw = 1;
+        if (!same_type && types[i] == H5FD_MEM_OHDR)
+            *headers = 1;
         p[i] = (struct xh_extent){.off = addrs[i], .len = size, .buf = bufs[i]};
     }
 }
@@ -321,13 +375,18 @@ static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t t
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     struct xh_extent few[PIECES_ON_STACK];
     struct xh_extent *p = count <= PIECES_ON_STACK ? few : malloc(count * sizeof *p);
-    int raw;
+    int raw, headers;
     if (count == 0)
         return 0;
     if (!p)
         return xh_fail(f->h5, XH_E_NOMEM, "out of memory for a read of %u pieces", count);
-    unfold(count, types, addrs, sizes, bufs, p, &raw);
-    int rc = read_pieces(f, raw, p, count);
+    unfold(count, types, addrs, sizes, bufs, p, &raw, &headers);
+    int rc = 0;
+    if (f->remote && headers) /* HDF5 reads them one by one; whatever comes, each is looked at as what it is */
+        for (uint32_t i = 0; rc == 0 && i < count; i++)
+            rc = read_pieces(f, XH_REMOTE_HEADER, &p[i], 1);
+    else
+        rc = read_pieces(f, raw, p, count);
     if (p != few)
         free(p);
     return rc;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <search.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,6 +134,12 @@ void xh_family_leave(uint64_t id)
 uint64_t xh_family_remembers_ns(uint64_t took_ns)
 {
     return took_ns > FAMILY_FORGETS_NS ? took_ns : FAMILY_FORGETS_NS;
+}
+
+char *xh_family_key(const struct xh_namer *by, const char *url)
+{
+    char *key;
+    return asprintf(&key, "%s %s", by->server, url) < 0 ? NULL : key;
 }
 
 enum xh_kin xh_family_look(uint64_t id, const char *url, struct xh_err *err)

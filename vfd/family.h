@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "../cache/err.h"
+#include "../cache/options.h"
 
 enum xh_kin { XH_KIN_UNKNOWN, XH_KIN_OPENED, XH_KIN_MISSING, XH_KIN_FAILED };
 
@@ -28,7 +29,11 @@ uint64_t xh_family_new(void);
 void xh_family_enter(uint64_t family);
 void xh_family_leave(uint64_t family);
 
-/* What is known of |url|. XH_KIN_FAILED, with |*err|, is known as long as it is remembered; then what was known before. */
+/* By what a family knows |url|, which |by| names: what becomes of it depends on whether it is shown credentials, too. NULL
+ * without memory. Owns: free(). */
+char *xh_family_key(const struct xh_namer *by, const char *url);
+
+/* What is known of |url|, a key. XH_KIN_FAILED, with |*err|, is known as long as it is remembered; then what was known before. */
 enum xh_kin xh_family_look(uint64_t family, const char *url, struct xh_err *err);
 
 /* What became of |url|, when it was opened or read: |err| of XH_KIN_FAILED, |took_ns|: how long it took to find out. */

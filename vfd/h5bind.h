@@ -43,6 +43,7 @@
     X(H5Pget_file_locking)              \
     X(H5Pget_layout)                    \
     X(H5Pget_nfilters)                  \
+    X(H5Pget_page_buffer_size)          \
     X(H5Pget_userblock)                 \
     X(H5Pset_driver)                    \
     X(H5Pset_driver_by_name)            \

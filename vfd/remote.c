@@ -13,6 +13,7 @@
 #include "../cache/edit/edit.h"
 #include "../cache/now.h"
 #include "../cache/trace.h"
+#include "external.h"
 #include "family.h"
 #include "fapl.h"
 #include "h5err.h"
@@ -33,10 +34,14 @@ struct xh_remote {
     struct xh_remote *next; /* in the list */
     struct xh_remote *of;   /* it stands for this one, and has its |edit| while that is open */
     int stands_in;
+    int local_sources; /* it may name local files */
+    int pages;         /* HDF5 reads whole pages: metadata may come with data, and as data */
+    /* Set once, by whichever thread sees it: HDF5 has metadata from an image of its cache, not from where addresses say. */
+    atomic_int elsewhere;
 
     /* Of what a file named: the last read's failure, which answers for the next ones for a while, also when the file is closed and
      * opened for each of them; see family.h. */
-    char *named; /* its URL, or NULL */
+    char *named; /* what the family knows it by, or NULL */
     uint64_t family;
     _Atomic uint64_t failed_until_ns; /* 0: it did not fail; relaxed: |lock| orders |failed| */
     pthread_mutex_t lock;             /* guards |failed|; a leaf */
@@ -106,13 +111,6 @@ static void unmake(struct xh_remote *r)
     free(r);
 }
 
-/* Without memory nothing is remembered of it. */
-static void note_namer(struct xh_remote *r, const char *url, const struct xh_options *o)
-{
-    r->named = o->namer.by_file ? strdup(url) : NULL;
-    r->family = o->namer.family;
-}
-
 struct xh_remote *xh_remote_unopened(struct xh_h5 *h5, const char *url, const struct xh_err *err)
 {
     struct xh_remote *r = make(h5, url);
@@ -123,6 +121,19 @@ struct xh_remote *xh_remote_unopened(struct xh_h5 *h5, const char *url, const st
     if (r)
         *r->unopened = *err;
     return r;
+}
+
+/* What follows from URL and options, however the file is opened. */
+static void settle(struct xh_remote *r, const char *url, hid_t fapl, const struct xh_options *o)
+{
+    size_t page_buffer = 0;
+    unsigned unused;
+    xh_cache_names(url, o, &r->names);
+    r->named = o->namer.by_file ? xh_family_key(&o->namer, url) : NULL; /* without memory nothing is remembered of it */
+    r->family = o->namer.family;
+    r->local_sources = o->local_sources != 0;
+    r->pages = r->h5->H5Pget_page_buffer_size(fapl, &page_buffer, &unused, &unused) < 0 || page_buffer > 0;
+    atomic_init(&r->elsewhere, 0);
 }
 
 int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_told *told, struct xh_remote **out,
@@ -140,8 +151,7 @@ int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct x
         return rc;
     }
     r->size = xh_cache_size(r->file);
-    xh_cache_names(url, &o, &r->names);
-    note_namer(r, url, &o);
+    settle(r, url, fapl, &o);
     xh_trace(XH_T_VFD, "open", "url=%s size=%llu", r->shown, (unsigned long long)r->size);
     *out = r;
     return 0;
@@ -169,8 +179,7 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
         unmake(r);
         return rc;
     }
-    xh_cache_names(url, &o, &r->names);
-    note_namer(r, url, &o);
+    settle(r, url, fapl, &o);
     r->next = h5->written;
     h5->written = r;
     *out = r;
@@ -196,6 +205,8 @@ int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out)
     r->of = of;
     r->stands_in = 1;
     r->names = of->names;
+    r->local_sources = of->local_sources;
+    r->pages = of->pages;
     r->next = h5->written;
     h5->written = r;
     *out = r;
@@ -339,6 +350,44 @@ static size_t inside(uint64_t size, const struct xh_extent *p, size_t n, struct 
     return k;
 }
 
+/* Reads |n| extents of the file. Returns 0 or a negative code. */
+static int read_extents(struct xh_remote *r, int raw, const struct xh_extent *ext, size_t n, struct xh_err *err)
+{
+    enum xh_edit_kind kind = raw == XH_REMOTE_RAW ? XH_EDIT_RAW : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER : XH_EDIT_META;
+    return r->edit ? xh_edit_read(r->edit, kind, ext, n, err)
+                   : xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, n, err);
+}
+
+static int look(void *ctx, uint64_t off, void *buf, size_t len)
+{
+    struct xh_remote *r = ctx;
+    struct xh_extent ext = {.off = off, .len = len, .buf = buf};
+    struct xh_err err = {0};
+    uint64_t size = xh_remote_size(r);
+    return len > size || off > size - len || (len && read_extents(r, XH_REMOTE_META, &ext, 1, &err));
+}
+
+/* External raw data is read by HDF5 itself, from local files: a file at a URL must not choose which. Returns 0, or
+ * XH_E_ACCES with |err| where the |n| extents, of |kind|, name one. */
+static int refuse_external(struct xh_remote *r, int kind, const struct xh_extent *ext, size_t n, struct xh_err *err)
+{
+    struct xh_external e = {.size = xh_remote_size(r), .look = look, .ctx = r};
+    for (size_t i = 0; i < n; i++) {
+        const struct xh_extent *x = &ext[i];
+        int image = (r->pages || kind == XH_REMOTE_META) && xh_external_is_image(&e, x->off, x->buf, x->len);
+        if (image)
+            atomic_store_explicit(&r->elsewhere, 1, memory_order_relaxed);
+        e.sure = !atomic_load_explicit(&r->elsewhere, memory_order_relaxed);
+        if (image || r->pages ? xh_external_anywhere(&e, x->off, x->buf, x->len)
+                              : kind == XH_REMOTE_HEADER && xh_external_in_header(&e, x->off, x->buf, x->len))
+            return xh_err_set(err, XH_E_ACCES, 0,
+                              "%.200s has a dataset whose data is in the external file '%s', which HDF5 would look for on "
+                              "the local disk: files at URLs may not name local files, but with the option local_sources",
+                              r->shown, *e.name ? e.name : "?");
+    }
+    return 0;
+}
+
 int xh_remote_failed(struct xh_remote *r, struct xh_err *err)
 {
     if (!atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed))
@@ -355,9 +404,12 @@ static int still_fails(struct xh_remote *r, struct xh_err *err)
     return xh_now_ns() < atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed) && xh_remote_failed(r, err);
 }
 
-static void remember(struct xh_remote *r, int rc, const struct xh_err *err, uint64_t began_ns)
+/* |here|: 1 when it was this read's bytes that were refused, and so no other read is answered by it. */
+static void remember(struct xh_remote *r, int rc, const struct xh_err *err, uint64_t began_ns, int here)
 {
     uint64_t took_ns = xh_now_ns() - began_ns, until = rc && rc != XH_E_NOMEM ? began_ns + took_ns + xh_family_remembers_ns(took_ns) : 0;
+    if (until && here)
+        until = 1; /* over already */
     if (!until && !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed))
         return;
     pthread_mutex_lock(&r->lock);
@@ -365,7 +417,8 @@ static void remember(struct xh_remote *r, int rc, const struct xh_err *err, uint
         r->failed = *err;
     atomic_store_explicit(&r->failed_until_ns, until, memory_order_relaxed);
     pthread_mutex_unlock(&r->lock);
-    xh_family_note(r->family, r->named, until ? XH_KIN_FAILED : XH_KIN_OPENED, err, took_ns);
+    if (!here || !until)
+        xh_family_note(r->family, r->named, until ? XH_KIN_FAILED : XH_KIN_OPENED, err, took_ns);
 }
 
 static int read_inside(struct xh_remote *r, int raw, const struct xh_extent *ext, size_t k, struct xh_err *err)
@@ -373,11 +426,11 @@ static int read_inside(struct xh_remote *r, int raw, const struct xh_extent *ext
     if (r->named && still_fails(r, err))
         return err->code;
     uint64_t began_ns = r->named ? xh_now_ns() : 0;
-    int rc = r->edit ? xh_edit_read(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER : XH_EDIT_META,
-                                    ext, k, err)
-                     : xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, k, err);
+    int rc = read_extents(r, raw, ext, k, err), came = rc == 0;
+    if (came && !r->local_sources && (raw != XH_REMOTE_RAW || r->pages))
+        rc = refuse_external(r, raw, ext, k, err);
     if (r->named)
-        remember(r, rc, err, began_ns);
+        remember(r, rc, err, began_ns, came);
     return rc;
 }
 

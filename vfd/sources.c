@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,9 +56,13 @@ void xh_source_say(const char *url, const struct xh_err *err)
 int xh_source_is_afterthought(const char *url, const struct xh_namer *by)
 {
     struct xh_err err;
-    for (const char *p = strstr(url, "/http"); p; p = strstr(p + 1, "/http"))
-        if (xh_remote_is_url(p + 1) && xh_family_look(by->family, p + 1, &err) == XH_KIN_MISSING)
+    for (const char *p = strstr(url, "/http"); p; p = strstr(p + 1, "/http")) {
+        char *key = xh_remote_is_url(p + 1) ? xh_family_key(by, p + 1) : NULL;
+        int missing = key && xh_family_look(by->family, key, &err) == XH_KIN_MISSING;
+        free(key);
+        if (missing)
             return 1;
+    }
     return 0;
 }
 
@@ -94,19 +99,33 @@ static int missing(struct xh_h5 *h5, const char *url, const struct xh_namer *by)
     return xh_fail(h5, XH_E_NOENT, "%s does not exist, errno = %d, error message = '%s'", shown, ENOENT, strerror(ENOENT));
 }
 
-int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, const struct xh_namer *by, struct xh_remote **out)
+/* |path| is there, may not be read, and nothing lies in its place at |url|. */
+static int refuse(struct xh_h5 *h5, const char *url, const struct xh_namer *by, const char *path, struct xh_remote **out)
+{
+    struct xh_err err;
+    char shown[256];
+    xh_err_set(&err, XH_E_ACCES, 0,
+               "%.200s names the local file %.150s: files at URLs may not name local files, but with the option local_sources. "
+               "%s, which HDF5 tries in its place, does not exist", by->parent, path, xh_url_shown(url, shown, sizeof shown));
+    *out = xh_remote_unopened(h5, url, &err);
+    return *out ? 0 : xh_fail_cache(h5, &err);
+}
+
+/* |key|: what the family knows |url| by. */
+static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsigned flags, hid_t fapl, const struct xh_namer *by,
+                      const char *path, struct xh_remote **out)
 {
     struct xh_err err = {0};
-    if (xh_source_is_afterthought(url, by))
-        return xh_fail(h5, XH_E_NOENT, "a URL behind another, errno = %d, error message = '%s'", ENOENT, strerror(ENOENT));
-    enum xh_kin kin = xh_family_look(by->family, url, &err);
+    enum xh_kin kin = xh_family_look(by->family, key, &err);
     uint64_t began_ns = xh_now_ns();
     int rc = kin == XH_KIN_FAILED ? err.code : kin == XH_KIN_MISSING ? XH_E_NOENT : try_open(h5, url, flags, fapl, out, &err);
     uint64_t took_ns = xh_now_ns() - began_ns;
     if (rc == 0) {
-        xh_family_note(by->family, url, XH_KIN_OPENED, NULL, 0);
+        xh_family_note(by->family, key, XH_KIN_OPENED, NULL, 0);
         return 0;
     }
+    if (rc == XH_E_NOENT && *path && access(path, F_OK) == 0)
+        return refuse(h5, url, by, path, out);
     if (kin == XH_KIN_MISSING)
         return missing(h5, url, by);
     if (rc == XH_E_NOENT && kin == XH_KIN_OPENED) {
@@ -115,7 +134,7 @@ int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
                    "read it without", xh_url_shown(url, shown, sizeof shown), by->parent);
     } else if (rc == XH_E_NOENT && err.status && kin == XH_KIN_UNKNOWN && !missing_is_error(h5, fapl, &err)) {
         /* without a status it is another's word, as that of the option sidecar */
-        xh_family_note(by->family, url, XH_KIN_MISSING, &err, took_ns);
+        xh_family_note(by->family, key, XH_KIN_MISSING, &err, took_ns);
         xh_family_lose(by->family, XH_KIN_MISSING, took_ns);
         return missing(h5, url, by);
     }
@@ -124,11 +143,24 @@ int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
         snprintf(err.text + n, sizeof err.text - n, ". It is named by %.200s, which is open for writing", by->parent);
     }
     if (kin != XH_KIN_FAILED) {
-        xh_family_note(by->family, url, XH_KIN_FAILED, &err, took_ns);
+        xh_family_note(by->family, key, XH_KIN_FAILED, &err, took_ns);
         xh_family_lose(by->family, XH_KIN_FAILED, took_ns);
     }
     *out = xh_remote_unopened(h5, url, &err);
     if (!*out)
         xh_source_say(url, &err); /* HDF5 will not */
     return *out ? 0 : xh_fail_cache(h5, &err);
+}
+
+int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, const struct xh_namer *by, const char *path,
+                   struct xh_remote **out)
+{
+    if (xh_source_is_afterthought(url, by))
+        return xh_fail(h5, XH_E_NOENT, "a URL behind another, errno = %d, error message = '%s'", ENOENT, strerror(ENOENT));
+    char *key = xh_family_key(by, url);
+    if (!key)
+        return xh_fail(h5, XH_E_NOMEM, "out of memory for a file that another one names");
+    int rc = open_known(h5, url, key, flags, fapl, by, path, out);
+    free(key);
+    return rc;
 }

@@ -98,6 +98,7 @@ typedef struct H5FD_xhdf5_config_t {
     const char *missing_sources; /* files at URLs that a file names and that are not there: "fill" or "error" */
 
     int64_t whole_file_bytes; /* largest file that is read whole; larger ones need a server that sends parts */
+    int64_t local_sources; /* switch: files at URLs may name local files */
 } H5FD_xhdf5_config_t;
 
 /* Every field unset. */
@@ -105,7 +106,7 @@ typedef struct H5FD_xhdf5_config_t {
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
-            -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL, -1                                \
+            -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL, -1, -1                            \
     }
 
 /* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages

@@ -52,7 +52,10 @@ def compare(corpus, rel, server, shadow, flags):
     if local[0] == "no end":
         return local[2] + " from the local file"
     local = (local[0], without_addresses(local[1]))
-    remote = dump(url, harness.driver_env(server, shadow), corpus, *flags)
+    env = harness.driver_env(server, shadow)
+    if "EXTERNAL {" in dump(local_name, harness.clean_env(), corpus, "-H", "-p")[1]:    # refused without, as named.py shows
+        env["XHDF5_LOCAL_SOURCES"] = "on"
+    remote = dump(url, env, corpus, *flags)
     mine = (remote[0], without_addresses(remote[1]).replace(url, local_name))
     if mine == local:
         return None

@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""Hostile files: what a file names must not get the reader's credentials, nor the reader's local files.
+
+usage: named.py BUILD_OF_TESTS    (the directory of test_named)
+
+Three servers of one stock nginx, which write down every Authorization header and every certificate: home, where the
+program's file lies; foreign, which no program names; and listed, which credential_hosts names. A file at home, and the same
+file on the disk, name files everywhere, by external links, virtual datasets and external raw data. Each is opened through
+every door: the C struct, HDF5_DRIVER, h5py's keyword, xhdf5.enable().
+"""
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import harness  # noqa: E402
+
+sys.path.insert(0, str(harness.TOP / "server"))
+import throwaway_ca  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+FORKY = pathlib.Path("/opt/forky")
+TOKEN, PASSWORD = "the-readers-own-token", "the-readers-own-password"
+OWN = {"token": f"Bearer {TOKEN}", "netrc": "Basic " + base64.b64encode(f"reader:{PASSWORD}".encode()).decode()}
+NAMES = ("home", "foreign", "listed")
+
+CONF = """
+daemon off; pid RUN/nginx.pid; error_log RUN/error.log notice; worker_processes 1;
+events {}
+http {
+    client_body_temp_path RUN/tmp; proxy_temp_path RUN/tmp; fastcgi_temp_path RUN/tmp; uwsgi_temp_path RUN/tmp;
+    scgi_temp_path RUN/tmp;
+    ssl_certificate RUN/server.pem; ssl_certificate_key RUN/server.key;
+    ssl_client_certificate RUN/ca.pem; ssl_verify_client optional;
+    log_format who 'auth="$http_authorization" cert="$ssl_client_s_dn" $request_method $uri $status';
+    SERVERS
+}
+"""
+SERVER = """
+    server {
+        listen 127.0.0.1:PORT ssl; root RUN/NAME; access_log RUN/NAME.log who;
+        location /private/ { if ($http_authorization = "") { return 401; } }
+        location /sent-home/ { return 302 https://127.0.0.1:HOME/private/near.h5; }
+    }
+"""
+MAKE = """
+import sys, json, h5py, numpy as np
+files = json.loads(sys.argv[1])
+for path, sets in files.items():
+    with h5py.File(path, "w", libver=("latest", "latest") if "new" in path else None) as f:
+        for name, (how, what) in sets.items():
+            if how == "data":
+                f[name] = np.full(50, float(what))
+            elif how == "link":
+                f[name] = h5py.ExternalLink(*what)
+            elif how == "vds":
+                layout = h5py.VirtualLayout((50,), "f8")
+                layout[:] = h5py.VirtualSource(what[0], what[1], (50,))
+                f.create_virtual_dataset(name, layout, fillvalue=-1)
+            else:
+                f.create_dataset(name, (50,), "f8", external=[(what, 0, 400)])
+"""
+
+
+class Site:
+    """The servers and what lies on them; a context."""
+
+    def __enter__(self):
+        self.run = pathlib.Path(tempfile.mkdtemp(prefix="xh-named-"))
+        self.run.chmod(0o755)
+        throwaway_ca.make_ca(self.run)
+        throwaway_ca.make_server(self.run, self.run)
+        throwaway_ca.make_user(self.run, self.run, "reader")
+        self.cacert, self.local, self.cwd = str(self.run / "ca.pem"), self.run / "local", self.run / "cwd"
+        ports = {name: harness.free_port() for name in NAMES}
+        self.url = {name: f"https://127.0.0.1:{port}" for name, port in ports.items()}
+        self.hosts = f"127.0.0.1:{ports['listed']}"
+        (self.run / "netrc").write_text(f"default login reader password {PASSWORD}\n")
+        (self.run / "netrc").chmod(0o600)
+        servers = "".join(SERVER.replace("NAME", name).replace("PORT", str(port)).replace("HOME", str(ports["home"]))
+                          for name, port in ports.items())
+        (self.run / "nginx.conf").write_text(CONF.replace("SERVERS", servers).replace("RUN", str(self.run)))
+        (self.run / "tmp").mkdir()
+        self.make()
+        self.nginx = subprocess.Popen(["nginx", "-e", self.run / "error.log", "-c", self.run / "nginx.conf"],
+                                      stdin=subprocess.DEVNULL)
+        for port in ports.values():
+            harness.wait_port(port)
+        return self
+
+    def __exit__(self, *exc):
+        self.nginx.terminate()
+        self.nginx.wait(20)
+        shutil.rmtree(self.run, ignore_errors=True)
+
+    def make(self):
+        """Data: 50 times one number, so that a sum says whose it is."""
+        home, foreign, listed = (self.url[name] for name in NAMES)
+        secret = str(self.local / "secret.h5")
+        with_password = foreign.replace("//", "//owner:theirs@")
+        named = {"near": "near.h5", "public": f"{foreign}/public.h5", "private": f"{foreign}/private/p.h5",
+                 "listed": f"{listed}/private/p.h5", "back": f"{foreign}/back.h5", "sent": f"{foreign}/sent-home/p.h5",
+                 "theirs": f"{with_password}/private/p.h5", "absolute": secret, "up": "../" * 20 + secret[1:]}
+        inner = {"back": "back"}
+        hostile = {"d": ("data", 1)}
+        for name, file in named.items():
+            hostile[f"link_{name}"] = ("link", (file, inner.get(name, "d")))
+            hostile[f"vds_{name}"] = ("vds", (file, inner.get(name, "d")))
+        raw = {"ext_absolute": ("external", str(self.local / "secret.raw")), "ext_relative": ("external", "near.raw")}
+        files = {}
+        for directory in (self.run / "home/private", self.local):
+            files |= {f"{directory}/{name}.h5": hostile for name in ("hostile", "hostile-new")}
+            files |= {f"{directory}/raw{new}.h5": hostile | raw for new in ("", "-new")}
+        files |= {f"{self.run}/home/private/near.h5": {"d": ("data", 2)}, f"{self.run}/home/public.h5": {"d": ("data", 3)}}
+        for name, value in (("foreign", 4), ("listed", 5)):
+            files |= {f"{self.run}/{name}/{f}.h5": {"d": ("data", value)} for f in ("public", "private/p")}
+        files |= {f"{self.run}/foreign/back.h5": {"back": ("link", (f"{home}/private/near.h5", "d"))}}
+        files |= {f"{self.cwd}/near.h5": {"d": ("data", 666)}, secret: {"d": ("data", 666)},
+                  f"{self.local}/near.h5": {"d": ("data", 6)}}
+        for path in files:
+            pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", MAKE, json.dumps(files)], harness.clean_env())
+        assert status == 0, out + err
+        for path in (self.local / "secret.raw", self.cwd / "near.raw"):
+            path.write_bytes(b"\0\0\0\0\0\xd0\x84@" * 50)    # 666.0
+        (self.run / "home/private/near.raw").write_bytes(b"\0\0\0\0\0\0\0@" * 50)
+        for path in self.run.rglob("*.h5"):
+            path.chmod(0o644)
+
+    def logs(self):
+        return {name: (self.run / f"{name}.log").read_text() for name in NAMES}
+
+
+class Door:
+    """One way to the driver, with one kind of credential."""
+
+    def __init__(self, site, name, argv, credential, options_in_environment):
+        self.site, self.name, self.argv, self.credential = site, name, argv, credential
+        self.options = {"ca_bundle": site.cacert, "credential_hosts": site.hosts, "netrc": credential == "netrc"}
+        env = harness.clean_env() | {"XHDF5_SHADOW": "off", "XHDF5_RETRIES": "1"}
+        if options_in_environment:
+            env |= {"XHDF5_CA_BUNDLE": site.cacert, "XHDF5_CREDENTIAL_HOSTS": site.hosts,
+                    "XHDF5_NETRC": "on" if credential == "netrc" else "off"}
+        if credential == "token":
+            env |= {"BEARER_TOKEN": TOKEN, "X509_USER_CERT": str(site.run / "reader.pem"),
+                    "X509_USER_KEY": str(site.run / "reader.key")}
+        else:
+            env |= {"NETRC": str(site.run / "netrc"), "BEARER_TOKEN_FILE": os.devnull}
+        env["PYTHONPATH"] = str(harness.BUILD / "python")
+        self.env = env
+
+    def read(self, file, *names, **env):
+        """{dataset: what was read: a number, or the text of the error}"""
+        argv = [str(a) for a in self.argv(self, str(file))]
+        status, out, err = harness.run([*argv, *names], self.env | env, cwd=self.site.cwd)
+        assert status == 0, f"exit status {status}\n{out}\n{err[-2500:]}"
+        found = dict(line.split(" ", 1) for line in out.splitlines())
+        assert set(found) == set(names), out
+        return {k: v if v.startswith("error") else float(v) / 50 for k, v in found.items()}
+
+
+def doors(site, build):
+    def c(door, file):
+        return [build / "test_named", site.cacert, site.hosts, int(door.credential == "netrc"), 0, file]
+
+    def python(exe, how):
+        return lambda door, file: [*exe, HERE / "named_reader.py", how, file, json.dumps(door.options)]
+
+    def with_driver(door):
+        door.env |= {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": harness.plugin_dir()}
+        return door
+    for credential in ("token", "netrc"):
+        yield Door(site, f"the C struct, {credential}", c, credential, False)
+        for version, exe in harness.H5PY.items():
+            yield with_driver(Door(site, f"HDF5_DRIVER in h5py {version}, {credential}", python([exe], "env"), credential, True))
+            yield Door(site, f"h5py {version}'s keyword, {credential}", python([exe], "keyword"), credential, False)
+        yield Door(site, f"xhdf5.enable(), {credential}", python([exe], "enable"), credential, True)
+        if (FORKY / "usr/bin/python3").exists() and os.geteuid() == 0:
+            exe = ["chroot", FORKY, "python3"]
+            yield with_driver(Door(site, f"HDF5_DRIVER in HDF5 2.2, {credential}", python(exe, "env"), credential, True))
+
+
+def refused(said, *words):
+    assert isinstance(said, str) and all(w in said for w in words), said
+
+
+def withheld(said, *words):
+    refused(said, "401", "no token", "CREDENTIAL_HOSTS", *words)
+
+
+def check_remote(tap, door, site):
+    names = [f"{how}_{name}" for how in ("link", "vds")
+             for name in ("near", "public", "listed", "theirs", "private", "back", "sent", "absolute", "up")]
+    got = door.read(f"{site.url['home']}/private/hostile.h5", *names)
+    with tap.claim(f"a file at a URL names others: they get its options, and at its own server its credentials: {door.name}"):
+        for how in ("link", "vds"):
+            assert [got[f"{how}_{n}"] for n in ("near", "public", "listed", "theirs")] == [2, 4, 5, 4], got
+    with tap.claim(f"a foreign server that wants credentials gets none, and the error says why and what to do: {door.name}"):
+        for name in ("private", "back", "sent"):
+            withheld(got[f"link_{name}"])
+        for name in ("private", "sent"):
+            withheld(got[f"vds_{name}"])
+        assert got["vds_back"] == -1 or isinstance(got["vds_back"], str), got
+    with tap.claim(f"a file at a URL does not reach local files: {door.name}"):
+        for how in ("link", "vds"):
+            refused(got[f"{how}_absolute"], "secret.h5", "local_sources")
+        refused(got["link_up"])
+        assert got["vds_up"] != 666, got
+
+
+def check_raw(tap, door, site):
+    with tap.claim(f"external raw data of a file at a URL is refused, and the error names the file: {door.name}"):
+        for new in ("", "-new") if "struct" in door.name else ("-new",):
+            got = door.read(f"{site.url['home']}/private/raw{new}.h5", "d", "ext_absolute", "ext_relative")
+            assert got["d"] == 1, got
+            refused(got["ext_absolute"], f"{site.local}/secret.raw", "local_sources")
+            refused(got["ext_relative"], "'near.raw'", "local_sources")
+
+
+def check_local(tap, door, site):
+    names = [f"{how}_{name}" for how in ("link", "vds") for name in ("near", "public", "listed", "private", "back", "absolute")]
+    got = door.read(site.local / "raw-new.h5", *names, "ext_absolute")
+    with tap.claim(f"a file on the disk names URLs: they get its options, and credentials at listed servers alone: {door.name}"):
+        for how in ("link", "vds"):
+            assert [got[f"{how}_{n}"] for n in ("near", "public", "listed", "absolute")] == [6, 4, 5, 666], got
+        withheld(got["link_private"], "raw-new.h5")
+        withheld(got["link_back"])
+        assert got["ext_absolute"] == 666, got
+
+
+def check_allowed(tap, door, site):
+    with tap.claim(f"with local_sources a file at a URL reads local files, as the user wants: {door.name}"):
+        got = door.read(f"{site.url['home']}/private/raw.h5", "link_absolute", "vds_absolute", "ext_absolute",
+                        XHDF5_LOCAL_SOURCES="on")
+        assert set(got.values()) == {666}, got
+
+
+def check_layouts(tap, site, build):
+    """External raw data is found however the file is laid out, and HDF5 reads it."""
+    made = site.run / "home/layouts"
+    made.mkdir()
+    status, out, err = harness.run([build / "test_named", "make", made, site.local / "secret.raw"], harness.clean_env())
+    assert status == 0, out + err
+    for file, buffer in (("old", 0), ("latest", 0), ("image", 0), ("block", 0), ("paged", 0), ("paged", 65536)):
+        with tap.claim(f"external raw data is refused: {file}, page buffer of {buffer}"):
+            argv = [build / "test_named", site.cacert, "", 0, buffer]
+            env = harness.clean_env() | {"BEARER_TOKEN_FILE": os.devnull}
+            for url, want in ((f"{made}/{file}.h5", "ext 33300"), (f"{site.url['home']}/layouts/{file}.h5", "(ext|open) error")):
+                status, out, err = harness.run([str(a) for a in (*argv, url, "ext")], env)
+                assert status == 0 and re.match(want, out), out + err
+            assert ("secret.raw" in out or file == "image") and "local_sources" in out, out
+
+
+def check_logs(tap, site):
+    logs = site.logs()
+    own = set(OWN.values())
+    with tap.claim("there is something to search: home has seen token, certificate and password"):
+        assert all(value in logs["home"] and value in logs["listed"] for value in own), logs["home"][:2000]
+        assert 'cert="CN=reader"' in logs["home"] and 'cert="CN=reader"' in logs["listed"], logs["home"][:2000]
+        assert logs["foreign"].count("\n") > 20
+    with tap.claim("the foreign server has seen no token, no certificate, no password, at no door; only what the file itself said"):
+        seen = set(re.findall(r'auth="([^"]*)" cert="([^"]*)"', logs["foreign"]))
+        theirs = "Basic " + base64.b64encode(b"owner:theirs").decode()
+        assert seen == {("-", "-"), (theirs, "-")}, seen
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    tap = harness.Tap()
+    with Site() as site:
+        for door in doors(site, build):
+            check_remote(tap, door, site)
+            if "enable" not in door.name:    # it lets URLs pass, and leaves paths to HDF5's own driver
+                check_local(tap, door, site)
+            if door.credential == "token":
+                check_raw(tap, door, site)
+            if door.credential == "token" and re.search(r"struct|3\.16\.0's|2\.2", door.name):
+                check_allowed(tap, door, site)
+        check_layouts(tap, site, build)
+        check_logs(tap, site)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,258 @@
+/* Finding external file lists: see external.h.
+ *
+ * In an object header the messages are followed one by one, for the continuations; the list itself is looked for at every
+ * byte of the header's own, and nowhere else: HDF5 reads some of the next object's bytes with it. */
+#include "external.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EXTERNAL 7u      /* type of the message "data storage - external data files" */
+#define CONTINUATION 16u /* type of the message "object header continuation" */
+#define BODY_BYTES 8u    /* of a list before the heap's address: version, reserved, slots allocated, slots used */
+#define SEEN_BYTES 48u   /* from a list's type to its first slot's name, at most */
+#define PIECES_MOST 4096u /* parts of one header that are followed: at libraries' defaults some 100,000 attributes */
+#define PIECE_MOST (64u << 20) /* bytes of one part that are read */
+
+static uint64_t number(const uint8_t *p, unsigned bytes)
+{
+    uint64_t v = 0;
+    for (unsigned i = bytes < 8 ? bytes : 8; i > 0; i--)
+        v = v << 8 | p[i - 1];
+    return v;
+}
+
+/* What the superblock says; HDF5 looks for it at 0, 512, 1024, 2048 and so on. */
+struct format {
+    uint64_t base;
+    unsigned addr_bytes, length_bytes; /* 0: not read yet */
+};
+
+static int read_format(const struct xh_external *e, struct format *f)
+{
+    static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+    uint8_t p[16];
+    for (uint64_t at = 0; at < e->size && e->size - at >= sizeof p; at = at ? at * 2 : 512) {
+        if (e->look(e->ctx, at, p, sizeof p))
+            return -1;
+        if (memcmp(p, signature, sizeof signature) != 0)
+            continue;
+        f->base = at;
+        f->addr_bytes = p[8] < 2 ? p[13] : p[9];
+        f->length_bytes = p[8] < 2 ? p[14] : p[10];
+        return f->addr_bytes && f->addr_bytes <= 16 && f->length_bytes && f->length_bytes <= 16 ? 0 : -1;
+    }
+    return -1;
+}
+
+/* The place in the file that the address at |p| names. Returns 1, or 0: there is none. */
+static int place(const struct xh_external *e, const struct format *f, const uint8_t *p, uint64_t *out)
+{
+    uint64_t v = number(p, f->addr_bytes);
+    if (v >= e->size || f->base > e->size - v)
+        return 0;
+    *out = v + f->base;
+    return *out < e->size;
+}
+
+/* Keeps the name that the list whose first slot is at |slot| has first, where the heap at |heap| holds it. */
+static void keep_name(struct xh_external *e, const struct format *f, uint64_t heap, const uint8_t *slot)
+{
+    uint8_t p[8 + 3 * 16];
+    size_t head = 8 + 2 * f->length_bytes + f->addr_bytes;
+    uint64_t at, offset = number(slot, f->length_bytes);
+    if (e->size - heap < head || e->look(e->ctx, heap, p, head) || memcmp(p, "HEAP", 4) != 0 ||
+        !place(e, f, p + 8 + 2 * f->length_bytes, &at) || offset >= e->size - at)
+        return;
+    at += offset;
+    size_t n = e->size - at < sizeof e->name - 1 ? (size_t)(e->size - at) : sizeof e->name - 1;
+    if (e->look(e->ctx, at, e->name, n))
+        n = 0;
+    e->name[n] = '\0';
+    for (char *c = e->name; *c; c++)
+        if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
+            *c = '?';
+}
+
+/* 1 when the |n| bytes at |b| may be the beginning of a list's body: version 1, at least one slot used. */
+static int may_be_body(const uint8_t *b, size_t n)
+{
+    return (n < 1 || b[0] == 1) && (n < BODY_BYTES || b[6] || b[7]);
+}
+
+/* 1 when a list begins at |at| with a message's head of |head| bytes. |n| of its bytes are at |t|, what follows is in the file. */
+static int is_list(struct xh_external *e, struct format *f, uint64_t at, const uint8_t *t, size_t n, size_t head)
+{
+    uint8_t p[SEEN_BYTES] = {0}, magic[4];
+    uint64_t left = e->size - at, heap;
+    memcpy(p, t, n < sizeof p ? n : sizeof p);
+    if (n < sizeof p && left > n && e->look(e->ctx, at + n, p + n, (left < sizeof p ? (size_t)left : sizeof p) - n))
+        return 0; /* nor will HDF5 read it */
+    if (!may_be_body(p + head, sizeof p - head) || (!f->addr_bytes && read_format(e, f)))
+        return 0;
+    const uint8_t *addr = p + head + BODY_BYTES;
+    for (unsigned k = 8; k < f->addr_bytes; k++)
+        if (addr[k])
+            return 0;
+    if (!place(e, f, addr, &heap) || e->size - heap < sizeof magic)
+        return 0;
+    if (e->sure && (e->look(e->ctx, heap, magic, sizeof magic) || memcmp(magic, "HEAP", sizeof magic) != 0))
+        return 0;
+    keep_name(e, f, heap, addr + f->addr_bytes);
+    return 1;
+}
+
+/* Looks for a list that begins in the |len| bytes at |p|. */
+static int find(struct xh_external *e, struct format *f, uint64_t at, const uint8_t *p, size_t len)
+{
+    /* From the type to the body: version 1, version 2, version 2 with the order of creation. */
+    static const uint8_t heads[] = {8, 4, 6};
+    const uint8_t *end = p + len;
+    if (at >= e->size)
+        return 0;
+    if (len > e->size - at) /* behind the file's end HDF5 sees zeroes */
+        end = p + (size_t)(e->size - at);
+    for (const uint8_t *t = p; t < end && (t = memchr(t, EXTERNAL, (size_t)(end - t))); t++)
+        for (size_t k = 0; k < sizeof heads; k++) {
+            size_t n = (size_t)(end - t), head = heads[k], body = n > head ? n - head : 0;
+            if (head == 8 && n > 1 && t[1])
+                continue;
+            if (may_be_body(body ? t + head : t, body) && is_list(e, f, at + (uint64_t)(t - p), t, n, head))
+                return 1;
+        }
+    return 0;
+}
+
+int xh_external_anywhere(struct xh_external *e, uint64_t at, const void *p, size_t len)
+{
+    struct format f = {0};
+    e->name[0] = '\0';
+    return find(e, &f, at, p, len);
+}
+
+/* ---- object headers */
+
+struct piece { /* of a header: its messages, where they lie */
+    uint64_t at, len;
+};
+
+struct header {
+    struct xh_external *e;
+    struct format f;
+    size_t head; /* bytes of a message's head */
+    struct piece *pieces;
+    size_t n, room;
+};
+
+static int add_piece(struct header *h, uint64_t at, uint64_t len)
+{
+    if (at >= h->e->size)
+        return 0; /* HDF5 fails there */
+    if (h->n == PIECES_MOST)
+        return -1;
+    if (h->n == h->room) {
+        size_t room = h->room ? 2 * h->room : 4;
+        struct piece *more = realloc(h->pieces, room * sizeof *more);
+        if (!more)
+            return -1;
+        h->pieces = more;
+        h->room = room;
+    }
+    h->pieces[h->n++] = (struct piece){at, len < h->e->size - at ? len : h->e->size - at};
+    return 0;
+}
+
+/* Notes the continuations that the |len| bytes of messages at |p| name. Returns 0, or -1: too many. */
+static int follow(struct header *h, const uint8_t *p, size_t len)
+{
+    unsigned wide = h->head == 8 ? 2 : 1; /* bytes of a type */
+    while (len >= h->head) {
+        uint64_t type = number(p, wide), size = number(p + wide, 2), at, bytes;
+        if (size > len - h->head)
+            return 0; /* HDF5 fails there */
+        const uint8_t *body = p + h->head;
+        if (type == CONTINUATION && (h->f.addr_bytes || read_format(h->e, &h->f) == 0) &&
+            size >= h->f.addr_bytes + h->f.length_bytes && place(h->e, &h->f, body, &at)) {
+            bytes = number(body + h->f.addr_bytes, h->f.length_bytes);
+            uint64_t magic = h->head == 8 ? 0 : 4; /* "OCHK" before, a sum behind */
+            if (bytes > 2 * magic && add_piece(h, at + magic, bytes - 2 * magic))
+                return -1;
+        }
+        p += h->head + size;
+        len -= h->head + (size_t)size;
+    }
+    return 0;
+}
+
+/* Reads one part of the header and looks at it. |p|: |have| bytes of it that are there. Returns 1, 0, or -1: cannot be told. */
+static int look_at(struct header *h, const struct piece *piece, const uint8_t *p, size_t have)
+{
+    size_t len = (size_t)piece->len;
+    uint8_t *all = NULL;
+    if (piece->len > PIECE_MOST)
+        return -1;
+    if (have < len) {
+        if (!(all = malloc(len)))
+            return -1;
+        memcpy(all, p, have);
+        if (h->e->look(h->e->ctx, piece->at + have, all + have, len - have)) {
+            free(all);
+            return 0; /* nor will HDF5 read it */
+        }
+        p = all;
+    }
+    int rc = find(h->e, &h->f, piece->at, p, len) ? 1 : follow(h, p, len);
+    free(all);
+    return rc;
+}
+
+/* The head of the object header at |p|. Returns its bytes and sets |*messages| to those that follow; 0: there is none. */
+static size_t read_head(struct header *h, const uint8_t *p, size_t len, uint64_t *messages)
+{
+    if (len >= 16 && p[0] == 1) {
+        h->head = 8;
+        *messages = number(p + 8, 4);
+        return 16;
+    }
+    if (len < 6 || memcmp(p, "OHDR", 4) != 0)
+        return 0;
+    size_t head = 6 + (p[5] & 0x20 ? 16u : 0) + (p[5] & 0x10 ? 4u : 0), wide = 1u << (p[5] & 3);
+    if (len < head + wide)
+        return 0;
+    h->head = p[5] & 4 ? 6 : 4;
+    *messages = number(p + head, (unsigned)wide);
+    return head + wide;
+}
+
+int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes, size_t len)
+{
+    struct header h = {.e = e};
+    const uint8_t *p = bytes;
+    uint64_t messages;
+    size_t head = read_head(&h, p, len, &messages);
+    e->name[0] = '\0';
+    if (head == 0 || len > e->size || at > e->size - len)
+        return 0;
+    int rc = add_piece(&h, at + head, messages);
+    for (size_t i = 0; rc == 0 && i < h.n; i++) {
+        struct piece piece = h.pieces[i]; /* they move */
+        size_t have = i || len == head ? 0 : len - head;
+        rc = look_at(&h, &piece, p + head, have < piece.len ? have : (size_t)piece.len);
+    }
+    free(h.pieces);
+    return rc != 0;
+}
+
+int xh_external_is_image(struct xh_external *e, uint64_t at, const void *p, size_t len)
+{
+    static const char magic[] = "MDCI";
+    uint8_t edge[6] = {0}; /* the last three bytes and three that follow */
+    size_t n = len < 3 ? len : 3;
+    if (memmem(p, len, magic, 4))
+        return 1;
+    memcpy(edge, (const uint8_t *)p + len - n, n);
+    uint64_t left = at < e->size && len < e->size - at ? e->size - at - len : 0;
+    if (!memchr(edge, 'M', n) || !left || e->look(e->ctx, at + len, edge + n, left < 3 ? (size_t)left : 3))
+        return 0;
+    return memmem(edge, sizeof edge, magic, 4) != NULL;
+}
