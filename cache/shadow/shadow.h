@@ -148,8 +148,7 @@ size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len);
 
 /* The same for |n| extents, each whole or not at all: returns how many, from the first on, were copied. Of the
  * buffers of the
- * others some may have been written to. Small ones that lie close together, upwards, share system calls and sums: one
- * of 4 bytes in ten costs 15 ns of its own. */
+ * others some may have been written to. Small ones that lie close together, upwards, share system calls and sums. */
 size_t xh_shadow_readv(struct xh_shadow *s, const struct xh_extent *ext, size_t n);
 
 /* Waits until page |idx| is no longer CLAIMED as it is now, at most |timeout_ms|.

@@ -1,7 +1,7 @@
 /* Many small extents out of a shadow: a stride, columns, points. What holds for a read of one (page.c) holds for each.
  *
  * One by one each would take a system call and the sum of its whole page: a tenth of a dataset in single elements took
- * thirty times as long as all of it. Extents that lie close together share both.
+ * ten times as long as all of it. Extents that lie close together share both.
  *
  * Locks: none. Threads, processes: any. */
 #include <errno.h>
