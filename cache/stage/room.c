@@ -10,7 +10,7 @@
 #include "parcel.h"
 
 /* A stage counts as left when, since it was last read, the process has read from stages so often, and twice more for
- * each that holds something: files that are read in turns come back sooner. */
+ * each open file that was ever read: those that are read in turns come back sooner, whichever of them hold something. */
 #define LEFT_READS 16
 
 static struct {
@@ -18,6 +18,7 @@ static struct {
     _Atomic unsigned holders;  /* stages in the list: changed under the lock, read without it as an estimate */
     pthread_mutex_t lock;      /* guards the rest; a leaf */
     struct xh_stage *first;    /* those that hold something, or want to */
+    unsigned readers;          /* stages that were read from, of open files */
     uint64_t clock;            /* reads from stages so far */
     void *top;                 /* spare blocks, a stack: each begins with the address of the next */
     uint64_t spare_bytes, lent_bytes; /* of blocks: there, and given out */
@@ -36,6 +37,7 @@ static void in_child(void)
     room.first = NULL;
     room.top = NULL;
     room.spare_bytes = room.lent_bytes = 0;
+    room.readers = 0;
 }
 
 static void watch_forks(void)
@@ -91,10 +93,13 @@ void xh_room_add(struct xh_stage *s, uint64_t more, uint64_t less)
         xh_room_leave(s);
 }
 
-void xh_room_touch(struct xh_stage *s)
+void xh_room_touch(struct xh_stage *s, int took)
 {
     pthread_mutex_lock(&room.lock);
-    s->place.read = ++room.clock;
+    room.clock += took != 0;
+    room.readers += !s->place.known;
+    s->place.known = 1;
+    s->place.read = room.clock;
     pthread_mutex_unlock(&room.lock);
 }
 
@@ -142,7 +147,7 @@ static struct xh_stage *lock_left(const struct xh_stage *but)
 {
     struct xh_stage *oldest = NULL;
     pthread_mutex_lock(&room.lock);
-    uint64_t reads = LEFT_READS + 2ull * atomic_load_explicit(&room.holders, memory_order_relaxed);
+    uint64_t reads = LEFT_READS + 2ull * room.readers;
     for (struct xh_stage *s = room.first; s; s = s->place.next)
         if (s != but && room.clock - s->place.read >= reads && (!oldest || s->place.read < oldest->place.read))
             oldest = s;
@@ -234,10 +239,12 @@ void xh_block_put(uint8_t *p, size_t len, uint64_t most)
         free(p);
 }
 
-void xh_room_trim(void)
+void xh_room_trim(struct xh_stage *s)
 {
     uint8_t *p = NULL;
     pthread_mutex_lock(&room.lock);
+    room.readers -= (unsigned)s->place.known;
+    s->place.known = 0;
     if (!room.first) {
         p = room.top;
         room.top = NULL;

@@ -26,6 +26,7 @@ struct xh_room_place {
     struct xh_stage *next, **link; /* those that hold something, or found no room; |link| NULL: it is not there.
                                     * Read under the stage's lock too, under which alone it changes */
     uint64_t read;                 /* the room's clock when it was last read from */
+    int known;                     /* 1: it has been read from */
     /* Under the stage's lock: */
     uint64_t reserved;             /* counted, and not held yet */
 };
@@ -33,8 +34,9 @@ struct xh_room_place {
 /* |s| holds |more| bytes more, or |less| bytes less; what was reserved is used up first. Its lock is held. */
 void xh_room_add(struct xh_stage *s, uint64_t more, uint64_t less);
 
-/* |s| is read from: its place is kept for some reads of the process. Its lock is held. */
-void xh_room_touch(struct xh_stage *s);
+/* |s| is read from, or (|took| 0) what it holds is still ahead of a reader whom another store serves: its place is kept for
+ * some reads of the process. Its lock is held. */
+void xh_room_touch(struct xh_stage *s, int took);
 
 /* How many bytes more |s| may hold now, where all may hold |most|. Who finds no room counts among those that share it from
  * then on. Its lock is held. */
@@ -52,8 +54,8 @@ void xh_room_make(struct xh_stage *s, uint64_t bytes, uint64_t most);
 /* |s| is about to go, and holds nothing. Its lock is held. */
 void xh_room_leave(struct xh_stage *s);
 
-/* A file was closed: frees the spares, unless another one holds something. */
-void xh_room_trim(void);
+/* The file of |s| is closed: frees the spares, unless another one holds something. */
+void xh_room_trim(struct xh_stage *s);
 
 /* What a file may hold of |most|, about. */
 uint64_t xh_room_share(uint64_t most);

@@ -204,7 +204,7 @@ void xh_stage_free(struct xh_stage *s)
     }
     xh_room_leave(s);
     pthread_mutex_unlock(&s->lock);
-    xh_room_trim();
+    xh_room_trim(s);
     free(s->at);
     pthread_mutex_destroy(&s->lock);
 }

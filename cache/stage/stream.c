@@ -374,6 +374,8 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
         weigh(f);
     int lost = s->lost;
     s->lost = 0;
+    if (s->bytes)
+        xh_room_touch(s, 0);
     if (s->stream[0]) { /* else every small read of a run would take the engine's lock for nothing */
         uint64_t most = stream_window(f);
         s->reach = end + (window < most ? window : most);

@@ -138,7 +138,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     *coming = 0;
     pthread_mutex_lock(&s->lock);
     s->clock++;
-    xh_room_touch(s);
+    xh_room_touch(s, 1);
     s->here = op->n ? op->ext[0].off : s->here;
     if (s->n) {
         t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);
