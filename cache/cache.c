@@ -469,6 +469,11 @@ int xh_cache_is_fleeting(const struct xh_file *f)
     return f->fleeting;
 }
 
+const struct xh_options *xh_cache_options(const struct xh_file *f)
+{
+    return &f->opt;
+}
+
 int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b)
 {
     int c = strcmp(a->url, b->url);

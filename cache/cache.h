@@ -81,6 +81,9 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
  * a range that leaves the file. Never fails. Does not block on the network. */
 size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n);
 
+/* The options that it was opened with; the file's. */
+const struct xh_options *xh_cache_options(const struct xh_file *f);
+
 /* Orders files by (URL, validator) without network: <0, 0 (same object), >0. */
 int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b);
 

@@ -236,8 +236,10 @@ static int cmp(const H5FD_t *file1, const H5FD_t *file2)
     const struct xh_vfd_file *a = (const struct xh_vfd_file *)file1, *b = (const struct xh_vfd_file *)file2;
     if (a->remote && b->remote) {
         int c = xh_remote_cmp(a->remote, b->remote);
-        if (c == 0) /* HDF5 will use one of them for both */
+        if (c == 0) { /* HDF5 will use one of them for both */
             ((struct xh_vfd_file *)file1)->joined = ((struct xh_vfd_file *)file2)->joined = 1;
+            xh_remote_joined(a->remote, b->remote);
+        }
         return c;
     }
     if (a->local && b->local)

@@ -12,6 +12,7 @@
 #define BODY_BYTES 8u    /* of a list before the heap's address: version, reserved, slots allocated, slots used */
 #define SEEN_BYTES 48u   /* from a list's type to its first slot's name, at most */
 #define PIECES_MOST 4096u /* parts of one header that are followed: at libraries' defaults some 100,000 attributes */
+#define PIECES_FEW 8u     /* of these, so many without asking for memory: most headers have one or two */
 #define PIECE_MOST (64u << 20) /* bytes of one part that are read */
 
 static uint64_t number(const uint8_t *p, unsigned bytes)
@@ -140,8 +141,9 @@ struct header {
     struct xh_external *e;
     struct format f;
     size_t head; /* bytes of a message's head */
-    struct piece *pieces;
+    struct piece *pieces; /* |few|, or malloc'd when there are more */
     size_t n, room;
+    struct piece few[PIECES_FEW];
 };
 
 static int add_piece(struct header *h, uint64_t at, uint64_t len)
@@ -151,10 +153,13 @@ static int add_piece(struct header *h, uint64_t at, uint64_t len)
     if (h->n == PIECES_MOST)
         return -1;
     if (h->n == h->room) {
-        size_t room = h->room ? 2 * h->room : 4;
-        struct piece *more = realloc(h->pieces, room * sizeof *more);
+        size_t room = 2 * h->room;
+        struct piece *more = malloc(room * sizeof *more);
         if (!more)
             return -1;
+        memcpy(more, h->pieces, h->n * sizeof *more);
+        if (h->pieces != h->few)
+            free(h->pieces);
         h->pieces = more;
         h->room = room;
     }
@@ -226,7 +231,7 @@ static size_t read_head(struct header *h, const uint8_t *p, size_t len, uint64_t
 
 int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes, size_t len)
 {
-    struct header h = {.e = e};
+    struct header h = {.e = e, .pieces = h.few, .room = PIECES_FEW};
     const uint8_t *p = bytes;
     uint64_t messages;
     size_t head = read_head(&h, p, len, &messages);
@@ -239,7 +244,8 @@ int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes,
         size_t have = i || len == head ? 0 : len - head;
         rc = look_at(&h, &piece, p + head, have < piece.len ? have : (size_t)piece.len);
     }
-    free(h.pieces);
+    if (h.pieces != h.few)
+        free(h.pieces);
     return rc != 0;
 }
 

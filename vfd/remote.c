@@ -30,6 +30,7 @@ struct xh_remote {
     uint64_t size; /* of |file| */
     char shown[512]; /* the URL as it may be shown */
     struct xh_namer names; /* who names what the file names */
+    int said_joined; /* it was told of that another opening had other options */
     int committing;  /* what is flushed is about to be sent */
     struct xh_remote *next; /* in the list */
     struct xh_remote *of;   /* it stands for this one, and has its |edit| while that is open */
@@ -319,6 +320,30 @@ int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b)
     if (a->file && b->file)
         return xh_cache_cmp(a->file, b->file);
     return strcmp(a->shown, b->shown);
+}
+
+/* 1 when option |row| is the same in both. */
+static int is_same_option(const struct xh_opt_row *row, const struct xh_options *a, const struct xh_options *b)
+{
+    const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
+    return row->type == XH_OPT_STR ? strcmp(x, y) == 0 : memcmp(x, y, sizeof(uint64_t)) == 0;
+}
+
+void xh_remote_joined(struct xh_remote *a, struct xh_remote *b)
+{
+    char names[400] = "";
+    size_t used = 0;
+    if (!a->file || !b->file || a->said_joined || b->said_joined)
+        return;
+    const struct xh_options *x = xh_cache_options(a->file), *y = xh_cache_options(b->file);
+    for (size_t i = 0; i < XH_OPT_COUNT && used < sizeof names; i++)
+        if (!is_same_option(&xh_opt_rows[i], x, y))
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", xh_opt_rows[i].name);
+    if (!used)
+        return;
+    a->said_joined = b->said_joined = 1;
+    dprintf(STDERR_FILENO, "xhdf5: %s is open already, with other options (%s): those of its first opening hold until it is closed\n",
+            a->shown, names);
 }
 
 uint64_t xh_remote_size(const struct xh_remote *r)

@@ -78,6 +78,10 @@ int xh_remote_truncate(struct xh_remote *r, uint64_t eoa);
 /* Orders files without network: 0 when they are one version of one object; or one object, where one of them is written. */
 int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b);
 
+/* HDF5 opened |a| and |b|, which are equal, and goes on with one of them: says on standard error, once for each file that is open, when
+ * they were opened with different options. */
+void xh_remote_joined(struct xh_remote *a, struct xh_remote *b);
+
 uint64_t xh_remote_size(const struct xh_remote *r);
 
 /* What is read or written: data, or metadata, of which object headers are read before their length is known. For the

@@ -161,7 +161,8 @@ class Room:
 
 
 def asks_for_no_metadata(room):
-    """After the head, all metadata is the image's; whoever comes next asks once whether the file is the same."""
+    """After the head, all metadata is the image's; whoever comes next asks once whether the file is the same (XRootD: and
+    reads a byte beside that, as proof that this reader may)."""
     tool(room.file)
     with harness.shadow_dir() as shadow:
         got, err = room.walk(shadow=shadow, log="read", sidecar="require")
@@ -170,7 +171,7 @@ def asks_for_no_metadata(room):
         assert not missed, missed
         assert counter(err, "bytes_sidecar") > 0.9 * counter(err, "bytes_asked"), err
         got, err = room.walk(shadow=shadow)
-        assert got == room.sum and counter(err, "requests") == 1 and counter(err, "bytes_sidecar"), err
+        assert got == room.sum and counter(err, "requests") == (1 if room.server.kind == "nginx" else 2) and counter(err, "bytes_sidecar"), err
 
 
 def its_head_is_asked_for_once(room):

@@ -397,6 +397,19 @@ def wrong_path():
     assert python("-c", "import xhdf5, h5py").returncode == 0
 
 
+def other_options():
+    """A URL that is open already is opened with other options: the first ones hold, and a line says so, once."""
+    code = ("import os, sys, xhdf5\n"
+            "first = xhdf5.open(os.environ['URL'], connections=8, ca_bundle=os.environ['CACERT'])\n"
+            "for i in 1, 2: xhdf5.open(os.environ['URL'], connections=8, ca_bundle=os.environ['CACERT']).close()\n"
+            "print('alike', file=sys.stderr)\n"
+            "for i in 1, 2: xhdf5.open(os.environ['URL'], connections=4, ca_bundle=os.environ['CACERT']).close()\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    first, *others = done.stderr.splitlines()
+    assert done.returncode == 0 and first == "alike" and len(others) == 1, done
+    assert f"{URL} is open already, with other options (connections): those of its first opening hold" in others[0], done
+
+
 def enabled_late():
     """enable() warns of a package whose HDF5 started without the driver, also where the variables were set in between."""
     import types
