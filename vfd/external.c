@@ -10,7 +10,8 @@
 #define EXTERNAL 7u      /* type of the message "data storage - external data files" */
 #define CONTINUATION 16u /* type of the message "object header continuation" */
 #define BODY_BYTES 8u    /* of a list before the heap's address: version, reserved, slots allocated, slots used */
-#define SEEN_BYTES 48u   /* from a list's type to its first slot's name, at most */
+#define WIDE_BYTES 32u   /* of an address or a length, at most: HDF5 takes 2, 4, 8, 16 and 32, and uses eight of them */
+#define SEEN_BYTES (8u + BODY_BYTES + 2 * WIDE_BYTES) /* from a list's type to its first slot's name, at most */
 #define PIECES_MOST 4096u /* parts of one header that are followed: at libraries' defaults some 100,000 attributes */
 #define PIECES_FEW 8u     /* of these, so many without asking for memory: most headers have one or two */
 #define PIECE_MOST (64u << 20) /* bytes of one part that are read */
@@ -27,7 +28,13 @@ static uint64_t number(const uint8_t *p, unsigned bytes)
 struct format {
     uint64_t base;
     unsigned addr_bytes, length_bytes; /* 0: not read yet */
+    int odd; /* 1: HDF5 takes the superblock, and what it makes of lengths so wide cannot be told */
 };
+
+static int is_width(unsigned bytes, unsigned most)
+{
+    return bytes >= 2 && bytes <= most && (bytes & (bytes - 1)) == 0;
+}
 
 static int read_format(const struct xh_external *e, struct format *f)
 {
@@ -38,15 +45,20 @@ static int read_format(const struct xh_external *e, struct format *f)
             return -1;
         if (memcmp(p, signature, sizeof signature) != 0)
             continue;
+        unsigned addr_bytes = p[8] < 2 ? p[13] : p[9], length_bytes = p[8] < 2 ? p[14] : p[10];
+        f->odd = !is_width(addr_bytes, WIDE_BYTES) || !is_width(length_bytes, 8);
+        if (f->odd)
+            return -1;
         f->base = at;
-        f->addr_bytes = p[8] < 2 ? p[13] : p[9];
-        f->length_bytes = p[8] < 2 ? p[14] : p[10];
-        return f->addr_bytes && f->addr_bytes <= 16 && f->length_bytes && f->length_bytes <= 16 ? 0 : -1;
+        f->addr_bytes = addr_bytes;
+        f->length_bytes = length_bytes;
+        return 0;
     }
     return -1;
 }
 
-/* The place in the file that the address at |p| names. Returns 1, or 0: there is none. */
+/* The place in the file that the address at |p| names. Of a wider one HDF5 uses the low eight bytes, too. Returns 1, or 0:
+ * there is none. */
 static int place(const struct xh_external *e, const struct format *f, const uint8_t *p, uint64_t *out)
 {
     uint64_t v = number(p, f->addr_bytes);
@@ -59,7 +71,7 @@ static int place(const struct xh_external *e, const struct format *f, const uint
 /* Keeps the name that the list whose first slot is at |slot| has first, where the heap at |heap| holds it. */
 static void keep_name(struct xh_external *e, const struct format *f, uint64_t heap, const uint8_t *slot)
 {
-    uint8_t p[8 + 3 * 16];
+    uint8_t p[8 + 3 * WIDE_BYTES];
     size_t head = 8 + 2 * f->length_bytes + f->addr_bytes;
     uint64_t at, offset = number(slot, f->length_bytes);
     if (e->size - heap < head || e->look(e->ctx, heap, p, head) || memcmp(p, "HEAP", 4) != 0 ||
@@ -81,6 +93,16 @@ static int may_be_body(const uint8_t *b, size_t n)
     return (n < 1 || b[0] == 1) && (n < BODY_BYTES || b[6] || b[7]);
 }
 
+/* The heap of the list whose message has its type at |t| is behind the end of the file, from where an image may bring it.
+ * 1 when HDF5 reads the rest as a list: its message has room for the slots used, which are no more than there are. */
+static int may_be_anywhere(const struct format *f, const uint8_t *t, size_t head)
+{
+    const uint8_t *body = t + head;
+    uint64_t size = number(t + (head == 8 ? 2 : 1), 2), slots = number(body + 4, 2), used = number(body + 6, 2);
+    return used <= slots && size >= BODY_BYTES + f->addr_bytes + used * 3 * f->length_bytes &&
+           number(body + BODY_BYTES, f->addr_bytes) != UINT64_MAX >> 8 * (f->addr_bytes < 8 ? 8 - f->addr_bytes : 0);
+}
+
 /* 1 when a list begins at |at| with a message's head of |head| bytes. |n| of its bytes are at |t|, what follows is in the file. */
 static int is_list(struct xh_external *e, struct format *f, uint64_t at, const uint8_t *t, size_t n, size_t head)
 {
@@ -89,14 +111,13 @@ static int is_list(struct xh_external *e, struct format *f, uint64_t at, const u
     memcpy(p, t, n < sizeof p ? n : sizeof p);
     if (n < sizeof p && left > n && e->look(e->ctx, at + n, p + n, (left < sizeof p ? (size_t)left : sizeof p) - n))
         return 0; /* nor will HDF5 read it */
-    if (!may_be_body(p + head, sizeof p - head) || (!f->addr_bytes && read_format(e, f)))
+    if (!may_be_body(p + head, sizeof p - head))
         return 0;
+    if (!f->addr_bytes && read_format(e, f))
+        return f->odd;
     const uint8_t *addr = p + head + BODY_BYTES;
-    for (unsigned k = 8; k < f->addr_bytes; k++)
-        if (addr[k])
-            return 0;
     if (!place(e, f, addr, &heap) || e->size - heap < sizeof magic)
-        return 0;
+        return !e->sure && may_be_anywhere(f, p, head);
     if (e->sure && (e->look(e->ctx, heap, magic, sizeof magic) || memcmp(magic, "HEAP", sizeof magic) != 0))
         return 0;
     keep_name(e, f, heap, addr + f->addr_bytes);
@@ -176,8 +197,10 @@ static int follow(struct header *h, const uint8_t *p, size_t len)
         if (size > len - h->head)
             return 0; /* HDF5 fails there */
         const uint8_t *body = p + h->head;
-        if (type == CONTINUATION && (h->f.addr_bytes || read_format(h->e, &h->f) == 0) &&
-            size >= h->f.addr_bytes + h->f.length_bytes && place(h->e, &h->f, body, &at)) {
+        if (type == CONTINUATION && !h->f.addr_bytes && read_format(h->e, &h->f) && h->f.odd)
+            return -1;
+        if (type == CONTINUATION && h->f.addr_bytes && size >= h->f.addr_bytes + h->f.length_bytes &&
+            place(h->e, &h->f, body, &at)) {
             bytes = number(body + h->f.addr_bytes, h->f.length_bytes);
             uint64_t magic = h->head == 8 ? 0 : 4; /* "OCHK" before, a sum behind */
             if (bytes > 2 * magic && add_piece(h, at + magic, bytes - 2 * magic))
