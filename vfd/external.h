@@ -12,7 +12,8 @@
 /* A file, as the functions below see it. */
 struct xh_external {
     uint64_t size; /* bytes */
-    /* Reads [off, off + len) of it. Returns 0, or -1. */
+    /* Reads [off, off + len) of it. Returns 0, or another value: then nothing is said of what lies there, and who looks has to
+     * take that for a failure unless it is behind the end. */
     int (*look)(void *ctx, uint64_t off, void *buf, size_t len);
     void *ctx;
     int sure; /* 1: HDF5 has all metadata from its place in the file. What only looks like a message is told from one by that. */

@@ -383,20 +383,35 @@ static int read_extents(struct xh_remote *r, int raw, const struct xh_extent *ex
                    : xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, n, err);
 }
 
+struct looker {
+    struct xh_remote *r;
+    int rc; /* a look's failure, with |err|; 0: there was none */
+    struct xh_err err;
+};
+
 static int look(void *ctx, uint64_t off, void *buf, size_t len)
 {
-    struct xh_remote *r = ctx;
+    struct looker *l = ctx;
     struct xh_extent ext = {.off = off, .len = len, .buf = buf};
     struct xh_err err = {0};
-    uint64_t size = xh_remote_size(r);
-    return len > size || off > size - len || (len && read_extents(r, XH_REMOTE_META, &ext, 1, &err));
+    uint64_t size = xh_remote_size(l->r);
+    if (len > size || off > size - len)
+        return -1;
+    int rc = len ? read_extents(l->r, XH_REMOTE_META, &ext, 1, &err) : 0;
+    if (rc && !l->rc) {
+        l->rc = rc;
+        l->err = err;
+    }
+    return rc;
 }
 
 /* External raw data is read by HDF5 itself, from local files: a file at a URL must not choose which. Returns 0, or
- * XH_E_ACCES with |err| where the |n| extents, of |kind|, name one. */
+ * XH_E_ACCES with |err| where the |n| extents, of |kind|, name one; or why that cannot be told: the server chooses what it
+ * answers, and HDF5 may be given what was kept back here. */
 static int refuse_external(struct xh_remote *r, int kind, const struct xh_extent *ext, size_t n, struct xh_err *err)
 {
-    struct xh_external e = {.size = xh_remote_size(r), .look = look, .ctx = r};
+    struct looker l = {.r = r};
+    struct xh_external e = {.size = xh_remote_size(r), .look = look, .ctx = &l};
     for (size_t i = 0; i < n; i++) {
         const struct xh_extent *x = &ext[i];
         int image = (r->pages || kind == XH_REMOTE_META) && xh_external_is_image(&e, x->off, x->buf, x->len);
@@ -410,7 +425,9 @@ static int refuse_external(struct xh_remote *r, int kind, const struct xh_extent
                               "the local disk: files at URLs may not name local files, but with the option local_sources",
                               r->shown, *e.name ? e.name : "?");
     }
-    return 0;
+    if (l.rc)
+        *err = l.err;
+    return l.rc;
 }
 
 int xh_remote_failed(struct xh_remote *r, struct xh_err *err)
