@@ -83,6 +83,12 @@ static int is_own_try(const char *name)
     return *name != '/' || strstr(name, "/https://") || strstr(name, "/http://");
 }
 
+/* The path |name| as it may be shown: one that HDF5 made out of a parent's URL has what that has, a password or a token. */
+static const char *path_shown(const char *name, char *out, size_t size)
+{
+    return strstr(name, "://") ? xh_url_shown(name, out, size) : name;
+}
+
 /* A file at a URL must not choose which local files are read: neither by a path that it names, nor by a name that HDF5
  * looks for in the current directory before it looks beside the URL. Returns 0, or -1, error pushed. */
 static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
@@ -90,6 +96,7 @@ static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
     const struct xh_namer *by = &f->names->namer;
     struct xh_options o;
     struct xh_err err = {0};
+    char room[512];
     if (!by->by_file || !by->remote) {
         *refused_path = '\0';
         return 0;
@@ -98,13 +105,14 @@ static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
         return xh_fail_cache(f->h5, &err);
     if (o.local_sources)
         return 0;
-    xh_trace(XH_T_VFD, "refused", "path=%s by=%s", name, by->parent);
+    const char *shown = path_shown(name, room, sizeof room);
+    xh_trace(XH_T_VFD, "refused", "path=%s by=%s", shown, by->parent);
     if (!is_own_try(name))
         snprintf(refused_path, sizeof refused_path, "%s", name);
     return xh_fail(f->h5, XH_E_ACCES,
                    "%.300s names the local file %.300s: files at URLs may not name local files, but with the option "
                    "local_sources, errno = %d, error message = '%s'",
-                   by->parent, name, EACCES, strerror(EACCES));
+                   by->parent, shown, EACCES, strerror(EACCES));
 }
 
 static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
@@ -143,7 +151,8 @@ static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, h
 static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, hid_t fapl)
 {
     hbool_t use = 1, ignore = 0;
-    xh_trace(XH_T_VFD, "path", "name=%s flags=%x", name, flags);
+    char shown[512];
+    xh_trace(XH_T_VFD, "path", "name=%s flags=%x", path_shown(name, shown, sizeof shown), flags);
     if (may_be_local(f, name, fapl))
         return -1;
     if (f->parallel && (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_RDWR)))
