@@ -35,6 +35,10 @@ static int read_proxy(struct xh_proxy *p, const char *text, const char *from)
         p->why = "it does not begin with http://, https:// or socks5h://";
         return 0;
     }
+    if (strchr(rest + strcspn(rest, "/?#"), '@')) { /* what looks like host and port may be name and half a password */
+        p->why = "it has an @ behind a / ? or #";
+        return 0;
+    }
     p->why = xh_url_authority(rest, strcmp(scheme, "https") == 0 ? 443 : 1080, &a);
     if (p->why)
         return 0;

@@ -560,7 +560,9 @@ Test(proxy, a_proxy_is_taken_apart_and_its_login_stands_in_no_text)
         {"socks5h://[::1]:9", "socks5h://[::1]:9", NULL, NULL}, {"me@p.org:1", "http://p.org:1", "me", ""},
         {"DOMAIN\\me:x@y@p.org:1", "http://p.org:1", "DOMAIN\\me", "x@y"},
         {"ftp://p.org", NULL, NULL, NULL}, {"p.org:0", NULL, NULL, NULL}, {"p.org:65536", NULL, NULL, NULL}, {"a b", NULL, NULL, NULL},
-        {"me:p/w@p.org:1", NULL, NULL, NULL}, {"http://", NULL, NULL, NULL}, {"me:%00@p.org", NULL, NULL, NULL},
+        {"me:p/w@p.org:1", NULL, NULL, NULL}, {"me:12/w@p.org:1", NULL, NULL, NULL},
+        {"http://me:1#w@p.org:1", NULL, NULL, NULL}, {"https://me:1?w@p.org:1", NULL, NULL, NULL},
+        {"http://", NULL, NULL, NULL}, {"me:%00@p.org", NULL, NULL, NULL},
     };
     struct xh_url *u = parsed("https://a.org/x");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
