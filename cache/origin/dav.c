@@ -482,8 +482,11 @@ static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
     CURLcode code = perform(d, a);
+    int login_refused = xh_wire_proxy_status(d->easy) == 407;
     if (turn == XH_PROXY_GO)
-        xh_proxy_turn_over(proxy, xh_wire_proxy_status(d->easy) == 407 ? 0 : d->reply.over ? 1 : -1);
+        xh_proxy_turn_over(proxy, login_refused ? 0 : d->reply.over ? 1 : -1);
+    else if (login_refused && proxy && proxy->user)
+        xh_proxy_turn_over(proxy, 0);
     curl_easy_setopt(d->easy, CURLOPT_HTTPHEADER, NULL);
     curl_easy_setopt(d->easy, CURLOPT_RANGE, NULL);
     free_headers(headers);

@@ -282,10 +282,12 @@ void xh_exchange_sent(struct xh_exchange *x, unsigned port)
 void xh_exchange_end_turn(struct xh_exchange *x, const struct xh_outcome *out)
 {
     int refused = out->net == XH_NET_PROXY ? out->proxy_status == 407 : x->reply.over && x->reply.status == 407;
-    if (x->turn != XH_PROXY_GO)
-        return;
-    x->turn = XH_PROXY_FREE;
-    xh_proxy_turn_over(x->proxy, refused ? 0 : x->reply.over ? 1 : -1);
+    if (x->turn == XH_PROXY_GO) {
+        x->turn = XH_PROXY_FREE;
+        xh_proxy_turn_over(x->proxy, refused ? 0 : x->reply.over ? 1 : -1);
+    } else if (x->turn == XH_PROXY_FREE && out->net == XH_NET_PROXY && refused && x->proxy && x->proxy->user) {
+        xh_proxy_turn_over(x->proxy, 0); /* a login that it took before, and takes no more */
+    }
 }
 
 /* Something came. */
@@ -308,6 +310,10 @@ int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len)
     if (!xh_reply_line(&x->reply, line, len, time(NULL)))
         return 0;
     x->pace_ns = x->last_ns;
+    if (x->turn == XH_PROXY_GO && x->reply.status != 407) { /* the body may take long, and stand still for others' sake */
+        x->turn = XH_PROXY_FREE;
+        xh_proxy_turn_over(x->proxy, 1);
+    }
     return judge_headers(x);
 }
 

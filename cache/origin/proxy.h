@@ -53,7 +53,8 @@ enum xh_proxy_turn {
 /* |p| NULL: no proxy. Threads: any; takes a lock of its own, a leaf. */
 enum xh_proxy_turn xh_proxy_turn(const struct xh_proxy *p);
 
-/* After XH_PROXY_GO: |taken| 1: the proxy let us through; 0: 407; -1: nothing is known. */
+/* After XH_PROXY_GO: |taken| 1: the proxy let us through; 0: 407; -1: nothing is known. 0 also after
+ * XH_PROXY_FREE, where CONNECT got a 407: the login was good once. */
 void xh_proxy_turn_over(const struct xh_proxy *p, int taken);
 
 /* The same for a fork's child. */
