@@ -170,22 +170,28 @@ static enum xh_verdict shows_limit(struct xh_exchange *x, unsigned nranges, cons
     return again(x);
 }
 
-/* Single ranges from now on for this request. What was wrong may have been this answer's fault alone. */
+/* Single ranges from now on for this request; it says nothing of others. */
 static enum xh_verdict go_single(struct xh_exchange *x, const char *why)
+{
+    x->request->most_ranges = 1;
+    xh_trace(XH_T_ORIGIN, "single", "id=%p why=\"%s\"", (void *)x->request, why);
+    return again(x);
+}
+
+/* The same. What was wrong may have been this answer's fault alone, or the server's. */
+static enum xh_verdict go_single_doubting(struct xh_exchange *x, const char *why)
 {
     xh_engine_lock();
     xh_limits_doubt(&x->request->endpoint->limits, xh_now_ns());
     xh_engine_unlock();
-    x->request->most_ranges = 1;
-    xh_trace(XH_T_ORIGIN, "single", "id=%p why=\"%s\"", (void *)x->request, why);
-    return again(x);
+    return go_single(x, why);
 }
 
 /* An answer to several ranges that was none: the same once more, then single ranges. */
 static enum xh_verdict is_nonsense(struct xh_exchange *x, const char *why)
 {
     if (++x->request->nonsense >= NONSENSE_MOST)
-        return go_single(x, why);
+        return go_single_doubting(x, why);
     xh_trace(XH_T_ORIGIN, "nonsense", "id=%p why=\"%s\"", (void *)x->request, why);
     return again(x);
 }
@@ -534,7 +540,7 @@ static enum xh_verdict judge_416(struct xh_exchange *x, uint64_t *delay_ms, stru
         return changed(x, err, 416, how);
     }
     if (x->asked > 1)
-        return go_single(x, "416");
+        return go_single_doubting(x, "416");
     fail(x, err, XH_E_PROTO, 416, "416 Range Not Satisfiable for bytes %" PRIu64 "-%" PRIu64 " of %" PRIu64,
          x->from, x->to - 1, x->dialect.size);
     /* An XRootD redirector says so, and no size, while no server that has the file is there. */
@@ -782,7 +788,7 @@ static enum xh_verdict judge_ranges(struct xh_exchange *x, const struct xh_outco
     if (x->asked > 1 && x->fresh == 0)
         return is_nonsense(x, "an empty reply");
     if (x->fresh > 0 && r->repeats++ < 8 * x->job->origin->options.retries + 1000)
-        return x->asked > 1 ? go_single(x, "ranges are missing") : again(x);
+        return x->asked > 1 ? go_single_doubting(x, "ranges are missing") : again(x);
     fail(x, err, XH_E_PROTO, x->reply.status, "the reply lacks bytes that were asked for");
     return later(x, (unsigned)x->job->origin->options.retries, 0, delay_ms);
 }

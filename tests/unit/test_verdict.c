@@ -196,11 +196,13 @@ Test(verdict, what_shows_a_limit_narrows_at_once_and_for_all_files_of_the_server
     }
     fresh();
     origin.dialect.size = 60000; /* nginx sends a small file whole where most of it is asked for */
-    ask(RANGES, origin.url, "HTTP/1.1 200 All\n\n");
-    x.fault = XH_FAULT_LIMIT;
-    cr_assert_eq(judge(XH_NET_CUT), XH_VERDICT_AGAIN);
-    cr_assert_eq(server.limits.max_ranges, XH_RANGES_AT_FIRST);
-    cr_assert_eq(request.most_ranges, 1);
+    for (unsigned i = 0; i < 2 * XH_DOUBTS_MOST; i++) {
+        ask(RANGES, origin.url, "HTTP/1.1 200 All\n\n");
+        x.fault = XH_FAULT_LIMIT;
+        cr_assert_eq(judge(XH_NET_CUT), XH_VERDICT_AGAIN);
+        cr_assert_eq(server.limits.max_ranges, XH_RANGES_AT_FIRST, "nor do many small ones say anything of large ones");
+        cr_assert_eq(request.most_ranges, 1);
+    }
 }
 
 Test(verdict, nonsense_is_asked_once_more_before_single_ranges, .init = fresh, .fini = over)
