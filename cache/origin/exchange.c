@@ -310,7 +310,7 @@ int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len)
     if (!xh_reply_line(&x->reply, line, len, time(NULL)))
         return 0;
     x->pace_ns = x->last_ns;
-    if (x->turn == XH_PROXY_GO && x->reply.status != 407) { /* the body may take long, and stand still for others' sake */
+    if (x->turn == XH_PROXY_GO && x->reply.status != 407) { /* the body may stand still for long */
         x->turn = XH_PROXY_FREE;
         xh_proxy_turn_over(x->proxy, 1);
     }

@@ -258,11 +258,12 @@ static enum xh_verdict judge_fault(struct xh_exchange *x, uint64_t *delay_ms, st
              "server's operator to switch range requests on", o->options.whole_file_bytes);
         /* Some caches answer so only while they fill: one more try. A whole of another length is no answer to us, but
          * what an earlier reply left on the connection. */
-        if (x->job->probe)
-            return x->job->probe->insists ? later(x, o->options.retries != 0, 0, delay_ms) : XH_VERDICT_FAIL;
+        if (x->job->probe && !x->job->probe->insists)
+            return XH_VERDICT_FAIL;
+        int seen = x->request->whole_seen; /* whatever else has failed before: a server that is busy may do so too */
+        int strange = !x->job->probe && x->reply.length_given && x->reply.length != x->dialect.size;
         x->request->whole_seen = 1;
-        int strange = x->reply.length_given && x->reply.length != x->dialect.size;
-        return later(x, strange ? (unsigned)o->options.retries : o->options.retries != 0, 0, delay_ms);
+        return seen && !strange ? XH_VERDICT_FAIL : later(x, (unsigned)o->options.retries, 0, delay_ms);
     case XH_FAULT_LOCAL:
         return fail(x, err, XH_E_NOMEM, 0, "%s", x->why);
     default:
@@ -770,6 +771,8 @@ static enum xh_verdict judge_ranges(struct xh_exchange *x, const struct xh_outco
     struct xh_request *r = x->request;
     if (x->reply.status == 200 && x->dialect.size > x->job->origin->options.head_bytes)
         xh_object_comes_whole(x->job->origin);
+    if (x->reply.status == 206)
+        r->whole_seen = 0;
     if (x->reply.status == 206 && x->dialect.whole) { /* it does now: what it sent at first was a cache that filled */
         xh_engine_lock();
         x->job->origin->dialect.whole = 0;

@@ -205,6 +205,20 @@ Test(verdict, what_shows_a_limit_narrows_at_once_and_for_all_files_of_the_server
     }
 }
 
+Test(verdict, a_whole_file_is_asked_for_parts_once_more_whatever_failed_before, .init = fresh, .fini = over)
+{
+    for (unsigned busy = 0; busy < 3; busy++) {
+        fresh();
+        for (unsigned i = 0; i < busy; i++)
+            cr_assert_eq(answer(1, "HTTP/1.1 503 Busy\n\n"), XH_VERDICT_LATER);
+        for (int again = 0; again < 2; again++) {
+            ask(1, origin.url, "HTTP/1.1 200 All\n\n");
+            x.fault = XH_FAULT_NO_RANGES;
+            cr_assert_eq(judge(XH_NET_CUT), again ? XH_VERDICT_FAIL : XH_VERDICT_LATER, "%u", busy);
+        }
+    }
+}
+
 Test(verdict, nonsense_is_asked_once_more_before_single_ranges, .init = fresh, .fini = over)
 {
     for (unsigned i = 0; i < XH_DOUBTS_MOST; i++) {
