@@ -302,7 +302,8 @@ static enum xh_verdict judge_redirect(struct xh_exchange *x, struct xh_err *err)
 static int token_renewed(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
-    const struct xh_url *to = x->page ? o->url : x->url; /* a page is a login's, elsewhere perhaps */
+    /* A page is a login's, elsewhere perhaps; a redirect's ticket was made by the first server, out of the token. */
+    const struct xh_url *to = x->page || x->url->ticket ? o->url : x->url;
     if (!xh_object_trusts(o, to) || to->ticket || o->url->user || x->request->token_reread)
         return 0;
     x->request->token_reread = 1;
@@ -601,8 +602,11 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
                  "ask it less often, or from fewer processes", o->options.retries);
             return later(x, (unsigned)o->options.retries, retry_after_ms(x), delay_ms);
         }
-        if (token_renewed(x))
+        if (token_renewed(x)) {
+            if (x->url != o->url && x->url->ticket) /* which was made out of the old one */
+                from_original(x);
             return XH_VERDICT_AGAIN;
+        }
         return refused(x, err);
     case 404:
         return fail(x, err, XH_E_NOENT, status, "404 Not Found: there is no such file on the server");
