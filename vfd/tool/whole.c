@@ -16,11 +16,14 @@
 struct sink {
     int fd;
     int bad; /* errno; 0: all was written */
+    uint8_t first; /* byte of it that is no blank; 0: none yet */
 };
 
 static int write_piece(void *ctx, const uint8_t *p, size_t len)
 {
     struct sink *s = ctx;
+    for (size_t i = 0; i < len && !s->first; i++)
+        s->first = p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n' ? 0 : p[i];
     while (len) {
         ssize_t n = write(s->fd, p, len);
         if (n < 0 && errno == EINTR)
@@ -72,6 +75,11 @@ static int judge(const struct xh_url *u, const struct xh_answer *a, const struct
                              : r->status == 404                     ? XH_E_NOENT : XH_E_STATUS, r->status,
                           "%.200s: the server answered with status %d where all of the file was asked for", u->shown,
                           r->status);
+    if (r->html && s->first == '<')
+        return xh_err_set(err, XH_E_ACCES, 200,
+                          "%.200s: the server sent a web page in place of the file: it wants a login, or has no such "
+                          "file",
+                          u->shown);
     if (r->encoded || r->contradictory)
         return xh_err_set(err, XH_E_PROTO, 200, "%.200s: the server's reply is compressed, or contradicts itself",
                           u->shown);
