@@ -117,6 +117,7 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
     rc = open_version(e, err);
     if (rc == 0)
         xh_edit_tidy(e);
+    xh_edit_super(e); /* as it was sent */
     e->attempt = (unsigned)xh_process(); /* most likely names that no earlier attempt had */
     int there = rc ? rc : xh_edit_is_there(e, err); /* it was killed, or cut off, behind its last step */
     if (there < 0 && !e->file)
