@@ -271,9 +271,10 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
             a->moved = 1;
             return 0;
         }
-        if (rc == XH_E_STATUS && err->status == 412 && !a->old.there)
+        int is_taken = rc == XH_E_STATUS && err->status == 412 && !a->old.there;
+        rc = what_became(e, a, rc, err); /* it may be this one's own file, if the request went out twice and its first answer was lost */
+        if (is_taken && rc == XH_E_STATUS)
             return accept_old(e, &(struct xh_dav_stat){.there = 1, .validator = "another"}, err);
-        rc = what_became(e, a, rc, err);
         if (rc != 2)
             return rc;
     }
