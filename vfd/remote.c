@@ -29,6 +29,7 @@ struct xh_remote {
     struct xh_err *unopened; /* why there is neither: what a file named, and is not to be taken for missing */
     uint64_t size; /* of |file| */
     char shown[512]; /* the URL as it may be shown */
+    char *url; /* without user info and fragment: what tells files apart, as what is shown may be cut and lacks the query */
     struct xh_namer names; /* who names what the file names */
     int said_joined; /* it was told of that another opening had other options */
     int committing;  /* what is flushed is about to be sent */
@@ -93,11 +94,22 @@ int xh_remote_refuse_flags(const char *url, unsigned flags, struct xh_err *err)
     return 0;
 }
 
+/* |url| without user info and fragment, or NULL without memory. */
+static char *plain_url(const char *url)
+{
+    const char *host = strstr(url, "://"), *from = host ? host + 3 : url;
+    const char *at = memrchr(from, '@', strcspn(from, "/?#")), *rest = at ? at + 1 : from;
+    char *out = NULL;
+    return asprintf(&out, "%.*s%.*s", (int)(from - url), url, (int)strcspn(rest, "#"), rest) < 0 ? NULL : out;
+}
+
 static struct xh_remote *make(struct xh_h5 *h5, const char *url)
 {
     struct xh_remote *r = calloc(1, sizeof *r);
-    if (!r)
+    if (!r || !(r->url = plain_url(url))) {
+        free(r);
         return NULL;
+    }
     r->h5 = h5;
     pthread_mutex_init(&r->lock, NULL);
     xh_url_shown(url, r->shown, sizeof r->shown);
@@ -109,6 +121,7 @@ static void unmake(struct xh_remote *r)
     pthread_mutex_destroy(&r->lock);
     free(r->unopened);
     free(r->named);
+    free(r->url);
     free(r);
 }
 
@@ -194,13 +207,12 @@ const struct xh_namer *xh_remote_namer(const struct xh_remote *r)
 
 int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out)
 {
-    char shown[sizeof (*out)->shown];
-    struct xh_remote *of = h5->written;
-    xh_url_shown(url, shown, sizeof shown);
-    while (of && (of->stands_in || strcmp(of->shown, shown) != 0))
+    struct xh_remote *of = h5->written, *r = of ? make(h5, url) : NULL;
+    while (r && of && (of->stands_in || strcmp(of->url, r->url) != 0))
         of = of->next;
-    struct xh_remote *r = of && !strchr(url, '?') ? make(h5, url) : NULL;
-    if (!r)
+    if (r && !of)
+        unmake(r);
+    if (!r || !of)
         return 0;
     r->edit = of->edit;
     r->of = of;
@@ -319,7 +331,7 @@ int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b)
         return a < b ? -1 : a > b;
     if (a->file && b->file)
         return xh_cache_cmp(a->file, b->file);
-    return strcmp(a->shown, b->shown);
+    return strcmp(a->url, b->url);
 }
 
 /* 1 when option |row| is the same in both. */
