@@ -151,7 +151,8 @@ def discard(file: h5py.File, keep: bool) -> None:
 
 
 def guard_with() -> None:
-    """From now on a file at a URL whose with-statement is left by an exception is not sent: it may be half of what was meant."""
+    """From now on a file at a URL whose with-statement is left by an exception is not sent: it may be half of what was meant.
+    A file that the program has open once more goes on: what becomes of it is settled where it is closed last."""
     plain = h5py.File.__exit__
     if hasattr(plain, "xhdf5"):
         return
@@ -161,7 +162,7 @@ def guard_with() -> None:
         ended = isinstance(error, SystemExit) and not error.code  # sys.exit(): the program has done what it wanted
         if kind is not None and not ended:
             with phil:
-                if self:
+                if self and h5py.h5f.get_obj_count(self.id, h5py.h5f.OBJ_FILE) == 1:
                     library.discard(self.id.id, True)
         return plain(self, kind, error, *args)
 

@@ -228,6 +228,15 @@ def discard():
         raises(ValueError, ["not written at a URL"], xhdf5.discard, f)
     with xhdf5.open(url, **OPTIONS) as f:
         raises(ValueError, ["not written at a URL"], xhdf5.discard, f)
+    with xhdf5.open(url, "r+", **options) as f:  # who has it open once more, and fails, does not withhold what others write
+        f["v"] = 1
+        for mode in "r", "r+":
+            try:
+                with xhdf5.open(url, mode, **options) as g:
+                    g["no such thing"]
+            except KeyError:
+                pass
+    assert values() == ["v", "w", "x", "y"] and len(os.listdir(overlay)) == kept
     try:  # a local file is as ever
         with h5py.File(f"{os.environ['XHDF5_SHADOW_DIR']}/local.h5", "w", driver="xhdf5") as f:
             f["x"] = 1
