@@ -192,6 +192,19 @@ print("w", flush=True); sys.stdin.readline()""", f"{p.gate.url}/{name}")
         [left] = p.left()
         assert left["state"] == "flushed", left
         p.tool("drop", left["id"])
+    for how in ("libver='earliest'", "libver='latest'"):
+        with tap.claim(f"flush, {how}: killed behind the last step of a commit, with the file open: retry finds that it is done"):
+            p.good(f"f = h5py.File(url, 'w', {how}); f['a'] = np.arange(1000); f.close()", url)
+            p.gate.arm(lambda n, method, path: os.kill(one.pid, signal.SIGKILL) if method == "DELETE" and "-lock/" in path else None)
+            one = p.popen(COMMIT + "\nsys.stdin.readline(); f = h5py.File(url, 'r+'); f['n'] = 1; commit(f)", f"{p.gate.url}/{name}")
+            one.communicate("\n", timeout=60)
+            p.gate.arm(lambda *_: None)
+            [left] = p.left()
+            assert one.returncode == -9 and left["state"] == "to be sent", (one.returncode, left)
+            p.tool("retry", left["id"])
+            assert p.local("print(h5py.File(url)['n'][()])", p.root / name) == "1\n" and p.left() == []
+            for x in p.beside(name):
+                shutil.rmtree(p.root / (name + x))
 
 
 def check_disk(tap, p):
@@ -242,6 +255,19 @@ def check_way(tap, p):
         assert len(puts) == 1 and "no answer to PUT" in err, (puts, err)
         p.tool("retry", "--all")
         assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n" and p.left() == []
+    with tap.claim("way: the answer to the last step of a new file is lost: the file is there, and that is no conflict"):
+        lost = []
+
+        def deaf(n, method, path):
+            if method == "MOVE" and "-lock/data-" in path:
+                lost.append(path)
+                return "deaf" if len(lost) == 1 else None
+            return None
+        p.gate.arm(deaf)
+        p.good("f = h5py.File(url, 'x'); f['a'] = 1; f.close()", p.gate.url + "/lost.h5")
+        p.gate.arm(lambda *_: None)
+        assert lost and p.local("print(h5py.File(url)['a'][()])", p.root / "lost.h5") == "1\n"
+        assert p.beside("lost.h5") == [] and p.left() == [], (p.beside("lost.h5"), p.left())
     with tap.claim("way: who cannot get a turn sends without it"):
         moves = []
 
