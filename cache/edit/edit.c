@@ -364,23 +364,22 @@ int xh_edit_say_stale(const struct xh_edit *e, struct xh_err *err)
                       xh_dav_shown(e->dav));
 }
 
-/* 1 when [off, off + len) holds data that others have changed since HDF5 was given it, and |buf| would undo that. */
-static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t len, struct xh_err *err)
+/* 1 when [off, off + len) holds data that others have changed since HDF5 was given it, and |buf| would undo that; also when that
+ * cannot be told, as the version below is gone: what is written is to be had by export then, which a write that fails would prevent. */
+static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t len)
 {
     uint64_t end = off + len, at, to;
-    int rc = 0, differs = 0;
+    int differs = 0;
+    struct xh_err ignored;
     if (!e->stale.n || (!xh_extents_next(&e->stale, off, end, &to, NULL) && to == end))
         return 0;
     char *there = malloc(XH_EDIT_PIECE);
-    if (!there)
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a write");
-    for (at = off; at < end && rc == 0 && !differs; at = to) { /* HDF5 writes what it has not changed, too */
+    for (at = off; there && at < end && !differs; at = to) { /* HDF5 writes what it has not changed, too */
         to = end - at < XH_EDIT_PIECE ? end : at + XH_EDIT_PIECE;
-        rc = xh_edit_compose(e, at, there, (size_t)(to - at), err);
-        differs = rc == 0 && memcmp(there, buf + (at - off), (size_t)(to - at)) != 0;
+        differs = xh_edit_compose(e, at, there, (size_t)(to - at), &ignored) || memcmp(there, buf + (at - off), (size_t)(to - at)) != 0;
     }
     free(there);
-    return rc ? rc : differs;
+    return !there || differs;
 }
 
 /* A record of a file that was whole: what is written or cut off from now on may be in it or not, as in a local file. */
@@ -403,12 +402,10 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
         kind = XH_EDIT_META; /* a heap that several datasets may share */
     if (kind != XH_EDIT_RAW)
         rc = note_below(e, off, len, err);
-    else if ((rc = is_stale(e, off, buf, len, err)) > 0) {
+    else if (is_stale(e, off, buf, len))
         /* That is said when it is committed: a write that fails while HDF5 closes a dataset is lost, in silence, and some versions
          * of HDF5 crash at the program's end. */
         e->overlay->behind = 1;
-        rc = 0;
-    }
     unsettle(e);
     uint64_t begun = begin_copying(e);
     rc = rc ? rc : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
