@@ -79,7 +79,7 @@ int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err); /* 
 /* 1 when put makes the directories of a name, as far as is known (XRootD; not nginx). */
 int xh_dav_makes_dirs(const struct xh_dav *d);
 
-/* 1 when the server has sent a request to another one. Requests that change something are not sent after it (XH_E_INVAL). */
+/* 1 when the server has sent a request to another one. Requests that change something do not follow it there (XH_E_INVAL). */
 int xh_dav_is_elsewhere(const struct xh_dav *d);
 
 /* 1 when its last connection is open: the next request needs no handshake, unless the server hangs up meanwhile. */
