@@ -29,7 +29,7 @@ struct xh_remote {
     struct xh_err *unopened; /* why there is neither: what a file named, and is not to be taken for missing */
     uint64_t size; /* of |file| */
     char shown[512]; /* the URL as it may be shown */
-    char *url; /* without user info and fragment: what tells files apart, as what is shown may be cut and lacks the query */
+    char *url; /* without user info and fragment: tells files apart; |shown| may be cut, and lacks the query */
     struct xh_namer names; /* who names what the file names */
     int said_joined; /* it was told of that another opening had other options */
     int committing;  /* what is flushed is about to be sent */

@@ -272,7 +272,8 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
             return 0;
         }
         int is_taken = rc == XH_E_STATUS && err->status == 412 && !a->old.there;
-        rc = what_became(e, a, rc, err); /* it may be this one's own file, if the request went out twice and its first answer was lost */
+        /* It may be this one's own file: the request went out twice, and its first answer was lost. */
+        rc = what_became(e, a, rc, err);
         if (is_taken && rc == XH_E_STATUS)
             return accept_old(e, &(struct xh_dav_stat){.there = 1, .validator = "another"}, err);
         if (rc != 2)

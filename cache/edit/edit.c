@@ -364,8 +364,8 @@ int xh_edit_say_stale(const struct xh_edit *e, struct xh_err *err)
                       xh_dav_shown(e->dav));
 }
 
-/* 1 when [off, off + len) holds data that others have changed since HDF5 was given it, and |buf| would undo that; also when that
- * cannot be told, as the version below is gone: what is written is to be had by export then, which a write that fails would prevent. */
+/* 1 when [off, off + len) holds data that others have changed since HDF5 was given it, and |buf| would undo that; also
+ * when that cannot be told, as the version below is gone: a write that fails would leave nothing to export. */
 static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t len)
 {
     uint64_t end = off + len, at, to;
@@ -376,7 +376,8 @@ static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t l
     char *there = malloc(XH_EDIT_PIECE);
     for (at = off; there && at < end && !differs; at = to) { /* HDF5 writes what it has not changed, too */
         to = end - at < XH_EDIT_PIECE ? end : at + XH_EDIT_PIECE;
-        differs = xh_edit_compose(e, at, there, (size_t)(to - at), &ignored) || memcmp(there, buf + (at - off), (size_t)(to - at)) != 0;
+        differs = xh_edit_compose(e, at, there, (size_t)(to - at), &ignored) ||
+                  memcmp(there, buf + (at - off), (size_t)(to - at)) != 0;
     }
     free(there);
     return !there || differs;

@@ -10,7 +10,8 @@
 
 #define FLAGS_AT 11    /* versions 2 and 3 */
 #define OLD_FLAGS_AT 20 /* versions 0 and 1: the first of four bytes, without a checksum */
-#define LEAST_BYTES 48u /* of a superblock of version 2 or 3, with addresses of 8 bytes; of an older one, all that matters */
+/* Of a superblock of version 2 or 3, with addresses of 8 bytes; of an older one, all that matters. */
+#define LEAST_BYTES 48u
 #define WRITERS 0x05u /* write access; SWMR write access */
 
 static uint32_t rot(uint32_t x, unsigned k)
@@ -110,7 +111,7 @@ void xh_edit_super(struct xh_edit *e)
         uint64_t room = e->overlay->size - off;
         size_t n = room < sizeof e->super ? (size_t)room : sizeof e->super;
         if (xh_edit_compose(e, off, (char *)p, n, &ignored)) {
-            n = LEAST_BYTES; /* without the version below: a superblock that was written may end before its bytes begin */
+            n = LEAST_BYTES; /* without the version below; a superblock that was written may end before its bytes */
             if (e->file || xh_edit_compose(e, off, (char *)p, n, &ignored))
                 return; /* the superblock is the version's, and is not sent */
         }

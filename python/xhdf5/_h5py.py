@@ -151,7 +151,7 @@ def discard(file: h5py.File, keep: bool) -> None:
 
 
 def guard_with() -> None:
-    """From now on a file at a URL whose with-statement is left by an exception is not sent: it may be half of what was meant.
+    """From now on a file at a URL whose with-statement is left by an exception is not sent: it may be half a file.
     A file that the program has open once more goes on: what becomes of it is settled where it is closed last."""
     plain = h5py.File.__exit__
     if hasattr(plain, "xhdf5"):

@@ -193,10 +193,12 @@ print("w", flush=True); sys.stdin.readline()""", f"{p.gate.url}/{name}")
         assert left["state"] == "flushed", left
         p.tool("drop", left["id"])
     for how in ("libver='earliest'", "libver='latest'"):
-        with tap.claim(f"flush, {how}: killed behind the last step of a commit, with the file open: retry finds that it is done"):
+        with tap.claim(f"flush, {how}: killed behind the last step of a commit, the file open: retry finds it done"):
             p.good(f"f = h5py.File(url, 'w', {how}); f['a'] = np.arange(1000); f.close()", url)
-            p.gate.arm(lambda n, method, path: os.kill(one.pid, signal.SIGKILL) if method == "DELETE" and "-lock/" in path else None)
-            one = p.popen(COMMIT + "\nsys.stdin.readline(); f = h5py.File(url, 'r+'); f['n'] = 1; commit(f)", f"{p.gate.url}/{name}")
+            p.gate.arm(lambda n, method, path:
+                       os.kill(one.pid, signal.SIGKILL) if method == "DELETE" and "-lock/" in path else None)
+            one = p.popen(COMMIT + "\nsys.stdin.readline(); f = h5py.File(url, 'r+'); f['n'] = 1; commit(f)",
+                          f"{p.gate.url}/{name}")
             one.communicate("\n", timeout=60)
             p.gate.arm(lambda *_: None)
             [left] = p.left()
@@ -255,7 +257,7 @@ def check_way(tap, p):
         assert len(puts) == 1 and "no answer to PUT" in err, (puts, err)
         p.tool("retry", "--all")
         assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n" and p.left() == []
-    with tap.claim("way: the answer to the last step of a new file is lost: the file is there, and that is no conflict"):
+    with tap.claim("way: the answer to the last step of a new file is lost: it is there, and that is no conflict"):
         lost = []
 
         def deaf(n, method, path):

@@ -228,7 +228,7 @@ def discard():
         raises(ValueError, ["not written at a URL"], xhdf5.discard, f)
     with xhdf5.open(url, **OPTIONS) as f:
         raises(ValueError, ["not written at a URL"], xhdf5.discard, f)
-    with xhdf5.open(url, "r+", **options) as f:  # who has it open once more, and fails, does not withhold what others write
+    with xhdf5.open(url, "r+", **options) as f:  # another opening that fails does not withhold this
         f["v"] = 1
         for mode in "r", "r+":
             try:
