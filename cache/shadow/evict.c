@@ -58,7 +58,7 @@ static void list_place(int dirfd, const char *place, struct entries *out)
         snprintf(name, sizeof name, "%s%.*s", place, XH_NAME_BYTES - XH_PLACE_BYTES, e->d_name);
         if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;
-        if (strncmp(e->d_name, "t-", 2) == 0 && st.st_mtime + TEMP_STALE_S < now)
+        if (xh_store_is_temp_name(e->d_name) && st.st_mtime + TEMP_STALE_S < now)
             xh_store_drop(dirfd, name);
         if (!xh_store_is_shadow_name(e->d_name))
             continue;
@@ -99,8 +99,8 @@ static void drop_orphan_hints(int dirfd, const char *place)
     int fd = xh_store_place(dirfd, place), own = xh_store_place(dirfd, place);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; d && own >= 0 && (e = readdir(d));)
-        if ((strncmp(e->d_name, "u-", 2) == 0 && xh_hint_orphan(own, e->d_name)) ||
-            (strncmp(e->d_name, "n-", 2) == 0 && xh_lack_is_old(own, e->d_name)))
+        if ((xh_store_is_hint_name(e->d_name) && xh_hint_orphan(own, e->d_name)) ||
+            (xh_store_is_lack_name(e->d_name) && xh_lack_is_old(own, e->d_name)))
             unlinkat(own, e->d_name, 0);
     if (own >= 0)
         close(own);

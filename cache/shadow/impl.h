@@ -144,6 +144,11 @@ int xh_store_sha256(const void *data, size_t len, uint8_t sha[32]); /* 0 or -1 *
 void xh_store_temp_name(char name[XH_NAME_BYTES]);
 /* "s-" and 64 hex digits. */
 int xh_store_is_shadow_name(const char *name);
+/* The names of files that are being built, of hints and of lacks: "t-" and 32, "u-" and 64, "n-" and 64 hex digits.
+ * Nothing else is removed: the directory may be one that the user named, and holds other things in. */
+int xh_store_is_temp_name(const char *name);
+int xh_store_is_hint_name(const char *name);
+int xh_store_is_lack_name(const char *name);
 void xh_store_hex(const uint8_t sha[32], char hex[65]);
 /* Hex SHA-256 of |url|. Returns 0 or -1. */
 int xh_store_url_hex(const char *url, char hex[65]);

@@ -76,6 +76,27 @@ int xh_store_is_shadow_name(const char *name)
            strspn(name + 2, "0123456789abcdef") == 64;
 }
 
+/* |digits| of them, and nothing more. */
+static int is_hex(const char *text, size_t digits)
+{
+    return strlen(text) == digits && strspn(text, "0123456789abcdef") == digits;
+}
+
+int xh_store_is_temp_name(const char *name)
+{
+    return strncmp(name, "t-", 2) == 0 && is_hex(name + 2, 32);
+}
+
+int xh_store_is_hint_name(const char *name)
+{
+    return strncmp(name, "u-", 2) == 0 && is_hex(name + 2, 64);
+}
+
+int xh_store_is_lack_name(const char *name)
+{
+    return strncmp(name, "n-", 2) == 0 && is_hex(name + 2, 64);
+}
+
 void xh_store_temp_name(char name[XH_NAME_BYTES])
 {
     uint64_t r[2] = {(uint64_t)getpid(), xh_now_ns()};
@@ -259,7 +280,15 @@ int xh_store_place(int dirfd, const char *place)
     return openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* 1 when the directory |fd| holds no shadow, and none that is being made. |empties|: what else it holds is removed. */
+/* What is worth nothing without a shadow. */
+static int is_beside(const char *name)
+{
+    return strcmp(name, "turns") == 0 || strcmp(name, "busy") == 0 || xh_store_is_hint_name(name) ||
+           xh_store_is_lack_name(name);
+}
+
+/* 1 when the directory |fd| holds nothing but what is worth nothing without a shadow: a directory that the user named
+ * may have a "v1" of the user's own. |empties|: that is removed. */
 static int is_spent(int fd, int empties)
 {
     int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), spent = 1; /* a position of its own */
@@ -270,8 +299,9 @@ static int is_spent(int fd, int empties)
         return 0;
     }
     for (struct dirent *e; spent && (e = readdir(d));) {
-        spent = strncmp(e->d_name, "s-", 2) != 0 && strncmp(e->d_name, "t-", 2) != 0;
-        if (spent && empties && e->d_name[0] != '.')
+        int itself = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+        spent = itself || is_beside(e->d_name);
+        if (spent && empties && !itself)
             unlinkat(fd, e->d_name, 0);
     }
     closedir(d);
@@ -281,11 +311,13 @@ static int is_spent(int fd, int empties)
 void xh_store_tidy(int dirfd)
 {
     char place[XH_PLACES_MOST][XH_PLACE_BYTES];
+    struct stat st;
     size_t n = xh_store_places(dirfd, place);
     for (size_t i = 2; i < n; i++) {
         int fd = xh_store_place(dirfd, place[i]);
-        /* Whoever uses it holds the lock shared: see open_layout. */
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_spent(fd, 0) && is_spent(fd, 1)) {
+        /* Whoever uses it holds the lock shared: see open_layout. One that is removed already has a successor. */
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0 &&
+            is_spent(fd, 0) && is_spent(fd, 1)) {
             unlinkat(dirfd, place[i], AT_REMOVEDIR);
             xh_trace(XH_T_SHADOW, "tidied", "place=%s", place[i]);
         }

@@ -97,11 +97,12 @@ static size_t hand_out(const struct group *g, const struct xh_extent *ext, uint6
     uint64_t at = g->first * XH_PAGE_BYTES, end = at + good * XH_PAGE_BYTES;
     size_t i = 0;
     for (; i < g->extents; i++) {
-        if (ext[i].len && ext[i].off + ext[i].len > end)
+        if (ext[i].len == 0)
+            continue; /* it may lie anywhere */
+        if (ext[i].off + ext[i].len > end)
             break;
         const uint8_t *from = buf + (ext[i].off - at);
         switch (ext[i].len) { /* single elements are copied without a call */
-        case 0: break;
         case 2: memcpy(ext[i].buf, from, 2); break;
         case 4: memcpy(ext[i].buf, from, 4); break;
         case 8: memcpy(ext[i].buf, from, 8); break;

@@ -944,8 +944,8 @@ Test(page, what_crashed_creators_left_is_removed_and_what_lives_is_kept)
     char old[200], young[200];
     opt.shadow_budget_bytes = 1u << 20;
     struct xh_shadow *s = open_shadow(1000 * PAGE);
-    snprintf(old, sizeof old, "%s/" XH_LAYOUT_DIR "/t-old", dir);
-    snprintf(young, sizeof young, "%s/" XH_LAYOUT_DIR "/t-young", dir);
+    snprintf(old, sizeof old, "%s/" XH_LAYOUT_DIR "/t-%032d", dir, 1);
+    snprintf(young, sizeof young, "%s/" XH_LAYOUT_DIR "/t-%032d", dir, 2);
     close(open(old, O_CREAT | O_RDWR, 0600));
     close(open(young, O_CREAT | O_RDWR, 0600));
     struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
@@ -1336,6 +1336,28 @@ Test(page, a_directory_of_another_layout_that_is_used_stays)
     xh_shadow_close(s);
     cr_expect_eq(flock(use, LOCK_EX | LOCK_NB), 0);
     close(use);
+}
+
+/* A directory that the user named may hold others of the user's own. */
+Test(page, what_is_no_layouts_is_not_removed)
+{
+    const char *names[] = {"data.h5", "t-measured", "u-boat", "n-1", "turns.txt"};
+    char path[300], next[300];
+    struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    struct xh_shadow *s = open_shadow(1000 * PAGE);
+    close(of_another_layout("v1", 1, next)); /* some other version left a shadow there */
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/v1/%s", dir, names[i]);
+        close(open(path, O_CREAT | O_WRONLY, 0600));
+        cr_assert_eq(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+    }
+    cr_expect_gt(xh_evict_squeeze(s, 1 << 20, 0, NULL), 0);
+    cr_expect_neq(access(next, F_OK), 0, "nobody had it open");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/v1/%s", dir, names[i]);
+        cr_expect_eq(access(path, F_OK), 0, "%s", names[i]);
+    }
+    xh_shadow_close(s);
 }
 
 Test(page, the_automatic_budget_is_bounded_by_free_space_and_memory)
