@@ -182,17 +182,19 @@ static int wait_in_flight(struct xh_read_op *op, const struct xh_runs *busy, uin
 {
     struct xh_file *f = op->f;
     struct coming coming = {0};
-    int left_ms = (int)f->opt.stall_timeout_ms;
-    for (; left_ms > 0 && xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY; left_ms -= HURRY_EVERY_MS) {
+    int left_ms = (int)f->opt.stall_timeout_ms, in_vain = 0;
+    for (; !in_vain && left_ms > 0 && xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY; left_ms -= HURRY_EVERY_MS) {
         op->take = op->kind == XH_KIND_RAW && comes_late(f, busy, p, &coming);
         if (op->take)
             return 0;
         xh_fetch_hurry(f, p); /* again: what fetches it may have been claimed, but not begun, the last time */
         int last = left_ms <= HURRY_EVERY_MS, ms = last ? left_ms : HURRY_EVERY_MS;
+        uint64_t begun = xh_now_ns();
         if ((last ? xh_shadow_wait : xh_shadow_doze)(f->shadow, p, ms, &f->counters) != XH_E_TIMEOUT)
             return 0;
+        in_vain = xh_now_ns() - begun < (uint64_t)ms * 1000000; /* it was no wait: its owner was waited for already */
     }
-    if (left_ms > 0)
+    if (!in_vain && left_ms > 0)
         return 0;
     xh_trace(XH_T_READ, "stuck", "page=%llu", (unsigned long long)p);
     return 1;
