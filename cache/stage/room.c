@@ -16,6 +16,7 @@
 static struct {
     _Atomic uint64_t held;     /* what all stages hold and have reserved. Changed without the lock; orders nothing */
     _Atomic unsigned holders;  /* stages in the list: changed under the lock, read without it as an estimate */
+    _Atomic unsigned left;     /* of them, those that nobody reads any more; counted now and then, likewise */
     pthread_mutex_t lock;      /* guards the rest; a leaf */
     struct xh_stage *first;    /* those that hold something, or want to */
     unsigned readers;          /* stages that were read from, of open files */
@@ -33,6 +34,7 @@ static void in_child(void)
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     atomic_store_explicit(&room.held, 0, memory_order_relaxed);
     atomic_store_explicit(&room.holders, 0, memory_order_relaxed);
+    atomic_store_explicit(&room.left, 0, memory_order_relaxed);
     room.lock = fresh;
     room.first = NULL;
     room.top = NULL;
@@ -93,21 +95,41 @@ void xh_room_add(struct xh_stage *s, uint64_t more, uint64_t less)
         xh_room_leave(s);
 }
 
+/* 1 when |s| counts as left. The lock is held. */
+static int is_left(const struct xh_stage *s)
+{
+    return room.clock - s->place.read >= LEFT_READS + 2ull * room.readers;
+}
+
 void xh_room_touch(struct xh_stage *s, int took)
 {
+    unsigned left = 0;
     pthread_mutex_lock(&room.lock);
     room.clock += took != 0;
     room.readers += !s->place.known;
     s->place.known = 1;
     s->place.read = room.clock;
+    if (took && room.clock % LEFT_READS == 0) {
+        for (const struct xh_stage *o = room.first; o; o = o->place.next)
+            left += (unsigned)is_left(o);
+        atomic_store_explicit(&room.left, left, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&room.lock);
+}
+
+/* What each may hold of |most| that holds something, or |more| besides. Those that were left do not count: they give
+ * theirs back once it is wanted, which a share that they narrow would never let it be. */
+static uint64_t share_among(unsigned more, uint64_t most)
+{
+    unsigned n = atomic_load_explicit(&room.holders, memory_order_relaxed) + more;
+    unsigned left = atomic_load_explicit(&room.left, memory_order_relaxed);
+    return most / (n > left ? n - left : 1);
 }
 
 /* What |s| may hold of |most|: as much as each of the others that hold something. */
 static uint64_t share_of(const struct xh_stage *s, uint64_t most)
 {
-    unsigned n = atomic_load_explicit(&room.holders, memory_order_relaxed) + !s->place.link;
-    return most / (n ? n : 1);
+    return share_among(!s->place.link, most);
 }
 
 uint64_t xh_room_left(struct xh_stage *s, uint64_t most)
@@ -147,9 +169,8 @@ static struct xh_stage *lock_left(const struct xh_stage *but)
 {
     struct xh_stage *oldest = NULL;
     pthread_mutex_lock(&room.lock);
-    uint64_t reads = LEFT_READS + 2ull * room.readers;
     for (struct xh_stage *s = room.first; s; s = s->place.next)
-        if (s != but && room.clock - s->place.read >= reads && (!oldest || s->place.read < oldest->place.read))
+        if (s != but && is_left(s) && (!oldest || s->place.read < oldest->place.read))
             oldest = s;
     /* Who holds its lock is at work on it; and it is not freed as long as it is in the list, or locked. */
     if (oldest && pthread_mutex_trylock(&oldest->lock))
@@ -178,8 +199,7 @@ uint64_t xh_room_held(void)
 
 uint64_t xh_room_share(uint64_t most)
 {
-    unsigned n = atomic_load_explicit(&room.holders, memory_order_relaxed);
-    return most / (n ? n : 1);
+    return share_among(0, most);
 }
 
 /* ---- blocks. Only whole ones are recycled; smaller pieces are malloc's business */

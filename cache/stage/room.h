@@ -1,9 +1,9 @@
 /* The room: memory for what was fetched ahead, one bound for all files of the process.
  *
  * |readahead_bytes| bounds what all stages hold together, and asked for in parts; what a file may hold is
- * an equal share among those that hold anything, or want to. Where there is no room for a file that is read, the stages
- * that nobody reads any more give theirs back, the one first that has not been read for longest. Files with other
- * options: each looks whether its own bound is kept by all together.
+ * an equal share among those that hold anything, or want to, and are read. Where there is no room for a file that is
+ * read, the stages that nobody reads any more give theirs back, the one first that has not been read for longest. Files
+ * with other options: each looks whether its own bound is kept by all together.
  *
  * Blocks are recycled among all files: the one that was given back last goes out first, while it is in the processor's
  * cache; fresh memory costs as much as copying into it.

@@ -1079,6 +1079,25 @@ Test(read, what_is_fetched_ahead_is_bounded_for_all_files_together, .timeout = 5
     cr_assert_eq(xh_room_memory(), 0);
 }
 
+Test(read, files_that_are_read_no_more_do_not_narrow_the_share_of_one_that_is, .timeout = 50)
+{
+    struct xh_range some = {16384, 100000};
+    struct xh_file *left[3], *f = open_now("shadow=off,readahead_bytes=1000000,readahead=off");
+    for (int i = 0; i < 3; i++) {
+        left[i] = open_test("shadow=off,readahead_bytes=1000000,readahead=off");
+        cr_assert_eq(xh_stage_fetch(left[i], &some, 1), 1);
+    }
+    drain();
+    cr_expect_eq(xh_room_share(ROOM_BYTES), ROOM_BYTES / 3);
+    for (uint64_t i = 0; i < 48; i++)
+        read_checked(f, (struct xh_range){200000 + 2 * XH_PAGE_BYTES * i, 100});
+    cr_expect_eq(xh_room_share(ROOM_BYTES), ROOM_BYTES);
+    cr_expect_eq(xh_stage_ahead(left[0]), some.len, "nobody wants the room");
+    for (int i = 0; i < 3; i++)
+        xh_cache_close(left[i]);
+    xh_cache_close(f);
+}
+
 Test(read, a_file_that_is_read_no_more_gives_its_room_to_one_that_is, .timeout = 50)
 {
     struct xh_range r[HINTS];
