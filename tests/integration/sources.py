@@ -379,8 +379,9 @@ def main():
         parents = Liar(local)
         stack.callback(parents.close)
         for version in versions:
-            every_fault(tap, bench, version, base, str(local), "a file here")
-            every_fault(tap, bench, version, base, f"{parents.base}/ok/local.h5", "a file at a URL")
+            if version != "1.14.6" or "--all" in sys.argv:    # daily 1.14.5 stands for it
+                every_fault(tap, bench, version, base, str(local), "a file here")
+                every_fault(tap, bench, version, base, f"{parents.base}/ok/local.h5", "a file at a URL")
             missing_is_error(tap, bench, version, base, str(local))
             header(tap, bench, version, liar, str(far))
         one_answer(tap, bench, liar, d)
