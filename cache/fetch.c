@@ -286,7 +286,7 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
     return part - part % XH_PAGE_BYTES;
 }
 
-void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim)
+int xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim)
 {
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
@@ -306,6 +306,7 @@ void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead
         lim->part_bytes = f->size + XH_PAGE_BYTES - f->size % XH_PAGE_BYTES;
         lim->group_bytes = lim->part_bytes;
     }
+    return !info.whole;
 }
 
 /* Metadata ahead is not much, and the next is not known before it is here: all connections that are
@@ -337,8 +338,8 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
         wanted[i] = bytes_of_run(f, runs->at[i]);
         bytes += wanted[i].len;
     }
-    xh_fetch_limits(f, before + bytes, bytes / runs->n, ahead, &lim);
-    if (meta && lim.part_bytes <= f->size) /* else the server sends no parts */
+    int parts = xh_fetch_limits(f, before + bytes, bytes / runs->n, ahead, &lim);
+    if (meta && parts)
         spread(f, wanted, runs->n, &lim);
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
     free(wanted);

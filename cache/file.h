@@ -120,8 +120,8 @@ uint64_t xh_fetch_hurry(struct xh_file *f, uint64_t page);
 void xh_fetch_recall(struct xh_file *f);
 
 /* The plan's limits, as options and the origin have them now, where so many bytes are fetched together, in
- * ranges of |mean| bytes, for a demand or ahead of one. */
-void xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
+ * ranges of |mean| bytes, for a demand or ahead of one. Returns 0 when the server sends no parts of files, else 1. */
+int xh_fetch_limits(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
 
 /* Reads |n| extents, not all empty, which lie in the object, past the early head: from the shadow, or as it comes;
  * |*served| says how. As xh_cache_read. */
