@@ -4,9 +4,9 @@
  *  1. A page is wholly inside one range of one fetch (ranges are cut at page borders),
  *     and the origin delivers a range in ascending order: a page is complete when the bytes
  *     up to its end are there.
- *  2. |come| of a range says which page is the first that this fetch still answers for. Pages before it were
- * published, given
- *     up or taken by somebody else, once; they are never touched again, for the word may by then belong to another.
+ *  2. |come| of a range says which page is the first that this fetch still answers for. Pages before it
+ *     were published, given up or taken by somebody else, once; they are never touched again, for the
+ *     word may by then belong to another.
  *  3. A caller's buffer is written only between xh_fetch_start and the op's pending
  *     becoming 0. */
 #include <assert.h>

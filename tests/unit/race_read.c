@@ -513,8 +513,8 @@ static void a_child_closes(void)
     engine.mood = EAGER;
 }
 
-/* A child comes to its file although a thread that it has not was at work on the file's body when it began. */
-static void a_child_does_not_wait_for_the_parents_look(void)
+/* |act|, in a child that ends with what it returns, on a file at whose body a thread of the parent was at work when the child began. */
+static void in_a_child_of_one_at_work(int (*act)(struct xh_file *))
 {
     int status;
     struct xh_file *f = open_test("shadow=off");
@@ -527,8 +527,7 @@ static void a_child_does_not_wait_for_the_parents_look(void)
     if (pid == 0) {
         is_child = 1;
         alarm(20);
-        xh_cache_close(f);
-        _exit(0);
+        _exit(act(f));
     }
     pthread_mutex_unlock(&f->body->lock);
     CHECK(waitpid(pid, &status, 0) == pid);
@@ -536,28 +535,28 @@ static void a_child_does_not_wait_for_the_parents_look(void)
     xh_cache_close(f);
 }
 
-/* The same where the child asks for its statistics first, as the option stats and Python's stats() do. */
+static int closes(struct xh_file *f)
+{
+    xh_cache_close(f);
+    return 0;
+}
+
+static void a_child_does_not_wait_for_the_parents_look(void)
+{
+    in_a_child_of_one_at_work(closes);
+}
+
+/* As the option stats and Python's stats() do. */
+static int asks_for_statistics(struct xh_file *f)
+{
+    struct xh_stats s;
+    xh_cache_stats(f, &s);
+    return s.bytes_asked != 0;
+}
+
 static void a_child_asks_for_statistics(void)
 {
-    int status;
-    struct xh_stats s;
-    struct xh_file *f = open_test("shadow=off");
-    struct xh_options o = f->opt;
-    strcpy(o.sidecar, "auto");
-    CHECK(f->body = xh_body_new("https://test/x", &o));
-    pthread_mutex_lock(&f->body->lock);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        is_child = 1;
-        alarm(20);
-        xh_cache_stats(f, &s);
-        _exit(s.bytes_asked != 0);
-    }
-    pthread_mutex_unlock(&f->body->lock);
-    CHECK(waitpid(pid, &status, 0) == pid);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    xh_cache_close(f);
+    in_a_child_of_one_at_work(asks_for_statistics);
 }
 
 /* Threads of a child that come to a file at once, while its parent has much of it in the stage and under way: each gets its
