@@ -9,12 +9,14 @@
 
 #define EXTERNAL 7u      /* type of the message "data storage - external data files" */
 #define CONTINUATION 16u /* type of the message "object header continuation" */
+#define OLD_HEAD 16u      /* bytes of an object header of version 1 before its messages */
+#define OLD_MESSAGE 8u    /* of a message in it before the message's body */
 #define BODY_BYTES 8u    /* of a list before the heap's address: version, reserved, slots allocated, slots used */
 #define WIDE_BYTES 32u   /* of an address or a length, at most: HDF5 takes 2, 4, 8, 16 and 32, and uses eight of them */
 #define SEEN_BYTES (8u + BODY_BYTES + 2 * WIDE_BYTES) /* from a list's type to its first slot's name, at most */
 #define PIECES_MOST 4096u /* parts of one header that are followed: at libraries' defaults some 100,000 attributes */
 #define PIECES_FEW 8u     /* of these, so many without asking for memory: most headers have one or two */
-#define PIECE_MOST (64u << 20) /* bytes of one part that are read */
+#define HEADER_MOST (64u << 20) /* bytes of one header that are read, in all its parts */
 
 static uint64_t number(const uint8_t *p, unsigned bytes)
 {
@@ -30,6 +32,17 @@ struct format {
     unsigned addr_bytes, length_bytes; /* 0: not read yet */
     int odd; /* 1: HDF5 takes the superblock, and what it makes of lengths so wide cannot be told */
 };
+
+static int untold(struct xh_external *e, const char *why)
+{
+    e->why = why;
+    return XH_EXTERNAL_UNTOLD;
+}
+
+static int untold_widths(struct xh_external *e)
+{
+    return untold(e, "its superblock names addresses or lengths of a strange width");
+}
 
 static int is_width(unsigned bytes, unsigned most)
 {
@@ -103,7 +116,8 @@ static int may_be_anywhere(const struct format *f, const uint8_t *t, size_t head
            number(body + BODY_BYTES, f->addr_bytes) != UINT64_MAX >> 8 * (f->addr_bytes < 8 ? 8 - f->addr_bytes : 0);
 }
 
-/* 1 when a list begins at |at| with a message's head of |head| bytes. |n| of its bytes are at |t|, what follows is in the file. */
+/* 1 when a list begins at |at| with a message's head of |head| bytes, XH_EXTERNAL_UNTOLD when that cannot be told. |n| of its
+ * bytes are at |t|, what follows is in the file. */
 static int is_list(struct xh_external *e, struct format *f, uint64_t at, const uint8_t *t, size_t n, size_t head)
 {
     uint8_t p[SEEN_BYTES] = {0}, magic[4];
@@ -114,7 +128,7 @@ static int is_list(struct xh_external *e, struct format *f, uint64_t at, const u
     if (!may_be_body(p + head, sizeof p - head))
         return 0;
     if (!f->addr_bytes && read_format(e, f))
-        return f->odd;
+        return f->odd ? untold_widths(e) : 0;
     const uint8_t *addr = p + head + BODY_BYTES;
     if (!place(e, f, addr, &heap) || e->size - heap < sizeof magic)
         return !e->sure && may_be_anywhere(f, p, head);
@@ -124,7 +138,7 @@ static int is_list(struct xh_external *e, struct format *f, uint64_t at, const u
     return 1;
 }
 
-/* Looks for a list that begins in the |len| bytes at |p|. */
+/* Looks for a list that begins in the |len| bytes at |p|. Returns 1, 0 or XH_EXTERNAL_UNTOLD. */
 static int find(struct xh_external *e, struct format *f, uint64_t at, const uint8_t *p, size_t len)
 {
     /* From the type to the body: version 1, version 2, version 2 with the order of creation. */
@@ -139,8 +153,9 @@ static int find(struct xh_external *e, struct format *f, uint64_t at, const uint
             size_t n = (size_t)(end - t), head = heads[k], body = n > head ? n - head : 0;
             if (head == 8 && n > 1 && t[1])
                 continue;
-            if (may_be_body(body ? t + head : t, body) && is_list(e, f, at + (uint64_t)(t - p), t, n, head))
-                return 1;
+            int rc = may_be_body(body ? t + head : t, body) ? is_list(e, f, at + (uint64_t)(t - p), t, n, head) : 0;
+            if (rc)
+                return rc;
         }
     return 0;
 }
@@ -149,46 +164,53 @@ int xh_external_anywhere(struct xh_external *e, uint64_t at, const void *p, size
 {
     struct format f = {0};
     e->name[0] = '\0';
+    e->why = NULL;
     return find(e, &f, at, p, len);
 }
 
 /* ---- object headers */
 
 struct piece { /* of a header: its messages, where they lie */
-    uint64_t at, len;
+    uint64_t at, len; /* in the file */
+    uint64_t all;     /* as the header has it: more, when the file ends before */
 };
 
 struct header {
     struct xh_external *e;
     struct format f;
     size_t head; /* bytes of a message's head */
+    uint64_t bytes; /* of all parts so far */
     struct piece *pieces; /* |few|, or malloc'd when there are more */
     size_t n, room;
     struct piece few[PIECES_FEW];
 };
 
+/* Returns 0 or XH_EXTERNAL_UNTOLD. */
 static int add_piece(struct header *h, uint64_t at, uint64_t len)
 {
     if (at >= h->e->size)
         return 0; /* HDF5 fails there */
-    if (h->n == PIECES_MOST)
-        return -1;
+    uint64_t all = len;
+    len = len < h->e->size - at ? len : h->e->size - at;
+    if (h->n == PIECES_MOST || len > HEADER_MOST - h->bytes)
+        return untold(h->e, "one of its object headers has too many parts, or parts that are too long");
     if (h->n == h->room) {
         size_t room = 2 * h->room;
         struct piece *more = malloc(room * sizeof *more);
         if (!more)
-            return -1;
+            return untold(h->e, "there is no memory for a look at its object headers");
         memcpy(more, h->pieces, h->n * sizeof *more);
         if (h->pieces != h->few)
             free(h->pieces);
         h->pieces = more;
         h->room = room;
     }
-    h->pieces[h->n++] = (struct piece){at, len < h->e->size - at ? len : h->e->size - at};
+    h->pieces[h->n++] = (struct piece){at, len, all};
+    h->bytes += len;
     return 0;
 }
 
-/* Notes the continuations that the |len| bytes of messages at |p| name. Returns 0, or -1: too many. */
+/* Notes the continuations that the |len| bytes of messages at |p| name. Returns 0 or XH_EXTERNAL_UNTOLD. */
 static int follow(struct header *h, const uint8_t *p, size_t len)
 {
     unsigned wide = h->head == 8 ? 2 : 1; /* bytes of a type */
@@ -198,13 +220,13 @@ static int follow(struct header *h, const uint8_t *p, size_t len)
             return 0; /* HDF5 fails there */
         const uint8_t *body = p + h->head;
         if (type == CONTINUATION && !h->f.addr_bytes && read_format(h->e, &h->f) && h->f.odd)
-            return -1;
+            return untold_widths(h->e);
         if (type == CONTINUATION && h->f.addr_bytes && size >= h->f.addr_bytes + h->f.length_bytes &&
             place(h->e, &h->f, body, &at)) {
             bytes = number(body + h->f.addr_bytes, h->f.length_bytes);
             uint64_t magic = h->head == 8 ? 0 : 4; /* "OCHK" before, a sum behind */
             if (bytes > 2 * magic && add_piece(h, at + magic, bytes - 2 * magic))
-                return -1;
+                return XH_EXTERNAL_UNTOLD;
         }
         p += h->head + size;
         len -= h->head + (size_t)size;
@@ -212,16 +234,34 @@ static int follow(struct header *h, const uint8_t *p, size_t len)
     return 0;
 }
 
-/* Reads one part of the header and looks at it. |p|: |have| bytes of it that are there. Returns 1, 0, or -1: cannot be told. */
+/* 1 when HDF5 may take the |len| bytes at |p| for the first of |all| bytes of messages of version 1; else it refuses the header,
+ * be it that one is not aligned, or longer than the rest.
+ *
+ * A later part of a header that begins with a dataspace (type 1) looks like a header of version 1, and the dataspace's first
+ * bytes like the length of what follows: some 64 KiB, or 16 MiB. These are mostly no row of messages. */
+static int is_row(const uint8_t *p, size_t len, uint64_t all)
+{
+    while (all >= OLD_MESSAGE && len >= OLD_MESSAGE) {
+        uint64_t size = number(p + 2, 2);
+        if (size % 8 || size > all - OLD_MESSAGE)
+            return 0;
+        if (size > len - OLD_MESSAGE)
+            break;
+        all -= OLD_MESSAGE + size;
+        len -= OLD_MESSAGE + (size_t)size;
+        p += OLD_MESSAGE + size;
+    }
+    return 1;
+}
+
+/* Reads one part of the header and looks at it. |p|: |have| bytes of it that are there. Returns 1, 0 or XH_EXTERNAL_UNTOLD. */
 static int look_at(struct header *h, const struct piece *piece, const uint8_t *p, size_t have)
 {
     size_t len = (size_t)piece->len;
     uint8_t *all = NULL;
-    if (piece->len > PIECE_MOST)
-        return -1;
     if (have < len) {
         if (!(all = malloc(len)))
-            return -1;
+            return untold(h->e, "there is no memory for a look at its object headers");
         memcpy(all, p, have);
         if (h->e->look(h->e->ctx, piece->at + have, all + have, len - have)) {
             free(all);
@@ -229,7 +269,11 @@ static int look_at(struct header *h, const struct piece *piece, const uint8_t *p
         }
         p = all;
     }
-    int rc = find(h->e, &h->f, piece->at, p, len) ? 1 : follow(h, p, len);
+    int rc = 0;
+    if (h->head != OLD_MESSAGE || is_row(p, len, piece->all))
+        rc = find(h->e, &h->f, piece->at, p, len);
+    if (rc == 0)
+        rc = follow(h, p, len);
     free(all);
     return rc;
 }
@@ -237,10 +281,10 @@ static int look_at(struct header *h, const struct piece *piece, const uint8_t *p
 /* The head of the object header at |p|. Returns its bytes and sets |*messages| to those that follow; 0: there is none. */
 static size_t read_head(struct header *h, const uint8_t *p, size_t len, uint64_t *messages)
 {
-    if (len >= 16 && p[0] == 1) {
-        h->head = 8;
+    if (len >= OLD_HEAD && p[0] == 1) {
+        h->head = OLD_MESSAGE;
         *messages = number(p + 8, 4);
-        return 16;
+        return is_row(p + OLD_HEAD, len - OLD_HEAD, *messages) ? OLD_HEAD : 0;
     }
     if (len < 6 || memcmp(p, "OHDR", 4) != 0)
         return 0;
@@ -259,6 +303,7 @@ int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes,
     uint64_t messages;
     size_t head = read_head(&h, p, len, &messages);
     e->name[0] = '\0';
+    e->why = NULL;
     if (head == 0 || len > e->size || at > e->size - len)
         return 0;
     int rc = add_piece(&h, at + head, messages);
@@ -269,7 +314,7 @@ int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes,
     }
     if (h.pieces != h.few)
         free(h.pieces);
-    return rc != 0;
+    return rc;
 }
 
 int xh_external_is_image(struct xh_external *e, uint64_t at, const void *p, size_t len)

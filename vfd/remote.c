@@ -430,8 +430,14 @@ static int refuse_external(struct xh_remote *r, int kind, const struct xh_extent
         if (image)
             atomic_store_explicit(&r->elsewhere, 1, memory_order_relaxed);
         e.sure = !atomic_load_explicit(&r->elsewhere, memory_order_relaxed);
-        if (image || r->pages ? xh_external_anywhere(&e, x->off, x->buf, x->len)
-                              : kind == XH_REMOTE_HEADER && xh_external_in_header(&e, x->off, x->buf, x->len))
+        int found = image || r->pages          ? xh_external_anywhere(&e, x->off, x->buf, x->len)
+                    : kind == XH_REMOTE_HEADER ? xh_external_in_header(&e, x->off, x->buf, x->len)
+                                               : 0;
+        if (found == XH_EXTERNAL_UNTOLD)
+            return xh_err_set(err, XH_E_ACCES, 0,
+                              "whether %.200s names external files, which HDF5 would look for on the local disk, cannot be told, "
+                              "as %s: it is read with the option local_sources alone", r->shown, e.why);
+        if (found)
             return xh_err_set(err, XH_E_ACCES, 0,
                               "%.200s has a dataset whose data is in the external file '%s', which HDF5 would look for on "
                               "the local disk: files at URLs may not name local files, but with the option local_sources",

@@ -3,9 +3,11 @@
 #include "external.h"
 
 static unsigned char bytes[4096];
+static uint64_t looked; /* bytes that were asked for */
 
 static int look(void *ctx, uint64_t off, void *buf, size_t len)
 {
+    looked += len;
     if (len > sizeof bytes || off > sizeof bytes - len)
         return -1;
     memcpy(buf, bytes + off, len);
@@ -40,18 +42,74 @@ static int found(unsigned addr_bytes, unsigned length_bytes, uint64_t heap, unsi
     return xh_external_in_header(&e, 512, header, 512);
 }
 
+/* A header of version 1, of |len| bytes of messages by its own word, whose first message has such a type and size. */
+static unsigned char *put_old(unsigned type, unsigned size, uint32_t len)
+{
+    unsigned char *p = bytes + 512;
+    memset(bytes, 0, sizeof bytes);
+    memcpy(bytes, "\x89HDF\r\n\x1a\n", 8);
+    bytes[13] = bytes[14] = 8;
+    memcpy(bytes + 2048, "HEAP", 4);
+    p[0] = 1;
+    p[2] = p[4] = 1; /* messages, links */
+    memcpy(p + 8, &len, sizeof len);
+    p[16] = (unsigned char)type;
+    p[18] = (unsigned char)size;
+    return p + 24;
+}
+
+static int found_old(uint64_t size)
+{
+    struct xh_external e = {.size = size, .look = look, .sure = 1};
+    looked = 0;
+    int rc = xh_external_in_header(&e, 512, bytes + 512, 512);
+    CHECK((rc == XH_EXTERNAL_UNTOLD) == (e.why != NULL));
+    return rc;
+}
+
+/* Headers of version 1, and later parts of one that begin like a header. */
+static void check_old(void)
+{
+    const uint64_t heap = 2048;
+    unsigned char *body = put_old(7, 40, 48);
+    body[0] = body[4] = body[6] = 1;
+    memcpy(body + 8, &heap, sizeof heap);
+    CHECK(found_old(sizeof bytes) == 1);
+    /* a dataspace of two dimensions that may grow: by its word a header of 66 KB, or of 16 MB */
+    for (unsigned version = 1; version <= 2; version++) {
+        unsigned char *p = put_old(0, 0, version == 1 ? 0x10201 : 0x1010202) - 24;
+        memset(p + 2, 0, 6);
+        p[2] = 40;
+        p[16] = 100; /* dimensions, and what they may become */
+        p[24] = 50;
+        memset(p + 32, 0xff, 16);
+        p[48] = 3; /* a datatype */
+        p[50] = 24;
+        CHECK(found_old(1u << 30) == 0 && looked == 0);
+    }
+    put_old(0, 0, 100u << 20);
+    CHECK(found_old(1u << 30) == XH_EXTERNAL_UNTOLD && looked == 0);
+    /* a part of a header that is the next one, too: HDF5 reads on without an end */
+    const uint64_t at = 528, len = 24;
+    body = put_old(16, 16, 24);
+    memcpy(body, &at, sizeof at);
+    memcpy(body + 8, &len, sizeof len);
+    CHECK(found_old(sizeof bytes) == XH_EXTERNAL_UNTOLD);
+}
+
 int main(void)
 {
     CHECK(found(8, 8, 2048, 0, 1));
     CHECK(!found(8, 8, 100, 0, 1));
     CHECK(found(16, 8, 2048, 1, 1)); /* HDF5 passes over the ninth byte */
     CHECK(found(32, 8, 2048, 0, 1));
-    CHECK(found(8, 16, 2048, 0, 1));
-    CHECK(found(8, 32, 2048, 0, 1));
-    CHECK(found(8, 255, 2048, 0, 1));
-    CHECK(found(255, 8, 2048, 0, 1));
+    CHECK(found(8, 16, 2048, 0, 1) == XH_EXTERNAL_UNTOLD);
+    CHECK(found(8, 32, 2048, 0, 1) == XH_EXTERNAL_UNTOLD);
+    CHECK(found(8, 255, 2048, 0, 1) == XH_EXTERNAL_UNTOLD);
+    CHECK(found(255, 8, 2048, 0, 1) == XH_EXTERNAL_UNTOLD);
     CHECK(!found(8, 8, 1u << 20, 0, 1));
     CHECK(found(8, 8, 1u << 20, 0, 0)); /* an image brings a heap from behind the end */
     CHECK(!found(8, 8, UINT64_MAX, 0, 0));
+    check_old();
     return 0;
 }
