@@ -1,102 +1,420 @@
 #!/usr/bin/env python3
-"""The rooms know only whom they may: greps the includes of vfd/, vfd/tool/, cache/, cache/shadow/, cache/origin/, cache/replicas/, cache/sidecar/,
-cache/near/, cache/edit/, cache/overlay/."""
+"""The house of docs/architecture.md: every file of cache/ and vfd/ stands in a room, a room knows only the rooms that
+ROOMS names for it, and no files use each other in a circle.
+
+A unit is x.c with x.h. A unit uses another if it includes its header, or names a function or variable that the other's
+.c defines: so a header that declares the functions of several files hides nothing. The test prints the floors: a unit
+stands one floor above the highest unit that it uses.
+
+The circles that still stand are in STANDING_CIRCLES. The table can only shrink: a unit in a circle that is not in the
+table fails the test, and so does an entry of a unit that is in no circle any more."""
+import functools
 import pathlib
 import re
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
 
-COMMON = {"err.h", "env.h", "options.h", "options.def", "stats.h", "stats.def", "trace.h", "timeline.h", "extent.h", "now.h",
-          "waits.h", "mistaken.h", "process.h",
-          "account.h"}
+# ---- the plan of the house ---------------------------------------------------------------------------------------
 
-CALL_HDF5 = {"survey.c", "look.c", "h5open.c", "h5open.h"}
-DOCTOR = {"whole.c", "doctor.c", "way.c", "dial.c", "dial.h", "extras.c"}
-TELLS_WALL_TIME = {"cache/near/near.c"}    # compares it with the dates of files
+# The rooms, from the ground up. The first string says what is in a room: a folder ("cache/shadow/", without the
+# folders in it) or single units ("cache/err"). The second names the rooms that it may use, or only some headers of a
+# room ("origin:origin.h,dav.h"). A room uses rooms that stand before it in this table alone, but where a circle stands.
+ROOMS = {
+    "base": (
+        "cache/err cache/env cache/extent cache/now cache/options cache/process cache/waits "
+        "cache/stats cache/timeline cache/trace", ""),
+    "chunkindex": ("cache/chunkindex/", "base:extent.h"),
+    "format": ("cache/contiguous cache/metaindex cache/metaparse", "base:extent.h"),
+    "plans": ("cache/plan cache/predict", "base"),
+    "overlay": ("cache/overlay/", "base"),
+    "shadow": ("cache/shadow/", "base"),
+    "near": ("cache/near/", "base shadow:shadow.h"),
+    "watch": ("cache/account cache/advice", "base shadow:shadow.h read:cache.h"),
+    "origin": ("cache/origin/", "base watch"),
+    "replicas": ("cache/replicas/", "base origin:origin.h"),
+    "read": (
+        "cache/ahead cache/arrive cache/cache cache/early cache/fetch cache/file cache/op cache/opening cache/read "
+        "cache/rounds cache/runs cache/siblings cache/walk cache/wanted",
+        "base watch chunkindex:chunkindex.h format plans shadow:shadow.h origin:origin.h replicas:replicas.h "
+        "stage sidecar:beside.h,body.h"),
+    "stage": ("cache/stage/", "base plans chunkindex:chunkindex.h shadow:shadow.h replicas:replicas.h read"),
+    "sidecar": ("cache/sidecar/", "base watch replicas:replicas.h shadow:shadow.h read stage"),
+    "names": ("cache/mistaken", "base read:cache.h"),
+    "edit": ("cache/edit/", "base watch overlay:overlay.h,extents.h origin:dav.h read:cache.h"),
+    "vfd": ("vfd/", "base near:near.h names edit:edit.h read:cache.h mpi"),
+    "mpi": ("vfd/mpi/", "base read:cache.h vfd"),
+    "tool": (
+        "vfd/tool/",
+        "base names shadow:shadow.h,image.h sidecar:metaimage.h,packed.h,bytes.h edit:edit.h read:cache.h "
+        "vfd:xhdf5.h"),
+}
+
+# Units that may use more than their room: the doctor asks servers itself, as the origin would.
+MORE = {f"vfd/tool/{unit}": "origin:auth.h,proxy.h,response.h,transfer.h,url.h"
+        for unit in ("dial", "doctor", "extras", "habits", "way", "whole")}
+
+# The circles that still stand, each with its units.
+STANDING_CIRCLES = {
+    "trace":
+        "cache/timeline cache/trace",
+    "bake":
+        "vfd/tool/bake vfd/tool/place",
+    "replicas":
+        "cache/replicas/legs cache/replicas/look cache/replicas/replicas cache/replicas/sites cache/replicas/speed",
+    "chunkindex":
+        "cache/chunkindex/btree1 cache/chunkindex/btree2 cache/chunkindex/chunkindex cache/chunkindex/earray "
+        "cache/chunkindex/farray cache/chunkindex/index",
+    "shadow":
+        "cache/shadow/budget cache/shadow/guard cache/shadow/impl cache/shadow/layout cache/shadow/shadow "
+        "cache/shadow/store",
+    "edit":
+        "cache/edit/aside cache/edit/commit cache/edit/edit cache/edit/impl cache/edit/left cache/edit/lock "
+        "cache/edit/merge cache/edit/super",
+    "vfd":
+        "vfd/alone vfd/driver vfd/fapl vfd/mpi/parallel vfd/parallel vfd/remote vfd/sources vfd/whose",
+    "origin":
+        "cache/origin/auth cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge "
+        "cache/origin/link cache/origin/netrc cache/origin/object cache/origin/origin cache/origin/probe "
+        "cache/origin/request cache/origin/token cache/origin/transfer cache/origin/verdict",
+    "tool":
+        "vfd/tool/dial vfd/tool/doctor vfd/tool/extras vfd/tool/get vfd/tool/habits vfd/tool/layouts vfd/tool/list "
+        "vfd/tool/main vfd/tool/progress vfd/tool/publish vfd/tool/recover vfd/tool/report vfd/tool/shadows "
+        "vfd/tool/speed vfd/tool/stat vfd/tool/verify vfd/tool/warm vfd/tool/way vfd/tool/whole",
+    "read":
+        "cache/account cache/ahead cache/arrive cache/cache cache/early cache/fetch cache/file cache/op "
+        "cache/opening cache/read cache/rounds cache/runs cache/siblings cache/sidecar/beside cache/sidecar/body "
+        "cache/sidecar/bodyahead cache/sidecar/frames cache/sidecar/unpack cache/stage/parcel cache/stage/room "
+        "cache/stage/stage cache/stage/stream cache/stage/take cache/walk cache/wanted",
+}
+
+# ---- more rules, each for some files ------------------------------------------------------------------------------
+
+# Computes only: no files, no network, no clock, no threads.
+PURE = set("""
+    cache/contiguous cache/metaindex cache/metaparse cache/plan cache/predict
+    cache/chunkindex/
+    cache/near/reach
+    cache/origin/link cache/origin/response
+    cache/overlay/extents
+    cache/replicas/choice cache/replicas/list
+    cache/sidecar/judge cache/sidecar/metaimage cache/sidecar/packed cache/sidecar/version
+""".split())
+IO_HEADERS = {"unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h", "pthread.h"}
+
+# Units outside the room vfd that may include these headers of other libraries.
+MAY_INCLUDE = {
+    "hdf5.h": set("vfd/tool/survey vfd/tool/look vfd/tool/h5open vfd/mpi/".split()),
+    "curl/": set("cache/origin/transfer cache/origin/dav vfd/tool/dial".split()),
+    "mpi.h": set("vfd/mpi/ vfd/xhdf5_mpi".split()),
+    "zstd.h": set("cache/sidecar/metaimage cache/sidecar/packed vfd/tool/bake vfd/tool/pack".split()),
+}
+READS_THE_ENVIRONMENT = {"cache/options"}  # of XHDF5_* variables; cache/env.c keeps the others
+WAITS_FOR_A_TIME = {"cache/waits"}
+TELLS_WALL_TIME = {"cache/near/near"}  # compares it with the dates of files
 
 
-def includes(path, marks='<"'):
-    return re.findall(r'^\s*#\s*include\s*[%s]([^>"]+)[>"]' % marks, path.read_text(), re.M)
+# ---- what a file uses ----------------------------------------------------------------------------------------------
+
+def plain(text):
+    """|text| without comments, with empty strings."""
+    token = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
+    return re.sub(token, lambda m: {'"': '""', "'": "0"}.get(m[0][0], " "), text, flags=re.S)
 
 
-def ours(path):
-    """Names of the project's own files that |path| includes."""
-    return {pathlib.PurePosixPath(n).name for n in includes(path, '"')}
+DIRECTIVE = r"^[ \t]*#(?:[^\n\\]|\\.)*"
+
+
+def outer_and_inner(text):
+    """Plain |text| outside of all braces, each pair left as {}, and what is inside of them; no macros."""
+    text = re.sub(r'extern\s*""\s*\{', "", re.sub(DIRECTIVE, "", text, flags=re.M | re.S))
+    parts, depth = ([], []), 0
+    for piece in re.split(r"([{}])", text):
+        depth = max(0, depth - (piece == "}"))
+        parts[depth > 0].append(piece)
+        depth += piece == "{"
+    return "".join(parts[0]), "".join(parts[1])
+
+
+def macros(text):
+    """{name: words of its body} of the macros in the plain |text| of a header."""
+    lines = re.findall(r"^[ \t]*#\s*define\s+(\w+)((?:[^\n\\]|\\.)*)", text, re.M | re.S)
+    return {name: set(re.findall(r"\w+", body)) for name, body in lines}
+
+
+def defined(text):
+    """Names of the functions and variables that a .c with the plain |text| has for other files."""
+    outer, _ = outer_and_inner(re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", "", text))
+    names = set()
+    for statement in re.split(r";", re.sub(r"\)\s*\{\}", ")={};", outer)):
+        statement = statement.strip()
+        if re.match(r"(static|extern|typedef|_Static_assert)\b", statement):
+            continue
+        function = re.match(r"[\w\s*]+?\b(\w+)\s*\(.*\)=\{\}$", statement, re.S)
+        variable = re.match(r"(?:struct |enum |union )?\w+[\w\s*]*?[\s*](\w+)\s*(?:\[[^]]*\]\s*)*(?:=|$)", statement)
+        names |= {found[1] for found in (function, variable) if found}
+    return names
+
+
+class House:
+    """The sources of a checkout, |top|: which unit uses which, and by what."""
+
+    def __init__(self, top):
+        self.top = top
+        files = [p for folder in ("cache", "vfd") for p in (top / folder).rglob("*.*")]
+        self.files = {p.relative_to(top).as_posix(): p.read_text()
+                      for p in sorted(files) if p.suffix in (".c", ".h", ".def")}
+        self.units = sorted({self.unit(name) for name in self.files})
+        self.plain = {name: plain(text) for name, text in self.files.items()}
+        self.unknown = []  # includes of files that are not there
+        self.uses = {unit: {} for unit in self.units}  # unit -> unit that it uses -> by what
+        self._find_includes()
+        self._find_names()
+
+    @staticmethod
+    def unit(name):
+        return name.rpartition(".")[0]
+
+    def included(self, name, marks='<"'):
+        """What |name| includes, as written there."""
+        return re.findall(r'^\s*#\s*include\s*[%s]([^>"]+)[>"]' % marks, self.files[name], re.M)
+
+    def _find(self, name, written):
+        """The file that |name| means by |written|: beside it, else in cache/ or vfd/."""
+        for folder in ((self.top / name).parent, self.top / "cache", self.top / "vfd"):
+            path = (folder / written).resolve()
+            if path.is_relative_to(self.top) and path.relative_to(self.top).as_posix() in self.files:
+                return path.relative_to(self.top).as_posix()
+        return None
+
+    def _add(self, unit, other, by):
+        if unit != other:
+            self.uses[unit].setdefault(other, set()).add(by)
+
+    def _find_includes(self):
+        for name in self.files:
+            for written in self.included(name, '"'):
+                other = self._find(name, written)
+                if other:
+                    self._add(self.unit(name), self.unit(other), other)
+                else:
+                    self.unknown.append(f"{name} includes {written}")
+
+    def _find_names(self):
+        owners, meant = {}, {}
+        for name, text in self.plain.items():
+            if name.endswith(".c"):
+                for word in defined(text) - {"main"}:
+                    owners.setdefault(word, set()).add(self.unit(name))
+            else:
+                meant |= macros(text)
+        for name, text in self.plain.items():
+            # A declaration uses nothing: of a header count its inline functions. A macro counts where it is used.
+            ways = re.findall(r"\w+", text if name.endswith(".c") else outer_and_inner(text)[1])
+            words = set()
+            while ways:
+                if (word := ways.pop()) not in words:
+                    words.add(word)
+                    ways += meant.get(word, ())
+            for word in words & owners.keys():
+                if self.unit(name) not in owners[word]:
+                    for other in owners[word]:
+                        self._add(self.unit(name), other, word)
+
+    @functools.cached_property
+    def reached(self):
+        """unit -> all units that it uses, directly or by others."""
+        reached = {}
+        for unit in self.units:
+            found, ways = set(), list(self.uses[unit])
+            while ways:
+                other = ways.pop()
+                if other not in found:
+                    found.add(other)
+                    ways += self.uses[other]
+            reached[unit] = found
+        return reached
+
+    def circle_of(self, unit):
+        """All units that |unit| uses and that use it; empty: it is in no circle."""
+        return {other for other in self.reached[unit] if unit in self.reached[other]}
+
+    def circles(self):
+        return sorted({tuple(sorted(self.circle_of(unit))) for unit in self.units} - {()}, key=lambda c: (len(c), c))
+
+    def floors(self):
+        """Units by floor, from the ground up; a circle stands on one floor."""
+        @functools.cache
+        def floor(unit):
+            circle = self.circle_of(unit) | {unit}
+            below = {other for member in circle for other in self.uses[member]} - circle
+            return max((floor(other) + 1 for other in below), default=0)
+
+        floors = {}
+        for unit in self.units:
+            floors.setdefault(floor(unit), []).append(unit)
+        return [floors[number] for number in sorted(floors)]
+
+
+# ---- the rules -----------------------------------------------------------------------------------------------------
+
+def is_in(unit, places):
+    """Whether |places|, units and folders, name |unit|."""
+    return unit in places or unit.rpartition("/")[0] + "/" in places
+
+
+def room_of(unit, rooms):
+    return next((room for room, (places, _) in rooms.items() if is_in(unit, places.split())), None)
+
+
+def doors(words):
+    """{room: the headers of it that may be used; None: all} from a string of ROOMS."""
+    return {room: set(headers.split(",")) if headers else None
+            for room, _, headers in (word.partition(":") for word in words.split())}
+
+
+def strange_uses(house, rooms, more=()):
+    """What uses a room that it may not use, as sentences."""
+    found = []
+    order = list(rooms)
+    for unit in house.units:
+        room = room_of(unit, rooms)
+        if not room:
+            continue
+        may = doors(rooms[room][1] + " " + dict(more).get(unit, ""))
+        for other, by in house.uses[unit].items():
+            there = room_of(other, rooms)
+            if there in (room, None):
+                continue
+            headers = {b for b in by if "/" in b}
+            if there not in may:
+                found.append(f"{unit} of {room} uses {other} of {there}: {' '.join(sorted(by))}")
+            elif may[there] is not None and {h.rpartition("/")[2] for h in headers} - may[there]:
+                found.append(f"{unit} of {room} uses more of {there} than it may: {' '.join(sorted(headers))}")
+            elif order.index(there) > order.index(room) and other not in house.circle_of(unit):
+                found.append(f"{unit} of {room} uses {other} of {there}, which stands above it")
+    return found
+
+
+def strange_circles(house, standing):
+    """What differs between the circles of |house| and the table |standing|, as sentences."""
+    listed = {unit: name for name, units in standing.items() for unit in units.split()}
+    found = []
+    for circle in house.circles():
+        if len(joined := {listed[unit] for unit in circle if unit in listed}) > 1:
+            found.append(f"the circles {' and '.join(sorted(joined))} have become one")
+        if new := [unit for unit in circle if unit not in listed]:
+            found.append(f"a circle of {' '.join(circle)}:")
+            found += [f"    {unit} uses {other}: {' '.join(sorted(by))}" for unit in circle
+                      for other, by in house.uses[unit].items() if other in circle and {unit, other} & set(new)]
+    return found + [f"{unit} is in no circle any more: take it out of {name} in STANDING_CIRCLES"
+                    for unit, name in listed.items() if unit not in house.units or not house.circle_of(unit)]
+
+
+def strange_headers(house):
+    """Which unit includes a header of another library that only others may, as sentences."""
+    found = []
+    for name in house.files:
+        unit = house.unit(name)
+        for header in house.included(name, "<"):
+            is_hdf5 = re.match(r"(hdf5|H5\w*)\.h$", header)
+            kind = "hdf5.h" if is_hdf5 else "curl/" if header.startswith("curl/") else header
+            if kind in MAY_INCLUDE and not is_in(unit, MAY_INCLUDE[kind]) and not (is_hdf5 and is_in(unit, {"vfd/"})):
+                found.append(f"{name} includes {header}")
+            # A header may name a type of these.
+            if header in IO_HEADERS and is_in(unit, PURE) and name.endswith(".c"):
+                found.append(f"{name} is pure and includes {header}")
+    return found
+
+
+def matching(house, pattern, but):
+    """Names of the files whose text |pattern| matches, without those of the units |but|."""
+    return [name for name, text in house.files.items() if re.search(pattern, text) and house.unit(name) not in but]
+
+
+# ---- the test of the test ------------------------------------------------------------------------------------------
+
+MADE_ROOMS = {"low": ("cache/low cache/lower cache/shared", ""), "high": ("cache/high cache/higher", "low")}
+MADE = {
+    "cache/shared.h": "void low_do(void); int high_seen; void high_do(int (*tell)(void));",
+    "cache/low.c": '#include "shared.h"\n/* high_do() */ void low_do(void)\n{\n    log("high_do");\n}\n',
+    "cache/lower.h": "static inline int lower(void) { return 1; }",
+    "cache/high.c": '#include "shared.h"\n#include "lower.h"\nvoid high_do(int (*tell)(void))\n{\n    low_do();\n}\n',
+}
+
+
+def made(changes):
+    """What the rules find in the files MADE with |changes| to them: circles, strange uses, units in no room."""
+    with tempfile.TemporaryDirectory() as folder:
+        top = pathlib.Path(folder).resolve()
+        (top / "cache").mkdir()
+        for name, text in {**MADE, **changes}.items():
+            (top / name).write_text(text)
+        house = House(top)
+        return (["".join(sorted(unit[6:] + " " for unit in circle)).strip() for circle in house.circles()],
+                strange_uses(house, MADE_ROOMS), [unit for unit in house.units if not room_of(unit, MADE_ROOMS)],
+                strange_circles(house, {"two": "cache/low"}), [len(floor) for floor in house.floors()])
+
+
+def check_the_finder(tap):
+    calls_up = {"cache/low.c": '#include "shared.h"\nvoid low_do(void)\n{\n    high_do(0);\n}\n'}
+    includes_up = {"cache/lower.h": '#include "high.h"\n', "cache/high.h": ""}
+    uses_variable = {"cache/low.c": "int low_seen[4], low_x = 1;\nvoid low_do(void)\n{\n    high_last = 1;\n}\n",
+                     "cache/high.c": "void high_do(void)\n{\n    low_do();\n}\nint high_last;\n"}
+    by_inline = {"cache/lower.h": "static inline int lower(void)\n{\n    return high_do(0);\n}\n"}
+    by_macro = {"cache/shared.h": "#define AGAIN(x) \\\n    high_do(x)\n",
+                "cache/low.c": "void low_do(void)\n{\n    AGAIN(0);\n}\n"}
+    for what, changes, expected in (
+            ("nothing in words, strings and declarations", {}, []),
+            ("a call upwards, declared in a header that both share", calls_up, ["high low"]),
+            ("an include upwards", includes_up, ["high lower"]),
+            ("a variable that is used upwards", uses_variable, ["high low"]),
+            ("a call upwards in a header's inline function", by_inline, ["high lower"]),
+            ("a call upwards in a macro that is used", by_macro, ["high low"])):
+        circles, strange, *_ = made(changes)
+        tap.ok(circles == expected and len(strange) == len(expected), f"the finder finds {what}",
+               f"{circles} {strange}")
+    tap.ok(made({"cache/new.c": ""})[2] == ["cache/new"], "it finds a file that is in no room")
+    gone, new = made({})[3], made(includes_up)[3]
+    tap.ok(len(gone) == 1 and "is in no circle any more" in gone[0], "it finds an entry of no circle", str(gone))
+    tap.ok(new[0] == "a circle of cache/high cache/lower:", "it finds a new circle", str(new))
+    tap.ok(made({})[4] == [2, 1, 1], "it numbers the floors", str(made({})[4]))
 
 
 def main():
     tap = harness.Tap()
-    top = harness.TOP
-    sources = {room: sorted(p for p in (top / room).glob("*.[ch]"))
-               for room in ("vfd", "vfd/tool", "cache", "cache/shadow", "cache/origin", "cache/replicas",
-                           "cache/sidecar", "cache/near", "cache/edit", "cache/overlay")}
-    names = {room: {p.name for p in files} for room, files in sources.items()}
-    for room, files in sources.items():
-        tap.ok(bool(files), f"{room} has sources")
-        for p in files:
-            inc = includes(p)
-            bad = []
-            if room != "vfd" and p.name not in CALL_HDF5:
-                bad += [i for i in inc if re.match(r"(hdf5|H5\w*)\.h$", i)]
-            if p.name not in ("transfer.c", "dav.c", "dial.c"):
-                bad += [i for i in inc if i.startswith("curl/")]
-            if room == "vfd":
-                allowed = COMMON | {"cache.h", "near.h", "edit.h"} | names["vfd"]
-                inside = names["cache/near"] | names["cache/edit"] | names["cache/overlay"]
-                inside |= names["cache"] | names["cache/shadow"] | names["cache/origin"]
-                bad += [i for i in ours(p) if i in inside and i not in allowed]
-            if room == "vfd/tool":  # sees shadows from outside, and HDF5 through the public interface
-                allowed = COMMON | {"cache.h", "image.h", "metaimage.h", "packed.h", "bytes.h", "shadow.h", "edit.h", "xhdf5.h"} | names[room]
-                if p.name in DOCTOR:  # asks servers itself, as the origin would
-                    allowed = allowed | {"auth.h", "response.h", "url.h", "transfer.h", "proxy.h"}
-                bad += [i for i in ours(p) if i not in allowed]
-            if room == "cache/shadow":
-                bad += [i for i in ours(p) if i in names["cache/origin"] | (names["cache"] - COMMON)
-                        and i not in names[room]]
-            if room == "cache/origin":
-                bad += [i for i in ours(p) if i in names["cache/shadow"] | (names["cache"] - COMMON)
-                        and i not in names[room]]
-            if room == "cache/near":  # files of the system: a shadow, and no origin
-                bad += [i for i in ours(p) if i not in COMMON | {"shadow.h"} | names[room]]
-            if room == "cache/replicas":  # sees sites through origin.h
-                bad += [i for i in ours(p) if i not in COMMON | {"origin.h"} | names[room]]
-            if p.name not in ("metaimage.c", "packed.c", "bake.c", "pack.c"):
-                bad += [i for i in inc if i == "zstd.h"]
-            if room == "cache/sidecar":  # opens files as vfd/ does, and looks into them
-                bad += [i for i in ours(p) if i not in COMMON | {"cache.h", "file.h", "op.h", "opening.h", "shadow.h"} | names[room]]
-            if room == "cache/edit":  # opens files as vfd/ does, and sends them through dav.h
-                bad += [i for i in ours(p) if i not in COMMON | {"cache.h", "dav.h", "overlay.h", "extents.h"} | names[room]]
-            if room == "cache/overlay":
-                bad += [i for i in ours(p) if i not in COMMON | names[room]]
-            if room == "cache":
-                bad += [i for i in ours(p) if i in names["cache/edit"] | names["cache/overlay"]]
-                bad += [i for i in ours(p) if i in names["cache/sidecar"] - {"beside.h", "body.h"}]
-                bad += [i for i in ours(p) if i in names["cache/replicas"] - {"replicas.h"}]
-                bad += [i for i in ours(p) if i in names["cache/shadow"] - {"shadow.h"}]
-                bad += [i for i in ours(p) if i in names["cache/origin"] - {"origin.h"} and i not in names["cache"]]
-            tap.ok(not bad, f"{room}/{p.name} includes only what it may", f"includes {bad}")
-    pure = [top / "cache/sidecar" / f"{m}.c" for m in ("metaimage", "packed", "judge", "version")] + [top / "cache" / f"{m}.c" for m in ("plan", "predict", "metaparse", "metaindex", "contiguous")] + [top / "cache/near/reach.c"] + [top / "cache" / m for m in ("origin/response.c", "origin/link.c", "overlay/extents.c", "replicas/list.c", "replicas/choice.c")]
-    chunkindex = sorted((top / "cache/chunkindex").glob("*.[ch]"))
-    for p in chunkindex:
-        strange = ours(p) - {"extent.h"} - {q.name for q in chunkindex}
-        tap.ok(not strange, f"chunkindex/{p.name} knows its own room alone", f"includes {strange}")
-    for p in pure + chunkindex:
-        io = [i for i in includes(p) if i in ("unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h",
-                                               "pthread.h", "stdio.h") and i != "stdio.h"]
-        tap.ok(not io, f"{p.name} does no I/O", f"includes {io}")
-    mpi = [p.relative_to(top).as_posix() for p in sorted((top / "vfd").rglob("*.[ch]")) + sorted((top / "cache").rglob("*.[ch]"))
-           if "mpi.h" in includes(p) and p.parent.name != "mpi" and p.name != "xhdf5_mpi.h"]
-    tap.ok(not mpi, "MPI is known in vfd/mpi/ alone", str(mpi))
-    reads_env = [p.relative_to(top).as_posix() for files in sources.values() for p in files
-                 if p.name != "options.c" and re.search(r"XHDF5_[A-Z]*\"", p.read_text()) and "getenv" in p.read_text()]
-    tap.ok(not reads_env, "XHDF5_* variables are read in options.c alone", str(reads_env))
-    every = {p.relative_to(top).as_posix(): p.read_text() for room in ("vfd", "cache")
-             for p in sorted((top / room).rglob("*.[ch]"))}
-    timed = [name for name, text in every.items() if re.search(r"pthread_cond_(timed|clock)wait|sem_timedwait|CLOCK_REALTIME", text)
-             and name not in TELLS_WALL_TIME | {"cache/waits.c", "cache/waits.h"}]
+    check_the_finder(tap)
+    house = House(harness.TOP)
+
+    homeless = [unit for unit in house.units if not room_of(unit, ROOMS)]
+    tap.ok(not homeless, "every file is in a room", f"name their rooms in ROOMS: {homeless}")
+    named = {place for places, _ in ROOMS.values() for place in places.split()}
+    named |= PURE | MORE.keys() | set().union(*MAY_INCLUDE.values())
+    named |= READS_THE_ENVIRONMENT | WAITS_FOR_A_TIME | TELLS_WALL_TIME
+    empty = [place for place in named if not any(is_in(unit, {place}) for unit in house.units)]
+    tap.ok(not empty, "what the rooms and the rules name is there", f"nothing is at {empty}")
+    tap.ok(not house.unknown, "every include names a file", "; ".join(house.unknown))
+
+    strange = strange_uses(house, ROOMS, MORE)
+    for room in ROOMS:
+        of_room = [line for line in strange if f" of {room} uses " in line]
+        tap.ok(not of_room, f"{room} uses only what it may", "\n".join(of_room))
+    circles = strange_circles(house, STANDING_CIRCLES)
+    tap.ok(not circles, "no circles but those that the table names", "\n".join(circles))
+
+    headers = strange_headers(house)
+    tap.ok(not headers, "headers of other libraries and of the system where they may be", "; ".join(headers))
+    env = [name for name in matching(house, r"getenv", READS_THE_ENVIRONMENT)
+           if re.search(r'XHDF5_[A-Z]*"', house.files[name])]
+    tap.ok(not env, "XHDF5_* variables are read in options.c alone", str(env))
+    timed = matching(house, r"pthread_cond_(timed|clock)wait|sem_timedwait|CLOCK_REALTIME",
+                     WAITS_FOR_A_TIME | TELLS_WALL_TIME)
     tap.ok(not timed, "waits and intervals go by the monotonic clock alone", str(timed))
+
+    for number, floor in enumerate(house.floors()):
+        print(f"# floor {number}: {' '.join(floor)}")
     return tap.done()
 
 
