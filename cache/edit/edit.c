@@ -70,8 +70,9 @@ static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *er
         struct xh_dav *warm = e->side;
         e->side = e->dav;
         e->dav = warm;
-        xh_dav_learn(warm, e->side);
     }
+    if (e->side) /* a new file is at no server: that this is a cluster's redirector shows at its directory */
+        xh_dav_learn(e->dav, e->side);
     return rc;
 }
 
@@ -83,14 +84,14 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
         return rc;
     xh_dav_count(e->dav, &e->counters, &e->account);
     rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : look_for(e, &st, err);
-    if (rc == 0 && how == XH_EDIT_CREATE && st.there) {
-        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: there is such a file", xh_dav_shown(e->dav));
-        err->sys_errno = EEXIST;
-    }
     if (rc == 0 && xh_dav_is_elsewhere(e->dav))
         rc = xh_err_set(err, XH_E_INVAL, 0,
                         "%.200s: the server sends requests for it to another one, as the redirector of a cluster does. Files are "
                         "written at one server alone: open it by that server's URL", xh_dav_shown(e->dav));
+    if (rc == 0 && how == XH_EDIT_CREATE && st.there) {
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: there is such a file", xh_dav_shown(e->dav));
+        err->sys_errno = EEXIST;
+    }
     rc = rc ? rc : xh_overlay_new(&e->opt, xh_dav_text(e->dav), &e->overlay, err);
     if (rc)
         return rc;

@@ -69,6 +69,7 @@ struct xh_dav {
 struct asked {
     const char *method;
     const char *suffix;
+    int above;               /* not the file, but the directory in which it lies */
     const char *destination; /* MOVE: a suffix */
     int overwrite;
     int depth;               /* PROPFIND */
@@ -599,7 +600,8 @@ static int ask_once(struct xh_dav *d, const struct asked *a, struct xh_err *err)
     struct xh_url *to = NULL, *next = NULL;
     char *text = NULL;
     int renewed = 0;
-    if (asprintf(&text, "%s%s", d->url->text, a->suffix) < 0)
+    int whole = (int)strlen(d->url->text), dir = (int)(strrchr(d->url->text, '/') + 1 - d->url->text);
+    if (asprintf(&text, "%.*s%s", a->above ? dir : whole, d->url->text, a->suffix) < 0)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     int rc = xh_url_parse(text, &to, err);
     free(text);
@@ -789,7 +791,7 @@ int xh_dav_is_warm(const struct xh_dav *d)
 
 void xh_dav_greet(struct xh_dav *d)
 {
-    struct asked a = {.method = "OPTIONS", .suffix = ""};
+    struct asked a = {.method = "PROPFIND", .suffix = "", .above = 1, .depth = 1};
     struct xh_err ignored;
     ask(d, &a, &ignored);
 }

@@ -85,7 +85,8 @@ int xh_dav_is_elsewhere(const struct xh_dav *d);
 /* 1 when its last connection is open: the next request needs no handshake, unless the server hangs up meanwhile. */
 int xh_dav_is_warm(const struct xh_dav *d);
 
-/* Asks for nothing: opens a connection, and learns whose it is. Its answer does not matter. */
+/* Opens a connection, and learns whose it is: by asking for the directory of the file, which the redirector of a cluster answers by
+ * sending the client to a data server, also where the file is not there yet. What else the answer says does not matter. */
 void xh_dav_greet(struct xh_dav *d);
 
 /* 1 when delete removes a directory with what is in it, as far as is known (nginx; not XRootD). */

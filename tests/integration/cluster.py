@@ -5,6 +5,7 @@ Usage: cluster.py xrootd|nginx
 
 xrootd: a redirector and three data servers, each an xrootd with its cmsd. nginx: one that redirects,
 and two that serve. Two servers have the file. It is read by h5py, in a process that is told when.
+xrootd, writable: a redirector and two data servers, of which one has the file; two programs write in turns.
 """
 import contextlib
 import json
@@ -49,6 +50,19 @@ for line in sys.stdin:
     except Exception as e:
         said = {"kinds": [k.__name__ for k in type(e).__mro__], "text": str(e)}
     print(json.dumps(said), flush=True)
+"""
+
+# Writes at the URL and in the mode that each line of its input names, and prints a line for each.
+WRITER = """
+import json, sys, h5py
+for line in sys.stdin:
+    url, mode, value = line.split()
+    try:
+        with h5py.File(url, mode) as f:
+            f.require_dataset("a", (100,), "i8")[int(value)] = int(value)
+        print(json.dumps({}), flush=True)
+    except Exception as e:
+        print(json.dumps({"text": str(e)}), flush=True)
 """
 
 
@@ -164,6 +178,56 @@ def digests(file, names):
     return dict(zip(names, out.split()))
 
 
+def write_in_turns(tap, directory, stack):
+    """A redirector and two data servers, all writable: what changes a file is refused at the redirector, as it sends the requests of one
+    commit to several data servers; at a data server's own URL it is as at any XRootD."""
+    roots = [directory / name for name in ("w1", "w2")]
+    for root in roots:
+        root.mkdir()
+        root.chmod(0o777)
+    shutil.copyfile(directory / "first" / "f.h5", roots[0] / "f.h5")
+    (roots[0] / "f.h5").chmod(0o666)
+    front = stack.enter_context(harness.Server("cluster", roots, words=["--writable"]))
+    data = re.findall(r"https://[^,]+(?=/,)", front.facts["servers"])[0]
+    env = harness.driver_env(front, stack.enter_context(harness.shadow_dir()), writable="on", overlay_dir=directory / "overlay2")
+    writers = [stack.enter_context(subprocess.Popen([str(H5PY), "-c", WRITER], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                    stderr=subprocess.DEVNULL, text=True)) for _ in range(2)]
+
+    def write(number, url, mode):
+        writer = writers[number % 2]
+        writer.stdin.write(f"{url} {mode} {number}\n")
+        writer.stdin.flush()
+        return json.loads(writer.stdout.readline())
+
+    def there():
+        return [[(str(p.relative_to(root)), p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(root.rglob("*"))] for root in roots]
+
+    def curl(*words):
+        out = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code} %{redirect_url}", "--cacert", front.cacert, *words],
+                             capture_output=True, text=True, check=True).stdout
+        return re.sub(r"^(30\d https://[^/]+).*", r"\1", out).split()
+    before = there()
+    with tap.claim("writing: the redirector sends what belongs to one commit to several data servers"):
+        sent = [curl(*words) for n in range(10) for words in (["-X", "MKCOL", f"{front.url}/f.h5.d{n}/"],
+                                                              ["-T", roots[0] / "f.h5", f"{front.url}/f.h5.d{n}/data"])]
+        assert {status for status, _ in sent} == {"307"} and len({server for _, server in sent}) == 2, sent
+    with tap.claim("writing: ten tries of two programs in turns at the redirector are refused when the file is opened; nothing is changed"):
+        for number in range(10):
+            url, mode = (("f.h5", "r+"), ("f.h5", "w"), ("new.h5", "w"), ("new.h5", "x"), ("f.h5", "a"))[number // 2]
+            said = write(number, f"{front.url}/{url}", mode).get("text", "")
+            assert "Files are written at one server alone" in said and "Unable" in said, (url, mode, said)
+        assert there() == before, (there(), before)
+        assert not list((directory / "overlay2").glob("*")), "something is left to be sent"
+    with tap.claim("writing: ten commits of them in turns at the data server's own URL are all there, also by the redirector's"):
+        for number in range(10):
+            assert write(number, f"{data}/f.h5", "r+") == {}
+        out = harness.run([H5PY, "-c", "import sys, h5py; print(h5py.File(sys.argv[1])['a'][:11].tolist())", f"{front.url}/f.h5"], env)[1]
+        assert out == f"{[*range(10), 0]}\n", out
+        assert there()[1] == before[1] and len(there()[0]) == 1, there()
+    for writer in writers:
+        writer.stdin.close()
+
+
 def main():
     kind = sys.argv[1]
     tap = harness.Tap()
@@ -196,6 +260,9 @@ def main():
             code = "import sys, h5py; h5py.File(sys.argv[1], 'r+')"
             status, _, err = harness.run([H5PY, "-c", code, farm.url], env(writable="on", overlay_dir=directory / "overlay"))
             assert status == 1 and "Files are written at one server alone" in err, err
+
+        if kind == "xrootd":
+            write_in_turns(tap, directory, stack)
 
         def survive(claim, first, then, when, within_s=20, **how):
             """Reads |first|, kills who served that, and reads |then|; |when| it has been begun, or before."""
