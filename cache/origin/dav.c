@@ -21,9 +21,9 @@
 #include "auth.h"
 #include "dialect.h"
 #include "engine.h"
+#include "handle.h"
 #include "proxy.h"
 #include "response.h"
-#include "transfer.h"
 #include "url.h"
 
 #define HOPS_MAX 10
@@ -121,7 +121,7 @@ static int dress(struct xh_dav *d, struct xh_err *err)
     if (!(d->easy = curl_easy_init()))
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
     CURL *e = d->easy;
-    xh_wire_dress(e);
+    xh_handle_dress(e);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, d->error);
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "https");
     curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BUFFER);
@@ -155,7 +155,7 @@ int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out
     if (rc == 0 && d->url->text[strlen(d->url->text) - 1] == '/')
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: that is a directory", d->url->shown);
     if (rc == 0) {
-        xh_wire_default_ca(&file, &dir);
+        xh_handle_default_ca(&file, &dir);
         rc = xh_trust_find(&d->o, file, dir, &d->trust, err);
     }
     rc = rc ? rc : xh_token_find(d->o.env, &d->token, err);
@@ -368,7 +368,7 @@ static int set_up(struct xh_dav *d, const struct asked *a, const struct xh_url *
     curl_easy_setopt(e, CURLOPT_CAPATH, or_null(d->trust.dir)); /* some TLS libraries know none */
     curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, or_null(d->trust.file));
     curl_easy_setopt(e, CURLOPT_PROXY_CAPATH, or_null(d->trust.dir));
-    bad |= xh_wire_set_proxy(e, &d->proxies, to->https) != 0;
+    bad |= xh_handle_set_proxy(e, &d->proxies, to->https) != 0;
     bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, cert ? d->cert.path : NULL) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, cert ? d->cert.key : NULL) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)d->o.connect_timeout_ms);
@@ -388,14 +388,14 @@ static int net_error(struct xh_dav *d, const struct asked *a, CURLcode code, str
             *err = d->source_err;
         return d->source_err.code;
     }
-    int refused = xh_wire_proxy_status(d->easy);
+    int refused = xh_handle_proxy_status(d->easy);
     if (refused) {
         const struct xh_proxy *p = xh_proxy_for(&d->proxies, d->url);
         xh_proxy_refused(p, d->url, refused, err);
         return refused == 407 || refused == 403 ? XH_E_ACCES : XH_E_NET;
     }
-    char buf[XH_WIRE_ADVICE_BYTES];
-    const char *advice = xh_wire_advice(plain, buf);
+    char buf[XH_HANDLE_ADVICE_BYTES];
+    const char *advice = xh_handle_advice(plain, buf);
     if (code == CURLE_SSL_CONNECT_ERROR && !strstr(plain, "alert") && !advice)
         code = CURLE_COULDNT_CONNECT; /* the server hung up in the handshake: it had enough to do, or is gone. It may be there again */
     switch (code) {
@@ -483,7 +483,7 @@ static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
     CURLcode code = perform(d, a);
-    int login_refused = xh_wire_proxy_status(d->easy) == 407;
+    int login_refused = xh_handle_proxy_status(d->easy) == 407;
     if (turn == XH_PROXY_GO)
         xh_proxy_turn_over(proxy, login_refused ? 0 : d->reply.over ? 1 : -1);
     else if (login_refused && proxy && proxy->user)

@@ -65,7 +65,6 @@ struct xh_endpoint *xh_endpoint_find(const char *server)
     return e;
 }
 
-static double granted_bytes(void);
 static unsigned connections_at_first(double rtt_ns);
 
 static struct xh_endpoint *find_or_make(const char *server)
@@ -78,7 +77,7 @@ static struct xh_endpoint *find_or_make(const char *server)
         free(e);
         return NULL;
     }
-    e->granted_bytes = granted_bytes();
+    e->granted_bytes = xh_wire_window_bytes();
     xh_limits_init(&e->limits);
     xh_ring_init(&e->again);
     xh_ring_init(&e->demand);
@@ -356,18 +355,6 @@ static unsigned windows_of(double window_bytes, double rtt_ns, unsigned least)
 static unsigned connections_at_first(double rtt_ns)
 {
     return windows_of(WINDOW_BYTES, rtt_ns, LEAST_CONNECTIONS);
-}
-
-/* What this host lets be under way to it on a connection: half of the largest buffer, the rest is the kernel's own. */
-static double granted_bytes(void)
-{
-    unsigned long long min, usual, most = 0;
-    FILE *f = fopen("/proc/sys/net/ipv4/tcp_rmem", "re");
-    if (f && fscanf(f, "%llu %llu %llu", &min, &usual, &most) != 3)
-        most = 0;
-    if (f)
-        fclose(f);
-    return (double)most / 2;
 }
 
 unsigned xh_endpoint_lasting(const struct xh_endpoint *e)
@@ -696,8 +683,8 @@ unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_orig
 
 uint64_t xh_endpoint_distance(const struct xh_endpoint *e, int *there)
 {
-    uint64_t begun = atomic_load_explicit(&e->socket_ns, memory_order_relaxed);
-    uint64_t took = atomic_load_explicit(&e->connect_ns, memory_order_relaxed);
+    uint64_t begun = atomic_load_explicit(&e->first.socket_ns, memory_order_relaxed);
+    uint64_t took = atomic_load_explicit(&e->first.connect_ns, memory_order_relaxed);
     *there = took != 0;
     return took ? took : begun ? xh_now_ns() - begun : 0;
 }

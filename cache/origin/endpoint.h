@@ -33,7 +33,7 @@ struct xh_endpoint {
         unsigned active;
         atomic_uint sockets; /* written by its thread alone; hints to others, order nothing */
     } thread[XH_THREADS_MAX];
-    double granted_bytes; /* constant: what this host lets be under way on a connection */
+    double granted_bytes; /* constant: what this host lets be under way to it on a connection */
     enum xh_dates dates; /* as the last opening found it */
     int told_whole; /* that it sends no parts of files */
     struct xh_limits limits; /* what it bears of several ranges in a request */
@@ -52,8 +52,7 @@ struct xh_endpoint {
     uint64_t settled_ns;             /* when more did not pay */
     struct xh_gain gain;             /* whether streams would gain by more connections */
     struct xh_peers peers;           /* what stragglers are measured by */
-    /* When its first socket was opened, and how long the first connection took to be there; 0: unknown. As |arrived| */
-    atomic_ullong socket_ns, connect_ns;
+    struct xh_wire_first first;      /* of its first connection */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
 };
 

@@ -173,7 +173,7 @@ static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
     struct xh_thread *t = self;
     struct xh_err err;
     uint64_t delay_ms = 0;
-    xh_exchange_end_turn(x, out);
+    xh_exchange_over(x, out);
     if (xh_timeline_on())
         xh_exchange_draw(x, out);
     enum xh_verdict v = xh_exchange_judge(x, out, &delay_ms, &err);
@@ -251,7 +251,7 @@ static void cut_running(struct xh_thread *t, int all, enum xh_net net)
         xh_engine_unlock();
         if (!x)
             return;
-        xh_wire_cut(t->wire, x, net);
+        xh_wire_cut(x->lane, net);
     }
 }
 
@@ -272,7 +272,7 @@ static void resume_running(struct xh_thread *t)
         xh_engine_unlock();
         if (!x)
             return;
-        xh_wire_resume(t->wire, x);
+        xh_exchange_resume(x);
     }
 }
 
@@ -436,6 +436,7 @@ static const struct xh_wire_events events = {
     .sent = xh_exchange_sent,
     .line = xh_exchange_line,
     .body = xh_exchange_body,
+    .deadline = xh_exchange_deadline,
     .over = on_over,
 };
 
@@ -451,7 +452,7 @@ static struct xh_thread *thread_new(unsigned index)
     xh_ring_init(&t->running);
     xh_ring_init(&t->delayed);
     xh_ring_init(&t->finished);
-    t->wire = xh_wire_new(&events, index);
+    t->wire = xh_wire_new(&events);
     if (!t->wire || pthread_create(&t->pthread, NULL, run, t) != 0) {
         free(t); /* the wire is leaked: this happens once, in a process that is dying anyway */
         return NULL;

@@ -12,12 +12,12 @@
 #include "../err.h"
 #include "../options.h"
 #include "ring.h"
-#include "transfer.h"
 
 #define XH_THREADS_MAX 16
 
 struct xh_request;
 struct xh_job;
+struct xh_wire;
 
 struct xh_thread {
     unsigned index;       /* constant */

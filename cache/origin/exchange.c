@@ -279,8 +279,10 @@ void xh_exchange_sent(struct xh_exchange *x, unsigned port)
     }
 }
 
-void xh_exchange_end_turn(struct xh_exchange *x, const struct xh_outcome *out)
+void xh_exchange_over(struct xh_exchange *x, const struct xh_outcome *out)
 {
+    x->lane = NULL;
+    x->opened = out->opened;
     int refused = out->net == XH_NET_PROXY ? out->proxy_status == 407 : x->reply.over && x->reply.status == 407;
     if (x->turn == XH_PROXY_GO) {
         x->turn = XH_PROXY_FREE;
@@ -288,6 +290,33 @@ void xh_exchange_end_turn(struct xh_exchange *x, const struct xh_outcome *out)
     } else if (x->turn == XH_PROXY_FREE && out->net == XH_NET_PROXY && refused && x->proxy && x->proxy->user) {
         xh_proxy_turn_over(x->proxy, 0); /* a login that it took before, and takes no more */
     }
+}
+
+void xh_exchange_resume(struct xh_exchange *x)
+{
+    if (!x->stands)
+        return;
+    x->stands = 0;
+    x->last_ns = x->pace_ns = xh_now_ns();
+    xh_wire_resume(x->lane);
+}
+
+/* The clocks of a reply run from the moment the request went out, one from each byte, one from each XH_PACE_BYTES; before
+ * that the connection has its own time. For what nobody wants any more it is not waited long. */
+uint64_t xh_exchange_deadline(const struct xh_exchange *x, enum xh_net *why)
+{
+    *why = XH_NET_CONNECT_TIMEOUT;
+    if (x->stands)
+        return UINT64_MAX;
+    if (x->last_ns == 0)
+        return x->begun_ns + x->connect_most_ns;
+    if (x->tail_ns) {
+        *why = XH_NET_CUT;
+        return x->tail_ns + XH_TAIL_NS;
+    }
+    uint64_t stall = x->last_ns + x->stall_most_ns, crawl = x->pace_ns + 2 * x->stall_most_ns;
+    *why = crawl < stall ? XH_NET_CRAWL : XH_NET_STALL;
+    return crawl < stall ? crawl : stall;
 }
 
 /* Something came. */
@@ -479,7 +508,7 @@ static int has_come(struct xh_exchange *x)
 }
 
 /* Bytes were taken: may more come? What follows the last wanted one is read for the connection's sake alone, if it is little;
- * the wire sees to it that it comes soon. Returns 0, or -1: hang up. */
+ * the deadline sees to it that it comes soon. Returns 0, or -1: hang up. */
 static int goes_on(struct xh_exchange *x)
 {
     if (!has_come(x)) {
@@ -501,8 +530,10 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
     struct xh_transfer *t = x->job->transfer;
     int rc = 0;
-    if (t && t->full && x->take != XH_TAKE_NOTHING && !x->tail_ns && t->full(t))
+    if (t && t->full && x->take != XH_TAKE_NOTHING && !x->tail_ns && t->full(t)) {
+        x->stands = 1;
         return 1;
+    }
     heard(x);
     x->pace_bytes += len;
     if (x->pace_bytes >= XH_PACE_BYTES) {

@@ -16,6 +16,7 @@
 
 #include "../trace.h"
 #include "endpoint.h"
+#include "handle.h"
 #include "object.h"
 #include "request.h"
 
@@ -582,7 +583,7 @@ static int prepare(const char *url, const char *named, const struct xh_options *
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: a server offered it without https or with a user name", o->url->shown);
     if (rc == 0) {
         struct xh_err none;
-        xh_wire_default_ca(&file, &dir);
+        xh_handle_default_ca(&file, &dir);
         /* http may lead to https: then their lack is an error, but not before. */
         if (xh_trust_find(&o->options, file, dir, &o->trust, &none) != 0) {
             if (o->url->https)

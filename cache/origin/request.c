@@ -157,6 +157,8 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
     x->stale_parts = 0;
     x->sent_ns = x->first_ns = x->last_ns = x->quiet_ns = x->pace_ns = x->tail_ns = x->tail_bytes = 0;
     x->pace_bytes = x->header_bytes = 0;
+    x->stands = 0;
+    x->lane = NULL;
     xh_reply_init(&x->reply);
     if (j->probe) {
         j->probe->len = 0;
@@ -265,17 +267,20 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w)
         .client_cert = x->cert_sent ? o->cert.path : NULL,
         .client_key = x->cert_sent ? o->cert.key : NULL,
         .connect_timeout_ms = o->options.connect_timeout_ms,
-        .stall_timeout_ms = o->options.stall_timeout_ms,
         .proxies = &o->proxies,
         .https = x->url->https,
-        .endpoint = x->request->endpoint,
+        .sockets = xh_endpoint_sockets(x->request->endpoint, x->request->thread->index),
+        .first = &x->request->endpoint->first,
     };
-    int rc = xh_wire_start(w, x, &s);
+    x->begun_ns = xh_now_ns();
+    x->connect_most_ns = o->options.connect_timeout_ms * 1000000u;
+    x->stall_most_ns = o->options.stall_timeout_ms * 1000000u;
+    x->lane = xh_wire_start(w, x, &s);
     if (bearer) {
         explicit_bzero(bearer, strlen(bearer));
         free(bearer);
     }
-    if (rc != 0)
+    if (!x->lane)
         return XH_NET_LOCAL;
     xh_count(o->counters, requests, 1);
     xh_count(o->counters, ranges, j->ask == XH_ASK_HEAD ? 1 : x->asked);

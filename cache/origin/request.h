@@ -21,8 +21,8 @@
 #include "proxy.h"
 #include "response.h"
 #include "ring.h"
-#include "transfer.h"
 #include "url.h"
+#include "wire.h"
 
 enum xh_ask {
     XH_ASK_RANGES, /* GET of a job's ranges */
@@ -176,7 +176,10 @@ struct xh_exchange {
     uint64_t queued_ns;    /* when its request came into the queue; 0: nobody looks */
     struct xh_reply reply;
     struct xh_multipart multipart;
-    void *lane;            /* of the wire */
+    /* How long it may take: see xh_exchange_deadline(). */
+    uint64_t begun_ns, connect_most_ns, stall_most_ns; /* when it was handed to the wire, and the two time-outs */
+    int stands;            /* its reader takes no more now, and no byte is expected */
+    struct xh_lane *lane;  /* of the wire, from its start to its end */
     struct xh_ring free_link; /* of the thread */
 };
 
@@ -206,11 +209,23 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
  * proxy has refused our login before. */
 enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w);
 
-/* |x| is over, or as good as: those that wait for what its proxy makes of our login need not any longer. Thread of
- * |x|, no lock. */
-void xh_exchange_end_turn(struct xh_exchange *x, const struct xh_outcome *out);
+/* |x| is over: takes down what the wire tells of it beside the reply, and those that wait for what its proxy makes of our
+ * login need not any longer. Thread of |x|, no lock. */
+void xh_exchange_over(struct xh_exchange *x, const struct xh_outcome *out);
+
+/* Lets |x| go on, if it stands still. Thread of |x|, no lock. */
+void xh_exchange_resume(struct xh_exchange *x);
+
+/* What a reply must bring in twice the stall time-out. One byte now and then would else hold a read for ever, and no real
+ * link is that slow. */
+#define XH_PACE_BYTES 4096u
+
+/* How long the end of a reply may take to come once all that is wanted is there: the last boundary, the last chunk. They
+ * mostly come in the same packet; a reader waits for them, and a new connection costs about as much. */
+#define XH_TAIL_NS 100000000u
 
 /* Events of the wire; thread of |x|, no lock. See struct xh_wire_events. */
+uint64_t xh_exchange_deadline(const struct xh_exchange *x, enum xh_net *why);
 void xh_exchange_sent(struct xh_exchange *x, unsigned port);
 int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len);
 int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len);

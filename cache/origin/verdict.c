@@ -17,6 +17,7 @@
 
 #include "../trace.h"
 #include "endpoint.h"
+#include "handle.h"
 
 #define HOPS_MAX 10u
 #define RETURNS_MAX 4u
@@ -689,8 +690,8 @@ static enum xh_verdict judge_net(struct xh_exchange *x, const struct xh_outcome 
     struct xh_origin *o = x->job->origin;
     unsigned retries = (unsigned)o->options.retries;
     unsigned few = retries < 2 ? retries : 2;
-    char buf[XH_WIRE_ADVICE_BYTES];
-    const char *advice = xh_wire_advice(out->text, buf);
+    char buf[XH_HANDLE_ADVICE_BYTES];
+    const char *advice = xh_handle_advice(out->text, buf);
     struct xh_transfer *t = x->job->transfer;
     if (t && t->full && t->full(t)) /* a server does not wait for ever, and nobody wants more */
         return fail(x, err, XH_E_CANCELLED, 0, "the connection broke off while the stream stood still");

@@ -33,7 +33,11 @@ ROOMS = {
     "shadow": ("cache/shadow/", "base"),
     "near": ("cache/near/", "base shadow:shadow.h"),
     "watch": ("cache/account cache/advice", "base shadow:shadow.h read:cache.h"),
-    "origin": ("cache/origin/", "base watch"),
+    "text": (
+        "cache/origin/ring cache/origin/url cache/origin/proxy cache/origin/response cache/origin/multipart "
+        "cache/origin/dialect", "base:err.h,env.h,now.h"),
+    "wire": ("cache/origin/wire cache/origin/handle", "base:now.h text:ring.h,proxy.h"),
+    "origin": ("cache/origin/", "base watch text wire"),
     "replicas": ("cache/replicas/", "base origin:origin.h"),
     "read": (
         "cache/ahead cache/arrive cache/cache cache/early cache/fetch cache/file cache/op cache/opening cache/read "
@@ -53,7 +57,7 @@ ROOMS = {
 }
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
-MORE = {f"vfd/tool/{unit}": "origin:auth.h,proxy.h,response.h,transfer.h,url.h"
+MORE = {f"vfd/tool/{unit}": "text:proxy.h,response.h,url.h wire origin:auth.h"
         for unit in ("dial", "doctor", "extras", "habits", "way", "whole")}
 
 # The circles that still stand, each with its units.
@@ -78,7 +82,7 @@ STANDING_CIRCLES = {
     "origin":
         "cache/origin/auth cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge "
         "cache/origin/link cache/origin/netrc cache/origin/object cache/origin/origin cache/origin/probe "
-        "cache/origin/request cache/origin/token cache/origin/transfer cache/origin/verdict",
+        "cache/origin/request cache/origin/token cache/origin/verdict",
     "tool":
         "vfd/tool/dial vfd/tool/doctor vfd/tool/extras vfd/tool/get vfd/tool/habits vfd/tool/layouts vfd/tool/list "
         "vfd/tool/main vfd/tool/progress vfd/tool/publish vfd/tool/recover vfd/tool/report vfd/tool/shadows "
@@ -107,7 +111,8 @@ IO_HEADERS = {"unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h", "pt
 # Units outside the room vfd that may include these headers of other libraries.
 MAY_INCLUDE = {
     "hdf5.h": set("vfd/tool/survey vfd/tool/look vfd/tool/h5open vfd/mpi/".split()),
-    "curl/": set("cache/origin/transfer cache/origin/dav vfd/tool/dial".split()),
+    "curl/": set("cache/origin/wire cache/origin/handle cache/origin/dav vfd/tool/dial".split()),
+    "sys/socket.h": set("cache/origin/wire vfd/tool/".split()),
     "mpi.h": set("vfd/mpi/ vfd/xhdf5_mpi".split()),
     "zstd.h": set("cache/sidecar/metaimage cache/sidecar/packed vfd/tool/bake vfd/tool/pack".split()),
 }

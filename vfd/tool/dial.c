@@ -9,7 +9,7 @@
 #include <curl/curl.h>
 #include <openssl/ssl.h>
 
-#include "../../cache/origin/transfer.h"
+#include "../../cache/origin/handle.h"
 #include "tool.h"
 
 #define HEADERS_MOST 131072u
@@ -96,7 +96,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
         snprintf(d->a->why, sizeof d->a->why, "headers of more than %u bytes", HEADERS_MOST);
         return 0;
     }
-    if (!d->a->tls && xh_wire_has_our_openssl() && curl_easy_getinfo(d->easy, CURLINFO_TLS_SSL_PTR, &info) == CURLE_OK && info &&
+    if (!d->a->tls && xh_handle_has_our_openssl() && curl_easy_getinfo(d->easy, CURLINFO_TLS_SSL_PTR, &info) == CURLE_OK && info &&
         info->backend == CURLSSLBACKEND_OPENSSL && info->internals)
         note_tls(d->a, info->internals);
     static const char chunked[] = "Transfer-Encoding: chunked";
@@ -152,9 +152,9 @@ struct xh_dial *xh_dial_new(const struct xh_caller *c)
         return NULL;
     }
     d->c = c;
-    xh_wire_dress(d->easy);
+    xh_handle_dress(d->easy);
     curl_easy_setopt(d->easy, CURLOPT_ERRORBUFFER, d->error);
-    if (xh_wire_has_our_openssl())
+    if (xh_handle_has_our_openssl())
         curl_easy_setopt(d->easy, CURLOPT_SSL_CTX_FUNCTION, on_tls);
     curl_easy_setopt(d->easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(d->easy, CURLOPT_HEADERDATA, d);
@@ -230,7 +230,7 @@ static void set_url(struct xh_dial *d, const struct xh_url *u, const struct xh_q
     curl_easy_setopt(d->easy, CURLOPT_CAPATH, or_null(c->trust.dir));
     curl_easy_setopt(d->easy, CURLOPT_PROXY_CAINFO, or_null(c->trust.file));
     curl_easy_setopt(d->easy, CURLOPT_PROXY_CAPATH, or_null(c->trust.dir));
-    xh_wire_set_proxy(d->easy, &c->proxies, u->https);
+    xh_handle_set_proxy(d->easy, &c->proxies, u->https);
     curl_easy_setopt(d->easy, CURLOPT_SSLCERT, cert ? c->cert.path : NULL);
     curl_easy_setopt(d->easy, CURLOPT_SSLKEY, cert ? c->cert.key : NULL);
     curl_easy_setopt(d->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ms < XH_DIAL_MOST_MS ? connect_ms : XH_DIAL_MOST_MS));
@@ -295,7 +295,7 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
     if (code != CURLE_OK && out->end != XH_DIAL_CUT && !out->why[0])
         xh_tool_plain(d->error[0] ? d->error : curl_easy_strerror(code), out->why, sizeof out->why);
     struct xh_err refused;
-    int status = code == CURLE_OK ? 0 : xh_wire_proxy_status(d->easy);
+    int status = code == CURLE_OK ? 0 : xh_handle_proxy_status(d->easy);
     if (status) {
         xh_proxy_refused(xh_proxy_for(&d->c->proxies, u), u, status, &refused);
         snprintf(out->why, sizeof out->why, "%s", refused.text);

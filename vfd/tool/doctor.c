@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../cache/origin/transfer.h"
+#include "../../cache/origin/wire.h"
 #include "tool.h"
 
 #define LOOK_MOST_MS 20000u

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../cache/origin/transfer.h"
+#include "../../cache/origin/handle.h"
 #include "doctor.h"
 #include "tool.h"
 
@@ -127,10 +127,10 @@ enum xh_state xh_doctor_tls(struct doctor *d)
     struct xh_answer *a = &d->first, again;
     struct xh_err err = {0};
     const char *file, *dir, *broken;
-    char date[32], buf[XH_WIRE_ADVICE_BYTES];
+    char date[32], buf[XH_HANDLE_ADVICE_BYTES];
     time_t now = time(NULL);
     struct tm tm;
-    xh_wire_default_ca(&file, &dir);
+    xh_handle_default_ca(&file, &dir);
     int rc = xh_trust_find(d->o, file, dir, &d->caller.trust, &err);
     if (!d->named->https) { /* a redirect may lead to https: then trust is what was found, if any */
         ask(d, d->at, 0, a);
@@ -148,7 +148,7 @@ enum xh_state xh_doctor_tls(struct doctor *d)
         return untrusted(d, a);
     if ((broken = broken_way(a))) {
         xh_report_say(r, "%s: %s", broken, a->why);
-        const char *advice = xh_wire_advice(a->why, buf);
+        const char *advice = xh_handle_advice(a->why, buf);
         if (advice)
             xh_report_advise(r, "%s", advice);
         else if (!xh_proxy_for(&d->caller.proxies, d->at) || a->end != XH_DIAL_CONNECT) /* that one's refusal says what to do */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../cache/origin/transfer.h"
+#include "../../cache/origin/handle.h"
 #include "dial.h"
 
 #define HOPS_MOST 10u
@@ -50,7 +50,7 @@ static int find_caller(struct xh_caller *c, const struct xh_options *o, const st
     rc = rc ? rc : xh_proxy_check(&c->proxies, u, err);
     if (rc)
         return rc;
-    xh_wire_default_ca(&file, &dir);
+    xh_handle_default_ca(&file, &dir);
     rc = xh_trust_find(o, file, dir, &c->trust, err);
     if (!u->https)
         return 0;

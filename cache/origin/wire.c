@@ -1,49 +1,39 @@
-/* The wire: HTTP/1.1 over libcurl. See transfer.h. The one file that knows curl in reading.
+/* The wire: HTTP/1.1 over libcurl. See wire.h. With handle.c the one file that knows curl in reading, and the one that
+ * knows sockets. A wire is a curl multi; its lanes are easy handles, which are kept and used again.
  *
  * Invariants: a lane is in |running| while its easy handle is in the multi, else in |idle|;
  * over is called once for each successful start, after the handle has left the multi;
- * curl follows no redirect and decides about no credential: that is request.c's business. */
-#include "transfer.h"
+ * curl follows no redirect and decides about no credential: that is request.c's business; and it ends no exchange for
+ * taking long: that is exchange.c's. */
+#include "wire.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#ifdef __aarch64__
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
-#endif
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <curl/curl.h>
-#include <openssl/ssl.h>
 
 #include "../now.h"
-#include "endpoint.h"
-#include "proxy.h"
-#include "request.h"
+#include "handle.h"
 #include "ring.h"
 
-#define BUFFER_BYTES (512L << 10) /* of socket reads over plain http; TLS brings 16 KiB records anyway */
-#define TEXT_OF(number) #number
-#define TEXT(macro) TEXT_OF(macro)
-#define OPENSSL_MAJOR TEXT(OPENSSL_VERSION_MAJOR) "."
-#define TLS_BUFFER_BYTES (128u << 10)
 #define IDLE_CONNECTIONS_MAX 256L
+#define CONNECT_SPARE_MS 60000 /* curl's own time-out is longer than ours, which comes first */
 
-struct lane {
+struct xh_lane {
     struct xh_ring link;
     struct xh_wire *wire;
     CURL *easy;
     struct curl_slist *headers;
     struct xh_exchange *x; /* NULL while idle */
-    struct xh_endpoint *endpoint;
-    uint64_t started_ns, connect_ns, stall_ns; /* begin, and the two time-outs */
+    atomic_uint *sockets; /* these two as in struct xh_send */
+    struct xh_wire_first *first;
     int fd;          /* the socket that was opened last, curl's: it may be closed by now */
     uint64_t cookie; /* its cookie */
     int paused;      /* no byte is expected */
@@ -54,7 +44,6 @@ struct lane {
 struct xh_wire {
     CURLM *multi;
     const struct xh_wire_events *events;
-    unsigned index;
     struct xh_ring running, idle;
 };
 
@@ -88,14 +77,18 @@ int xh_wire_global_init(void)
     return 0;
 }
 
-void xh_wire_default_ca(const char **file, const char **dir)
+double xh_wire_window_bytes(void)
 {
-    const curl_version_info_data *v = curl_version_info(CURLVERSION_NOW);
-    *file = v->age >= CURLVERSION_SEVENTH ? v->cainfo : NULL;
-    *dir = v->age >= CURLVERSION_SEVENTH ? v->capath : NULL;
+    unsigned long long min, usual, most = 0;
+    FILE *f = fopen("/proc/sys/net/ipv4/tcp_rmem", "re");
+    if (f && fscanf(f, "%llu %llu %llu", &min, &usual, &most) != 3)
+        most = 0;
+    if (f)
+        fclose(f);
+    return (double)most / 2; /* half of the largest buffer: the rest is the kernel's own */
 }
 
-struct xh_wire *xh_wire_new(const struct xh_wire_events *events, unsigned thread_index)
+struct xh_wire *xh_wire_new(const struct xh_wire_events *events)
 {
     struct xh_wire *w = calloc(1, sizeof *w);
     if (!w || !(w->multi = curl_multi_init())) {
@@ -105,7 +98,6 @@ struct xh_wire *xh_wire_new(const struct xh_wire_events *events, unsigned thread
     curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS_MAX);
     curl_multi_setopt(w->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
     w->events = events;
-    w->index = thread_index;
     xh_ring_init(&w->running);
     xh_ring_init(&w->idle);
     return w;
@@ -115,14 +107,14 @@ struct xh_wire *xh_wire_new(const struct xh_wire_events *events, unsigned thread
 
 static int on_sent(void *ctx, char *remote, char *local, int remote_port, int local_port)
 {
-    struct lane *l = ctx;
+    struct xh_lane *l = ctx;
     l->wire->events->sent(l->x, (unsigned)local_port);
     return CURL_PREREQFUNC_OK;
 }
 
 static size_t on_header(char *p, size_t size, size_t n, void *ctx)
 {
-    struct lane *l = ctx;
+    struct xh_lane *l = ctx;
     if (l->wire->events->line(l->x, p, size * n) == 0)
         return size * n;
     l->cut = XH_NET_CUT;
@@ -131,7 +123,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
 
 static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 {
-    struct lane *l = ctx;
+    struct xh_lane *l = ctx;
     int rc = l->wire->events->body(l->x, (const uint8_t *)p, size * n);
     if (rc == 0)
         return size * n;
@@ -153,15 +145,15 @@ static uint64_t cookie_of(int fd)
 
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
 {
-    struct lane *l = ctx;
+    struct xh_lane *l = ctx;
     int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
     if (fd < 0)
         return CURL_SOCKET_BAD;
-    atomic_fetch_add_explicit(xh_endpoint_sockets(l->endpoint, l->wire->index), 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(l->sockets, 1, memory_order_relaxed);
     l->fd = fd;
     l->cookie = cookie_of(fd);
-    if (atomic_load_explicit(&l->endpoint->socket_ns, memory_order_relaxed) == 0)
-        atomic_store_explicit(&l->endpoint->socket_ns, xh_now_ns(), memory_order_relaxed);
+    if (atomic_load_explicit(&l->first->socket_ns, memory_order_relaxed) == 0)
+        atomic_store_explicit(&l->first->socket_ns, xh_now_ns(), memory_order_relaxed);
     return fd;
 }
 
@@ -174,104 +166,9 @@ static int on_close(void *ctx, curl_socket_t fd)
 
 /* ---- lanes */
 
-/* TLS 1.3 suites in the order of their cost here: AES-128 is a quarter cheaper than AES-256 at both
- * ends where the processor has AES, and ChaCha20 is where it has not. All three are as good as
- * unbreakable; which one is taken is the server's choice. */
-static const char *tls13_suites(void)
+static struct xh_lane *lane_new(struct xh_wire *w)
 {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    int aes = __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
-#elif defined(__aarch64__)
-    int aes = (getauxval(AT_HWCAP) & HWCAP_AES) != 0;
-#else
-    int aes = 0;
-#endif
-    return aes ? "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
-               : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
-}
-
-const char *xh_wire_advice(const char *said, char out[XH_WIRE_ADVICE_BYTES])
-{
-    static const char *const plain[] = {"wrong version number", "packet length too long", "http request", "unknown protocol", "record layer failure"};
-    int over = strstr(said, "expired") != NULL;
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (strstr(said, plain[i]))
-            return "This port speaks no TLS: write the port of its https, or http:// if what comes may be read and "
-                   "changed on its way (no token is sent then)";
-    if (over || strstr(said, "not yet valid")) {
-        char date[32] = "?";
-        time_t now = time(NULL);
-        struct tm tm;
-        if (gmtime_r(&now, &tm))
-            strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm);
-        snprintf(out, XH_WIRE_ADVICE_BYTES, "Its owner has to renew it%s, unless this machine's clock is wrong: it "
-                                            "says %s", over ? "" : ", or it is too new", date);
-        return out;
-    }
-    if (strstr(said, "subject name") || strstr(said, "ostname mismatch") || strstr(said, "does not match target host"))
-        return "It is made out to another host: use a name that it has, or ask its owner to add this one";
-    if (strstr(said, "revoked"))
-        return "Its issuer has withdrawn it: ask the server's owner";
-    return NULL;
-}
-
-int xh_wire_has_our_openssl(void)
-{
-    static const char ours[] = "OpenSSL/" OPENSSL_MAJOR;
-    const char *tls = curl_version_info(CURLVERSION_NOW)->ssl_version;
-    return tls && strncmp(tls, ours, sizeof ours - 1) == 0;
-}
-
-/* Lets OpenSSL take from the socket what is there, several records at once: else each record of
- * 16 KiB costs two system calls. */
-static CURLcode on_tls(CURL *easy, void *tls, void *ctx)
-{
-    SSL_CTX_set_default_read_buffer_len(tls, TLS_BUFFER_BYTES);
-    SSL_CTX_set_read_ahead(tls, 1);
-    return CURLE_OK;
-}
-
-void xh_wire_dress(void *e)
-{
-    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    curl_easy_setopt(e, CURLOPT_USERAGENT, "xhdf5/0.1");
-    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
-    curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(e, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
-    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    curl_easy_setopt(e, CURLOPT_TLS13_CIPHERS, tls13_suites()); /* some TLS libraries know none */
-    if (xh_wire_has_our_openssl())
-        curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
-    curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 86400L); /* building the CA store is slow */
-}
-
-int xh_wire_set_proxy(void *e, const struct xh_proxies *p, int https)
-{
-    const struct xh_proxy *x = &p->of[https];
-    int bad = curl_easy_setopt(e, CURLOPT_PROXY, x->text) != CURLE_OK; /* "": none, and none of the environment's */
-    bad |= curl_easy_setopt(e, CURLOPT_NOPROXY, p->except) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_PROXYUSERNAME, x->user) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_PROXYPASSWORD, x->password) != CURLE_OK;
-    return bad ? -1 : 0;
-}
-
-int xh_wire_proxy_status(void *e)
-{
-    long status = 0;
-    curl_easy_getinfo(e, CURLINFO_HTTP_CONNECTCODE, &status);
-    return status >= 400 ? (int)status : 0;
-}
-
-static struct lane *lane_new(struct xh_wire *w)
-{
-    struct lane *l = calloc(1, sizeof *l);
+    struct xh_lane *l = calloc(1, sizeof *l);
     if (!l || !(l->easy = curl_easy_init())) {
         free(l);
         return NULL;
@@ -281,7 +178,7 @@ static struct lane *lane_new(struct xh_wire *w)
     CURL *e = l->easy;
     curl_easy_setopt(e, CURLOPT_PRIVATE, l);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, l->error);
-    xh_wire_dress(e);
+    xh_handle_dress(e);
     if (share)
         curl_easy_setopt(e, CURLOPT_SHARE, share);
     curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_sent);
@@ -301,7 +198,7 @@ static const char *or_null(const char *s)
     return s && *s ? s : NULL;
 }
 
-static int set_headers(struct lane *l, const char *const *headers)
+static int set_headers(struct xh_lane *l, const char *const *headers)
 {
     struct curl_slist *list = NULL;
     for (; *headers; headers++) {
@@ -317,7 +214,7 @@ static int set_headers(struct lane *l, const char *const *headers)
 }
 
 /* Back to |idle|; whatever was secret in the headers goes. */
-static void lane_rest(struct lane *l)
+static void lane_rest(struct xh_lane *l)
 {
     curl_easy_setopt(l->easy, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(l->headers);
@@ -327,25 +224,23 @@ static void lane_rest(struct lane *l)
     xh_ring_put_first(&l->wire->idle, &l->link);
 }
 
-static void lane_free(struct lane *l)
+static void lane_free(struct xh_lane *l)
 {
     xh_ring_take(&l->link);
     curl_easy_cleanup(l->easy);
     free(l);
 }
 
-int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send *s)
+struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send *s)
 {
     struct xh_ring *first = xh_ring_take_first(&w->idle);
-    struct lane *l = first ? xh_ring_of(first, struct lane, link) : lane_new(w);
+    struct xh_lane *l = first ? xh_ring_of(first, struct xh_lane, link) : lane_new(w);
     if (!l)
-        return -1;
+        return NULL;
     CURL *e = l->easy;
     l->x = x;
-    l->endpoint = s->endpoint;
-    l->started_ns = xh_now_ns();
-    l->connect_ns = s->connect_timeout_ms * 1000000u;
-    l->stall_ns = s->stall_timeout_ms * 1000000u;
+    l->sockets = s->sockets;
+    l->first = s->first;
     l->cut = XH_NET_OK;
     l->paused = 0;
     l->cookie = 0;
@@ -359,19 +254,18 @@ int xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send
     curl_easy_setopt(e, CURLOPT_CAPATH, or_null(s->ca_dir)); /* some TLS libraries know none */
     curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, or_null(s->ca_file)); /* the same */
     curl_easy_setopt(e, CURLOPT_PROXY_CAPATH, or_null(s->ca_dir));
-    bad |= xh_wire_set_proxy(e, s->proxies, s->https) != 0;
+    bad |= xh_handle_set_proxy(e, s->proxies, s->https) != 0;
     bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, or_null(s->client_cert)) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, or_null(s->client_key)) != CURLE_OK;
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms + 60000); /* ours comes first */
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms + CONNECT_SPARE_MS);
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 0L);
-    curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, xh_endpoint_sockets(s->endpoint, w->index));
+    curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, s->sockets);
     if (bad || curl_multi_add_handle(w->multi, e) != CURLM_OK) {
         lane_rest(l);
-        return -1;
+        return NULL;
     }
-    x->lane = l;
     xh_ring_put_last(&w->running, &l->link);
-    return 0;
+    return l;
 }
 
 static enum xh_net net_of(CURLcode code)
@@ -404,7 +298,7 @@ static enum xh_net net_of(CURLcode code)
 }
 
 /* Takes |l| off the multi and reports. */
-static void finish(struct lane *l, enum xh_net net, CURLcode code)
+static void finish(struct xh_lane *l, enum xh_net net, CURLcode code)
 {
     struct xh_wire *w = l->wire;
     struct xh_exchange *x = l->x;
@@ -416,64 +310,41 @@ static void finish(struct lane *l, enum xh_net net, CURLcode code)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = ' ';
     if (net != XH_NET_OK && net != XH_NET_CUT && net != XH_NET_CANCELLED &&
-        (out.proxy_status = xh_wire_proxy_status(l->easy)) != 0)
+        (out.proxy_status = xh_handle_proxy_status(l->easy)) != 0)
         out.net = XH_NET_PROXY;
     curl_easy_getinfo(l->easy, CURLINFO_NUM_CONNECTS, &fresh);
-    x->opened = fresh > 0 ? (unsigned)fresh : 0;
+    out.opened = fresh > 0 ? (unsigned)fresh : 0;
     curl_multi_remove_handle(w->multi, l->easy);
-    x->lane = NULL;
     lane_rest(l);
     if (net == XH_NET_NAME || net == XH_NET_CONNECT_TIMEOUT)
         lane_free(l); /* libcurl 8.14 forgets memory when it resolves again on such a handle */
     w->events->over(x, &out);
 }
 
-void xh_wire_cut(struct xh_wire *w, struct xh_exchange *x, enum xh_net net)
+void xh_wire_cut(struct xh_lane *l, enum xh_net net)
 {
-    struct lane *l = x->lane;
     /* curl would wait here for a name that does not resolve, and hold up the whole thread. */
     curl_easy_setopt(l->easy, CURLOPT_QUICK_EXIT, 1L);
     finish(l, net, CURLE_OK);
 }
 
-void xh_wire_resume(struct xh_wire *w, struct xh_exchange *x)
+void xh_wire_resume(struct xh_lane *l)
 {
-    struct lane *l = x->lane;
-    if (!l || !l->paused)
+    if (!l->paused)
         return;
     l->paused = 0;
-    x->last_ns = x->pace_ns = xh_now_ns();
     curl_easy_pause(l->easy, CURLPAUSE_CONT);
 }
 
-/* When |l| has waited long enough, and what for: for what nobody wants, not long. The clocks of a reply run from the moment the request went out, one
- * from each byte, one from each XH_PACE_BYTES; before that the connection has its own time. */
-static uint64_t deadline(const struct lane *l, enum xh_net *why)
-{
-    const struct xh_exchange *x = l->x;
-    *why = XH_NET_CONNECT_TIMEOUT;
-    if (l->paused)
-        return UINT64_MAX;
-    if (x->last_ns == 0)
-        return l->started_ns + l->connect_ns;
-    if (x->tail_ns) {
-        *why = XH_NET_CUT;
-        return x->tail_ns + XH_TAIL_NS;
-    }
-    uint64_t stall = x->last_ns + l->stall_ns, crawl = x->pace_ns + 2 * l->stall_ns;
-    *why = crawl < stall ? XH_NET_CRAWL : XH_NET_STALL;
-    return crawl < stall ? crawl : stall;
-}
-
 /* How far a server is, its first socket knows before curl tells. */
-static void note_connected(const struct lane *l)
+static void note_connected(const struct xh_lane *l)
 {
     struct tcp_info tcp;
     socklen_t len = sizeof tcp;
-    if (l->cookie == 0 || atomic_load_explicit(&l->endpoint->connect_ns, memory_order_relaxed) != 0 || cookie_of(l->fd) != l->cookie)
+    if (l->cookie == 0 || atomic_load_explicit(&l->first->connect_ns, memory_order_relaxed) != 0 || cookie_of(l->fd) != l->cookie)
         return;
     if (getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &tcp, &len) == 0 && tcp.tcpi_state == TCP_ESTABLISHED)
-        atomic_store_explicit(&l->endpoint->connect_ns, tcp.tcpi_rtt ? tcp.tcpi_rtt * UINT64_C(1000) : 1,
+        atomic_store_explicit(&l->first->connect_ns, tcp.tcpi_rtt ? tcp.tcpi_rtt * UINT64_C(1000) : 1,
                               memory_order_relaxed);
 }
 
@@ -481,12 +352,12 @@ static void look_after(struct xh_wire *w)
 {
     uint64_t now = xh_now_ns();
     for (struct xh_ring *p = w->running.next, *next; p != &w->running; p = next) {
-        struct lane *l = xh_ring_of(p, struct lane, link);
+        struct xh_lane *l = xh_ring_of(p, struct xh_lane, link);
         enum xh_net why;
         next = p->next;
         note_connected(l);
-        if (now > deadline(l, &why))
-            xh_wire_cut(w, l->x, why);
+        if (now > w->events->deadline(l->x, &why))
+            xh_wire_cut(l, why);
     }
 }
 
@@ -496,7 +367,7 @@ void xh_wire_perform(struct xh_wire *w)
     CURLMsg *msg;
     curl_multi_perform(w->multi, &running);
     while ((msg = curl_multi_info_read(w->multi, &left)) != NULL) {
-        struct lane *l;
+        struct xh_lane *l;
         CURLcode code = msg->data.result;
         if (msg->msg != CURLMSG_DONE)
             continue;
@@ -511,7 +382,7 @@ void xh_wire_poll(struct xh_wire *w, int timeout_ms)
     uint64_t now = xh_now_ns();
     for (struct xh_ring *p = w->running.next; p != &w->running; p = p->next) {
         enum xh_net why;
-        uint64_t due = deadline(xh_ring_of(p, struct lane, link), &why);
+        uint64_t due = w->events->deadline(xh_ring_of(p, struct xh_lane, link)->x, &why);
         uint64_t ms = due > now ? (due - now) / 1000000u + 1 : 0;
         if (ms < (uint64_t)timeout_ms)
             timeout_ms = (int)ms;
