@@ -166,9 +166,22 @@ void xh_timeline_beside(const char *name, uint64_t from_ns, uint64_t to_ns)
     emit("e", name, 0, to_ns, more, "");
 }
 
-void xh_timeline_moment(const char *component, const char *event, uint64_t now_ns, const char *words)
+/* The time line has slices for these. */
+static int has_slices(const char *event)
+{
+    static const char *const slices[] = {"read", "request", "send", "reply", "done"};
+    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
+        if (strcmp(event, slices[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* An event of the trace, as a moment on the calling thread's track. */
+static void moment(const char *component, const char *event, uint64_t now_ns, const char *words)
 {
     char more[64];
+    if (!xh_timeline_on() || has_slices(event))
+        return;
     snprintf(more, sizeof more, ",\"cat\":\"%s\",\"s\":\"t\"", component);
     emit("i", event, 0, now_ns, more, words);
 }
@@ -194,6 +207,7 @@ uint64_t xh_timeline_connection(unsigned port)
 static void give_up(void)
 {
     atomic_store_explicit(&xh_timeline_state, 0, memory_order_relaxed);
+    xh_trace_to(NULL);
 }
 
 /* Writes all of it, or nothing more at all. */
@@ -329,7 +343,7 @@ void xh_timeline_start(const char *name)
             atexit(at_exit);
             pthread_atfork(NULL, NULL, xh_timeline_forked);
             atomic_store_explicit(&xh_timeline_state, 1, memory_order_relaxed);
-            xh_trace_draw();
+            xh_trace_to(moment);
         }
     }
     pthread_mutex_unlock(&starting);

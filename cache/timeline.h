@@ -5,7 +5,7 @@
  * alone: the engine's never wait for a disk. What a full buffer has no room for is left out, and counted in the file.
  *
  * Processes that have one file open at the same time share it, each event with its process; the first begins it anew.
- * Given no secret, as the trace lines. Threads: any. */
+ * The events of the trace (trace.h) are moments on it. Given no secret, as the trace lines. Threads: any. */
 #ifndef XH_TIMELINE_H
 #define XH_TIMELINE_H
 
@@ -42,9 +42,6 @@ void xh_timeline_slice(uint64_t track, const char *name, uint64_t from_ns, uint6
 
 /* Something that lasted beside others of its kind. */
 void xh_timeline_beside(const char *name, uint64_t from_ns, uint64_t to_ns);
-
-/* A moment, on the calling thread's track. */
-void xh_timeline_moment(const char *component, const char *event, uint64_t now_ns, const char *words);
 
 /* Writes what has been collected, when it is much, or old, or |all|. Not for engine threads. */
 void xh_timeline_write(int all);

@@ -10,10 +10,10 @@
 
 #include "err.h"
 #include "now.h"
-#include "timeline.h"
 
 _Atomic unsigned xh_trace_mask;
 static _Atomic unsigned printed; /* of those, the components that go to standard error */
+static xh_trace_sink *_Atomic drawn; /* where they go besides; NULL: nowhere. Relaxed: it guards no data */
 
 static const struct {
     const char *name;
@@ -45,19 +45,11 @@ static const char *name_of(enum xh_trace_component c)
     return "?";
 }
 
-void xh_trace_draw(void)
+void xh_trace_to(xh_trace_sink *sink)
 {
-    atomic_fetch_or_explicit(&xh_trace_mask, XH_T_ALL & ~(unsigned)XH_T_PLAN, memory_order_relaxed);
-}
-
-/* What the time line has no slices for. */
-static int is_moment(const char *event)
-{
-    static const char *const slices[] = {"read", "request", "send", "reply", "done"};
-    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
-        if (strcmp(event, slices[i]) == 0)
-            return 0;
-    return 1;
+    atomic_store_explicit(&drawn, sink, memory_order_relaxed);
+    if (sink)
+        atomic_fetch_or_explicit(&xh_trace_mask, XH_T_ALL & ~(unsigned)XH_T_PLAN, memory_order_relaxed);
 }
 
 static void print(enum xh_trace_component c, const char *event, uint64_t now, const char *words)
@@ -76,10 +68,10 @@ void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt
 {
     char words[1000];
     int prints = (atomic_load_explicit(&printed, memory_order_relaxed) & c) != 0;
-    int draws = xh_timeline_on() && is_moment(event);
+    xh_trace_sink *sink = atomic_load_explicit(&drawn, memory_order_relaxed);
     va_list ap;
     assert(fmt); /* the compiler wants to be told, with sanitizers */
-    if (!prints && !draws)
+    if (!prints && !sink)
         return;
     uint64_t now = xh_now_ns();
     va_start(ap, fmt);
@@ -88,6 +80,6 @@ void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt
     xh_text_plain(words);
     if (prints)
         print(c, event, now, words);
-    if (draws)
-        xh_timeline_moment(name_of(c), event, now, words);
+    if (sink)
+        sink(name_of(c), event, now, words);
 }

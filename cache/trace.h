@@ -1,6 +1,6 @@
 /* Trace lines on standard error: "ns pid tid component event key=value …", chosen by the option log=all or
- * log=read,origin; and the same as moments on the time line (timeline.h). Never given a secret: callers
- * pass shown URLs only. Costs one relaxed load when off. */
+ * log=read,origin; and the same to a sink (the time line is one). Never given a secret: callers pass shown URLs
+ * only. Costs one relaxed load when off. */
 #ifndef XH_TRACE_H
 #define XH_TRACE_H
 
@@ -23,8 +23,13 @@ extern _Atomic unsigned xh_trace_mask; /* components that somebody wants */
 /* Adds the named components to the process's mask. Unknown names are passed over. */
 void xh_trace_enable(const char *components);
 
-/* The time line wants its moments from now on. */
-void xh_trace_draw(void);
+/* Takes events besides the lines on standard error. |words| is printable and lives as long as the call.
+ * Threads: any. */
+typedef void xh_trace_sink(const char *component, const char *event, uint64_t now_ns, const char *words);
+
+/* |sink| gets the events of all components but "plan" from now on, and of that one where it is printed. NULL: none any
+ * more; other threads may still be in it. One sink a process. */
+void xh_trace_to(xh_trace_sink *sink);
 
 void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -62,8 +62,6 @@ MORE = {f"vfd/tool/{unit}": "text:proxy.h,response.h,url.h wire origin:auth.h"
 
 # The circles that still stand, each with its units.
 STANDING_CIRCLES = {
-    "trace":
-        "cache/timeline cache/trace",
     "bake":
         "vfd/tool/bake vfd/tool/place",
     "replicas":
