@@ -62,8 +62,6 @@ MORE = {f"vfd/tool/{unit}": "text:proxy.h,response.h,url.h wire origin:auth.h"
 
 # The circles that still stand, each with its units.
 STANDING_CIRCLES = {
-    "bake":
-        "vfd/tool/bake vfd/tool/place",
     "replicas":
         "cache/replicas/legs cache/replicas/look cache/replicas/replicas cache/replicas/sites cache/replicas/speed",
     "chunkindex":
@@ -81,10 +79,6 @@ STANDING_CIRCLES = {
         "cache/origin/auth cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge "
         "cache/origin/link cache/origin/netrc cache/origin/object cache/origin/origin cache/origin/probe "
         "cache/origin/request cache/origin/token cache/origin/verdict",
-    "tool":
-        "vfd/tool/dial vfd/tool/doctor vfd/tool/extras vfd/tool/get vfd/tool/habits vfd/tool/layouts vfd/tool/list "
-        "vfd/tool/main vfd/tool/progress vfd/tool/publish vfd/tool/recover vfd/tool/report vfd/tool/shadows "
-        "vfd/tool/speed vfd/tool/stat vfd/tool/verify vfd/tool/warm vfd/tool/way vfd/tool/whole",
     "read":
         "cache/account cache/ahead cache/arrive cache/cache cache/early cache/fetch cache/file cache/op "
         "cache/opening cache/read cache/rounds cache/runs cache/siblings cache/sidecar/beside cache/sidecar/body "

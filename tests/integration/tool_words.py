@@ -29,7 +29,7 @@ def commands():
     found = []
     for name, before in (("main.c", []), ("shadows.c", ["cache"])):
         text = (harness.TOP / "vfd/tool" / name).read_text()
-        found += [before + [verb] for verb in re.findall(r'\{"(\w+)", xh_tool_\w+\}', text)]
+        found += [before + [verb] for verb in re.findall(r'\{"(\w+)", \w+\}', text)]
     return [words for words in found if words != ["cache"]]
 
 

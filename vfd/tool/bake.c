@@ -157,16 +157,16 @@ static int pack_blocks(struct image *m, uint8_t *note, struct xh_baked *out)
     size_t room = ZSTD_compressBound(BLOCK_BYTES), at = 0, packed;
     uint8_t *raw = malloc(BLOCK_BYTES), *differences = malloc(BLOCK_BYTES), sum[32], *more, back;
     ZSTD_CCtx *z = ZSTD_createCCtx();
-    int rc = raw && differences && z ? 0 : xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
+    int rc = raw && differences && z ? 0 : xh_baked_say(out, XH_BAKED_FAILED, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < m->head.blocks; i++, note += 4 + XH_METAIMAGE_SUM) {
         size_t len = left < BLOCK_BYTES ? left : BLOCK_BYTES;
         if (!(more = realloc(m->packed, m->packed_len + room)))
-            rc = xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
+            rc = xh_baked_say(out, XH_BAKED_FAILED, "out of memory");
         else if (m->packed = more, gather(m, &at, &skip, raw, len) != 0)
-            rc = xh_bake_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
+            rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
         else if (ZSTD_isError(packed = pack_block(z, raw, len, differences, m->packed + m->packed_len, room, &back)) ||
                  EVP_Digest(raw, len, sum, NULL, EVP_sha256(), NULL) != 1)
-            rc = xh_bake_say(out, XH_BAKED_FAILED, "its metadata cannot be compressed");
+            rc = xh_baked_say(out, XH_BAKED_FAILED, "its metadata cannot be compressed");
         if (rc)
             break;
         xh_metaimage_put_block(note, (uint32_t)packed, back, sum);
@@ -190,15 +190,15 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
     out->image_bytes = h->image_bytes;
     out->extents = m->n;
     if (h->image_bytes > XH_METAIMAGE_MOST || h->image_bytes == 0)
-        return xh_bake_say(out, XH_BAKED_SKIPPED, "what is not raw data of a dataset is %llu MiB, an image holds 1024 at most",
+        return xh_baked_say(out, XH_BAKED_SKIPPED, "what is not raw data of a dataset is %llu MiB, an image holds 1024 at most",
                    (unsigned long long)(h->image_bytes >> 20));
     h->blocks = (uint32_t)((h->image_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES);
     size_t notes = (4 + XH_METAIMAGE_SUM) * (size_t)h->blocks, room = 20 * m->n + notes;
     uint8_t *raw = malloc(room);
-    int rc = raw ? 0 : xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
+    int rc = raw ? 0 : xh_baked_say(out, XH_BAKED_FAILED, "out of memory");
     size_t used = rc ? 0 : put_extents(m, raw);
     if (rc == 0 && used + notes > XH_METAIMAGE_INDEX_MOST)
-        rc = xh_bake_say(out, XH_BAKED_SKIPPED, "its metadata lies in %zu pieces, too many for an image", m->n);
+        rc = xh_baked_say(out, XH_BAKED_SKIPPED, "its metadata lies in %zu pieces, too many for an image", m->n);
     assert(rc || raw);
     if (rc == 0)
         rc = pack_blocks(m, raw + used, out);
@@ -206,7 +206,7 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
     if (rc == 0 && (!(m->index = malloc(bound)) ||
                     ZSTD_isError(packed = ZSTD_compress(m->index, bound, raw, used + notes, LEVEL)) ||
                     EVP_Digest(raw, used + notes, h->index_sha256, NULL, EVP_sha256(), NULL) != 1))
-        rc = xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
+        rc = xh_baked_say(out, XH_BAKED_FAILED, "out of memory");
     free(raw);
     if (rc)
         return rc;
@@ -217,10 +217,10 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
     out->sidecar_bytes = h->sidecar_bytes;
     const char *why = xh_metaimage_read(h, m->index, &check);
     if (why)
-        return xh_bake_say(out, XH_BAKED_FAILED, "the image that was made cannot be read: %s", why);
+        return xh_baked_say(out, XH_BAKED_FAILED, "the image that was made cannot be read: %s", why);
     xh_metaimage_free(&check);
     if (h->sidecar_bytes > h->file_bytes / WORTH_PART)
-        return xh_bake_say(out, XH_BAKED_SKIPPED, "an image of its metadata would be half as large as the file, or larger");
+        return xh_baked_say(out, XH_BAKED_SKIPPED, "an image of its metadata would be half as large as the file, or larger");
     return 0;
 }
 
@@ -263,7 +263,7 @@ static void beside_open(const struct xh_place *n, const struct stat *st, struct 
     struct stat side;
     *b = (struct beside){.fd = open(n->sidecar, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
     if (b->fd < 0) {
-        xh_bake_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
+        xh_baked_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
         return;
     }
     int n_head = fstat(b->fd, &side) == 0 && S_ISREG(side.st_mode) && xh_place_read(b->fd, head, sizeof head, 0) == 0;
@@ -278,14 +278,14 @@ static void beside_open(const struct xh_place *n, const struct stat *st, struct 
         free(index);
     }
     if (why) {
-        xh_bake_tell(out, XH_BAKED_STALE, "%s", why);
+        xh_baked_tell(out, XH_BAKED_STALE, "%s", why);
         return;
     }
     out->image_bytes = h.image_bytes;
     out->sidecar_bytes = h.sidecar_bytes;
     out->extents = h.extents;
     if (h.file_bytes != (uint64_t)st->st_size || h.mtime_s != st->st_mtim.tv_sec || h.mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
-        xh_bake_tell(out, XH_BAKED_STALE, "the file was changed since");
+        xh_baked_tell(out, XH_BAKED_STALE, "the file was changed since");
     else
         out->as = XH_BAKED_FRESH;
 }
@@ -300,18 +300,18 @@ static void compare(int fd, const struct beside *b, struct xh_baked *out)
     uint64_t skip = 0;
     gathers.extent = calloc(gathers.n, sizeof *gathers.extent);
     if (!raw || !packed || !gathers.extent)
-        xh_bake_tell(out, XH_BAKED_FAILED, "out of memory");
+        xh_baked_tell(out, XH_BAKED_FAILED, "out of memory");
     int ready = raw && packed && gathers.extent;
     for (size_t i = 0; ready && i < gathers.n; i++)
         gathers.extent[i] = (struct xh_range){m->piece[i].off, m->piece[i + 1].at - m->piece[i].at};
     for (size_t i = 0; ready && out->as == XH_BAKED_FRESH && i < m->head.blocks; i++) {
         const struct xh_metaimage_block *k = &m->block[i];
         if (gather(&gathers, &at, &skip, raw, k->raw_len) != 0)
-            xh_bake_tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
+            xh_baked_tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
         else if (!xh_metaimage_is_block(m, i, raw))
-            xh_bake_tell(out, XH_BAKED_STALE, "the file's metadata is different now, though its size and time are not");
+            xh_baked_tell(out, XH_BAKED_STALE, "the file's metadata is different now, though its size and time are not");
         else if (xh_place_read(b->fd, packed, k->len, k->off) != 0 || xh_metaimage_unpack(m, i, packed, raw) != 0)
-            xh_bake_tell(out, XH_BAKED_STALE, "its block %zu is damaged", i);
+            xh_baked_tell(out, XH_BAKED_STALE, "its block %zu is damaged", i);
     }
     free(gathers.extent);
     free(packed);
@@ -334,14 +334,14 @@ void xh_bake(const char *path, const struct xh_options *o, int dry, struct xh_ba
     if (out->as == XH_BAKED_FRESH && !dry)
         goto out;
     if (xh_survey_walk(&s, path, o, &err) != 0) {
-        xh_bake_tell(out, XH_BAKED_FAILED, "%s", err.text);
+        xh_baked_tell(out, XH_BAKED_FAILED, "%s", err.text);
         goto out;
     }
     if (!(m.extent = metadata_of(&s, m.fd, (uint64_t)st.st_size, &m.n)))
-        xh_bake_tell(out, XH_BAKED_FAILED, "out of memory");
+        xh_baked_tell(out, XH_BAKED_FAILED, "out of memory");
     else if (build(&m, &st, out) == 0) {
         if (xh_place_is_changed(path, &st))
-            xh_bake_tell(out, XH_BAKED_FAILED, "it was changed while it was read");
+            xh_baked_tell(out, XH_BAKED_FAILED, "it was changed while it was read");
         else if (dry || place(&n, &m, &st, out) == 0)
             out->as = XH_BAKED_MADE;
     }

@@ -1,13 +1,16 @@
 /* xhdf5 doctor: all that reading a file at a URL depends on, in the order in which a read meets it. */
-#include "doctor.h"
-
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../cache/origin/wire.h"
+#include "exam.h"
+#include "extras.h"
+#include "habits.h"
 #include "tool.h"
+#include "verbs.h"
+#include "way.h"
 
 #define LOOK_MOST_MS 20000u
 #define PLACES_MANY 32u

@@ -1,4 +1,6 @@
 /* The doctor's look at what lies beside the file, and at whether it could be changed: nothing that reading needs. */
+#include "extras.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +8,6 @@
 
 #include "../../cache/sidecar/metaimage.h"
 #include "../../cache/sidecar/packed.h"
-#include "doctor.h"
 #include "tool.h"
 
 #define HOPS_MOST 8u

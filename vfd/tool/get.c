@@ -21,6 +21,7 @@
 #include "../../cache/cache.h"
 #include "progress.h"
 #include "tool.h"
+#include "verbs.h"
 #include "whole.h"
 
 #define PIECE_BYTES (16u << 20)

@@ -1,9 +1,10 @@
 /* The doctor's look at how a server answers, and how fast: ranges, version, round trip, throughput. */
+#include "habits.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "doctor.h"
 #include "speed.h"
 #include "tool.h"
 

@@ -7,6 +7,7 @@
 #include "json.h"
 #include "look.h"
 #include "tool.h"
+#include "verbs.h"
 
 static const char help[] =
     "xhdf5 ls URL [PATH] [--json]\n"

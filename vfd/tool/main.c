@@ -1,16 +1,13 @@
 /* xhdf5: the command line. Options come from where the driver has them, but for those of a program's own
  * property list: XHDF5_* and HDF5_DRIVER_CONFIG. */
-#include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../cache/cache.h"
 #include "../../cache/err.h"
-#include "../../cache/mistaken.h"
 #include "tool.h"
+#include "verbs.h"
 
 static const char help[] =
     "xhdf5 looks at HDF5 files at URLs, says why reading one is slow, fetches them, and looks after what the\n"
@@ -39,107 +36,6 @@ static const struct xh_verb verbs[] = {
     {"doctor", xh_tool_doctor}, {"stat", xh_tool_stat}, {"ls", xh_tool_list}, {"get", xh_tool_get}, {"cache", xh_tool_cache},
     {"publish", xh_tool_publish}, {"recover", xh_tool_recover},
 };
-
-int xh_tool_fail(int code, const char *fmt, ...)
-{
-    va_list ap;
-    fflush(stdout);
-    fputs("xhdf5: ", stderr);
-    va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
-    va_end(ap);
-    fputc('\n', stderr);
-    return code;
-}
-
-int xh_tool_usage(const char *command, const char *fmt, ...)
-{
-    va_list ap;
-    fprintf(stderr, "%s: ", command);
-    va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
-    va_end(ap);
-    fprintf(stderr, "; %s --help says more\n", command);
-    return XH_EXIT_USAGE;
-}
-
-int xh_tool_bad_option(const char *command, char **argv)
-{
-    char shown[200];
-    xh_tool_plain(argv[optind - 1], shown, sizeof shown);
-    return xh_tool_usage(command, "\"%s\" is no option, or lacks its value", shown);
-}
-
-const char *xh_tool_url(const char *command, int argc, char **argv, int words)
-{
-    char shown[200], say[400];
-    if (optind >= argc || optind + words < argc)
-        xh_tool_usage(command, "one URL is wanted");
-    else if (!xh_cache_is_url(argv[optind]))
-        xh_tool_usage(command, "\"%s\" is no URL: %s", xh_mistaken_shown(argv[optind], shown, sizeof shown),
-                      *xh_mistaken(argv[optind], say, sizeof say) ? say : "it begins neither with https:// nor with http://");
-    else
-        return argv[optind];
-    return NULL;
-}
-
-int xh_tool_end(int code)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return code;
-    return xh_tool_fail(XH_EXIT_FAILED, "standard output cannot be written: %s", strerror(errno));
-}
-
-const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT])
-{
-    static const char unit[] = "KMGTPE";
-    double n = (double)bytes / 1024;
-    int u = 0;
-    while (n >= 1023.95 && u < 5) {
-        n /= 1024;
-        u++;
-    }
-    if (bytes < 1024)
-        snprintf(buf, XH_SIZE_TEXT, "%u B", (unsigned)bytes);
-    else
-        snprintf(buf, XH_SIZE_TEXT, "%.1f %ciB", n, unit[u]);
-    return buf;
-}
-
-const char *xh_tool_plain(const char *text, char *out, size_t size)
-{
-    size_t n = 0;
-    for (; text[n] && n + 1 < size; n++) {
-        unsigned char c = (unsigned char)text[n];
-        out[n] = c < 0x20 || c >= 0x7f ? '?' : text[n];
-    }
-    out[n] = '\0';
-    return out;
-}
-
-const char *xh_tool_name(const char *text, char *out, size_t size)
-{
-    size_t used = 0;
-    while (*text) {
-        size_t n = xh_utf8_length(text), step = n ? n : 1;
-        if (used + step >= size)
-            break;
-        if (n)
-            memcpy(out + used, text, n);
-        else
-            out[used] = '?';
-        used += step;
-        text += step;
-    }
-    out[used] = '\0';
-    return out;
-}
-
-const char *xh_tool_shown(const char *url, char *out, size_t size)
-{
-    char shown[1024];
-    return xh_tool_plain(xh_url_shown(url, shown, sizeof shown), out, size);
-}
 
 /* As a program with the driver would have them. */
 static int options(struct xh_options *o)

@@ -269,7 +269,7 @@ static int press(struct press *p, int threads, int to, uint8_t *rows, uint8_t *s
     for (int i = 0; i < began; i++)
         pthread_join(t[i], NULL);
     if (rc)
-        xh_bake_tell(out, XH_BAKED_FAILED, "it cannot be packed: %s", p->failed > 0 ? strerror(p->failed) : "out of memory");
+        xh_baked_tell(out, XH_BAKED_FAILED, "it cannot be packed: %s", p->failed > 0 ? strerror(p->failed) : "out of memory");
     press_end(p);
     return rc;
 }
@@ -309,22 +309,22 @@ static int write_body(int fd, int to, struct xh_packed_head *h, int level, int t
     size_t nseek = SEEK_AROUND + (size_t)SEEK_ROW * (h->frames + 1), before = (size_t)xh_packed_before(h->frames);
     uint8_t *head = malloc(before), *seek = malloc(nseek);
     uint8_t *rows = head ? head + XH_PACKED_SKIPPABLE + XH_PACKED_HEADER : NULL;
-    int rc = head && seek ? 0 : xh_bake_say(out, XH_BAKED_FAILED, "out of memory");
+    int rc = head && seek ? 0 : xh_baked_say(out, XH_BAKED_FAILED, "out of memory");
     h->sidecar_bytes = before;
     if (rc == 0 && lseek(to, (off_t)before, SEEK_SET) < 0)
-        rc = xh_bake_say(out, XH_BAKED_FAILED, "it cannot be written: %s", strerror(errno));
+        rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be written: %s", strerror(errno));
     if (rc == 0)
         rc = press(&p, threads, to, rows, seek + 8 + SEEK_ROW, &h->sidecar_bytes, out);
     if (rc == 0) {
         h->sidecar_bytes += finish_seek(seek, h->frames);
         if (EVP_Digest(rows, (size_t)XH_PACKED_ROW * h->frames, h->table_sha256, NULL, EVP_sha256(), NULL) != 1 ||
             digest_start(fd, h) != 0)
-            rc = xh_bake_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
+            rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
     }
     if (rc == 0) {
         xh_packed_put_head(h, head);
         if (xh_place_write(to, seek, nseek) != 0 || lseek(to, 0, SEEK_SET) < 0 || xh_place_write(to, head, before) != 0)
-            rc = xh_bake_say(out, XH_BAKED_FAILED, "it cannot be written: %s", strerror(errno));
+            rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be written: %s", strerror(errno));
     }
     free(head);
     free(seek);
@@ -373,18 +373,18 @@ static void body_open(const struct xh_place *n, const struct stat *st, struct bo
 {
     *b = (struct body){.fd = open(n->sidecar, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
     if (b->fd < 0) {
-        xh_bake_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
+        xh_baked_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
         return;
     }
     const char *why = body_read(b);
     const struct xh_packed_head *h = &b->table.head;
     if (why) {
-        xh_bake_tell(out, XH_BAKED_STALE, "%s", why);
+        xh_baked_tell(out, XH_BAKED_STALE, "%s", why);
         return;
     }
     out->sidecar_bytes = h->sidecar_bytes;
     if (h->file_bytes != (uint64_t)st->st_size || h->mtime_s != st->st_mtim.tv_sec || h->mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
-        xh_bake_tell(out, XH_BAKED_STALE, "the file was changed since");
+        xh_baked_tell(out, XH_BAKED_STALE, "the file was changed since");
     else
         out->as = XH_BAKED_FRESH;
 }
@@ -422,18 +422,18 @@ static void compare(int fd, const struct body *b, _Atomic uint64_t *done, struct
     void *z = xh_packed_tool();
     int ready = raw && unpacked && packed && z;
     if (!ready)
-        xh_bake_tell(out, XH_BAKED_FAILED, "out of memory");
+        xh_baked_tell(out, XH_BAKED_FAILED, "out of memory");
     else if (!seek_is_right(b))
-        xh_bake_tell(out, XH_BAKED_STALE, "the table at its end is damaged");
+        xh_baked_tell(out, XH_BAKED_STALE, "the table at its end is damaged");
     for (uint32_t i = 0; ready && out->as == XH_BAKED_FRESH && i < k->head.frames; i++) {
         uint32_t len = xh_packed_raw_len(k, i);
         if (xh_place_read(fd, raw, len, (uint64_t)i * k->head.frame_bytes) != 0)
-            xh_bake_tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
+            xh_baked_tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
         else if (xh_place_read(b->fd, packed, (size_t)(k->at[i + 1] - k->at[i]), k->at[i]) != 0 ||
                  xh_packed_unpack(k, i, packed, z, unpacked) != 0)
-            xh_bake_tell(out, XH_BAKED_STALE, "its frame %u is damaged", i);
+            xh_baked_tell(out, XH_BAKED_STALE, "its frame %u is damaged", i);
         else if (memcmp(raw, unpacked, len) != 0)
-            xh_bake_tell(out, XH_BAKED_STALE, "the file's bytes are different now, though its size and time are not");
+            xh_baked_tell(out, XH_BAKED_STALE, "the file's bytes are different now, though its size and time are not");
         atomic_fetch_add_explicit(done, len, memory_order_relaxed);
     }
     xh_packed_tool_free(z);
@@ -446,7 +446,7 @@ static void compare(int fd, const struct body *b, _Atomic uint64_t *done, struct
 
 static void describe(struct xh_baked *out, const struct way *w)
 {
-    xh_bake_tell(out, XH_BAKED_MADE, "zstd, level %d, in frames of %u KiB", w->level, w->frame_bytes >> 10);
+    xh_baked_tell(out, XH_BAKED_MADE, "zstd, level %d, in frames of %u KiB", w->level, w->frame_bytes >> 10);
 }
 
 static void make(const char *path, int fd, const struct xh_place *n, const struct stat *st, int dry, int threads,
@@ -455,13 +455,13 @@ static void make(const char *path, int fd, const struct xh_place *n, const struc
     struct way w;
     uint64_t size = (uint64_t)st->st_size;
     if (size == 0)
-        return xh_bake_tell(out, XH_BAKED_SKIPPED, "it is empty");
+        return xh_baked_tell(out, XH_BAKED_SKIPPED, "it is empty");
     if ((size - 1) / XH_PACKED_FRAME_MOST >= XH_PACKED_FRAMES_MOST)
-        return xh_bake_tell(out, XH_BAKED_SKIPPED, "it is too large");
+        return xh_baked_tell(out, XH_BAKED_SKIPPED, "it is too large");
     if (choose(fd, size, &w) != 0)
-        return xh_bake_tell(out, XH_BAKED_FAILED, "it cannot be tried: %s", strerror(errno));
+        return xh_baked_tell(out, XH_BAKED_FAILED, "it cannot be tried: %s", strerror(errno));
     if (w.ratio < WORTH_RATIO)
-        return xh_bake_tell(out, XH_BAKED_SKIPPED, "samples of it pack %.2f times, less than %.1f: its own filters have packed it, or it is noise",
+        return xh_baked_tell(out, XH_BAKED_SKIPPED, "samples of it pack %.2f times, less than %.1f: its own filters have packed it, or it is noise",
                             w.ratio, WORTH_RATIO);
     out->sidecar_bytes = (uint64_t)((double)size / w.ratio);
     if (dry)
@@ -473,9 +473,9 @@ static void make(const char *path, int fd, const struct xh_place *n, const struc
         return;
     int wrote = write_body(fd, to, &h, w.level, threads, done, out) == 0;
     if (wrote && xh_place_is_changed(path, st))
-        wrote = xh_bake_say(out, XH_BAKED_FAILED, "it was changed while it was read") == 0;
+        wrote = xh_baked_say(out, XH_BAKED_FAILED, "it was changed while it was read") == 0;
     if (wrote && (double)h.file_bytes < WORTH_RATIO * (double)h.sidecar_bytes)
-        wrote = xh_bake_say(out, XH_BAKED_SKIPPED, "it packs less than %.1f times, though samples of it did not", WORTH_RATIO) == 0;
+        wrote = xh_baked_say(out, XH_BAKED_SKIPPED, "it packs less than %.1f times, though samples of it did not", WORTH_RATIO) == 0;
     if (xh_place_done(n, to, st, wrote, out) == 0) {
         out->sidecar_bytes = h.sidecar_bytes;
         describe(out, &w);

@@ -3,21 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
-
-void xh_bake_tell(struct xh_baked *out, enum xh_baked_as as, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(out->text, sizeof out->text, fmt, ap);
-    va_end(ap);
-    out->as = as;
-}
 
 static int names_of(const char *path, const char *suffix, struct xh_place *n)
 {
@@ -91,11 +81,11 @@ int xh_place_part(const struct xh_place *n, struct xh_baked *out)
 {
     int fd = open_part(n->part);
     if (fd < 0)
-        return errno == EWOULDBLOCK ? xh_bake_say(out, XH_BAKED_FAILED, "another publisher is at work on it")
-                                    : xh_bake_say(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
+        return errno == EWOULDBLOCK ? xh_baked_say(out, XH_BAKED_FAILED, "another publisher is at work on it")
+                                    : xh_baked_say(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
     if (ftruncate(fd, 0) == 0)
         return fd;
-    xh_bake_tell(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
+    xh_baked_tell(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
     close(fd);
     return -1;
 }
@@ -108,7 +98,7 @@ int xh_place_done(const struct xh_place *n, int fd, const struct stat *original,
         rc = 0;
     if (rc) {
         if (out->as != XH_BAKED_FAILED && out->as != XH_BAKED_SKIPPED)
-            xh_bake_tell(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->sidecar, strerror(errno));
+            xh_baked_tell(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->sidecar, strerror(errno));
         unlink(n->part);
     } else {
         sync_directory(n->dir);
@@ -122,13 +112,13 @@ int xh_place_of(const char *path, const char *suffix, struct xh_place *n, struct
     *n = (struct xh_place){0};
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        return xh_bake_say(out, XH_BAKED_FAILED, "it cannot be opened: %s", strerror(errno));
+        return xh_baked_say(out, XH_BAKED_FAILED, "it cannot be opened: %s", strerror(errno));
     if (names_of(path, suffix, n) == 0 && fstat(fd, st) == 0 && S_ISREG(st->st_mode)) {
         out->file_bytes = (uint64_t)st->st_size;
         return fd;
     }
     close(fd);
-    return xh_bake_say(out, XH_BAKED_FAILED, "it is no regular file");
+    return xh_baked_say(out, XH_BAKED_FAILED, "it is no regular file");
 }
 
 int xh_place_is_changed(const char *path, const struct stat *was)
@@ -142,11 +132,11 @@ void xh_place_remove(const char *path, const char *suffix, struct xh_baked *out)
 {
     struct xh_place n;
     if (names_of(path, suffix, &n) != 0)
-        xh_bake_tell(out, XH_BAKED_FAILED, "out of memory");
+        xh_baked_tell(out, XH_BAKED_FAILED, "out of memory");
     else if (unlink(n.sidecar) == 0)
         out->as = XH_BAKED_GONE;
     else
-        xh_bake_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s: %s", n.sidecar, strerror(errno));
+        xh_baked_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s: %s", n.sidecar, strerror(errno));
     if (n.part && out->as != XH_BAKED_FAILED) { /* what a killed one left, unless one is at work */
         int fd = access(n.part, F_OK) == 0 ? open_part(n.part) : -1;
         if (fd >= 0) {

@@ -9,12 +9,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "bake.h"
-
-/* What came of it, told. */
-void xh_bake_tell(struct xh_baked *out, enum xh_baked_as as, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* The same as a value: -1. */
-#define xh_bake_say(out, ...) (xh_bake_tell(out, __VA_ARGS__), -1)
+#include "baked.h"
 
 /* Names in the original's directory: "f.h5.xhmeta", and while it is made ".f.h5.xhmeta.part". */
 struct xh_place {

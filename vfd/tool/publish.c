@@ -23,6 +23,7 @@
 #include "pack.h"
 #include "progress.h"
 #include "tool.h"
+#include "verbs.h"
 
 #define WORKERS_MOST 16
 #define USER_BLOCK_MOST (UINT64_C(1) << 30)

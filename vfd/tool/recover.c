@@ -9,6 +9,7 @@
 #include "../../cache/edit/edit.h"
 #include "json.h"
 #include "tool.h"
+#include "verbs.h"
 
 static const char help[] =
     "xhdf5 recover list [--json]          what is kept of files that could not be sent to their servers\n"

@@ -1,4 +1,4 @@
-/* xhdf5 cache: which of its commands; and ls and rm, which only look at the directory of the shadows. */
+/* xhdf5 cache: ls and rm, which only look at the directory of the shadows; and which of its commands. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,31 +8,7 @@
 #include "../../cache/shadow/image.h"
 #include "json.h"
 #include "tool.h"
-
-static const char help[] =
-    "xhdf5 cache ls [--json]                       what is kept of which remote file\n"
-    "xhdf5 cache warm URL [--dataset PATH]... [--metadata-only]\n"
-    "                                              fetches a file before it is needed\n"
-    "xhdf5 cache verify URL                        compares what is kept with the server's bytes\n"
-    "xhdf5 cache rm URL | --all                    removes shadows that nobody has open\n"
-    "\n"
-    "Each has a --help of its own.\n";
-
-int xh_tool_cache(int argc, char **argv, const struct xh_options *o)
-{
-    static const struct xh_verb commands[] = {{"ls", xh_tool_ls}, {"rm", xh_tool_rm}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
-    char shown[200];
-    if (argc < 2)
-        return xh_tool_usage("xhdf5 cache", "ls, warm, verify or rm is missing");
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        fputs(help, stdout);
-        return XH_EXIT_OK;
-    }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1, o);
-    return xh_tool_usage("xhdf5 cache", "there is no command \"%s\"", xh_tool_plain(argv[1], shown, sizeof shown));
-}
+#include "verbs.h"
 
 /* ---- ls ------------------------------------------------------------------------------------- */
 
@@ -99,7 +75,7 @@ static int list_one(void *ctx, const struct xh_image_info *i)
     return 0;
 }
 
-int xh_tool_ls(int argc, char **argv, const struct xh_options *o)
+static int list(int argc, char **argv, const struct xh_options *o)
 {
     static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 cache ls";
@@ -164,7 +140,7 @@ static int remove_one(void *ctx, const struct xh_image_info *i)
     return 0;
 }
 
-int xh_tool_rm(int argc, char **argv, const struct xh_options *o)
+static int rm(int argc, char **argv, const struct xh_options *o)
 {
     static const struct option longs[] = {{"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 cache rm";
@@ -192,4 +168,31 @@ int xh_tool_rm(int argc, char **argv, const struct xh_options *o)
         printf(", %u in use", r.used);
     putchar('\n');
     return r.failed ? XH_EXIT_FAILED : r.used ? XH_EXIT_NO : XH_EXIT_OK;
+}
+
+/* ---- cache ---------------------------------------------------------------------------------- */
+
+static const char help[] =
+    "xhdf5 cache ls [--json]                       what is kept of which remote file\n"
+    "xhdf5 cache warm URL [--dataset PATH]... [--metadata-only]\n"
+    "                                              fetches a file before it is needed\n"
+    "xhdf5 cache verify URL                        compares what is kept with the server's bytes\n"
+    "xhdf5 cache rm URL | --all                    removes shadows that nobody has open\n"
+    "\n"
+    "Each has a --help of its own.\n";
+
+int xh_tool_cache(int argc, char **argv, const struct xh_options *o)
+{
+    static const struct xh_verb commands[] = {{"ls", list}, {"rm", rm}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
+    char shown[200];
+    if (argc < 2)
+        return xh_tool_usage("xhdf5 cache", "ls, warm, verify or rm is missing");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        fputs(help, stdout);
+        return XH_EXIT_OK;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1, o);
+    return xh_tool_usage("xhdf5 cache", "there is no command \"%s\"", xh_tool_plain(argv[1], shown, sizeof shown));
 }

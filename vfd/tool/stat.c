@@ -10,6 +10,7 @@
 #include "look.h"
 #include "progress.h"
 #include "tool.h"
+#include "verbs.h"
 
 static const char help[] =
     "xhdf5 stat URL [--json]\n"

@@ -1,13 +1,9 @@
-/* What the files of the tool share. Each command is a file with a function that takes the words
- * behind its name and returns the exit code. */
+/* What the files of the tool share: exit codes, and how it speaks to its user. */
 #ifndef XH_TOOL_H
 #define XH_TOOL_H
 
 #include <stddef.h>
 #include <stdint.h>
-
-#include "../../cache/extent.h"
-#include "../../cache/options.h"
 
 enum {
     XH_EXIT_OK = 0,
@@ -15,23 +11,6 @@ enum {
     XH_EXIT_USAGE = 2,  /* the command line makes no sense */
     XH_EXIT_FAILED = 3, /* it could not be done: network, access, not there, no HDF5 file */
 };
-
-struct xh_verb { /* a command: its name, and what runs it */
-    const char *name;
-    int (*run)(int argc, char **argv, const struct xh_options *o);
-};
-
-int xh_tool_doctor(int argc, char **argv, const struct xh_options *o);
-int xh_tool_stat(int argc, char **argv, const struct xh_options *o);
-int xh_tool_list(int argc, char **argv, const struct xh_options *o);
-int xh_tool_get(int argc, char **argv, const struct xh_options *o);
-int xh_tool_cache(int argc, char **argv, const struct xh_options *o);
-int xh_tool_ls(int argc, char **argv, const struct xh_options *o);
-int xh_tool_rm(int argc, char **argv, const struct xh_options *o);
-int xh_tool_warm(int argc, char **argv, const struct xh_options *o);
-int xh_tool_publish(int argc, char **argv, const struct xh_options *o);
-int xh_tool_recover(int argc, char **argv, const struct xh_options *o);
-int xh_tool_verify(int argc, char **argv, const struct xh_options *o);
 
 /* "xhdf5: …" on standard error. Returns |code|. */
 int xh_tool_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

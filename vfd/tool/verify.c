@@ -12,6 +12,7 @@
 #include "../../cache/shadow/image.h"
 #include "progress.h"
 #include "tool.h"
+#include "verbs.h"
 
 #define BATCH_PAGES 4096u /* 16 MiB of the shadow and as much of the origin at once */
 #define SHOWN_MOST 20u    /* pages that are named */

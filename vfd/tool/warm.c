@@ -16,6 +16,7 @@
 #include "progress.h"
 #include "survey.h"
 #include "tool.h"
+#include "verbs.h"
 
 #define BATCH_BYTES (16u << 20)
 #define BATCH_EXTENTS 4096u

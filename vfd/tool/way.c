@@ -1,10 +1,11 @@
 /* The doctor's way to the file: name, connection, TLS, credentials, redirects, and the first reply. */
+#include "way.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../cache/origin/handle.h"
-#include "doctor.h"
 #include "tool.h"
 
 #define RESOLVE_MOST_MS 10000u

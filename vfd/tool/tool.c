@@ -1,0 +1,114 @@
+/* What the files of the tool share: see tool.h. */
+#include "tool.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../cache/cache.h"
+#include "../../cache/err.h"
+#include "../../cache/mistaken.h"
+
+int xh_tool_fail(int code, const char *fmt, ...)
+{
+    va_list ap;
+    fflush(stdout);
+    fputs("xhdf5: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    return code;
+}
+
+int xh_tool_usage(const char *command, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "%s: ", command);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "; %s --help says more\n", command);
+    return XH_EXIT_USAGE;
+}
+
+int xh_tool_bad_option(const char *command, char **argv)
+{
+    char shown[200];
+    xh_tool_plain(argv[optind - 1], shown, sizeof shown);
+    return xh_tool_usage(command, "\"%s\" is no option, or lacks its value", shown);
+}
+
+const char *xh_tool_url(const char *command, int argc, char **argv, int words)
+{
+    char shown[200], say[400];
+    if (optind >= argc || optind + words < argc)
+        xh_tool_usage(command, "one URL is wanted");
+    else if (!xh_cache_is_url(argv[optind]))
+        xh_tool_usage(command, "\"%s\" is no URL: %s", xh_mistaken_shown(argv[optind], shown, sizeof shown),
+                      *xh_mistaken(argv[optind], say, sizeof say) ? say
+                                                                  : "it begins neither with https:// nor with http://");
+    else
+        return argv[optind];
+    return NULL;
+}
+
+int xh_tool_end(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    return xh_tool_fail(XH_EXIT_FAILED, "standard output cannot be written: %s", strerror(errno));
+}
+
+const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT])
+{
+    static const char unit[] = "KMGTPE";
+    double n = (double)bytes / 1024;
+    int u = 0;
+    while (n >= 1023.95 && u < 5) {
+        n /= 1024;
+        u++;
+    }
+    if (bytes < 1024)
+        snprintf(buf, XH_SIZE_TEXT, "%u B", (unsigned)bytes);
+    else
+        snprintf(buf, XH_SIZE_TEXT, "%.1f %ciB", n, unit[u]);
+    return buf;
+}
+
+const char *xh_tool_plain(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    for (; text[n] && n + 1 < size; n++) {
+        unsigned char c = (unsigned char)text[n];
+        out[n] = c < 0x20 || c >= 0x7f ? '?' : text[n];
+    }
+    out[n] = '\0';
+    return out;
+}
+
+const char *xh_tool_name(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+    while (*text) {
+        size_t n = xh_utf8_length(text), step = n ? n : 1;
+        if (used + step >= size)
+            break;
+        if (n)
+            memcpy(out + used, text, n);
+        else
+            out[used] = '?';
+        used += step;
+        text += step;
+    }
+    out[used] = '\0';
+    return out;
+}
+
+const char *xh_tool_shown(const char *url, char *out, size_t size)
+{
+    char shown[1024];
+    return xh_tool_plain(xh_url_shown(url, shown, sizeof shown), out, size);
+}
