@@ -1,4 +1,7 @@
-/* H5FDxhdf5_commit and H5FDxhdf5_discard: see xhdf5.h. */
+/* What a program asks of an open file: H5FDxhdf5_commit, H5FDxhdf5_discard, H5FDxhdf5_get_stats. See xhdf5.h. */
+#include <stdio.h>
+
+#include "../cache/stats.h"
 #include "h5err.h"
 #include "remote.h"
 #include "whose.h"
@@ -34,4 +37,25 @@ herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how)
         return xh_h5err_print(h5);
     }
     return remote ? xh_remote_discard(remote, how == H5FD_XHDF5_DISCARD_KEEP) : 1;
+}
+
+ssize_t H5FDxhdf5_get_stats(hid_t file_id, char *text, size_t size)
+{
+    struct xh_remote *remote = NULL;
+    struct xh_stats s;
+    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
+    if (!h5 || xh_whose_remote(h5, file_id, &remote))
+        return -1;
+    if (size > 0)
+        *text = '\0';
+    if (!remote)
+        return 0;
+    xh_remote_stats(remote, &s);
+    size_t n = 0;
+#define X(name, unit, help)                                                                        \
+    n += (size_t)snprintf(n < size ? text + n : NULL, n < size ? size - n : 0, "%s=%llu\n", #name, \
+                          (unsigned long long)s.name);
+#include "../cache/stats.def"
+#undef X
+    return (ssize_t)n;
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "../cache/trace.h"
+#include "elink.h"
 #include "family.h"
 #include "fapl.h"
 #include "h5err.h"
@@ -191,7 +192,10 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
         return NULL;
     }
     f->h5 = h5;
-    f->names = xh_fapl_info_of(h5, fapl); /* before anything that may push: it clears the stack */
+    xh_elink_watch(h5); /* these before anything that may push: they clear the stack */
+    f->names = xh_fapl_info_of(h5, fapl);
+    if (f->names && !f->names->namer.by_file)
+        xh_elink_namer(h5, &f->names->namer);
     f->by_file = f->names && f->names->namer.by_file;
     if (f->by_file)
         xh_trace(XH_T_VFD, "named", "by=%s server=%s", f->names->namer.parent, f->names->namer.server);
@@ -238,6 +242,15 @@ static void *fapl_get(H5FD_t *file)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     return xh_fapl_copy(f->names);
+}
+
+/* A list with our settings is made: so it is before it can be given to H5Pset_elink_fapl. */
+static void *fapl_copy(const void *info)
+{
+    struct xh_h5 *h5 = xh_h5_of_callback(__builtin_return_address(0));
+    if (h5)
+        xh_elink_watch(h5);
+    return xh_fapl_copy(info);
 }
 
 static int cmp(const H5FD_t *file1, const H5FD_t *file2)
@@ -297,7 +310,7 @@ static herr_t get_handle(H5FD_t *file, hid_t fapl, void **handle)
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (!handle)
         return xh_fail(f->h5, XH_E_INVAL, "file handle not valid");
-    if (xh_whose_answer(f->remote))
+    if (xh_whose_answer(f->remote, &f->names->namer))
         return 0;
     if (f->remote)
         return xh_fail(f->h5, XH_E_INVAL, "a URL has no file descriptor");
@@ -469,7 +482,7 @@ const H5FD_class_t xh_driver_class = {
     .terminate = terminate,
     .fapl_size = sizeof(struct xh_fapl_info),
     .fapl_get = fapl_get,
-    .fapl_copy = xh_fapl_copy,
+    .fapl_copy = fapl_copy,
     .fapl_free = xh_fapl_free,
     .open = open_file,
     .close = close_file,
@@ -500,7 +513,11 @@ int H5PLget_plugin_type(void)
     return H5PL_TYPE_VFD;
 }
 
+/* A program that names the driver in a list loads it here; while the library is initialised (HDF5_DRIVER), it is not ready. */
 const void *H5PLget_plugin_info(void)
 {
+    struct xh_h5 *h5 = xh_h5_of_callback(__builtin_return_address(0));
+    if (h5 && h5->default_fapl && *h5->default_fapl > 0)
+        xh_elink_watch(h5);
     return &xh_driver_class;
 }

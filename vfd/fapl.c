@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "elink.h"
 #include "h5err.h"
 #include "xhdf5.h"
 
@@ -101,6 +102,7 @@ static hid_t driver_id(struct xh_h5 *h5)
         if (copy >= 0)
             h5->H5Pclose(copy);
     } else {
+        xh_elink_watch(h5);
         id = h5->H5FDregister(&xh_driver_class);
     }
     if (id <= 0)
@@ -299,5 +301,7 @@ int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct x
             copy_value(o, &info->value, i);
     if (info)
         o->namer = info->namer;
+    if (!o->namer.by_file)
+        xh_elink_namer(h5, &o->namer);
     return rc;
 }

@@ -89,6 +89,7 @@ static struct xh_h5 *table_make(void *handle, const char *path)
     }
     XH_H5_FUNCTIONS(X)
 #undef X
+    h5->H5L_find_class = (__typeof__(h5->H5L_find_class))dlsym(handle, "H5L_find_class");
     h5->default_fapl = dlsym(handle, "H5P_LST_FILE_ACCESS_ID_g");
     h5->base = object_of((const void *)h5->H5FDregister, NULL);
     return h5;
@@ -184,6 +185,11 @@ struct xh_h5 *xh_h5_of_program(const void *address)
     if (!h5 && !atomic_flag_test_and_set(&warned))
         dprintf(STDERR_FILENO, "xhdf5: no libhdf5 is loaded where the caller can see it, or more than one\n");
     return h5;
+}
+
+int xh_h5_has(const struct xh_h5 *h5, const void *address)
+{
+    return object_of(address, NULL) == h5->base;
 }
 
 void *xh_h5_find(const struct xh_h5 *h5, const char *name)

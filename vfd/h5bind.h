@@ -31,8 +31,10 @@
     X(H5Fclose)                         \
     X(H5Fflush)                         \
     X(H5Fget_create_plist)              \
+    X(H5Fget_name)                      \
     X(H5Fget_vfd_handle)                \
     X(H5Iget_file_id)                   \
+    X(H5Lregister)                      \
     X(H5Pclose)                         \
     X(H5Pcopy)                          \
     X(H5Pget_chunk)                     \
@@ -76,12 +78,15 @@ struct xh_h5 {
 #define X(f) __typeof__(f) *f;
     XH_H5_FUNCTIONS(X)
 #undef X
+    const H5L_class_t *(*H5L_find_class)(H5L_type_t id); /* not public; NULL: not exported */
     const hid_t *default_fapl; /* the variable behind H5P_FILE_ACCESS_DEFAULT; set once HDF5 lives */
 
     /* Of one life of the library: H5close() ends it, and terminate clears them. Atomics and no
      * lock, because H5 functions are called to fill them: whoever is first to publish wins. */
     _Atomic hid_t driver;
     _Atomic(struct xh_h5_errors *) errors;
+
+    _Atomic(H5L_traverse_func_t) follow; /* elink.c's: HDF5's own function that follows external links */
 
     struct xh_remote *written; /* remote.c's: its files that are written; under this libhdf5's own lock */
 };
@@ -94,6 +99,9 @@ struct xh_h5 *xh_h5_of_callback(const void *address);
 /* The same for a call from a program: the libhdf5 that the object at |address| sees,
  * else the one that the whole program sees, else the only one that is loaded. */
 struct xh_h5 *xh_h5_of_program(const void *address);
+
+/* 1 when |address| lies in that libhdf5. */
+int xh_h5_has(const struct xh_h5 *h5, const void *address);
 
 /* A function of that libhdf5 which not every build of it has; NULL when it has none. */
 void *xh_h5_find(const struct xh_h5 *h5, const char *name);

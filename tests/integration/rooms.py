@@ -74,7 +74,7 @@ STANDING_CIRCLES = {
         "cache/edit/aside cache/edit/commit cache/edit/edit cache/edit/impl cache/edit/left cache/edit/lock "
         "cache/edit/merge cache/edit/super",
     "vfd":
-        "vfd/alone vfd/driver vfd/fapl vfd/mpi/parallel vfd/parallel vfd/remote vfd/sources vfd/whose",
+        "vfd/alone vfd/driver vfd/fapl vfd/mpi/parallel vfd/parallel vfd/remote vfd/sources",
     "origin":
         "cache/origin/auth cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge "
         "cache/origin/link cache/origin/netrc cache/origin/object cache/origin/origin cache/origin/probe "

@@ -6,7 +6,8 @@ usage: named.py BUILD_OF_TESTS    (the directory of test_named)
 Three servers of one stock nginx, which write down every Authorization header and every certificate: home, where the
 program's file lies; foreign, which no program names; and listed, which credential_hosts names. A file at home, and the same
 file on the disk, name files everywhere, by external links, virtual datasets and external raw data. Each is opened through
-every door: the C struct, HDF5_DRIVER, h5py's keyword, xhdf5.enable().
+every door: the C struct, HDF5_DRIVER, h5py's keyword, xhdf5.enable(), and lists of the program's own for the targets of
+external links (H5Pset_elink_fapl), also where nothing else in the program knows of the driver.
 """
 import base64
 import json
@@ -175,15 +176,24 @@ def doors(site, build):
     def with_driver(door):
         door.env |= {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": harness.plugin_dir()}
         return door
+    def elink(door, how):
+        door.env["ELINK"] = how
+        if how == "name":
+            door.env["HDF5_PLUGIN_PATH"] = harness.plugin_dir()
+        return door
     for credential in ("token", "netrc"):
         yield Door(site, f"the C struct, {credential}", c, credential, False)
+        yield elink(Door(site, f"elink_fapl in C, {credential}", c, credential, False), "struct")
+        yield elink(Door(site, f"elink_fapl by name, {credential}", c, credential, False), "name")
         for version, exe in harness.H5PY.items():
             yield with_driver(Door(site, f"HDF5_DRIVER in h5py {version}, {credential}", python([exe], "env"), credential, True))
+            yield with_driver(Door(site, f"elink_fapl in h5py {version}, {credential}", python([exe], "elink"), credential, True))
             yield Door(site, f"h5py {version}'s keyword, {credential}", python([exe], "keyword"), credential, False)
         yield Door(site, f"xhdf5.enable(), {credential}", python([exe], "enable"), credential, True)
         if (FORKY / "usr/bin/python3").exists() and os.geteuid() == 0:
             exe = ["chroot", FORKY, "python3"]
             yield with_driver(Door(site, f"HDF5_DRIVER in HDF5 2.2, {credential}", python(exe, "env"), credential, True))
+            yield with_driver(Door(site, f"elink_fapl in HDF5 2.2, {credential}", python(exe, "elink"), credential, True))
 
 
 def refused(said, *words):
@@ -234,6 +244,15 @@ def check_local(tap, door, site):
         assert got["ext_absolute"] == 666, got
 
 
+def check_links(tap, door, site):
+    names = [f"link_{name}" for name in ("near", "public", "listed", "private", "back", "absolute")]
+    with tap.claim(f"a file of another driver names URLs: credentials go to listed servers alone: {door.name}"):
+        got = door.read(site.local / "raw-new.h5", *names)
+        assert [got[f"link_{n}"] for n in ("near", "public", "listed", "absolute")] == [6, 4, 5, 666], got
+        withheld(got["link_private"], "raw-new.h5")
+        withheld(got["link_back"])
+
+
 def check_allowed(tap, door, site):
     with tap.claim(f"with local_sources a file at a URL reads local files, as the user wants: {door.name}"):
         got = door.read(f"{site.url['home']}/private/raw.h5", "link_absolute", "vds_absolute", "ext_absolute",
@@ -275,10 +294,13 @@ def main():
     tap = harness.Tap()
     with Site() as site:
         for door in doors(site, build):
+            if "by name" in door.name:    # HDF5's own driver opens the file, and what its virtual datasets name
+                check_links(tap, door, site)
+                continue
             check_remote(tap, door, site)
             if "enable" not in door.name:    # it lets URLs pass, and leaves paths to HDF5's own driver
                 check_local(tap, door, site)
-            if door.credential == "token":
+            if door.credential == "token" and "elink" not in door.name:
                 check_raw(tap, door, site)
             if door.credential == "token" and re.search(r"struct|3\.16\.0's|2\.2", door.name):
                 check_allowed(tap, door, site)

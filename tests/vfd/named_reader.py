@@ -1,7 +1,7 @@
 """What named.py has an h5py do: named_reader.py DOOR FILE OPTIONS DATASET...
 
-DOOR: env (HDF5_DRIVER is set), keyword (options are keywords of h5py.File), enable (xhdf5.enable()). OPTIONS: JSON, for
-the keywords. Prints a line for each dataset: its name, then the sum of its values, or "error", the exception and its text.
+DOOR: env (HDF5_DRIVER is set), keyword (options are keywords of h5py.File), enable (xhdf5.enable()), elink (as env, and
+external links are followed with a list of the program's own). OPTIONS: JSON, for the keywords. Prints a line for each dataset: its name, then the sum of its values, or "error", the exception and its text.
 """
 import json
 import sys
@@ -16,9 +16,14 @@ if door == "keyword":
 if door == "enable":
     import xhdf5
     xhdf5.enable()
+lapl = None
+if door == "elink":
+    lapl = h5py.h5p.create(h5py.h5p.LINK_ACCESS)
+    lapl.set_elink_fapl(h5py.h5p.create(h5py.h5p.FILE_ACCESS))
 with h5py.File(name, "r", **words) as f:
     for path in sys.argv[4:]:
         try:
-            print(path, f"{f[path][:].sum():.0f}")
+            d = h5py.Dataset(h5py.h5o.open(f.id, path.encode(), lapl)) if lapl else f[path]
+            print(path, f"{d[:].sum():.0f}")
         except Exception as e:  # whatever it is, it is the finding
             print(path, "error", type(e).__name__, str(e).replace("\n", " "))

@@ -2,7 +2,10 @@
  * for each dataset: its name, then the sum of its values, or "error" and the error stack's texts.
  *
  * usage: test_named CA_BUNDLE CREDENTIAL_HOSTS NETRC PAGE_BUFFER FILE DATASET...
- *        test_named make DIRECTORY EXTERNAL     makes files with external raw data in the file EXTERNAL */
+ *        test_named make DIRECTORY EXTERNAL     makes files with external raw data in the file EXTERNAL
+ *
+ * ELINK=struct: external links are followed with a list of the program's own (H5Pset_elink_fapl), made like the file's.
+ * ELINK=name: that list names the driver, and nothing else has: the file is opened by HDF5's own one. */
 #include "check.h"
 #include "xhdf5.h"
 
@@ -13,10 +16,10 @@ static herr_t print_text(unsigned n, const H5E_error2_t *e, void *unused)
     return 0;
 }
 
-static void read_set(hid_t file, const char *name)
+static void read_set(hid_t file, const char *name, hid_t dapl)
 {
     double v[50], sum = 0;
-    hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+    hid_t set = H5Dopen2(file, name, dapl);
     if (set >= 0 && H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, v) >= 0) {
         for (int i = 0; i < 50; i++)
             sum += v[i];
@@ -66,20 +69,16 @@ static int make_all(const char *dir, const char *external)
     return 0;
 }
 
-int main(int argc, char **argv)
+/* What datasets are opened with, where the program follows external links with |fapl|. */
+static hid_t follow_with(hid_t fapl)
 {
-    H5FD_xhdf5_config_t config = H5FD_XHDF5_CONFIG_INIT;
-    if (argc == 4 && strcmp(argv[1], "make") == 0)
-        return make_all(argv[2], argv[3]);
-    CHECK(argc > 6 && !getenv("HDF5_DRIVER") && !getenv("XHDF5_CA_BUNDLE"));
-    config.ca_bundle = argv[1];
-    config.credential_hosts = argv[2];
-    config.netrc = atoi(argv[3]);
-    config.shadow = 0;
-    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
-    CHECK(H5Pset_fapl_xhdf5(fapl, &config) >= 0);
-    if (atoi(argv[4]))
-        CHECK(H5Pset_page_buffer_size(fapl, (size_t)atoi(argv[4]), 0, 0) >= 0);
+    hid_t dapl = H5Pcreate(H5P_DATASET_ACCESS);
+    CHECK(dapl >= 0 && H5Pset_elink_fapl(dapl, fapl) >= 0);
+    return dapl;
+}
+
+static int read_sets(char **argv, hid_t fapl, hid_t dapl)
+{
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     hid_t file = H5Fopen(argv[5], H5F_ACC_RDONLY, fapl);
     if (file < 0) {
@@ -88,10 +87,44 @@ int main(int argc, char **argv)
         printf("\n");
         return 0;
     }
-    H5Pclose(fapl);
-    for (int i = 6; i < argc; i++)
-        read_set(file, argv[i]);
+    for (char **name = argv + 6; *name; name++)
+        read_set(file, *name, dapl);
     CHECK(H5Fclose(file) >= 0);
+    CHECK(fapl == H5P_DEFAULT || H5Pclose(fapl) >= 0);
+    CHECK(dapl == H5P_DEFAULT || H5Pclose(dapl) >= 0);
     CHECK(H5close() >= 0);
     return 0;
+}
+
+/* Nothing but the list for external links knows of the driver. */
+static int read_by_name(char **argv, const char *config)
+{
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    CHECK(fapl >= 0 && H5Pset_driver_by_name(fapl, "xhdf5", config) >= 0);
+    hid_t dapl = follow_with(fapl);
+    CHECK(H5Pclose(fapl) >= 0);
+    return read_sets(argv, H5P_DEFAULT, dapl);
+}
+
+int main(int argc, char **argv)
+{
+    const char *elink = getenv("ELINK") ? getenv("ELINK") : "";
+    H5FD_xhdf5_config_t config = H5FD_XHDF5_CONFIG_INIT;
+    if (argc == 4 && strcmp(argv[1], "make") == 0)
+        return make_all(argv[2], argv[3]);
+    CHECK(argc > 6 && !getenv("HDF5_DRIVER") && !getenv("XHDF5_CA_BUNDLE"));
+    if (strcmp(elink, "name") == 0) {
+        char text[4096];
+        snprintf(text, sizeof text, "ca_bundle=%s,credential_hosts=%s,netrc=%s,shadow=off", argv[1], argv[2], argv[3]);
+        return read_by_name(argv, text);
+    }
+    config.ca_bundle = argv[1];
+    config.credential_hosts = argv[2];
+    config.netrc = atoi(argv[3]);
+    config.shadow = 0;
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    CHECK(H5Pset_fapl_xhdf5(fapl, &config) >= 0);
+    if (atoi(argv[4]))
+        CHECK(H5Pset_page_buffer_size(fapl, (size_t)atoi(argv[4]), 0, 0) >= 0);
+    return read_sets(argv, fapl, *elink ? follow_with(fapl) : H5P_DEFAULT);
 }
