@@ -336,13 +336,16 @@ static int in_child(struct xh_edit *e, enum xh_edit_kind kind, struct xh_err *er
     return 0;
 }
 
-/* Metadata that is overwritten and was never read: a merge wants to know what it was. */
-static int note_below(struct xh_edit *e, uint64_t off, uint64_t len, struct xh_err *err)
+/* Metadata that is overwritten and was never read: a merge wants to know what it was. When that cannot be had (no network; the
+ * version is gone; the disk is full) the write goes on: what is not known is a conflict, should somebody else change the file.
+ * It is not asked for again then, as each try may last for long. */
+static void note_below(struct xh_edit *e, uint64_t off, uint64_t len)
 {
     struct xh_overlay *v = e->overlay;
     uint64_t end = off + len < v->base_limit ? off + len : v->base_limit, to;
     int rc = 0, kind;
-    for (; off < end && e->file && rc == 0; off = to) {
+    struct xh_err why;
+    for (; off < end && e->file && !e->blind; off = to) {
         int seen = xh_extents_next(&v->seen, off, end, &to, &kind);
         uint64_t until;
         if ((seen && kind == XH_SEEN_META) || xh_extents_next(&v->have, off, to, &until, NULL))
@@ -350,11 +353,13 @@ static int note_below(struct xh_edit *e, uint64_t off, uint64_t len, struct xh_e
         to = until < to ? until : to;
         char *buf = malloc((size_t)(to - off));
         struct xh_extent x = {off, to - off, buf};
-        rc = buf ? xh_cache_read(e->file, XH_KIND_META, &x, 1, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a write");
-        rc = rc ? rc : xh_overlay_see(v, off, buf, to - off, err);
+        rc = buf ? xh_cache_read(e->file, XH_KIND_META, &x, 1, &why) : xh_err_set(&why, XH_E_NOMEM, 0, "out of memory for a write");
+        rc = rc ? rc : xh_overlay_see(v, off, buf, to - off, &why);
         free(buf);
+        e->blind = rc != 0;
+        if (rc)
+            xh_trace(XH_T_VFD, "blind", "url=%s why=\"%s\"", xh_dav_shown(e->dav), why.text);
     }
-    return rc;
 }
 
 int xh_edit_say_stale(const struct xh_edit *e, struct xh_err *err)
@@ -403,7 +408,7 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
     if (kind == XH_EDIT_RAW && len >= 5 && memcmp(buf, "GCOL\1", 5) == 0)
         kind = XH_EDIT_META; /* a heap that several datasets may share */
     if (kind != XH_EDIT_RAW)
-        rc = note_below(e, off, len, err);
+        note_below(e, off, len);
     else if (is_stale(e, off, buf, len))
         /* That is said when it is committed: a write that fails while HDF5 closes a dataset is lost, in silence, and some versions
          * of HDF5 crash at the program's end. */
@@ -458,7 +463,7 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
     struct xh_overlay *v = e->overlay;
     struct xh_err own, was = *err;
     snprintf(v->why, sizeof v->why, "%.590s", err->text);
-    if (xh_overlay_save(v, v->state == XH_OVERLAY_WITHHELD ? XH_OVERLAY_WITHHELD : XH_OVERLAY_CLOSED, 1, &own)) {
+    if (xh_overlay_save(v, v->state == XH_OVERLAY_WITHHELD ? XH_OVERLAY_WITHHELD : XH_OVERLAY_CLOSED, 1, &own) && !v->saved) {
         xh_overlay_unsave(v); /* an older record would not be true */
         xh_err_set(err, was.code, was.status, "%.480s. What was written was NOT saved: %.180s", was.text, own.text);
     } else if (v->behind)

@@ -77,6 +77,7 @@ struct xh_left {
         XH_LEFT_FLUSHED,  /* it was never closed; "export" makes a file of what was flushed */
         XH_LEFT_CLOSED,   /* it is to be sent */
         XH_LEFT_WITHHELD, /* its program did not want it to be sent; "retry" sends it */
+        XH_LEFT_CONFLICT, /* it would undo what somebody else has changed: "export" makes a file of it; it is never sent */
         XH_LEFT_BROKEN,   /* a write was lost: there is none */
     } state;
     const char *url, *why;

@@ -29,6 +29,7 @@ struct xh_edit {
     struct xh_counters counters; /* of what |file| does not count */
     struct xh_file *file; /* the version that the overlay lies over; NULL: none is needed, or it is gone */
     int broken;           /* a write was lost, or a merge half made: nothing is sent by this process */
+    int blind;            /* metadata that is overwritten is not read before: that has failed */
     int unflushed;        /* something was written since the last record */
     enum xh_edit_discard discard;
     int closing;

@@ -23,7 +23,7 @@ static int visit_one(void *ctx, const struct xh_overlay *v, int busy)
     struct xh_left l = {.id = v->id, .url = v->url, .why = v->why, .size = v->size, .written_bytes = v->dirty.bytes, .since_s = v->since_s};
     l.state = busy ? XH_LEFT_BUSY : !v->readable ? XH_LEFT_UNKNOWN : v->broken ? XH_LEFT_BROKEN
             : v->state == XH_OVERLAY_OPENED ? XH_LEFT_OPENED : v->state == XH_OVERLAY_FLUSHED ? XH_LEFT_FLUSHED
-            : v->state == XH_OVERLAY_WITHHELD ? XH_LEFT_WITHHELD : XH_LEFT_CLOSED;
+            : v->behind ? XH_LEFT_CONFLICT : v->state == XH_OVERLAY_WITHHELD ? XH_LEFT_WITHHELD : XH_LEFT_CLOSED;
     return to->visit(to->ctx, &l);
 }
 

@@ -20,6 +20,7 @@
 #include "../trace.h"
 #include "auth.h"
 #include "dialect.h"
+#include "endpoint.h"
 #include "engine.h"
 #include "handle.h"
 #include "proxy.h"
@@ -29,6 +30,7 @@
 #define HOPS_MAX 10
 #define BACKOFF_MOST_MS 2000u
 #define PROXY_TURN_MS 20u        /* as the engine's */
+#define HELD_NAP_MS 100u        /* at exit nothing waits for longer */
 #define BODY_BYTES 65536u       /* of a reply that is kept */
 #define UPLOAD_BUFFER (512L << 10)
 #define DIGEST_TIMES 10u        /* after its last byte a server may be at work on a file for so many stall time-outs */
@@ -259,8 +261,11 @@ static int on_seek(void *ctx, curl_off_t offset, int origin)
 static int on_tick(void *ctx, curl_off_t all_down, curl_off_t down, curl_off_t all_up, curl_off_t up)
 {
     struct xh_dav *d = ctx;
-    if (d->source && d->source->tick)
+    if (d->source && d->source->tick) {
+        uint64_t begun = xh_now_ns();
         d->source->tick(d->source->ctx);
+        d->moved_ns += xh_now_ns() - begun; /* it asks on its own account, and may have to wait */
+    }
     uint64_t now = xh_now_ns(), most = d->o.stall_timeout_ms * 1000000u;
     if (d->source && d->sent == d->source->size)
         most *= DIGEST_TIMES;
@@ -445,6 +450,35 @@ static void pause_ms(uint64_t ms)
     nanosleep(&t, NULL);
 }
 
+/* Waits until |to|'s server need not be left alone any more. Returns 0, or XH_E_SYS: the process is exiting. */
+static int wait_for_leave(struct xh_dav *d, const struct xh_url *to, struct xh_err *err)
+{
+    for (;;) {
+        int rc = xh_engine_enter(&d->o, err);
+        if (rc)
+            return rc;
+        uint64_t held = xh_endpoint_held_ns(to->server);
+        xh_engine_unlock();
+        if (!held)
+            return 0;
+        pause_ms(held / 1000000u < HELD_NAP_MS ? held / 1000000u + 1 : HELD_NAP_MS);
+    }
+}
+
+/* The server has said when it may be asked again: that holds for all of this process, reading too. */
+static void heed_retry_after(struct xh_dav *d, const struct xh_url *to)
+{
+    uint64_t ms = xh_reply_retry_after_ms(&d->reply);
+    struct xh_err ignored;
+    int status = d->reply.status;
+    if (!ms || (status != 403 && status != 408 && status != 425 && status != 429 && status < 500) || xh_engine_enter(&d->o, &ignored))
+        return;
+    xh_endpoint_hold_server(to->server, ms);
+    for (unsigned i = 0; i < xh_engine_threads(); i++)
+        xh_engine_wake(xh_engine_thread(i));
+    xh_engine_unlock();
+}
+
 /* One exchange with |to|. Returns 0 when there is a reply, in d->reply. */
 static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url *to, struct xh_err *err)
 {
@@ -452,10 +486,9 @@ static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url
     int trusted = xh_auth_trusts(&d->o, d->url, to);
     const struct xh_proxy *proxy = xh_proxy_for(&d->proxies, to);
     assert(!d->source); /* a source asks other clients */
-    int rc = xh_engine_enter(&d->o, err);
+    int rc = wait_for_leave(d, to, err);
     if (rc)
         return rc;
-    xh_engine_unlock();
     xh_reply_init(&d->reply);
     d->source = a->source;
     d->sent = d->told = 0;
@@ -498,6 +531,7 @@ static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url
     /* A refusal may come before all was sent, and the connection break then. */
     if (code != CURLE_OK && !(d->reply.over && d->reply.status >= 300 && !d->source_err.code))
         return net_error(d, a, code, err);
+    heed_retry_after(d, to);
     return 0;
 }
 
@@ -606,7 +640,8 @@ static int ask_once(struct xh_dav *d, const struct asked *a, struct xh_err *err)
     int rc = xh_url_parse(text, &to, err);
     free(text);
     for (int hops = 0; rc == 0; hops++) {
-        rc = exchange(d, a, to, err);
+        rc = xh_proxy_check(&d->proxies, to, err); /* no_proxy may name this server and not the one before */
+        rc = rc ? rc : exchange(d, a, to, err);
         if (rc)
             break;
         int status = d->reply.status;
@@ -643,7 +678,7 @@ static int ask_once(struct xh_dav *d, const struct asked *a, struct xh_err *err)
 /* 423: somebody else has the file open, at XRootD: who reads an owner's file meets the owner who writes it anew. */
 static int is_passing(int status)
 {
-    return status == 423 || status == 502 || status == 503 || status == 504;
+    return status == 423 || status == 429 || status == 502 || status == 503 || status == 504;
 }
 
 static int ask(struct xh_dav *d, const struct asked *a, struct xh_err *err)

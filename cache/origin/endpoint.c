@@ -477,6 +477,20 @@ int xh_endpoint_is_held(const struct xh_endpoint *e)
     return e->held_ns && xh_now_ns() < e->held_ns;
 }
 
+void xh_endpoint_hold_server(const char *server, uint64_t ms)
+{
+    struct xh_endpoint *e = find_or_make(server);
+    if (e)
+        xh_endpoint_hold(e, ms);
+}
+
+uint64_t xh_endpoint_held_ns(const char *server)
+{
+    const struct xh_endpoint *e = xh_endpoint_find(server);
+    uint64_t now = xh_now_ns();
+    return e && e->held_ns > now ? e->held_ns - now : 0;
+}
+
 void xh_endpoint_dispatch(struct xh_endpoint *e)
 {
     struct xh_request *r;

@@ -81,6 +81,13 @@ void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms);
 /* 1 while |e| is left alone. Lock held. */
 int xh_endpoint_is_held(const struct xh_endpoint *e);
 
+/* The same for clients with connections of their own (dav.c): of |server|, known or not; without memory nothing is held. The caller
+ * wakes the engine's threads, which see to what waits. Lock held. */
+void xh_endpoint_hold_server(const char *server, uint64_t ms);
+
+/* How long (ns) |server| is to be left alone from now on; 0: it may be asked. Lock held. */
+uint64_t xh_endpoint_held_ns(const char *server);
+
 /* Binds as many queued requests to threads as may start, and wakes those. Lock held. */
 void xh_endpoint_dispatch(struct xh_endpoint *e);
 

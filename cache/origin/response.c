@@ -11,6 +11,7 @@
 
 #include <openssl/evp.h>
 
+#define RETRY_AFTER_MAX_MS 120000u /* a server that wants to be left alone for longer is asked after this */
 #define TAG_HASH_BYTES 16u /* of SHA-256: no two versions share them by chance */
 #define DAY_S 86400
 
@@ -261,6 +262,12 @@ static int64_t date_of(const char *v, size_t n)
 static long seconds_until(int64_t at, int64_t now)
 {
     return at <= now ? 0 : at - now < DAY_S ? (long)(at - now) : DAY_S;
+}
+
+uint64_t xh_reply_retry_after_ms(const struct xh_reply *r)
+{
+    uint64_t ms = r->retry_after_s > 0 ? (uint64_t)r->retry_after_s * 1000 : 0;
+    return ms < RETRY_AFTER_MAX_MS ? ms : RETRY_AFTER_MAX_MS;
 }
 
 static void take_retry_after(struct xh_reply *r, const char *v, size_t n)

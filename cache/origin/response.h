@@ -64,6 +64,9 @@ void xh_reply_init(struct xh_reply *r);
  * taken. |now| is for Retry-After dates. Returns 1 when this line ended the headers of a final reply, else 0. */
 int xh_reply_line(struct xh_reply *r, const char *line, size_t len, time_t now);
 
+/* How long, in ms, the server wants to be left alone, at most two minutes: one that wants more is asked then. 0: it does not say. Pure. */
+uint64_t xh_reply_retry_after_ms(const struct xh_reply *r);
+
 /* Parses a Content-Range value: "bytes a-b/t", "bytes a-b/ *", "bytes * /t" (no spaces at
  * the stars). Returns 0, or -1 when malformed, inconsistent or beyond 2^63-1.
  * Source: RFC 9110, 14.4. */

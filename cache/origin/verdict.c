@@ -24,7 +24,6 @@
 #define HASTY_RETRIES 1u
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 10000u
-#define RETRY_AFTER_MAX_MS 120000u /* a server that wants to be left alone for longer is asked after this */
 #define NONSENSE_MOST 2u /* so often a request of several ranges is sent before its ranges are asked for singly */
 #define LONG_TOKEN_BYTES 4096u /* servers bear headers of 8 KiB and more */
 #define REDIRECTED_TOKEN_BYTES 1500u
@@ -514,13 +513,6 @@ static int is_transient(int status)
     return status == 408 || status == 425 || status == 429 || (status >= 500 && status != 501 && status != 505 && status != 511);
 }
 
-/* How long the server wants to be left alone, at most what it is granted; 0: it does not say. */
-static uint64_t retry_after_ms(const struct xh_exchange *x)
-{
-    uint64_t ms = x->reply.retry_after_s > 0 ? (uint64_t)x->reply.retry_after_s * 1000 : 0;
-    return ms < RETRY_AFTER_MAX_MS ? ms : RETRY_AFTER_MAX_MS;
-}
-
 /* 1 when |status| of a redirect's target may mean that the redirect is over: a signed URL is refused with 400, 401, 403,
  * 404 or 410, and much else, once its time is out. */
 static int may_have_expired(const struct xh_exchange *x, int status)
@@ -574,9 +566,9 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
     struct xh_origin *o = x->job->origin;
     int status = x->reply.status;
     enum xh_verdict v;
-    if ((is_transient(status) || asks_too_often(x)) && retry_after_ms(x)) {
+    if ((is_transient(status) || asks_too_often(x)) && xh_reply_retry_after_ms(&x->reply)) {
         xh_engine_lock();
-        xh_endpoint_hold(x->request->endpoint, retry_after_ms(x));
+        xh_endpoint_hold(x->request->endpoint, xh_reply_retry_after_ms(&x->reply));
         xh_engine_unlock();
     }
     if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308)
@@ -601,7 +593,7 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         if (asks_too_often(x)) {
             fail(x, err, XH_E_STATUS, status, "403 with Retry-After: the server limits how often one may ask. %" PRIu64 " retries did not help: "
                  "ask it less often, or from fewer processes", o->options.retries);
-            return later(x, (unsigned)o->options.retries, retry_after_ms(x), delay_ms);
+            return later(x, (unsigned)o->options.retries, xh_reply_retry_after_ms(&x->reply), delay_ms);
         }
         if (token_renewed(x)) {
             if (x->url != o->url && x->url->ticket) /* which was made out of the old one */
@@ -666,7 +658,7 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         fail(x, err, XH_E_STATUS, status,
              "status %d, %" PRIu64 " retries did not help: the server is overloaded or broken", status,
              o->options.retries);
-        return later(x, (unsigned)o->options.retries, retry_after_ms(x), delay_ms);
+        return later(x, (unsigned)o->options.retries, xh_reply_retry_after_ms(&x->reply), delay_ms);
     }
     if (x->job->ask == XH_ASK_STAT) /* the prober knows what to make of it */
         return XH_VERDICT_DONE;

@@ -249,21 +249,23 @@ int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err)
 
 static const char *const state_words[] = {"opened", "flushed", "closed", "withheld"};
 
+/* Some file systems cannot sync directories, and say so in several ways: that is no failure of the disk. */
 static int sync_dir(int fd)
 {
-    return fsync(fd) < 0 && errno != EINVAL; /* some file systems cannot */
+    return fsync(fd) < 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT);
 }
 
 /* The directory |v|, and its name in the one above. Returns other than 0 when that failed. */
 static int sync_names(struct xh_overlay *v)
 {
     int bad = sync_dir(v->dir);
-    if (v->synced)
+    if (bad || v->synced)
         return bad;
     int above = openat(v->dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bad |= above < 0 || sync_dir(above);
-    if (above >= 0)
+    if (above >= 0) {
+        bad |= sync_dir(above);
         close(above);
+    }
     v->synced = !bad;
     return bad;
 }
@@ -276,6 +278,7 @@ static void save_set(FILE *f, const char *word, const struct xh_extents *s)
 
 int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durable, struct xh_err *err)
 {
+    v->saved = 0;
     int fd = openat(v->dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!f) {
@@ -303,6 +306,7 @@ int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durab
     bad |= fclose(f) != 0;
     if (bad || renameat(v->dir, "record.new", v->dir, "record") < 0)
         return sys_error(err, "cannot write into", v->path);
+    v->saved = 1;
     return durable && sync_names(v) ? sys_error(err, "cannot write into", v->path) : 0;
 }
 

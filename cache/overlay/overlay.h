@@ -55,6 +55,7 @@ struct xh_overlay {
     enum xh_overlay_state state; /* as the last record has it */
     long long since_s;  /* when it became that, seconds since 1970 */
     int readable;       /* there is a record of a dead process, and it makes sense */
+    int saved;          /* the last save has put its record in place, also where it failed then */
     int synced;         /* the directory's own name is on the disk */
     char why[600];      /* the last error, or "" */
     char left[200];     /* names beside the file that a commit made at the server, separated by blanks */
@@ -83,7 +84,8 @@ int xh_overlay_seen(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len,
 int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err);
 
 /* Writes the record; |durable|: and waits until all is on the disk, in an order in which a record never speaks of bytes that a
- * failing machine could lose. Returns 0, XH_E_SYS or XH_E_NOSPACE; the record is then the one before. */
+ * failing machine could lose. Returns 0, XH_E_SYS or XH_E_NOSPACE; the record is then the one before, or with |saved| this one, of
+ * which a failing machine may lose the name. */
 int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durable, struct xh_err *err);
 
 /* There is nothing to recover any more. */

@@ -152,14 +152,15 @@ def discard(file: h5py.File, keep: bool) -> None:
 
 def guard_with() -> None:
     """From now on a file at a URL whose with-statement is left by an exception is not sent: it may be half a file.
-    A file that the program has open once more goes on: what becomes of it is settled where it is closed last."""
+    A file that the program has open once more goes on: what becomes of it is settled where it is closed last.
+    Neither sys.exit() nor the end of a generator (close(), or nobody has it any more) is a failure of what is in the with-statement."""
     plain = h5py.File.__exit__
     if hasattr(plain, "xhdf5"):
         return
 
     @functools.wraps(plain)
     def leave(self: h5py.File, kind: Any = None, error: Any = None, *args: Any) -> Any:
-        ended = isinstance(error, SystemExit) and not error.code  # sys.exit(): the program has done what it wanted
+        ended = isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)
         if kind is not None and not ended:
             with phil:
                 if self and h5py.h5f.get_obj_count(self.id, h5py.h5f.OBJ_FILE) == 1:

@@ -70,7 +70,7 @@ f.close()""", url)
             assert shows() == "[1, 2, 3, 0, 0]", shows()
             assert "open it again" in err, err[-3000:]
             [left] = p.left()
-            assert "conflict" in left["why"] and "conflict" in p.tool("retry", left["id"], status=3) and shows() == "[1, 2, 3, 0, 0]"
+            assert left["state"] == "conflict" and "conflict" in left["why"] and "sent" not in p.tool("retry", "--all") and "conflict" in p.tool("retry", left["id"], status=3) and shows() == "[1, 2, 3, 0, 0]"
             p.tool("export", left["id"], p.work / "turns-out.h5")
             assert p.local("print(h5py.File(url)['c'][:, 0].tolist())", p.work / "turns-out.h5") == "[1, 0, 3, 4, 0]\n"
             (p.work / "turns-out.h5").unlink()
@@ -236,6 +236,59 @@ def check_disk(tap, p):
         assert said[-len(wanted):] == wanted, said
 
 
+def check_names(tap, p):
+    """The overlay's directory cannot be synced."""
+    if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
+        tap.skip("directories that cannot be synced", "strace cannot trace here")
+        return
+    overlay = p.work / "odd-overlay"
+    overlay.mkdir(mode=0o700)
+    p.good("f = h5py.File(url, 'w'); f['a'] = np.zeros(100); f.close()", p.server.url + "/names.h5")
+    for error in ("EBADF", "EINVAL", "EIO"):
+        with tap.claim(f"names: fsync of a directory fails ({error}): a commit that fails is kept all the same, and sent later"):
+            p.gate.arm(lambda n, method, path: 507 if method == "PUT" else None)
+            code = "import sys, h5py\nwith h5py.File(sys.argv[1], 'r+') as f: f['a'][0] += 1"
+            status, _, err = harness.run(["strace", "-f", "-o", p.work / "odd", "-P", overlay, "-e", f"inject=fsync:error={error}", harness.H5PY["3.14.0"],
+                                          "-c", code, f"{p.gate.url}/names.h5"], p.env(overlay_dir=overlay))
+            p.gate.arm(lambda *_: None)
+            assert "INJECTED" in (p.work / "odd").read_text()
+            assert status == 1 and "What was written is kept" in err and "NOT" not in err, err[-1500:]
+            before = p.bytes("names.h5")
+            [left] = json.loads(p.tool("list", "--json", overlay_dir=overlay))
+            assert left["state"] == "to be sent", left
+            p.tool("retry", left["id"], overlay_dir=overlay)
+            assert p.bytes("names.h5") != before
+
+
+def check_blind(tap, p):
+    """Metadata is written where none was read."""
+    name = "blind.h5"
+    with tap.claim("blind: metadata is written over bytes that cannot be read meanwhile: no write is lost by that"):
+        p.good("""
+            f = h5py.File(url, "w", fs_strategy="fsm", fs_persist=True); g = f.create_group("g")
+            for i in range(3000): g.create_group("g%d" % i)
+            f["y"] = np.arange(100); del f["g"]; f.close()""", f"{p.server.url}/{name}")
+        p.gate.arm(lambda *_: None)
+        one = p.popen("""
+            f = h5py.File(url, "r+"); list(f); f["y"][0]; f.create_group("first"); f.flush()
+            print("cut", flush=True); sys.stdin.readline()
+            for i in range(3000): f.create_group("g%d" % i)
+            f.flush()
+            print("done", flush=True); sys.stdin.readline()
+            f.close()""", f"{p.gate.url}/{name}", whole_file_bytes=0, head_bytes=4096, readahead="off", without_shadow=True, retries=0)
+        assert one.stdout.readline() == "cut\n", one.stderr.read()
+        p.gate.arm(lambda n, method, path: "cut")
+        one.stdin.write("\n")
+        one.stdin.flush()
+        said, cut = one.stdout.readline(), len(p.gate.log)
+        p.gate.arm(lambda *_: None)
+        _, err = one.communicate("\n", timeout=60)
+        assert cut and said == "done\n" and one.returncode == 0, (cut, said, err[-1500:])
+        assert cut <= 4, "the way to the server is tried again and again"
+        out = p.local("f = h5py.File(url); print(len(f), f['y'][:].sum())", p.root / name)
+        assert out == "3002 4950\n" and p.left() == [], (out, p.left())
+
+
 # --- the way to the server ------------------------------------------------------------------------
 
 def check_way(tap, p):
@@ -303,6 +356,29 @@ def check_way(tap, p):
         out = p.good("print(h5py.File(url, 'r')['a'][0])", url)
         p.gate.arm(lambda *_: None)
         assert "Files are written at one" in err and float(out) > 2, (out, err)
+
+
+    with tap.claim("way: a server that says when to ask again is left alone until then, whoever asks"):
+        asked, times = [], []
+
+        def later(n, method, path):
+            times.append(time.monotonic())
+            if method in ("MKCOL", "PUT") and not asked:
+                asked.append(time.monotonic())
+                return ("later", 503, 2)
+            return None
+        p.gate.arm(later)
+        status, out, err = p.run("f = h5py.File(url, 'r+'); f['a'][0] += 1; f.close()", url)
+        p.gate.arm(lambda *_: None)
+        assert status == 0 and not [t for t in times if asked[0] < t < asked[0] + 1.9] and max(times) > asked[0] + 1.9, (err, asked, times)
+    with tap.claim("way: a redirect leads to a host for which the proxy cannot be used: the error says so"):
+        other = p.server.url.replace("127.0.0.1", "localhost")
+        p.gate.arm(lambda n, m, path: ("to", 302, other + path) if m in ("HEAD", "PROPFIND") else None)
+        code = "import sys, h5py; h5py.File(sys.argv[1], 'w')"
+        env = p.env() | {"https_proxy": "http://[bad", "no_proxy": "127.0.0.1"}
+        status, out, err = harness.run([harness.H5PY["3.14.0"], "-c", code, p.gate.url + "/proxied.h5"], env)
+        p.gate.arm(lambda *_: None)
+        assert status == 1 and "the proxy that https_proxy names cannot be used" in err, err
 
 
 # --- servers whose answers are old ----------------------------------------------------------------
@@ -420,7 +496,7 @@ def main():
     tap = harness.Tap()
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
-        for check in (check_turns, check_flush, check_disk, check_way, check_cached, check_foreign, check_again):
+        for check in (check_turns, check_flush, check_disk, check_names, check_blind, check_way, check_cached, check_foreign, check_again):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()

@@ -13,6 +13,7 @@ on), a number (answer with that status, ask nobody), or
     ("echo", N)  answer with status N, and what was sent as Authorization as the text
     "deaf"   pass it on, wait for the answer, and close the connection without giving it
     ("slow", S)  pass on the body in S seconds
+    ("later", N, S)  answer with status N, and "Retry-After: S"
     ("to", N, URL)  answer with status N and that Location
 """
 import collections
@@ -141,6 +142,10 @@ class Gate:
             entry[2], text = do[1], b"no good: " + (sent or b"")
             mine.send(f"HTTP/1.1 {do[1]} Refused\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() +
                       (b"" if method == "HEAD" else text))
+            return 0
+        if isinstance(do, tuple) and do[0] == "later":
+            entry[2] = do[1]
+            mine.send(f"HTTP/1.1 {do[1]} Later\r\nRetry-After: {do[2]}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
             return 0
         if isinstance(do, tuple) and do[0] == "to":
             entry[2] = do[1]

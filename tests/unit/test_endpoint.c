@@ -308,6 +308,25 @@ Test(endpoint, a_server_that_says_when_to_come_back_is_left_alone_until_then, .i
     cr_assert_not(xh_endpoint_is_held(e));
 }
 
+Test(endpoint, a_client_with_connections_of_its_own_is_told_and_tells, .init = fresh)
+{
+    struct load *l = ask(0);
+    start();
+    finish(l);
+    cr_assert_eq(xh_endpoint_held_ns(e->server), 0);
+    xh_endpoint_hold(e, 60000);
+    cr_assert_eq(xh_endpoint_held_ns(e->server), 60000ull * MS);
+    now += 60000ull * MS;
+    cr_assert_eq(xh_endpoint_held_ns(e->server), 0);
+    xh_endpoint_hold_server(e->server, 60000);
+    struct load *late = ask(0);
+    start();
+    cr_assert_eq(late->r.state, XH_REQ_QUEUED);
+    cr_assert_eq(xh_endpoint_held_ns("https://nobody.example:443"), 0);
+    xh_endpoint_hold_server("https://nobody.example:443", 5);
+    cr_assert_eq(xh_endpoint_held_ns("https://nobody.example:443"), 5 * MS, "one that reading has never asked");
+}
+
 /* The thread that hears of it sleeps until then, whatever waits by that time: who queues something meanwhile wakes nobody. */
 Test(endpoint, what_is_queued_while_a_server_is_left_alone_is_sent_when_that_is_over, .init = fresh)
 {

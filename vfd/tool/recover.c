@@ -25,7 +25,8 @@ static const char help[] =
     "exit code is 1. The beginning of an ID will do.\n"
     "\n"
     "States: \"to be sent\". \"withheld\": its program did not want it to be sent; retry ID sends it. \"flushed\": its\n"
-    "program was killed before it closed the file; export writes what it had flushed. \"never closed\": killed\n"
+    "program was killed before it closed the file; export writes what it had flushed. \"conflict\": it was written\n"
+    "over what somebody else had changed meanwhile, and is never sent; export writes it. \"never closed\": killed\n"
     "before it had flushed anything. \"a write failed\": its disk or budget was full. These two can only be dropped.\n"
     "\n"
     "  --json   list: one array\n"
@@ -43,7 +44,7 @@ static const char *state_of(const struct xh_left *l)
     static const char *const words[] = {[XH_LEFT_BUSY] = "open in a program", [XH_LEFT_UNKNOWN] = "not readable",
                                         [XH_LEFT_OPENED] = "never closed", [XH_LEFT_FLUSHED] = "flushed",
                                         [XH_LEFT_CLOSED] = "to be sent", [XH_LEFT_WITHHELD] = "withheld",
-                                        [XH_LEFT_BROKEN] = "a write failed"};
+                                        [XH_LEFT_CONFLICT] = "conflict", [XH_LEFT_BROKEN] = "a write failed"};
     return words[l->state];
 }
 
@@ -58,7 +59,8 @@ static void date_of(long long s, char *out, size_t size)
 static int list_one(void *ctx, const struct xh_left *l)
 {
     struct listing *to = ctx;
-    int whole = l->state == XH_LEFT_FLUSHED || l->state == XH_LEFT_CLOSED || l->state == XH_LEFT_WITHHELD;
+    int whole = l->state == XH_LEFT_FLUSHED || l->state == XH_LEFT_CLOSED || l->state == XH_LEFT_WITHHELD ||
+                l->state == XH_LEFT_CONFLICT;
     char size[XH_SIZE_TEXT], written[XH_SIZE_TEXT], url[1024], why[700], date[32];
     if (to->json) {
         fputs(to->n++ ? ",\n {" : "\n {", stdout);
