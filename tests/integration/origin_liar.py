@@ -7,6 +7,7 @@ The server speaks plain HTTP on a free port of the loopback. The path's first se
 the lie. "ok" means that every byte was read and right in spite of it; else the error's
 name must come, and a word that the user needs.
 """
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -21,6 +22,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
 
+AT_ONCE = 3     # lies side by side: many of them wait
 SIZE = 3_000_000
 DATA = random.Random(1).randbytes(SIZE)
 SMALL = DATA[:30_000]
@@ -167,8 +169,10 @@ class Server:
         data = SMALL if lie == "small-200" else DATA
         if method != "GET":
             return self.send(s, "405 Method Not Allowed", {}, b"")
-        with self.lock:
-            n = self.count[way] = self.count.get(way, 0) + 1
+        with self.lock:    # a greeting, with which a client opens a connection, is no request: whether it comes is a matter of time
+            greeting = headers.get("range") == "bytes=0-0"
+            self.count[way] = self.count.get(way, 0) + (not greeting)
+            n = max(1, self.count[way])
         ranges = [(int(a), min(int(b), len(data) - 1)) for a, b in re.findall(r"(\d+)-(\d+)", headers.get("range", ""))]
         multi = len(ranges) > 1
         return self.lie(s, lie, n, headers, data, ranges, multi, path)
@@ -440,13 +444,12 @@ def main():
     with tempfile.TemporaryDirectory(prefix="xh-liar-") as directory:
         for name, bytes_ in (("data", DATA), ("small", SMALL)):
             pathlib.Path(directory, name).write_bytes(bytes_)
-        for lie in lies:
-            if lie not in LIES:
-                continue
-            good, said = run(program, server, lie, directory)
-            tap.ok(good, f"{lie} ends with {LIES[lie][0]}", said)
-            if good:
-                print("#", said[:150], flush=True)
+        lies = [lie for lie in lies if lie in LIES]
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            for lie, (good, said) in zip(lies, pool.map(lambda lie: run(program, server, lie, directory), lies)):
+                tap.ok(good, f"{lie} ends with {LIES[lie][0]}", said)
+                if good:
+                    print("#", said[:150], flush=True)
         for lie in [b for b in BOUNDED if b in lies or not sys.argv[2:]]:
             good, said = bounded(program, server, lie, directory)
             tap.ok(good, f"{lie}: what nobody asked for is bounded", said)

@@ -37,6 +37,10 @@ def weak_etag(r):
     r.send(r.honest() if r.headers["If-Match"] is None else Reply(412))
 
 
+def gets(r):
+    return sum(q["method"] == "GET" and not q["greeting"] for q in Shared.requests[r.path])
+
+
 @fault("xrootd", "xrootd-late", whole=True)
 def xrootd(r):
     """As XRootD: no validators, PROPFIND with the date, bare LFs; another version from GET ARGUMENT on, which
@@ -44,11 +48,11 @@ def xrootd(r):
     tells from that GET on."""
     if r.command == "PROPFIND":
         if r.arg and "-late" in r.path:
-            r.n = sum(q["method"] == "GET" for q in Shared.requests[r.path])
+            r.n = gets(r)
         elif r.arg:
             with Shared.lock:
-                Shared.lock.wait_for(lambda: any(q["method"] == "GET" for q in Shared.requests[r.path]), timeout=5)
-                r.n = 1 + sum(q["method"] == "GET" for q in Shared.requests[r.path])
+                Shared.lock.wait_for(lambda: gets(r), timeout=5)
+                r.n = 1 + gets(r)
         changes_from(r)
         r.send(r.dated())
         return
