@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """h5dump of every .h5 file that HDF5's source package ships: local against https, byte for byte.
 
-Usage: h5dump_corpus.py nginx|xrootd [--corpus DIR] [--only GLOB]
+Usage: h5dump_corpus.py nginx|xrootd … [--corpus DIR] [--only GLOB]
 
 The local run uses HDF5's own sec2 driver; the remote run the plugin. Standard output and exit
 status must be the same; only the file's name is replaced, and the memory addresses that h5dump
@@ -10,6 +10,7 @@ exclusions.txt, each with its reason.
 """
 import argparse
 import concurrent.futures
+import contextlib
 import fnmatch
 import pathlib
 import re
@@ -44,19 +45,22 @@ def without_addresses(text):
     return re.sub(r"\b(DATASET|GROUP|DATATYPE) \d{10,} \"", r'\1 ADDRESS "', text)
 
 
-def compare(corpus, rel, server, shadow, flags):
-    """None when both dumps are the same, else what differs."""
-    local_name = str(corpus / rel)
+def of_local(corpus, rel, flags):
+    """What h5dump says of the local file, and more options to read it at a URL: sources here are refused without, as named.py shows."""
+    name = str(corpus / rel)
+    said = dump(name, harness.clean_env(), corpus, *flags)
+    external = "EXTERNAL {" in dump(name, harness.clean_env(), corpus, "-H", "-p")[1]
+    return said, {"XHDF5_LOCAL_SOURCES": "on"} if external else {}
+
+
+def differs(corpus, rel, said, more, server, shadow, flags):
+    """None when the dump of the file at |server| is the same as the local one, else what differs."""
+    if said[0] == "no end":
+        return said[2] + " from the local file"
+    local = (said[0], without_addresses(said[1]))
     url = f"{server.url}/{rel}"
-    local = dump(local_name, harness.clean_env(), corpus, *flags)
-    if local[0] == "no end":
-        return local[2] + " from the local file"
-    local = (local[0], without_addresses(local[1]))
-    env = harness.driver_env(server, shadow)
-    if "EXTERNAL {" in dump(local_name, harness.clean_env(), corpus, "-H", "-p")[1]:    # refused without, as named.py shows
-        env["XHDF5_LOCAL_SOURCES"] = "on"
-    remote = dump(url, env, corpus, *flags)
-    mine = (remote[0], without_addresses(remote[1]).replace(url, local_name))
+    remote = dump(url, harness.driver_env(server, shadow) | more, corpus, *flags)
+    mine = (remote[0], without_addresses(remote[1]).replace(url, str(corpus / rel)))
     if mine == local:
         return None
     at = next((i for i, (a, b) in enumerate(zip(mine[1].splitlines(), local[1].splitlines())) if a != b), -1)
@@ -66,13 +70,19 @@ def compare(corpus, rel, server, shadow, flags):
     return "\n".join(detail + [remote[2][-1500:]])
 
 
+def compare(corpus, rel, places, flags):
+    """[what differs at each of the |places|, (server, shadow), or None]"""
+    said, more = of_local(corpus, rel, flags)
+    return [differs(corpus, rel, said, more, server, shadow, flags) for server, shadow in places]
+
+
 def base(name):
     return pathlib.PurePosixPath(name).name
 
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ap.add_argument("server", choices=["nginx", "xrootd"])
+    ap.add_argument("servers", choices=["nginx", "xrootd"], nargs="+")
     ap.add_argument("--corpus", type=pathlib.Path, default=pathlib.Path("/opt/hdf5-corpus"))
     ap.add_argument("--only", default="*")
     args = ap.parse_args()
@@ -81,16 +91,19 @@ def main():
     tap.ok(len(files) > 300, f"the corpus is there ({len(files)} files)", f"looked in {args.corpus}")
     left_out = exclusions()
     chosen = [f for f in files if fnmatch.fnmatch(f, args.only) and left_out.get(base(f), ("",))[0] != "nothing"]
-    with harness.Server(args.server, args.corpus) as server, harness.shadow_dir() as shadow, \
-            concurrent.futures.ThreadPoolExecutor(3) as pool:
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(3) as pool:
+        places = [(stack.enter_context(harness.Server(kind, args.corpus)), stack.enter_context(harness.shadow_dir()))
+                  for kind in args.servers]
+
         def flags_of(name):
             return ["-p", "-B", "-H"] if left_out.get(base(name), ("",))[0] == "headers" else []
 
-        results = pool.map(lambda f: compare(args.corpus, f, server, shadow, flags_of(f)), chosen)
-        for name, why in zip(chosen, results):
+        results = pool.map(lambda f: compare(args.corpus, f, places, flags_of(f)), chosen)
+        for name, whys in zip(chosen, results):
             how, reason = left_out.get(base(name), ("", ""))
             note = f" (headers only: {reason})" if how == "headers" else ""
-            tap.ok(why is None, f"{name} reads the same from {args.server}{note}", why)
+            for kind, why in zip(args.servers, whys):
+                tap.ok(why is None, f"{name} reads the same from {kind}{note}", why)
     known = {base(f) for f in files}
     tap.ok(set(left_out) <= known, "every name in exclusions.txt is in the corpus", set(left_out) - known)
     return tap.done()
