@@ -95,10 +95,17 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
 {
     if (f->size == 0)
         return 0;
-    /* Two openings that were told the same may have seen two versions: nothing to share. */
-    if (f->fleeting)
+    /* Two openings that were told the same may have seen two versions: nothing to share, in this process neither. */
+    static _Atomic uint64_t openings;
+    char *alone = NULL;
+    if (f->fleeting) {
         f->opt.shadow = 0;
-    int rc = xh_shadow_open(f->url, f->validator, f->size, &f->opt, &f->shadow, err);
+        uint64_t which = atomic_fetch_add_explicit(&openings, 1, memory_order_relaxed);
+        if (asprintf(&alone, "%s\n%llu", f->validator, (unsigned long long)which) < 0)
+            return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
+    }
+    int rc = xh_shadow_open(f->url, alone ? alone : f->validator, f->size, &f->opt, &f->shadow, err);
+    free(alone);
     if (rc)
         return rc;
     if (head->bytes)

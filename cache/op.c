@@ -180,6 +180,7 @@ int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err)
         op->served.waited_ns += xh_account_leave(op->f->account, XH_NETWORK, entered);
     }
     pthread_mutex_unlock(&op->lock);
+    xh_arrive_look(op); /* the read may wait for others next */
     if (rc == 0 && op->err.code && err)
         *err = op->err;
     return rc ? rc : op->err.code;

@@ -65,6 +65,7 @@ struct xh_read_op {
     int keep; /* 0: what is fetched does not go to the shadow */
     int led;  /* its stream brings what is read: see xh_ahead_lead */
     int take; /* what is claimed for later, and comes too late for it, it takes */
+    uint64_t hit_bytes, waited_bytes; /* of its rounds, to be counted at their end: some may have to be fetched after all */
     struct xh_runs held;   /* whole pages that its stream brings, claimed as LATER */
     struct xh_mark *marks; /* where these have come to, ascending; NULL: it holds nothing, or there was no memory */
     size_t nmarks;

@@ -259,6 +259,15 @@ static int through_body(struct xh_read_op *op, struct sorted *s, struct xh_err *
     return xh_op_nomem(op, err);
 }
 
+/* |bytes| that were found ready, or on their way elsewhere, are fetched here: evicted meanwhile, abandoned, or too late. */
+static void fetched_after_all(struct xh_read_op *op, uint64_t bytes)
+{
+    uint64_t waited = bytes < op->waited_bytes ? bytes : op->waited_bytes, hit = bytes - waited;
+    op->waited_bytes -= waited;
+    op->served.elsewhere -= waited;
+    op->hit_bytes -= hit < op->hit_bytes ? hit : op->hit_bytes;
+}
+
 /* One round over |todo|; what is left goes to |again|. Returns 0 or the error; nothing of
  * the op is in flight afterwards. */
 static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh_runs *again, int first,
@@ -280,12 +289,13 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
     xh_count(&f->counters, bytes_bypass, bypass);
     op->served.alone += mine + bypass;
     if (first) {
-        uint64_t hit = xh_op_asked_in(op, &s.ready), elsewhere = xh_op_asked_in(op, &s.busy);
-        op->served.elsewhere += elsewhere;
-        xh_count(&f->counters, bytes_hit, hit);
+        op->hit_bytes = xh_op_asked_in(op, &s.ready);
+        op->waited_bytes = xh_op_asked_in(op, &s.busy);
+        op->served.elsewhere += op->waited_bytes;
         if (op->kind == XH_KIND_RAW && !op->again) /* it does not stream by */
-            atomic_fetch_sub_explicit(&f->streamed, hit, memory_order_relaxed);
-        xh_count(&f->counters, bytes_waited, elsewhere);
+            atomic_fetch_sub_explicit(&f->streamed, op->hit_bytes, memory_order_relaxed);
+    } else {
+        fetched_after_all(op, mine + bypass);
     }
     widen(op, &s);
     int guesses = first && op->kind == XH_KIND_RAW && !op->led && !op->again;
@@ -309,7 +319,9 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
     if (rc == 0 && guesses && op->late)
         xh_ahead_raw(f, op->asked, op->nasked);
     if (rc == 0 && stuck.n) {
-        xh_count(&f->counters, bytes_bypass, xh_op_asked_in(op, &stuck));
+        uint64_t bytes = xh_op_asked_in(op, &stuck);
+        xh_count(&f->counters, bytes_bypass, bytes);
+        fetched_after_all(op, bytes);
         rc = xh_fetch_start(f, op, &stuck, 0, err);
         rc = xh_op_wait(op, rc, err);
     }
@@ -366,6 +378,9 @@ int xh_read_rounds(struct xh_read_op *op, struct xh_err *err)
         todo = again;
         again = t;
     }
+    xh_count(&op->f->counters, bytes_hit, op->hit_bytes);
+    xh_count(&op->f->counters, bytes_waited, op->waited_bytes);
+    op->hit_bytes = op->waited_bytes = 0; /* what is lost of the read has rounds of its own */
     free(todo.at);
     free(again.at);
     return rc;

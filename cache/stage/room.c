@@ -25,8 +25,6 @@ static struct {
     uint64_t spare_bytes, lent_bytes; /* of blocks: there, and given out */
 } room = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
 /* Only what is safe in a signal handler. The parent's stages are forgotten by their files, each when it is first used; what
  * they held is leaked, as their state cannot be told from sound. */
 static void in_child(void)
@@ -49,10 +47,15 @@ static void watch_forks(void)
 
 /* ---- who holds how much */
 
+void xh_room_begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+}
+
 static void enter(struct xh_stage *s)
 {
     struct xh_room_place *p = &s->place;
-    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&room.lock);
     p->read = room.clock;
     p->next = room.first;

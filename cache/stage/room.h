@@ -31,6 +31,9 @@ struct xh_room_place {
     uint64_t reserved;             /* counted, and not held yet */
 };
 
+/* To be called before a stage uses the room: a fork is watched from then on. */
+void xh_room_begin(void);
+
 /* |s| holds |more| bytes more, or |less| bytes less; what was reserved is used up first. Its lock is held. */
 void xh_room_add(struct xh_stage *s, uint64_t more, uint64_t less);
 

@@ -172,6 +172,7 @@ void xh_stage_recall(struct xh_file *f)
 
 void xh_stage_init(struct xh_stage *s)
 {
+    xh_room_begin();
     *s = (struct xh_stage){0};
     pthread_mutex_init(&s->lock, NULL);
 }

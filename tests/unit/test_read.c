@@ -59,6 +59,9 @@ static struct {
     const char *reader; /* who this process is to the origin; NULL: it cannot be told */
     int confirms; /* the hint's version is still there */
     unsigned opens; /* how often the origin was asked at opening */
+    int fleeting; /* what it says of the version proves nothing to another opening */
+    int whole; /* it sends no parts */
+    unsigned transfers; /* that were asked for */
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES, .rtt_ns = 50000000};
 
@@ -189,7 +192,7 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
-    *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
+    *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
                                    .max_range_header = 3900, .connections = 8, .lasting = 8, .scattered = 8,
                                    .open = engine.apart ? 0 : 8, .idle = engine.apart ? 0 : 8,
                                    .streams = engine.streams, .young = engine.streams != 0, .warm = 8, .rtt_ns = engine.rtt_ns};
@@ -218,6 +221,7 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
 int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
 {
     pthread_mutex_lock(&engine.lock);
+    engine.transfers += (unsigned)n;
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < ts[i]->nranges; k++) {
             const struct xh_range *r = &ts[i]->ranges[k];
@@ -1407,6 +1411,35 @@ Test(read, a_child_that_has_its_parents_pid_in_another_namespace_is_a_child, .ti
     cr_expect_eq(status, 0);
 }
 
+/* ---- opening ---- */
+
+Test(read, a_small_files_rest_is_asked_for_over_several_connections_at_once, .timeout = 20)
+{
+    engine.object_bytes = 900000;
+    struct xh_file *f = open_test("shadow=off");
+    cr_expect_geq(engine.transfers, 5, "%u", engine.transfers);
+    cr_expect_leq(opening, engine.object_bytes);
+    xh_cache_close(f);
+    engine.whole = 1;
+    engine.transfers = 0;
+    f = open_test("shadow=off");
+    cr_expect_eq(engine.transfers, 1, "a server without parts is asked once: %u", engine.transfers);
+    xh_cache_close(f);
+}
+
+Test(read, two_openings_of_a_version_that_is_not_proved_share_no_page, .timeout = 20)
+{
+    for (engine.fleeting = 0; engine.fleeting < 2; engine.fleeting++) {
+        struct xh_file *a = open_test("shadow=off,readahead=off");
+        read_page(a, 500 * XH_PAGE_BYTES);
+        struct xh_file *b = open_test("shadow=off,readahead=off");
+        read_page(b, 500 * XH_PAGE_BYTES);
+        cr_expect_eq(fetched(b) != 0, engine.fleeting, "%d", engine.fleeting);
+        xh_cache_close(a);
+        xh_cache_close(b);
+    }
+}
+
 /* ---- a claim that comes late ---- */
 
 #define AT_ONCE (12u * 1000 * 1000) /* what one process asks for in one read */
@@ -1472,6 +1505,9 @@ Test(read, a_claim_that_comes_late_gives_way_to_a_small_read_elsewhere, .timeout
     pthread_join(t, NULL);
     cr_expect_leq(fetched(l.f), 4 * XH_PAGE_BYTES, "what it wants, and nothing else: %d", (int)fetched(l.f));
     cr_expect_eq(xh_shadow_peek(l.f->shadow, 2501), XH_CLAIM_READY, "for others too");
+    struct xh_stats s;
+    xh_cache_stats(l.f, &s);
+    cr_expect_eq(s.bytes_asked, s.bytes_hit + s.bytes_staged + s.bytes_waited + s.bytes_demand + s.bytes_bypass, "each byte counts once");
     cr_expect_eq(waitpid(pid, NULL, WNOHANG), 0, "the other is at it still");
     end_slow_reader(pid, l.f);
 }
