@@ -1,9 +1,9 @@
 /* B-tree version 1, type 1: the index of chunked datasets in files of the earliest format
  * (HDF5 File Format Specification, III.A.1). Nodes name neither the dataset's rank nor K; both
  * follow from the node's length, and keys that do not ascend give a wrong guess away. */
-#include <string.h>
+#include "btree1.h"
 
-#include "index.h"
+#include <string.h>
 
 /* A key: size (4), filter mask (4), and an offset of 8 bytes for each dimension and one more that
  * is always 0, for the element. */

@@ -2,9 +2,9 @@
  * datasets with several unlimited dimensions (HDF5 File Format Specification, III.A.2). Inner
  * nodes hold records too: record i lies between child i and child i + 1. Every pointer says how
  * many records lie below, so ranks are exact from the header on. */
-#include <string.h>
+#include "btree2.h"
 
-#include "index.h"
+#include <string.h>
 
 #define FRAME_BYTES 10u /* signature, version, type, checksum */
 

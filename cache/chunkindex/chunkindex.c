@@ -30,15 +30,29 @@
 /* Nodes may cost so much more than the chunks that were read. HDF5 itself would read most of them. */
 #define NODES_FREE_BYTES (256u << 10)
 
+struct xh_chunkindex {
+    struct xh_chunkmap map;
+    struct xh_format fmt; /* of the object: O, L and base */
+    struct xh_index *indexes;
+    size_t nindexes;
+    struct xh_index *now; /* of the last raw read that hit; NULL */
+    int strayed;          /* see xh_chunkindex_strayed */
+    uint64_t lo, hi;      /* what was read of it, relative to its address */
+    uint64_t clock;
+    uint64_t asked, wasted; /* bytes read from chunks; bytes proposed for nothing */
+    uint64_t node_bytes;    /* of nodes that were wanted */
+};
+
 static const uint8_t superblock[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
 struct xh_chunkindex *xh_chunkindex_new(uint64_t object_size)
 {
     struct xh_chunkindex *ci = calloc(1, sizeof *ci);
     if (ci) {
-        ci->size = object_size;
-        ci->O = ci->L = 8;
-        ci->bytes = sizeof *ci;
+        ci->map.size = object_size;
+        ci->fmt.O = ci->fmt.L = 8;
+        ci->map.bytes = sizeof *ci;
+        ci->map.most_bytes = XH_CHUNKINDEX_BYTES;
     }
     return ci;
 }
@@ -53,7 +67,7 @@ static void drop(struct xh_chunkindex *ci, struct xh_index *ix)
     ci->wasted += ix->ahead_bytes;
     if (ci->now == ix) {
         ci->now = NULL;
-        ci->at = NULL;
+        ci->map.at = NULL;
     }
     xh_index_free(ix);
 }
@@ -84,7 +98,7 @@ static int begins_object(uint64_t off, const uint8_t *p, size_t len)
 
 static struct xh_node *awaited(const struct xh_chunkindex *ci, uint64_t off)
 {
-    struct xh_node *node = xh_node_at(ci, off);
+    struct xh_node *node = xh_node_at(&ci->map, off);
     return node && node->seg && node->seg->unseen ? node : NULL;
 }
 
@@ -99,9 +113,9 @@ static void see_superblock(struct xh_chunkindex *ci, uint64_t off, const uint8_t
     uint8_t O = p[8] < 2 ? p[13] : p[9], L = p[8] < 2 ? p[14] : p[10];
     if (p[8] > 3 || O < 2 || O > 8 || L < 2 || L > 8)
         return;
-    ci->base = off;
-    ci->O = O;
-    ci->L = L;
+    ci->fmt.base = off;
+    ci->fmt.O = O;
+    ci->fmt.L = L;
 }
 
 /* The index that was not used for the longest time, the present one last. */
@@ -117,9 +131,9 @@ static struct xh_index *oldest(const struct xh_chunkindex *ci)
 static void make_room(struct xh_chunkindex *ci)
 {
     /* Some more than needed, so that it is not done for every node; not much, as it takes time. */
-    size_t most = XH_CHUNKINDEX_BYTES;
-    if (ci->bytes > most)
-        while (ci->bytes > most - most / 64 && !xh_index_forget(oldest(ci), most - most / 64))
+    size_t most = ci->map.most_bytes;
+    if (ci->map.bytes > most)
+        while (ci->map.bytes > most - most / 64 && !xh_index_forget(oldest(ci), most - most / 64))
             drop(ci, oldest(ci));
 }
 
@@ -131,10 +145,10 @@ void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p,
         xh_index_unfold(node, p, len);
     } else if (begins_object(off, p, len)) {
         see_superblock(ci, off, p);
-    } else if (begins_index(p, len) && !xh_node_at(ci, off)) {
+    } else if (begins_index(p, len) && !xh_node_at(&ci->map, off)) {
         if (ci->nindexes >= INDEXES_MAX)
             drop(ci, oldest(ci));
-        struct xh_index *ix = xh_index_new(ci, off, p, len);
+        struct xh_index *ix = xh_index_new(&ci->map, ci->fmt, off, p, len);
         if (!ix)
             return;
         ix->used = ++ci->clock;
@@ -197,19 +211,19 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
     ci->lo = lo < ci->lo ? lo : ci->lo;
     ci->hi = lo + r.len > ci->hi ? lo + r.len : ci->hi;
     ci->now = ix;
-    ci->at = c;
+    ci->map.at = c;
     ix->used = ++ci->clock;
 }
 
 int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r)
 {
-    const struct xh_chunk *c = xh_chunk_at(ci, r.off);
+    const struct xh_chunk *c = xh_chunk_at(&ci->map, r.off);
     return c && c->seg->ix->order.begun;
 }
 
 int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r)
 {
-    struct xh_chunk *c = ci->chunks ? xh_chunk_at(ci, r.off) : NULL; /* a stride has a million of them */
+    struct xh_chunk *c = ci->map.chunks ? xh_chunk_at(&ci->map, r.off) : NULL; /* a stride has a million of them */
     if (!c || r.len == 0)
         return 0;
     note(ci, c, r);
@@ -229,12 +243,12 @@ static struct xh_range part_of(const struct xh_chunkindex *ci, const struct xh_c
     struct xh_range r = {c->addr, c->size};
     if (c->size == 0) {
         r.len = ci->hi - ci->lo;
-        if (ci->lo >= ci->size - c->addr)
+        if (ci->lo >= ci->map.size - c->addr)
             return (struct xh_range){0, 0};
         r.off += ci->lo;
     }
-    if (r.len > ci->size - r.off)
-        r.len = ci->size - r.off;
+    if (r.len > ci->map.size - r.off)
+        r.len = ci->map.size - r.off;
     return r;
 }
 
@@ -286,9 +300,9 @@ static uint64_t risk_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes)
 size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struct xh_range *out, size_t max)
 {
     struct xh_index *ix = ci->now;
-    if (!ix || !ci->at)
+    if (!ix || !ci->map.at)
         return 0;
-    uint64_t chunk_bytes = part_of(ci, ci->at).len;
+    uint64_t chunk_bytes = part_of(ci, ci->map.at).len;
     uint64_t open, window = window_of(ci, chunk_bytes, window_bytes, &open), risk = risk_of(ci, chunk_bytes);
     size_t n = 0;
     if (ix->ahead_bytes > window / 2)
@@ -359,9 +373,9 @@ struct xh_range xh_chunkindex_stretch(struct xh_chunkindex *ci, uint64_t window_
     enum xh_order_place place;
     uint64_t open;
     *window = 0;
-    if (!ix || !ci->at || ix->order.streak < XH_ORDER_SURE)
+    if (!ix || !ci->map.at || ix->order.streak < XH_ORDER_SURE)
         return none;
-    uint64_t chunk_bytes = part_of(ci, ci->at).len;
+    uint64_t chunk_bytes = part_of(ci, ci->map.at).len;
     if (chunk_bytes == 0 || xh_order_run(&ix->order) < 2 * least / chunk_bytes)
         return none; /* the reader turns too soon */
     *window = window_of(ci, chunk_bytes, window_bytes, &open);
@@ -377,7 +391,7 @@ void xh_chunkindex_took(struct xh_chunkindex *ci, struct xh_range r)
     struct xh_index *ix = ci->now;
     struct xh_order_spot next;
     uint64_t end = r.off + r.len;
-    while (ix && ci->at && ix->order.ahead < AHEAD_CHUNKS &&
+    while (ix && ci->map.at && ix->order.ahead < AHEAD_CHUNKS &&
            xh_order_peek(&ix->order, &next, xh_index_look, ix) == XH_PLACE_CHUNK) {
         struct xh_range c = part_of(ci, xh_index_chunk(ix, (uint64_t)next.rank));
         if (next.unsure || next.open || c.len == 0 || c.off < r.off || c.off >= end || c.len > end - c.off)
@@ -457,12 +471,12 @@ struct xh_chunkindex_plain xh_chunkindex_plain(const struct xh_chunkindex *ci)
 
 struct xh_chunkindex_held xh_chunkindex_held(const struct xh_chunkindex *ci)
 {
-    return (struct xh_chunkindex_held){ci->bytes, ci->nindexes, ci->nchunks};
+    return (struct xh_chunkindex_held){ci->map.bytes, ci->nindexes, ci->map.nchunks};
 }
 
 int xh_chunkindex_find(const struct xh_chunkindex *ci, uint64_t addr, uint64_t *size, uint64_t *rank)
 {
-    const struct xh_chunk *c = xh_chunk_at(ci, addr);
+    const struct xh_chunk *c = xh_chunk_at(&ci->map, addr);
     if (!c || c->addr != addr)
         return 0;
     *size = c->size;

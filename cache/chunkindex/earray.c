@@ -4,9 +4,9 @@
  * |u| (the first ones exist only as addresses in the index block) has 2^(u/2) data blocks of
  * 2^((u+1)/2) times the least number of elements, rounded down. Long data blocks are cut into
  * pages without signature; their super block tells which were written. */
-#include <string.h>
+#include "earray.h"
 
-#include "index.h"
+#include <string.h>
 
 #define FRAME_BYTES 10u /* signature, version, client, checksum */
 
@@ -58,7 +58,7 @@ static int pages(const struct xh_format *f, uint64_t addr, unsigned super, uint6
                  struct xh_parts *ps)
 {
     uint64_t npages = pages_of(f, super), page_bytes = f->page_elems * f->elem + 4;
-    if (addr == XH_UNDEF || addr > ps->ix->ci->size)
+    if (addr == XH_UNDEF || addr > ps->ix->map->size)
         return xh_parts_hole(ps, block_elems(f, super));
     addr += FRAME_BYTES + f->O + f->off_bytes;
     for (uint64_t i = 0; i < npages; i++) {

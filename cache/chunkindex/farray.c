@@ -1,9 +1,9 @@
 /* Fixed array: the index of datasets without unlimited dimensions (HDF5 File Format Specification,
  * VII.C). One data block holds an element for each chunk, in logical order; a long one is cut
  * into pages, which bear no signature and of which some may never have been written. */
-#include <string.h>
+#include "farray.h"
 
-#include "index.h"
+#include <string.h>
 
 #define FRAME_BYTES 10u /* signature, version, client, checksum */
 

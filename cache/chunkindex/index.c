@@ -1,228 +1,14 @@
-/* One chunk index: its segments, and the trees that find chunks and nodes by address. See index.h. */
+/* One chunk index: see index.h. */
 #include "index.h"
 
 #include <assert.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What a tree's node costs besides the thing in it. */
-#define TREE_BYTES 48
-/* Chunks of one node: half of what memory holds. */
-#define CHUNKS_MAX (XH_CHUNKINDEX_BYTES / 2 / (sizeof(struct xh_chunk) + TREE_BYTES))
-
-/* ---- by address --------------------------------------------------------------------------- */
-
-/* Chunks and nodes both begin with their address. */
-static int by_addr(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Length of |c| as far as it is known: as stored, else the smallest distance to another. */
-static uint64_t reach_of(const struct xh_chunk *c)
-{
-    uint64_t gap = c->seg->ix->gap;
-    return c->size ? c->size : gap == XH_UNDEF ? 1 : gap;
-}
-
-static int around(const void *key, const void *chunk)
-{
-    uint64_t addr = *(const uint64_t *)key;
-    const struct xh_chunk *c = chunk;
-    if (addr < c->addr)
-        return -1;
-    return addr - c->addr >= reach_of(c);
-}
-
-struct xh_chunk *xh_chunk_at(const struct xh_chunkindex *ci, uint64_t addr)
-{
-    /* Where sizes are not stored a chunk's reach may be taken too far: its beginning decides. */
-    void *const *at = tfind(&addr, &ci->chunks, by_addr);
-    if (!at)
-        at = tfind(&addr, &ci->chunks, around);
-    return at ? *at : NULL;
-}
-
-struct xh_node *xh_node_at(const struct xh_chunkindex *ci, uint64_t addr)
-{
-    void *const *at = tfind(&addr, &ci->nodes, by_addr);
-    return at ? *at : NULL;
-}
-
-/* ---- segments ------------------------------------------------------------------------------- */
-
-static size_t seg_bytes(uint64_t chunks)
-{
-    return sizeof(struct xh_seg) + 16 + chunks * sizeof(struct xh_chunk);
-}
-
-static void chunks_leave(struct xh_seg *s)
-{
-    struct xh_chunkindex *ci = s->ix->ci;
-    for (uint64_t i = 0; s->chunks && i < s->count; i++) {
-        struct xh_chunk *c = &s->chunks[i];
-        void *const *at = c->addr == XH_UNDEF ? NULL : tfind(c, &ci->chunks, by_addr);
-        if (at && *at == c) {
-            tdelete(c, &ci->chunks, by_addr);
-            ci->bytes -= TREE_BYTES;
-            ci->nchunks--;
-        }
-        if (ci->at == c)
-            ci->at = NULL;
-    }
-}
-
-static void seg_free(struct xh_seg *s)
-{
-    chunks_leave(s);
-    s->ix->ci->bytes -= seg_bytes(s->chunks ? s->count : 0);
-    free(s->chunks);
-    free(s);
-}
-
-/* Puts the chunks of a new segment into the tree. Those outside the object become holes. */
-static void chunks_join(struct xh_seg *s)
-{
-    struct xh_chunkindex *ci = s->ix->ci;
-    uint64_t last = XH_UNDEF;
-    for (uint64_t i = 0; s->chunks && i < s->count; i++) {
-        struct xh_chunk *c = &s->chunks[i];
-        c->seg = s;
-        if (c->addr >= ci->size || c->size > ci->size - c->addr)
-            c->addr = XH_UNDEF;
-        if (c->addr == XH_UNDEF)
-            continue;
-        void *const *at = tsearch(c, &ci->chunks, by_addr);
-        if (!at || *at != c)
-            continue;
-        ci->bytes += TREE_BYTES;
-        ci->nchunks++;
-        /* Chunks are mostly written in order, so neighbours by rank are neighbours in the file. */
-        uint64_t gap = last == XH_UNDEF ? XH_UNDEF : c->addr > last ? c->addr - last : last - c->addr;
-        if (gap < s->ix->gap)
-            s->ix->gap = gap;
-        last = c->addr;
-    }
-}
-
-static struct xh_seg *seg_new(struct xh_index *ix, uint64_t count, int with_chunks)
-{
-    struct xh_seg *s = calloc(1, sizeof *s);
-    if (s && with_chunks && !(s->chunks = calloc(count, sizeof *s->chunks))) {
-        free(s);
-        return NULL;
-    }
-    if (!s)
-        return NULL;
-    s->ix = ix;
-    s->count = count;
-    ix->ci->bytes += seg_bytes(with_chunks ? count : 0);
-    return s;
-}
-
-/* ---- parts ---------------------------------------------------------------------------------- */
-
-static struct xh_seg *append(struct xh_parts *ps, uint64_t n, int with_chunks)
-{
-    if (n == 0 || n > (uint64_t)XH_RANK_MAX || ps->n >= XH_SEGS_MAX)
-        return NULL;
-    if (with_chunks && n > CHUNKS_MAX)
-        return NULL;
-    if (ps->n == ps->room) {
-        size_t room = ps->room ? 2 * ps->room : 16;
-        struct xh_seg **seg = realloc(ps->seg, room * sizeof *seg);
-        if (!seg)
-            return NULL;
-        ps->seg = seg;
-        ps->room = room;
-    }
-    struct xh_seg *s = seg_new(ps->ix, n, with_chunks);
-    if (s)
-        ps->seg[ps->n++] = s;
-    return s;
-}
-
-struct xh_chunk *xh_parts_chunks(struct xh_parts *ps, uint64_t n)
-{
-    struct xh_seg *s = append(ps, n, 1);
-    for (uint64_t i = 0; s && i < n; i++)
-        s->chunks[i].addr = XH_UNDEF;
-    return s ? s->chunks : NULL;
-}
-
-int xh_parts_elements(struct xh_parts *ps, const uint8_t *p, uint64_t n)
-{
-    const struct xh_format *f = &ps->ix->fmt;
-    struct xh_chunk *c = xh_parts_chunks(ps, n);
-    if (!c)
-        return -1;
-    for (; n--; c++, p += f->elem) {
-        c->addr = xh_addr(f, p);
-        c->size = xh_le(p + f->O, f->size_bytes);
-    }
-    return 0;
-}
-
-int xh_parts_hole(struct xh_parts *ps, uint64_t n)
-{
-    struct xh_seg *last = ps->n ? ps->seg[ps->n - 1] : NULL;
-    if (last && !last->chunks && !last->node && n <= (uint64_t)XH_RANK_MAX - last->count) {
-        last->count += n;
-        return 0;
-    }
-    return append(ps, n, 0) ? 0 : -1;
-}
-
-/* A node in the tree and in its index's list, or NULL: known already, or no memory. */
-static struct xh_node *node_new(struct xh_index *ix, struct xh_node node)
-{
-    struct xh_chunkindex *ci = ix->ci;
-    struct xh_node *nd = malloc(sizeof *nd);
-    if (!nd)
-        return NULL;
-    *nd = node;
-    nd->ix = ix;
-    void *const *at = tsearch(nd, &ci->nodes, by_addr);
-    if (!at || *at != nd) {
-        free(nd);
-        return NULL;
-    }
-    nd->next = ix->nodes;
-    ix->nodes = nd;
-    ci->bytes += sizeof *nd + TREE_BYTES;
-    return nd;
-}
-
-int xh_parts_node(struct xh_parts *ps, struct xh_node node, uint64_t n)
-{
-    uint64_t size = ps->ix->ci->size;
-    if (node.len == 0 || node.len > XH_NODE_MAX || node.addr >= size || node.len > size - node.addr ||
-        xh_node_at(ps->ix->ci, node.addr))
-        return xh_parts_hole(ps, n);
-    struct xh_seg *s = append(ps, n, 0);
-    if (!s)
-        return -1;
-    s->node = node_new(ps->ix, node);
-    if (s->node) {
-        s->node->seg = s;
-        s->unseen = 1;
-    }
-    return 0;
-}
-
-static void parts_free(struct xh_parts *ps)
-{
-    for (size_t i = 0; i < ps->n; i++) {
-        if (ps->seg[i]->node)
-            ps->seg[i]->node->seg = NULL;
-        seg_free(ps->seg[i]);
-    }
-    free(ps->seg);
-}
-
-/* ---- the index --------------------------------------------------------------------------------- */
+#include "btree1.h"
+#include "btree2.h"
+#include "earray.h"
+#include "farray.h"
 
 size_t xh_index_seg(const struct xh_index *ix, uint64_t rank)
 {
@@ -282,10 +68,10 @@ static uint64_t ranks_of(const struct xh_parts *ps)
 static void settle(struct xh_seg *s, struct xh_parts *ps)
 {
     struct xh_seg *part = ps->seg[0];
-    s->chunks = part->chunks; /* and their bytes in ci->bytes */
+    s->chunks = part->chunks; /* and their bytes in map->bytes */
     s->count = part->count;
     part->chunks = NULL;
-    chunks_join(s);
+    xh_seg_join(s);
 }
 
 /* The parts in place of segment |at|. 0, or -1 when there is no room. */
@@ -299,13 +85,13 @@ static int splice(struct xh_index *ix, size_t at, struct xh_parts *ps)
         return -1;
     memmove(seg + at + ps->n, seg + at + 1, (ix->nsegs - at - 1) * sizeof *seg);
     memcpy(seg + at, ps->seg, ps->n * sizeof *seg);
-    ix->ci->bytes += (ps->n - 1) * sizeof *seg;
+    ix->map->bytes += (ps->n - 1) * sizeof *seg;
     ix->seg = seg;
     ix->nsegs = n;
     old->node->seg = NULL;
-    seg_free(old);
+    xh_seg_free(old);
     for (size_t i = 0; i < ps->n; i++)
-        chunks_join(ps->seg[i]);
+        xh_seg_join(ps->seg[i]);
     ps->n = 0;
     return 0;
 }
@@ -332,25 +118,26 @@ void xh_index_unfold(struct xh_node *node, const uint8_t *p, size_t len)
         settle(s, &ps);
     else if (rc == 0 && ranks && ix->seg[ix->nsegs - 1]->first < (uint64_t)XH_RANK_MAX)
         rc = splice(ix, at, &ps);
-    parts_free(&ps);
+    xh_parts_free(&ps);
     number(ix, at);
     if (rc == 0 && ranks && ranks != old)
         xh_order_shift(&ix->order, (int64_t)end, (int64_t)ranks - (int64_t)old);
 }
 
-struct xh_index *xh_index_new(struct xh_chunkindex *ci, uint64_t addr, const uint8_t *p, size_t len)
+struct xh_index *xh_index_new(struct xh_chunkmap *map, struct xh_format fmt, uint64_t addr, const uint8_t *p,
+                              size_t len)
 {
     struct xh_index *ix = calloc(1, sizeof *ix);
     struct xh_parts ps = {.ix = ix};
     if (!ix)
         return NULL;
-    ix->ci = ci;
-    ix->fmt = (struct xh_format){.O = ci->O, .L = ci->L, .base = ci->base};
+    ix->map = map;
+    ix->fmt = fmt;
     ix->gap = XH_UNDEF;
-    ci->bytes += sizeof *ix;
+    map->bytes += sizeof *ix;
     int rc = -1;
     /* Known from here on, so that it does not begin a second index, nor lead to itself. */
-    if (!node_new(ix, (struct xh_node){.addr = addr}))
+    if (!xh_node_new(ix, (struct xh_node){.addr = addr}))
         goto err;
     switch (p[0]) {
     case 'T': rc = xh_btree1_root(p, len, &ps); break;
@@ -363,47 +150,37 @@ struct xh_index *xh_index_new(struct xh_chunkindex *ci, uint64_t addr, const uin
         goto err;
     ix->seg = ps.seg;
     ix->nsegs = ps.n;
-    ci->bytes += ps.n * sizeof *ps.seg;
+    map->bytes += ps.n * sizeof *ps.seg;
     number(ix, 0);
     for (size_t i = 0; i < ix->nsegs; i++)
-        chunks_join(ix->seg[i]);
+        xh_seg_join(ix->seg[i]);
     return ix;
 err:
-    parts_free(&ps);
+    xh_parts_free(&ps);
     xh_index_free(ix);
     return NULL;
 }
 
 void xh_index_free(struct xh_index *ix)
 {
-    struct xh_chunkindex *ci = ix->ci;
     for (size_t i = 0; i < ix->nsegs; i++)
-        seg_free(ix->seg[i]);
-    for (struct xh_node *nd = ix->nodes, *next; nd; nd = next) {
-        next = nd->next;
-        tdelete(nd, &ci->nodes, by_addr);
-        ci->bytes -= sizeof *nd + TREE_BYTES;
-        free(nd);
-    }
-    ci->bytes -= sizeof *ix + ix->nsegs * sizeof *ix->seg;
+        xh_seg_free(ix->seg[i]);
+    xh_nodes_free(ix);
+    ix->map->bytes -= sizeof *ix + ix->nsegs * sizeof *ix->seg;
     free(ix->seg);
     free(ix);
 }
 
 int xh_index_forget(struct xh_index *ix, size_t bytes)
 {
-    struct xh_chunkindex *ci = ix->ci;
+    const struct xh_chunkmap *map = ix->map;
     size_t lo = 0, hi = ix->nsegs;
     size_t at = ix->order.begun && ix->nsegs ? xh_index_seg(ix, (uint64_t)ix->order.now.rank) : 0;
-    while (ci->bytes > bytes && lo < hi) {
+    while (map->bytes > bytes && lo < hi) {
         struct xh_seg *s = ix->seg[at - lo > hi - 1 - at ? lo++ : --hi];
         if (!s->chunks || !s->node || s == ix->seg[at])
             continue;
-        chunks_leave(s);
-        ci->bytes -= seg_bytes(s->count) - seg_bytes(0);
-        free(s->chunks);
-        s->chunks = NULL;
-        s->unseen = 1;
+        xh_seg_forget(s);
     }
-    return ci->bytes <= bytes;
+    return map->bytes <= bytes;
 }

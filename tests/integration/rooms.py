@@ -64,9 +64,6 @@ MORE = {f"vfd/tool/{unit}": "text:proxy.h,response.h,url.h wire origin:auth.h"
 STANDING_CIRCLES = {
     "replicas":
         "cache/replicas/legs cache/replicas/look cache/replicas/replicas cache/replicas/sites cache/replicas/speed",
-    "chunkindex":
-        "cache/chunkindex/btree1 cache/chunkindex/btree2 cache/chunkindex/chunkindex cache/chunkindex/earray "
-        "cache/chunkindex/farray cache/chunkindex/index",
     "shadow":
         "cache/shadow/budget cache/shadow/guard cache/shadow/impl cache/shadow/layout cache/shadow/shadow "
         "cache/shadow/store",

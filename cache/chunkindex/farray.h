@@ -1,0 +1,14 @@
+/* Fixed array: see farray.c. Both functions return 0, or -1 when the bytes are not what they should be. */
+#ifndef XH_FARRAY_H
+#define XH_FARRAY_H
+
+#include "parts.h"
+
+/* Takes the bytes that begin an index, a header. Completes ps->ix->fmt, of which O, L and base are set; appends
+ * the parts. */
+int xh_farray_root(const uint8_t *p, size_t len, struct xh_parts *ps);
+
+/* Takes a node's bytes and appends its parts. */
+int xh_farray_node(const struct xh_node *node, const uint8_t *p, size_t len, struct xh_parts *ps);
+
+#endif
