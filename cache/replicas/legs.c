@@ -1,21 +1,17 @@
-/* Legs: transfers on their way through the sites. See sites.h. */
+/* Legs: see legs.h. */
+#include "legs.h"
+
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "../now.h"
 #include "../trace.h"
-#include "health.h"
-#include "sites.h"
+#include "rate.h"
 
 /* A transfer that sites fail, or are too slow for, goes to each of them so often. */
 #define TRIES_A_SITE 2u
 /* What brought so much before it failed was no failure in a row. */
 #define PROGRESS_BYTES 65536u
-/* How often each site is looked at while none is live. */
-#define ALL_DEAD_NS 500000000u
 
 /* ---- lists */
 
@@ -81,152 +77,6 @@ void xh_legs_tell(struct xh_replicas *r)
         tell(g, g->err.code ? &g->err : NULL);
         pthread_mutex_lock(&r->lock);
     }
-}
-
-/* ---- sites */
-
-unsigned xh_sites_live(const struct xh_replicas *r)
-{
-    unsigned n = 0;
-    for (size_t i = 0; i < r->n; i++)
-        n += r->site[i].state == XH_SITE_LIVE;
-    return n;
-}
-
-int xh_sites_spare(const struct xh_replicas *r)
-{
-    int n = 0;
-    for (size_t i = 0; i < r->n; i++)
-        n |= r->site[i].state == XH_SITE_SPARE;
-    return n;
-}
-
-/* 1 while a spare that was called is to be looked at. */
-static int spares_come(const struct xh_replicas *r)
-{
-    int n = 0;
-    for (size_t i = 0; i < r->n; i++)
-        n |= r->site[i].offered && r->site[i].state == XH_SITE_NEW;
-    return n;
-}
-
-/* A site is lost: where no other is live, the spares are to be opened. */
-static void call_spares(struct xh_replicas *r)
-{
-    for (size_t i = 0; i < r->n && xh_sites_live(r) == 0; i++)
-        if (r->site[i].state == XH_SITE_SPARE) {
-            r->site[i].state = XH_SITE_NEW;
-            r->site[i].due_ns = 0;
-        }
-    pthread_cond_signal(&r->news);
-}
-
-enum xh_fate xh_site_fate(const struct xh_replicas *r, const struct xh_site *s, const struct xh_err *err)
-{
-    switch (err->code) {
-    case XH_E_NET: case XH_E_TIMEOUT: case XH_E_TLS:
-        return XH_FATE_ELSEWHERE;
-    case XH_E_STATUS:
-        if (err->status >= 500 || err->status == 429 || err->status == 408)
-            return XH_FATE_ELSEWHERE;
-        break;
-    case XH_E_CHANGED: case XH_E_NOENT: case XH_E_ACCES: case XH_E_PROTO:
-        break;
-    default: /* our own troubles */
-        return XH_FATE_UP;
-    }
-    return s == &r->site[r->main] ? XH_FATE_UP : XH_FATE_REFUSED;
-}
-
-/* 1 when what |s| fails of can be had elsewhere. */
-static int has_others(const struct xh_replicas *r, const struct xh_site *s)
-{
-    return xh_sites_live(r) > (s->state == XH_SITE_LIVE) || xh_sites_spare(r);
-}
-
-/* Sites came or went: what was asked for when there was no other may be given up sooner now, and the other way round. */
-static void weigh_haste(struct xh_replicas *r)
-{
-    struct xh_leg *g;
-    TAILQ_FOREACH(g, &r->bound, link)
-        atomic_store_explicit(&g->t.hasty, has_others(r, g->site), memory_order_relaxed);
-}
-
-/* Has what |s| was asked for moved to others. */
-static void clear(struct xh_replicas *r, struct xh_site *s)
-{
-    struct xh_leg *g;
-    s->rate = s->lasting_rate = 0;
-    if (xh_sites_live(r) == 0)
-        return; /* it is as good as any */
-    TAILQ_FOREACH(g, &r->bound, link)
-        if (g->site == s && !g->moving && !g->cancelled) {
-            g->moving = 1;
-            xh_origin_cancel(s->origin, &g->t);
-        }
-}
-
-/* No site is live: the others, of which some may only have been slow, are looked at at once, and all of them often. */
-static void look_soon(struct xh_replicas *r, const struct xh_site *s)
-{
-    uint64_t now = xh_now_ns();
-    for (size_t i = 0; i < r->n; i++) {
-        struct xh_site *other = &r->site[i];
-        uint64_t soon = other == s || other->looked_ns + ALL_DEAD_NS > now ? now + ALL_DEAD_NS : now;
-        if (other->state == XH_SITE_DEAD && other->due_ns > soon)
-            other->due_ns = soon;
-    }
-    pthread_cond_signal(&r->news);
-}
-
-void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why)
-{
-    if (s->state == XH_SITE_REFUSED)
-        return;
-    int was = s->state == XH_SITE_LIVE;
-    s->state = XH_SITE_DEAD;
-    s->due_ns = xh_health_failed(s->server);
-    s->looked_ns = xh_now_ns();
-    if (was)
-        clear(r, s);
-    if (xh_sites_live(r) == 0)
-        look_soon(r, s);
-    weigh_haste(r);
-    xh_trace(XH_T_ORIGIN, "site-failed", "url=%s why=\"%s\" again_ms=%llu", s->shown, why,
-             (unsigned long long)((s->due_ns - xh_now_ns()) / 1000000u));
-    call_spares(r);
-}
-
-void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_err *err)
-{
-    if (s->state == XH_SITE_REFUSED)
-        return;
-    int was = s->state == XH_SITE_LIVE;
-    s->state = XH_SITE_REFUSED;
-    if (was)
-        clear(r, s);
-    weigh_haste(r);
-    call_spares(r);
-    xh_trace(XH_T_ORIGIN, "site-refused", "url=%s code=%s", s->shown, xh_err_name(err->code));
-    dprintf(STDERR_FILENO, "xhdf5: an endpoint is not used for this file: %s\n", err->text);
-}
-
-void xh_site_lives(struct xh_replicas *r, struct xh_site *s)
-{
-    s->state = XH_SITE_LIVE;
-    s->proved = 1;
-    s->rate = s->lasting_rate = 0;
-    s->used_ns = xh_now_ns();
-    xh_health_well(s->server);
-    xh_trace(XH_T_ORIGIN, "site-live", "url=%s", s->shown);
-    for (size_t i = 0; i < r->n; i++) {
-        struct xh_site *other = &r->site[i];
-        if (other->state == XH_SITE_DEAD)
-            clear(r, other);
-        if (!s->offered && other->offered && other->state != XH_SITE_REFUSED)
-            other->state = XH_SITE_SPARE; /* what it has under way it may end */
-    }
-    weigh_haste(r);
 }
 
 /* ---- what a site's origin brings */
@@ -329,11 +179,11 @@ static struct xh_site *site_for(struct xh_replicas *r, const struct xh_leg *g)
     struct xh_choice c[XH_SITES_MAX];
     if (r->changed) /* its origin knows what to say */
         return &r->site[r->main];
-    xh_sites_choices(r, c);
+    xh_rate_choices(r, c);
     if (g->leaves && xh_sites_live(r) > 1)
         c[g->leaves - r->site].usable = 0;
     int i = xh_choose(c, r->n, left_of(g), !g->demand && !g->urgent);
-    if (i == XH_CHOICE_NONE && spares_come(r))
+    if (i == XH_CHOICE_NONE && xh_sites_come(r))
         return NULL; /* the keeper is about to know better */
     return i >= 0 ? &r->site[i] : i == XH_CHOICE_WAIT ? NULL : last_resort(r, g);
 }
@@ -372,7 +222,7 @@ static void bind(struct xh_replicas *r, struct xh_leg *g, struct xh_site *s)
     g->site = s;
     g->leaves = NULL;
     t->speculative = !g->demand;
-    atomic_store_explicit(&t->hasty, has_others(r, s), memory_order_relaxed);
+    atomic_store_explicit(&t->hasty, xh_site_has_others(r, s), memory_order_relaxed);
     g->seen = atomic_load_explicit(&g->came, memory_order_relaxed);
     g->seen_ns = now;
     g->speed = 0;
@@ -400,6 +250,45 @@ void xh_legs_dispatch(struct xh_replicas *r)
         while ((g = TAILQ_FIRST(&r->queue[k])) && (s = site_for(r, g)))
             bind(r, g, s);
     }
+}
+
+/* Moves |g| to where it is done far sooner, if that is anywhere. */
+static void hurry(struct xh_replicas *r, struct xh_leg *g, const struct xh_choice *c, uint64_t now)
+{
+    struct xh_site *s = g->site;
+    int i = xh_rate_better(r, g, c, now);
+    if (i < 0)
+        return;
+    xh_trace(XH_T_ORIGIN, "move", "left=%llu from=%s to=%s", (unsigned long long)(g->total - g->seen), s->shown,
+             r->site[i].shown);
+    g->moves++;
+    g->moving = 1;
+    g->leaves = s;
+    xh_origin_cancel(s->origin, &g->t);
+    if (s->state == XH_SITE_LIVE && xh_rate_is_slow(s, &r->site[i]))
+        xh_site_failed(r, s, "it is far slower than another");
+}
+
+void xh_legs_tick(struct xh_replicas *r)
+{
+    struct xh_choice c[XH_SITES_MAX];
+    int silent[XH_SITES_MAX] = {0};
+    struct xh_leg *g;
+    uint64_t now = xh_now_ns(), ns = now - r->ticked_ns;
+    if (ns < XH_TICK_NS)
+        return;
+    r->ticked_ns = now;
+    xh_rate_measure(r, now, ns);
+    if (xh_sites_live(r) < 2 && !xh_sites_spare(r))
+        return;
+    size_t n = xh_rate_silent(r, now, silent);
+    for (size_t i = 0; i < r->n && n; i++)
+        if (silent[i])
+            xh_site_failed(r, &r->site[i], "nothing is heard of it");
+    xh_rate_choices(r, c);
+    TAILQ_FOREACH(g, &r->bound, link)
+        hurry(r, g, c, now);
+    xh_legs_dispatch(r);
 }
 
 struct xh_leg *xh_leg_new(struct xh_replicas *r, struct xh_transfer *t)

@@ -1,7 +1,9 @@
-/* Looks: is a site there, and is its copy of the file the one that was opened? See sites.h.
+/* Looks: is a site there, and is its copy of the file the one that was opened? See look.h.
  *
  * A copy is taken for the same when its size is, and either its strong ETag, or the bytes of the head, of the end and of
  * ranges between, at places chosen anew each time a file is opened. docs/origin.md says what that leaves open. */
+#include "look.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +12,10 @@
 #include "../now.h"
 #include "../trace.h"
 #include "../waits.h"
-#include "health.h"
-#include "sites.h"
+#include "legs.h"
+
+/* How long a site may take to open beside others, or to bring a few kilobytes. */
+#define LOOK_MOST_NS 10000000000u
 
 /* ---- blocking reads of the keeper */
 
@@ -49,7 +53,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 static void wait_and_tick(struct xh_replicas *r)
 {
     xh_cond_wait_until(&r->news, &r->lock, xh_now_ns() + XH_TICK_NS);
-    xh_sites_tick(r);
+    xh_legs_tick(r);
     xh_legs_tell(r);
 }
 
@@ -60,7 +64,7 @@ static int read_site(struct xh_replicas *r, struct xh_site *s, const struct xh_r
     struct look l = {.t = {.ranges = at, .nranges = n, .ctx = &l, .bytes = on_bytes, .done = on_done, .hasty = 1},
                      .r = r, .to = to};
     struct xh_transfer *t = &l.t;
-    uint64_t until = xh_now_ns() + XH_LOOK_MOST_NS;
+    uint64_t until = xh_now_ns() + LOOK_MOST_NS;
     int left = 0, rc = xh_origin_submit(s->origin, &t, 1, err);
     if (rc)
         return rc;
@@ -187,7 +191,7 @@ static int ends(void *ctx)
 {
     struct patience *p = ctx;
     pthread_mutex_lock(&p->r->lock);
-    xh_sites_tick(p->r);
+    xh_legs_tick(p->r);
     xh_legs_tell(p->r);
     int over = p->r->closing || xh_now_ns() > p->until_ns;
     pthread_mutex_unlock(&p->r->lock);
@@ -196,7 +200,7 @@ static int ends(void *ctx)
 
 static int open_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *err)
 {
-    struct patience p = {r, xh_now_ns() + XH_LOOK_MOST_NS};
+    struct patience p = {r, xh_now_ns() + LOOK_MOST_NS};
     struct xh_patience patience = {.ends = ends, .ctx = &p, .named = s->offered ? r->site[0].url : NULL};
     struct xh_origin_head head = {0};
     struct xh_origin *o = NULL;
@@ -208,7 +212,7 @@ static int open_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *er
     return rc;
 }
 
-void xh_sites_sample(struct xh_replicas *r)
+void xh_look_sample(struct xh_replicas *r)
 {
     struct xh_origin_info info;
     xh_origin_get_info(r->site[r->main].origin, &info);
@@ -216,7 +220,7 @@ void xh_sites_sample(struct xh_replicas *r)
         xh_trace(XH_T_ORIGIN, "samples", "url=%s bytes=%zu", r->site[r->main].shown, r->samples.bytes);
 }
 
-void xh_site_look(struct xh_replicas *r, struct xh_site *s)
+void xh_look_at(struct xh_replicas *r, struct xh_site *s)
 {
     struct xh_err err = {0};
     int fresh = !s->origin, rc = fresh ? open_site(r, s, &err) : 0;

@@ -1,9 +1,9 @@
-/* Replicas: the way to one site or to many, and what all together are. See replicas.h and sites.h. */
+/* Replicas: the way to one site or to many, and what all together are. See replicas.h. */
 #include "replicas.h"
 
 #include "../now.h"
-#include "health.h"
-#include "sites.h"
+#include "keeper.h"
+#include "legs.h"
 
 /* Connections of several sites count so many times when long ranges are cut: of smaller parts each can get its share. */
 #define FINER 2
@@ -30,7 +30,7 @@ int xh_replicas_submit(struct xh_replicas *r, struct xh_transfer *const *ts, siz
         else
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a transfer");
     pthread_mutex_lock(&r->lock);
-    if (rc == 0 && !r->closing && !xh_sites_keep(r))
+    if (rc == 0 && !r->closing && !xh_keeper_start(r))
         rc = xh_err_set(err, XH_E_SYS, 0, "no thread can be started");
     xh_err_set(&closed, XH_E_CANCELLED, 0, "%.200s: the file was closed", r->site[r->main].shown);
     while ((g = TAILQ_FIRST(&fresh))) {

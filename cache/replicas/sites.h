@@ -1,4 +1,5 @@
-/* Inside replicas/: sites, legs, and who keeps them. See replicas.h; nobody else includes this.
+/* Inside replicas/: what is known of a file's sites and of the legs through them, and the states of sites. See
+ * replicas.h; no other room includes this.
  *
  * A leg is one transfer of the cache's on its way through the sites. Its states, under the lock:
  *
@@ -34,14 +35,12 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "../origin/origin.h"
 #include "choice.h"
 #include "list.h"
-#include "replicas.h"
 
 /* Blocking looks of the keeper are interrupted so often, for what cannot wait. */
 #define XH_TICK_NS 50000000u
-/* How long a site may take to open beside others, or to bring a few kilobytes. */
-#define XH_LOOK_MOST_NS 10000000000u
 #define XH_SAMPLES 10u
 #define XH_SAMPLE_BYTES 4096u
 /* A file that is open for so long gets samples of the main site: when spares are needed it cannot be asked. */
@@ -131,33 +130,21 @@ struct xh_replicas {
     struct xh_samples samples;
 };
 
-/* sites.c: starts the keeper if there is none. Returns 0 when there can be none. Lock held. */
-int xh_sites_keep(struct xh_replicas *r);
+/* All functions: the lock is held. */
 
-/* legs.c. The lock is held, unless they say otherwise. */
-
-/* Makes a leg of |t|, in no list. No lock. NULL without memory. */
-struct xh_leg *xh_leg_new(struct xh_replicas *r, struct xh_transfer *t);
-void xh_leg_free(struct xh_leg *g); /* No lock. */
-
-/* Puts |g| last into its queue; tells that it is over, with |err| if that has a code. */
-void xh_leg_queue(struct xh_leg *g);
-void xh_leg_tell(struct xh_leg *g, const struct xh_err *err);
-
-/* Takes |g| out of the list that it is in. */
-void xh_leg_unlist(struct xh_leg *g);
-
-/* Gives queued legs to sites, as long as these have room. */
-void xh_legs_dispatch(struct xh_replicas *r);
-
-/* Tells the owners of all that is TOLD; lets go of the lock meanwhile. */
-void xh_legs_tell(struct xh_replicas *r);
-
-/* |s| has failed: what it was asked for goes to others, and it is looked at again later. */
-void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why);
+unsigned xh_sites_live(const struct xh_replicas *r);
 
 /* 1 while there is a spare to be called. */
 int xh_sites_spare(const struct xh_replicas *r);
+
+/* 1 while a spare that was called is to be looked at. */
+int xh_sites_come(const struct xh_replicas *r);
+
+/* 1 when what |s| fails of can be had elsewhere. */
+int xh_site_has_others(const struct xh_replicas *r, const struct xh_site *s);
+
+/* |s| has failed: what it was asked for goes to others, and it is looked at again later. */
+void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why);
 
 /* |s| was proved to be live: what the dead owe goes there; spares stand down if it is none. */
 void xh_site_lives(struct xh_replicas *r, struct xh_site *s);
@@ -168,18 +155,5 @@ void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_er
 /* What |err| of |s| means: that the reader has to know; that another site may do better for now; or for good. */
 enum xh_fate { XH_FATE_UP, XH_FATE_ELSEWHERE, XH_FATE_REFUSED };
 enum xh_fate xh_site_fate(const struct xh_replicas *r, const struct xh_site *s, const struct xh_err *err);
-
-unsigned xh_sites_live(const struct xh_replicas *r);
-
-/* speed.c: measures sites and legs, and has moved what takes far too long; does nothing when it did so just now. Lock held. */
-void xh_sites_tick(struct xh_replicas *r);
-void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_MAX]);
-
-/* look.c: opens |s|, or sees whether it is back, and compares it. The keeper's; no lock. Blocks, but ends soon when
- * the file is being closed. */
-void xh_site_look(struct xh_replicas *r, struct xh_site *s);
-
-/* Fetches the main site's samples, if it can. Otherwise as the former. */
-void xh_sites_sample(struct xh_replicas *r);
 
 #endif

@@ -62,8 +62,6 @@ MORE = {f"vfd/tool/{unit}": "text:proxy.h,response.h,url.h wire origin:auth.h"
 
 # The circles that still stand, each with its units.
 STANDING_CIRCLES = {
-    "replicas":
-        "cache/replicas/legs cache/replicas/look cache/replicas/replicas cache/replicas/sites cache/replicas/speed",
     "shadow":
         "cache/shadow/budget cache/shadow/guard cache/shadow/impl cache/shadow/layout cache/shadow/shadow "
         "cache/shadow/store",

@@ -8,6 +8,7 @@
 
 #include "now.h"
 #include "replicas/health.h"
+#include "replicas/replicas.h"
 #include "replicas/sites.h"
 
 #define OBJECT_BYTES (400u << 20)

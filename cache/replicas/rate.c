@@ -1,10 +1,5 @@
-/* Speed: what sites bring, and which transfers would be there sooner by another. See sites.h. */
-#include <stdlib.h>
-
-#include "../now.h"
-#include "../trace.h"
-#include "health.h"
-#include "sites.h"
+/* Rates: see rate.h. */
+#include "rate.h"
 
 /* How much of an old measurement stays in the new one. */
 #define MEMORY 0.7
@@ -43,7 +38,7 @@ static uint64_t owed_by(const struct xh_replicas *r, const struct xh_site *s, ui
     return owed > later ? owed - later : 0;
 }
 
-void xh_sites_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_MAX])
+void xh_rate_choices(const struct xh_replicas *r, struct xh_choice c[XH_SITES_MAX])
 {
     for (size_t i = 0; i < r->n; i++) {
         const struct xh_site *s = &r->site[i];
@@ -56,8 +51,8 @@ static void smooth(double *rate, double sample, double memory)
     *rate = *rate > 0 ? memory * *rate + (1 - memory) * sample : sample;
 }
 
-/* Counts the time since the last look where |s| had more to bring all along than it brought; else what it brought is the
- * least that it can. */
+/* Counts the time since the last look where |s| had more to bring all along than it brought; else what it brought is
+ * the least that it can. */
 static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint64_t ns)
 {
     struct xh_origin_rates facts;
@@ -80,7 +75,7 @@ static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint
 }
 
 /* 1 when nothing was heard of |s| for long, though something was asked of it that does not stand still. */
-static int is_silent(struct xh_replicas *r, const struct xh_site *s, uint64_t now)
+static int is_silent(const struct xh_replicas *r, const struct xh_site *s, uint64_t now)
 {
     const struct xh_leg *g;
     uint64_t oldest = now, heard = atomic_load_explicit(&s->heard_ns, memory_order_relaxed);
@@ -93,17 +88,16 @@ static int is_silent(struct xh_replicas *r, const struct xh_site *s, uint64_t no
     return now > since && now - since > SILENT_NS + SILENT_ROUND_TRIPS * s->rtt_ns;
 }
 
-static void end_silent(struct xh_replicas *r, uint64_t now)
+size_t xh_rate_silent(const struct xh_replicas *r, uint64_t now, int silent[XH_SITES_MAX])
 {
-    int silent[XH_SITES_MAX] = {0};
     unsigned others = (unsigned)xh_sites_spare(r);
+    size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
         silent[i] = r->site[i].state == XH_SITE_LIVE && r->site[i].legs && is_silent(r, &r->site[i], now);
+        n += (size_t)silent[i];
         others += r->site[i].state == XH_SITE_LIVE && !silent[i];
     }
-    for (size_t i = 0; i < r->n && others; i++)
-        if (silent[i])
-            xh_site_failed(r, &r->site[i], "nothing is heard of it");
+    return others ? n : 0;
 }
 
 static void measure_leg(struct xh_leg *g, uint64_t now)
@@ -115,56 +109,40 @@ static void measure_leg(struct xh_leg *g, uint64_t now)
     g->seen_ns = now;
 }
 
-/* Moves a leg that a reader waits for to where it is done far sooner. */
-static void hurry(struct xh_replicas *r, struct xh_leg *g, const struct xh_choice *all, uint64_t now)
+void xh_rate_measure(struct xh_replicas *r, uint64_t now, uint64_t ns)
 {
-    struct xh_choice c[XH_SITES_MAX];
-    struct xh_site *s = g->site;
-    uint64_t left = g->total - g->seen;
-    size_t here = (size_t)(s - r->site);
-    if (!g->demand || g->t.full || g->moving || g->cancelled || g->moves >= MOVES_MOST || left == 0 ||
-        now - g->bound_ns < YOUNG_NS + YOUNG_ROUND_TRIPS * s->rtt_ns)
-        return;
-    for (size_t i = 0; i < r->n; i++) {
-        c[i] = all[i];
-        c[i].rate = xh_choice_rate(all, r->n, i); /* of one that is new, what the others bring, this one too */
-    }
-    c[here].usable = 0;
-    int i = xh_choose(c, r->n, left, 0);
-    if (i < 0)
-        return;
-    double there = xh_choice_finish_ns(c, r->n, (size_t)i, left) + 2 * (double)c[i].rtt_ns;
-    double stays = g->speed > 0 ? (double)left / g->speed : (double)(now - g->bound_ns); /* at the least as long again */
-    if (stays < MOVE_RATIO * there + MOVE_NS)
-        return;
-    xh_trace(XH_T_ORIGIN, "move", "left=%llu from=%s to=%s", (unsigned long long)left, s->shown, r->site[i].shown);
-    g->moves++;
-    g->moving = 1;
-    g->leaves = s;
-    xh_origin_cancel(s->origin, &g->t);
-    double lately = s->rate > s->lasting_rate ? s->rate : s->lasting_rate;
-    if (r->site[i].lasting_rate > SLOW_RATIO * lately && s->state == XH_SITE_LIVE) /* as far as that is known */
-        xh_site_failed(r, s, "it is far slower than another");
-}
-
-void xh_sites_tick(struct xh_replicas *r)
-{
-    struct xh_choice c[XH_SITES_MAX];
     struct xh_leg *g;
-    uint64_t now = xh_now_ns(), ns = now - r->ticked_ns;
-    if (ns < XH_TICK_NS)
-        return;
-    r->ticked_ns = now;
     for (size_t i = 0; i < r->n; i++)
         if (r->site[i].origin)
             measure(r, &r->site[i], now, ns);
     TAILQ_FOREACH(g, &r->bound, link)
         measure_leg(g, now);
-    if (xh_sites_live(r) < 2 && !xh_sites_spare(r))
-        return;
-    end_silent(r, now);
-    xh_sites_choices(r, c);
-    TAILQ_FOREACH(g, &r->bound, link)
-        hurry(r, g, c, now);
-    xh_legs_dispatch(r);
+}
+
+int xh_rate_better(const struct xh_replicas *r, const struct xh_leg *g, const struct xh_choice *all, uint64_t now)
+{
+    struct xh_choice c[XH_SITES_MAX];
+    const struct xh_site *s = g->site;
+    uint64_t left = g->total - g->seen;
+    if (!g->demand || g->t.full || g->moving || g->cancelled || g->moves >= MOVES_MOST || left == 0 ||
+        now - g->bound_ns < YOUNG_NS + YOUNG_ROUND_TRIPS * s->rtt_ns)
+        return XH_CHOICE_NONE;
+    for (size_t i = 0; i < r->n; i++) {
+        c[i] = all[i];
+        c[i].rate = xh_choice_rate(all, r->n, i); /* of one that is new, what the others bring, this one too */
+    }
+    c[s - r->site].usable = 0;
+    int i = xh_choose(c, r->n, left, 0);
+    if (i < 0)
+        return XH_CHOICE_NONE;
+    double there = xh_choice_finish_ns(c, r->n, (size_t)i, left) + 2 * (double)c[i].rtt_ns;
+    /* Of one that brought nothing lately: at the least as long again. */
+    double stays = g->speed > 0 ? (double)left / g->speed : (double)(now - g->bound_ns);
+    return stays < MOVE_RATIO * there + MOVE_NS ? XH_CHOICE_NONE : i;
+}
+
+int xh_rate_is_slow(const struct xh_site *s, const struct xh_site *than)
+{
+    double lately = s->rate > s->lasting_rate ? s->rate : s->lasting_rate;
+    return than->lasting_rate > SLOW_RATIO * lately; /* as far as that is known */
 }

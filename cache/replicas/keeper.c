@@ -1,0 +1,80 @@
+/* The keeper: see keeper.h. */
+#include "keeper.h"
+
+#include <signal.h>
+
+#include "../now.h"
+#include "../waits.h"
+#include "legs.h"
+#include "look.h"
+
+/* Without anything under way for so long, the keeper rests. */
+#define REST_NS 1000000000u
+
+/* The site that is to be looked at now, or NULL; |*next_ns|: when the next one is. */
+static struct xh_site *due_site(struct xh_replicas *r, uint64_t now, uint64_t *next_ns)
+{
+    struct xh_site *first = NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_site *s = &r->site[i];
+        if ((s->state == XH_SITE_NEW || s->state == XH_SITE_DEAD) && (!first || s->due_ns < first->due_ns))
+            first = s;
+    }
+    if (first && first->due_ns > now) {
+        *next_ns = first->due_ns < *next_ns ? first->due_ns : *next_ns;
+        first = NULL;
+    }
+    return first;
+}
+
+static void wait_until(struct xh_replicas *r, uint64_t ns)
+{
+    if (ns == UINT64_MAX)
+        pthread_cond_wait(&r->news, &r->lock);
+    else
+        xh_cond_wait_until(&r->news, &r->lock, ns);
+}
+
+static void *keep(void *ctx)
+{
+    struct xh_replicas *r = ctx;
+    pthread_mutex_lock(&r->lock);
+    while (!r->closing) {
+        uint64_t now = xh_now_ns();
+        r->busy_ns = TAILQ_EMPTY(&r->bound) ? r->busy_ns : now;
+        r->rests = now - r->busy_ns > REST_NS;
+        uint64_t next = r->rests ? UINT64_MAX : now + XH_TICK_NS;
+        struct xh_site *s = due_site(r, now, &next);
+        int samples = r->sample_ns && now >= r->sample_ns;
+        if (samples)
+            r->sample_ns = 0;
+        else if (r->sample_ns && r->sample_ns < next)
+            next = r->sample_ns;
+        xh_legs_tick(r);
+        xh_legs_tell(r);
+        if (s) {
+            pthread_mutex_unlock(&r->lock);
+            xh_look_at(r, s);
+            pthread_mutex_lock(&r->lock);
+            xh_legs_dispatch(r);
+        } else if (samples) {
+            pthread_mutex_unlock(&r->lock);
+            xh_look_sample(r);
+            pthread_mutex_lock(&r->lock);
+        } else if (TAILQ_EMPTY(&r->told) && !r->closing) {
+            wait_until(r, next);
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+int xh_keeper_start(struct xh_replicas *r)
+{
+    sigset_t all, old;
+    sigfillset(&all); /* signals are the program's own affair */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r->kept = r->kept || pthread_create(&r->keeper, NULL, keep, r) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return r->kept;
+}

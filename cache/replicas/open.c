@@ -1,0 +1,341 @@
+/* Opening one file at its sites, hints, closing: see replicas.h. */
+#include "replicas.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../env.h"
+#include "../now.h"
+#include "../process.h"
+#include "../trace.h"
+#include "../waits.h"
+#include "health.h"
+#include "keeper.h"
+#include "legs.h"
+
+/* An opening that has other ways than this server waits so long for it. */
+#define OPEN_PATIENCE_NS 3000000000u
+/* How a hint tells of an offered site; how long such a URL may be there; what the rest of the hint has room in. */
+#define OFFER "also="
+#define HINTED_MOST 400u
+#define HINTED_LEAST 1000u
+
+static void start_locks(struct xh_replicas *r)
+{
+    pthread_mutex_init(&r->lock, NULL);
+    xh_cond_init(&r->news);
+    TAILQ_INIT(&r->queue[0]);
+    TAILQ_INIT(&r->queue[1]);
+    TAILQ_INIT(&r->bound);
+    TAILQ_INIT(&r->told);
+    atomic_store_explicit(&r->queued, 0, memory_order_relaxed);
+}
+
+void xh_replicas_after_fork(struct xh_replicas *r)
+{
+    if (r->process == xh_process())
+        return;
+    r->process = xh_process();
+    start_locks(r);
+    r->kept = 0; /* the parent's; ours starts with the first transfer */
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_site *s = &r->site[i];
+        s->legs = 0;
+        atomic_store_explicit(&s->owed, 0, memory_order_relaxed);
+    }
+    r->samples = (struct xh_samples){0};
+    r->sample_ns = xh_sites_spare(r) ? xh_now_ns() + XH_SAMPLE_AFTER_NS : 0;
+}
+
+/* ---- opening */
+
+static uint64_t hash_of(const char *s)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    while (*s)
+        h = (h ^ (uint8_t)*s++) * 1099511628211u;
+    return h;
+}
+
+/* The site that |*hint|, which is untrusted, came from; that site's own hint is left. r->n: it is not in the list. */
+static size_t site_of_hint(const struct xh_replicas *r, const char **hint)
+{
+    uint64_t hash;
+    int len = 0;
+    size_t i = 0;
+    if (!*hint || sscanf(*hint, "site=%16" SCNx64 " %n", &hash, &len) != 1 || len == 0)
+        return 0;
+    *hint += len;
+    while (i < r->n && hash_of(r->site[i].url) != hash)
+        i++;
+    return i;
+}
+
+size_t xh_replicas_hint(struct xh_replicas *r, char *buf, size_t size)
+{
+    size_t at = 0;
+    /* For processes that are told, and so hear no offers. A query may be a ticket, and secret; what is long is left. */
+    for (size_t i = 0; i < r->n; i++)
+        if (r->site[i].offered && !strchr(r->site[i].url, '?') && strlen(r->site[i].url) < HINTED_MOST && size - at > HINTED_LEAST)
+            at += (size_t)snprintf(buf + at, size - at, OFFER "%s ", r->site[i].url);
+    if (r->main != 0 && size - at > HINTED_LEAST)
+        at += (size_t)snprintf(buf + at, size - at, "site=%016" PRIx64 " ", hash_of(r->site[r->main].url));
+    size_t len = xh_origin_hint(r->site[r->main].origin, buf + at, size - at);
+    return len ? at + len : 0;
+}
+
+/* Takes the offers off |*hint|, which is untrusted, into |out|, malloc'd. Returns how many. */
+static size_t offers_of_hint(const char **hint, char *out[XH_OFFERS_MOST])
+{
+    size_t n = 0;
+    while (*hint && strncmp(*hint, OFFER "https://", strlen(OFFER "https://")) == 0) {
+        const char *url = *hint + strlen(OFFER);
+        size_t len = strcspn(url, " ");
+        if (n < XH_OFFERS_MOST && (out[n] = strndup(url, len)))
+            n++;
+        *hint = url + len + (url[len] == ' ');
+    }
+    return n;
+}
+
+static void free_offers(char *urls[XH_OFFERS_MOST], size_t n)
+{
+    while (n)
+        free(urls[--n]);
+}
+
+static void free_all(struct xh_replicas *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        free(r->site[i].url);
+    free(r->samples.of_main);
+    xh_env_release(&r->options);
+    pthread_mutex_destroy(&r->lock);
+    pthread_cond_destroy(&r->news);
+    free(r);
+}
+
+/* Owns |url|. */
+static void init_site(struct xh_site *s, char *url)
+{
+    s->url = url;
+    xh_list_server(url, s->server, sizeof s->server);
+    xh_url_shown(url, s->shown, sizeof s->shown);
+}
+
+/* The |n| |urls| that are none of the sites become spares. Frees what it does not take. */
+static void add_spares(struct xh_replicas *r, char *urls[XH_OFFERS_MOST], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < r->n && strcmp(r->site[k].url, urls[i]) != 0)
+            k++;
+        if (k < r->n || r->n == XH_SITES_MAX) {
+            free(urls[i]);
+            continue;
+        }
+        init_site(&r->site[r->n], urls[i]);
+        r->site[r->n].offered = 1;
+        r->site[r->n++].state = XH_SITE_SPARE;
+    }
+}
+
+static struct xh_replicas *make(const char *url, const struct xh_options *o, struct xh_counters *counters,
+                                struct xh_err *err)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    char *urls[XH_SITES_MAX];
+    const char *bad;
+    size_t bad_len;
+    struct xh_replicas *r = calloc(1, sizeof *r);
+    if (r && (r->n = xh_list_sites(url, o->endpoints, urls, &bad, &bad_len)) == 0) {
+        free(r);
+        r = NULL;
+    }
+    if (!r) {
+        xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
+        return NULL;
+    }
+    if (bad && !atomic_flag_test_and_set(&warned)) {
+        char entry[300], shown[300];
+        snprintf(entry, sizeof entry, "%.*s", (int)(bad_len < 200 ? bad_len : 200), bad);
+        dprintf(STDERR_FILENO, "xhdf5: option endpoints: %s is passed over: it is no https:// address of a server or directory\n",
+                xh_url_shown(entry, shown, sizeof shown));
+    }
+    r->options = *o;
+    xh_env_hold(&r->options);
+    char server[XH_NAMER_SERVER_BYTES];
+    if (r->n > 1 && xh_origin_trusted(url, o, server, sizeof server))
+        memset(&r->options.namer, 0, sizeof r->options.namer); /* the user has named the others as the same file's servers */
+    r->counters = counters;
+    r->process = xh_process();
+    start_locks(r);
+    for (size_t i = 0; i < r->n; i++) {
+        struct xh_site *s = &r->site[i];
+        init_site(s, urls[i]);
+        if (r->n > 1 && (s->due_ns = xh_health_due_ns(s->server)) > xh_now_ns())
+            s->state = XH_SITE_DEAD;
+    }
+    return r;
+}
+
+/* The main site is open: the others follow. Offered are, where the server has said nothing, the |n| |told|, which it takes. */
+static void opened(struct xh_replicas *r, size_t main, char *told[XH_OFFERS_MOST], size_t n)
+{
+    char *said[XH_OFFERS_MOST];
+    size_t heard = xh_origin_offers(r->site[main].origin, said);
+    r->main = main;
+    r->site[main].state = XH_SITE_LIVE;
+    r->site[main].proved = 1;
+    if (heard)
+        free_offers(told, n);
+    add_spares(r, heard ? said : told, heard ? heard : n);
+    r->sample_ns = xh_sites_spare(r) ? xh_now_ns() + XH_SAMPLE_AFTER_NS : 0;
+    r->alone = r->n == 1;
+    if (r->alone)
+        return;
+    pthread_mutex_lock(&r->lock);
+    if (!xh_keeper_start(r)) /* without a thread: the main one alone. With one, it reads this already */
+        r->alone = 1;
+    pthread_mutex_unlock(&r->lock);
+}
+
+static int out_of_patience(void *until)
+{
+    return xh_now_ns() > *(uint64_t *)until;
+}
+
+/* Opens the site |i|, for as long as a server that has alternatives may take. */
+static int open_hastily(struct xh_replicas *r, size_t i, const char *hint, int vouched, struct xh_origin_head *head,
+                        struct xh_err *err)
+{
+    struct xh_site *s = &r->site[i];
+    uint64_t until = xh_now_ns() + OPEN_PATIENCE_NS;
+    struct xh_patience patience = {.ends = out_of_patience, .ctx = &until};
+    int rc = xh_origin_open(s->url, &r->options, hint, vouched, r->counters, &patience, &s->origin, head, err);
+    if (rc == 0) {
+        xh_health_well(s->server);
+    } else if (rc == XH_E_CANCELLED || xh_site_fate(r, s, err) == XH_FATE_ELSEWHERE) {
+        s->state = XH_SITE_DEAD;
+        s->due_ns = xh_health_failed(s->server);
+    }
+    xh_trace(XH_T_ORIGIN, "site-open", "url=%s code=%s", s->shown, xh_err_name(rc));
+    return rc;
+}
+
+/* Opens the first site that answers: |first|, the URL's own, the others; those that have failed lately last. Returns its
+ * index, or r->n with |err|: none did, or, where |*over|, no other is worth a try. */
+static size_t open_any(struct xh_replicas *r, size_t first, const char *hint, int vouched, struct xh_origin_head *head,
+                       int *over, struct xh_err *err)
+{
+    size_t order[XH_SITES_MAX], n = 0;
+    for (int dead = 0; dead < 2; dead++)
+        for (size_t k = 0; k <= r->n; k++) {
+            size_t i = k == 0 ? first : k - 1;
+            if (i < r->n && (k == 0 || i != first) && (r->site[i].state == XH_SITE_DEAD) == dead)
+                order[n++] = i;
+        }
+    for (size_t k = 0; k < n; k++) {
+        size_t i = order[k];
+        struct xh_err own = {0};
+        int rc = open_hastily(r, i, i == first ? hint : NULL, i == first && vouched, head, &own);
+        if (rc == 0)
+            return i;
+        if (i == 0) /* what the URL's own server says of the file goes */
+            *err = own;
+        *over = i == 0 && rc != XH_E_CANCELLED && xh_site_fate(r, &r->site[0], &own) != XH_FATE_ELSEWHERE;
+        if (*over)
+            return r->n;
+    }
+    return r->n;
+}
+
+int xh_replicas_open(const char *url, const struct xh_options *o, const char *hint, int vouched,
+                     struct xh_counters *counters, struct xh_replicas **out, struct xh_origin_head *head,
+                     struct xh_err *err)
+{
+    struct xh_err own = {0};
+    char *told[XH_OFFERS_MOST];
+    struct xh_replicas *r = make(url, o, counters, err);
+    if (!r)
+        return XH_E_NOMEM;
+    size_t offers = offers_of_hint(&hint, told);
+    size_t main = site_of_hint(r, &hint);
+    if (main == r->n) { /* of a site that is not in the list any more */
+        main = 0;
+        hint = NULL;
+    }
+    int over = 0;
+    if (r->n > 1)
+        main = open_any(r, main, hint, vouched, head, &over, &own);
+    if (r->n == 1 || (main == r->n && !over)) { /* the only one; or with all patience, as if it were */
+        own.code = xh_origin_open(url, o, hint, vouched, counters, NULL, &r->site[0].origin, head, &own);
+        main = own.code ? r->n : 0;
+    }
+    if (main == r->n || !vouched) { /* what it offers now is what counts */
+        free_offers(told, offers);
+        offers = 0;
+    }
+    if (main == r->n) {
+        int rc = own.code;
+        if (err)
+            *err = own;
+        free_all(r);
+        return rc;
+    }
+    opened(r, main, told, offers);
+    *out = r;
+    return 0;
+}
+
+int xh_replicas_open_told(const char *url, const struct xh_options *o, const char *hint,
+                          struct xh_counters *counters, struct xh_replicas **out, struct xh_err *err)
+{
+    char *told[XH_OFFERS_MOST];
+    struct xh_replicas *r = make(url, o, counters, err);
+    if (!r)
+        return XH_E_NOMEM;
+    size_t offers = offers_of_hint(&hint, told);
+    size_t main = site_of_hint(r, &hint);
+    int rc = main < r->n ? xh_origin_open_told(r->site[main].url, o, hint, counters, &r->site[main].origin, err)
+                         : xh_err_set(err, XH_E_INVAL, 0,
+                                      "%.200s: another process opened it at an endpoint that is not listed here",
+                                      r->site[0].shown);
+    if (rc) {
+        free_offers(told, offers);
+        free_all(r);
+        return rc;
+    }
+    opened(r, main, told, offers);
+    *out = r;
+    return 0;
+}
+
+void xh_replicas_close(struct xh_replicas *r)
+{
+    struct xh_err err;
+    if (!r)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->closing = 1;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the file was closed", r->site[r->main].shown);
+    for (int k = 0; k < 2; k++)
+        while (!TAILQ_EMPTY(&r->queue[k]))
+            xh_leg_tell(TAILQ_FIRST(&r->queue[k]), &err);
+    pthread_cond_broadcast(&r->news);
+    pthread_mutex_unlock(&r->lock);
+    if (r->kept)
+        pthread_join(r->keeper, NULL);
+    for (size_t i = 0; i < r->n; i++) /* BOUND legs end in there. None is freed yet: their owners may ask for facts of all */
+        if (r->site[i].origin)
+            xh_origin_stop(r->site[i].origin);
+    pthread_mutex_lock(&r->lock);
+    xh_legs_tell(r);
+    pthread_mutex_unlock(&r->lock);
+    for (size_t i = 0; i < r->n; i++)
+        xh_origin_close(r->site[i].origin);
+    free_all(r);
+}
