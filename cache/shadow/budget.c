@@ -3,6 +3,8 @@
  * What is taken is measured (st_blocks), never counted along: a counter shared by processes
  * that may die at any instruction would drift. Between two measurements a process adds what
  * it claimed itself, so N processes may pass the budget by N × step_bytes together. */
+#include "budget.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 #include <unistd.h>
 
 #include "../now.h"
-#include "impl.h"
+#include "store.h"
 
 /* Other files grow as fast as the link, or as another program copies. So they are looked at with each measurement, unless
  * there are so many that it would take more than this part of the processor's time. */

@@ -12,6 +12,7 @@
 #include "../now.h"
 #include "../process.h"
 #include "impl.h"
+#include "store.h"
 
 #define FILE_NAME "busy"
 #define SLOTS 256u

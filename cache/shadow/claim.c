@@ -9,10 +9,14 @@
  * |inflight| counts claims, not pages: a claim ends once, for whoever made it, though the page may be another's by
  * then.
  * Locks: none. */
+#include "claim.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "impl.h"
+#include "evict.h"
+#include "owner.h"
+#include "word.h"
 
 /* Charges a page that is about to be claimed, and says for whom: 0 when it cannot be. */
 static uint32_t charge(struct xh_shadow *s, int meta, struct xh_counters *c)

@@ -11,12 +11,15 @@
  * 2. A process that dies in between leaves EVICTING with a dead owner: anyone may set EMPTY.
  *
  * Locks: none. Knows nothing of budgets but one number to compare metadata with. */
+#include "clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "../trace.h"
-#include "impl.h"
+#include "owner.h"
+#include "word.h"
 
 /* Levels of a revolution: what it takes. Each sets its victims' HOT aside first. */
 enum level { RAW_COLD, RAW_ANY, META_COLD, META_ANY, LEVELS };

@@ -5,6 +5,8 @@
  * was there first, and a process that has nothing yet is not shut out.
  *
  * Locks: none over a sweep, but a flag that keeps a process's other threads from sweeping too. */
+#include "evict.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +18,12 @@
 
 #include "../now.h"
 #include "../trace.h"
-#include "impl.h"
+#include "budget.h"
+#include "clock.h"
+#include "hint.h"
+#include "lack.h"
+#include "objects.h"
+#include "store.h"
 
 #define FUTILE_NS 20000000ull /* after a sweep that freed nothing, claims get NONE at once this long */
 #define TEMP_STALE_S 60       /* a file is built in milliseconds */

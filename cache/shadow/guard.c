@@ -7,12 +7,14 @@
  *
  * Guards are never freed, as a handler may be looking at any of them: those that are dropped are used again.
  * Only async-signal-safe calls in the handler. Threads: any. */
+#include "guard.h"
+
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-
-#include "impl.h"
 
 struct xh_guard {
     _Atomic uintptr_t from; /* 0: to be had. Release pairs with the handler's acquire. */

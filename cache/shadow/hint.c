@@ -4,6 +4,8 @@
  * name and renamed, so a reader finds the old hint or the new one. A hint without its
  * shadow is none: the bytes that it would save a request for are not there.
  * Knows nothing of the text's meaning. Threads, processes: any. */
+#include "hint.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 
 #include "../trace.h"
 #include "impl.h"
+#include "store.h"
 
 #define TAG "xhdf5-hint 1\n"
 #define FILE_BYTES (sizeof TAG + XH_NAME_BYTES + XH_HINT_BYTES)

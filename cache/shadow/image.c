@@ -16,7 +16,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "budget.h"
+#include "hint.h"
 #include "impl.h"
+#include "store.h"
 
 #define OTHER_LAYOUT "of another layout version"
 #define WORDS 512u /* read at once: a kernel page */

@@ -1,5 +1,7 @@
 /* Lacks: what was looked for in vain, for the user's other processes: an empty file "n-<hex SHA-256 of the name>", whose time
  * says when. Knows nothing of what the name means. Threads, processes: any. */
+#include "lack.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 #include <unistd.h>
 
 #include "impl.h"
+#include "store.h"
 
 /* Opens the directory, and writes the file's name. Returns the directory's descriptor or -1. */
 static int place(const char *name, const struct xh_options *o, int create, char file[XH_NAME_BYTES])

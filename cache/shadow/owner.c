@@ -9,12 +9,16 @@
  * 3. Doubt means alive: a wrong "dead" could mix two fillers, a wrong "alive" costs time.
  *
  * Knows nothing of pages. */
+#include "owner.h"
+
 #include <assert.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "../now.h"
 #include "../trace.h"
-#include "impl.h"
+#include "objects.h"
+#include "store.h"
 
 static uint32_t take_slot(struct xh_shadow *s)
 {

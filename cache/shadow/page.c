@@ -14,6 +14,8 @@
  *
  * Locks: none. Page bytes go by pread and pwrite, which on tmpfs take no lock for a read
  * and fail instead of faulting. Knows nothing of budgets beyond charging one. */
+#include "page.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <linux/futex.h>
@@ -26,7 +28,11 @@
 
 #include "../now.h"
 #include "../trace.h"
-#include "impl.h"
+#include "claim.h"
+#include "evict.h"
+#include "owner.h"
+#include "sum.h"
+#include "word.h"
 
 #define RUN_PAGES 64u      /* most pages of one copy: what is in a cache still when it is summed */
 #define PROVE_ALIVE_MS 250 /* how often a waiter looks whether the owner is alive */

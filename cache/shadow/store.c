@@ -9,9 +9,12 @@
  *    exclusively. So a shadow in use keeps its name, and one without name is not used anew.
  *
  * Knows nothing of pages' states. Threads: any; callers hold xh_shadow_lock or own |s| alone. */
+#include "store.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +32,6 @@
 
 #include "../now.h"
 #include "../trace.h"
-#include "impl.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u

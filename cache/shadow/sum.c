@@ -4,9 +4,9 @@
  * Four chains of multiplications that do not wait for each other. Both halves of a product count, so that no bit of
  * the input is weaker than another: sums of words would not tell 512 times 2.0 from zeros.
  * Pure. Of this machine and build alone: a sum that another one made is a damaged page. */
-#include <string.h>
+#include "sum.h"
 
-#include "impl.h"
+#include <string.h>
 
 #define STEP_BYTES 64
 #define ODD 0x9e3779b97f4a7c15ull /* 2^64 / golden ratio */

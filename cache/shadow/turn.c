@@ -8,11 +8,13 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../now.h"
 #include "../trace.h"
 #include "impl.h"
+#include "store.h"
 
 #define FILE_NAME "turns"
 #define LOOK_NS 1000000

@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include "impl.h"
+#include "page.h"
+#include "sum.h"
+#include "word.h"
 
 #define GROUP_PAGES 16u    /* read together: 64 KiB, which stay in a processor's own cache */
 #define GROUP_GAP_PAGES 2u /* to copy a page takes 0.2 us, a system call of its own 0.3 to 0.6 (docs/shadow.md) */

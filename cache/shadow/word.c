@@ -1,5 +1,7 @@
 /* Words: made safe to touch, and changed. See layout.h for what they say, page.c for what it is good for.
  * Locks: none. */
+#include "word.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,7 +10,7 @@
 #include <unistd.h>
 
 #include "../trace.h"
-#include "impl.h"
+#include "guard.h"
 
 static int reserve(int fd, uint64_t off, uint64_t len)
 {

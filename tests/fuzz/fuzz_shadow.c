@@ -7,6 +7,7 @@
 
 #include "fuzz.h"
 #include "shadow/image.h"
+#include "shadow/evict.h"
 #include "shadow/impl.h"
 
 #define URL "https://h.example/d/f.h5"

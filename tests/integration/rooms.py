@@ -62,9 +62,6 @@ MORE = {f"vfd/tool/{unit}": "text:proxy.h,response.h,url.h wire origin:auth.h"
 
 # The circles that still stand, each with its units.
 STANDING_CIRCLES = {
-    "shadow":
-        "cache/shadow/budget cache/shadow/guard cache/shadow/impl cache/shadow/layout cache/shadow/shadow "
-        "cache/shadow/store",
     "edit":
         "cache/edit/aside cache/edit/commit cache/edit/edit cache/edit/impl cache/edit/left cache/edit/lock "
         "cache/edit/merge cache/edit/super",

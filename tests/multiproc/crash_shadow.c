@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shadow/budget.h"
 #include "shadow/impl.h"
 #include "steps.h"
 

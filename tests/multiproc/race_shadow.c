@@ -27,7 +27,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shadow/clock.h"
 #include "shadow/impl.h"
+#include "shadow/store.h"
 #include "steps.h"
 
 enum { PAGES_MAX = 1500, VERSIONS = 4, PROCESSES_MAX = 64, CALM_OPS = 4000, STEPS_MAX = 6000 };

@@ -8,6 +8,10 @@
 #include <unistd.h>
 
 #include "shadow/impl.h"
+#include "shadow/owner.h"
+#include "shadow/store.h"
+#include "shadow/sum.h"
+#include "shadow/word.h"
 
 static _Atomic long steps_left = -1; /* below 1: nobody dies */
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "shadow/image.h"
+#include "shadow/clock.h"
 #include "shadow/impl.h"
 
 #define PAGE XH_PAGE_BYTES

@@ -18,7 +18,15 @@
 #include <unistd.h>
 
 #include "now.h"
+#include "shadow/budget.h"
+#include "shadow/clock.h"
+#include "shadow/evict.h"
+#include "shadow/guard.h"
 #include "shadow/impl.h"
+#include "shadow/owner.h"
+#include "shadow/store.h"
+#include "shadow/sum.h"
+#include "shadow/word.h"
 
 #define PAGE XH_PAGE_BYTES
 #define URL "https://h.example/d/f.h5?token=secret"

@@ -8,6 +8,8 @@
  *    The owner number is taken anew at the child's first claim.
  *
  * Lock: xh_shadow_lock (impl.h). Knows nothing of words. */
+#include "objects.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +20,9 @@
 #include <unistd.h>
 
 #include "../trace.h"
-#include "impl.h"
+#include "budget.h"
+#include "guard.h"
+#include "store.h"
 
 #define USELESS_BYTES (4u << 20) /* an automatic budget below it: private memory serves better */
 #define PRIVATE_LEAST_BYTES (1u << 20) /* however little memory is left */
