@@ -15,10 +15,13 @@ import sys
 import tempfile
 import time
 
+import warm_python
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("XHDF5_BUILD", TOP / "build"))
 H5PY = {v: pathlib.Path(f"/opt/h5py-{v}/bin/python") for v in ("3.14.0", "3.16.0")}
 DATA_PYTHON = H5PY["3.14.0"]
+warm_python.use(H5PY.values())
 
 
 def plugin_dir():
