@@ -1,0 +1,86 @@
+/* Servers: what a request is answered with, in the words of nginx, of XRootD or of a server that knows no ranges; and
+ * what goes wrong with it.
+ *
+ * A reply's body is not stored: it is pieces of text and ranges of an object, whose bytes follow from its version and
+ * their place. Threads: as baton.h. */
+#ifndef XH_SIM_SERVER_H
+#define XH_SIM_SERVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tcp.h"
+
+enum sim_dialect { SIM_NGINX, SIM_XROOTD, SIM_WHOLE, SIM_DIALECTS };
+
+/* What may go wrong with a request. Its probability is in sim_server.fault. */
+enum sim_fault {
+    SIM_F_REFUSED,   /* no connection */
+    SIM_F_503,       /* for a moment; with Retry-After, or without */
+    SIM_F_429,
+    SIM_F_500,
+    SIM_F_DROPPED,   /* the connection is closed, no reply */
+    SIM_F_CUT,       /* the connection breaks in the midst of the body */
+    SIM_F_SILENT,    /* no reply */
+    SIM_F_STALL,     /* the body stands still for ever */
+    SIM_F_REDIRECT,  /* to the other name of this server */
+    SIM_F_TOTAL,     /* Content-Range with another total: not to be borne */
+    SIM_F_CHANGED,   /* from now on another version is there */
+    SIM_FAULTS,
+};
+
+extern const char *const sim_fault_names[SIM_FAULTS];
+
+struct sim_object {
+    const char *path;
+    uint64_t size;
+    unsigned version;
+};
+
+struct sim_server {
+    const char *name, *other; /* "http://host:port" both */
+    enum sim_dialect dialect;
+    struct sim_link *link;
+    uint64_t think_ns;        /* before each reply */
+    uint64_t accept_ns;       /* work of a handshake, one after the other */
+    struct sim_object *object;
+    size_t objects;
+    double fault[SIM_FAULTS];
+    unsigned faults_left;     /* how many more may strike */
+    unsigned struck[SIM_FAULTS];
+    uint64_t accepted_ns;     /* until then it is at work on handshakes */
+    uint64_t requests;
+};
+
+struct sim_piece {
+    char *text;    /* NULL: bytes of the object */
+    uint64_t off;
+    uint64_t len;
+};
+
+struct sim_reply {
+    struct sim_piece *piece; /* the first: status line and headers */
+    size_t pieces;
+    uint64_t len;      /* of all */
+    uint64_t sent_len; /* what comes of it: less than |len| if it is cut */
+    int ends;          /* the connection is closed behind that */
+    const struct sim_object *object;
+    unsigned version;  /* of its bytes */
+};
+
+/* Bytes [off, off+len) of |version|. Pure. */
+void sim_content(unsigned version, uint64_t off, uint8_t *out, size_t len);
+
+/* Where bytes differ from what they should be: an offset in |got|, or |len|: they do not. */
+size_t sim_content_differs(unsigned version, uint64_t off, const uint8_t *got, size_t len);
+
+/* 1 when a fault of |kind| strikes now; counts it. */
+int sim_strikes(struct sim_server *s, enum sim_fault kind);
+
+/* Answers. |headers| as in struct xh_send. Owns: the caller, for ever. */
+struct sim_reply *sim_answer(struct sim_server *s, const char *method, const char *path, const char *const *headers);
+
+/* Copies up to |len| bytes of |r| from |pos| on, of one piece. Returns how many. */
+size_t sim_reply_bytes(const struct sim_reply *r, uint64_t pos, uint8_t *out, size_t len);
+
+#endif

@@ -1,0 +1,279 @@
+/* The simulator's program: one world of a seed, a search through seeds, or one of the bench's workloads over a link that
+ * the command line describes. Each world runs in a process of its own. See docs/simulator.md. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "baton.h"
+#include "trace.h"
+#include "world.h"
+
+#define IMAGE_BYTES (2048u * 2048 * 2)
+#define PLAIN_MOST 16
+#define MB 1e6
+
+static char shadow_dir[64];
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    return remove(path);
+}
+
+static void new_shadow(struct xh_options *o)
+{
+    snprintf(shadow_dir, sizeof shadow_dir, "/dev/shm/xhdf5-sim-XXXXXX");
+    if (!mkdtemp(shadow_dir)) {
+        perror(shadow_dir);
+        exit(2);
+    }
+    snprintf(o->shadow_dir, sizeof o->shadow_dir, "%s", shadow_dir);
+    o->shadow_budget_bytes = UINT64_C(1) << 30; /* not by what memory this machine has left */
+}
+
+static void end_shadow(void)
+{
+    nftw(shadow_dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* One thread runs at a time: to wake it on this processor is cheaper. */
+static void one_processor(void)
+{
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET((size_t)sched_getcpu(), &here);
+    sched_setaffinity(0, sizeof here, &here);
+}
+
+/* Runs |run| in a child; what it gives is read from a pipe. Returns the child's status, 0: all is well. */
+static int in_child(void (*run)(void *ctx, FILE *out), void *ctx, char *said, size_t size)
+{
+    int ends[2];
+    size_t n = 0;
+    fflush(NULL);
+    if (pipe(ends) != 0)
+        exit(2);
+    pid_t child = fork();
+    if (child == 0) {
+        FILE *out = fdopen(ends[1], "w");
+        close(ends[0]);
+        if (!sim_tracing && !freopen("/dev/null", "w", stderr)) /* the driver's advice to its user */
+            exit(2);
+        one_processor();
+        run(ctx, out);
+        fflush(NULL);
+        _exit(0);
+    }
+    close(ends[1]);
+    for (ssize_t got; child > 0 && (got = read(ends[0], said + n, size - 1 - n)) != 0;)
+        n += got > 0 ? (size_t)got : 0;
+    said[n] = '\0';
+    close(ends[0]);
+    int status = 1;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
+/* ---- worlds of seeds */
+
+static void run_world(void *ctx, FILE *out)
+{
+    struct sim_result result;
+    sim_world_run(ctx, &result);
+    const struct sim_world *w = ctx;
+    fprintf(out, "%016" PRIx64 " %s t=%.3fs bytes=%" PRIu64 " requests=%" PRIu64 " connections=%" PRIu64 " code=%d dropped=%" PRIu64
+            " lost=%" PRIu64 "%s%s", result.digest, result.wrong[0] ? "WRONG" : "right", (double)result.ns / 1e9, result.bytes,
+            sim_sums.requests, sim_sums.connections, result.code, w->link.dropped, w->link.lost, result.wrong[0] ? ": " : "",
+            result.wrong);
+}
+
+/* Returns 0 when |seed|'s world is as it should be. */
+static int try_seed(uint64_t seed, int again, int tells)
+{
+    char said[2][1024] = {"", ""};
+    int bad = 0;
+    struct sim_world w;
+    for (int i = 0; i <= again && !bad; i++) {
+        sim_world_of(&w, seed);
+        new_shadow(&w.options);
+        int status = in_child(run_world, &w, said[i], sizeof said[i]);
+        end_shadow();
+        bad = status != 0 || strstr(said[i], "WRONG");
+        if (status != 0)
+            printf("status %d%s\n", status, WIFSIGNALED(status) ? ", a signal" : "");
+    }
+    if (again && !bad && strcmp(said[0], said[1]) != 0) {
+        printf("two runs of one seed differ:\n  %s\n  %s\n", said[0], said[1]);
+        bad = 1;
+    }
+    if (bad || tells) {
+        sim_world_print(&w);
+        printf("  %s\n", said[0]);
+    }
+    if (bad)
+        printf("again, with a trace: tests/sim/sim --seed %" PRIu64 " --trace\n", seed);
+    return bad;
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Tries seeds from |first| on, |count| of them or for |seconds|; each tenth twice. */
+static int search(double seconds, uint64_t count, uint64_t first, unsigned most_bad)
+{
+    double until = seconds_now() + seconds;
+    uint64_t seed = first;
+    unsigned bad = 0;
+    for (; (count ? seed - first < count : seconds_now() < until) && bad < most_bad; seed++)
+        bad += try_seed(seed, seed % 10 == 0, 0) != 0;
+    printf("%" PRIu64 " seeds from %" PRIu64 " on, %u failed\n", seed - first, first, bad);
+    return bad != 0;
+}
+
+/* ---- workloads of the bench */
+
+struct bench {
+    const char *name;
+    double rtt_ms, rate_mbit, loss, cap_mb, client_ns_byte;
+    enum sim_control control;
+    int stock;
+    enum sim_dialect dialect;
+    unsigned images, plain;
+    uint64_t seed;
+};
+
+static void bench_world(const struct bench *b, struct sim_world *w)
+{
+    memset(w, 0, sizeof *w);
+    w->seed = b->seed;
+    w->link = (struct sim_link){
+        .rtt_ns = (uint64_t)(b->rtt_ms * 1e6), .rate = b->rate_mbit > 0 ? b->rate_mbit / 8e3 : 1.0, .loss = b->loss, .segments = 10,
+        .control = b->control, .connection_rate = b->cap_mb / 1e3,
+        .receive_most = b->stock ? 3145728 : 64u << 20, .send_most = b->stock ? 3145728 : 64u << 20,
+    };
+    w->link.queue_bytes = (uint64_t)(w->link.rate * (double)(w->link.rtt_ns > 5 * SIM_MS ? w->link.rtt_ns : 5 * SIM_MS)) + 98304;
+    if (b->rate_mbit <= 0)
+        w->link.queue_bytes = 512u << 20;
+    int small = strcmp(b->name, "W3") == 0;
+    w->object = (struct sim_object){"/data/file.h5", small ? 256000000 : (uint64_t)b->images * IMAGE_BYTES, 1};
+    w->server = (struct sim_server){.name = "http://sim.test:8000", .other = "http://other.test:8000", .objects = 1, .dialect = b->dialect,
+                                    .think_ns = 100000, .accept_ns = 400000};
+    xh_options_defaults(&w->options);
+    w->options.engine_threads = 2;
+    w->readers = 1;
+    w->shared = 1;
+    w->reading[0] = small ? SIM_RANDOM : SIM_STREAM;
+    w->piece[0] = small ? 10000 : IMAGE_BYTES;
+    w->bytes[0] = small ? 1000 * 10000 : w->object.size;
+    sim_net.client_ns_byte = b->client_ns_byte;
+}
+
+static void run_bench(void *ctx, FILE *out)
+{
+    const struct bench *b = ctx;
+    struct sim_world w;
+    struct sim_result r;
+    bench_world(b, &w);
+    new_shadow(&w.options);
+    if (b->plain) {
+        uint64_t ns = sim_world_fetch(&w, b->plain, w.object.size);
+        fprintf(out, "%.6f", (double)w.object.size / MB / ((double)ns / 1e9));
+    } else {
+        sim_world_run(&w, &r);
+        fprintf(out, "%.6f %" PRIu64 " %" PRIu64 " %.3f %s", (double)r.bytes / MB / ((double)r.ns / 1e9), sim_sums.connections,
+                sim_sums.requests, (double)r.ns / 1e9, r.wrong[0] ? r.wrong : "right");
+    }
+    end_shadow();
+}
+
+static int run_workload(struct bench *b)
+{
+    char said[1024];
+    double best = 0;
+    unsigned best_n = 0;
+    for (b->plain = 1; b->plain <= PLAIN_MOST && strcmp(b->name, "W3") != 0; b->plain *= 2) {
+        if (in_child(run_bench, b, said, sizeof said) != 0)
+            return 1;
+        double rate = strtod(said, NULL);
+        printf("plain client, %2u connections: %.1f MB/s\n", b->plain, rate);
+        best_n = rate > best ? b->plain : best_n;
+        best = rate > best ? rate : best;
+    }
+    b->plain = 0;
+    if (in_child(run_bench, b, said, sizeof said) != 0) {
+        printf("failed: %s\n", said);
+        return 1;
+    }
+    char *more;
+    double rate = strtod(said, &more);
+    printf("%s: %.1f MB/s; connections, requests, seconds, bytes:%s\n", b->name, rate, more);
+    if (best > 0)
+        printf("by the best plain client (%u connections): %.2f\n", best_n, rate / best);
+    return strstr(more, "right") == NULL;
+}
+
+static void usage(void)
+{
+    printf("sim --seconds S [--seed FIRST] [--bad N]   tries seeds until S seconds are over or N have failed (1)\n"
+           "sim --count N [--seed FIRST] [--bad N]     the same, with so many seeds\n"
+           "sim --seed N [--trace [COMPONENTS]]        one seed; --trace: events of the network and the driver's log\n"
+           "sim --workload W1|W3 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
+           "    [--xrootd] [--images N] [--cpu NS] [--seed N] [--trace]   beside a plain client with 1 to 16 connections\n");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"seconds", 1, NULL, 's'}, {"count", 1, NULL, 'C'}, {"seed", 1, NULL, 'n'}, {"bad", 1, NULL, 'b'}, {"trace", 2, NULL, 't'}, {"workload", 1, NULL, 'w'},
+        {"rtt", 1, NULL, 'r'}, {"rate", 1, NULL, 'm'}, {"loss", 1, NULL, 'l'}, {"cap", 1, NULL, 'c'}, {"control", 1, NULL, 'k'},
+        {"stock", 0, NULL, 'o'}, {"xrootd", 0, NULL, 'x'}, {"images", 1, NULL, 'i'}, {"cpu", 1, NULL, 'p'}, {"help", 0, NULL, 'h'}, {0},
+    };
+    struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .seed = 1};
+    double seconds = 0;
+    uint64_t seed = 0, count = 0;
+    unsigned bad = 1;
+    int has_seed = 0, c;
+    clearenv(); /* credentials and options of the caller are not what is simulated */
+    setenv("HOME", "/nonexistent", 1);
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        switch (c) {
+        case 's': seconds = strtod(optarg, NULL); break;
+        case 'C': count = strtoull(optarg, NULL, 10); break;
+        case 'n': seed = b.seed = strtoull(optarg, NULL, 10); has_seed = 1; break;
+        case 'b': bad = (unsigned)strtoul(optarg, NULL, 10); break;
+        case 't': sim_tracing = 1; if (optarg) xh_trace_enable(optarg); break;
+        case 'w': b.name = optarg; break;
+        case 'r': b.rtt_ms = strtod(optarg, NULL); break;
+        case 'm': b.rate_mbit = strtod(optarg, NULL); break;
+        case 'l': b.loss = strtod(optarg, NULL); break;
+        case 'c': b.cap_mb = strtod(optarg, NULL); break;
+        case 'k': b.control = *optarg == 'r' ? SIM_RENO : *optarg == 'c' ? SIM_CUBIC : SIM_BBR; break;
+        case 'o': b.stock = 1; break;
+        case 'x': b.dialect = SIM_XROOTD; break;
+        case 'i': b.images = (unsigned)strtoul(optarg, NULL, 10); break;
+        case 'p': b.client_ns_byte = strtod(optarg, NULL); break;
+        default: usage(); return c == 'h' ? 0 : 2;
+        }
+    }
+    if (b.name)
+        return run_workload(&b);
+    if (seconds > 0 || count > 0)
+        return search(seconds, count, seed, bad);
+    if (has_seed)
+        return try_seed(seed, !sim_tracing, 1);
+    usage();
+    return 2;
+}

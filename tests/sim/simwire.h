@@ -1,0 +1,25 @@
+/* The simulated wire: what of it the world sets. The rest is cache/origin/wire.h, which simwire.c makes in wire.c's
+ * place. */
+#ifndef XH_SIM_SIMWIRE_H
+#define XH_SIM_SIMWIRE_H
+
+#include "server.h"
+
+struct sim_net {
+    struct sim_server *server;
+    size_t servers;
+    int handshakes;         /* 1: each connection has a handshake of TLS 1.3 as well */
+    double client_ns_byte;  /* work of an engine's thread for each byte that comes */
+    uint64_t client_ns;     /* and for each look at its sockets that found something */
+};
+
+extern struct sim_net sim_net;
+
+/* Of all connections and requests. */
+struct sim_sums {
+    uint64_t connections, requests, bytes, open, open_most;
+};
+
+extern struct sim_sums sim_sums;
+
+#endif

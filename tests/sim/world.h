@@ -1,0 +1,56 @@
+/* A world: a link, a server with its faults, a file's size, options, readers and what they read. All of it follows from
+ * a seed, or from a command line. Threads: as baton.h. */
+#ifndef XH_SIM_WORLD_H
+#define XH_SIM_WORLD_H
+
+#include "options.h"
+#include "simwire.h"
+
+#define SIM_READERS_MOST 6
+
+enum sim_reading {
+    SIM_STREAM,    /* from the beginning to the end, in large reads */
+    SIM_STEPS,     /* the same in small ones */
+    SIM_RANDOM,    /* small reads anywhere */
+    SIM_SCATTERED, /* one call for many small pieces */
+    SIM_STRIDES,   /* each n-th piece */
+    SIM_META,      /* small pieces of metadata, close to each other */
+    SIM_HINTED,    /* small reads that were announced */
+    SIM_READINGS,
+};
+
+struct sim_world {
+    uint64_t seed;
+    struct sim_link link;
+    struct sim_server server;
+    struct sim_object object;
+    struct xh_options options;
+    unsigned readers;
+    int shared;               /* the readers have one open file; else each its own */
+    enum sim_reading reading[SIM_READERS_MOST];
+    uint64_t piece[SIM_READERS_MOST], bytes[SIM_READERS_MOST]; /* of a read; in all */
+    unsigned switches;        /* as sim_begin has it */
+};
+
+/* What came of it. */
+struct sim_result {
+    int code;            /* the last error of a reader; 0: none */
+    uint64_t ns;         /* until the last reader was done, without the opening's share left out */
+    uint64_t bytes;      /* that readers got */
+    uint64_t digest;
+    char wrong[512];     /* what must not be; "": nothing */
+};
+
+/* Makes one of |seed|. */
+void sim_world_of(struct sim_world *w, uint64_t seed);
+
+/* Prints it in a line. */
+void sim_world_print(const struct sim_world *w);
+
+/* Runs it, once in a process: what hangs ends the process with status 1 and a message. */
+void sim_world_run(struct sim_world *w, struct sim_result *out);
+
+/* The best that |n| connections of a plain client bring of |bytes| over |w|'s link. Returns ns. Once in a process. */
+uint64_t sim_world_fetch(struct sim_world *w, unsigned n, uint64_t bytes);
+
+#endif
