@@ -15,13 +15,14 @@ import subprocess
 import threading
 
 ORDINARY = (True, None, None, None, -1, False, -1)    # restore_signals, gid, gids, uid, umask, start_new_session, process_group
+SEED = {"PYTHONHASHSEED": "0"}    # of all of them, whether they want it or not
 MOST_BYTES = 100_000    # of a command: a packet
 PR_SET_CHILD_SUBREAPER = 36
 
 # The process that forks. A fork has its parent's parent for a parent: of two forks the first one ends.
 WARM = r"""
 def serve(link):
-    import json, os, socket
+    import json, os, socket, sys
     while True:
         data, fds, _, _ = socket.recv_fds(link, 1 << 18, 3)
         if not data:
@@ -46,6 +47,7 @@ def serve(link):
     for fd in (told, tells, *fds):
         os.close(fd)
     words, env, cwd = json.loads(data)
+    sys.path[1:1] = [p for p in env.get("PYTHONPATH", "").split(":") if p]
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
@@ -75,7 +77,7 @@ class Warm:
     def __init__(self, python):
         self.link, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
-            env = {k: v for k, v in os.environ.items() if not k.startswith(("HDF5_", "XHDF5_"))} | {"OPENBLAS_NUM_THREADS": "1"}
+            env = {k: v for k, v in os.environ.items() if not k.startswith(("HDF5_", "XHDF5_", "PYTHONPATH"))} | {"OPENBLAS_NUM_THREADS": "1"} | SEED
             self.process = subprocess.Popen([python, "-c", WARM, str(its.fileno())], env=env, pass_fds=[its.fileno()],
                                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
@@ -100,7 +102,7 @@ class Popen(subprocess.Popen):
         message = json.dumps([words[1:], {k: str(v) for k, v in env.items()}, str(cwd or os.getcwd())]).encode()
         if (words[0] not in self.pythons or len(words) < 2 or not (words[1].endswith(".py") or words[1] == "-c") or executable or
                 preexec_fn or pass_fds or shell or more[6:] != ORDINARY or len(message) > MOST_BYTES or
-                any(k.startswith(("LD_", "PYTHON", "MALLOC_", "OMP_", "OPENBLAS_")) and v != os.environ.get(k) for k, v in env.items())):
+                any(k.startswith(("LD_", "PYTHON", "MALLOC_", "OMP_", "OPENBLAS_")) and v != (os.environ | SEED).get(k) and k != "PYTHONPATH" for k, v in env.items())):
             return super()._execute_child(args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
                                           *more)
         with self.lock:

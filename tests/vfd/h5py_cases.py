@@ -5,8 +5,11 @@ Prints what it found; an exception that h5py raises is printed as "TYPE errno te
 import multiprocessing
 import os
 import sys
+import warnings
 
 import h5py
+
+warnings.simplefilter("ignore", DeprecationWarning)    # of forks that have threads
 
 
 def attempt(name, mode="r", **kwargs):

@@ -75,7 +75,7 @@ class Case:
         return without_shadow(self.server, **options)
 
     def h5py(self, *words, env=None, cwd=None):
-        status, out, err = harness.run([self.python, "-W", "ignore::DeprecationWarning", HERE / "h5py_cases.py", *words], env or self.env(),
+        status, out, err = harness.run([self.python, HERE / "h5py_cases.py", *words], env or self.env(),
                                        timeout=120, cwd=cwd)
         assert status == 0, f"exit status {status}\n{out}\n{err[-2500:]}"
         assert err == "", f"on standard error: {err[-2500:]}"
