@@ -5,6 +5,9 @@ print TAP. Nothing here waits by sleeping; every wait has a bound.
 """
 import collections
 import contextlib
+import functools
+import importlib.machinery
+import importlib.util
 import os
 import pathlib
 import re
@@ -27,6 +30,16 @@ warm_python.use(H5PY.values())
 def plugin_dir():
     """The directory for HDF5_PLUGIN_PATH: holds the plugin and nothing else that HDF5 would load."""
     return str(BUILD / "vfd" / "plugins")
+
+
+@functools.cache
+def serve():
+    """server/serve as a module: asked in this process, it need not start each time."""
+    sys.path.append(str(TOP / "server"))
+    loader = importlib.machinery.SourceFileLoader("serve", str(TOP / "server" / "serve"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("serve", loader))
+    loader.exec_module(module)
+    return module
 
 
 class Server:
@@ -55,12 +68,11 @@ class Server:
 
     def requests(self):
         """(requests, bytes) so far, from the server's own log."""
-        f = self._serve("requests", "--run", self.run)
-        return int(f["requests"]), int(f["bytes"])
+        return serve().requests(self.run)
 
     def __exit__(self, *exc):
         with contextlib.suppress(Exception):
-            self._serve("stop", "--run", self.run)
+            serve().stop(self.run)
         shutil.rmtree(self.run, ignore_errors=True)
 
 
