@@ -8,8 +8,8 @@
  * Invariants
  * 1. The final MOVE takes the new file out of the lock's directory, by a name that no other attempt uses. Who lost the lock, for
  *    whatever reason, has lost what he would move: a writer who was suspended, or whose request was long on its way, does no harm.
- * 2. Between the last look at the version and that MOVE nobody else can have replaced the file, as he would have had to
- *    take the lock away.
+ * 2. Between the last look at the version and that MOVE no other writer of ours can have replaced the file, as he would have had to
+ *    take the lock away. Others can; replace.c finds that out where the server lets it.
  * 3. Each version's date is later than that of the one before it: servers tell whole seconds, and two versions of one second
  *    and one size would look the same. */
 #include <errno.h>
@@ -25,7 +25,6 @@
 #include "../trace.h"
 #include "impl.h"
 
-#define LOCK ".xhdf5-lock/"
 #define TURN ".xhdf5-turn/"
 #define LOST 1 /* an attempt that met others: the next one may succeed */
 #define ATTEMPTS_MOST 100
@@ -43,6 +42,9 @@ struct attempt {
     struct xh_dav_stat old, fresh; /* what is replaced; the new file */
     struct xh_dav_stat shown;      /* behind the last step, where |looked| */
     int looked;
+    struct xh_aside quick; /* opens the last step's connection */
+    int quick_begun;
+    char aside[64];        /* where the old file lies; "": it does not */
 };
 
 static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err)
@@ -104,6 +106,17 @@ static int look(struct xh_aside *s)
     return xh_dav_stat(s->e->side, "", s->ctx, &s->err);
 }
 
+/* The old file is removed, which went aside. */
+static int remove_old(struct xh_aside *s)
+{
+    struct attempt *a = s->ctx;
+    struct xh_err ignored;
+    xh_dav_delete(s->e->side, a->aside, &ignored);
+    if (s->e->closing && a->looked && strcmp(a->shown.validator, a->fresh.validator) == 0)
+        xh_overlay_clear(s->e->overlay);
+    return 0;
+}
+
 /* Behind the last step: what does the server show? If that is the new version, the overlay is of no use any more when the file is closed. */
 static int look_back(struct xh_aside *s)
 {
@@ -160,7 +173,7 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     struct xh_overlay *v = e->overlay;
     struct xh_dav_stat st;
     char owner[96];
-    xh_turn_name(&a->lock, e->dav, LOCK, v->id, ++e->attempt, 'n');
+    xh_turn_name(&a->lock, e->dav, XH_LOCK, v->id, ++e->attempt, 'n');
     a->made = 1;
     int rc = begin_place(e, &a->lock, a->old.there, err);
     for (int ticks = 0; rc == 0 && a->old.there; ticks++) {
@@ -246,14 +259,22 @@ static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_e
     return rc == XH_E_STATUS ? rc : 2; /* a refusal, with the lock in hand */
 }
 
+static void end_quick(struct attempt *a)
+{
+    struct xh_err ignored;
+    if (a->quick_begun)
+        xh_aside_end(&a->quick, &ignored);
+    a->quick_begun = 0;
+}
+
 /* Puts the new file in the old one's place. The lock is taken. */
 static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_dav_stat now;
     struct xh_aside old = {.e = e, .ctx = &now, .run = look};
     struct xh_err why;
-    char data[sizeof LOCK + sizeof a->lock.data];
-    snprintf(data, sizeof data, LOCK "%s", a->lock.data);
+    char data[sizeof XH_LOCK + sizeof a->lock.data];
+    snprintf(data, sizeof data, XH_LOCK "%s", a->lock.data);
     xh_aside_begin(&old);
     int rc = xh_dav_stat(e->dav, data, &a->fresh, err);
     if (xh_aside_end(&old, &why) && rc == 0) {
@@ -265,6 +286,15 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         return rc;
     if (strcmp(now.validator, a->old.validator) != 0)
         return LOST;
+    if (a->old.there) {
+        end_quick(a);
+        rc = xh_replace(e, a->lock.own, data, &a->old, &a->fresh, &a->shown, err);
+        a->moved = a->looked = rc == XH_REPLACE_DONE;
+        if (a->moved)
+            xh_replace_name(a->aside, sizeof a->aside, a->lock.own, 'w');
+        if (rc != XH_REPLACE_NOT)
+            return rc == XH_REPLACE_LOST ? LOST : rc;
+    }
     for (int i = 0; i < MOVES_MOST; i++) {
         rc = xh_dav_move(e->dav, data, "", a->old.there, err); /* nginx refuses to replace what should not be there */
         if (rc == 0) {
@@ -290,6 +320,8 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         a->old = e->found; /* if it is another by now, that is seen in the lock */
     } else {
         rc = xh_dav_stat(e->dav, "", &a->old, err);
+        if (rc == 0 && !a->old.there && e->overlay->mode == XH_OVERLAY_EDIT && xh_replace_find(e))
+            rc = xh_dav_stat(e->dav, "", &a->old, err);
         rc = rc ? rc : accept_old(e, &a->old, err);
     }
     e->found_good = 0;
@@ -298,7 +330,12 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     rc = rc ? rc : make_place(e, a, err);
     if (rc)
         return rc;
+    int is_long = e->overlay->size > LONG_UPLOAD; /* the connection would be idle for as long */
+    if (a->old.there && !is_long)
+        a->quick_begun = xh_replace_begin(e, &a->quick);
     rc = upload(e, a, err);
+    if (a->old.there && is_long && rc == 0)
+        a->quick_begun = xh_replace_begin(e, &a->quick);
     if (rc)
         return rc == XH_E_CHANGED ? LOST : rc; /* it was changed while its old bytes were read */
     rc = xh_turn_take(&a->lock, err);
@@ -387,9 +424,15 @@ static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err 
         struct attempt a = {0};
         struct xh_aside back = {.e = e, .ctx = &a, .run = look_back};
         int rc = attempt(e, &a, err);
+        end_quick(&a);
+        if (a.aside[0])
+            back.run = remove_old;
         xh_trace(XH_T_VFD, "attempt", "url=%s number=%u rc=%d", xh_dav_shown(e->dav), i, rc);
-        if (a.made && is_network(rc))
+        if (a.made && is_network(rc)) {
+            xh_replace_name(a.aside, sizeof a.aside, a.lock.own, 'w');
             leave_for_later(e->overlay, a.lock.own);
+            leave_for_later(e->overlay, a.aside);
+        }
         if (rc == 0)
             xh_aside_begin(&back);
         if (a.made && !is_network(rc))
@@ -441,7 +484,8 @@ static int send_all(struct xh_edit *e, struct xh_err *err)
         xh_turn_leave(e->turn, 1);
     e->turn = NULL;
     xh_dav_close(e->side);
-    e->side = NULL;
+    xh_dav_close(e->quick);
+    e->side = e->quick = NULL;
     if (rc)
         return rc;
     xh_edit_tidy(e);
@@ -487,8 +531,9 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
         return 0;
     if (rc == 1 || (rc == XH_E_CHANGED && !v->behind)) {
         v->since_s = 0;
-        snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/", v->id, 't', e->attempt + 1, v->id, 'n',
-                 e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1));
+        unsigned number = e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1);
+        snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u", v->id, 't',
+                 e->attempt + 1, v->id, 'n', number, v->id, 'w', number);
         /* From here on a process that is killed, and a machine that fails, leaves something. Without room for that the server may
          * have it all the same. */
         if (xh_overlay_save(v, XH_OVERLAY_CLOSED, 1, err))

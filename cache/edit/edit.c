@@ -38,6 +38,8 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
 {
     for (int tries = 0;; tries++) {
         int rc = xh_cache_open_part(url, &e->opt, &e->account, &e->file, err);
+        if (rc == XH_E_NOENT && tries == 0 && xh_replace_find(e))
+            continue;
         rc = rc ? rc : xh_dav_stat(e->dav, "", st, err);
         if (rc)
             return rc;
@@ -111,6 +113,7 @@ void xh_edit_free(struct xh_edit *e, int keep)
         xh_cache_close(e->file);
     xh_overlay_close(e->overlay, keep);
     xh_dav_close(e->side);
+    xh_dav_close(e->quick);
     xh_dav_close(e->dav);
     xh_extents_free(&e->stale);
     free(e->piece);

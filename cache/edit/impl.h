@@ -40,6 +40,8 @@ struct xh_edit {
     char *piece;          /* XH_EDIT_PIECE bytes */
     unsigned attempt;
     struct xh_turn *turn; /* held during an upload, or NULL */
+    struct xh_dav *quick; /* the client of the last step in one piece; NULL: none yet */
+    int is_quick;         /* its connection is there */
     struct xh_dav *side;  /* a second client: the turn's, and for what is done beside the first; NULL: none yet */
     struct xh_dav_stat found; /* what was there at opening; a commit that replaces it need not look first */
     int found_good;       /* it has not been used yet */
@@ -108,7 +110,31 @@ int xh_aside_end(struct xh_aside *s, struct xh_err *err);
 /* Opens the second client, unless it is open, and tells it what the first has learned. */
 int xh_edit_side(struct xh_edit *e, struct xh_err *err);
 
+/* ---- the last step in one piece: replace.c */
+
+enum { XH_REPLACE_DONE, XH_REPLACE_LOST, XH_REPLACE_NOT }; /* LOST: others came between, and nothing of theirs is gone; NOT: nothing was done */
+
+/* Opens its connection, beside what else is done. Returns 1: the caller ends |s| before xh_replace; 0: there is nothing to end. */
+int xh_replace_begin(struct xh_edit *e, struct xh_aside *s);
+
+/* Puts |data|, which is |fresh|, in the place of the file, which should be |old|. DONE: |shown| is what the server shows, and the old one lies at
+ * xh_replace_name(|own|, 'w'), to be removed. Returns one of the above, or a negative code. Blocks. */
+int xh_replace(struct xh_edit *e, const char *own, const char *data, const struct xh_dav_stat *old, const struct xh_dav_stat *fresh,
+               struct xh_dav_stat *shown, struct xh_err *err);
+
+/* The name of the file that goes aside in the attempt whose directory is |own|. */
+int xh_replace_name(char *out, size_t size, const char *own, char letter);
+
+/* What lies |aside| goes back to the file's name if that is free, and is removed if it is not. Returns 1 when that is done. */
+int xh_replace_undo(struct xh_edit *e, const char *aside);
+
+/* The file is not there. If a server was stopped in the midst of a last step: puts back what lies beside it. Returns 1 when it is there now. */
+int xh_replace_find(struct xh_edit *e);
+
 /* ---- locks at the server: lock.c */
+
+#define XH_LOCK ".xhdf5-lock/"
+#define XH_OWNER_WORD "xhdf5 " /* of the text in its file "owner"; the owner's ID, letter and number follow */
 
 #define XH_TURN_PREFIX ".xhdf5-" /* of a directory's name that becomes a lock: then the overlay's ID, a letter, a number */
 

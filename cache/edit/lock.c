@@ -26,7 +26,6 @@
 #define NAP_MOST_MS 250u
 #define NAP_MANY_MS 1000u /* where many wait: each has it for about a second */
 #define LOOK_NS 1000000000u
-#define OWNER_WORD "xhdf5 "
 
 static uint32_t dice(void)
 {
@@ -72,7 +71,7 @@ void xh_turn_name(struct xh_turn *t, struct xh_dav *d, const char *name, const c
 {
     *t = (struct xh_turn){.dav = d, .name = name};
     snprintf(t->own, sizeof t->own, XH_TURN_PREFIX "%.16s%c%u/", id, letter, number);
-    snprintf(t->text, sizeof t->text, OWNER_WORD "%.16s%c%u", id, letter, number);
+    snprintf(t->text, sizeof t->text, XH_OWNER_WORD "%.16s%c%u", id, letter, number);
     data_of(t->data, sizeof t->data, t->own + strlen(XH_TURN_PREFIX));
 }
 
@@ -146,8 +145,8 @@ static void take_away(struct xh_turn *t)
         xh_dav_delete(t->dav, name, &ignored); /* XRootD makes the destination before it finds no source */
         return;
     }
-    int is_owner = whose(&gone, text, sizeof text, &ignored) == 0 && strncmp(text, OWNER_WORD, strlen(OWNER_WORD)) == 0;
-    data_of(data, sizeof data, is_owner ? text + strlen(OWNER_WORD) : "");
+    int is_owner = whose(&gone, text, sizeof text, &ignored) == 0 && strncmp(text, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) == 0;
+    data_of(data, sizeof data, is_owner ? text + strlen(XH_OWNER_WORD) : "");
     remove_dir(t->dav, name, data);
 }
 

@@ -23,6 +23,7 @@
 #include "endpoint.h"
 #include "engine.h"
 #include "handle.h"
+#include "piece.h"
 #include "proxy.h"
 #include "response.h"
 #include "url.h"
@@ -46,6 +47,7 @@ struct xh_dav {
     struct xh_cert cert;
     struct xh_proxies proxies;
     CURL *easy;
+    CURL *quick;     /* the connection of xh_dav_exchange, or NULL */
     struct xh_counters *counters; /* both or none */
     struct xh_account *account;
     int by_propfind; /* HEAD does not tell the version here */
@@ -190,6 +192,7 @@ void xh_dav_close(struct xh_dav *d)
 {
     if (!d)
         return;
+    xh_dav_end_quick(d);
     if (d->easy)
         curl_easy_cleanup(d->easy);
     xh_token_unref(d->token);
@@ -351,9 +354,8 @@ static void free_headers(struct curl_slist *list)
     curl_slist_free_all(list);
 }
 
-static int set_up(struct xh_dav *d, const struct asked *a, const struct xh_url *to, struct curl_slist *headers, int trusted)
+static int set_up(struct xh_dav *d, CURL *e, const struct asked *a, const struct xh_url *to, struct curl_slist *headers, int trusted)
 {
-    CURL *e = d->easy;
     const char *user = !to->ticket && xh_url_same_server(to, d->url) ? d->url->user : NULL; /* both https; see take_login */
     int cert = trusted && d->cert.path[0];
     int bad = curl_easy_setopt(e, CURLOPT_URL, to->text) != CURLE_OK;
@@ -508,7 +510,7 @@ static int exchange(struct xh_dav *d, const struct asked *a, const struct xh_url
         xh_proxy_refused(proxy, to, 407, err);
         return XH_E_ACCES;
     }
-    if (headers_of(d, a, to, trusted, &headers) || set_up(d, a, to, headers, trusted)) {
+    if (headers_of(d, a, to, trusted, &headers) || set_up(d, d->easy, a, to, headers, trusted)) {
         if (turn == XH_PROXY_GO)
             xh_proxy_turn_over(proxy, -1);
         d->source = NULL;
@@ -700,9 +702,8 @@ static int ask(struct xh_dav *d, const struct asked *a, struct xh_err *err)
 /* ---- what can be asked */
 
 /* Version and date from the reply to HEAD. Returns 1 when it has both. */
-static int from_head(const struct xh_dav *d, struct xh_dav_stat *out)
+static int from_head(const struct xh_reply *r, struct xh_dav_stat *out)
 {
-    const struct xh_reply *r = &d->reply;
     struct xh_dialect v;
     xh_dialect_init(&v);
     v.size = out->size = r->length;
@@ -724,7 +725,7 @@ int xh_dav_stat(struct xh_dav *d, const char *suffix, struct xh_dav_stat *out, s
     int rc = d->by_propfind ? 0 : ask(d, &head, err);
     if (rc)
         return rc == XH_E_NOENT ? 0 : rc;
-    if (!d->by_propfind && from_head(d, out)) {
+    if (!d->by_propfind && from_head(&d->reply, out)) {
         out->there = 1;
         return 0;
     }
@@ -834,4 +835,156 @@ void xh_dav_greet(struct xh_dav *d)
 int xh_dav_removes_trees(const struct xh_dav *d)
 {
     return !d->by_propfind;
+}
+
+/* ---- requests in one piece */
+
+#define PIECE_MOST 4
+#define BASE64 "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+struct text {
+    char at[XH_PIECE_BYTES + 1];
+    size_t n;
+    int bad; /* it was too long */
+};
+
+static void add(struct text *t, const char *s, size_t n)
+{
+    t->bad |= n > XH_PIECE_BYTES - t->n;
+    if (!t->bad) {
+        memcpy(t->at + t->n, s, n);
+        t->n += n;
+    }
+}
+
+static void add_line(struct text *t, const char *s)
+{
+    add(t, s, strlen(s));
+    add(t, "\r\n", 2);
+}
+
+/* "Authorization: Basic …". Source: RFC 7617. */
+static void add_login(struct text *t, const char *user, const char *password)
+{
+    char plain[1024];
+    int n = snprintf(plain, sizeof plain, "%s:%s", user, password ? password : "");
+    t->bad |= n < 0 || n >= (int)sizeof plain;
+    add(t, "Authorization: Basic ", strlen("Authorization: Basic "));
+    for (int i = 0; i < n && !t->bad; i += 3) {
+        uint32_t three = (uint32_t)(unsigned char)plain[i] << 16;
+        three |= i + 1 < n ? (uint32_t)(unsigned char)plain[i + 1] << 8 : 0;
+        three |= i + 2 < n ? (uint32_t)(unsigned char)plain[i + 2] : 0;
+        char four[4] = {BASE64[three >> 18], BASE64[three >> 12 & 63], i + 1 < n ? BASE64[three >> 6 & 63] : '=',
+                        i + 2 < n ? BASE64[three & 63] : '='};
+        add(t, four, 4);
+    }
+    explicit_bzero(plain, sizeof plain);
+    add_line(t, "");
+}
+
+/* Adds the request |a| as it goes over the wire, to the server of the URL itself. */
+static void add_request(const struct xh_dav *d, const struct asked *a, struct text *t)
+{
+    struct curl_slist *headers = NULL;
+    const char *host = strstr(d->url->text, "://") + 3, *path = strchr(host, '/');
+    t->bad |= headers_of(d, a, d->url, xh_auth_trusts(&d->o, d->url, d->url), &headers);
+    add(t, a->method, strlen(a->method));
+    add(t, " ", 1);
+    add(t, path, strlen(path));
+    add(t, a->suffix, strlen(a->suffix));
+    add_line(t, " HTTP/1.1");
+    add(t, "Host: ", 6);
+    add(t, host, (size_t)(path - host));
+    add_line(t, "");
+    add_line(t, "User-Agent: " XH_HANDLE_USER_AGENT);
+    for (const struct curl_slist *l = headers; l; l = l->next)
+        add_line(t, l->data);
+    if (d->url->user && !d->url->ticket)
+        add_login(t, d->url->user, d->url->password);
+    add_line(t, "");
+    free_headers(headers);
+}
+
+/* Asks all of |a| in one piece. Returns 0 when all replies came. */
+static int ask_quickly(struct xh_dav *d, const struct asked *a, size_t n, struct xh_piece_reply *r)
+{
+    size_t came = 0;
+    struct text *t = calloc(1, sizeof *t);
+    if (!t)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        add_request(d, &a[i], t);
+        r[i].bodiless = strcmp(a[i].method, "HEAD") == 0;
+    }
+    int bad = t->bad || xh_piece_ask(d->quick, t->at, t->n, r, n, d->o.stall_timeout_ms + d->o.connect_timeout_ms, &came);
+    explicit_bzero(t, sizeof *t);
+    free(t);
+    for (size_t i = 0; i < came; i++) {
+        xh_trace(XH_T_ORIGIN, "dav-quick", "url=%s name=\"%s\" method=%s status=%d", d->url->shown, a[i].suffix, a[i].method, r[i].head.status);
+        if (d->counters)
+            xh_count(d->counters, requests, 1);
+    }
+    return bad ? -1 : 0;
+}
+
+void xh_dav_end_quick(struct xh_dav *d)
+{
+    if (d->quick)
+        curl_easy_cleanup(d->quick);
+    d->quick = NULL;
+}
+
+int xh_dav_begin_quick(struct xh_dav *d)
+{
+    struct asked head = {.method = "HEAD", .suffix = ""};
+    struct xh_err ignored;
+    const struct xh_proxy *proxy = xh_proxy_for(&d->proxies, d->url);
+    struct xh_piece_reply *r = calloc(1, sizeof *r);
+    int trusted = xh_auth_trusts(&d->o, d->url, d->url), good = 0;
+    if (!r || !strchr(strstr(d->url->text, "://") + 3, '/') || d->by_propfind || d->makes_dirs || d->redirected || (proxy && proxy->user) || wait_for_leave(d, d->url, &ignored))
+        goto out;
+    if (!d->quick) {
+        if (!(d->quick = curl_easy_init()))
+            goto out;
+        xh_handle_dress(d->quick);
+        curl_easy_setopt(d->quick, CURLOPT_PROTOCOLS_STR, "https");
+        if (set_up(d, d->quick, &head, d->url, NULL, trusted) || curl_easy_setopt(d->quick, CURLOPT_CONNECT_ONLY, 1L) != CURLE_OK ||
+            curl_easy_setopt(d->quick, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) != CURLE_OK || curl_easy_perform(d->quick) != CURLE_OK)
+            goto out;
+        if (d->counters)
+            xh_count(d->counters, connections, 1);
+    }
+    /* Who hangs up behind each reply, or has to be asked in another way, is no server for this. */
+    good = ask_quickly(d, &head, 1, r) == 0 && !r->closes && (r->head.status == 200 || r->head.status == 404) &&
+           strncasecmp(r->head.server, "XrootD", 6) != 0;
+out:
+    if (!good)
+        xh_dav_end_quick(d);
+    free(r);
+    return good;
+}
+
+static int from_reply(const struct xh_reply *r, struct xh_dav_stat *out)
+{
+    *out = (struct xh_dav_stat){0};
+    if (r->status == 404)
+        return 0;
+    out->there = r->status == 200 && from_head(r, out);
+    return out->there ? 0 : -1;
+}
+
+int xh_dav_exchange(struct xh_dav *d, const char *from, const char *aside, struct xh_dav_stat *was, struct xh_dav_stat *now)
+{
+    const struct asked a[PIECE_MOST] = {
+        {.method = "MOVE", .suffix = "", .destination = aside},
+        {.method = "MOVE", .suffix = from, .destination = ""},
+        {.method = "HEAD", .suffix = aside},
+        {.method = "HEAD", .suffix = ""},
+    };
+    struct xh_piece_reply *r = d->quick ? calloc(PIECE_MOST, sizeof *r) : NULL;
+    int bad = !r || ask_quickly(d, a, PIECE_MOST, r) || from_reply(&r[2].head, was) || from_reply(&r[3].head, now);
+    if (bad)
+        xh_dav_end_quick(d);
+    free(r);
+    return bad ? -1 : 0;
 }

@@ -76,6 +76,16 @@ int xh_dav_move(struct xh_dav *d, const char *from, const char *to, int overwrit
 int xh_dav_mkcol(struct xh_dav *d, const char *suffix, struct xh_err *err);
 int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err); /* one that is not there is deleted */
 
+/* Opens the connection that the next function needs, or asks whether it still is there. Returns 1 when this server takes several requests as one
+ * piece (see piece.h), as far as is known: nginx, not XRootD. */
+int xh_dav_begin_quick(struct xh_dav *d);
+void xh_dav_end_quick(struct xh_dav *d);
+
+/* Moves the file to |aside|, and |from| to the file's name, neither over anything that is there, in one piece; then looks at both: |was| is
+ * what lies at |aside|, |now| at the file's name. What was refused shows there. Returns 0, or -1: that is not known. Behind
+ * xh_dav_begin_quick; SIGPIPE is to be blocked. */
+int xh_dav_exchange(struct xh_dav *d, const char *from, const char *aside, struct xh_dav_stat *was, struct xh_dav_stat *now);
+
 /* 1 when put makes the directories of a name, as far as is known (XRootD; not nginx). */
 int xh_dav_makes_dirs(const struct xh_dav *d);
 

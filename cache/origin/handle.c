@@ -94,7 +94,7 @@ void xh_handle_dress(void *e)
     curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    curl_easy_setopt(e, CURLOPT_USERAGENT, "xhdf5/0.1");
+    curl_easy_setopt(e, CURLOPT_USERAGENT, XH_HANDLE_USER_AGENT);
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
     curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);

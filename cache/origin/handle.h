@@ -7,6 +7,8 @@
 
 struct xh_proxies;
 
+#define XH_HANDLE_USER_AGENT "xhdf5/0.1"
+
 /* Gives a curl handle (|easy| is a CURL *, for those who know curl) all that every connection of ours has. */
 void xh_handle_dress(void *easy);
 

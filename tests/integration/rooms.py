@@ -64,7 +64,7 @@ MORE = {f"vfd/tool/{unit}": "text:proxy.h,response.h,url.h wire origin:auth.h"
 STANDING_CIRCLES = {
     "edit":
         "cache/edit/aside cache/edit/commit cache/edit/edit cache/edit/impl cache/edit/left cache/edit/lock "
-        "cache/edit/merge cache/edit/super",
+        "cache/edit/merge cache/edit/replace cache/edit/super",
     "vfd":
         "vfd/alone vfd/driver vfd/fapl vfd/mpi/parallel vfd/parallel vfd/remote vfd/sources",
     "origin":
@@ -95,7 +95,7 @@ IO_HEADERS = {"unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h", "pt
 # Units outside the room vfd that may include these headers of other libraries.
 MAY_INCLUDE = {
     "hdf5.h": set("vfd/tool/survey vfd/tool/look vfd/tool/h5open vfd/mpi/".split()),
-    "curl/": set("cache/origin/wire cache/origin/handle cache/origin/dav vfd/tool/dial".split()),
+    "curl/": set("cache/origin/wire cache/origin/handle cache/origin/dav cache/origin/piece vfd/tool/dial".split()),
     "sys/socket.h": set("cache/origin/wire vfd/tool/".split()),
     "mpi.h": set("vfd/mpi/ vfd/xhdf5_mpi".split()),
     "zstd.h": set("cache/sidecar/metaimage cache/sidecar/packed vfd/tool/bake vfd/tool/pack".split()),

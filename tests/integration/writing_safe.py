@@ -455,6 +455,94 @@ def check_foreign(tap, p):
         p.tool("drop", p.left()[0]["id"])
 
 
+def check_moment(tap, p):
+    """Programs that take no lock write in the moment of the last step. nginx: XRootD takes no two requests as one piece."""
+    if p.kind != "nginx":
+        return
+    url, name = p.gate.url + "/moment.h5", "moment.h5"
+    make = "f = h5py.File(url, 'w'); f['a'] = np.zeros(100); f.close()"
+    change = "f = h5py.File(url, 'r+'); f['a'][0] += 1; f.close()"
+    p.local("f = h5py.File(url, 'w'); f['b'] = np.ones(200); f.close()", p.work / "moment.h5")
+
+    def put(of="moment.h5"):
+        subprocess.run(["curl", "-sS", "--fail", "--cacert", p.server.cacert, "-T", p.work / of, f"{p.server.url}/{name}"], check=True)
+
+    def step(n):
+        """A rule that calls the |n|th word of what it is given once, at the |n|th of the requests of the last step."""
+        words = [("MOVE", "/" + name), ("MOVE", "-lock/data-"), ("HEAD", "w2"), ("HEAD", "/" + name)]
+        return lambda method, path: method == words[n][0] and (path == words[n][1] if words[n][1][0] == "/" else words[n][1] in path)
+    for n, when in enumerate(("between the last look and it", "between the two requests of it")):
+        with tap.claim(f"moment: a curl -T that comes {when}: a conflict; what it wrote is at the server, what was written here is kept"):
+            p.good(make, url)
+            done = []
+
+            def rule(_, method, path, n=n):
+                if step(n)(method, path) and not done.append(1) and len(done) == 1:
+                    put()
+                return None
+            p.gate.arm(rule)
+            err = p.bad(change, url)
+            p.gate.arm(lambda *_: None)
+            assert done and "conflict" in err, (done, err[-1500:], p.gate.log)
+            assert p.bytes(name) == p.hash(p.work / "moment.h5"), "the other's bytes are gone"
+            assert p.beside(name) == [] and len(p.left()) == 1, (p.beside(name), p.left())
+            p.tool("drop", p.left()[0]["id"])
+    with tap.claim("moment: two of them, the second while the first is put back: the last one is at the server"):
+        p.good(make, url)
+        p.local("f = h5py.File(url, 'w'); f['c'] = np.ones(300); f.close()", p.work / "second.h5")
+        moves = []
+
+        def twice(_, method, path):
+            if step(0)(method, path) and not moves.append(1) and len(moves) <= 2:
+                put(("moment.h5", "second.h5")[len(moves) - 1])
+            return None
+        p.gate.arm(twice)
+        err = p.bad(change, url)
+        p.gate.arm(lambda *_: None)
+        assert len(moves) >= 3 and "conflict" in err and p.bytes(name) == p.hash(p.work / "second.h5"), (moves, err[-1500:], p.gate.log)
+        assert p.beside(name) == [], p.beside(name)
+        p.tool("drop", p.left()[0]["id"])
+    with tap.claim("moment: the server stops between the two requests: the old file goes back, and it is done again"):
+        p.good(make, url)
+        cuts = []
+        p.gate.arm(lambda _, method, path: "cut" if step(1)(method, path) and not cuts.append(1) and len(cuts) == 1 else None)
+        p.good(change, url)
+        p.gate.arm(lambda *_: None)
+        assert cuts and p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n"
+        assert p.beside(name) == [] and p.left() == [], (p.beside(name), p.left())
+    for how in ("recover retry", "the next writer"):
+        with tap.claim(f"moment: and its client is killed there: {how} puts the file back"):
+            p.good(make, url)
+            p.gate.arm(lambda _, method, path: (os.kill(one.pid, signal.SIGKILL), "cut")[1] if step(1)(method, path) else None)
+            one = p.popen("sys.stdin.readline(); " + change, url)
+            one.communicate("\n", timeout=60)
+            p.gate.arm(lambda *_: None)
+            [left] = p.left()
+            assert one.returncode == -9 and not (p.root / name).exists() and len(p.beside(name)) == 3, (one.returncode, p.beside(name))
+            if how == "recover retry":
+                p.tool("retry", left["id"])
+            else:
+                p.good(change, url)
+                p.tool("retry", left["id"])    # the same change
+            assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n" and p.beside(name) == [], p.beside(name)
+    with tap.claim("moment: a server that does not move the old file aside: as it was done before"):
+        p.good(make, url)
+        p.gate.arm(lambda _, method, path: 403 if step(0)(method, path) else None)
+        p.good(change, url)
+        p.gate.arm(lambda *_: None)
+        assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n"
+        assert p.beside(name) == [] and p.left() == [], (p.beside(name), p.left())
+    with tap.claim("moment: the four requests are one piece, also with a token of 3 KB and with a password"):
+        for how, user in ({"BEARER_TOKEN": "x" * 3000}, ""), ({}, "joe:p%40ss%3Aw%2Frd@"):
+            p.good(make, p.server.url + "/" + name)
+            at = p.server.url.replace("//", "//" + user)
+            status, _, err = harness.run([harness.H5PY["3.14.0"], "-c", f"import sys, h5py; url = sys.argv[1]; {change}", f"{at}/{name}"],
+                                         p.env(log="origin") | how)
+            assert status == 0 and re.findall(r"dav-quick .*method=(\S+) status=(\d+)", err) == [
+                ("HEAD", "200"), ("MOVE", "204"), ("MOVE", "204"), ("HEAD", "200"), ("HEAD", "200")], err[-3000:]
+            assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n" and p.beside(name) == []
+
+
 # --- one program, one file ------------------------------------------------------------------------
 
 def check_again(tap, p):
@@ -496,7 +584,7 @@ def main():
     tap = harness.Tap()
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
-        for check in (check_turns, check_flush, check_disk, check_names, check_blind, check_way, check_cached, check_foreign, check_again):
+        for check in (check_turns, check_flush, check_disk, check_names, check_blind, check_way, check_cached, check_foreign, check_moment, check_again):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()

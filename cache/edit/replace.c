@@ -1,0 +1,162 @@
+/* The last step of a commit, where a server takes two requests as one piece: see impl.h, and docs/writing.md.
+ *
+ * The old file goes aside, the new one takes its place, neither over anything that is there; then what went aside is looked at. So what a program
+ * that takes no lock has put there in the meantime is found and put back, instead of replaced unseen. Readers miss the file for
+ * the microseconds between the two.
+ *
+ * Invariants: nothing that is not this writer's own, or the version that it replaces, is removed; where the two requests were done one
+ * without the other (a server that was stopped there) the old file lies beside its name, and goes back to it, which nothing can undo that
+ * another has put there. Names: .xhdf5-IDwN and .xhdf5-IDvN are files, ID and N those of the lock's owner .xhdf5-IDnN. */
+#include <stdio.h>
+#include <string.h>
+
+#include "../trace.h"
+#include "impl.h"
+
+#define EXCHANGES_MOST 6 /* others wrote between, each time */
+
+struct swap {
+    const char *from, *aside;
+    struct xh_dav_stat was, now; /* what lies at |aside|, and at the file's name, behind it */
+};
+
+static int is_same(const struct xh_dav_stat *a, const struct xh_dav_stat *b)
+{
+    return a->there && b->there && strcmp(a->validator, b->validator) == 0;
+}
+
+int xh_replace_name(char *out, size_t size, const char *own, char letter)
+{
+    const char *digits = own + strlen(XH_TURN_PREFIX) + XH_OVERLAY_ID; /* behind ID and a letter */
+    int n = (int)strcspn(digits, "/ ");
+    return snprintf(out, size, XH_TURN_PREFIX "%.16s%c%.*s", own + strlen(XH_TURN_PREFIX), letter, n < 10 ? n : 10, digits);
+}
+
+/* ---- beside the first client: threads whose signals are blocked */
+
+static int open_quick(struct xh_aside *s)
+{
+    s->e->is_quick = xh_dav_begin_quick(s->e->quick);
+    return 0;
+}
+
+int xh_replace_begin(struct xh_edit *e, struct xh_aside *s)
+{
+    struct xh_err ignored;
+    *s = (struct xh_aside){.e = e, .run = open_quick};
+    e->is_quick = 0;
+    if (!e->quick && xh_dav_open(e->url, &e->opt, &e->quick, &ignored))
+        return 0;
+    xh_dav_learn(e->quick, e->dav);
+    xh_dav_count(e->quick, &e->counters, &e->account);
+    xh_aside_begin(s);
+    return 1;
+}
+
+static int run_swap(struct xh_aside *s)
+{
+    struct swap *w = s->ctx;
+    return xh_dav_exchange(s->e->quick, w->from, w->aside, &w->was, &w->now);
+}
+
+/* Returns 0, or a negative code: what has become of the files is not known. */
+static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
+{
+    struct xh_aside s = {.e = e, .ctx = w, .run = run_swap};
+    struct xh_err ignored;
+    int known = e->is_quick;
+    if (known) {
+        xh_aside_begin(&s);
+        known = s.began && xh_aside_end(&s, &ignored) == 0;
+    } else if (xh_dav_move(e->dav, "", w->aside, 0, &ignored) == 0) { /* to put back what is another's, slowly */
+        xh_dav_move(e->dav, w->from, "", 0, &ignored);
+    }
+    if (!known) {
+        e->is_quick = 0;
+        int rc = xh_dav_stat(e->dav, w->aside, &w->was, err);
+        rc = rc ? rc : xh_dav_stat(e->dav, "", &w->now, err);
+        if (rc)
+            return rc;
+    }
+    xh_trace(XH_T_VFD, "exchange", "url=%s from=%s aside=%s was=%s now=%s", xh_dav_shown(e->dav), w->from, w->aside,
+             w->was.there ? w->was.validator : "-", w->now.there ? w->now.validator : "-");
+    return 0;
+}
+
+/* ---- */
+
+/* The file at |aside| goes back, if nothing is there. Returns 1 when something is there now. */
+static int put_back(struct xh_edit *e, const char *aside, struct xh_err *err)
+{
+    int rc = xh_dav_move(e->dav, aside, "", 0, err);
+    return rc == 0 || (rc == XH_E_STATUS && err->status == 412);
+}
+
+int xh_replace_undo(struct xh_edit *e, const char *aside)
+{
+    struct xh_err ignored;
+    int rc = put_back(e, aside, &ignored) ? xh_dav_delete(e->dav, aside, &ignored) : -1; /* it was replaced since, or has gone back */
+    return rc == 0;
+}
+
+int xh_replace_find(struct xh_edit *e)
+{
+    char text[256], name[64];
+    struct xh_dav_stat st;
+    struct xh_err ignored;
+    size_t len = 0;
+    if (!xh_dav_removes_trees(e->dav) || xh_dav_makes_dirs(e->dav) ||
+        xh_dav_get(e->dav, XH_LOCK "owner", text + strlen(XH_TURN_PREFIX), sizeof text - strlen(XH_TURN_PREFIX) - 1, &len, &ignored))
+        return 0;
+    text[strlen(XH_TURN_PREFIX) + len] = '\0';
+    const char *id = text + strlen(XH_TURN_PREFIX) + strlen(XH_OWNER_WORD); /* "xhdf5 ID…": as a name of that length begins */
+    if (len < strlen(XH_OWNER_WORD) + XH_OVERLAY_ID + 1)
+        return 0;
+    xh_replace_name(name, sizeof name, id - strlen(XH_TURN_PREFIX), 'w');
+    if (xh_dav_stat(e->dav, name, &st, &ignored) || !st.there)
+        return 0;
+    xh_trace(XH_T_VFD, "put-back", "url=%s from=%s", xh_dav_shown(e->dav), name);
+    return put_back(e, name, &ignored);
+}
+
+int xh_replace(struct xh_edit *e, const char *own, const char *data, const struct xh_dav_stat *old, const struct xh_dav_stat *fresh,
+               struct xh_dav_stat *shown, struct xh_err *err)
+{
+    char name[2][64];
+    struct xh_dav_stat top = *fresh, expected = *old; /* what this writer puts there, and what it should find there */
+    struct xh_err ignored;
+    if (!e->is_quick)
+        return XH_REPLACE_NOT;
+    xh_replace_name(name[0], sizeof name[0], own, 'w');
+    xh_replace_name(name[1], sizeof name[1], own, 'v');
+    for (int i = 0; i < EXCHANGES_MOST; i++) {
+        struct swap w = {.from = i == 0 ? data : name[(i + 1) % 2], .aside = name[i % 2]};
+        int rc = swap(e, &w, err);
+        if (rc) {
+            struct xh_err why = *err;
+            return xh_err_set(err, rc, why.status, "%.400s. Whether the new version is there is not known", why.text);
+        }
+        if (i == 0 && !w.was.there && !is_same(&w.now, &top))
+            return is_same(&w.now, old) ? XH_REPLACE_NOT : XH_REPLACE_LOST; /* neither was done; or somebody has removed it */
+        if (is_same(&w.was, old) && is_same(&w.now, old)) { /* one version under two names: an answer from memory */
+            *shown = w.now;
+            return XH_REPLACE_DONE;
+        }
+        if (!is_same(&w.now, &top)) { /* the second was not done: another came first, or the lock is lost, or the server stopped there */
+            if (w.was.there && !xh_replace_undo(e, w.aside))
+                return xh_err_set(err, XH_E_NET, 0, "%.200s: the file lies at the server as %.200s%.60s, and could not be put back: rename it",
+                                  xh_dav_shown(e->dav), xh_dav_shown(e->dav), w.aside);
+            return XH_REPLACE_LOST;
+        }
+        if (!w.was.there || is_same(&w.was, &expected)) {
+            *shown = w.now;
+            if (i > 0)
+                xh_dav_delete(e->dav, w.aside, &ignored); /* this writer's own */
+            return i == 0 ? XH_REPLACE_DONE : XH_REPLACE_LOST;
+        }
+        expected = top; /* what went aside is another's, and newer than what this writer knew: back */
+        top = w.was;
+    }
+    return xh_err_set(err, XH_E_CHANGED, 0, "%.200s: others replace the file again and again: this is a conflict. One of their versions lies beside "
+                      "it, as %.60s or %.60s", xh_dav_shown(e->dav), name[0], name[1]);
+}

@@ -1,0 +1,127 @@
+/* Several requests as one piece: see piece.h. */
+#include "piece.h"
+
+#include <poll.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include <curl/curl.h>
+
+#include "../now.h"
+
+#define NAP_MS 100
+#define LINE_BYTES 16384u /* longest header line */
+
+struct reader {
+    CURL *easy;
+    curl_socket_t fd;
+    uint64_t wait_ns;
+    char buf[LINE_BYTES];
+    size_t from, to; /* what is there and not taken */
+};
+
+static void wait_for(const struct reader *r, short events)
+{
+    struct pollfd p = {r->fd, events, 0};
+    poll(&p, 1, NAP_MS);
+}
+
+static int send_all(const struct reader *r, const char *text, size_t len)
+{
+    uint64_t begun = xh_now_ns();
+    size_t n = 0;
+    while (len > 0) {
+        CURLcode code = curl_easy_send(r->easy, text, len, &n);
+        if (code == CURLE_AGAIN && xh_now_ns() - begun < r->wait_ns) {
+            wait_for(r, POLLOUT);
+            continue;
+        }
+        if (code != CURLE_OK)
+            return -1;
+        text += n;
+        len -= n;
+    }
+    return 0;
+}
+
+/* Brings more; makes room by moving what is there to the front. */
+static int more(struct reader *r)
+{
+    uint64_t begun = xh_now_ns();
+    memmove(r->buf, r->buf + r->from, r->to - r->from);
+    r->to -= r->from;
+    r->from = 0;
+    if (r->to == sizeof r->buf)
+        return -1;
+    for (;;) {
+        size_t n = 0;
+        CURLcode code = curl_easy_recv(r->easy, r->buf + r->to, sizeof r->buf - r->to, &n);
+        if (code == CURLE_OK && n > 0) {
+            r->to += n;
+            return 0;
+        }
+        if (code != CURLE_AGAIN || xh_now_ns() - begun > r->wait_ns)
+            return -1;
+        wait_for(r, POLLIN);
+    }
+}
+
+/* 1 when the |n| bytes of |line| are the field |name|, and have |word|. */
+static int says(const char *line, size_t n, const char *name, const char *word)
+{
+    size_t k = strlen(name), w = strlen(word);
+    if (n < k || strncasecmp(line, name, k) != 0)
+        return 0;
+    for (size_t i = k; i + w <= n; i++)
+        if (strncasecmp(line + i, word, w) == 0)
+            return 1;
+    return 0;
+}
+
+/* One reply, and past its body. */
+static int read_one(struct reader *r, struct xh_piece_reply *out)
+{
+    int chunked = 0;
+    xh_reply_init(&out->head);
+    out->closes = 0;
+    while (!out->head.over) {
+        const char *line = r->buf + r->from, *end = memchr(line, '\n', r->to - r->from);
+        if (!end) {
+            if (more(r))
+                return -1;
+            continue;
+        }
+        size_t n = (size_t)(end - line) + 1;
+        chunked |= says(line, n, "transfer-encoding:", "chunked");
+        out->closes |= says(line, n, "connection:", "close") || says(line, n, "HTTP/1.0", "");
+        xh_reply_line(&out->head, line, n, time(NULL));
+        r->from += n;
+    }
+    int status = out->head.status;
+    if (out->bodiless || status == 204 || status == 304)
+        return 0;
+    if (chunked || !out->head.length_given || out->head.contradictory)
+        return -1; /* where it ends is not known here */
+    for (uint64_t left = out->head.length; left > 0;) {
+        if (r->from == r->to && more(r))
+            return -1;
+        size_t n = r->to - r->from < left ? r->to - r->from : (size_t)left;
+        r->from += n;
+        left -= n;
+    }
+    return 0;
+}
+
+int xh_piece_ask(void *easy, const char *text, size_t len, struct xh_piece_reply *out, size_t n, uint64_t wait_ms, size_t *came)
+{
+    struct reader r = {.easy = easy, .fd = CURL_SOCKET_BAD, .wait_ns = wait_ms * 1000000u};
+    *came = 0;
+    if (curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &r.fd) != CURLE_OK || r.fd == CURL_SOCKET_BAD || len > XH_PIECE_BYTES)
+        return -1;
+    if (send_all(&r, text, len))
+        return -1;
+    while (*came < n && read_one(&r, &out[*came]) == 0)
+        (*came)++;
+    return *came == n ? 0 : -1;
+}
