@@ -162,7 +162,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     w->link = (struct sim_link){
         .rtt_ns = (uint64_t)(b->rtt_ms * 1e6), .rate = b->rate_mbit > 0 ? b->rate_mbit / 8e3 : 1.0, .loss = b->loss, .segments = 10,
         .control = b->control, .connection_rate = b->cap_mb / 1e3,
-        .receive_most = b->stock ? 3145728 : 64u << 20, .send_most = b->stock ? 3145728 : 64u << 20,
+        .receive_most = b->stock ? 3700000 : 64u << 20, .send_most = b->stock ? 3700000 : 64u << 20,
     };
     w->link.queue_bytes = (uint64_t)(w->link.rate * (double)(w->link.rtt_ns > 5 * SIM_MS ? w->link.rtt_ns : 5 * SIM_MS)) + 98304;
     if (b->rate_mbit <= 0)

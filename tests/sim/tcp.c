@@ -56,8 +56,9 @@ struct sim_conn {
     uint64_t round_seq, round_rtt_ns;
     /* BBR: */
     enum bbr_state bbr;
-    uint64_t delivered, delivered_ns, round_at, rounds, rtt_seen_ns, phase_ns, probe_until_ns;
-    double rates[BBR_ROUNDS], full_rate;
+    uint64_t limited_to; /* what is delivered up to here was limited by what there was to send; 0: nothing is */
+    uint64_t delivered, delivered_ns, round_at, rounds, rated, rtt_seen_ns, phase_ns, probe_until_ns;
+    double rates[BBR_ROUNDS], full_rate, pacing;
     unsigned full_rounds, phase;
     int full;
     /* The receiver: */
@@ -126,14 +127,16 @@ static double bbr_gain(const struct sim_conn *c)
 }
 
 /* Bytes per ns at which packets leave; 0: at once. */
-static double pace(const struct sim_conn *c)
+static double pace(struct sim_conn *c)
 {
     if (c->link->control != SIM_BBR)
         return 0;
-    double rate = bbr_rate(c);
-    if (rate <= 0)
-        rate = FIRST_WINDOW / (double)(c->srtt_ns ? c->srtt_ns : c->link->rtt_ns + SIM_MS);
-    return bbr_gain(c) * rate;
+    double rate = bbr_gain(c) * bbr_rate(c);
+    if (c->pacing <= 0)
+        c->pacing = BBR_HIGH * FIRST_WINDOW / (double)(c->link->rtt_ns + SIM_MS);
+    if (c->full || rate > c->pacing) /* small replies at first say nothing about the link */
+        c->pacing = rate;
+    return c->pacing;
 }
 
 static void bbr_acked(struct sim_conn *c, const struct packet *p)
@@ -142,15 +145,16 @@ static void bbr_acked(struct sim_conn *c, const struct packet *p)
     int round = p->delivered >= c->round_at;
     if (round) {
         c->round_at = c->delivered;
-        c->rates[++c->rounds % BBR_ROUNDS] = 0;
+        c->rounds++;
     }
     uint64_t took = now - p->delivered_ns;
     double rate = took ? (double)(c->delivered - p->delivered) / (double)took : 0;
-    double *slot = &c->rates[c->rounds % BBR_ROUNDS];
-    if (rate > *slot && (!p->limited || rate > bbr_rate(c)))
-        *slot = rate;
-    else if (round && *slot == 0) /* one that was limited says nothing about the link: the last stays */
-        *slot = c->rates[(c->rounds + BBR_ROUNDS - 1) % BBR_ROUNDS];
+    if (!p->limited || rate > bbr_rate(c)) { /* a flight that was limited says nothing about the link, unless it was fast */
+        double *slot = &c->rates[c->rounds % BBR_ROUNDS];
+        for (; c->rated < c->rounds; c->rated++)
+            c->rates[(c->rated + 1) % BBR_ROUNDS] = c->rated + 1 < c->rounds ? c->rates[c->rated % BBR_ROUNDS] : 0;
+        *slot = rate > *slot ? rate : *slot;
+    }
     if (round && !c->full && !p->limited) {
         if (bbr_rate(c) >= c->full_rate * 1.25) {
             c->full_rate = bbr_rate(c);
@@ -329,6 +333,8 @@ static void on_ack(void *ctx, uint64_t i)
         p->state = ACKED;
         c->delivered += p->len;
         c->delivered_ns = now;
+        if (c->delivered > c->limited_to)
+            c->limited_to = 0;
         if (!p->again) {
             uint64_t rtt = now - p->sent_ns;
             c->srtt_ns = c->srtt_ns ? (7 * c->srtt_ns + rtt) / 8 : rtt;
@@ -410,6 +416,7 @@ static void send_packet(struct sim_conn *c, uint64_t i)
     p->sent_ns = now;
     p->delivered = c->delivered;
     p->delivered_ns = c->delivered_ns;
+    p->limited = c->limited_to != 0;
     c->flying_bytes += p->len;
     double rate = pace(c);
     if (rate > 0)
@@ -479,7 +486,6 @@ static void pump(struct sim_conn *c)
             continue;
         }
         add_packet(c, (uint32_t)len);
-        packet_at(c, c->packets - 1)->limited = c->next == c->end;
         send_packet(c, c->packets - 1);
         if (c->ends && c->next == c->end)
             sim_at(sim_now() + c->link->rtt_ns, on_end, c, 0);
@@ -532,6 +538,8 @@ void sim_conn_write(struct sim_conn *c, uint64_t bytes, int ends)
     if (c->link->control != SIM_BBR && c->next == c->end && c->flying_bytes == 0 && sim_now() - c->heard_ns > RTO_LEAST + c->srtt_ns &&
         c->window > FIRST_WINDOW)
         c->window = FIRST_WINDOW; /* it stood idle; the threshold stays */
+    if (c->next == c->end && (double)c->flying_bytes < c->window)
+        c->limited_to = c->delivered + c->flying_bytes ? c->delivered + c->flying_bytes : 1;
     if (c->link->connection_rate > 0) {
         c->wanted += bytes;
         c->wants_end = ends;
