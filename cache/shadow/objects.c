@@ -7,7 +7,7 @@
  *    child. (A mapping holds its file's description too, so it is replaced in its place.)
  *    The owner number is taken anew at the child's first claim.
  *
- * Lock: xh_shadow_lock (impl.h). Knows nothing of words. */
+ * Lock: xh_shadow_lock (objects.h). Knows nothing of words. */
 #include "objects.h"
 
 #include <errno.h>
