@@ -201,7 +201,8 @@ class House:
                 meant |= macros(text)
         for name, text in self.plain.items():
             # A declaration uses nothing: of a header count its inline functions. A macro counts where it is used.
-            ways = re.findall(r"\w+", text if name.endswith(".c") else outer_and_inner(text)[1])
+            used = text if name.endswith(".c") else outer_and_inner(text)[1]
+            ways = re.findall(r"\w+", re.sub(r"\b(?:struct|enum|union)\s+\w+", "", used))  # tags are no names
             words = set()
             while ways:
                 if (word := ways.pop()) not in words:
@@ -327,8 +328,9 @@ def matching(house, pattern, but):
 
 MADE_ROOMS = {"low": ("cache/low cache/lower cache/shared", ""), "high": ("cache/high cache/higher", "low")}
 MADE = {
-    "cache/shared.h": "void low_do(void); int high_seen; void high_do(int (*tell)(void));",
-    "cache/low.c": '#include "shared.h"\n/* high_do() */ void low_do(void)\n{\n    log("high_do");\n}\n',
+    "cache/shared.h": "void low_do(void); void high_do(int (*tell)(void)); struct high_do { int x; };",
+    "cache/low.c": '#include "shared.h"\n/* high_do() */ void low_do(void)\n{\n    struct high_do x;\n'
+                   '    log("high_do");\n}\n',
     "cache/lower.h": "static inline int lower(void) { return 1; }",
     "cache/high.c": '#include "shared.h"\n#include "lower.h"\nvoid high_do(int (*tell)(void))\n{\n    low_do();\n}\n',
 }
@@ -356,7 +358,7 @@ def check_the_finder(tap):
     by_macro = {"cache/shared.h": "#define AGAIN(x) \\\n    high_do(x)\n",
                 "cache/low.c": "void low_do(void)\n{\n    AGAIN(0);\n}\n"}
     for what, changes, expected in (
-            ("nothing in words, strings and declarations", {}, []),
+            ("nothing in words, strings, tags and declarations", {}, []),
             ("a call upwards, declared in a header that both share", calls_up, ["high low"]),
             ("an include upwards", includes_up, ["high lower"]),
             ("a variable that is used upwards", uses_variable, ["high low"]),
