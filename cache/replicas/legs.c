@@ -167,6 +167,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 /* Where |g| goes when no site is live: round in turns, the main one first, which was proved as all that count. */
 static struct xh_site *last_resort(struct xh_replicas *r, const struct xh_leg *g)
 {
+    assert(r->n > 0);
     for (size_t k = 0, turn = g->lasts;; k++) {
         struct xh_site *s = &r->site[(r->main + k) % r->n];
         if (s->proved && s->state != XH_SITE_REFUSED && turn-- == 0)
