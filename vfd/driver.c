@@ -12,6 +12,7 @@
 #include "driver.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static void watch(struct xh_vfd_file *f, hid_t fapl)
 
 /* The local path that a file at a URL named, and that was refused on this thread; HDF5 then tries a file of the same
  * name beside the URL, whose failure is what the user sees. "": none. */
-static _Thread_local char refused_path[256];
+static _Thread_local char refused_path[PATH_MAX]; /* no longer one can be opened */
 
 static const char *last_part(const char *name)
 {
@@ -229,8 +230,8 @@ static herr_t close_file(H5FD_t *file)
         xh_remote_lost(f->remote, f->family);
     if (f->remote)
         rc = xh_remote_close(f->remote);
-    else if (xh_local_close(f->local))
-        return -1;
+    else
+        rc = xh_local_close(f->local);
     xh_family_leave(f->family);
     xh_parallel_close(f->parallel);
     free(f->names);
@@ -241,7 +242,8 @@ static herr_t close_file(H5FD_t *file)
 static void *fapl_get(H5FD_t *file)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
-    return xh_fapl_copy(f->names);
+    void *copy = xh_fapl_copy(f->names);
+    return copy ? copy : (void *)(uintptr_t)&xh_fapl_no_memory; /* HDF5 copies it, and fails */
 }
 
 /* A list with our settings is made: so it is before it can be given to H5Pset_elink_fapl. */

@@ -227,15 +227,18 @@ herr_t H5Pget_fapl_xhdf5(hid_t fapl_id, H5FD_xhdf5_config_t *config)
     return h5 ? get_fapl(h5, fapl_id, config) : -1;
 }
 
+const struct xh_fapl_info xh_fapl_no_memory = {.magic = XH_FAPL_MAGIC};
+
 void *xh_fapl_copy(const void *info)
 {
-    struct xh_fapl_info *copy = malloc(sizeof *copy);
+    struct xh_fapl_info *copy = info == &xh_fapl_no_memory ? NULL : malloc(sizeof *copy);
     return copy ? memcpy(copy, info, sizeof *copy) : NULL;
 }
 
 herr_t xh_fapl_free(void *info)
 {
-    free(info);
+    if (info != &xh_fapl_no_memory)
+        free(info);
     return 0;
 }
 

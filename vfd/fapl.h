@@ -22,6 +22,10 @@ struct xh_fapl_info {
 
 #define XH_FAPL_MAGIC 0x58483546u
 
+/* A block that cannot be copied: stands for one for which there was no memory. A list without a block would be the program's
+ * own, and what a file names must not become that. */
+extern const struct xh_fapl_info xh_fapl_no_memory;
+
 /* The options of a file opened with |fapl|: defaults, XHDF5_*, configuration string, C
  * struct, later ones stronger. Returns 0 or a negative code with |err| set. */
 int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err);
@@ -36,7 +40,7 @@ struct xh_fapl_info *xh_fapl_info_of(struct xh_h5 *h5, hid_t fapl);
 /* H5Pset_fapl_xhdf5, for the caller's libhdf5. */
 herr_t xh_fapl_set(struct xh_h5 *h5, hid_t fapl, const H5FD_xhdf5_config_t *config);
 
-/* The callbacks of the driver class. */
+/* The callbacks of the driver class. A copy is NULL without memory. */
 void *xh_fapl_copy(const void *info);
 herr_t xh_fapl_free(void *info);
 

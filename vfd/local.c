@@ -110,7 +110,7 @@ int xh_local_close(struct xh_local *f)
         dprintf(STDERR_FILENO, "xhdf5: %s was opened by the parent of this process (%d): what this child of a fork wrote did not go to the "
                 "file (local_shadow)\n", f->name, (int)getpid());
     if (close(f->fd) < 0)
-        return xh_fail_sys(f->h5, "unable to close file", errno);
+        rc = xh_fail_sys(f->h5, "unable to close file", errno);
     if (f->near)
         xh_near_close(f->near);
     free(f);

@@ -68,7 +68,7 @@ static int is_page_instead(const struct xh_exchange *x)
     if (!xh_dialect_shows(&x->dialect, r->etag, r->last_modified, NULL, 0))
         return 1;
     return r->status == 206 ? r->range.given && r->range.total_known && r->range.total != x->dialect.size
-                            : !r->length_given || r->length != x->dialect.size;
+                            : r->length_given ? r->length != x->dialect.size : x->dialect.proof != XH_BY_ETAG;
 }
 
 /* A Content-Range, of the reply or of a part, against the opened version. */
@@ -163,9 +163,9 @@ static int ranges_200(struct xh_exchange *x)
     if (r->length_given && !r->encoded && r->length != x->dialect.size && x->dialect.proof != XH_BY_ETAG)
         return fault(x, XH_FAULT_CHANGED, "it had %" PRIu64 " bytes and has %" PRIu64 " now", x->dialect.size,
                      r->length);
-    if (!r->encoded && !r->contradictory && r->length_given && r->length == x->dialect.size &&
-        takes_whole(x)) {
-        take_range(x, 0, r->length);
+    int all = r->length_given ? r->length == x->dialect.size : x->dialect.proof == XH_BY_ETAG; /* of chunks the ETag tells */
+    if (!r->encoded && !r->contradictory && all && takes_whole(x)) {
+        take_range(x, 0, x->dialect.size);
         return 0;
     }
     return fault(x, x->asked > 1 ? XH_FAULT_LIMIT : XH_FAULT_NO_RANGES, "status 200 instead of 206");
@@ -273,20 +273,25 @@ void xh_exchange_sent(struct xh_exchange *x, unsigned port)
 {
     x->port = port;
     x->sent_ns = x->last_ns = x->pace_ns = xh_now_ns();
-    if (x->turn == XH_PROXY_GO && x->url->https) { /* CONNECT was granted. Of http the reply tells */
+    if (x->turn == XH_PROXY_GO && (x->url->https || xh_proxy_is_socks(x->proxy))) { /* it connected. Of http the reply tells */
         x->turn = XH_PROXY_FREE;
         xh_proxy_turn_over(x->proxy, 1);
     }
+}
+
+int xh_exchange_is_proxys(const struct xh_exchange *x)
+{
+    return x->reply.status == 407 && x->reply.proxys && x->proxy && !x->url->https && !xh_proxy_is_socks(x->proxy);
 }
 
 void xh_exchange_over(struct xh_exchange *x, const struct xh_outcome *out)
 {
     x->lane = NULL;
     x->opened = out->opened;
-    int refused = out->net == XH_NET_PROXY ? out->proxy_status == 407 : x->reply.over && x->reply.status == 407;
-    if (x->turn == XH_PROXY_GO) {
+    int refused = out->net == XH_NET_PROXY ? out->proxy_status == 407 : x->reply.over && xh_exchange_is_proxys(x);
+    if (x->turn == XH_PROXY_GO) { /* a 407 that does not say whose it is says nothing */
         x->turn = XH_PROXY_FREE;
-        xh_proxy_turn_over(x->proxy, refused ? 0 : x->reply.over ? 1 : -1);
+        xh_proxy_turn_over(x->proxy, refused ? 0 : x->reply.over && x->reply.status != 407 ? 1 : -1);
     } else if (x->turn == XH_PROXY_FREE && out->net == XH_NET_PROXY && refused && x->proxy && x->proxy->user) {
         xh_proxy_turn_over(x->proxy, 0); /* a login that it took before, and takes no more */
     }

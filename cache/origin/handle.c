@@ -118,7 +118,10 @@ int xh_handle_set_proxy(void *e, const struct xh_proxies *p, int https)
 
 int xh_handle_proxy_status(void *e)
 {
-    long status = 0;
+    long status = 0, socks = CURLPX_OK;
     curl_easy_getinfo(e, CURLINFO_HTTP_CONNECTCODE, &status);
-    return status >= 400 ? (int)status : 0;
+    curl_easy_getinfo(e, CURLINFO_PROXY_ERROR, &socks);
+    if (status >= 400)
+        return (int)status;
+    return socks == CURLPX_USER_REJECTED || socks == CURLPX_NO_AUTH ? 407 : socks == CURLPX_REPLY_NOT_ALLOWED ? 403 : 0;
 }

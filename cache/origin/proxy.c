@@ -185,24 +185,30 @@ int xh_proxy_check(const struct xh_proxies *p, const struct xh_url *u, struct xh
 
 /* ---- one that refuses */
 
+int xh_proxy_is_socks(const struct xh_proxy *p)
+{
+    return p && p->text && strncmp(p->text, "socks", 5) == 0;
+}
+
 int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int status, struct xh_err *err)
 {
     const char *text = p && p->text ? p->text : "", *from = p ? p->from : "no variable";
+    int socks = xh_proxy_is_socks(p);
     if (status == 407) {
         xh_err_set(err, XH_E_ACCES, status,
                    p && p->user
-                   ? "%.200s: the proxy %.200s refused the user name and password of %s (407 Proxy Authentication "
-                     "Required). They are not tried again, as some tries lock an account. Correct %s, or name the "
-                     "server in no_proxy"
-                   : "%.200s: the proxy %.200s of %s wants a user name and a password (407 Proxy Authentication "
-                     "Required): %s=http://user:password@host:port, or name the server in no_proxy",
-                   u->shown, text, from, from);
+                   ? "%.200s: the proxy %.200s refused the user name and password of %s%s. They are not tried again, as some tries "
+                     "lock an account. Correct %s, or name the server in no_proxy"
+                   : "%.200s: the proxy %.200s of %s wants a user name and a password%s: %s=http://user:password@host:port, or name "
+                     "the server in no_proxy",
+                   u->shown, text, from, socks ? "" : " (407 Proxy Authentication Required)", from);
         return 1;
     }
     if (status == 403) {
         xh_err_set(err, XH_E_ACCES, status,
-                   "%.200s: the proxy %.200s of %s does not let this machine connect to that server (403 Forbidden). "
-                   "Ask its operator, or name the server in no_proxy if it can be reached without", u->shown, text, from);
+                   "%.200s: the proxy %.200s of %s does not let this machine connect to that server%s. "
+                   "Ask its operator, or name the server in no_proxy if it can be reached without", u->shown, text, from,
+                   socks ? "" : " (403 Forbidden)");
         return 1;
     }
     xh_err_set(err, XH_E_NET, status, "%.200s: the proxy %.200s of %s made no connection to the server (it answered %d)",

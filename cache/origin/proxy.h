@@ -37,7 +37,10 @@ int xh_proxy_check(const struct xh_proxies *p, const struct xh_url *u, struct xh
  * no brackets. Pure. Source: curl(1), NO_PROXY. */
 int xh_proxy_excepts(const char *list, const char *host);
 
-/* What a proxy that answered CONNECT with |status| (or 407 to a request for http) means: sets |err| and returns 1 when
+/* 1 when |p|, NULL or not, only connects: what answers a request is the server. Else it does so for https alone. */
+int xh_proxy_is_socks(const struct xh_proxy *p);
+
+/* What a proxy that answered CONNECT with |status| (or 407 to a request for http; SOCKS as CONNECT would) means: sets |err| and returns 1 when
  * trying again helps nobody, 0 when it may. */
 int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int status, struct xh_err *err);
 

@@ -209,6 +209,9 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_r
  * proxy has refused our login before. */
 enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w);
 
+/* 1 when the reply of |x| is its proxy's word that our login is not good, and not the server's own 407. */
+int xh_exchange_is_proxys(const struct xh_exchange *x);
+
 /* |x| is over: takes down what the wire tells of it beside the reply, and those that wait for what its proxy makes of our
  * login need not any longer. Thread of |x|, no lock. */
 void xh_exchange_over(struct xh_exchange *x, const struct xh_outcome *out);

@@ -111,7 +111,7 @@ time_t xh_http_date(const char *s)
 void xh_reply_init(struct xh_reply *r)
 {
     /* Not the whole struct: the long strings need only their first byte. */
-    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = r->html = r->typed = 0;
+    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = r->html = r->typed = r->proxys = 0;
     r->length = 0;
     r->range = (struct xh_content_range){0};
     r->retry_after_s = -1;
@@ -331,6 +331,8 @@ static void take_header(struct xh_reply *r, const char *name, size_t name_bytes,
         keep(r->location, sizeof r->location, v, n);
     else if (IS("Link"))
         take_link(r, v, n);
+    else if (IS("Proxy-Authenticate"))
+        r->proxys = 1;
     else if (IS("WWW-Authenticate"))
         take_challenge(r, v, n);
     else if (IS("Retry-After"))

@@ -34,6 +34,7 @@ struct xh_reply {
     int encoded;           /* Content-Encoding other than identity */
     int html;              /* Content-Type: a web page */
     int typed;             /* there is a Content-Type */
+    int proxys;            /* there is a Proxy-Authenticate: a 407 is a proxy's (RFC 9110, 11.7.1) */
     int64_t date;          /* the server's clock (Date), seconds; -1: not given */
     long retry_after_s;    /* -1: not given. A date counts from the server's own Date, without one from |now|; at most a day */
     int64_t retry_at;      /* that date as it comes; -1: none */

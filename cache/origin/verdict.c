@@ -514,10 +514,12 @@ static int is_transient(int status)
 }
 
 /* 1 when |status| of a redirect's target may mean that the redirect is over: a signed URL is refused with 400, 401, 403,
- * 404 or 410, and much else, once its time is out. */
+ * 404 or 410, and much else, once its time is out. What passes by itself is waited for: see judge_status. */
 static int may_have_expired(const struct xh_exchange *x, int status)
 {
-    return x->job->ask == XH_ASK_STAT || (status >= 400 && status != 408 && status != 412 && status != 416 && status != 429);
+    if (is_transient(status))
+        return 0;
+    return x->job->ask == XH_ASK_STAT || (status >= 400 && status != 412 && status != 416);
 }
 
 /* 1 when |x| went straight to where an earlier request had been redirected. */
@@ -604,6 +606,8 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
     case 404:
         return fail(x, err, XH_E_NOENT, status, "404 Not Found: there is no such file on the server");
     case 407: /* to http: https has a CONNECT */
+        if (!xh_exchange_is_proxys(x))
+            break;
         xh_proxy_refused(x->proxy, x->url, status, err);
         return XH_VERDICT_FAIL;
     case 410:
@@ -658,6 +662,8 @@ static enum xh_verdict judge_status(struct xh_exchange *x, uint64_t *delay_ms, s
         fail(x, err, XH_E_STATUS, status,
              "status %d, %" PRIu64 " retries did not help: the server is overloaded or broken", status,
              o->options.retries);
+        if (was_remembered(x)) /* after the pause the first server says who has the file by then */
+            from_original(x);
         return later(x, (unsigned)o->options.retries, xh_reply_retry_after_ms(&x->reply), delay_ms);
     }
     if (x->job->ask == XH_ASK_STAT) /* the prober knows what to make of it */

@@ -117,6 +117,16 @@ def refused(tap, t):
         assert out.startswith("XH_E_ACCES 407") and "http_proxy" in out, out
         assert len(p.asked) == 1, p.asked
         nothing_shown(out, err)
+    for base, variable in ((t.liar.base, "https_proxy"), (t.liar.http, "http_proxy")):
+        with tap.claim(f"{variable} by SOCKS: read through it"), connect_proxy.Socks(f"me:{PLAIN}") as p:
+            out, err = t.open(t.clean | {variable: f"socks5h://me:{PASSWORD}@127.0.0.1:{p.port}", "XHDF5_LOG": "all"}, base)
+            assert out.startswith("size=") and p.asked, out
+            nothing_shown(out, err)
+        with tap.claim(f"{variable} by SOCKS: a login that is refused is shown once, and the error says so"), connect_proxy.Socks("me:another") as p:
+            out, err = t.open(t.clean | {variable: f"socks5h://me:{PASSWORD}@127.0.0.1:{p.port}", "XHDF5_LOG": "all"}, base)
+            assert out.startswith("XH_E_ACCES 407") and variable in out, out
+            assert len(p.asked) == 1, p.asked
+            nothing_shown(out, err)
     with tap.claim("a proxy that wants a login and is given none: an error that says how to give one"), connect_proxy.Proxy("me:another") as p:
         out, err = t.open(t.env(p, login=""))
         assert out.startswith("XH_E_ACCES 407") and "https_proxy=http://user:password@" in out, out

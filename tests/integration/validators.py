@@ -7,7 +7,6 @@ tests/support/liar.py is the server. Two h5py processes share a shadow: what one
 find there.
 """
 import contextlib
-import json
 import os
 import pathlib
 import re
@@ -17,6 +16,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
+import obedient  # noqa: E402
 from faults import Liar  # noqa: E402
 
 ROWS, COLUMNS = 24, 65536
@@ -27,55 +27,17 @@ with h5py.File(sys.argv[1], "w") as f:
 with h5py.File(sys.argv[2], "w") as f:
     f["rows"] = np.arange(12, dtype="i4").reshape(3, -1)
 """
-# Does what each line of its input says, and answers each with a line.
-READER = """
-import json, os, sys, h5py
-file = None
-for line in sys.stdin:
-    order = json.loads(line)
-    for name, value in order.get("env", {}).items():
-        os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
-    said = {"rows": []}
-    try:
-        if "open" in order:
-            file = h5py.File(order["open"], order.get("mode", "r"))
-        for row in order.get("read", []):
-            said["rows"].append(int(file["rows"][row, 1]))
-    except Exception as e:
-        said |= {"kinds": [k.__name__ for k in type(e).__mro__], "text": str(e)}
-    if order.get("close", True) and file:
-        file.close()
-        file = None
-    print(json.dumps(said), flush=True)
-"""
 
 
-class Reader:
+class Reader(obedient.Reader):
     """An h5py process. All it fetches is what it is asked for."""
 
     def __init__(self, directory, shadow, cacert):
         env = harness.driver_env(None, shadow, readahead="off", retries=2, stats="on")
-        env |= {"XHDF5_CA_BUNDLE": cacert, "BEARER_TOKEN_FILE": os.devnull, "XDG_RUNTIME_DIR": str(directory)}
-        self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([str(harness.H5PY["3.14.0"]), "-c", READER], env=env, stdin=subprocess.PIPE, text=True,
-                                        stdout=subprocess.PIPE, stderr=self.log)
-
-    def ask(self, **order):
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline() or '{"kinds": ["it has ended"], "text": "", "rows": []}')
+        super().__init__(env | {"XHDF5_CA_BUNDLE": cacert, "BEARER_TOKEN_FILE": os.devnull, "XDG_RUNTIME_DIR": str(directory)})
 
     def read(self, url, rows=range(ROWS), env=None):
-        return self.ask(open=url, read=list(rows), env={"BEARER_TOKEN": None, "BEARER_TOKEN_FILE": os.devnull, **(env or {})})
-
-    def printed(self):
-        self.log.seek(0)
-        return self.log.read().decode(errors="backslashreplace")
-
-    def end(self):
-        self.process.stdin.close()
-        assert self.process.wait(20) == 0
-        return self.printed()
+        return self.ask(open=url, rows=list(rows), env={"BEARER_TOKEN": None, "BEARER_TOKEN_FILE": os.devnull, **(env or {})})
 
 
 def whole(result, rows=range(ROWS), columns=COLUMNS):
@@ -204,9 +166,9 @@ def session_renewed(bench):
         put("A")
         reader, url = bench.readers[0], bench.liar.base + bench.path("login-until-token:4")
         none = {"BEARER_TOKEN_FILE": os.devnull}
-        first = reader.ask(env={"BEARER_TOKEN": None, "BEARER_TOKEN_FILE": token.name}, open=url, read=[0, 1], close=False)
+        first = reader.ask(env={"BEARER_TOKEN": None, "BEARER_TOKEN_FILE": token.name}, open=url, rows=[0, 1], close=False)
         put("B")
-        rest = reader.ask(env=none, read=list(range(2, ROWS)))
+        rest = reader.ask(env=none, rows=list(range(2, ROWS)))
         whole({**rest, "rows": first["rows"] + rest["rows"]})
 
 

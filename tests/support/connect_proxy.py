@@ -1,4 +1,4 @@
-"""A proxy for tests: CONNECT for https, absolute URLs for http, Basic logins. It keeps what it was asked."""
+"""Proxies for tests: CONNECT for https, absolute URLs for http, Basic logins; and SOCKS 5. They keep what they were asked."""
 import base64
 import contextlib
 import re
@@ -71,3 +71,37 @@ class Proxy:
     def connections(self):
         with self.lock:
             return list(self.asked)
+
+
+class Socks(Proxy):
+    """SOCKS 5 that wants |login|: RFC 1928, RFC 1929. |asked|: (None, login, 407 or 200)."""
+
+    @staticmethod
+    def take(s, n):
+        data = b""
+        while len(data) < n:
+            more = s.recv(n - len(data))
+            if not more:
+                raise OSError
+            data += more
+        return data
+
+    def serve(self, s):
+        with s, contextlib.suppress(OSError):
+            self.take(s, self.take(s, 2)[1])
+            s.sendall(b"\5\2")     # a name and a password, please
+            name = self.take(s, self.take(s, 2)[1])
+            shown = b":".join((name, self.take(s, self.take(s, 1)[0]))).decode()
+            with self.lock:
+                self.asked.append((None, shown, 200 if shown == self.login else 407))
+            s.sendall(b"\1\0" if shown == self.login else b"\1\1")
+            if shown != self.login:
+                return
+            kind = self.take(s, 4)[3]
+            host = socket.inet_ntoa(self.take(s, 4)) if kind == 1 else self.take(s, self.take(s, 1)[0]).decode()
+            with socket.create_connection((host, int.from_bytes(self.take(s, 2))), timeout=20) as server:
+                s.sendall(b"\5\0\0\1\0\0\0\0\0\0")
+                back = threading.Thread(target=self.pass_on, args=(server, s), daemon=True)
+                back.start()
+                self.pass_on(s, server)
+                back.join()

@@ -62,6 +62,7 @@ static void ask(unsigned n, struct xh_url *url, const char *lines)
     x.request = &request;
     x.job = &job;
     x.url = url;
+    x.turn = XH_PROXY_FREE;
     x.dialect = origin.dialect;
     x.asked = n;
     x.asked_end = n;
@@ -238,7 +239,7 @@ Test(verdict, nonsense_is_asked_once_more_before_single_ranges, .init = fresh, .
 
 Test(verdict, a_remembered_target_that_refuses_is_asked_for_anew, .init = fresh, .fini = over)
 {
-    static const int expired[] = {400, 401, 403, 404, 405, 409, 410, 500, 503};
+    static const int expired[] = {400, 401, 403, 404, 405, 409, 410};
     char lines[64];
     for (size_t i = 0; i < sizeof expired / sizeof *expired; i++)
         for (unsigned n = 1; n <= RANGES; n += RANGES - 1) {
@@ -254,6 +255,81 @@ Test(verdict, a_remembered_target_that_refuses_is_asked_for_anew, .init = fresh,
             cr_assert_eq(request.returns, 1);
             cr_assert_eq(server.limits.max_ranges, XH_RANGES_AT_FIRST, "%d says nothing of ranges", expired[i]);
         }
+}
+
+Test(verdict, a_redirects_target_that_is_busy_is_waited_for_like_any_server, .init = fresh, .fini = over)
+{
+    static const int pass[] = {408, 425, 429, 500, 502, 503, 521};
+    char lines[64];
+    for (size_t i = 0; i < sizeof pass / sizeof *pass; i++)
+        for (int remembered = 0; remembered < 2; remembered++) {
+            struct xh_url *target;
+            fresh();
+            cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &target, &err), 0);
+            snprintf(lines, sizeof lines, "HTTP/1.1 %d Soon\n\n", pass[i]);
+            for (unsigned n = 0; n <= origin.options.retries; n++) {
+                *(remembered ? &origin.target : &request.url) = xh_url_ref(target);
+                ask(1, target, lines);
+                cr_assert_eq(judge(XH_NET_OK), n < origin.options.retries ? XH_VERDICT_LATER : XH_VERDICT_FAIL, "%d, %u", pass[i], n);
+                cr_assert(n == origin.options.retries || (delay_ms >= 50 && request.from_original), "%d: the first server, after a pause", pass[i]);
+                xh_url_unref(origin.target);
+                xh_url_unref(request.url);
+                origin.target = request.url = NULL;
+            }
+            xh_url_unref(target);
+        }
+}
+
+/* A login's turn at |p| comes to |x|, and then the reply of these lines. */
+static enum xh_proxy_turn shown_to(struct xh_proxy *p, const char *lines)
+{
+    static uint64_t keys = 1;
+    p->key = keys++;
+    ask(1, origin.url, "");
+    x.proxy = p;
+    x.turn = xh_proxy_turn(p);
+    cr_assert_eq(x.turn, XH_PROXY_GO);
+    xh_exchange_sent(&x, 1);
+    for (; *lines; lines += strcspn(lines, "\n") + 1)
+        xh_exchange_line(&x, lines, strcspn(lines, "\n") + 1);
+    struct xh_outcome out = {.net = XH_NET_OK};
+    xh_exchange_over(&x, &out);
+    return xh_proxy_turn(p);
+}
+
+Test(verdict, only_a_proxys_own_407_refuses_the_login, .init = fresh, .fini = over)
+{
+    struct xh_proxy http = {.text = "http://p:1", .user = "me", .password = "x", .from = "http_proxy"}, socks = http;
+    socks.text = "socks5h://p:1";
+    cr_expect_eq(shown_to(&http, "HTTP/1.1 206 OK\n\n"), XH_PROXY_FREE);
+    cr_expect_eq(shown_to(&http, "HTTP/1.1 407 No\nProxy-Authenticate: Basic\n\n"), XH_PROXY_REFUSED);
+    cr_expect_eq(judge(XH_NET_OK), XH_VERDICT_FAIL);
+    cr_expect(strstr(err.text, "http_proxy"), "%s", err.text);
+    cr_expect_eq(shown_to(&http, "HTTP/1.1 407 No\n\n"), XH_PROXY_GO, "the server's own, perhaps: nothing is known");
+    cr_expect_eq(shown_to(&socks, "HTTP/1.1 407 No\nProxy-Authenticate: Basic\n\n"), XH_PROXY_FREE);
+    cr_expect_eq(judge(XH_NET_OK), XH_VERDICT_FAIL);
+    cr_expect(!strstr(err.text, "proxy"), "%s", err.text);
+}
+
+Test(verdict, what_comes_with_the_files_etag_is_no_web_page, .init = fresh, .fini = over)
+{
+    static const struct {
+        const char *lines;
+        int page;
+    } cases[] = {
+        {"HTTP/1.1 200 All\nContent-Type: text/html\nETag: \"a\"\n\n", 0}, /* in chunks */
+        {"HTTP/1.1 200 All\nContent-Type: text/html\nETag: \"a\"\nContent-Length: 1000000000\n\n", 0},
+        {"HTTP/1.1 200 All\nContent-Type: text/html\nETag: \"a\"\nContent-Length: 100\n\n", 1},
+        {"HTTP/1.1 200 All\nContent-Type: text/html\nETag: \"b\"\n\n", 1},
+        {"HTTP/1.1 200 All\nContent-Type: text/html\n\n", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fresh();
+        ask(1, origin.url, "");
+        for (const char *l = cases[i].lines; *l; l += strcspn(l, "\n") + 1)
+            xh_exchange_line(&x, l, strcspn(l, "\n") + 1);
+        cr_expect_eq(x.page, cases[i].page, "%zu", i);
+    }
 }
 
 Test(verdict, a_new_target_that_says_400_to_many_ranges_means_them, .init = fresh, .fini = over)

@@ -57,6 +57,16 @@ static void what_was_set_comes_back_from_every_copy(void)
     H5Pclose(copy);
 }
 
+/* What fapl_get gives HDF5 when there is no memory: a list with it cannot be made, and so no file is opened as the program's. */
+static void without_memory_no_list_is_made(void)
+{
+    hid_t fapl = new_fapl(), before = H5Pget_driver(fapl);
+    CHECK(H5Pset_driver(fapl, H5FD_XHDF5, &xh_fapl_no_memory) < 0);
+    CHECK(H5Pget_driver(fapl) == before);
+    CHECK(xh_fapl_free((void *)(uintptr_t)&xh_fapl_no_memory) == 0);
+    H5Pclose(fapl);
+}
+
 static void wrong_values_name_option_value_and_bounds(void)
 {
     H5FD_xhdf5_config_t a = H5FD_XHDF5_CONFIG_INIT;
@@ -178,6 +188,7 @@ int main(void)
     for (int life = 0; life < 2; life++) { /* H5close() makes every ID void */
         an_unset_config_is_unset_again();
         what_was_set_comes_back_from_every_copy();
+        without_memory_no_list_is_made();
         wrong_values_name_option_value_and_bounds();
         a_struct_that_was_not_initialised_is_refused();
         other_lists_are_refused();

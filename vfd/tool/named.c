@@ -10,6 +10,7 @@
 #include "../../cache/now.h"
 
 #define NAMES_MOST 10000u
+#define NAMES_MOST_BYTES (4u << 20) /* one name may have 64 KiB */
 #define EACH_MOST_MS 5000u /* to connect, and without a byte */
 
 static int by_text(const void *a, const void *b)
@@ -24,18 +25,21 @@ void xh_names_add(struct xh_names *names, const char *name)
     for (size_t i = names->n; i-- > 0 && i + 64 >= names->n;) /* neighbours name the same; the rest is found out when all are there */
         if (strcmp(names->at[i], name) == 0)
             return;
-    if (names->n == names->room) {
+    size_t bytes = strlen(name) + 1;
+    names->more |= names->n == NAMES_MOST || bytes > NAMES_MOST_BYTES - names->bytes;
+    if (!names->more && names->n == names->room) {
         size_t room = names->room ? 2 * names->room : 64;
-        char **more = room <= NAMES_MOST * 2 ? realloc(names->at, room * sizeof *more) : NULL;
-        if (!more) {
-            names->more = 1;
-            return;
-        }
-        names->at = more;
-        names->room = room;
+        char **more = realloc(names->at, room * sizeof *more);
+        names->at = more ? more : names->at;
+        names->room = more ? room : names->room;
+        names->more = !more;
     }
-    names->at[names->n] = strdup(name);
-    names->n += names->at[names->n] != NULL;
+    char *copy = names->more ? NULL : strdup(name);
+    names->more |= !copy;
+    if (!copy)
+        return;
+    names->at[names->n++] = copy;
+    names->bytes += bytes;
 }
 
 void xh_names_free(struct xh_names *names)
@@ -54,6 +58,14 @@ static char *url_of(const char *name, const char *url)
     /* HDF5 looks for the last part of an absolute path beside the file, when there is no such path */
     const char *last = name[0] == '/' ? strrchr(name, '/') + 1 : name, *slash = strrchr(url, '/');
     return asprintf(&out, "%.*s%s", slash ? (int)(slash + 1 - url) : 0, url, last) < 0 ? NULL : out;
+}
+
+/* Sets the times of |o| to those of |from|, as far as |left_ns| allows. */
+static void hurry(struct xh_options *o, const struct xh_options *from, uint64_t left_ns)
+{
+    uint64_t left_ms = left_ns / 1000000 + 1, most = left_ms < EACH_MOST_MS ? left_ms : EACH_MOST_MS;
+    o->connect_timeout_ms = from->connect_timeout_ms < most ? from->connect_timeout_ms : most;
+    o->stall_timeout_ms = from->stall_timeout_ms < most ? from->stall_timeout_ms : most;
 }
 
 static void try_one(const char *url, const struct xh_options *o, struct xh_sources *out)
@@ -80,8 +92,6 @@ void xh_sources_try(const struct xh_names *names, const char *url, const struct 
     quick.retries = 0;
     quick.readahead = quick.shadow = quick.stats = 0;
     quick.head_bytes = 4096;
-    quick.connect_timeout_ms = quick.connect_timeout_ms < EACH_MOST_MS ? quick.connect_timeout_ms : EACH_MOST_MS;
-    quick.stall_timeout_ms = quick.stall_timeout_ms < EACH_MOST_MS ? quick.stall_timeout_ms : EACH_MOST_MS;
     snprintf(quick.sidecar, sizeof quick.sidecar, "off");
     xh_cache_names(url, o, &quick.namer);
     out->more = names->more;
@@ -97,10 +107,13 @@ void xh_sources_try(const struct xh_names *names, const char *url, const struct 
         }
         out->local += name[0] == '/';
         char *source = url_of(name, url);
-        if (source && xh_now_ns() < until)
+        uint64_t now = xh_now_ns();
+        if (source && now < until) {
+            hurry(&quick, o, until - now);
             try_one(source, &quick, out);
-        else
+        } else {
             out->more = 1;
+        }
         free(source);
     }
 }

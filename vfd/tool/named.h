@@ -25,8 +25,8 @@ struct xh_sources { /* flat: it goes through a pipe */
 /* The names so far. Owns: xh_names_free. */
 struct xh_names {
     char **at;
-    size_t n, room;
-    int more;
+    size_t n, room, bytes;
+    int more; /* there were others, for which there was no room */
 };
 
 /* Adds |name|, once. */
