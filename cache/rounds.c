@@ -259,7 +259,8 @@ static int through_body(struct xh_read_op *op, struct sorted *s, struct xh_err *
     return xh_op_nomem(op, err);
 }
 
-/* |bytes| that were found ready, or on their way elsewhere, are fetched here: evicted meanwhile, abandoned, or too late. */
+/* |bytes| that were found ready, or on their way elsewhere, are fetched here: evicted meanwhile, abandoned, or too
+ * late. */
 static void fetched_after_all(struct xh_read_op *op, uint64_t bytes)
 {
     uint64_t waited = bytes < op->waited_bytes ? bytes : op->waited_bytes, hit = bytes - waited;

@@ -515,7 +515,8 @@ int H5PLget_plugin_type(void)
     return H5PL_TYPE_VFD;
 }
 
-/* A program that names the driver in a list loads it here; while the library is initialised (HDF5_DRIVER), it is not ready. */
+/* A program that names the driver in a list loads it here; while the library is initialised (HDF5_DRIVER), it is not
+ * ready. */
 const void *H5PLget_plugin_info(void)
 {
     struct xh_h5 *h5 = xh_h5_of_callback(__builtin_return_address(0));

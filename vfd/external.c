@@ -116,8 +116,8 @@ static int may_be_anywhere(const struct format *f, const uint8_t *t, size_t head
            number(body + BODY_BYTES, f->addr_bytes) != UINT64_MAX >> 8 * (f->addr_bytes < 8 ? 8 - f->addr_bytes : 0);
 }
 
-/* 1 when a list begins at |at| with a message's head of |head| bytes, XH_EXTERNAL_UNTOLD when that cannot be told. |n| of its
- * bytes are at |t|, what follows is in the file. */
+/* 1 when a list begins at |at| with a message's head of |head| bytes, XH_EXTERNAL_UNTOLD when that cannot be told. |n|
+ * of its bytes are at |t|, what follows is in the file. */
 static int is_list(struct xh_external *e, struct format *f, uint64_t at, const uint8_t *t, size_t n, size_t head)
 {
     uint8_t p[SEEN_BYTES] = {0}, magic[4];
@@ -234,11 +234,11 @@ static int follow(struct header *h, const uint8_t *p, size_t len)
     return 0;
 }
 
-/* 1 when HDF5 may take the |len| bytes at |p| for the first of |all| bytes of messages of version 1; else it refuses the header,
- * be it that one is not aligned, or longer than the rest.
+/* 1 when HDF5 may take the |len| bytes at |p| for the first of |all| bytes of messages of version 1; else it refuses
+ * the header, be it that one is not aligned, or longer than the rest.
  *
- * A later part of a header that begins with a dataspace (type 1) looks like a header of version 1, and the dataspace's first
- * bytes like the length of what follows: some 64 KiB, or 16 MiB. These are mostly no row of messages. */
+ * A later part of a header that begins with a dataspace (type 1) looks like a header of version 1, and the dataspace's
+ * first bytes like the length of what follows: some 64 KiB, or 16 MiB. These are mostly no row of messages. */
 static int is_row(const uint8_t *p, size_t len, uint64_t all)
 {
     while (all >= OLD_MESSAGE && len >= OLD_MESSAGE) {
@@ -254,7 +254,8 @@ static int is_row(const uint8_t *p, size_t len, uint64_t all)
     return 1;
 }
 
-/* Reads one part of the header and looks at it. |p|: |have| bytes of it that are there. Returns 1, 0 or XH_EXTERNAL_UNTOLD. */
+/* Reads one part of the header and looks at it. |p|: |have| bytes of it that are there. Returns 1, 0 or
+ * XH_EXTERNAL_UNTOLD. */
 static int look_at(struct header *h, const struct piece *piece, const uint8_t *p, size_t have)
 {
     size_t len = (size_t)piece->len;

@@ -23,14 +23,15 @@ struct xh_external {
 
 #define XH_EXTERNAL_UNTOLD (-1)
 
-/* Looks for a message that names external files in the object header at |at|, of which HDF5 has read the first |len| bytes,
- * |p|. Continuations are read, as HDF5 does next. Bytes that begin no object header, or one that HDF5 refuses, are a later
- * part of one, and were looked at with its beginning.
+/* Looks for a message that names external files in the object header at |at|, of which HDF5 has read the first |len|
+ * bytes, |p|. Continuations are read, as HDF5 does next. Bytes that begin no object header, or one that HDF5 refuses,
+ * are a later part of one, and were looked at with its beginning.
  * Returns 1 when there is one, else 0; XH_EXTERNAL_UNTOLD when that cannot be told. */
 int xh_external_in_header(struct xh_external *e, uint64_t at, const void *p, size_t len);
 
-/* The same for |len| bytes at |at| that may hold object headers anywhere: what a page buffer reads, and images of HDF5's
- * metadata cache. A message is found wherever it begins in |p|, also when it goes on behind the end. Returns as above. */
+/* The same for |len| bytes at |at| that may hold object headers anywhere: what a page buffer reads, and images of
+ * HDF5's metadata cache. A message is found wherever it begins in |p|, also when it goes on behind the end. Returns as
+ * above. */
 int xh_external_anywhere(struct xh_external *e, uint64_t at, const void *p, size_t len);
 
 /* 1 when such an image begins in the bytes: from then on HDF5 has metadata from there. */

@@ -22,8 +22,8 @@ struct xh_fapl_info {
 
 #define XH_FAPL_MAGIC 0x58483546u
 
-/* A block that cannot be copied: stands for one for which there was no memory. A list without a block would be the program's
- * own, and what a file names must not become that. */
+/* A block that cannot be copied: stands for one for which there was no memory. A list without a block would be the
+ * program's own, and what a file names must not become that. */
 extern const struct xh_fapl_info xh_fapl_no_memory;
 
 /* The options of a file opened with |fapl|: defaults, XHDF5_*, configuration string, C

@@ -32,8 +32,8 @@ enum {
 int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore_disabled_locks,
                   const struct xh_options *shadow, struct xh_local **out);
 
-/* Closes and frees; -1 when the system's close failed, or what was held back could not be written: it is freed all the same, as
- * HDF5 does not come back to it. */
+/* Closes and frees; -1 when the system's close failed, or what was held back could not be written: it is freed all the
+ * same, as HDF5 does not come back to it. */
 int xh_local_close(struct xh_local *f);
 
 /* Orders files by device and inode. */

@@ -40,8 +40,8 @@ int xh_proxy_excepts(const char *list, const char *host);
 /* 1 when |p|, NULL or not, only connects: what answers a request is the server. Else it does so for https alone. */
 int xh_proxy_is_socks(const struct xh_proxy *p);
 
-/* What a proxy that answered CONNECT with |status| (or 407 to a request for http; SOCKS as CONNECT would) means: sets |err| and returns 1 when
- * trying again helps nobody, 0 when it may. */
+/* What a proxy that answered CONNECT with |status| (or 407 to a request for http; SOCKS as CONNECT would) means: sets
+ * |err| and returns 1 when trying again helps nobody, 0 when it may. */
 int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int status, struct xh_err *err);
 
 /* A name and password that a proxy refuses lock an account after some tries. So the first connection with them is

@@ -1,5 +1,5 @@
-/* A whole HDF5 file of hostile bytes, looked through for external raw data as the driver does: an object header somewhere in
- * it, a page, an image of HDF5's metadata cache. Its first bytes say where, and how. */
+/* A whole HDF5 file of hostile bytes, looked through for external raw data as the driver does: an object header
+ * somewhere in it, a page, an image of HDF5's metadata cache. Its first bytes say where, and how. */
 #include <string.h>
 
 #include "../../vfd/external.h"

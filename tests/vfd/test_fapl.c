@@ -57,7 +57,8 @@ static void what_was_set_comes_back_from_every_copy(void)
     H5Pclose(copy);
 }
 
-/* What fapl_get gives HDF5 when there is no memory: a list with it cannot be made, and so no file is opened as the program's. */
+/* What fapl_get gives HDF5 when there is no memory: a list with it cannot be made, and so no file is opened as the
+ * program's. */
 static void without_memory_no_list_is_made(void)
 {
     hid_t fapl = new_fapl(), before = H5Pget_driver(fapl);
