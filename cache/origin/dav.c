@@ -941,7 +941,8 @@ int xh_dav_begin_quick(struct xh_dav *d)
     const struct xh_proxy *proxy = xh_proxy_for(&d->proxies, d->url);
     struct xh_piece_reply *r = calloc(1, sizeof *r);
     int trusted = xh_auth_trusts(&d->o, d->url, d->url), good = 0;
-    if (!r || !strchr(strstr(d->url->text, "://") + 3, '/') || d->by_propfind || d->makes_dirs || d->redirected || (proxy && proxy->user) || wait_for_leave(d, d->url, &ignored))
+    if (!r || !strchr(strstr(d->url->text, "://") + 3, '/') || d->by_propfind || d->makes_dirs || d->redirected ||
+        (proxy && proxy->user) || wait_for_leave(d, d->url, &ignored))
         goto out;
     if (!d->quick) {
         if (!(d->quick = curl_easy_init()))
