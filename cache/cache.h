@@ -75,6 +75,11 @@ int xh_cache_is_fleeting(const struct xh_file *f);
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                   struct xh_err *err);
 
+/* Reads |n| extents when all of them are in the shadow, as a part of a read that is counted with its last part: that is
+ * xh_cache_read's. Returns 1; or 0, and the buffers' contents are undefined: xh_cache_read brings them, or says what is wrong.
+ * Does not block on the network. */
+int xh_cache_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n);
+
 /* Takes |n| ranges, in the order in which they will be wanted, to fetch ahead of the reads: as much
  * as there is room for at once (three quarters of readahead_bytes), the rest as the reads go on.
  * Returns how many were taken, from the first on: fewer than |n| when a million wait already, and at

@@ -256,6 +256,25 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     return rc;
 }
 
+int xh_cache_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n)
+{
+    uint64_t bytes = 0;
+    struct xh_err err = {0};
+    if (check_extents(f, ext, n, &bytes, &err))
+        return 0;
+    xh_file_after_fork(f);
+    if (xh_early_stands(f))
+        return 0;
+    uint64_t entered = xh_account_enter(f->account, XH_COPYING);
+    int hit = xh_shadow_readv(f->shadow, ext, n) == n;
+    if (hit) {
+        xh_count(&f->counters, extents, n);
+        count_hit(f, kind, ext, n, bytes);
+    }
+    xh_account_leave(f->account, XH_COPYING, entered);
+    return hit;
+}
+
 size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n)
 {
     for (size_t i = 0; i < n; i++)

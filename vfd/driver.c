@@ -25,6 +25,7 @@
 #include "local.h"
 #include "parallel.h"
 #include "remote.h"
+#include "selection.h"
 #include "sources.h"
 #include "whose.h"
 
@@ -418,6 +419,33 @@ static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t t
     return rc;
 }
 
+struct part {
+    struct xh_vfd_file *f;
+    int kind; /* as remote_kind; of a local file 1 for data */
+};
+
+static int read_part(void *ctx, const struct xh_extent *p, size_t n)
+{
+    const struct part *part = ctx;
+    return read_pieces(part->f, part->kind, p, n);
+}
+
+static int hit_part(void *ctx, const struct xh_extent *p, size_t n)
+{
+    const struct part *part = ctx;
+    return xh_remote_hit(part->f->remote, part->kind, p, n);
+}
+
+/* Selections. With read_vector alone HDF5 would make a list of them first. */
+static herr_t read_selection(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, size_t count, hid_t memory[], hid_t spaces[],
+                             haddr_t addrs[], size_t element_sizes[], void *bufs[])
+{
+    struct xh_vfd_file *f = (struct xh_vfd_file *)file;
+    struct part part = {f, f->local ? type == H5FD_MEM_DRAW : remote_kind(type)};
+    struct xh_selection_ways ways = {&part, read_part, f->local ? NULL : hit_part};
+    return xh_selection_read(f->h5, &ways, count, memory, spaces, addrs, element_sizes, bufs);
+}
+
 static herr_t write_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size, const void *buf)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
@@ -497,6 +525,7 @@ const H5FD_class_t xh_driver_class = {
     .read = read_one,
     .write = write_one,
     .read_vector = read_vector,
+    .read_selection = read_selection,
     .flush = flush_file,
     .truncate = truncate_file,
     .lock = lock_file,

@@ -23,9 +23,11 @@
     X(H5Eclear2)                        \
     X(H5Ecreate_msg)                    \
     X(H5Eget_auto2)                     \
+    X(H5Eget_current_stack)             \
     X(H5Epush2)                         \
     X(H5Eregister_class)                \
     X(H5Eset_auto2)                     \
+    X(H5Eset_current_stack)             \
     X(H5FDis_driver_registered_by_name) \
     X(H5FDregister)                     \
     X(H5Fclose)                         \

@@ -520,6 +520,12 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, siz
     return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
 
+int xh_remote_hit(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n)
+{
+    return r->file && !r->pages && raw == XH_REMOTE_RAW && !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed) &&
+           xh_cache_hit(r->file, XH_KIND_RAW, p, n);
+}
+
 void xh_remote_stats(struct xh_remote *r, struct xh_stats *out)
 {
     if (r->edit)

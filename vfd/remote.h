@@ -93,6 +93,10 @@ enum { XH_REMOTE_META, XH_REMOTE_RAW, XH_REMOTE_HEADER };
  * Returns 0 or -1, error pushed. Blocks. */
 int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n);
 
+/* Reads |n| pieces of data when all of them are in the shadow: a part of a read whose last part xh_remote_readv gets. Returns 1;
+ * or 0, and the buffers' contents are undefined. Does not block on the network. */
+int xh_remote_hit(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n);
+
 /* 1 when the last read of what a file named failed: |err|. */
 int xh_remote_failed(struct xh_remote *r, struct xh_err *err);
 

@@ -1,4 +1,4 @@
-/* Vectored reads against a naive model: random pieces, shortened arrays, count 0, sizes
+/* Vectored reads, and reads of selections, against a naive model: random pieces, shortened arrays, count 0, sizes
  * past the end of the file.
  *
  * usage: test_vector FILE [NAME]: reads NAME (FILE itself when it is missing; a URL will
@@ -71,6 +71,45 @@ static void one_round(H5FD_t *f, const struct model *m, uint32_t count, int asce
     }
 }
 
+/* |n| single elements of |bytes| bytes, |step| elements apart, read at once as |n| / |per| selections of |per| elements, which
+ * go to every other element in memory. */
+static void one_selection(H5FD_t *f, const struct model *m, hsize_t n, hsize_t per, hsize_t step, size_t bytes)
+{
+    static hid_t memory[64], file[64];
+    static haddr_t addrs[64];
+    static size_t sizes[64];
+    static void *bufs[64];
+    hsize_t pairs = n / per, wide = per * step, memory_wide = 2 * per, start = 0, each = 2;
+    unsigned char *buf = malloc(pairs * memory_wide * bytes);
+    CHECK(buf && pairs <= 64 && n * step * bytes <= m->size);
+    memset(buf, 0xa5, pairs * memory_wide * bytes);
+    for (hsize_t i = 0; i < pairs; i++) {
+        file[i] = H5Screate_simple(1, &wide, NULL);
+        memory[i] = H5Screate_simple(1, &memory_wide, NULL);
+        CHECK(H5Sselect_hyperslab(file[i], H5S_SELECT_SET, &start, &step, &per, NULL) >= 0);
+        CHECK(H5Sselect_hyperslab(memory[i], H5S_SELECT_SET, &start, &each, &per, NULL) >= 0);
+        addrs[i] = i * wide * bytes;
+        sizes[i] = i == 0 ? bytes : i == 1 ? 0 : (size_t)-1; /* cut short */
+        bufs[i] = buf + i * memory_wide * bytes;
+    }
+    CHECK(H5FDread_selection(f, H5FD_MEM_DRAW, H5P_DEFAULT, (uint32_t)pairs, memory, file, addrs, sizes, bufs) >= 0);
+    for (hsize_t i = 0; i < 2 * n; i++)
+        for (size_t b = 0; b < bytes; b++)
+            CHECK(buf[i * bytes + b] == (i % 2 ? 0xa5 : m->bytes[i / 2 * step * bytes + b]));
+    CHECK(H5Sselect_none(file[0]) >= 0);
+    H5E_BEGIN_TRY
+    { /* HDF5 says so itself where it was built to look */
+        CHECK(H5FDread_selection(f, H5FD_MEM_DRAW, H5P_DEFAULT, 1, memory, file, addrs, sizes, bufs) < 0);
+    }
+    H5E_END_TRY
+    CHECK(H5Eget_num(H5E_DEFAULT) > 1);
+    CHECK(H5Sselect_none(memory[0]) >= 0);
+    CHECK(H5FDread_selection(f, H5FD_MEM_DRAW, H5P_DEFAULT, 1, memory, file, addrs, sizes, bufs) >= 0);
+    for (hsize_t i = 0; i < pairs; i++)
+        CHECK(H5Sclose(memory[i]) >= 0 && H5Sclose(file[i]) >= 0);
+    free(buf);
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc >= 2);
@@ -84,6 +123,11 @@ int main(int argc, char **argv)
     CHECK(H5FDread_vector(f, H5P_DEFAULT, 0, NULL, NULL, NULL, NULL) >= 0);
     for (int round = 0; round < 300; round++)
         one_round(f, &m, 1 + (uint32_t)rnd(rnd(3) ? 20 : PIECES_MAX), rnd(2) != 0, rnd(2) != 0);
+    for (hsize_t n = 1; n * 3 * 4 < m.size && n < 40000; n = 5 * n / 2 + 1) { /* of one part, and of several */
+        one_selection(f, &m, n, n, 3, 4);
+        if (n >= 4)
+            one_selection(f, &m, n / 4 * 4, n / 4, 2, 2);
+    }
     for (int round = 0; round < 100; round++) {
         unsigned char buf[512];
         size_t n = 1 + rnd(sizeof buf), at = rnd(m.size - n);
