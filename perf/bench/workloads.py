@@ -113,7 +113,7 @@ def table(p):
     for how, what, rows in (("one", "as one contiguous file", f"{p.sources * 128},4096"), ("after", "one after another", f"{p.sources * 128},4096"),
                             ("beside", "side by side", f"128,{p.sources * 4096}")):
         t.append(Workload(f"V1-{how}", f"a virtual dataset over {p.sources} sources of {p.source_bytes >> 20} MiB, {what}",
-                          ("virtual", how, p.sources, p.source_bytes), ("slabs", "x", rows), bulk=True, extra=True))
+                          ("virtual", how, p.sources, p.source_bytes), ("slabs", "x", rows), bulk=True, raw=how == "one", extra=True))
     for name, what, recipe in (("E1", "contiguous", ("images", p.images)),
                                ("E2", "gzip-chunked", ("chunked", "btree1", "gzip", p.images))):
         t.append(Workload(name, f"{p.images} {what} images, one by one, from one endpoint and from two", recipe,
