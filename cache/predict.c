@@ -57,6 +57,9 @@ static int begins(struct xh_range whole, struct xh_range r)
     return whole.len >= LARGE_BYTES && r.off == whole.off && r.len >= SURE_BYTES && r.len < whole.len / 2;
 }
 
+/* A request of so much is worth its round trip. */
+#define REFILL_BYTES (4u << 20)
+
 /* How |r| follows p->last. */
 static enum xh_run_kind follows(const struct xh_predict_seq *p, struct xh_range r)
 {
@@ -105,12 +108,14 @@ static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range wh
     p->last = r;
 }
 
-/* Refills when an eighth of the window is used up: requests stay large, and there is always work. */
-static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, struct xh_range *out)
+/* Refills when an eighth of the window is used up: requests stay large, and there is always work. Where many share the
+ * room, |most| is small, and that is so of three quarters. */
+static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t most, struct xh_range *out)
 {
     uint64_t end = p->last.off + p->last.len;
     uint64_t to = window > p->end - end ? p->end : end + window;
-    if (to <= p->ahead || (to < p->end && p->ahead - end > window - window / 8))
+    uint64_t used = most < 8 * REFILL_BYTES ? min64(window / 4 * 3, REFILL_BYTES) : window / 8;
+    if (to <= p->ahead || (to < p->end && p->ahead - end > window - used))
         return 0;
     *out = (struct xh_range){p->ahead, to - p->ahead};
     p->ahead = to;
@@ -160,7 +165,7 @@ size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_ran
         return 0;
     if (p->kind == XH_RUN_STRIDE)
         return ahead_by_steps(p, window, least, out);
-    return p->kind == XH_RUN_UP ? ahead_up(p, window, out) : ahead_down(p, window, least, out);
+    return p->kind == XH_RUN_UP ? ahead_up(p, window, max_window, out) : ahead_down(p, window, least, out);
 }
 
 /* At least this much of a piece was read: it was worth fetching. */

@@ -28,7 +28,7 @@ ROOMS = {
         "cache/stats cache/timeline cache/trace", ""),
     "chunkindex": ("cache/chunkindex/", "base:extent.h"),
     "format": ("cache/contiguous cache/metaindex cache/metaparse", "base:extent.h"),
-    "plans": ("cache/plan cache/predict", "base"),
+    "plans": ("cache/plan cache/predict cache/weave", "base"),
     "overlay": ("cache/overlay/", "base"),
     "shadow": ("cache/shadow/", "base"),
     "near": ("cache/near/", "base shadow:shadow.h"),
@@ -82,13 +82,14 @@ STANDING_CIRCLES = {
 
 # Computes only: no files, no network, no clock, no threads.
 PURE = set("""
-    cache/contiguous cache/metaindex cache/metaparse cache/plan cache/predict
+    cache/contiguous cache/metaindex cache/metaparse cache/plan cache/predict cache/weave
     cache/chunkindex/
     cache/near/reach
     cache/origin/link cache/origin/response
     cache/overlay/extents
     cache/replicas/choice cache/replicas/list
     cache/sidecar/judge cache/sidecar/metaimage cache/sidecar/packed cache/sidecar/version
+    vfd/lineup vfd/mapping
 """.split())
 IO_HEADERS = {"unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h", "pthread.h"}
 

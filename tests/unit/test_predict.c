@@ -92,6 +92,20 @@ Test(predict, image_by_image_is_covered_from_the_third_image_on)
     check_run(2048, 8 * MIB, 8 * MIB, 100, 2, 100 * 8 * MIB + 2048);
 }
 
+Test(predict, where_many_share_the_room_what_is_asked_for_is_large_all_the_same)
+{
+    struct model m = {0};
+    uint64_t foreseen = 0;
+    for (uint64_t i = 0; i < 64; i++) {
+        struct xh_range r = {i * MIB, MIB};
+        foreseen += had(&m, r) == MIB;
+        reads(&m, r, 4 * MIB, 64 * MIB);
+    }
+    cr_assert_geq(foreseen, 62);
+    cr_assert_leq(m.n, 64 / 3 + 4, "%zu requests", m.n);
+    free(m.at);
+}
+
 Test(predict, a_run_downwards_is_covered_as_one_upwards)
 {
     /* One later: so large a first read is taken for the beginning of a run upwards. */

@@ -1,0 +1,73 @@
+/* See lineup.h. */
+#include "lineup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int xh_lineup_init(struct xh_lineup *o, struct xh_names *names)
+{
+    *o = (struct xh_lineup){.names = *names, .at = malloc(names->n * sizeof *o->at)};
+    *names = (struct xh_names){0};
+    if (!o->at) {
+        xh_lineup_free(o);
+        return -1;
+    }
+    const char *p = o->names.text;
+    for (size_t i = 0; i < o->names.n; i++, p += strlen(p) + 1)
+        o->at[i] = p;
+    return 0;
+}
+
+void xh_lineup_free(struct xh_lineup *o)
+{
+    free(o->names.text);
+    free(o->at);
+    free(o->prefix);
+    *o = (struct xh_lineup){0};
+}
+
+int xh_lineup_is(const struct xh_lineup *o, const struct xh_names *names)
+{
+    return o->names.bytes == names->bytes && memcmp(o->names.text, names->text, names->bytes) == 0;
+}
+
+/* 1 when |url|, of |len| bytes, is |name| behind a directory, or that alone. */
+static int ends_with(const char *url, size_t len, const char *name)
+{
+    size_t n = strlen(name);
+    return n <= len && memcmp(url + len - n, name, n) == 0 && (n == len || url[len - n - 1] == '/');
+}
+
+/* Returns the number of names when it is none of them. */
+static size_t find(const struct xh_lineup *o, const char *url)
+{
+    size_t len = strlen(url), i = 0;
+    if (o->next < o->names.n && ends_with(url, len, o->at[o->next]))
+        return o->next;
+    while (i < o->names.n && !ends_with(url, len, o->at[i]))
+        i++;
+    return i;
+}
+
+size_t xh_lineup_opened(struct xh_lineup *o, const char *url, size_t *first)
+{
+    size_t i = find(o, url);
+    if (i == o->names.n)
+        return 0;
+    size_t before = strlen(url) - strlen(o->at[i]);
+    int follows = o->prefix && i == o->next && strlen(o->prefix) == before && memcmp(url, o->prefix, before) == 0;
+    if (!follows) {
+        free(o->prefix);
+        o->prefix = strndup(url, before);
+        o->foreseen = o->row = 0;
+    }
+    o->next = i + 1;
+    o->row++;
+    if (o->row < 2 || !o->prefix)
+        return 0;
+    size_t window = o->row < 4 ? (size_t)1 << (o->row - 1) : XH_LINEUP_AHEAD;
+    size_t end = o->names.n - o->next < window ? o->names.n : o->next + window;
+    *first = o->foreseen > o->next ? o->foreseen : o->next;
+    o->foreseen = end > o->foreseen ? end : o->foreseen;
+    return end > *first ? end - *first : 0;
+}

@@ -1,0 +1,184 @@
+/* See mapping.h. */
+#include "mapping.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COLLECTION_HEAD 16u
+#define OBJECT_HEAD 16u
+#define BLOCK_HEAD 9u       /* of a mapping: version, number of entries */
+#define COLLECTION_MOST (16u << 20)
+#define NAMES_MOST 65536u
+#define NAMES_BYTES (4u << 20)
+#define RANK_MOST 32u
+
+/* What is left of a block of bytes; |p| NULL: it was too short. */
+struct cursor {
+    const uint8_t *p;
+    size_t left;
+};
+
+static const uint8_t *take(struct cursor *c, uint64_t n)
+{
+    const uint8_t *p = c->p;
+    if (!p || n > c->left) {
+        c->p = NULL;
+        return NULL;
+    }
+    c->p += n;
+    c->left -= n;
+    return p;
+}
+
+static uint64_t number(struct cursor *c, unsigned bytes)
+{
+    const uint8_t *p = take(c, bytes);
+    uint64_t v = 0;
+    for (unsigned i = bytes; p && i > 0; i--)
+        v = v << 8 | p[i - 1];
+    return v;
+}
+
+static const char *text(struct cursor *c)
+{
+    const uint8_t *end = c->p ? memchr(c->p, 0, c->left) : NULL;
+    return end ? (const char *)take(c, (uint64_t)(end - c->p) + 1) : (const char *)take(c, (uint64_t)c->left + 1);
+}
+
+/* |count| numbers of |bytes| for each of |rank| dimensions, |times| of them. */
+static void skip(struct cursor *c, unsigned bytes, uint64_t rank, uint64_t count, unsigned times)
+{
+    if (rank > RANK_MOST || count > c->left)
+        c->p = NULL;
+    else
+        take(c, bytes * rank * count * times);
+}
+
+enum { SEL_NONE, SEL_POINTS, SEL_HYPER, SEL_ALL };
+
+static void skip_selection(struct cursor *c)
+{
+    uint64_t type = number(c, 4), version = number(c, 4), rank;
+    if (version == 1 && type <= SEL_ALL) {
+        number(c, 4);
+        take(c, number(c, 4));
+    } else if (version == 2 && type == SEL_HYPER) {
+        number(c, 1);
+        take(c, number(c, 4));
+    } else if (version == 3 && type == SEL_HYPER) {
+        uint64_t regular = number(c, 1) & 1;
+        unsigned bytes = (unsigned)number(c, 1);
+        rank = number(c, 4);
+        if (bytes != 2 && bytes != 4 && bytes != 8)
+            c->p = NULL;
+        else if (regular)
+            skip(c, bytes, rank, 1, 4);
+        else
+            skip(c, bytes, rank, number(c, bytes), 2);
+    } else if (version == 2 && type == SEL_POINTS) {
+        unsigned bytes = (unsigned)number(c, 1);
+        rank = number(c, 4);
+        if (bytes != 2 && bytes != 4 && bytes != 8)
+            c->p = NULL;
+        else
+            skip(c, bytes, rank, number(c, bytes), 1);
+    } else {
+        c->p = NULL;
+    }
+}
+
+static int add(struct xh_names *out, const char *name, const char **last)
+{
+    size_t n = strlen(name) + 1;
+    if ((*last && strcmp(*last, name) == 0) || strcmp(name, ".") == 0 || !*name || strchr(name, '%'))
+        return 1;
+    if (out->n == NAMES_MOST || n > NAMES_BYTES - out->bytes)
+        return 0;
+    char *to = realloc(out->text, out->bytes + n);
+    if (!to)
+        return 0;
+    memcpy(to + out->bytes, name, n);
+    out->text = to;
+    out->bytes += n;
+    out->n++;
+    *last = name;
+    return 1;
+}
+
+/* The names of one object of the heap. Returns 1 when it is a mapping, all of it. */
+static int names_of(struct cursor c, struct xh_names *out)
+{
+    const char *last = NULL;
+    if (c.left < BLOCK_HEAD || number(&c, 1) != 0)
+        return 0;
+    uint64_t entries = number(&c, 8);
+    if (entries > c.left)
+        return 0;
+    for (uint64_t i = 0; c.p && i < entries; i++) {
+        const char *name = text(&c);
+        text(&c); /* the dataset's */
+        skip_selection(&c);
+        skip_selection(&c);
+        if (c.p && !add(out, name, &last))
+            return 0;
+    }
+    return c.p && c.left == 4; /* a checksum */
+}
+
+uint64_t xh_mapping_collection(const void *p, size_t len)
+{
+    struct cursor c = {p, len};
+    if (len < COLLECTION_HEAD || memcmp(p, "GCOL\1", 5) != 0)
+        return 0;
+    take(&c, 8);
+    return number(&c, 8);
+}
+
+static void forget(struct xh_names *out)
+{
+    free(out->text);
+    *out = (struct xh_names){0};
+}
+
+size_t xh_mapping_next(const void *p, size_t len, size_t *at, struct xh_names *out)
+{
+    if (xh_mapping_collection(p, len) != len || *at > len)
+        return 0;
+    size_t from = *at ? *at : COLLECTION_HEAD;
+    struct cursor c = {(const uint8_t *)p + from, len - from};
+    while (c.p && c.left >= OBJECT_HEAD) {
+        uint64_t index = number(&c, 2);
+        take(&c, 6);
+        uint64_t bytes = number(&c, 8);
+        if (index == 0 || bytes > c.left) /* free space */
+            return 0;
+        struct cursor object = {c.p, (size_t)bytes};
+        take(&c, bytes + (8 - bytes % 8) % 8);
+        *at = c.p ? len - c.left : len;
+        if (names_of(object, out) && out->n > 1)
+            return out->n;
+        forget(out);
+    }
+    return 0;
+}
+
+const uint8_t *xh_mapping_saw(struct xh_mapping_seen *s, uint64_t at, const void *p, size_t len, size_t *bytes)
+{
+    uint64_t whole = xh_mapping_collection(p, len);
+    if (whole && whole <= len) {
+        *bytes = (size_t)whole;
+        return p;
+    }
+    if (whole > len && whole <= COLLECTION_MOST) {
+        free(s->p);
+        *s = (struct xh_mapping_seen){.p = malloc(whole), .at = at, .bytes = (size_t)whole, .have = len};
+        if (s->p)
+            memcpy(s->p, p, len);
+        return NULL;
+    }
+    if (!s->p || s->have == s->bytes || at != s->at + s->have || len != s->bytes - s->have)
+        return NULL;
+    memcpy(s->p + s->have, p, len);
+    *bytes = s->have = s->bytes;
+    return s->p;
+}
