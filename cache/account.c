@@ -2,6 +2,7 @@
 #include "account.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cache.h"
 #include "now.h"
@@ -14,6 +15,18 @@ void xh_account_init(struct xh_account *a, int on)
     a->on = on;
     pthread_mutex_init(&a->lock, NULL);
     a->opened_ns = a->since_ns = xh_now_ns();
+}
+
+void xh_account_handed_over(struct xh_account *a, uint64_t waited_ns)
+{
+    if (!a->on)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->since_ns = xh_now_ns();
+    a->opened_ns = a->since_ns - waited_ns;
+    memset(a->spent_ns, 0, sizeof a->spent_ns);
+    a->spent_ns[XH_NETWORK] = a->opening_ns = waited_ns;
+    pthread_mutex_unlock(&a->lock);
 }
 
 void xh_account_forked(struct xh_account *a, const struct xh_stats *now)

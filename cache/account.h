@@ -44,6 +44,9 @@ struct xh_account {
 
 void xh_account_init(struct xh_account *a, int on);
 
+/* The file was opened ahead, is its reader's from now on, and was waited for so long. Nobody has called for it yet. */
+void xh_account_handed_over(struct xh_account *a, uint64_t waited_ns);
+
 /* In a fork's child, before anything else of it: begins anew. |now| is what has been counted, besides what is in |ended|. */
 void xh_account_forked(struct xh_account *a, const struct xh_stats *now);
 

@@ -21,6 +21,7 @@
 static uint64_t guess_window(struct xh_file *f)
 {
     uint64_t most = xh_ahead_most(f), share = xh_room_share(f->opt.readahead_bytes), hinted = atomic_load_explicit(&f->wanted.ahead_bytes, memory_order_relaxed);
+    most /= xh_siblings_width(f);
     most = share < most ? share : most;
     return most > hinted ? most - hinted : 0;
 }

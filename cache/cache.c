@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "env.h"
+#include "expected.h"
 #include "file.h"
 #include "now.h"
 #include "process.h"
@@ -52,6 +53,7 @@ static void end_transfers(struct xh_file *f)
 /* After end_transfers. */
 static void file_free(struct xh_file *f)
 {
+    xh_siblings_part(f);
     xh_wanted_free(&f->wanted);
     xh_early_free(f);
     xh_beside_close(f->beside);
@@ -306,8 +308,9 @@ static void print_unopened(struct xh_file *f, const struct xh_stats *counted, co
     xh_account_print_unopened(f->account, f->url_shown, counted, err->text, STDERR_FILENO);
 }
 
+/* |quiet|: nobody has asked for it yet. */
 static int cache_open(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_account *whole,
-                      struct xh_file **out, struct xh_err *err)
+                      int quiet, struct xh_file **out, struct xh_err *err)
 {
     struct xh_file *f = calloc(1, sizeof *f);
     if (!f)
@@ -325,6 +328,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     f->account = whole ? whole : &f->own;
     if (!whole)
         xh_account_init(f->account, o->stats != 0);
+    xh_siblings_join(f);
     uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     int rc = file_open(f, url, told, err);
     if (rc) {
@@ -334,7 +338,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         xh_account_leave(f->account, XH_COPYING, entered);
         if (whole)
             xh_account_add(whole, &counted, NULL);
-        else if (o->stats && !o->may_lack && f->url_shown && err)
+        else if (o->stats && !o->may_lack && !quiet && f->url_shown && err)
             print_unopened(f, &counted, err);
         file_free(f);
         return rc;
@@ -355,20 +359,61 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     return 0;
 }
 
+static int open_quietly(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err)
+{
+    return cache_open(url, o, NULL, NULL, 1, out, err);
+}
+
+void xh_cache_expect(const char *url, const struct xh_options *o)
+{
+    static const struct xh_expected_how how = {open_quietly, xh_cache_close};
+    xh_expected_open(url, o, &how);
+}
+
+void xh_cache_expect_none(uint64_t family)
+{
+    xh_expected_forget(family);
+}
+
+/* An opening ahead that failed while it was waited for has its account as others have. */
+static int failed_ahead(const char *url, const struct xh_options *o, uint64_t waited_ns, const struct xh_err *err)
+{
+    struct xh_account a = {0};
+    struct xh_stats none = {0};
+    char shown[1024];
+    if (o->stats) {
+        xh_account_init(&a, 1);
+        xh_account_handed_over(&a, waited_ns);
+        xh_account_print_unopened(&a, xh_url_shown(url, shown, sizeof shown), &none, err->text, STDERR_FILENO);
+    }
+    return err->code;
+}
+
 int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err)
 {
-    return cache_open(url, o, NULL, NULL, out, err);
+    uint64_t waited_ns;
+    struct xh_err failed;
+    int rc = xh_expected_take(url, o, out, &waited_ns, &failed);
+    if (rc == 0)
+        return cache_open(url, o, NULL, NULL, 0, out, err);
+    if (rc > 0) {
+        xh_account_handed_over((*out)->account, waited_ns);
+        return 0;
+    }
+    if (err)
+        *err = failed;
+    return failed_ahead(url, o, waited_ns, &failed);
 }
 
 int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_account *whole, struct xh_file **out, struct xh_err *err)
 {
-    return cache_open(url, o, NULL, whole, out, err);
+    return cache_open(url, o, NULL, whole, 0, out, err);
 }
 
 int xh_cache_open_told(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
                        struct xh_err *err)
 {
-    return cache_open(url, o, told, NULL, out, err);
+    return cache_open(url, o, told, NULL, 0, out, err);
 }
 
 /* How much of the file's head is told: what the others would come to want. With an image that is little, and only what is here. */
@@ -440,6 +485,7 @@ static void become_child(struct xh_file *f)
     f->hits_before = hits(f); /* the parent tells of its own */
     xh_wanted_init(&f->wanted);
     atomic_store_explicit(&f->ahead_bytes, 0, memory_order_relaxed);
+    xh_siblings_forget(f);
 }
 
 void xh_file_after_fork(struct xh_file *f)

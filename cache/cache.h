@@ -33,6 +33,14 @@ void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer
  * PROTO, STATUS, INVAL, NOMEM). Owns: the caller closes |*out|. Blocks. */
 int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err);
 
+/* |url| is about to be opened with |o|: that begins now, on a thread of its own, and xh_cache_open takes it over if it asks for the same with the
+ * same credentials. What fails is asked for anew by then. A few at once; more, and what cannot be told to be the
+ * same reader's, are left alone. Never fails. Does not block. */
+void xh_cache_expect(const char *url, const struct xh_options *o);
+
+/* Nothing that was expected for the family (o->namer.family) will be opened: it is closed. Does not block. */
+void xh_cache_expect_none(uint64_t family);
+
 /* What the open of |f| learned, for the other processes of its job: version, dialect and head of the file,
  * or all of a file that comes whole. No secrets. Returns 0 and sets |*told| and |*len|, or a negative code
  * (as a read, or NOMEM). Owns: the caller frees |*told|. Threads: before any other call on |f|. Blocks until the head is there and proved. */

@@ -73,6 +73,16 @@ const char *xh_env_get(const struct xh_env *e, const char *name)
     return NULL;
 }
 
+int xh_env_is_same(const struct xh_env *a, const struct xh_env *b)
+{
+    for (size_t i = 0; i < NAMES; i++) {
+        const char *x = a->value[i], *y = b ? b->value[i] : now(names[i]);
+        if (x ? !y || strcmp(x, y) != 0 : y != NULL)
+            return 0;
+    }
+    return 1;
+}
+
 void xh_env_hold(struct xh_options *o)
 {
     o->env = o->env ? xh_env_ref(o->env) : xh_env_take();

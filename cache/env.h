@@ -19,6 +19,9 @@ void xh_env_unref(struct xh_env *e);         /* NULL allowed; forgets the values
  * program's own threads alone. Owns: |e|, or the environment. */
 const char *xh_env_get(const struct xh_env *e, const char *name);
 
+/* 1 when all of them have the same values in |a|, not NULL, and |b|; |b| NULL: as it is now, for the program's own threads alone. */
+int xh_env_is_same(const struct xh_env *a, const struct xh_env *b);
+
 struct xh_options;
 
 /* |o|, a copy of another's options, gets a reference of its own to their environment; where they have none, one that is

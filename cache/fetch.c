@@ -226,7 +226,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
         for (size_t i = 0; i < t->nranges; i++)
             drop_claims(fe, i);
     if (!op)
-        atomic_fetch_sub_explicit(&fe->f->ahead_bytes, fe->bytes, memory_order_relaxed);
+        xh_siblings_fly(fe->f, -(int64_t)fe->bytes);
     if (fe->meta) {
         unsigned were = atomic_fetch_sub_explicit(&fe->f->meta_ahead, 1, memory_order_relaxed);
         assert(were > 0);
@@ -270,7 +270,8 @@ static uint64_t most_part(const struct xh_origin_info *info, int ahead)
 /* The parts of |bytes| that are fetched together. A connection idles for a round trip before each, so
  * they are to be long: a demand has one on each connection that waits for work, as a new one would take longer
  * to be there than they take. Of what is fetched ahead there are two, so that none stands idle until the
- * slowest is done; while they are young, one, as the pause before the second is long for them. */
+ * slowest is done; while they are young, one, as the pause before the second is long for them; and one of a file that has siblings, as
+ * what is fetched of the next of those stands behind it. */
 static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t bytes, int ahead)
 {
     unsigned young = ahead && info->young, n = ahead ? info->open : info->idle;
@@ -278,7 +279,7 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
     if (!ahead && info->young && most < YOUNG_PARTS)
         most = YOUNG_PARTS;
     n = n < most ? n : most;
-    uint64_t part = bytes / ((ahead && !young ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
+    uint64_t part = bytes / ((ahead && !young && !f->sibling.kin ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
     uint64_t most_bytes = most_part(info, ahead);
     part = part < most_bytes ? part : most_bytes;
     uint64_t least = least_part(f, info, ahead);
@@ -333,7 +334,7 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
     struct xh_range *wanted = malloc(runs->n * sizeof *wanted);
     if (!wanted)
         return XH_E_NOMEM;
-    uint64_t bytes = 0, before = ahead ? atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed) : 0;
+    uint64_t bytes = 0, before = ahead ? xh_siblings_flying(f) : 0;
     for (size_t i = 0; i < runs->n; i++) {
         wanted[i] = bytes_of_run(f, runs->at[i]);
         bytes += wanted[i].len;
@@ -419,7 +420,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
         xh_op_enter(op, n);
         xh_shadow_waits(f->shadow, 1);
     } else {
-        atomic_fetch_add_explicit(&f->ahead_bytes, bytes, memory_order_relaxed);
+        xh_siblings_fly(f, (int64_t)bytes);
     }
     if (meta) {
         atomic_fetch_add_explicit(&f->meta_ahead, (unsigned)n, memory_order_relaxed);
@@ -438,7 +439,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
         op->pending -= n;
         pthread_mutex_unlock(&op->lock);
     } else {
-        atomic_fetch_sub_explicit(&f->ahead_bytes, bytes, memory_order_relaxed);
+        xh_siblings_fly(f, -(int64_t)bytes);
     }
     if (meta)
         atomic_fetch_sub_explicit(&f->meta_ahead, (unsigned)n, memory_order_relaxed);
@@ -497,7 +498,7 @@ static int keeps_all(struct xh_file *f)
 static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
 {
     struct xh_runs mine = {0};
-    uint64_t room = f->opt.readahead_bytes, in_flight = atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed);
+    uint64_t room = f->opt.readahead_bytes, in_flight = xh_siblings_flying(f);
     size_t i = 0;
     int staged = kind == XH_KIND_RAW && !keeps_all(f); /* else the others have nothing of what the stage brings */
     for (; i < n && in_flight <= room; i++) {
@@ -515,8 +516,7 @@ static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_
 /* How many of the raw ranges, from the first on, are to stay in the shadow: see read.c's keeps(). */
 static size_t kept(struct xh_file *f, const struct xh_range *r, size_t n)
 {
-    uint64_t so_far = atomic_load_explicit(&f->streamed, memory_order_relaxed) +
-                      atomic_load_explicit(&f->ahead_bytes, memory_order_relaxed);
+    uint64_t so_far = xh_siblings_streamed(f) + xh_siblings_flying(f);
     size_t i = 0;
     if (keeps_all(f))
         return n;

@@ -86,7 +86,7 @@ struct xh_file {
     _Atomic unsigned meta_ahead;  /* transfers of metadata ahead that are on their way */
     _Atomic uint64_t meta_asked;  /* their bytes, and those of all before them */
     _Atomic uint64_t shared_ns;   /* when its readers were counted */
-    _Atomic uint64_t streamed;    /* raw bytes asked for that the shadow did not have */
+    _Atomic uint64_t streamed;    /* raw bytes asked for that the shadow did not have: xh_siblings_stream */
     _Atomic int again;            /* what streams by was read before: it is kept. See read.c's keeps() */
 };
 

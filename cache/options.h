@@ -45,6 +45,7 @@ struct xh_options {
 #include "options.def"
 #undef X
     /* Of no table; the cache sets it for what it looks for itself. */
+    uint64_t asked_as; /* when it was asked for to be opened, as a number that rises: files are mostly read in that order; 0: now */
     int may_lack; /* 1: there may be no such object, so nothing that others count on is to hang on it */
     struct xh_namer namer; /* who named the URL */
     struct xh_env *env; /* what the file was opened with, see env.h; NULL: the environment as it is */

@@ -19,9 +19,10 @@ static int keeps(struct xh_read_op *op)
     uint64_t n = 0, again = 0, from = 0, empty;
     if (op->kind == XH_KIND_META)
         return 1;
-    uint64_t before = atomic_fetch_add_explicit(&f->streamed, op->bytes, memory_order_relaxed);
+    uint64_t before = xh_siblings_streamed(f);
     int shared = xh_fetch_shared(f);
-    op->late = f->divided && before == 0;
+    op->late = f->divided && atomic_load_explicit(&f->streamed, memory_order_relaxed) == 0;
+    xh_siblings_stream(f, (int64_t)op->bytes);
     if (shared) /* what streams towards this process alone the others would fetch once more */
         xh_stage_end(f);
     if (before < f->opt.stream_bytes || shared)

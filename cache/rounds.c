@@ -294,7 +294,7 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
         op->waited_bytes = xh_op_asked_in(op, &s.busy);
         op->served.elsewhere += op->waited_bytes;
         if (op->kind == XH_KIND_RAW && !op->again) /* it does not stream by */
-            atomic_fetch_sub_explicit(&f->streamed, op->hit_bytes, memory_order_relaxed);
+            xh_siblings_stream(f, -(int64_t)op->hit_bytes);
     } else {
         fetched_after_all(op, mine + bypass);
     }

@@ -23,6 +23,7 @@
 #include "fapl.h"
 #include "h5err.h"
 #include "local.h"
+#include "mapping.h"
 #include "parallel.h"
 #include "remote.h"
 #include "selection.h"
@@ -48,7 +49,8 @@ struct xh_vfd_file {
     const void *opened_in, *failed_in; /* calls of HDF5, or NULL */
     int joined;                        /* HDF5 uses it for a second opening, too */
 
-    haddr_t eoa; /* HDF5 serialises changes of one file */
+    haddr_t eoa; /* HDF5 serialises changes of one file, and its reads */
+    struct xh_mapping_seen heap;
 };
 
 static herr_t terminate(void)
@@ -233,8 +235,10 @@ static herr_t close_file(H5FD_t *file)
         rc = xh_remote_close(f->remote);
     else
         rc = xh_local_close(f->local);
-    xh_family_leave(f->family);
+    if (xh_family_leave(f->family))
+        xh_sources_forget(f->family);
     xh_parallel_close(f->parallel);
+    free(f->heap.p);
     free(f->names);
     free(f);
     return heeded ? xh_fail_cache(h5, &err) : rc;
@@ -360,6 +364,15 @@ static int read_view(struct xh_vfd_file *f, hid_t dxpl, haddr_t addr, size_t cou
     return rc;
 }
 
+/* The files that a virtual dataset names stand in the global heap, which HDF5 reads before it opens them. */
+static void look_for_names(struct xh_vfd_file *f, haddr_t addr, const void *buf, size_t size)
+{
+    size_t bytes;
+    const uint8_t *heap = xh_mapping_saw(&f->heap, addr, buf, size, &bytes);
+    if (heap)
+        xh_family_saw(f->family, heap, bytes);
+}
+
 static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size, void *buf)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
@@ -368,10 +381,12 @@ static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, 
         if (rc != XH_PARALLEL_PLAIN)
             return rc;
     }
-    if (f->local)
-        return xh_local_read(f->local, type == H5FD_MEM_DRAW, addr, size, buf);
     struct xh_extent piece = {.off = addr, .len = size, .buf = buf};
-    return read_pieces(f, remote_kind(type), &piece, 1);
+    int rc = f->local ? xh_local_read(f->local, type == H5FD_MEM_DRAW, addr, size, buf)
+                      : read_pieces(f, remote_kind(type), &piece, 1);
+    if (rc == 0)
+        look_for_names(f, addr, buf, size);
+    return rc;
 }
 
 /* HDF5 shortens the arrays: a size of 0, or a type of H5FD_MEM_NOLIST, behind the first

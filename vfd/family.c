@@ -25,11 +25,15 @@ struct kin { /* a URL that was named */
     const char *url; /* behind it, in one piece */
 };
 
+#define LINEUPS_MOST 16u /* mappings of a family that are remembered */
+
 struct family {
     struct family *next;
     uint64_t id, open; /* files of it that are open */
     void *kin;         /* tsearch's tree of struct kin, by |url| */
     struct xh_family_lost lost;
+    struct xh_lineup lineup[LINEUPS_MOST];
+    size_t lineups;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -117,18 +121,22 @@ void xh_family_enter(uint64_t id)
     give();
 }
 
-void xh_family_leave(uint64_t id)
+int xh_family_leave(uint64_t id)
 {
     enter();
     struct family **at = &families, *f;
     while ((f = *at) && f->id != id)
         at = &f->next;
-    if (f && --f->open == 0) {
+    int last = f && --f->open == 0;
+    if (last) {
         *at = f->next;
         tdestroy(f->kin, kin_free);
+        for (size_t i = 0; i < f->lineups; i++)
+            xh_lineup_free(&f->lineup[i]);
         free(f);
     }
     give();
+    return last;
 }
 
 uint64_t xh_family_remembers_ns(uint64_t took_ns)
@@ -191,4 +199,49 @@ struct xh_family_lost xh_family_lost(uint64_t id)
     struct xh_family_lost lost = f ? f->lost : (struct xh_family_lost){0};
     give();
     return lost;
+}
+
+/* |names| are the family's from here on, or freed. The lock is held. */
+static void line_up(struct family *f, struct xh_names *names)
+{
+    size_t i = 0;
+    while (f && i < f->lineups && !xh_lineup_is(&f->lineup[i], names))
+        i++;
+    if (!f || i < f->lineups || i == LINEUPS_MOST)
+        free(names->text);
+    else if (xh_lineup_init(&f->lineup[i], names) == 0)
+        f->lineups++;
+}
+
+void xh_family_saw(uint64_t id, const void *p, size_t len)
+{
+    struct xh_names names = {0};
+    for (size_t at = 0; xh_mapping_next(p, len, &at, &names); names = (struct xh_names){0}) {
+        enter();
+        line_up(find(id), &names);
+        give();
+    }
+}
+
+size_t xh_family_foresees(uint64_t id, const struct xh_namer *by, const char *url, char *out[XH_LINEUP_AHEAD])
+{
+    size_t n = 0, first, k;
+    enter();
+    struct family *f = find(id);
+    for (size_t i = 0; f && i < f->lineups; i++) {
+        struct xh_lineup *l = &f->lineup[i];
+        for (k = xh_lineup_opened(l, url, &first); k && n < XH_LINEUP_AHEAD; k--, first++) {
+            char *key = NULL;
+            if (asprintf(&out[n], "%s%s", l->prefix, l->at[first]) < 0)
+                break;
+            key = xh_family_key(by, out[n]);
+            if (key && !kin_of(f, key))
+                n++;
+            else
+                free(out[n]);
+            free(key);
+        }
+    }
+    give();
+    return n;
 }

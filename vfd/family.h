@@ -13,6 +13,7 @@
 
 #include "../cache/err.h"
 #include "../cache/options.h"
+#include "lineup.h"
 
 enum xh_kin { XH_KIN_UNKNOWN, XH_KIN_OPENED, XH_KIN_MISSING, XH_KIN_FAILED };
 
@@ -25,9 +26,9 @@ struct xh_family_lost {
 /* The number of a new family. */
 uint64_t xh_family_new(void);
 
-/* A file of the family was opened, is closed: with the last one the family is forgotten. */
+/* A file of the family was opened, is closed: with the last one the family is forgotten. leave returns 1 then. */
 void xh_family_enter(uint64_t family);
-void xh_family_leave(uint64_t family);
+int xh_family_leave(uint64_t family);
 
 /* By what a family knows |url|, which |by| names: what becomes of it depends on whether it is shown credentials, too. NULL
  * without memory. Owns: free(). */
@@ -46,5 +47,12 @@ void xh_family_lose(uint64_t family, enum xh_kin kin, uint64_t took_ns);
 uint64_t xh_family_remembers_ns(uint64_t took_ns);
 
 struct xh_family_lost xh_family_lost(uint64_t family);
+
+/* A file of the family has the collection of the global heap |p|, of |len| bytes: the names in it are remembered. */
+void xh_family_saw(uint64_t family, const void *p, size_t len);
+
+/* |url|, which |by| names, was opened: fills |out| with the URLs that are expected to be opened next, of which nothing is known yet.
+ * Returns how many. Owns: the caller frees each. */
+size_t xh_family_foresees(uint64_t family, const struct xh_namer *by, const char *url, char *out[XH_LINEUP_AHEAD]);
 
 #endif

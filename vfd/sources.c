@@ -111,6 +111,27 @@ static int refuse(struct xh_h5 *h5, const char *url, const struct xh_namer *by, 
     return *out ? 0 : xh_fail_cache(h5, &err);
 }
 
+/* |url| is open, with what |fapl| says. Once the program's reads show in which order it opens the sources of a virtual dataset, the
+ * next ones are opened beside what it does, by the same rules: each would cost it a round trip. */
+static void open_ahead(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by)
+{
+    char *next[XH_LINEUP_AHEAD];
+    struct xh_options o;
+    struct xh_err err = {0};
+    size_t n = xh_family_foresees(by->family, by, url, next);
+    int rc = n ? xh_fapl_options(h5, fapl, &o, &err) : 0;
+    for (size_t i = 0; i < n; i++) {
+        if (rc == 0 && xh_remote_is_url(next[i]) && !xh_source_is_afterthought(next[i], by))
+            xh_cache_expect(next[i], &o);
+        free(next[i]);
+    }
+}
+
+void xh_sources_forget(uint64_t family)
+{
+    xh_cache_expect_none(family);
+}
+
 /* |key|: what the family knows |url| by. */
 static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsigned flags, hid_t fapl, const struct xh_namer *by,
                       const char *path, struct xh_remote **out)
@@ -122,6 +143,8 @@ static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsign
     uint64_t took_ns = xh_now_ns() - began_ns;
     if (rc == 0) {
         xh_family_note(by->family, key, XH_KIN_OPENED, NULL, 0);
+        if (!xh_remote_wants_writing(flags))
+            open_ahead(h5, url, fapl, by);
         return 0;
     }
     if (rc == XH_E_NOENT && *path && access(path, F_OK) == 0)

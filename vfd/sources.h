@@ -24,4 +24,7 @@ int xh_source_is_afterthought(const char *url, const struct xh_namer *by);
 /* Says on standard error, once for each URL and a few times a process, that |err| was met, where HDF5 may keep it to itself. */
 void xh_source_say(const char *url, const struct xh_err *err);
 
+/* Nothing of |family| is open any more: what was opened ahead for it is closed. */
+void xh_sources_forget(uint64_t family);
+
 #endif

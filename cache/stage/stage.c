@@ -74,7 +74,7 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
     struct xh_plan plan;
     struct xh_plan_limits lim;
     struct xh_transfer **ts;
-    xh_fetch_limits(f, f->stage.bytes + bytes, bytes / want->n, 1, &lim);
+    xh_fetch_limits(f, (f->sibling.kin ? xh_room_held() : f->stage.bytes) + bytes, bytes / want->n, 1, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;

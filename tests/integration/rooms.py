@@ -40,7 +40,7 @@ ROOMS = {
     "origin": ("cache/origin/", "base watch text wire"),
     "replicas": ("cache/replicas/", "base origin:origin.h"),
     "read": (
-        "cache/ahead cache/arrive cache/cache cache/early cache/fetch cache/file cache/op cache/opening cache/read "
+        "cache/ahead cache/arrive cache/cache cache/early cache/expected cache/fetch cache/file cache/op cache/opening cache/read "
         "cache/rounds cache/runs cache/siblings cache/walk cache/wanted",
         "base watch chunkindex:chunkindex.h format plans shadow:shadow.h origin:origin.h replicas:replicas.h "
         "stage sidecar:beside.h,body.h"),

@@ -80,6 +80,12 @@ for line in sys.stdin:
                 plist.set_virtual(space, url.encode(), inside.encode(), block)
                 h5py.h5d.create(f.id, name.encode(), h5py.h5t.NATIVE_INT64, h5py.h5s.create_simple((6,), (h5py.h5s.UNLIMITED,)), plist)
                 continue
+            if isinstance(url, list) and isinstance(url[0], list):    # one dataset over many sources
+                layout = h5py.VirtualLayout((6 * len(url[0]),), int)
+                for i, source in enumerate(url[0]):
+                    layout[6 * i:6 * i + 6] = h5py.VirtualSource(source, inside, (6,))
+                f.create_virtual_dataset("v/" + name, layout, fillvalue=-1)
+                continue
             if isinstance(url, list):    # two datasets of one source
                 layout = h5py.VirtualLayout((12,), int)
                 for i, dataset in enumerate(inside):
@@ -323,6 +329,39 @@ def many_are_missing(tap, bench, liar, directory):
         raised(out[1], "OSError", 22, "missing_sources=eror", "")
 
 
+def opened_ahead(tap, bench, liar, directory):
+    """One mapping over many sources: once two of them were opened in its order, the next ones are asked for ahead."""
+    def across(name, urls):
+        return str(bench.make(directory / f"{name}.h5", {"all": [urls]}, "d"))
+
+    good = [f"{liar.base}/ok/{i}.h5" for i in range(12)]
+    gone = [f"{liar.base}/404/{i}.h5" if i in (4, 7, 11) else url for i, url in enumerate(good)]
+    failing = [f"{liar.base}/403/6.h5" if i == 6 else url for i, url in enumerate(good)]
+    parents = [across(n, urls) for n, urls in (("ahead", good), ("ahead-gone", gone), ("ahead-failing", failing))]
+    bench.finish()
+    for version in ("1.14.5", "2.0"):
+        with tap.claim(f"{version}: sources that are opened ahead are asked for no more often"):
+            liar.reset()
+            out, errors = bench.run(version, [["open", parents[0]], ["read", "v/all"]], log="read", sidecar="off")
+            assert out[1] == DATA * 12, out
+            assert errors.count(" expected taken=1 ") == 10, errors[-3000:]
+            for path, requests in liar.requests().items():
+                gets = [r for r in requests if r["method"] == "GET" and not r["range"]] if "/ok/" in path else []
+                assert len(gets) <= 1, (path, requests)
+        with tap.claim(f"{version}: what is missing ahead is a line, and only once HDF5 asks for it"):
+            out, errors = bench.run(version, [["open", parents[1]], ["part", "v/all", 0, 18]])
+            assert out[1] == DATA * 3 and not lines(errors, "/404/"), (out, errors)
+            out, errors = bench.run(version, [["open", parents[1]], ["read", "v/all"]])
+            want = [x for i in range(12) for x in (FILL if i in (4, 7, 11) else DATA)]
+            assert out[1] == want, out
+            assert len(lines(errors, "/404/")) == 3, errors
+        with tap.claim(f"{version}: what fails ahead is an error, and only once HDF5 asks for it"):
+            out, errors = bench.run(version, [["open", parents[2]], ["part", "v/all", 0, 18]])
+            assert out[1] == DATA * 3, (out, errors)
+            out, errors = bench.run(version, [["open", parents[2]], ["read", "v/all"]])
+            raised(out[1], "PermissionError", 13, "403", failing[6])
+
+
 def open_for_writing(tap, bench, local):
     with tap.claim("the sources of a file that is open for writing raise that URLs are read-only; they are not filled"):
         out, errors = bench.run("2.0", [["open", local, "r+"], ["read", "v/ok"], ["read", "x/ok"], ["close"], ["open", local], ["read", "v/ok"]])
@@ -390,6 +429,7 @@ def main():
         names_that_hdf5_tries(tap, bench, parents)
         beside_each_other(tap, bench, d)
         many_are_missing(tap, bench, liar, d)
+        opened_ahead(tap, bench, liar, d)
         open_for_writing(tap, bench, str(local))
         accounts(tap, bench, liar, parents)
         doctor(tap, bench, liar, parents)

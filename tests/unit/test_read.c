@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "expected.h"
 #include "file.h"
 #include "now.h"
 #include "process.h"
@@ -62,6 +63,7 @@ static struct {
     int fleeting; /* what it says of the version proves nothing to another opening */
     int whole; /* it sends no parts */
     unsigned transfers; /* that were asked for */
+    int open_holds, open_fails; /* an opening waits, or finds nothing */
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES, .rtt_ns = 50000000};
 
@@ -155,9 +157,16 @@ int xh_origin_reader(const char *url, const struct xh_options *o, char out[XH_RE
 int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched, struct xh_counters *c,
                    const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
 {
+    pthread_mutex_lock(&engine.lock);
+    engine.opens++;
+    while (engine.open_holds)
+        pthread_cond_wait(&engine.more, &engine.lock);
+    if (engine.open_fails) {
+        pthread_mutex_unlock(&engine.lock);
+        return xh_err_set(err, XH_E_NOENT, 404, "%.100s: there is no such file", url);
+    }
     origin_now = *out = calloc(1, sizeof **out);
     (*out)->counters = c;
-    pthread_mutex_lock(&engine.lock);
     for (uintptr_t i = 0; i < 3 && !engine.started; i++) {
         pthread_t t;
         pthread_create(&t, NULL, engine_main, (void *)(i + 1));
@@ -171,7 +180,6 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
         head->bytes[i] = byte_at(i) ^ engine.other;
     head->confirmed = engine.confirms;
     head->early = engine.early;
-    engine.opens++;
     return 0;
 }
 
@@ -1126,23 +1134,38 @@ Test(read, a_file_that_is_read_no_more_gives_its_room_to_one_that_is, .timeout =
 
 /* ---- files that one file names ---- */
 
-static struct xh_file *open_named(uint64_t family)
+static struct xh_options named_options(uint64_t family, const char *config)
 {
-    static int number;
-    char url[64];
     struct xh_options o;
     struct xh_err err = {0};
-    struct xh_file *f = NULL;
-    snprintf(url, sizeof url, "https://test/%d", number++);
     xh_options_defaults(&o);
     strcpy(o.sidecar, "off");
     o.head_bytes = 16384;
     o.whole_file_bytes = 1 << 20;
     o.shadow = 0;
     o.namer = (struct xh_namer){.by_file = 1, .remote = 1, .family = family, .parent = "https://test/all.h5"};
+    cr_assert_eq(xh_options_from_string(&o, config, "test", &err), 0, "%s", err.text);
+    return o;
+}
+
+/* |asked_as|: 0, or the number of its opening. */
+static struct xh_file *open_named_as(uint64_t family, uint64_t asked_as, const char *config)
+{
+    static int number;
+    char url[64];
+    struct xh_options o = named_options(family, config);
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    snprintf(url, sizeof url, "https://test/%d", number++);
+    o.asked_as = asked_as;
     cr_assert_eq(xh_cache_open(url, &o, &f, &err), 0, "%s", err.text);
     drain();
     return f;
+}
+
+static struct xh_file *open_named(uint64_t family)
+{
+    return open_named_as(family, 0, "");
 }
 
 /* How many bytes the read had to ask for itself. */
@@ -1173,6 +1196,202 @@ Test(read, where_two_siblings_were_first_read_the_others_are_fetched_ahead, .tim
     for (int i = 0; i < FILES; i++)
         xh_cache_close(f[i]);
     xh_cache_close(stranger);
+}
+
+Test(read, siblings_are_fetched_ahead_in_the_order_in_which_they_were_asked_for, .timeout = 50)
+{
+    struct xh_file *f[5], *later;
+    uint64_t first = xh_expected_number();
+    for (int i = 0; i < 5; i++) /* room for one first read alone */
+        f[i] = open_named_as(8, (uint64_t[]){first, first + 1, first + 9, first + 3, first + 5}[i], "readahead_bytes=20000");
+    cr_assert_eq(alone(f[0], 1000000), HINT_BYTES);
+    cr_assert_eq(alone(f[1], 1000000), HINT_BYTES);
+    cr_assert_eq(alone(f[3], 1000000), 0, "it was opened fourth and asked for third");
+    later = open_named_as(8, first + 2, "readahead_bytes=1000000");
+    drain();
+    cr_assert_eq(alone(later, 1000000), 0, "what is opened when two were read alike is fetched at once");
+    for (int i = 0; i < 5; i++)
+        xh_cache_close(f[i]);
+    xh_cache_close(later);
+}
+
+/* Bytes of |f| that passed the shadow by. */
+static uint64_t read_large(struct xh_file *f, uint64_t off)
+{
+    static uint8_t b[400000];
+    struct xh_extent e = {off, sizeof b, b};
+    struct xh_err err = {0};
+    cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &e, 1, &err), 0, "%s", err.text);
+    drain();
+    return atomic_load(&f->counters.bytes_bypass);
+}
+
+Test(read, what_streams_by_counts_for_all_files_that_one_file_names, .timeout = 50)
+{
+    struct xh_file *f[5], *stranger = open_named_as(9, 0, "stream_bytes=1000000,readahead=off");
+    for (int i = 0; i < 5; i++)
+        f[i] = open_named_as(6, 0, "stream_bytes=1000000");
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(read_large(f[i], 200000 + 500000 * (uint64_t)i), 0, "file %d", i);
+    cr_assert_neq(read_large(f[3], 200000), 0, "a million bytes have streamed by");
+    cr_assert_eq(read_large(stranger, 200000), 0, "of another family");
+    for (int i = 0; i < 5; i++)
+        xh_cache_close(f[i]);
+    xh_cache_close(stranger);
+}
+
+Test(read, files_that_are_read_in_turns_share_how_far_each_looks_ahead, .timeout = 50)
+{
+    struct xh_file *f[4];
+    for (int i = 0; i < 4; i++)
+        f[i] = open_named_as(5, 0, "readahead_bytes=400000");
+    for (int row = 0; row < 20; row++)
+        for (int i = 0; i < 4; i++)
+            alone(f[i], 1000000 + 10000 * (uint64_t)row);
+    for (int i = 0; i < 4; i++)
+        cr_expect(f[i]->seq.window > 0 && f[i]->seq.window <= 100000, "%llu", (unsigned long long)f[i]->seq.window);
+    for (int row = 20; row < 100; row++)
+        alone(f[2], 1000000 + 10000 * (uint64_t)row);
+    cr_expect_gt(f[2]->seq.window, 100000, "it is read alone now");
+    for (int i = 0; i < 4; i++)
+        xh_cache_close(f[i]);
+}
+
+/* ---- files that are opened ahead ---- */
+
+#define COMING "https://test/coming"
+
+static unsigned opens(void)
+{
+    pthread_mutex_lock(&engine.lock);
+    unsigned n = engine.opens;
+    pthread_mutex_unlock(&engine.lock);
+    return n;
+}
+
+static void let_open(int holds, int fails)
+{
+    pthread_mutex_lock(&engine.lock);
+    engine.open_holds = holds;
+    engine.open_fails = fails;
+    pthread_cond_broadcast(&engine.more);
+    pthread_mutex_unlock(&engine.lock);
+}
+
+static void open_and_close(const char *url, const struct xh_options *o)
+{
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    cr_assert_eq(xh_cache_open(url, o, &f, &err), 0, "%s", err.text);
+    read_checked(f, (struct xh_range){1000000, HINT_BYTES});
+    drain();
+    xh_cache_close(f);
+}
+
+Test(read, a_file_that_is_expected_is_opened_once_and_handed_over_once, .timeout = 50)
+{
+    struct xh_options o = named_options(3, "stats=off");
+    engine.reader = "a";
+    xh_cache_expect(COMING, &o);
+    xh_cache_expect(COMING, &o);
+    open_and_close(COMING, &o);
+    cr_assert_eq(opens(), 1);
+    open_and_close(COMING, &o);
+    cr_assert_eq(opens(), 2);
+    cr_assert_eq(xh_expected_count(), 0);
+}
+
+Test(read, a_file_is_not_handed_to_who_asks_with_other_rights_or_options, .timeout = 50)
+{
+    struct xh_options o = named_options(3, ""), other = named_options(3, "gap_bytes=1"), of_other = o;
+    engine.reader = NULL;
+    xh_cache_expect(COMING, &o);
+    cr_assert_eq(xh_expected_count(), 0, "who it is for cannot be told");
+    engine.reader = "a";
+    xh_cache_expect(COMING, &o);
+    engine.reader = "b";
+    open_and_close(COMING, &o);
+    cr_assert_eq(opens(), 2, "another token");
+    engine.reader = "a";
+    setenv("BEARER_TOKEN", "new", 1);
+    open_and_close(COMING, &o);
+    cr_assert_eq(opens(), 3, "another environment");
+    unsetenv("BEARER_TOKEN");
+    open_and_close(COMING, &other);
+    cr_assert_eq(opens(), 4, "another option");
+    strcpy(of_other.namer.server, "https://test:443");
+    open_and_close(COMING, &of_other);
+    cr_assert_eq(opens(), 5, "named by another file");
+    cr_assert_eq(xh_expected_count(), 1, "it is still there");
+    open_and_close(COMING, &o);
+    cr_assert_eq(opens(), 5);
+}
+
+Test(read, an_opening_ahead_that_fails_costs_its_request_and_is_asked_for_again, .timeout = 50)
+{
+    struct xh_options o = named_options(3, "");
+    engine.reader = "a";
+    let_open(0, 1);
+    xh_cache_expect(COMING, &o);
+    while (xh_expected_count())
+        sched_yield();
+    cr_assert_eq(opens(), 1);
+    let_open(0, 0);
+    open_and_close(COMING, &o);
+    cr_assert_eq(opens(), 2);
+}
+
+static void *open_in_vain(void *o)
+{
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    int rc = xh_cache_open(COMING, o, &f, &err);
+    cr_assert_eq(rc, XH_E_NOENT);
+    cr_assert_eq(err.status, 404);
+    cr_assert_null(f);
+    return NULL;
+}
+
+Test(read, who_waits_for_an_opening_ahead_that_fails_is_told_why, .timeout = 50)
+{
+    struct xh_options o = named_options(3, "");
+    pthread_t t;
+    engine.reader = "a";
+    let_open(1, 1);
+    xh_cache_expect(COMING, &o);
+    pthread_create(&t, NULL, open_in_vain, &o);
+    let_open(0, 1);
+    pthread_join(t, NULL);
+    cr_assert_eq(xh_expected_count(), 0);
+    cr_assert_leq(opens(), 2, "once more where it failed before it was asked for");
+}
+
+Test(read, few_files_are_opened_ahead_and_those_that_nobody_comes_for_are_closed, .timeout = 50)
+{
+    char url[64];
+    struct xh_options o = named_options(3, ""), stranger = named_options(4, "");
+    engine.reader = "a";
+    let_open(1, 0);
+    xh_cache_expect(COMING, &stranger);
+    for (int i = 0; i < 20; i++) {
+        snprintf(url, sizeof url, COMING "%d", i);
+        xh_cache_expect(url, &o);
+    }
+    cr_assert_eq(xh_expected_count(), XH_EXPECTED_MOST);
+    if (fork() == 0) {
+        xh_cache_expect_none(3);
+        _exit(xh_expected_count() != 0);
+    }
+    int status = 1;
+    wait(&status);
+    cr_assert_eq(status, 0, "a fork's child expects nothing");
+    xh_cache_expect_none(3);
+    cr_assert_eq(xh_expected_count(), 1, "that of another family");
+    let_open(0, 0);
+    open_and_close(COMING, &stranger);
+    cr_assert_eq(opens(), XH_EXPECTED_MOST);
+    while (xh_expected_threads())
+        sched_yield();
 }
 
 Test(read, a_reader_that_skips_hints_is_followed, .timeout = 50)
