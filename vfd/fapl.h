@@ -7,7 +7,6 @@
 
 #include "../cache/options.h"
 #include "h5bind.h"
-#include "xhdf5.h"
 
 #define XH_CONFIG_STRING_BYTES 8192 /* longest driver configuration string, with its NUL */
 
@@ -37,8 +36,8 @@ int xh_fapl_mentions(const struct xh_fapl_info *info, enum xh_opt_id id);
 /* |fapl|'s block; where it has none, a new one with its configuration string. NULL: out of memory. Owns: free(). */
 struct xh_fapl_info *xh_fapl_info_of(struct xh_h5 *h5, hid_t fapl);
 
-/* H5Pset_fapl_xhdf5, for the caller's libhdf5. */
-herr_t xh_fapl_set(struct xh_h5 *h5, hid_t fapl, const H5FD_xhdf5_config_t *config);
+/* The list's own block, or NULL. Owns: the list keeps it. */
+const struct xh_fapl_info *xh_fapl_peek(struct xh_h5 *h5, hid_t fapl);
 
 /* The callbacks of the driver class. A copy is NULL without memory. */
 void *xh_fapl_copy(const void *info);

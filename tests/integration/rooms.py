@@ -20,8 +20,9 @@ import harness  # noqa: E402
 # ---- the plan of the house ---------------------------------------------------------------------------------------
 
 # The rooms, from the ground up. The first string says what is in a room: a folder ("cache/shadow/", without the
-# folders in it) or single units ("cache/err"). The second names the rooms that it may use, or only some headers of a
-# room ("origin:origin.h,dav.h"). A room uses rooms that stand before it in this table alone, but where a circle stands.
+# folders in it and the units that another room names) or single units ("cache/err"). The second names the rooms that
+# it may use, or only some headers of a room ("origin:origin.h,dav.h"; "driver:-" is none of them: only what the public
+# header declares). A room uses rooms that stand before it in this table alone, but where a circle stands.
 ROOMS = {
     "base": (
         "cache/err cache/env cache/extent cache/now cache/options cache/process cache/waits "
@@ -48,12 +49,13 @@ ROOMS = {
     "sidecar": ("cache/sidecar/", "base watch replicas:replicas.h shadow:shadow.h read stage"),
     "names": ("cache/mistaken", "base read:cache.h"),
     "edit": ("cache/edit/", "base watch overlay:overlay.h,extents.h origin:dav.h read:cache.h"),
-    "vfd": ("vfd/", "base near:near.h names edit:edit.h read:cache.h mpi"),
+    "vfd": ("vfd/", "base near:near.h names edit:edit.h read:cache.h"),
     "mpi": ("vfd/mpi/", "base read:cache.h vfd"),
+    "driver": ("vfd/driver vfd/config vfd/mpi/fapl_mpi", "base vfd mpi"),
     "tool": (
         "vfd/tool/",
         "base names shadow:shadow.h,image.h sidecar:metaimage.h,packed.h,bytes.h edit:edit.h read:cache.h "
-        "vfd:xhdf5.h"),
+        "vfd:xhdf5.h driver:-"),
 }
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
@@ -65,8 +67,6 @@ STANDING_CIRCLES = {
     "edit":
         "cache/edit/aside cache/edit/commit cache/edit/edit cache/edit/impl cache/edit/left cache/edit/lock "
         "cache/edit/merge cache/edit/replace cache/edit/super",
-    "vfd":
-        "vfd/alone vfd/driver vfd/fapl vfd/mpi/parallel vfd/parallel vfd/remote vfd/sources",
     "origin":
         "cache/origin/auth cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge "
         "cache/origin/link cache/origin/netrc cache/origin/object cache/origin/origin cache/origin/probe "
@@ -257,7 +257,12 @@ def is_in(unit, places):
 
 
 def room_of(unit, rooms):
-    return next((room for room, (places, _) in rooms.items() if is_in(unit, places.split())), None)
+    """The room that names |unit| itself, else the one that has its folder."""
+    for place in (unit, unit.rpartition("/")[0] + "/"):
+        for room, (places, _) in rooms.items():
+            if place in places.split():
+                return room
+    return None
 
 
 def doors(words):

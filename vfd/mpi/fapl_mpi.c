@@ -2,7 +2,7 @@
  * copies, and files opened through external links, have it too. */
 #include "../xhdf5_mpi.h"
 
-#include "../fapl.h"
+#include "../config.h"
 #include "../h5err.h"
 
 herr_t H5Pset_fapl_xhdf5_mpi(hid_t fapl_id, MPI_Comm comm, MPI_Info info, const H5FD_xhdf5_config_t *config)
@@ -20,7 +20,7 @@ herr_t H5Pset_fapl_xhdf5_mpi(hid_t fapl_id, MPI_Comm comm, MPI_Info info, const 
         return xh_fail_api(h5, XH_E_INVAL, "MPI is not initialised: call MPI_Init first");
     if (comm == MPI_COMM_NULL)
         return xh_fail_api(h5, XH_E_INVAL, "the communicator is MPI_COMM_NULL");
-    if (xh_fapl_set(h5, fapl_id, config) < 0)
+    if (xh_config_set(h5, fapl_id, config) < 0)
         return -1;
     return set_params(fapl_id, comm, info); /* it copies, and says itself what is wrong */
 }
