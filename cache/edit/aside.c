@@ -1,8 +1,8 @@
-/* What a second client does on a thread of its own, beside the first: see impl.h. A round trip counts where links are long. */
+/* What a second client does on a thread of its own, beside the first: see aside.h. A round trip counts where links are long. */
+#include "aside.h"
+
 #include <pthread.h>
 #include <signal.h>
-
-#include "impl.h"
 
 int xh_edit_side(struct xh_edit *e, struct xh_err *err)
 {

@@ -23,7 +23,13 @@
 #include "../now.h"
 #include "../process.h"
 #include "../trace.h"
-#include "impl.h"
+#include "aside.h"
+#include "compose.h"
+#include "keep.h"
+#include "lock.h"
+#include "merge.h"
+#include "replace.h"
+#include "super.h"
 
 #define TURN ".xhdf5-turn/"
 #define LOST 1 /* an attempt that met others: the next one may succeed */

@@ -9,7 +9,11 @@
 #include <unistd.h>
 
 #include "../env.h"
-#include "impl.h"
+#include "compose.h"
+#include "keep.h"
+#include "merge.h"
+#include "replace.h"
+#include "super.h"
 #include "../process.h"
 
 struct visitor {
@@ -76,37 +80,6 @@ static int open_version(struct xh_edit *e, struct xh_err *err)
         e->file = NULL;
     }
     return rc;
-}
-
-/* The old file, as a commit puts it aside. */
-static int is_aside(const char *name)
-{
-    size_t prefix = strlen(XH_TURN_PREFIX), n = strlen(name);
-    return n > prefix + XH_OVERLAY_ID && strncmp(name, XH_TURN_PREFIX, prefix) == 0 && name[prefix + XH_OVERLAY_ID - 1] == 'w' &&
-           strspn(name + prefix, "0123456789abcdef") == XH_OVERLAY_ID - 1 &&
-           strspn(name + prefix + XH_OVERLAY_ID, "0123456789") == n - prefix - XH_OVERLAY_ID;
-}
-
-/* A directory's name as a commit makes them: nothing else of the server's is removed, whatever the record says. */
-static int is_ours(const char *name)
-{
-    size_t prefix = strlen(XH_TURN_PREFIX), n = strlen(name);
-    return n > prefix + 1 && strncmp(name, XH_TURN_PREFIX, prefix) == 0 && name[n - 1] == '/' &&
-           strspn(name + prefix, "0123456789abcdefnt") == n - prefix - 1;
-}
-
-void xh_edit_tidy(struct xh_edit *e)
-{
-    char *names = e->overlay->left, *at = NULL;
-    struct xh_dav_stat st;
-    struct xh_err ignored;
-    for (char *name = strtok_r(names, " ", &at); name; name = strtok_r(NULL, " ", &at))
-        if (is_ours(name))
-            xh_turn_remove(e->dav, name);
-        else if (is_aside(name) && xh_dav_stat(e->dav, name, &st, &ignored) == 0 && st.there && xh_dav_removes_trees(e->dav) &&
-                 strcmp(st.validator, e->overlay->base_version) == 0) /* else somebody else has written it */
-            xh_replace_undo(e, name);
-    names[0] = '\0';
 }
 
 static int may_be_sent(struct xh_edit *e, struct xh_err *err)

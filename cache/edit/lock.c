@@ -1,4 +1,4 @@
-/* Locks at the server: see impl.h, and docs/writing.md for why they are as they are.
+/* Locks at the server: see lock.h, and docs/writing.md for why they are as they are.
  *
  * A lock is a directory with a file in it, made under a name of its own and renamed to the lock's name. rename(2) replaces
  * no directory that is not empty, so of all who try one succeeds, at nginx and at XRootD (where MKCOL makes a directory
@@ -7,6 +7,8 @@
  * Invariants: nothing is ever PUT into the lock's directory but the beats of its owner's file in a lock that guards
  * nothing; whoever takes a lock away takes what is in it. An owner is dead when his file has not changed for LEASE by the
  * clock of who waits: no two clocks are compared. */
+#include "lock.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,6 @@
 
 #include "../now.h"
 #include "../trace.h"
-#include "impl.h"
 
 #define LEASE_NS 10000000000u
 #define BEAT_NS 3000000000u

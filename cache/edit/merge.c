@@ -1,4 +1,4 @@
-/* What a commit compares, and what it may do when the file was changed at the server meanwhile: see impl.h.
+/* What a commit compares, and what it may do when the file was changed at the server meanwhile: see merge.h.
  *
  * A program that was given the same metadata would have written the same bytes at the same places. So the overlay may be
  * laid over another version when (1) all metadata that was read from the old one is the same in the new one, (2) none
@@ -9,12 +9,15 @@
  * HDF5 keeps raw data in memory (its chunk cache), and writes whole chunks. Behind a merge it may hold older bytes than the
  * version has that was merged with; written again, they would undo what the others did. So the set |stale| has all bytes that HDF5
  * was given, or has written, and that are others now; what is written there is not sent, and the file has to be opened anew. */
+#include "merge.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../trace.h"
-#include "impl.h"
+#include "compose.h"
+#include "super.h"
 
 static int conflict(struct xh_edit *e, struct xh_err *err, const char *what)
 {

@@ -1,4 +1,4 @@
-/* The last step of a commit, where a server takes two requests as one piece: see impl.h, and docs/writing.md.
+/* The last step of a commit, where a server takes two requests as one piece: see replace.h, and docs/writing.md.
  *
  * The old file goes aside, the new one takes its place, neither over anything that is there; then what went aside is looked at. So what a program
  * that takes no lock has put there in the meantime is found and put back, instead of replaced unseen. Readers miss the file for
@@ -7,11 +7,13 @@
  * Invariants: nothing that is not this writer's own, or the version that it replaces, is removed; where the two requests were done one
  * without the other (a server that was stopped there) the old file lies beside its name, and goes back to it, which nothing can undo that
  * another has put there. Names: .xhdf5-IDwN and .xhdf5-IDvN are files, ID and N those of the lock's owner .xhdf5-IDnN. */
+#include "replace.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "../trace.h"
-#include "impl.h"
+#include "lock.h"
 
 #define EXCHANGES_MOST 6 /* others wrote between, each time */
 

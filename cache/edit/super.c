@@ -1,12 +1,14 @@
-/* The superblock of a file that goes out while it is still open: see impl.h.
+/* The superblock of a file that goes out while it is still open: see super.h.
  *
  * It says that a writer has the file open; readers of version 3 refuse it then. HDF5 sets that in every version when it flushes, and
  * clears it when it closes the file. What goes to the server is whole, so it says nothing; nor is it a change that counts in a merge.
  * Source: HDF5 File Format Specification 3.0, II.A; the checksum is Bob Jenkins' lookup3, hashlittle, which is in the
  * public domain. */
+#include "super.h"
+
 #include <string.h>
 
-#include "impl.h"
+#include "compose.h"
 
 #define FLAGS_AT 11    /* versions 2 and 3 */
 #define OLD_FLAGS_AT 20 /* versions 0 and 1: the first of four bytes, without a checksum */

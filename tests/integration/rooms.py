@@ -64,9 +64,6 @@ MORE = {f"vfd/tool/{unit}": "text:proxy.h,response.h,url.h wire origin:auth.h"
 
 # The circles that still stand, each with its units.
 STANDING_CIRCLES = {
-    "edit":
-        "cache/edit/aside cache/edit/commit cache/edit/edit cache/edit/impl cache/edit/left cache/edit/lock "
-        "cache/edit/merge cache/edit/replace cache/edit/super",
     "origin":
         "cache/origin/auth cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge "
         "cache/origin/link cache/origin/netrc cache/origin/object cache/origin/origin cache/origin/probe "

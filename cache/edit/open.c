@@ -1,0 +1,220 @@
+/* Opening a file that is written, and its end: see edit.h. How it gets to the server is in commit.c. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../env.h"
+#include "../now.h"
+#include "../process.h"
+#include "../trace.h"
+#include "aside.h"
+#include "keep.h"
+#include "replace.h"
+
+/* ---- opening */
+
+/* One server, and nothing beside the file: what is written goes there. */
+static int settle_options(struct xh_edit *e, const char *url, const struct xh_options *o, struct xh_err *err)
+{
+    const char *host = strstr(url, "://"), *end = host ? host + 3 + strcspn(host + 3, "/?#") : url;
+    const char *at = host ? memrchr(host + 3, '@', (size_t)(end - host - 3)) : NULL;
+    const char *from = at ? at + 1 : host ? host + 3 : url;
+    e->opt = *o;
+    xh_env_hold(&e->opt);
+    snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");
+    int n = snprintf(e->opt.endpoints, sizeof e->opt.endpoints, "https://%.*s", (int)(end - from), from);
+    return n < (int)sizeof e->opt.endpoints ? 0 : xh_err_set(err, XH_E_INVAL, 0, "the URL's host is too long");
+}
+
+/* Opens the version that is there now, and asks what the commit will be judged by. */
+static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st, struct xh_err *err)
+{
+    for (int tries = 0;; tries++) {
+        int rc = xh_cache_open_part(url, &e->opt, &e->account, &e->file, err);
+        if (rc == XH_E_NOENT && tries == 0 && xh_replace_find(e))
+            continue;
+        rc = rc ? rc : xh_dav_stat(e->dav, "", st, err);
+        if (rc)
+            return rc;
+        if (st->there && strcmp(st->validator, xh_cache_validator(e->file)) == 0)
+            return 0;
+        xh_cache_close(e->file);
+        e->file = NULL;
+        if (tries == 3)
+            return xh_err_set(err, XH_E_CHANGED, 0,
+                              "%.200s: the file is being changed on the server, or the server does not tell its version",
+                              xh_dav_shown(e->dav));
+    }
+}
+
+static int greet(struct xh_aside *s)
+{
+    xh_dav_greet(s->e->side);
+    return 0;
+}
+
+/* Asks whether the file is there. A server may hang up when it is not (XRootD): the second client opens a connection
+ * meanwhile, so that the upload need not. */
+static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *err)
+{
+    struct xh_aside hello = {.e = e, .run = greet};
+    struct xh_err ignored;
+    xh_aside_begin(&hello);
+    int rc = xh_dav_stat(e->dav, "", st, err);
+    if (xh_aside_end(&hello, &ignored) == 0 && rc == 0 && !xh_dav_is_warm(e->dav) && xh_dav_is_warm(e->side)) {
+        struct xh_dav *warm = e->side;
+        e->side = e->dav;
+        e->dav = warm;
+    }
+    if (e->side) /* a new file is at no server: that this is a cluster's redirector shows at its directory */
+        xh_dav_learn(e->dav, e->side);
+    return rc;
+}
+
+static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, struct xh_err *err)
+{
+    struct xh_dav_stat st = {0};
+    int rc = xh_dav_open(url, &e->opt, &e->dav, err);
+    if (rc)
+        return rc;
+    xh_dav_count(e->dav, &e->counters, &e->account);
+    rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : look_for(e, &st, err);
+    if (rc == 0 && xh_dav_is_elsewhere(e->dav))
+        rc = xh_err_set(err, XH_E_INVAL, 0,
+                        "%.200s: the server sends requests for it to another one, as the redirector of a cluster does. Files are "
+                        "written at one server alone: open it by that server's URL", xh_dav_shown(e->dav));
+    if (rc == 0 && how == XH_EDIT_CREATE && st.there) {
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: there is such a file", xh_dav_shown(e->dav));
+        err->sys_errno = EEXIST;
+    }
+    rc = rc ? rc : xh_overlay_new(&e->opt, xh_dav_text(e->dav), &e->overlay, err);
+    if (rc)
+        return rc;
+    struct xh_overlay *v = e->overlay;
+    v->mode = how == XH_EDIT_CHANGE ? XH_OVERLAY_EDIT : how == XH_EDIT_CREATE ? XH_OVERLAY_CREATE : XH_OVERLAY_REPLACE;
+    snprintf(v->base_version, sizeof v->base_version, "%s", st.validator);
+    e->found = st;
+    e->found_good = how != XH_EDIT_CHANGE;
+    if (how == XH_EDIT_CHANGE)
+        v->size = v->base_size = v->base_limit = st.size;
+    return xh_overlay_save(v, XH_OVERLAY_OPENED, 0, err); /* whose it is, should the program be killed */
+}
+
+/* On the time line, and that into its file. */
+static void draw(const struct xh_edit *e, const char *what, uint64_t begun)
+{
+    if (!xh_timeline_on())
+        return;
+    xh_timeline_slice(0, what, begun, xh_now_ns(), "url=%s size=%llu", xh_dav_shown(e->dav), (unsigned long long)e->overlay->size);
+    xh_timeline_write(1);
+}
+
+int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how how, struct xh_edit **out, struct xh_err *err)
+{
+    struct xh_edit *e = calloc(1, sizeof *e);
+    if (!e)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
+    xh_trace_enable(o->log);
+    xh_timeline_start(o->trace);
+    xh_account_init(&e->account, o->stats != 0);
+    uint64_t begun = xh_now_ns();
+    e->process = xh_process();
+    e->url = strdup(url);
+    int rc = e->url ? settle_options(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
+    rc = rc ? rc : open_edit(e, url, how, err);
+    if (rc) {
+        xh_edit_free(e, 0);
+        return rc;
+    }
+    xh_trace(XH_T_VFD, "edit", "url=%s id=%s mode=%d size=%llu", xh_dav_shown(e->dav), e->overlay->id, (int)e->overlay->mode,
+             (unsigned long long)e->overlay->size);
+    xh_account_opened(&e->account);
+    draw(e, "open to write", begun);
+    *out = e;
+    return 0;
+}
+
+int xh_edit_is_behind(const struct xh_edit *e)
+{
+    return e->stale.n > 0;
+}
+
+uint64_t xh_edit_size(const struct xh_edit *e)
+{
+    return e->overlay->size;
+}
+
+const char *xh_edit_url(const struct xh_edit *e)
+{
+    return xh_dav_text(e->dav);
+}
+
+void xh_edit_stats(struct xh_edit *e, struct xh_stats *out)
+{
+    struct xh_stats more;
+    xh_counters_snapshot(&e->counters, out);
+    xh_stats_add(out, &e->account.ended);
+    if (e->file) {
+        xh_cache_stats(e->file, &more);
+        xh_stats_add(out, &more);
+    }
+}
+
+/* ---- the end */
+
+/* What was counted, and where the time went: all of it, but for removing the overlay. */
+static void tell(struct xh_edit *e)
+{
+    struct xh_stats all;
+    if (e->file)
+        xh_cache_close(e->file);
+    e->file = NULL;
+    xh_edit_stats(e, &all);
+    xh_stats_trace(&all, xh_dav_shown(e->dav));
+    if (e->opt.stats && (all.reads || all.bytes_written || all.commit_ms)) /* else it is HDF5, which looks whether there is such a file */
+        xh_account_print(&e->account, xh_dav_shown(e->dav), &all, &e->account.known, STDERR_FILENO);
+}
+
+void xh_edit_discard(struct xh_edit *e, enum xh_edit_discard how)
+{
+    if (e->process == xh_process() && how > e->discard)
+        e->discard = how;
+}
+
+/* The end of a file that is not to be sent. */
+static int close_unsent(struct xh_edit *e, struct xh_err *err)
+{
+    err->text[0] = '\0';
+    int keep = e->discard == XH_EDIT_DISCARD_KEEP && xh_edit_withhold(e, err);
+    int rc = keep || !err->text[0] ? 0 : err->code;
+    tell(e);
+    xh_edit_free(e, keep);
+    return rc;
+}
+
+int xh_edit_close(struct xh_edit *e, struct xh_err *err)
+{
+    if (e->process != xh_process()) { /* the parent's it stays; its connections and files are not to be touched */
+        if (e->file)
+            xh_cache_close(e->file);
+        xh_overlay_forsake(e->overlay);
+        xh_extents_free(&e->stale);
+        free(e->piece);
+        free(e->url);
+        free(e);
+        return 0;
+    }
+    e->closing = 1;
+    if (e->discard)
+        return close_unsent(e, err);
+    uint64_t begun = xh_now_ns();
+    int rc = xh_edit_commit(e, err);
+    if (rc == 0)
+        err->text[0] = '\0'; /* of a request that was asked again */
+    tell(e);
+    draw(e, "close", begun);
+    xh_edit_free(e, rc != 0);
+    return rc;
+}
