@@ -18,7 +18,6 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include "origin.h"
 #include "url.h"
 
 int xh_auth_open(const char *path, int named, struct stat *st, const char **why)
@@ -151,18 +150,6 @@ int xh_auth_trusts(const struct xh_options *o, const struct xh_url *named, const
     if (xh_url_same_server(u, named) && (!o->namer.by_file || strcmp(u->server, o->namer.server) == 0))
         return 1;
     return named->https && xh_auth_listed(o->credential_hosts, u->server);
-}
-
-int xh_origin_trusted(const char *url, const struct xh_options *o, char *server, size_t size)
-{
-    struct xh_url *u = NULL;
-    if (xh_url_parse(url, &u, NULL) != 0)
-        return 0;
-    int trusted = xh_auth_trusts(o, u, u) && strlen(u->server) < size;
-    if (trusted)
-        memcpy(server, u->server, strlen(u->server) + 1);
-    xh_url_unref(u);
-    return trusted;
 }
 
 /* ---- CAs */

@@ -100,7 +100,7 @@ static const char *link_of(const char *p, struct xh_link *out, int *duplicate)
     return *p == ',' || *p == '\0' ? p : NULL;
 }
 
-size_t xh_link_duplicates(const char *text, struct xh_link out[XH_OFFERS_MOST])
+size_t xh_link_duplicates(const char *text, struct xh_link *out, size_t most)
 {
     size_t n = 0;
     for (const char *p = text, *end; *(p += strspn(p, ", \t")); p = end ? end : next_value(p)) {
@@ -112,9 +112,9 @@ size_t xh_link_duplicates(const char *text, struct xh_link out[XH_OFFERS_MOST])
         size_t at = n;
         while (at && out[at - 1].pri > l.pri)
             at--;
-        if (at == XH_OFFERS_MOST)
+        if (at == most)
             continue;
-        n += n < XH_OFFERS_MOST;
+        n += n < most;
         memmove(out + at + 1, out + at, (n - 1 - at) * sizeof *out);
         out[at] = l;
     }

@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-#include "origin.h"
-
 struct xh_link {
     const char *uri; /* in the text that was parsed; not NUL-terminated, maybe relative */
     size_t len;
@@ -14,8 +12,8 @@ struct xh_link {
 };
 
 /* Finds the links of |text| (values of Link headers, with commas between them) whose relation is "duplicate", the best
- * first, equals in their order; of many the XH_OFFERS_MOST best. A value that is malformed is passed over; one with an
- * anchor speaks of another file. Returns how many. */
-size_t xh_link_duplicates(const char *text, struct xh_link out[XH_OFFERS_MOST]);
+ * first, equals in their order; of many the |most| best. A value that is malformed is passed over; one with an anchor
+ * speaks of another file. Returns how many of |out| were written. */
+size_t xh_link_duplicates(const char *text, struct xh_link *out, size_t most);
 
 #endif

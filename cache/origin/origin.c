@@ -169,7 +169,7 @@ static int is_news(const struct xh_origin *o, const struct xh_url *u)
 void xh_object_hear(struct xh_origin *o, const struct xh_url *from, const char *links)
 {
     struct xh_link l[XH_OFFERS_MOST];
-    size_t n = xh_link_duplicates(links, l);
+    size_t n = xh_link_duplicates(links, l, XH_OFFERS_MOST);
     xh_engine_lock();
     for (size_t i = 0, had = o->offers; i < n && had == 0; i++) {
         char *uri = strndup(l[i].uri, l[i].len);

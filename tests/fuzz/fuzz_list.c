@@ -43,9 +43,9 @@ static void endpoints(const char *url, const char *list)
 
 static void offers(const char *links)
 {
-    struct xh_link l[XH_OFFERS_MOST];
-    size_t n = xh_link_duplicates(links, l), all = strlen(links);
-    hold(n <= XH_OFFERS_MOST, "more than there is room for");
+    struct xh_link l[3];
+    size_t n = xh_link_duplicates(links, l, 3), all = strlen(links);
+    hold(n <= 3, "more than there is room for");
     for (size_t i = 0; i < n; i++) {
         hold(l[i].uri > links && l[i].len && l[i].len < all - (size_t)(l[i].uri - links), "a URI outside the text");
         hold(l[i].uri[-1] == '<' && l[i].uri[l[i].len] == '>', "a URI that is none");

@@ -36,9 +36,10 @@ ROOMS = {
     "watch": ("cache/account cache/advice", "base shadow:shadow.h read:cache.h"),
     "text": (
         "cache/origin/ring cache/origin/url cache/origin/proxy cache/origin/response cache/origin/multipart "
-        "cache/origin/dialect", "base:err.h,env.h,now.h"),
+        "cache/origin/dialect cache/origin/link", "base:err.h,env.h,now.h"),
+    "creds": ("cache/origin/auth cache/origin/netrc cache/origin/token", "base text:url.h"),
     "wire": ("cache/origin/wire cache/origin/handle", "base:now.h text:ring.h,proxy.h"),
-    "origin": ("cache/origin/", "base watch text wire"),
+    "origin": ("cache/origin/", "base watch text creds wire"),
     "replicas": ("cache/replicas/", "base origin:origin.h"),
     "read": (
         "cache/ahead cache/arrive cache/cache cache/early cache/expected cache/fetch cache/file cache/op cache/opening cache/read "
@@ -59,15 +60,14 @@ ROOMS = {
 }
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
-MORE = {f"vfd/tool/{unit}": "text:proxy.h,response.h,url.h wire origin:auth.h"
+MORE = {f"vfd/tool/{unit}": "text:proxy.h,response.h,url.h wire creds:auth.h"
         for unit in ("dial", "doctor", "extras", "habits", "way", "whole")}
 
 # The circles that still stand, each with its units.
 STANDING_CIRCLES = {
     "origin":
-        "cache/origin/auth cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge "
-        "cache/origin/link cache/origin/netrc cache/origin/object cache/origin/origin cache/origin/probe "
-        "cache/origin/request cache/origin/token cache/origin/verdict",
+        "cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge cache/origin/object "
+        "cache/origin/origin cache/origin/probe cache/origin/request cache/origin/verdict",
     "read":
         "cache/account cache/ahead cache/arrive cache/cache cache/early cache/fetch cache/file cache/op "
         "cache/opening cache/read cache/rounds cache/runs cache/siblings cache/sidecar/beside cache/sidecar/body "
