@@ -36,9 +36,35 @@ static const uint8_t *content(void)
     return table;
 }
 
-void sim_content(unsigned version, uint64_t off, uint8_t *out, size_t len)
+/* The next segment that reaches beyond |off|, or NULL. */
+static const struct sim_segment *segment_at(const struct sim_object *o, uint64_t off)
+{
+    size_t low = 0, high = o->segments;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (o->segment[mid].off + o->segment[mid].len <= off)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < o->segments ? &o->segment[low] : NULL;
+}
+
+static void lay_over(const struct sim_object *o, uint64_t off, uint8_t *out, size_t len)
+{
+    const struct sim_segment *s = o->segments ? segment_at(o, off) : NULL;
+    for (; s && s < o->segment + o->segments && s->off < off + len; s++) {
+        uint64_t from = s->off > off ? s->off : off, end = s->off + s->len < off + len ? s->off + s->len : off + len;
+        memcpy(out + (from - off), s->bytes + (from - s->off), (size_t)(end - from));
+    }
+}
+
+void sim_content(const struct sim_object *o, unsigned version, uint64_t at_off, uint8_t *to, size_t all)
 {
     const uint8_t *from = content();
+    uint64_t off = at_off;
+    uint8_t *out = to;
+    size_t len = all;
     for (uint64_t shift = version * 7919u; len;) {
         size_t at = (size_t)((off + shift) % PERIOD), n = len < PERIOD ? len : PERIOD;
         memcpy(out, from + at, n);
@@ -46,19 +72,20 @@ void sim_content(unsigned version, uint64_t off, uint8_t *out, size_t len)
         off += n;
         len -= n;
     }
+    lay_over(o, at_off, to, all);
 }
 
-size_t sim_content_differs(unsigned version, uint64_t off, const uint8_t *got, size_t len)
+size_t sim_content_differs(const struct sim_object *o, unsigned version, uint64_t off, const uint8_t *got, size_t len)
 {
-    const uint8_t *from = content();
-    for (size_t i = 0; i < len;) {
-        size_t at = (size_t)((off + i + version * 7919u) % PERIOD), n = len - i < PERIOD ? len - i : PERIOD;
-        if (memcmp(got + i, from + at, n) != 0) {
-            while (got[i] == from[at++])
-                i++;
-            return i;
+    static uint8_t should[65536];
+    for (size_t i = 0, n; i < len; i += n) {
+        n = len - i < sizeof should ? len - i : sizeof should;
+        sim_content(o, version, off + i, should, n);
+        if (memcmp(got + i, should, n) != 0) {
+            for (n = 0; got[i + n] == should[n];)
+                n++;
+            return i + n;
         }
-        i += n;
     }
     return len;
 }
@@ -328,6 +355,6 @@ size_t sim_reply_bytes(const struct sim_reply *r, uint64_t pos, uint8_t *out, si
     if (p->text)
         memcpy(out, p->text + pos, len);
     else
-        sim_content(r->version, p->off + pos, out, len);
+        sim_content(r->object, r->version, p->off + pos, out, len);
     return len;
 }

@@ -31,10 +31,18 @@ enum sim_fault {
 
 extern const char *const sim_fault_names[SIM_FAULTS];
 
+/* Bytes of an object that are given, not made. */
+struct sim_segment {
+    uint64_t off, len;
+    uint8_t *bytes;
+};
+
 struct sim_object {
     const char *path;
     uint64_t size;
     unsigned version;
+    struct sim_segment *segment; /* in order; the same in each version */
+    size_t segments;
 };
 
 struct sim_server {
@@ -68,11 +76,11 @@ struct sim_reply {
     unsigned version;  /* of its bytes */
 };
 
-/* Bytes [off, off+len) of |version|. Pure. */
-void sim_content(unsigned version, uint64_t off, uint8_t *out, size_t len);
+/* Bytes [off, off+len) of |o|, as |version| has them. Pure. */
+void sim_content(const struct sim_object *o, unsigned version, uint64_t off, uint8_t *out, size_t len);
 
 /* Where bytes differ from what they should be: an offset in |got|, or |len|: they do not. */
-size_t sim_content_differs(unsigned version, uint64_t off, const uint8_t *got, size_t len);
+size_t sim_content_differs(const struct sim_object *o, unsigned version, uint64_t off, const uint8_t *got, size_t len);
 
 /* 1 when a fault of |kind| strikes now; counts it. */
 int sim_strikes(struct sim_server *s, enum sim_fault kind);

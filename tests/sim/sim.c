@@ -88,8 +88,10 @@ static int in_child(void (*run)(void *ctx, FILE *out), void *ctx, char *said, si
 static void run_world(void *ctx, FILE *out)
 {
     struct sim_result result;
-    sim_world_run(ctx, &result);
-    const struct sim_world *w = ctx;
+    struct sim_world *w = ctx;
+    if (w->h5)
+        sim_h5_make(w, shadow_dir);
+    sim_world_run(w, &result);
     fprintf(out, "%016" PRIx64 " %s t=%.3fs bytes=%" PRIu64 " requests=%" PRIu64 " connections=%" PRIu64 " code=%d dropped=%" PRIu64
             " lost=%" PRIu64 "%s%s", result.digest, result.wrong[0] ? "WRONG" : "right", (double)result.ns / 1e9, result.bytes,
             sim_sums.requests, sim_sums.connections, result.code, w->link.dropped, w->link.lost, result.wrong[0] ? ": " : "",
@@ -167,17 +169,37 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     w->link.queue_bytes = (uint64_t)(w->link.rate * (double)(w->link.rtt_ns > 5 * SIM_MS ? w->link.rtt_ns : 5 * SIM_MS)) + 98304;
     if (b->rate_mbit <= 0)
         w->link.queue_bytes = 512u << 20;
-    int small = strcmp(b->name, "W3") == 0;
-    w->object = (struct sim_object){"/data/file.h5", small ? 256000000 : (uint64_t)b->images * IMAGE_BYTES, 1};
+    w->object = (struct sim_object){"/data/file.h5", (uint64_t)b->images * IMAGE_BYTES, 1, NULL, 0};
     w->server = (struct sim_server){.name = "http://sim.test:8000", .other = "http://other.test:8000", .objects = 1, .dialect = b->dialect,
                                     .think_ns = 100000, .accept_ns = 400000};
     xh_options_defaults(&w->options);
     w->options.engine_threads = 2;
     w->readers = 1;
-    w->shared = 1;
-    w->reading[0] = small ? SIM_RANDOM : SIM_STREAM;
-    w->piece[0] = small ? 10000 : IMAGE_BYTES;
-    w->bytes[0] = small ? 1000 * 10000 : w->object.size;
+    switch (b->name[1]) {
+    case '1':
+        w->h5 = SIM_H5_IMAGES;
+        w->sets = b->images;
+        w->set_bytes = IMAGE_BYTES;
+        break;
+    case '2':
+        w->h5 = SIM_H5_CHUNKS;
+        w->sets = 1;
+        w->set_bytes = (uint64_t)b->images * IMAGE_BYTES;
+        w->read_bytes = IMAGE_BYTES;
+        break;
+    case '3':
+        w->h5 = SIM_H5_ROWS;
+        w->sets = 1;
+        w->set_bytes = 256000000;
+        w->read_bytes = 10000;
+        w->reads = 1000;
+        break;
+    default:
+        w->h5 = SIM_H5_WALK;
+        w->sets = 5000;
+        w->set_bytes = 1200;
+        w->latest = 1;
+    }
     sim_net.client_ns_byte = b->client_ns_byte;
 }
 
@@ -192,6 +214,7 @@ static void run_bench(void *ctx, FILE *out)
         uint64_t ns = sim_world_fetch(&w, b->plain, w.object.size);
         fprintf(out, "%.6f", (double)w.object.size / MB / ((double)ns / 1e9));
     } else {
+        sim_h5_make(&w, shadow_dir);
         sim_world_run(&w, &r);
         fprintf(out, "%.6f %" PRIu64 " %" PRIu64 " %.3f %s", (double)r.bytes / MB / ((double)r.ns / 1e9), sim_sums.connections,
                 sim_sums.requests, (double)r.ns / 1e9, r.wrong[0] ? r.wrong : "right");
@@ -204,7 +227,7 @@ static int run_workload(struct bench *b)
     char said[1024];
     double best = 0;
     unsigned best_n = 0;
-    for (b->plain = 1; b->plain <= PLAIN_MOST && strcmp(b->name, "W3") != 0; b->plain *= 2) {
+    for (b->plain = 1; b->plain <= PLAIN_MOST && b->name[1] < '3'; b->plain *= 2) {
         if (in_child(run_bench, b, said, sizeof said) != 0)
             return 1;
         double rate = strtod(said, NULL);
@@ -230,7 +253,7 @@ static void usage(void)
     printf("sim --seconds S [--seed FIRST] [--bad N]   tries seeds until S seconds are over or N have failed (1)\n"
            "sim --count N [--seed FIRST] [--bad N]     the same, with so many seeds\n"
            "sim --seed N [--trace [COMPONENTS]]        one seed; --trace: events of the network and the driver's log\n"
-           "sim --workload W1|W3 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
+           "sim --workload W1|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
            "    [--xrootd] [--images N] [--cpu NS] [--seed N] [--trace]   beside a plain client with 1 to 16 connections\n");
 }
 

@@ -20,6 +20,7 @@
 #define MB UINT64_C(1000000)
 
 static const char *const reading_names[SIM_READINGS] = {"stream", "steps", "random", "scattered", "strides", "meta", "hinted"};
+static const char *const h5_names[SIM_H5S] = {"", "images", "chunks", "rows", "walk", "small"};
 static const char *const dialect_names[SIM_DIALECTS] = {"nginx", "xrootd", "whole"};
 static const char *const control_names[SIM_CONTROLS] = {"reno", "cubic", "bbr"};
 
@@ -67,6 +68,37 @@ static void make_faults(struct sim_server *s)
         s->fault[SIM_F_CHANGED] = 0;
 }
 
+static void make_h5(struct sim_world *w, uint64_t most)
+{
+    w->h5 = (enum sim_h5)(1 + below(SIM_H5S - 1));
+    w->latest = (int)below(2);
+    w->grows = (int)below(3);
+    w->readers = 1;
+    w->shared = 0;
+    switch (w->h5) {
+    case SIM_H5_IMAGES:
+        w->set_bytes = (uint64_t)ONE_OF(100000, 1 << 20, 4 << 20);
+        w->sets = (unsigned)(most / w->set_bytes) + 1;
+        w->sets = w->sets < 100 ? w->sets : 100;
+        break;
+    case SIM_H5_CHUNKS:
+        w->sets = 1;
+        w->set_bytes = most / 4096 * 4096; /* whole rows */
+        w->read_bytes = (uint64_t)ONE_OF(1, 200000, 4 << 20);
+        break;
+    case SIM_H5_ROWS:
+        w->sets = 1;
+        w->set_bytes = 50 * MB;
+        w->read_bytes = (uint64_t)ONE_OF(100, 10000, 100000);
+        w->reads = 200;
+        break;
+    default:
+        w->set_bytes = (uint64_t)ONE_OF(64, 4000, 12000);
+        w->sets = (unsigned)ONE_OF(10, 300, 1500);
+        w->reads = w->sets / (1 + (unsigned)below(4));
+    }
+}
+
 void sim_world_of(struct sim_world *w, uint64_t seed)
 {
     memset(w, 0, sizeof *w);
@@ -74,7 +106,7 @@ void sim_world_of(struct sim_world *w, uint64_t seed)
     for (int i = 0; i < 4; i++)
         below(2);
     make_link(&w->link);
-    w->object = (struct sim_object){PATH, (uint64_t)(ONE_OF(0.0001, 0.05, 0.3, 2, 20, 60, 200) * 1e6) + below(100000), 1};
+    w->object = (struct sim_object){PATH, (uint64_t)(ONE_OF(0.0001, 0.05, 0.3, 2, 20, 60, 200) * 1e6) + below(100000), 1, NULL, 0};
     w->server = (struct sim_server){
         .name = HOST, .other = OTHER, .objects = 1,
         .dialect = (enum sim_dialect)(below(10) < 6 ? SIM_NGINX : below(8) ? SIM_XROOTD : SIM_WHOLE),
@@ -104,6 +136,8 @@ void sim_world_of(struct sim_world *w, uint64_t seed)
     uint64_t most = w->link.rate > 0.1 ? 40 * MB : w->link.rate > 0.01 ? 10 * MB : 2 * MB;
     if (w->link.loss >= 0.01 || w->link.connection_rate == 0.001)
         most = 2 * MB;
+    if (below(3) == 0)
+        make_h5(w, most);
     for (unsigned i = 0; i < w->readers; i++) {
         w->reading[i] = (enum sim_reading)below(SIM_READINGS);
         w->piece[i] = w->reading[i] == SIM_STREAM ? (uint64_t)ONE_OF(1, 4, 8) << 20 : (uint64_t)ONE_OF(16, 512, 4096, 12000, 65536);
@@ -127,9 +161,13 @@ void sim_world_print(const struct sim_world *w)
             printf(" %s:%g", sim_fault_names[i], w->server.fault[i]);
     printf("; connections=%" PRIu64 " threads=%" PRIu64 " readahead=%" PRIu64 " shadow=%" PRIu64 " switches=%u;", o->connections,
            o->engine_threads, o->readahead, o->shadow, w->switches);
-    for (unsigned i = 0; i < w->readers; i++)
+    if (w->h5)
+        printf(" HDF5 %s, %s%s, %u x %" PRIu64 " bytes, reads=%u of %" PRIu64 "\n", h5_names[w->h5], w->latest ? "latest" : "earliest",
+               w->grows ? ", can grow" : "", w->sets, w->set_bytes, w->reads, w->read_bytes);
+    for (unsigned i = 0; i < w->readers && !w->h5; i++)
         printf(" %s/%" PRIu64 "/%" PRIu64, reading_names[w->reading[i]], w->piece[i], w->bytes[i]);
-    printf("%s\n", w->readers > 1 ? w->shared ? " in one file" : " each in its own" : "");
+    if (!w->h5)
+        printf("%s\n", w->readers > 1 ? w->shared ? " in one file" : " each in its own" : "");
     fflush(stdout);
 }
 
@@ -209,9 +247,9 @@ static int read_some(struct reader *r, enum xh_kind kind, struct xh_extent *e, s
     }
     for (size_t i = 0; i < n; i++) {
         unsigned from = r->version ? r->version : 1, to = r->version ? r->version : running->object.version, v = from;
-        while (v < to && sim_content_differs(v, e[i].off, e[i].buf, e[i].len) != e[i].len)
+        while (v < to && sim_content_differs(&running->object, v, e[i].off, e[i].buf, e[i].len) != e[i].len)
             v++;
-        size_t at = sim_content_differs(v, e[i].off, e[i].buf, e[i].len);
+        size_t at = sim_content_differs(&running->object, v, e[i].off, e[i].buf, e[i].len);
         if (at != e[i].len) {
             wrong(r->out, "wrong bytes", r, e[i].off + at, "");
             return -1;
@@ -326,6 +364,21 @@ static void set_up(struct sim_world *w)
     sim_begin(w->seed, TAKES_MOST, w->switches, hung);
 }
 
+/* HDF5 tells what failed in words, and not always which. */
+static void run_h5(struct sim_world *w, struct sim_result *out)
+{
+    char why[400];
+    unsigned struck = 0;
+    if (sim_h5_read(w, HOST PATH, w->seed, out, why, sizeof why) == 0)
+        return;
+    for (int i = 0; i < SIM_FAULTS; i++)
+        struck += w->server.struck[i];
+    out->code = XH_E_SYS;
+    sim_trace("HDF5 fails: %s", why);
+    if ((struck == 0 && w->server.dialect != SIM_WHOLE) || (struck && is_borne(w)))
+        snprintf(out->wrong, sizeof out->wrong, "an error that should not be: %.400s", why);
+}
+
 void sim_world_run(struct sim_world *w, struct sim_result *out)
 {
     static struct reader r[SIM_READERS_MOST];
@@ -333,7 +386,9 @@ void sim_world_run(struct sim_world *w, struct sim_result *out)
     memset(out, 0, sizeof *out);
     set_up(w);
     uint64_t begun = sim_now();
-    if (!w->shared || open_file(&first) == 0) {
+    if (w->h5) {
+        run_h5(w, out);
+    } else if (!w->shared || open_file(&first) == 0) {
         for (unsigned i = 0; i < w->readers; i++) {
             r[i] = (struct reader){.world = w, .index = i, .file = first.file, .dice = w->seed + i, .out = out};
             r[i].buf = malloc(BUFFER_BYTES);

@@ -19,6 +19,17 @@ enum sim_reading {
     SIM_READINGS,
 };
 
+/* What an HDF5 file holds and how it is read, through HDF5 and the driver; by one reader, as HDF5 takes one at a time. */
+enum sim_h5 {
+    SIM_H5_NONE,   /* the file is no HDF5 file, and the cache is called */
+    SIM_H5_IMAGES, /* contiguous datasets, one after another */
+    SIM_H5_CHUNKS, /* a dataset in chunks, from the beginning to the end */
+    SIM_H5_ROWS,   /* random pieces of a contiguous dataset */
+    SIM_H5_WALK,   /* each dataset is opened, its shape looked at and its attribute read */
+    SIM_H5_SMALL,  /* small datasets in any order */
+    SIM_H5S,
+};
+
 struct sim_world {
     uint64_t seed;
     struct sim_link link;
@@ -26,6 +37,13 @@ struct sim_world {
     struct sim_object object;
     struct xh_options options;
     unsigned readers;
+    enum sim_h5 h5;
+    unsigned sets;            /* its datasets */
+    uint64_t set_bytes;       /* of each */
+    uint64_t read_bytes;      /* with one call, where that is not a dataset */
+    unsigned reads;           /* how many at most; 0: all */
+    int latest;               /* the file is written in HDF5's latest format */
+    int grows;                /* its chunked dataset could grow: 1 or 2 ways */
     int shared;               /* the readers have one open file; else each its own */
     enum sim_reading reading[SIM_READERS_MOST];
     uint64_t piece[SIM_READERS_MOST], bytes[SIM_READERS_MOST]; /* of a read; in all */
@@ -46,6 +64,12 @@ void sim_world_of(struct sim_world *w, uint64_t seed);
 
 /* Prints it in a line. */
 void sim_world_print(const struct sim_world *w);
+
+/* Writes the HDF5 file that |w| wants in |dir|, and takes it as |w|'s object. Before sim_world_run. */
+void sim_h5_make(struct sim_world *w, const char *dir);
+
+/* Reads it at |url|: within sim_world_run. Returns 0, or -1: an HDF5 call failed, and |why| says what. */
+int sim_h5_read(const struct sim_world *w, const char *url, uint64_t dice, struct sim_result *out, char *why, size_t size);
 
 /* Runs it, once in a process: what hangs ends the process with status 1 and a message. */
 void sim_world_run(struct sim_world *w, struct sim_result *out);

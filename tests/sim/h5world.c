@@ -1,0 +1,345 @@
+/* Worlds with an HDF5 file, which HDF5 reads through the driver as programs do. See world.h.
+ *
+ * The file is written by HDF5, with space for its raw data and no data. What HDF5 wrote, the metadata, becomes the
+ * object's segments; the rest has the bytes that follow from their place, and so each read can be checked. */
+#include <fcntl.h>
+#include <hdf5.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../vfd/xhdf5.h"
+#include "baton.h"
+#include "world.h"
+
+#define SETS_IN_GROUP 100
+#define ROW 4096u /* bytes of a row where there are chunks; those are whole rows */
+#define CHUNK_ROWS_MOST 256u
+
+/* Where the raw bytes of dataset or chunk |i| lie. */
+static uint64_t *place;
+static size_t places;
+static uint64_t chunk_bytes;
+
+static void must(int good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "sim: HDF5 cannot make the file: %s\n", what);
+    abort();
+}
+
+static void name_of(unsigned i, char *out, size_t size)
+{
+    snprintf(out, size, "/g%03u/d%05u", i / SETS_IN_GROUP, i);
+}
+
+/* ---- the file */
+
+static void make_set(const struct sim_world *w, hid_t file, unsigned i)
+{
+    char name[64];
+    name_of(i, name, sizeof name);
+    if (i % SETS_IN_GROUP == 0) {
+        char group[64];
+        snprintf(group, sizeof group, "/g%03u", i / SETS_IN_GROUP);
+        hid_t gcpl = H5Pcreate(H5P_GROUP_CREATE);
+        H5Pset_obj_track_times(gcpl, 0); /* a seed makes the same file each time */
+        hid_t g = H5Gcreate2(file, group, H5P_DEFAULT, gcpl, H5P_DEFAULT);
+        H5Pclose(gcpl);
+        must(g >= 0, "a group");
+        H5Gclose(g);
+    }
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    hsize_t dims[2] = {w->set_bytes, 1}, most[2] = {w->set_bytes, 1}, chunk[2] = {w->set_bytes, 1};
+    int rank = 1;
+    H5Pset_obj_track_times(dcpl, 0);
+    H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER);
+    if (w->h5 == SIM_H5_CHUNKS) {
+        rank = 2;
+        dims[0] = most[0] = w->set_bytes / ROW;
+        dims[1] = most[1] = chunk[1] = ROW;
+        chunk[0] = (dims[0] + 63) / 64 < CHUNK_ROWS_MOST ? (dims[0] + 63) / 64 : CHUNK_ROWS_MOST;
+        chunk_bytes = chunk[0] * ROW;
+        if (w->grows)
+            most[0] = H5S_UNLIMITED;
+        if (w->grows > 1)
+            most[1] = H5S_UNLIMITED;
+        H5Pset_chunk(dcpl, 2, chunk);
+    }
+    hid_t space = H5Screate_simple(rank, dims, most);
+    hid_t set = H5Dcreate2(file, name, H5T_NATIVE_UCHAR, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    must(set >= 0, "a dataset");
+    hsize_t one = 1;
+    hid_t scalar = H5Screate_simple(1, &one, NULL), a = H5Acreate2(set, "number", H5T_NATIVE_UINT, scalar, H5P_DEFAULT, H5P_DEFAULT);
+    must(a >= 0 && H5Awrite(a, H5T_NATIVE_UINT, &i) >= 0, "an attribute");
+    H5Aclose(a);
+    H5Sclose(scalar);
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+}
+
+/* Notes where the raw data lies. */
+static void find_places(const struct sim_world *w, hid_t file)
+{
+    char name[64];
+    hsize_t chunks = 0;
+    places = w->sets;
+    if (w->h5 == SIM_H5_CHUNKS) {
+        name_of(0, name, sizeof name);
+        hid_t set = H5Dopen2(file, name, H5P_DEFAULT), space = H5Dget_space(set);
+        must(H5Dget_num_chunks(set, space, &chunks) >= 0, "chunks");
+        places = (size_t)chunks;
+        place = calloc(places, sizeof *place);
+        for (hsize_t i = 0; i < chunks; i++) {
+            hsize_t off[2], bytes;
+            unsigned mask;
+            haddr_t addr;
+            must(H5Dget_chunk_info(set, space, i, off, &mask, &addr, &bytes) >= 0, "a chunk");
+            must(off[0] * ROW / chunk_bytes < chunks, "a chunk's place");
+            place[off[0] * ROW / chunk_bytes] = addr;
+        }
+        H5Sclose(space);
+        H5Dclose(set);
+        return;
+    }
+    place = calloc(places, sizeof *place);
+    for (unsigned i = 0; i < w->sets; i++) {
+        name_of(i, name, sizeof name);
+        hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+        place[i] = H5Dget_offset(set);
+        must(place[i] != HADDR_UNDEF || w->set_bytes == 0, "a dataset's place");
+        H5Dclose(set);
+    }
+}
+
+static void take_segments(struct sim_object *o, int fd)
+{
+    off_t end = lseek(fd, 0, SEEK_END), at = 0, hole;
+    must(end > 0, "its size");
+    o->size = (uint64_t)end;
+    while (at < end && (at = lseek(fd, at, SEEK_DATA)) >= 0) {
+        hole = lseek(fd, at, SEEK_HOLE);
+        o->segment = realloc(o->segment, (o->segments + 1) * sizeof *o->segment);
+        must(o->segment != NULL, "memory");
+        struct sim_segment *s = &o->segment[o->segments++];
+        *s = (struct sim_segment){(uint64_t)at, (uint64_t)(hole - at), malloc((size_t)(hole - at))};
+        must(s->bytes && pread(fd, s->bytes, (size_t)s->len, at) == (ssize_t)s->len, "its bytes");
+        at = hole;
+    }
+}
+
+void sim_h5_make(struct sim_world *w, const char *dir)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/made.h5", dir);
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    if (w->latest)
+        H5Pset_libver_bounds(fapl, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+    must(file >= 0, path);
+    for (unsigned i = 0; i < w->sets; i++)
+        make_set(w, file, i);
+    find_places(w, file);
+    must(H5Fclose(file) >= 0, "to close it");
+    H5Pclose(fapl);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    take_segments(&w->object, fd);
+    close(fd);
+    unlink(path);
+}
+
+/* ---- reading it */
+
+struct h5 {
+    const struct sim_world *w;
+    hid_t file;
+    uint64_t dice;
+    unsigned version;
+    struct sim_result *out;
+    uint8_t *buf;
+};
+
+static uint64_t dice(struct h5 *h, uint64_t n)
+{
+    uint64_t z = h->dice += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    return (z ^ (z >> 27)) % n;
+}
+
+/* Compares |len| bytes of |h|'s buffer from |at| on with those at |off| of the file. */
+static void check(struct h5 *h, uint64_t at, uint64_t off, uint64_t len)
+{
+    const struct sim_object *o = &h->w->object;
+    unsigned v = h->version ? h->version : 1, most = h->version ? h->version : o->version;
+    while (v < most && sim_content_differs(o, v, off, h->buf + at, (size_t)len) != len)
+        v++;
+    size_t bad = sim_content_differs(o, v, off, h->buf + at, (size_t)len);
+    if (bad != len && !h->out->wrong[0])
+        snprintf(h->out->wrong, sizeof h->out->wrong, "wrong bytes at %" PRIu64, off + bad);
+    if (len >= 4096) /* fewer may be metadata's alone, which all versions have */
+        h->version = v;
+    h->out->bytes += len;
+}
+
+static hid_t open_set(struct h5 *h, unsigned i)
+{
+    char name[64];
+    name_of(i, name, sizeof name);
+    return H5Dopen2(h->file, name, H5P_DEFAULT);
+}
+
+/* Reads [from, from + len) of |set|. */
+static int read_piece(struct h5 *h, hid_t set, uint64_t from, uint64_t len)
+{
+    uint64_t begun = sim_now();
+    hid_t space = H5Dget_space(set);
+    hsize_t row = h->w->h5 == SIM_H5_CHUNKS ? ROW : 1;
+    hsize_t start[2] = {from / row, 0}, count[2] = {len / row, row};
+    hid_t memory = H5Screate_simple(row > 1 ? 2 : 1, count, NULL);
+    int rc = space < 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
+             H5Dread(set, H5T_NATIVE_UCHAR, memory, space, H5P_DEFAULT, h->buf) < 0;
+    H5Sclose(memory);
+    H5Sclose(space);
+    sim_trace("HDF5 read from=%" PRIu64 " len=%" PRIu64 " took=%.3fms rc=%d", from, len, (double)(sim_now() - begun) / 1e6, rc);
+    sim_note(from);
+    return rc ? -1 : 0;
+}
+
+static int read_set(struct h5 *h, unsigned i)
+{
+    hid_t set = open_set(h, i);
+    int rc = set < 0 ? -1 : read_piece(h, set, 0, h->w->set_bytes);
+    if (rc == 0)
+        check(h, 0, place[i], h->w->set_bytes);
+    if (set >= 0)
+        H5Dclose(set);
+    return rc;
+}
+
+static int read_chunks(struct h5 *h)
+{
+    hid_t set = open_set(h, 0);
+    int rc = set < 0 ? -1 : 0;
+    uint64_t step = h->w->read_bytes / chunk_bytes ? h->w->read_bytes / chunk_bytes : 1;
+    for (uint64_t c = 0; rc == 0 && c < places; c += step) {
+        uint64_t n = places - c < step ? places - c : step, from = c * chunk_bytes;
+        uint64_t end = from + n * chunk_bytes < h->w->set_bytes ? from + n * chunk_bytes : h->w->set_bytes;
+        rc = read_piece(h, set, from, end - from);
+        for (uint64_t k = 0; rc == 0 && k < n; k++) {
+            uint64_t at = k * chunk_bytes, len = end - from - at < chunk_bytes ? end - from - at : chunk_bytes;
+            check(h, at, place[c + k], len);
+        }
+    }
+    if (set >= 0)
+        H5Dclose(set);
+    return rc;
+}
+
+static int read_rows(struct h5 *h)
+{
+    hid_t set = open_set(h, 0);
+    int rc = set < 0 ? -1 : 0;
+    uint64_t len = h->w->read_bytes < h->w->set_bytes ? h->w->read_bytes : h->w->set_bytes;
+    for (unsigned i = 0; rc == 0 && i < h->w->reads; i++) {
+        uint64_t from = dice(h, h->w->set_bytes - len + 1);
+        rc = read_piece(h, set, from, len);
+        if (rc == 0)
+            check(h, 0, place[0] + from, len);
+    }
+    if (set >= 0)
+        H5Dclose(set);
+    return rc;
+}
+
+static int look_at(struct h5 *h, unsigned i)
+{
+    unsigned number = ~i;
+    hsize_t dims[2] = {0, 0};
+    hid_t set = open_set(h, i);
+    if (set < 0)
+        return -1;
+    hid_t space = H5Dget_space(set), type = H5Dget_type(set), a = H5Aopen(set, "number", H5P_DEFAULT);
+    int rc = space < 0 || type < 0 || a < 0 || H5Aread(a, H5T_NATIVE_UINT, &number) < 0 ? -1 : 0;
+    if (rc == 0 && (H5Sget_simple_extent_dims(space, dims, NULL) < 0 || dims[0] != h->w->set_bytes || number != i) &&
+        !h->out->wrong[0])
+        snprintf(h->out->wrong, sizeof h->out->wrong, "dataset %u has shape %llu and number %u", i, (unsigned long long)dims[0], number);
+    H5Aclose(a);
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Dclose(set);
+    return rc;
+}
+
+static herr_t note_error(unsigned n, const H5E_error2_t *e, void *ctx)
+{
+    char *why = ctx;
+    if (strstr(e->desc, "http://") || !why[0])
+        snprintf(why, 300, "%s", e->desc);
+    return 0;
+}
+
+static hid_t access_of(const struct xh_options *o)
+{
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    H5FD_xhdf5_config_t c = H5FD_XHDF5_CONFIG_INIT;
+    c.connections = (int64_t)o->connections;
+    c.engine_threads = (int64_t)o->engine_threads;
+    c.readahead = (int64_t)o->readahead;
+    c.readahead_bytes = (int64_t)o->readahead_bytes;
+    c.head_bytes = (int64_t)o->head_bytes;
+    c.multirange = (int64_t)o->multirange;
+    c.shadow = (int64_t)o->shadow;
+    c.shadow_dir = o->shadow_dir;
+    c.shadow_budget_bytes = (int64_t)o->shadow_budget_bytes;
+    c.stream_bytes = (int64_t)o->stream_bytes;
+    c.revalidate_ms = (int64_t)o->revalidate_ms;
+    return H5Pset_fapl_xhdf5(fapl, &c) >= 0 ? fapl : -1;
+}
+
+int sim_h5_read(const struct sim_world *w, const char *url, uint64_t seed, struct sim_result *out, char *why, size_t size)
+{
+    struct h5 h = {.w = w, .dice = seed, .out = out};
+    char text[300] = "";
+    uint64_t room = w->set_bytes > w->read_bytes + chunk_bytes ? w->set_bytes : w->read_bytes + chunk_bytes;
+    h.buf = malloc((size_t)room);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    hid_t fapl = access_of(&w->options);
+    h.file = fapl < 0 ? -1 : H5Fopen(url, H5F_ACC_RDONLY, fapl);
+    int rc = h.buf && h.file >= 0 ? 0 : -1;
+    unsigned n = w->reads && w->reads < w->sets ? w->reads : w->sets;
+    switch (w->h5) {
+    case SIM_H5_IMAGES:
+        for (unsigned i = 0; rc == 0 && i < n; i++)
+            rc = read_set(&h, i);
+        break;
+    case SIM_H5_SMALL:
+        for (unsigned i = 0; rc == 0 && i < n; i++)
+            rc = read_set(&h, (unsigned)dice(&h, w->sets));
+        break;
+    case SIM_H5_WALK:
+        for (unsigned i = 0; rc == 0 && i < n; i++)
+            rc = look_at(&h, i);
+        break;
+    case SIM_H5_CHUNKS:
+        rc = rc ? rc : read_chunks(&h);
+        break;
+    case SIM_H5_ROWS:
+        rc = rc ? rc : read_rows(&h);
+        break;
+    case SIM_H5_NONE:
+    case SIM_H5S:
+        break;
+    }
+    if (rc != 0)
+        H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_error, text);
+    if (h.file >= 0)
+        H5Fclose(h.file);
+    snprintf(why, size, "%s", text);
+    free(h.buf);
+    return rc;
+}
