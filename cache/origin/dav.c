@@ -73,7 +73,6 @@ struct xh_dav {
 struct asked {
     const char *method;
     const char *suffix;
-    int above;               /* not the file, but the directory in which it lies */
     const char *destination; /* MOVE: a suffix */
     int overwrite;
     int depth;               /* PROPFIND */
@@ -82,6 +81,7 @@ struct asked {
     char *body;              /* NULL: kept in |said| */
     size_t room;
     int again;               /* it may be asked again */
+    int above;               /* not the file, but the directory in which it lies */
 };
 
 /* ---- opening */
@@ -919,7 +919,7 @@ static int ask_quickly(struct xh_dav *d, const struct asked *a, size_t n, struct
     int bad = t->bad || xh_piece_ask(d->quick, t->at, t->n, r, n, d->o.stall_timeout_ms + d->o.connect_timeout_ms, &came);
     explicit_bzero(t, sizeof *t);
     free(t);
-    for (size_t i = 0; i < came; i++) {
+    for (size_t i = 0; i < came && i < n; i++) {
         xh_trace(XH_T_ORIGIN, "dav-quick", "url=%s name=\"%s\" method=%s status=%d", d->url->shown, a[i].suffix, a[i].method, r[i].head.status);
         if (d->counters)
             xh_count(d->counters, requests, 1);

@@ -108,7 +108,8 @@ static int goes_back(struct xh_exchange *x)
 /* 1 when there are other ways to what |x| asks for. */
 static int is_hasty(const struct xh_exchange *x)
 {
-    return x->job->transfer ? atomic_load_explicit(&x->job->transfer->hasty, memory_order_relaxed) : x->job->probe->hasty;
+    return x->job->transfer ? atomic_load_explicit(&x->job->transfer->hasty, memory_order_relaxed)
+                            : x->job->probe && x->job->probe->hasty;
 }
 
 /* One more failure worth retrying: LATER, or FAIL with |err|, which the caller has set. */
