@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "err.h"
-#include "extent.h"
-#include "options.h"
-#include "stats.h"
+#include "base/err.h"
+#include "base/extent.h"
+#include "base/options.h"
+#include "watch/stats.h"
 
 struct xh_file;
 

@@ -6,22 +6,22 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "account.h"
+#include "watch/account.h"
 #include "cache.h"
-#include "chunkindex/chunkindex.h"
-#include "contiguous.h"
-#include "early.h"
-#include "metaindex.h"
-#include "op.h"
-#include "wanted.h"
+#include "format/chunkindex/chunkindex.h"
+#include "format/contiguous.h"
+#include "source/unverified_head.h"
+#include "format/metaindex.h"
+#include "read/op.h"
+#include "ahead/hints.h"
 #include "replicas/replicas.h"
-#include "plan.h"
-#include "predict.h"
+#include "pages/plan.h"
+#include "ahead/predict.h"
 #include "shadow/shadow.h"
-#include "sidecar/beside.h"
-#include "sidecar/body.h"
-#include "siblings.h"
-#include "stage/stage.h"
+#include "source/metadata_image.h"
+#include "source/compressed.h"
+#include "ahead/siblings.h"
+#include "stream/stage.h"
 
 /* Requests for metadata ahead that are on their way at once: as many as connections mostly pay, but one
  * that stays free for demand. What gets known meanwhile waits for one to end, so that each carries much. */
@@ -49,8 +49,8 @@ struct xh_file {
     struct xh_shadow *shadow; /* NULL for an empty object */
     uint64_t spare_bytes;     /* what may be fetched in vain: the farther the origin, the more */
     int whole;                /* all of it was asked for at once */
-    int divided;              /* one of several processes that opened it together: each may read its share */
-    int awaited;              /* others were about to open it */
+    int opened_jointly;              /* one of several processes that opened it together: each may read its share */
+    int others_wait;              /* others were about to open it */
 
     struct xh_counters counters;
     struct xh_account *account; /* constant: |own|, or that of what the file is part of */
@@ -72,11 +72,11 @@ struct xh_file {
     struct xh_chunkindex *chunks; /* NULL: no reading ahead */
     struct xh_contiguous *contiguous; /* likewise */
 
-    struct xh_early early; /* by its own rules */
-    struct xh_beside *beside; /* likewise; its metadata image, NULL: none */
-    struct xh_body *body;     /* likewise; its compressed body, NULL: none is wanted */
+    struct xh_unverified_head unverified; /* by its own rules */
+    struct xh_metadata_image *image; /* likewise; its metadata image, NULL: none */
+    struct xh_compressed *compressed;     /* likewise; its compressed body, NULL: none is wanted */
     struct xh_walk walk;
-    struct xh_wanted wanted;        /* what the program said that it will read */
+    struct xh_hints hints;        /* what the program said that it will read */
     struct xh_stage stage;        /* what was fetched ahead of a stream */
     struct xh_sibling sibling;
 
@@ -87,7 +87,7 @@ struct xh_file {
     _Atomic uint64_t meta_asked;  /* their bytes, and those of all before them */
     _Atomic uint64_t shared_ns;   /* when its readers were counted */
     _Atomic uint64_t streamed;    /* raw bytes asked for that the shadow did not have: xh_siblings_stream */
-    _Atomic int again;            /* what streams by was read before: it is kept. See read.c's keeps() */
+    _Atomic int is_reread;            /* what streams by was read before: it is kept. See read.c's keeps() */
 };
 
 /* Fetches |runs| (claimed as LATER by the caller, unless |claimed| is 0: then the pages stay out of
@@ -114,7 +114,7 @@ void xh_arrive_over(struct xh_read_op *op, int whole);
 
 /* A reader waits for the page: what fetches it ahead, if this process does, goes before all that nobody
  * waits for. Returns the first page behind those that the same is now true of. */
-uint64_t xh_fetch_hurry(struct xh_file *f, uint64_t page);
+uint64_t xh_fetch_promote(struct xh_file *f, uint64_t page);
 
 /* The reader has left the order in which raw data was fetched ahead: takes back what was not asked for yet. */
 void xh_fetch_recall(struct xh_file *f);

@@ -1,7 +1,7 @@
 /* What a program asks of an open file: H5FDxhdf5_commit, H5FDxhdf5_discard, H5FDxhdf5_get_stats. See xhdf5.h. */
 #include <stdio.h>
 
-#include "../cache/stats.h"
+#include "../cache/watch/stats.h"
 #include "h5err.h"
 #include "remote.h"
 #include "whose.h"
@@ -55,7 +55,7 @@ ssize_t H5FDxhdf5_get_stats(hid_t file_id, char *text, size_t size)
 #define X(name, unit, help)                                                                        \
     n += (size_t)snprintf(n < size ? text + n : NULL, n < size ? size - n : 0, "%s=%llu\n", #name, \
                           (unsigned long long)s.name);
-#include "../cache/stats.def"
+#include "../cache/watch/stats.def"
 #undef X
     return (ssize_t)n;
 }

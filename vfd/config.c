@@ -18,11 +18,11 @@
 #define X(type, name, def, min, max, help)                                                                  \
     _Static_assert(__builtin_types_compatible_p(FIELD_##type, __typeof__(((H5FD_xhdf5_config_t *)0)->name)), \
                    "H5FD_xhdf5_config_t." #name);
-#include "../cache/options.def"
+#include "../cache/base/options.def"
 #undef X
 #define X(type, name, def, min, max, help) +sizeof(FIELD_##type)
 _Static_assert(sizeof(H5FD_xhdf5_config_t) == 2 * sizeof(uint32_t)
-#include "../cache/options.def"
+#include "../cache/base/options.def"
                , "H5FD_xhdf5_config_t has a field that is no option");
 #undef X
 
@@ -33,7 +33,7 @@ static const struct {
 #define X(type, name, def, min, max, help)       \
     {offsetof(H5FD_xhdf5_config_t, name),        \
      offsetof(H5FD_xhdf5_config_t, name) + sizeof(FIELD_##type)},
-#include "../cache/options.def"
+#include "../cache/base/options.def"
 #undef X
 };
 

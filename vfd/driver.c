@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cache/trace.h"
+#include "../cache/watch/trace.h"
 #include "elink.h"
 #include "family.h"
 #include "fapl.h"

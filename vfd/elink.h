@@ -10,7 +10,7 @@
 #ifndef XH_ELINK_H
 #define XH_ELINK_H
 
-#include "../cache/options.h"
+#include "../cache/base/options.h"
 #include "h5bind.h"
 
 /* From now on that libhdf5's external links are followed along. Again: nothing. To be called in a callback, or before

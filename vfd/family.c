@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cache/now.h"
+#include "../cache/base/now.h"
 
 /* A failure that was found out at once is remembered so long: a program that tries again and again asks the server twelve
  * times a minute, not a thousand times a second. */

@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-#include "../cache/err.h"
-#include "../cache/options.h"
+#include "../cache/base/err.h"
+#include "../cache/base/options.h"
 #include "lineup.h"
 
 enum xh_kin { XH_KIN_UNKNOWN, XH_KIN_OPENED, XH_KIN_MISSING, XH_KIN_FAILED };

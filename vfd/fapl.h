@@ -5,7 +5,7 @@
 #ifndef XH_FAPL_H
 #define XH_FAPL_H
 
-#include "../cache/options.h"
+#include "../cache/base/options.h"
 #include "h5bind.h"
 
 #define XH_CONFIG_STRING_BYTES 8192 /* longest driver configuration string, with its NUL */

@@ -6,7 +6,7 @@
 #ifndef XH_H5ERR_H
 #define XH_H5ERR_H
 
-#include "../cache/err.h"
+#include "../cache/base/err.h"
 #include "h5bind.h"
 
 /* Pushes one entry of the class "xhdf5" with the minor message that fits |code| (enum

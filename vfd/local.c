@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../cache/mistaken.h"
-#include "../cache/near/near.h"
+#include "../cache/open/mistaken.h"
+#include "../cache/localfs/localfs.h"
 #include "h5err.h"
 
 #define IO_MAX 0x7ffff000u /* Linux moves at most this much in one call */
@@ -34,7 +34,7 @@ struct xh_local {
     ino_t ino;        /* constant */
     int ignore_disabled_locks; /* constant */
     int fd;           /* constant */
-    struct xh_near *near; /* constant; NULL: no local_shadow */
+    struct xh_localfs *near; /* constant; NULL: no local_shadow */
     int lost;         /* 1: a child of a fork wrote raw data, which stays with it */
     uint64_t eof;     /* without |near|. HDF5 serialises writes and truncation of one file */
     char name[];      /* constant; for messages */
@@ -95,7 +95,7 @@ int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore
     memcpy(f->name, name, strlen(name) + 1);
     /* SWMR: writer and readers look at the file itself. */
     if (shadow && !(flags & (XH_ACC_SWMR_WRITE | XH_ACC_SWMR_READ)))
-        xh_near_open(fd, &st, name, (flags & XH_ACC_RDWR) != 0, shadow, &f->near);
+        xh_localfs_open(fd, &st, name, (flags & XH_ACC_RDWR) != 0, shadow, &f->near);
     *out = f;
     return 0;
 err:
@@ -112,7 +112,7 @@ int xh_local_close(struct xh_local *f)
     if (close(f->fd) < 0)
         rc = xh_fail_sys(f->h5, "unable to close file", errno);
     if (f->near)
-        xh_near_close(f->near);
+        xh_localfs_close(f->near);
     free(f);
     return rc;
 }
@@ -133,7 +133,7 @@ void xh_local_names(const struct xh_local *f, struct xh_namer *child)
 
 uint64_t xh_local_eof(const struct xh_local *f)
 {
-    return f->near ? xh_near_eof(f->near) : f->eof;
+    return f->near ? xh_localfs_eof(f->near) : f->eof;
 }
 
 int *xh_local_fd(struct xh_local *f)
@@ -170,7 +170,7 @@ int xh_local_read(struct xh_local *f, int raw, uint64_t addr, size_t size, void 
     if (bad_region(f, addr, size))
         return -1;
     if (f->near)
-        return xh_near_read(f->near, raw, addr, size, buf) ? io_failed(f, 0, addr, size, size, buf) : 0;
+        return xh_localfs_read(f->near, raw, addr, size, buf) ? io_failed(f, 0, addr, size, size, buf) : 0;
     while (size > 0) {
         size_t now = size < IO_MAX ? size : IO_MAX;
         ssize_t got = pread(f->fd, buf, now, (off_t)addr);
@@ -231,10 +231,10 @@ int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, cons
 {
     if (bad_region(f, addr, size))
         return -1;
-    if (f->near && raw && xh_near_is_parents(f->near))
+    if (f->near && raw && xh_localfs_is_parents(f->near))
         f->lost = 1;
     if (f->near)
-        return xh_near_write(f->near, raw, addr, size, buf) ? io_failed(f, 1, addr, size, size, buf) : 0;
+        return xh_localfs_write(f->near, raw, addr, size, buf) ? io_failed(f, 1, addr, size, size, buf) : 0;
     while (size > 0) {
         size_t now = size < IO_MAX ? size : IO_MAX;
         ssize_t put = pwrite(f->fd, buf, now, (off_t)addr);
@@ -253,10 +253,10 @@ int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, cons
 
 int xh_local_flush(struct xh_local *f, int closing)
 {
-    if (f->near && !closing && xh_near_is_parents(f->near))
+    if (f->near && !closing && xh_localfs_is_parents(f->near))
         return xh_fail(f->h5, XH_E_READONLY, "%s was opened by the parent of this process: what a child of a fork writes does not go to the "
                        "file (local_shadow); open it in the child, errno = %d, error message = '%s'", f->name, EPERM, strerror(EPERM));
-    if (f->near && xh_near_flush(f->near))
+    if (f->near && xh_localfs_flush(f->near))
         return xh_fail_sys(f->h5, "unable to write to the file what local_shadow holds", errno);
     return 0;
 }
@@ -266,7 +266,7 @@ int xh_local_truncate(struct xh_local *f, uint64_t eoa)
     if (eoa == xh_local_eof(f))
         return 0;
     if (f->near)
-        return xh_near_truncate(f->near, eoa) ? xh_fail_sys(f->h5, "unable to extend file properly", errno) : 0;
+        return xh_localfs_truncate(f->near, eoa) ? xh_fail_sys(f->h5, "unable to extend file properly", errno) : 0;
     if (ftruncate(f->fd, (off_t)eoa) < 0)
         return xh_fail_sys(f->h5, "unable to extend file properly", errno);
     f->eof = eoa;
@@ -291,14 +291,14 @@ int xh_local_lock(struct xh_local *f, int exclusive)
     if (had < 0)
         return -1;
     if (f->near)
-        xh_near_locked(f->near, exclusive && had);
+        xh_localfs_locked(f->near, exclusive && had);
     return 0;
 }
 
 int xh_local_unlock(struct xh_local *f)
 {
     if (f->near)
-        xh_near_locked(f->near, 0);
+        xh_localfs_locked(f->near, 0);
     return flock_or_fail(f, LOCK_UN, "unable to unlock file") < 0 ? -1 : 0;
 }
 

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../cache/extent.h"
-#include "../cache/options.h"
+#include "../cache/base/extent.h"
+#include "../cache/base/options.h"
 
 struct xh_h5;
 struct xh_local;

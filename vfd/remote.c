@@ -11,8 +11,8 @@
 
 #include "../cache/cache.h"
 #include "../cache/edit/edit.h"
-#include "../cache/now.h"
-#include "../cache/trace.h"
+#include "../cache/base/now.h"
+#include "../cache/watch/trace.h"
 #include "external.h"
 #include "family.h"
 #include "fapl.h"

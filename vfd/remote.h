@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-#include "../cache/err.h"
-#include "../cache/extent.h"
+#include "../cache/base/err.h"
+#include "../cache/base/extent.h"
 #include "h5bind.h"
 #include "local.h"
 

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "../cache/extent.h"
+#include "../cache/base/extent.h"
 #include "h5bind.h"
 
 /* How the parts of a selection are read; |p| has |n| extents. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../cache/cache.h"
-#include "../cache/now.h"
+#include "../cache/base/now.h"
 #include "family.h"
 #include "fapl.h"
 #include "h5err.h"

@@ -4,7 +4,7 @@
 #ifndef XH_SOURCES_H
 #define XH_SOURCES_H
 
-#include "../cache/options.h"
+#include "../cache/base/options.h"
 #include "h5bind.h"
 
 struct xh_remote;

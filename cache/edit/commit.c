@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../now.h"
-#include "../process.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "base/process.h"
+#include "watch/trace.h"
 #include "aside.h"
 #include "compose.h"
 #include "keep.h"

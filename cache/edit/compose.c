@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../process.h"
+#include "base/process.h"
 
 /* A read of raw data of up to so much is kept for merges: what partly changed chunks need. */
 #define KEPT_RAW_BYTES (4u << 20)

@@ -7,7 +7,7 @@
 #ifndef XH_EDIT_H
 #define XH_EDIT_H
 
-#include "../cache.h"
+#include "cache.h"
 
 struct xh_edit;
 

@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#include "../account.h"
-#include "../origin/dav.h"
-#include "../overlay/overlay.h"
+#include "watch/account.h"
+#include "origin/dav.h"
+#include "overlay/overlay.h"
 #include "edit.h"
 
 /* Kinds of the overlay's set |seen|. */

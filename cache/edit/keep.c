@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../env.h"
+#include "base/env.h"
 #include "lock.h"
 #include "merge.h"
 #include "replace.h"

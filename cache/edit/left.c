@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../env.h"
+#include "base/env.h"
 #include "compose.h"
 #include "keep.h"
 #include "merge.h"
 #include "replace.h"
 #include "super.h"
-#include "../process.h"
+#include "base/process.h"
 
 struct visitor {
     int (*visit)(void *ctx, const struct xh_left *l);

@@ -16,8 +16,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "../now.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "watch/trace.h"
 
 #define LEASE_NS 10000000000u
 #define BEAT_NS 3000000000u

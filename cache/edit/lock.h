@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "../origin/dav.h"
+#include "origin/dav.h"
 
 #define XH_LOCK ".xhdf5-lock/"
 #define XH_OWNER_WORD "xhdf5 " /* of the text in its file "owner"; the owner's ID, letter and number follow */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../trace.h"
+#include "watch/trace.h"
 #include "compose.h"
 #include "super.h"
 

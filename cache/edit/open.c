@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../env.h"
-#include "../now.h"
-#include "../process.h"
-#include "../trace.h"
+#include "base/env.h"
+#include "base/now.h"
+#include "base/process.h"
+#include "watch/trace.h"
 #include "aside.h"
 #include "keep.h"
 #include "replace.h"

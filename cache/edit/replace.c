@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../trace.h"
+#include "watch/trace.h"
 #include "lock.h"
 
 #define EXCHANGES_MOST 6 /* others wrote between, each time */

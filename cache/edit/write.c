@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../now.h"
-#include "../process.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "base/process.h"
+#include "watch/trace.h"
 #include "compose.h"
 #include "super.h"
 

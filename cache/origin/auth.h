@@ -5,9 +5,9 @@
 
 #include <stdatomic.h>
 
-#include "../env.h"
-#include "../err.h"
-#include "../options.h"
+#include "base/env.h"
+#include "base/err.h"
+#include "base/options.h"
 
 #define XH_TOKEN_MAX_BYTES 65536u
 #define XH_AUTH_PATH_BYTES 1024

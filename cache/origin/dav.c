@@ -15,9 +15,9 @@
 
 #include <curl/curl.h>
 
-#include "../now.h"
-#include "../timeline.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "watch/timeline.h"
+#include "watch/trace.h"
 #include "auth.h"
 #include "dialect.h"
 #include "endpoint.h"

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../err.h"
-#include "../account.h"
-#include "../options.h"
+#include "base/err.h"
+#include "watch/account.h"
+#include "base/options.h"
 #include "dialect.h"
 
 struct xh_dav;

@@ -14,11 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../now.h"
-#include "../process.h"
-#include "../timeline.h"
-#include "../trace.h"
-#include "../waits.h"
+#include "base/now.h"
+#include "base/process.h"
+#include "watch/timeline.h"
+#include "watch/trace.h"
+#include "base/waits.h"
 #include "endpoint.h"
 #include "request.h"
 

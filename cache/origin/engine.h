@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
-#include "../err.h"
-#include "../options.h"
+#include "base/err.h"
+#include "base/options.h"
 #include "ring.h"
 
 #define XH_THREADS_MAX 16

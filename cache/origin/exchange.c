@@ -4,7 +4,7 @@
  * Invariants: no byte is handed over before status, Content-Range, total and validator
  * agreed with the opened version; got[i] only grows, and bytes() is called for exactly
  * the bytes that it grows by; what one exchange touches belongs to its thread. */
-#include "../now.h"
+#include "base/now.h"
 #include "request.h"
 
 #include <assert.h>
@@ -16,8 +16,8 @@
 #include <strings.h>
 #include <time.h>
 
-#include "../timeline.h"
-#include "../trace.h"
+#include "watch/timeline.h"
+#include "watch/trace.h"
 #include "endpoint.h"
 #include "object.h"
 

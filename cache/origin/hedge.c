@@ -5,7 +5,7 @@
  * packets of one connection may be lost again and again, each sent after twice the time: then another may be luckier. */
 #include "hedge.h"
 
-#include "../now.h"
+#include "base/now.h"
 #include "endpoint.h"
 #include "request.h"
 

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../now.h"
-#include "../timeline.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "watch/timeline.h"
+#include "watch/trace.h"
 #include "endpoint.h"
 #include "link.h"
 #include "object.h"

@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../err.h"
-#include "../extent.h"
-#include "../options.h"
-#include "../stats.h"
+#include "base/err.h"
+#include "base/extent.h"
+#include "base/options.h"
+#include "watch/stats.h"
 
 struct xh_origin;
 
@@ -48,7 +48,7 @@ struct xh_origin_head {
     uint8_t *bytes; /* [0, len) of the object; NULL when the hint was confirmed. The caller frees it. */
     size_t len;
     int confirmed; /* 1: the hint's version is still the origin's; no body was sent */
-    int early;     /* 1: the bytes, of one reply, were sent before the validator was known, so maybe of an
+    int unverified;     /* 1: the bytes, of one reply, were sent before the validator was known, so maybe of an
                     * older version. What a transfer brings is not; the caller proves them by that. */
 };
 

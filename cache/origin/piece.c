@@ -8,7 +8,7 @@
 
 #include <curl/curl.h>
 
-#include "../now.h"
+#include "base/now.h"
 
 #define NAP_MS 100
 #define LINE_BYTES 16384u /* longest header line */

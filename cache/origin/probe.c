@@ -5,7 +5,7 @@
  * at XRootD. A server that is not known yet is asked for both at once; one that is known to need
  * the date, too, or for the date first where one connection has to carry both. Proofs by falling
  * strength: strong ETag, Last-Modified, weak ETag, PROPFIND's mtime, size alone. */
-#include "../now.h"
+#include "base/now.h"
 #include "origin.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../trace.h"
+#include "watch/trace.h"
 #include "endpoint.h"
 #include "handle.h"
 #include "object.h"
@@ -661,7 +661,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     head->bytes = p.bytes;
     head->len = p.len;
     head->confirmed = confirmed;
-    head->early = early && p.len > 0;
+    head->unverified = early && p.len > 0;
     *out = o;
     return 0;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../now.h"
+#include "base/now.h"
 
 #define REFUSED_LASTS_NS (60u * UINT64_C(1000000000)) /* a login that was refused is not tried again for so long */
 #define ROWS 16u /* logins at proxies that a process remembers */

@@ -2,8 +2,8 @@
 #ifndef XH_PROXY_H
 #define XH_PROXY_H
 
-#include "../env.h"
-#include "../err.h"
+#include "base/env.h"
+#include "base/err.h"
 #include "url.h"
 
 /* One proxy. Constant once read. */

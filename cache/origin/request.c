@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "../now.h"
-#include "../timeline.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "watch/timeline.h"
+#include "watch/trace.h"
 #include "endpoint.h"
 #include "object.h"
 

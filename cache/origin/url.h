@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "../err.h"
+#include "base/err.h"
 
 /* One URL. Constant once made; counted references, so that a request can hold the
  * target that it was sent to while the origin goes on to another. */

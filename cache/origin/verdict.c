@@ -4,7 +4,7 @@
  * that came; the network. Every path either makes progress, counts a failure (bounded by
  * the option retries), asks for fewer ranges (bounded by 1) or goes by the original URL
  * again (bounded): so each request ends. */
-#include "../now.h"
+#include "base/now.h"
 #include "request.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "../trace.h"
+#include "watch/trace.h"
 #include "endpoint.h"
 #include "handle.h"
 

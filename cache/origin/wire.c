@@ -19,7 +19,7 @@
 
 #include <curl/curl.h>
 
-#include "../now.h"
+#include "base/now.h"
 #include "handle.h"
 #include "ring.h"
 

@@ -10,8 +10,8 @@
 #ifndef XH_OVERLAY_H
 #define XH_OVERLAY_H
 
-#include "../err.h"
-#include "../options.h"
+#include "base/err.h"
+#include "base/options.h"
 #include "extents.h"
 
 #define XH_OVERLAY_ID 17 /* 16 hexadecimal digits and a NUL */

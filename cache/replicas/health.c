@@ -1,7 +1,7 @@
 /* Health: see health.h. */
 #include "health.h"
 
-#include "../now.h"
+#include "base/now.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
 
 #include <signal.h>
 
-#include "../now.h"
-#include "../waits.h"
-#include "legs.h"
+#include "base/now.h"
+#include "base/waits.h"
+#include "routed.h"
 #include "look.h"
 
 /* Without anything under way for so long, the keeper rests. */
@@ -50,13 +50,13 @@ static void *keep(void *ctx)
             r->sample_ns = 0;
         else if (r->sample_ns && r->sample_ns < next)
             next = r->sample_ns;
-        xh_legs_tick(r);
-        xh_legs_tell(r);
+        xh_routed_tick(r);
+        xh_routed_tell_all(r);
         if (s) {
             pthread_mutex_unlock(&r->lock);
             xh_look_at(r, s);
             pthread_mutex_lock(&r->lock);
-            xh_legs_dispatch(r);
+            xh_routed_dispatch(r);
         } else if (samples) {
             pthread_mutex_unlock(&r->lock);
             xh_look_sample(r);

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "../now.h"
-#include "../trace.h"
-#include "../waits.h"
-#include "legs.h"
+#include "base/now.h"
+#include "watch/trace.h"
+#include "base/waits.h"
+#include "routed.h"
 
 /* How long a site may take to open beside others, or to bring a few kilobytes. */
 #define LOOK_MOST_NS 10000000000u
@@ -53,8 +53,8 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 static void wait_and_tick(struct xh_replicas *r)
 {
     xh_cond_wait_until(&r->news, &r->lock, xh_now_ns() + XH_TICK_NS);
-    xh_legs_tick(r);
-    xh_legs_tell(r);
+    xh_routed_tick(r);
+    xh_routed_tell_all(r);
 }
 
 /* Reads |n| ranges of |s| into |to|. Returns 0 or the failure. */
@@ -191,8 +191,8 @@ static int ends(void *ctx)
 {
     struct patience *p = ctx;
     pthread_mutex_lock(&p->r->lock);
-    xh_legs_tick(p->r);
-    xh_legs_tell(p->r);
+    xh_routed_tick(p->r);
+    xh_routed_tell_all(p->r);
     int over = p->r->closing || xh_now_ns() > p->until_ns;
     pthread_mutex_unlock(&p->r->lock);
     return over;

@@ -1,5 +1,5 @@
 /* Looks: is a site there, and is its copy of the file the one that was opened? For the keeper alone; no lock. Both
- * block, but end soon when the file is being closed, and do meanwhile what cannot wait (xh_legs_tick, xh_legs_tell). */
+ * block, but end soon when the file is being closed, and do meanwhile what cannot wait (xh_routed_tick, xh_routed_tell_all). */
 #ifndef XH_LOOK_H
 #define XH_LOOK_H
 

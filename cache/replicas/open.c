@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../env.h"
-#include "../now.h"
-#include "../process.h"
-#include "../trace.h"
-#include "../waits.h"
+#include "base/env.h"
+#include "base/now.h"
+#include "base/process.h"
+#include "watch/trace.h"
+#include "base/waits.h"
 #include "health.h"
 #include "keeper.h"
-#include "legs.h"
+#include "routed.h"
 
 /* An opening that has other ways than this server waits so long for it. */
 #define OPEN_PATIENCE_NS 3000000000u
@@ -324,7 +324,7 @@ void xh_replicas_close(struct xh_replicas *r)
     xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the file was closed", r->site[r->main].shown);
     for (int k = 0; k < 2; k++)
         while (!TAILQ_EMPTY(&r->queue[k]))
-            xh_leg_tell(TAILQ_FIRST(&r->queue[k]), &err);
+            xh_routed_tell(TAILQ_FIRST(&r->queue[k]), &err);
     pthread_cond_broadcast(&r->news);
     pthread_mutex_unlock(&r->lock);
     if (r->kept)
@@ -333,7 +333,7 @@ void xh_replicas_close(struct xh_replicas *r)
         if (r->site[i].origin)
             xh_origin_stop(r->site[i].origin);
     pthread_mutex_lock(&r->lock);
-    xh_legs_tell(r);
+    xh_routed_tell_all(r);
     pthread_mutex_unlock(&r->lock);
     for (size_t i = 0; i < r->n; i++)
         xh_origin_close(r->site[i].origin);

@@ -28,7 +28,7 @@
 static uint64_t owed_by(const struct xh_replicas *r, const struct xh_site *s, uint64_t most)
 {
     uint64_t owed = atomic_load_explicit(&s->owed, memory_order_relaxed), later = 0;
-    const struct xh_leg *g;
+    const struct xh_routed *g;
     TAILQ_FOREACH(g, &r->bound, link)
         if (g->site == s && g->t.full) {
             uint64_t left = g->total - atomic_load_explicit(&g->came, memory_order_relaxed);
@@ -77,7 +77,7 @@ static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint
 /* 1 when nothing was heard of |s| for long, though something was asked of it that does not stand still. */
 static int is_silent(const struct xh_replicas *r, const struct xh_site *s, uint64_t now)
 {
-    const struct xh_leg *g;
+    const struct xh_routed *g;
     uint64_t oldest = now, heard = atomic_load_explicit(&s->heard_ns, memory_order_relaxed);
     TAILQ_FOREACH(g, &r->bound, link)
         if (g->site == s && !atomic_load_explicit(&g->stands, memory_order_relaxed)) {
@@ -100,7 +100,7 @@ size_t xh_rate_silent(const struct xh_replicas *r, uint64_t now, int silent[XH_S
     return others ? n : 0;
 }
 
-static void measure_leg(struct xh_leg *g, uint64_t now)
+static void measure_leg(struct xh_routed *g, uint64_t now)
 {
     uint64_t came = atomic_load_explicit(&g->came, memory_order_relaxed);
     double speed = now > g->seen_ns ? (double)(came - g->seen) / (double)(now - g->seen_ns) : 0;
@@ -111,7 +111,7 @@ static void measure_leg(struct xh_leg *g, uint64_t now)
 
 void xh_rate_measure(struct xh_replicas *r, uint64_t now, uint64_t ns)
 {
-    struct xh_leg *g;
+    struct xh_routed *g;
     for (size_t i = 0; i < r->n; i++)
         if (r->site[i].origin)
             measure(r, &r->site[i], now, ns);
@@ -119,7 +119,7 @@ void xh_rate_measure(struct xh_replicas *r, uint64_t now, uint64_t ns)
         measure_leg(g, now);
 }
 
-int xh_rate_better(const struct xh_replicas *r, const struct xh_leg *g, const struct xh_choice *all, uint64_t now)
+int xh_rate_better(const struct xh_replicas *r, const struct xh_routed *g, const struct xh_choice *all, uint64_t now)
 {
     struct xh_choice c[XH_SITES_MAX];
     const struct xh_site *s = g->site;

@@ -1,9 +1,9 @@
 /* Replicas: the way to one site or to many, and what all together are. See replicas.h. */
 #include "replicas.h"
 
-#include "../now.h"
+#include "base/now.h"
 #include "keeper.h"
-#include "legs.h"
+#include "routed.h"
 
 /* Connections of several sites count so many times when long ranges are cut: of smaller parts each can get its share. */
 #define FINER 2
@@ -21,11 +21,11 @@ int xh_replicas_submit(struct xh_replicas *r, struct xh_transfer *const *ts, siz
     struct xh_err closed;
     if (only(r))
         return xh_origin_submit(only(r), ts, n, err);
-    struct xh_legs fresh = TAILQ_HEAD_INITIALIZER(fresh);
-    struct xh_leg *g;
+    struct xh_routed_queue fresh = TAILQ_HEAD_INITIALIZER(fresh);
+    struct xh_routed *g;
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++)
-        if ((g = xh_leg_new(r, ts[i])))
+        if ((g = xh_routed_new(r, ts[i])))
             TAILQ_INSERT_TAIL(&fresh, g, link);
         else
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a transfer");
@@ -36,16 +36,16 @@ int xh_replicas_submit(struct xh_replicas *r, struct xh_transfer *const *ts, siz
     while ((g = TAILQ_FIRST(&fresh))) {
         TAILQ_REMOVE(&fresh, g, link);
         if (rc) {
-            xh_leg_free(g);
+            xh_routed_free(g);
             continue;
         }
         g->asked->origin_private = g;
-        xh_leg_queue(g);
+        xh_routed_queue(g);
         if (r->closing) /* from a done() while the rest is being cancelled */
-            xh_leg_tell(g, &closed);
+            xh_routed_tell(g, &closed);
     }
     if (rc == 0)
-        xh_legs_dispatch(r);
+        xh_routed_dispatch(r);
     if (r->rests)
         pthread_cond_signal(&r->news); /* something is under way: it looks at its speed */
     r->rests = 0;
@@ -66,12 +66,12 @@ void xh_replicas_cancel(struct xh_replicas *r, struct xh_transfer *t)
         return;
     }
     pthread_mutex_lock(&r->lock);
-    struct xh_leg *g = t->origin_private;
+    struct xh_routed *g = t->origin_private;
     g->cancelled = 1;
     cancelled(r, &err);
-    if (g->state == XH_LEG_QUEUED)
-        xh_leg_tell(g, &err);
-    else if (g->state == XH_LEG_BOUND)
+    if (g->state == XH_ROUTED_QUEUED)
+        xh_routed_tell(g, &err);
+    else if (g->state == XH_ROUTED_BOUND)
         xh_origin_cancel(g->site->origin, &g->t);
     pthread_mutex_unlock(&r->lock);
 }
@@ -83,12 +83,12 @@ int xh_replicas_withdraw(struct xh_replicas *r, struct xh_transfer *t)
     if (only(r))
         return xh_origin_withdraw(only(r), t);
     pthread_mutex_lock(&r->lock);
-    struct xh_leg *g = t->origin_private;
+    struct xh_routed *g = t->origin_private;
     cancelled(r, &err);
-    if (g->state == XH_LEG_QUEUED && !g->demand && g->came == 0) {
-        xh_leg_tell(g, &err);
+    if (g->state == XH_ROUTED_QUEUED && !g->demand && g->came == 0) {
+        xh_routed_tell(g, &err);
         gone = 1;
-    } else if (g->state == XH_LEG_BOUND && !g->moving && g->came == 0) {
+    } else if (g->state == XH_ROUTED_BOUND && !g->moving && g->came == 0) {
         gone = g->cancelled = xh_origin_withdraw(g->site->origin, &g->t);
     }
     pthread_mutex_unlock(&r->lock);
@@ -102,13 +102,13 @@ void xh_replicas_promote(struct xh_replicas *r, struct xh_transfer *t)
         return;
     }
     pthread_mutex_lock(&r->lock);
-    struct xh_leg *g = t->origin_private;
-    if (g && !g->demand && g->state == XH_LEG_QUEUED) {
-        xh_leg_unlist(g);
+    struct xh_routed *g = t->origin_private;
+    if (g && !g->demand && g->state == XH_ROUTED_QUEUED) {
+        xh_routed_unlist(g);
         g->demand = 1;
-        xh_leg_queue(g);
-        xh_legs_dispatch(r);
-    } else if (g && !g->demand && g->state == XH_LEG_BOUND) {
+        xh_routed_queue(g);
+        xh_routed_dispatch(r);
+    } else if (g && !g->demand && g->state == XH_ROUTED_BOUND) {
         g->demand = 1;
         xh_origin_promote(g->site->origin, &g->t);
     }
@@ -122,10 +122,10 @@ void xh_replicas_resume(struct xh_replicas *r, struct xh_transfer *t)
         return;
     }
     pthread_mutex_lock(&r->lock);
-    struct xh_leg *g = t->origin_private;
+    struct xh_routed *g = t->origin_private;
     atomic_store_explicit(&g->stands, 0, memory_order_relaxed);
     atomic_store_explicit(&g->last_ns, xh_now_ns(), memory_order_relaxed);
-    if (g->state == XH_LEG_BOUND)
+    if (g->state == XH_ROUTED_BOUND)
         xh_origin_resume(g->site->origin, &g->t);
     pthread_mutex_unlock(&r->lock);
 }

@@ -7,7 +7,7 @@
 #ifndef XH_REPLICAS_H
 #define XH_REPLICAS_H
 
-#include "../origin/origin.h"
+#include "origin/origin.h"
 
 struct xh_replicas;
 

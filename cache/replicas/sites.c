@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "../now.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "watch/trace.h"
 #include "health.h"
 
 /* How often each site is looked at while none is live. */
@@ -72,7 +72,7 @@ int xh_site_has_others(const struct xh_replicas *r, const struct xh_site *s)
  * round. */
 static void weigh_haste(struct xh_replicas *r)
 {
-    struct xh_leg *g;
+    struct xh_routed *g;
     TAILQ_FOREACH(g, &r->bound, link)
         atomic_store_explicit(&g->t.hasty, xh_site_has_others(r, g->site), memory_order_relaxed);
 }
@@ -80,7 +80,7 @@ static void weigh_haste(struct xh_replicas *r)
 /* Has what |s| was asked for moved to others. */
 static void clear(struct xh_replicas *r, struct xh_site *s)
 {
-    struct xh_leg *g;
+    struct xh_routed *g;
     s->rate = s->lasting_rate = 0;
     if (xh_sites_live(r) == 0)
         return; /* it is as good as any */

@@ -3,7 +3,7 @@
  *
  * A leg is one transfer of the cache's on its way through the sites. Its states, under the lock:
  *
- *   QUEUED  for a site with room                      -> BOUND (xh_legs_dispatch) | TOLD (cancel)
+ *   QUEUED  for a site with room                      -> BOUND (xh_routed_dispatch) | TOLD (cancel)
  *   BOUND   a site's origin has it                    -> QUEUED (that site failed, or is too slow) | OVER
  *   TOLD    over, its owner is to be told by the keeper -> OVER
  *   OVER    its owner is being told; then it is freed
@@ -35,7 +35,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include "../origin/origin.h"
+#include "origin/origin.h"
 #include "choice.h"
 #include "list.h"
 
@@ -46,9 +46,9 @@
 /* A file that is open for so long gets samples of the main site: when spares are needed it cannot be asked. */
 #define XH_SAMPLE_AFTER_NS 1000000000u
 
-enum xh_leg_state { XH_LEG_QUEUED, XH_LEG_BOUND, XH_LEG_TOLD, XH_LEG_OVER };
+enum xh_routed_state { XH_ROUTED_QUEUED, XH_ROUTED_BOUND, XH_ROUTED_TOLD, XH_ROUTED_OVER };
 
-struct xh_leg {
+struct xh_routed {
     struct xh_transfer t;      /* what the site sees; t.ctx is the leg */
     struct xh_transfer *asked; /* the cache's, whose origin_private is the leg */
     struct xh_replicas *r;
@@ -59,8 +59,8 @@ struct xh_leg {
     _Atomic uint64_t last_ns; /* when something was last heard of it */
     _Atomic int stands;       /* a stream that stands still */
     /* Under the lock: */
-    TAILQ_ENTRY(xh_leg) link; /* in the list that the state names */
-    enum xh_leg_state state;
+    TAILQ_ENTRY(xh_routed) link; /* in the list that the state names */
+    enum xh_routed_state state;
     struct xh_site *site;   /* while BOUND */
     struct xh_range *rest;  /* what is left to ask for, from the second site on */
     int demand, cancelled;
@@ -76,7 +76,7 @@ struct xh_leg {
     struct xh_err err;      /* while TOLD; code 0: none */
 };
 
-TAILQ_HEAD(xh_legs, xh_leg);
+TAILQ_HEAD(xh_routed_queue, xh_routed);
 
 enum xh_site_state { XH_SITE_NEW, XH_SITE_LIVE, XH_SITE_DEAD, XH_SITE_REFUSED, XH_SITE_SPARE };
 
@@ -117,8 +117,8 @@ struct xh_replicas {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t news;  /* for the keeper */
     struct xh_site site[XH_SITES_MAX];
-    struct xh_legs queue[2]; /* of demand and urgent ones, and of speculation */
-    struct xh_legs bound, told;
+    struct xh_routed_queue queue[2]; /* of demand and urgent ones, and of speculation */
+    struct xh_routed_queue bound, told;
     _Atomic int queued; /* legs in the queues; a hint outside the lock, relaxed */
     pthread_t keeper;
     int kept;           /* there is one */

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../now.h"
+#include "base/now.h"
 #include "store.h"
 
 /* Other files grow as fast as the link, or as another program copies. So they are looked at with each measurement, unless

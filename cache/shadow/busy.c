@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../now.h"
-#include "../process.h"
+#include "base/now.h"
+#include "base/process.h"
 #include "impl.h"
 #include "store.h"
 

@@ -16,7 +16,7 @@
 
 #include "evict.h"
 #include "owner.h"
-#include "word.h"
+#include "page_state.h"
 
 /* Charges a page that is about to be claimed, and says for whom: 0 when it cannot be. */
 static uint32_t charge(struct xh_shadow *s, int meta, struct xh_counters *c)

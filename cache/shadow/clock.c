@@ -17,9 +17,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "../trace.h"
+#include "watch/trace.h"
 #include "owner.h"
-#include "word.h"
+#include "page_state.h"
 
 /* Levels of a revolution: what it takes. Each sets its victims' HOT aside first. */
 enum level { RAW_COLD, RAW_ANY, META_COLD, META_ANY, LEVELS };

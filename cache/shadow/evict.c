@@ -16,12 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../now.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "watch/trace.h"
 #include "budget.h"
 #include "clock.h"
 #include "hint.h"
-#include "lack.h"
+#include "negative_cache.h"
 #include "objects.h"
 #include "store.h"
 
@@ -107,7 +107,7 @@ static void drop_orphan_hints(int dirfd, const char *place)
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; d && own >= 0 && (e = readdir(d));)
         if ((xh_store_is_hint_name(e->d_name) && xh_hint_orphan(own, e->d_name)) ||
-            (xh_store_is_lack_name(e->d_name) && xh_lack_is_old(own, e->d_name)))
+            (xh_store_is_lack_name(e->d_name) && xh_negative_is_old(own, e->d_name)))
             unlinkat(own, e->d_name, 0);
     if (own >= 0)
         close(own);

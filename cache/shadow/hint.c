@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../trace.h"
+#include "watch/trace.h"
 #include "impl.h"
 #include "store.h"
 

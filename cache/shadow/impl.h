@@ -4,11 +4,11 @@
  *   claim.c   words: claims, at once and for later     page.c   words: publish, read, wait
  *   owner.c   slots: who is alive
  *   vector.c  many small extents read at once
- *   word.c    a word: reserved, changed                sum.c    what a page's bytes are known by
+ *   page_state.c    a word: reserved, changed                sum.c    what a page's bytes are known by
  *   guard.c   a file that shrinks under its mapping
  *   budget.c  how much, and how much is taken          evict.c  making room, whole shadows first
  *   clock.c   which pages of one shadow go             hint.c   what was last known of a URL
- *   turn.c    who does first what many want to do      lack.c   what was looked for in vain
+ *   turn.c    who does first what many want to do      negative_cache.c   what was looked for in vain
  *   busy.c    how many processes fetch just now
  *   image.c   all shadows seen from outside, for tools
  *

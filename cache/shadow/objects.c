@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../trace.h"
+#include "watch/trace.h"
 #include "budget.h"
 #include "guard.h"
 #include "store.h"

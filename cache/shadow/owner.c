@@ -15,8 +15,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "../now.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "watch/trace.h"
 #include "objects.h"
 #include "store.h"
 

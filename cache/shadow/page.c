@@ -26,13 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../now.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "watch/trace.h"
 #include "claim.h"
 #include "evict.h"
 #include "owner.h"
 #include "sum.h"
-#include "word.h"
+#include "page_state.h"
 
 #define RUN_PAGES 64u      /* most pages of one copy: what is in a cache still when it is summed */
 #define PROVE_ALIVE_MS 250 /* how often a waiter looks whether the owner is alive */

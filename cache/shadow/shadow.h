@@ -19,10 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../err.h"
-#include "../extent.h"
-#include "../options.h"
-#include "../stats.h"
+#include "base/err.h"
+#include "base/extent.h"
+#include "base/options.h"
+#include "watch/stats.h"
 
 #define XH_PAGE_BYTES 4096u
 
@@ -171,8 +171,8 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char buf
 void xh_shadow_hint_save(struct xh_shadow *s, const char *text);
 
 /* Remembers for the user's other processes that something, |name| of any text, was looked for in vain; |lacks| 0: that it is
- * there after all. lacks: 1 when that was noted in the last |lasts_s| seconds, at most XH_LACK_MOST_S. Costs a few system calls; never fails. */
-#define XH_LACK_MOST_S 3600
+ * there after all. lacks: 1 when that was noted in the last |lasts_s| seconds, at most XH_NEGATIVE_MOST_S. Costs a few system calls; never fails. */
+#define XH_NEGATIVE_MOST_S 3600
 void xh_shadow_note_lack(const char *name, const struct xh_options *o, int lacks);
 int xh_shadow_lacks(const char *name, const struct xh_options *o, unsigned lasts_s);
 

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../now.h"
-#include "../trace.h"
+#include "base/now.h"
+#include "watch/trace.h"
 #include "impl.h"
 #include "store.h"
 

@@ -12,7 +12,7 @@
 #include "impl.h"
 #include "page.h"
 #include "sum.h"
-#include "word.h"
+#include "page_state.h"
 
 #define GROUP_PAGES 16u    /* read together: 64 KiB, which stay in a processor's own cache */
 #define GROUP_GAP_PAGES 2u /* to copy a page takes 0.2 us, a system call of its own 0.3 to 0.6 (docs/shadow.md) */

@@ -24,7 +24,7 @@ def rows(path: str, row: re.Pattern[str]) -> list[tuple[str, ...]]:
 
 def main() -> None:
     options, counters = rows(sys.argv[1], OPTION), rows(sys.argv[2], COUNTER)
-    out = ['"""Made from cache/options.def and cache/stats.def by make_tables.py."""',
+    out = ['"""Made from cache/base/options.def and cache/watch/stats.def by make_tables.py."""',
            "from __future__ import annotations", "",
            "from typing import NamedTuple, TypedDict", "", f"VERSION = {sys.argv[3]!r}", "", "",
            "class Option(NamedTuple):", "    type: str", "    default: int | str", "    min: int", "    max: int",

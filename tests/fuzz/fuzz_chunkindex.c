@@ -2,7 +2,7 @@
  * order, between random raw reads; every answer must lie in the object and every bound must hold. */
 #include <string.h>
 
-#include "chunkindex/chunkindex.h"
+#include "format/chunkindex/chunkindex.h"
 #include "fuzz.h"
 
 /* 1 where a node or a superblock may begin. Asked for every byte of an input, so it looks at one first. */

@@ -1,10 +1,10 @@
 /* An HDF5 file's metadata: followed from its superblock as a walk would, and guessed at from each signature. */
 #include <string.h>
 
-#include "contiguous.h"
+#include "format/contiguous.h"
 #include "fuzz.h"
-#include "metaindex.h"
-#include "metaparse.h"
+#include "format/metaindex.h"
+#include "format/metaparse.h"
 
 enum { PLACES = 400, SIGNATURES = 200, ROUNDS = 40 };
 

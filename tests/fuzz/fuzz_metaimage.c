@@ -6,8 +6,8 @@
 #include <zstd.h>
 
 #include "fuzz.h"
-#include "sidecar/metaimage.h"
-#include "sidecar/version.h"
+#include "source/metaimage.h"
+#include "source/version.h"
 
 enum { BLOCKS = 4, LOOKS = 64 };
 

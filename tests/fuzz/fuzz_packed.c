@@ -5,7 +5,7 @@
 #include <openssl/evp.h>
 
 #include "fuzz.h"
-#include "sidecar/packed.h"
+#include "source/packed.h"
 
 enum { FRAMES = 4 };
 

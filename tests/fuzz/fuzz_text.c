@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "options.h"
+#include "base/options.h"
 #include "origin/dialect.h"
 
 #define VARIABLES_MOST 50u

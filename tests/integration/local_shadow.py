@@ -288,7 +288,7 @@ def many(place):
 
 def readers_share(place, shadow, file, want, where):
     old_enough(file)
-    if where == "disk":     # the kernel has it: whether the reader finds anything to gain is a matter of times (test_near)
+    if where == "disk":     # the kernel has it: whether the reader finds anything to gain is a matter of times (test_localfs)
         out, log = python(READ, file, env=on(shadow, log="stats"))
         assert out.strip() == want, (out, want)
         assert near(log)[0]["bytes"] < 2 * file.stat().st_size + (1 << 20), near(log)

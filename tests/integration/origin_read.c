@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "origin/origin.h"
-#include "trace.h"
+#include "watch/trace.h"
 
 #define RANGES_MAX 600
 

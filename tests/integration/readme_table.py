@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The README's options table and the manual page xhdf5(7) are those of cache/options.def, the table of counters in
-docs/python.md is that of cache/stats.def. With --write, makes them so."""
+"""The README's options table and the manual page xhdf5(7) are those of cache/base/options.def, the table of counters in
+docs/python.md is that of cache/watch/stats.def. With --write, makes them so."""
 import pathlib
 import re
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-BEGIN, END = "<!-- options: made from cache/options.def -->", "<!-- end of options -->"
-COUNTERS, COUNTERS_END = "<!-- counters: made from cache/stats.def -->", "<!-- end of counters -->"
+BEGIN, END = "<!-- options: made from cache/base/options.def -->", "<!-- end of options -->"
+COUNTERS, COUNTERS_END = "<!-- counters: made from cache/watch/stats.def -->", "<!-- end of counters -->"
 
 MAN_HEAD = r"""
-.\" made from cache/options.def by tests/integration/readme_table.py --write
+.\" made from cache/base/options.def by tests/integration/readme_table.py --write
 .TH XHDF5 7 "" "xhdf5" "Miscellaneous"
 .SH NAME
 xhdf5 \- HDF5 driver that reads https:// URLs: its options and environment
@@ -70,7 +70,7 @@ def size(text):
 def options():
     """(name, default, bounds, text) of each."""
     row = re.compile(r'^X\((\w+),\s*(\w+),\s*("[^"]*"|\d+),\s*(\d+),\s*(\d+),\s*"([^"]*)"\)', re.M)
-    for kind, name, default, lo, hi, text in row.findall((TOP / "cache/options.def").read_text()):
+    for kind, name, default, lo, hi, text in row.findall((TOP / "cache/base/options.def").read_text()):
         if kind == "BOOL":
             default, bounds = ("on" if default == "1" else "off"), "on, off"
         elif kind == "STR":
@@ -89,7 +89,7 @@ def table():
 
 def counters():
     row = re.compile(r'^X\((\w+),\s*"([^"]*)",\s*"([^"]*)"\)', re.M)
-    rows = row.findall((TOP / "cache/stats.def").read_text())
+    rows = row.findall((TOP / "cache/watch/stats.def").read_text())
     return "\n".join(["| counter | unit | |", "|---|---|---|"] + [f"| `{name}` | {unit} | {text} |" for name, unit, text in rows])
 
 

@@ -20,20 +20,21 @@ import harness  # noqa: E402
 # ---- the plan of the house ---------------------------------------------------------------------------------------
 
 # The rooms, from the ground up. The first string says what is in a room: a folder ("cache/shadow/", without the
-# folders in it and the units that another room names) or single units ("cache/err"). The second names the rooms that
-# it may use, or only some headers of a room ("origin:origin.h,dav.h"; "driver:-" is none of them: only what the public
+# folders in it and the units that another room names) or single units ("cache/base/err"). The second names the rooms
+# that it may use, or only some headers of a room ("origin:origin.h,dav.h"; "driver:-" is none of them: only what the public
 # header declares). A room uses rooms that stand before it in this table alone, but where a circle stands.
 ROOMS = {
-    "base": (
-        "cache/err cache/env cache/extent cache/now cache/options cache/process cache/waits "
-        "cache/stats cache/timeline cache/trace", ""),
-    "chunkindex": ("cache/chunkindex/", "base:extent.h"),
-    "format": ("cache/contiguous cache/metaindex cache/metaparse", "base:extent.h"),
-    "plans": ("cache/plan cache/predict cache/weave", "base"),
+    "base": ("cache/base/ cache/watch/stats cache/watch/timeline cache/watch/trace", ""),
+    "chunkindex": ("cache/format/chunkindex/", "base:extent.h"),
+    "format": ("cache/format/", "base:extent.h"),
+    "plans": ("cache/pages/plan cache/ahead/predict cache/ahead/weave", "base"),
     "overlay": ("cache/overlay/", "base"),
     "shadow": ("cache/shadow/", "base"),
-    "near": ("cache/near/", "base shadow:shadow.h"),
-    "watch": ("cache/account cache/advice", "base shadow:shadow.h read:cache.h"),
+    "localfs": ("cache/localfs/", "base shadow:shadow.h"),
+    # What vfd/ and the tool see of the cache. Its functions are defined in open/ and read/: "open:-" lets a room call
+    # those.
+    "face": ("cache/cache", "base"),
+    "watch": ("cache/watch/", "base shadow:shadow.h face"),
     "text": (
         "cache/origin/ring cache/origin/url cache/origin/proxy cache/origin/response cache/origin/multipart "
         "cache/origin/dialect cache/origin/link", "base:err.h,env.h,now.h"),
@@ -41,22 +42,40 @@ ROOMS = {
     "wire": ("cache/origin/wire cache/origin/handle", "base:now.h text:ring.h,proxy.h"),
     "origin": ("cache/origin/", "base watch text creds wire"),
     "replicas": ("cache/replicas/", "base origin:origin.h"),
+    "together": (
+        "cache/open/opening cache/open/expected",
+        "base face watch shadow:shadow.h origin:origin.h replicas:replicas.h"),
+    "file": (
+        "cache/file",
+        "base face watch chunkindex:chunkindex.h format plans shadow:shadow.h origin:origin.h replicas:replicas.h "
+        "pages stream source:metadata_image.h,compressed.h,unverified_head.h ahead read open"),
+    "pages": (
+        "cache/pages/", "base face watch plans shadow:shadow.h replicas:replicas.h file stream source ahead read"),
+    "stream": (
+        "cache/stream/",
+        "base face plans chunkindex:chunkindex.h shadow:shadow.h replicas:replicas.h file pages read"),
+    "source": (
+        "cache/source/",
+        "base face watch replicas:replicas.h shadow:shadow.h file pages stream together ahead read open:-"),
+    "ahead": (
+        "cache/ahead/",
+        "base face watch chunkindex:chunkindex.h format plans shadow:shadow.h replicas:replicas.h file pages stream "
+        "source together:expected.h"),
     "read": (
-        "cache/ahead cache/arrive cache/cache cache/early cache/expected cache/fetch cache/file cache/op cache/opening cache/read "
-        "cache/rounds cache/runs cache/siblings cache/walk cache/wanted",
-        "base watch chunkindex:chunkindex.h format plans shadow:shadow.h origin:origin.h replicas:replicas.h "
-        "stage sidecar:beside.h,body.h"),
-    "stage": ("cache/stage/", "base plans chunkindex:chunkindex.h shadow:shadow.h replicas:replicas.h read"),
-    "sidecar": ("cache/sidecar/", "base watch replicas:replicas.h shadow:shadow.h read stage"),
-    "names": ("cache/mistaken", "base read:cache.h"),
-    "edit": ("cache/edit/", "base watch overlay:overlay.h,extents.h origin:dav.h read:cache.h"),
-    "vfd": ("vfd/", "base near:near.h names edit:edit.h read:cache.h"),
-    "mpi": ("vfd/mpi/", "base read:cache.h vfd"),
+        "cache/read/",
+        "base face watch plans shadow:shadow.h replicas:replicas.h file pages stream source ahead together open"),
+    "open": (
+        "cache/open/",
+        "base face watch format plans chunkindex:chunkindex.h shadow:shadow.h origin:origin.h replicas:replicas.h file "
+        "together pages stream source ahead read"),
+    "edit": ("cache/edit/", "base face watch overlay:overlay.h,extents.h origin:dav.h open:mistaken.h read:-"),
+    "vfd": ("vfd/", "base face localfs:localfs.h edit:edit.h open:mistaken.h read:-"),
+    "mpi": ("vfd/mpi/", "base face open:mistaken.h read:- vfd"),
     "driver": ("vfd/driver vfd/config vfd/mpi/fapl_mpi", "base vfd mpi"),
     "tool": (
         "vfd/tool/",
-        "base names shadow:shadow.h,image.h sidecar:metaimage.h,packed.h,bytes.h edit:edit.h read:cache.h "
-        "vfd:xhdf5.h driver:-"),
+        "base face shadow:shadow.h,image.h source:metaimage.h,packed.h,bytes.h edit:edit.h open:mistaken.h "
+        "read:- vfd:xhdf5.h driver:-"),
 }
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
@@ -69,23 +88,25 @@ STANDING_CIRCLES = {
         "cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge cache/origin/object "
         "cache/origin/origin cache/origin/probe cache/origin/request cache/origin/verdict",
     "read":
-        "cache/account cache/ahead cache/arrive cache/cache cache/early cache/fetch cache/file cache/op "
-        "cache/opening cache/read cache/rounds cache/runs cache/siblings cache/sidecar/beside cache/sidecar/body "
-        "cache/sidecar/bodyahead cache/sidecar/frames cache/sidecar/unpack cache/stage/parcel cache/stage/room "
-        "cache/stage/stage cache/stage/stream cache/stage/take cache/walk cache/wanted",
+        "cache/file cache/open/cache cache/read/op cache/read/read "
+        "cache/read/rounds cache/pages/arrive cache/pages/fetch cache/pages/runs cache/ahead/ahead cache/ahead/hints "
+        "cache/ahead/siblings cache/ahead/walk cache/source/unverified_head cache/source/metadata_image "
+        "cache/source/compressed cache/source/compressed_ahead cache/source/frames cache/source/unpack "
+        "cache/stream/segment cache/stream/room cache/stream/stage cache/stream/stream cache/stream/take",
 }
 
 # ---- more rules, each for some files ------------------------------------------------------------------------------
 
 # Computes only: no files, no network, no clock, no threads.
 PURE = set("""
-    cache/contiguous cache/metaindex cache/metaparse cache/plan cache/predict cache/weave
-    cache/chunkindex/
-    cache/near/reach
+    cache/format/contiguous cache/format/metaindex cache/format/metaparse
+    cache/pages/plan cache/ahead/predict cache/ahead/weave
+    cache/format/chunkindex/
+    cache/localfs/read_around
     cache/origin/link cache/origin/response
     cache/overlay/extents
     cache/replicas/choice cache/replicas/list
-    cache/sidecar/judge cache/sidecar/metaimage cache/sidecar/packed cache/sidecar/version
+    cache/source/judge cache/source/metaimage cache/source/packed cache/source/version
     vfd/lineup vfd/mapping
 """.split())
 IO_HEADERS = {"unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h", "pthread.h"}
@@ -96,11 +117,11 @@ MAY_INCLUDE = {
     "curl/": set("cache/origin/wire cache/origin/handle cache/origin/dav cache/origin/piece vfd/tool/dial".split()),
     "sys/socket.h": set("cache/origin/wire vfd/tool/".split()),
     "mpi.h": set("vfd/mpi/ vfd/xhdf5_mpi".split()),
-    "zstd.h": set("cache/sidecar/metaimage cache/sidecar/packed vfd/tool/bake vfd/tool/pack".split()),
+    "zstd.h": set("cache/source/metaimage cache/source/packed vfd/tool/bake vfd/tool/pack".split()),
 }
-READS_THE_ENVIRONMENT = {"cache/options"}  # of XHDF5_* variables; cache/env.c keeps the others
-WAITS_FOR_A_TIME = {"cache/waits"}
-TELLS_WALL_TIME = {"cache/near/near"}  # compares it with the dates of files
+READS_THE_ENVIRONMENT = {"cache/base/options"}  # of XHDF5_* variables; cache/base/env.c keeps the others
+WAITS_FOR_A_TIME = {"cache/base/waits"}
+TELLS_WALL_TIME = {"cache/localfs/localfs"}  # compares it with the dates of files
 
 
 # ---- what a file uses ----------------------------------------------------------------------------------------------

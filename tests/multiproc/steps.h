@@ -11,7 +11,7 @@
 #include "shadow/owner.h"
 #include "shadow/store.h"
 #include "shadow/sum.h"
-#include "shadow/word.h"
+#include "shadow/page_state.h"
 
 static _Atomic long steps_left = -1; /* below 1: nobody dies */
 

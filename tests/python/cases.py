@@ -67,7 +67,7 @@ def options():
 
     import h5py
     import xhdf5
-    table = (pathlib.Path(__file__).resolve().parents[2] / "cache/options.def").read_text()
+    table = (pathlib.Path(__file__).resolve().parents[2] / "cache/base/options.def").read_text()
     rows = re.findall(r'^X\((\w+),\s*(\w+),\s*"?([^",]*)"?,\s*(\d+),\s*(\d+),', table, re.M)
     assert [(o.type, n, str(o.default), str(o.min), str(o.max)) for n, o in xhdf5.OPTIONS.items()] == rows
     raises(TypeError, ["conections", "'connections'"], h5py.File, URL, driver="xhdf5", conections=8)

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "baton.h"
-#include "trace.h"
+#include "watch/trace.h"
 #include "world.h"
 
 #define IMAGE_BYTES (2048u * 2048 * 2)

@@ -3,7 +3,7 @@
 #ifndef XH_SIM_WORLD_H
 #define XH_SIM_WORLD_H
 
-#include "options.h"
+#include "base/options.h"
 #include "simwire.h"
 
 #define SIM_READERS_MOST 6

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "file.h"
-#include "sidecar/frames.h"
-#include "stage/parcel.h"
+#include "source/frames.h"
+#include "stream/segment.h"
 
 #define OBJECT_BYTES (100u * 1000 * 1000 + 77)
 #define READ_IN_BYTES (12u * 1000 * 1000) /* where the random readers are */
@@ -174,7 +174,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     for (size_t i = 0; i < head->len; i++)
         head->bytes[i] = byte_at(i);
     head->confirmed = 1; /* no walk, no rest of the head */
-    head->early = engine.early;
+    head->unverified = engine.early;
     return 0;
 }
 
@@ -520,8 +520,8 @@ static void in_a_child_of_one_at_work(int (*act)(struct xh_file *))
     struct xh_file *f = open_test("shadow=off");
     struct xh_options o = f->opt;
     strcpy(o.sidecar, "auto");
-    CHECK(f->body = xh_body_new("https://test/x", &o));
-    pthread_mutex_lock(&f->body->lock);
+    CHECK(f->compressed = xh_compressed_new("https://test/x", &o));
+    pthread_mutex_lock(&f->compressed->lock);
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
@@ -529,7 +529,7 @@ static void in_a_child_of_one_at_work(int (*act)(struct xh_file *))
         alarm(20);
         _exit(act(f));
     }
-    pthread_mutex_unlock(&f->body->lock);
+    pthread_mutex_unlock(&f->compressed->lock);
     CHECK(waitpid(pid, &status, 0) == pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     xh_cache_close(f);
@@ -661,7 +661,7 @@ static void a_stream_waits_for_its_reader(void)
 static int streams_by(struct xh_file *f, unsigned i, int patient)
 {
     pthread_mutex_lock(&f->stage.lock);
-    struct xh_load *l = f->stage.stream[i];
+    struct xh_prefetch *l = f->stage.stream[i];
     int is = l && l->t.patient == patient;
     pthread_mutex_unlock(&f->stage.lock);
     return is;

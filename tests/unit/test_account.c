@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "account.h"
+#include "watch/account.h"
 #include "cache.h"
-#include "now.h"
+#include "base/now.h"
 #include "shadow/shadow.h"
 
 #define MS 1000000u

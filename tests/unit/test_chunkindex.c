@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "chunkindex/chunkindex.h"
+#include "format/chunkindex/chunkindex.h"
 
 #define MIB (1ull << 20)
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "contiguous.h"
+#include "format/contiguous.h"
 
 #define DATASETS 6
 #define MIB (1ull << 20)

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "now.h"
+#include "base/now.h"
 #include "origin/endpoint.h"
-#include "trace.h"
+#include "watch/trace.h"
 
 #define MIB 1048576u
 #define MS 1000000u

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../../vfd/family.h"
-#include "now.h"
+#include "base/now.h"
 
 static uint64_t clock_ns = 1000;
 

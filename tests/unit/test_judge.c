@@ -1,7 +1,7 @@
 /* Whether a compressed body wins, against a link and an unpacker that are a few numbers. */
 #include <criterion/criterion.h>
 
-#include "sidecar/judge.h"
+#include "source/judge.h"
 
 enum { READ_NS = 70000000 };
 

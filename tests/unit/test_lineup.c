@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../../vfd/lineup.h"
-#include "weave.h"
+#include "ahead/weave.h"
 
 /* ---- a collection of the global heap, made here */
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "metaindex.h"
-#include "metaparse.h"
+#include "format/metaindex.h"
+#include "format/metaparse.h"
 
 #define PLACES_MAX 200000
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "err.h"
-#include "mistaken.h"
-#include "options.h"
+#include "base/err.h"
+#include "open/mistaken.h"
+#include "base/options.h"
 
 static struct xh_options o;
 static struct xh_err err;

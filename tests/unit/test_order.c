@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "chunkindex/chunkindex.h"
-#include "chunkindex/order.h"
+#include "format/chunkindex/chunkindex.h"
+#include "format/chunkindex/order.h"
 
 /* ---- order.c alone --------------------------------------------------------------------------- */
 

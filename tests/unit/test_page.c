@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "now.h"
+#include "base/now.h"
 #include "shadow/budget.h"
 #include "shadow/clock.h"
 #include "shadow/evict.h"
@@ -26,7 +26,7 @@
 #include "shadow/owner.h"
 #include "shadow/store.h"
 #include "shadow/sum.h"
-#include "shadow/word.h"
+#include "shadow/page_state.h"
 
 #define PAGE XH_PAGE_BYTES
 #define URL "https://h.example/d/f.h5?token=secret"

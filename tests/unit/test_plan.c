@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "pages/plan.h"
 
 #define SPACE 4000u
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict.h"
+#include "ahead/predict.h"
 
 #define MIB (1ull << 20)
 

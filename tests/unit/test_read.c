@@ -12,12 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "expected.h"
+#include "open/expected.h"
 #include "file.h"
-#include "now.h"
-#include "process.h"
+#include "base/now.h"
+#include "base/process.h"
 #include "shadow/impl.h"
-#include "stage/parcel.h"
+#include "stream/segment.h"
 
 #define OBJECT_BYTES (3u * 1000 * 1000 + 77)
 
@@ -179,7 +179,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     for (size_t i = 0; i < head->len; i++)
         head->bytes[i] = byte_at(i) ^ engine.other;
     head->confirmed = engine.confirms;
-    head->early = engine.early;
+    head->unverified = engine.early;
     return 0;
 }
 
@@ -622,7 +622,7 @@ Test(read, a_hit_too_waits_for_the_proof_of_an_early_head)
     struct xh_range there = {245 * 4096, 4096};
     uint8_t b[4096];
     cr_assert_eq(xh_fetch_ahead(f, &there, 1, XH_KIND_META), 1);
-    xh_fetch_hurry(f, there.off / 4096);
+    xh_fetch_promote(f, there.off / 4096);
     for (uint64_t p = 0; p < 2; p++) /* it lies in two */
         cr_assert_eq(xh_shadow_wait(f->shadow, there.off / 4096 + p, 5000, NULL), 0);
     cr_assert_eq(xh_shadow_read(f->shadow, there.off, b, sizeof b), sizeof b);
@@ -1021,7 +1021,7 @@ Test(read, hints_into_the_shadow_keep_to_the_room_as_well, .timeout = 50)
 {
     struct xh_range r[HINTS];
     struct xh_file *f = open_test("shadow=off,readahead_bytes=400000");
-    atomic_store(&f->again, 1); /* as after a second reading */
+    atomic_store(&f->is_reread, 1); /* as after a second reading */
     make_hints(r, 4);
     cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, HINTS), HINTS);
     for (unsigned i = 0; i < HINTS; i++) {
@@ -1470,15 +1470,15 @@ Test(read, hints_of_nothing_or_outside_are_cut_off)
 
 Test(read, more_hints_than_may_wait_are_not_taken, .timeout = 50)
 {
-    size_t n = XH_WANTED_MAX + 5000;
+    size_t n = XH_HINTS_MAX + 5000;
     struct xh_range *r = malloc(n * sizeof *r);
     struct xh_file *f = open_test("shadow=off,readahead_bytes=64k");
     for (size_t i = 0; i < n; i++)
         r[i] = (struct xh_range){2 * i, 2};
     size_t taken = xh_cache_prefetch(f, XH_KIND_RAW, r, n);
-    cr_assert_eq(taken, XH_WANTED_MAX);
+    cr_assert_eq(taken, XH_HINTS_MAX);
     cr_assert_leq(xh_cache_prefetch(f, XH_KIND_RAW, r, n), 48 * 1024 / 2, "as many as there was room for at once");
-    cr_assert_leq(f->wanted.room, 2 * XH_WANTED_MAX);
+    cr_assert_leq(f->hints.room, 2 * XH_HINTS_MAX);
     xh_cache_close(f);
     free(r);
 }
@@ -1752,7 +1752,7 @@ static struct xh_file *open_beside(void)
     char config[128];
     snprintf(config, sizeof config, "shadow_dir=%s,readahead=off", pair_dir);
     struct xh_file *f = open_test(config);
-    f->divided = 1;
+    f->opened_jointly = 1;
     engine.apart = 1;
     return f;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "now.h"
+#include "base/now.h"
 #include "replicas/choice.h"
 #include "replicas/health.h"
 #include "replicas/list.h"

@@ -8,8 +8,8 @@
 #include <openssl/evp.h>
 #include <zstd.h>
 
-#include "sidecar/metaimage.h"
-#include "sidecar/version.h"
+#include "source/metaimage.h"
+#include "source/version.h"
 
 static int64_t time_of(const char *validator, uint64_t size)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "now.h"
+#include "base/now.h"
 #include "replicas/health.h"
 #include "replicas/replicas.h"
 #include "replicas/sites.h"

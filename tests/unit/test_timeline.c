@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "timeline.h"
-#include "trace.h"
+#include "watch/timeline.h"
+#include "watch/trace.h"
 
 static char path[64];
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "now.h"
+#include "base/now.h"
 #include "origin/endpoint.h"
 #include "origin/object.h"
 #include "origin/request.h"

@@ -5,9 +5,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "now.h"
+#include "base/now.h"
 #include "origin/engine.h"
-#include "waits.h"
+#include "base/waits.h"
 
 #define HOUR_S 3600
 

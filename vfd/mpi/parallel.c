@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "../../cache/cache.h"
-#include "../../cache/trace.h"
+#include "../../cache/watch/trace.h"
 #include "../h5err.h"
 #include "spans.h"
 

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "../../cache/err.h"
+#include "../../cache/base/err.h"
 
 static int add_span(struct xh_spans *s, int64_t at, uint64_t len)
 {

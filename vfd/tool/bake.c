@@ -16,8 +16,8 @@
 #include <openssl/evp.h>
 #include <zstd.h>
 
-#include "../../cache/extent.h"
-#include "../../cache/sidecar/metaimage.h"
+#include "../../cache/base/extent.h"
+#include "../../cache/source/metaimage.h"
 #include "place.h"
 #include "survey.h"
 

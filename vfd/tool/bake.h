@@ -2,7 +2,7 @@
 #ifndef XH_BAKE_H
 #define XH_BAKE_H
 
-#include "../../cache/options.h"
+#include "../../cache/base/options.h"
 #include "baked.h"
 
 /* Makes the image of |path| beside it, unless one of this version is there already (|dry|: makes it, and writes nothing).

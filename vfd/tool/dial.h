@@ -8,7 +8,7 @@
 
 #include <time.h>
 
-#include "../../cache/options.h"
+#include "../../cache/base/options.h"
 #include "../../cache/origin/auth.h"
 #include "../../cache/origin/proxy.h"
 #include "../../cache/origin/response.h"

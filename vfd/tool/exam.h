@@ -5,7 +5,7 @@
 
 #include "dial.h"
 #include "layouts.h"
-#include "reach.h"
+#include "connect.h"
 #include "report.h"
 
 struct doctor {
@@ -19,7 +19,7 @@ struct doctor {
     char host[256], port[8];
 
     /* What was found out: */
-    struct xh_reached address[XH_REACH_MOST];
+    struct xh_connected address[XH_CONNECT_MOST];
     unsigned addresses;
     double connect_ms; /* the round trip of the way itself; 0: unknown */
     double rtt_ms, bytes_per_s;

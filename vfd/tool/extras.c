@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../cache/sidecar/metaimage.h"
-#include "../../cache/sidecar/packed.h"
+#include "../../cache/source/metaimage.h"
+#include "../../cache/source/packed.h"
 #include "tool.h"
 
 #define HOPS_MOST 8u

@@ -32,7 +32,7 @@ static hid_t access_list(const struct xh_options *o)
 #define FIELD_SIZE(name) c.name = (int64_t)o->name;
 #define FIELD_STR(name) c.name = o->name;
 #define X(type, name, def, min, max, help) FIELD_##type(name)
-#include "../../cache/options.def"
+#include "../../cache/base/options.def"
 #undef X
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     if (fapl >= 0 && H5Pset_fapl_xhdf5(fapl, &c) >= 0)

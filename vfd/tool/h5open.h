@@ -4,7 +4,7 @@
 
 #include <hdf5.h>
 
-#include "../../cache/options.h"
+#include "../../cache/base/options.h"
 
 /* Opens |url| for reading with all of |o|, and switches HDF5's own printing of errors off.
  * Returns 0 or a negative code with |err| set to what the driver or HDF5 said. Owns: the caller closes |*out|. Blocks. */

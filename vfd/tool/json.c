@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "../../cache/err.h"
+#include "../../cache/base/err.h"
 
 void xh_json_string(FILE *to, const char *text)
 {

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../cache/now.h"
+#include "../../cache/base/now.h"
 #include "look.h"
 #include "tool.h"
 

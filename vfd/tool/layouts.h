@@ -3,7 +3,7 @@
 #ifndef XH_LAYOUTS_H
 #define XH_LAYOUTS_H
 
-#include "../../cache/options.h"
+#include "../../cache/base/options.h"
 #include "named.h"
 
 #define XH_FLAWS_SHOWN 8u

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../cache/now.h"
+#include "../../cache/base/now.h"
 #include "../xhdf5.h"
 #include "h5open.h"
 

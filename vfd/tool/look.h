@@ -3,8 +3,8 @@
 #ifndef XH_LOOK_H
 #define XH_LOOK_H
 
-#include "../../cache/extent.h"
-#include "../../cache/options.h"
+#include "../../cache/base/extent.h"
+#include "../../cache/base/options.h"
 
 #define XH_RANK_MOST 32u
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../cache/err.h"
+#include "../../cache/base/err.h"
 #include "tool.h"
 #include "verbs.h"
 

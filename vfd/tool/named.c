@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../../cache/cache.h"
-#include "../../cache/now.h"
+#include "../../cache/base/now.h"
 
 #define NAMES_MOST 10000u
 #define NAMES_MOST_BYTES (4u << 20) /* one name may have 64 KiB */

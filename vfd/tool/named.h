@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../cache/options.h"
+#include "../../cache/base/options.h"
 
 #define XH_SOURCES_SHOWN 16u
 

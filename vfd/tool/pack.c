@@ -16,8 +16,8 @@
 #include <openssl/evp.h>
 #include <zstd.h>
 
-#include "../../cache/sidecar/bytes.h"
-#include "../../cache/sidecar/packed.h"
+#include "../../cache/source/bytes.h"
+#include "../../cache/source/packed.h"
 #include "place.h"
 
 /* What packs less is not worth its place, and has mostly been packed by the file's own filters. */

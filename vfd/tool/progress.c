@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../cache/now.h"
+#include "../../cache/base/now.h"
 #include "tool.h"
 
 #define DRAW_EVERY_NS 100000000u

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../cache/sidecar/metaimage.h"
-#include "../../cache/sidecar/packed.h"
+#include "../../cache/source/metaimage.h"
+#include "../../cache/source/packed.h"
 #include "bake.h"
 #include "pack.h"
 #include "progress.h"

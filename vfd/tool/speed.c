@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../../cache/now.h"
+#include "../../cache/base/now.h"
 
 #define CONNECTIONS_MOST 16u
 #define TICK_NS 10000000

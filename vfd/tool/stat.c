@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../../cache/cache.h"
-#include "../../cache/now.h"
+#include "../../cache/base/now.h"
 #include "json.h"
 #include "look.h"
 #include "progress.h"

@@ -4,8 +4,8 @@
 #ifndef XH_SURVEY_H
 #define XH_SURVEY_H
 
-#include "../../cache/extent.h"
-#include "../../cache/options.h"
+#include "../../cache/base/extent.h"
+#include "../../cache/base/options.h"
 
 struct xh_survey {
     /* Set by the caller. */

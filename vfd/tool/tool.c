@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "../../cache/cache.h"
-#include "../../cache/err.h"
-#include "../../cache/mistaken.h"
+#include "../../cache/base/err.h"
+#include "../../cache/open/mistaken.h"
 
 int xh_tool_fail(int code, const char *fmt, ...)
 {

@@ -3,7 +3,7 @@
 #ifndef XH_VERBS_H
 #define XH_VERBS_H
 
-#include "../../cache/options.h"
+#include "../../cache/base/options.h"
 
 typedef int xh_verb_run(int argc, char **argv, const struct xh_options *o);
 

@@ -25,7 +25,7 @@ enum xh_state xh_doctor_name(struct doctor *d)
         xh_report_say(r, "the proxy %s (%s) resolves names and connects", proxy->text, proxy->from);
         return XH_STATE_UNTRIED;
     }
-    int n = xh_reach_resolve(d->host, d->port, RESOLVE_MOST_MS, d->address, &took_ms, &err);
+    int n = xh_connect_resolve(d->host, d->port, RESOLVE_MOST_MS, d->address, &took_ms, &err);
     xh_report_text(r, "host", d->host);
     xh_report_number(r, "ms", took_ms);
     if (n < 0) {
@@ -54,9 +54,9 @@ enum xh_state xh_doctor_connection(struct doctor *d)
     unsigned answered;
     if (d->addresses == 0)
         return XH_STATE_UNTRIED;
-    answered = xh_reach_connect(d->address, d->addresses, d->port, CONNECT_MOST_MS);
+    answered = xh_connect_connect(d->address, d->addresses, d->port, CONNECT_MOST_MS);
     for (unsigned i = 0; i < d->addresses; i++) {
-        const struct xh_reached *a = &d->address[i];
+        const struct xh_connected *a = &d->address[i];
         if (a->connect_ms >= 0)
             xh_report_say(r, "%s port %s in %.1f ms", a->text, d->port, a->connect_ms);
         else

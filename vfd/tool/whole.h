@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "../../cache/err.h"
-#include "../../cache/options.h"
+#include "../../cache/base/err.h"
+#include "../../cache/base/options.h"
 
 /* Writes all of |url| to |fd|, from where that stands. One reply is of one version; it must tell its length, or come
  * in chunks, so that what is cut off is noticed. Redirects are followed, and credentials go where the driver would

@@ -1,0 +1,254 @@
+/* Hints: see hints.h. */
+#include "hints.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+#include "watch/trace.h"
+
+/* How many waiting hints are looked at to find out whether the reader has gone past them. */
+#define LOOK_MAX 4096u
+/* A hint is cut where the room ends, but not into pieces smaller than this. */
+#define CUT_BYTES (256u << 10)
+
+void xh_hints_init(struct xh_hints *h)
+{
+    *h = (struct xh_hints){0};
+    pthread_mutex_init(&h->lock, NULL);
+}
+
+void xh_hints_free(struct xh_hints *h)
+{
+    free(h->wait);
+    free(h->ahead);
+    pthread_mutex_destroy(&h->lock);
+}
+
+/* Three quarters of what may be ahead: a reader of something else can still be predicted. */
+static uint64_t window(const struct xh_file *f)
+{
+    uint64_t most = xh_ahead_most(f);
+    return most - most / 4;
+}
+
+/* ---- what is ahead. The lock is held. */
+
+static void note_state(struct xh_hints *h)
+{
+    atomic_store_explicit(&h->any, h->n || h->nahead, memory_order_relaxed);
+}
+
+static void forget_ahead(struct xh_hints *h)
+{
+    h->nahead = 0;
+    atomic_store_explicit(&h->ahead_bytes, 0, memory_order_relaxed);
+}
+
+/* Adds |n| ranges, sorted here. Ranges stay apart, as they are read apart; what two of them
+ * name counts once, and what was read is left out. */
+static void add_ahead(struct xh_hints *h, struct xh_range *r, size_t n)
+{
+    size_t i = h->nahead, j = n, m = 0;
+    uint64_t bytes = 0, end = 0;
+    if (i + j > h->ahead_room) {
+        size_t room = 2 * (i + j);
+        struct xh_range *at = realloc(h->ahead, room * sizeof *at);
+        if (!at)
+            return; /* fetched, but not counted */
+        h->ahead = at;
+        h->ahead_room = room;
+    }
+    qsort(r, n, sizeof *r, xh_range_order);
+    for (size_t k = i + j; j > 0;) /* merged from the back */
+        h->ahead[--k] = i > 0 && h->ahead[i - 1].off > r[j - 1].off ? h->ahead[--i] : r[--j];
+    for (i = 0; i < h->nahead + n; i++) {
+        struct xh_range x = h->ahead[i];
+        uint64_t from = x.off > end ? x.off : end, to = x.off + x.len;
+        if (from >= to)
+            continue;
+        h->ahead[m++] = (struct xh_range){from, to - from};
+        bytes += to - from;
+        end = to;
+    }
+    h->nahead = m;
+    atomic_store_explicit(&h->ahead_bytes, bytes, memory_order_relaxed);
+}
+
+/* Takes a read of [a, b) off what is ahead. What lies before it in the same range counts as read:
+ * the reader has gone past it. Returns 1 when some of it was ahead. */
+static int take_ahead(struct xh_hints *h, uint64_t a, uint64_t b)
+{
+    size_t lo = 0, hi = h->nahead;
+    uint64_t taken = 0;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (h->ahead[mid].off + h->ahead[mid].len <= a)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (; lo < h->nahead && h->ahead[lo].off < b; lo++) {
+        struct xh_range *r = &h->ahead[lo];
+        uint64_t to = r->off + r->len < b ? r->off + r->len : b;
+        taken += to - r->off;
+        *r = (struct xh_range){to, r->len - (to - r->off)};
+    }
+    uint64_t left = atomic_load_explicit(&h->ahead_bytes, memory_order_relaxed) - taken;
+    atomic_store_explicit(&h->ahead_bytes, left, memory_order_relaxed);
+    if (left == 0)
+        h->nahead = 0;
+    return taken != 0;
+}
+
+/* ---- what waits */
+
+/* When the read touches a hint that still waits, the reader has left behind what is ahead and
+ * what waits before that one. Returns 1 then. */
+static int go_past(struct xh_hints *h, const struct xh_extent *ext, size_t n)
+{
+    uint64_t lo = UINT64_MAX, hi = 0;
+    size_t most = h->n < LOOK_MAX ? h->n : LOOK_MAX;
+    for (size_t i = 0; i < n; i++) {
+        lo = ext[i].off < lo ? ext[i].off : lo;
+        hi = ext[i].off + ext[i].len > hi ? ext[i].off + ext[i].len : hi;
+    }
+    for (size_t i = 0; i < most && !h->filling; i++) {
+        struct xh_hint *w = &h->wait[h->first + i];
+        if (w->off >= hi || w->off + w->len <= lo)
+            continue;
+        forget_ahead(h);
+        h->first += i;
+        h->n -= i;
+        return 1;
+    }
+    return 0;
+}
+
+/* Copies from |wait|'s front what there is room for, all of one kind, the last one perhaps cut. */
+static struct xh_range *front(const struct xh_file *f, size_t *n)
+{
+    const struct xh_hints *h = &f->hints;
+    const struct xh_hint *w = h->wait + h->first;
+    uint64_t ahead = atomic_load_explicit(&h->ahead_bytes, memory_order_relaxed);
+    uint64_t most = window(f), room = most > ahead ? most - ahead : 0, left = room;
+    size_t m = 0;
+    *n = 0;
+    while (m < h->n && w[m].len <= left && w[m].meta == w[0].meta)
+        left -= w[m++].len;
+    size_t cut = m < h->n && w[m].meta == w[0].meta && (left >= CUT_BYTES || m == 0);
+    struct xh_range *r = m + cut ? calloc(m + cut, sizeof *r) : NULL;
+    if (!r)
+        return NULL;
+    for (size_t i = 0; i < m; i++)
+        r[i] = (struct xh_range){w[i].off, w[i].len};
+    if (cut)
+        r[m] = (struct xh_range){w[m].off, left};
+    *n = m + cut;
+    return r;
+}
+
+/* The first |n| of |wait|, as front() gave them, are ahead now. */
+static void advance(struct xh_hints *h, struct xh_range *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct xh_hint *w = &h->wait[h->first];
+        if (r[i].len < w->len) {
+            w->off += r[i].len;
+            w->len = (w->len - r[i].len) & XH_HINT_LEN;
+        } else {
+            h->first++;
+            h->n--;
+        }
+    }
+    if (h->n == 0)
+        h->first = 0;
+    add_ahead(h, r, n);
+}
+
+/* Fetches what there is room for. Waits until half of the window is free, so that requests stay
+ * large; one thread does it at a time. */
+static void fill(struct xh_file *f)
+{
+    struct xh_hints *h = &f->hints;
+    size_t n = 0, done = 0;
+    pthread_mutex_lock(&h->lock);
+    while (h->n && !h->filling && atomic_load_explicit(&h->ahead_bytes, memory_order_relaxed) <= window(f) / 2) {
+        enum xh_kind kind = h->wait[h->first].meta ? XH_KIND_META : XH_KIND_RAW;
+        struct xh_range *r = front(f, &n);
+        if (!r)
+            break;
+        h->filling = 1;
+        pthread_mutex_unlock(&h->lock);
+        /* To the byte, and read once: the shadow's pages would be half as much again. */
+        xh_timeline_hints = 1;
+        done = kind == XH_KIND_RAW && !xh_shadow_shared(f->shadow) ? xh_stage_fetch(f, r, n)
+                                                                   : xh_fetch_ahead(f, r, n, kind);
+        xh_timeline_hints = 0;
+        pthread_mutex_lock(&h->lock);
+        h->filling = 0;
+        advance(h, r, done);
+        xh_trace(XH_T_PREDICT, "hints", "ranges=%zu ahead_bytes=%llu waiting=%zu", done,
+                 (unsigned long long)atomic_load_explicit(&h->ahead_bytes, memory_order_relaxed), h->n);
+        free(r);
+        if (done < n)
+            break; /* no room: the next read tries again */
+    }
+    note_state(h);
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* Makes room for |n| more in |wait|. Returns how many there is room for. */
+static size_t make_room(struct xh_hints *h, size_t n)
+{
+    if (h->first > h->n) {
+        memmove(h->wait, h->wait + h->first, h->n * sizeof *h->wait);
+        h->first = 0;
+    }
+    size_t used = h->first + h->n;
+    if (n > XH_HINTS_MAX - h->n)
+        n = XH_HINTS_MAX - h->n;
+    if (used + n > h->room) {
+        size_t room = used + n > 2 * h->room ? used + n : 2 * h->room;
+        struct xh_hint *at = realloc(h->wait, room * sizeof *at);
+        if (!at)
+            return h->room - used;
+        h->wait = at;
+        h->room = room;
+    }
+    return n;
+}
+
+size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n)
+{
+    struct xh_hints *h = &f->hints;
+    if (window(f) == 0)
+        return 0;
+    pthread_mutex_lock(&h->lock);
+    n = make_room(h, n);
+    for (size_t i = 0; i < n; i++)
+        if (r[i].len)
+            h->wait[h->first + h->n++] =
+                (struct xh_hint){.off = r[i].off, .len = r[i].len & XH_HINT_LEN, .meta = kind == XH_KIND_META};
+    note_state(h);
+    pthread_mutex_unlock(&h->lock);
+    fill(f);
+    return n;
+}
+
+int xh_hints_follow(struct xh_file *f, const struct xh_extent *ext, size_t n)
+{
+    struct xh_hints *h = &f->hints;
+    int hinted = 0;
+    if (!atomic_load_explicit(&h->any, memory_order_relaxed))
+        return 0;
+    pthread_mutex_lock(&h->lock);
+    for (size_t i = 0; i < n; i++)
+        hinted |= take_ahead(h, ext[i].off, ext[i].off + ext[i].len);
+    if (!hinted && h->n)
+        hinted = go_past(h, ext, n);
+    note_state(h);
+    pthread_mutex_unlock(&h->lock);
+    fill(f);
+    return hinted;
+}

@@ -1,0 +1,54 @@
+/* Hints: what a program said that it will read, in its order, fetched as far ahead as there is
+ * room, and further as it reads.
+ *
+ * A hint waits, is ahead (fetched or on its way, and not yet read), or is forgotten: when it was
+ * read, or when the reader has gone past it. No byte is fetched twice for a hint: all hints
+ * together cost at most the bytes that they name.
+ *
+ * Threads: any. Nothing here runs on an engine thread, so that nothing new starts while a file
+ * is being closed. */
+#ifndef XH_HINTS_H
+#define XH_HINTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cache.h"
+
+/* Hints that may wait: 16 MiB of them. */
+#define XH_HINTS_MAX (1u << 20)
+
+#define XH_HINT_LEN (UINT64_MAX >> 1)
+
+struct xh_hint {
+    uint64_t off;
+    uint64_t len : 63, meta : 1;
+};
+
+struct xh_hints {
+    _Atomic uint64_t ahead_bytes; /* of |ahead|; changed under the lock, read without it as an estimate */
+    _Atomic int any;              /* 0: neither waiting nor ahead. The same */
+
+    pthread_mutex_t lock; /* guards the rest; a leaf */
+    struct xh_hint *wait; /* [first, first + n), in the order in which they are wanted */
+    size_t first, n, room;
+    struct xh_range *ahead; /* sorted, disjoint; a range shrinks from its start as it is read */
+    size_t nahead, ahead_room;
+    int filling; /* a thread has taken hints from |wait|'s front and will say how many are ahead now */
+};
+
+void xh_hints_init(struct xh_hints *h);
+void xh_hints_free(struct xh_hints *h);
+
+/* Takes |n| ranges, which lie in the object, behind the hints that wait already, and fetches what
+ * there is room for. Returns how many were taken, from the first on: fewer than |n| when
+ * XH_HINTS_MAX wait, or without memory. Does not block on the network. */
+size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n);
+
+/* Takes note of a read of raw data and fetches what there is room for now. Returns 1 when some of
+ * it was hinted: nothing needs to be guessed from such a read. Does not block on the network. */
+int xh_hints_follow(struct xh_file *f, const struct xh_extent *ext, size_t n);
+
+#endif

@@ -1,0 +1,256 @@
+/* Siblings: see siblings.h. */
+#include "siblings.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "open/expected.h"
+#include "file.h"
+#include "watch/trace.h"
+
+/* Of what reading ahead may hold, three quarters are for first reads: the rest, for what follows the one that is read. */
+#define FIRST_READS(most) ((most) / 4 * 3)
+
+/* A family of which files are open. */
+struct xh_kin {
+    struct xh_kin *next;
+    uint64_t family;
+    unsigned files;
+    struct xh_weave weave;
+    _Atomic unsigned width;     /* of it. Changed under the lock, read without it as an estimate; so is */
+    _Atomic uint64_t streamed, flying;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct xh_kin *families;
+    struct xh_file *first, **last; /* those that nobody has read raw data of, as they were asked for */
+    uint64_t newest;               /* the highest number that any of them had */
+    unsigned era;                  /* rises with each fork */
+    uint64_t family;               /* the last first read: whose, where */
+    struct xh_range at[XH_SIBLING_RANGES];
+    size_t n;
+    int alike;      /* the one before it was there, too */
+    uint64_t ahead; /* bytes that were fetched ahead for first reads to come */
+} kin = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &kin.first};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The parent's list may have been in the middle of a change: it is not looked at. */
+static void in_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    kin.lock = fresh;
+    kin.era++;
+    kin.families = NULL;
+    kin.first = NULL;
+    kin.last = &kin.first;
+    kin.n = 0;
+    kin.ahead = 0;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+/* Returns 1 when it was there. The lock is held. */
+static int take_off(struct xh_file *f)
+{
+    struct xh_sibling *s = &f->sibling;
+    int waits = atomic_exchange_explicit(&s->waits, 0, memory_order_relaxed);
+    if (!waits || s->era != kin.era)
+        return 0;
+    *s->link = s->next;
+    if (s->next)
+        s->next->sibling.link = s->link;
+    else
+        kin.last = s->link;
+    kin.ahead -= s->asked;
+    return 1;
+}
+
+/* The places of |ext|, those that touch as one. Returns their number, 0: they are too many, or not in order. */
+static size_t places(const struct xh_extent *ext, size_t n, struct xh_range *out)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct xh_range *r = k ? &out[k - 1] : NULL;
+        if (ext[i].len == 0)
+            continue;
+        if (r && r->off + r->len == ext[i].off) {
+            r->len += ext[i].len;
+            continue;
+        }
+        if (k == XH_SIBLING_RANGES || (r && ext[i].off < r->off + r->len))
+            return 0;
+        out[k++] = (struct xh_range){ext[i].off, ext[i].len};
+    }
+    return k;
+}
+
+/* Fetches of |g|, which nobody has read yet, what was read first of the last ones of its family. Returns the bytes. The lock is
+ * held, so it is not closed. */
+static uint64_t fetch_of(struct xh_file *g)
+{
+    const struct xh_range *last = &kin.at[kin.n - 1];
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < kin.n; i++)
+        bytes += kin.at[i].len;
+    if (g->sibling.asked || g->opt.namer.family != kin.family || g->size < last->off + last->len ||
+        kin.ahead + bytes > FIRST_READS(g->opt.readahead_bytes))
+        return 0;
+    xh_fetch_ahead(g, kin.at, kin.n, XH_KIND_RAW);
+    g->sibling.asked = bytes;
+    kin.ahead += bytes;
+    return bytes;
+}
+
+/* Of all that are open. The lock is held. */
+static void fetch(void)
+{
+    uint64_t bytes = 0;
+    unsigned files = 0;
+    for (struct xh_file *g = kin.first; g; g = g->sibling.next) {
+        uint64_t more = fetch_of(g);
+        bytes += more;
+        files += more != 0;
+    }
+    if (files)
+        xh_trace(XH_T_PREDICT, "siblings", "files=%u ranges=%zu bytes=%llu", files, kin.n, (unsigned long long)bytes);
+}
+
+void xh_siblings_join(struct xh_file *f)
+{
+    if (!f->opt.namer.by_file || f->opt.may_lack || !f->opt.readahead)
+        return;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&kin.lock);
+    struct xh_kin *k = kin.families;
+    while (k && k->family != f->opt.namer.family)
+        k = k->next;
+    if (!k && (k = calloc(1, sizeof *k))) { /* without memory it has none */
+        k->family = f->opt.namer.family;
+        k->next = kin.families;
+        kin.families = k;
+    }
+    if (k)
+        k->files++;
+    pthread_mutex_unlock(&kin.lock);
+    f->sibling.kin = k;
+}
+
+void xh_siblings_part(struct xh_file *f)
+{
+    struct xh_kin *k = f->sibling.kin, **at = &kin.families;
+    if (!k)
+        return;
+    pthread_mutex_lock(&kin.lock);
+    if (--k->files == 0) {
+        while (*at != k)
+            at = &(*at)->next;
+        *at = k->next;
+        free(k);
+    }
+    pthread_mutex_unlock(&kin.lock);
+}
+
+void xh_siblings_forget(struct xh_file *f)
+{
+    f->sibling.kin = NULL; /* leaked: what of it is changed by whom cannot be told here */
+}
+
+/* Puts |f| in its place: mostly it is the last. The lock is held. */
+static void put_on(struct xh_file *f)
+{
+    struct xh_sibling *s = &f->sibling;
+    struct xh_file **at = s->number > kin.newest ? kin.last : &kin.first;
+    while (*at && (*at)->sibling.number < s->number)
+        at = &(*at)->sibling.next;
+    s->link = at;
+    s->next = *at;
+    *at = f;
+    if (s->next)
+        s->next->sibling.link = &s->next;
+    else
+        kin.last = &s->next;
+    kin.newest = s->number > kin.newest ? s->number : kin.newest;
+    s->era = kin.era;
+    atomic_store_explicit(&s->waits, 1, memory_order_relaxed);
+}
+
+void xh_siblings_enter(struct xh_file *f)
+{
+    if (!f->sibling.kin || !f->shadow)
+        return;
+    pthread_mutex_lock(&kin.lock);
+    f->sibling.number = f->opt.asked_as ? f->opt.asked_as : xh_expected_number();
+    put_on(f);
+    if (kin.n && kin.alike)
+        fetch();
+    pthread_mutex_unlock(&kin.lock);
+}
+
+void xh_siblings_leave(struct xh_file *f)
+{
+    if (!atomic_load_explicit(&f->sibling.waits, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&kin.lock);
+    take_off(f);
+    pthread_mutex_unlock(&kin.lock);
+}
+
+uint64_t xh_siblings_streamed(const struct xh_file *f)
+{
+    return atomic_load_explicit(f->sibling.kin ? &f->sibling.kin->streamed : &f->streamed, memory_order_relaxed);
+}
+
+void xh_siblings_stream(struct xh_file *f, int64_t bytes)
+{
+    atomic_fetch_add_explicit(&f->streamed, (uint64_t)bytes, memory_order_relaxed);
+    if (f->sibling.kin)
+        atomic_fetch_add_explicit(&f->sibling.kin->streamed, (uint64_t)bytes, memory_order_relaxed);
+}
+
+uint64_t xh_siblings_flying(const struct xh_file *f)
+{
+    return atomic_load_explicit(f->sibling.kin ? &f->sibling.kin->flying : &f->ahead_bytes, memory_order_relaxed);
+}
+
+void xh_siblings_fly(struct xh_file *f, int64_t bytes)
+{
+    atomic_fetch_add_explicit(&f->ahead_bytes, (uint64_t)bytes, memory_order_relaxed);
+    if (f->sibling.kin)
+        atomic_fetch_add_explicit(&f->sibling.kin->flying, (uint64_t)bytes, memory_order_relaxed);
+}
+
+unsigned xh_siblings_width(const struct xh_file *f)
+{
+    unsigned width = f->sibling.kin ? atomic_load_explicit(&f->sibling.kin->width, memory_order_relaxed) : 0;
+    return width ? width : 1;
+}
+
+void xh_siblings_raw(struct xh_file *f, const struct xh_extent *ext, size_t n)
+{
+    struct xh_range r[XH_SIBLING_RANGES];
+    struct xh_kin *k = f->sibling.kin;
+    if (!k && !atomic_load_explicit(&f->sibling.waits, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&kin.lock);
+    if (k) {
+        xh_weave_read(&k->weave, &f->sibling.turn, f, k->files);
+        atomic_store_explicit(&k->width, k->weave.width, memory_order_relaxed);
+    }
+    if (take_off(f)) { /* its first read */
+        size_t many = places(ext, n, r);
+        int alike = many && many == kin.n && kin.family == f->opt.namer.family && memcmp(r, kin.at, many * sizeof *r) == 0;
+        memcpy(kin.at, r, many * sizeof *r);
+        kin.n = many;
+        kin.family = f->opt.namer.family;
+        kin.alike = alike;
+        if (alike)
+            fetch();
+    }
+    pthread_mutex_unlock(&kin.lock);
+}

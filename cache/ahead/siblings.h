@@ -1,0 +1,56 @@
+/* Siblings: files that one file names, as the sources of a virtual dataset, and that are read alike.
+ *
+ * HDF5 opens the sources that a read needs, and then reads them one after another: each first read would wait for a round trip.
+ * Where two of them were first read in the same places, those of the others that are open already, or are opened ahead, are fetched. What
+ * streams by is reckoned for all of a family together: many small files are read as one large one is. Where they are read in turns, as the
+ * sources of a dataset whose columns lie side by side, each looks ahead as far as its part of the room goes: else the first one's
+ * future would stand before the others' present.
+ *
+ * Lock: one for the process; the locks of a file are taken in it. A fork's child begins without siblings. Threads: any. */
+#ifndef XH_SIBLINGS_H
+#define XH_SIBLINGS_H
+
+#include <stdatomic.h>
+
+#include "base/extent.h"
+#include "weave.h"
+
+#define XH_SIBLING_RANGES 16 /* places of a first read that are remembered */
+
+struct xh_file;
+struct xh_kin;
+
+/* Of an open file. */
+struct xh_sibling {
+    struct xh_kin *kin; /* constant while it is open; NULL: it has none */
+    _Atomic int waits; /* 1: it is in the list. Changed under the lock, read without it as a hint */
+    /* Under the lock: */
+    struct xh_file *next, **link; /* in the order of |number| */
+    uint64_t number;
+    unsigned era;   /* the list's when it came there: another one is a fork's parent's */
+    struct xh_weave_thread turn;
+    uint64_t asked; /* bytes that were fetched ahead for its first read */
+};
+
+/* join: |f| is about to be opened. enter: it is open. leave: it is about to be closed. part: nothing of it is on its way any more. forget: it is a fork's parent's. */
+void xh_siblings_join(struct xh_file *f);
+void xh_siblings_enter(struct xh_file *f);
+void xh_siblings_leave(struct xh_file *f);
+void xh_siblings_part(struct xh_file *f);
+void xh_siblings_forget(struct xh_file *f);
+
+/* Raw bytes that were asked for of |f|, and its siblings, and that the shadow did not have. stream: |bytes| more, or fewer. */
+uint64_t xh_siblings_streamed(const struct xh_file *f);
+void xh_siblings_stream(struct xh_file *f, int64_t bytes);
+
+/* Bytes of |f|, and its siblings, that are on their way to the shadow for nobody yet. fly: |bytes| more, or fewer. */
+uint64_t xh_siblings_flying(const struct xh_file *f);
+void xh_siblings_fly(struct xh_file *f, int64_t bytes);
+
+/* How many files of its family are read in turns with |f|, at least 1: they share what may be fetched ahead. */
+unsigned xh_siblings_width(const struct xh_file *f);
+
+/* A raw read of |n| extents of |f| begins, behind what it needs itself. Does not block on the network, never fails. */
+void xh_siblings_raw(struct xh_file *f, const struct xh_extent *ext, size_t n);
+
+#endif

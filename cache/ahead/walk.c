@@ -1,0 +1,141 @@
+/* The walk: metadata fetched ahead of a reader who goes from object to object.
+ *
+ * What is wanted next says metaindex.c; here it meets the shadow, the readers' threads and the
+ * origin's. A level of a tree that has arrived names the next one, so the walk goes on from
+ * where a transfer ends, on the engine's thread, and needs no reader to wake it.
+ *
+ * It begins where a file is opened that nobody had opened before, else at the first metadata
+ * that is missing: where all is in the shadow nothing is parsed. With a metadata image (source/) it begins at the first
+ * small raw data that is missing, once all of the image is here: it asks for no metadata then, but for the data.
+ *
+ * Of the processes that share a shadow one walks, for all: others that asked for the gaps between what it has claimed would ask for
+ * little each. A process whose reader is elsewhere, where nobody has fetched anything ahead, walks beside it. */
+#include "file.h"
+#include "watch/trace.h"
+
+#define RANGES_AT_ONCE 1024
+#define RANGES_FIRST 64 /* wanted soonest: they go alone, so that they come first */
+/* A request carries what its connection brings in about a round trip: a young one little, so that what
+ * the reader waits for does not stand in a long reply; twice as much when as much has come. */
+#define REQUEST_FIRST_BYTES (64u << 10)
+#define REQUEST_MOST_BYTES (256u << 10)
+#define REQUEST_SHARE 8u
+#define LONELY_READ 8u /* so many reads that were foreseen make up for one that was not */
+#define LONELY 12u     /* from here on a process walks for itself: two such reads within four others */
+#define LONELIEST 64u
+#define NOTED_EXTENTS 64u
+#define NOTED_RAW_BYTES 65536u /* global heaps are read as raw data; larger reads are no heap */
+
+int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len)
+{
+    const struct xh_file *f = ctx;
+    return xh_shadow_read(f->shadow, off, buf, len) == len || xh_unverified_look(f, off, buf, len) ||
+           xh_metadata_image_look(f->image, off, buf, len);
+}
+
+static uint64_t request_bytes(const struct xh_file *f)
+{
+    uint64_t share = atomic_load_explicit(&f->meta_asked, memory_order_relaxed) / REQUEST_SHARE;
+    share = share < REQUEST_MOST_BYTES ? share : REQUEST_MOST_BYTES;
+    return share > REQUEST_FIRST_BYTES ? share : REQUEST_FIRST_BYTES;
+}
+
+int xh_walk_is_ours(struct xh_file *f)
+{
+    return f->walk.index && atomic_load_explicit(&f->walk.on, memory_order_relaxed) &&
+           atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) && xh_shadow_walks(f->shadow, 1);
+}
+
+/* 1 when this process is the one to walk. It is so for long only while it has something on its way: whose reader is stuck, or who
+ * knows of nothing more, leaves the walk to others. */
+static int our_walk(struct xh_file *f)
+{
+    int busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) != 0;
+    return xh_shadow_walks(f->shadow, busy) || atomic_load_explicit(&f->walk.lonely, memory_order_relaxed) >= LONELY;
+}
+
+/* Asks for what the index names, until it names nothing more. The index is left to its lock
+ * while ranges are submitted. */
+static void go_on(struct xh_file *f)
+{
+    struct xh_range r[RANGES_AT_ONCE];
+    struct xh_meta_limits lim = {.gap_bytes = f->opt.gap_bytes};
+    size_t n, room = RANGES_FIRST;
+    if (!our_walk(f))
+        return;
+    do {
+        unsigned busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed);
+        if (busy >= XH_META_AT_ONCE)
+            return; /* the end of one comes back here */
+        unsigned free = XH_META_AT_ONCE - busy;
+        lim.most_bytes = free * request_bytes(f);
+        lim.spare_bytes = f->spare_bytes;
+        pthread_mutex_lock(&f->walk.lock);
+        int arrived = atomic_exchange_explicit(&f->walk.arrived, 0, memory_order_relaxed);
+        n = xh_metaindex_next(f->walk.index, arrived, &lim, xh_walk_look, f, r, room);
+        room = RANGES_AT_ONCE;
+        pthread_mutex_unlock(&f->walk.lock);
+        if (n) {
+            xh_trace(XH_T_PREDICT, "walk", "ranges=%zu first=%llu", n, (unsigned long long)r[0].off);
+            xh_fetch_ahead(f, r, n, XH_KIND_META);
+        }
+    } while (n);
+}
+
+void xh_walk_init(struct xh_file *f, int walks)
+{
+    pthread_mutex_init(&f->walk.lock, NULL);
+    f->walk.index = walks && f->opt.readahead && f->shadow ? xh_metaindex_new(f->size) : NULL;
+    atomic_store_explicit(&f->walk.on, 0, memory_order_relaxed);
+    atomic_store_explicit(&f->walk.arrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&f->walk.lonely, 0, memory_order_relaxed);
+    atomic_store_explicit(&f->meta_ahead, 0, memory_order_relaxed);
+    atomic_store_explicit(&f->meta_asked, 0, memory_order_relaxed);
+}
+
+void xh_walk_end(struct xh_file *f)
+{
+    xh_metaindex_free(f->walk.index);
+    pthread_mutex_destroy(&f->walk.lock);
+}
+
+void xh_walk_begin(struct xh_file *f)
+{
+    if (!f->walk.index)
+        return;
+    atomic_store_explicit(&f->walk.on, 1, memory_order_release);
+    go_on(f);
+}
+
+void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed, int alone)
+{
+    int meta = kind == XH_KIND_META;
+    if (!f->walk.index || f->whole || (!meta && (n > NOTED_EXTENTS || ext->len > NOTED_RAW_BYTES)))
+        return;
+    if (!atomic_load_explicit(&f->walk.on, memory_order_relaxed)) {
+        int imaged = xh_metadata_image_is_used(f->image, 0);
+        if (!missed || (imaged ? !xh_metadata_image_is_used(f->image, 1) : !meta))
+            return;
+        atomic_store_explicit(&f->walk.on, 1, memory_order_release);
+    }
+    if (meta) {
+        unsigned lonely = atomic_load_explicit(&f->walk.lonely, memory_order_relaxed);
+        lonely = alone ? lonely + LONELY_READ : lonely - (lonely > 0);
+        atomic_store_explicit(&f->walk.lonely, lonely < LONELIEST ? lonely : LONELIEST, memory_order_relaxed);
+    }
+    pthread_mutex_lock(&f->walk.lock);
+    for (size_t i = 0; i < n && i < NOTED_EXTENTS; i++)
+        xh_metaindex_note(f->walk.index, (struct xh_range){ext[i].off, ext[i].len}, meta, xh_walk_look, f);
+    pthread_mutex_unlock(&f->walk.lock);
+    if (missed) /* others may have brought something too */
+        atomic_store_explicit(&f->walk.arrived, 1, memory_order_relaxed);
+    go_on(f);
+}
+
+void xh_walk_arrived(struct xh_file *f)
+{
+    if (!f->walk.index || !atomic_load_explicit(&f->walk.on, memory_order_acquire))
+        return;
+    atomic_store_explicit(&f->walk.arrived, 1, memory_order_relaxed);
+    go_on(f);
+}

@@ -1,0 +1,369 @@
+/* Local files on slow file systems: see localfs.h.
+ *
+ * A file that is only read: pages of its shadow, claimed, read from the file in pieces as long as pay (read_around.h), published.
+ * What cannot be had that way is read as if there were no shadow. */
+#include "localfs.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/magic.h>
+
+#include "base/now.h"
+#include "base/process.h"
+#include "shadow/shadow.h"
+#include "watch/trace.h"
+#include "write_buffer.h"
+#include "read_around.h"
+
+#define BULK_BYTES 65536u          /* raw data of this size passes by */
+#define ANY_BULK_BYTES 1048576u    /* and anything of this size */
+#define YOUNG_NS 2000000000ll      /* so long after a change another one may leave the same times */
+#define OTHERS_MS 1000             /* so long others may take to bring a page */
+#define HELD_LEAST_BYTES (8u << 20) /* a smaller image would be written back all the time */
+
+struct xh_localfs {
+    /* Constant. */
+    int fd;
+    uint64_t process;         /* who opened it */
+    uint64_t size;            /* of a file that is read, when it was opened */
+    struct xh_shadow *shadow; /* NULL: the file is written */
+
+    struct xh_read_around reach;             /* of a file that is read */
+    uint64_t reads, read_bytes, hits;
+    struct {                           /* option stats: of both */
+        int on;
+        uint64_t opened_ns, spent_ns;  /* spent: in calls of localfs.h */
+        uint64_t reads, writes;        /* HDF5's */
+        char path[512];
+    } account;
+    char *buf;                         /* of XH_READ_AROUND_BUFFER bytes, for one read; kept, as new memory costs as much as reading */
+    struct xh_write_buffer held;               /* of a file that is written */
+};
+
+#define XFS_MAGIC 0x58465342 /* not in linux/magic.h */
+#define ZFS_MAGIC 0x2fc12fc1
+
+/* 1 when the file's system has nothing to gain: in memory; |writing|: also a local disk, whose writes go into the page cache. It is asked once, at
+ * opening: what is held must not depend on how long a write happens to take. */
+static int is_quick(int fd, int writing)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0)
+        return 0;
+    switch ((unsigned long)fs.f_type) {
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC: return 1;
+    case EXT4_SUPER_MAGIC: /* ext2 and ext3 too */
+    case XFS_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case ZFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC: return writing;
+    default: return 0;
+    }
+}
+
+static long long ns_of(struct timespec t)
+{
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/* What tells one version of a file from the next. Returns 1 when it might not: the file has just been changed, and its
+ * clock ticks coarsely; then the text is no other process's, nor that of an earlier opening. */
+static int version_of(const struct stat *st, char *out, size_t size)
+{
+    static _Atomic unsigned opened;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    long long last = ns_of(st->st_mtim) > ns_of(st->st_ctim) ? ns_of(st->st_mtim) : ns_of(st->st_ctim);
+    int young = last > ns_of(now) - YOUNG_NS;
+    int n = snprintf(out, size, "%llx-%llx-%llx-%llx", (unsigned long long)st->st_dev, (unsigned long long)st->st_ino,
+                     (unsigned long long)ns_of(st->st_mtim), (unsigned long long)ns_of(st->st_ctim));
+    if (young)
+        snprintf(out + n, size - (size_t)n, "-%d-%u", (int)getpid(), opened++);
+    return young;
+}
+
+/* The shadow of a file that is read, or NULL. */
+static struct xh_shadow *shadow_of(const struct stat *st, const char *path, const struct xh_options *o)
+{
+    char version[160];
+    struct xh_options alone;
+    struct xh_shadow *s = NULL;
+    struct xh_err err = {0};
+    char *whole = realpath(path, NULL), *name = NULL;
+    if (version_of(st, version, sizeof version)) {
+        alone = *o;
+        alone.shadow = 0;
+        o = &alone;
+    }
+    if (asprintf(&name, "file://%s", whole ? whole : path) < 0)
+        name = NULL;
+    if (name && xh_shadow_open(name, version, (uint64_t)st->st_size, o, &s, &err))
+        s = NULL;
+    free(name);
+    free(whole);
+    return s;
+}
+
+int xh_localfs_open(int fd, const struct stat *st, const char *path, int writing, const struct xh_options *o,
+                 struct xh_localfs **out)
+{
+    *out = NULL;
+    if (!S_ISREG(st->st_mode) || is_quick(fd, writing) || (!writing && st->st_size == 0) ||
+        (writing && o->private_budget_bytes < HELD_LEAST_BYTES))
+        return 0;
+    struct xh_localfs *n = calloc(1, sizeof *n);
+    if (!n)
+        return 0;
+    n->fd = fd;
+    n->process = xh_process();
+    n->size = (uint64_t)st->st_size;
+    xh_read_around_begin(&n->reach, n->size);
+    if (writing) {
+        xh_write_buffer_begin(&n->held, fd, n->size, o->private_budget_bytes);
+    } else if (!(n->shadow = shadow_of(st, path, o))) {
+        free(n);
+        return 0;
+    }
+    if ((n->account.on = o->stats != 0)) {
+        n->account.opened_ns = xh_now_ns();
+        snprintf(n->account.path, sizeof n->account.path, "%s", path);
+    }
+    xh_trace_enable(o->log);
+    xh_trace(XH_T_SHADOW, "near", "writing=%d private=%d", writing, n->shadow ? xh_shadow_private(n->shadow) != 0 : 1);
+    *out = n;
+    return 0;
+}
+
+/* The account of a local file. */
+static void tell(const struct xh_localfs *n)
+{
+    const struct xh_write_buffer *h = &n->held;
+    uint64_t wall = xh_now_ns() - n->account.opened_ns, spent = n->account.spent_ns;
+    double all = (double)(wall ? wall : 1);
+    dprintf(STDERR_FILENO,
+            "xhdf5: %s: local_shadow, open for %.3f s\n"
+            "  reads     %llu by HDF5; %llu of the file system, %.1f MB\n"
+            "  writes    %llu by HDF5; %llu to the file system, %.1f MB\n"
+            "  time      memory and file system %.3f s (%.0f %%), HDF5 and application %.3f s (%.0f %%)\n",
+            n->account.path, all / 1e9, (unsigned long long)n->account.reads, (unsigned long long)(n->shadow ? n->reads : h->reads),
+            (double)(n->shadow ? n->read_bytes : h->read_bytes) / 1e6, (unsigned long long)n->account.writes, (unsigned long long)h->writes,
+            (double)h->written_bytes / 1e6, (double)spent / 1e9, 100 * (double)spent / all, (double)(wall - spent) / 1e9,
+            100 * (double)(wall - spent) / all);
+}
+
+/* Around a call of localfs.h. */
+static uint64_t enter(const struct xh_localfs *n)
+{
+    return n->account.on ? xh_now_ns() : 0;
+}
+
+static int leave(struct xh_localfs *n, uint64_t entered, int rc)
+{
+    if (entered)
+        n->account.spent_ns += xh_now_ns() - entered;
+    return rc;
+}
+
+void xh_localfs_close(struct xh_localfs *n)
+{
+    const struct xh_write_buffer *h = &n->held;
+    if (n->account.on && n->process == xh_process())
+        tell(n);
+    if (n->shadow) {
+        xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu hits=%llu", (unsigned long long)n->reads,
+                 (unsigned long long)n->read_bytes, (unsigned long long)n->hits);
+        xh_shadow_close(n->shadow);
+    } else {
+        xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu writes=%llu written=%llu", (unsigned long long)h->reads,
+                 (unsigned long long)h->read_bytes, (unsigned long long)h->writes, (unsigned long long)h->written_bytes);
+        xh_write_buffer_end(&n->held);
+    }
+    free(n->buf);
+    free(n);
+}
+
+/* As much of [off, off+len) as the file has. Returns the bytes read, or -1. */
+static ssize_t read_file(struct xh_localfs *n, uint64_t off, void *buf, size_t len)
+{
+    size_t got = 0;
+    while (got < len) {
+        ssize_t k = pread(n->fd, (char *)buf + got, len - got, (off_t)(off + got));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return -1;
+        n->reads++;
+        n->read_bytes += (uint64_t)k;
+        if (k == 0)
+            break;
+        got += (size_t)k;
+    }
+    return (ssize_t)got;
+}
+
+/* Straight from the file; behind its end are zeros. */
+static int read_plain(struct xh_localfs *n, uint64_t off, size_t len, void *buf)
+{
+    ssize_t got = read_file(n, off, buf, len);
+    if (got < 0)
+        return -1;
+    memset((char *)buf + got, 0, len - (size_t)got);
+    return 0;
+}
+
+/* Gives up the claimed ones of |count| pages from |first|. */
+static void give_up(struct xh_shadow *s, uint64_t first, size_t count, const uint8_t *mine)
+{
+    for (size_t i = 0; i < count; i++)
+        if (mine[i])
+            xh_shadow_abandon(s, first + i, 1);
+}
+
+/* Reads pages [first, first+count) from the file at once, from the first to the last claimed one, and publishes those. */
+static void bring(struct xh_localfs *n, uint64_t first, size_t count, const uint8_t *mine)
+{
+    size_t from = 0, to = count;
+    while (from < to && !mine[from])
+        from++;
+    while (to > from && !mine[to - 1])
+        to--;
+    uint64_t off = (first + from) * XH_PAGE_BYTES, end = (first + to) * XH_PAGE_BYTES, begun = xh_now_ns();
+    size_t len = (size_t)((end < n->size ? end : n->size) - off);
+    if (!n->buf)
+        n->buf = malloc(XH_READ_AROUND_BUFFER);
+    char *buf = n->buf;
+    ssize_t got = buf ? read_file(n, off, buf, len) : -1;
+    if (got != (ssize_t)len) { /* failed, or the file has become shorter: as without a shadow */
+        give_up(n->shadow, first, count, mine);
+        return;
+    }
+    xh_read_around_learn(&n->reach, len, xh_now_ns() - begun);
+    for (size_t i = from, run; i < to; i += run) {
+        for (run = 1; i + run < to && mine[i + run] == mine[i]; run++) {}
+        size_t at = (i - from) * XH_PAGE_BYTES, size = run * XH_PAGE_BYTES < len - at ? run * XH_PAGE_BYTES : len - at;
+        if (!mine[i])
+            continue;
+        if (xh_shadow_fill(n->shadow, off + at, buf + at, size) == 0)
+            xh_shadow_publish(n->shadow, first + i, run, NULL);
+        else
+            xh_shadow_abandon(n->shadow, first + i, run);
+    }
+}
+
+/* Sees to the page of |off|, which was missing, and to what lies around [off, off+len). Returns what that page was. */
+static enum xh_claim fetch(struct xh_localfs *n, int raw, uint64_t off, size_t len)
+{
+    uint64_t lo, hi;
+    uint8_t mine[XH_READ_AROUND_BUFFER / XH_PAGE_BYTES] = {0};
+    xh_read_around_around(&n->reach, off, len, n->size, &lo, &hi);
+    uint64_t first = lo / XH_PAGE_BYTES, wanted = off / XH_PAGE_BYTES;
+    size_t count = (size_t)((hi + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES - first), any = 0;
+    count = count < sizeof mine ? count : sizeof mine;
+    enum xh_claim claim = xh_shadow_claim(n->shadow, wanted, !raw, NULL);
+    if (claim != XH_CLAIM_MINE)
+        return claim;
+    for (size_t i = 0; i < count; i++) {
+        mine[i] = first + i == wanted || xh_shadow_claim(n->shadow, first + i, !raw, NULL) == XH_CLAIM_MINE;
+        any += mine[i];
+    }
+    bring(n, first, count, mine);
+    return claim;
+}
+
+/* Small reads of a file that is only read. */
+static int read_shadow(struct xh_localfs *n, int raw, uint64_t off, size_t len, char *buf)
+{
+    size_t got = xh_shadow_read(n->shadow, off, buf, len);
+    if (got == len) {
+        xh_read_around_hit(&n->reach);
+        n->hits++;
+        return 0;
+    }
+    uint64_t last = UINT64_MAX; /* the page that was missing before */
+    for (; got < len; got += xh_shadow_read(n->shadow, off + got, buf + got, len - got)) {
+        uint64_t page = (off + got) / XH_PAGE_BYTES;
+        if (page == last) /* it does not stay */
+            break;
+        last = page;
+        enum xh_claim claim = fetch(n, raw, off + got, len - got);
+        if (claim == XH_CLAIM_NONE ||
+            (claim == XH_CLAIM_BUSY && xh_shadow_wait(n->shadow, page, OTHERS_MS, NULL) != 0))
+            break;
+    }
+    return got == len ? 0 : read_plain(n, off + got, len - got, buf + got);
+}
+
+static int read_any(struct xh_localfs *n, int raw, uint64_t addr, size_t size, void *buf)
+{
+    if (!n->shadow)
+        return xh_write_buffer_read(&n->held, raw, addr, size, buf);
+    if (addr >= n->size || (raw && size >= BULK_BYTES) || size >= ANY_BULK_BYTES)
+        return read_plain(n, addr, size, buf);
+    if (xh_read_around_needless(&n->reach)) {
+        uint64_t begun = xh_now_ns();
+        int rc = read_plain(n, addr, size, buf);
+        xh_read_around_plain(&n->reach, size, xh_now_ns() - begun);
+        return rc;
+    }
+    size_t there = size < n->size - addr ? size : (size_t)(n->size - addr);
+    memset((char *)buf + there, 0, size - there);
+    return read_shadow(n, raw, addr, there, buf);
+}
+
+int xh_localfs_read(struct xh_localfs *n, int raw, uint64_t addr, size_t size, void *buf)
+{
+    uint64_t entered = enter(n);
+    n->account.reads++;
+    return leave(n, entered, read_any(n, raw, addr, size, buf));
+}
+
+int xh_localfs_write(struct xh_localfs *n, int raw, uint64_t addr, size_t size, const void *buf)
+{
+    uint64_t entered = enter(n);
+    n->account.writes++;
+    if (xh_localfs_is_parents(n))
+        return leave(n, entered, xh_write_buffer_keep(&n->held, raw, addr, size, buf));
+    if (!n->shadow)
+        return leave(n, entered, xh_write_buffer_write(&n->held, raw, addr, size, buf));
+    errno = EBADF; /* what the system would say of a file opened for reading */
+    return -1;
+}
+
+void xh_localfs_locked(struct xh_localfs *n, int exclusive)
+{
+    n->held.alone = exclusive;
+}
+
+int xh_localfs_is_parents(const struct xh_localfs *n)
+{
+    return !n->shadow && n->process != xh_process();
+}
+
+int xh_localfs_flush(struct xh_localfs *n)
+{
+    uint64_t entered = enter(n);
+    return n->shadow || xh_localfs_is_parents(n) ? 0 : leave(n, entered, xh_write_buffer_write_back(&n->held));
+}
+
+int xh_localfs_truncate(struct xh_localfs *n, uint64_t size)
+{
+    uint64_t entered = enter(n);
+    if (xh_localfs_is_parents(n))
+        return 0;
+    return leave(n, entered, n->shadow ? ftruncate(n->fd, (off_t)size) : xh_write_buffer_truncate(&n->held, size));
+}
+
+uint64_t xh_localfs_eof(const struct xh_localfs *n)
+{
+    return n->shadow ? n->size : n->held.eof;
+}

@@ -1,0 +1,540 @@
+/* The image of a file that is being written: see write_buffer.h. */
+#include "write_buffer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/now.h"
+#include "watch/trace.h"
+
+#define BLOCK_BYTES 65536u
+#define BULK_BYTES 65536u       /* raw data of this size passes by */
+#define ANY_BULK_BYTES 1048576u /* and anything read of this size */
+#define MARK_WRITER 1           /* in a superblock: the file is being written */
+#define MARK_SWMR 4             /* and is read meanwhile */
+#define SUPER_BYTES 96u         /* a superblock, the oldest and longest */
+#define IO_MAX 0x7ffff000u      /* Linux moves at most this much in one call */
+#define PIECES 256              /* of one system call */
+#define BRIDGE_BYTES 65536u     /* so much between two writes is written along */
+
+enum state { ABSENT, CLEAN, RAW, META };
+
+struct xh_write_buffer_block {
+    uint64_t at;           /* a multiple of BLOCK_BYTES */
+    uint32_t lo, hi;       /* dirty bytes are within [lo, hi) */
+    uint32_t from, to;     /* what is not absent is within [from, to) */
+    uint8_t state[BLOCK_BYTES];
+    uint8_t data[BLOCK_BYTES];
+};
+
+void xh_write_buffer_begin(struct xh_write_buffer *h, int fd, uint64_t size, uint64_t budget_bytes)
+{
+    *h = (struct xh_write_buffer){.fd = fd, .budget_bytes = budget_bytes, .disk = size, .eof = size, .settled = size,
+                          .super_at = UINT64_MAX};
+    xh_read_around_begin(&h->reach, size);
+}
+
+void xh_write_buffer_end(struct xh_write_buffer *h)
+{
+    for (size_t i = 0; i < h->n; i++)
+        free(h->block[i]);
+    free(h->block);
+    free(h->buf);
+    h->block = NULL;
+    h->buf = NULL;
+    h->n = h->room = 0;
+}
+
+/* ---- the file ---- */
+
+static int file_read(struct xh_write_buffer *h, uint64_t addr, size_t size, void *buf, size_t *got)
+{
+    *got = 0;
+    while (*got < size) {
+        size_t now = size - *got < IO_MAX ? size - *got : IO_MAX;
+        ssize_t k = pread(h->fd, (char *)buf + *got, now, (off_t)(addr + *got));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return -1;
+        h->reads++;
+        if (k == 0)
+            break;
+        *got += (size_t)k;
+        h->read_bytes += (uint64_t)k;
+    }
+    return 0;
+}
+
+/* Writes |n| pieces that follow one another, from |addr| on. */
+static int file_write(struct xh_write_buffer *h, uint64_t addr, struct iovec *v, size_t n)
+{
+    while (n > 0) {
+        ssize_t k = pwritev(h->fd, v, (int)n, (off_t)addr);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k == 0)
+            errno = ENOSPC;
+        if (k <= 0)
+            return -1;
+        h->writes++;
+        h->written_bytes += (uint64_t)k;
+        addr += (uint64_t)k;
+        h->disk = addr > h->disk ? addr : h->disk;
+        for (size_t left = (size_t)k; n > 0 && left >= v->iov_len; v++, n--)
+            left -= v->iov_len, k -= (ssize_t)v->iov_len;
+        if (n > 0) {
+            v->iov_base = (char *)v->iov_base + k;
+            v->iov_len -= (size_t)k;
+        }
+    }
+    return 0;
+}
+
+/* ---- blocks ---- */
+
+static void no_dirt(struct xh_write_buffer_block *b)
+{
+    b->lo = BLOCK_BYTES;
+    b->hi = 0;
+}
+
+/* Index of the first block that does not end before or at |addr|. */
+static size_t block_from(const struct xh_write_buffer *h, uint64_t addr)
+{
+    size_t lo = 0, hi = h->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (h->block[mid]->at + BLOCK_BYTES <= addr)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The block that holds |addr|, made when |make|; NULL where there is none. */
+static struct xh_write_buffer_block *block_at(struct xh_write_buffer *h, uint64_t addr, int make)
+{
+    size_t i = block_from(h, addr);
+    if (i < h->n && h->block[i]->at <= addr)
+        return h->block[i];
+    if (!make)
+        return NULL;
+    if (h->n == h->room) {
+        size_t room = h->room ? 2 * h->room : 64;
+        struct xh_write_buffer_block **more = realloc(h->block, room * sizeof *more);
+        if (!more)
+            return NULL;
+        h->block = more;
+        h->room = room;
+    }
+    struct xh_write_buffer_block *b = calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    b->at = addr - addr % BLOCK_BYTES;
+    no_dirt(b);
+    b->from = BLOCK_BYTES;
+    memmove(h->block + i + 1, h->block + i, (h->n - i) * sizeof *h->block);
+    h->block[i] = b;
+    h->n++;
+    return b;
+}
+
+static void now_has(struct xh_write_buffer_block *b, size_t at, size_t len)
+{
+    b->from = at < b->from ? (uint32_t)at : b->from;
+    b->to = at + len > b->to ? (uint32_t)(at + len) : b->to;
+}
+
+/* How much of |size| bytes from |addr| on is in |addr|'s block. */
+static size_t within(uint64_t addr, size_t size)
+{
+    size_t left = BLOCK_BYTES - (size_t)(addr % BLOCK_BYTES);
+    return size < left ? size : left;
+}
+
+/* How many bytes from |s| on, at most |n|, have the state that the first one has. */
+static size_t alike(const uint8_t *s, size_t n)
+{
+    uint64_t same, eight;
+    size_t i = 0;
+    memset(&same, s[0], sizeof same);
+    for (; n - i >= sizeof eight; i += sizeof eight) {
+        memcpy(&eight, s + i, sizeof eight);
+        if (eight != same)
+            break;
+    }
+    while (i < n && s[i] == s[0])
+        i++;
+    return i;
+}
+
+/* 1 when bytes of [addr, addr+size) are absent. */
+static int lacks(struct xh_write_buffer *h, uint64_t addr, size_t size)
+{
+    for (size_t now; size > 0; addr += now, size -= now) {
+        now = within(addr, size);
+        struct xh_write_buffer_block *b = block_at(h, addr, 0);
+        if (!b || memchr(b->state + addr % BLOCK_BYTES, ABSENT, now))
+            return 1;
+    }
+    return 0;
+}
+
+/* Copies what is at least |least| over |buf|. */
+static void lay_over(struct xh_write_buffer *h, uint64_t addr, size_t size, uint8_t *buf, enum state least)
+{
+    for (size_t now; size > 0; addr += now, size -= now, buf += now) {
+        now = within(addr, size);
+        struct xh_write_buffer_block *b = block_at(h, addr, 0);
+        size_t at = addr % BLOCK_BYTES;
+        for (size_t i = 0, run; b && i < now; i += run) {
+            run = alike(b->state + at + i, now - i);
+            if (b->state[at + i] >= least)
+                memcpy(buf + i, b->data + at + i, run);
+        }
+    }
+}
+
+/* The file has them now, or nobody does. */
+static void forget(struct xh_write_buffer *h, uint64_t addr, uint64_t size)
+{
+    uint64_t end = size > UINT64_MAX - addr ? UINT64_MAX : addr + size;
+    for (size_t i = block_from(h, addr); i < h->n && h->block[i]->at < end; i++) {
+        struct xh_write_buffer_block *b = h->block[i];
+        size_t from = addr > b->at ? (size_t)(addr - b->at) : 0;
+        size_t to = end - b->at < BLOCK_BYTES ? (size_t)(end - b->at) : BLOCK_BYTES;
+        from = from > b->from ? from : b->from;
+        to = to < b->to ? to : b->to;
+        if (from < to) /* else its memory need not be touched */
+            memset(b->state + from, ABSENT, to - from);
+    }
+}
+
+/* ---- writing back ---- */
+
+/* A run of dirty bytes that is being gathered. */
+struct run {
+    uint64_t at, end;
+    size_t n;
+    struct iovec v[PIECES];
+    uint8_t *state[PIECES]; /* of those bytes */
+};
+
+static int put_run(struct xh_write_buffer *h, struct run *r)
+{
+    struct iovec v[PIECES];
+    memcpy(v, r->v, r->n * sizeof *v);
+    if (r->n > 0 && file_write(h, r->at, v, r->n))
+        return -1;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->state[i])
+            memset(r->state[i], CLEAN, r->v[i].iov_len);
+    r->n = 0;
+    return 0;
+}
+
+/* Appends a piece to the run; |state| NULL: bytes that no block holds. Returns 0, or -1 when there is no room. */
+static int add_piece(struct run *r, uint8_t *data, uint8_t *state, size_t len)
+{
+    if (r->n > 0 && state && r->state[r->n - 1] && r->state[r->n - 1] + r->v[r->n - 1].iov_len == state) {
+        r->v[r->n - 1].iov_len += len; /* of another state */
+    } else {
+        if (r->n == PIECES)
+            return -1;
+        r->v[r->n] = (struct iovec){data, len};
+        r->state[r->n++] = state;
+    }
+    r->end += len;
+    return 0;
+}
+
+/* Continues the run, which is not empty, up to |to| with bytes that are in the file already, or, from |void_from| on, not even allocated there:
+ * one longer write instead of two. Returns 0, or -1 with the run as it was. */
+static int bridge(struct xh_write_buffer *h, struct run *r, uint64_t to, uint64_t void_from)
+{
+    static uint8_t zeros[BRIDGE_BYTES];
+    const size_t n = r->n, last = r->v[n - 1].iov_len;
+    const uint64_t end = r->end;
+    if (to - r->end > BRIDGE_BYTES)
+        return -1;
+    while (r->end < to) {
+        struct xh_write_buffer_block *b = block_at(h, r->end, 0);
+        size_t at = r->end % BLOCK_BYTES, len = within(r->end, (size_t)(to - r->end)), ok;
+        if (b)
+            len = alike(b->state + at, len);
+        int clean = b && b->state[at] == CLEAN, absent = !b || b->state[at] == ABSENT;
+        if (absent && b && r->end >= void_from)
+            memset(b->data + at, 0, len), now_has(b, at, len);
+        ok = (clean || (absent && r->end >= void_from)) &&
+             add_piece(r, b ? b->data + at : zeros, b ? b->state + at : NULL, len) == 0;
+        if (!ok) {
+            r->n = n;
+            r->v[n - 1].iov_len = last;
+            r->end = end;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Writes the dirty bytes of [from, to) whose state is at least |least| and at most |most|, ascending. What lies between
+ * them is written again where nobody else can have written it: behind the settled part, or under a lock. */
+static int put_range(struct xh_write_buffer *h, uint64_t from, uint64_t to, enum state least, enum state most)
+{
+    struct run r = {.n = 0};
+    uint64_t void_from = h->disk;
+    int bridges = h->alone || from >= h->settled;
+    for (size_t k = block_from(h, from); k < h->n && h->block[k]->at < to; k++) {
+        struct xh_write_buffer_block *b = h->block[k];
+        size_t i = from > b->at + b->lo ? (size_t)(from - b->at) : b->lo;
+        size_t end = to - b->at < b->hi ? (size_t)(to - b->at) : b->hi;
+        for (size_t len; i < end; i += len) {
+            len = alike(b->state + i, end - i);
+            if (b->state[i] < least || b->state[i] > most)
+                continue;
+            uint64_t at = b->at + i;
+            if (r.n > 0 && ((at != r.end && !(bridges && bridge(h, &r, at, void_from) == 0)) ||
+                            add_piece(&r, b->data + i, b->state + i, len))) {
+                if (put_run(h, &r))
+                    return -1;
+            }
+            if (r.n == 0) {
+                r.at = r.end = at;
+                add_piece(&r, b->data + i, b->state + i, len);
+            }
+        }
+    }
+    return put_run(h, &r);
+}
+
+/* The same without the superblock. */
+static int put_but_super(struct xh_write_buffer *h, uint64_t from, uint64_t to, enum state least, enum state most)
+{
+    uint64_t lo = h->super_at, hi = h->super_at + SUPER_BYTES;
+    if (lo == UINT64_MAX || hi <= from || lo >= to)
+        return put_range(h, from, to, least, most);
+    return (from < lo && put_range(h, from, lo, least, most)) || (hi < to && put_range(h, hi, to, least, most)) ? -1 : 0;
+}
+
+static int put_fresh(struct xh_write_buffer *h)
+{
+    if (put_but_super(h, h->settled, UINT64_MAX, RAW, META))
+        return -1;
+    h->fresh_bytes = 0;
+    for (size_t i = block_from(h, h->settled); i < h->n; i++)
+        if (h->block[i]->at >= h->settled && (h->super_at == UINT64_MAX || h->block[i]->at + BLOCK_BYTES <= h->super_at ||
+                                              h->block[i]->at >= h->super_at + SUPER_BYTES))
+            no_dirt(h->block[i]);
+    return 0;
+}
+
+int xh_write_buffer_write_back(struct xh_write_buffer *h)
+{
+    uint64_t writes = h->writes, bytes = h->written_bytes;
+    if (put_fresh(h))
+        return -1;
+    if (h->disk < h->eof) {
+        if (ftruncate(h->fd, (off_t)h->eof) < 0)
+            return -1;
+        h->disk = h->eof;
+    }
+    if (put_but_super(h, 0, h->settled, RAW, RAW) || put_but_super(h, 0, h->settled, META, META))
+        return -1;
+    if (h->super_at != UINT64_MAX && put_range(h, h->super_at, h->super_at + SUPER_BYTES, RAW, META))
+        return -1;
+    for (size_t i = 0; i < h->n; i++)
+        no_dirt(h->block[i]);
+    h->settled = h->disk;
+    if (h->writes != writes)
+        xh_trace(XH_T_SHADOW, "written_back", "writes=%llu bytes=%llu", (unsigned long long)(h->writes - writes),
+                 (unsigned long long)(h->written_bytes - bytes));
+    return 0;
+}
+
+/* Sees to it that |size| more bytes do not make the image larger than the budget. */
+static int make_room(struct xh_write_buffer *h, size_t size)
+{
+    size_t most = (size_t)(h->budget_bytes / sizeof **h->block), more = size / BLOCK_BYTES + 2, kept = 0;
+    if (h->n + more <= most)
+        return 0;
+    for (int all = 0; all < 2; all++) {
+        kept = 0;
+        for (size_t i = 0; i < h->n; i++) {
+            if (all || h->block[i]->lo >= h->block[i]->hi)
+                free(h->block[i]);
+            else
+                h->block[kept++] = h->block[i];
+        }
+        h->n = kept;
+        if (kept + more <= most / 2)
+            break;
+        if (!all && xh_write_buffer_write_back(h))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- reading ---- */
+
+/* Brings [addr, addr+size) and what lies around it into the image, as far as the file has it. */
+static int fetch(struct xh_write_buffer *h, uint64_t addr, size_t size)
+{
+    uint64_t lo, hi, begun = xh_now_ns();
+    size_t got;
+    xh_read_around_around(&h->reach, addr, size, h->disk, &lo, &hi);
+    if (!h->buf)
+        h->buf = malloc(XH_READ_AROUND_BUFFER);
+    if (!h->buf || file_read(h, lo, (size_t)(hi - lo), h->buf, &got))
+        return -1;
+    xh_read_around_learn(&h->reach, hi - lo, xh_now_ns() - begun);
+    uint8_t *from = h->buf;
+    for (size_t now; got > 0; lo += now, got -= now, from += now) {
+        now = within(lo, got);
+        struct xh_write_buffer_block *b = block_at(h, lo, 1);
+        size_t at = lo % BLOCK_BYTES;
+        for (size_t i = 0, run; b && i < now; i += run) {
+            run = alike(b->state + at + i, now - i);
+            if (b->state[at + i] != ABSENT)
+                continue;
+            memcpy(b->data + at + i, from + i, run);
+            memset(b->state + at + i, CLEAN, run);
+            now_has(b, at + i, run);
+        }
+    }
+    return 0;
+}
+
+/* Past the image but for what only it has. */
+static int read_through(struct xh_write_buffer *h, uint64_t addr, size_t size, void *buf)
+{
+    size_t got = 0;
+    if ((addr < h->disk || h->through) && file_read(h, addr, size, buf, &got))
+        return -1;
+    memset((char *)buf + got, 0, size - got);
+    lay_over(h, addr, size, buf, RAW);
+    return 0;
+}
+
+int xh_write_buffer_read(struct xh_write_buffer *h, int raw, uint64_t addr, size_t size, void *buf)
+{
+    if (h->through || (raw && size >= BULK_BYTES) || size >= ANY_BULK_BYTES)
+        return read_through(h, addr, size, buf);
+    if (xh_read_around_needless(&h->reach)) {
+        uint64_t begun = xh_now_ns();
+        int rc = read_through(h, addr, size, buf);
+        xh_read_around_plain(&h->reach, size, xh_now_ns() - begun);
+        return rc;
+    }
+    size_t there = addr >= h->disk ? 0 : size < h->disk - addr ? size : (size_t)(h->disk - addr);
+    if (!lacks(h, addr, there))
+        xh_read_around_hit(&h->reach);
+    else if (make_room(h, XH_READ_AROUND_MOST) || fetch(h, addr, size) || lacks(h, addr, there))
+        return read_through(h, addr, size, buf);
+    if (lacks(h, addr, size))
+        memset(buf, 0, size);
+    lay_over(h, addr, size, buf, CLEAN);
+    return 0;
+}
+
+/* ---- writing ---- */
+
+/* The marks of the superblock that |buf| is, if it is one that has any: what HDF5 tells others who open the file. Notes where
+ * superblocks are. */
+static unsigned marks_of(struct xh_write_buffer *h, uint64_t addr, size_t size, const uint8_t *buf)
+{
+    if (size < 12 || memcmp(buf, "\211HDF\r\n\032\n", 8) != 0)
+        return 0;
+    h->super_at = addr;
+    return buf[8] == 3 ? buf[11] : 0;
+}
+
+static int write_through(struct xh_write_buffer *h, uint64_t addr, size_t size, const void *buf)
+{
+    struct iovec v;
+    for (size_t now; size > 0; addr += now, size -= now, buf = (const char *)buf + now) {
+        now = size < IO_MAX ? size : IO_MAX;
+        v = (struct iovec){(void *)(uintptr_t)buf, now};
+        if (file_write(h, addr, &v, 1))
+            return -1;
+        forget(h, addr, now);
+    }
+    h->eof = addr > h->eof ? addr : h->eof;
+    return 0;
+}
+
+/* Puts it into the image. -1: no memory. */
+static int hold(struct xh_write_buffer *h, enum state state, uint64_t addr, size_t size, const uint8_t *buf)
+{
+    if (addr + size > h->settled)
+        h->fresh_bytes += size;
+    for (size_t now; size > 0; addr += now, size -= now, buf += now) {
+        struct xh_write_buffer_block *b = block_at(h, addr, 1);
+        uint32_t at = (uint32_t)(addr % BLOCK_BYTES);
+        if (!b)
+            return -1;
+        now = within(addr, size);
+        memcpy(b->data + at, buf, now);
+        memset(b->state + at, state, now);
+        now_has(b, at, now);
+        b->lo = at < b->lo ? at : b->lo;
+        b->hi = at + (uint32_t)now > b->hi ? at + (uint32_t)now : b->hi;
+    }
+    h->eof = addr > h->eof ? addr : h->eof;
+    return 0;
+}
+
+int xh_write_buffer_keep(struct xh_write_buffer *h, int raw, uint64_t addr, size_t size, const void *buf)
+{
+    return hold(h, raw ? RAW : META, addr, size, buf);
+}
+
+/* The superblock |buf| lets readers follow: they see the file alone, from now on. */
+static int begin_swmr(struct xh_write_buffer *h, uint64_t addr, size_t size, const void *buf)
+{
+    if (xh_write_buffer_write_back(h))
+        return -1;
+    xh_write_buffer_end(h);
+    h->through = 1;
+    return write_through(h, addr, size, buf);
+}
+
+int xh_write_buffer_write(struct xh_write_buffer *h, int raw, uint64_t addr, size_t size, const void *buf)
+{
+    unsigned marks = raw ? 0 : marks_of(h, addr, size, buf);
+    if ((marks & MARK_SWMR) && !h->through)
+        return begin_swmr(h, addr, size, buf);
+    if ((marks & MARK_WRITER) && !h->marked) { /* to be seen before anything changes */
+        h->marked = 1;
+        return write_through(h, addr, size, buf);
+    }
+    if (h->through || (raw && size >= BULK_BYTES))
+        return write_through(h, addr, size, buf);
+    if (make_room(h, size))
+        return -1;
+    if (size > h->budget_bytes / 4 || hold(h, raw ? RAW : META, addr, size, buf))
+        return write_through(h, addr, size, buf);
+    return h->fresh_bytes > h->budget_bytes / 4 ? put_fresh(h) : 0;
+}
+
+int xh_write_buffer_truncate(struct xh_write_buffer *h, uint64_t size)
+{
+    h->eof = size;
+    forget(h, size, UINT64_MAX - size);
+    if (h->through && h->disk != size) {
+        if (ftruncate(h->fd, (off_t)size) < 0)
+            return -1;
+        h->disk = size;
+    }
+    if (size >= h->disk)
+        return 0;
+    if (xh_write_buffer_write_back(h) || ftruncate(h->fd, (off_t)size) < 0)
+        return -1;
+    h->disk = size;
+    h->settled = size < h->settled ? size : h->settled;
+    return 0;
+}

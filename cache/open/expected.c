@@ -1,0 +1,249 @@
+/* Files that are opened ahead: see expected.h. */
+#include "expected.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/now.h"
+#include "origin/origin.h"
+#include "watch/trace.h"
+
+/* Who asks for it later wants to know what the origin has by then. */
+#define STALE_NS UINT64_C(30000000000)
+
+struct expected {
+    /* Constant. */
+    char *url, reader[XH_READER_BYTES];
+    struct xh_options opt;
+    const struct xh_expected_how *how;
+
+    /* Under the lock; in a fork's child nobody looks at the parent's. */
+    struct expected *next;
+    enum { OPENING, OPEN, FAILED } state;
+    int wanted;   /* somebody waits for it, who takes it out of the list */
+    int dropped;  /* it is out of the list, and its thread frees it */
+    struct xh_file *file;
+    struct xh_err err;
+    uint64_t opened_ns;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    struct expected *first;
+    _Atomic unsigned n; /* changed under the lock, read without it as a hint */
+    _Atomic unsigned threads;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The parent's threads are not here, and what they were at is leaked: its state cannot be told from sound. */
+static void in_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    static const pthread_cond_t still = PTHREAD_COND_INITIALIZER;
+    all.lock = fresh;
+    all.news = still;
+    all.first = NULL;
+    atomic_store_explicit(&all.n, 0, memory_order_relaxed);
+    atomic_store_explicit(&all.threads, 0, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+static void expected_free(struct expected *e)
+{
+    if (e->file)
+        e->how->close(e->file);
+    xh_env_release(&e->opt);
+    free(e->url);
+    free(e);
+}
+
+/* Takes |e| out of the list. The lock is held. */
+static void unlist(struct expected *e)
+{
+    struct expected **at = &all.first;
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    atomic_fetch_sub_explicit(&all.n, 1, memory_order_relaxed);
+}
+
+static void *run(void *ctx)
+{
+    struct expected *e = ctx;
+    struct xh_file *file = NULL;
+    struct xh_err err = {0};
+    int rc = e->how->open(e->url, &e->opt, &file, &err);
+    pthread_mutex_lock(&all.lock);
+    e->file = file;
+    e->err = err;
+    e->state = rc ? FAILED : OPEN;
+    e->opened_ns = xh_now_ns();
+    int ours = e->dropped || (rc && !e->wanted);
+    if (ours && !e->dropped)
+        unlist(e);
+    pthread_cond_broadcast(&all.news);
+    pthread_mutex_unlock(&all.lock);
+    if (ours)
+        expected_free(e);
+    atomic_fetch_sub_explicit(&all.threads, 1, memory_order_relaxed);
+    return NULL;
+}
+
+static int start(struct expected *e)
+{
+    pthread_t t;
+    sigset_t most, old;
+    sigfillset(&most); /* signals are the program's own affair, but a fault has to be answered by its thread */
+    sigdelset(&most, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &most, &old);
+    atomic_fetch_add_explicit(&all.threads, 1, memory_order_relaxed);
+    int rc = pthread_create(&t, NULL, run, e);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0)
+        pthread_detach(t);
+    else
+        atomic_fetch_sub_explicit(&all.threads, 1, memory_order_relaxed);
+    return rc;
+}
+
+static struct expected *find(const char *url)
+{
+    struct expected *e = all.first;
+    while (e && strcmp(e->url, url) != 0)
+        e = e->next;
+    return e;
+}
+
+uint64_t xh_expected_number(void)
+{
+    static _Atomic uint64_t number;
+    return atomic_fetch_add_explicit(&number, 1, memory_order_relaxed) + 1;
+}
+
+void xh_expected_open(const char *url, const struct xh_options *o, const struct xh_expected_how *how)
+{
+    pthread_once(&once, watch_forks);
+    if (!o->readahead || atomic_load_explicit(&all.n, memory_order_relaxed) >= XH_EXPECTED_MOST)
+        return;
+    struct expected *e = calloc(1, sizeof *e);
+    if (!e || !(e->url = strdup(url))) {
+        free(e);
+        return;
+    }
+    e->opt = *o;
+    e->how = how;
+    e->opt.asked_as = xh_expected_number();
+    xh_env_hold(&e->opt);
+    /* One that cannot be told from another might be handed what he may not read. */
+    if (!e->opt.env || !xh_origin_reader(url, &e->opt, e->reader)) {
+        expected_free(e);
+        return;
+    }
+    pthread_mutex_lock(&all.lock);
+    int listed = atomic_load_explicit(&all.n, memory_order_relaxed) < XH_EXPECTED_MOST && !find(url);
+    if (listed) {
+        e->next = all.first;
+        all.first = e;
+        atomic_fetch_add_explicit(&all.n, 1, memory_order_relaxed);
+        if (start(e)) { /* under the lock: else it might be gone before it began */
+            unlist(e);
+            listed = 0;
+        }
+    }
+    pthread_mutex_unlock(&all.lock);
+    if (!listed)
+        expected_free(e);
+}
+
+/* 1 when |a| and |b| name the same options, for a URL that the same file names. */
+static int same_options(const struct xh_options *a, const struct xh_options *b)
+{
+    const struct xh_namer *x = &a->namer, *y = &b->namer;
+    for (size_t i = 0; i < XH_OPT_COUNT; i++) {
+        const struct xh_opt_row *row = &xh_opt_rows[i];
+        const char *p = (const char *)a + row->offset, *q = (const char *)b + row->offset;
+        if (row->type == XH_OPT_STR ? strcmp(p, q) != 0 : memcmp(p, q, sizeof(uint64_t)) != 0)
+            return 0;
+    }
+    return x->by_file == y->by_file && x->remote == y->remote && x->family == y->family && strcmp(x->server, y->server) == 0 &&
+           strcmp(x->parent, y->parent) == 0 && a->may_lack == b->may_lack && a->sums == b->sums;
+}
+
+int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns, struct xh_err *err)
+{
+    char reader[XH_READER_BYTES];
+    *waited_ns = 0;
+    if (!atomic_load_explicit(&all.n, memory_order_relaxed))
+        return 0;
+    uint64_t began = xh_now_ns();
+    pthread_mutex_lock(&all.lock);
+    struct expected *e = find(url);
+    pthread_mutex_unlock(&all.lock);
+    if (!e || !xh_origin_reader(url, o, reader)) /* that reads files */
+        return 0;
+    pthread_mutex_lock(&all.lock);
+    e = find(url);
+    if (!e || e->wanted || !same_options(&e->opt, o) || strcmp(e->reader, reader) != 0 || !xh_env_is_same(e->opt.env, o->env)) {
+        pthread_mutex_unlock(&all.lock);
+        return 0;
+    }
+    e->wanted = 1;
+    while (e->state == OPENING)
+        pthread_cond_wait(&all.news, &all.lock);
+    unlist(e);
+    pthread_mutex_unlock(&all.lock);
+    uint64_t now = xh_now_ns();
+    int rc = e->state == FAILED ? e->err.code : now - e->opened_ns < STALE_NS;
+    *waited_ns = now - began;
+    if (rc < 0 && err)
+        *err = e->err;
+    if (rc > 0) {
+        *out = e->file;
+        e->file = NULL;
+    }
+    xh_trace(XH_T_READ, "expected", "taken=%d waited_us=%llu", rc, (unsigned long long)(*waited_ns / 1000));
+    expected_free(e);
+    return rc;
+}
+
+void xh_expected_forget(uint64_t family)
+{
+    struct expected *gone = NULL;
+    pthread_mutex_lock(&all.lock);
+    for (struct expected *e = all.first, *next; e; e = next) {
+        next = e->next;
+        if (e->opt.namer.family != family || e->wanted)
+            continue;
+        unlist(e);
+        e->dropped = 1;
+        if (e->state != OPENING) {
+            e->next = gone;
+            gone = e;
+        }
+    }
+    pthread_mutex_unlock(&all.lock);
+    for (struct expected *next; gone; gone = next) {
+        next = gone->next;
+        expected_free(gone);
+    }
+}
+
+unsigned xh_expected_count(void)
+{
+    return atomic_load_explicit(&all.n, memory_order_relaxed);
+}
+
+unsigned xh_expected_threads(void)
+{
+    return atomic_load_explicit(&all.threads, memory_order_relaxed);
+}

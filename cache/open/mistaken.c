@@ -1,0 +1,114 @@
+/* Names that were to be URLs: see mistaken.h. */
+#include "mistaken.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cache.h"
+#include "base/err.h"
+
+#define WORKS "xhdf5 reads https:// and http://"
+
+/* What others' schemes are here. */
+static const struct {
+    const char *scheme, *say;
+} schemes[] = {
+    {"s3", WORKS ": write the object's https:// address (https://BUCKET.s3.REGION.amazonaws.com/KEY), presigned "
+                 "where it is private"},
+    {"s3a", WORKS ": write the object's https:// address (https://BUCKET.s3.REGION.amazonaws.com/KEY), presigned "
+                  "where it is private"},
+    {"gs", WORKS ": write the object's https:// address (https://storage.googleapis.com/BUCKET/KEY), presigned "
+                 "where it is private"},
+    {"gcs", WORKS ": write the object's https:// address (https://storage.googleapis.com/BUCKET/KEY), presigned "
+                  "where it is private"},
+    {"az", WORKS ": write the blob's https:// address, with its signature where it is private"},
+    {"abfs", WORKS ": write the blob's https:// address, with its signature where it is private"},
+    {"abfss", WORKS ": write the blob's https:// address, with its signature where it is private"},
+    {"davs", "davs:// is WebDAV over https: write https:// instead"},
+    {"webdavs", "webdavs:// is WebDAV over https: write https:// instead"},
+    {"dav", "dav:// is WebDAV over http: write https://, or http:// instead"},
+    {"webdav", "webdav:// is WebDAV over http: write https://, or http:// instead"},
+    {"root", WORKS ": XRootD servers serve the same paths over https, mostly on another port (https://HOST:PORT/PATH)"},
+    {"roots", WORKS ": XRootD servers serve the same paths over https, mostly on another port "
+                    "(https://HOST:PORT/PATH)"},
+    {"xroot", WORKS ": XRootD servers serve the same paths over https, mostly on another port "
+                    "(https://HOST:PORT/PATH)"},
+    {"xroots", WORKS ": XRootD servers serve the same paths over https, mostly on another port "
+                     "(https://HOST:PORT/PATH)"},
+    {"ftp", WORKS ": has the server an https:// address, too?"},
+    {"ftps", WORKS ": has the server an https:// address, too?"},
+    {"sftp", WORKS ": has the server an https:// address, too?"},
+    {"gsiftp", WORKS ": has the server an https:// address, too?"},
+    {"hdfs", WORKS ": has the server an https:// address, too?"},
+    {"osdf", WORKS ": write the https:// address of an origin or a cache"},
+    {"pelican", WORKS ": write the https:// address of an origin or a cache"},
+    {"file", "a local file is named by its path alone, without file://"},
+};
+
+static const char *known(const char *scheme, size_t n)
+{
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (strlen(schemes[i].scheme) == n && strncasecmp(schemes[i].scheme, scheme, n) == 0)
+            return schemes[i].say;
+    return NULL;
+}
+
+static size_t scheme_length(const char *name)
+{
+    size_t n = 0;
+    if (!isalpha((unsigned char)*name))
+        return 0;
+    while (isalnum((unsigned char)name[n]) || (name[n] && strchr("+-._", name[n])))
+        n++;
+    return name[n] == ':' ? n : 0;
+}
+
+/* |name| begins with a scheme of |n| bytes and a colon. */
+static void say_scheme(const char *name, size_t n, char *out, size_t size)
+{
+    const char *after = name + n + 1, *say = known(name, n);
+    size_t slashes = strspn(after, "/\\");
+    char url[300], shown[280];
+    int web = n == 5 && strncasecmp(name, "https", 5) == 0 ? 1 : n == 4 && strncasecmp(name, "http", 4) == 0 ? 2 : 0;
+    snprintf(url, sizeof url, "%s://%.250s", web == 2 ? "http" : "https", after + slashes);
+    xh_url_shown(url, shown, sizeof shown);
+    if (web)
+        snprintf(out, size, "a URL has two slashes behind %s:, this name has %s: write %s. pathlib.Path() makes one "
+                            "slash of two: give the URL as a string",
+                 web == 2 ? "http" : "https", slashes == 0 ? "none" : slashes == 1 ? "one" : "others", shown);
+    else if (say && slashes)
+        snprintf(out, size, "%s", say);
+    else if (slashes >= 2 && strspn(name, "htpsHTPS") == n)
+        snprintf(out, size, "%.*s:// is no scheme: write %s", (int)n, name, shown);
+    else if (slashes >= 2)
+        snprintf(out, size, "%.*s:// is no scheme that is known here: " WORKS, (int)(n < 40 ? n : 40), name);
+    else if (slashes == 1 && n > 1)
+        snprintf(out, size, "HOST:/PATH is how scp and rsync name a file: if that server serves it over https, "
+                            "write https://%.*s/…",
+                 (int)(n < 100 ? n : 100), name);
+}
+
+const char *xh_mistaken_shown(const char *name, char *out, size_t size)
+{
+    size_t begin = scheme_length(name), from = begin ? begin + 1 : 0;
+    from += strspn(name + from, "/\\");
+    size_t host = strcspn(name + from, "/?#");
+    const char *at = memrchr(name + from, '@', host), *rest = at ? at + 1 : name + from;
+    snprintf(out, size, "%.*s%.*s", (int)from, name, (int)strcspn(rest, "?#"), rest);
+    return xh_text_plain(out);
+}
+
+const char *xh_mistaken(const char *name, char *out, size_t size)
+{
+    static const char around[] = " \t\r\n\"'<(`";
+    size_t extra = strspn(name, around), n = scheme_length(name + extra);
+    out[0] = '\0';
+    if (extra && (xh_cache_is_url(name + extra) || known(name + extra, n)))
+        snprintf(out, size, "the name begins with %s: take it away", *name == '"' || *name == '\'' || *name == '<' || *name == '(' || *name == '`'
+                 ? "a quote or a bracket" : "a blank");
+    else if (n)
+        say_scheme(name + extra, n, out, size);
+    return out;
+}

@@ -1,0 +1,73 @@
+/* Openings of one URL by many processes at once: see opening.h. */
+#include "opening.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/now.h"
+#include "watch/trace.h"
+
+/* A server takes long, or a process is suspended: then everybody asks for himself. */
+#define MOST_MS 4000
+
+/* Reads "asked reader\n" off the saved |text| and leaves the origin's part of it in op->hint. Returns 1 when it
+ * was asked on our behalf. */
+static int read_saved(struct xh_opening *op, const char *text)
+{
+    uint64_t asked;
+    char reader[XH_READER_BYTES];
+    int n = 0;
+    if (sscanf(text, "%" SCNu64 " %64[0-9a-f-]%n", &asked, reader, &n) != 2 || text[n] != '\n')
+        return 0;
+    snprintf(op->hint, sizeof op->hint, "%s", text + n + 1);
+    return asked >= op->begun_ns && asked <= xh_now_ns() && strcmp(reader, op->reader) == 0;
+}
+
+void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_account *a)
+{
+    char saved[XH_HINT_BYTES];
+    *op = (struct xh_opening){.turn = {.fd = -1}, .begun_ns = xh_now_ns()};
+    if (!o->shadow)
+        return;
+    int waited = 0, apart = xh_origin_reader(url, o, op->reader);
+    char *name = NULL;
+    if (apart && asprintf(&name, "%s %s", op->reader, url) >= 0) {
+        uint64_t entered = xh_account_enter(a, XH_OTHERS);
+        waited = xh_shadow_turn(name, o, MOST_MS, &op->turn);
+        xh_account_leave(a, XH_OTHERS, entered);
+        free(name);
+    }
+    if (xh_shadow_hint_load(url, o, saved))
+        op->vouched = read_saved(op, saved) && apart;
+    if (op->vouched || (waited && !op->hint[0])) /* whoever was first has failed: the others need not go one by one */
+        xh_shadow_turn_over(&op->turn);
+    op->asked_ns = xh_now_ns();
+}
+
+size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES])
+{
+    struct xh_opening op = {0};
+    char saved[XH_HINT_BYTES];
+    if (xh_shadow_hint_load(url, o, saved))
+        read_saved(&op, saved);
+    memcpy(out, op.hint, sizeof op.hint);
+    return strlen(out);
+}
+
+void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s)
+{
+    char text[XH_HINT_BYTES];
+    op->awaited = xh_shadow_turn_awaited(&op->turn);
+    if (op->vouched)
+        return;
+    int n = snprintf(text, sizeof text, "%" PRIu64 " %s\n", op->asked_ns, op->reader[0] ? op->reader : "-");
+    if (xh_replicas_hint(origin, text + n, sizeof text - (size_t)n))
+        xh_shadow_hint_save(s, text);
+}
+
+void xh_opening_end(struct xh_opening *op)
+{
+    xh_shadow_turn_over(&op->turn);
+}

@@ -1,0 +1,208 @@
+/* The plan: see plan.h. Three steps: coalesce, split, group. */
+#include "plan.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+
+/* What a young connection brings while an older one works on the rest; all of them get this share of a range. */
+#define TAIL_BYTES 65536u
+#define TAILS_SHARE 8
+
+static size_t digits(uint64_t v)
+{
+    size_t n = 1;
+    while (v >= 10) {
+        v /= 10;
+        n++;
+    }
+    return n;
+}
+
+/* Length of one range in a Range header: "first-last" and a comma. */
+static size_t header_bytes(const struct xh_range *r)
+{
+    return digits(r->off) + digits(r->off + r->len - 1) + 2;
+}
+
+/* Joins neighbours across small gaps; |out| may be as long as |in|. Returns the number left. */
+static size_t coalesce(const struct xh_range *in, size_t n, uint64_t gap, struct xh_range *out)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) {
+        assert(in[i].len > 0);
+        if (m > 0) {
+            uint64_t end = out[m - 1].off + out[m - 1].len;
+            assert(in[i].off >= end);
+            if (in[i].off - end <= gap) {
+                out[m - 1].len = in[i].off + in[i].len - out[m - 1].off;
+                continue;
+            }
+        }
+        out[m++] = in[i];
+    }
+    return m;
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* First byte past the part that starts at |off|, in a range that ends at |end|. Parts are as few as may be
+ * and about equal, cut at multiples of align_bytes: a short last one would cost as many round trips. */
+static uint64_t part_end(uint64_t off, uint64_t end, const struct xh_plan_limits *lim)
+{
+    uint64_t begin = off - off % lim->align_bytes, n = ceil_div(end - begin, lim->part_bytes);
+    if (end - off <= lim->part_bytes)
+        return end;
+    uint64_t part = ceil_div(end - begin, n);
+    return begin + ceil_div(part, lim->align_bytes) * lim->align_bytes;
+}
+
+/* A short part is no longer than any other. */
+static uint64_t tail_bytes(const struct xh_plan_limits *lim)
+{
+    uint64_t tail = ceil_div(TAIL_BYTES, lim->align_bytes) * lim->align_bytes;
+    return tail < lim->part_bytes ? tail : lim->part_bytes;
+}
+
+/* Where the short parts at the end of |r|, the |i|th of |n|, begin. */
+static uint64_t tails_of(const struct xh_range *r, size_t i, size_t n, const struct xh_plan_limits *lim)
+{
+    uint64_t end = r->off + r->len, tails = tail_bytes(lim) * lim->tails;
+    if (tails == 0 || i + 1 < n || r->len / TAILS_SHARE < tails)
+        return end;
+    return ceil_div(end - tails, lim->align_bytes) * lim->align_bytes; /* not below: that would be one part more */
+}
+
+static uint64_t next_cut(uint64_t off, uint64_t tails, uint64_t end, const struct xh_plan_limits *lim)
+{
+    uint64_t tail = off + tail_bytes(lim);
+    if (off < tails)
+        return part_end(off, tails, lim);
+    return tail < end ? tail : end;
+}
+
+static size_t count_parts(const struct xh_range *r, size_t n, const struct xh_plan_limits *lim)
+{
+    size_t parts = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t end = r[i].off + r[i].len, tails = tails_of(&r[i], i, n, lim);
+        for (uint64_t p = r[i].off; p < end; p = next_cut(p, tails, end, lim))
+            parts++;
+    }
+    return parts;
+}
+
+/* Cuts long ranges. |out| has room for count_parts(). */
+static void split(const struct xh_range *in, size_t n, const struct xh_plan_limits *lim,
+                  struct xh_range *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t end = in[i].off + in[i].len, tails = tails_of(&in[i], i, n, lim);
+        for (uint64_t p = in[i].off; p < end;) {
+            uint64_t to = next_cut(p, tails, end, lim);
+            *out++ = (struct xh_range){p, to - p};
+            p = to;
+        }
+    }
+}
+
+/* 1 when range |i| is a part of a split one: it goes alone, for parallelism. Neighbours that touch are such. */
+static int is_part(const struct xh_range *r, size_t n, size_t i)
+{
+    return (i > 0 && r[i - 1].off + r[i - 1].len == r[i].off) || (i + 1 < n && r[i].off + r[i].len == r[i + 1].off);
+}
+
+/* How many bytes a transfer of several ranges should carry: so many that all connections get one
+ * transfer each, or, where the limits do not allow that, the same number of transfers. One more would
+ * cost a round trip in which all the others wait. */
+static uint64_t share_of(const struct xh_range *r, size_t n, const struct xh_plan_limits *lim)
+{
+    uint64_t bytes = 0, count = 0, header;
+    for (size_t i = 0; i < n; i++)
+        if (!is_part(r, n, i)) {
+            bytes += r[i].len;
+            count++;
+        }
+    header = n ? count * header_bytes(&r[n - 1]) : 0; /* the longest: so the last groups hold theirs too */
+    uint64_t spread = bytes / lim->spread_bytes, groups = ceil_div(bytes, lim->group_bytes);
+    if (groups < ceil_div(count, lim->max_ranges))
+        groups = ceil_div(count, lim->max_ranges);
+    if (lim->max_ranges > 1 && groups < ceil_div(header, lim->max_range_header))
+        groups = ceil_div(header, lim->max_range_header);
+    if (spread > lim->connections)
+        spread = lim->connections;
+    if (groups < spread)
+        groups = spread;
+    if (groups > lim->connections)
+        groups = ceil_div(groups, lim->connections) * lim->connections;
+    return groups ? ceil_div(bytes, groups) : 0;
+}
+
+/* A group ends where its share of all bytes does, or at a limit. */
+static size_t group(const struct xh_range *r, size_t n, const struct xh_plan_limits *lim,
+                    struct xh_plan_transfer *out)
+{
+    uint64_t share = share_of(r, n, lim), before = 0, last = 0, bytes = 0;
+    size_t m = 0, header = 0;
+    int open = 0; /* the last transfer takes more ranges */
+    for (size_t i = 0; i < n; i++) {
+        if (is_part(r, n, i)) {
+            out[m++] = (struct xh_plan_transfer){i, 1};
+            open = 0;
+            continue;
+        }
+        size_t h = header_bytes(&r[i]);
+        assert(share); /* |i| has one */
+        uint64_t nth = (before + r[i].len / 2) / share; /* whose share the range's middle is */
+        before += r[i].len;
+        if (open && nth == last && out[m - 1].count < lim->max_ranges && header + h <= lim->max_range_header &&
+            bytes + r[i].len <= lim->group_bytes) {
+            out[m - 1].count++;
+            bytes += r[i].len;
+            header += h;
+            continue;
+        }
+        out[m++] = (struct xh_plan_transfer){i, 1};
+        bytes = r[i].len;
+        header = h;
+        last = nth;
+        open = 1;
+    }
+    return m;
+}
+
+int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_limits *lim,
+                 struct xh_plan *out)
+{
+    assert(lim->part_bytes > 0 && lim->align_bytes > 0 && lim->part_bytes % lim->align_bytes == 0);
+    assert(lim->max_ranges >= 1 && lim->max_range_header >= 1 && lim->group_bytes >= 1 && lim->spread_bytes >= 1 && lim->connections >= 1);
+    struct xh_plan p = {0};
+    struct xh_range *joined = malloc((n ? n : 1) * sizeof *joined);
+    if (!joined)
+        return XH_E_NOMEM;
+    size_t m = coalesce(wanted, n, lim->gap_bytes, joined);
+    p.nranges = count_parts(joined, m, lim);
+    p.ranges = malloc((p.nranges ? p.nranges : 1) * sizeof *p.ranges);
+    p.transfers = malloc((p.nranges ? p.nranges : 1) * sizeof *p.transfers);
+    if (!p.ranges || !p.transfers) {
+        free(joined);
+        xh_plan_free(&p);
+        return XH_E_NOMEM;
+    }
+    split(joined, m, lim, p.ranges);
+    p.ntransfers = group(p.ranges, p.nranges, lim, p.transfers);
+    free(joined);
+    *out = p;
+    return 0;
+}
+
+void xh_plan_free(struct xh_plan *p)
+{
+    free(p->ranges);
+    free(p->transfers);
+    *p = (struct xh_plan){0};
+}

@@ -1,0 +1,48 @@
+/* The plan: from wanted ranges to transfers. Pure: no I/O, no clock, no globals. */
+#ifndef XH_PLAN_H
+#define XH_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/extent.h"
+
+struct xh_plan_limits {
+    uint64_t gap_bytes;      /* coalesce across gaps of at most this */
+    uint64_t part_bytes;     /* split ranges longer than this; > 0, a multiple of align_bytes */
+    unsigned tails;          /* the last range's end is cut into so many short parts, where it is long: for
+                              * connections that have to be opened, so that what is asked for next finds them */
+    uint64_t align_bytes;    /* cuts fall on multiples of this; > 0 */
+    uint64_t group_bytes;    /* most that several ranges in one transfer carry together; >= 1 */
+    uint64_t spread_bytes;   /* several ranges are spread over |connections| where each gets so much; >= 1 */
+    unsigned max_ranges;     /* ranges per transfer; >= 1 */
+    size_t max_range_header; /* bytes of "a-b,c-d" per transfer, for transfers of several ranges; >= 1 */
+    unsigned connections;    /* transfers that run at once; >= 1 */
+};
+
+struct xh_plan_transfer { /* ranges [first, first + count) of the plan */
+    size_t first, count;
+};
+
+struct xh_plan {
+    struct xh_range *ranges;
+    size_t nranges;
+    struct xh_plan_transfer *transfers;
+    size_t ntransfers;
+};
+
+/* Plans |wanted|: |n| ranges, sorted, disjoint, not empty, ends below 2^63.
+ *
+ * The plan's ranges are sorted and disjoint and cover every wanted byte; what they
+ * cover besides are gaps of at most gap_bytes each, between two wanted ranges. None is
+ * longer than part_bytes. Transfers partition the ranges in order; only ranges that were
+ * not split share a transfer, and no more of them than the limits allow; they are spread evenly, so
+ * that |connections| transfers can run at once, or the least multiple of that where one round of
+ * transfers does not hold them.
+ *
+ * Returns 0 or XH_E_NOMEM (|out| untouched). Owns: xh_plan_free. Threads: any. */
+int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_limits *lim,
+                 struct xh_plan *out);
+void xh_plan_free(struct xh_plan *p);
+
+#endif

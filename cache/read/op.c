@@ -1,0 +1,238 @@
+/* One read in progress: its extents, and those who bring their bytes. See op.h. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+#include "base/now.h"
+#include "base/waits.h"
+
+#define LOOK_EVERY_NS 20000000u
+#define PARTS_AT_ONCE 256 /* extents that are copied out of the shadow together: 6 KiB of stack */
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct xh_extent *x = a, *y = b;
+    return (x->off > y->off) - (x->off < y->off);
+}
+
+/* Copies, checks and sorts the caller's extents. */
+static int take_extents(struct xh_read_op *op)
+{
+    struct xh_extent *e = op->ext = malloc(op->nasked * sizeof *e);
+    uint64_t reach = 0;
+    size_t n = 0;
+    int sorted = 1, overlaps = 0;
+    for (size_t i = 0; e && i < op->nasked; i++) {
+        if (op->asked[i].len == 0)
+            continue;
+        sorted &= n == 0 || e[n - 1].off <= op->asked[i].off;
+        e[n++] = op->asked[i];
+        op->bytes += op->asked[i].len;
+    }
+    if (!sorted)
+        qsort(e, n, sizeof *e, by_offset);
+    for (size_t i = 1; i < n; i++)
+        overlaps |= e[i].off < e[i - 1].off + e[i - 1].len;
+    if (!e || (overlaps && !(op->reach = malloc(n * sizeof *op->reach))))
+        return XH_E_NOMEM;
+    for (size_t i = 0; overlaps && i < n; i++) {
+        uint64_t end = e[i].off + e[i].len;
+        op->reach[i] = reach = reach > end ? reach : end;
+    }
+    assert(n == 0 || e[n - 1].off < op->f->size);
+    op->n = n;
+    return 0;
+}
+
+int xh_op_begin(struct xh_read_op *op, struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
+                struct xh_err *err)
+{
+    *op = (struct xh_read_op){.f = f, .kind = kind, .asked = ext, .nasked = n};
+    pthread_mutex_init(&op->lock, NULL);
+    xh_cond_init(&op->idle);
+    if (take_extents(op) == 0)
+        return 0;
+    xh_op_end(op);
+    return xh_op_nomem(op, err);
+}
+
+void xh_op_end(struct xh_read_op *op)
+{
+    assert(op->pending == 0);
+    while (op->lost) {
+        struct xh_waiter *k = op->lost;
+        op->lost = k->next;
+        free(k);
+    }
+    free(op->ext);
+    free(op->reach);
+    pthread_mutex_destroy(&op->lock);
+    pthread_cond_destroy(&op->idle);
+}
+
+int xh_op_nomem(const struct xh_read_op *op, struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read of %zu extents of %s", op->nasked, op->f->url_shown);
+}
+
+/* First extent that may reach past |off|. */
+static size_t first_extent(const struct xh_read_op *op, uint64_t off)
+{
+    size_t lo = 0, hi = op->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        uint64_t end = op->reach ? op->reach[mid] : op->ext[mid].off + op->ext[mid].len;
+        if (end <= off)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The part of |e| that lies in [off, end). Returns 0 when there is none. */
+static int cut(const struct xh_extent *e, uint64_t off, uint64_t end, struct xh_extent *out)
+{
+    uint64_t a = e->off > off ? e->off : off;
+    uint64_t b = e->off + e->len < end ? e->off + e->len : end;
+    if (a >= b)
+        return 0;
+    *out = (struct xh_extent){a, b - a, (uint8_t *)e->buf + (a - e->off)};
+    return 1;
+}
+
+void xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint8_t *data)
+{
+    uint64_t end = off + len;
+    struct xh_extent part;
+    for (size_t i = first_extent(op, off); i < op->n && op->ext[i].off < end; i++)
+        if (cut(&op->ext[i], off, end, &part))
+            memcpy(part.buf, data + (part.off - off), part.len);
+}
+
+int xh_op_copy_ready(struct xh_read_op *op, uint64_t off, uint64_t len)
+{
+    uint64_t end = off + len;
+    struct xh_extent part[PARTS_AT_ONCE];
+    size_t i = first_extent(op, off), n;
+    do {
+        for (n = 0; n < PARTS_AT_ONCE && i < op->n && op->ext[i].off < end; i++)
+            n += (size_t)cut(&op->ext[i], off, end, &part[n]);
+        if (xh_shadow_readv(op->f->shadow, part, n) != n)
+            return 0;
+    } while (n == PARTS_AT_ONCE);
+    return 1;
+}
+
+int xh_op_pages(const struct xh_read_op *op, struct xh_runs *out)
+{
+    for (size_t i = 0; i < op->n; i++) {
+        uint64_t first = op->ext[i].off / XH_PAGE_BYTES;
+        uint64_t last = (op->ext[i].off + op->ext[i].len - 1) / XH_PAGE_BYTES;
+        if (xh_runs_add_run(out, (struct xh_run){first, last - first + 1}))
+            return XH_E_NOMEM;
+    }
+    return 0;
+}
+
+uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
+{
+    uint64_t sum = 0;
+    for (size_t k = 0; k < runs->n; k++) {
+        uint64_t off = runs->at[k].first * XH_PAGE_BYTES, end = off + runs->at[k].count * XH_PAGE_BYTES;
+        for (size_t i = first_extent(op, off); i < op->n && op->ext[i].off < end; i++) {
+            const struct xh_extent *e = &op->ext[i];
+            uint64_t a = e->off > off ? e->off : off;
+            uint64_t b = e->off + e->len < end ? e->off + e->len : end;
+            sum += b > a ? b - a : 0;
+        }
+    }
+    return sum;
+}
+
+/* Lock held; lets go of it meanwhile. While it is not known how fast the link is, or something is held, now and then
+ * to see how
+ * much has come. */
+static void wait_a_while(struct xh_read_op *op)
+{
+    int watches = xh_compressed_watches(op);
+    if (!watches && !op->held.n) {
+        pthread_cond_wait(&op->idle, &op->lock);
+        return;
+    }
+    if (xh_cond_wait_until(&op->idle, &op->lock, xh_now_ns() + LOOK_EVERY_NS))
+        return;
+    pthread_mutex_unlock(&op->lock);
+    if (watches)
+        xh_compressed_note(op, 0);
+    xh_arrive_look(op);
+    pthread_mutex_lock(&op->lock);
+}
+
+int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err)
+{
+    pthread_mutex_lock(&op->lock);
+    if (op->pending) {
+        uint64_t entered = xh_account_enter(op->f->account, XH_NETWORK);
+        while (op->pending)
+            wait_a_while(op);
+        op->served.waited_ns += xh_account_leave(op->f->account, XH_NETWORK, entered);
+    }
+    pthread_mutex_unlock(&op->lock);
+    xh_arrive_look(op); /* the read may wait for others next */
+    if (rc == 0 && op->err.code && err)
+        *err = op->err;
+    return rc ? rc : op->err.code;
+}
+
+void xh_op_enter(struct xh_read_op *op, size_t n)
+{
+    pthread_mutex_lock(&op->lock);
+    op->pending += n;
+    pthread_mutex_unlock(&op->lock);
+}
+
+void xh_op_leave(struct xh_read_op *op, const struct xh_err *err)
+{
+    pthread_mutex_lock(&op->lock);
+    if (err && op->err.code == 0)
+        op->err = *err;
+    if (--op->pending == 0)
+        pthread_cond_signal(&op->idle);
+    pthread_mutex_unlock(&op->lock);
+}
+
+void xh_op_lose(struct xh_read_op *op, struct xh_waiter *k)
+{
+    pthread_mutex_lock(&op->lock);
+    k->next = op->lost;
+    op->lost = k;
+    if (--op->pending == 0)
+        pthread_cond_signal(&op->idle);
+    pthread_mutex_unlock(&op->lock);
+}
+
+int xh_op_take_lost(struct xh_read_op *op, uint64_t *bytes)
+{
+    size_t n = 0;
+    for (const struct xh_waiter *k = op->lost; k; k = k->next)
+        n++;
+    struct xh_extent *ext = n ? malloc(n * sizeof *ext) : NULL;
+    *bytes = 0;
+    if (n && !ext)
+        return XH_E_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        struct xh_waiter *k = op->lost;
+        ext[i] = (struct xh_extent){k->a, k->b - k->a, k->to};
+        *bytes += k->b - k->a;
+        op->lost = k->next;
+        free(k);
+    }
+    if (n)
+        qsort(ext, n, sizeof *ext, by_offset);
+    free(op->ext);
+    op->ext = ext;
+    op->n = n;
+    return 0;
+}

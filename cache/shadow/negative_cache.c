@@ -1,0 +1,64 @@
+/* Lacks: what was looked for in vain, for the user's other processes: an empty file "n-<hex SHA-256 of the name>", whose time
+ * says when. Knows nothing of what the name means. Threads, processes: any. */
+#include "negative_cache.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "impl.h"
+#include "store.h"
+
+/* Opens the directory, and writes the file's name. Returns the directory's descriptor or -1. */
+static int place(const char *name, const struct xh_options *o, int create, char file[XH_NAME_BYTES])
+{
+    char path[XH_DIR_BYTES];
+    memcpy(file, "n-", 2);
+    if (!o->shadow || xh_store_url_hex(name, file + 2) < 0)
+        return -1;
+    xh_store_dir_path(o, path);
+    return xh_store_dir(o, path, create);
+}
+
+static int is_fresh(const struct stat *st, unsigned lasts_s)
+{
+    time_t now = time(NULL);
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_mtime <= now && now - st->st_mtime < (time_t)lasts_s;
+}
+
+int xh_shadow_lacks(const char *name, const struct xh_options *o, unsigned lasts_s)
+{
+    char file[XH_NAME_BYTES];
+    struct stat st;
+    int dirfd = place(name, o, 0, file);
+    if (dirfd < 0)
+        return 0;
+    int lacks = fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_fresh(&st, lasts_s);
+    close(dirfd);
+    return lacks;
+}
+
+void xh_shadow_note_lack(const char *name, const struct xh_options *o, int lacks)
+{
+    char file[XH_NAME_BYTES];
+    int dirfd = place(name, o, lacks, file);
+    if (dirfd < 0)
+        return;
+    int fd = lacks ? openat(dirfd, file, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0) {
+        futimens(fd, NULL);
+        close(fd);
+    } else if (!lacks) {
+        unlinkat(dirfd, file, 0);
+    }
+    close(dirfd);
+}
+
+int xh_negative_is_old(int dirfd, const char *name)
+{
+    struct stat st;
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !is_fresh(&st, XH_NEGATIVE_MOST_S);
+}

@@ -1,0 +1,65 @@
+/* Words: made safe to touch, and changed. See layout.h for what they say, page.c for what it is good for.
+ * Locks: none. */
+#include "page_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "watch/trace.h"
+#include "guard.h"
+
+static int reserve(int fd, uint64_t off, uint64_t len)
+{
+    int rc;
+    do
+        rc = fallocate(fd, 0, (off_t)off, (off_t)len);
+    while (rc < 0 && errno == EINTR);
+    return rc;
+}
+
+int xh_page_reserve(struct xh_shadow *s, uint64_t idx)
+{
+    uint64_t block = idx / s->block_words;
+    uint64_t bit = 1ull << (block % 64);
+    if (xh_guard_broken(s->guard))
+        return 0;
+    /* Acquire pairs with the release below: the fallocate of another thread came before. */
+    if (atomic_load_explicit(&s->reserved[block / 64], memory_order_acquire) & bit)
+        return 1;
+    uint64_t unit = s->head.unit_bytes;
+    if (reserve(s->fd, s->head.header_bytes + block * unit, unit) < 0 ||
+        reserve(s->fd, s->head.sums_off + block * unit, unit) < 0) {
+        xh_trace(XH_T_SHADOW, "no_words", "name=%.10s block=%llu errno=%d", s->name,
+                 (unsigned long long)block, errno);
+        return 0;
+    }
+    atomic_fetch_or_explicit(&s->reserved[block / 64], bit, memory_order_release);
+    return 1;
+}
+
+static void wake(struct xh_shadow *s, uint64_t idx)
+{
+    syscall(SYS_futex, xh_w_futex(&s->words[idx]), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state state,
+                   uint32_t owner, uint64_t flags, uint64_t keep)
+{
+    const uint64_t was = *old;
+    do {
+        uint64_t to = xh_w_make(*old, state, owner, flags | (*old & keep));
+        /* Release: what came before (bytes, hole) is seen by who acquires the new state.
+         * Acquire: what the former owner did is seen by this one. */
+        if (atomic_compare_exchange_weak_explicit(&s->words[idx], old, to, memory_order_acq_rel,
+                                                  memory_order_acquire)) {
+            if (*old & XH_W_WAITERS)
+                wake(s, idx);
+            return 1;
+        }
+    } while (((*old ^ was) & mask) == 0);
+    return 0;
+}

@@ -1,0 +1,363 @@
+/* The compressed body of an open file: see compressed.h.
+ *
+ * States, under the lock; moves are the look's but the first and the last:
+ *   UNKNOWN -> LOOKING  a reader waits for a slow link
+ *   LOOKING -> THERE    it is of the version that is open: |used| may be set from now on
+ *   LOOKING -> NONE     there is none, or it is not to be used
+ *   THERE   -> NONE     it cannot be fetched, or too much of it is damaged
+ * What THERE needs is constant from then on. */
+#include "frames.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/now.h"
+#include "watch/trace.h"
+#include "known.h"
+#include "version.h"
+
+#define LOOK_RETRIES 1
+/* Who reads less, at once or in all, waits for round trips and not for the link. */
+#define BULK_BYTES (256u << 10)
+#define MANY_BYTES (4u << 20)
+/* Who opens less may want little of it, and is not asked for a body before he does. */
+#define BEGIN_BYTES (16u << 20)
+/* How far behind the place where a stream is it is cut for the body's: by then that has found its speed. Six round trips, but
+ * most of them in a queue that the stream has filled. */
+#define RAMP_ROUND_TRIPS 10u
+
+enum state { UNKNOWN, LOOKING, THERE, NONE };
+
+void xh_compressed_warn(const struct xh_compressed *b, const char *why)
+{
+    char shown[1024];
+    if (xh_known_first(b->url))
+        dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_url_shown(b->url, shown, sizeof shown), why);
+}
+
+/* Lock held. */
+static void apply(struct xh_compressed *b)
+{
+    int use = b->state == THERE && (b->judge.packed || b->forced);
+    if (atomic_exchange_explicit(&b->used, use, memory_order_release) != use)
+        xh_trace(XH_T_READ, "body", "used=%d link_mb=%.1f plain_mb=%.1f unpack_mb=%.1f ratio=%.2f", use, b->judge.link_rate * 1e3,
+                 b->judge.plain_rate * 1e3, b->judge.unpack_rate * 1e3, b->judge.ratio);
+}
+
+void xh_compressed_give_up(struct xh_compressed *b, const char *why)
+{
+    pthread_mutex_lock(&b->lock);
+    int was = b->state == THERE;
+    b->state = NONE;
+    b->judge.packed = 0;
+    b->judge.ratio = 0;
+    apply(b);
+    pthread_mutex_unlock(&b->lock);
+    if (was)
+        xh_compressed_warn(b, why);
+}
+
+/* ---- the look ----------------------------------------------------------------------------------- */
+
+static int fetch(struct xh_compressed *b, uint64_t off, uint64_t len, uint8_t *buf)
+{
+    struct xh_extent e = {off, len, buf};
+    if (off > xh_cache_size(b->file) || len > xh_cache_size(b->file) - off)
+        return xh_err_set(&b->err, XH_E_RANGE, 0, "it is cut");
+    /* It is proved by its sums, so an early head need not be. */
+    return xh_walk_look(b->file, off, buf, len) ? 0 : xh_cache_read(b->file, XH_KIND_META, &e, 1, &b->err);
+}
+
+static const char *read_table(struct xh_compressed *b)
+{
+    uint8_t raw[XH_PACKED_SKIPPABLE + XH_PACKED_HEADER], *rows;
+    struct xh_packed_head h;
+    if (fetch(b, 0, sizeof raw, raw))
+        return b->err.text;
+    const char *why = xh_packed_head(raw, sizeof raw, &h);
+    if (why)
+        return why;
+    if (h.sidecar_bytes != xh_cache_size(b->file))
+        return "it is cut, or has grown";
+    if (h.file_bytes != b->size || (b->dated && h.mtime_s != b->mtime_s))
+        return "the file is newer or older than it. `xhdf5 publish --body` makes it anew";
+    if (!b->dated)
+        return "the server does not tell when the file was changed, so it might be of another version";
+    if (!xh_packed_is_start(&h, b->start, b->start_len))
+        return "the file begins with other bytes. `xhdf5 publish --body` makes it anew";
+    size_t len = (size_t)XH_PACKED_ROW * h.frames;
+    if (!(rows = malloc(len)))
+        return "there is no memory for it";
+    why = fetch(b, sizeof raw, len, rows) ? b->err.text : xh_packed_read(&h, rows, &b->table);
+    free(rows);
+    return why;
+}
+
+/* Returns NULL when it is to be used. |*there|: there is something. */
+static const char *examine(struct xh_compressed *b, int *there)
+{
+    int rc = xh_cache_open(b->url, &b->opt, &b->file, &b->err);
+    *there = rc == 0;
+    if (rc == 0)
+        xh_known_note(b->known, &b->opt, XH_KNOWN_SOME);
+    else if (rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS)
+        xh_known_note(b->known, &b->opt, XH_KNOWN_NONE);
+    return rc ? b->err.text : read_table(b);
+}
+
+static void release(struct xh_compressed *b);
+
+static void *look(void *ctx)
+{
+    struct xh_compressed *b = ctx;
+    int there;
+    const char *why = examine(b, &there);
+    xh_trace(XH_T_READ, "body", "there=%d frames=%u%s%s", !why, b->table.head.frames, why ? " why=" : "", why ? why : "");
+    pthread_mutex_lock(&b->lock);
+    b->state = why ? NONE : THERE;
+    b->unpacker.table = &b->table;
+    if (!why)
+        xh_judge_begin(&b->judge, (double)b->size / (double)b->table.head.sidecar_bytes, 0, xh_now_ns());
+    if (b->forced)
+        apply(b);
+    pthread_cond_broadcast(&b->news);
+    pthread_mutex_unlock(&b->lock); /* else who reads next begins to use it */
+    if (why && there)
+        xh_compressed_warn(b, why);
+    release(b);
+    return NULL;
+}
+
+static void start_look(struct xh_compressed *b)
+{
+    pthread_t t;
+    sigset_t all, old;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&t, NULL, look, b);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0)
+        pthread_detach(t);
+    else {
+        pthread_mutex_lock(&b->lock);
+        b->state = NONE;
+        b->holders--; /* the file holds it still */
+        pthread_mutex_unlock(&b->lock);
+    }
+}
+
+/* A reader waits for a slow link, or a far server: 1 when this call is to begin the look. Lock held. */
+static int wants_look(struct xh_compressed *b, struct xh_file *f, double known_rate, uint64_t rtt_ns)
+{
+    if (b->state != UNKNOWN || !(b->forced || xh_judge_looks(&b->judge, known_rate, rtt_ns)))
+        return 0;
+    b->state = NONE;
+    if (!b->forced && xh_known_of(b->known, &b->opt) == XH_KNOWN_NONE)
+        return 0;
+    b->size = f->size;
+    b->dated = xh_version_mtime(f->validator, f->size, &b->mtime_s);
+    b->start_len = f->size < sizeof b->start ? f->size : sizeof b->start;
+    if (!xh_walk_look(f, 0, b->start, b->start_len))
+        b->start_len = 0;
+    if (b->judge.link_rate <= 0)
+        b->judge.link_rate = known_rate;
+    b->state = LOOKING;
+    b->holders++;
+    return 1;
+}
+
+/* ---- the verdict -------------------------------------------------------------------------------- */
+
+static uint64_t fetched(struct xh_file *f)
+{
+    return atomic_load_explicit(&f->counters.bytes_fetched, memory_order_relaxed);
+}
+
+int xh_compressed_used(struct xh_compressed *b)
+{
+    return b && atomic_load_explicit(&b->used, memory_order_acquire);
+}
+
+/* From now on the body's streams: the original's end some round trips on, and till then bring what is wanted first. */
+static void change_over(struct xh_compressed *b, struct xh_file *f, int used, double link_rate, uint64_t rtt_ns)
+{
+    xh_stage_tell(used ? b->file : f, (uint64_t)(link_rate * 1e9));
+    if (used)
+        xh_stage_cut(f, (uint64_t)(link_rate * (double)(RAMP_ROUND_TRIPS * rtt_ns)));
+    else
+        xh_stage_end(b->file);
+    xh_ahead_again(f);
+}
+
+void xh_compressed_begin(struct xh_file *f)
+{
+    struct xh_compressed *b = f->compressed;
+    struct xh_origin_info info;
+    if (!b || (f->size < BEGIN_BYTES && !b->forced))
+        return;
+    xh_replicas_get_info(f->origin, &info);
+    pthread_mutex_lock(&b->lock);
+    int looks = wants_look(b, f, (double)info.second_bytes / 1e9, 0);
+    pthread_mutex_unlock(&b->lock);
+    if (looks)
+        start_look(b);
+    pthread_mutex_lock(&b->lock);
+    while (b->forced && b->state == LOOKING)
+        pthread_cond_wait(&b->news, &b->lock);
+    pthread_mutex_unlock(&b->lock);
+}
+
+int xh_compressed_is_awaited(struct xh_compressed *b)
+{
+    return b && !xh_compressed_used(b) && atomic_load_explicit(&b->watched, memory_order_relaxed);
+}
+
+int xh_compressed_watches(const struct xh_read_op *op)
+{
+    struct xh_compressed *b = op->f->compressed;
+    return b && op->kind == XH_KIND_RAW && op->noted_ns && atomic_load_explicit(&b->watched, memory_order_relaxed);
+}
+
+void xh_compressed_note(struct xh_read_op *op, int over)
+{
+    struct xh_file *f = op->f;
+    struct xh_compressed *b = f->compressed;
+    struct xh_origin_info info;
+    if (!b || op->kind != XH_KIND_RAW || b->forced)
+        return;
+    xh_replicas_get_info(f->origin, &info);
+    pthread_mutex_lock(&b->lock);
+    uint64_t now_ns = xh_now_ns();
+    b->got_bytes += over ? op->bytes : 0;
+    b->waited_ns += now_ns - op->noted_ns;
+    op->noted_ns = now_ns;
+    struct xh_judged now = {.now_ns = now_ns, .got_bytes = b->got_bytes, .waited_ns = b->waited_ns,
+                            .body_bytes = atomic_load_explicit(&f->counters.bytes_body, memory_order_relaxed),
+                            .wire_bytes = fetched(f) + (b->state == THERE ? fetched(b->file) : 0),
+                            .ahead_bytes = b->state == THERE ? xh_stage_ahead(b->file) : 0};
+    int was = atomic_load_explicit(&b->used, memory_order_relaxed);
+    xh_judge_weigh(&b->judge, &now, info.rtt_ns);
+    int looks = (op->bytes >= BULK_BYTES || b->got_bytes >= MANY_BYTES) && wants_look(b, f, (double)info.second_bytes / 1e9, info.rtt_ns);
+    apply(b);
+    atomic_store_explicit(&b->watched, b->state != NONE && b->judge.settled_ns == 0 && !xh_judge_is_fast(&b->judge), memory_order_relaxed);
+    int is = atomic_load_explicit(&b->used, memory_order_relaxed);
+    double link_rate = b->judge.link_rate;
+    pthread_mutex_unlock(&b->lock);
+    if (looks)
+        start_look(b);
+    if (was != is)
+        change_over(b, f, is, link_rate, info.rtt_ns);
+}
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
+/* What the body is opened with: the reader's options; what is fetched ahead is said from outside. */
+static void take_options(struct xh_compressed *b, const struct xh_options *o)
+{
+    b->opt = *o;
+    xh_env_hold(&b->opt);
+    b->opt.whole_file_bytes = o->head_bytes; /* a server that sends no parts has none to offer */
+    b->opt.stats = 0;
+    b->opt.readahead = 0;
+    b->opt.stream_bytes = 0; /* what stays, stays unpacked */
+    b->opt.retries = o->retries < LOOK_RETRIES ? o->retries : LOOK_RETRIES;
+    b->opt.endpoints[0] = '\0';
+    snprintf(b->opt.sidecar, sizeof b->opt.sidecar, "off");
+}
+
+/* Names of the sidecar beside |url|, and of its kind in that directory. */
+static int name(struct xh_compressed *b, const char *url)
+{
+    size_t dir = strcspn(url, "?#");
+    while (dir && url[dir - 1] != '/')
+        dir--;
+    b->url = xh_known_url(url, XH_PACKED_SUFFIX);
+    if (asprintf(&b->known, "%.*s" XH_PACKED_SUFFIX "/", (int)dir, url) < 0)
+        b->known = NULL;
+    return b->url && b->known ? 0 : -1;
+}
+
+static void free_all(struct xh_compressed *b)
+{
+    xh_unpacker_free(&b->unpacker);
+    xh_packed_free(&b->table);
+    xh_cache_close(b->file);
+    pthread_mutex_destroy(&b->lock);
+    pthread_cond_destroy(&b->news);
+    free(b->url);
+    free(b->known);
+    xh_env_release(&b->opt);
+    free(b);
+}
+
+struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options *o)
+{
+    struct xh_compressed *b = strcmp(o->sidecar, "off") == 0 || !o->readahead ? NULL : calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    take_options(b, o);
+    b->holders = 1;
+    b->judge.now.begun_ns = b->judge.first.begun_ns = b->judge.first_ns = xh_now_ns();
+    atomic_init(&b->watched, strcmp(o->sidecar, "body") != 0);
+    b->forced = strcmp(o->sidecar, "body") == 0;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->news, NULL);
+    xh_unpacker_init(&b->unpacker);
+    if (name(b, url) == 0)
+        return b;
+    free_all(b);
+    return NULL;
+}
+
+static void release(struct xh_compressed *b)
+{
+    pthread_mutex_lock(&b->lock);
+    int last = --b->holders == 0;
+    pthread_mutex_unlock(&b->lock);
+    if (last)
+        free_all(b);
+}
+
+void xh_compressed_stats(struct xh_compressed *b, struct xh_stats *out)
+{
+    struct xh_stats s;
+    if (!b)
+        return;
+    pthread_mutex_lock(&b->lock);
+    int there = b->state == THERE;
+    pthread_mutex_unlock(&b->lock);
+    if (!there) /* the look may be at work on |file| */
+        return;
+    xh_cache_stats(b->file, &s);
+    xh_stats_add_requests(out, &s);
+}
+
+void xh_compressed_after_fork(struct xh_compressed *b)
+{
+    if (!b)
+        return;
+    int there = b->state == THERE; /* the look has set it last */
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->news, NULL);
+    b->holders = 1; /* in this process: the parent's look holds the parent's copy */
+    xh_unpacker_after_fork(&b->unpacker);
+    if (there) {
+        xh_file_after_fork(b->file);
+        return;
+    }
+    b->state = b->state == UNKNOWN ? UNKNOWN : NONE; /* what the look was at may be torn: leaked */
+    b->file = NULL;
+    b->table = (struct xh_packed){0};
+    atomic_store_explicit(&b->used, 0, memory_order_relaxed);
+}
+
+void xh_compressed_close(struct xh_compressed *b)
+{
+    if (b)
+        release(b);
+}

@@ -1,0 +1,181 @@
+/* Reading through a body: the frames that cover what a read lacks are fetched, and unpacked beside. See compressed.h. */
+#include "frames.h"
+
+#include <stdlib.h>
+
+/* Packed bytes that are fetched together, at most, and how many frames of them may wait to be unpacked. */
+#define BATCH_BYTES (4u << 20)
+#define BATCH_FRAMES 64u
+#define WAITING_FRAMES 64u
+/* A body with more damaged frames is given up. */
+#define BAD_MOST 8u
+
+/* Calls for each frame of |runs| once, in ascending order. */
+struct frames {
+    const struct xh_compressed *b;
+    const struct xh_runs *runs;
+    size_t i;
+    uint32_t next; /* no frame before it */
+};
+
+static int next_frame(struct frames *w, uint32_t *frame)
+{
+    for (; w->i < w->runs->n; w->i++) {
+        uint64_t off = w->runs->at[w->i].first * XH_PAGE_BYTES, end = off + w->runs->at[w->i].count * XH_PAGE_BYTES;
+        uint32_t first, behind;
+        end = end < w->b->size ? end : w->b->size;
+        xh_frames_of(w->b, off, end, &first, &behind);
+        first = first > w->next ? first : w->next;
+        if (first < behind) {
+            *frame = first;
+            w->next = first + 1;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* 1 when the packed bytes at |off| are here, or on their way. */
+static int is_coming(struct xh_compressed *b, uint64_t off)
+{
+    return xh_stage_has(b->file, off) || xh_shadow_peek(b->file->shadow, off / XH_PAGE_BYTES) != XH_CLAIM_MINE;
+}
+
+/* Whether the frames that cover |runs| are fewer bytes than these, or here in part. */
+static int is_smaller(struct xh_compressed *b, const struct xh_runs *runs)
+{
+    struct frames w = {.b = b, .runs = runs};
+    uint64_t plain = 0, packed = 0;
+    uint32_t frame;
+    for (size_t i = 0; i < runs->n; i++)
+        plain += runs->at[i].count * XH_PAGE_BYTES;
+    while (next_frame(&w, &frame))
+        if (!xh_unpack_keeps(&b->unpacker, frame) && !is_coming(b, b->table.at[frame]))
+            packed += xh_frames_len(b, frame, frame + 1);
+    return packed <= plain;
+}
+
+/* The next frames that are not here unpacked; those that are, are handed on. Returns how many, in |frame|. */
+static size_t next_batch(struct xh_compressed *b, struct xh_unpacking *of, struct frames *w, uint32_t frame[BATCH_FRAMES], uint64_t *bytes)
+{
+    size_t n = 0;
+    uint32_t i;
+    for (*bytes = 0; n < BATCH_FRAMES && *bytes < BATCH_BYTES && next_frame(w, &i);)
+        if (!xh_unpack_kept(&b->unpacker, of, i)) {
+            frame[n++] = i;
+            *bytes += xh_frames_len(b, i, i + 1);
+        }
+    return n;
+}
+
+/* Fetches the |n| frames and has them unpacked. Returns how many were begun: the others are to be read from the original. */
+static size_t start_batch(struct xh_compressed *b, struct xh_unpacking *of, const uint32_t *frame, size_t n, uint64_t bytes)
+{
+    struct xh_file *f = of->op->f;
+    struct xh_extent ext[BATCH_FRAMES];
+    struct xh_batch *batch = malloc(sizeof *batch);
+    size_t next = 0, done = 0;
+    uint64_t at = 0;
+    if (!batch || !(batch->bytes = malloc(bytes))) {
+        free(batch);
+        return 0;
+    }
+    atomic_init(&batch->left, 1);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t len = xh_frames_len(b, frame[i], frame[i] + 1);
+        if (next && ext[next - 1].off + ext[next - 1].len == b->table.at[frame[i]])
+            ext[next - 1].len += len;
+        else
+            ext[next++] = (struct xh_extent){b->table.at[frame[i]], len, batch->bytes + at};
+        at += len;
+    }
+    uint64_t entered = xh_account_enter(f->account, XH_NETWORK);
+    int rc = xh_cache_read(b->file, XH_KIND_RAW, ext, next, NULL);
+    of->op->served.waited_ns += xh_account_leave(f->account, XH_NETWORK, entered);
+    if (rc)
+        xh_compressed_give_up(b, "it could not be fetched whole");
+    for (at = 0; rc == 0 && done < n; at += xh_frames_len(b, frame[done], frame[done] + 1), done++)
+        if (xh_unpack_start(&b->unpacker, of, batch, batch->bytes + at, frame[done]))
+            break;
+    xh_batch_leave(batch);
+    return done;
+}
+
+static int fetch_all(struct xh_compressed *b, struct xh_unpacking *of, struct xh_runs *rest)
+{
+    struct frames w = {.b = b, .runs = of->runs};
+    uint32_t frame[BATCH_FRAMES];
+    uint64_t bytes;
+    int rc = 0;
+    for (size_t n; (n = next_batch(b, of, &w, frame, &bytes)) != 0;) {
+        size_t done = xh_compressed_used(b) ? start_batch(b, of, frame, n, bytes) : 0;
+        for (; done < n; done++)
+            rc = xh_unpacking_leave(of, &b->table, frame[done], rest) ? XH_E_NOMEM : rc;
+        xh_unpacking_wait(of, WAITING_FRAMES);
+    }
+    return rc;
+}
+
+/* Adds |runs| to |rest|; what cannot be added is abandoned. */
+static int leave_all(struct xh_file *f, const struct xh_runs *runs, int claimed, struct xh_runs *rest)
+{
+    int rc = 0;
+    for (size_t i = 0; i < runs->n; i++)
+        if (xh_runs_add_run(rest, runs->at[i])) {
+            if (claimed)
+                xh_shadow_forgo(f->shadow, runs->at[i].first, runs->at[i].count);
+            rc = XH_E_NOMEM;
+        }
+    return rc;
+}
+
+/* What was unpacked is counted and judged; what was damaged is left to the original. */
+static int end(struct xh_compressed *b, struct xh_unpacking *of, struct xh_runs *rest)
+{
+    int rc = leave_all(of->op->f, &of->rest, of->claimed, rest) ? XH_E_NOMEM : of->failed;
+    xh_runs_sort(rest);
+    if (of->rest.n) {
+        pthread_mutex_lock(&b->unpacker.lock);
+        unsigned bad = b->unpacker.bad;
+        pthread_mutex_unlock(&b->unpacker.lock);
+        if (bad > BAD_MOST)
+            xh_compressed_give_up(b, "many of its frames are damaged. `xhdf5 publish --body` makes it anew");
+        else
+            xh_compressed_warn(b, "a frame of it is damaged, what that holds is read from the file. `xhdf5 publish --body` makes it anew");
+    }
+    pthread_mutex_lock(&b->lock);
+    xh_judge_unpacked(&b->judge, of->bytes, of->ns, xh_unpacker_threads());
+    pthread_mutex_unlock(&b->lock);
+    free(of->rest.at);
+    pthread_mutex_destroy(&of->lock);
+    pthread_cond_destroy(&of->news);
+    return rc;
+}
+
+static uint64_t bytes_in(const struct xh_runs *runs)
+{
+    uint64_t pages = 0;
+    for (size_t i = 0; i < runs->n; i++)
+        pages += runs->at[i].count;
+    return pages * XH_PAGE_BYTES;
+}
+
+int xh_compressed_fetch(struct xh_read_op *op, const struct xh_runs *runs, int claimed, struct xh_runs *rest)
+{
+    struct xh_file *f = op->f;
+    struct xh_compressed *b = f->compressed;
+    struct xh_unpacking of;
+    if (runs->n == 0)
+        return 0;
+    if (op->kind != XH_KIND_RAW || !xh_compressed_used(b) || !is_smaller(b, runs))
+        return leave_all(f, runs, claimed, rest);
+    xh_shadow_waits(f->shadow, 1);
+    xh_unpacking_begin(&of, op, runs, claimed);
+    int rc = fetch_all(b, &of, rest);
+    xh_unpacking_wait(&of, 0);
+    rc = end(b, &of, rest) ? XH_E_NOMEM : rc;
+    xh_shadow_waits(f->shadow, 0);
+    uint64_t all = bytes_in(runs), left = bytes_in(rest);
+    xh_count(&f->counters, bytes_body, all > left ? all - left : 0);
+    return rc;
+}

@@ -1,0 +1,63 @@
+/* Inside a body: what compressed.c (life, look, verdict), frames.c (reading) and compressed_ahead.c share. Nobody else includes this. */
+#ifndef XH_FRAMES_H
+#define XH_FRAMES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "file.h"
+#include "compressed.h"
+#include "judge.h"
+#include "packed.h"
+#include "unpack.h"
+
+struct xh_compressed {
+    /* Constant. */
+    char *url, *known; /* the sidecar's; what its directory is remembered by */
+    struct xh_options opt;
+    int forced; /* option sidecar=body: it is used where it is there */
+
+    pthread_mutex_t lock; /* guards the next ones; the body's stage, known.c and what is looked at of the original are behind it */
+    pthread_cond_t news; /* the look is over */
+    int state;           /* compressed.c's */
+    int holders; /* the file and the look; the last one frees */
+    struct xh_judge judge;
+    uint64_t got_bytes, waited_ns; /* by reads, so far */
+
+    /* Of what is open, set before the look begins. */
+    uint64_t size;
+    int64_t mtime_s;
+    int dated;
+    uint8_t start[XH_PACKED_START_BYTES];
+    size_t start_len;
+
+    /* The look's until THERE. */
+    struct xh_err err;
+    struct xh_file *file;
+    struct xh_packed table;
+
+    _Atomic int watched; /* a hint: nothing is decided yet */
+    _Atomic int used; /* release pairs with the readers' acquire */
+    struct xh_unpacker unpacker;
+};
+
+/* Says once that it is ignored, all of it or a frame. */
+void xh_compressed_warn(const struct xh_compressed *b, const char *why);
+
+/* It cannot be had, or not be trusted: readers go to the original. */
+void xh_compressed_give_up(struct xh_compressed *b, const char *why);
+
+/* The packed bytes of the frames [first, end). */
+static inline uint64_t xh_frames_len(const struct xh_compressed *b, uint32_t first, uint32_t end)
+{
+    return b->table.at[end] - b->table.at[first];
+}
+
+/* The frames of [off, end), end > off. */
+static inline void xh_frames_of(const struct xh_compressed *b, uint64_t off, uint64_t end, uint32_t *first, uint32_t *behind)
+{
+    *first = (uint32_t)(off / b->table.head.frame_bytes);
+    *behind = (uint32_t)((end - 1) / b->table.head.frame_bytes + 1);
+}
+
+#endif

@@ -1,0 +1,559 @@
+/* The sidecar of an open file: see metadata_image.h.
+ *
+ * States, under the lock; all moves are the look's:
+ *   LOOKING -> COMING        a sidecar is open; its index is on its way, and what it is to be compared with
+ *   COMING  -> THERE         it is of the version that was opened: |used| is set
+ *   COMING  -> LOOKING       what an earlier process left of it is of another version: the server is asked
+ *   LOOKING, COMING -> NONE  there is none, or it is not to be used
+ * From THERE on readers take no lock: all but the unpacked blocks is constant. */
+#include "metadata_image.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "file.h"
+#include "base/now.h"
+#include "open/opening.h"
+#include "watch/trace.h"
+#include "base/waits.h"
+#include "known.h"
+#include "metaimage.h"
+#include "version.h"
+
+#define LOOK_RETRIES 1
+/* A sidecar that is there is waited for: what it saves is more. One that may not be, not longer than this part of the time
+ * that the opening took; where there was one before, than all of it. */
+#define WAIT_PART 4
+#define WAIT_LEAST_NS 2000000u
+#define WAIT_COMING_NS UINT64_C(10000000000)
+#define TURN_MOST_MS 2000
+/* All of it is wanted at once, and by connections that are young: what one brings in its first round trip or two. */
+#define PART_BYTES (16u << 10)
+
+enum state { LOOKING, COMING, THERE, NONE };
+
+struct xh_metadata_image {
+    /* Constant. */
+    char *url;  /* the sidecar's */
+    char *told; /* how another process of the job opened it; NULL: nobody told */
+    struct xh_options opt;
+    int required, likely; /* likely: it, or another one there, was found before */
+    uint64_t begun_ns;
+
+    pthread_mutex_t lock; /* guards the next ones; never held over a wait for the network */
+    pthread_cond_t news;
+    enum state state;
+    int holders;     /* the file and the look; the last one frees */
+    const char *why; /* NONE: what is wrong with it; NULL: there is none */
+    int opened;      /* |size|, |dated|, |mtime_s| and |head| are those of what was opened, and constant */
+
+    int dated;
+    uint64_t size;
+    int64_t mtime_s;
+    uint8_t *head;
+    size_t head_len;
+
+    /* The look's until THERE, then constant. */
+    struct xh_err err;
+    struct xh_file *file;
+    struct xh_metaimage image;
+    _Atomic(uint8_t *) *block; /* unpacked ones; NULL: not yet. Set once, release pairs with the readers' acquire */
+    _Atomic int used; /* release pairs with the readers' acquire */
+    _Atomic uint64_t come; /* the sidecar's bytes up to here are in its shadow; a hint */
+};
+
+/* ---- blocks ------------------------------------------------------------------------------------- */
+
+static void warn(struct xh_metadata_image *b, const char *why)
+{
+    char shown[1024];
+    if (xh_known_first(b->url))
+        dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_url_shown(b->url, shown, sizeof shown), why);
+}
+
+/* It is not to be trusted any more, or cannot be had: the reader goes to the original. */
+static void give_up(struct xh_metadata_image *b, const char *why)
+{
+    atomic_store_explicit(&b->used, 0, memory_order_release);
+    warn(b, why);
+}
+
+/* Reads the sidecar: what is here already, or with |waits| all. What it says is proved by its sums, so an early head does for
+ * as far as it goes. */
+static int get(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *buf, int waits, struct xh_err *err)
+{
+    uint64_t n = off < f->unverified.len ? f->unverified.len - off : 0;
+    n = n < len ? n : len;
+    if (!n || !xh_unverified_look(f, off, buf, n))
+        n = 0;
+    struct xh_extent e = {off + n, len - n, buf + n};
+    if (e.len == 0 || xh_walk_look(f, e.off, e.buf, e.len))
+        return 0;
+    return waits ? xh_cache_read(f, XH_KIND_RAW, &e, 1, err) : XH_E_NOENT;
+}
+
+/* Block |i|, unpacked; NULL when it cannot be had. */
+static const uint8_t *block_of(struct xh_metadata_image *b, size_t i, int waits)
+{
+    const struct xh_metaimage_block *k = &b->image.block[i];
+    uint8_t *raw = atomic_load_explicit(&b->block[i], memory_order_acquire), *was = NULL;
+    if (raw)
+        return raw;
+    uint8_t *buf = malloc(k->len);
+    raw = malloc(k->raw_len);
+    if (!buf || !raw || get(b->file, k->off, k->len, buf, waits, NULL)) {
+        if (waits)
+            give_up(b, "it could not be fetched whole");
+        goto err;
+    }
+    if (xh_metaimage_unpack(&b->image, i, buf, raw) != 0) {
+        give_up(b, "its blocks are damaged. `xhdf5 publish` makes it anew");
+        goto err;
+    }
+    free(buf);
+    if (atomic_compare_exchange_strong_explicit(&b->block[i], &was, raw, memory_order_acq_rel, memory_order_acquire))
+        return raw;
+    free(raw); /* another reader was faster */
+    return was;
+err:
+    free(buf);
+    free(raw);
+    return NULL;
+}
+
+/* Copies [off, off + len) of the original, which is at |at| of the image. */
+static int copy(struct xh_metadata_image *b, uint64_t at, uint8_t *out, uint64_t len, int waits)
+{
+    uint64_t size = b->image.head.block_bytes;
+    while (len) {
+        uint64_t skip = at % size, n = size - skip < len ? size - skip : len;
+        const uint8_t *raw = block_of(b, at / size, waits);
+        if (!raw)
+            return 0;
+        memcpy(out, raw + skip, n);
+        out += n;
+        at += n;
+        len -= n;
+    }
+    return 1;
+}
+
+/* ---- is it of what was opened? ------------------------------------------------------------------ */
+
+/* What came with the opening has to be the same bytes, where the image has them. */
+static int head_is_same(struct xh_metadata_image *b)
+{
+    const struct xh_metaimage *m = &b->image;
+    int same = 1;
+    for (uint32_t i = 0; same && i < m->head.extents && m->piece[i].off < b->head_len; i++) {
+        uint64_t off = m->piece[i].off, len = m->piece[i + 1].at - m->piece[i].at;
+        len = len < b->head_len - off ? len : b->head_len - off;
+        uint8_t *buf = malloc(len);
+        same = buf && copy(b, m->piece[i].at, buf, len, 1) && memcmp(buf, b->head + off, len) == 0;
+        free(buf);
+    }
+    return same;
+}
+
+/* Returns NULL when the image is of the version that is open. Both are known, and constant by now. */
+static const char *compare(struct xh_metadata_image *b)
+{
+    const struct xh_metaimage_head *h = &b->image.head;
+    if (h->file_bytes != b->size || (b->dated && h->mtime_s != b->mtime_s))
+        return "the file is newer or older than it. `xhdf5 publish` makes it anew";
+    if (!b->dated)
+        return "the server does not tell when the file was changed, so it might be of another version";
+    return head_is_same(b) ? NULL : "the file begins with other bytes. `xhdf5 publish` makes it anew";
+}
+
+/* ---- the look ----------------------------------------------------------------------------------- */
+
+static void become(struct xh_metadata_image *b, enum state state, const char *why)
+{
+    pthread_mutex_lock(&b->lock);
+    b->state = state;
+    b->why = why;
+    pthread_cond_broadcast(&b->news);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Waits until the file is open. Returns 0 when it is closed. */
+static int wait_for_opening(struct xh_metadata_image *b)
+{
+    pthread_mutex_lock(&b->lock);
+    while (!b->opened && b->holders == 2)
+        pthread_cond_wait(&b->news, &b->lock);
+    int open = b->holders == 2;
+    pthread_mutex_unlock(&b->lock);
+    return open;
+}
+
+static int fetch(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *buf, struct xh_err *err)
+{
+    if (off > xh_cache_size(f) || len > xh_cache_size(f) - off)
+        return xh_err_set(err, XH_E_RANGE, 0, "it is cut");
+    return get(f, off, len, buf, 1, err);
+}
+
+/* Reads header and index, and has the rest fetched. Returns NULL, or what is wrong. */
+static const char *read_index(struct xh_metadata_image *b)
+{
+    uint8_t raw[XH_METAIMAGE_HEADER], *index;
+    struct xh_metaimage_head h;
+    if (fetch(b->file, 0, sizeof raw, raw, &b->err))
+        return b->err.text;
+    const char *why = xh_metaimage_head(raw, sizeof raw, &h);
+    if (why)
+        return why;
+    if (h.sidecar_bytes != xh_cache_size(b->file))
+        return "it is cut, or has grown";
+    xh_cache_prefetch(b->file, XH_KIND_META, &(struct xh_range){0, h.sidecar_bytes}, 1);
+    if (!(index = malloc(h.index_bytes)))
+        return "there is no memory for it";
+    if (fetch(b->file, sizeof raw, h.index_bytes, index, &b->err))
+        why = b->err.text;
+    else
+        why = xh_metaimage_read(&h, index, &b->image);
+    free(index);
+    if (!why && !(b->block = calloc(h.blocks, sizeof *b->block))) {
+        xh_metaimage_free(&b->image);
+        why = "there is no memory for it";
+    }
+    return why;
+}
+
+/* What another process, or this one, left of it in its shadow is believed without asking: it is bound to a version of
+ * the original, which is asked for. All that is taken of it are the original's own bytes, for who has proved that he may read those. */
+static int open_left(struct xh_metadata_image *b)
+{
+    char hint[XH_HINT_BYTES + 1] = ""; /* and of a sidecar's own sidecar nothing */
+    size_t n = b->told ? (size_t)snprintf(hint, XH_HINT_BYTES, "%s", b->told) : xh_opening_left(b->url, &b->opt, hint);
+    struct xh_told told = {.bytes = hint, .len = n + 2, .by_us = 1};
+    if (n >= XH_HINT_BYTES)
+        return XH_E_INVAL;
+    hint[n + 1] = '\0';
+    return n ? xh_cache_open_told(b->url, &b->opt, &told, &b->file, &b->err) : XH_E_NOENT;
+}
+
+/* Of many at once, one asks a directory that is not known. */
+static int open_asking(struct xh_metadata_image *b)
+{
+    struct xh_turn turn = {.fd = -1};
+    char *name = NULL;
+    enum xh_known known = xh_known_of(b->url, &b->opt);
+    if (known == XH_KNOWN_NOTHING && asprintf(&name, "beside %s", b->url) >= 0) {
+        *strrchr(name, '/') = '\0';
+        xh_shadow_turn(name, &b->opt, TURN_MOST_MS, &turn);
+        free(name);
+        known = xh_known_of(b->url, &b->opt);
+    }
+    int rc = XH_E_NOENT;
+    if (known == XH_KNOWN_NONE && !b->required)
+        xh_err_set(&b->err, rc, 404, "another process has just looked for it");
+    else if ((rc = xh_cache_open(b->url, &b->opt, &b->file, &b->err)) == 0)
+        xh_known_note(b->url, &b->opt, XH_KNOWN_SOME);
+    else if (rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS)
+        xh_known_note(b->url, &b->opt, XH_KNOWN_NONE);
+    xh_shadow_turn_over(&turn);
+    return rc;
+}
+
+static const char closed[] = "the file was closed"; /* known by its address */
+
+/* Reads an open sidecar, and compares it with what was opened. Returns NULL when it is to be used. */
+static const char *examine(struct xh_metadata_image *b)
+{
+    become(b, COMING, NULL);
+    const char *why = read_index(b);
+    if (!why)
+        why = wait_for_opening(b) ? compare(b) : closed;
+    xh_trace(XH_T_READ, "sidecar", "used=%d bytes=%llu extents=%u blocks=%u%s%s", !why,
+             (unsigned long long)b->image.head.image_bytes, b->image.head.extents, b->image.head.blocks,
+             why ? " why=" : "", why ? why : "");
+    return why;
+}
+
+static void forget(struct xh_metadata_image *b)
+{
+    for (size_t i = 0; b->block && i < b->image.head.blocks; i++)
+        free(atomic_load_explicit(&b->block[i], memory_order_relaxed));
+    free(b->block);
+    b->block = NULL;
+    xh_metaimage_free(&b->image);
+    b->image.head = (struct xh_metaimage_head){0};
+    xh_cache_close(b->file);
+    b->file = NULL;
+}
+
+static void release(struct xh_metadata_image *b);
+
+static void *look(void *ctx)
+{
+    struct xh_metadata_image *b = ctx;
+    const char *why = NULL;
+    int there = open_left(b) == 0;
+    if (there && (why = examine(b))) {
+        forget(b);
+        become(b, LOOKING, NULL);
+        there = 0;
+    }
+    if (!there && !b->told && why != closed && open_asking(b) == 0)
+        there = !(why = examine(b));
+    if (there)
+        atomic_store_explicit(&b->used, 1, memory_order_release);
+    else if (b->file && why != closed)
+        warn(b, why);
+    else
+        xh_trace(XH_T_READ, "sidecar", "used=0 why=%s", b->err.text);
+    become(b, there ? THERE : NONE, b->file ? why : NULL);
+    release(b);
+    return NULL;
+}
+
+static int start(struct xh_metadata_image *b)
+{
+    pthread_t t;
+    sigset_t all, old;
+    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&t, NULL, look, b);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0)
+        pthread_detach(t);
+    return rc;
+}
+
+/* ---- from outside ------------------------------------------------------------------------------- */
+
+/* The image's URL; NULL without memory, or when |url| is an image's itself. */
+static char *url_beside(const char *url)
+{
+    size_t n = strcspn(url, "?#"), suffix = strlen(XH_METAIMAGE_SUFFIX);
+    int is_one = n >= suffix && strncmp(url + n - suffix, XH_METAIMAGE_SUFFIX, suffix) == 0;
+    return is_one ? NULL : xh_known_url(url, XH_METAIMAGE_SUFFIX);
+}
+
+/* What the sidecar is opened with: the reader's options, but all that comes stays, and it has no sidecar itself. */
+static void take_options(struct xh_metadata_image *b, const struct xh_options *o)
+{
+    b->opt = *o;
+    xh_env_hold(&b->opt);
+    b->opt.whole_file_bytes = o->head_bytes; /* a server that sends no parts has none to offer */
+    b->opt.stats = 0;
+    b->opt.readahead = 1;
+    b->opt.part_bytes = PART_BYTES;
+    b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
+    b->opt.retries = o->retries < LOOK_RETRIES ? o->retries : LOOK_RETRIES;
+    b->opt.endpoints[0] = '\0';
+    b->opt.may_lack = b->opt.sums = 1;
+    snprintf(b->opt.sidecar, sizeof b->opt.sidecar, "off");
+}
+
+static void free_all(struct xh_metadata_image *b)
+{
+    forget(b);
+    pthread_mutex_destroy(&b->lock);
+    pthread_cond_destroy(&b->news);
+    free(b->head);
+    free(b->told);
+    free(b->url);
+    xh_env_release(&b->opt);
+    free(b);
+}
+
+static void release(struct xh_metadata_image *b)
+{
+    pthread_mutex_lock(&b->lock);
+    int last = --b->holders == 0;
+    pthread_cond_broadcast(&b->news);
+    pthread_mutex_unlock(&b->lock);
+    if (last)
+        free_all(b);
+}
+
+/* Returns NULL without memory or a thread: then there is no sidecar. */
+static struct xh_metadata_image *new_look(const char *url, const struct xh_options *o, int required, enum xh_known known,
+                                  const char *told)
+{
+    struct xh_metadata_image *b = calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    take_options(b, o);
+    b->required = required;
+    b->likely = known == XH_KNOWN_SOME;
+    b->begun_ns = xh_now_ns();
+    b->holders = 2;
+    pthread_mutex_init(&b->lock, NULL);
+    xh_cond_init(&b->news);
+    b->url = url_beside(url);
+    b->told = told ? strdup(told) : NULL;
+    if (b->url && !told == !b->told && start(b) == 0)
+        return b;
+    free_all(b);
+    return NULL;
+}
+
+int xh_metadata_image_begin(const char *url, const struct xh_options *o, struct xh_metadata_image **out, struct xh_err *err)
+{
+    int required = strcmp(o->sidecar, "require") == 0;
+    *out = NULL;
+    if (!required && strcmp(o->sidecar, "auto") != 0 && strcmp(o->sidecar, "body") != 0)
+        return strcmp(o->sidecar, "off") == 0 ? 0
+               : xh_err_set(err, XH_E_INVAL, 0, "option sidecar: got \"%.100s\", want auto, off, require or body", o->sidecar);
+    enum xh_known known = xh_known_of(url, o);
+    if (known != XH_KNOWN_NONE || required)
+        *out = new_look(url, o, required, known, NULL);
+    return 0;
+}
+
+void xh_metadata_image_begin_told(const char *url, const struct xh_options *o, const char *told, struct xh_metadata_image **out)
+{
+    int wanted = *told && strcmp(o->sidecar, "off") != 0;
+    *out = wanted ? new_look(url, o, strcmp(o->sidecar, "require") == 0, XH_KNOWN_SOME, told) : NULL;
+}
+
+size_t xh_metadata_image_tell(struct xh_metadata_image *b, char *out, size_t size)
+{
+    size_t n = xh_metadata_image_is_used(b, 0) ? xh_replicas_hint(b->file->origin, out, size) : 0;
+    out[n] = '\0';
+    return n;
+}
+
+static uint64_t patience(const struct xh_metadata_image *b, uint64_t opening_ns)
+{
+    if (b->required || b->told || b->state == COMING)
+        return WAIT_COMING_NS;
+    uint64_t ns = b->likely ? opening_ns : opening_ns / WAIT_PART;
+    return ns > WAIT_LEAST_NS ? ns : WAIT_LEAST_NS;
+}
+
+/* Waits for news. Returns 0 when there is none by |until|. Lock held. */
+static int wait_until(struct xh_metadata_image *b, uint64_t until)
+{
+    return xh_now_ns() < until && xh_cond_wait_until(&b->news, &b->lock, until);
+}
+
+/* Waits for the look, as long as that is worth it. Lock held. */
+static void wait_for_look(struct xh_metadata_image *b)
+{
+    uint64_t now = xh_now_ns(), opening_ns = now - b->begun_ns, from = now;
+    while (b->state == LOOKING || b->state == COMING) {
+        enum state was = b->state;
+        if (!wait_until(b, from + patience(b, opening_ns)) && b->state == was)
+            return;
+    }
+}
+
+int xh_metadata_image_settle(struct xh_metadata_image *b, const struct xh_metadata_image_of *of, struct xh_err *err)
+{
+    uint8_t *head = of->head_len ? malloc(of->head_len) : NULL;
+    char shown[1024];
+    if (head)
+        memcpy(head, of->head, of->head_len);
+    pthread_mutex_lock(&b->lock);
+    b->size = of->size;
+    b->dated = xh_version_mtime(of->validator, of->size, &b->mtime_s);
+    b->head = head;
+    b->head_len = head ? of->head_len : 0;
+    b->opened = 1;
+    pthread_cond_broadcast(&b->news);
+    wait_for_look(b);
+    const char *why = b->why;
+    pthread_mutex_unlock(&b->lock);
+    int used = xh_metadata_image_is_used(b, 0);
+    if (!used && b->required)
+        return xh_err_set(err, XH_E_NOENT, 0, "there is no metadata image of this version to be used: %.500s%s%s (option sidecar=require)",
+                          xh_url_shown(b->url, shown, sizeof shown), why ? ": " : "", why ? why : "");
+    return used;
+}
+
+int xh_metadata_image_is_doubtful(struct xh_metadata_image *b)
+{
+    if (!b)
+        return 0;
+    pthread_mutex_lock(&b->lock);
+    for (uint64_t until = xh_now_ns() + WAIT_LEAST_NS; b->state == LOOKING && wait_until(b, until);)
+        ;
+    int doubtful = b->state == LOOKING;
+    pthread_mutex_unlock(&b->lock);
+    return doubtful;
+}
+
+int xh_metadata_image_is_used(struct xh_metadata_image *b, int all)
+{
+    if (!b || !atomic_load_explicit(&b->used, memory_order_acquire))
+        return 0;
+    uint64_t come = atomic_load_explicit(&b->come, memory_order_relaxed), size = b->image.head.sidecar_bytes;
+    for (; all && come < size && xh_shadow_peek(b->file->shadow, come / XH_PAGE_BYTES) == XH_CLAIM_READY; come += XH_PAGE_BYTES)
+        ;
+    if (all)
+        atomic_store_explicit(&b->come, come, memory_order_relaxed);
+    return !all || come >= size;
+}
+
+static int find(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint64_t *at)
+{
+    return xh_metadata_image_is_used(b, 0) && xh_metaimage_find(&b->image, off, len, at);
+}
+
+int xh_metadata_image_read(struct xh_metadata_image *b, const struct xh_extent *ext, size_t n)
+{
+    uint64_t at;
+    for (size_t i = 0; i < n; i++)
+        if (!find(b, ext[i].off, ext[i].len, &at))
+            return 0;
+    for (size_t i = 0; i < n; i++)
+        if (!find(b, ext[i].off, ext[i].len, &at) || !copy(b, at, ext[i].buf, ext[i].len, 1))
+            return 0;
+    return 1;
+}
+
+int xh_metadata_image_look(struct xh_metadata_image *b, uint64_t off, void *buf, size_t len)
+{
+    uint64_t at;
+    return find(b, off, len, &at) && copy(b, at, buf, len, 0);
+}
+
+int xh_metadata_image_has(struct xh_metadata_image *b, uint64_t off, uint64_t len)
+{
+    uint64_t at;
+    return find(b, off, len, &at);
+}
+
+void xh_metadata_image_stats(struct xh_metadata_image *b, struct xh_stats *out)
+{
+    struct xh_stats s;
+    if (!xh_metadata_image_is_used(b, 0)) /* else the look may be at work on |file| */
+        return;
+    xh_cache_stats(b->file, &s);
+    xh_stats_add_requests(out, &s);
+    out->pages_published += s.pages_published;
+}
+
+void xh_metadata_image_after_fork(struct xh_metadata_image *b)
+{
+    if (!b)
+        return;
+    pthread_mutex_init(&b->lock, NULL);
+    xh_cond_init(&b->news);
+    b->holders = 1; /* in this process: the parent's look holds the parent's copy */
+    if (!xh_metadata_image_is_used(b, 0)) {
+        b->state = NONE; /* what the look was at may be torn: leaked */
+        b->file = NULL;
+        b->block = NULL;
+        b->image = (struct xh_metaimage){0};
+    }
+}
+
+void xh_metadata_image_close(struct xh_metadata_image *b)
+{
+    if (b)
+        release(b);
+}

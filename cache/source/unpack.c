@@ -1,0 +1,342 @@
+/* Unpacking: see unpack.h.
+ *
+ * A frame that a read wants all of, in one piece of its buffer, is unpacked there; any other in a buffer of its own, from
+ * which it is copied. A frame is a whole number of pages but at the end of the file, so a page is never in two. */
+#include "unpack.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+#include "base/now.h"
+
+/* Unpacked frames that are kept: so many bytes, and so many frames at least. */
+#define KEPT_BYTES (16u << 20)
+#define KEPT_LEAST 4u
+
+unsigned xh_unpacker_threads(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < XH_UNPACK_THREADS_MOST ? (unsigned)n : XH_UNPACK_THREADS_MOST;
+}
+
+/* ---- what a read wants of a frame --------------------------------------------------------------- */
+
+static struct xh_range range_of(const struct xh_packed *t, uint32_t frame)
+{
+    return (struct xh_range){(uint64_t)frame * t->head.frame_bytes, xh_packed_raw_len(t, frame)};
+}
+
+/* Calls |act| for each piece of |frame| that is wanted, until one fails. */
+static int each_part(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame,
+                     int (*act)(const struct xh_unpacking *, struct xh_run, void *), void *ctx)
+{
+    struct xh_range r = range_of(t, frame);
+    uint64_t first = r.off / XH_PAGE_BYTES, end = (r.off + r.len + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
+    size_t lo = 0, hi = of->runs->n; /* the first run that ends behind |first| */
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (of->runs->at[mid].first + of->runs->at[mid].count <= first)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (size_t i = lo; i < of->runs->n && of->runs->at[i].first < end; i++) {
+        struct xh_run run = of->runs->at[i];
+        uint64_t a = run.first > first ? run.first : first, b = run.first + run.count < end ? run.first + run.count : end;
+        int rc = a < b ? act(of, (struct xh_run){a, b - a}, ctx) : 0;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int add_part(const struct xh_unpacking *of, struct xh_run run, void *out)
+{
+    return xh_runs_add_run(out, run) ? XH_E_NOMEM : 0;
+}
+
+static int part_of(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame, struct xh_runs *out)
+{
+    return each_part(of, t, frame, add_part, out);
+}
+
+struct leaving {
+    struct xh_runs *out;
+    int rc;
+};
+
+static int leave_part(const struct xh_unpacking *of, struct xh_run run, void *ctx)
+{
+    struct leaving *l = ctx;
+    if (xh_runs_add_run(l->out, run) == 0)
+        return 0;
+    if (of->claimed)
+        xh_shadow_forgo(of->op->f->shadow, run.first, run.count);
+    l->rc = XH_E_NOMEM;
+    return 0;
+}
+
+int xh_unpacking_leave(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame, struct xh_runs *out)
+{
+    struct leaving l = {.out = out};
+    each_part(of, t, frame, leave_part, &l);
+    return l.rc;
+}
+
+/* Where in the reader's buffer the frame is to go as a whole; NULL: not there. */
+static uint8_t *place_of(const struct xh_unpacking *of, const struct xh_runs *part, struct xh_range r)
+{
+    const struct xh_read_op *op = of->op;
+    uint64_t pages = (r.len + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
+    if (op->reach || part->n != 1 || part->at[0].count != pages)
+        return NULL;
+    for (size_t i = 0; i < op->n && op->ext[i].off <= r.off; i++)
+        if (op->ext[i].len >= r.len && r.off - op->ext[i].off <= op->ext[i].len - r.len)
+            return (uint8_t *)op->ext[i].buf + (r.off - op->ext[i].off);
+    return NULL;
+}
+
+/* Gives the reader, and the shadow, what they want of a frame whose bytes are at |raw|. */
+static void hand_on(const struct xh_unpacking *of, const struct xh_runs *part, struct xh_range r, const uint8_t *raw, int copies)
+{
+    struct xh_file *f = of->op->f;
+    for (size_t i = 0; i < part->n; i++) {
+        uint64_t off = part->at[i].first * XH_PAGE_BYTES, len = part->at[i].count * XH_PAGE_BYTES;
+        len = len < r.off + r.len - off ? len : r.off + r.len - off;
+        if (copies)
+            xh_op_copy_out(of->op, off, len, raw + (off - r.off));
+        if (!of->claimed)
+            continue;
+        struct xh_runs run = {.at = &part->at[i], .n = 1};
+        struct xh_arrival a = {.page = part->at[i].first};
+        (void)xh_arrive(f, &run, &a, off, raw + (off - r.off), (size_t)len);
+        xh_arrive_end(f, &run, &a, part->at[i].first + part->at[i].count);
+    }
+}
+
+/* ---- frames that are kept ----------------------------------------------------------------------- */
+
+/* Lock held. */
+static struct xh_frame_kept *kept_at(struct xh_unpacker *u, uint32_t frame)
+{
+    for (size_t i = 0; i < u->nkept; i++)
+        if (u->kept[i].bytes && u->kept[i].frame == frame)
+            return &u->kept[i];
+    return NULL;
+}
+
+/* Keeps |raw|, or frees it. */
+static void keep(struct xh_unpacker *u, uint32_t frame, uint8_t *raw)
+{
+    struct xh_frame_kept *oldest = NULL;
+    uint8_t *gone = raw;
+    pthread_mutex_lock(&u->lock);
+    if (!u->kept) {
+        u->nkept = KEPT_BYTES / u->table->head.frame_bytes;
+        u->nkept = u->nkept < KEPT_LEAST ? KEPT_LEAST : u->nkept;
+        u->kept = calloc(u->nkept, sizeof *u->kept);
+        u->nkept = u->kept ? u->nkept : 0;
+    }
+    for (size_t i = 0; i < u->nkept && !kept_at(u, frame); i++)
+        if (u->kept[i].readers == 0 && (!oldest || !u->kept[i].bytes || (oldest->bytes && u->kept[i].used < oldest->used)))
+            oldest = &u->kept[i];
+    if (oldest) {
+        gone = oldest->bytes;
+        *oldest = (struct xh_frame_kept){.bytes = raw, .frame = frame, .used = ++u->clock};
+    }
+    pthread_mutex_unlock(&u->lock);
+    free(gone);
+}
+
+int xh_unpack_keeps(struct xh_unpacker *u, uint32_t frame)
+{
+    pthread_mutex_lock(&u->lock);
+    int is = kept_at(u, frame) != NULL;
+    pthread_mutex_unlock(&u->lock);
+    return is;
+}
+
+int xh_unpack_kept(struct xh_unpacker *u, struct xh_unpacking *of, uint32_t frame)
+{
+    struct xh_runs part = {0};
+    pthread_mutex_lock(&u->lock);
+    struct xh_frame_kept *k = kept_at(u, frame);
+    if (k) {
+        k->used = ++u->clock;
+        k->readers++;
+    }
+    pthread_mutex_unlock(&u->lock);
+    int done = k && part_of(of, u->table, frame, &part) == 0;
+    if (done)
+        hand_on(of, &part, range_of(u->table, frame), k->bytes, 1);
+    free(part.at);
+    if (k) {
+        pthread_mutex_lock(&u->lock);
+        k->readers--;
+        pthread_mutex_unlock(&u->lock);
+    }
+    return done;
+}
+
+/* ---- the threads -------------------------------------------------------------------------------- */
+
+void xh_batch_leave(struct xh_batch *b)
+{
+    if (atomic_fetch_sub_explicit(&b->left, 1, memory_order_acq_rel) != 1)
+        return;
+    free(b->bytes);
+    free(b);
+}
+
+static void unpack(struct xh_unpacker *u, struct xh_unpack_task *t, void *z)
+{
+    struct xh_unpacking *of = t->of;
+    struct xh_range r = range_of(u->table, t->frame);
+    struct xh_runs part = {0};
+    uint64_t began = xh_now_ns();
+    int rc = part_of(of, u->table, t->frame, &part);
+    uint8_t *place = rc ? NULL : place_of(of, &part, r), *own = place || rc ? NULL : malloc(r.len), *to = place ? place : own;
+    int good = z && to && xh_packed_unpack(u->table, t->frame, t->packed, z, to) == 0;
+    uint64_t ns = xh_now_ns() - began;
+    xh_batch_leave(t->batch);
+    if (good)
+        hand_on(of, &part, r, to, !place);
+    if (good && own)
+        keep(u, t->frame, own);
+    else
+        free(own);
+    if (!good && z && to) {
+        pthread_mutex_lock(&u->lock);
+        u->bad++;
+        pthread_mutex_unlock(&u->lock);
+    }
+    pthread_mutex_lock(&of->lock);
+    of->bytes += good ? r.len : 0;
+    of->ns += good ? ns : 0;
+    if (!good && xh_unpacking_leave(of, u->table, t->frame, &of->rest))
+        of->failed = XH_E_NOMEM;
+    of->pending--;
+    pthread_cond_signal(&of->news);
+    pthread_mutex_unlock(&of->lock);
+    free(part.at);
+    free(t);
+}
+
+static void *work(void *ctx)
+{
+    struct xh_unpacker *u = ctx;
+    void *z = xh_packed_tool();
+    pthread_mutex_lock(&u->lock);
+    for (;;) {
+        struct xh_unpack_task *t = u->first;
+        if (!t && u->ends)
+            break;
+        if (!t) {
+            pthread_cond_wait(&u->work, &u->lock);
+            continue;
+        }
+        u->first = t->next;
+        u->last = u->first ? u->last : &u->first;
+        pthread_mutex_unlock(&u->lock);
+        unpack(u, t, z);
+        pthread_mutex_lock(&u->lock);
+    }
+    pthread_mutex_unlock(&u->lock);
+    xh_packed_tool_free(z);
+    return NULL;
+}
+
+/* Lock held. */
+static void start_threads(struct xh_unpacker *u)
+{
+    unsigned want = u->threads ? 0 : xh_unpacker_threads();
+    sigset_t all, old;
+    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (u->threads < want && pthread_create(&u->thread[u->threads], NULL, work, u) == 0)
+        u->threads++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+int xh_unpack_start(struct xh_unpacker *u, struct xh_unpacking *of, struct xh_batch *batch, const uint8_t *packed, uint32_t frame)
+{
+    struct xh_unpack_task *t = malloc(sizeof *t);
+    if (!t)
+        return XH_E_NOMEM;
+    *t = (struct xh_unpack_task){.of = of, .batch = batch, .packed = packed, .frame = frame};
+    pthread_mutex_lock(&of->lock);
+    of->pending++;
+    pthread_mutex_unlock(&of->lock);
+    atomic_fetch_add_explicit(&batch->left, 1, memory_order_relaxed);
+    pthread_mutex_lock(&u->lock);
+    start_threads(u);
+    int queued = u->threads != 0;
+    if (queued) {
+        *u->last = t;
+        u->last = &t->next;
+        pthread_cond_signal(&u->work);
+    }
+    pthread_mutex_unlock(&u->lock);
+    if (queued)
+        return 0;
+    free(t);
+    pthread_mutex_lock(&of->lock);
+    of->pending--;
+    pthread_mutex_unlock(&of->lock);
+    atomic_fetch_sub_explicit(&batch->left, 1, memory_order_relaxed); /* the caller has a part of it */
+    return XH_E_NOMEM;
+}
+
+/* ---- a read's ----------------------------------------------------------------------------------- */
+
+void xh_unpacking_begin(struct xh_unpacking *of, struct xh_read_op *op, const struct xh_runs *runs, int claimed)
+{
+    *of = (struct xh_unpacking){.op = op, .runs = runs, .claimed = claimed};
+    pthread_mutex_init(&of->lock, NULL);
+    pthread_cond_init(&of->news, NULL);
+}
+
+void xh_unpacking_wait(struct xh_unpacking *of, size_t most)
+{
+    pthread_mutex_lock(&of->lock);
+    while (of->pending > most)
+        pthread_cond_wait(&of->news, &of->lock);
+    pthread_mutex_unlock(&of->lock);
+}
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
+void xh_unpacker_init(struct xh_unpacker *u)
+{
+    *u = (struct xh_unpacker){.last = &u->first};
+    pthread_mutex_init(&u->lock, NULL);
+    pthread_cond_init(&u->work, NULL);
+}
+
+void xh_unpacker_after_fork(struct xh_unpacker *u)
+{
+    const struct xh_packed *table = u->table;
+    xh_unpacker_init(u); /* what the parent had is leaked: its state cannot be told from sound */
+    u->table = table;
+}
+
+void xh_unpacker_free(struct xh_unpacker *u)
+{
+    pthread_mutex_lock(&u->lock);
+    u->ends = 1;
+    pthread_cond_broadcast(&u->work);
+    pthread_mutex_unlock(&u->lock);
+    for (unsigned i = 0; i < u->threads; i++)
+        pthread_join(u->thread[i], NULL);
+    for (size_t i = 0; i < u->nkept; i++)
+        free(u->kept[i].bytes);
+    free(u->kept);
+    pthread_mutex_destroy(&u->lock);
+    pthread_cond_destroy(&u->work);
+}

@@ -1,0 +1,281 @@
+/* The room: see room.h. */
+#include "room.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "segment.h"
+
+/* A stage counts as left when, since it was last read, the process has read from stages so often, and twice more for
+ * each open file that was ever read: those that are read in turns come back sooner, whichever of them hold something. */
+#define LEFT_READS 16
+
+static struct {
+    _Atomic uint64_t held;     /* what all stages hold and have reserved. Changed without the lock; orders nothing */
+    _Atomic unsigned holders;  /* stages in the list: changed under the lock, read without it as an estimate */
+    _Atomic unsigned left;     /* of them, those that nobody reads any more; counted now and then, likewise */
+    pthread_mutex_t lock;      /* guards the rest; a leaf */
+    struct xh_stage *first;    /* those that hold something, or want to */
+    unsigned readers;          /* stages that were read from, of open files */
+    uint64_t clock;            /* reads from stages so far */
+    void *top;                 /* spare blocks, a stack: each begins with the address of the next */
+    uint64_t spare_bytes, lent_bytes; /* of blocks: there, and given out */
+} room = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Only what is safe in a signal handler. The parent's stages are forgotten by their files, each when it is first used; what
+ * they held is leaked, as their state cannot be told from sound. */
+static void in_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    atomic_store_explicit(&room.held, 0, memory_order_relaxed);
+    atomic_store_explicit(&room.holders, 0, memory_order_relaxed);
+    atomic_store_explicit(&room.left, 0, memory_order_relaxed);
+    room.lock = fresh;
+    room.first = NULL;
+    room.top = NULL;
+    room.spare_bytes = room.lent_bytes = 0;
+    room.readers = 0;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+/* ---- who holds how much */
+
+void xh_room_begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+}
+
+static void enter(struct xh_stage *s)
+{
+    struct xh_room_place *p = &s->place;
+    pthread_mutex_lock(&room.lock);
+    p->read = room.clock;
+    p->next = room.first;
+    p->link = &room.first;
+    if (p->next)
+        p->next->place.link = &p->next;
+    room.first = s;
+    atomic_fetch_add_explicit(&room.holders, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&room.lock);
+}
+
+void xh_room_leave(struct xh_stage *s)
+{
+    struct xh_room_place *p = &s->place;
+    if (!p->link)
+        return;
+    pthread_mutex_lock(&room.lock);
+    *p->link = p->next;
+    if (p->next)
+        p->next->place.link = p->link;
+    p->link = NULL;
+    atomic_fetch_sub_explicit(&room.holders, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&room.lock);
+}
+
+void xh_room_add(struct xh_stage *s, uint64_t more, uint64_t less)
+{
+    assert(s->bytes + more >= less);
+    uint64_t had = s->bytes;
+    s->bytes = had + more - less;
+    uint64_t grown = more > less ? more - less : 0, used = grown < s->place.reserved ? grown : s->place.reserved;
+    s->place.reserved -= used;
+    if (grown > used)
+        atomic_fetch_add_explicit(&room.held, grown - used, memory_order_relaxed);
+    else if (less > more)
+        atomic_fetch_sub_explicit(&room.held, less - more, memory_order_relaxed);
+    if (s->bytes && !s->place.link)
+        enter(s);
+    else if (s->bytes == 0)
+        xh_room_leave(s);
+}
+
+/* 1 when |s| counts as left. The lock is held. */
+static int is_left(const struct xh_stage *s)
+{
+    return room.clock - s->place.read >= LEFT_READS + 2ull * room.readers;
+}
+
+void xh_room_touch(struct xh_stage *s, int took)
+{
+    unsigned left = 0;
+    pthread_mutex_lock(&room.lock);
+    room.clock += took != 0;
+    room.readers += !s->place.known;
+    s->place.known = 1;
+    s->place.read = room.clock;
+    if (took && room.clock % LEFT_READS == 0) {
+        for (const struct xh_stage *o = room.first; o; o = o->place.next)
+            left += (unsigned)is_left(o);
+        atomic_store_explicit(&room.left, left, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&room.lock);
+}
+
+/* What each may hold of |most| that holds something, or |more| besides. Those that were left do not count: they give
+ * theirs back once it is wanted, which a share that they narrow would never let it be. */
+static uint64_t share_among(unsigned more, uint64_t most)
+{
+    unsigned n = atomic_load_explicit(&room.holders, memory_order_relaxed) + more;
+    unsigned left = atomic_load_explicit(&room.left, memory_order_relaxed);
+    return most / (n > left ? n - left : 1);
+}
+
+/* What |s| may hold of |most|: as much as each of the others that hold something. */
+static uint64_t share_of(const struct xh_stage *s, uint64_t most)
+{
+    return share_among(!s->place.link, most);
+}
+
+uint64_t xh_room_left(struct xh_stage *s, uint64_t most)
+{
+    uint64_t held = atomic_load_explicit(&room.held, memory_order_relaxed), share = share_of(s, most);
+    uint64_t has = s->bytes + s->place.reserved, all = held < most ? most - held : 0, own = has < share ? share - has : 0;
+    if (all == 0 && !s->place.link)
+        enter(s);
+    return all < own ? all : own;
+}
+
+int xh_room_reserve(struct xh_stage *s, uint64_t bytes, uint64_t most)
+{
+    uint64_t own = s->bytes + s->place.reserved, held = atomic_load_explicit(&room.held, memory_order_relaxed);
+    if (own > 0 && own + bytes > share_of(s, most))
+        return 0;
+    do {
+        if (held > 0 && held + bytes > most) {
+            if (!s->place.link)
+                enter(s);
+            return 0;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&room.held, &held, held + bytes, memory_order_relaxed, memory_order_relaxed));
+    s->place.reserved += bytes;
+    return 1;
+}
+
+void xh_room_release(struct xh_stage *s, uint64_t bytes)
+{
+    bytes = bytes < s->place.reserved ? bytes : s->place.reserved;
+    s->place.reserved -= bytes;
+    atomic_fetch_sub_explicit(&room.held, bytes, memory_order_relaxed);
+}
+
+/* Of the stages that were left the one that was left first, locked; NULL: there is none. */
+static struct xh_stage *lock_left(const struct xh_stage *but)
+{
+    struct xh_stage *oldest = NULL;
+    pthread_mutex_lock(&room.lock);
+    for (struct xh_stage *s = room.first; s; s = s->place.next)
+        if (s != but && is_left(s) && (!oldest || s->place.read < oldest->place.read))
+            oldest = s;
+    /* Who holds its lock is at work on it; and it is not freed as long as it is in the list, or locked. */
+    if (oldest && pthread_mutex_trylock(&oldest->lock))
+        oldest = NULL;
+    if (oldest)
+        oldest->place.read = room.clock; /* what it cannot give back now is not asked for again each time */
+    pthread_mutex_unlock(&room.lock);
+    return oldest;
+}
+
+void xh_room_make(struct xh_stage *s, uint64_t bytes, uint64_t most)
+{
+    struct xh_stage *other;
+    while (atomic_load_explicit(&room.held, memory_order_relaxed) + bytes > most && (other = lock_left(s)) != NULL) {
+        xh_stage_empty(other);
+        if (other->bytes == 0)
+            xh_room_leave(other);
+        pthread_mutex_unlock(&other->lock);
+    }
+}
+
+uint64_t xh_room_held(void)
+{
+    return atomic_load_explicit(&room.held, memory_order_relaxed);
+}
+
+uint64_t xh_room_share(uint64_t most)
+{
+    return share_among(0, most);
+}
+
+/* ---- blocks. Only whole ones are recycled; smaller pieces are malloc's business */
+
+uint64_t xh_room_memory(void)
+{
+    pthread_mutex_lock(&room.lock);
+    uint64_t bytes = room.spare_bytes + room.lent_bytes;
+    pthread_mutex_unlock(&room.lock);
+    return bytes;
+}
+
+/* A spare, or NULL. The lock is held. */
+static uint8_t *pop(void)
+{
+    uint8_t *p = room.top;
+    if (p) {
+        memcpy(&room.top, p, sizeof room.top);
+        room.spare_bytes -= XH_BLOCK_BYTES;
+    }
+    return p;
+}
+
+uint8_t *xh_block_get(size_t len, uint64_t most)
+{
+    assert(len <= XH_BLOCK_BYTES);
+    pthread_mutex_lock(&room.lock);
+    int whole = len == XH_BLOCK_BYTES;
+    uint8_t *p = whole ? pop() : NULL, *surplus = NULL;
+    room.lent_bytes += len;
+    if (!whole && room.spare_bytes + room.lent_bytes > most)
+        surplus = pop();
+    pthread_mutex_unlock(&room.lock);
+    free(surplus);
+    if (!p && !(p = malloc(len))) {
+        pthread_mutex_lock(&room.lock);
+        room.lent_bytes -= len;
+        pthread_mutex_unlock(&room.lock);
+    }
+    return p;
+}
+
+void xh_block_put(uint8_t *p, size_t len, uint64_t most)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&room.lock);
+    room.lent_bytes -= len;
+    int spare = len == XH_BLOCK_BYTES && room.spare_bytes + room.lent_bytes + XH_BLOCK_BYTES <= most;
+    if (spare) {
+        memcpy(p, &room.top, sizeof room.top);
+        room.top = p;
+        room.spare_bytes += XH_BLOCK_BYTES;
+    }
+    pthread_mutex_unlock(&room.lock);
+    if (!spare)
+        free(p);
+}
+
+void xh_room_trim(struct xh_stage *s)
+{
+    uint8_t *p = NULL;
+    pthread_mutex_lock(&room.lock);
+    room.readers -= (unsigned)s->place.known;
+    s->place.known = 0;
+    if (!room.first) {
+        p = room.top;
+        room.top = NULL;
+        room.spare_bytes = 0;
+    }
+    pthread_mutex_unlock(&room.lock);
+    for (uint8_t *next; p; p = next) {
+        memcpy(&next, p, sizeof next);
+        free(p);
+    }
+}

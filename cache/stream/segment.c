@@ -1,0 +1,327 @@
+/* Parcels and loads: their memory, and what the engine brings. See segment.h. */
+#include "segment.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watch/trace.h"
+
+/* ---- blocks of parcels. The lock is held. */
+
+static size_t blocks_of(uint64_t len)
+{
+    return (size_t)((len + XH_BLOCK_BYTES - 1) / XH_BLOCK_BYTES);
+}
+
+static size_t block_len(const struct xh_segment *p, size_t i)
+{
+    uint64_t left = p->end - p->off - (uint64_t)i * XH_BLOCK_BYTES;
+    return left < XH_BLOCK_BYTES ? (size_t)left : XH_BLOCK_BYTES;
+}
+
+/* Gives back the blocks that lie wholly below |from|. */
+static void release(struct xh_segment *p)
+{
+    uint64_t most = p->load->f->opt.readahead_bytes;
+    size_t end = p->from == p->end ? blocks_of(p->end - p->off) : (size_t)((p->from - p->off) / XH_BLOCK_BYTES);
+    if (p->copying)
+        return;
+    for (; p->gone < end; p->gone++) {
+        xh_block_put(p->blocks[p->gone], block_len(p, p->gone), most);
+        p->blocks[p->gone] = NULL;
+    }
+}
+
+/* ---- parcels. The lock is held. */
+
+size_t xh_segment_at(const struct xh_stage *s, uint64_t off)
+{
+    size_t lo = 0, hi = s->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (s->at[mid]->end <= off)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+uint64_t xh_segment_weight(const struct xh_segment *p)
+{
+    uint64_t to = p->load->turns ? p->got : p->end;
+    return p->listed && to > p->from ? to - p->from : 0;
+}
+
+int xh_segment_is_far(const struct xh_segment *p, uint64_t off)
+{
+    const struct xh_prefetch *l = p->load;
+    return l->turns && off > l->pos && (off - l->pos) / l->turns > XH_STREAM_LEAST_BYTES;
+}
+
+static int list(struct xh_stage *s, struct xh_segment *p)
+{
+    if (s->n == s->room) {
+        size_t room = s->room ? 2 * s->room : 64;
+        struct xh_segment **at = realloc(s->at, room * sizeof *at);
+        if (!at)
+            return XH_E_NOMEM;
+        s->at = at;
+        s->room = room;
+    }
+    size_t i = xh_segment_at(s, p->off);
+    assert(i == s->n || s->at[i]->off >= p->end);
+    memmove(&s->at[i + 1], &s->at[i], (s->n - i) * sizeof *s->at);
+    s->at[i] = p;
+    s->n++;
+    p->listed = 1;
+    xh_room_add(s, xh_segment_weight(p), 0);
+    return 0;
+}
+
+void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p)
+{
+    if (!p->listed)
+        return;
+    size_t i = xh_segment_at(s, p->off);
+    assert(i < s->n && s->at[i] == p);
+    memmove(&s->at[i], &s->at[i + 1], (s->n - i - 1) * sizeof *s->at);
+    s->n--;
+    xh_room_add(s, 0, xh_segment_weight(p));
+    p->listed = 0;
+    uint64_t came = p->load->over || p->load->turns || p->load->withdrawn ? p->got - p->off : p->end - p->off;
+    if (p->taken < came)
+        xh_count(&p->load->f->counters, bytes_unused, came - p->taken);
+    p->from = p->end; /* nothing more is kept of it */
+}
+
+void xh_prefetch_settle(struct xh_stage *s, struct xh_prefetch *l)
+{
+    int needed = !l->over || l->submitting;
+    for (size_t i = 0; i < l->nparcels; i++) {
+        struct xh_segment *p = &l->parcels[i];
+        release(p);
+        needed |= p->listed || p->copying != 0;
+    }
+    if (needed)
+        return;
+    free(l->blocks);
+    free(l->ranges);
+    free(l);
+}
+
+/* ---- what the engine brings */
+
+/* Takers that have all their bytes leave; where the load is |over|, so do the others, without the rest. */
+static void take_done(struct xh_segment *p, int over)
+{
+    for (struct xh_waiter **at = &p->takers; *at;) {
+        struct xh_waiter *k = *at;
+        int whole = k->b <= p->got;
+        if (!whole && !over) {
+            at = &k->next;
+            continue;
+        }
+        *at = k->next;
+        p->load->takers--;
+        if (whole) {
+            xh_op_leave(k->op, NULL);
+            free(k);
+            continue;
+        }
+        if (k->a < p->got) {
+            k->to += p->got - k->a;
+            k->a = p->got;
+        }
+        xh_op_lose(k->op, k);
+    }
+}
+
+static void keep(struct xh_stage *s, struct xh_segment *p, uint64_t off, const uint8_t *data, size_t len)
+{
+    uint64_t end = off + len;
+    for (uint64_t a = off > p->from ? off : p->from; a < end && p->listed;) {
+        size_t i = (size_t)((a - p->off) / XH_BLOCK_BYTES), at = (size_t)((a - p->off) % XH_BLOCK_BYTES);
+        size_t room = block_len(p, i) - at, n = end - a < room ? (size_t)(end - a) : room;
+        if (!p->blocks[i] && !(p->blocks[i] = xh_block_get(block_len(p, i), p->load->f->opt.readahead_bytes))) {
+            xh_segment_unlist(s, p); /* no memory: whoever wants it asks again */
+            return;
+        }
+        memcpy(p->blocks[i] + at, data + (a - off), n);
+        a += n;
+    }
+}
+
+/* A piece of the parcel |p|. */
+static void parcel_bytes(struct xh_stage *s, struct xh_segment *p, uint64_t off, const uint8_t *data, size_t len)
+{
+    assert(p->got == off && len <= p->end - off);
+    for (struct xh_waiter *k = p->takers; k; k = k->next) {
+        uint64_t a = k->a > off ? k->a : off, b = k->b < off + len ? k->b : off + len;
+        if (a >= b)
+            continue;
+        memcpy(k->to + (a - k->a), data + (a - off), b - a);
+        if (k->mark)
+            atomic_store_explicit(&k->mark->got, b, memory_order_release);
+    }
+    keep(s, p, off, data, len);
+    uint64_t weight = xh_segment_weight(p);
+    p->got = off + len;
+    xh_room_add(s, xh_segment_weight(p), weight);
+    take_done(p, 0);
+}
+
+static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
+{
+    struct xh_prefetch *l = t->ctx;
+    struct xh_stage *s = &l->f->stage;
+    size_t i = 0;
+    for (size_t hi = l->nparcels; hi - i > 1;) {
+        size_t mid = i + (hi - i) / 2;
+        if (l->parcels[mid].off <= off)
+            i = mid;
+        else
+            hi = mid;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->streamed += l->turns ? len : 0;
+    for (size_t n; len; off += n, data += n, len -= n) { /* parcels touch where a load has one range */
+        struct xh_segment *p = &l->parcels[i++];
+        n = p->end - off < len ? (size_t)(p->end - off) : len;
+        parcel_bytes(s, p, off, data, n);
+    }
+    int ends = l->cut && off >= l->cut && !l->ended;
+    l->ended |= ends;
+    l->pos = off;
+    pthread_mutex_unlock(&s->lock);
+    if (ends)
+        xh_replicas_cancel(l->f->origin, t);
+}
+
+/* Ends a load, perhaps short of its bytes: those who wait for them fetch them themselves. */
+static void load_end(struct xh_stage *s, struct xh_prefetch *l)
+{
+    l->over = 1;
+    for (size_t i = 0, n = 0; i < XH_STREAMS_MAX; i++) {
+        struct xh_prefetch *other = s->stream[i];
+        s->stream[i] = NULL;
+        if (other && other != l)
+            s->stream[n++] = other;
+    }
+    for (size_t i = 0; i < l->nparcels; i++) {
+        struct xh_segment *p = &l->parcels[i];
+        if (p->got == p->end)
+            continue;
+        s->lost |= l->turns && p->listed;
+        xh_segment_unlist(s, p);
+        take_done(p, 1);
+    }
+    xh_prefetch_settle(s, l);
+}
+
+static void on_done(struct xh_transfer *t, const struct xh_err *err)
+{
+    struct xh_prefetch *l = t->ctx;
+    struct xh_stage *s = &l->f->stage;
+    if (err)
+        xh_trace(XH_T_READ, "load-failed", "code=%s", xh_err_name(err->code));
+    pthread_mutex_lock(&s->lock);
+    load_end(s, l);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- loads */
+
+static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns)
+{
+    struct xh_prefetch *l = calloc(1, sizeof *l + n * sizeof *l->parcels);
+    size_t nblocks = 0;
+    for (size_t i = 0; i < n; i++)
+        nblocks += blocks_of(r[i].len);
+    if (!l || !(l->ranges = malloc(n * sizeof *r)) || !(l->blocks = calloc(nblocks, sizeof *l->blocks))) {
+        if (l)
+            free(l->ranges);
+        free(l);
+        return NULL;
+    }
+    size_t nranges = 0;
+    for (size_t i = 0; i < n; i++) { /* stripes that touch are one range */
+        struct xh_range *last = nranges ? &l->ranges[nranges - 1] : NULL;
+        if (last && last->off + last->len == r[i].off)
+            last->len += r[i].len;
+        else
+            l->ranges[nranges++] = r[i];
+    }
+    l->t = (struct xh_transfer){.ranges = l->ranges, .nranges = nranges, .speculative = 1, .ctx = l,
+                                .bytes = on_bytes, .done = on_done, .full = turns ? xh_stream_full : NULL};
+    l->f = f;
+    l->turns = turns;
+    l->pos = r[0].off;
+    l->first = l->pos + XH_STREAM_FIRST_BYTES;
+    l->used = f->stage.clock;
+    l->submitting = 1;
+    l->nparcels = n;
+    uint8_t **blocks = l->blocks;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t off = r[i].off;
+        l->parcels[i] = (struct xh_segment){.load = l, .off = off, .end = off + r[i].len, .from = off, .got = off,
+                                           .blocks = blocks, .born = f->stage.clock};
+        blocks += blocks_of(r[i].len);
+    }
+    return l;
+}
+
+struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns)
+{
+    struct xh_prefetch *l = load_make(f, r, n, turns);
+    for (size_t i = 0; l && i < l->nparcels; i++)
+        if (list(&f->stage, &l->parcels[i])) {
+            l->submitting = 0;
+            load_end(&f->stage, l);
+            return NULL;
+        }
+    return l;
+}
+
+int xh_prefetch_withdraw(struct xh_stage *s, struct xh_prefetch *l)
+{
+    if (l->takers || l->submitting || l->over || l->turns || !xh_replicas_withdraw(l->f->origin, &l->t))
+        return 0;
+    l->withdrawn = 1;
+    for (size_t i = 0; i < l->nparcels; i++)
+        xh_segment_unlist(s, &l->parcels[i]);
+    return 1;
+}
+
+/* The origin has the load, or has |refused| it. A taker that came before it had it could not promote it. */
+static void submitted(struct xh_stage *s, struct xh_prefetch *l, int refused)
+{
+    int waited_for = 0;
+    l->submitting = 0;
+    if (refused) {
+        load_end(s, l);
+        return;
+    }
+    for (size_t i = 0; i < l->nparcels; i++)
+        waited_for |= l->parcels[i].takers != NULL;
+    if (waited_for) /* so it is not over */
+        xh_replicas_promote(l->f->origin, &l->t);
+    if (l->cut && l->pos >= l->cut && !l->ended && !l->over) { /* cut meanwhile: it may stand, and bring nothing that would see to it */
+        l->ended = 1;
+        xh_replicas_cancel(l->f->origin, &l->t);
+    }
+    xh_prefetch_settle(s, l);
+}
+
+void xh_prefetch_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n)
+{
+    if (n == 0)
+        return;
+    pthread_mutex_unlock(&f->stage.lock);
+    xh_fetch_share_link(f);
+    int rc = xh_replicas_submit(f->origin, ts, n, NULL);
+    pthread_mutex_lock(&f->stage.lock);
+    for (size_t i = 0; i < n; i++)
+        submitted(&f->stage, ts[i]->ctx, rc != 0);
+}

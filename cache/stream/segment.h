@@ -1,0 +1,105 @@
+/* Inside the stage: loads, parcels, takers. See stage.h; nobody else includes this.
+ *
+ * A load is one speculative transfer. Its bytes are divided into parcels. A stream is a few loads
+ * that have its parcels in turns, and that stand still while their reader has enough before him.
+ * Invariants, under the lock:
+ *  1. A parcel's bytes [from, got) lie in its blocks, at their place; bytes below |from| were read,
+ *     or are promised to takers.
+ *  2. A taker's bytes end at or below |from|, or are kept in blocks besides: either way they are
+ *     copied to it as they arrive, in ascending order, and it leaves its op when all are there. When its load ends
+ *     before that, whatever the reason, the op gets back what is missing (xh_op_lose) and fetches that itself.
+ *  3. A parcel is in |at| until all of it was taken, its transfer failed, or it was dropped; then
+ *     |from| is its end. Blocks below |from| go as soon as nobody copies from the parcel. A load is
+ *     freed when its transfer is submitted and over, none of its parcels is in |at| and nobody copies
+ *     from one.
+ *
+ * All functions: the stage's lock is held, unless they say otherwise. */
+#ifndef XH_SEGMENT_H
+#define XH_SEGMENT_H
+
+#include "file.h"
+#include "stage.h"
+
+/* A stream brings so much in any case: by then its reader has mostly read what he waited for. */
+#define XH_STREAM_FIRST_BYTES (2u << 20)
+/* Too short to be a stream; how far before a stream a read may lie and still wait for it; and the least that one
+ * runs ahead. */
+#define XH_STREAM_LEAST_BYTES (16u << 20)
+/* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
+#define XH_STALE_READS 32
+
+struct xh_segment {
+    struct xh_prefetch *load;
+    uint64_t off, end; /* constant */
+    uint64_t from, got, taken;
+    uint64_t born;     /* stage's clock when made or last read */
+    uint8_t **blocks;  /* of XH_BLOCK_BYTES from |off| on, the last one shorter; NULL: not there */
+    size_t gone;       /* blocks before this one were given back */
+    struct xh_waiter *takers;
+    unsigned copying; /* readers that copy out of the blocks without the lock */
+    int listed;
+};
+
+struct xh_prefetch {
+    struct xh_transfer t; /* t.ctx is the load */
+    struct xh_file *f;
+    struct xh_range *ranges;
+    uint8_t **blocks; /* of all parcels */
+    int submitting; /* the origin may not have it yet */
+    int over, withdrawn;
+    int ended;          /* at its cut */
+    unsigned turns;     /* loads that a stream's parcels are dealt to in turns; 0: no stream */
+    int hurried;        /* a patient one's reader has come: it waits no more, nor when it has to be sent again */
+    int stands; /* it stands still until its reader comes nearer */
+    unsigned takers;
+    uint64_t pos;       /* where the next byte goes */
+    uint64_t cut;       /* where it is to be ended early; 0: nowhere */
+    uint64_t first;     /* a stream comes up to here in any case */
+    uint64_t used;      /* stage's clock when something was last taken */
+    size_t nparcels;
+    struct xh_segment parcels[];
+};
+
+/* Index of the first parcel that ends after |off|. */
+size_t xh_segment_at(const struct xh_stage *s, uint64_t off);
+
+/* What |p| counts for in s->bytes. */
+uint64_t xh_segment_weight(const struct xh_segment *p);
+
+/* 1 when the stream of |p| has so much to bring before a read at |off| that the read had better be
+ * fetched by itself. */
+int xh_segment_is_far(const struct xh_segment *p, uint64_t off);
+
+/* Takes |p| out of s->at: nothing more is kept of it. */
+void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p);
+
+/* Gives back what nobody needs any more: blocks, and the load with its last parcel. */
+void xh_prefetch_settle(struct xh_stage *s, struct xh_prefetch *l);
+
+/* Makes a load of the |n| parcels |r|, of a stream when |turns|, and lists them. NULL without memory. */
+struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns);
+
+/* Takes back a load of which nothing was asked for yet and nobody waits for. Returns 1 when it was. */
+int xh_prefetch_withdraw(struct xh_stage *s, struct xh_prefetch *l);
+
+/* Submits |n| loads' transfers; lets go of the lock meanwhile. */
+void xh_prefetch_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n);
+
+/* stream.c: whether a stream's load is to stand still (takes the lock itself); lets it go on; ends streams
+ * that nobody waits for: |l|, those that were not read from for some time and are not where the last run of reads
+ * is, or the one that has |off| before it, but far from where the reader is. A load stays in s->stream until it is over. */
+int xh_stream_full(struct xh_transfer *t);
+void xh_stream_go_on(struct xh_prefetch *l);
+void xh_stream_leave(struct xh_stage *s, struct xh_prefetch *l);
+void xh_stream_leave_stale(struct xh_stage *s);
+void xh_stream_pass_far(struct xh_stage *s, uint64_t off);
+
+struct xh_ranges { /* a growing array */
+    struct xh_range *at;
+    size_t n, room;
+};
+
+/* Appends to |out| what neither shadow nor stage has of |r|. Returns 0 without memory. */
+int xh_stage_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out);
+
+#endif

@@ -1,0 +1,389 @@
+/* Streams: long loads that stand still while their reader has enough. See stage.h. */
+#include "segment.h"
+
+#include <stdlib.h>
+
+#include "base/now.h"
+#include "watch/trace.h"
+
+/* What a stream's loads take in turns: from the first on twice as much each time, up to where all have so much
+ * together. A large read then waits for all of them at once, and what they bring goes straight to it. */
+#define FIRST_STRIPE_BYTES (1u << 20)
+#define ROUND_BYTES (8u << 20)
+/* Index nodes between chunks that the shadow has: a stream goes over them. */
+#define HOLE_BYTES (64u << 10)
+/* As many loads as connections pay, by the round trip: one connection of an untuned system holds some 3 MB. */
+#define STREAM_LOADS_MOST 16
+/* Ranges of one load, and what one takes of the header. */
+#define ROUNDS_MOST 256
+#define RANGE_HEADER_BYTES 26
+/* A stream that goes on for so many times what a fast link holds is worth the dip that fewer connections begin with. */
+#define PAYING_RAMPS 5
+/* How far ahead a stream of a slow link runs, in seconds of what comes; and how often that is reckoned. */
+#define SOON_S 4
+#define RATED_NS 250000000u
+/* With so much of what the link holds for each, they find their speed soon: more would make each other lose packets. */
+#define SLOW_SHARE_BYTES (512u << 10)
+#define SLOW_LEAST 2u
+
+int xh_stream_full(struct xh_transfer *t)
+{
+    struct xh_prefetch *l = t->ctx;
+    struct xh_stage *s = &l->f->stage;
+    pthread_mutex_lock(&s->lock);
+    int far = l->pos >= s->reach && l->pos >= l->first;
+    int full = l->stands = !l->takers && (far || xh_room_left(s, l->f->opt.readahead_bytes) == 0);
+    pthread_mutex_unlock(&s->lock);
+    return full;
+}
+
+void xh_stream_go_on(struct xh_prefetch *l)
+{
+    if (l->stands && !l->over) /* it stands, so the origin has it, even while the thread that submits it has not come back */
+        xh_replicas_resume(l->f->origin, &l->t);
+    l->stands = 0;
+}
+
+void xh_stream_leave(struct xh_stage *s, struct xh_prefetch *l)
+{
+    if (l->takers || l->submitting || l->over)
+        return;
+    for (size_t i = 0; i < l->nparcels; i++)
+        xh_segment_unlist(s, &l->parcels[i]);
+    xh_replicas_cancel(l->f->origin, &l->t);
+    xh_prefetch_settle(s, l); /* its blocks go at once */
+}
+
+void xh_stream_leave_stale(struct xh_stage *s)
+{
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
+        struct xh_prefetch *l = s->stream[i];
+        uint64_t slack = l->f->opt.readahead_bytes + 2 * XH_STREAM_LEAST_BYTES;
+        if (s->clock - l->used >= XH_STALE_READS && (l->pos > s->reach + slack || l->pos + slack < s->reach))
+            xh_stream_leave(s, l);
+    }
+}
+
+void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
+{
+    size_t i = xh_segment_at(s, off);
+    if (i < s->n && s->at[i]->off <= off && xh_segment_is_far(s->at[i], s->here < off ? s->here : off))
+        xh_stream_leave(s, s->at[i]->load);
+}
+
+/* How a stream is dealt to its loads: stripe by stripe in turns. The first |warm| of them have the first |early| bytes
+ * among themselves, while the connections of the others are opened. Then it is the turn of all, which find their
+ * speed together; from there on each |ramp| bytes half as many go on, as each of those has found twice the
+ * speed meanwhile, down to |lasting|; unless the stream, of |len| bytes, is over soon. */
+struct dealing {
+    size_t nloads, warm, lasting;
+    uint64_t early, ramp;
+    size_t rounds; /* of turns, at most: so many ranges fit one request */
+};
+
+static size_t turns_at(const struct dealing *d, uint64_t at, uint64_t len)
+{
+    if (at < d->early)
+        return d->warm;
+    size_t n = d->nloads;
+    for (uint64_t to = d->early + d->ramp; n > d->lasting && at >= to && len - to >= PAYING_RAMPS * d->ramp;
+         to += d->ramp)
+        n = n / 2 > d->lasting ? n / 2 : d->lasting;
+    return n;
+}
+
+/* All loads together bring no more than a round in their first turns: its reader waits for all of it. */
+static uint64_t first_stripe(const struct dealing *d)
+{
+    uint64_t share = ROUND_BYTES / (d->nloads ? d->nloads : 1);
+    return share < FIRST_STRIPE_BYTES ? share : FIRST_STRIPE_BYTES;
+}
+
+/* The stripes of |r| that load |which| gets. They grow, as speed does: the first ones are all wanted soon. Returns how
+ * many were written; |*len| of |r| is dealt in all. */
+static size_t deal(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
+{
+    size_t n = 0, turn = 0, ranges = 0, turns = turns_at(d, 0, r.len);
+    uint64_t stripe = first_stripe(d), at = 0;
+    for (size_t rounds = 0; at < r.len && rounds < ROUNDS_MOST && ranges < d->rounds;) {
+        uint64_t mine = r.len - at < stripe ? r.len - at : stripe;
+        if (turn == which)
+            out[n++] = (struct xh_range){r.off + at, mine};
+        at += mine;
+        if (++turn < turns)
+            continue;
+        turn = 0;
+        rounds++;
+        ranges += turns > 1; /* stripes that touch are one range */
+        turns = turns_at(d, at, r.len);
+        stripe = 2 * stripe * turns <= ROUND_BYTES ? 2 * stripe : stripe;
+    }
+    *len = at;
+    return n;
+}
+
+/* The loads of a stream of |r|. Returns how many were made. */
+static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_range r, struct xh_transfer **ts,
+                         uint64_t *len)
+{
+    struct xh_range mine[ROUNDS_MOST];
+    size_t made = 0;
+    for (; made < d->nloads; made++) {
+        size_t n = deal(d, r, made, mine, len), i = 0;
+        struct xh_prefetch *l = n ? xh_prefetch_add(f, mine, n, (unsigned)d->nloads) : NULL;
+        if (!l)
+            break;
+        while (f->stage.stream[i])
+            i++;
+        l->t.patient = made < d->warm;
+        f->stage.stream[i] = l;
+        ts[made] = &l->t;
+    }
+    return made;
+}
+
+/* What is under way on a fast link. */
+static uint64_t fast_link_holds(const struct xh_origin_info *info)
+{
+    uint64_t bytes = (uint64_t)((double)info->rtt_ns * XH_FAST_LINK_BYTES_PER_NS);
+    return bytes > ROUND_BYTES ? bytes : ROUND_BYTES;
+}
+
+/* Bytes per second that are known to come; 0: nothing is known. */
+static uint64_t known_rate(const struct xh_stage *s, const struct xh_origin_info *info)
+{
+    return s->rate > info->second_bytes ? s->rate : info->second_bytes;
+}
+
+/* As many loads as a stream may have, and a link that is known to be slow has room for. */
+static size_t most_loads(const struct xh_stage *s, const struct xh_origin_info *info)
+{
+    double rate = (double)known_rate(s, info);
+    size_t room = SLOW_LEAST + (size_t)(rate * (double)info->rtt_ns / 1e9 / SLOW_SHARE_BYTES);
+    return rate > 0 && room < STREAM_LOADS_MOST ? room : STREAM_LOADS_MOST;
+}
+
+/* How a stream from |off| on is dealt, with |busy| loads of earlier ones not over; nloads 0: there is no connection
+ * for it now. One that follows another is dealt to its connections, each as it becomes free. */
+static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t off, size_t busy)
+{
+    const struct xh_stage *s = &f->stage;
+    int follows = busy && busy <= STREAM_LOADS_MOST && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
+    struct dealing d = {.rounds = info->max_ranges};
+    d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->connections : 1;
+    if (info->young && info->idle > 1 && d.nloads > info->idle) /* the first bytes are soon wanted of all of them */
+        d.nloads = info->idle;
+    size_t most = most_loads(s, info);
+    d.nloads = d.nloads < most ? d.nloads : most;
+    if (follows)
+        d.nloads = d.nloads < info->lasting ? d.nloads : info->lasting;
+    else if (busy == 0 && d.nloads > info->streams)
+        d.nloads = info->streams;
+    else if (s->again && info->streams) /* instead of those, which end soon */
+        d.nloads = d.nloads < info->streams + busy ? d.nloads : info->streams + busy;
+    else if (d.nloads > info->streams)
+        d.nloads = 0; /* there will be room soon */
+    if (busy + d.nloads > XH_STREAMS_MAX)
+        d.nloads = 0;
+    if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
+        d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
+    d.lasting = d.nloads < info->lasting ? d.nloads : info->lasting;
+    d.ramp = fast_link_holds(info);
+    d.warm = !follows && info->warm < d.nloads ? info->warm : d.nloads;
+    d.early = d.warm < d.nloads ? info->warm_bytes : 0;
+    if (d.warm < d.nloads && d.early < FIRST_STRIPE_BYTES)
+        d.warm = d.early = 0;
+    return d;
+}
+
+/* The first of |want|, with what follows it behind small holes that no parcel fills. len 0: none. |*next|: where
+ * the next that is wanted begins, or |end|. */
+static struct xh_range first_stretch(const struct xh_stage *s, const struct xh_ranges *want, uint64_t end, uint64_t *next)
+{
+    struct xh_range r = want->n ? want->at[0] : (struct xh_range){end, 0};
+    size_t i = 1;
+    for (; i < want->n; i++) {
+        uint64_t to = r.off + r.len;
+        size_t p = xh_segment_at(s, to);
+        if (want->at[i].off - to > HOLE_BYTES || (p < s->n && s->at[p]->off < want->at[i].off))
+            break;
+        r.len = want->at[i].off + want->at[i].len - r.off;
+    }
+    *next = i < want->n ? want->at[i].off : end;
+    return r;
+}
+
+uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
+{
+    struct xh_stage *s = &f->stage;
+    struct xh_origin_info info;
+    struct xh_transfer *ts[STREAM_LOADS_MOST];
+    struct xh_ranges want = {0};
+    uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
+    xh_replicas_get_info(f->origin, &info);
+    xh_room_make(s, XH_STREAM_LEAST_BYTES, f->opt.readahead_bytes);
+    pthread_mutex_lock(&s->lock);
+    xh_stream_pass_far(s, off);
+    size_t busy = 0;
+    while (busy < XH_STREAMS_MAX && s->stream[busy])
+        busy++;
+    struct dealing d = dealing_of(f, &info, off, busy);
+    if (d.nloads && xh_stage_missing(f, (struct xh_range){off, to - off}, &want)) {
+        uint64_t next;
+        struct xh_range r = first_stretch(s, &want, to, &next);
+        if (r.len >= XH_STREAM_LEAST_BYTES) {
+            uint64_t len = 0;
+            size_t made = add_stream(f, &d, r, ts, &len);
+            xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu early=%llu", (unsigned long long)r.off,
+                     (unsigned long long)len, made, d.warm, (unsigned long long)d.early);
+            s->stream_end = r.off + len;
+            s->lasting = (unsigned)d.lasting;
+            s->again = 0;
+            xh_prefetch_hand_over(f, ts, made);
+            seen = len == r.len ? next : r.off + len; /* what lies between is here: asked for again, it would end the stream */
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(want.at);
+    return seen;
+}
+
+/* What streams bring is reckoned now and then: less of it counts slowly, as they may have stood still. */
+static void reckon_rate(struct xh_stage *s)
+{
+    uint64_t now = xh_now_ns(), ns = now - s->rated_ns, before = s->rate / 4 * 3;
+    if (s->rated_ns && ns < RATED_NS)
+        return;
+    if (s->rated_ns) {
+        s->rate = (uint64_t)((double)(s->streamed - s->rated_bytes) * 1e9 / (double)ns);
+        s->rate = s->rate > before ? s->rate : before;
+    }
+    s->rated_ns = now;
+    s->rated_bytes = s->streamed;
+}
+
+/* How far a stream runs ahead: twice what a fast link holds. More would wait in memory that the
+ * processor's caches have forgotten by then; the socket holds more besides. On a slow link, what it brings in some seconds:
+ * what comes before its time, on connections that are faster than others, comes instead of what the reader waits for. What
+ * streams bring lately tells that, which is more as soon as the window was too short for the link: it holds seconds, and a round
+ * trip is less. */
+static uint64_t stream_window(struct xh_file *f)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    reckon_rate(&f->stage);
+    uint64_t rate = known_rate(&f->stage, &info), most = 2 * fast_link_holds(&info), soon = SOON_S * rate;
+    soon = soon > XH_STREAM_LEAST_BYTES ? soon : XH_STREAM_LEAST_BYTES;
+    return rate && soon < most ? soon : most;
+}
+
+void xh_stage_tell(struct xh_file *f, uint64_t rate)
+{
+    struct xh_stage *s = &f->stage;
+    pthread_mutex_lock(&s->lock);
+    s->rate = s->rate ? s->rate : rate;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* |l| ends before its parcel |p|, the first one called with. */
+static void cut_load(struct xh_prefetch *l, const struct xh_segment *p)
+{
+    if (l->cut)
+        return;
+    l->cut = p == l->parcels ? p->off : p[-1].end;
+    if (l->pos < l->cut || l->over || l->submitting)
+        return; /* on_bytes() will see to it */
+    l->ended = 1;
+    xh_replicas_cancel(l->f->origin, &l->t);
+}
+
+/* Ends the streams at the first parcel from |off| on behind all that has come and all that is waited for. */
+static void cut_streams(struct xh_stage *s, uint64_t off)
+{
+    size_t i = xh_segment_at(s, off);
+    for (size_t k = i; k < s->n; k++)
+        if (s->at[k]->off < off || s->at[k]->takers || s->at[k]->got > s->at[k]->off)
+            i = k + 1;
+    if (i < s->n)
+        s->stream_end = s->at[i]->off;
+    while (i < s->n) {
+        struct xh_segment *p = s->at[i];
+        if (!p->load->turns) {
+            i++;
+            continue;
+        }
+        xh_segment_unlist(s, p);
+        cut_load(p->load, p);
+        s->lost = s->again = 1;
+    }
+}
+
+void xh_stage_end(struct xh_file *f)
+{
+    struct xh_stage *s = &f->stage;
+    pthread_mutex_lock(&s->lock);
+    if (s->stream[0]) {
+        cut_streams(s, 0);
+        s->again = 0;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void xh_stage_cut(struct xh_file *f, uint64_t ahead)
+{
+    struct xh_stage *s = &f->stage;
+    uint64_t pos = 0;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        pos = s->stream[i]->pos > pos ? s->stream[i]->pos : pos;
+    if (s->stream[0]) {
+        cut_streams(s, pos + ahead);
+        s->again = 0;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Deals a stream anew from some round trips on, when more connections would bring more. */
+static void weigh(struct xh_file *f)
+{
+    struct xh_stage *s = &f->stage;
+    struct xh_origin_info info;
+    uint64_t pos = 0;
+    unsigned n = 0;
+    int stands = 0;
+    for (; n < XH_STREAMS_MAX && s->stream[n]; n++) {
+        struct xh_prefetch *l = s->stream[n];
+        stands |= l->stands || l->cut;
+        pos = l->pos > pos ? l->pos : pos;
+    }
+    if (!xh_replicas_weigh(f->origin, stands ? 0 : n, n <= s->lasting, s->streamed))
+        return;
+    xh_replicas_get_info(f->origin, &info);
+    /* What a fast link holds, or a slow one brings in a second: farther on, the new ones would take from the link for what is
+     * wanted last. */
+    uint64_t most = fast_link_holds(&info), rate = known_rate(s, &info), off = pos + (rate && rate < most ? rate : most);
+    if (off < s->stream_end && s->stream_end - off >= XH_STREAM_LEAST_BYTES)
+        cut_streams(s, off);
+}
+
+int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
+{
+    struct xh_stage *s = &f->stage;
+    pthread_mutex_lock(&s->lock);
+    if (s->stream[0])
+        weigh(f);
+    int lost = s->lost;
+    s->lost = 0;
+    if (s->bytes)
+        xh_room_touch(s, 0);
+    if (s->stream[0]) { /* else every small read of a run would take the engine's lock for nothing */
+        uint64_t most = stream_window(f);
+        s->reach = end + (window < most ? window : most);
+        xh_stream_leave_stale(s);
+    }
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        if (s->stream[i]->pos < s->reach)
+            xh_stream_go_on(s->stream[i]);
+    pthread_mutex_unlock(&s->lock);
+    return lost;
+}

@@ -1,0 +1,172 @@
+/* Taking: what the stage has, or expects, goes to a reader. See stage.h. */
+#include "segment.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct copy {
+    struct xh_segment *p;
+    uint64_t off, len;
+    uint8_t *to;
+};
+
+/* Extents and parcels are both sorted and disjoint: they overlap in at most n + s->n places, each
+ * of which makes one copy at most, and leaves one piece before it; each extent one behind. */
+struct taking {
+    struct xh_extent *rest;
+    size_t nrest;
+    struct copy *copies;
+    size_t ncopies;
+    uint64_t ready, coming;
+};
+
+/* A reader of |len| bytes from |off| on, in |p|, has stepped over what stripes before |p| still have: the gap between
+ * two chunks, where a stripe ends in it. */
+static void leave_gap(struct xh_stage *s, const struct xh_segment *p, uint64_t off, uint64_t len)
+{
+    for (size_t i = xh_segment_at(s, p->off); i-- > 0;) {
+        struct xh_segment *before = s->at[i];
+        if (!before->load->turns || off - before->from >= len)
+            return;
+        xh_segment_unlist(s, before);
+        xh_prefetch_settle(s, before->load);
+    }
+}
+
+/* What |op| has of [at, end) is there up to |got|. Returns the mark, NULL where |op| wants none. */
+static struct xh_mark *mark(struct xh_read_op *op, uint64_t at, uint64_t got, uint64_t end)
+{
+    struct xh_mark *m = op->marks ? &op->marks[op->nmarks++] : NULL;
+    if (m)
+        *m = (struct xh_mark){.at = at, .end = end, .got = got, .seen = at,
+                              .come.page = (at + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES};
+    return m;
+}
+
+/* Takes [off, off + len) of |p|, all of it at or after p->off. Returns 0 when it is not to be had. */
+static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op *op, uint64_t off, uint64_t len,
+                     uint8_t *to, struct taking *t)
+{
+    uint64_t end = off + len, here = p->got > off ? (p->got < end ? p->got : end) : off;
+    struct xh_waiter *k = here < end ? malloc(sizeof *k) : NULL;
+    if (here < end && !k)
+        return 0;
+    if (here > off) {
+        p->copying++;
+        mark(op, off, here, here); /* it is, before anybody looks */
+        t->copies[t->ncopies++] = (struct copy){p, off, here - off, to};
+        t->ready += here - off;
+    }
+    if (k) {
+        *k = (struct xh_waiter){p->takers, op, here, end, to + (here - off), mark(op, here, here, end)};
+        p->takers = k;
+        xh_op_enter(op, 1);
+        t->coming += end - here;
+        p->load->takers++;
+        if (p->load->turns)
+            xh_stream_go_on(p->load);
+        if (!p->load->turns || (p->load->t.patient && !p->load->hurried)) { /* it may wait for a connection, now or again */
+            p->load->hurried = !p->load->submitting;
+            xh_replicas_promote(p->load->f->origin, &p->load->t);
+        }
+    }
+    if (p->load->turns)
+        leave_gap(s, p, off, len);
+    /* Who steps over less than he reads has gone past what lies between two chunks of a stream. */
+    if (end > p->from && (off <= p->from || (p->load->turns && off - p->from < len))) {
+        uint64_t weight = xh_segment_weight(p);
+        p->from = end;
+        xh_room_add(s, xh_segment_weight(p), weight);
+    }
+    p->load->used = s->clock;
+    p->taken += len;
+    p->born = s->clock;
+    if (p->from == p->end || p->taken >= p->end - p->off) {
+        xh_segment_unlist(s, p);
+        xh_prefetch_settle(s, p->load); /* what still comes needs no buffer; taker or copy hold the load */
+    }
+    return 1;
+}
+
+/* Without the lock: |copying| holds the blocks. */
+static void copy_out(const struct copy *c)
+{
+    uint64_t at = c->off - c->p->off, left = c->len;
+    for (uint8_t *to = c->to; left;) {
+        size_t skip = (size_t)(at % XH_BLOCK_BYTES), n = XH_BLOCK_BYTES - skip;
+        n = left < n ? (size_t)left : n;
+        memcpy(to, c->p->blocks[at / XH_BLOCK_BYTES] + skip, n);
+        to += n;
+        at += n;
+        left -= n;
+    }
+}
+
+static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_extent e, struct taking *t)
+{
+    uint64_t start = e.off;
+    while (e.len) {
+        size_t i = xh_segment_at(s, e.off);
+        struct xh_segment *p = i < s->n && s->at[i]->off < e.off + e.len ? s->at[i] : NULL;
+        if (p && xh_segment_is_far(p, start))
+            p = NULL;
+        uint64_t from = !p ? e.off + e.len : p->from > e.off ? p->from : e.off; /* where |p| can serve */
+        uint64_t to = p && p->end < e.off + e.len ? p->end : e.off + e.len;
+        if (from > to)
+            from = to;
+        uint64_t before = from - e.off; /* nobody has these */
+        if (p && from < to && !take_from(s, p, op, from, to - from, (uint8_t *)e.buf + before, t))
+            before = to - e.off;
+        if (before) {
+            assert(t->rest);
+            struct xh_extent *last = t->nrest ? &t->rest[t->nrest - 1] : NULL;
+            if (last && last->off + last->len == e.off && (uint8_t *)last->buf + last->len == e.buf)
+                last->len += before;
+            else
+                t->rest[t->nrest++] = (struct xh_extent){e.off, before, e.buf};
+        }
+        uint64_t step = to - e.off;
+        e = (struct xh_extent){e.off + step, e.len - step, (uint8_t *)e.buf + step};
+    }
+}
+
+uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *coming)
+{
+    struct xh_stage *s = &f->stage;
+    struct taking t = {0};
+    *coming = 0;
+    pthread_mutex_lock(&s->lock);
+    s->clock++;
+    xh_room_touch(s, 1);
+    s->here = op->n ? op->ext[0].off : s->here;
+    if (s->n) {
+        t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);
+        t.copies = malloc((op->n + s->n) * sizeof *t.copies);
+        op->marks = op->served_by_stream && op->keep ? malloc(2 * (op->n + s->n) * sizeof *op->marks) : NULL;
+    }
+    if (!t.rest || !t.copies) {
+        pthread_mutex_unlock(&s->lock);
+        free(t.rest);
+        free(t.copies);
+        return 0;
+    }
+    for (size_t i = 0; i < op->n; i++)
+        take_extent(s, op, op->ext[i], &t);
+    pthread_mutex_unlock(&s->lock);
+    for (size_t i = 0; i < t.ncopies; i++)
+        copy_out(&t.copies[i]);
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < t.ncopies; i++) {
+        struct xh_segment *p = t.copies[i].p;
+        if (--p->copying == 0)
+            xh_prefetch_settle(s, p->load);
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(t.copies);
+    free(op->ext);
+    op->ext = t.rest;
+    op->n = t.nrest;
+    *coming = t.coming;
+    return t.ready;
+}
