@@ -366,7 +366,7 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
     fe->come = claimed ? b->come + pt->first : NULL;
     for (size_t k = 0; k < pt->count; k++) {
         if (claimed)
-            fe->come[k] = (struct xh_arrival){fe->t.ranges[k].off / XH_PAGE_BYTES, 0};
+            fe->come[k] = (struct xh_arrival){.page = fe->t.ranges[k].off / XH_PAGE_BYTES};
         fe->bytes += fe->t.ranges[k].len;
     }
 }

@@ -34,7 +34,8 @@ size_t xh_runs_at(const struct xh_runs *r, uint64_t idx);
 /* What has come of pages that were claimed as LATER, in ascending order: before |page| all claims are over. */
 struct xh_arrival {
     uint64_t page;
-    int begun; /* |page| was begun, and is not complete */
+    int begun;     /* |page| was begun, and is not complete: its bytes so far are in |part| */
+    uint8_t *part; /* a page's room, or NULL; xh_arrive_end frees it */
 };
 
 /* How far a part of a read has come that a stream brings straight into the reader's buffer. */

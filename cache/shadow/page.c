@@ -74,36 +74,19 @@ int xh_shadow_elsewhere(struct xh_shadow *s, uint64_t idx)
     return xh_w_state(w) == XH_CLAIMED && xh_w_owner(w) != atomic_load_explicit(&s->owner, memory_order_relaxed);
 }
 
-/* Notes the sums of pages that come in one piece, and which ones do not. */
+/* Notes the sums of the whole pages at |data|: never those of what stands in the file, where someone may have cut it. */
 static void note_sums(struct xh_shadow *s, uint64_t off, const uint8_t *data, size_t len)
 {
-    for (uint64_t idx = off / XH_PAGE_BYTES, at; (at = idx * XH_PAGE_BYTES) < off + len; idx++) {
-        int whole = at >= off && xh_page_bytes(s, idx) <= off + len - at;
+    for (uint64_t idx = off / XH_PAGE_BYTES, at; (at = idx * XH_PAGE_BYTES) < off + len; idx++)
         if (xh_page_reserve(s, idx))
-            atomic_store_explicit(&s->sums[idx],
-                                  whole ? xh_sum_page(idx, data + (at - off), xh_page_bytes(s, idx)) : XH_SUM_PIECES,
+            atomic_store_explicit(&s->sums[idx], xh_sum_page(idx, data + (at - off), xh_page_bytes(s, idx)),
                                   memory_order_relaxed);
-    }
-}
-
-/* Sees to it that page |idx|, claimed and filled, has a sum: that of the file, where it came in pieces. Returns 1, or 0
- * when sum or bytes were lost. */
-static int sum_known(struct xh_shadow *s, uint64_t idx)
-{
-    uint8_t page[XH_PAGE_BYTES];
-    size_t len = xh_page_bytes(s, idx);
-    uint64_t sum = atomic_load_explicit(&s->sums[idx], memory_order_relaxed);
-    if (sum != XH_SUM_PIECES)
-        return sum != 0;
-    if (pread(s->fd, page, len, (off_t)(s->head.data_off + idx * XH_PAGE_BYTES)) != (ssize_t)len)
-        return 0;
-    atomic_store_explicit(&s->sums[idx], xh_sum_page(idx, page, len), memory_order_relaxed);
-    return 1;
 }
 
 int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t len)
 {
     assert(off <= s->head.origin_bytes && len <= s->head.origin_bytes - off);
+    assert(off % XH_PAGE_BYTES == 0 && ((off + len) % XH_PAGE_BYTES == 0 || off + len == s->head.origin_bytes));
     if (!xh_shadow_usable(s))
         return XH_E_NOSPACE;
     const char *from = data;
@@ -130,7 +113,7 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
 }
 
 /* Ends claims of this process over |n| pages. Words that are not its claims are let be. What is to be READY and
- * cannot be read is abandoned. */
+ * has lost its sum is abandoned. */
 static uint64_t end_claims(struct xh_shadow *s, uint64_t first, uint64_t n, enum xh_state state,
                            uint64_t flags, uint64_t keep)
 {
@@ -146,7 +129,7 @@ static uint64_t end_claims(struct xh_shadow *s, uint64_t first, uint64_t n, enum
         uint64_t w = atomic_load_explicit(&s->words[i], memory_order_relaxed);
         if (xh_w_state(w) != XH_CLAIMED || xh_w_owner(w) != owner)
             continue;
-        if (state != XH_READY || sum_known(s, i))
+        if (state != XH_READY || atomic_load_explicit(&s->sums[i], memory_order_relaxed)) /* 0: it was lost */
             good += (uint64_t)xh_page_change(s, i, &w, XH_W_HELD, state, 0, flags, keep);
         else
             xh_page_change(s, i, &w, XH_W_HELD, XH_EMPTY, 0, XH_W_STALE, 0);

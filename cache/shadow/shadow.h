@@ -131,7 +131,7 @@ enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx);
 /* 1 when another process has claimed page |idx|. */
 int xh_shadow_elsewhere(struct xh_shadow *s, uint64_t idx);
 
-/* Stores bytes of pages that the caller has claimed, at any alignment within them.
+/* Stores whole pages that the caller has claimed (the object's last one may be shorter).
  * Returns 0 or XH_E_NOSPACE (tmpfs full): the caller then abandons those pages. */
 int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t len);
 

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XH_SUM_PIECES 2u /* no sum: the page comes in pieces */
 /* The sum of a page's |len| bytes; odd. |idx| counts, so that a page is not taken for another. Pure. */
 uint64_t xh_sum_page(uint64_t idx, const void *bytes, size_t len);
 

@@ -135,12 +135,10 @@ static size_t len_of(int v, uint64_t idx)
 static void fill(struct xh_shadow *s, int v, uint64_t idx, uint64_t *seed)
 {
     uint8_t buf[PAGE];
-    /* What is written into a page that came in pieces, before it is published, is not seen by anybody. */
-    size_t len = len_of(v, idx), cut = damage ? 0 : rnd(seed) % len;
+    size_t len = len_of(v, idx);
     for (size_t i = 0; i < len; i++)
         buf[i] = truth(v, idx * PAGE + i);
-    int bad = rnd(seed) % 16 == 0 || xh_shadow_fill(s, idx * PAGE + cut, buf + cut, len - cut) ||
-              xh_shadow_fill(s, idx * PAGE, buf, cut);
+    int bad = rnd(seed) % 16 == 0 || xh_shadow_fill(s, idx * PAGE, buf, len);
     let_go(s, v, idx); /* before the word says so: the next holder may be quick */
     if (bad)
         xh_shadow_abandon(s, idx, 1);

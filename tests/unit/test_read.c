@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -613,6 +614,31 @@ Test(read, nothing_else_is_read_until_an_early_head_is_proved)
         hold(0);
         xh_cache_close(f);
     }
+}
+
+/* The tmpfs file is cut and grown again by another program while a page comes in pieces: what was there of it is zeros. */
+Test(read, a_page_that_comes_in_pieces_is_published_as_it_came_whatever_befalls_the_file)
+{
+    struct xh_file *f = open_test("shadow=off,readahead=off");
+    struct xh_run run = {100, 2};
+    struct xh_runs runs = {.at = &run, .n = 1};
+    struct xh_arrival a = {.page = 100};
+    struct stat st;
+    uint8_t came[2 * XH_PAGE_BYTES], got[XH_PAGE_BYTES];
+    for (size_t i = 0; i < sizeof came; i++)
+        came[i] = byte_at(100 * XH_PAGE_BYTES + i);
+    for (uint64_t p = 100; p < 102; p++)
+        cr_assert_eq(xh_shadow_claim_later(f->shadow, p, 0, 0, NULL), XH_CLAIM_MINE);
+    cr_assert_eq(xh_arrive(f, &runs, &a, 100 * XH_PAGE_BYTES, came, 5000), 0);
+    cr_assert_eq(xh_shadow_peek(f->shadow, 101), XH_CLAIM_BUSY);
+    cr_assert_eq(fstat(f->shadow->fd, &st) | ftruncate(f->shadow->fd, (off_t)f->shadow->head.data_off) |
+                     ftruncate(f->shadow->fd, st.st_size), 0);
+    cr_assert_eq(xh_arrive(f, &runs, &a, 100 * XH_PAGE_BYTES + 5000, came + 5000, sizeof came - 5000), 0);
+    xh_arrive_end(f, &runs, &a, 102);
+    cr_expect_eq(xh_shadow_read(f->shadow, 100 * XH_PAGE_BYTES, got, sizeof got), 0, "its bytes are zeros now");
+    cr_expect_eq(xh_shadow_read(f->shadow, 101 * XH_PAGE_BYTES, got, sizeof got), sizeof got);
+    cr_expect_arr_eq(got, came + XH_PAGE_BYTES, sizeof got);
+    xh_cache_close(f);
 }
 
 Test(read, a_hit_too_waits_for_the_proof_of_an_early_head)
