@@ -1,4 +1,4 @@
-/* The commit: see edit.h, and docs/writing.md for the protocol and why it is safe.
+/* The commit: see edit.h, and docs/commit.md for the protocol and why it is safe.
  *
  * One attempt: take the turn (changes only) · what is at the server now? · if it is another version than the one below: rebase ·
  * PUT all into a directory of its own · rename that directory to the lock · is all there, and is the version still the one? · MOVE the

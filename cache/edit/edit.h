@@ -1,7 +1,7 @@
 /* Writing remote files: an open file whose bytes may change. What vfd/ sees of it.
  *
  * What is written stays in an overlay (overlay/) until the file is closed, or a program asks for it; then the whole new
- * file goes to the server beside the old one and takes its place, in one step of the server's. docs/writing.md has
+ * file goes to the server beside the old one and takes its place, in one step of the server's. docs/commit.md has
  * the protocol.
  * Threads: one at a time for each file; HDF5 sees to that. Fork: a child may read and close; it commits nothing. */
 #ifndef XH_EDIT_H

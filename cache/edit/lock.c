@@ -1,4 +1,4 @@
-/* Locks at the server: see lock.h, and docs/writing.md for why they are as they are.
+/* Locks at the server: see lock.h, and docs/commit.md for why they are as they are.
  *
  * A lock is a directory with a file in it, made under a name of its own and renamed to the lock's name. rename(2) replaces
  * no directory that is not empty, so of all who try one succeeds, at nginx and at XRootD (where MKCOL makes a directory

@@ -1,4 +1,4 @@
-/* The last step of a commit, where a server takes two requests as one piece: see replace.h, and docs/writing.md.
+/* The last step of a commit, where a server takes two requests as one piece: see replace.h, and docs/commit.md.
  *
  * The old file goes aside, the new one takes its place, neither over anything that is there; then what went aside is looked at. So what a program
  * that takes no lock has put there in the meantime is found and put back, instead of replaced unseen. Readers miss the file for
