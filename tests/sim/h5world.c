@@ -240,16 +240,18 @@ static int read_chunks(struct h5 *h)
     return rc;
 }
 
-static int read_rows(struct h5 *h)
+static int read_contiguous(struct h5 *h)
 {
     hid_t set = open_set(h, 0);
     int rc = set < 0 ? -1 : 0;
     uint64_t len = h->w->read_bytes < h->w->set_bytes ? h->w->read_bytes : h->w->set_bytes;
-    for (unsigned i = 0; rc == 0 && i < h->w->reads; i++) {
-        uint64_t from = dice(h, h->w->set_bytes - len + 1);
-        rc = read_piece(h, set, from, len);
+    int in_order = h->w->h5 == SIM_H5_STREAM;
+    for (unsigned i = 0; rc == 0 && (in_order ? i * len < h->w->set_bytes : i < h->w->reads); i++) {
+        uint64_t from = in_order ? i * len : dice(h, h->w->set_bytes - len + 1);
+        uint64_t n = h->w->set_bytes - from < len ? h->w->set_bytes - from : len;
+        rc = read_piece(h, set, from, n);
         if (rc == 0)
-            check(h, 0, place[0] + from, len);
+            check(h, 0, place[0] + from, n);
     }
     if (set >= 0)
         H5Dclose(set);
@@ -328,8 +330,9 @@ int sim_h5_read(const struct sim_world *w, const char *url, uint64_t seed, struc
     case SIM_H5_CHUNKS:
         rc = rc ? rc : read_chunks(&h);
         break;
+    case SIM_H5_STREAM:
     case SIM_H5_ROWS:
-        rc = rc ? rc : read_rows(&h);
+        rc = rc ? rc : read_contiguous(&h);
         break;
     case SIM_H5_NONE:
     case SIM_H5S:

@@ -177,9 +177,10 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     w->readers = 1;
     switch (b->name[1]) {
     case '1':
-        w->h5 = SIM_H5_IMAGES;
-        w->sets = b->images;
-        w->set_bytes = IMAGE_BYTES;
+        w->h5 = b->name[2] ? SIM_H5_IMAGES : SIM_H5_STREAM;
+        w->sets = b->name[2] ? b->images : 1;
+        w->set_bytes = b->name[2] ? IMAGE_BYTES : (uint64_t)b->images * IMAGE_BYTES;
+        w->read_bytes = IMAGE_BYTES;
         break;
     case '2':
         w->h5 = SIM_H5_CHUNKS;
@@ -222,30 +223,83 @@ static void run_bench(void *ctx, FILE *out)
     end_shadow();
 }
 
-static int run_workload(struct bench *b)
+/* A workload beside a plain client over the same link. */
+struct measured {
+    double rate, best, plain[5]; /* MB/s; the plain client's best, and with 1, 2, 4, 8 and 16 connections */
+    unsigned best_n;
+    char more[256];              /* connections, requests, seconds, whether the bytes were right */
+};
+
+/* Returns 0, or -1: it failed, and |m|->more says how. */
+static int measure(struct bench *b, struct measured *m)
 {
-    char said[1024];
-    double best = 0;
-    unsigned best_n = 0;
-    for (b->plain = 1; b->plain <= PLAIN_MOST && b->name[1] < '3'; b->plain *= 2) {
+    char said[1024], *more;
+    memset(m, 0, sizeof *m);
+    b->plain = 1;
+    for (int i = 0; i < 5 && b->name[1] < '3'; i++, b->plain *= 2) {
         if (in_child(run_bench, b, said, sizeof said) != 0)
-            return 1;
-        double rate = strtod(said, NULL);
-        printf("plain client, %2u connections: %.1f MB/s\n", b->plain, rate);
-        best_n = rate > best ? b->plain : best_n;
-        best = rate > best ? rate : best;
+            return -1;
+        m->plain[i] = strtod(said, NULL);
+        m->best_n = m->plain[i] > m->best ? b->plain : m->best_n;
+        m->best = m->plain[i] > m->best ? m->plain[i] : m->best;
     }
     b->plain = 0;
-    if (in_child(run_bench, b, said, sizeof said) != 0) {
-        printf("failed: %s\n", said);
-        return 1;
+    int status = in_child(run_bench, b, said, sizeof said);
+    m->rate = strtod(said, &more);
+    snprintf(m->more, sizeof m->more, "%.250s", status ? said : more);
+    return status || !strstr(more, "right") ? -1 : 0;
+}
+
+static int run_workload(struct bench *b)
+{
+    struct measured m;
+    int rc = measure(b, &m);
+    for (int i = 0; i < 5 && m.best > 0; i++)
+        printf("plain client, %2u connections: %.1f MB/s\n", 1u << i, m.plain[i]);
+    printf("%s: %.1f MB/s; connections, requests, seconds, bytes:%s\n", b->name, m.rate, m.more);
+    if (m.best > 0)
+        printf("by the best plain client (%u connections): %.2f\n", m.best_n, m.rate / m.best);
+    return rc != 0;
+}
+
+static int in_order(const void *a, const void *b)
+{
+    return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b;
+}
+
+/* The matrix of links: each cell's ratio to the best plain client, and their worst, tenth percentile and median. */
+static int run_matrix(struct bench *b)
+{
+    static const double rtts[] = {1, 10, 50, 160}, rates[] = {0, 1000, 100}, losses[] = {0, 0.0001, 0.001}, caps[] = {0, 25};
+    static double ratio[1024];
+    size_t n = 0;
+    int bad = 0;
+    printf("%4s %5s %6s %6s %5s %4s %7s | %9s %9s %3s | ratio | connections requests seconds\n", "ms", "Mbit", "window", "contr.",
+           "loss%", "cap", "server", "MB/s", "best", "by");
+    for (unsigned i = 0; i < 4 * 3 * 2 * 2 * 3 * 2 * 2; i++) {
+        struct measured m;
+        unsigned k = i;
+        b->dialect = k % 2 ? SIM_XROOTD : SIM_NGINX, k /= 2;
+        b->cap_mb = caps[k % 2], k /= 2;
+        b->loss = losses[k % 3], k /= 3;
+        b->control = k % 2 ? SIM_RENO : SIM_BBR, k /= 2;
+        b->stock = k % 2 == 0, k /= 2;
+        b->rate_mbit = rates[k % 3], k /= 3;
+        b->rtt_ms = rtts[k];
+        if (b->cap_mb > 0 && b->rate_mbit > 0 && b->rate_mbit <= 100) /* the cap is above the link */
+            continue;
+        int rc = measure(b, &m);
+        bad += rc != 0;
+        ratio[n] = m.best > 0 ? m.rate / m.best : 0;
+        printf("%4g %5g %6s %6s %5g %4g %7s | %9.1f %9.1f %3u | %5.2f |%s\n", b->rtt_ms, b->rate_mbit, b->stock ? "stock" : "tuned",
+               b->control == SIM_RENO ? "reno" : "bbr", b->loss * 100, b->cap_mb, b->dialect == SIM_XROOTD ? "xrootd" : "nginx",
+               m.rate, m.best, m.best_n, ratio[n], m.more);
+        fflush(stdout);
+        n++;
     }
-    char *more;
-    double rate = strtod(said, &more);
-    printf("%s: %.1f MB/s; connections, requests, seconds, bytes:%s\n", b->name, rate, more);
-    if (best > 0)
-        printf("by the best plain client (%u connections): %.2f\n", best_n, rate / best);
-    return strstr(more, "right") == NULL;
+    qsort(ratio, n, sizeof *ratio, in_order);
+    printf("%zu cells, %d failed: worst %.2f, tenth percentile %.2f, median %.2f\n", n, bad, ratio[0], ratio[n / 10], ratio[n / 2]);
+    return bad != 0;
 }
 
 static void usage(void)
@@ -253,8 +307,9 @@ static void usage(void)
     printf("sim --seconds S [--seed FIRST] [--bad N]   tries seeds until S seconds are over or N have failed (1)\n"
            "sim --count N [--seed FIRST] [--bad N]     the same, with so many seeds\n"
            "sim --seed N [--trace [COMPONENTS]]        one seed; --trace: events of the network and the driver's log\n"
-           "sim --workload W1|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
-           "    [--xrootd] [--images N] [--cpu NS] [--seed N] [--trace]   beside a plain client with 1 to 16 connections\n");
+           "sim --workload W1|W1-sets|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
+           "    [--xrootd] [--images N] [--cpu NS] [--seed N] [--trace]   beside a plain client with 1 to 16 connections\n"
+           "sim --workload W1|W2 --matrix [--images N]   the same on each link of the matrix\n");
 }
 
 int main(int argc, char **argv)
@@ -262,13 +317,14 @@ int main(int argc, char **argv)
     static const struct option options[] = {
         {"seconds", 1, NULL, 's'}, {"count", 1, NULL, 'C'}, {"seed", 1, NULL, 'n'}, {"bad", 1, NULL, 'b'}, {"trace", 2, NULL, 't'}, {"workload", 1, NULL, 'w'},
         {"rtt", 1, NULL, 'r'}, {"rate", 1, NULL, 'm'}, {"loss", 1, NULL, 'l'}, {"cap", 1, NULL, 'c'}, {"control", 1, NULL, 'k'},
-        {"stock", 0, NULL, 'o'}, {"xrootd", 0, NULL, 'x'}, {"images", 1, NULL, 'i'}, {"cpu", 1, NULL, 'p'}, {"help", 0, NULL, 'h'}, {0},
+        {"stock", 0, NULL, 'o'}, {"xrootd", 0, NULL, 'x'}, {"images", 1, NULL, 'i'}, {"cpu", 1, NULL, 'p'}, {"matrix", 0, NULL, 'M'},
+        {"help", 0, NULL, 'h'}, {0},
     };
     struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .seed = 1};
     double seconds = 0;
     uint64_t seed = 0, count = 0;
     unsigned bad = 1;
-    int has_seed = 0, c;
+    int has_seed = 0, matrix = 0, c;
     clearenv(); /* credentials and options of the caller are not what is simulated */
     setenv("HOME", "/nonexistent", 1);
     while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
@@ -278,6 +334,7 @@ int main(int argc, char **argv)
         case 'n': seed = b.seed = strtoull(optarg, NULL, 10); has_seed = 1; break;
         case 'b': bad = (unsigned)strtoul(optarg, NULL, 10); break;
         case 't': sim_tracing = 1; if (optarg) xh_trace_enable(optarg); break;
+        case 'M': matrix = 1; break;
         case 'w': b.name = optarg; break;
         case 'r': b.rtt_ms = strtod(optarg, NULL); break;
         case 'm': b.rate_mbit = strtod(optarg, NULL); break;
@@ -292,7 +349,7 @@ int main(int argc, char **argv)
         }
     }
     if (b.name)
-        return run_workload(&b);
+        return matrix ? run_matrix(&b) : run_workload(&b);
     if (seconds > 0 || count > 0)
         return search(seconds, count, seed, bad);
     if (has_seed)

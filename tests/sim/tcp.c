@@ -492,6 +492,14 @@ static void pump(struct sim_conn *c)
     }
 }
 
+/* Nothing will be written any more. */
+static void end_now(struct sim_conn *c)
+{
+    c->ends = 1;
+    if (c->next == c->end) /* else its end is sent behind the last byte */
+        sim_at(sim_now() + c->link->rtt_ns / 2, on_end, c, 0);
+}
+
 static void on_write(void *ctx, uint64_t arg)
 {
     struct sim_conn *c = ctx;
@@ -508,8 +516,8 @@ static void on_write(void *ctx, uint64_t arg)
     if (c->wanted) {
         c->writing = 1;
         sim_at(sim_now() + WRITE_EVERY, on_write, c, 0);
-    } else {
-        c->ends = c->wants_end;
+    } else if (c->wants_end) {
+        end_now(c);
     }
     pump(c);
 }
@@ -548,9 +556,8 @@ void sim_conn_write(struct sim_conn *c, uint64_t bytes, int ends)
         return;
     }
     c->end += bytes;
-    c->ends = ends;
-    if (ends && c->next == c->end)
-        sim_at(sim_now() + c->link->rtt_ns / 2, on_end, c, 0);
+    if (ends)
+        end_now(c);
     pump(c);
 }
 

@@ -20,7 +20,7 @@
 #define MB UINT64_C(1000000)
 
 static const char *const reading_names[SIM_READINGS] = {"stream", "steps", "random", "scattered", "strides", "meta", "hinted"};
-static const char *const h5_names[SIM_H5S] = {"", "images", "chunks", "rows", "walk", "small"};
+static const char *const h5_names[SIM_H5S] = {"", "images", "stream", "chunks", "rows", "walk", "small"};
 static const char *const dialect_names[SIM_DIALECTS] = {"nginx", "xrootd", "whole"};
 static const char *const control_names[SIM_CONTROLS] = {"reno", "cubic", "bbr"};
 
@@ -81,10 +81,11 @@ static void make_h5(struct sim_world *w, uint64_t most)
         w->sets = (unsigned)(most / w->set_bytes) + 1;
         w->sets = w->sets < 100 ? w->sets : 100;
         break;
+    case SIM_H5_STREAM:
     case SIM_H5_CHUNKS:
         w->sets = 1;
         w->set_bytes = most / 4096 * 4096; /* whole rows */
-        w->read_bytes = (uint64_t)ONE_OF(1, 200000, 4 << 20);
+        w->read_bytes = (uint64_t)ONE_OF(10000, 200000, 4 << 20);
         break;
     case SIM_H5_ROWS:
         w->sets = 1;

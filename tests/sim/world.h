@@ -23,6 +23,7 @@ enum sim_reading {
 enum sim_h5 {
     SIM_H5_NONE,   /* the file is no HDF5 file, and the cache is called */
     SIM_H5_IMAGES, /* contiguous datasets, one after another */
+    SIM_H5_STREAM, /* a contiguous dataset, from the beginning to the end */
     SIM_H5_CHUNKS, /* a dataset in chunks, from the beginning to the end */
     SIM_H5_ROWS,   /* random pieces of a contiguous dataset */
     SIM_H5_WALK,   /* each dataset is opened, its shape looked at and its attribute read */
