@@ -94,7 +94,7 @@ size_t sim_content_differs(const struct sim_object *o, unsigned version, uint64_
 
 int sim_strikes(struct sim_server *s, enum sim_fault kind)
 {
-    if (s->faults_left == 0 || s->fault[kind] <= 0 || !sim_chance(s->fault[kind]))
+    if (s->faults_left == 0 || s->met < s->faults_from || s->fault[kind] <= 0 || !sim_chance(s->fault[kind]))
         return 0;
     s->faults_left--;
     s->struck[kind]++;
@@ -324,7 +324,7 @@ struct sim_reply *sim_answer(struct sim_server *s, const char *method, const cha
     struct sim_reply *r = calloc(1, sizeof *r);
     if (!r)
         abort();
-    s->requests++;
+    s->met++;
     if (s->objects && sim_strikes(s, SIM_F_CHANGED))
         s->object[sim_below(s->objects)].version++;
     if (sim_strikes(s, SIM_F_DROPPED)) {

@@ -55,9 +55,10 @@ struct sim_server {
     size_t objects;
     double fault[SIM_FAULTS];
     unsigned faults_left;     /* how many more may strike */
+    uint64_t faults_from;     /* none before so many requests and connections came */
     unsigned struck[SIM_FAULTS];
     uint64_t accepted_ns;     /* until then it is at work on handshakes */
-    uint64_t requests;
+    uint64_t met;             /* requests and connections */
 };
 
 struct sim_piece {

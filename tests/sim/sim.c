@@ -98,6 +98,48 @@ static void run_world(void *ctx, FILE *out)
             result.wrong);
 }
 
+/* Runs |w|. Returns 0 when it is as it should be. */
+static int try_world(struct sim_world *w, char *said, size_t size)
+{
+    new_shadow(&w->options);
+    int status = in_child(run_world, w, said, size);
+    end_shadow();
+    if (status != 0)
+        printf("status %d%s\n", status, WIFSIGNALED(status) ? ", a signal" : "");
+    return status != 0 || strstr(said, "WRONG");
+}
+
+/* Each fault, once and for ever, early and late, with each kind of reading. Returns 0 when all was as it should be. */
+static int try_faults(void)
+{
+    static const unsigned from[] = {1, 5};
+    unsigned tried = 0, bad = 0, errors = 0;
+    char said[1024];
+    struct sim_world w;
+    for (int f = 0; f < SIM_FAULTS; f++)
+        for (int r = 0; r < SIM_READINGS + SIM_H5S - 1; r++)
+            for (unsigned k = 0; k < 2 * 2 * 2; k++) {
+                enum sim_dialect dialect = k % 2 ? SIM_XROOTD : SIM_NGINX;
+                int forever = k / 2 % 2;
+                if (dialect == SIM_XROOTD && (f == SIM_F_CHANGED || from[k / 4] == 1)) /* what it says is as nginx's there */
+                    continue;
+                sim_world_of_fault(&w, (enum sim_fault)f, from[k / 4], forever, dialect,
+                                   r < SIM_READINGS ? (enum sim_reading)r : SIM_STREAM,
+                                   r < SIM_READINGS ? SIM_H5_NONE : (enum sim_h5)(r - SIM_READINGS + 1));
+                tried++;
+                int is_bad = try_world(&w, said, sizeof said);
+                errors += !strstr(said, "code=0");
+                if (!is_bad)
+                    continue;
+                bad++;
+                printf("%s from request %u on, %s:\n", sim_fault_names[f], from[k / 4], forever ? "for ever" : "once");
+                sim_world_print(&w);
+                printf("  %s\n", said);
+            }
+    printf("%u faults and readings, %u of them with the error that they should have; %u failed\n", tried, errors - bad, bad);
+    return bad != 0;
+}
+
 /* Returns 0 when |seed|'s world is as it should be. */
 static int try_seed(uint64_t seed, int again, int tells)
 {
@@ -106,12 +148,7 @@ static int try_seed(uint64_t seed, int again, int tells)
     struct sim_world w;
     for (int i = 0; i <= again && !bad; i++) {
         sim_world_of(&w, seed);
-        new_shadow(&w.options);
-        int status = in_child(run_world, &w, said[i], sizeof said[i]);
-        end_shadow();
-        bad = status != 0 || strstr(said[i], "WRONG");
-        if (status != 0)
-            printf("status %d%s\n", status, WIFSIGNALED(status) ? ", a signal" : "");
+        bad = try_world(&w, said[i], sizeof said[i]);
     }
     if (again && !bad && strcmp(said[0], said[1]) != 0) {
         printf("two runs of one seed differ:\n  %s\n  %s\n", said[0], said[1]);
@@ -153,7 +190,7 @@ struct bench {
     enum sim_control control;
     int stock;
     enum sim_dialect dialect;
-    unsigned images, plain;
+    unsigned images, reads, plain;
     uint64_t seed;
 };
 
@@ -193,7 +230,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->sets = 1;
         w->set_bytes = 256000000;
         w->read_bytes = 10000;
-        w->reads = 1000;
+        w->reads = b->reads;
         break;
     default:
         w->h5 = SIM_H5_WALK;
@@ -307,8 +344,9 @@ static void usage(void)
     printf("sim --seconds S [--seed FIRST] [--bad N]   tries seeds until S seconds are over or N have failed (1)\n"
            "sim --count N [--seed FIRST] [--bad N]     the same, with so many seeds\n"
            "sim --seed N [--trace [COMPONENTS]]        one seed; --trace: events of the network and the driver's log\n"
+           "sim --faults                               each fault with each kind of reading, once and for ever\n"
            "sim --workload W1|W1-sets|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
-           "    [--xrootd] [--images N] [--cpu NS] [--seed N] [--trace]   beside a plain client with 1 to 16 connections\n"
+           "    [--xrootd] [--images N] [--reads N] [--cpu NS] [--trace]   beside a plain client with 1 to 16 connections\n"
            "sim --workload W1|W2 --matrix [--images N]   the same on each link of the matrix\n");
 }
 
@@ -317,10 +355,10 @@ int main(int argc, char **argv)
     static const struct option options[] = {
         {"seconds", 1, NULL, 's'}, {"count", 1, NULL, 'C'}, {"seed", 1, NULL, 'n'}, {"bad", 1, NULL, 'b'}, {"trace", 2, NULL, 't'}, {"workload", 1, NULL, 'w'},
         {"rtt", 1, NULL, 'r'}, {"rate", 1, NULL, 'm'}, {"loss", 1, NULL, 'l'}, {"cap", 1, NULL, 'c'}, {"control", 1, NULL, 'k'},
-        {"stock", 0, NULL, 'o'}, {"xrootd", 0, NULL, 'x'}, {"images", 1, NULL, 'i'}, {"cpu", 1, NULL, 'p'}, {"matrix", 0, NULL, 'M'},
+        {"stock", 0, NULL, 'o'}, {"xrootd", 0, NULL, 'x'}, {"images", 1, NULL, 'i'}, {"cpu", 1, NULL, 'p'}, {"reads", 1, NULL, 'R'}, {"matrix", 0, NULL, 'M'}, {"faults", 0, NULL, 'F'},
         {"help", 0, NULL, 'h'}, {0},
     };
-    struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .seed = 1};
+    struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .reads = 1000, .seed = 1};
     double seconds = 0;
     uint64_t seed = 0, count = 0;
     unsigned bad = 1;
@@ -334,7 +372,9 @@ int main(int argc, char **argv)
         case 'n': seed = b.seed = strtoull(optarg, NULL, 10); has_seed = 1; break;
         case 'b': bad = (unsigned)strtoul(optarg, NULL, 10); break;
         case 't': sim_tracing = 1; if (optarg) xh_trace_enable(optarg); break;
+        case 'R': b.reads = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'M': matrix = 1; break;
+        case 'F': return try_faults();
         case 'w': b.name = optarg; break;
         case 'r': b.rtt_ms = strtod(optarg, NULL); break;
         case 'm': b.rate_mbit = strtod(optarg, NULL); break;

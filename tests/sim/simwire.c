@@ -108,6 +108,7 @@ static void on_there(void *ctx, uint64_t arg)
     struct sim_server *s = c->server;
     if (c->closed)
         return;
+    s->met++;
     if (sim_strikes(s, SIM_F_REFUSED)) {
         c->refused = 1;
         arrived(c);

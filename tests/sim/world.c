@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +149,43 @@ void sim_world_of(struct sim_world *w, uint64_t seed)
     }
 }
 
+void sim_world_of_fault(struct sim_world *w, enum sim_fault fault, unsigned from, int forever, enum sim_dialect dialect,
+                        enum sim_reading reading, enum sim_h5 h5)
+{
+    memset(w, 0, sizeof *w);
+    seed_state = w->seed = (uint64_t)fault * 1000 + from;
+    w->link = (struct sim_link){.rtt_ns = 20 * SIM_MS, .rate = 0.125, .queue_bytes = 2500000, .segments = 10, .control = SIM_CUBIC,
+                                .receive_most = 3 * MB, .send_most = 3 * MB};
+    w->object = (struct sim_object){PATH, 20 * MB, 1, NULL, 0};
+    w->server = (struct sim_server){.name = HOST, .other = OTHER, .objects = 1, .dialect = dialect, .think_ns = 100000,
+                                    .accept_ns = 300000, .faults_left = forever ? UINT_MAX : 1, .faults_from = from};
+    w->server.fault[fault] = 1;
+    xh_options_defaults(&w->options);
+    w->options.engine_threads = 1 + from % 2;
+    struct xh_options *o = &w->options;
+    if (h5 != SIM_H5_NONE)
+        make_h5(w, 8 * MB);
+    w->h5 = h5;
+    if (h5 == SIM_H5_IMAGES || h5 == SIM_H5_STREAM || h5 == SIM_H5_CHUNKS || h5 == SIM_H5_ROWS) {
+        w->sets = h5 == SIM_H5_IMAGES ? 8 : 1;
+        w->set_bytes = h5 == SIM_H5_IMAGES ? 1 << 20 : 8 << 20;
+        w->read_bytes = 1 << 20;
+        w->reads = 20;
+    } else if (h5) {
+        w->sets = 300;
+        w->set_bytes = 4000;
+        w->reads = 100;
+    }
+    w->readers = 1;
+    w->reading[0] = reading;
+    w->piece[0] = reading == SIM_STREAM ? 1 << 20 : 8192;
+    w->bytes[0] = reading == SIM_STREAM || reading == SIM_SCATTERED ? 8 * MB : 200 * 8192;
+    /* docs/faults.md: each attempt has time to connect and twice the stall time-out; between them it waits, at most as long
+     * as the longest back-off or what Retry-After says here. What is read in one go may meet several faults. */
+    uint64_t pause_ms = 10000, attempts = o->retries + 1;
+    w->call_most_ns = attempts * (o->connect_timeout_ms + 2 * o->stall_timeout_ms + pause_ms) * SIM_MS;
+}
+
 void sim_world_print(const struct sim_world *w)
 {
     const struct sim_link *l = &w->link;
@@ -242,6 +280,8 @@ static int read_some(struct reader *r, enum xh_kind kind, struct xh_extent *e, s
     sim_note((uint64_t)rc ^ e->off);
     sim_trace("reader %u: read off=%" PRIu64 " len=%" PRIu64 " n=%zu took=%.3fms rc=%d", r->index, e->off, e->len, n,
               (double)(sim_now() - begun) / 1e6, rc);
+    if (running->call_most_ns && sim_now() - begun > running->call_most_ns)
+        wrong(r->out, "a read that takes too long", r, e->off, "");
     if (rc != 0) {
         failed(r, "read", e->off, &err);
         return -1;
@@ -321,7 +361,10 @@ static int next_read(struct reader *r, uint64_t i, uint64_t piece, uint64_t size
 static int open_file(struct reader *r)
 {
     struct xh_err err = {0};
+    uint64_t begun = sim_now();
     int rc = xh_cache_open(HOST PATH, &running->options, &r->file, &err);
+    if (running->call_most_ns && sim_now() - begun > running->call_most_ns)
+        wrong(r->out, "an opening that takes too long", r, 0, "");
     sim_trace("reader %u: open rc=%d", r->index, rc);
     if (rc != 0)
         failed(r, "open", 0, &err);

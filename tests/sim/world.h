@@ -49,6 +49,7 @@ struct sim_world {
     enum sim_reading reading[SIM_READERS_MOST];
     uint64_t piece[SIM_READERS_MOST], bytes[SIM_READERS_MOST]; /* of a read; in all */
     unsigned switches;        /* as sim_begin has it */
+    uint64_t call_most_ns;    /* longest that one call of the cache may take; 0: any time */
 };
 
 /* What came of it. */
@@ -62,6 +63,11 @@ struct sim_result {
 
 /* Makes one of |seed|. */
 void sim_world_of(struct sim_world *w, uint64_t seed);
+
+/* Makes one with an ordinary link in which |fault| strikes the |from|-th request or connection, and each one behind that
+ * if |forever|, while one reader reads as |reading| or |h5| says. */
+void sim_world_of_fault(struct sim_world *w, enum sim_fault fault, unsigned from, int forever, enum sim_dialect dialect,
+                        enum sim_reading reading, enum sim_h5 h5);
 
 /* Prints it in a line. */
 void sim_world_print(const struct sim_world *w);
