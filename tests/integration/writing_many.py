@@ -329,8 +329,11 @@ class Team:
             if d.name.endswith(("-lock", "-turn")):
                 inside = os.listdir(d)    # empty: XRootD was asked to remove the owner's file, and not yet the directory
                 own = not inside or ("owner" in inside and found and found[1] in (d / "owner").read_text())
-            assert own and process.status == -9, f"{d.name} was left: {os.listdir(d)}"
-            if not d.name.endswith(("-lock", "-turn")):
+            assert own and process.status == -9, f"{d.name} was left: {os.listdir(d) if d.is_dir() else 'a file'}"
+            if d.is_file():    # the version before its own: killed behind the last step, before it was removed
+                assert self.path.exists(), f"{d.name} was left, and nothing under the file's name"
+                d.unlink()
+            elif not d.name.endswith(("-lock", "-turn")):
                 shutil.rmtree(d)
 
 
