@@ -1,7 +1,7 @@
 /* Local files on slow file systems: see localfs.h.
  *
- * A file that is only read: pages of its shadow, claimed, read from the file in pieces as long as pay (read_around.h), published.
- * What cannot be had that way is read as if there were no shadow. */
+ * For a file that is only read, this code claims pages of its shadow, reads them from the file in pieces of a
+ * profitable size (read_around.h), and publishes them. Where that fails it reads as if there were no shadow. */
 #include "localfs.h"
 
 #include <errno.h>
@@ -23,36 +23,38 @@
 #include "write_buffer.h"
 #include "read_around.h"
 
-#define BULK_BYTES 65536u          /* raw data of this size passes by */
-#define ANY_BULK_BYTES 1048576u    /* and anything of this size */
-#define YOUNG_NS 2000000000ll      /* so long after a change another one may leave the same times */
-#define OTHERS_MS 1000             /* so long others may take to bring a page */
-#define HELD_LEAST_BYTES (8u << 20) /* a smaller image would be written back all the time */
+#define BULK_BYTES 65536u          /* raw data of at least this size bypasses the shadow */
+#define ANY_BULK_BYTES 1048576u    /* any read of at least this size does too */
+#define YOUNG_NS 2000000000ll      /* after a change, another change within this time may leave the same times */
+#define OTHERS_MS 1000             /* longest wait for another process to publish a page */
+#define HELD_LEAST_BYTES (8u << 20) /* with a smaller budget the image would be written back all the time */
 
 struct xh_localfs {
     /* Constant. */
     int fd;
-    uint64_t process;         /* who opened it */
-    uint64_t size;            /* of a file that is read, when it was opened */
+    uint64_t process;         /* the process that opened it */
+    uint64_t size;            /* of a file that is only read, when it was opened */
     struct xh_shadow *shadow; /* NULL: the file is written */
 
-    struct xh_read_around reach;             /* of a file that is read */
+    struct xh_read_around reach;             /* used for a file that is only read */
     uint64_t reads, read_bytes, hits;
-    struct {                           /* option stats: of both */
+    struct {                           /* option stats: for both kinds of file */
         int on;
         uint64_t opened_ns, spent_ns;  /* spent: in calls of localfs.h */
-        uint64_t reads, writes;        /* HDF5's */
+        uint64_t reads, writes;        /* calls of HDF5 */
         char path[512];
     } account;
-    char *buf;                         /* of XH_READ_AROUND_BUFFER bytes, for one read; kept, as new memory costs as much as reading */
-    struct xh_write_buffer held;               /* of a file that is written */
+    /* for one read, XH_READ_AROUND_BUFFER bytes; kept, as new memory costs as much as reading */
+    char *buf;
+    struct xh_write_buffer held;               /* used for a file that is written */
 };
 
 #define XFS_MAGIC 0x58465342 /* not in linux/magic.h */
 #define ZFS_MAGIC 0x2fc12fc1
 
-/* 1 when the file's system has nothing to gain: in memory; |writing|: also a local disk, whose writes go into the page cache. It is asked once, at
- * opening: what is held must not depend on how long a write happens to take. */
+/* Returns 1 when the local shadow gains nothing on this file system: it is in memory, or, for |writing|, a local
+ * disk whose writes go into the page cache. It is asked once, at opening: what is held back must not depend on how
+ * long one write happens to take. */
 static int is_quick(int fd, int writing)
 {
     struct statfs fs;
@@ -76,8 +78,8 @@ static long long ns_of(struct timespec t)
     return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* What tells one version of a file from the next. Returns 1 when it might not: the file has just been changed, and its
- * clock ticks coarsely; then the text is no other process's, nor that of an earlier opening. */
+/* Makes the text that identifies a version of the file. Returns 1 when the times may not tell two versions apart:
+ * the file has just been changed, and its clock ticks coarsely. Then the text is unique to this opening. */
 static int version_of(const struct stat *st, char *out, size_t size)
 {
     static _Atomic unsigned opened;
@@ -92,7 +94,7 @@ static int version_of(const struct stat *st, char *out, size_t size)
     return young;
 }
 
-/* The shadow of a file that is read, or NULL. */
+/* Opens the shadow of a file that is only read. Returns NULL when there can be none. */
 static struct xh_shadow *shadow_of(const struct stat *st, const char *path, const struct xh_options *o)
 {
     char version[160];
@@ -144,7 +146,7 @@ int xh_localfs_open(int fd, const struct stat *st, const char *path, int writing
     return 0;
 }
 
-/* The account of a local file. */
+/* Prints the account of a local file. */
 static void tell(const struct xh_localfs *n)
 {
     const struct xh_write_buffer *h = &n->held;
@@ -155,13 +157,14 @@ static void tell(const struct xh_localfs *n)
             "  reads     %llu by HDF5; %llu of the file system, %.1f MB\n"
             "  writes    %llu by HDF5; %llu to the file system, %.1f MB\n"
             "  time      memory and file system %.3f s (%.0f %%), HDF5 and application %.3f s (%.0f %%)\n",
-            n->account.path, all / 1e9, (unsigned long long)n->account.reads, (unsigned long long)(n->shadow ? n->reads : h->reads),
-            (double)(n->shadow ? n->read_bytes : h->read_bytes) / 1e6, (unsigned long long)n->account.writes, (unsigned long long)h->writes,
-            (double)h->written_bytes / 1e6, (double)spent / 1e9, 100 * (double)spent / all, (double)(wall - spent) / 1e9,
-            100 * (double)(wall - spent) / all);
+            n->account.path, all / 1e9, (unsigned long long)n->account.reads,
+            (unsigned long long)(n->shadow ? n->reads : h->reads),
+            (double)(n->shadow ? n->read_bytes : h->read_bytes) / 1e6, (unsigned long long)n->account.writes,
+            (unsigned long long)h->writes, (double)h->written_bytes / 1e6, (double)spent / 1e9,
+            100 * (double)spent / all, (double)(wall - spent) / 1e9, 100 * (double)(wall - spent) / all);
 }
 
-/* Around a call of localfs.h. */
+/* enter() and leave() measure the time of a call of localfs.h. */
 static uint64_t enter(const struct xh_localfs *n)
 {
     return n->account.on ? xh_now_ns() : 0;
@@ -185,14 +188,15 @@ void xh_localfs_close(struct xh_localfs *n)
         xh_shadow_close(n->shadow);
     } else {
         xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu writes=%llu written=%llu", (unsigned long long)h->reads,
-                 (unsigned long long)h->read_bytes, (unsigned long long)h->writes, (unsigned long long)h->written_bytes);
+                 (unsigned long long)h->read_bytes, (unsigned long long)h->writes,
+                 (unsigned long long)h->written_bytes);
         xh_write_buffer_end(&n->held);
     }
     free(n->buf);
     free(n);
 }
 
-/* As much of [off, off+len) as the file has. Returns the bytes read, or -1. */
+/* Reads the bytes of [off, off+len) that the file has. Returns their number, or -1. */
 static ssize_t read_file(struct xh_localfs *n, uint64_t off, void *buf, size_t len)
 {
     size_t got = 0;
@@ -211,7 +215,7 @@ static ssize_t read_file(struct xh_localfs *n, uint64_t off, void *buf, size_t l
     return (ssize_t)got;
 }
 
-/* Straight from the file; behind its end are zeros. */
+/* Reads from the file alone. Bytes behind its end are zeros. Returns 0 or -1. */
 static int read_plain(struct xh_localfs *n, uint64_t off, size_t len, void *buf)
 {
     ssize_t got = read_file(n, off, buf, len);
@@ -229,7 +233,8 @@ static void give_up(struct xh_shadow *s, uint64_t first, size_t count, const uin
             xh_shadow_abandon(s, first + i, 1);
 }
 
-/* Reads pages [first, first+count) from the file at once, from the first to the last claimed one, and publishes those. */
+/* Reads pages [first, first+count) from the file at once, from the first claimed one to the last, and publishes the
+ * claimed ones. */
 static void bring(struct xh_localfs *n, uint64_t first, size_t count, const uint8_t *mine)
 {
     size_t from = 0, to = count;
@@ -243,7 +248,7 @@ static void bring(struct xh_localfs *n, uint64_t first, size_t count, const uint
         n->buf = malloc(XH_READ_AROUND_BUFFER);
     char *buf = n->buf;
     ssize_t got = buf ? read_file(n, off, buf, len) : -1;
-    if (got != (ssize_t)len) { /* failed, or the file has become shorter: as without a shadow */
+    if (got != (ssize_t)len) { /* it failed, or the file has become shorter: read as if there were no shadow */
         give_up(n->shadow, first, count, mine);
         return;
     }
@@ -260,7 +265,8 @@ static void bring(struct xh_localfs *n, uint64_t first, size_t count, const uint
     }
 }
 
-/* Sees to the page of |off|, which was missing, and to what lies around [off, off+len). Returns what that page was. */
+/* Claims the page of |off|, which is missing, and pages around [off, off+len); reads and publishes those it got.
+ * Returns the result of the first claim. */
 static enum xh_claim fetch(struct xh_localfs *n, int raw, uint64_t off, size_t len)
 {
     uint64_t lo, hi;
@@ -280,7 +286,7 @@ static enum xh_claim fetch(struct xh_localfs *n, int raw, uint64_t off, size_t l
     return claim;
 }
 
-/* Small reads of a file that is only read. */
+/* Serves a small read of a file that is only read. Returns 0 or -1. */
 static int read_shadow(struct xh_localfs *n, int raw, uint64_t off, size_t len, char *buf)
 {
     size_t got = xh_shadow_read(n->shadow, off, buf, len);
@@ -289,10 +295,10 @@ static int read_shadow(struct xh_localfs *n, int raw, uint64_t off, size_t len, 
         n->hits++;
         return 0;
     }
-    uint64_t last = UINT64_MAX; /* the page that was missing before */
+    uint64_t last = UINT64_MAX; /* the page that was missing in the last round */
     for (; got < len; got += xh_shadow_read(n->shadow, off + got, buf + got, len - got)) {
         uint64_t page = (off + got) / XH_PAGE_BYTES;
-        if (page == last) /* it does not stay */
+        if (page == last) /* it was published and evicted again */
             break;
         last = page;
         enum xh_claim claim = fetch(n, raw, off + got, len - got);
@@ -335,7 +341,7 @@ int xh_localfs_write(struct xh_localfs *n, int raw, uint64_t addr, size_t size, 
         return leave(n, entered, xh_write_buffer_keep(&n->held, raw, addr, size, buf));
     if (!n->shadow)
         return leave(n, entered, xh_write_buffer_write(&n->held, raw, addr, size, buf));
-    errno = EBADF; /* what the system would say of a file opened for reading */
+    errno = EBADF; /* the error of the system for a file opened for reading */
     return -1;
 }
 

@@ -11,21 +11,21 @@
 #include "watch/trace.h"
 
 #define BLOCK_BYTES 65536u
-#define BULK_BYTES 65536u       /* raw data of this size passes by */
-#define ANY_BULK_BYTES 1048576u /* and anything read of this size */
-#define MARK_WRITER 1           /* in a superblock: the file is being written */
-#define MARK_SWMR 4             /* and is read meanwhile */
-#define SUPER_BYTES 96u         /* a superblock, the oldest and longest */
-#define IO_MAX 0x7ffff000u      /* Linux moves at most this much in one call */
-#define PIECES 256              /* of one system call */
-#define BRIDGE_BYTES 65536u     /* so much between two writes is written along */
+#define BULK_BYTES 65536u       /* raw data of at least this size bypasses the image */
+#define ANY_BULK_BYTES 1048576u /* any read of at least this size does too */
+#define MARK_WRITER 1           /* flag in a superblock: the file is being written */
+#define MARK_SWMR 4             /* flag in a superblock: it is read meanwhile (SWMR) */
+#define SUPER_BYTES 96u         /* the longest superblock, which is the oldest format's */
+#define IO_MAX 0x7ffff000u      /* Linux moves at most this many bytes in one call */
+#define PIECES 256              /* most pieces of one system call */
+#define BRIDGE_BYTES 65536u     /* gaps up to this size are written again to join two writes */
 
 enum state { ABSENT, CLEAN, RAW, META };
 
 struct xh_write_buffer_block {
     uint64_t at;           /* a multiple of BLOCK_BYTES */
-    uint32_t lo, hi;       /* dirty bytes are within [lo, hi) */
-    uint32_t from, to;     /* what is not absent is within [from, to) */
+    uint32_t lo, hi;       /* all dirty bytes are within [lo, hi) */
+    uint32_t from, to;     /* all bytes that are not absent are within [from, to) */
     uint8_t state[BLOCK_BYTES];
     uint8_t data[BLOCK_BYTES];
 };
@@ -69,7 +69,7 @@ static int file_read(struct xh_write_buffer *h, uint64_t addr, size_t size, void
     return 0;
 }
 
-/* Writes |n| pieces that follow one another, from |addr| on. */
+/* Writes |n| adjacent pieces at |addr|. Returns 0 or -1. */
 static int file_write(struct xh_write_buffer *h, uint64_t addr, struct iovec *v, size_t n)
 {
     while (n > 0) {
@@ -102,7 +102,7 @@ static void no_dirt(struct xh_write_buffer_block *b)
     b->hi = 0;
 }
 
-/* Index of the first block that does not end before or at |addr|. */
+/* Returns the index of the first block that ends behind |addr|. */
 static size_t block_from(const struct xh_write_buffer *h, uint64_t addr)
 {
     size_t lo = 0, hi = h->n;
@@ -116,7 +116,7 @@ static size_t block_from(const struct xh_write_buffer *h, uint64_t addr)
     return lo;
 }
 
-/* The block that holds |addr|, made when |make|; NULL where there is none. */
+/* Returns the block that holds |addr|; creates it if |make|. NULL: there is none, or no memory. */
 static struct xh_write_buffer_block *block_at(struct xh_write_buffer *h, uint64_t addr, int make)
 {
     size_t i = block_from(h, addr);
@@ -150,14 +150,14 @@ static void now_has(struct xh_write_buffer_block *b, size_t at, size_t len)
     b->to = at + len > b->to ? (uint32_t)(at + len) : b->to;
 }
 
-/* How much of |size| bytes from |addr| on is in |addr|'s block. */
+/* Returns how many of the |size| bytes at |addr| are in |addr|'s block. */
 static size_t within(uint64_t addr, size_t size)
 {
     size_t left = BLOCK_BYTES - (size_t)(addr % BLOCK_BYTES);
     return size < left ? size : left;
 }
 
-/* How many bytes from |s| on, at most |n|, have the state that the first one has. */
+/* Returns how many of the |n| states at |s|, from the first on, equal the first. */
 static size_t alike(const uint8_t *s, size_t n)
 {
     uint64_t same, eight;
@@ -173,7 +173,7 @@ static size_t alike(const uint8_t *s, size_t n)
     return i;
 }
 
-/* 1 when bytes of [addr, addr+size) are absent. */
+/* Returns 1 when a byte of [addr, addr+size) is absent. */
 static int lacks(struct xh_write_buffer *h, uint64_t addr, size_t size)
 {
     for (size_t now; size > 0; addr += now, size -= now) {
@@ -185,7 +185,7 @@ static int lacks(struct xh_write_buffer *h, uint64_t addr, size_t size)
     return 0;
 }
 
-/* Copies what is at least |least| over |buf|. */
+/* Copies to |buf| the bytes of [addr, addr+size) whose state is at least |least|. */
 static void lay_over(struct xh_write_buffer *h, uint64_t addr, size_t size, uint8_t *buf, enum state least)
 {
     for (size_t now; size > 0; addr += now, size -= now, buf += now) {
@@ -200,7 +200,7 @@ static void lay_over(struct xh_write_buffer *h, uint64_t addr, size_t size, uint
     }
 }
 
-/* The file has them now, or nobody does. */
+/* Makes the bytes absent: the file has them now, or they are beyond its new end. */
 static void forget(struct xh_write_buffer *h, uint64_t addr, uint64_t size)
 {
     uint64_t end = size > UINT64_MAX - addr ? UINT64_MAX : addr + size;
@@ -217,12 +217,12 @@ static void forget(struct xh_write_buffer *h, uint64_t addr, uint64_t size)
 
 /* ---- writing back ---- */
 
-/* A run of dirty bytes that is being gathered. */
+/* A run of bytes that is gathered for one write. */
 struct run {
     uint64_t at, end;
     size_t n;
     struct iovec v[PIECES];
-    uint8_t *state[PIECES]; /* of those bytes */
+    uint8_t *state[PIECES]; /* states of the bytes of each piece; NULL: no block holds them */
 };
 
 static int put_run(struct xh_write_buffer *h, struct run *r)
@@ -238,11 +238,11 @@ static int put_run(struct xh_write_buffer *h, struct run *r)
     return 0;
 }
 
-/* Appends a piece to the run; |state| NULL: bytes that no block holds. Returns 0, or -1 when there is no room. */
+/* Appends a piece to the run. |state| NULL: no block holds its bytes. Returns 0, or -1 when the run is full. */
 static int add_piece(struct run *r, uint8_t *data, uint8_t *state, size_t len)
 {
     if (r->n > 0 && state && r->state[r->n - 1] && r->state[r->n - 1] + r->v[r->n - 1].iov_len == state) {
-        r->v[r->n - 1].iov_len += len; /* of another state */
+        r->v[r->n - 1].iov_len += len; /* adjacent in the same block, with another state */
     } else {
         if (r->n == PIECES)
             return -1;
@@ -253,8 +253,9 @@ static int add_piece(struct run *r, uint8_t *data, uint8_t *state, size_t len)
     return 0;
 }
 
-/* Continues the run, which is not empty, up to |to| with bytes that are in the file already, or, from |void_from| on, not even allocated there:
- * one longer write instead of two. Returns 0, or -1 with the run as it was. */
+/* Extends the run, which is not empty, to |to|, so that one longer write replaces two. The bytes between are clean,
+ * or they are absent and lie at or behind |void_from|, where the file has no bytes yet: then they are zeros. Returns
+ * 0, or -1 with the run unchanged. */
 static int bridge(struct xh_write_buffer *h, struct run *r, uint64_t to, uint64_t void_from)
 {
     static uint8_t zeros[BRIDGE_BYTES];
@@ -282,8 +283,9 @@ static int bridge(struct xh_write_buffer *h, struct run *r, uint64_t to, uint64_
     return 0;
 }
 
-/* Writes the dirty bytes of [from, to) whose state is at least |least| and at most |most|, ascending. What lies between
- * them is written again where nobody else can have written it: behind the settled part, or under a lock. */
+/* Writes, ascending, the dirty bytes of [from, to) whose state is from |least| to |most|. Bytes between them are
+ * written again where no other process can have written them: behind the settled end, or under a lock. Returns 0 or
+ * -1. */
 static int put_range(struct xh_write_buffer *h, uint64_t from, uint64_t to, enum state least, enum state most)
 {
     struct run r = {.n = 0};
@@ -312,13 +314,16 @@ static int put_range(struct xh_write_buffer *h, uint64_t from, uint64_t to, enum
     return put_run(h, &r);
 }
 
-/* The same without the superblock. */
+/* Does the same, but leaves out the superblock. */
 static int put_but_super(struct xh_write_buffer *h, uint64_t from, uint64_t to, enum state least, enum state most)
 {
     uint64_t lo = h->super_at, hi = h->super_at + SUPER_BYTES;
     if (lo == UINT64_MAX || hi <= from || lo >= to)
         return put_range(h, from, to, least, most);
-    return (from < lo && put_range(h, from, lo, least, most)) || (hi < to && put_range(h, hi, to, least, most)) ? -1 : 0;
+    return (from < lo && put_range(h, from, lo, least, most)) ||
+                   (hi < to && put_range(h, hi, to, least, most))
+               ? -1
+               : 0;
 }
 
 static int put_fresh(struct xh_write_buffer *h)
@@ -327,8 +332,9 @@ static int put_fresh(struct xh_write_buffer *h)
         return -1;
     h->fresh_bytes = 0;
     for (size_t i = block_from(h, h->settled); i < h->n; i++)
-        if (h->block[i]->at >= h->settled && (h->super_at == UINT64_MAX || h->block[i]->at + BLOCK_BYTES <= h->super_at ||
-                                              h->block[i]->at >= h->super_at + SUPER_BYTES))
+        if (h->block[i]->at >= h->settled &&
+            (h->super_at == UINT64_MAX || h->block[i]->at + BLOCK_BYTES <= h->super_at ||
+             h->block[i]->at >= h->super_at + SUPER_BYTES))
             no_dirt(h->block[i]);
     return 0;
 }
@@ -356,7 +362,7 @@ int xh_write_buffer_write_back(struct xh_write_buffer *h)
     return 0;
 }
 
-/* Sees to it that |size| more bytes do not make the image larger than the budget. */
+/* Ensures that |size| more bytes fit into the budget. Returns 0 or -1. */
 static int make_room(struct xh_write_buffer *h, size_t size)
 {
     size_t most = (size_t)(h->budget_bytes / sizeof **h->block), more = size / BLOCK_BYTES + 2, kept = 0;
@@ -381,7 +387,7 @@ static int make_room(struct xh_write_buffer *h, size_t size)
 
 /* ---- reading ---- */
 
-/* Brings [addr, addr+size) and what lies around it into the image, as far as the file has it. */
+/* Reads [addr, addr+size) and bytes around it from the file into the image. */
 static int fetch(struct xh_write_buffer *h, uint64_t addr, size_t size)
 {
     uint64_t lo, hi, begun = xh_now_ns();
@@ -409,7 +415,7 @@ static int fetch(struct xh_write_buffer *h, uint64_t addr, size_t size)
     return 0;
 }
 
-/* Past the image but for what only it has. */
+/* Reads from the file, without filling the image. Dirty and clean bytes of the image take precedence. */
 static int read_through(struct xh_write_buffer *h, uint64_t addr, size_t size, void *buf)
 {
     size_t got = 0;
@@ -443,8 +449,8 @@ int xh_write_buffer_read(struct xh_write_buffer *h, int raw, uint64_t addr, size
 
 /* ---- writing ---- */
 
-/* The marks of the superblock that |buf| is, if it is one that has any: what HDF5 tells others who open the file. Notes where
- * superblocks are. */
+/* Returns the flags of the superblock in |buf|, by which HDF5 tells others that the file is open; 0 when |buf| is no
+ * superblock or has none. Notes the superblock's offset. */
 static unsigned marks_of(struct xh_write_buffer *h, uint64_t addr, size_t size, const uint8_t *buf)
 {
     if (size < 12 || memcmp(buf, "\211HDF\r\n\032\n", 8) != 0)
@@ -467,7 +473,7 @@ static int write_through(struct xh_write_buffer *h, uint64_t addr, size_t size, 
     return 0;
 }
 
-/* Puts it into the image. -1: no memory. */
+/* Writes into the image. Returns 0, or -1 without memory. */
 static int hold(struct xh_write_buffer *h, enum state state, uint64_t addr, size_t size, const uint8_t *buf)
 {
     if (addr + size > h->settled)
@@ -493,7 +499,7 @@ int xh_write_buffer_keep(struct xh_write_buffer *h, int raw, uint64_t addr, size
     return hold(h, raw ? RAW : META, addr, size, buf);
 }
 
-/* The superblock |buf| lets readers follow: they see the file alone, from now on. */
+/* Handles a superblock that lets readers follow (SWMR). They see only the file, so from now on nothing is held back. */
 static int begin_swmr(struct xh_write_buffer *h, uint64_t addr, size_t size, const void *buf)
 {
     if (xh_write_buffer_write_back(h))
@@ -508,7 +514,7 @@ int xh_write_buffer_write(struct xh_write_buffer *h, int raw, uint64_t addr, siz
     unsigned marks = raw ? 0 : marks_of(h, addr, size, buf);
     if ((marks & MARK_SWMR) && !h->through)
         return begin_swmr(h, addr, size, buf);
-    if ((marks & MARK_WRITER) && !h->marked) { /* to be seen before anything changes */
+    if ((marks & MARK_WRITER) && !h->marked) { /* others must see it before anything changes */
         h->marked = 1;
         return write_through(h, addr, size, buf);
     }

@@ -7,7 +7,7 @@
 size_t xh_extents_find(const struct xh_extents *s, uint64_t off)
 {
     size_t lo = 0, hi = s->n;
-    if (s->n && s->at[s->n - 1].end <= off) /* files mostly grow */
+    if (s->n && s->at[s->n - 1].end <= off) /* fast path: files mostly grow */
         return s->n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -19,7 +19,7 @@ size_t xh_extents_find(const struct xh_extents *s, uint64_t off)
     return lo;
 }
 
-/* Makes room for |more| stretches. */
+/* Makes room for |more| stretches. Returns 0 or -1. */
 static int reserve(struct xh_extents *s, size_t more)
 {
     if (s->n + more <= s->room)
@@ -39,7 +39,7 @@ static void count(struct xh_extents *s, size_t from, size_t to, int sign)
         s->bytes += (uint64_t)sign * (s->at[i].end - s->at[i].off);
 }
 
-/* Puts the |n| stretches of |with| in the place of those in [first, last). There is room. */
+/* Replaces the stretches [first, last) by the |n| of |with|. The room is there. */
 static void replace(struct xh_extents *s, size_t first, size_t last, const struct xh_stretch *with, size_t n)
 {
     count(s, first, last, -1);
@@ -50,7 +50,7 @@ static void replace(struct xh_extents *s, size_t first, size_t last, const struc
     count(s, first, first + n, 1);
 }
 
-/* Puts, or without |add| cuts. At most two stretches more than before. */
+/* Puts, or without |add| cuts. Adds two stretches at most. Returns 0 or -1. */
 static int change(struct xh_extents *s, uint64_t off, uint64_t end, int kind, int add)
 {
     struct xh_stretch with[3];

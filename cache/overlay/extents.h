@@ -1,6 +1,7 @@
-/* Sets of extents: which bytes of a file have a property, and of which kind each is. Pure: no I/O.
+/* Sets of extents: which bytes of a file have a property, and of which kind each byte is. Pure: no I/O.
  *
- * Invariants: sorted by offset, no two overlap, none is empty, and two that touch differ in kind. */
+ * Invariants: stretches are sorted by offset; no two overlap; none is empty; two that touch differ in kind.
+ * Threads: the caller serialises. */
 #ifndef XH_EXTENTS_H
 #define XH_EXTENTS_H
 
@@ -9,32 +10,32 @@
 
 struct xh_stretch {
     uint64_t off, end; /* [off, end) */
-    int kind;          /* the user's: equal ones that touch are joined */
+    int kind;          /* the user's; touching stretches of equal kind are joined */
 };
 
 struct xh_extents {
     struct xh_stretch *at;
     size_t n, room;
-    uint64_t bytes; /* in all */
+    uint64_t bytes; /* of all stretches */
 };
 
-/* Adds [off, end) as |kind|, instead of what was there. Returns 0, or -1 without memory: then nothing has changed. */
+/* Adds [off, end) as |kind|; it replaces what was there. Returns 0, or -1 without memory: then nothing has changed. */
 int xh_extents_put(struct xh_extents *s, uint64_t off, uint64_t end, int kind);
 
-/* Takes [off, end) out. Returns as put. */
+/* Removes [off, end). Returns as xh_extents_put. */
 int xh_extents_cut(struct xh_extents *s, uint64_t off, uint64_t end);
 
-/* The first stretch that ends behind |off|; its index is s->n when there is none. */
+/* Returns the index of the first stretch that ends behind |off|; s->n when there is none. */
 size_t xh_extents_find(const struct xh_extents *s, uint64_t off);
 
-/* What of [off, end) comes first: a stretch of the set, clipped (returns 1), or what lies between two (returns 0).
- * Either way |*to| is where it ends. off < end. */
+/* Tells whether |off| is in the set, and sets |*to| to the end of that part of [off, end). Returns 1 in a stretch,
+ * whose kind goes to |*kind| if that is not NULL; 0 between two stretches. off < end. */
 int xh_extents_next(const struct xh_extents *s, uint64_t off, uint64_t end, uint64_t *to, int *kind);
 
-/* 1 when all of [off, end) is in the set. */
+/* Returns 1 when all of [off, end) is in the set. */
 int xh_extents_covers(const struct xh_extents *s, uint64_t off, uint64_t end);
 
-/* The empty set |{0}| needs no freeing; after it the set is empty. */
+/* Frees the memory; the set is empty then. The empty set |{0}| needs no freeing. */
 void xh_extents_free(struct xh_extents *s);
 
 #endif

@@ -1,8 +1,11 @@
 /* Overlays: see overlay.h.
  *
- * Invariants: an overlay's directory is ours and closed to others, or nothing of it is believed; bytes count only as far
- * as the sets say; the record is replaced whole; one without |data| that nobody has locked is rubble: who removed it was
- * killed there, and who lists overlays removes the rest. */
+ * Invariants:
+ *  1. An overlay's directory belongs to the user and is closed to others; else nothing in it is believed.
+ *  2. Bytes count only as far as the sets say.
+ *  3. The record is always replaced as a whole.
+ *  4. A directory without |data| that no process has locked is the rest of a removal that was killed. Listing the
+ *     overlays removes it. */
 #include "overlay.h"
 
 #include <dirent.h>
@@ -20,7 +23,7 @@
 #include <unistd.h>
 
 #define RECORD_WORD "xhdf5-overlay 1"
-#define FRESH_S 60 /* who makes the files in a directory does it sooner */
+#define FRESH_S 60 /* seconds; a process that makes a directory creates its files sooner */
 
 static int sys_error(struct xh_err *err, const char *what, const char *path)
 {
@@ -31,8 +34,8 @@ static int sys_error(struct xh_err *err, const char *what, const char *path)
 
 /* ---- the directory */
 
-/* Opens the directory of all overlays; makes it with |make|. Returns a descriptor, -1: there is none, or a code below
- * -1 with |err| set. */
+/* Opens the directory of all overlays; |make|: creates it. Returns a descriptor, -1 when there is none, or a code
+ * below -1 with |err| set. */
 static int open_top(const struct xh_options *o, int make, char *path, size_t size, struct xh_err *err)
 {
     struct stat st;
@@ -54,9 +57,11 @@ static int open_top(const struct xh_options *o, int make, char *path, size_t siz
     if (st.st_uid == geteuid() && (st.st_mode & 077) == 0)
         return fd;
     close(fd);
-    return xh_err_set(err, XH_E_ACCES, 0,
-                      "the directory for written bytes, %.300s, is not this user's alone (mode 0700): correct that, or name "
-                      "another one with XHDF5_OVERLAY_DIR", path);
+    return xh_err_set(
+        err, XH_E_ACCES, 0,
+        "the directory for written bytes, %.300s, is not this user's alone (mode 0700): correct that, or name "
+        "another one with XHDF5_OVERLAY_DIR",
+        path);
 }
 
 static void random_id(char id[XH_OVERLAY_ID])
@@ -75,7 +80,8 @@ static struct xh_overlay *overlay_new(void)
     return v;
 }
 
-/* Opens the files of |v|; |flags|: O_CREAT | O_EXCL for a new one. Takes the lock: of a new one before others can see it. */
+/* Opens the files of |v|, and takes the lock. |flags|: O_CREAT | O_EXCL for a new overlay, which is locked before
+ * others can see it. */
 static int open_files(struct xh_overlay *v, int flags, struct xh_err *err)
 {
     int is_new = flags & O_CREAT;
@@ -113,7 +119,7 @@ static void release(struct xh_overlay *v)
     free(v);
 }
 
-/* |data| goes first: what is left of a removal that was cut short is never taken for what may be recovered. */
+/* Removes |data| first: the rest of an interrupted removal is never taken for an overlay to recover. */
 static void remove_files(struct xh_overlay *v)
 {
     static const char *const names[] = {"data", "base", "record", "record.new", "alive.new", "alive"};
@@ -136,7 +142,8 @@ int xh_overlay_new(const struct xh_options *o, const char *url, struct xh_overla
             v->path = NULL;
         if (!v->path || !v->url)
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for written bytes");
-        else if (mkdirat(at, v->id, 0700) < 0 || (v->dir = openat(at, v->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        else if (mkdirat(at, v->id, 0700) < 0 ||
+                 (v->dir = openat(at, v->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
             rc = sys_error(err, "cannot make a directory for written bytes in", top);
         else
             rc = open_files(v, O_CREAT | O_EXCL, err);
@@ -182,7 +189,7 @@ static int move_bytes(int fd, int out, uint64_t off, char *buf, uint64_t len)
         if (n < 0 && errno == EINTR)
             continue;
         if (n == 0)
-            errno = EIO; /* it was cut short by somebody */
+            errno = EIO; /* another process has shortened the file */
         if (n <= 0)
             return -1;
         buf += n;
@@ -199,11 +206,14 @@ int xh_overlay_write(struct xh_overlay *v, uint64_t off, const void *buf, uint64
         return 0;
     if (off > INT64_MAX || len > INT64_MAX - off)
         return xh_err_set(err, XH_E_RANGE, 0, "a write behind the last byte that a file can have");
-    if (v->have.bytes > v->budget || len > v->budget - v->have.bytes) /* counts what is written again, at the very end */
+    /* only near the budget: bytes that are written again need no new space */
+    if (v->have.bytes > v->budget || len > v->budget - v->have.bytes)
         if (!xh_extents_covers(&v->have, off, off + len))
             return xh_err_set(err, XH_E_NOSPACE, 0,
-                              "more than %" PRIu64 " bytes written: raise XHDF5_OVERLAY_BUDGET_BYTES, or name a directory "
-                              "with more room with XHDF5_OVERLAY_DIR (it is %.300s)", v->budget, v->path);
+                              "more than %" PRIu64
+                              " bytes written: raise XHDF5_OVERLAY_BUDGET_BYTES, or name a directory "
+                              "with more room with XHDF5_OVERLAY_DIR (it is %.300s)",
+                              v->budget, v->path);
     if (move_bytes(v->data, 1, off, (char *)buf, len))
         return sys_error(err, "cannot write into", v->path);
     if (xh_extents_put(&v->have, off, off + len, 1) || xh_extents_put(&v->dirty, off, off + len, (int)kind))
@@ -249,13 +259,13 @@ int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err)
 
 static const char *const state_words[] = {"opened", "flushed", "closed", "withheld"};
 
-/* Some file systems cannot sync directories, and say so in several ways: that is no failure of the disk. */
+/* Some file systems cannot sync directories, and say so with several errors. Only these are failures of the disk. */
 static int sync_dir(int fd)
 {
     return fsync(fd) < 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT);
 }
 
-/* The directory |v|, and its name in the one above. Returns other than 0 when that failed. */
+/* Syncs the directory |v| and its name in the parent directory. Returns other than 0 when that failed. */
 static int sync_names(struct xh_overlay *v)
 {
     int bad = sync_dir(v->dir);
@@ -292,10 +302,11 @@ int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durab
     if (v->since_s == 0 || v->state != state)
         v->since_s = (long long)time(NULL);
     v->state = state;
-    fprintf(f, RECORD_WORD "\nurl %s\nmode %d\nversion %s\nbase_size %" PRIu64 "\nbase_limit %" PRIu64 "\nsize %" PRIu64
-            "\nbroken %d\nbehind %d\n%s %lld\nwhy %s\nleft %s\n",
-            v->url, (int)v->mode, v->base_version, v->base_size, v->base_limit, v->size, v->broken, v->behind, state_words[state],
-            v->since_s, v->why, v->left);
+    fprintf(f,
+            RECORD_WORD "\nurl %s\nmode %d\nversion %s\nbase_size %" PRIu64 "\nbase_limit %" PRIu64 "\nsize %" PRIu64
+                        "\nbroken %d\nbehind %d\n%s %lld\nwhy %s\nleft %s\n",
+            v->url, (int)v->mode, v->base_version, v->base_size, v->base_limit, v->size, v->broken, v->behind,
+            state_words[state], v->since_s, v->why, v->left);
     save_set(f, "have", &v->have);
     save_set(f, "dirty", &v->dirty);
     save_set(f, "seen", &v->seen);
@@ -315,7 +326,7 @@ void xh_overlay_unsave(struct xh_overlay *v)
     v->why[0] = '\0';
     v->since_s = 0;
     if (xh_overlay_save(v, XH_OVERLAY_OPENED, 0, NULL))
-        unlinkat(v->dir, "record", 0); /* it would not be true */
+        unlinkat(v->dir, "record", 0); /* the old record is no longer true */
 }
 
 static void take_text(char *out, size_t size, const char *text)
@@ -334,7 +345,7 @@ static int take_state(struct xh_overlay *v, const char *word, const char *value)
     return -1;
 }
 
-/* Takes one line. Returns 1 at the end, 0, or -1: it makes no sense. */
+/* Takes one line of the record. Returns 0, 1 at the end, or -1 when the line makes no sense. */
 static int take_line(struct xh_overlay *v, char *line)
 {
     char *value = strchr(line, ' ');
@@ -384,7 +395,7 @@ static int ends_within(const struct xh_extents *s, uint64_t size)
     return s->n == 0 || s->at[s->n - 1].end <= size;
 }
 
-/* Reads the record. Leaves |v| unreadable when there is none, or it makes no sense. */
+/* Reads the record. Leaves |v| unreadable when there is none, or when it makes no sense. */
 static void load(struct xh_overlay *v)
 {
     static const char first[] = RECORD_WORD "\n";
@@ -406,13 +417,13 @@ static void load(struct xh_overlay *v)
         }
     free(line);
     fclose(f);
-    v->readable = state == 1 && v->url && v->base_limit <= v->base_size && v->size <= INT64_MAX && ends_within(&v->have, v->size) &&
-                  ends_within(&v->dirty, v->size);
+    v->readable = state == 1 && v->url && v->base_limit <= v->base_size && v->size <= INT64_MAX &&
+                  ends_within(&v->have, v->size) && ends_within(&v->dirty, v->size);
 }
 
-/* ---- those that are there */
+/* ---- all overlays */
 
-/* Removes |v|, whose files could not be opened, if it is rubble. Returns whether it is. */
+/* Removes |v|, whose files could not be opened, if it is the rest of a removal. Returns 1 when it is. */
 static int clear_rubble(struct xh_overlay *v)
 {
     struct stat st;
@@ -424,7 +435,8 @@ static int clear_rubble(struct xh_overlay *v)
     return 1;
 }
 
-/* Opens the directory |name| of |at|. Returns 0, XH_E_INVAL when a process has it, XH_E_NOENT: it was rubble, or another code. */
+/* Opens the overlay |name| of the directory |at|. Returns 0, XH_E_INVAL when a process has it open, XH_E_NOENT when
+ * it was the rest of a removal, or another code. */
 static int open_one(int at, const char *top, const char *name, struct xh_overlay **out, struct xh_err *err)
 {
     struct stat st;
@@ -457,7 +469,7 @@ static int is_id(const char *name)
     return strlen(name) == XH_OVERLAY_ID - 1 && strspn(name, "0123456789abcdef") == XH_OVERLAY_ID - 1;
 }
 
-/* Lists the directory of all overlays. Returns its descriptor, which closes with |*d|, or as open_top(). */
+/* Lists the directory of all overlays. Returns its descriptor, which closedir(*d) closes, or a code as open_top(). */
 static int list_top(const struct xh_options *o, char *path, size_t size, DIR **d, struct xh_err *err)
 {
     int at = open_top(o, 0, path, size, err);
@@ -486,7 +498,8 @@ int xh_overlay_open(const struct xh_options *o, const char *id, struct xh_overla
     else if (n)
         rc = xh_err_set(err, XH_E_INVAL, 0, "%u overlays begin with %.20s: give more of it", n, id);
     else
-        rc = xh_err_set(err, XH_E_NOENT, 0, "there is no overlay %.20s in %.300s; xhdf5 recover list shows those that there are", id, top);
+        rc = xh_err_set(err, XH_E_NOENT, 0,
+                        "there is no overlay %.20s in %.300s; xhdf5 recover list shows those that there are", id, top);
     if (d)
         closedir(d);
     return rc;

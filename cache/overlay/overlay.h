@@ -1,12 +1,12 @@
-/* Overlays: what was written to a remote file and is not at its server yet, in local files.
+/* Overlays: local files with the bytes that were written to a remote file and are not at its server yet.
  *
- * An overlay is a directory of the user's (0700) in the option overlay_dir, with files (0600):
+ * An overlay is a directory of the user's (0700) in the option overlay_dir. Its files (0600) are:
  *   data    the written bytes, at their offsets in the remote file; sparse
- *   base    metadata as it was read from the server, at its offsets; sparse. What a merge is judged by
+ *   base    metadata as it was read from the server, at its offsets; sparse. A merge compares with it
  *   record  text: URL, version, size, which bytes of data and base count, what became of the file, and the last error.
- *           Written when the file is opened, flushed, closed or committed
- *   alive   locked by the process that has it open
- * Knows neither HTTP nor HDF5. Threads: one at a time. */
+ *           It is written when the file is opened, flushed, closed or committed
+ *   alive   locked by the process that has the overlay open
+ * An overlay knows neither HTTP nor HDF5. Threads: one at a time. Calls block on the local disk alone. */
 #ifndef XH_OVERLAY_H
 #define XH_OVERLAY_H
 
@@ -21,17 +21,17 @@ enum xh_overlay_kind { XH_WRITTEN_RAW = 1, XH_WRITTEN_META = 2 };
 
 /* How the file was opened. */
 enum xh_overlay_mode {
-    XH_OVERLAY_EDIT,   /* changes the version |base_version| */
-    XH_OVERLAY_CREATE, /* there was none, and there must be none */
-    XH_OVERLAY_REPLACE /* |base_version|, or none, is replaced whole */
+    XH_OVERLAY_EDIT,   /* to change the version |base_version| */
+    XH_OVERLAY_CREATE, /* as a new file: the server must have none */
+    XH_OVERLAY_REPLACE /* to replace |base_version|, or no file, as a whole */
 };
 
-/* What the record says of the file. */
+/* The file's state in the record. */
 enum xh_overlay_state {
-    XH_OVERLAY_OPENED,   /* it never was whole; or nothing has been flushed since the last commit */
-    XH_OVERLAY_FLUSHED,  /* HDF5 has flushed it; what was written behind that is in it or not, as in a local file */
-    XH_OVERLAY_CLOSED,   /* it is whole, and was to be sent */
-    XH_OVERLAY_WITHHELD, /* it is whole; the program did not want it to be sent */
+    XH_OVERLAY_OPENED,   /* it never was whole, or nothing has been flushed since the last commit */
+    XH_OVERLAY_FLUSHED,  /* HDF5 has flushed it; later writes may be in it or not, as in a local file */
+    XH_OVERLAY_CLOSED,   /* it is whole, and was to be committed */
+    XH_OVERLAY_WITHHELD, /* it is whole; the program did not want it committed */
 };
 
 struct xh_overlay {
@@ -44,63 +44,66 @@ struct xh_overlay {
     char *url; /* without user name and password */
     enum xh_overlay_mode mode;
     char base_version[XH_OVERLAY_VERSION]; /* the server's validator; "": there was no file */
-    uint64_t base_size;  /* of that version */
-    uint64_t base_limit; /* up to here it shows through where |have| has nothing */
-    uint64_t size;       /* of the file as it is now */
+    uint64_t base_size;  /* bytes of that version */
+    uint64_t base_limit; /* below this offset the base version shows through where |have| has nothing */
+    uint64_t size;       /* bytes of the file as it is now */
     struct xh_extents have;  /* bytes of |data| that count */
-    struct xh_extents dirty; /* of them, those that were written since the last commit, by enum xh_overlay_kind */
+    struct xh_extents dirty; /* of them, those written since the last commit; kinds of enum xh_overlay_kind */
     struct xh_extents seen;  /* bytes of |base| that count */
-    int broken;         /* a write was lost: it is no whole file, and must not be sent */
-    int behind;         /* it would undo what others have changed: it must not be sent, but is whole */
-    enum xh_overlay_state state; /* as the last record has it */
-    long long since_s;  /* when it became that, seconds since 1970 */
-    int readable;       /* there is a record of a dead process, and it makes sense */
-    int saved;          /* the last save has put its record in place, also where it failed then */
+    int broken;         /* a write was lost: the file is not whole, and must not be committed */
+    int behind;         /* a commit would undo changes of others: it must not be committed, but is whole */
+    enum xh_overlay_state state; /* as in the last record */
+    long long since_s;  /* when the state began, in seconds since 1970 */
+    int readable;       /* a dead process's record was read, and it is sound */
+    int saved;          /* the last save put its record in place, even if it failed after that */
     int synced;         /* the directory's own name is on the disk */
     char why[600];      /* the last error, or "" */
-    char left[200];     /* names beside the file that a commit made at the server, separated by blanks */
+    char left[200];     /* names of files that a commit left beside the file at the server, separated by blanks */
 };
 
-/* Makes a new one. Returns 0, or XH_E_SYS, XH_E_ACCES (the directory is not ours alone), XH_E_NOMEM.
- * Owns: the caller closes it. */
+/* Makes a new overlay for |url|. Returns 0, XH_E_SYS, XH_E_NOSPACE, XH_E_ACCES (other users can enter the directory)
+ * or XH_E_NOMEM. Owns: the caller closes |*out|. */
 int xh_overlay_new(const struct xh_options *o, const char *url, struct xh_overlay **out, struct xh_err *err);
 
-/* Opens the one of that |id| (one's first digits will do, if they are enough) that no process has open.
- * Returns 0, or XH_E_NOENT, XH_E_INVAL (a process has it, or several begin so), or as above. */
+/* Opens the overlay |id|, if no process has it open. The first digits of an id suffice if only one id begins with them.
+ * Returns 0, XH_E_NOENT, XH_E_INVAL (a process has it open, or several ids begin so), or a code of xh_overlay_new.
+ * Owns: the caller closes |*out|. */
 int xh_overlay_open(const struct xh_options *o, const char *id, struct xh_overlay **out, struct xh_err *err);
 
-/* Writes into |data|. Returns 0, or XH_E_NOSPACE (the budget; the disk) or XH_E_SYS. */
+/* Writes into |data|. Returns 0, XH_E_NOSPACE (the budget or the disk), XH_E_RANGE, XH_E_NOMEM or XH_E_SYS. */
 int xh_overlay_write(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, enum xh_overlay_kind kind,
                      struct xh_err *err);
 
-/* Reads bytes that |have| has. */
+/* Reads bytes that |have| contains. Returns 0 or XH_E_SYS. */
 int xh_overlay_read(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len, struct xh_err *err);
 
-/* Keeps metadata as the server has it, and reads it again. */
+/* xh_overlay_see keeps metadata as the server has it; xh_overlay_seen reads it again. Both return 0, or a code as
+ * xh_overlay_write. */
 int xh_overlay_see(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, struct xh_err *err);
 int xh_overlay_seen(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len, struct xh_err *err);
 
-/* The file ends at |size| now. */
+/* Sets the file's size. Returns 0, XH_E_NOMEM, XH_E_NOSPACE or XH_E_SYS. */
 int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err);
 
-/* Writes the record; |durable|: and waits until all is on the disk, in an order in which a record never speaks of bytes that a
- * failing machine could lose. Returns 0, XH_E_SYS or XH_E_NOSPACE; the record is then the one before, or with |saved| this one, of
- * which a failing machine may lose the name. */
+/* Writes the record. |durable|: also waits until all is on the disk; the order ensures that a record never names
+ * bytes that a failing machine could lose. Returns 0, XH_E_SYS or XH_E_NOSPACE. After a failure the former record
+ * stands; with |saved| this one does, but a failing machine may lose its name. */
 int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durable, struct xh_err *err);
 
-/* There is nothing to recover any more. */
+/* Notes that there is nothing to recover any more. */
 void xh_overlay_unsave(struct xh_overlay *v);
 
-/* Removes its files, and frees what they took; |v| can only be closed then. */
+/* Removes the files, and frees the space of |data|. Only xh_overlay_close may be called after it. */
 void xh_overlay_clear(struct xh_overlay *v);
 
-/* Closes it; |keep|: it stays to be recovered. NULL allowed. */
+/* Closes |v|. |keep|: the files stay for recovery; else they are removed. |v| may be NULL. */
 void xh_overlay_close(struct xh_overlay *v, int keep);
 
-/* The child of a fork lets it go: neither its files nor its lock are its own. */
+/* Closes |v| in a forked child: files and lock stay the parent's. */
 void xh_overlay_forsake(struct xh_overlay *v);
 
-/* What list shows of one: |busy| when a process has it open (then only |v|'s id is set). Returns other than 0 to stop. */
+/* xh_overlay_each calls |visit| for each overlay, until it returns other than 0. |busy|: a process has it open.
+ * Where it is busy or cannot be opened only the id of |v| is set. Returns 0, or an error of the directory. */
 typedef int xh_overlay_visit(void *ctx, const struct xh_overlay *v, int busy);
 int xh_overlay_each(const struct xh_options *o, xh_overlay_visit *visit, void *ctx, struct xh_err *err);
 

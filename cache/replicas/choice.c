@@ -1,12 +1,13 @@
 /* The choice: see choice.h. */
 #include "choice.h"
 
-/* What a site is asked for ahead: so long it is busy, whatever its connections wait for. */
+/* A site is full when it owes what it brings in this time: 400 ms and four round trips, which keep it busy whatever
+ * its connections wait for, and at least 4 MiB. */
 #define AHEAD_NS 400e6
 #define AHEAD_ROUND_TRIPS 4
 #define AHEAD_LEAST_BYTES (4u << 20)
-#define AHEAD_UNKNOWN_BYTES 8e6 /* before its speed is known */
-/* Before anything is measured: 1 Gbit/s. */
+#define AHEAD_UNKNOWN_BYTES 8e6 /* limit while the site's speed is unknown */
+/* The rate before anything is measured, in bytes per ns: 1 Gbit/s. */
 #define RATE_AT_FIRST 0.125
 
 double xh_choice_rate(const struct xh_choice *c, size_t n, size_t i)
@@ -28,7 +29,7 @@ double xh_choice_finish_ns(const struct xh_choice *c, size_t n, size_t i, uint64
     return (double)c[i].rtt_ns + ((double)c[i].owed + (double)bytes) / xh_choice_rate(c, n, i);
 }
 
-/* 1 when it has enough to do for now. */
+/* Returns 1 when the site has enough to do for now. */
 static int is_full(const struct xh_choice *c)
 {
     double most = c->rate > 0 ? c->rate * (AHEAD_NS + AHEAD_ROUND_TRIPS * (double)c->rtt_ns) : AHEAD_UNKNOWN_BYTES;

@@ -1,4 +1,4 @@
-/* The choice: which of several sites gets a transfer. Pure. */
+/* Chooses which of several sites gets a transfer. Pure. */
 #ifndef XH_CHOICE_H
 #define XH_CHOICE_H
 
@@ -7,7 +7,7 @@
 
 struct xh_choice {
     int usable;
-    double rate;     /* bytes per ns that it brings while busy; 0: unknown, as the others' mean */
+    double rate;     /* bytes per ns that it brings while busy; 0: unknown, the others' mean is assumed */
     uint64_t owed;   /* bytes asked of it that have not come */
     uint64_t rtt_ns; /* 0: unknown */
 };
@@ -15,15 +15,15 @@ struct xh_choice {
 #define XH_CHOICE_NONE (-1)
 #define XH_CHOICE_WAIT (-2)
 
-/* What |i| brings, as far as is known, in bytes per ns. */
+/* Returns the expected rate of site |i| in bytes per ns. */
 double xh_choice_rate(const struct xh_choice *c, size_t n, size_t i);
 
-/* When |bytes| more would be there that |i| of the |n| sites is asked for now, in ns from now. */
+/* Returns when |bytes| would be there if site |i| of |n| were asked for them now, in ns from now. */
 double xh_choice_finish_ns(const struct xh_choice *c, size_t n, size_t i, uint64_t bytes);
 
-/* The site where |bytes| are there first. With |may_wait|, XH_CHOICE_WAIT when that one is asked for as much as it
- * brings for a while: what is given late, goes by what has been seen of speeds by then. XH_CHOICE_NONE: none is
- * usable. */
+/* Returns the index of the site where |bytes| are there first. With |may_wait| returns XH_CHOICE_WAIT when that site
+ * has enough to do for a while: a transfer that is assigned later is assigned by newer measurements. Returns
+ * XH_CHOICE_NONE when no site is usable. */
 int xh_choose(const struct xh_choice *c, size_t n, uint64_t bytes, int may_wait);
 
 #endif

@@ -1,4 +1,4 @@
-/* Health: see health.h. */
+/* The servers that have failed: see health.h. */
 #include "health.h"
 
 #include "base/now.h"
@@ -17,13 +17,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     char server[SERVER_BYTES];
     uint64_t due_ns, pause_ns;
-} failed[SERVERS]; /* under the lock; pause_ns 0: free */
+} failed[SERVERS]; /* under |lock|; pause_ns 0: unused */
 static unsigned oldest;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void in_child(void)
 {
-    pthread_mutex_init(&lock, NULL); /* a thread that the child has not may hold it */
+    pthread_mutex_init(&lock, NULL); /* a thread that the child does not have may hold it */
 }
 
 static void begin(void)

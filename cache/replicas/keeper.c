@@ -8,10 +8,11 @@
 #include "routed.h"
 #include "look.h"
 
-/* Without anything under way for so long, the keeper rests. */
+/* The keeper rests when no transfer was on its way for this long. */
 #define REST_NS 1000000000u
 
-/* The site that is to be looked at now, or NULL; |*next_ns|: when the next one is. */
+/* Returns the site that is to be looked at now, or NULL. |*next_ns| becomes the time of the next look, if that is
+ * sooner. */
 static struct xh_site *due_site(struct xh_replicas *r, uint64_t now, uint64_t *next_ns)
 {
     struct xh_site *first = NULL;
@@ -72,7 +73,7 @@ static void *keep(void *ctx)
 int xh_keeper_start(struct xh_replicas *r)
 {
     sigset_t all, old;
-    sigfillset(&all); /* signals are the program's own affair */
+    sigfillset(&all); /* signals belong to the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     r->kept = r->kept || pthread_create(&r->keeper, NULL, keep, r) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -1,11 +1,11 @@
-/* The keeper: a thread for each file with several sites. It opens and compares sites, tells what is TOLD, and looks at
- * the speed of what is under way. */
+/* The keeper: one thread for each file with several sites. It opens and compares sites, notifies the owners of
+ * routed transfers that are TOLD, and measures the speed of transfers. */
 #ifndef XH_KEEPER_H
 #define XH_KEEPER_H
 
 #include "sites.h"
 
-/* Starts the keeper if there is none. Returns 0 when there can be none. Lock held. */
+/* Starts the keeper if it does not run. Returns 1, or 0 when no thread can be started. The lock is held. */
 int xh_keeper_start(struct xh_replicas *r);
 
 #endif

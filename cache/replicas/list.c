@@ -10,16 +10,16 @@
 #define SEPARATORS ",; \t\r\n"
 #define SERVER_BYTES 300u
 
-struct place { /* of a URL, or of an endpoint; not NUL-terminated */
+struct place { /* a URL or an endpoint, in parts that are not NUL-terminated */
     int https;
-    const char *authority; /* user info included */
+    const char *authority; /* with user info */
     size_t authority_len;
-    const char *path; /* with what follows it; for an endpoint without slashes at its end */
+    const char *path; /* to the end of the URL; an endpoint's has no slashes at its end */
     size_t path_len;
     char server[SERVER_BYTES]; /* "https://host:port" in lower case */
 };
 
-/* Reads the scheme off |*s|. Returns 1 for https, 0 for http, -1 for any other. */
+/* Skips the scheme at |*s|. Returns 1 for https, 0 for http, -1 for any other. */
 static int scheme(const char **s, const char *end)
 {
     static const char *const as_https[] = {"https://", "root://", "roots://", "xroot://", "xroots://"};
@@ -60,7 +60,8 @@ static int split(const char *s, size_t len, struct place *out)
     return 1;
 }
 
-/* Reads the next endpoint off |*list|. Returns 1; 0 at the end; -1 when it cannot be used, |*s| then says which. */
+/* Takes the next endpoint from |*list|; |*s| and |*len| are its text. Returns 1; 0 at the end; -1 when it cannot be
+ * used. */
 static int next(const char **list, const struct place *url, struct place *out, const char **s, size_t *len)
 {
     *s = *list + strspn(*list, SEPARATORS);
@@ -75,7 +76,7 @@ static int next(const char **list, const struct place *url, struct place *out, c
     return 1;
 }
 
-/* 1 when |url| lies at |e|. */
+/* Returns 1 when |url| is at the endpoint |e|. */
 static int begins_with(const struct place *url, const struct place *e)
 {
     return strcmp(url->server, e->server) == 0 && url->path_len >= e->path_len &&

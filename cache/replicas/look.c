@@ -1,7 +1,8 @@
-/* Looks: is a site there, and is its copy of the file the one that was opened? See look.h.
+/* Looks: see look.h.
  *
- * A copy is taken for the same when its size is, and either its strong ETag, or the bytes of the head, of the end and of
- * ranges between, at places chosen anew each time a file is opened. docs/origin.md says what that leaves open. */
+ * Two copies are taken for the same version when their sizes are equal, and also either their strong ETags or their
+ * samples. The samples are the bytes of the head, of the end and of ranges between, at places chosen anew each time
+ * a file is opened. docs/origin.md says what that leaves open. */
 #include "look.h"
 
 #include <inttypes.h>
@@ -14,15 +15,15 @@
 #include "base/waits.h"
 #include "routed.h"
 
-/* How long a site may take to open beside others, or to bring a few kilobytes. */
+/* Longest time for a site to open, or to bring a few kilobytes. */
 #define LOOK_MOST_NS 10000000000u
 
 /* ---- blocking reads of the keeper */
 
 struct look {
-    struct xh_transfer t; /* t.ctx is this */
+    struct xh_transfer t; /* t.ctx points to this struct */
     struct xh_replicas *r;
-    uint8_t *to; /* the ranges one behind the other */
+    uint8_t *to; /* gets the ranges one behind the other */
     int over;    /* under the lock */
     struct xh_err err;
 };
@@ -49,7 +50,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Waits for news, at most until the next tick, and does what cannot wait for the keeper. Lock held. */
+/* Waits for news, at most until the next tick, and does the keeper's urgent work. The lock is held. */
 static void wait_and_tick(struct xh_replicas *r)
 {
     xh_cond_wait_until(&r->news, &r->lock, xh_now_ns() + XH_TICK_NS);
@@ -57,7 +58,7 @@ static void wait_and_tick(struct xh_replicas *r)
     xh_routed_tell_all(r);
 }
 
-/* Reads |n| ranges of |s| into |to|. Returns 0 or the failure. */
+/* Reads |n| ranges of |s| into |to|. Returns 0 or the failure. Blocks. */
 static int read_site(struct xh_replicas *r, struct xh_site *s, const struct xh_range *at, size_t n, uint8_t *to,
                      struct xh_err *err)
 {
@@ -88,7 +89,7 @@ static int read_site(struct xh_replicas *r, struct xh_site *s, const struct xh_r
 
 /* ---- comparing */
 
-/* Head, end, and a place in each eighth between. */
+/* Chooses the samples: the head, the end, and one place in each eighth of the file. */
 static void choose_samples(struct xh_samples *m, uint64_t size)
 {
     m->n = 0;
@@ -106,7 +107,7 @@ static void choose_samples(struct xh_samples *m, uint64_t size)
         m->bytes += m->at[i].len;
 }
 
-/* Has the samples of a site that is proved. Returns 0 when they cannot be had now. */
+/* Ensures that the samples of a proved site are there. Returns 0 when they cannot be had now. */
 static int have_samples(struct xh_replicas *r, uint64_t size)
 {
     struct xh_samples *m = &r->samples;
@@ -128,8 +129,8 @@ static int have_samples(struct xh_replicas *r, uint64_t size)
     return m->of_main != NULL;
 }
 
-/* Whether the samples of |s|, |size| bytes long as the main one, are the main site's. Returns 0, XH_E_CHANGED, or what
- * kept it from being known. */
+/* Compares the samples of |s|, whose size |size| is the main site's. Returns 0 when they are equal, XH_E_CHANGED, or
+ * why that is not known. */
 static int compare(struct xh_replicas *r, struct xh_site *s, uint64_t size, struct xh_err *err)
 {
     struct xh_samples *m = &r->samples;
@@ -142,13 +143,14 @@ static int compare(struct xh_replicas *r, struct xh_site *s, uint64_t size, stru
     for (size_t i = 0; rc == 0 && i < m->n; p += m->at[i].len, q += m->at[i].len, i++)
         if (memcmp(p, q, m->at[i].len) != 0)
             rc = xh_err_set(err, XH_E_CHANGED, 0,
-                            "%.200s: it has other bytes than %.200s at %" PRIu64 " to %" PRIu64 ", so it is another version",
+                            "%.200s: it has other bytes than %.200s at %" PRIu64 " to %" PRIu64
+                            ", so it is another version",
                             s->shown, r->site[r->main].shown, m->at[i].off, m->at[i].off + m->at[i].len);
     free(bytes);
     return rc;
 }
 
-/* Whether |s| is there. */
+/* Checks whether |s| answers. Returns 0 or the failure. */
 static int ask_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *err)
 {
     uint8_t bytes[XH_SAMPLE_BYTES];
@@ -158,14 +160,14 @@ static int ask_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *err
     return info.size ? read_site(r, s, &first, 1, bytes, err) : 0;
 }
 
-/* Strong ETags; the validator's text has the size as well. */
+/* Returns 1 for equal strong ETags. The validator's text contains the size too. */
 static int same_etag(const char *a, const char *b)
 {
     return (strncmp(a, "etag:\"", 6) == 0 || strncmp(a, "etag:#s", 7) == 0) && strcmp(a, b) == 0;
 }
 
-/* Whether |s|, whose origin is open (just |opened|, or its server may be gone), has the version of the main site.
- * Returns as compare(). */
+/* Checks whether |s| has the version of the main site. The origin of |s| exists; without |opened| it is an old one,
+ * and its server may be gone. Returns as compare(). */
 static int prove(struct xh_replicas *r, struct xh_site *s, int opened, struct xh_err *err)
 {
     struct xh_origin_info ours, its;
@@ -173,9 +175,9 @@ static int prove(struct xh_replicas *r, struct xh_site *s, int opened, struct xh
     xh_origin_get_info(s->origin, &its);
     if (its.size != ours.size)
         return xh_err_set(err, XH_E_CHANGED, 0,
-                          "%.200s: it has %" PRIu64 " bytes and %.200s has %" PRIu64 ", so it is another version", s->shown,
-                          its.size, r->site[r->main].shown, ours.size);
-    if (same_etag(its.validator, ours.validator)) /* which each of its replies shows */
+                          "%.200s: it has %" PRIu64 " bytes and %.200s has %" PRIu64 ", so it is another version",
+                          s->shown, its.size, r->site[r->main].shown, ours.size);
+    if (same_etag(its.validator, ours.validator)) /* each of its replies shows that ETag */
         return opened ? 0 : ask_site(r, s, err);
     return ours.size ? compare(r, s, ours.size, err) : 0;
 }
@@ -230,7 +232,7 @@ void xh_look_at(struct xh_replicas *r, struct xh_site *s)
     if (rc == 0) {
         xh_site_lives(r, s);
     } else if (r->closing) {
-        s->state = XH_SITE_DEAD; /* nobody cares */
+        s->state = XH_SITE_DEAD; /* the file is closed: the state no longer matters */
     } else if (xh_site_fate(r, s, &err) == XH_FATE_REFUSED) {
         xh_site_refuse(r, s, &err);
     } else {

@@ -16,9 +16,10 @@
 #include "keeper.h"
 #include "routed.h"
 
-/* An opening that has other ways than this server waits so long for it. */
+/* Longest time for a server to open the file where there are other sites. */
 #define OPEN_PATIENCE_NS 3000000000u
-/* How a hint tells of an offered site; how long such a URL may be there; what the rest of the hint has room in. */
+/* The word for an offered site in a hint; the longest URL that is put there; the room that the rest of the hint
+ * needs. */
 #define OFFER "also="
 #define HINTED_MOST 400u
 #define HINTED_LEAST 1000u
@@ -40,7 +41,7 @@ void xh_replicas_after_fork(struct xh_replicas *r)
         return;
     r->process = xh_process();
     start_locks(r);
-    r->kept = 0; /* the parent's; ours starts with the first transfer */
+    r->kept = 0; /* the parent's keeper; the child's starts with the first transfer */
     for (size_t i = 0; i < r->n; i++) {
         struct xh_site *s = &r->site[i];
         s->legs = 0;
@@ -60,7 +61,8 @@ static uint64_t hash_of(const char *s)
     return h;
 }
 
-/* The site that |*hint|, which is untrusted, came from; that site's own hint is left. r->n: it is not in the list. */
+/* Returns the site that the untrusted |*hint| came from, and moves |*hint| to that site's own part. Returns r->n
+ * when the site is not in the list. */
 static size_t site_of_hint(const struct xh_replicas *r, const char **hint)
 {
     uint64_t hash;
@@ -77,9 +79,11 @@ static size_t site_of_hint(const struct xh_replicas *r, const char **hint)
 size_t xh_replicas_hint(struct xh_replicas *r, char *buf, size_t size)
 {
     size_t at = 0;
-    /* For processes that are told, and so hear no offers. A query may be a ticket, and secret; what is long is left. */
+    /* Offers are for processes that are told, and so hear none themselves. URLs with a query are left out, as it may
+     * be a secret ticket; long ones too. */
     for (size_t i = 0; i < r->n; i++)
-        if (r->site[i].offered && !strchr(r->site[i].url, '?') && strlen(r->site[i].url) < HINTED_MOST && size - at > HINTED_LEAST)
+        if (r->site[i].offered && !strchr(r->site[i].url, '?') && strlen(r->site[i].url) < HINTED_MOST &&
+            size - at > HINTED_LEAST)
             at += (size_t)snprintf(buf + at, size - at, OFFER "%s ", r->site[i].url);
     if (r->main != 0 && size - at > HINTED_LEAST)
         at += (size_t)snprintf(buf + at, size - at, "site=%016" PRIx64 " ", hash_of(r->site[r->main].url));
@@ -87,7 +91,7 @@ size_t xh_replicas_hint(struct xh_replicas *r, char *buf, size_t size)
     return len ? at + len : 0;
 }
 
-/* Takes the offers off |*hint|, which is untrusted, into |out|, malloc'd. Returns how many. */
+/* Takes the offers off the untrusted |*hint|. Returns their number. Owns: the caller frees |out|. */
 static size_t offers_of_hint(const char **hint, char *out[XH_OFFERS_MOST])
 {
     size_t n = 0;
@@ -118,7 +122,7 @@ static void free_all(struct xh_replicas *r)
     free(r);
 }
 
-/* Owns |url|. */
+/* Takes ownership of |url|. */
 static void init_site(struct xh_site *s, char *url)
 {
     s->url = url;
@@ -126,7 +130,7 @@ static void init_site(struct xh_site *s, char *url)
     xh_url_shown(url, s->shown, sizeof s->shown);
 }
 
-/* The |n| |urls| that are none of the sites become spares. Frees what it does not take. */
+/* Adds those of the |n| |urls| as spares that are not sites yet. Takes ownership of all. */
 static void add_spares(struct xh_replicas *r, char *urls[XH_OFFERS_MOST], size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -162,14 +166,16 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
     if (bad && !atomic_flag_test_and_set(&warned)) {
         char entry[300], shown[300];
         snprintf(entry, sizeof entry, "%.*s", (int)(bad_len < 200 ? bad_len : 200), bad);
-        dprintf(STDERR_FILENO, "xhdf5: option endpoints: %s is passed over: it is no https:// address of a server or directory\n",
+        dprintf(STDERR_FILENO,
+                "xhdf5: option endpoints: %s is passed over: it is no https:// address of a server or directory\n",
                 xh_url_shown(entry, shown, sizeof shown));
     }
     r->options = *o;
     xh_env_hold(&r->options);
     char server[XH_NAMER_SERVER_BYTES];
     if (r->n > 1 && xh_origin_trusted(url, o, server, sizeof server))
-        memset(&r->options.namer, 0, sizeof r->options.namer); /* the user has named the others as the same file's servers */
+        /* the user has named the others as servers of the same file */
+        memset(&r->options.namer, 0, sizeof r->options.namer);
     r->counters = counters;
     r->process = xh_process();
     start_locks(r);
@@ -182,7 +188,8 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
     return r;
 }
 
-/* The main site is open: the others follow. Offered are, where the server has said nothing, the |n| |told|, which it takes. */
+/* The main site is open; the keeper opens the others. The spares are those that the server offers, else the |n|
+ * |told|. Takes ownership of |told|. */
 static void opened(struct xh_replicas *r, size_t main, char *told[XH_OFFERS_MOST], size_t n)
 {
     char *said[XH_OFFERS_MOST];
@@ -198,7 +205,7 @@ static void opened(struct xh_replicas *r, size_t main, char *told[XH_OFFERS_MOST
     if (r->alone)
         return;
     pthread_mutex_lock(&r->lock);
-    if (!xh_keeper_start(r)) /* without a thread: the main one alone. With one, it reads this already */
+    if (!xh_keeper_start(r)) /* without a thread only the main site is used. Once the keeper runs, it reads |alone| */
         r->alone = 1;
     pthread_mutex_unlock(&r->lock);
 }
@@ -208,7 +215,7 @@ static int out_of_patience(void *until)
     return xh_now_ns() > *(uint64_t *)until;
 }
 
-/* Opens the site |i|, for as long as a server that has alternatives may take. */
+/* Opens site |i|, within OPEN_PATIENCE_NS. Returns 0 or the failure. */
 static int open_hastily(struct xh_replicas *r, size_t i, const char *hint, int vouched, struct xh_origin_head *head,
                         struct xh_err *err)
 {
@@ -226,8 +233,8 @@ static int open_hastily(struct xh_replicas *r, size_t i, const char *hint, int v
     return rc;
 }
 
-/* Opens the first site that answers: |first|, the URL's own, the others; those that have failed lately last. Returns its
- * index, or r->n with |err|: none did, or, where |*over|, no other is worth a try. */
+/* Opens the first site that answers. The order is |first|, the URL's own site, the others; sites that failed lately
+ * come last. Returns the index, or r->n with |err|: no site answered, or |*over|: no other site is worth a try. */
 static size_t open_any(struct xh_replicas *r, size_t first, const char *hint, int vouched, struct xh_origin_head *head,
                        int *over, struct xh_err *err)
 {
@@ -244,7 +251,7 @@ static size_t open_any(struct xh_replicas *r, size_t first, const char *hint, in
         int rc = open_hastily(r, i, i == first ? hint : NULL, i == first && vouched, head, &own);
         if (rc == 0)
             return i;
-        if (i == 0) /* what the URL's own server says of the file goes */
+        if (i == 0) /* the caller gets the error of the URL's own server */
             *err = own;
         *over = i == 0 && rc != XH_E_CANCELLED && xh_site_fate(r, &r->site[0], &own) != XH_FATE_ELSEWHERE;
         if (*over)
@@ -264,18 +271,18 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
         return XH_E_NOMEM;
     size_t offers = offers_of_hint(&hint, told);
     size_t main = site_of_hint(r, &hint);
-    if (main == r->n) { /* of a site that is not in the list any more */
+    if (main == r->n) { /* that site is not in the list any more */
         main = 0;
         hint = NULL;
     }
     int over = 0;
     if (r->n > 1)
         main = open_any(r, main, hint, vouched, head, &over, &own);
-    if (r->n == 1 || (main == r->n && !over)) { /* the only one; or with all patience, as if it were */
+    if (r->n == 1 || (main == r->n && !over)) { /* the only site; or none answered: try it with full patience */
         own.code = xh_origin_open(url, o, hint, vouched, counters, NULL, &r->site[0].origin, head, &own);
         main = own.code ? r->n : 0;
     }
-    if (main == r->n || !vouched) { /* what it offers now is what counts */
+    if (main == r->n || !vouched) { /* the offers of this opening count, not those of the hint */
         free_offers(told, offers);
         offers = 0;
     }
@@ -329,7 +336,8 @@ void xh_replicas_close(struct xh_replicas *r)
     pthread_mutex_unlock(&r->lock);
     if (r->kept)
         pthread_join(r->keeper, NULL);
-    for (size_t i = 0; i < r->n; i++) /* BOUND legs end in there. None is freed yet: their owners may ask for facts of all */
+    /* BOUND transfers end in there. No origin is freed yet: their owners may ask for facts of all */
+    for (size_t i = 0; i < r->n; i++)
         if (r->site[i].origin)
             xh_origin_stop(r->site[i].origin);
     pthread_mutex_lock(&r->lock);

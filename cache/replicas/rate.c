@@ -1,30 +1,30 @@
 /* Rates: see rate.h. */
 #include "rate.h"
 
-/* How much of an old measurement stays in the new one. */
+/* Weight of the old value when a rate is measured again. */
 #define MEMORY 0.7
-/* Of the one by which a site is left: a lost packet or a queue that fills holds all connections of a crowd up for some
- * tenths of a second, which says nothing of the server. */
+/* The same for the rate by which a site is left. A lost packet, or a queue that fills, delays all connections of a
+ * crowd for some tenths of a second, and says nothing of the server. */
 #define LONG_MEMORY 0.97
-/* A rate that was not measured for so long is forgotten: the site is tried again. */
+/* A rate that was not measured for this long is forgotten, so that the site is tried again. */
 #define RATE_KEPT_NS 5000000000u
-/* A site of which nothing is heard for so long, though it was asked, is as good as dead if there is another. */
+/* A site that was asked and is not heard of for this time counts as dead, if there is another. */
 #define SILENT_NS 1500000000u
 #define SILENT_ROUND_TRIPS 8
-/* A leg that a reader waits for is not judged before its slow start is over. */
+/* A transfer that a reader waits for is not judged before its slow start is over. */
 #define YOUNG_NS 150000000u
 #define YOUNG_ROUND_TRIPS 10
-/* It is moved where the other site takes half as long, and saves this. */
+/* It is moved where the other site takes half as long, and saves at least 200 ms. */
 #define MOVE_RATIO 2
 #define MOVE_NS 200e6
 #define MOVES_MOST 3u
-/* The site that it leaves is paused when it is so much slower. */
+/* The site that it leaves is paused when it is slower by this factor. */
 #define SLOW_RATIO 4
-/* What a stream counts for where others are to go: it lasts for as long as the reading does, and would else keep a site
- * busy for ever, for parts that are wanted before what it will bring. */
+/* Most bytes that a stream counts when other transfers are assigned. A stream lasts as long as the reading does.
+ * Counted whole it would make its site seem busy for ever, while the other parts are wanted before most of it. */
 #define STREAM_SOON_BYTES (2u << 20)
 
-/* What |s| has to bring; of a stream that does not stand still |most| at most. */
+/* Returns the bytes that |s| has to bring. A stream counts |most| at most, and 0 while it stands still. */
 static uint64_t owed_by(const struct xh_replicas *r, const struct xh_site *s, uint64_t most)
 {
     uint64_t owed = atomic_load_explicit(&s->owed, memory_order_relaxed), later = 0;
@@ -51,8 +51,8 @@ static void smooth(double *rate, double sample, double memory)
     *rate = *rate > 0 ? memory * *rate + (1 - memory) * sample : sample;
 }
 
-/* Counts the time since the last look where |s| had more to bring all along than it brought; else what it brought is
- * the least that it can. */
+/* Measures the rate of |s|. The last interval counts if |s| had more to bring all the time than it brought; else it
+ * only shows the least that |s| can bring. */
 static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint64_t ns)
 {
     struct xh_origin_rates facts;
@@ -74,7 +74,7 @@ static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint
     s->seen_owed = owed_by(r, s, UINT64_MAX);
 }
 
-/* 1 when nothing was heard of |s| for long, though something was asked of it that does not stand still. */
+/* Returns 1 when |s| was silent for long, though it was asked for something that does not stand still. */
 static int is_silent(const struct xh_replicas *r, const struct xh_site *s, uint64_t now)
 {
     const struct xh_routed *g;
@@ -129,14 +129,14 @@ int xh_rate_better(const struct xh_replicas *r, const struct xh_routed *g, const
         return XH_CHOICE_NONE;
     for (size_t i = 0; i < r->n; i++) {
         c[i] = all[i];
-        c[i].rate = xh_choice_rate(all, r->n, i); /* of one that is new, what the others bring, this one too */
+        c[i].rate = xh_choice_rate(all, r->n, i); /* a new site is taken to bring as much as the others */
     }
     c[s - r->site].usable = 0;
     int i = xh_choose(c, r->n, left, 0);
     if (i < 0)
         return XH_CHOICE_NONE;
     double there = xh_choice_finish_ns(c, r->n, (size_t)i, left) + 2 * (double)c[i].rtt_ns;
-    /* Of one that brought nothing lately: at the least as long again. */
+    /* If it brought nothing lately, it is expected to take at least as long again. */
     double stays = g->speed > 0 ? (double)left / g->speed : (double)(now - g->bound_ns);
     return stays < MOVE_RATIO * there + MOVE_NS ? XH_CHOICE_NONE : i;
 }
@@ -144,5 +144,5 @@ int xh_rate_better(const struct xh_replicas *r, const struct xh_routed *g, const
 int xh_rate_is_slow(const struct xh_site *s, const struct xh_site *than)
 {
     double lately = s->rate > s->lasting_rate ? s->rate : s->lasting_rate;
-    return than->lasting_rate > SLOW_RATIO * lately; /* as far as that is known */
+    return than->lasting_rate > SLOW_RATIO * lately; /* |lasting_rate| is 0 while it is unknown */
 }

@@ -1,16 +1,17 @@
-/* Replicas: the way to one site or to many, and what all together are. See replicas.h. */
+/* Replicas: routes calls to one site or to many, and adds up the sites' facts. See replicas.h. */
 #include "replicas.h"
 
 #include "base/now.h"
 #include "keeper.h"
 #include "routed.h"
 
-/* Connections of several sites count so many times when long ranges are cut: of smaller parts each can get its share. */
+/* Factor by which connections count where there are several sites. Long ranges are then cut finer, and each site can
+ * get its share. */
 #define FINER 2
 
 /* ---- transfers */
 
-/* The origin of a file with one site. */
+/* Returns the origin of a file with one site; NULL where there are several. */
 static struct xh_origin *only(const struct xh_replicas *r)
 {
     return r->alone ? r->site[r->main].origin : NULL;
@@ -41,13 +42,13 @@ int xh_replicas_submit(struct xh_replicas *r, struct xh_transfer *const *ts, siz
         }
         g->asked->origin_private = g;
         xh_routed_queue(g);
-        if (r->closing) /* from a done() while the rest is being cancelled */
+        if (r->closing) /* a done() submits while the rest is being cancelled */
             xh_routed_tell(g, &closed);
     }
     if (rc == 0)
         xh_routed_dispatch(r);
     if (r->rests)
-        pthread_cond_signal(&r->news); /* something is under way: it looks at its speed */
+        pthread_cond_signal(&r->news); /* a transfer is on its way: the keeper measures its speed */
     r->rests = 0;
     pthread_mutex_unlock(&r->lock);
     return rc;
@@ -132,7 +133,7 @@ void xh_replicas_resume(struct xh_replicas *r, struct xh_transfer *t)
 
 /* ---- facts */
 
-/* The only site that is live, if it is one; else the main one. Lock held. */
+/* Returns the origin of the live site, if only one is live, else of the main site. The lock is held. */
 static struct xh_origin *lone(const struct xh_replicas *r)
 {
     size_t i = 0;
@@ -143,11 +144,12 @@ static struct xh_origin *lone(const struct xh_replicas *r)
     return r->site[i].origin;
 }
 
-/* Adds what |more| has to |sum|. */
+/* Adds the facts |more| of a site to |sum|. */
 static void add_info(struct xh_origin_info *sum, const struct xh_origin_info *more)
 {
     sum->max_ranges = more->max_ranges < sum->max_ranges ? more->max_ranges : sum->max_ranges;
-    sum->max_range_header = more->max_range_header < sum->max_range_header ? more->max_range_header : sum->max_range_header;
+    sum->max_range_header =
+        more->max_range_header < sum->max_range_header ? more->max_range_header : sum->max_range_header;
     sum->whole |= more->whole;
     sum->connections += FINER * more->connections;
     sum->scattered += more->scattered;
@@ -162,7 +164,8 @@ static void add_info(struct xh_origin_info *sum, const struct xh_origin_info *mo
     sum->warm_bytes += more->warm_bytes;
 }
 
-/* 1 while a site is being opened for the first time: a stream that began now would go by the others. Lock held. */
+/* Returns 1 while a site is being opened for the first time: a stream that began now would bypass that site. The
+ * lock is held. */
 static int hopes(const struct xh_replicas *r)
 {
     int n = 0;
@@ -186,7 +189,7 @@ void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
         }
     if (live <= 1)
         xh_origin_get_info(lone(r), &sum);
-    sum.size = out->size; /* of the version the main site tells */
+    sum.size = out->size; /* the version is the one that the main site tells */
     sum.validator = out->validator;
     sum.fleeting = out->fleeting;
     sum.url_shown = out->url_shown;
@@ -213,7 +216,7 @@ void xh_replicas_share(struct xh_replicas *r, unsigned processes, int yields)
         return;
     }
     pthread_mutex_lock(&r->lock);
-    for (size_t i = 0; i < r->n && !r->closing; i++) /* then there is nothing to share */
+    for (size_t i = 0; i < r->n && !r->closing; i++) /* when the file is being closed there is nothing to share */
         if (r->site[i].origin)
             xh_origin_share(r->site[i].origin, processes, yields);
     pthread_mutex_unlock(&r->lock);

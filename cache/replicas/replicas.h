@@ -1,9 +1,9 @@
-/* Replicas: one file that several servers have ("sites"), read as one origin.
+/* Replicas: one file that several servers (sites) have, read as one origin.
  *
- * The functions are those of origin.h, and mean the same; with one site they are those. With several each
- * transfer goes to the site where it will be there first, and what a site fails to bring, or brings far too slowly,
- * is asked for at another: docs/origin.md. Hides which site brought what. Knows of HTTP only what origin.h shows, and
- * nothing of pages or shadows. */
+ * The functions mean the same as those of origin.h. With one site they only call them. With several, each transfer
+ * goes to the site where it is expected to end first. What a site fails to bring, or brings far too slowly, is asked
+ * for at another: docs/origin.md. Callers do not learn which site brought what. Replicas know of HTTP only what
+ * origin.h shows, and nothing of pages or shadows. */
 #ifndef XH_REPLICAS_H
 #define XH_REPLICAS_H
 
@@ -11,8 +11,8 @@
 
 struct xh_replicas;
 
-/* As xh_origin_open. Where the option endpoints lists |url|'s server and others, the first of them that answers is
- * opened, |url|'s own before the others; those are opened and compared beside, by a thread, and nobody waits for it. */
+/* As xh_origin_open. If the option endpoints lists |url|'s server and others, the first site that answers is opened,
+ * |url|'s own before the others. A thread opens and compares the others meanwhile; no caller waits for it. */
 int xh_replicas_open(const char *url, const struct xh_options *o, const char *hint, int vouched,
                      struct xh_counters *counters, struct xh_replicas **out, struct xh_origin_head *head,
                      struct xh_err *err);
@@ -21,11 +21,11 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
 int xh_replicas_open_told(const char *url, const struct xh_options *o, const char *hint,
                           struct xh_counters *counters, struct xh_replicas **out, struct xh_err *err);
 
-/* As xh_origin_get_info. With several sites its numbers are those of all together, and there are no streams: what is
- * cut in parts can follow the speed of each. */
+/* As xh_origin_get_info. With several sites the numbers are their sums, and there are no streams: a transfer that is
+ * cut in parts can follow the speed of each site. */
 void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out);
 
-/* As xh_origin_share: at each site. */
+/* As the functions of origin.h of the same names; xh_replicas_share applies to each site. */
 void xh_replicas_share(struct xh_replicas *r, unsigned processes, int yields);
 size_t xh_replicas_hint(struct xh_replicas *r, char *buf, size_t size);
 int xh_replicas_submit(struct xh_replicas *r, struct xh_transfer *const *ts, size_t n, struct xh_err *err);
@@ -36,10 +36,10 @@ void xh_replicas_resume(struct xh_replicas *r, struct xh_transfer *t);
 void xh_replicas_get_rates(struct xh_replicas *r, struct xh_origin_rates *out);
 void xh_replicas_close(struct xh_replicas *r);
 
-/* As xh_origin_weigh; also 1 when there is a second site by now, which streams cannot use. */
+/* As xh_origin_weigh. Also returns 1 when a second site is live by now, which streams cannot use. */
 int xh_replicas_weigh(struct xh_replicas *r, unsigned loads, int few, uint64_t bytes);
 
-/* In a fork's child, before anything else is called there: forgets what the parent had under way. */
+/* Called in a forked child before any other function: forgets the transfers of the parent. */
 void xh_replicas_after_fork(struct xh_replicas *r);
 
 #endif

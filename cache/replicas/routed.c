@@ -1,4 +1,4 @@
-/* Legs: see routed.h. */
+/* Routed transfers: see routed.h. */
 #include "routed.h"
 
 #include <assert.h>
@@ -8,9 +8,9 @@
 #include "watch/trace.h"
 #include "rate.h"
 
-/* A transfer that sites fail, or are too slow for, goes to each of them so often. */
+/* A transfer that sites fail or are too slow for goes to each site this often. */
 #define TRIES_A_SITE 2u
-/* What brought so much before it failed was no failure in a row. */
+/* A failure after this many bytes does not count as one in a row. */
 #define PROGRESS_BYTES 65536u
 
 /* ---- lists */
@@ -18,7 +18,9 @@
 static struct xh_routed_queue *list_of(struct xh_routed *g)
 {
     struct xh_replicas *r = g->r;
-    return g->state == XH_ROUTED_QUEUED ? &r->queue[!g->demand && !g->urgent] : g->state == XH_ROUTED_BOUND ? &r->bound : &r->told;
+    return g->state == XH_ROUTED_QUEUED  ? &r->queue[!g->demand && !g->urgent]
+           : g->state == XH_ROUTED_BOUND ? &r->bound
+                                         : &r->told;
 }
 
 static void count_queued(struct xh_replicas *r, int n)
@@ -33,7 +35,7 @@ void xh_routed_unlist(struct xh_routed *g)
         count_queued(g->r, -1);
 }
 
-/* |again|: it was under way, and goes before the others. */
+/* |again|: the transfer was on its way before, and goes to the front of its queue. */
 static void queue(struct xh_routed *g, int again)
 {
     g->state = XH_ROUTED_QUEUED;
@@ -59,8 +61,8 @@ void xh_routed_tell(struct xh_routed *g, const struct xh_err *err)
     pthread_cond_signal(&g->r->news);
 }
 
-/* Tells the owner, without the lock. The leg goes last: until done() has said that all is over, others may come
- * with it. */
+/* Notifies the owner, without the lock. The routed transfer is freed last: until done() has returned, other threads
+ * may still call with it. */
 static void tell(struct xh_routed *g, const struct xh_err *err)
 {
     g->asked->done(g->asked, err);
@@ -117,7 +119,7 @@ static int on_full(struct xh_transfer *t)
     return full;
 }
 
-/* |g| has failed at |s|. Returns 1 when it is to go on elsewhere, 0 when its owner is to know. */
+/* Handles the failure of |g| at |s|. Returns 1 when it continues at another site, 0 when its owner gets the error. */
 static int goes_on(struct xh_replicas *r, struct xh_routed *g, struct xh_site *s, const struct xh_err *err)
 {
     if (g->cancelled || r->closing)
@@ -164,7 +166,8 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 
 /* ---- to the sites */
 
-/* Where |g| goes when no site is live: round in turns, the main one first, which was proved as all that count. */
+/* Returns the site for |g| when no site is live. It takes turns among the sites that were proved, the main site
+ * first; one at least was. */
 static struct xh_site *last_resort(struct xh_replicas *r, const struct xh_routed *g)
 {
     assert(r->n > 0);
@@ -178,18 +181,18 @@ static struct xh_site *last_resort(struct xh_replicas *r, const struct xh_routed
 static struct xh_site *site_for(struct xh_replicas *r, const struct xh_routed *g)
 {
     struct xh_choice c[XH_SITES_MAX];
-    if (r->changed) /* its origin knows what to say */
+    if (r->changed) /* that origin returns the right error */
         return &r->site[r->main];
     xh_rate_choices(r, c);
     if (g->leaves && xh_sites_live(r) > 1)
         c[g->leaves - r->site].usable = 0;
     int i = xh_choose(c, r->n, left_of(g), !g->demand && !g->urgent);
     if (i == XH_CHOICE_NONE && xh_sites_come(r))
-        return NULL; /* the keeper is about to know better */
+        return NULL; /* the keeper is opening spare sites */
     return i >= 0 ? &r->site[i] : i == XH_CHOICE_WAIT ? NULL : last_resort(r, g);
 }
 
-/* What is left of |g|, as ranges. Returns 0 without memory. */
+/* Sets the ranges of |g| to those that are left. Returns 0 without memory. */
 static int ask_for_rest(struct xh_routed *g)
 {
     const struct xh_transfer *a = g->asked;
@@ -239,7 +242,7 @@ static void bind(struct xh_replicas *r, struct xh_routed *g, struct xh_site *s)
     s->legs--;
     atomic_fetch_sub_explicit(&s->owed, left_of(g), memory_order_relaxed);
     xh_routed_unlist(g);
-    g->state = XH_ROUTED_OVER; /* in no list */
+    g->state = XH_ROUTED_OVER; /* it is in no list */
     xh_routed_tell(g, &err);
 }
 
@@ -253,7 +256,7 @@ void xh_routed_dispatch(struct xh_replicas *r)
     }
 }
 
-/* Moves |g| to where it is done far sooner, if that is anywhere. */
+/* Moves |g| to a site where it ends far sooner, if there is one. */
 static void hurry(struct xh_replicas *r, struct xh_routed *g, const struct xh_choice *c, uint64_t now)
 {
     struct xh_site *s = g->site;
@@ -299,8 +302,13 @@ struct xh_routed *xh_routed_new(struct xh_replicas *r, struct xh_transfer *t)
         free(g);
         return NULL;
     }
-    g->t = (struct xh_transfer){.ranges = t->ranges, .nranges = t->nranges, .ctx = g, .bytes = on_bytes, .done = on_done,
-                                .full = t->full ? on_full : NULL, .patient = t->patient};
+    g->t = (struct xh_transfer){.ranges = t->ranges,
+                                .nranges = t->nranges,
+                                .ctx = g,
+                                .bytes = on_bytes,
+                                .done = on_done,
+                                .full = t->full ? on_full : NULL,
+                                .patient = t->patient};
     g->asked = t;
     g->r = r;
     g->demand = !t->speculative;

@@ -35,7 +35,7 @@ int xh_sites_come(const struct xh_replicas *r)
     return n;
 }
 
-/* A site is lost: where no other is live, the spares are to be opened. */
+/* Has the keeper open the spare sites, if no site is live. */
 static void call_spares(struct xh_replicas *r)
 {
     for (size_t i = 0; i < r->n && xh_sites_live(r) == 0; i++)
@@ -57,7 +57,7 @@ enum xh_fate xh_site_fate(const struct xh_replicas *r, const struct xh_site *s, 
         break;
     case XH_E_CHANGED: case XH_E_NOENT: case XH_E_ACCES: case XH_E_PROTO:
         break;
-    default: /* our own troubles */
+    default: /* errors of our own */
         return XH_FATE_UP;
     }
     return s == &r->site[r->main] ? XH_FATE_UP : XH_FATE_REFUSED;
@@ -68,8 +68,7 @@ int xh_site_has_others(const struct xh_replicas *r, const struct xh_site *s)
     return xh_sites_live(r) > (s->state == XH_SITE_LIVE) || xh_sites_spare(r);
 }
 
-/* Sites came or went: what was asked for when there was no other may be given up sooner now, and the other way
- * round. */
+/* Sites came or went. A transfer is given up sooner when there are other sites, and later when there are none. */
 static void weigh_haste(struct xh_replicas *r)
 {
     struct xh_routed *g;
@@ -77,13 +76,13 @@ static void weigh_haste(struct xh_replicas *r)
         atomic_store_explicit(&g->t.hasty, xh_site_has_others(r, g->site), memory_order_relaxed);
 }
 
-/* Has what |s| was asked for moved to others. */
+/* Moves the transfers of |s| to other sites. */
 static void clear(struct xh_replicas *r, struct xh_site *s)
 {
     struct xh_routed *g;
     s->rate = s->lasting_rate = 0;
     if (xh_sites_live(r) == 0)
-        return; /* it is as good as any */
+        return; /* no other site is better */
     TAILQ_FOREACH(g, &r->bound, link)
         if (g->site == s && !g->moving && !g->cancelled) {
             g->moving = 1;
@@ -91,7 +90,8 @@ static void clear(struct xh_replicas *r, struct xh_site *s)
         }
 }
 
-/* No site is live: the others, of which some may only have been slow, are looked at at once, and all of them often. */
+/* If no site is live, the keeper looks at all of them often, and at once at those not looked at just now: they may
+ * only have been slow. */
 static void look_soon(struct xh_replicas *r, const struct xh_site *s)
 {
     uint64_t now = xh_now_ns();
@@ -149,7 +149,7 @@ void xh_site_lives(struct xh_replicas *r, struct xh_site *s)
         if (other->state == XH_SITE_DEAD)
             clear(r, other);
         if (!s->offered && other->offered && other->state != XH_SITE_REFUSED)
-            other->state = XH_SITE_SPARE; /* what it has under way it may end */
+            other->state = XH_SITE_SPARE; /* it may finish its transfers */
     }
     weigh_haste(r);
 }

@@ -1,32 +1,32 @@
-/* Inside replicas/: what is known of a file's sites and of the legs through them, and the states of sites. See
- * replicas.h; no other room includes this.
+/* Inside replicas/: what is known of a file's sites and of its routed transfers, and the states of both. No other room
+ * includes this.
  *
- * A leg is one transfer of the cache's on its way through the sites. Its states, under the lock:
+ * A routed transfer is one transfer of the cache on its way through the sites. Its states, under the lock:
  *
- *   QUEUED  for a site with room                      -> BOUND (xh_routed_dispatch) | TOLD (cancel)
- *   BOUND   a site's origin has it                    -> QUEUED (that site failed, or is too slow) | OVER
- *   TOLD    over, its owner is to be told by the keeper -> OVER
- *   OVER    its owner is being told; then it is freed
+ *   QUEUED  waits for a site with room                  -> BOUND (xh_routed_dispatch) | TOLD (cancel)
+ *   BOUND   a site's origin has it                      -> QUEUED (that site failed, or is too slow) | OVER
+ *   TOLD    has ended; the keeper will notify its owner -> OVER
+ *   OVER    its owner is being notified; then it is freed
  *
  * A site's states:
  *
- *   NEW     to be opened by the keeper                -> LIVE | DEAD | REFUSED
- *   LIVE    proved to have the same version           -> DEAD (it failed) | REFUSED (it has another version now)
- *   DEAD    the keeper looks at it again at |due_ns|  -> LIVE | DEAD | REFUSED
+ *   NEW     the keeper will open it                     -> LIVE | DEAD | REFUSED
+ *   LIVE    proved to have the same version             -> DEAD (it failed) | REFUSED (it has another version now)
+ *   DEAD    the keeper looks at it again at |due_ns|    -> LIVE | DEAD | REFUSED
  *   REFUSED for as long as the file is open
- *   SPARE   a server offered it: asked for nothing until no other site is live -> NEW
+ *   SPARE   offered by a server; not asked for anything until no other site is live -> NEW
  *
- * An offered site is in any of these; once another one is LIVE again it is SPARE, unless it is REFUSED.
+ * An offered site can be in any of these states. When a listed site is LIVE again, it becomes SPARE unless it is
+ * REFUSED.
  *
  * Invariants:
- *  1. The lock is held while a site's origin is asked for something (which never blocks), and never while the cache is
- *     called. The cache may hold its stage's lock when it calls. So: stage, replicas, engine.
- *  2. A BOUND leg's job exists as long as the lock is held: its done() takes the lock first.
- *  3. A site's origin, once there, stays until all is closed.
- *  4. Only a site that was LIVE is ever asked for what the cache wants, whatever befalls the others.
+ *  1. The lock is held while a site's origin is called (which never blocks), and never while the cache is called. The
+ *     cache may hold its stage's lock when it calls. So the order of locks is: stage, replicas, engine.
+ *  2. While the lock is held, the job of a BOUND transfer exists: its done() takes the lock first.
+ *  3. A site's origin, once there, stays until the file is closed.
+ *  4. Only a site that was LIVE once is ever asked for the cache's transfers, even if all others fail.
  *
- * The keeper is a thread for each file with several sites: it opens and compares sites, tells what is TOLD, and looks
- * at the speed of what is under way. */
+ * The keeper (keeper.h) is one thread for each file with several sites. */
 #ifndef XH_SITES_H
 #define XH_SITES_H
 
@@ -39,40 +39,41 @@
 #include "choice.h"
 #include "list.h"
 
-/* Blocking looks of the keeper are interrupted so often, for what cannot wait. */
+/* Blocking looks of the keeper are interrupted at this interval for urgent work. */
 #define XH_TICK_NS 50000000u
 #define XH_SAMPLES 10u
 #define XH_SAMPLE_BYTES 4096u
-/* A file that is open for so long gets samples of the main site: when spares are needed it cannot be asked. */
+/* If a file with spare sites is open for this long, samples of the main site are fetched. Later, when the spares are
+ * needed, the main site cannot be asked. */
 #define XH_SAMPLE_AFTER_NS 1000000000u
 
 enum xh_routed_state { XH_ROUTED_QUEUED, XH_ROUTED_BOUND, XH_ROUTED_TOLD, XH_ROUTED_OVER };
 
 struct xh_routed {
-    struct xh_transfer t;      /* what the site sees; t.ctx is the leg */
-    struct xh_transfer *asked; /* the cache's, whose origin_private is the leg */
+    struct xh_transfer t;      /* what the site's origin sees; t.ctx is this struct */
+    struct xh_transfer *asked; /* the cache's transfer; its origin_private is this struct */
     struct xh_replicas *r;
     uint64_t total;
-    /* Of the engine thread that delivers the range, and of whoever holds the lock while none does: */
+    /* Used by the engine thread that delivers the range, or under the lock while none does: */
     uint64_t *got;            /* bytes of each range that came */
-    _Atomic uint64_t came;    /* in all; relaxed, as the next two */
+    _Atomic uint64_t came;    /* sum of |got|; relaxed, as the next two */
     _Atomic uint64_t last_ns; /* when something was last heard of it */
-    _Atomic int stands;       /* a stream that stands still */
+    _Atomic int stands;       /* 1: a stream that stands still */
     /* Under the lock: */
     TAILQ_ENTRY(xh_routed) link; /* in the list that the state names */
     enum xh_routed_state state;
     struct xh_site *site;   /* while BOUND */
-    struct xh_range *rest;  /* what is left to ask for, from the second site on */
+    struct xh_range *rest;  /* ranges that are left to ask for, from the second site on */
     int demand, cancelled;
-    int urgent;             /* constant: a stream that does not wait for a connection, nor for a site with room */
+    int urgent;             /* constant: a stream that waits neither for a connection nor for a site with room */
     int moving;             /* cancelled at its site, to go to another */
-    unsigned tries, lasts;  /* failures without progress; and those of them where no other site was left */
+    unsigned tries, lasts;  /* failures without progress; and those among them where no other site was left */
     uint64_t bound_came;    /* |came| when its site got it */
-    unsigned moves;         /* for slowness */
-    struct xh_site *leaves; /* the site that it is being moved from for it: not back there at once */
+    unsigned moves;         /* how often it was moved for slowness */
+    struct xh_site *leaves; /* the site that it is being moved away from; it does not go back there at once */
     uint64_t bound_ns;      /* when its site got it */
-    uint64_t seen_ns, seen; /* when it was last looked at, and |came| then */
-    double speed;           /* bytes per ns lately */
+    uint64_t seen_ns, seen; /* when it was last measured, and |came| then */
+    double speed;           /* bytes per ns, smoothed */
     struct xh_err err;      /* while TOLD; code 0: none */
 };
 
@@ -84,49 +85,49 @@ struct xh_site {
     char *url;        /* constant */
     char server[300]; /* constant */
     char shown[256];  /* constant */
-    int offered;      /* constant: by a server, not listed by the user */
+    int offered;      /* constant: a server offered it; the user did not list it */
     /* Under the lock: */
     enum xh_site_state state;
     struct xh_origin *origin; /* NULL: not opened yet */
-    int proved;               /* it was LIVE */
-    uint64_t due_ns, looked_ns; /* DEAD: when it is looked at next; when it failed last */
+    int proved;               /* it was LIVE once */
+    uint64_t due_ns, looked_ns; /* of a DEAD one: when it is looked at next; when it last failed */
     unsigned legs;
-    double rate;              /* as struct xh_choice; forgotten when it was not used for a while */
-    double lasting_rate;      /* the same over some second */
+    double rate;              /* as in struct xh_choice; forgotten when the site is not used for a while */
+    double lasting_rate;      /* the same, smoothed over about a second */
     uint64_t rtt_ns, used_ns;
-    uint64_t seen, seen_owed; /* |arrived| and |owed| when it was last looked at */
-    /* Relaxed, order nothing: */
+    uint64_t seen, seen_owed; /* |arrived| and |owed| at the last measurement */
+    /* Relaxed; they order nothing: */
     _Atomic uint64_t arrived, owed, heard_ns;
 };
 
-struct xh_samples { /* some ranges of the file, and their bytes as a proved site has them */
+struct xh_samples { /* some ranges of the file, and their bytes at a proved site. Only the keeper uses them */
     struct xh_range at[XH_SAMPLES];
     size_t n, bytes;
-    uint8_t *of_main; /* NULL: not fetched yet. The keeper's alone, as all of this */
+    uint8_t *of_main; /* NULL: not fetched yet */
 };
 
 struct xh_replicas {
-    /* Constant once opened: */
-    size_t n;            /* sites */
-    int alone;           /* all goes straight to the main one */
-    size_t main;         /* the one that was opened: what it says of the version goes for the file */
+    /* Constant once the file is open: */
+    size_t n;            /* number of sites */
+    int alone;           /* all calls go straight to the main site */
+    size_t main;         /* the site that was opened first: its version is the file's */
     struct xh_options options;
     struct xh_counters *counters;
-    uint64_t process;    /* whose thread the keeper is */
+    uint64_t process;    /* the process that the keeper's thread belongs to */
 
-    pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t news;  /* for the keeper */
+    pthread_mutex_t lock; /* guards all that follows */
+    pthread_cond_t news;  /* wakes the keeper */
     struct xh_site site[XH_SITES_MAX];
-    struct xh_routed_queue queue[2]; /* of demand and urgent ones, and of speculation */
+    struct xh_routed_queue queue[2]; /* of demand and urgent transfers; of speculative ones */
     struct xh_routed_queue bound, told;
-    _Atomic int queued; /* legs in the queues; a hint outside the lock, relaxed */
+    _Atomic int queued; /* transfers in the queues; a hint outside the lock, relaxed */
     pthread_t keeper;
-    int kept;           /* there is one */
+    int kept;           /* the keeper runs */
     int closing;
-    int changed;        /* the main site's file is another now: nothing is read any more */
-    uint64_t ticked_ns, busy_ns; /* when the keeper looked last, and when something was under way then */
-    int rests;                   /* it does not look until it is told */
-    uint64_t sample_ns;          /* when it fetches samples for the spares' sake; 0: not */
+    int changed;        /* the main site has another version now: reads fail */
+    uint64_t ticked_ns, busy_ns; /* when the keeper last measured, and last saw a transfer on its way */
+    int rests;                   /* the keeper measures nothing until it is woken */
+    uint64_t sample_ns;          /* when the keeper fetches samples for the spares; 0: it does not */
     struct xh_samples samples;
 };
 
@@ -134,25 +135,25 @@ struct xh_replicas {
 
 unsigned xh_sites_live(const struct xh_replicas *r);
 
-/* 1 while there is a spare to be called. */
+/* Returns 1 while there is a SPARE site. */
 int xh_sites_spare(const struct xh_replicas *r);
 
-/* 1 while a spare that was called is to be looked at. */
+/* Returns 1 while an offered site is NEW, and so about to be opened. */
 int xh_sites_come(const struct xh_replicas *r);
 
-/* 1 when what |s| fails of can be had elsewhere. */
+/* Returns 1 when another site may bring what |s| fails to bring. */
 int xh_site_has_others(const struct xh_replicas *r, const struct xh_site *s);
 
-/* |s| has failed: what it was asked for goes to others, and it is looked at again later. */
+/* |s| has failed: its transfers move to other sites, and it is looked at again later. */
 void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why);
 
-/* |s| was proved to be live: what the dead owe goes there; spares stand down if it is none. */
+/* |s| was proved to be live: the transfers of dead sites move. If |s| was not offered, offered sites become SPARE. */
 void xh_site_lives(struct xh_replicas *r, struct xh_site *s);
 
-/* |s| is not to be used any more, for what |err| says. */
+/* |s| is not used any more, for the reason in |err|. */
 void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_err *err);
 
-/* What |err| of |s| means: that the reader has to know; that another site may do better for now; or for good. */
+/* What |err| of |s| means: the reader must get it; another site may do better for now; |s| is refused for good. */
 enum xh_fate { XH_FATE_UP, XH_FATE_ELSEWHERE, XH_FATE_REFUSED };
 enum xh_fate xh_site_fate(const struct xh_replicas *r, const struct xh_site *s, const struct xh_err *err);
 
