@@ -1,8 +1,8 @@
-/* How much the shadows may take, and how much they take.
+/* How many bytes the shadows may take, and how many they take.
  *
- * What is taken is measured (st_blocks), never counted along: a counter shared by processes
- * that may die at any instruction would drift. Between two measurements a process adds what
- * it claimed itself, so N processes may pass the budget by N × step_bytes together. */
+ * The bytes taken are measured (st_blocks), never counted: a counter shared by processes that may die at any
+ * instruction would drift. Between two measurements a process adds only what it claimed itself. So N processes
+ * together may exceed the budget by N × step_bytes. */
 #include "budget.h"
 
 #include <dirent.h>
@@ -18,10 +18,10 @@
 #include "base/now.h"
 #include "store.h"
 
-/* Other files grow as fast as the link, or as another program copies. So they are looked at with each measurement, unless
- * there are so many that it would take more than this part of the processor's time. */
+/* Other files grow as fast as the link, or as another program copies. So each measurement looks at them too, unless
+ * there are so many that this would take more than 1/SCAN_PART of the processor's time. */
 #define SCAN_PART 20
-#define SCAN_EVERY_NS 250000000ull /* however many there are */
+#define SCAN_EVERY_NS 250000000ull /* longest time between two scans, however many files there are */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -30,11 +30,11 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* The same of one layout's. */
+/* Does the same for one layout. */
 static uint64_t used_in(int dirfd, const char *place, ino_t skip)
 {
     uint64_t sum = 0;
-    int fd = xh_store_place(dirfd, place); /* a position of its own */
+    int fd = xh_store_place(dirfd, place); /* a read position of its own */
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d) {
         if (fd >= 0)
@@ -59,20 +59,20 @@ uint64_t xh_budget_used(int dirfd, ino_t skip)
     return sum;
 }
 
-/* What the private shadows of this process take together, as each was last measured, and how many of them have more than
- * |LARGE_BYTES|. They order nothing. */
+/* Bytes that the private shadows of this process take together, each as last measured, and the number of those with
+ * more than |LARGE_BYTES|. Both are relaxed; they order nothing. */
 #define LARGE_BYTES (1u << 20)
 static _Atomic uint64_t privates_bytes;
 static _Atomic unsigned privates;
 
-/* The private |s| takes |own| bytes. Returns what the others take. */
+/* Notes that the private |s| takes |own| bytes. Returns the bytes of the other private shadows. */
 static uint64_t note_private(struct xh_shadow *s, uint64_t own)
 {
     uint64_t had = atomic_exchange_explicit(&s->own_bytes, own, memory_order_relaxed);
     uint64_t all = atomic_fetch_add_explicit(&privates_bytes, own - had, memory_order_relaxed) + (own - had);
     if ((own > LARGE_BYTES) != (had > LARGE_BYTES))
         atomic_fetch_add_explicit(&privates, own > LARGE_BYTES ? 1u : -1u, memory_order_relaxed);
-    return all > own && all - own < UINT64_MAX / 2 ? all - own : 0; /* another thread may be between two measurements */
+    return all > own && all - own < UINT64_MAX / 2 ? all - own : 0; /* another thread may be between its two updates */
 }
 
 void xh_budget_leave(struct xh_shadow *s)
@@ -97,7 +97,7 @@ uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
         atomic_store_explicit(&s->others_bytes, note_private(s, own), memory_order_relaxed);
     if (!s->private_ && (scan || now >= atomic_load_explicit(&s->scan_at_ns, memory_order_relaxed))) {
         uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        /* Others of this process need not do the same meanwhile. */
+        /* Other threads of this process need not scan meanwhile. */
         atomic_store_explicit(&s->scan_at_ns, now + SCAN_EVERY_NS, memory_order_relaxed);
         atomic_store_explicit(&s->others_bytes, xh_budget_used(s->dirfd, st.st_ino), memory_order_relaxed);
         uint64_t pause = SCAN_PART * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
@@ -113,7 +113,7 @@ uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
 
 /* ---- what this process may use ------------------------------------------------------------ */
 
-/* Reads a small file whole. Returns its length or 0. */
+/* Reads a small file whole into |buf|. Returns its length or 0. */
 static size_t slurp(const char *path, char *buf, size_t size)
 {
     size_t got = 0;
@@ -139,15 +139,16 @@ static uint64_t mem_available(void)
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 2 : UINT64_MAX;
 }
 
-/* The files of a control group that tell its memory, version 1 and 2. */
+/* The files of a control group with its memory, for versions 1 and 2. */
 struct group_files {
-    const char *mounts[2], *limit, *usage, *reclaimable; /* the last: a line of memory.stat */
+    const char *mounts[2], *limit, *usage, *reclaimable; /* |reclaimable| is a line of memory.stat */
 };
 static const struct group_files versions[2] = {
-    {{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"}, "memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file "},
+    {{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"},
+     "memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file "},
     {{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "memory.max", "memory.current", "\ninactive_file "}};
 
-/* The number that |dir|/|file| holds, or that follows |line| in it; |none| where there is none ("max"). */
+/* Returns the number in |dir|/|file|, or the one behind |line| in it; |none| where there is no number ("max"). */
 static uint64_t number(const char *dir, const char *file, const char *line, uint64_t none)
 {
     char path[1400], buf[8192] = "\n";
@@ -159,7 +160,8 @@ static uint64_t number(const char *dir, const char *file, const char *line, uint
     return at && *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : none;
 }
 
-/* What the group |dir| leaves its members: its limit less what is taken and cannot be reclaimed. */
+/* Returns what the group |dir| leaves to its members: its limit less the memory that is in use and cannot be
+ * reclaimed. */
 static uint64_t left_in(const char *dir, const struct group_files *f)
 {
     uint64_t limit = number(dir, f->limit, NULL, UINT64_MAX);
@@ -170,8 +172,8 @@ static uint64_t left_in(const char *dir, const struct group_files *f)
     return usage < limit ? limit - usage : 0;
 }
 
-/* The least that is left in |group| and those above it, up to the root at |mount|. A group seen from
- * inside a container may not exist there; its ancestors are tried all the same. */
+/* Returns the least that is left in |group| and the groups above it, up to the root at |mount|. Inside a container
+ * |group| may not exist under that path; its ancestors are tried all the same. */
 static uint64_t left_upwards(const char *mount, const char *group, const struct group_files *f)
 {
     uint64_t least = UINT64_MAX;
@@ -187,7 +189,7 @@ static uint64_t left_upwards(const char *mount, const char *group, const struct 
     }
 }
 
-/* What is left of the memory of this process's control groups; UINT64_MAX without a limit. */
+/* Returns the memory that is left in this process's control groups; UINT64_MAX without a limit. */
 static uint64_t cgroup_left(void)
 {
     char buf[4096];
@@ -225,7 +227,7 @@ uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes)
     struct statvfs fs;
     uint64_t room = 0;
     if (fstatvfs(dirfd, &fs) == 0)
-        /* A tmpfs without limit says 0 blocks. */
+        /* A tmpfs without limit reports 0 blocks. */
         room = fs.f_blocks ? (uint64_t)fs.f_bavail * fs.f_frsize + used_bytes : UINT64_MAX;
     return memory / 4 < room / 2 ? memory / 4 : room / 2;
 }

@@ -1,9 +1,8 @@
-/* Who fetches just now: how many processes of this user and host share the link, whichever files they read.
+/* Counts the processes of this user and host that fetch now, and so share the link, whichever files they read.
  *
- * The file "busy" in the shadows' directory has an entry for each of them, with the time when it last fetched or opened
- * something. An entry that is old is anybody's. Two processes that take one at once count as one until the next time;
- * rubbish in it
- * makes the count wrong, and a fetch slower or greedier, no more.
+ * The file "busy" in the shadows' directory has an entry for each, with the time when the process last fetched or
+ * opened something. An old entry is free for any process. Two processes that take one entry at once count as one
+ * until the next time. Wrong bytes in the file make the count wrong, and a fetch slower or greedier, no more.
  * Threads, processes: any. */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -28,7 +27,8 @@ static int is_recent(const struct entry *e, uint64_t now)
     return now - e->at_ns < RECENT_NS;
 }
 
-/* Where this process is noted, or is to be: a pid would not tell, as the first one of each pid namespace is 1. */
+/* Returns the index of this process's entry, or of a free one. A pid would not do: in each pid namespace the first
+ * one is 1. */
 static size_t entry_of(const struct entry *all, size_t n, uint64_t process, uint64_t now)
 {
     size_t free = process % SLOTS;
@@ -42,7 +42,7 @@ static size_t entry_of(const struct entry *all, size_t n, uint64_t process, uint
     return free;
 }
 
-/* Notes this process and counts all. Returns 0 when that cannot be done. */
+/* Notes this process and counts all. Returns 0 when that is impossible. */
 static unsigned note_and_count(int dirfd, uint64_t now)
 {
     struct entry all[SLOTS], own = {now, xh_process()};

@@ -1,13 +1,11 @@
-/* Claims: the right to fill a page, had at once or for later. See layout.h for the word, page.c for what claims are
- * good for.
+/* Claims: the right to fill a page, now or later. layout.h has the page state, page.c the uses of a claim.
  *
- * A claim whose bytes are yet to be fetched is LATER. Its owner writes nothing there before it has begun the page,
- * which it
- * does when the first byte comes. So until then another process may take the claim over, as it may that of a dead
- * owner: at no time do two write. What the former owner fetches nevertheless goes to its reader alone.
+ * A claim is LATER when its bytes are yet to be fetched. Its owner begins the page when the first byte comes, and
+ * writes nothing before. Until then another process may take the claim over, as it may take a dead owner's: two
+ * processes never write at the same time. What the former owner fetches all the same goes only to its own reader.
  *
- * |inflight| counts claims, not pages: a claim ends once, for whoever made it, though the page may be another's by
- * then.
+ * |inflight| counts claims, not pages: each claim ends once, for the process that made it, even if the page belongs to
+ * another by then.
  * Locks: none. */
 #include "claim.h"
 
@@ -18,7 +16,8 @@
 #include "owner.h"
 #include "page_state.h"
 
-/* Charges a page that is about to be claimed, and says for whom: 0 when it cannot be. */
+/* Charges a page that is about to be claimed. Returns this process's owner number, or 0 when the page cannot be
+ * charged. */
 static uint32_t charge(struct xh_shadow *s, int meta, struct xh_counters *c)
 {
     uint32_t owner = xh_owner_get(s);
@@ -30,14 +29,15 @@ void xh_claims_over(struct xh_shadow *s, uint64_t n)
     atomic_fetch_sub_explicit(&s->inflight, n, memory_order_relaxed);
 }
 
-/* Claims an EMPTY page whose word was |w|. Returns 1 and is charged, 0 to look again, -1 for none. */
+/* Claims an EMPTY page whose state was |*w|. Returns 1 (the page is charged), 0 to look again, -1 when none can be
+ * had. */
 static int claim_empty(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta, uint64_t later, struct xh_counters *c)
 {
     uint32_t owner = charge(s, meta, c);
     if (owner == 0)
         return -1;
     uint64_t to = xh_w_make(*w + XH_W_GEN_ONE, XH_CLAIMED, owner, (meta ? XH_W_META : 0) | later);
-    /* Acquire pairs with the release that made it EMPTY: its hole comes before our bytes. */
+    /* Acquire pairs with the release that made the page EMPTY: its hole comes before our bytes. */
     if (atomic_compare_exchange_strong_explicit(&s->words[idx], w, to, memory_order_acq_rel,
                                                 memory_order_acquire)) {
         if (!later)
@@ -48,13 +48,14 @@ static int claim_empty(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta,
     return 0;
 }
 
-/* Takes a claim that was not begun. Returns as claim_empty does. */
+/* Takes over a claim that was not begun. Returns as claim_empty(). */
 static int take_later(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta, struct xh_counters *c)
 {
     uint32_t owner = charge(s, meta, c);
     if (owner == 0)
         return -1;
-    /* LATER counts: once it was begun its bytes may be half there. Wakes who waits for the former owner. */
+    /* The LATER bit is compared too: once the page was begun, half of its bytes may be there. Wakes those that wait
+     * for the former owner. */
     if (xh_page_change(s, idx, w, XH_W_HELD | XH_W_LATER, XH_CLAIMED, owner, (meta ? XH_W_META : 0) | XH_W_LATER,
                        XH_W_META))
         return 1;
@@ -117,7 +118,7 @@ int xh_shadow_begin(struct xh_shadow *s, uint64_t idx)
     if (xh_page_usable(s, idx) && owner && xh_page_reserve(s, idx)) {
         uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
         while (is_later(w) && xh_w_owner(w) == owner)
-            /* Acquire: the hole of who evicted it last comes before our bytes. */
+            /* Acquire: the hole of the last eviction comes before our bytes. */
             if (atomic_compare_exchange_weak_explicit(&s->words[idx], &w, w & ~XH_W_LATER, memory_order_acq_rel,
                                                       memory_order_relaxed)) {
                 atomic_store_explicit(&s->sums[idx], 0, memory_order_relaxed);
@@ -139,7 +140,7 @@ void xh_shadow_forgo(struct xh_shadow *s, uint64_t first, uint64_t n)
     xh_claims_over(s, n);
 }
 
-/* The first block from |block| on, before |end|, that some process has touched; |end| when there is none. */
+/* Returns the first block in [block, end) that some process has touched; |end| when there is none. */
 static uint64_t next_touched(struct xh_shadow *s, uint64_t block, uint64_t end)
 {
     uint64_t unit = s->head.unit_bytes;

@@ -1,16 +1,16 @@
-/* The clock: which pages of one shadow go, and how they go.
+/* The clock: which pages of one shadow are evicted, and how.
  *
- * The hand goes over blocks of words; several processes may sweep at once, each page going
- * to whom its CAS succeeds. A page read since the hand last passed (HOT) gets another round.
- * Metadata goes only when there is no raw page left to take, and for raw data's sake only
- * when it has most of the budget: so it outlives raw data, and raw data still find some room.
+ * The hand moves over blocks of page states. Several processes may sweep at once; each page goes to the process whose
+ * CAS succeeds. A page that was read since the hand last passed (HOT) stays for another round. Metadata is evicted only
+ * when no raw page is left to take, and for the sake of raw data only when metadata has most of the budget. So metadata
+ * outlives raw data, and raw data still finds some room.
  *
  * Invariants
- * 1. A hole is punched only under pages that all are EVICTING by this process: nobody reads
- *    them as READY, nobody fills them. Units, not pages, as a punch takes whole kernel pages.
- * 2. A process that dies in between leaves EVICTING with a dead owner: anyone may set EMPTY.
+ * 1. A hole is punched only under pages that are all EVICTING by this process: no process reads them as READY, or fills
+ *    them. Whole units are taken, not pages, as a punch covers whole kernel pages.
+ * 2. A process that dies in between leaves EVICTING with a dead owner: any process may set such a page EMPTY.
  *
- * Locks: none. Knows nothing of budgets but one number to compare metadata with. */
+ * Locks: none. The only fact about budgets here is one number that metadata is compared with. */
 #include "clock.h"
 
 #include <errno.h>
@@ -21,16 +21,17 @@
 #include "owner.h"
 #include "page_state.h"
 
-/* Levels of a revolution: what it takes. Each sets its victims' HOT aside first. */
+/* The levels of a sweep: what a revolution takes. A COLD level first clears HOT of the pages of its kind, and spares
+ * them. */
 enum level { RAW_COLD, RAW_ANY, META_COLD, META_ANY, LEVELS };
 
 struct sweep {
     struct xh_shadow *s;
     uint64_t want_bytes, freed_bytes;
     enum level level;
-    uint32_t owner;               /* this process's */
-    uint32_t asked, asked_dead;   /* the last owner asked about, and the answer */
-    uint64_t meta_pages, evicted; /* seen READY and META at RAW_COLD; taken READY */
+    uint32_t owner;               /* this process's owner number */
+    uint32_t asked, asked_dead;   /* the owner that was last checked, and the answer */
+    uint64_t meta_pages, evicted; /* pages seen READY and META at RAW_COLD; pages taken that were READY */
 };
 
 static int owner_dead(struct sweep *sw, uint32_t owner)
@@ -44,7 +45,7 @@ static int owner_dead(struct sweep *sw, uint32_t owner)
 
 enum verdict { SPARE, NEUTRAL, TAKE };
 
-/* What becomes of a page; |*w| is its word, kept up to date. */
+/* Decides about a page. |*w| is its state, and is kept up to date. */
 static enum verdict judge(struct sweep *sw, uint64_t idx, uint64_t *w)
 {
     struct xh_shadow *s = sw->s;
@@ -71,7 +72,7 @@ static enum verdict judge(struct sweep *sw, uint64_t idx, uint64_t *w)
     }
 }
 
-/* Makes all |n| pages of a unit EVICTING, or none. Returns 1 when they are. */
+/* Makes all |n| pages of a unit EVICTING, or none. Returns 1 when they all are. */
 static int take_unit(struct sweep *sw, uint64_t first, uint64_t n)
 {
     struct xh_shadow *s = sw->s;
@@ -95,7 +96,7 @@ static int take_unit(struct sweep *sw, uint64_t first, uint64_t n)
             sw->evicted += xh_w_state(was[i]) == XH_READY;
         return 1;
     }
-    while (i--) { /* someone claimed a neighbour: as if nothing had been */
+    while (i--) { /* a process claimed a neighbour: restore the former states */
         uint64_t w = atomic_load_explicit(&s->words[first + i], memory_order_relaxed);
         xh_page_change(s, first + i, &w, XH_W_HELD, xh_w_state(was[i]), 0,
                        was[i] & (XH_W_META | XH_W_HOT | XH_W_STALE), 0);
@@ -108,10 +109,10 @@ static void punch(struct sweep *sw, uint64_t first, uint64_t n)
 {
     struct xh_shadow *s = sw->s;
     const struct xh_layout_head *h = &s->head;
-    uint64_t len = xh_round_up(n * XH_PAGE_BYTES, h->unit_bytes); /* beyond the last page: padding */
+    uint64_t len = xh_round_up(n * XH_PAGE_BYTES, h->unit_bytes); /* behind the last page: padding */
     int rc;
 #ifndef __SANITIZE_THREAD__
-    /* EVICTING is seen before the hole is. Pairs with fence_after_copy in page.c. */
+    /* Others see EVICTING before they see the hole. Pairs with xh_page_fence in page.h. */
     atomic_thread_fence(memory_order_seq_cst);
 #endif
     do
@@ -149,7 +150,7 @@ static void sweep_block(struct sweep *sw, uint64_t block)
         punch(sw, run, end - run);
 }
 
-/* The first block from |block| on that was ever touched, by whichever process, else |blocks|. */
+/* Returns the first block from |block| on that some process has touched, else |blocks|. */
 static uint64_t next_block(struct xh_shadow *s, uint64_t block, uint64_t blocks)
 {
     uint64_t unit = s->head.unit_bytes;
@@ -160,7 +161,7 @@ static uint64_t next_block(struct xh_shadow *s, uint64_t block, uint64_t blocks)
     return xh_page_reserve(s, block * s->block_words) ? block : blocks;
 }
 
-/* Once round, or until enough is freed. */
+/* Moves the hand round once, or until enough is freed. */
 static void revolve(struct sweep *sw)
 {
     struct xh_shadow *s = sw->s;

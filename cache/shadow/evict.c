@@ -1,10 +1,10 @@
-/* Making room: whole shadows that nobody has open first, then pages by the clock.
+/* Makes room: drops whole shadows that no process has open, then evicts pages by the clock.
  *
- * Pages are taken where most is taken: other open shadows that are larger than the own one
- * give first, then the own one, then any. So many open files come to equal shares, whichever
- * was there first, and a process that has nothing yet is not shut out.
+ * Pages are taken where most is taken: first from other open shadows that are larger than this one, then from this one,
+ * then from any. So many open files reach equal shares, whichever was first, and a process that has nothing yet is not
+ * shut out.
  *
- * Locks: none over a sweep, but a flag that keeps a process's other threads from sweeping too. */
+ * Locks: none during a sweep. A flag keeps the process's other threads from sweeping too. */
 #include "evict.h"
 
 #include <dirent.h>
@@ -25,8 +25,8 @@
 #include "objects.h"
 #include "store.h"
 
-#define FUTILE_NS 20000000ull /* after a sweep that freed nothing, claims get NONE at once this long */
-#define TEMP_STALE_S 60       /* a file is built in milliseconds */
+#define FUTILE_NS 20000000ull /* after a sweep that freed nothing, claims get NONE at once for this time */
+#define TEMP_STALE_S 60       /* seconds; a file is built in milliseconds */
 
 struct entry {
     char name[XH_NAME_BYTES];
@@ -48,7 +48,7 @@ struct entries {
     size_t n, room;
 };
 
-/* Adds the shadows of |place|; removes what crashes left behind. */
+/* Adds the shadows of |place|. Removes temporary files that crashes left behind. */
 static void list_place(int dirfd, const char *place, struct entries *out)
 {
     char name[XH_NAME_BYTES];
@@ -84,7 +84,7 @@ static void list_place(int dirfd, const char *place, struct entries *out)
     closedir(d);
 }
 
-/* All shadows of the directory, and those of other layouts. */
+/* Lists all shadows of the directory and of the other layouts. Owns: the caller frees |*out|. */
 static size_t list_shadows(int dirfd, struct entry **out)
 {
     char place[XH_PLACES_MOST][XH_PLACE_BYTES];
@@ -146,7 +146,7 @@ static int larger(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Takes pages of other shadows that have more than |floor_bytes|, largest first. */
+/* Evicts pages of other shadows that have more than |floor_bytes|, the largest first. Returns the bytes freed. */
 static uint64_t take_from_others(struct xh_shadow *s, struct entry *list, size_t n, uint64_t floor_bytes,
                                  uint64_t want_bytes, uint64_t meta_room_bytes, struct xh_counters *c)
 {
@@ -163,9 +163,9 @@ static uint64_t take_from_others(struct xh_shadow *s, struct entry *list, size_t
     return freed;
 }
 
-/* The same of this process's private shadows. */
-static uint64_t take_from_privates(struct xh_shadow *s, uint64_t floor_bytes, uint64_t want_bytes, uint64_t meta_room_bytes,
-                                   struct xh_counters *c)
+/* Does the same with this process's private shadows. */
+static uint64_t take_from_privates(struct xh_shadow *s, uint64_t floor_bytes, uint64_t want_bytes,
+                                   uint64_t meta_room_bytes, struct xh_counters *c)
 {
     uint64_t freed = 0, n = 1;
     struct xh_shadow *other;
@@ -178,7 +178,8 @@ static uint64_t take_from_privates(struct xh_shadow *s, uint64_t floor_bytes, ui
     return freed;
 }
 
-static uint64_t make_private_room(struct xh_shadow *s, uint64_t want_bytes, uint64_t meta_room_bytes, struct xh_counters *c)
+static uint64_t make_private_room(struct xh_shadow *s, uint64_t want_bytes, uint64_t meta_room_bytes,
+                                  struct xh_counters *c)
 {
     uint64_t own = atomic_load_explicit(&s->own_bytes, memory_order_relaxed);
     uint64_t freed = take_from_privates(s, own + s->step_bytes, want_bytes, meta_room_bytes, c);
@@ -190,7 +191,7 @@ static uint64_t make_private_room(struct xh_shadow *s, uint64_t want_bytes, uint
     return freed;
 }
 
-/* ---- the budget's gate --------------------------------------------------------------------- */
+/* ---- charging a page ------------------------------------------------------------------------- */
 
 static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, struct xh_counters *c)
 {
@@ -243,7 +244,7 @@ int xh_evict_charge(struct xh_shadow *s, int meta, struct xh_counters *c)
     uint64_t taken = xh_budget_measure(s, 0);
     if (taken <= s->budget_bytes)
         return 1;
-    /* While another thread of this process makes room, some overdraft beats a page not cached. */
+    /* While another thread of this process makes room, some overdraft is better than a page that is not cached. */
     if (atomic_load_explicit(&s->evicting, memory_order_relaxed) && taken <= s->budget_bytes + 4 * s->step_bytes)
         return 1;
     uint64_t batch = s->budget_bytes / 64 > s->step_bytes ? s->budget_bytes / 64 : s->step_bytes;

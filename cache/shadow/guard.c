@@ -1,12 +1,13 @@
-/* Guards: a shadow's file that shrinks under its mapping costs the shadow, not the process.
+/* Guards: if a shadow's file shrinks under its mapping, the process loses the shadow and lives on.
  *
- * A touch of a mapped page beyond the file's end is SIGBUS. The handler puts zeros of this process in the mapping's
- * place, where words say EMPTY, and breaks the guard, so that nothing is claimed or believed there any more; then
- * the touch is done again. What is not ours goes to the handler that was there before, or does what it would
- * have done. A program that installs its own handler later has the last word: then it dies, as without us.
+ * A touch of a mapped page beyond the file's end raises SIGBUS. The handler replaces the mapping by zeros of this
+ * process, where page states say EMPTY. It breaks the guard, so that nothing is claimed or believed there any more.
+ * Then the touch is repeated. A fault elsewhere goes to the handler that was there before, or has the effect that it
+ * would have had. A program that installs its own handler later replaces this one: then the process dies, as it would
+ * without guards.
  *
- * Guards are never freed, as a handler may be looking at any of them: those that are dropped are used again.
- * Only async-signal-safe calls in the handler. Threads: any. */
+ * Guards are never freed, as a handler may be looking at any of them. Dropped guards are used again. The handler
+ * makes only async-signal-safe calls. Threads: any. */
 #include "guard.h"
 
 #include <errno.h>
@@ -17,13 +18,13 @@
 #include <sys/mman.h>
 
 struct xh_guard {
-    _Atomic uintptr_t from; /* 0: to be had. Release pairs with the handler's acquire. */
+    _Atomic uintptr_t from; /* 0: unused. Release pairs with the handler's acquire. */
     _Atomic size_t bytes;
     _Atomic int broken;
     struct xh_guard *next; /* constant */
 };
 
-static struct xh_guard *_Atomic guards; /* under xh_shadow_lock but for reading */
+static struct xh_guard *_Atomic guards; /* written under xh_shadow_lock; read without */
 static struct sigaction before;         /* constant once installed */
 
 static int replace(uintptr_t at)
@@ -33,9 +34,9 @@ static int replace(uintptr_t at)
         size_t bytes = atomic_load_explicit(&g->bytes, memory_order_relaxed);
         if (from == 0 || at < from || at - from >= bytes)
             continue;
-        atomic_store_explicit(&g->broken, 1, memory_order_release); /* before the first zero is seen */
-        return mmap((void *)from, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                    -1, 0) == (void *)from;
+        atomic_store_explicit(&g->broken, 1, memory_order_release); /* before any thread sees the first zero */
+        return mmap((void *)from, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == (void *)from;
     }
     return 0;
 }
@@ -43,7 +44,8 @@ static int replace(uintptr_t at)
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
     int saved = errno;
-    if (info->si_code > 0 && replace((uintptr_t)info->si_addr)) { /* else someone sent it: no address */
+    /* else a program sent the signal, and there is no address */
+    if (info->si_code > 0 && replace((uintptr_t)info->si_addr)) {
         errno = saved;
         return;
     }
@@ -52,7 +54,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
     else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
         before.sa_handler(sig);
     else if (before.sa_handler == SIG_DFL || info->si_code > 0) {
-        sigaction(sig, &before, NULL); /* the fault comes again, and ends the process as it would have */
+        sigaction(sig, &before, NULL); /* the fault comes again, and ends the process as it would have without guards */
         if (info->si_code <= 0)
             raise(sig);
     }

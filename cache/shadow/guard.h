@@ -1,4 +1,4 @@
-/* Guards: a shadow's file that shrinks under its mapping costs the shadow, not the process. */
+/* Guards: if a shadow's file shrinks under its mapping, the process loses the shadow and lives on. */
 #ifndef XH_SHADOW_GUARD_H
 #define XH_SHADOW_GUARD_H
 
@@ -6,12 +6,13 @@
 
 struct xh_guard;
 
-/* Installs the handler; once a process. */
+/* Installs the SIGBUS handler. Called once in a process. */
 void xh_guard_install(void);
-/* From here on a fault in [map, map + bytes) breaks the guard instead of ending the process. NULL: no memory. */
+/* Guards [map, map + bytes): from now on a fault there breaks the guard and does not end the process. Returns NULL
+ * without memory. */
 struct xh_guard *xh_guard_add(void *map, size_t bytes);
-void xh_guard_drop(struct xh_guard *g); /* before the mapping goes; NULL is harmless */
-/* 1 when the file shrank: what is mapped are zeros of this process alone from then on. */
+void xh_guard_drop(struct xh_guard *g); /* called before the mapping is removed; NULL is allowed */
+/* Returns 1 when the file shrank. Then the mapping holds zeros of this process alone. Also 1 for NULL. */
 int xh_guard_broken(const struct xh_guard *g);
 
 #endif

@@ -1,9 +1,8 @@
-/* Hints: what this user last knew of a URL, one file a URL, "u-<hex SHA-256 of the URL>".
+/* Hints: what this user last knew of a URL. Each is a file "u-<hex SHA-256 of the URL>".
  *
- * Three lines: the tag, the shadow's file name, the opaque text. Written under a temporary
- * name and renamed, so a reader finds the old hint or the new one. A hint without its
- * shadow is none: the bytes that it would save a request for are not there.
- * Knows nothing of the text's meaning. Threads, processes: any. */
+ * A hint has three lines: the tag, the shadow's file name, the opaque text. It is written under a temporary name and
+ * renamed, so a reader finds the old hint or the new one. A hint without its shadow does not count: the bytes for
+ * which it would save a request are gone. This code knows nothing of the text's meaning. Threads, processes: any. */
 #include "hint.h"
 
 #include <errno.h>
@@ -20,8 +19,8 @@
 #define TAG "xhdf5-hint 1\n"
 #define FILE_BYTES (sizeof TAG + XH_NAME_BYTES + XH_HINT_BYTES)
 
-/* Reads the hint file into |buf| and finds the text. Returns it, or NULL when it is no sound
- * hint. |name| gets the shadow's name. */
+/* Reads the hint file into |buf|. Returns its text in |buf|, or NULL when it is no sound hint. |name| gets the
+ * shadow's name. */
 static char *load(int dirfd, const char *file, char buf[FILE_BYTES], char name[XH_NAME_BYTES])
 {
     struct stat st;

@@ -1,8 +1,8 @@
 /* Images: see image.h.
  *
- * Words and pages are read with pread alone: a load from a mapping of a file that someone truncates
- * is SIGBUS, and one from a hole takes memory. Holes are skipped with SEEK_DATA, so that the work is
- * bounded by what the file takes, not by the size that its head claims.
+ * Page states and pages are read with pread only. A load from a mapping of a file that another program truncates raises
+ * SIGBUS, and a load from a hole takes memory. Holes are skipped with SEEK_DATA, so that the work is bounded by what
+ * the file takes, not by the size that its head claims.
  *
  * Readers are counted in /proc/locks: each process that has a shadow open holds XH_LOCK_OPEN once. */
 #include "image.h"
@@ -22,21 +22,20 @@
 #include "store.h"
 
 #define OTHER_LAYOUT "of another layout version"
-#define WORDS 512u /* read at once: a kernel page */
+#define WORDS 512u /* page states that are read at once: a kernel page */
 
 struct xh_image {
     int fd;
     struct xh_layout_head head;
     uint64_t at; /* the next page to look at */
-    uint64_t first, n; /* the words in |word| */
+    uint64_t first, n; /* the page states in |word| */
     uint64_t word[WORDS];
 };
 
 /* ---- directory and head --------------------------------------------------------------------- */
 
-/* What is at |path| in the way of a directory of this layout: nothing at all (0), a sound directory for those of all
- * layouts
- * without one for this (1), something else (2). */
+/* Tells what is at |path| where no directory of this layout could be opened. Returns 0: nothing at all; 1: a sound
+ * directory for all layouts without one for this; 2: something else. */
 static int what_is_there(const char *path)
 {
     char base[XH_DIR_BYTES];
@@ -52,7 +51,7 @@ static int open_dir(const struct xh_options *o, char path[XH_DIR_BYTES])
 {
     xh_store_dir_path(o, path);
     int fd = xh_store_dir(o, path, 0);
-    return fd < 0 && what_is_there(path) == 1 ? xh_store_dir(o, path, 1) : fd; /* other layouts are listed, too */
+    return fd < 0 && what_is_there(path) == 1 ? xh_store_dir(o, path, 1) : fd; /* other layouts are listed too */
 }
 
 /* Opens |name| and reads its head. Returns why it is no shadow, or NULL with |*fd| and |*h| set. */
@@ -91,9 +90,9 @@ static const char *look(int dirfd, const char *name, int *fd, struct stat *st, s
     return flaw;
 }
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- page states --------------------------------------------------------------------------- */
 
-/* Brings the words from |m->at| on, or from behind the hole that begins there. 0: no more. */
+/* Loads the page states from |m->at| on; a hole that begins there is skipped. Returns 0 when there are no more. */
 static int load_words(struct xh_image *m)
 {
     uint64_t end = m->head.header_bytes + m->head.pages * 8;
@@ -142,7 +141,7 @@ static uint64_t bytes_of(const struct xh_layout_head *h, const struct xh_image_r
     return len < h->origin_bytes - off ? len : h->origin_bytes - off;
 }
 
-/* Reads [off, off + len). Returns what was there. */
+/* Reads [off, off + len). Returns how many bytes were there. */
 static size_t read_all(int fd, void *buf, size_t len, uint64_t off)
 {
     size_t got = 0;
@@ -179,7 +178,7 @@ struct xh_image *xh_image_open(const struct xh_options *o, const char *url, cons
     char path[XH_DIR_BYTES];
     struct stat st;
     struct xh_image *m = calloc(1, sizeof *m);
-    struct xh_shadow *named = calloc(1, sizeof *named); /* only to be told its name */
+    struct xh_shadow *named = calloc(1, sizeof *named); /* only to compute its name */
     int dirfd = open_dir(o, path);
     int there = m && named && dirfd >= 0 && xh_store_describe(named, url, validator, size) == 0 &&
                 !look(dirfd, named->name, &m->fd, &st, &m->head);
@@ -201,7 +200,7 @@ void xh_image_close(struct xh_image *m)
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
-/* All of /proc/locks; NULL where it cannot be read. Owns: free it. */
+/* Returns the text of /proc/locks; NULL where it cannot be read. Owns: the caller frees it. */
 static char *read_locks(void)
 {
     char *text = NULL;
@@ -237,7 +236,7 @@ static void count_pages(struct xh_image *m, struct xh_image_info *i)
     }
 }
 
-/* Fills |i| with all that is to be said of the file |name|. */
+/* Fills |i| with the facts about the file |name|. */
 static void inspect(int dirfd, const char *name, const char *locks, struct xh_image *m, struct xh_image_info *i)
 {
     struct stat st;
@@ -245,7 +244,7 @@ static void inspect(int dirfd, const char *name, const char *locks, struct xh_im
     *m = (struct xh_image){0};
     snprintf(i->name, sizeof i->name, "%s", name);
     i->flaw = look(dirfd, name, &m->fd, &st, &m->head);
-    if (!i->flaw && name[0] == '.') { /* whatever it says */
+    if (!i->flaw && name[0] == '.') { /* whatever its head says */
         i->flaw = OTHER_LAYOUT;
         close(m->fd);
     }
@@ -264,7 +263,7 @@ static void inspect(int dirfd, const char *name, const char *locks, struct xh_im
     close(m->fd);
 }
 
-/* What is listed, and for whom. */
+/* A listing and its receiver. */
 struct listing {
     int dirfd;
     char *locks;
@@ -274,7 +273,7 @@ struct listing {
     void *ctx;
 };
 
-/* Returns 1 when no more is wanted. */
+/* Lists the shadows of |place|. Returns 1 when the receiver wants no more. */
 static int list_place(const struct listing *l, const char *place)
 {
     char name[XH_NAME_BYTES];
@@ -304,10 +303,11 @@ int xh_image_each(const struct xh_options *o, int (*each)(void *ctx, const struc
     if (dirfd < 0) {
         if (what_is_there(path) == 0)
             return 0;
-        return xh_err_set(err, XH_E_SYS, 0,
-                          "%.500s is no directory for shadows: it and the one that it is in must be directories of yours "
-                          "alone (mode 0700), no symbolic links, and on tmpfs",
-                          path);
+        return xh_err_set(
+            err, XH_E_SYS, 0,
+            "%.500s is no directory for shadows: it and the one that it is in must be directories of yours "
+            "alone (mode 0700), no symbolic links, and on tmpfs",
+            path);
     }
     struct listing l = {.dirfd = dirfd, .locks = read_locks(), .each = each, .ctx = ctx};
     l.m = malloc(sizeof *l.m);
@@ -331,7 +331,7 @@ int xh_image_is_of(const struct xh_image_info *i, const char *url)
            (strcmp(url, i->url_shown) == 0 || (xh_store_url_hex(url, hex) == 0 && strcmp(hex, i->url_hex) == 0));
 }
 
-/* ---- removing, room ------------------------------------------------------------------------- */
+/* ---- removing, budget ----------------------------------------------------------------------- */
 
 int xh_image_remove(const struct xh_options *o, const struct xh_image_info *i, struct xh_err *err)
 {
@@ -352,7 +352,7 @@ int xh_image_remove(const struct xh_options *o, const struct xh_image_info *i, s
             close(fd);
         if (used)
             rc = xh_err_set(err, XH_E_INVAL, 0, "in use");
-        else if (fd >= 0 || errno != ENOENT) /* else somebody else was faster */
+        else if (fd >= 0 || errno != ENOENT) /* else another process has removed it */
             rc = xh_err_set(err, XH_E_SYS, 0, "cannot be removed: %s", strerror(why));
     }
     close(dirfd);

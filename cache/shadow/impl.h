@@ -1,18 +1,24 @@
 /* One shadow as a process has it open, and what each file of the room does:
  *
- *   objects.c the objects of this process, fork        store.c  directory and file: create, check, lock
- *   claim.c   words: claims, at once and for later     page.c   words: publish, read, wait
- *   owner.c   slots: who is alive
- *   vector.c  many small extents read at once
- *   page_state.c    a word: reserved, changed                sum.c    what a page's bytes are known by
- *   guard.c   a file that shrinks under its mapping
- *   budget.c  how much, and how much is taken          evict.c  making room, whole shadows first
- *   clock.c   which pages of one shadow go             hint.c   what was last known of a URL
- *   turn.c    who does first what many want to do      negative_cache.c   what was looked for in vain
- *   busy.c    how many processes fetch just now
- *   image.c   all shadows seen from outside, for tools
+ *   objects.c         the objects of this process; fork
+ *   store.c           directory and file: create, check, lock
+ *   claim.c           page states: claims, at once and for later
+ *   page.c            page states: publish, read, wait
+ *   page_state.c      one page state: reserved, changed
+ *   vector.c          many small extents read at once
+ *   owner.c           slots: which owners are alive
+ *   sum.c             the checksum of a page's bytes
+ *   guard.c           a file that shrinks under its mapping
+ *   budget.c          how many bytes may be taken, and are taken
+ *   evict.c           makes room, whole shadows first
+ *   clock.c           which pages of one shadow are evicted
+ *   hint.c            what was last known of a URL
+ *   negative_cache.c  names that do not exist
+ *   turn.c            the order of processes that want to do the same
+ *   busy.c            how many processes fetch now
+ *   image.c           all shadows seen from outside, for tools
  *
- * No other room includes this, nor the headers of those files but shadow.h and image.h. */
+ * No other room includes this header, nor those of the files above; other rooms include only shadow.h and image.h. */
 #ifndef XH_SHADOW_IMPL_H
 #define XH_SHADOW_IMPL_H
 
@@ -21,54 +27,54 @@
 #include "guard.h"
 #include "layout.h"
 
-#define XH_NAME_BYTES 96 /* of a file in the directory, or in that of another layout, with its NUL */
+#define XH_NAME_BYTES 96 /* a file's name in the directory, or in another layout's, with its NUL */
 #define XH_DIR_BYTES 1100
 #define XH_STUCK 8u
 
 struct xh_shadow {
     /* Constant while the object is in the list. */
     char dir[XH_DIR_BYTES];   /* as asked for; "" when no sharing was wanted */
-    char name[XH_NAME_BYTES]; /* "s-<hex of the key>", also of a private one */
+    char name[XH_NAME_BYTES]; /* "s-<hex of the key>"; a private shadow has a name too */
     char url_hex[65];
-    struct xh_layout_head head; /* what is, or would be, in the file */
+    struct xh_layout_head head; /* the head that is in the file, or would be */
     int private_; /* 0, or XH_PRIVATE_… */
     int visitor; /* 1: opened by xh_shadow_visit */
     int dirfd; /* -1: private */
     uint64_t budget_bytes;
-    uint64_t block_words; /* words of one unit: what is reserved at once */
+    uint64_t block_words; /* page states in one unit, which is reserved at once */
     uint64_t step_bytes;  /* claimed bytes between two measurements */
-    void *map;            /* header, words and sums, or NULL: no storage, every claim is NONE */
+    void *map;            /* header, page states and sums; NULL: no storage, every claim is NONE */
     size_t map_bytes;
     struct xh_layout_live *live;
     _Atomic uint16_t *epochs;
     _Atomic uint64_t *words, *sums;
-    _Atomic uint64_t *reserved; /* bit per block of words and sums: backed by memory, safe to touch */
+    _Atomic uint64_t *reserved; /* one bit per block of page states and sums: backed by memory, safe to touch */
     struct xh_guard *guard;     /* of |map|; NULL without one */
 
-    /* Changed only by fork's child before it has a second thread. */
+    /* Changed only by a forked child before it has a second thread. */
     int fd; /* -1: no storage */
 
     /* Under xh_shadow_lock. */
     struct xh_shadow *next;
     unsigned refs;
 
-    /* Atomic; of this process alone. */
-    _Atomic uint32_t owner;         /* 0: none yet. Release in owner.c, acquire by claimers. */
-    _Atomic uint64_t base_bytes;    /* taken by all files at the last measurement */
-    _Atomic uint64_t others_bytes;  /* of them, by other files */
-    _Atomic uint64_t own_bytes;     /* of a private one: taken by its file at its last measurement */
-    _Atomic uint64_t since_bytes;   /* claimed since */
+    /* Atomic; used by this process alone. */
+    _Atomic uint32_t owner;         /* 0: none yet. Release in owner.c pairs with the claimers' acquire */
+    _Atomic uint64_t base_bytes;    /* bytes that all files took at the last measurement */
+    _Atomic uint64_t others_bytes;  /* of them, those of other files */
+    _Atomic uint64_t own_bytes;     /* a private shadow: bytes that its file took at its last measurement */
+    _Atomic uint64_t since_bytes;   /* bytes claimed since */
     _Atomic uint64_t inflight;      /* pages claimed by this process now */
-    _Atomic uint64_t scan_at_ns;    /* when to look through the directory again */
-    _Atomic uint64_t retry_at_ns;   /* no eviction before: the last one freed nothing */
-    _Atomic int evicting;           /* 1: a thread of this process makes room */
-    struct {                        /* owners that somebody waited for in vain: see page.c */
-        _Atomic uint64_t idx, word; /* a page that the owner holds, and its word then; 0: none */
+    _Atomic uint64_t scan_at_ns;    /* when the next scan of the directory is due */
+    _Atomic uint64_t retry_at_ns;   /* no eviction before this time: the last one freed nothing */
+    _Atomic int evicting;           /* 1: a thread of this process is making room */
+    struct {                        /* owners that were waited for in vain: see page.c */
+        _Atomic uint64_t idx, word; /* a page that the owner holds, and its state then; 0: none */
     } stuck[XH_STUCK];
     _Atomic unsigned next_stuck;
 };
 
-/* 1 while there is something to claim pages in. */
+/* Returns 1 while there is storage to claim pages in. */
 static inline int xh_shadow_usable(const struct xh_shadow *s)
 {
     return s->fd >= 0 && !xh_guard_broken(s->guard);

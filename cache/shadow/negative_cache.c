@@ -1,5 +1,6 @@
-/* Lacks: what was looked for in vain, for the user's other processes: an empty file "n-<hex SHA-256 of the name>", whose time
- * says when. Knows nothing of what the name means. Threads, processes: any. */
+/* The negative cache: names that do not exist, for the user's other processes. Each entry is an empty file "n-<hex
+ * SHA-256 of the name>"; its time says when it was noted. This code knows nothing of what the names mean. Threads,
+ * processes: any. */
 #include "negative_cache.h"
 
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include "impl.h"
 #include "store.h"
 
-/* Opens the directory, and writes the file's name. Returns the directory's descriptor or -1. */
+/* Opens the directory, and writes the entry's file name to |file|. Returns the directory's descriptor or -1. */
 static int place(const char *name, const struct xh_options *o, int create, char file[XH_NAME_BYTES])
 {
     char path[XH_DIR_BYTES];
@@ -26,7 +27,8 @@ static int place(const char *name, const struct xh_options *o, int create, char 
 static int is_fresh(const struct stat *st, unsigned lasts_s)
 {
     time_t now = time(NULL);
-    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_mtime <= now && now - st->st_mtime < (time_t)lasts_s;
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_mtime <= now &&
+           now - st->st_mtime < (time_t)lasts_s;
 }
 
 int xh_shadow_lacks(const char *name, const struct xh_options *o, unsigned lasts_s)

@@ -1,8 +1,8 @@
-/* Lacks, for those that make room. Noting and asking are in shadow.h. */
+/* The negative cache, for the code that makes room. Noting and asking are in shadow.h. */
 #ifndef XH_SHADOW_LACK_H
 #define XH_SHADOW_LACK_H
 
-/* 1 when nobody believes the lack |name| any more. */
+/* Returns 1 when the entry |name| has expired for every reader. */
 int xh_negative_is_old(int dirfd, const char *name);
 
 #endif

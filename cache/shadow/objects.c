@@ -1,13 +1,12 @@
-/* The shadow objects of this process: one for each shadow, counted; and what fork does to them.
+/* The shadow objects of this process: one for each shadow, with a reference count; and their handling in fork.
  *
  * Invariants
- * 1. An object is in the list from its making to its last close, and whole while it is there.
- * 2. After fork the child has an open file description of its own for each object before any
- *    of its code runs: the parent's locks, which prove the parent alive, are not held by the
- *    child. (A mapping holds its file's description too, so it is replaced in its place.)
- *    The owner number is taken anew at the child's first claim.
+ * 1. An object is in the list from its creation to its last close, and complete while it is there.
+ * 2. After fork the child has an open file description of its own for each object before any of its code runs. So the
+ *    child does not hold the parent's locks, which prove the parent alive. (A mapping holds its file's description too,
+ *    so it is replaced at its address.) The child takes a new owner number at its first claim.
  *
- * Lock: xh_shadow_lock (objects.h). Knows nothing of words. */
+ * Lock: xh_shadow_lock (objects.h). This file knows nothing of page states. */
 #include "objects.h"
 
 #include <errno.h>
@@ -24,8 +23,8 @@
 #include "guard.h"
 #include "store.h"
 
-#define USELESS_BYTES (4u << 20) /* an automatic budget below it: private memory serves better */
-#define PRIVATE_LEAST_BYTES (1u << 20) /* however little memory is left */
+#define USELESS_BYTES (4u << 20) /* with a smaller automatic budget, private memory serves better */
+#define PRIVATE_LEAST_BYTES (1u << 20) /* the budget however little memory is left */
 #define STEP_MIN_BYTES (64u << 10)
 #define STEP_MAX_BYTES (1u << 20)
 
@@ -44,13 +43,13 @@ static void after_fork_parent(void)
     pthread_mutex_unlock(&xh_shadow_lock);
 }
 
-/* Only async-signal-safe calls. */
+/* Makes only async-signal-safe calls. */
 static void after_fork_child(void)
 {
     for (struct xh_shadow *s = shadows; s; s = s->next) {
         if (s->fd < 0)
             continue;
-        /* Lets go of the parent's description, which the number and the mapping hold; both keep their place. */
+        /* Releases the parent's description, which the descriptor and the mapping hold. Number and address stay. */
         int fd = xh_store_reopen(s);
         int ours = fd >= 0 && dup3(fd, s->fd, O_CLOEXEC) >= 0 &&
                    mmap(s->map, s->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == s->map;
@@ -77,9 +76,9 @@ static void watch_process(void)
     xh_guard_install();
 }
 
-/* ---- making and ending --------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
-/* Maps what |s->fd| holds. Returns 0 or -1. */
+/* Maps the file of |s->fd|. Returns 0 or -1. */
 static int map_words(struct xh_shadow *s)
 {
     const struct xh_layout_head *h = &s->head;
@@ -101,7 +100,7 @@ static int map_words(struct xh_shadow *s)
     return s->guard ? 0 : -1;
 }
 
-/* Undoes storage, so that another kind may be tried. */
+/* Undoes the storage, so that another kind can be tried. */
 static void drop_storage(struct xh_shadow *s)
 {
     xh_guard_drop(s->guard);
@@ -188,7 +187,7 @@ void xh_shadow_tell_hits(struct xh_shadow *s, uint64_t bytes)
         atomic_fetch_add_explicit(&s->live->hit_bytes, bytes, memory_order_relaxed);
 }
 
-/* An open object of the same directory and key that has its storage still. The caller holds the lock. */
+/* Finds an open object of this directory and key that still has its storage. The caller holds the lock. */
 static struct xh_shadow *find(const char *dir, const char *name)
 {
     struct xh_shadow *s = shadows;
@@ -197,7 +196,7 @@ static struct xh_shadow *find(const char *dir, const char *name)
     return s;
 }
 
-/* Puts |s| into the list. The caller holds the lock. */
+/* Adds |s| to the list. The caller holds the lock. */
 static void enlist(struct xh_shadow *s)
 {
     s->next = shadows;
@@ -218,7 +217,8 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
         xh_store_dir_path(o, s->dir);
     if (xh_store_describe(s, url, validator, size) < 0) {
         free(s);
-        return xh_err_set(err, XH_E_SYS, 0, "cannot name the cache of a file of %llu bytes: too large, or out of memory",
+        return xh_err_set(err, XH_E_SYS, 0,
+                          "cannot name the cache of a file of %llu bytes: too large, or out of memory",
                           (unsigned long long)size);
     }
     pthread_mutex_lock(&xh_shadow_lock);
@@ -274,7 +274,7 @@ void xh_shadow_close(struct xh_shadow *s)
         *at = s->next;
         xh_budget_leave(s);
         if (!s->private_ && !s->visitor && xh_shadow_usable(s))
-            (void)!futimens(s->fd, NULL); /* last use: the order of dropping */
+            (void)!futimens(s->fd, NULL); /* the time of last use: shadows are dropped in that order */
         drop_storage(s);
         free(s);
     }

@@ -1,14 +1,14 @@
-/* Who is alive: an owner is a slot, proved by a lock that the kernel drops at any death.
+/* Owners: an owner is a slot. A lock proves it alive; the kernel releases that lock at any death.
  *
  * Invariants
- * 1. A process writes its owner number into words only while it holds its slot's lock.
- *    The lock belongs to the open file description: it goes when the process dies, by
- *    whatever cause and in whatever pid namespace, and stays while it is only suspended.
- * 2. Taking a slot bumps its epoch, so words of an earlier holder are never taken for
- *    words of the present one.
+ * 1. A process writes its owner number into page states only while it holds its slot's lock. The lock belongs to the
+ *    open file description. It goes when the process dies, by whatever cause and in whatever pid namespace, and stays
+ *    while the process is suspended.
+ * 2. Taking a slot increases its epoch, so page states of an earlier holder are never taken for those of the present
+ *    one.
  * 3. Doubt means alive: a wrong "dead" could mix two fillers, a wrong "alive" costs time.
  *
- * Knows nothing of pages. */
+ * This file knows nothing of pages. */
 #include "owner.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@
 
 static uint32_t take_slot(struct xh_shadow *s)
 {
-    unsigned start = (unsigned)getpid() * 2654435761u >> 21; /* 11 bits: spreads processes */
+    unsigned start = (unsigned)getpid() * 2654435761u >> 21; /* 11 bits: spreads the processes over the slots */
     for (unsigned i = 0; i < XH_SLOTS; i++) {
         unsigned slot = (start + i) % XH_SLOTS;
         int rc = xh_store_lock(s->fd, F_WRLCK, XH_LOCK_SLOT(slot));
@@ -32,7 +32,7 @@ static uint32_t take_slot(struct xh_shadow *s)
             continue;
         unsigned epoch = atomic_load_explicit(&s->epochs[slot], memory_order_relaxed);
         epoch = epoch % XH_EPOCH_MAX + 1;
-        /* Ordered before every word that names it by the claim's CAS (release): see xh_owner_dead. */
+        /* Ordered by the claim's CAS (release) before every page state that names it: see xh_owner_dead. */
         atomic_store_explicit(&s->epochs[slot], (uint16_t)epoch, memory_order_release);
         xh_trace(XH_T_SHADOW, "slot", "name=%.10s slot=%u epoch=%u", s->name, slot, epoch);
         return xh_owner_make(slot, epoch);
@@ -62,7 +62,8 @@ int xh_shadow_shared(struct xh_shadow *s)
     return s->fd >= 0 && xh_store_locked(s->fd, XH_LOCK_OPEN) > 0;
 }
 
-/* How many slots from |from| to before |to| others hold, at most |most|. The kernel tells of a lock in the range, not of its first. */
+/* Counts the slots in [from, to) that others hold, up to |most|. The kernel reports some lock in the range, not
+ * always its first. */
 static unsigned held_elsewhere(struct xh_shadow *s, unsigned from, unsigned to, unsigned most)
 {
     unsigned n = 0;
@@ -82,15 +83,15 @@ static unsigned held_elsewhere(struct xh_shadow *s, unsigned from, unsigned to, 
 
 unsigned xh_shadow_readers(struct xh_shadow *s)
 {
-    if (!xh_owner_get(s)) /* so that others count this one */
+    if (!xh_owner_get(s)) /* so that others count this process */
         return 1;
     return 1 + held_elsewhere(s, 0, XH_SLOTS, XH_READERS_MOST - 1);
 }
 
-/* Words of the live part in which one process at a time says that it is doing something: milliseconds of the node's clock,
- * then the slot; 0: nobody. Any value is sound: who said so too long ago, or in the time to come, has not. */
+/* Words of the live part by which one process at a time tells that it is doing something: milliseconds of the node's
+ * clock, then the slot; 0: no process. Any value is sound: a time too long ago, or in the future, does not count. */
 #define WAITING_MS 100u
-#define WALKING_MS 300u /* a walker that waits for its transfers says nothing meanwhile */
+#define WALKING_MS 300u /* longer, as a walker says nothing while it waits for its transfers */
 #define SAID_AGAIN_MS 4u
 
 static uint64_t now_ms(void)
@@ -98,7 +99,7 @@ static uint64_t now_ms(void)
     return xh_now_ns() / 1000000u;
 }
 
-/* This process's slot, XH_SLOTS when it has none to speak with. */
+/* Returns this process's slot; XH_SLOTS when it has none, or nothing is shared. */
 static uint64_t voice(const struct xh_shadow *s)
 {
     uint32_t owner = atomic_load_explicit(&s->owner, memory_order_acquire);
@@ -110,7 +111,7 @@ static int others_word(uint64_t was, uint64_t slot, uint64_t now, unsigned lasts
     return was && was % XH_SLOTS != slot && now - was / XH_SLOTS < lasts_ms;
 }
 
-/* Over the word |was|, which may be another's. */
+/* Writes this process into |*word|, whose value was |was|, perhaps another process's. */
 static void say(_Atomic uint64_t *word, uint64_t was, uint64_t slot, uint64_t now)
 {
     if (was % XH_SLOTS != slot || now - was / XH_SLOTS >= SAID_AGAIN_MS)
@@ -162,12 +163,12 @@ int xh_shadow_other_walks(struct xh_shadow *s)
 int xh_owner_dead(struct xh_shadow *s, uint32_t owner)
 {
     if (owner == 0)
-        return 1; /* no process writes it: the word is rubbish */
+        return 1; /* no process writes it: the page state is damaged */
     if (owner == atomic_load_explicit(&s->owner, memory_order_acquire) || s->fd < 0)
         return 0;
     unsigned slot = xh_owner_slot(owner);
-    /* The word that named |owner| was loaded with acquire after the epoch was stored with
-     * release, so another epoch here is a later one: the slot had to be let go for it. */
+    /* The page state that named |owner| was loaded with acquire, after the epoch was stored with release. So another
+     * epoch here is a later one, for which the slot had to be released first. */
     if (atomic_load_explicit(&s->epochs[slot], memory_order_acquire) != xh_owner_epoch(owner))
         return 1;
     return xh_store_locked(s->fd, XH_LOCK_SLOT(slot)) == 0;

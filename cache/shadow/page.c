@@ -1,19 +1,18 @@
-/* Pages: claim, fill, publish, abandon, read, wait. See layout.h for the word.
+/* Pages: fill, publish, give up, read, wait. layout.h has the page state.
  *
  * Invariants
- * 1. A word is touched only after its block was reserved: a fault in a hole of a full
- *    tmpfs would be SIGBUS.
- * 2. Only a claim's owner writes the page's bytes, and only those of the origin for this
- *    validator. So a dead owner's half-filled page is harmless: the next one writes the
- *    same bytes over it. A dead owner writes no more, as its lock went with its last thread.
+ * 1. A page state is touched only after its block was reserved: a fault in a hole of a full tmpfs would raise SIGBUS.
+ * 2. Only a claim's owner writes the page's bytes, and only those of the origin for this validator. So a dead owner's
+ *    half-filled page is harmless: the next owner writes the same bytes over it. A dead owner writes no more, as its
+ *    lock goes with its last thread.
  * 3. READY is stored (release) after the bytes; a reader loads it (acquire) before them.
- * 4. READY ends only by EVICTING, stored before the first byte goes; a reader looks at the
- *    word again after copying. READY of the same generation means: there all the time.
- * 5. Nobody else should write into the file, but someone may: a reader gets no page whose sum is
- *    not that of what was published. Such a page is EMPTY from then on, and fetched anew.
+ * 4. READY ends only by EVICTING, which is stored before the first byte goes. A reader loads the page state again after
+ *    copying. READY with the same generation means that the page was there all the time.
+ * 5. Other programs should not write into the file, but may. A reader gets no page whose sum differs from that of the
+ *    published bytes. Such a page becomes EMPTY, and is fetched again.
  *
- * Locks: none. Page bytes go by pread and pwrite, which on tmpfs take no lock for a read
- * and fail instead of faulting. Knows nothing of budgets beyond charging one. */
+ * Locks: none. Page bytes go by pread and pwrite, which on tmpfs take no lock for a read, and fail instead of
+ * faulting. This file knows nothing of budgets, beyond making room once when the tmpfs is full. */
 #include "page.h"
 
 #include <assert.h>
@@ -34,8 +33,8 @@
 #include "sum.h"
 #include "page_state.h"
 
-#define RUN_PAGES 64u      /* most pages of one copy: what is in a cache still when it is summed */
-#define PROVE_ALIVE_MS 250 /* how often a waiter looks whether the owner is alive */
+#define RUN_PAGES 64u      /* most pages of one copy: they are still in a cache when they are summed */
+#define PROVE_ALIVE_MS 250 /* how often a waiter checks whether the owner is alive */
 
 uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty)
 {
@@ -48,7 +47,7 @@ uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64
         ++*empty;
         if (w & XH_W_HOT)
             again++;
-        else /* a lost race means that the page is no longer as it was: no mark then */
+        else /* if the CAS fails the page has changed, and needs no mark */
             atomic_compare_exchange_strong_explicit(&s->words[i], &w, w | XH_W_HOT, memory_order_relaxed,
                                                     memory_order_relaxed);
     }
@@ -74,7 +73,8 @@ int xh_shadow_elsewhere(struct xh_shadow *s, uint64_t idx)
     return xh_w_state(w) == XH_CLAIMED && xh_w_owner(w) != atomic_load_explicit(&s->owner, memory_order_relaxed);
 }
 
-/* Notes the sums of the whole pages at |data|: never those of what stands in the file, where someone may have cut it. */
+/* Notes the sums of the whole pages at |data|. They are never computed from the file, which another program may have
+ * cut. */
 static void note_sums(struct xh_shadow *s, uint64_t off, const uint8_t *data, size_t len)
 {
     for (uint64_t idx = off / XH_PAGE_BYTES, at; (at = idx * XH_PAGE_BYTES) < off + len; idx++)
@@ -99,7 +99,7 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
         } else if (n < 0 && errno == EINTR) {
             continue;
         } else if (n < 0 && errno == ENOSPC && !squeezed) {
-            /* Someone else filled the tmpfs below our budget: give back some of ours, once. */
+            /* Another program filled the tmpfs below our budget: give back some of ours, once. */
             squeezed = 1;
             if (!xh_evict_squeeze(s, len + s->step_bytes, 0, NULL))
                 return XH_E_NOSPACE;
@@ -112,8 +112,8 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
     return XH_OK;
 }
 
-/* Ends claims of this process over |n| pages. Words that are not its claims are let be. What is to be READY and
- * has lost its sum is abandoned. */
+/* Ends this process's claims among |n| pages; other pages stay as they are. A page that shall be READY and has lost
+ * its sum becomes EMPTY. Returns how many pages got |state|. */
 static uint64_t end_claims(struct xh_shadow *s, uint64_t first, uint64_t n, enum xh_state state,
                            uint64_t flags, uint64_t keep)
 {
@@ -133,7 +133,7 @@ static uint64_t end_claims(struct xh_shadow *s, uint64_t first, uint64_t n, enum
             good += (uint64_t)xh_page_change(s, i, &w, XH_W_HELD, state, 0, flags, keep);
         else
             xh_page_change(s, i, &w, XH_W_HELD, XH_EMPTY, 0, XH_W_STALE, 0);
-        ended++; /* a claim that is lost to damage is over, too */
+        ended++; /* a claim that is lost to damage has ended too */
     }
     xh_claims_over(s, ended);
     return good;
@@ -141,7 +141,7 @@ static uint64_t end_claims(struct xh_shadow *s, uint64_t first, uint64_t n, enum
 
 void xh_shadow_publish(struct xh_shadow *s, uint64_t first, uint64_t n, struct xh_counters *c)
 {
-    /* HOT, so that a page fetched ahead survives the clock's hand once before it is read. */
+    /* HOT: a page that was fetched ahead survives the clock's hand once before it is read. */
     uint64_t ended = end_claims(s, first, n, XH_READY, XH_W_HOT, XH_W_META);
     if (c && ended)
         xh_count(c, pages_published, ended);
@@ -152,12 +152,12 @@ void xh_shadow_abandon(struct xh_shadow *s, uint64_t first, uint64_t n)
     end_claims(s, first, n, XH_EMPTY, XH_W_STALE, 0);
 }
 
-/* Where the pages of a run are copied to: into the caller's buffer, but for those at its ends that he wants a part
- * of, as a sum is of a whole page. */
+/* The targets of a run of pages. Most are copied into the caller's buffer. At the ends, pages of which the caller
+ * wants only a part go to |edge|, as a sum covers a whole page. */
 struct run {
-    uint64_t off, len, first, n; /* bytes wanted; their pages */
-    uint8_t *buf;                /* of |off| */
-    uint8_t (*edge)[XH_PAGE_BYTES]; /* two of them */
+    uint64_t off, len, first, n; /* the bytes wanted, and their pages */
+    uint8_t *buf;                /* the place of |off| */
+    uint8_t (*edge)[XH_PAGE_BYTES]; /* two pages */
 };
 
 static int has_edge(const struct xh_shadow *s, const struct run *r, uint64_t idx)
@@ -171,7 +171,7 @@ static uint8_t *place(const struct xh_shadow *s, struct run *r, uint64_t idx)
     return has_edge(s, r, idx) ? r->edge[idx != r->first] : r->buf + (idx * XH_PAGE_BYTES - r->off);
 }
 
-/* Copies the whole pages of |r|. Returns the bytes copied, from the first page's beginning on, or -1. */
+/* Copies the whole pages of |r|. Returns the bytes copied, counted from the start of the first page, or -1. */
 static ssize_t copy_pages(struct xh_shadow *s, struct run *r)
 {
     uint64_t last = r->first + r->n - 1, from = r->first, to = last + 1;
@@ -200,7 +200,7 @@ void xh_page_damaged(struct xh_shadow *s, uint64_t idx, uint64_t w)
         xh_trace(XH_T_SHADOW, "damaged", "name=%.10s page=%llu", s->name, (unsigned long long)idx);
 }
 
-/* As xh_shadow_read, for at most RUN_PAGES pages (and a part). */
+/* Does the same as xh_shadow_read, for at most RUN_PAGES pages and a part of one. */
 static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t len)
 {
     uint64_t seen[RUN_PAGES + 1], sums[RUN_PAGES + 1];
@@ -208,7 +208,7 @@ static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t l
     struct run r = {.off = off, .len = len, .first = off / XH_PAGE_BYTES, .buf = buf, .edge = edge};
     uint64_t want = (off + len - 1) / XH_PAGE_BYTES - r.first + 1;
     for (; r.n < want && xh_page_reserve(s, r.first + r.n); r.n++) {
-        /* Acquire pairs with publish: READY here, so the bytes and their sum are there. */
+        /* Acquire pairs with publish: the page is READY, so its bytes and their sum are there. */
         seen[r.n] = atomic_load_explicit(&s->words[r.first + r.n], memory_order_acquire);
         if (xh_w_state(seen[r.n]) != XH_READY)
             break;
@@ -220,7 +220,7 @@ static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t l
         r.len = (size_t)((r.first + r.n) * XH_PAGE_BYTES - off);
     ssize_t got = copy_pages(s, &r);
     if (got < 0)
-        return 0; /* the file is as it was: nobody's damage */
+        return 0; /* the file is not damaged */
 
     xh_page_fence();
     for (uint64_t i = 0; i < r.n; i++) {
@@ -237,7 +237,7 @@ static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t l
             uint64_t a = at > off ? at : off, b = at + bytes < off + r.len ? at + bytes : off + r.len;
             memcpy(buf + (a - off), page + (a - at), (size_t)(b - a));
         }
-        /* Stored only when it is not there, so that hits in many processes share the line. */
+        /* Stored only when it is not set, so that hits in many processes share the cache line. */
         if (!(w & XH_W_HOT))
             atomic_fetch_or_explicit(&s->words[idx], XH_W_HOT, memory_order_relaxed);
     }
@@ -263,8 +263,8 @@ size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len)
     return done;
 }
 
-/* Sets to EMPTY what dead |owner| holds in the block of words around |idx|: whoever waits for
- * one of its pages most likely waits for the next ones too. */
+/* Sets to EMPTY what the dead |owner| holds in the block of |idx|: a process that waits for one of its pages most
+ * likely waits for the next ones too. */
 static void take_over(struct xh_shadow *s, uint64_t idx, uint32_t owner, struct xh_counters *c)
 {
     uint64_t first = idx / s->block_words * s->block_words;
@@ -283,7 +283,7 @@ static void take_over(struct xh_shadow *s, uint64_t idx, uint32_t owner, struct 
         xh_count(c, claims_taken_over, taken);
 }
 
-/* Sleeps until the word's change of state wakes it, |ms| at most. |w| is the word as seen. */
+/* Sleeps until a change of the page state wakes it, |ms| at most. |w| is the state as last seen. */
 static void sleep_on(struct xh_shadow *s, uint64_t idx, uint64_t w, int64_t ms)
 {
     if (!(w & XH_W_WAITERS)) {
@@ -296,7 +296,7 @@ static void sleep_on(struct xh_shadow *s, uint64_t idx, uint64_t w, int64_t ms)
     syscall(SYS_futex, xh_w_futex(&s->words[idx]), FUTEX_WAIT, (uint32_t)w, &ts, NULL, 0);
 }
 
-/* 1 when |owner| was waited for in vain and has not moved since: a page that it held then it still holds.
+/* Returns 1 when |owner| was waited for in vain and has not moved since: it still holds the page that it held then.
  * So a suspended process costs each reader one wait, not one for each of its pages. */
 static int is_stuck(struct xh_shadow *s, uint32_t owner)
 {
@@ -312,7 +312,7 @@ static int is_stuck(struct xh_shadow *s, uint32_t owner)
     return 0;
 }
 
-/* Two threads may mix their entries: then the words differ, and the owner is waited for again. */
+/* Two threads may mix their entries. Then the page states differ, and the owner is waited for again. */
 static void note_stuck(struct xh_shadow *s, uint64_t idx, uint64_t word)
 {
     unsigned i = atomic_fetch_add_explicit(&s->next_stuck, 1, memory_order_relaxed) % XH_STUCK;
@@ -321,13 +321,13 @@ static void note_stuck(struct xh_shadow *s, uint64_t idx, uint64_t word)
     atomic_store_explicit(&s->stuck[i].word, word, memory_order_relaxed);
 }
 
-/* |gives_up|: when the time is over, the owner is not waited for again. */
+/* Waits as xh_shadow_wait. |gives_up|: after a timeout the owner is not waited for again. */
 static int wait_for(struct xh_shadow *s, uint64_t idx, int timeout_ms, int gives_up, struct xh_counters *c)
 {
     if (!xh_page_usable(s, idx) || !xh_page_reserve(s, idx))
-        return XH_OK; /* claim will say NONE */
+        return XH_OK; /* the next claim will return NONE */
     uint64_t end_ns = xh_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
-    uint64_t prove_ns = 0; /* first of all, as a crash may be long ago */
+    uint64_t prove_ns = 0; /* at once: the owner may have crashed long ago */
     const uint64_t was = atomic_load_explicit(&s->words[idx], memory_order_acquire);
     if (xh_w_state(was) != XH_CLAIMED && xh_w_state(was) != XH_EVICTING)
         return XH_OK;

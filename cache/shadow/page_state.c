@@ -1,5 +1,5 @@
-/* Words: made safe to touch, and changed. See layout.h for what they say, page.c for what it is good for.
- * Locks: none. */
+/* Page states: makes their memory safe to touch, and changes them. layout.h has their bits, page.c their use. Locks:
+ * none. */
 #include "page_state.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ int xh_page_reserve(struct xh_shadow *s, uint64_t idx)
     uint64_t bit = 1ull << (block % 64);
     if (xh_guard_broken(s->guard))
         return 0;
-    /* Acquire pairs with the release below: the fallocate of another thread came before. */
+    /* Acquire pairs with the release below: another thread's fallocate came before. */
     if (atomic_load_explicit(&s->reserved[block / 64], memory_order_acquire) & bit)
         return 1;
     uint64_t unit = s->head.unit_bytes;
@@ -52,8 +52,8 @@ int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t ma
     const uint64_t was = *old;
     do {
         uint64_t to = xh_w_make(*old, state, owner, flags | (*old & keep));
-        /* Release: what came before (bytes, hole) is seen by who acquires the new state.
-         * Acquire: what the former owner did is seen by this one. */
+        /* Release: who acquires the new state sees the bytes or the hole from before. Acquire: this process sees
+         * what the former owner did. */
         if (atomic_compare_exchange_weak_explicit(&s->words[idx], old, to, memory_order_acq_rel,
                                                   memory_order_acquire)) {
             if (*old & XH_W_WAITERS)

@@ -1,13 +1,13 @@
-/* Words: made safe to touch, and changed. See layout.h for what they say. */
+/* Page states: makes their memory safe to touch, and changes them. layout.h has their bits. */
 #ifndef XH_SHADOW_WORD_H
 #define XH_SHADOW_WORD_H
 
 #include "impl.h"
 
-/* Makes the words and sums of |idx|'s block safe to touch. Returns 1, or 0 when there is no memory. */
+/* Makes the page states and sums of |idx|'s block safe to touch. Returns 1, or 0 when there is no memory. */
 int xh_page_reserve(struct xh_shadow *s, uint64_t idx);
-/* Replaces |*old| (kept up to date) by state, owner and flags; flags of |keep| are kept.
- * Returns 1, or 0 as soon as a bit of |mask| differs from |*old|. Wakes waiters. */
+/* Replaces the page state |*old| (kept up to date) by |state|, |owner| and |flags|; flags in |keep| stay. Wakes
+ * waiters. Returns 1, or 0 as soon as a bit of |mask| differs from |*old|. */
 int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state state,
                    uint32_t owner, uint64_t flags, uint64_t keep);
 

@@ -1,14 +1,14 @@
-/* Directory and file of a shadow: found, made, checked, locked.
+/* Directory and file of a shadow: finds, creates, checks and locks them.
  *
  * Invariants
- * 1. A file bears a shadow's name only when it is complete: it is built under a temporary
- *    name and renamed where no such name exists. The loser of a race uses the winner's.
- * 2. Nothing of a file is believed before all of it was compared with what this process
- *    would have written: type, owner, mode, size, head. What differs is set aside.
- * 3. Who has a file open holds XH_LOCK_OPEN shared; who removes a shadow for room holds it
- *    exclusively. So a shadow in use keeps its name, and one without name is not used anew.
+ * 1. A file has a shadow's name only when it is complete: it is built under a temporary name and renamed where no such
+ *    name exists. The loser of a race uses the winner's file.
+ * 2. Nothing of a file is believed before all of it was compared with what this process would have written: type,
+ *    owner, mode, size, head. A file that differs is set aside.
+ * 3. A process that has a file open holds XH_LOCK_OPEN shared. A process that removes a shadow to make room holds it
+ *    exclusively. So a shadow in use keeps its name, and one without a name is not opened again.
  *
- * Knows nothing of pages' states. Threads: any; callers hold xh_shadow_lock or own |s| alone. */
+ * This file knows nothing of page states. Threads: any; callers hold xh_shadow_lock or own |s| alone. */
 #include "store.h"
 
 #include <dirent.h>
@@ -37,8 +37,8 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 #define XFS_MAGIC 0x58465342 /* not in linux/magic.h */
-/* A dropper needs microseconds. One that was suspended under its lock makes the shadow private:
- * to replace the file before it goes on would let it remove the new one's name. */
+/* Dropping a shadow takes microseconds. If the dropper is suspended under its lock, the shadow becomes private here:
+ * if the file were replaced before the dropper continues, it would remove the new one's name. */
 #define ATTACH_TRIES 20u
 #define ATTACH_PAUSE_NS 1000000
 
@@ -78,7 +78,7 @@ int xh_store_is_shadow_name(const char *name)
            strspn(name + 2, "0123456789abcdef") == 64;
 }
 
-/* |digits| of them, and nothing more. */
+/* Returns 1 when |text| is |digits| hex digits and nothing more. */
 static int is_hex(const char *text, size_t digits)
 {
     return strlen(text) == digits && strspn(text, "0123456789abcdef") == digits;
@@ -106,10 +106,9 @@ void xh_store_temp_name(char name[XH_NAME_BYTES])
     snprintf(name, XH_NAME_BYTES, "t-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
 }
 
-/* Moves |fd| to a high number. A daemon may close descriptors that it does not know; what it
- * opens then gets low numbers, and must not be read and written in the shadow's stead. Not higher
- * than the kernel's first table of descriptors reaches (64): to enlarge it takes some 7 ms in a
- * process with threads. */
+/* Moves |fd| to a high number. A daemon may close descriptors that it does not know. The files that it opens then
+ * get low numbers, and must not be read and written in place of the shadow. The number stays in the kernel's first
+ * table of descriptors (below 64): enlarging the table takes some 7 ms in a process with threads. */
 static int move_up(int fd)
 {
     int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 48);
@@ -154,8 +153,8 @@ void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES])
     snprintf(path + n, XH_DIR_BYTES - n, "/" XH_LAYOUT_DIR);
 }
 
-/* Why a directory's file system will not do, or NULL. A shared mapping must be coherent (no
- * network file system) and reserved blocks must stay so (no copy on write). */
+/* Returns why a directory's file system is unsuitable, or NULL. A shared mapping must be coherent (no network file
+ * system), and reserved blocks must stay reserved (no copy on write). */
 static const char *bad_fs(int dirfd, int is_default)
 {
     struct statfs fs;
@@ -173,22 +172,28 @@ static const char *bad_fs(int dirfd, int is_default)
     }
 }
 
-/* |path| cannot be used. A directory that the user named is told of once: the program runs on, and shares nothing. */
+/* Traces that |path| cannot be used. If the user named the directory, also prints it once: the program runs on, and
+ * shares nothing. */
 static void say_unusable(const struct xh_options *o, const char *path, const char *why)
 {
     static atomic_int said;
     xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, why);
     if (o->shadow_dir[0] && !atomic_exchange(&said, 1))
-        dprintf(STDERR_FILENO, "xhdf5: the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "
-                "shared: name a directory in a tmpfs that is yours alone (chmod 700) with XHDF5_SHADOW_DIR\n", path, why);
+        dprintf(
+            STDERR_FILENO,
+            "xhdf5: the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "
+            "shared: name a directory in a tmpfs that is yours alone (chmod 700) with XHDF5_SHADOW_DIR\n",
+            path, why);
 }
 
-/* Why the directory |fd|, which was opened unless errno says why not, will not do, or NULL. */
+/* Returns why the opened directory |fd| is unsuitable, or NULL. If |fd| is -1, errno says why. */
 static const char *bad_dir(int fd, int is_default)
 {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0)
-        return errno == ENOENT ? "it is not there" : errno == ELOOP || errno == ENOTDIR ? "it is no directory" : "no access";
+        return errno == ENOENT                      ? "it is not there"
+               : errno == ELOOP || errno == ENOTDIR ? "it is no directory"
+                                                    : "no access";
     if (st.st_uid != geteuid())
         return "it is another user's";
     if (st.st_mode & 077)
@@ -196,7 +201,7 @@ static const char *bad_dir(int fd, int is_default)
     return bad_fs(fd, is_default);
 }
 
-/* Opens the layout's directory in |base|, for use. Of one that somebody removes just now another is made. */
+/* Opens the layout's directory in |base| and marks it as used. If another process is removing it, makes a new one. */
 static int open_layout(int base, int create)
 {
     const struct timespec pause = {.tv_nsec = ATTACH_PAUSE_NS};
@@ -246,7 +251,7 @@ int xh_store_dir(const struct xh_options *o, const char *path, int create)
 
 /* ---- other layouts ----------------------------------------------------------------------- */
 
-/* "v" and digits, and not this layout's. */
+/* Returns 1 for "v" and digits, except this layout's. */
 static int is_other_layout(const char *name)
 {
     size_t n = strlen(name);
@@ -282,18 +287,18 @@ int xh_store_place(int dirfd, const char *place)
     return openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* What is worth nothing without a shadow. */
+/* Returns 1 for a file that is useless without a shadow. */
 static int is_beside(const char *name)
 {
     return strcmp(name, "turns") == 0 || strcmp(name, "busy") == 0 || xh_store_is_hint_name(name) ||
            xh_store_is_lack_name(name);
 }
 
-/* 1 when the directory |fd| holds nothing but what is worth nothing without a shadow: a directory that the user named
- * may have a "v1" of the user's own. |empties|: that is removed. */
+/* Returns 1 when the directory |fd| holds only files that are useless without a shadow: a directory that the user
+ * named may contain a "v1" of the user's own. |empties|: removes those files. */
 static int is_spent(int fd, int empties)
 {
-    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), spent = 1; /* a position of its own */
+    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), spent = 1; /* a read position of its own */
     DIR *d = own < 0 ? NULL : fdopendir(own);
     if (!d) {
         if (own >= 0)
@@ -317,7 +322,8 @@ void xh_store_tidy(int dirfd)
     size_t n = xh_store_places(dirfd, place);
     for (size_t i = 2; i < n; i++) {
         int fd = xh_store_place(dirfd, place[i]);
-        /* Whoever uses it holds the lock shared: see open_layout. One that is removed already has a successor. */
+        /* A process that uses the directory holds the lock shared: see open_layout. A directory without links was
+         * removed already, and its name may belong to a new one. */
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0 &&
             is_spent(fd, 0) && is_spent(fd, 1)) {
             unlinkat(dirfd, place[i], AT_REMOVEDIR);
@@ -358,7 +364,7 @@ static int key_of(const char *url, const char *validator, uint64_t size, uint8_t
     return rc;
 }
 
-/* All that follows from the size alone. Returns 0 or -1. */
+/* Sets all fields that follow from the size alone. Returns 0 or -1. */
 static int set_numbers(struct xh_layout_head *h, uint64_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -415,10 +421,10 @@ int xh_store_describe_existing(struct xh_shadow *s)
     return n == (ssize_t)sizeof *h && xh_store_sound(h, s->name) ? 0 : -1;
 }
 
-/* Gives a new file its size, its head, and memory for what every process maps. */
+/* Gives a new file its size, its head, and memory for the part that every process maps. */
 static int fill_new(int fd, const struct xh_layout_head *h)
 {
-    /* Beyond the limit ftruncate and pwrite would not fail but kill (SIGXFSZ). */
+    /* Beyond this limit ftruncate and pwrite would kill the process (SIGXFSZ). */
     struct rlimit lim;
     if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < h->file_bytes)
         return -1;
@@ -430,7 +436,7 @@ static int fill_new(int fd, const struct xh_layout_head *h)
 int xh_store_private(struct xh_shadow *s)
 {
     int fd = memfd_create("xhdf5-shadow", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-    if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+    if (fd < 0 && errno == EINVAL) /* Linux before 6.3 */
         fd = memfd_create("xhdf5-shadow", MFD_CLOEXEC);
     if (fd < 0)
         return -1;
@@ -446,7 +452,7 @@ int xh_store_private(struct xh_shadow *s)
 
 enum attached { GOOD, AGAIN, BAD, MISSING, FAILED };
 
-/* Sound and, once locked, not about to go. Sets s->fd when GOOD. */
+/* Opens the file if it is sound and, once locked, not being dropped. Sets s->fd when GOOD. */
 static enum attached open_existing(struct xh_shadow *s)
 {
     const struct xh_layout_head *h = &s->head;
@@ -462,22 +468,22 @@ static enum attached open_existing(struct xh_shadow *s)
         goto out;
     switch (xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN)) {
     case 0: break;
-    case 1: rc = AGAIN; goto out; /* being dropped */
+    case 1: rc = AGAIN; goto out; /* it is being dropped */
     default: rc = FAILED; goto out;
     }
     if (fstat(fd, &st) < 0 || st.st_nlink == 0) {
-        rc = AGAIN; /* dropped before we had the lock */
+        rc = AGAIN; /* it was dropped before we had the lock */
         goto out;
     }
     if (pread(fd, &there, sizeof there, 0) != (ssize_t)sizeof there || memcmp(&there, h, sizeof there) != 0)
         goto out;
-    /* Should a hole be there, a store into it could be SIGBUS; and see fill_new for the limit. */
+    /* A store into a hole could raise SIGBUS. For the limit see fill_new. */
     rc = FAILED;
     if (fallocate(fd, 0, 0, h->header_bytes) < 0 ||
         (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < h->file_bytes))
         goto out;
     if (!s->visitor)
-        (void)!futimens(fd, NULL); /* last use: the order of dropping */
+        (void)!futimens(fd, NULL); /* the time of last use: shadows are dropped in that order */
     s->fd = move_up(fd);
     return GOOD;
 out:
@@ -485,7 +491,7 @@ out:
     return rc;
 }
 
-/* Takes |s->name| away from something that is not a shadow. */
+/* Frees |s->name| from a file that is no shadow. Returns 0 or -1. */
 static int set_aside(struct xh_shadow *s)
 {
     char to[XH_NAME_BYTES];
@@ -496,7 +502,7 @@ static int set_aside(struct xh_shadow *s)
     return renameat(s->dirfd, s->name, s->dirfd, to);
 }
 
-/* Renames where |to| does not exist. Returns 0, or -1 with errno EEXIST when it does. */
+/* Renames if |to| does not exist. Returns 0, or -1 with errno EEXIST if it does. */
 static int rename_new(int dirfd, const char *from, const char *to)
 {
     if (renameat2(dirfd, from, dirfd, to, RENAME_NOREPLACE) == 0)
@@ -538,10 +544,10 @@ int xh_store_attach(struct xh_shadow *s)
             return rc == GOOD ? 0 : -1;
         if (rc == MISSING)
             rc = create_new(s);
-        /* Under the lock, so that of many processes none removes what another made anew. */
+        /* xh_store_drop locks, so that no process removes what another has made anew. */
         if (rc == BAD && xh_store_drop(s->dirfd, s->name))
             rc = AGAIN;
-        /* In use by others though damaged, or no file at all. */
+        /* The file is damaged and in use by others, or it is no regular file. */
         if (rc == BAD && i == ATTACH_TRIES / 2 && set_aside(s) < 0)
             rc = FAILED;
         if (rc == GOOD)
@@ -561,7 +567,7 @@ int xh_store_reopen(const struct xh_shadow *s)
     struct stat mine, other;
     snprintf(path, sizeof path, "/proc/self/fd/%d", s->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOATIME);
-    if (fd < 0 && s->dirfd >= 0) { /* no /proc here, or a process that may not be looked at */
+    if (fd < 0 && s->dirfd >= 0) { /* there is no /proc, or this process may not be inspected */
         fd = openat(s->dirfd, s->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd >= 0 && (fstat(fd, &other) < 0 || fstat(s->fd, &mine) < 0 || mine.st_ino != other.st_ino ||
                         mine.st_dev != other.st_dev)) {
@@ -570,7 +576,7 @@ int xh_store_reopen(const struct xh_shadow *s)
         }
     }
     if (fd >= 0)
-        xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN); /* without it the shadow is only dropped sooner */
+        xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN); /* without the lock the shadow may be dropped sooner, no more */
     return fd;
 }
 
@@ -579,7 +585,7 @@ int xh_store_drop(int dirfd, const char *name)
     struct stat mine, named;
     int gone = 0;
     int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) /* What is not there may be made anew, and used, before the next call. */
+    if (fd < 0) /* A missing file may be made anew, and used, before the next call. */
         return errno != ENOENT && errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != EINTR &&
                unlinkat(dirfd, name, 0) == 0;
     if (xh_store_lock(fd, F_WRLCK, XH_LOCK_OPEN) == 0 && fstat(fd, &mine) == 0 &&

@@ -1,4 +1,4 @@
-/* Directory and file of a shadow: found, made, checked, locked. See store.c for the invariants. */
+/* Directory and file of a shadow: finds, creates, checks and locks them. store.c has the invariants. */
 #ifndef XH_SHADOW_STORE_H
 #define XH_SHADOW_STORE_H
 
@@ -9,70 +9,69 @@
 #define XH_PLACES_MOST 16u
 #define XH_PLACE_BYTES 20
 
-/* Tests set it before the first open, to behave as on a kernel with larger pages; 0: the kernel's. */
+/* Tests set it before the first open, to behave as on a kernel with larger pages; 0: the kernel's page size. */
 extern uint64_t xh_shadow_test_unit;
 
-/* Opens the directory |path|, as xh_store_dir_path gave it; |create| makes it. Returns a descriptor, which says as
- * long as it is
- * open that the directory is used, or -1 when there is none that may be trusted (traced; one that the user named is
- * told
- * of on standard error, once a process). */
+/* Opens the directory |path|, a result of xh_store_dir_path; |create| makes it. Returns a descriptor, which marks
+ * the directory as used while it is open. Returns -1 when no directory can be trusted. With |create| the reason is
+ * traced, and, for a directory that the user named, printed to standard error once a process. */
 int xh_store_dir(const struct xh_options *o, const char *path, int create);
-/* The directory of this layout's shadows, in the one that the options name. */
+/* Sets |path| to the directory of this layout's shadows, inside the one that the options name. */
 void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
 
-/* Where shadows of all layouts are, seen from the directory of this one's: "" itself, "../" where layouts before 6
- * had theirs,
- * "../v<layout>/" the others. Returns how many. What all layouts have in common is the names of files, and what
- * XH_LOCK_OPEN
- * says: so a file of another one can be counted, and removed when nobody has it open, and is not looked into. */
+/* Lists the places of the shadows of all layouts, relative to this layout's directory: "" itself, "../" for layouts
+ * before 6, "../v<layout>/" for the others. Returns their number. All layouts share the names of files and the
+ * meaning of XH_LOCK_OPEN. So a file of another layout can be counted, and removed when no process has it open; its
+ * content is not read. */
 size_t xh_store_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES]);
-/* Opens one of them. Owns: the caller closes it. -1: it is gone. */
+/* Opens a place. Returns a descriptor, or -1 when it is gone. Owns: the caller closes it. */
 int xh_store_place(int dirfd, const char *place);
-/* Removes the directories of other layouts that have no shadow and that nobody uses. */
+/* Removes the directories of other layouts that have no shadow and that no process uses. */
 void xh_store_tidy(int dirfd);
 
-/* Fills s->head, s->name, s->url_hex. Returns 0, or -1 when the sizes cannot be represented. */
+/* Fills s->head, s->name and s->url_hex. Returns 0, or -1 when the sizes cannot be represented. */
 int xh_store_describe(struct xh_shadow *s, const char *url, const char *validator, uint64_t size);
 
-/* Fills s->head from the file s->name in s->dirfd; 0 when it is sound in itself, else -1. */
+/* Fills s->head from the file s->name in s->dirfd. Returns 0 when that head is sound, else -1. */
 int xh_store_describe_existing(struct xh_shadow *s);
 
-/* 1 when |h| is the head of a shadow of that file name, of this layout and boot. */
+/* Returns 1 when |h| is the head of a shadow with that file name, of this layout and boot. */
 int xh_store_sound(const struct xh_layout_head *h, const char *name);
 
-/* Opens or creates (a visitor: only opens) the file s->name in s->dirfd and sets s->fd; holds XH_LOCK_OPEN shared.
- * Returns 0, or -1 when no sound one can be had. */
+/* Opens or creates the file s->name in s->dirfd, and sets s->fd; a visitor only opens. Holds XH_LOCK_OPEN shared.
+ * Returns 0, or -1 when no sound file can be had. */
 int xh_store_attach(struct xh_shadow *s);
 
-/* Makes a memfd with the same content. Returns 0 or -1. */
+/* Makes a memfd with the same content, and sets s->fd. Returns 0 or -1. */
 int xh_store_private(struct xh_shadow *s);
 
-/* A second open file description of |fd|'s file with XH_LOCK_OPEN held, for fork's child.
- * Async-signal-safe. Returns a descriptor or -1. */
+/* Opens a second file description of the file of |s|, for a forked child. It holds XH_LOCK_OPEN. Async-signal-safe.
+ * Returns a descriptor or -1. */
 int xh_store_reopen(const struct xh_shadow *s);
 
-/* fcntl of one lock. |type| F_RDLCK, F_WRLCK, F_UNLCK. 0: got it; 1: someone else has it; -1: error. */
+/* Sets one lock with fcntl. |type| is F_RDLCK, F_WRLCK or F_UNLCK. Returns 0 when that is done, 1 when another
+ * process has the lock, -1 on an error. Does not block. */
 int xh_store_lock(int fd, short type, uint64_t at);
-/* 1: someone else holds a lock there; 0: nobody; -1: cannot be told. */
+/* Returns 1 when another process holds a lock there, 0 when none does, -1 when that is not known. */
 int xh_store_locked(int fd, uint64_t at);
 
-/* Removes |name| when nobody has it open. Returns 1 when it is gone. */
+/* Removes |name| when no process has it open. Returns 1 when it is gone. */
 int xh_store_drop(int dirfd, const char *name);
 
-int xh_store_sha256(const void *data, size_t len, uint8_t sha[32]); /* 0 or -1 */
+int xh_store_sha256(const void *data, size_t len, uint8_t sha[32]); /* returns 0 or -1 */
 
-/* A name that no other process has: "t-<random>". */
+/* Makes a name that no other process has: "t-<random>". */
 void xh_store_temp_name(char name[XH_NAME_BYTES]);
-/* "s-" and 64 hex digits. */
+/* Returns 1 for "s-" and 64 hex digits. */
 int xh_store_is_shadow_name(const char *name);
-/* The names of files that are being built, of hints and of lacks: "t-" and 32, "u-" and 64, "n-" and 64 hex digits.
- * Nothing else is removed: the directory may be one that the user named, and holds other things in. */
+/* Return 1 for the names of files that are being built ("t-" and 32 hex digits), of hints ("u-" and 64), and of the
+ * negative cache ("n-" and 64). Nothing else is removed: the user may have named the directory, and may keep other
+ * files there. */
 int xh_store_is_temp_name(const char *name);
 int xh_store_is_hint_name(const char *name);
 int xh_store_is_lack_name(const char *name);
 void xh_store_hex(const uint8_t sha[32], char hex[65]);
-/* Hex SHA-256 of |url|. Returns 0 or -1. */
+/* Sets |hex| to the hex SHA-256 of |url|. Returns 0 or -1. */
 int xh_store_url_hex(const char *url, char hex[65]);
 
 #endif

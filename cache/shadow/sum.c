@@ -1,9 +1,9 @@
-/* The sum of a page: tells bytes that were published from any others, as zeros after a truncation or what a stray
- * program wrote. No defence against who computes it too. Every hit pays for it: 0.16 us for 4 KiB.
+/* The sum of a page: tells published bytes from any others, such as zeros after a truncation, or what another program
+ * wrote. It is no defence against a program that computes it too. Every hit pays for it: 0.16 us for 4 KiB.
  *
- * Four chains of multiplications that do not wait for each other. Both halves of a product count, so that no bit of
- * the input is weaker than another: sums of words would not tell 512 times 2.0 from zeros.
- * Pure. Of this machine and build alone: a sum that another one made is a damaged page. */
+ * Four chains of multiplications do not wait for each other. Both halves of a product count, so that no bit of the
+ * input is weaker than another: sums of words would not tell 512 times 2.0 from zeros.
+ * Pure. The sum depends on machine and build: a page with a sum of another one counts as damaged. */
 #include "sum.h"
 
 #include <string.h>

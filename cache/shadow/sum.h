@@ -1,11 +1,12 @@
-/* The sum of a page: tells bytes that were published from any others. Pure. */
+/* The sum of a page: tells published bytes from any others. Pure. */
 #ifndef XH_SHADOW_SUM_H
 #define XH_SHADOW_SUM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The sum of a page's |len| bytes; odd. |idx| counts, so that a page is not taken for another. Pure. */
+/* Returns the sum of the |len| bytes of page |idx|; it is always odd. |idx| is part of it, so that no page is taken
+ * for another. Pure. */
 uint64_t xh_sum_page(uint64_t idx, const void *bytes, size_t len);
 
 #endif

@@ -1,9 +1,9 @@
-/* Turns: of all who want to do the same thing at once, one does it first.
+/* Turns: of all processes that want to do the same thing at once, one does it first.
  *
- * A turn is a lock on one byte of the file "turns" in the shadows' directory, chosen by the hash of a name: two
- * names on the same byte wait for each other in vain, and no more. Whoever waits holds a shared lock on the next byte, which
- * tells the one whose turn it is that he does. The kernel drops the locks with the process. Who is kept waiting for
- * too long, as by a suspended process, goes on without a turn. Threads, processes: any. */
+ * A turn is a lock on one byte of the file "turns" in the shadows' directory, chosen by the hash of a name. Two
+ * names on the same byte wait for each other without need, and no more. A waiting process holds a shared lock on the
+ * next byte, which tells the one whose turn it is. The kernel releases the locks with the process. A process that
+ * waits too long, as for a suspended one, continues without a turn. Threads, processes: any. */
 #include <endian.h>
 #include <fcntl.h>
 #include <string.h>
@@ -45,7 +45,7 @@ int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_m
     if (!o->shadow || xh_store_sha256(name, strlen(name), sha) < 0 || (t->fd = open_turns(o)) < 0)
         return 0;
     memcpy(&hash, sha, sizeof hash);
-    t->at = hash >> 2 & ~UINT64_C(1); /* below the largest offset, with a byte behind it */
+    t->at = hash >> 2 & ~UINT64_C(1); /* below the largest offset, with another byte behind it */
     int waited = 0, rc;
     while ((rc = xh_store_lock(t->fd, F_WRLCK, t->at)) == 1 && xh_now_ns() - begun < most_ms * UINT64_C(1000000)) {
         if (!waited++)
@@ -71,7 +71,7 @@ void xh_shadow_turn_over(struct xh_turn *t)
 {
     if (t->fd < 0)
         return;
-    xh_store_lock(t->fd, F_UNLCK, t->at); /* a child of a fork may have the description still */
+    xh_store_lock(t->fd, F_UNLCK, t->at); /* a forked child may still have the description */
     close(t->fd);
     t->fd = -1;
 }

@@ -1,7 +1,7 @@
-/* Many small extents out of a shadow: a stride, columns, points. What holds for a read of one (page.c) holds for each.
+/* Many small extents of a shadow: a stride, columns, points. Each is read with the guarantees of page.c.
  *
- * One by one each would take a system call and the sum of its whole page: a tenth of a dataset in single elements took
- * ten times as long as all of it. Extents that lie close together share both.
+ * Read one by one, each would take a system call and the sum of its whole page: a tenth of a dataset in single elements
+ * took ten times as long as all of it. Extents that lie close together share both.
  *
  * Locks: none. Threads, processes: any. */
 #include <errno.h>
@@ -14,22 +14,21 @@
 #include "sum.h"
 #include "page_state.h"
 
-#define GROUP_PAGES 16u    /* read together: 64 KiB, which stay in a processor's own cache */
-#define GROUP_GAP_PAGES 2u /* to copy a page takes 0.2 us, a system call of its own 0.3 to 0.6 (docs/shadow.md) */
-#define DIRECT_BYTES (2 * XH_PAGE_BYTES) /* an extent of so much is copied to where it belongs at once */
+#define GROUP_PAGES 16u    /* pages read together: 64 KiB, which stay in a processor's own cache */
+#define GROUP_GAP_PAGES 2u /* copying a page takes 0.2 us, another system call 0.3 to 0.6 us (docs/shadow.md) */
+#define DIRECT_BYTES (2 * XH_PAGE_BYTES) /* an extent of at least this size is copied straight to its buffer */
 
-/* Extents that are read together: whole pages into a bounce buffer, and pieces out of it. */
+/* Extents that are read together: whole pages into a bounce buffer, then pieces out of it. */
 struct group {
     uint64_t first, n;          /* its pages; those between two pieces may be missing */
     uint32_t needed;            /* bit i: page first + i has bytes of a piece */
-    uint64_t seen[GROUP_PAGES]; /* words, of what is needed */
+    uint64_t seen[GROUP_PAGES]; /* page states of the needed pages */
     size_t extents;
 };
 _Static_assert(GROUP_PAGES <= 32, "a bit a page");
 
-/* Gathers extents from |ext| on that lie close together, upwards. A page that is not needed costs less than another
- * system
- * call where no more than GROUP_GAP_PAGES of them lie between two that are. */
+/* Gathers extents from |ext| on that lie close together, ascending. A page that is not needed costs less than
+ * another system call, where at most GROUP_GAP_PAGES of them lie between two that are. */
 static void gather(const struct xh_shadow *s, const struct xh_extent *ext, size_t n, struct group *g)
 {
     g->first = ext->off / XH_PAGE_BYTES;
@@ -50,7 +49,8 @@ static void gather(const struct xh_shadow *s, const struct xh_extent *ext, size_
     }
 }
 
-/* Copies the group's pages to |buf| and proves them. Returns before which one all that are needed are there. */
+/* Copies the group's pages to |buf| and checks them. Returns the index of the first needed page that is not good,
+ * else the number of pages. */
 static uint64_t read_group(struct xh_shadow *s, struct group *g, uint8_t *buf)
 {
     uint64_t sums[GROUP_PAGES], good = 0;
@@ -94,14 +94,14 @@ static uint64_t read_group(struct xh_shadow *s, struct group *g, uint8_t *buf)
     return good;
 }
 
-/* Copies out what lies before page |good| of the group. Returns how many extents from the first on do. */
+/* Copies out the extents that end before page |good| of the group. Returns how many, from the first on, do. */
 static size_t hand_out(const struct group *g, const struct xh_extent *ext, uint64_t good, const uint8_t *buf)
 {
     uint64_t at = g->first * XH_PAGE_BYTES, end = at + good * XH_PAGE_BYTES;
     size_t i = 0;
     for (; i < g->extents; i++) {
         if (ext[i].len == 0)
-            continue; /* it may lie anywhere */
+            continue; /* an empty one may lie anywhere */
         if (ext[i].off + ext[i].len > end)
             break;
         const uint8_t *from = buf + (ext[i].off - at);
@@ -125,7 +125,7 @@ size_t xh_shadow_readv(struct xh_shadow *s, const struct xh_extent *ext, size_t 
         const struct xh_extent *e = &ext[done];
         struct group g;
         gather(s, e, n - done, &g);
-        if (g.extents <= 1 || g.n == 0) { /* large, alone, empty, or it does not lie in the object */
+        if (g.extents <= 1 || g.n == 0) { /* large, alone, empty, or not within the object */
             if (xh_shadow_read(s, e->off, e->buf, (size_t)e->len) != e->len)
                 break;
             done++;
