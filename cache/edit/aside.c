@@ -1,4 +1,4 @@
-/* What a second client does on a thread of its own, beside the first: see aside.h. A round trip counts where links are long. */
+/* Work of a second client on a thread of its own: see aside.h. It saves round trips, which count on long links. */
 #include "aside.h"
 
 #include <pthread.h>
@@ -25,9 +25,10 @@ void xh_aside_begin(struct xh_aside *s)
 {
     sigset_t all, old;
     struct xh_err ignored;
-    if (xh_edit_side(s->e, &ignored)) /* here: the first client learns while the thread runs */
+    if (xh_edit_side(s->e, &ignored)) /* not in the thread: the first client learns while that runs */
         return;
-    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
+    /* signals belong to the program's own threads; but a fault is answered by the thread that has it */
+    sigfillset(&all);
     sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     s->began = pthread_create(&s->thread, NULL, run_aside, s) == 0;

@@ -1,4 +1,4 @@
-/* What a second client does on a thread of its own, beside the first. */
+/* Work of a second client on a thread of its own, beside the first client. */
 #ifndef XH_ASIDE_H
 #define XH_ASIDE_H
 
@@ -6,7 +6,7 @@
 
 #include "impl.h"
 
-/* Something that is done on a thread of its own. */
+/* One such piece of work. */
 struct xh_aside {
     struct xh_edit *e;
     /* Returns 0 or a negative code with |err| set. May use the second client, never the first. */
@@ -17,13 +17,13 @@ struct xh_aside {
     struct xh_err err;
 };
 
-/* Opens the second client and begins it. Without a client or a thread it is done in end. */
+/* Opens the second client and starts the work. Without a client or a thread, xh_aside_end does the work. */
 void xh_aside_begin(struct xh_aside *s);
 
-/* Waits for its end. Returns what |run| returned, and its |err|. */
+/* Waits for the end of the work. Returns what |run| returned, and on failure its |err|. Blocks. */
 int xh_aside_end(struct xh_aside *s, struct xh_err *err);
 
-/* Opens the second client, unless it is open, and tells it what the first has learned. */
+/* Opens the second client, unless it is open, and tells it what the first has learned. Returns 0 or a negative code. */
 int xh_edit_side(struct xh_edit *e, struct xh_err *err);
 
 #endif

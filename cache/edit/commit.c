@@ -1,17 +1,22 @@
 /* The commit: see edit.h, and docs/commit.md for the protocol and why it is safe.
  *
- * One attempt: take the turn (changes only) · what is at the server now? · if it is another version than the one below: rebase ·
- * PUT all into a directory of its own · rename that directory to the lock · is all there, and is the version still the one? · MOVE the
- * file out of the lock over the old one · remove the lock. A round trip counts where links are long: what need not wait for
- * something else is asked beside it, by a second client on a thread of its own.
+ * One attempt:
+ *  - take the turn (changes only);
+ *  - ask for the present version at the server; if it is not the one below: rebase;
+ *  - PUT the whole file into a directory of its own, and rename that directory to the lock;
+ *  - check that the new file is complete, and that the version is still the same;
+ *  - MOVE the new file out of the lock over the old one, and remove the lock.
+ * Round trips count on long links. So requests that need not wait for others are made beside them, by a second client
+ * on a thread of its own.
  *
  * Invariants
- * 1. The final MOVE takes the new file out of the lock's directory, by a name that no other attempt uses. Who lost the lock, for
- *    whatever reason, has lost what he would move: a writer who was suspended, or whose request was long on its way, does no harm.
- * 2. Between the last look at the version and that MOVE no other writer of ours can have replaced the file, as he would have had to
- *    take the lock away. Others can; replace.c finds that out where the server lets it.
- * 3. Each version's date is later than that of the one before it: servers tell whole seconds, and two versions of one second
- *    and one size would look the same. */
+ * 1. The final MOVE takes the new file out of the lock's directory, by a name that no other attempt uses. A writer that
+ *    has lost the lock, for whatever reason, has lost what it would move: a writer that was suspended, or whose request
+ *    took long, does no harm.
+ * 2. Between the last look at the version and that MOVE no other xhdf5 writer can have replaced the file: it would have
+ *    had to take the lock away. Other programs can; replace.c detects that where the server allows it.
+ * 3. Each version's date is later than that of the one before: servers report whole seconds, and two versions of one
+ *    second and one size would look the same. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,25 +37,26 @@
 #include "super.h"
 
 #define TURN ".xhdf5-turn/"
-#define LOST 1 /* an attempt that met others: the next one may succeed */
+#define LOST 1 /* an attempt that met other writers: the next one may succeed */
 #define ATTEMPTS_MOST 100
-#define UPLOADS_MOST 3 /* that the network broke off */
+#define UPLOADS_MOST 3 /* uploads that the network broke off */
 #define MOVES_MOST 5
 #define TICKS_MOST 30
-/* Requests after which nginx most likely keeps a file in memory: open_file_cache_min_uses is 1, or this in many examples. */
+/* Requests after which nginx most likely keeps a file in memory: open_file_cache_min_uses is 1, or 2 in many
+ * examples. */
 #define FILE_CACHE_USES 2
 #define LONG_UPLOAD (16u << 20) /* lasts for many round trips */
 
 struct attempt {
-    struct xh_turn lock; /* its directory, and the new file in it */
+    struct xh_turn lock; /* its directory, with the new file in it */
     int made;
-    int moved;           /* the new file is not in it any more */
-    struct xh_dav_stat old, fresh; /* what is replaced; the new file */
-    struct xh_dav_stat shown;      /* behind the last step, where |looked| */
+    int moved;           /* the new file is no longer in it */
+    struct xh_dav_stat old, fresh; /* the file that is replaced; the new file */
+    struct xh_dav_stat shown;      /* what the server shows after the last step; valid if |looked| */
     int looked;
-    struct xh_aside quick; /* opens the last step's connection */
+    struct xh_aside quick; /* opens the connection of the last step */
     int quick_begun;
-    char aside[64];        /* where the old file lies; "": it does not */
+    char aside[64];        /* where the old file was put aside; "": nowhere */
 };
 
 static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err)
@@ -68,25 +74,28 @@ static void beat(void *ctx)
         xh_turn_beat(e->turn);
 }
 
-/* The version at the server must be one that may be replaced: lays the overlay over it where it is another. */
+/* Checks that the version |now| may be replaced; if it is not the one below, merges with it. Returns 0 or a negative
+ * code. */
 static int accept_old(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_err *err)
 {
     const struct xh_overlay *v = e->overlay;
     const char *shown = xh_dav_shown(e->dav);
-    if (strcmp(now->validator, v->base_version) == 0) /* "" and "": there is none, and was none */
+    if (strcmp(now->validator, v->base_version) == 0) /* both "": there is no file, and there was none */
         return 0;
     if (v->mode == XH_OVERLAY_EDIT && now->there)
         return xh_edit_rebase(e, now, err);
     if (!now->there)
-        return xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the file was removed on the server since it was opened: this is a conflict", shown);
-    int rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: somebody else %s the file on the server since it was opened: this is a conflict",
+        return xh_err_set(err, XH_E_CHANGED, 0,
+                          "%.200s: the file was removed on the server since it was opened: this is a conflict", shown);
+    int rc = xh_err_set(err, XH_E_CHANGED, 0,
+                        "%.200s: somebody else %s the file on the server since it was opened: this is a conflict",
                         shown, *v->base_version ? "changed" : "made");
     if (v->mode == XH_OVERLAY_CREATE)
         err->sys_errno = EEXIST;
     return rc;
 }
 
-/* 1 when |fresh|, or a successor of it, could be taken for |old|, which it is to replace. */
+/* Returns 1 when |fresh|, or a successor of it, could be taken for |old|, which it is to replace. */
 static int looks_older(const struct xh_dav_stat *old, const struct xh_dav_stat *fresh)
 {
     return old->there && fresh->mtime_s <= old->mtime_s;
@@ -112,7 +121,7 @@ static int look(struct xh_aside *s)
     return xh_dav_stat(s->e->side, "", s->ctx, &s->err);
 }
 
-/* The old file is removed, which went aside. */
+/* Removes the old file that was put aside. */
 static int remove_old(struct xh_aside *s)
 {
     struct attempt *a = s->ctx;
@@ -123,21 +132,23 @@ static int remove_old(struct xh_aside *s)
     return 0;
 }
 
-/* Behind the last step: what does the server show? If that is the new version, the overlay is of no use any more when the file is closed. */
+/* Asks what the server shows after the last step. If that is the new version, and the file is being closed, the
+ * overlay is cleared. */
 static int look_back(struct xh_aside *s)
 {
     struct attempt *a = s->ctx;
     int rc = xh_dav_stat(s->e->side, "", &a->shown, &s->err);
     a->looked = rc == 0;
     if (rc == 0 && s->e->closing && strcmp(a->shown.validator, a->fresh.validator) == 0)
-        xh_overlay_clear(s->e->overlay); /* here: a gigabyte's pages take a while, and so does the lock's removal */
-    return 0; /* the server has said that it is done; that it cannot be asked again is no failure */
+        /* here, beside the removal of the lock: freeing a gigabyte of pages takes a while */
+        xh_overlay_clear(s->e->overlay);
+    return 0; /* the server has reported success; a failed question is no failure */
 }
 
 /* ---- one attempt */
 
-/* Makes the directory of |t|, and with |signs| its owner's file in it. A server that makes directories for what is put into them is not
- * asked for them: the file comes at once, or the upload. */
+/* Makes the directory of |t|, and with |signs| the owner's file in it. A server that makes directories by itself is
+ * not asked for one: the first file in it suffices. Returns 0 or a negative code. */
 static int begin_place(struct xh_edit *e, struct xh_turn *t, int signs, struct xh_err *err)
 {
     for (;;) {
@@ -151,9 +162,11 @@ static int begin_place(struct xh_edit *e, struct xh_turn *t, int signs, struct x
 
 #define CACHED "the server answers from memory (nginx: open_file_cache; or a cache before the server)"
 
-/* Asks for the owner's file |name| in the new directory. The first time also proves that answers are of what is there: one from memory
- * would hide what others have done to the file. |name| is asked for, replaced by a longer one, and asked for again. */
-static int look_at_owner(struct xh_edit *e, struct attempt *a, const char *name, struct xh_dav_stat *st, struct xh_err *err)
+/* Asks for the owner's file |name| in the new directory. The first time, also proves that the server's answers are
+ * not cached: a cached one would hide others' changes. For that |name| is asked for, replaced by a longer file, and
+ * asked for again. */
+static int look_at_owner(struct xh_edit *e, struct attempt *a, const char *name, struct xh_dav_stat *st,
+                         struct xh_err *err)
 {
     int rc = 0;
     for (int i = 0; i < (e->is_current ? 1 : FILE_CACHE_USES) && rc == 0; i++)
@@ -161,19 +174,23 @@ static int look_at_owner(struct xh_edit *e, struct attempt *a, const char *name,
     if (rc || e->is_current)
         return rc;
     uint64_t was = st->size;
-    a->lock.beats = 10; /* one digit more */
+    a->lock.beats = 10; /* one more digit */
     rc = xh_turn_sign(&a->lock, e->dav, err);
     rc = rc ? rc : xh_dav_stat(e->dav, name, st, err);
     if (rc)
         return rc;
     if (!st->there || st->size != was + 1)
-        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: " CACHED ": what others write is not seen in time, and would be lost. Files cannot be "
-                          "changed there", xh_dav_shown(e->dav));
+        return xh_err_set(err, XH_E_INVAL, 0,
+                          "%.200s: " CACHED
+                          ": what others write is not seen in time, and would be lost. Files cannot be "
+                          "changed there",
+                          xh_dav_shown(e->dav));
     e->is_current = 1;
     return 0;
 }
 
-/* Makes the directory for the new file; where that replaces one, at a time of the server's that is later than its date. */
+/* Makes the directory for the new file. Where a file is replaced, waits until the server's time is later than that
+ * file's date. Returns 0 or a negative code. */
 static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -188,7 +205,8 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         if (rc || !looks_older(&a->old, &st))
             break;
         if (ticks == TICKS_MOST)
-            return xh_err_set(err, XH_E_STATUS, 0, "%.200s: the file's date is in the server's future: two versions could not be told apart",
+            return xh_err_set(err, XH_E_STATUS, 0,
+                              "%.200s: the file's date is in the server's future: two versions could not be told apart",
                               xh_dav_shown(e->dav));
         nanosleep(&(struct timespec){0, 300000000L}, NULL);
         rc = xh_turn_sign(&a->lock, e->dav, err);
@@ -196,7 +214,8 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     return rc;
 }
 
-/* Sends the new file into its directory; where there is no old one, the owner's beside it. */
+/* Sends the new file into its directory; where there is no old file, sends the owner's file beside it. Returns 0,
+ * LOST or a negative code. */
 static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .tick = beat, .ctx = e};
@@ -215,7 +234,7 @@ static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (!a->old.there && e->side)
         xh_dav_learn(e->dav, e->side);
     if (rc && !a->old.there && !e->careful && xh_dav_makes_dirs(e->dav)) {
-        e->careful = 1; /* it may not do what servers of its name do */
+        e->careful = 1; /* it may not behave like other servers of its name */
         rc = rc == XH_E_NOENT || rc == XH_E_STATUS ? LOST : rc;
     }
     if (rc == 0)
@@ -224,7 +243,7 @@ static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     return rc;
 }
 
-/* The new file is in the lock, and all of it. */
+/* Checks that the new file in the lock is complete. Returns 0, LOST or a negative code. */
 static int check_new(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     if (a->fresh.there && a->fresh.size == e->overlay->size)
@@ -232,7 +251,8 @@ static int check_new(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     int mine = a->fresh.there ? 1 : xh_turn_is_mine(&a->lock, err);
     if (mine <= 0)
         return mine ? mine : LOST;
-    return xh_err_set(err, XH_E_PROTO, 0, "%.200s: the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
+    return xh_err_set(err, XH_E_PROTO, 0,
+                      "%.200s: the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
                       xh_dav_shown(e->dav), a->fresh.there ? a->fresh.size : 0, e->overlay->size);
 }
 
@@ -241,7 +261,8 @@ static int is_network(int rc)
     return rc == XH_E_NET || rc == XH_E_TIMEOUT || rc == XH_E_PROTO;
 }
 
-/* What became of the final MOVE, whose answer was |rc|: 0: done; LOST; 2: it has not been; or a negative code. */
+/* Finds the effect of the final MOVE, which returned |rc|. Returns 0: it was done; LOST; 2: it was not done; or a
+ * negative code. */
 static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_err *err)
 {
     struct xh_dav_stat now;
@@ -262,7 +283,7 @@ static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_e
     }
     if (!mine)
         return LOST;
-    return rc == XH_E_STATUS ? rc : 2; /* a refusal, with the lock in hand */
+    return rc == XH_E_STATUS ? rc : 2; /* a refusal, though this writer has the lock */
 }
 
 static void end_quick(struct attempt *a)
@@ -273,7 +294,7 @@ static void end_quick(struct attempt *a)
     a->quick_begun = 0;
 }
 
-/* Puts the new file in the old one's place. The lock is taken. */
+/* Puts the new file in the old one's place. The lock is taken. Returns 0, LOST or a negative code. */
 static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_dav_stat now;
@@ -302,20 +323,22 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
             return rc == XH_REPLACE_LOST ? LOST : rc;
     }
     for (int i = 0; i < MOVES_MOST; i++) {
-        rc = xh_dav_move(e->dav, data, "", a->old.there, err); /* nginx refuses to replace what should not be there */
+        /* nginx refuses to replace a file that should not exist */
+        rc = xh_dav_move(e->dav, data, "", a->old.there, err);
         if (rc == 0) {
             a->moved = 1;
             return 0;
         }
         int is_taken = rc == XH_E_STATUS && err->status == 412 && !a->old.there;
-        /* It may be this one's own file: the request went out twice, and its first answer was lost. */
+        /* It may be this writer's own file: the request was sent twice, and its first answer was lost. */
         rc = what_became(e, a, rc, err);
         if (is_taken && rc == XH_E_STATUS)
             return accept_old(e, &(struct xh_dav_stat){.there = 1, .validator = "another"}, err);
         if (rc != 2)
             return rc;
     }
-    return xh_err_set(err, XH_E_NET, 0, "%.200s: the server did not put the new file in its place", xh_dav_shown(e->dav));
+    return xh_err_set(err, XH_E_NET, 0, "%.200s: the server did not put the new file in its place",
+                      xh_dav_shown(e->dav));
 }
 
 /* One attempt. Returns 0, LOST, or a negative code. */
@@ -323,7 +346,7 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     int rc = 0;
     if (e->found_good) {
-        a->old = e->found; /* if it is another by now, that is seen in the lock */
+        a->old = e->found; /* if it has changed since, the check inside the lock finds that */
     } else {
         rc = xh_dav_stat(e->dav, "", &a->old, err);
         if (rc == 0 && !a->old.there && e->overlay->mode == XH_OVERLAY_EDIT && xh_replace_find(e))
@@ -336,27 +359,29 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     rc = rc ? rc : make_place(e, a, err);
     if (rc)
         return rc;
-    int is_long = e->overlay->size > LONG_UPLOAD; /* the connection would be idle for as long */
+    int is_long = e->overlay->size > LONG_UPLOAD; /* otherwise the connection would be idle during the upload */
     if (a->old.there && !is_long)
         a->quick_begun = xh_replace_begin(e, &a->quick);
     rc = upload(e, a, err);
     if (a->old.there && is_long && rc == 0)
         a->quick_begun = xh_replace_begin(e, &a->quick);
     if (rc)
-        return rc == XH_E_CHANGED ? LOST : rc; /* it was changed while its old bytes were read */
+        return rc == XH_E_CHANGED ? LOST : rc; /* the file was changed while its old bytes were read */
     rc = xh_turn_take(&a->lock, err);
     return rc ? rc : replace(e, a, err);
 }
 
-/* After a commit the overlay holds nothing that the server does not have; what it holds still serves reads, and is what a
- * later merge begins with. */
+/* Updates the overlay after a commit. It holds nothing that the server does not have. Its bytes still serve reads,
+ * and a later merge begins with them. */
 static int committed(struct xh_edit *e, const struct xh_dav_stat *fresh, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
     int rc = 0;
     for (size_t i = 0; i < v->dirty.n && rc == 0 && !e->closing; i++) {
         const struct xh_stretch *s = &v->dirty.at[i];
-        int kind = s->kind == XH_WRITTEN_META ? XH_SEEN_META : s->end - s->off > 4 * XH_EDIT_PIECE ? XH_SEEN_UNKEPT : XH_SEEN_RAW;
+        int kind = s->kind == XH_WRITTEN_META            ? XH_SEEN_META
+                   : s->end - s->off > 4 * XH_EDIT_PIECE ? XH_SEEN_UNKEPT
+                                                         : XH_SEEN_RAW;
         uint64_t to;
         for (uint64_t off = s->off; off < s->end && rc == 0 && kind != XH_SEEN_UNKEPT; off = to) {
             to = s->end - off < XH_EDIT_PIECE ? s->end : off + XH_EDIT_PIECE;
@@ -372,12 +397,13 @@ static int committed(struct xh_edit *e, const struct xh_dav_stat *fresh, struct 
     v->base_size = v->size;
     v->base_limit = whole ? 0 : v->size;
     snprintf(v->base_version, sizeof v->base_version, "%s", fresh->validator);
-    if (!e->closing) /* else it is removed; who is killed before that has a record that "retry" finds to be done */
+    /* else it is removed; if the process is killed before that, "retry" finds that the record's work is done */
+    if (!e->closing)
         xh_overlay_unsave(v);
     return rc;
 }
 
-/* The file goes on as the new version. */
+/* Continues with the new version. Returns 0 or a negative code. */
 static int reopen(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -388,16 +414,18 @@ static int reopen(struct xh_edit *e, struct xh_err *err)
     if (rc)
         return rc;
     if (strcmp(xh_cache_validator(e->file), v->base_version) == 0) {
-        v->base_limit = v->size; /* what is in neither set is zero there, too */
+        v->base_limit = v->size; /* bytes in neither set are zero there too */
         return 0;
     }
     xh_cache_close(e->file);
     e->file = NULL;
-    return xh_err_set(err, XH_E_CHANGED, 0, "%.200s: what was written is at the server, and was changed there since by somebody else: close the file and open it again",
+    return xh_err_set(err, XH_E_CHANGED, 0,
+                      "%.200s: what was written is at the server, and was changed there since by somebody else: "
+                      "close the file and open it again",
                       xh_dav_shown(e->dav));
 }
 
-/* The network is gone: what is at the server is removed when it is back. */
+/* The network is gone: notes a name that is removed from the server when the network is back. */
 static void leave_for_later(struct xh_overlay *v, const char *name)
 {
     size_t used = strlen(v->left);
@@ -405,7 +433,8 @@ static void leave_for_later(struct xh_overlay *v, const char *name)
         snprintf(v->left + used, sizeof v->left - used, "%s%s", used ? " " : "", name);
 }
 
-/* The server has said that it put the new file in its place. Is it there? */
+/* Judges the final state, after the server has reported that the new file is in its place. Returns 0, XH_E_INVAL or
+ * XH_E_CHANGED. */
 static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *err)
 {
     struct xh_err ignored;
@@ -414,15 +443,18 @@ static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *
         return 0;
     if (!a->shown.there || strcmp(a->shown.validator, a->old.validator) == 0)
         return xh_err_set(err, XH_E_INVAL, 0,
-                          "%.200s: " CACHED ": it has put the new version in its place, but shows the one before. What others had "
-                          "written meanwhile was not seen, and may be lost", shown);
+                          "%.200s: " CACHED
+                          ": it has put the new version in its place, but shows the one before. What others had "
+                          "written meanwhile was not seen, and may be lost",
+                          shown);
     if (xh_edit_is_there(e, &ignored) > 0)
-        return 0; /* the next one has merged with it already */
-    return xh_err_set(err, XH_E_CHANGED, 0,
-                      "%.200s: somebody else replaced the file in the moment in which it was committed: this is a conflict", shown);
+        return 0; /* the next version has merged it already */
+    return xh_err_set(
+        err, XH_E_CHANGED, 0,
+        "%.200s: somebody else replaced the file in the moment in which it was committed: this is a conflict", shown);
 }
 
-/* Attempts until one succeeds, or it makes no sense. */
+/* Repeats attempts until one succeeds, or another would be useless. Returns 0 or a negative code. */
 static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
 {
     unsigned broken_off = 0;
@@ -448,15 +480,18 @@ static int attempts(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err 
             rc = judge_end(e, &a, err);
         }
         *fresh = a.fresh;
-        /* A server that does not answer has had its time; a connection that breaks may be the network's. */
-        if (rc == 0 || (rc < 0 && !is_network(rc)) || rc == XH_E_TIMEOUT || (is_network(rc) && broken_off++ >= UPLOADS_MOST))
+        /* A server that does not answer has had enough time; a broken connection may be the network's fault. */
+        if (rc == 0 || (rc < 0 && !is_network(rc)) || rc == XH_E_TIMEOUT ||
+            (is_network(rc) && broken_off++ >= UPLOADS_MOST))
             return rc;
     }
-    return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others changed the file again and again while it was sent", xh_dav_shown(e->dav));
+    return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others changed the file again and again while it was sent",
+                      xh_dav_shown(e->dav));
 }
 
-/* Those that change one file send it one after the other. Nothing but speed depends on it: who does not get his turn sends without
- * it. Returns what making its directory was refused with, as all else would be. */
+/* Takes a turn: writers that change one file send it one after the other. Only speed depends on it: a writer that
+ * gets no turn sends without it. Returns 0, or the code of a refused directory, as all other requests would be
+ * refused too. */
 static int take_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err)
 {
     struct xh_err why;
@@ -509,7 +544,8 @@ static int commit(struct xh_edit *e, struct xh_err *err)
     xh_count(&e->counters, commits, rc == 0);
     xh_count(&e->counters, commit_ms, (moved + 500000u) / 1000000u);
     if (xh_timeline_on())
-        xh_timeline_slice(0, "commit", begun, begun + moved, "url=%s bytes=%" PRIu64 " rc=%d", xh_dav_shown(e->dav), e->overlay->size, rc);
+        xh_timeline_slice(0, "commit", begun, begun + moved, "url=%s bytes=%" PRIu64 " rc=%d", xh_dav_shown(e->dav),
+                          e->overlay->size, rc);
     return rc;
 }
 
@@ -517,14 +553,18 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
     int rc = 0;
-    int clean = v->dirty.n == 0 && (v->mode != XH_OVERLAY_EDIT || (v->size == v->base_size && (v->base_limit == v->base_size || !e->file)));
+    int clean = v->dirty.n == 0 && (v->mode != XH_OVERLAY_EDIT ||
+                                    (v->size == v->base_size && (v->base_limit == v->base_size || !e->file)));
     if (e->process != xh_process())
-        return xh_err_set(err, XH_E_READONLY, 0, "%.200s: the child of a fork cannot write what its parent has open", xh_dav_shown(e->dav));
+        return xh_err_set(err, XH_E_READONLY, 0, "%.200s: the child of a fork cannot write what its parent has open",
+                          xh_dav_shown(e->dav));
     if (e->discard == XH_EDIT_DISCARD_ALL)
-        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what was written has been discarded: close the file", xh_dav_shown(e->dav));
+        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what was written has been discarded: close the file",
+                          xh_dav_shown(e->dav));
     e->discard = XH_EDIT_DISCARD_NOT;
     if (e->broken)
-        rc = xh_err_set(err, XH_E_SYS, 0, "%.200s: a write failed, so the file is not sent to the server", xh_dav_shown(e->dav));
+        rc = xh_err_set(err, XH_E_SYS, 0, "%.200s: a write failed, so the file is not sent to the server",
+                        xh_dav_shown(e->dav));
     else if (v->behind)
         rc = xh_edit_say_stale(e, err);
     if (clean && !e->broken)
@@ -538,10 +578,10 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
     if (rc == 1 || (rc == XH_E_CHANGED && !v->behind)) {
         v->since_s = 0;
         unsigned number = e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1);
-        snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u", v->id, 't',
-                 e->attempt + 1, v->id, 'n', number, v->id, 'w', number);
-        /* From here on a process that is killed, and a machine that fails, leaves something. Without room for that the server may
-         * have it all the same. */
+        snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u",
+                 v->id, 't', e->attempt + 1, v->id, 'n', number, v->id, 'w', number);
+        /* From here on a killed process, or a failed machine, leaves a record. Without room for that the file may
+         * still be sent. */
         if (xh_overlay_save(v, XH_OVERLAY_CLOSED, 1, err))
             xh_trace(XH_T_VFD, "unsaved", "url=%s why=\"%s\"", xh_dav_shown(e->dav), err->text);
         v->left[0] = '\0'; /* a process that lives notes what it leaves */

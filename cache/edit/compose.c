@@ -1,8 +1,9 @@
 /* The new file's bytes: the overlay over the version below. See compose.h.
  *
- * Invariants: a byte of the file is the overlay's where |have| has it, else the version's below, up to |base_limit|,
- * else zero; metadata that was read from the version below is in |base| as it was read, or what it says of nothing is
- * believed in a merge. */
+ * Invariants:
+ *  1. A byte of the file is the overlay's where |have| has it, else that of the version below, up to |base_limit|, else
+ *     zero.
+ *  2. Metadata that was read from the version below is in |base| as it was read; a merge relies on that. */
 #include "compose.h"
 
 #include <stdlib.h>
@@ -10,9 +11,9 @@
 
 #include "base/process.h"
 
-/* A read of raw data of up to so much is kept for merges: what partly changed chunks need. */
+/* A read of raw data up to this size is kept for merges: partly changed chunks need it. */
 #define KEPT_RAW_BYTES (4u << 20)
-#define HEADER_SPECULATION 512u   /* HDF5 reads so much of an object header at first, and of a local heap */
+#define HEADER_SPECULATION 512u   /* HDF5 first reads this much of an object header or a local heap */
 
 static uint64_t le(const unsigned char *p, unsigned n)
 {
@@ -22,8 +23,9 @@ static uint64_t le(const unsigned char *p, unsigned n)
     return x;
 }
 
-/* How much of a read of metadata is that metadata: HDF5 reads 512 bytes of object headers and local heaps before it knows
- * their size, and what follows may be another's data. Source: HDF5 File Format Specification 3.0, III.D, IV.A.1. */
+/* Returns how much of a read of metadata is that metadata. HDF5 reads 512 bytes of object headers and local heaps
+ * before it knows their size, and the bytes behind may be other data. Source: HDF5 File Format Specification 3.0,
+ * III.D, IV.A.1. */
 static uint64_t own_length(enum xh_edit_kind kind, uint64_t off, const unsigned char *p, uint64_t len)
 {
     uint64_t need = len;
@@ -42,11 +44,13 @@ static uint64_t own_length(enum xh_edit_kind kind, uint64_t off, const unsigned 
     return need < len ? need : len;
 }
 
-/* Takes note of bytes of the version below, for merges. */
-static int note(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
+/* Notes bytes of the version below, for merges. Returns 0 or a negative code. */
+static int note(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len,
+                struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
-    int raw = kind == XH_EDIT_RAW && !(len >= 5 && memcmp(buf, "GCOL\1", 5) == 0); /* the global heap comes as raw data */
+    /* the global heap comes as raw data */
+    int raw = kind == XH_EDIT_RAW && !(len >= 5 && memcmp(buf, "GCOL\1", 5) == 0);
     uint64_t to, end = off + (raw ? len : own_length(kind, off, buf, len));
     int was;
     for (uint64_t at = off; at < end; at = to) {
@@ -63,14 +67,14 @@ static int note(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const v
     return 0;
 }
 
-struct below { /* pieces of a read that the version below has */
+struct below { /* pieces of a read that the version below serves */
     struct xh_extent *at;
     size_t n, room;
 };
 
 uint64_t xh_copying_begin(struct xh_edit *e)
 {
-    /* A child prints none, and a thread of the parent may have the lock. */
+    /* A forked child prints no account, and a thread of the parent may hold the lock. */
     return e->process == xh_process() ? xh_account_enter(&e->account, XH_COPYING) : 0;
 }
 
@@ -93,7 +97,7 @@ static int add_below(struct below *b, uint64_t off, uint64_t len, void *buf, str
     return 0;
 }
 
-/* One extent: from the overlay, or zero, or into |b|. */
+/* Reads one extent: from the overlay, or zeros; pieces of the version below go to |b|. Returns 0 or a negative code. */
 static int read_one(struct xh_edit *e, const struct xh_extent *x, struct below *b, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -110,7 +114,8 @@ static int read_one(struct xh_edit *e, const struct xh_extent *x, struct below *
             there = to - off;
         memset(buf + there, 0, (size_t)(to - off - there));
         if (there && !e->file)
-            rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the version that was changed is gone from the server", xh_dav_shown(e->dav));
+            rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the version that was changed is gone from the server",
+                            xh_dav_shown(e->dav));
         else if (there)
             rc = add_below(b, off, there, buf, err);
     }

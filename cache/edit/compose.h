@@ -4,10 +4,11 @@
 
 #include "impl.h"
 
-/* The new file's bytes as they go out. Returns 0 or a negative code. */
+/* Sets |buf| to the new file's bytes at |off|, as they are sent. Returns 0 or a negative code. Blocks. */
 int xh_edit_compose(struct xh_edit *e, uint64_t off, char *buf, size_t len, struct xh_err *err);
 
-/* For the account: what is done here and not in cache.h, nor at the server, is copying. */
+/* Mark the time spent in this room, which the account counts as copying; it excludes calls of cache.h and requests.
+ * xh_copying_begin returns the value for xh_copying_end. */
 uint64_t xh_copying_begin(struct xh_edit *e);
 void xh_copying_end(struct xh_edit *e, uint64_t begun);
 

@@ -1,4 +1,4 @@
-/* What stays of a file that was not sent, and the end of one: see keep.h. */
+/* What stays of a file that was not sent, and the end of an open file: see keep.h. */
 #include "keep.h"
 
 #include <stdio.h>
@@ -11,16 +11,17 @@
 #include "replace.h"
 #include "super.h"
 
-/* The old file, as a commit puts it aside. */
+/* Returns 1 for the name of an old file that a commit put aside. */
 static int is_aside(const char *name)
 {
     size_t prefix = strlen(XH_TURN_PREFIX), n = strlen(name);
-    return n > prefix + XH_OVERLAY_ID && strncmp(name, XH_TURN_PREFIX, prefix) == 0 && name[prefix + XH_OVERLAY_ID - 1] == 'w' &&
-           strspn(name + prefix, "0123456789abcdef") == XH_OVERLAY_ID - 1 &&
+    return n > prefix + XH_OVERLAY_ID && strncmp(name, XH_TURN_PREFIX, prefix) == 0 &&
+           name[prefix + XH_OVERLAY_ID - 1] == 'w' && strspn(name + prefix, "0123456789abcdef") == XH_OVERLAY_ID - 1 &&
            strspn(name + prefix + XH_OVERLAY_ID, "0123456789") == n - prefix - XH_OVERLAY_ID;
 }
 
-/* A directory's name as a commit makes them: nothing else of the server's is removed, whatever the record says. */
+/* Returns 1 for a directory's name as commits make them. Nothing else at the server is removed, whatever the record
+ * says. */
 static int is_ours(const char *name)
 {
     size_t prefix = strlen(XH_TURN_PREFIX), n = strlen(name);
@@ -36,18 +37,20 @@ void xh_edit_tidy(struct xh_edit *e)
     for (char *name = strtok_r(names, " ", &at); name; name = strtok_r(NULL, " ", &at))
         if (is_ours(name))
             xh_turn_remove(e->dav, name);
-        else if (is_aside(name) && xh_dav_stat(e->dav, name, &st, &ignored) == 0 && st.there && xh_dav_removes_trees(e->dav) &&
-                 strcmp(st.validator, e->overlay->base_version) == 0) /* else somebody else has written it */
+        else if (is_aside(name) && xh_dav_stat(e->dav, name, &st, &ignored) == 0 && st.there &&
+                 xh_dav_removes_trees(e->dav) &&
+                 strcmp(st.validator, e->overlay->base_version) == 0) /* else another writer has written it */
             xh_replace_undo(e, name);
     names[0] = '\0';
 }
 
 int xh_edit_say_stale(const struct xh_edit *e, struct xh_err *err)
 {
-    return xh_err_set(err, XH_E_CHANGED, 0,
-                      "%.200s: this is a conflict: an earlier commit took over what somebody else had changed, and then older bytes "
-                      "were written over it, which HDF5 still had in memory. Close the file, open it again, and write that anew",
-                      xh_dav_shown(e->dav));
+    return xh_err_set(
+        err, XH_E_CHANGED, 0,
+        "%.200s: this is a conflict: an earlier commit took over what somebody else had changed, and then older bytes "
+        "were written over it, which HDF5 still had in memory. Close the file, open it again, and write that anew",
+        xh_dav_shown(e->dav));
 }
 
 void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
@@ -55,17 +58,21 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
     struct xh_overlay *v = e->overlay;
     struct xh_err own, was = *err;
     snprintf(v->why, sizeof v->why, "%.590s", err->text);
-    if (xh_overlay_save(v, v->state == XH_OVERLAY_WITHHELD ? XH_OVERLAY_WITHHELD : XH_OVERLAY_CLOSED, 1, &own) && !v->saved) {
-        xh_overlay_unsave(v); /* an older record would not be true */
+    if (xh_overlay_save(v, v->state == XH_OVERLAY_WITHHELD ? XH_OVERLAY_WITHHELD : XH_OVERLAY_CLOSED, 1, &own) &&
+        !v->saved) {
+        xh_overlay_unsave(v); /* an older record would no longer be true */
         xh_err_set(err, was.code, was.status, "%.480s. What was written was NOT saved: %.180s", was.text, own.text);
     } else if (v->behind)
-        xh_err_set(err, was.code, was.status, "%.560s. What was written is kept: \"xhdf5 recover export %s\" writes it to a file",
-                   was.text, v->id);
+        xh_err_set(err, was.code, was.status,
+                   "%.560s. What was written is kept: \"xhdf5 recover export %s\" writes it to a file", was.text,
+                   v->id);
     else if (v->broken)
-        xh_err_set(err, was.code, was.status, "%.560s. It is no whole file: \"xhdf5 recover drop %s\" removes it", was.text, v->id);
+        xh_err_set(err, was.code, was.status, "%.560s. It is no whole file: \"xhdf5 recover drop %s\" removes it",
+                   was.text, v->id);
     else
         xh_err_set(err, was.code, was.status,
-                   "%.560s. What was written is kept: \"xhdf5 recover retry %s\" sends it again, \"xhdf5 recover export\" writes it to a file",
+                   "%.560s. What was written is kept: \"xhdf5 recover retry %s\" sends it again, "
+                   "\"xhdf5 recover export\" writes it to a file",
                    was.text, v->id);
     err->sys_errno = was.sys_errno;
 }
@@ -80,15 +87,22 @@ int xh_edit_withhold(struct xh_edit *e, struct xh_err *err)
     snprintf(v->why, sizeof v->why, "the program withdrew it, or left it by an exception");
     int rc = xh_overlay_save(v, XH_OVERLAY_WITHHELD, 1, &why);
     if (rc)
-        xh_err_set(err, rc, 0, "%.200s: it is not sent, as the program withdrew it, or left it by an exception. What was written was NOT saved: "
-                   "%.200s", xh_dav_shown(e->dav), why.text);
+        xh_err_set(err, rc, 0,
+                   "%.200s: it is not sent, as the program withdrew it, or left it by an exception. "
+                   "What was written was NOT saved: %.200s",
+                   xh_dav_shown(e->dav), why.text);
     else if (v->broken || v->behind)
-        xh_err_set(err, 0, 0, "%.200s: it is not sent, as the program withdrew it, or left it by an exception. It could not have been sent, %s: "
-                   "\"xhdf5 recover drop %s\" removes what was written", xh_dav_shown(e->dav),
+        xh_err_set(err, 0, 0,
+                   "%.200s: it is not sent, as the program withdrew it, or left it by an exception. "
+                   "It could not have been sent, %s: \"xhdf5 recover drop %s\" removes what was written",
+                   xh_dav_shown(e->dav),
                    v->broken ? "as a write had failed" : "as somebody else had changed the same data", v->id);
     else
-        xh_err_set(err, 0, 0, "%.200s: it is not sent, as the program withdrew it, or left it by an exception. What was written is kept: "
-                   "\"xhdf5 recover retry %s\" sends it, \"xhdf5 recover drop %s\" removes it", xh_dav_shown(e->dav), v->id, v->id);
+        xh_err_set(err, 0, 0,
+                   "%.200s: it is not sent, as the program withdrew it, or left it by an exception. "
+                   "What was written is kept: \"xhdf5 recover retry %s\" sends it, "
+                   "\"xhdf5 recover drop %s\" removes it",
+                   xh_dav_shown(e->dav), v->id, v->id);
     return rc == 0;
 }
 

@@ -1,4 +1,4 @@
-/* What was left by failed commits and killed processes: see edit.h. */
+/* Overlays left by failed commits and killed processes: see edit.h. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,20 +24,26 @@ struct visitor {
 static int visit_one(void *ctx, const struct xh_overlay *v, int busy)
 {
     const struct visitor *to = ctx;
-    struct xh_left l = {.id = v->id, .url = v->url, .why = v->why, .size = v->size, .written_bytes = v->dirty.bytes, .since_s = v->since_s};
+    struct xh_left l = {.id = v->id,
+                        .url = v->url,
+                        .why = v->why,
+                        .size = v->size,
+                        .written_bytes = v->dirty.bytes,
+                        .since_s = v->since_s};
     l.state = busy ? XH_LEFT_BUSY : !v->readable ? XH_LEFT_UNKNOWN : v->broken ? XH_LEFT_BROKEN
             : v->state == XH_OVERLAY_OPENED ? XH_LEFT_OPENED : v->state == XH_OVERLAY_FLUSHED ? XH_LEFT_FLUSHED
             : v->behind ? XH_LEFT_CONFLICT : v->state == XH_OVERLAY_WITHHELD ? XH_LEFT_WITHHELD : XH_LEFT_CLOSED;
     return to->visit(to->ctx, &l);
 }
 
-int xh_edit_each_left(const struct xh_options *o, int (*visit)(void *ctx, const struct xh_left *l), void *ctx, struct xh_err *err)
+int xh_edit_each_left(const struct xh_options *o, int (*visit)(void *ctx, const struct xh_left *l), void *ctx,
+                      struct xh_err *err)
 {
     struct visitor to = {visit, ctx};
     return xh_overlay_each(o, visit_one, &to, err);
 }
 
-/* Opens what is left, over the version that it was made of if that is still there. */
+/* Opens the overlay |id| as a file that is closing. Its version below is not opened. Returns 0 or a negative code. */
 static int reopen_left(const struct xh_options *o, const char *id, struct xh_edit **out, struct xh_err *err)
 {
     struct xh_edit *e = calloc(1, sizeof *e);
@@ -50,7 +56,10 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
     snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");
     int rc = xh_overlay_open(o, id, &e->overlay, err);
     if (rc == 0 && (!e->overlay->readable || e->overlay->state == XH_OVERLAY_OPENED))
-        rc = xh_err_set(err, XH_E_INVAL, 0, "%.16s: the process that wrote it ended before it closed the file, which therefore never was whole", e->overlay->id);
+        rc = xh_err_set(
+            err, XH_E_INVAL, 0,
+            "%.16s: the process that wrote it ended before it closed the file, which therefore never was whole",
+            e->overlay->id);
     if (rc == 0 && e->overlay->broken)
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.16s: a write to it failed, so that it is no whole file", e->overlay->id);
     if (rc == 0 && !(e->url = strdup(e->overlay->url)))
@@ -87,8 +96,9 @@ static int may_be_sent(struct xh_edit *e, struct xh_err *err)
     const char *id = e->overlay->id;
     if (e->overlay->state == XH_OVERLAY_FLUSHED)
         return xh_err_set(err, XH_E_INVAL, 0,
-                          "%.16s: the process that wrote it ended before it closed the file. \"xhdf5 recover export %.16s FILE\" writes what it "
-                          "had flushed to a file; it is not sent", id, id);
+                          "%.16s: the process that wrote it ended before it closed the file. "
+                          "\"xhdf5 recover export %.16s FILE\" writes what it had flushed to a file; it is not sent",
+                          id, id);
     return e->overlay->behind ? xh_edit_say_stale(e, err) : 0;
 }
 
@@ -107,10 +117,11 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
     if (rc == 0)
         xh_edit_tidy(e);
     xh_edit_super(e); /* as it was sent */
-    e->attempt = (unsigned)xh_process(); /* most likely names that no earlier attempt had */
-    int there = rc ? rc : xh_edit_is_there(e, err); /* it was killed, or cut off, behind its last step */
+    e->attempt = (unsigned)xh_process(); /* most likely gives names that no earlier attempt had */
+    /* its process may have been killed, or cut off, after the last step */
+    int there = rc ? rc : xh_edit_is_there(e, err);
     if (there < 0 && !e->file)
-        there = 0; /* it cannot be told without the version below */
+        there = 0; /* without the version below that is not known */
     rc = there < 0 ? there : there ? 0 : xh_edit_commit(e, err);
     if (rc == 0)
         *url = strdup(xh_dav_shown(e->dav));
@@ -118,7 +129,8 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
     return rc;
 }
 
-/* The bytes of the file where the version below is gone: what was written, and metadata as it was read. */
+/* Composes the file's bytes where the version below is gone: from what was written, and metadata as it was read.
+ * Sets |*holes| where zeros stand for unknown bytes. */
 static int compose_lost(struct xh_edit *e, uint64_t off, char *buf, uint64_t len, int *holes, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -165,7 +177,8 @@ static int export_to(struct xh_edit *e, int fd, const char *path, struct xh_err 
     xh_edit_super(e);
     for (uint64_t off = 0, to; off < v->size && rc == 0; off = to) {
         to = v->size - off < XH_EDIT_PIECE ? v->size : off + XH_EDIT_PIECE;
-        rc = lost ? compose_lost(e, off, e->piece, to - off, &holes, err) : xh_edit_compose(e, off, e->piece, (size_t)(to - off), err);
+        rc = lost ? compose_lost(e, off, e->piece, to - off, &holes, err)
+                  : xh_edit_compose(e, off, e->piece, (size_t)(to - off), err);
         if (rc == 0 && write_all(fd, e->piece, (size_t)(to - off)))
             rc = xh_err_set(err, XH_E_SYS, 0, "cannot write %.300s: %s", path, strerror(errno));
     }
@@ -183,7 +196,7 @@ int xh_edit_export(const struct xh_options *o, const char *id, const char *path,
     assert(e);
     int fd;
     if ((rc = open_version(e, err)) != 0)
-        ; /* it has said why */
+        ; /* |err| is set */
     else if (!(e->piece = malloc(XH_EDIT_PIECE)))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
     else if ((fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)

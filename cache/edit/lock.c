@@ -1,12 +1,14 @@
-/* Locks at the server: see lock.h, and docs/commit.md for why they are as they are.
+/* Locks at the server: see lock.h, and docs/commit.md for their reasons.
  *
- * A lock is a directory with a file in it, made under a name of its own and renamed to the lock's name. rename(2) replaces
- * no directory that is not empty, so of all who try one succeeds, at nginx and at XRootD (where MKCOL makes a directory
- * that is there, and a MOVE replaces a file in spite of "Overwrite: F").
+ * A lock is a directory with a file in it. It is made under a name of its own and renamed to the lock's name. rename(2)
+ * does not replace a directory that is not empty, so of all clients that try, one succeeds. That holds at nginx and at
+ * XRootD (where MKCOL makes a directory that exists, and a MOVE replaces a file in spite of "Overwrite: F").
  *
- * Invariants: nothing is ever PUT into the lock's directory but the beats of its owner's file in a lock that guards
- * nothing; whoever takes a lock away takes what is in it. An owner is dead when his file has not changed for LEASE by the
- * clock of who waits: no two clocks are compared. */
+ * Invariants:
+ *  1. Nothing is ever PUT into the lock's directory, except the beats of the owner's file in a lock that guards
+ *     nothing. A client that takes a lock away also takes what is in it.
+ *  2. An owner is dead when its file has not changed for LEASE_NS by the clock of the waiting client: no two clocks
+ *     are compared. */
 #include "lock.h"
 
 #include <inttypes.h>
@@ -22,10 +24,10 @@
 #define LEASE_NS 10000000000u
 #define BEAT_NS 3000000000u
 #define WAIT_MOST_NS (30u * 60 * UINT64_C(1000000000))
-#define VAIN_MOST 20 /* refusals of a lock that nobody has */
+#define VAIN_MOST 20 /* refusals of a lock that no client has */
 #define NAP_LEAST_MS 30u
 #define NAP_MOST_MS 250u
-#define NAP_MANY_MS 1000u /* where many wait: each has it for about a second */
+#define NAP_MANY_MS 1000u /* where many wait: each has the lock for about a second */
 #define LOOK_NS 1000000000u
 
 static uint32_t dice(void)
@@ -36,7 +38,7 @@ static uint32_t dice(void)
     return r;
 }
 
-/* |owners| have been seen since the waiting began: as many others wait, most likely, and one of them will soon ask. */
+/* |owners| were seen since the waiting began. Most likely as many others wait, and one of them will ask soon. */
 static void nap(unsigned owners)
 {
     unsigned most = NAP_MOST_MS + owners * (NAP_MOST_MS / 8);
@@ -50,8 +52,8 @@ static void name_of(char *out, size_t size, const char *dir, const char *file)
     snprintf(out, size, "%.70s%s", dir, file);
 }
 
-/* The name of the new file in the directory of the attempt that |who| begins with, letters and digits: who comes back late moves
- * nothing that is another's. "" when it is none. */
+/* Sets |out| to the new file's name in the directory of the attempt that |who| begins with (letters and digits). A
+ * client that comes back late thus moves nothing of another attempt. "" when |who| begins with none. */
 static void data_of(char *out, size_t size, const char *who)
 {
     size_t len = strspn(who, "0123456789abcdefghijklmnopqrstuvwxyz");
@@ -79,7 +81,7 @@ void xh_turn_name(struct xh_turn *t, struct xh_dav *d, const char *name, const c
 int xh_turn_make(struct xh_turn *t, struct xh_err *err)
 {
     int rc = xh_dav_mkcol(t->dav, t->own, err);
-    if (rc == XH_E_STATUS && err->status == 405) /* asked twice: it is there */
+    if (rc == XH_E_STATUS && err->status == 405) /* asked twice: it exists */
         rc = 0;
     return rc;
 }
@@ -89,7 +91,7 @@ int xh_turn_sign(struct xh_turn *t, struct xh_dav *d, struct xh_err *err)
     return put_owner(t, d, t->own, err);
 }
 
-/* Reads whose lock it is: "" when there is none. */
+/* Reads the lock's owner; "" when there is none. Returns 0 or a negative code. */
 static int whose(struct xh_turn *t, char *text, size_t size, struct xh_err *err)
 {
     char name[96];
@@ -113,10 +115,10 @@ int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err)
     return rc ? rc : is_own_text(t, text);
 }
 
-/* Removes |dir| with |data|, unless that is "", and its owner's file in it. */
+/* Removes |dir|, its file "owner", and its file |data| unless that is "". */
 static void remove_dir(struct xh_dav *d, const char *dir, const char *data)
 {
-    const char *files[] = {"owner", data}; /* the second is mostly gone */
+    const char *files[] = {"owner", data}; /* the second one is mostly gone */
     char file[96];
     struct xh_err ignored;
     for (size_t i = 0; i < sizeof files / sizeof *files && *files[i]; i++) {
@@ -134,7 +136,7 @@ void xh_turn_remove(struct xh_dav *d, const char *own)
     remove_dir(d, own, data);
 }
 
-/* Takes the lock's directory away, whoever's it is. */
+/* Takes the lock's directory away from any owner, and removes it. */
 static void take_away(struct xh_turn *t)
 {
     struct xh_turn gone = {.dav = t->dav};
@@ -143,32 +145,37 @@ static void take_away(struct xh_turn *t)
     snprintf(name, sizeof name, XH_TURN_PREFIX "gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
     gone.name = name;
     if (xh_dav_move(t->dav, t->name, name, 0, &ignored)) {
-        xh_dav_delete(t->dav, name, &ignored); /* XRootD makes the destination before it finds no source */
+        /* XRootD makes the destination before it finds that there is no source */
+        xh_dav_delete(t->dav, name, &ignored);
         return;
     }
-    int is_owner = whose(&gone, text, sizeof text, &ignored) == 0 && strncmp(text, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) == 0;
+    int is_owner =
+        whose(&gone, text, sizeof text, &ignored) == 0 && strncmp(text, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) == 0;
     data_of(data, sizeof data, is_owner ? text + strlen(XH_OWNER_WORD) : "");
     remove_dir(t->dav, name, data);
 }
 
-/* Who waits, and what he has seen. */
+/* What a waiting client has seen. */
 struct wait {
-    char was[256];    /* the owner's file; "": nobody has it */
-    uint64_t same_ns; /* since when it has been so */
-    uint64_t look_ns; /* when it was read */
-    unsigned owners;  /* that have had it meanwhile */
-    int hung_up;      /* the server did behind a refusal: it is tried when a look has found that nobody has it, as each try costs a handshake */
+    char was[256];    /* the owner's file; "": there is no owner */
+    uint64_t same_ns; /* since when it has been the same */
+    uint64_t look_ns; /* when it was last read */
+    unsigned owners;  /* how many owners it had meanwhile */
+    /* the server closed the connection after a refusal. As each try then costs a handshake, the lock is tried only
+     * when a look finds no owner */
+    int hung_up;
 };
 
-/* The last move was refused: 1: another has the lock; 2: it is this one's after all; 0: nobody has it; or a negative code. Takes it
- * away from who is dead. */
+/* Handles a refused move. Returns 1: another client has the lock; 2: this client has it after all; 0: no client has
+ * it; or a negative code. Takes the lock away from a dead owner. */
 static int look(struct xh_turn *t, struct wait *w, struct xh_err *err)
 {
     char text[256];
     int rc = whose(t, text, sizeof text, err);
     uint64_t now = xh_now_ns(), before = w->look_ns;
     w->look_ns = now;
-    if (rc == XH_E_STATUS && err->status == 423) { /* XRootD: it is being written, or was when its host went; nothing new is known */
+    /* XRootD: the file is being written, or was when its host died; nothing new is known */
+    if (rc == XH_E_STATUS && err->status == 423) {
         snprintf(text, sizeof text, "%.250s", *w->was ? w->was : "somebody");
         rc = 0;
     }
@@ -184,7 +191,7 @@ static int look(struct xh_turn *t, struct wait *w, struct xh_err *err)
         snprintf(w->was, sizeof w->was, "%s", text);
         w->same_ns = now;
     } else if (now - before > LEASE_NS) {
-        w->same_ns = now; /* it was this one who slept: suspended, and perhaps its owner with it */
+        w->same_ns = now; /* this client slept: it was suspended, and perhaps the owner with it */
     } else if (now - w->same_ns > LEASE_NS) {
         xh_trace(XH_T_ORIGIN, "lock-stale", "url=%s lock=%s owner=\"%.60s\"", xh_dav_shown(t->dav), t->name, w->was);
         take_away(t);
@@ -193,13 +200,14 @@ static int look(struct xh_turn *t, struct wait *w, struct xh_err *err)
     return 1;
 }
 
-/* 1 when |rc| cannot mean that somebody else has the lock. */
+/* Returns 1 when |rc| cannot mean that another client has the lock. */
 static int is_final(int rc)
 {
-    return rc == XH_E_ACCES || rc == XH_E_NOSPACE || rc == XH_E_TLS || rc == XH_E_NOMEM || rc == XH_E_SYS || rc == XH_E_INVAL;
+    return rc == XH_E_ACCES || rc == XH_E_NOSPACE || rc == XH_E_TLS || rc == XH_E_NOMEM || rc == XH_E_SYS ||
+           rc == XH_E_INVAL;
 }
 
-/* Tries to take it. Returns as look; |*vain| counts the refusals of a lock that nobody has. */
+/* Tries to take the lock. Returns as look(). |*vain| counts the refusals of a lock that no client has. */
 static int try_to_take(struct xh_turn *t, struct wait *w, unsigned *vain, struct xh_err *err)
 {
     struct xh_err why;
@@ -210,7 +218,7 @@ static int try_to_take(struct xh_turn *t, struct wait *w, unsigned *vain, struct
         return rc;
     if (rc == XH_E_STATUS)
         w->hung_up |= !xh_dav_is_warm(t->dav);
-    /* Who has it is asked now and then; at once when the answer may have been lost. */
+    /* The owner is asked for now and then, and at once when the answer of the move may have been lost. */
     if (rc == XH_E_STATUS && w->was[0] && xh_now_ns() - w->look_ns <= LOOK_NS)
         return 1;
     int state = look(t, w, &why);
@@ -218,7 +226,7 @@ static int try_to_take(struct xh_turn *t, struct wait *w, unsigned *vain, struct
         *err = why;
     *vain = state == 1 ? 0 : *vain + 1;
     if (*vain == VAIN_MOST / 2)
-        take_away(t); /* without an owner: what a client or server that was killed has left */
+        take_away(t); /* no owner: a client or server was killed and left it */
     return state;
 }
 
@@ -234,13 +242,14 @@ int xh_turn_take(struct xh_turn *t, struct xh_err *err)
         if (state < 0)
             return state;
         if (state == 2) {
-            xh_trace(XH_T_ORIGIN, "lock", "url=%s lock=%s own=%s waited_ms=%" PRIu64, xh_dav_shown(t->dav), t->name, t->own,
-                     (xh_now_ns() - begun) / 1000000u);
+            xh_trace(XH_T_ORIGIN, "lock", "url=%s lock=%s own=%s waited_ms=%" PRIu64, xh_dav_shown(t->dav), t->name,
+                     t->own, (xh_now_ns() - begun) / 1000000u);
             t->beat_ns = t->taken_ns = xh_now_ns();
             return 0;
         }
         if (xh_now_ns() - begun > WAIT_MOST_NS)
-            return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others have been writing for half an hour", xh_dav_shown(t->dav));
+            return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others have been writing for half an hour",
+                              xh_dav_shown(t->dav));
         uint64_t entered = xh_account_enter(account, XH_COPYING), waits = xh_account_enter(account, XH_OTHERS);
         nap(w.owners);
         xh_account_leave(account, XH_OTHERS, waits);
@@ -267,7 +276,7 @@ void xh_turn_leave(struct xh_turn *t, int empty)
         name_of(owner, sizeof owner, t->name, "owner");
         if (xh_dav_removes_trees(t->dav) && xh_dav_delete(t->dav, t->name, &ignored) == 0)
             return;
-        /* XRootD. Once it is empty another's may replace it, and that is not removed. */
+        /* XRootD. Once the directory is empty another client's may replace it, and that one is not removed. */
         if (xh_dav_delete(t->dav, owner, &ignored) == 0)
             xh_dav_delete(t->dav, t->name, &ignored);
         return;

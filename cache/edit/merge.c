@@ -1,14 +1,18 @@
-/* What a commit compares, and what it may do when the file was changed at the server meanwhile: see merge.h.
+/* What a commit compares, and the merge with a version that others made meanwhile: see merge.h.
  *
- * A program that was given the same metadata would have written the same bytes at the same places. So the overlay may be
- * laid over another version when (1) all metadata that was read from the old one is the same in the new one, (2) none
- * was changed by this writer, (3) both versions and the overlay have one size. Then only raw data is left; of that, bytes
- * that were read before they were written (a chunk that was changed in part) are applied where they differ from what was
- * read, and a byte that both changed is a conflict; bytes that were written unread are applied as they are.
+ * A program that reads the same metadata writes the same bytes at the same places. So the overlay may be put over
+ * another version when
+ *  1. all metadata that was read from the old version is the same in the new one,
+ *  2. this writer changed no metadata,
+ *  3. both versions and the overlay have the same size.
+ * Then only raw data is left. Bytes that were read before they were written (a chunk that was changed in part) are
+ * applied where they differ from what was read; a byte that both writers changed is a conflict. Bytes that were written
+ * unread are applied as they are.
  *
- * HDF5 keeps raw data in memory (its chunk cache), and writes whole chunks. Behind a merge it may hold older bytes than the
- * version has that was merged with; written again, they would undo what the others did. So the set |stale| has all bytes that HDF5
- * was given, or has written, and that are others now; what is written there is not sent, and the file has to be opened anew. */
+ * HDF5 keeps raw data in memory (its chunk cache), and writes whole chunks. After a merge it may have older bytes
+ * than the version that was merged. Written again, they would undo the others' changes. So the set |stale| has all
+ * bytes that HDF5 was given or has written and that are different now. If HDF5 writes other bytes there, the file is
+ * not sent, and must be opened again. */
 #include "merge.h"
 
 #include <inttypes.h>
@@ -21,9 +25,10 @@
 
 static int conflict(struct xh_edit *e, struct xh_err *err, const char *what)
 {
-    return xh_err_set(err, XH_E_CHANGED, 0,
-                      "%.200s: somebody else changed the file on the server since it was opened, and %s: this is a conflict",
-                      xh_dav_shown(e->dav), what);
+    return xh_err_set(
+        err, XH_E_CHANGED, 0,
+        "%.200s: somebody else changed the file on the server since it was opened, and %s: this is a conflict",
+        xh_dav_shown(e->dav), what);
 }
 
 static int read_version(struct xh_file *f, uint64_t off, void *buf, uint64_t len, struct xh_err *err)
@@ -32,13 +37,14 @@ static int read_version(struct xh_file *f, uint64_t off, void *buf, uint64_t len
     return xh_cache_read(f, XH_KIND_RAW, &x, 1, err);
 }
 
-/* What a look at the new version returned: when that was replaced meanwhile, the look is worth nothing, and is no conflict. */
+/* Turns the code of a read of the new version: when that version was replaced meanwhile, the read is worth nothing,
+ * and is no conflict. */
 static int of_new(int rc, struct xh_err *err)
 {
     return rc == XH_E_CHANGED ? xh_err_set(err, XH_E_CANCELLED, 0, "changed again") : rc;
 }
 
-/* Two buffers of a piece each. */
+/* Allocates two buffers of XH_EDIT_PIECE bytes in one block. Owns: the caller frees two[0]. */
 static int two_pieces(char *two[2], struct xh_err *err)
 {
     two[0] = malloc(2 * (size_t)XH_EDIT_PIECE);
@@ -95,7 +101,7 @@ int xh_edit_differs(struct xh_edit *e, struct xh_err *err)
 
 /* ---- over another version */
 
-/* No metadata was changed in the end. */
+/* Checks that no metadata differs from what was read. Returns 0, XH_E_CHANGED or another code. */
 static int metadata_kept(struct xh_edit *e, char *two[2], struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -112,7 +118,9 @@ static int metadata_kept(struct xh_edit *e, char *two[2], struct xh_err *err)
                 return rc;
             xh_edit_plain(e, off, two[1], to - off);
             if (memcmp(two[0], two[1], (size_t)(to - off)) != 0)
-                return conflict(e, err, "metadata was changed here too (an object, an attribute, a chunk's place or the file's size)");
+                return conflict(
+                    e, err,
+                    "metadata was changed here too (an object, an attribute, a chunk's place or the file's size)");
         }
     }
     return 0;
@@ -127,20 +135,21 @@ struct comparison {
     struct xh_file *now;
     char **two;
     int of_metadata;
-    struct xh_extent x[AT_ONCE]; /* into the first piece */
+    struct xh_extent x[AT_ONCE]; /* they point into two[0] */
     size_t n;
     uint64_t used;
 };
 
-/* The bytes of the extent |x| that HDF5 has: what was written, and went out, is in the overlay. */
+/* Reads the bytes of the extent |x| that HDF5 has into two[1]. Bytes that were written and sent are in the overlay. */
 static int read_known(struct comparison *c, const struct xh_extent *x, struct xh_err *err)
 {
     struct xh_overlay *v = c->e->overlay;
-    return !c->of_metadata && xh_extents_covers(&v->have, x->off, x->off + x->len) ? xh_overlay_read(v, x->off, c->two[1], x->len, err)
-                                                                                   : xh_overlay_seen(v, x->off, c->two[1], x->len, err);
+    return !c->of_metadata && xh_extents_covers(&v->have, x->off, x->off + x->len)
+               ? xh_overlay_read(v, x->off, c->two[1], x->len, err)
+               : xh_overlay_seen(v, x->off, c->two[1], x->len, err);
 }
 
-/* Notes the bytes of |n| at |off| that differ as stale; a few between two such with them. */
+/* Adds the bytes of |n| at |off| that differ to |stale|, with equal bytes between them. */
 static int put_stale(struct xh_edit *e, uint64_t off, const void *a, const void *b, uint64_t n, struct xh_err *err)
 {
     const char *one = a, *two = b;
@@ -154,10 +163,11 @@ static int put_stale(struct xh_edit *e, uint64_t off, const void *a, const void 
     return 0;
 }
 
-/* Compares what was put off. */
+/* Compares the extents that compare_later() gathered. */
 static int compare(struct comparison *c, struct xh_err *err)
 {
-    int rc = c->n ? of_new(xh_cache_read(c->now, c->of_metadata ? XH_KIND_META : XH_KIND_RAW, c->x, c->n, err), err) : 0;
+    int rc =
+        c->n ? of_new(xh_cache_read(c->now, c->of_metadata ? XH_KIND_META : XH_KIND_RAW, c->x, c->n, err), err) : 0;
     for (size_t k = 0; k < c->n && rc == 0; k++) {
         const struct xh_extent *x = &c->x[k];
         if ((rc = read_known(c, x, err)) != 0)
@@ -190,7 +200,8 @@ static int compare_later(struct comparison *c, uint64_t off, uint64_t end, struc
     return 0;
 }
 
-/* What of the raw data [off, end) was not written since the last commit; what is merged is seen to there. */
+/* Compares the raw data of [off, end) that was not written since the last commit. Written data is handled by the
+ * merge. */
 static int compare_data(struct comparison *c, uint64_t off, uint64_t end, int kind, struct xh_err *err)
 {
     struct xh_overlay *v = c->e->overlay;
@@ -202,14 +213,15 @@ static int compare_data(struct comparison *c, uint64_t off, uint64_t end, int ki
             int had = xh_extents_next(&v->have, off, clean, &to, NULL);
             if (had || kind == XH_SEEN_RAW)
                 rc = compare_later(c, off, to, err);
-            else if (xh_extents_put(&c->e->stale, off, to, 1)) /* nobody knows what HDF5 was given */
+            else if (xh_extents_put(&c->e->stale, off, to, 1)) /* the bytes that HDF5 was given are not known */
                 rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
         }
     }
     return rc;
 }
 
-/* Compares metadata: what the program was told of the file's structure must still hold in |now|. Or data: what HDF5 has may be stale. */
+/* Compares metadata: what the program read of the file's structure must be the same in |now|. Or compares data: what
+ * HDF5 has may be stale. */
 static int compare_seen(struct xh_edit *e, struct xh_file *now, int of_metadata, char *two[2], struct xh_err *err)
 {
     const struct xh_extents *s = &e->overlay->seen;
@@ -227,7 +239,8 @@ static int compare_seen(struct xh_edit *e, struct xh_file *now, int of_metadata,
     return rc;
 }
 
-/* One piece of raw data that was read before it was written: |ours| becomes the merge of both. */
+/* Merges one piece of raw data that was read before it was written; the result is in |ours|. Returns -1 on a
+ * conflict. */
 static int merge_bytes(unsigned char *ours, const unsigned char *was, const unsigned char *theirs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -239,15 +252,15 @@ static int merge_bytes(unsigned char *ours, const unsigned char *was, const unsi
     return 0;
 }
 
-/* Merges raw data into the overlay, or without |apply| only looks whether that can be done. When it breaks off, what was merged
- * is of the version |now|, as |base| says of it, and what was not of the one before: a later merge knows both. */
+/* Merges raw data into the overlay; without |apply| only checks whether that is possible. If it breaks off, merged
+ * data is relative to the version |now|, as |base| tells, and the rest to the one before: a later merge knows both. */
 static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
     unsigned char *three = malloc(3 * (size_t)XH_EDIT_PIECE);
     int rc = three ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     for (size_t i = 0; i < v->dirty.n && rc == 0; i++) {
-        const struct xh_stretch s = v->dirty.at[i]; /* what is put below may move the array */
+        const struct xh_stretch s = v->dirty.at[i]; /* a copy, as xh_extents_put below may move the array */
         uint64_t to;
         for (uint64_t off = s.off; s.kind == XH_WRITTEN_RAW && off < s.end && rc == 0; off = to) {
             int kind, seen = xh_extents_next(&v->seen, off, piece_end(off, s.end), &to, &kind);
@@ -280,8 +293,9 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
     return rc;
 }
 
-/* Forgets what the overlay has that is another in the new version: its metadata, which is the version's, and what earlier commits sent and
- * others have changed since. The rest is the version's, too, and tells the next merge what HDF5 has in memory. */
+/* Removes from the overlay what the new version has differently: metadata, which is the version's, and bytes that
+ * earlier commits sent and others have changed since. The rest equals the version, and tells the next merge what
+ * HDF5 has in memory. */
 static int forget_old(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -328,7 +342,7 @@ int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_e
     rc = rc ? rc : compare_seen(e, f, 0, two, err);
     rc = rc ? rc : merge_raw(e, f, 1, err);
     if (rc == 0 && (rc = forget_old(e, err)))
-        e->broken = 1; /* |base| is of the new version already */
+        e->broken = 1; /* |base| belongs to the new version already */
     free(two[0]);
     xh_trace(XH_T_VFD, "rebase", "url=%s to=%s rc=%d", xh_dav_shown(e->dav), now->validator, rc);
     if (rc) {

@@ -1,4 +1,4 @@
-/* Opening a file that is written, and its end: see edit.h. How it gets to the server is in commit.c. */
+/* Opening and closing a file that is written: see edit.h. commit.c sends it to the server. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 /* ---- opening */
 
-/* One server, and nothing beside the file: what is written goes there. */
+/* Uses one server and no sidecar: the file is written at the server of |url|. Returns 0 or XH_E_INVAL. */
 static int settle_options(struct xh_edit *e, const char *url, const struct xh_options *o, struct xh_err *err)
 {
     const char *host = strstr(url, "://"), *end = host ? host + 3 + strcspn(host + 3, "/?#") : url;
@@ -28,7 +28,8 @@ static int settle_options(struct xh_edit *e, const char *url, const struct xh_op
     return n < (int)sizeof e->opt.endpoints ? 0 : xh_err_set(err, XH_E_INVAL, 0, "the URL's host is too long");
 }
 
-/* Opens the version that is there now, and asks what the commit will be judged by. */
+/* Opens the present version, and asks for the status that the commit will compare with. Returns 0 or a negative
+ * code. */
 static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st, struct xh_err *err)
 {
     for (int tries = 0;; tries++) {
@@ -43,9 +44,10 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
         xh_cache_close(e->file);
         e->file = NULL;
         if (tries == 3)
-            return xh_err_set(err, XH_E_CHANGED, 0,
-                              "%.200s: the file is being changed on the server, or the server does not tell its version",
-                              xh_dav_shown(e->dav));
+            return xh_err_set(
+                err, XH_E_CHANGED, 0,
+                "%.200s: the file is being changed on the server, or the server does not tell its version",
+                xh_dav_shown(e->dav));
     }
 }
 
@@ -55,8 +57,8 @@ static int greet(struct xh_aside *s)
     return 0;
 }
 
-/* Asks whether the file is there. A server may hang up when it is not (XRootD): the second client opens a connection
- * meanwhile, so that the upload need not. */
+/* Asks whether the file exists. If it does not, a server may close the connection (XRootD). So the second client
+ * opens a connection meanwhile, and the upload need not. */
 static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *err)
 {
     struct xh_aside hello = {.e = e, .run = greet};
@@ -68,7 +70,7 @@ static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *er
         e->side = e->dav;
         e->dav = warm;
     }
-    if (e->side) /* a new file is at no server: that this is a cluster's redirector shows at its directory */
+    if (e->side) /* a new file is at no server; its directory shows whether this is a cluster's redirector */
         xh_dav_learn(e->dav, e->side);
     return rc;
 }
@@ -82,9 +84,11 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     xh_dav_count(e->dav, &e->counters, &e->account);
     rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : look_for(e, &st, err);
     if (rc == 0 && xh_dav_is_elsewhere(e->dav))
-        rc = xh_err_set(err, XH_E_INVAL, 0,
-                        "%.200s: the server sends requests for it to another one, as the redirector of a cluster does. Files are "
-                        "written at one server alone: open it by that server's URL", xh_dav_shown(e->dav));
+        rc = xh_err_set(
+            err, XH_E_INVAL, 0,
+            "%.200s: the server sends requests for it to another one, as the redirector of a cluster does. Files are "
+            "written at one server alone: open it by that server's URL",
+            xh_dav_shown(e->dav));
     if (rc == 0 && how == XH_EDIT_CREATE && st.there) {
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: there is such a file", xh_dav_shown(e->dav));
         err->sys_errno = EEXIST;
@@ -99,19 +103,21 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     e->found_good = how != XH_EDIT_CHANGE;
     if (how == XH_EDIT_CHANGE)
         v->size = v->base_size = v->base_limit = st.size;
-    return xh_overlay_save(v, XH_OVERLAY_OPENED, 0, err); /* whose it is, should the program be killed */
+    return xh_overlay_save(v, XH_OVERLAY_OPENED, 0, err); /* names the owner, should the program be killed */
 }
 
-/* On the time line, and that into its file. */
+/* Draws a slice on the time line, and writes the time line's file. */
 static void draw(const struct xh_edit *e, const char *what, uint64_t begun)
 {
     if (!xh_timeline_on())
         return;
-    xh_timeline_slice(0, what, begun, xh_now_ns(), "url=%s size=%llu", xh_dav_shown(e->dav), (unsigned long long)e->overlay->size);
+    xh_timeline_slice(0, what, begun, xh_now_ns(), "url=%s size=%llu", xh_dav_shown(e->dav),
+                      (unsigned long long)e->overlay->size);
     xh_timeline_write(1);
 }
 
-int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how how, struct xh_edit **out, struct xh_err *err)
+int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how how, struct xh_edit **out,
+                 struct xh_err *err)
 {
     struct xh_edit *e = calloc(1, sizeof *e);
     if (!e)
@@ -122,14 +128,15 @@ int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how h
     uint64_t begun = xh_now_ns();
     e->process = xh_process();
     e->url = strdup(url);
-    int rc = e->url ? settle_options(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
+    int rc =
+        e->url ? settle_options(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     rc = rc ? rc : open_edit(e, url, how, err);
     if (rc) {
         xh_edit_free(e, 0);
         return rc;
     }
-    xh_trace(XH_T_VFD, "edit", "url=%s id=%s mode=%d size=%llu", xh_dav_shown(e->dav), e->overlay->id, (int)e->overlay->mode,
-             (unsigned long long)e->overlay->size);
+    xh_trace(XH_T_VFD, "edit", "url=%s id=%s mode=%d size=%llu", xh_dav_shown(e->dav), e->overlay->id,
+             (int)e->overlay->mode, (unsigned long long)e->overlay->size);
     xh_account_opened(&e->account);
     draw(e, "open to write", begun);
     *out = e;
@@ -162,9 +169,9 @@ void xh_edit_stats(struct xh_edit *e, struct xh_stats *out)
     }
 }
 
-/* ---- the end */
+/* ---- closing */
 
-/* What was counted, and where the time went: all of it, but for removing the overlay. */
+/* Traces and prints the counters and times of all but the removal of the overlay. */
 static void tell(struct xh_edit *e)
 {
     struct xh_stats all;
@@ -173,7 +180,8 @@ static void tell(struct xh_edit *e)
     e->file = NULL;
     xh_edit_stats(e, &all);
     xh_stats_trace(&all, xh_dav_shown(e->dav));
-    if (e->opt.stats && (all.reads || all.bytes_written || all.commit_ms)) /* else it is HDF5, which looks whether there is such a file */
+    /* else HDF5 only checks whether the file exists */
+    if (e->opt.stats && (all.reads || all.bytes_written || all.commit_ms))
         xh_account_print(&e->account, xh_dav_shown(e->dav), &all, &e->account.known, STDERR_FILENO);
 }
 
@@ -183,7 +191,7 @@ void xh_edit_discard(struct xh_edit *e, enum xh_edit_discard how)
         e->discard = how;
 }
 
-/* The end of a file that is not to be sent. */
+/* Closes a file that is not to be sent. */
 static int close_unsent(struct xh_edit *e, struct xh_err *err)
 {
     err->text[0] = '\0';
@@ -196,7 +204,7 @@ static int close_unsent(struct xh_edit *e, struct xh_err *err)
 
 int xh_edit_close(struct xh_edit *e, struct xh_err *err)
 {
-    if (e->process != xh_process()) { /* the parent's it stays; its connections and files are not to be touched */
+    if (e->process != xh_process()) { /* the file stays the parent's, with its connections and local files */
         if (e->file)
             xh_cache_close(e->file);
         xh_overlay_forsake(e->overlay);
@@ -212,7 +220,7 @@ int xh_edit_close(struct xh_edit *e, struct xh_err *err)
     uint64_t begun = xh_now_ns();
     int rc = xh_edit_commit(e, err);
     if (rc == 0)
-        err->text[0] = '\0'; /* of a request that was asked again */
+        err->text[0] = '\0'; /* the error of a request that was repeated */
     tell(e);
     draw(e, "close", begun);
     xh_edit_free(e, rc != 0);

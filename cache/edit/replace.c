@@ -1,12 +1,13 @@
-/* The last step of a commit, where a server takes two requests as one piece: see replace.h, and docs/commit.md.
+/* The last step of a commit, where a server takes two requests in one piece: see replace.h, and docs/commit.md.
  *
- * The old file goes aside, the new one takes its place, neither over anything that is there; then what went aside is looked at. So what a program
- * that takes no lock has put there in the meantime is found and put back, instead of replaced unseen. Readers miss the file for
- * the microseconds between the two.
+ * The old file is put aside, and the new one takes its place; neither replaces an existing file. Then the file that was
+ * put aside is checked. So a file that a program without a lock has put there in the meantime is found and put back; it
+ * is not replaced unseen. Readers miss the file for the microseconds between the two requests.
  *
- * Invariants: nothing that is not this writer's own, or the version that it replaces, is removed; where the two requests were done one
- * without the other (a server that was stopped there) the old file lies beside its name, and goes back to it, which nothing can undo that
- * another has put there. Names: .xhdf5-IDwN and .xhdf5-IDvN are files, ID and N those of the lock's owner .xhdf5-IDnN. */
+ * Invariants: nothing is removed except this writer's own files and the version that it replaces. If a server was
+ * stopped between the two requests, the old file is beside its name, and moves back to it; this never replaces a
+ * file that another writer has put there. Names: .xhdf5-IDwN and .xhdf5-IDvN are files; ID and N are those of the
+ * lock's owner .xhdf5-IDnN. */
 #include "replace.h"
 
 #include <stdio.h>
@@ -15,11 +16,11 @@
 #include "watch/trace.h"
 #include "lock.h"
 
-#define EXCHANGES_MOST 6 /* others wrote between, each time */
+#define EXCHANGES_MOST 6 /* in each of them other writers came between */
 
 struct swap {
     const char *from, *aside;
-    struct xh_dav_stat was, now; /* what lies at |aside|, and at the file's name, behind it */
+    struct xh_dav_stat was, now; /* what is at |aside|, and at the file's name, after the swap */
 };
 
 static int is_same(const struct xh_dav_stat *a, const struct xh_dav_stat *b)
@@ -29,12 +30,13 @@ static int is_same(const struct xh_dav_stat *a, const struct xh_dav_stat *b)
 
 int xh_replace_name(char *out, size_t size, const char *own, char letter)
 {
-    const char *digits = own + strlen(XH_TURN_PREFIX) + XH_OVERLAY_ID; /* behind ID and a letter */
+    const char *digits = own + strlen(XH_TURN_PREFIX) + XH_OVERLAY_ID; /* behind the ID and a letter */
     int n = (int)strcspn(digits, "/ ");
-    return snprintf(out, size, XH_TURN_PREFIX "%.16s%c%.*s", own + strlen(XH_TURN_PREFIX), letter, n < 10 ? n : 10, digits);
+    return snprintf(out, size, XH_TURN_PREFIX "%.16s%c%.*s", own + strlen(XH_TURN_PREFIX), letter, n < 10 ? n : 10,
+                    digits);
 }
 
-/* ---- beside the first client: threads whose signals are blocked */
+/* ---- beside the first client: threads with blocked signals */
 
 static int open_quick(struct xh_aside *s)
 {
@@ -61,7 +63,7 @@ static int run_swap(struct xh_aside *s)
     return xh_dav_exchange(s->e->quick, w->from, w->aside, &w->was, &w->now);
 }
 
-/* Returns 0, or a negative code: what has become of the files is not known. */
+/* Returns 0, or a negative code when the state of the files is not known. */
 static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
 {
     struct xh_aside s = {.e = e, .ctx = w, .run = run_swap};
@@ -70,7 +72,8 @@ static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
     if (known) {
         xh_aside_begin(&s);
         known = s.began && xh_aside_end(&s, &ignored) == 0;
-    } else if (xh_dav_move(e->dav, "", w->aside, 0, &ignored) == 0) { /* to put back what is another's, slowly */
+    /* the slow way, to put back another writer's file */
+    } else if (xh_dav_move(e->dav, "", w->aside, 0, &ignored) == 0) {
         xh_dav_move(e->dav, w->from, "", 0, &ignored);
     }
     if (!known) {
@@ -87,7 +90,7 @@ static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
 
 /* ---- */
 
-/* The file at |aside| goes back, if nothing is there. Returns 1 when something is there now. */
+/* Moves the file at |aside| back, if there is no file. Returns 1 when there is one now. */
 static int put_back(struct xh_edit *e, const char *aside, struct xh_err *err)
 {
     int rc = xh_dav_move(e->dav, aside, "", 0, err);
@@ -97,7 +100,8 @@ static int put_back(struct xh_edit *e, const char *aside, struct xh_err *err)
 int xh_replace_undo(struct xh_edit *e, const char *aside)
 {
     struct xh_err ignored;
-    int rc = put_back(e, aside, &ignored) ? xh_dav_delete(e->dav, aside, &ignored) : -1; /* it was replaced since, or has gone back */
+    /* it was replaced since, or has moved back */
+    int rc = put_back(e, aside, &ignored) ? xh_dav_delete(e->dav, aside, &ignored) : -1;
     return rc == 0;
 }
 
@@ -108,10 +112,12 @@ int xh_replace_find(struct xh_edit *e)
     struct xh_err ignored;
     size_t len = 0;
     if (!xh_dav_removes_trees(e->dav) || xh_dav_makes_dirs(e->dav) ||
-        xh_dav_get(e->dav, XH_LOCK "owner", text + strlen(XH_TURN_PREFIX), sizeof text - strlen(XH_TURN_PREFIX) - 1, &len, &ignored))
+        xh_dav_get(e->dav, XH_LOCK "owner", text + strlen(XH_TURN_PREFIX), sizeof text - strlen(XH_TURN_PREFIX) - 1,
+                   &len, &ignored))
         return 0;
     text[strlen(XH_TURN_PREFIX) + len] = '\0';
-    const char *id = text + strlen(XH_TURN_PREFIX) + strlen(XH_OWNER_WORD); /* "xhdf5 ID…": as a name of that length begins */
+    /* skips "xhdf5 ", so that the rest of the text parses as a name of an attempt */
+    const char *id = text + strlen(XH_TURN_PREFIX) + strlen(XH_OWNER_WORD);
     if (len < strlen(XH_OWNER_WORD) + XH_OVERLAY_ID + 1)
         return 0;
     xh_replace_name(name, sizeof name, id - strlen(XH_TURN_PREFIX), 'w');
@@ -121,8 +127,8 @@ int xh_replace_find(struct xh_edit *e)
     return put_back(e, name, &ignored);
 }
 
-int xh_replace(struct xh_edit *e, const char *own, const char *data, const struct xh_dav_stat *old, const struct xh_dav_stat *fresh,
-               struct xh_dav_stat *shown, struct xh_err *err)
+int xh_replace(struct xh_edit *e, const char *own, const char *data, const struct xh_dav_stat *old,
+               const struct xh_dav_stat *fresh, struct xh_dav_stat *shown, struct xh_err *err)
 {
     char name[2][64];
     struct xh_dav_stat top = *fresh, expected = *old; /* what this writer puts there, and what it should find there */
@@ -139,26 +145,35 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
             return xh_err_set(err, rc, why.status, "%.400s. Whether the new version is there is not known", why.text);
         }
         if (i == 0 && !w.was.there && !is_same(&w.now, &top))
-            return is_same(&w.now, old) ? XH_REPLACE_NOT : XH_REPLACE_LOST; /* neither was done; or somebody has removed it */
-        if (is_same(&w.was, old) && is_same(&w.now, old)) { /* one version under two names: an answer from memory */
+            /* neither request was done; or another writer has removed the file */
+            return is_same(&w.now, old) ? XH_REPLACE_NOT : XH_REPLACE_LOST;
+        /* one version under two names: the answer came from a cache */
+        if (is_same(&w.was, old) && is_same(&w.now, old)) {
             *shown = w.now;
             return XH_REPLACE_DONE;
         }
-        if (!is_same(&w.now, &top)) { /* the second was not done: another came first, or the lock is lost, or the server stopped there */
+        /* the second request failed: another writer came first, or the lock is lost, or the server stopped there */
+        if (!is_same(&w.now, &top)) {
             if (w.was.there && !xh_replace_undo(e, w.aside))
-                return xh_err_set(err, XH_E_NET, 0, "%.200s: the file lies at the server as %.200s%.60s, and could not be put back: rename it",
-                                  xh_dav_shown(e->dav), xh_dav_shown(e->dav), w.aside);
+                return xh_err_set(
+                    err, XH_E_NET, 0,
+                    "%.200s: the file lies at the server as %.200s%.60s, and could not be put back: rename it",
+                    xh_dav_shown(e->dav), xh_dav_shown(e->dav), w.aside);
             return XH_REPLACE_LOST;
         }
         if (!w.was.there || is_same(&w.was, &expected)) {
             *shown = w.now;
             if (i > 0)
-                xh_dav_delete(e->dav, w.aside, &ignored); /* this writer's own */
+                xh_dav_delete(e->dav, w.aside, &ignored); /* this writer's own file */
             return i == 0 ? XH_REPLACE_DONE : XH_REPLACE_LOST;
         }
-        expected = top; /* what went aside is another's, and newer than what this writer knew: back */
+        /* the file that was put aside is another writer's, and newer than what this writer knew: put it back */
+        expected = top;
         top = w.was;
     }
-    return xh_err_set(err, XH_E_CHANGED, 0, "%.200s: others replace the file again and again: this is a conflict. One of their versions lies beside "
-                      "it, as %.60s or %.60s", xh_dav_shown(e->dav), name[0], name[1]);
+    return xh_err_set(
+        err, XH_E_CHANGED, 0,
+        "%.200s: others replace the file again and again: this is a conflict. One of their versions lies beside "
+        "it, as %.60s or %.60s",
+        xh_dav_shown(e->dav), name[0], name[1]);
 }

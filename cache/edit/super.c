@@ -1,9 +1,10 @@
-/* The superblock of a file that goes out while it is still open: see super.h.
+/* The superblock of a file that is sent while it is still open: see super.h.
  *
- * It says that a writer has the file open; readers of version 3 refuse it then. HDF5 sets that in every version when it flushes, and
- * clears it when it closes the file. What goes to the server is whole, so it says nothing; nor is it a change that counts in a merge.
- * Source: HDF5 File Format Specification 3.0, II.A; the checksum is Bob Jenkins' lookup3, hashlittle, which is in the
- * public domain. */
+ * It says that a writer has the file open; readers then refuse a superblock of version 3. HDF5 sets the flag in every
+ * version when it flushes, and clears it when it closes the file. The file that is sent is whole, so the flag is
+ * cleared in it. The flag does not count as a change in a merge.
+ * Source: HDF5 File Format Specification 3.0, II.A. The checksum is Bob Jenkins' lookup3, hashlittle, which is in
+ * the public domain. */
 #include "super.h"
 
 #include <string.h>
@@ -12,9 +13,9 @@
 
 #define FLAGS_AT 11    /* versions 2 and 3 */
 #define OLD_FLAGS_AT 20 /* versions 0 and 1: the first of four bytes, without a checksum */
-/* Of a superblock of version 2 or 3, with addresses of 8 bytes; of an older one, all that matters. */
+/* Length of a superblock of version 2 or 3 with addresses of 8 bytes; of an older one, all that matters. */
 #define LEAST_BYTES 48u
-#define WRITERS 0x05u /* write access; SWMR write access */
+#define WRITERS 0x05u /* flags: write access; SWMR write access */
 
 static uint32_t rot(uint32_t x, unsigned k)
 {
@@ -72,7 +73,7 @@ size_t xh_super_plain(unsigned char *p, size_t n)
         p[OLD_FLAGS_AT] &= (unsigned char)~WRITERS;
         return OLD_FLAGS_AT + 4;
     }
-    size_t len = 12 + 4 * (size_t)p[9]; /* four addresses behind the flags, then the checksum */
+    size_t len = 12 + 4 * (size_t)p[9]; /* four addresses follow the flags, then the checksum */
     if (len + 4 > n || (p[FLAGS_AT] & WRITERS) == 0)
         return len + 4 > n ? 0 : len + 4;
     p[FLAGS_AT] &= (unsigned char)~WRITERS;
@@ -82,10 +83,10 @@ size_t xh_super_plain(unsigned char *p, size_t n)
     return len + 4;
 }
 
-/* Where the superblock |p| says that the file ends; 0: it does not say. */
+/* Returns the file's end according to the superblock |p|; 0 when it does not say. */
 static uint64_t end_of(const unsigned char *p, size_t n)
 {
-    size_t width = p[8] < 2 ? p[13] : p[9]; /* of an address */
+    size_t width = p[8] < 2 ? p[13] : p[9]; /* bytes of an address */
     size_t at = 2 * width + (p[8] == 0 ? OLD_FLAGS_AT + 4u : p[8] == 1 ? OLD_FLAGS_AT + 8u : 12u);
     uint64_t end = 0;
     if (width > 8 || at + width > n)
@@ -113,9 +114,10 @@ void xh_edit_super(struct xh_edit *e)
         uint64_t room = e->overlay->size - off;
         size_t n = room < sizeof e->super ? (size_t)room : sizeof e->super;
         if (xh_edit_compose(e, off, (char *)p, n, &ignored)) {
-            n = LEAST_BYTES; /* without the version below; a superblock that was written may end before its bytes */
+            /* without the version below, only a superblock that was written can be read, and no bytes behind it */
+            n = LEAST_BYTES;
             if (e->file || xh_edit_compose(e, off, (char *)p, n, &ignored))
-                return; /* the superblock is the version's, and is not sent */
+                return; /* the superblock is that of the version below, and is not sent */
         }
         if (!is_super(p, n))
             continue;

@@ -1,20 +1,20 @@
-/* The superblock of a file that goes out while it is still open. */
+/* The superblock of a file that is sent while it is still open. */
 #ifndef XH_EDIT_SUPER_H
 #define XH_EDIT_SUPER_H
 
 #include "impl.h"
 
-/* Finds the file's superblock. From then on xh_edit_compose gives it as it is when no writer has the file open. */
+/* Finds the file's superblock. From then on xh_edit_compose returns it as it is when no writer has the file open. */
 void xh_edit_super(struct xh_edit *e);
 
-/* 1 when the file is as long as its superblock says; HDF5 flushes one that it has just begun to make. */
+/* Returns 1 when the file is as long as its superblock says. HDF5 also flushes files that it has just begun to make. */
 int xh_edit_is_whole(struct xh_edit *e);
 
-/* If the superblock begins in |buf|, the file's |len| bytes at |off|: makes it so there. */
+/* If the superblock begins in |buf|, the file's |len| bytes at |off|, clears its flags there (xh_super_plain). */
 void xh_edit_plain(const struct xh_edit *e, uint64_t off, void *buf, uint64_t len);
 
-/* If |p| begins with a superblock: makes it so. Returns its length, or as much of it as matters; 0: it is none that is
- * known. Pure. */
+/* If |p| begins with a superblock, clears the flags that a writer has it open. Returns the superblock's length, or
+ * how much of it matters; 0 when it is none that is known. Pure. */
 size_t xh_super_plain(unsigned char *p, size_t n);
 
 #endif

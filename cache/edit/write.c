@@ -1,4 +1,4 @@
-/* Writing, truncating and flushing a file that is written: see edit.h. A child of a fork changes nothing. */
+/* Writing, truncating and flushing a file that is written: see edit.h. A forked child changes nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "compose.h"
 #include "super.h"
 
-/* HDF5 flushes in the child what the parent has changed, when the child closes the file or ends: that is no error, as the
- * parent does it too. Data is the child's own. */
+/* When a forked child closes the file or ends, HDF5 flushes there what the parent has changed. That is no error, as
+ * the parent does it too. Data, however, is the child's own. */
 static int in_child(struct xh_edit *e, enum xh_edit_kind kind, struct xh_err *err)
 {
     static const char text[] = "the child of a fork cannot write what its parent has open";
@@ -23,9 +23,9 @@ static int in_child(struct xh_edit *e, enum xh_edit_kind kind, struct xh_err *er
     return 0;
 }
 
-/* Metadata that is overwritten and was never read: a merge wants to know what it was. When that cannot be had (no network; the
- * version is gone; the disk is full) the write goes on: what is not known is a conflict, should somebody else change the file.
- * It is not asked for again then, as each try may last for long. */
+/* Reads metadata that is overwritten and was never read: a merge needs its former bytes. If they cannot be had (no
+ * network; the version is gone; the disk is full) the write continues: should another writer change the file, the
+ * unknown bytes are a conflict. They are not asked for again, as each try may last long. */
 static void note_below(struct xh_edit *e, uint64_t off, uint64_t len)
 {
     struct xh_overlay *v = e->overlay;
@@ -36,11 +36,12 @@ static void note_below(struct xh_edit *e, uint64_t off, uint64_t len)
         int seen = xh_extents_next(&v->seen, off, end, &to, &kind);
         uint64_t until;
         if ((seen && kind == XH_SEEN_META) || xh_extents_next(&v->have, off, to, &until, NULL))
-            continue; /* known; or written before */
+            continue; /* known, or written before */
         to = until < to ? until : to;
         char *buf = malloc((size_t)(to - off));
         struct xh_extent x = {off, to - off, buf};
-        rc = buf ? xh_cache_read(e->file, XH_KIND_META, &x, 1, &why) : xh_err_set(&why, XH_E_NOMEM, 0, "out of memory for a write");
+        rc = buf ? xh_cache_read(e->file, XH_KIND_META, &x, 1, &why)
+                 : xh_err_set(&why, XH_E_NOMEM, 0, "out of memory for a write");
         rc = rc ? rc : xh_overlay_see(v, off, buf, to - off, &why);
         free(buf);
         e->blind = rc != 0;
@@ -49,8 +50,9 @@ static void note_below(struct xh_edit *e, uint64_t off, uint64_t len)
     }
 }
 
-/* 1 when [off, off + len) holds data that others have changed since HDF5 was given it, and |buf| would undo that; also
- * when that cannot be told, as the version below is gone: a write that fails would leave nothing to export. */
+/* Returns 1 when [off, off + len) holds data that others have changed since HDF5 was given it, and |buf| would undo
+ * that. Also returns 1 when that is not known, as the version below is gone: a write that fails would leave nothing
+ * to export. */
 static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t len)
 {
     uint64_t end = off + len, at, to;
@@ -59,7 +61,7 @@ static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t l
     if (!e->stale.n || (!xh_extents_next(&e->stale, off, end, &to, NULL) && to == end))
         return 0;
     char *there = malloc(XH_EDIT_PIECE);
-    for (at = off; there && at < end && !differs; at = to) { /* HDF5 writes what it has not changed, too */
+    for (at = off; there && at < end && !differs; at = to) { /* HDF5 also writes bytes that it has not changed */
         to = end - at < XH_EDIT_PIECE ? end : at + XH_EDIT_PIECE;
         differs = xh_edit_compose(e, at, there, (size_t)(to - at), &ignored) ||
                   memcmp(there, buf + (at - off), (size_t)(to - at)) != 0;
@@ -68,7 +70,7 @@ static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t l
     return !there || differs;
 }
 
-/* A record of a file that was whole: what is written or cut off from now on may be in it or not, as in a local file. */
+/* Notes that the file was whole: later writes and truncations may be in it or not, as in a local file. */
 static void unsettle(struct xh_edit *e)
 {
     struct xh_err ignored;
@@ -77,7 +79,8 @@ static void unsettle(struct xh_edit *e)
         xh_overlay_unsave(e->overlay);
 }
 
-int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
+int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len,
+                  struct xh_err *err)
 {
     int rc = 0;
     if (e->process != xh_process())
@@ -89,21 +92,22 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
     if (kind != XH_EDIT_RAW)
         note_below(e, off, len);
     else if (is_stale(e, off, buf, len))
-        /* That is said when it is committed: a write that fails while HDF5 closes a dataset is lost, in silence, and some versions
-         * of HDF5 crash at the program's end. */
+        /* The commit reports it. If the write failed while HDF5 closes a dataset, its error would be lost, and some
+         * versions of HDF5 would crash at the program's end. */
         e->overlay->behind = 1;
     unsettle(e);
     uint64_t begun = xh_copying_begin(e);
-    rc = rc ? rc : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
+    rc = rc ? rc
+            : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
     if (rc && e->discard == XH_EDIT_DISCARD_ALL)
-        rc = 0; /* HDF5 writes when it closes a file, too; nobody wants that */
+        rc = 0; /* HDF5 also writes when it closes a file; these bytes are discarded */
     else if (rc)
         e->broken = e->overlay->broken = 1;
     else
         xh_count(&e->counters, bytes_written, len);
     if (begun && xh_timeline_on())
-        xh_timeline_slice(0, kind == XH_EDIT_RAW ? "write data" : "write metadata", begun, xh_now_ns(), "first=%llu bytes=%llu",
-                          (unsigned long long)off, (unsigned long long)len);
+        xh_timeline_slice(0, kind == XH_EDIT_RAW ? "write data" : "write metadata", begun, xh_now_ns(),
+                          "first=%llu bytes=%llu", (unsigned long long)off, (unsigned long long)len);
     xh_copying_end(e, begun);
     return rc;
 }
@@ -114,9 +118,10 @@ int xh_edit_truncate(struct xh_edit *e, uint64_t size, struct xh_err *err)
         return 0;
     unsettle(e);
     uint64_t begun = xh_copying_begin(e);
-    int cut = size < e->overlay->size && e->overlay->state == XH_OVERLAY_FLUSHED, rc = xh_overlay_truncate(e->overlay, size, err);
+    int cut = size < e->overlay->size && e->overlay->state == XH_OVERLAY_FLUSHED,
+        rc = xh_overlay_truncate(e->overlay, size, err);
     if (rc == 0 && cut)
-        rc = xh_overlay_save(e->overlay, XH_OVERLAY_FLUSHED, 0, err); /* it speaks of bytes that are gone */
+        rc = xh_overlay_save(e->overlay, XH_OVERLAY_FLUSHED, 0, err); /* the record names bytes that are gone */
     xh_copying_end(e, begun);
     if (rc)
         e->broken = e->overlay->broken = 1;
