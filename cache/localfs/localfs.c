@@ -36,9 +36,9 @@ struct xh_localfs {
     uint64_t size;            /* of a file that is only read, when it was opened */
     struct xh_shadow *shadow; /* NULL: the file is written */
 
-    struct xh_read_around reach;             /* used for a file that is only read */
+    struct xh_read_around reach; /* used for a file that is only read */
     uint64_t reads, read_bytes, hits;
-    struct {                           /* option stats: for both kinds of file */
+    struct { /* option stats: for both kinds of file */
         int on;
         uint64_t opened_ns, spent_ns;  /* spent: in calls of localfs.h */
         uint64_t reads, writes;        /* calls of HDF5 */
@@ -46,7 +46,7 @@ struct xh_localfs {
     } account;
     /* for one read, XH_READ_AROUND_BUFFER bytes; kept, as new memory costs as much as reading */
     char *buf;
-    struct xh_write_buffer held;               /* used for a file that is written */
+    struct xh_write_buffer held; /* used for a file that is written */
 };
 
 #define XFS_MAGIC 0x58465342 /* not in linux/magic.h */
@@ -117,7 +117,7 @@ static struct xh_shadow *shadow_of(const struct stat *st, const char *path, cons
 }
 
 int xh_localfs_open(int fd, const struct stat *st, const char *path, int writing, const struct xh_options *o,
-                 struct xh_localfs **out)
+                    struct xh_localfs **out)
 {
     *out = NULL;
     if (!S_ISREG(st->st_mode) || is_quick(fd, writing) || (!writing && st->st_size == 0) ||

@@ -23,7 +23,7 @@ struct stat;
  * file that is only read, a file to be written on a local disk, too small a budget, or no memory. Then the caller
  * works without it. Owns: the caller closes |*out| before it closes |fd|. */
 int xh_localfs_open(int fd, const struct stat *st, const char *path, int writing, const struct xh_options *o,
-                 struct xh_localfs **out);
+                    struct xh_localfs **out);
 
 /* Frees |n|. The caller flushes first (xh_localfs_flush): bytes that are not written back are lost. */
 void xh_localfs_close(struct xh_localfs *n);
@@ -37,7 +37,7 @@ int xh_localfs_read(struct xh_localfs *n, int raw, uint64_t addr, size_t size, v
  * file: only the parent writes it. */
 int xh_localfs_write(struct xh_localfs *n, int raw, uint64_t addr, size_t size, const void *buf);
 
-/* Tells whether this process now holds an exclusive lock on the file that the file system granted. */
+/* Notes whether this process now holds an exclusive lock on the file that the file system granted. */
 void xh_localfs_locked(struct xh_localfs *n, int exclusive);
 
 /* Returns 1 in a forked child for a file that the parent writes. The buffered bytes are the parent's, and the child

@@ -1,9 +1,9 @@
 /* Replicas: one file that several servers (sites) have, read as one origin.
  *
  * The functions mean the same as those of origin.h. With one site they only call them. With several, each transfer
- * goes to the site where it is expected to end first. What a site fails to bring, or brings far too slowly, is asked
- * for at another: docs/origin.md. Callers do not learn which site brought what. Replicas know of HTTP only what
- * origin.h shows, and nothing of pages or shadows. */
+ * goes to the site where it is expected to end first. Bytes that a site fails to bring, or brings far too slowly,
+ * are asked for at another: docs/origin.md. Callers do not learn which site brought what. Replicas know of HTTP only
+ * what origin.h shows, and nothing of pages or shadows. */
 #ifndef XH_REPLICAS_H
 #define XH_REPLICAS_H
 

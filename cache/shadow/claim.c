@@ -2,7 +2,7 @@
  *
  * A claim is LATER when its bytes are yet to be fetched. Its owner begins the page when the first byte comes, and
  * writes nothing before. Until then another process may take the claim over, as it may take a dead owner's: two
- * processes never write at the same time. What the former owner fetches all the same goes only to its own reader.
+ * processes never write at the same time. The former owner's bytes go only to its own reader.
  *
  * |inflight| counts claims, not pages: each claim ends once, for the process that made it, even if the page belongs to
  * another by then.

@@ -17,7 +17,7 @@ struct xh_image_info {
     char name[XH_IMAGE_NAME_BYTES];
     /* NULL, or why no process will use the file. Then the fields below are 0, except |taken_bytes| and |used| */
     const char *flaw;
-    char url_shown[1024]; /* NUL-terminated; whoever wrote the file chose the bytes */
+    char url_shown[1024]; /* NUL-terminated; not trusted: the file's writer chose the bytes */
     char validator[1024]; /* likewise; may be cut */
     char url_hex[65];
     uint64_t origin_bytes;

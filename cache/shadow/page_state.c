@@ -52,8 +52,8 @@ int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t ma
     const uint64_t was = *old;
     do {
         uint64_t to = xh_w_make(*old, state, owner, flags | (*old & keep));
-        /* Release: who acquires the new state sees the bytes or the hole from before. Acquire: this process sees
-         * what the former owner did. */
+        /* Release: a process that acquires the new state sees the bytes or the hole from before. Acquire: this
+         * process sees what the former owner did. */
         if (atomic_compare_exchange_weak_explicit(&s->words[idx], old, to, memory_order_acq_rel,
                                                   memory_order_acquire)) {
             if (*old & XH_W_WAITERS)
