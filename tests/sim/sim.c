@@ -159,7 +159,7 @@ static int try_seed(uint64_t seed, int again, int tells)
         printf("  %s\n", said[0]);
     }
     if (bad)
-        printf("again, with a trace: tests/sim/sim --seed %" PRIu64 " --trace\n", seed);
+        printf("again, with a trace: containers/box sim --seed %" PRIu64 " --trace\n", seed);
     return bad;
 }
 
