@@ -44,27 +44,82 @@ static uint64_t own_length(enum xh_edit_kind kind, uint64_t off, const unsigned 
     return need < len ? need : len;
 }
 
-/* Notes bytes of the version below, for merges. Returns 0 or a negative code. */
-static int note(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const void *buf, uint64_t len,
+struct fresh { /* stretches that are seen for the first time, ascending and apart */
+    struct xh_stretch *at;
+    size_t n, room;
+};
+
+static int out_of_memory(struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read");
+}
+
+static int add_fresh(struct fresh *f, uint64_t off, uint64_t end, int kind, struct xh_err *err)
+{
+    if (f->n == f->room) {
+        size_t room = f->room ? 2 * f->room : 16;
+        struct xh_stretch *at = realloc(f->at, room * sizeof *at);
+        if (!at)
+            return out_of_memory(err);
+        f->at = at;
+        f->room = room;
+    }
+    f->at[f->n++] = (struct xh_stretch){off, end, kind};
+    return 0;
+}
+
+/* Adds the stretches of |f| to the set, and empties |f|. Returns 0 or XH_E_NOMEM. */
+static int put_fresh(struct xh_edit *e, struct fresh *f, struct xh_err *err)
+{
+    int rc = xh_extents_put_all(&e->overlay->seen, f->at, f->n) ? out_of_memory(err) : 0;
+    f->n = 0;
+    return rc;
+}
+
+/* Notes bytes of the version below, for merges: in |f|, sorted by the caller. Returns 0 or a negative code. */
+static int note(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_extent *x, struct fresh *f,
                 struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
     /* the global heap comes as raw data */
-    int raw = kind == XH_EDIT_RAW && !(len >= 5 && memcmp(buf, "GCOL\1", 5) == 0);
-    uint64_t to, end = off + (raw ? len : own_length(kind, off, buf, len));
-    int was;
-    for (uint64_t at = off; at < end; at = to) {
+    int raw = kind == XH_EDIT_RAW && !(x->len >= 5 && memcmp(x->buf, "GCOL\1", 5) == 0);
+    uint64_t to, at = x->off, end = at + (raw ? x->len : own_length(kind, at, x->buf, x->len));
+    uint64_t noted = f->n ? f->at[f->n - 1].end : 0;
+    int was, rc = 0;
+    if (at < noted && !raw) /* data may be metadata, too */
+        rc = put_fresh(e, f, err);
+    else if (at < noted)
+        at = noted;
+    for (; at < end && rc == 0; at = to) {
         int seen = xh_extents_next(&v->seen, at, end, &to, &was);
         if (seen && (raw || was == XH_SEEN_META))
             continue;
-        int as = !raw ? XH_SEEN_META : len <= KEPT_RAW_BYTES ? XH_SEEN_RAW : XH_SEEN_UNKEPT;
-        int rc = as == XH_SEEN_UNKEPT ? 0 : xh_overlay_see(v, at, (const char *)buf + (at - off), to - at, err);
-        if (rc)
-            return rc;
-        if (xh_extents_put(&v->seen, at, to, as))
-            return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read");
+        int as = !raw ? XH_SEEN_META : x->len <= KEPT_RAW_BYTES ? XH_SEEN_RAW : XH_SEEN_UNKEPT;
+        rc = as == XH_SEEN_UNKEPT ? 0 : xh_overlay_put_base(v, at, (const char *)x->buf + (at - x->off), to - at, err);
+        rc = rc ? rc : add_fresh(f, at, to, as, err);
     }
-    return 0;
+    return rc;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct xh_extent *x = a, *y = b;
+    return (x->off > y->off) - (x->off < y->off);
+}
+
+/* Notes |n| extents, and sorts them. The set is changed once for all of them: one by one, each would move what lies
+ * behind it, in a time that grows with the square of their number. Returns 0 or a negative code. */
+static int note_all(struct xh_edit *e, enum xh_edit_kind kind, struct xh_extent *x, size_t n, struct xh_err *err)
+{
+    struct fresh f = {0};
+    int rc = 0;
+    if (n > 1)
+        qsort(x, n, sizeof *x, by_offset);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = note(e, kind, &x[i], &f, err);
+    int put = put_fresh(e, &f, err);
+    free(f.at);
+    return rc ? rc : put;
 }
 
 struct below { /* pieces of a read that the version below serves */
@@ -133,8 +188,8 @@ int xh_edit_read(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_exte
     if (rc == 0 && b.n)
         rc = xh_cache_read(e->file, kind == XH_EDIT_RAW ? XH_KIND_RAW : XH_KIND_META, b.at, b.n, err);
     begun = xh_copying_begin(e);
-    for (size_t i = 0; i < b.n && rc == 0; i++)
-        rc = note(e, kind, b.at[i].off, b.at[i].buf, b.at[i].len, err);
+    if (rc == 0)
+        rc = note_all(e, kind, b.at, b.n, err);
     free(b.at);
     xh_copying_end(e, begun);
     return rc;

@@ -46,6 +46,7 @@ static void replace(struct xh_extents *s, size_t first, size_t last, const struc
     memmove(s->at + first + n, s->at + last, (s->n - last) * sizeof *s->at);
     if (n)
         memcpy(s->at + first, with, n * sizeof *with);
+    s->moved += s->n - last + n;
     s->n = s->n - (last - first) + n;
     count(s, first, first + n, 1);
 }
@@ -90,6 +91,59 @@ static int change(struct xh_extents *s, uint64_t off, uint64_t end, int kind, in
 int xh_extents_put(struct xh_extents *s, uint64_t off, uint64_t end, int kind)
 {
     return change(s, off, end, kind, 1);
+}
+
+/* Appends to |out|, of |n|, joined to the last one where they touch and are of one kind. Returns the new number. */
+static size_t append(struct xh_stretch *out, size_t n, struct xh_stretch t)
+{
+    if (t.off >= t.end)
+        return n;
+    if (n && out[n - 1].end == t.off && out[n - 1].kind == t.kind)
+        out[n - 1].end = t.end;
+    else
+        out[n++] = t;
+    return n;
+}
+
+int xh_extents_put_all(struct xh_extents *s, const struct xh_stretch *with, size_t n)
+{
+    if (n == 0)
+        return 0;
+    size_t first = xh_extents_find(s, with->off), at, k = 0;
+    first -= first > 0; /* the one before may touch */
+    struct xh_stretch rest = {0}, *out = malloc((s->n - first + 2 * n) * sizeof *out);
+    if (!out)
+        return -1;
+    at = first;
+    /* |rest|: what is left of a stretch that was begun, and lies behind the one that was put last */
+    for (size_t i = 0; i < n; i++) {
+        for (;;) {
+            if (rest.off >= rest.end && at < s->n)
+                rest = s->at[at++];
+            if (rest.off >= rest.end || rest.end > with[i].off)
+                break;
+            k = append(out, k, rest);
+            rest.off = rest.end;
+        }
+        if (rest.off < rest.end && rest.off < with[i].off) /* it ends behind that */
+            k = append(out, k, (struct xh_stretch){rest.off, with[i].off, rest.kind});
+        k = append(out, k, with[i]);
+        while (rest.end <= with[i].end && at < s->n)
+            rest = s->at[at++];
+        if (rest.off < with[i].end)
+            rest.off = with[i].end; /* nothing is left where it ends before */
+    }
+    k = append(out, k, rest);
+    while (at < s->n)
+        k = append(out, k, s->at[at++]);
+    size_t old = s->n - first;
+    if (k > old && reserve(s, k - old)) {
+        free(out);
+        return -1;
+    }
+    replace(s, first, s->n, out, k);
+    free(out);
+    return 0;
 }
 
 int xh_extents_cut(struct xh_extents *s, uint64_t off, uint64_t end)

@@ -17,10 +17,15 @@ struct xh_extents {
     struct xh_stretch *at;
     size_t n, room;
     uint64_t bytes; /* of all stretches */
+    uint64_t moved; /* number of stretches that changes have moved or copied so far */
 };
 
 /* Adds [off, end) as |kind|; it replaces what was there. Returns 0, or -1 without memory: then nothing has changed. */
 int xh_extents_put(struct xh_extents *s, uint64_t off, uint64_t end, int kind);
+
+/* Adds |n| stretches, which ascend and do not overlap. It does what |n| puts do, but moves the stretches behind them
+ * only once. Returns as xh_extents_put. */
+int xh_extents_put_all(struct xh_extents *s, const struct xh_stretch *with, size_t n);
 
 /* Removes [off, end). Returns as xh_extents_put. */
 int xh_extents_cut(struct xh_extents *s, uint64_t off, uint64_t end);

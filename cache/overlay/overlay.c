@@ -228,10 +228,16 @@ int xh_overlay_read(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len,
     return move_bytes(v->data, 0, off, buf, len) ? sys_error(err, "cannot read from", v->path) : 0;
 }
 
+int xh_overlay_put_base(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
+{
+    return move_bytes(v->base, 1, off, (char *)buf, len) ? sys_error(err, "cannot write into", v->path) : 0;
+}
+
 int xh_overlay_see(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
 {
-    if (move_bytes(v->base, 1, off, (char *)buf, len))
-        return sys_error(err, "cannot write into", v->path);
+    int rc = xh_overlay_put_base(v, off, buf, len, err);
+    if (rc)
+        return rc;
     return xh_extents_put(&v->seen, off, off + len, 1) ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read") : 0;
 }
 

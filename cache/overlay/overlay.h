@@ -77,8 +77,9 @@ int xh_overlay_write(struct xh_overlay *v, uint64_t off, const void *buf, uint64
 /* Reads bytes that |have| contains. Returns 0 or XH_E_SYS. */
 int xh_overlay_read(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len, struct xh_err *err);
 
-/* xh_overlay_see keeps metadata as the server has it; xh_overlay_seen reads it again. Both return 0, or a code as
- * xh_overlay_write. */
+/* xh_overlay_see keeps metadata as the server has it; xh_overlay_seen reads it again. xh_overlay_put_base only stores
+ * the bytes: they count once the caller adds them to |seen|. All return 0, or a code as xh_overlay_write. */
+int xh_overlay_put_base(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, struct xh_err *err);
 int xh_overlay_see(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, struct xh_err *err);
 int xh_overlay_seen(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len, struct xh_err *err);
 

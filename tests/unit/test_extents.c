@@ -52,6 +52,47 @@ Test(extents, random_puts_and_cuts_are_what_a_map_of_bytes_says, .timeout = 20)
     }
 }
 
+Test(extents, many_stretches_at_once_are_as_many_puts, .timeout = 20)
+{
+    for (unsigned seed = 0; seed < 2000; seed++) {
+        unsigned char model[SPACE] = {0};
+        struct xh_extents s = {0};
+        srand(seed);
+        for (int i = 0; i < 20; i++) {
+            struct xh_stretch with[SPACE];
+            size_t n = 0;
+            unsigned at = (unsigned)rand() % SPACE, gap = 1 + (unsigned)rand() % 20;
+            for (; at < SPACE; at = (unsigned)with[n - 1].end + (unsigned)rand() % gap) {
+                unsigned end = at + 1 + (unsigned)rand() % 10;
+                with[n++] = (struct xh_stretch){at, end < SPACE ? end : SPACE, 1 + rand() % 3};
+                memset(model + at, with[n - 1].kind, with[n - 1].end - at);
+            }
+            cr_assert_eq(xh_extents_put_all(&s, with, n), 0);
+            check(&s, model);
+            unsigned from = (unsigned)rand() % SPACE, end = from + (unsigned)rand() % (SPACE - from);
+            cr_assert_eq(xh_extents_cut(&s, from, end), 0);
+            memset(model + from, 0, end - from);
+        }
+        xh_extents_free(&s);
+    }
+}
+
+/* Reads of a dataset in several strides, in a file that is written: what was seen is noted of each. */
+Test(extents, interleaved_stretches_take_time_by_their_number, .timeout = 60)
+{
+    enum { N = 50000, TURNS = 5 };
+    static struct xh_stretch with[N];
+    struct xh_extents s = {0};
+    for (unsigned t = 0; t < TURNS; t++) {
+        for (unsigned i = 0; i < N; i++)
+            with[i] = (struct xh_stretch){100 * i + 10 * t, 100 * i + 10 * t + 4, 1};
+        cr_assert_eq(xh_extents_put_all(&s, with, N), 0);
+    }
+    cr_assert(s.n == TURNS * N && s.bytes == 4 * TURNS * N);
+    cr_assert_leq(s.moved, (uint64_t)TURNS * TURNS * N, "%llu were moved", (unsigned long long)s.moved);
+    xh_extents_free(&s);
+}
+
 Test(extents, a_cut_to_the_end_leaves_what_is_before)
 {
     struct xh_extents s = {0};
