@@ -52,11 +52,13 @@
     X(H5Pset_driver)                    \
     X(H5Pset_driver_by_name)            \
     X(H5Sclose)                         \
+    X(H5Sget_regular_hyperslab)         \
     X(H5Sget_select_bounds)             \
     X(H5Sget_select_npoints)            \
     X(H5Sget_select_type)               \
     X(H5Sget_simple_extent_dims)        \
     X(H5Sget_simple_extent_ndims)       \
+    X(H5Sis_regular_hyperslab)          \
     X(H5Ssel_iter_close)                \
     X(H5Ssel_iter_create)               \
     X(H5Ssel_iter_get_seq_list)         \

@@ -13,16 +13,19 @@
 /* How the parts of a selection are read; |p| has |n| extents. */
 struct xh_selection_ways {
     void *ctx;
+    /* 1: where pieces are small and lie close together, what covers them may be read, and they are copied out of it. */
+    int covers;
     /* Returns 0 or -1, error pushed. |n| may be 0 at the end. */
     int (*read)(void *ctx, const struct xh_extent *p, size_t n);
     /* Reads the extents when that needs no waiting: 1, or 0. NULL: each part is read by |read| as it is. */
     int (*hit)(void *ctx, const struct xh_extent *p, size_t n);
 };
 
-/* Reads |count| pairs of selections, given as HDF5 hands them to read_selection, and in their own order: part by part while these
- * are hits; from the first part on that is none the rest is one vectored read, as it would be if HDF5 had made the list.
- * Returns 0; or -1, error pushed: the read's, HDF5's, or the selections of a pair are not of the same size. Blocks. */
-int xh_selection_read(struct xh_h5 *h5, const struct xh_selection_ways *ways, size_t count, const hid_t memory[], const hid_t file[],
-                      const haddr_t addrs[], const size_t element_bytes[], void *const bufs[]);
+/* Reads |count| pairs of selections, given as HDF5 hands them to read_selection, and in their own order: part by part
+ * while these are hits; from the first part on that is none the rest is one vectored read, or one for each 64 MiB of
+ * what covers dense pieces and for each million of others. Returns 0; or -1, error pushed: the read's, HDF5's, or the
+ * selections of a pair are not of the same size. Blocks. */
+int xh_selection_read(struct xh_h5 *h5, const struct xh_selection_ways *ways, size_t count, const hid_t memory[],
+                      const hid_t file[], const haddr_t addrs[], const size_t element_bytes[], void *const bufs[]);
 
 #endif

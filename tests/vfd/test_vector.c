@@ -110,6 +110,34 @@ static void one_selection(H5FD_t *f, const struct model *m, hsize_t n, hsize_t p
     free(buf);
 }
 
+/* A regular hyperslab of three dimensions that was moved, with H5Soffset_simple: the hyperslab itself does not say so. */
+static void moved_selection(H5FD_t *f, const struct model *m)
+{
+    static const hsize_t dims[3] = {9, 11, 13}, start[3] = {0, 1, 2};
+    static const hsize_t stride[3] = {3, 4, 5}, count[3] = {3, 2, 2}, block[3] = {2, 3, 4};
+    static const hssize_t by[3] = {1, 2, 1};
+    unsigned char buf[288];
+    hsize_t n = sizeof buf, k = 0;
+    haddr_t addr = 5;
+    size_t bytes = 1;
+    void *to = buf;
+    hid_t file = H5Screate_simple(3, dims, NULL), memory = H5Screate_simple(1, &n, NULL);
+    CHECK(m->size > 9 * 11 * 13 + 5);
+    CHECK(H5Sselect_hyperslab(file, H5S_SELECT_SET, start, stride, count, block) >= 0);
+    CHECK(H5Soffset_simple(file, by) >= 0);
+    CHECK(H5Sget_select_npoints(file) == (hssize_t)n);
+    CHECK(H5FDread_selection(f, H5FD_MEM_DRAW, H5P_DEFAULT, 1, &memory, &file, &addr, &bytes, &to) >= 0);
+    for (hsize_t z = 0; z < dims[0]; z++)
+        for (hsize_t y = 0; y < dims[1]; y++)
+            for (hsize_t x = 0; x < dims[2]; x++) {
+                hsize_t a = z - 1, b = y - 3, c = x - 3; /* below 0: huge */
+                if (a < 9 && a % 3 < 2 && b < 8 && b % 4 < 3 && c < 10 && c % 5 < 4)
+                    CHECK(buf[k++] == m->bytes[5 + (z * dims[1] + y) * dims[2] + x]);
+            }
+    CHECK(k == n);
+    CHECK(H5Sclose(memory) >= 0 && H5Sclose(file) >= 0);
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc >= 2);
@@ -128,6 +156,7 @@ int main(int argc, char **argv)
         if (n >= 4)
             one_selection(f, &m, n / 4 * 4, n / 4, 2, 2);
     }
+    moved_selection(f, &m);
     for (int round = 0; round < 100; round++) {
         unsigned char buf[512];
         size_t n = 1 + rnd(sizeof buf), at = rnd(m.size - n);
