@@ -1,4 +1,4 @@
-/* A driver that knows no MPI: no file is parallel. See parallel.h. */
+/* The driver without MPI: no file is parallel. See parallel.h. */
 #include "parallel.h"
 
 int xh_parallel_of(struct xh_h5 *h5, hid_t fapl, struct xh_parallel **out)

@@ -1,4 +1,4 @@
-/* What a program asks of an open file: H5FDxhdf5_commit, H5FDxhdf5_discard, H5FDxhdf5_get_stats. See xhdf5.h. */
+/* Calls of a program on an open file: H5FDxhdf5_commit, H5FDxhdf5_discard, H5FDxhdf5_get_stats. See xhdf5.h. */
 #include <stdio.h>
 
 #include "../cache/watch/stats.h"
@@ -21,7 +21,7 @@ herr_t H5FDxhdf5_commit(hid_t file_id)
     if (remote)
         xh_remote_commits(remote, 0);
     if (!flushed)
-        return -1; /* and HDF5 has said why */
+        return -1; /* HDF5 has pushed the reason */
     int rc = remote ? xh_remote_commit(remote) : 0;
     return rc < 0 ? xh_h5err_print(h5) : rc;
 }
@@ -33,7 +33,8 @@ herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how)
     if (!h5 || xh_whose_remote(h5, file_id, &remote))
         return -1;
     if (how > H5FD_XHDF5_DISCARD_KEEP) {
-        xh_fail(h5, XH_E_INVAL, "H5FDxhdf5_discard: how is H5FD_XHDF5_DISCARD_ALL or H5FD_XHDF5_DISCARD_KEEP, not %u", how);
+        xh_fail(h5, XH_E_INVAL, "H5FDxhdf5_discard: how is H5FD_XHDF5_DISCARD_ALL or H5FD_XHDF5_DISCARD_KEEP, not %u",
+                how);
         return xh_h5err_print(h5);
     }
     return remote ? xh_remote_discard(remote, how == H5FD_XHDF5_DISCARD_KEEP) : 1;

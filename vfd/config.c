@@ -1,4 +1,4 @@
-/* H5Pset_fapl_xhdf5 and its kin: see xhdf5.h and config.h. */
+/* H5Pset_fapl_xhdf5 and related functions: see xhdf5.h and config.h. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "fapl.h"
 #include "h5err.h"
 
-/* A field of H5FD_xhdf5_config_t for every option and none besides: a new row in
- * options.def does not compile until it has its field. */
+/* H5FD_xhdf5_config_t has exactly one field for each option. A new row in options.def does not compile until the struct
+ * has its field. */
 #define FIELD_BOOL int64_t
 #define FIELD_INT int64_t
 #define FIELD_SIZE int64_t
@@ -26,7 +26,7 @@ _Static_assert(sizeof(H5FD_xhdf5_config_t) == 2 * sizeof(uint32_t)
                , "H5FD_xhdf5_config_t has a field that is no option");
 #undef X
 
-/* Where each option's field is, and where it ends: what a shorter struct does not hold is unset. */
+/* Where each option's field begins and ends. A field that a shorter struct does not hold is not set. */
 static const struct {
     size_t offset, end;
 } fields[XH_OPT_COUNT] = {
@@ -37,7 +37,7 @@ static const struct {
 #undef X
 };
 
-#define OLDEST_SIZE sizeof(H5FD_xhdf5_config_t) /* of version 1; never changes once a version 2 is out */
+#define OLDEST_SIZE sizeof(H5FD_xhdf5_config_t) /* of version 1; never changes once there is a version 2 */
 
 /* ---- the C struct ---- */
 
@@ -56,7 +56,7 @@ static int check_header(struct xh_h5 *h5, const H5FD_xhdf5_config_t *c)
     return 0;
 }
 
-/* Takes one field into |info|, if it is set. */
+/* Copies one field into |info|, if it is set. */
 static int take_field(struct xh_fapl_info *info, size_t i, const H5FD_xhdf5_config_t *c, struct xh_err *err)
 {
     const char *at = (const char *)c + fields[i].offset;
@@ -72,21 +72,22 @@ static int take_field(struct xh_fapl_info *info, size_t i, const H5FD_xhdf5_conf
     int64_t number;
     memcpy(&number, at, sizeof number);
     info->set[i] = number != H5FD_XHDF5_UNSET;
-    /* Any other negative number becomes a huge one, which no option's bounds admit. */
+    /* Any other negative number becomes a huge one, which is out of every option's bounds. */
     return info->set[i] ? xh_options_set_number(&info->value, (enum xh_opt_id)i, (uint64_t)number, where, err)
                         : 0;
 }
 
 /* ---- the driver's ID ---- */
 
-/* The ID of our class in |h5|, registered when it is not. A negative one: HDF5 has said why. */
+/* The ID of our class in |h5|; registers the class if necessary. Returns -1 when that fails; HDF5 has pushed the
+ * reason. */
 static hid_t driver_id(struct xh_h5 *h5)
 {
     hid_t id = atomic_load_explicit(&h5->driver, memory_order_acquire), none = 0;
     if (id > 0)
         return id;
     if (h5->H5FDis_driver_registered_by_name(XH_DRIVER_NAME) > 0 && h5->default_fapl) {
-        /* Loaded as a plugin: only a property list can tell its ID. */
+        /* The driver was loaded as a plugin. Only a property list can give its ID. */
         hid_t copy = h5->H5Pcopy(*h5->default_fapl);
         if (copy >= 0 && h5->H5Pset_driver_by_name(copy, XH_DRIVER_NAME, NULL) >= 0)
             id = h5->H5Pget_driver(copy);
@@ -97,10 +98,10 @@ static hid_t driver_id(struct xh_h5 *h5)
         id = h5->H5FDregister(&xh_driver_class);
     }
     if (id <= 0)
-        return -1; /* and HDF5 has said why */
+        return -1; /* HDF5 has pushed the reason */
     if (!atomic_compare_exchange_strong_explicit(&h5->driver, &none, id, memory_order_acq_rel,
                                                  memory_order_acquire))
-        id = none; /* another thread was first; what we registered stays unused */
+        id = none; /* another thread was first; the class that we registered stays unused */
     return id;
 }
 
@@ -112,8 +113,8 @@ hid_t H5FD_xhdf5_init(void)
 
 /* ---- property lists ---- */
 
-/* Keeps the configuration string that the list has for this driver, from HDF5 or from an
- * earlier block of ours: H5Pset_driver drops it. */
+/* Keeps the configuration string that the list has for this driver, from HDF5 or from an earlier block of ours.
+ * H5Pset_driver would drop it. */
 static int keep_config(struct xh_h5 *h5, hid_t fapl, hid_t driver, struct xh_fapl_info *info)
 {
     hid_t now = h5->H5Pget_driver(fapl);
@@ -151,7 +152,7 @@ herr_t xh_config_set(struct xh_h5 *h5, hid_t fapl, const H5FD_xhdf5_config_t *co
         }
     if (keep_config(h5, fapl, driver, info))
         goto err;
-    rc = h5->H5Pset_driver(fapl, driver, info); /* it copies, and says itself what is wrong */
+    rc = h5->H5Pset_driver(fapl, driver, info); /* it copies |info|, and pushes its own errors */
 err:
     free(info);
     return rc < 0 ? -1 : 0;
@@ -163,7 +164,7 @@ herr_t H5Pset_fapl_xhdf5(hid_t fapl_id, const H5FD_xhdf5_config_t *config)
     return h5 ? xh_config_set(h5, fapl_id, config) : -1;
 }
 
-/* Puts option |i| of |info| (NULL: unset) into its field. */
+/* Copies option |i| of |info| into its field; if |info| is NULL, marks the field as not set. */
 static void give_field(const struct xh_fapl_info *info, size_t i, H5FD_xhdf5_config_t *c)
 {
     const struct xh_opt_row *row = &xh_opt_rows[i];

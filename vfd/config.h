@@ -1,4 +1,4 @@
-/* H5FD_xhdf5_config_t, the settings as a C program gives them, and the driver's ID that they need. */
+/* H5FD_xhdf5_config_t, the settings that a C program gives, and the driver's ID that they need. */
 #ifndef XH_CONFIG_H
 #define XH_CONFIG_H
 

@@ -1,12 +1,10 @@
-/* HDF5's face: the class of the driver, and for each callback the choice between a URL
- * and a path.
+/* The driver class, and for each callback the choice between a URL and a path.
  *
- * Invariants
- * 1. A file is remote or local from open to close, never both.
- * 2. What HDF5 gave out (|eoa|) and what exists (the end of file) are kept apart, as in sec2.
- * 3. No thread but HDF5's own is ever in this folder: the cache's threads do not call HDF5.
- * 4. The same class serves every libhdf5 in the process: nothing here is of one of them but
- *    what hangs on a file. terminate() therefore tears nothing down.
+ * Invariants 1. A file is remote or local from open to close, never both.
+ * 2. The addresses that HDF5 gave out (|eoa|) and the end of the file are separate numbers, as in sec2.
+ * 3. Only HDF5's threads run code of this folder; the cache's threads do not call HDF5.
+ * 4. One class serves every libhdf5 in the process. Only what belongs to a file belongs to one libhdf5. So terminate()
+ * frees nothing else.
  *
  * Source: H5FDdevelop.h, class struct version 1, the same from HDF5 1.14 to 2.x. */
 #include "driver.h"
@@ -33,23 +31,23 @@
 #define PIECES_ON_STACK 16
 
 struct xh_vfd_file {
-    H5FD_t pub; /* HDF5's part: first, and HDF5's to fill */
+    H5FD_t pub; /* HDF5's part: first, and filled by HDF5 */
 
     /* Constant while open. */
     struct xh_h5 *h5;
-    struct xh_remote *remote; /* exactly one of these two */
+    struct xh_remote *remote; /* either this or |local| is set */
     struct xh_local *local;
-    struct xh_fapl_info *names; /* the block for the files that this one names: its own settings, and who it is */
-    struct xh_parallel *parallel; /* NULL: the file is this process's alone */
-    int by_file;     /* a file named it, not the program */
+    struct xh_fapl_info *names; /* the block for the files that this file names: its own settings, and its name */
+    struct xh_parallel *parallel; /* NULL: no other process shares the file */
+    int by_file;     /* 1: a file named it, not the program */
     uint64_t family; /* see family.h */
 
-    /* Of what a file named: see heed(). */
-    int forgives; /* HDF5 is older than 2.0 */
-    const void *opened_in, *failed_in; /* calls of HDF5, or NULL */
-    int joined;                        /* HDF5 uses it for a second opening, too */
+    /* For files that a file named: see heed(). */
+    int forgives; /* 1: HDF5 is older than 2.0 */
+    const void *opened_in, *failed_in; /* calls of HDF5 (see xh_h5_entry), or NULL */
+    int joined;                        /* 1: HDF5 also uses it for a second opening */
 
-    haddr_t eoa; /* HDF5 serialises changes of one file, and its reads */
+    haddr_t eoa; /* HDF5 serialises changes and reads of one file */
     struct xh_mapping_seen heap;
 };
 
@@ -61,20 +59,21 @@ static herr_t terminate(void)
     return 0;
 }
 
-/* What heed() needs to know of a file that has just been opened. */
+/* Notes what heed() needs to know of a file that was just opened. */
 static void watch(struct xh_vfd_file *f, hid_t fapl)
 {
     unsigned major = 0, minor, release, kept = 0;
     f->h5->H5get_libversion(&major, &minor, &release);
     f->forgives = major < 2;
-    __typeof__(H5Pget_elink_file_cache_size) *get = f->forgives ? xh_h5_find(f->h5, "H5Pget_elink_file_cache_size") : NULL;
-    if (get && get(fapl, &kept) >= 0 && kept == 0) /* else another call may close it */
+    __typeof__(H5Pget_elink_file_cache_size) *get =
+        f->forgives ? xh_h5_find(f->h5, "H5Pget_elink_file_cache_size") : NULL;
+    if (get && get(fapl, &kept) >= 0 && kept == 0) /* else another call may close the file */
         f->opened_in = xh_h5_entry(f->h5);
 }
 
-/* The local path that a file at a URL named, and that was refused on this thread; HDF5 then tries a file of the same
- * name beside the URL, whose failure is what the user sees. "": none. */
-static _Thread_local char refused_path[PATH_MAX]; /* no longer one can be opened */
+/* The local path that a file at a URL named, and that was refused on this thread; "": none. HDF5 then tries a file of
+ * the same name beside the URL, and the user sees that failure. */
+static _Thread_local char refused_path[PATH_MAX]; /* a longer path cannot be opened */
 
 static const char *last_part(const char *name)
 {
@@ -82,20 +81,22 @@ static const char *last_part(const char *name)
     return slash ? slash + 1 : name;
 }
 
-/* 1 when HDF5 made the path |name| itself out of the parent's URL or of a relative name: the right URL comes next. */
+/* 1 when HDF5 itself made the path |name| from the parent's URL or from a relative name. HDF5 tries the right URL
+ * next. */
 static int is_own_try(const char *name)
 {
     return *name != '/' || strstr(name, "/https://") || strstr(name, "/http://");
 }
 
-/* The path |name| as it may be shown: one that HDF5 made out of a parent's URL has what that has, a password or a token. */
+/* Returns the path |name| without secrets. A path that HDF5 made from a parent's URL may contain that URL's password or
+ * token. */
 static const char *path_shown(const char *name, char *out, size_t size)
 {
     return strstr(name, "://") ? xh_url_shown(name, out, size) : name;
 }
 
-/* A file at a URL must not choose which local files are read: neither by a path that it names, nor by a name that HDF5
- * looks for in the current directory before it looks beside the URL. Returns 0, or -1, error pushed. */
+/* A file at a URL must not choose which local files are read. It could do so by a path that it names, or by a name that
+ * HDF5 looks for in the current directory before it looks beside the URL. Returns 0, or -1, error pushed. */
 static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
 {
     const struct xh_namer *by = &f->names->namer;
@@ -143,12 +144,12 @@ static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, h
         rc = xh_parallel_open_url(f->parallel, f->h5, url, fapl, &f->remote, &err);
     else if (rc == 0 && !f->remote)
         rc = xh_remote_open(f->h5, url, fapl, NULL, &f->remote, &err);
-    /* With a communicator it fails at once: HDF5 would read on one rank, and the others wait for it. */
+    /* With a communicator opening fails at once. Otherwise HDF5 would read on one rank while the others wait for it. */
     char *key = rc && f->by_file ? xh_family_key(&f->names->namer, url) : NULL;
     if (key)
         xh_family_note(f->family, key, XH_KIN_MISSING, &err, 0);
     free(key);
-    if (rc && f->by_file && xh_parallel_first(f->parallel)) /* HDF5 keeps the reason to itself */
+    if (rc && f->by_file && xh_parallel_first(f->parallel)) /* HDF5 does not report the reason */
         xh_source_say(url, &err);
     return rc ? xh_fail_cache(f->h5, &err) : 0;
 }
@@ -181,7 +182,7 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
 {
     struct xh_h5 *h5 = xh_h5_of_callback(__builtin_return_address(0));
     if (!h5)
-        return NULL; /* standard error has the reason: without HDF5's functions there is no stack */
+        return NULL; /* without HDF5's functions there is no stack; standard error has the reason */
     if (!name || !*name) {
         xh_fail(h5, XH_E_INVAL, "invalid file name");
         return NULL;
@@ -196,7 +197,7 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
         return NULL;
     }
     f->h5 = h5;
-    xh_elink_watch(h5); /* these before anything that may push: they clear the stack */
+    xh_elink_watch(h5); /* before anything that may push: these clear the stack */
     f->names = xh_fapl_info_of(h5, fapl);
     if (f->names && !f->names->namer.by_file)
         xh_elink_namer(h5, &f->names->namer);
@@ -204,7 +205,8 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
     if (f->by_file)
         xh_trace(XH_T_VFD, "named", "by=%s server=%s", f->names->namer.parent, f->names->namer.server);
     f->family = f->by_file ? f->names->namer.family : xh_family_new();
-    int rc = f->names ? xh_parallel_of(h5, fapl, &f->parallel) : xh_fail(h5, XH_E_NOMEM, "out of memory for a file's settings");
+    int rc = f->names ? xh_parallel_of(h5, fapl, &f->parallel)
+                      : xh_fail(h5, XH_E_NOMEM, "out of memory for a file's settings");
     if (rc == 0)
         rc = xh_remote_is_url(name) ? open_remote(f, name, flags, fapl) : open_local(f, name, flags, fapl);
     if (rc) {
@@ -227,8 +229,8 @@ static herr_t close_file(H5FD_t *file)
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     struct xh_h5 *h5 = f->h5;
     struct xh_err err;
-    int rc = 0, heeded = f->failed_in && f->failed_in == f->opened_in && !f->joined && f->failed_in == xh_h5_entry(h5) &&
-                         xh_remote_failed(f->remote, &err);
+    int rc = 0, heeded = f->failed_in && f->failed_in == f->opened_in && !f->joined &&
+                         f->failed_in == xh_h5_entry(h5) && xh_remote_failed(f->remote, &err);
     if (f->remote && !f->by_file)
         xh_remote_lost(f->remote, f->family);
     if (f->remote)
@@ -251,7 +253,7 @@ static void *fapl_get(H5FD_t *file)
     return copy ? copy : (void *)(uintptr_t)&xh_fapl_no_memory; /* HDF5 copies it, and fails */
 }
 
-/* A list with our settings is made: so it is before it can be given to H5Pset_elink_fapl. */
+/* HDF5 copies a list with our settings. This comes before the list can be given to H5Pset_elink_fapl. */
 static void *fapl_copy(const void *info)
 {
     struct xh_h5 *h5 = xh_h5_of_callback(__builtin_return_address(0));
@@ -276,13 +278,14 @@ static int cmp(const H5FD_t *file1, const H5FD_t *file2)
     return a->remote ? 1 : -1;
 }
 
-/* Without a file HDF5 asks what the driver can do at all: what it can do with paths. */
+/* Without a file HDF5 asks what the driver supports in general; the answer is for paths. */
 static herr_t query(const H5FD_t *file, unsigned long *flags)
 {
     const struct xh_vfd_file *f = (const struct xh_vfd_file *)file;
     if (!flags)
         return 0;
-    if (f && f->remote && xh_remote_is_written(f->remote)) /* what is written is what the program wrote: no sieve, no accumulator */
+    /* the file gets exactly what the program wrote: no sieve, no accumulator */
+    if (f && f->remote && xh_remote_is_written(f->remote))
         *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_AGGREGATE_SMALLDATA;
     else if (f && f->remote)
         *flags = H5FD_FEAT_DATA_SIEVE;
@@ -330,12 +333,12 @@ static int remote_kind(H5FD_mem_t type)
     return type == H5FD_MEM_DRAW ? XH_REMOTE_RAW : type == H5FD_MEM_OHDR ? XH_REMOTE_HEADER : XH_REMOTE_META;
 }
 
-/* A read of what a file named has ended.
+/* Handles the end of a read of a file that another file named.
  *
- * HDF5 before 2.0 takes a source whose dataset cannot be opened, for whatever reason, for one without it, and gives fill values;
- * but it closes the file in the same call, and heeds what that returns. So a file that is closed in the call that opened it,
- * when its last read failed and no raw data was read of it, fails to close, too. Where that cannot be, as the file is in use
- * otherwise, a line on standard error says what failed. */
+ * HDF5 before 2.0 takes a source whose dataset cannot be opened, for any reason, for a source without that dataset, and
+ * gives fill values. But it closes the file in the same call, and it heeds what closing returns. So closing fails too,
+ * if the file is closed in the call that opened it, its last read failed, and no raw data was read of it. Where the
+ * file is also in use otherwise, that is not possible; then a line on standard error says what failed. */
 static int heed(struct xh_vfd_file *f, int kind, int rc)
 {
     struct xh_err err;
@@ -354,7 +357,7 @@ static int read_pieces(struct xh_vfd_file *f, int raw, const struct xh_extent *p
     return f->local ? xh_local_readv(f->local, raw, p, n) : heed(f, raw, xh_remote_readv(f->remote, raw, p, n));
 }
 
-/* A process's share of a collective read. Returns 0, -1, or XH_PARALLEL_PLAIN when it is none. */
+/* Reads a process's share of a collective read. Returns 0, -1, or XH_PARALLEL_PLAIN when the read is not collective. */
 static int read_view(struct xh_vfd_file *f, hid_t dxpl, haddr_t addr, size_t count, void *buf)
 {
     struct xh_extent *p = NULL;
@@ -364,7 +367,7 @@ static int read_view(struct xh_vfd_file *f, hid_t dxpl, haddr_t addr, size_t cou
     return rc;
 }
 
-/* The files that a virtual dataset names stand in the global heap, which HDF5 reads before it opens them. */
+/* The global heap holds the file names of a virtual dataset. HDF5 reads it before it opens these files. */
 static void look_for_names(struct xh_vfd_file *f, haddr_t addr, const void *buf, size_t size)
 {
     size_t bytes;
@@ -389,9 +392,9 @@ static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, 
     return rc;
 }
 
-/* HDF5 shortens the arrays: a size of 0, or a type of H5FD_MEM_NOLIST, behind the first
- * entry means that the entry before it holds for all the rest. Sets |*raw| when any piece is raw data, |*headers| when
- * any is of an object header. */
+/* Fills |p| with the pieces of a vector read. HDF5 shortens the arrays: behind the first entry, a size of 0, or a type
+ * of H5FD_MEM_NOLIST, means that the entry before it holds for all the rest. Sets |*raw| when any piece is raw data,
+ * and |*headers| when any piece is an object header. */
 static void unfold(uint32_t count, const H5FD_mem_t types[], const haddr_t addrs[], const size_t sizes[],
                    void *const bufs[], struct xh_extent *p, int *raw, int *headers)
 {
@@ -424,7 +427,7 @@ static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t t
         return xh_fail(f->h5, XH_E_NOMEM, "out of memory for a read of %u pieces", count);
     unfold(count, types, addrs, sizes, bufs, p, &raw, &headers);
     int rc = 0;
-    if (f->remote && headers) /* HDF5 reads them one by one; whatever comes, each is looked at as what it is */
+    if (f->remote && headers) /* HDF5 reads headers one by one; here each piece is checked as a header in any case */
         for (uint32_t i = 0; rc == 0 && i < count; i++)
             rc = read_pieces(f, XH_REMOTE_HEADER, &p[i], 1);
     else
@@ -436,7 +439,7 @@ static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t t
 
 struct part {
     struct xh_vfd_file *f;
-    int kind; /* as remote_kind; of a local file 1 for data */
+    int kind; /* as remote_kind; for a local file, 1 for raw data */
 };
 
 static int read_part(void *ctx, const struct xh_extent *p, size_t n)
@@ -451,7 +454,7 @@ static int hit_part(void *ctx, const struct xh_extent *p, size_t n)
     return xh_remote_hit(part->f->remote, part->kind, p, n);
 }
 
-/* Selections. With read_vector alone HDF5 would make a list of them first. */
+/* With read_vector alone HDF5 would first make a list of the selection's pieces. */
 static herr_t read_selection(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, size_t count, hid_t memory[], hid_t spaces[],
                              haddr_t addrs[], size_t element_sizes[], void *bufs[])
 {
@@ -505,7 +508,7 @@ static herr_t delete_file(const char *name, hid_t fapl)
     return xh_local_delete(h5, name);
 }
 
-/* Of a file that is no parallel one no operation code is known, as in sec2. */
+/* A file that is not parallel supports no operation code, as in sec2. */
 static herr_t ctl(H5FD_t *file, uint64_t op_code, uint64_t flags, const void *input, void **output)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
@@ -516,8 +519,8 @@ static herr_t ctl(H5FD_t *file, uint64_t op_code, uint64_t flags, const void *in
     return 0;
 }
 
-/* Without local_shadow flush does nothing, as in sec2: what was written is the kernel's already. Without
- * write_vector HDF5 writes piece by piece, as it does with sec2. */
+/* Without local_shadow flush does nothing, as in sec2: written data is in the kernel already. There is no write_vector,
+ * so HDF5 writes piece by piece, as with sec2. */
 const H5FD_class_t xh_driver_class = {
     .version = H5FD_CLASS_VERSION,
     .value = XH_DRIVER_VALUE,
@@ -550,7 +553,7 @@ const H5FD_class_t xh_driver_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-/* What HDF5 asks of a plugin, often and with nothing open yet. */
+/* HDF5 asks these of a plugin, often and before anything is open. */
 XHDF5_API int H5PLget_plugin_type(void);
 XHDF5_API const void *H5PLget_plugin_info(void);
 
@@ -559,8 +562,8 @@ int H5PLget_plugin_type(void)
     return H5PL_TYPE_VFD;
 }
 
-/* A program that names the driver in a list loads it here; while the library is initialised (HDF5_DRIVER), it is not
- * ready. */
+/* HDF5 calls this when a program names the driver in a list. It also calls it while the library is being initialised
+ * (HDF5_DRIVER); then the library is not ready. */
 const void *H5PLget_plugin_info(void)
 {
     struct xh_h5 *h5 = xh_h5_of_callback(__builtin_return_address(0));

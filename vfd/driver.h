@@ -1,12 +1,12 @@
-/* The driver class, as HDF5 is given it. */
+/* The driver class that HDF5 gets. */
 #ifndef XH_DRIVER_H
 #define XH_DRIVER_H
 
 #include <H5FDdevelop.h>
 #include <hdf5.h>
 
-/* The plugin for collective access is a driver of its own: both may be in one process. */
-#ifdef XH_WITH_MPI /* from mpi/meson.build */
+/* The plugin for collective access is a separate driver. Both may be in one process. */
+#ifdef XH_WITH_MPI /* defined by mpi/meson.build */
 #include "xhdf5_mpi.h"
 #define XH_DRIVER_NAME H5FD_XHDF5_MPI_NAME
 #define XH_DRIVER_VALUE H5FD_XHDF5_MPI_VALUE

@@ -1,4 +1,4 @@
-/* External links, followed along: see elink.h. */
+/* Observing external links: see elink.h. */
 #include "elink.h"
 
 #include <stdio.h>
@@ -9,14 +9,14 @@
 #include "h5err.h"
 #include "whose.h"
 
-#define LINK_CLASS_VERSION 1 /* of H5L_class_t, from 1.12 on: the function that follows has a transfer list */
+#define LINK_CLASS_VERSION 1 /* of H5L_class_t since HDF5 1.12: the function that follows a link gets a transfer list */
 
-/* A link that is being followed, on the stack of who does. */
+/* A link that is being followed. It lies on the stack of follow(). */
 struct link {
     struct xh_h5 *h5;
-    hid_t group; /* it lies in */
+    hid_t group; /* the group that holds the link */
     int known;
-    struct xh_namer namer; /* once it is known */
+    struct xh_namer namer; /* valid when |known| */
 };
 
 static _Thread_local struct link *following;
@@ -26,7 +26,7 @@ static hid_t follow(const char *name, hid_t group, const void *data, size_t size
     struct xh_h5 *h5 = xh_h5_of_callback(__builtin_return_address(0));
     H5L_traverse_func_t own = h5 ? atomic_load_explicit(&h5->follow, memory_order_acquire) : NULL;
     if (!own)
-        return -1; /* cannot be: who calls has it from xh_elink_watch */
+        return -1; /* cannot happen: only xh_elink_watch makes HDF5 call this */
     struct link link = {.h5 = h5, .group = group}, *outer = following;
     following = &link;
     hid_t target = own(name, group, data, size, lapl, dxpl);
@@ -37,8 +37,8 @@ static hid_t follow(const char *name, hid_t group, const void *data, size_t size
 void xh_elink_watch(struct xh_h5 *h5)
 {
     const H5L_class_t *there = h5->H5L_find_class ? h5->H5L_find_class(H5L_TYPE_EXTERNAL) : NULL;
-    if (!there || there->trav_func == follow || there->version != LINK_CLASS_VERSION || there->id != H5L_TYPE_EXTERNAL ||
-        !xh_h5_has(h5, (const void *)there->trav_func))
+    if (!there || there->trav_func == follow || there->version != LINK_CLASS_VERSION ||
+        there->id != H5L_TYPE_EXTERNAL || !xh_h5_has(h5, (const void *)there->trav_func))
         return;
     struct xh_h5err_quiet quiet;
     H5L_class_t ours = *there;
@@ -49,7 +49,7 @@ void xh_elink_watch(struct xh_h5 *h5)
     xh_h5err_aloud(h5, &quiet);
 }
 
-/* A file of another driver: it has a name, and no server that the reader's credentials may go to. */
+/* Fills |out| for a file of another driver: it has a name, but no server that credentials may go to. */
 static void foreign_namer(struct xh_h5 *h5, hid_t group, struct xh_namer *out)
 {
     char name[XH_NAMER_PARENT_BYTES] = "";

@@ -1,7 +1,7 @@
 /* Finding external file lists: see external.h.
  *
- * In an object header the messages are followed one by one, for the continuations; the list itself is looked for at every
- * byte of the header's own, and nowhere else: HDF5 reads some of the next object's bytes with it. */
+ * Messages of an object header are followed one by one, to find the continuations. The list itself is looked for at
+ * every byte of the header, and nowhere else: HDF5's read of a header also brings bytes of the next object. */
 #include "external.h"
 
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 #define EXTERNAL 7u      /* type of the message "data storage - external data files" */
 #define CONTINUATION 16u /* type of the message "object header continuation" */
-#define OLD_HEAD 16u      /* bytes of an object header of version 1 before its messages */
-#define OLD_MESSAGE 8u    /* of a message in it before the message's body */
-#define BODY_BYTES 8u    /* of a list before the heap's address: version, reserved, slots allocated, slots used */
-#define WIDE_BYTES 32u   /* of an address or a length, at most: HDF5 takes 2, 4, 8, 16 and 32, and uses eight of them */
-#define SEEN_BYTES (8u + BODY_BYTES + 2 * WIDE_BYTES) /* from a list's type to its first slot's name, at most */
-#define PIECES_MOST 4096u /* parts of one header that are followed: at libraries' defaults some 100,000 attributes */
-#define PIECES_FEW 8u     /* of these, so many without asking for memory: most headers have one or two */
+#define OLD_HEAD 16u      /* bytes before the messages in an object header of version 1 */
+#define OLD_MESSAGE 8u    /* bytes before the body of a message in such a header */
+#define BODY_BYTES 8u    /* of a list, before the heap's address: version, reserved, slots allocated, slots used */
+#define WIDE_BYTES 32u   /* most of an address or a length: HDF5 accepts 2, 4, 8, 16 and 32, and uses eight of them */
+#define SEEN_BYTES (8u + BODY_BYTES + 2 * WIDE_BYTES) /* most from a list's type to its first slot's name */
+#define PIECES_MOST 4096u /* parts of one header that are followed: with default settings about 100,000 attributes */
+#define PIECES_FEW 8u     /* parts that need no memory of their own: most headers have one or two */
 #define HEADER_MOST (64u << 20) /* bytes of one header that are read, in all its parts */
 
 static uint64_t number(const uint8_t *p, unsigned bytes)
@@ -26,11 +26,11 @@ static uint64_t number(const uint8_t *p, unsigned bytes)
     return v;
 }
 
-/* What the superblock says; HDF5 looks for it at 0, 512, 1024, 2048 and so on. */
+/* The superblock's fields. HDF5 looks for the superblock at 0, 512, 1024, 2048 and so on. */
 struct format {
     uint64_t base;
     unsigned addr_bytes, length_bytes; /* 0: not read yet */
-    int odd; /* 1: HDF5 takes the superblock, and what it makes of lengths so wide cannot be told */
+    int odd; /* 1: HDF5 accepts the superblock, but it is unclear how HDF5 reads widths like these */
 };
 
 static int untold(struct xh_external *e, const char *why)
@@ -70,8 +70,8 @@ static int read_format(const struct xh_external *e, struct format *f)
     return -1;
 }
 
-/* The place in the file that the address at |p| names. Of a wider one HDF5 uses the low eight bytes, too. Returns 1, or 0:
- * there is none. */
+/* Converts the address at |p| into a place in the file. Like HDF5, uses only the low eight bytes of a wider address.
+ * Returns 1, or 0 when the address lies outside the file. */
 static int place(const struct xh_external *e, const struct format *f, const uint8_t *p, uint64_t *out)
 {
     uint64_t v = number(p, f->addr_bytes);
@@ -81,7 +81,7 @@ static int place(const struct xh_external *e, const struct format *f, const uint
     return *out < e->size;
 }
 
-/* Keeps the name that the list whose first slot is at |slot| has first, where the heap at |heap| holds it. */
+/* Stores the list's first name in e->name. |slot| is the list's first slot, |heap| the address of its heap. */
 static void keep_name(struct xh_external *e, const struct format *f, uint64_t heap, const uint8_t *slot)
 {
     uint8_t p[8 + 3 * WIDE_BYTES];
@@ -100,14 +100,15 @@ static void keep_name(struct xh_external *e, const struct format *f, uint64_t he
             *c = '?';
 }
 
-/* 1 when the |n| bytes at |b| may be the beginning of a list's body: version 1, at least one slot used. */
+/* 1 when the |n| bytes at |b| may begin a list's body: version 1, and at least one slot used. */
 static int may_be_body(const uint8_t *b, size_t n)
 {
     return (n < 1 || b[0] == 1) && (n < BODY_BYTES || b[6] || b[7]);
 }
 
-/* The heap of the list whose message has its type at |t| is behind the end of the file, from where an image may bring it.
- * 1 when HDF5 reads the rest as a list: its message has room for the slots used, which are no more than there are. */
+/* For a list whose heap is behind the end of the file; an image may supply the heap. |t| is the type of the list's
+ * message. Returns 1 when HDF5 accepts the rest as a list: the message has room for the used slots, and no more slots
+ * are used than exist. */
 static int may_be_anywhere(const struct format *f, const uint8_t *t, size_t head)
 {
     const uint8_t *body = t + head;
@@ -116,15 +117,15 @@ static int may_be_anywhere(const struct format *f, const uint8_t *t, size_t head
            number(body + BODY_BYTES, f->addr_bytes) != UINT64_MAX >> 8 * (f->addr_bytes < 8 ? 8 - f->addr_bytes : 0);
 }
 
-/* 1 when a list begins at |at| with a message's head of |head| bytes, XH_EXTERNAL_UNTOLD when that cannot be told. |n|
- * of its bytes are at |t|, what follows is in the file. */
+/* Returns 1 when a list begins at |at| with a message head of |head| bytes; 0 when not; XH_EXTERNAL_UNTOLD when that
+ * cannot be told. |t| holds its first |n| bytes; the rest is in the file. */
 static int is_list(struct xh_external *e, struct format *f, uint64_t at, const uint8_t *t, size_t n, size_t head)
 {
     uint8_t p[SEEN_BYTES] = {0}, magic[4];
     uint64_t left = e->size - at, heap;
     memcpy(p, t, n < sizeof p ? n : sizeof p);
     if (n < sizeof p && left > n && e->look(e->ctx, at + n, p + n, (left < sizeof p ? (size_t)left : sizeof p) - n))
-        return 0; /* nor will HDF5 read it */
+        return 0; /* HDF5 cannot read it either */
     if (!may_be_body(p + head, sizeof p - head))
         return 0;
     if (!f->addr_bytes && read_format(e, f))
@@ -141,12 +142,12 @@ static int is_list(struct xh_external *e, struct format *f, uint64_t at, const u
 /* Looks for a list that begins in the |len| bytes at |p|. Returns 1, 0 or XH_EXTERNAL_UNTOLD. */
 static int find(struct xh_external *e, struct format *f, uint64_t at, const uint8_t *p, size_t len)
 {
-    /* From the type to the body: version 1, version 2, version 2 with the order of creation. */
+    /* Bytes from the type to the body: version 1; version 2; version 2 with the order of creation. */
     static const uint8_t heads[] = {8, 4, 6};
     const uint8_t *end = p + len;
     if (at >= e->size)
         return 0;
-    if (len > e->size - at) /* behind the file's end HDF5 sees zeroes */
+    if (len > e->size - at) /* HDF5 reads zeroes behind the end of the file */
         end = p + (size_t)(e->size - at);
     for (const uint8_t *t = p; t < end && (t = memchr(t, EXTERNAL, (size_t)(end - t))); t++)
         for (size_t k = 0; k < sizeof heads; k++) {
@@ -170,15 +171,15 @@ int xh_external_anywhere(struct xh_external *e, uint64_t at, const void *p, size
 
 /* ---- object headers */
 
-struct piece { /* of a header: its messages, where they lie */
+struct piece { /* a part of a header that holds messages */
     uint64_t at, len; /* in the file */
-    uint64_t all;     /* as the header has it: more, when the file ends before */
+    uint64_t all;     /* as the header says; larger than |len| when the file ends before */
 };
 
 struct header {
     struct xh_external *e;
     struct format f;
-    size_t head; /* bytes of a message's head */
+    size_t head; /* bytes before a message's body */
     uint64_t bytes; /* of all parts so far */
     struct piece *pieces; /* |few|, or malloc'd when there are more */
     size_t n, room;
@@ -210,10 +211,10 @@ static int add_piece(struct header *h, uint64_t at, uint64_t len)
     return 0;
 }
 
-/* Notes the continuations that the |len| bytes of messages at |p| name. Returns 0 or XH_EXTERNAL_UNTOLD. */
+/* Adds the continuations that the |len| bytes of messages at |p| name. Returns 0 or XH_EXTERNAL_UNTOLD. */
 static int follow(struct header *h, const uint8_t *p, size_t len)
 {
-    unsigned wide = h->head == 8 ? 2 : 1; /* bytes of a type */
+    unsigned wide = h->head == 8 ? 2 : 1; /* bytes of a message's type */
     while (len >= h->head) {
         uint64_t type = number(p, wide), size = number(p + wide, 2), at, bytes;
         if (size > len - h->head)
@@ -224,7 +225,7 @@ static int follow(struct header *h, const uint8_t *p, size_t len)
         if (type == CONTINUATION && h->f.addr_bytes && size >= h->f.addr_bytes + h->f.length_bytes &&
             place(h->e, &h->f, body, &at)) {
             bytes = number(body + h->f.addr_bytes, h->f.length_bytes);
-            uint64_t magic = h->head == 8 ? 0 : 4; /* "OCHK" before, a sum behind */
+            uint64_t magic = h->head == 8 ? 0 : 4; /* "OCHK" before, a checksum behind */
             if (bytes > 2 * magic && add_piece(h, at + magic, bytes - 2 * magic))
                 return XH_EXTERNAL_UNTOLD;
         }
@@ -234,11 +235,12 @@ static int follow(struct header *h, const uint8_t *p, size_t len)
     return 0;
 }
 
-/* 1 when HDF5 may take the |len| bytes at |p| for the first of |all| bytes of messages of version 1; else it refuses
- * the header, be it that one is not aligned, or longer than the rest.
+/* Returns 1 when HDF5 may accept the |len| bytes at |p| as the first of |all| bytes of messages of version 1. HDF5
+ * refuses the header when a message is not aligned, or is longer than the rest.
  *
- * A later part of a header that begins with a dataspace (type 1) looks like a header of version 1, and the dataspace's
- * first bytes like the length of what follows: some 64 KiB, or 16 MiB. These are mostly no row of messages. */
+ * A later part of a header that begins with a dataspace (type 1) looks like a header of version 1. The dataspace's
+ * first bytes then look like the length of the messages: about 64 KiB, or 16 MiB. Usually these bytes are not a valid
+ * sequence of messages. */
 static int is_row(const uint8_t *p, size_t len, uint64_t all)
 {
     while (all >= OLD_MESSAGE && len >= OLD_MESSAGE) {
@@ -254,8 +256,7 @@ static int is_row(const uint8_t *p, size_t len, uint64_t all)
     return 1;
 }
 
-/* Reads one part of the header and looks at it. |p|: |have| bytes of it that are there. Returns 1, 0 or
- * XH_EXTERNAL_UNTOLD. */
+/* Reads one part of the header and checks it. |p| holds its first |have| bytes. Returns 1, 0 or XH_EXTERNAL_UNTOLD. */
 static int look_at(struct header *h, const struct piece *piece, const uint8_t *p, size_t have)
 {
     size_t len = (size_t)piece->len;
@@ -266,7 +267,7 @@ static int look_at(struct header *h, const struct piece *piece, const uint8_t *p
         memcpy(all, p, have);
         if (h->e->look(h->e->ctx, piece->at + have, all + have, len - have)) {
             free(all);
-            return 0; /* nor will HDF5 read it */
+            return 0; /* HDF5 cannot read it either */
         }
         p = all;
     }
@@ -279,7 +280,8 @@ static int look_at(struct header *h, const struct piece *piece, const uint8_t *p
     return rc;
 }
 
-/* The head of the object header at |p|. Returns its bytes and sets |*messages| to those that follow; 0: there is none. */
+/* Reads the head of the object header at |p|. Returns the head's length and sets |*messages| to the length of the
+ * messages that follow; returns 0 when it is no object header. */
 static size_t read_head(struct header *h, const uint8_t *p, size_t len, uint64_t *messages)
 {
     if (len >= OLD_HEAD && p[0] == 1) {
@@ -309,7 +311,7 @@ int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes,
         return 0;
     int rc = add_piece(&h, at + head, messages);
     for (size_t i = 0; rc == 0 && i < h.n; i++) {
-        struct piece piece = h.pieces[i]; /* they move */
+        struct piece piece = h.pieces[i]; /* a copy: h.pieces may move */
         size_t have = i || len == head ? 0 : len - head;
         rc = look_at(&h, &piece, p + head, have < piece.len ? have : (size_t)piece.len);
     }
@@ -321,7 +323,7 @@ int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes,
 int xh_external_is_image(struct xh_external *e, uint64_t at, const void *p, size_t len)
 {
     static const char magic[] = "MDCI";
-    uint8_t edge[6] = {0}; /* the last three bytes and three that follow */
+    uint8_t edge[6] = {0}; /* the last three bytes, and three bytes that follow */
     size_t n = len < 3 ? len : 3;
     if (memmem(p, len, magic, 4))
         return 1;

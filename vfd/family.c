@@ -1,7 +1,7 @@
 /* Families of files: see family.h.
  *
- * |lock| guards all of it; it is a leaf, held for computing alone, and for a fork. HDF5 keeps more of each source than is
- * kept here, and each costs a request first. */
+ * |lock| guards everything here. It is a leaf, held for computing and across a fork, never for I/O. The memory is not
+ * bounded: HDF5 keeps more for each source than is kept here, and each source costs a request first. */
 #include "family.h"
 
 #include <pthread.h>
@@ -13,23 +13,23 @@
 
 #include "../cache/base/now.h"
 
-/* A failure that was found out at once is remembered so long: a program that tries again and again asks the server twelve
- * times a minute, not a thousand times a second. */
+/* How long a failure is remembered that was found out at once. A program that tries again and again then asks the
+ * server twelve times a minute, not a thousand times a second. */
 #define FAMILY_FORGETS_NS 5000000000u
 
-struct kin { /* a URL that was named */
+struct kin { /* a URL that a file of the family names */
     enum xh_kin kin;
-    int seen;          /* it was opened once */
-    uint64_t until_ns; /* XH_KIN_FAILED: when |err| is forgotten */
+    int seen;          /* 1: it was opened once */
+    uint64_t until_ns; /* for XH_KIN_FAILED: when |err| is forgotten */
     struct xh_err *err;
-    const char *url; /* behind it, in one piece */
+    const char *url; /* stored behind the struct, in the same allocation */
 };
 
-#define LINEUPS_MOST 16u /* mappings of a family that are remembered */
+#define LINEUPS_MOST 16u /* mappings that are remembered for a family */
 
 struct family {
     struct family *next;
-    uint64_t id, open; /* files of it that are open */
+    uint64_t id, open; /* open files of the family */
     void *kin;         /* tsearch's tree of struct kin, by |url| */
     struct xh_family_lost lost;
     struct xh_lineup lineup[LINEUPS_MOST];
@@ -87,7 +87,7 @@ static struct kin *kin_of(struct family *f, const char *url)
     return at ? *at : NULL;
 }
 
-/* The entry of |url|, made when there is none; NULL without memory. */
+/* Returns the entry of |url|, and makes it if necessary; NULL when out of memory. */
 static struct kin *kin_make(struct family *f, const char *url)
 {
     struct kin *k = kin_of(f, url);
@@ -111,7 +111,7 @@ void xh_family_enter(uint64_t id)
 {
     enter();
     struct family *f = find(id);
-    if (!f && (f = calloc(1, sizeof *f))) { /* without memory: nothing is remembered */
+    if (!f && (f = calloc(1, sizeof *f))) { /* out of memory: nothing is remembered */
         f->id = id;
         f->next = families;
         families = f;
@@ -201,7 +201,7 @@ struct xh_family_lost xh_family_lost(uint64_t id)
     return lost;
 }
 
-/* |names| are the family's from here on, or freed. The lock is held. */
+/* Adds |names| to the family, or frees them. The caller holds |lock|. */
 static void line_up(struct family *f, struct xh_names *names)
 {
     size_t i = 0;

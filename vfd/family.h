@@ -1,9 +1,11 @@
-/* A family: a file that the program opened, and all files that are opened because it, or one of those, names them
- * (virtual data sets, external links). What became of the URLs that they name, for as long as one of them is open.
+/* A family is a file that the program opened, and all files that are opened because it, or another file of the family,
+ * names them (virtual datasets, external links). The family remembers what became of the URLs that its files name, as
+ * long as one of its files is open.
  *
- * One open file gives one answer: a URL that was not there stays away for the family, one that was there and is no longer
- * is an error. A failure is remembered as long as it took, FAMILY_FORGETS_NS at least: a reader who asks for a thousand
- * chunks of a silent server waits for at most twice as long as one time-out, a server that recovers is asked again.
+ * An open file gives consistent answers. A URL that was missing stays missing for the family; a URL that was there and
+ * is gone is an error. A failure is remembered as long as it took, and at least FAMILY_FORGETS_NS. So a reader that
+ * asks for a thousand chunks of a silent server waits at most twice as long as one timeout, and a server that recovers
+ * is asked again.
  *
  * Threads: any. Sends nothing, calls no HDF5. */
 #ifndef XH_FAMILY_H
@@ -17,42 +19,45 @@
 
 enum xh_kin { XH_KIN_UNKNOWN, XH_KIN_OPENED, XH_KIN_MISSING, XH_KIN_FAILED };
 
-/* What failed in a family, to be told when its first file is closed. */
+/* What failed in a family; reported when its first file is closed. */
 struct xh_family_lost {
-    uint64_t failures, missing; /* openings that failed; URLs that were not there */
-    uint64_t network_ns;        /* what both took */
+    uint64_t failures, missing; /* openings that failed; URLs that were missing */
+    uint64_t network_ns;        /* time that both took */
 };
 
-/* The number of a new family. */
+/* Returns the number of a new family. */
 uint64_t xh_family_new(void);
 
-/* A file of the family was opened, is closed: with the last one the family is forgotten. leave returns 1 then. */
+/* A file of the family was opened, or is closed. When its last file is closed, the family is forgotten, and leave
+ * returns 1. */
 void xh_family_enter(uint64_t family);
 int xh_family_leave(uint64_t family);
 
-/* By what a family knows |url|, which |by| names: what becomes of it depends on whether it is shown credentials, too. NULL
- * without memory. Owns: free(). */
+/* Returns the key under which a family knows |url|, which |by| names. The key includes the server whose credentials may
+ * be sent, because the result depends on them. Returns NULL when out of memory. Owns: free(). */
 char *xh_family_key(const struct xh_namer *by, const char *url);
 
-/* What is known of |url|, a key. XH_KIN_FAILED, with |*err|, is known as long as it is remembered; then what was known before. */
+/* Returns what is known of |url|, a key. While a failure is remembered, returns XH_KIN_FAILED and sets |*err|; after
+ * that, what was known before. */
 enum xh_kin xh_family_look(uint64_t family, const char *url, struct xh_err *err);
 
-/* What became of |url|, when it was opened or read: |err| of XH_KIN_FAILED, |took_ns|: how long it took to find out. */
+/* Stores what became of |url|, a key, when it was opened or read. |err| belongs to XH_KIN_FAILED. |took_ns| is the time
+ * that it took to find out. */
 void xh_family_note(uint64_t family, const char *url, enum xh_kin kin, const struct xh_err *err, uint64_t took_ns);
 
-/* An opening was in vain, and took so long: XH_KIN_MISSING or XH_KIN_FAILED. */
+/* Counts an opening that did not succeed and took |took_ns|. |kin| is XH_KIN_MISSING or XH_KIN_FAILED. */
 void xh_family_lose(uint64_t family, enum xh_kin kin, uint64_t took_ns);
 
-/* How long a failure that took so long is remembered. */
+/* How long a failure that took |took_ns| is remembered. */
 uint64_t xh_family_remembers_ns(uint64_t took_ns);
 
 struct xh_family_lost xh_family_lost(uint64_t family);
 
-/* A file of the family has the collection of the global heap |p|, of |len| bytes: the names in it are remembered. */
+/* A file of the family has the global heap collection |p|, of |len| bytes. Remembers the file names in it. */
 void xh_family_saw(uint64_t family, const void *p, size_t len);
 
-/* |url|, which |by| names, was opened: fills |out| with the URLs that are expected to be opened next, of which nothing is known yet.
- * Returns how many. Owns: the caller frees each. */
+/* |url|, which |by| names, was opened. Fills |out| with the URLs that are expected to be opened next, and of which
+ * nothing is known yet. Returns their number. Owns: the caller frees each. */
 size_t xh_family_foresees(uint64_t family, const struct xh_namer *by, const char *url, char *out[XH_LINEUP_AHEAD]);
 
 #endif

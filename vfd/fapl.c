@@ -1,4 +1,4 @@
-/* The settings of a property list, and the options that follow: see fapl.h. */
+/* The settings of a property list, and the options that follow from them: see fapl.h. */
 #include "fapl.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "elink.h"
 #include "h5err.h"
 
-/* HDF5 calls it an error, prints it and leaves it on the stack when there is none: silenced and cleared. */
+/* When a list has no block, HDF5 prints an error and leaves it on the stack. So errors are silenced and cleared. */
 const struct xh_fapl_info *xh_fapl_peek(struct xh_h5 *h5, hid_t fapl)
 {
     struct xh_h5err_quiet quiet;
@@ -85,7 +85,7 @@ static int apply_config_string(struct xh_h5 *h5, hid_t fapl, const struct xh_fap
 int xh_fapl_mentions(const struct xh_fapl_info *info, enum xh_opt_id id)
 {
     const char *name = xh_opt_rows[id].name;
-    /* A lost string is still there to be read when the program's own list has it. */
+    /* A string that did not fit can still be read when the list is the program's own. */
     return xh_options_env_has(name) || info->set[id] || strcasestr(info->config, name) ||
            (info->config_lost && !info->namer.by_file);
 }

@@ -1,10 +1,9 @@
 /* Finding the H5 functions: see h5bind.h.
  *
- * Invariants
- * 1. A table is never changed after it was published, but for its IDs, nor freed: its
- *    libhdf5 is held by the handle that found it, so an address never changes its owner.
- * 2. At most one table for each load address: tables are appended by compare-and-swap, so
- *    that no lock is held while the loader works, nor lost in a fork.
+ * Invariants 1. A published table never changes, except its IDs, and is never freed. The handle that found its libhdf5
+ * keeps that library loaded, so an address always belongs to the same libhdf5.
+ * 2. There is at most one table for each load address. Tables are appended by compare-and-swap: no lock is held while
+ * the loader works, and no lock is lost in a fork.
  * 3. Nothing here calls HDF5. */
 #include "h5bind.h"
 
@@ -16,12 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TABLES_MAX 16 /* libhdf5s in one process; two is common, more is a curiosity */
+#define TABLES_MAX 16 /* most libhdf5s in one process; two are common */
 
 static _Atomic(struct xh_h5 *) tables[TABLES_MAX]; /* filled from the front; release pairs with acquire */
 static atomic_flag warned = ATOMIC_FLAG_INIT;
 
-/* Where the object that holds |address| is loaded, or NULL. |path| may be NULL. */
+/* Returns where the object that holds |address| is loaded, or NULL. |path| may be NULL. */
 static const void *object_of(const void *address, const char **path)
 {
     Dl_info info;
@@ -33,7 +32,7 @@ static const void *object_of(const void *address, const char **path)
     return info.dli_fbase;
 }
 
-/* A counted handle of a loaded object; NULL |path| is the program. */
+/* Returns a counted handle of a loaded object. |path| NULL is the program. */
 static void *handle_of(const char *path)
 {
     return dlopen(path, path ? RTLD_LAZY | RTLD_NOLOAD : RTLD_LAZY);
@@ -49,7 +48,7 @@ static struct xh_h5 *table_at(const void *base)
     return NULL;
 }
 
-/* Appends |h5|, or finds that another thread was first. Returns the table that counts. */
+/* Appends |h5|, unless another thread was first. Returns the table that is published. */
 static struct xh_h5 *table_publish(struct xh_h5 *h5)
 {
     for (size_t i = 0; i < TABLES_MAX; i++) {
@@ -72,7 +71,7 @@ static void complain(const char *path, const char *missing)
                 path ? path : "the program", missing);
 }
 
-/* A table, not yet published, of what |handle| sees; NULL when something is missing. */
+/* Makes an unpublished table of what |handle| sees; returns NULL when something is missing. */
 static struct xh_h5 *table_make(void *handle, const char *path)
 {
     struct xh_h5 *h5 = calloc(1, sizeof *h5);
@@ -95,7 +94,8 @@ static struct xh_h5 *table_make(void *handle, const char *path)
     return h5;
 }
 
-/* The table of the libhdf5 that |handle| sees, made when it is new. Takes |handle|, NULL or not. */
+/* Returns the table of the libhdf5 that |handle| sees, and makes it when it is new. Owns: takes |handle|, which may be
+ * NULL. */
 static struct xh_h5 *table_of_handle(void *handle, const char *path)
 {
     if (!handle)
@@ -106,7 +106,7 @@ static struct xh_h5 *table_of_handle(void *handle, const char *path)
     if (made) {
         h5 = table_publish(made);
         if (h5 == made)
-            return h5; /* keeps the handle: invariant 1 */
+            return h5; /* the table keeps the handle: invariant 1 */
         free(made);
     }
     dlclose(handle);
@@ -126,7 +126,7 @@ struct xh_h5 *xh_h5_of_callback(const void *address)
     return h5;
 }
 
-/* Paths of loaded objects, copied first: dlopen inside dl_iterate_phdr would deadlock. */
+/* Paths of loaded objects. They are copied first: dlopen inside dl_iterate_phdr would deadlock. */
 struct loaded {
     char **path;
     size_t n, room;
@@ -150,7 +150,7 @@ static int note_object(struct dl_phdr_info *info, size_t size, void *arg)
     return l->path[l->n] ? (l->n++, 0) : 1;
 }
 
-/* The only loaded object that defines H5FDregister itself, or NULL. */
+/* Returns the table of the only loaded object that defines H5FDregister itself, or NULL. */
 static struct xh_h5 *table_of_only(void)
 {
     struct loaded l = {0};
@@ -198,7 +198,7 @@ void *xh_h5_find(const struct xh_h5 *h5, const char *name)
     void *handle = object_of((const void *)h5->H5FDregister, &path) ? handle_of(path) : NULL;
     void *f = handle ? dlsym(handle, name) : NULL;
     if (handle)
-        dlclose(handle); /* the table has its own */
+        dlclose(handle); /* the table has a handle of its own */
     return f;
 }
 
@@ -208,13 +208,16 @@ void xh_h5_forget_ids(struct xh_h5 *h5)
     free(atomic_exchange_explicit(&h5->errors, NULL, memory_order_acq_rel));
 }
 
-#define STACK_MOST 128 /* frames: HDF5 takes up to 50 from a read of a dataset to that of a byte, a nested virtual one as many more */
+/* frames: HDF5 needs up to 50 from a dataset's read to the read of bytes; a nested virtual dataset needs as many
+ * more */
+#define STACK_MOST 128
 
 const void *xh_h5_entry(const struct xh_h5 *h5)
 {
     void *at[STACK_MOST];
     const void *entry = NULL;
-    const char *path = NULL, *name = object_of((const void *)h5->H5FDregister, &path) && path ? strrchr(path, '/') : NULL;
+    const char *path = NULL,
+               *name = object_of((const void *)h5->H5FDregister, &path) && path ? strrchr(path, '/') : NULL;
     if (!name || strncmp(name, "/libhdf5", 8) != 0)
         return NULL;
     int n = backtrace(at, STACK_MOST);
@@ -226,5 +229,5 @@ const void *xh_h5_entry(const struct xh_h5 *h5)
         if (inside)
             entry = at[i];
     }
-    return NULL; /* HDF5's caller was not among them */
+    return NULL; /* HDF5's caller was not among the frames */
 }

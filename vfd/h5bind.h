@@ -1,8 +1,8 @@
-/* The H5 functions, found at run time: one table a libhdf5 in the process.
+/* The H5 functions, found at run time: one table for each libhdf5 in the process.
  *
- * The plugin links no libhdf5: it would be the wrong one as soon as two are in the
- * process (h5py's wheel has its own). Each entry from HDF5 says by its return address
- * which libhdf5 called; that library's table serves everything that follows from it. */
+ * The plugin links no libhdf5. As soon as a process has two of them (h5py's wheel has its own), the linked one would be
+ * the wrong one. The return address of each call from HDF5 tells which libhdf5 called; everything that follows uses
+ * that library's table. */
 #ifndef XH_H5BIND_H
 #define XH_H5BIND_H
 
@@ -11,8 +11,8 @@
 #include <H5FDdevelop.h>
 #include <hdf5.h>
 
-/* The functions that are needed. Only their prototypes are used here: no H5 macro that
- * reads a library variable (H5F_ACC_*, H5P_FILE_ACCESS, H5E_*) may appear in vfd/. */
+/* The functions that are needed. Only their prototypes are used here: an H5 macro that reads a library variable
+ * (H5F_ACC_*, H5P_FILE_ACCESS, H5E_*) must not appear in vfd/. */
 #define XH_H5_FUNCTIONS(X)              \
     X(H5Dchunk_iter)                    \
     X(H5Dget_access_plist)              \
@@ -69,9 +69,9 @@
 
 struct xh_remote;
 
-#define XH_H5_MINORS 8 /* rows of h5err.c's table of minor messages */
+#define XH_H5_MINORS 8 /* rows in h5err.c's table of minor messages */
 
-/* IDs of our error class and messages in one life of a libhdf5. Constant once published. */
+/* IDs of our error class and messages, for one life of a libhdf5. Constant once published. */
 struct xh_h5_errors {
     hid_t class, major, minor[XH_H5_MINORS];
 };
@@ -83,39 +83,39 @@ struct xh_h5 {
     XH_H5_FUNCTIONS(X)
 #undef X
     const H5L_class_t *(*H5L_find_class)(H5L_type_t id); /* not public; NULL: not exported */
-    const hid_t *default_fapl; /* the variable behind H5P_FILE_ACCESS_DEFAULT; set once HDF5 lives */
+    const hid_t *default_fapl; /* the variable behind H5P_FILE_ACCESS_DEFAULT; set when HDF5 is initialised */
 
-    /* Of one life of the library: H5close() ends it, and terminate clears them. Atomics and no
-     * lock, because H5 functions are called to fill them: whoever is first to publish wins. */
+    /* Valid for one life of the library. H5close() ends it, and terminate clears these fields. They are atomics without
+     * a lock because H5 functions are called to fill them. The first thread to publish wins. */
     _Atomic hid_t driver;
     _Atomic(struct xh_h5_errors *) errors;
 
-    _Atomic(H5L_traverse_func_t) follow; /* elink.c's: HDF5's own function that follows external links */
+    _Atomic(H5L_traverse_func_t) follow; /* for elink.c: HDF5's own function that follows external links */
 
-    struct xh_remote *written; /* remote.c's: its files that are written; under this libhdf5's own lock */
+    struct xh_remote *written; /* for remote.c: files that are open for writing; under this libhdf5's own lock */
 };
 
-/* The table of the libhdf5 that holds |address|, the return address of a callback.
- * Returns NULL when functions are missing (HDF5 before 1.14, or a static libhdf5 that
- * does not export them); says so once on standard error. Threads: any. Holds no lock. */
+/* Returns the table of the libhdf5 that holds |address|, the return address of a callback. Returns NULL when functions
+ * are missing (HDF5 before 1.14, or a static libhdf5 that does not export them), and says so once on standard error.
+ * Threads: any. Holds no lock. */
 struct xh_h5 *xh_h5_of_callback(const void *address);
 
-/* The same for a call from a program: the libhdf5 that the object at |address| sees,
- * else the one that the whole program sees, else the only one that is loaded. */
+/* The same for a call from a program. Returns the table of the libhdf5 that the object at |address| sees; else of the
+ * one that the whole program sees; else of the only one that is loaded. */
 struct xh_h5 *xh_h5_of_program(const void *address);
 
-/* 1 when |address| lies in that libhdf5. */
+/* Returns 1 when |address| lies in that libhdf5. */
 int xh_h5_has(const struct xh_h5 *h5, const void *address);
 
-/* A function of that libhdf5 which not every build of it has; NULL when it has none. */
+/* Returns a function that not every build of that libhdf5 has, or NULL. */
 void *xh_h5_find(const struct xh_h5 *h5, const char *name);
 
-/* Where this thread entered that libhdf5: the address within the API function that the driver's caller came through, the same
- * for all callbacks of one call and another for another function's. NULL: it cannot be told, as the stack cannot be walked or
- * the library is part of something else. Takes some 20 us. */
+/* Returns where this thread entered that libhdf5: the address within the API function through which the driver was
+ * reached. It is the same for all callbacks of one call, and different for another function's. Returns NULL when the
+ * stack cannot be walked, or when the library is part of another object. Takes about 20 us. */
 const void *xh_h5_entry(const struct xh_h5 *h5);
 
-/* The libhdf5 has ended a life (H5close): its IDs mean nothing any more. */
+/* The libhdf5 has ended a life (H5close), and its IDs are no longer valid. */
 void xh_h5_forget_ids(struct xh_h5 *h5);
 
 #endif

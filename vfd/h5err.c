@@ -1,7 +1,7 @@
 /* Errors for HDF5: see h5err.h.
  *
- * The class is registered when the first error needs it, in each libhdf5 and again in
- * each of its lives. HDF5 drops entries while it merely tries to open something. */
+ * The class is registered when the first error needs it: in each libhdf5, and again in each of its lives. HDF5 drops
+ * entries while it only tries to open something. */
 #include "h5err.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #include "xhdf5.h"
 
-/* Minor messages; the last one serves the codes that have none of their own. */
+/* Minor messages. The last one is for codes without their own. */
 static const struct {
     int code;
     const char *text;
@@ -40,7 +40,8 @@ static size_t minor_of(int code)
     return i;
 }
 
-/* The class and its messages in this life of the library, registered when new; NULL on failure. */
+/* Returns the class and its messages in this life of the library, and registers them when they are new; NULL on
+ * failure. */
 static struct xh_h5_errors *errors_of(struct xh_h5 *h5)
 {
     struct xh_h5_errors *there = atomic_load_explicit(&h5->errors, memory_order_acquire);
@@ -83,7 +84,7 @@ int xh_h5err_push(struct xh_h5 *h5, const char *file, const char *func, unsigned
     if (vasprintf(&text, fmt, ap) < 0)
         text = NULL;
     va_end(ap);
-    /* A name in it may be one that a remote file's link has. */
+    /* the text may contain a name from a remote file's link */
     push(h5, file, func, line, code, text ? xh_text_plain(text) : "out of memory");
     free(text);
     errno = keep;
@@ -121,7 +122,7 @@ int xh_h5err_code(int sys_errno)
     }
 }
 
-static _Thread_local const void *spoken_for; /* what H5FDxhdf5_call_for said */
+static _Thread_local const void *spoken_for; /* set by H5FDxhdf5_call_for */
 
 void H5FDxhdf5_call_for(const void *h5_function)
 {

@@ -31,14 +31,14 @@ int xh_lineup_is(const struct xh_lineup *o, const struct xh_names *names)
     return o->names.bytes == names->bytes && memcmp(o->names.text, names->text, names->bytes) == 0;
 }
 
-/* 1 when |url|, of |len| bytes, is |name| behind a directory, or that alone. */
+/* 1 when |url|, of |len| bytes, is |name|, or ends with "/" and |name|. */
 static int ends_with(const char *url, size_t len, const char *name)
 {
     size_t n = strlen(name);
     return n <= len && memcmp(url + len - n, name, n) == 0 && (n == len || url[len - n - 1] == '/');
 }
 
-/* Returns the number of names when it is none of them. */
+/* Returns the index of the name that |url| ends with; o->names.n when there is none. */
 static size_t find(const struct xh_lineup *o, const char *url)
 {
     size_t len = strlen(url), i = 0;

@@ -1,9 +1,8 @@
 /* Files of the file system: see local.h.
  *
- * Invariants
- * 1. |eof| is the size at open, raised by writes and set by truncate: as in sec2, growth by
- *    others is not seen.
- * 2. Behind |eof| bytes read as zeroes: HDF5 allocates addresses before it writes them.
+ * Invariants 1. |eof| is the size at open, raised by writes and set by truncate. As in sec2, growth by other processes
+ * is not seen.
+ * 2. Bytes behind |eof| read as zeroes: HDF5 allocates addresses before it writes them.
  * 3. Texts of errors are sec2's: "Other projects may rely on the description format". */
 #include "local.h"
 
@@ -23,9 +22,9 @@
 #include "../cache/localfs/localfs.h"
 #include "h5err.h"
 
-#define IO_MAX 0x7ffff000u /* Linux moves at most this much in one call */
+#define IO_MAX 0x7ffff000u /* most bytes that Linux moves in one call */
 
-/* A vectored read replaces HDF5's sieve buffer: its default size. */
+/* A vectored read replaces HDF5's sieve buffer. This is that buffer's default size. */
 #define SIEVE_BYTES 65536u
 
 struct xh_local {
@@ -34,13 +33,13 @@ struct xh_local {
     ino_t ino;        /* constant */
     int ignore_disabled_locks; /* constant */
     int fd;           /* constant */
-    struct xh_localfs *near; /* constant; NULL: no local_shadow */
-    int lost;         /* 1: a child of a fork wrote raw data, which stays with it */
-    uint64_t eof;     /* without |near|. HDF5 serialises writes and truncation of one file */
+    struct xh_localfs *near; /* constant; NULL: without local_shadow */
+    int lost;         /* 1: a child of a fork wrote raw data, which does not reach the file */
+    uint64_t eof;     /* used without |near|; HDF5 serialises writes and truncation of one file */
     char name[];      /* constant; for messages */
 };
 
-/* HDF5_USE_FILE_LOCKING, read once like sec2 does: 1 ignore, 0 do not, -1 says nothing. */
+/* HDF5_USE_FILE_LOCKING, read once as in sec2: 1 ignore, 0 do not ignore, -1 not set. */
 static int env_ignore = -1;
 
 static void read_env(void)
@@ -73,8 +72,8 @@ int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore
         return xh_fail(h5, xh_h5err_code(e),
                        "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, "
                        "o_flags = %x%s%s",
-                       say[0] ? xh_mistaken_shown(name, shown, sizeof shown) : name, e, strerror(e), flags, (unsigned)o_flags,
-                       say[0] ? ". There is no such local file, and it is no URL: " : "", say);
+                       say[0] ? xh_mistaken_shown(name, shown, sizeof shown) : name, e, strerror(e), flags,
+                       (unsigned)o_flags, say[0] ? ". There is no such local file, and it is no URL: " : "", say);
     }
     struct xh_local *f = NULL;
     if (fstat(fd, &st) < 0) {
@@ -93,7 +92,7 @@ int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore
     f->ino = st.st_ino;
     f->ignore_disabled_locks = env_ignore >= 0 ? env_ignore : ignore_disabled_locks;
     memcpy(f->name, name, strlen(name) + 1);
-    /* SWMR: writer and readers look at the file itself. */
+    /* With SWMR, the writer and the readers use the file itself. */
     if (shadow && !(flags & (XH_ACC_SWMR_WRITE | XH_ACC_SWMR_READ)))
         xh_localfs_open(fd, &st, name, (flags & XH_ACC_RDWR) != 0, shadow, &f->near);
     *out = f;
@@ -107,8 +106,10 @@ int xh_local_close(struct xh_local *f)
 {
     int rc = f->near ? xh_local_flush(f, 1) : 0;
     if (f->lost)
-        dprintf(STDERR_FILENO, "xhdf5: %s was opened by the parent of this process (%d): what this child of a fork wrote did not go to the "
-                "file (local_shadow)\n", f->name, (int)getpid());
+        dprintf(STDERR_FILENO,
+                "xhdf5: %s was opened by the parent of this process (%d): what this child of a fork wrote did not go "
+                "to the file (local_shadow)\n",
+                f->name, (int)getpid());
     if (close(f->fd) < 0)
         rc = xh_fail_sys(f->h5, "unable to close file", errno);
     if (f->near)
@@ -151,8 +152,7 @@ static int io_failed(struct xh_local *f, int is_write, uint64_t addr, size_t lef
     ctime_r(&t, when);
     return xh_fail(f->h5, XH_E_SYS,
                    "file %s failed: time = %s, filename = '%s', file descriptor = %d, errno = %d, "
-                   "error message = '%s', buf = %p, total %s size = %zu, bytes this sub-%s = %zu, "
-                   "offset = %llu",
+                   "error message = '%s', buf = %p, total %s size = %zu, bytes this sub-%s = %zu, offset = %llu",
                    verb, when, f->name, f->fd, e, strerror(e), buf, verb, left, verb, now,
                    (unsigned long long)addr);
 }
@@ -178,7 +178,7 @@ int xh_local_read(struct xh_local *f, int raw, uint64_t addr, size_t size, void 
             continue;
         if (got < 0)
             return io_failed(f, 0, addr, size, now, buf);
-        if (got == 0) { /* end of file, but not of the addresses that HDF5 gave out */
+        if (got == 0) { /* behind the end of the file, but within the addresses that HDF5 gave out */
             memset(buf, 0, size);
             break;
         }
@@ -189,7 +189,7 @@ int xh_local_read(struct xh_local *f, int raw, uint64_t addr, size_t size, void 
     return 0;
 }
 
-/* How many pieces from |p| on lie, ascending, within one sieve; |*span| is their whole length. */
+/* Returns how many pieces from |p| on lie in ascending order within one sieve. |*span| is their whole length. */
 static size_t sieve_run(const struct xh_extent *p, size_t n, size_t *span)
 {
     size_t i = 0;
@@ -254,8 +254,10 @@ int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, cons
 int xh_local_flush(struct xh_local *f, int closing)
 {
     if (f->near && !closing && xh_localfs_is_parents(f->near))
-        return xh_fail(f->h5, XH_E_READONLY, "%s was opened by the parent of this process: what a child of a fork writes does not go to the "
-                       "file (local_shadow); open it in the child, errno = %d, error message = '%s'", f->name, EPERM, strerror(EPERM));
+        return xh_fail(f->h5, XH_E_READONLY,
+                       "%s was opened by the parent of this process: what a child of a fork writes does not go to the "
+                       "file (local_shadow); open it in the child, errno = %d, error message = '%s'",
+                       f->name, EPERM, strerror(EPERM));
     if (f->near && xh_localfs_flush(f->near))
         return xh_fail_sys(f->h5, "unable to write to the file what local_shadow holds", errno);
     return 0;
@@ -273,7 +275,7 @@ int xh_local_truncate(struct xh_local *f, uint64_t eoa)
     return 0;
 }
 
-/* Returns 1 when the lock was had, or given back; 0 when the file system has no locks and that may be passed over; -1. */
+/* Returns 1 when the lock was taken or released; 0 when the file system has no locks and that is ignored; -1. */
 static int flock_or_fail(struct xh_local *f, int op, const char *what)
 {
     if (flock(f->fd, op) == 0)

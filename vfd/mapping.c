@@ -12,7 +12,7 @@
 #define NAMES_BYTES (4u << 20)
 #define RANK_MOST 32u
 
-/* What is left of a block of bytes; |p| NULL: it was too short. */
+/* The rest of a block of bytes. |p| NULL: the block was too short. */
 struct cursor {
     const uint8_t *p;
     size_t left;
@@ -45,7 +45,7 @@ static const char *text(struct cursor *c)
     return end ? (const char *)take(c, (uint64_t)(end - c->p) + 1) : (const char *)take(c, (uint64_t)c->left + 1);
 }
 
-/* |count| numbers of |bytes| for each of |rank| dimensions, |times| of them. */
+/* Skips |times| arrays of |count| numbers for each of |rank| dimensions. A number has |bytes| bytes. */
 static void skip(struct cursor *c, unsigned bytes, uint64_t rank, uint64_t count, unsigned times)
 {
     if (rank > RANK_MOST || count > c->left)
@@ -105,7 +105,7 @@ static int add(struct xh_names *out, const char *name, const char **last)
     return 1;
 }
 
-/* The names of one object of the heap. Returns 1 when it is a mapping, all of it. */
+/* Appends the names in one object of the heap. Returns 1 when the whole object is a mapping. */
 static int names_of(struct cursor c, struct xh_names *out)
 {
     const char *last = NULL;
@@ -116,7 +116,7 @@ static int names_of(struct cursor c, struct xh_names *out)
         return 0;
     for (uint64_t i = 0; c.p && i < entries; i++) {
         const char *name = text(&c);
-        text(&c); /* the dataset's */
+        text(&c); /* the dataset's name */
         skip_selection(&c);
         skip_selection(&c);
         if (c.p && !add(out, name, &last))
@@ -150,7 +150,7 @@ size_t xh_mapping_next(const void *p, size_t len, size_t *at, struct xh_names *o
         uint64_t index = number(&c, 2);
         take(&c, 6);
         uint64_t bytes = number(&c, 8);
-        if (index == 0 || bytes > c.left) /* free space */
+        if (index == 0 || bytes > c.left) /* index 0 is free space */
             return 0;
         struct cursor object = {c.p, (size_t)bytes};
         take(&c, bytes + (8 - bytes % 8) % 8);

@@ -1,12 +1,11 @@
-/* Hints: what a program says that it will read, given to the cache as ranges. See xhdf5.h.
+/* Hints: what a program says that it will read, passed to the cache as ranges. See xhdf5.h.
  *
- * Invariants
- * 1. A hint is never an error of the file: where there is nothing to fetch ahead (a local file,
- *    another driver, data in the object header) nothing happens.
- * 2. What HDF5 says of a file's layout comes from the file: no number of it is trusted to be small.
- *    At most RANGES_MAX ranges and as many chunks are kept.
- * 3. Data is never waited for. Chunk indexes are HDF5's to read, and are read here and now as
- *    H5Dread would read them, from their start as far as the last chunk that is wanted. */
+ * Invariants 1. A hint is never an error of the file. Where nothing can be fetched ahead (a local file, another driver,
+ * data in the object header) nothing happens.
+ * 2. HDF5 takes a file's layout from the file, so no number in it is trusted to be small. At most RANGES_MAX ranges and
+ * RANGES_MAX chunks are kept.
+ * 3. Data is never waited for. HDF5 reads a chunk index within the call, as H5Dread would, from its start to the last
+ * chunk that is wanted. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +16,10 @@
 #include "xhdf5.h"
 
 #define RANGES_MAX (1u << 20)
-/* Chunks of a selection's bounding box that are asked for one by one before the index is read; of
- * more than that the selection is asked about each chunk that the index has. */
+/* Most chunks in a selection's bounding box that are checked one by one before the index is read. If there are more,
+ * the selection is checked for each chunk in the index instead. */
 #define WANTED_MAX 65536u
-#define RUNS 512 /* of a selection, fetched from HDF5 at once */
+#define RUNS 512 /* runs of a selection that are fetched from HDF5 at once */
 
 /* ---- ranges */
 
@@ -29,7 +28,8 @@ struct ranges { /* in the order in which they are wanted */
     size_t n, room;
 };
 
-/* Appends [off, off + len), joined to the last range where it continues it. 0, or -1: no more. */
+/* Appends [off, off + len), and joins it to the last range if it continues that. Returns 0, or -1 when full or out of
+ * memory. */
 static int add(struct ranges *r, uint64_t off, uint64_t len)
 {
     struct xh_range *last = r->n ? &r->at[r->n - 1] : NULL;
@@ -76,7 +76,7 @@ herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const 
     return h5 ? prefetch_ranges(h5, file_id, n, addrs, sizes) : -1;
 }
 
-/* ---- data sets: their layout and the selection */
+/* ---- datasets: their layout and the selection */
 
 struct chunk {
     uint64_t key, addr, size;
@@ -86,16 +86,16 @@ struct set {
     struct xh_h5 *h5;
     hid_t id, space;
     int rank;
-    hsize_t dims[H5S_MAX_RANK]; /* of the selection's extent; 1 where there is no dimension */
+    hsize_t dims[H5S_MAX_RANK]; /* of the selection's extent; unused dimensions are not read */
     size_t element_bytes;
-    uint64_t base; /* what this libhdf5 leaves out of chunks' addresses */
+    uint64_t base; /* added to addresses that this libhdf5 gives without the user block */
     struct ranges out;
 
-    /* Chunked only. A chunk's key is its number in row-major order, modulo 2^64. */
+    /* Chunked data only. A chunk's key is its number in row-major order, modulo 2^64. */
     hsize_t chunk[H5S_MAX_RANK], lo[H5S_MAX_RANK], hi[H5S_MAX_RANK];
-    uint64_t *wanted; /* keys, sorted, distinct; NULL: ask the selection */
+    uint64_t *wanted; /* keys, sorted, distinct; NULL: the selection is checked instead */
     size_t nwanted;
-    uint64_t left;    /* chunks still to be found; 0 ends the walk through the index */
+    uint64_t left;    /* chunks still to be found; at 0 the walk through the index ends */
     struct chunk *found;
     size_t nfound, room;
 };
@@ -108,7 +108,7 @@ static uint64_t key_of(const struct set *s, const hsize_t *at)
     return key;
 }
 
-/* The place of element |number| in row-major order. */
+/* Computes the coordinates of element |number| in row-major order. */
 static void place_of(const struct set *s, uint64_t number, hsize_t *at)
 {
     for (int d = s->rank - 1; d >= 0; d--) {
@@ -117,8 +117,7 @@ static void place_of(const struct set *s, uint64_t number, hsize_t *at)
     }
 }
 
-/* Calls |act| with each run of the selection, in units of |unit| bytes an element, until it
- * returns other than 0. */
+/* Calls |act| with each run of the selection, until it returns non-zero. An element counts as |unit| bytes. */
 static void each_run(struct set *s, size_t unit, int (*act)(struct set *, uint64_t off, uint64_t len))
 {
     hsize_t off[RUNS];
@@ -152,7 +151,7 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* The selection has an element in the chunk at |at|. */
+/* 1 when the selection has an element in the chunk at |at|. */
 static int selected(struct set *s, const hsize_t *at)
 {
     hsize_t end[H5S_MAX_RANK];
@@ -164,7 +163,8 @@ static int selected(struct set *s, const hsize_t *at)
     return s->h5->H5Sselect_intersect_block(s->space, at, end) > 0;
 }
 
-/* Notes the chunks of [off, off + len), elements of one row or of a few: a point's run. */
+/* Adds the chunks of [off, off + len), elements of one row or of a few, to |wanted|. Such a run comes from a selection
+ * of points. */
 static int want_run(struct set *s, uint64_t off, uint64_t len)
 {
     hsize_t at[H5S_MAX_RANK];
@@ -183,7 +183,8 @@ static int want_run(struct set *s, uint64_t off, uint64_t len)
     return 0;
 }
 
-/* Notes the chunks of the bounding box that the selection touches, when they are not too many. */
+/* Adds the chunks of the bounding box that the selection touches to |wanted|. Returns -1 when the box has too many
+ * chunks. */
 static int want_box(struct set *s)
 {
     uint64_t n = 1;
@@ -198,7 +199,7 @@ static int want_box(struct set *s)
     for (uint64_t i = 0; i < n; i++) {
         if (selected(s, at))
             s->wanted[s->nwanted++] = key_of(s, at);
-        for (int d = s->rank - 1; d >= 0; d--) { /* the next one in row-major order */
+        for (int d = s->rank - 1; d >= 0; d--) { /* go to the next chunk in row-major order */
             at[d] += s->chunk[d];
             if (at[d] <= s->hi[d])
                 break;
@@ -208,7 +209,7 @@ static int want_box(struct set *s)
     return 0;
 }
 
-/* Says which chunks are wanted, or leaves it to selected(). 0, or -1 without memory. */
+/* Fills |wanted|, or leaves it NULL so that selected() decides. Returns 0, or -1 when out of memory. */
 static int want_chunks(struct set *s)
 {
     int points = s->h5->H5Sget_select_type(s->space) == H5S_SEL_POINTS;
@@ -254,7 +255,7 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
     return --s->left == 0 ? H5_ITER_STOP : H5_ITER_CONT;
 }
 
-/* Adds the bytes of [off, off + len), elements, row by row and chunk by chunk. */
+/* Adds the bytes of the elements [off, off + len), row by row and chunk by chunk. */
 static int add_elements(struct set *s, uint64_t off, uint64_t len)
 {
     hsize_t at[H5S_MAX_RANK];
@@ -279,7 +280,8 @@ static int add_elements(struct set *s, uint64_t off, uint64_t len)
     return 0;
 }
 
-/* HDF5 reads a chunk whole, unless it is not filtered and too large for the chunk cache. */
+/* 1 when HDF5 reads pieces of chunks. It does so if chunks have no filter and are too large for the chunk cache; else
+ * it reads whole chunks. */
 static int reads_pieces(struct set *s, hid_t dcpl)
 {
     size_t slots, cache = 0;
@@ -304,7 +306,7 @@ static void add_chunked(struct set *s, hid_t dcpl)
             return;
     if (want_chunks(s) || s->left == 0)
         return;
-    s->h5->H5Dchunk_iter(s->id, H5P_DEFAULT, on_chunk, s); /* what it found before it failed is good */
+    s->h5->H5Dchunk_iter(s->id, H5P_DEFAULT, on_chunk, s); /* chunks that it found before a failure are valid */
     if (s->nfound == 0)
         return;
     qsort(s->found, s->nfound, sizeof *s->found, by_key); /* HDF5 reads in this order */
@@ -315,7 +317,7 @@ static void add_chunked(struct set *s, hid_t dcpl)
             ;
 }
 
-/* Before 1.14.4 chunks' addresses came without the file's user block. */
+/* Returns the size of the file's user block where chunk addresses lack it: in HDF5 1.14 before 1.14.4. Else 0. */
 static uint64_t missing_base(struct xh_h5 *h5, hid_t id)
 {
     unsigned major = 0, minor = 0, release = 0;
@@ -333,7 +335,7 @@ static uint64_t missing_base(struct xh_h5 *h5, hid_t id)
     return block;
 }
 
-/* Fills s->out with what reading the selection will read. */
+/* Fills s->out with the ranges that a read of the selection will read. */
 static void add_selection(struct set *s)
 {
     hid_t dcpl = s->h5->H5Dget_create_plist(s->id), type = s->h5->H5Dget_type(s->id);
@@ -347,7 +349,7 @@ static void add_selection(struct set *s)
     } else if (s->element_bytes > 0 && layout == H5D_CHUNKED && s->rank > 0) {
         s->base = missing_base(s->h5, s->id);
         add_chunked(s, dcpl);
-    } /* compact data is with the object header; virtual data is other data sets' */
+    } /* compact data comes with the object header; virtual data lies in other datasets */
     if (type >= 0)
         s->h5->H5Tclose(type);
     if (dcpl >= 0)
@@ -358,8 +360,8 @@ static herr_t prefetch_set(struct xh_h5 *h5, hid_t id, hid_t file_space)
 {
     struct xh_remote *remote = NULL;
     struct set s = {.h5 = h5, .id = id};
-    /* Each says itself what is wrong with its ID, and nothing else is called then: most H5 functions
-     * clear the stack. */
+    /* Each of these calls pushes its own error for a wrong ID. No other call may follow then: most H5 functions clear
+     * the stack. */
     if (file_space != H5S_ALL && h5->H5Sget_simple_extent_ndims(file_space) < 0)
         return -1;
     hid_t own = h5->H5Dget_space(id);

@@ -1,4 +1,4 @@
-/* Files at URLs: see remote.h. All that it knows of the network is cache.h. */
+/* Files at URLs: see remote.h. Of the network this file knows only cache.h. */
 #include "remote.h"
 
 #include <errno.h>
@@ -20,38 +20,43 @@
 
 #define EXTENTS_ON_STACK 16
 
-/* Constant while open, but for |committing|, and what concerns the list of the libhdf5's files that are written (h5->written): whoever
- * is in the driver holds that libhdf5's lock. */
+/* Constant while open, except |committing|, |said_joined|, |elsewhere|, the fields about failures, and those of the
+ * list of files that are written (h5->written). The libhdf5's own lock protects that list: every caller in the driver
+ * holds it. */
 struct xh_remote {
     struct xh_h5 *h5;
-    struct xh_file *file; /* one of these two */
+    struct xh_file *file; /* either this or |edit| is set, or |unopened| */
     struct xh_edit *edit;
-    struct xh_err *unopened; /* why there is neither: what a file named, and is not to be taken for missing */
+    /* why the file could not be opened; for a file that a file named and that must not count as missing */
+    struct xh_err *unopened;
     uint64_t size; /* of |file| */
-    char shown[512]; /* the URL as it may be shown */
-    char *url; /* without user info and fragment: tells files apart; |shown| may be cut, and lacks the query */
-    struct xh_namer names; /* who names what the file names */
-    int said_joined; /* it was told of that another opening had other options */
-    int committing;  /* what is flushed is about to be sent */
-    struct xh_remote *next; /* in the list */
-    struct xh_remote *of;   /* it stands for this one, and has its |edit| while that is open */
+    char shown[512]; /* the URL without secrets */
+    /* without user info and fragment; identifies the file. |shown| does not: it may be cut, and lacks the query */
+    char *url;
+    struct xh_namer names; /* how the file names other files */
+    int said_joined; /* 1: a message about an opening with other options was printed */
+    int committing;  /* 1: what is flushed is about to be sent */
+    struct xh_remote *next; /* in the list h5->written */
+    /* for a stand-in: the file that it stands for, and whose |edit| it has while that is open */
+    struct xh_remote *of;
     int stands_in;
-    int local_sources; /* it may name local files */
-    int pages;         /* HDF5 reads whole pages: metadata may come with data, and as data */
-    /* Set once, by whichever thread sees it: HDF5 has metadata from an image of its cache, not from where addresses say. */
+    int local_sources; /* 1: it may name local files */
+    int pages;         /* 1: HDF5 reads whole pages, so metadata may come together with data, and be read as data */
+    /* Set once, by any thread: HDF5 takes metadata from an image of its metadata cache, not from the place of its
+     * address. */
     atomic_int elsewhere;
 
-    /* Of what a file named: the last read's failure, which answers for the next ones for a while, also when the file is closed and
-     * opened for each of them; see family.h. */
-    char *named; /* what the family knows it by, or NULL */
+    /* For a file that another file named. The failure of the last read also answers the next reads for a while, even
+     * when the file is closed and opened for each of them; see family.h. */
+    char *named; /* the family's key of the URL, or NULL */
     uint64_t family;
     _Atomic uint64_t failed_until_ns; /* 0: it did not fail; relaxed: |lock| orders |failed| */
     pthread_mutex_t lock;             /* guards |failed|; a leaf */
     struct xh_err failed;
 };
 
-/* What HDF5 is told of the size of a file that was not opened: it reads the signature at 0 first, whatever the size, but would
- * make an empty file's anew. */
+/* The size that HDF5 gets for a file that was not opened. HDF5 reads the signature at 0 first, whatever the size; but
+ * it would create an empty file anew. */
 #define UNOPENED_BYTES 2048u
 
 int xh_remote_is_url(const char *name)
@@ -62,7 +67,8 @@ int xh_remote_is_url(const char *name)
 static int refuse(const char *url, const char *what, const char *or_else, struct xh_err *err)
 {
     char shown[512];
-    return xh_err_set(err, XH_E_READONLY, 0, "cannot %s: URLs are read-only, open %s for reading only (h5py: mode 'r')%s", what,
+    return xh_err_set(err, XH_E_READONLY, 0,
+                      "cannot %s: URLs are read-only, open %s for reading only (h5py: mode 'r')%s", what,
                       xh_url_shown(url, shown, sizeof shown), or_else);
 }
 
@@ -94,7 +100,7 @@ int xh_remote_refuse_flags(const char *url, unsigned flags, struct xh_err *err)
     return 0;
 }
 
-/* |url| without user info and fragment, or NULL without memory. */
+/* Returns |url| without user info and fragment, or NULL when out of memory. */
 static char *plain_url(const char *url)
 {
     const char *host = strstr(url, "://"), *from = host ? host + 3 : url;
@@ -137,13 +143,14 @@ struct xh_remote *xh_remote_unopened(struct xh_h5 *h5, const char *url, const st
     return r;
 }
 
-/* What follows from URL and options, however the file is opened. */
+/* Sets what follows from URL and options, for reading and for writing. */
 static void settle(struct xh_remote *r, const char *url, hid_t fapl, const struct xh_options *o)
 {
     size_t page_buffer = 0;
     unsigned unused;
     xh_cache_names(url, o, &r->names);
-    r->named = o->namer.by_file ? xh_family_key(&o->namer, url) : NULL; /* without memory nothing is remembered of it */
+    /* NULL when out of memory: then nothing is remembered */
+    r->named = o->namer.by_file ? xh_family_key(&o->namer, url) : NULL;
     r->family = o->namer.family;
     r->local_sources = o->local_sources != 0;
     r->pages = r->h5->H5Pget_page_buffer_size(fapl, &page_buffer, &unused, &unused) < 0 || page_buffer > 0;
@@ -173,13 +180,17 @@ int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct x
 
 int xh_remote_wants_writing(unsigned flags)
 {
-    return (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_EXCL | XH_ACC_RDWR)) && !(flags & (XH_ACC_SWMR_WRITE | XH_ACC_SWMR_READ));
+    return (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_EXCL | XH_ACC_RDWR)) &&
+           !(flags & (XH_ACC_SWMR_WRITE | XH_ACC_SWMR_READ));
 }
 
-int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out, struct xh_err *err)
+int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out,
+                   struct xh_err *err)
 {
     struct xh_options o;
-    enum xh_edit_how how = flags & XH_ACC_EXCL ? XH_EDIT_CREATE : flags & XH_ACC_TRUNC ? XH_EDIT_REPLACE : XH_EDIT_CHANGE;
+    enum xh_edit_how how = flags & XH_ACC_EXCL    ? XH_EDIT_CREATE
+                           : flags & XH_ACC_TRUNC ? XH_EDIT_REPLACE
+                                                  : XH_EDIT_CHANGE;
     int rc = xh_fapl_options(h5, fapl, &o, err);
     if (rc)
         return rc;
@@ -226,7 +237,7 @@ int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out)
     return 1;
 }
 
-/* Takes it out of the list; those that stand for it have nothing any more. */
+/* Removes |r| from the list. Its stand-ins lose their |edit|. */
 static void forget(struct xh_remote *r)
 {
     for (struct xh_remote **at = &r->h5->written; *at;) {
@@ -288,8 +299,8 @@ int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err 
     return xh_cache_tell(r->file, told, len, err);
 }
 
-/* HDF5 has forgotten the file when it asks; what cannot be sent is said on standard error as well, as many programs do not
- * look at what H5Fclose returns. */
+/* HDF5 has forgotten the file when it calls this. A failure to send is also printed on standard error, because many
+ * programs do not check what H5Fclose returns. */
 static int close_edit(struct xh_remote *r)
 {
     struct xh_err err = {0};
@@ -327,7 +338,7 @@ int xh_remote_discard(struct xh_remote *r, int keep)
 
 int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b)
 {
-    if (a->unopened || b->unopened) /* equal to none: it would be read in its place */
+    if (a->unopened || b->unopened) /* equal to no other file: else HDF5 would read the other one instead */
         return a < b ? -1 : a > b;
     if (a->file && b->file)
         return xh_cache_cmp(a->file, b->file);
@@ -354,7 +365,8 @@ void xh_remote_joined(struct xh_remote *a, struct xh_remote *b)
     if (!used)
         return;
     a->said_joined = b->said_joined = 1;
-    dprintf(STDERR_FILENO, "xhdf5: %s is open already, with other options (%s): those of its first opening hold until it is closed\n",
+    dprintf(STDERR_FILENO,
+            "xhdf5: %s is open already, with other options (%s): those of its first opening hold until it is closed\n",
             a->shown, names);
 }
 
@@ -363,7 +375,7 @@ uint64_t xh_remote_size(const struct xh_remote *r)
     return r->edit ? xh_edit_size(r->edit) : r->unopened ? UNOPENED_BYTES : r->size;
 }
 
-/* 1 when the file has all of each piece, and none is empty. */
+/* 1 when no piece is empty and all lie within the file. */
 static int all_inside(uint64_t size, const struct xh_extent *p, size_t n)
 {
     size_t i = 0;
@@ -372,7 +384,8 @@ static int all_inside(uint64_t size, const struct xh_extent *p, size_t n)
     return i == n;
 }
 
-/* Fills |ext| with the parts of the pieces that the file has and zeroes the rest. Returns their number. */
+/* Fills |ext| with the parts of the pieces that lie within the file, and zeroes the rest. Returns the number of
+ * parts. */
 static size_t inside(uint64_t size, const struct xh_extent *p, size_t n, struct xh_extent *ext)
 {
     size_t k = 0;
@@ -390,14 +403,16 @@ static size_t inside(uint64_t size, const struct xh_extent *p, size_t n, struct 
 /* Reads |n| extents of the file. Returns 0 or a negative code. */
 static int read_extents(struct xh_remote *r, int raw, const struct xh_extent *ext, size_t n, struct xh_err *err)
 {
-    enum xh_edit_kind kind = raw == XH_REMOTE_RAW ? XH_EDIT_RAW : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER : XH_EDIT_META;
+    enum xh_edit_kind kind = raw == XH_REMOTE_RAW      ? XH_EDIT_RAW
+                             : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER
+                                                       : XH_EDIT_META;
     return r->edit ? xh_edit_read(r->edit, kind, ext, n, err)
                    : xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, n, err);
 }
 
 struct looker {
     struct xh_remote *r;
-    int rc; /* a look's failure, with |err|; 0: there was none */
+    int rc; /* the first failed look, with |err|; 0: none failed */
     struct xh_err err;
 };
 
@@ -417,9 +432,9 @@ static int look(void *ctx, uint64_t off, void *buf, size_t len)
     return rc;
 }
 
-/* External raw data is read by HDF5 itself, from local files: a file at a URL must not choose which. Returns 0, or
- * XH_E_ACCES with |err| where the |n| extents, of |kind|, name one; or why that cannot be told: the server chooses what it
- * answers, and HDF5 may be given what was kept back here. */
+/* HDF5 itself reads external raw data, from local files; a file at a URL must not choose which. Returns 0, or
+ * XH_E_ACCES with |err| when the |n| extents, of |kind|, name an external file. If that cannot be told, also returns an
+ * error: the server chooses its answers, so it could give HDF5 what was withheld here. */
 static int refuse_external(struct xh_remote *r, int kind, const struct xh_extent *ext, size_t n, struct xh_err *err)
 {
     struct looker l = {.r = r};
@@ -434,14 +449,17 @@ static int refuse_external(struct xh_remote *r, int kind, const struct xh_extent
                     : kind == XH_REMOTE_HEADER ? xh_external_in_header(&e, x->off, x->buf, x->len)
                                                : 0;
         if (found == XH_EXTERNAL_UNTOLD)
-            return xh_err_set(err, XH_E_ACCES, 0,
-                              "whether %.200s names external files, which HDF5 would look for on the local disk, cannot be told, "
-                              "as %s: it is read with the option local_sources alone", r->shown, e.why);
+            return xh_err_set(
+                err, XH_E_ACCES, 0,
+                "whether %.200s names external files, which HDF5 would look for on the local disk, cannot be told, "
+                "as %s: it is read with the option local_sources alone",
+                r->shown, e.why);
         if (found)
-            return xh_err_set(err, XH_E_ACCES, 0,
-                              "%.200s has a dataset whose data is in the external file '%s', which HDF5 would look for on "
-                              "the local disk: files at URLs may not name local files, but with the option local_sources",
-                              r->shown, *e.name ? e.name : "?");
+            return xh_err_set(
+                err, XH_E_ACCES, 0,
+                "%.200s has a dataset whose data is in the external file '%s', which HDF5 would look for on "
+                "the local disk: files at URLs may not name local files, but with the option local_sources",
+                r->shown, *e.name ? e.name : "?");
     }
     if (l.rc)
         *err = l.err;
@@ -458,18 +476,20 @@ int xh_remote_failed(struct xh_remote *r, struct xh_err *err)
     return 1;
 }
 
-/* 1 when the next read is answered by what the last one met. */
+/* 1 when the last failure still answers the next read. */
 static int still_fails(struct xh_remote *r, struct xh_err *err)
 {
     return xh_now_ns() < atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed) && xh_remote_failed(r, err);
 }
 
-/* |here|: 1 when it was this read's bytes that were refused, and so no other read is answered by it. */
+/* Remembers the result of a read. |here|: 1 when the bytes of this very read were refused; such a failure answers no
+ * other read. */
 static void remember(struct xh_remote *r, int rc, const struct xh_err *err, uint64_t began_ns, int here)
 {
-    uint64_t took_ns = xh_now_ns() - began_ns, until = rc && rc != XH_E_NOMEM ? began_ns + took_ns + xh_family_remembers_ns(took_ns) : 0;
+    uint64_t took_ns = xh_now_ns() - began_ns,
+             until = rc && rc != XH_E_NOMEM ? began_ns + took_ns + xh_family_remembers_ns(took_ns) : 0;
     if (until && here)
-        until = 1; /* over already */
+        until = 1; /* a time that has passed */
     if (!until && !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed))
         return;
     pthread_mutex_lock(&r->lock);
@@ -505,7 +525,7 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, siz
         return xh_fail_cache(r->h5, r->unopened);
     if (!r->edit && !r->file)
         return xh_fail(r->h5, XH_E_INVAL, "%s: the file that it was opened beside is closed", r->shown);
-    if (!all_inside(size, p, n)) { /* mostly all are, and a million of them are not copied for nothing */
+    if (!all_inside(size, p, n)) { /* the usual case; then even a million pieces need no copy */
         cut = n <= EXTENTS_ON_STACK ? few : malloc(n * sizeof *cut);
         if (!cut)
             return xh_fail(r->h5, XH_E_NOMEM, "out of memory for a read of %zu pieces of %s", n, r->shown);
@@ -522,8 +542,8 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, siz
 
 int xh_remote_hit(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n)
 {
-    return r->file && !r->pages && raw == XH_REMOTE_RAW && !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed) &&
-           xh_cache_hit(r->file, XH_KIND_RAW, p, n);
+    return r->file && !r->pages && raw == XH_REMOTE_RAW &&
+           !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed) && xh_cache_hit(r->file, XH_KIND_RAW, p, n);
 }
 
 void xh_remote_stats(struct xh_remote *r, struct xh_stats *out)
@@ -538,7 +558,8 @@ void xh_remote_stats(struct xh_remote *r, struct xh_stats *out)
 
 size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n)
 {
-    struct xh_range *in = r->file ? malloc((n ? n : 1) * sizeof *in) : NULL; /* what is written is fetched as it is read */
+    /* a file that is written is fetched as it is read */
+    struct xh_range *in = r->file ? malloc((n ? n : 1) * sizeof *in) : NULL;
     size_t k = 0;
     for (size_t i = 0; in && i < n; i++) {
         uint64_t there = ranges[i].off < r->size ? r->size - ranges[i].off : 0;

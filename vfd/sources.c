@@ -16,20 +16,20 @@
 #include "h5err.h"
 #include "remote.h"
 
-/* Lines of a process about files that are missing: somebody reads the first ones, nobody a thousand. */
+/* most lines about missing files that a process prints */
 #define LINES_MOST 20u
 
-/* 1 the first time for each |url|, and |*last| for the last time at all. */
+/* Returns 1 the first time for each |url|. Sets |*last| when it is the last line at all. */
 static int is_news(const char *url, int *last)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static uint64_t told[LINES_MOST]; /* under |lock| */
+    static uint64_t told[LINES_MOST]; /* under |lock|, as is |n| */
     static unsigned n;
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
     for (const char *p = url; *p; p++)
         hash = (hash ^ (unsigned char)*p) * 1099511628211u;
     if (pthread_mutex_trylock(&lock))
-        return 1; /* another thread's line, or a fork's left-over: rather once too often */
+        return 1; /* another thread holds it, or held it at a fork: a line too many is better than a wait */
     unsigned i = 0;
     while (i < n && told[i] != hash)
         i++;
@@ -78,7 +78,8 @@ static int missing_is_error(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
     return 1;
 }
 
-static int try_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out, struct xh_err *err)
+static int try_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out,
+                    struct xh_err *err)
 {
     if (xh_remote_wants_writing(flags))
         return xh_remote_edit(h5, url, flags, fapl, out, err);
@@ -86,33 +87,36 @@ static int try_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fap
     return rc ? rc : xh_remote_open(h5, url, fapl, NULL, out, err);
 }
 
-/* It is not there: HDF5's rule. */
+/* The file does not exist: does what HDF5 does, and reports it. */
 static int missing(struct xh_h5 *h5, const char *url, const struct xh_namer *by)
 {
     char shown[512], line[2048];
     xh_url_shown(url, shown, sizeof shown);
     snprintf(line, sizeof line,
-             "%s does not exist, and %s names it: HDF5 gives fill values in place of a virtual data set's source, and cannot "
-             "follow an external link. XHDF5_MISSING_SOURCES=error makes an error of both",
+             "%s does not exist, and %s names it: HDF5 gives fill values in place of a virtual data set's source, and "
+             "cannot follow an external link. XHDF5_MISSING_SOURCES=error makes an error of both",
              shown, by->parent);
     say(url, line);
-    return xh_fail(h5, XH_E_NOENT, "%s does not exist, errno = %d, error message = '%s'", shown, ENOENT, strerror(ENOENT));
+    return xh_fail(h5, XH_E_NOENT, "%s does not exist, errno = %d, error message = '%s'", shown, ENOENT,
+                   strerror(ENOENT));
 }
 
-/* |path| is there, may not be read, and nothing lies in its place at |url|. */
-static int refuse(struct xh_h5 *h5, const char *url, const struct xh_namer *by, const char *path, struct xh_remote **out)
+/* |path| exists but may not be read, and |url|, which HDF5 tries instead, does not exist. */
+static int refuse(struct xh_h5 *h5, const char *url, const struct xh_namer *by, const char *path,
+                  struct xh_remote **out)
 {
     struct xh_err err;
     char shown[256];
     xh_err_set(&err, XH_E_ACCES, 0,
-               "%.200s names the local file %.150s: files at URLs may not name local files, but with the option local_sources. "
-               "%s, which HDF5 tries in its place, does not exist", by->parent, path, xh_url_shown(url, shown, sizeof shown));
+               "%.200s names the local file %.150s: files at URLs may not name local files, but with the option "
+               "local_sources. %s, which HDF5 tries in its place, does not exist",
+               by->parent, path, xh_url_shown(url, shown, sizeof shown));
     *out = xh_remote_unopened(h5, url, &err);
     return *out ? 0 : xh_fail_cache(h5, &err);
 }
 
-/* |url| is open, with what |fapl| says. Once the program's reads show in which order it opens the sources of a virtual dataset, the
- * next ones are opened beside what it does, by the same rules: each would cost it a round trip. */
+/* |url| is open, with the settings of |fapl|. Once the openings show in which order the program opens the sources of a
+ * virtual dataset, the next ones are opened ahead, by the same rules. Each would cost the program a round trip. */
 static void open_ahead(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by)
 {
     char *next[XH_LINEUP_AHEAD];
@@ -132,14 +136,16 @@ void xh_sources_forget(uint64_t family)
     xh_cache_expect_none(family);
 }
 
-/* |key|: what the family knows |url| by. */
-static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsigned flags, hid_t fapl, const struct xh_namer *by,
-                      const char *path, struct xh_remote **out)
+/* |key|: the family's key of |url|. */
+static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsigned flags, hid_t fapl,
+                      const struct xh_namer *by, const char *path, struct xh_remote **out)
 {
     struct xh_err err = {0};
     enum xh_kin kin = xh_family_look(by->family, key, &err);
     uint64_t began_ns = xh_now_ns();
-    int rc = kin == XH_KIN_FAILED ? err.code : kin == XH_KIN_MISSING ? XH_E_NOENT : try_open(h5, url, flags, fapl, out, &err);
+    int rc = kin == XH_KIN_FAILED    ? err.code
+             : kin == XH_KIN_MISSING ? XH_E_NOENT
+                                     : try_open(h5, url, flags, fapl, out, &err);
     uint64_t took_ns = xh_now_ns() - began_ns;
     if (rc == 0) {
         xh_family_note(by->family, key, XH_KIN_OPENED, NULL, 0);
@@ -153,10 +159,11 @@ static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsign
         return missing(h5, url, by);
     if (rc == XH_E_NOENT && kin == XH_KIN_OPENED) {
         char shown[512];
-        xh_err_set(&err, XH_E_NOENT, err.status, "%s is no longer there: it was when %s first named it. Open that file again to "
-                   "read it without", xh_url_shown(url, shown, sizeof shown), by->parent);
+        xh_err_set(&err, XH_E_NOENT, err.status,
+                   "%s is no longer there: it was when %s first named it. Open that file again to read it without",
+                   xh_url_shown(url, shown, sizeof shown), by->parent);
     } else if (rc == XH_E_NOENT && err.status && kin == XH_KIN_UNKNOWN && !missing_is_error(h5, fapl, &err)) {
-        /* without a status it is another's word, as that of the option sidecar */
+        /* without a status the 404 is about something else, such as a sidecar */
         xh_family_note(by->family, key, XH_KIN_MISSING, &err, took_ns);
         xh_family_lose(by->family, XH_KIN_MISSING, took_ns);
         return missing(h5, url, by);
@@ -171,15 +178,16 @@ static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsign
     }
     *out = xh_remote_unopened(h5, url, &err);
     if (!*out)
-        xh_source_say(url, &err); /* HDF5 will not */
+        xh_source_say(url, &err); /* HDF5 does not report it */
     return *out ? 0 : xh_fail_cache(h5, &err);
 }
 
-int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, const struct xh_namer *by, const char *path,
-                   struct xh_remote **out)
+int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, const struct xh_namer *by,
+                   const char *path, struct xh_remote **out)
 {
     if (xh_source_is_afterthought(url, by))
-        return xh_fail(h5, XH_E_NOENT, "a URL behind another, errno = %d, error message = '%s'", ENOENT, strerror(ENOENT));
+        return xh_fail(h5, XH_E_NOENT, "a URL behind another, errno = %d, error message = '%s'", ENOENT,
+                       strerror(ENOENT));
     char *key = xh_family_key(by, url);
     if (!key)
         return xh_fail(h5, XH_E_NOMEM, "out of memory for a file that another one names");

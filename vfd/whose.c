@@ -1,4 +1,4 @@
-/* From an ID to the driver's part of its file: see whose.h. */
+/* Finds the driver's part of a file from an ID: see whose.h. */
 #include "whose.h"
 
 #include "h5err.h"
@@ -18,7 +18,7 @@ int xh_whose_answer(struct xh_remote *remote, const struct xh_namer *namer)
     return question.asked;
 }
 
-/* Puts the question. Returns 0, or -1: |id| is of no file. */
+/* Asks for the file's handle. Returns 0, or -1 when |id| belongs to no file. */
 static int ask(struct xh_h5 *h5, hid_t id)
 {
     struct xh_h5err_quiet quiet;
@@ -30,7 +30,7 @@ static int ask(struct xh_h5 *h5, hid_t id)
     question.remote = NULL;
     question.namer = NULL;
     xh_h5err_quiet(h5, &quiet);
-    h5->H5Fget_vfd_handle(file, H5P_DEFAULT, &handle); /* another driver's handle is of no use */
+    h5->H5Fget_vfd_handle(file, H5P_DEFAULT, &handle); /* another driver's handle is not used */
     xh_h5err_aloud(h5, &quiet);
     question.asked = 0;
     return h5->H5Fclose(file) < 0 ? -1 : 0;

@@ -1,16 +1,15 @@
 /* The public C interface of the xhdf5 virtual file driver.
  *
- * With this driver an HDF5 program opens "https://host/path/file.h5" for reading as
- * if it were a file; any other name is passed through to the file system, for reading
- * and for writing. A program that links this library needs no HDF5_PLUGIN_PATH:
+ * With this driver an HDF5 program opens "https://host/path/file.h5" as if it were a file. Any other name is passed
+ * through to the file system, for reading and for writing. A program that links this library needs no HDF5_PLUGIN_PATH:
  *
  *     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
  *     H5Pset_fapl_xhdf5(fapl, NULL);
  *     hid_t file = H5Fopen("https://host/path/file.h5", H5F_ACC_RDONLY, fapl);
  *
- * Every function works on the libhdf5 that the calling program uses; all are safe to
- * call from any thread that may call HDF5. None of them waits for the network, but that
- * H5Dxhdf5_prefetch has HDF5 read the index of chunked data. */
+ * Every function works on the libhdf5 that the calling program uses. Threads: any that may call HDF5.
+ * Blocks: H5FDxhdf5_commit waits for the server. H5Dxhdf5_prefetch waits while HDF5 reads the index of chunked data.
+ * The other functions do not wait for the network. */
 #ifndef XHDF5_H
 #define XHDF5_H
 
@@ -30,78 +29,81 @@ extern "C" {
 #define XHDF5_API
 #endif
 
-/* The name and the class value under which HDF5 knows the driver: for HDF5_DRIVER,
- * H5Pset_driver_by_name and H5Pset_driver_by_value. */
+/* The driver's name and class value in HDF5, for HDF5_DRIVER, H5Pset_driver_by_name and H5Pset_driver_by_value. */
 #define H5FD_XHDF5_NAME "xhdf5"
 #define H5FD_XHDF5_VALUE ((H5FD_class_value_t)378)
 
 #define H5FD_XHDF5_CONFIG_VERSION 1u
 
-/* The unset state of a number and of a string: the value then comes from weaker
- * sources, in this order: the property list's driver configuration string
- * (HDF5_DRIVER_CONFIG, --vfd-info), XHDF5_* in the environment, the default. */
+/* The value of a number that is not set; a string that is not set is NULL. The value then comes from the first of these
+ * sources that has one: the property list's driver configuration string (HDF5_DRIVER_CONFIG, --vfd-info);
+ * XHDF5_* in the environment; the default. */
 #define H5FD_XHDF5_UNSET (-1)
 
-/* Settings of one property list. A field of each option, by the option's name; the
- * README's table has meaning, default and bounds. Set version and struct_size with
- * H5FD_XHDF5_CONFIG_INIT or H5FD_xhdf5_config_init() and nothing else.
- * Later versions add fields at the end and nowhere else: a program built with an older
- * header keeps working. */
+/* Settings of one property list: one field for each option, with the option's name. The README's table gives each
+ * option's meaning, default and bounds. Set version and struct_size only with H5FD_XHDF5_CONFIG_INIT or
+ * H5FD_xhdf5_config_init(). Later versions add fields only at the end, so a program built with an older header keeps
+ * working. */
 typedef struct H5FD_xhdf5_config_t {
     uint32_t version;     /* H5FD_XHDF5_CONFIG_VERSION */
     uint32_t struct_size; /* sizeof(H5FD_xhdf5_config_t) */
 
-    /* On transfers; sizes in bytes, times in milliseconds, switches 0 or 1. */
+    /* Transfers. Sizes are in bytes, times in milliseconds, switches are 0 or 1. */
     int64_t connections;     /* most parallel connections to one server */
-    int64_t engine_threads;  /* threads that move data; 0: as many as pay */
+    int64_t engine_threads;  /* threads that move data; 0: automatic, up to 2 */
     int64_t readahead;       /* switch: fetch ahead of a sequential reader */
-    int64_t readahead_bytes; /* farthest that reading ahead runs in front of the reader, and most memory for it in the process */
-    int64_t part_bytes;      /* largest piece of a split range that one request fetches */
+    /* how far readahead may run ahead of the reader; also the most memory for it in the process */
+    int64_t readahead_bytes;
+    int64_t part_bytes;      /* smallest piece that a long range is split into, for several connections */
     int64_t gap_bytes;       /* join ranges that lie at most this far apart */
-    int64_t head_bytes;      /* bytes of the file's start that opening brings */
-    int64_t multirange;      /* switch: several ranges in one request where the server can */
+    int64_t head_bytes;      /* bytes from the start of the file that are fetched when it is opened */
+    int64_t multirange;      /* switch: several ranges in one request where the server supports it */
 
-    /* On memory. */
+    /* Memory. */
     int64_t shadow;               /* switch: share fetched pages with the user's other processes */
     const char *shadow_dir;       /* directory of the shadow */
-    int64_t shadow_budget_bytes;  /* most tmpfs that the user's shadows may take; 0: automatic */
+    int64_t shadow_budget_bytes;  /* most tmpfs for all shadows of the user; 0: automatic */
     int64_t private_budget_bytes; /* most memory for the pages of all files where there is no shadow */
-    int64_t stream_bytes;         /* raw data read before a lone stream passes the shadow by */
+    /* raw data that a lone reader caches of a file; later data is cached only when it is read again */
+    int64_t stream_bytes;
 
-    /* On failures. */
-    int64_t connect_timeout_ms; /* longest wait for a connection with its TLS handshake */
+    /* Failures. */
+    int64_t connect_timeout_ms; /* longest wait for a connection and its TLS handshake */
     int64_t stall_timeout_ms;   /* longest wait for the next byte of a reply */
     int64_t retries;            /* how often a failed request is sent again */
-    int64_t revalidate_ms;      /* how often an open file is checked for change; 0: at open only */
+    /* how often an open file is checked for change at servers without ETag; 0: at open only */
+    int64_t revalidate_ms;
 
-    /* On trust, and on what is reported. */
+    /* Trust, and reports. */
     const char *ca_bundle; /* PEM file of trusted certificates */
     const char *ca_dir;    /* directory of trusted certificates by hash */
-    const char *credential_hosts; /* other hosts that may get the token or certificate by a redirect */
-    int64_t netrc;         /* switch: user name and password of ~/.netrc */
+    const char *credential_hosts; /* other hosts that may get the token or certificate after a redirect */
+    int64_t netrc;         /* switch: send the user name and password of ~/.netrc */
     const char *log;       /* components whose events go to standard error */
     int64_t stats;         /* switch: print where the time went when a file is closed */
 
-    /* On servers. */
-    const char *endpoints; /* those that have the same files */
+    /* Servers. */
+    const char *endpoints; /* servers that have the same files */
 
-    const char *trace;   /* file for a time line of what is done */
-    const char *sidecar; /* metadata images beside the files: "auto", "off" or "require" */
+    const char *trace;   /* file for a time line of reads, waits and requests */
+    /* metadata images and compressed copies beside the files: "auto", "off", "require" or "body" */
+    const char *sidecar;
 
-    int64_t local_shadow; /* switch: local files on slow file systems */
+    int64_t local_shadow; /* switch: for local files on slow file systems, share reads and gather small writes */
 
-    /* On writing. */
+    /* Writing. */
     int64_t writable;             /* switch: files at https URLs may be created and changed */
-    const char *overlay_dir;      /* directory for what was written and is not at the server yet */
+    const char *overlay_dir;      /* directory for written data that is not at the server yet */
     int64_t overlay_budget_bytes; /* most bytes written to one file that may wait there; 0: automatic */
 
-    const char *missing_sources; /* files at URLs that a file names and that are not there: "fill" or "error" */
+    const char *missing_sources; /* URLs that a file names and that do not exist: "fill" or "error" */
 
-    int64_t whole_file_bytes; /* largest file that is read whole; larger ones need a server that sends parts */
+    /* largest file that is read whole; a larger one needs a server that sends parts of files */
+    int64_t whole_file_bytes;
     int64_t local_sources; /* switch: files at URLs may name local files */
 } H5FD_xhdf5_config_t;
 
-/* Every field unset. */
+/* A configuration with no field set. */
 #define H5FD_XHDF5_CONFIG_INIT                                                              \
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
@@ -109,94 +111,92 @@ typedef struct H5FD_xhdf5_config_t {
             -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL, -1, -1                            \
     }
 
-/* Makes every field of |config| unset, as H5FD_XHDF5_CONFIG_INIT does; for languages
- * that have no initialisers. Calls no HDF5 function. */
+/* Marks every field of |config| as not set, as H5FD_XHDF5_CONFIG_INIT does. For languages without initialisers.
+ * Calls no HDF5 function. */
 static inline void H5FD_xhdf5_config_init(H5FD_xhdf5_config_t *config)
 {
     const H5FD_xhdf5_config_t unset = H5FD_XHDF5_CONFIG_INIT;
     *config = unset;
 }
 
-/* Makes files that are opened with |fapl_id| use this driver, with |config|'s settings;
- * NULL means all unset. A driver configuration string that the list already holds for
- * this driver is kept, as the weaker source.
- * Returns a non-negative value, or a negative one with the reason on HDF5's error stack:
- * not a file access property list; a field out of bounds (the text names it with its
- * bounds); a version or size that this library does not know.
+/* Makes files that are opened with |fapl_id| use this driver with the settings of |config|. If |config| is NULL,
+ * nothing is set. A driver configuration string that the list already has for this driver is kept; the fields of
+ * |config| take precedence over it.
+ * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: |fapl_id| is not a file access
+ * property list; a field is out of bounds (the text gives its name and bounds); this library does not know the version
+ * or the size.
  * Owns: settings and strings are copied. */
 XHDF5_API herr_t H5Pset_fapl_xhdf5(hid_t fapl_id, const H5FD_xhdf5_config_t *config);
 
-/* Gives the settings that H5Pset_fapl_xhdf5 put into |fapl_id|; what was not set there is
- * unset in |config|. The caller initialises |config| first: its struct_size says how
- * much may be written.
- * Returns a non-negative value, or a negative one with the reason on HDF5's error stack:
- * |fapl_id|'s driver is another one; |config| was not initialised. |config| is then
- * untouched.
- * Owns: the strings belong to the property list and live until it is closed or its
- * driver is set again. */
+/* Gives the settings that H5Pset_fapl_xhdf5 put into |fapl_id|. What was not set there is not set in |config|. The
+ * caller initialises |config| first: struct_size limits how much is written.
+ * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: |fapl_id| has another driver;
+ * |config| was not initialised. |config| is then unchanged.
+ * Owns: the strings belong to the property list, until it is closed or its driver is set again. */
 XHDF5_API herr_t H5Pget_fapl_xhdf5(hid_t fapl_id, H5FD_xhdf5_config_t *config);
 
 /* Registers the driver with the calling program's libhdf5, once.
- * Returns the driver's ID, as H5FDregister does, or H5I_INVALID_HID with the reason on
- * HDF5's error stack. The ID belongs to libhdf5 and ends with H5close(). */
+ * Returns the driver's ID, as H5FDregister does, or H5I_INVALID_HID with the reason on HDF5's error stack.
+ * Owns: the ID belongs to libhdf5 and is valid until H5close(). */
 XHDF5_API hid_t H5FD_xhdf5_init(void);
 
 #define H5FD_XHDF5 (H5FD_xhdf5_init())
 
-/* Hints. A program that knows what it will read says so, and goes on at once; the reads then find
- * the bytes there or on their way. What is hinted first is fetched first, each byte once, as far
- * ahead of the reads as there is room for (three quarters of the option readahead_bytes); the rest
- * waits, up to a million ranges a file, and follows as the program reads. One call with many ranges
- * sends fewer requests than many calls. A hint that turns out wrong costs its bytes, never an error.
- * On local files and with other drivers both functions do nothing and succeed. */
+/* Hints. A program that knows what it will read says so and goes on at once. Its reads then find the bytes there or on
+ * their way. Hinted bytes are fetched in the order of the hints, each byte once. At most three quarters of the option
+ * readahead_bytes are fetched ahead of the reads. The rest waits, up to a million ranges a file, and is fetched as the
+ * program reads. One call with many ranges sends fewer requests than many calls. A wrong hint costs its bytes; it never
+ * causes an error. For local files and for other drivers both functions do nothing and succeed. */
 
-/* Says that |n| ranges of the file will be read, in this order: |sizes[i]| bytes at |addrs[i]|, the
- * file's byte as H5Dget_offset and H5Dget_chunk_info give it. Ranges of size 0, and what lies
- * behind the end of the file (HADDR_UNDEF too), are passed over. |file_id| is of a file or of
- * anything in it. Sends nothing itself, waits for nothing.
- * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: |file_id| is
- * of no file; |n| is not 0 and an array is NULL. Owns: the arrays are copied. */
+/* Says that the program will read |n| ranges of the file, in this order: |sizes[i]| bytes at |addrs[i]|. Addresses are
+ * bytes of the file, as H5Dget_offset and H5Dget_chunk_info give them. Empty ranges and bytes beyond the end of the
+ * file (also HADDR_UNDEF) are ignored. |file_id| is a file or any object in it.
+ * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: |file_id| belongs to no file;
+ * |n| is not 0 and an array is NULL. Owns: the arrays are copied. Does not block. */
 XHDF5_API herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const size_t sizes[]);
 
-/* Says that the selection |file_space_id| of |dset_id| will be read; H5S_ALL: all of it. Fetches what
- * H5Dread would: the selected bytes of contiguous data, whole chunks of chunked data (the selected
- * bytes alone where a chunk is not filtered and larger than the chunk cache). Data is not waited for;
- * the index of the chunks is read as H5Dread would read it, from its start to the last chunk that is
- * wanted. Compact data came with the data set. Of a virtual data set hint the sources instead.
- * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: |dset_id| is
- * of no data set; |file_space_id| is no data space or has another number of dimensions. */
+/* Says that the program will read the selection |file_space_id| of |dset_id|; H5S_ALL means the whole dataset. Fetches
+ * what H5Dread would read: the selected bytes of contiguous data; whole chunks of chunked data; only the selected bytes
+ * of chunks that have no filter and are larger than the chunk cache. Compact data is already there with the dataset.
+ * For a virtual dataset give hints for its sources instead.
+ * Returns a non-negative value, or a negative one with the reason on HDF5's error stack: |dset_id| is not a dataset;
+ * |file_space_id| is not a dataspace, or has another number of dimensions.
+ * Blocks: while HDF5 reads the chunk index, from its start to the last chunk that is wanted. Does not wait for data. */
 XHDF5_API herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id);
 
-/* Flushes the file and, where it is one that was opened for writing at a URL (option writable), sends what was written
- * to the server, as closing it does; the file goes on as the new version. Of a local file it is H5Fflush. |file_id| is of a
- * file or of anything in it. Nothing was changed: nothing is sent. Waits until the server has the new version.
- * Returns 0; 1: others had changed data of the file meanwhile that this program has read or written, and the new version has
- * their changes too, but what HDF5 keeps in memory may be older: close the file and open it again to see them, and before you
- * write such data: without that the next commit is a conflict. Or a negative value with the reason on HDF5's error stack: H5Fflush failed; the server
- * refused, is not to be reached, or has another version that this one cannot be merged with. Then all that was written
- * stays in the open file, and is there to be recovered if it is never sent (docs/writing.md). */
+/* Flushes the file. If it was opened for writing at a URL (option writable), also sends what was written to the server,
+ * as closing the file does; the file then continues as the new version. For a local file it is H5Fflush. If nothing was
+ * changed, nothing is sent. |file_id| is a file or any object in it.
+ * Returns:
+ *   0         the server has the new version
+ *   1         the server has the new version, and others had meanwhile changed data that this program read or wrote.
+ *             The new version contains their changes too, but HDF5 may hold older data in memory. To see the changes,
+ *             and before writing such data, close the file and open it again; else the next commit is a conflict.
+ *   negative  with the reason on HDF5's error stack: H5Fflush failed; the server refused or cannot be reached; the
+ *             server has another version, with which this one cannot be merged. Everything written stays in the open
+ *             file. If it is never sent, it can be recovered (docs/writing.md).
+ * Blocks until the server has the new version. */
 XHDF5_API herr_t H5FDxhdf5_commit(hid_t file_id);
 
-/* Closing the file will send nothing: what was written to it at a URL since it was opened, or since the last commit, is given up. For a
- * program that fails half-way. |file_id| is of a file or of anything in it; |how| is one of
- *   H5FD_XHDF5_DISCARD_ALL   it is removed when the file is closed; the file cannot be committed any more
- *   H5FD_XHDF5_DISCARD_KEEP  it stays on this machine, and `xhdf5 recover retry` sends it, or a later H5FDxhdf5_commit
- * Sends nothing itself. Returns 0; 1: the file is not one that is written at a URL, and nothing was done; or a negative value with
- * the reason on HDF5's error stack. */
+/* Makes closing the file send nothing. Data that was written to it at a URL since it was opened, or since the last
+ * commit, is not sent. For a program that fails half-way. |file_id| is a file or any object in it. |how| is one of
+ *   H5FD_XHDF5_DISCARD_ALL   the data is removed when the file is closed; the file cannot be committed any more
+ *   H5FD_XHDF5_DISCARD_KEEP  the data stays on this machine; `xhdf5 recover retry` or a later H5FDxhdf5_commit sends it
+ * Returns 0; 1 when the file is not written at a URL, and nothing was done; or a negative value with the reason on
+ * HDF5's error stack. Does not block. */
 #define H5FD_XHDF5_DISCARD_ALL 0u
 #define H5FD_XHDF5_DISCARD_KEEP 1u
 XHDF5_API herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how);
 
-/* Writes the file's counters so far into |text|, of |size| bytes, as lines "name=number"; docs/c-api.md
- * says where they are explained.
- * |file_id| is of a file or of anything in it. Sends nothing.
- * Returns the length that the whole text has, as snprintf does, 0 for a local file or another driver's; or a
- * negative value: |file_id| is of no file. */
+/* Writes the file's counters into |text|, which has |size| bytes, as lines "name=number". docs/c-api.md says where each
+ * counter is explained. |file_id| is a file or any object in it.
+ * Returns the length of the whole text, as snprintf does; 0 for a local file or a file of another driver; a negative
+ * value when |file_id| belongs to no file. Does not block. */
 XHDF5_API ssize_t H5FDxhdf5_get_stats(hid_t file_id, char *text, size_t size);
 
-/* For calls through a language's foreign-function interface: they come from an object that links no libhdf5, and
- * there may be several in the process. Says that this thread's calls of the functions above mean the libhdf5 that
- * holds |h5_function| (the address of any of its functions); NULL: the caller's own again. */
+/* For calls through a language's foreign-function interface. Such calls come from an object that links no libhdf5, and
+ * the process may have several. After this call, the functions above use for this thread the libhdf5 that contains
+ * |h5_function| (the address of any of its functions). NULL restores the caller's own libhdf5. */
 XHDF5_API void H5FDxhdf5_call_for(const void *h5_function);
 
 #ifdef __cplusplus

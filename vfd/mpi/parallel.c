@@ -1,14 +1,14 @@
 /* Files that the processes of a communicator have open together: see parallel.h.
  *
- * Opening costs the origin what one process costs it: rank 0 opens, and tells the others what it learned.
- * Reading is each process's own, through the node's shadow; HDF5 reads metadata on rank 0 alone when the
- * program asks for that (H5Pset_all_coll_metadata_ops) and broadcasts it itself.
+ * Opening costs the origin as much as for one process: rank 0 opens the file and tells the others what it learned. Each
+ * process reads for itself, through the node's shadow. If the program asks for it (H5Pset_all_coll_metadata_ops), HDF5
+ * reads metadata on rank 0 alone and broadcasts it.
  *
- * HDF5 hands a process's share of a collective read to read_vector, with one exception: unfiltered chunks that
- * its chunk cache could hold, and everything where selection I/O is off. There it calls read with a count of
- * a datatype, and has put this type and the file's view aside for its own MPI driver, in its API context.
- * Both are asked for by functions that the shared libhdf5 exports but no header declares; where it
- * has them no more, such a read is refused: as a read of bytes it would bring the wrong ones.
+ * HDF5 passes a process's share of a collective read to read_vector, with one exception: unfiltered chunks that its
+ * chunk cache could hold, and all reads if selection I/O is off. Then it calls read with a count of a datatype; it has
+ * stored this type and the file's view for its own MPI driver, in its API context. The shared libhdf5 exports functions
+ * for both, but no header declares them. If a libhdf5 does not have them, such a read is refused: as a read of bytes it
+ * would bring the wrong ones.
  *
  * Rule: between two collective calls no process returns early, or the others would wait for ever. */
 #include "../parallel.h"
@@ -28,8 +28,8 @@ struct xh_parallel { /* constant while open */
     MPI_Comm comm;
     MPI_Info info;
     int rank, size;
-    herr_t (*dxpl_mode)(hid_t dxpl, H5FD_mpio_xfer_t *mode); /* what the program asked for */
-    herr_t (*mode)(H5FD_mpio_xfer_t *mode);                  /* what became of it; NULL where it cannot be known */
+    herr_t (*dxpl_mode)(hid_t dxpl, H5FD_mpio_xfer_t *mode); /* the mode that the program asked for */
+    herr_t (*mode)(H5FD_mpio_xfer_t *mode);                  /* the mode that HDF5 uses; NULL: cannot be known */
     herr_t (*types)(MPI_Datatype *memory, MPI_Datatype *file);
 };
 
@@ -57,7 +57,7 @@ int xh_parallel_of(struct xh_h5 *h5, hid_t fapl, struct xh_parallel **out)
         return 0;
     }
     if (info == MPI_INFO_NULL)
-        MPI_Info_create(&info); /* HDF5 takes "none" for a failure */
+        MPI_Info_create(&info); /* HDF5 takes MPI_INFO_NULL for a failure */
     *p = (struct xh_parallel){.h5 = h5, .comm = comm, .info = info};
     MPI_Comm_rank(comm, &p->rank);
     MPI_Comm_size(comm, &p->size);
@@ -90,13 +90,13 @@ int xh_parallel_agree(struct xh_parallel *p, int good)
 
 /* ---- opening */
 
-/* What rank 0 tells: an error, or how much follows. */
+/* What rank 0 sends: an error, or the length of what follows. */
 struct news {
     struct xh_err err;
     uint64_t len;
 };
 
-/* Rank 0: opens, and finds what to tell. */
+/* For rank 0: opens the file, and gets what the others need. */
 static void ask(struct xh_h5 *h5, const char *url, hid_t fapl, struct xh_remote **r, struct news *news, void **told)
 {
     size_t len = 0;
@@ -140,7 +140,8 @@ int xh_parallel_open_url(struct xh_parallel *p, struct xh_h5 *h5, const char *ur
         rc = err->code;
     if (xh_parallel_agree(p, r != NULL))
         rc = 0;
-    xh_trace(XH_T_VFD, "together", "rank=%d size=%d told=%llu rc=%d", p->rank, p->size, (unsigned long long)news.len, rc);
+    xh_trace(XH_T_VFD, "together", "rank=%d size=%d told=%llu rc=%d", p->rank, p->size, (unsigned long long)news.len,
+             rc);
 end:
     free(told);
     if (rc == 0) {
@@ -154,7 +155,8 @@ end:
 
 /* ---- reading */
 
-/* Pairs |memory| and |file|, of the same length or the file longer, piece by piece. Returns their number or -1. */
+/* Pairs the spans of |memory| and |file| piece by piece. |file| is at least as long as |memory|. Returns the number of
+ * pieces, or -1. */
 static ptrdiff_t pair(const struct xh_spans *memory, const struct xh_spans *file, haddr_t addr, char *buf,
                       struct xh_extent **out)
 {
@@ -172,7 +174,7 @@ static ptrdiff_t pair(const struct xh_spans *memory, const struct xh_spans *file
     return p ? (ptrdiff_t)n : -1;
 }
 
-/* 1 when the read that HDF5 is in is a collective one, 0 when not, -1 when that cannot be told. */
+/* Returns 1 when HDF5 is in a collective read, 0 when not, -1 when that cannot be told. */
 static int is_collective(struct xh_parallel *p, hid_t dxpl)
 {
     H5FD_mpio_xfer_t mode = H5FD_MPIO_INDEPENDENT;
@@ -191,8 +193,9 @@ ptrdiff_t xh_parallel_view(struct xh_parallel *p, hid_t dxpl, haddr_t addr, size
     if (collective == 0)
         return XH_PARALLEL_PLAIN;
     if (collective < 0 || p->types(&memory_type, &file_type) < 0)
-        return xh_fail(p->h5, XH_E_INVAL, "this libhdf5 does not tell what a collective read of small chunks wants: give "
-                                          "the data set an empty chunk cache (H5Pset_chunk_cache), or read independently");
+        return xh_fail(p->h5, XH_E_INVAL,
+                       "this libhdf5 does not tell what a collective read of small chunks wants: give "
+                       "the data set an empty chunk cache (H5Pset_chunk_cache), or read independently");
     MPI_Type_size_x(memory_type, &memory_bytes);
     MPI_Type_size_x(file_type, &file_bytes);
     uint64_t wanted = (uint64_t)memory_bytes * count;
@@ -202,7 +205,7 @@ ptrdiff_t xh_parallel_view(struct xh_parallel *p, hid_t dxpl, haddr_t addr, size
         return xh_fail(p->h5, XH_E_INVAL, "a collective read of %llu bytes from a view that has none",
                        (unsigned long long)wanted);
     rc = xh_spans_add(&memory, memory_type, 0, count);
-    if (rc == 0) /* a view is the file's type again and again */
+    if (rc == 0) /* a view repeats the file's type */
         rc = xh_spans_add(&file, file_type, 0, (wanted + (uint64_t)file_bytes - 1) / (uint64_t)file_bytes);
     ptrdiff_t n = rc ? -1 : pair(&memory, &file, addr, buf, out);
     xh_trace(XH_T_VFD, "view", "addr=%llu bytes=%llu pieces=%td", (unsigned long long)addr,

@@ -1,8 +1,8 @@
-/* Datatypes taken apart: see spans.h.
+/* Decoding datatypes: see spans.h.
  *
- * HDF5 describes a selection by nested constructors. Each is unfolded from the inside: the bytes of one inner
- * element, once, then their repetitions; what is dense stays one span however often it is repeated, so that
- * the cost is that of the runs, not of the elements.
+ * HDF5 describes a selection by nested constructors. Each is decoded from the inside: first the bytes of one inner
+ * element, then their repetitions. Dense data stays one span, however often it is repeated, so that the cost depends on
+ * the number of runs, not of elements.
  *
  * Source: MPI 4.0, 5.1.13, Decoding a Datatype. */
 #include "spans.h"
@@ -34,7 +34,7 @@ static int add_span(struct xh_spans *s, int64_t at, uint64_t len)
     return 0;
 }
 
-/* Appends |count| copies of |one|, |step| bytes apart. */
+/* Appends |count| copies of |one|, |step| bytes apart. The first begins at |at|. */
 static int repeat(struct xh_spans *s, const struct xh_spans *one, int64_t at, uint64_t count, int64_t step)
 {
     if (one->n == 1 && (int64_t)one->at->len == step)
@@ -61,7 +61,7 @@ static int64_t extent_of(MPI_Datatype type)
     return extent;
 }
 
-/* |m| applied to its inner type, whose bytes are |one| and whose extent is |step|. */
+/* Applies |m| to its inner type, whose bytes are |one| and whose extent is |step|. */
 static int unfold_one(const struct made *m, const struct xh_spans *one, int64_t step, struct xh_spans *s)
 {
     const int *len = m->ints + 1;
@@ -106,7 +106,7 @@ static int unfold(const struct made *m, struct xh_spans *s)
     return rc;
 }
 
-/* The bytes of one element. */
+/* Appends the bytes of one element. */
 static int decode(MPI_Datatype type, struct xh_spans *s)
 {
     struct made m = {0};
