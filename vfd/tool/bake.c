@@ -1,7 +1,7 @@
 /* One file's metadata image: see bake.h.
  *
- * What is metadata is known by what is not: HDF5 tells where raw data lies (survey.h), all the rest goes into the image. It is
- * built in memory. */
+ * HDF5 tells where raw data lies (survey.h). All the rest is metadata and goes into the image, which is built in
+ * memory. */
 #include "bake.h"
 
 #include <assert.h>
@@ -23,21 +23,24 @@
 
 #define BLOCK_BYTES (256u << 10)
 #define LEVEL 9
-/* HDF5 reads so much where it does not know how long a structure is, maybe beyond its end (H5O_SPEC_READ_SIZE). */
+/* Bytes that HDF5 reads where it does not know how long a structure is (H5O_SPEC_READ_SIZE). The read may go beyond the
+ * structure's end. */
 #define SPECULATION_BYTES 512u
 #define NODE2_BYTES 2048u /* H5D_BT2_NODE_SIZE */
-#define RANK_MOST 33u     /* HDF5's 32 and the element's size */
-#define NODES_MOST 256u   /* of a run that is looked at */
-/* Differences to so many words before are tried: chunks of up to seven dimensions in a B-tree of version 1. */
+#define RANK_MOST 33u     /* HDF5's 32, and one for the element's size */
+#define NODES_MOST 256u   /* most nodes of a run that are checked */
+/* Differences to at most this many words before are tried: enough for chunks of up to seven dimensions in a version 1
+ * B-tree. */
 #define BACK_TRIED 9u
 #define TRIAL_LEVEL 1
-/* What is larger than this part of the file saves no reader much. */
+/* An image larger than 1/WORTH_PART of the file is not made: it saves readers little. */
 #define WORTH_PART 2
 
 /* ---- what is metadata --------------------------------------------------------------------------- */
 
-/* Where the node of a chunk index that begins at |at| ends, when there is one that ends at |end| or has another behind it;
- * else 0. B-trees of version 1 have the size that their keys make of it (of K = 32, the usual; HDF5's own choice of version 2's). */
+/* Returns the end of the chunk index node that begins at |at|, if one begins there and another node, or |end|, follows
+ * it; else 0. The keys determine the size of a version 1 B-tree's node (for K = 32, the usual value). For version 2 it
+ * is HDF5's default. */
 static uint64_t node_end(int fd, uint64_t at, uint64_t end)
 {
     uint8_t sign[6], next[4];
@@ -51,13 +54,14 @@ static uint64_t node_end(int fd, uint64_t at, uint64_t end)
         uint64_t size = 24 + 64 * 8 + 65 * (8 + 8 * (rank + 1));
         if (size > end - at)
             break;
-        if (size == end - at || (end - at - size >= 4 && xh_place_read(fd, next, 4, at + size) == 0 && memcmp(next, "TREE", 4) == 0))
+        if (size == end - at ||
+            (end - at - size >= 4 && xh_place_read(fd, next, 4, at + size) == 0 && memcmp(next, "TREE", 4) == 0))
             return at + size;
     }
     return 0;
 }
 
-/* 1 when [at, end) holds nothing but nodes of chunk indexes: HDF5 knows how long they are, and reads nothing behind them. */
+/* 1 when [at, end) holds only nodes of chunk indexes. HDF5 knows their length and reads nothing behind them. */
 static int are_nodes(int fd, uint64_t at, uint64_t end)
 {
     for (unsigned i = 0; i < NODES_MOST && at && at < end; i++)
@@ -65,7 +69,7 @@ static int are_nodes(int fd, uint64_t at, uint64_t end)
     return at == end;
 }
 
-/* Turns |s|'s raw ranges inside out. |*n| extents; NULL without memory. */
+/* Returns the ranges that are not raw data in |s|, and sets |*n| to their number; NULL when out of memory. */
 static struct xh_range *metadata_of(const struct xh_survey *s, int fd, uint64_t size, size_t *n)
 {
     struct xh_range *out = malloc((s->nraw + 1) * sizeof *out);
@@ -74,7 +78,8 @@ static struct xh_range *metadata_of(const struct xh_survey *s, int fd, uint64_t 
     for (size_t i = 0; out && i <= s->nraw && at < size; i++) {
         uint64_t from = i < s->nraw && s->raw[i].off < size ? s->raw[i].off : size;
         if (from > at) {
-            uint64_t more = are_nodes(fd, at, from) ? 0 : SPECULATION_BYTES, end = more < size - from ? from + more : size;
+            uint64_t more = are_nodes(fd, at, from) ? 0 : SPECULATION_BYTES,
+                     end = more < size - from ? from + more : size;
             out[(*n)++] = (struct xh_range){at, end - at};
         }
         at = i < s->nraw && s->raw[i].len <= size - from ? from + s->raw[i].len : size;
@@ -91,11 +96,11 @@ struct image {
     struct xh_range *extent;
     size_t n;
     struct xh_metaimage_head head;
-    uint8_t *index, *packed; /* the index as it will lie in the file; the blocks one behind the other */
+    uint8_t *index, *packed; /* the index as it lies in the file; the blocks one behind the other */
     size_t packed_len;
 };
 
-/* Reads the next bytes of the image; |*i| and |*skip| say where it has come to. */
+/* Reads the next bytes of the image. |*i| and |*skip| hold the position. */
 static int gather(const struct image *m, size_t *i, uint64_t *skip, uint8_t *buf, size_t len)
 {
     while (len) {
@@ -125,8 +130,9 @@ static size_t put_extents(const struct image *m, uint8_t *out)
     return n;
 }
 
-/* How many words back the differences reach that pack smallest; 0 also where a trial fails. */
-static uint8_t choose_back(ZSTD_CCtx *z, const uint8_t *raw, size_t len, uint8_t *differences, uint8_t *packed, size_t room)
+/* Returns how many words back the differences reach that compress best; 0 also where a trial fails. */
+static uint8_t choose_back(ZSTD_CCtx *z, const uint8_t *raw, size_t len, uint8_t *differences, uint8_t *packed,
+                           size_t room)
 {
     uint8_t best = 0;
     size_t least = SIZE_MAX;
@@ -141,16 +147,16 @@ static uint8_t choose_back(ZSTD_CCtx *z, const uint8_t *raw, size_t len, uint8_t
     return best;
 }
 
-/* Packs a block by itself. Returns its size, or a zstd error, and sets |*back|. */
-static size_t pack_block(ZSTD_CCtx *z, const uint8_t *raw, size_t len, uint8_t *differences, uint8_t *packed, size_t room,
-                         uint8_t *back)
+/* Compresses one block. Returns its size, or a zstd error, and sets |*back|. */
+static size_t pack_block(ZSTD_CCtx *z, const uint8_t *raw, size_t len, uint8_t *differences, uint8_t *packed,
+                         size_t room, uint8_t *back)
 {
     *back = choose_back(z, raw, len, differences, packed, room);
     xh_metaimage_differ(raw, len, *back, differences);
     return ZSTD_compressCCtx(z, packed, room, differences, len, LEVEL);
 }
 
-/* Packs the blocks and notes each in the index at |note|. Returns 0 or -1 with |out| set. */
+/* Compresses the blocks and writes each one's entry in the index at |note|. Returns 0, or -1 with |out| set. */
 static int pack_blocks(struct image *m, uint8_t *note, struct xh_baked *out)
 {
     uint64_t left = m->head.image_bytes, skip = 0;
@@ -190,8 +196,9 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
     out->image_bytes = h->image_bytes;
     out->extents = m->n;
     if (h->image_bytes > XH_METAIMAGE_MOST || h->image_bytes == 0)
-        return xh_baked_say(out, XH_BAKED_SKIPPED, "what is not raw data of a dataset is %llu MiB, an image holds 1024 at most",
-                   (unsigned long long)(h->image_bytes >> 20));
+        return xh_baked_say(out, XH_BAKED_SKIPPED,
+                            "what is not raw data of a dataset is %llu MiB, an image holds 1024 at most",
+                            (unsigned long long)(h->image_bytes >> 20));
     h->blocks = (uint32_t)((h->image_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES);
     size_t notes = (4 + XH_METAIMAGE_SUM) * (size_t)h->blocks, room = 20 * m->n + notes;
     uint8_t *raw = malloc(room);
@@ -220,7 +227,8 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
         return xh_baked_say(out, XH_BAKED_FAILED, "the image that was made cannot be read: %s", why);
     xh_metaimage_free(&check);
     if (h->sidecar_bytes > h->file_bytes / WORTH_PART)
-        return xh_baked_say(out, XH_BAKED_SKIPPED, "an image of its metadata would be half as large as the file, or larger");
+        return xh_baked_say(out, XH_BAKED_SKIPPED,
+                            "an image of its metadata would be half as large as the file, or larger");
     return 0;
 }
 
@@ -240,11 +248,11 @@ static int place(const struct xh_place *n, const struct image *m, const struct s
 
 /* ---- is it there? ------------------------------------------------------------------------------- */
 
-/* What lies beside a file, read as a reader would. */
+/* What lies beside a file, read as a reader would read it. */
 struct beside {
-    int fd; /* -1 */
+    int fd; /* -1: not open */
     struct xh_metaimage image;
-    int read; /* 1: |image| is there */
+    int read; /* 1: |image| is filled */
 };
 
 static void beside_close(struct beside *b)
@@ -255,7 +263,7 @@ static void beside_close(struct beside *b)
         close(b->fd);
 }
 
-/* Opens the sidecar and compares it with |st|. Sets |out| to FRESH, or to what else is the matter. */
+/* Opens the sidecar and compares it with |st|. Sets |out| to FRESH, or to what is wrong. */
 static void beside_open(const struct xh_place *n, const struct stat *st, struct beside *b, struct xh_baked *out)
 {
     uint8_t head[XH_METAIMAGE_HEADER], *index;
@@ -273,7 +281,8 @@ static void beside_open(const struct xh_place *n, const struct stat *st, struct 
     if (!why && !(index = malloc(h.index_bytes)))
         why = "there is no memory for it";
     else if (!why) {
-        why = xh_place_read(b->fd, index, h.index_bytes, sizeof head) ? "it cannot be read" : xh_metaimage_read(&h, index, &b->image);
+        why = xh_place_read(b->fd, index, h.index_bytes, sizeof head) ? "it cannot be read"
+                                                                      : xh_metaimage_read(&h, index, &b->image);
         b->read = !why;
         free(index);
     }
@@ -284,13 +293,14 @@ static void beside_open(const struct xh_place *n, const struct stat *st, struct 
     out->image_bytes = h.image_bytes;
     out->sidecar_bytes = h.sidecar_bytes;
     out->extents = h.extents;
-    if (h.file_bytes != (uint64_t)st->st_size || h.mtime_s != st->st_mtim.tv_sec || h.mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
+    if (h.file_bytes != (uint64_t)st->st_size || h.mtime_s != st->st_mtim.tv_sec ||
+        h.mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
         xh_baked_tell(out, XH_BAKED_STALE, "the file was changed since");
     else
         out->as = XH_BAKED_FRESH;
 }
 
-/* Compares each block with the original's bytes, and with what readers unpack. */
+/* Compares each block with the original's bytes, and with what readers would unpack. */
 static void compare(int fd, const struct beside *b, struct xh_baked *out)
 {
     const struct xh_metaimage *m = &b->image;
@@ -309,7 +319,8 @@ static void compare(int fd, const struct beside *b, struct xh_baked *out)
         if (gather(&gathers, &at, &skip, raw, k->raw_len) != 0)
             xh_baked_tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
         else if (!xh_metaimage_is_block(m, i, raw))
-            xh_baked_tell(out, XH_BAKED_STALE, "the file's metadata is different now, though its size and time are not");
+            xh_baked_tell(out, XH_BAKED_STALE,
+                          "the file's metadata is different now, though its size and time are not");
         else if (xh_place_read(b->fd, packed, k->len, k->off) != 0 || xh_metaimage_unpack(m, i, packed, raw) != 0)
             xh_baked_tell(out, XH_BAKED_STALE, "its block %zu is damaged", i);
     }
@@ -318,7 +329,7 @@ static void compare(int fd, const struct beside *b, struct xh_baked *out)
     free(raw);
 }
 
-/* ---- the three ---------------------------------------------------------------------------------- */
+/* ---- making, checking, removing ----------------------------------------------------------------- */
 
 void xh_bake(const char *path, const struct xh_options *o, int dry, struct xh_baked *out)
 {

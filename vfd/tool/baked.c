@@ -1,4 +1,4 @@
-/* What came of a file: see baked.h. */
+/* The result for one file: see baked.h. */
 #include "baked.h"
 
 #include <stdarg.h>

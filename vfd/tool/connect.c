@@ -1,4 +1,4 @@
-/* Reach: see connect.h. */
+/* Names and connections: see connect.h. */
 #include "connect.h"
 
 #include <errno.h>
@@ -14,9 +14,9 @@
 #include "../../cache/base/now.h"
 #include "../../cache/base/waits.h"
 
-/* Shared by the asker and his thread; who is last frees it. */
+/* Shared by the caller and the resolver's thread. The one that leaves last frees it. */
 struct look_up {
-    pthread_mutex_t lock; /* guards what follows |host| */
+    pthread_mutex_t lock; /* guards what follows |port| */
     pthread_cond_t done;
     char *host, *port;
     int over, left, rc;
@@ -59,8 +59,8 @@ static int note_addresses(const struct addrinfo *a, struct xh_connected out[XH_C
     return (int)n;
 }
 
-int xh_connect_resolve(const char *host, const char *port, unsigned most_ms, struct xh_connected out[XH_CONNECT_MOST], double *took_ms,
-                     struct xh_err *err)
+int xh_connect_resolve(const char *host, const char *port, unsigned most_ms, struct xh_connected out[XH_CONNECT_MOST],
+                       double *took_ms, struct xh_err *err)
 {
     pthread_t thread;
     uint64_t began = xh_now_ns();
@@ -90,7 +90,7 @@ int xh_connect_resolve(const char *host, const char *port, unsigned most_ms, str
     return n ? n : xh_err_set(err, XH_E_NET, 0, "the name has no address");
 }
 
-/* Begins to connect. Returns the socket, or -1 with |r| settled. */
+/* Begins to connect. Returns the socket, or -1 with the result in |r|. */
 static int begin(struct xh_connected *r, const char *port)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};

@@ -1,4 +1,4 @@
-/* Dials: see dial.h. */
+/* The tool's HTTP requests: see dial.h. */
 #include "dial.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ struct xh_dial {
     const struct xh_caller *c;
     CURL *easy;
     char error[CURL_ERROR_SIZE];
-    /* While it asks: */
+    /* Valid during a request. */
     const struct xh_question *q;
     struct xh_answer *a;
     size_t header_bytes;
@@ -32,7 +32,9 @@ static void name_text(const X509_NAME *name, char *out, size_t size)
 {
     BIO *b = BIO_new(BIO_s_mem());
     char *text = NULL, raw[1024];
-    long n = b && name && X509_NAME_print_ex(b, name, 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB) >= 0 ? BIO_get_mem_data(b, &text) : 0;
+    long n = b && name && X509_NAME_print_ex(b, name, 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB) >= 0
+                 ? BIO_get_mem_data(b, &text)
+                 : 0;
     size_t len = n <= 0 ? 0 : (size_t)n < sizeof raw ? (size_t)n : sizeof raw - 1;
     if (len)
         memcpy(raw, text, len);
@@ -41,7 +43,7 @@ static void name_text(const X509_NAME *name, char *out, size_t size)
     BIO_free(b);
 }
 
-/* Of the handshake that this thread makes: who was not believed is told only here. */
+/* The answer of the handshake that this thread makes. Only here the name of a refused certificate can be seen. */
 static _Thread_local struct xh_answer *handshake;
 
 static int on_certificate(int good, X509_STORE_CTX *ctx)
@@ -96,7 +98,8 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
         snprintf(d->a->why, sizeof d->a->why, "headers of more than %u bytes", HEADERS_MOST);
         return 0;
     }
-    if (!d->a->tls && xh_handle_has_our_openssl() && curl_easy_getinfo(d->easy, CURLINFO_TLS_SSL_PTR, &info) == CURLE_OK && info &&
+    if (!d->a->tls && xh_handle_has_our_openssl() &&
+        curl_easy_getinfo(d->easy, CURLINFO_TLS_SSL_PTR, &info) == CURLE_OK && info &&
         info->backend == CURLSSLBACKEND_OPENSSL && info->internals)
         note_tls(d->a, info->internals);
     static const char chunked[] = "Transfer-Encoding: chunked";
@@ -133,7 +136,10 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
         d->a->end = XH_DIAL_BAD_HTTP;
         return 0;
     }
-    return (d->a->reply.status == 206 || d->a->reply.status == 207 || (d->q->whole && d->a->reply.status == 200)) && d->q->body && d->q->body(d->q->ctx, bytes, n) ? 0 : n;
+    return (d->a->reply.status == 206 || d->a->reply.status == 207 || (d->q->whole && d->a->reply.status == 200)) &&
+                   d->q->body && d->q->body(d->q->ctx, bytes, n)
+               ? 0
+               : n;
 }
 
 static int on_tick(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t e)
@@ -142,7 +148,7 @@ static int on_tick(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c, curl_off
     return d->q->tick && d->q->tick(d->q->ctx);
 }
 
-/* ---- the dial */
+/* ---- requests */
 
 struct xh_dial *xh_dial_new(const struct xh_caller *c)
 {
@@ -233,7 +239,8 @@ static void set_url(struct xh_dial *d, const struct xh_url *u, const struct xh_q
     xh_handle_set_proxy(d->easy, &c->proxies, u->https);
     curl_easy_setopt(d->easy, CURLOPT_SSLCERT, cert ? c->cert.path : NULL);
     curl_easy_setopt(d->easy, CURLOPT_SSLKEY, cert ? c->cert.key : NULL);
-    curl_easy_setopt(d->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ms < XH_DIAL_MOST_MS ? connect_ms : XH_DIAL_MOST_MS));
+    curl_easy_setopt(d->easy, CURLOPT_CONNECTTIMEOUT_MS,
+                     (long)(connect_ms < XH_DIAL_MOST_MS ? connect_ms : XH_DIAL_MOST_MS));
     curl_easy_setopt(d->easy, CURLOPT_TIMEOUT_MS, q->whole ? 0L : (long)(q->most_ms ? q->most_ms : most_ms));
     curl_easy_setopt(d->easy, CURLOPT_LOW_SPEED_LIMIT, q->whole ? 1L : 0L);
     curl_easy_setopt(d->easy, CURLOPT_LOW_SPEED_TIME, q->whole ? (long)(stall_ms + 999) / 1000 : 0L);
@@ -245,8 +252,10 @@ static enum xh_dial_end end_of(const struct xh_dial *d, CURLcode code)
     case CURLE_OK: return XH_DIAL_OK;
     case CURLE_COULDNT_RESOLVE_HOST: case CURLE_COULDNT_RESOLVE_PROXY: return XH_DIAL_NAME;
     case CURLE_COULDNT_CONNECT: case CURLE_PROXY: return XH_DIAL_CONNECT;
-    case CURLE_PEER_FAILED_VERIFICATION: case CURLE_SSL_CACERT_BADFILE: case CURLE_SSL_ISSUER_ERROR: case CURLE_SSL_CERTPROBLEM:
-        return XH_DIAL_UNTRUSTED;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_CERTPROBLEM: return XH_DIAL_UNTRUSTED;
     case CURLE_SSL_CONNECT_ERROR: case CURLE_SSL_CIPHER: return XH_DIAL_TLS;
     case CURLE_OPERATION_TIMEDOUT: return XH_DIAL_TIMEOUT;
     case CURLE_ABORTED_BY_CALLBACK: return XH_DIAL_CUT;

@@ -1,8 +1,9 @@
-/* A dial: the doctor's own HTTP requests, one at a time, past engine and cache, and what they tell of the way.
+/* The doctor's own HTTP requests, one at a time, without engine and cache, and what they show of the path to the
+ * server.
  *
- * Connections are made as the engine makes them, with the same trust and credentials; but nothing is retried and
- * no redirect followed, and each request has a bound in time and bytes: the server may be anyone.
- * The one file of the tool that knows curl is dial.c. */
+ * Connections are made as the engine makes them, with the same trust and credentials. But nothing is retried, no
+ * redirect is followed, and each request is bounded in time and bytes: the server may be anyone. Of the tool only
+ * dial.c knows curl. */
 #ifndef XH_DIAL_H
 #define XH_DIAL_H
 
@@ -14,11 +15,11 @@
 #include "../../cache/origin/response.h"
 #include "../../cache/origin/url.h"
 
-#define XH_DIAL_MOST_MS 10000u /* a request, unless it says otherwise, or the options have less */
+#define XH_DIAL_MOST_MS 10000u /* longest time of a request, unless the request or the options say otherwise */
 
 enum xh_dial_end {
     XH_DIAL_OK,
-    XH_DIAL_CUT,       /* enough has come, or |body| said so */
+    XH_DIAL_CUT,       /* the body was cut off: enough came, or |body| or |tick| said so */
     XH_DIAL_NAME,      /* the name did not resolve */
     XH_DIAL_CONNECT,   /* refused, unreachable */
     XH_DIAL_UNTRUSTED, /* the certificate did not verify */
@@ -28,57 +29,58 @@ enum xh_dial_end {
     XH_DIAL_BAD_HTTP,
 };
 
-/* Who asks: constant, and outlives the dials. */
+/* The caller's settings and credentials. Constant; outlives its dials. */
 struct xh_caller {
     const struct xh_options *o;
-    const struct xh_url *named; /* what the user named */
+    const struct xh_url *named; /* the URL that the user gave */
     struct xh_trust trust;
-    struct xh_token *token; /* NULL over http */
+    struct xh_token *token; /* NULL for http */
     struct xh_cert cert;
-    char *user, *password; /* of ~/.netrc, or NULL */
+    char *user, *password; /* from ~/.netrc, or NULL */
     struct xh_proxies proxies;
 };
 
 struct xh_question {
     const char *method; /* NULL: GET */
-    const char *range;  /* of the Range header: "bytes=0-0"; NULL: none */
-    const char *destination; /* of a MOVE: a URL; NULL: none */
-    size_t pad_bytes;   /* of a header that means nothing */
-    int fresh;          /* on a new connection */
-    int whole;          /* |body| gets that of a 200 too; bounded by nothing but that something comes within stall_timeout_ms */
-    unsigned most_ms;   /* 0: as above */
-    uint64_t most_bytes; /* of the body; behind them it is cut off */
-    /* NULL, or gets the body of a 206 or 207; other than 0 cuts it off. */
+    const char *range;  /* value of the Range header: "bytes=0-0"; NULL: none */
+    const char *destination; /* for MOVE: a URL; NULL: none */
+    size_t pad_bytes;   /* length of an extra header without meaning */
+    int fresh;          /* 1: use a new connection */
+    /* 1: |body| also gets the body of a 200; the only bound is that a byte comes within stall_timeout_ms */
+    int whole;
+    unsigned most_ms;   /* bound in milliseconds; 0: XH_DIAL_MOST_MS */
+    uint64_t most_bytes; /* bound of the body; more is cut off */
+    /* NULL, or gets the body of a 206 or 207. A result other than 0 cuts it off. */
     int (*body)(void *ctx, const uint8_t *p, size_t len);
-    int (*tick)(void *ctx); /* NULL, or asked once a second at least; other than 0 cuts it off */
+    int (*tick)(void *ctx); /* NULL, or called at least once a second; a result other than 0 cuts it off */
     void *ctx;
 };
 
 struct xh_answer {
     enum xh_dial_end end;
-    char why[768];       /* curl's words, or what a proxy's refusal means */
+    char why[768];       /* curl's text, or what a proxy's refusal means */
     struct xh_reply reply;
     uint64_t body_bytes;
-    int chunked;         /* so that a body that is cut off is noticed */
-    int opened;          /* on a new connection; only then the next are told */
-    char address[64];    /* of the other end */
+    int chunked;         /* 1: in chunks, so that a cut-off body is noticed */
+    int opened;          /* 1: on a new connection; the times below are known only then */
+    char address[64];    /* of the server */
     double connect_ms, tls_ms;
-    double first_ms;     /* from the request's sending to the first byte of the reply */
-    int tls;             /* what follows is known */
+    double first_ms;     /* from sending the request to the first byte of the reply */
+    int tls;             /* 1: what follows is known */
     int resumed;
     char protocol[16], cipher[64], key[32];
     char subject[256], issuer[256], root[256];
     time_t until;
-    unsigned parts;      /* of a multipart reply, read to their ends */
+    unsigned parts;      /* parts of a multipart reply that came completely */
 };
 
 struct xh_dial;
 
-/* Owns: xh_dial_free. Threads: one at a time. Returns NULL without memory. */
+/* Returns a new dial, or NULL when out of memory. Owns: free it with xh_dial_free. Threads: one at a time. */
 struct xh_dial *xh_dial_new(const struct xh_caller *c);
 void xh_dial_free(struct xh_dial *d);
 
-/* Asks |u|. Blocks, for most_ms at most and a second. */
+/* Sends the request |q| for |u|. Blocks, at most most_ms and a second. */
 void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_question *q, struct xh_answer *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* xhdf5 doctor: all that reading a file at a URL depends on, in the order in which a read meets it. */
+/* xhdf5 doctor: checks everything that reading a file at a URL depends on, in the order in which a read meets it. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,8 +22,10 @@ static const char help[] =
     "\n"
     "Looks at all that reading the file at URL depends on, and advises: the name, the connection, TLS, token and\n"
     "certificate, redirects, the server's ranges and version, round trip and throughput with 1, 2, 4, 8 and 16\n"
-    "connections, what a publisher put beside it, then the file: superblock, where its metadata lies, layouts that are slow\n"
-    "to read, the files that it names. Asks of the server what reading asks, and reads at most 1.3 GB in some fifteen seconds. Shows no secret.\n"
+    "connections, what a publisher put beside it, then the file: superblock, where its metadata lies, layouts that are "
+    "slow\n"
+    "to read, the files that it names. Asks of the server what reading asks, and reads at most 1.3 GB in some fifteen "
+    "seconds. Shows no secret.\n"
     "\n"
     "  --quick    without throughput, which is most of the time and the bytes\n"
     "  --writing  also whether the file could be changed: asks for a file beside it that is not there to be renamed\n"
@@ -48,9 +50,11 @@ static enum xh_state opening(struct doctor *d)
     if (l->code) {
         xh_report_say(r, "%s", l->text);
         if (strstr(l->text, "truncated file"))
-            xh_report_advise(r, "the file is shorter than HDF5 wrote it: an upload that did not finish, or is still going on; its owner has the whole one");
+            xh_report_advise(r, "the file is shorter than HDF5 wrote it: an upload that did not finish, or is still "
+                                "going on; its owner has the whole one");
         else if (strstr(l->text, "file signature not found"))
-            xh_report_advise(r, "it is no HDF5 file, or no longer one: look at its beginning (curl -r 0-199 URL); some servers answer with a page to log in");
+            xh_report_advise(r, "it is no HDF5 file, or no longer one: look at its beginning (curl -r 0-199 URL); some "
+                                "servers answer with a page to log in");
         else
             xh_report_advise(r, "the server can be read, the file cannot: xhdf5 get fetches it as it is");
         return XH_STATE_FAILED;
@@ -74,10 +78,11 @@ static enum xh_state metadata(struct doctor *d)
     struct xh_layouts *l = &d->layouts;
     struct xh_report *r = &d->report;
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
-    xh_report_say(r, "%" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " attribute%s: %s of metadata", l->groups, XH_S(l->groups), l->datasets,
-                  XH_S(l->datasets), l->attributes, XH_S(l->attributes), xh_tool_size(l->metadata_bytes, a));
-    xh_report_say(r, "all of it read in %.0f ms with %" PRIu64 " request%s, %s", l->walked_ms, l->requests, XH_S(l->requests),
-                  xh_tool_size(l->fetched_bytes, a));
+    xh_report_say(r, "%" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " attribute%s: %s of metadata", l->groups,
+                  XH_S(l->groups), l->datasets, XH_S(l->datasets), l->attributes, XH_S(l->attributes),
+                  xh_tool_size(l->metadata_bytes, a));
+    xh_report_say(r, "all of it read in %.0f ms with %" PRIu64 " request%s, %s", l->walked_ms, l->requests,
+                  XH_S(l->requests), xh_tool_size(l->fetched_bytes, a));
     if (l->cut)
         xh_report_say(r, "there is more: this is what was seen in the time");
     xh_report_count(r, "groups", l->groups);
@@ -91,14 +96,16 @@ static enum xh_state metadata(struct doctor *d)
     if (!l->placed)
         return XH_STATE_OK;
     double in_head = l->between_bytes ? 100.0 * (double)l->head_bytes / (double)l->between_bytes : 100;
-    xh_report_say(r, "with free space it is %s, in %" PRIu64 " place%s; %.0f %% of that is in the first %s, which opening brings",
-                  xh_tool_size(l->between_bytes, a), l->places, XH_S(l->places), in_head, xh_tool_size(d->o->head_bytes, b));
+    xh_report_say(
+        r, "with free space it is %s, in %" PRIu64 " place%s; %.0f %% of that is in the first %s, which opening brings",
+        xh_tool_size(l->between_bytes, a), l->places, XH_S(l->places), in_head, xh_tool_size(d->o->head_bytes, b));
     xh_report_count(r, "places", l->places);
     xh_report_count(r, "around_data_bytes", l->between_bytes);
     xh_report_number(r, "percent_in_head", in_head);
     if (!l->page_bytes && l->places > PLACES_MANY && in_head < 50 &&
         l->walked_ms > WALK_SLOW_MS && l->walked_ms > WALK_TRIPS_MANY * d->rtt_ms)
-        xh_report_advise(r, "the metadata is strewn over the file, so walking through it costs requests and time. Gather it: h5repack -S PAGE -G 65536 "
+        xh_report_advise(r, "the metadata is strewn over the file, so walking through it costs requests and time. "
+                            "Gather it: h5repack -S PAGE -G 65536 "
                             "old.h5 new.h5, or create files with fs_strategy=\"page\"");
     return XH_STATE_OK;
 }
@@ -119,7 +126,8 @@ static enum xh_state datasets(struct doctor *d)
     }
     xh_report_say(r, "%s of data", xh_tool_size(l->data_bytes, a));
     if (l->flawed)
-        xh_report_say(r, "%" PRIu64 " of the datasets %s slow to read, or not readable here", l->flawed, l->flawed == 1 ? "is" : "are");
+        xh_report_say(r, "%" PRIu64 " of the datasets %s slow to read, or not readable here", l->flawed,
+                      l->flawed == 1 ? "is" : "are");
     else
         xh_report_say(r, "no layout that is slow to read");
     xh_report_count(r, "data_bytes", l->data_bytes);
@@ -134,19 +142,20 @@ static enum xh_state sources(struct doctor *d)
     for (unsigned i = 0; i < s->shown; i++) {
         xh_report_say(r, "%s", s->source[i].text);
         if (s->source[i].code == XH_E_NOENT)
-            xh_report_advise(r, "virtual datasets give fill values in its place, and no error but a line: XHDF5_MISSING_SOURCES=error makes "
+            xh_report_advise(r, "virtual datasets give fill values in its place, and no error but a line: "
+                                "XHDF5_MISSING_SOURCES=error makes "
                                 "one of it. Its publisher has it, or knows its new name");
         xh_report_text(r, "url", s->source[i].url);
         xh_report_count(r, "status", (uint64_t)s->source[i].status);
         xh_report_step(r, "source", XH_STATE_NOTE);
     }
-    xh_report_say(r, "it names %" PRIu64 " other file%s: %" PRIu64 " of %" PRIu64 " that were tried open%s", s->named, XH_S(s->named),
-                  s->tried - s->failed, s->tried, s->more ? "; there are more" : "");
+    xh_report_say(r, "it names %" PRIu64 " other file%s: %" PRIu64 " of %" PRIu64 " that were tried open%s", s->named,
+                  XH_S(s->named), s->tried - s->failed, s->tried, s->more ? "; there are more" : "");
     if (s->local)
         xh_report_say(r, "%" PRIu64 " by a path: looked for beside this file, under the path's last part", s->local);
     if (s->pattern)
-        xh_report_say(r, "%" PRIu64 " with %%b stand%s for any number of files, and %s not tried", s->pattern, s->pattern == 1 ? "s" : "",
-                      s->pattern == 1 ? "was" : "were");
+        xh_report_say(r, "%" PRIu64 " with %%b stand%s for any number of files, and %s not tried", s->pattern,
+                      s->pattern == 1 ? "s" : "", s->pattern == 1 ? "was" : "were");
     xh_report_count(r, "named", s->named);
     xh_report_count(r, "tried", s->tried);
     xh_report_count(r, "failed", s->failed);
@@ -170,14 +179,14 @@ static int examine(struct doctor *d)
         if (steps[i].look == xh_doctor_writing && !d->writing)
             continue;
         if (steps[i].look == sources && !d->layouts.sources.named)
-            continue; /* most files name none */
+            continue; /* most files name no sources */
         enum xh_state state = d->report.failures ? XH_STATE_UNTRIED : steps[i].look(d);
         xh_report_step(&d->report, steps[i].name, state);
     }
     return d->report.failures ? XH_EXIT_FAILED : d->report.notes ? XH_EXIT_NO : XH_EXIT_OK;
 }
 
-/* "https://host:port" in pieces. Returns 0 or -1. */
+/* Splits "https://host:port". Returns 0 or -1. */
 static int split(struct doctor *d)
 {
     const char *host = strstr(d->named->server, "://") + 3, *colon = strrchr(host, ':');
@@ -224,8 +233,11 @@ static int doctor(struct doctor *d, int json)
 
 int xh_tool_doctor(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"quick", no_argument, NULL, 'q'}, {"json", no_argument, NULL, 'j'}, {"writing", no_argument, NULL, 'w'},
-                                          {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option longs[] = {{"quick", no_argument, NULL, 'q'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"writing", no_argument, NULL, 'w'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
     static const char command[] = "xhdf5 doctor";
     static struct doctor d;
     int json = 0;

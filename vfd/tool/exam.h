@@ -1,5 +1,5 @@
-/* An examination by xhdf5 doctor: what its steps share. A step looks at one thing, says what it found through the
- * report, and returns how it went; after one that FAILED none is tried. */
+/* What the steps of xhdf5 doctor share. A step checks one thing, reports what it found, and returns a state. After a
+ * step that FAILED no more steps are tried. */
 #ifndef XH_EXAM_H
 #define XH_EXAM_H
 
@@ -9,7 +9,7 @@
 #include "report.h"
 
 struct doctor {
-    const char *given; /* the URL as the user gave it */
+    const char *given; /* the URL that the user gave */
     const struct xh_options *o;
     int quick, writing;
     struct xh_report report;
@@ -18,14 +18,14 @@ struct doctor {
     struct xh_url *named, *at; /* at: where the redirects lead */
     char host[256], port[8];
 
-    /* What was found out: */
+    /* Results of the steps. */
     struct xh_connected address[XH_CONNECT_MOST];
     unsigned addresses;
-    double connect_ms; /* the round trip of the way itself; 0: unknown */
+    double connect_ms; /* round trip of the path itself; 0: unknown */
     double rtt_ms, bytes_per_s;
-    struct xh_answer first; /* of the file's server */
+    struct xh_answer first; /* first answer of the file's server */
     uint64_t size;
-    time_t date_s; /* of the file, by the server; 0: it does not tell */
+    time_t date_s; /* of the file, from the server; 0: unknown */
     struct xh_layouts layouts;
 };
 

@@ -1,4 +1,4 @@
-/* The doctor's look at what lies beside the file, and at whether it could be changed: nothing that reading needs. */
+/* The doctor's check of the sidecars, and of whether the file can be changed. Reading needs neither. */
 #include "extras.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "tool.h"
 
 #define HOPS_MOST 8u
-#define HEAD_BYTES (XH_PACKED_SKIPPABLE + XH_PACKED_HEADER) /* of both kinds of sidecar that is enough */
+#define HEAD_BYTES (XH_PACKED_SKIPPABLE + XH_PACKED_HEADER) /* enough for both kinds of sidecar */
 #define REPLY_MOST_BYTES 65536u
 
 struct head {
@@ -28,9 +28,11 @@ static int keep(void *ctx, const uint8_t *p, size_t len)
     return n < len;
 }
 
-/* Asks for the name that |suffix| makes of the file's, where redirects lead; |to|: to move it there, another suffix. Returns 0, or -1:
- * there is no such name. */
-static int ask_beside(struct doctor *d, const char *suffix, const char *to, const struct xh_question *q, struct xh_answer *a)
+/* Sends |q| for the file's name with |suffix|, and follows redirects. |to|: another suffix, the target of a MOVE; or
+ * NULL.
+ * Returns 0, or -1 when there is no such name. */
+static int ask_beside(struct doctor *d, const char *suffix, const char *to, const struct xh_question *q,
+                      struct xh_answer *a)
 {
     struct xh_err err = {0};
     struct xh_url *at = NULL, *next = NULL;
@@ -46,7 +48,8 @@ static int ask_beside(struct doctor *d, const char *suffix, const char *to, cons
     }
     asked.destination = destination;
     xh_dial_ask(d->dial, at, &asked, a);
-    for (unsigned hops = 0; hops < HOPS_MOST && a->reply.status >= 301 && a->reply.status <= 308 && a->reply.status != 304; hops++) {
+    for (unsigned hops = 0;
+         hops < HOPS_MOST && a->reply.status >= 301 && a->reply.status <= 308 && a->reply.status != 304; hops++) {
         if (!a->reply.location[0] || xh_url_resolve(at, a->reply.location, &next, &err))
             break;
         xh_url_unref(at);
@@ -60,7 +63,7 @@ static int ask_beside(struct doctor *d, const char *suffix, const char *to, cons
 
 /* ---- sidecars ------------------------------------------------------------------------------- */
 
-/* What the header of a sidecar says of the file that it is of. Returns NULL, or what is wrong with it. */
+/* Reads what a sidecar's header says of its file. Returns NULL, or what is wrong with the header. */
 static const char *read_head(int image, const struct head *h, uint64_t *file_bytes, int64_t *mtime_s)
 {
     struct xh_metaimage_head m;
@@ -73,7 +76,7 @@ static const char *read_head(int image, const struct head *h, uint64_t *file_byt
     return wrong;
 }
 
-/* Returns 1 when readers will use it. */
+/* Returns 1 when readers will use the sidecar. */
 static int look_beside(struct doctor *d, int image, const char *what, const char *name)
 {
     struct xh_report *r = &d->report;
@@ -96,10 +99,14 @@ static int look_beside(struct doctor *d, int image, const char *what, const char
     const char *wrong = read_head(image, &h, &file_bytes, &mtime_s);
     int other = !wrong && (file_bytes != d->size || (d->date_s > 0 && mtime_s != d->date_s));
     xh_report_text(r, name, wrong ? "damaged" : other ? "of another version" : "good");
-    xh_report_say(r, "%s of %s%s%s", what, xh_tool_size(a.reply.range.total, size), wrong ? ": " : other ? ", of another version of the file" : "",
+    xh_report_say(r, "%s of %s%s%s", what, xh_tool_size(a.reply.range.total, size),
+                  wrong   ? ": "
+                  : other ? ", of another version of the file"
+                          : "",
                   wrong ? wrong : "");
     if (wrong || other)
-        xh_report_advise(r, "readers ask for it in vain and warn: its owner runs xhdf5 publish%s anew, or --remove", image ? "" : " --body");
+        xh_report_advise(r, "readers ask for it in vain and warn: its owner runs xhdf5 publish%s anew, or --remove",
+                         image ? "" : " --body");
     return !wrong && !other;
 }
 
@@ -117,8 +124,9 @@ enum xh_state xh_doctor_beside(struct doctor *d)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* By moving a file that is not there, which changes nothing and which a server refuses as it would refuse a writer. What it says to
- * OPTIONS proves nothing: nginx has no answer, and XRootD's is the same whoever asks, as is its 404 to DELETE. */
+/* Tries to move a file that does not exist. That changes nothing, and a server refuses it as it would refuse a writer.
+ * The answer to OPTIONS proves nothing: nginx has none, and XRootD's is the same for everyone, as is its 404 to
+ * DELETE. */
 enum xh_state xh_doctor_writing(struct doctor *d)
 {
     static const struct xh_question q = {.method = "MOVE", .most_bytes = REPLY_MOST_BYTES};
@@ -146,7 +154,8 @@ enum xh_state xh_doctor_writing(struct doctor *d)
     }
     if (status == 401 || status == 403) {
         xh_report_say(r, "status %d: not by you", status);
-        xh_report_advise(r, "a token that may write has the scope storage.modify for this path; docs/writing.md has what the server needs");
+        xh_report_advise(r, "a token that may write has the scope storage.modify for this path; docs/writing.md has "
+                            "what the server needs");
     } else if (status == 405 || status == 501) {
         xh_report_say(r, "status %d: not here", status);
         xh_report_advise(r, "the server takes no writes at this path: docs/writing.md has what its owner sets");

@@ -1,4 +1,4 @@
-/* Steps of the doctor (exam.h): what lies beside the file, and whether it could be changed. Each blocks. */
+/* Steps of the doctor (exam.h): the sidecars, and whether the file can be changed. Each blocks. */
 #ifndef XH_EXTRAS_H
 #define XH_EXTRAS_H
 

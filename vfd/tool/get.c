@@ -1,8 +1,10 @@
-/* xhdf5 get: a whole file from a URL to a disk, through the cache's streams.
+/* xhdf5 get: copies a whole file from a URL to a disk, through the cache's streams.
  *
- * Invariants: what has come stands from its beginning on in FILE.part-XXXXXXXXXXXXXXXX, whose name holds a hash of URL
- * and version: a file of another version has another name, so no two are ever mixed. Its length is how
- * much has come. FILE appears by a rename, whole and on the disk. Who writes a part holds its lock. */
+ * Invariants 1. What has come lies in FILE.part-XXXXXXXXXXXXXXXX, from its beginning on; the length of that file is how
+ * much has come.
+ * 2. The name holds a hash of URL and version. A file of another version has another name, so two are never mixed.
+ * 3. FILE appears by a rename, complete and on the disk.
+ * 4. A process that writes a part holds its lock. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +41,8 @@ static const char help[] =
     "  -f, --force         replace FILE if it is there, once the new one is whole\n"
     "\n"
     "What has come stands in FILE.part-…, and the same command goes on from there, if the server still has the same\n"
-    "version; else it begins anew. Where the server names no version, or sends no parts of files, it always begins anew. FILE appears when\n"
+    "version; else it begins anew. Where the server names no version, or sends no parts of files, it always begins "
+    "anew. FILE appears when\n"
     "it is whole, never before.\n"
     "\n"
     "Exit codes: 0 it is there; 2 wrong usage; 3 it could not be fetched or written, or FILE is there already.\n";
@@ -50,13 +53,13 @@ struct download {
     struct xh_options options;
     struct xh_file *f;
     const char *version;
-    int fleeting; /* what has come is good for nothing when it is not all */
+    int fleeting; /* 1: the version is fleeting, so an incomplete part cannot be continued */
     uint64_t size, at;
     int fd;
     char part[NAME_BYTES];
 };
 
-/* What a part's name ends with. Returns 0 or -1. */
+/* Sets the end of a part's name. Returns 0 or -1. */
 static int name_part(struct download *d)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -72,7 +75,7 @@ static int name_part(struct download *d)
     return 0;
 }
 
-/* Opens and locks the part. Returns 0, or the exit code. */
+/* Opens and locks the part. Returns 0 or the exit code. */
 static int open_part(struct download *d)
 {
     struct stat mine, there;
@@ -81,8 +84,9 @@ static int open_part(struct download *d)
         return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
     if (!S_ISREG(mine.st_mode) || mine.st_uid != geteuid())
         return xh_tool_fail(XH_EXIT_FAILED, "%s is in the way: it is no regular file of yours", d->part);
-    /* Between open and lock another one may have finished it, and given it its name. */
-    if (flock(d->fd, LOCK_EX | LOCK_NB) != 0 || stat(d->part, &there) != 0 || there.st_ino != mine.st_ino || there.st_dev != mine.st_dev)
+    /* Between open and lock another process may have finished it and renamed it. */
+    if (flock(d->fd, LOCK_EX | LOCK_NB) != 0 || stat(d->part, &there) != 0 || there.st_ino != mine.st_ino ||
+        there.st_dev != mine.st_dev)
         return xh_tool_fail(XH_EXIT_FAILED, "%s: another xhdf5 get is just fetching it", d->to);
     d->at = (uint64_t)mine.st_size;
     if ((d->at > d->size || d->fleeting) && d->at) {
@@ -123,7 +127,7 @@ static int write_all(int fd, const uint8_t *p, size_t len)
     return 0;
 }
 
-/* Fetches all of it in one piece, from a server that sends no parts. Returns the exit code. */
+/* Fetches the file in one piece, from a server that sends no parts of files. Returns the exit code. */
 static int fetch_whole(struct download *d)
 {
     struct xh_err err = {0};
@@ -146,13 +150,15 @@ static int fetch(struct download *d)
     xh_progress_begin(&p, d->to ? d->to : "get", d->size, "bytes");
     p.from = d->at;
     while (code == XH_EXIT_OK && d->at < d->size) {
-        struct xh_extent e = {.off = d->at, .len = d->size - d->at < PIECE_BYTES ? d->size - d->at : PIECE_BYTES, .buf = piece};
+        struct xh_extent e = {
+            .off = d->at, .len = d->size - d->at < PIECE_BYTES ? d->size - d->at : PIECE_BYTES, .buf = piece};
         if (xh_cache_read(d->f, XH_KIND_RAW, &e, 1, &err) != 0) {
             code = XH_EXIT_FAILED;
         } else if (write_all(d->fd, piece, e.len) != 0) {
-            code = xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->to ? d->part : "standard output", strerror(errno));
+            code = xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->to ? d->part : "standard output",
+                                strerror(errno));
         } else {
-            if (d->to) /* or the disk would begin when all has come */
+            if (d->to) /* else the disk starts only when everything has come */
                 sync_file_range(d->fd, (off_t)e.off, (off_t)e.len, SYNC_FILE_RANGE_WRITE);
             d->at += e.len;
             xh_progress_at(&p, d->at);
@@ -172,8 +178,8 @@ static int fetch(struct download *d)
     return code;
 }
 
-/* Asks the server once more for the version, where its replies bear none: what was written over meanwhile would be of two.
- * Returns the exit code. */
+/* If replies do not carry the version, asks the server for it again: a file that was overwritten meanwhile would be a
+ * mixture of two. Returns the exit code. */
 static int confirm(const struct download *d)
 {
     struct xh_file *again;
@@ -193,20 +199,21 @@ static int confirm(const struct download *d)
                         d->to ? ", nothing of it is kept" : "");
 }
 
-/* Gives the part its name. Returns the exit code. */
+/* Renames the part to its final name. Returns the exit code. */
 static int settle(struct download *d)
 {
     if (fsync(d->fd) != 0)
         return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
     int rc = d->force ? rename(d->part, d->to) : renameat2(AT_FDCWD, d->part, AT_FDCWD, d->to, RENAME_NOREPLACE);
-    if (rc != 0 && !d->force && errno != EEXIST && (rc = link(d->part, d->to)) == 0) /* a file system without that */
+    /* a file system without RENAME_NOREPLACE */
+    if (rc != 0 && !d->force && errno != EEXIST && (rc = link(d->part, d->to)) == 0)
         unlink(d->part);
     if (rc != 0)
         return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be made: %s; %s is whole", d->to, strerror(errno), d->part);
     return XH_EXIT_OK;
 }
 
-/* Removes the parts of other versions, that nobody is writing, and has the directory on the disk. */
+/* Removes the parts of other versions that no process is writing, and syncs the directory. */
 static void tidy(const struct download *d)
 {
     const char *slash = strrchr(d->to, '/');
@@ -222,7 +229,8 @@ static void tidy(const struct download *d)
         return;
     }
     for (struct dirent *e; (e = readdir(list));) {
-        if (strlen(e->d_name) != all || strncmp(e->d_name, base, n) != 0 || strncmp(e->d_name + n, PART, strlen(PART)) != 0 ||
+        if (strlen(e->d_name) != all || strncmp(e->d_name, base, n) != 0 ||
+            strncmp(e->d_name + n, PART, strlen(PART)) != 0 ||
             strspn(e->d_name + n + strlen(PART), "0123456789abcdef") != (size_t)2 * HASH_BYTES)
             continue;
         int fd = openat(at, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -261,12 +269,16 @@ static int get(struct download *d, const struct xh_options *given)
 {
     struct xh_err err = {0};
     d->options = *given;
-    d->options.stream_bytes = 0; /* nothing is read twice: what other processes hold is used, and nothing added */
-    int rc = xh_cache_open(d->url, &d->options, &d->f, &err), whole = (rc == XH_E_PROTO && err.status == 200) || (rc == XH_E_STATUS && err.status == 501);
+    /* nothing is read twice: uses what other processes have in the shadow, and adds nothing */
+    d->options.stream_bytes = 0;
+    int rc = xh_cache_open(d->url, &d->options, &d->f, &err),
+        whole = (rc == XH_E_PROTO && err.status == 200) || (rc == XH_E_STATUS && err.status == 501);
     if (rc && !whole)
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     if (whole)
-        fprintf(stderr, "%s: the server sends no parts of files: it comes in one piece, and anew when it is broken off\n", d->to ? d->to : "get");
+        fprintf(stderr,
+                "%s: the server sends no parts of files: it comes in one piece, and anew when it is broken off\n",
+                d->to ? d->to : "get");
     d->size = whole ? 0 : xh_cache_size(d->f);
     d->version = whole ? "in one piece, from a server that sends no parts" : xh_cache_validator(d->f);
     d->fleeting = whole || xh_cache_is_fleeting(d->f);
@@ -280,7 +292,7 @@ static int get(struct download *d, const struct xh_options *given)
     return code;
 }
 
-/* The last part of |url|'s path. Returns 0, or -1: it is no name for a file. */
+/* Copies the last part of |url|'s path. Returns 0, or -1 when it is no name for a file. */
 static int name_of(const char *url, char *out, size_t size)
 {
     const char *path = strstr(url, "://") + 3;

@@ -6,7 +6,7 @@
 
 #include "../xhdf5.h"
 
-/* The entry at the cause: the first one that was pushed, which is the driver's where it is to blame. */
+/* Keeps the first entry that was pushed; it names the cause, in the driver's words if the driver failed. */
 static herr_t keep_cause(unsigned n, const H5E_error2_t *e, void *out)
 {
     snprintf(out, 600, "%s", e->desc ? e->desc : "");
@@ -23,7 +23,7 @@ int xh_h5_error(struct xh_err *err, int code, const char *what)
     return xh_err_set(err, code, 0, "%s: %s", what, cause[0] ? cause : "HDF5 does not say why");
 }
 
-/* A property list on which the driver has all of |o|. */
+/* Returns a property list with the driver and all of |o|. */
 static hid_t access_list(const struct xh_options *o)
 {
     H5FD_xhdf5_config_t c = H5FD_XHDF5_CONFIG_INIT;

@@ -1,4 +1,4 @@
-/* The doctor's look at how a server answers, and how fast: ranges, version, round trip, throughput. */
+/* The doctor's check of how a server answers, and how fast: ranges, version, round trip, throughput. */
 #include "habits.h"
 
 #include <inttypes.h>
@@ -8,30 +8,32 @@
 #include "speed.h"
 #include "tool.h"
 
-#define SPACING_BYTES 4096u     /* between ranges: servers join what lies near */
-#define OVERHEAD_BYTES 256u     /* of a part, by nginx's reckoning: it refuses what brings more than the file */
-#define RANGES_WANTED 200u      /* what the cache asks for at most */
+#define SPACING_BYTES 4096u     /* between ranges: servers join ranges that lie close together */
+/* of a part, as nginx counts it; nginx refuses a request whose reply is larger than the file */
+#define OVERHEAD_BYTES 256u
+#define RANGES_WANTED 200u      /* most ranges that the cache asks for in one request */
 #define RANGES_MOST 2000u
 #define PADS 5u
-#define PAD_WANTED 8192u        /* a long token, and what else there is */
+#define PAD_WANTED 8192u        /* enough for a long token and the other headers */
 #define ASKED 7u
 #define SERVER_SLOW_MS 20.0
 #define MOST_BYTES (8u << 20)
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
-/* "bytes=0-0,4096-4096,…": malloc'd. */
+/* Returns "bytes=0-0,4096-4096,…" with |n| ranges. Owns: free(). */
 static char *ranges_text(unsigned n, uint64_t spacing)
 {
     size_t room = 16 + n * (size_t)42;
     char *text = malloc(room);
     size_t used = text ? (size_t)snprintf(text, room, "bytes=") : 0;
     for (unsigned i = 0; text && i < n; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%" PRIu64 "-%" PRIu64, i ? "," : "", i * spacing, i * spacing);
+        used += (size_t)snprintf(text + used, room - used, "%s%" PRIu64 "-%" PRIu64, i ? "," : "", i * spacing,
+                                 i * spacing);
     return text;
 }
 
-/* Asks for |n| ranges. Returns 1 when all came; |*header| is the length of what asked. */
+/* Asks for |n| ranges. Returns 1 when all came. Sets |*header| to the length of the Range header's value. */
 static int ask_ranges(struct doctor *d, unsigned n, uint64_t spacing, size_t *header, struct xh_answer *a)
 {
     char *text = ranges_text(n, spacing);
@@ -54,7 +56,7 @@ static void say_refusal(struct xh_report *r, unsigned n, size_t header, const st
         xh_report_say(r, "at %u (%zu bytes) the connection broke", n, header);
 }
 
-/* The longest header that is taken, of some sizes. */
+/* Returns the longest of some header lengths that the server accepts. */
 static size_t header_limit(struct doctor *d)
 {
     static const size_t pads[PADS] = {3900, 7900, 16000, 32000, 64000};
@@ -80,7 +82,7 @@ enum xh_state xh_doctor_ranges(struct doctor *d)
     for (size_t i = 0; i < sizeof tries / sizeof *tries && !refused; i++) {
         uint64_t spacing = d->size / tries[i];
         if (spacing < 2 * OVERHEAD_BYTES)
-            break; /* a server may well refuse that for a file so small */
+            break; /* a server may refuse this for such a small file */
         if (ask_ranges(d, tries[i], spacing < SPACING_BYTES ? spacing : SPACING_BYTES, &header, &a)) {
             good = tries[i];
             good_header = header;
@@ -92,17 +94,19 @@ enum xh_state xh_doctor_ranges(struct doctor *d)
     xh_report_count(r, "ranges_in_one_request", good);
     xh_report_count(r, "header_bytes", limit);
     if (good > 1)
-        xh_report_say(r, "%u ranges in one request (%zu bytes)%s", good, good_header, good >= RANGES_WANTED ? ", the driver asks for 200 at most" : "");
+        xh_report_say(r, "%u ranges in one request (%zu bytes)%s", good, good_header,
+                      good >= RANGES_WANTED ? ", the driver asks for 200 at most" : "");
     else
         xh_report_say(r, refused ? "one range in a request" : "the file is too small to ask for several ranges");
     if (refused)
         say_refusal(r, refused, header, &a);
     xh_report_say(r, limit == 64000 ? "headers of %zu bytes and more" : "headers of up to %zu bytes", limit);
     if (refused && refused <= RANGES_WANTED && good < 50)
-        xh_report_advise(r, "scattered small reads cost a request each. nginx (max_ranges), Apache (MaxRanges) and XRootD can do more; what stands before them may "
-                            "not: ask the server's owner");
+        xh_report_advise(r, "scattered small reads cost a request each. nginx (max_ranges), Apache (MaxRanges) and "
+                            "XRootD can do more; what stands before them may not: ask the server's owner");
     if (limit < PAD_WANTED - 300)
-        xh_report_advise(r, "long tokens will not fit into a request's header: large_client_header_buffers 4 64k on nginx");
+        xh_report_advise(
+            r, "long tokens will not fit into a request's header: large_client_header_buffers 4 64k on nginx");
     return XH_STATE_OK;
 }
 
@@ -123,7 +127,7 @@ static int keep_xml(void *ctx, const uint8_t *p, size_t len)
     return 0;
 }
 
-/* By PROPFIND, where GET names nothing. Returns 1 with the date. */
+/* Asks for the date with PROPFIND, when the reply to GET has no version. Returns 1 and sets |date|. */
 static int ask_date(struct doctor *d, char *date, size_t size)
 {
     struct xml *x = calloc(1, sizeof *x);
@@ -133,7 +137,8 @@ static int ask_date(struct doctor *d, char *date, size_t size)
     int found = 0;
     if (x) {
         xh_dial_ask(d->dial, d->at, &q, &a);
-        found = a.end == XH_DIAL_OK && a.reply.status == 207 && xh_propfind_parse(x->text, x->len, date, size, &length) && length == d->size;
+        found = a.end == XH_DIAL_OK && a.reply.status == 207 &&
+                xh_propfind_parse(x->text, x->len, date, size, &length) && length == d->size;
     }
     free(x);
     return found;
@@ -145,7 +150,11 @@ enum xh_state xh_doctor_version(struct doctor *d)
     const struct xh_reply *p = &d->first.reply;
     char date[XH_HEADER_BYTES] = "";
     int strong = xh_etag_is_strong(p->etag);
-    const char *proof = strong ? "etag" : p->last_modified[0] ? "date" : p->etag[0] ? "weak etag" : ask_date(d, date, sizeof date) ? "propfind" : "size";
+    const char *proof = strong                           ? "etag"
+                        : p->last_modified[0]            ? "date"
+                        : p->etag[0]                     ? "weak etag"
+                        : ask_date(d, date, sizeof date) ? "propfind"
+                                                         : "size";
     time_t told = xh_http_date(p->last_modified[0] ? p->last_modified : date);
     d->date_s = told > 0 ? told : 0;
     xh_report_text(r, "proof", proof);
@@ -154,14 +163,16 @@ enum xh_state xh_doctor_version(struct doctor *d)
     if (strong)
         xh_report_say(r, "strong ETag %s: every reply proves that the file is still the same", p->etag);
     else if (p->etag[0])
-        xh_report_say(r, "weak ETag %s%s%s in every reply", p->etag, p->last_modified[0] ? ", and Last-Modified " : "", p->last_modified);
+        xh_report_say(r, "weak ETag %s%s%s in every reply", p->etag, p->last_modified[0] ? ", and Last-Modified " : "",
+                      p->last_modified);
     else if (p->last_modified[0])
         xh_report_say(r, "no ETag; Last-Modified %s in every reply", p->last_modified);
     else if (date[0])
-        xh_report_say(r, "no ETag; PROPFIND tells the date, %s, asked for at opening and every %" PRIu64 " s", date, d->o->revalidate_ms / 1000);
+        xh_report_say(r, "no ETag; PROPFIND tells the date, %s, asked for at opening and every %" PRIu64 " s", date,
+                      d->o->revalidate_ms / 1000);
     else
-        xh_report_advise(r, "the server names no version, neither ETag nor date: a change is noticed by the size alone. Publish new versions under new names, or "
-                            "have ETag switched on (nginx: etag on)");
+        xh_report_advise(r, "the server names no version, neither ETag nor date: a change is noticed by the size "
+                            "alone. Publish new versions under new names, or have ETag switched on (nginx: etag on)");
     if (!p->etag[0] && !p->last_modified[0] && !date[0])
         xh_report_say(r, "nothing but the size");
     if (p->etag[0] && !strong && !p->last_modified[0])
@@ -184,7 +195,7 @@ enum xh_state xh_doctor_round_trip(struct doctor *d)
     struct xh_answer a = {0};
     double ms[ASKED];
     unsigned n = 0, opened = 0;
-    for (unsigned i = 0; i < ASKED + 1; i++) { /* the first is not counted: it may have to connect */
+    for (unsigned i = 0; i < ASKED + 1; i++) { /* the first one is not counted: it may have to connect */
         const struct xh_question q = {.range = "bytes=0-0", .most_bytes = 65536};
         xh_dial_ask(d->dial, d->at, &q, &a);
         if (a.end != XH_DIAL_OK || a.reply.status != 206)
@@ -195,7 +206,8 @@ enum xh_state xh_doctor_round_trip(struct doctor *d)
         }
     }
     if (n == 0) {
-        xh_report_say(r, "the same request that was answered before failed: %s%s%d", a.why, a.reply.over ? " status " : " ", a.reply.status);
+        xh_report_say(r, "the same request that was answered before failed: %s%s%d", a.why,
+                      a.reply.over ? " status " : " ", a.reply.status);
         xh_report_advise(r, "the server answers now and then: its log says more");
         return XH_STATE_FAILED;
     }
@@ -204,15 +216,18 @@ enum xh_state xh_doctor_round_trip(struct doctor *d)
     xh_report_number(r, "ms", d->rtt_ms);
     xh_report_number(r, "least_ms", ms[0]);
     xh_report_number(r, "network_ms", d->connect_ms);
-    xh_report_say(r, "%.*f ms from request to first byte (least %.*f)", d->rtt_ms < 1 ? 2 : 1, d->rtt_ms, ms[0] < 1 ? 2 : 1, ms[0]);
+    xh_report_say(r, "%.*f ms from request to first byte (least %.*f)", d->rtt_ms < 1 ? 2 : 1, d->rtt_ms,
+                  ms[0] < 1 ? 2 : 1, ms[0]);
     if (d->connect_ms > 0)
         xh_report_say(r, "the way itself takes %.1f ms", d->connect_ms);
     if (opened > n / 2) {
         xh_report_say(r, "the server closes each connection");
-        xh_report_advise(r, "each request waits for a new connection and its handshake: keepalive_timeout, keepalive_requests at the server, or a proxy between");
+        xh_report_advise(r, "each request waits for a new connection and its handshake: keepalive_timeout, "
+                            "keepalive_requests at the server, or a proxy between");
     }
     if (d->connect_ms > 0 && d->rtt_ms - d->connect_ms > SERVER_SLOW_MS && d->rtt_ms > 2 * d->connect_ms)
-        xh_report_advise(r, "most of that the server spends itself: it is busy, or fetches the file from somewhere slow");
+        xh_report_advise(r,
+                         "most of that the server spends itself: it is busy, or fetches the file from somewhere slow");
     return XH_STATE_OK;
 }
 
@@ -229,8 +244,9 @@ static void advise_throughput(struct doctor *d, const unsigned *n, const double 
     xh_report_count(r, "enough_connections", n[enough]);
     xh_report_say(r, "%u %s enough", n[enough], n[enough] == 1 ? "is" : "are");
     if (n[enough] > d->o->connections)
-        xh_report_advise(r, "the option connections is %" PRIu64 ": %u would bring %.1f times as much (XHDF5_CONNECTIONS=%u)", d->o->connections, n[enough],
-                         rate[enough] / (rate[now] > 0 ? rate[now] : 1), n[enough]);
+        xh_report_advise(
+            r, "the option connections is %" PRIu64 ": %u would bring %.1f times as much (XHDF5_CONNECTIONS=%u)",
+            d->o->connections, n[enough], rate[enough] / (rate[now] > 0 ? rate[now] : 1), n[enough]);
 }
 
 enum xh_state xh_doctor_throughput(struct doctor *d)
@@ -251,24 +267,31 @@ enum xh_state xh_doctor_throughput(struct doctor *d)
         size_t used = strlen(text);
         rate[tried] = s.bytes_per_s;
         d->bytes_per_s = s.bytes_per_s > d->bytes_per_s ? s.bytes_per_s : d->bytes_per_s;
-        snprintf(text + used, sizeof text - used, "%s%u: %.*f", used ? ", " : "", n[tried], s.bytes_per_s < 10e6, s.bytes_per_s / 1e6);
+        snprintf(text + used, sizeof text - used, "%s%u: %.*f", used ? ", " : "", n[tried], s.bytes_per_s < 10e6,
+                 s.bytes_per_s / 1e6);
         snprintf(name, sizeof name, "connections_%u", n[tried]);
         xh_report_number(r, name, s.bytes_per_s);
         if (s.served < s.asked)
             break;
     }
     if (tried == 0) {
-        xh_report_say(r, "nothing came: %s%s%d", s.failed.why, s.failed.reply.over ? " status " : " ", s.failed.reply.status);
-        xh_report_advise(r, "short requests are answered and long ones are not: a limit of the server or of what stands between; its log says more");
+        xh_report_say(r, "nothing came: %s%s%d", s.failed.why, s.failed.reply.over ? " status " : " ",
+                      s.failed.reply.status);
+        xh_report_advise(r, "short requests are answered and long ones are not: a limit of the server or of what "
+                            "stands between; its log says more");
         return XH_STATE_FAILED;
     }
     xh_report_say(r, "MB/s by connections: %s", text);
     if (s.served < s.asked) {
         xh_report_say(r, "of %u connections %u brought something", s.asked, s.served);
-        xh_report_advise(r, "the server refuses some of many connections (limit_conn or the like): XHDF5_CONNECTIONS=%u keeps to what it allows", s.served);
+        xh_report_advise(r,
+                         "the server refuses some of many connections (limit_conn or the like): XHDF5_CONNECTIONS=%u "
+                         "keeps to what it allows",
+                         s.served);
     }
     if (d->rtt_ms > 5 && rate[0] < 0.6 * d->bytes_per_s)
-        xh_report_say(r, "one is held up by its window, %s a round trip", xh_tool_size((uint64_t)(rate[0] * d->rtt_ms / 1e3), a));
+        xh_report_say(r, "one is held up by its window, %s a round trip",
+                      xh_tool_size((uint64_t)(rate[0] * d->rtt_ms / 1e3), a));
     advise_throughput(d, n, rate, tried);
     return XH_STATE_OK;
 }

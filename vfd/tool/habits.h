@@ -1,4 +1,4 @@
-/* Steps of the doctor (exam.h): how the server of the file answers, and how fast. Each blocks. */
+/* Steps of the doctor (exam.h): how the file's server answers, and how fast. Each blocks. */
 #ifndef XH_HABITS_H
 #define XH_HABITS_H
 

@@ -5,15 +5,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* |text| as a string, with its quotation marks. UTF-8 passes; other bytes stand as the characters of those numbers. */
+/* Prints |text| as a string with quotation marks. UTF-8 passes unchanged. Other bytes are printed as the characters
+ * with those numbers. */
 void xh_json_string(FILE *to, const char *text);
 
-/* |"name": | and the value. A number that JSON has not, and a NULL text, are null. */
+/* Prints |"name": | and the value. NULL, and a number that JSON does not have, are printed as null. */
 void xh_json_text(FILE *to, const char *name, const char *text);
 void xh_json_number(FILE *to, const char *name, double value);
 void xh_json_count(FILE *to, const char *name, uint64_t value);
 
-/* |"name": [1, 2]|; UINT64_MAX, which means no bound, is null. */
+/* Prints |"name": [1, 2]|. UINT64_MAX, which means no bound, is printed as null. */
 void xh_json_counts(FILE *to, const char *name, const uint64_t *value, unsigned n);
 
 #endif

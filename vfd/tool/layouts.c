@@ -1,4 +1,4 @@
-/* Layouts: see layouts.h. */
+/* Checking layouts: see layouts.h. */
 #include "layouts.h"
 
 #include <errno.h>
@@ -19,14 +19,15 @@
 #include "tool.h"
 
 #define OBJECTS_MOST 50000u
-#define GRACE_MS 5000u /* for what HDF5 does between two objects */
+#define GRACE_MS 5000u /* time that HDF5 may need between two objects */
 
-#define LARGE_BYTES (4u << 20)        /* data below that is not slow whatever its layout */
-#define CHUNK_LEAST_BYTES (64u << 10) /* HDF5 spends some 20 us on a chunk, as long as a fast link on so much */
+#define LARGE_BYTES (4u << 20)        /* smaller datasets are not slow, whatever their layout */
+/* HDF5 needs about 20 us for a chunk; a fast link brings this much in that time */
+#define CHUNK_LEAST_BYTES (64u << 10)
 #define CHUNK_GOOD_BYTES (512u << 10)
 #define CHUNKS_MANY 1000u
 #define CHUNK_CACHE_BYTES (1u << 20)  /* of HDF5 1.14; 2.0 has 8 MiB */
-#define INFLATE_BYTES_PER_S 200e6     /* what one core gets out of gzip */
+#define INFLATE_BYTES_PER_S 200e6     /* rate at which one core unpacks gzip */
 #define INDIRECT_MANY 10000u
 
 struct judge {
@@ -59,7 +60,8 @@ static uint64_t elements(const struct xh_object *o)
 #define WHAT(...) add(f->what, sizeof f->what, __VA_ARGS__)
 #define ADVICE(...) add(f->advice, sizeof f->advice, __VA_ARGS__)
 
-/* The shape of chunks of some 256 KiB and more, as h5repack takes it: those of |o|, with the sides that vary fastest made longer first. */
+/* Returns a shape for chunks of at least CHUNK_GOOD_BYTES, in h5repack's syntax. It is the shape of |o|'s chunks with
+ * longer sides; the sides that vary fastest are made longer first. */
 static const char *larger(const struct xh_object *o, char *out, size_t size)
 {
     uint64_t bytes = o->chunk_bytes, side[XH_RANK_MOST];
@@ -81,11 +83,14 @@ static void judge_chunks(const struct xh_object *o, double fast, struct xh_flaw 
     char a[XH_SIZE_TEXT], shape[200];
     uint64_t stored = o->chunks ? o->stored_bytes / o->chunks : o->chunk_bytes;
     if (o->chunks >= CHUNKS_MANY && o->chunk_bytes < CHUNK_LEAST_BYTES) {
-        WHAT("%" PRIu64 " chunks of %s: HDF5 reads them one by one, which takes longer than the link does", o->chunks, xh_tool_size(stored, a));
-        ADVICE("chunks of 256 KiB to some MiB: h5repack -l %s:CHUNK=%s old.h5 new.h5", f->path, larger(o, shape, sizeof shape));
+        WHAT("%" PRIu64 " chunks of %s: HDF5 reads them one by one, which takes longer than the link does", o->chunks,
+             xh_tool_size(stored, a));
+        ADVICE("chunks of 256 KiB to some MiB: h5repack -l %s:CHUNK=%s old.h5 new.h5", f->path,
+               larger(o, shape, sizeof shape));
     }
     if (o->filtered && o->chunk_bytes > CHUNK_CACHE_BYTES && o->chunks > 1) {
-        WHAT("chunks %s of %s are larger than HDF5's chunk cache (1 MiB; 8 MiB from 2.0): who reads a part of one fetches and decompresses all of it, each time",
+        WHAT("chunks %s of %s are larger than HDF5's chunk cache (1 MiB; 8 MiB from 2.0): who reads a part of one "
+             "fetches and decompresses all of it, each time",
              xh_look_shape(o->chunk, o->rank, shape, sizeof shape), xh_tool_size(o->chunk_bytes, a));
         ADVICE("read whole chunks, or raise the cache: h5py.File(..., rdcc_nbytes=%" PRIu64 ")", 4 * o->chunk_bytes);
     }
@@ -95,7 +100,7 @@ static void judge_chunks(const struct xh_object *o, double fast, struct xh_flaw 
     }
 }
 
-/* Describes what is wrong with |o| in |f|. Returns 1 when something is. */
+/* Describes in |f| what is wrong with |o|. Returns 1 when something is. */
 static int judge(const struct xh_object *o, double fast, struct xh_flaw *f)
 {
     *f = (struct xh_flaw){.bytes = o->stored_bytes > o->bytes ? o->stored_bytes : o->bytes};
@@ -129,7 +134,7 @@ static void on_named(void *ctx, const char *file)
     xh_names_add(&((struct judge *)ctx)->names, file);
 }
 
-/* Keeps the largest. */
+/* Keeps the largest datasets that have flaws. */
 static int on_object(void *ctx, const struct xh_object *o)
 {
     struct judge *j = ctx;
@@ -150,8 +155,8 @@ static int on_object(void *ctx, const struct xh_object *o)
 
 /* ---- where ---------------------------------------------------------------------------------- */
 
-/* What lies between raw data is metadata, heaps, and space that nobody uses: in how many places, and how much of it in
- * the head that opening brings. */
+/* What lies between raw data is metadata, heaps and unused space. Counts the places, and how much lies in the head that
+ * is fetched at opening. */
 static void place(const struct xh_look *l, uint64_t head_bytes, struct xh_layouts *out)
 {
     uint64_t at = 0;
@@ -177,7 +182,7 @@ static void look(const char *url, const struct xh_options *o, unsigned most_ms, 
     struct judge j = {.out = out, .fast = fast};
     struct xh_options bare = *o;
     struct xh_err err = {0};
-    bare.shadow = 0; /* what it costs who has nothing of it yet */
+    bare.shadow = 0; /* the cost for a reader that has nothing cached */
     uint64_t began = xh_now_ns();
     struct xh_look l = {.storage = 1, .objects_most = OBJECTS_MOST, .until_ns = began + most_ms * UINT64_C(1000000),
                         .each = on_object, .named = on_named, .ctx = &j};
@@ -204,7 +209,7 @@ static void look(const char *url, const struct xh_options *o, unsigned most_ms, 
     xh_names_free(&j.names);
 }
 
-/* Reads what the process tells. Returns 0, or XH_E_TIMEOUT, XH_E_SYS. */
+/* Reads what the child process sends. Returns 0, XH_E_TIMEOUT or XH_E_SYS. */
 static int hear(int fd, unsigned most_ms, struct xh_layouts *out)
 {
     uint64_t until = xh_now_ns() + most_ms * UINT64_C(1000000);
@@ -237,13 +242,14 @@ static void tell(int fd, const struct xh_layouts *out)
     }
 }
 
-/* Why nothing came of the |child|, which has ended with |status|. Returns |rc|. */
+/* Sets |err| to the reason why |child|, which ended with |status|, sent nothing. Returns |rc|. */
 static int no_word(int rc, pid_t child, int status, unsigned most_ms, struct xh_err *err)
 {
     if (child < 0)
         return xh_err_set(err, rc, 0, "no process: %s", strerror(errno));
     if (rc == XH_E_TIMEOUT)
-        return xh_err_set(err, rc, 0, "HDF5 did not come to an end within %u s", (most_ms + XH_SOURCES_MOST_MS + GRACE_MS) / 1000);
+        return xh_err_set(err, rc, 0, "HDF5 did not come to an end within %u s",
+                          (most_ms + XH_SOURCES_MOST_MS + GRACE_MS) / 1000);
     return xh_err_set(err, rc, 0, "HDF5 crashed on this file (signal %d)", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 

@@ -1,5 +1,5 @@
-/* Layouts: what HDF5 finds in a file, and what of it will be slow. Found out in a process of its own, which may
- * crash or hang: the file is the world, and HDF5 reads it. */
+/* What HDF5 finds in a file, and what of it will be slow to read. A child process examines the file, because a bad file
+ * may make HDF5 crash or hang. */
 #ifndef XH_LAYOUTS_H
 #define XH_LAYOUTS_H
 
@@ -9,30 +9,31 @@
 #define XH_FLAWS_SHOWN 8u
 #define XH_SOURCES_MOST_MS 15000u
 
-struct xh_flaw { /* a dataset that will be slow, or cannot be read */
+struct xh_flaw { /* a dataset that will be slow, or that cannot be read */
     char path[256], what[512], advice[512];
-    uint64_t bytes; /* of it */
+    uint64_t bytes; /* of the dataset */
 };
 
 struct xh_layouts {
-    int code; /* 0, or the error that ended it */
+    int code; /* 0, or the error that ended the examination */
     char text[768];
     unsigned superblock;
     uint64_t user_block, page_bytes, groups, datasets, attributes, unread, metadata_bytes, data_bytes;
-    int cut; /* only a part was looked at */
+    int cut; /* 1: only a part was examined */
     double opened_ms, walked_ms;
     uint64_t requests, fetched_bytes;
-    int placed; /* the next are known */
+    int placed; /* 1: the next four are known */
     uint64_t places, between_bytes, head_bytes, last_at; /* see layouts.c, "where" */
-    uint64_t flawed; /* datasets; of them the largest follow */
+    uint64_t flawed; /* number of datasets with flaws; the largest of them follow */
     unsigned shown;
     struct xh_flaw flaw[XH_FLAWS_SHOWN];
     struct xh_sources sources;
 };
 
-/* Looks at |url|, for |most_ms| at most and some seconds; then at what it names, for XH_SOURCES_MOST_MS at most. |fast|: bytes a second that the link brings, 0: unknown.
- * Returns 0; or XH_E_TIMEOUT, XH_E_SYS with |err| set: the process did not come to its end. Calls fork: the engine was
- * not started here, nor other threads. Blocks. */
+/* Examines |url|, for at most |most_ms| and a few seconds, and then the files that it names, for at most
+ * XH_SOURCES_MOST_MS. |fast|: the link's rate in bytes a second; 0: unknown.
+ * Returns 0; or XH_E_TIMEOUT, XH_E_SYS with |err| set when the child process did not finish. Calls fork: neither the
+ * engine nor other threads may run in this process. Blocks. */
 int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_ms, double fast, struct xh_layouts *out,
                     struct xh_err *err);
 

@@ -90,7 +90,7 @@ static int list_one(void *ctx, const struct xh_object *o)
     else
         print_line(o);
     l->n++;
-    return ferror(stdout); /* whoever read it has gone */
+    return ferror(stdout); /* the reader of the output has gone */
 }
 
 int xh_tool_list(int argc, char **argv, const struct xh_options *o)

@@ -1,4 +1,4 @@
-/* The look: see look.h. */
+/* Looking at a file's objects: see look.h. */
 #include "look.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@
 #include "h5open.h"
 
 #define RANGES_MOST (1u << 22) /* 64 MiB of them */
-#define CHUNKS_MOST 20000000u  /* of one dataset: a minute's work, and more than any that is read well */
+#define CHUNKS_MOST 20000000u  /* of one dataset: one minute of work, and more than any dataset that is read well */
 #define FILTERS_MOST 32
 #define TYPE_DEPTH_MOST 8u
 #define NAME_BYTES 2048
@@ -21,11 +21,11 @@
 struct looker {
     struct xh_look *l;
     hid_t file;
-    const char *under; /* the path that names are relative to; "" or "/a/b" */
+    const char *under; /* the path that names are relative to: "" or "/a/b" */
     int nomem;
 };
 
-struct words { /* text that is cut where there is no more room */
+struct words { /* text that is cut at the buffer's end */
     char *at;
     size_t left;
 };
@@ -62,7 +62,7 @@ const char *xh_layout_name(enum xh_layout l)
 
 static void say_type(struct words *w, hid_t type, unsigned depth);
 
-/* The type that elements of |type| are of. */
+/* Writes the type of which |type|'s elements are. */
 static void say_inner(struct words *w, hid_t type, unsigned depth)
 {
     hid_t inner = H5Tget_super(type);
@@ -255,7 +255,7 @@ static enum xh_layout layout_of(hid_t dcpl)
     }
 }
 
-/* The sources of a virtual dataset. */
+/* Passes on the sources of a virtual dataset. */
 static void see_sources(struct xh_look *l, hid_t dcpl)
 {
     size_t n = 0;
@@ -269,7 +269,7 @@ static void see_sources(struct xh_look *l, hid_t dcpl)
     }
 }
 
-/* Returns 0, or -1: HDF5 cannot read it. */
+/* Returns 0, or -1 when HDF5 cannot read the dataset. */
 static int see_dataset(struct looker *k, struct xh_object *ob, hid_t set)
 {
     hid_t dcpl = H5Dget_create_plist(set), type = H5Dget_type(set), space = H5Dget_space(set);
@@ -306,7 +306,7 @@ static void weigh_metadata(struct xh_look *l, hid_t id)
                          n.meta_size.attr.index_size + n.meta_size.attr.heap_size;
 }
 
-/* Looks at the object |name| at |at|. Returns what H5Ovisit wants: 0 to go on. */
+/* Fills |ob| from the object |name| at |at|. Returns what H5Ovisit expects: 0 to go on. */
 static herr_t see(struct looker *k, hid_t at, const char *name, struct xh_object *ob)
 {
     struct xh_look *l = k->l;
@@ -314,7 +314,9 @@ static herr_t see(struct looker *k, hid_t at, const char *name, struct xh_object
     hid_t id = H5Oopen(at, name, H5P_DEFAULT);
     ob->kind = XH_OBJ_UNREAD;
     if (id >= 0 && H5Oget_info3(id, &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0) {
-        ob->kind = info.type == H5O_TYPE_GROUP ? XH_OBJ_GROUP : info.type == H5O_TYPE_DATASET ? XH_OBJ_DATASET : XH_OBJ_TYPE;
+        ob->kind = info.type == H5O_TYPE_GROUP     ? XH_OBJ_GROUP
+                   : info.type == H5O_TYPE_DATASET ? XH_OBJ_DATASET
+                                                   : XH_OBJ_TYPE;
         if (ob->kind == XH_OBJ_DATASET && see_dataset(k, ob, id))
             ob->kind = XH_OBJ_UNREAD;
         weigh_metadata(l, id);
@@ -330,7 +332,7 @@ static herr_t see(struct looker *k, hid_t at, const char *name, struct xh_object
     return l->cut;
 }
 
-/* The path of |name|, which is relative to what is looked at: malloc'd. */
+/* Returns the path of |name|, which is relative to |k->under|. Owns: free(). */
 static char *path_of(const struct looker *k, const char *name)
 {
     char *path = NULL;
@@ -349,7 +351,7 @@ static herr_t on_object(hid_t at, const char *name, const H5O_info2_t *info, voi
     return rc;
 }
 
-/* Where a soft or external link leads: malloc'd, or NULL. */
+/* Returns the target of a soft or external link, or NULL. Owns: free(). */
 static char *target_of(hid_t at, const char *name, const H5L_info2_t *info)
 {
     const char *file, *path;
@@ -360,7 +362,8 @@ static char *target_of(hid_t at, const char *name, const H5L_info2_t *info)
     }
     if (info->type == H5L_TYPE_SOFT)
         return value;
-    if (H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &path) < 0 || asprintf(&target, "%s: %s", file, path) < 0)
+    if (H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &path) < 0 ||
+        asprintf(&target, "%s: %s", file, path) < 0)
         target = NULL;
     free(value);
     return target;
@@ -382,7 +385,7 @@ static herr_t on_link(hid_t at, const char *name, const H5L_info2_t *info, void 
     return rc;
 }
 
-/* Looks for external links alone. */
+/* Passes on external links only. */
 static herr_t on_elsewhere(hid_t at, const char *name, const H5L_info2_t *info, void *ctx)
 {
     struct looker *k = ctx;
@@ -390,7 +393,8 @@ static herr_t on_elsewhere(hid_t at, const char *name, const H5L_info2_t *info, 
     if (info->type != H5L_TYPE_EXTERNAL || info->u.val_size > NAME_BYTES)
         return is_over(k->l);
     char value[NAME_BYTES + 1] = "";
-    if (H5Lget_val(at, name, value, NAME_BYTES, H5P_DEFAULT) >= 0 && H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &path) >= 0)
+    if (H5Lget_val(at, name, value, NAME_BYTES, H5P_DEFAULT) >= 0 &&
+        H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &path) >= 0)
         k->l->named(k->l->ctx, file);
     return is_over(k->l);
 }
@@ -415,8 +419,8 @@ static void see_file(struct xh_look *l, hid_t file)
         return;
     if (H5Pget_userblock(fcpl, &n) >= 0)
         l->user_block = n;
-    if (H5Pget_file_space_strategy(fcpl, &strategy, &persist, &threshold) >= 0 && strategy == H5F_FSPACE_STRATEGY_PAGE &&
-        H5Pget_file_space_page_size(fcpl, &n) >= 0)
+    if (H5Pget_file_space_strategy(fcpl, &strategy, &persist, &threshold) >= 0 &&
+        strategy == H5F_FSPACE_STRATEGY_PAGE && H5Pget_file_space_page_size(fcpl, &n) >= 0)
         l->page_bytes = n;
     H5Pclose(fcpl);
 }
@@ -452,7 +456,8 @@ static int walk(struct looker *k, const char *start, struct xh_err *err)
     } else {
         rc = H5Ovisit3(top, H5_INDEX_NAME, H5_ITER_NATIVE, on_object, k, H5O_INFO_BASIC);
         if (rc >= 0 && l->named && H5Iget_type(top) == H5I_GROUP)
-            H5Lvisit2(top, H5_INDEX_NAME, H5_ITER_NATIVE, on_elsewhere, k); /* what it cannot read was counted before */
+            /* objects that cannot be read were counted before */
+            H5Lvisit2(top, H5_INDEX_NAME, H5_ITER_NATIVE, on_elsewhere, k);
     }
     H5Oclose(top);
     return rc < 0 ? xh_h5_error(err, XH_E_SYS, "its objects cannot be walked") : 0;

@@ -1,5 +1,5 @@
-/* A look: what HDF5 finds in a file at a URL, object by object, and the sums of it. Reads metadata alone.
- * The file is the world: every name, size and count in it may be anything. */
+/* What HDF5 finds in a file at a URL, object by object, and the totals. Reads only metadata. Hostile input: every name,
+ * size and count in the file may have any value. */
 #ifndef XH_LOOK_H
 #define XH_LOOK_H
 
@@ -14,50 +14,53 @@ enum xh_layout { XH_LAYOUT_COMPACT, XH_LAYOUT_CONTIGUOUS, XH_LAYOUT_CHUNKED, XH_
 struct xh_object {
     enum xh_object_kind kind;
     const char *path;   /* as the file has it: any bytes */
-    const char *target; /* of a soft or external link: where it leads; likewise */
+    const char *target; /* where a soft or external link leads: any bytes */
 
-    /* Of a dataset: */
-    char type[256], filters[256]; /* in words; filters that cannot be undone here are marked with '!' */
-    int missing;                  /* there is such a filter */
-    int indirect;                 /* its values lie elsewhere in the file: of variable length */
+    /* Datasets only. */
+    char type[256], filters[256]; /* as text; '!' marks filters that are not available here */
+    int missing;                  /* 1: such a filter is used */
+    int indirect;                 /* 1: its values lie elsewhere in the file (variable length) */
     unsigned rank;
     uint64_t dims[XH_RANK_MOST], most[XH_RANK_MOST], chunk[XH_RANK_MOST]; /* most: UINT64_MAX is unlimited */
     uint64_t bytes;                                                      /* of all its elements, as in memory */
     uint64_t chunk_bytes;                                                /* of a chunk, before filters */
     enum xh_layout layout;
     int filtered, gzip;
-    uint64_t stored_bytes, chunks; /* with |storage| */
+    uint64_t stored_bytes, chunks; /* only with |storage| */
 };
 
 struct xh_look {
     /* Set by the caller. */
-    const char *path;       /* what is looked at; NULL: all */
-    int links;              /* every link is shown, also those that lead nowhere; else each object once */
-    int storage;            /* chunk indexes are read too, and |raw| is filled */
+    const char *path;       /* where to begin; NULL: the whole file */
+    int links;              /* 1: each link is shown, also one without a target; 0: each object once */
+    int storage;            /* 1: chunk indexes are read too, and |raw| is filled */
     uint64_t objects_most;  /* 0: no bound */
-    uint64_t until_ns;      /* likewise; of the clock of now.h */
-    int (*each)(void *ctx, const struct xh_object *o); /* NULL, or called for each; other than 0 ends the look */
-    void (*named)(void *ctx, const char *file); /* NULL, or called for each other file that a dataset or link names, often twice */
+    uint64_t until_ns;      /* 0: no bound; on the clock of now.h */
+    /* NULL, or called for each object; a result other than 0 ends the look */
+    int (*each)(void *ctx, const struct xh_object *o);
+    /* NULL, or called for each other file that a dataset or link names, often twice */
+    void (*named)(void *ctx, const char *file);
     void *ctx;
 
-    /* Set by the look. */
-    uint64_t opened_ns; /* when it had been opened */
+    /* Set by xh_look. */
+    uint64_t opened_ns; /* when the file was open */
     unsigned superblock;
     uint64_t size, user_block, page_bytes; /* page_bytes 0: not paged */
     uint64_t groups, datasets, types, attributes, unread;
-    uint64_t metadata_bytes; /* object headers, indexes and heaps of groups, attributes and chunks; with !links */
-    uint64_t data_bytes;     /* raw data as stored; with |storage| */
-    int cut;                 /* a bound was met: the numbers are of what was seen until then */
-    struct xh_range *raw;    /* where raw data lies: joined where it touches. NULL when there are too many to tell */
+    uint64_t metadata_bytes; /* object headers, indexes and heaps of groups, attributes and chunks; only with !links */
+    uint64_t data_bytes;     /* raw data as stored; only with |storage| */
+    int cut;                 /* 1: a bound was reached; the numbers count what was seen before */
+    struct xh_range *raw;    /* where raw data lies; adjacent ranges are joined. NULL: too many ranges */
     size_t nraw, room;
-    uint64_t requests, fetched_bytes, connections; /* what it took */
+    uint64_t requests, fetched_bytes, connections; /* what the look cost */
 };
 
-/* Returns 0 or a negative code with |err| set. Owns: xh_look_free, in any case. Blocks. */
+/* Looks at the objects of |url|. Returns 0, or a negative code with |err| set. Owns: xh_look_free, in any case.
+ * Blocks. */
 int xh_look(struct xh_look *l, const char *url, const struct xh_options *o, struct xh_err *err);
 void xh_look_free(struct xh_look *l);
 
-/* "[10, 2048]", "scalar". Returns |out|. */
+/* Writes "[10, 2048]" or "scalar". Returns |out|. */
 const char *xh_look_shape(const uint64_t *n, unsigned rank, char *out, size_t size);
 
 const char *xh_layout_name(enum xh_layout l);

@@ -1,5 +1,5 @@
-/* xhdf5: the command line. Options come from where the driver has them, but for those of a program's own
- * property list: XHDF5_* and HDF5_DRIVER_CONFIG. */
+/* xhdf5: the command line. Options come from XHDF5_* and HDF5_DRIVER_CONFIG, as in the driver. There is no property
+ * list. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,11 +33,11 @@ static const char help[] =
     "3 it could not be done (network, access, nothing there).\n";
 
 static const struct xh_verb verbs[] = {
-    {"doctor", xh_tool_doctor}, {"stat", xh_tool_stat}, {"ls", xh_tool_list}, {"get", xh_tool_get}, {"cache", xh_tool_cache},
-    {"publish", xh_tool_publish}, {"recover", xh_tool_recover},
+    {"doctor", xh_tool_doctor}, {"stat", xh_tool_stat},       {"ls", xh_tool_list},         {"get", xh_tool_get},
+    {"cache", xh_tool_cache},   {"publish", xh_tool_publish}, {"recover", xh_tool_recover},
 };
 
-/* As a program with the driver would have them. */
+/* Sets the options that a program with the driver would have. */
 static int options(struct xh_options *o)
 {
     struct xh_err err = {0};
@@ -45,7 +45,8 @@ static int options(struct xh_options *o)
     if (xh_options_from_env(o, &err) ||
         xh_options_from_string(o, getenv("HDF5_DRIVER_CONFIG"), "HDF5_DRIVER_CONFIG", &err))
         return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text);
-    /* The driver is linked in: HDF5 must not look for another, nor give it what is in |o| already. */
+    /* The driver is linked in. HDF5 must not look for another one, nor give this one the options that are in |o|
+     * already. */
     unsetenv("HDF5_DRIVER");
     unsetenv("HDF5_DRIVER_CONFIG");
     return 0;

@@ -1,4 +1,4 @@
-/* What a file names: see named.h. */
+/* The files that a file names: see named.h. */
 #include "named.h"
 
 #include <search.h>
@@ -11,7 +11,7 @@
 
 #define NAMES_MOST 10000u
 #define NAMES_MOST_BYTES (4u << 20) /* one name may have 64 KiB */
-#define EACH_MOST_MS 5000u /* to connect, and without a byte */
+#define EACH_MOST_MS 5000u /* bound for connecting, and for waiting without a byte */
 
 static int by_text(const void *a, const void *b)
 {
@@ -22,7 +22,8 @@ void xh_names_add(struct xh_names *names, const char *name)
 {
     if (strcmp(name, ".") == 0 || strcmp(name, "") == 0) /* the file itself */
         return;
-    for (size_t i = names->n; i-- > 0 && i + 64 >= names->n;) /* neighbours name the same; the rest is found out when all are there */
+    /* neighbours often have the same name; other duplicates are removed when all names are known */
+    for (size_t i = names->n; i-- > 0 && i + 64 >= names->n;)
         if (strcmp(names->at[i], name) == 0)
             return;
     size_t bytes = strlen(name) + 1;
@@ -49,18 +50,18 @@ void xh_names_free(struct xh_names *names)
     free(names->at);
 }
 
-/* The URL that HDF5 comes to for |name| in the file at |url|: malloc'd; NULL: none. */
+/* Returns the URL that HDF5 tries for |name| in the file at |url|, or NULL. Owns: free(). */
 static char *url_of(const char *name, const char *url)
 {
     char *out = NULL;
     if (xh_cache_is_url(name))
         return strdup(name);
-    /* HDF5 looks for the last part of an absolute path beside the file, when there is no such path */
+    /* if an absolute path does not exist, HDF5 looks for its last part beside the file */
     const char *last = name[0] == '/' ? strrchr(name, '/') + 1 : name, *slash = strrchr(url, '/');
     return asprintf(&out, "%.*s%s", slash ? (int)(slash + 1 - url) : 0, url, last) < 0 ? NULL : out;
 }
 
-/* Sets the times of |o| to those of |from|, as far as |left_ns| allows. */
+/* Sets the timeouts of |o| to those of |from|, but at most to |left_ns| and EACH_MOST_MS. */
 static void hurry(struct xh_options *o, const struct xh_options *from, uint64_t left_ns)
 {
     uint64_t left_ms = left_ns / 1000000 + 1, most = left_ms < EACH_MOST_MS ? left_ms : EACH_MOST_MS;
@@ -85,7 +86,8 @@ static void try_one(const char *url, const struct xh_options *o, struct xh_sourc
     out->shown++;
 }
 
-void xh_sources_try(const struct xh_names *names, const char *url, const struct xh_options *o, unsigned most_ms, struct xh_sources *out)
+void xh_sources_try(const struct xh_names *names, const char *url, const struct xh_options *o, unsigned most_ms,
+                    struct xh_sources *out)
 {
     uint64_t until = xh_now_ns() + most_ms * UINT64_C(1000000);
     struct xh_options quick = *o;

@@ -1,7 +1,8 @@
-/* One file's compressed body: see pack.h.
+/* One file's compressed copy: see pack.h.
  *
- * Threads take frames in turn, each reads and packs its own; the caller writes them in order. Each frame carries zstd's
- * checksum of what it unpacks to (XXH64's low half, its last four bytes), which is also what the two tables have. */
+ * Threads take frames in turn; each thread reads and packs its frames. The caller writes them in order. Each frame ends
+ * with zstd's checksum of its unpacked bytes (the low half of XXH64, four bytes). Both tables have the same
+ * checksums. */
 #include "pack.h"
 
 #include <assert.h>
@@ -20,21 +21,22 @@
 #include "../../cache/source/packed.h"
 #include "place.h"
 
-/* What packs less is not worth its place, and has mostly been packed by the file's own filters. */
+/* A copy that packs less is not worth its space. Usually the file's own filters have compressed such a file already. */
 #define WORTH_RATIO 1.1
-/* A higher level, or larger frames, are chosen when they save so much more. */
+/* A higher level or larger frames are chosen when they save this much more. */
 #define WORTH_MORE 1.02
-/* So many samples of a frame of the larger size, one for each SAMPLE_EVERY bytes of the file. */
+/* The trial takes one sample for each SAMPLE_EVERY bytes of the file, at most SAMPLES_MOST. A sample is a frame of the
+ * larger size. */
 #define SAMPLES_MOST 16u
 #define SAMPLE_EVERY (UINT64_C(8) << 20)
-/* A reader gets the table before he uses the body: it is kept below 1 MiB where frames can be larger. */
+/* A reader fetches the table before it uses the copy. So the table stays below 1 MiB if frames can be larger. */
 #define TABLE_FRAMES (1u << 17)
 #define SMALL_FRAME (128u << 10)
 #define LARGER_BY 4u
 #define THREADS_MOST 64
 #define SLOTS_A_THREAD 4u
 
-/* Of the public zstd seekable format: a skippable frame at the end with a row for each frame. */
+/* Public zstd seekable format: a skippable frame at the end, with a row for each frame. */
 #define SEEK_MAGIC 0x184D2A5Eu
 #define SEEK_END_MAGIC 0x8F92EAB1u
 #define SEEK_ROW 12u
@@ -65,7 +67,7 @@ static ZSTD_CCtx *packer(int level)
 
 struct samples {
     uint8_t *bytes, *packed;
-    uint32_t len[SAMPLES_MOST]; /* each in |larger| bytes */
+    uint32_t len[SAMPLES_MOST]; /* sample i begins at i * |larger| */
     size_t n, room, all;
     uint32_t larger;
 };
@@ -79,7 +81,8 @@ static int take_samples(int fd, uint64_t size, uint32_t larger, struct samples *
     s->packed = malloc(s->room);
     if (!s->bytes || !s->packed)
         return -1;
-    for (size_t i = 0; i < s->n; i++) { /* in the middle of each part of the file: its beginning is no raw data */
+    /* in the middle of each part of the file: the file's beginning is no raw data */
+    for (size_t i = 0; i < s->n; i++) {
         uint64_t part = size / s->n, off = part * i + (part > larger ? (part - larger) / 2 : 0);
         s->len[i] = size - off < larger ? (uint32_t)(size - off) : larger;
         s->all += s->len[i];
@@ -89,7 +92,7 @@ static int take_samples(int fd, uint64_t size, uint32_t larger, struct samples *
     return 0;
 }
 
-/* What the samples pack to in frames of |frame| bytes; 0 on an error. */
+/* Returns the packed size of the samples in frames of |frame| bytes; 0 on an error. */
 static size_t try_way(const struct samples *s, uint32_t frame, int level)
 {
     ZSTD_CCtx *z = packer(level);
@@ -104,7 +107,7 @@ static size_t try_way(const struct samples *s, uint32_t frame, int level)
     return z && !ZSTD_isError(n) ? sum : 0;
 }
 
-/* Chooses the way: the least level and frame that are not much worse than the best. */
+/* Chooses the lowest level and the smallest frame that are not much worse than the best. */
 static int choose(int fd, uint64_t size, struct way *out)
 {
     struct samples s;
@@ -131,7 +134,7 @@ static int choose(int fd, uint64_t size, struct way *out)
 
 struct slot {
     uint8_t *packed;
-    size_t len; /* 0: not there yet */
+    size_t len; /* 0: not filled yet */
 };
 
 struct press {
@@ -142,11 +145,11 @@ struct press {
     size_t nslots, room;
     _Atomic uint64_t *done;
 
-    pthread_mutex_t lock; /* guards the rest; not what lies in a slot that is being filled */
+    pthread_mutex_t lock; /* guards the rest, except a slot's bytes while a thread fills them */
     pthread_cond_t filled, freed;
     struct slot *slot;
-    uint32_t next, written; /* frames taken by threads, and written */
-    int failed;             /* errno, or -1: zstd or memory */
+    uint32_t next, written; /* frames taken by threads; frames written */
+    int failed;             /* errno, or -1: zstd failed or no memory */
 };
 
 static uint32_t len_of(const struct xh_packed_head *h, uint32_t i)
@@ -155,7 +158,7 @@ static uint32_t len_of(const struct xh_packed_head *h, uint32_t i)
     return left < h->frame_bytes ? (uint32_t)left : h->frame_bytes;
 }
 
-/* The next frame for a thread; waits for a free slot. Returns 0 when there is none. Lock held. */
+/* Takes the next frame for a thread; waits for a free slot. Returns 0 when there is none. The caller holds the lock. */
 static int take_frame(struct press *p, uint32_t *i)
 {
     while (!p->failed && p->next < p->h->frames && p->next - p->written >= p->nslots)
@@ -178,7 +181,7 @@ static void *press_frames(void *ctx)
         struct slot *s = &p->slot[i % p->nslots];
         uint32_t len = len_of(p->h, i);
         pthread_mutex_unlock(&p->lock);
-        errno = 0; /* a file that became shorter sets none */
+        errno = 0; /* a file that became shorter sets no errno */
         size_t n = 0;
         if (xh_place_read(p->fd, raw, len, (uint64_t)i * p->h->frame_bytes) != 0)
             failed = errno ? errno : EIO;
@@ -198,7 +201,7 @@ static void *press_frames(void *ctx)
     return NULL;
 }
 
-/* Writes the frames as they come, and notes each in both tables. Returns 0 or -1. */
+/* Writes the frames in order, and adds each to both tables. Returns 0 or -1. */
 static int write_frames(struct press *p, int to, uint8_t *rows, uint8_t *seek, uint64_t *end)
 {
     int rc = 0;
@@ -254,7 +257,8 @@ static int press_begin(struct press *p, int threads)
 }
 
 /* Packs all frames into |to|. Returns 0, or -1 with |out| set. */
-static int press(struct press *p, int threads, int to, uint8_t *rows, uint8_t *seek, uint64_t *end, struct xh_baked *out)
+static int press(struct press *p, int threads, int to, uint8_t *rows, uint8_t *seek, uint64_t *end,
+                 struct xh_baked *out)
 {
     pthread_t t[THREADS_MOST];
     int began = 0;
@@ -269,14 +273,15 @@ static int press(struct press *p, int threads, int to, uint8_t *rows, uint8_t *s
     for (int i = 0; i < began; i++)
         pthread_join(t[i], NULL);
     if (rc)
-        xh_baked_tell(out, XH_BAKED_FAILED, "it cannot be packed: %s", p->failed > 0 ? strerror(p->failed) : "out of memory");
+        xh_baked_tell(out, XH_BAKED_FAILED, "it cannot be packed: %s",
+                      p->failed > 0 ? strerror(p->failed) : "out of memory");
     press_end(p);
     return rc;
 }
 
 /* ---- the file ----------------------------------------------------------------------------------- */
 
-/* The seek table's content around its rows, of which the first is the header's frame, and the others are there. */
+/* Fills the seek table around its rows. The first row is the header's frame; the other rows are filled already. */
 static size_t finish_seek(uint8_t *seek, uint32_t frames)
 {
     size_t rows = (size_t)SEEK_ROW * (frames + 1);
@@ -334,9 +339,9 @@ static int write_body(int fd, int to, struct xh_packed_head *h, int level, int t
 /* ---- is it there? ------------------------------------------------------------------------------- */
 
 struct body {
-    int fd; /* -1 */
+    int fd; /* -1: not open */
     struct xh_packed table;
-    int read; /* 1: |table| is there */
+    int read; /* 1: |table| is filled */
 };
 
 static void body_close(struct body *b)
@@ -361,14 +366,15 @@ static const char *body_read(struct body *b)
         return "it is cut, or has grown";
     if (!(rows = malloc((size_t)XH_PACKED_ROW * h.frames)))
         return "there is no memory for it";
-    why = xh_place_read(b->fd, rows, (size_t)XH_PACKED_ROW * h.frames, sizeof head) ? "it cannot be read"
-                                                                                   : xh_packed_read(&h, rows, &b->table);
+    why = xh_place_read(b->fd, rows, (size_t)XH_PACKED_ROW * h.frames, sizeof head)
+              ? "it cannot be read"
+              : xh_packed_read(&h, rows, &b->table);
     b->read = !why;
     free(rows);
     return why;
 }
 
-/* Opens the body and compares it with |st|. Sets |out| to FRESH, or to what else is the matter. */
+/* Opens the compressed copy and compares it with |st|. Sets |out| to FRESH, or to what is wrong. */
 static void body_open(const struct xh_place *n, const struct stat *st, struct body *b, struct xh_baked *out)
 {
     *b = (struct body){.fd = open(n->sidecar, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
@@ -383,13 +389,14 @@ static void body_open(const struct xh_place *n, const struct stat *st, struct bo
         return;
     }
     out->sidecar_bytes = h->sidecar_bytes;
-    if (h->file_bytes != (uint64_t)st->st_size || h->mtime_s != st->st_mtim.tv_sec || h->mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
+    if (h->file_bytes != (uint64_t)st->st_size || h->mtime_s != st->st_mtim.tv_sec ||
+        h->mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
         xh_baked_tell(out, XH_BAKED_STALE, "the file was changed since");
     else
         out->as = XH_BAKED_FRESH;
 }
 
-/* The seek table at the end has to say the same as ours. */
+/* 1 when the seek table at the end agrees with our table. */
 static int seek_is_right(const struct body *b)
 {
     const struct xh_packed *k = &b->table;
@@ -397,7 +404,8 @@ static int seek_is_right(const struct body *b)
     uint32_t frames = k->head.frames;
     size_t n = SEEK_AROUND + (size_t)SEEK_ROW * (frames + 1);
     uint8_t *want = malloc(n), *is = malloc(n);
-    int right = want && is && k->head.sidecar_bytes - k->at[frames] == n && xh_place_read(b->fd, is, n, k->at[frames]) == 0;
+    int right =
+        want && is && k->head.sidecar_bytes - k->at[frames] == n && xh_place_read(b->fd, is, n, k->at[frames]) == 0;
     for (uint32_t i = 0; right && i < frames; i++) {
         uint8_t *row = want + 8 + (size_t)SEEK_ROW * (i + 1);
         xh_put32(row, (uint32_t)(k->at[i + 1] - k->at[i]));
@@ -442,7 +450,7 @@ static void compare(int fd, const struct body *b, _Atomic uint64_t *done, struct
     free(packed);
 }
 
-/* ---- the three ---------------------------------------------------------------------------------- */
+/* ---- making, checking, removing ----------------------------------------------------------------- */
 
 static void describe(struct xh_baked *out, const struct way *w)
 {
@@ -461,13 +469,18 @@ static void make(const char *path, int fd, const struct xh_place *n, const struc
     if (choose(fd, size, &w) != 0)
         return xh_baked_tell(out, XH_BAKED_FAILED, "it cannot be tried: %s", strerror(errno));
     if (w.ratio < WORTH_RATIO)
-        return xh_baked_tell(out, XH_BAKED_SKIPPED, "samples of it pack %.2f times, less than %.1f: its own filters have packed it, or it is noise",
-                            w.ratio, WORTH_RATIO);
+        return xh_baked_tell(
+            out, XH_BAKED_SKIPPED,
+            "samples of it pack %.2f times, less than %.1f: its own filters have packed it, or it is noise", w.ratio,
+            WORTH_RATIO);
     out->sidecar_bytes = (uint64_t)((double)size / w.ratio);
     if (dry)
         return describe(out, &w);
-    struct xh_packed_head h = {.file_bytes = size, .mtime_s = st->st_mtim.tv_sec, .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
-                               .frame_bytes = w.frame_bytes, .frames = (uint32_t)((size - 1) / w.frame_bytes + 1)};
+    struct xh_packed_head h = {.file_bytes = size,
+                               .mtime_s = st->st_mtim.tv_sec,
+                               .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
+                               .frame_bytes = w.frame_bytes,
+                               .frames = (uint32_t)((size - 1) / w.frame_bytes + 1)};
     int to = xh_place_part(n, out);
     if (to < 0)
         return;
@@ -475,14 +488,15 @@ static void make(const char *path, int fd, const struct xh_place *n, const struc
     if (wrote && xh_place_is_changed(path, st))
         wrote = xh_baked_say(out, XH_BAKED_FAILED, "it was changed while it was read") == 0;
     if (wrote && (double)h.file_bytes < WORTH_RATIO * (double)h.sidecar_bytes)
-        wrote = xh_baked_say(out, XH_BAKED_SKIPPED, "it packs less than %.1f times, though samples of it did not", WORTH_RATIO) == 0;
+        wrote = xh_baked_say(out, XH_BAKED_SKIPPED, "it packs less than %.1f times, though samples of it did not",
+                             WORTH_RATIO) == 0;
     if (xh_place_done(n, to, st, wrote, out) == 0) {
         out->sidecar_bytes = h.sidecar_bytes;
         describe(out, &w);
     }
 }
 
-/* Makes the body of |path|, or |checks| it. */
+/* Makes the compressed copy of |path|, or checks it if |checks|. */
 static void see_to(const char *path, int checks, int dry, int threads, _Atomic uint64_t *done, struct xh_baked *out)
 {
     struct xh_place n;

@@ -1,4 +1,4 @@
-/* Beside a file: see place.h. */
+/* Writing files beside a file: see place.h. */
 #include "place.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ int xh_place_read(int fd, uint8_t *buf, size_t len, uint64_t off)
     return 0;
 }
 
-/* Opens the temporary name, locked, and surely the one that bears it now. Returns a descriptor or -1. */
+/* Opens and locks the temporary file, and makes sure that the name still belongs to it. Returns a descriptor or -1. */
 static int open_part(const char *part)
 {
     struct stat now, mine;
@@ -67,7 +67,7 @@ int xh_place_write(int fd, const uint8_t *p, size_t len)
     return 0;
 }
 
-/* The directory's entry is to outlive a crash, too. */
+/* Makes the directory's entry survive a crash, too. */
 static void sync_directory(const char *dir)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -81,8 +81,9 @@ int xh_place_part(const struct xh_place *n, struct xh_baked *out)
 {
     int fd = open_part(n->part);
     if (fd < 0)
-        return errno == EWOULDBLOCK ? xh_baked_say(out, XH_BAKED_FAILED, "another publisher is at work on it")
-                                    : xh_baked_say(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
+        return errno == EWOULDBLOCK
+                   ? xh_baked_say(out, XH_BAKED_FAILED, "another publisher is at work on it")
+                   : xh_baked_say(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
     if (ftruncate(fd, 0) == 0)
         return fd;
     xh_baked_tell(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
@@ -93,7 +94,7 @@ int xh_place_part(const struct xh_place *n, struct xh_baked *out)
 int xh_place_done(const struct xh_place *n, int fd, const struct stat *original, int wrote, struct xh_baked *out)
 {
     int rc = -1;
-    /* Readable for whom the original is. */
+    /* With the original's read and write permissions. */
     if (wrote && fchmod(fd, original->st_mode & 0666) == 0 && fsync(fd) == 0 && rename(n->part, n->sidecar) == 0)
         rc = 0;
     if (rc) {
@@ -137,7 +138,7 @@ void xh_place_remove(const char *path, const char *suffix, struct xh_baked *out)
         out->as = XH_BAKED_GONE;
     else
         xh_baked_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s: %s", n.sidecar, strerror(errno));
-    if (n.part && out->as != XH_BAKED_FAILED) { /* what a killed one left, unless one is at work */
+    if (n.part && out->as != XH_BAKED_FAILED) { /* left by a killed publisher, unless one is working */
         int fd = access(n.part, F_OK) == 0 ? open_part(n.part) : -1;
         if (fd >= 0) {
             unlink(n.part);

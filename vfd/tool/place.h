@@ -1,7 +1,7 @@
-/* What publish puts beside a file: it appears complete or not at all.
+/* Files that publish puts beside a file. Each appears complete or not at all.
  *
- * It is written under a temporary name, which is locked while that goes on: who was killed leaves one that the next takes
- * over, and two never write one file. Threads: each its own place. */
+ * It is written under a temporary name and locked meanwhile. The next publisher takes over the temporary file of a
+ * killed one, and two publishers never write one file. Threads: each has its own struct xh_place. */
 #ifndef XH_PLACE_H
 #define XH_PLACE_H
 
@@ -11,30 +11,31 @@
 
 #include "baked.h"
 
-/* Names in the original's directory: "f.h5.xhmeta", and while it is made ".f.h5.xhmeta.part". */
+/* Names in the original's directory: "f.h5.xhmeta", and ".f.h5.xhmeta.part" while it is written. */
 struct xh_place {
     char *dir, *sidecar, *part;
 };
 
-/* Opens the original, and names what lies beside it with |suffix|. Returns a descriptor, or -1 with |out| set.
- * Owns: xh_place_free in any case. */
+/* Opens the original, and sets the names of what lies beside it with |suffix|. Returns a descriptor, or -1 with |out|
+ * set.
+ * Owns: xh_place_free, in any case. */
 int xh_place_of(const char *path, const char *suffix, struct xh_place *n, struct stat *st, struct xh_baked *out);
 void xh_place_free(struct xh_place *n);
 
-/* 1 when |path| is no longer the file that it |was|. */
+/* Returns 1 when |path| is no longer the file |was|. */
 int xh_place_is_changed(const char *path, const struct stat *was);
 
 /* Opens the temporary file, empty and locked. Returns a descriptor, or -1 with |out| set. */
 int xh_place_part(const struct xh_place *n, struct xh_baked *out);
 
-/* It is written, or not: gives it its name and the rights of the original, or removes it. Closes |fd|. Returns 0, or -1 with
- * |out| set. */
+/* Ends writing. |wrote|: gives the file its final name and the original's permissions; else removes it. Closes |fd|.
+ * Returns 0, or -1 with |out| set. */
 int xh_place_done(const struct xh_place *n, int fd, const struct stat *original, int wrote, struct xh_baked *out);
 
 /* Removes the sidecar of |path|, and what a killed publisher left. */
 void xh_place_remove(const char *path, const char *suffix, struct xh_baked *out);
 
-/* All of it, or -1 and errno. */
+/* Reads or writes all bytes. Returns 0, or -1 with errno. */
 int xh_place_read(int fd, uint8_t *buf, size_t len, uint64_t off);
 int xh_place_write(int fd, const uint8_t *p, size_t len);
 

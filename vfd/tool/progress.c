@@ -1,4 +1,4 @@
-/* Progress: see progress.h. */
+/* Showing progress: see progress.h. */
 #include "progress.h"
 
 #include <inttypes.h>
@@ -31,7 +31,8 @@ static void say(const struct xh_progress *p, uint64_t done, uint64_t now)
 
 static void draw(const struct xh_progress *p, uint64_t done, uint64_t now)
 {
-    static const char full[BAR + 1] = "##############################", none[BAR + 1] = "..............................";
+    static const char full[BAR + 1] = "##############################",
+                                 none[BAR + 1] = "..............................";
     int n = done < p->total ? (int)(done * BAR / p->total) : (int)BAR;
     fprintf(stderr, "\r%s ", p->what);
     if (p->total)

@@ -1,4 +1,4 @@
-/* How far something long has come, on standard error: a bar on a terminal, else a line for each tenth.
+/* Shows the progress of a long operation on standard error: a bar on a terminal, else a line for each tenth.
  * Threads: the caller serialises. */
 #ifndef XH_PROGRESS_H
 #define XH_PROGRESS_H
@@ -7,8 +7,8 @@
 
 struct xh_progress {
     const char *what;
-    uint64_t total; /* 0: unknown, and |unit| is counted */
-    uint64_t from;  /* so much was there before: the rate does not count it */
+    uint64_t total; /* 0: unknown; |unit| is counted instead */
+    uint64_t from;  /* done before the start; not counted in the rate */
     const char *unit;
     int terminal;
     uint64_t began_ns, drawn_ns;
@@ -17,9 +17,9 @@ struct xh_progress {
 
 void xh_progress_begin(struct xh_progress *p, const char *what, uint64_t total_bytes, const char *unit);
 void xh_progress_at(struct xh_progress *p, uint64_t done);
-/* Takes the bar off the terminal, without a word. */
+/* Removes the bar from the terminal. */
 void xh_progress_clear(struct xh_progress *p);
-/* Says what came of it. */
+/* Prints the result. */
 void xh_progress_end(struct xh_progress *p, uint64_t done);
 
 #endif

@@ -1,7 +1,7 @@
-/* xhdf5 publish: puts metadata images and compressed bodies beside files, for readers far away.
+/* xhdf5 publish: puts metadata images and compressed copies beside files, for remote readers.
  *
- * HDF5 does one thing at a time in a process, and a broken file may take it down: so files are dealt to several processes,
- * which tell what came of each through a pipe. The next file's number is in memory that they share. */
+ * HDF5 does one thing at a time in a process, and a broken file may crash it. So several worker processes share the
+ * files, and send each result through a pipe. The number of the next file is in shared memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
@@ -32,14 +32,17 @@
 static const char help[] =
     "xhdf5 publish [--body] [--check | --remove | --dry-run] [--jobs N] FILE|DIR...\n"
     "\n"
-    "Makes a metadata image beside each HDF5 file, FILE" XH_METAIMAGE_SUFFIX ": a small compressed copy of all that is not raw\n"
+    "Makes a metadata image beside each HDF5 file, FILE" XH_METAIMAGE_SUFFIX
+    ": a small compressed copy of all that is not raw\n"
     "data. Readers with the xhdf5 driver fetch it when they open the file, and then need no further request for\n"
     "metadata. Run it where the files lie; of a directory all HDF5 files below it are published.\n"
     "\n"
-    "  --body       makes a compressed body, too, FILE" XH_PACKED_SUFFIX ": the whole file in the seekable zstd format (zstd -d gives the\n"
+    "  --body       makes a compressed body, too, FILE" XH_PACKED_SUFFIX
+    ": the whole file in the seekable zstd format (zstd -d gives the\n"
     "               original back). Readers behind a link that is slower than unpacking fetch that instead. How it is\n"
     "               packed is tried on samples of the file; a file that its own filters have packed gets none\n"
-    "  --check      makes nothing: compares the images and bodies that are there with their files; with --body, a file\n"
+    "  --check      makes nothing: compares the images and bodies that are there with their files; with --body, a "
+    "file\n"
     "               without a body is told, too\n"
     "  --remove     removes images and bodies; with --body, the bodies alone\n"
     "  --dry-run    makes nothing: says what would be made, and what readers would gain\n"
@@ -48,7 +51,8 @@ static const char help[] =
     "What is there already, and of the file's present version, stays. A run that was interrupted can be\n"
     "repeated. Files that change are to be published again; until then readers do not use what lies beside them.\n"
     "\n"
-    "Exit codes: 0 done; 1 done, and the answer is no (--check: something is missing, stale or damaged); 2 wrong usage;\n"
+    "Exit codes: 0 done; 1 done, and the answer is no (--check: something is missing, stale or damaged); 2 wrong "
+    "usage;\n"
     "3 a file could not be published.\n";
 
 enum verb { MAKE, CHECK, REMOVE, DRY };
@@ -64,9 +68,9 @@ struct work {
     struct shared *shared;
 };
 
-struct shared { /* by the processes */
-    _Atomic size_t next;   /* file */
-    _Atomic uint64_t came; /* bytes of files that were seen to */
+struct shared { /* by all workers */
+    _Atomic size_t next;   /* number of the next file */
+    _Atomic uint64_t came; /* bytes of files that were processed */
 };
 
 /* ---- which files -------------------------------------------------------------------------------- */
@@ -110,7 +114,8 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* What is named is tried; what is found must look like HDF5. Returns 0 or an exit code. */
+/* Collects the files. A file that the user names is always tried; one that is found in a directory must look like HDF5.
+ * Returns 0 or an exit code. */
 static int collect(struct work *w, char **named)
 {
     FTS *fts = fts_open(named, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
@@ -159,10 +164,11 @@ static int tell(const struct xh_baked *b, int to)
     return write(to, b, sizeof *b) == (ssize_t)sizeof *b;
 }
 
-/* Sees to file |i|: its image, its body, or both. */
+/* Processes file |i|: its image, its compressed copy, or both. */
 static int see_to(const struct work *w, size_t i, int to)
 {
-    int bodies = w->body || w->verb == CHECK || w->verb == REMOVE, images = !(w->verb == REMOVE && w->body), counted = 0, ok = 1;
+    int bodies = w->body || w->verb == CHECK || w->verb == REMOVE, images = !(w->verb == REMOVE && w->body),
+        counted = 0, ok = 1;
     struct xh_baked b = {.file = i, .last = !bodies};
     if (images) {
         bake_image(w, w->path[i], &b);
@@ -181,7 +187,7 @@ static int see_to(const struct work *w, size_t i, int to)
     return ok;
 }
 
-/* In a process of its own: does files until there are no more. */
+/* In a worker process: processes files until there are no more. */
 static void work_on(const struct work *w, int to)
 {
     for (size_t i; (i = atomic_fetch_add_explicit(&w->shared->next, 1, memory_order_relaxed)) < w->n;)
@@ -189,7 +195,7 @@ static void work_on(const struct work *w, int to)
             break;
 }
 
-/* Starts workers that write to |to|. Returns how many there are. */
+/* Starts workers that write to |to|. Returns their number. */
 static int start(const struct work *w, int from, int to)
 {
     int began = 0, most = w->jobs;
@@ -209,7 +215,7 @@ static int start(const struct work *w, int from, int to)
     return began;
 }
 
-/* ---- what came of it ---------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------------ */
 
 static void report_made(const struct work *w, const struct xh_baked *b, const char *path)
 {
@@ -229,7 +235,7 @@ static void report_made(const struct work *w, const struct xh_baked *b, const ch
         printf("  it lies in %" PRIu64 " pieces; a reader who wants all of it would ask for one\n", b->extents);
 }
 
-/* A body that nobody asked for is not missed. */
+/* 1 when the missing sidecar counts as a fault. A compressed copy counts only with --body. */
 static int is_missed(const struct work *w, const struct xh_baked *b)
 {
     return b->as == XH_BAKED_NONE && (!b->body || w->body);
@@ -265,7 +271,7 @@ static int code_of(const struct work *w, const struct xh_baked *b)
     return w->verb == CHECK && (b->as == XH_BAKED_STALE || is_missed(w, b)) ? XH_EXIT_NO : XH_EXIT_OK;
 }
 
-/* Waits for the workers' next word, and draws meanwhile how far they have come. */
+/* Waits for the next result, and draws the progress meanwhile. */
 static void wait_for_word(const struct work *w, int from, struct xh_progress *p)
 {
     struct pollfd f = {.fd = from, .events = POLLIN};
@@ -276,7 +282,7 @@ static void wait_for_word(const struct work *w, int from, struct xh_progress *p)
     } while ((n = poll(&f, 1, DRAW_EVERY_MS)) == 0 || (n < 0 && errno == EINTR));
 }
 
-/* Reads what workers tell until all have ended. |done|: which files were told of. */
+/* Reads the workers' results until all workers have ended. |done|: the files that have a result. */
 static void hear(const struct work *w, int from, char *done, struct xh_progress *p, int *code)
 {
     struct xh_baked b;
@@ -298,7 +304,7 @@ static void hear(const struct work *w, int from, char *done, struct xh_progress 
         ;
 }
 
-/* Workers die with the file that they are at; new ones go on behind it. */
+/* A worker that crashes loses the file that it works on; new workers continue behind that file. */
 static int run(struct work *w)
 {
     struct xh_progress p;
@@ -311,7 +317,11 @@ static int run(struct work *w)
     }
     atomic_init(&w->shared->next, 0);
     atomic_init(&w->shared->came, 0);
-    xh_progress_begin(&p, w->verb == CHECK ? "checking" : w->verb == REMOVE ? "removing" : "publishing", w->all_bytes, "files");
+    xh_progress_begin(&p,
+                      w->verb == CHECK    ? "checking"
+                      : w->verb == REMOVE ? "removing"
+                                          : "publishing",
+                      w->all_bytes, "files");
     while (atomic_load_explicit(&w->shared->next, memory_order_relaxed) < w->n) {
         if (pipe2(ends, O_CLOEXEC) != 0 || start(w, ends[0], ends[1]) == 0) {
             code = xh_tool_fail(XH_EXIT_FAILED, "no process for it can be started: %s", strerror(errno));
@@ -337,9 +347,13 @@ static int run(struct work *w)
 
 int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"check", no_argument, NULL, 'c'}, {"remove", no_argument, NULL, 'r'},
-                                          {"dry-run", no_argument, NULL, 'n'}, {"jobs", required_argument, NULL, 'j'},
-                                          {"body", optional_argument, NULL, 'b'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option longs[] = {{"check", no_argument, NULL, 'c'},
+                                          {"remove", no_argument, NULL, 'r'},
+                                          {"dry-run", no_argument, NULL, 'n'},
+                                          {"jobs", required_argument, NULL, 'j'},
+                                          {"body", optional_argument, NULL, 'b'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
     static const char command[] = "xhdf5 publish";
     struct work w = {.verb = MAKE, .o = o, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     int verbs = 0, code;

@@ -1,4 +1,4 @@
-/* xhdf5 recover: what was written to files at URLs and is not at their servers. */
+/* xhdf5 recover: what was written to files at URLs and has not reached their servers. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +24,8 @@ static const char help[] =
     "that it had opened is still at the server; otherwise what was neither read nor written is zero, and the\n"
     "exit code is 1. The beginning of an ID will do.\n"
     "\n"
-    "States: \"to be sent\". \"withheld\": its program did not want it to be sent; retry ID sends it. \"flushed\": its\n"
+    "States: \"to be sent\". \"withheld\": its program did not want it to be sent; retry ID sends it. \"flushed\": "
+    "its\n"
     "program was killed before it closed the file; export writes what it had flushed. \"conflict\": it was written\n"
     "over what somebody else had changed meanwhile, and is never sent; export writes it. \"never closed\": killed\n"
     "before it had flushed anything. \"a write failed\": its disk or budget was full. These two can only be dropped.\n"
@@ -32,7 +33,8 @@ static const char help[] =
     "  --json   list: one array\n"
     "  --all    retry: all of them that are to be sent\n"
     "\n"
-    "Exit codes: 0 done; 1 export: done, with zeros; 2 wrong usage; 3 at least one could not be sent, written or found.\n";
+    "Exit codes: 0 done; 1 export: done, with zeros; 2 wrong usage; 3 at least one could not be sent, written or "
+    "found.\n";
 
 struct listing {
     int json;
@@ -71,7 +73,8 @@ static int list_one(void *ctx, const struct xh_left *l)
         xh_json_text(stdout, "url", l->url ? xh_tool_shown(l->url, url, sizeof url) : NULL);
         fputs(", ", stdout);
         xh_json_text(stdout, "why", l->why && *l->why ? l->why : NULL);
-        printf(", \"size\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"since\": %lld}", l->size, l->written_bytes, l->since_s);
+        printf(", \"size\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"since\": %lld}", l->size, l->written_bytes,
+               l->since_s);
         return 0;
     }
     if (to->n++ == 0)
@@ -152,7 +155,8 @@ static int export_one(const struct xh_options *o, const char *id, const char *pa
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     if (rc == 0)
         return XH_EXIT_OK;
-    return xh_tool_fail(XH_EXIT_NO, "the version that was opened is gone from the server: what was neither read nor written of it is zero in the file");
+    return xh_tool_fail(XH_EXIT_NO, "the version that was opened is gone from the server: what was neither read nor "
+                                    "written of it is zero in the file");
 }
 
 static int drop(const struct xh_options *o, const char *id)
@@ -163,7 +167,8 @@ static int drop(const struct xh_options *o, const char *id)
 
 int xh_tool_recover(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option longs[] = {
+        {"json", no_argument, NULL, 'j'}, {"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 recover";
     char shown[200];
     int json = 0, all = 0, worst = XH_EXIT_OK;
@@ -184,12 +189,14 @@ int xh_tool_recover(int argc, char **argv, const struct xh_options *o)
     if (strcmp(what, "list") == 0)
         return words ? xh_tool_usage(command, "list takes no word") : list(o, json);
     if (strcmp(what, "export") == 0)
-        return words == 2 ? export_one(o, argv[optind], argv[optind + 1]) : xh_tool_usage(command, "export takes an ID and the name of a new file");
+        return words == 2 ? export_one(o, argv[optind], argv[optind + 1])
+                          : xh_tool_usage(command, "export takes an ID and the name of a new file");
     if (strcmp(what, "retry") == 0 && all)
         return words ? xh_tool_usage(command, "either IDs or --all is wanted") : retry_all(o);
     if (strcmp(what, "retry") != 0 && strcmp(what, "drop") != 0)
-        return xh_tool_usage(command, *what ? "\"%s\" is not list, retry, export or drop" : "list, retry, export or drop is missing%s",
-                             xh_tool_plain(what, shown, sizeof shown));
+        return xh_tool_usage(
+            command, *what ? "\"%s\" is not list, retry, export or drop" : "list, retry, export or drop is missing%s",
+            xh_tool_plain(what, shown, sizeof shown));
     if (words == 0)
         return xh_tool_usage(command, "an ID is missing; xhdf5 recover list shows them");
     for (; optind < argc; optind++)

@@ -72,7 +72,7 @@ void xh_report_count(struct xh_report *r, const char *name, uint64_t value)
     xh_json_count(r->facts, name, value);
 }
 
-/* Prints |text| in lines of WIDTH, those behind the first indented. */
+/* Prints |text| in lines of WIDTH columns; all lines but the first are indented. */
 static void print_wrapped(const char *text)
 {
     size_t column = INDENT;
@@ -140,7 +140,9 @@ void xh_report_step(struct xh_report *r, const char *name, enum xh_state state)
 
 void xh_report_end(struct xh_report *r)
 {
-    const char *verdict = r->failures ? "cannot be read" : r->notes ? "can be read; there is advice" : "can be read, and nothing is in the way";
+    const char *verdict = r->failures ? "cannot be read"
+                          : r->notes  ? "can be read; there is advice"
+                                      : "can be read, and nothing is in the way";
     if (r->json) {
         fputs("\n ],\n ", stdout);
         xh_json_text(stdout, "verdict", verdict);

@@ -1,4 +1,4 @@
-/* A report of steps, each printed as soon as it is known: a line for people, or an object of JSON. */
+/* A report of steps, each printed as soon as it is known: a line of text, or an object of JSON. */
 #ifndef XH_REPORT_H
 #define XH_REPORT_H
 
@@ -10,25 +10,27 @@ enum xh_state { XH_STATE_OK, XH_STATE_NOTE, XH_STATE_FAILED, XH_STATE_UNTRIED };
 struct xh_report {
     int json, colour;
     unsigned steps, notes, failures;
-    FILE *facts; /* of the step at hand, in memory */
+    FILE *facts; /* of the current step, in memory */
     char *facts_text;
     size_t facts_bytes;
-    char text[2048], advice[2048]; /* likewise; for people */
-    char untried[512];             /* for people: the names of steps that had nothing to say; the end has them */
+    char text[2048], advice[2048]; /* of the current step; only for text */
+    char untried[512];             /* only for text: names of untried steps without a message, printed at the end */
 };
 
-/* Returns 0, or -1 without memory. */
+/* Returns 0, or -1 when out of memory. */
 int xh_report_begin(struct xh_report *r, const char *url_shown, int json);
 void xh_report_end(struct xh_report *r);
 
-/* Add to the step at hand. What came from a server is made safe to print. Text pieces are joined by "; ", as is advice. */
+/* Add to the current step. Text from a server is made safe to print. Pieces of text, and of advice, are joined by ";
+ * ". */
 void xh_report_say(struct xh_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void xh_report_advise(struct xh_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void xh_report_text(struct xh_report *r, const char *name, const char *value);
 void xh_report_number(struct xh_report *r, const char *name, double value);
 void xh_report_count(struct xh_report *r, const char *name, uint64_t value);
 
-/* Prints it, and makes room for the next; to people a step that was not tried and says nothing is told of at the end. A step with advice that is OK counts as NOTE. */
+/* Prints the current step and begins the next one. As text, a step that was not tried and has no message is listed at
+ * the end. A step that is OK but has advice counts as NOTE. */
 void xh_report_step(struct xh_report *r, const char *name, enum xh_state state);
 
 #endif

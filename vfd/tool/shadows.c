@@ -1,4 +1,4 @@
-/* xhdf5 cache: ls and rm, which only look at the directory of the shadows; and which of its commands. */
+/* xhdf5 cache: its commands. ls and rm stand here; they only read the directory of the shadows. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,8 +43,8 @@ static void print_json(const struct xh_image_info *i, unsigned n)
            i->meta_pages + i->raw_pages, i->meta_bytes + i->raw_bytes);
     printf("\"metadata_pages\": %" PRIu64 ", \"metadata_bytes\": %" PRIu64 ", ", i->meta_pages, i->meta_bytes);
     printf("\"raw_pages\": %" PRIu64 ", \"raw_bytes\": %" PRIu64 ", ", i->raw_pages, i->raw_bytes);
-    printf("\"hit_bytes\": %" PRIu64 ", \"readers\": %u, \"taken_bytes\": %" PRIu64 ", \"last_use\": %lld}", i->hit_bytes,
-           i->readers, i->taken_bytes, (long long)i->used);
+    printf("\"hit_bytes\": %" PRIu64 ", \"readers\": %u, \"taken_bytes\": %" PRIu64 ", \"last_use\": %lld}",
+           i->hit_bytes, i->readers, i->taken_bytes, (long long)i->used);
 }
 
 static void print_line(const struct xh_image_info *i, unsigned n)
@@ -183,7 +183,8 @@ static const char help[] =
 
 int xh_tool_cache(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct xh_verb commands[] = {{"ls", list}, {"rm", rm}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
+    static const struct xh_verb commands[] = {
+        {"ls", list}, {"rm", rm}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
     char shown[200];
     if (argc < 2)
         return xh_tool_usage("xhdf5 cache", "ls, warm, verify or rm is missing");

@@ -1,4 +1,5 @@
-/* Speed: see speed.h. A thread a connection, so that TLS has all processors, as in parallel programs of others. */
+/* Measuring speed: see speed.h. Each connection has a thread, so that TLS uses all processors, as other parallel
+ * programs do. */
 #include "speed.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@ struct race {
     const struct xh_caller *c;
     const struct xh_url *u;
     _Atomic uint64_t bytes;
-    atomic_uint going; /* connections that have brought their first byte, or have failed */
+    atomic_uint going; /* connections that have received their first byte, or have failed */
     atomic_int over;
 };
 
@@ -53,7 +54,12 @@ static void *run(void *ctx)
     struct xh_dial *d = xh_dial_new(me->r->c);
     char range[64];
     snprintf(range, sizeof range, "bytes=%" PRIu64 "-%" PRIu64, me->from, me->to - 1);
-    const struct xh_question q = {.range = range, .most_bytes = me->to - me->from, .most_ms = XH_DIAL_MOST_MS, .body = on_bytes, .tick = on_tick, .ctx = me};
+    const struct xh_question q = {.range = range,
+                                  .most_bytes = me->to - me->from,
+                                  .most_ms = XH_DIAL_MOST_MS,
+                                  .body = on_bytes,
+                                  .tick = on_tick,
+                                  .ctx = me};
     while (d && !atomic_load_explicit(&me->r->over, memory_order_relaxed)) {
         uint64_t before = me->bytes;
         xh_dial_ask(d, me->r->u, &q, &me->last);
@@ -70,7 +76,8 @@ struct sample {
     uint64_t ns, bytes;
 };
 
-/* Looks until it has lasted long enough since all were going, and says over. Returns how many samples. */
+/* Takes samples until the measurement has lasted long enough since all connections were going, and sets |over|. Returns
+ * the number of samples. */
 static size_t watch(struct race *r, unsigned n, struct sample *s)
 {
     const struct timespec tick = {.tv_nsec = TICK_NS};
@@ -89,7 +96,7 @@ static size_t watch(struct race *r, unsigned n, struct sample *s)
     return k;
 }
 
-/* From the middle of the time since the first byte to the end. */
+/* Returns the rate in the second half of the time between the first byte and the end. */
 static double rate_of(const struct sample *s, size_t k)
 {
     size_t first = 0, middle;

@@ -1,4 +1,4 @@
-/* xhdf5 stat: a file at a URL in some lines. */
+/* xhdf5 stat: describes a file at a URL in some lines. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,13 +64,15 @@ static void print_lines(const struct xh_look *l, const struct times *t)
         printf("\nspace       in pages of %s: metadata lies together\n", xh_tool_size(l->page_bytes, a));
     else
         puts("\nspace       not paged");
-    printf("objects     %" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " named type%s, %" PRIu64 " attribute%s\n", l->groups,
-           XH_S(l->groups), l->datasets, XH_S(l->datasets), l->types, XH_S(l->types), l->attributes, XH_S(l->attributes));
+    printf("objects     %" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " named type%s, %" PRIu64
+           " attribute%s\n",
+           l->groups, XH_S(l->groups), l->datasets, XH_S(l->datasets), l->types, XH_S(l->types), l->attributes,
+           XH_S(l->attributes));
     if (l->unread)
         printf("unread      %" PRIu64 " object%s that HDF5 cannot read\n", l->unread, XH_S(l->unread));
     printf("metadata    %s in headers, indexes and heaps\n", xh_tool_size(l->metadata_bytes, a));
-    printf("reading     opened in %.0f ms; all metadata in %.0f ms with %" PRIu64 " request%s, %s\n", t->opened_ms, t->walked_ms, l->requests,
-           XH_S(l->requests), xh_tool_size(l->fetched_bytes, a));
+    printf("reading     opened in %.0f ms; all metadata in %.0f ms with %" PRIu64 " request%s, %s\n", t->opened_ms,
+           t->walked_ms, l->requests, XH_S(l->requests), xh_tool_size(l->fetched_bytes, a));
 }
 
 struct seen {

@@ -1,8 +1,7 @@
-/* The survey: see survey.h.
+/* Walking through a file: see survey.h.
  *
- * Nothing that the file says is trusted to be small: values of attributes are read up to a bound, data
- * of variable length by pieces. What HDF5 cannot read (a filter that is not there) is counted and
- * passed over. */
+ * No size in the file is trusted to be small. Values of attributes are read up to a bound, data of variable length in
+ * pieces. What HDF5 cannot read (for example because a filter is missing) is counted and skipped. */
 #include "survey.h"
 
 #include <assert.h>
@@ -21,16 +20,16 @@
 struct walk {
     struct xh_survey *s;
     hid_t file;
-    unsigned long number; /* HDF5's, of the file: a path may lead to another one */
-    uint64_t chunk_base; /* what this libhdf5 leaves out of chunks' addresses */
-    int raw;             /* of what is visited now, raw data is wanted */
-    int meta;            /* what is visited now was not visited before */
+    unsigned long number; /* HDF5's number of the file; a path may lead to another file */
+    uint64_t chunk_base; /* added to chunk addresses that this libhdf5 gives without the user block */
+    int raw;             /* 1: raw data of what is visited now is wanted */
+    int meta;            /* 1: what is visited now was not visited before */
     int nomem;
 };
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
-/* Notes [off, off + len), or its pages. 0 or -1: no memory. */
+/* Adds [off, off + len), or its pages. Returns 0, or -1 when out of memory. */
 static int add(struct walk *w, uint64_t off, uint64_t len)
 {
     struct xh_survey *s = w->s;
@@ -76,7 +75,7 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
     return add(w, w->chunk_base + addr, size) ? H5_ITER_ERROR : H5_ITER_CONT;
 }
 
-/* Reads a dataset to the end, by rows, for the sake of what its elements point to. */
+/* Reads a whole dataset, by rows, so that HDF5 reads what its elements point to. */
 static int read_through(hid_t set, hid_t type, hid_t space)
 {
     hsize_t dims[H5S_MAX_RANK] = {1}, at[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK];
@@ -108,7 +107,7 @@ static int read_through(hid_t set, hid_t type, hid_t space)
     return rc;
 }
 
-/* Reads the index of the chunks in any case: it is metadata. */
+/* Reads the index of the chunks in any case; it is metadata. */
 static void see_dataset(struct walk *w, hid_t set)
 {
     struct xh_survey *s = w->s;
@@ -133,7 +132,7 @@ static void see_dataset(struct walk *w, hid_t set)
 
 /* ---- metadata ------------------------------------------------------------------------------- */
 
-/* Reads an attribute's value: what is of variable length lies elsewhere. */
+/* Reads an attribute's value, because values of variable length lie elsewhere. */
 static herr_t on_attribute(hid_t at, const char *name, const H5A_info_t *info, void *ctx)
 {
     struct walk *w = ctx;
@@ -167,7 +166,7 @@ static herr_t pass_link(hid_t at, const char *name, const H5L_info2_t *info, voi
     return 0;
 }
 
-/* What was created in order has a second index, which readers who ask for that order use. */
+/* Objects with creation order have a second index, which readers that ask for that order use. Reads it. */
 static void see_order(hid_t id, H5O_type_t kind)
 {
     unsigned flags = 0;
@@ -218,7 +217,7 @@ static int visit(struct walk *w, const char *path)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* Before 1.14.4 chunks' addresses came without the file's user block. */
+/* Returns the size of the file's user block where chunk addresses lack it: in HDF5 1.14 before 1.14.4. Else 0. */
 static uint64_t chunk_base(hid_t file)
 {
     unsigned major = 0, minor = 0, release = 0;
@@ -233,7 +232,7 @@ static uint64_t chunk_base(hid_t file)
     return block;
 }
 
-/* Each path by itself, whatever links lead there. */
+/* Visits each path by itself, through whatever links. */
 static int visit_paths(struct walk *w, struct xh_err *err)
 {
     char what[300];

@@ -1,5 +1,5 @@
-/* The commands: each is a file with a function that takes the words behind its name, the name first, and returns the
- * exit code (tool.h). */
+/* The commands. Each is a function in its own file. It gets the command line from the command's name on, and returns
+ * the exit code (tool.h). */
 #ifndef XH_VERBS_H
 #define XH_VERBS_H
 
@@ -18,7 +18,7 @@ xh_verb_run xh_tool_list;    /* list.c */
 xh_verb_run xh_tool_get;     /* get.c */
 xh_verb_run xh_tool_publish; /* publish.c */
 xh_verb_run xh_tool_recover; /* recover.c */
-xh_verb_run xh_tool_cache;   /* shadows.c; its own commands: */
+xh_verb_run xh_tool_cache;   /* shadows.c; its subcommands: */
 xh_verb_run xh_tool_warm;    /* warm.c */
 xh_verb_run xh_tool_verify;  /* verify.c */
 

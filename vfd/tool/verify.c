@@ -1,7 +1,7 @@
-/* xhdf5 cache verify: what the shadow holds against what the origin has.
+/* xhdf5 cache verify: compares what the shadow holds with what the origin has.
  *
- * The origin is read with the shadow off, so that nothing can come from what is to be checked. A page
- * counts as checked when it was in the shadow before its bytes were copied and after. */
+ * The origin is read with the shadow off, so that nothing comes from what is checked. A page counts as checked when it
+ * was in the shadow both before and after its bytes were copied. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "verbs.h"
 
 #define BATCH_PAGES 4096u /* 16 MiB of the shadow and as much of the origin at once */
-#define SHOWN_MOST 20u    /* pages that are named */
+#define SHOWN_MOST 20u    /* most pages that are named */
 
 static const char help[] =
     "xhdf5 cache verify URL\n"
@@ -91,7 +91,7 @@ static int compare_all(struct check *c, struct xh_err *err)
     return rc ? rc : compare_batch(c, err);
 }
 
-/* What there is of a URL, for the progress and for an error that helps. */
+/* What the shadows have of a URL, for the progress and for a useful error. */
 struct known {
     const char *url, *validator;
     uint64_t bytes;
@@ -142,13 +142,15 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
     }
     if (c.differ > SHOWN_MOST)
         printf("and %" PRIu64 " more\n", c.differ - SHOWN_MOST);
-    printf("%s: %" PRIu64 " pages (%s) checked, %" PRIu64 " differ", shown, c.checked, xh_tool_size(c.bytes, size), c.differ);
+    printf("%s: %" PRIu64 " pages (%s) checked, %" PRIu64 " differ", shown, c.checked, xh_tool_size(c.bytes, size),
+           c.differ);
     if (c.gone)
         printf(", %" PRIu64 " left the shadow meanwhile", c.gone);
     putchar('\n');
     if (c.differ)
-        xh_tool_fail(0, "pages that were damaged here are fetched anew by their next reader; if the file was changed at the "
-                        "server under the same version, readers get the old ones until xhdf5 cache rm");
+        xh_tool_fail(
+            0, "pages that were damaged here are fetched anew by their next reader; if the file was changed at the "
+               "server under the same version, readers get the old ones until xhdf5 cache rm");
     code = c.differ ? XH_EXIT_NO : XH_EXIT_OK;
 out:
     free(c.ours);

@@ -1,9 +1,9 @@
 /* xhdf5 cache warm: brings a file into the shadow before it is needed.
  *
- * All is kept that comes while no raw data counts as a stream, so stream_bytes stands at its largest. HDF5
- * walks through the metadata (survey.h); raw data is read here, without HDF5, past its filters: two
- * threads take batches of pages by turns, so that the link has work while one of them begins anew.
- * What stayed is counted in the shadow at the end: a full one drops pages without a word. */
+ * Everything fetched is kept as long as no raw data counts as a stream, so stream_bytes gets its largest value. HDF5
+ * walks through the metadata (survey.h). Raw data is read here, without HDF5 and its filters. Two threads take batches
+ * of pages in turn, so that the link stays busy while one of them starts its next batch. At the end the pages in the
+ * shadow are counted: a full shadow drops pages silently. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -48,17 +48,18 @@ struct wish {
 
 struct fetching {
     struct xh_file *f;
-    const struct xh_range *raw; /* in the file */
+    const struct xh_range *raw; /* within the file */
     size_t n;
 
     pthread_mutex_t lock; /* guards the rest */
     size_t at;            /* the next range, of which |taken| bytes are taken */
     uint64_t taken, done;
-    struct xh_err err; /* the first one */
+    struct xh_err err; /* the first error */
     struct xh_progress progress;
 };
 
-/* Takes the next batch into |ext|, its buffers in |buf|. Returns the number of extents; 0: no more. */
+/* Takes the next batch into |ext|, with buffers in |buf|. Returns the number of extents, or 0 when there are no
+ * more. */
 static size_t take(struct fetching *g, struct xh_extent *ext, uint8_t *buf)
 {
     size_t n = 0;
@@ -109,7 +110,7 @@ static uint64_t sum(const struct xh_range *r, size_t n)
     return bytes;
 }
 
-/* Cuts off what lies behind the end of the file. Returns how many ranges are left. */
+/* Cuts off what lies behind the end of the file. Returns the number of ranges left. */
 static size_t clip(struct xh_range *r, size_t n, uint64_t size)
 {
     while (n && r[n - 1].off >= size)
@@ -141,10 +142,10 @@ static int fetch_raw(struct xh_file *f, const struct xh_range *raw, size_t n, st
 
 struct stayed {
     uint64_t meta_bytes, raw_bytes; /* in the shadow */
-    uint64_t wanted_bytes;          /* of the ranges, in the shadow */
+    uint64_t wanted_bytes;          /* bytes of the ranges that are in the shadow */
 };
 
-/* Both the image's runs and the ranges ascend. */
+/* Counts bytes in the shadow. Both the image's runs and the ranges ascend. */
 static void count(struct xh_image *m, const struct xh_range *raw, size_t n, uint64_t size, struct stayed *s)
 {
     struct xh_image_run run;
@@ -163,7 +164,7 @@ static void count(struct xh_image *m, const struct xh_range *raw, size_t n, uint
     }
 }
 
-/* Says what is in the shadow now. Returns the exit code. */
+/* Prints what is in the shadow now. Returns the exit code. */
 static int report(const struct wish *w, const struct xh_options *o, struct xh_file *f, const struct xh_survey *s,
                   int too_large)
 {
@@ -188,10 +189,11 @@ static int report(const struct wish *w, const struct xh_options *o, struct xh_fi
         printf("%" PRIu64 " objects or values could not be read by HDF5 and were passed over\n", s->unread);
     xh_image_room(o, &budget, &taken);
     if (too_large)
-        return xh_tool_fail(XH_EXIT_NO,
-                            "the raw data is %s, the shadow may hold %s: nothing of it was fetched. Name what is needed "
-                            "with --dataset, or raise XHDF5_SHADOW_BUDGET_BYTES",
-                            xh_tool_size(wanted, a), xh_tool_size(budget, b));
+        return xh_tool_fail(
+            XH_EXIT_NO,
+            "the raw data is %s, the shadow may hold %s: nothing of it was fetched. Name what is needed "
+            "with --dataset, or raise XHDF5_SHADOW_BUDGET_BYTES",
+            xh_tool_size(wanted, a), xh_tool_size(budget, b));
     if (now.wanted_bytes < wanted)
         return xh_tool_fail(XH_EXIT_NO,
                             "only %s of %s of raw data stayed: the shadow may hold %s. Name what is needed with "
@@ -225,7 +227,7 @@ static int warm(const struct wish *w, const struct xh_options *given)
     if (rc == 0)
         xh_progress_end(&p, s.objects);
     exact = o;
-    exact.readahead = 0; /* what is wanted is known, and nothing else is */
+    exact.readahead = 0; /* all wanted ranges are known */
     if (rc == 0 && (rc = xh_cache_open(w->url, &exact, &f, &err)) == 0) {
         s.nraw = clip(s.raw, s.nraw, xh_cache_size(f));
         xh_image_room(&o, &budget, &taken);

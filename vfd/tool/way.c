@@ -1,4 +1,4 @@
-/* The doctor's way to the file: name, connection, TLS, credentials, redirects, and the first reply. */
+/* The doctor's check of the path to the file: name, connection, TLS, credentials, redirects, first reply. */
 #include "way.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ enum xh_state xh_doctor_name(struct doctor *d)
     struct xh_err err = {0};
     double took_ms = 0;
     const struct xh_proxy *proxy = xh_proxy_for(&d->caller.proxies, d->named);
-    if (proxy) { /* names and connections are its business */
+    if (proxy) { /* the proxy resolves names and connects */
         xh_report_say(r, "the proxy %s (%s) resolves names and connects", proxy->text, proxy->from);
         return XH_STATE_UNTRIED;
     }
@@ -30,8 +30,10 @@ enum xh_state xh_doctor_name(struct doctor *d)
     xh_report_number(r, "ms", took_ms);
     if (n < 0) {
         xh_report_say(r, "%s: %s", d->host, err.text);
-        xh_report_advise(r, "check the spelling of the host; /etc/resolv.conf and the network of this machine (getent hosts %s); a proxy may have "
-                            "to be set (https_proxy)", d->host);
+        xh_report_advise(r,
+                         "check the spelling of the host; /etc/resolv.conf and the network of this machine (getent "
+                         "hosts %s); a proxy may have to be set (https_proxy)",
+                         d->host);
         return XH_STATE_FAILED;
     }
     d->addresses = (unsigned)n;
@@ -44,7 +46,8 @@ enum xh_state xh_doctor_name(struct doctor *d)
     xh_report_text(r, "address", d->address[0].text);
     xh_report_say(r, "%.1f ms", took_ms);
     if (took_ms > NAME_SLOW_MS)
-        xh_report_advise(r, "name resolution is slow, and each program waits for it when it opens: a caching resolver (systemd-resolved, nscd) helps");
+        xh_report_advise(r, "name resolution is slow, and each program waits for it when it opens: a caching resolver "
+                            "(systemd-resolved, nscd) helps");
     return XH_STATE_OK;
 }
 
@@ -69,12 +72,13 @@ enum xh_state xh_doctor_connection(struct doctor *d)
     if (answered)
         xh_report_number(r, "ms", d->connect_ms);
     if (answered == 0) {
-        xh_report_advise(r, "is the port right, and the server up? \"Connection timed out\" is most often a firewall, here or there; a cluster's nodes "
-                            "may need a proxy (https_proxy)");
+        xh_report_advise(r, "is the port right, and the server up? \"Connection timed out\" is most often a firewall, "
+                            "here or there; a cluster's nodes may need a proxy (https_proxy)");
         return XH_STATE_FAILED;
     }
     if (answered < d->addresses)
-        xh_report_advise(r, "some addresses do not answer: each opening may lose time on them. Have them mended, or taken out of the name");
+        xh_report_advise(r, "some addresses do not answer: each opening may lose time on them. Have them mended, or "
+                            "taken out of the name");
     return XH_STATE_OK;
 }
 
@@ -106,12 +110,14 @@ static enum xh_state untrusted(struct doctor *d, const struct xh_answer *a)
     xh_report_say(r, "trusted is what %s holds", d->caller.trust.note);
     xh_report_text(r, "issuer", a->issuer);
     xh_report_text(r, "trusted", d->caller.trust.note);
-    xh_report_advise(r, "if that issuer is your site's: give its certificate by XHDF5_CA_BUNDLE=/path/ca.pem (or XHDF5_CA_DIR; grid CAs lie in "
-                        "/etc/grid-security/certificates); if the certificate is over or of another name, it is the server's owner who has to act; check this machine's clock");
+    xh_report_advise(r, "if that issuer is your site's: give its certificate by XHDF5_CA_BUNDLE=/path/ca.pem (or "
+                        "XHDF5_CA_DIR; grid CAs lie in "
+                        "/etc/grid-security/certificates); if the certificate is over or of another name, it is the "
+                        "server's owner who has to act; check this machine's clock");
     return XH_STATE_FAILED;
 }
 
-/* What went wrong before a reply; NULL: nothing that TLS or the connection is to blame for. */
+/* Returns what failed before a reply; NULL when neither TLS nor the connection failed. */
 static const char *broken_way(const struct xh_answer *a)
 {
     switch (a->end) {
@@ -133,14 +139,15 @@ enum xh_state xh_doctor_tls(struct doctor *d)
     struct tm tm;
     xh_handle_default_ca(&file, &dir);
     int rc = xh_trust_find(d->o, file, dir, &d->caller.trust, &err);
-    if (!d->named->https) { /* a redirect may lead to https: then trust is what was found, if any */
+    if (!d->named->https) { /* a redirect may lead to https; then the trust found above is used */
         ask(d, d->at, 0, a);
         xh_report_say(r, "none: the URL is http://, so what comes is not protected, and no token is sent");
         return XH_STATE_UNTRIED;
     }
     if (rc) {
         xh_report_say(r, "%s", err.text);
-        xh_report_advise(r, "name a file of trusted certificates: XHDF5_CA_BUNDLE=/path/ca.pem; most systems have one in the package ca-certificates");
+        xh_report_advise(r, "name a file of trusted certificates: XHDF5_CA_BUNDLE=/path/ca.pem; most systems have one "
+                            "in the package ca-certificates");
         return XH_STATE_FAILED;
     }
     find_credentials(d);
@@ -152,9 +159,12 @@ enum xh_state xh_doctor_tls(struct doctor *d)
         const char *advice = xh_handle_advice(a->why, buf);
         if (advice)
             xh_report_advise(r, "%s", advice);
-        else if (!xh_proxy_for(&d->caller.proxies, d->at) || a->end != XH_DIAL_CONNECT) /* that one's refusal says what to do */
-            xh_report_advise(r, "does the server speak https on port %s? TLS 1.2 is the least; a server that wants a certificate of yours says so here "
-                                "(X509_USER_PROXY, docs/access.md)", d->port);
+        /* a proxy's refusal says what to do */
+        else if (!xh_proxy_for(&d->caller.proxies, d->at) || a->end != XH_DIAL_CONNECT)
+            xh_report_advise(r,
+                             "does the server speak https on port %s? TLS 1.2 is the least; a server that wants a "
+                             "certificate of yours says so here (X509_USER_PROXY, docs/access.md)",
+                             d->port);
         return XH_STATE_FAILED;
     }
     xh_report_number(r, "handshake_ms", a->tls_ms);
@@ -166,7 +176,8 @@ enum xh_state xh_doctor_tls(struct doctor *d)
     gmtime_r(&a->until, &tm);
     strftime(date, sizeof date, "%Y-%m-%d", &tm);
     xh_report_say(r, "%s, %s, handshake in %.1f ms", a->protocol, a->cipher, a->tls_ms);
-    xh_report_say(r, again.resumed ? "a second connection resumed the first one's session" : "a second connection had to make a full handshake");
+    xh_report_say(r, again.resumed ? "a second connection resumed the first one's session"
+                                   : "a second connection had to make a full handshake");
     xh_report_say(r, "certificate of %s (%s), signed by %s, until %s", a->subject, a->key, a->issuer, date);
     xh_report_say(r, "trusted by %s", d->caller.trust.note);
     xh_report_text(r, "protocol", a->protocol);
@@ -178,7 +189,8 @@ enum xh_state xh_doctor_tls(struct doctor *d)
     xh_report_text(r, "until", date);
     xh_report_text(r, "trusted", d->caller.trust.note);
     if (a->until && a->until - now < CERTIFICATE_SOON_S)
-        xh_report_advise(r, "the certificate ends in %ld days: tell the server's owner", (long)((a->until - now) / 86400));
+        xh_report_advise(r, "the certificate ends in %ld days: tell the server's owner",
+                         (long)((a->until - now) / 86400));
     return XH_STATE_OK;
 }
 
@@ -221,9 +233,14 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
     for (; d->first.reply.status >= 301 && d->first.reply.status <= 308 && d->first.reply.status != 304; hops++) {
         struct xh_url *next = NULL;
         char shown[1024];
-        if (hops == HOPS_MOST || !d->first.reply.location[0] || xh_url_resolve(d->at, d->first.reply.location, &next, &err)) {
-            xh_report_say(r, "status %d leads nowhere: %s", d->first.reply.status, hops == HOPS_MOST ? "a loop" : err.text[0] ? err.text : "no Location");
-            xh_report_advise(r, "the server is set up wrongly; on XRootD redirectors http.desthttps yes keeps to https");
+        if (hops == HOPS_MOST || !d->first.reply.location[0] ||
+            xh_url_resolve(d->at, d->first.reply.location, &next, &err)) {
+            xh_report_say(r, "status %d leads nowhere: %s", d->first.reply.status,
+                          hops == HOPS_MOST ? "a loop"
+                          : err.text[0]     ? err.text
+                                            : "no Location");
+            xh_report_advise(r,
+                             "the server is set up wrongly; on XRootD redirectors http.desthttps yes keeps to https");
             return XH_STATE_FAILED;
         }
         int other = !xh_url_same_server(next, d->at);
@@ -235,7 +252,8 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
             return untrusted(d, &d->first);
         if (broken_way(&d->first)) {
             xh_report_say(r, "%s: %s", broken_way(&d->first), d->first.why);
-            xh_report_advise(r, "the redirector sends readers to a server that cannot be reached from here: a firewall, or a name of its inner network");
+            xh_report_advise(r, "the redirector sends readers to a server that cannot be reached from here: a "
+                                "firewall, or a name of its inner network");
             return XH_STATE_FAILED;
         }
         if (other)
@@ -262,16 +280,19 @@ static enum xh_state refused(struct doctor *d)
     if (p->reason[0])
         xh_report_say(r, "the server says: %s", p->reason);
     if (p->status == 404 || p->status == 410)
-        xh_report_advise(r, "the server has no file at this path: check its spelling; the path on the server's disk and that of its URLs mostly begin differently");
+        xh_report_advise(r, "the server has no file at this path: check its spelling; the path on the server's disk "
+                            "and that of its URLs mostly begin differently");
     else if (p->status == 401 && !(t && t->value))
-        xh_report_advise(r, "the server wants to know who you are, and no token was found: set BEARER_TOKEN_FILE, or give a certificate (X509_USER_PROXY); docs/access.md");
+        xh_report_advise(r, "the server wants to know who you are, and no token was found: set BEARER_TOKEN_FILE, or "
+                            "give a certificate (X509_USER_PROXY); docs/access.md");
     else if (p->status == 401 || p->status == 403)
-        xh_report_advise(r, "this token or certificate does not open this file: see above until when it holds, for what audience and scope; ask the server's owner "
-                            "who may read it");
+        xh_report_advise(r, "this token or certificate does not open this file: see above until when it holds, for "
+                            "what audience and scope; ask the server's owner who may read it");
     else if (p->status == 416)
         xh_report_advise(r, "the file is empty, or the server is still looking for it (XRootD redirectors): try again");
     else if (p->status == 429 || p->status == 503)
-        xh_report_advise(r, "the server is busy or limits its readers: try again later%s", p->retry_after_s > 0 ? " (it says when)" : "");
+        xh_report_advise(r, "the server is busy or limits its readers: try again later%s",
+                         p->retry_after_s > 0 ? " (it says when)" : "");
     else if (p->status >= 500)
         xh_report_advise(r, "an error of the server's: its log says more");
     else
@@ -282,9 +303,12 @@ static enum xh_state refused(struct doctor *d)
 static enum xh_state no_reply(struct doctor *d)
 {
     const struct xh_answer *a = &d->first;
-    const char *what = a->end == XH_DIAL_TIMEOUT ? "no reply within the time" : a->end == XH_DIAL_BAD_HTTP ? "what came is not HTTP" : "the connection broke off";
+    const char *what = a->end == XH_DIAL_TIMEOUT    ? "no reply within the time"
+                       : a->end == XH_DIAL_BAD_HTTP ? "what came is not HTTP"
+                                                    : "the connection broke off";
     xh_report_say(&d->report, "%s: %s", what, a->why[0] ? a->why : "no reply");
-    xh_report_advise(&d->report, "try again; if it stays, the server or what stands between (proxy, firewall, balancer) is to blame: its log says more");
+    xh_report_advise(&d->report, "try again; if it stays, the server or what stands between (proxy, firewall, "
+                                 "balancer) is to blame: its log says more");
     return XH_STATE_FAILED;
 }
 
@@ -303,20 +327,23 @@ enum xh_state xh_doctor_reply(struct doctor *d)
     if (p->status == 200 && p->html) {
         xh_report_say(r, "status 200, and a web page (text/html) in place of the file");
         xh_report_advise(r, "the server wants a login (docs/access.md: BEARER_TOKEN_FILE and others), shows a "
-                            "directory, or shows this for whatever it does not "
-                            "have: look at the URL in a browser");
+                            "directory, or shows this for whatever it does not have: look at the URL in a browser");
         return XH_STATE_FAILED;
     }
     if (p->status == 200) {
         xh_report_say(r, "status 200: it sends the whole file where a piece was asked for");
-        xh_report_advise(r, "this server, or what stands before it, does not know ranges, so larger files (whole_file_bytes) cannot be read there: "
-                            "xhdf5 get fetches them to a disk. nginx, XRootD, Apache know them; a proxy may have to be told to pass them on");
+        xh_report_advise(r, "this server, or what stands before it, does not know ranges, so larger files "
+                            "(whole_file_bytes) cannot be read there: "
+                            "xhdf5 get fetches them to a disk. nginx, XRootD, Apache know them; a proxy may have to be "
+                            "told to pass them on");
         return XH_STATE_FAILED;
     }
     if (p->status != 206)
         return refused(d);
     if (!p->range.given || !p->range.total_known || p->range.first != 0 || p->contradictory || p->encoded) {
-        xh_report_say(r, p->encoded ? "it compressed the reply" : "its Content-Range is missing, contradicts itself, or does not tell the file's size");
+        xh_report_say(r, p->encoded
+                             ? "it compressed the reply"
+                             : "its Content-Range is missing, contradicts itself, or does not tell the file's size");
         xh_report_advise(r, "the server, or a proxy before it, is set up wrongly");
         return XH_STATE_FAILED;
     }

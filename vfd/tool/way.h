@@ -1,4 +1,4 @@
-/* Steps of the doctor (exam.h): the way to the file, from its name to the reply. Each blocks. */
+/* Steps of the doctor (exam.h): the path to the file, from its name to the reply. Each blocks. */
 #ifndef XH_WAY_H
 #define XH_WAY_H
 

@@ -1,4 +1,4 @@
-/* Whole files: see whole.h. */
+/* Fetching whole files: see whole.h. */
 #include "whole.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 struct sink {
     int fd;
     int bad; /* errno; 0: all was written */
-    uint8_t first; /* byte of it that is no blank; 0: none yet */
+    uint8_t first; /* first byte that is not a blank; 0: none yet */
 };
 
 static int write_piece(void *ctx, const uint8_t *p, size_t len)
@@ -38,7 +38,7 @@ static int write_piece(void *ctx, const uint8_t *p, size_t len)
     return 0;
 }
 
-/* What the engine would find at opening. Returns 0 or a negative code. */
+/* Finds the credentials and settings that the engine would find at opening. Returns 0 or a negative code. */
 static int find_caller(struct xh_caller *c, const struct xh_options *o, const struct xh_url *u, struct xh_err *err)
 {
     const char *file, *dir, *from = strstr(u->server, "://") + 3;
@@ -62,7 +62,7 @@ static int find_caller(struct xh_caller *c, const struct xh_options *o, const st
     return rc < 0 ? rc : 0;
 }
 
-/* What became of the reply |a| of |u|. Returns 0 or a negative code. */
+/* Judges the reply |a| for |u|. Returns 0 or a negative code. */
 static int judge(const struct xh_url *u, const struct xh_answer *a, const struct sink *s, struct xh_err *err)
 {
     const struct xh_reply *r = &a->reply;
@@ -84,9 +84,9 @@ static int judge(const struct xh_url *u, const struct xh_answer *a, const struct
         return xh_err_set(err, XH_E_PROTO, 200, "%.200s: the server's reply is compressed, or contradicts itself",
                           u->shown);
     if (!r->length_given && !a->chunked)
-        return xh_err_set(err, XH_E_PROTO, 200,
-                          "%.200s: the server does not say how long the file is, so nothing tells whether it came whole",
-                          u->shown);
+        return xh_err_set(
+            err, XH_E_PROTO, 200,
+            "%.200s: the server does not say how long the file is, so nothing tells whether it came whole", u->shown);
     if (a->end != XH_DIAL_OK || (r->length_given && a->body_bytes != r->length))
         return xh_err_set(err, XH_E_NET, 200,
                           "%.200s: %" PRIu64 " bytes came, and then it broke off (%.200s): begin anew", u->shown,
