@@ -1,4 +1,4 @@
-/* The environment: see env.h. But for XHDF5_* (options.c) and HDF5's own, all variables are read here. */
+/* The environment: see env.h. All variables are read here, except XHDF5_* (options.c) and HDF5's own. */
 #include "env.h"
 
 #include <assert.h>
@@ -53,7 +53,7 @@ struct xh_env *xh_env_ref(struct xh_env *e)
 
 void xh_env_unref(struct xh_env *e)
 {
-    /* acq_rel: whoever frees has seen all that others did with it. */
+    /* acq_rel: the thread that frees |e| has seen what the others did with it. */
     if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
         return;
     for (size_t i = 0; i < NAMES; i++) {

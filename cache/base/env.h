@@ -1,31 +1,33 @@
 /* The environment, as it was when a file was opened.
  *
- * getenv() on a thread of ours would meet setenv() on one of the program's, and what a program sets between two
- * openings is not meant for the first. So the variables that name credentials, CAs and proxies are read once, by the
- * thread that opens, and all that is opened on the file's behalf later (its sidecar, other endpoints, a commit) goes
- * by those. */
+ * getenv() on one of our threads would race with setenv() on one of the program's. And what a program sets between two
+ * openings is not meant for the first one. So the thread that opens a file reads the variables for credentials, CAs and
+ * proxies once. Everything that is opened later for this file (its sidecar, other endpoints, a commit) uses these
+ * values. */
 #ifndef XH_ENV_H
 #define XH_ENV_H
 
 struct xh_env; /* constant once taken; counted */
 
-/* Reads them. For the program's own threads alone. Returns NULL without memory. Owns: the caller unrefs it. */
+/* Reads the variables. Returns NULL when out of memory. Owns: the caller unrefs the result. Threads: the program's
+ * own. */
 struct xh_env *xh_env_take(void);
 
 struct xh_env *xh_env_ref(struct xh_env *e); /* NULL allowed */
-void xh_env_unref(struct xh_env *e);         /* NULL allowed; forgets the values */
+void xh_env_unref(struct xh_env *e);         /* NULL allowed; the last one wipes the values */
 
-/* The value of |name|, which must be in env.c's table; NULL when it is unset or empty. |e| NULL: as it is now, for the
- * program's own threads alone. Owns: |e|, or the environment. */
+/* Returns the value of |name|, which must be in env.c's table; NULL when it is unset or empty. |e| NULL: the current
+ * environment; only on the program's own threads. Owns: |e|, or the environment. */
 const char *xh_env_get(const struct xh_env *e, const char *name);
 
-/* 1 when all of them have the same values in |a|, not NULL, and |b|; |b| NULL: as it is now, for the program's own threads alone. */
+/* Returns 1 when all variables have the same values in |a|, not NULL, and in |b|. |b| NULL: the current environment;
+ * only on the program's own threads. */
 int xh_env_is_same(const struct xh_env *a, const struct xh_env *b);
 
 struct xh_options;
 
-/* |o|, a copy of another's options, gets a reference of its own to their environment; where they have none, one that is
- * taken now. Without memory there is none. To be released once. */
+/* hold gives |o|, a copy of other options, its own reference to their environment. If they have none, the current
+ * environment is read; if there is no memory, |o| has none. Call release once. */
 void xh_env_hold(struct xh_options *o);
 void xh_env_release(struct xh_options *o);
 

@@ -41,7 +41,8 @@ size_t xh_utf8_length(const char *text)
             return 0;
         c = c << 6 | (p[i] & 0x3fu);
     }
-    int harmful = c < 0xa0 || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || (c >= 0xd800 && c < 0xe000);
+    int harmful =
+        c < 0xa0 || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || (c >= 0xd800 && c < 0xe000);
     return c < least[n] || c > 0x10ffff || harmful ? 0 : n;
 }
 

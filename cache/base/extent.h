@@ -9,18 +9,18 @@ struct xh_range { /* [off, off+len) */
     uint64_t off, len;
 };
 
-struct xh_extent { /* a range that the caller asked for, and where it shall land */
+struct xh_extent { /* a range that the caller asked for, and the buffer for it */
     uint64_t off, len;
     void *buf;
 };
 
-/* Index of the one of |n| > 0 ranges, sorted and disjoint, that holds |off|, if one does. */
+/* Returns the index of the range that holds |off|, if one does. |r| has |n| > 0 ranges, sorted and disjoint. */
 size_t xh_range_at(const struct xh_range *r, size_t n, uint64_t off);
 
-/* For qsort: by offset. */
+/* For qsort: orders by offset. */
 int xh_range_order(const void *a, const void *b);
 
-/* Sorts |n| ranges and joins what overlaps, touches or is at most |gap| apart. Returns how many are left. */
+/* Sorts |n| ranges and joins those that overlap, touch or lie at most |gap| apart. Returns how many are left. */
 size_t xh_ranges_join(struct xh_range *r, size_t n, uint64_t gap);
 
 #endif

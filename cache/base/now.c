@@ -1,4 +1,4 @@
-/* The clock: see now.h. A file of its own, so that a test can put another one in its place. */
+/* The clock: see now.h. In its own file, so that a test can replace it. */
 #include "now.h"
 
 #include <time.h>

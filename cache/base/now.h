@@ -1,4 +1,4 @@
-/* The clock of the node: monotonic, the same for all its processes, and that of the trace. */
+/* The node's monotonic clock: the same for all its processes, and for the trace. */
 #ifndef XH_NOW_H
 #define XH_NOW_H
 

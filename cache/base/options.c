@@ -22,10 +22,10 @@ const struct xh_opt_row xh_opt_rows[XH_OPT_COUNT] = {
 #undef X
 };
 
-/* XHDF5_* variables that are not options: the project's own tools read them. */
+/* XHDF5_* variables that are not options; the project's own tools read them. */
 static const char *const foreign_env[] = {"BUILD", "WAN", "BOX", "TEST"};
 
-/* The C compiler checks here that every default lies in its bounds. */
+/* The compiler checks that every default is within its bounds. */
 #define CHECK_BOOL(def, min, max) ((def) >= (min) && (def) <= (max))
 #define CHECK_INT(def, min, max) ((def) >= (min) && (def) <= (max))
 #define CHECK_SIZE(def, min, max) ((def) >= (min) && (def) <= (max))
@@ -60,7 +60,7 @@ void xh_options_defaults(struct xh_options *o)
     }
 }
 
-/* Edit distance of two short names, letter case ignored: for "did you mean". */
+/* Edit distance of two short names, ignoring case: for the hint at the nearest name. */
 static unsigned distance(const char *a, const char *b)
 {
     unsigned row[64];
@@ -209,7 +209,7 @@ static int is_foreign(const char *name, size_t len)
     return 0;
 }
 
-/* The names that the HEPS system has for the option endpoints: a list of endpoints, and how many of them are to be used. */
+/* The HEPS system's variables for the option endpoints: a list of endpoints, and how many of them to use. */
 static int endpoints_of_heps(struct xh_options *o, struct xh_err *err)
 {
     static const char separators[] = ",; \t\r\n";
@@ -218,7 +218,7 @@ static int endpoints_of_heps(struct xh_options *o, struct xh_err *err)
     if (!list)
         return 0;
     if (number && parse_number(number, 0, &most) != 0)
-        most = UINT64_MAX; /* another program's */
+        most = UINT64_MAX; /* not a number: it belongs to another program */
     int rc = xh_options_set(o, "endpoints", list, "environment variable XRDMULTI_ENDPOINT", err);
     for (char *p = o->endpoints; rc == 0 && *(p += strspn(p, separators)); p += strcspn(p, separators))
         if (most-- == 0) {
@@ -244,14 +244,15 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
         snprintf(key, sizeof key, "%.*s", (int)(eq - name), name);
         const struct xh_opt_row *row = row_of(key);
         if (row && !eq[1])
-            continue; /* as when it is not there: in a shell the two are easily mixed up */
+            continue; /* an empty value means unset; shells make the two easy to confuse */
         if (!row) {
             if (!unknown++ && !atomic_flag_test_and_set(&warned)) {
                 size_t n = (size_t)snprintf(known, sizeof known, "%s", nearest(key));
                 for (size_t i = 0; i < n && i < sizeof known; i++)
                     known[i] = (char)toupper((unsigned char)known[i]);
-                dprintf(STDERR_FILENO, "xhdf5: the environment variable XHDF5_%s is no option; the nearest known one is XHDF5_%s\n", key,
-                        known);
+                dprintf(STDERR_FILENO,
+                        "xhdf5: the environment variable XHDF5_%s is no option; the nearest known one is XHDF5_%s\n",
+                        key, known);
             }
             continue;
         }
@@ -273,7 +274,7 @@ int xh_options_env_has(const char *name)
     return 0;
 }
 
-/* Cuts white space off both ends, in place; returns the start. */
+/* Removes white space at both ends, in place. Returns the start. */
 static char *trim(char *s)
 {
     while (isspace((unsigned char)*s))
@@ -284,7 +285,7 @@ static char *trim(char *s)
     return s;
 }
 
-/* Sets the option of one part, "key=value". */
+/* Sets the option in one part, "key=value". */
 static int set_part(struct xh_options *o, char *part, const char *where, struct xh_err *err)
 {
     part = trim(part);

@@ -1,8 +1,7 @@
-/* Which process this is: see process.h.
+/* The number of this process: see process.h.
  *
- * The number lies in a page that the kernel gives to a fork's child as zeros (MADV_WIPEONFORK, Linux 4.14), whoever
- * calls fork or
- * clone, and whether or not its handlers run. Where the kernel will not, handlers of fork put it to 0. */
+ * The number lies in a page that the kernel zeroes in a fork's child (MADV_WIPEONFORK, Linux 4.14), whatever called
+ * fork or clone, and whether or not fork handlers run. Without kernel support, a fork handler sets it to 0. */
 #include "process.h"
 
 #include <pthread.h>
@@ -13,7 +12,7 @@
 
 #include "now.h"
 
-static _Atomic uint64_t here; /* where no page can be had */
+static _Atomic uint64_t here; /* used when there is no such page */
 static _Atomic uint64_t *number = &here;
 
 static void forget(void)
@@ -41,7 +40,7 @@ uint64_t xh_process(void)
     if (getrandom(&mine, sizeof mine, GRND_NONBLOCK) != sizeof mine)
         mine = xh_now_ns() << 22 ^ (uint64_t)getpid();
     mine |= 3;
-    /* Of two threads that come first one has its number taken. */
+    /* If two threads come first, both use the number of one of them. */
     int first = atomic_compare_exchange_strong_explicit(number, &is, mine, memory_order_relaxed, memory_order_relaxed);
     return first ? mine : is;
 }

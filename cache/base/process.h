@@ -1,14 +1,13 @@
-/* Which process this is. */
+/* Identifies this process. */
 #ifndef XH_PROCESS_H
 #define XH_PROCESS_H
 
 #include <stdint.h>
 
-/* A number that no other process of this machine has, living or not: neither the parent of a fork nor its child. A
- * pid is no
- * such thing: the first process of a pid namespace and that of a namespace inside are both 1, though one forked the
- * other.
- * Odd, and more than 1. Costs a load. Threads: any. In a child of vfork it is the parent's. */
+/* Returns a number that no other process of this machine has or had; a fork's parent and child have different ones. A
+ * pid does not suffice: the first process of a pid namespace and the first one of a namespace inside it both have pid
+ * 1, even if one forked the other. The number is odd and greater than 1. Costs one load. Threads: any. In a child of
+ * vfork it is the parent's number. */
 uint64_t xh_process(void);
 
 #endif

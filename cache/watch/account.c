@@ -37,7 +37,7 @@ void xh_account_forked(struct xh_account *a, const struct xh_stats *now)
     xh_account_init(a, on);
 }
 
-/* The time since the last change belongs to the first thing that any thread did. */
+/* Adds the time since the last change to the first state that any thread is in. */
 static void charge(struct xh_account *a, uint64_t now)
 {
     unsigned d = 0;
@@ -47,7 +47,8 @@ static void charge(struct xh_account *a, uint64_t now)
     a->since_ns = now;
 }
 
-/* One thread more does |d|, or one fewer; what it does besides is XH_COPYING. Returns the time. */
+/* |more| is 1 when one more thread does |d|, -1u when one fewer does. Its other time counts as XH_COPYING. Returns the
+ * time. */
 static uint64_t move(struct xh_account *a, enum xh_doing d, unsigned more)
 {
     if (!a->on)
@@ -88,7 +89,7 @@ void xh_account_unforeseen(struct xh_account *a, int kind, uint64_t bytes, uint6
 
 void xh_account_opened(struct xh_account *a)
 {
-    a->opening_ns = a->spent_ns[XH_NETWORK]; /* nobody else has the file yet */
+    a->opening_ns = a->spent_ns[XH_NETWORK]; /* no other thread has the file yet */
 }
 
 void xh_account_add(struct xh_account *a, const struct xh_stats *c, const struct xh_facts *f)
@@ -125,7 +126,7 @@ static void fill_in(const struct xh_account *a, const struct xh_stats *c, struct
     uint64_t outside = a->spent_ns[XH_OUTSIDE];
     f->failures = a->failures;
     f->missing = a->missing;
-    f->lost_ns = a->lost_ns < outside ? a->lost_ns : outside; /* no call of this file was on then */
+    f->lost_ns = a->lost_ns < outside ? a->lost_ns : outside; /* at that time no call on this file was active */
     f->wall_ns = a->since_ns - a->opened_ns;
     f->network_ns = a->spent_ns[XH_NETWORK] + f->lost_ns;
     f->others_ns = a->spent_ns[XH_OTHERS];
@@ -136,7 +137,8 @@ static void fill_in(const struct xh_account *a, const struct xh_stats *c, struct
     f->meta = a->unforeseen[XH_KIND_META];
     f->fetched = c->bytes_fetched;
     f->asked = c->bytes_asked;
-    /* What came and was asked for by nobody, gaps and pieces of pages among it: of the shadow's pages it is not known. */
+    /* Bytes that came and were not asked for, such as gaps and parts of pages. For the shadow's pages it is not known
+     * whether another process uses them. */
     f->unused = c->bytes_fetched > c->bytes_asked ? c->bytes_fetched - c->bytes_asked : 0;
     if (f->unused < c->bytes_unused)
         f->unused = c->bytes_unused;
@@ -148,7 +150,8 @@ static void fill_in(const struct xh_account *a, const struct xh_stats *c, struct
     f->commit_ns = c->commit_ms * 1000000u;
 }
 
-void xh_account_print(struct xh_account *a, const char *url_shown, const struct xh_stats *total, struct xh_facts *f, int fd)
+void xh_account_print(struct xh_account *a, const char *url_shown, const struct xh_stats *total, struct xh_facts *f,
+                      int fd)
 {
     char advice[XH_ADVICE_BYTES];
     pthread_mutex_lock(&a->lock);
@@ -175,7 +178,8 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
     if (c.bytes_body)
         snprintf(body, sizeof body, "; its compressed body brought %.1f", OF(c.bytes_body));
     if (c.bytes_written || c.commit_ms)
-        snprintf(written, sizeof written, "  written   %.1f MB by HDF5; %.1f MB sent to the server, %llu commit%s in %.3f s\n",
+        snprintf(written, sizeof written,
+                 "  written   %.1f MB by HDF5; %.1f MB sent to the server, %llu commit%s in %.3f s\n",
                  MB(c.bytes_written), MB(c.bytes_sent), (unsigned long long)c.commits, c.commits == 1 ? "" : "s",
                  (double)c.commit_ms / 1e3);
     if (f->failures || f->missing)
@@ -186,22 +190,22 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
             "xhdf5: %s: open for %.3f s\n"
             "  bytes     %.1f %s asked: %.1f from %s%s, %.1f through private memory, %.1f when they were read\n"
             "            %.1f %s fetched, at least %.1f of them unused so far%s\n"
-            "%s%s"
-            "  requests  %llu on %llu connection%s, %llu sent again; round trip %.1f ms\n"
+            "%s%s  requests  %llu on %llu connection%s, %llu sent again; round trip %.1f ms\n"
             "  time      network %.3f s (%.0f %%), other processes %.3f s (%.0f %%), copying %.3f s (%.0f %%), "
             "HDF5 and application %.3f s (%.0f %%)\n"
             "  advice    %s\n",
-            url_shown, (double)f->wall_ns / 1e9, OF(c.bytes_asked), unit, OF(c.bytes_hit + c.bytes_waited), from[f->private_ & 3], image, OF(c.bytes_staged),
-            OF(c.bytes_demand + c.bytes_bypass), OF(c.bytes_fetched), unit, OF(f->unused), body, written, lost,
-            (unsigned long long)c.requests, (unsigned long long)c.connections, c.connections == 1 ? "" : "s",
-            (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns), S(f->others_ns), S(f->copying_ns),
-            S(f->outside_ns), advice);
+            url_shown, (double)f->wall_ns / 1e9, OF(c.bytes_asked), unit, OF(c.bytes_hit + c.bytes_waited),
+            from[f->private_ & 3], image, OF(c.bytes_staged), OF(c.bytes_demand + c.bytes_bypass), OF(c.bytes_fetched),
+            unit, OF(f->unused), body, written, lost, (unsigned long long)c.requests, (unsigned long long)c.connections,
+            c.connections == 1 ? "" : "s", (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns),
+            S(f->others_ns), S(f->copying_ns), S(f->outside_ns), advice);
 #undef MB
 #undef OF
 #undef S
 }
 
-void xh_account_print_unopened(struct xh_account *a, const char *url_shown, const struct xh_stats *c, const char *why, int fd)
+void xh_account_print_unopened(struct xh_account *a, const char *url_shown, const struct xh_stats *c, const char *why,
+                               int fd)
 {
     pthread_mutex_lock(&a->lock);
     charge(a, xh_now_ns());
@@ -211,7 +215,7 @@ void xh_account_print_unopened(struct xh_account *a, const char *url_shown, cons
             "  requests  %llu on %llu connection%s, %llu sent again\n"
             "  time      network %.3f s, other processes %.3f s\n"
             "  advice    it could not be opened. %s\n",
-            url_shown, (double)(a->since_ns - a->opened_ns) / 1e9, (unsigned long long)c->requests, (unsigned long long)c->connections,
-            c->connections == 1 ? "" : "s", (unsigned long long)c->retries, (double)a->spent_ns[XH_NETWORK] / 1e9,
-            (double)a->spent_ns[XH_OTHERS] / 1e9, why);
+            url_shown, (double)(a->since_ns - a->opened_ns) / 1e9, (unsigned long long)c->requests,
+            (unsigned long long)c->connections, c->connections == 1 ? "" : "s", (unsigned long long)c->retries,
+            (double)a->spent_ns[XH_NETWORK] / 1e9, (double)a->spent_ns[XH_OTHERS] / 1e9, why);
 }

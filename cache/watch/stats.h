@@ -1,4 +1,4 @@
-/* Counters of one open file: struct, names and the way to add. See stats.def. */
+/* Counters of one open file: structs and functions. See stats.def. */
 #ifndef XH_STATS_H
 #define XH_STATS_H
 
@@ -25,10 +25,10 @@ void xh_counters_snapshot(struct xh_counters *from, struct xh_stats *to);
 /* Adds |more| to |to|. */
 void xh_stats_add(struct xh_stats *to, const struct xh_stats *more);
 
-/* Adds to |to| what |of|, a sidecar's, says of requests and of what they brought: they were made for the file's sake. */
+/* Adds to |to| the requests of |of|, a sidecar's counters, and what they brought. They were made for the file. */
 void xh_stats_add_requests(struct xh_stats *to, const struct xh_stats *of);
 
-/* One trace line of the component stats: "counters name=value … url=…", without those that are 0. */
+/* Prints one trace line of the component stats: "counters name=value … url=…", without counters that are 0. */
 void xh_stats_trace(const struct xh_stats *s, const char *url_shown);
 
 #endif

@@ -20,35 +20,36 @@
 #define BUFFER_BYTES (2u << 20)
 #define WRITE_AT_BYTES (32u << 10)
 #define WRITE_EVERY_NS 100000000u
-/* Beyond the threads' numbers, which end at 2^22. */
+/* Above all thread numbers, which end at 2^22. */
 #define FIRST_CONNECTION 10000000u
 
 _Atomic int xh_timeline_state;
 _Thread_local int xh_timeline_hints;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;         /* guards |line|; a leaf, held for a copy */
-static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;      /* held while |spare| is written; |lock| is taken in it */
+/* held while |spare| is written; |lock| may be taken within it */
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;     /* held while the file is opened */
 
 static struct {
     char *buffer, *spare; /* BUFFER_BYTES each */
     size_t used;
-    uint64_t taken, lost; /* bytes of all events; events that found no room */
+    uint64_t taken, lost; /* bytes of all events; events that did not fit */
     uint64_t written_ns;
-    uint64_t beside;      /* numbers of those */
+    uint64_t beside;      /* number of the last such event */
     unsigned char named[65536 / 8]; /* connections whose track has a name */
-    int fd;               /* constant once |state| is set */
+    int fd;               /* constant after |xh_timeline_state| is set */
     int full;
 } line;
 
 /* ---- JSON */
 
-/* Appends |c| of a string. |room| is left for the closing of everything. */
+/* Appends |c| as part of a string. Leaves room for what closes the event. */
 static size_t put_char(char *out, size_t n, size_t size, unsigned char c)
 {
     if (n + 7 > size)
         return n;
-    if (c < 0x20 || c >= 0x7f) /* what is no ASCII is taken for Latin-1: always valid */
+    if (c < 0x20 || c >= 0x7f) /* a non-ASCII byte is written as a Latin-1 character: always valid */
         return n + (size_t)snprintf(out + n, 7, "\\u%04x", c);
     if (c == '"' || c == '\\')
         out[n++] = '\\';
@@ -75,7 +76,7 @@ static int is_number(const char *s, size_t len)
     return len > 0 && len < 20 && i == len && (len == 1 || s[0] != '0');
 }
 
-/* Makes members of an object of "key=value key="a value" …"; words without '=' are passed over. */
+/* Makes members of a JSON object from "key=value key="a value" …". Words without '=' are ignored. */
 static size_t put_words(char *out, size_t size, const char *words)
 {
     size_t n = 0;
@@ -109,7 +110,7 @@ static size_t put_words(char *out, size_t size, const char *words)
 
 /* ---- events */
 
-/* Adds a line to the buffer. |len| is at most EVENT_BYTES. */
+/* Adds an event to the buffer. |len| is at most EVENT_BYTES. */
 static void add(const char *event, size_t len)
 {
     pthread_mutex_lock(&lock);
@@ -132,13 +133,15 @@ static long long thread_number(void)
 #define MICROSECONDS "%llu.%03u"
 #define US(ns) (unsigned long long)((ns) / 1000), (unsigned)((ns) % 1000)
 
-static void emit(const char *phase, const char *name, uint64_t track, uint64_t at_ns, const char *more, const char *words)
+static void emit(const char *phase, const char *name, uint64_t track, uint64_t at_ns, const char *more,
+                 const char *words)
 {
     char event[EVENT_BYTES], args[EVENT_BYTES - 512];
     put_words(args, sizeof args, words);
     int n = snprintf(event, sizeof event,
-                     "{\"ph\":\"%s\",\"name\":\"%.60s\",\"pid\":%d,\"tid\":%lld,\"ts\":" MICROSECONDS "%.200s,\"args\":{%s}},\n", phase,
-                     name, (int)getpid(), track ? (long long)track : thread_number(), US(at_ns), more, args);
+                     "{\"ph\":\"%s\",\"name\":\"%.60s\",\"pid\":%d,\"tid\":%lld,\"ts\":" MICROSECONDS
+                     "%.200s,\"args\":{%s}},\n",
+                     phase, name, (int)getpid(), track ? (long long)track : thread_number(), US(at_ns), more, args);
     if (n > 0 && (size_t)n < sizeof event)
         add(event, (size_t)n);
 }
@@ -166,7 +169,7 @@ void xh_timeline_beside(const char *name, uint64_t from_ns, uint64_t to_ns)
     emit("e", name, 0, to_ns, more, "");
 }
 
-/* The time line has slices for these. */
+/* 1 for trace events that the time line draws as slices. */
 static int has_slices(const char *event)
 {
     static const char *const slices[] = {"read", "request", "send", "reply", "done"};
@@ -176,7 +179,7 @@ static int has_slices(const char *event)
     return 0;
 }
 
-/* An event of the trace, as a moment on the calling thread's track. */
+/* Draws a trace event as a moment on the calling thread's track. */
 static void moment(const char *component, const char *event, uint64_t now_ns, const char *words)
 {
     char more[64];
@@ -210,7 +213,7 @@ static void give_up(void)
     xh_trace_to(NULL);
 }
 
-/* Writes all of it, or nothing more at all. */
+/* Writes all bytes; on an error switches the time line off. */
 static void write_out(const char *p, size_t len)
 {
     while (len > 0) {
@@ -232,7 +235,7 @@ void xh_timeline_write(int all)
         return;
     if (all)
         pthread_mutex_lock(&writing);
-    else if (pthread_mutex_trylock(&writing) != 0) /* somebody does it */
+    else if (pthread_mutex_trylock(&writing) != 0) /* another thread writes */
         return;
     uint64_t now = xh_now_ns();
     pthread_mutex_lock(&lock);
@@ -299,7 +302,8 @@ static void expand(const char *name, char *path, size_t size)
     path[n] = '\0';
 }
 
-/* Opens the file; who is the first to have it open begins it. The lock says who has: each keeps it until it ends. */
+/* Opens the file. Each process holds a shared lock until it ends. The first process with the file open gets the
+ * exclusive lock and starts the file anew. */
 static int open_file(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

@@ -12,8 +12,8 @@
 #include "base/now.h"
 
 _Atomic unsigned xh_trace_mask;
-static _Atomic unsigned printed; /* of those, the components that go to standard error */
-static xh_trace_sink *_Atomic drawn; /* where they go besides; NULL: nowhere. Relaxed: it guards no data */
+static _Atomic unsigned printed; /* components that go to standard error */
+static xh_trace_sink *_Atomic drawn; /* the sink, or NULL; relaxed: it guards no data */
 
 static const struct {
     const char *name;
@@ -56,10 +56,10 @@ static void print(enum xh_trace_component c, const char *event, uint64_t now, co
 {
     char line[1200];
     int n = snprintf(line, sizeof line - 1, "%llu %d %d %s %s %s", (unsigned long long)now, (int)getpid(),
-                     (int)syscall(SYS_gettid) /* gettid() is of glibc 2.30 */, name_of(c), event, words);
+                     (int)syscall(SYS_gettid) /* gettid() needs glibc 2.30 */, name_of(c), event, words);
     size_t all = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
     line[all++] = '\n';
-    /* One write a line, so that lines of several threads and processes do not mix. */
+    /* One write for each line, so that lines of several threads and processes do not mix. */
     ssize_t w = write(STDERR_FILENO, line, all);
     (void)w;
 }
@@ -70,7 +70,7 @@ void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt
     int prints = (atomic_load_explicit(&printed, memory_order_relaxed) & c) != 0;
     xh_trace_sink *sink = atomic_load_explicit(&drawn, memory_order_relaxed);
     va_list ap;
-    assert(fmt); /* the compiler wants to be told, with sanitizers */
+    assert(fmt); /* tells the compiler, when built with sanitizers */
     if (!prints && !sink)
         return;
     uint64_t now = xh_now_ns();

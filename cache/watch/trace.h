@@ -1,6 +1,6 @@
-/* Trace lines on standard error: "ns pid tid component event key=value …", chosen by the option log=all or
- * log=read,origin; and the same to a sink (the time line is one). Never given a secret: callers pass shown URLs
- * only. Costs one relaxed load when off. */
+/* Trace lines on standard error: "ns pid tid component event key=value …", selected by the option log=all or
+ * log=read,origin. The same events go to a sink, such as the time line. Callers pass no secrets: only URLs from
+ * xh_url_shown. Costs one relaxed load when off. */
 #ifndef XH_TRACE_H
 #define XH_TRACE_H
 
@@ -14,21 +14,21 @@ enum xh_trace_component {
     XH_T_PREDICT = 1u << 3,
     XH_T_SHADOW = 1u << 4,
     XH_T_ORIGIN = 1u << 5,
-    XH_T_STATS = 1u << 6, /* what the counters are when a file is closed */
+    XH_T_STATS = 1u << 6, /* the counters when a file is closed */
     XH_T_ALL = (1u << 7) - 1,
 };
 
-extern _Atomic unsigned xh_trace_mask; /* components that somebody wants */
+extern _Atomic unsigned xh_trace_mask; /* components whose events are printed or go to the sink */
 
-/* Adds the named components to the process's mask. Unknown names are passed over. */
+/* Adds the named components to the process's mask. Ignores unknown names. */
 void xh_trace_enable(const char *components);
 
-/* Takes events besides the lines on standard error. |words| is printable and lives as long as the call.
- * Threads: any. */
+/* Receives events in addition to the lines on standard error. |words| is printable and valid during the call. Threads:
+ * any. */
 typedef void xh_trace_sink(const char *component, const char *event, uint64_t now_ns, const char *words);
 
-/* |sink| gets the events of all components but "plan" from now on, and of that one where it is printed. NULL: none any
- * more; other threads may still be in it. One sink a process. */
+/* From now on |sink| receives the events of all components except "plan", whose events it receives only while they are
+ * printed. NULL: no sink; other threads may still be in the old one. A process has one sink. */
 void xh_trace_to(xh_trace_sink *sink);
 
 void xh_trace_line(enum xh_trace_component c, const char *event, const char *fmt, ...)
