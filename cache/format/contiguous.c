@@ -1,21 +1,21 @@
 /* Where datasets' contiguous raw data lies: see contiguous.h.
  *
- * Invariants: |at| is sorted by offset, no two begin at the same place, each lies in the object. They may
- * overlap, in a file that lies. */
+ * Invariants: |at| is sorted by offset. No two ranges begin at the same place. Each lies within the object. In a
+ * damaged or hostile file they may overlap. */
 #include "contiguous.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SUPERBLOCK_BYTES 96u /* at most */
-#define PENDING_MAX 8u /* pieces of headers that were not there when they were named */
-#define PARSES_MAX 8u  /* of them in one call: a piece may name itself */
+#define SUPERBLOCK_BYTES 96u /* most bytes of a superblock */
+#define PENDING_MAX 8u /* most pieces of headers that were named before their bytes were there */
+#define PARSES_MAX 8u  /* most pieces parsed in one call; a piece may name itself */
 
 struct xh_contiguous {
-    struct xh_meta_format format; /* offset_bytes 0: the superblock has not passed */
+    struct xh_meta_format format; /* offset_bytes 0: no superblock was seen yet */
     struct xh_range at[XH_CONTIGUOUS_MAX];
-    size_t n, turn; /* |turn|: which makes room next */
-    struct xh_meta_place pending[PENDING_MAX]; /* the oldest first */
+    size_t n, turn; /* |turn|: counts the ranges dropped to make room */
+    struct xh_meta_place pending[PENDING_MAX]; /* oldest first */
     size_t npending;
     uint8_t buf[XH_META_PARSE_MAX];
 };
@@ -33,7 +33,7 @@ void xh_contiguous_free(struct xh_contiguous *c)
     free(c);
 }
 
-/* How many begin at or before |off|. */
+/* Returns how many ranges begin at or before |off|. */
 static size_t up_to(const struct xh_contiguous *c, uint64_t off)
 {
     size_t lo = 0, hi = c->n;
@@ -104,7 +104,7 @@ static void follow(struct xh_contiguous *c, xh_meta_look *look, void *ctx)
     }
 }
 
-/* HDF5 reads a superblock piece by piece: what lies at |off| is looked at whole. */
+/* HDF5 reads a superblock piece by piece, so this asks for all of it. */
 static void begin(struct xh_contiguous *c, uint64_t off, xh_meta_look *look, void *ctx)
 {
     uint64_t left = c->format.size - off;

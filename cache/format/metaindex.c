@@ -1,12 +1,15 @@
-/* Which metadata will be wanted next: see metaindex.h.
+/* Which metadata will be needed next: see metaindex.h.
  *
- * A node is a known structure: WAITING -asked for-> ASKED -its bytes are there-> PARSED;
- * WAITING -its bytes are there-> PARSED. The nodes stand in a list in the order in which a
- * reader who goes through everything will want them: what a node names stands right behind it.
- * So what to ask for is what waits behind the reader's place in the list.
- * Invariants: a place of the file is at most one node, so no loop of the file is followed
- * twice; a node is parsed at most once; every node is in the list; what is ASKED is in |asked|.
- * What is done stays so, and mostly nothing is put behind it any more: runs of such nodes are stepped over (|skip|). */
+ * A node is a known structure. Its states: WAITING -requested-> ASKED -its bytes are there-> PARSED; or WAITING -its
+ * bytes are there-> PARSED. The nodes form a list in the order in which a walk through the whole file needs them: what
+ * a node names follows it directly. So the nodes to request are those that wait behind the reader's position in the
+ * list.
+ *
+ * Invariants 1. A place of the file is at most one node, so no loop in the file is followed twice.
+ * 2. A node is parsed at most once.
+ * 3. Every node is in the list. An ASKED node is also in |asked|.
+ * 4. A finished node stays finished, and usually nothing is inserted behind it any more. Runs of such nodes are skipped
+ * (|skip|). */
 #include "metaindex.h"
 
 #include <assert.h>
@@ -15,49 +18,50 @@
 
 #include "metaparse.h"
 
-#define PAGE_BYTES 4096u /* the measure of what was asked for and used */
+#define PAGE_BYTES 4096u /* unit in which requested and used bytes are counted */
 #define NODES_MAX (1u << 17)
-#define TABLE_FIRST 1024u /* entries, doubled when half full */
-/* A window of pages asked for and not used yet. The first one is what a file opened for one
- * dataset may waste: 384 KiB, 3 ms of a link of 1 Gbit/s, or what the caller can spare. Many more for
- * each that was used, as a reader who waits for a chain uses few although she will use all. */
+#define TABLE_FIRST 1024u /* entries; doubled when half full */
+/* Most pages that are requested and not used yet. WINDOW_FIRST is what a program that opens one dataset may waste:
+ * 384 KiB, 3 ms on a link of 1 Gbit/s, or the caller's spare bytes. The window grows by many pages for each page that
+ * was used: a reader that follows a chain uses few at a time, although it will use all. */
 #define WINDOW_FIRST 96u
 #define WINDOW_GROWTH 32u
 #define WINDOW_MAX 4096u
-/* So many structures behind the reader's place are asked for in any case: what was asked for before they
- * were known must not stand before them. */
+/* This many structures behind the reader's position are requested even when the window is full: requests made before
+ * they were known must not delay them. */
 #define NEXT_NODES 48u
-/* A known structure that the reader came to before it was asked for: the window is too small.
- * So it grows, and doubles where at least a quarter of what was asked for is being used. */
+/* The window is too small when the reader comes to a known structure before it is requested. Then the window grows, and
+ * doubles if at least a quarter of the requested pages are used. */
 #define LATE_GROWTH 32u
 #define LATE_DOUBLES 64u
 #define USED_QUARTER 4u
-/* Where what a structure names mostly lies this close behind it, so much is fetched with it: a
- * header's continuation, its values and its siblings then cost no further round trip. */
+/* If structures usually lie this close behind the one that names them, this much is fetched with each. A header's
+ * continuation, its values and its siblings then cost no extra round trip. */
 #define TAIL_BYTES 16384u
-#define TAIL_MEMORY 256u /* places that the measure of "mostly" remembers */
-/* Who has read so many small datasets whole reads more of them: they come along, like values. A window for them may be
- * larger, as each costs a round trip. */
+#define TAIL_MEMORY 256u /* places that the estimate of "usually" is based on */
+/* After DATA_READS small datasets are read, the others' data is requested too, like values. The window may then be
+ * larger, because each of them would cost a round trip. */
 #define DATA_READS 3u
 #define DATA_MOST_BYTES 65536u
 #define DATA_WINDOW_MAX 16384u
-/* Where there are so few and of no more than DATA_MOST_BYTES together, they come before the first of them is read: the
- * coordinates of a netCDF file, which its readers ask for one by one when they open it. */
+/* If a file has at most this many small datasets, of at most DATA_MOST_BYTES together, they are requested before the
+ * first one is read. An example are the coordinates of a netCDF file, which its readers read one by one when they open
+ * it. */
 #define DATA_FEW 16u
-/* Chunk indexes come before the first chunk is read where they have so few nodes together; who lists a file of many datasets does
- * not read them, and a large index is fetched as it is read (ahead.c). */
+/* Chunk indexes are requested before the first chunk is read if they have at most this many nodes together. A program
+ * that lists a file of many datasets does not read them, and a large index is fetched as it is read (ahead.c). */
 #define INDEX_FEW 16u
-#define INDEX_KNOWN_MAX 64u /* more are not taken note of */
+#define INDEX_KNOWN_MAX 64u /* more nodes are not counted */
 #define NONE UINT32_MAX
-#define STRUCTURE_MAX (1u << 20) /* longer ones are nobody's small metadata */
-#define PARSES_MAX 256u /* in one call, so that nobody waits long for another's parsing */
+#define STRUCTURE_MAX (1u << 20) /* longer structures are not requested */
+#define PARSES_MAX 256u /* bounds the time of one call, because other threads may wait for it */
 
 enum state { WAITING, ASKED, PARSED };
 
 struct node {
     uint64_t off, detail;
-    uint32_t len, next; /* next in the list; NONE: the last */
-    uint32_t skip;      /* of era |era|: the first node behind this, which is done, that was not */
+    uint32_t len, next; /* next in the list; NONE: it is the last */
+    uint32_t skip;      /* valid if |era| is current and this node is finished: the first node behind it that was not */
     uint16_t era;
     uint8_t kind, state;
 };
@@ -67,7 +71,7 @@ struct queue { /* of node indexes */
     size_t n, room;
 };
 
-struct table { /* open addressing; key 0 is empty */
+struct table { /* open addressing; key 0 is an empty slot */
     uint64_t *key;
     uint32_t *value;
     size_t n, room; /* room is a power of two */
@@ -77,30 +81,31 @@ enum page_state { PAGE_ASKED = 1, PAGE_USED = 2 };
 
 struct xh_metaindex {
     struct xh_meta_format format;
-    int started, blind; /* the superblock was parsed; it was looked for and is none of ours */
+    int started, blind; /* started: the superblock was parsed; blind: none was found */
     struct node *node;
     size_t nodes, room;
     struct table known, pages;
     struct queue asked;
-    uint32_t place; /* the node that the reader was at last; NONE: before all */
-    uint32_t first; /* of the list */
-    uint32_t parsing; /* the node that names what the sink gets; NONE: the superblock */
-    uint32_t after; /* what the sink gets is put behind this; NONE: at the front */
-    int fresh;      /* nodes were added since |place| was last looked behind */
-    uint16_t era;   /* another one: what was done may not be, or has something new behind it */
-    uint64_t ahead, used; /* pages asked for and not used; used */
-    unsigned near, far;   /* places found within TAIL_BYTES behind what named them; elsewhere */
-    unsigned data_reads;  /* small datasets that were read, to DATA_READS */
-    unsigned data_known;  /* small datasets, */
-    uint64_t data_bytes;  /* and theirs */
-    unsigned index_known; /* nodes of chunk indexes */
-    uint64_t late;        /* pages that the window grew by because the reader was there first */
+    uint32_t place; /* the node of the reader's latest position; NONE: before all */
+    uint32_t first; /* first of the list */
+    uint32_t parsing; /* the node whose structure is being parsed; NONE: the superblock */
+    uint32_t after; /* new nodes are inserted behind this one; NONE: at the front */
+    int fresh;      /* 1: nodes were added since the last look behind |place| */
+    uint16_t era;   /* changes when a finished node may be unfinished, or may have something new behind it */
+    uint64_t ahead, used; /* pages requested and not used; pages used */
+    /* places found within TAIL_BYTES behind the structure that names them; places found elsewhere */
+    unsigned near, far;
+    unsigned data_reads;  /* small datasets that were read; counts up to DATA_READS */
+    unsigned data_known;  /* small datasets known */
+    uint64_t data_bytes;  /* their bytes in total */
+    unsigned index_known; /* known nodes of chunk indexes */
+    uint64_t late;        /* pages that the window grew by because the reader came first */
     uint8_t buf[XH_META_PARSE_MAX];
 };
 
 /* ---- tables and queues */
 
-/* Where |key| stands, or would stand. */
+/* Returns the slot of |key|, or the empty slot for it. */
 static size_t slot_of(const struct table *t, uint64_t key)
 {
     size_t i = (size_t)((key + 1) * 0x9e3779b97f4a7c15u >> 32) & (t->room - 1);
@@ -138,7 +143,7 @@ static uint32_t *table_get(const struct table *t, uint64_t key)
     return t->room && t->key[i] ? &t->value[i] : NULL;
 }
 
-/* The value of |key|, added as |value| if it is new; NULL: no memory. */
+/* Returns the value of |key|, and adds it as |value| if it is new; NULL when out of memory. */
 static uint32_t *table_put(struct table *t, uint64_t key, uint32_t value, int *new)
 {
     uint32_t *there = table_get(t, key);
@@ -168,7 +173,7 @@ static void queue_push(struct queue *q, uint32_t v)
         size_t room = q->room ? 2 * q->room : 256;
         uint32_t *at = room > NODES_MAX ? NULL : realloc(q->at, room * sizeof *at);
         if (!at)
-            return; /* one structure less is known */
+            return; /* then one structure is not tracked */
         q->at = at;
         q->room = room;
     }
@@ -181,7 +186,7 @@ struct xh_metaindex *xh_metaindex_new(uint64_t size)
     if (m) {
         m->format.size = size;
         m->place = m->first = NONE;
-        m->near = 1; /* the file's beginning is mostly dense */
+        m->near = 1; /* the beginning of a file is usually dense */
     }
     return m;
 }
@@ -211,8 +216,7 @@ static void forget(struct xh_metaindex *m)
     m->place = m->first = NONE;
 }
 
-/* Adds a place behind node |m->after| unless it is known. Returns its node's index, or NONE:
- * no room. */
+/* Adds a place behind node |m->after|, unless it is known. Returns its node's index, or NONE when there is no room. */
 static uint32_t add(struct xh_metaindex *m, const struct xh_meta_place *p, int *new)
 {
     *new = 0;
@@ -228,7 +232,8 @@ static uint32_t add(struct xh_metaindex *m, const struct xh_meta_place *p, int *
     if (!at || !*new)
         return at ? *at : NONE;
     uint32_t *link = m->after == NONE ? &m->first : &m->node[m->after].next;
-    m->node[m->nodes] = (struct node){p->off, p->detail, p->len, *link, NONE, (uint16_t)(m->era - 1), (uint8_t)p->kind, WAITING};
+    m->node[m->nodes] =
+        (struct node){p->off, p->detail, p->len, *link, NONE, (uint16_t)(m->era - 1), (uint8_t)p->kind, WAITING};
     *link = m->after = (uint32_t)m->nodes++;
     m->fresh = 1;
     return *link;
@@ -282,12 +287,12 @@ static void parse(struct xh_metaindex *m, uint32_t i, const uint8_t *p)
     xh_meta_parse(&m->format, &place, p, n.len, on_found, m);
 }
 
-/* Parses node |i| if its bytes are there: 1, else 0. */
+/* Parses node |i| if its bytes are there. Returns 1 then, else 0. */
 static int try_parse(struct xh_metaindex *m, uint32_t i, xh_meta_look *look, void *ctx)
 {
     const struct node *n = &m->node[i];
     if (n->len > sizeof m->buf || n->kind == XH_META_BYTES || n->kind == XH_META_DATA) {
-        uint8_t last; /* leads nowhere: to be fetched, not parsed */
+        uint8_t last; /* names nothing: it is fetched, not parsed */
         if (!look(ctx, n->off, &last, 1) || !look(ctx, n->off + n->len - 1, &last, 1))
             return 0;
         m->node[i].state = PARSED;
@@ -306,7 +311,7 @@ static void start(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
         uint64_t left = m->format.size - at;
         size_t len = left < sizeof head ? (size_t)left : sizeof head;
         if (!look(ctx, at, head, len))
-            return; /* not yet */
+            return; /* its bytes are not there yet */
         m->after = m->parsing = NONE;
         if (xh_meta_superblock(head, len, at, m->format.size, &m->format, on_found, m)) {
             m->started = 1;
@@ -330,7 +335,7 @@ static void note_pages(struct xh_metaindex *m, struct xh_range r)
     }
 }
 
-/* What nothing led to: HDF5 reads whole pages of this file, or its nodes were forgotten. */
+/* Handles a read of a place that no node names: HDF5 reads whole pages of this file, or the nodes were forgotten. */
 static void note_unknown(struct xh_metaindex *m, struct xh_range r, xh_meta_look *look, void *ctx)
 {
     struct xh_meta_place place;
@@ -384,7 +389,7 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
         m->fresh = 1;
         m->era++;
     }
-    if (n->kind != XH_META_BYTES) /* values are shared: they say nothing of the reader's place */
+    if (n->kind != XH_META_BYTES) /* values are shared between objects, so they do not tell the reader's position */
         m->place = *at;
     if (n->state == WAITING && (n->kind != XH_META_INDEX || wants_index(m)))
         grow_window(m);
@@ -416,7 +421,7 @@ static uint64_t window(const struct xh_metaindex *m, const struct xh_meta_limits
     return min64(w, reads_data(m) ? DATA_WINDOW_MAX : WINDOW_MAX);
 }
 
-/* The pages of a node, or of the file's own pages that it lies in. */
+/* Returns the pages of a node. In a file with pages of its own, whole pages of the file. */
 static struct xh_range pages_of(const struct xh_metaindex *m, const struct node *n)
 {
     uint64_t page = m->format.page_bytes > PAGE_BYTES ? m->format.page_bytes : PAGE_BYTES;
@@ -431,7 +436,7 @@ static struct xh_range pages_of(const struct xh_metaindex *m, const struct node 
     return (struct xh_range){from, min64(end, m->format.size) - from};
 }
 
-/* Notes the pages of |r| as asked for. Returns 1 when one of them had not been before. */
+/* Marks the pages of |r| as requested. Returns 1 when one of them was not requested before. */
 static int ask_pages(struct xh_metaindex *m, struct xh_range r)
 {
     int any = 0, new;
@@ -445,7 +450,7 @@ static int ask_pages(struct xh_metaindex *m, struct xh_range r)
     return any;
 }
 
-/* Parses what of the asked nodes is there. */
+/* Parses the requested nodes whose bytes are there. */
 static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
 {
     size_t kept = 0, end = m->asked.n;
@@ -457,20 +462,21 @@ static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
     m->asked.n = kept;
 }
 
-/* 1 when there is nothing more to do about node |i|. */
+/* Returns 1 when node |i| needs no more work. */
 static int is_done(const struct xh_metaindex *m, uint32_t i)
 {
     const struct node *n = &m->node[i];
-    return n->state == PARSED || (n->kind == XH_META_DATA && !wants_data(m)) || (n->kind == XH_META_INDEX && !wants_index(m));
+    return n->state == PARSED || (n->kind == XH_META_DATA && !wants_data(m)) ||
+           (n->kind == XH_META_INDEX && !wants_index(m));
 }
 
-/* The first node from |i| on that is not done; NONE: all are. */
+/* Returns the first unfinished node from |i| on; NONE: all are finished. */
 static uint32_t skip_done(struct xh_metaindex *m, uint32_t i)
 {
     uint32_t to = i, next;
     while (to != NONE && is_done(m, to))
         to = m->node[to].era == m->era ? m->node[to].skip : m->node[to].next;
-    for (; i != to; i = next) { /* the way is shorter the next time */
+    for (; i != to; i = next) { /* makes the next skip shorter */
         struct node *n = &m->node[i];
         next = n->era == m->era ? n->skip : n->next;
         n->skip = to;
@@ -479,14 +485,14 @@ static uint32_t skip_done(struct xh_metaindex *m, uint32_t i)
     return to;
 }
 
-/* Takes what waits behind the reader's place while the window lasts. */
+/* Requests what waits behind the reader's position, until the window is full. */
 static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *lim, xh_meta_look *look, void *ctx,
                           struct xh_range *out, size_t room)
 {
     size_t n = 0, parses = 0;
     uint64_t most = min64(window(m, lim), m->ahead + lim->most_bytes / PAGE_BYTES);
     uint32_t i = m->place == NONE ? m->first : m->place;
-    int around = reads_data(m) && m->place != NONE; /* who picks datasets may pick those before as well */
+    int around = reads_data(m) && m->place != NONE; /* a reader that picks datasets may also pick earlier ones */
     for (size_t far = 0; n < room && parses < PARSES_MAX; i = m->node[i].next) {
         int full = m->ahead >= most;
         i = full ? i : skip_done(m, i);
@@ -496,7 +502,8 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
         }
         if (i == NONE || (full && (far >= NEXT_NODES || n >= NEXT_NODES)))
             break;
-        if ((m->node[i].kind == XH_META_DATA && !wants_data(m)) || (m->node[i].kind == XH_META_INDEX && !wants_index(m)))
+        if ((m->node[i].kind == XH_META_DATA && !wants_data(m)) ||
+            (m->node[i].kind == XH_META_INDEX && !wants_index(m)))
             continue;
         far++;
         if (m->node[i].state != WAITING)
@@ -523,7 +530,7 @@ size_t xh_metaindex_next(struct xh_metaindex *m, int arrived, const struct xh_me
         return 0;
     if (arrived)
         collect(m, look, ctx);
-    /* A quarter of the window is refilled at once, so that requests carry many ranges. */
+    /* The window is refilled when a quarter of it is free, so that requests carry many ranges. */
     if (!m->fresh && !arrived && m->ahead + window(m, lim) / 4 > window(m, lim))
         return 0;
     return xh_ranges_join(out, take_behind(m, lim, look, ctx, out, room), lim->gap_bytes);

@@ -1,16 +1,17 @@
-/* Metadata as bytes: see metaparse.h.
+/* Parsing metadata: see metaparse.h.
  *
- * Every field is taken through a cursor that cannot leave its bytes: once a field does not
- * fit, the cursor is |bad| and yields zeros, and the parser stops at its next look. */
+ * Every field is read through a cursor that cannot leave its bytes. When a field does not fit, the cursor becomes |bad|
+ * and returns zeros. The parser stops at its next check. */
 #include "metaparse.h"
 
 #include <string.h>
 
-#define SPECULATIVE_BYTES 512u /* what HDF5 reads of object headers and local heaps at first */
+#define SPECULATIVE_BYTES 512u /* what HDF5 reads of object headers and local heaps first */
 #define GLOBAL_HEAP_BYTES 4096u
-#define ATTRIBUTE_ELEMENTS 16u /* variable-length values of one attribute that are followed */
+#define ATTRIBUTE_ELEMENTS 16u /* most variable-length values of one attribute that are followed */
 #define PAGE_BYTES_MAX (1u << 20)
-#define CHUNK_K 32u            /* of chunks' B-trees, unless a superblock says otherwise: then the length is a wrong hint */
+/* of chunks' B-trees, unless the superblock says otherwise; the length is then a wrong hint */
+#define CHUNK_K 32u
 
 struct cursor {
     const uint8_t *p, *end;
@@ -21,11 +22,11 @@ struct parser {
     struct xh_meta_format *format;
     xh_meta_sink *sink;
     void *ctx;
-    int stopped; /* the sink had enough */
+    int stopped; /* the sink returned non-zero */
     int extension;
 };
 
-/* |detail| of blocks of a fractal heap, and of nodes of a B-tree version 2. */
+/* |detail| for blocks of a fractal heap, and for nodes of a version 2 B-tree. */
 union detail {
     uint64_t word;
     struct {
@@ -67,7 +68,7 @@ static int signature(struct cursor *c, const char *text)
     return 1;
 }
 
-/* An address: UINT64_MAX when undefined, which is all ones in the file's own width. */
+/* Reads an address. Returns UINT64_MAX when it is undefined, which is all ones in the file's width. */
 static uint64_t address(const struct parser *s, struct cursor *c)
 {
     unsigned n = s->format->offset_bytes;
@@ -75,7 +76,7 @@ static uint64_t address(const struct parser *s, struct cursor *c)
     return c->bad || (n < 8 && v == (1ull << 8 * n) - 1) ? UINT64_MAX : v;
 }
 
-/* Names the structure at |addr|, unless it lies outside the object. */
+/* Reports the structure at |addr|, unless it lies outside the object. */
 static void found(struct parser *s, uint64_t addr, uint64_t len, enum xh_meta_kind kind, uint64_t detail)
 {
     const struct xh_meta_format *f = s->format;
@@ -102,7 +103,7 @@ static uint64_t btree_bytes(const struct xh_meta_format *f)
 
 static void found_symbol_table(struct parser *s, uint64_t btree, uint64_t heap)
 {
-    found(s, heap, SPECULATIVE_BYTES, XH_META_LOCAL_HEAP, 0); /* names first, then who bears them */
+    found(s, heap, SPECULATIVE_BYTES, XH_META_LOCAL_HEAP, 0); /* names first, then the objects that have them */
     found(s, btree, btree_bytes(s->format), XH_META_BTREE, 0);
 }
 
@@ -110,7 +111,7 @@ static void found_symbol_table(struct parser *s, uint64_t btree, uint64_t heap)
 
 static void symbol_entry(struct parser *s, struct cursor *c)
 {
-    skip(c, s->format->offset_bytes); /* the name's place in the local heap */
+    skip(c, s->format->offset_bytes); /* offset of the name in the local heap */
     uint64_t header = address(s, c);
     uint64_t cached = take(c, 4);
     skip(c, 4);
@@ -136,7 +137,7 @@ static void symbols(struct parser *s, struct cursor *c)
 
 static void btree(struct parser *s, struct cursor *c)
 {
-    if (!signature(c, "TREE") || take(c, 1) != 0) /* type 1 is of chunks */
+    if (!signature(c, "TREE") || take(c, 1) != 0) /* type 1 is for chunks */
         return;
     uint64_t level = take(c, 1), n = take(c, 2);
     skip(c, 2 * s->format->offset_bytes);
@@ -164,7 +165,7 @@ static void local_heap(struct parser *s, struct cursor *c)
 
 /* ---- messages */
 
-/* A link. Returns 0 when it is not one; |c| is then anywhere. */
+/* Parses a link. Returns 0 when it is not one; |c| may then be anywhere. */
 static int link_message(struct parser *s, struct cursor *c, int hard_only_check)
 {
     uint64_t version = take(c, 1), flags = take(c, 1), type = 0;
@@ -206,7 +207,7 @@ static void dense_info(struct parser *s, struct cursor *c, int links)
     if (c->bad)
         return;
     unsigned o = s->format->offset_bytes, l = s->format->length_bytes;
-    found(s, names, 22 + o + l, XH_META_BTREE2, 0); /* names first, then who bears them */
+    found(s, names, 22 + o + l, XH_META_BTREE2, 0); /* names first, then the objects that have them */
     found(s, order, 22 + o + l, XH_META_BTREE2, 0);
     found(s, heap, 22 + 12 * l + 3 * o + 4, XH_META_FRACTAL_HEAP, (uint64_t)links);
 }
@@ -216,7 +217,7 @@ static uint64_t padded(uint64_t bytes, uint64_t version)
     return version == 1 ? (bytes + 7) & ~7ull : bytes;
 }
 
-/* An attribute leads on when its values are of variable length: they lie in global heaps. */
+/* An attribute with values of variable length names the global heaps that hold them. */
 static void attribute(struct parser *s, struct cursor *c)
 {
     uint64_t version = take(c, 1), flags = take(c, 1);
@@ -253,14 +254,15 @@ static void file_space(struct parser *s, struct cursor *c)
         s->format->page_bytes = page;
 }
 
-/* A node of a dataset's chunk index; |key|: bytes of a key in it. */
+/* Reports a node of a dataset's chunk index. |key|: bytes of a key. */
 static void found_index(struct parser *s, uint64_t addr, uint64_t key)
 {
     unsigned o = s->format->offset_bytes;
     found(s, addr, 8 + 2 * o + (2 * CHUNK_K + 1) * key + 2 * CHUNK_K * o, XH_META_INDEX, key);
 }
 
-/* Layout, as every library since 1.6.3 writes it: class 1 is contiguous, 2 chunked (in version 3 by a B-tree version 1). */
+/* Layout message, as every library since 1.6.3 writes it. Class 1 is contiguous, 2 is chunked (in version 3 with a
+ * version 1 B-tree). */
 static void layout(struct parser *s, struct cursor *c)
 {
     uint64_t version = take(c, 1), class = take(c, 1);
@@ -341,7 +343,7 @@ static void header(struct parser *s, const struct xh_meta_place *at, struct curs
     }
     if (c->bad)
         return;
-    if (bytes > (uint64_t)(c->end - c->p)) { /* longer than what was read at first */
+    if (bytes > (uint64_t)(c->end - c->p)) { /* longer than the bytes that were read first */
         uint64_t off = at->off + (uint64_t)(c->p - start) - s->format->base;
         found(s, off, bytes, version == 1 ? XH_META_CHUNK : XH_META_CHUNK2, flags | 256);
         return;
@@ -376,19 +378,20 @@ static uint64_t block_head_bytes(const struct xh_meta_format *f, union detail d)
     return 5 + f->offset_bytes + (d.heap.offset_bits + 7u) / 8;
 }
 
-/* The entries of |rows| rows: direct blocks first, whose sizes double from the third row on,
- * then indirect ones. */
+/* Reports the entries of |rows| rows: first direct blocks, whose sizes double from the third row on, then indirect
+ * blocks. */
 static void found_rows(struct parser *s, struct cursor *c, union detail d, unsigned rows)
 {
     for (unsigned row = 0; row < rows; row++) {
         unsigned bytes_log2 = d.heap.start_log2 + (row ? row - 1 : 0);
         union detail child = d;
         int direct = bytes_log2 <= d.heap.direct_log2;
-        /* An indirect block's rows cover what its own size says. */
+        /* An indirect block's size determines its number of rows. */
         unsigned below = bytes_log2 + 1u - d.heap.start_log2 - log2_of(d.heap.width);
         child.heap.rows = direct || below > 255 ? 0 : below & 255;
-        uint64_t bytes = direct ? 1ull << bytes_log2
-                                : block_head_bytes(s->format, d) + (uint64_t)below * d.heap.width * s->format->offset_bytes + 4;
+        uint64_t bytes =
+            direct ? 1ull << bytes_log2
+                   : block_head_bytes(s->format, d) + (uint64_t)below * d.heap.width * s->format->offset_bytes + 4;
         for (unsigned i = 0; i < d.heap.width; i++) {
             uint64_t addr = address(s, c);
             if (c->bad || s->stopped)
@@ -435,7 +438,7 @@ static void indirect(struct parser *s, struct cursor *c, union detail d)
     found_rows(s, c, d, d.heap.rows);
 }
 
-/* Links lie one behind the other; what was deleted leaves rubbish in between. */
+/* Links lie one behind the other. Deleted links leave arbitrary bytes between them. */
 static void direct(struct parser *s, struct cursor *c, union detail d)
 {
     if (!signature(c, "FHDB") || !d.heap.links)
@@ -459,7 +462,8 @@ static void btree2(struct parser *s, struct cursor *c)
     uint64_t type = take(c, 1), node = take(c, 4), record = take(c, 2), depth = take(c, 2);
     skip(c, 2);
     uint64_t root = address(s, c), n = take(c, 2);
-    if (c->bad || type < 5 || type > 9 || node < 64 || node > XH_META_PARSE_MAX || record == 0 || record > 64 || depth > 8)
+    if (c->bad || type < 5 || type > 9 || node < 64 || node > XH_META_PARSE_MAX || record == 0 || record > 64 ||
+        depth > 8)
         return;
     d.tree.node_bytes = node & 0xffffff;
     d.tree.record_bytes = record & 255;
@@ -468,7 +472,7 @@ static void btree2(struct parser *s, struct cursor *c)
     found(s, root, node, XH_META_BTREE2_NODE, d.word);
 }
 
-/* Bytes that a count up to |most| takes in a B-tree version 2. */
+/* Returns the bytes of a count up to |most| in a version 2 B-tree. */
 static unsigned count_bytes(uint64_t most)
 {
     return log2_of(most) / 8 + 1;
@@ -482,7 +486,7 @@ static void btree2_node(struct parser *s, struct cursor *c, union detail d)
     uint64_t node = d.tree.node_bytes, record = d.tree.record_bytes;
     uint64_t leaf_most = (node - 10) / record, most_below = leaf_most;
     unsigned n_bytes = count_bytes(leaf_most), all_bytes = 0;
-    for (unsigned level = 1; level < depth; level++) { /* records in the trees below */
+    for (unsigned level = 1; level < depth; level++) { /* computes the width of a subtree's record count */
         uint64_t pointer = o + n_bytes + all_bytes;
         if (node <= 10 + pointer)
             return;
@@ -508,7 +512,7 @@ static void btree2_node(struct parser *s, struct cursor *c, union detail d)
 static void chunk_index(struct parser *s, struct cursor *c, uint64_t key)
 {
     if (!signature(c, "TREE") || take(c, 1) != 1 || take(c, 1) == 0)
-        return; /* a leaf leads to chunks alone */
+        return; /* a leaf names only chunks */
     uint64_t used = take(c, 2);
     skip(c, 2ull * s->format->offset_bytes);
     for (uint64_t i = 0; i < used && i < 2 * CHUNK_K && !s->stopped; i++) {
@@ -520,7 +524,7 @@ static void chunk_index(struct parser *s, struct cursor *c, uint64_t key)
     }
 }
 
-/* ---- the face */
+/* ---- public functions */
 
 void xh_meta_parse(struct xh_meta_format *format, const struct xh_meta_place *at, const uint8_t *p, size_t len,
                    xh_meta_sink *sink, void *ctx)
@@ -574,7 +578,7 @@ int xh_meta_superblock(const uint8_t *p, size_t len, uint64_t at, uint64_t size,
     skip(&c, f.offset_bytes);
     if (version < 2)
         skip(&c, f.offset_bytes); /* driver information */
-    /* A file behind a user block that was added later says 0, and means where it starts. */
+    /* If a user block was added later, the superblock's base is 0 and means the superblock's own place. */
     if (c.bad || f.leaf_k == 0 || f.internal_k == 0)
         return 0;
     if (f.base != at)
@@ -596,7 +600,8 @@ int xh_meta_recognise(const struct xh_meta_format *f, uint64_t off, const uint8_
     static const struct {
         char text[5];
         enum xh_meta_kind kind;
-    } known[] = {{"OHDR", XH_META_HEADER}, {"TREE", XH_META_BTREE}, {"SNOD", XH_META_SYMBOLS}, {"HEAP", XH_META_LOCAL_HEAP}};
+    } known[] = {
+        {"OHDR", XH_META_HEADER}, {"TREE", XH_META_BTREE}, {"SNOD", XH_META_SYMBOLS}, {"HEAP", XH_META_LOCAL_HEAP}};
     if (len < 16 || off >= f->size || len > XH_META_PARSE_MAX)
         return 0;
     struct xh_meta_place place = {off, (uint32_t)len, XH_META_HEADER, 0};
@@ -606,7 +611,7 @@ int xh_meta_recognise(const struct xh_meta_format *f, uint64_t off, const uint8_
             *out = place;
             return 1;
         }
-    /* A version 1 header has no signature: version, zero, a count of messages, of references. */
+    /* A version 1 header has no signature: version, zero, number of messages, number of references. */
     if (p[0] != 1 || p[1] != 0 || (p[2] == 0 && p[3] == 0) || len < SPECULATIVE_BYTES)
         return 0;
     *out = place;

@@ -1,65 +1,65 @@
-/* Metadata as bytes: one structure of an HDF5 file in, the places of those it names out.
+/* Parses metadata: takes the bytes of one structure of an HDF5 file, and reports the places of the structures that it
+ * names.
  *
- * Pure: no I/O, no memory, no state. Knows the structures that lead from the superblock to
- * every object's header, attributes and links: object headers (versions 1 and 2) and their
- * continuations, group B-trees version 1, symbol nodes, local heaps, fractal heaps, B-trees
- * version 2, the global heaps of variable-length attributes, and the B-trees version 1 of
- * chunked datasets. Contiguous raw data is named, not read.
+ * Pure: no I/O, no memory, no state. Knows the structures between the superblock and every object's header, attributes
+ * and links: object headers (versions 1 and 2) and their continuations, group B-trees version 1, symbol nodes, local
+ * heaps, fractal heaps, B-trees version 2, the global heaps of variable-length attributes, and the B-trees version 1 of
+ * chunked datasets. Contiguous raw data is reported, not read.
  *
- * All input is hostile: nothing outside [p, p + len) is read, no place outside the object is
- * named, and what makes no sense ends the parsing. What comes out are hints: a wrong one
- * costs a fetch. Source: HDF5 File Format Specification 3.0. */
+ * All input is hostile. Nothing outside [p, p + len) is read, and no place outside the object is reported. Parsing ends
+ * at the first field that makes no sense. Results are hints: a wrong one costs a fetch.
+ * Source: HDF5 File Format Specification 3.0. */
 #ifndef XH_METAPARSE_H
 #define XH_METAPARSE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Facts of the whole file, from the superblock and its extension. */
+/* Facts about the whole file, from the superblock and its extension. */
 struct xh_meta_format {
     uint64_t size;         /* of the object, bytes */
-    uint64_t base;         /* what addresses count from: not 0 behind a user block */
-    uint64_t page_bytes;   /* of a file in paged aggregation; 0: not paged */
+    uint64_t base;         /* added to addresses; not 0 behind a user block */
+    uint64_t page_bytes;   /* for a file in paged aggregation; 0: not paged */
     unsigned offset_bytes, length_bytes; /* 2, 4 or 8 */
-    unsigned leaf_k, internal_k;         /* of groups' symbol nodes and B-trees */
+    unsigned leaf_k, internal_k;         /* for groups' symbol nodes and B-trees */
 };
 
 enum xh_meta_kind {
     XH_META_HEADER,       /* object header, either version */
-    XH_META_CHUNK,        /* continuation of one, version 1; or the rest of a first chunk */
-    XH_META_CHUNK2,       /* "OCHK", version 2; |detail| is the header's flags */
-    XH_META_EXTENSION,    /* the superblock extension's header: also tells the page size */
+    XH_META_CHUNK,        /* continuation of a version 1 header; or the rest of its first chunk */
+    XH_META_CHUNK2,       /* "OCHK", version 2; |detail|: the header's flags */
+    XH_META_EXTENSION,    /* the superblock extension's header; also gives the page size */
     XH_META_BTREE,        /* "TREE" of a group */
     XH_META_SYMBOLS,      /* "SNOD" */
     XH_META_LOCAL_HEAP,   /* "HEAP" */
-    XH_META_FRACTAL_HEAP, /* "FRHP"; |detail| is 1 when its objects are links */
-    XH_META_INDIRECT,     /* "FHIB"; |detail|: struct of bits, see metaparse.c */
-    XH_META_DIRECT,       /* "FHDB"; the same */
+    XH_META_FRACTAL_HEAP, /* "FRHP"; |detail|: 1 when its objects are links */
+    XH_META_INDIRECT,     /* "FHIB"; |detail|: bit fields, see metaparse.c */
+    XH_META_DIRECT,       /* "FHDB"; |detail|: as for FHIB */
     XH_META_BTREE2,       /* "BTHD" */
-    XH_META_BTREE2_NODE,  /* "BTIN" or "BTLF"; |detail|: struct of bits */
-    XH_META_BYTES,        /* nothing in it leads on: names, values */
+    XH_META_BTREE2_NODE,  /* "BTIN" or "BTLF"; |detail|: bit fields */
+    XH_META_BYTES,        /* names or values; names no other structure */
     XH_META_INDEX,        /* "TREE" of a dataset's chunks; |detail|: bytes of a key */
-    XH_META_DATA,         /* a dataset's contiguous raw data, |detail| bytes, unchecked; |len| says nothing */
+    XH_META_DATA,         /* a dataset's contiguous raw data; |detail|: its bytes, unchecked; |len| has no meaning */
 };
 
-struct xh_meta_place { /* a structure: where it lies in the object, and what it is */
+struct xh_meta_place { /* the place of a structure in the object, and its kind */
     uint64_t off;      /* with the base added; off < size */
-    uint32_t len;      /* what HDF5 reads of it at first; off + len <= size */
+    uint32_t len;      /* what HDF5 reads of it first; off + len <= size */
     enum xh_meta_kind kind;
     uint64_t detail;
 };
 
-/* Copies [off, off + len) into |buf| if all of it is there without asking the origin: 1, else 0. */
+/* Copies [off, off + len) into |buf| if all of it is there without asking the origin. Returns 1 then, else 0. */
 typedef int xh_meta_look(void *ctx, uint64_t off, void *buf, size_t len);
 
-/* Gets each place found; returns non-zero to stop. */
+/* Receives each place that is found. Returns non-zero to stop. */
 typedef int xh_meta_sink(void *ctx, const struct xh_meta_place *found);
 
-/* Longest structure that is parsed; longer ones may be named but lead nowhere. */
+/* Longest structure that is parsed. Longer ones are reported, but nothing in them is. */
 #define XH_META_PARSE_MAX 65536u
 
-/* Parses the superblock at |at|. Returns 1, sets |*out| and calls |sink| with the root group's
- * places, or 0 when there is none. |len| of 96 is always enough. */
+/* Parses the superblock at |at|; 96 bytes are always enough. Returns 1, sets |*out| and calls |sink| with the root
+ * group's places; or returns 0 when there is no superblock. */
 int xh_meta_superblock(const uint8_t *p, size_t len, uint64_t at, uint64_t size, struct xh_meta_format *out,
                        xh_meta_sink *sink, void *ctx);
 
@@ -67,7 +67,7 @@ int xh_meta_superblock(const uint8_t *p, size_t len, uint64_t at, uint64_t size,
 void xh_meta_parse(struct xh_meta_format *format, const struct xh_meta_place *place, const uint8_t *p, size_t len,
                    xh_meta_sink *sink, void *ctx);
 
-/* Guesses from its first bytes what HDF5 has read at |off|. Returns 1 and sets |*out|, or 0. */
+/* Guesses from its first bytes which structure HDF5 has read at |off|. Returns 1 and sets |*out|, or 0. */
 int xh_meta_recognise(const struct xh_meta_format *format, uint64_t off, const uint8_t *p, size_t len,
                       struct xh_meta_place *out);
 

@@ -1,12 +1,12 @@
-/* B-tree version 1, type 1: the index of chunked datasets in files of the earliest format
- * (HDF5 File Format Specification, III.A.1). Nodes name neither the dataset's rank nor K; both
- * follow from the node's length, and keys that do not ascend give a wrong guess away. */
+/* B-tree version 1, type 1: the index of chunked datasets in files of the earliest format (HDF5 File Format
+ * Specification, III.A.1). A node gives neither the dataset's rank nor K. Both are guessed from the node's length; if
+ * the keys then do not ascend, the guess was wrong. */
 #include "btree1.h"
 
 #include <string.h>
 
-/* A key: size (4), filter mask (4), and an offset of 8 bytes for each dimension and one more that
- * is always 0, for the element. */
+/* Bytes of a key: size (4), filter mask (4), and 8 for the offset in each dimension. The last dimension is the element;
+ * its offset is always 0. */
 #define KEY_BYTES(dims) (8 + 8 * (dims))
 
 /* 1 when the offsets of key |a| come before those of |b|. */
@@ -31,7 +31,7 @@ static int keys_are_sound(const uint8_t *p, unsigned used, uint32_t step, uint32
     return 1;
 }
 
-/* Bytes of a key in this node, or 0. */
+/* Returns the bytes of a key in this node, or 0. */
 static uint32_t key_of(const struct xh_format *f, const uint8_t *p, size_t len, unsigned used)
 {
     size_t head = 8 + 2 * (size_t)f->O;
@@ -47,7 +47,7 @@ static uint32_t key_of(const struct xh_format *f, const uint8_t *p, size_t len, 
 
 static uint64_t chunks_below(unsigned level)
 {
-    /* Not stored. Nodes of K = 32 hold 32 to 64 children; what is seen corrects it. */
+    /* The number is not stored. Nodes with K = 32 hold 32 to 64 children; reading them corrects it. */
     uint64_t n = 57;
     while (level-- && n < (1ull << 40))
         n *= 57;

@@ -1,7 +1,7 @@
-/* B-tree version 2 with records of type 10 (chunks without filters) and 11 (with): the index of
- * datasets with several unlimited dimensions (HDF5 File Format Specification, III.A.2). Inner
- * nodes hold records too: record i lies between child i and child i + 1. Every pointer says how
- * many records lie below, so ranks are exact from the header on. */
+/* B-tree version 2 with records of type 10 (chunks without filters) and 11 (chunks with filters): the index of datasets
+ * with several unlimited dimensions (HDF5 File Format Specification, III.A.2). Inner nodes hold records too: record i
+ * lies between child i and child i + 1. Every pointer gives the number of records below it, so ranks are exact from the
+ * header on. */
 #include "btree2.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static uint8_t bytes_for(uint64_t n)
     return b;
 }
 
-/* The widths of a pointer's counts at each level, from how many records fit. */
+/* Computes the widths of a pointer's counts at each level, from the number of records that fit. */
 static int widths(struct xh_format *f, unsigned depth)
 {
     if (f->node_bytes <= FRAME_BYTES + f->elem)
@@ -79,7 +79,7 @@ int xh_btree2_root(const uint8_t *p, size_t len, struct xh_parts *ps)
     f->node_bytes = (uint32_t)xh_le(p + 6, 4);
     f->elem = (uint32_t)xh_le(p + 10, 2);
     unsigned depth = (unsigned)xh_le(p + 12, 2);
-    /* Address, and with filters size (1 to 8) and mask (4); then 8 bytes for each dimension. */
+    /* Address; with filters, size (1 to 8) and mask (4); then 8 bytes for each dimension. */
     uint32_t least = 0u + f->O + (p[5] == 11 ? 5 : 0) + 8;
     if (f->elem < least || depth >= sizeof f->total_bytes || f->node_bytes > XH_NODE_MAX)
         return -1;

@@ -1,11 +1,11 @@
-/* B-tree version 2: see btree2.c. Both functions return 0, or -1 when the bytes are not what they should be. */
+/* B-tree version 2: see btree2.c. Both functions return 0, or -1 when the bytes are invalid. */
 #ifndef XH_BTREE2_H
 #define XH_BTREE2_H
 
 #include "parts.h"
 
-/* Takes the bytes that begin an index, a header. Completes ps->ix->fmt, of which O, L and base are set; appends
- * the parts. */
+/* Takes the first bytes of an index, a header. Completes ps->ix->fmt, whose O, L and base are set. Appends the
+ * parts. */
 int xh_btree2_root(const uint8_t *p, size_t len, struct xh_parts *ps);
 
 /* Takes a node's bytes and appends its parts. */

@@ -1,10 +1,9 @@
-/* All chunk indexes of an object: see chunkindex.h. What arrives is given to the index that waits
- * for it or begins a new one; a raw read moves the order of its index, which proposes what follows.
+/* All chunk indexes of an object: see chunkindex.h. Bytes that arrive go to the index that waits for them, or begin a
+ * new one. A raw read advances the order of its index, which proposes what follows.
  *
- * The account of guesses: |wasted| grows by what was proposed and not read when an order's guess
- * fails. Proposals of an order that is not proven, and those of a proven one behind a step that did not come
- * true yet, are paid from one allowance of the object, a first window and a quarter of |asked|; all others
- * only from what the streak has read. */
+ * The cost of guesses: when an order's guess fails, |wasted| grows by what was proposed and not read. One allowance of
+ * the object, a first window and a quarter of |asked|, pays for the proposals of unproven orders, and for those of a
+ * proven order behind a step that has not come true yet. What the streak has read pays for all other proposals. */
 #include "chunkindex.h"
 
 #include <stdlib.h>
@@ -13,33 +12,33 @@
 #include "index.h"
 
 #define INDEXES_MAX 256
-/* The first window: so many chunks, but neither less than pays for a request nor more than a
- * wrong guess may cost. */
+/* The first window: this many chunks, but at least what makes a request worthwhile, and at most what a wrong guess may
+ * cost. */
 #define FIRST_CHUNKS 8
 #define FIRST_LEAST_BYTES (64u << 10)
 #define FIRST_MOST_BYTES (8u << 20)
-/* So many chunks may be out, however small they are: more nodes than fit the memory must not be
- * needed at a time. */
+/* Most chunks that may be proposed at a time, however small they are. More could need more nodes than fit into
+ * memory. */
 #define AHEAD_CHUNKS 8192
-/* A stretch may have so much between its chunks: this, and a sixteenth of its length. */
+/* A stretch may have this much between its chunks, and a sixteenth of its length. */
 #define GAPS_BYTES (64u << 10)
 #define GAPS_SHARE 16
-/* Nodes wanted lie within so many segments, and so many chunks, of the reader. */
+/* Wanted nodes lie within this many segments, and this many chunks, of the reader. */
 #define WANTED_SEGS 64
 #define WANTED_CHUNKS (2 * AHEAD_CHUNKS)
-/* Nodes may cost so much more than the chunks that were read. HDF5 itself would read most of them. */
+/* Nodes may cost this much more than the chunks that were read. HDF5 itself would read most of them. */
 #define NODES_FREE_BYTES (256u << 10)
 
 struct xh_chunkindex {
     struct xh_chunkmap map;
-    struct xh_format fmt; /* of the object: O, L and base */
+    struct xh_format fmt; /* O, L and base of the object */
     struct xh_index *indexes;
     size_t nindexes;
-    struct xh_index *now; /* of the last raw read that hit; NULL */
+    struct xh_index *now; /* of the last raw read that hit; may be NULL */
     int strayed;          /* see xh_chunkindex_strayed */
-    uint64_t lo, hi;      /* what was read of it, relative to its address */
+    uint64_t lo, hi;      /* the part of the last chunk that was read, relative to its address */
     uint64_t clock;
-    uint64_t asked, wasted; /* bytes read from chunks; bytes proposed for nothing */
+    uint64_t asked, wasted; /* bytes read from chunks; bytes proposed and not read */
     uint64_t node_bytes;    /* of nodes that were wanted */
 };
 
@@ -81,7 +80,7 @@ void xh_chunkindex_free(struct xh_chunkindex *ci)
     free(ci);
 }
 
-/* ---- bytes that pass by ---------------------------------------------------------------------- */
+/* ---- metadata that HDF5 reads ------------------------------------------------------------------- */
 
 static int begins_index(const uint8_t *p, size_t len)
 {
@@ -107,7 +106,7 @@ int xh_chunkindex_cares(const struct xh_chunkindex *ci, uint64_t off, const uint
     return begins_index(p, len) || begins_object(off, p, len) || awaited(ci, off) != NULL;
 }
 
-/* Sizes of addresses and lengths; addresses are relative to where the superblock is. */
+/* Sets the sizes of addresses and lengths, and the base: addresses are relative to the superblock. */
 static void see_superblock(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p)
 {
     uint8_t O = p[8] < 2 ? p[13] : p[9], L = p[8] < 2 ? p[14] : p[10];
@@ -118,7 +117,7 @@ static void see_superblock(struct xh_chunkindex *ci, uint64_t off, const uint8_t
     ci->fmt.L = L;
 }
 
-/* The index that was not used for the longest time, the present one last. */
+/* Returns the least recently used index; the current one only if there is no other. */
 static struct xh_index *oldest(const struct xh_chunkindex *ci)
 {
     struct xh_index *old = NULL;
@@ -130,7 +129,8 @@ static struct xh_index *oldest(const struct xh_chunkindex *ci)
 
 static void make_room(struct xh_chunkindex *ci)
 {
-    /* Some more than needed, so that it is not done for every node; not much, as it takes time. */
+    /* Frees a little more than needed, so that this does not happen for every node; not much more, because it takes
+     * time. */
     size_t most = ci->map.most_bytes;
     if (ci->map.bytes > most)
         while (ci->map.bytes > most - most / 64 && !xh_index_forget(oldest(ci), most - most / 64))
@@ -195,7 +195,7 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
             ci->wasted += ix->risk_bytes;
             ci->strayed = proposed;
         }
-        /* The link was filled before a turn, and is to be filled again at once; but what was wrong is paid for. */
+        /* The link was full before the turn and must be full again at once. Wrong proposals reduce the streak. */
         if (event != XH_ORDER_TURN || ix->order.before < XH_ORDER_SURE || ix->streak_bytes < ix->ahead_bytes)
             ix->streak_bytes = 0;
         else
@@ -223,7 +223,8 @@ int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r)
 
 int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r)
 {
-    struct xh_chunk *c = ci->map.chunks ? xh_chunk_at(&ci->map, r.off) : NULL; /* a stride has a million of them */
+    /* fast exit: a strided read has a million extents */
+    struct xh_chunk *c = ci->map.chunks ? xh_chunk_at(&ci->map, r.off) : NULL;
     if (!c || r.len == 0)
         return 0;
     note(ci, c, r);
@@ -237,7 +238,7 @@ int xh_chunkindex_strayed(struct xh_chunkindex *ci)
     return strayed;
 }
 
-/* What will be read of |c|: all of it, or, where its size is not stored, what was read of the last. */
+/* Returns what will be read of |c|: all of it, or, if its size is not stored, the same part as of the last chunk. */
 static struct xh_range part_of(const struct xh_chunkindex *ci, const struct xh_chunk *c)
 {
     struct xh_range r = {c->addr, c->size};
@@ -252,7 +253,7 @@ static struct xh_range part_of(const struct xh_chunkindex *ci, const struct xh_c
     return r;
 }
 
-/* What unproven orders may still propose. */
+/* Returns how many bytes unproven orders may still propose. */
 static uint64_t allowance(const struct xh_chunkindex *ci, uint64_t first)
 {
     uint64_t most = first + ci->asked / 4, out = ci->wasted;
@@ -272,7 +273,8 @@ static uint64_t first_window(uint64_t chunk_bytes)
     return first < chunk_bytes ? chunk_bytes : first;
 }
 
-/* How far ahead of the reader proposals go; |*open|: the same for those which a turn may contradict. */
+/* Returns how far ahead of the reader proposals go. Sets |*open| to the same for proposals that a turn may
+ * contradict. */
 static uint64_t window_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes, uint64_t most, uint64_t *open)
 {
     const struct xh_order *o = &ci->now->order;
@@ -280,7 +282,7 @@ static uint64_t window_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes, 
     uint64_t w = first + 4 * read; /* a long link is full after a few reads */
     if (o->streak < XH_ORDER_SURE) {
         uint64_t may = allowance(ci, first);
-        /* After a miss in random reads nothing; after one in a regular walk, what may be wasted. */
+        /* After a miss in random reads, nothing. After one in a regular walk, what may be wasted. */
         if (o->streak == 0 && o->misses && o->before < XH_ORDER_SURE && (o->wrong || !o->loop[0].sure))
             may = 0;
         w = w < may ? w : may;
@@ -291,7 +293,8 @@ static uint64_t window_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes, 
     return w;
 }
 
-/* What may be proposed behind a step that did not come true yet; where the last one was wrong, nothing. */
+/* Returns how many bytes may be proposed behind a step that has not come true yet; 0 if the last such step was
+ * wrong. */
 static uint64_t risk_of(const struct xh_chunkindex *ci, uint64_t chunk_bytes)
 {
     return ci->now->order.wrong ? 0 : allowance(ci, first_window(chunk_bytes));
@@ -331,7 +334,7 @@ size_t xh_chunkindex_next(struct xh_chunkindex *ci, uint64_t window_bytes, struc
 
 /* ---- stretches ---------------------------------------------------------------------------------- */
 
-/* Extends |r|, empty or not, by what will be read after it. Returns 0 when that lies elsewhere. */
+/* Extends |r|, which may be empty, by what will be read after it. Returns 0 when that lies elsewhere. */
 static int extend(struct xh_range *r, struct xh_range next, uint64_t *gaps)
 {
     uint64_t end = r->off + r->len, gap = next.off - end;
@@ -346,11 +349,11 @@ static int extend(struct xh_range *r, struct xh_range next, uint64_t *gaps)
     return 1;
 }
 
-/* What lies before the frontier in one piece. */
+/* Returns what lies ahead of the frontier in one piece. */
 static struct xh_range stretch(const struct xh_chunkindex *ci, uint64_t most, enum xh_order_place *place)
 {
     const struct xh_index *ix = ci->now;
-    struct xh_order o = ix->order; /* walked ahead of the real one */
+    struct xh_order o = ix->order; /* a copy, which is walked ahead */
     struct xh_order_spot next;
     struct xh_range r = {0, 0};
     uint64_t gaps = 0;
@@ -381,7 +384,7 @@ struct xh_range xh_chunkindex_stretch(struct xh_chunkindex *ci, uint64_t window_
     *window = window_of(ci, chunk_bytes, window_bytes, &open);
     if (*window < least || ix->ahead_bytes > *window / 2 || ix->streak_bytes < ix->retry_bytes)
         return none;
-    ix->retry_bytes = ix->streak_bytes + least / 4; /* a long look, and not for nothing at each read */
+    ix->retry_bytes = ix->streak_bytes + least / 4; /* looking takes long, so it is not tried again at each read */
     struct xh_range r = stretch(ci, most, &place);
     return r.len < (place == XH_PLACE_UNKNOWN ? 4 * least : least) ? none : r;
 }
@@ -410,9 +413,9 @@ void xh_chunkindex_refused(struct xh_chunkindex *ci)
     }
 }
 
-/* ---- nodes to come ------------------------------------------------------------------------------ */
+/* ---- index nodes that will be needed ------------------------------------------------------------ */
 
-/* Returns 1 when |s| is a node that may be asked for. */
+/* Returns 1 when |s| is a node that may be requested, and sets |*out|. */
 static int want(struct xh_chunkindex *ci, const struct xh_seg *s, struct xh_range *out)
 {
     struct xh_node *node = s->node;
@@ -434,7 +437,7 @@ size_t xh_chunkindex_wanted(struct xh_chunkindex *ci, struct xh_range *out, size
     size_t n = 0;
     if (!ix || ix->nsegs == 0 || max == 0)
         return 0;
-    /* First where the order stops, which may be far away. */
+    /* First the node where the order stops, which may be far away. */
     struct xh_order_spot next;
     size_t stop = SIZE_MAX;
     if (xh_order_peek(&ix->order, &next, xh_index_look, ix) == XH_PLACE_UNKNOWN) {

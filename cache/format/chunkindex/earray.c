@@ -1,9 +1,8 @@
-/* Extensible array: the index of datasets with one unlimited dimension (HDF5 File Format
- * Specification, VII.D). The index block holds the first elements, the addresses of the first data
- * blocks, and those of the super blocks, which hold addresses of more data blocks. Super block
- * |u| (the first ones exist only as addresses in the index block) has 2^(u/2) data blocks of
- * 2^((u+1)/2) times the least number of elements, rounded down. Long data blocks are cut into
- * pages without signature; their super block tells which were written. */
+/* Extensible array: the index of datasets with one unlimited dimension (HDF5 File Format Specification, VII.D). The
+ * index block holds the first elements, the addresses of the first data blocks, and those of the super blocks. A super
+ * block holds the addresses of more data blocks. Super block |u| has 2^(u/2) data blocks of 2^((u+1)/2) times the least
+ * number of elements, with exponents rounded down. The first super blocks exist only as addresses in the index block.
+ * Long data blocks are cut into pages without a signature; their super block tells which pages were written. */
 #include "earray.h"
 
 #include <string.h>
@@ -20,14 +19,14 @@ static uint64_t block_elems(const struct xh_format *f, unsigned super)
     return (uint64_t)f->least_elems << (super + 1) / 2;
 }
 
-/* Bits of the page map that belong to one data block; 0 when it has no pages. */
+/* Bits of the page map for one data block; 0 when it has no pages. */
 static uint64_t pages_of(const struct xh_format *f, unsigned super)
 {
     uint64_t n = block_elems(f, super);
     return n > f->page_elems ? n / f->page_elems : 0;
 }
 
-/* Super blocks whose data blocks the index block itself addresses. */
+/* Number of super blocks whose data blocks are addressed by the index block itself. */
 static unsigned supers_in_index(const struct xh_format *f)
 {
     return 2 * (unsigned)__builtin_ctz(f->least_blocks);
@@ -39,7 +38,7 @@ static uint64_t super_bytes(const struct xh_format *f, unsigned super)
     return FRAME_BYTES + f->O + f->off_bytes + blocks_of(super) * (map + f->O);
 }
 
-/* Bytes as the length of a node; too many become 0, which is no node. */
+/* Returns |bytes| as the length of a node; 0, which is no node, when there are too many. */
 static uint32_t node_len(uint64_t bytes)
 {
     return bytes > XH_NODE_MAX ? 0 : (uint32_t)bytes;
@@ -53,7 +52,7 @@ static int block(const struct xh_format *f, uint64_t addr, unsigned super, struc
                                               .level = (uint8_t)super, .records = n}, n);
 }
 
-/* The pages of data block |d| of a super block with the page map |map|. */
+/* Appends the pages of data block |d| of a super block with the page map |map|. */
 static int pages(const struct xh_format *f, uint64_t addr, unsigned super, uint64_t d, const uint8_t *map,
                  struct xh_parts *ps)
 {

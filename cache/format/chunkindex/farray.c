@@ -1,13 +1,13 @@
-/* Fixed array: the index of datasets without unlimited dimensions (HDF5 File Format Specification,
- * VII.C). One data block holds an element for each chunk, in logical order; a long one is cut
- * into pages, which bear no signature and of which some may never have been written. */
+/* Fixed array: the index of datasets without unlimited dimensions (HDF5 File Format Specification, VII.C). One data
+ * block holds an element for each chunk, in logical order. A long block is cut into pages. Pages have no signature, and
+ * some may never have been written. */
 #include "farray.h"
 
 #include <string.h>
 
 #define FRAME_BYTES 10u /* signature, version, client, checksum */
 
-/* The pages of the data block at |addr|; |init| has a bit for each, set when it was written. */
+/* Appends the pages of the data block at |addr|. |init| has a bit for each page, which is set when it was written. */
 static int pages(const struct xh_format *f, uint64_t addr, const uint8_t *init, struct xh_parts *ps)
 {
     uint64_t page_bytes = f->page_elems * f->elem + 4;

@@ -1,11 +1,11 @@
-/* Fixed array: see farray.c. Both functions return 0, or -1 when the bytes are not what they should be. */
+/* Fixed array: see farray.c. Both functions return 0, or -1 when the bytes are invalid. */
 #ifndef XH_FARRAY_H
 #define XH_FARRAY_H
 
 #include "parts.h"
 
-/* Takes the bytes that begin an index, a header. Completes ps->ix->fmt, of which O, L and base are set; appends
- * the parts. */
+/* Takes the first bytes of an index, a header. Completes ps->ix->fmt, whose O, L and base are set. Appends the
+ * parts. */
 int xh_farray_root(const uint8_t *p, size_t len, struct xh_parts *ps);
 
 /* Takes a node's bytes and appends its parts. */

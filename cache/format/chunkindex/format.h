@@ -1,24 +1,24 @@
-/* How an index is written in the file: what its header, or its root, told, and how to read numbers of it. */
+/* How an index is written in the file: facts from its header or root, and how to read its numbers. */
 #ifndef XH_FORMAT_H
 #define XH_FORMAT_H
 
 #include <stdint.h>
 
-#define XH_UNDEF UINT64_MAX /* of an address: nothing is there */
+#define XH_UNDEF UINT64_MAX /* an undefined address: nothing is there */
 
 struct xh_format {
-    uint8_t O, L; /* bytes of an address, of a length */
-    uint64_t base; /* what addresses in nodes are relative to */
-    uint32_t key;  /* B-tree 1: bytes of a key */
+    uint8_t O, L; /* bytes of an address, and of a length */
+    uint64_t base; /* added to addresses in nodes */
+    uint32_t key;  /* version 1 B-tree: bytes of a key */
     uint32_t elem; /* bytes of a record or an element */
-    uint8_t size_bytes; /* of them for the chunk's size; 0: not stored */
-    /* B-tree 2 */
+    uint8_t size_bytes; /* bytes of the chunk's size in it; 0: not stored */
+    /* version 2 B-tree */
     uint32_t node_bytes;
-    uint8_t count_bytes;     /* of a child's number of records */
-    uint8_t total_bytes[16]; /* of the records below a child at this level; 0 for leaves */
+    uint8_t count_bytes;     /* bytes of a child's number of records */
+    uint8_t total_bytes[16]; /* bytes of the number of records below a child at this level; 0 for leaves */
     /* arrays */
-    uint64_t elems;      /* in all */
-    uint64_t page_elems; /* of a page */
+    uint64_t elems;      /* number of elements in total */
+    uint64_t page_elems; /* number of elements of a page */
     /* extensible array */
     uint8_t off_bytes, nsupers;
     uint32_t inline_elems, least_elems, least_blocks;
@@ -32,7 +32,7 @@ static inline uint64_t xh_le(const uint8_t *p, unsigned n)
     return v;
 }
 
-/* An address of |f|'s file as one of the object; XH_UNDEF for the undefined one. */
+/* Reads an address of |f|'s file and converts it into one of the object; XH_UNDEF for the undefined address. */
 static inline uint64_t xh_addr(const struct xh_format *f, const uint8_t *p)
 {
     uint64_t v = xh_le(p, f->O), undef = f->O < 8 ? (1ull << 8 * f->O) - 1 : XH_UNDEF;

@@ -52,7 +52,7 @@ static void number(struct xh_index *ix, size_t from)
     }
 }
 
-/* Sum of the parts' ranks; 0 when they are too many. */
+/* Returns the sum of the parts' ranks; 0 when there are too many. */
 static uint64_t ranks_of(const struct xh_parts *ps)
 {
     uint64_t sum = 0;
@@ -64,17 +64,17 @@ static uint64_t ranks_of(const struct xh_parts *ps)
     return sum;
 }
 
-/* One known run of chunks in place of the node's segment: it stays a node that can be read again. */
+/* Puts one known run of chunks into the node's segment. The segment can still be forgotten and read again. */
 static void settle(struct xh_seg *s, struct xh_parts *ps)
 {
     struct xh_seg *part = ps->seg[0];
-    s->chunks = part->chunks; /* and their bytes in map->bytes */
+    s->chunks = part->chunks; /* map->bytes counts them already */
     s->count = part->count;
     part->chunks = NULL;
     xh_seg_join(s);
 }
 
-/* The parts in place of segment |at|. 0, or -1 when there is no room. */
+/* Puts the parts in place of segment |at|. Returns 0, or -1 when there is no room. */
 static int splice(struct xh_index *ix, size_t at, struct xh_parts *ps)
 {
     size_t n = ix->nsegs + ps->n - 1;
@@ -113,7 +113,7 @@ void xh_index_unfold(struct xh_node *node, const uint8_t *p, size_t len)
     default: rc = xh_earray_node(node, p, len, &ps);
     }
     uint64_t ranks = ranks_of(&ps);
-    s->unseen = 0; /* what is not understood is a hole from now on */
+    s->unseen = 0; /* bytes that are not understood are a hole from now on */
     if (rc == 0 && ranks && ps.n == 1 && ps.seg[0]->chunks)
         settle(s, &ps);
     else if (rc == 0 && ranks && ix->seg[ix->nsegs - 1]->first < (uint64_t)XH_RANK_MAX)
@@ -136,7 +136,7 @@ struct xh_index *xh_index_new(struct xh_chunkmap *map, struct xh_format fmt, uin
     ix->gap = XH_UNDEF;
     map->bytes += sizeof *ix;
     int rc = -1;
-    /* Known from here on, so that it does not begin a second index, nor lead to itself. */
+    /* Known from here on, so that it neither begins a second index nor leads to itself. */
     if (!xh_node_new(ix, (struct xh_node){.addr = addr}))
         goto err;
     switch (p[0]) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define PAST (2 * XH_ORDER_PERIOD)
-#define MAX_HOLES 256 /* so many ranks without a chunk are stepped over at a time */
+#define MAX_HOLES 256 /* most ranks without a chunk that are skipped at a time */
 
 /* ---- the odometer ------------------------------------------------------------------------------ */
 
@@ -21,8 +21,8 @@ static int ended(const struct xh_order *o, const struct xh_order_spot *s, unsign
     return s->at[k] + 1 == (clipped(o, s, k) ? o->loop[k].clip : o->loop[k].len);
 }
 
-/* Where a step of loop |k| leads from |s|. Ranks are below 2^62, so no sum of two wraps; a walk stops where it
- * leaves them. */
+/* Returns where a step of loop |k| leads from |s|. Ranks are below 2^62, so no sum of two wraps; a walk stops where it
+ * leaves that range. */
 static int64_t target(const struct xh_order *o, const struct xh_order_spot *s, unsigned k)
 {
     return (k ? s->start[k - 1] : s->rank) + o->loop[k].step;
@@ -33,7 +33,7 @@ static enum xh_order_place place_of(int64_t rank, xh_order_look *look, const voi
     return rank < 0 ? XH_PLACE_OUTSIDE : look(ctx, rank);
 }
 
-/* The loop that moves next: the first that is not at its end and stays in the index; or |loops|. */
+/* Returns the loop that moves next: the first that is not at its end and stays in the index; or |loops|. */
 static unsigned mover(const struct xh_order *o, const struct xh_order_spot *s, xh_order_look *look, const void *ctx)
 {
     unsigned k = 0;
@@ -71,7 +71,7 @@ static enum xh_order_place step_on(const struct xh_order *o, struct xh_order_spo
     return place_of(s->rank, look, ctx);
 }
 
-/* On to the next chunk, from |place|, which is where |s| is. */
+/* Goes on to the next chunk. |place| is what is at |s|. */
 static enum xh_order_place walk(const struct xh_order *o, struct xh_order_spot *s, enum xh_order_place place,
                                 xh_order_look *look, const void *ctx)
 {
@@ -98,8 +98,7 @@ static void came_true(struct xh_order *o, unsigned k)
     o->loop[k].sure = 1;
 }
 
-/* Loop |k| is longer again than it was for a while: in the last run of a loop around it, if |outer| began a new
- * one. */
+/* Loop |k| is longer again than it was for a while: in the last run of a loop around it, if |outer| began a new run. */
 static void unclip(struct xh_order *o, unsigned k, unsigned outer)
 {
     struct xh_order_loop *l = &o->loop[k];
@@ -109,7 +108,7 @@ static void unclip(struct xh_order *o, unsigned k, unsigned outer)
         l->clip = 0;
 }
 
-/* Loop |k| goes on though it should have ended. */
+/* Loop |k| continues where it should have ended. */
 static void lengthen(struct xh_order *o, unsigned k)
 {
     if (clipped(o, &o->now, k)) {
@@ -123,7 +122,7 @@ static void lengthen(struct xh_order *o, unsigned k)
     o->loop[k].held = 0;
 }
 
-/* Loop |k| ended where it should not have. */
+/* Loop |k| ended where it should have continued. */
 static void shorten(struct xh_order *o, unsigned k)
 {
     struct xh_order_loop *l = &o->loop[k];
@@ -136,7 +135,8 @@ static void shorten(struct xh_order *o, unsigned k)
     l->held = 0;
 }
 
-/* Keeps the loops when |rank| is where a step of loop |k|, not of |expected|, leads. Returns 0 when it is not. */
+/* If a step of loop |k|, rather than of the expected loop, leads to |rank|, keeps the loops and returns 1; else returns
+ * 0. */
 static int fits(struct xh_order *o, unsigned k, int64_t rank, xh_order_look *look, const void *ctx)
 {
     struct xh_order_spot s = o->now;
@@ -159,7 +159,7 @@ static int fits_any(struct xh_order *o, unsigned expected, int64_t rank, xh_orde
         if (fits(o, k, rank, look, ctx))
             return 1;
     for (unsigned k = 0; k < expected && k < o->loops; k++) {
-        /* Where all inner loops ended, a run of a length that came true, or of one at an edge, does not go on:
+        /* Where all inner loops ended, a run does not go on if its length came true, or if it was clipped at an edge:
          * the next row of the grid lies just behind the edge. */
         int kept = expected + 1 >= o->loops && (o->loop[k].held || clipped(o, &o->now, k));
         if (!kept && fits(o, k, rank, look, ctx))
@@ -168,8 +168,8 @@ static int fits_any(struct xh_order *o, unsigned expected, int64_t rank, xh_orde
     return 0;
 }
 
-/* Loop |expected| ended, and one around it that is not known yet moved to |rank|. Returns 0 when nothing that is
- * known was worth keeping. */
+/* Loop |expected| ended, and an unknown loop around it moved to |rank|. Returns 0 when none of the known loops was
+ * worth keeping. */
 static int surround(struct xh_order *o, int64_t rank, unsigned expected)
 {
     unsigned sure = 0, n = expected < o->loops ? expected + 1 : o->loops;
@@ -218,7 +218,7 @@ static enum xh_order_event learn(struct xh_order *o, int64_t rank, xh_order_look
         turn(o, &s, k);
         if (walk(o, &s, place_of(s.rank, look, ctx), look, ctx) == XH_PLACE_CHUNK && s.rank == rank) {
             if (k && !o->loop[k].sure && o->streak < XH_ORDER_SURE)
-                o->streak = XH_ORDER_SURE - 1; /* a turn that was foretold is no accident */
+                o->streak = XH_ORDER_SURE - 1; /* an expected turn is no coincidence */
             came_true(o, k);
             for (unsigned j = 0; j < k; j++)
                 o->loop[j].held |= ended(o, &o->now, j);
@@ -236,7 +236,7 @@ static int64_t past(const struct xh_order *o, uint64_t back)
     return o->past[(o->npast - 1 - back) % PAST];
 }
 
-/* 1 when the last |p| differences are those before them, and not all the same. */
+/* 1 when the last |p| differences equal the |p| before them, and are not all the same. */
 static int seen_twice(const struct xh_order *o, uint64_t p)
 {
     int same = 1;
@@ -248,8 +248,8 @@ static int seen_twice(const struct xh_order *o, uint64_t p)
     return !same;
 }
 
-/* Adopts the shortest period that was seen twice, when the odometer missed in both: a turn's difference may
- * happen to be that of an inner loop. Returns 1 when there is one. */
+/* Adopts the shortest period that was seen twice, if the odometer missed in both: a turn's difference may happen to be
+ * that of an inner loop. Returns 1 when there is one. */
 static int find_period(struct xh_order *o)
 {
     for (uint64_t p = o->npast - o->missed; p <= XH_ORDER_PERIOD && 2 * p <= o->npast; p++) {
@@ -282,7 +282,7 @@ static void miss(struct xh_order *o, enum xh_order_event event)
     o->ahead = 0;
     o->period = 0;
     if (event != XH_ORDER_HIT && find_period(o)) {
-        o->streak = XH_ORDER_SURE - 1; /* one period was foretold by the one before it; to be sure, a hit must follow */
+        o->streak = XH_ORDER_SURE - 1; /* the earlier period predicted this one; a hit must follow as proof */
         o->before = 0; /* that was another hypothesis */
     }
 }
@@ -300,7 +300,7 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
     int foretold = o->period && walk(o, &next, XH_PLACE_HOLE, look, ctx) == XH_PLACE_CHUNK && next.rank == rank;
     unsigned period = o->period;
     o->past[o->npast++ % PAST] = rank - o->now.rank;
-    o->period = 0; /* the odometer goes on meanwhile */
+    o->period = 0; /* the odometer learns meanwhile */
     enum xh_order_event event = learn(o, rank, look, ctx);
     if (foretold) {
         o->period = period;

@@ -4,7 +4,7 @@
 #include <search.h>
 #include <stdlib.h>
 
-/* What a tree's node costs besides the thing in it. */
+/* Bytes of a tree's node besides its content. */
 #define TREE_BYTES 48
 
 /* ---- by address --------------------------------------------------------------------------- */
@@ -16,7 +16,7 @@ static int by_addr(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Length of |c| as far as it is known: as stored, else the smallest distance to another. */
+/* Returns the length of |c| as far as it is known: as stored, else the smallest distance to another chunk. */
 static uint64_t reach_of(const struct xh_chunk *c)
 {
     uint64_t gap = c->seg->ix->gap;
@@ -34,7 +34,8 @@ static int around(const void *key, const void *chunk)
 
 struct xh_chunk *xh_chunk_at(const struct xh_chunkmap *map, uint64_t addr)
 {
-    /* Where sizes are not stored a chunk's reach may be taken too far: its beginning decides. */
+    /* Where sizes are not stored, a chunk's length may be taken too large. So a chunk that begins at |addr| comes
+     * first. */
     void *const *at = tfind(&addr, &map->chunks, by_addr);
     if (!at)
         at = tfind(&addr, &map->chunks, around);
@@ -132,7 +133,7 @@ static struct xh_seg *append(struct xh_parts *ps, uint64_t n, int with_chunks)
 {
     if (n == 0 || n > (uint64_t)XH_RANK_MAX || ps->n >= XH_SEGS_MAX)
         return NULL;
-    /* Chunks of one node: half of what memory holds. */
+    /* The chunks of one node may take half of the memory bound. */
     if (with_chunks && n > ps->ix->map->most_bytes / 2 / (sizeof(struct xh_chunk) + TREE_BYTES))
         return NULL;
     if (ps->n == ps->room) {
