@@ -13,8 +13,8 @@
 
 #include "../cache/base/now.h"
 
-/* How long a failure is remembered that was found out at once. A program that tries again and again then asks the
- * server twelve times a minute, not a thousand times a second. */
+/* Least time for which a failure is remembered. A program that tries again and again then asks the server twelve times
+ * a minute, not a thousand times a second. */
 #define FAMILY_FORGETS_NS 5000000000u
 
 struct kin { /* a URL that a file of the family names */

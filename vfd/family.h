@@ -19,7 +19,7 @@
 
 enum xh_kin { XH_KIN_UNKNOWN, XH_KIN_OPENED, XH_KIN_MISSING, XH_KIN_FAILED };
 
-/* What failed in a family; reported when its first file is closed. */
+/* Failures in a family; reported when its first file is closed. */
 struct xh_family_lost {
     uint64_t failures, missing; /* openings that failed; URLs that were missing */
     uint64_t network_ns;        /* time that both took */
@@ -48,7 +48,7 @@ void xh_family_note(uint64_t family, const char *url, enum xh_kin kin, const str
 /* Counts an opening that did not succeed and took |took_ns|. |kin| is XH_KIN_MISSING or XH_KIN_FAILED. */
 void xh_family_lose(uint64_t family, enum xh_kin kin, uint64_t took_ns);
 
-/* How long a failure that took |took_ns| is remembered. */
+/* Returns for how long a failure that took |took_ns| is remembered. */
 uint64_t xh_family_remembers_ns(uint64_t took_ns);
 
 struct xh_family_lost xh_family_lost(uint64_t family);

@@ -1,4 +1,4 @@
-/* What a driver for MPI programs does beside reading. The plain plugin contains alone.c, which does none of it. The
+/* Functions that only a driver for MPI programs needs. The plain plugin contains alone.c, which does none of them. The
  * plugin for collective access contains mpi/parallel.c, the only file that knows MPI.
  *
  * A file that was opened with a communicator is parallel. HDF5 takes its driver for an MPI driver. So collective

@@ -54,7 +54,7 @@ int xh_remote_is_written(const struct xh_remote *r);
 /* Returns how the file names other files, for the property list with which HDF5 opens these. */
 const struct xh_namer *xh_remote_namer(const struct xh_remote *r);
 
-/* What the open learned, for the job's other processes; as xh_cache_tell. */
+/* Packs what opening |r| learned, for the job's other processes. Arguments and results as for xh_cache_tell. */
 int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err);
 
 /* Closes |r|. For a file that is read, never fails and sends nothing; a file that was written is sent. Returns 0, or
@@ -75,7 +75,8 @@ int xh_remote_commit(struct xh_remote *r);
 /* Makes closing send nothing. |keep|: written data stays on this machine. Returns 0; 1 when the file is only read. */
 int xh_remote_discard(struct xh_remote *r, int keep);
 
-/* As the driver's callbacks. Writing fails for a file that is only read; truncating such a file does nothing. */
+/* Arguments and results as for the driver's callbacks. Writing fails for a file that is only read; truncating such a
+ * file does nothing. */
 int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, const void *buf);
 int xh_remote_truncate(struct xh_remote *r, uint64_t eoa);
 

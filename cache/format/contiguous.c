@@ -1,4 +1,4 @@
-/* Where datasets' contiguous raw data lies: see contiguous.h.
+/* The places of datasets' contiguous raw data: see contiguous.h.
  *
  * Invariants: |at| is sorted by offset. No two ranges begin at the same place. Each lies within the object. In a
  * damaged or hostile file they may overlap. */

@@ -45,8 +45,7 @@
 #define DATA_MOST_BYTES 65536u
 #define DATA_WINDOW_MAX 16384u
 /* If a file has at most this many small datasets, of at most DATA_MOST_BYTES together, they are requested before the
- * first one is read. An example are the coordinates of a netCDF file, which its readers read one by one when they open
- * it. */
+ * first one is read. One example: the readers of a netCDF file read its coordinates one by one when they open it. */
 #define DATA_FEW 16u
 /* Chunk indexes are requested before the first chunk is read if they have at most this many nodes together. A program
  * that lists a file of many datasets does not read them, and a large index is fetched as it is read (ahead.c). */

@@ -1,5 +1,5 @@
-/* H5Pset_fapl_xhdf5_mpi: see xhdf5_mpi.h. The communicator is HDF5's own property, so that the list's
- * copies, and files opened through external links, have it too. */
+/* H5Pset_fapl_xhdf5_mpi: see xhdf5_mpi.h. The communicator is HDF5's own property, so that the list's copies, and files
+ * opened through external links, have it too. */
 #include "../xhdf5_mpi.h"
 
 #include "../config.h"
@@ -22,5 +22,5 @@ herr_t H5Pset_fapl_xhdf5_mpi(hid_t fapl_id, MPI_Comm comm, MPI_Info info, const 
         return xh_fail_api(h5, XH_E_INVAL, "the communicator is MPI_COMM_NULL");
     if (xh_config_set(h5, fapl_id, config) < 0)
         return -1;
-    return set_params(fapl_id, comm, info); /* it copies, and says itself what is wrong */
+    return set_params(fapl_id, comm, info); /* it copies the values, and pushes its own errors */
 }

@@ -90,7 +90,7 @@ int xh_parallel_agree(struct xh_parallel *p, int good)
 
 /* ---- opening */
 
-/* What rank 0 sends: an error, or the length of what follows. */
+/* The message of rank 0: an error, or the length of what follows. */
 struct news {
     struct xh_err err;
     uint64_t len;

@@ -248,7 +248,7 @@ static int place(const struct xh_place *n, const struct image *m, const struct s
 
 /* ---- is it there? ------------------------------------------------------------------------------- */
 
-/* What lies beside a file, read as a reader would read it. */
+/* The sidecar of a file, read as a reader would read it. */
 struct beside {
     int fd; /* -1: not open */
     struct xh_metaimage image;

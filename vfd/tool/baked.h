@@ -1,4 +1,4 @@
-/* What publish made beside a file, or why it did not: one result, as a worker process sends it. */
+/* The result of publish for one file, as a worker process sends it: what was made beside the file, or why not. */
 #ifndef XH_BAKED_H
 #define XH_BAKED_H
 

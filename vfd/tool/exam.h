@@ -1,5 +1,5 @@
-/* What the steps of xhdf5 doctor share. A step checks one thing, reports what it found, and returns a state. After a
- * step that FAILED no more steps are tried. */
+/* State shared by the steps of xhdf5 doctor. A step checks one thing, reports what it found, and returns a state. After
+ * a step that FAILED no more steps are tried. */
 #ifndef XH_EXAM_H
 #define XH_EXAM_H
 

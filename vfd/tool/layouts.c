@@ -155,8 +155,8 @@ static int on_object(void *ctx, const struct xh_object *o)
 
 /* ---- where ---------------------------------------------------------------------------------- */
 
-/* What lies between raw data is metadata, heaps and unused space. Counts the places, and how much lies in the head that
- * is fetched at opening. */
+/* Counts the places between raw data, and how much of them lies in the head that is fetched at opening. They hold
+ * metadata, heaps and unused space. */
 static void place(const struct xh_look *l, uint64_t head_bytes, struct xh_layouts *out)
 {
     uint64_t at = 0;

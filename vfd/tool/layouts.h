@@ -1,5 +1,5 @@
-/* What HDF5 finds in a file, and what of it will be slow to read. A child process examines the file, because a bad file
- * may make HDF5 crash or hang. */
+/* Examines a file with HDF5: its contents, and what of it will be slow to read. A child process does it, because a bad
+ * file may make HDF5 crash or hang. */
 #ifndef XH_LAYOUTS_H
 #define XH_LAYOUTS_H
 

@@ -1,5 +1,5 @@
-/* What HDF5 finds in a file at a URL, object by object, and the totals. Reads only metadata. Hostile input: every name,
- * size and count in the file may have any value. */
+/* Looks at a file at a URL with HDF5: each object, and the totals. Reads only metadata. Hostile input: every name, size
+ * and count in the file may have any value. */
 #ifndef XH_LOOK_H
 #define XH_LOOK_H
 

@@ -1,4 +1,4 @@
-/* What the files of the tool share: see tool.h. */
+/* Functions that the files of the tool share: see tool.h. */
 #include "tool.h"
 
 #include <errno.h>

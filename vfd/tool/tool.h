@@ -1,4 +1,4 @@
-/* What the files of the tool share: exit codes, and messages to the user. */
+/* Shared by the files of the tool: exit codes, and messages to the user. */
 #ifndef XH_TOOL_H
 #define XH_TOOL_H
 

@@ -91,7 +91,7 @@ static int compare_all(struct check *c, struct xh_err *err)
     return rc ? rc : compare_batch(c, err);
 }
 
-/* What the shadows have of a URL, for the progress and for a useful error. */
+/* Bytes and versions that the shadows have of a URL, for the progress and for a useful error. */
 struct known {
     const char *url, *validator;
     uint64_t bytes;

@@ -80,7 +80,7 @@ struct xh_chunkindex_plain {
 };
 struct xh_chunkindex_plain xh_chunkindex_plain(const struct xh_chunkindex *ci);
 
-/* What is held: bytes of memory, indexes, chunks with an address. For tests. */
+/* Memory held: bytes, indexes, chunks with an address. For tests. */
 struct xh_chunkindex_held {
     size_t bytes, indexes, chunks;
 };

@@ -1,4 +1,4 @@
-/* How an index is written in the file: facts from its header or root, and how to read its numbers. */
+/* The format of an index in the file: facts from its header or root, and functions that read its numbers. */
 #ifndef XH_FORMAT_H
 #define XH_FORMAT_H
 

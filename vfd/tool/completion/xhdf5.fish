@@ -1,4 +1,4 @@
-# fish completion for xhdf5. Reads the program's own help, so it knows what that knows.
+# fish completion for xhdf5. Reads the program's own help, so it offers what the program has.
 function __xhdf5_words --description 'The words so far that are no options'
     set -l words (commandline -opc)
     string match -v -- '-*' $words[2..]
