@@ -3,9 +3,22 @@
  * Metadata goes to the chunk indexes. A raw read that lies in a chunk which an index knows is
  * followed in the index's order; any other, in the order of addresses, to the end of its dataset where
  * that is known. Nothing here fails a read. */
+#include "ahead.h"
+
 #include <stdlib.h>
 
 #include "file.h"
+#include "format/chunkindex/chunkindex.h"
+#include "format/contiguous.h"
+#include "hints.h"
+#include "pages/fetch.h"
+#include "predict.h"
+#include "schedule.h"
+#include "siblings.h"
+#include "source/compressed.h"
+#include "source/metadata_image.h"
+#include "stream/stage.h"
+#include "walk.h"
 #include "watch/trace.h"
 
 /* A run that may look so far ahead goes on long enough for a stream. */
@@ -20,7 +33,7 @@
 /* Farthest that a guess runs ahead; hints come first. */
 static uint64_t guess_window(struct xh_file *f)
 {
-    uint64_t most = xh_ahead_most(f), share = xh_room_share(f->opt.readahead_bytes), hinted = atomic_load_explicit(&f->hints.ahead_bytes, memory_order_relaxed);
+    uint64_t most = xh_ahead_most(f), share = xh_room_share(f->opt.readahead_bytes), hinted = atomic_load_explicit(&f->hints->ahead_bytes, memory_order_relaxed);
     most /= xh_siblings_width(f);
     most = share < most ? share : most;
     return most > hinted ? most - hinted : 0;
@@ -72,7 +85,7 @@ static void bring_nodes(struct xh_file *f)
     }
     trace_ranges("node", far, nfar);
     if (nfar)
-        xh_fetch_ahead(f, far, nfar, XH_KIND_META);
+        xh_schedule(f, far, nfar, XH_KIND_META);
 }
 
 /* What was proposed of chunks is not seen to. */
@@ -102,7 +115,7 @@ static void stream_chunks(struct xh_file *f, uint64_t end)
     trace_ranges("stretch", &r, r.len != 0);
     if (r.len) {
         struct xh_range near = {r.off, r.len < window ? r.len : window};
-        uint64_t seen = xh_fetch_stretch(f, near, r.off + r.len);
+        uint64_t seen = xh_schedule_stretch(f, near, r.off + r.len);
         pthread_mutex_lock(&f->chunk_lock);
         xh_chunkindex_took(f->chunks, (struct xh_range){r.off, seen - r.off});
         pthread_mutex_unlock(&f->chunk_lock);
@@ -119,7 +132,7 @@ static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_
     pthread_mutex_lock(&f->chunk_lock);
     /* What lies behind a process's share is its neighbour's: its first read of a dataset shows no order, unless what the
      * neighbour is at can be seen. */
-    int first = f->opened_jointly && !xh_fetch_shared(f) && n && !xh_chunkindex_begun(f->chunks, (struct xh_range){ext->off, ext->len});
+    int first = f->opened_jointly && !xh_file_shared(f) && n && !xh_chunkindex_begun(f->chunks, (struct xh_range){ext->off, ext->len});
     for (size_t i = 0; i < n; i++)
         if (xh_chunkindex_raw(f->chunks, (struct xh_range){ext[i].off, ext[i].len}))
             end = ext[i].off + ext[i].len;
@@ -138,7 +151,7 @@ static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_
     size_t want = xh_chunkindex_next(f->chunks, guess_window(f), r, CHUNKS_AT_ONCE);
     pthread_mutex_unlock(&f->chunk_lock);
     trace_ranges("chunk", r, want);
-    if (want && xh_fetch_ahead(f, r, want, XH_KIND_RAW) < want)
+    if (want && xh_schedule(f, r, want, XH_KIND_RAW) < want)
         refused(f);
     return 1;
 }
@@ -146,17 +159,17 @@ static int ahead_by_chunks(struct xh_file *f, const struct xh_extent *ext, size_
 /* A run upwards: what lies before the reader is fetched, or streams towards him. */
 static void ahead_up(struct xh_file *f, const struct xh_range *want)
 {
-    struct xh_predict_seq *p = &f->seq;
+    struct xh_predict_seq *p = f->seq;
     uint64_t end = p->last.off + p->last.len;
     if (want)
-        p->ahead = xh_fetch_stretch(f, *want, p->window >= STREAM_WINDOW ? p->end : 0);
+        p->ahead = xh_schedule_stretch(f, *want, p->window >= STREAM_WINDOW ? p->end : 0);
     if (reach(f, end, p->window))
         p->ahead = end;
 }
 
 void xh_ahead_again(struct xh_file *f)
 {
-    struct xh_predict_seq *p = &f->seq;
+    struct xh_predict_seq *p = f->seq;
     uint64_t end = p->last.off + p->last.len;
     if (pthread_mutex_trylock(&f->guess_lock))
         return;
@@ -196,15 +209,15 @@ static void ahead_by_address(struct xh_file *f, const struct xh_extent *ext, siz
     if (pthread_mutex_trylock(&f->guess_lock))
         return;
     /* As above; and a share ends soon, at the latest where its dataset does. */
-    uint64_t window = guess_window(f), share = f->seq.bytes + (f->opened_jointly && whole.len && xh_fetch_shared(f) ? r.len : 0);
+    uint64_t window = guess_window(f), share = f->seq->bytes + (f->opened_jointly && whole.len && xh_file_shared(f) ? r.len : 0);
     if (f->opened_jointly && window > share)
         window = share;
-    size_t k = xh_predict_seq(&f->seq, r, whole, window, f->size, want);
+    size_t k = xh_predict_seq(f->seq, r, whole, window, f->size, want);
     trace_ranges("ahead", want, k);
-    if (f->seq.kind == XH_RUN_UP)
+    if (f->seq->kind == XH_RUN_UP)
         ahead_up(f, k ? want : NULL);
     else if (k)
-        xh_fetch_ahead(f, want, k, XH_KIND_RAW);
+        xh_schedule(f, want, k, XH_KIND_RAW);
     pthread_mutex_unlock(&f->guess_lock);
 }
 
@@ -214,20 +227,20 @@ int xh_ahead_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     struct xh_origin_info info;
     int led = 0;
     if (n != 1 || r.len < STREAM_WINDOW / 2 || !f->opt.readahead || f->opened_jointly ||
-        atomic_load_explicit(&f->hints.any, memory_order_relaxed))
+        atomic_load_explicit(&f->hints->any, memory_order_relaxed))
         return 0;
     struct xh_range whole = dataset_of(f, r);
     xh_replicas_get_info(f->origin, &info);
     if (whole.len == 0 || !info.young || info.idle < LEAD_CONNECTIONS || pthread_mutex_trylock(&f->guess_lock))
         return 0;
-    struct xh_predict_seq seq = f->seq;
+    struct xh_predict_seq seq = *f->seq;
     if (xh_predict_seq(&seq, r, whole, guess_window(f), f->size, want) && seq.kind == XH_RUN_UP &&
         seq.window >= STREAM_WINDOW) {
-        seq.ahead = xh_fetch_lead(f, r.off, seq.end);
+        seq.ahead = xh_schedule_lead(f, r.off, seq.end);
         led = seq.ahead >= r.off + r.len;
     }
     if (led) {
-        f->seq = seq;
+        *f->seq = seq;
         reach(f, r.off + r.len, seq.window);
     }
     pthread_mutex_unlock(&f->guess_lock);
@@ -250,10 +263,10 @@ static void widen_on(struct xh_file *f, const struct xh_extent *ext)
 {
     if (pthread_mutex_trylock(&f->guess_lock))
         return;
-    struct xh_range next = xh_predict_walk(&f->wide, (struct xh_range){ext->off, ext->len}, f->size);
+    struct xh_range next = xh_predict_walk(f->wide, (struct xh_range){ext->off, ext->len}, f->size);
     pthread_mutex_unlock(&f->guess_lock);
     if (next.len)
-        xh_fetch_ahead(f, &next, 1, XH_KIND_META);
+        xh_schedule(f, &next, 1, XH_KIND_META);
 }
 
 void xh_ahead_meta(struct xh_file *f, const struct xh_extent *ext, size_t n, int missed, int alone)

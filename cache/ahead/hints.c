@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "file.h"
+#include "schedule.h"
+#include "stream/stage.h"
+#include "watch/timeline.h"
 #include "watch/trace.h"
 
 /* How many waiting hints are looked at to find out whether the reader has gone past them. */
@@ -128,7 +131,7 @@ static int go_past(struct xh_hints *h, const struct xh_extent *ext, size_t n)
 /* Copies from |wait|'s front what there is room for, all of one kind, the last one perhaps cut. */
 static struct xh_range *front(const struct xh_file *f, size_t *n)
 {
-    const struct xh_hints *h = &f->hints;
+    const struct xh_hints *h = f->hints;
     const struct xh_hint *w = h->wait + h->first;
     uint64_t ahead = atomic_load_explicit(&h->ahead_bytes, memory_order_relaxed);
     uint64_t most = window(f), room = most > ahead ? most - ahead : 0, left = room;
@@ -170,7 +173,7 @@ static void advance(struct xh_hints *h, struct xh_range *r, size_t n)
  * large; one thread does it at a time. */
 static void fill(struct xh_file *f)
 {
-    struct xh_hints *h = &f->hints;
+    struct xh_hints *h = f->hints;
     size_t n = 0, done = 0;
     pthread_mutex_lock(&h->lock);
     while (h->n && !h->filling && atomic_load_explicit(&h->ahead_bytes, memory_order_relaxed) <= window(f) / 2) {
@@ -183,7 +186,7 @@ static void fill(struct xh_file *f)
         /* To the byte, and read once: the shadow's pages would be half as much again. */
         xh_timeline_hints = 1;
         done = kind == XH_KIND_RAW && !xh_shadow_shared(f->shadow) ? xh_stage_fetch(f, r, n)
-                                                                   : xh_fetch_ahead(f, r, n, kind);
+                                                                   : xh_schedule(f, r, n, kind);
         xh_timeline_hints = 0;
         pthread_mutex_lock(&h->lock);
         h->filling = 0;
@@ -221,7 +224,7 @@ static size_t make_room(struct xh_hints *h, size_t n)
 
 size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n)
 {
-    struct xh_hints *h = &f->hints;
+    struct xh_hints *h = f->hints;
     if (window(f) == 0)
         return 0;
     pthread_mutex_lock(&h->lock);
@@ -238,7 +241,7 @@ size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range 
 
 int xh_hints_follow(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
-    struct xh_hints *h = &f->hints;
+    struct xh_hints *h = f->hints;
     int hinted = 0;
     if (!atomic_load_explicit(&h->any, memory_order_relaxed))
         return 0;

@@ -7,6 +7,7 @@
 
 #include "open/expected.h"
 #include "file.h"
+#include "schedule.h"
 #include "watch/trace.h"
 
 /* Of what reading ahead may hold, three quarters are for first reads: the rest, for what follows the one that is read. */
@@ -18,8 +19,8 @@ struct xh_kin {
     uint64_t family;
     unsigned files;
     struct xh_weave weave;
-    _Atomic unsigned width;     /* of it. Changed under the lock, read without it as an estimate; so is */
-    _Atomic uint64_t streamed, flying;
+    _Atomic unsigned width; /* of it. Changed under the lock, read without it as an estimate */
+    struct xh_flow flow;    /* changed without the lock; orders nothing */
 };
 
 static struct {
@@ -58,13 +59,13 @@ static void watch_forks(void)
 /* Returns 1 when it was there. The lock is held. */
 static int take_off(struct xh_file *f)
 {
-    struct xh_sibling *s = &f->sibling;
+    struct xh_sibling *s = f->sibling;
     int waits = atomic_exchange_explicit(&s->waits, 0, memory_order_relaxed);
     if (!waits || s->era != kin.era)
         return 0;
     *s->link = s->next;
     if (s->next)
-        s->next->sibling.link = s->link;
+        s->next->sibling->link = s->link;
     else
         kin.last = s->link;
     kin.ahead -= s->asked;
@@ -98,11 +99,11 @@ static uint64_t fetch_of(struct xh_file *g)
     uint64_t bytes = 0;
     for (size_t i = 0; i < kin.n; i++)
         bytes += kin.at[i].len;
-    if (g->sibling.asked || g->opt.namer.family != kin.family || g->size < last->off + last->len ||
+    if (g->sibling->asked || g->opt.namer.family != kin.family || g->size < last->off + last->len ||
         kin.ahead + bytes > FIRST_READS(g->opt.readahead_bytes))
         return 0;
-    xh_fetch_ahead(g, kin.at, kin.n, XH_KIND_RAW);
-    g->sibling.asked = bytes;
+    xh_schedule(g, kin.at, kin.n, XH_KIND_RAW);
+    g->sibling->asked = bytes;
     kin.ahead += bytes;
     return bytes;
 }
@@ -112,7 +113,7 @@ static void fetch(void)
 {
     uint64_t bytes = 0;
     unsigned files = 0;
-    for (struct xh_file *g = kin.first; g; g = g->sibling.next) {
+    for (struct xh_file *g = kin.first; g; g = g->sibling->next) {
         uint64_t more = fetch_of(g);
         bytes += more;
         files += more != 0;
@@ -138,12 +139,13 @@ void xh_siblings_join(struct xh_file *f)
     if (k)
         k->files++;
     pthread_mutex_unlock(&kin.lock);
-    f->sibling.kin = k;
+    f->sibling->kin = k;
+    f->family = k ? &k->flow : NULL;
 }
 
 void xh_siblings_part(struct xh_file *f)
 {
-    struct xh_kin *k = f->sibling.kin, **at = &kin.families;
+    struct xh_kin *k = f->sibling->kin, **at = &kin.families;
     if (!k)
         return;
     pthread_mutex_lock(&kin.lock);
@@ -158,21 +160,22 @@ void xh_siblings_part(struct xh_file *f)
 
 void xh_siblings_forget(struct xh_file *f)
 {
-    f->sibling.kin = NULL; /* leaked: what of it is changed by whom cannot be told here */
+    f->family = NULL;
+    f->sibling->kin = NULL; /* leaked: what of it is changed by whom cannot be told here */
 }
 
 /* Puts |f| in its place: mostly it is the last. The lock is held. */
 static void put_on(struct xh_file *f)
 {
-    struct xh_sibling *s = &f->sibling;
+    struct xh_sibling *s = f->sibling;
     struct xh_file **at = s->number > kin.newest ? kin.last : &kin.first;
-    while (*at && (*at)->sibling.number < s->number)
-        at = &(*at)->sibling.next;
+    while (*at && (*at)->sibling->number < s->number)
+        at = &(*at)->sibling->next;
     s->link = at;
     s->next = *at;
     *at = f;
     if (s->next)
-        s->next->sibling.link = &s->next;
+        s->next->sibling->link = &s->next;
     else
         kin.last = &s->next;
     kin.newest = s->number > kin.newest ? s->number : kin.newest;
@@ -182,10 +185,10 @@ static void put_on(struct xh_file *f)
 
 void xh_siblings_enter(struct xh_file *f)
 {
-    if (!f->sibling.kin || !f->shadow)
+    if (!f->sibling->kin || !f->shadow)
         return;
     pthread_mutex_lock(&kin.lock);
-    f->sibling.number = f->opt.asked_as ? f->opt.asked_as : xh_expected_number();
+    f->sibling->number = f->opt.asked_as ? f->opt.asked_as : xh_expected_number();
     put_on(f);
     if (kin.n && kin.alike)
         fetch();
@@ -194,52 +197,28 @@ void xh_siblings_enter(struct xh_file *f)
 
 void xh_siblings_leave(struct xh_file *f)
 {
-    if (!atomic_load_explicit(&f->sibling.waits, memory_order_relaxed))
+    if (!atomic_load_explicit(&f->sibling->waits, memory_order_relaxed))
         return;
     pthread_mutex_lock(&kin.lock);
     take_off(f);
     pthread_mutex_unlock(&kin.lock);
 }
 
-uint64_t xh_siblings_streamed(const struct xh_file *f)
-{
-    return atomic_load_explicit(f->sibling.kin ? &f->sibling.kin->streamed : &f->streamed, memory_order_relaxed);
-}
-
-void xh_siblings_stream(struct xh_file *f, int64_t bytes)
-{
-    atomic_fetch_add_explicit(&f->streamed, (uint64_t)bytes, memory_order_relaxed);
-    if (f->sibling.kin)
-        atomic_fetch_add_explicit(&f->sibling.kin->streamed, (uint64_t)bytes, memory_order_relaxed);
-}
-
-uint64_t xh_siblings_flying(const struct xh_file *f)
-{
-    return atomic_load_explicit(f->sibling.kin ? &f->sibling.kin->flying : &f->ahead_bytes, memory_order_relaxed);
-}
-
-void xh_siblings_fly(struct xh_file *f, int64_t bytes)
-{
-    atomic_fetch_add_explicit(&f->ahead_bytes, (uint64_t)bytes, memory_order_relaxed);
-    if (f->sibling.kin)
-        atomic_fetch_add_explicit(&f->sibling.kin->flying, (uint64_t)bytes, memory_order_relaxed);
-}
-
 unsigned xh_siblings_width(const struct xh_file *f)
 {
-    unsigned width = f->sibling.kin ? atomic_load_explicit(&f->sibling.kin->width, memory_order_relaxed) : 0;
+    unsigned width = f->sibling->kin ? atomic_load_explicit(&f->sibling->kin->width, memory_order_relaxed) : 0;
     return width ? width : 1;
 }
 
 void xh_siblings_raw(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
     struct xh_range r[XH_SIBLING_RANGES];
-    struct xh_kin *k = f->sibling.kin;
-    if (!k && !atomic_load_explicit(&f->sibling.waits, memory_order_relaxed))
+    struct xh_kin *k = f->sibling->kin;
+    if (!k && !atomic_load_explicit(&f->sibling->waits, memory_order_relaxed))
         return;
     pthread_mutex_lock(&kin.lock);
     if (k) {
-        xh_weave_read(&k->weave, &f->sibling.turn, f, k->files);
+        xh_weave_read(&k->weave, &f->sibling->turn, f, k->files);
         atomic_store_explicit(&k->width, k->weave.width, memory_order_relaxed);
     }
     if (take_off(f)) { /* its first read */

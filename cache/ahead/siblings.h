@@ -39,14 +39,6 @@ void xh_siblings_leave(struct xh_file *f);
 void xh_siblings_part(struct xh_file *f);
 void xh_siblings_forget(struct xh_file *f);
 
-/* Raw bytes that were asked for of |f|, and its siblings, and that the shadow did not have. stream: |bytes| more, or fewer. */
-uint64_t xh_siblings_streamed(const struct xh_file *f);
-void xh_siblings_stream(struct xh_file *f, int64_t bytes);
-
-/* Bytes of |f|, and its siblings, that are on their way to the shadow for nobody yet. fly: |bytes| more, or fewer. */
-uint64_t xh_siblings_flying(const struct xh_file *f);
-void xh_siblings_fly(struct xh_file *f, int64_t bytes);
-
 /* How many files of its family are read in turns with |f|, at least 1: they share what may be fetched ahead. */
 unsigned xh_siblings_width(const struct xh_file *f);
 

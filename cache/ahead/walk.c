@@ -10,7 +10,14 @@
  *
  * Of the processes that share a shadow one walks, for all: others that asked for the gaps between what it has claimed would ask for
  * little each. A process whose reader is elsewhere, where nobody has fetched anything ahead, walks beside it. */
+#include "walk.h"
+
 #include "file.h"
+#include "format/metaindex.h"
+#include "pages/fetch.h"
+#include "schedule.h"
+#include "source/metadata_image.h"
+#include "source/unverified_head.h"
 #include "watch/trace.h"
 
 #define RANGES_AT_ONCE 1024
@@ -42,7 +49,7 @@ static uint64_t request_bytes(const struct xh_file *f)
 
 int xh_walk_is_ours(struct xh_file *f)
 {
-    return f->walk.index && atomic_load_explicit(&f->walk.on, memory_order_relaxed) &&
+    return f->walk->index && atomic_load_explicit(&f->walk->on, memory_order_relaxed) &&
            atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) && xh_shadow_walks(f->shadow, 1);
 }
 
@@ -51,7 +58,7 @@ int xh_walk_is_ours(struct xh_file *f)
 static int our_walk(struct xh_file *f)
 {
     int busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) != 0;
-    return xh_shadow_walks(f->shadow, busy) || atomic_load_explicit(&f->walk.lonely, memory_order_relaxed) >= LONELY;
+    return xh_shadow_walks(f->shadow, busy) || atomic_load_explicit(&f->walk->lonely, memory_order_relaxed) >= LONELY;
 }
 
 /* Asks for what the index names, until it names nothing more. The index is left to its lock
@@ -70,72 +77,72 @@ static void go_on(struct xh_file *f)
         unsigned free = XH_META_AT_ONCE - busy;
         lim.most_bytes = free * request_bytes(f);
         lim.spare_bytes = f->spare_bytes;
-        pthread_mutex_lock(&f->walk.lock);
-        int arrived = atomic_exchange_explicit(&f->walk.arrived, 0, memory_order_relaxed);
-        n = xh_metaindex_next(f->walk.index, arrived, &lim, xh_walk_look, f, r, room);
+        pthread_mutex_lock(&f->walk->lock);
+        int arrived = atomic_exchange_explicit(&f->walk->arrived, 0, memory_order_relaxed);
+        n = xh_metaindex_next(f->walk->index, arrived, &lim, xh_walk_look, f, r, room);
         room = RANGES_AT_ONCE;
-        pthread_mutex_unlock(&f->walk.lock);
+        pthread_mutex_unlock(&f->walk->lock);
         if (n) {
             xh_trace(XH_T_PREDICT, "walk", "ranges=%zu first=%llu", n, (unsigned long long)r[0].off);
-            xh_fetch_ahead(f, r, n, XH_KIND_META);
+            xh_schedule(f, r, n, XH_KIND_META);
         }
     } while (n);
 }
 
 void xh_walk_init(struct xh_file *f, int walks)
 {
-    pthread_mutex_init(&f->walk.lock, NULL);
-    f->walk.index = walks && f->opt.readahead && f->shadow ? xh_metaindex_new(f->size) : NULL;
-    atomic_store_explicit(&f->walk.on, 0, memory_order_relaxed);
-    atomic_store_explicit(&f->walk.arrived, 0, memory_order_relaxed);
-    atomic_store_explicit(&f->walk.lonely, 0, memory_order_relaxed);
+    pthread_mutex_init(&f->walk->lock, NULL);
+    f->walk->index = walks && f->opt.readahead && f->shadow ? xh_metaindex_new(f->size) : NULL;
+    atomic_store_explicit(&f->walk->on, 0, memory_order_relaxed);
+    atomic_store_explicit(&f->walk->arrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&f->walk->lonely, 0, memory_order_relaxed);
     atomic_store_explicit(&f->meta_ahead, 0, memory_order_relaxed);
     atomic_store_explicit(&f->meta_asked, 0, memory_order_relaxed);
 }
 
 void xh_walk_end(struct xh_file *f)
 {
-    xh_metaindex_free(f->walk.index);
-    pthread_mutex_destroy(&f->walk.lock);
+    xh_metaindex_free(f->walk->index);
+    pthread_mutex_destroy(&f->walk->lock);
 }
 
 void xh_walk_begin(struct xh_file *f)
 {
-    if (!f->walk.index)
+    if (!f->walk->index)
         return;
-    atomic_store_explicit(&f->walk.on, 1, memory_order_release);
+    atomic_store_explicit(&f->walk->on, 1, memory_order_release);
     go_on(f);
 }
 
 void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed, int alone)
 {
     int meta = kind == XH_KIND_META;
-    if (!f->walk.index || f->whole || (!meta && (n > NOTED_EXTENTS || ext->len > NOTED_RAW_BYTES)))
+    if (!f->walk->index || f->whole || (!meta && (n > NOTED_EXTENTS || ext->len > NOTED_RAW_BYTES)))
         return;
-    if (!atomic_load_explicit(&f->walk.on, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&f->walk->on, memory_order_relaxed)) {
         int imaged = xh_metadata_image_is_used(f->image, 0);
         if (!missed || (imaged ? !xh_metadata_image_is_used(f->image, 1) : !meta))
             return;
-        atomic_store_explicit(&f->walk.on, 1, memory_order_release);
+        atomic_store_explicit(&f->walk->on, 1, memory_order_release);
     }
     if (meta) {
-        unsigned lonely = atomic_load_explicit(&f->walk.lonely, memory_order_relaxed);
+        unsigned lonely = atomic_load_explicit(&f->walk->lonely, memory_order_relaxed);
         lonely = alone ? lonely + LONELY_READ : lonely - (lonely > 0);
-        atomic_store_explicit(&f->walk.lonely, lonely < LONELIEST ? lonely : LONELIEST, memory_order_relaxed);
+        atomic_store_explicit(&f->walk->lonely, lonely < LONELIEST ? lonely : LONELIEST, memory_order_relaxed);
     }
-    pthread_mutex_lock(&f->walk.lock);
+    pthread_mutex_lock(&f->walk->lock);
     for (size_t i = 0; i < n && i < NOTED_EXTENTS; i++)
-        xh_metaindex_note(f->walk.index, (struct xh_range){ext[i].off, ext[i].len}, meta, xh_walk_look, f);
-    pthread_mutex_unlock(&f->walk.lock);
+        xh_metaindex_note(f->walk->index, (struct xh_range){ext[i].off, ext[i].len}, meta, xh_walk_look, f);
+    pthread_mutex_unlock(&f->walk->lock);
     if (missed) /* others may have brought something too */
-        atomic_store_explicit(&f->walk.arrived, 1, memory_order_relaxed);
+        atomic_store_explicit(&f->walk->arrived, 1, memory_order_relaxed);
     go_on(f);
 }
 
 void xh_walk_arrived(struct xh_file *f)
 {
-    if (!f->walk.index || !atomic_load_explicit(&f->walk.on, memory_order_acquire))
+    if (!f->walk->index || !atomic_load_explicit(&f->walk->on, memory_order_acquire))
         return;
-    atomic_store_explicit(&f->walk.arrived, 1, memory_order_relaxed);
+    atomic_store_explicit(&f->walk->arrived, 1, memory_order_relaxed);
     go_on(f);
 }

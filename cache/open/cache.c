@@ -2,19 +2,31 @@
 #include "cache.h"
 
 #include <assert.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
+#include "ahead/ahead.h"
+#include "ahead/hints.h"
+#include "ahead/predict.h"
+#include "ahead/schedule.h"
+#include "ahead/siblings.h"
+#include "ahead/walk.h"
 #include "base/env.h"
-#include "expected.h"
-#include "file.h"
 #include "base/now.h"
 #include "base/process.h"
+#include "expected.h"
+#include "file.h"
+#include "format/chunkindex/chunkindex.h"
+#include "format/contiguous.h"
 #include "opening.h"
+#include "read/read.h"
+#include "source/compressed.h"
+#include "source/metadata_image.h"
+#include "source/unverified_head.h"
+#include "stream/stage.h"
 #include "watch/trace.h"
 
 /* Files of up to so many bytes come whole as soon as they are opened: 34 ms at 1 Gbit/s. To learn what of one is
@@ -23,6 +35,18 @@
 #define READER "reader=" /* how what is told begins: who told it */
 #define SPARE_BYTES_A_MS 15625.0
 #define SPARE_MOST_MS 200.0
+
+/* An open file, with what file.h has pointers to. */
+struct whole_file {
+    struct xh_file f; /* the first: it is freed by its address */
+    struct xh_predict_seq seq;
+    struct xh_predict_wide wide;
+    struct xh_unverified_head unverified;
+    struct xh_walk walk;
+    struct xh_hints hints;
+    struct xh_stage stage;
+    struct xh_sibling sibling;
+};
 
 int xh_cache_is_url(const char *name)
 {
@@ -47,14 +71,14 @@ static void end_transfers(struct xh_file *f)
 {
     if (f->origin)
         xh_replicas_close(f->origin);
-    xh_stage_free(&f->stage);
+    xh_stage_free(f->stage);
 }
 
 /* After end_transfers. */
 static void file_free(struct xh_file *f)
 {
     xh_siblings_part(f);
-    xh_hints_free(&f->hints);
+    xh_hints_free(f->hints);
     xh_unverified_free(f);
     xh_metadata_image_close(f->image);
     xh_compressed_close(f->compressed);
@@ -128,11 +152,11 @@ static uint64_t spare_bytes(const struct xh_file *f)
 static void fetch_head(struct xh_file *f, uint64_t from)
 {
     int more = f->opt.readahead && !xh_metadata_image_is_used(f->image, 0);
-    uint64_t end = f->whole ? f->size : more ? f->opt.head_bytes : f->unverified.len;
+    uint64_t end = f->whole ? f->size : more ? f->opt.head_bytes : f->unverified->len;
     end = end < f->size ? end : f->size;
     if (f->shadow && from < end) {
         struct xh_range rest = {from, end - from};
-        xh_fetch_ahead(f, &rest, 1, XH_KIND_META);
+        xh_schedule(f, &rest, 1, XH_KIND_META);
     }
 }
 
@@ -145,9 +169,9 @@ static int comes_whole(const struct xh_file *f)
 /* Asks for what the early head has, in the version that is open. */
 static void ask_for_head(struct xh_file *f)
 {
-    struct xh_range head = {0, f->unverified.len};
-    if (f->unverified.len && f->shadow)
-        xh_fetch_ahead(f, &head, 1, XH_KIND_META);
+    struct xh_range head = {0, f->unverified->len};
+    if (f->unverified->len && f->shadow)
+        xh_schedule(f, &head, 1, XH_KIND_META);
 }
 
 /* A file that nobody has opened before: what the root leads to, and the rest of the head; a
@@ -163,7 +187,7 @@ static void begin(struct xh_file *f, uint64_t head_len)
     if (!f->whole && !imaged)
         xh_walk_begin(f);
     if (!proof)
-        fetch_head(f, f->unverified.len ? f->unverified.len : head_len);
+        fetch_head(f, f->unverified->len ? f->unverified->len : head_len);
     if (f->opt.sums)
         ask_for_head(f); /* last: the other processes will want it */
 }
@@ -231,9 +255,9 @@ static int settle_beside(struct xh_file *f, const struct xh_origin_head *head, s
     struct xh_metadata_image_of of = {.validator = f->validator, .size = f->size, .head = head->bytes, .head_len = head->len};
     if (!f->image || f->size == 0)
         return 0;
-    if (f->unverified.len) {
-        of.head = f->unverified.bytes;
-        of.head_len = f->unverified.len;
+    if (f->unverified->len) {
+        of.head = f->unverified->bytes;
+        of.head_len = f->unverified->len;
     }
     int rc = xh_metadata_image_settle(f->image, &of, err);
     return rc < 0 ? rc : 0;
@@ -308,21 +332,81 @@ static void print_unopened(struct xh_file *f, const struct xh_stats *counted, co
     xh_account_print_unopened(f->account, f->url_shown, counted, err->text, STDERR_FILENO);
 }
 
+/* What the parent had under way, what it held in private memory and what its threads may have been changing at the moment
+ * of the fork is leaked: its state cannot be told from sound. */
+static void become_child(struct xh_file *f)
+{
+    struct xh_stats so_far;
+    pthread_mutex_init(&f->guess_lock, NULL);
+    if (f->origin)
+        xh_replicas_after_fork(f->origin);
+    xh_metadata_image_after_fork(f->image);
+    xh_compressed_after_fork(f->compressed);
+    stats_of(f, &so_far); /* behind those two: it takes their locks */
+    xh_account_forked(f->account, &so_far);
+    xh_walk_init(f, f->walk->index != NULL);
+    if (pthread_mutex_trylock(&f->chunk_lock)) { /* a thread of the parent was at work on the indexes */
+        f->chunks = NULL;
+        f->contiguous = NULL;
+    }
+    pthread_mutex_init(&f->chunk_lock, NULL);
+    *f->seq = (struct xh_predict_seq){0};
+    *f->wide = (struct xh_predict_wide){0};
+    xh_stage_forget(f->stage);
+    pthread_mutex_init(&f->flying_lock, NULL);
+    f->flying = NULL;
+    f->hits_before = hits(f); /* the parent tells of its own */
+    xh_hints_init(f->hints);
+    atomic_store_explicit(&f->flow.flying, 0, memory_order_relaxed);
+    xh_siblings_forget(f);
+}
+
+static void waits(struct xh_read_op *op)
+{
+    xh_compressed_note(op, 0);
+}
+
+static const struct xh_above above = {
+    .arrived = xh_walk_arrived,
+    .walks = xh_walk_is_ours,
+    .again = xh_ahead_again,
+    .watches = xh_compressed_watches,
+    .waits = waits,
+    .read = xh_read_pages,
+    .become_child = become_child,
+};
+
+static struct xh_file *file_new(void)
+{
+    struct whole_file *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->f.above = &above;
+    w->f.seq = &w->seq;
+    w->f.wide = &w->wide;
+    w->f.unverified = &w->unverified;
+    w->f.walk = &w->walk;
+    w->f.hints = &w->hints;
+    w->f.stage = &w->stage;
+    w->f.sibling = &w->sibling;
+    return &w->f;
+}
+
 /* |quiet|: nobody has asked for it yet. */
 static int cache_open(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_account *whole,
                       int quiet, struct xh_file **out, struct xh_err *err)
 {
-    struct xh_file *f = calloc(1, sizeof *f);
+    struct xh_file *f = file_new();
     if (!f)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     f->opt = *o;
     xh_env_hold(&f->opt); /* on the program's own thread, or from whoever opens a part */
     atomic_init(&f->process, xh_process());
     pthread_mutex_init(&f->guess_lock, NULL);
-    xh_stage_init(&f->stage);
+    xh_stage_init(f->stage);
     pthread_mutex_init(&f->flying_lock, NULL);
     pthread_mutex_init(&f->chunk_lock, NULL);
-    xh_hints_init(&f->hints);
+    xh_hints_init(f->hints);
     xh_trace_enable(o->log);
     xh_timeline_start(o->trace);
     f->account = whole ? whole : &f->own;
@@ -457,54 +541,6 @@ int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *er
     *told = text;
     *len = n + head;
     return 0;
-}
-
-/* What the parent had under way, what it held in private memory and what its threads may have been changing at the moment
- * of the fork is leaked: its state cannot be told from sound. */
-static void become_child(struct xh_file *f)
-{
-    struct xh_stats so_far;
-    pthread_mutex_init(&f->guess_lock, NULL);
-    if (f->origin)
-        xh_replicas_after_fork(f->origin);
-    xh_metadata_image_after_fork(f->image);
-    xh_compressed_after_fork(f->compressed);
-    stats_of(f, &so_far); /* behind those two: it takes their locks */
-    xh_account_forked(f->account, &so_far);
-    xh_walk_init(f, f->walk.index != NULL);
-    if (pthread_mutex_trylock(&f->chunk_lock)) { /* a thread of the parent was at work on the indexes */
-        f->chunks = NULL;
-        f->contiguous = NULL;
-    }
-    pthread_mutex_init(&f->chunk_lock, NULL);
-    f->seq = (struct xh_predict_seq){0};
-    f->wide = (struct xh_predict_wide){0};
-    xh_stage_forget(&f->stage);
-    pthread_mutex_init(&f->flying_lock, NULL);
-    f->flying = NULL;
-    f->hits_before = hits(f); /* the parent tells of its own */
-    xh_hints_init(&f->hints);
-    atomic_store_explicit(&f->ahead_bytes, 0, memory_order_relaxed);
-    xh_siblings_forget(f);
-}
-
-void xh_file_after_fork(struct xh_file *f)
-{
-    uint64_t this = xh_process(), was = atomic_load_explicit(&f->process, memory_order_acquire);
-    /* The child may have several threads by now. One of them does it, and says so by a number one less; the others
-     * wait for it. (A
-     * number that is neither is a parent's: also where that one's own thread was just at this.) */
-    while (was != this) {
-        if (was == this - 1) {
-            sched_yield();
-            was = atomic_load_explicit(&f->process, memory_order_acquire);
-        } else if (atomic_compare_exchange_weak_explicit(&f->process, &was, this - 1, memory_order_acquire,
-                                                         memory_order_acquire)) {
-            become_child(f);
-            atomic_store_explicit(&f->process, this, memory_order_release);
-            was = this;
-        }
-    }
 }
 
 uint64_t xh_cache_size(const struct xh_file *f)

@@ -2,6 +2,8 @@
  * published with its last: until then its bytes are in private memory. So its sum is that of what the server sent, whatever
  * befalls the file in tmpfs meanwhile. A page that another claim took meanwhile is passed over: its bytes are the reader's
  * alone. */
+#include "arrive.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,43 +123,4 @@ void xh_arrive_end(struct xh_file *f, const struct xh_runs *runs, struct xh_arri
         xh_shadow_forgo(f->shadow, from, (to < end ? to : end) - from);
     }
     a->page = end > a->page ? end : a->page;
-}
-
-/* [m->seen, to) has come. */
-static void mark_came(struct xh_read_op *op, struct xh_mark *m, uint64_t to)
-{
-    const struct xh_extent *e = op->asked; /* a read that holds something has one */
-    if (m->seen >= to || m->come.page >= (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES)
-        return;
-    const uint8_t *from = (const uint8_t *)e->buf + (m->seen - e->off);
-    if (xh_arrive(op->f, &op->held, &m->come, m->seen, from, (size_t)(to - m->seen)))
-        xh_arrive_end(op->f, &op->held, &m->come, (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES);
-    m->seen = to;
-}
-
-void xh_arrive_look(struct xh_read_op *op)
-{
-    for (size_t i = 0; op->held.n && i < op->nmarks; i++)
-        mark_came(op, &op->marks[i], atomic_load_explicit(&op->marks[i].got, memory_order_acquire));
-}
-
-void xh_arrive_over(struct xh_read_op *op, int whole)
-{
-    const struct xh_extent *e = op->asked;
-    struct xh_mark all = {.at = e->off, .end = e->off + e->len, .got = whole ? e->off + e->len : e->off, .seen = e->off,
-                          .come.page = (e->off + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES};
-    struct xh_mark *m = op->nmarks ? op->marks : &all;
-    for (size_t i = 0; op->held.n && i < (op->nmarks ? op->nmarks : 1); i++, m++) {
-        /* A page that two marks have parts of is the first one's, which began it. */
-        uint64_t end = (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
-        mark_came(op, m, atomic_load_explicit(&m->got, memory_order_acquire));
-        if (whole && m->come.begun && end * XH_PAGE_BYTES <= e->off + e->len)
-            mark_came(op, m, end * XH_PAGE_BYTES);
-        xh_arrive_end(op->f, &op->held, &m->come, end);
-    }
-    free(op->held.at);
-    free(op->marks);
-    op->held = (struct xh_runs){0};
-    op->marks = NULL;
-    op->nmarks = 0;
 }

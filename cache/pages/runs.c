@@ -1,8 +1,10 @@
-/* Runs of pages: see file.h. */
+/* Runs of pages: see runs.h. */
+#include "runs.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
-#include "file.h"
+#include "base/err.h"
 
 int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
 {

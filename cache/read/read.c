@@ -1,9 +1,21 @@
 /* One read, whole: a hit is a copy from the shadow; else what the stage has, then the rounds (rounds.c) for what is
  * left, and what it shows of the reads to come (ahead.c). The way of a read is xh_cache_read. */
+#include "read.h"
+
 #include <stdlib.h>
 
-#include "file.h"
+#include "ahead/ahead.h"
+#include "ahead/hints.h"
+#include "ahead/walk.h"
 #include "base/now.h"
+#include "file.h"
+#include "pages/op.h"
+#include "rounds.h"
+#include "source/compressed.h"
+#include "source/metadata_image.h"
+#include "source/unverified_head.h"
+#include "stream/stage.h"
+#include "watch/timeline.h"
 #include "watch/trace.h"
 
 /* Raw reads of at least this much stream: see keeps(). */
@@ -19,10 +31,10 @@ static int keeps(struct xh_read_op *op)
     uint64_t n = 0, again = 0, from = 0, empty;
     if (op->kind == XH_KIND_META)
         return 1;
-    uint64_t before = xh_siblings_streamed(f);
-    int shared = xh_fetch_shared(f);
-    op->defer_prefetch = f->opened_jointly && atomic_load_explicit(&f->streamed, memory_order_relaxed) == 0;
-    xh_siblings_stream(f, (int64_t)op->bytes);
+    uint64_t before = xh_flow_streamed(f);
+    int shared = xh_file_shared(f);
+    op->defer_prefetch = f->opened_jointly && atomic_load_explicit(&f->flow.streamed, memory_order_relaxed) == 0;
+    xh_flow_stream(f, (int64_t)op->bytes);
     if (shared) /* what streams towards this process alone the others would fetch once more */
         xh_stage_end(f);
     if (before < f->opt.stream_bytes || shared)
@@ -75,7 +87,7 @@ static int read_lost(struct xh_read_op *op, uint64_t *bytes, struct xh_err *err)
     *bytes = 0;
     if (!op->lost)
         return 0;
-    xh_arrive_over(op, 0);
+    xh_op_over(op, 0);
     if (xh_op_take_lost(op, bytes))
         return xh_op_nomem(op, err);
     xh_trace(XH_T_READ, "lost", "extents=%zu bytes=%llu", op->n, (unsigned long long)*bytes);
@@ -103,7 +115,7 @@ static int read_missing(struct xh_read_op *op, struct xh_err *err)
         rc = read_lost(op, &lost, err);
     xh_count(&op->f->counters, bytes_staged, staged - lost);
     xh_compressed_note(op, 1);
-    xh_arrive_over(op, rc == 0);
+    xh_op_over(op, rc == 0);
     return rc;
 }
 

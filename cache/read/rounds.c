@@ -3,11 +3,17 @@
  * A round: sort the pages into ready / ours / in flight elsewhere -> fetch ours -> copy the ready ones meanwhile
  * -> wait for ours -> wait for the others'; again, until nothing is left. Own fetches are always waited for before
  * others', so that two readers never wait for each other. */
+#include "rounds.h"
+
 #include <stdlib.h>
 #include <time.h>
 
-#include "file.h"
+#include "ahead/ahead.h"
+#include "ahead/predict.h"
 #include "base/now.h"
+#include "file.h"
+#include "pages/fetch.h"
+#include "source/compressed.h"
 #include "watch/trace.h"
 
 #define HURRY_EVERY_MS 100
@@ -82,7 +88,7 @@ static void widen(struct xh_read_op *op, struct sorted *s)
     miss.len = (end < f->size ? end : f->size) - miss.off;
     if (pthread_mutex_trylock(&f->guess_lock))
         return;
-    struct xh_range w = xh_predict_widen(&f->wide, miss, f->size);
+    struct xh_range w = xh_predict_widen(f->wide, miss, f->size);
     pthread_mutex_unlock(&f->guess_lock);
     struct xh_runs wide = {0};
     uint64_t from = w.off / XH_PAGE_BYTES, miss_first = s->mine.at[0].first;
@@ -294,7 +300,7 @@ static int round_of(struct xh_read_op *op, const struct xh_runs *todo, struct xh
         op->waited_bytes = xh_op_asked_in(op, &s.busy);
         op->served.elsewhere += op->waited_bytes;
         if (op->kind == XH_KIND_RAW && !op->is_retry) /* it does not stream by */
-            xh_siblings_stream(f, -(int64_t)op->hit_bytes);
+            xh_flow_stream(f, -(int64_t)op->hit_bytes);
     } else {
         fetched_after_all(op, mine + bypass);
     }

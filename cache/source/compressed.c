@@ -14,8 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ahead/walk.h"
 #include "base/env.h"
 #include "base/now.h"
+#include "stream/stage.h"
 #include "watch/trace.h"
 #include "known.h"
 #include "version.h"
@@ -191,7 +193,7 @@ static void change_over(struct xh_compressed *b, struct xh_file *f, int used, do
         xh_stage_cut(f, (uint64_t)(link_rate * (double)(RAMP_ROUND_TRIPS * rtt_ns)));
     else
         xh_stage_end(b->file);
-    xh_ahead_again(f);
+    f->above->again(f);
 }
 
 void xh_compressed_begin(struct xh_file *f)

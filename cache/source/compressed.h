@@ -11,7 +11,7 @@
 #define XH_COMPRESSED_H
 
 #include "cache.h"
-#include "read/op.h"
+#include "pages/op.h"
 
 struct xh_compressed;
 
@@ -38,7 +38,7 @@ int xh_compressed_watches(const struct xh_read_op *op);
  * of them, all or what was damaged, is appended to |rest|, in ascending order. Returns 0 or XH_E_NOMEM: then too. Blocks. */
 int xh_compressed_fetch(struct xh_read_op *op, const struct xh_runs *runs, int claimed, struct xh_runs *rest);
 
-/* As xh_fetch_ahead of raw data, _stretch, _lead; as xh_stage_reach, and both recalls. Only while it is used, but reach and
+/* As xh_schedule of raw data, _stretch, _lead; as xh_stage_reach, and both recalls. Only while it is used, but reach and
  * recall in any case. ahead: *|taken| 0 when the original is the smaller way. */
 size_t xh_compressed_ahead(struct xh_file *f, const struct xh_range *r, size_t n, int *taken);
 uint64_t xh_compressed_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_end);

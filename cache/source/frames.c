@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "stream/stage.h"
+
 /* Packed bytes that are fetched together, at most, and how many frames of them may wait to be unpacked. */
 #define BATCH_BYTES (4u << 20)
 #define BATCH_FRAMES 64u

@@ -18,6 +18,8 @@
 
 #include "base/env.h"
 #include "file.h"
+#include "ahead/walk.h"
+#include "unverified_head.h"
 #include "base/now.h"
 #include "open/opening.h"
 #include "watch/trace.h"
@@ -88,7 +90,7 @@ static void give_up(struct xh_metadata_image *b, const char *why)
  * as far as it goes. */
 static int get(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *buf, int waits, struct xh_err *err)
 {
-    uint64_t n = off < f->unverified.len ? f->unverified.len - off : 0;
+    uint64_t n = off < f->unverified->len ? f->unverified->len - off : 0;
     n = n < len ? n : len;
     if (!n || !xh_unverified_look(f, off, buf, n))
         n = 0;

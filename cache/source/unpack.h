@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "read/op.h"
+#include "pages/op.h"
 #include "packed.h"
 
 #define XH_UNPACK_THREADS_MOST 4

@@ -11,23 +11,23 @@
 /* Acquire pairs with settle(): who sees NONE sees the shadow that proved it. */
 static int state_of(const struct xh_file *f)
 {
-    return atomic_load_explicit(&f->unverified.state, memory_order_acquire);
+    return atomic_load_explicit(&f->unverified->state, memory_order_acquire);
 }
 
 void xh_unverified_take(struct xh_file *f, struct xh_origin_head *head)
 {
     if (!head->unverified || head->len == 0)
         return;
-    f->unverified.bytes = head->bytes;
-    f->unverified.len = head->len;
-    atomic_store_explicit(&f->unverified.state, XH_UNVERIFIED_STANDS, memory_order_relaxed);
+    f->unverified->bytes = head->bytes;
+    f->unverified->len = head->len;
+    atomic_store_explicit(&f->unverified->state, XH_UNVERIFIED_STANDS, memory_order_relaxed);
     head->bytes = NULL;
     head->len = 0;
 }
 
 void xh_unverified_free(struct xh_file *f)
 {
-    free(f->unverified.bytes);
+    free(f->unverified->bytes);
 }
 
 int xh_unverified_stands(const struct xh_file *f)
@@ -37,13 +37,13 @@ int xh_unverified_stands(const struct xh_file *f)
 
 void xh_unverified_drop(struct xh_file *f)
 {
-    atomic_store_explicit(&f->unverified.state, XH_UNVERIFIED_NONE, memory_order_relaxed);
+    atomic_store_explicit(&f->unverified->state, XH_UNVERIFIED_NONE, memory_order_relaxed);
 }
 
 void xh_unverified_waive(struct xh_file *f)
 {
     if (xh_unverified_stands(f))
-        atomic_store_explicit(&f->unverified.state, XH_UNVERIFIED_WAIVED, memory_order_relaxed);
+        atomic_store_explicit(&f->unverified->state, XH_UNVERIFIED_WAIVED, memory_order_relaxed);
 }
 
 static int changed(const struct xh_file *f, struct xh_err *err)
@@ -64,19 +64,19 @@ int xh_unverified_read(struct xh_file *f, const struct xh_extent *ext, size_t n,
     if (state != XH_UNVERIFIED_STANDS)
         return state == XH_UNVERIFIED_WRONG ? changed(f, err) : 0;
     for (size_t i = 0; i < n; i++)
-        if (!holds(&f->unverified, ext[i].off, ext[i].len))
+        if (!holds(f->unverified, ext[i].off, ext[i].len))
             return 0;
     for (size_t i = 0; i < n; i++)
-        memcpy(ext[i].buf, f->unverified.bytes + ext[i].off, ext[i].len);
+        memcpy(ext[i].buf, f->unverified->bytes + ext[i].off, ext[i].len);
     return 1;
 }
 
 int xh_unverified_look(const struct xh_file *f, uint64_t off, void *buf, size_t len)
 {
     int state = state_of(f);
-    if ((state != XH_UNVERIFIED_STANDS && state != XH_UNVERIFIED_WAIVED) || !holds(&f->unverified, off, len))
+    if ((state != XH_UNVERIFIED_STANDS && state != XH_UNVERIFIED_WAIVED) || !holds(f->unverified, off, len))
         return 0;
-    memcpy(buf, f->unverified.bytes + off, len);
+    memcpy(buf, f->unverified->bytes + off, len);
     return 1;
 }
 
@@ -84,9 +84,9 @@ int xh_unverified_look(const struct xh_file *f, uint64_t off, void *buf, size_t 
 static void settle(struct xh_file *f, int same)
 {
     int was = XH_UNVERIFIED_STANDS;
-    if (atomic_compare_exchange_strong_explicit(&f->unverified.state, &was, same ? XH_UNVERIFIED_NONE : XH_UNVERIFIED_WRONG,
+    if (atomic_compare_exchange_strong_explicit(&f->unverified->state, &was, same ? XH_UNVERIFIED_NONE : XH_UNVERIFIED_WRONG,
                                                 memory_order_acq_rel, memory_order_acquire))
-        xh_trace(XH_T_READ, "early-head", "bytes=%zu same=%d", f->unverified.len, same);
+        xh_trace(XH_T_READ, "early-head", "bytes=%zu same=%d", f->unverified->len, same);
 }
 
 int xh_unverified_prove(struct xh_file *f, struct xh_err *err)
@@ -94,14 +94,14 @@ int xh_unverified_prove(struct xh_file *f, struct xh_err *err)
     int state = state_of(f);
     if (state == XH_UNVERIFIED_NONE || state == XH_UNVERIFIED_WAIVED)
         return 0;
-    uint8_t *now = malloc(f->unverified.len);
-    struct xh_extent e = {0, f->unverified.len, now};
+    uint8_t *now = malloc(f->unverified->len);
+    struct xh_extent e = {0, f->unverified->len, now};
     if (!now)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while reading %s", f->url_shown);
     struct xh_served served;
-    int rc = xh_read_pages(f, XH_KIND_META, &e, 1, &served, err);
+    int rc = f->above->read(f, XH_KIND_META, &e, 1, &served, err);
     if (rc == 0)
-        settle(f, memcmp(now, f->unverified.bytes, f->unverified.len) == 0);
+        settle(f, memcmp(now, f->unverified->bytes, f->unverified->len) == 0);
     free(now);
     return rc == 0 && state_of(f) == XH_UNVERIFIED_WRONG ? changed(f, err) : rc;
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pages/limits.h"
+#include "pages/op.h"
 #include "watch/trace.h"
 
 /* ---- blocks of parcels. The lock is held. */
@@ -175,7 +177,7 @@ static void parcel_bytes(struct xh_stage *s, struct xh_segment *p, uint64_t off,
 static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
 {
     struct xh_prefetch *l = t->ctx;
-    struct xh_stage *s = &l->f->stage;
+    struct xh_stage *s = l->f->stage;
     size_t i = 0;
     for (size_t hi = l->nparcels; hi - i > 1;) {
         size_t mid = i + (hi - i) / 2;
@@ -223,7 +225,7 @@ static void load_end(struct xh_stage *s, struct xh_prefetch *l)
 static void on_done(struct xh_transfer *t, const struct xh_err *err)
 {
     struct xh_prefetch *l = t->ctx;
-    struct xh_stage *s = &l->f->stage;
+    struct xh_stage *s = l->f->stage;
     if (err)
         xh_trace(XH_T_READ, "load-failed", "code=%s", xh_err_name(err->code));
     pthread_mutex_lock(&s->lock);
@@ -259,14 +261,14 @@ static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r
     l->turns = turns;
     l->pos = r[0].off;
     l->first = l->pos + XH_STREAM_FIRST_BYTES;
-    l->used = f->stage.clock;
+    l->used = f->stage->clock;
     l->submitting = 1;
     l->nparcels = n;
     uint8_t **blocks = l->blocks;
     for (size_t i = 0; i < n; i++) {
         uint64_t off = r[i].off;
         l->parcels[i] = (struct xh_segment){.load = l, .off = off, .end = off + r[i].len, .from = off, .got = off,
-                                           .blocks = blocks, .born = f->stage.clock};
+                                           .blocks = blocks, .born = f->stage->clock};
         blocks += blocks_of(r[i].len);
     }
     return l;
@@ -276,9 +278,9 @@ struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r,
 {
     struct xh_prefetch *l = load_make(f, r, n, turns);
     for (size_t i = 0; l && i < l->nparcels; i++)
-        if (list(&f->stage, &l->parcels[i])) {
+        if (list(f->stage, &l->parcels[i])) {
             l->submitting = 0;
-            load_end(&f->stage, l);
+            load_end(f->stage, l);
             return NULL;
         }
     return l;
@@ -318,10 +320,10 @@ void xh_prefetch_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n)
 {
     if (n == 0)
         return;
-    pthread_mutex_unlock(&f->stage.lock);
-    xh_fetch_share_link(f);
+    pthread_mutex_unlock(&f->stage->lock);
+    xh_limits_share_link(f);
     int rc = xh_replicas_submit(f->origin, ts, n, NULL);
-    pthread_mutex_lock(&f->stage.lock);
+    pthread_mutex_lock(&f->stage->lock);
     for (size_t i = 0; i < n; i++)
-        submitted(&f->stage, ts[i]->ctx, rc != 0);
+        submitted(f->stage, ts[i]->ctx, rc != 0);
 }

@@ -4,12 +4,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "pages/limits.h"
 #include "watch/trace.h"
 
 /* Drops what nobody came for, to make room for |bytes| more. */
 static void drop_stale(struct xh_file *f, uint64_t bytes)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     xh_stream_leave_stale(s);
     for (size_t i = 0; i < s->n && xh_room_left(s, f->opt.readahead_bytes) < bytes;) {
         struct xh_segment *p = s->at[i];
@@ -47,7 +48,7 @@ static int is_kept(struct xh_file *f, uint64_t page)
 
 int xh_stage_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     uint64_t end = r.off + r.len;
     for (uint64_t off = r.off; off < end;) {
         size_t i = xh_segment_at(s, off);
@@ -74,7 +75,7 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
     struct xh_plan plan;
     struct xh_plan_limits lim;
     struct xh_transfer **ts;
-    xh_fetch_limits(f, (f->sibling.kin ? xh_room_held() : f->stage.bytes) + bytes, bytes / want->n, 1, &lim);
+    xh_limits_get(f, (f->family ? xh_room_held() : f->stage->bytes) + bytes, bytes / want->n, 1, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;
@@ -92,7 +93,7 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
 
 size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     struct xh_ranges want = {0};
     uint64_t bytes = 0, all = 0, most = f->opt.readahead_bytes;
     size_t i = 0;
@@ -126,7 +127,7 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
 
 uint64_t xh_stage_until(struct xh_file *f, uint64_t off)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     for (size_t i = xh_segment_at(s, off); i < s->n && s->at[i]->off <= off; i++)
         off = s->at[i]->end;
@@ -136,7 +137,7 @@ uint64_t xh_stage_until(struct xh_file *f, uint64_t off)
 
 int xh_stage_has(struct xh_file *f, uint64_t off)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     size_t i = xh_segment_at(s, off);
     int has = i < s->n && s->at[i]->from <= off;
@@ -146,7 +147,7 @@ int xh_stage_has(struct xh_file *f, uint64_t off)
 
 uint64_t xh_stage_ahead(struct xh_file *f)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     uint64_t bytes = s->bytes;
     pthread_mutex_unlock(&s->lock);
@@ -155,7 +156,7 @@ uint64_t xh_stage_ahead(struct xh_file *f)
 
 void xh_stage_recall(struct xh_file *f)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     unsigned n = 0;
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->n;)

@@ -29,7 +29,7 @@
 int xh_stream_full(struct xh_transfer *t)
 {
     struct xh_prefetch *l = t->ctx;
-    struct xh_stage *s = &l->f->stage;
+    struct xh_stage *s = l->f->stage;
     pthread_mutex_lock(&s->lock);
     int far = l->pos >= s->reach && l->pos >= l->first;
     int full = l->stands = !l->takers && (far || xh_room_left(s, l->f->opt.readahead_bytes) == 0);
@@ -133,10 +133,10 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
         struct xh_prefetch *l = n ? xh_prefetch_add(f, mine, n, (unsigned)d->nloads) : NULL;
         if (!l)
             break;
-        while (f->stage.stream[i])
+        while (f->stage->stream[i])
             i++;
         l->t.patient = made < d->warm;
-        f->stage.stream[i] = l;
+        f->stage->stream[i] = l;
         ts[made] = &l->t;
     }
     return made;
@@ -167,7 +167,7 @@ static size_t most_loads(const struct xh_stage *s, const struct xh_origin_info *
  * for it now. One that follows another is dealt to its connections, each as it becomes free. */
 static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t off, size_t busy)
 {
-    const struct xh_stage *s = &f->stage;
+    const struct xh_stage *s = f->stage;
     int follows = busy && busy <= STREAM_LOADS_MOST && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
     struct dealing d = {.rounds = info->max_ranges};
     d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->connections : 1;
@@ -215,7 +215,7 @@ static struct xh_range first_stretch(const struct xh_stage *s, const struct xh_r
 
 uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     struct xh_origin_info info;
     struct xh_transfer *ts[STREAM_LOADS_MOST];
     struct xh_ranges want = {0};
@@ -271,15 +271,15 @@ static uint64_t stream_window(struct xh_file *f)
 {
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
-    reckon_rate(&f->stage);
-    uint64_t rate = known_rate(&f->stage, &info), most = 2 * fast_link_holds(&info), soon = SOON_S * rate;
+    reckon_rate(f->stage);
+    uint64_t rate = known_rate(f->stage, &info), most = 2 * fast_link_holds(&info), soon = SOON_S * rate;
     soon = soon > XH_STREAM_LEAST_BYTES ? soon : XH_STREAM_LEAST_BYTES;
     return rate && soon < most ? soon : most;
 }
 
 void xh_stage_tell(struct xh_file *f, uint64_t rate)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     s->rate = s->rate ? s->rate : rate;
     pthread_mutex_unlock(&s->lock);
@@ -320,7 +320,7 @@ static void cut_streams(struct xh_stage *s, uint64_t off)
 
 void xh_stage_end(struct xh_file *f)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     if (s->stream[0]) {
         cut_streams(s, 0);
@@ -331,7 +331,7 @@ void xh_stage_end(struct xh_file *f)
 
 void xh_stage_cut(struct xh_file *f, uint64_t ahead)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     uint64_t pos = 0;
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
@@ -346,7 +346,7 @@ void xh_stage_cut(struct xh_file *f, uint64_t ahead)
 /* Deals a stream anew from some round trips on, when more connections would bring more. */
 static void weigh(struct xh_file *f)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     struct xh_origin_info info;
     uint64_t pos = 0;
     unsigned n = 0;
@@ -368,7 +368,7 @@ static void weigh(struct xh_file *f)
 
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     if (s->stream[0])
         weigh(f);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pages/op.h"
+
 struct copy {
     struct xh_segment *p;
     uint64_t off, len;
@@ -133,7 +135,7 @@ static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_ext
 
 uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *coming)
 {
-    struct xh_stage *s = &f->stage;
+    struct xh_stage *s = f->stage;
     struct taking t = {0};
     *coming = 0;
     pthread_mutex_lock(&s->lock);

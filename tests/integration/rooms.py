@@ -45,15 +45,9 @@ ROOMS = {
     "together": (
         "cache/open/opening cache/open/expected",
         "base face watch shadow:shadow.h origin:origin.h replicas:replicas.h"),
-    "file": (
-        "cache/file",
-        "base face watch chunkindex:chunkindex.h format plans shadow:shadow.h origin:origin.h replicas:replicas.h "
-        "pages stream source:metadata_image.h,compressed.h,unverified_head.h ahead read open"),
-    "pages": (
-        "cache/pages/", "base face watch plans shadow:shadow.h replicas:replicas.h file stream source ahead read"),
-    "stream": (
-        "cache/stream/",
-        "base face plans chunkindex:chunkindex.h shadow:shadow.h replicas:replicas.h file pages read"),
+    "file": ("cache/file", "base face watch shadow:shadow.h replicas:replicas.h"),
+    "pages": ("cache/pages/", "base face watch plans shadow:shadow.h replicas:replicas.h file"),
+    "stream": ("cache/stream/", "base face watch plans shadow:shadow.h replicas:replicas.h file pages"),
     "source": (
         "cache/source/",
         "base face watch replicas:replicas.h shadow:shadow.h file pages stream together ahead read open:-"),
@@ -63,7 +57,7 @@ ROOMS = {
         "source together:expected.h"),
     "read": (
         "cache/read/",
-        "base face watch plans shadow:shadow.h replicas:replicas.h file pages stream source ahead together open"),
+        "base face watch plans shadow:shadow.h replicas:replicas.h file pages stream source ahead"),
     "open": (
         "cache/open/",
         "base face watch format plans chunkindex:chunkindex.h shadow:shadow.h origin:origin.h replicas:replicas.h file "
@@ -88,11 +82,11 @@ STANDING_CIRCLES = {
         "cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge cache/origin/object "
         "cache/origin/origin cache/origin/probe cache/origin/request cache/origin/verdict",
     "read":
-        "cache/file cache/open/cache cache/read/op cache/read/read "
-        "cache/read/rounds cache/pages/arrive cache/pages/fetch cache/pages/runs cache/ahead/ahead cache/ahead/hints "
-        "cache/ahead/siblings cache/ahead/walk cache/source/unverified_head cache/source/metadata_image "
-        "cache/source/compressed cache/source/compressed_ahead cache/source/frames cache/source/unpack "
-        "cache/stream/segment cache/stream/room cache/stream/stage cache/stream/stream cache/stream/take",
+        "cache/open/cache cache/read/read cache/read/rounds cache/ahead/ahead cache/ahead/hints cache/ahead/schedule "
+        "cache/ahead/siblings cache/ahead/walk cache/source/metadata_image cache/source/compressed "
+        "cache/source/compressed_ahead cache/source/frames",
+    "stream":
+        "cache/stream/segment cache/stream/room cache/stream/stage cache/stream/stream",
 }
 
 # ---- more rules, each for some files ------------------------------------------------------------------------------

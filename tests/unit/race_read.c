@@ -351,9 +351,9 @@ static struct xh_file *open_test(const char *config)
 static void check_bounds(struct xh_file *f)
 {
     uint64_t most = f->opt.readahead_bytes + (engine.streams ? 2 * (16u << 20) : 0); /* what a stream had to bring is besides */
-    pthread_mutex_lock(&f->stage.lock);
-    CHECK(f->stage.bytes <= most);
-    pthread_mutex_unlock(&f->stage.lock);
+    pthread_mutex_lock(&f->stage->lock);
+    CHECK(f->stage->bytes <= most);
+    pthread_mutex_unlock(&f->stage->lock);
     CHECK(xh_room_held() <= most);
 }
 
@@ -432,17 +432,17 @@ static void threads_read(const char *config, unsigned fail_one_in, int mood, uns
 
 static uint64_t staged(struct xh_file *f)
 {
-    pthread_mutex_lock(&f->stage.lock);
-    uint64_t bytes = f->stage.bytes;
-    pthread_mutex_unlock(&f->stage.lock);
+    pthread_mutex_lock(&f->stage->lock);
+    uint64_t bytes = f->stage->bytes;
+    pthread_mutex_unlock(&f->stage->lock);
     return bytes;
 }
 
 static size_t parcels(struct xh_file *f)
 {
-    pthread_mutex_lock(&f->stage.lock);
-    size_t n = f->stage.n;
-    pthread_mutex_unlock(&f->stage.lock);
+    pthread_mutex_lock(&f->stage->lock);
+    size_t n = f->stage->n;
+    pthread_mutex_unlock(&f->stage->lock);
     return n;
 }
 
@@ -571,7 +571,7 @@ static void a_childs_threads_come_at_once(void)
     engine.mood = STRICT;
     CHECK(xh_stage_fetch(f, &r[1], 1) == 1);
     CHECK(xh_room_held() == r[0].len + r[1].len && xh_room_memory() >= r[0].len);
-    pthread_mutex_lock(&f->stage.lock); /* as an engine's thread may */
+    pthread_mutex_lock(&f->stage->lock); /* as an engine's thread may */
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
@@ -589,7 +589,7 @@ static void a_childs_threads_come_at_once(void)
         CHECK(xh_room_held() == 0 && xh_room_memory() == 0);
         _exit(0);
     }
-    pthread_mutex_unlock(&f->stage.lock);
+    pthread_mutex_unlock(&f->stage->lock);
     CHECK(waitpid(pid, &status, 0) == pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     xh_cache_close(f);
@@ -641,7 +641,7 @@ static void a_stream_waits_for_its_reader(void)
     engine.streams = 4;
     struct xh_file *f = open_test("shadow=off,stream_bytes=0,readahead_bytes=16M");
     read_on(f, 0, 30000000, b);
-    CHECK(f->stage.stream[0] && f->stage.stream[1]);
+    CHECK(f->stage->stream[0] && f->stage->stream[1]);
     for (int ms = 0; (engine.standing < engine.streams || staged(f) < (12u << 20)) && ms < 20000; ms++)
         usleep(1000);
     usleep(20000);
@@ -660,10 +660,10 @@ static void a_stream_waits_for_its_reader(void)
 /* 1 when load |i| of the present streams is there, and patient or not. */
 static int streams_by(struct xh_file *f, unsigned i, int patient)
 {
-    pthread_mutex_lock(&f->stage.lock);
-    struct xh_prefetch *l = f->stage.stream[i];
+    pthread_mutex_lock(&f->stage->lock);
+    struct xh_prefetch *l = f->stage->stream[i];
     int is = l && l->t.patient == patient;
-    pthread_mutex_unlock(&f->stage.lock);
+    pthread_mutex_unlock(&f->stage->lock);
     return is;
 }
 
@@ -822,7 +822,7 @@ static void a_stream_goes_over_small_holes_alone(void)
     while (xh_shadow_peek(f->shadow, hole) == XH_CLAIM_READY)
         hole++;
     CHECK(seen == hole * XH_PAGE_BYTES); /* what the shadow has is seen to */
-    CHECK(f->stage.at[f->stage.n - 1]->end == stop);
+    CHECK(f->stage->at[f->stage->n - 1]->end == stop);
     for (uint64_t off = 1000000; off < seen; off += 390000) {
         CHECK(read_one(f, off, seen - off < 390000 ? seen - off : 390000, b) == 0);
         xh_stage_reach(f, off + 390000, 16u << 20);

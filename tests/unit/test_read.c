@@ -14,7 +14,12 @@
 #include <unistd.h>
 
 #include "open/expected.h"
+#include "ahead/hints.h"
+#include "ahead/walk.h"
+#include "ahead/predict.h"
+#include "ahead/schedule.h"
 #include "file.h"
+#include "pages/fetch.h"
 #include "base/now.h"
 #include "base/process.h"
 #include "shadow/impl.h"
@@ -493,7 +498,7 @@ Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
     cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &whole, 1, &err), 0);
     drain();
     xh_cache_stats(f, &before);
-    uint64_t streamed = atomic_load(&f->streamed);
+    uint64_t streamed = atomic_load(&f->flow.streamed);
     size_t n = stride(e, 0, whole.len, 10, b);
     for (int i = 0; i < 10; i++) {
         memset(b, 0, 4 * n);
@@ -505,7 +510,7 @@ Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
     xh_cache_stats(f, &s);
     cr_expect_eq(s.bytes_hit - before.bytes_hit, 10 * 4 * n);
     cr_expect_eq(s.requests, before.requests);
-    cr_expect_eq(atomic_load(&f->streamed), streamed, "of what is there nothing streams by");
+    cr_expect_eq(atomic_load(&f->flow.streamed), streamed, "of what is there nothing streams by");
     /* What is cold is still within stream_bytes: it is kept. */
     cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &cold, 1, &err), 0);
     drain();
@@ -513,12 +518,12 @@ Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
     cr_expect_eq(s.bytes_bypass, 0);
     cr_expect_eq(s.bytes_demand - before.bytes_demand, cold.len);
     /* Where half of a stride is there, the other half counts. */
-    streamed = atomic_load(&f->streamed);
+    streamed = atomic_load(&f->flow.streamed);
     n = stride(e, 256 << 10, 512 << 10, 16, b);
     cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, e, n, &err), 0);
     for (size_t k = 0; k < 4 * n; k++)
         cr_assert_eq(b[k], byte_at(e[k / 4].off + k % 4));
-    cr_expect_eq(atomic_load(&f->streamed) - streamed, 4 * n / 2);
+    cr_expect_eq(atomic_load(&f->flow.streamed) - streamed, 4 * n / 2);
     xh_cache_close(f);
     free(e);
     free(b);
@@ -647,7 +652,7 @@ Test(read, a_hit_too_waits_for_the_proof_of_an_early_head)
     struct xh_file *f = open_early("shadow=off", 0x55);
     struct xh_range there = {245 * 4096, 4096};
     uint8_t b[4096];
-    cr_assert_eq(xh_fetch_ahead(f, &there, 1, XH_KIND_META), 1);
+    cr_assert_eq(xh_schedule(f, &there, 1, XH_KIND_META), 1);
     xh_fetch_promote(f, there.off / 4096);
     for (uint64_t p = 0; p < 2; p++) /* it lies in two */
         cr_assert_eq(xh_shadow_wait(f->shadow, there.off / 4096 + p, 5000, NULL), 0);
@@ -938,10 +943,10 @@ Test(read, what_a_stream_brings_is_not_fetched_to_the_shadow_too, .timeout = 50)
     for (; at < CUT_AFTER; at += CUT_READ)
         read_piece(f, XH_KIND_RAW, DATA_OFF + at, CUT_READ);
     hold(1);
-    for (; !f->stage.stream[0] && at < 2 * CUT_AFTER; at += CUT_READ)
+    for (; !f->stage->stream[0] && at < 2 * CUT_AFTER; at += CUT_READ)
         read_held(f, XH_KIND_RAW, DATA_OFF + at, CUT_READ);
-    cr_assert(f->stage.stream[0], "it has begun");
-    engine.watched = f->stage.stream[0]->pos + CUT_READ;
+    cr_assert(f->stage->stream[0], "it has begun");
+    engine.watched = f->stage->stream[0]->pos + CUT_READ;
     engine.streams = 0; /* there will be room soon */
     engine.gains = 1;
     for (uint64_t end = at + 4 * CUT_READ; at < end; at += CUT_READ)
@@ -965,7 +970,7 @@ static uint64_t run_ahead(uint64_t rate)
     xh_stage_tell(f, rate);
     cr_assert_eq(xh_stage_stream(f, 0, CUT_BYTES), CUT_BYTES);
     xh_stage_reach(f, 0, UINT64_C(1) << 40);
-    uint64_t ahead = f->stage.reach;
+    uint64_t ahead = f->stage->reach;
     hold(0);
     xh_cache_close(f);
     return ahead;
@@ -1275,10 +1280,10 @@ Test(read, files_that_are_read_in_turns_share_how_far_each_looks_ahead, .timeout
         for (int i = 0; i < 4; i++)
             alone(f[i], 1000000 + 10000 * (uint64_t)row);
     for (int i = 0; i < 4; i++)
-        cr_expect(f[i]->seq.window > 0 && f[i]->seq.window <= 100000, "%llu", (unsigned long long)f[i]->seq.window);
+        cr_expect(f[i]->seq->window > 0 && f[i]->seq->window <= 100000, "%llu", (unsigned long long)f[i]->seq->window);
     for (int row = 20; row < 100; row++)
         alone(f[2], 1000000 + 10000 * (uint64_t)row);
-    cr_expect_gt(f[2]->seq.window, 100000, "it is read alone now");
+    cr_expect_gt(f[2]->seq->window, 100000, "it is read alone now");
     for (int i = 0; i < 4; i++)
         xh_cache_close(f[i]);
 }
@@ -1464,8 +1469,8 @@ Test(read, a_reader_hurries_what_it_waits_for)
     struct xh_extent e = {1000000, sizeof b, b};
     struct xh_err err = {0};
     hold(1);
-    cr_assert_eq(xh_fetch_ahead(f, &elsewhere, 1, XH_KIND_META), 1);
-    cr_assert_eq(xh_fetch_ahead(f, there, 2, XH_KIND_META), 2);
+    cr_assert_eq(xh_schedule(f, &elsewhere, 1, XH_KIND_META), 1);
+    cr_assert_eq(xh_schedule(f, there, 2, XH_KIND_META), 2);
     cr_assert_eq(xh_cache_read(f, XH_KIND_META, &e, 1, &err), 0, "%s", err.text);
     size_t right = 0;
     while (right < sizeof b && b[right] == byte_at(1000000 + right))
@@ -1504,7 +1509,7 @@ Test(read, more_hints_than_may_wait_are_not_taken, .timeout = 50)
     size_t taken = xh_cache_prefetch(f, XH_KIND_RAW, r, n);
     cr_assert_eq(taken, XH_HINTS_MAX);
     cr_assert_leq(xh_cache_prefetch(f, XH_KIND_RAW, r, n), 48 * 1024 / 2, "as many as there was room for at once");
-    cr_assert_leq(f->hints.room, 2 * XH_HINTS_MAX);
+    cr_assert_leq(f->hints->room, 2 * XH_HINTS_MAX);
     xh_cache_close(f);
     free(r);
 }
@@ -1936,11 +1941,11 @@ Test(read, a_childs_rank_walks_if_and_only_if_its_parents_did, .timeout = 20)
     for (int data_only = 0; data_only < 2; data_only++) {
         struct xh_file *f = open_heard_for(told, len, data_only, &rc);
         cr_assert_eq(rc, 0);
-        cr_assert_eq(f->walk.index == NULL, data_only);
+        cr_assert_eq(f->walk->index == NULL, data_only);
         pid_t pid = fork();
         if (pid == 0) {
             xh_file_after_fork(f);
-            _exit((f->walk.index == NULL) != data_only);
+            _exit((f->walk->index == NULL) != data_only);
         }
         cr_assert_eq(waitpid(pid, &status, 0), pid);
         cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "data_only %d", data_only);

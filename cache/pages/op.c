@@ -1,4 +1,6 @@
-/* One read in progress: its extents, and those who bring their bytes. See op.h. */
+/* One read in progress: see op.h. */
+#include "op.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,12 +153,55 @@ uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
     return sum;
 }
 
+/* ---- what it holds of what comes straight into its buffer */
+
+/* [m->seen, to) has come. */
+static void mark_came(struct xh_read_op *op, struct xh_mark *m, uint64_t to)
+{
+    const struct xh_extent *e = op->asked; /* a read that holds something has one */
+    if (m->seen >= to || m->come.page >= (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES)
+        return;
+    const uint8_t *from = (const uint8_t *)e->buf + (m->seen - e->off);
+    if (xh_arrive(op->f, &op->held, &m->come, m->seen, from, (size_t)(to - m->seen)))
+        xh_arrive_end(op->f, &op->held, &m->come, (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES);
+    m->seen = to;
+}
+
+void xh_op_look(struct xh_read_op *op)
+{
+    for (size_t i = 0; op->held.n && i < op->nmarks; i++)
+        mark_came(op, &op->marks[i], atomic_load_explicit(&op->marks[i].got, memory_order_acquire));
+}
+
+void xh_op_over(struct xh_read_op *op, int whole)
+{
+    const struct xh_extent *e = op->asked;
+    struct xh_mark all = {.at = e->off, .end = e->off + e->len, .got = whole ? e->off + e->len : e->off, .seen = e->off,
+                          .come.page = (e->off + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES};
+    struct xh_mark *m = op->nmarks ? op->marks : &all;
+    for (size_t i = 0; op->held.n && i < (op->nmarks ? op->nmarks : 1); i++, m++) {
+        /* A page that two marks have parts of is the first one's, which began it. */
+        uint64_t end = (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
+        mark_came(op, m, atomic_load_explicit(&m->got, memory_order_acquire));
+        if (whole && m->come.begun && end * XH_PAGE_BYTES <= e->off + e->len)
+            mark_came(op, m, end * XH_PAGE_BYTES);
+        xh_arrive_end(op->f, &op->held, &m->come, end);
+    }
+    free(op->held.at);
+    free(op->marks);
+    op->held = (struct xh_runs){0};
+    op->marks = NULL;
+    op->nmarks = 0;
+}
+
+/* ---- waiting */
+
 /* Lock held; lets go of it meanwhile. While it is not known how fast the link is, or something is held, now and then
  * to see how
  * much has come. */
 static void wait_a_while(struct xh_read_op *op)
 {
-    int watches = xh_compressed_watches(op);
+    int watches = op->f->above->watches(op);
     if (!watches && !op->held.n) {
         pthread_cond_wait(&op->idle, &op->lock);
         return;
@@ -165,8 +210,8 @@ static void wait_a_while(struct xh_read_op *op)
         return;
     pthread_mutex_unlock(&op->lock);
     if (watches)
-        xh_compressed_note(op, 0);
-    xh_arrive_look(op);
+        op->f->above->waits(op);
+    xh_op_look(op);
     pthread_mutex_lock(&op->lock);
 }
 
@@ -180,7 +225,7 @@ int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err)
         op->served.waited_ns += xh_account_leave(op->f->account, XH_NETWORK, entered);
     }
     pthread_mutex_unlock(&op->lock);
-    xh_arrive_look(op); /* the read may wait for others next */
+    xh_op_look(op); /* the read may wait for others next */
     if (rc == 0 && op->err.code && err)
         *err = op->err;
     return rc ? rc : op->err.code;

@@ -1,42 +1,16 @@
-/* One read in progress, and runs of pages, of which what it lacks is made. */
+/* One read in progress: its extents, and those who bring their bytes. */
 #ifndef XH_OP_H
 #define XH_OP_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "watch/account.h"
+#include "arrive.h"
 #include "cache.h"
+#include "runs.h"
+#include "watch/account.h"
 
 struct xh_file;
-
-/* A run of pages: [first, first + count). */
-struct xh_run {
-    uint64_t first, count;
-};
-
-struct xh_runs { /* a growing array of runs */
-    struct xh_run *at;
-    size_t n, room;
-};
-
-/* Appends a page or a run, joined to the last run where it touches or overlaps that one's
- * end; no other order is made. 0 or XH_E_NOMEM. */
-int xh_runs_add(struct xh_runs *r, uint64_t idx);
-int xh_runs_add_run(struct xh_runs *r, struct xh_run run);
-
-/* Sorts the runs by their first page. */
-void xh_runs_sort(struct xh_runs *r);
-
-/* Index of the first of |r|, sorted and disjoint, that ends after page |idx|. */
-size_t xh_runs_at(const struct xh_runs *r, uint64_t idx);
-
-/* What has come of pages that were claimed as LATER, in ascending order: before |page| all claims are over. */
-struct xh_arrival {
-    uint64_t page;
-    int begun;     /* |page| was begun, and is not complete: its bytes so far are in |part| */
-    uint8_t *part; /* a page's room, or NULL; xh_arrive_end frees it */
-};
 
 /* How far a part of a read has come that a stream brings straight into the reader's buffer. */
 struct xh_mark {
@@ -116,6 +90,11 @@ int xh_op_take_lost(struct xh_read_op *op, uint64_t *bytes);
 
 /* Waits until nothing is pending. Returns |rc|, or where that is 0 the first error of what was. */
 int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err);
+
+/* What has come of |op|'s marks since the last look goes to the shadow, as far as |op| holds it. */
+void xh_op_look(struct xh_read_op *op);
+/* The same for the last time; |whole|: all has come. The rest of what |op| holds is given up; then it holds nothing. */
+void xh_op_over(struct xh_read_op *op, int whole);
 
 int xh_op_nomem(const struct xh_read_op *op, struct xh_err *err); /* XH_E_NOMEM */
 

@@ -1,0 +1,31 @@
+/* Fetching: claimed pages out, published pages and the bytes of a waiting read in. */
+#ifndef XH_FETCH_H
+#define XH_FETCH_H
+
+#include "op.h"
+#include "runs.h"
+
+/* Requests for metadata ahead that are on their way at once: as many as connections mostly pay, but one
+ * that stays free for demand. What gets known meanwhile waits for one to end, so that each carries much. */
+#define XH_META_AT_ONCE 7u
+
+/* Fetches |runs| (claimed as LATER by the caller, unless |claimed| is 0: then the pages stay out of
+ * the shadow). Bytes go to the shadow, published page by page, and to |op|'s extents; with
+ * |op| NULL the fetch is speculative and frees itself. Counts itself into op->pending.
+ * Returns 0 or an error; on an error the claims have been abandoned, except those of fetches
+ * already on their way, which complete. Does not block. */
+int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
+                   struct xh_err *err);
+
+/* The same for nobody yet: of |meta|data, or of raw data. All of |runs| is claimed; a failure abandons the claims, as
+ * whoever wants the bytes asks for them again. */
+void xh_fetch_for_later(struct xh_file *f, const struct xh_runs *runs, int meta);
+
+/* A reader waits for the page: what fetches it ahead, if this process does, goes before all that nobody
+ * waits for. Returns the first page behind those that the same is now true of. */
+uint64_t xh_fetch_promote(struct xh_file *f, uint64_t page);
+
+/* The reader has left the order in which raw data was fetched ahead: takes back what was not asked for yet. */
+void xh_fetch_recall(struct xh_file *f);
+
+#endif

@@ -1,0 +1,113 @@
+/* Limits of a fetch: see limits.h. */
+#include "limits.h"
+
+#include <string.h>
+
+#include "base/now.h"
+#include "file.h"
+#include "watch/trace.h"
+
+#define PART_MOST_BYTES (32u << 20)
+/* A request costs the server and us about as much as this many bytes on a fast link:
+ * grouping below it gains nothing from more parallel transfers. */
+#define LEAST_GROUP_BYTES 65536u
+/* Ranges that share a request: a connection idles for a round trip between two requests. */
+#define GROUP_BYTES (4u << 20)
+#define SLOW_LINK_BYTES_PER_NS 0.15
+/* The least that a young connection is asked for by a demand: it brings so much in three round trips; in less than two,
+ * where a round trip is longer than the work of a request. */
+#define YOUNG_PART_BYTES (128u << 10)
+#define FAR_PART_BYTES (32u << 10)
+#define FAR_RTT_NS 8000000u
+/* What young ones wait for is that they are young: so many that are there bring a demand together, also where fewer would pay. */
+#define YOUNG_PARTS 8u
+/* A part of so many round trips hardly notices the one that its connection stands idle before it; longer ones, which come
+ * side by side, would only keep the reader from what he wants first. */
+#define PART_ROUND_TRIPS 8
+/* And whatever a round trip is, none is short that the link brings in so small a part of a second. */
+#define SOON_IN_A_SECOND 4
+/* Ranges of this size are fetched as parts of a long one would be. */
+#define LARGE_BYTES (256u << 10)
+/* How often the readers of a file are counted. */
+#define SHARE_EVERY_NS 20000000u
+
+void xh_limits_share_link(struct xh_file *f)
+{
+    uint64_t now = xh_now_ns(), last = atomic_load_explicit(&f->shared_ns, memory_order_relaxed);
+    if (now - last < SHARE_EVERY_NS ||
+        !atomic_compare_exchange_strong_explicit(&f->shared_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
+        return;
+    unsigned readers = xh_shadow_readers(f->shadow), busy = xh_shadow_busy(f->shadow);
+    unsigned sharers = readers > busy ? readers : busy;
+    int walks = readers > 1 && f->above->walks(f);
+    int yields = readers > 1 && !walks && xh_shadow_other_waits(f->shadow);
+    if (walks) /* the others wait for what it brings */
+        sharers -= readers - 1;
+    xh_replicas_share(f->origin, sharers, yields);
+    xh_trace(XH_T_PLAN, "share", "readers=%u busy=%u walks=%d yields=%d", readers, busy, walks, yields);
+}
+
+/* Nothing that is fetched ahead is worth a request of its own that a connection brings in less than about a round trip,
+ * once it has found its speed. */
+static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info *info, int ahead)
+{
+    uint64_t trip = (uint64_t)((double)info->rtt_ns * SLOW_LINK_BYTES_PER_NS);
+    uint64_t young = info->rtt_ns > FAR_RTT_NS ? FAR_PART_BYTES : YOUNG_PART_BYTES;
+    if (!ahead && info->young && f->opt.part_bytes > young)
+        return young;
+    trip = !ahead || info->young ? 0 : trip < GROUP_BYTES ? trip : GROUP_BYTES;
+    return trip > f->opt.part_bytes ? trip : f->opt.part_bytes;
+}
+
+static uint64_t most_part(const struct xh_origin_info *info, int ahead)
+{
+    uint64_t most = PART_ROUND_TRIPS * info->trip_bytes;
+    uint64_t soon = info->second_bytes ? info->second_bytes / SOON_IN_A_SECOND : GROUP_BYTES;
+    if (!ahead || most == 0 || most > PART_MOST_BYTES)
+        return PART_MOST_BYTES;
+    soon = soon < GROUP_BYTES ? soon : GROUP_BYTES;
+    return most < soon ? soon : most;
+}
+
+/* The parts of |bytes| that are fetched together. A connection idles for a round trip before each, so
+ * they are to be long: a demand has one on each connection that waits for work, as a new one would take longer
+ * to be there than they take. Of what is fetched ahead there are two, so that none stands idle until the
+ * slowest is done; while they are young, one, as the pause before the second is long for them; and one of a file that has siblings, as
+ * what is fetched of the next of those stands behind it. */
+static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t bytes, int ahead)
+{
+    unsigned young = ahead && info->young, n = ahead ? info->open : info->idle;
+    unsigned most = young ? info->scattered - 1 : info->connections;
+    if (!ahead && info->young && most < YOUNG_PARTS)
+        most = YOUNG_PARTS;
+    n = n < most ? n : most;
+    uint64_t part = bytes / ((ahead && !young && !f->family ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
+    uint64_t most_bytes = most_part(info, ahead);
+    part = part < most_bytes ? part : most_bytes;
+    uint64_t least = least_part(f, info, ahead);
+    part = part > least ? part : least;
+    return part - part % XH_PAGE_BYTES;
+}
+
+int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    lim->gap_bytes = f->opt.gap_bytes;
+    lim->align_bytes = XH_PAGE_BYTES;
+    lim->tails = ahead && info.connections > info.open ? info.connections - info.open : 0;
+    lim->part_bytes = part_of(f, &info, bytes, ahead);
+    lim->group_bytes = lim->part_bytes > GROUP_BYTES ? lim->part_bytes : GROUP_BYTES;
+    /* What is small waits for round trips; what is large, for connections to be used. */
+    lim->spread_bytes = ahead && mean >= LARGE_BYTES ? lim->part_bytes : LEAST_GROUP_BYTES;
+    lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
+    lim->max_range_header = info.max_range_header - strlen("bytes=");
+    lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
+    if (info.whole) { /* each request brings all of the file: one for all that is wanted */
+        lim->tails = 0;
+        lim->gap_bytes = f->size;
+        lim->part_bytes = f->size + XH_PAGE_BYTES - f->size % XH_PAGE_BYTES;
+        lim->group_bytes = lim->part_bytes;
+    }
+    return !info.whole;
+}

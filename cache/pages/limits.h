@@ -1,0 +1,20 @@
+/* What a fetch may take of the link: the sizes of its parts, and its share among processes. */
+#ifndef XH_LIMITS_H
+#define XH_LIMITS_H
+
+#include <stdint.h>
+
+#include "plan.h"
+
+struct xh_file;
+
+/* The plan's limits, as options and the origin have them now, where so many bytes are fetched together, in
+ * ranges of |mean| bytes, for a demand or ahead of one. Returns 0 when the server sends no parts of files, else 1. */
+int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
+
+/* The processes that read the file, and those that fetch any just now, share one link: each has its part of the
+ * connections, and who only guesses makes way for another who waits for the file. To be called before something is
+ * asked for, and when what was guessed has come. */
+void xh_limits_share_link(struct xh_file *f);
+
+#endif
