@@ -81,7 +81,7 @@ struct xh_file {
     _Atomic uint64_t process;
 
     /* |chunk_lock| guards the chunk indexes and |contiguous|. Readers wait for it, as a node that is missed could cost a whole
-     * index: it is held for computing and for looks at what is here (xh_walk_look), never over the network. */
+     * index: it is held for computing and for looks at what is here (xh_here_look), never over the network. */
     pthread_mutex_t chunk_lock;
     struct xh_chunkindex *chunks; /* NULL: no reading ahead */
     struct xh_contiguous *contiguous; /* likewise */

@@ -16,6 +16,7 @@
 #include "schedule.h"
 #include "siblings.h"
 #include "source/compressed.h"
+#include "source/here.h"
 #include "source/metadata_image.h"
 #include "stream/stage.h"
 #include "walk.h"
@@ -52,7 +53,7 @@ static void see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len)
     if (f->chunks && xh_chunkindex_cares(f->chunks, off, p, len))
         xh_chunkindex_see(f->chunks, off, p, len);
     if (f->contiguous)
-        xh_contiguous_see(f->contiguous, off, p, len, xh_walk_look, f);
+        xh_contiguous_see(f->contiguous, off, p, len, xh_here_look, f);
     pthread_mutex_unlock(&f->chunk_lock);
 }
 
@@ -60,7 +61,7 @@ static void see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len)
 static int see_shadow(struct xh_file *f, struct xh_range r)
 {
     uint8_t *p = malloc(r.len);
-    int there = p && xh_walk_look(f, r.off, p, r.len);
+    int there = p && xh_here_look(f, r.off, p, r.len);
     if (there)
         see(f, r.off, p, r.len);
     free(p);

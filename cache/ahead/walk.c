@@ -16,8 +16,8 @@
 #include "format/metaindex.h"
 #include "pages/fetch.h"
 #include "schedule.h"
+#include "source/here.h"
 #include "source/metadata_image.h"
-#include "source/unverified_head.h"
 #include "watch/trace.h"
 
 #define RANGES_AT_ONCE 1024
@@ -32,13 +32,6 @@
 #define LONELIEST 64u
 #define NOTED_EXTENTS 64u
 #define NOTED_RAW_BYTES 65536u /* global heaps are read as raw data; larger reads are no heap */
-
-int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len)
-{
-    const struct xh_file *f = ctx;
-    return xh_shadow_read(f->shadow, off, buf, len) == len || xh_unverified_look(f, off, buf, len) ||
-           xh_metadata_image_look(f->image, off, buf, len);
-}
 
 static uint64_t request_bytes(const struct xh_file *f)
 {
@@ -79,7 +72,7 @@ static void go_on(struct xh_file *f)
         lim.spare_bytes = f->spare_bytes;
         pthread_mutex_lock(&f->walk->lock);
         int arrived = atomic_exchange_explicit(&f->walk->arrived, 0, memory_order_relaxed);
-        n = xh_metaindex_next(f->walk->index, arrived, &lim, xh_walk_look, f, r, room);
+        n = xh_metaindex_next(f->walk->index, arrived, &lim, xh_here_look, f, r, room);
         room = RANGES_AT_ONCE;
         pthread_mutex_unlock(&f->walk->lock);
         if (n) {
@@ -132,7 +125,7 @@ void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     }
     pthread_mutex_lock(&f->walk->lock);
     for (size_t i = 0; i < n && i < NOTED_EXTENTS; i++)
-        xh_metaindex_note(f->walk->index, (struct xh_range){ext[i].off, ext[i].len}, meta, xh_walk_look, f);
+        xh_metaindex_note(f->walk->index, (struct xh_range){ext[i].off, ext[i].len}, meta, xh_here_look, f);
     pthread_mutex_unlock(&f->walk->lock);
     if (missed) /* others may have brought something too */
         atomic_store_explicit(&f->walk->arrived, 1, memory_order_relaxed);

@@ -11,7 +11,7 @@ struct xh_metaindex;
 
 /* Metadata fetched ahead of a walk; see walk.c. */
 struct xh_walk {
-    pthread_mutex_t lock;       /* guards what |index| points to; held for parsing, and for looks at what is here (xh_walk_look) */
+    pthread_mutex_t lock;       /* guards what |index| points to; held for parsing, and for looks at what is here (xh_here_look) */
     struct xh_metaindex *index; /* constant, but for a fork's child, which begins anew; NULL: no walk */
     _Atomic int on;             /* the walk has begun: release, as what opening still set up then (|spare_bytes|) is there for
                                    an engine thread that finds it so, acquire */
@@ -23,7 +23,6 @@ struct xh_walk {
  * first look at a file that was not known. note: a read of |n| > 0 extents is done; |missed| when
  * it had to wait, |alone| when it had to fetch what nobody had foreseen. arrived: a speculative fetch has ended (called on engine threads). None blocks
  * on the network, none fails. */
-int xh_walk_look(void *ctx, uint64_t off, void *buf, size_t len); /* xh_meta_look: what is there of the file |ctx| */
 void xh_walk_init(struct xh_file *f, int walks);
 void xh_walk_end(struct xh_file *f);
 void xh_walk_begin(struct xh_file *f);

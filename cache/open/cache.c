@@ -25,6 +25,7 @@
 #include "read/read.h"
 #include "source/compressed.h"
 #include "source/metadata_image.h"
+#include "source/other_files.h"
 #include "source/unverified_head.h"
 #include "stream/stage.h"
 #include "watch/trace.h"
@@ -233,7 +234,7 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
         memcpy(head->bytes, side + n + 1, head->len);
     int believed = told->by_us || is_same_reader(f, &hint);
     if (!told->data_only)
-        xh_metadata_image_begin_told(f->url, &f->opt, side, &f->image);
+        xh_metadata_image_begin_told(f->url, &f->opt, side, f->above->files, &f->image);
     return believed ? xh_replicas_open_told(f->url, &f->opt, hint, &f->counters, &f->origin, err)
                     : open_proving(f, hint, err);
 }
@@ -275,7 +276,7 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
     int rc = xh_origin_ready(&f->opt, err);
     if (rc == 0 && !told)
-        rc = xh_metadata_image_begin(url, &f->opt, &f->image, err);
+        rc = xh_metadata_image_begin(url, &f->opt, f->above->files, &f->image, err);
     if (rc)
         return rc;
     rc = told ? open_told(f, told, &head, err) : open_asking(f, &op, &head, err);
@@ -306,7 +307,7 @@ static int file_open(struct xh_file *f, const char *url, const struct xh_told *t
     if (rc == 0 && xh_metadata_image_is_used(f->image, 0))
         xh_unverified_drop(f); /* the image has it, and is of the version */
     if (rc == 0 && f->size > f->opt.head_bytes)
-        f->compressed = xh_compressed_new(url, &f->opt);
+        f->compressed = xh_compressed_new(url, &f->opt, f->above->files);
     xh_compressed_begin(f);
     xh_trace(XH_T_READ, "open", "url=%s size=%llu validator=%s confirmed=%d private=%d", f->url_shown,
              (unsigned long long)f->size, info.validator, head.confirmed,
@@ -366,6 +367,18 @@ static void waits(struct xh_read_op *op)
     xh_compressed_note(op, 0);
 }
 
+static const struct xh_other_files other_files = {
+    .open = xh_cache_open,
+    .open_told = xh_cache_open_told,
+    .close = xh_cache_close,
+    .stats = xh_cache_stats,
+    .read = xh_cache_read,
+    .prefetch = xh_cache_prefetch,
+    .schedule = xh_schedule,
+    .stretch = xh_schedule_stretch,
+    .lead = xh_schedule_lead,
+};
+
 static const struct xh_above above = {
     .arrived = xh_walk_arrived,
     .walks = xh_walk_is_ours,
@@ -374,6 +387,7 @@ static const struct xh_above above = {
     .waits = waits,
     .read = xh_read_pages,
     .become_child = become_child,
+    .files = &other_files,
 };
 
 static struct xh_file *file_new(void)

@@ -6,7 +6,8 @@
  *   LOOKING -> NONE     there is none, or it is not to be used
  *   THERE   -> NONE     it cannot be fetched, or too much of it is damaged
  * What THERE needs is constant from then on. */
-#include "frames.h"
+#include "compressed.h"
+#include "compressed_impl.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -14,11 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ahead/walk.h"
 #include "base/env.h"
 #include "base/now.h"
 #include "stream/stage.h"
 #include "watch/trace.h"
+#include "here.h"
 #include "known.h"
 #include "version.h"
 
@@ -68,10 +69,10 @@ void xh_compressed_give_up(struct xh_compressed *b, const char *why)
 static int fetch(struct xh_compressed *b, uint64_t off, uint64_t len, uint8_t *buf)
 {
     struct xh_extent e = {off, len, buf};
-    if (off > xh_cache_size(b->file) || len > xh_cache_size(b->file) - off)
+    if (off > b->file->size || len > b->file->size - off)
         return xh_err_set(&b->err, XH_E_RANGE, 0, "it is cut");
     /* It is proved by its sums, so an early head need not be. */
-    return xh_walk_look(b->file, off, buf, len) ? 0 : xh_cache_read(b->file, XH_KIND_META, &e, 1, &b->err);
+    return xh_here_look(b->file, off, buf, len) ? 0 : b->files->read(b->file, XH_KIND_META, &e, 1, &b->err);
 }
 
 static const char *read_table(struct xh_compressed *b)
@@ -83,7 +84,7 @@ static const char *read_table(struct xh_compressed *b)
     const char *why = xh_packed_head(raw, sizeof raw, &h);
     if (why)
         return why;
-    if (h.sidecar_bytes != xh_cache_size(b->file))
+    if (h.sidecar_bytes != b->file->size)
         return "it is cut, or has grown";
     if (h.file_bytes != b->size || (b->dated && h.mtime_s != b->mtime_s))
         return "the file is newer or older than it. `xhdf5 publish --body` makes it anew";
@@ -102,7 +103,7 @@ static const char *read_table(struct xh_compressed *b)
 /* Returns NULL when it is to be used. |*there|: there is something. */
 static const char *examine(struct xh_compressed *b, int *there)
 {
-    int rc = xh_cache_open(b->url, &b->opt, &b->file, &b->err);
+    int rc = b->files->open(b->url, &b->opt, &b->file, &b->err);
     *there = rc == 0;
     if (rc == 0)
         xh_known_note(b->known, &b->opt, XH_KNOWN_SOME);
@@ -164,7 +165,7 @@ static int wants_look(struct xh_compressed *b, struct xh_file *f, double known_r
     b->size = f->size;
     b->dated = xh_version_mtime(f->validator, f->size, &b->mtime_s);
     b->start_len = f->size < sizeof b->start ? f->size : sizeof b->start;
-    if (!xh_walk_look(f, 0, b->start, b->start_len))
+    if (!xh_here_look(f, 0, b->start, b->start_len))
         b->start_len = 0;
     if (b->judge.link_rate <= 0)
         b->judge.link_rate = known_rate;
@@ -288,7 +289,7 @@ static void free_all(struct xh_compressed *b)
 {
     xh_unpacker_free(&b->unpacker);
     xh_packed_free(&b->table);
-    xh_cache_close(b->file);
+    b->files->close(b->file);
     pthread_mutex_destroy(&b->lock);
     pthread_cond_destroy(&b->news);
     free(b->url);
@@ -297,12 +298,13 @@ static void free_all(struct xh_compressed *b)
     free(b);
 }
 
-struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options *o)
+struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options *o, const struct xh_other_files *files)
 {
     struct xh_compressed *b = strcmp(o->sidecar, "off") == 0 || !o->readahead ? NULL : calloc(1, sizeof *b);
     if (!b)
         return NULL;
     take_options(b, o);
+    b->files = files;
     b->holders = 1;
     b->judge.now.begun_ns = b->judge.first.begun_ns = b->judge.first_ns = xh_now_ns();
     atomic_init(&b->watched, strcmp(o->sidecar, "body") != 0);
@@ -335,7 +337,7 @@ void xh_compressed_stats(struct xh_compressed *b, struct xh_stats *out)
     pthread_mutex_unlock(&b->lock);
     if (!there) /* the look may be at work on |file| */
         return;
-    xh_cache_stats(b->file, &s);
+    b->files->stats(b->file, &s);
     xh_stats_add_requests(out, &s);
 }
 

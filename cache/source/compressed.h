@@ -14,9 +14,10 @@
 #include "pages/op.h"
 
 struct xh_compressed;
+struct xh_other_files;
 
-/* For a file that is being opened. NULL: bodies are not wanted, or there is no memory. Does not block. */
-struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options *o);
+/* For a file that is being opened. NULL: bodies are not wanted, or there is no memory. |files|: constant. Does not block. */
+struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options *o, const struct xh_other_files *files);
 
 /* 1 while raw data is to be read through the body. */
 int xh_compressed_used(struct xh_compressed *b);

@@ -1,9 +1,9 @@
 /* Reading ahead through a body: what is expected of the original, said of the packed bytes. See compressed.h. */
-#include "frames.h"
+#include "compressed.h"
+#include "compressed_impl.h"
 
 #include <stdlib.h>
 
-#include "ahead/schedule.h"
 #include "pages/fetch.h"
 #include "stream/stage.h"
 
@@ -43,7 +43,7 @@ uint64_t xh_compressed_stretch(struct xh_file *f, struct xh_range r, uint64_t st
     struct xh_range near = packed_of(b, off, end);
     uint64_t last = stream_end > off ? stream_end : 0;
     uint64_t far = last ? packed_of(b, last - 1, last).off + packed_of(b, last - 1, last).len : 0;
-    uint64_t seen = original_of(b, xh_schedule_stretch(b->file, near, far));
+    uint64_t seen = original_of(b, b->files->stretch(b->file, near, far));
     uint64_t most = last > end ? last : end;
     seen = seen < most ? seen : most;
     return seen > r.off ? seen : r.off;
@@ -55,7 +55,7 @@ uint64_t xh_compressed_lead(struct xh_file *f, uint64_t off, uint64_t end)
     if (end <= off)
         return off;
     struct xh_range r = packed_of(b, off, end);
-    uint64_t seen = original_of(b, xh_schedule_lead(b->file, r.off, r.off + r.len));
+    uint64_t seen = original_of(b, b->files->lead(b->file, r.off, r.off + r.len));
     seen = seen < end ? seen : end;
     return seen > off ? seen : off;
 }
@@ -98,7 +98,7 @@ size_t xh_compressed_ahead(struct xh_file *f, const struct xh_range *r, size_t n
         k = packed_ranges(b, r, n, out, of, &packed);
     *taken = k && packed <= plain;
     if (*taken) {
-        seen = xh_schedule(b->file, out, k, XH_KIND_RAW);
+        seen = b->files->schedule(b->file, out, k, XH_KIND_RAW);
         seen = seen ? of[seen - 1] : 0;
     }
     free(out);

@@ -1,5 +1,6 @@
 /* Reading through a body: the frames that cover what a read lacks are fetched, and unpacked beside. See compressed.h. */
-#include "frames.h"
+#include "compressed.h"
+#include "compressed_impl.h"
 
 #include <stdlib.h>
 
@@ -92,7 +93,7 @@ static size_t start_batch(struct xh_compressed *b, struct xh_unpacking *of, cons
         at += len;
     }
     uint64_t entered = xh_account_enter(f->account, XH_NETWORK);
-    int rc = xh_cache_read(b->file, XH_KIND_RAW, ext, next, NULL);
+    int rc = b->files->read(b->file, XH_KIND_RAW, ext, next, NULL);
     of->op->served.waited_ns += xh_account_leave(f->account, XH_NETWORK, entered);
     if (rc)
         xh_compressed_give_up(b, "it could not be fetched whole");

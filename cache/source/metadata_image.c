@@ -18,7 +18,6 @@
 
 #include "base/env.h"
 #include "file.h"
-#include "ahead/walk.h"
 #include "unverified_head.h"
 #include "base/now.h"
 #include "open/opening.h"
@@ -26,6 +25,7 @@
 #include "base/waits.h"
 #include "known.h"
 #include "metaimage.h"
+#include "other_files.h"
 #include "version.h"
 
 #define LOOK_RETRIES 1
@@ -45,6 +45,7 @@ struct xh_metadata_image {
     char *url;  /* the sidecar's */
     char *told; /* how another process of the job opened it; NULL: nobody told */
     struct xh_options opt;
+    const struct xh_other_files *files;
     int required, likely; /* likely: it, or another one there, was found before */
     uint64_t begun_ns;
 
@@ -88,16 +89,17 @@ static void give_up(struct xh_metadata_image *b, const char *why)
 
 /* Reads the sidecar: what is here already, or with |waits| all. What it says is proved by its sums, so an early head does for
  * as far as it goes. */
-static int get(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *buf, int waits, struct xh_err *err)
+static int get(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t *buf, int waits, struct xh_err *err)
 {
+    struct xh_file *f = b->file;
     uint64_t n = off < f->unverified->len ? f->unverified->len - off : 0;
     n = n < len ? n : len;
     if (!n || !xh_unverified_look(f, off, buf, n))
         n = 0;
     struct xh_extent e = {off + n, len - n, buf + n};
-    if (e.len == 0 || xh_walk_look(f, e.off, e.buf, e.len))
+    if (e.len == 0 || xh_shadow_read(f->shadow, e.off, e.buf, e.len) == e.len || xh_unverified_look(f, e.off, e.buf, e.len))
         return 0;
-    return waits ? xh_cache_read(f, XH_KIND_RAW, &e, 1, err) : XH_E_NOENT;
+    return waits ? b->files->read(f, XH_KIND_RAW, &e, 1, err) : XH_E_NOENT;
 }
 
 /* Block |i|, unpacked; NULL when it cannot be had. */
@@ -109,7 +111,7 @@ static const uint8_t *block_of(struct xh_metadata_image *b, size_t i, int waits)
         return raw;
     uint8_t *buf = malloc(k->len);
     raw = malloc(k->raw_len);
-    if (!buf || !raw || get(b->file, k->off, k->len, buf, waits, NULL)) {
+    if (!buf || !raw || get(b, k->off, k->len, buf, waits, NULL)) {
         if (waits)
             give_up(b, "it could not be fetched whole");
         goto err;
@@ -196,11 +198,11 @@ static int wait_for_opening(struct xh_metadata_image *b)
     return open;
 }
 
-static int fetch(struct xh_file *f, uint64_t off, uint64_t len, uint8_t *buf, struct xh_err *err)
+static int fetch(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t *buf, struct xh_err *err)
 {
-    if (off > xh_cache_size(f) || len > xh_cache_size(f) - off)
+    if (off > b->file->size || len > b->file->size - off)
         return xh_err_set(err, XH_E_RANGE, 0, "it is cut");
-    return get(f, off, len, buf, 1, err);
+    return get(b, off, len, buf, 1, err);
 }
 
 /* Reads header and index, and has the rest fetched. Returns NULL, or what is wrong. */
@@ -208,17 +210,17 @@ static const char *read_index(struct xh_metadata_image *b)
 {
     uint8_t raw[XH_METAIMAGE_HEADER], *index;
     struct xh_metaimage_head h;
-    if (fetch(b->file, 0, sizeof raw, raw, &b->err))
+    if (fetch(b, 0, sizeof raw, raw, &b->err))
         return b->err.text;
     const char *why = xh_metaimage_head(raw, sizeof raw, &h);
     if (why)
         return why;
-    if (h.sidecar_bytes != xh_cache_size(b->file))
+    if (h.sidecar_bytes != b->file->size)
         return "it is cut, or has grown";
-    xh_cache_prefetch(b->file, XH_KIND_META, &(struct xh_range){0, h.sidecar_bytes}, 1);
+    b->files->prefetch(b->file, XH_KIND_META, &(struct xh_range){0, h.sidecar_bytes}, 1);
     if (!(index = malloc(h.index_bytes)))
         return "there is no memory for it";
-    if (fetch(b->file, sizeof raw, h.index_bytes, index, &b->err))
+    if (fetch(b, sizeof raw, h.index_bytes, index, &b->err))
         why = b->err.text;
     else
         why = xh_metaimage_read(&h, index, &b->image);
@@ -240,7 +242,7 @@ static int open_left(struct xh_metadata_image *b)
     if (n >= XH_HINT_BYTES)
         return XH_E_INVAL;
     hint[n + 1] = '\0';
-    return n ? xh_cache_open_told(b->url, &b->opt, &told, &b->file, &b->err) : XH_E_NOENT;
+    return n ? b->files->open_told(b->url, &b->opt, &told, &b->file, &b->err) : XH_E_NOENT;
 }
 
 /* Of many at once, one asks a directory that is not known. */
@@ -258,7 +260,7 @@ static int open_asking(struct xh_metadata_image *b)
     int rc = XH_E_NOENT;
     if (known == XH_KNOWN_NONE && !b->required)
         xh_err_set(&b->err, rc, 404, "another process has just looked for it");
-    else if ((rc = xh_cache_open(b->url, &b->opt, &b->file, &b->err)) == 0)
+    else if ((rc = b->files->open(b->url, &b->opt, &b->file, &b->err)) == 0)
         xh_known_note(b->url, &b->opt, XH_KNOWN_SOME);
     else if (rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS)
         xh_known_note(b->url, &b->opt, XH_KNOWN_NONE);
@@ -289,7 +291,7 @@ static void forget(struct xh_metadata_image *b)
     b->block = NULL;
     xh_metaimage_free(&b->image);
     b->image.head = (struct xh_metaimage_head){0};
-    xh_cache_close(b->file);
+    b->files->close(b->file);
     b->file = NULL;
 }
 
@@ -382,12 +384,13 @@ static void release(struct xh_metadata_image *b)
 
 /* Returns NULL without memory or a thread: then there is no sidecar. */
 static struct xh_metadata_image *new_look(const char *url, const struct xh_options *o, int required, enum xh_known known,
-                                  const char *told)
+                                  const char *told, const struct xh_other_files *files)
 {
     struct xh_metadata_image *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
     take_options(b, o);
+    b->files = files;
     b->required = required;
     b->likely = known == XH_KNOWN_SOME;
     b->begun_ns = xh_now_ns();
@@ -402,7 +405,8 @@ static struct xh_metadata_image *new_look(const char *url, const struct xh_optio
     return NULL;
 }
 
-int xh_metadata_image_begin(const char *url, const struct xh_options *o, struct xh_metadata_image **out, struct xh_err *err)
+int xh_metadata_image_begin(const char *url, const struct xh_options *o, const struct xh_other_files *files,
+                            struct xh_metadata_image **out, struct xh_err *err)
 {
     int required = strcmp(o->sidecar, "require") == 0;
     *out = NULL;
@@ -411,14 +415,15 @@ int xh_metadata_image_begin(const char *url, const struct xh_options *o, struct 
                : xh_err_set(err, XH_E_INVAL, 0, "option sidecar: got \"%.100s\", want auto, off, require or body", o->sidecar);
     enum xh_known known = xh_known_of(url, o);
     if (known != XH_KNOWN_NONE || required)
-        *out = new_look(url, o, required, known, NULL);
+        *out = new_look(url, o, required, known, NULL, files);
     return 0;
 }
 
-void xh_metadata_image_begin_told(const char *url, const struct xh_options *o, const char *told, struct xh_metadata_image **out)
+void xh_metadata_image_begin_told(const char *url, const struct xh_options *o, const char *told,
+                                  const struct xh_other_files *files, struct xh_metadata_image **out)
 {
     int wanted = *told && strcmp(o->sidecar, "off") != 0;
-    *out = wanted ? new_look(url, o, strcmp(o->sidecar, "require") == 0, XH_KNOWN_SOME, told) : NULL;
+    *out = wanted ? new_look(url, o, strcmp(o->sidecar, "require") == 0, XH_KNOWN_SOME, told, files) : NULL;
 }
 
 size_t xh_metadata_image_tell(struct xh_metadata_image *b, char *out, size_t size)
@@ -534,7 +539,7 @@ void xh_metadata_image_stats(struct xh_metadata_image *b, struct xh_stats *out)
     struct xh_stats s;
     if (!xh_metadata_image_is_used(b, 0)) /* else the look may be at work on |file| */
         return;
-    xh_cache_stats(b->file, &s);
+    b->files->stats(b->file, &s);
     xh_stats_add_requests(out, &s);
     out->pages_published += s.pages_published;
 }

@@ -12,14 +12,17 @@
 #include "cache.h"
 
 struct xh_metadata_image;
+struct xh_other_files;
 
 /* Begins to look beside |url|, for a file that is about to be opened. Returns 0, |*out| NULL when there is nothing to look
- * for; or INVAL: the option's value. Owns: close it. Does not block on the network. */
-int xh_metadata_image_begin(const char *url, const struct xh_options *o, struct xh_metadata_image **out, struct xh_err *err);
+ * for; or INVAL: the option's value. |files|: constant. Owns: close it. Does not block on the network. */
+int xh_metadata_image_begin(const char *url, const struct xh_options *o, const struct xh_other_files *files,
+                            struct xh_metadata_image **out, struct xh_err *err);
 
 /* The same in another process of the job of one that has the image: |told| is what that one's xh_metadata_image_tell gave, "" for none.
  * Nobody is asked whether there is one. */
-void xh_metadata_image_begin_told(const char *url, const struct xh_options *o, const char *told, struct xh_metadata_image **out);
+void xh_metadata_image_begin_told(const char *url, const struct xh_options *o, const char *told,
+                                  const struct xh_other_files *files, struct xh_metadata_image **out);
 
 /* What xh_metadata_image_begin_told wants, with its NUL, "" where no image is used. Returns its length; 0 also where |size| bytes
  * do not hold it. |b|: or NULL. */

@@ -1,4 +1,4 @@
-/* Inside bodies: frames unpacked by threads of their own. Nobody but compressed.c and unpack.c includes this. */
+/* Inside bodies: frames unpacked by threads of their own. Nobody but what includes compressed_impl.h includes this. */
 #ifndef XH_UNPACK_H
 #define XH_UNPACK_H
 

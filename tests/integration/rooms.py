@@ -49,8 +49,7 @@ ROOMS = {
     "pages": ("cache/pages/", "base face watch plans shadow:shadow.h replicas:replicas.h file"),
     "stream": ("cache/stream/", "base face watch plans shadow:shadow.h replicas:replicas.h file pages"),
     "source": (
-        "cache/source/",
-        "base face watch replicas:replicas.h shadow:shadow.h file pages stream together ahead read open:-"),
+        "cache/source/", "base face watch replicas:replicas.h shadow:shadow.h file pages stream together"),
     "ahead": (
         "cache/ahead/",
         "base face watch chunkindex:chunkindex.h format plans shadow:shadow.h replicas:replicas.h file pages stream "
@@ -81,10 +80,6 @@ STANDING_CIRCLES = {
     "origin":
         "cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge cache/origin/object "
         "cache/origin/origin cache/origin/probe cache/origin/request cache/origin/verdict",
-    "read":
-        "cache/open/cache cache/read/read cache/read/rounds cache/ahead/ahead cache/ahead/hints cache/ahead/schedule "
-        "cache/ahead/siblings cache/ahead/walk cache/source/metadata_image cache/source/compressed "
-        "cache/source/compressed_ahead cache/source/frames",
     "stream":
         "cache/stream/segment cache/stream/room cache/stream/stage cache/stream/stream",
 }

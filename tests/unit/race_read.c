@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "file.h"
-#include "source/frames.h"
+#include "source/compressed.h"
+#include "source/compressed_impl.h"
 #include "stream/segment.h"
 
 #define OBJECT_BYTES (100u * 1000 * 1000 + 77)
@@ -520,7 +521,7 @@ static void in_a_child_of_one_at_work(int (*act)(struct xh_file *))
     struct xh_file *f = open_test("shadow=off");
     struct xh_options o = f->opt;
     strcpy(o.sidecar, "auto");
-    CHECK(f->compressed = xh_compressed_new("https://test/x", &o));
+    CHECK(f->compressed = xh_compressed_new("https://test/x", &o, f->above->files));
     pthread_mutex_lock(&f->compressed->lock);
     pid_t pid = fork();
     CHECK(pid >= 0);

@@ -1,13 +1,13 @@
 /* Inside a body: what compressed.c (life, look, verdict), frames.c (reading) and compressed_ahead.c share. Nobody else includes this. */
-#ifndef XH_FRAMES_H
-#define XH_FRAMES_H
+#ifndef XH_COMPRESSED_IMPL_H
+#define XH_COMPRESSED_IMPL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "file.h"
-#include "compressed.h"
 #include "judge.h"
+#include "other_files.h"
 #include "packed.h"
 #include "unpack.h"
 
@@ -15,6 +15,7 @@ struct xh_compressed {
     /* Constant. */
     char *url, *known; /* the sidecar's; what its directory is remembered by */
     struct xh_options opt;
+    const struct xh_other_files *files;
     int forced; /* option sidecar=body: it is used where it is there */
 
     pthread_mutex_t lock; /* guards the next ones; the body's stage, known.c and what is looked at of the original are behind it */
