@@ -49,7 +49,7 @@ const char *xh_packed_head(const uint8_t *p, size_t len, struct xh_packed_head *
     uint32_t frame = xh_get32(p), content = xh_get32(p + 4);
     p += XH_PACKED_SKIPPABLE;
     if (frame != SKIPPABLE_MAGIC || memcmp(p, magic, sizeof magic) != 0)
-        return "it is no compressed body";
+        return "it is no compressed copy";
     if (!sha256(p, 120, sum) || memcmp(sum, p + 120, 8) != 0)
         return "its header is damaged";
     if (xh_get32(p + 8) != XH_PACKED_VERSION || xh_get32(p + 12) != XH_PACKED_HEADER)

@@ -176,7 +176,7 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
     if (c.bytes_sidecar)
         snprintf(image, sizeof image, " (%.1f of them from its metadata image)", OF(c.bytes_sidecar));
     if (c.bytes_body)
-        snprintf(body, sizeof body, "; its compressed body brought %.1f", OF(c.bytes_body));
+        snprintf(body, sizeof body, "; its compressed copy brought %.1f", OF(c.bytes_body));
     if (c.bytes_written || c.commit_ms)
         snprintf(written, sizeof written,
                  "  written   %.1f MB by HDF5; %.1f MB sent to the server, %llu commit%s in %.3f s\n",

@@ -403,18 +403,18 @@ def the_tool(room, tap):
         assert off == len(data) and room.body().stat().st_mode == room.file.stat().st_mode
     with tap.claim("what does not pack gets none, with the reason"):
         status, out, err = tool("--body", noise)
-        assert status == 0 and "no body: samples of it pack 1.0" in out and not room.body("noise").exists(), out + err
+        assert status == 0 and "no compressed copy: samples of it pack 1.0" in out and not room.body("noise").exists(), out + err
         noise.unlink()
         noise.with_name("noise.h5.xhmeta").unlink()
     with tap.claim("what is there stays; what is stale is found, and made anew"):
         was = room.body().stat().st_ino
         assert tool("--check", room.root)[0] == 1       # chunked.h5 has no image
         status, out, err = tool("--body", room.root)
-        assert status == 0 and room.body().stat().st_ino == was and out.count("the body is up to date") == 1, out + err
+        assert status == 0 and room.body().stat().st_ino == was and out.count("the compressed copy is up to date") == 1, out + err
         assert tool("--check", "--body", room.root)[0] == 0
         os.utime(room.file, (1e9, 1e9))
         status, out, err = tool("--check", room.root)
-        assert status == 1 and "the body is not usable: the file was changed" in out, out + err
+        assert status == 1 and "the compressed copy is not usable: the file was changed" in out, out + err
         assert tool("--body", room.root)[0] == 0 and tool("--check", "--body", room.root)[0] == 0
     with tap.claim("--check finds bytes that were changed behind size and time, a damaged frame, a damaged seek table"):
         good, st, side = room.body().read_bytes(), room.file.stat(), room.body()

@@ -118,7 +118,7 @@ enum xh_state xh_doctor_beside(struct doctor *d)
         return XH_STATE_UNTRIED;
     }
     look_beside(d, 1, "metadata image", "metadata_image");
-    look_beside(d, 0, "compressed body", "compressed_body");
+    look_beside(d, 0, "compressed copy", "compressed_body");
     return XH_STATE_OK;
 }
 

@@ -32,19 +32,17 @@
 static const char help[] =
     "xhdf5 publish [--body] [--check | --remove | --dry-run] [--jobs N] FILE|DIR...\n"
     "\n"
-    "Makes a metadata image beside each HDF5 file, FILE" XH_METAIMAGE_SUFFIX
-    ": a small compressed copy of all that is not raw\n"
-    "data. Readers with the xhdf5 driver fetch it when they open the file, and then need no further request for\n"
+    "Makes a metadata image beside each HDF5 file, FILE" XH_METAIMAGE_SUFFIX ": all that is not raw data, packed.\n"
+    "Readers with the xhdf5 driver fetch it when they open the file, and then need no further request for\n"
     "metadata. Run it where the files lie; of a directory all HDF5 files below it are published.\n"
     "\n"
-    "  --body       makes a compressed body, too, FILE" XH_PACKED_SUFFIX
-    ": the whole file in the seekable zstd format (zstd -d gives the\n"
-    "               original back). Readers behind a link that is slower than unpacking fetch that instead. How it is\n"
-    "               packed is tried on samples of the file; a file that its own filters have packed gets none\n"
-    "  --check      makes nothing: compares the images and bodies that are there with their files; with --body, a "
-    "file\n"
-    "               without a body is told, too\n"
-    "  --remove     removes images and bodies; with --body, the bodies alone\n"
+    "  --body       makes a compressed copy, too, FILE" XH_PACKED_SUFFIX ": the whole file in zstd's seekable format\n"
+    "               (zstd -d gives the original back). Readers behind a link that is slower than unpacking fetch that\n"
+    "               instead. How it is packed is tried on samples of the file; a file that its own filters have\n"
+    "               packed gets none\n"
+    "  --check      makes nothing: compares the images and copies that are there with their files; with --body, a\n"
+    "               file without a copy is told, too\n"
+    "  --remove     removes images and copies; with --body, the copies alone\n"
     "  --dry-run    makes nothing: says what would be made, and what readers would gain\n"
     "  --jobs N     files, or parts of one, at once; as many as there are processors\n"
     "\n"
@@ -244,7 +242,7 @@ static int is_missed(const struct work *w, const struct xh_baked *b)
 static void report(const struct work *w, const struct xh_baked *b, int terminal)
 {
     char path[1024], a[XH_SIZE_TEXT];
-    const char *what = b->body ? "the body" : "the image";
+    const char *what = b->body ? "the compressed copy" : "the image";
     xh_tool_plain(w->path[b->file], path, sizeof path);
     if (terminal)
         fputs("\r\033[K", stderr);
@@ -256,7 +254,7 @@ static void report(const struct work *w, const struct xh_baked *b, int terminal)
         if (is_missed(w, b))
             printf("%s: there is no %s\n", path, what + strlen("the "));
         break;
-    case XH_BAKED_SKIPPED: printf("%s: %s: %s\n", path, b->body ? "no body" : "skipped", b->text); break;
+    case XH_BAKED_SKIPPED: printf("%s: %s: %s\n", path, b->body ? "no compressed copy" : "skipped", b->text); break;
     case XH_BAKED_STALE: printf("%s: %s is not usable: %s\n", path, what, b->text); break;
     default:
         xh_tool_fail(0, "%s: %s", path, b->as == XH_BAKED_LOST ? "HDF5 crashed on it" : b->text);
