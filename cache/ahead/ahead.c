@@ -18,7 +18,9 @@
 #include "source/compressed.h"
 #include "source/here.h"
 #include "source/metadata_image.h"
+#include "stream/room.h"
 #include "stream/stage.h"
+#include "stream/stream.h"
 #include "walk.h"
 #include "watch/trace.h"
 

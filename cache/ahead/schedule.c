@@ -8,6 +8,7 @@
 #include "pages/fetch.h"
 #include "source/compressed.h"
 #include "stream/stage.h"
+#include "stream/stream.h"
 
 /* A stretch is fetched ahead in steps of this, as far as there is room. */
 #define STRETCH_BYTES (1u << 20)

@@ -27,6 +27,7 @@
 #include "source/metadata_image.h"
 #include "source/other_files.h"
 #include "source/unverified_head.h"
+#include "stream/segment.h"
 #include "stream/stage.h"
 #include "watch/trace.h"
 

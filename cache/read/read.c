@@ -15,6 +15,7 @@
 #include "source/metadata_image.h"
 #include "source/unverified_head.h"
 #include "stream/stage.h"
+#include "stream/stream.h"
 #include "watch/timeline.h"
 #include "watch/trace.h"
 

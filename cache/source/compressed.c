@@ -18,6 +18,7 @@
 #include "base/env.h"
 #include "base/now.h"
 #include "stream/stage.h"
+#include "stream/stream.h"
 #include "watch/trace.h"
 #include "here.h"
 #include "known.h"

@@ -6,6 +6,7 @@
 
 #include "pages/fetch.h"
 #include "stream/stage.h"
+#include "stream/stream.h"
 
 /* Where the original ends whose packed bytes are all before |at|. */
 static uint64_t original_of(const struct xh_compressed *b, uint64_t at)

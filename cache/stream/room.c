@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "segment.h"
-
 /* A stage counts as left when, since it was last read, the process has read from stages so often, and twice more for
  * each open file that was ever read: those that are read in turns come back sooner, whichever of them hold something. */
 #define LEFT_READS 16
@@ -18,7 +16,7 @@ static struct {
     _Atomic unsigned holders;  /* stages in the list: changed under the lock, read without it as an estimate */
     _Atomic unsigned left;     /* of them, those that nobody reads any more; counted now and then, likewise */
     pthread_mutex_t lock;      /* guards the rest; a leaf */
-    struct xh_stage *first;    /* those that hold something, or want to */
+    struct xh_room_place *first;    /* those that hold something, or want to */
     unsigned readers;          /* stages that were read from, of open files */
     uint64_t clock;            /* reads from stages so far */
     void *top;                 /* spare blocks, a stack: each begins with the address of the next */
@@ -53,67 +51,65 @@ void xh_room_begin(void)
     pthread_once(&once, watch_forks);
 }
 
-static void enter(struct xh_stage *s)
+static void enter(struct xh_room_place *p)
 {
-    struct xh_room_place *p = &s->place;
     pthread_mutex_lock(&room.lock);
     p->read = room.clock;
     p->next = room.first;
     p->link = &room.first;
     if (p->next)
-        p->next->place.link = &p->next;
-    room.first = s;
+        p->next->link = &p->next;
+    room.first = p;
     atomic_fetch_add_explicit(&room.holders, 1, memory_order_relaxed);
     pthread_mutex_unlock(&room.lock);
 }
 
-void xh_room_leave(struct xh_stage *s)
+void xh_room_leave(struct xh_room_place *p)
 {
-    struct xh_room_place *p = &s->place;
     if (!p->link)
         return;
     pthread_mutex_lock(&room.lock);
     *p->link = p->next;
     if (p->next)
-        p->next->place.link = p->link;
+        p->next->link = p->link;
     p->link = NULL;
     atomic_fetch_sub_explicit(&room.holders, 1, memory_order_relaxed);
     pthread_mutex_unlock(&room.lock);
 }
 
-void xh_room_add(struct xh_stage *s, uint64_t more, uint64_t less)
+void xh_room_add(struct xh_room_place *p, uint64_t more, uint64_t less)
 {
-    assert(s->bytes + more >= less);
-    uint64_t had = s->bytes;
-    s->bytes = had + more - less;
-    uint64_t grown = more > less ? more - less : 0, used = grown < s->place.reserved ? grown : s->place.reserved;
-    s->place.reserved -= used;
+    assert(p->bytes + more >= less);
+    uint64_t had = p->bytes;
+    p->bytes = had + more - less;
+    uint64_t grown = more > less ? more - less : 0, used = grown < p->reserved ? grown : p->reserved;
+    p->reserved -= used;
     if (grown > used)
         atomic_fetch_add_explicit(&room.held, grown - used, memory_order_relaxed);
     else if (less > more)
         atomic_fetch_sub_explicit(&room.held, less - more, memory_order_relaxed);
-    if (s->bytes && !s->place.link)
-        enter(s);
-    else if (s->bytes == 0)
-        xh_room_leave(s);
+    if (p->bytes && !p->link)
+        enter(p);
+    else if (p->bytes == 0)
+        xh_room_leave(p);
 }
 
-/* 1 when |s| counts as left. The lock is held. */
-static int is_left(const struct xh_stage *s)
+/* 1 when |p| counts as left. The lock is held. */
+static int is_left(const struct xh_room_place *p)
 {
-    return room.clock - s->place.read >= LEFT_READS + 2ull * room.readers;
+    return room.clock - p->read >= LEFT_READS + 2ull * room.readers;
 }
 
-void xh_room_touch(struct xh_stage *s, int took)
+void xh_room_touch(struct xh_room_place *p, int took)
 {
     unsigned left = 0;
     pthread_mutex_lock(&room.lock);
     room.clock += took != 0;
-    room.readers += !s->place.known;
-    s->place.known = 1;
-    s->place.read = room.clock;
+    room.readers += !p->known;
+    p->known = 1;
+    p->read = room.clock;
     if (took && room.clock % LEFT_READS == 0) {
-        for (const struct xh_stage *o = room.first; o; o = o->place.next)
+        for (const struct xh_room_place *o = room.first; o; o = o->next)
             left += (unsigned)is_left(o);
         atomic_store_explicit(&room.left, left, memory_order_relaxed);
     }
@@ -129,69 +125,69 @@ static uint64_t share_among(unsigned more, uint64_t most)
     return most / (n > left ? n - left : 1);
 }
 
-/* What |s| may hold of |most|: as much as each of the others that hold something. */
-static uint64_t share_of(const struct xh_stage *s, uint64_t most)
+/* What |p| may hold of |most|: as much as each of the others that hold something. */
+static uint64_t share_of(const struct xh_room_place *p, uint64_t most)
 {
-    return share_among(!s->place.link, most);
+    return share_among(!p->link, most);
 }
 
-uint64_t xh_room_left(struct xh_stage *s, uint64_t most)
+uint64_t xh_room_left(struct xh_room_place *p, uint64_t most)
 {
-    uint64_t held = atomic_load_explicit(&room.held, memory_order_relaxed), share = share_of(s, most);
-    uint64_t has = s->bytes + s->place.reserved, all = held < most ? most - held : 0, own = has < share ? share - has : 0;
-    if (all == 0 && !s->place.link)
-        enter(s);
+    uint64_t held = atomic_load_explicit(&room.held, memory_order_relaxed), share = share_of(p, most);
+    uint64_t has = p->bytes + p->reserved, all = held < most ? most - held : 0, own = has < share ? share - has : 0;
+    if (all == 0 && !p->link)
+        enter(p);
     return all < own ? all : own;
 }
 
-int xh_room_reserve(struct xh_stage *s, uint64_t bytes, uint64_t most)
+int xh_room_reserve(struct xh_room_place *p, uint64_t bytes, uint64_t most)
 {
-    uint64_t own = s->bytes + s->place.reserved, held = atomic_load_explicit(&room.held, memory_order_relaxed);
-    if (own > 0 && own + bytes > share_of(s, most))
+    uint64_t own = p->bytes + p->reserved, held = atomic_load_explicit(&room.held, memory_order_relaxed);
+    if (own > 0 && own + bytes > share_of(p, most))
         return 0;
     do {
         if (held > 0 && held + bytes > most) {
-            if (!s->place.link)
-                enter(s);
+            if (!p->link)
+                enter(p);
             return 0;
         }
     } while (!atomic_compare_exchange_weak_explicit(&room.held, &held, held + bytes, memory_order_relaxed, memory_order_relaxed));
-    s->place.reserved += bytes;
+    p->reserved += bytes;
     return 1;
 }
 
-void xh_room_release(struct xh_stage *s, uint64_t bytes)
+void xh_room_release(struct xh_room_place *p, uint64_t bytes)
 {
-    bytes = bytes < s->place.reserved ? bytes : s->place.reserved;
-    s->place.reserved -= bytes;
+    bytes = bytes < p->reserved ? bytes : p->reserved;
+    p->reserved -= bytes;
     atomic_fetch_sub_explicit(&room.held, bytes, memory_order_relaxed);
 }
 
 /* Of the stages that were left the one that was left first, locked; NULL: there is none. */
-static struct xh_stage *lock_left(const struct xh_stage *but)
+static struct xh_room_place *lock_left(const struct xh_room_place *but)
 {
-    struct xh_stage *oldest = NULL;
+    struct xh_room_place *oldest = NULL;
     pthread_mutex_lock(&room.lock);
-    for (struct xh_stage *s = room.first; s; s = s->place.next)
-        if (s != but && is_left(s) && (!oldest || s->place.read < oldest->place.read))
-            oldest = s;
+    for (struct xh_room_place *p = room.first; p; p = p->next)
+        if (p != but && is_left(p) && (!oldest || p->read < oldest->read))
+            oldest = p;
     /* Who holds its lock is at work on it; and it is not freed as long as it is in the list, or locked. */
-    if (oldest && pthread_mutex_trylock(&oldest->lock))
+    if (oldest && pthread_mutex_trylock(oldest->lock))
         oldest = NULL;
     if (oldest)
-        oldest->place.read = room.clock; /* what it cannot give back now is not asked for again each time */
+        oldest->read = room.clock; /* what it cannot give back now is not asked for again each time */
     pthread_mutex_unlock(&room.lock);
     return oldest;
 }
 
-void xh_room_make(struct xh_stage *s, uint64_t bytes, uint64_t most)
+void xh_room_make(struct xh_room_place *p, uint64_t bytes, uint64_t most)
 {
-    struct xh_stage *other;
-    while (atomic_load_explicit(&room.held, memory_order_relaxed) + bytes > most && (other = lock_left(s)) != NULL) {
-        xh_stage_empty(other);
+    struct xh_room_place *other;
+    while (atomic_load_explicit(&room.held, memory_order_relaxed) + bytes > most && (other = lock_left(p)) != NULL) {
+        other->empty(other);
         if (other->bytes == 0)
             xh_room_leave(other);
-        pthread_mutex_unlock(&other->lock);
+        pthread_mutex_unlock(other->lock);
     }
 }
 
@@ -262,12 +258,12 @@ void xh_block_put(uint8_t *p, size_t len, uint64_t most)
         free(p);
 }
 
-void xh_room_trim(struct xh_stage *s)
+void xh_room_trim(struct xh_room_place *place)
 {
     uint8_t *p = NULL;
     pthread_mutex_lock(&room.lock);
-    room.readers -= (unsigned)s->place.known;
-    s->place.known = 0;
+    room.readers -= (unsigned)place->known;
+    place->known = 0;
     if (!room.first) {
         p = room.top;
         room.top = NULL;

@@ -13,52 +13,56 @@
 #ifndef XH_ROOM_H
 #define XH_ROOM_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define XH_BLOCK_BYTES (256u << 10)
 
-struct xh_stage;
-
 /* A stage's place in the room. */
 struct xh_room_place {
+    /* Constant, the stage's: */
+    pthread_mutex_t *lock;
+    void (*empty)(struct xh_room_place *p); /* drops all that nobody waits for, and ends the streams. The lock is held */
     /* Under the room's lock: */
-    struct xh_stage *next, **link; /* those that hold something, or found no room; |link| NULL: it is not there.
+    struct xh_room_place *next, **link; /* those that hold something, or found no room; |link| NULL: it is not there.
                                     * Read under the stage's lock too, under which alone it changes */
     uint64_t read;                 /* the room's clock when it was last read from */
     int known;                     /* 1: it has been read from */
     /* Under the stage's lock: */
     uint64_t reserved;             /* counted, and not held yet */
+    uint64_t bytes; /* of what nobody has read of the parcels that it has, of streams' only what is there. Changed by
+                     * xh_room_add alone */
 };
 
 /* To be called before a stage uses the room: a fork is watched from then on. */
 void xh_room_begin(void);
 
-/* |s| holds |more| bytes more, or |less| bytes less; what was reserved is used up first. Its lock is held. */
-void xh_room_add(struct xh_stage *s, uint64_t more, uint64_t less);
+/* |p| holds |more| bytes more, or |less| bytes less; what was reserved is used up first. Its lock is held. */
+void xh_room_add(struct xh_room_place *p, uint64_t more, uint64_t less);
 
-/* |s| is read from, or (|took| 0) what it holds is still ahead of a reader whom another store serves: its place is kept for
+/* |p| is read from, or (|took| 0) what it holds is still ahead of a reader whom another store serves: its place is kept for
  * some reads of the process. Its lock is held. */
-void xh_room_touch(struct xh_stage *s, int took);
+void xh_room_touch(struct xh_room_place *p, int took);
 
-/* How many bytes more |s| may hold now, where all may hold |most|. Who finds no room counts among those that share it from
+/* How many bytes more |p| may hold now, where all may hold |most|. Who finds no room counts among those that share it from
  * then on. Its lock is held. */
-uint64_t xh_room_left(struct xh_stage *s, uint64_t most);
+uint64_t xh_room_left(struct xh_room_place *p, uint64_t most);
 
-/* Reserves |bytes| that |s| is about to ask for, so that no other stage takes the room meanwhile: 1, or 0 when there is
+/* Reserves |bytes| that |p| is about to ask for, so that no other stage takes the room meanwhile: 1, or 0 when there is
  * no room. A stage that has nothing may have one range that is longer than its share; longer than |most| where no stage has
  * anything. release: at most |bytes| of it are not used after all. The stage's lock is held. */
-int xh_room_reserve(struct xh_stage *s, uint64_t bytes, uint64_t most);
-void xh_room_release(struct xh_stage *s, uint64_t bytes);
+int xh_room_reserve(struct xh_room_place *p, uint64_t bytes, uint64_t most);
+void xh_room_release(struct xh_room_place *p, uint64_t bytes);
 
-/* Makes room for |bytes| of |s|, in so far as others hold what nobody reads any more. No stage's lock is held. */
-void xh_room_make(struct xh_stage *s, uint64_t bytes, uint64_t most);
+/* Makes room for |bytes| of |p|, in so far as others hold what nobody reads any more. No stage's lock is held. */
+void xh_room_make(struct xh_room_place *p, uint64_t bytes, uint64_t most);
 
-/* |s| is about to go, and holds nothing. Its lock is held. */
-void xh_room_leave(struct xh_stage *s);
+/* |p| is about to go, and holds nothing. Its lock is held. */
+void xh_room_leave(struct xh_room_place *p);
 
-/* The file of |s| is closed: frees the spares, unless another one holds something. */
-void xh_room_trim(struct xh_stage *s);
+/* The file of |p| is closed: frees the spares, unless another one holds something. */
+void xh_room_trim(struct xh_room_place *p);
 
 /* What a file may hold of |most|, about. */
 uint64_t xh_room_share(uint64_t most);

@@ -78,7 +78,7 @@ static int list(struct xh_stage *s, struct xh_segment *p)
     s->at[i] = p;
     s->n++;
     p->listed = 1;
-    xh_room_add(s, xh_segment_weight(p), 0);
+    xh_room_add(&s->place, xh_segment_weight(p), 0);
     return 0;
 }
 
@@ -90,7 +90,7 @@ void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p)
     assert(i < s->n && s->at[i] == p);
     memmove(&s->at[i], &s->at[i + 1], (s->n - i - 1) * sizeof *s->at);
     s->n--;
-    xh_room_add(s, 0, xh_segment_weight(p));
+    xh_room_add(&s->place, 0, xh_segment_weight(p));
     p->listed = 0;
     uint64_t came = p->load->over || p->load->turns || p->load->withdrawn ? p->got - p->off : p->end - p->off;
     if (p->taken < came)
@@ -111,6 +111,55 @@ void xh_prefetch_settle(struct xh_stage *s, struct xh_prefetch *l)
     free(l->blocks);
     free(l->ranges);
     free(l);
+}
+
+/* ---- what is there */
+
+static int ranges_add(struct xh_ranges *r, uint64_t off, uint64_t end)
+{
+    if (off >= end)
+        return 1;
+    if (r->n == r->room) {
+        size_t room = r->room ? 2 * r->room : 16;
+        struct xh_range *at = realloc(r->at, room * sizeof *at);
+        if (!at)
+            return 0;
+        r->at = at;
+        r->room = room;
+    }
+    r->at[r->n++] = (struct xh_range){off, end - off};
+    return 1;
+}
+
+/* 1 when the page is in the shadow, or this process fetches it there. */
+static int is_kept(struct xh_file *f, uint64_t page)
+{
+    enum xh_claim c = xh_shadow_peek(f->shadow, page);
+    return c == XH_CLAIM_READY || (c == XH_CLAIM_BUSY && !xh_shadow_elsewhere(f->shadow, page));
+}
+
+int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out)
+{
+    struct xh_stage *s = f->stage;
+    uint64_t end = r.off + r.len;
+    for (uint64_t off = r.off; off < end;) {
+        size_t i = xh_segment_at(s, off);
+        if (i < s->n && s->at[i]->off <= off) {
+            off = s->at[i]->end;
+            continue;
+        }
+        uint64_t stop = i < s->n && s->at[i]->off < end ? s->at[i]->off : end, from = off;
+        for (; off < stop; off = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES)
+            if (is_kept(f, off / XH_PAGE_BYTES)) {
+                if (!ranges_add(out, from, off))
+                    return 0;
+                from = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES;
+            }
+        if (!ranges_add(out, from, stop))
+            return 0;
+        off = stop;
+    }
+    return 1;
 }
 
 /* ---- what the engine brings */
@@ -170,7 +219,7 @@ static void parcel_bytes(struct xh_stage *s, struct xh_segment *p, uint64_t off,
     keep(s, p, off, data, len);
     uint64_t weight = xh_segment_weight(p);
     p->got = off + len;
-    xh_room_add(s, xh_segment_weight(p), weight);
+    xh_room_add(&s->place, xh_segment_weight(p), weight);
     take_done(p, 0);
 }
 
@@ -235,7 +284,8 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 
 /* ---- loads */
 
-static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns)
+static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns,
+                                     int (*full)(struct xh_transfer *t))
 {
     struct xh_prefetch *l = calloc(1, sizeof *l + n * sizeof *l->parcels);
     size_t nblocks = 0;
@@ -256,7 +306,7 @@ static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r
             l->ranges[nranges++] = r[i];
     }
     l->t = (struct xh_transfer){.ranges = l->ranges, .nranges = nranges, .speculative = 1, .ctx = l,
-                                .bytes = on_bytes, .done = on_done, .full = turns ? xh_stream_full : NULL};
+                                .bytes = on_bytes, .done = on_done, .full = full};
     l->f = f;
     l->turns = turns;
     l->pos = r[0].off;
@@ -274,9 +324,10 @@ static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r
     return l;
 }
 
-struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns)
+struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns,
+                                    int (*full)(struct xh_transfer *t))
 {
-    struct xh_prefetch *l = load_make(f, r, n, turns);
+    struct xh_prefetch *l = load_make(f, r, n, turns, full);
     for (size_t i = 0; l && i < l->nparcels; i++)
         if (list(f->stage, &l->parcels[i])) {
             l->submitting = 0;

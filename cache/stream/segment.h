@@ -1,4 +1,5 @@
-/* Inside the stage: loads, parcels, takers. See stage.h; nobody else includes this.
+/* Inside the stage: loads, parcels, takers. See stage.h; nobody but open/ includes this, which makes
+ * a stage.
  *
  * A load is one speculative transfer. Its bytes are divided into parcels. A stream is a few loads
  * that have its parcels in turns, and that stand still while their reader has enough before him.
@@ -17,8 +18,10 @@
 #ifndef XH_SEGMENT_H
 #define XH_SEGMENT_H
 
+#include <pthread.h>
+
 #include "file.h"
-#include "stage.h"
+#include "room.h"
 
 /* A stream brings so much in any case: by then its reader has mostly read what he waited for. */
 #define XH_STREAM_FIRST_BYTES (2u << 20)
@@ -27,6 +30,29 @@
 #define XH_STREAM_LEAST_BYTES (16u << 20)
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
 #define XH_STALE_READS 32
+
+#define XH_STREAMS_MAX 32
+
+struct xh_prefetch;
+struct xh_segment;
+
+struct xh_stage {
+    pthread_mutex_t lock;    /* guards the rest; held while a piece of a reply is copied or requests are planned, never while they
+                              * are submitted. The locks of shadow, origin and room are taken in it */
+    struct xh_segment **at;   /* by offset, disjoint: those with bytes that a reader can still have */
+    size_t n, room;
+    struct xh_room_place place; /* by the room's rules */
+    uint64_t clock;          /* takes so far: the age of parcels */
+    struct xh_prefetch *stream[XH_STREAMS_MAX]; /* streams that are not over; the first NULL ends them */
+    uint64_t reach;          /* streams bring nothing beyond this offset, unless it is waited for */
+    uint64_t stream_end;     /* of the stream that was begun last */
+    uint64_t streamed;       /* bytes that streams have brought */
+    uint64_t rate, rated_ns, rated_bytes; /* of them a second, lately; when that was reckoned, and |streamed| then */
+    unsigned lasting;        /* how many loads of the last stream go on to its end */
+    int again;               /* it was cut, to be dealt anew from there on */
+    uint64_t here;           /* where the last read began that the stage was asked for */
+    int lost;                /* a stream ended early since the last xh_stage_reach */
+};
 
 struct xh_segment {
     struct xh_prefetch *load;
@@ -76,8 +102,10 @@ void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p);
 /* Gives back what nobody needs any more: blocks, and the load with its last parcel. */
 void xh_prefetch_settle(struct xh_stage *s, struct xh_prefetch *l);
 
-/* Makes a load of the |n| parcels |r|, of a stream when |turns|, and lists them. NULL without memory. */
-struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns);
+/* Makes a load of the |n| parcels |r| and lists them. NULL without memory. Of a stream that has |turns| loads, |full| says
+ * whether it is to stand still, without the lock held; 0 and NULL where it is of none. */
+struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns,
+                                    int (*full)(struct xh_transfer *t));
 
 /* Takes back a load of which nothing was asked for yet and nobody waits for. Returns 1 when it was. */
 int xh_prefetch_withdraw(struct xh_stage *s, struct xh_prefetch *l);
@@ -85,21 +113,12 @@ int xh_prefetch_withdraw(struct xh_stage *s, struct xh_prefetch *l);
 /* Submits |n| loads' transfers; lets go of the lock meanwhile. */
 void xh_prefetch_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n);
 
-/* stream.c: whether a stream's load is to stand still (takes the lock itself); lets it go on; ends streams
- * that nobody waits for: |l|, those that were not read from for some time and are not where the last run of reads
- * is, or the one that has |off| before it, but far from where the reader is. A load stays in s->stream until it is over. */
-int xh_stream_full(struct xh_transfer *t);
-void xh_stream_go_on(struct xh_prefetch *l);
-void xh_stream_leave(struct xh_stage *s, struct xh_prefetch *l);
-void xh_stream_leave_stale(struct xh_stage *s);
-void xh_stream_pass_far(struct xh_stage *s, uint64_t off);
-
 struct xh_ranges { /* a growing array */
     struct xh_range *at;
     size_t n, room;
 };
 
 /* Appends to |out| what neither shadow nor stage has of |r|. Returns 0 without memory. */
-int xh_stage_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out);
+int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out);
 
 #endif

@@ -1,10 +1,12 @@
 /* The stage: see stage.h. Fetching ahead in parts, and the stage's life. */
-#include "segment.h"
+#include "stage.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "pages/limits.h"
+#include "segment.h"
+#include "stream.h"
 #include "watch/trace.h"
 
 /* Drops what nobody came for, to make room for |bytes| more. */
@@ -12,7 +14,7 @@ static void drop_stale(struct xh_file *f, uint64_t bytes)
 {
     struct xh_stage *s = f->stage;
     xh_stream_leave_stale(s);
-    for (size_t i = 0; i < s->n && xh_room_left(s, f->opt.readahead_bytes) < bytes;) {
+    for (size_t i = 0; i < s->n && xh_room_left(&s->place, f->opt.readahead_bytes) < bytes;) {
         struct xh_segment *p = s->at[i];
         if (!p->load->over || p->copying || s->clock - p->born < XH_STALE_READS) {
             i++;
@@ -23,59 +25,12 @@ static void drop_stale(struct xh_file *f, uint64_t bytes)
     }
 }
 
-static int ranges_add(struct xh_ranges *r, uint64_t off, uint64_t end)
-{
-    if (off >= end)
-        return 1;
-    if (r->n == r->room) {
-        size_t room = r->room ? 2 * r->room : 16;
-        struct xh_range *at = realloc(r->at, room * sizeof *at);
-        if (!at)
-            return 0;
-        r->at = at;
-        r->room = room;
-    }
-    r->at[r->n++] = (struct xh_range){off, end - off};
-    return 1;
-}
-
-/* 1 when the page is in the shadow, or this process fetches it there. */
-static int is_kept(struct xh_file *f, uint64_t page)
-{
-    enum xh_claim c = xh_shadow_peek(f->shadow, page);
-    return c == XH_CLAIM_READY || (c == XH_CLAIM_BUSY && !xh_shadow_elsewhere(f->shadow, page));
-}
-
-int xh_stage_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out)
-{
-    struct xh_stage *s = f->stage;
-    uint64_t end = r.off + r.len;
-    for (uint64_t off = r.off; off < end;) {
-        size_t i = xh_segment_at(s, off);
-        if (i < s->n && s->at[i]->off <= off) {
-            off = s->at[i]->end;
-            continue;
-        }
-        uint64_t stop = i < s->n && s->at[i]->off < end ? s->at[i]->off : end, from = off;
-        for (; off < stop; off = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES)
-            if (is_kept(f, off / XH_PAGE_BYTES)) {
-                if (!ranges_add(out, from, off))
-                    return 0;
-                from = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES;
-            }
-        if (!ranges_add(out, from, stop))
-            return 0;
-        off = stop;
-    }
-    return 1;
-}
-
 static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t bytes)
 {
     struct xh_plan plan;
     struct xh_plan_limits lim;
     struct xh_transfer **ts;
-    xh_limits_get(f, (f->family ? xh_room_held() : f->stage->bytes) + bytes, bytes / want->n, 1, &lim);
+    xh_limits_get(f, (f->family ? xh_room_held() : f->stage->place.bytes) + bytes, bytes / want->n, 1, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;
@@ -83,7 +38,7 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
     size_t made = 0;
     for (struct xh_prefetch *l; ts && made < plan.ntransfers; ts[made++] = &l->t) {
         const struct xh_plan_transfer *pt = &plan.transfers[made];
-        if (!(l = xh_prefetch_add(f, plan.ranges + pt->first, pt->count, 0)))
+        if (!(l = xh_prefetch_add(f, plan.ranges + pt->first, pt->count, 0, NULL)))
             break;
     }
     xh_prefetch_hand_over(f, ts, made);
@@ -99,27 +54,27 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
     size_t i = 0;
     for (size_t k = 0; k < n; k++)
         all += r[k].len;
-    xh_room_make(s, all, most);
+    xh_room_make(&s->place, all, most);
     pthread_mutex_lock(&s->lock);
     for (; i < n; i++) {
         xh_stream_pass_far(s, r[i].off);
         drop_stale(f, r[i].len);
-        if (!xh_room_reserve(s, r[i].len, most))
+        if (!xh_room_reserve(&s->place, r[i].len, most))
             break;
         size_t before = want.n;
         uint64_t lacks = 0;
-        int known = xh_stage_missing(f, r[i], &want);
+        int known = xh_segment_missing(f, r[i], &want);
         for (size_t k = before; k < want.n; k++)
             lacks += want.at[k].len;
         bytes += lacks;
-        xh_room_release(s, r[i].len - lacks);
+        xh_room_release(&s->place, r[i].len - lacks);
         if (!known)
             break;
     }
     want.n = xh_ranges_join(want.at, want.n, 0); /* what was asked for twice is fetched once */
     if (want.n)
         submit(f, &want, bytes);
-    xh_room_release(s, UINT64_MAX); /* what it could not ask for */
+    xh_room_release(&s->place, UINT64_MAX); /* what it could not ask for */
     pthread_mutex_unlock(&s->lock);
     free(want.at);
     return i;
@@ -149,7 +104,7 @@ uint64_t xh_stage_ahead(struct xh_file *f)
 {
     struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
-    uint64_t bytes = s->bytes;
+    uint64_t bytes = s->place.bytes;
     pthread_mutex_unlock(&s->lock);
     return bytes;
 }
@@ -171,28 +126,32 @@ void xh_stage_recall(struct xh_file *f)
 
 /* ---- life */
 
+/* Drops all that nobody waits for, and ends the streams: the room is wanted elsewhere. The lock is held. */
+static void empty(struct xh_room_place *p)
+{
+    struct xh_stage *s = (struct xh_stage *)(void *)((char *)p - offsetof(struct xh_stage, place));
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        xh_stream_leave(s, s->stream[i]);
+    for (size_t i = 0; i < s->n;) {
+        struct xh_segment *g = s->at[i];
+        if (g->load->over && !g->copying && !g->takers) {
+            xh_segment_unlist(s, g);
+            xh_prefetch_settle(s, g->load);
+        } else if (!xh_prefetch_withdraw(s, g->load)) {
+            i++;
+        }
+    }
+    s->lost = 1; /* its reader asks anew, should he come back */
+    xh_trace(XH_T_READ, "emptied", "left=%llu", (unsigned long long)s->place.bytes);
+}
+
 void xh_stage_init(struct xh_stage *s)
 {
     xh_room_begin();
     *s = (struct xh_stage){0};
     pthread_mutex_init(&s->lock, NULL);
-}
-
-void xh_stage_empty(struct xh_stage *s)
-{
-    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
-        xh_stream_leave(s, s->stream[i]);
-    for (size_t i = 0; i < s->n;) {
-        struct xh_segment *p = s->at[i];
-        if (p->load->over && !p->copying && !p->takers) {
-            xh_segment_unlist(s, p);
-            xh_prefetch_settle(s, p->load);
-        } else if (!xh_prefetch_withdraw(s, p->load)) {
-            i++;
-        }
-    }
-    s->lost = 1; /* its reader asks anew, should he come back */
-    xh_trace(XH_T_READ, "emptied", "left=%llu", (unsigned long long)s->bytes);
+    s->place.lock = &s->lock;
+    s->place.empty = empty;
 }
 
 void xh_stage_free(struct xh_stage *s)
@@ -204,9 +163,9 @@ void xh_stage_free(struct xh_stage *s)
         xh_segment_unlist(s, p);
         xh_prefetch_settle(s, p->load);
     }
-    xh_room_leave(s);
+    xh_room_leave(&s->place);
     pthread_mutex_unlock(&s->lock);
-    xh_room_trim(s);
+    xh_room_trim(&s->place);
     free(s->at);
     pthread_mutex_destroy(&s->lock);
 }

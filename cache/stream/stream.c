@@ -1,9 +1,10 @@
 /* Streams: long loads that stand still while their reader has enough. See stage.h. */
-#include "segment.h"
+#include "stream.h"
 
 #include <stdlib.h>
 
 #include "base/now.h"
+#include "segment.h"
 #include "watch/trace.h"
 
 /* What a stream's loads take in turns: from the first on twice as much each time, up to where all have so much
@@ -26,15 +27,16 @@
 #define SLOW_SHARE_BYTES (512u << 10)
 #define SLOW_LEAST 2u
 
-int xh_stream_full(struct xh_transfer *t)
+/* Whether a stream's load is to stand still. Takes the lock. */
+static int full(struct xh_transfer *t)
 {
     struct xh_prefetch *l = t->ctx;
     struct xh_stage *s = l->f->stage;
     pthread_mutex_lock(&s->lock);
     int far = l->pos >= s->reach && l->pos >= l->first;
-    int full = l->stands = !l->takers && (far || xh_room_left(s, l->f->opt.readahead_bytes) == 0);
+    int is = l->stands = !l->takers && (far || xh_room_left(&s->place, l->f->opt.readahead_bytes) == 0);
     pthread_mutex_unlock(&s->lock);
-    return full;
+    return is;
 }
 
 void xh_stream_go_on(struct xh_prefetch *l)
@@ -130,7 +132,7 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
     size_t made = 0;
     for (; made < d->nloads; made++) {
         size_t n = deal(d, r, made, mine, len), i = 0;
-        struct xh_prefetch *l = n ? xh_prefetch_add(f, mine, n, (unsigned)d->nloads) : NULL;
+        struct xh_prefetch *l = n ? xh_prefetch_add(f, mine, n, (unsigned)d->nloads, full) : NULL;
         if (!l)
             break;
         while (f->stage->stream[i])
@@ -221,14 +223,14 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     struct xh_ranges want = {0};
     uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
     xh_replicas_get_info(f->origin, &info);
-    xh_room_make(s, XH_STREAM_LEAST_BYTES, f->opt.readahead_bytes);
+    xh_room_make(&s->place, XH_STREAM_LEAST_BYTES, f->opt.readahead_bytes);
     pthread_mutex_lock(&s->lock);
     xh_stream_pass_far(s, off);
     size_t busy = 0;
     while (busy < XH_STREAMS_MAX && s->stream[busy])
         busy++;
     struct dealing d = dealing_of(f, &info, off, busy);
-    if (d.nloads && xh_stage_missing(f, (struct xh_range){off, to - off}, &want)) {
+    if (d.nloads && xh_segment_missing(f, (struct xh_range){off, to - off}, &want)) {
         uint64_t next;
         struct xh_range r = first_stretch(s, &want, to, &next);
         if (r.len >= XH_STREAM_LEAST_BYTES) {
@@ -374,8 +376,8 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
         weigh(f);
     int lost = s->lost;
     s->lost = 0;
-    if (s->bytes)
-        xh_room_touch(s, 0);
+    if (s->place.bytes)
+        xh_room_touch(&s->place, 0);
     if (s->stream[0]) { /* else every small read of a run would take the engine's lock for nothing */
         uint64_t most = stream_window(f);
         s->reach = end + (window < most ? window : most);

@@ -1,11 +1,13 @@
 /* Taking: what the stage has, or expects, goes to a reader. See stage.h. */
-#include "segment.h"
+#include "stage.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pages/op.h"
+#include "segment.h"
+#include "stream.h"
 
 struct copy {
     struct xh_segment *p;
@@ -79,7 +81,7 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
     if (end > p->from && (off <= p->from || (p->load->turns && off - p->from < len))) {
         uint64_t weight = xh_segment_weight(p);
         p->from = end;
-        xh_room_add(s, xh_segment_weight(p), weight);
+        xh_room_add(&s->place, xh_segment_weight(p), weight);
     }
     p->load->used = s->clock;
     p->taken += len;
@@ -140,7 +142,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     *coming = 0;
     pthread_mutex_lock(&s->lock);
     s->clock++;
-    xh_room_touch(s, 1);
+    xh_room_touch(&s->place, 1);
     s->here = op->n ? op->ext[0].off : s->here;
     if (s->n) {
         t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);

@@ -80,8 +80,6 @@ STANDING_CIRCLES = {
     "origin":
         "cache/origin/endpoint cache/origin/engine cache/origin/exchange cache/origin/hedge cache/origin/object "
         "cache/origin/origin cache/origin/probe cache/origin/request cache/origin/verdict",
-    "stream":
-        "cache/stream/segment cache/stream/room cache/stream/stage cache/stream/stream",
 }
 
 # ---- more rules, each for some files ------------------------------------------------------------------------------

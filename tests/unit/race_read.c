@@ -14,6 +14,8 @@
 #include "source/compressed.h"
 #include "source/compressed_impl.h"
 #include "stream/segment.h"
+#include "stream/stage.h"
+#include "stream/stream.h"
 
 #define OBJECT_BYTES (100u * 1000 * 1000 + 77)
 #define READ_IN_BYTES (12u * 1000 * 1000) /* where the random readers are */
@@ -353,7 +355,7 @@ static void check_bounds(struct xh_file *f)
 {
     uint64_t most = f->opt.readahead_bytes + (engine.streams ? 2 * (16u << 20) : 0); /* what a stream had to bring is besides */
     pthread_mutex_lock(&f->stage->lock);
-    CHECK(f->stage->bytes <= most);
+    CHECK(f->stage->place.bytes <= most);
     pthread_mutex_unlock(&f->stage->lock);
     CHECK(xh_room_held() <= most);
 }
@@ -434,7 +436,7 @@ static void threads_read(const char *config, unsigned fail_one_in, int mood, uns
 static uint64_t staged(struct xh_file *f)
 {
     pthread_mutex_lock(&f->stage->lock);
-    uint64_t bytes = f->stage->bytes;
+    uint64_t bytes = f->stage->place.bytes;
     pthread_mutex_unlock(&f->stage->lock);
     return bytes;
 }

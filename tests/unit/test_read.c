@@ -24,6 +24,8 @@
 #include "base/process.h"
 #include "shadow/impl.h"
 #include "stream/segment.h"
+#include "stream/stage.h"
+#include "stream/stream.h"
 
 #define OBJECT_BYTES (3u * 1000 * 1000 + 77)
 
