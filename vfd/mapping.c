@@ -142,7 +142,7 @@ static void forget(struct xh_names *out)
 
 size_t xh_mapping_next(const void *p, size_t len, size_t *at, struct xh_names *out)
 {
-    if (xh_mapping_collection(p, len) != len || *at > len)
+    if (len < COLLECTION_HEAD || xh_mapping_collection(p, len) != len || *at > len)
         return 0;
     size_t from = *at ? *at : COLLECTION_HEAD;
     struct cursor c = {(const uint8_t *)p + from, len - from};
