@@ -94,6 +94,10 @@ int xh_cache_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *e
  * a range that leaves the file. Never fails. Does not block on the network. */
 size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n);
 
+/* Returns 1 while ranges of a hint wait, or are ahead of their read: then just these are fetched ahead, and a read of
+ * what lies between them would fetch more. An estimate where other threads read. */
+int xh_cache_is_hinted(const struct xh_file *f);
+
 /* The options that it was opened with; the file's. */
 const struct xh_options *xh_cache_options(const struct xh_file *f);
 

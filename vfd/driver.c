@@ -460,7 +460,7 @@ static herr_t read_selection(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, size_t c
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     struct part part = {f, f->local ? type == H5FD_MEM_DRAW : remote_kind(type)};
-    struct xh_selection_ways ways = {&part, !f->remote || !xh_remote_is_written(f->remote), read_part,
+    struct xh_selection_ways ways = {&part, !f->remote || xh_remote_may_read_more(f->remote), read_part,
                                      f->local ? NULL : hit_part};
     return xh_selection_read(f->h5, &ways, count, memory, spaces, addrs, element_sizes, bufs);
 }

@@ -258,6 +258,11 @@ int xh_remote_is_written(const struct xh_remote *r)
     return r->edit != NULL;
 }
 
+int xh_remote_may_read_more(const struct xh_remote *r)
+{
+    return !r->edit && !(r->file && xh_cache_is_hinted(r->file));
+}
+
 int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, const void *buf)
 {
     struct xh_err err = {0};

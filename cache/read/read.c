@@ -289,6 +289,11 @@ int xh_cache_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *e
     return hit;
 }
 
+int xh_cache_is_hinted(const struct xh_file *f)
+{
+    return atomic_load_explicit(&f->hints->any, memory_order_relaxed);
+}
+
 size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n)
 {
     for (size_t i = 0; i < n; i++)
