@@ -120,8 +120,8 @@ Test(mapping, cut_and_spoilt_collections_are_survived)
         size_t n = rand() % 4 ? len : 16 + (size_t)rand() % (len - 16), at = 0;
         uint8_t *p = malloc(n);
         memcpy(p, heap, n);
-        for (int i = rand() % 4; i > 0; i--)
-            p[16 + (size_t)rand() % (n - 15) - (n == 16)] ^= (uint8_t)(1 << rand() % 8);
+        for (int i = rand() % 4; i > 0 && n > 16; i--)
+            p[16 + (size_t)rand() % (n - 16)] ^= (uint8_t)(1 << rand() % 8);
         for (int k = 0; k < 8 && n != len; k++)
             p[8 + k] = (uint8_t)((uint64_t)n >> 8 * k);
         struct xh_names names = {0};
