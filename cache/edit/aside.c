@@ -2,8 +2,8 @@
 #include "aside.h"
 
 #include <pthread.h>
-#include <signal.h>
 
+#include "base/thread.h"
 int xh_edit_side(struct xh_edit *e, struct xh_err *err)
 {
     int rc = e->side ? 0 : xh_dav_open(e->url, &e->opt, &e->side, err);
@@ -23,16 +23,10 @@ static void *run_aside(void *ctx)
 
 void xh_aside_begin(struct xh_aside *s)
 {
-    sigset_t all, old;
     struct xh_err ignored;
     if (xh_edit_side(s->e, &ignored)) /* not in the thread: the first client learns while that runs */
         return;
-    /* signals belong to the program's own threads; but a fault is answered by the thread that has it */
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    s->began = pthread_create(&s->thread, NULL, run_aside, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    s->began = xh_thread_start(&s->thread, run_aside, s) == 0;
 }
 
 int xh_aside_end(struct xh_aside *s, struct xh_err *err)

@@ -2,13 +2,13 @@
 #include "expected.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/env.h"
 #include "base/now.h"
+#include "base/thread.h"
 #include "origin/origin.h"
 #include "watch/trace.h"
 
@@ -101,17 +101,9 @@ static void *run(void *ctx)
 
 static int start(struct expected *e)
 {
-    pthread_t t;
-    sigset_t most, old;
-    sigfillset(&most); /* signals are the program's own affair, but a fault has to be answered by its thread */
-    sigdelset(&most, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &most, &old);
     atomic_fetch_add_explicit(&all.threads, 1, memory_order_relaxed);
-    int rc = pthread_create(&t, NULL, run, e);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc == 0)
-        pthread_detach(t);
-    else
+    int rc = xh_thread_start(NULL, run, e);
+    if (rc)
         atomic_fetch_sub_explicit(&all.threads, 1, memory_order_relaxed);
     return rc;
 }

@@ -8,7 +8,6 @@
 #include "engine.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "base/now.h"
 #include "base/process.h"
+#include "base/thread.h"
 #include "watch/timeline.h"
 #include "watch/trace.h"
 #include "base/waits.h"
@@ -453,7 +453,7 @@ static struct xh_thread *thread_new(unsigned index)
     xh_ring_init(&t->delayed);
     xh_ring_init(&t->finished);
     t->wire = xh_wire_new(&events);
-    if (!t->wire || pthread_create(&t->pthread, NULL, run, t) != 0) {
+    if (!t->wire || xh_thread_start(&t->pthread, run, t) != 0) {
         free(t); /* the wire is leaked: this happens once, in a process that is dying anyway */
         return NULL;
     }
@@ -465,7 +465,6 @@ static struct xh_thread *thread_new(unsigned index)
 static int start(unsigned want, struct xh_err *err)
 {
     static int handlers; /* a child inherits them */
-    sigset_t all, old;
     if (xh_wire_global_init() != 0)
         return xh_err_set(err, XH_E_SYS, 0, "libcurl cannot be initialised");
     if (!handlers) {
@@ -482,12 +481,8 @@ static int start(unsigned want, struct xh_err *err)
     engine.process = xh_process();
     if (engine.era == 0)
         engine.era = 1;
-    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (engine.nthreads < want && (engine.thread[engine.nthreads] = thread_new(engine.nthreads)) != NULL)
         engine.nthreads++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (engine.nthreads > 0)
         return 0;
     engine.life = NONE;

@@ -1,9 +1,9 @@
 /* The keeper: see keeper.h. */
 #include "keeper.h"
 
-#include <signal.h>
 
 #include "base/now.h"
+#include "base/thread.h"
 #include "base/waits.h"
 #include "routed.h"
 #include "look.h"
@@ -72,10 +72,6 @@ static void *keep(void *ctx)
 
 int xh_keeper_start(struct xh_replicas *r)
 {
-    sigset_t all, old;
-    sigfillset(&all); /* signals belong to the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    r->kept = r->kept || pthread_create(&r->keeper, NULL, keep, r) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    r->kept = r->kept || xh_thread_start(&r->keeper, keep, r) == 0;
     return r->kept;
 }

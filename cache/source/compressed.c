@@ -9,7 +9,6 @@
 #include "compressed.h"
 #include "compressed_impl.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 
 #include "base/env.h"
 #include "base/now.h"
+#include "base/thread.h"
 #include "stream/stage.h"
 #include "stream/stream.h"
 #include "watch/trace.h"
@@ -138,16 +138,7 @@ static void *look(void *ctx)
 
 static void start_look(struct xh_compressed *b)
 {
-    pthread_t t;
-    sigset_t all, old;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&t, NULL, look, b);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc == 0)
-        pthread_detach(t);
-    else {
+    if (xh_thread_start(NULL, look, b)) {
         pthread_mutex_lock(&b->lock);
         b->state = NONE;
         b->holders--; /* the file holds it still */

@@ -9,7 +9,6 @@
 #include "metadata_image.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "file.h"
 #include "unverified_head.h"
 #include "base/now.h"
+#include "base/thread.h"
 #include "open/opening.h"
 #include "watch/trace.h"
 #include "base/waits.h"
@@ -320,20 +320,6 @@ static void *look(void *ctx)
     return NULL;
 }
 
-static int start(struct xh_metadata_image *b)
-{
-    pthread_t t;
-    sigset_t all, old;
-    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&t, NULL, look, b);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc == 0)
-        pthread_detach(t);
-    return rc;
-}
-
 /* ---- from outside ------------------------------------------------------------------------------- */
 
 /* The image's URL; NULL without memory, or when |url| is an image's itself. */
@@ -399,7 +385,7 @@ static struct xh_metadata_image *new_look(const char *url, const struct xh_optio
     xh_cond_init(&b->news);
     b->url = url_beside(url);
     b->told = told ? strdup(told) : NULL;
-    if (b->url && !told == !b->told && start(b) == 0)
+    if (b->url && !told == !b->told && xh_thread_start(NULL, look, b) == 0)
         return b;
     free_all(b);
     return NULL;

@@ -5,13 +5,13 @@
 #include "unpack.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "file.h"
 #include "base/now.h"
+#include "base/thread.h"
 
 /* Unpacked frames that are kept: so many bytes, and so many frames at least. */
 #define KEPT_BYTES (16u << 20)
@@ -255,13 +255,8 @@ static void *work(void *ctx)
 static void start_threads(struct xh_unpacker *u)
 {
     unsigned want = u->threads ? 0 : xh_unpacker_threads();
-    sigset_t all, old;
-    sigfillset(&all); /* signals are the program's own affair, but a fault has to be answered by its thread */
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (u->threads < want && pthread_create(&u->thread[u->threads], NULL, work, u) == 0)
+    while (u->threads < want && xh_thread_start(&u->thread[u->threads], work, u) == 0)
         u->threads++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 int xh_unpack_start(struct xh_unpacker *u, struct xh_unpacking *of, struct xh_batch *batch, const uint8_t *packed, uint32_t frame)
