@@ -33,10 +33,15 @@ void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer
  * PROTO, STATUS, INVAL, NOMEM). Owns: the caller closes |*out|. Blocks. */
 int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err);
 
-/* |url| is about to be opened with |o|: that begins now, on a thread of its own, and xh_cache_open takes it over if it asks for the same with the
- * same credentials. What fails is asked for anew by then. A few at once; more, and what cannot be told to be the
- * same reader's, are left alone. Never fails. Does not block. */
+/* |url| will likely be opened next with |o|, behind the others of its family that were expected. Once that is near, as
+ * xh_cache_expect_soon says or as the one before it is read to its end, it is opened ahead, on a thread of its own.
+ * xh_cache_open takes it over if it asks for the same with the same credentials. What fails is asked for anew by then.
+ * A few at once; more, and what cannot be told to be the same reader's, are left alone. Never fails. Does not block. */
 void xh_cache_expect(const char *url, const struct xh_options *o);
+
+/* The next |n| files that are expected for |family| are about to be opened: that begins now. Never fails. Does not
+ * block. */
+void xh_cache_expect_soon(uint64_t family, size_t n);
 
 /* Nothing that was expected for the family (o->namer.family) will be opened: it is closed. Does not block. */
 void xh_cache_expect_none(uint64_t family);

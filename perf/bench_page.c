@@ -2,10 +2,10 @@
  *
  *   bench_page DIR [PROCESSES]
  *
- * Fills a shadow of 64 MiB below DIR (made, 0700, on tmpfs), then reads pages at random from it, alone and in PROCESSES (8)
- * processes at once, and for comparison copies the same pages out of ordinary memory. Prints a line of JSON:
- * nanoseconds a hit and a copy, and those of an element of 4 bytes in ten that are read together (|element_ns|); hits
- * a second alone, of all together, of the slowest and the fastest process; and
+ * Fills a shadow of 64 MiB below DIR (made, 0700, on tmpfs), then reads pages at random from it, alone and in
+ * PROCESSES (8) processes at once, and for comparison copies the same pages out of ordinary memory. Prints a line of
+ * JSON: nanoseconds a hit and a copy, and those of an element of 4 bytes in ten that are read together
+ * (|element_ns|); hits a second alone, of all together, of the slowest and the fastest process; and
  * |fair|: what all together did by what as many processors as there are would do at the speed of one alone. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,11 +5,11 @@
  * Shows the regular files of the directory BACKING, which are best on tmpfs. Prints "ready" when mounted; SIGTERM or
  * SIGINT ends it, and so does unmounting; it then prints how many operations it served, by kind.
  *
- * What it is like: a parallel file system whose client keeps nothing. Files are opened for direct I/O, names and attributes
- * expire at once, so each read, write, stat, open and truncate of a program is an operation here, of at most 1 MiB. Many are
- * served at once (THREADS, 32), each after MICROSECONDS. Locks stay in the kernel and cost nothing, as do closing a file
- * (the answer to FLUSH is sent at once) and forgetting a name. There is no bandwidth limit.
- * What it is not: directories, links, extended attributes, mapping a file to be written.
+ * What it is like: a parallel file system whose client keeps nothing. Files are opened for direct I/O, names and
+ * attributes expire at once, so each read, write, stat, open and truncate of a program is an operation here, of at
+ * most 1 MiB. Many are served at once (THREADS, 32), each after MICROSECONDS. Locks stay in the kernel and cost
+ * nothing, as do closing a file (the answer to FLUSH is sent at once) and forgetting a name. There is no bandwidth
+ * limit. What it is not: directories, links, extended attributes, mapping a file to be written.
  *
  * Needs root, or a user namespace of one's own. Source: linux/fuse.h, protocol 7.31. */
 #include <dirent.h>

@@ -28,8 +28,6 @@
 #include "sources.h"
 #include "whose.h"
 
-#define PIECES_ON_STACK 16
-
 struct xh_vfd_file {
     H5FD_t pub; /* HDF5's part: first, and filled by HDF5 */
 
@@ -418,8 +416,8 @@ static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t t
                           size_t sizes[], void *bufs[])
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
-    struct xh_extent few[PIECES_ON_STACK];
-    struct xh_extent *p = count <= PIECES_ON_STACK ? few : malloc(count * sizeof *p);
+    struct xh_extent few[16];
+    struct xh_extent *p = count <= sizeof few / sizeof *few ? few : malloc(count * sizeof *p);
     int raw, headers;
     if (count == 0)
         return 0;

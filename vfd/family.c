@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "../cache/base/now.h"
+#include "../cache/base/table.h"
 
 /* Least time for which a failure is remembered. A program that tries again and again then asks the server twelve times
  * a minute, not a thousand times a second. */
@@ -75,9 +76,8 @@ static void kin_free(void *p)
 
 static struct family *find(uint64_t id)
 {
-    struct family *f = families;
-    while (f && f->id != id)
-        f = f->next;
+    struct family *f;
+    LL_SEARCH_SCALAR(families, f, id, id);
     return f;
 }
 
@@ -113,8 +113,7 @@ void xh_family_enter(uint64_t id)
     struct family *f = find(id);
     if (!f && (f = calloc(1, sizeof *f))) { /* out of memory: nothing is remembered */
         f->id = id;
-        f->next = families;
-        families = f;
+        LL_PREPEND(families, f);
     }
     if (f)
         f->open++;
@@ -124,12 +123,10 @@ void xh_family_enter(uint64_t id)
 int xh_family_leave(uint64_t id)
 {
     enter();
-    struct family **at = &families, *f;
-    while ((f = *at) && f->id != id)
-        at = &f->next;
+    struct family *f = find(id);
     int last = f && --f->open == 0;
     if (last) {
-        *at = f->next;
+        LL_DELETE(families, f);
         tdestroy(f->kin, kin_free);
         for (size_t i = 0; i < f->lineups; i++)
             xh_lineup_free(&f->lineup[i]);
@@ -223,25 +220,45 @@ void xh_family_saw(uint64_t id, const void *p, size_t len)
     }
 }
 
-size_t xh_family_foresees(uint64_t id, const struct xh_namer *by, const char *url, char *out[XH_LINEUP_AHEAD])
+size_t xh_family_behind(uint64_t id, const char *url)
 {
-    size_t n = 0, first, k;
+    size_t most = 0;
+    enter();
+    struct family *f = find(id);
+    for (size_t i = 0; f && i < f->lineups; i++) {
+        size_t n = xh_lineup_behind(&f->lineup[i], url);
+        most = n > most ? n : most;
+    }
+    give();
+    return most;
+}
+
+void xh_family_foresees(uint64_t id, const struct xh_namer *by, const char *url, struct xh_foreseen *out)
+{
+    size_t first, k;
+    memset(out, 0, sizeof *out);
     enter();
     struct family *f = find(id);
     for (size_t i = 0; f && i < f->lineups; i++) {
         struct xh_lineup *l = &f->lineup[i];
-        for (k = xh_lineup_opened(l, url, &first); k && n < XH_LINEUP_AHEAD; k--, first++) {
-            char *key = NULL;
-            if (asprintf(&out[n], "%s%s", l->prefix, l->at[first]) < 0)
+        size_t behind = xh_lineup_behind(l, url);
+        k = xh_lineup_opened(l, url, &first);
+        if (behind == 0)
+            continue;
+        out->behind = behind > out->behind ? behind : out->behind;
+        out->soon = l->soon > out->soon ? l->soon : out->soon;
+        out->anew |= l->row == 1;
+        for (; k && out->n < XH_LINEUP_AHEAD; k--, first++) {
+            char **to = &out->url[out->n], *key = NULL;
+            if (asprintf(to, "%s%s", l->prefix, l->at[first]) < 0)
                 break;
-            key = xh_family_key(by, out[n]);
+            key = xh_family_key(by, *to);
             if (key && !kin_of(f, key))
-                n++;
+                out->n++;
             else
-                free(out[n]);
+                free(*to);
             free(key);
         }
     }
     give();
-    return n;
 }

@@ -56,8 +56,19 @@ struct xh_family_lost xh_family_lost(uint64_t family);
 /* A file of the family has the global heap collection |p|, of |len| bytes. Remembers the file names in it. */
 void xh_family_saw(uint64_t family, const void *p, size_t len);
 
-/* |url|, which |by| names, was opened. Fills |out| with the URLs that are expected to be opened next, and of which
- * nothing is known yet. Returns their number. Owns: the caller frees each. */
-size_t xh_family_foresees(uint64_t family, const struct xh_namer *by, const char *url, char *out[XH_LINEUP_AHEAD]);
+/* Returns how many files follow |url| in a mapping of the family; 0 also when it is in none. */
+size_t xh_family_behind(uint64_t id, const char *url);
+
+/* What is expected after an opening. */
+struct xh_foreseen {
+    char *url[XH_LINEUP_AHEAD]; /* to be opened next, and nothing is known of them yet. Owns: the caller frees each */
+    size_t n;
+    size_t soon;   /* how many files are about to be opened, these or earlier ones */
+    size_t behind; /* how many files follow the one that was opened */
+    int anew;      /* 1: the order begins anew here; what was expected before is not */
+};
+
+/* |url|, which |by| names, was opened. Fills |out|. */
+void xh_family_foresees(uint64_t family, const struct xh_namer *by, const char *url, struct xh_foreseen *out);
 
 #endif

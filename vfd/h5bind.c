@@ -208,19 +208,15 @@ void xh_h5_forget_ids(struct xh_h5 *h5)
     free(atomic_exchange_explicit(&h5->errors, NULL, memory_order_acq_rel));
 }
 
-/* frames: HDF5 needs up to 50 from a dataset's read to the read of bytes; a nested virtual dataset needs as many
- * more */
-#define STACK_MOST 128
-
 const void *xh_h5_entry(const struct xh_h5 *h5)
 {
-    void *at[STACK_MOST];
+    void *at[128]; /* HDF5 needs up to 50 from a dataset's read to that of bytes, a nested virtual dataset as many more */
     const void *entry = NULL;
     const char *path = NULL,
                *name = object_of((const void *)h5->H5FDregister, &path) && path ? strrchr(path, '/') : NULL;
     if (!name || strncmp(name, "/libhdf5", 8) != 0)
         return NULL;
-    int n = backtrace(at, STACK_MOST);
+    int n = backtrace(at, sizeof at / sizeof *at);
     for (int i = 0; i < n; i++) {
         /* a return address may be the first byte behind its function */
         int inside = object_of((const char *)at[i] - 1, NULL) == h5->base;

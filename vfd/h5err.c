@@ -74,7 +74,7 @@ static void push(struct xh_h5 *h5, const char *file, const char *func, unsigned 
         dprintf(STDERR_FILENO, "xhdf5: %s\n", text);
 }
 
-int xh_h5err_push(struct xh_h5 *h5, const char *file, const char *func, unsigned line, int code,
+int(xh_h5err_push)(struct xh_h5 *h5, const char *file, const char *func, unsigned line, int code,
                   const char *fmt, ...)
 {
     int keep = errno;

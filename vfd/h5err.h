@@ -13,6 +13,9 @@
  * to standard error. Returns -1, so that a callback can end with `return xh_fail(…)`. Keeps errno. */
 int xh_h5err_push(struct xh_h5 *h5, const char *file, const char *func, unsigned line, int code,
                   const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+#ifdef __clang_analyzer__ /* as in base/err.h */
+#define xh_h5err_push(...) ((void)(xh_h5err_push)(__VA_ARGS__), -1)
+#endif
 
 #define xh_fail(h5, code, ...) \
     xh_h5err_push((h5), __FILE_NAME__, __func__, (unsigned)__LINE__, (code), __VA_ARGS__)

@@ -49,6 +49,12 @@ static size_t find(const struct xh_lineup *o, const char *url)
     return i;
 }
 
+size_t xh_lineup_behind(const struct xh_lineup *o, const char *url)
+{
+    size_t i = find(o, url);
+    return i < o->names.n ? o->names.n - i - 1 : 0;
+}
+
 size_t xh_lineup_opened(struct xh_lineup *o, const char *url, size_t *first)
 {
     size_t i = find(o, url);
@@ -63,10 +69,10 @@ size_t xh_lineup_opened(struct xh_lineup *o, const char *url, size_t *first)
     }
     o->next = i + 1;
     o->row++;
-    if (o->row < 2 || !o->prefix)
+    o->soon = o->row < 2 ? 0 : o->row < 4 ? (size_t)1 << (o->row - 1) : XH_LINEUP_SOON;
+    if (!o->prefix)
         return 0;
-    size_t window = o->row < 4 ? (size_t)1 << (o->row - 1) : XH_LINEUP_AHEAD;
-    size_t end = o->names.n - o->next < window ? o->names.n : o->next + window;
+    size_t end = o->names.n - o->next < XH_LINEUP_AHEAD ? o->names.n : o->next + XH_LINEUP_AHEAD;
     *first = o->foreseen > o->next ? o->foreseen : o->next;
     o->foreseen = end > o->foreseen ? end : o->foreseen;
     return end > *first ? end - *first : 0;

@@ -10,7 +10,8 @@
 
 #include "mapping.h"
 
-#define XH_LINEUP_AHEAD 8 /* most files that are expected beyond the last one that was opened */
+#define XH_LINEUP_AHEAD 16 /* most files that are expected beyond the last one that was opened */
+#define XH_LINEUP_SOON 8u  /* most of them that are about to be opened, by the openings alone */
 
 struct xh_lineup {
     struct xh_names names;
@@ -19,6 +20,7 @@ struct xh_lineup {
     size_t next;      /* the name behind the last opened one */
     size_t row;       /* number of names opened one behind the other */
     size_t foreseen;  /* names before this one were already returned as expected */
+    size_t soon;      /* of the next names, those that are about to be opened */
 };
 
 /* Takes over |names|, which has two or more. Returns 0, or -1 when out of memory; |names| is then freed. */
@@ -28,9 +30,12 @@ void xh_lineup_free(struct xh_lineup *o);
 /* Returns 1 when |o| has the same names. */
 int xh_lineup_is(const struct xh_lineup *o, const struct xh_names *names);
 
-/* |url| was opened. Returns how many names from |*first| on are expected to be opened next, with o->prefix before them,
- * and were not returned before. That is two after two neighbours were opened, twice as many with each that follows, and
- * at most XH_LINEUP_AHEAD. */
+/* Returns how many names follow the one that |url| ends with; 0 also when it ends with none. */
+size_t xh_lineup_behind(const struct xh_lineup *o, const char *url);
+
+/* |url| was opened. Returns how many names from |*first| on are expected to be opened next, with o->prefix before
+ * them, and were not returned before: of XH_LINEUP_AHEAD. Sets o->soon: 2 after two neighbours were opened, twice as
+ * many with each that follows, at most XH_LINEUP_SOON; 0 after one, as that shows no order. */
 size_t xh_lineup_opened(struct xh_lineup *o, const char *url, size_t *first);
 
 #endif

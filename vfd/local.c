@@ -22,8 +22,6 @@
 #include "../cache/localfs/localfs.h"
 #include "h5err.h"
 
-#define IO_MAX 0x7ffff000u /* most bytes that Linux moves in one call */
-
 /* A vectored read replaces HDF5's sieve buffer. This is that buffer's default size. */
 #define SIEVE_BYTES 65536u
 
@@ -142,8 +140,7 @@ int *xh_local_fd(struct xh_local *f)
     return &f->fd;
 }
 
-static int io_failed(struct xh_local *f, int is_write, uint64_t addr, size_t left, size_t now,
-                     const void *buf)
+static int io_failed(struct xh_local *f, int is_write, uint64_t addr, size_t size, const void *buf)
 {
     int e = errno;
     const char *verb = is_write ? "write" : "read";
@@ -153,7 +150,7 @@ static int io_failed(struct xh_local *f, int is_write, uint64_t addr, size_t lef
     return xh_fail(f->h5, XH_E_SYS,
                    "file %s failed: time = %s, filename = '%s', file descriptor = %d, errno = %d, "
                    "error message = '%s', buf = %p, total %s size = %zu, bytes this sub-%s = %zu, offset = %llu",
-                   verb, when, f->name, f->fd, e, strerror(e), buf, verb, left, verb, now,
+                   verb, when, f->name, f->fd, e, strerror(e), buf, verb, size, verb, size,
                    (unsigned long long)addr);
 }
 
@@ -170,14 +167,13 @@ int xh_local_read(struct xh_local *f, int raw, uint64_t addr, size_t size, void 
     if (bad_region(f, addr, size))
         return -1;
     if (f->near)
-        return xh_localfs_read(f->near, raw, addr, size, buf) ? io_failed(f, 0, addr, size, size, buf) : 0;
+        return xh_localfs_read(f->near, raw, addr, size, buf) ? io_failed(f, 0, addr, size, buf) : 0;
     while (size > 0) {
-        size_t now = size < IO_MAX ? size : IO_MAX;
-        ssize_t got = pread(f->fd, buf, now, (off_t)addr);
+        ssize_t got = pread(f->fd, buf, size, (off_t)addr);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return io_failed(f, 0, addr, size, now, buf);
+            return io_failed(f, 0, addr, size, buf);
         if (got == 0) { /* behind the end of the file, but within the addresses that HDF5 gave out */
             memset(buf, 0, size);
             break;
@@ -234,14 +230,13 @@ int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, cons
     if (f->near && raw && xh_localfs_is_parents(f->near))
         f->lost = 1;
     if (f->near)
-        return xh_localfs_write(f->near, raw, addr, size, buf) ? io_failed(f, 1, addr, size, size, buf) : 0;
+        return xh_localfs_write(f->near, raw, addr, size, buf) ? io_failed(f, 1, addr, size, buf) : 0;
     while (size > 0) {
-        size_t now = size < IO_MAX ? size : IO_MAX;
-        ssize_t put = pwrite(f->fd, buf, now, (off_t)addr);
+        ssize_t put = pwrite(f->fd, buf, size, (off_t)addr);
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0)
-            return io_failed(f, 1, addr, size, now, buf);
+            return io_failed(f, 1, addr, size, buf);
         size -= (size_t)put;
         addr += (uint64_t)put;
         buf = (const char *)buf + put;

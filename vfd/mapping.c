@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLLECTION_HEAD 16u
-#define OBJECT_HEAD 16u
+#include "../cache/base/hdf5.h"
+
+#define HEAD_BYTES 16u      /* of a collection, and of an object in it */
 #define BLOCK_HEAD 9u       /* of a mapping: version, number of entries */
 #define COLLECTION_MOST (16u << 20)
 #define NAMES_MOST 65536u
 #define NAMES_BYTES (4u << 20)
-#define RANK_MOST 32u
 
 /* The rest of a block of bytes. |p| NULL: the block was too short. */
 struct cursor {
@@ -48,7 +48,7 @@ static const char *text(struct cursor *c)
 /* Skips |times| arrays of |count| numbers for each of |rank| dimensions. A number has |bytes| bytes. */
 static void skip(struct cursor *c, unsigned bytes, uint64_t rank, uint64_t count, unsigned times)
 {
-    if (rank > RANK_MOST || count > c->left)
+    if (rank > XH_HDF5_RANK_MOST || count > c->left)
         c->p = NULL;
     else
         take(c, bytes * rank * count * times);
@@ -128,7 +128,7 @@ static int names_of(struct cursor c, struct xh_names *out)
 uint64_t xh_mapping_collection(const void *p, size_t len)
 {
     struct cursor c = {p, len};
-    if (len < COLLECTION_HEAD || memcmp(p, "GCOL\1", 5) != 0)
+    if (len < HEAD_BYTES || memcmp(p, "GCOL\1", 5) != 0)
         return 0;
     take(&c, 8);
     return number(&c, 8);
@@ -142,11 +142,11 @@ static void forget(struct xh_names *out)
 
 size_t xh_mapping_next(const void *p, size_t len, size_t *at, struct xh_names *out)
 {
-    if (len < COLLECTION_HEAD || xh_mapping_collection(p, len) != len || *at > len)
+    if (len < HEAD_BYTES || xh_mapping_collection(p, len) != len || *at > len)
         return 0;
-    size_t from = *at ? *at : COLLECTION_HEAD;
+    size_t from = *at ? *at : HEAD_BYTES;
     struct cursor c = {(const uint8_t *)p + from, len - from};
-    while (c.p && c.left >= OBJECT_HEAD) {
+    while (c.p && c.left >= HEAD_BYTES) {
         uint64_t index = number(&c, 2);
         take(&c, 6);
         uint64_t bytes = number(&c, 8);

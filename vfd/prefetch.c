@@ -19,7 +19,6 @@
 /* Most chunks in a selection's bounding box that are checked one by one before the index is read. If there are more,
  * the selection is checked for each chunk in the index instead. */
 #define WANTED_MAX 65536u
-#define RUNS 512 /* runs of a selection that are fetched from HDF5 at once */
 
 /* ---- ranges */
 
@@ -120,11 +119,11 @@ static void place_of(const struct set *s, uint64_t number, hsize_t *at)
 /* Calls |act| with each run of the selection, until it returns non-zero. An element counts as |unit| bytes. */
 static void each_run(struct set *s, size_t unit, int (*act)(struct set *, uint64_t off, uint64_t len))
 {
-    hsize_t off[RUNS];
-    size_t len[RUNS], n = 0, elements = 0;
+    hsize_t off[512];
+    size_t len[512], n = 0, elements = 0;
     hid_t iter = s->h5->H5Ssel_iter_create(s->space, unit, 0);
     for (int end = iter < 0; !end;) {
-        end = s->h5->H5Ssel_iter_get_seq_list(iter, RUNS, SIZE_MAX, &n, &elements, off, len) < 0 || n == 0;
+        end = s->h5->H5Ssel_iter_get_seq_list(iter, sizeof off / sizeof *off, SIZE_MAX, &n, &elements, off, len) < 0 || n == 0;
         for (size_t i = 0; !end && i < n; i++)
             end = act(s, off[i], len[i]);
     }

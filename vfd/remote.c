@@ -12,13 +12,12 @@
 #include "../cache/cache.h"
 #include "../cache/edit/edit.h"
 #include "../cache/base/now.h"
+#include "../cache/base/table.h"
 #include "../cache/watch/trace.h"
 #include "external.h"
 #include "family.h"
 #include "fapl.h"
 #include "h5err.h"
-
-#define EXTENTS_ON_STACK 16
 
 /* Constant while open, except |committing|, |said_joined|, |elsewhere|, the fields about failures, and those of the
  * list of files that are written (h5->written). The libhdf5's own lock protects that list: every caller in the driver
@@ -165,6 +164,8 @@ int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct x
     if (!r)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
     int rc = xh_fapl_options(h5, fapl, &o, err);
+    if (rc == 0 && o.namer.by_file)
+        o.followers = xh_family_behind(o.namer.family, url);
     if (rc == 0)
         rc = told ? xh_cache_open_told(url, &o, told, &r->file, err) : xh_cache_open(url, &o, &r->file, err);
     if (rc) {
@@ -205,8 +206,7 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
         return rc;
     }
     settle(r, url, fapl, &o);
-    r->next = h5->written;
-    h5->written = r;
+    LL_PREPEND(h5->written, r);
     *out = r;
     return 0;
 }
@@ -231,8 +231,7 @@ int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out)
     r->names = of->names;
     r->local_sources = of->local_sources;
     r->pages = of->pages;
-    r->next = h5->written;
-    h5->written = r;
+    LL_PREPEND(h5->written, r);
     *out = r;
     return 1;
 }
@@ -240,17 +239,14 @@ int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out)
 /* Removes |r| from the list. Its stand-ins lose their |edit|. */
 static void forget(struct xh_remote *r)
 {
-    for (struct xh_remote **at = &r->h5->written; *at;) {
-        if (*at == r) {
-            *at = r->next;
-            continue;
+    struct xh_remote *other;
+    if (r->h5->written)
+        LL_DELETE(r->h5->written, r);
+    LL_FOREACH (r->h5->written, other)
+        if (other->of == r) {
+            other->of = NULL;
+            other->edit = NULL;
         }
-        if ((*at)->of == r) {
-            (*at)->of = NULL;
-            (*at)->edit = NULL;
-        }
-        at = &(*at)->next;
-    }
 }
 
 int xh_remote_is_written(const struct xh_remote *r)
@@ -522,7 +518,7 @@ static int read_inside(struct xh_remote *r, int raw, const struct xh_extent *ext
 int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n)
 {
     uint64_t size = xh_remote_size(r);
-    struct xh_extent few[EXTENTS_ON_STACK], *cut = NULL;
+    struct xh_extent few[16], *cut = NULL;
     struct xh_err err = {0};
     const struct xh_extent *ext = p;
     size_t k = n;
@@ -531,7 +527,7 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, siz
     if (!r->edit && !r->file)
         return xh_fail(r->h5, XH_E_INVAL, "%s: the file that it was opened beside is closed", r->shown);
     if (!all_inside(size, p, n)) { /* the usual case; then even a million pieces need no copy */
-        cut = n <= EXTENTS_ON_STACK ? few : malloc(n * sizeof *cut);
+        cut = n <= sizeof few / sizeof *few ? few : malloc(n * sizeof *cut);
         if (!cut)
             return xh_fail(r->h5, XH_E_NOMEM, "out of memory for a read of %zu pieces of %s", n, r->shown);
         k = inside(size, p, n, cut);

@@ -51,8 +51,9 @@ int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out);
 /* Returns 1 when |r| was opened for writing. */
 int xh_remote_is_written(const struct xh_remote *r);
 
-/* Returns 1 when a read may bring what lies between the wanted pieces too. Returns 0 for a file that is written, as what
- * was seen decides what a merge may do, and while the program's hints are fetched, which bring the pieces alone. */
+/* Returns 1 when a read may bring what lies between the wanted pieces too. Returns 0 for a file that is written, as
+ * what was seen decides what a merge may do, and while the program's hints are fetched, which bring the pieces alone.
+ * */
 int xh_remote_may_read_more(const struct xh_remote *r);
 
 /* Returns how the file names other files, for the property list with which HDF5 opens these. */

@@ -28,7 +28,6 @@
 /* So much scratch is asked for in large pages: else its first use takes some 20 ms for 40 MB. */
 #define HUGE_BYTES (UINT64_C(4) << 20)
 
-#define RUNS 256 /* of a selection, fetched from HDF5 at once */
 #define LOOPS (2 * H5S_MAX_RANK) /* of a hyperslab: each dimension has blocks, and elements in a block */
 
 /* |count| pieces of |len| bytes, |step| apart in the file and one behind the other in memory. */
@@ -42,8 +41,8 @@ struct strip {
 struct side {
     hid_t iter; /* H5I_INVALID_HID: none */
     size_t i, n; /* of the runs: the next one, their number */
-    hsize_t off[RUNS];
-    size_t len[RUNS];
+    hsize_t off[256];
+    size_t len[256];
 };
 
 /* A regular hyperslab: loops around a piece, the innermost first. */
@@ -205,7 +204,7 @@ static int64_t more_runs(struct selection *s, struct side *side)
 {
     size_t elements = 0;
     side->i = side->n = 0;
-    if (s->h5->H5Ssel_iter_get_seq_list(side->iter, RUNS, SIZE_MAX, &side->n, &elements, side->off, side->len) < 0)
+    if (s->h5->H5Ssel_iter_get_seq_list(side->iter, sizeof side->len / sizeof *side->len, SIZE_MAX, &side->n, &elements, side->off, side->len) < 0)
         return -1;
     return (int64_t)elements;
 }

@@ -10,33 +10,29 @@
 #include <unistd.h>
 
 #include "../cache/cache.h"
+#include "../cache/base/hash.h"
 #include "../cache/base/now.h"
 #include "family.h"
 #include "fapl.h"
 #include "h5err.h"
 #include "remote.h"
 
-/* most lines about missing files that a process prints */
-#define LINES_MOST 20u
-
 /* Returns 1 the first time for each |url|. Sets |*last| when it is the last line at all. */
 static int is_news(const char *url, int *last)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static uint64_t told[LINES_MOST]; /* under |lock|, as is |n| */
+    static uint64_t told[20]; /* a process prints no more lines. Under |lock|, as is |n| */
     static unsigned n;
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (const char *p = url; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+    uint64_t hash = xh_hash_text(XH_HASH_START, url);
     if (pthread_mutex_trylock(&lock))
         return 1; /* another thread holds it, or held it at a fork: a line too many is better than a wait */
     unsigned i = 0;
     while (i < n && told[i] != hash)
         i++;
-    int news = i == n && n < LINES_MOST;
+    int news = i == n && n < sizeof told / sizeof *told;
     if (news)
         told[n++] = hash;
-    *last = news && n == LINES_MOST;
+    *last = news && n == sizeof told / sizeof *told;
     pthread_mutex_unlock(&lock);
     return news;
 }
@@ -115,20 +111,28 @@ static int refuse(struct xh_h5 *h5, const char *url, const struct xh_namer *by, 
     return *out ? 0 : xh_fail_cache(h5, &err);
 }
 
-/* |url| is open, with the settings of |fapl|. Once the openings show in which order the program opens the sources of a
- * virtual dataset, the next ones are opened ahead, by the same rules. Each would cost the program a round trip. */
-static void open_ahead(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by)
+/* |url| is open, with the settings of |fapl|. The files that follow it in the mapping of a virtual dataset are
+ * expected, by the same rules: each opening would cost the program a round trip. They are opened ahead once the
+ * openings show that the program takes them in that order, or once the cache comes to the end of what is before them.
+ */
+static void expect_next(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by)
 {
-    char *next[XH_LINEUP_AHEAD];
+    struct xh_foreseen next;
     struct xh_options o;
     struct xh_err err = {0};
-    size_t n = xh_family_foresees(by->family, by, url, next);
-    int rc = n ? xh_fapl_options(h5, fapl, &o, &err) : 0;
-    for (size_t i = 0; i < n; i++) {
-        if (rc == 0 && xh_remote_is_url(next[i]) && !xh_source_is_afterthought(next[i], by))
-            xh_cache_expect(next[i], &o);
-        free(next[i]);
+    xh_family_foresees(by->family, by, url, &next);
+    if (next.anew)
+        xh_cache_expect_none(by->family);
+    int rc = next.n ? xh_fapl_options(h5, fapl, &o, &err) : 0;
+    for (size_t i = 0; i < next.n; i++) {
+        if (rc == 0 && xh_remote_is_url(next.url[i]) && !xh_source_is_afterthought(next.url[i], by)) {
+            o.followers = xh_family_behind(by->family, next.url[i]);
+            xh_cache_expect(next.url[i], &o);
+        }
+        free(next.url[i]);
     }
+    if (next.soon)
+        xh_cache_expect_soon(by->family, next.soon);
 }
 
 void xh_sources_forget(uint64_t family)
@@ -150,7 +154,7 @@ static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsign
     if (rc == 0) {
         xh_family_note(by->family, key, XH_KIN_OPENED, NULL, 0);
         if (!xh_remote_wants_writing(flags))
-            open_ahead(h5, url, fapl, by);
+            expect_next(h5, url, fapl, by);
         return 0;
     }
     if (rc == XH_E_NOENT && *path && access(path, F_OK) == 0)

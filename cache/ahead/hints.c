@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
+#include "object.h"
 #include "schedule.h"
-#include "stream/stage.h"
 #include "watch/timeline.h"
 #include "watch/trace.h"
 
@@ -28,11 +27,9 @@ void xh_hints_free(struct xh_hints *h)
     pthread_mutex_destroy(&h->lock);
 }
 
-/* Three quarters of what may be ahead: a reader of something else can still be predicted. */
 static uint64_t window(const struct xh_file *f)
 {
-    uint64_t most = xh_ahead_most(f);
-    return most - most / 4;
+    return xh_policy_hint_window(xh_ahead_most(f));
 }
 
 /* ---- what is ahead. The lock is held. */
@@ -177,16 +174,16 @@ static void fill(struct xh_file *f)
     size_t n = 0, done = 0;
     pthread_mutex_lock(&h->lock);
     while (h->n && !h->filling && atomic_load_explicit(&h->ahead_bytes, memory_order_relaxed) <= window(f) / 2) {
-        enum xh_kind kind = h->wait[h->first].meta ? XH_KIND_META : XH_KIND_RAW;
+        struct xh_proposal p = {.kind = h->wait[h->first].meta ? XH_KIND_META : XH_KIND_RAW, .told = 1};
         struct xh_range *r = front(f, &n);
         if (!r)
             break;
+        p.r = r;
+        p.n = n;
         h->filling = 1;
         pthread_mutex_unlock(&h->lock);
-        /* To the byte, and read once: the shadow's pages would be half as much again. */
         xh_timeline_hints = 1;
-        done = kind == XH_KIND_RAW && !xh_shadow_shared(f->shadow) ? xh_stage_fetch(f, r, n)
-                                                                   : xh_schedule(f, r, n, kind);
+        done = xh_schedule(f, &p);
         xh_timeline_hints = 0;
         pthread_mutex_lock(&h->lock);
         h->filling = 0;
@@ -239,19 +236,23 @@ size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range 
     return n;
 }
 
-int xh_hints_follow(struct xh_file *f, const struct xh_extent *ext, size_t n)
+/* Takes note of a read and fetches what there is room for now. If some of it was hinted, nothing needs to be guessed
+ * from it. */
+static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_hints *h = f->hints;
     int hinted = 0;
-    if (!atomic_load_explicit(&h->any, memory_order_relaxed))
-        return 0;
+    if (s->led || !xh_hints_any(h))
+        return s->led;
     pthread_mutex_lock(&h->lock);
-    for (size_t i = 0; i < n; i++)
-        hinted |= take_ahead(h, ext[i].off, ext[i].off + ext[i].len);
+    for (size_t i = 0; i < s->n; i++)
+        hinted |= take_ahead(h, s->ext[i].off, s->ext[i].off + s->ext[i].len);
     if (!hinted && h->n)
-        hinted = go_past(h, ext, n);
+        hinted = go_past(h, s->ext, s->n);
     note_state(h);
     pthread_mutex_unlock(&h->lock);
     fill(f);
     return hinted;
 }
+
+const struct xh_observer xh_hints_observer = {"hints", {[XH_KIND_RAW] = XH_ASKED}, saw};

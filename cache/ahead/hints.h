@@ -15,7 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cache.h"
+#include "observer.h"
+
+extern const struct xh_observer xh_hints_observer;
 
 /* Hints that may wait: 16 MiB of them. */
 #define XH_HINTS_MAX (1u << 20)
@@ -47,8 +49,10 @@ void xh_hints_free(struct xh_hints *h);
  * XH_HINTS_MAX wait, or without memory. Does not block on the network. */
 size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n);
 
-/* Takes note of a read of raw data and fetches what there is room for now. Returns 1 when some of
- * it was hinted: nothing needs to be guessed from such a read. Does not block on the network. */
-int xh_hints_follow(struct xh_file *f, const struct xh_extent *ext, size_t n);
+/* Returns 1 while hints wait, or are ahead of their read. An estimate where other threads read. */
+static inline int xh_hints_any(const struct xh_hints *h)
+{
+    return atomic_load_explicit(&h->any, memory_order_relaxed);
+}
 
 #endif

@@ -14,18 +14,6 @@
 #define SOON_READS 8
 #define DOUBT_STEP 3
 #define DOUBT_MOST 8
-/* Widening: a lone miss fetches the first (about what one more round trip of 1 ms is worth
- * at 100 MB/s), less where metadata lies thin, and a walk through metadata up to the most. */
-#define WIDE_LEAST_BYTES (8u << 10)
-#define WIDE_FIRST_BYTES (16u << 10)
-#define WIDE_MOST_BYTES (1u << 20)
-/* Metadata is dense where reads cover a quarter of what is fetched. */
-#define WIDE_DENSE 4
-/* From this width on a walk is certain enough to fetch the next piece before it is missed. */
-#define WIDE_WALK_BYTES (64u << 10)
-/* A miss this many widths from the last fetch is still the same walk. */
-#define WIDE_NEAR 8
-
 static uint64_t min64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -69,12 +57,10 @@ static enum xh_run_kind follows(const struct xh_predict_seq *p, struct xh_range 
     int up = r.off > l.off && end > last_end, down = r.off < l.off && end < last_end;
     uint64_t gap = up && r.off > last_end ? r.off - last_end : down && l.off > end ? l.off - end : 0;
     if (l.len == 0)
-        return r.len >= SURE_BYTES ? XH_RUN_UP : XH_RUN_NONE;
-    if (p->same >= 2 && gap > 0 && (down || r.off - l.off >= r.len))
+        return r.len >= SURE_BYTES || (p->kind == XH_RUN_UP && r.off == p->first) ? XH_RUN_UP : XH_RUN_NONE;
+    if (p->same >= 2 && (down || (gap > 0 && r.off - l.off >= r.len)))
         return XH_RUN_STRIDE;
-    if (gap <= slack && (up || down))
-        return up ? XH_RUN_UP : XH_RUN_DOWN;
-    return XH_RUN_NONE;
+    return up && gap <= slack ? XH_RUN_UP : XH_RUN_NONE;
 }
 
 /* Takes note of |r|: its distance, the run that it continues or begins, what that is worth. */
@@ -83,6 +69,7 @@ static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range wh
     uint64_t step = r.off - p->last.off;
     int turns = is_up(step) != is_up(p->step);
     int steady = p->last.len && similar(p->last.len, r.len);
+    int elsewhere = p->last.len == 0 && r.off < p->first; /* the run that was expected is not this one */
     p->same = !steady ? 0 : p->same && step == p->step ? p->same + (p->same < 2) : 1;
     p->step = step;
     enum xh_run_kind kind = p->kind != XH_RUN_NONE && turns ? XH_RUN_NONE : follows(p, r);
@@ -98,10 +85,8 @@ static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range wh
     p->bytes = r.len > UINT64_MAX / 8 - p->bytes ? UINT64_MAX / 8 : p->bytes + r.len;
     if (kind == XH_RUN_STRIDE)
         p->ahead = p->kind == kind && p->ahead ? p->ahead - 1 : 0;
-    else if (kind == XH_RUN_UP)
-        p->ahead = p->kind == kind ? max64(p->ahead, r.off + r.len) : r.off + r.len;
     else
-        p->ahead = p->kind == kind ? min64(p->ahead, r.off) : r.off;
+        p->ahead = p->kind == kind && !elsewhere ? max64(p->ahead, r.off + r.len) : r.off + r.len;
     if (kind == XH_RUN_NONE || p->last.len == 0 || begins(whole, r))
         p->first = r.off;
     p->kind = kind;
@@ -115,6 +100,13 @@ static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t most,
     uint64_t end = p->last.off + p->last.len;
     uint64_t to = window > p->end - end ? p->end : end + window;
     uint64_t used = most < 8 * REFILL_BYTES ? min64(window / 4 * 3, REFILL_BYTES) : window / 8;
+    if (p->turn && window >= most && most > XH_PREDICT_TURNS) {
+        /* It asks in its own turn: if all asked at once, the link would stand idle until they ask again. */
+        uint64_t step = most / 2, shift = (p->turn - 1) * (step / XH_PREDICT_TURNS), far = end + window;
+        far = far < shift ? 0 : (far - shift) / step * step + shift;
+        to = min64(far, p->end);
+        used = 0;
+    }
     if (to <= p->ahead || (to < p->end && p->ahead - end > window - used))
         return 0;
     *out = (struct xh_range){p->ahead, to - p->ahead};
@@ -122,17 +114,7 @@ static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t most,
     return 1;
 }
 
-/* This one and the next refill when half of the window is used up. */
-static size_t ahead_down(struct xh_predict_seq *p, uint64_t window, uint64_t least, struct xh_range *out)
-{
-    uint64_t off = p->last.off, to = window > off - least ? least : off - window;
-    if (to >= p->ahead || (to > least && off - p->ahead > window / 2))
-        return 0;
-    *out = (struct xh_range){to, p->ahead - to};
-    p->ahead = to;
-    return 1;
-}
-
+/* Refills when half of the window is used up. */
 static size_t ahead_by_steps(struct xh_predict_seq *p, uint64_t window, uint64_t least, struct xh_range *out)
 {
     int up = is_up(p->step);
@@ -151,6 +133,11 @@ static size_t ahead_by_steps(struct xh_predict_seq *p, uint64_t window, uint64_t
     return n;
 }
 
+void xh_predict_expect(struct xh_predict_seq *p, uint64_t off, uint64_t bytes)
+{
+    *p = (struct xh_predict_seq){.kind = XH_RUN_UP, .first = off, .ahead = off, .bytes = bytes};
+}
+
 size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole, uint64_t max_window,
                       uint64_t size, struct xh_range out[XH_PREDICT_RANGES])
 {
@@ -163,55 +150,5 @@ size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_ran
     p->window = p->kind == XH_RUN_NONE ? 0 : window;
     if (p->kind == XH_RUN_NONE || window == 0 || window < min64(max_window, r.len))
         return 0;
-    if (p->kind == XH_RUN_STRIDE)
-        return ahead_by_steps(p, window, least, out);
-    return p->kind == XH_RUN_UP ? ahead_up(p, window, max_window, out) : ahead_down(p, window, least, out);
-}
-
-/* At least this much of a piece was read: it was worth fetching. */
-static int dense(const struct xh_predict_wide *p)
-{
-    return p->used >= p->last.len / WIDE_DENSE;
-}
-
-struct xh_range xh_predict_widen(struct xh_predict_wide *p, struct xh_range miss, uint64_t size)
-{
-    uint64_t last_end = p->last.off + p->last.len;
-    uint64_t reach = WIDE_NEAR * max64(p->width, WIDE_LEAST_BYTES);
-    int near = p->width != 0 && miss.off <= last_end + reach && p->last.off <= miss.off + reach;
-    if (!near)
-        p->width = WIDE_FIRST_BYTES;
-    else
-        p->width = dense(p) ? min64(2 * p->width, WIDE_MOST_BYTES) : max64(p->width / 2, WIDE_LEAST_BYTES);
-    struct xh_range w = miss;
-    if (w.len < p->width) {
-        /* Metadata is mostly walked upwards; a little below comes along for headers before it. */
-        uint64_t below = min64(miss.off, (p->width - miss.len) / 8);
-        w.off = miss.off - below;
-        w.len = p->width;
-    }
-    w.len = min64(w.len, size - w.off);
-    p->last = w;
-    p->next.len = 0;
-    p->used = 0;
-    return w;
-}
-
-struct xh_range xh_predict_walk(struct xh_predict_wide *p, struct xh_range r, uint64_t size)
-{
-    struct xh_range none = {0, 0};
-    if (holds(p->next, r.off)) { /* the walk has entered the piece that was fetched for it */
-        p->last = p->next;
-        p->next.len = 0;
-        p->used = 0;
-    }
-    if (!holds(p->last, r.off))
-        return none;
-    p->used += r.len;
-    uint64_t end = p->last.off + p->last.len;
-    if (p->next.len || p->width < WIDE_WALK_BYTES || !dense(p) || end >= size)
-        return none;
-    p->width = min64(2 * p->width, WIDE_MOST_BYTES);
-    p->next = (struct xh_range){end, min64(p->width, size - end)};
-    return p->next;
+    return p->kind == XH_RUN_UP ? ahead_up(p, window, max_window, out) : ahead_by_steps(p, window, least, out);
 }

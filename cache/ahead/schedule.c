@@ -1,17 +1,21 @@
-/* The scheduler: see schedule.h. What is expected of raw data goes to the shadow where it will be read again, or by others;
- * else to a stream, or to the stage. */
+/* The scheduler: see schedule.h. What is expected of raw data goes to the shadow where it will be read again, or by
+ * others; else to a stream, or to the stage. */
 #include "schedule.h"
 
 #include <stdlib.h>
 
-#include "file.h"
+#include "object.h"
 #include "pages/fetch.h"
+#include "pages/flow.h"
+#include "pages/keep.h"
 #include "source/compressed.h"
 #include "stream/stage.h"
 #include "stream/stream.h"
+#include "watch/trace.h"
 
-/* A stretch is fetched ahead in steps of this, as far as there is room. */
+/* A run is fetched ahead in steps of this, as far as there is room; in at most so many. */
 #define STRETCH_BYTES (1u << 20)
+#define PIECES_MOST 256
 
 static uint64_t page_up(uint64_t off)
 {
@@ -25,15 +29,15 @@ static uint64_t behind_staged(struct xh_file *f, uint64_t p)
     return to >= f->size ? page_up(f->size) : to / XH_PAGE_BYTES;
 }
 
-/* Claims what nobody has of |r|; where |staged| counts, nor the stage. Returns 0 when no more claims can be had, or where
- * another process is at work on raw data: what lies behind that is its affair, and most likely its share. */
-static int claim_range(struct xh_file *f, struct xh_range r, enum xh_kind kind, int staged, struct xh_runs *mine)
+/* Claims what nobody has of |r|; where |staged| counts, nor the stage. Returns 0 when no more claims can be had, or
+ * where another process is at work on raw data: what lies behind that is most likely its share. */
+static int claim_range(struct xh_file *f, struct xh_range r, int meta, int staged, struct xh_runs *mine)
 {
     for (uint64_t p = r.off / XH_PAGE_BYTES, end = page_up(r.off + r.len); p < end; p++) {
         if (staged && (p = behind_staged(f, p)) >= end)
             break;
-        enum xh_claim c = xh_shadow_claim_later(f->shadow, p, kind == XH_KIND_META, 0, &f->counters);
-        if (c == XH_CLAIM_NONE || (c == XH_CLAIM_BUSY && kind == XH_KIND_RAW && xh_shadow_elsewhere(f->shadow, p)))
+        enum xh_claim c = xh_shadow_claim_later(f->shadow, p, meta, 0, &f->counters);
+        if (c == XH_CLAIM_NONE || (c == XH_CLAIM_BUSY && !meta && xh_shadow_elsewhere(f->shadow, p)))
             return 0;
         if (c == XH_CLAIM_MINE && xh_runs_add(mine, p)) {
             xh_shadow_forgo(f->shadow, p, 1);
@@ -43,78 +47,124 @@ static int claim_range(struct xh_file *f, struct xh_range r, enum xh_kind kind, 
     return 1;
 }
 
-/* 1 when all that is fetched ahead is to stay in the shadow. */
-static int keeps_all(struct xh_file *f)
-{
-    return atomic_load_explicit(&f->is_reread, memory_order_relaxed) || xh_file_shared(f);
-}
-
-/* Fetches the ranges ahead into the shadow. */
-static size_t ahead_to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
+/* Fetches the ranges ahead into the shadow. Returns how many were seen to. */
+static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k)
 {
     struct xh_runs mine = {0};
     uint64_t room = f->opt.readahead_bytes, in_flight = xh_flow_flying(f);
     size_t i = 0;
-    int staged = kind == XH_KIND_RAW && !keeps_all(f); /* else the others have nothing of what the stage brings */
+    int staged = !xh_policy_keeps_all(k); /* else the others have nothing of what the stage brings */
     for (; i < n && in_flight <= room; i++) {
-        if (!claim_range(f, r[i], kind, staged, &mine))
+        if (!claim_range(f, r[i], k->meta, staged, &mine))
             break;
         in_flight += r[i].len;
     }
     xh_runs_sort(&mine);
-    xh_fetch_for_later(f, &mine, kind == XH_KIND_META);
+    xh_fetch_for_later(f, &mine, k->meta);
     free(mine.at);
     return i;
 }
 
-/* How many of the raw ranges, from the first on, are to stay in the shadow: see read.c's keeps(). */
-static size_t kept(struct xh_file *f, const struct xh_range *r, size_t n)
+/* ---- of the file itself, or of the copy */
+
+/* Fetches to the shadow what is kept there, and the rest to the stage. */
+static size_t fetch(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k)
 {
-    uint64_t so_far = xh_flow_streamed(f) + xh_flow_flying(f);
-    size_t i = 0;
-    if (keeps_all(f))
-        return n;
-    while (i < n && so_far + r[i].len <= f->opt.stream_bytes)
-        so_far += r[i++].len;
-    return i;
+    size_t kept = xh_policy_keeps_ahead(k, r, n), done = kept ? to_shadow(f, r, kept, k) : 0;
+    return done == kept && kept < n ? kept + xh_stage_fetch(f, r + kept, n - kept) : done;
 }
 
-uint64_t xh_schedule_lead(struct xh_file *f, uint64_t off, uint64_t end)
+/* Fetches |r|, of a run that streams up to |stream_end|, 0: that does not, and through |more| bytes of other files.
+ * Returns the end of what is seen to. */
+static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_end, uint64_t more, int leads)
 {
-    if (xh_compressed_used(f->compressed))
-        return xh_compressed_lead(f, off, end);
-    /* What is not much longer than what is kept anyway stays for other processes, which may be about to start. */
-    int streams = end > off && (end - off) / 2 > f->opt.stream_bytes && !keeps_all(f);
-    return streams ? xh_stage_stream(f, off, end) : off;
-}
-
-uint64_t xh_schedule_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_end)
-{
-    struct xh_range pieces[257];
-    if (xh_compressed_used(f->compressed))
-        return xh_compressed_stretch(f, r, stream_end);
-    uint64_t seen = xh_schedule_lead(f, r.off, stream_end);
-    if (seen > r.off)
+    struct xh_range pieces[PIECES_MOST + 1] = {{0}};
+    struct xh_keeping k;
+    xh_keep_ahead(f, &k);
+    uint64_t step = r.len / PIECES_MOST / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES, seen = r.off;
+    if (stream_end > r.off && xh_policy_streams(&k, stream_end - r.off + more))
+        seen = xh_stage_stream(f, r.off, stream_end);
+    if (seen > r.off || leads)
         return seen;
-    uint64_t step = r.len / 256 / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES, end = r.off + r.len;
     size_t n = 0;
     for (uint64_t at = 0; at < r.len; at += step)
         pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
-    pieces[n].off = end;
-    size_t k = kept(f, pieces, n), done = k ? ahead_to_shadow(f, pieces, k, XH_KIND_RAW) : 0;
-    uint64_t from = pieces[done].off;
-    if (done < k || k == n)
-        return from;
-    return pieces[k + xh_stage_fetch(f, pieces + k, n - k)].off;
+    pieces[n].off = r.off + r.len;
+    if (xh_policy_streams(&k, r.len + xh_followed_by(f))) /* part of a row that is as long: it passes the shadow by */
+        return pieces[xh_stage_fetch(f, pieces, n)].off;
+    return pieces[fetch(f, pieces, n, &k)].off;
 }
 
-size_t xh_schedule(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind)
+/* Fetches of the compressed copy what covers the ranges. Returns 0 where the original is the smaller way. */
+static int fetch_packed(struct xh_file *f, const struct xh_range *r, size_t n, size_t *seen)
 {
-    int packed = 0;
-    size_t seen = kind == XH_KIND_RAW && n && xh_compressed_used(f->compressed) ? xh_compressed_ahead(f, r, n, &packed) : 0;
-    if (packed)
+    struct xh_packed_view v;
+    struct xh_keeping k;
+    if (!xh_compressed_map(f, r, n, &v))
+        return 0;
+    xh_keep_ahead(v.file, &k);
+    size_t done = fetch(v.file, v.r, v.n, &k);
+    *seen = done ? v.of[done - 1] : 0;
+    xh_compressed_unmap(&v);
+    return 1;
+}
+
+static uint64_t fetch_run_packed(struct xh_file *f, struct xh_range r, uint64_t stream_end, uint64_t more, int leads)
+{
+    struct xh_range near = r;
+    uint64_t far = stream_end, end = r.off + r.len, most = stream_end > end || leads ? stream_end : end;
+    struct xh_file *copy = xh_compressed_map_run(f, &near, &far, leads);
+    if (!copy)
+        return near.off;
+    uint64_t seen = xh_compressed_original(f, fetch_run(copy, near, far, more, leads));
+    seen = seen < most ? seen : most;
+    return seen > r.off ? seen : r.off;
+}
+
+/* ---- proposals */
+
+void xh_schedule_trace(const char *event, const struct xh_range *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        xh_trace(XH_T_PREDICT, event, "off=%llu len=%llu", (unsigned long long)r[i].off, (unsigned long long)r[i].len);
+}
+
+size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p)
+{
+    struct xh_keeping k = {.meta = p->kind == XH_KIND_META};
+    size_t seen;
+    if (!k.meta && p->told && !xh_shadow_shared(f->shadow)) /* to the byte: pages would be half as much again */
+        return xh_stage_fetch(f, p->r, p->n);
+    if (!k.meta && xh_compressed_used(f->compressed) && fetch_packed(f, p->r, p->n, &seen))
         return seen;
-    size_t k = kind == XH_KIND_META ? n : kept(f, r, n);
-    size_t done = k ? ahead_to_shadow(f, r, k, kind) : 0;
-    return done == k && k < n ? k + xh_stage_fetch(f, r + k, n - k) : done;
+    if (!k.meta)
+        xh_keep_ahead(f, &k);
+    return fetch(f, p->r, p->n, &k);
+}
+
+uint64_t xh_schedule_run(struct xh_file *f, const struct xh_proposal *p)
+{
+    uint64_t stream_end = xh_policy_stream_end(p->window, p->run_end);
+    if (p->leads && stream_end <= p->r->off)
+        return p->r->off;
+    return (xh_compressed_used(f->compressed) ? fetch_run_packed : fetch_run)(f, *p->r, stream_end, p->more, p->leads);
+}
+
+int xh_schedule_reach(struct xh_file *f, uint64_t end, uint64_t window)
+{
+    struct xh_range last = {end - (end > 0), end > 0};
+    struct xh_file *copy = xh_compressed_map_run(f, &last, NULL, 1);
+    int lost = xh_stage_reach(f, end, window);
+    return (copy && xh_stage_reach(copy, last.off + last.len, window)) || lost;
+}
+
+void xh_schedule_recall(struct xh_file *f)
+{
+    struct xh_file *copy = xh_compressed_file(f);
+    xh_fetch_recall(f);
+    xh_stage_recall(f);
+    if (copy) {
+        xh_fetch_recall(copy);
+        xh_stage_recall(copy);
+    }
 }

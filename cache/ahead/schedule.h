@@ -1,20 +1,38 @@
-/* The scheduler: where what is expected goes, to the shadow or to a stream, of the file or of its compressed copy. */
+/* The scheduler turns what observers propose into fetches: to the shadow, or to the stage and its streams, of the file
+ * or of its compressed copy. Nothing else fetches ahead. Threads: any. Never fails, does not block on the network. */
 #ifndef XH_SCHEDULE_H
 #define XH_SCHEDULE_H
 
 #include "cache.h"
 
-/* Claims the EMPTY pages of the |n| ranges of |r|, which lie in the object, and fetches them for
- * nobody yet: as many as there is room for, from the first on. Returns how many ranges were seen
- * to, fetched now or there already; fewer than |n| when there is no more room. Never fails. */
-size_t xh_schedule(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind);
+struct xh_proposal {
+    enum xh_kind kind;
+    const struct xh_range *r; /* in the order in which they will be wanted; they lie in the object */
+    size_t n;
+    int told; /* how sure: 1: the program said it, and reads it once; 0: a guess */
+    /* Of a run alone: |r| is one range of it. */
+    uint64_t run_end; /* the run is expected to go on up to here, in order */
+    uint64_t more;    /* bytes of other files that it is expected to go on through then */
+    uint64_t window;  /* how far ahead of the reader the observer may look */
+    int leads;        /* a read is about to take the first bytes: if no stream brings them, nothing is fetched */
+};
 
-/* The same for one long stretch of raw data, whose bytes are wanted in order. Where it need not stay
- * in the shadow, a stream up to |stream_end| (0: none) takes it over. Returns the end of what is seen to. */
-uint64_t xh_schedule_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_end);
+/* Returns how many ranges were seen to, fetched now or there already, from the first on; fewer than |n| when there is
+ * no more room. */
+size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p);
 
-/* Begins a stream of [off, end) whose first bytes a read is about to take, where xh_schedule_stretch would begin one
- * behind it. Returns the end of what is seen to, |off| when there is none. */
-uint64_t xh_schedule_lead(struct xh_file *f, uint64_t off, uint64_t end);
+/* Does the same for a run of raw data. Where it need not stay in the shadow, and is long enough, a stream takes it
+ * over. Returns the end of what is seen to. */
+uint64_t xh_schedule_run(struct xh_file *f, const struct xh_proposal *p);
+
+/* The reader of a run has come to |end|, and may be given |window| bytes more: lets streams go on so far. Returns 1
+ * when one has ended early meanwhile: what was seen to is so no longer. */
+int xh_schedule_reach(struct xh_file *f, uint64_t end, uint64_t window);
+
+/* The reader has left the order in which things were proposed: takes back what was not asked for yet. */
+void xh_schedule_recall(struct xh_file *f);
+
+/* Traces a proposal. */
+void xh_schedule_trace(const char *event, const struct xh_range *r, size_t n);
 
 #endif

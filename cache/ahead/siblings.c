@@ -6,12 +6,23 @@
 #include <string.h>
 
 #include "open/expected.h"
-#include "file.h"
+#include "base/table.h"
+#include "object.h"
+#include "pages/flow.h"
+#include "predict.h"
 #include "schedule.h"
+#include "stream/room.h"
+#include "stream/stage.h"
 #include "watch/trace.h"
 
 /* Of what reading ahead may hold, three quarters are for first reads: the rest, for what follows the one that is read. */
 #define FIRST_READS(most) ((most) / 4 * 3)
+
+/* When a file is first read, and so many that follow it were opened and not read yet, they were opened for the same
+ * read, and lie side by side. One alone may be where the read goes on behind the end of the first. */
+#define BESIDE_LEAST 2
+/* Where a stream begins with the first read of a file, so many that follow are opened meanwhile. */
+#define LED_FILES 4
 
 /* A family of which files are open. */
 struct xh_kin {
@@ -19,8 +30,11 @@ struct xh_kin {
     uint64_t family;
     unsigned files;
     struct xh_weave weave;
+    struct xh_row row;                  /* rest 0: none */
+    uint64_t row_size, row_followers;   /* of the file that it is in */
+    struct xh_room_group group;         /* by the room's rules */
     _Atomic unsigned width; /* of it. Changed under the lock, read without it as an estimate */
-    struct xh_flow flow;    /* changed without the lock; orders nothing */
+    struct xh_flow flow;    /* by its own rules */
 };
 
 static struct {
@@ -102,19 +116,19 @@ static uint64_t fetch_of(struct xh_file *g)
     if (g->sibling->asked || g->opt.namer.family != kin.family || g->size < last->off + last->len ||
         kin.ahead + bytes > FIRST_READS(g->opt.readahead_bytes))
         return 0;
-    xh_schedule(g, kin.at, kin.n, XH_KIND_RAW);
+    xh_schedule(g, &(struct xh_proposal){.kind = XH_KIND_RAW, .r = kin.at, .n = kin.n});
     g->sibling->asked = bytes;
     kin.ahead += bytes;
     return bytes;
 }
 
-/* Of all that are open. The lock is held. */
-static void fetch(void)
+/* Of all that are open, or (|asked|) all that were asked for. The lock is held. */
+static void fetch(int asked)
 {
     uint64_t bytes = 0;
     unsigned files = 0;
     for (struct xh_file *g = kin.first; g; g = g->sibling->next) {
-        uint64_t more = fetch_of(g);
+        uint64_t more = asked && g->sibling->ahead ? 0 : fetch_of(g);
         bytes += more;
         files += more != 0;
     }
@@ -128,31 +142,28 @@ void xh_siblings_join(struct xh_file *f)
         return;
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&kin.lock);
-    struct xh_kin *k = kin.families;
-    while (k && k->family != f->opt.namer.family)
-        k = k->next;
+    struct xh_kin *k;
+    LL_SEARCH_SCALAR(kin.families, k, family, f->opt.namer.family);
     if (!k && (k = calloc(1, sizeof *k))) { /* without memory it has none */
         k->family = f->opt.namer.family;
-        k->next = kin.families;
-        kin.families = k;
+        LL_PREPEND(kin.families, k);
     }
     if (k)
         k->files++;
     pthread_mutex_unlock(&kin.lock);
     f->sibling->kin = k;
-    f->family = k ? &k->flow : NULL;
+    xh_flow_join(f, k ? &k->flow : NULL);
+    xh_stage_join(f->stage, k ? &k->group : NULL);
 }
 
 void xh_siblings_part(struct xh_file *f)
 {
-    struct xh_kin *k = f->sibling->kin, **at = &kin.families;
+    struct xh_kin *k = f->sibling->kin;
     if (!k)
         return;
     pthread_mutex_lock(&kin.lock);
     if (--k->files == 0) {
-        while (*at != k)
-            at = &(*at)->next;
-        *at = k->next;
+        LL_DELETE(kin.families, k);
         free(k);
     }
     pthread_mutex_unlock(&kin.lock);
@@ -160,7 +171,6 @@ void xh_siblings_part(struct xh_file *f)
 
 void xh_siblings_forget(struct xh_file *f)
 {
-    f->family = NULL;
     f->sibling->kin = NULL; /* leaked: what of it is changed by whom cannot be told here */
 }
 
@@ -183,15 +193,63 @@ static void put_on(struct xh_file *f)
     atomic_store_explicit(&s->waits, 1, memory_order_relaxed);
 }
 
-void xh_siblings_enter(struct xh_file *f)
+/* Begins with what follows of the row. The lock is held, so no file of it is closed. */
+static void follow(struct xh_kin *k)
+{
+    uint64_t rest = k->row.rest;
+    for (struct xh_file *g = kin.first; g && rest; g = g->sibling->next) {
+        if (g->sibling->kin != k || g->size != k->row_size || g->opt.followers >= k->row_followers)
+            continue;
+        uint64_t len = rest < k->row.at.len ? rest : k->row.at.len;
+        k->row.begin(g, &k->row, len);
+        rest -= len;
+    }
+}
+
+void xh_siblings_follow(struct xh_file *f, const struct xh_row *row)
+{
+    struct xh_kin *k = f->sibling->kin;
+    pthread_mutex_lock(&kin.lock);
+    k->row = *row;
+    k->row_size = f->size;
+    k->row_followers = f->opt.followers;
+    follow(k);
+    pthread_mutex_unlock(&kin.lock);
+}
+
+int xh_siblings_has(const struct xh_file *f)
+{
+    return f->sibling->kin != NULL;
+}
+
+void xh_siblings_asked(struct xh_file *f)
+{
+    pthread_mutex_lock(&kin.lock);
+    f->sibling->ahead = 0;
+    pthread_mutex_unlock(&kin.lock);
+}
+
+/* How many files that follow |f| were asked for, and not read yet. The lock is held. */
+static unsigned awaiting(const struct xh_file *f)
+{
+    unsigned n = 0;
+    for (const struct xh_file *g = kin.first; g; g = g->sibling->next)
+        n += g->sibling->kin == f->sibling->kin && !g->sibling->ahead && g->opt.followers < f->opt.followers;
+    return n;
+}
+
+void xh_siblings_enter(struct xh_file *f, int ahead)
 {
     if (!f->sibling->kin || !f->shadow)
         return;
     pthread_mutex_lock(&kin.lock);
     f->sibling->number = f->opt.asked_as ? f->opt.asked_as : xh_expected_number();
     put_on(f);
-    if (kin.n && kin.alike)
-        fetch();
+    f->sibling->ahead = ahead;
+    if (f->sibling->kin->row.rest)
+        follow(f->sibling->kin);
+    else if (kin.n && kin.alike)
+        fetch(0);
     pthread_mutex_unlock(&kin.lock);
 }
 
@@ -210,26 +268,39 @@ unsigned xh_siblings_width(const struct xh_file *f)
     return width ? width : 1;
 }
 
-void xh_siblings_raw(struct xh_file *f, const struct xh_extent *ext, size_t n)
+unsigned xh_siblings_turn(const struct xh_file *f)
+{
+    return xh_siblings_width(f) > 1 ? 1 + (unsigned)(f->sibling->number % XH_PREDICT_TURNS) : 0;
+}
+
+static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_range r[XH_SIBLING_RANGES];
     struct xh_kin *k = f->sibling->kin;
     if (!k && !atomic_load_explicit(&f->sibling->waits, memory_order_relaxed))
-        return;
+        return 0;
     pthread_mutex_lock(&kin.lock);
+    int in_row = k && k->row.rest;
     if (k) {
+        k->row.rest = 0; /* until the row says so again */
         xh_weave_read(&k->weave, &f->sibling->turn, f, k->files);
         atomic_store_explicit(&k->width, k->weave.width, memory_order_relaxed);
     }
     if (take_off(f)) { /* its first read */
-        size_t many = places(ext, n, r);
+        size_t many = places(s->ext, s->n, r);
         int alike = many && many == kin.n && kin.family == f->opt.namer.family && memcmp(r, kin.at, many * sizeof *r) == 0;
         memcpy(kin.at, r, many * sizeof *r);
         kin.n = many;
         kin.family = f->opt.namer.family;
         kin.alike = alike;
-        if (alike)
-            fetch();
+        int beside = k && many && awaiting(f) >= BESIDE_LEAST;
+        if (beside || (alike && !in_row))
+            fetch(!alike);
     }
     pthread_mutex_unlock(&kin.lock);
+    if (s->led && f->opt.followers) /* they will soon be wanted, and a connection is free while the stream begins */
+        xh_expected_open(f->opt.namer.family, LED_FILES);
+    return 0;
 }
+
+const struct xh_observer xh_siblings_observer = {"siblings", {[XH_KIND_RAW] = XH_ASKED}, saw};

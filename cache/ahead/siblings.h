@@ -12,13 +12,14 @@
 
 #include <stdatomic.h>
 
-#include "base/extent.h"
+#include "observer.h"
 #include "weave.h"
 
 #define XH_SIBLING_RANGES 16 /* places of a first read that are remembered */
 
-struct xh_file;
 struct xh_kin;
+
+extern const struct xh_observer xh_siblings_observer;
 
 /* Of an open file. */
 struct xh_sibling {
@@ -27,22 +28,42 @@ struct xh_sibling {
     /* Under the lock: */
     struct xh_file *next, **link; /* in the order of |number| */
     uint64_t number;
+    int ahead;      /* nobody has asked for it yet */
     unsigned era;   /* the list's when it came there: another one is a fork's parent's */
     struct xh_weave_thread turn;
     uint64_t asked; /* bytes that were fetched ahead for its first read */
 };
 
-/* join: |f| is about to be opened. enter: it is open. leave: it is about to be closed. part: nothing of it is on its way any more. forget: it is a fork's parent's. */
+/* join: |f| is about to be opened. enter: it is open; |ahead|: nobody has asked for it yet. asked: somebody has. leave:
+ * it is about to be closed. part: nothing of it is on its way any more. forget: it is a fork's parent's. */
 void xh_siblings_join(struct xh_file *f);
-void xh_siblings_enter(struct xh_file *f);
+void xh_siblings_enter(struct xh_file *f, int ahead);
+void xh_siblings_asked(struct xh_file *f);
 void xh_siblings_leave(struct xh_file *f);
 void xh_siblings_part(struct xh_file *f);
 void xh_siblings_forget(struct xh_file *f);
 
+/* Which of the files that are read in turns |f| is, for xh_predict_seq.turn; 0: they are not. */
+unsigned xh_siblings_turn(const struct xh_file *f);
+
+/* 1 when |f| has a family. */
+int xh_siblings_has(const struct xh_file *f);
+
+/* How a run goes on behind the file that it is in. */
+struct xh_row {
+    struct xh_range at; /* where the run reads in each file */
+    uint64_t window;    /* how far ahead it may look */
+    uint64_t bytes;     /* it has read so far */
+    uint64_t rest;      /* that may come of the files that follow */
+    /* Lets |len| bytes come of |g|, which nobody has read yet. Does not block on the network. */
+    void (*begin)(struct xh_file *g, const struct xh_row *row, uint64_t len);
+};
+
+/* The files that follow |f|, and are as long, are read as |row| says: begins with those that are open, and with others
+ * as they are opened. What was said of the family before is no longer so. */
+void xh_siblings_follow(struct xh_file *f, const struct xh_row *row);
+
 /* How many files of its family are read in turns with |f|, at least 1: they share what may be fetched ahead. */
 unsigned xh_siblings_width(const struct xh_file *f);
-
-/* A raw read of |n| extents of |f| begins, behind what it needs itself. Does not block on the network, never fails. */
-void xh_siblings_raw(struct xh_file *f, const struct xh_extent *ext, size_t n);
 
 #endif

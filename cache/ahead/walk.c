@@ -12,7 +12,7 @@
  * little each. A process whose reader is elsewhere, where nobody has fetched anything ahead, walks beside it. */
 #include "walk.h"
 
-#include "file.h"
+#include "object.h"
 #include "format/metaindex.h"
 #include "pages/fetch.h"
 #include "schedule.h"
@@ -21,7 +21,6 @@
 #include "watch/trace.h"
 
 #define RANGES_AT_ONCE 1024
-#define RANGES_FIRST 64 /* wanted soonest: they go alone, so that they come first */
 /* A request carries what its connection brings in about a round trip: a young one little, so that what
  * the reader waits for does not stand in a long reply; twice as much when as much has come. */
 #define REQUEST_FIRST_BYTES (64u << 10)
@@ -35,7 +34,7 @@
 
 static uint64_t request_bytes(const struct xh_file *f)
 {
-    uint64_t share = atomic_load_explicit(&f->meta_asked, memory_order_relaxed) / REQUEST_SHARE;
+    uint64_t share = xh_fetch_meta_asked(f) / REQUEST_SHARE;
     share = share < REQUEST_MOST_BYTES ? share : REQUEST_MOST_BYTES;
     return share > REQUEST_FIRST_BYTES ? share : REQUEST_FIRST_BYTES;
 }
@@ -43,14 +42,14 @@ static uint64_t request_bytes(const struct xh_file *f)
 int xh_walk_is_ours(struct xh_file *f)
 {
     return f->walk->index && atomic_load_explicit(&f->walk->on, memory_order_relaxed) &&
-           atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) && xh_shadow_walks(f->shadow, 1);
+           xh_fetch_meta_flying(f) && xh_shadow_walks(f->shadow, 1);
 }
 
 /* 1 when this process is the one to walk. It is so for long only while it has something on its way: whose reader is stuck, or who
  * knows of nothing more, leaves the walk to others. */
 static int our_walk(struct xh_file *f)
 {
-    int busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed) != 0;
+    int busy = xh_fetch_meta_flying(f) != 0;
     return xh_shadow_walks(f->shadow, busy) || atomic_load_explicit(&f->walk->lonely, memory_order_relaxed) >= LONELY;
 }
 
@@ -60,11 +59,11 @@ static void go_on(struct xh_file *f)
 {
     struct xh_range r[RANGES_AT_ONCE];
     struct xh_meta_limits lim = {.gap_bytes = f->opt.gap_bytes};
-    size_t n, room = RANGES_FIRST;
+    size_t n;
     if (!our_walk(f))
         return;
     do {
-        unsigned busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed);
+        unsigned busy = xh_fetch_meta_flying(f);
         if (busy >= XH_META_AT_ONCE)
             return; /* the end of one comes back here */
         unsigned free = XH_META_AT_ONCE - busy;
@@ -72,12 +71,11 @@ static void go_on(struct xh_file *f)
         lim.spare_bytes = f->spare_bytes;
         pthread_mutex_lock(&f->walk->lock);
         int arrived = atomic_exchange_explicit(&f->walk->arrived, 0, memory_order_relaxed);
-        n = xh_metaindex_next(f->walk->index, arrived, &lim, xh_here_look, f, r, room);
-        room = RANGES_AT_ONCE;
+        n = xh_metaindex_next(f->walk->index, arrived, &lim, xh_here_look, f, r, RANGES_AT_ONCE);
         pthread_mutex_unlock(&f->walk->lock);
         if (n) {
             xh_trace(XH_T_PREDICT, "walk", "ranges=%zu first=%llu", n, (unsigned long long)r[0].off);
-            xh_schedule(f, r, n, XH_KIND_META);
+            xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = r, .n = n});
         }
     } while (n);
 }
@@ -89,8 +87,6 @@ void xh_walk_init(struct xh_file *f, int walks)
     atomic_store_explicit(&f->walk->on, 0, memory_order_relaxed);
     atomic_store_explicit(&f->walk->arrived, 0, memory_order_relaxed);
     atomic_store_explicit(&f->walk->lonely, 0, memory_order_relaxed);
-    atomic_store_explicit(&f->meta_ahead, 0, memory_order_relaxed);
-    atomic_store_explicit(&f->meta_asked, 0, memory_order_relaxed);
 }
 
 void xh_walk_end(struct xh_file *f)
@@ -107,29 +103,30 @@ void xh_walk_begin(struct xh_file *f)
     go_on(f);
 }
 
-void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed, int alone)
+static int saw(struct xh_file *f, const struct xh_seen *s)
 {
-    int meta = kind == XH_KIND_META;
-    if (!f->walk->index || f->whole || (!meta && (n > NOTED_EXTENTS || ext->len > NOTED_RAW_BYTES)))
-        return;
+    int meta = s->kind == XH_KIND_META;
+    if (!f->walk->index || f->whole || (!meta && (s->n > NOTED_EXTENTS || s->ext->len > NOTED_RAW_BYTES)))
+        return 0;
     if (!atomic_load_explicit(&f->walk->on, memory_order_relaxed)) {
         int imaged = xh_metadata_image_is_used(f->image, 0);
-        if (!missed || (imaged ? !xh_metadata_image_is_used(f->image, 1) : !meta))
-            return;
+        if (!s->missed || (imaged ? !xh_metadata_image_is_used(f->image, 1) : !meta))
+            return 0;
         atomic_store_explicit(&f->walk->on, 1, memory_order_release);
     }
     if (meta) {
         unsigned lonely = atomic_load_explicit(&f->walk->lonely, memory_order_relaxed);
-        lonely = alone ? lonely + LONELY_READ : lonely - (lonely > 0);
+        lonely = s->alone ? lonely + LONELY_READ : lonely - (lonely > 0);
         atomic_store_explicit(&f->walk->lonely, lonely < LONELIEST ? lonely : LONELIEST, memory_order_relaxed);
     }
     pthread_mutex_lock(&f->walk->lock);
-    for (size_t i = 0; i < n && i < NOTED_EXTENTS; i++)
-        xh_metaindex_note(f->walk->index, (struct xh_range){ext[i].off, ext[i].len}, meta, xh_here_look, f);
+    for (size_t i = 0; i < s->n && i < NOTED_EXTENTS; i++)
+        xh_metaindex_note(f->walk->index, (struct xh_range){s->ext[i].off, s->ext[i].len}, meta, xh_here_look, f);
     pthread_mutex_unlock(&f->walk->lock);
-    if (missed) /* others may have brought something too */
+    if (s->missed) /* others may have brought something too */
         atomic_store_explicit(&f->walk->arrived, 1, memory_order_relaxed);
     go_on(f);
+    return 0;
 }
 
 void xh_walk_arrived(struct xh_file *f)
@@ -139,3 +136,5 @@ void xh_walk_arrived(struct xh_file *f)
     atomic_store_explicit(&f->walk->arrived, 1, memory_order_relaxed);
     go_on(f);
 }
+
+const struct xh_observer xh_walk_observer = {"walk", {[XH_KIND_RAW] = XH_ANSWERED, [XH_KIND_META] = XH_ANSWERED}, saw};

@@ -5,9 +5,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cache.h"
+#include "observer.h"
 
 struct xh_metaindex;
+
+extern const struct xh_observer xh_walk_observer;
 
 /* Metadata fetched ahead of a walk; see walk.c. */
 struct xh_walk {
@@ -19,14 +21,12 @@ struct xh_walk {
     _Atomic unsigned lonely;    /* rises with each read that nobody had foreseen, falls with the others */
 };
 
-/* The walk through metadata. init and end: with the file, once it has its shadow; |walks| 0: there is to be none. begin: the
- * first look at a file that was not known. note: a read of |n| > 0 extents is done; |missed| when
- * it had to wait, |alone| when it had to fetch what nobody had foreseen. arrived: a speculative fetch has ended (called on engine threads). None blocks
- * on the network, none fails. */
+/* init and end: with the file, once it has its shadow; |walks| 0: there is to be none. begin: the first look at a file
+ * that was not known. arrived: a speculative fetch has ended (called on engine threads). None blocks on the network, none
+ * fails. */
 void xh_walk_init(struct xh_file *f, int walks);
 void xh_walk_end(struct xh_file *f);
 void xh_walk_begin(struct xh_file *f);
-void xh_walk_note(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, int missed, int alone);
 void xh_walk_arrived(struct xh_file *f);
 int xh_walk_is_ours(struct xh_file *f); /* 1: metadata is on its way, and it is this process that walks for all */
 

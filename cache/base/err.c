@@ -57,7 +57,7 @@ char *xh_text_plain(char *text)
     return text;
 }
 
-int xh_err_set(struct xh_err *err, int code, int status, const char *fmt, ...)
+int(xh_err_set)(struct xh_err *err, int code, int status, const char *fmt, ...)
 {
     if (err) {
         va_list ap;

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hdf5.h"
 #include "base/process.h"
 
 /* A read of raw data up to this size is kept for merges: partly changed chunks need it. */
 #define KEPT_RAW_BYTES (4u << 20)
-#define HEADER_SPECULATION 512u   /* HDF5 first reads this much of an object header or a local heap */
 
 static uint64_t le(const unsigned char *p, unsigned n)
 {
@@ -29,7 +29,7 @@ static uint64_t le(const unsigned char *p, unsigned n)
 static uint64_t own_length(enum xh_edit_kind kind, uint64_t off, const unsigned char *p, uint64_t len)
 {
     uint64_t need = len;
-    if (len > HEADER_SPECULATION || len < 32)
+    if (len > XH_HDF5_SPECULATION_BYTES || len < 32)
         return len;
     if (memcmp(p, "OHDR", 4) == 0 && p[4] == 2) {
         unsigned at = 6u + (p[5] & 0x20 ? 16u : 0) + (p[5] & 0x10 ? 4u : 0), width = 1u << (p[5] & 3);

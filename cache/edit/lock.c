@@ -22,13 +22,13 @@
 #include "watch/trace.h"
 
 #define LEASE_NS 10000000000u
-#define BEAT_NS 3000000000u
+#define BEAT_NS (LEASE_NS / 3)
 #define WAIT_MOST_NS (30u * 60 * UINT64_C(1000000000))
 #define VAIN_MOST 20 /* refusals of a lock that no client has */
 #define NAP_LEAST_MS 30u
 #define NAP_MOST_MS 250u
 #define NAP_MANY_MS 1000u /* where many wait: each has the lock for about a second */
-#define LOOK_NS 1000000000u
+#define LOOK_NS (LEASE_NS / 10)
 
 static uint32_t dice(void)
 {

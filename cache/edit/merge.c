@@ -128,14 +128,12 @@ static int metadata_kept(struct xh_edit *e, char *two[2], struct xh_err *err)
 
 /* ---- what HDF5 was given, against the new version: many extents are read at once */
 
-#define AT_ONCE 512
-
 struct comparison {
     struct xh_edit *e;
     struct xh_file *now;
     char **two;
     int of_metadata;
-    struct xh_extent x[AT_ONCE]; /* they point into two[0] */
+    struct xh_extent x[512]; /* they point into two[0] */
     size_t n;
     uint64_t used;
 };
@@ -193,7 +191,7 @@ static int compare_later(struct comparison *c, uint64_t off, uint64_t end, struc
         to = end - off < room ? end : off + room;
         c->x[c->n++] = (struct xh_extent){off, to - off, c->two[0] + c->used};
         c->used += to - off;
-        int rc = c->n == AT_ONCE || c->used == XH_EDIT_PIECE ? compare(c, err) : 0;
+        int rc = c->n == sizeof c->x / sizeof *c->x || c->used == XH_EDIT_PIECE ? compare(c, err) : 0;
         if (rc)
             return rc;
     }
@@ -226,9 +224,9 @@ static int compare_seen(struct xh_edit *e, struct xh_file *now, int of_metadata,
 {
     const struct xh_extents *s = &e->overlay->seen;
     struct comparison *c = malloc(sizeof *c);
-    int rc = c ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
-    if (rc)
-        return rc;
+    int rc = 0;
+    if (!c)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     *c = (struct comparison){.e = e, .now = now, .two = two, .of_metadata = of_metadata};
     for (size_t i = 0; i < s->n && rc == 0; i++)
         if ((s->at[i].kind == XH_SEEN_META) == of_metadata)

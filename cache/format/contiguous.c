@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUPERBLOCK_BYTES 96u /* most bytes of a superblock */
+#include "base/hdf5.h"
+
 #define PENDING_MAX 8u /* most pieces of headers that were named before their bytes were there */
 #define PARSES_MAX 8u  /* most pieces parsed in one call; a piece may name itself */
 
@@ -108,7 +109,7 @@ static void follow(struct xh_contiguous *c, xh_meta_look *look, void *ctx)
 static void begin(struct xh_contiguous *c, uint64_t off, xh_meta_look *look, void *ctx)
 {
     uint64_t left = c->format.size - off;
-    size_t len = left < SUPERBLOCK_BYTES ? (size_t)left : SUPERBLOCK_BYTES;
+    size_t len = left < XH_HDF5_SUPERBLOCK_BYTES ? (size_t)left : XH_HDF5_SUPERBLOCK_BYTES;
     if (look(ctx, off, c->buf, len))
         xh_meta_superblock(c->buf, len, off, c->format.size, &c->format, on_found, c);
 }

@@ -16,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "metaparse.h"
 
 #define PAGE_BYTES 4096u /* unit in which requested and used bytes are counted */
 #define NODES_MAX (1u << 17)
-#define TABLE_FIRST 1024u /* entries; doubled when half full */
 /* Most pages that are requested and not used yet. WINDOW_FIRST is what a program that opens one dataset may waste:
  * 384 KiB, 3 ms on a link of 1 Gbit/s, or the caller's spare bytes. The window grows by many pages for each page that
  * was used: a reader that follows a chain uses few at a time, although it will use all. */
@@ -30,15 +30,6 @@
 /* This many structures behind the reader's position are requested even when the window is full: requests made before
  * they were known must not delay them. */
 #define NEXT_NODES 48u
-/* The window is too small when the reader comes to a known structure before it is requested. Then the window grows, and
- * doubles if at least a quarter of the requested pages are used. */
-#define LATE_GROWTH 32u
-#define LATE_DOUBLES 64u
-#define USED_QUARTER 4u
-/* If structures usually lie this close behind the one that names them, this much is fetched with each. A header's
- * continuation, its values and its siblings then cost no extra round trip. */
-#define TAIL_BYTES 16384u
-#define TAIL_MEMORY 256u /* places that the estimate of "usually" is based on */
 /* After DATA_READS small datasets are read, the others' data is requested too, like values. The window may then be
  * larger, because each of them would cost a round trip. */
 #define DATA_READS 3u
@@ -48,10 +39,9 @@
  * first one is read. One example: the readers of a netCDF file read its coordinates one by one when they open it. */
 #define DATA_FEW 16u
 /* Chunk indexes are requested before the first chunk is read if they have at most this many nodes together. A program
- * that lists a file of many datasets does not read them, and a large index is fetched as it is read (ahead.c). */
+ * that lists a file of many datasets does not read them, and a large index is fetched as it is read (layouts.c). */
 #define INDEX_FEW 16u
 #define INDEX_KNOWN_MAX 64u /* more nodes are not counted */
-#define NONE UINT32_MAX
 #define STRUCTURE_MAX (1u << 20) /* longer structures are not requested */
 #define PARSES_MAX 256u /* bounds the time of one call, because other threads may wait for it */
 
@@ -59,183 +49,99 @@ enum state { WAITING, ASKED, PARSED };
 
 struct node {
     uint64_t off, detail;
-    uint32_t len, next; /* next in the list; NONE: it is the last */
-    uint32_t skip;      /* valid if |era| is current and this node is finished: the first node behind it that was not */
+    struct node *next; /* in the list; NULL: it is the last */
+    struct node *skip; /* valid if |era| is current and this node is finished: the first node behind it that was not */
+    struct node *prev_asked, *next_asked; /* in |asked| */
+    uint32_t len;
     uint16_t era;
     uint8_t kind, state;
+    UT_hash_handle hh; /* by |off| */
 };
 
-struct queue { /* of node indexes */
-    uint32_t *at;
-    size_t n, room;
+#define STRETCH_PAGES 64u
+struct stretch { /* pages from number * STRETCH_PAGES on, a bit each */
+    uint64_t number, asked, used; /* used: of those that were asked for */
+    UT_hash_handle hh;            /* by |number| */
 };
-
-struct table { /* open addressing; key 0 is an empty slot */
-    uint64_t *key;
-    uint32_t *value;
-    size_t n, room; /* room is a power of two */
-};
-
-enum page_state { PAGE_ASKED = 1, PAGE_USED = 2 };
 
 struct xh_metaindex {
     struct xh_meta_format format;
     int started, blind; /* started: the superblock was parsed; blind: none was found */
-    struct node *node;
-    size_t nodes, room;
-    struct table known, pages;
-    struct queue asked;
-    uint32_t place; /* the node of the reader's latest position; NONE: before all */
-    uint32_t first; /* first of the list */
-    uint32_t parsing; /* the node whose structure is being parsed; NONE: the superblock */
-    uint32_t after; /* new nodes are inserted behind this one; NONE: at the front */
+    struct node *known; /* all nodes, by their place */
+    struct stretch *pages;
+    struct node *asked;
+    struct node *place;   /* the node of the reader's latest position; NULL: before all */
+    struct node *first;   /* first of the list */
+    struct node *after;   /* new nodes are inserted behind this one; NULL: at the front */
     int fresh;      /* 1: nodes were added since the last look behind |place| */
     uint16_t era;   /* changes when a finished node may be unfinished, or may have something new behind it */
     uint64_t ahead, used; /* pages requested and not used; pages used */
-    /* places found within TAIL_BYTES behind the structure that names them; places found elsewhere */
-    unsigned near, far;
     unsigned data_reads;  /* small datasets that were read; counts up to DATA_READS */
     unsigned data_known;  /* small datasets known */
     uint64_t data_bytes;  /* their bytes in total */
     unsigned index_known; /* known nodes of chunk indexes */
-    uint64_t late;        /* pages that the window grew by because the reader came first */
     uint8_t buf[XH_META_PARSE_MAX];
 };
-
-/* ---- tables and queues */
-
-/* Returns the slot of |key|, or the empty slot for it. */
-static size_t slot_of(const struct table *t, uint64_t key)
-{
-    size_t i = (size_t)((key + 1) * 0x9e3779b97f4a7c15u >> 32) & (t->room - 1);
-    while (t->key[i] && t->key[i] != key + 1)
-        i = (i + 1) & (t->room - 1);
-    return i;
-}
-
-static int table_grow(struct table *t)
-{
-    struct table big = {.n = t->n, .room = t->room ? 2 * t->room : TABLE_FIRST};
-    big.key = calloc(big.room, sizeof *big.key);
-    big.value = malloc(big.room * sizeof *big.value);
-    if (!big.key || !big.value) {
-        free(big.key);
-        free(big.value);
-        return -1;
-    }
-    assert(!t->room || (t->key && t->value));
-    for (size_t i = 0; i < t->room; i++)
-        if (t->key[i]) {
-            size_t k = slot_of(&big, t->key[i] - 1);
-            big.key[k] = t->key[i];
-            big.value[k] = t->value[i];
-        }
-    free(t->key);
-    free(t->value);
-    *t = big;
-    return 0;
-}
-
-static uint32_t *table_get(const struct table *t, uint64_t key)
-{
-    size_t i = t->room ? slot_of(t, key) : 0;
-    return t->room && t->key[i] ? &t->value[i] : NULL;
-}
-
-/* Returns the value of |key|, and adds it as |value| if it is new; NULL when out of memory. */
-static uint32_t *table_put(struct table *t, uint64_t key, uint32_t value, int *new)
-{
-    uint32_t *there = table_get(t, key);
-    *new = there == NULL;
-    if (there)
-        return there;
-    if (2 * t->n >= t->room && table_grow(t))
-        return NULL;
-    assert(t->key && t->value);
-    size_t i = slot_of(t, key);
-    t->n++;
-    t->key[i] = key + 1;
-    t->value[i] = value;
-    return &t->value[i];
-}
-
-static void table_clear(struct table *t)
-{
-    if (t->n)
-        memset(t->key, 0, t->room * sizeof *t->key);
-    t->n = 0;
-}
-
-static void queue_push(struct queue *q, uint32_t v)
-{
-    if (q->n == q->room) {
-        size_t room = q->room ? 2 * q->room : 256;
-        uint32_t *at = room > NODES_MAX ? NULL : realloc(q->at, room * sizeof *at);
-        if (!at)
-            return; /* then one structure is not tracked */
-        q->at = at;
-        q->room = room;
-    }
-    q->at[q->n++] = v;
-}
 
 struct xh_metaindex *xh_metaindex_new(uint64_t size)
 {
     struct xh_metaindex *m = calloc(1, sizeof *m);
     if (m) {
         m->format.size = size;
-        m->place = m->first = NONE;
-        m->near = 1; /* the beginning of a file is usually dense */
     }
     return m;
+}
+
+static void forget(struct xh_metaindex *m)
+{
+    struct node *n, *behind;
+    struct stretch *s = m->pages, *next;
+    HASH_CLEAR(hh, m->known);
+    LL_FOREACH_SAFE (m->first, n, behind)
+        free(n);
+    HASH_CLEAR(hh, m->pages);
+    for (; s; s = next) {
+        next = s->hh.next;
+        free(s);
+    }
+    m->asked = m->place = m->first = m->after = NULL;
+    m->ahead = 0;
 }
 
 void xh_metaindex_free(struct xh_metaindex *m)
 {
     if (!m)
         return;
-    free(m->node);
-    free(m->known.key);
-    free(m->known.value);
-    free(m->pages.key);
-    free(m->pages.value);
-    free(m->asked.at);
+    forget(m);
     free(m);
 }
 
 /* ---- what is known */
 
-static void forget(struct xh_metaindex *m)
+static struct node *node_at(const struct xh_metaindex *m, uint64_t off)
 {
-    m->nodes = 0;
-    table_clear(&m->known);
-    table_clear(&m->pages);
-    m->asked.n = 0;
-    m->ahead = 0;
-    m->place = m->first = NONE;
+    struct node *n;
+    HASH_FIND(hh, m->known, &off, sizeof off, n);
+    return n;
 }
 
-/* Adds a place behind node |m->after|, unless it is known. Returns its node's index, or NONE when there is no room. */
-static uint32_t add(struct xh_metaindex *m, const struct xh_meta_place *p, int *new)
+/* Adds a place behind node |m->after|, unless it is known. Returns its node, or NULL when there is no room. */
+static struct node *add(struct xh_metaindex *m, const struct xh_meta_place *p, int *new)
 {
+    struct node *n = node_at(m, p->off), **link = m->after ? &m->after->next : &m->first;
     *new = 0;
-    if (m->nodes == m->room) {
-        size_t room = m->room ? 2 * m->room : 1024;
-        struct node *node = room > NODES_MAX ? NULL : realloc(m->node, room * sizeof *node);
-        if (!node)
-            return NONE;
-        m->node = node;
-        m->room = room;
+    if (n || HASH_COUNT(m->known) >= NODES_MAX || !(n = malloc(sizeof *n)))
+        return n;
+    *n = (struct node){.off = p->off, .detail = p->detail, .next = *link, .len = p->len, .era = (uint16_t)(m->era - 1),
+                       .kind = (uint8_t)p->kind, .state = WAITING};
+    HASH_ADD(hh, m->known, off, sizeof n->off, n);
+    if (!xh_in_table(n)) {
+        free(n);
+        return NULL;
     }
-    uint32_t *at = table_put(&m->known, p->off, (uint32_t)m->nodes, new);
-    if (!at || !*new)
-        return at ? *at : NONE;
-    uint32_t *link = m->after == NONE ? &m->first : &m->node[m->after].next;
-    m->node[m->nodes] =
-        (struct node){p->off, p->detail, p->len, *link, NONE, (uint16_t)(m->era - 1), (uint8_t)p->kind, WAITING};
-    *link = m->after = (uint32_t)m->nodes++;
-    m->fresh = 1;
-    return *link;
+    *link = m->after = n;
+    m->fresh = *new = 1;
+    return n;
 }
 
 static int on_found(void *ctx, const struct xh_meta_place *p)
@@ -247,7 +153,7 @@ static int on_found(void *ctx, const struct xh_meta_place *p)
         if (p->detail == 0 || p->detail > DATA_MOST_BYTES || p->detail > m->format.size - p->off)
             return 0;
         data.len = (uint32_t)p->detail;
-        if (add(m, &data, &new) == NONE)
+        if (!add(m, &data, &new))
             return 1;
         m->data_known += new != 0;
         m->data_bytes += new ? data.len : 0;
@@ -256,50 +162,35 @@ static int on_found(void *ctx, const struct xh_meta_place *p)
     if (p->kind == XH_META_INDEX) {
         if (m->index_known >= INDEX_KNOWN_MAX)
             return 0;
-        if (add(m, p, &new) == NONE)
+        if (!add(m, p, &new))
             return 1;
         m->index_known += new != 0;
         return 0;
     }
-    if (add(m, p, &new) == NONE)
-        return 1;
-    if (new && m->parsing != NONE) {
-        uint64_t from = m->node[m->parsing].off;
-        if (p->off > from && p->off - from < TAIL_BYTES)
-            m->near++;
-        else
-            m->far++;
-        if (m->near + m->far > TAIL_MEMORY) {
-            m->near /= 2;
-            m->far /= 2;
-        }
-    }
-    return 0;
+    return !add(m, p, &new);
 }
 
-static void parse(struct xh_metaindex *m, uint32_t i, const uint8_t *p)
+static void parse(struct xh_metaindex *m, struct node *n, const uint8_t *p)
 {
-    struct node n = m->node[i];
-    struct xh_meta_place place = {n.off, n.len, (enum xh_meta_kind)n.kind, n.detail};
-    m->node[i].state = PARSED;
-    m->after = m->parsing = i;
-    xh_meta_parse(&m->format, &place, p, n.len, on_found, m);
+    struct xh_meta_place place = {n->off, n->len, (enum xh_meta_kind)n->kind, n->detail};
+    n->state = PARSED;
+    m->after = n;
+    xh_meta_parse(&m->format, &place, p, n->len, on_found, m);
 }
 
-/* Parses node |i| if its bytes are there. Returns 1 then, else 0. */
-static int try_parse(struct xh_metaindex *m, uint32_t i, xh_meta_look *look, void *ctx)
+/* Parses |n| if its bytes are there. Returns 1 then, else 0. */
+static int try_parse(struct xh_metaindex *m, struct node *n, xh_meta_look *look, void *ctx)
 {
-    const struct node *n = &m->node[i];
     if (n->len > sizeof m->buf || n->kind == XH_META_BYTES || n->kind == XH_META_DATA) {
         uint8_t last; /* names nothing: it is fetched, not parsed */
         if (!look(ctx, n->off, &last, 1) || !look(ctx, n->off + n->len - 1, &last, 1))
             return 0;
-        m->node[i].state = PARSED;
+        n->state = PARSED;
         return 1;
     }
     if (!look(ctx, n->off, m->buf, n->len))
         return 0;
-    parse(m, i, m->buf);
+    parse(m, n, m->buf);
     return 1;
 }
 
@@ -311,7 +202,7 @@ static void start(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
         size_t len = left < sizeof head ? (size_t)left : sizeof head;
         if (!look(ctx, at, head, len))
             return; /* its bytes are not there yet */
-        m->after = m->parsing = NONE;
+        m->after = NULL;
         if (xh_meta_superblock(head, len, at, m->format.size, &m->format, on_found, m)) {
             m->started = 1;
             return;
@@ -322,12 +213,25 @@ static void start(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
 
 /* ---- where the reader is */
 
+static struct stretch *stretch_of(const struct xh_metaindex *m, uint64_t page)
+{
+    struct stretch *s;
+    uint64_t number = page / STRETCH_PAGES;
+    HASH_FIND(hh, m->pages, &number, sizeof number, s);
+    return s;
+}
+
+static uint64_t bit_of(uint64_t page)
+{
+    return UINT64_C(1) << page % STRETCH_PAGES;
+}
+
 static void note_pages(struct xh_metaindex *m, struct xh_range r)
 {
     for (uint64_t p = r.off / PAGE_BYTES, n = 0; p <= (r.off + r.len - 1) / PAGE_BYTES && n < 64; p++, n++) {
-        uint32_t *state = table_get(&m->pages, p);
-        if (state && *state == PAGE_ASKED) {
-            *state = PAGE_USED;
+        struct stretch *s = stretch_of(m, p);
+        if (s && s->asked & ~s->used & bit_of(p)) {
+            s->used |= bit_of(p);
             m->ahead -= m->ahead > 0;
             m->used++;
         }
@@ -343,26 +247,16 @@ static void note_unknown(struct xh_metaindex *m, struct xh_range r, xh_meta_look
     if (!look(ctx, r.off, m->buf, len) || !xh_meta_recognise(&m->format, r.off, m->buf, len, &place))
         return;
     m->after = m->place;
-    uint32_t i = add(m, &place, &new);
-    if (i == NONE) {
+    struct node *n = add(m, &place, &new);
+    if (!n) {
         forget(m);
         return;
     }
-    m->place = i;
+    m->place = n;
     if (new) {
         m->era++;
-        parse(m, i, m->buf);
+        parse(m, n, m->buf);
     }
-}
-
-static void grow_window(struct xh_metaindex *m)
-{
-    if (m->used * USED_QUARTER >= m->used + m->ahead)
-        m->late += m->late + LATE_DOUBLES;
-    else
-        m->late += LATE_GROWTH;
-    if (m->late > DATA_WINDOW_MAX)
-        m->late = DATA_WINDOW_MAX;
 }
 
 static int wants_index(const struct xh_metaindex *m)
@@ -377,23 +271,20 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
     note_pages(m, r);
     if (!m->started)
         return;
-    uint32_t *at = table_get(&m->known, r.off);
-    if (!at) {
+    struct node *n = node_at(m, r.off);
+    if (!n) {
         if (meta)
             note_unknown(m, r, look, ctx);
         return;
     }
-    const struct node *n = &m->node[*at];
     if (n->kind == XH_META_DATA && !meta && m->data_reads < DATA_READS && ++m->data_reads == DATA_READS) {
         m->fresh = 1;
         m->era++;
     }
     if (n->kind != XH_META_BYTES) /* values are shared between objects, so they do not tell the reader's position */
-        m->place = *at;
-    if (n->state == WAITING && (n->kind != XH_META_INDEX || wants_index(m)))
-        grow_window(m);
+        m->place = n;
     if (n->state != PARSED)
-        try_parse(m, *at, look, ctx);
+        try_parse(m, n, look, ctx);
 }
 
 /* ---- what to fetch */
@@ -416,7 +307,7 @@ static int wants_data(const struct xh_metaindex *m)
 static uint64_t window(const struct xh_metaindex *m, const struct xh_meta_limits *lim)
 {
     uint64_t spare = lim->spare_bytes / PAGE_BYTES;
-    uint64_t w = (spare > WINDOW_FIRST ? spare : WINDOW_FIRST) + WINDOW_GROWTH * m->used + m->late;
+    uint64_t w = (spare > WINDOW_FIRST ? spare : WINDOW_FIRST) + WINDOW_GROWTH * m->used;
     return min64(w, reads_data(m) ? DATA_WINDOW_MAX : WINDOW_MAX);
 }
 
@@ -427,56 +318,63 @@ static struct xh_range pages_of(const struct xh_metaindex *m, const struct node 
     uint64_t base = page > PAGE_BYTES ? m->format.base % page : 0;
     uint64_t from = n->off - (n->off >= base ? (n->off - base) % page : n->off);
     uint64_t end = n->off + n->len;
-    if (m->near > m->far && n->kind != XH_META_BYTES && n->kind != XH_META_DATA && n->kind != XH_META_INDEX)
-        end = n->off + (n->len > TAIL_BYTES ? n->len : TAIL_BYTES);
     uint64_t over = (end - from) % page;
     if (over)
         end += page - over;
     return (struct xh_range){from, min64(end, m->format.size) - from};
 }
 
+/* Marks |page| as requested. Returns 1 when it was not before. */
+static int ask_page(struct xh_metaindex *m, uint64_t page)
+{
+    struct stretch *s = stretch_of(m, page);
+    if (!s && (s = calloc(1, sizeof *s))) {
+        s->number = page / STRETCH_PAGES;
+        HASH_ADD(hh, m->pages, number, sizeof s->number, s);
+        if (!xh_in_table(s)) {
+            free(s);
+            return 0;
+        }
+    }
+    if (!s || s->asked & bit_of(page))
+        return 0;
+    s->asked |= bit_of(page);
+    m->ahead++;
+    return 1;
+}
+
 /* Marks the pages of |r| as requested. Returns 1 when one of them was not requested before. */
 static int ask_pages(struct xh_metaindex *m, struct xh_range r)
 {
-    int any = 0, new;
-    for (uint64_t p = r.off / PAGE_BYTES; p * PAGE_BYTES < r.off + r.len; p++) {
-        uint32_t *state = table_put(&m->pages, p, PAGE_ASKED, &new);
-        if (state && new) {
-            any = 1;
-            m->ahead++;
-        }
-    }
+    int any = 0;
+    for (uint64_t p = r.off / PAGE_BYTES; p * PAGE_BYTES < r.off + r.len; p++)
+        any |= ask_page(m, p);
     return any;
 }
 
 /* Parses the requested nodes whose bytes are there. */
 static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
 {
-    size_t kept = 0, end = m->asked.n;
-    for (size_t k = 0; k < end; k++) {
-        uint32_t i = m->asked.at[k];
-        if (m->node[i].state == ASKED && !try_parse(m, i, look, ctx))
-            m->asked.at[kept++] = i;
-    }
-    m->asked.n = kept;
+    struct node *n, *next;
+    DL_FOREACH_SAFE2 (m->asked, n, next, next_asked)
+        if (n->state != ASKED || try_parse(m, n, look, ctx))
+            DL_DELETE2(m->asked, n, prev_asked, next_asked);
 }
 
-/* Returns 1 when node |i| needs no more work. */
-static int is_done(const struct xh_metaindex *m, uint32_t i)
+/* Returns 1 when |n| needs no more work. */
+static int is_done(const struct xh_metaindex *m, const struct node *n)
 {
-    const struct node *n = &m->node[i];
     return n->state == PARSED || (n->kind == XH_META_DATA && !wants_data(m)) ||
            (n->kind == XH_META_INDEX && !wants_index(m));
 }
 
-/* Returns the first unfinished node from |i| on; NONE: all are finished. */
-static uint32_t skip_done(struct xh_metaindex *m, uint32_t i)
+/* Returns the first unfinished node from |n| on; NULL: all are finished. */
+static struct node *skip_done(struct xh_metaindex *m, struct node *n)
 {
-    uint32_t to = i, next;
-    while (to != NONE && is_done(m, to))
-        to = m->node[to].era == m->era ? m->node[to].skip : m->node[to].next;
-    for (; i != to; i = next) { /* makes the next skip shorter */
-        struct node *n = &m->node[i];
+    struct node *to = n, *next;
+    while (to && is_done(m, to))
+        to = to->era == m->era ? to->skip : to->next;
+    for (; n != to; n = next) { /* makes the next skip shorter */
         next = n->era == m->era ? n->skip : n->next;
         n->skip = to;
         n->era = m->era;
@@ -490,33 +388,32 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
 {
     size_t n = 0, parses = 0;
     uint64_t most = min64(window(m, lim), m->ahead + lim->most_bytes / PAGE_BYTES);
-    uint32_t i = m->place == NONE ? m->first : m->place;
-    int around = reads_data(m) && m->place != NONE; /* a reader that picks datasets may also pick earlier ones */
-    for (size_t far = 0; n < room && parses < PARSES_MAX; i = m->node[i].next) {
+    struct node *i = m->place ? m->place : m->first;
+    int around = reads_data(m) && m->place; /* a reader that picks datasets may also pick earlier ones */
+    for (size_t far = 0; n < room && parses < PARSES_MAX; i = i->next) {
         int full = m->ahead >= most;
         i = full ? i : skip_done(m, i);
-        if (i == NONE && around) {
+        if (!i && around) {
             around = 0;
             i = full ? m->first : skip_done(m, m->first);
         }
-        if (i == NONE || (full && (far >= NEXT_NODES || n >= NEXT_NODES)))
+        if (!i || (full && (far >= NEXT_NODES || n >= NEXT_NODES)))
             break;
-        if ((m->node[i].kind == XH_META_DATA && !wants_data(m)) ||
-            (m->node[i].kind == XH_META_INDEX && !wants_index(m)))
+        if ((i->kind == XH_META_DATA && !wants_data(m)) || (i->kind == XH_META_INDEX && !wants_index(m)))
             continue;
         far++;
-        if (m->node[i].state != WAITING)
+        if (i->state != WAITING)
             continue;
         parses++;
         if (try_parse(m, i, look, ctx))
             continue; /* what it named comes next */
-        m->node[i].state = ASKED;
-        queue_push(&m->asked, i);
-        struct xh_range r = pages_of(m, &m->node[i]);
-        if (m->node[i].len <= STRUCTURE_MAX && ask_pages(m, r))
+        i->state = ASKED;
+        DL_APPEND2(m->asked, i, prev_asked, next_asked);
+        struct xh_range r = pages_of(m, i);
+        if (i->len <= STRUCTURE_MAX && ask_pages(m, r))
             out[n++] = r;
     }
-    m->fresh = i != NONE && m->ahead < window(m, lim);
+    m->fresh = i && m->ahead < window(m, lim);
     return n;
 }
 

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#define SPECULATIVE_BYTES 512u /* what HDF5 reads of object headers and local heaps first */
+#include "base/hdf5.h"
+
 #define GLOBAL_HEAP_BYTES 4096u
 #define ATTRIBUTE_ELEMENTS 16u /* most variable-length values of one attribute that are followed */
 #define PAGE_BYTES_MAX (1u << 20)
@@ -93,7 +94,7 @@ static void found(struct parser *s, uint64_t addr, uint64_t len, enum xh_meta_ki
 
 static void found_header(struct parser *s, uint64_t addr)
 {
-    found(s, addr, SPECULATIVE_BYTES, XH_META_HEADER, 0);
+    found(s, addr, XH_HDF5_SPECULATION_BYTES, XH_META_HEADER, 0);
 }
 
 static uint64_t btree_bytes(const struct xh_meta_format *f)
@@ -103,7 +104,7 @@ static uint64_t btree_bytes(const struct xh_meta_format *f)
 
 static void found_symbol_table(struct parser *s, uint64_t btree, uint64_t heap)
 {
-    found(s, heap, SPECULATIVE_BYTES, XH_META_LOCAL_HEAP, 0); /* names first, then the objects that have them */
+    found(s, heap, XH_HDF5_SPECULATION_BYTES, XH_META_LOCAL_HEAP, 0); /* names first, then the objects that have them */
     found(s, btree, btree_bytes(s->format), XH_META_BTREE, 0);
 }
 
@@ -587,7 +588,7 @@ int xh_meta_superblock(const uint8_t *p, size_t len, uint64_t at, uint64_t size,
         symbol_entry(&s, &c);
     } else {
         uint64_t root = address(&s, &c);
-        found(&s, extension, SPECULATIVE_BYTES, XH_META_EXTENSION, 0);
+        found(&s, extension, XH_HDF5_SPECULATION_BYTES, XH_META_EXTENSION, 0);
         found_header(&s, root);
     }
     *out = f;
@@ -612,7 +613,7 @@ int xh_meta_recognise(const struct xh_meta_format *f, uint64_t off, const uint8_
             return 1;
         }
     /* A version 1 header has no signature: version, zero, number of messages, number of references. */
-    if (p[0] != 1 || p[1] != 0 || (p[2] == 0 && p[3] == 0) || len < SPECULATIVE_BYTES)
+    if (p[0] != 1 || p[1] != 0 || (p[2] == 0 && p[3] == 0) || len < XH_HDF5_SPECULATION_BYTES)
         return 0;
     *out = place;
     return 1;

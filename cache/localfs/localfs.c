@@ -14,8 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <linux/magic.h>
-
+#include "base/filesystems.h"
 #include "base/now.h"
 #include "base/process.h"
 #include "shadow/shadow.h"
@@ -23,21 +22,18 @@
 #include "write_buffer.h"
 #include "read_around.h"
 
-#define BULK_BYTES 65536u          /* raw data of at least this size bypasses the shadow */
-#define ANY_BULK_BYTES 1048576u    /* any read of at least this size does too */
 #define YOUNG_NS 2000000000ll      /* after a change, another change within this time may leave the same times */
 #define OTHERS_MS 1000             /* longest wait for another process to publish a page */
 #define HELD_LEAST_BYTES (8u << 20) /* with a smaller budget the image would be written back all the time */
 
 struct xh_localfs {
     /* Constant. */
-    int fd;
     uint64_t process;         /* the process that opened it */
     uint64_t size;            /* of a file that is only read, when it was opened */
     struct xh_shadow *shadow; /* NULL: the file is written */
 
     struct xh_read_around reach; /* used for a file that is only read */
-    uint64_t reads, read_bytes, hits;
+    uint64_t hits;
     struct { /* option stats: for both kinds of file */
         int on;
         uint64_t opened_ns, spent_ns;  /* spent: in calls of localfs.h */
@@ -49,26 +45,23 @@ struct xh_localfs {
     struct xh_write_buffer held; /* used for a file that is written */
 };
 
-#define XFS_MAGIC 0x58465342 /* not in linux/magic.h */
-#define ZFS_MAGIC 0x2fc12fc1
-
-/* Returns 1 when the local shadow gains nothing on this file system: it is in memory, or, for |writing|, a local
- * disk whose writes go into the page cache. It is asked once, at opening: what is held back must not depend on how
- * long one write happens to take. */
-static int is_quick(int fd, int writing)
+/* Returns 1 when the local shadow gains nothing on this file system: it is in memory, or on a local disk that the page
+ * cache serves. It is asked once, at opening: what is held back must not depend on how long one write happens to
+ * take. */
+static int is_quick(int fd)
 {
     struct statfs fs;
     if (fstatfs(fd, &fs) < 0)
         return 0;
     switch ((unsigned long)fs.f_type) {
     case TMPFS_MAGIC:
-    case RAMFS_MAGIC: return 1;
+    case RAMFS_MAGIC:
     case EXT4_SUPER_MAGIC: /* ext2 and ext3 too */
     case XFS_MAGIC:
     case BTRFS_SUPER_MAGIC:
     case F2FS_SUPER_MAGIC:
     case ZFS_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC: return writing;
+    case OVERLAYFS_SUPER_MAGIC: return 1;
     default: return 0;
     }
 }
@@ -120,16 +113,15 @@ int xh_localfs_open(int fd, const struct stat *st, const char *path, int writing
                     struct xh_localfs **out)
 {
     *out = NULL;
-    if (!S_ISREG(st->st_mode) || is_quick(fd, writing) || (!writing && st->st_size == 0) ||
+    if (!S_ISREG(st->st_mode) || is_quick(fd) || (!writing && st->st_size == 0) ||
         (writing && o->private_budget_bytes < HELD_LEAST_BYTES))
         return 0;
     struct xh_localfs *n = calloc(1, sizeof *n);
     if (!n)
         return 0;
-    n->fd = fd;
     n->process = xh_process();
     n->size = (uint64_t)st->st_size;
-    xh_read_around_begin(&n->reach, n->size);
+    xh_read_around_begin(&n->reach, fd, n->size);
     if (writing) {
         xh_write_buffer_begin(&n->held, fd, n->size, o->private_budget_bytes);
     } else if (!(n->shadow = shadow_of(st, path, o))) {
@@ -150,6 +142,7 @@ int xh_localfs_open(int fd, const struct stat *st, const char *path, int writing
 static void tell(const struct xh_localfs *n)
 {
     const struct xh_write_buffer *h = &n->held;
+    const struct xh_read_around *r = n->shadow ? &n->reach : &h->reach;
     uint64_t wall = xh_now_ns() - n->account.opened_ns, spent = n->account.spent_ns;
     double all = (double)(wall ? wall : 1);
     dprintf(STDERR_FILENO,
@@ -158,8 +151,7 @@ static void tell(const struct xh_localfs *n)
             "  writes    %llu by HDF5; %llu to the file system, %.1f MB\n"
             "  time      memory and file system %.3f s (%.0f %%), HDF5 and application %.3f s (%.0f %%)\n",
             n->account.path, all / 1e9, (unsigned long long)n->account.reads,
-            (unsigned long long)(n->shadow ? n->reads : h->reads),
-            (double)(n->shadow ? n->read_bytes : h->read_bytes) / 1e6, (unsigned long long)n->account.writes,
+            (unsigned long long)r->reads, (double)r->read_bytes / 1e6, (unsigned long long)n->account.writes,
             (unsigned long long)h->writes, (double)h->written_bytes / 1e6, (double)spent / 1e9,
             100 * (double)spent / all, (double)(wall - spent) / 1e9, 100 * (double)(wall - spent) / all);
 }
@@ -183,12 +175,12 @@ void xh_localfs_close(struct xh_localfs *n)
     if (n->account.on && n->process == xh_process())
         tell(n);
     if (n->shadow) {
-        xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu hits=%llu", (unsigned long long)n->reads,
-                 (unsigned long long)n->read_bytes, (unsigned long long)n->hits);
+        xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu hits=%llu", (unsigned long long)n->reach.reads,
+                 (unsigned long long)n->reach.read_bytes, (unsigned long long)n->hits);
         xh_shadow_close(n->shadow);
     } else {
-        xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu writes=%llu written=%llu", (unsigned long long)h->reads,
-                 (unsigned long long)h->read_bytes, (unsigned long long)h->writes,
+        xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu writes=%llu written=%llu", (unsigned long long)h->reach.reads,
+                 (unsigned long long)h->reach.read_bytes, (unsigned long long)h->writes,
                  (unsigned long long)h->written_bytes);
         xh_write_buffer_end(&n->held);
     }
@@ -196,29 +188,10 @@ void xh_localfs_close(struct xh_localfs *n)
     free(n);
 }
 
-/* Reads the bytes of [off, off+len) that the file has. Returns their number, or -1. */
-static ssize_t read_file(struct xh_localfs *n, uint64_t off, void *buf, size_t len)
-{
-    size_t got = 0;
-    while (got < len) {
-        ssize_t k = pread(n->fd, (char *)buf + got, len - got, (off_t)(off + got));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return -1;
-        n->reads++;
-        n->read_bytes += (uint64_t)k;
-        if (k == 0)
-            break;
-        got += (size_t)k;
-    }
-    return (ssize_t)got;
-}
-
 /* Reads from the file alone. Bytes behind its end are zeros. Returns 0 or -1. */
 static int read_plain(struct xh_localfs *n, uint64_t off, size_t len, void *buf)
 {
-    ssize_t got = read_file(n, off, buf, len);
+    ssize_t got = xh_read_around_file(&n->reach, off, len, buf);
     if (got < 0)
         return -1;
     memset((char *)buf + got, 0, len - (size_t)got);
@@ -242,17 +215,17 @@ static void bring(struct xh_localfs *n, uint64_t first, size_t count, const uint
         from++;
     while (to > from && !mine[to - 1])
         to--;
-    uint64_t off = (first + from) * XH_PAGE_BYTES, end = (first + to) * XH_PAGE_BYTES, begun = xh_now_ns();
+    uint64_t off = (first + from) * XH_PAGE_BYTES, end = (first + to) * XH_PAGE_BYTES;
     size_t len = (size_t)((end < n->size ? end : n->size) - off);
     if (!n->buf)
         n->buf = malloc(XH_READ_AROUND_BUFFER);
     char *buf = n->buf;
-    ssize_t got = buf ? read_file(n, off, buf, len) : -1;
+    ssize_t got = buf ? xh_read_around_file(&n->reach, off, len, buf) : -1;
     if (got != (ssize_t)len) { /* it failed, or the file has become shorter: read as if there were no shadow */
         give_up(n->shadow, first, count, mine);
         return;
     }
-    xh_read_around_learn(&n->reach, len, xh_now_ns() - begun);
+    xh_read_around_learn(&n->reach);
     for (size_t i = from, run; i < to; i += run) {
         for (run = 1; i + run < to && mine[i + run] == mine[i]; run++) {}
         size_t at = (i - from) * XH_PAGE_BYTES, size = run * XH_PAGE_BYTES < len - at ? run * XH_PAGE_BYTES : len - at;
@@ -313,14 +286,8 @@ static int read_any(struct xh_localfs *n, int raw, uint64_t addr, size_t size, v
 {
     if (!n->shadow)
         return xh_write_buffer_read(&n->held, raw, addr, size, buf);
-    if (addr >= n->size || (raw && size >= BULK_BYTES) || size >= ANY_BULK_BYTES)
+    if (addr >= n->size || xh_read_around_is_bulk(raw, size))
         return read_plain(n, addr, size, buf);
-    if (xh_read_around_needless(&n->reach)) {
-        uint64_t begun = xh_now_ns();
-        int rc = read_plain(n, addr, size, buf);
-        xh_read_around_plain(&n->reach, size, xh_now_ns() - begun);
-        return rc;
-    }
     size_t there = size < n->size - addr ? size : (size_t)(n->size - addr);
     memset((char *)buf + there, 0, size - there);
     return read_shadow(n, raw, addr, there, buf);
@@ -366,7 +333,7 @@ int xh_localfs_truncate(struct xh_localfs *n, uint64_t size)
     uint64_t entered = enter(n);
     if (xh_localfs_is_parents(n))
         return 0;
-    return leave(n, entered, n->shadow ? ftruncate(n->fd, (off_t)size) : xh_write_buffer_truncate(&n->held, size));
+    return leave(n, entered, n->shadow ? ftruncate(n->reach.fd, (off_t)size) : xh_write_buffer_truncate(&n->held, size));
 }
 
 uint64_t xh_localfs_eof(const struct xh_localfs *n)

@@ -1,16 +1,38 @@
 /* The reach of a read: see read_around.h. */
 #include "read_around.h"
 
-#define QUICK_ENOUGH 4 /* quick reads; after so many, the next is expected to be quick too */
-/* highest count of quick reads. One slow read may be the processor's fault: half of 8 is still enough. Two are not. */
-#define QUICK_MOST 8
+#include <errno.h>
+#include <unistd.h>
+
 #define VAIN_MOST 3 /* reads without a hit before the reach shrinks */
 
-void xh_read_around_begin(struct xh_read_around *r, uint64_t file_bytes)
+void xh_read_around_begin(struct xh_read_around *r, int fd, uint64_t file_bytes)
 {
-    *r =
-        (struct xh_read_around){.bytes = file_bytes <= XH_READ_AROUND_MOST ? XH_READ_AROUND_MOST : XH_READ_AROUND_FIRST,
-                                .least_ns = UINT64_MAX};
+    *r = (struct xh_read_around){.fd = fd, .bytes = file_bytes <= XH_READ_AROUND_MOST ? XH_READ_AROUND_MOST
+                                                                                       : XH_READ_AROUND_FIRST};
+}
+
+int xh_read_around_is_bulk(int raw, size_t size)
+{
+    return size >= (raw ? XH_READ_AROUND_FIRST : XH_READ_AROUND_MOST);
+}
+
+ssize_t xh_read_around_file(struct xh_read_around *r, uint64_t off, size_t len, void *buf)
+{
+    size_t got = 0;
+    while (got < len) {
+        ssize_t k = pread(r->fd, (char *)buf + got, len - got, (off_t)(off + got));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return -1;
+        r->reads++;
+        r->read_bytes += (uint64_t)k;
+        if (k == 0)
+            break;
+        got += (size_t)k;
+    }
+    return (ssize_t)got;
 }
 
 void xh_read_around_hit(struct xh_read_around *r)
@@ -28,50 +50,14 @@ void xh_read_around_around(const struct xh_read_around *r, uint64_t off, uint64_
     *hi = *hi > end ? end : *hi;
 }
 
-static void shrink(struct xh_read_around *r)
+void xh_read_around_learn(struct xh_read_around *r)
 {
-    if (r->bytes > XH_READ_AROUND_LEAST)
-        r->bytes /= 2;
-}
-
-/* 30 us for a system call, and a copy at 4 GB/s. A slow file system needs more than this for its first byte. */
-static int is_quick(uint64_t bytes, uint64_t ns)
-{
-    return ns < 30000 + bytes / 4;
-}
-
-static void note_quick(struct xh_read_around *r, uint64_t bytes, uint64_t ns)
-{
-    if (!is_quick(bytes, ns))
-        r->quick /= 2;
-    else if (r->quick < QUICK_MOST)
-        r->quick++;
-}
-
-/* A read that takes more than four times the shortest shrinks the reach: the bytes cost more than the latency. A
- * read that takes up to twice the shortest may double it: the extra bytes cost nothing yet. */
-void xh_read_around_learn(struct xh_read_around *r, uint64_t bytes, uint64_t ns)
-{
-    note_quick(r, bytes, ns);
-    r->least_ns = ns < r->least_ns ? ns : r->least_ns;
     r->vain = r->hits ? 0 : r->vain + 1;
-    if (ns / 4 > r->least_ns) {
-        shrink(r);
-    } else if (r->vain > VAIN_MOST) {
-        shrink(r);
-        r->vain = 0;
-    } else if (r->hits && ns / 2 <= r->least_ns && r->bytes < XH_READ_AROUND_MOST) {
+    if (r->hits && r->bytes < XH_READ_AROUND_MOST)
         r->bytes *= 2;
+    if (r->vain > VAIN_MOST && r->bytes > XH_READ_AROUND_LEAST) {
+        r->bytes /= 2;
+        r->vain = 0;
     }
     r->hits = 0;
-}
-
-int xh_read_around_needless(const struct xh_read_around *r)
-{
-    return r->quick >= QUICK_ENOUGH;
-}
-
-void xh_read_around_plain(struct xh_read_around *r, uint64_t bytes, uint64_t ns)
-{
-    note_quick(r, bytes, ns);
 }

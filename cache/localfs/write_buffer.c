@@ -7,18 +7,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/now.h"
+#include "base/hdf5.h"
 #include "watch/trace.h"
 
-#define BLOCK_BYTES 65536u
-#define BULK_BYTES 65536u       /* raw data of at least this size bypasses the image */
-#define ANY_BULK_BYTES 1048576u /* any read of at least this size does too */
+#define BLOCK_BYTES 65536u      /* of the image; gaps up to this size are written again to join two writes */
 #define MARK_WRITER 1           /* flag in a superblock: the file is being written */
 #define MARK_SWMR 4             /* flag in a superblock: it is read meanwhile (SWMR) */
-#define SUPER_BYTES 96u         /* the longest superblock, which is the oldest format's */
-#define IO_MAX 0x7ffff000u      /* Linux moves at most this many bytes in one call */
 #define PIECES 256              /* most pieces of one system call */
-#define BRIDGE_BYTES 65536u     /* gaps up to this size are written again to join two writes */
 
 enum state { ABSENT, CLEAN, RAW, META };
 
@@ -32,9 +27,9 @@ struct xh_write_buffer_block {
 
 void xh_write_buffer_begin(struct xh_write_buffer *h, int fd, uint64_t size, uint64_t budget_bytes)
 {
-    *h = (struct xh_write_buffer){.fd = fd, .budget_bytes = budget_bytes, .disk = size, .eof = size, .settled = size,
+    *h = (struct xh_write_buffer){.budget_bytes = budget_bytes, .disk = size, .eof = size, .settled = size,
                           .super_at = UINT64_MAX};
-    xh_read_around_begin(&h->reach, size);
+    xh_read_around_begin(&h->reach, fd, size);
 }
 
 void xh_write_buffer_end(struct xh_write_buffer *h)
@@ -50,30 +45,11 @@ void xh_write_buffer_end(struct xh_write_buffer *h)
 
 /* ---- the file ---- */
 
-static int file_read(struct xh_write_buffer *h, uint64_t addr, size_t size, void *buf, size_t *got)
-{
-    *got = 0;
-    while (*got < size) {
-        size_t now = size - *got < IO_MAX ? size - *got : IO_MAX;
-        ssize_t k = pread(h->fd, (char *)buf + *got, now, (off_t)(addr + *got));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return -1;
-        h->reads++;
-        if (k == 0)
-            break;
-        *got += (size_t)k;
-        h->read_bytes += (uint64_t)k;
-    }
-    return 0;
-}
-
 /* Writes |n| adjacent pieces at |addr|. Returns 0 or -1. */
 static int file_write(struct xh_write_buffer *h, uint64_t addr, struct iovec *v, size_t n)
 {
     while (n > 0) {
-        ssize_t k = pwritev(h->fd, v, (int)n, (off_t)addr);
+        ssize_t k = pwritev(h->reach.fd, v, (int)n, (off_t)addr);
         if (k < 0 && errno == EINTR)
             continue;
         if (k == 0)
@@ -258,10 +234,10 @@ static int add_piece(struct run *r, uint8_t *data, uint8_t *state, size_t len)
  * 0, or -1 with the run unchanged. */
 static int bridge(struct xh_write_buffer *h, struct run *r, uint64_t to, uint64_t void_from)
 {
-    static uint8_t zeros[BRIDGE_BYTES];
+    static uint8_t zeros[BLOCK_BYTES];
     const size_t n = r->n, last = r->v[n - 1].iov_len;
     const uint64_t end = r->end;
-    if (to - r->end > BRIDGE_BYTES)
+    if (to - r->end > BLOCK_BYTES)
         return -1;
     while (r->end < to) {
         struct xh_write_buffer_block *b = block_at(h, r->end, 0);
@@ -317,7 +293,7 @@ static int put_range(struct xh_write_buffer *h, uint64_t from, uint64_t to, enum
 /* Does the same, but leaves out the superblock. */
 static int put_but_super(struct xh_write_buffer *h, uint64_t from, uint64_t to, enum state least, enum state most)
 {
-    uint64_t lo = h->super_at, hi = h->super_at + SUPER_BYTES;
+    uint64_t lo = h->super_at, hi = h->super_at + XH_HDF5_SUPERBLOCK_BYTES;
     if (lo == UINT64_MAX || hi <= from || lo >= to)
         return put_range(h, from, to, least, most);
     return (from < lo && put_range(h, from, lo, least, most)) ||
@@ -334,7 +310,7 @@ static int put_fresh(struct xh_write_buffer *h)
     for (size_t i = block_from(h, h->settled); i < h->n; i++)
         if (h->block[i]->at >= h->settled &&
             (h->super_at == UINT64_MAX || h->block[i]->at + BLOCK_BYTES <= h->super_at ||
-             h->block[i]->at >= h->super_at + SUPER_BYTES))
+             h->block[i]->at >= h->super_at + XH_HDF5_SUPERBLOCK_BYTES))
             no_dirt(h->block[i]);
     return 0;
 }
@@ -345,13 +321,13 @@ int xh_write_buffer_write_back(struct xh_write_buffer *h)
     if (put_fresh(h))
         return -1;
     if (h->disk < h->eof) {
-        if (ftruncate(h->fd, (off_t)h->eof) < 0)
+        if (ftruncate(h->reach.fd, (off_t)h->eof) < 0)
             return -1;
         h->disk = h->eof;
     }
     if (put_but_super(h, 0, h->settled, RAW, RAW) || put_but_super(h, 0, h->settled, META, META))
         return -1;
-    if (h->super_at != UINT64_MAX && put_range(h, h->super_at, h->super_at + SUPER_BYTES, RAW, META))
+    if (h->super_at != UINT64_MAX && put_range(h, h->super_at, h->super_at + XH_HDF5_SUPERBLOCK_BYTES, RAW, META))
         return -1;
     for (size_t i = 0; i < h->n; i++)
         no_dirt(h->block[i]);
@@ -390,14 +366,15 @@ static int make_room(struct xh_write_buffer *h, size_t size)
 /* Reads [addr, addr+size) and bytes around it from the file into the image. */
 static int fetch(struct xh_write_buffer *h, uint64_t addr, size_t size)
 {
-    uint64_t lo, hi, begun = xh_now_ns();
-    size_t got;
+    uint64_t lo, hi;
+    ssize_t read;
     xh_read_around_around(&h->reach, addr, size, h->disk, &lo, &hi);
     if (!h->buf)
         h->buf = malloc(XH_READ_AROUND_BUFFER);
-    if (!h->buf || file_read(h, lo, (size_t)(hi - lo), h->buf, &got))
+    if (!h->buf || (read = xh_read_around_file(&h->reach, lo, (size_t)(hi - lo), h->buf)) < 0)
         return -1;
-    xh_read_around_learn(&h->reach, hi - lo, xh_now_ns() - begun);
+    xh_read_around_learn(&h->reach);
+    size_t got = (size_t)read;
     uint8_t *from = h->buf;
     for (size_t now; got > 0; lo += now, got -= now, from += now) {
         now = within(lo, got);
@@ -418,24 +395,19 @@ static int fetch(struct xh_write_buffer *h, uint64_t addr, size_t size)
 /* Reads from the file, without filling the image. Dirty and clean bytes of the image take precedence. */
 static int read_through(struct xh_write_buffer *h, uint64_t addr, size_t size, void *buf)
 {
-    size_t got = 0;
-    if ((addr < h->disk || h->through) && file_read(h, addr, size, buf, &got))
+    int there = addr < h->disk || h->through;
+    ssize_t got = there ? xh_read_around_file(&h->reach, addr, size, buf) : 0;
+    if (got < 0)
         return -1;
-    memset((char *)buf + got, 0, size - got);
+    memset((char *)buf + got, 0, size - (size_t)got);
     lay_over(h, addr, size, buf, RAW);
     return 0;
 }
 
 int xh_write_buffer_read(struct xh_write_buffer *h, int raw, uint64_t addr, size_t size, void *buf)
 {
-    if (h->through || (raw && size >= BULK_BYTES) || size >= ANY_BULK_BYTES)
+    if (h->through || xh_read_around_is_bulk(raw, size))
         return read_through(h, addr, size, buf);
-    if (xh_read_around_needless(&h->reach)) {
-        uint64_t begun = xh_now_ns();
-        int rc = read_through(h, addr, size, buf);
-        xh_read_around_plain(&h->reach, size, xh_now_ns() - begun);
-        return rc;
-    }
     size_t there = addr >= h->disk ? 0 : size < h->disk - addr ? size : (size_t)(h->disk - addr);
     if (!lacks(h, addr, there))
         xh_read_around_hit(&h->reach);
@@ -461,15 +433,11 @@ static unsigned marks_of(struct xh_write_buffer *h, uint64_t addr, size_t size, 
 
 static int write_through(struct xh_write_buffer *h, uint64_t addr, size_t size, const void *buf)
 {
-    struct iovec v;
-    for (size_t now; size > 0; addr += now, size -= now, buf = (const char *)buf + now) {
-        now = size < IO_MAX ? size : IO_MAX;
-        v = (struct iovec){(void *)(uintptr_t)buf, now};
-        if (file_write(h, addr, &v, 1))
-            return -1;
-        forget(h, addr, now);
-    }
-    h->eof = addr > h->eof ? addr : h->eof;
+    struct iovec v = {(void *)(uintptr_t)buf, size};
+    if (file_write(h, addr, &v, 1))
+        return -1;
+    forget(h, addr, size);
+    h->eof = addr + size > h->eof ? addr + size : h->eof;
     return 0;
 }
 
@@ -518,7 +486,7 @@ int xh_write_buffer_write(struct xh_write_buffer *h, int raw, uint64_t addr, siz
         h->marked = 1;
         return write_through(h, addr, size, buf);
     }
-    if (h->through || (raw && size >= BULK_BYTES))
+    if (h->through || (raw && xh_read_around_is_bulk(raw, size)))
         return write_through(h, addr, size, buf);
     if (make_room(h, size))
         return -1;
@@ -532,13 +500,13 @@ int xh_write_buffer_truncate(struct xh_write_buffer *h, uint64_t size)
     h->eof = size;
     forget(h, size, UINT64_MAX - size);
     if (h->through && h->disk != size) {
-        if (ftruncate(h->fd, (off_t)size) < 0)
+        if (ftruncate(h->reach.fd, (off_t)size) < 0)
             return -1;
         h->disk = size;
     }
     if (size >= h->disk)
         return 0;
-    if (xh_write_buffer_write_back(h) || ftruncate(h->fd, (off_t)size) < 0)
+    if (xh_write_buffer_write_back(h) || ftruncate(h->reach.fd, (off_t)size) < 0)
         return -1;
     h->disk = size;
     h->settled = size < h->settled ? size : h->settled;

@@ -35,7 +35,6 @@
 struct xh_write_buffer_block;
 
 struct xh_write_buffer {
-    int fd;                /* constant; belongs to the caller */
     uint64_t budget_bytes; /* constant */
     int alone;             /* an exclusive lock is held: clean bytes between dirty ones may be written again */
     int marked;            /* the file's superblock says that the file is being written */
@@ -50,7 +49,7 @@ struct xh_write_buffer {
     size_t n, room;
     uint8_t *buf; /* buffer for one read: XH_READ_AROUND_BUFFER bytes, or NULL */
     struct xh_read_around reach;
-    uint64_t reads, read_bytes, writes, written_bytes; /* system calls and their bytes, for the trace */
+    uint64_t writes, written_bytes; /* system calls and their bytes, for the trace */
 };
 
 void xh_write_buffer_begin(struct xh_write_buffer *h, int fd, uint64_t size, uint64_t budget_bytes);

@@ -1,27 +1,28 @@
-/* Opening, closing and telling apart: see cache.h. The way of a read is in read.c. */
+/* Opening, closing and telling apart: see cache.h. An open file is put together here; version.c finds out of which
+ * version it is. The way of a read is in read.c. */
 #include "cache.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-#include "ahead/ahead.h"
 #include "ahead/hints.h"
-#include "ahead/predict.h"
+#include "ahead/layouts.h"
 #include "ahead/schedule.h"
+#include "ahead/sequence.h"
 #include "ahead/siblings.h"
 #include "ahead/walk.h"
 #include "base/env.h"
 #include "base/now.h"
 #include "base/process.h"
 #include "expected.h"
-#include "file.h"
-#include "format/chunkindex/chunkindex.h"
-#include "format/contiguous.h"
-#include "opening.h"
+#include "object.h"
+#include "pages/fetch.h"
+#include "pages/flow.h"
+#include "pages/keep.h"
+#include "pages/limits.h"
 #include "read/read.h"
 #include "source/compressed.h"
 #include "source/metadata_image.h"
@@ -29,23 +30,21 @@
 #include "source/unverified_head.h"
 #include "stream/segment.h"
 #include "stream/stage.h"
+#include "version_open.h"
 #include "watch/trace.h"
 
-/* Files of up to so many bytes come whole as soon as they are opened: 34 ms at 1 Gbit/s. To learn what of one is
- * wanted takes a chain of ten round trips and more. */
-#define WHOLE_AT_ONCE_BYTES (4u << 20)
-#define READER "reader=" /* how what is told begins: who told it */
-#define SPARE_BYTES_A_MS 15625.0
-#define SPARE_MOST_MS 200.0
-
-/* An open file, with what file.h has pointers to. */
+/* An open file, with what object.h has pointers to. */
 struct whole_file {
     struct xh_file f; /* the first: it is freed by its address */
-    struct xh_predict_seq seq;
-    struct xh_predict_wide wide;
+    struct xh_layouts layouts;
+    struct xh_sequence sequence;
     struct xh_unverified_head unverified;
     struct xh_walk walk;
     struct xh_hints hints;
+    struct xh_flows flows;
+    struct xh_flights flights;
+    struct xh_sharing sharing;
+    struct xh_keep keep;
     struct xh_stage stage;
     struct xh_sibling sibling;
 };
@@ -89,237 +88,13 @@ static void file_free(struct xh_file *f)
         xh_shadow_tell_hits(f->shadow, hits(f) - f->hits_before);
         xh_shadow_close(f->shadow);
     }
-    xh_chunkindex_free(f->chunks);
-    xh_contiguous_free(f->contiguous);
-    pthread_mutex_destroy(&f->chunk_lock);
-    pthread_mutex_destroy(&f->guess_lock);
-    pthread_mutex_destroy(&f->flying_lock);
+    xh_layouts_free(f->layouts);
+    xh_flights_free(f->flights);
     free(f->url);
     free(f->url_shown);
     free(f->validator);
     xh_env_release(&f->opt);
     free(f);
-}
-
-/* Puts the head that the first request brought into the shadow. */
-static void keep_head(struct xh_file *f, const struct xh_origin_head *head)
-{
-    uint64_t pages = head->len == f->size ? xh_pages_end(f) : head->len / XH_PAGE_BYTES;
-    for (uint64_t p = 0; p < pages; p++) {
-        uint64_t off = p * XH_PAGE_BYTES;
-        uint64_t len = f->size - off < XH_PAGE_BYTES ? f->size - off : XH_PAGE_BYTES;
-        if (xh_shadow_claim(f->shadow, p, 1, &f->counters) != XH_CLAIM_MINE)
-            continue;
-        if (xh_shadow_fill(f->shadow, off, head->bytes + off, len)) {
-            xh_shadow_abandon(f->shadow, p, 1);
-            return;
-        }
-        xh_shadow_publish(f->shadow, p, 1, &f->counters);
-    }
-}
-
-/* Opens the shadow of the version that the origin has now. */
-static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, struct xh_opening *op, struct xh_err *err)
-{
-    if (f->size == 0)
-        return 0;
-    /* Two openings that were told the same may have seen two versions: nothing to share, in this process neither. */
-    static _Atomic uint64_t openings;
-    char *alone = NULL;
-    if (f->fleeting) {
-        f->opt.shadow = 0;
-        uint64_t which = atomic_fetch_add_explicit(&openings, 1, memory_order_relaxed);
-        if (asprintf(&alone, "%s\n%llu", f->validator, (unsigned long long)which) < 0)
-            return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
-    }
-    int rc = xh_shadow_open(f->url, alone ? alone : f->validator, f->size, &f->opt, &f->shadow, err);
-    free(alone);
-    if (rc)
-        return rc;
-    if (head->bytes)
-        keep_head(f, head);
-    xh_opening_save(op, f->origin, f->shadow);
-    return 0;
-}
-
-/* What may be fetched in vain: what a link of 1 Gbit/s carries in an eighth of a round trip. */
-static uint64_t spare_bytes(const struct xh_file *f)
-{
-    struct xh_origin_rates rates;
-    xh_replicas_get_rates(f->origin, &rates);
-    return (uint64_t)((rates.rtt_ms < SPARE_MOST_MS ? rates.rtt_ms : SPARE_MOST_MS) * SPARE_BYTES_A_MS);
-}
-
-/* Fetches the head from |from| on, or a small file whole. */
-static void fetch_head(struct xh_file *f, uint64_t from)
-{
-    int more = f->opt.readahead && !xh_metadata_image_is_used(f->image, 0);
-    uint64_t end = f->whole ? f->size : more ? f->opt.head_bytes : f->unverified->len;
-    end = end < f->size ? end : f->size;
-    if (f->shadow && from < end) {
-        struct xh_range rest = {from, end - from};
-        xh_schedule(f, &rest, 1, XH_KIND_META);
-    }
-}
-
-static int comes_whole(const struct xh_file *f)
-{
-    return f->opt.readahead && f->shadow && f->size <= WHOLE_AT_ONCE_BYTES && f->size <= f->opt.whole_file_bytes &&
-           f->size <= xh_ahead_most(f);
-}
-
-/* Asks for what the early head has, in the version that is open. */
-static void ask_for_head(struct xh_file *f)
-{
-    struct xh_range head = {0, f->unverified->len};
-    if (f->unverified->len && f->shadow)
-        xh_schedule(f, &head, 1, XH_KIND_META);
-}
-
-/* A file that nobody has opened before: what the root leads to, and the rest of the head; a
- * small file whole. */
-static void begin(struct xh_file *f, uint64_t head_len)
-{
-    int imaged = xh_metadata_image_is_used(f->image, 0);
-    f->spare_bytes = spare_bytes(f);
-    f->whole |= !imaged && comes_whole(f);
-    int proof = xh_unverified_stands(f);
-    if (proof) /* first, and in one request with the rest: the reader waits for it, and wants a connection */
-        fetch_head(f, 0);
-    if (!f->whole && !imaged)
-        xh_walk_begin(f);
-    if (!proof)
-        fetch_head(f, f->unverified->len ? f->unverified->len : head_len);
-    if (f->opt.sums)
-        ask_for_head(f); /* last: the other processes will want it */
-}
-
-/* 1 when who told |*hint| is to the origin the reader that we are: then what it may read we may. Moves past its word. */
-static int is_same_reader(const struct xh_file *f, const char **hint)
-{
-    char theirs[XH_READER_BYTES], ours[XH_READER_BYTES];
-    int n = 0;
-    if (sscanf(*hint, READER "%64[0-9a-f-] %n", theirs, &n) != 1 || n == 0)
-        return 0;
-    *hint += n;
-    return xh_origin_reader(f->url, &f->opt, ours) && strcmp(ours, theirs) == 0;
-}
-
-/* Asks whether this reader may have the version that |hint| tells of. */
-static int open_proving(struct xh_file *f, const char *hint, struct xh_err *err)
-{
-    struct xh_origin_head own = {0};
-    int rc = xh_replicas_open(f->url, &f->opt, hint, 0, &f->counters, &f->origin, &own, err);
-    if (rc == 0 && !own.confirmed)
-        rc = xh_err_set(err, XH_E_CHANGED, 0,
-                        "%.200s: the file was changed on the server since another process of the job opened it. "
-                        "Close and open it again", f->url_shown);
-    free(own.bytes);
-    return rc;
-}
-
-/* Opens the origin as |told|, with the head that came along: who told it and the origin's hint, a NUL, the sidecar's,
- * a NUL, the head. */
-static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_origin_head *head, struct xh_err *err)
-{
-    const char *hint = told->bytes, *side = memchr(told->bytes, 0, told->len);
-    size_t left = side ? told->len - (size_t)(++side - (const char *)told->bytes) : 0, n = side ? strnlen(side, left) : 0;
-    if (n == left)
-        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what another process told of it has no end", f->url_shown);
-    f->opened_jointly = 1;
-    head->confirmed = 1; /* whoever told it fetches ahead already */
-    head->len = left - n - 1;
-    if (head->len && !(head->bytes = malloc(head->len)))
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
-    if (head->len)
-        memcpy(head->bytes, side + n + 1, head->len);
-    int believed = told->by_us || is_same_reader(f, &hint);
-    if (!told->data_only)
-        xh_metadata_image_begin_told(f->url, &f->opt, side, f->above->files, &f->image);
-    return believed ? xh_replicas_open_told(f->url, &f->opt, hint, &f->counters, &f->origin, err)
-                    : open_proving(f, hint, err);
-}
-
-static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
-{
-    xh_opening_begin(op, f->url, &f->opt, f->account);
-    xh_origin_crowd(xh_shadow_crowd);
-    xh_shadow_crowd(&f->opt); /* so that the others count this one */
-    uint64_t entered = xh_account_enter(f->account, XH_NETWORK);
-    int rc = xh_replicas_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
-    xh_account_leave(f->account, XH_NETWORK, entered);
-    return rc;
-}
-
-/* Its metadata image, if there is one, was looked for since the opening began. */
-static int settle_beside(struct xh_file *f, const struct xh_origin_head *head, struct xh_err *err)
-{
-    struct xh_metadata_image_of of = {.validator = f->validator, .size = f->size, .head = head->bytes, .head_len = head->len};
-    if (!f->image || f->size == 0)
-        return 0;
-    if (f->unverified->len) {
-        of.head = f->unverified->bytes;
-        of.head_len = f->unverified->len;
-    }
-    int rc = xh_metadata_image_settle(f->image, &of, err);
-    return rc < 0 ? rc : 0;
-}
-
-static int file_open(struct xh_file *f, const char *url, const struct xh_told *told, struct xh_err *err)
-{
-    char shown[1024];
-    struct xh_opening op = {.turn = {.fd = -1}};
-    struct xh_origin_head head = {0};
-    struct xh_origin_info info;
-    f->url = strdup(url);
-    f->url_shown = strdup(xh_url_shown(url, shown, sizeof shown));
-    if (!f->url || !f->url_shown)
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
-    int rc = xh_origin_ready(&f->opt, err);
-    if (rc == 0 && !told)
-        rc = xh_metadata_image_begin(url, &f->opt, f->above->files, &f->image, err);
-    if (rc)
-        return rc;
-    rc = told ? open_told(f, told, &head, err) : open_asking(f, &op, &head, err);
-    if (rc) {
-        xh_opening_end(&op);
-        free(head.bytes);
-        return rc;
-    }
-    xh_replicas_get_info(f->origin, &info);
-    f->size = info.size;
-    head.len = head.len < f->size ? head.len : f->size; /* told ones may be anything */
-    f->fleeting = info.fleeting;
-    f->validator = strdup(info.validator);
-    xh_unverified_take(f, &head);
-    if (!f->validator)
-        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
-    else
-        rc = attach_shadow(f, &head, &op, err);
-    f->others_wait = op.awaited;
-    f->opened_jointly |= op.awaited || op.vouched;
-    xh_opening_end(&op);
-    xh_walk_init(f, !told || !told->data_only); /* before anything is fetched ahead, as it counts that */
-    if (f->opt.sums)
-        xh_unverified_waive(f);
-    if (rc == 0 && xh_metadata_image_is_doubtful(f->image))
-        ask_for_head(f); /* its proof comes while that is waited for */
-    rc = rc ? rc : settle_beside(f, &head, err);
-    if (rc == 0 && xh_metadata_image_is_used(f->image, 0))
-        xh_unverified_drop(f); /* the image has it, and is of the version */
-    if (rc == 0 && f->size > f->opt.head_bytes)
-        f->compressed = xh_compressed_new(url, &f->opt, f->above->files);
-    xh_compressed_begin(f);
-    xh_trace(XH_T_READ, "open", "url=%s size=%llu validator=%s confirmed=%d private=%d", f->url_shown,
-             (unsigned long long)f->size, info.validator, head.confirmed,
-             f->shadow ? xh_shadow_private(f->shadow) != 0 : 1);
-    free(head.bytes);
-    f->whole = info.whole;
-    if (rc == 0 && !head.confirmed)
-        begin(f, head.len);
-    else if (rc == 0 && f->whole) /* what the shadow lacks of it, by one request */
-        fetch_head(f, 0);
-    return rc;
 }
 
 static void stats_of(struct xh_file *f, struct xh_stats *out)
@@ -339,7 +114,6 @@ static void print_unopened(struct xh_file *f, const struct xh_stats *counted, co
 static void become_child(struct xh_file *f)
 {
     struct xh_stats so_far;
-    pthread_mutex_init(&f->guess_lock, NULL);
     if (f->origin)
         xh_replicas_after_fork(f->origin);
     xh_metadata_image_after_fork(f->image);
@@ -347,19 +121,13 @@ static void become_child(struct xh_file *f)
     stats_of(f, &so_far); /* behind those two: it takes their locks */
     xh_account_forked(f->account, &so_far);
     xh_walk_init(f, f->walk->index != NULL);
-    if (pthread_mutex_trylock(&f->chunk_lock)) { /* a thread of the parent was at work on the indexes */
-        f->chunks = NULL;
-        f->contiguous = NULL;
-    }
-    pthread_mutex_init(&f->chunk_lock, NULL);
-    *f->seq = (struct xh_predict_seq){0};
-    *f->wide = (struct xh_predict_wide){0};
+    xh_layouts_after_fork(f->layouts);
+    xh_sequence_init(f->sequence);
     xh_stage_forget(f->stage);
-    pthread_mutex_init(&f->flying_lock, NULL);
-    f->flying = NULL;
+    xh_flights_init(f->flights);
     f->hits_before = hits(f); /* the parent tells of its own */
     xh_hints_init(f->hints);
-    atomic_store_explicit(&f->flow.flying, 0, memory_order_relaxed);
+    xh_flow_after_fork(f);
     xh_siblings_forget(f);
 }
 
@@ -373,17 +141,14 @@ static const struct xh_other_files other_files = {
     .open_told = xh_cache_open_told,
     .close = xh_cache_close,
     .stats = xh_cache_stats,
-    .read = xh_cache_read,
+    .read = xh_read_beside,
     .prefetch = xh_cache_prefetch,
-    .schedule = xh_schedule,
-    .stretch = xh_schedule_stretch,
-    .lead = xh_schedule_lead,
 };
 
 static const struct xh_above above = {
     .arrived = xh_walk_arrived,
     .walks = xh_walk_is_ours,
-    .again = xh_ahead_again,
+    .again = xh_sequence_again,
     .watches = xh_compressed_watches,
     .waits = waits,
     .read = xh_read_pages,
@@ -397,11 +162,15 @@ static struct xh_file *file_new(void)
     if (!w)
         return NULL;
     w->f.above = &above;
-    w->f.seq = &w->seq;
-    w->f.wide = &w->wide;
+    w->f.layouts = &w->layouts;
+    w->f.sequence = &w->sequence;
     w->f.unverified = &w->unverified;
     w->f.walk = &w->walk;
     w->f.hints = &w->hints;
+    w->f.flows = &w->flows;
+    w->f.flights = &w->flights;
+    w->f.sharing = &w->sharing;
+    w->f.keep = &w->keep;
     w->f.stage = &w->stage;
     w->f.sibling = &w->sibling;
     return &w->f;
@@ -417,10 +186,10 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     f->opt = *o;
     xh_env_hold(&f->opt); /* on the program's own thread, or from whoever opens a part */
     atomic_init(&f->process, xh_process());
-    pthread_mutex_init(&f->guess_lock, NULL);
+    xh_layouts_init(f->layouts);
+    xh_sequence_init(f->sequence);
     xh_stage_init(f->stage);
-    pthread_mutex_init(&f->flying_lock, NULL);
-    pthread_mutex_init(&f->chunk_lock, NULL);
+    xh_flights_init(f->flights);
     xh_hints_init(f->hints);
     xh_trace_enable(o->log);
     xh_timeline_start(o->trace);
@@ -429,7 +198,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         xh_account_init(f->account, o->stats != 0);
     xh_siblings_join(f);
     uint64_t entered = xh_account_enter(f->account, XH_COPYING);
-    int rc = file_open(f, url, told, err);
+    int rc = xh_version_open(f, url, told, err);
     if (rc) {
         end_transfers(f);
         struct xh_stats counted;
@@ -442,11 +211,8 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         file_free(f);
         return rc;
     }
-    if (f->opt.readahead && f->size) { /* without memory for them: no guesses */
-        f->chunks = xh_chunkindex_new(f->size);
-        f->contiguous = xh_contiguous_new(f->size);
-    }
-    xh_siblings_enter(f);
+    xh_layouts_begin(f);
+    xh_siblings_enter(f, quiet);
     if (!whole)
         xh_account_opened(f->account);
     if (entered && xh_timeline_on()) {
@@ -466,7 +232,12 @@ static int open_quietly(const char *url, const struct xh_options *o, struct xh_f
 void xh_cache_expect(const char *url, const struct xh_options *o)
 {
     static const struct xh_expected_how how = {open_quietly, xh_cache_close};
-    xh_expected_open(url, o, &how);
+    xh_expected_note(url, o, &how);
+}
+
+void xh_cache_expect_soon(uint64_t family, size_t n)
+{
+    xh_expected_open(family, n);
 }
 
 void xh_cache_expect_none(uint64_t family)
@@ -496,6 +267,7 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
     if (rc == 0)
         return cache_open(url, o, NULL, NULL, 0, out, err);
     if (rc > 0) {
+        xh_siblings_asked(*out);
         xh_account_handed_over((*out)->account, waited_ns);
         return 0;
     }
@@ -513,49 +285,6 @@ int xh_cache_open_told(const char *url, const struct xh_options *o, const struct
                        struct xh_err *err)
 {
     return cache_open(url, o, told, NULL, 0, out, err);
-}
-
-/* How much of the file's head is told: what the others would come to want. With an image that is little, and only what is here. */
-static uint64_t told_head(struct xh_file *f)
-{
-    uint64_t most = f->whole || comes_whole(f) ? f->size : f->opt.head_bytes, pages = 0;
-    most = most < f->size ? most : f->size;
-    if (!xh_metadata_image_is_used(f->image, 0) || !f->shadow)
-        return most;
-    while (pages * XH_PAGE_BYTES < most && xh_shadow_peek(f->shadow, pages) == XH_CLAIM_READY)
-        pages++;
-    return pages * XH_PAGE_BYTES < most ? pages * XH_PAGE_BYTES : most;
-}
-
-int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *err)
-{
-    char hint[sizeof READER + XH_READER_BYTES + 2 * XH_HINT_BYTES], reader[XH_READER_BYTES];
-    size_t who = (size_t)sprintf(hint, READER "%s ", xh_origin_reader(f->url, &f->opt, reader) ? reader : "-");
-    size_t known = xh_replicas_hint(f->origin, hint + who, XH_HINT_BYTES), own = who + known + 1;
-    size_t n = own + xh_metadata_image_tell(f->image, hint + own, XH_HINT_BYTES) + 1;
-    struct xh_served served;
-    xh_file_after_fork(f);
-    uint64_t entered = xh_account_enter(f->account, XH_COPYING);
-    int rc = f->size ? xh_unverified_prove(f, err) : 0;
-    uint64_t head = told_head(f);
-    char *text = rc ? NULL : malloc(n + head);
-    if (rc == 0 && (known == 0 || !text))
-        rc = xh_err_set(err, XH_E_NOMEM, 0, "no memory to tell what is known of %s", f->url_shown);
-    if (rc == 0 && head) {
-        struct xh_extent e = {0, head, text + n};
-        rc = xh_read_pages(f, XH_KIND_META, &e, 1, &served, err);
-    }
-    xh_account_leave(f->account, XH_COPYING, entered);
-    if (rc) {
-        free(text);
-        return rc;
-    }
-    assert(text); /* else rc says so */
-    memcpy(text, hint, n);
-    f->opened_jointly = 1; /* before it reads: no other thread has it yet */
-    *told = text;
-    *len = n + head;
-    return 0;
 }
 
 uint64_t xh_cache_size(const struct xh_file *f)
@@ -599,12 +328,8 @@ void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint6
 static void state_facts(struct xh_file *f, struct xh_facts *facts)
 {
     struct xh_origin_info info;
-    struct xh_chunkindex_plain plain = {0};
+    struct xh_chunkindex_plain plain = xh_layouts_plain(f);
     xh_replicas_get_info(f->origin, &info);
-    pthread_mutex_lock(&f->chunk_lock);
-    if (f->chunks)
-        plain = xh_chunkindex_plain(f->chunks);
-    pthread_mutex_unlock(&f->chunk_lock);
     *facts = (struct xh_facts){
         .rtt_ns = info.rtt_ns,
         .size = f->size,

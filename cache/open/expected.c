@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "base/now.h"
+#include "base/table.h"
 #include "base/thread.h"
 #include "origin/origin.h"
 #include "watch/trace.h"
@@ -23,7 +24,7 @@ struct expected {
 
     /* Under the lock; in a fork's child nobody looks at the parent's. */
     struct expected *next;
-    enum { OPENING, OPEN, FAILED } state;
+    enum { NOTED, OPENING, OPEN, FAILED } state;
     int wanted;   /* somebody waits for it, who takes it out of the list */
     int dropped;  /* it is out of the list, and its thread frees it */
     struct xh_file *file;
@@ -70,10 +71,7 @@ static void expected_free(struct expected *e)
 /* Takes |e| out of the list. The lock is held. */
 static void unlist(struct expected *e)
 {
-    struct expected **at = &all.first;
-    while (*at != e)
-        at = &(*at)->next;
-    *at = e->next;
+    LL_DELETE(all.first, e);
     atomic_fetch_sub_explicit(&all.n, 1, memory_order_relaxed);
 }
 
@@ -110,10 +108,26 @@ static int start(struct expected *e)
 
 static struct expected *find(const char *url)
 {
-    struct expected *e = all.first;
-    while (e && strcmp(e->url, url) != 0)
-        e = e->next;
+    struct expected *e;
+    LL_FOREACH (all.first, e)
+        if (strcmp(e->url, url) == 0)
+            break;
     return e;
+}
+
+/* Makes room in the list for one more of |family|. The oldest of another one gives way, if it was only noted: the
+ * program may never come to it. Returns what is out of the list now; |none|: there is no room. The lock is held. */
+static struct expected *make_room(uint64_t family, struct expected *none)
+{
+    struct expected *e;
+    if (atomic_load_explicit(&all.n, memory_order_relaxed) < XH_EXPECTED_MOST)
+        return NULL;
+    LL_FOREACH (all.first, e)
+        if (e->state == NOTED && e->opt.namer.family != family) {
+            unlist(e);
+            return e;
+        }
+    return none;
 }
 
 uint64_t xh_expected_number(void)
@@ -122,10 +136,10 @@ uint64_t xh_expected_number(void)
     return atomic_fetch_add_explicit(&number, 1, memory_order_relaxed) + 1;
 }
 
-void xh_expected_open(const char *url, const struct xh_options *o, const struct xh_expected_how *how)
+void xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how)
 {
     pthread_once(&once, watch_forks);
-    if (!o->readahead || atomic_load_explicit(&all.n, memory_order_relaxed) >= XH_EXPECTED_MOST)
+    if (!o->readahead)
         return;
     struct expected *e = calloc(1, sizeof *e);
     if (!e || !(e->url = strdup(url))) {
@@ -142,19 +156,32 @@ void xh_expected_open(const char *url, const struct xh_options *o, const struct 
         return;
     }
     pthread_mutex_lock(&all.lock);
-    int listed = atomic_load_explicit(&all.n, memory_order_relaxed) < XH_EXPECTED_MOST && !find(url);
-    if (listed) {
-        e->next = all.first;
-        all.first = e;
+    struct expected *gone = find(url) ? e : make_room(o->namer.family, e);
+    if (gone != e) {
+        LL_APPEND(all.first, e);
         atomic_fetch_add_explicit(&all.n, 1, memory_order_relaxed);
-        if (start(e)) { /* under the lock: else it might be gone before it began */
-            unlist(e);
-            listed = 0;
-        }
     }
     pthread_mutex_unlock(&all.lock);
-    if (!listed)
-        expected_free(e);
+    if (gone)
+        expected_free(gone);
+}
+
+void xh_expected_open(uint64_t family, size_t n)
+{
+    if (!atomic_load_explicit(&all.n, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&all.lock);
+    for (struct expected *e = all.first; e && n; e = e->next) {
+        if (e->opt.namer.family != family)
+            continue;
+        n--;
+        if (e->state != NOTED)
+            continue;
+        e->state = OPENING;
+        if (start(e)) /* under the lock: else it might be gone before it began */
+            e->state = NOTED;
+    }
+    pthread_mutex_unlock(&all.lock);
 }
 
 /* 1 when |a| and |b| name the same options, for a URL that the same file names. */
@@ -194,6 +221,10 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
         pthread_cond_wait(&all.news, &all.lock);
     unlist(e);
     pthread_mutex_unlock(&all.lock);
+    if (e->state == NOTED) {
+        expected_free(e);
+        return 0;
+    }
     uint64_t now = xh_now_ns();
     int rc = e->state == FAILED ? e->err.code : now - e->opened_ns < STALE_NS;
     *waited_ns = now - began;
@@ -210,24 +241,19 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
 
 void xh_expected_forget(uint64_t family)
 {
-    struct expected *gone = NULL;
+    struct expected *gone = NULL, *e, *next;
     pthread_mutex_lock(&all.lock);
-    for (struct expected *e = all.first, *next; e; e = next) {
-        next = e->next;
+    LL_FOREACH_SAFE (all.first, e, next) {
         if (e->opt.namer.family != family || e->wanted)
             continue;
         unlist(e);
         e->dropped = 1;
-        if (e->state != OPENING) {
-            e->next = gone;
-            gone = e;
-        }
+        if (e->state != OPENING)
+            LL_PREPEND(gone, e);
     }
     pthread_mutex_unlock(&all.lock);
-    for (struct expected *next; gone; gone = next) {
-        next = gone->next;
-        expected_free(gone);
-    }
+    LL_FOREACH_SAFE (gone, e, next)
+        expected_free(e);
 }
 
 unsigned xh_expected_count(void)

@@ -12,7 +12,7 @@
 
 #include "base/options.h"
 
-#define XH_EXPECTED_MOST 8
+#define XH_EXPECTED_MOST 16
 
 struct xh_file;
 
@@ -22,8 +22,13 @@ struct xh_expected_how {
     void (*close)(struct xh_file *f);
 };
 
-/* Opens |url| ahead on a thread of its own. |how| is constant. Never fails; does not block. */
-void xh_expected_open(const char *url, const struct xh_options *o, const struct xh_expected_how *how);
+/* |url| is the next file of its family that is likely opened: notes it. |how| is constant. Never fails; does not
+ * block. */
+void xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how);
+
+/* The next |n| files of |family| will soon be wanted: opens those of them that were noted and are not open yet, each on
+ * a thread of its own. Never fails; does not block. */
+void xh_expected_open(uint64_t family, size_t n);
 
 /* The next number of an opening, for o->asked_as. */
 uint64_t xh_expected_number(void);

@@ -77,7 +77,6 @@ static struct xh_endpoint *find_or_make(const char *server)
         free(e);
         return NULL;
     }
-    e->granted_bytes = xh_wire_window_bytes();
     xh_limits_init(&e->limits);
     xh_ring_init(&e->again);
     xh_ring_init(&e->demand);
@@ -142,7 +141,7 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
     if (!e)
         return -1;
     r->endpoint = e;
-    xh_request_weigh(r);
+    xh_request_weigh(r, &e->limits);
     if (is_stream(r)) /* what comes of it, and when, is its reader's affair */
         r->queued_bytes = 0;
     e->queued_bytes += r->queued_bytes;
@@ -357,15 +356,9 @@ static unsigned connections_at_first(double rtt_ns)
     return windows_of(WINDOW_BYTES, rtt_ns, LEAST_CONNECTIONS);
 }
 
-unsigned xh_endpoint_lasting(const struct xh_endpoint *e)
-{
-    unsigned n = windows_of(e->granted_bytes > WINDOW_BYTES ? e->granted_bytes : WINDOW_BYTES, e->rtt_ns, 1);
-    return n > e->gain.lasting ? n : e->gain.lasting;
-}
-
 static unsigned at_most(const struct xh_origin *o, unsigned n)
 {
-    unsigned most = xh_object_connections(o);
+    unsigned most = xh_origin_object_connections(o);
     return most < n ? most : n;
 }
 
@@ -462,7 +455,7 @@ static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
         return 0;
     if (!r->job->speculative && others <= e->active_guesses && e->active < o->options.connections)
         return 0;
-    return others >= most_for(e, r) || e->active >= xh_object_connections(o);
+    return others >= most_for(e, r) || e->active >= xh_origin_object_connections(o);
 }
 
 void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)
@@ -531,18 +524,15 @@ int xh_endpoint_hedge(struct xh_request *r)
     struct xh_request *h = calloc(1, sizeof *h);
     if (!h)
         return -1;
-    *h = (struct xh_request){.job = r->job, .first = r->first, .end = r->end, .endpoint = e, .hops = r->hops,
-                             .failures = r->failures, .repeats = r->repeats, .returns = r->returns,
-                             .from_original = r->from_original, .token_reread = r->token_reread, .most_ranges = r->most_ranges,
-                             .failed_ranges = r->failed_ranges, .wide_failures = r->wide_failures, .nonsense = r->nonsense,
+    *h = (struct xh_request){.job = r->job, .first = r->first, .end = r->end, .endpoint = e, .tries = r->tries,
                              .twin = r, .hedge = 1, .hedged = 1};
     h->url = r->url ? xh_url_ref(r->url) : NULL;
     r->twin = h;
-    r->hedged = 1;
+    r->hedged = r->exchange->doubled = 1;
     xh_ring_init(&h->link);
     xh_ring_put_last(&r->job->requests, &h->in_job);
     xh_hedge_spend(&e->peers);
-    xh_request_weigh(h);
+    xh_request_weigh(h, &e->limits);
     xh_trace(XH_T_ORIGIN, "hedge", "id=%p twin=%p quiet_ms=%" PRIu64, (void *)r, (void *)h,
              (xh_now_ns() - r->exchange->last_ns) / 1000000u);
     xh_count(o->counters, hedged, 1);
@@ -626,7 +616,7 @@ static void weigh_gain(struct xh_endpoint *e, const struct xh_exchange *x)
         e->paying = (e->paying + 1) / 2;
         e->settled_ns = now;
         e->fewer_rate = 0;
-    } else if (e->paying < xh_object_connections(x->job->origin) &&
+    } else if (e->paying < xh_origin_object_connections(x->job->origin) &&
                (e->settled_ns == 0 || now - e->settled_ns > SETTLED_NS)) {
         e->fewer_rate = rate;
         e->paying *= 2;

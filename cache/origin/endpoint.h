@@ -9,9 +9,9 @@
 #include <stdatomic.h>
 
 #include "engine.h"
-#include "gain.h"
 #include "hedge.h"
-#include "object.h"
+#include "origin_object.h"
+#include "request.h"
 
 /* Where a server tells a file's date or tag. */
 enum xh_dates { XH_DATES_UNKNOWN, XH_DATES_IN_REPLIES, XH_DATES_APART /* by PROPFIND alone, as XRootD */ };
@@ -33,7 +33,6 @@ struct xh_endpoint {
         unsigned active;
         atomic_uint sockets; /* written by its thread alone; hints to others, order nothing */
     } thread[XH_THREADS_MAX];
-    double granted_bytes; /* constant: what this host lets be under way to it on a connection */
     enum xh_dates dates; /* as the last opening found it */
     int told_whole; /* that it sends no parts of files */
     struct xh_limits limits; /* what it bears of several ranges in a request */
@@ -50,7 +49,6 @@ struct xh_endpoint {
     double fewer_rate;               /* bytes per ns with half as many */
     uint64_t trial_ns, trial_bytes;  /* the trial's begin, 0: none; |arrived| then */
     uint64_t settled_ns;             /* when more did not pay */
-    struct xh_gain gain;             /* whether streams would gain by more connections */
     struct xh_peers peers;           /* what stragglers are measured by */
     struct xh_wire_first first;      /* of its first connection */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
@@ -81,7 +79,7 @@ void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms);
 /* 1 while |e| is left alone. Lock held. */
 int xh_endpoint_is_held(const struct xh_endpoint *e);
 
-/* The same for clients with connections of their own (dav.c): of |server|, known or not; without memory nothing is held. The caller
+/* The same for clients with connections of their own (dav_ask.c): of |server|, known or not; without memory nothing is held. The caller
  * wakes the engine's threads, which see to what waits. Lock held. */
 void xh_endpoint_hold_server(const char *server, uint64_t ms);
 
@@ -104,9 +102,6 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x);
 
 /* How many connections are worth having to |e|. Lock held. */
 unsigned xh_endpoint_paying(const struct xh_endpoint *e);
-
-/* How many of those fill a fast link once they have found their speed. At least 1. Lock held. */
-unsigned xh_endpoint_lasting(const struct xh_endpoint *e);
 
 /* The endpoint of |server|, or NULL. Lock held. */
 struct xh_endpoint *xh_endpoint_find(const char *server);

@@ -15,9 +15,8 @@
 
 #define XH_THREADS_MAX 16
 
-struct xh_request;
-struct xh_job;
 struct xh_wire;
+struct xh_wire_events;
 
 struct xh_thread {
     unsigned index;       /* constant */
@@ -33,10 +32,20 @@ struct xh_thread {
     int resumes;             /* some running request has resume set */
 };
 
-/* Makes sure that this process's engine runs (it starts on the first call, and anew in a
- * fork's child) and takes the lock. Returns 0, or XH_E_SYS: it cannot start, or the process
- * is exiting; then the lock is not held. */
-int xh_engine_enter(const struct xh_options *o, struct xh_err *err);
+/* What the threads do: handed down by loop.c. */
+struct xh_engine_work {
+    const struct xh_wire_events *events;
+    void (*run)(struct xh_thread *t); /* until the process exits */
+    /* At exit, after the threads: fails what none will come to any more. Lock held before and after. */
+    void (*leave)(void);
+    void (*forget)(void); /* in a fork's child: what an engine of the parent's owned is not ours. Lock held */
+};
+
+/* Makes sure that this process's engine runs, and takes the lock: see xh_loop_enter. */
+int xh_engine_enter(const struct xh_engine_work *work, const struct xh_options *o, struct xh_err *err);
+
+/* The thread that calls, or NULL: it is none of the engine's. */
+struct xh_thread *xh_engine_self(void);
 
 /* The lock alone, for those who know that the engine was entered before. */
 void xh_engine_lock(void);

@@ -1,9 +1,13 @@
-/* curl handles: see handle.h. */
+/* curl handles: see handle.h.
+ *
+ * Invariants: curl follows no redirect and decides about no credential: that is caller.c's business; nothing secret
+ * stays in memory once a request is over. */
 #include "handle.h"
 
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #ifdef __aarch64__
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -14,12 +18,13 @@
 
 #include "proxy.h"
 
-#define BUFFER_BYTES (512L << 10) /* of socket reads over plain http; TLS brings 16 KiB records anyway */
-#define TEXT_OF(number) #number
-#define TEXT(macro) TEXT_OF(macro)
-#define OPENSSL_MAJOR TEXT(OPENSSL_VERSION_MAJOR) "."
-#define TLS_BUFFER_BYTES (128u << 10)
-#define CA_KEPT_S 86400L /* building the store of authorities is slow */
+#define UPLOAD_BUFFER_BYTES (512L << 10)
+#define BUFFER_BYTES        (512L << 10) /* of socket reads over plain http; TLS brings 16 KiB records anyway */
+#define TEXT_OF(number)     #number
+#define TEXT(macro)         TEXT_OF(macro)
+#define OPENSSL_MAJOR       TEXT(OPENSSL_VERSION_MAJOR) "."
+#define TLS_BUFFER_BYTES    (128u << 10)
+#define CA_KEPT_S           86400L /* building the store of authorities is slow */
 
 void xh_handle_default_ca(const char **file, const char **dir)
 {
@@ -43,31 +48,6 @@ static const char *tls13_suites(void)
 #endif
     return aes ? "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
                : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
-}
-
-const char *xh_handle_advice(const char *said, char out[XH_HANDLE_ADVICE_BYTES])
-{
-    static const char *const plain[] = {"wrong version number", "packet length too long", "http request", "unknown protocol", "record layer failure"};
-    int over = strstr(said, "expired") != NULL;
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (strstr(said, plain[i]))
-            return "This port speaks no TLS: write the port of its https, or http:// if what comes may be read and "
-                   "changed on its way (no token is sent then)";
-    if (over || strstr(said, "not yet valid")) {
-        char date[32] = "?";
-        time_t now = time(NULL);
-        struct tm tm;
-        if (gmtime_r(&now, &tm))
-            strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm);
-        snprintf(out, XH_HANDLE_ADVICE_BYTES, "Its owner has to renew it%s, unless this machine's clock is wrong: it "
-                                            "says %s", over ? "" : ", or it is too new", date);
-        return out;
-    }
-    if (strstr(said, "subject name") || strstr(said, "ostname mismatch") || strstr(said, "does not match target host"))
-        return "It is made out to another host: use a name that it has, or ask its owner to add this one";
-    if (strstr(said, "revoked"))
-        return "Its issuer has withdrawn it: ask the server's owner";
-    return NULL;
 }
 
 int xh_handle_has_our_openssl(void)
@@ -106,7 +86,20 @@ void xh_handle_dress(void *e)
     curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, CA_KEPT_S);
 }
 
-int xh_handle_set_proxy(void *e, const struct xh_proxies *p, int https)
+/* What a proxy refused the last request's connection with, as a status of 400 or more; 0: none did. */
+static int proxy_status(void *e)
+{
+    long status = 0, socks = CURLPX_OK;
+    curl_easy_getinfo(e, CURLINFO_HTTP_CONNECTCODE, &status);
+    curl_easy_getinfo(e, CURLINFO_PROXY_ERROR, &socks);
+    if (status >= 400)
+        return (int)status;
+    return socks == CURLPX_USER_REJECTED || socks == CURLPX_NO_AUTH ? 407 : socks == CURLPX_REPLY_NOT_ALLOWED ? 403 : 0;
+}
+
+/* Says which proxy the handle is to go through to a server of |https| or http, and to which hosts it is not: libcurl
+ * looks into the environment for neither then. */
+static int set_proxy(void *e, const struct xh_proxies *p, int https)
 {
     const struct xh_proxy *x = &p->of[https];
     int bad = curl_easy_setopt(e, CURLOPT_PROXY, x->text) != CURLE_OK; /* "": none, and none of the environment's */
@@ -116,12 +109,297 @@ int xh_handle_set_proxy(void *e, const struct xh_proxies *p, int https)
     return bad ? -1 : 0;
 }
 
-int xh_handle_proxy_status(void *e)
+static const char *or_null(const char *s)
 {
-    long status = 0, socks = CURLPX_OK;
-    curl_easy_getinfo(e, CURLINFO_HTTP_CONNECTCODE, &status);
-    curl_easy_getinfo(e, CURLINFO_PROXY_ERROR, &socks);
-    if (status >= 400)
-        return (int)status;
-    return socks == CURLPX_USER_REJECTED || socks == CURLPX_NO_AUTH ? 407 : socks == CURLPX_REPLY_NOT_ALLOWED ? 403 : 0;
+    return s && *s ? s : NULL;
+}
+
+/* Frees |list|, and wipes what was secret in it. */
+static void free_headers(struct curl_slist *list)
+{
+    for (struct curl_slist *l = list; l; l = l->next)
+        explicit_bzero(l->data, strlen(l->data));
+    curl_slist_free_all(list);
+}
+
+/* Appends |line|. Returns 0 or -1. */
+static int append(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(*list, line);
+    *list = longer ? longer : *list;
+    return longer ? 0 : -1;
+}
+
+/* The header lines of |s|, with the bearer's. NULL without memory. */
+static struct curl_slist *headers_of(const struct xh_send *s)
+{
+    struct curl_slist *list = NULL;
+    int bad = append(&list, "Accept-Encoding: identity");
+    for (const char *const *h = s->headers; h && *h; h++)
+        bad |= append(&list, *h);
+    if (s->bearer) {
+        char *line = NULL;
+        bad |= asprintf(&line, "Authorization: Bearer %s", s->bearer) < 0 || append(&list, line);
+        if (line)
+            explicit_bzero(line, strlen(line));
+        free(line);
+    }
+    if (!bad)
+        return list;
+    free_headers(list);
+    return NULL;
+}
+
+void *xh_handle_set_up(void *e, const struct xh_send *s)
+{
+    struct curl_slist *headers = headers_of(s);
+    int bad = !headers || curl_easy_setopt(e, CURLOPT_URL, s->url) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK; /* ends what the last request was */
+    bad |= curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, s->method) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_USERNAME, s->user) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_PASSWORD, s->password) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_CAINFO, or_null(s->ca_file)) != CURLE_OK;
+    curl_easy_setopt(e, CURLOPT_CAPATH, or_null(s->ca_dir));        /* some TLS libraries know none */
+    curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, or_null(s->ca_file)); /* the same */
+    curl_easy_setopt(e, CURLOPT_PROXY_CAPATH, or_null(s->ca_dir));
+    bad |= set_proxy(e, s->proxies, s->https) != 0;
+    bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, or_null(s->client_cert)) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, or_null(s->client_key)) != CURLE_OK;
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms);
+    if (!bad)
+        return headers;
+    xh_handle_rest(e, headers);
+    return NULL;
+}
+
+void xh_handle_rest(void *e, void *headers)
+{
+    curl_easy_setopt(e, CURLOPT_HTTPHEADER, NULL);
+    free_headers(headers);
+}
+
+enum xh_net xh_handle_net(int code)
+{
+    switch ((CURLcode)code) {
+    case CURLE_OK: return XH_NET_OK;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY: return XH_NET_NAME;
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_INTERFACE_FAILED:
+    case CURLE_PROXY: return XH_NET_CONNECT;
+    case CURLE_OPERATION_TIMEDOUT: return XH_NET_CONNECT_TIMEOUT;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CRL_BADFILE: return XH_NET_UNTRUSTED;
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_ENGINE_NOTFOUND: return XH_NET_HANDSHAKE;
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_BAD_CONTENT_ENCODING:
+    case CURLE_URL_MALFORMAT:
+#if LIBCURL_VERSION_NUM >= 0x080600
+    case CURLE_TOO_LARGE:
+#endif
+        return XH_NET_BAD_HTTP;
+    case CURLE_OUT_OF_MEMORY:
+    case CURLE_FAILED_INIT:
+    case CURLE_NOT_BUILT_IN: return XH_NET_LOCAL;
+    default: return XH_NET_BROKEN;
+    }
+}
+
+void xh_handle_outcome(void *e, enum xh_net net, int code, const char *said, struct xh_outcome *out)
+{
+    long fresh = 0;
+    *out = (struct xh_outcome){.net = net};
+    if (net != XH_NET_OK && net != XH_NET_CUT && code != CURLE_OK)
+        snprintf(out->text, sizeof out->text, "%.190s", said[0] ? said : curl_easy_strerror((CURLcode)code));
+    for (char *p = out->text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = ' ';
+    if (net != XH_NET_OK && net != XH_NET_CUT && net != XH_NET_CANCELLED && (out->proxy_status = proxy_status(e)) != 0)
+        out->net = XH_NET_PROXY;
+    curl_easy_getinfo(e, CURLINFO_NUM_CONNECTS, &fresh);
+    out->opened = fresh > 0 ? (unsigned)fresh : 0;
+}
+
+/* ---- one thing at a time */
+
+struct xh_handle {
+    CURL *easy;
+    const struct xh_handle_events *events;
+    void *ctx;
+    int cut; /* a callback made curl stop */
+    char error[CURL_ERROR_SIZE];
+};
+
+static size_t on_line(char *p, size_t size, size_t n, void *ctx)
+{
+    struct xh_handle *h = ctx;
+    h->cut |= h->events->line && h->events->line(h->ctx, p, size * n) != 0;
+    return h->cut ? 0 : size * n;
+}
+
+static size_t on_body(char *p, size_t size, size_t n, void *ctx)
+{
+    struct xh_handle *h = ctx;
+    h->cut |= h->events->body && h->events->body(h->ctx, (const uint8_t *)p, size * n) != 0;
+    return h->cut ? 0 : size * n;
+}
+
+static size_t on_read(char *p, size_t size, size_t n, void *ctx)
+{
+    struct xh_handle *h = ctx;
+    ptrdiff_t got = h->events->read ? h->events->read(h->ctx, p, size * n) : 0;
+    h->cut |= got < 0;
+    return got < 0 ? CURL_READFUNC_ABORT : (size_t)got;
+}
+
+static int on_seek(void *ctx, curl_off_t off, int origin)
+{
+    struct xh_handle *h = ctx;
+    int may = origin == SEEK_SET && off >= 0 && h->events->seek && h->events->seek(h->ctx, (uint64_t)off) == 0;
+    return may ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_CANTSEEK;
+}
+
+static int on_tick(void *ctx, curl_off_t all_down, curl_off_t down, curl_off_t all_up, curl_off_t up)
+{
+    struct xh_handle *h = ctx;
+    h->cut |= h->events->tick && h->events->tick(h->ctx, (uint64_t)down, (uint64_t)up) != 0;
+    return h->cut;
+}
+
+static CURLcode on_own_tls(CURL *easy, void *tls, void *ctx)
+{
+    struct xh_handle *h = ctx;
+    on_tls(easy, tls, NULL);
+    h->events->tls(h->ctx, tls);
+    return CURLE_OK;
+}
+
+struct xh_handle *xh_handle_new(const struct xh_handle_events *events, void *ctx, int https)
+{
+    struct xh_handle *h = calloc(1, sizeof *h);
+    if (!h || !(h->easy = curl_easy_init())) {
+        free(h);
+        return NULL;
+    }
+    CURL *e = h->easy;
+    h->events = events;
+    h->ctx = ctx;
+    xh_handle_dress(e);
+    if (https)
+        curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "https");
+    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, h->error);
+    curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BUFFER_BYTES);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_line);
+    curl_easy_setopt(e, CURLOPT_HEADERDATA, h);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(e, CURLOPT_WRITEDATA, h);
+    curl_easy_setopt(e, CURLOPT_READFUNCTION, on_read);
+    curl_easy_setopt(e, CURLOPT_READDATA, h);
+    curl_easy_setopt(e, CURLOPT_SEEKFUNCTION, on_seek);
+    curl_easy_setopt(e, CURLOPT_SEEKDATA, h);
+    curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, on_tick);
+    curl_easy_setopt(e, CURLOPT_XFERINFODATA, h);
+    curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
+    if (events->tls && xh_handle_has_our_openssl()) {
+        curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_own_tls);
+        curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, h);
+    }
+    return h;
+}
+
+void xh_handle_free(struct xh_handle *h)
+{
+    if (h)
+        curl_easy_cleanup(h->easy);
+    free(h);
+}
+
+enum xh_net xh_handle_ask(struct xh_handle *h, const struct xh_handle_ask *a, struct xh_outcome *out)
+{
+    CURL *e = h->easy;
+    *out = (struct xh_outcome){.net = XH_NET_LOCAL, .text = "no request could be made"};
+    h->cut = 0;
+    h->error[0] = '\0';
+    void *headers = xh_handle_set_up(e, &a->send);
+    if (!headers)
+        return XH_NET_LOCAL;
+    int bad = curl_easy_setopt(e, CURLOPT_UPLOAD, (long)a->uploads) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, a->uploads ? (curl_off_t)a->upload_bytes : -1) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_NOBODY, (long)a->bodiless) != CURLE_OK;
+    if (!a->uploads && !a->bodiless)
+        bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK;
+    if (a->uploads || a->bodiless)
+        bad |= curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, NULL) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)a->fresh) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, (long)a->connects_only) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)a->most_ms) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, a->quiet_ms ? 1L : 0L) != CURLE_OK;
+    bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)(a->quiet_ms + 999) / 1000) != CURLE_OK;
+    if (!bad) {
+        CURLcode code = curl_easy_perform(e);
+        xh_handle_outcome(e, code != CURLE_OK && h->cut ? XH_NET_CUT : xh_handle_net((int)code), (int)code, h->error,
+                          out);
+    }
+    xh_handle_rest(e, headers);
+    return out->net;
+}
+
+/* Its connection, or -1. */
+static curl_socket_t socket_of(const struct xh_handle *h)
+{
+    curl_socket_t s = CURL_SOCKET_BAD;
+    return curl_easy_getinfo(h->easy, CURLINFO_ACTIVESOCKET, &s) == CURLE_OK ? s : CURL_SOCKET_BAD;
+}
+
+int xh_handle_is_open(const struct xh_handle *h)
+{
+    return socket_of(h) != CURL_SOCKET_BAD;
+}
+
+void xh_handle_times(const struct xh_handle *h, struct xh_handle_times *out)
+{
+    curl_off_t connect = 0, tls = 0, sent = 0, first = 0;
+    const char *ip = NULL;
+    curl_easy_getinfo(h->easy, CURLINFO_CONNECT_TIME_T, &connect);
+    curl_easy_getinfo(h->easy, CURLINFO_APPCONNECT_TIME_T, &tls);
+    curl_easy_getinfo(h->easy, CURLINFO_PRETRANSFER_TIME_T, &sent);
+    curl_easy_getinfo(h->easy, CURLINFO_STARTTRANSFER_TIME_T, &first);
+    curl_easy_getinfo(h->easy, CURLINFO_PRIMARY_IP, &ip);
+    out->connect_ms = (double)connect / 1e3;
+    out->tls_ms = tls > connect ? (double)(tls - connect) / 1e3 : 0;
+    out->first_ms = first > sent ? (double)(first - sent) / 1e3 : 0;
+    snprintf(out->address, sizeof out->address, "%s", ip ? ip : "");
+}
+
+void *xh_handle_tls(const struct xh_handle *h)
+{
+    struct curl_tlssessioninfo *info = NULL;
+    int ours = xh_handle_has_our_openssl() && curl_easy_getinfo(h->easy, CURLINFO_TLS_SSL_PTR, &info) == CURLE_OK &&
+               info && info->backend == CURLSSLBACKEND_OPENSSL;
+    return ours ? info->internals : NULL;
+}
+
+int xh_handle_put(struct xh_handle *h, const char *text, size_t len, size_t *n)
+{
+    CURLcode code = curl_easy_send(h->easy, text, len, n);
+    return code == CURLE_OK ? 0 : code == CURLE_AGAIN ? 1 : -1;
+}
+
+int xh_handle_take(struct xh_handle *h, char *buf, size_t len, size_t *n)
+{
+    CURLcode code = curl_easy_recv(h->easy, buf, len, n);
+    return code == CURLE_OK && *n > 0 ? 0 : code == CURLE_AGAIN ? 1 : -1;
+}
+
+void xh_handle_wait(const struct xh_handle *h, int sending, int ms)
+{
+    struct pollfd p = {socket_of(h), sending ? POLLOUT : POLLIN, 0};
+    poll(&p, 1, ms);
 }

@@ -1,34 +1,98 @@
-/* curl handles: what all of our connections have in common, whoever opens them (wire.c for reading, dav.c for writing, the
- * tool's dial.c), and what curl's words about a failure mean. The header does not show curl.
+/* curl handles: how all of our connections are set up, whoever opens them, and what curl's codes mean. wire.c carries
+ * many requests at once with them; here is the client that asks one thing at a time, for writing (dav_ask.c) and for
+ * the tool. The header does not show curl.
  *
- * Threads: any; a handle belongs to one thread at a time. Nothing here blocks. */
+ * Threads: any; a handle belongs to one thread at a time. */
 #ifndef XH_HANDLE_H
 #define XH_HANDLE_H
 
-struct xh_proxies;
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "net.h"
 
 #define XH_HANDLE_USER_AGENT "xhdf5/0.1"
 
-/* Gives a curl handle (|easy| is a CURL *, for those who know curl) all that every connection of ours has. */
+/* ---- for wire.c, which knows curl: |easy| is a CURL *, |code| a CURLcode */
+
+/* Gives a curl handle all that every connection of ours has. */
 void xh_handle_dress(void *easy);
 
-/* Says which proxy the handle is to go through to a server of |https| or http, and to which hosts it is not: libcurl
- * looks into the environment for neither then. |p| outlives the request. Returns 0, or -1 without memory. */
-int xh_handle_set_proxy(void *easy, const struct xh_proxies *p, int https);
+/* Sets what |s| says, but for |sockets| and |first|. Returns the list of headers, which the caller gives back to
+ * xh_handle_rest, or NULL: something could not be set. */
+void *xh_handle_set_up(void *easy, const struct xh_send *s);
 
-/* What a proxy refused the last request's connection with, as a status of 400 or more; 0: none did. */
-int xh_handle_proxy_status(void *easy);
+/* The request is over: |headers| go, and what was secret in them. */
+void xh_handle_rest(void *easy, void *headers);
+
+/* What |code| means. */
+enum xh_net xh_handle_net(int code);
+
+/* Fills |out|: a request that curl ended with |code| has ended as |net|. |said| is curl's error buffer. */
+void xh_handle_outcome(void *easy, enum xh_net net, int code, const char *said, struct xh_outcome *out);
+
+/* ---- what libcurl and its TLS are */
 
 /* 1 when curl's TLS is the OpenSSL of the headers here: it may be built with another library, or another version. */
 int xh_handle_has_our_openssl(void);
 
-#define XH_HANDLE_ADVICE_BYTES 200
-
-/* What to do about a TLS session that failed with the words |said| (struct xh_outcome's): a sentence, or NULL where
- * only they tell. |out| may hold it. */
-const char *xh_handle_advice(const char *said, char out[XH_HANDLE_ADVICE_BYTES]);
-
 /* Where libcurl itself would look for CAs; either may be NULL. */
 void xh_handle_default_ca(const char **file, const char **dir);
+
+/* ---- a client that asks one thing at a time, on one connection that is kept */
+
+struct xh_handle;
+
+/* The receiver of a reply, called on the thread that asks, in xh_handle_ask. Each may be NULL. */
+struct xh_handle_events {
+    int (*line)(void *ctx, const char *line, size_t len);    /* 0, or -1: cut it off */
+    int (*body)(void *ctx, const uint8_t *data, size_t len); /* the same */
+    ptrdiff_t (*read)(void *ctx, char *buf, size_t len);     /* bytes to be sent; 0: the end; -1: cut it off */
+    int (*seek)(void *ctx, uint64_t off);                    /* sending begins again from |off|: 0, or -1 */
+    int (*tick)(void *ctx, uint64_t down, uint64_t up);      /* each second at least, with the bytes so far; 0 or -1 */
+    void (*tls)(void *ctx, void *ssl_ctx);                   /* an SSL_CTX *, before the handshake; our OpenSSL alone */
+};
+
+/* How to ask, beside struct xh_send. */
+struct xh_handle_ask {
+    struct xh_send send;
+    int bodiless;            /* HEAD */
+    int uploads;             /* a PUT of |upload_bytes|, which events.read brings */
+    uint64_t upload_bytes;
+    int fresh;               /* on a new connection */
+    int connects_only;       /* no request: for xh_handle_put and xh_handle_take */
+    uint64_t most_ms;        /* for all of it; 0: no bound */
+    uint64_t quiet_ms;       /* that a byte must come within; 0: no bound */
+};
+
+/* |events| and |ctx| outlive it. |https|: 1: it asks nobody over http. Returns NULL without memory. */
+struct xh_handle *xh_handle_new(const struct xh_handle_events *events, void *ctx, int https);
+void xh_handle_free(struct xh_handle *h); /* NULL allowed; closes the connection */
+
+/* Asks. Blocks. Returns how it went, as in |out|: a callback that cut it off is XH_NET_CUT, a bound
+ * XH_NET_CONNECT_TIMEOUT, XH_NET_LOCAL also a request that could not be made. Nothing is asked again, and no redirect
+ * followed. */
+enum xh_net xh_handle_ask(struct xh_handle *h, const struct xh_handle_ask *a, struct xh_outcome *out);
+
+/* 1 when its last connection is open: the next request needs no handshake, unless the server hangs up meanwhile. */
+int xh_handle_is_open(const struct xh_handle *h);
+
+/* What the last request showed of the way. */
+struct xh_handle_times {
+    double connect_ms, tls_ms; /* of a new connection; 0: there was none */
+    double first_ms;           /* from sending the request to the first byte of the reply */
+    char address[64];          /* of the server */
+};
+void xh_handle_times(const struct xh_handle *h, struct xh_handle_times *out);
+
+/* The TLS session (an SSL *) of the request under way, or NULL: there is none, or it is not our OpenSSL's. */
+void *xh_handle_tls(const struct xh_handle *h);
+
+/* Plain bytes on the connection of a handle that connects only. Return 0 with |*n| bytes done, 1: none can be now, or
+ * -1. They do not wait; xh_handle_wait does, for |sending| or for bytes to come, at most |ms|. */
+int xh_handle_put(struct xh_handle *h, const char *text, size_t len, size_t *n);
+int xh_handle_take(struct xh_handle *h, char *buf, size_t len, size_t *n);
+void xh_handle_wait(const struct xh_handle *h, int sending, int ms);
 
 #endif

@@ -5,9 +5,7 @@
  * packets of one connection may be lost again and again, each sent after twice the time: then another may be luckier. */
 #include "hedge.h"
 
-#include "base/now.h"
-#include "endpoint.h"
-#include "request.h"
+#include "exchange.h"
 
 #define FAR 4                     /* times worse than the worst of the peers */
 #define QUIET_LEAST_NS 100000000u /* below, a retransmission or a busy processor explains it */
@@ -19,11 +17,10 @@
 #define REPLIES_PER_HEDGE 8
 #define REPLIES_KEPT (2 * REPLIES_PER_HEDGE)
 #define HEDGES_AT_ONCE 2
-#define LOOK_LEAST_NS 50000000u
 
 void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x)
 {
-    if (x->fresh == 0 || (x->job->transfer && x->job->transfer->full)) /* a stream stands still by its reader's will */
+    if (x->fresh == 0 || (x->transfer && x->transfer->full)) /* a stream stands still by its reader's will */
         return;
     p->last[p->next].end_ns = x->last_ns;
     p->last[p->next].quiet_ns = x->quiet_ns;
@@ -49,10 +46,9 @@ void xh_hedge_spend(struct xh_peers *p)
 
 static uint64_t bytes_left(const struct xh_exchange *x)
 {
-    const struct xh_job *j = x->job;
     uint64_t n = 0;
     for (size_t i = x->asked_first; i < x->asked_end; i++)
-        n += j->transfer->ranges[i].len - j->got[i];
+        n += x->transfer->ranges[i].len - x->got[i];
     return n;
 }
 
@@ -90,7 +86,7 @@ uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_
         return QUIET_LEAST_NS; /* still being connected */
     uint64_t limit = patience(p, rtt_ns), quiet = now - x->last_ns, age = now - x->sent_ns;
     uint64_t stuck = larger(STUCK_LEAST_NS, limit);
-    uint64_t silent = quiet < limit ? limit - quiet : larger(quiet / 2, LOOK_LEAST_NS);
+    uint64_t silent = quiet < limit ? limit - quiet : larger(quiet / 2, XH_HEDGE_LOOK_NS);
     if (quiet >= limit && bytes_left(x) > 0) {
         for (unsigned i = 0; i < XH_PEERS; i++)
             if (p->last[i].end_ns > x->last_ns)
@@ -99,35 +95,8 @@ uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_
             return 0;
     }
     uint64_t grown = larger(TRICKLE_LEAST_NS, (uint64_t)(TRICKLE_ROUND_TRIPS * rtt_ns));
-    uint64_t slow = age < grown ? grown - age : larger(age / 4, LOOK_LEAST_NS);
+    uint64_t slow = age < grown ? grown - age : larger(age / 4, XH_HEDGE_LOOK_NS);
     if (age >= grown && x->first_ns && trickles(p, x, now, limit))
         return 0;
     return silent < slow ? silent : slow;
-}
-
-/* Can |r|, RUNNING, be asked for twice, now or later? */
-static int may_straggle(const struct xh_request *r)
-{
-    return r->job->transfer && !r->job->transfer->full && !r->hedged && !r->cut;
-}
-
-uint64_t xh_hedge_running(struct xh_thread *t)
-{
-    uint64_t now = xh_now_ns(), nearest = UINT64_MAX;
-    for (struct xh_ring *p = t->running.next; p != &t->running; p = p->next) {
-        struct xh_request *r = xh_ring_of(p, struct xh_request, link);
-        if (!may_straggle(r))
-            continue;
-        const struct xh_exchange *x = r->exchange;
-        uint64_t wait = xh_hedge_wait(&r->endpoint->peers, r->endpoint->rtt_ns, x, now);
-        if (wait == 0) {
-            /* A guess may yet be waited for; a hedge may be allowed when others are over. */
-            if (!r->job->speculative && xh_endpoint_hedge(r) == 0)
-                continue;
-            wait = larger((now - x->last_ns) / 2, LOOK_LEAST_NS);
-        }
-        if (wait < nearest)
-            nearest = wait;
-    }
-    return nearest;
 }

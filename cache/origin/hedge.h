@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 #define XH_PEERS 16u
+#define XH_HEDGE_LOOK_NS 50000000u /* what straggles, and may not be asked for again yet, is looked at so often at most */
 
 struct xh_exchange;
-struct xh_thread;
 
 /* What the last replies of a server were like, and what may be hedged. Under the engine's lock. */
 struct xh_peers {
@@ -37,9 +37,5 @@ void xh_hedge_spend(struct xh_peers *p);
 
 /* In how many ns |x|, which runs, should be looked at again; 0: it straggles now. Thread of |x|. */
 uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now);
-
-/* Hedges what straggles among |t|'s running requests. That thread, lock held. Returns in how
- * many ns to come again; UINT64_MAX: nothing here can straggle. */
-uint64_t xh_hedge_running(struct xh_thread *t);
 
 #endif

@@ -1,5 +1,9 @@
 /* Logins of a netrc file: see auth.h. Read only when the option asks for it.
  *
+ * Not by CURLOPT_NETRC_FILE: with that curl reads the file for each request, on the engine's threads, whomever the file
+ * belongs to and whoever may read it, and takes the environment of that moment. Here it is read once, when a file is
+ * opened, on the caller's thread.
+ *
  * Invariant: nothing of the file reaches an error but its name. */
 #include "auth.h"
 

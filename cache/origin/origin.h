@@ -36,7 +36,7 @@ struct xh_origin_info {
     uint64_t second_bytes;   /* what all of them brought in a second, of late; 0: unknown */
     int young;               /* 1 while those that are there have not found their speed */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
-    unsigned lasting;        /* of |connections|, how many fill a link once they have found their speed */
+    unsigned streaming;      /* how many transfers with |full| the server's streams use together */
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */
     int whole;               /* 1: the server sends no parts of it: whatever is asked for, all of it comes */
     unsigned warm;           /* connections that are there and are not, or soon no longer, a stream's */
@@ -72,9 +72,6 @@ int xh_origin_reader(const char *url, const struct xh_options *o, char out[XH_RE
 struct xh_patience {
     int (*ends)(void *ctx);
     void *ctx;
-    /* NULL, or what the user named, where |url| was offered by that one's server: it must be https, has no user info,
-     * and gets the credentials that a redirect from there would get. */
-    const char *named;
 };
 
 /* Opens |url|: with |hint| (text from xh_origin_hint of an earlier open, untrusted; NULL or
@@ -93,11 +90,6 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
  * Owns: the caller closes it. Does not block. */
 int xh_origin_open_told(const char *url, const struct xh_options *o, const char *hint,
                         struct xh_counters *counters, struct xh_origin **out, struct xh_err *err);
-
-/* Where the server said, when |o| was opened, that the same file lies as well (Link headers), the best first; https alone.
- * |out| gets at most XH_OFFERS_MOST texts, malloc'd. Returns how many. Whether that is true is for the caller to find out. */
-#define XH_OFFERS_MOST 3u
-size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST]);
 
 /* Current facts; max_ranges may shrink as the server shows its limits. Threads: any. */
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
@@ -157,11 +149,6 @@ int xh_origin_withdraw(struct xh_origin *o, struct xh_transfer *t);
 
 /* Makes a speculative |t| a demand: a reader waits for it now. Safe until done() was called. */
 void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t);
-
-/* The |loads| transfers of a stream, which nothing but the network holds up, have brought |bytes| in all so far; loads 0:
- * something does. |few|: they are its lasting ones. To be called often. Returns 1 when it would gain by more: their
- * number is in xh_origin_get_info. */
-int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes);
 
 /* |t|, whose full() said 1, may go on. Safe until done() was called. */
 void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t);

@@ -1,43 +1,34 @@
 /* Several requests as one piece: see piece.h. */
 #include "piece.h"
 
-#include <poll.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
-#include <curl/curl.h>
-
 #include "base/now.h"
+#include "handle.h"
 
-#define NAP_MS 100
+#define NAP_MS     100
 #define LINE_BYTES 16384u /* longest header line */
 
 struct reader {
-    CURL *easy;
-    curl_socket_t fd;
+    struct xh_handle *h;
     uint64_t wait_ns;
     char buf[LINE_BYTES];
     size_t from, to; /* what is there and not taken */
 };
 
-static void wait_for(const struct reader *r, short events)
-{
-    struct pollfd p = {r->fd, events, 0};
-    poll(&p, 1, NAP_MS);
-}
-
 static int send_all(const struct reader *r, const char *text, size_t len)
 {
     uint64_t begun = xh_now_ns();
-    size_t n = 0;
     while (len > 0) {
-        CURLcode code = curl_easy_send(r->easy, text, len, &n);
-        if (code == CURLE_AGAIN && xh_now_ns() - begun < r->wait_ns) {
-            wait_for(r, POLLOUT);
+        size_t n = 0;
+        int rc = xh_handle_put(r->h, text, len, &n);
+        if (rc > 0 && xh_now_ns() - begun < r->wait_ns) {
+            xh_handle_wait(r->h, 1, NAP_MS);
             continue;
         }
-        if (code != CURLE_OK)
+        if (rc)
             return -1;
         text += n;
         len -= n;
@@ -56,14 +47,13 @@ static int more(struct reader *r)
         return -1;
     for (;;) {
         size_t n = 0;
-        CURLcode code = curl_easy_recv(r->easy, r->buf + r->to, sizeof r->buf - r->to, &n);
-        if (code == CURLE_OK && n > 0) {
-            r->to += n;
+        int rc = xh_handle_take(r->h, r->buf + r->to, sizeof r->buf - r->to, &n);
+        r->to += n;
+        if (rc == 0)
             return 0;
-        }
-        if (code != CURLE_AGAIN || xh_now_ns() - begun > r->wait_ns)
+        if (rc < 0 || xh_now_ns() - begun > r->wait_ns)
             return -1;
-        wait_for(r, POLLIN);
+        xh_handle_wait(r->h, 0, NAP_MS);
     }
 }
 
@@ -113,11 +103,12 @@ static int read_one(struct reader *r, struct xh_piece_reply *out)
     return 0;
 }
 
-int xh_piece_ask(void *easy, const char *text, size_t len, struct xh_piece_reply *out, size_t n, uint64_t wait_ms, size_t *came)
+int xh_piece_ask(struct xh_handle *h, const char *text, size_t len, struct xh_piece_reply *out, size_t n,
+                 uint64_t wait_ms, size_t *came)
 {
-    struct reader r = {.easy = easy, .fd = CURL_SOCKET_BAD, .wait_ns = wait_ms * 1000000u};
+    struct reader r = {.h = h, .wait_ns = wait_ms * 1000000u};
     *came = 0;
-    if (curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &r.fd) != CURLE_OK || r.fd == CURL_SOCKET_BAD || len > XH_PIECE_BYTES)
+    if (!xh_handle_is_open(h) || len > XH_PIECE_BYTES)
         return -1;
     if (send_all(&r, text, len))
         return -1;

@@ -1,9 +1,10 @@
-/* Several small requests as one piece: they are sent together, on a connection of their own, and a server does them one right
- * after the other. They lie in one TLS record, which comes whole or not at all: who dies behind the sending has sent all of them.
+/* Several small requests as one piece: they are sent together, on a connection of their own, and a server does them one
+ * right after the other. They lie in one TLS record, which comes whole or not at all: who dies behind the sending has
+ * sent all of them.
  *
- * libcurl opens the connection (proxies, certificates, CAs as everywhere) and carries the bytes; requests and replies are
- * HTTP/1.1, written and read here. Threads: one at a time for each handle; signals that a broken connection raises (SIGPIPE) are
- * to be blocked. Source: RFC 9112, 9.3.2 (pipelining). */
+ * libcurl opens the connection (proxies, certificates, CAs as everywhere) and carries the bytes; requests and replies
+ * are HTTP/1.1, written and read here. Threads: one at a time for each handle; signals that a broken connection raises
+ * (SIGPIPE) are to be blocked. Source: RFC 9112, 9.3.2 (pipelining). */
 #ifndef XH_PIECE_H
 #define XH_PIECE_H
 
@@ -20,8 +21,11 @@ struct xh_piece_reply {
     int closes;   /* the server hangs up behind it */
 };
 
-/* Sends the |len| bytes of |text| on the connection of |easy| (a CURL *, CONNECT_ONLY), and reads |n| replies; bodies are passed
- * over. Returns 0, or -1: not all replies came, within |wait_ms| each; how many did is in |*came|. Blocks. */
-int xh_piece_ask(void *easy, const char *text, size_t len, struct xh_piece_reply *r, size_t n, uint64_t wait_ms, size_t *came);
+struct xh_handle;
+
+/* Sends the |len| bytes of |text| on the connection of |h|, which connects only, and reads |n| replies; bodies are
+ * passed over. Returns 0, or -1: not all replies came, within |wait_ms| each; how many did is in |*came|. Blocks. */
+int xh_piece_ask(struct xh_handle *h, const char *text, size_t len, struct xh_piece_reply *r, size_t n,
+                 uint64_t wait_ms, size_t *came);
 
 #endif

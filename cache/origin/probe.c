@@ -1,260 +1,29 @@
-/* The prober: opening an origin, and looking for changes while it is open.
+/* The prober: opening an origin.
  *
  * What is asked, in order: with a hint, whether its version is still there (one cheap
  * request); else the head. A reply without validator needs the date that PROPFIND tells, as
  * at XRootD. A server that is not known yet is asked for both at once; one that is known to need
  * the date, too, or for the date first where one connection has to carry both. Proofs by falling
  * strength: strong ETag, Last-Modified, weak ETag, PROPFIND's mtime, size alone. */
-#include "base/now.h"
 #include "origin.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/now.h"
 #include "watch/trace.h"
 #include "endpoint.h"
-#include "handle.h"
-#include "object.h"
-#include "request.h"
+#include "learn.h"
+#include "loop.h"
+#include "question.h"
 
 /* What a server can send before it waits for the first acknowledgement: ten segments, less
  * what headers and TLS take. A longer head costs a second round trip. */
 #define FIRST_FLIGHT_BYTES 12288u
 /* How often the head is asked for where the answer is that of an empty file, and it is none. */
 #define EMPTY_TRIES 3
-/* How often is looked whether the first connection is there. */
-#define GREET_LOOK_MS 2
-/* How often an opener who has other ways is asked whether he still waits. */
-#define PATIENCE_LOOK_MS 10
-/* From here on a question is asked again: see hedge.c. */
-#define STUCK_MS 2000u
-
-/* ---- questions */
-
-/* Queues a probe, and starts it if it may start. Lock held. Returns 0 or XH_E_NOMEM. */
-static int probe_queue(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p, void (*over)(struct xh_job *))
-{
-    struct xh_job *j = calloc(1, sizeof *j);
-    if (!j || xh_job_init(j, o, ask, NULL, p) != 0 || xh_job_queue(j) != 0) {
-        free(j);
-        return XH_E_NOMEM;
-    }
-    j->over = over;
-    xh_endpoint_dispatch(j->first_request.endpoint);
-    return 0;
-}
-
-/* A probe under way. Its opener waits for it or leaves it; if left, it frees itself when it is over. */
-struct beside {
-    struct xh_probe p;
-    struct xh_err err; /* under the lock, as the rest */
-    int left;
-    char if_none_match[XH_HEADER_BYTES]; /* what |p|'s points to, as the opener may be gone */
-};
-
-static void beside_free(struct beside *b)
-{
-    free(b->p.bytes);
-    free(b);
-}
-
-static void beside_over(struct xh_job *j)
-{
-    struct beside *b = (struct beside *)j->probe; /* its first member */
-    xh_engine_lock();
-    if (j->lost)
-        b->err = j->err;
-    b->p.over = 1;
-    int left = b->left;
-    xh_engine_announce();
-    xh_engine_unlock();
-    if (left)
-        beside_free(b);
-}
-
-/* Asks for what the prober set in |like|. Lock held. Returns NULL without memory. */
-static struct beside *beside_queue(struct xh_origin *o, enum xh_ask what, const struct xh_probe *like)
-{
-    struct beside *b = calloc(1, sizeof *b);
-    if (!b)
-        return NULL;
-    b->p.want_bytes = like->want_bytes;
-    b->p.whole_bytes = like->whole_bytes;
-    b->p.insists = like->insists;
-    if (like->if_none_match) {
-        snprintf(b->if_none_match, sizeof b->if_none_match, "%s", like->if_none_match);
-        b->p.if_none_match = b->if_none_match;
-    }
-    b->p.greeting = b->left = like->greeting;
-    b->p.hasty = o->patience != NULL;
-    if (probe_queue(o, what, &b->p, beside_over) == 0)
-        return b;
-    free(b);
-    return NULL;
-}
-
-/* Ends the probe |p|, or without one those that greet. Lock held. */
-static void end_probes(struct xh_origin *o, const struct xh_probe *p)
-{
-    struct xh_err err;
-    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it is no longer waited for", o->url->shown);
-    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
-        next = q->next;
-        struct xh_job *j = xh_ring_of(q, struct xh_job, in_origin);
-        if (j->probe && (p ? j->probe == p : j->probe->greeting))
-            xh_job_fail(j, &err);
-    }
-}
-
-/* Lock held. |cut|: what it asks for is not to come any more. */
-static void beside_leave(struct xh_origin *o, struct beside *b, int cut)
-{
-    if (!b)
-        return;
-    if (b->p.over) {
-        beside_free(b);
-        return;
-    }
-    b->left = 1;
-    if (cut)
-        end_probes(o, &b->p);
-}
-
-/* A question, which is asked again, once, where its answer is stuck, as hedges are. */
-struct question {
-    enum xh_ask what;
-    struct beside *tries[2];
-    uint64_t asked_ns;
-};
-
-/* Lock held. Returns 0 or XH_E_NOMEM. */
-static int question_ask(struct xh_origin *o, struct question *q, enum xh_ask what, const struct xh_probe *like)
-{
-    *q = (struct question){.what = what, .tries = {beside_queue(o, what, like)}, .asked_ns = xh_now_ns()};
-    return q->tries[0] ? 0 : XH_E_NOMEM;
-}
-
-/* The try that has an answer, or NULL. A failure is none while the other lives. Lock held. */
-static struct beside *question_answer(const struct question *q)
-{
-    struct beside *a = q->tries[0], *b = q->tries[1];
-    if (b && b->p.over && (b->err.code == 0 || a->p.over))
-        return a->p.over && a->err.code == 0 ? a : b;
-    return a->p.over && (a->err.code == 0 || !b) ? a : NULL;
-}
-
-static void question_leave(struct xh_origin *o, struct question *q)
-{
-    int asked_twice = q->tries[1] != NULL;
-    for (int i = 0; i < 2; i++) {
-        beside_leave(o, q->tries[i], asked_twice);
-        q->tries[i] = NULL;
-    }
-}
-
-/* 1 while |p| waits for its time to be sent, or sent again: a pause that the server asked for is no answer that is stuck. Lock
- * held. */
-static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
-{
-    for (const struct xh_ring *at = o->jobs.next; at != &o->jobs; at = at->next) {
-        const struct xh_job *j = xh_ring_of(at, struct xh_job, in_origin);
-        const struct xh_request *r = &j->first_request;
-        if (j->probe == p)
-            return r->state == XH_REQ_DELAYED || (r->state == XH_REQ_QUEUED && xh_endpoint_is_held(r->endpoint));
-    }
-    return 0;
-}
-
-/* Greets a server that is far: opens the connections that will be needed while the head is on its way, instead of
- * after it, by asking for a byte that nobody wants. How far it is, the first connection tells once it is there, and
- * until then by not being there. What may not be there greets nobody: its connections would end with it. Lock held.
- * Returns 0 when there is no more to greet. */
-static int greet(struct xh_origin *o)
-{
-    struct xh_endpoint *e = xh_endpoint_find(o->url->server);
-    if (!e || o->options.may_lack || e->rtt_ns > 0 || !xh_engine_runs()) /* it is no stranger; or the process exits while it is waited for */
-        return 0;
-    int there;
-    uint64_t rtt_ns = xh_endpoint_distance(e, &there);
-    static const struct xh_probe greeting = {.want_bytes = 1, .whole_bytes = 1, .greeting = 1};
-    for (unsigned n = xh_endpoint_greetings(e, o, rtt_ns); n; n--)
-        if (!beside_queue(o, XH_ASK_HEAD, &greeting))
-            return 0;
-    return !there;
-}
-
-/* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience.
- * Lock held. */
-static void wait_patiently(struct xh_origin *o, unsigned ms)
-{
-    struct xh_err err;
-    if (!o->patience && ms == 0)
-        xh_engine_wait();
-    else
-        xh_engine_wait_for(ms ? ms : PATIENCE_LOOK_MS);
-    if (!o->patience)
-        return;
-    xh_engine_unlock();
-    int over = o->patience->ends(o->patience->ctx);
-    xh_engine_lock();
-    if (!over)
-        return;
-    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it was not waited for any longer", o->url->shown);
-    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
-        next = q->next;
-        xh_job_fail(xh_ring_of(q, struct xh_job, in_origin), &err);
-    }
-}
-
-/* Waits for the answer to |q|, beside which others are greeted if |greets|, and moves it to |p|. Lock held. Returns 0 or the
- * failure. */
-static int question_wait(struct xh_origin *o, struct question *q, struct xh_probe *p, int greets, struct xh_err *err)
-{
-    struct beside *b;
-    while (!(b = question_answer(q))) {
-        if (!q->tries[1] && is_paused(o, &q->tries[0]->p))
-            q->asked_ns = xh_now_ns();
-        uint64_t waited = xh_now_ns() - q->asked_ns;
-        unsigned ms = q->tries[1] ? 0 : STUCK_MS;
-        if (!q->tries[1] && waited >= STUCK_MS * 1000000u) {
-            end_probes(o, NULL); /* they may be stuck as well, and hold the connections that it may have */
-            q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
-            xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
-        }
-        wait_patiently(o, greets && (greets = greet(o)) ? GREET_LOOK_MS : ms);
-    }
-    struct xh_err own = b->err;
-    *p = b->p;
-    p->if_none_match = NULL;
-    b->p.bytes = NULL;
-    question_leave(o, q);
-    if (own.code && err)
-        *err = own;
-    return own.code;
-}
-
-/* Asks for what is set in |p| and waits for the answer. Returns 0 or the failure. */
-static int ask(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int greets, struct xh_err *err)
-{
-    struct question q;
-    int rc = xh_engine_enter(&o->options, err);
-    if (rc != 0)
-        return rc;
-    xh_object_adopt(o);
-    free(p->bytes); /* an earlier answer's */
-    p->bytes = NULL;
-    if (question_ask(o, &q, what, p) == 0)
-        rc = question_wait(o, &q, p, greets, err);
-    else
-        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
-    xh_engine_unlock();
-    return rc;
-}
-
-/* ---- opening */
 
 /* Takes proof and size from the reply in |p|. */
 static void learn(struct xh_dialect *d, const struct xh_probe *p)
@@ -317,31 +86,31 @@ static int stat_origin(struct xh_origin *o, struct dated *out, struct xh_err *er
 {
     struct xh_probe p = {0};
     struct xh_err own = {0};
-    ask(o, XH_ASK_STAT, &p, 0, &own);
+    xh_question_put(o, XH_ASK_STAT, &p, 0, &own);
     int rc = read_stat(&p, &own, out, err);
     free(p.bytes);
     return rc;
 }
 
 /* Asks PROPFIND beside the head. When it cannot be asked now, |q| stays empty: it will be asked when it is needed. */
-static void stat_beside(struct xh_origin *o, struct question *q)
+static void stat_beside(struct xh_origin *o, struct xh_question *q)
 {
     static const struct xh_probe stat = {0};
     if (o->options.connections < 2) /* it would only stand before the head */
         return;
-    if (xh_engine_enter(&o->options, NULL) != 0)
+    if (xh_loop_enter(&o->options, NULL) != 0)
         return;
-    xh_object_adopt(o);
-    question_ask(o, q, XH_ASK_STAT, &stat);
+    xh_origin_object_adopt(o);
+    xh_question_ask(o, q, XH_ASK_STAT, &stat);
     xh_engine_unlock();
 }
 
-static int stat_wait(struct xh_origin *o, struct question *q, struct dated *out, struct xh_err *err)
+static int stat_wait(struct xh_origin *o, struct xh_question *q, struct dated *out, struct xh_err *err)
 {
     struct xh_probe p = {0};
     struct xh_err own = {0};
     xh_engine_lock();
-    question_wait(o, q, &p, 0, &own);
+    xh_question_wait(o, q, &p, 0, &own);
     xh_engine_unlock();
     int rc = read_stat(&p, &own, out, err);
     free(p.bytes);
@@ -356,7 +125,7 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
     p->insists = 1;
     p->if_none_match = NULL;
     for (int tries = 0; tries < EMPTY_TRIES; tries++) {
-        int rc = ask(o, XH_ASK_HEAD, p, 1, err);
+        int rc = xh_question_put(o, XH_ASK_HEAD, p, 1, err);
         if (rc != 0 || p->status != 416 || (p->size_known && p->size == 0))
             return rc;
         if (p->size_known)
@@ -382,7 +151,8 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
 
 /* Settles the dialect from the head's reply, and from PROPFIND's where that has no validator:
  * |s| if it is known already, else that of |q|, else a new one. */
-static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s, struct question *q, struct xh_err *err)
+static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s, struct xh_question *q,
+                  struct xh_err *err)
 {
     struct xh_dialect d = o->dialect;
     learn(&d, p);
@@ -408,7 +178,7 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
         e->dates = d.proof == XH_BY_PROPFIND ? XH_DATES_APART : XH_DATES_IN_REPLIES;
     xh_engine_unlock();
     if (d.whole)
-        xh_object_comes_whole(o);
+        xh_learn_whole(o);
     return 0;
 }
 
@@ -416,7 +186,7 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
 static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct xh_err *err)
 {
     struct dated s = {0};
-    struct question q = {0};
+    struct xh_question q = {0};
     struct xh_origin_info at;
     int rc = 0;
     xh_engine_lock();
@@ -435,7 +205,7 @@ static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct
     if (rc == 0)
         rc = settle(o, p, &s, &q, err);
     xh_engine_lock();
-    question_leave(o, &q);
+    xh_question_leave(o, &q);
     xh_engine_unlock();
     *early = o->dialect.proof == XH_BY_PROPFIND && !date_first;
     return rc;
@@ -455,17 +225,17 @@ static int open_afresh(struct xh_origin *o, struct xh_probe *p, int *early, stru
 static int confirm_dated(struct xh_origin *o, const struct xh_dialect *d, struct xh_probe *p, struct xh_err *err)
 {
     struct dated s = {0};
-    struct question q = {0};
+    struct xh_question q = {0};
     stat_beside(o, &q);
     p->want_bytes = p->whole_bytes = 1;
     p->if_none_match = NULL;
-    int rc = ask(o, XH_ASK_HEAD, p, 0, err);
+    int rc = xh_question_put(o, XH_ASK_HEAD, p, 0, err);
     int may_read = rc == 0 || (rc == XH_E_PROTO && p->ranges_refused); /* a whole file: more than was to come */
     int same = p->status == 416 ? d->size == 0 : !p->size_known || p->size == d->size;
     if (may_read)
         rc = q.tries[0] ? stat_wait(o, &q, &s, err) : stat_origin(o, &s, err);
     xh_engine_lock();
-    question_leave(o, &q);
+    xh_question_leave(o, &q);
     xh_engine_unlock();
     if (rc < 0)
         return rc;
@@ -485,7 +255,7 @@ static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_pr
     p->want_bytes = etag ? head_bytes(o) : 1;
     p->whole_bytes = etag ? o->options.whole_file_bytes : 1;
     p->if_none_match = etag ? d->value : NULL;
-    int rc = ask(o, XH_ASK_HEAD, p, 0, err);
+    int rc = xh_question_put(o, XH_ASK_HEAD, p, 0, err);
     if (rc == XH_E_PROTO && p->ranges_refused) /* a small file, whole, but larger than one byte */
         return same_version(d, p);
     if (rc != 0)
@@ -545,27 +315,10 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
     return rc == 2 ? settle(o, p, &(struct dated){0}, NULL, err) : open_afresh(o, p, early, err);
 }
 
-/* The user's name and password, of the URL or, if he wants that, of his netrc file. Returns 0 or a negative code. */
-static int take_login(struct xh_origin *o, struct xh_err *err)
-{
-    char host[256];
-    o->login = "the user name and password in the URL";
-    if (o->url->user || o->url->ticket || !o->options.netrc || o->named || !xh_object_trusts(o, o->url))
-        return 0;
-    const char *from = strstr(o->url->server, "://") + 3;
-    size_t n = (size_t)(strrchr(from, ':') - from);
-    int brackets = *from == '[';
-    snprintf(host, sizeof host, "%.*s", (int)n - 2 * brackets, from + brackets);
-    o->login = "the user name and password of the netrc file";
-    int rc = xh_netrc_find(o->options.env, host, &o->url->user, &o->url->password, err);
-    return rc < 0 ? rc : 0;
-}
-
 /* What can be known before any connection: the URL, the options, CAs and credentials. */
-static int prepare(const char *url, const char *named, const struct xh_options *options, struct xh_counters *counters,
+static int prepare(const char *url, const struct xh_options *options, struct xh_counters *counters,
                    struct xh_origin **out, struct xh_err *err)
 {
-    const char *file, *dir;
     struct xh_origin *o = calloc(1, sizeof *o);
     if (!o) {
         xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
@@ -577,30 +330,8 @@ static int prepare(const char *url, const char *named, const struct xh_options *
     xh_ring_init(&o->jobs);
     xh_dialect_init(&o->dialect);
     int rc = xh_url_parse(url, &o->url, err);
-    if (rc == 0 && named)
-        rc = xh_url_parse(named, &o->named, err);
-    if (rc == 0 && named && (!o->url->https || o->url->user))
-        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: a server offered it without https or with a user name", o->url->shown);
-    if (rc == 0) {
-        struct xh_err none;
-        xh_handle_default_ca(&file, &dir);
-        /* http may lead to https: then their lack is an error, but not before. */
-        if (xh_trust_find(&o->options, file, dir, &o->trust, &none) != 0) {
-            if (o->url->https)
-                rc = xh_err_set(err, none.code, 0, "%s", none.text);
-            o->trust = (struct xh_trust){0};
-            snprintf(o->trust.note, sizeof o->trust.note, "none (%.500s)", none.text);
-        }
-    }
-    rc = rc ? rc : xh_proxies_read(&o->proxies, o->options.env, err);
-    rc = rc ? rc : xh_proxy_check(&o->proxies, o->url, err);
-    if (rc == 0 && o->url->https) {
-        rc = xh_token_find(o->options.env, &o->token, err);
-        if (rc == 0)
-            rc = take_login(o, err);
-        o->token_ns = xh_now_ns();
-        xh_cert_find(o->options.env, &o->cert);
-    }
+    rc = rc ? rc : xh_caller_find(&o->caller, &o->options, o->url, err);
+    o->token_ns = xh_now_ns();
     if (rc != 0) {
         xh_origin_close(o);
         return rc;
@@ -614,9 +345,10 @@ int xh_origin_reader(const char *url, const struct xh_options *options, char out
     struct xh_counters unused = {0};
     struct xh_origin *o = NULL;
     out[0] = '\0';
-    if (prepare(url, NULL, options, &unused, &o, NULL) != 0)
+    if (prepare(url, options, &unused, &o, NULL) != 0)
         return 0;
-    int known = !o->url->user && xh_auth_reader(o->token, &o->cert, &o->trust, !xh_object_trusts(o, o->url), out);
+    int known = !o->url->user && xh_auth_reader(o->caller.token, &o->caller.cert, &o->caller.trust,
+                                                !xh_caller_trusts(&o->caller, o->url), out);
     xh_origin_close(o);
     return known;
 }
@@ -629,7 +361,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     struct hinted hinted;
     struct xh_probe p = {0};
     int confirmed = 0, early = 0;
-    int rc = prepare(url, patience ? patience->named : NULL, options, counters, &o, err);
+    int rc = prepare(url, options, counters, &o, err);
     if (rc != 0)
         return rc;
     o->patience = patience;
@@ -656,8 +388,8 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
         p.bytes = NULL;
         p.len = 0;
     }
-    xh_trace(XH_T_ORIGIN, "open", "url=%s size=%" PRIu64 " validator=%s confirmed=%d", o->url->shown,
-             o->dialect.size, o->validator, confirmed);
+    xh_trace(XH_T_ORIGIN, "open", "url=%s size=%" PRIu64 " validator=%s confirmed=%d", o->url->shown, o->dialect.size,
+             o->validator, confirmed);
     head->bytes = p.bytes;
     head->len = p.len;
     head->confirmed = confirmed;
@@ -671,7 +403,7 @@ int xh_origin_open_told(const char *url, const struct xh_options *options, const
 {
     struct xh_origin *o = NULL;
     struct hinted told;
-    int rc = prepare(url, NULL, options, counters, &o, err);
+    int rc = prepare(url, options, counters, &o, err);
     if (rc != 0)
         return rc;
     if (read_hint(&told, hint) != 0) {
@@ -685,55 +417,4 @@ int xh_origin_open_told(const char *url, const struct xh_options *options, const
     xh_trace(XH_T_ORIGIN, "told", "url=%s size=%" PRIu64 " validator=%s", o->url->shown, o->dialect.size, o->validator);
     *out = o;
     return 0;
-}
-
-/* ---- while it is open */
-
-static void revalidated(struct xh_job *j)
-{
-    struct xh_origin *o = j->origin;
-    struct xh_probe *p = j->probe;
-    char date[XH_VALIDATOR_BYTES];
-    uint64_t size;
-    struct xh_err err;
-    int known = !j->lost && p->status == 207 &&
-                xh_propfind_parse((const char *)p->bytes, p->len, date, sizeof date, &size);
-    xh_engine_lock();
-    o->checking = 0;
-    o->checked_ns = xh_now_ns(); /* also after a failure: the next is due after the same time */
-    /* XRootD goes on serving a removed file while somebody has it open. Twice, as a redirector says so too of what it
-     * only has lost sight of. */
-    int gone = j->lost && j->err.code == XH_E_NOENT;
-    o->missed = gone ? o->missed + 1 : 0;
-    if (o->missed > 1) {
-        xh_err_set(&err, XH_E_CHANGED, 0, "%.200s: the file was removed on the server while it was open", o->url->shown);
-        xh_object_poison(o, &err);
-    }
-    if (known && (size != o->dialect.size || strcmp(date, o->dialect.value) != 0)) {
-        xh_err_set(&err, XH_E_CHANGED, 0,
-                   "%.200s: the file was changed on the server while it was open (%.40s, %" PRIu64
-                   " bytes; now %.40s, %" PRIu64 " bytes). Close and open it again",
-                   o->url->shown, o->dialect.value, o->dialect.size, date, size);
-        xh_object_poison(o, &err);
-    }
-    xh_engine_unlock();
-    free(p->bytes);
-    free(p);
-}
-
-void xh_probe_revalidate(struct xh_origin *o)
-{
-    uint64_t every_ns = o->options.revalidate_ms * 1000000u;
-    if (o->dialect.proof != XH_BY_PROPFIND || every_ns == 0 || o->checking ||
-        (!o->check_due && xh_now_ns() - o->checked_ns < every_ns))
-        return;
-    struct xh_probe *p = calloc(1, sizeof *p);
-    if (!p)
-        return;
-    if (probe_queue(o, XH_ASK_STAT, p, revalidated) != 0) {
-        free(p);
-        return;
-    }
-    o->checking = 1;
-    o->check_due = 0;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "base/now.h"
 
 #define REFUSED_LASTS_NS (60u * UINT64_C(1000000000)) /* a login that was refused is not tried again for so long */
@@ -51,11 +52,10 @@ static int read_proxy(struct xh_proxy *p, const char *text, const char *from)
     return 0;
 }
 
-static uint64_t hash_of(uint64_t h, const char *s)
+/* Continues |h| with |s|, NULL allowed, and its end. */
+static uint64_t add(uint64_t h, const char *s)
 {
-    for (; s && *s; s++)
-        h = (h ^ (unsigned char)*s) * UINT64_C(1099511628211); /* FNV-1a */
-    return h * UINT64_C(1099511628211);
+    return xh_hash_text(xh_hash_text(h, s ? s : ""), "\n");
 }
 
 int xh_proxies_read(struct xh_proxies *out, const struct xh_env *env, struct xh_err *err)
@@ -74,7 +74,7 @@ int xh_proxies_read(struct xh_proxies *out, const struct xh_env *env, struct xh_
                 bad |= read_proxy(p, value, names[https][i]) != 0;
         if (!p->text)
             bad |= !(p->text = strdup(""));
-        p->key = hash_of(hash_of(hash_of(UINT64_C(14695981039346656037), p->text), p->user), p->password);
+        p->key = add(add(add(XH_HASH_START, p->text), p->user), p->password);
     }
     return bad ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a proxy") : 0;
 }
@@ -188,6 +188,19 @@ int xh_proxy_check(const struct xh_proxies *p, const struct xh_url *u, struct xh
 int xh_proxy_is_socks(const struct xh_proxy *p)
 {
     return p && p->text && strncmp(p->text, "socks", 5) == 0;
+}
+
+int xh_proxy_follow(const struct xh_proxies *p, const struct xh_url *from, const char *location, struct xh_url **to,
+                    struct xh_err *err)
+{
+    struct xh_url *next = NULL;
+    int rc = xh_url_resolve(from, location, &next, err);
+    rc = rc ? rc : xh_proxy_check(p, next, err);
+    if (rc)
+        xh_url_unref(next);
+    else
+        *to = next;
+    return rc;
 }
 
 int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int status, struct xh_err *err)

@@ -33,6 +33,11 @@ const struct xh_proxy *xh_proxy_for(const struct xh_proxies *p, const struct xh_
  * what it is. */
 int xh_proxy_check(const struct xh_proxies *p, const struct xh_url *u, struct xh_err *err);
 
+/* Where |from| sends a request on to by |location|: xh_url_resolve, and the check of its proxy. Returns 0, or a
+ * negative code. Owns: the caller unrefs |*to|. */
+int xh_proxy_follow(const struct xh_proxies *p, const struct xh_url *from, const char *location, struct xh_url **to,
+                    struct xh_err *err);
+
 /* 1 when |list| (no_proxy's: names, .domains, addresses, nets as 10.0.0.0/8; or *) has |host|, which has no port and
  * no brackets. Pure. Source: curl(1), NO_PROXY. */
 int xh_proxy_excepts(const char *list, const char *host);

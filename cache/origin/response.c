@@ -116,7 +116,7 @@ void xh_reply_init(struct xh_reply *r)
     r->range = (struct xh_content_range){0};
     r->retry_after_s = -1;
     r->retry_at = r->date = -1;
-    r->boundary[0] = r->etag[0] = r->last_modified[0] = r->server[0] = r->location[0] = r->reason[0] = r->links[0] = '\0';
+    r->boundary[0] = r->etag[0] = r->last_modified[0] = r->server[0] = r->location[0] = r->reason[0] = '\0';
 }
 
 /* Copies a value; one that is too long or holds control characters counts as absent. */
@@ -299,17 +299,6 @@ static void take_challenge(struct xh_reply *r, const char *v, size_t n)
     keep(r->reason, sizeof r->reason, p, (size_t)(close - p));
 }
 
-/* Of several Link headers those that fit; none is cut. */
-static void take_link(struct xh_reply *r, const char *v, size_t n)
-{
-    size_t had = strlen(r->links), gap = had ? 2 : 0;
-    if (!memmem(v, n, "duplicate", 9) || had + gap + n >= sizeof r->links)
-        return;
-    keep(r->links + had + gap, sizeof r->links - had - gap, v, n);
-    if (gap && r->links[had + gap])
-        memcpy(r->links + had, ", ", 2);
-}
-
 static void take_header(struct xh_reply *r, const char *name, size_t name_bytes, const char *v, size_t n)
 {
 #define IS(s) (name_bytes == sizeof(s) - 1 && strncasecmp(name, s, sizeof(s) - 1) == 0)
@@ -329,8 +318,6 @@ static void take_header(struct xh_reply *r, const char *name, size_t name_bytes,
         keep(r->server, sizeof r->server, v, n);
     else if (IS("Location"))
         keep(r->location, sizeof r->location, v, n);
-    else if (IS("Link"))
-        take_link(r, v, n);
     else if (IS("Proxy-Authenticate"))
         r->proxys = 1;
     else if (IS("WWW-Authenticate"))

@@ -12,7 +12,6 @@
 #define XH_LOCATION_BYTES 8192 /* redirects may carry a token in their query */
 #define XH_HEADER_BYTES 256    /* longest ETag, date or Server kept, with its NUL */
 #define XH_WEAK_TAG_BYTES 96   /* longest weak ETag kept as it came: it may have to stand beside a date */
-#define XH_LINKS_BYTES 4096    /* all Link headers together */
 #define XH_BOUNDARY_BYTES 201  /* RFC 2046 allows 70; some servers write more */
 
 struct xh_content_range {
@@ -44,7 +43,6 @@ struct xh_reply {
     char server[XH_HEADER_BYTES];
     char reason[XH_HEADER_BYTES]; /* WWW-Authenticate's error_description; no word of it is as long as a secret */
     char location[XH_LOCATION_BYTES];
-    char links[XH_LINKS_BYTES]; /* values of Link headers that speak of a duplicate, ", " between them; for link.h */
 };
 
 /* An ETag is never absent because it is odd. It is kept in one of these forms:
@@ -117,5 +115,11 @@ int xh_multipart_feed(struct xh_multipart *m, const uint8_t *p, size_t len, cons
 /* Finds getlastmodified and getcontentlength in a 207's XML, whatever their prefix.
  * |date| gets the text ("" when absent or too long). Returns 1 when both are there. */
 int xh_propfind_parse(const char *xml, size_t len, char *date, size_t date_size, uint64_t *length);
+
+/* 1 when |r| sends the request on to its Location. */
+static inline int xh_reply_redirects(const struct xh_reply *r)
+{
+    return r->status == 301 || r->status == 302 || r->status == 303 || r->status == 307 || r->status == 308;
+}
 
 #endif

@@ -13,110 +13,57 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <jansson.h>
+#include <openssl/evp.h>
+
 /* ---- what a token says of itself. Its signature is not ours to check: hints for the user, and when to look for
  * the next one. */
 
-/* Decodes base64url, stopping at the first character that is none. NULL without memory. */
-static char *base64url(const char *s, size_t n)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    unsigned acc = 0, bits = 0;
-    size_t used = 0;
-    char *out = malloc(n / 4 * 3 + 4);
-    for (size_t i = 0; out && i < n; i++) {
-        const char *d = s[i] ? strchr(digits, s[i]) : NULL;
-        if (!d)
-            break;
-        acc = acc << 6 | (unsigned)(d - digits);
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            out[used++] = (char)(acc >> bits & 0xff);
-        }
-    }
-    if (out)
-        out[used] = '\0';
-    return out;
-}
+#define EXPIRY_MOST 253402300799 /* the year 9999's last second */
 
-/* The claims of a JWT as JSON, to be freed with claims_free; NULL when it is none. */
-static char *claims_of(const struct xh_token *t)
+/* The claims of a JWT, an object, to be json_decref'd. NULL: it is none, or there was no memory. Claims without a
+ * signature open nothing, so what jansson keeps of them is not overwritten. */
+static json_t *claims_of(const struct xh_token *t)
 {
-    const char *from = t->value ? strchr(t->value, '.') : NULL;
-    const char *to = from ? strchr(from + 1, '.') : NULL;
-    return to ? base64url(from + 1, (size_t)(to - from - 1)) : NULL;
-}
-
-static void claims_free(char *json)
-{
-    if (json)
-        explicit_bzero(json, strlen(json));
-    free(json);
-}
-
-/* Where the string that begins at |p| ('"') ends: its closing quote, or the text's end. */
-static const char *string_end(const char *p)
-{
-    for (p++; *p && *p != '"'; p++)
-        if (*p == '\\' && p[1])
-            p++;
-    return p;
-}
-
-/* Finds the value of the outer object's member |name|. NULL when there is none. */
-static const char *member(const char *json, const char *name)
-{
-    size_t n = strlen(name);
-    unsigned depth = 0;
-    for (const char *p = json; p && *p; p++) {
-        if (*p == '"') {
-            const char *end = string_end(p);
-            int is_it = depth == 1 && (size_t)(end - p - 1) == n && memcmp(p + 1, name, n) == 0;
-            p = end;
-            if (!*p)
-                return NULL;
-            const char *after = p + 1 + strspn(p + 1, " \t\r\n");
-            if (is_it && *after == ':')
-                return after + 1 + strspn(after + 1, " \t\r\n");
-        } else if (*p == '{' || *p == '[') {
-            depth++;
-        } else if (*p == '}' || *p == ']') {
-            depth--;
-        }
-    }
-    return NULL;
+    const char *from = t->value ? strchr(t->value, '.') : NULL, *to = from ? strchr(++from, '.') : NULL;
+    size_t n = to ? (size_t)(to - from) : 0, used = 0;
+    unsigned char *text = n && n <= XH_TOKEN_MAX_BYTES ? malloc(2 * (n + 4)) : NULL, *json = text ? text + n + 4 : NULL;
+    for (; text && used < n && from[used] != '='; used++) /* base64url as base64, which is padded */
+        text[used] = (unsigned char)(from[used] == '-' ? '+' : from[used] == '_' ? '/' : from[used]);
+    size_t padding = (4 - used % 4) % 4;
+    if (text)
+        memset(text + used, '=', padding);
+    int len = text ? EVP_DecodeBlock(json, text, (int)(used + padding)) : -1;
+    json_t *claims = len < 0 ? NULL : json_loadb((const char *)json, (size_t)len - padding, JSON_REJECT_DUPLICATES, NULL);
+    if (text)
+        explicit_bzero(text, 2 * (n + 4));
+    free(text);
+    return claims;
 }
 
 /* When the claims say that the token ends, in seconds since 1970; 0: they do not. */
-static long long expiry_in(const char *json)
+static long long expiry_in(const json_t *claims)
 {
-    const char *p = member(json, "exp");
-    if (!p || !isdigit((unsigned char)*p))
-        return 0;
-    errno = 0;
-    long long exp = strtoll(p, NULL, 10);
-    return errno ? 0 : exp;
+    double exp = json_number_value(json_object_get(claims, "exp")); /* RFC 7519 allows fractions */
+    return exp > 0 && exp <= (double)EXPIRY_MOST ? (long long)exp : 0;
 }
 
 /* Copies the text of a string, or the first of an array's, as far as it can be shown. */
-static void show_string(const char *p, char *out, size_t size)
+static void show_string(const json_t *value, char *out, size_t size)
 {
-    size_t used = 0;
-    if (p && *p == '[')
-        p += 1 + strspn(p + 1, " \t\r\n");
-    if (p && *p == '"')
-        for (const char *end = string_end(p++); p < end && used + 1 < size; p++)
-            if (*p != '\\')
-                out[used++] = (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p;
-    out[used] = '\0';
+    const char *text = json_string_value(json_is_array(value) ? json_array_get(value, 0) : value);
+    snprintf(out, size, "%s", text ? text : "");
+    for (; *out; out++)
+        if ((unsigned char)*out < 0x20 || *out == 0x7f)
+            *out = '?';
 }
 
 void xh_token_describe(const struct xh_token *t, long long now, char *out, size_t size)
 {
     char date[64], audience[128], scope[128];
     struct tm tm;
-    char *json = claims_of(t);
-    long long exp = expiry_in(json);
+    json_t *claims = claims_of(t);
+    long long exp = expiry_in(claims);
     time_t when = (time_t)exp;
     out[0] = '\0';
     if (exp > 0 && exp <= now) {
@@ -125,13 +72,13 @@ void xh_token_describe(const struct xh_token *t, long long now, char *out, size_
                      tm.tm_min, tm.tm_sec);
             snprintf(out, size, " (it expired at %s)", date);
         }
-    } else if (json) {
-        show_string(member(json, "aud"), audience, sizeof audience);
-        show_string(member(json, "scope"), scope, sizeof scope);
+    } else if (claims) {
+        show_string(json_object_get(claims, "aud"), audience, sizeof audience);
+        show_string(json_object_get(claims, "scope"), scope, sizeof scope);
         if (audience[0] || scope[0])
             snprintf(out, size, " (its audience is \"%s\", its scope \"%s\")", audience, scope);
     }
-    claims_free(json);
+    json_decref(claims);
 }
 
 /* ---- where it is looked for */
@@ -171,9 +118,9 @@ static const char *take_value(struct xh_token *t, const char *s, size_t n)
     t->value = strndup(s, n);
     if (!t->value)
         return "does not fit into memory";
-    char *json = claims_of(t);
-    t->expires = expiry_in(json);
-    claims_free(json);
+    json_t *claims = claims_of(t);
+    t->expires = expiry_in(claims);
+    json_decref(claims);
     return NULL;
 }
 

@@ -9,6 +9,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include <curl/curl.h>
+
+#include "base/hash.h"
+
 #define URL_MAX_BYTES 16384u /* redirects carry tokens of several KiB in their query */
 #define HOST_MAX_BYTES 255u
 #define TICKET_NAME_BYTES 64 /* longer than any parameter that is_ticket_name knows */
@@ -37,6 +41,7 @@ static int hex_digit(char c)
 /* Copies |v| percent-decoded; NULL without memory or with a decoded NUL or control. */
 static char *decoded(struct view v)
 {
+    assert(v.n < SIZE_MAX); /* it is a part of some text */
     char *out = malloc(v.n + 1);
     if (!out)
         return NULL;
@@ -136,15 +141,23 @@ const char *xh_url_authority(const char *s, unsigned default_port, struct xh_aut
     return out->port ? NULL : "its port is not a number from 1 to 65535";
 }
 
-/* Splits |s|. Returns NULL, or what is wrong with it. */
+static int has_control(const char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            return 1;
+    return 0;
+}
+
+/* Splits |s|. Returns NULL, or what is wrong with it. Not by curl_url: that takes what browsers take, by version more or
+ * less of it (one slash or three, a backslash before the @, escapes in the host's name, port 0), and here is decided
+ * where credentials go. */
 static const char *split(const char *s, struct parts *out)
 {
-    size_t n = strlen(s);
-    if (n > URL_MAX_BYTES)
+    if (strlen(s) > URL_MAX_BYTES)
         return "it is too long";
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
-            return "it holds a control character";
+    if (has_control(s))
+        return "it holds a control character";
     memset(out, 0, sizeof *out);
     out->https = strncasecmp(s, "https://", 8) == 0;
     if (!out->https && strncasecmp(s, "http://", 7) != 0)
@@ -281,34 +294,6 @@ int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err)
     return 0;
 }
 
-/* Drops "." and ".." segments of an absolute path, in place; the query stays. */
-static void drop_dots(char *path)
-{
-    char *query = path + strcspn(path, "?");
-    char *w = path;
-    for (char *r = path; r < query;) {
-        char *segment_end = r + 1; /* *r is '/' */
-        while (segment_end < query && *segment_end != '/')
-            segment_end++;
-        size_t n = (size_t)(segment_end - r);
-        int last = segment_end == query;
-        if (n == 2 && r[1] == '.') {
-            if (last)
-                *w++ = '/';
-        } else if (n == 3 && r[1] == '.' && r[2] == '.') {
-            while (w > path && *--w != '/')
-                ;
-            if (last)
-                *w++ = '/';
-        } else {
-            memmove(w, r, n);
-            w += n;
-        }
-        r = segment_end;
-    }
-    memmove(w, query, strlen(query) + 1);
-}
-
 /* 1 when |s| begins with a scheme ("name:"). */
 static int has_scheme(const char *s)
 {
@@ -319,44 +304,52 @@ static int has_scheme(const char *s)
     return *s == ':';
 }
 
-/* Makes the absolute text of |ref|. NULL without memory. */
-static char *absolute(const struct xh_url *base, const char *ref)
+static const char *path_of(const char *text)
 {
-    char *out = NULL;
-    if (has_scheme(ref))
-        return strdup(ref);
-    if (ref[0] == '/' && ref[1] == '/')
-        return asprintf(&out, "%s:%s", base->https ? "https" : "http", ref) < 0 ? NULL : out;
-    const char *server_end = strchr(strstr(base->text, "://") + 3, '/');
-    size_t server = (size_t)(server_end - base->text);
-    size_t path = strcspn(server_end, "?");
-    size_t kept = server; /* how much of the base stays in front of |ref| */
-    if (ref[0] == '?' || ref[0] == '#' || ref[0] == '\0') {
-        kept += path;
-    } else if (ref[0] != '/') {
-        while (path > 0 && server_end[path - 1] != '/')
-            path--;
-        kept += path;
+    return strchr(strstr(text, "://") + 3, '/');
+}
+
+/* Makes the absolute text of |ref|. One that names a server stays as it is: xh_url_parse judges the name, and the rest
+ * may be signed. What only names a path is resolved by curl, and stays at the server as |base| has it: curl writes
+ * addresses in another way. Returns 0, XH_E_PROTO or XH_E_NOMEM. */
+static int absolute(const struct xh_url *base, const char *ref, char **out)
+{
+    size_t n = strcspn(ref, "#");
+    const char *scheme = base->https ? "https:" : "http:";
+    if (has_scheme(ref) || strncmp(ref, "//", 2) == 0)
+        return asprintf(out, "%s%s", *ref == '/' ? scheme : "", ref) < 0 ? (*out = NULL, XH_E_NOMEM) : 0;
+    char *plain = has_control(ref) ? NULL : encoded((struct view){ref, n}), *url = NULL;
+    CURLU *h = curl_url();
+    CURLUcode rc = has_control(ref) ? CURLUE_MALFORMED_INPUT : h && plain ? CURLUE_OK : CURLUE_OUT_OF_MEMORY;
+    if (rc == CURLUE_OK)
+        rc = curl_url_set(h, CURLUPART_URL, base->text, CURLU_PATH_AS_IS);
+    if (rc == CURLUE_OK && n) /* without anything it means the base */
+        rc = curl_url_set(h, CURLUPART_URL, plain, 0);
+    if (rc == CURLUE_OK)
+        rc = curl_url_get(h, CURLUPART_URL, &url, 0);
+    curl_url_cleanup(h);
+    free(plain);
+    if (rc == CURLUE_OK &&
+        asprintf(out, "%.*s%s", (int)(path_of(base->text) - base->text), base->text, path_of(url)) < 0) {
+        *out = NULL;
+        rc = CURLUE_OUT_OF_MEMORY;
     }
-    if (asprintf(&out, "%.*s%s", (int)kept, base->text, ref) < 0)
-        return NULL;
-    drop_dots(out + server);
-    return out;
+    curl_free(url);
+    return rc == CURLUE_OK ? 0 : rc == CURLUE_OUT_OF_MEMORY ? XH_E_NOMEM : XH_E_PROTO;
 }
 
 int xh_url_resolve(const struct xh_url *base, const char *location, struct xh_url **out, struct xh_err *err)
 {
     struct xh_url *u = NULL;
-    char *text = absolute(base, location);
-    if (!text)
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a redirect");
-    int rc = xh_url_parse(text, &u, err);
+    char *text = NULL;
+    int rc = absolute(base, location, &text);
+    if (rc == 0)
+        rc = xh_url_parse(text, &u, err);
     free(text);
-    if (rc != 0) {
-        if (rc == XH_E_INVAL)
-            return xh_err_set(err, XH_E_PROTO, 0, "%s: redirected to a URL that cannot be used", base->shown);
-        return rc;
-    }
+    if (rc == XH_E_NOMEM)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a redirect");
+    if (rc != 0)
+        return xh_err_set(err, XH_E_PROTO, 0, "%s: redirected to a URL that cannot be used", base->shown);
     assert(u);
     if (u->user) {
         xh_url_unref(u);
@@ -382,10 +375,7 @@ int xh_url_same_server(const struct xh_url *a, const struct xh_url *b)
 
 uint64_t xh_url_server_hash(const struct xh_url *u)
 {
-    uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
-    for (const char *p = u->server; *p; p++)
-        h = (h ^ (unsigned char)*p) * UINT64_C(1099511628211);
-    return h;
+    return xh_hash_text(XH_HASH_START, u->server);
 }
 
 struct xh_url *xh_url_ref(struct xh_url *u)

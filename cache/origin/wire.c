@@ -1,10 +1,9 @@
-/* The wire: HTTP/1.1 over libcurl. See wire.h. With handle.c the one file that knows curl in reading, and the one that
- * knows sockets. A wire is a curl multi; its lanes are easy handles, which are kept and used again.
+/* The wire: HTTP/1.1 over libcurl. See wire.h. With handle.c the one file that moves bytes with curl, and
+ * the one that knows sockets. A wire is a curl multi; its lanes are easy handles, which are kept and used again.
  *
  * Invariants: a lane is in |running| while its easy handle is in the multi, else in |idle|;
  * over is called once for each successful start, after the handle has left the multi;
- * curl follows no redirect and decides about no credential: that is request.c's business; and it ends no exchange for
- * taking long: that is exchange.c's. */
+ * curl ends no exchange for taking long: that is the exchange's business. */
 #include "wire.h"
 
 #include <pthread.h>
@@ -24,15 +23,15 @@
 #include "ring.h"
 
 #define IDLE_CONNECTIONS_MAX 256L
-#define CONNECT_SPARE_MS 60000 /* curl's own time-out is longer than ours, which comes first */
+#define CONNECT_SPARE_MS     60000 /* curl's own time-out is longer than ours, which comes first */
 
 struct xh_lane {
     struct xh_ring link;
     struct xh_wire *wire;
     CURL *easy;
-    struct curl_slist *headers;
+    void *headers;         /* of xh_handle_set_up */
     struct xh_exchange *x; /* NULL while idle */
-    atomic_uint *sockets; /* these two as in struct xh_send */
+    atomic_uint *sockets;  /* these two as in struct xh_send */
     struct xh_wire_first *first;
     int fd;          /* the socket that was opened last, curl's: it may be closed by now */
     uint64_t cookie; /* its cookie */
@@ -75,17 +74,6 @@ int xh_wire_global_init(void)
         curl_share_setopt(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
     }
     return 0;
-}
-
-double xh_wire_window_bytes(void)
-{
-    unsigned long long min, usual, most = 0;
-    FILE *f = fopen("/proc/sys/net/ipv4/tcp_rmem", "re");
-    if (f && fscanf(f, "%llu %llu %llu", &min, &usual, &most) != 3)
-        most = 0;
-    if (f)
-        fclose(f);
-    return (double)most / 2; /* half of the largest buffer: the rest is the kernel's own */
 }
 
 struct xh_wire *xh_wire_new(const struct xh_wire_events *events)
@@ -193,31 +181,10 @@ static struct xh_lane *lane_new(struct xh_wire *w)
     return l;
 }
 
-static const char *or_null(const char *s)
-{
-    return s && *s ? s : NULL;
-}
-
-static int set_headers(struct xh_lane *l, const char *const *headers)
-{
-    struct curl_slist *list = NULL;
-    for (; *headers; headers++) {
-        struct curl_slist *longer = curl_slist_append(list, *headers);
-        if (!longer) {
-            curl_slist_free_all(list);
-            return -1;
-        }
-        list = longer;
-    }
-    l->headers = list;
-    return curl_easy_setopt(l->easy, CURLOPT_HTTPHEADER, list) == CURLE_OK ? 0 : -1;
-}
-
 /* Back to |idle|; whatever was secret in the headers goes. */
 static void lane_rest(struct xh_lane *l)
 {
-    curl_easy_setopt(l->easy, CURLOPT_HTTPHEADER, NULL);
-    curl_slist_free_all(l->headers);
+    xh_handle_rest(l->easy, l->headers);
     l->headers = NULL;
     l->x = NULL;
     xh_ring_take(&l->link);
@@ -245,22 +212,14 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     l->paused = 0;
     l->cookie = 0;
     l->error[0] = '\0';
-    int bad = curl_easy_setopt(e, CURLOPT_URL, s->url) != CURLE_OK || set_headers(l, s->headers) != 0;
-    bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, s->method) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_USERNAME, s->user) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_PASSWORD, s->password) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_CAINFO, or_null(s->ca_file)) != CURLE_OK;
-    curl_easy_setopt(e, CURLOPT_CAPATH, or_null(s->ca_dir)); /* some TLS libraries know none */
-    curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, or_null(s->ca_file)); /* the same */
-    curl_easy_setopt(e, CURLOPT_PROXY_CAPATH, or_null(s->ca_dir));
-    bad |= xh_handle_set_proxy(e, s->proxies, s->https) != 0;
-    bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, or_null(s->client_cert)) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, or_null(s->client_key)) != CURLE_OK;
+    if (!(l->headers = xh_handle_set_up(e, s))) {
+        lane_rest(l);
+        return NULL;
+    }
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms + CONNECT_SPARE_MS);
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 0L);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, s->sockets);
-    if (bad || curl_multi_add_handle(w->multi, e) != CURLM_OK) {
+    if (curl_multi_add_handle(w->multi, e) != CURLM_OK) {
         lane_rest(l);
         return NULL;
     }
@@ -268,52 +227,13 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     return l;
 }
 
-static enum xh_net net_of(CURLcode code)
-{
-    switch (code) {
-    case CURLE_OK:
-        return XH_NET_OK;
-    case CURLE_COULDNT_RESOLVE_HOST: case CURLE_COULDNT_RESOLVE_PROXY:
-        return XH_NET_NAME;
-    case CURLE_COULDNT_CONNECT: case CURLE_INTERFACE_FAILED: case CURLE_PROXY:
-        return XH_NET_CONNECT;
-    case CURLE_OPERATION_TIMEDOUT: /* the one time-out that curl is given, should ours fail */
-        return XH_NET_CONNECT_TIMEOUT;
-    case CURLE_PEER_FAILED_VERIFICATION: case CURLE_SSL_CACERT_BADFILE: case CURLE_SSL_ISSUER_ERROR:
-    case CURLE_SSL_CERTPROBLEM: case CURLE_SSL_CRL_BADFILE:
-        return XH_NET_UNTRUSTED;
-    case CURLE_SSL_CONNECT_ERROR: case CURLE_SSL_CIPHER: case CURLE_SSL_ENGINE_NOTFOUND:
-        return XH_NET_HANDSHAKE;
-    case CURLE_UNSUPPORTED_PROTOCOL: case CURLE_WEIRD_SERVER_REPLY: case CURLE_BAD_CONTENT_ENCODING:
-    case CURLE_URL_MALFORMAT:
-#if LIBCURL_VERSION_NUM >= 0x080600
-    case CURLE_TOO_LARGE:
-#endif
-        return XH_NET_BAD_HTTP;
-    case CURLE_OUT_OF_MEMORY: case CURLE_FAILED_INIT: case CURLE_NOT_BUILT_IN:
-        return XH_NET_LOCAL;
-    default:
-        return XH_NET_BROKEN;
-    }
-}
-
 /* Takes |l| off the multi and reports. */
-static void finish(struct xh_lane *l, enum xh_net net, CURLcode code)
+static void finish(struct xh_lane *l, enum xh_net net, int code)
 {
     struct xh_wire *w = l->wire;
     struct xh_exchange *x = l->x;
-    struct xh_outcome out = {.net = net};
-    long fresh = 0;
-    if (net != XH_NET_OK && net != XH_NET_CUT && code != CURLE_OK)
-        snprintf(out.text, sizeof out.text, "%.190s", l->error[0] ? l->error : curl_easy_strerror(code));
-    for (char *p = out.text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = ' ';
-    if (net != XH_NET_OK && net != XH_NET_CUT && net != XH_NET_CANCELLED &&
-        (out.proxy_status = xh_handle_proxy_status(l->easy)) != 0)
-        out.net = XH_NET_PROXY;
-    curl_easy_getinfo(l->easy, CURLINFO_NUM_CONNECTS, &fresh);
-    out.opened = fresh > 0 ? (unsigned)fresh : 0;
+    struct xh_outcome out;
+    xh_handle_outcome(l->easy, net, code, l->error, &out);
     curl_multi_remove_handle(w->multi, l->easy);
     lane_rest(l);
     if (net == XH_NET_NAME || net == XH_NET_CONNECT_TIMEOUT)
@@ -341,7 +261,8 @@ static void note_connected(const struct xh_lane *l)
 {
     struct tcp_info tcp;
     socklen_t len = sizeof tcp;
-    if (l->cookie == 0 || atomic_load_explicit(&l->first->connect_ns, memory_order_relaxed) != 0 || cookie_of(l->fd) != l->cookie)
+    if (l->cookie == 0 || atomic_load_explicit(&l->first->connect_ns, memory_order_relaxed) != 0 ||
+        cookie_of(l->fd) != l->cookie)
         return;
     if (getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &tcp, &len) == 0 && tcp.tcpi_state == TCP_ESTABLISHED)
         atomic_store_explicit(&l->first->connect_ns, tcp.tcpi_rtt ? tcp.tcpi_rtt * UINT64_C(1000) : 1,
@@ -372,7 +293,7 @@ void xh_wire_perform(struct xh_wire *w)
         if (msg->msg != CURLMSG_DONE)
             continue;
         curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &l);
-        finish(l, code != CURLE_OK && l->cut != XH_NET_OK ? l->cut : net_of(code), code);
+        finish(l, code != CURLE_OK && l->cut != XH_NET_OK ? l->cut : xh_handle_net((int)code), (int)code);
     }
     look_after(w);
 }

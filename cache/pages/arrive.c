@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
+#include "object.h"
 
 /* The first page behind those from |q| on, before |to|, that are begun now; |*lost|: it is one that was taken. */
 static uint64_t begin_more(struct xh_file *f, uint64_t q, uint64_t to, int *lost)

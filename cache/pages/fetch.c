@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
+#include "base/table.h"
+#include "object.h"
+#include "flow.h"
 #include "limits.h"
 #include "watch/trace.h"
 
@@ -29,8 +31,8 @@ struct xh_fetch {
     struct batch *batch;
     struct xh_arrival *come; /* one a range, see invariant 2; NULL when nothing is claimed */
     uint64_t bytes;
-    struct xh_fetch *next, **link; /* in f->flying, where it is speculative; |link| NULL: not there */
-    int over;                   /* under f->flying_lock, as these */
+    struct xh_fetch *next, *prev; /* in f->flights->first, where it is speculative; |prev| NULL: not there */
+    int over;                   /* under f->flights->lock, as these */
 };
 
 /* What one xh_fetch_start made: freed with its last fetch. */
@@ -41,6 +43,27 @@ struct batch {
     struct xh_fetch *fetches;
     struct xh_arrival *come;
 };
+
+void xh_flights_init(struct xh_flights *fl)
+{
+    *fl = (struct xh_flights){0};
+    pthread_mutex_init(&fl->lock, NULL);
+}
+
+void xh_flights_free(struct xh_flights *fl)
+{
+    pthread_mutex_destroy(&fl->lock);
+}
+
+unsigned xh_fetch_meta_flying(const struct xh_file *f)
+{
+    return atomic_load_explicit(&f->flights->meta, memory_order_relaxed);
+}
+
+uint64_t xh_fetch_meta_asked(const struct xh_file *f)
+{
+    return atomic_load_explicit(&f->flights->meta_asked, memory_order_relaxed);
+}
 
 static void batch_free(struct batch *b)
 {
@@ -123,56 +146,49 @@ static void batch_leave(struct batch *b)
  * nothing to promote. Those that are over already are not noted. */
 static void take_off(struct xh_file *f, struct batch *b)
 {
-    pthread_mutex_lock(&f->flying_lock);
+    pthread_mutex_lock(&f->flights->lock);
     for (size_t i = 0; i < b->plan.ntransfers; i++) {
         struct xh_fetch *fe = &b->fetches[i];
         if (fe->over)
             continue;
-        fe->next = f->flying;
-        fe->link = &f->flying;
-        if (fe->next)
-            fe->next->link = &fe->next;
-        f->flying = fe;
+        DL_PREPEND(f->flights->first, fe);
     }
-    pthread_mutex_unlock(&f->flying_lock);
+    pthread_mutex_unlock(&f->flights->lock);
 }
 
 static void land(struct xh_fetch *fe)
 {
-    pthread_mutex_lock(&fe->f->flying_lock);
+    pthread_mutex_lock(&fe->f->flights->lock);
     fe->over = 1;
-    if (fe->link) {
-        *fe->link = fe->next;
-        if (fe->next)
-            fe->next->link = fe->link;
-    }
-    pthread_mutex_unlock(&fe->f->flying_lock);
+    if (fe->prev)
+        DL_DELETE(fe->f->flights->first, fe);
+    pthread_mutex_unlock(&fe->f->flights->lock);
 }
 
 uint64_t xh_fetch_promote(struct xh_file *f, uint64_t page)
 {
     uint64_t off = page * XH_PAGE_BYTES, next = page + 1;
-    pthread_mutex_lock(&f->flying_lock); /* so that it does not end meanwhile */
-    if (!f->flying)
+    pthread_mutex_lock(&f->flights->lock); /* so that it does not end meanwhile */
+    if (!f->flights->first)
         next = UINT64_MAX;
-    for (struct xh_fetch *fe = f->flying; fe; fe = fe->next) {
+    for (struct xh_fetch *fe = f->flights->first; fe; fe = fe->next) {
         const struct xh_range *r = &fe->t.ranges[xh_range_at(fe->t.ranges, fe->t.nranges, off)];
         if (off < r->off || off - r->off >= r->len)
             continue;
         xh_replicas_promote(f->origin, &fe->t);
         next = page_up(r->off + r->len);
     }
-    pthread_mutex_unlock(&f->flying_lock);
+    pthread_mutex_unlock(&f->flights->lock);
     return next;
 }
 
 void xh_fetch_recall(struct xh_file *f)
 {
     unsigned n = 0;
-    pthread_mutex_lock(&f->flying_lock); /* so that none ends meanwhile */
-    for (struct xh_fetch *fe = f->flying; fe; fe = fe->next)
+    pthread_mutex_lock(&f->flights->lock); /* so that none ends meanwhile */
+    for (struct xh_fetch *fe = f->flights->first; fe; fe = fe->next)
         n += !fe->meta && xh_replicas_withdraw(f->origin, &fe->t);
-    pthread_mutex_unlock(&f->flying_lock);
+    pthread_mutex_unlock(&f->flights->lock);
     if (n)
         xh_trace(XH_T_READ, "recall", "fetches=%u", n);
 }
@@ -189,7 +205,7 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
     if (!op)
         xh_flow_fly(fe->f, -(int64_t)fe->bytes);
     if (fe->meta) {
-        unsigned were = atomic_fetch_sub_explicit(&fe->f->meta_ahead, 1, memory_order_relaxed);
+        unsigned were = atomic_fetch_sub_explicit(&fe->f->flights->meta, 1, memory_order_relaxed);
         assert(were > 0);
         (void)were;
     }
@@ -210,9 +226,8 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
  * free carry a share of it. */
 static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, struct xh_plan_limits *lim)
 {
-    unsigned busy = atomic_load_explicit(&f->meta_ahead, memory_order_relaxed);
+    unsigned busy = xh_fetch_meta_flying(f);
     uint64_t bytes = 0;
-    lim->tails = 0;
     for (size_t i = 0; i < n; i++)
         bytes += wanted[i].len;
     lim->connections = busy < XH_META_AT_ONCE ? XH_META_AT_ONCE - busy : 1;
@@ -319,8 +334,8 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
         xh_flow_fly(f, (int64_t)bytes);
     }
     if (meta) {
-        atomic_fetch_add_explicit(&f->meta_ahead, (unsigned)n, memory_order_relaxed);
-        atomic_fetch_add_explicit(&f->meta_asked, bytes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&f->flights->meta, (unsigned)n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&f->flights->meta_asked, bytes, memory_order_relaxed);
     }
     rc = xh_replicas_submit(f->origin, ts, n, err);
     if (rc == 0) {
@@ -338,7 +353,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
         xh_flow_fly(f, -(int64_t)bytes);
     }
     if (meta)
-        atomic_fetch_sub_explicit(&f->meta_ahead, (unsigned)n, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&f->flights->meta, (unsigned)n, memory_order_relaxed);
 err:
     free(ts);
     batch_free(b);

@@ -9,6 +9,24 @@
  * that stays free for demand. What gets known meanwhile waits for one to end, so that each carries much. */
 #define XH_META_AT_ONCE 7u
 
+struct xh_fetch;
+
+/* What fetches ahead to the shadow, of an open file; changed by fetch.c alone. */
+struct xh_flights {
+    pthread_mutex_t lock;   /* guards |first|; held while the origin's lock is taken */
+    struct xh_fetch *first;
+    _Atomic unsigned meta;  /* transfers of metadata that are on their way */
+    _Atomic uint64_t meta_asked; /* their bytes, and those of all before them */
+};
+
+/* When the file is opened, and in a fork's child; free: nothing is on its way. */
+void xh_flights_init(struct xh_flights *fl);
+void xh_flights_free(struct xh_flights *fl);
+
+/* Transfers of metadata ahead that are on their way; and the bytes of all that were so far. */
+unsigned xh_fetch_meta_flying(const struct xh_file *f);
+uint64_t xh_fetch_meta_asked(const struct xh_file *f);
+
 /* Fetches |runs| (claimed as LATER by the caller, unless |claimed| is 0: then the pages stay out of
  * the shadow). Bytes go to the shadow, published page by page, and to |op|'s extents; with
  * |op| NULL the fetch is speculative and frees itself. Counts itself into op->pending.

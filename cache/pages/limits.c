@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/now.h"
-#include "file.h"
+#include "object.h"
+#include "flow.h"
 #include "watch/trace.h"
 
 #define PART_MOST_BYTES (32u << 20)
@@ -33,9 +34,10 @@
 
 void xh_limits_share_link(struct xh_file *f)
 {
-    uint64_t now = xh_now_ns(), last = atomic_load_explicit(&f->shared_ns, memory_order_relaxed);
+    uint64_t now = xh_now_ns(), last = atomic_load_explicit(&f->sharing->counted_ns, memory_order_relaxed);
     if (now - last < SHARE_EVERY_NS ||
-        !atomic_compare_exchange_strong_explicit(&f->shared_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
+        !atomic_compare_exchange_strong_explicit(&f->sharing->counted_ns, &last, now, memory_order_relaxed,
+                                                 memory_order_relaxed))
         return;
     unsigned readers = xh_shadow_readers(f->shadow), busy = xh_shadow_busy(f->shadow);
     unsigned sharers = readers > busy ? readers : busy;
@@ -81,7 +83,7 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
     if (!ahead && info->young && most < YOUNG_PARTS)
         most = YOUNG_PARTS;
     n = n < most ? n : most;
-    uint64_t part = bytes / ((ahead && !young && !f->family ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
+    uint64_t part = bytes / ((ahead && !young && !xh_flow_has_family(f) ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
     uint64_t most_bytes = most_part(info, ahead);
     part = part < most_bytes ? part : most_bytes;
     uint64_t least = least_part(f, info, ahead);
@@ -95,7 +97,6 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     xh_replicas_get_info(f->origin, &info);
     lim->gap_bytes = f->opt.gap_bytes;
     lim->align_bytes = XH_PAGE_BYTES;
-    lim->tails = ahead && info.connections > info.open ? info.connections - info.open : 0;
     lim->part_bytes = part_of(f, &info, bytes, ahead);
     lim->group_bytes = lim->part_bytes > GROUP_BYTES ? lim->part_bytes : GROUP_BYTES;
     /* What is small waits for round trips; what is large, for connections to be used. */
@@ -104,7 +105,6 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->max_range_header = info.max_range_header - strlen("bytes=");
     lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
     if (info.whole) { /* each request brings all of the file: one for all that is wanted */
-        lim->tails = 0;
         lim->gap_bytes = f->size;
         lim->part_bytes = f->size + XH_PAGE_BYTES - f->size % XH_PAGE_BYTES;
         lim->group_bytes = lim->part_bytes;

@@ -2,11 +2,17 @@
 #ifndef XH_LIMITS_H
 #define XH_LIMITS_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "plan.h"
 
 struct xh_file;
+
+/* Of an open file; changed by limits.c alone. All zero at first. */
+struct xh_sharing {
+    _Atomic uint64_t counted_ns; /* when its readers were counted */
+};
 
 /* The plan's limits, as options and the origin have them now, where so many bytes are fetched together, in
  * ranges of |mean| bytes, for a demand or ahead of one. Returns 0 when the server sends no parts of files, else 1. */

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
+#include "object.h"
 #include "base/now.h"
+#include "base/table.h"
 #include "base/waits.h"
 
 #define LOOK_EVERY_NS 20000000u
@@ -62,11 +63,13 @@ int xh_op_begin(struct xh_read_op *op, struct xh_file *f, enum xh_kind kind, con
 void xh_op_end(struct xh_read_op *op)
 {
     assert(op->pending == 0);
-    while (op->lost) {
-        struct xh_waiter *k = op->lost;
-        op->lost = k->next;
+    struct xh_waiter *k, *next;
+    LL_FOREACH_SAFE (op->lost, k, next)
         free(k);
-    }
+    struct xh_runs *list[] = {&op->todo,   &op->ready,     &op->busy,      &op->mine,
+                              &op->bypass, &op->packed[0], &op->packed[1], &op->again};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        free(list[i]->at);
     free(op->ext);
     free(op->reach);
     pthread_mutex_destroy(&op->lock);
@@ -251,8 +254,7 @@ void xh_op_leave(struct xh_read_op *op, const struct xh_err *err)
 void xh_op_lose(struct xh_read_op *op, struct xh_waiter *k)
 {
     pthread_mutex_lock(&op->lock);
-    k->next = op->lost;
-    op->lost = k;
+    LL_PREPEND(op->lost, k);
     if (--op->pending == 0)
         pthread_cond_signal(&op->idle);
     pthread_mutex_unlock(&op->lock);
@@ -261,17 +263,17 @@ void xh_op_lose(struct xh_read_op *op, struct xh_waiter *k)
 int xh_op_take_lost(struct xh_read_op *op, uint64_t *bytes)
 {
     size_t n = 0;
-    for (const struct xh_waiter *k = op->lost; k; k = k->next)
-        n++;
+    struct xh_waiter *k;
+    LL_COUNT(op->lost, k, n);
     struct xh_extent *ext = n ? malloc(n * sizeof *ext) : NULL;
     *bytes = 0;
     if (n && !ext)
         return XH_E_NOMEM;
     for (size_t i = 0; i < n; i++) {
-        struct xh_waiter *k = op->lost;
+        k = op->lost;
         ext[i] = (struct xh_extent){k->a, k->b - k->a, k->to};
         *bytes += k->b - k->a;
-        op->lost = k->next;
+        LL_DELETE(op->lost, k);
         free(k);
     }
     if (n)

@@ -38,9 +38,17 @@ struct xh_read_op {
     size_t nasked;
     uint64_t bytes;
     int keep; /* 0: what is fetched does not go to the shadow */
-    int served_by_stream;  /* its stream brings what is read: see xh_ahead_lead */
+    int served_by_stream;  /* its stream brings what is read: see xh_sequence_lead */
     int take; /* what is claimed for later, and comes too late for it, it takes */
+    uint64_t staged;                  /* bytes that the stage had, or promised */
     uint64_t hit_bytes, waited_bytes; /* of its rounds, to be counted at their end: some may have to be fetched after all */
+    /* Its list, in pages; all ascending. */
+    struct xh_runs todo;         /* of this round */
+    struct xh_runs ready, busy;  /* that the shadow has; that another claim brings */
+    struct xh_runs mine, bypass; /* that nobody brings: claimed by it; not to stay in the shadow */
+    struct xh_runs packed[2];    /* that the compressed copy brings: likewise */
+    struct xh_runs again;        /* of the next round */
+    unsigned rounds;             /* before this one, since the list was made */
     struct xh_runs held;   /* whole pages that its stream brings, claimed as LATER */
     struct xh_mark *marks; /* where these have come to, ascending; NULL: it holds nothing, or there was no memory */
     size_t nmarks;

@@ -6,10 +6,6 @@
 
 #include "base/err.h"
 
-/* What a young connection brings while an older one works on the rest; all of them get this share of a range. */
-#define TAIL_BYTES 65536u
-#define TAILS_SHARE 8
-
 static size_t digits(uint64_t v)
 {
     size_t n = 1;
@@ -61,36 +57,12 @@ static uint64_t part_end(uint64_t off, uint64_t end, const struct xh_plan_limits
     return begin + ceil_div(part, lim->align_bytes) * lim->align_bytes;
 }
 
-/* A short part is no longer than any other. */
-static uint64_t tail_bytes(const struct xh_plan_limits *lim)
-{
-    uint64_t tail = ceil_div(TAIL_BYTES, lim->align_bytes) * lim->align_bytes;
-    return tail < lim->part_bytes ? tail : lim->part_bytes;
-}
-
-/* Where the short parts at the end of |r|, the |i|th of |n|, begin. */
-static uint64_t tails_of(const struct xh_range *r, size_t i, size_t n, const struct xh_plan_limits *lim)
-{
-    uint64_t end = r->off + r->len, tails = tail_bytes(lim) * lim->tails;
-    if (tails == 0 || i + 1 < n || r->len / TAILS_SHARE < tails)
-        return end;
-    return ceil_div(end - tails, lim->align_bytes) * lim->align_bytes; /* not below: that would be one part more */
-}
-
-static uint64_t next_cut(uint64_t off, uint64_t tails, uint64_t end, const struct xh_plan_limits *lim)
-{
-    uint64_t tail = off + tail_bytes(lim);
-    if (off < tails)
-        return part_end(off, tails, lim);
-    return tail < end ? tail : end;
-}
-
 static size_t count_parts(const struct xh_range *r, size_t n, const struct xh_plan_limits *lim)
 {
     size_t parts = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t end = r[i].off + r[i].len, tails = tails_of(&r[i], i, n, lim);
-        for (uint64_t p = r[i].off; p < end; p = next_cut(p, tails, end, lim))
+        uint64_t end = r[i].off + r[i].len;
+        for (uint64_t p = r[i].off; p < end; p = part_end(p, end, lim))
             parts++;
     }
     return parts;
@@ -101,9 +73,9 @@ static void split(const struct xh_range *in, size_t n, const struct xh_plan_limi
                   struct xh_range *out)
 {
     for (size_t i = 0; i < n; i++) {
-        uint64_t end = in[i].off + in[i].len, tails = tails_of(&in[i], i, n, lim);
+        uint64_t end = in[i].off + in[i].len;
         for (uint64_t p = in[i].off; p < end;) {
-            uint64_t to = next_cut(p, tails, end, lim);
+            uint64_t to = part_end(p, end, lim);
             *out++ = (struct xh_range){p, to - p};
             p = to;
         }

@@ -10,8 +10,6 @@
 struct xh_plan_limits {
     uint64_t gap_bytes;      /* coalesce across gaps of at most this */
     uint64_t part_bytes;     /* split ranges longer than this; > 0, a multiple of align_bytes */
-    unsigned tails;          /* the last range's end is cut into so many short parts, where it is long: for
-                              * connections that have to be opened, so that what is asked for next finds them */
     uint64_t align_bytes;    /* cuts fall on multiples of this; > 0 */
     uint64_t group_bytes;    /* most that several ranges in one transfer carry together; >= 1 */
     uint64_t spread_bytes;   /* several ranges are spread over |connections| where each gets so much; >= 1 */

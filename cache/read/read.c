@@ -1,83 +1,89 @@
-/* One read, whole: a hit is a copy from the shadow; else what the stage has, then the rounds (rounds.c) for what is
- * left, and what it shows of the reads to come (ahead.c). The way of a read is xh_cache_read. */
+/* One read, whole. The sources are asked in the order of their tables, the observers are told from one place: tell. The
+ * way of a read is xh_cache_read. */
 #include "read.h"
 
-#include <stdlib.h>
-
-#include "ahead/ahead.h"
 #include "ahead/hints.h"
-#include "ahead/walk.h"
 #include "base/now.h"
-#include "file.h"
-#include "pages/op.h"
-#include "rounds.h"
+#include "object.h"
+#include "pages/flow.h"
+#include "pages/keep.h"
+#include "sources.h"
 #include "source/compressed.h"
-#include "source/metadata_image.h"
 #include "source/unverified_head.h"
-#include "stream/stage.h"
 #include "stream/stream.h"
 #include "watch/timeline.h"
 #include "watch/trace.h"
 
-/* Raw reads of at least this much stream: see keeps(). */
-#define BULK_BYTES (256u << 10)
 #define PIECE_BYTES (UINT64_C(64) << 20)
 
-/* 1 when what |op| fetches is to stay in the shadow. A long stream that passes through one process
- * for the first time is not worth the tmpfs, which costs more than the network's own work; what is
- * read again, or may be by others, is. Its beginning is kept: others may be about to start. */
-static int keeps(struct xh_read_op *op)
+/* Sources that may answer a read at once. The first two are the file's alone, the third is asked in xh_read_pages. */
+static const struct xh_source *const at_once[] = {&xh_unverified_source, &xh_metadata_image_source};
+/* Sources that bring what a read lacks. */
+static const struct xh_source *const in_rounds[] = {
+    &xh_stream_source, &xh_shadow_source, &xh_compressed_source, &xh_origin_source, &xh_others_source,
+};
+#define IN_ROUNDS (sizeof in_rounds / sizeof *in_rounds)
+
+/* Tells the observers of a read: all of them are told here. */
+static void tell(struct xh_file *f, enum xh_moment moment, enum xh_kind kind, const struct xh_extent *ext, size_t n,
+                 const struct xh_served *s, int led)
+{
+    const struct xh_seen seen = {.kind = kind, .ext = ext, .n = n, .led = led, .missed = s->missed,
+                                 .alone = s->alone > 0};
+    if (n)
+        xh_observers_tell(f, &seen, moment);
+}
+
+/* ---- what a read lacks */
+
+/* Decides what becomes of the bytes that |op| is about to fetch, and when what is expected after it is fetched. */
+static void decide(struct xh_read_op *op)
 {
     struct xh_file *f = op->f;
-    uint64_t n = 0, again = 0, from = 0, empty;
-    if (op->kind == XH_KIND_META)
-        return 1;
-    uint64_t before = xh_flow_streamed(f);
-    int shared = xh_file_shared(f);
-    op->defer_prefetch = f->opened_jointly && atomic_load_explicit(&f->flow.streamed, memory_order_relaxed) == 0;
-    xh_flow_stream(f, (int64_t)op->bytes);
+    int raw = op->kind == XH_KIND_RAW, shared = raw && xh_file_shared(f);
+    op->defer_prefetch = raw && f->opened_jointly && xh_flow_own_streamed(f) == 0;
     if (shared) /* what streams towards this process alone the others would fetch once more */
         xh_stage_end(f);
-    if (before < f->opt.stream_bytes || shared)
-        return 1;
-    for (size_t i = 0; i < op->n; i++) {
-        uint64_t first = op->ext[i].off / XH_PAGE_BYTES, end = (op->ext[i].off + op->ext[i].len - 1) / XH_PAGE_BYTES + 1;
-        first = first < from ? from : first; /* not twice where extents share one */
-        if (first >= end)
-            continue;
-        again += xh_shadow_touch(f->shadow, first, end - first, &empty);
-        n += empty;
-        from = end;
-    }
-    if (n) /* else all of it is there or on its way, which says nothing */
-        atomic_store_explicit(&f->is_reread, again > n / 2, memory_order_relaxed);
-    return op->bytes < BULK_BYTES || again > n / 2;
+    op->keep = xh_keep_begin(op, shared);
 }
 
-/* Takes what the stage has, in private memory or on its way there. */
-static void take_staged(struct xh_read_op *op)
+/* One round over op->todo. What is expected after the read is fetched behind the demand, before that has come: the link
+ * stays busy; or once the round is done, as by then others have claimed their shares. */
+static int read_round(struct xh_read_op *op, struct xh_err *err)
 {
-    uint64_t coming, here;
-    if (op->kind != XH_KIND_RAW || op->reach)
-        return;
-    here = xh_stage_take(op->f, op, &coming);
-    op->served.ahead = here + coming;
+    int rc = 0, tells = op->rounds == 0 && !op->is_retry;
+    op->ready.n = op->busy.n = op->mine.n = op->bypass.n = op->again.n = 0;
+    for (size_t i = 0; rc == 0 && i < IN_ROUNDS; i++)
+        if (in_rounds[i]->serve)
+            rc = in_rounds[i]->serve(op, err);
+    if (rc == 0 && tells && !op->defer_prefetch)
+        tell(op->f, XH_ASKED, op->kind, op->asked, op->nasked, &op->served, op->served_by_stream);
+    for (size_t i = 0; i < IN_ROUNDS; i++)
+        if (in_rounds[i]->finish)
+            rc = in_rounds[i]->finish(op, rc, err);
+    if (rc == 0 && tells && op->defer_prefetch)
+        tell(op->f, XH_ASKED, op->kind, op->asked, op->nasked, &op->served, op->served_by_stream);
+    return rc;
 }
 
-/* Claims the whole pages of a read that its stream brings: behind what the stage left to fetch. They are published as
- * they
- * come, from the reader's own buffer, while it waits (arrive.c). Without a claim, or memory, a page is not kept. */
-static void hold(struct xh_read_op *op)
+/* Rounds until nothing is left of op->ext. */
+static int read_rounds(struct xh_read_op *op, struct xh_err *err)
 {
-    const struct xh_extent *e = op->asked, *last = op->n ? &op->ext[op->n - 1] : NULL;
-    uint64_t off = last ? last->off + last->len : e->off;
-    uint64_t end = (e->off + e->len) / XH_PAGE_BYTES;
-    for (uint64_t p = (off + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES; op->keep && p < end; p++)
-        if (xh_shadow_claim_later(op->f->shadow, p, 0, 0, &op->f->counters) == XH_CLAIM_MINE &&
-            xh_runs_add(&op->held, p)) {
-            xh_shadow_forgo(op->f->shadow, p, 1);
-            break;
-        }
+    int rc;
+    op->rounds = 0;
+    op->todo.n = 0;
+    do {
+        rc = read_round(op, err);
+        xh_runs_sort(&op->again);
+        struct xh_runs t = op->todo;
+        op->todo = op->again;
+        op->again = t;
+        op->rounds++;
+    } while (rc == 0 && op->todo.n);
+    xh_count(&op->f->counters, bytes_hit, op->hit_bytes);
+    xh_count(&op->f->counters, bytes_waited, op->waited_bytes);
+    op->hit_bytes = op->waited_bytes = 0; /* what is lost of the read has rounds of its own */
+    return rc;
 }
 
 /* Fetches what the stage promised to |op| and did not bring, as a guess that fails is no failure of the read. What it
@@ -94,24 +100,15 @@ static int read_lost(struct xh_read_op *op, uint64_t *bytes, struct xh_err *err)
     xh_trace(XH_T_READ, "lost", "extents=%zu bytes=%llu", op->n, (unsigned long long)*bytes);
     op->is_retry = 1;
     op->served.ahead -= *bytes;
-    return xh_read_rounds(op, err);
+    return read_rounds(op, err);
 }
 
-/* What the stage has, then what is left. */
 static int read_missing(struct xh_read_op *op, struct xh_err *err)
 {
-    uint64_t lost = 0;
-    op->keep = keeps(op);
-    op->served_by_stream = op->kind == XH_KIND_RAW && xh_ahead_lead(op->f, op->asked, op->nasked);
-    take_staged(op);
-    uint64_t staged = op->served.ahead;
-    if (op->served_by_stream)
-        hold(op);
-    else if (op->n == 0 && op->kind == XH_KIND_RAW)
-        xh_ahead_raw(op->f, op->asked, op->nasked);
-    op->noted_ns = xh_now_ns();
-    int rc = xh_read_rounds(op, err);
-    rc = xh_op_wait(op, rc, err); /* for what the stage promised */
+    uint64_t lost = 0, staged;
+    decide(op);
+    int rc = read_rounds(op, err);
+    staged = op->staged;
     if (rc == 0)
         rc = read_lost(op, &lost, err);
     xh_count(&op->f->counters, bytes_staged, staged - lost);
@@ -119,6 +116,8 @@ static int read_missing(struct xh_read_op *op, struct xh_err *err)
     xh_op_over(op, rc == 0);
     return rc;
 }
+
+/* ---- one read */
 
 static int check_extents(const struct xh_file *f, const struct xh_extent *ext, size_t n, uint64_t *bytes,
                          struct xh_err *err)
@@ -136,22 +135,13 @@ static int check_extents(const struct xh_file *f, const struct xh_extent *ext, s
     return 0;
 }
 
-/* Tells those who learn from the bytes that a read is done. */
-static void done(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, const struct xh_served *s)
-{
-    if (kind == XH_KIND_META)
-        xh_ahead_meta(f, ext, n, s->missed, s->alone > 0);
-    else
-        xh_walk_note(f, kind, ext, n, s->missed, s->alone > 0);
-}
-
 /* The read needed nothing from the network. */
 static void count_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, uint64_t bytes)
 {
+    const struct xh_served none = {0};
     xh_count(&f->counters, bytes_asked, bytes);
     xh_count(&f->counters, bytes_hit, bytes);
-    if (kind == XH_KIND_RAW)
-        xh_ahead_raw(f, ext, n);
+    tell(f, XH_ASKED, kind, ext, n, &none, 0);
 }
 
 static uint64_t bytes_of(const struct xh_extent *ext, size_t n)
@@ -162,13 +152,12 @@ static uint64_t bytes_of(const struct xh_extent *ext, size_t n)
     return sum;
 }
 
-static int read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_served *served,
-                      struct xh_err *err)
+static int read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
+                      struct xh_served *served, struct xh_err *err)
 {
     struct xh_read_op op;
     *served = (struct xh_served){0};
-    if (n == 1 ? xh_shadow_read(f->shadow, ext->off, ext->buf, ext->len) == ext->len
-               : xh_shadow_readv(f->shadow, ext, n) == n) {
+    if (xh_shadow_source.peek(f, ext, n, err)) {
         count_hit(f, kind, ext, n, bytes_of(ext, n));
         return 0;
     }
@@ -221,8 +210,12 @@ int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
 static void draw(enum xh_kind kind, const struct xh_extent *ext, size_t n, uint64_t bytes, const struct xh_served *s,
                  uint64_t entered)
 {
-    const char *by = s->imaged ? "the metadata image" : s->alone ? "the network, as nobody had foreseen it" : s->ahead ? "what was fetched ahead"
-                   : s->elsewhere ? "what was on its way" : s->missed ? "the shadow, not at once" : "the shadow";
+    const char *by = s->imaged      ? "the metadata image"
+                     : s->alone     ? "the network, as nobody had foreseen it"
+                     : s->ahead     ? "what was fetched ahead"
+                     : s->elsewhere ? "what was on its way"
+                     : s->missed    ? "the shadow, not at once"
+                                    : "the shadow";
     xh_timeline_slice(0, kind == XH_KIND_META ? "read metadata" : "read data", entered, xh_now_ns(),
                       "address=%llu bytes=%llu extents=%zu served_by=\"%s\" ahead=%llu elsewhere=%llu alone=%llu",
                       (unsigned long long)ext->off, (unsigned long long)bytes, n, by, (unsigned long long)s->ahead,
@@ -233,20 +226,32 @@ static void draw(enum xh_kind kind, const struct xh_extent *ext, size_t n, uint6
 static int read_in(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, uint64_t bytes,
                    struct xh_served *served, struct xh_err *err)
 {
-    int early = xh_unverified_read(f, ext, n, err), rc;
-    if (early < 0)
-        return early;
-    served->imaged = !early && xh_metadata_image_read(f->image, ext, n);
+    const struct xh_source *by = NULL;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof at_once / sizeof *at_once; i++)
+        rc = (by = at_once[i])->peek(f, ext, n, err);
+    if (rc < 0)
+        return rc;
+    served->imaged = rc && by == &xh_metadata_image_source;
     if (served->imaged)
         xh_count(&f->counters, bytes_sidecar, bytes);
-    if (early || served->imaged)
+    if (rc)
         count_hit(f, kind, ext, n, bytes);
     else if ((rc = xh_read_pages(f, kind, ext, n, served, err)) != 0)
         return rc;
-    if (!early && (rc = xh_unverified_prove(f, err)) != 0)
+    if (by != &xh_unverified_source && (rc = xh_unverified_prove(f, err)) != 0)
         return rc;
-    done(f, kind, ext, n, served);
+    tell(f, XH_ANSWERED, kind, ext, n, served, 0);
     return 0;
+}
+
+int xh_read_beside(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_err *err)
+{
+    uint64_t bytes = 0;
+    struct xh_served served = {0};
+    int rc = check_extents(f, ext, n, &bytes, err);
+    xh_file_after_fork(f);
+    return rc || bytes == 0 ? rc : xh_read_pages(f, kind, ext, n, &served, err);
 }
 
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
@@ -291,7 +296,7 @@ int xh_cache_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *e
 
 int xh_cache_is_hinted(const struct xh_file *f)
 {
-    return atomic_load_explicit(&f->hints->any, memory_order_relaxed);
+    return xh_hints_any(f->hints);
 }
 
 size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n)

@@ -10,4 +10,8 @@
 int xh_read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_served *served,
                   struct xh_err *err);
 
+/* As xh_cache_read, for a file that is a source of another one, which proves what it reads by sums: past its early head
+ * and its metadata image, and on no account. */
+int xh_read_beside(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_err *err);
+
 #endif

@@ -1,6 +1,8 @@
 /* The servers that have failed: see health.h. */
 #include "health.h"
 
+#include "list.h"
+
 #include "base/now.h"
 
 #include <pthread.h>
@@ -9,13 +11,12 @@
 #include <time.h>
 
 #define SERVERS 64
-#define SERVER_BYTES 300
 #define FIRST_NS 2000000000u
 #define MOST_NS 60000000000u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    char server[SERVER_BYTES];
+    char server[XH_SERVER_BYTES];
     uint64_t due_ns, pause_ns;
 } failed[SERVERS]; /* under |lock|; pause_ns 0: unused */
 static unsigned oldest;
@@ -34,7 +35,7 @@ static void begin(void)
 static unsigned find(const char *server)
 {
     unsigned i = 0;
-    while (i < SERVERS && (failed[i].pause_ns == 0 || strncmp(failed[i].server, server, SERVER_BYTES - 1) != 0))
+    while (i < SERVERS && (failed[i].pause_ns == 0 || strncmp(failed[i].server, server, XH_SERVER_BYTES - 1) != 0))
         i++;
     return i;
 }

@@ -46,11 +46,6 @@ static void *keep(void *ctx)
         r->rests = now - r->busy_ns > REST_NS;
         uint64_t next = r->rests ? UINT64_MAX : now + XH_TICK_NS;
         struct xh_site *s = due_site(r, now, &next);
-        int samples = r->sample_ns && now >= r->sample_ns;
-        if (samples)
-            r->sample_ns = 0;
-        else if (r->sample_ns && r->sample_ns < next)
-            next = r->sample_ns;
         xh_routed_tick(r);
         xh_routed_tell_all(r);
         if (s) {
@@ -58,10 +53,6 @@ static void *keep(void *ctx)
             xh_look_at(r, s);
             pthread_mutex_lock(&r->lock);
             xh_routed_dispatch(r);
-        } else if (samples) {
-            pthread_mutex_unlock(&r->lock);
-            xh_look_sample(r);
-            pthread_mutex_lock(&r->lock);
         } else if (TAILQ_EMPTY(&r->told) && !r->closing) {
             wait_until(r, next);
         }

@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #define SEPARATORS ",; \t\r\n"
-#define SERVER_BYTES 300u
 
 struct place { /* a URL or an endpoint, in parts that are not NUL-terminated */
     int https;
@@ -16,7 +15,7 @@ struct place { /* a URL or an endpoint, in parts that are not NUL-terminated */
     size_t authority_len;
     const char *path; /* to the end of the URL; an endpoint's has no slashes at its end */
     size_t path_len;
-    char server[SERVER_BYTES]; /* "https://host:port" in lower case */
+    char server[XH_SERVER_BYTES]; /* "https://host:port" in lower case */
 };
 
 /* Skips the scheme at |*s|. Returns 1 for https, 0 for http, -1 for any other. */

@@ -203,7 +203,7 @@ static int ends(void *ctx)
 static int open_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *err)
 {
     struct patience p = {r, xh_now_ns() + LOOK_MOST_NS};
-    struct xh_patience patience = {.ends = ends, .ctx = &p, .named = s->offered ? r->site[0].url : NULL};
+    struct xh_patience patience = {.ends = ends, .ctx = &p};
     struct xh_origin_head head = {0};
     struct xh_origin *o = NULL;
     int rc = xh_origin_open(s->url, &r->options, NULL, 0, r->counters, &patience, &o, &head, err);
@@ -212,14 +212,6 @@ static int open_site(struct xh_replicas *r, struct xh_site *s, struct xh_err *er
     s->origin = o;
     pthread_mutex_unlock(&r->lock);
     return rc;
-}
-
-void xh_look_sample(struct xh_replicas *r)
-{
-    struct xh_origin_info info;
-    xh_origin_get_info(r->site[r->main].origin, &info);
-    if (info.size && have_samples(r, info.size))
-        xh_trace(XH_T_ORIGIN, "samples", "url=%s bytes=%zu", r->site[r->main].shown, r->samples.bytes);
 }
 
 void xh_look_at(struct xh_replicas *r, struct xh_site *s)

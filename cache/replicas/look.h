@@ -10,7 +10,4 @@
 /* Opens |s|, or checks whether it is back, and compares its version. Afterwards |s| is LIVE, DEAD or REFUSED. */
 void xh_look_at(struct xh_replicas *r, struct xh_site *s);
 
-/* Fetches the samples of a proved site, if that is possible now. */
-void xh_look_sample(struct xh_replicas *r);
-
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "base/hash.h"
 #include "base/now.h"
 #include "base/process.h"
 #include "watch/trace.h"
@@ -18,11 +19,8 @@
 
 /* Longest time for a server to open the file where there are other sites. */
 #define OPEN_PATIENCE_NS 3000000000u
-/* The word for an offered site in a hint; the longest URL that is put there; the room that the rest of the hint
- * needs. */
-#define OFFER "also="
-#define HINTED_MOST 400u
-#define HINTED_LEAST 1000u
+/* The room that the word for the site takes in a hint, with a NUL. */
+#define SITE_WORD_BYTES sizeof "site=0123456789abcdef "
 
 static void start_locks(struct xh_replicas *r)
 {
@@ -48,18 +46,9 @@ void xh_replicas_after_fork(struct xh_replicas *r)
         atomic_store_explicit(&s->owed, 0, memory_order_relaxed);
     }
     r->samples = (struct xh_samples){0};
-    r->sample_ns = xh_sites_spare(r) ? xh_now_ns() + XH_SAMPLE_AFTER_NS : 0;
 }
 
 /* ---- opening */
-
-static uint64_t hash_of(const char *s)
-{
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-    while (*s)
-        h = (h ^ (uint8_t)*s++) * 1099511628211u;
-    return h;
-}
 
 /* Returns the site that the untrusted |*hint| came from, and moves |*hint| to that site's own part. Returns r->n
  * when the site is not in the list. */
@@ -71,7 +60,7 @@ static size_t site_of_hint(const struct xh_replicas *r, const char **hint)
     if (!*hint || sscanf(*hint, "site=%16" SCNx64 " %n", &hash, &len) != 1 || len == 0)
         return 0;
     *hint += len;
-    while (i < r->n && hash_of(r->site[i].url) != hash)
+    while (i < r->n && xh_hash_text(XH_HASH_START, r->site[i].url) != hash)
         i++;
     return i;
 }
@@ -79,36 +68,11 @@ static size_t site_of_hint(const struct xh_replicas *r, const char **hint)
 size_t xh_replicas_hint(struct xh_replicas *r, char *buf, size_t size)
 {
     size_t at = 0;
-    /* Offers are for processes that are told, and so hear none themselves. URLs with a query are left out, as it may
-     * be a secret ticket; long ones too. */
-    for (size_t i = 0; i < r->n; i++)
-        if (r->site[i].offered && !strchr(r->site[i].url, '?') && strlen(r->site[i].url) < HINTED_MOST &&
-            size - at > HINTED_LEAST)
-            at += (size_t)snprintf(buf + at, size - at, OFFER "%s ", r->site[i].url);
-    if (r->main != 0 && size - at > HINTED_LEAST)
-        at += (size_t)snprintf(buf + at, size - at, "site=%016" PRIx64 " ", hash_of(r->site[r->main].url));
+    if (r->main != 0 && size > SITE_WORD_BYTES)
+        at = (size_t)snprintf(buf, size, "site=%016" PRIx64 " ",
+                              xh_hash_text(XH_HASH_START, r->site[r->main].url));
     size_t len = xh_origin_hint(r->site[r->main].origin, buf + at, size - at);
     return len ? at + len : 0;
-}
-
-/* Takes the offers off the untrusted |*hint|. Returns their number. Owns: the caller frees |out|. */
-static size_t offers_of_hint(const char **hint, char *out[XH_OFFERS_MOST])
-{
-    size_t n = 0;
-    while (*hint && strncmp(*hint, OFFER "https://", strlen(OFFER "https://")) == 0) {
-        const char *url = *hint + strlen(OFFER);
-        size_t len = strcspn(url, " ");
-        if (n < XH_OFFERS_MOST && (out[n] = strndup(url, len)))
-            n++;
-        *hint = url + len + (url[len] == ' ');
-    }
-    return n;
-}
-
-static void free_offers(char *urls[XH_OFFERS_MOST], size_t n)
-{
-    while (n)
-        free(urls[--n]);
 }
 
 static void free_all(struct xh_replicas *r)
@@ -128,23 +92,6 @@ static void init_site(struct xh_site *s, char *url)
     s->url = url;
     xh_list_server(url, s->server, sizeof s->server);
     xh_url_shown(url, s->shown, sizeof s->shown);
-}
-
-/* Adds those of the |n| |urls| as spares that are not sites yet. Takes ownership of all. */
-static void add_spares(struct xh_replicas *r, char *urls[XH_OFFERS_MOST], size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        size_t k = 0;
-        while (k < r->n && strcmp(r->site[k].url, urls[i]) != 0)
-            k++;
-        if (k < r->n || r->n == XH_SITES_MAX) {
-            free(urls[i]);
-            continue;
-        }
-        init_site(&r->site[r->n], urls[i]);
-        r->site[r->n].offered = 1;
-        r->site[r->n++].state = XH_SITE_SPARE;
-    }
 }
 
 static struct xh_replicas *make(const char *url, const struct xh_options *o, struct xh_counters *counters,
@@ -188,19 +135,12 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
     return r;
 }
 
-/* The main site is open; the keeper opens the others. The spares are those that the server offers, else the |n|
- * |told|. Takes ownership of |told|. */
-static void opened(struct xh_replicas *r, size_t main, char *told[XH_OFFERS_MOST], size_t n)
+/* The main site is open; the keeper opens the others. */
+static void opened(struct xh_replicas *r, size_t main)
 {
-    char *said[XH_OFFERS_MOST];
-    size_t heard = xh_origin_offers(r->site[main].origin, said);
     r->main = main;
     r->site[main].state = XH_SITE_LIVE;
     r->site[main].proved = 1;
-    if (heard)
-        free_offers(told, n);
-    add_spares(r, heard ? said : told, heard ? heard : n);
-    r->sample_ns = xh_sites_spare(r) ? xh_now_ns() + XH_SAMPLE_AFTER_NS : 0;
     r->alone = r->n == 1;
     if (r->alone)
         return;
@@ -265,11 +205,9 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
                      struct xh_err *err)
 {
     struct xh_err own = {0};
-    char *told[XH_OFFERS_MOST];
     struct xh_replicas *r = make(url, o, counters, err);
     if (!r)
         return XH_E_NOMEM;
-    size_t offers = offers_of_hint(&hint, told);
     size_t main = site_of_hint(r, &hint);
     if (main == r->n) { /* that site is not in the list any more */
         main = 0;
@@ -282,10 +220,6 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
         own.code = xh_origin_open(url, o, hint, vouched, counters, NULL, &r->site[0].origin, head, &own);
         main = own.code ? r->n : 0;
     }
-    if (main == r->n || !vouched) { /* the offers of this opening count, not those of the hint */
-        free_offers(told, offers);
-        offers = 0;
-    }
     if (main == r->n) {
         int rc = own.code;
         if (err)
@@ -293,7 +227,7 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
         free_all(r);
         return rc;
     }
-    opened(r, main, told, offers);
+    opened(r, main);
     *out = r;
     return 0;
 }
@@ -301,22 +235,19 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
 int xh_replicas_open_told(const char *url, const struct xh_options *o, const char *hint,
                           struct xh_counters *counters, struct xh_replicas **out, struct xh_err *err)
 {
-    char *told[XH_OFFERS_MOST];
     struct xh_replicas *r = make(url, o, counters, err);
     if (!r)
         return XH_E_NOMEM;
-    size_t offers = offers_of_hint(&hint, told);
     size_t main = site_of_hint(r, &hint);
     int rc = main < r->n ? xh_origin_open_told(r->site[main].url, o, hint, counters, &r->site[main].origin, err)
                          : xh_err_set(err, XH_E_INVAL, 0,
                                       "%.200s: another process opened it at an endpoint that is not listed here",
                                       r->site[0].shown);
     if (rc) {
-        free_offers(told, offers);
         free_all(r);
         return rc;
     }
-    opened(r, main, told, offers);
+    opened(r, main);
     *out = r;
     return 0;
 }

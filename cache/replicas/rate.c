@@ -90,8 +90,7 @@ static int is_silent(const struct xh_replicas *r, const struct xh_site *s, uint6
 
 size_t xh_rate_silent(const struct xh_replicas *r, uint64_t now, int silent[XH_SITES_MAX])
 {
-    unsigned others = (unsigned)xh_sites_spare(r);
-    size_t n = 0;
+    size_t n = 0, others = 0;
     for (size_t i = 0; i < r->n; i++) {
         silent[i] = r->site[i].state == XH_SITE_LIVE && r->site[i].legs && is_silent(r, &r->site[i], now);
         n += (size_t)silent[i];

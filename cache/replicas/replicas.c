@@ -159,7 +159,7 @@ static void add_info(struct xh_origin_info *sum, const struct xh_origin_info *mo
     sum->young |= more->young;
     sum->open += FINER * more->open;
     sum->idle += more->idle;
-    sum->lasting += more->lasting;
+    sum->streaming += more->streaming;
     sum->warm += more->warm;
     sum->warm_bytes += more->warm_bytes;
 }
@@ -199,14 +199,14 @@ void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
     pthread_mutex_unlock(&r->lock);
 }
 
-int xh_replicas_weigh(struct xh_replicas *r, unsigned loads, int few, uint64_t bytes)
+int xh_replicas_are_several(struct xh_replicas *r)
 {
     if (only(r))
-        return xh_origin_weigh(only(r), loads, few, bytes);
+        return 0;
     pthread_mutex_lock(&r->lock);
-    int more = xh_sites_live(r) > 1 ? loads > 0 : xh_origin_weigh(lone(r), loads, few, bytes);
+    int several = xh_sites_live(r) > 1;
     pthread_mutex_unlock(&r->lock);
-    return more;
+    return several;
 }
 
 void xh_replicas_share(struct xh_replicas *r, unsigned processes, int yields)

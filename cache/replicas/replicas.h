@@ -36,8 +36,8 @@ void xh_replicas_resume(struct xh_replicas *r, struct xh_transfer *t);
 void xh_replicas_get_rates(struct xh_replicas *r, struct xh_origin_rates *out);
 void xh_replicas_close(struct xh_replicas *r);
 
-/* As xh_origin_weigh. Also returns 1 when a second site is live by now, which streams cannot use. */
-int xh_replicas_weigh(struct xh_replicas *r, unsigned loads, int few, uint64_t bytes);
+/* Returns 1 when several sites are live: streams come from one, parts from all. */
+int xh_replicas_are_several(struct xh_replicas *r);
 
 /* Called in a forked child before any other function: forgets the transfers of the parent. */
 void xh_replicas_after_fork(struct xh_replicas *r);

@@ -187,8 +187,6 @@ static struct xh_site *site_for(struct xh_replicas *r, const struct xh_routed *g
     if (g->leaves && xh_sites_live(r) > 1)
         c[g->leaves - r->site].usable = 0;
     int i = xh_choose(c, r->n, left_of(g), !g->demand && !g->urgent);
-    if (i == XH_CHOICE_NONE && xh_sites_come(r))
-        return NULL; /* the keeper is opening spare sites */
     return i >= 0 ? &r->site[i] : i == XH_CHOICE_WAIT ? NULL : last_resort(r, g);
 }
 
@@ -283,7 +281,7 @@ void xh_routed_tick(struct xh_replicas *r)
         return;
     r->ticked_ns = now;
     xh_rate_measure(r, now, ns);
-    if (xh_sites_live(r) < 2 && !xh_sites_spare(r))
+    if (xh_sites_live(r) < 2)
         return;
     size_t n = xh_rate_silent(r, now, silent);
     for (size_t i = 0; i < r->n && n; i++)

@@ -19,33 +19,6 @@ unsigned xh_sites_live(const struct xh_replicas *r)
     return n;
 }
 
-int xh_sites_spare(const struct xh_replicas *r)
-{
-    int n = 0;
-    for (size_t i = 0; i < r->n; i++)
-        n |= r->site[i].state == XH_SITE_SPARE;
-    return n;
-}
-
-int xh_sites_come(const struct xh_replicas *r)
-{
-    int n = 0;
-    for (size_t i = 0; i < r->n; i++)
-        n |= r->site[i].offered && r->site[i].state == XH_SITE_NEW;
-    return n;
-}
-
-/* Has the keeper open the spare sites, if no site is live. */
-static void call_spares(struct xh_replicas *r)
-{
-    for (size_t i = 0; i < r->n && xh_sites_live(r) == 0; i++)
-        if (r->site[i].state == XH_SITE_SPARE) {
-            r->site[i].state = XH_SITE_NEW;
-            r->site[i].due_ns = 0;
-        }
-    pthread_cond_signal(&r->news);
-}
-
 enum xh_fate xh_site_fate(const struct xh_replicas *r, const struct xh_site *s, const struct xh_err *err)
 {
     switch (err->code) {
@@ -65,7 +38,7 @@ enum xh_fate xh_site_fate(const struct xh_replicas *r, const struct xh_site *s, 
 
 int xh_site_has_others(const struct xh_replicas *r, const struct xh_site *s)
 {
-    return xh_sites_live(r) > (s->state == XH_SITE_LIVE) || xh_sites_spare(r);
+    return xh_sites_live(r) > (s->state == XH_SITE_LIVE);
 }
 
 /* Sites came or went. A transfer is given up sooner when there are other sites, and later when there are none. */
@@ -119,7 +92,6 @@ void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why)
     weigh_haste(r);
     xh_trace(XH_T_ORIGIN, "site-failed", "url=%s why=\"%s\" again_ms=%llu", s->shown, why,
              (unsigned long long)((s->due_ns - xh_now_ns()) / 1000000u));
-    call_spares(r);
 }
 
 void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_err *err)
@@ -131,7 +103,6 @@ void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_er
     if (was)
         clear(r, s);
     weigh_haste(r);
-    call_spares(r);
     xh_trace(XH_T_ORIGIN, "site-refused", "url=%s code=%s", s->shown, xh_err_name(err->code));
     dprintf(STDERR_FILENO, "xhdf5: an endpoint is not used for this file: %s\n", err->text);
 }
@@ -144,12 +115,8 @@ void xh_site_lives(struct xh_replicas *r, struct xh_site *s)
     s->used_ns = xh_now_ns();
     xh_health_well(s->server);
     xh_trace(XH_T_ORIGIN, "site-live", "url=%s", s->shown);
-    for (size_t i = 0; i < r->n; i++) {
-        struct xh_site *other = &r->site[i];
-        if (other->state == XH_SITE_DEAD)
-            clear(r, other);
-        if (!s->offered && other->offered && other->state != XH_SITE_REFUSED)
-            other->state = XH_SITE_SPARE; /* it may finish its transfers */
-    }
+    for (size_t i = 0; i < r->n; i++)
+        if (r->site[i].state == XH_SITE_DEAD)
+            clear(r, &r->site[i]);
     weigh_haste(r);
 }

@@ -14,10 +14,6 @@
  *   LIVE    proved to have the same version             -> DEAD (it failed) | REFUSED (it has another version now)
  *   DEAD    the keeper looks at it again at |due_ns|    -> LIVE | DEAD | REFUSED
  *   REFUSED for as long as the file is open
- *   SPARE   offered by a server; not asked for anything until no other site is live -> NEW
- *
- * An offered site can be in any of these states. When a listed site is LIVE again, it becomes SPARE unless it is
- * REFUSED.
  *
  * Invariants:
  *  1. The lock is held while a site's origin is called (which never blocks), and never while the cache is called. The
@@ -43,9 +39,6 @@
 #define XH_TICK_NS 50000000u
 #define XH_SAMPLES 10u
 #define XH_SAMPLE_BYTES 4096u
-/* If a file with spare sites is open for this long, samples of the main site are fetched. Later, when the spares are
- * needed, the main site cannot be asked. */
-#define XH_SAMPLE_AFTER_NS 1000000000u
 
 enum xh_routed_state { XH_ROUTED_QUEUED, XH_ROUTED_BOUND, XH_ROUTED_TOLD, XH_ROUTED_OVER };
 
@@ -79,13 +72,12 @@ struct xh_routed {
 
 TAILQ_HEAD(xh_routed_queue, xh_routed);
 
-enum xh_site_state { XH_SITE_NEW, XH_SITE_LIVE, XH_SITE_DEAD, XH_SITE_REFUSED, XH_SITE_SPARE };
+enum xh_site_state { XH_SITE_NEW, XH_SITE_LIVE, XH_SITE_DEAD, XH_SITE_REFUSED };
 
 struct xh_site {
     char *url;        /* constant */
-    char server[300]; /* constant */
+    char server[XH_SERVER_BYTES]; /* constant */
     char shown[256];  /* constant */
-    int offered;      /* constant: a server offered it; the user did not list it */
     /* Under the lock: */
     enum xh_site_state state;
     struct xh_origin *origin; /* NULL: not opened yet */
@@ -127,7 +119,6 @@ struct xh_replicas {
     int changed;        /* the main site has another version now: reads fail */
     uint64_t ticked_ns, busy_ns; /* when the keeper last measured, and last saw a transfer on its way */
     int rests;                   /* the keeper measures nothing until it is woken */
-    uint64_t sample_ns;          /* when the keeper fetches samples for the spares; 0: it does not */
     struct xh_samples samples;
 };
 
@@ -135,19 +126,13 @@ struct xh_replicas {
 
 unsigned xh_sites_live(const struct xh_replicas *r);
 
-/* Returns 1 while there is a SPARE site. */
-int xh_sites_spare(const struct xh_replicas *r);
-
-/* Returns 1 while an offered site is NEW, and so about to be opened. */
-int xh_sites_come(const struct xh_replicas *r);
-
 /* Returns 1 when another site may bring what |s| fails to bring. */
 int xh_site_has_others(const struct xh_replicas *r, const struct xh_site *s);
 
 /* |s| has failed: its transfers move to other sites, and it is looked at again later. */
 void xh_site_failed(struct xh_replicas *r, struct xh_site *s, const char *why);
 
-/* |s| was proved to be live: the transfers of dead sites move. If |s| was not offered, offered sites become SPARE. */
+/* |s| was proved to be live: the transfers of dead sites move. */
 void xh_site_lives(struct xh_replicas *r, struct xh_site *s);
 
 /* |s| is not used any more, for the reason in |err|. */

@@ -11,10 +11,8 @@
 
 #include "shadow.h"
 
-#define XH_IMAGE_NAME_BYTES 96 /* "s-", 64 hex digits and a NUL; before them the place of another layout */
-
 struct xh_image_info {
-    char name[XH_IMAGE_NAME_BYTES];
+    char name[XH_NAME_BYTES];
     /* NULL, or why no process will use the file. Then the fields below are 0, except |taken_bytes| and |used| */
     const char *flaw;
     char url_shown[1024]; /* NUL-terminated; not trusted: the file's writer chose the bytes */

@@ -27,7 +27,6 @@
 #include "guard.h"
 #include "layout.h"
 
-#define XH_NAME_BYTES 96 /* a file's name in the directory, or in another layout's, with its NUL */
 #define XH_DIR_BYTES 1100
 #define XH_STUCK 8u
 

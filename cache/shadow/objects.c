@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/table.h"
 #include "watch/trace.h"
 #include "budget.h"
 #include "guard.h"
@@ -196,13 +197,6 @@ static struct xh_shadow *find(const char *dir, const char *name)
     return s;
 }
 
-/* Adds |s| to the list. The caller holds the lock. */
-static void enlist(struct xh_shadow *s)
-{
-    s->next = shadows;
-    shadows = s;
-}
-
 int xh_shadow_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o,
                    struct xh_shadow **out, struct xh_err *err)
 {
@@ -230,7 +224,7 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
     } else {
         if (!(o->shadow && make_shared(s, o) == 0) && make_private(s, o) < 0)
             xh_trace(XH_T_SHADOW, "no_storage", "name=%.10s errno=%d", s->name, errno);
-        enlist(s);
+        LL_PREPEND(shadows, s);
         xh_trace(XH_T_SHADOW, "open", "name=%.10s private=%d pages=%llu budget=%llu", s->name, s->private_ != 0,
                  (unsigned long long)s->head.pages, (unsigned long long)s->budget_bytes);
     }
@@ -253,7 +247,7 @@ struct xh_shadow *xh_shadow_visit(struct xh_shadow *near, const char *name)
         snprintf(s->name, sizeof s->name, "%s", name);
         s->dirfd = fcntl(near->dirfd, F_DUPFD_CLOEXEC, 0);
         if (xh_store_describe_existing(s) == 0 && xh_store_attach(s) == 0 && map_words(s) == 0) {
-            enlist(s);
+            LL_PREPEND(shadows, s);
         } else {
             drop_storage(s);
             free(s);
@@ -268,10 +262,7 @@ void xh_shadow_close(struct xh_shadow *s)
 {
     pthread_mutex_lock(&xh_shadow_lock);
     if (--s->refs == 0) {
-        struct xh_shadow **at = &shadows;
-        while (*at != s)
-            at = &(*at)->next;
-        *at = s->next;
+        LL_DELETE(shadows, s);
         xh_budget_leave(s);
         if (!s->private_ && !s->visitor && xh_shadow_usable(s))
             (void)!futimens(s->fd, NULL); /* the time of last use: shadows are dropped in that order */

@@ -27,16 +27,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <linux/magic.h>
 #include <openssl/evp.h>
 
+#include "base/filesystems.h"
 #include "base/now.h"
 #include "watch/trace.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
-#define XFS_MAGIC 0x58465342 /* not in linux/magic.h */
 /* Dropping a shadow takes microseconds. If the dropper is suspended under its lock, the shadow becomes private here:
  * if the file were replaced before the dropper continues, it would remove the new one's name. */
 #define ATTACH_TRIES 20u

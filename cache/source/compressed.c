@@ -24,7 +24,6 @@
 #include "known.h"
 #include "version.h"
 
-#define LOOK_RETRIES 1
 /* Who reads less, at once or in all, waits for round trips and not for the link. */
 #define BULK_BYTES (256u << 10)
 #define MANY_BYTES (4u << 20)
@@ -46,7 +45,7 @@ void xh_compressed_warn(const struct xh_compressed *b, const char *why)
 /* Lock held. */
 static void apply(struct xh_compressed *b)
 {
-    int use = b->state == THERE && (b->judge.packed || b->forced);
+    int use = xh_policy_uses_copy(b->state == THERE, b->judge.packed, b->forced);
     if (atomic_exchange_explicit(&b->used, use, memory_order_release) != use)
         xh_trace(XH_T_READ, "body", "used=%d link_mb=%.1f plain_mb=%.1f unpack_mb=%.1f ratio=%.2f", use, b->judge.link_rate * 1e3,
                  b->judge.plain_rate * 1e3, b->judge.unpack_rate * 1e3, b->judge.ratio);
@@ -124,6 +123,7 @@ static void *look(void *ctx)
     pthread_mutex_lock(&b->lock);
     b->state = why ? NONE : THERE;
     b->unpacker.table = &b->table;
+    b->judge.unpack_guess = b->table.head.codec == XH_PACKED_LZ4 ? XH_UNPACK_GUESS_LZ4 : XH_UNPACK_GUESS;
     if (!why)
         xh_judge_begin(&b->judge, (double)b->size / (double)b->table.head.sidecar_bytes, 0, xh_now_ns());
     if (b->forced)
@@ -254,15 +254,9 @@ void xh_compressed_note(struct xh_read_op *op, int over)
 /* What the body is opened with: the reader's options; what is fetched ahead is said from outside. */
 static void take_options(struct xh_compressed *b, const struct xh_options *o)
 {
-    b->opt = *o;
-    xh_env_hold(&b->opt);
-    b->opt.whole_file_bytes = o->head_bytes; /* a server that sends no parts has none to offer */
-    b->opt.stats = 0;
+    xh_known_options(&b->opt, o);
     b->opt.readahead = 0;
     b->opt.stream_bytes = 0; /* what stays, stays unpacked */
-    b->opt.retries = o->retries < LOOK_RETRIES ? o->retries : LOOK_RETRIES;
-    b->opt.endpoints[0] = '\0';
-    snprintf(b->opt.sidecar, sizeof b->opt.sidecar, "off");
 }
 
 /* Names of the sidecar beside |url|, and of its kind in that directory. */

@@ -35,17 +35,25 @@ int xh_compressed_is_awaited(struct xh_compressed *b);
 /* 1 when |op|, while it waits, is to say so now and then: nothing is decided yet. */
 int xh_compressed_watches(const struct xh_read_op *op);
 
-/* Reads |runs| (claimed, or not) of |op| through the body if that is the smaller way: publishes what is claimed. What is left
- * of them, all or what was damaged, is appended to |rest|, in ascending order. Returns 0 or XH_E_NOMEM: then too. Blocks. */
-int xh_compressed_fetch(struct xh_read_op *op, const struct xh_runs *runs, int claimed, struct xh_runs *rest);
+/* The copy as a view of the original. file: that of the packed bytes while the copy is used, else NULL. original: where
+ * the original ends whose packed bytes are all before |at|. */
+struct xh_file *xh_compressed_file(const struct xh_file *f);
+uint64_t xh_compressed_original(const struct xh_file *f, uint64_t at);
 
-/* As xh_schedule of raw data, _stretch, _lead; as xh_stage_reach, and both recalls. Only while it is used, but reach and
- * recall in any case. ahead: *|taken| 0 when the original is the smaller way. */
-size_t xh_compressed_ahead(struct xh_file *f, const struct xh_range *r, size_t n, int *taken);
-uint64_t xh_compressed_stretch(struct xh_file *f, struct xh_range r, uint64_t stream_end);
-uint64_t xh_compressed_lead(struct xh_file *f, uint64_t off, uint64_t end);
-int xh_compressed_reach(struct xh_file *f, uint64_t end, uint64_t window);
-void xh_compressed_recall(struct xh_file *f);
+/* Maps a run: |*near|, a range of it, and |*far|, the end of a stream of it (0: none), become those of the packed bytes.
+ * |leads|: from its first byte on; else from what the original's stage does not have. |far| may be NULL. Returns the
+ * file of the packed bytes; NULL when the copy is not used, or the original has all of |*near|, up to near->off now. */
+struct xh_file *xh_compressed_map_run(struct xh_file *f, struct xh_range *near, uint64_t *far, int leads);
+
+/* Maps ranges, each frame once. Returns 1: then unmap |v|; 0 when the original is the smaller way. The copy is used. */
+struct xh_packed_view {
+    struct xh_file *file;
+    struct xh_range *r;
+    size_t n;
+    size_t *of; /* the first |of[k]| ranges are covered by the first k + 1 packed ones */
+};
+int xh_compressed_map(struct xh_file *f, const struct xh_range *r, size_t n, struct xh_packed_view *v);
+void xh_compressed_unmap(struct xh_packed_view *v);
 
 /* Adds what the body cost to |out|. */
 void xh_compressed_stats(struct xh_compressed *b, struct xh_stats *out);

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "file.h"
+#include "object.h"
 #include "judge.h"
 #include "other_files.h"
 #include "packed.h"

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "pages/fetch.h"
+#include "source.h"
 #include "stream/stage.h"
 
 /* Packed bytes that are fetched together, at most, and how many frames of them may wait to be unpacked. */
@@ -55,7 +57,7 @@ static int is_smaller(struct xh_compressed *b, const struct xh_runs *runs)
     while (next_frame(&w, &frame))
         if (!xh_unpack_keeps(&b->unpacker, frame) && !is_coming(b, b->table.at[frame]))
             packed += xh_frames_len(b, frame, frame + 1);
-    return packed <= plain;
+    return xh_policy_takes_packed(packed, plain);
 }
 
 /* The next frames that are not here unpacked; those that are, are handed on. Returns how many, in |frame|. */
@@ -119,23 +121,21 @@ static int fetch_all(struct xh_compressed *b, struct xh_unpacking *of, struct xh
     return rc;
 }
 
-/* Adds |runs| to |rest|; what cannot be added is abandoned. */
-static int leave_all(struct xh_file *f, const struct xh_runs *runs, int claimed, struct xh_runs *rest)
+static void give_up(struct xh_file *f, struct xh_runs runs, int claimed)
 {
-    int rc = 0;
-    for (size_t i = 0; i < runs->n; i++)
-        if (xh_runs_add_run(rest, runs->at[i])) {
-            if (claimed)
-                xh_shadow_forgo(f->shadow, runs->at[i].first, runs->at[i].count);
-            rc = XH_E_NOMEM;
-        }
-    return rc;
+    for (size_t i = 0; claimed && i < runs.n; i++)
+        xh_shadow_forgo(f->shadow, runs.at[i].first, runs.at[i].count);
 }
 
 /* What was unpacked is counted and judged; what was damaged is left to the original. */
 static int end(struct xh_compressed *b, struct xh_unpacking *of, struct xh_runs *rest)
 {
-    int rc = leave_all(of->op->f, &of->rest, of->claimed, rest) ? XH_E_NOMEM : of->failed;
+    int rc = of->failed;
+    for (size_t i = 0; i < of->rest.n; i++)
+        if (xh_runs_add_run(rest, of->rest.at[i])) {
+            give_up(of->op->f, (struct xh_runs){&of->rest.at[i], 1, 1}, of->claimed);
+            rc = XH_E_NOMEM;
+        }
     xh_runs_sort(rest);
     if (of->rest.n) {
         pthread_mutex_lock(&b->unpacker.lock);
@@ -163,22 +163,75 @@ static uint64_t bytes_in(const struct xh_runs *runs)
     return pages * XH_PAGE_BYTES;
 }
 
-int xh_compressed_fetch(struct xh_read_op *op, const struct xh_runs *runs, int claimed, struct xh_runs *rest)
+/* Reads |runs| through the copy, and publishes what is |claimed|. What it does not bring of them, as it was damaged, is
+ * appended to |rest|, in ascending order. Returns 0 or XH_E_NOMEM: then too. Blocks. */
+static int fetch(struct xh_read_op *op, const struct xh_runs *runs, int claimed, struct xh_runs *rest)
 {
     struct xh_file *f = op->f;
-    struct xh_compressed *b = f->compressed;
     struct xh_unpacking of;
-    if (runs->n == 0)
-        return 0;
-    if (op->kind != XH_KIND_RAW || !xh_compressed_used(b) || !is_smaller(b, runs))
-        return leave_all(f, runs, claimed, rest);
     xh_shadow_waits(f->shadow, 1);
     xh_unpacking_begin(&of, op, runs, claimed);
-    int rc = fetch_all(b, &of, rest);
+    int rc = fetch_all(f->compressed, &of, rest);
     xh_unpacking_wait(&of, 0);
-    rc = end(b, &of, rest) ? XH_E_NOMEM : rc;
+    rc = end(f->compressed, &of, rest) ? XH_E_NOMEM : rc;
     xh_shadow_waits(f->shadow, 0);
     uint64_t all = bytes_in(runs), left = bytes_in(rest);
     xh_count(&f->counters, bytes_body, all > left ? all - left : 0);
     return rc;
 }
+
+/* ---- the source */
+
+/* Takes |*runs| where the copy is the smaller way. */
+static void take(struct xh_compressed *b, struct xh_runs *runs, struct xh_runs *packed)
+{
+    if (runs->n == 0 || !is_smaller(b, runs))
+        return;
+    struct xh_runs none = *packed;
+    *packed = *runs;
+    *runs = none;
+    runs->n = 0;
+}
+
+static int serve(struct xh_read_op *op, struct xh_err *err)
+{
+    struct xh_compressed *b = op->f->compressed;
+    if (op->kind == XH_KIND_RAW && xh_compressed_used(b)) {
+        take(b, &op->mine, &op->packed[0]);
+        take(b, &op->bypass, &op->packed[1]);
+    }
+    return 0;
+}
+
+/* What the copy does not bring of |runs| is asked of the origin, which is behind it. */
+static int bring(struct xh_read_op *op, const struct xh_runs *runs, int claimed, struct xh_err *err)
+{
+    struct xh_runs rest = {0};
+    int rc = fetch(op, runs, claimed, &rest);
+    uint64_t brought = xh_op_asked_in(op, runs) - xh_op_asked_in(op, &rest);
+    op->served.alone -= brought; /* mostly it had been foreseen, there */
+    op->served.ahead += brought;
+    if (rc) {
+        give_up(op->f, rest, claimed);
+        rc = xh_op_nomem(op, err);
+    } else {
+        rc = xh_fetch_start(op->f, op, &rest, claimed, err);
+    }
+    free(rest.at);
+    return rc;
+}
+
+static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
+{
+    for (int i = 0; i < 2; i++) {
+        struct xh_runs *runs = &op->packed[i];
+        if (rc)
+            give_up(op->f, *runs, i == 0);
+        else if (runs->n)
+            rc = bring(op, runs, i == 0, err);
+        runs->n = 0;
+    }
+    return rc;
+}
+
+const struct xh_source xh_compressed_source = {"compressed copy", .serve = serve, .finish = finish};

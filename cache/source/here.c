@@ -1,7 +1,7 @@
 /* What is here of a file: see here.h. */
 #include "here.h"
 
-#include "file.h"
+#include "object.h"
 #include "metadata_image.h"
 #include "unverified_head.h"
 

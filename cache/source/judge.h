@@ -1,6 +1,6 @@
 /* Whether a compressed body wins: the link's rate against that of unpacking. Pure: no clock, no locks.
  *
- * The link is measured while the reader mostly waits for it, in intervals as gain.h's: what still grows is no link's rate yet.
+ * The link is measured while the reader mostly waits for it, in intervals: what still grows is no link's rate yet.
  * It is known first when a round trip brings far less than all before it have: slow start doubles what comes, so that is over.
  * (Steady rates come later: what is lost when the queue overflows keeps what is behind it, and what was kept comes at once.)
  * The body is tried where the sum of its transfer and of unpacking, one behind the other, would be shorter than the original's
@@ -18,9 +18,14 @@ struct xh_interval {
     unsigned steady;  /* so many in a row were of one rate, but for the first */
 };
 
+/* Bytes unpacked per ns by all threads: cautious guesses. One thread unpacks 1.0 to 2.0 of zstd, 1.5 to 4 of lz4. */
+#define XH_UNPACK_GUESS 1.0
+#define XH_UNPACK_GUESS_LZ4 2.5
+
 struct xh_judge {
     double ratio;       /* bytes of the file by bytes of the body; 0: there is none yet */
     double unpack_rate; /* bytes unpacked per ns, by all threads together; 0: unknown */
+    double unpack_guess; /* the same before anything was unpacked; 0: XH_UNPACK_GUESS */
     double link_rate;   /* bytes per ns that the link brought; 0: unknown */
     double plain_rate;  /* the same when the original was read last; 0: never */
     int packed;         /* 1: the body is read */

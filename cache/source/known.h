@@ -20,6 +20,10 @@ void xh_known_note(const char *url, const struct xh_options *o, enum xh_known is
 /* 1 once a |url|, then 0: who warns of something does so once. */
 int xh_known_first(const char *url);
 
+/* Sets |out| to what a sidecar is opened with: |o| without what serves no sidecar. Owns: the caller releases |out| with
+ * xh_env_release. */
+void xh_known_options(struct xh_options *out, const struct xh_options *o);
+
 /* |url| with |suffix| behind its path, before query and fragment. Owns: the caller frees. NULL without memory. */
 char *xh_known_url(const char *url, const char *suffix);
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "file.h"
+#include "object.h"
 #include "unverified_head.h"
 #include "base/now.h"
 #include "base/thread.h"
@@ -26,9 +26,9 @@
 #include "known.h"
 #include "metaimage.h"
 #include "other_files.h"
+#include "source.h"
 #include "version.h"
 
-#define LOOK_RETRIES 1
 /* A sidecar that is there is waited for: what it saves is more. One that may not be, not longer than this part of the time
  * that the opening took; where there was one before, than all of it. */
 #define WAIT_PART 4
@@ -333,17 +333,11 @@ static char *url_beside(const char *url)
 /* What the sidecar is opened with: the reader's options, but all that comes stays, and it has no sidecar itself. */
 static void take_options(struct xh_metadata_image *b, const struct xh_options *o)
 {
-    b->opt = *o;
-    xh_env_hold(&b->opt);
-    b->opt.whole_file_bytes = o->head_bytes; /* a server that sends no parts has none to offer */
-    b->opt.stats = 0;
+    xh_known_options(&b->opt, o);
     b->opt.readahead = 1;
     b->opt.part_bytes = PART_BYTES;
     b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
-    b->opt.retries = o->retries < LOOK_RETRIES ? o->retries : LOOK_RETRIES;
-    b->opt.endpoints[0] = '\0';
     b->opt.may_lack = b->opt.sums = 1;
-    snprintf(b->opt.sidecar, sizeof b->opt.sidecar, "off");
 }
 
 static void free_all(struct xh_metadata_image *b)
@@ -496,8 +490,9 @@ static int find(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint64_
     return xh_metadata_image_is_used(b, 0) && xh_metaimage_find(&b->image, off, len, at);
 }
 
-int xh_metadata_image_read(struct xh_metadata_image *b, const struct xh_extent *ext, size_t n)
+static int peek(struct xh_file *f, const struct xh_extent *ext, size_t n, struct xh_err *err)
 {
+    struct xh_metadata_image *b = f->image;
     uint64_t at;
     for (size_t i = 0; i < n; i++)
         if (!find(b, ext[i].off, ext[i].len, &at))
@@ -550,3 +545,5 @@ void xh_metadata_image_close(struct xh_metadata_image *b)
     if (b)
         release(b);
 }
+
+const struct xh_source xh_metadata_image_source = {"metadata image", .peek = peek};

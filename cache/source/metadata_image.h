@@ -44,10 +44,7 @@ int xh_metadata_image_settle(struct xh_metadata_image *b, const struct xh_metada
 /* 1 when it cannot be told yet, nor a moment (2 ms) later, whether there is an image. |b|: or NULL. */
 int xh_metadata_image_is_doubtful(struct xh_metadata_image *b);
 
-/* Reads the |n| extents if all of them are in the image. Returns 1, else 0. Blocks while the image is on its way. |b|: or NULL. */
-int xh_metadata_image_read(struct xh_metadata_image *b, const struct xh_extent *ext, size_t n);
-
-/* The same for a guess: only what is here already. Does not block. */
+/* Copies [off, off + len), for a guess, if all of it is here already. Does not block. */
 int xh_metadata_image_look(struct xh_metadata_image *b, uint64_t off, void *buf, size_t len);
 
 /* 1 when the image has it, or will: nobody needs to ask the origin. */

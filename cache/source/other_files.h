@@ -6,7 +6,8 @@
 #include "cache.h"
 
 struct xh_other_files {
-    /* As xh_cache_open, _open_told, _close, _stats, _read and _prefetch. */
+    /* As xh_cache_open, _open_told, _close, _stats and _prefetch. read: past an early head, which is not proved: the
+     * reader has sums of what it reads. */
     int (*open)(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err);
     int (*open_told)(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
                      struct xh_err *err);
@@ -14,10 +15,6 @@ struct xh_other_files {
     void (*stats)(struct xh_file *f, struct xh_stats *out);
     int (*read)(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_err *err);
     size_t (*prefetch)(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n);
-    /* As xh_schedule, xh_schedule_stretch and xh_schedule_lead (ahead/schedule.h). */
-    size_t (*schedule)(struct xh_file *f, const struct xh_range *r, size_t n, enum xh_kind kind);
-    uint64_t (*stretch)(struct xh_file *f, struct xh_range r, uint64_t stream_end);
-    uint64_t (*lead)(struct xh_file *f, uint64_t off, uint64_t end);
 };
 
 #endif

@@ -1,15 +1,22 @@
-/* Compressed bodies: see packed.h. Needs of zstd but what unpacks. */
+/* Compressed bodies: see packed.h. Uses only what unpacks of zstd and lz4. */
 #include "packed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include <lz4frame.h>
 #include <openssl/evp.h>
 #include <zstd.h>
 
 #include "bytes.h"
 
-#define SKIPPABLE_MAGIC 0x184D2A50u
+#define SKIPPABLE_MAGIC 0x184D2A50u /* of zstd's and of lz4's format */
+
+/* A reader that knows version 1 takes every frame for one of zstd, and ignores other versions. */
+static uint32_t version_of(uint32_t codec)
+{
+    return codec == XH_PACKED_ZSTD ? 1 : 2;
+}
 
 static const uint8_t magic[8] = {0x89, 'X', 'H', 'B', '\r', '\n', 0x1a, '\n'};
 
@@ -52,11 +59,13 @@ const char *xh_packed_head(const uint8_t *p, size_t len, struct xh_packed_head *
         return "it is no compressed copy";
     if (!sha256(p, 120, sum) || memcmp(sum, p + 120, 8) != 0)
         return "its header is damaged";
-    if (xh_get32(p + 8) != XH_PACKED_VERSION || xh_get32(p + 12) != XH_PACKED_HEADER)
+    if (xh_get32(p + 44) > XH_PACKED_LZ4 || xh_get32(p + 8) != version_of(xh_get32(p + 44)) ||
+        xh_get32(p + 12) != XH_PACKED_HEADER)
         return "its format is of another version";
     h = (struct xh_packed_head){.file_bytes = xh_get64(p + 16), .mtime_s = (int64_t)xh_get64(p + 24),
                                 .mtime_ns = xh_get32(p + 32), .frame_bytes = xh_get32(p + 36),
-                                .frames = xh_get32(p + 40), .sidecar_bytes = xh_get64(p + 48)};
+                                .frames = xh_get32(p + 40), .codec = xh_get32(p + 44),
+                                .sidecar_bytes = xh_get64(p + 48)};
     memcpy(h.table_sha256, p + 64, sizeof h.table_sha256);
     memcpy(h.start_sha256, p + 96, sizeof h.start_sha256);
     const char *why = check_head(&h);
@@ -75,13 +84,14 @@ void xh_packed_put_head(const struct xh_packed_head *h, uint8_t *p)
     xh_put32(p + 4, (uint32_t)(xh_packed_before(h->frames) - XH_PACKED_SKIPPABLE));
     p += XH_PACKED_SKIPPABLE;
     memcpy(p, magic, sizeof magic);
-    xh_put32(p + 8, XH_PACKED_VERSION);
+    xh_put32(p + 8, version_of(h->codec));
     xh_put32(p + 12, XH_PACKED_HEADER);
     xh_put64(p + 16, h->file_bytes);
     xh_put64(p + 24, (uint64_t)h->mtime_s);
     xh_put32(p + 32, h->mtime_ns);
     xh_put32(p + 36, h->frame_bytes);
     xh_put32(p + 40, h->frames);
+    xh_put32(p + 44, h->codec);
     xh_put64(p + 48, h->sidecar_bytes);
     memcpy(p + 64, h->table_sha256, sizeof h->table_sha256);
     memcpy(p + 96, h->start_sha256, sizeof h->start_sha256);
@@ -108,7 +118,8 @@ void xh_packed_put_row(uint8_t out[XH_PACKED_ROW], uint32_t bytes, uint32_t sum)
     xh_put32(out + 4, sum);
 }
 
-/* Frames lie one behind the other, so none overlaps another. Behind the last one other frames may lie, which hold nothing. */
+/* Frames lie one behind the other, so none overlaps another. Behind the last one other frames may lie, which hold nothing.
+ * zstd's bound of a frame holds for lz4's too: that adds at most 31 bytes, and 4 for each 64 KiB. */
 static const char *read_rows(struct xh_packed *k, const uint8_t *p)
 {
     const struct xh_packed_head *h = &k->head;
@@ -158,23 +169,63 @@ int xh_packed_is_start(const struct xh_packed_head *h, const uint8_t *start, siz
 
 /* ---- frames ------------------------------------------------------------------------------------- */
 
-/* The frame's own checksum is of what it unpacks to, and zstd compares it; the table has it too, so a good frame of
- * something else is not taken for it. */
-int xh_packed_unpack(const struct xh_packed *k, uint32_t i, const uint8_t *p, void *z, uint8_t *out)
+struct xh_packed_tool {
+    ZSTD_DCtx *zstd; /* one of them, by the codec */
+    LZ4F_dctx *lz4;
+};
+
+struct xh_packed_tool *xh_packed_tool(const struct xh_packed *k)
 {
-    size_t len = (size_t)(k->at[i + 1] - k->at[i]), raw = xh_packed_raw_len(k, i);
-    /* Bit 2 of the byte behind the magic number: it has a checksum. One frame, no less and no more. */
-    if (len < 9 || xh_get32(p) != ZSTD_MAGICNUMBER || !(p[4] & 4) || xh_get32(p + len - 4) != k->sum[i] || ZSTD_findFrameCompressedSize(p, len) != len)
+    struct xh_packed_tool *z = calloc(1, sizeof *z);
+    if (z && k->head.codec == XH_PACKED_ZSTD)
+        z->zstd = ZSTD_createDCtx();
+    else if (z && LZ4F_isError(LZ4F_createDecompressionContext(&z->lz4, LZ4F_VERSION)))
+        z->lz4 = NULL;
+    if (z && !z->zstd && !z->lz4) {
+        free(z);
+        z = NULL;
+    }
+    return z;
+}
+
+void xh_packed_tool_free(struct xh_packed_tool *z)
+{
+    if (!z)
+        return;
+    ZSTD_freeDCtx(z->zstd);
+    LZ4F_freeDecompressionContext(z->lz4);
+    free(z);
+}
+
+/* One frame with a checksum, no less and no more, that unpacks to |raw| bytes. */
+static int unpack_zstd(ZSTD_DCtx *z, const uint8_t *p, size_t len, uint8_t *out, size_t raw)
+{
+    /* Bit 2 of the byte behind the magic number: it has a checksum. */
+    if (xh_get32(p) != ZSTD_MAGICNUMBER || !(p[4] & 4) || ZSTD_findFrameCompressedSize(p, len) != len)
         return -1;
     return ZSTD_decompressDCtx(z, out, raw, p, len) == raw ? 0 : -1;
 }
 
-void *xh_packed_tool(void)
+/* The byte behind the magic number: version 1 of the format, the content's size and checksum are there, no dictionary.
+ * stable_out: what was unpacked stays where it is, so lz4 keeps no copy for the next block. */
+#define LZ4_FLAGS 0x4Cu
+#define LZ4_FLAGS_MASK 0xCFu
+static int unpack_lz4(LZ4F_dctx *z, const uint8_t *p, size_t len, uint8_t *out, size_t raw)
 {
-    return ZSTD_createDCtx();
+    static const LZ4F_decompressOptions_t stable_out = {.stableDst = 1};
+    size_t took = len, made = raw;
+    if (xh_get32(p) != LZ4F_MAGICNUMBER || (p[4] & LZ4_FLAGS_MASK) != LZ4_FLAGS)
+        return -1;
+    LZ4F_resetDecompressionContext(z); /* the frame before may have ended in an error */
+    return LZ4F_decompress(z, out, &made, p, &took, &stable_out) == 0 && took == len && made == raw ? 0 : -1;
 }
 
-void xh_packed_tool_free(void *z)
+/* A frame's last four bytes are a checksum of what it unpacks to, which the library compares. The table has it too, so a
+ * good frame of something else is not taken for it. */
+int xh_packed_unpack(const struct xh_packed *k, uint32_t i, const uint8_t *p, struct xh_packed_tool *z, uint8_t *out)
 {
-    ZSTD_freeDCtx(z);
+    size_t len = (size_t)(k->at[i + 1] - k->at[i]), raw = xh_packed_raw_len(k, i);
+    if (len < 9 || xh_get32(p + len - 4) != k->sum[i])
+        return -1;
+    return z->zstd ? unpack_zstd(z->zstd, p, len, out, raw) : unpack_lz4(z->lz4, p, len, out, raw);
 }

@@ -1,5 +1,5 @@
 /* A compressed body: what a publisher puts beside a file, so that a reader fetches fewer bytes of it.
- * docs/sidecar.md is the format: independent zstd frames behind a header in a skippable frame.
+ * docs/sidecar.md is the format: independent frames of zstd or lz4 behind a header in a skippable frame.
  *
  * Pure: no I/O, no locks. Bytes in, places out. All input is hostile: nothing outside the bytes given is read, and what
  * was accepted names no place outside sidecar and file. */
@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #define XH_PACKED_SUFFIX ".xhbody" /* behind the original's name */
-#define XH_PACKED_VERSION 1u
 #define XH_PACKED_HEADER 128u                /* bytes, behind those of the skippable frame */
 #define XH_PACKED_SKIPPABLE 8u               /* bytes of a skippable frame before its content */
 #define XH_PACKED_ROW 8u                     /* bytes of the table a frame */
@@ -19,12 +18,16 @@
 #define XH_PACKED_FRAME_MOST (4u << 20)
 #define XH_PACKED_START_BYTES 4096u          /* of the original, whose digest is kept */
 
+/* What its frames are packed with. The numbers stand in the header. */
+enum xh_packed_codec { XH_PACKED_ZSTD, XH_PACKED_LZ4 };
+
 struct xh_packed_head {
     uint64_t file_bytes; /* the original's size and time */
     int64_t mtime_s;
     uint32_t mtime_ns;
     uint32_t frame_bytes;   /* unpacked, of each frame but the last */
     uint32_t frames;
+    uint32_t codec;         /* enum xh_packed_codec */
     uint64_t sidecar_bytes; /* of all of it */
     uint8_t table_sha256[32];
     uint8_t start_sha256[16]; /* of the original's first bytes, XH_PACKED_START_BYTES or all; the first half of the sum */
@@ -57,11 +60,14 @@ void xh_packed_put_row(uint8_t out[XH_PACKED_ROW], uint32_t bytes, uint32_t sum)
 /* How many bytes frame |i| unpacks to. */
 uint32_t xh_packed_raw_len(const struct xh_packed *k, uint32_t i);
 
-/* Unpacks frame |i|, whose bytes are at |p|, into |out|, which has room for its raw_len, with the context |z|, made by
- * xh_packed_tool. Returns 0, or -1: its bytes are not those that were published. Threads: any, each with its own |z|. */
-int xh_packed_unpack(const struct xh_packed *k, uint32_t i, const uint8_t *p, void *z, uint8_t *out);
-void *xh_packed_tool(void);       /* NULL: no memory */
-void xh_packed_tool_free(void *z);
+/* What unpacks frames of |k|. NULL: no memory. Threads: any, each with its own. Owns: xh_packed_tool_free. */
+struct xh_packed_tool;
+struct xh_packed_tool *xh_packed_tool(const struct xh_packed *k);
+void xh_packed_tool_free(struct xh_packed_tool *z); /* NULL allowed */
+
+/* Unpacks frame |i|, whose bytes are at |p|, into |out|, which has room for its raw_len. |z|: made for |k|.
+ * Returns 0, or -1: its bytes are not those that were published, or there was no memory. */
+int xh_packed_unpack(const struct xh_packed *k, uint32_t i, const uint8_t *p, struct xh_packed_tool *z, uint8_t *out);
 
 /* 1 when the |n| bytes at |start|, the first of a file of head.file_bytes, are those of the original, or too few to tell. */
 int xh_packed_is_start(const struct xh_packed_head *h, const uint8_t *start, size_t n);

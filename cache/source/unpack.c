@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
+#include "object.h"
 #include "base/now.h"
 #include "base/thread.h"
 
@@ -193,7 +193,7 @@ void xh_batch_leave(struct xh_batch *b)
     free(b);
 }
 
-static void unpack(struct xh_unpacker *u, struct xh_unpack_task *t, void *z)
+static void unpack(struct xh_unpacker *u, struct xh_unpack_task *t, struct xh_packed_tool *z)
 {
     struct xh_unpacking *of = t->of;
     struct xh_range r = range_of(u->table, t->frame);
@@ -230,7 +230,7 @@ static void unpack(struct xh_unpacker *u, struct xh_unpack_task *t, void *z)
 static void *work(void *ctx)
 {
     struct xh_unpacker *u = ctx;
-    void *z = xh_packed_tool();
+    struct xh_packed_tool *z = xh_packed_tool(u->table);
     pthread_mutex_lock(&u->lock);
     for (;;) {
         struct xh_unpack_task *t = u->first;

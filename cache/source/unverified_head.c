@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
+#include "object.h"
+#include "source.h"
 #include "watch/trace.h"
 
 /* Acquire pairs with settle(): who sees NONE sees the shadow that proved it. */
@@ -58,7 +59,7 @@ static int holds(const struct xh_unverified_head *e, uint64_t off, uint64_t len)
     return len <= e->len && off <= e->len - len;
 }
 
-int xh_unverified_read(struct xh_file *f, const struct xh_extent *ext, size_t n, struct xh_err *err)
+static int peek(struct xh_file *f, const struct xh_extent *ext, size_t n, struct xh_err *err)
 {
     int state = state_of(f);
     if (state != XH_UNVERIFIED_STANDS)
@@ -105,3 +106,5 @@ int xh_unverified_prove(struct xh_file *f, struct xh_err *err)
     free(now);
     return rc == 0 && state_of(f) == XH_UNVERIFIED_WRONG ? changed(f, err) : rc;
 }
+
+const struct xh_source xh_unverified_source = {"unverified head", .peek = peek};

@@ -50,11 +50,7 @@ void xh_unverified_drop(struct xh_file *f);
 /* From now on it answers guesses alone: who reads the file proves what he reads. While the file is being opened. */
 void xh_unverified_waive(struct xh_file *f);
 
-/* Answers the |n| extents from the early head while it stands. Returns 1 when it has all of them, else 0, or
- * XH_E_CHANGED. Threads: any. Does not block. */
-int xh_unverified_read(struct xh_file *f, const struct xh_extent *ext, size_t n, struct xh_err *err);
-
-/* The same for a guess, which need not be right. Returns 1 or 0. */
+/* As the source's peek, for a guess, which need not be right. Returns 1 or 0. */
 int xh_unverified_look(const struct xh_file *f, uint64_t off, void *buf, size_t len);
 
 /* Settles whether the early head is the version's; free once that is done. Returns 0, XH_E_CHANGED, or what

@@ -12,7 +12,8 @@ static int64_t days_to(int64_t year, int month)
     return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 - 719468;
 }
 
-/* "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, 5.6.7; the two older forms are not sent any more). */
+/* "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, 5.6.7; the two older forms are not sent any more). Not by curl_getdate: that
+ * takes a date without seconds or zone too, and here it is compared with a file's time. */
 static int http_date(const char *text, int64_t *out)
 {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";

@@ -7,13 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
+
 /* A stage counts as left when, since it was last read, the process has read from stages so often, and twice more for
  * each open file that was ever read: those that are read in turns come back sooner, whichever of them hold something. */
 #define LEFT_READS 16
 
 static struct {
     _Atomic uint64_t held;     /* what all stages hold and have reserved. Changed without the lock; orders nothing */
-    _Atomic unsigned holders;  /* stages in the list: changed under the lock, read without it as an estimate */
+    _Atomic unsigned holders;  /* groups, and stages of none, in the list: changed under the lock, read without it as an
+                                * estimate */
     _Atomic unsigned left;     /* of them, those that nobody reads any more; counted now and then, likewise */
     pthread_mutex_t lock;      /* guards the rest; a leaf */
     struct xh_room_place *first;    /* those that hold something, or want to */
@@ -55,26 +58,34 @@ static void enter(struct xh_room_place *p)
 {
     pthread_mutex_lock(&room.lock);
     p->read = room.clock;
-    p->next = room.first;
-    p->link = &room.first;
-    if (p->next)
-        p->next->link = &p->next;
-    room.first = p;
-    atomic_fetch_add_explicit(&room.holders, 1, memory_order_relaxed);
+    DL_PREPEND(room.first, p);
+    if (!p->group || p->group->places++ == 0)
+        atomic_fetch_add_explicit(&room.holders, 1, memory_order_relaxed);
     pthread_mutex_unlock(&room.lock);
 }
 
 void xh_room_leave(struct xh_room_place *p)
 {
-    if (!p->link)
+    if (!p->prev)
         return;
     pthread_mutex_lock(&room.lock);
-    *p->link = p->next;
-    if (p->next)
-        p->next->link = p->link;
-    p->link = NULL;
-    atomic_fetch_sub_explicit(&room.holders, 1, memory_order_relaxed);
+    DL_DELETE(room.first, p);
+    p->prev = NULL;
+    if (!p->group || --p->group->places == 0)
+        atomic_fetch_sub_explicit(&room.holders, 1, memory_order_relaxed);
     pthread_mutex_unlock(&room.lock);
+}
+
+/* What |p|, or its group, holds and has reserved. */
+static uint64_t own(const struct xh_room_place *p)
+{
+    return p->group ? atomic_load_explicit(&p->group->bytes, memory_order_relaxed) : p->bytes + p->reserved;
+}
+
+static void own_more(struct xh_room_place *p, uint64_t more, uint64_t less)
+{
+    if (p->group)
+        atomic_fetch_add_explicit(&p->group->bytes, more - less, memory_order_relaxed);
 }
 
 void xh_room_add(struct xh_room_place *p, uint64_t more, uint64_t less)
@@ -84,11 +95,12 @@ void xh_room_add(struct xh_room_place *p, uint64_t more, uint64_t less)
     p->bytes = had + more - less;
     uint64_t grown = more > less ? more - less : 0, used = grown < p->reserved ? grown : p->reserved;
     p->reserved -= used;
+    own_more(p, more, less + used);
     if (grown > used)
         atomic_fetch_add_explicit(&room.held, grown - used, memory_order_relaxed);
     else if (less > more)
         atomic_fetch_sub_explicit(&room.held, less - more, memory_order_relaxed);
-    if (p->bytes && !p->link)
+    if (p->bytes && !p->prev)
         enter(p);
     else if (p->bytes == 0)
         xh_room_leave(p);
@@ -110,7 +122,10 @@ void xh_room_touch(struct xh_room_place *p, int took)
     p->read = room.clock;
     if (took && room.clock % LEFT_READS == 0) {
         for (const struct xh_room_place *o = room.first; o; o = o->next)
-            left += (unsigned)is_left(o);
+            if (o->group)
+                o->group->left = 0;
+        for (const struct xh_room_place *o = room.first; o; o = o->next)
+            left += is_left(o) && (!o->group || ++o->group->left == o->group->places);
         atomic_store_explicit(&room.left, left, memory_order_relaxed);
     }
     pthread_mutex_unlock(&room.lock);
@@ -125,34 +140,35 @@ static uint64_t share_among(unsigned more, uint64_t most)
     return most / (n > left ? n - left : 1);
 }
 
-/* What |p| may hold of |most|: as much as each of the others that hold something. */
+/* What |p|, or its group, may hold of |most|: as much as each of the others that hold something. */
 static uint64_t share_of(const struct xh_room_place *p, uint64_t most)
 {
-    return share_among(!p->link, most);
+    return share_among(p->group ? p->group->places == 0 : !p->prev, most);
 }
 
 uint64_t xh_room_left(struct xh_room_place *p, uint64_t most)
 {
     uint64_t held = atomic_load_explicit(&room.held, memory_order_relaxed), share = share_of(p, most);
-    uint64_t has = p->bytes + p->reserved, all = held < most ? most - held : 0, own = has < share ? share - has : 0;
-    if (all == 0 && !p->link)
+    uint64_t has = own(p), all = held < most ? most - held : 0, mine = has < share ? share - has : 0;
+    if (all == 0 && !p->prev)
         enter(p);
-    return all < own ? all : own;
+    return all < mine ? all : mine;
 }
 
 int xh_room_reserve(struct xh_room_place *p, uint64_t bytes, uint64_t most)
 {
-    uint64_t own = p->bytes + p->reserved, held = atomic_load_explicit(&room.held, memory_order_relaxed);
-    if (own > 0 && own + bytes > share_of(p, most))
+    uint64_t has = own(p), held = atomic_load_explicit(&room.held, memory_order_relaxed);
+    if (has > 0 && has + bytes > share_of(p, most))
         return 0;
     do {
         if (held > 0 && held + bytes > most) {
-            if (!p->link)
+            if (!p->prev)
                 enter(p);
             return 0;
         }
     } while (!atomic_compare_exchange_weak_explicit(&room.held, &held, held + bytes, memory_order_relaxed, memory_order_relaxed));
     p->reserved += bytes;
+    own_more(p, bytes, 0);
     return 1;
 }
 
@@ -160,6 +176,7 @@ void xh_room_release(struct xh_room_place *p, uint64_t bytes)
 {
     bytes = bytes < p->reserved ? bytes : p->reserved;
     p->reserved -= bytes;
+    own_more(p, 0, bytes);
     atomic_fetch_sub_explicit(&room.held, bytes, memory_order_relaxed);
 }
 

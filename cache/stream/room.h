@@ -19,13 +19,21 @@
 
 #define XH_BLOCK_BYTES (256u << 10)
 
+/* Stages whose files are read as one are one in the room: they share what one of them may hold. All zero at first.
+ * Changed under the room's lock, but for |bytes|, which orders nothing. */
+struct xh_room_group {
+    unsigned places, left;  /* of it that are in the list; of them, those that nobody reads any more */
+    _Atomic uint64_t bytes; /* that they hold, or have reserved */
+};
+
 /* A stage's place in the room. */
 struct xh_room_place {
+    struct xh_room_group *group; /* constant while it holds something; NULL: it is alone */
     /* Constant, the stage's: */
     pthread_mutex_t *lock;
     void (*empty)(struct xh_room_place *p); /* drops all that nobody waits for, and ends the streams. The lock is held */
     /* Under the room's lock: */
-    struct xh_room_place *next, **link; /* those that hold something, or found no room; |link| NULL: it is not there.
+    struct xh_room_place *next, *prev; /* those that hold something, or found no room; |prev| NULL: it is not there.
                                     * Read under the stage's lock too, under which alone it changes */
     uint64_t read;                 /* the room's clock when it was last read from */
     int known;                     /* 1: it has been read from */

@@ -20,7 +20,7 @@
 
 #include <pthread.h>
 
-#include "file.h"
+#include "object.h"
 #include "room.h"
 
 /* A stream brings so much in any case: by then its reader has mostly read what he waited for. */
@@ -48,8 +48,6 @@ struct xh_stage {
     uint64_t stream_end;     /* of the stream that was begun last */
     uint64_t streamed;       /* bytes that streams have brought */
     uint64_t rate, rated_ns, rated_bytes; /* of them a second, lately; when that was reckoned, and |streamed| then */
-    unsigned lasting;        /* how many loads of the last stream go on to its end */
-    int again;               /* it was cut, to be dealt anew from there on */
     uint64_t here;           /* where the last read began that the stage was asked for */
     int lost;                /* a stream ended early since the last xh_stage_reach */
 };

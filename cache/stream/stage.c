@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "pages/flow.h"
 #include "pages/limits.h"
 #include "segment.h"
 #include "stream.h"
@@ -30,7 +31,7 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
     struct xh_plan plan;
     struct xh_plan_limits lim;
     struct xh_transfer **ts;
-    xh_limits_get(f, (f->family ? xh_room_held() : f->stage->place.bytes) + bytes, bytes / want->n, 1, &lim);
+    xh_limits_get(f, (xh_flow_has_family(f) ? xh_room_held() : f->stage->place.bytes) + bytes, bytes / want->n, 1, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;
@@ -152,6 +153,11 @@ void xh_stage_init(struct xh_stage *s)
     pthread_mutex_init(&s->lock, NULL);
     s->place.lock = &s->lock;
     s->place.empty = empty;
+}
+
+void xh_stage_join(struct xh_stage *s, struct xh_room_group *g)
+{
+    s->place.group = g;
 }
 
 void xh_stage_free(struct xh_stage *s)

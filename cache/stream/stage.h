@@ -19,6 +19,11 @@ struct xh_stage;
 
 void xh_stage_init(struct xh_stage *s);
 
+struct xh_room_group;
+
+/* From now on |s|, which holds nothing, is one in the room with the others of |g|, which outlives it. */
+void xh_stage_join(struct xh_stage *s, struct xh_room_group *g);
+
 /* Frees all. Nothing is in flight any more, and nobody reads. */
 void xh_stage_free(struct xh_stage *s);
 

@@ -18,8 +18,6 @@
 /* Ranges of one load, and what one takes of the header. */
 #define ROUNDS_MOST 256
 #define RANGE_HEADER_BYTES 26
-/* A stream that goes on for so many times what a fast link holds is worth the dip that fewer connections begin with. */
-#define PAYING_RAMPS 5
 /* How far ahead a stream of a slow link runs, in seconds of what comes; and how often that is reckoned. */
 #define SOON_S 4
 #define RATED_NS 250000000u
@@ -74,24 +72,16 @@ void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
 }
 
 /* How a stream is dealt to its loads: stripe by stripe in turns. The first |warm| of them have the first |early| bytes
- * among themselves, while the connections of the others are opened. Then it is the turn of all, which find their
- * speed together; from there on each |ramp| bytes half as many go on, as each of those has found twice the
- * speed meanwhile, down to |lasting|; unless the stream, of |len| bytes, is over soon. */
+ * among themselves, while the connections of the others are opened. Then it is the turn of all. */
 struct dealing {
-    size_t nloads, warm, lasting;
-    uint64_t early, ramp;
+    size_t nloads, warm;
+    uint64_t early;
     size_t rounds; /* of turns, at most: so many ranges fit one request */
 };
 
-static size_t turns_at(const struct dealing *d, uint64_t at, uint64_t len)
+static size_t turns_at(const struct dealing *d, uint64_t at)
 {
-    if (at < d->early)
-        return d->warm;
-    size_t n = d->nloads;
-    for (uint64_t to = d->early + d->ramp; n > d->lasting && at >= to && len - to >= PAYING_RAMPS * d->ramp;
-         to += d->ramp)
-        n = n / 2 > d->lasting ? n / 2 : d->lasting;
-    return n;
+    return at < d->early ? d->warm : d->nloads;
 }
 
 /* All loads together bring no more than a round in their first turns: its reader waits for all of it. */
@@ -105,7 +95,7 @@ static uint64_t first_stripe(const struct dealing *d)
  * many were written; |*len| of |r| is dealt in all. */
 static size_t deal(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
 {
-    size_t n = 0, turn = 0, ranges = 0, turns = turns_at(d, 0, r.len);
+    size_t n = 0, turn = 0, ranges = 0, turns = turns_at(d, 0);
     uint64_t stripe = first_stripe(d), at = 0;
     for (size_t rounds = 0; at < r.len && rounds < ROUNDS_MOST && ranges < d->rounds;) {
         uint64_t mine = r.len - at < stripe ? r.len - at : stripe;
@@ -117,7 +107,7 @@ static size_t deal(const struct dealing *d, struct xh_range r, size_t which, str
         turn = 0;
         rounds++;
         ranges += turns > 1; /* stripes that touch are one range */
-        turns = turns_at(d, at, r.len);
+        turns = turns_at(d, at);
         stripe = 2 * stripe * turns <= ROUND_BYTES ? 2 * stripe : stripe;
     }
     *len = at;
@@ -172,25 +162,18 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     const struct xh_stage *s = f->stage;
     int follows = busy && busy <= STREAM_LOADS_MOST && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
     struct dealing d = {.rounds = info->max_ranges};
-    d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->connections : 1;
-    if (info->young && info->idle > 1 && d.nloads > info->idle) /* the first bytes are soon wanted of all of them */
-        d.nloads = info->idle;
+    d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->streaming : 1;
+    d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
     size_t most = most_loads(s, info);
     d.nloads = d.nloads < most ? d.nloads : most;
-    if (follows)
-        d.nloads = d.nloads < info->lasting ? d.nloads : info->lasting;
-    else if (busy == 0 && d.nloads > info->streams)
+    if (busy == 0 && d.nloads > info->streams)
         d.nloads = info->streams;
-    else if (s->again && info->streams) /* instead of those, which end soon */
-        d.nloads = d.nloads < info->streams + busy ? d.nloads : info->streams + busy;
-    else if (d.nloads > info->streams)
+    else if (!follows && d.nloads > info->streams)
         d.nloads = 0; /* there will be room soon */
     if (busy + d.nloads > XH_STREAMS_MAX)
         d.nloads = 0;
     if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
         d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
-    d.lasting = d.nloads < info->lasting ? d.nloads : info->lasting;
-    d.ramp = fast_link_holds(info);
     d.warm = !follows && info->warm < d.nloads ? info->warm : d.nloads;
     d.early = d.warm < d.nloads ? info->warm_bytes : 0;
     if (d.warm < d.nloads && d.early < FIRST_STRIPE_BYTES)
@@ -239,8 +222,6 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
             xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu early=%llu", (unsigned long long)r.off,
                      (unsigned long long)len, made, d.warm, (unsigned long long)d.early);
             s->stream_end = r.off + len;
-            s->lasting = (unsigned)d.lasting;
-            s->again = 0;
             xh_prefetch_hand_over(f, ts, made);
             seen = len == r.len ? next : r.off + len; /* what lies between is here: asked for again, it would end the stream */
         }
@@ -316,7 +297,7 @@ static void cut_streams(struct xh_stage *s, uint64_t off)
         }
         xh_segment_unlist(s, p);
         cut_load(p->load, p);
-        s->lost = s->again = 1;
+        s->lost = 1;
     }
 }
 
@@ -324,10 +305,8 @@ void xh_stage_end(struct xh_file *f)
 {
     struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
-    if (s->stream[0]) {
+    if (s->stream[0])
         cut_streams(s, 0);
-        s->again = 0;
-    }
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -338,31 +317,27 @@ void xh_stage_cut(struct xh_file *f, uint64_t ahead)
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
         pos = s->stream[i]->pos > pos ? s->stream[i]->pos : pos;
-    if (s->stream[0]) {
+    if (s->stream[0])
         cut_streams(s, pos + ahead);
-        s->again = 0;
-    }
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Deals a stream anew from some round trips on, when more connections would bring more. */
-static void weigh(struct xh_file *f)
+/* A stream comes from one site. Where another one is live by now it ends, as parts come from both: behind what a fast
+ * link holds, or a slow one brings in a second. */
+static void leave_for_sites(struct xh_file *f)
 {
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
     uint64_t pos = 0;
-    unsigned n = 0;
-    int stands = 0;
-    for (; n < XH_STREAMS_MAX && s->stream[n]; n++) {
-        struct xh_prefetch *l = s->stream[n];
-        stands |= l->stands || l->cut;
+    if (!xh_replicas_are_several(f->origin))
+        return;
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
+        struct xh_prefetch *l = s->stream[i];
+        if (l->stands || l->cut)
+            return;
         pos = l->pos > pos ? l->pos : pos;
     }
-    if (!xh_replicas_weigh(f->origin, stands ? 0 : n, n <= s->lasting, s->streamed))
-        return;
     xh_replicas_get_info(f->origin, &info);
-    /* What a fast link holds, or a slow one brings in a second: farther on, the new ones would take from the link for what is
-     * wanted last. */
     uint64_t most = fast_link_holds(&info), rate = known_rate(s, &info), off = pos + (rate && rate < most ? rate : most);
     if (off < s->stream_end && s->stream_end - off >= XH_STREAM_LEAST_BYTES)
         cut_streams(s, off);
@@ -373,7 +348,7 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
     struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     if (s->stream[0])
-        weigh(f);
+        leave_for_sites(f);
     int lost = s->lost;
     s->lost = 0;
     if (s->place.bytes)

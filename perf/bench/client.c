@@ -3,11 +3,14 @@
  *
  *   client FILE slabs DSET N,N,...                  all of DSET, in blocks of that shape, in row-major order
  *   client FILE blocks DSET LEN OFFSETS HOW         LEN elements at each offset; OFFSETS: a file of uint64
+ *   client FILE pieces DSET N,N,... AT HOW          pieces of that shape; AT: a file of uint64, where each begins
+ *   client FILE each NAMES                          the files beside FILE that NAMES lists: open, an attribute, close
  *   client FILE pick NAMES                          the datasets that the file NAMES lists, a line each, whole
  *   client FILE walk                                every object: type, shape, attributes with their values
  *
  * HOW: one (after another), select (one selection a batch), multi (H5Dread_multi), hint (announced by
- * H5Dxhdf5_prefetch, then one after another); a batch is BATCH blocks.
+ * H5Dxhdf5_prefetch, then one after another); a batch is BATCH blocks. Of pieces: one or hint.
+ * BENCH_DRIVER=ros3: HDF5's own driver for objects in S3, which reads plain URLs too.
  * slabs sums a word of every sector while the clock runs, or every byte with BENCH_CHECK=all; all the
  * others sum every byte, which their few bytes allow. BENCH_PART=I/N: of slabs and names only the I-th of N equal
  * parts. Exit status 77: this build cannot do HOW. */
@@ -299,6 +302,119 @@ static void blocks(hid_t file, const char *name, hsize_t length, const char *pat
     H5Dclose(dset);
 }
 
+/* A shape "N,N,..." of |rank| dimensions. */
+static void shape_of(const char *text, int rank, hsize_t *shape)
+{
+    for (int d = 0; d < rank; d++) {
+        char *end;
+        shape[d] = strtoull(text, &end, 10);
+        if (shape[d] < 1 || (d < rank - 1) != (*end == ','))
+            die("the shape is not the dataset's");
+        text = end + 1;
+    }
+}
+
+static hsize_t order_rank;
+
+static int by_place(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    for (hsize_t d = 0; d < order_rank; d++)
+        if (x[d] != y[d])
+            return x[d] < y[d] ? -1 : 1;
+    return 0;
+}
+
+/* Announces |n| pieces at once. */
+static void hint_pieces(herr_t (*prefetch)(hid_t, hid_t), hid_t dset, const uint64_t *at, size_t n,
+                        const hsize_t *shape)
+{
+    size_t rank = order_rank;
+    uint64_t *sorted = malloc(n * rank * sizeof *sorted);
+    hid_t space = H5Dget_space(dset);
+    if (!sorted)
+        die("no memory");
+    memcpy(sorted, at, n * rank * sizeof *sorted);
+    qsort(sorted, n, rank * sizeof *sorted, by_place);
+    for (size_t i = 0; i < n; i++) {
+        hsize_t start[H5S_MAX_RANK];
+        for (size_t d = 0; d < rank; d++)
+            start[d] = sorted[i * rank + d];
+        H5S_seloper_t how = i ? H5S_SELECT_OR : H5S_SELECT_SET;
+        must(H5Sselect_hyperslab(space, how, start, NULL, shape, NULL), "a piece lies outside");
+    }
+    must(prefetch(dset, space), "the hint was refused");
+    H5Sclose(space);
+    free(sorted);
+}
+
+static void pieces(hid_t file, const char *name, const char *text, const char *path, const char *how)
+{
+    size_t n, bytes;
+    uint64_t *at = load_offsets(path, &n);
+    hid_t dset = open_dataset(file, name), space = H5Dget_space(dset);
+    hid_t type = H5Tget_native_type(H5Dget_type(dset), H5T_DIR_DEFAULT);
+    int rank = H5Sget_simple_extent_ndims(space);
+    hsize_t shape[H5S_MAX_RANK], start[H5S_MAX_RANK];
+    if (rank < 1 || n % (size_t)rank != 0)
+        die("the places are not the dataset's");
+    shape_of(text, rank, shape);
+    order_rank = (hsize_t)rank;
+    n /= (size_t)rank;
+    bytes = H5Tget_size(type);
+    for (int d = 0; d < rank; d++)
+        bytes *= shape[d];
+    if (strcmp(how, "hint") == 0 && getenv("HDF5_DRIVER")) {    /* a local file needs none */
+        herr_t (*prefetch)(hid_t, hid_t) = find_prefetch();
+        if (!prefetch) {
+            fprintf(stderr, "client: the plugin has no H5Dxhdf5_prefetch\n");
+            exit(77);
+        }
+        for (size_t i = 0; i < n; i += BATCH)
+            hint_pieces(prefetch, dset, at + i * (size_t)rank, n - i < BATCH ? n - i : BATCH, shape);
+    }
+    char *buf = malloc(bytes);
+    hid_t mem = H5Screate_simple(rank, shape, NULL);
+    if (!buf)
+        die("no memory");
+    for (size_t i = 0; i < n; i++, report.operations++) {
+        for (int d = 0; d < rank; d++)
+            start[d] = at[i * (size_t)rank + (size_t)d];
+        must(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, shape, NULL), "a piece lies outside");
+        must(H5Dread(dset, type, mem, space, H5P_DEFAULT, buf), "cannot read");
+        took(buf, bytes);
+    }
+    free(buf);
+    free(at);
+    H5Sclose(mem);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(dset);
+}
+
+/* Files beside |path|, one after another. */
+static void each(const char *path, hid_t fapl, const char *names)
+{
+    char name[256], whole[4096];
+    const char *slash = strrchr(path, '/');
+    FILE *f = fopen(names, "r");
+    if (!f)
+        die("cannot read the names");
+    report.open = now();
+    for (; fgets(name, sizeof name, f); report.operations++) {
+        uint64_t number = 0;
+        name[strcspn(name, "\n")] = '\0';
+        snprintf(whole, sizeof whole, "%.*s%s", slash ? (int)(slash - path + 1) : 0, path, name);
+        hid_t file = must(H5Fopen(whole, H5F_ACC_RDONLY, fapl), "cannot open a file that was named");
+        hid_t attr = must(H5Aopen(file, "number", H5P_DEFAULT), "cannot open its attribute");
+        must(H5Aread(attr, H5T_NATIVE_UINT64, &number), "cannot read its attribute");
+        took(&number, sizeof number);
+        H5Aclose(attr);
+        H5Fclose(file);
+    }
+    fclose(f);
+}
+
 static void read_whole(hid_t file, const char *name)
 {
     hid_t dset = must(H5Dopen2(file, name, H5P_DEFAULT), "cannot open a dataset that was named");
@@ -385,14 +501,34 @@ static void walk(hid_t file)
     must(H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_NATIVE, visit_object, NULL, H5O_INFO_BASIC), "cannot walk the file");
 }
 
+/* What files are opened with. */
+static hid_t access_list(void)
+{
+    const char *driver = getenv("BENCH_DRIVER");
+    if (!driver)
+        return H5P_DEFAULT;
+#ifdef H5_HAVE_ROS3_VFD
+    if (strcmp(driver, "ros3") == 0) {
+        hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+        H5FD_ros3_fapl_t nobody = {.version = H5FD_CURR_ROS3_FAPL_T_VERSION, .authenticate = 0};
+        must(H5Pset_fapl_ros3(fapl, &nobody), "ROS3 is refused");
+        return fapl;
+    }
+#endif
+    fprintf(stderr, "client: this HDF5 has no driver %s\n", driver);
+    exit(77);
+}
+
 int main(int argc, char **argv)
 {
     report.main = now();
     const char *verb = argc > 2 ? argv[2] : "", *check = getenv("BENCH_CHECK");
     int is_slabs = argc == 5 && strcmp(verb, "slabs") == 0, is_blocks = argc == 7 && strcmp(verb, "blocks") == 0;
-    int is_pick = argc == 4 && strcmp(verb, "pick") == 0;
-    if (!is_slabs && !is_blocks && !is_pick && !(argc == 3 && strcmp(verb, "walk") == 0)) {
-        fprintf(stderr, "usage: client FILE slabs DSET N,N,... | blocks DSET LEN OFFSETS HOW | pick NAMES | walk\n");
+    int is_pick = argc == 4 && strcmp(verb, "pick") == 0, is_each = argc == 4 && strcmp(verb, "each") == 0;
+    int is_pieces = argc == 7 && strcmp(verb, "pieces") == 0;
+    if (!is_slabs && !is_blocks && !is_pick && !is_each && !is_pieces && !(argc == 3 && strcmp(verb, "walk") == 0)) {
+        fprintf(stderr, "usage: client FILE slabs DSET N,N,... | blocks DSET LEN OFFSETS HOW | "
+                        "pieces DSET N,N,... AT HOW | each NAMES | pick NAMES | walk\n");
         return 2;
     }
     const char *share = getenv("BENCH_PART");
@@ -402,8 +538,14 @@ int main(int argc, char **argv)
     must(H5open(), "HDF5 does not start");
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     report.init = now();
-    hid_t file = must(H5Fopen(argv[1], H5F_ACC_RDONLY, H5P_DEFAULT), "cannot open the file");
-    if (is_slabs)
+    hid_t fapl = access_list(), file = -1;
+    if (!is_each)
+        file = must(H5Fopen(argv[1], H5F_ACC_RDONLY, fapl), "cannot open the file");
+    if (is_each)
+        each(argv[1], fapl, argv[3]);
+    else if (is_pieces)
+        pieces(file, argv[3], argv[4], argv[5], argv[6]);
+    else if (is_slabs)
         slabs(file, argv[3], argv[4]);
     else if (is_blocks)
         blocks(file, argv[3], strtoull(argv[4], NULL, 10), argv[5], argv[6]);
@@ -412,7 +554,8 @@ int main(int argc, char **argv)
     else
         walk(file);
     report.read = now();
-    H5Fclose(file);
+    if (file >= 0)
+        H5Fclose(file);
     report.end = now();
     printf("{\"main\":%.6f,\"init\":%.6f,\"open\":%.6f,\"read\":%.6f,\"end\":%.6f,\"bytes\":%" PRIu64
            ",\"operations\":%" PRIu64 ",\"sum\":\"%016" PRIx64 "\",\"rss_bytes\":%ld}\n",

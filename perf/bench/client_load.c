@@ -3,12 +3,12 @@
  *
  *   client_load FILE DSET ROWS sums OUT               writes a sum for each block of ROWS rows of each image
  *   client_load URL DSET ROWS read SUMS SECONDS I/N   reads the I-th of N parts of the blocks, in order, as "URL?pass=1";
- *                                                     then, as long as there is time, as "URL?pass=2" and so on: another
+ * then, as long as there is time, as "URL?pass=2" and so on: another
  *                                                     file, for all that a cache can know
  *
- * When it is ready it waits for the end of standard input, so that many begin together. BENCH_PROGRESS names a file of 8
- * bytes in which it keeps how many bytes it got. A failure is told, counted, and the next block tried. Prints one line of
- * JSON. */
+ * When it is ready it waits for the end of standard input, so that many begin together. BENCH_PROGRESS names a file
+ * of 8 bytes in which it keeps how many bytes it got. A failure is told, counted, and the next block tried. Prints
+ * one line of JSON. */
 #include <fcntl.h>
 #include <hdf5.h>
 #include <inttypes.h>

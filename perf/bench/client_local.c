@@ -3,9 +3,9 @@
  *   bench_client_local write FILE DATASETS BYTES
  *   bench_client_local read FILE DATASETS BYTES COUNT SEED
  *
- * DATASETS datasets of BYTES bytes each, in one group, created, written and closed one after the other; COUNT of them opened,
- * read, checked and closed. The driver is the environment's. Waits for a line on standard input when it is ready, so
- * that many begin together, and prints the seconds from before the file is opened until it is closed. */
+ * DATASETS datasets of BYTES bytes each, in one group, created, written and closed one after the other; COUNT of them
+ * opened, read, checked and closed. The driver is the environment's. Waits for a line on standard input when it is
+ * ready, so that many begin together, and prints the seconds from before the file is opened until it is closed. */
 #include <hdf5.h>
 #include <stdint.h>
 #include <stdio.h>

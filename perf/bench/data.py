@@ -13,11 +13,18 @@ As a program, run by a Python that has h5py: data.py OUT RECIPE WORD...
                       /x, uint16, in rows of 8 KiB a source: a virtual dataset of N sources of so many bytes, which lie beside the
                       file; HOW: beside (their columns side by side), after (their rows one after another), or one, which is no
                       virtual dataset but the same data as after, contiguous in one file
-  tree N | spread N   N small datasets with attributes; spread: in a file ten times as large
+  tree N | spread N [TIMES]
+                      N small datasets with attributes; spread: in a file ten times as large, or TIMES
+  cube N ROWS COLUMNS /cube, uint16, contiguous
+  samples N SIDE PER  /samples, uint16 N x SIDE x SIDE, PER of them a chunk, gzip with shuffle
+  many N BYTES        N files of about so many bytes, each with an attribute "number"; the first one is OUT as well
   sparse N BYTES      /bytes, uint8, in N chunks of so many bytes with a real index; holes, but for the one chunk that
                       offsets() chooses
   … imaged            the same with a metadata image beside it
   … bodied            the same with a metadata image and a compressed body beside it
+  ranges FILE DSET N,N,… AT
+                      no file for HDF5: where in FILE the pieces lie that begin at AT (a file of uint64), or the chunks
+                      that hold them: pairs of uint64, offset and bytes
   names N OF          no file for HDF5: the names of N of the OF datasets of a tree, in an order that is
                       random and always the same
 """
@@ -26,6 +33,7 @@ import hashlib
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import zlib
@@ -33,6 +41,7 @@ import zlib
 HERE = pathlib.Path(__file__).resolve().parent
 SUPPORT = HERE.parents[1] / "tests" / "support"
 SIDE = 2048
+SAMPLE = 32
 CHUNK = (1, 512, 1024)      # 1 MiB: as much as HDF5 1.14's chunk cache holds
 
 
@@ -63,7 +72,8 @@ class Store:
         """Makes what is missing. Files of older makers go."""
         wanted = {self.path_of(r): r for r in recipes}
         for old in self.directory.glob("*.h5"):
-            if old not in wanted and any(old.name.startswith("-".join(map(str, r)) + ".") for r in recipes):
+            if old not in wanted and any(re.fullmatch(re.escape("-".join(map(str, r))) + r"\.[0-9a-f]{8}\.h5", old.name)
+                                         for r in recipes):
                 old.unlink()
         for path, recipe in wanted.items():
             if path.exists():
@@ -91,6 +101,22 @@ def offsets(out, n, length, size, order):
     chosen = range(size // length)[:n] if order == "sequential" else chosen_slots(n, length, size)
     with open(out, "wb") as f:
         array.array("Q", (slot * length for slot in chosen)).tofile(f)
+
+
+def places(out, wanted):
+    """Writes the places |wanted|, each a tuple of indexes."""
+    with open(out, "wb") as f:
+        array.array("Q", [i for place in wanted for i in place]).tofile(f)
+
+
+def draws(n, of):
+    """|n| numbers below |of| at random, some of them more than once: always the same."""
+    dice = random.Random(f"draws {n} {of}")
+    return [dice.randrange(of) for _ in range(n)]
+
+
+def name_of_many(n, size, i):
+    return f"many-{n}-{size}-{i}.h5"
 
 
 def chosen_slots(n, length, size):
@@ -153,6 +179,64 @@ def chunked(out, index, how, n):
                     d.write_direct_chunk((i, r, c), bytes(data))
 
 
+def cube(out, n, rows, columns):
+    import h5py
+    import mkdata
+    import numpy as np
+    layer = mkdata.rng_of("cube").integers(0, 65536, (rows, columns), dtype=np.uint16)
+    with h5py.File(out, "w") as f:
+        d = f.create_dataset("cube", (n, rows, columns), np.uint16)
+        for i in range(n):
+            d[i] = layer + np.uint16(i)
+
+
+def samples(out, n, side, per):
+    import h5py
+    import mkdata
+    import numpy as np
+    pool = mkdata.rng_of("samples").integers(0, 4096, (64, side, side), dtype=np.uint16)
+    with h5py.File(out, "w", libver="earliest") as f:
+        d = f.create_dataset("samples", (n, side, side), np.uint16, chunks=(per, side, side), compression="gzip",
+                             compression_opts=1,
+                             shuffle=True)
+        for i in range(0, n, per):
+            some = np.stack([pool[(i + k) % 64] ^ np.uint16((i + k) // 64) for k in range(per)])
+            d.id.write_direct_chunk((i, 0, 0), zlib.compress(some.view(np.uint8).reshape(-1, 2).T.tobytes(), 1))
+
+
+def many(out, n, size):
+    import h5py
+    import mkdata
+    import numpy as np
+    import shutil
+    for i in range(n):
+        path = pathlib.Path(out).with_name(name_of_many(n, size, i))
+        with h5py.File(path, "w") as f:
+            f.attrs["number"] = np.uint64(i)
+            f.attrs["title"] = "one of many"
+            f.create_dataset("data", data=mkdata.rng_of(f"many {i}").integers(0, 256, size - 20000, dtype=np.uint8))
+            for k in range(8):
+                f[f"of/it/{k}"] = np.arange(16) + k
+    shutil.copy(pathlib.Path(out).with_name(name_of_many(n, size, 0)), out)
+
+
+def ranges(out, file, dset, shape, at):
+    import h5py
+    import numpy as np
+    shape = [int(n) for n in shape.split(",")]
+    found = []
+    with h5py.File(file) as f:
+        d = f[dset]
+        for place in np.fromfile(at, np.uint64).reshape(-1, len(shape)).tolist():
+            if d.chunks:
+                chunk = d.id.get_chunk_info_by_coord(tuple(p // c * c for p, c in zip(place, d.chunks)))
+                found += [chunk.byte_offset, chunk.size]
+            else:
+                first = int(np.ravel_multi_index(place, d.shape)) * d.dtype.itemsize
+                found += [d.id.get_offset() + first, int(np.prod(shape)) * d.dtype.itemsize]
+    np.array(found, np.uint64).tofile(out)
+
+
 def virtual(out, how, n, size):
     import h5py
     import mkdata
@@ -201,7 +285,11 @@ def main():
     elif what == "tree":
         mkdata.tree(out, int(words[0]), "earliest")
     elif what == "spread":
-        mkdata.spread(out, int(words[0]), "earliest", 10)
+        mkdata.spread(out, int(words[0]), "earliest", int(words[1]) if words[1:] and words[1].isdigit() else 10)
+    elif what in ("cube", "samples", "many"):
+        globals()[what](out, *map(int, words))
+    elif what == "ranges":
+        ranges(out, *words)
     else:
         with h5py.File(out, "w") as f:
             f["bytes"] = mkdata.rng_of("bytes").integers(0, 256, int(words[0]), dtype="uint8")

@@ -24,6 +24,14 @@ SERVER_IP = "10.77.0.1"
 TWIN_IP = "10.77.1.1"       # a second host, behind a link of its own
 
 
+ASKED_NGINX = re.compile(r'\S+ conn=(?P<conn>\d+) req=\d+ status=(?P<status>\d+) sent=\d+ resumed="(?P<resumed>.)" '
+                         r'range="(?P<range>[^"]*)" "(?P<method>\S+) ')
+ASKED_XROOTD = re.compile(r" http_Protocol: Sending resp: (\d+) ")
+TLS_XROOTD = " http_Protocol: Protocol matched. https: True"
+WINDOWS = ("stock", "tuned", "half")
+CONGESTIONS = ("bbr", "reno")       # those that a kernel lets a namespace choose
+
+
 class Failed(Exception):
     """A measurement that gave no figure. The text says why."""
 
@@ -90,11 +98,13 @@ class Server:
 
     def __init__(self, kind, serve, root, directory, addr=SERVER_IP, variables=None, words=()):
         """|words|: more of server/serve's."""
-        self.kind, self.serve, self.twin = kind, serve, None
+        self.kind, self.serve, self.twin, self.opened = kind, serve, None, 0
         self.directory = directory
         words = [TOP / "perf" / "wan", "server", TOP / "server" / "serve", "start", kind, "--root", root,
                  "--addr", addr, "--run", directory, *words]
-        done = subprocess.run([str(w) for w in words], capture_output=True, text=True, env=os.environ | (variables or {}))
+        env = os.environ | (variables or {})
+        done = subprocess.run([str(w) for w in words], capture_output=True, text=True, env=env)
+        self.end = (pathlib.Path(env["XHDF5_WAN_DIR"]) / "server").read_text().split()[0]
         if done.returncode:
             raise (Skipped if done.returncode == 77 else Failed)(f"{kind}: {done.stderr.strip()}")
         self.state = json.loads((directory / "serve.json").read_text())
@@ -110,6 +120,33 @@ class Server:
     def forget(self):
         """Empties the log, so that counting starts from here. Both servers append to it."""
         os.truncate(self.state["log"], 0)
+        self.opened = self.accepted()
+
+    def accepted(self):
+        """TCP connections that this end of the link has accepted so far, by the kernel's own count."""
+        names, values = (line.split() for line in pathlib.Path(f"/proc/{self.end}/net/snmp").read_text().splitlines()
+                         if line.startswith("Tcp:"))
+        return int(values[names.index("PassiveOpens")])
+
+    def facts(self):
+        """What a sample says of the server's side since forget(): requests and bytes by its log, connections by the
+        kernel at its end (a log does not know of a connection without a request)."""
+        requests, sent = self.counted()
+        return {"server_requests": requests, "server_bytes": sent, "server_connections": self.accepted() - self.opened}
+
+    def asked(self):
+        """What the log has since forget(): (requests, TLS handshakes). nginx's names each request; its handshakes are
+        those that began a session: one that is resumed costs neither a certificate nor its proof. XRootD's has the
+        replies' statuses, and cannot tell those apart."""
+        lines, sessions, handshakes = [], {}, 0
+        for line in pathlib.Path(self.state["log"]).read_text(errors="replace").splitlines():
+            if m := ASKED_NGINX.match(line):
+                lines.append(f"{m['method']} {m['range'].removeprefix('bytes=')} {m['status']}")
+                sessions.setdefault(m["conn"], m["resumed"] == "r")
+            elif m := ASKED_XROOTD.search(line):
+                lines.append(m[1])
+            handshakes += TLS_XROOTD in line
+        return lines, handshakes + sum(not resumed for resumed in sessions.values())
 
     def counted(self):
         """(requests, bytes) since forget(). A server logs a moment after the client has its last byte."""
@@ -124,10 +161,11 @@ class Server:
 
 
 class Lab:
-    def __init__(self, build, root, kinds, say, twins=False, clients=1):
-        """|clients|: so many client hosts, each behind a leg of its own to the same server host."""
+    def __init__(self, build, root, kinds, say, twins=False, clients=1, caps=()):
+        """|clients|: so many client hosts, each behind a leg of its own to the same server host. |caps|: each server
+        also as one that sends no more than so many MB/s on a connection."""
         self.build, self.root, self.kinds, self.say, self.twins = pathlib.Path(build), root, kinds, say, twins
-        self.servers, self.skipped, self.clients = {}, {}, clients
+        self.servers, self.skipped, self.clients, self.caps, self.capped = {}, {}, clients, [c for c in caps if c], {}
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -138,6 +176,7 @@ class Lab:
             stack.callback(shutil.rmtree, self.shadow, ignore_errors=True)
             os.environ["XHDF5_WAN_DIR"] = f"/run/xhdf5-bench.{os.getpid()}"
             os.environ["XHDF5_WANLINK"] = str(self.build / "perf" / "wanlink")
+            self.windows = os.environ.get("XHDF5_WAN_TCP", "stock")
             self.wan("up", "0", "0")
             stack.callback(self.wan, "down")
             first = os.environ["XHDF5_WAN_DIR"]
@@ -162,11 +201,15 @@ class Lab:
                     twin = Server(kind, serve, self.root, self.work / f"{kind}-twin", TWIN_IP, self.twin)
                     self.servers[kind].twin = twin
                     stack.callback(twin.stop)
+                for cap in self.caps:
+                    self.capped[kind, cap] = capped = self.start_capped(kind, cap)
+                    stack.callback(capped.stop)
             if self.kinds and not self.servers:
                 raise Failed(f"no server runs here: {self.skipped}")
             self.cacert = self.work / "ca.pem"
-            self.cacert.write_text("".join(pathlib.Path(s.cacert).read_text() for one in self.servers.values()
-                                           for s in (one, one.twin) if s))
+            self.cacert.write_text("".join(pathlib.Path(s.cacert).read_text() for s in [
+                *self.servers.values(), *(one.twin for one in self.servers.values() if one.twin),
+                *self.capped.values()]))
             self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
             try:
                 os.setns(self.home, os.CLONE_NEWNET)
@@ -191,6 +234,27 @@ class Lab:
             raise Failed(f"wan {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
+    def start_capped(self, kind, cap):
+        """A server that sends |cap| MB/s on each connection at most: nginx by its limit_rate, which counts whole
+        seconds of each request; XRootD, which has no such limit, by TCP's own pacing of the sockets that it accepts."""
+        name, rate = f"{kind}-{cap:g}", int(cap * 1e6)
+        if kind == "nginx":
+            return Server(kind, self.serve, self.root, self.work / name, words=["--limit-rate", str(rate)])
+        pace = {"LD_PRELOAD": str(self.build / "perf" / "libbench_pace.so"), "BENCH_PACE_BYTES": str(rate)}
+        return Server(kind, self.serve, self.root, self.work / name, variables=pace)
+
+    def server(self, kind, cap):
+        """The server of |kind|, or the one that is limited to |cap| MB/s a connection."""
+        return self.capped[kind, cap] if cap else self.servers[kind]
+
+    def set_tcp(self, windows, congestion):
+        """The windows of both ends, and the server's congestion control, of connections made from now on."""
+        for variables in [*self.legs, self.twin] if self.twin else self.legs:
+            self.wan("windows", windows, variables=variables)
+            if congestion:
+                self.wan("congestion", congestion, variables=variables)
+        self.windows = windows
+
     def set_link(self, rtt_ms, rate_mbit, loss_percent):
         for variables in [*self.legs, self.twin] if self.twin else self.legs:
             self.wan("set", f"{rtt_ms:g}", f"{rate_mbit:g}", f"{loss_percent:g}", variables=variables)
@@ -206,7 +270,7 @@ class Lab:
     def link(self):
         """What the link says of itself: its kind, parameters and counters, and TCP's settings."""
         text = self.wan("status")
-        return {"tcp": os.environ.get("XHDF5_WAN_TCP", "tuned"), "status": text.splitlines(),
+        return {"tcp": self.windows, "status": text.splitlines(),
                 "connect_ms": self.connect_ms()}
 
     def connect_ms(self):

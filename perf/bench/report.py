@@ -5,6 +5,8 @@ Pure: knows only the result of a run as run.json holds it.
 import collections
 import statistics
 
+from . import matrix
+
 RSS_BOUND = 300e6
 NO = float("nan")
 
@@ -85,6 +87,7 @@ class Place:
         return {"seconds": self.seconds(reader), "least": min(s["seconds"] for s in of),
                 "most": max(s["seconds"] for s in of), "rate": self.rate_of(reader), "moved": moved,
                 "requests": median([s["server_requests"] for s in of if "server_requests" in s]),
+                "connections": median([s.get("server_connections", s.get("connections")) for s in of]),
                 "cpu": median(s["cpu"] for s in of), "rss": median(s["rss_bytes"] for s in of), "n": len(of)}
 
 
@@ -92,6 +95,8 @@ def places_of(result):
     """All of a run, in its order."""
     groups = collections.defaultdict(list)
     for s in result["samples"]:
+        if "cell" in s:         # of the matrix: its own tables
+            continue
         groups[s["rtt"], s["rate"], s["loss"], s["server"], s["workload"]].append(s)
     order = {name: i for i, name in enumerate(result["workloads"])}
     groups = sorted(groups.items(), key=lambda kv: (kv[0][1], kv[0][2], order.get(base(kv[0][4]), 99), kv[0][4],
@@ -228,6 +233,20 @@ def claims(result):
                 say("time by that without looking for a body", p, p.by_round(ours, "xhdf5 C plain"), 1.03)
         if w == "L1i":
             say("round trips beyond the local read, with an image", p, (cold - p.seconds("local C")) / rtt, 8)
+        if w == "S1":
+            asked = median(s["bytes"] for s in p.readers[ours].values())
+            say("MB fetched beyond what was asked", p, (fetched - asked) / 1e6, 4)
+        if w.startswith("R1-") and w.endswith("-hint") and beside(w.replace("hint", "one")):
+            say("time by that without a hint", p, cold / beside(w.replace("hint", "one")).seconds(ours), 1)
+        if (w == "S1" or w.startswith("R1-")) and ONE_BY_ONE in p.readers:
+            say("time by that of one curl that asks for each read", p, p.by_round(ours, ONE_BY_ONE), 1.1)
+        if w == "M1" and "xhdf5 C off" in p.readers:
+            say("time by that without reading ahead", p, p.by_round(ours, "xhdf5 C off"), 1)
+        if w in ("O1", "O1-known"):
+            most = (4, 3) if w == "O1" else (2, 2)
+            for what, bound in zip(("requests", "connections"), most):
+                say(f"{what} of an opening and a small read", p, median(s[f"server_{what}"]
+                                                                        for s in p.readers[ours].values()), bound)
         if w in ("W5", "W5-warm"):
             local = (beside("W5") or p).seconds("local C")
             say("round trips beyond the local start", p, (cold - local) / rtt, 5 if w == "W5" else 4)
@@ -256,7 +275,8 @@ def claims(result):
 
 # --- tables -----------------------------------------------------------------------------------------
 
-HEAD = ["rtt ms", "server", "reader", "s", "spread", "MB/s", "of raw", "of best curl", "requests", "MB moved",
+HEAD = ["rtt ms", "server", "reader", "s", "spread", "MB/s", "of raw", "of best curl", "requests", "connections",
+        "MB moved",
         "CPU s", "RSS MB"]
 
 
@@ -287,10 +307,32 @@ def rows_of(result, p):
                      number(f["rate"] / 1e6) if w["bulk"] or is_raw(reader) else "",
                      number(p.of_raw(reader, size)) if w["bulk"] else "",
                      number(p.of_best_curl(reader, size)) if w["bulk"] else "",
-                     number(f["requests"]), number(f["moved"] / 1e6), number(f["cpu"]), number(f["rss"] / 1e6)])
+                     number(f["requests"]), number(f["connections"]), number(f["moved"] / 1e6), number(f["cpu"]),
+                     number(f["rss"] / 1e6)])
     for reader, why in p.errors.items():
         rows.append([f"{p.rtt:g}", p.server, reader, "-", (why.strip().splitlines() or ['?'])[-1][:60], *[""] * (len(HEAD) - 5)])
     return rows
+
+
+OPENINGS_HEAD = ["server", "rtt ms", "at a server that", "reader", "requests", "connections", "handshakes", "s",
+                 "asked for"]
+
+
+def openings(result):
+    """[(title, head, rows)] of the workloads whose server's log was kept: what an opening and a small read cost it."""
+    rows = []
+    for p in places_of(result):
+        for reader, rounds in p.readers.items():
+            logged = [s for s in rounds.values() if "asked" in s]
+            if logged:
+                rows.append([p.server, f"{p.rtt:g}", "is known" if p.workload.endswith("known") else "is not known",
+                             reader,
+                             number(median(s["server_requests"] for s in logged)),
+                             number(median(s["server_connections"] for s in logged)),
+                             number(median(s["handshakes"] for s in logged)), number(p.seconds(reader)),
+                             "; ".join(logged[0]["asked"][:20])])
+    return [("Opening and reading 12 KB: requests and TLS handshakes by the server's log, connections by its kernel",
+             OPENINGS_HEAD, rows)] if rows else []
 
 
 def preamble(result):
@@ -298,6 +340,11 @@ def preamble(result):
     lines = [f"xhdf5 {v['commit']}, {result['when']}, {result['rounds']} rounds, {result['took_s']} s",
              f"{v['cpus']} cores, load {v['load'][0]:.1f} at the end, Linux {v['kernel']}, TCP {v['congestion']}; "
              f"{v['nginx']}; XRootD {v['xrootd']}; {v['curl'].split(' (')[0]}"]
+    if "windows" in result:     # results from before 23 November 2026 name the windows with each link alone
+        control = result["congestion"] or v["congestion"]
+        lines.append(f"TCP windows {result['windows']}, congestion control of the server {control}" +
+                     (f", at most {result['cap']:g} MB/s a connection" if result["cap"] else "") +
+                     "; of the matrix's cells as each says" * any(s.get("cell") for s in result["samples"]))
     for one in link:
         lines.append(f"link {one['rtt']:g} ms, {one['rate']:g} Mbit/s, loss {one['loss']:g} %: TCP windows {one['tcp']}, a "
                      f"connect took {one['connect_ms']:.2f} ms; {' | '.join(one['status'])}")
@@ -325,6 +372,7 @@ def piped(head, rows):
 def text(result):
     parts = ["\n".join(preamble(result))]
     parts += [f"{title}\n{aligned(HEAD, rows)}" for title, rows in tables(result)]
+    parts += [f"{title}\n{aligned(head, rows)}" for title, head, rows in [*openings(result), *matrix.sections(result)]]
     if rows := claim_rows(result):
         parts.append("What was to be shown\n" + aligned(CLAIM_HEAD, rows))
     if result["notes"]:
@@ -335,8 +383,47 @@ def text(result):
 def markdown(result):
     parts = ["\n".join(f"- {line}" for line in preamble(result))]
     parts += [f"### {title}\n\n{piped(HEAD, rows)}" for title, rows in tables(result)]
+    parts += [f"### {title}\n\n{piped(head, rows)}" for title, head, rows in [*openings(result),
+                                                                              *matrix.sections(result)]]
     if rows := claim_rows(result):
         parts.append("### What was to be shown\n\n" + piped(CLAIM_HEAD, rows))
     if result["notes"]:
         parts.append("### Notes\n\n" + "\n".join(f"- {n}" for n in result["notes"]))
+    return "\n\n".join(parts) + "\n"
+
+
+# --- README's table ---------------------------------------------------------------------------------
+
+README_ROWS = (("W1", "{images} images, contiguous ({file} MB)"), ("W2-btree1-gzip-images",
+                                                                   "{images} images, gzip ({file} MB)"),
+               ("W4", "walk of 5,000 datasets, cold"), ("W5", "process start to the first 10 KB"))
+README_READERS = (("fsspec", "fsspec, as xarray has it"), ("remfile", "remfile"), ("ros3", "HDF5's ROS3"),
+                  ("rclone", "rclone mount"),
+                  ("netcdf", "netCDF-C"), ("download", "download, then open"))
+
+
+def readme(result):
+    """The lines that README shows: its table, made of a run with --readme, and the hard links beside it."""
+    places = {(p.workload, p.rtt): p for p in places_of(result)}
+    rtt = next(iter(dict.fromkeys(s["rtt"] for s in result["samples"] if s["workload"] == "W4")), 50)
+    rows = []
+    for name, what in README_ROWS:
+        p = places.get((name, rtt))
+        if not p:
+            continue
+        w = result["workloads"][name]
+        cell = lambda r: number(p.seconds(r), 2) if r in p.readers else "failed" if r in p.errors else ""  # noqa: E731
+        curl = p.best_curl()
+        rows.append([what.format(images=w["what"].split()[0], file=number(w["file_bytes"] / 1e6)),
+                     f"{cell('xhdf5 C')} / {cell('xhdf5 h5py')}",
+                     number(p.seconds(curl), 2) if curl else "", *(cell(r) for r, _ in README_READERS)])
+    head = [f"{rtt:g} ms, nginx, stock windows: seconds", "xhdf5 C / h5py", "the file by the best curl",
+            *(title for _, title in README_READERS)]
+    command = " ".join(result["command"])
+    parts = [f"{result['when'][:10]}, commit {result['versions']['commit']}: `containers/box bench {command}`",
+             piped(head, rows)]
+    if hard := matrix.measured(result):
+        parts.append(piped(["hard links, W1: throughput by the best curl's", "C", "h5py"],
+                           [[matrix.described(m.cell), matrix.shown(m.ratio("xhdf5 C")),
+                             matrix.shown(m.ratio("xhdf5 h5py"))] for m in hard]))
     return "\n\n".join(parts) + "\n"

@@ -31,21 +31,28 @@ class Workload:
     share: bool = False                 # each of them has its part, else each has all
     ranks: tuple = ()                   # of one MPI program, for each of these numbers
     names: tuple = ()                   # {names} is a file made of |names|: data.names' n, of
+    places: tuple = ()                  # {places} is a file of these: where pieces begin
+    beside: tuple = ()                  # {beside} is a file of these names
+    known: bool = False                 # the server is known: the process before read another file there
+    logged: bool = False                # keep the lines of the server's log, and count its handshakes
     variants: tuple = ()                # xhdf5 with other options, always
     serial: bool = False                # measure the same reads by curl, one after another
     twins: bool = False                 # also from two servers at once, each behind a link of its own
 
 
+def images(n, name=None):
+    """W1 over so many images."""
+    return Workload(name or f"W1-{n}", f"{n} contiguous images, one by one", ("images", n),
+                    ("slabs", "images", IMAGES), ("C", "h5py"),
+                    raw=True, bulk=True)
+
+
 def table(p):
     """All workloads for the sizes |p|: images, chunked_images, small_reads, scalla, datasets, parallel_images, processes,
-    ranks, sparse_chunks, sources, source_bytes."""
+    ranks, sparse_chunks, sources, source_bytes, cube, samples, draws, small_files."""
     both = ("C", "h5py")
     many = 25000 * BLOCK                # 256 MB
-    t = [Workload("W1", f"{p.images} contiguous images, one by one", ("images", p.images),
-                  ("slabs", "images", IMAGES), both, raw=True, bulk=True, traced=True)]
-    for more in p.more_images:
-        t.append(Workload(f"W1-{more}", f"{more} contiguous images, one by one", ("images", more),
-                          ("slabs", "images", IMAGES), both, raw=True, bulk=True))
+    t = [dataclasses.replace(images(p.images, "W1"), traced=True), *(images(more) for more in p.more_images)]
     for index in ("btree1", "implicit", "farray", "earray", "btree2"):
         for how in ("none", "gzip"):
             if (index, how) == ("implicit", "gzip"):
@@ -84,6 +91,40 @@ def table(p):
     t.append(Workload("W5", "process start to the first 10 KB", ("bytes", many),
                       ("blocks", "bytes", BLOCK, "{offsets}", "one"), both, offsets=(1, BLOCK, many, "random"),
                       warm=True, span="start"))
+    for name, megabytes, recipe in (("W4-4M", 4, ("tree", 1750)), ("W4-10M", 10, ("tree", 4350)),
+                                    ("W4-40M", 40, ("spread", 4350, 4))):
+        t.append(Workload(name, f"metadata: a walk of {recipe[1]} datasets in a file of {megabytes} MB", recipe,
+                          ("walk",), both,
+                          raw=True, extra=True))
+    t.append(Workload("S1", f"one of {p.images} images, then close", ("images", p.images),
+                      ("pieces", "images", IMAGES, "{places}", "one"),
+                      both, places=((p.images // 2, 0, 0),), serial=True, extra=True))
+    n, rows, columns = p.cube
+    t.append(Workload("K1", f"three columns d[:, y, x] of a contiguous cube of {n} x {rows} x {columns} uint16",
+                      ("cube", n, rows, columns),
+                      ("pieces", "cube", f"{n},1,1", "{places}", "one"), both, extra=True,
+                      places=tuple((0, rows * i // 4 + 1, columns * i // 5 + 3) for i in (1, 2, 3))))
+    for per in (1, 64):
+        drawn = data.draws(p.draws, p.samples)
+        for how in ("one", "hint"):
+            t.append(Workload(f"R1-{per}-{how}",
+                              f"{p.draws} random ones of {p.samples} samples of 2 KiB, {per} a chunk, gzip, " + {
+                "one": "one after another", "hint": "announced by H5Dxhdf5_prefetch, then one after another"}[how],
+                ("samples", p.samples, data.SAMPLE, per), ("pieces", "samples", f"1,{data.SAMPLE},{data.SAMPLE}",
+                                                           "{places}", how),
+                both if how == "one" else ("C",), places=tuple((i, 0, 0) for i in drawn), serial=how == "one",
+                              extra=True))
+    t.append(Workload("M1", f"{p.small_files} files of 1.3 MB, one after another: open, an attribute, close",
+                      ("many", p.small_files, 1300000),
+                      ("each", "{beside}"), extra=True, beside=tuple(data.name_of_many(p.small_files, 1300000, i)
+                                                                     for i in range(p.small_files)),
+                      variants=("off:readahead=off",)))
+    for name, what in (("O1", "at a server that is not known"), ("O1-known",
+                                                                 "at a server where another file was read")):
+        t.append(Workload(name, f"process start, opening and 12 KB, {what}", ("bytes", many),
+                          ("blocks", "bytes", 12288, "{offsets}", "one"),
+                          offsets=(1, 12288, many, "random"), known=name != "O1", logged=True, span="start",
+                          extra=True))
     p1 = ("images", p.parallel_images)
     t.append(Workload("P1-slabs", f"{p.parallel_images} contiguous images by several processes, each a slab of them", p1,
                       ("slabs", "images", IMAGES), processes=p.processes, share=True, bulk=True, raw=True, extra=True))
@@ -126,7 +167,8 @@ def chosen(all_of, names):
     if not names:
         return [w for w in all_of if not w.extra]
     found = [w for w in all_of if w.name in names or
-             ((not w.extra or w.name.startswith(("P", "E", "V"))) and any(w.name.startswith(n + "-") for n in names))]
+             ((not w.extra or w.name.startswith(("P", "E", "V", "R"))) and any(w.name.startswith(n + "-")
+                                                                               for n in names))]
     for n in names:
         if not any(w.name == n or w.name.startswith(n + "-") for w in all_of):
             raise SystemExit(f"run: no workload {n}; there are {' '.join(w.name for w in all_of)}")

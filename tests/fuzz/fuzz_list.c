@@ -1,10 +1,8 @@
-/* Where else a file may lie: a URL, below it what the user lists as endpoints, below that what a server's Link headers
- * offer. */
+/* Where else a file may lie: a URL, below it what the user lists as endpoints. */
 #include <string.h>
 #include <strings.h>
 
 #include "fuzz.h"
-#include "origin/link.h"
 #include "replicas/list.h"
 
 /* Takes the first line off, as a text. */
@@ -41,25 +39,11 @@ static void endpoints(const char *url, const char *list)
         free(site[--n]);
 }
 
-static void offers(const char *links)
-{
-    struct xh_link l[3];
-    size_t n = xh_link_duplicates(links, l, 3), all = strlen(links);
-    hold(n <= 3, "more than there is room for");
-    for (size_t i = 0; i < n; i++) {
-        hold(l[i].uri > links && l[i].len && l[i].len < all - (size_t)(l[i].uri - links), "a URI outside the text");
-        hold(l[i].uri[-1] == '<' && l[i].uri[l[i].len] == '>', "a URI that is none");
-        hold(l[i].pri >= 1 && (i == 0 || l[i].pri >= l[i - 1].pri), "not the best first");
-    }
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 {
-    char *url = line(&p, &size), *list = line(&p, &size), *links = line(&p, &size);
+    char *url = line(&p, &size), *list = line(&p, &size);
     endpoints(url, list);
-    offers(links);
     free(url);
     free(list);
-    free(links);
     return 0;
 }

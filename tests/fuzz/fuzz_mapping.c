@@ -1,5 +1,5 @@
-/* A collection of the global heap of hostile bytes, as the driver sees it when HDF5 reads one: the names in its mappings.
- * The first two bytes say where the read is cut in two. */
+/* A collection of the global heap of hostile bytes, as the driver sees it when HDF5 reads one: the names in its
+ * mappings. The first two bytes say where the read is cut in two. */
 #include <stdlib.h>
 #include <string.h>
 

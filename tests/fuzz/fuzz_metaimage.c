@@ -1,5 +1,5 @@
-/* A metadata image: header, index and blocks of hostile bytes. Once as they are, once with all sums put right, so that what
- * lies behind the sums is reached. */
+/* A metadata image: header, index and blocks of hostile bytes. Once as they are, once with all sums put right, so
+ * that what lies behind the sums is reached. */
 #include <string.h>
 
 #include <openssl/evp.h>

@@ -1,5 +1,5 @@
-/* A compressed body: header, table and frames of hostile bytes. Once as they are, once with all sums put right, so that what
- * lies behind the sums is reached. */
+/* A compressed body: header, table and frames of hostile bytes. Once as they are, once with all sums put right, so
+ * that what lies behind the sums is reached. */
 #include <string.h>
 
 #include <openssl/evp.h>
@@ -21,7 +21,7 @@ static void use(const struct xh_packed *k, const uint8_t *p, size_t size)
         sum += xh_packed_raw_len(k, i);
     }
     hold(sum == h->file_bytes, "the frames are not the file");
-    void *z = xh_packed_tool();
+    struct xh_packed_tool *z = xh_packed_tool(k);
     for (uint32_t i = 0; i < h->frames && i < FRAMES; i++) {
         if (k->at[i + 1] > size)
             continue;
@@ -46,7 +46,7 @@ static void try(const uint8_t *p, size_t size)
     xh_packed_free(&k);
 }
 
-/* The same with right sums, and with a table that is as long as the header says. */
+/* The same with right sums, with a codec that is known, and with a table that is as long as the header says. */
 static void try_signed(const uint8_t *p, size_t size)
 {
     uint8_t *copy = malloc(size), sum[32], *head;
@@ -55,6 +55,9 @@ static void try_signed(const uint8_t *p, size_t size)
     head = copy + XH_PACKED_SKIPPABLE;
     memcpy(copy, "\x50\x2a\x4d\x18", 4);
     memcpy(head, "\x89XHB\r\n\x1a\n\1\0\0\0\x80\0\0\0", 16);
+    uint32_t codec = head[44] & 1u, version = codec + 1;
+    memcpy(head + 8, &version, 4);
+    memcpy(head + 44, &codec, 4);
     uint32_t frames;
     memcpy(&frames, head + 40, 4); /* little-endian machines alone are fuzzed */
     uint64_t content = xh_packed_before(frames) - XH_PACKED_SKIPPABLE;

@@ -1,5 +1,5 @@
-/* What stands in the files and variables that a user's credentials come from: a bearer token as it is, one that has these
- * bytes as its claims, and a netrc file. The user may have got them from anywhere. */
+/* What stands in the files and variables that a user's credentials come from: a bearer token as it is, one that has
+ * these bytes as its claims, and a netrc file. The user may have got them from anywhere. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -22,7 +22,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
 
 PYTHON = harness.H5PY["3.16.0"]
-PLUGIN_S = 0.15    # HDF5 starts, looks for the plugin and loads it, on a busy machine: before the file is opened
 IMAGES, SIDE = 24, 724    # 25 MB of uint16, and as much in chunks
 WRITE = """
 import h5py, numpy as np, sys
@@ -31,8 +30,9 @@ data = np.random.default_rng(5).integers(0, 4000, (images, side, side), dtype="u
 with h5py.File(sys.argv[1], "w") as f:
     f["images"] = data
 """
-# Each line of standard input is a situation: JSON of its name, URL, options, and the code that reads |f|. Prints the wall
-# time of each, from before it is opened to after it is closed.
+# Each line of standard input is a situation: JSON of its name, URL, options, and the code that reads |f|. Prints the
+# wall times of each: from before it is opened to after it is closed, and from when it is open to when it is to be
+# closed.
 READER = """
 import json, random, sys, threading, time
 import xhdf5
@@ -41,22 +41,21 @@ for line in sys.stdin:
     print("situation=" + name, file=sys.stderr, flush=True)
     begun = time.monotonic()
     with xhdf5.open(url, **options) as f:
+        opened = time.monotonic()
         exec(code)
-    print(name, time.monotonic() - begun, flush=True)
+        closing = time.monotonic()
+    print(name, time.monotonic() - begun, closing - opened, flush=True)
 """
-# name: milliseconds before each reply (paced where connections are what counts: on a fast machine nothing is left but them),
-# options, code, words of the advice (None: whatever)
+# name: milliseconds before each reply (paced where connections are what counts), options, code
 SITUATIONS = {
-    "random": (20, {}, "[f['images'][i % 24, 30 * (i % 20)] for i in random.Random(1).sample(range(4000), 40)]",
-               r"\d+ reads of \d KB waited for the link one after another, ([2-9]\d|\d{3,}) ms each: say before"),
-    "alone": (20, {"readahead": False}, "[f['images'][i] for i in range(12)]", "XHDF5_READAHEAD=on"),
-    "computes": (20, {}, "for i in range(8): f['images'][i]; time.sleep(0.3)", r"took [5-9]\d %: nothing to gain"),
-    "one connection": (60, {"connections": 1}, "f['images'][()]", r"1 connection limits the rate at .*: XHDF5_CONNECTIONS=\d"),
-    "small": (5, {"shadow_budget_bytes": "4M"}, "[f['images'][()] for i in range(3)]",
-              r"the shadow is too small: .* XHDF5_SHADOW_BUDGET_BYTES=\d\dM"),
-    "hinted": (20, {}, "xhdf5.prefetch(f['images']); [f['images'][i] for i in range(24)]", None),
+    "random": (20, {}, "[f['images'][i % 24, 30 * (i % 20)] for i in random.Random(1).sample(range(4000), 40)]"),
+    "alone": (20, {"readahead": False}, "[f['images'][i] for i in range(12)]"),
+    "computes": (20, {}, "for i in range(8): f['images'][i]; time.sleep(0.1)"),
+    "one connection": (60, {"connections": 1}, "f['images'][()]"),
+    "small": (5, {"shadow_budget_bytes": "4M"}, "[f['images'][()] for i in range(3)]"),
+    "hinted": (20, {}, "xhdf5.prefetch(f['images']); [f['images'][i] for i in range(24)]"),
     "threads": (20, {}, "t = [threading.Thread(target=lambda k=k: [f['images'][i] for i in range(k, 24, 4)]) for k in range(4)]\n"
-                "[x.start() for x in t]; [x.join() for x in t]", None),
+                "[x.start() for x in t]; [x.join() for x in t]"),
 }
 
 
@@ -79,45 +78,44 @@ def accounts(errors):
             re.finditer(r"xhdf5: \S+: open for ([\d.]+) s\n.*\n.*\n.*\n  time (.*)\n  advice    (.*)", errors)]
 
 
-def adds_up(account, wall, before=0.01):
-    """|wall|: as the program sees it. |before|: seconds that it may need to get to the driver: where the processor was taken
-    away just then it needs more, and the whole is tried again."""
+ROUNDED_S = 0.003     # four figures, to a millisecond each
+
+
+def adds_up(account, around, between):
+    """The file was open for longer than from when opening it had ended to when closing it began, and for less than from before to
+    after. However much of that the machine did something else."""
     opened, parts, _ = account
     assert len(parts) == 4, parts
-    assert abs(sum(parts) - opened) <= 0.003, (parts, opened)    # as they are printed
-    assert sum(parts) <= wall + 0.003, (parts, wall)
-    harness.timely(wall - sum(parts) <= 0.05 * wall + before, (parts, wall))
+    assert abs(sum(parts) - opened) <= ROUNDED_S, (parts, opened)
+    assert between - ROUNDED_S <= sum(parts) <= around + ROUNDED_S, (parts, around, between)
 
 
 def seconds(out):
-    return float(re.search(r"seconds=([\d.]+)", out)[1])
+    return [float(re.search(word + r"=([\d.]+)", out)[1]) for word in ("seconds", "between")]
 
 
-def run_situations(liar, shadow, names, attempt):
-    """{name: (account, wall time, all that was said)}"""
+def run_situations(liar, shadow):
+    """{name: (account, wall times, all that was said)}"""
     env = harness.driver_env(None, shadow, stats="on")
     env |= {"PYTHONPATH": str(harness.BUILD / "python"), "no_proxy": "*"}
     lines = []
-    for name in names:
-        ms, options, code, _ = SITUATIONS[name]
+    for name, (ms, options, code) in SITUATIONS.items():
         way = "paced" if options.get("connections") else "late"
-        lines.append(json.dumps([name, f"{liar.base}/{way}:{ms}/{name.replace(' ', '-')}{attempt}.h5", options, code]))
+        lines.append(json.dumps([name, f"{liar.base}/{way}:{ms}/{name.replace(' ', '-')}.h5", options, code]))
     done = subprocess.run([PYTHON, "-c", READER], env=env, input="\n".join(lines), capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr[-3000:]
-    walls = {m[1]: float(m[2]) for m in re.finditer(r"(?m)^(.*) ([\d.]+)$", done.stdout)}
+    walls = {m[1]: (float(m[2]), float(m[3])) for m in re.finditer(r"(?m)^(.*) ([\d.]+) ([\d.]+)$", done.stdout)}
     told = {text.split("\n", 1)[0]: text for text in done.stderr.split("situation=")[1:]}
-    return {name: (accounts(told[name])[0], walls[name], told[name]) for name in names}
+    return {name: (accounts(told[name])[0], walls[name], told[name]) for name in SITUATIONS}
 
 
 def situations(tap, liar, shadow):
-    found = run_situations(liar, shadow, SITUATIONS, 0)
-    for name, (_, _, _, advice) in SITUATIONS.items():
-        with tap.claim(f"over latency, {name}: the seconds add up" + (", the advice is right" if advice else "")):
-            def check(attempt):
-                account, wall, told = found[name] if attempt == 0 else run_situations(liar, shadow, [name], attempt)[name]
-                adds_up(account, wall)
-                harness.timely(not advice or re.search(advice, account[2]), told)
-            harness.tried(check)
+    """Which advice is given where, is told by the simulator: `sim --advice`."""
+    found = run_situations(liar, shadow)
+    for name, (account, walls, told) in found.items():
+        with tap.claim(f"over latency, {name}: the seconds add up, and there is advice"):
+            adds_up(account, *walls)
+            assert len(account[2]) > 10, told
 
 
 def c_adds_up(program, url, env):
@@ -125,30 +123,23 @@ def c_adds_up(program, url, env):
     status, out, err = harness.run([program, url, "images"], env)
     assert status == 0, err
     account, = accounts(err)
-    adds_up(account, seconds(out), PLUGIN_S)
+    adds_up(account, *seconds(out))
     return account
 
 
 def c_and_h5py(tap, kind, program, server, shadow):
     url = f"{server.url}/images.h5"
     env = harness.driver_env(server, shadow, stats="on")
-
-    def by_h5py(_):
+    with tap.claim(f"{kind}, h5py: the seconds add up"):
         line = json.dumps(["h5py", url, {}, "for i in range(8): f['images'][i]; time.sleep(0.1)"])
         done = subprocess.run([PYTHON, "-c", READER], env=env | {"PYTHONPATH": str(harness.BUILD / "python")}, input=line,
                               capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
-        adds_up(accounts(done.stderr)[0], float(done.stdout.split()[1]))
-
-    def by_two(_):
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            list(pool.map(lambda _: c_adds_up(program, url, env), range(2)))
-    with tap.claim(f"{kind}, h5py: the seconds add up"):
-        harness.tried(by_h5py)
+        adds_up(accounts(done.stderr)[0], *map(float, done.stdout.split()[1:]))
     with tap.claim(f"{kind}, a C program: the seconds add up"):
-        harness.tried(lambda _: c_adds_up(program, url, env))
-    with tap.claim(f"{kind}, two processes at once: each one's seconds add up"):
-        harness.tried(by_two)
+        c_adds_up(program, url, env)
+    with tap.claim(f"{kind}, two processes at once: each one's seconds add up"), concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda _: c_adds_up(program, url, env), range(2)))
 
 
 WRITER = """
@@ -160,8 +151,8 @@ begun = time.monotonic()
 with xhdf5.open(url, mode) as f:
     opened = time.monotonic()
     exec(commands)
-end = time.monotonic()
-print(f"from={end - opened} to={end - begun}")    # to make a file HDF5 tries first whether it is there, by an open of its own
+    closing = time.monotonic()
+print(f"between={closing - opened} seconds={time.monotonic() - begun}")
 """
 
 
@@ -172,18 +163,12 @@ def writing(tap, kind, directory, shadow):
     path = directory / f"{kind}.json"
 
     def write(mode, commands, env):
-        return harness.tried(lambda _: write_once(mode, commands, env))
-
-    def write_once(mode, commands, env):
         path.unlink(missing_ok=True)
         status, out, err = harness.run([PYTHON, "-c", WRITER, url, mode, commands], env)
         assert status == 0, err
         written = re.search(r"  written   ([\d.]+) MB by HDF5; ([\d.]+) MB sent to the server, (\d+) commits? in ([\d.]+) s", err)
         account, = accounts(re.sub("  written .*\n", "", err))
-        least, most = (float(re.search(word + r"=([\d.]+)", out)[1]) for word in ("from", "to"))
-        assert abs(sum(account[1]) - account[0]) <= 0.003, (account, out)
-        rounded = 0.003     # four figures, to a millisecond each
-        harness.timely(0.95 * least - 0.02 <= sum(account[1]) <= 1.05 * most + rounded, (account, out))
+        adds_up(account, *seconds(out))
         return account, [float(w) for w in written.groups()] if written else None, out, err
 
     with harness.Server(kind, directory / kind, words=["--writable"]) as server:
@@ -191,15 +176,13 @@ def writing(tap, kind, directory, shadow):
         env = harness.driver_env(server, shadow, stats="on", writable="on", overlay_dir=directory / f"overlay-{kind}")
         env |= {"PYTHONPATH": str(harness.BUILD / "python")}
         with tap.claim(f"{kind}, a file is made: the seconds add up, what was sent and the commit's time are told"):
-            def made(_):
-                code = "f['images'] = data; s = xhdf5.stats(f); print(s['bytes_written'], s['commits'], s['bytes_sent'])"
-                account, written, out, err = write("w", code, env)
-                size = directory.joinpath(kind, "new.h5").stat().st_size
-                assert out.split()[1:3] == ["0", "0"] and 16e6 < int(out.split()[0]) <= size, out
-                assert abs(written[1] - size / 1e6) < 0.1 and written[2] == 1 and 0 < written[3] <= account[0], (written, size)
-                # a commit is waiting for the network, and copying; on loopback it takes some 20 ms
-                harness.timely(account[1][0] + account[1][2] >= 0.7 * written[3], err)
-            harness.tried(made)
+            code = "f['images'] = data; s = xhdf5.stats(f); print(s['bytes_written'], s['commits'], s['bytes_sent'])"
+            account, written, out, err = write("w", code, env)
+            size = directory.joinpath(kind, "new.h5").stat().st_size
+            assert out.split()[1:3] == ["0", "0"] and 16e6 < int(out.split()[0]) <= size, out
+            assert abs(written[1] - size / 1e6) < 0.1 and written[2] == 1 and 0 < written[3] <= account[0], (written, size)
+            # A commit is waiting for the network, and copying, never the application's.
+            assert account[1][0] + account[1][2] >= written[3] - ROUNDED_S, err
         with tap.claim(f"{kind}, a file is changed a little: it is sent whole, the seconds add up"):
             account, written, out, err = write("r+", "f['images'][3, 5] = 7; time.sleep(0.2)", env)
             size = directory.joinpath(kind, "new.h5").stat().st_size
@@ -223,7 +206,8 @@ def local_shadow(tap, images):
     with tap.claim("a local file with local_shadow: what HDF5 asked and what the file system did"), \
             tempfile.TemporaryDirectory(prefix="xh-account-", dir="/var/tmp") as d:    # not on tmpfs
         shutil.copy(images, d)
-        env = harness.driver_env(None, None, stats="on", local_shadow="on")
+        nfs = {"LD_PRELOAD": str(harness.BUILD / "tests" / "integration" / "dying_writes.so"), "DYING_NFS": "1"}
+        env = harness.driver_env(None, None, stats="on", local_shadow="on") | nfs
         code = "import h5py, sys\nwith h5py.File(sys.argv[1]) as f:\n for i in range(24): f['images'][i, 3]"
         status, _, err = harness.run([PYTHON, "-c", code, f"{d}/images.h5"], env)
         told = re.search(r"xhdf5: \S+images.h5: local_shadow, open for ([\d.]+) s\n  reads     (\d+) by HDF5; (\d+) of the file system.*\n"
@@ -325,10 +309,8 @@ def main():
         with tap.claim("over latency, a C program without reading ahead: the seconds add up"):
             env = harness.driver_env(None, shadow, stats="on", readahead="off") | {"no_proxy": "*"}
 
-            def check(attempt):
-                account = c_adds_up(program, f"{liar.base}/late:60/c{attempt}.h5", env)
-                harness.timely(account[1][0] > 1 > account[1][3], account)
-            harness.tried(check)
+            account = c_adds_up(program, f"{liar.base}/late:60/c.h5", env)
+            assert account[1][0] >= IMAGES * 0.06 - ROUNDED_S, account    # each of its images waits for a reply
         liar.close()
         with harness.Server("nginx", d) as server:
             c_and_h5py(tap, "nginx", program, server, shadow)

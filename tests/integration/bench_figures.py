@@ -4,6 +4,7 @@ perf/run --again, which makes a table of an old run. Nothing is measured here.""
 import array
 import importlib.machinery
 import importlib.util
+import itertools
 import json
 import pathlib
 import subprocess
@@ -13,7 +14,7 @@ import tempfile
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "perf"), str(TOP / "tests" / "support")]
 
-from bench import data, raw, report, traces, workloads  # noqa: E402
+from bench import data, matrix, raw, report, traces, workloads  # noqa: E402
 from harness import Tap  # noqa: E402
 
 MB = 1_000_000
@@ -49,6 +50,25 @@ TRACE = """1000000000 1 1 origin request id=0xa from=new to=queued ask=1 specula
 1030000000 1 2 origin request id=0xa from=running to=over ask=1 speculative=0 slice=0-1
 1040000000 1 1 stats counters requests=1 url=u
 """
+
+
+def canned_cells(ratios):
+    """Cells in which curl has 100 MB/s with four connections and 50 with one, and we so much of that."""
+    samples = []
+    for ratio, cell in zip(ratios, (matrix.HARD[0], matrix.HARD[2], matrix.HARD[3])):
+        more = {"cell": cell._asdict(), "server": cell.server, "rtt": cell.rtt, "rate": cell.rate, "loss": cell.loss}
+        for number, slow in ((1, 1), (2, 2)):
+            samples += [sample("curl x4 parallel", number, slow, **more), sample("curl x1 parallel", number, 2 * slow,
+                **more),
+                        sample("xhdf5 C", number, slow / ratio, **more, server_connections=4, server_requests=9) |
+                        {"cpu": 0.2}]
+        samples.append({"reader": "curl x16 parallel", "round": 1, "error": "not done after 9 s", **more,
+                        "workload": "W1-100"})
+        if ratio == 0.5:
+            samples.append({"reader": "xhdf5 h5py", "round": 1, "error": "a\ngone", **more, "workload": "W1-100"})
+        else:
+            samples.append(sample("xhdf5 h5py", 1, 1 / 0.9, **more))
+    return {"samples": samples}
 
 
 def later(order):
@@ -129,7 +149,8 @@ def main():
     with tap.claim("a family's name chooses its workloads, an extra one only its own name"):
         sizes = type("Sizes", (), dict(quick=True, images=1, more_images=[5], chunked_images=1, small_reads=1, scalla=1,
                                        datasets=1, sparse_chunks=1, parallel_images=1, processes=(1, 2), ranks=(2,),
-                                       sources=2, source_bytes=1 << 20))
+                                       sources=2, source_bytes=1 << 20, cube=(2, 2, 2), samples=64, draws=3,
+                                       small_files=2))
         table = workloads.table(sizes)
         assert len({w.name for w in table}) == len(table)
         assert [w.name for w in workloads.chosen(table, ["W4"])] == ["W4"]
@@ -137,7 +158,56 @@ def main():
         assert [w.name for w in workloads.chosen(table, ["W2-btree2-gzip-slabs"])] == ["W2-btree2-gzip-slabs"]
         assert [w.name for w in workloads.chosen(table, ["P1"])] == ["P1-slabs", "P1-all"]
         assert [w.name for w in workloads.chosen(table, ["V1"])] == ["V1-one", "V1-after", "V1-beside"]
-        assert not [w.name for w in workloads.chosen(table, []) if w.name.startswith(("P", "V"))]
+        assert [w.name for w in workloads.chosen(table, ["R1"])] == ["R1-1-one", "R1-1-hint", "R1-64-one", "R1-64-hint"]
+        assert [w.name for w in workloads.chosen(table, ["W4-40M"])] == ["W4-40M"]
+        assert not [w.name for w in workloads.chosen(table, []) if w.name.startswith(("P", "V", "R", "S", "K", "M",
+            "O"))]
+    with tap.claim("the matrix's cells are always the same, all possible, and have each possible pair of values"):
+        cells = matrix.cells()
+        assert cells == matrix.cells() and len(cells) == len(set(cells)) == matrix.CELLS and all(map(matrix.possible,
+            cells))
+        every = {g for c in itertools.starmap(matrix.Cell, itertools.product(*matrix.FACTORS.values()))
+                 if matrix.possible(c)
+                 for g in matrix.groups_of(c, 2)}
+        assert every == {g for c in cells for g in matrix.groups_of(c, 2)}
+        assert len(every) == 136 and cells[:5] == matrix.cells(5)
+    with tap.claim("in no cell the best curl needs long for what is read there"):
+        for c in matrix.cells() + list(matrix.HARD):
+            assert matrix.images_of(c) * matrix.IMAGE_BYTES / matrix.expected_rate(c) <= 10, c
+    with tap.claim("a cell's figures are medians of ratios within a round; only a reader can fail, no curl"):
+        result = canned_cells([0.9, 0.5, 0.7])
+        first, second, third = matrix.measured(result)
+        assert abs(first.ratio("xhdf5 C") - 0.9) < 1e-9 and abs(first.cpu("xhdf5 C") - 2) < 1e-9
+        assert first.row()[7:10] == ["75", "4",
+                                     "67.5"] and first.row()[-1] == "" and second.row()[-1] == "xhdf5 h5py: gone"
+        rows = {(r[0], r[1]): r[2:] for r in matrix.summary(result)}
+        assert rows["xhdf5 C", "all"] == ["3", "0", "0.50", "0.50", "0.70"]
+        assert rows["xhdf5 h5py", "all"] == ["3", "1", "0.90", "0.90", "0.90"]
+        assert rows["xhdf5 C", "server xrootd"][0] == "1"
+        assert [m.cell for m in matrix.worst(result, 2)] == [second.cell, third.cell]
+    with tap.claim("the tenth percentile is the value that a tenth of the cells are below"):
+        assert matrix.spread_of(range(30)) == (0, 3, 14.5)
+        assert matrix.spread_of([float("nan"), 1])[0] == 1
+    with tap.claim("cells and the other workloads of a run do not mix, and both are in its table"):
+        both = canned() | {"windows": "stock", "congestion": None, "cap": 0}
+        both["samples"] = both["samples"] + canned_cells([0.9, 0.5, 0.7])["samples"]
+        assert [p.workload for p in report.places_of(both)] == ["W1"]
+        assert "worst" in report.text(both) and "TCP windows stock" in report.text(both)
+    with tap.claim("README's lines name seconds, rivals, what failed, and the hard links"):
+        lines = report.readme(both | {"command": ["--readme"]})
+        assert "| 5 |" not in lines        # no place at README's round trip but W1's
+        for part in ("| images images, contiguous (100 MB) | 1.9 / ", "| failed |", "| 0.50 |"):
+            assert part in lines, lines
+    with tap.claim("openings are shown with what they asked for, and judged by requests and connections"):
+        result = canned()
+        result["workloads"]["O1"] = result["workloads"]["W1"]
+        result["samples"].append(sample("xhdf5 C", 1, 0.2, "O1", server_requests=5, server_connections=3, handshakes=2,
+                                        asked=["GET 0-65535 206"]))
+        (_, _, rows), = report.openings(result)
+        assert rows == [["nginx", "50", "is not known", "xhdf5 C", "5", "3", "2", "0.2", "GET 0-65535 206"]], rows
+        said = {c[0]: c[4] for c in report.claims(result) if c[1].startswith("O1")}
+        assert said == {"requests of an opening and a small read": False,
+                        "connections of an opening and a small read": True}, said
     with tap.claim("several processes are set beside one"):
         result = canned()
         counted = {"counters": {"bytes_fetched": 110 * MB}, "server_requests": 20}

@@ -32,7 +32,10 @@ MAKE = """
 import sys, h5py, numpy as np
 n, side, kind = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 rng = np.random.default_rng(1)
-a = rng.poisson(300, (n, side, side)).astype("u2") if kind != "noise" else rng.integers(0, 65536, (n, side, side)).astype("u2")
+shape = n, side, side
+mean = {"counts": 0.05, "bright": 20000}.get(kind, 300)
+a = rng.integers(0, 65536, shape) if kind == "noise" else rng.poisson(mean, shape)
+a = a.astype("u2")
 with h5py.File(sys.argv[1], "w", libver="earliest") as f:
     f.create_dataset("images", data=a, chunks=(1, side // 2, side // 2) if kind == "chunked" else None)
 """
@@ -92,6 +95,60 @@ def packed(data):
     return room.raw[:n]
 
 
+def xxh32(data):
+    """XXH32, seed 0, as its public specification has it."""
+    p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+    m = 2**32 - 1
+    rotl = lambda x, r: (x << r | x >> 32 - r) & m  # noqa: E731
+    n, at = len(data), 0
+    if n >= 16:
+        acc = [(p1 + p2) & m, p2, 0, -p1 & m]
+        at = n // 16 * 16
+        for lanes in struct.iter_unpack("<4I", data[:at]):
+            acc = [rotl((a + lane * p2) & m, 13) * p1 & m for a, lane in zip(acc, lanes)]
+        h = (rotl(acc[0], 1) + rotl(acc[1], 7) + rotl(acc[2], 12) + rotl(acc[3], 18)) & m
+    else:
+        h = p5
+    h = (h + n) & m
+    while at + 4 <= n:
+        h = rotl((h + struct.unpack_from("<I", data, at)[0] * p3) & m, 17) * p4 & m
+        at += 4
+    for byte in data[at:]:
+        h = rotl((h + byte * p5) & m, 11) * p1 & m
+    for shift, p in ((15, p2), (13, p3), (16, 1)):
+        h = (h ^ h >> shift) * p & m
+    return h
+
+
+def lz4_head(says, flags=0x4C):
+    """What stands before the blocks of an lz4 frame. |flags|: 0x4C, the size and the checksum of the content are there."""
+    head = bytes([flags, 0x40]) + (struct.pack("<Q", says) if flags & 8 else b"") + (bytes(4) if flags & 1 else b"")
+    return struct.pack("<I", 0x184D2204) + head + bytes([xxh32(head) >> 8 & 255])
+
+
+def lz4_frame(data, says=None, of=None, flags=0x4C):
+    """An lz4 frame of blocks that are stored as they are. |says|, |of|: as of frame()."""
+    out = lz4_head(len(data) if says is None else says, flags)
+    for i in range(0, len(data), 65536):
+        out += struct.pack("<I", len(data[i:i + 65536]) | 1 << 31) + data[i:i + 65536]
+    return out + bytes(4) + (struct.pack("<I", xxh32(data if of is None else of)) if flags & 4 else b"")
+
+
+def lz4_packed(data, says=None):
+    """The frame that the library makes, with size and checksum of the content. |says|: another size than it has."""
+    lib = ctypes.CDLL("liblz4.so.1")
+    lib.LZ4F_compressFrame.restype = ctypes.c_size_t
+    how = struct.pack("<4iQIiiIIIII", 4, 0, 1, 0, len(data), 0, 0, 1, 0, 0, 0, 0, 0)
+    room = ctypes.create_string_buffer(len(data) + len(data) // 64 + 1024)
+    n = lib.LZ4F_compressFrame(room, ctypes.c_size_t(len(room)), data, ctypes.c_size_t(len(data)), how)
+    assert n <= len(room), "lz4 cannot pack it"
+    head = lz4_head(len(data), room.raw[4])
+    return lz4_head(len(data) if says is None else says, room.raw[4]) + room.raw[len(head):n]
+
+
+ZSTD, LZ4 = 0, 1
+
+
 def forge(path, change=None, lens=None, sums=None, start=None, how=packed, **fields):
     """The body of the file |path|, lied about as is asked for; all sums of the lies are right. |change|: other frames by number."""
     data, st = path.read_bytes(), path.stat()
@@ -103,10 +160,11 @@ def forge(path, change=None, lens=None, sums=None, start=None, how=packed, **fie
     rows = b"".join(struct.pack("<II", (lens or {}).get(i, len(f)), (sums or {}).get(i, struct.unpack("<I", f[-4:])[0]))
                     for i, f in enumerate(frames))
     body = b"".join(frames)
-    f = {"version": 1, "file_bytes": st.st_size, "mtime_s": int(st.st_mtime), "mtime_ns": st.st_mtime_ns % 10**9,
+    codec = LZ4 if how in (lz4_packed, lz4_frame) else ZSTD
+    f = {"version": codec + 1, "codec": codec, "file_bytes": st.st_size, "mtime_s": int(st.st_mtime), "mtime_ns": st.st_mtime_ns % 10**9,
          "frame_bytes": FRAME, "frames": len(frames), "sidecar_bytes": 8 + 128 + len(rows) + len(body)} | fields
     raw = struct.pack(HEADER, b"\x89XHB\r\n\x1a\n", f["version"], 128, f["file_bytes"], f["mtime_s"], f["mtime_ns"],
-                      f["frame_bytes"], f["frames"], 0, f["sidecar_bytes"], 0, hashlib.sha256(rows).digest(),
+                      f["frame_bytes"], f["frames"], f["codec"], f["sidecar_bytes"], 0, hashlib.sha256(rows).digest(),
                       hashlib.sha256(start or data[:4096]).digest()[:16])
     raw += hashlib.sha256(raw).digest()[:8]
     return struct.pack("<II", 0x184D2A50, 128 + len(rows)) + raw + rows + body
@@ -158,6 +216,37 @@ def table(path, good):
     yield "a frame without a checksum", forge(path, {3: frame(zeros, flags=0xE0)[:-4]}), SOME
     yield "a frame with another's checksum", forge(path, {3: frame(zeros, of=b"something else")}), SOME
     yield "another frame than the table says", forge(path, {3: frame(zeros)}, sums={3: 1}), SOME
+    yield "a codec that is not known", forge(path, version=2, codec=2), NOT
+    yield "frames of lz4 in version 1, which has zstd alone", forge(path, how=lz4_packed, version=1), NOT
+    yield "all frames of zstd, said to be of lz4", forge(path, version=2, codec=LZ4), SOME
+    yield "all frames of lz4, said to be of zstd", forge(path, how=lz4_packed, version=1, codec=ZSTD), SOME
+    yield from lz4_table(path)
+
+
+def lz4_table(path):
+    def lies(name, change):
+        return f"lz4: {name}", forge(path, {3: change}, how=lz4_packed), SOME
+    good, zeros = forge(path, how=lz4_packed), bytes(FRAME)
+    first = 8 + 128 + 8 * struct.unpack_from("<I", good, 8 + 40)[0]
+    flip = lambda at: good[:at] + bytes([good[at] ^ 1]) + good[at + 1:]  # noqa: E731
+    yield "lz4: the right one", good, ALL
+    yield "lz4: one made by hand", forge(path, how=lz4_frame), MOST
+    yield "lz4: cut in its frames", good[:-1], NOT
+    yield "lz4: a bit of a frame flipped", flip(first + len(good) // 2), SOME
+    yield "lz4: a bit of a frame's header flipped", flip(first + 12), SOME
+    yield "lz4: a bit of a frame's checksum flipped", flip(first + struct.unpack_from("<I", good, 136)[0] - 1), SOME
+    yield "lz4: all frames damaged", good[:first] + bytes(len(good) - first), SOME
+    yield lies("a frame that unpacks to 4 MiB", lz4_packed(bytes(2**22)))
+    yield lies("a frame that unpacks to 4 MiB, and does not say so", lz4_packed(bytes(2**22), says=FRAME))
+    yield lies("a frame that unpacks to less", lz4_frame(zeros[:100]))
+    yield lies("a frame that unpacks to less than it says", lz4_frame(zeros[:100], says=FRAME))
+    yield lies("a frame of two", lz4_frame(zeros[:FRAME // 2]) + lz4_frame(zeros[FRAME // 2:]))
+    yield lies("a frame that holds nothing", struct.pack("<II", 0x184D2A51, 100) + bytes(100))
+    yield lies("a frame without a checksum", lz4_frame(zeros, flags=0x48))
+    yield lies("a frame that does not say its size", lz4_frame(zeros, flags=0x44))
+    yield lies("a frame that needs a dictionary", lz4_frame(zeros, flags=0x4D))
+    yield lies("a frame with another's checksum", lz4_frame(zeros, of=b"something else"))
+    yield lies("a frame of zstd", packed(zeros))
 
 
 def unpack(packed):
@@ -176,6 +265,22 @@ def unpack(packed):
         assert not lib.ZSTD_isError(ctypes.c_size_t(n)), "zstd cannot read it"
         out += room.raw[:give.pos]
     lib.ZSTD_freeDStream(z)
+    return out
+
+
+def unpack_lz4(packed):
+    """What lz4's own reader of frames gives of a file, as `lz4 -d` does."""
+    lib = ctypes.CDLL("liblz4.so.1")
+    lib.LZ4F_decompress.restype = ctypes.c_size_t
+    z, room, out, at = ctypes.c_void_p(), ctypes.create_string_buffer(1 << 20), b"", 0
+    assert lib.LZ4F_createDecompressionContext(ctypes.byref(z), 100) == 0
+    while at < len(packed):
+        made, took = ctypes.c_size_t(len(room)), ctypes.c_size_t(len(packed) - at)
+        n = lib.LZ4F_decompress(z, room, ctypes.byref(made), packed[at:], ctypes.byref(took), None)
+        assert not lib.LZ4F_isError(ctypes.c_size_t(n)), "lz4 cannot read it"
+        out, at = out + room.raw[:made.value], at + took.value
+    assert n == 0, "it ends within a frame"
+    lib.LZ4F_freeDecompressionContext(z)
     return out
 
 
@@ -231,10 +336,11 @@ def count(err, name):
 
 
 def what_is_read_comes_through_it(room):
-    for name in ("plain", "chunked"):
-        tool("--body", room.root / f"{name}.h5")
+    more = ({"private": True}, {"stream_bytes": 0}, {"readahead_bytes": 0}, {"connections": 1})
+    for name, codec, options_of in (("plain", "zstd", more), ("plain", "lz4", ({"private": True},)), ("chunked", "zstd", more)):
+        tool(f"--body={codec}", room.root / f"{name}.h5")
         raw, side = 2 * IMAGES * SIDE * SIDE, room.body(name).stat().st_size
-        for options in ({}, {"private": True}, {"stream_bytes": 0}, {"readahead_bytes": 0}, {"connections": 1}):
+        for options in ({}, *options_of):
             got, err = room.read(name, log="read", **options) # says why, if it is not used
             assert got == room.sums[name], err[-2000:]
             assert count(err, "bytes_body") > 0.9 * raw, (name, options, err)
@@ -243,7 +349,7 @@ def what_is_read_comes_through_it(room):
 
 
 def its_pages_stay(room):
-    tool("--body", room.file)
+    tool("--body=zstd", room.file)
     with harness.shadow_dir() as shadow:
         got, err = room.read(shadow=shadow)
         assert got == room.sums["plain"] and count(err, "bytes_body"), err
@@ -252,7 +358,7 @@ def its_pages_stay(room):
 
 
 def many_processes_share_it(room):
-    tool("--body", room.file)
+    tool("--body=zstd", room.file)
     with harness.shadow_dir() as shadow:
         env = harness.driver_env(room.server, shadow, log="stats", sidecar="body", head_bytes=8192, whole_file_bytes="512k") | {"BENCH_CHECK": "all"}
         all_of = [subprocess.Popen([CLIENT, f"{room.server.url}/plain.h5", "slabs", "images", f"1,{SIDE},{SIDE}"], env=env,
@@ -263,7 +369,7 @@ def many_processes_share_it(room):
 
 def small_reads_take_the_smaller_way(room):
     """A read of some bytes of a frame of 128 KiB fetches its pages."""
-    tool("--body", room.file)
+    tool("--body=zstd", room.file)
     code = ("import h5py, sys\nf = h5py.File(sys.argv[1])\nd = f['images']\n"
             "print(sum(int(d[i, 7, 5]) for i in (17, 3, 11, 20)))\n")
     with harness.shadow_dir() as shadow:
@@ -275,7 +381,7 @@ def small_reads_take_the_smaller_way(room):
 
 
 def auto_leaves_it_where_the_link_is_fast(room):
-    tool("--body", room.file)
+    tool("--body=zstd", room.file)
     got, err = room.read(sidecar="auto")
     assert got == room.sums["plain"] and not count(err, "bytes_body"), err
     got, err = room.read(sidecar="off")
@@ -315,9 +421,10 @@ class Narrow:
 
 
 def auto_takes_it_where_the_link_is_slow(room):
-    """Whether what comes is kept, or not."""
+    """Whether what comes is kept, or not. What the link's rates lead to is test_judge's; here they are steady for so long that
+    a busy machine does not matter."""
     path = room.make("longer", "plain", 160)        # 20 MiB
-    tool("--body", path)
+    tool("--body=zstd", path)
     narrow = Narrow(int(room.server.url.rsplit(":", 1)[1]), 5e6)
     url, words = f"https://127.0.0.1:{narrow.at}/longer.h5", ("slabs", "images", f"4,{SIDE},{SIDE}")
     want = room.local("longer", *words)
@@ -327,11 +434,10 @@ def auto_takes_it_where_the_link_is_slow(room):
             env = harness.driver_env(room.server, shadow, log="stats,read", sidecar="auto", **options) | {"BENCH_CHECK": "all"}
             status, out, err = harness.run([CLIENT, url, *words], env)
             assert status == 0 and json.loads(out)["sum"] == want, err
-            # It waits for steady rates, which a busy machine may not have before the file's end.
-            harness.timely("body used=1" in err and count(err, "bytes_body") > 1 << 20, err[-3000:])
+            assert "body used=1" in err and count(err, "bytes_body") > 1 << 20, err[-3000:]
     try:
         for options in ({}, {"stream_bytes": 0}):
-            harness.tried(lambda _: check(options))
+            check(options)
     finally:
         narrow.listener.close()
         tool("--remove", path)
@@ -342,7 +448,7 @@ def a_child_reads_on(room):
     code = ("import h5py, os, sys\nf = h5py.File(sys.argv[1])\nd = f['images']\nn = int(d[:12].astype('u8').sum())\n"
             "p = os.fork()\nn += int(d[12:].astype('u8').sum())\nprint(n, flush=True)\n"
             "if p == 0:\n    os._exit(0)\nassert os.waitpid(p, 0)[1] == 0\n")
-    tool("--body", room.file)
+    tool("--body=zstd", room.file)
     with harness.shadow_dir() as shadow:
         env = harness.driver_env(room.server, shadow, head_bytes=8192, whole_file_bytes="512k", sidecar="body", log="stats")
         status, out, err = harness.run([harness.DATA_PYTHON, "-c", code, f"{room.server.url}/plain.h5"], env)
@@ -353,7 +459,7 @@ def a_child_reads_on(room):
 def a_changed_file(room):
     """Of another size, or of another time alone: one warning, and the new file's bytes."""
     path = room.make("changing", "plain")
-    tool("--body", path)
+    tool("--body=zstd", path)
     try:
         with harness.shadow_dir() as shadow:
             assert count(room.read("changing", shadow)[1], "bytes_body"), "it was not used"
@@ -369,7 +475,7 @@ def a_changed_file(room):
 
 
 def right_bytes_every_time(room, tap):
-    tool("--body", room.file)
+    tool("--body=zstd", room.file)
     good = room.body().read_bytes()
     for name, content, used in table(room.file, good):
         with tap.claim(f"{name}: the right bytes, {used} through the body"):
@@ -401,21 +507,41 @@ def the_tool(room, tap):
             assert unpack(packed[at:at + size]) == data[off:off + raw] and total == xxh64(data[off:off + raw]), at
             at, off = at + size, off + raw
         assert off == len(data) and room.body().stat().st_mode == room.file.stat().st_mode
+    with tap.claim("--body=lz4 makes what any reader of lz4 reads; a copy of another codec is replaced only if asked for"):
+        counts = room.make("counts", "counts")
+        for name, codec in (("lz4", LZ4), ("auto", LZ4), ("zstd", ZSTD), ("auto", ZSTD), ("lz4", LZ4)):
+            status, out, err = tool(f"--body={name}", counts)
+            body = room.body("counts").read_bytes()
+            assert status == 0 and struct.unpack_from("<II", body, 8 + 8)[0] == codec + 1, (name, out + err)
+            assert ("up to date" in out.splitlines()[-1]) == (name == "auto"), (name, out)
+            assert (unpack_lz4 if codec == LZ4 else unpack)(body) == counts.read_bytes(), name
+            assert tool("--check", "--body", counts)[0] == 0, name
+        tool("--remove", counts)
+        counts.unlink()
+    with tap.claim("what lz4 does not pack is packed with zstd unless lz4 is asked for"):
+        bright = room.make("bright", "bright")
+        status, out, err = tool("--body=lz4", bright)
+        assert status == 0 and "no compressed copy: samples of it pack 1.0" in out, out + err
+        assert not room.body("bright").exists()
+        status, out, err = tool("--body", bright)
+        assert status == 0 and "zstd, level" in out and struct.unpack_from("<I", room.body("bright").read_bytes(), 16)[0] == 1, out + err
+        tool("--remove", bright)
+        bright.unlink()
     with tap.claim("what does not pack gets none, with the reason"):
-        status, out, err = tool("--body", noise)
+        status, out, err = tool("--body=zstd", noise)
         assert status == 0 and "no compressed copy: samples of it pack 1.0" in out and not room.body("noise").exists(), out + err
         noise.unlink()
         noise.with_name("noise.h5.xhmeta").unlink()
     with tap.claim("what is there stays; what is stale is found, and made anew"):
         was = room.body().stat().st_ino
         assert tool("--check", room.root)[0] == 1       # chunked.h5 has no image
-        status, out, err = tool("--body", room.root)
+        status, out, err = tool("--body=zstd", room.root)
         assert status == 0 and room.body().stat().st_ino == was and out.count("the compressed copy is up to date") == 1, out + err
         assert tool("--check", "--body", room.root)[0] == 0
         os.utime(room.file, (1e9, 1e9))
         status, out, err = tool("--check", room.root)
         assert status == 1 and "the compressed copy is not usable: the file was changed" in out, out + err
-        assert tool("--body", room.root)[0] == 0 and tool("--check", "--body", room.root)[0] == 0
+        assert tool("--body=zstd", room.root)[0] == 0 and tool("--check", "--body", room.root)[0] == 0
     with tap.claim("--check finds bytes that were changed behind size and time, a damaged frame, a damaged seek table"):
         good, st, side = room.body().read_bytes(), room.file.stat(), room.body()
         for at, what in ((len(good) // 2, "is damaged"), (len(good) - 30, "table at its end is damaged")):
@@ -436,7 +562,7 @@ def the_tool(room, tap):
     with tap.claim("one that is killed leaves the old body or the new one, and the next run completes it"):
         for ms in range(0, 100, 10):
             os.utime(room.file, (1e9 + ms, 1e9 + ms))
-            p = subprocess.Popen([TOOL, "publish", "--body", room.file], env=harness.clean_env(),
+            p = subprocess.Popen([TOOL, "publish", "--body=zstd", room.file], env=harness.clean_env(),
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
             try:
                 p.wait(ms / 1000)
@@ -445,7 +571,7 @@ def the_tool(room, tap):
                 p.wait()
             out = tool("--check", room.file)[1]
             assert "damaged" not in out and "cut" not in out, out
-        assert tool("--body", room.file)[0] == 0 and tool("--check", "--body", room.file)[0] == 0
+        assert tool("--body=zstd", room.file)[0] == 0 and tool("--check", "--body", room.file)[0] == 0
         assert not list(room.root.glob(".*.part")), list(room.root.iterdir())
     with tap.claim("--remove --body removes the bodies alone, --remove all"):
         assert tool("--remove", "--body", room.root)[0] == 0 and not list(room.root.glob("*" + SUFFIX))

@@ -13,7 +13,7 @@ import harness  # noqa: E402
 
 TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 WAN = str(harness.TOP / "perf" / "wan")
-RTT_MS, RATE_MBIT, SIZE = 20, 1000, 600_000_000
+RTT_MS, RATE_MBIT, SIZE = 20, 100, 60_000_000    # slow: the processors, whoever else wants them, are not the bound
 NEAR = 0.15
 
 

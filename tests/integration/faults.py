@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Servers that fail or lie: right bytes, or a clear error of the right kind, and never a hang.
 
-Usage: faults.py FAULT_READS [--print] [WORD …]
+Usage: faults.py FAULT_READS [--all] [--print] [WORD …]
            with words: only the rows and claims that hold one of them
+           --all: also those cells that the simulator has in virtual time
            --print: the rows of docs/faults.md as they are now, nothing else
 
 tests/support/liar.py has the faults; its help tells how a path chooses one and which requests it
@@ -494,7 +495,7 @@ def outcome(claim, check, bench, *args):
         return f"{type(e).__name__} in line {where} after {time.monotonic() - start:.1f} s: {e}"
 
 
-def table(tap, program, bench, words, prints):
+def table(tap, program, bench, words, prints, everything):
     """Each cell of docs/faults.md."""
     sample = bench.directory / "table.h5"
     status, out, err = harness.run([H5PY, "-c", fault_table.SAMPLE, sample], harness.clean_env())
@@ -504,7 +505,7 @@ def table(tap, program, bench, words, prints):
     with Liar(sample) as plain, Liar(sample, bench.directory / "table-tls") as tls, \
             concurrent.futures.ThreadPoolExecutor(CELLS_AT_ONCE) as pool:
         tried = []
-        for fault, ends, cells in fault_table.measured(program, sample, bench, plain, tls, pool, chosen):
+        for fault, ends, cells in fault_table.measured(program, sample, bench, plain, tls, pool, chosen, everything):
             tried.append((fault, cells))
             why = fault_table.wrong(cells, ends, tried[0][1])    # the first row: no fault
             if prints:
@@ -514,7 +515,8 @@ def table(tap, program, bench, words, prints):
 
 
 def main():
-    program, prints, *words = sys.argv[1], "--print" in sys.argv, *(w for w in sys.argv[2:] if w != "--print")
+    program, words = sys.argv[1], [w for w in sys.argv[2:] if w not in ("--all", "--print")]
+    prints = "--print" in sys.argv
     tap = harness.Tap()
     with tempfile.TemporaryDirectory(prefix="xh-faults-") as d, harness.shadow_dir() as shadows:
         directory = pathlib.Path(d)
@@ -524,7 +526,7 @@ def main():
         if not tap.ok(status == 0, "the sample is made", out + err):
             return tap.done()
         bench = Bench(directory, shadows, sample)
-        table(tap, program, bench, words, prints)
+        table(tap, program, bench, words, prints, prints or "--all" in sys.argv)
         if prints:
             return tap.done()
         with Liar(sample) as plain, Liar(sample, directory / "tls") as tls, \

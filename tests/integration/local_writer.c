@@ -1,7 +1,8 @@
 /* Makes, changes and checks a file; local_shadow.py kills it meanwhile. The driver is the environment's.
  *
  *   local_writer make FILE [latest]    32 old datasets in 4 groups, and 16 that are there to be deleted
- *   local_writer change FILE [latest]  40 new datasets, attributes, growth, deletions: a flush in the middle, then closes
+ * local_writer change FILE [latest]  40 new datasets, attributes, growth, deletions: a flush in the middle, then
+ * closes
  *   local_writer check FILE            prints opens|shut, and how many of the old, flushed and late datasets are right
  *
  * A dataset's values follow from its name; nothing that "change" does touches the old datasets' values. */

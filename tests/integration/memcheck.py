@@ -51,7 +51,8 @@ def main():
             tap.ok(status == 0 and not found, f"{name}", found)
         with harness.Server("nginx", data) as server, harness.shadow_dir() as shadow:
             env = harness.driver_env(server, shadow, stall_timeout_ms=120000)
-            # It forks, and the child leaves the parent's engine where it is: to free that would end the parent's connections.
+            # It forks, and the child leaves the parent's engine where it is: to free that would end the parent's
+            # connections.
             status, found = checked([reads[0], f"{server.url}/mid", data / "mid", 1, 2], env, directory, leaks="no")
             tap.ok(status == 0 and not found, "origin_read over nginx", found)
             for how in ("cold", "from the shadow"):

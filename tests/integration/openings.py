@@ -3,8 +3,8 @@
 
 Usage: openings.py
 
-The server takes its time to answer the first requests (tests/support/liar.py, "late"), so that all are
-there before it has; what it was asked stands in its log.
+The server holds its first answer (tests/support/liar.py, "held") until all others are seen to wait for their turn; what
+it was asked stands in its log.
 """
 import os
 import pathlib
@@ -13,28 +13,52 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import urllib.request
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 import faults  # noqa: E402
 import harness  # noqa: E402
 
 PROCESSES = 12
-MANY = f"late:700@1-{2 * PROCESSES}"       # openings: the reading itself is not to wait
+WAIT_S = 60    # for what comes soon, on a loaded machine
+HELD = {"stall_timeout_ms": 100000}
 
 
 class Readers:
     """Processes that read one file through one shadow, each with an environment of its own."""
 
     def __init__(self, url, envs):
-        self.began = time.monotonic()
         self.all = [subprocess.Popen([str(faults.READ_IMAGES), url, "images"], env=env, stdin=subprocess.DEVNULL,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for env in envs]
 
     def ends(self):
-        """[(sum or None, standard error)], and the seconds that it took."""
-        outs = [p.communicate(timeout=60) for p in self.all]
-        return [(faults.Bench.sum_in(out), err) for out, err in outs], time.monotonic() - self.began
+        """[(sum or None, standard error)]"""
+        outs = [p.communicate(timeout=WAIT_S) for p in self.all]
+        return [(faults.Bench.sum_in(out), err) for out, err in outs]
+
+    def ended(self):
+        return sum(p.poll() is not None for p in self.all)
+
+
+def waiting(env):
+    """How many processes wait for a turn: each has a lock of its own on the file "turns" meanwhile."""
+    found = [p.stat().st_ino for p in pathlib.Path(env["XHDF5_SHADOW_DIR"]).rglob("turns")]
+    locks = pathlib.Path("/proc/locks").read_text().splitlines()
+    return sum(bool(re.search(rf" READ .*:{inode} ", line)) for line in locks for inode in found)
+
+
+def held(liar, path, env, n):
+    """One process that is held by the server in its first request, and |n| more: they wait for it, or waited for so long that
+    they asked themselves."""
+    first = Readers(liar.base + path, [env])
+    harness.wait_for(lambda: liar.requests().get(path), "the first request", WAIT_S)
+    more = Readers(liar.base + path, [env] * n)
+    harness.wait_for(lambda: waiting(env) + more.ended() + len(openings(liar, path)) > n, "the others", WAIT_S)
+    return first, more
+
+
+def release(liar, path, n=""):
+    urllib.request.urlopen(f"{liar.http}/_release{n}{path}", timeout=20).close()
 
 
 def openings(liar, path):
@@ -49,53 +73,59 @@ def envs(bench, liar, *extras):
 
 
 def one_asks_for_all(bench, liar):
-    path = f"/{MANY}/{bench.name()}"
-    ends, _ = Readers(liar.base + path, envs(bench, liar, *[{}] * PROCESSES)).ends()
+    path = f"/held@1-1/{bench.name()}"
+    env = bench.env(liar.cacert, log="shadow", **HELD)
+    first, more = held(liar, path, env, PROCESSES - 1)
+    release(liar, path)
+    ends = first.ends() + more.ends()
     assert all(got == bench.sum for got, _ in ends), ends
-    asked = openings(liar, path)
-    assert asked, "nobody asked"
-    harness.timely(len(asked) <= 3, f"{len(asked)} of {PROCESSES} processes asked: some came late")
+    # The first one asked before the others came, so one of them asks again, for all of them. And a wait has a bound,
+    # which a loaded machine may reach: a process that gave up asks for itself.
+    gave_up = sum(" turn waited_us=" in err and " got=0" in err for _, err in ends)
+    assert 1 <= len(openings(liar, path)) <= 2 + gave_up, (gave_up, openings(liar, path))
 
 
 def who_reads_later_asks_himself(bench, liar):
     path = f"/ok/{bench.name()}"
     env = bench.env(liar.cacert)
     for _ in range(3):
-        ends, _ = Readers(liar.base + path, [env]).ends()
+        ends = Readers(liar.base + path, [env]).ends()
         assert ends[0][0] == bench.sum, ends
     assert len(openings(liar, path)) == 3, openings(liar, path)
 
 
 def another_token_asks_himself(bench, liar):
     path = f"/late:700@1-2/{bench.name()}"
-    ends, _ = Readers(liar.base + path, envs(bench, liar, *[{"BEARER_TOKEN": t} for t in "AABB"])).ends()
+    ends = Readers(liar.base + path, envs(bench, liar, *[{"BEARER_TOKEN": t} for t in "AABB"])).ends()
     assert all(got == bench.sum for got, _ in ends), ends
     asked = openings(liar, path)
     assert 2 <= len(asked) <= 4 and all(r["authorization"] for r in asked), asked
 
 
 def a_refusal_is_not_waited_for_one_by_one(bench, liar):
-    url = f"{liar.base}/404/{bench.name()}"
-    ends, seconds = Readers(url, envs(bench, liar, *[{}] * PROCESSES)).ends()
+    """All others ask at once: each is answered only when all have asked."""
+    path = f"/held-404/{bench.name()}"
+    first, more = held(liar, path, bench.env(liar.cacert, **HELD), PROCESSES - 1)
+    release(liar, path, ":1")
+    harness.wait_for(lambda: len(openings(liar, path)) >= PROCESSES, "all others' requests", WAIT_S)
+    release(liar, path)
+    ends = first.ends() + more.ends()
     assert all(got is None and "404" in err for got, err in ends), ends
-    assert seconds < 10, seconds
 
 
 def a_suspended_opener_is_not_waited_for(bench, liar):
-    path = f"/late:1500@1-1/{bench.name()}"
+    path = f"/held@1-1/{bench.name()}"
     env = bench.env(liar.cacert)
     first = Readers(liar.base + path, [env])
-    end = time.monotonic() + 20
-    while path not in liar.requests() and time.monotonic() < end:
-        time.sleep(0.01)
+    harness.wait_for(lambda: liar.requests().get(path), "the first request", WAIT_S)
     first.all[0].send_signal(signal.SIGSTOP)
     try:
-        ends, seconds = Readers(liar.base + path, [env] * 3).ends()
+        ends = Readers(liar.base + path, [env] * 3).ends()
         assert all(got == bench.sum for got, _ in ends), ends
-        assert seconds < 20, seconds
     finally:
         first.all[0].send_signal(signal.SIGCONT)
-    assert first.ends()[0][0][0] == bench.sum
+        release(liar, path)
+    assert first.ends()[0][0] == bench.sum
 
 
 def main():
@@ -115,7 +145,7 @@ def main():
                     ("a refusal is not waited for one by one", a_refusal_is_not_waited_for_one_by_one, plain),
                     ("a suspended opener is not waited for", a_suspended_opener_is_not_waited_for, plain)):
                 with tap.claim(claim):
-                    harness.tried(lambda _: test(bench, liar))
+                    test(bench, liar)
     return tap.done()
 
 

@@ -174,29 +174,36 @@ def asks_for_no_metadata(room):
         assert got == room.sum and counter(err, "requests") == (1 if room.server.kind == "nginx" else 2) and counter(err, "bytes_sidecar"), err
 
 
+def in_time(look):
+    """Walks until the image was there before the file was open, and returns what look() gave then: one that comes later is not
+    waited for, and that is no fault. look() gives a true value when it was."""
+    found = []
+    harness.wait_for(lambda: found.append(look()) or found[-1], "an image in time", seconds=100)
+    return found[-1]
+
+
 def its_head_is_asked_for_once(room):
     """Where an image is used, nobody waits for a proof of the head that came beside the date (XRootD): it is not asked for, unless
     the image was late."""
     tool(room.file)
 
-    def once(_):
-        got, err = room.walk(log="origin", sidecar="require")
+    def look():
+        got, err = room.walk(log="origin,read", sidecar="require")
         assert got == room.sum, err[-2000:]
-        asked = re.findall(r"origin send .*url=\S+/tree\.h5 method=GET ranges=(\d+) from=0 ", err)
-        assert asked and asked[0] == "0", asked
-        harness.timely(len(asked) == 1, asked)
-    harness.tried(once, times=6)
+        before, used, after = err.partition(" sidecar used=1")
+        asked, later = (re.findall(r"origin send .*url=\S+/tree\.h5 method=GET ranges=(\d+) from=0 ", part) for part in (before, after))
+        assert used and asked[0] == "0" and not later, (asked, later)
+        return len(asked) == 1
+    in_time(look)
 
 
 def looked_at(room, *args):
-    """A walk that has used the sidecar or said why not: a look that takes longer than the opening, as on a loaded machine, is not
-    waited for, and then the walk is repeated."""
-    for _ in range(3):
+    """A walk that has used the sidecar or said why not."""
+    def look():
         got, err = room.walk(*args)
         assert got == room.sum, err[-2000:]
-        if counter(err, "bytes_sidecar") or "is ignored: " in err:
-            break
-    return got, err
+        return (got, err) if counter(err, "bytes_sidecar") or "is ignored: " in err else None
+    return in_time(look)
 
 
 def right_bytes_every_time(room, tap):

@@ -57,8 +57,8 @@ for what, *words in json.load(sys.stdin):
     out.append(got)
 json.dump([h5py.version.hdf5_version, out], sys.stdout)
 """
-# Makes the source, then of each line of standard input (JSON: path, {name: source's URL}, its dataset, or [its name in the printf form])
-# a file that names it by a virtual data set "v/NAME" and a link "x/NAME".
+# Makes the source, then of each line of standard input (JSON: path, {name: source's URL}, its dataset, or [its name
+# in the printf form]) a file that names it by a virtual data set "v/NAME" and a link "x/NAME".
 MAKE = """
 import h5py, json, numpy as np, sys
 for line in sys.stdin:

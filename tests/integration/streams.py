@@ -181,11 +181,14 @@ def sources(tap, server, data):
 def hang_up(server):
     """Kills nginx's workers: their connections break, the master starts others."""
     master = server.facts["pid"]
-    children = pathlib.Path(f"/proc/{master}/task/{master}/children").read_text().split()
-    for pid in children:
+
+    def workers():
+        return set(pathlib.Path(f"/proc/{master}/task/{master}/children").read_text().split())
+    before = workers()
+    assert before
+    for pid in before:
         os.kill(int(pid), signal.SIGKILL)
-    assert children
-    time.sleep(0.5)
+    harness.wait_for(lambda: len(workers() - before) == len(before), "new workers")
 
 
 def main():

@@ -153,6 +153,15 @@ def fails(tap, b):
         s = b.doctor("sample.h5", want=3, XHDF5_CA_BUNDLE="/etc/ssl/certs/ca-certificates.crt")[0]
         untried_behind(s, "TLS")
         assert "throw-away" in s["TLS"]["issuer"], s["TLS"]
+        s = b.doctor("sample.h5", want=3, XHDF5_CA_BUNDLE="/nowhere.pem")[0]
+        untried_behind(s, "TLS")
+        assert "/nowhere.pem" in s["TLS"]["text"] and "XHDF5_CA_BUNDLE" in s["TLS"]["advice"], s["TLS"]
+        open_to_all = b.directory / "netrc"
+        open_to_all.write_text("machine 127.0.0.1 login x password y\n")
+        open_to_all.chmod(0o644)
+        s = b.doctor("sample.h5", want=3, NETRC=str(open_to_all), XHDF5_NETRC="on")[0]
+        untried_behind(s, "credentials")
+        assert str(open_to_all) in s["credentials"]["text"], s["credentials"]
         s = b.doctor("text.h5", want=3)[0]
         assert s["reply"]["state"] == "ok" and "no HDF5 file" in s["opening"]["advice"], s["opening"]
         untried_behind(s, "opening")

@@ -79,8 +79,9 @@ def main():
             whole = python(READ_ALL, images, harness.clean_env())
 
             def together(n, most, code=READ_ALL, stdin=subprocess.DEVNULL, **options):
-                """|n| processes on a new shadow read all of it, right, and fetch |most| bytes at most: so it is where nobody is
-                kept from the processor for so long that the others cannot wait for him."""
+                """|n| processes on a new shadow read all of it, right, and fetch |most| bytes at most. Where one is kept from the
+                processor for long, the others do not wait for it: that comes twice. How much comes where all run is measured by the
+                bench (P2-all)."""
                 with harness.shadow_dir() as fresh:
                     before = server.requests()[1]
                     at_once = harness.driver_env(server, fresh, **options)
@@ -93,11 +94,12 @@ def main():
                     for out, err in [p.communicate(timeout=200) for p in all_of]:
                         assert out.strip() == whole, err[-2000:]
                     fetched = server.requests()[1] - before
-                    harness.timely(fetched <= most, f"{fetched} bytes for a file of {size}")
-            with tap.claim("four processes racing on one shadow all read right, every byte crossing about once"):
-                harness.tried(lambda _: together(4, 1.1 * size + 4 * 100_000))
-            with tap.claim("eight that open together and read what one alone would stream fetch it once"):
-                harness.tried(lambda _: together(8, 1.05 * size + 8 * 20_000, GATE + READ_ALL, subprocess.PIPE, stream_bytes="1M"))
+                    print(f"# {n} processes: {fetched} bytes for a file of {size}")
+                    assert fetched <= most, f"{fetched} bytes for a file of {size}"
+            with tap.claim("four processes racing on one shadow all read right, and fetch the file once together, not each"):
+                together(4, 2 * size)
+            with tap.claim("eight that open together and read what one alone would stream fetch it once together, not each"):
+                together(8, 2 * size, GATE + READ_ALL, subprocess.PIPE, stream_bytes="1M")
             with tap.claim("a file that changed is read anew by the next process"):
                 make(tree, "tree", "--datasets", "100")
                 want = python(LIST_TREE, tree, harness.clean_env())

@@ -236,7 +236,8 @@ WAYS = {"a page that was read": Case.cached, "one that was not": Case.uncached, 
         "a stream under way": Case.streamed}
 
 
-# --- what is left open: each of these is shown to go wrong, so that whoever mends it finds what to strike out in docs/origin.md
+# --- what is left open: each of these is shown to go wrong, so that whoever mends it finds what to strike out in
+# docs/origin.md
 
 def same_second(kind, files, reader, name):
     """The server's validator is a date in seconds, with the size or without: another file of the same is the same file."""

@@ -715,7 +715,8 @@ def one_fault(p, url, name, code, step, fault, lasting, n):
     else:
         assert one.returncode == -9, (one.returncode, err[-1000:])
     left = p.left()
-    # A commit that closes removes what is kept while it gives up its lock: who is killed then may have left something or not.
+    # A commit that closes removes what is kept while it gives up its lock: who is killed then may have left something
+    # or not.
     assert len(left) == (one.returncode != 0) or (one.returncode == -9 and there and not left), left
     if left:
         p.tool("retry", left[0]["id"])

@@ -42,9 +42,9 @@ TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 WAN = str(harness.TOP / "perf" / "wan")
 LONG = 7200    # seconds: this may be suspended for a while
 
-# Forks a process for each message: its code, words and environment; the socket that comes with it becomes 0, 1 and 2. Its parent,
-# which waits for it, tells the socket how it ended. It ends by exit(3): with the exit handlers of all libraries, and without
-# Python's taking itself apart, which is a quarter of all that these tests cost.
+# Forks a process for each message: its code, words and environment; the socket that comes with it becomes 0, 1 and 2.
+# Its parent, which waits for it, tells the socket how it ended. It ends by exit(3): with the exit handlers of all
+# libraries, and without Python's taking itself apart, which is a quarter of all that these tests cost.
 NURSERY = r"""
 import ctypes, gc, json, os, signal, socket, sys
 import h5py, numpy as np
@@ -301,7 +301,8 @@ class Team:
                 self.recover("drop", one["id"])
         if not left:    # killed behind all
             self.was[victim] = number
-        # Who is killed at the end of removing what is sent leaves a directory without its lock: it goes when it is a minute old.
+        # Who is killed at the end of removing what is sent leaves a directory without its lock: it goes when it is a
+        # minute old.
         kept = list(self.overlay.glob("*/data")) + list(self.overlay.glob("*/alive*"))
         assert not kept, kept
         self.judge_file()

@@ -1,5 +1,6 @@
 /* Death at a step: calls of the shadow that the linker redirects here (--wrap, meson.build). Set |steps_left| and the
- * process kills itself before or after the call, or half way through the write, at which it comes to 0. Included once. */
+ * process kills itself before or after the call, or half way through the write, at which it comes to 0. Included
+ * once. */
 #ifndef XH_TEST_STEPS_H
 #define XH_TEST_STEPS_H
 

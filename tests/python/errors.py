@@ -18,7 +18,8 @@ import harness  # noqa: E402
 from gate import Gate  # noqa: E402
 
 PYTHON = harness.H5PY["3.16.0"]
-# Each line of standard input: JSON of URL, mode, options and what is done with |f|. Answers with the exception's name, number and text.
+# Each line of standard input: JSON of URL, mode, options and what is done with |f|. Answers with the exception's
+# name, number and text.
 PROGRAM = """
 import json, os, sys, time
 import xhdf5

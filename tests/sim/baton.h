@@ -19,9 +19,9 @@
 #define SIM_S UINT64_C(1000000000)
 #define SIM_NEVER UINT64_MAX
 
-/* Makes the calling thread the first one of a world that begins now. |hung| is called when no thread can ever run again,
- * or at |limit_ns| after the beginning; it must not return. |switches|: one lock in so many hands the token over, to try
- * other orders of threads; 0: none does. */
+/* Makes the calling thread the first one of a world that begins now. |hung| is called when no thread can ever run
+ * again, or at |limit_ns| after the beginning; it must not return. |switches|: one lock in so many hands the token
+ * over, to try other orders of threads; 0: none does. */
 void sim_begin(uint64_t seed, uint64_t limit_ns, unsigned switches, void (*hung)(const char *why));
 
 uint64_t sim_now(void); /* ns, of the virtual clock that xh_now_ns() shows */

@@ -133,24 +133,98 @@ static void take_segments(struct sim_object *o, int fd)
     }
 }
 
-void sim_h5_make(struct sim_world *w, const char *dir)
+static hid_t new_file(const struct sim_world *w, const char *path)
 {
-    char path[128];
-    snprintf(path, sizeof path, "%s/made.h5", dir);
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     if (w->latest)
         H5Pset_libver_bounds(fapl, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     must(file >= 0, path);
+    H5Pclose(fapl);
+    return file;
+}
+
+/* Closes |file|, at |path|, and makes it the object |o|. */
+static void take_file(struct sim_object *o, hid_t file, const char *path)
+{
+    must(H5Fclose(file) >= 0, "to close it");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    take_segments(o, fd);
+    close(fd);
+    unlink(path);
+}
+
+/* ---- a virtual dataset and its sources */
+
+static hsize_t source_rows(const struct sim_world *w)
+{
+    return w->set_bytes / SIM_SOURCE_ROW;
+}
+
+/* The source |i|: one contiguous dataset. */
+static void make_source(struct sim_world *w, const char *path, unsigned i)
+{
+    char name[64];
+    hsize_t dims[2] = {source_rows(w), SIM_SOURCE_ROW};
+    hid_t file = new_file(w, path), space = H5Screate_simple(2, dims, NULL), dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_obj_track_times(dcpl, 0);
+    H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER);
+    hid_t set = H5Dcreate2(file, "x", H5T_NATIVE_UCHAR, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    must(set >= 0, "a source");
+    place[i] = H5Dget_offset(set);
+    must(place[i] != HADDR_UNDEF, "a source's place");
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+    snprintf(name, sizeof name, "/data/source-%u.h5", i);
+    w->source[i] = (struct sim_object){.path = strdup(name), .version = 1, .salt = 104729u * (i + 1)};
+    take_file(&w->source[i], file, path);
+}
+
+static void make_virtual(struct sim_world *w, const char *path)
+{
+    int beside = w->h5 == SIM_H5_BESIDE;
+    hsize_t one[2] = {source_rows(w), SIM_SOURCE_ROW}, all[2] = {one[0], one[1]}, at[2] = {0, 0};
+    w->source = calloc(w->sources + 1, sizeof *w->source);
+    place = calloc(w->sources, sizeof *place);
+    must(w->source && place, "memory");
+    for (unsigned i = 0; i < w->sources; i++)
+        make_source(w, path, i);
+    all[beside] *= w->sources;
+    hid_t file = new_file(w, path), whole = H5Screate_simple(2, all, NULL), part = H5Screate_simple(2, one, NULL);
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_obj_track_times(dcpl, 0);
+    for (unsigned i = 0; i < w->sources; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "source-%u.h5", i);
+        at[beside] = i * one[beside];
+        must(H5Sselect_hyperslab(whole, H5S_SELECT_SET, at, NULL, one, NULL) >= 0 &&
+             H5Pset_virtual(dcpl, whole, name, "x", part) >= 0, "a mapping");
+    }
+    H5Sselect_all(whole);
+    hid_t set = H5Dcreate2(file, "x", H5T_NATIVE_UCHAR, whole, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    must(set >= 0, "a virtual dataset");
+    H5Dclose(set);
+    H5Pclose(dcpl);
+    H5Sclose(part);
+    H5Sclose(whole);
+    take_file(&w->object, file, path);
+}
+
+void sim_h5_make(struct sim_world *w, const char *dir)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/made.h5", dir);
+    if (w->sources) {
+        make_virtual(w, path);
+        return;
+    }
+    hid_t file = new_file(w, path);
     for (unsigned i = 0; i < w->sets; i++)
         make_set(w, file, i);
     find_places(w, file);
-    must(H5Fclose(file) >= 0, "to close it");
-    H5Pclose(fapl);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    take_segments(&w->object, fd);
-    close(fd);
-    unlink(path);
+    take_file(&w->object, file, path);
 }
 
 /* ---- reading it */
@@ -159,7 +233,7 @@ struct h5 {
     const struct sim_world *w;
     hid_t file;
     uint64_t dice;
-    unsigned version;
+    unsigned version, *versions; /* of the file's bytes so far, and of its sources'; 0: none */
     struct sim_result *out;
     uint8_t *buf;
 };
@@ -171,19 +245,23 @@ static uint64_t dice(struct h5 *h, uint64_t n)
     return (z ^ (z >> 27)) % n;
 }
 
-/* Compares |len| bytes of |h|'s buffer from |at| on with those at |off| of the file. */
-static void check(struct h5 *h, uint64_t at, uint64_t off, uint64_t len)
+/* Compares |len| bytes of |h|'s buffer from |at| on with those at |off| of |o|, of which |*version| was read so far. */
+static void check_object(struct h5 *h, const struct sim_object *o, unsigned *version, uint64_t at, uint64_t off, uint64_t len)
 {
-    const struct sim_object *o = &h->w->object;
-    unsigned v = h->version ? h->version : 1, most = h->version ? h->version : o->version;
+    unsigned v = *version ? *version : 1, most = *version ? *version : o->version;
     while (v < most && sim_content_differs(o, v, off, h->buf + at, (size_t)len) != len)
         v++;
     size_t bad = sim_content_differs(o, v, off, h->buf + at, (size_t)len);
     if (bad != len && !h->out->wrong[0])
-        snprintf(h->out->wrong, sizeof h->out->wrong, "wrong bytes at %" PRIu64, off + bad);
+        snprintf(h->out->wrong, sizeof h->out->wrong, "wrong bytes at %" PRIu64 " of %s", off + bad, o->path);
     if (len >= 4096) /* fewer may be metadata's alone, which all versions have */
-        h->version = v;
+        *version = v;
     h->out->bytes += len;
+}
+
+static void check(struct h5 *h, uint64_t at, uint64_t off, uint64_t len)
+{
+    check_object(h, &h->w->object, &h->version, at, off, len);
 }
 
 static hid_t open_set(struct h5 *h, unsigned i)
@@ -221,12 +299,25 @@ static int read_set(struct h5 *h, unsigned i)
     return rc;
 }
 
+/* Returns the number of the |i|th of |n| pieces in that order; |n| or more: there are no more. */
+static uint64_t in_turn(enum sim_order order, uint64_t i, uint64_t n)
+{
+    static const uint64_t picked[] = {0, 3, 5};
+    switch (order) {
+    case SIM_ORDER_DOWN: return i < n ? n - 1 - i : n;
+    case SIM_ORDER_STEPS: return 3 * i;
+    case SIM_ORDER_PERIOD: return i / 3 * 10 + picked[i % 3];
+    case SIM_ORDER_UP: break;
+    }
+    return i;
+}
+
 static int read_chunks(struct h5 *h)
 {
     hid_t set = open_set(h, 0);
     int rc = set < 0 ? -1 : 0;
     uint64_t step = h->w->read_bytes / chunk_bytes ? h->w->read_bytes / chunk_bytes : 1;
-    for (uint64_t c = 0; rc == 0 && c < places; c += step) {
+    for (uint64_t i = 0, c; rc == 0 && (c = in_turn(h->w->order, i, (places + step - 1) / step) * step) < places; i++) {
         uint64_t n = places - c < step ? places - c : step, from = c * chunk_bytes;
         uint64_t end = from + n * chunk_bytes < h->w->set_bytes ? from + n * chunk_bytes : h->w->set_bytes;
         rc = read_piece(h, set, from, end - from);
@@ -246,13 +337,54 @@ static int read_contiguous(struct h5 *h)
     int rc = set < 0 ? -1 : 0;
     uint64_t len = h->w->read_bytes < h->w->set_bytes ? h->w->read_bytes : h->w->set_bytes;
     int in_order = h->w->h5 == SIM_H5_STREAM;
-    for (unsigned i = 0; rc == 0 && (in_order ? i * len < h->w->set_bytes : i < h->w->reads); i++) {
-        uint64_t from = in_order ? i * len : dice(h, h->w->set_bytes - len + 1);
+    uint64_t all = (h->w->set_bytes + len - 1) / len;
+    for (unsigned i = 0; rc == 0 && (in_order ? in_turn(h->w->order, i, all) < all : i < h->w->reads); i++) {
+        uint64_t from = in_order ? in_turn(h->w->order, i, all) * len : dice(h, h->w->set_bytes - len + 1);
         uint64_t n = h->w->set_bytes - from < len ? h->w->set_bytes - from : len;
         rc = read_piece(h, set, from, n);
         if (rc == 0)
             check(h, 0, place[0] + from, n);
     }
+    if (set >= 0)
+        H5Dclose(set);
+    return rc;
+}
+
+/* Reads rows [first, end) of the virtual dataset |set|, whose rows have |columns| bytes. */
+static int read_rows(hid_t set, hsize_t first, hsize_t end, hsize_t columns, void *buf)
+{
+    uint64_t begun = sim_now();
+    hid_t space = H5Dget_space(set);
+    hsize_t start[2] = {first, 0}, count[2] = {end - first, columns};
+    hid_t memory = H5Screate_simple(2, count, NULL);
+    int rc = space < 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
+             H5Dread(set, H5T_NATIVE_UCHAR, memory, space, H5P_DEFAULT, buf) < 0;
+    H5Sclose(memory);
+    H5Sclose(space);
+    sim_trace("HDF5 read rows %" PRIu64 " to %" PRIu64 " took=%.3fms rc=%d", (uint64_t)first, (uint64_t)end,
+              (double)(sim_now() - begun) / 1e6, rc);
+    sim_note(first);
+    return rc ? -1 : 0;
+}
+
+/* A virtual dataset, |read_bytes| at a time. */
+static int read_virtual(struct h5 *h)
+{
+    const struct sim_world *w = h->w;
+    hid_t set = H5Dopen2(h->file, "x", H5P_DEFAULT);
+    int beside = w->h5 == SIM_H5_BESIDE, rc = set < 0 ? -1 : 0;
+    hsize_t each = source_rows(w), rows = beside ? each : w->sources * each, columns = (beside ? w->sources : 1) * SIM_SOURCE_ROW;
+    hsize_t step = w->read_bytes / columns;
+    h->versions = calloc(w->sources, sizeof *h->versions);
+    for (hsize_t first = 0, end; rc == 0 && first < rows; first = end) {
+        end = first + step < rows ? first + step : rows;
+        rc = h->versions ? read_rows(set, first, end, columns, h->buf) : -1;
+        for (hsize_t at = 0; rc == 0 && at < (end - first) * columns; at += SIM_SOURCE_ROW) {
+            hsize_t row = first + at / columns, i = beside ? at % columns / SIM_SOURCE_ROW : row / each;
+            check_object(h, &w->source[i], &h->versions[i], at, place[i] + row % each * SIM_SOURCE_ROW, SIM_SOURCE_ROW);
+        }
+    }
+    free(h->versions);
     if (set >= 0)
         H5Dclose(set);
     return rc;
@@ -292,6 +424,7 @@ static hid_t access_of(const struct xh_options *o)
     c.connections = (int64_t)o->connections;
     c.engine_threads = (int64_t)o->engine_threads;
     c.readahead = (int64_t)o->readahead;
+    c.stats = (int64_t)o->stats;
     c.readahead_bytes = (int64_t)o->readahead_bytes;
     c.head_bytes = (int64_t)o->head_bytes;
     c.multirange = (int64_t)o->multirange;
@@ -333,6 +466,10 @@ int sim_h5_read(const struct sim_world *w, const char *url, uint64_t seed, struc
     case SIM_H5_STREAM:
     case SIM_H5_ROWS:
         rc = rc ? rc : read_contiguous(&h);
+        break;
+    case SIM_H5_AFTER:
+    case SIM_H5_BESIDE:
+        rc = rc ? rc : read_virtual(&h);
         break;
     case SIM_H5_NONE:
     case SIM_H5S:

@@ -13,7 +13,7 @@
 #define RANGES_MOST 4096
 #define HEADERS_MOST 8192 /* nginx's limit of a line of headers, about */
 
-const char *const sim_fault_names[SIM_FAULTS] = {"refused", "503", "429", "500", "dropped", "cut", "silent", "stall", "redirect",
+const char *const sim_fault_names[SIM_FAULTS] = {"refused", "503", "429", "500", "dropped", "cut", "silent", "stall", "trickle", "redirect",
                                                  "total", "changed"};
 
 /* ---- content */
@@ -65,7 +65,7 @@ void sim_content(const struct sim_object *o, unsigned version, uint64_t at_off, 
     uint64_t off = at_off;
     uint8_t *out = to;
     size_t len = all;
-    for (uint64_t shift = version * 7919u; len;) {
+    for (uint64_t shift = version * 7919u + o->salt; len;) {
         size_t at = (size_t)((off + shift) % PERIOD), n = len < PERIOD ? len : PERIOD;
         memcpy(out, from + at, n);
         out += n;
@@ -94,6 +94,8 @@ size_t sim_content_differs(const struct sim_object *o, unsigned version, uint64_
 
 int sim_strikes(struct sim_server *s, enum sim_fault kind)
 {
+    if (s->lies)
+        return s->lie.fault == kind;
     if (s->faults_left == 0 || s->met < s->faults_from || s->fault[kind] <= 0 || !sim_chance(s->fault[kind]))
         return 0;
     s->faults_left--;
@@ -325,6 +327,11 @@ struct sim_reply *sim_answer(struct sim_server *s, const char *method, const cha
     if (!r)
         abort();
     s->met++;
+    if (s->lies) {
+        const char *range = header(headers, "Range");
+        s->lie = s->lies(range ? range : "");
+        r->lie = s->lie;
+    }
     if (s->objects && sim_strikes(s, SIM_F_CHANGED))
         s->object[sim_below(s->objects)].version++;
     if (sim_strikes(s, SIM_F_DROPPED)) {
@@ -341,6 +348,11 @@ struct sim_reply *sim_answer(struct sim_server *s, const char *method, const cha
         r->ends = 1;
     } else if (body > 0 && sim_strikes(s, SIM_F_STALL)) {
         r->sent_len = r->piece[0].len + sim_below(body);
+    } else if (body > 0 && sim_strikes(s, SIM_F_TRICKLE)) {
+        r->sent_len = r->piece[0].len;
+        r->lie = (struct sim_lie){.halts = 1, .step_bytes = 1, .step_ns = 50 * SIM_MS};
+    } else if (r->lie.halts) {
+        r->sent_len = r->piece[0].len + body / 2;
     }
     return r;
 }

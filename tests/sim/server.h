@@ -23,6 +23,7 @@ enum sim_fault {
     SIM_F_CUT,       /* the connection breaks in the midst of the body */
     SIM_F_SILENT,    /* no reply */
     SIM_F_STALL,     /* the body stands still for ever */
+    SIM_F_TRICKLE,   /* the body comes by a byte each 50 ms */
     SIM_F_REDIRECT,  /* to the other name of this server */
     SIM_F_TOTAL,     /* Content-Range with another total: not to be borne */
     SIM_F_CHANGED,   /* from now on another version is there */
@@ -30,6 +31,16 @@ enum sim_fault {
 };
 
 extern const char *const sim_fault_names[SIM_FAULTS];
+
+/* What a server does to one reply, where a test says so. Of the body half is sent at once if it |halts|, else all. */
+struct sim_lie {
+    enum sim_fault fault;  /* SIM_FAULTS: none */
+    uint64_t late_ns;      /* before the first byte */
+    int halts;
+    uint64_t pause_ns;     /* then it stands still for so long */
+    int breaks;            /* and then the connection is closed; else the rest comes */
+    uint64_t step_bytes, step_ns; /* in such steps; 0: at once */
+};
 
 /* Bytes of an object that are given, not made. */
 struct sim_segment {
@@ -43,6 +54,7 @@ struct sim_object {
     unsigned version;
     struct sim_segment *segment; /* in order; the same in each version */
     size_t segments;
+    uint64_t salt;               /* objects with different salts have different bytes at the same place */
 };
 
 struct sim_server {
@@ -59,6 +71,9 @@ struct sim_server {
     unsigned struck[SIM_FAULTS];
     uint64_t accepted_ns;     /* until then it is at work on handshakes */
     uint64_t met;             /* requests and connections */
+    /* NULL, or says what is done to a request with that Range header, in place of the dice. */
+    struct sim_lie (*lies)(const char *range);
+    struct sim_lie lie;       /* to the request that is answered now */
 };
 
 struct sim_piece {
@@ -73,6 +88,7 @@ struct sim_reply {
     uint64_t len;      /* of all */
     uint64_t sent_len; /* what comes of it: less than |len| if it is cut */
     int ends;          /* the connection is closed behind that */
+    struct sim_lie lie;
     const struct sim_object *object;
     unsigned version;  /* of its bytes */
 };

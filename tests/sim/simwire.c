@@ -62,11 +62,6 @@ int xh_wire_global_init(void)
     return 0;
 }
 
-double xh_wire_window_bytes(void)
-{
-    return (double)sim_net.server[0].link->receive_most;
-}
-
 struct xh_wire *xh_wire_new(const struct xh_wire_events *events)
 {
     struct xh_wire *w = calloc(1, sizeof *w);
@@ -170,9 +165,11 @@ static struct sim_server *server_of(const char *url, const char **path)
     return NULL;
 }
 
-/* A kept connection to |s| that is sound as far as can be told. */
+/* A kept connection to |s| that is sound as far as can be told: as with libcurl, of several the one that was opened
+ * first. */
 static struct conn *conn_kept(struct xh_wire *w, struct sim_server *s)
 {
+    struct conn *oldest = NULL;
     for (struct xh_ring *p = w->kept.next, *next; p != &w->kept; p = next) {
         struct conn *c = xh_ring_of(p, struct conn, link);
         int ended;
@@ -183,10 +180,11 @@ static struct conn *conn_kept(struct xh_wire *w, struct sim_server *s)
             conn_close(c);
             continue;
         }
-        xh_ring_take(&c->link);
-        return c;
+        oldest = oldest && oldest->port < c->port ? oldest : c;
     }
-    return NULL;
+    if (oldest)
+        xh_ring_take(&oldest->link);
+    return oldest;
 }
 
 static void bind(struct xh_lane *l, struct conn *c)
@@ -201,6 +199,34 @@ static void bind(struct xh_lane *l, struct conn *c)
 
 /* ---- requests */
 
+/* What a reply that halts has left, in steps. */
+static void on_rest(void *ctx, uint64_t sent)
+{
+    struct request *q = ctx;
+    struct conn *c = q->conn;
+    const struct sim_reply *r = c->reply;
+    if (c->closed || !r)
+        return;
+    uint64_t n = r->lie.breaks ? 0 : r->len - sent;
+    if (r->lie.step_bytes && n > r->lie.step_bytes)
+        n = r->lie.step_bytes;
+    sim_conn_write(c->tcp, n, r->lie.breaks);
+    if (!r->lie.breaks && sent + n < r->len)
+        sim_at(sim_now() + r->lie.step_ns, on_rest, q, sent + n);
+}
+
+static void on_written(void *ctx, uint64_t arg)
+{
+    struct request *q = ctx;
+    struct conn *c = q->conn;
+    const struct sim_reply *r = c->reply;
+    if (c->closed)
+        return;
+    sim_conn_write(c->tcp, r->sent_len, r->ends);
+    if (r->lie.halts)
+        sim_at(sim_now() + r->lie.pause_ns, on_rest, q, r->sent_len);
+}
+
 static void on_answer(void *ctx, uint64_t arg)
 {
     struct request *q = ctx;
@@ -209,7 +235,10 @@ static void on_answer(void *ctx, uint64_t arg)
         return;
     struct sim_reply *r = sim_answer(c->server, q->method, q->path, (const char *const *)q->header);
     c->reply = r;
-    sim_conn_write(c->tcp, r->sent_len, r->ends);
+    if (r->lie.late_ns)
+        sim_at(sim_now() + r->lie.late_ns, on_written, q, 0);
+    else
+        on_written(q, 0);
 }
 
 static void send_request(struct xh_lane *l)
@@ -218,7 +247,7 @@ static void send_request(struct xh_lane *l)
     if (!q)
         abort();
     *q = *l->request;
-    const char *range = q->header[1] ? q->header[1] : "";
+    const char *range = q->header[0] ? q->header[0] : "";
     sim_trace("port=%u %s %s %.200s", l->conn->port, q->method, q->path, range);
     l->sent = 1;
     l->conn->requests++;

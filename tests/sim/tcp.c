@@ -1,7 +1,8 @@
 /* Links and TCP: see tcp.h.
  *
- * A link keeps the order of its packets. So an acknowledgement of a packet shows that what was sent before it and was not
- * acknowledged is lost (no thresholds), and in-order arrival can be told from the sender's own list: both ends are here.
+ * A link keeps the order of its packets. So an acknowledgement of a packet shows that what was sent before it and was
+ * not acknowledged is lost (no thresholds), and in-order arrival can be told from the sender's own list: both ends
+ * are here.
  *
  * Not modelled: delayed acknowledgements, loss of acknowledgements, reordering, ECN, the work of either machine. */
 #include "tcp.h"
@@ -28,6 +29,7 @@ struct packet {
     uint32_t len;
     uint8_t state, here, again, limited; /* here: it has arrived; again: it was sent twice; limited: by what there was to send */
     uint64_t order, sent_ns;
+    uint64_t may_send; /* what the receiver takes bytes up to, as its acknowledgement says */
     uint64_t delivered, delivered_ns; /* of the connection, when it was sent */
 };
 
@@ -313,18 +315,29 @@ static void on_timer(void *ctx, uint64_t arg)
     set_timer(c);
 }
 
+/* The receiver takes bytes up to |may|. */
+static void on_window(void *ctx, uint64_t may)
+{
+    struct sim_conn *c = ctx;
+    if (c->closed || may <= c->may_send)
+        return;
+    c->may_send = may;
+    pump(c);
+}
+
 static void on_ack(void *ctx, uint64_t i)
 {
     struct sim_conn *c = ctx;
     if (c->closed)
         return;
-    uint64_t may = c->read + c->receive_bytes, now = sim_now(), flew = c->flying_bytes;
-    c->may_send = may > c->may_send ? may : c->may_send;
-    if (i == SIM_NEVER || i < c->unacked) { /* news of the window alone, or of what was sent twice */
+    uint64_t now = sim_now(), flew = c->flying_bytes;
+    struct packet *p = packet_at(c, i);
+    if (i >= c->first && p->may_send > c->may_send)
+        c->may_send = p->may_send;
+    if (i < c->unacked) { /* it was sent twice */
         pump(c);
         return;
     }
-    struct packet *p = packet_at(c, i);
     c->heard_ns = now;
     c->backoff = 0;
     if (p->state != ACKED) {
@@ -387,6 +400,8 @@ static void on_packet(void *ctx, uint64_t i)
         if (c->got > before)
             c->events.arrived(c->events.ctx);
     }
+    if (i >= c->first)
+        packet_at(c, i)->may_send = c->read + c->receive_bytes;
     sim_at(sim_now() + c->link->rtt_ns / 2, on_ack, c, i);
 }
 
@@ -583,7 +598,7 @@ void sim_conn_read(struct sim_conn *c, uint64_t bytes)
     if (may - c->told >= 2 * SIM_MSS * c->link->segments || c->got == c->read) { /* packets that come tell the rest */
         c->told = may;
         if (c->next + SIM_MSS * c->link->segments > c->may_send)
-            sim_at(now + c->link->rtt_ns / 2, on_ack, c, SIM_NEVER);
+            sim_at(now + c->link->rtt_ns / 2, on_window, c, may);
     }
 }
 

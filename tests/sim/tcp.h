@@ -1,9 +1,9 @@
 /* Links and the connections over them: how bytes that a server writes come to the client, and when.
  *
  * A link is a bottleneck towards the client: a rate, a queue that drops at its tail, loss, and half a round trip each
- * way; what goes to the server is small and has no queue. A connection is TCP as its sender sees it: windows, slow start,
- * acknowledgements, retransmissions, and a congestion control. Packets stand for several segments (packet_bytes), as
- * network cards hand them over.
+ * way; what goes to the server is small and has no queue. A connection is TCP as its sender sees it: windows, slow
+ * start, acknowledgements, retransmissions, and a congestion control. Packets stand for several segments
+ * (packet_bytes), as network cards hand them over.
  *
  * Threads: as baton.h. Nothing is ever freed: a simulation is a short process. */
 #ifndef XH_SIM_TCP_H

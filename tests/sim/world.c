@@ -21,7 +21,7 @@
 #define MB UINT64_C(1000000)
 
 static const char *const reading_names[SIM_READINGS] = {"stream", "steps", "random", "scattered", "strides", "meta", "hinted"};
-static const char *const h5_names[SIM_H5S] = {"", "images", "stream", "chunks", "rows", "walk", "small"};
+static const char *const h5_names[SIM_H5S] = {"", "images", "stream", "chunks", "rows", "walk", "small", "after", "beside"};
 static const char *const dialect_names[SIM_DIALECTS] = {"nginx", "xrootd", "whole"};
 static const char *const control_names[SIM_CONTROLS] = {"reno", "cubic", "bbr"};
 
@@ -76,6 +76,7 @@ static void make_h5(struct sim_world *w, uint64_t most)
     w->grows = (int)below(3);
     w->readers = 1;
     w->shared = 0;
+    w->sources = 0;
     switch (w->h5) {
     case SIM_H5_IMAGES:
         w->set_bytes = (uint64_t)ONE_OF(100000, 1 << 20, 4 << 20);
@@ -87,6 +88,12 @@ static void make_h5(struct sim_world *w, uint64_t most)
         w->sets = 1;
         w->set_bytes = most / 4096 * 4096; /* whole rows */
         w->read_bytes = (uint64_t)ONE_OF(10000, 200000, 4 << 20);
+        break;
+    case SIM_H5_AFTER:
+    case SIM_H5_BESIDE:
+        w->sources = 2 + (unsigned)below(9);
+        w->set_bytes = (most / w->sources / SIM_SOURCE_ROW + 1) * SIM_SOURCE_ROW;
+        w->read_bytes = (1 + below(64)) * w->sources * SIM_SOURCE_ROW;
         break;
     case SIM_H5_ROWS:
         w->sets = 1;
@@ -108,7 +115,8 @@ void sim_world_of(struct sim_world *w, uint64_t seed)
     for (int i = 0; i < 4; i++)
         below(2);
     make_link(&w->link);
-    w->object = (struct sim_object){PATH, (uint64_t)(ONE_OF(0.0001, 0.05, 0.3, 2, 20, 60, 200) * 1e6) + below(100000), 1, NULL, 0};
+    w->object = (struct sim_object){.path = PATH, .version = 1,
+                                   .size = (uint64_t)(ONE_OF(0.0001, 0.05, 0.3, 2, 20, 60, 200) * 1e6) + below(100000)};
     w->server = (struct sim_server){
         .name = HOST, .other = OTHER, .objects = 1,
         .dialect = (enum sim_dialect)(below(10) < 6 ? SIM_NGINX : below(8) ? SIM_XROOTD : SIM_WHOLE),
@@ -156,7 +164,7 @@ void sim_world_of_fault(struct sim_world *w, enum sim_fault fault, unsigned from
     seed_state = w->seed = (uint64_t)fault * 1000 + from;
     w->link = (struct sim_link){.rtt_ns = 20 * SIM_MS, .rate = 0.125, .queue_bytes = 2500000, .segments = 10, .control = SIM_CUBIC,
                                 .receive_most = 3 * MB, .send_most = 3 * MB};
-    w->object = (struct sim_object){PATH, 20 * MB, 1, NULL, 0};
+    w->object = (struct sim_object){.path = PATH, .size = 20 * MB, .version = 1};
     w->server = (struct sim_server){.name = HOST, .other = OTHER, .objects = 1, .dialect = dialect, .think_ns = 100000,
                                     .accept_ns = 300000, .faults_left = forever ? UINT_MAX : 1, .faults_from = from};
     w->server.fault[fault] = 1;
@@ -166,7 +174,12 @@ void sim_world_of_fault(struct sim_world *w, enum sim_fault fault, unsigned from
     if (h5 != SIM_H5_NONE)
         make_h5(w, 8 * MB);
     w->h5 = h5;
-    if (h5 == SIM_H5_IMAGES || h5 == SIM_H5_STREAM || h5 == SIM_H5_CHUNKS || h5 == SIM_H5_ROWS) {
+    w->sources = 0;
+    if (h5 == SIM_H5_AFTER || h5 == SIM_H5_BESIDE) {
+        w->sources = 4;
+        w->set_bytes = 2 << 20;
+        w->read_bytes = 1 << 20;
+    } else if (h5 == SIM_H5_IMAGES || h5 == SIM_H5_STREAM || h5 == SIM_H5_CHUNKS || h5 == SIM_H5_ROWS) {
         w->sets = h5 == SIM_H5_IMAGES ? 8 : 1;
         w->set_bytes = h5 == SIM_H5_IMAGES ? 1 << 20 : 8 << 20;
         w->read_bytes = 1 << 20;
@@ -180,8 +193,9 @@ void sim_world_of_fault(struct sim_world *w, enum sim_fault fault, unsigned from
     w->reading[0] = reading;
     w->piece[0] = reading == SIM_STREAM ? 1 << 20 : 8192;
     w->bytes[0] = reading == SIM_STREAM || reading == SIM_SCATTERED ? 8 * MB : 200 * 8192;
-    /* docs/faults.md: each attempt has time to connect and twice the stall time-out; between them it waits, at most as long
-     * as the longest back-off or what Retry-After says here. What is read in one go may meet several faults. */
+    /* docs/faults.md: each attempt has time to connect and twice the stall time-out; between them it waits, at most
+     * as long as the longest back-off or what Retry-After says here. What is read in one go may meet several faults.
+     * */
     uint64_t pause_ms = 10000, attempts = o->retries + 1;
     w->call_most_ns = attempts * (o->connect_timeout_ms + 2 * o->stall_timeout_ms + pause_ms) * SIM_MS;
 }
@@ -202,7 +216,7 @@ void sim_world_print(const struct sim_world *w)
            o->engine_threads, o->readahead, o->shadow, w->switches);
     if (w->h5)
         printf(" HDF5 %s, %s%s, %u x %" PRIu64 " bytes, reads=%u of %" PRIu64 "\n", h5_names[w->h5], w->latest ? "latest" : "earliest",
-               w->grows ? ", can grow" : "", w->sets, w->set_bytes, w->reads, w->read_bytes);
+               w->grows ? ", can grow" : "", w->sources ? w->sources : w->sets, w->set_bytes, w->reads, w->read_bytes);
     for (unsigned i = 0; i < w->readers && !w->h5; i++)
         printf(" %s/%" PRIu64 "/%" PRIu64, reading_names[w->reading[i]], w->piece[i], w->bytes[i]);
     if (!w->h5)
@@ -239,7 +253,7 @@ static int is_due(const struct sim_server *s, int code)
     case XH_E_NET:
         return n[SIM_F_REFUSED] || n[SIM_F_DROPPED] || n[SIM_F_CUT];
     case XH_E_TIMEOUT:
-        return n[SIM_F_SILENT] || n[SIM_F_STALL];
+        return n[SIM_F_SILENT] || n[SIM_F_STALL] || n[SIM_F_TRICKLE];
     case XH_E_STATUS:
         return n[SIM_F_503] || n[SIM_F_429] || n[SIM_F_500];
     case XH_E_CHANGED:
@@ -397,10 +411,15 @@ static void hung(const char *why)
     _exit(1);
 }
 
-static void set_up(struct sim_world *w)
+void sim_world_begin(struct sim_world *w)
 {
     running = w;
     w->server.object = &w->object;
+    if (w->sources) { /* the sources, and the file that names them */
+        w->server.object = w->source;
+        w->server.objects = w->sources + 1;
+        w->source[w->sources] = w->object;
+    }
     w->server.link = &w->link;
     sim_net.server = &w->server;
     sim_net.servers = 1;
@@ -428,7 +447,7 @@ void sim_world_run(struct sim_world *w, struct sim_result *out)
     static struct reader r[SIM_READERS_MOST];
     struct reader first = {.world = w, .out = out};
     memset(out, 0, sizeof *out);
-    set_up(w);
+    sim_world_begin(w);
     uint64_t begun = sim_now();
     if (w->h5) {
         run_h5(w, out);
@@ -476,7 +495,7 @@ uint64_t sim_world_fetch(struct sim_world *w, unsigned n, uint64_t bytes)
 {
     struct plain *p = calloc(n, sizeof *p);
     int busy = (int)n;
-    set_up(w);
+    sim_world_begin(w);
     uint64_t begun = sim_now(), opens = begun + 2 * w->link.rtt_ns;
     for (unsigned i = 0; i < n; i++) {
         p[i].left = bytes / n;

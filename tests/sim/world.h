@@ -7,6 +7,7 @@
 #include "simwire.h"
 
 #define SIM_READERS_MOST 6
+#define SIM_SOURCE_ROW 8192u /* bytes of a row of a virtual dataset's source */
 
 enum sim_reading {
     SIM_STREAM,    /* from the beginning to the end, in large reads */
@@ -19,7 +20,8 @@ enum sim_reading {
     SIM_READINGS,
 };
 
-/* What an HDF5 file holds and how it is read, through HDF5 and the driver; by one reader, as HDF5 takes one at a time. */
+/* What an HDF5 file holds and how it is read, through HDF5 and the driver; by one reader, as HDF5 takes one at a
+ * time. */
 enum sim_h5 {
     SIM_H5_NONE,   /* the file is no HDF5 file, and the cache is called */
     SIM_H5_IMAGES, /* contiguous datasets, one after another */
@@ -28,8 +30,12 @@ enum sim_h5 {
     SIM_H5_ROWS,   /* random pieces of a contiguous dataset */
     SIM_H5_WALK,   /* each dataset is opened, its shape looked at and its attribute read */
     SIM_H5_SMALL,  /* small datasets in any order */
+    SIM_H5_AFTER,  /* a virtual dataset from the beginning to the end; its sources lie one after another */
+    SIM_H5_BESIDE, /* the same; the sources' columns lie side by side */
     SIM_H5S,
 };
+
+enum sim_order { SIM_ORDER_UP, SIM_ORDER_DOWN, SIM_ORDER_STEPS, SIM_ORDER_PERIOD }; /* each third piece; 0, 3, 5, 10, 13, 15 and so on */
 
 struct sim_world {
     uint64_t seed;
@@ -40,11 +46,14 @@ struct sim_world {
     unsigned readers;
     enum sim_h5 h5;
     unsigned sets;            /* its datasets */
+    unsigned sources;         /* of its virtual dataset, each with a dataset of |set_bytes| */
+    struct sim_object *source; /* these; made by sim_h5_make */
     uint64_t set_bytes;       /* of each */
     uint64_t read_bytes;      /* with one call, where that is not a dataset */
     unsigned reads;           /* how many at most; 0: all */
     int latest;               /* the file is written in HDF5's latest format */
     int grows;                /* its chunked dataset could grow: 1 or 2 ways */
+    enum sim_order order;     /* of the pieces of a stream, or of chunks; SIM_ORDER_UP but in the workloads */
     int shared;               /* the readers have one open file; else each its own */
     enum sim_reading reading[SIM_READERS_MOST];
     uint64_t piece[SIM_READERS_MOST], bytes[SIM_READERS_MOST]; /* of a read; in all */
@@ -64,8 +73,8 @@ struct sim_result {
 /* Makes one of |seed|. */
 void sim_world_of(struct sim_world *w, uint64_t seed);
 
-/* Makes one with an ordinary link in which |fault| strikes the |from|-th request or connection, and each one behind that
- * if |forever|, while one reader reads as |reading| or |h5| says. */
+/* Makes one with an ordinary link in which |fault| strikes the |from|-th request or connection, and each one behind
+ * that if |forever|, while one reader reads as |reading| or |h5| says. */
 void sim_world_of_fault(struct sim_world *w, enum sim_fault fault, unsigned from, int forever, enum sim_dialect dialect,
                         enum sim_reading reading, enum sim_h5 h5);
 
@@ -78,10 +87,19 @@ void sim_h5_make(struct sim_world *w, const char *dir);
 /* Reads it at |url|: within sim_world_run. Returns 0, or -1: an HDF5 call failed, and |why| says what. */
 int sim_h5_read(const struct sim_world *w, const char *url, uint64_t dice, struct sim_result *out, char *why, size_t size);
 
+/* Its network is there and its clock runs: for programs of another kind than sim_world_run. Once in a process. */
+void sim_world_begin(struct sim_world *w);
+
 /* Runs it, once in a process: what hangs ends the process with status 1 and a message. */
 void sim_world_run(struct sim_world *w, struct sim_result *out);
 
 /* The best that |n| connections of a plain client bring of |bytes| over |w|'s link. Returns ns. Once in a process. */
 uint64_t sim_world_fetch(struct sim_world *w, unsigned n, uint64_t bytes);
+
+/* Stragglers (stragglers.c): how many ways there are; the |i|-th one's name; runs it, once in a process. What must
+ * not be is told in |wrong|, what was seen in |seen|. */
+unsigned sim_straggler_ways(void);
+const char *sim_straggler_name(unsigned i);
+void sim_straggler_run(unsigned i, char *seen, size_t seen_size, char *wrong, size_t wrong_size);
 
 #endif

@@ -1,7 +1,8 @@
-/* Preloaded: the process kills itself in the DYING_AT'th system call that changes a file whose name ends with .h5, a write when
- * half of it is done, or nothing of it where it is at most a sector. At exit the number of those calls is written, as text, to the file DYING_COUNT. With DYING_SAY a line of
- * what each did is appended to that file. With DYING_SLOW_US each pread and each call that changes any file takes so many
- * microseconds longer. With DYING_NFS what lies on a disk seems to lie on NFS; with DYING_NO_FLOCK flock fails with ENOSYS. */
+/* Preloaded: the process kills itself in the DYING_AT'th system call that changes a file whose name ends with .h5, a
+ * write when half of it is done, or nothing of it where it is at most a sector. At exit the number of those calls is
+ * written, as text, to the file DYING_COUNT. With DYING_SAY a line of what each did is appended to that file. With
+ * DYING_SLOW_US each pread and each call that changes any file takes so many microseconds longer. With DYING_NFS what
+ * lies on a disk seems to lie on NFS; with DYING_NO_FLOCK flock fails with ENOSYS. */
 #undef _FILE_OFFSET_BITS /* both names of each call are defined here; 64-bit systems */
 #include <dlfcn.h>
 #include <errno.h>

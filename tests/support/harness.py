@@ -100,27 +100,6 @@ def wait_for(true, what, seconds=20):
         time.sleep(0.005)
 
 
-class Untimely(AssertionError):
-    """Something took too long, or came out otherwise because of that."""
-
-
-def timely(good, *why):
-    """A claim on how long something takes, or that depends on it: for tried()."""
-    if not good:
-        raise Untimely(*why)
-
-
-def tried(check, times=3):
-    """Calls |check|(attempt), again when it raises Untimely, |times| at most; returns what it returns: a machine that took the
-    processor away at a bad moment is asked once more. Whatever else goes wrong is wrong at once."""
-    for attempt in range(times - 1):
-        try:
-            return check(attempt)
-        except Untimely as e:
-            print(f"# tried again: {str(e)[:300]!r}", flush=True)
-    return check(times - 1)
-
-
 def wait_port(port):
     """Returns once somebody listens there."""
     def listens():

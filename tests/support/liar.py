@@ -21,6 +21,7 @@ A fault's argument follows a colon: /slow:50/x.h5, /503:2@1~0-99/x.h5.
                  "connection", "status", "struck", "greeting"}]} in the order of arrival; authorization is true or
                  false, connection a number, struck whether the fault met it, greeting whether it asks for the first byte alone
   /_struck/PATH  waits until a request for PATH was struck, 20 s at most; JSON: all that were
+  /_release/PATH lets the requests of PATH go that the fault `held` holds; /_release:N/PATH the first N
   /_reset        forgets all of it, and so starts the counting for @ anew
   /_port         JSON: a new port, for a fault that changes a whole server; /_port:tls one with TLS
 

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "file.h"
+#include "object.h"
 #include "source/compressed.h"
 #include "source/compressed_impl.h"
 #include "stream/segment.h"
@@ -53,8 +53,6 @@ static struct {
     _Atomic int linger; /* the submission of a stream comes back when all of it has stood, and some goes on, or half a second later */
     _Atomic int lingers; /* and it stands now */
     unsigned streams;           /* may be begun */
-    unsigned gains;             /* so many times a stream would gain by more loads */
-    unsigned lasting;           /* how many of a stream's loads go on; 0: all */
     int early;                  /* the head comes before its version is known */
     unsigned resumes;
     _Atomic size_t begun;       /* loads of the stream that was begun last */
@@ -181,12 +179,6 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     return 0;
 }
 
-size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST])
-{
-    (void)o, (void)out;
-    return 0;
-}
-
 int xh_origin_open_told(const char *url, const struct xh_options *o, const char *hint, struct xh_counters *c,
                         struct xh_origin **out, struct xh_err *err)
 {
@@ -200,18 +192,8 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     (void)o;
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
                                    .max_range_header = 3900, .connections = engine.streams ? engine.streams : 8,
-                                   .lasting = engine.lasting ? engine.lasting : 8, .scattered = 8, .open = 8, .idle = 8,
+                                   .streaming = engine.streams ? engine.streams : 8, .scattered = 8, .open = 8, .idle = 8,
                                    .streams = engine.streams, .warm = 1 + engine.streams / 2, .warm_bytes = 6u << 20};
-}
-
-int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes)
-{
-    (void)o, (void)bytes;
-    if (loads == 0 || !few || engine.gains == 0)
-        return 0;
-    engine.gains--;
-    engine.lasting++;
-    return 1;
 }
 
 void xh_origin_crowd(unsigned (*count)(const struct xh_options *o))
@@ -670,49 +652,27 @@ static int streams_by(struct xh_file *f, unsigned i, int patient)
     return is;
 }
 
-/* A stream whose connections have found their speed goes on with few of them, and loses nothing over it. */
-static void a_stream_ends_on_few_loads(unsigned lasting)
+/* A stream that is cut ends there, and another one goes on from there. */
+static void a_stream_is_cut(unsigned seed)
 {
     uint8_t *b = malloc(400000);
     memset(b, 0x5a, 400000);
-    engine.streams = 4;
-    engine.lasting = lasting;
-    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
-    uint64_t off = 1000000, end = 90000000;
-    CHECK(xh_stage_stream(f, off, end) == end);
-    CHECK(engine.begun == 4);
-    for (; off < end; off += 390000) {
-        CHECK(read_one(f, off, end - off < 390000 ? end - off : 390000, b) == 0);
-        xh_stage_reach(f, off + 390000, 4u << 20);
-        if (off > 60000000) /* two or three times what a fast link holds, and the window: the others are over */
-            CHECK(!streams_by(f, lasting, 0) && !streams_by(f, lasting, 1));
+    engine.streams = 4; /* with those that end soon no more than there are threads */
+    struct xh_file *f = open_test("shadow=off,stream_bytes=0,readahead_bytes=16M");
+    uint64_t at = 0, cut = 20000000 + rand_r(&seed) % 40000000;
+    read_on(f, 0, cut, b);
+    for (int i = 0; i < 3; i++) {
+        xh_stage_cut(f, (uint64_t)(rand_r(&seed) % 12000000));
+        at = cut;
+        cut += (uint64_t)(rand_r(&seed) % 9000000) + 390000;
+        read_on(f, at, cut, b);
     }
-    CHECK(atomic_load(&f->counters.bytes_demand) == 0);
+    read_on(f, cut, OBJECT_BYTES, b);
     drain(0);
-    CHECK(staged(f) == 0 && parcels(f) == 0);
-    free(b);
+    CHECK(parcels(f) == 0);
     xh_cache_close(f);
-    engine.streams = engine.lasting = 0;
-}
-
-/* A stream that would gain by more loads is dealt anew: its old loads end where the new ones begin. */
-static void a_stream_is_dealt_anew(unsigned times)
-{
-    uint8_t *b = malloc(400000);
-    memset(b, 0x5a, 400000);
-    engine.streams = 4; /* with those that end soon no more than there are threads: a real engine lets no stream keep a read waiting */
-    engine.gains = times;
-    for (int i = 0; i < 50 && engine.gains; i++) { /* it may have stood still whenever it was looked at */
-        engine.lasting = 1;
-        struct xh_file *f = open_test("shadow=off,stream_bytes=0,readahead_bytes=16M");
-        read_on(f, 0, OBJECT_BYTES, b);
-        drain(0);
-        CHECK(parcels(f) == 0);
-        xh_cache_close(f);
-    }
-    CHECK(engine.gains == 0);
     free(b);
-    engine.streams = engine.lasting = engine.gains = 0;
+    engine.streams = 0;
 }
 
 /* A stream of chunks with gaps between them, read to its end: neither they nor what a gap leaves of a stripe stay. */
@@ -841,10 +801,8 @@ static void a_stream_goes_over_small_holes_alone(void)
 int main(void)
 {
     a_stream_waits_for_its_reader();
-    a_stream_ends_on_few_loads(1);
-    a_stream_ends_on_few_loads(3);
-    a_stream_is_dealt_anew(1);
-    a_stream_is_dealt_anew(2);
+    for (unsigned seed = 1; seed <= 4; seed++)
+        a_stream_is_cut(seed);
     a_stream_leaves_no_gaps_behind(300000, 4000);
     a_stream_leaves_no_gaps_behind(131072, 100);
     a_stream_leaves_no_gaps_behind(390001, 65536);

@@ -1,5 +1,6 @@
 /* Many threads that submit, promote, cancel, withdraw, fork and close over several sites made here, which fail, fall
- * silent, come back and change. A plain program, so that ThreadSanitizer can build it. Prints what does not hold and aborts. */
+ * silent, come back and change. A plain program, so that ThreadSanitizer can build it. Prints what does not hold and
+ * aborts. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -35,7 +36,6 @@ enum mood { WELL, FAILS, SILENT, CHANGED, OTHER };
 
 static _Atomic enum mood mood[SITES];
 static _Atomic unsigned served[SITES];
-static int offering; /* site 0 offers the others */
 
 struct job {
     struct job *next;
@@ -175,15 +175,6 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     return 0;
 }
 
-size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST])
-{
-    size_t n = 0;
-    for (unsigned i = 1; offering && o->site == 0 && i < SITES; i++)
-        if (asprintf(&out[n], "https://s%u/x", i) > 0)
-            n++;
-    return n;
-}
-
 int xh_origin_open_told(const char *url, const struct xh_options *o, const char *hint, struct xh_counters *c,
                         struct xh_origin **out, struct xh_err *err)
 {
@@ -196,7 +187,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     CHECK(o->site < SITES); /* else it was freed */
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = validators[o->site], .url_shown = "x",
                                    .max_ranges = 50, .max_range_header = 3900, .connections = 2, .scattered = 2,
-                                   .lasting = 1, .streams = 2, .rtt_ns = 1000000};
+                                   .streams = 2, .rtt_ns = 1000000};
 }
 
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
@@ -208,12 +199,6 @@ void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
 {
     (void)o;
     *out = (struct xh_origin_rates){.rtt_ms = 1};
-}
-
-int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes)
-{
-    (void)o, (void)loads, (void)few, (void)bytes;
-    return 0;
 }
 
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
@@ -398,7 +383,7 @@ static void use(struct user *u, int times)
             break;
         case 2:
             xh_replicas_get_info(u->r, &info);
-            xh_replicas_weigh(u->r, 1, 1, 1);
+            xh_replicas_are_several(u->r);
             CHECK(info.size == OBJECT_BYTES);
             break;
         default:
@@ -521,41 +506,6 @@ static void a_child_reads_by_itself(void)
     xh_replicas_close(r);
 }
 
-/* Nobody lists endpoints, but the server offers two others: the same one, and one of which nothing proves that it is. */
-static void spares_are_used_while_they_are_needed(void)
-{
-    static struct user u[THREADS];
-    unsigned was[SITES], stands = 0;
-    offering = 1;
-    struct xh_replicas *r = open_all();
-    users_init(u, r);
-    for (int i = 0; i < SITES; i++)
-        was[i] = served[i];
-    use(&u[0], 100);
-    land(&u[0]);
-    CHECK(u[0].good > 0 && served[1] == was[1] && served[2] == was[2]);
-    mood[2] = OTHER;
-    mood[0] = FAILS;
-    for (int k = 0; k < 1000 && served[1] == was[1]; k++) {
-        use(&u[0], 20); /* not for long: each failure of the first one puts the next look at it off */
-        land(&u[0]);
-    }
-    CHECK(served[1] > was[1]);
-    mood[0] = WELL;
-    for (int k = 0; k < 1000 && !stands; k++) { /* until it was looked at, after some seconds */
-        was[1] = served[1];
-        was[0] = served[0];
-        use(&u[0], 10);
-        land(&u[0]);
-        stands = served[1] == was[1] && served[0] > was[0];
-        usleep(20000);
-    }
-    CHECK(stands);
-    xh_replicas_close(r);
-    mood[2] = WELL;
-    offering = 0;
-}
-
 int main(void)
 {
     static const enum mood well[SITES] = {WELL}, one_fails[SITES] = {WELL, FAILS}, own_fails[SITES] = {FAILS, WELL, WELL},
@@ -583,7 +533,5 @@ int main(void)
     may_fail = 0;
     CHECK(read_while(well, well, 0) > 100);
     a_child_reads_by_itself();
-    options.endpoints[0] = '\0';
-    spares_are_used_while_they_are_needed();
     return 0;
 }

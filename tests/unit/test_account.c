@@ -1,4 +1,5 @@
-/* The account of an open file, with a clock of its own: its sums are the wall time. And the advice for constructed facts. */
+/* The account of an open file, with a clock of its own: its sums are the wall time. And the advice for constructed
+ * facts. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -200,8 +200,10 @@ Test(auth, what_a_token_says_of_itself_is_of_its_outer_object, .timeout = 100)
         {"{\"aud\":\"https://x\",\"scope\":\"storage.read:/ b\",\"exp\":9000}",
          " (its audience is \"https://x\", its scope \"storage.read:/ b\")"},
         {"{\"aud\":[\"one\",\"two\"]}", " (its audience is \"one\", its scope \"\")"},
-        {"{\"aud\":\"a\nb\x01\"}", " (its audience is \"a?b?\", its scope \"\")"},
-        {"{\"aud\":\"unfinished", " (its audience is \"unfinished\", its scope \"\")"},
+        {"{\"aud\":\"a\\nb\\u0001\\u007f\\\"\"}", " (its audience is \"a?b??\"\", its scope \"\")"},
+        {"{\"aud\":\"a\nb\"}", ""}, {"{\"aud\":\"unfinished", ""}, {"{\"aud\":\"a\"} {", ""}, {"{\"aud\":\"\\u0000\"}", ""},
+        {"{\"exp\":1000,\"exp\":9000}", ""}, {"{\"exp\":1000.7}", " (it expired at 1970-01-01 00:16:40 UTC)"},
+        {"{\"exp\":1e300}", ""}, {"{\"exp\":[1000],\"aud\":[[\"one\"]],\"scope\":{}}", ""},
         {"{\"aud", ""}, {"{\"aud\":", ""}, {"[1,2", ""}, {"}}}}\"exp\":5", ""}, {"", ""}, {"{\"exp\":\"1000\"}", ""},
         {"{\"exp\":-5}", ""}, {"{\"aud\":\"\\", ""},
     };
@@ -488,12 +490,13 @@ Test(url, references_are_resolved_as_rfc_3986_has_it)
     static const char *const cases[][2] = {
         {"g", "http://a/b/c/g"},         {"./g", "http://a/b/c/g"},      {"g/", "http://a/b/c/g/"},
         {"/g", "http://a/g"},            {"//g", "http://g/"},           {"?y", "http://a/b/c/d?y"},
-        {"g?y", "http://a/b/c/g?y"},     {"", "http://a/b/c/d"},         {".", "http://a/b/c/"},
+        {"g?y", "http://a/b/c/g?y"},     {"", "http://a/b/c/d?q"},       {".", "http://a/b/c/"},
         {"./", "http://a/b/c/"},         {"..", "http://a/b/"},          {"../g", "http://a/b/g"},
         {"../..", "http://a/"},          {"../../g", "http://a/g"},      {"../../../g", "http://a/g"},
         {"/./g", "http://a/g"},          {"/../g", "http://a/g"},        {"g.", "http://a/b/c/g."},
         {"..g", "http://a/b/c/..g"},     {"./g/.", "http://a/b/c/g/"},   {"g/../h", "http://a/b/c/h"},
         {"g?y/../x", "http://a/b/c/g?y/../x"}, {"https://h:1/x#f", "https://h:1/x"}, {"g#s", "http://a/b/c/g"},
+        {"#s", "http://a/b/c/d?q"}, {"?y z#s?", "http://a/b/c/d?y%20z"}, {"g\xc3\xa9?a%2fb", "http://a/b/c/g%C3%A9?a%2fb"},
     };
     struct xh_url *base = parsed("http://a/b/c/d?q");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -504,6 +507,42 @@ Test(url, references_are_resolved_as_rfc_3986_has_it)
         xh_url_unref(u);
     }
     xh_url_unref(base);
+}
+
+/* What a URL is signed for stays as it is. */
+Test(url, a_redirect_to_a_named_server_is_taken_as_it_stands)
+{
+    static const char *const cases[][2] = {
+        {"https://h/a/../b?sig=1", "https://h/a/../b?sig=1"}, {"https://h/%2E%2e/x?", "https://h/%2E%2e/x?"},
+        {"//h/./x", "https://h/./x"}, {"https://[0:0::1]/p#f", "https://[0:0::1]/p"},
+    };
+    static const char *const bad[] = {"https:/h/x", "https:///h/x", "///h/x", "https:x", "https://h%61/x", "//h\\x/y"};
+    struct xh_url *base = parsed("https://a/b/c?d"), *u = NULL;
+    struct xh_err err;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_expect_eq(xh_url_resolve(base, bad[i], &u, &err), XH_E_PROTO, "accepted: %s", bad[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_assert_eq(xh_url_resolve(base, cases[i][0], &u, &err), 0, "%s: %s", cases[i][0], err.text);
+        cr_expect_str_eq(u->text, cases[i][1], "%s gave %s", cases[i][0], u->text);
+        xh_url_unref(u);
+    }
+    xh_url_unref(base);
+}
+
+/* Else it would get no credentials any more. */
+Test(url, a_redirect_to_another_path_stays_at_the_server_as_the_user_wrote_it)
+{
+    static const char *const bases[] = {"https://[2001:0DB8::1]:8443/a/b", "https://127.1/a/b", "https://h.:443/a/b"};
+    static const char *const refs[] = {"/x", "x", "../x?y", "?y", "1:x", "#f"};
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++)
+        for (size_t k = 0; k < sizeof refs / sizeof *refs; k++) {
+            struct xh_url *base = parsed(bases[i]), *u = NULL;
+            struct xh_err err;
+            cr_assert_eq(xh_url_resolve(base, refs[k], &u, &err), 0, "%s: %s", refs[k], err.text);
+            cr_expect(xh_url_same_server(base, u), "%s at %s is at %s", refs[k], bases[i], u->server);
+            xh_url_unref(u);
+            xh_url_unref(base);
+        }
 }
 
 Test(url, a_redirect_may_not_leave_tls_nor_bring_a_user)

@@ -43,7 +43,7 @@ static struct load {
 static struct xh_endpoint *e;
 static struct xh_exchange reply;
 
-void xh_request_weigh(struct xh_request *r)
+void xh_request_weigh(struct xh_request *r, struct xh_limits *limits)
 {
     r->queued_bytes = xh_ring_of(r->job, struct load, job)->bytes;
     r->queued_requests = 1;
@@ -700,7 +700,8 @@ static struct xh_exchange *progress(struct load *l, struct xh_exchange *x, uint6
     l->job.transfer = &transfer;
     l->job.got = &l->job.got_one;
     l->job.got_one = came;
-    *x = (struct xh_exchange){.request = &l->r, .job = &l->job, .asked_end = 1, .body_bytes = came, .fresh = came,
+    *x = (struct xh_exchange){.request = &l->r, .job = &l->job, .transfer = &transfer, .got = l->job.got, .asked_end = 1,
+                              .body_bytes = came, .fresh = came,
                               .sent_ns = l->sent_ns, .first_ns = l->sent_ns + 10 * MS, .last_ns = now - quiet_ms * MS};
     l->r.exchange = x;
     return x;

@@ -1,4 +1,5 @@
-/* Families: one answer for as long as a file of them is open, and failures that are forgotten. With a clock of its own. */
+/* Families: one answer for as long as a file of them is open, and failures that are forgotten. With a clock of its
+ * own. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>

@@ -37,8 +37,9 @@ static struct world world_of(double link, double unpack, double ratio)
     return (struct world){.so_far.now_ns = 1000, .link = link, .unpack = unpack, .ratio = ratio, .waits = 1};
 }
 
-/* A stream from a server |rtt_ns| away, by |n| young connections: each round trip brings twice as much, up to the link's rate.
- * Its reader is seen every 20 ms until the link is known, at most for ten seconds. Returns bytes that had come by then, 0: it never was. */
+/* A stream from a server |rtt_ns| away, by |n| young connections: each round trip brings twice as much, up to the
+ * link's rate. Its reader is seen every 20 ms until the link is known, at most for ten seconds. Returns bytes that
+ * had come by then, 0: it never was. */
 static double stream(struct world *w, double rtt_ns, double n)
 {
     double window = 14600 * n, came = 0;
@@ -63,7 +64,7 @@ Test(judge, a_far_server_is_looked_beside_before_its_link_is_known)
     struct world w = world_of(0.1, 1.5, 1.4);
     cr_assert(xh_judge_looks(&w.j, 0, 10000000));
     cr_assert_not(xh_judge_looks(&w.j, 0, 1000000));
-    cr_assert_not(xh_judge_looks(&w.j, 1.2, 10000000), "but for one that is known to be fast");
+    cr_assert_not(xh_judge_looks(&w.j, 1.6, 10000000), "but for one that is known to be fast");
 }
 
 Test(judge, a_link_is_known_soon_after_slow_start)
@@ -113,7 +114,7 @@ Test(judge, a_trial_is_not_held_against_what_came_in_a_burst)
 
 Test(judge, a_slow_link_is_looked_beside_and_a_fast_one_not)
 {
-    struct world slow = world_of(0.0125, 1.5, 1.4), fast = world_of(1.2, 1.5, 1.4);
+    struct world slow = world_of(0.0125, 1.5, 1.4), fast = world_of(1.6, 1.5, 1.4);
     cr_assert_not(xh_judge_looks(&slow.j, 0, 0), "before anything is known");
     cr_assert(xh_judge_looks(&slow.j, 0.1, 0), "another file has told of it");
     reads(&slow, 3);
@@ -142,6 +143,19 @@ Test(judge, a_body_is_left_where_the_link_is_as_fast_as_unpacking)
     xh_judge_begin(&w.j, w.ratio, 0, w.so_far.now_ns);
     cr_assert_eq(reads(&w, 200), 0);
     cr_assert_not(w.j.packed);
+}
+
+Test(judge, a_body_of_lz4_is_read_behind_a_link_that_is_too_fast_for_zstd)
+{
+    for (int lz4 = 0; lz4 < 2; lz4++) {
+        struct world w = world_of(1.0, lz4 ? 4 : 1.5, lz4 ? 3 : 4);
+        w.j.unpack_guess = lz4 ? XH_UNPACK_GUESS_LZ4 : XH_UNPACK_GUESS;
+        cr_assert(xh_judge_looks(&w.j, w.link, 0), "until it is seen, nobody knows how it is packed");
+        reads(&w, 5);
+        xh_judge_begin(&w.j, w.ratio, 0, w.so_far.now_ns);
+        reads(&w, 200);
+        cr_assert_eq(w.j.packed, lz4);
+    }
 }
 
 /* A body is on trial that brings less than the original did. */

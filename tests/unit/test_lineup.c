@@ -1,4 +1,5 @@
-/* The names in the mapping of a virtual dataset, the order in which they are opened, and files that are read in turns. */
+/* The names in the mapping of a virtual dataset, the order in which they are opened, and files that are read in
+ * turns. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,12 +176,11 @@ static size_t opened(struct xh_lineup *l, int i, size_t *first)
     return xh_lineup_opened(l, url, first);
 }
 
-Test(lineup, once_two_neighbours_were_opened_the_next_ones_are_foreseen_each_once)
+Test(lineup, the_next_ones_are_foreseen_each_once)
 {
     struct xh_lineup l = lineup("s", 30);
-    size_t first, told = 2, n;
-    cr_assert_eq(opened(&l, 0, &first), 0, "one shows no order");
-    for (int i = 1; i < 30; i++) {
+    size_t first, told = 1, n;
+    for (int i = 0; i < 30; i++) {
         if ((n = opened(&l, i, &first)) > 0) {
             cr_assert_eq(first, told, "in order, each once");
             told += n;
@@ -193,15 +193,28 @@ Test(lineup, once_two_neighbours_were_opened_the_next_ones_are_foreseen_each_onc
     xh_lineup_free(&l);
 }
 
-Test(lineup, few_are_foreseen_at_first)
+Test(lineup, once_two_neighbours_were_opened_more_and_more_are_about_to_be)
 {
+    static const size_t soon[] = {0, 2, 4, 8, 8, 8};
     struct xh_lineup l = lineup("s", 30);
     size_t first;
-    opened(&l, 4, &first);
-    cr_assert_eq(opened(&l, 5, &first), 2);
-    cr_assert_eq(first, 6);
-    cr_assert_eq(opened(&l, 6, &first), 3);
-    cr_assert_eq(first, 8);
+    for (int i = 0; i < 6; i++) {
+        opened(&l, 4 + i, &first);
+        cr_assert_eq(l.soon, soon[i], "%zu after %d", l.soon, i + 1);
+    }
+    opened(&l, 20, &first);
+    cr_assert_eq(l.soon, 0, "one shows no order");
+    cr_assert_eq(first, 21);
+    xh_lineup_free(&l);
+}
+
+Test(lineup, what_follows_a_name_is_known_in_any_order)
+{
+    struct xh_lineup l = lineup("s", 30);
+    cr_assert_eq(xh_lineup_behind(&l, "https://h/d/s29.h5"), 0);
+    cr_assert_eq(xh_lineup_behind(&l, "https://h/d/s0.h5"), 29);
+    cr_assert_eq(xh_lineup_behind(&l, "https://h/d/s10.h5"), 19);
+    cr_assert_eq(xh_lineup_behind(&l, "https://h/d/t10.h5"), 0, "it is none of them");
     xh_lineup_free(&l);
 }
 
@@ -209,12 +222,16 @@ Test(lineup, other_orders_places_and_files_show_nothing)
 {
     struct xh_lineup l = lineup("s", 30);
     size_t first;
-    for (int i = 29; i >= 0; i -= 2)
-        cr_assert_eq(opened(&l, i, &first), 0);
-    cr_assert_eq(opened(&l, 4, &first), 0);
-    cr_assert_eq(xh_lineup_opened(&l, "https://other/d/s5.h5", &first), 0, "the same name elsewhere");
+    for (int i = 29; i >= 0; i -= 2) {
+        opened(&l, i, &first);
+        cr_assert_eq(l.soon, 0);
+    }
+    opened(&l, 4, &first);
+    xh_lineup_opened(&l, "https://other/d/s5.h5", &first);
+    cr_assert_eq(l.soon, 0, "the same name elsewhere");
     cr_assert_eq(xh_lineup_opened(&l, "https://other/d/ss6.h5", &first), 0, "another name that ends so");
-    cr_assert_eq(xh_lineup_opened(&l, "https://other/d/s6.h5", &first), 2, "but from there on it is an order");
+    xh_lineup_opened(&l, "https://other/d/s6.h5", &first);
+    cr_assert_eq(l.soon, 2, "but from there on it is an order");
     xh_lineup_free(&l);
 }
 
@@ -223,7 +240,8 @@ Test(lineup, names_that_are_urls_stand_for_themselves)
     struct xh_lineup l = lineup("https://h/x/", 9);
     size_t first;
     xh_lineup_opened(&l, "https://h/x/0.h5", &first);
-    cr_assert_eq(xh_lineup_opened(&l, "https://h/x/1.h5", &first), 2);
+    xh_lineup_opened(&l, "https://h/x/1.h5", &first);
+    cr_assert_eq(l.soon, 2);
     cr_assert_str_eq(l.prefix, "");
     xh_lineup_free(&l);
 }

@@ -11,19 +11,18 @@
 #include "localfs/write_buffer.h"
 #include "localfs/read_around.h"
 
-#define MS 1000000u
 #define MOST (1u << 20)
 #define BUDGET (64u << 20)
 
 /* ---- reach ---- */
 
-Test(reach, grows_while_what_it_brings_is_used_and_costs_nothing)
+Test(reach, grows_while_what_it_brings_is_used)
 {
     struct xh_read_around r;
-    xh_read_around_begin(&r, 1ull << 40);
+    xh_read_around_begin(&r, -1, 1ull << 40);
     cr_assert_eq(r.bytes, XH_READ_AROUND_FIRST);
     for (int i = 0; i < 10; i++) {
-        xh_read_around_learn(&r, r.bytes, MS);
+        xh_read_around_learn(&r);
         xh_read_around_hit(&r);
     }
     cr_assert_eq(r.bytes, XH_READ_AROUND_MOST);
@@ -32,23 +31,10 @@ Test(reach, grows_while_what_it_brings_is_used_and_costs_nothing)
 Test(reach, stays_small_where_nothing_of_it_is_used)
 {
     struct xh_read_around r;
-    xh_read_around_begin(&r, 1ull << 40);
+    xh_read_around_begin(&r, -1, 1ull << 40);
     for (int i = 0; i < 20; i++)
-        xh_read_around_learn(&r, r.bytes, MS);
+        xh_read_around_learn(&r);
     cr_assert_eq(r.bytes, XH_READ_AROUND_LEAST);
-}
-
-Test(reach, shrinks_where_bytes_cost_more_than_the_latency)
-{
-    struct xh_read_around r;
-    xh_read_around_begin(&r, 1ull << 40);
-    xh_read_around_learn(&r, 4096, MS);
-    for (int i = 0; i < 20; i++) {
-        xh_read_around_hit(&r);
-        xh_read_around_learn(&r, r.bytes, r.bytes * 100); /* 10 MB/s */
-    }
-    cr_assert_leq(r.bytes, 65536);
-    cr_assert_geq(r.bytes, XH_READ_AROUND_LEAST);
 }
 
 Test(reach, a_window_is_aligned_holds_what_is_wanted_and_ends_with_the_file)
@@ -58,7 +44,7 @@ Test(reach, a_window_is_aligned_holds_what_is_wanted_and_ends_with_the_file)
     srand(1);
     for (int i = 0; i < 10000; i++) {
         uint64_t end = 1 + (uint64_t)rand() % 5000000, off = (uint64_t)rand() % 5000000, len = 1 + (uint64_t)rand() % 300000;
-        xh_read_around_begin(&r, end);
+        xh_read_around_begin(&r, -1, end);
         r.bytes = XH_READ_AROUND_LEAST << rand() % 7;
         xh_read_around_around(&r, off, len, end, &lo, &hi);
         cr_assert(lo <= hi && hi <= end);
@@ -67,27 +53,6 @@ Test(reach, a_window_is_aligned_holds_what_is_wanted_and_ends_with_the_file)
         else
             cr_assert(lo == hi);
     }
-}
-
-Test(reach, is_needless_where_the_kernel_has_the_file_until_reads_are_slow)
-{
-    struct xh_read_around r;
-    xh_read_around_begin(&r, 1ull << 30);
-    for (int i = 0; i < 4; i++) {
-        cr_assert(!xh_read_around_needless(&r));
-        xh_read_around_learn(&r, 65536, 15000);
-    }
-    cr_assert(xh_read_around_needless(&r));
-    xh_read_around_plain(&r, 512, 1000);
-    cr_assert(xh_read_around_needless(&r));
-    xh_read_around_plain(&r, 512, 100000);
-    cr_assert(!xh_read_around_needless(&r));
-    for (int i = 0; i < 100; i++)
-        xh_read_around_plain(&r, 512, 1000);
-    xh_read_around_plain(&r, 512, 100000); /* one among many that were quick */
-    cr_assert(xh_read_around_needless(&r));
-    xh_read_around_plain(&r, 512, 100000);
-    cr_assert(!xh_read_around_needless(&r));
 }
 
 /* ---- held ---- */
@@ -224,7 +189,7 @@ Test(held, what_could_not_be_written_is_written_the_next_time)
     memset(model, 7, 5000);
     cr_assert_eq(xh_write_buffer_write(&h, 0, 0, 5000, model), 0);
     cr_assert_eq(xh_write_buffer_write_back(&h), -1);
-    h.fd = fd;
+    h.reach.fd = fd;
     cr_assert_eq(xh_write_buffer_write_back(&h), 0);
     same_as_file(fd, 5000);
     xh_write_buffer_end(&h);

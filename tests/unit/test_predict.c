@@ -106,11 +106,55 @@ Test(predict, where_many_share_the_room_what_is_asked_for_is_large_all_the_same)
     free(m.at);
 }
 
+Test(predict, runs_that_take_turns_ask_one_after_another)
+{
+    struct model m[XH_PREDICT_TURNS] = {0};
+    uint64_t foreseen = 0;
+    size_t most = 0;
+    for (uint64_t i = 0; i < 64; i++) {
+        size_t asks = 0;
+        for (unsigned t = 0; t < XH_PREDICT_TURNS; t++) {
+            struct xh_range r = {i * MIB, MIB};
+            size_t before = m[t].n;
+            m[t].p.turn = t + 1;
+            foreseen += had(&m[t], r) == MIB;
+            reads(&m[t], r, 8 * MIB, 64 * MIB);
+            asks += m[t].n - before;
+        }
+        most = i > 8 && asks > most ? asks : most;
+    }
+    cr_assert_geq(foreseen, 60 * XH_PREDICT_TURNS);
+    cr_assert_leq(most, XH_PREDICT_TURNS / 2, "%zu at once", most);
+    for (unsigned t = 0; t < XH_PREDICT_TURNS; t++) {
+        cr_assert_leq(m[t].n, 64 / 4 + 4, "%zu requests", m[t].n);
+        free(m[t].at);
+    }
+}
+
+Test(predict, a_run_that_comes_from_elsewhere_is_not_new)
+{
+    struct xh_predict_seq p = {0};
+    struct xh_range out[XH_PREDICT_RANGES], r = {2048, 100000};
+    xh_predict_expect(&p, 2048, 64 * MIB);
+    cr_assert_eq(xh_predict_seq(&p, r, (struct xh_range){2048, 64 * MIB}, 8 * MIB, 65 * MIB, out), 1);
+    cr_assert_eq(p.window, 8 * MIB, "it is trusted as it was");
+    xh_predict_expect(&p, 2048, 64 * MIB);
+    r.off = 10 * MIB;
+    cr_assert_eq(xh_predict_seq(&p, r, (struct xh_range){2048, 64 * MIB}, 8 * MIB, 65 * MIB, out), 0,
+                 "not where it was expected");
+    xh_predict_expect(&p, 10 * MIB, 64 * MIB);
+    p.ahead = 40 * MIB; /* so much of it was fetched */
+    r = (struct xh_range){2048, 2 * MIB};
+    cr_assert_eq(xh_predict_seq(&p, r, (struct xh_range){2048, 9 * MIB}, 8 * MIB, 80 * MIB, out), 1,
+                 "what was fetched is of another dataset");
+    cr_assert_eq(out[0].off, 2048 + 2 * MIB);
+}
+
 Test(predict, a_run_downwards_is_covered_as_one_upwards)
 {
-    /* One later: so large a first read is taken for the beginning of a run upwards. */
+    /* One later: the distance must have been seen twice. */
     check_run(2048 + 99 * 8 * MIB, 8 * MIB, 0 - 8 * MIB, 100, 3, 100 * 8 * MIB + 2048);
-    check_run(2048 + 99 * 50000, 50000, UINT64_C(0) - 50000, 100, 2, 100 * 50000 + 2048);
+    check_run(2048 + 99 * 50000, 50000, UINT64_C(0) - 50000, 100, 3, 100 * 50000 + 2048);
 }
 
 Test(predict, equal_distances_are_covered_from_the_fourth_read_on, .timeout = 30)
@@ -254,71 +298,5 @@ Test(predict, whatever_is_read_the_proposals_keep_their_bounds, .timeout = 60)
             reads(&m, r, most, size);
         }
         free(m.at);
-    }
-}
-
-Test(predict, a_walk_through_metadata_widens_and_a_lone_miss_does_not)
-{
-    struct xh_predict_wide p = {0};
-    uint64_t size = 1000 * MIB;
-    struct xh_range w = xh_predict_widen(&p, (struct xh_range){0, 4096}, size);
-    cr_assert_leq(w.len, 16384);
-    uint64_t len = w.len;
-    for (int i = 0; i < 10; i++) {
-        for (uint64_t at = w.off; at < w.off + w.len; at += 1024)
-            xh_predict_walk(&p, (struct xh_range){at, 512}, size);
-        w = xh_predict_widen(&p, (struct xh_range){w.off + w.len, 4096}, size);
-        cr_assert_geq(w.len, len);
-        len = w.len;
-    }
-    cr_assert_eq(len, MIB);
-    w = xh_predict_widen(&p, (struct xh_range){900 * MIB, 4096}, size);
-    cr_assert_leq(w.len, 16384);
-}
-
-Test(predict, misses_where_little_metadata_lies_do_not_widen)
-{
-    struct xh_predict_wide p = {0};
-    uint64_t size = 1000 * MIB;
-    struct xh_range w = {0, 0};
-    for (uint64_t i = 0; i < 100; i++) {
-        w = xh_predict_widen(&p, (struct xh_range){i * 32768, 4096}, size);
-        cr_assert_eq(xh_predict_walk(&p, (struct xh_range){i * 32768, 512}, size).len, 0);
-    }
-    cr_assert_leq(w.len, 8192);
-}
-
-Test(predict, a_walk_has_its_next_piece_before_it_gets_there)
-{
-    struct xh_predict_wide p = {0};
-    uint64_t size = 64 * MIB, misses = 0, there = 0;
-    for (uint64_t at = 0; at < size; at += 768) {
-        if (at + 512 > there) {
-            struct xh_range w = xh_predict_widen(&p, (struct xh_range){at / 4096 * 4096, 4096}, size);
-            there = w.off + w.len;
-            misses++;
-        }
-        struct xh_range next = xh_predict_walk(&p, (struct xh_range){at, 512}, size);
-        if (next.len) {
-            cr_assert_eq(next.off, there);
-            cr_assert_leq(next.len, MIB);
-            there += next.len;
-        }
-    }
-    cr_assert_leq(misses, 4);
-}
-
-Test(predict, widening_always_holds_the_miss_and_stays_inside)
-{
-    srand(5);
-    struct xh_predict_wide p = {0};
-    for (int i = 0; i < 100000; i++) {
-        uint64_t size = 1 + (uint64_t)rand() % (uint64_t)(4 * MIB);
-        uint64_t off = (uint64_t)rand() % size;
-        uint64_t len = 1 + (uint64_t)rand() % (size - off);
-        struct xh_range w = xh_predict_widen(&p, (struct xh_range){off, len}, size);
-        cr_assert_leq(w.off, off);
-        cr_assert_geq(w.off + w.len, off + len);
-        cr_assert_leq(w.off + w.len, size);
     }
 }

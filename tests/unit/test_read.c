@@ -15,11 +15,14 @@
 
 #include "open/expected.h"
 #include "ahead/hints.h"
+#include "ahead/layouts.h"
 #include "ahead/walk.h"
-#include "ahead/predict.h"
+#include "ahead/sequence.h"
 #include "ahead/schedule.h"
-#include "file.h"
+#include "object.h"
 #include "pages/fetch.h"
+#include "pages/flow.h"
+#include "pages/keep.h"
 #include "base/now.h"
 #include "base/process.h"
 #include "shadow/impl.h"
@@ -60,7 +63,6 @@ static struct {
     unsigned streams; /* so many may be begun, on young connections */
     int apart; /* there is no connection yet */
     uint64_t rtt_ns;
-    _Atomic int gains; /* a stream would gain by more connections, as it does when another site comes */
     uint64_t watched; /* how often is this byte asked for? */
     unsigned times;
     unsigned loads; /* streams' loads that were asked for */
@@ -191,12 +193,6 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     return 0;
 }
 
-size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST])
-{
-    (void)o, (void)out;
-    return 0;
-}
-
 int xh_origin_open_told(const char *url, const struct xh_options *o, const char *hint, struct xh_counters *c,
                         struct xh_origin **out, struct xh_err *err)
 {
@@ -209,15 +205,9 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
-                                   .max_range_header = 3900, .connections = 8, .lasting = 8, .scattered = 8,
+                                   .max_range_header = 3900, .connections = 8, .streaming = 8, .scattered = 8,
                                    .open = engine.apart ? 0 : 8, .idle = engine.apart ? 0 : 8,
                                    .streams = engine.streams, .young = engine.streams != 0, .warm = 8, .rtt_ns = engine.rtt_ns};
-}
-
-int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes)
-{
-    (void)o, (void)few, (void)bytes;
-    return loads && atomic_exchange(&engine.gains, 0);
 }
 
 void xh_origin_crowd(unsigned (*count)(const struct xh_options *o))
@@ -500,7 +490,7 @@ Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
     cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &whole, 1, &err), 0);
     drain();
     xh_cache_stats(f, &before);
-    uint64_t streamed = atomic_load(&f->flow.streamed);
+    uint64_t streamed = atomic_load(&f->flows->own.streamed);
     size_t n = stride(e, 0, whole.len, 10, b);
     for (int i = 0; i < 10; i++) {
         memset(b, 0, 4 * n);
@@ -512,7 +502,7 @@ Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
     xh_cache_stats(f, &s);
     cr_expect_eq(s.bytes_hit - before.bytes_hit, 10 * 4 * n);
     cr_expect_eq(s.requests, before.requests);
-    cr_expect_eq(atomic_load(&f->flow.streamed), streamed, "of what is there nothing streams by");
+    cr_expect_eq(atomic_load(&f->flows->own.streamed), streamed, "of what is there nothing streams by");
     /* What is cold is still within stream_bytes: it is kept. */
     cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &cold, 1, &err), 0);
     drain();
@@ -520,12 +510,12 @@ Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
     cr_expect_eq(s.bytes_bypass, 0);
     cr_expect_eq(s.bytes_demand - before.bytes_demand, cold.len);
     /* Where half of a stride is there, the other half counts. */
-    streamed = atomic_load(&f->flow.streamed);
+    streamed = atomic_load(&f->flows->own.streamed);
     n = stride(e, 256 << 10, 512 << 10, 16, b);
     cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, e, n, &err), 0);
     for (size_t k = 0; k < 4 * n; k++)
         cr_assert_eq(b[k], byte_at(e[k / 4].off + k % 4));
-    cr_expect_eq(atomic_load(&f->flow.streamed) - streamed, 4 * n / 2);
+    cr_expect_eq(atomic_load(&f->flows->own.streamed) - streamed, 4 * n / 2);
     xh_cache_close(f);
     free(e);
     free(b);
@@ -654,7 +644,7 @@ Test(read, a_hit_too_waits_for_the_proof_of_an_early_head)
     struct xh_file *f = open_early("shadow=off", 0x55);
     struct xh_range there = {245 * 4096, 4096};
     uint8_t b[4096];
-    cr_assert_eq(xh_schedule(f, &there, 1, XH_KIND_META), 1);
+    cr_assert_eq(xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &there, .n = 1}), 1);
     xh_fetch_promote(f, there.off / 4096);
     for (uint64_t p = 0; p < 2; p++) /* it lies in two */
         cr_assert_eq(xh_shadow_wait(f->shadow, there.off / 4096 + p, 5000, NULL), 0);
@@ -950,10 +940,9 @@ Test(read, what_a_stream_brings_is_not_fetched_to_the_shadow_too, .timeout = 50)
     cr_assert(f->stage->stream[0], "it has begun");
     engine.watched = f->stage->stream[0]->pos + CUT_READ;
     engine.streams = 0; /* there will be room soon */
-    engine.gains = 1;
+    xh_stage_cut(f, CUT_READ);
     for (uint64_t end = at + 4 * CUT_READ; at < end; at += CUT_READ)
         read_held(f, XH_KIND_RAW, DATA_OFF + at, CUT_READ);
-    cr_assert_eq(engine.gains, 0, "it was dealt anew");
     cr_assert_eq(engine.times, 0, "the stream has asked for that");
     hold(0);
     read_piece(f, XH_KIND_RAW, engine.watched / CUT_READ * CUT_READ, CUT_READ);
@@ -1054,7 +1043,7 @@ Test(read, hints_into_the_shadow_keep_to_the_room_as_well, .timeout = 50)
 {
     struct xh_range r[HINTS];
     struct xh_file *f = open_test("shadow=off,readahead_bytes=400000");
-    atomic_store(&f->is_reread, 1); /* as after a second reading */
+    atomic_store(&f->keep->is_reread, 1); /* as after a second reading */
     make_hints(r, 4);
     cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, HINTS), HINTS);
     for (unsigned i = 0; i < HINTS; i++) {
@@ -1248,6 +1237,72 @@ Test(read, siblings_are_fetched_ahead_in_the_order_in_which_they_were_asked_for,
     xh_cache_close(later);
 }
 
+static void keep_all(struct xh_room_place *p)
+{
+    cr_assert_fail("nothing was left");
+}
+
+Test(read, files_that_are_read_as_one_are_one_in_the_room)
+{
+    pthread_mutex_t lock[3] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+    struct xh_room_group g = {0};
+    struct xh_room_place p[3];
+    for (int i = 0; i < 3; i++)
+        p[i] = (struct xh_room_place){.lock = &lock[i], .empty = keep_all, .group = i < 2 ? &g : NULL};
+    xh_room_begin();
+    cr_assert(xh_room_reserve(&p[0], 300, 1000));
+    xh_room_add(&p[0], 300, 0);
+    cr_assert(xh_room_reserve(&p[1], 400, 1000), "alone they may hold all");
+    xh_room_add(&p[1], 400, 0);
+    cr_assert_eq(xh_room_left(&p[1], 1000), 300);
+    cr_assert(xh_room_reserve(&p[2], 100, 1000));
+    xh_room_add(&p[2], 100, 0);
+    cr_assert_eq(xh_room_share(1000), 500, "two share it");
+    cr_assert_eq(xh_room_left(&p[0], 1000), 0, "the two have their half");
+    cr_assert_not(xh_room_reserve(&p[1], 100, 1000));
+    cr_assert_eq(xh_room_left(&p[2], 1000), 200);
+    xh_room_add(&p[0], 0, 300);
+    cr_assert(xh_room_reserve(&p[1], 100, 1000), "what one gives back is the other's");
+    xh_room_release(&p[1], 100);
+    xh_room_add(&p[1], 0, 400);
+    cr_assert_eq(xh_room_share(1000), 1000);
+    cr_assert_eq(atomic_load(&g.bytes), 0);
+    xh_room_add(&p[2], 0, 100);
+    cr_assert_eq(xh_room_held(), 0);
+}
+
+/* The |i|-th of |n| sources. */
+static struct xh_file *open_source(uint64_t i, uint64_t n, const char *config)
+{
+    char url[64];
+    struct xh_options o = named_options(11, config);
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    snprintf(url, sizeof url, "https://test/source%llu", (unsigned long long)i);
+    o.followers = n - i - 1;
+    cr_assert_eq(xh_cache_open(url, &o, &f, &err), 0, "%s", err.text);
+    drain();
+    return f;
+}
+
+Test(read, where_the_first_of_several_sources_that_were_opened_for_a_read_is_read_the_others_are_fetched, .timeout = 50)
+{
+    struct xh_file *f[4], *two[2];
+    for (uint64_t i = 0; i < 4; i++)
+        f[i] = open_source(i, 4, "");
+    cr_assert_eq(alone(f[0], 1000000), HINT_BYTES);
+    for (int i = 1; i < 4; i++)
+        cr_assert_eq(alone(f[i], 1000000), 0, "file %d", i);
+    for (int i = 0; i < 4; i++)
+        xh_cache_close(f[i]);
+    for (uint64_t i = 0; i < 2; i++)
+        two[i] = open_source(7 + i, 9, "");
+    cr_assert_eq(alone(two[0], 2000000), HINT_BYTES);
+    cr_assert_eq(alone(two[1], 2000000), HINT_BYTES, "a read may go on at another place behind the end of the first");
+    for (int i = 0; i < 2; i++)
+        xh_cache_close(two[i]);
+}
+
 /* Bytes of |f| that passed the shadow by. */
 static uint64_t read_large(struct xh_file *f, uint64_t off)
 {
@@ -1282,12 +1337,34 @@ Test(read, files_that_are_read_in_turns_share_how_far_each_looks_ahead, .timeout
         for (int i = 0; i < 4; i++)
             alone(f[i], 1000000 + 10000 * (uint64_t)row);
     for (int i = 0; i < 4; i++)
-        cr_expect(f[i]->seq->window > 0 && f[i]->seq->window <= 100000, "%llu", (unsigned long long)f[i]->seq->window);
+        cr_expect(f[i]->sequence->seq.window > 0 && f[i]->sequence->seq.window <= 100000, "%llu", (unsigned long long)f[i]->sequence->seq.window);
     for (int row = 20; row < 100; row++)
         alone(f[2], 1000000 + 10000 * (uint64_t)row);
-    cr_expect_gt(f[2]->seq->window, 100000, "it is read alone now");
+    cr_expect_gt(f[2]->sequence->seq.window, 100000, "it is read alone now");
     for (int i = 0; i < 4; i++)
         xh_cache_close(f[i]);
+}
+
+/* Reads a run of |f|. Returns the bytes that came ahead of it past the shadow. */
+static uint64_t staged_of_run(struct xh_file *f)
+{
+    struct xh_stats s;
+    for (uint64_t i = 0; i < 40; i++)
+        alone(f, 1000000 + i * HINT_BYTES);
+    xh_cache_stats(f, &s);
+    cr_assert_gt(s.bytes_hit + s.bytes_staged, 0, "it is fetched ahead");
+    return s.bytes_staged;
+}
+
+Test(read, the_beginning_of_a_file_that_nothing_follows_stays_in_the_shadow_however_long_it_is, .timeout = 50)
+{
+    engine.object_bytes = UINT64_C(5) << 30;
+    struct xh_file *f = open_test("");
+    cr_assert_eq(staged_of_run(f), 0);
+    xh_cache_close(f);
+    f = open_source(1, 100, "");
+    cr_assert_neq(staged_of_run(f), 0, "together with those that follow it, it is a long stream");
+    xh_cache_close(f);
 }
 
 /* ---- files that are opened ahead ---- */
@@ -1300,6 +1377,13 @@ static unsigned opens(void)
     unsigned n = engine.opens;
     pthread_mutex_unlock(&engine.lock);
     return n;
+}
+
+/* |url| is expected, and is opened ahead. */
+static void expect(const char *url, const struct xh_options *o)
+{
+    xh_cache_expect(url, o);
+    xh_cache_expect_soon(o->namer.family, XH_EXPECTED_MOST);
 }
 
 static void let_open(int holds, int fails)
@@ -1325,8 +1409,8 @@ Test(read, a_file_that_is_expected_is_opened_once_and_handed_over_once, .timeout
 {
     struct xh_options o = named_options(3, "stats=off");
     engine.reader = "a";
-    xh_cache_expect(COMING, &o);
-    xh_cache_expect(COMING, &o);
+    expect(COMING, &o);
+    expect(COMING, &o);
     open_and_close(COMING, &o);
     cr_assert_eq(opens(), 1);
     open_and_close(COMING, &o);
@@ -1334,14 +1418,43 @@ Test(read, a_file_that_is_expected_is_opened_once_and_handed_over_once, .timeout
     cr_assert_eq(xh_expected_count(), 0);
 }
 
+Test(read, what_is_expected_is_opened_once_it_is_near_and_in_order, .timeout = 50)
+{
+    char url[64];
+    struct xh_options o = named_options(3, "");
+    engine.reader = "a";
+    for (int i = 0; i < 5; i++) {
+        snprintf(url, sizeof url, COMING "%d", i);
+        xh_cache_expect(url, &o);
+    }
+    cr_assert_eq(xh_expected_count(), 5);
+    cr_assert_eq(xh_expected_threads(), 0, "nothing is asked for yet");
+    xh_cache_expect_soon(4, 9);
+    cr_assert_eq(xh_expected_threads(), 0, "another family's");
+    xh_cache_expect_soon(3, 2);
+    while (xh_expected_threads())
+        sched_yield();
+    cr_assert_eq(opens(), 2);
+    open_and_close(COMING "0", &o);
+    open_and_close(COMING "1", &o);
+    cr_assert_eq(opens(), 2, "these two were opened ahead");
+    open_and_close(COMING "2", &o);
+    cr_assert_eq(opens(), 3);
+    cr_assert_eq(xh_expected_count(), 2, "it is expected no more");
+    xh_cache_expect_none(3);
+    cr_assert_eq(xh_expected_count(), 0);
+}
+
 Test(read, a_file_is_not_handed_to_who_asks_with_other_rights_or_options, .timeout = 50)
 {
     struct xh_options o = named_options(3, ""), other = named_options(3, "gap_bytes=1"), of_other = o;
     engine.reader = NULL;
-    xh_cache_expect(COMING, &o);
+    expect(COMING, &o);
     cr_assert_eq(xh_expected_count(), 0, "who it is for cannot be told");
     engine.reader = "a";
-    xh_cache_expect(COMING, &o);
+    expect(COMING, &o);
+    while (opens() == 0) /* by a thread of its own */
+        usleep(1000);
     engine.reader = "b";
     open_and_close(COMING, &o);
     cr_assert_eq(opens(), 2, "another token");
@@ -1365,7 +1478,7 @@ Test(read, an_opening_ahead_that_fails_costs_its_request_and_is_asked_for_again,
     struct xh_options o = named_options(3, "");
     engine.reader = "a";
     let_open(0, 1);
-    xh_cache_expect(COMING, &o);
+    expect(COMING, &o);
     while (xh_expected_count())
         sched_yield();
     cr_assert_eq(opens(), 1);
@@ -1391,7 +1504,7 @@ Test(read, who_waits_for_an_opening_ahead_that_fails_is_told_why, .timeout = 50)
     pthread_t t;
     engine.reader = "a";
     let_open(1, 1);
-    xh_cache_expect(COMING, &o);
+    expect(COMING, &o);
     pthread_create(&t, NULL, open_in_vain, &o);
     let_open(0, 1);
     pthread_join(t, NULL);
@@ -1405,10 +1518,10 @@ Test(read, few_files_are_opened_ahead_and_those_that_nobody_comes_for_are_closed
     struct xh_options o = named_options(3, ""), stranger = named_options(4, "");
     engine.reader = "a";
     let_open(1, 0);
-    xh_cache_expect(COMING, &stranger);
+    expect(COMING, &stranger);
     for (int i = 0; i < 20; i++) {
         snprintf(url, sizeof url, COMING "%d", i);
-        xh_cache_expect(url, &o);
+        expect(url, &o);
     }
     cr_assert_eq(xh_expected_count(), XH_EXPECTED_MOST);
     if (fork() == 0) {
@@ -1425,6 +1538,25 @@ Test(read, few_files_are_opened_ahead_and_those_that_nobody_comes_for_are_closed
     cr_assert_eq(opens(), XH_EXPECTED_MOST);
     while (xh_expected_threads())
         sched_yield();
+}
+
+Test(read, what_one_file_names_leaves_room_for_what_another_names, .timeout = 50)
+{
+    char url[64];
+    struct xh_options o = named_options(3, ""), other = named_options(4, "");
+    engine.reader = "a";
+    for (int i = 0; i < XH_EXPECTED_MOST; i++) {
+        snprintf(url, sizeof url, COMING "%d", i);
+        xh_cache_expect(url, &o);
+    }
+    expect(COMING, &other);
+    while (xh_expected_threads())
+        sched_yield();
+    cr_assert_eq(opens(), 1);
+    cr_assert_eq(xh_expected_count(), XH_EXPECTED_MOST);
+    xh_cache_expect_none(3);
+    cr_assert_eq(xh_expected_count(), 1);
+    xh_cache_expect_none(4);
 }
 
 Test(read, a_reader_that_skips_hints_is_followed, .timeout = 50)
@@ -1471,8 +1603,8 @@ Test(read, a_reader_hurries_what_it_waits_for)
     struct xh_extent e = {1000000, sizeof b, b};
     struct xh_err err = {0};
     hold(1);
-    cr_assert_eq(xh_schedule(f, &elsewhere, 1, XH_KIND_META), 1);
-    cr_assert_eq(xh_schedule(f, there, 2, XH_KIND_META), 2);
+    cr_assert_eq(xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &elsewhere, .n = 1}), 1);
+    cr_assert_eq(xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = there, .n = 2}), 2);
     cr_assert_eq(xh_cache_read(f, XH_KIND_META, &e, 1, &err), 0, "%s", err.text);
     size_t right = 0;
     while (right < sizeof b && b[right] == byte_at(1000000 + right))
@@ -1483,7 +1615,7 @@ Test(read, a_reader_hurries_what_it_waits_for)
     hold(0);
     drain();
     cr_assert_eq(xh_shadow_peek(f->shadow, 2000000 / 4096), XH_CLAIM_READY);
-    cr_assert_null(f->flying);
+    cr_assert_null(f->flights->first);
     xh_cache_close(f);
 }
 
@@ -1632,7 +1764,7 @@ static int forks_process_1(void)
     uint8_t b[100];
     struct xh_extent e = {100, sizeof b, b};
     int good = getpid() == 1 && mine == xh_process() && mine % 2 == 1 && xh_cache_read(f, XH_KIND_RAW, &e, 1, NULL) == 0;
-    pthread_mutex_lock(&f->chunk_lock);
+    pthread_mutex_lock(&f->layouts->lock);
     pid_t pid = fork_as_process_1();
     if (pid < 0)
         return 2;
@@ -1644,7 +1776,7 @@ static int forks_process_1(void)
             good &= b[i] == byte_at(100 + i);
         _exit(!good);
     }
-    pthread_mutex_unlock(&f->chunk_lock);
+    pthread_mutex_unlock(&f->layouts->lock);
     return status_of(pid) | !good | (xh_process() != mine);
 }
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "origin/dialect.h"
-#include "origin/link.h"
 #include "origin/response.h"
 
 static uint64_t seed;
@@ -524,58 +523,6 @@ Test(response, multipart_survives_damaged_input)
             at += piece;
         }
     }
-}
-
-/* ---- Link */
-
-/* The URIs of |text|'s duplicates, with blanks between them. */
-static const char *duplicates(const char *text)
-{
-    static char out[500];
-    struct xh_link l[3];
-    size_t n = xh_link_duplicates(text, l, 3);
-    cr_assert_leq(n, 3);
-    out[0] = '\0';
-    for (size_t i = 0; i < n; i++) {
-        cr_assert(l[i].uri > text && l[i].uri + l[i].len < text + strlen(text));
-        strncat(out, l[i].uri, l[i].len);
-        strcat(out, i + 1 < n ? " " : "");
-    }
-    return out;
-}
-
-Test(link, duplicates_come_by_priority)
-{
-    cr_assert_str_eq(duplicates("<https://b.org/f>; rel=duplicate"), "https://b.org/f");
-    cr_assert_str_eq(duplicates("<b>; rel=duplicate; pri=2, <a>;pri=1;rel=\"duplicate\", <c>;rel=duplicate"), "a b c");
-    cr_assert_str_eq(duplicates("<a>;rel=duplicate;pri=5,<b>;rel=duplicate;pri=4,<c>;rel=duplicate;pri=3,<d>;rel=duplicate;pri=2"), "d c b");
-    cr_assert_str_eq(duplicates("<a>;rel=duplicate,<b>;rel=duplicate"), "a b", "equals in their order");
-    cr_assert_str_eq(duplicates("<a> ; REL = \"describedby Duplicate\" ; geo=de"), "a");
-}
-
-Test(link, what_speaks_of_something_else_or_is_malformed_is_passed_over)
-{
-    cr_assert_str_eq(duplicates("<f.meta4>; rel=describedby; type=\"a, <x>;rel=duplicate\", <b>; rel=duplicate"), "b");
-    cr_assert_str_eq(duplicates("<a>; rel=nonduplicate, <b>; rel=x; rel=duplicate, <c>; title=duplicate"), "");
-    cr_assert_str_eq(duplicates("<a>; rel=duplicate; anchor=\"/other\", <b>; rel=duplicate"), "b");
-    cr_assert_str_eq(duplicates("<a; rel=duplicate, <>; rel=duplicate, b; rel=duplicate, <c>; rel=duplicate"), "c");
-    cr_assert_str_eq(duplicates("<a>; rel=\"duplicate"), "");
-    cr_assert_str_eq(duplicates("<a b>; rel=duplicate, <b>; rel=duplicate; title=\"\\\",\", <c>;rel=duplicate"), "b c");
-    cr_assert_str_eq(duplicates("<a>; rel=duplicate; pri=99999999999999999999, <b>; rel=duplicate; pri=x7, <c>;rel=duplicate;pri=999998"), "c a b");
-}
-
-Test(link, several_headers_are_one_list_and_none_is_cut)
-{
-    struct xh_reply r;
-    char lines[XH_LINKS_BYTES + 1000] = "HTTP/1.1 206 Partial Content\nLink: <a>; rel=duplicate\nLink: </x.css>; rel=preload\nLink: <b>; rel=duplicate\nLink: <";
-    size_t n = strlen(lines);
-    memset(lines + n, 'c', XH_LINKS_BYTES);
-    strcpy(lines + n + XH_LINKS_BYTES, ">; rel=duplicate\nlink: <d>;rel=duplicate\n\n");
-    xh_reply_init(&r);
-    cr_assert_eq(feed(&r, lines), 1);
-    cr_assert_str_eq(r.links, "<a>; rel=duplicate, <b>; rel=duplicate, <d>;rel=duplicate");
-    cr_assert_eq(feed(&r, "HTTP/1.1 206 Partial Content\n\n"), 1);
-    cr_assert_str_eq(r.links, "");
 }
 
 /* ---- PROPFIND */

@@ -1,14 +1,16 @@
-/* What is pure of sidecars: times out of validators, extents in an image. */
+/* What is pure of sidecars: times out of validators, extents in an image, frames of a compressed copy. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <lz4frame.h>
 #include <openssl/evp.h>
 #include <zstd.h>
 
 #include "source/metaimage.h"
+#include "source/packed.h"
 #include "source/version.h"
 
 static int64_t time_of(const char *validator, uint64_t size)
@@ -115,5 +117,64 @@ Test(metaimage, differences_of_any_reach_unpack_to_the_bytes)
         cr_assert_eq(memcmp(raw, out, BLOCK), 0, "back %u", back);
         b.back++; /* others make other bytes, which the sum tells */
         cr_assert(xh_metaimage_unpack(&m, 0, packed, out) != 0 || 8 * back >= BLOCK, "back %u taken for %u", back, back + 1);
+    }
+}
+
+enum { FRAME_BYTES = 16384, PACKED_BYTES = 2 * FRAME_BYTES };
+
+/* Packs |raw|, FRAME_BYTES, as one frame to |out|. Returns its bytes. */
+static size_t frame_of(uint32_t codec, const uint8_t *raw, uint8_t *out)
+{
+    if (codec == XH_PACKED_LZ4) {
+        LZ4F_preferences_t how = {
+            .frameInfo = {.contentChecksumFlag = LZ4F_contentChecksumEnabled, .contentSize = FRAME_BYTES}};
+        return LZ4F_compressFrame(out, PACKED_BYTES, raw, FRAME_BYTES, &how);
+    }
+    ZSTD_CCtx *z = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 1);
+    size_t n = ZSTD_compress2(z, out, PACKED_BYTES, raw, FRAME_BYTES);
+    ZSTD_freeCCtx(z);
+    return n;
+}
+
+static struct xh_packed body_of(uint32_t codec, const uint8_t *frame, size_t len)
+{
+    struct xh_packed_head again, h = {.file_bytes = FRAME_BYTES, .frame_bytes = FRAME_BYTES, .frames = 1, .codec = codec,
+                                      .sidecar_bytes = xh_packed_before(1) + len};
+    uint8_t row[XH_PACKED_ROW], head[XH_PACKED_SKIPPABLE + XH_PACKED_HEADER];
+    uint32_t sum;
+    struct xh_packed k;
+    memcpy(&sum, frame + len - 4, 4);
+    xh_packed_put_row(row, (uint32_t)len, sum);
+    EVP_Digest(row, sizeof row, h.table_sha256, NULL, EVP_sha256(), NULL);
+    xh_packed_put_head(&h, head);
+    cr_assert_null(xh_packed_head(head, sizeof head, &again));
+    cr_assert_eq(memcmp(&h, &again, sizeof h), 0, "a header is not read as it was written");
+    cr_assert_eq(head[XH_PACKED_SKIPPABLE + 8], codec + 1, "readers of version 1 know zstd alone");
+    cr_assert_null(xh_packed_read(&again, row, &k));
+    return k;
+}
+
+Test(packed, a_flipped_bit_never_gives_other_bytes)
+{
+    static uint8_t raw[FRAME_BYTES], frame[PACKED_BYTES], out[FRAME_BYTES];
+    srand(9);
+    for (unsigned i = 0; i < FRAME_BYTES; i++)
+        raw[i] = (uint8_t)(i < 4096 ? rand() : rand() % 8 ? 0 : rand() % 3);
+    for (uint32_t codec = XH_PACKED_ZSTD; codec <= XH_PACKED_LZ4; codec++) {
+        size_t len = frame_of(codec, raw, frame);
+        cr_assert(len > 4096 && len < FRAME_BYTES);
+        struct xh_packed k = body_of(codec, frame, len);
+        struct xh_packed_tool *z = xh_packed_tool(&k);
+        for (size_t bit = 0; bit < 8 * len; bit++) {
+            frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            int rc = xh_packed_unpack(&k, 0, frame, z, out);
+            cr_assert(rc != 0 || memcmp(raw, out, FRAME_BYTES) == 0, "codec %u, bit %zu", codec, bit);
+            frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        }
+        cr_assert_eq(xh_packed_unpack(&k, 0, frame, z, out), 0, "a good frame behind damaged ones");
+        cr_assert_eq(memcmp(raw, out, FRAME_BYTES), 0);
+        xh_packed_tool_free(z);
+        xh_packed_free(&k);
     }
 }

@@ -60,17 +60,11 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
     return xh_origin_open(url, o, hint, 0, c, NULL, out, NULL, err);
 }
 
-size_t xh_origin_offers(struct xh_origin *o, char *out[XH_OFFERS_MOST])
-{
-    (void)o, (void)out;
-    return 0;
-}
-
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     (void)o;
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:\"a\";size:1", .url_shown = "x", .max_ranges = 50,
-                                   .max_range_header = 3900, .connections = 2, .scattered = 2, .lasting = 1, .streams = 2,
+                                   .max_range_header = 3900, .connections = 2, .scattered = 2, .streams = 2,
                                    .rtt_ns = MS};
 }
 
@@ -78,12 +72,6 @@ void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
 {
     (void)o;
     *out = (struct xh_origin_rates){.rtt_ms = 1};
-}
-
-int xh_origin_weigh(struct xh_origin *o, unsigned loads, int few, uint64_t bytes)
-{
-    (void)o, (void)loads, (void)few, (void)bytes;
-    return 0;
 }
 
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)

@@ -23,7 +23,8 @@ static void end(void)
     unlink(path);
 }
 
-/* 1 when the line is one JSON object with a comma behind it: strings closed, escapes known, brackets paired, ASCII alone. */
+/* 1 when the line is one JSON object with a comma behind it: strings closed, escapes known, brackets paired, ASCII
+ * alone. */
 static int is_event(const char *p)
 {
     int depth = 0, inside = 0;

@@ -1,14 +1,12 @@
-/* What a finished exchange leads to, on replies made here: what is tried again and when, what narrows a server's dialect,
- * and what is asked of the original URL again. */
+/* What a finished exchange leads to, on replies made here: what is tried again and when, what narrows a server's
+ * dialect, and what is asked of the original URL again. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/now.h"
-#include "origin/endpoint.h"
-#include "origin/object.h"
-#include "origin/request.h"
+#include "origin/verdict.h"
 
 #define SECOND 1000000000ull
 #define RANGES 40u
@@ -17,41 +15,41 @@
 static uint64_t now = 1000 * SECOND;
 uint64_t xh_now_ns(void) { return now; }
 
+static struct xh_options options;
 static struct xh_counters counters;
-static struct xh_endpoint server;
-static struct xh_origin origin;
-static struct xh_job job;
+static struct xh_url *first; /* as the user wrote it */
+static struct xh_proxies proxies = {.of = {{.text = (char *)""}, {.text = (char *)""}}, .except = (char *)""};
 static struct xh_transfer transfer;
 static struct xh_range ranges[RANGES];
 static uint64_t got[RANGES];
-static struct xh_request request;
+static _Atomic int speculative;
+static struct xh_dialect dialect;
 static struct xh_exchange x;
-static struct xh_err err;
-static uint64_t delay_ms;
+static struct xh_outcome out;
+static struct xh_attempt a;
+static struct xh_verdict v;
 
 static void over(void)
 {
-    xh_url_unref(origin.url);
-    xh_url_unref(origin.target);
-    xh_url_unref(request.url);
-    origin.url = origin.target = request.url = NULL;
+    xh_url_unref(first);
+    xh_url_unref(v.to);
+    first = v.to = NULL;
 }
 
 static void fresh(void)
 {
     over();
-    server = (struct xh_endpoint){.server = "https://host:443"};
-    xh_limits_init(&server.limits);
-    origin = (struct xh_origin){.options = {.retries = 5, .multirange = 1, .head_bytes = 65536, .whole_file_bytes = 16 << 20}, .counters = &counters, .opened = 1};
-    cr_assert_eq(xh_url_parse("http://host/x.h5", &origin.url, &err), 0);
-    xh_ring_init(&origin.jobs);
-    origin.dialect = (struct xh_dialect){.proof = XH_BY_ETAG, .value = "\"a\"", .size = FILE_BYTES};
+    options = (struct xh_options){.retries = 5, .multirange = 1, .head_bytes = 65536, .whole_file_bytes = 16 << 20};
+    cr_assert_eq(xh_url_parse("http://host/x.h5", &first, NULL), 0);
+    dialect = (struct xh_dialect){.proof = XH_BY_ETAG, .value = "\"a\"", .size = FILE_BYTES};
     for (size_t i = 0; i < RANGES; i++)
         ranges[i] = (struct xh_range){i * 100000, 1000};
     memset(got, 0, sizeof got);
     transfer = (struct xh_transfer){.ranges = ranges, .nranges = RANGES};
-    job = (struct xh_job){.origin = &origin, .ask = XH_ASK_RANGES, .transfer = &transfer, .got = got};
-    request = (struct xh_request){.job = &job, .end = RANGES, .state = XH_REQ_RUNNING, .endpoint = &server};
+    a = (struct xh_attempt){.x = &x, .out = &out, .first = first, .proxies = &proxies, .login = "", .cert_path = "",
+                            .cert_note = "", .trust_note = "", .opened = 1};
+    xh_limits_init(&a.limits);
+    v = (struct xh_verdict){0};
 }
 
 /* The first |n| ranges were asked for at |url|, and |lines| came, a reply's headers. */
@@ -59,11 +57,16 @@ static void ask(unsigned n, struct xh_url *url, const char *lines)
 {
     now += SECOND;
     memset(&x, 0, sizeof x);
-    x.request = &request;
-    x.job = &job;
+    x.ask = XH_ASK_RANGES;
+    x.transfer = &transfer;
+    x.got = got;
+    x.options = &options;
+    x.counters = &counters;
+    x.speculative = &speculative;
+    x.whole_seen = a.tries.whole_seen;
     x.url = url;
     x.turn = XH_PROXY_FREE;
-    x.dialect = origin.dialect;
+    x.dialect = dialect;
     x.asked = n;
     x.asked_end = n;
     x.asked_bytes = n * 1000;
@@ -75,30 +78,48 @@ static void ask(unsigned n, struct xh_url *url, const char *lines)
         xh_reply_line(&x.reply, lines, strcspn(lines, "\n") + 1, 0);
 }
 
-static enum xh_verdict judge(enum xh_net net)
+static int came(size_t end)
 {
-    struct xh_outcome out = {.net = net};
-    delay_ms = 0;
-    return xh_exchange_judge(&x, &out, &delay_ms, &err);
+    for (size_t i = 0; i < end; i++)
+        if (got[i] < ranges[i].len)
+            return 0;
+    return 1;
 }
 
-static enum xh_verdict answer(unsigned n, const char *lines)
+/* Judges |x|; the next attempt goes by what was learnt. */
+static enum xh_next judge(enum xh_net net)
 {
-    ask(n, origin.url, lines);
+    xh_url_unref(v.to);
+    out = (struct xh_outcome){.net = net};
+    a.now_ns = now;
+    a.dice = (uint32_t)rand();
+    a.asked_came = came(x.asked_end);
+    a.all_came = came(RANGES);
+    struct xh_attempt before = a;
+    xh_verdict(&a, &v);
+    cr_assert_eq(memcmp(&before, &a, sizeof a), 0, "a verdict changes nothing that it is given");
+    a.tries = v.tries;
+    a.limits = v.limits;
+    return v.next;
+}
+
+static enum xh_next answer(unsigned n, const char *lines)
+{
+    ask(n, first, lines);
     return judge(XH_NET_OK);
 }
 
 /* All that was asked for comes as parts. */
-static enum xh_verdict bring(unsigned n)
+static enum xh_next bring(unsigned n)
 {
-    ask(n, origin.url, "HTTP/1.1 206 OK\n\n");
+    ask(n, first, "HTTP/1.1 206 OK\n\n");
     x.take = XH_TAKE_PARTS;
     for (size_t i = 0; i < n; i++)
         got[i] = ranges[i].len;
     x.fresh = x.asked_bytes;
-    enum xh_verdict v = judge(XH_NET_OK);
+    enum xh_next next = judge(XH_NET_OK);
     memset(got, 0, sizeof got);
-    return v;
+    return next;
 }
 
 Test(verdict, a_server_that_says_when_is_obeyed_up_to_two_minutes, .init = fresh, .fini = over)
@@ -114,19 +135,19 @@ Test(verdict, a_server_that_says_when_is_obeyed_up_to_two_minutes, .init = fresh
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fresh();
-        cr_assert_eq(answer(1, cases[i].lines), XH_VERDICT_LATER);
-        cr_assert_eq(delay_ms, cases[i].seconds * 1000u, "%zu: %llu", i, (unsigned long long)delay_ms);
-        cr_assert_eq(server.held_ns, now + cases[i].seconds * SECOND, "whatever else is wanted of that server waits as well");
+        cr_assert_eq(answer(1, cases[i].lines), XH_NEXT_LATER);
+        cr_assert_eq(v.delay_ms, cases[i].seconds * 1000u, "%zu: %llu", i, (unsigned long long)v.delay_ms);
+        cr_assert_eq(v.hold_ms, cases[i].seconds * 1000u, "whatever else is wanted of that server waits as well");
     }
     fresh();
-    transfer.hasty = 1; /* there are other ways: this one fails, and the server is left alone all the same */
-    cr_assert_eq(answer(1, cases[0].lines), XH_VERDICT_FAIL);
-    cr_assert_eq(server.held_ns, now + 60 * SECOND);
+    a.hasty = 1; /* there are other ways: this one fails, and the server is left alone all the same */
+    cr_assert_eq(answer(1, cases[0].lines), XH_NEXT_FAIL);
+    cr_assert_eq(v.hold_ms, 60000);
     fresh();
-    transfer.hasty = 0;
-    job.speculative = 1;
-    cr_assert_eq(answer(1, cases[0].lines), XH_VERDICT_FAIL, "nobody waits for it");
-    cr_assert_eq(answer(1, "HTTP/1.1 503 Busy\n\n"), XH_VERDICT_LATER);
+    a.hasty = 0;
+    a.speculative = 1;
+    cr_assert_eq(answer(1, cases[0].lines), XH_NEXT_FAIL, "nobody waits for it");
+    cr_assert_eq(answer(1, "HTTP/1.1 503 Busy\n\n"), XH_NEXT_LATER);
 }
 
 Test(verdict, what_may_pass_is_tried_again_and_what_will_not_is_not, .init = fresh, .fini = over)
@@ -137,14 +158,14 @@ Test(verdict, what_may_pass_is_tried_again_and_what_will_not_is_not, .init = fre
     for (size_t i = 0; i < sizeof pass / sizeof *pass; i++) {
         fresh();
         snprintf(lines, sizeof lines, "HTTP/1.1 %d So\n\n", pass[i]);
-        cr_expect_eq(answer(1, lines), XH_VERDICT_LATER, "%d", pass[i]);
-        cr_expect_leq(delay_ms, 100);
-        cr_expect_eq(server.held_ns, 0);
+        cr_expect_eq(answer(1, lines), XH_NEXT_LATER, "%d", pass[i]);
+        cr_expect_leq(v.delay_ms, 100);
+        cr_expect_eq(v.hold_ms, 0);
     }
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++) {
         fresh();
         snprintf(lines, sizeof lines, "HTTP/1.1 %d So\n\n", stay[i]);
-        cr_expect_eq(answer(1, lines), XH_VERDICT_FAIL, "%d", stay[i]);
+        cr_expect_eq(answer(1, lines), XH_NEXT_FAIL, "%d", stay[i]);
     }
 }
 
@@ -153,27 +174,27 @@ Test(verdict, a_bad_moment_narrows_nothing, .init = fresh, .fini = over)
     static const char *const moments[] = {"500 Oops", "502 Bad", "503 Busy", "408 Late", "429 Slow", "521 Down"};
     char lines[64];
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
-        request.failures = request.repeats = request.wide_failures = 0;
+        a.tries = (struct xh_tries){0};
         snprintf(lines, sizeof lines, "HTTP/1.1 %s\n\n", moments[i]);
-        cr_assert_eq(answer(RANGES, lines), XH_VERDICT_LATER, "%s", moments[i]);
-        cr_assert_eq(bring(RANGES), XH_VERDICT_DONE);
-        cr_assert_eq(request.most_ranges, 0);
-        cr_assert_eq(server.limits.max_ranges, XH_RANGES_AT_FIRST);
+        cr_assert_eq(answer(RANGES, lines), XH_NEXT_LATER, "%s", moments[i]);
+        cr_assert_eq(bring(RANGES), XH_NEXT_DONE);
+        cr_assert_eq(a.tries.most_ranges, 0);
+        cr_assert_eq(a.limits.max_ranges, XH_RANGES_AT_FIRST);
     }
 }
 
 Test(verdict, a_500_that_only_fewer_ranges_get_past_is_a_limit, .init = fresh, .fini = over)
 {
-    cr_assert_eq(answer(RANGES, "HTTP/1.1 500 Read vector is too long\n\n"), XH_VERDICT_LATER);
-    cr_assert_eq(answer(RANGES, "HTTP/1.1 500 Read vector is too long\n\n"), XH_VERDICT_AGAIN);
-    cr_assert_eq(request.most_ranges, RANGES / 2);
-    cr_assert_eq(answer(RANGES / 2, "HTTP/1.1 500 Read vector is too long\n\n"), XH_VERDICT_AGAIN);
-    cr_assert_eq(request.most_ranges, RANGES / 4);
-    cr_assert_eq(bring(RANGES / 4), XH_VERDICT_AGAIN, "the rest is still to come");
-    cr_assert_eq(server.limits.max_ranges, XH_RANGES_AT_FIRST, "the server may have been ill");
-    request.most_ranges = request.failures = 0;
-    cr_assert_eq(answer(RANGES, "HTTP/1.1 500 Read vector is too long\n\n"), XH_VERDICT_AGAIN);
-    cr_assert_eq(server.limits.max_ranges, RANGES / 4, "it is not");
+    cr_assert_eq(answer(RANGES, "HTTP/1.1 500 Read vector is too long\n\n"), XH_NEXT_LATER);
+    cr_assert_eq(answer(RANGES, "HTTP/1.1 500 Read vector is too long\n\n"), XH_NEXT_AGAIN);
+    cr_assert_eq(a.tries.most_ranges, RANGES / 2);
+    cr_assert_eq(answer(RANGES / 2, "HTTP/1.1 500 Read vector is too long\n\n"), XH_NEXT_AGAIN);
+    cr_assert_eq(a.tries.most_ranges, RANGES / 4);
+    cr_assert_eq(bring(RANGES / 4), XH_NEXT_AGAIN, "the rest is still to come");
+    cr_assert_eq(a.limits.max_ranges, XH_RANGES_AT_FIRST, "the server may have been ill");
+    a.tries.most_ranges = a.tries.failures = 0;
+    cr_assert_eq(answer(RANGES, "HTTP/1.1 500 Read vector is too long\n\n"), XH_NEXT_AGAIN);
+    cr_assert_eq(a.limits.max_ranges, RANGES / 4, "it is not");
 }
 
 Test(verdict, what_shows_a_limit_narrows_at_once_and_for_all_files_of_the_server, .init = fresh, .fini = over)
@@ -190,19 +211,19 @@ Test(verdict, what_shows_a_limit_narrows_at_once_and_for_all_files_of_the_server
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fresh();
-        ask(RANGES, origin.url, cases[i].lines);
+        ask(RANGES, first, cases[i].lines);
         x.fault = cases[i].fault;
-        cr_assert_eq(judge(cases[i].fault ? XH_NET_CUT : XH_NET_OK), XH_VERDICT_AGAIN, "%zu", i);
-        cr_assert_eq(server.limits.max_ranges, cases[i].most, "%zu: %u", i, server.limits.max_ranges);
+        cr_assert_eq(judge(cases[i].fault ? XH_NET_CUT : XH_NET_OK), XH_NEXT_AGAIN, "%zu", i);
+        cr_assert_eq(a.limits.max_ranges, cases[i].most, "%zu: %u", i, a.limits.max_ranges);
     }
     fresh();
-    origin.dialect.size = 60000; /* nginx sends a small file whole where most of it is asked for */
+    dialect.size = 60000; /* nginx sends a small file whole where most of it is asked for */
     for (unsigned i = 0; i < 2 * XH_DOUBTS_MOST; i++) {
-        ask(RANGES, origin.url, "HTTP/1.1 200 All\n\n");
+        ask(RANGES, first, "HTTP/1.1 200 All\n\n");
         x.fault = XH_FAULT_LIMIT;
-        cr_assert_eq(judge(XH_NET_CUT), XH_VERDICT_AGAIN);
-        cr_assert_eq(server.limits.max_ranges, XH_RANGES_AT_FIRST, "nor do many small ones say anything of large ones");
-        cr_assert_eq(request.most_ranges, 1);
+        cr_assert_eq(judge(XH_NET_CUT), XH_NEXT_AGAIN);
+        cr_assert_eq(a.limits.max_ranges, XH_RANGES_AT_FIRST, "nor do many small ones say anything of large ones");
+        cr_assert_eq(a.tries.most_ranges, 1);
     }
 }
 
@@ -211,11 +232,11 @@ Test(verdict, a_whole_file_is_asked_for_parts_once_more_whatever_failed_before, 
     for (unsigned busy = 0; busy < 3; busy++) {
         fresh();
         for (unsigned i = 0; i < busy; i++)
-            cr_assert_eq(answer(1, "HTTP/1.1 503 Busy\n\n"), XH_VERDICT_LATER);
+            cr_assert_eq(answer(1, "HTTP/1.1 503 Busy\n\n"), XH_NEXT_LATER);
         for (int again = 0; again < 2; again++) {
-            ask(1, origin.url, "HTTP/1.1 200 All\n\n");
+            ask(1, first, "HTTP/1.1 200 All\n\n");
             x.fault = XH_FAULT_NO_RANGES;
-            cr_assert_eq(judge(XH_NET_CUT), again ? XH_VERDICT_FAIL : XH_VERDICT_LATER, "%u", busy);
+            cr_assert_eq(judge(XH_NET_CUT), again ? XH_NEXT_FAIL : XH_NEXT_LATER, "%u", busy);
         }
     }
 }
@@ -223,18 +244,18 @@ Test(verdict, a_whole_file_is_asked_for_parts_once_more_whatever_failed_before, 
 Test(verdict, nonsense_is_asked_once_more_before_single_ranges, .init = fresh, .fini = over)
 {
     for (unsigned i = 0; i < XH_DOUBTS_MOST; i++) {
-        cr_assert_eq(server.limits.max_ranges, XH_RANGES_AT_FIRST);
-        request.nonsense = 0;
-        request.most_ranges = 0;
+        cr_assert_eq(a.limits.max_ranges, XH_RANGES_AT_FIRST);
+        a.tries.nonsense = 0;
+        a.tries.most_ranges = 0;
         for (int twice = 0; twice < 2; twice++) {
-            cr_assert_eq(request.most_ranges, 0);
-            ask(RANGES, origin.url, "HTTP/1.1 206 OK\n\n");
+            cr_assert_eq(a.tries.most_ranges, 0);
+            ask(RANGES, first, "HTTP/1.1 206 OK\n\n");
             x.fault = XH_FAULT_MULTI;
-            cr_assert_eq(judge(XH_NET_CUT), XH_VERDICT_AGAIN);
+            cr_assert_eq(judge(XH_NET_CUT), XH_NEXT_AGAIN);
         }
-        cr_assert_eq(request.most_ranges, 1);
+        cr_assert_eq(a.tries.most_ranges, 1);
     }
-    cr_assert_eq(server.limits.max_ranges, 1, "that is no accident");
+    cr_assert_eq(a.limits.max_ranges, 1, "that is no accident");
 }
 
 Test(verdict, a_remembered_target_that_refuses_is_asked_for_anew, .init = fresh, .fini = over)
@@ -244,16 +265,15 @@ Test(verdict, a_remembered_target_that_refuses_is_asked_for_anew, .init = fresh,
     for (size_t i = 0; i < sizeof expired / sizeof *expired; i++)
         for (unsigned n = 1; n <= RANGES; n += RANGES - 1) {
             fresh();
-            cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &origin.target, &err), 0);
-            struct xh_url *target = xh_url_ref(origin.target);
+            struct xh_url *target;
+            cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &target, NULL), 0);
             snprintf(lines, sizeof lines, "HTTP/1.1 %d No\n\n", expired[i]);
             ask(n, target, lines);
-            cr_assert_eq(judge(XH_NET_OK), XH_VERDICT_AGAIN, "%d to %u ranges", expired[i], n);
+            cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN, "%d to %u ranges", expired[i], n);
             xh_url_unref(target);
-            cr_assert_null(origin.target);
-            cr_assert(request.from_original);
-            cr_assert_eq(request.returns, 1);
-            cr_assert_eq(server.limits.max_ranges, XH_RANGES_AT_FIRST, "%d says nothing of ranges", expired[i]);
+            cr_assert(v.forgets && a.tries.from_original);
+            cr_assert_eq(a.tries.returns, 1);
+            cr_assert_eq(a.limits.max_ranges, XH_RANGES_AT_FIRST, "%d says nothing of ranges", expired[i]);
         }
 }
 
@@ -265,16 +285,13 @@ Test(verdict, a_redirects_target_that_is_busy_is_waited_for_like_any_server, .in
         for (int remembered = 0; remembered < 2; remembered++) {
             struct xh_url *target;
             fresh();
-            cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &target, &err), 0);
+            cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &target, NULL), 0);
             snprintf(lines, sizeof lines, "HTTP/1.1 %d Soon\n\n", pass[i]);
-            for (unsigned n = 0; n <= origin.options.retries; n++) {
-                *(remembered ? &origin.target : &request.url) = xh_url_ref(target);
+            for (unsigned n = 0; n <= options.retries; n++) {
+                a.redirected = !remembered;
                 ask(1, target, lines);
-                cr_assert_eq(judge(XH_NET_OK), n < origin.options.retries ? XH_VERDICT_LATER : XH_VERDICT_FAIL, "%d, %u", pass[i], n);
-                cr_assert(n == origin.options.retries || (delay_ms >= 50 && request.from_original), "%d: the first server, after a pause", pass[i]);
-                xh_url_unref(origin.target);
-                xh_url_unref(request.url);
-                origin.target = request.url = NULL;
+                cr_assert_eq(judge(XH_NET_OK), n < options.retries ? XH_NEXT_LATER : XH_NEXT_FAIL, "%d, %u", pass[i], n);
+                cr_assert(n == options.retries || (v.delay_ms >= 50 && v.forgets), "%d: the first server, after a pause", pass[i]);
             }
             xh_url_unref(target);
         }
@@ -285,14 +302,14 @@ static enum xh_proxy_turn shown_to(struct xh_proxy *p, const char *lines)
 {
     static uint64_t keys = 1;
     p->key = keys++;
-    ask(1, origin.url, "");
+    ask(1, first, "");
     x.proxy = p;
     x.turn = xh_proxy_turn(p);
     cr_assert_eq(x.turn, XH_PROXY_GO);
     xh_exchange_sent(&x, 1);
     for (; *lines; lines += strcspn(lines, "\n") + 1)
         xh_exchange_line(&x, lines, strcspn(lines, "\n") + 1);
-    struct xh_outcome out = {.net = XH_NET_OK};
+    out = (struct xh_outcome){.net = XH_NET_OK};
     xh_exchange_over(&x, &out);
     return xh_proxy_turn(p);
 }
@@ -303,12 +320,12 @@ Test(verdict, only_a_proxys_own_407_refuses_the_login, .init = fresh, .fini = ov
     socks.text = "socks5h://p:1";
     cr_expect_eq(shown_to(&http, "HTTP/1.1 206 OK\n\n"), XH_PROXY_FREE);
     cr_expect_eq(shown_to(&http, "HTTP/1.1 407 No\nProxy-Authenticate: Basic\n\n"), XH_PROXY_REFUSED);
-    cr_expect_eq(judge(XH_NET_OK), XH_VERDICT_FAIL);
-    cr_expect(strstr(err.text, "http_proxy"), "%s", err.text);
+    cr_expect_eq(judge(XH_NET_OK), XH_NEXT_FAIL);
+    cr_expect(strstr(v.err.text, "http_proxy"), "%s", v.err.text);
     cr_expect_eq(shown_to(&http, "HTTP/1.1 407 No\n\n"), XH_PROXY_GO, "the server's own, perhaps: nothing is known");
     cr_expect_eq(shown_to(&socks, "HTTP/1.1 407 No\nProxy-Authenticate: Basic\n\n"), XH_PROXY_FREE);
-    cr_expect_eq(judge(XH_NET_OK), XH_VERDICT_FAIL);
-    cr_expect(!strstr(err.text, "proxy"), "%s", err.text);
+    cr_expect_eq(judge(XH_NET_OK), XH_NEXT_FAIL);
+    cr_expect(!strstr(v.err.text, "proxy"), "%s", v.err.text);
 }
 
 Test(verdict, what_comes_with_the_files_etag_is_no_web_page, .init = fresh, .fini = over)
@@ -325,7 +342,7 @@ Test(verdict, what_comes_with_the_files_etag_is_no_web_page, .init = fresh, .fin
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fresh();
-        ask(1, origin.url, "");
+        ask(1, first, "");
         for (const char *l = cases[i].lines; *l; l += strcspn(l, "\n") + 1)
             xh_exchange_line(&x, l, strcspn(l, "\n") + 1);
         cr_expect_eq(x.page, cases[i].page, "%zu", i);
@@ -335,13 +352,13 @@ Test(verdict, what_comes_with_the_files_etag_is_no_web_page, .init = fresh, .fin
 Test(verdict, a_new_target_that_says_400_to_many_ranges_means_them, .init = fresh, .fini = over)
 {
     struct xh_url *target;
-    cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &target, &err), 0);
-    request.url = xh_url_ref(target);
+    cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &target, NULL), 0);
+    a.redirected = 1;
     ask(RANGES, target, "HTTP/1.1 400 Bad\n\n");
-    cr_assert_eq(judge(XH_NET_OK), XH_VERDICT_AGAIN);
+    cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN);
     xh_url_unref(target);
-    cr_assert_eq(request.returns, 0);
-    cr_assert_eq(server.limits.max_ranges, RANGES / 2);
+    cr_assert_eq(a.tries.returns, 0);
+    cr_assert_eq(a.limits.max_ranges, RANGES / 2);
 }
 
 Test(verdict, a_slice_of_which_nothing_is_missing_is_done_whatever_follows, .init = fresh, .fini = over)
@@ -351,11 +368,110 @@ Test(verdict, a_slice_of_which_nothing_is_missing_is_done_whatever_follows, .ini
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
         for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
             fresh();
-            ask(RANGES, origin.url, "HTTP/1.1 206 OK\n\n");
+            ask(RANGES, first, "HTTP/1.1 206 OK\n\n");
             x.take = XH_TAKE_PARTS;
             x.fault = faults[k];
             for (size_t n = 0; n < RANGES; n++)
                 got[n] = ranges[n].len;
-            cr_assert_eq(judge(nets[i]), XH_VERDICT_DONE, "%zu %zu", i, k);
+            cr_assert_eq(judge(nets[i]), XH_NEXT_DONE, "%zu %zu", i, k);
         }
+}
+
+/* What follows from one reply, and what is learnt by it. */
+Test(verdict, each_reply_leads_to_one_thing, .init = fresh, .fini = over)
+{
+    static const struct {
+        const char *lines;
+        enum xh_ask ask;
+        enum xh_next next;
+        int code; /* of FAIL */
+        const char *says;
+    } cases[] = {
+        {"HTTP/1.1 404 Not Found\n\n", XH_ASK_RANGES, XH_NEXT_FAIL, XH_E_NOENT, "no such file"},
+        {"HTTP/1.1 410 Gone\n\n", XH_ASK_HEAD, XH_NEXT_FAIL, XH_E_NOENT, "removed"},
+        {"HTTP/1.1 401 No\n\n", XH_ASK_RANGES, XH_NEXT_FAIL, XH_E_ACCES, "no token is sent over http"},
+        {"HTTP/1.1 403 No\nRetry-After: 3\n\n", XH_ASK_RANGES, XH_NEXT_LATER, 0, ""},
+        {"HTTP/1.1 418 Teapot\n\n", XH_ASK_RANGES, XH_NEXT_FAIL, XH_E_STATUS, "418"},
+        {"HTTP/1.1 405 No\n\n", XH_ASK_STAT, XH_NEXT_DONE, 0, ""},
+        {"HTTP/1.1 501 No\n\n", XH_ASK_STAT, XH_NEXT_DONE, 0, ""},
+        {"HTTP/1.1 416 No\nContent-Range: bytes */7\n\n", XH_ASK_HEAD, XH_NEXT_DONE, 0, ""},
+        {"HTTP/1.1 416 No\nContent-Range: bytes */7\n\n", XH_ASK_RANGES, XH_NEXT_FAIL, XH_E_CHANGED, "has 7 now"},
+        {"HTTP/1.1 302 There\n\n", XH_ASK_RANGES, XH_NEXT_FAIL, XH_E_PROTO, "without a usable Location"},
+        {"HTTP/1.1 302 There\nLocation: http://b/y\n\n", XH_ASK_RANGES, XH_NEXT_AGAIN, 0, ""},
+        {"HTTP/1.1 412 No\n\n", XH_ASK_RANGES, XH_NEXT_AGAIN, 0, ""},
+        {"HTTP/1.1 407 No\n\n", XH_ASK_RANGES, XH_NEXT_FAIL, XH_E_STATUS, "407"},
+    };
+    static struct xh_probe probe;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fresh();
+        ask(1, first, cases[i].lines);
+        x.ask = cases[i].ask;
+        x.probe = x.ask == XH_ASK_RANGES ? NULL : &probe;
+        cr_expect_eq(judge(XH_NET_OK), cases[i].next, "%s", cases[i].lines);
+        cr_expect(v.next != XH_NEXT_FAIL || (v.err.code == cases[i].code && strstr(v.err.text, cases[i].says)), "%s: %s",
+                  cases[i].lines, v.err.text);
+        cr_expect_eq(v.changed, v.next == XH_NEXT_FAIL && v.err.code == XH_E_CHANGED);
+        cr_expect_eq(v.no_match, x.reply.status == 412);
+        cr_expect_eq(v.to != NULL, x.reply.location[0] != '\0');
+        cr_expect(!v.served && !v.forgets && !v.no_cert && !v.takes_whole && !v.measured);
+    }
+}
+
+Test(verdict, a_refused_token_is_looked_for_once_and_sent_again_if_it_is_another, .init = fresh, .fini = over)
+{
+    static struct xh_token token = {.value = (char *)"abc", .note = "the token of a test"};
+    struct xh_url *https;
+    cr_assert_eq(xh_url_parse("https://host/x.h5", &https, NULL), 0);
+    for (int other = 0; other < 2; other++) {
+        fresh();
+        a.first = https;
+        a.trusted = a.trusted_first = 1;
+        ask(1, https, "HTTP/1.1 401 No\n\n");
+        x.token = &token;
+        x.token_sent = 1;
+        cr_assert_eq(judge(XH_NET_OK), XH_NEXT_LOOK);
+        cr_assert(!a.tries.token_reread && v.retries == 0, "nothing is decided before the token was looked for");
+        a.looked = other ? XH_LOOK_OTHER : XH_LOOK_SAME;
+        cr_assert_eq(judge(XH_NET_OK), other ? XH_NEXT_AGAIN : XH_NEXT_FAIL);
+        cr_assert(a.tries.token_reread && (other || strstr(v.err.text, "the token of a test was refused")), "%s", v.err.text);
+        cr_assert(!strstr(v.err.text, "abc"));
+        a.looked = XH_LOOK_NOT;
+        cr_assert_eq(judge(XH_NET_OK), XH_NEXT_FAIL, "once is enough");
+    }
+    a.trusted = 0; /* where it may not go it is not looked for */
+    a.tries.token_reread = 0;
+    cr_assert_eq(judge(XH_NET_OK), XH_NEXT_FAIL);
+    xh_url_unref(https);
+}
+
+Test(verdict, a_network_that_fails_is_tried_again_as_often_as_it_pays, .init = fresh, .fini = over)
+{
+    static const struct {
+        enum xh_net net;
+        unsigned tries; /* 0: it fails at once */
+        int code;
+    } cases[] = {
+        {XH_NET_NAME, 2, XH_E_NET},       {XH_NET_CONNECT, 5, XH_E_NET},     {XH_NET_CONNECT_TIMEOUT, 5, XH_E_TIMEOUT},
+        {XH_NET_STALL, 5, XH_E_TIMEOUT},  {XH_NET_CRAWL, 5, XH_E_TIMEOUT},   {XH_NET_BROKEN, 5, XH_E_NET},
+        {XH_NET_UNTRUSTED, 0, XH_E_TLS},  {XH_NET_HANDSHAKE, 2, XH_E_TLS},   {XH_NET_BAD_HTTP, 0, XH_E_PROTO},
+        {XH_NET_LOCAL, 0, XH_E_NOMEM},    {XH_NET_CANCELLED, 0, XH_E_CANCELLED}, {XH_NET_EXITING, 0, XH_E_SYS},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fresh();
+        for (unsigned n = 0; n <= cases[i].tries; n++) {
+            ask(1, first, "");
+            cr_expect_eq(judge(cases[i].net), n < cases[i].tries ? XH_NEXT_LATER : XH_NEXT_FAIL, "%zu, %u", i, n);
+            cr_expect(n < cases[i].tries ? v.delay_ms >= 50u << n && v.delay_ms <= 100u << n : v.err.code == cases[i].code,
+                      "%zu, %u: %llu ms, %s", i, n, (unsigned long long)v.delay_ms, v.err.text);
+        }
+    }
+    fresh();
+    ask(1, first, "");
+    a.stands = 1;
+    cr_expect_eq(judge(XH_NET_BROKEN), XH_NEXT_FAIL);
+    cr_expect_eq(v.err.code, XH_E_CANCELLED, "nobody waits for a stream that stands still");
+    fresh();
+    ask(1, first, "");
+    cr_expect_eq(judge(XH_NET_TURN), XH_NEXT_LATER);
+    cr_expect_eq(v.tries.failures, 0, "to wait for a proxy's word is no failure");
 }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/now.h"
-#include "origin/engine.h"
+#include "origin/loop.h"
 #include "base/waits.h"
 
 #define HOUR_S 3600
@@ -27,7 +27,7 @@ static void engine_waits(void)
 {
     struct xh_options o;
     xh_options_defaults(&o);
-    cr_assert_eq(xh_engine_enter(&o, NULL), 0);
+    cr_assert_eq(xh_loop_enter(&o, NULL), 0);
     xh_engine_wait_for(20);
     xh_engine_unlock();
 }

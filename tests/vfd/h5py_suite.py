@@ -19,7 +19,8 @@ import tempfile
 import xml.etree.ElementTree as ET
 
 NOBODY = 65534
-# A plugin of pytest: leaves the tests whose names are in the file "only", if there is one, and writes down all that there are.
+# A plugin of pytest: leaves the tests whose names are in the file "only", if there is one, and writes down all that
+# there are.
 CHOICE = """
 import os
 from _pytest.junitxml import mangle_test_address

@@ -23,7 +23,8 @@ static void put_list(unsigned char *at, uint64_t heap)
     memcpy(at + 12, &heap, sizeof heap);
 }
 
-/* Looks at an object header with two lists, in a file whose superblock names such widths. |high|: of the ninth byte of an address. */
+/* Looks at an object header with two lists, in a file whose superblock names such widths. |high|: of the ninth byte
+ * of an address. */
 static int found(unsigned addr_bytes, unsigned length_bytes, uint64_t heap, unsigned high, int sure)
 {
     unsigned char *header = bytes + 512;

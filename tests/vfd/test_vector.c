@@ -71,8 +71,8 @@ static void one_round(H5FD_t *f, const struct model *m, uint32_t count, int asce
     }
 }
 
-/* |n| single elements of |bytes| bytes, |step| elements apart, read at once as |n| / |per| selections of |per| elements, which
- * go to every other element in memory. */
+/* |n| single elements of |bytes| bytes, |step| elements apart, read at once as |n| / |per| selections of |per|
+ * elements, which go to every other element in memory. */
 static void one_selection(H5FD_t *f, const struct model *m, hsize_t n, hsize_t per, hsize_t step, size_t bytes)
 {
     static hid_t memory[64], file[64];
@@ -110,7 +110,8 @@ static void one_selection(H5FD_t *f, const struct model *m, hsize_t n, hsize_t p
     free(buf);
 }
 
-/* A regular hyperslab of three dimensions that was moved, with H5Soffset_simple: the hyperslab itself does not say so. */
+/* A regular hyperslab of three dimensions that was moved, with H5Soffset_simple: the hyperslab itself does not say
+ * so. */
 static void moved_selection(H5FD_t *f, const struct model *m)
 {
     static const hsize_t dims[3] = {9, 11, 13}, start[3] = {0, 1, 2};

@@ -17,17 +17,14 @@
 #include <zstd.h>
 
 #include "../../cache/base/extent.h"
+#include "../../cache/base/hdf5.h"
 #include "../../cache/source/metaimage.h"
 #include "place.h"
 #include "survey.h"
 
 #define BLOCK_BYTES (256u << 10)
 #define LEVEL 9
-/* Bytes that HDF5 reads where it does not know how long a structure is (H5O_SPEC_READ_SIZE). The read may go beyond the
- * structure's end. */
-#define SPECULATION_BYTES 512u
 #define NODE2_BYTES 2048u /* H5D_BT2_NODE_SIZE */
-#define RANK_MOST 33u     /* HDF5's 32, and one for the element's size */
 #define NODES_MOST 256u   /* most nodes of a run that are checked */
 /* Differences to at most this many words before are tried: enough for chunks of up to seven dimensions in a version 1
  * B-tree. */
@@ -50,7 +47,7 @@ static uint64_t node_end(int fd, uint64_t at, uint64_t end)
         return at + NODE2_BYTES;
     if (memcmp(sign, "TREE", 4) != 0 || sign[4] != 1)
         return 0;
-    for (uint64_t rank = 1; rank <= RANK_MOST; rank++) {
+    for (uint64_t rank = 1; rank <= XH_HDF5_RANK_MOST + 1; rank++) {
         uint64_t size = 24 + 64 * 8 + 65 * (8 + 8 * (rank + 1));
         if (size > end - at)
             break;
@@ -78,7 +75,7 @@ static struct xh_range *metadata_of(const struct xh_survey *s, int fd, uint64_t 
     for (size_t i = 0; out && i <= s->nraw && at < size; i++) {
         uint64_t from = i < s->nraw && s->raw[i].off < size ? s->raw[i].off : size;
         if (from > at) {
-            uint64_t more = are_nodes(fd, at, from) ? 0 : SPECULATION_BYTES,
+            uint64_t more = are_nodes(fd, at, from) ? 0 : XH_HDF5_SPECULATION_BYTES,
                      end = more < size - from ? from + more : size;
             out[(*n)++] = (struct xh_range){at, end - at};
         }

@@ -2,43 +2,19 @@
  * server.
  *
  * Connections are made as the engine makes them, with the same trust and credentials. But nothing is retried, no
- * redirect is followed, and each request is bounded in time and bytes: the server may be anyone. Of the tool only
- * dial.c knows curl. */
+ * redirect is followed, and each request is bounded in time and bytes: the server may be anyone. */
 #ifndef XH_DIAL_H
 #define XH_DIAL_H
 
 #include <time.h>
 
 #include "../../cache/base/options.h"
-#include "../../cache/origin/auth.h"
-#include "../../cache/origin/proxy.h"
+#include "../../cache/origin/caller.h"
 #include "../../cache/origin/response.h"
-#include "../../cache/origin/url.h"
 
+#define XH_DIAL_HOPS_MOST 10u          /* redirects that are followed */
+#define XH_DIAL_REPLY_MOST_BYTES 65536u /* of a reply that is only looked at */
 #define XH_DIAL_MOST_MS 10000u /* longest time of a request, unless the request or the options say otherwise */
-
-enum xh_dial_end {
-    XH_DIAL_OK,
-    XH_DIAL_CUT,       /* the body was cut off: enough came, or |body| or |tick| said so */
-    XH_DIAL_NAME,      /* the name did not resolve */
-    XH_DIAL_CONNECT,   /* refused, unreachable */
-    XH_DIAL_UNTRUSTED, /* the certificate did not verify */
-    XH_DIAL_TLS,       /* TLS failed otherwise */
-    XH_DIAL_TIMEOUT,
-    XH_DIAL_BROKEN,    /* reset, or closed before the end */
-    XH_DIAL_BAD_HTTP,
-};
-
-/* The caller's settings and credentials. Constant; outlives its dials. */
-struct xh_caller {
-    const struct xh_options *o;
-    const struct xh_url *named; /* the URL that the user gave */
-    struct xh_trust trust;
-    struct xh_token *token; /* NULL for http */
-    struct xh_cert cert;
-    char *user, *password; /* from ~/.netrc, or NULL */
-    struct xh_proxies proxies;
-};
 
 struct xh_question {
     const char *method; /* NULL: GET */
@@ -57,7 +33,9 @@ struct xh_question {
 };
 
 struct xh_answer {
-    enum xh_dial_end end;
+    /* CUT: enough came, or |body| or |tick| said so; CONNECT_TIMEOUT: a bound in time; CONNECT also where a proxy
+     * refused. */
+    enum xh_net end;
     char why[768];       /* curl's text, or what a proxy's refusal means */
     struct xh_reply reply;
     uint64_t body_bytes;

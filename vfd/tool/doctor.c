@@ -208,24 +208,23 @@ static int doctor(struct doctor *d, int json)
     struct xh_err err = {0};
     char shown[1024];
     int code = XH_EXIT_FAILED;
-    if (xh_url_parse(d->given, &d->named, &err) || xh_proxies_read(&d->caller.proxies, NULL, &err) ||
-        xh_proxy_check(&d->caller.proxies, d->named, &err) || split(d))
+    if (xh_url_parse(d->given, &d->named, &err) || split(d))
         return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text[0] ? err.text : "the host's name is too long");
     d->at = xh_url_ref(d->named);
-    d->caller.o = d->o;
-    d->caller.named = d->named;
-    if (xh_wire_global_init() == 0 && (d->dial = xh_dial_new(&d->caller)) &&
-        xh_report_begin(&d->report, xh_tool_shown(d->given, shown, sizeof shown), json) == 0) {
+    d->has_user = d->named->user != NULL;
+    /* What is wrong with CAs and netrc file, the steps say that meet it. */
+    int rc = xh_caller_find(&d->caller, d->o, d->named, &d->caller_err);
+    if (rc == XH_E_INVAL || rc == XH_E_NOMEM)
+        return xh_tool_fail(rc == XH_E_INVAL ? XH_EXIT_USAGE : code, "%s", d->caller_err.text);
+    if (xh_wire_global_init() == 0 && (d->dial = xh_dial_new(&d->caller))) {
+        xh_report_begin(&d->report, xh_tool_shown(d->given, shown, sizeof shown), json);
         code = examine(d);
         xh_report_end(&d->report);
     } else {
         xh_tool_fail(code, "out of memory");
     }
     xh_dial_free(d->dial);
-    xh_token_unref(d->caller.token);
-    free(d->caller.user);
-    free(d->caller.password);
-    xh_proxies_free(&d->caller.proxies);
+    xh_caller_free(&d->caller);
     xh_url_unref(d->at);
     xh_url_unref(d->named);
     return code;

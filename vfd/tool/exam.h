@@ -14,6 +14,8 @@ struct doctor {
     int quick, writing;
     struct xh_report report;
     struct xh_caller caller;
+    struct xh_err caller_err; /* why not all of it was found; code 0: it was */
+    int has_user;             /* the URL that was given has a user name */
     struct xh_dial *dial;
     struct xh_url *named, *at; /* at: where the redirects lead */
     char host[256], port[8];

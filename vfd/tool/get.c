@@ -26,7 +26,6 @@
 #include "verbs.h"
 #include "whole.h"
 
-#define PIECE_BYTES (16u << 20)
 #define PART ".part-"
 #define HASH_BYTES 8u
 #define NAME_BYTES 4096u
@@ -144,14 +143,14 @@ static int fetch(struct download *d)
     struct xh_err err = {0};
     struct xh_progress p;
     int code = XH_EXIT_OK;
-    uint8_t *piece = malloc(PIECE_BYTES);
+    uint8_t *piece = malloc(XH_BATCH_BYTES);
     if (!piece)
         return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
     xh_progress_begin(&p, d->to ? d->to : "get", d->size, "bytes");
     p.from = d->at;
     while (code == XH_EXIT_OK && d->at < d->size) {
         struct xh_extent e = {
-            .off = d->at, .len = d->size - d->at < PIECE_BYTES ? d->size - d->at : PIECE_BYTES, .buf = piece};
+            .off = d->at, .len = d->size - d->at < XH_BATCH_BYTES ? d->size - d->at : XH_BATCH_BYTES, .buf = piece};
         if (xh_cache_read(d->f, XH_KIND_RAW, &e, 1, &err) != 0) {
             code = XH_EXIT_FAILED;
         } else if (write_all(d->fd, piece, e.len) != 0) {

@@ -13,7 +13,6 @@
 #define OVERHEAD_BYTES 256u
 #define RANGES_WANTED 200u      /* most ranges that the cache asks for in one request */
 #define RANGES_MOST 2000u
-#define PADS 5u
 #define PAD_WANTED 8192u        /* enough for a long token and the other headers */
 #define ASKED 7u
 #define SERVER_SLOW_MS 20.0
@@ -43,7 +42,7 @@ static int ask_ranges(struct doctor *d, unsigned n, uint64_t spacing, size_t *he
     *header = strlen(text);
     xh_dial_ask(d->dial, d->at, &q, a);
     free(text);
-    return a->end == XH_DIAL_OK && a->reply.status == 206 && a->reply.multipart && a->parts == n;
+    return a->end == XH_NET_OK && a->reply.status == 206 && a->reply.multipart && a->parts == n;
 }
 
 static void say_refusal(struct xh_report *r, unsigned n, size_t header, const struct xh_answer *a)
@@ -59,13 +58,13 @@ static void say_refusal(struct xh_report *r, unsigned n, size_t header, const st
 /* Returns the longest of some header lengths that the server accepts. */
 static size_t header_limit(struct doctor *d)
 {
-    static const size_t pads[PADS] = {3900, 7900, 16000, 32000, 64000};
+    static const size_t pads[] = {3900, 7900, 16000, 32000, 64000};
     struct xh_answer a;
     size_t good = 0;
-    for (unsigned i = 0; i < PADS; i++) {
+    for (unsigned i = 0; i < sizeof pads / sizeof *pads; i++) {
         const struct xh_question q = {.range = "bytes=0-0", .pad_bytes = pads[i], .most_bytes = MOST_BYTES};
         xh_dial_ask(d->dial, d->at, &q, &a);
-        if (a.end != XH_DIAL_OK || a.reply.status != 206)
+        if (a.end != XH_NET_OK || a.reply.status != 206)
             break;
         good = pads[i];
     }
@@ -137,7 +136,7 @@ static int ask_date(struct doctor *d, char *date, size_t size)
     int found = 0;
     if (x) {
         xh_dial_ask(d->dial, d->at, &q, &a);
-        found = a.end == XH_DIAL_OK && a.reply.status == 207 &&
+        found = a.end == XH_NET_OK && a.reply.status == 207 &&
                 xh_propfind_parse(x->text, x->len, date, size, &length) && length == d->size;
     }
     free(x);
@@ -198,7 +197,7 @@ enum xh_state xh_doctor_round_trip(struct doctor *d)
     for (unsigned i = 0; i < ASKED + 1; i++) { /* the first one is not counted: it may have to connect */
         const struct xh_question q = {.range = "bytes=0-0", .most_bytes = 65536};
         xh_dial_ask(d->dial, d->at, &q, &a);
-        if (a.end != XH_DIAL_OK || a.reply.status != 206)
+        if (a.end != XH_NET_OK || a.reply.status != 206)
             break;
         if (i > 0) {
             ms[n++] = a.first_ms;

@@ -1,20 +1,25 @@
-/* JSON that the tool prints. */
+/* JSON that the tool prints: values for jansson's objects. */
 #ifndef XH_JSON_H
 #define XH_JSON_H
 
 #include <stdint.h>
-#include <stdio.h>
 
-/* Prints |text| as a string with quotation marks. UTF-8 passes unchanged. Other bytes are printed as the characters
- * with those numbers. */
-void xh_json_string(FILE *to, const char *text);
+#include <jansson.h>
 
-/* Prints |"name": | and the value. NULL, and a number that JSON does not have, are printed as null. */
-void xh_json_text(FILE *to, const char *name, const char *text);
-void xh_json_number(FILE *to, const char *name, double value);
-void xh_json_count(FILE *to, const char *name, uint64_t value);
+/* Each returns NULL without memory. */
 
-/* Prints |"name": [1, 2]|. UINT64_MAX, which means no bound, is printed as null. */
-void xh_json_counts(FILE *to, const char *name, const uint64_t *value, unsigned n);
+/* Returns |text| as a string, null if it is NULL. Of text that is no UTF-8, each byte is the character of that
+ * number. */
+json_t *xh_json_text(const char *text);
+
+/* Returns |value| with three digits behind the point, null if JSON does not have it. */
+json_t *xh_json_number(double value);
+
+/* Returns |n| numbers as an array. UINT64_MAX, which means no bound, is null. */
+json_t *xh_json_counts(const uint64_t *value, unsigned n);
+
+/* Prints |before| and |value| to standard output, in ASCII, so that no name drives a terminal. Owns: takes |value|.
+ * |value| NULL, as there was no memory: the program ends with a message. */
+void xh_json_print(const char *before, json_t *value);
 
 #endif

@@ -64,7 +64,7 @@ static uint64_t elements(const struct xh_object *o)
  * longer sides; the sides that vary fastest are made longer first. */
 static const char *larger(const struct xh_object *o, char *out, size_t size)
 {
-    uint64_t bytes = o->chunk_bytes, side[XH_RANK_MOST];
+    uint64_t bytes = o->chunk_bytes, side[XH_HDF5_RANK_MOST];
     size_t used = 0;
     memcpy(side, o->chunk, sizeof side);
     for (unsigned i = o->rank; bytes && i-- > 0;)

@@ -54,32 +54,16 @@ static void print_line(const struct xh_object *o)
 
 static void print_json(const struct xh_object *o, unsigned long n)
 {
-    fputs(n ? ",\n {" : "\n {", stdout);
-    xh_json_text(stdout, "path", o->path);
-    fputs(", ", stdout);
-    xh_json_text(stdout, "kind", kinds[o->kind]);
-    if (o->target) {
-        fputs(", ", stdout);
-        xh_json_text(stdout, "target", o->target);
-    }
-    if (o->kind == XH_OBJ_DATASET) {
-        fputs(", ", stdout);
-        xh_json_counts(stdout, "shape", o->dims, o->rank);
-        fputs(", ", stdout);
-        xh_json_counts(stdout, "max_shape", o->most, o->rank);
-        fputs(", ", stdout);
-        xh_json_text(stdout, "type", o->type);
-        fputs(", ", stdout);
-        xh_json_text(stdout, "layout", xh_layout_name(o->layout));
-        fputs(", ", stdout);
-        if (o->layout == XH_LAYOUT_CHUNKED)
-            xh_json_counts(stdout, "chunk", o->chunk, o->rank);
-        else
-            fputs("\"chunk\": null", stdout);
-        fputs(", ", stdout);
-        xh_json_text(stdout, "filters", o->filters[0] ? o->filters : NULL);
-    }
-    putchar('}');
+    json_t *all = json_pack("{s:o, s:s}", "path", xh_json_text(o->path), "kind", kinds[o->kind]);
+    if (o->target)
+        json_object_set_new(all, "target", xh_json_text(o->target));
+    if (o->kind == XH_OBJ_DATASET)
+        json_object_update_new(all, json_pack(
+            "{s:o, s:o, s:o, s:s, s:o, s:o}", "shape", xh_json_counts(o->dims, o->rank), "max_shape",
+            xh_json_counts(o->most, o->rank), "type", xh_json_text(o->type), "layout", xh_layout_name(o->layout), "chunk",
+            o->layout == XH_LAYOUT_CHUNKED ? xh_json_counts(o->chunk, o->rank) : json_null(), "filters",
+            xh_json_text(o->filters[0] ? o->filters : NULL)));
+    xh_json_print(n ? ",\n " : "\n ", all);
 }
 
 static int list_one(void *ctx, const struct xh_object *o)

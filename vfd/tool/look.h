@@ -4,9 +4,9 @@
 #define XH_LOOK_H
 
 #include "../../cache/base/extent.h"
+#include "../../cache/base/hdf5.h"
 #include "../../cache/base/options.h"
 
-#define XH_RANK_MOST 32u
 
 enum xh_object_kind { XH_OBJ_GROUP, XH_OBJ_DATASET, XH_OBJ_TYPE, XH_OBJ_SOFT, XH_OBJ_EXTERNAL, XH_OBJ_UNREAD };
 enum xh_layout { XH_LAYOUT_COMPACT, XH_LAYOUT_CONTIGUOUS, XH_LAYOUT_CHUNKED, XH_LAYOUT_VIRTUAL, XH_LAYOUT_EXTERNAL };
@@ -21,7 +21,7 @@ struct xh_object {
     int missing;                  /* 1: such a filter is used */
     int indirect;                 /* 1: its values lie elsewhere in the file (variable length) */
     unsigned rank;
-    uint64_t dims[XH_RANK_MOST], most[XH_RANK_MOST], chunk[XH_RANK_MOST]; /* most: UINT64_MAX is unlimited */
+    uint64_t dims[XH_HDF5_RANK_MOST], most[XH_HDF5_RANK_MOST], chunk[XH_HDF5_RANK_MOST]; /* most: UINT64_MAX is unlimited */
     uint64_t bytes;                                                      /* of all its elements, as in memory */
     uint64_t chunk_bytes;                                                /* of a chunk, before filters */
     enum xh_layout layout;

@@ -4,13 +4,18 @@
 
 #include <stdatomic.h>
 
+#include "../../cache/source/packed.h"
 #include "bake.h"
 
-/* Makes the compressed copy of |path| beside the file, with |threads| threads, unless a copy of this version is there
- * already. Frame size and level are tried on samples of the file. If they show that a copy is not worth it, the result
- * is SKIPPED. |dry|: only tries, and says what would be made; |sidecar_bytes| is then a guess. The copy appears
- * complete or not at all. Adds the bytes of the original that were processed to |done|. Blocks. */
-void xh_pack(const char *path, int dry, int threads, _Atomic uint64_t *done, struct xh_baked *out);
+/* The codec: one of enum xh_packed_codec, or the one that suits the file. */
+#define XH_PACK_AUTO (-1)
+
+/* Makes the compressed copy of |path| beside the file, with |threads| threads, unless a copy of this version, packed by
+ * |codec|, is there already. Codec, frame size and level are tried on samples of the file. If they show that a copy
+ * is not worth it, the result is SKIPPED. |dry|: only tries, and says what would be made; |sidecar_bytes| is then a
+ * guess. The copy appears complete or not at all. Adds the bytes of the original that were processed to |done|.
+ * Blocks. */
+void xh_pack(const char *path, int codec, int dry, int threads, _Atomic uint64_t *done, struct xh_baked *out);
 
 /* Compares the whole compressed copy of |path| with the file. */
 void xh_pack_check(const char *path, _Atomic uint64_t *done, struct xh_baked *out);

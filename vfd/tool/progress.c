@@ -9,8 +9,6 @@
 #include "../../cache/base/now.h"
 #include "tool.h"
 
-#define DRAW_EVERY_NS 100000000u
-#define BAR 30u
 
 void xh_progress_begin(struct xh_progress *p, const char *what, uint64_t total_bytes, const char *unit)
 {
@@ -31,12 +29,11 @@ static void say(const struct xh_progress *p, uint64_t done, uint64_t now)
 
 static void draw(const struct xh_progress *p, uint64_t done, uint64_t now)
 {
-    static const char full[BAR + 1] = "##############################",
-                                 none[BAR + 1] = "..............................";
-    int n = done < p->total ? (int)(done * BAR / p->total) : (int)BAR;
+    static const char full[] = "##############################", none[] = "..............................";
+    const int most = sizeof full - 1, n = done < p->total ? (int)(done * (unsigned)most / p->total) : most;
     fprintf(stderr, "\r%s ", p->what);
     if (p->total)
-        fprintf(stderr, "[%.*s%.*s] ", n, full, (int)BAR - n, none);
+        fprintf(stderr, "[%.*s%.*s] ", n, full, most - n, none);
     say(p, done, now);
     fputs("\033[K", stderr);
 }
@@ -44,7 +41,7 @@ static void draw(const struct xh_progress *p, uint64_t done, uint64_t now)
 void xh_progress_at(struct xh_progress *p, uint64_t done)
 {
     uint64_t now = xh_now_ns();
-    if (p->terminal && now - p->drawn_ns >= DRAW_EVERY_NS) {
+    if (p->terminal && now - p->drawn_ns >= XH_DRAW_EVERY_MS * UINT64_C(1000000)) {
         p->drawn_ns = now;
         draw(p, done, now);
     } else if (!p->terminal && p->total && done * 10 / p->total > p->tenth && done < p->total) {

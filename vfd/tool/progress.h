@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#define XH_DRAW_EVERY_MS 100 /* often enough to look alive */
+
 struct xh_progress {
     const char *what;
     uint64_t total; /* 0: unknown; |unit| is counted instead */

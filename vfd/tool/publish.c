@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "../../cache/source/metaimage.h"
-#include "../../cache/source/packed.h"
 #include "bake.h"
 #include "pack.h"
 #include "progress.h"
@@ -27,19 +26,19 @@
 
 #define WORKERS_MOST 16
 #define USER_BLOCK_MOST (UINT64_C(1) << 30)
-#define DRAW_EVERY_MS 200
 
 static const char help[] =
-    "xhdf5 publish [--body] [--check | --remove | --dry-run] [--jobs N] FILE|DIR...\n"
+    "xhdf5 publish [--body[=auto|zstd|lz4]] [--check | --remove | --dry-run] [--jobs N] FILE|DIR...\n"
     "\n"
     "Makes a metadata image beside each HDF5 file, FILE" XH_METAIMAGE_SUFFIX ": all that is not raw data, packed.\n"
     "Readers with the xhdf5 driver fetch it when they open the file, and then need no further request for\n"
     "metadata. Run it where the files lie; of a directory all HDF5 files below it are published.\n"
     "\n"
-    "  --body       makes a compressed copy, too, FILE" XH_PACKED_SUFFIX ": the whole file in zstd's seekable format\n"
-    "               (zstd -d gives the original back). Readers behind a link that is slower than unpacking fetch that\n"
-    "               instead. How it is packed is tried on samples of the file; a file that its own filters have\n"
-    "               packed gets none\n"
+    "  --body       makes a compressed copy, too, FILE" XH_PACKED_SUFFIX ": the whole file in frames of zstd or lz4 (zstd -d or\n"
+    "               lz4 -d gives the original back). Readers behind a link that is slower than unpacking fetch that\n"
+    "               instead. How it is packed is tried on samples of the file: lz4 where it packs nearly as much and\n"
+    "               readers on fast links save time, else zstd; --body=zstd and --body=lz4 decide that. A file that\n"
+    "               its own filters have packed gets none\n"
     "  --check      makes nothing: compares the images and copies that are there with their files; with --body, a\n"
     "               file without a copy is told, too\n"
     "  --remove     removes images and copies; with --body, the copies alone\n"
@@ -58,7 +57,7 @@ enum verb { MAKE, CHECK, REMOVE, DRY };
 struct work {
     enum verb verb;
     const struct xh_options *o;
-    int jobs, body; /* body: --body was given */
+    int jobs, body, codec; /* body: --body was given; codec: for xh_pack */
     char **path; /* malloc'd each */
     uint64_t *bytes;
     size_t n, room;
@@ -153,7 +152,7 @@ static void bake_body(const struct work *w, const char *path, struct xh_baked *o
     else if (w->verb == REMOVE)
         xh_pack_remove(path, out);
     else
-        xh_pack(path, w->verb == DRY, threads, &w->shared->came, out);
+        xh_pack(path, w->codec, w->verb == DRY, threads, &w->shared->came, out);
 }
 
 static int tell(const struct xh_baked *b, int to)
@@ -277,7 +276,7 @@ static void wait_for_word(const struct work *w, int from, struct xh_progress *p)
     do {
         uint64_t came = atomic_load_explicit(&w->shared->came, memory_order_relaxed);
         xh_progress_at(p, came < w->all_bytes ? came : w->all_bytes);
-    } while ((n = poll(&f, 1, DRAW_EVERY_MS)) == 0 || (n < 0 && errno == EINTR));
+    } while ((n = poll(&f, 1, XH_DRAW_EVERY_MS)) == 0 || (n < 0 && errno == EINTR));
 }
 
 /* Reads the workers' results until all workers have ended. |done|: the files that have a result. */
@@ -343,6 +342,19 @@ static int run(struct work *w)
 
 /* ---- the command -------------------------------------------------------------------------------- */
 
+static int codec_of(const char *name, int *out)
+{
+    if (!name || strcmp(name, "auto") == 0)
+        *out = XH_PACK_AUTO;
+    else if (strcmp(name, "zstd") == 0)
+        *out = XH_PACKED_ZSTD;
+    else if (strcmp(name, "lz4") == 0)
+        *out = XH_PACKED_LZ4;
+    else
+        return -1;
+    return 0;
+}
+
 int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
 {
     static const struct option longs[] = {{"check", no_argument, NULL, 'c'},
@@ -353,7 +365,8 @@ int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
     static const char command[] = "xhdf5 publish";
-    struct work w = {.verb = MAKE, .o = o, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    struct work w = {.verb = MAKE, .o = o, .codec = XH_PACK_AUTO,
+                     .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     int verbs = 0, code;
     for (int c; (c = getopt_long(argc, argv, ":hj:", longs, NULL)) != -1;) {
         if (c == 'h')
@@ -362,8 +375,8 @@ int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
             w.jobs = atoi(optarg);
         else if (c == '?' || c == ':')
             return xh_tool_bad_option(command, argv);
-        else if (c == 'b' && optarg && strcmp(optarg, "zstd") != 0)
-            return xh_tool_usage(command, "--body is packed with zstd");
+        else if (c == 'b' && codec_of(optarg, &w.codec) != 0)
+            return xh_tool_usage(command, "--body is packed with zstd or lz4, or as suits the file (auto)");
         else if (c == 'b')
             w.body = 1;
         else

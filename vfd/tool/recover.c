@@ -65,16 +65,11 @@ static int list_one(void *ctx, const struct xh_left *l)
                 l->state == XH_LEFT_CONFLICT;
     char size[XH_SIZE_TEXT], written[XH_SIZE_TEXT], url[1024], why[700], date[32];
     if (to->json) {
-        fputs(to->n++ ? ",\n {" : "\n {", stdout);
-        xh_json_text(stdout, "id", l->id);
-        fputs(", ", stdout);
-        xh_json_text(stdout, "state", state_of(l));
-        fputs(", ", stdout);
-        xh_json_text(stdout, "url", l->url ? xh_tool_shown(l->url, url, sizeof url) : NULL);
-        fputs(", ", stdout);
-        xh_json_text(stdout, "why", l->why && *l->why ? l->why : NULL);
-        printf(", \"size\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"since\": %lld}", l->size, l->written_bytes,
-               l->since_s);
+        xh_json_print(to->n++ ? ",\n " : "\n ",
+                      json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:I}", "id", xh_json_text(l->id), "state", state_of(l), "url",
+                                xh_json_text(l->url ? xh_tool_shown(l->url, url, sizeof url) : NULL), "why",
+                                xh_json_text(l->why && *l->why ? l->why : NULL), "size", (json_int_t)l->size,
+                                "written_bytes", (json_int_t)l->written_bytes, "since", (json_int_t)l->since_s));
         return 0;
     }
     if (to->n++ == 0)

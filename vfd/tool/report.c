@@ -14,20 +14,15 @@
 
 static const char *const states[] = {"ok", "note", "failed", "not tried"};
 
-int xh_report_begin(struct xh_report *r, const char *url_shown, int json)
+void xh_report_begin(struct xh_report *r, const char *url_shown, int json)
 {
     *r = (struct xh_report){.json = json, .colour = !json && isatty(STDOUT_FILENO)};
-    r->facts = open_memstream(&r->facts_text, &r->facts_bytes);
-    if (!r->facts)
-        return -1;
     if (json) {
-        putchar('{');
-        xh_json_text(stdout, "url", url_shown);
+        xh_json_print("{\"url\": ", xh_json_text(url_shown));
         fputs(",\n \"steps\": [", stdout);
     } else {
         printf("%s\n\n", url_shown);
     }
-    return 0;
 }
 
 static void add(char *to, size_t size, const char *fmt, va_list ap)
@@ -54,22 +49,26 @@ void xh_report_advise(struct xh_report *r, const char *fmt, ...)
     va_end(ap);
 }
 
+static void note(struct xh_report *r, const char *name, json_t *value)
+{
+    if (!r->facts)
+        r->facts = json_object();
+    json_object_set_new(r->facts, name, value);
+}
+
 void xh_report_text(struct xh_report *r, const char *name, const char *value)
 {
-    fputs(", ", r->facts);
-    xh_json_text(r->facts, name, value);
+    note(r, name, xh_json_text(value));
 }
 
 void xh_report_number(struct xh_report *r, const char *name, double value)
 {
-    fputs(", ", r->facts);
-    xh_json_number(r->facts, name, value);
+    note(r, name, xh_json_number(value));
 }
 
 void xh_report_count(struct xh_report *r, const char *name, uint64_t value)
 {
-    fputs(", ", r->facts);
-    xh_json_count(r->facts, name, value);
+    note(r, name, json_integer((json_int_t)value));
 }
 
 /* Prints |text| in lines of WIDTH columns; all lines but the first are indented. */
@@ -116,17 +115,13 @@ void xh_report_step(struct xh_report *r, const char *name, enum xh_state state)
 {
     if (state == XH_STATE_OK && r->advice[0])
         state = XH_STATE_NOTE;
-    fflush(r->facts);
     if (r->json) {
-        fputs(r->steps ? ",\n  {" : "\n  {", stdout);
-        xh_json_text(stdout, "step", name);
-        fputs(", ", stdout);
-        xh_json_text(stdout, "state", states[state]);
-        fputs(", ", stdout);
-        xh_json_text(stdout, "text", r->text[0] ? r->text : NULL);
-        fputs(", ", stdout);
-        xh_json_text(stdout, "advice", r->advice[0] ? r->advice : NULL);
-        printf("%.*s}", (int)r->facts_bytes, r->facts_bytes ? r->facts_text : "");
+        json_t *step = json_pack("{s:s, s:s, s:o, s:o}", "step", name, "state", states[state], "text",
+                                 xh_json_text(r->text[0] ? r->text : NULL), "advice",
+                                 xh_json_text(r->advice[0] ? r->advice : NULL));
+        if (r->facts)
+            json_object_update(step, r->facts);
+        xh_json_print(r->steps ? ",\n  " : "\n  ", step);
     } else {
         print_people(r, name, state);
     }
@@ -135,7 +130,8 @@ void xh_report_step(struct xh_report *r, const char *name, enum xh_state state)
     r->notes += state == XH_STATE_NOTE;
     r->failures += state == XH_STATE_FAILED;
     r->text[0] = r->advice[0] = '\0';
-    fseek(r->facts, 0, SEEK_SET);
+    json_decref(r->facts);
+    r->facts = NULL;
 }
 
 void xh_report_end(struct xh_report *r)
@@ -144,8 +140,7 @@ void xh_report_end(struct xh_report *r)
                           : r->notes  ? "can be read; there is advice"
                                       : "can be read, and nothing is in the way";
     if (r->json) {
-        fputs("\n ],\n ", stdout);
-        xh_json_text(stdout, "verdict", verdict);
+        xh_json_print("\n ],\n \"verdict\": ", json_string(verdict));
         puts("}");
     } else {
         if (r->untried[0]) {
@@ -154,6 +149,4 @@ void xh_report_end(struct xh_report *r)
         }
         printf("\nIt %s.\n", verdict);
     }
-    fclose(r->facts);
-    free(r->facts_text);
 }

@@ -3,22 +3,20 @@
 #define XH_REPORT_H
 
 #include <stdint.h>
-#include <stdio.h>
+
+#include <jansson.h>
 
 enum xh_state { XH_STATE_OK, XH_STATE_NOTE, XH_STATE_FAILED, XH_STATE_UNTRIED };
 
 struct xh_report {
     int json, colour;
     unsigned steps, notes, failures;
-    FILE *facts; /* of the current step, in memory */
-    char *facts_text;
-    size_t facts_bytes;
+    json_t *facts; /* of the current step; NULL: none yet */
     char text[2048], advice[2048]; /* of the current step; only for text */
     char untried[512];             /* only for text: names of untried steps without a message, printed at the end */
 };
 
-/* Returns 0, or -1 when out of memory. */
-int xh_report_begin(struct xh_report *r, const char *url_shown, int json);
+void xh_report_begin(struct xh_report *r, const char *url_shown, int json);
 void xh_report_end(struct xh_report *r);
 
 /* Add to the current step. Text from a server is made safe to print. Pieces of text, and of advice, are joined by ";

@@ -31,20 +31,19 @@ struct listing {
 
 static void print_json(const struct xh_image_info *i, unsigned n)
 {
-    fputs(n ? ",\n {" : "\n {", stdout);
-    xh_json_text(stdout, "url", i->url_shown);
-    fputs(", ", stdout);
-    xh_json_text(stdout, "version", i->validator);
-    fputs(", ", stdout);
-    xh_json_text(stdout, "name", i->name);
-    fputs(", ", stdout);
-    xh_json_text(stdout, "flaw", i->flaw);
-    printf(", \"size\": %" PRIu64 ", \"pages\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", i->origin_bytes,
-           i->meta_pages + i->raw_pages, i->meta_bytes + i->raw_bytes);
-    printf("\"metadata_pages\": %" PRIu64 ", \"metadata_bytes\": %" PRIu64 ", ", i->meta_pages, i->meta_bytes);
-    printf("\"raw_pages\": %" PRIu64 ", \"raw_bytes\": %" PRIu64 ", ", i->raw_pages, i->raw_bytes);
-    printf("\"hit_bytes\": %" PRIu64 ", \"readers\": %u, \"taken_bytes\": %" PRIu64 ", \"last_use\": %lld}",
-           i->hit_bytes, i->readers, i->taken_bytes, (long long)i->used);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {{"size", i->origin_bytes}, {"pages", i->meta_pages + i->raw_pages},
+                  {"bytes", i->meta_bytes + i->raw_bytes}, {"metadata_pages", i->meta_pages},
+                  {"metadata_bytes", i->meta_bytes}, {"raw_pages", i->raw_pages}, {"raw_bytes", i->raw_bytes},
+                  {"hit_bytes", i->hit_bytes}, {"readers", i->readers}, {"taken_bytes", i->taken_bytes},
+                  {"last_use", (uint64_t)i->used}};
+    json_t *all = json_pack("{s:o, s:o, s:o, s:o}", "url", xh_json_text(i->url_shown), "version", xh_json_text(i->validator),
+                            "name", xh_json_text(i->name), "flaw", xh_json_text(i->flaw));
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+        json_object_set_new(all, counts[k].name, json_integer((json_int_t)counts[k].value));
+    xh_json_print(n ? ",\n " : "\n ", all);
 }
 
 static void print_line(const struct xh_image_info *i, unsigned n)

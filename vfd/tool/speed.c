@@ -63,7 +63,7 @@ static void *run(void *ctx)
     while (d && !atomic_load_explicit(&me->r->over, memory_order_relaxed)) {
         uint64_t before = me->bytes;
         xh_dial_ask(d, me->r->u, &q, &me->last);
-        if (me->last.end != XH_DIAL_OK || me->last.reply.status != 206 || me->bytes == before)
+        if (me->last.end != XH_NET_OK || me->last.reply.status != 206 || me->bytes == before)
             break;
     }
     if (me->bytes == 0)

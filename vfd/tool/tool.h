@@ -28,6 +28,9 @@ int xh_tool_bad_option(const char *command, char **argv);
 /* Flushes standard output. Returns |code|, or XH_EXIT_FAILED when output was lost. */
 int xh_tool_end(int code);
 
+/* Read, compared or written at once: one large request, and little memory. */
+#define XH_BATCH_BYTES (16u << 20)
+
 /* Writes "12.3 MiB"; whole bytes below 1 KiB. Returns |buf|. */
 #define XH_SIZE_TEXT 16
 const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT]);

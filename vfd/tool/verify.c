@@ -14,7 +14,7 @@
 #include "tool.h"
 #include "verbs.h"
 
-#define BATCH_PAGES 4096u /* 16 MiB of the shadow and as much of the origin at once */
+#define BATCH_PAGES (XH_BATCH_BYTES / XH_PAGE_BYTES) /* of the shadow, and as much of the origin */
 #define SHOWN_MOST 20u    /* most pages that are named */
 
 static const char help[] =

@@ -18,9 +18,7 @@
 #include "tool.h"
 #include "verbs.h"
 
-#define BATCH_BYTES (16u << 20)
-#define BATCH_EXTENTS 4096u
-#define READERS 2
+#define BATCH_EXTENTS (XH_BATCH_BYTES / XH_PAGE_BYTES)
 
 static const char help[] =
     "xhdf5 cache warm URL [--dataset PATH]... [--metadata-only]\n"
@@ -63,11 +61,11 @@ struct fetching {
 static size_t take(struct fetching *g, struct xh_extent *ext, uint8_t *buf)
 {
     size_t n = 0;
-    uint64_t room = BATCH_BYTES;
+    uint64_t room = XH_BATCH_BYTES;
     while (g->err.code == 0 && g->at < g->n && n < BATCH_EXTENTS && room) {
         const struct xh_range *r = &g->raw[g->at];
         uint64_t len = r->len - g->taken < room ? r->len - g->taken : room;
-        ext[n++] = (struct xh_extent){.off = r->off + g->taken, .len = len, .buf = buf + (BATCH_BYTES - room)};
+        ext[n++] = (struct xh_extent){.off = r->off + g->taken, .len = len, .buf = buf + (XH_BATCH_BYTES - room)};
         room -= len;
         g->taken += len;
         if (g->taken == r->len) {
@@ -83,7 +81,7 @@ static void *fetch(void *ctx)
     struct fetching *g = ctx;
     struct xh_err err = {0};
     struct xh_extent *ext = malloc(BATCH_EXTENTS * sizeof *ext);
-    uint8_t *buf = malloc(BATCH_BYTES);
+    uint8_t *buf = malloc(XH_BATCH_BYTES);
     int ready = ext && buf, rc = ready ? 0 : xh_err_set(&err, XH_E_NOMEM, 0, "out of memory");
     pthread_mutex_lock(&g->lock);
     for (size_t n; ready && rc == 0 && (n = take(g, ext, buf)) > 0;) {
@@ -123,10 +121,10 @@ static size_t clip(struct xh_range *r, size_t n, uint64_t size)
 static int fetch_raw(struct xh_file *f, const struct xh_range *raw, size_t n, struct xh_err *err)
 {
     struct fetching g = {.f = f, .raw = raw, .n = n, .lock = PTHREAD_MUTEX_INITIALIZER};
-    pthread_t thread[READERS];
+    pthread_t thread[2]; /* one is at its local work while the other waits */
     int began = 0;
     xh_progress_begin(&g.progress, "raw data", sum(raw, n), NULL);
-    while (began < READERS && pthread_create(&thread[began], NULL, fetch, &g) == 0)
+    while (began < (int)(sizeof thread / sizeof *thread) && pthread_create(&thread[began], NULL, fetch, &g) == 0)
         began++;
     if (began == 0)
         fetch(&g);

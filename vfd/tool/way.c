@@ -5,15 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../cache/origin/handle.h"
+#include "../../cache/origin/tls_advice.h"
 #include "tool.h"
 
-#define RESOLVE_MOST_MS 10000u
-#define CONNECT_MOST_MS 8000u
 #define NAME_SLOW_MS 200.0
 #define CERTIFICATE_SOON_S (3L * 86400)
-#define HOPS_MOST 8u
-#define REPLY_MOST_BYTES 65536u
 
 enum xh_state xh_doctor_name(struct doctor *d)
 {
@@ -25,7 +21,7 @@ enum xh_state xh_doctor_name(struct doctor *d)
         xh_report_say(r, "the proxy %s (%s) resolves names and connects", proxy->text, proxy->from);
         return XH_STATE_UNTRIED;
     }
-    int n = xh_connect_resolve(d->host, d->port, RESOLVE_MOST_MS, d->address, &took_ms, &err);
+    int n = xh_connect_resolve(d->host, d->port, XH_DIAL_MOST_MS, d->address, &took_ms, &err);
     xh_report_text(r, "host", d->host);
     xh_report_number(r, "ms", took_ms);
     if (n < 0) {
@@ -57,7 +53,7 @@ enum xh_state xh_doctor_connection(struct doctor *d)
     unsigned answered;
     if (d->addresses == 0)
         return XH_STATE_UNTRIED;
-    answered = xh_connect_connect(d->address, d->addresses, d->port, CONNECT_MOST_MS);
+    answered = xh_connect_connect(d->address, d->addresses, d->port, XH_DIAL_MOST_MS);
     for (unsigned i = 0; i < d->addresses; i++) {
         const struct xh_connected *a = &d->address[i];
         if (a->connect_ms >= 0)
@@ -84,20 +80,9 @@ enum xh_state xh_doctor_connection(struct doctor *d)
 
 /* ---- TLS ------------------------------------------------------------------------------------ */
 
-static void find_credentials(struct doctor *d)
-{
-    struct xh_err err = {0};
-    if (!d->named->https)
-        return;
-    xh_token_find(NULL, &d->caller.token, &err);
-    xh_cert_find(NULL, &d->caller.cert);
-    if (d->o->netrc && !d->named->user)
-        xh_netrc_find(NULL, d->host, &d->caller.user, &d->caller.password, &err);
-}
-
 static void ask(struct doctor *d, const struct xh_url *u, int fresh, struct xh_answer *out)
 {
-    const struct xh_question q = {.range = "bytes=0-0", .fresh = fresh, .most_bytes = REPLY_MOST_BYTES};
+    const struct xh_question q = {.range = "bytes=0-0", .fresh = fresh, .most_bytes = XH_DIAL_REPLY_MOST_BYTES};
     xh_dial_ask(d->dial, u, &q, out);
 }
 
@@ -121,9 +106,9 @@ static enum xh_state untrusted(struct doctor *d, const struct xh_answer *a)
 static const char *broken_way(const struct xh_answer *a)
 {
     switch (a->end) {
-    case XH_DIAL_NAME: case XH_DIAL_CONNECT: return "the connection could not be made";
-    case XH_DIAL_TLS: return "the TLS handshake failed";
-    case XH_DIAL_TIMEOUT: return a->tls_ms > 0 ? NULL : "no handshake within the time";
+    case XH_NET_NAME: case XH_NET_CONNECT: return "the connection could not be made";
+    case XH_NET_HANDSHAKE: return "the TLS handshake failed";
+    case XH_NET_CONNECT_TIMEOUT: return a->tls_ms > 0 ? NULL : "no handshake within the time";
     default: return NULL;
     }
 }
@@ -132,35 +117,31 @@ enum xh_state xh_doctor_tls(struct doctor *d)
 {
     struct xh_report *r = &d->report;
     struct xh_answer *a = &d->first, again;
-    struct xh_err err = {0};
-    const char *file, *dir, *broken;
-    char date[32], buf[XH_HANDLE_ADVICE_BYTES];
+    const char *broken;
+    char date[32], buf[XH_TLS_ADVICE_BYTES];
     time_t now = time(NULL);
     struct tm tm;
-    xh_handle_default_ca(&file, &dir);
-    int rc = xh_trust_find(d->o, file, dir, &d->caller.trust, &err);
-    if (!d->named->https) { /* a redirect may lead to https; then the trust found above is used */
+    if (!d->named->https) { /* a redirect may lead to https; then the CAs that were found are used */
         ask(d, d->at, 0, a);
         xh_report_say(r, "none: the URL is http://, so what comes is not protected, and no token is sent");
         return XH_STATE_UNTRIED;
     }
-    if (rc) {
-        xh_report_say(r, "%s", err.text);
+    if (d->caller_err.code == XH_E_TLS) {
+        xh_report_say(r, "%s", d->caller_err.text);
         xh_report_advise(r, "name a file of trusted certificates: XHDF5_CA_BUNDLE=/path/ca.pem; most systems have one "
                             "in the package ca-certificates");
         return XH_STATE_FAILED;
     }
-    find_credentials(d);
     ask(d, d->at, 0, a);
-    if (a->end == XH_DIAL_UNTRUSTED)
+    if (a->end == XH_NET_UNTRUSTED)
         return untrusted(d, a);
     if ((broken = broken_way(a))) {
         xh_report_say(r, "%s: %s", broken, a->why);
-        const char *advice = xh_handle_advice(a->why, buf);
+        const char *advice = xh_tls_advice(a->why, now, buf);
         if (advice)
             xh_report_advise(r, "%s", advice);
         /* a proxy's refusal says what to do */
-        else if (!xh_proxy_for(&d->caller.proxies, d->at) || a->end != XH_DIAL_CONNECT)
+        else if (!xh_proxy_for(&d->caller.proxies, d->at) || a->end != XH_NET_CONNECT)
             xh_report_advise(r,
                              "does the server speak https on port %s? TLS 1.2 is the least; a server that wants a "
                              "certificate of yours says so here (X509_USER_PROXY, docs/access.md)",
@@ -205,6 +186,11 @@ enum xh_state xh_doctor_credentials(struct doctor *d)
         xh_report_say(r, "none are sent over http");
         return XH_STATE_OK;
     }
+    if (d->caller_err.code) { /* the driver opens nothing then */
+        xh_report_say(r, "%s", d->caller_err.text);
+        xh_report_advise(r, "mend the file, or do without it: XHDF5_NETRC=off");
+        return XH_STATE_FAILED;
+    }
     if (t && t->value)
         xh_token_describe(t, time(NULL), more, sizeof more);
     if (t)
@@ -216,8 +202,8 @@ enum xh_state xh_doctor_credentials(struct doctor *d)
     else if (d->caller.cert.note[0])
         xh_report_say(r, "%s", d->caller.cert.note);
     xh_report_text(r, "certificate", d->caller.cert.path[0] ? d->caller.cert.path : NULL);
-    if (d->named->user || d->caller.user)
-        xh_report_say(r, d->named->user ? "user name and password of the URL" : "user name and password of .netrc");
+    if (d->named->user)
+        xh_report_say(r, d->has_user ? "user name and password of the URL" : "user name and password of .netrc");
     if (t && t->value && t->expires && t->expires <= time(NULL))
         xh_report_advise(r, "the token is over: get a new one (oidc-token, htgettoken, your site's way)");
     return XH_STATE_OK;
@@ -230,13 +216,13 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
     struct xh_report *r = &d->report;
     struct xh_err err = {0};
     unsigned hops = 0;
-    for (; d->first.reply.status >= 301 && d->first.reply.status <= 308 && d->first.reply.status != 304; hops++) {
+    for (; xh_reply_redirects(&d->first.reply); hops++) {
         struct xh_url *next = NULL;
         char shown[1024];
-        if (hops == HOPS_MOST || !d->first.reply.location[0] ||
-            xh_url_resolve(d->at, d->first.reply.location, &next, &err)) {
+        if (hops == XH_DIAL_HOPS_MOST || !d->first.reply.location[0] ||
+            xh_proxy_follow(&d->caller.proxies, d->at, d->first.reply.location, &next, &err)) {
             xh_report_say(r, "status %d leads nowhere: %s", d->first.reply.status,
-                          hops == HOPS_MOST ? "a loop"
+                          hops == XH_DIAL_HOPS_MOST ? "a loop"
                           : err.text[0]     ? err.text
                                             : "no Location");
             xh_report_advise(r,
@@ -248,7 +234,7 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
         xh_url_unref(d->at);
         d->at = next;
         ask(d, d->at, 0, &d->first);
-        if (d->first.end == XH_DIAL_UNTRUSTED)
+        if (d->first.end == XH_NET_UNTRUSTED)
             return untrusted(d, &d->first);
         if (broken_way(&d->first)) {
             xh_report_say(r, "%s: %s", broken_way(&d->first), d->first.why);
@@ -258,7 +244,7 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
         }
         if (other)
             d->connect_ms = d->first.connect_ms;
-        if (other && d->caller.token && d->caller.token->value && !xh_auth_trusts(d->o, d->named, d->at))
+        if (other && d->caller.token && d->caller.token->value && !xh_caller_trusts(&d->caller, d->at))
             xh_report_say(r, "(token and certificate do not go there: it is not in credential_hosts)");
     }
     xh_report_count(r, "hops", hops);
@@ -303,8 +289,8 @@ static enum xh_state refused(struct doctor *d)
 static enum xh_state no_reply(struct doctor *d)
 {
     const struct xh_answer *a = &d->first;
-    const char *what = a->end == XH_DIAL_TIMEOUT    ? "no reply within the time"
-                       : a->end == XH_DIAL_BAD_HTTP ? "what came is not HTTP"
+    const char *what = a->end == XH_NET_CONNECT_TIMEOUT    ? "no reply within the time"
+                       : a->end == XH_NET_BAD_HTTP ? "what came is not HTTP"
                                                     : "the connection broke off";
     xh_report_say(&d->report, "%s: %s", what, a->why[0] ? a->why : "no reply");
     xh_report_advise(&d->report, "try again; if it stays, the server or what stands between (proxy, firewall, "
@@ -322,7 +308,7 @@ enum xh_state xh_doctor_reply(struct doctor *d)
     xh_report_text(r, "server", p->server[0] ? p->server : NULL);
     if (p->server[0])
         xh_report_say(r, "%s", p->server);
-    if (!p->over || (p->status < 300 && a->end != XH_DIAL_OK && a->end != XH_DIAL_CUT))
+    if (!p->over || (p->status < 300 && a->end != XH_NET_OK && a->end != XH_NET_CUT))
         return no_reply(d);
     if (p->status == 200 && p->html) {
         xh_report_say(r, "status 200, and a web page (text/html) in place of the file");

@@ -8,10 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../cache/origin/handle.h"
 #include "dial.h"
-
-#define HOPS_MOST 10u
 
 struct sink {
     int fd;
@@ -36,30 +33,6 @@ static int write_piece(void *ctx, const uint8_t *p, size_t len)
         len -= (size_t)n;
     }
     return 0;
-}
-
-/* Finds the credentials and settings that the engine would find at opening. Returns 0 or a negative code. */
-static int find_caller(struct xh_caller *c, const struct xh_options *o, const struct xh_url *u, struct xh_err *err)
-{
-    const char *file, *dir, *from = strstr(u->server, "://") + 3;
-    char host[256];
-    int brackets = *from == '[', n = (int)(strrchr(from, ':') - from);
-    c->o = o;
-    c->named = u;
-    int rc = xh_proxies_read(&c->proxies, NULL, err);
-    rc = rc ? rc : xh_proxy_check(&c->proxies, u, err);
-    if (rc)
-        return rc;
-    xh_handle_default_ca(&file, &dir);
-    rc = xh_trust_find(o, file, dir, &c->trust, err);
-    if (!u->https)
-        return 0;
-    rc = rc ? rc : xh_token_find(NULL, &c->token, err);
-    xh_cert_find(NULL, &c->cert);
-    snprintf(host, sizeof host, "%.*s", n - 2 * brackets, from + brackets);
-    if (rc == 0 && o->netrc && !u->user && !u->ticket && xh_auth_trusts(o, u, u))
-        rc = xh_netrc_find(NULL, host, &c->user, &c->password, err);
-    return rc < 0 ? rc : 0;
 }
 
 /* Judges the reply |a| for |u|. Returns 0 or a negative code. */
@@ -87,7 +60,7 @@ static int judge(const struct xh_url *u, const struct xh_answer *a, const struct
         return xh_err_set(
             err, XH_E_PROTO, 200,
             "%.200s: the server does not say how long the file is, so nothing tells whether it came whole", u->shown);
-    if (a->end != XH_DIAL_OK || (r->length_given && a->body_bytes != r->length))
+    if (a->end != XH_NET_OK || (r->length_given && a->body_bytes != r->length))
         return xh_err_set(err, XH_E_NET, 200,
                           "%.200s: %" PRIu64 " bytes came, and then it broke off (%.200s): begin anew", u->shown,
                           a->body_bytes, a->why);
@@ -102,7 +75,7 @@ int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t 
     struct sink s = {.fd = fd};
     const struct xh_question q = {.whole = 1, .most_bytes = UINT64_MAX, .body = write_piece, .ctx = &s};
     int rc = xh_url_parse(url, &named, err);
-    rc = rc ? rc : find_caller(&c, o, named, err);
+    rc = rc ? rc : xh_caller_find(&c, o, named, err);
     if (rc == 0 && !(dial = xh_dial_new(&c)))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
     struct xh_answer *a = calloc(1, sizeof *a);
@@ -112,15 +85,14 @@ int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t 
     for (unsigned hops = 0; rc == 0; hops++) {
         xh_dial_ask(dial, at, &q, a);
         int status = a->reply.status;
-        if (!(status == 301 || status == 302 || status == 303 || status == 307 || status == 308)) {
+        if (!xh_reply_redirects(&a->reply)) {
             rc = judge(at, a, &s, err);
             break;
         }
-        if (hops == HOPS_MOST)
-            rc = xh_err_set(err, XH_E_PROTO, status, "%.200s: redirected more than %u times", named->shown, HOPS_MOST);
+        if (hops == XH_DIAL_HOPS_MOST)
+            rc = xh_err_set(err, XH_E_PROTO, status, "%.200s: redirected more than %u times", named->shown, XH_DIAL_HOPS_MOST);
         else
-            rc = xh_url_resolve(at, a->reply.location, &next, err);
-        rc = rc ? rc : xh_proxy_check(&c.proxies, next, err);
+            rc = xh_proxy_follow(&c.proxies, at, a->reply.location, &next, err);
         xh_url_unref(at);
         at = next;
         next = NULL;
@@ -129,12 +101,7 @@ int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t 
         *bytes = a->body_bytes;
     free(a);
     xh_dial_free(dial);
-    xh_token_unref(c.token);
-    if (c.password)
-        explicit_bzero(c.password, strlen(c.password));
-    free(c.user);
-    free(c.password);
-    xh_proxies_free(&c.proxies);
+    xh_caller_free(&c);
     xh_url_unref(at);
     xh_url_unref(named);
     return rc;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define FRAME_BYTES 10u /* signature, version, type, checksum */
+#include "base/hdf5.h"
 
 static uint8_t bytes_for(uint64_t n)
 {
@@ -19,15 +19,15 @@ static uint8_t bytes_for(uint64_t n)
 /* Computes the widths of a pointer's counts at each level, from the number of records that fit. */
 static int widths(struct xh_format *f, unsigned depth)
 {
-    if (f->node_bytes <= FRAME_BYTES + f->elem)
+    if (f->node_bytes <= XH_HDF5_FRAME_BYTES + f->elem)
         return -1;
-    uint64_t most = (f->node_bytes - FRAME_BYTES) / f->elem, below = most;
+    uint64_t most = (f->node_bytes - XH_HDF5_FRAME_BYTES) / f->elem, below = most;
     f->count_bytes = bytes_for(most);
     for (unsigned u = 1; u <= depth; u++) {
         uint32_t pointer = 0u + f->O + f->count_bytes + f->total_bytes[u - 1];
-        if (f->node_bytes < FRAME_BYTES + pointer)
+        if (f->node_bytes < XH_HDF5_FRAME_BYTES + pointer)
             return -1;
-        most = (f->node_bytes - FRAME_BYTES - pointer) / (f->elem + pointer);
+        most = (f->node_bytes - XH_HDF5_FRAME_BYTES - pointer) / (f->elem + pointer);
         if (most == 0 || below > (uint64_t)XH_RANK_MAX / (most + 2))
             return -1;
         below = (most + 1) * below + most;
@@ -54,9 +54,9 @@ int xh_btree2_node(const struct xh_node *node, const uint8_t *p, size_t len, str
     uint32_t pointer = node->level ? 0u + f->O + f->count_bytes + f->total_bytes[node->level - 1] : 0;
     if (len > node->len)
         len = node->len;
-    if (len < FRAME_BYTES || memcmp(p, node->level ? "BTIN" : "BTLF", 4) != 0 || p[4] != 0)
+    if (len < XH_HDF5_FRAME_BYTES || memcmp(p, node->level ? "BTIN" : "BTLF", 4) != 0 || p[4] != 0)
         return -1;
-    if (n > len || records + (node->level ? (n + 1) * pointer : 0) > len - FRAME_BYTES)
+    if (n > len || records + (node->level ? (n + 1) * pointer : 0) > len - XH_HDF5_FRAME_BYTES)
         return -1;
     p += 6;
     if (node->level == 0)

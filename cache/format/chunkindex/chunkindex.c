@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "index.h"
 
 #define INDEXES_MAX 256
@@ -58,10 +59,7 @@ struct xh_chunkindex *xh_chunkindex_new(uint64_t object_size)
 
 static void drop(struct xh_chunkindex *ci, struct xh_index *ix)
 {
-    struct xh_index **at = &ci->indexes;
-    while (*at != ix)
-        at = &(*at)->next;
-    *at = ix->next;
+    LL_DELETE(ci->indexes, ix);
     ci->nindexes--;
     ci->wasted += ix->ahead_bytes;
     if (ci->now == ix) {
@@ -152,8 +150,7 @@ void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p,
         if (!ix)
             return;
         ix->used = ++ci->clock;
-        ix->next = ci->indexes;
-        ci->indexes = ix;
+        LL_PREPEND(ci->indexes, ix);
         ci->nindexes++;
     }
     make_room(ci);

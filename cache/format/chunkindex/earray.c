@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define FRAME_BYTES 10u /* signature, version, client, checksum */
+#include "base/hdf5.h"
 
 static uint64_t blocks_of(unsigned super)
 {
@@ -35,7 +35,7 @@ static unsigned supers_in_index(const struct xh_format *f)
 static uint64_t super_bytes(const struct xh_format *f, unsigned super)
 {
     uint64_t map = (pages_of(f, super) + 7) / 8;
-    return FRAME_BYTES + f->O + f->off_bytes + blocks_of(super) * (map + f->O);
+    return XH_HDF5_FRAME_BYTES + f->O + f->off_bytes + blocks_of(super) * (map + f->O);
 }
 
 /* Returns |bytes| as the length of a node; 0, which is no node, when there are too many. */
@@ -47,7 +47,7 @@ static uint32_t node_len(uint64_t bytes)
 static int block(const struct xh_format *f, uint64_t addr, unsigned super, struct xh_parts *ps)
 {
     uint64_t n = block_elems(f, super);
-    uint64_t bytes = FRAME_BYTES + f->O + f->off_bytes + n * f->elem;
+    uint64_t bytes = XH_HDF5_FRAME_BYTES + f->O + f->off_bytes + n * f->elem;
     return xh_parts_node(ps, (struct xh_node){.addr = addr, .len = node_len(bytes), .kind = XH_NODE_EA_BLOCK,
                                               .level = (uint8_t)super, .records = n}, n);
 }
@@ -59,7 +59,7 @@ static int pages(const struct xh_format *f, uint64_t addr, unsigned super, uint6
     uint64_t npages = pages_of(f, super), page_bytes = f->page_elems * f->elem + 4;
     if (addr == XH_UNDEF || addr > ps->ix->map->size)
         return xh_parts_hole(ps, block_elems(f, super));
-    addr += FRAME_BYTES + f->O + f->off_bytes;
+    addr += XH_HDF5_FRAME_BYTES + f->O + f->off_bytes;
     for (uint64_t i = 0; i < npages; i++) {
         uint64_t bit = d * npages + i;
         struct xh_node page = {.addr = addr + i * page_bytes, .len = node_len(page_bytes), .kind = XH_NODE_EA_PAGE,
@@ -126,12 +126,7 @@ static int power_of_two(uint32_t n)
 int xh_earray_root(const uint8_t *p, size_t len, struct xh_parts *ps)
 {
     struct xh_format *f = &ps->ix->fmt;
-    if (len < 16u + 6u * f->L + f->O || p[4] != 0 || p[5] > 1)
-        return -1;
-    f->elem = p[6];
-    if (p[5] == 1 && f->elem > f->O + 4u && f->elem <= f->O + 12u)
-        f->size_bytes = (uint8_t)(f->elem - f->O - 4);
-    else if (p[5] == 1 || f->elem != f->O)
+    if (len < 16u + 6u * f->L + f->O || xh_format_elements(f, p))
         return -1;
     unsigned bits = p[7];
     f->inline_elems = p[8];
@@ -146,7 +141,7 @@ int xh_earray_root(const uint8_t *p, size_t len, struct xh_parts *ps)
     f->off_bytes = (uint8_t)((bits + 7) / 8);
     f->page_elems = 1ull << p[11];
     uint64_t addresses = 2 * (f->least_blocks - 1) + f->nsupers - supers_in_index(f);
-    uint64_t bytes = FRAME_BYTES + f->O + f->inline_elems * f->elem + addresses * f->O;
+    uint64_t bytes = XH_HDF5_FRAME_BYTES + f->O + f->inline_elems * f->elem + addresses * f->O;
     uint64_t all = f->inline_elems + ((uint64_t)f->least_elems << f->nsupers) - f->least_elems;
     return xh_parts_node(ps, (struct xh_node){.addr = xh_addr(f, p + 12 + 6 * f->L), .len = node_len(bytes),
                                               .kind = XH_NODE_EA_INDEX}, all);

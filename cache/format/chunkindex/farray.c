@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define FRAME_BYTES 10u /* signature, version, client, checksum */
+#include "base/hdf5.h"
 
 /* Appends the pages of the data block at |addr|. |init| has a bit for each page, which is set when it was written. */
 static int pages(const struct xh_format *f, uint64_t addr, const uint8_t *init, struct xh_parts *ps)
@@ -41,19 +41,14 @@ int xh_farray_node(const struct xh_node *node, const uint8_t *p, size_t len, str
 int xh_farray_root(const uint8_t *p, size_t len, struct xh_parts *ps)
 {
     struct xh_format *f = &ps->ix->fmt;
-    if (len < 8u + f->L + f->O || p[4] != 0 || p[5] > 1)
-        return -1;
-    f->elem = p[6];
-    if (p[5] == 1 && f->elem > f->O + 4u && f->elem <= f->O + 12u)
-        f->size_bytes = (uint8_t)(f->elem - f->O - 4);
-    else if (p[5] == 1 || f->elem != f->O)
+    if (len < 8u + f->L + f->O || xh_format_elements(f, p))
         return -1;
     f->elems = xh_le(p + 8, f->L);
     if (p[7] > 20 || f->elems == 0 || f->elems > (uint64_t)XH_RANK_MAX)
         return -1;
     f->page_elems = 1ull << p[7];
     uint64_t npages = f->elems / f->page_elems + (f->elems % f->page_elems != 0);
-    uint64_t block = FRAME_BYTES + f->O;
+    uint64_t block = XH_HDF5_FRAME_BYTES + f->O;
     block += f->elems > f->page_elems ? npages / 8 + (npages % 8 != 0) : f->elems * f->elem;
     if (block > XH_NODE_MAX)
         return -1;

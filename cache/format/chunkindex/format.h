@@ -32,6 +32,19 @@ static inline uint64_t xh_le(const uint8_t *p, unsigned n)
     return v;
 }
 
+/* Takes from the header of a fixed or extensible array whether its chunks have filters, and an element's bytes. |p| has
+ * 7 bytes. Returns 0, or -1 when it makes no sense. */
+static inline int xh_format_elements(struct xh_format *f, const uint8_t *p)
+{
+    if (p[4] != 0 || p[5] > 1)
+        return -1;
+    f->elem = p[6];
+    if (p[5] == 0)
+        return f->elem == f->O ? 0 : -1;
+    f->size_bytes = (uint8_t)(f->elem - f->O - 4);
+    return f->elem > f->O + 4u && f->elem <= f->O + 12u ? 0 : -1;
+}
+
 /* Reads an address of |f|'s file and converts it into one of the object; XH_UNDEF for the undefined address. */
 static inline uint64_t xh_addr(const struct xh_format *f, const uint8_t *p)
 {

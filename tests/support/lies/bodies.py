@@ -106,6 +106,14 @@ def late(r):
     r.send(r.honest())
 
 
+@fault("held", "held-404")
+def held(r):
+    """Silence until /_release/PATH has let it go (/_release:N/PATH: the first N), then honest; -404: then 404."""
+    with Shared.lock:
+        Shared.lock.wait_for(lambda: Shared.released.get(r.path, 0) >= r.n, timeout=100)
+    r.send(Reply(404, b"so it is") if r.path.startswith("/held-404") else r.honest())
+
+
 @fault("paced")
 def paced(r):
     """Late by the argument's milliseconds, then honest, by half a MiB each 10 ms, as over a link that is not this machine's own."""

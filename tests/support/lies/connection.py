@@ -32,6 +32,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"] or 0))
         if name == "_struck":
             return self.send(Reply(200, json.dumps(self.struck(self.path[len("/_struck"):])).encode()))
+        if name == "_release":
+            with Shared.lock:
+                Shared.released["/" + self.path.split("/", 2)[2]] = int(match[2] or 1 << 30)
+                Shared.lock.notify_all()
+            return self.send(Reply(200))
         if name == "_port":
             return self.send(Reply(200, str(self.server.another(match[2] == "tls")).encode()))
         if name == "_reset":
@@ -58,8 +63,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             first, last = 1, first
         with Shared.lock:
             seen = Shared.requests.setdefault(self.path, [])
-            # Whether a client opens connections beside its first request is a matter of time: such a greeting is no request
-            # more. It meets what later requests meet, but never uses up a fault that ends.
+            # Whether a client opens connections beside its first request is a matter of time: such a greeting is no
+            # request more. It meets what later requests meet, but never uses up a fault that ends.
             greeting = self.note["greeting"]
             self.note["meant"] = meant and not greeting
             seen.append(self.note)

@@ -13,6 +13,7 @@ class Shared:
     """What all connections know: the file, the ports, and the requests so far (under the lock)."""
     lock = threading.Condition()
     requests = {}
+    released = {}    # path: how many of its requests are held no longer
     connections = itertools.count(1)
     ports = {}
     contexts = {}    # TLS: name of a certificate: context

@@ -1,0 +1,192 @@
+/* Layouts: see layouts.h. Metadata goes to the chunk indexes. A raw read that lies in a chunk which an index knows is
+ * followed in the index's order. */
+#include "layouts.h"
+
+#include <stdlib.h>
+
+#include "object.h"
+#include "format/contiguous.h"
+#include "schedule.h"
+#include "source/here.h"
+#include "source/metadata_image.h"
+#include "stream/stream.h"
+#include "window.h"
+
+#define CHUNKS_AT_ONCE 256
+#define NODES_AT_ONCE 16
+/* A node that is there already leads to others: so many levels are followed in one go. */
+#define NODE_ROUNDS 4
+
+void xh_layouts_init(struct xh_layouts *l)
+{
+    *l = (struct xh_layouts){0};
+    pthread_mutex_init(&l->lock, NULL);
+}
+
+void xh_layouts_begin(struct xh_file *f)
+{
+    if (!f->opt.readahead || f->size == 0)
+        return;
+    f->layouts->chunks = xh_chunkindex_new(f->size); /* without memory: no guesses */
+    f->layouts->contiguous = xh_contiguous_new(f->size);
+}
+
+void xh_layouts_free(struct xh_layouts *l)
+{
+    xh_chunkindex_free(l->chunks);
+    xh_contiguous_free(l->contiguous);
+    pthread_mutex_destroy(&l->lock);
+}
+
+void xh_layouts_after_fork(struct xh_layouts *l)
+{
+    if (pthread_mutex_trylock(&l->lock)) { /* a thread of the parent was at work on the indexes: they are leaked */
+        l->chunks = NULL;
+        l->contiguous = NULL;
+    }
+    pthread_mutex_init(&l->lock, NULL);
+}
+
+struct xh_range xh_layouts_dataset(struct xh_file *f, struct xh_range r)
+{
+    struct xh_range whole = {0, 0};
+    pthread_mutex_lock(&f->layouts->lock);
+    if (f->layouts->contiguous)
+        whole = xh_contiguous_at(f->layouts->contiguous, r);
+    pthread_mutex_unlock(&f->layouts->lock);
+    return whole;
+}
+
+struct xh_chunkindex_plain xh_layouts_plain(struct xh_file *f)
+{
+    struct xh_chunkindex_plain plain = {0};
+    pthread_mutex_lock(&f->layouts->lock);
+    if (f->layouts->chunks)
+        plain = xh_chunkindex_plain(f->layouts->chunks);
+    pthread_mutex_unlock(&f->layouts->lock);
+    return plain;
+}
+
+/* ---- metadata */
+
+static void see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len)
+{
+    struct xh_layouts *l = f->layouts;
+    pthread_mutex_lock(&l->lock);
+    if (l->chunks && xh_chunkindex_cares(l->chunks, off, p, len))
+        xh_chunkindex_see(l->chunks, off, p, len);
+    if (l->contiguous)
+        xh_contiguous_see(l->contiguous, off, p, len, xh_here_look, f);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* Shows the index the node |r|. Returns 1 when it is there. */
+static int see_shadow(struct xh_file *f, struct xh_range r)
+{
+    uint8_t *p = malloc(r.len);
+    int there = p && xh_here_look(f, r.off, p, r.len);
+    if (there)
+        see(f, r.off, p, r.len);
+    free(p);
+    return there;
+}
+
+/* ---- chunks */
+
+/* Proposes the index nodes that lie before the reader; those that are here are shown at once. */
+static void propose_nodes(struct xh_file *f)
+{
+    struct xh_range want[NODES_AT_ONCE], far[NODES_AT_ONCE];
+    size_t nfar, found = 1;
+    for (int round = 0; round < NODE_ROUNDS && found; round++) {
+        pthread_mutex_lock(&f->layouts->lock);
+        size_t n = xh_chunkindex_wanted(f->layouts->chunks, want, NODES_AT_ONCE);
+        pthread_mutex_unlock(&f->layouts->lock);
+        nfar = found = 0;
+        for (size_t i = 0; i < n; i++)
+            if (see_shadow(f, want[i]))
+                found++;
+            else if (!xh_metadata_image_has(f->image, want[i].off, want[i].len))
+                far[nfar++] = want[i];
+    }
+    xh_schedule_trace("node", far, nfar);
+    if (nfar)
+        xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = far, .n = nfar});
+}
+
+/* What was proposed of chunks is not seen to. */
+static void refused(struct xh_file *f)
+{
+    pthread_mutex_lock(&f->layouts->lock);
+    xh_chunkindex_refused(f->layouts->chunks);
+    pthread_mutex_unlock(&f->layouts->lock);
+}
+
+/* Chunks that lie one behind the other are proposed as a run. The reader has come to |end|. */
+static void propose_stretch(struct xh_file *f, uint64_t end)
+{
+    uint64_t window;
+    pthread_mutex_lock(&f->layouts->lock);
+    struct xh_range r = xh_chunkindex_stretch(f->layouts->chunks, xh_guess_window(f), XH_POLICY_STREAM_WINDOW,
+                                              XH_STREAM_MOST_BYTES, &window);
+    pthread_mutex_unlock(&f->layouts->lock);
+    if (window == 0)
+        return;
+    xh_schedule_trace("stretch", &r, r.len != 0);
+    if (r.len) {
+        struct xh_range near = {r.off, r.len < window ? r.len : window};
+        uint64_t seen = xh_schedule_run(f, &(struct xh_proposal){.r = &near, .n = 1, .window = window,
+                                                                 .run_end = r.off + r.len});
+        pthread_mutex_lock(&f->layouts->lock);
+        xh_chunkindex_took(f->layouts->chunks, (struct xh_range){r.off, seen - r.off});
+        pthread_mutex_unlock(&f->layouts->lock);
+    }
+    if (xh_schedule_reach(f, end, window))
+        refused(f);
+}
+
+/* Returns 0 when no index knows the chunks that were read. */
+static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
+{
+    struct xh_range r[CHUNKS_AT_ONCE];
+    uint64_t end = 0;
+    pthread_mutex_lock(&f->layouts->lock);
+    struct xh_chunkindex *chunks = f->layouts->chunks;
+    /* What lies behind a process's share is its neighbour's: its first read of a dataset shows no order, unless what
+     * the neighbour is at can be seen. */
+    int first = f->opened_jointly && !xh_file_shared(f) &&
+                !xh_chunkindex_begun(chunks, (struct xh_range){ext->off, ext->len});
+    for (size_t i = 0; i < n; i++)
+        if (xh_chunkindex_raw(chunks, (struct xh_range){ext[i].off, ext[i].len}))
+            end = ext[i].off + ext[i].len;
+    int strayed = xh_chunkindex_strayed(chunks);
+    pthread_mutex_unlock(&f->layouts->lock);
+    if (end == 0 || first)
+        return end != 0;
+    if (strayed)
+        xh_schedule_recall(f);
+    propose_nodes(f);
+    propose_stretch(f, end);
+    pthread_mutex_lock(&f->layouts->lock);
+    size_t want = xh_chunkindex_next(chunks, xh_guess_window(f), r, CHUNKS_AT_ONCE);
+    pthread_mutex_unlock(&f->layouts->lock);
+    xh_schedule_trace("chunk", r, want);
+    if (want && xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_RAW, .r = r, .n = want}) < want)
+        refused(f);
+    return 1;
+}
+
+static int saw(struct xh_file *f, const struct xh_seen *s)
+{
+    if (!f->opt.readahead)
+        return 0;
+    if (s->kind == XH_KIND_RAW)
+        return f->layouts->chunks && saw_chunks(f, s->ext, s->n);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->ext[i].len)
+            see(f, s->ext[i].off, s->ext[i].buf, s->ext[i].len);
+    return 0;
+}
+
+const struct xh_observer xh_layouts_observer = {
+    "layouts", {[XH_KIND_RAW] = XH_ASKED, [XH_KIND_META] = XH_ANSWERED}, saw};

@@ -1,0 +1,36 @@
+/* Observers learn from the reads of an open file, and propose what to fetch ahead.
+ *
+ * read/ tells of each read twice, from one place: when what it lacks has been asked for (ASKED), and when its bytes are
+ * there (ANSWERED). Each observer is told at one of these moments: an observer of the order of reads wants to propose
+ * while the read still waits, so that the link stays busy; an observer of bytes needs them.
+ *
+ * An observer proposes to the scheduler (schedule.h), which alone turns proposals into fetches. It proposes within
+ * |saw|, under its own lock where it has one: how much was seen to is part of what it knows. */
+#ifndef XH_OBSERVER_H
+#define XH_OBSERVER_H
+
+#include "cache.h"
+
+enum xh_moment { XH_NEVER, XH_ASKED, XH_ANSWERED };
+
+struct xh_seen {
+    enum xh_kind kind;
+    const struct xh_extent *ext; /* with their bytes when it is ANSWERED */
+    size_t n;                    /* at least 1 */
+    int led;                     /* 1: a stream began with it (xh_sequence_lead): what follows is proposed already */
+    int missed;                  /* ANSWERED: not all of it was in the shadow */
+    int alone;                   /* ANSWERED: it had to fetch what nothing had foreseen */
+};
+
+struct xh_observer {
+    const char *name;
+    enum xh_moment when[2]; /* it is told of reads of this xh_kind */
+    /* Returns 1 when it knows what comes next: the observers behind it are not told. Never fails, does not block on the
+     * network. Threads: any. */
+    int (*saw)(struct xh_file *f, const struct xh_seen *seen);
+};
+
+/* Tells the observers, in their order. */
+void xh_observers_tell(struct xh_file *f, const struct xh_seen *seen, enum xh_moment moment);
+
+#endif

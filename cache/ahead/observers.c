@@ -1,0 +1,20 @@
+/* The observers, in the order in which they are told: see observer.h. */
+#include "hints.h"
+#include "layouts.h"
+#include "observer.h"
+#include "row.h"
+#include "sequence.h"
+#include "siblings.h"
+#include "walk.h"
+
+static const struct xh_observer *const observers[] = {
+    &xh_siblings_observer, &xh_hints_observer, &xh_layouts_observer,
+    &xh_sequence_observer, &xh_row_observer,   &xh_walk_observer,
+};
+
+void xh_observers_tell(struct xh_file *f, const struct xh_seen *seen, enum xh_moment moment)
+{
+    for (size_t i = 0; i < sizeof observers / sizeof *observers; i++)
+        if (observers[i]->when[seen->kind] == moment && observers[i]->saw(f, seen))
+            return;
+}

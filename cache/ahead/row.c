@@ -1,0 +1,37 @@
+/* Rows: see row.h. What a file is given of the window is what the files before it leave. */
+#include "row.h"
+
+#include "object.h"
+#include "layouts.h"
+#include "open/expected.h"
+#include "sequence.h"
+#include "siblings.h"
+
+/* So many files are opened beyond those that a run may already fetch of: an opening takes two round trips or three, and
+ * waits for a connection. */
+#define SPARE_FILES 3
+
+static void begin(struct xh_file *g, const struct xh_row *row, uint64_t len)
+{
+    xh_sequence_begin(g, row->at, len, row->window, row->bytes);
+}
+
+static int saw(struct xh_file *f, const struct xh_seen *s)
+{
+    const struct xh_extent *last = &s->ext[s->n - 1];
+    struct xh_predict_seq p;
+    struct xh_row row = {.at = xh_layouts_dataset(f, (struct xh_range){last->off, last->len}), .begin = begin};
+    if (row.at.len == 0 || !xh_siblings_has(f) || !xh_sequence_look(f, &p))
+        return 0;
+    uint64_t end = p.last.off + p.last.len;
+    if (p.kind != XH_RUN_UP || p.end != row.at.off + row.at.len || p.window <= p.end - end)
+        return 0;
+    row.window = p.window;
+    row.bytes = p.bytes;
+    row.rest = p.window - (p.end - end);
+    xh_siblings_follow(f, &row);
+    xh_expected_open(f->opt.namer.family, row.rest / row.at.len + SPARE_FILES);
+    return 0;
+}
+
+const struct xh_observer xh_row_observer = {"row", {[XH_KIND_RAW] = XH_ASKED}, saw};

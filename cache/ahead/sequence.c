@@ -1,0 +1,128 @@
+/* Sequences: see sequence.h. A run goes to the end of its dataset where that is known. */
+#include "sequence.h"
+
+#include "object.h"
+#include "hints.h"
+#include "layouts.h"
+#include "schedule.h"
+#include "siblings.h"
+#include "window.h"
+
+void xh_sequence_init(struct xh_sequence *s)
+{
+    *s = (struct xh_sequence){0};
+    pthread_mutex_init(&s->lock, NULL);
+}
+
+/* A run upwards: what lies before the reader is fetched, or streams towards him. Lock held. */
+static void ahead_up(struct xh_file *f, const struct xh_range *want)
+{
+    struct xh_predict_seq *p = &f->sequence->seq;
+    uint64_t end = p->last.off + p->last.len;
+    if (want)
+        p->ahead = xh_schedule_run(f, &(struct xh_proposal){.r = want, .n = 1, .window = p->window, .run_end = p->end});
+    if (xh_schedule_reach(f, end, p->window))
+        p->ahead = end;
+}
+
+void xh_sequence_again(struct xh_file *f)
+{
+    struct xh_predict_seq *p = &f->sequence->seq;
+    if (pthread_mutex_trylock(&f->sequence->lock))
+        return;
+    uint64_t end = p->last.off + p->last.len;
+    if (p->kind == XH_RUN_UP && p->window && end < p->end) {
+        struct xh_range want = {end, p->end - end < p->window ? p->end - end : p->window};
+        xh_schedule_reach(f, end, p->window); /* it is known that the streams end */
+        ahead_up(f, &want);
+    }
+    pthread_mutex_unlock(&f->sequence->lock);
+}
+
+int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
+{
+    struct xh_range want[XH_PREDICT_RANGES], r = {ext->off, ext->len};
+    struct xh_origin_info info;
+    int led = 0;
+    if (n != 1 || r.len < XH_POLICY_STREAM_WINDOW / 2 || !f->opt.readahead)
+        return 0;
+    struct xh_range whole = xh_layouts_dataset(f, r);
+    xh_replicas_get_info(f->origin, &info);
+    struct xh_leading lead = {.len = r.len, .dataset = whole.len, .joint = f->opened_jointly, .young = info.young,
+                              .idle = info.idle, .hinted = xh_hints_any(f->hints)};
+    if (!xh_policy_leads(&lead) || pthread_mutex_trylock(&f->sequence->lock))
+        return 0;
+    struct xh_predict_seq seq = f->sequence->seq;
+    if (xh_predict_seq(&seq, r, whole, xh_guess_window(f), f->size, want) && seq.kind == XH_RUN_UP) {
+        seq.ahead = xh_schedule_run(f, &(struct xh_proposal){.r = &r, .n = 1, .window = seq.window, .run_end = seq.end,
+                                                             .more = xh_followed_by(f), .leads = 1});
+        led = seq.ahead >= r.off + r.len;
+    }
+    if (led) {
+        f->sequence->seq = seq;
+        xh_schedule_reach(f, r.off + r.len, seq.window);
+    }
+    pthread_mutex_unlock(&f->sequence->lock);
+    return led;
+}
+
+void xh_sequence_begin(struct xh_file *f, struct xh_range at, uint64_t len, uint64_t window, uint64_t bytes)
+{
+    struct xh_predict_seq *p = &f->sequence->seq;
+    if (pthread_mutex_trylock(&f->sequence->lock))
+        return;
+    if (p->kind == XH_RUN_NONE)
+        xh_predict_expect(p, at.off, bytes);
+    struct xh_range want = {p->ahead, at.off + len - p->ahead};
+    if (at.off + len > p->ahead) {
+        xh_schedule_trace("follows", &want, 1);
+        p->ahead = xh_schedule_run(f, &(struct xh_proposal){.r = &want, .n = 1, .window = window,
+                                                            .run_end = at.off + at.len});
+    }
+    if (xh_schedule_reach(f, at.off, len))
+        p->ahead = at.off;
+    pthread_mutex_unlock(&f->sequence->lock);
+}
+
+int xh_sequence_look(struct xh_file *f, struct xh_predict_seq *out)
+{
+    if (pthread_mutex_trylock(&f->sequence->lock))
+        return 0;
+    *out = f->sequence->seq;
+    pthread_mutex_unlock(&f->sequence->lock);
+    return 1;
+}
+
+static int saw(struct xh_file *f, const struct xh_seen *s)
+{
+    struct xh_predict_seq *p = &f->sequence->seq;
+    struct xh_range want[XH_PREDICT_RANGES];
+    uint64_t lo = UINT64_MAX, hi = 0, bytes = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct xh_extent *e = &s->ext[i];
+        if (e->len == 0)
+            continue;
+        lo = e->off < lo ? e->off : lo;
+        hi = e->off + e->len > hi ? e->off + e->len : hi;
+        bytes += e->len;
+    }
+    if (!f->opt.readahead || bytes == 0 || hi - lo > 2 * bytes)
+        return 0; /* scattered: not a sequence */
+    struct xh_range r = {lo, hi - lo}, whole = xh_layouts_dataset(f, r);
+    if (pthread_mutex_trylock(&f->sequence->lock))
+        return 0;
+    uint64_t window = xh_guess_window(f);
+    if (f->opened_jointly)
+        window = xh_policy_joint_window(window, p->bytes, whole.len && xh_file_shared(f) ? r.len : 0);
+    p->turn = xh_siblings_turn(f);
+    size_t k = xh_predict_seq(p, r, whole, window, f->size, want);
+    xh_schedule_trace("ahead", want, k);
+    if (p->kind == XH_RUN_UP)
+        ahead_up(f, k ? want : NULL);
+    else if (k)
+        xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_RAW, .r = want, .n = k});
+    pthread_mutex_unlock(&f->sequence->lock);
+    return 0;
+}
+
+const struct xh_observer xh_sequence_observer = {"sequence", {[XH_KIND_RAW] = XH_ASKED}, saw};

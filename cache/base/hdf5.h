@@ -1,0 +1,11 @@
+/* Facts of HDF5 and of its files that several rooms need. Source: the HDF5 File Format Specification, 2.0, and HDF5's
+ * H5Oprivate.h and H5HLprivate.h. */
+#ifndef XH_HDF5_H
+#define XH_HDF5_H
+
+#define XH_HDF5_SPECULATION_BYTES 512u /* what HDF5 reads first of an object header or a local heap */
+#define XH_HDF5_SUPERBLOCK_BYTES 96u   /* the longest superblock, which is the oldest format's */
+#define XH_HDF5_RANK_MOST 32u          /* dimensions of a dataset (H5S_MAX_RANK) */
+#define XH_HDF5_FRAME_BYTES 10u        /* of a chunk index's node: signature, version, type or client, checksum */
+
+#endif

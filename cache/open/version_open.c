@@ -1,0 +1,288 @@
+/* Opening a version: see version_open.h. */
+#include "version_open.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ahead/schedule.h"
+#include "ahead/walk.h"
+#include "object.h"
+#include "opening.h"
+#include "read/read.h"
+#include "source/compressed.h"
+#include "source/metadata_image.h"
+#include "source/unverified_head.h"
+#include "watch/trace.h"
+
+#define READER "reader=" /* how what is told begins: who told it */
+
+/* Puts the head that the first request brought into the shadow. */
+static void keep_head(struct xh_file *f, const struct xh_origin_head *head)
+{
+    uint64_t pages = head->len == f->size ? xh_pages_end(f) : head->len / XH_PAGE_BYTES;
+    for (uint64_t p = 0; p < pages; p++) {
+        uint64_t off = p * XH_PAGE_BYTES;
+        uint64_t len = f->size - off < XH_PAGE_BYTES ? f->size - off : XH_PAGE_BYTES;
+        if (xh_shadow_claim(f->shadow, p, 1, &f->counters) != XH_CLAIM_MINE)
+            continue;
+        if (xh_shadow_fill(f->shadow, off, head->bytes + off, len)) {
+            xh_shadow_abandon(f->shadow, p, 1);
+            return;
+        }
+        xh_shadow_publish(f->shadow, p, 1, &f->counters);
+    }
+}
+
+/* Opens the shadow of the version that the origin has now. */
+static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, struct xh_opening *op,
+                         struct xh_err *err)
+{
+    if (f->size == 0)
+        return 0;
+    /* Two openings that were told the same may have seen two versions: nothing to share, in this process neither. */
+    static _Atomic uint64_t openings;
+    char *alone = NULL;
+    if (f->fleeting) {
+        f->opt.shadow = 0;
+        uint64_t which = atomic_fetch_add_explicit(&openings, 1, memory_order_relaxed);
+        if (asprintf(&alone, "%s\n%llu", f->validator, (unsigned long long)which) < 0)
+            return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
+    }
+    int rc = xh_shadow_open(f->url, alone ? alone : f->validator, f->size, &f->opt, &f->shadow, err);
+    free(alone);
+    if (rc)
+        return rc;
+    if (head->bytes)
+        keep_head(f, head);
+    xh_opening_save(op, f->origin, f->shadow);
+    return 0;
+}
+
+static struct xh_opened opened(const struct xh_file *f)
+{
+    return (struct xh_opened){.size = f->size,
+                              .most_ahead = f->shadow ? xh_ahead_most(f) : 0,
+                              .head_bytes = f->opt.head_bytes,
+                              .whole_file_bytes = f->opt.whole_file_bytes,
+                              .readahead = f->opt.readahead != 0,
+                              .imaged = xh_metadata_image_is_used(f->image, 0)};
+}
+
+/* Fetches the head from |from| on, or a small file whole. */
+static void fetch_head(struct xh_file *f, uint64_t from)
+{
+    struct xh_opened o = opened(f);
+    uint64_t end = xh_policy_head_end(&o, f->whole, f->unverified->len);
+    if (f->shadow && from < end) {
+        struct xh_range rest = {from, end - from};
+        xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &rest, .n = 1});
+    }
+}
+
+/* Asks for what the early head has, in the version that is open. */
+static void ask_for_head(struct xh_file *f)
+{
+    struct xh_range head = {0, f->unverified->len};
+    if (f->unverified->len && f->shadow)
+        xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &head, .n = 1});
+}
+
+/* A file that nobody has opened before: what the root leads to, and the rest of the head; a
+ * small file whole. */
+static void begin(struct xh_file *f, uint64_t head_len)
+{
+    struct xh_opened o = opened(f);
+    struct xh_origin_rates rates;
+    xh_replicas_get_rates(f->origin, &rates);
+    f->spare_bytes = xh_policy_spare_bytes(rates.rtt_ms);
+    f->whole |= !o.imaged && xh_policy_is_whole(&o);
+    int proof = xh_unverified_stands(f);
+    if (proof) /* first, and in one request with the rest: the reader waits for it, and wants a connection */
+        fetch_head(f, 0);
+    if (!f->whole && !o.imaged)
+        xh_walk_begin(f);
+    if (!proof)
+        fetch_head(f, f->unverified->len ? f->unverified->len : head_len);
+    if (f->opt.sums)
+        ask_for_head(f); /* last: the other processes will want it */
+}
+
+/* Returns 1 when the process that told |*hint| is, to the origin, the same reader as this one: each may read what the
+ * other may. Moves past its word. */
+static int is_same_reader(const struct xh_file *f, const char **hint)
+{
+    char theirs[XH_READER_BYTES], ours[XH_READER_BYTES];
+    int n = 0;
+    if (sscanf(*hint, READER "%64[0-9a-f-] %n", theirs, &n) != 1 || n == 0)
+        return 0;
+    *hint += n;
+    return xh_origin_reader(f->url, &f->opt, ours) && strcmp(ours, theirs) == 0;
+}
+
+/* Asks whether this reader may have the version that |hint| tells of. */
+static int open_proving(struct xh_file *f, const char *hint, struct xh_err *err)
+{
+    struct xh_origin_head own = {0};
+    int rc = xh_replicas_open(f->url, &f->opt, hint, 0, &f->counters, &f->origin, &own, err);
+    if (rc == 0 && !own.confirmed)
+        rc = xh_err_set(err, XH_E_CHANGED, 0,
+                        "%.200s: the file was changed on the server since another process of the job opened it. "
+                        "Close and open it again", f->url_shown);
+    free(own.bytes);
+    return rc;
+}
+
+/* Opens the origin as |told|, with the head that came along: who told it and the origin's hint, a NUL, the sidecar's,
+ * a NUL, the head. */
+static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_origin_head *head, struct xh_err *err)
+{
+    const char *hint = told->bytes, *side = memchr(told->bytes, 0, told->len);
+    size_t left = side ? told->len - (size_t)(++side - (const char *)told->bytes) : 0;
+    size_t n = side ? strnlen(side, left) : 0;
+    if (n == left)
+        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what another process told of it has no end", f->url_shown);
+    f->opened_jointly = 1;
+    head->confirmed = 1; /* whoever told it fetches ahead already */
+    head->len = left - n - 1;
+    if (head->len && !(head->bytes = malloc(head->len)))
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
+    if (head->len)
+        memcpy(head->bytes, side + n + 1, head->len);
+    int believed = told->by_us || is_same_reader(f, &hint);
+    if (!told->data_only)
+        xh_metadata_image_begin_told(f->url, &f->opt, side, f->above->files, &f->image);
+    return believed ? xh_replicas_open_told(f->url, &f->opt, hint, &f->counters, &f->origin, err)
+                    : open_proving(f, hint, err);
+}
+
+static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
+{
+    xh_opening_begin(op, f->url, &f->opt, f->account);
+    xh_origin_crowd(xh_shadow_crowd);
+    xh_shadow_crowd(&f->opt); /* so that the others count this one */
+    uint64_t entered = xh_account_enter(f->account, XH_NETWORK);
+    int rc = xh_replicas_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
+    xh_account_leave(f->account, XH_NETWORK, entered);
+    return rc;
+}
+
+/* Its metadata image, if there is one, was looked for since the opening began. */
+static int settle_beside(struct xh_file *f, const struct xh_origin_head *head, struct xh_err *err)
+{
+    struct xh_metadata_image_of of = {
+        .validator = f->validator, .size = f->size, .head = head->bytes, .head_len = head->len};
+    if (!f->image || f->size == 0)
+        return 0;
+    if (f->unverified->len) {
+        of.head = f->unverified->bytes;
+        of.head_len = f->unverified->len;
+    }
+    int rc = xh_metadata_image_settle(f->image, &of, err);
+    return rc < 0 ? rc : 0;
+}
+
+int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *told, struct xh_err *err)
+{
+    char shown[1024];
+    struct xh_opening op = {.turn = {.fd = -1}};
+    struct xh_origin_head head = {0};
+    struct xh_origin_info info;
+    f->url = strdup(url);
+    f->url_shown = strdup(xh_url_shown(url, shown, sizeof shown));
+    if (!f->url || !f->url_shown)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
+    int rc = xh_origin_ready(&f->opt, err);
+    if (rc == 0 && !told)
+        rc = xh_metadata_image_begin(url, &f->opt, f->above->files, &f->image, err);
+    if (rc)
+        return rc;
+    rc = told ? open_told(f, told, &head, err) : open_asking(f, &op, &head, err);
+    if (rc) {
+        xh_opening_end(&op);
+        free(head.bytes);
+        return rc;
+    }
+    xh_replicas_get_info(f->origin, &info);
+    f->size = info.size;
+    head.len = head.len < f->size ? head.len : f->size; /* told ones may be anything */
+    f->fleeting = info.fleeting;
+    f->validator = strdup(info.validator);
+    xh_unverified_take(f, &head);
+    if (!f->validator)
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
+    else
+        rc = attach_shadow(f, &head, &op, err);
+    f->others_wait = op.awaited;
+    f->opened_jointly |= op.awaited || op.vouched;
+    xh_opening_end(&op);
+    xh_walk_init(f, !told || !told->data_only); /* before anything is fetched ahead, as it counts that */
+    if (f->opt.sums)
+        xh_unverified_waive(f);
+    if (rc == 0 && xh_metadata_image_is_doubtful(f->image))
+        ask_for_head(f); /* its proof comes while that is waited for */
+    rc = rc ? rc : settle_beside(f, &head, err);
+    if (rc == 0 && xh_metadata_image_is_used(f->image, 0))
+        xh_unverified_drop(f); /* the image has it, and is of the version */
+    if (rc == 0 && f->size > f->opt.head_bytes)
+        f->compressed = xh_compressed_new(url, &f->opt, f->above->files);
+    xh_compressed_begin(f);
+    xh_trace(XH_T_READ, "open", "url=%s size=%llu validator=%s confirmed=%d private=%d", f->url_shown,
+             (unsigned long long)f->size, info.validator, head.confirmed,
+             f->shadow ? xh_shadow_private(f->shadow) != 0 : 1);
+    free(head.bytes);
+    f->whole = info.whole;
+    if (rc == 0 && !head.confirmed)
+        begin(f, head.len);
+    else if (rc == 0 && f->whole) /* what the shadow lacks of it, by one request */
+        fetch_head(f, 0);
+    return rc;
+}
+
+/* ---- what other processes are told */
+
+/* How much of the file's head is told: what the others would come to want. With an image that is little, and only what
+ * is here. */
+static uint64_t told_head(struct xh_file *f)
+{
+    struct xh_opened o = opened(f);
+    uint64_t most = f->whole || xh_policy_is_whole(&o) ? f->size : f->opt.head_bytes, pages = 0;
+    most = most < f->size ? most : f->size;
+    if (!o.imaged || !f->shadow)
+        return most;
+    while (pages * XH_PAGE_BYTES < most && xh_shadow_peek(f->shadow, pages) == XH_CLAIM_READY)
+        pages++;
+    return pages * XH_PAGE_BYTES < most ? pages * XH_PAGE_BYTES : most;
+}
+
+int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *err)
+{
+    char hint[sizeof READER + XH_READER_BYTES + 2 * XH_HINT_BYTES], reader[XH_READER_BYTES];
+    size_t who = (size_t)sprintf(hint, READER "%s ", xh_origin_reader(f->url, &f->opt, reader) ? reader : "-");
+    size_t known = xh_replicas_hint(f->origin, hint + who, XH_HINT_BYTES), own = who + known + 1;
+    size_t n = own + xh_metadata_image_tell(f->image, hint + own, XH_HINT_BYTES) + 1;
+    struct xh_served served;
+    xh_file_after_fork(f);
+    uint64_t entered = xh_account_enter(f->account, XH_COPYING);
+    int rc = f->size ? xh_unverified_prove(f, err) : 0;
+    uint64_t head = told_head(f);
+    char *text = rc ? NULL : malloc(n + head);
+    if (rc == 0 && (known == 0 || !text))
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "no memory to tell what is known of %s", f->url_shown);
+    if (rc == 0 && head) {
+        struct xh_extent e = {0, head, text + n};
+        rc = xh_read_pages(f, XH_KIND_META, &e, 1, &served, err);
+    }
+    xh_account_leave(f->account, XH_COPYING, entered);
+    if (rc) {
+        free(text);
+        return rc;
+    }
+    assert(text); /* else rc says so */
+    memcpy(text, hint, n);
+    f->opened_jointly = 1; /* before it reads: no other thread has it yet */
+    *told = text;
+    *len = n + head;
+    return 0;
+}

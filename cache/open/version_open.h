@@ -1,0 +1,12 @@
+/* Opening a version: asks the origin which version of a URL there is, or believes what another process told, opens the
+ * shadow of that version, and begins to fetch what opening fetches. xh_cache_tell stands here, too. */
+#ifndef XH_VERSION_OPEN_H
+#define XH_VERSION_OPEN_H
+
+#include "cache.h"
+
+/* Opens |f|, which has its options, its account and its mechanisms, as |url|; |told|: what another process told, or
+ * NULL. Returns as xh_cache_open, or xh_cache_open_told. On an error |f| is to be freed. Blocks. */
+int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *told, struct xh_err *err);
+
+#endif

@@ -1,0 +1,496 @@
+/* One request of a writer, until its answer is there: its lines, its way through redirects and proxies, what a refusal
+ * means. See dav_impl.h.
+ *
+ * Invariants: no request has Content-Range; what a MOVE or PUT did is unknown when its reply was lost, and is never
+ * asked again here; no word of the server's that may hold a credential reaches an error. */
+#include "dav_impl.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/now.h"
+#include "watch/timeline.h"
+#include "watch/trace.h"
+#include "endpoint.h"
+#include "engine.h"
+#include "loop.h"
+#include "tls_advice.h"
+
+#define HOPS_MAX        10
+#define BACKOFF_MOST_MS 2000u
+#define PROXY_TURN_MS   20u  /* as the engine's */
+#define HELD_NAP_MS     100u /* at exit nothing waits for longer */
+#define DIGEST_TIMES    10u  /* after its last byte a server may be at work on a file for so many stall time-outs */
+#define SAID_SHOWN      160u /* bytes of the server's words in an error */
+#define ECHO_BYTES      12u  /* of a token, in a row: so many are none by chance */
+#define TOLD_BYTES      (64u << 20) /* how often the log hears of a long upload */
+
+/* ---- what comes and goes */
+
+static int on_line(void *ctx, const char *line, size_t len)
+{
+    struct xh_dav *d = ctx;
+    xh_reply_line(&d->reply, line, len, time(NULL));
+    return 0;
+}
+
+static int on_body(void *ctx, const uint8_t *data, size_t len)
+{
+    struct xh_dav *d = ctx;
+    size_t room = d->body_room - d->body_len, keep = len < room ? len : room;
+    if (keep)
+        memcpy(d->body + d->body_len, data, keep);
+    d->body_len += keep;
+    d->body_over |= keep < len;
+    return 0;
+}
+
+static ptrdiff_t on_read(void *ctx, char *buf, size_t len)
+{
+    struct xh_dav *d = ctx;
+    if (!d->source || d->sent == d->source->size)
+        return 0;
+    if (len > d->source->size - d->sent)
+        len = (size_t)(d->source->size - d->sent);
+    ptrdiff_t got = d->source->read(d->source->ctx, d->sent, buf, len, &d->source_err);
+    d->moved_ns = xh_now_ns();
+    if (got <= 0)
+        return -1;
+    d->sent += (uint64_t)got;
+    if (d->sent - d->told >= TOLD_BYTES) {
+        d->told = d->sent;
+        xh_trace(XH_T_ORIGIN, "upload", "url=%s sent=%" PRIu64 " of=%" PRIu64, d->url->shown, d->sent, d->source->size);
+    }
+    return got;
+}
+
+static int on_seek(void *ctx, uint64_t off)
+{
+    struct xh_dav *d = ctx;
+    if (!d->source || off > d->source->size)
+        return -1;
+    d->sent = d->told = off;
+    return 0;
+}
+
+/* Hangs up when nothing has moved for too long. */
+static int on_tick(void *ctx, uint64_t down, uint64_t up)
+{
+    struct xh_dav *d = ctx;
+    if (d->source && d->source->tick) {
+        uint64_t begun = xh_now_ns();
+        d->source->tick(d->source->ctx);
+        d->moved_ns += xh_now_ns() - begun; /* it asks on its own account, and may have to wait */
+    }
+    uint64_t now = xh_now_ns(), most = d->o.stall_timeout_ms * 1000000u;
+    if (d->source && d->sent == d->source->size)
+        most *= DIGEST_TIMES;
+    if (down != d->moved_down || up != d->moved_up) {
+        d->moved_down = down;
+        d->moved_up = up;
+        d->moved_ns = now;
+    }
+    return now > d->moved_ns && now - d->moved_ns > most + d->o.connect_timeout_ms * 1000000u ? -1 : 0;
+}
+
+static const struct xh_handle_events events = {
+    .line = on_line, .body = on_body, .read = on_read, .seek = on_seek, .tick = on_tick};
+
+/* For a connection that asks nothing by itself. */
+static const struct xh_handle_events no_events = {0};
+
+struct xh_handle *xh_dav_handle(struct xh_dav *d, int silent, struct xh_err *err)
+{
+    if (xh_loop_enter(&d->o, err)) /* libcurl is initialised by it, and its exit handler tells when it is too late */
+        return NULL;
+    xh_engine_unlock();
+    struct xh_handle *h = xh_handle_new(silent ? &no_events : &events, d, 1);
+    if (!h)
+        xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
+    return h;
+}
+
+/* ---- one request */
+
+/* 1 when |method| changes nothing. Only such requests are redirected to another server: the steps of a commit are of
+ * one file system, and rename directories; that a cluster does all of them at one data server has not been shown. */
+static int only_reads(const char *method)
+{
+    static const char *const reads[] = {"HEAD", "GET", "PROPFIND", "OPTIONS"};
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
+        if (strcmp(method, reads[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* "Destination: https://host/path": at the server that |to| is of. NULL without memory. */
+static char *destination_line(const struct xh_dav *d, const struct xh_url *to, const char *suffix)
+{
+    const char *path = strchr(strstr(d->url->text, "://") + 3, '/');
+    const char *host = strstr(to->text, "://") + 3;
+    char *line = NULL;
+    if (asprintf(&line, "Destination: https://%.*s%s%s", (int)strcspn(host, "/"), host, path ? path : "/", suffix) < 0)
+        return NULL;
+    return line;
+}
+
+int xh_dav_lines(const struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_url *to, struct xh_dav_lines *l)
+{
+    size_t n = 0;
+    l->destination = NULL;
+    if (only_reads(a->method))
+        l->line[n++] = "Cache-Control: no-cache"; /* what is there now, not what a proxy remembers */
+    if (a->depth)
+        l->line[n++] = "Depth: 0";
+    if (a->source)
+        l->line[n++] = "Content-Type: application/octet-stream";
+    if (a->source &&
+        !d->redirected) /* a round trip; it pays where a refusal or a redirection is likely, and those come at MKCOL */
+        l->line[n++] = "Expect:";
+    if (a->range) {
+        snprintf(l->range, sizeof l->range, "Range: bytes=%s", a->range);
+        l->line[n++] = l->range;
+    }
+    if (a->destination) {
+        if (!(l->destination = destination_line(d, to, a->destination)))
+            return -1;
+        l->line[n++] = l->destination;
+        l->line[n++] = a->overwrite ? "Overwrite: T" : "Overwrite: F";
+    }
+    l->line[n] = NULL;
+    return 0;
+}
+
+static int net_error(struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_outcome *out, struct xh_err *err)
+{
+    char buf[XH_TLS_ADVICE_BYTES];
+    const char *plain = out->text, *advice = xh_tls_advice(plain, (long long)time(NULL), buf);
+    enum xh_net net = out->net;
+    if (d->source_err.code) {
+        if (err)
+            *err = d->source_err;
+        return d->source_err.code;
+    }
+    /* The server hung up in the handshake: it had enough to do, or is gone. It may be there again. */
+    if (net == XH_NET_HANDSHAKE && !strstr(plain, "alert") && !advice)
+        net = XH_NET_CONNECT;
+    switch (net) {
+    case XH_NET_PROXY: {
+        int refused = out->proxy_status;
+        xh_proxy_refused(xh_proxy_for(&d->caller.proxies, d->url), d->url, refused, err);
+        return refused == 407 || refused == 403 ? XH_E_ACCES : XH_E_NET;
+    }
+    case XH_NET_UNTRUSTED:
+    case XH_NET_HANDSHAKE:
+        if (advice)
+            return xh_err_set(err, XH_E_TLS, 0, "%.200s: no TLS session with the server (%s). %s", d->url->shown, plain,
+                              advice);
+        return xh_err_set(err, XH_E_TLS, 0, "%.200s: no TLS session with the server (%s). CAs: %.160s", d->url->shown,
+                          plain, d->caller.trust.note);
+    case XH_NET_CUT:
+    case XH_NET_CONNECT_TIMEOUT:
+        return xh_err_set(err, XH_E_TIMEOUT, 0,
+                          "%.200s: no answer to %s for too long (stall_timeout_ms is %" PRIu64 ")", d->url->shown,
+                          a->method, d->o.stall_timeout_ms);
+    case XH_NET_LOCAL: return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
+    default:
+        return xh_err_set(err, XH_E_NET, 0, "%.200s: the connection failed at %s (%s)", d->url->shown, a->method,
+                          plain);
+    }
+}
+
+/* The request itself, counted and drawn. The source's own work within it is charged to where that says. */
+static void perform(struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_handle_ask *ask,
+                    struct xh_outcome *out)
+{
+    uint64_t entered = 0, waits = 0;
+    if (d->account) {
+        entered = xh_account_enter(d->account, XH_COPYING);
+        waits = xh_account_enter(d->account, XH_NETWORK);
+    }
+    uint64_t begun = xh_timeline_on() ? xh_now_ns() : 0;
+    xh_handle_ask(d->handle, ask, out);
+    if (begun)
+        xh_timeline_slice(0, a->method, begun, xh_now_ns(), "name=%s status=%d sent=%" PRIu64, a->suffix,
+                          d->reply.status, d->sent);
+    if (!d->account)
+        return;
+    xh_account_leave(d->account, XH_NETWORK, waits);
+    xh_account_leave(d->account, XH_COPYING, entered);
+    xh_count(d->counters, requests, 1);
+    xh_count(d->counters, connections, out->opened);
+    xh_count(d->counters, bytes_fetched, d->body_len);
+}
+
+static void pause_ms(uint64_t ms)
+{
+    struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+int xh_dav_wait(struct xh_dav *d, const struct xh_url *to, struct xh_err *err)
+{
+    for (;;) {
+        int rc = xh_loop_enter(&d->o, err);
+        if (rc)
+            return rc;
+        uint64_t held = xh_endpoint_held_ns(to->server);
+        xh_engine_unlock();
+        if (!held)
+            return 0;
+        pause_ms(held / 1000000u < HELD_NAP_MS ? held / 1000000u + 1 : HELD_NAP_MS);
+    }
+}
+
+/* The server has said when it may be asked again: that holds for all of this process, reading too. */
+static void heed_retry_after(struct xh_dav *d, const struct xh_url *to)
+{
+    uint64_t ms = xh_reply_retry_after_ms(&d->reply);
+    struct xh_err ignored;
+    int status = d->reply.status;
+    if (!ms || (status != 403 && status != 408 && status != 425 && status != 429 && status < 500) ||
+        xh_loop_enter(&d->o, &ignored))
+        return;
+    xh_endpoint_hold_server(to->server, ms);
+    for (unsigned i = 0; i < xh_engine_threads(); i++)
+        xh_engine_wake(xh_engine_thread(i));
+    xh_engine_unlock();
+}
+
+/* One exchange with |to|. Returns 0 when there is a reply, in d->reply. */
+static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_url *to, struct xh_err *err)
+{
+    struct xh_dav_lines lines;
+    struct xh_outcome out;
+    struct xh_handle_ask ask = {.bodiless = strcmp(a->method, "HEAD") == 0,
+                                .uploads = a->source != NULL,
+                                .upload_bytes = a->source ? a->source->size : 0};
+    const struct xh_proxy *proxy = xh_proxy_for(&d->caller.proxies, to);
+    assert(!d->source); /* a source asks other clients */
+    int rc = xh_dav_wait(d, to, err);
+    if (rc)
+        return rc;
+    xh_reply_init(&d->reply);
+    d->source = a->source;
+    d->sent = d->told = 0;
+    d->source_err = (struct xh_err){0};
+    d->body = a->body ? a->body : d->said;
+    d->body_room = a->body ? a->room : XH_DAV_BODY_BYTES;
+    d->body_len = 0;
+    d->body_over = 0;
+    d->moved_ns = xh_now_ns();
+    d->moved_up = d->moved_down = 0;
+    enum xh_proxy_turn turn;
+    while ((turn = xh_proxy_turn(proxy)) == XH_PROXY_WAIT)
+        pause_ms(PROXY_TURN_MS);
+    if (turn == XH_PROXY_REFUSED) {
+        d->source = NULL;
+        xh_proxy_refused(proxy, to, 407, err);
+        return XH_E_ACCES;
+    }
+    if (xh_dav_lines(d, a, to, &lines)) {
+        if (turn == XH_PROXY_GO)
+            xh_proxy_turn_over(proxy, -1);
+        d->source = NULL;
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
+    }
+    ask.send = (struct xh_send){.method = a->method, .headers = lines.line};
+    xh_caller_send(&d->caller, d->caller.token, to, &ask.send);
+    perform(d, a, &ask, &out);
+    free(lines.destination);
+    int login_refused = out.net == XH_NET_PROXY && out.proxy_status == 407;
+    if (turn == XH_PROXY_GO)
+        xh_proxy_turn_over(proxy, login_refused ? 0 : d->reply.over ? 1 : -1);
+    else if (login_refused && proxy && proxy->user)
+        xh_proxy_turn_over(proxy, 0);
+    d->source = NULL;
+    d->makes_dirs |= strncasecmp(d->reply.server, "XrootD", 6) == 0;
+    xh_trace(XH_T_ORIGIN, "dav", "url=%s name=\"%s\" method=%s status=%d net=%d sent=%" PRIu64, d->url->shown,
+             a->suffix, a->method, d->reply.status, (int)out.net, d->sent);
+    /* A refusal may come before all was sent, and the connection break then. */
+    if (out.net != XH_NET_OK && !(d->reply.over && d->reply.status >= 300 && !d->source_err.code))
+        return net_error(d, a, &out, err);
+    heed_retry_after(d, to);
+    return 0;
+}
+
+/* The server's own words of a refusal, if they are words. */
+static const char *words(struct xh_dav *d)
+{
+    size_t n = d->body == d->said ? d->body_len : 0;
+    d->said[n] = '\0';
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)d->said[i] < 0x20 || (unsigned char)d->said[i] > 0x7e)
+            d->said[i] = ' ';
+    while (n && d->said[n - 1] == ' ')
+        d->said[--n] = '\0';
+    return d->said[0] == '<' ? "" : d->said; /* a page of HTML says nothing that the status does not */
+}
+
+/* 1 when |said| may have a piece of what proves who asks: a server may send back what it was sent. */
+static int echoes(const struct xh_dav *d, const char *said)
+{
+    char piece[ECHO_BYTES + 1];
+    const char *token = d->caller.token && d->caller.token->value ? d->caller.token->value : "";
+    if (d->url->user)
+        return 1;
+    for (size_t i = 0, n = strlen(said); *token && i + ECHO_BYTES <= n && i < SAID_SHOWN; i++) {
+        snprintf(piece, sizeof piece, "%s", said + i);
+        if (strstr(token, piece))
+            return 1;
+    }
+    return *token && strlen(token) < ECHO_BYTES && strstr(said, token);
+}
+
+static int refused(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err *err)
+{
+    int status = d->reply.status;
+    char tells[300] = "";
+    const char *said = words(d);
+    int full = strstr(said, "no space") || strstr(said, "No space") || strstr(said, "quota");
+    if (echoes(d, said))
+        said = "";
+    const char *colon = *said ? ": " : "";
+    if (status == 404 || status == 410)
+        return xh_err_set(err, XH_E_NOENT, status, "%.200s: %d Not Found at %s%s%.160s", d->url->shown, status,
+                          a->method, colon, said);
+    if ((status == 401 || status == 403) && d->o.namer.by_file && !d->url->user &&
+        !xh_caller_trusts(&d->caller, d->url)) {
+        char what[32];
+        snprintf(what, sizeof what, "%d at %s", status, a->method);
+        return xh_err_set(err, XH_E_ACCES, status, "%.200s: " XH_AUTH_WITHHELD, d->url->shown, what, d->o.namer.parent);
+    }
+    if (status == 401 || status == 403) {
+        if (d->caller.token && d->caller.token->value)
+            xh_token_describe(d->caller.token, (long long)time(NULL), tells, sizeof tells);
+        return xh_err_set(
+            err, XH_E_ACCES, status,
+            "%.200s: %d at %s: %.160s%s may not write there. A token needs the right to modify (storage.modify)",
+            d->url->shown, status, a->method,
+            d->url->user                                ? "this user name"
+            : d->caller.token && d->caller.token->value ? d->caller.token->note
+                                                        : "nobody without a token",
+            tells);
+    }
+    if (status == 413 || status == 507)
+        return xh_err_set(err, XH_E_NOSPACE, status, "%.200s: %d at %s: %s%s%.160s", d->url->shown, status, a->method,
+                          status == 413 ? "the server does not take so large a file (nginx: client_max_body_size)"
+                                        : "there is no room at the server",
+                          colon, said);
+    if (status == 405 || status == 501)
+        return xh_err_set(err, XH_E_STATUS, status,
+                          "%.200s: %d at %s: the server does not do it there (nginx: dav_methods)%s%.160s",
+                          d->url->shown, status, a->method, colon, said);
+    if (full)
+        return xh_err_set(err, XH_E_NOSPACE, status, "%.200s: %d at %s: there is no room at the server%s%.160s",
+                          d->url->shown, status, a->method, colon, said);
+    return xh_err_set(err, XH_E_STATUS, status, "%.200s: %d at %s%s%.160s", d->url->shown, status, a->method, colon,
+                      said);
+}
+
+/* A token that was renewed since: looked for once. */
+static int renew(struct xh_dav *d)
+{
+    struct xh_token *found = NULL;
+    int differs = !d->url->user && xh_caller_renew(d->caller.token, &found);
+    if (found) {
+        xh_token_unref(d->caller.token);
+        d->caller.token = found;
+    }
+    return differs;
+}
+
+int xh_dav_web_page(const struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_url *from, struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_ACCES, d->reply.status,
+                      "%.200s: in answer to %s came a web page, from %.100s: the server wants a login. Set "
+                      "BEARER_TOKEN_FILE to a file with a token "
+                      "that may write there",
+                      d->url->shown, a->method, strstr(from->server, "://") + 3);
+}
+
+/* Asks, follows redirects, and renews the token. 2xx: returns 0. */
+static int ask_once(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err *err)
+{
+    struct xh_url *to = NULL, *next = NULL;
+    char *text = NULL;
+    int renewed = 0;
+    int whole = (int)strlen(d->url->text), dir = (int)(strrchr(d->url->text, '/') + 1 - d->url->text);
+    if (asprintf(&text, "%.*s%s", a->above ? dir : whole, d->url->text, a->suffix) < 0)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
+    int rc = xh_url_parse(text, &to, err);
+    free(text);
+    for (int hops = 0; rc == 0; hops++) {
+        if ((rc = exchange(d, a, to, err)) != 0)
+            break;
+        int status = d->reply.status;
+        if (status == 200 && d->reply.html && !xh_url_same_server(to, d->url)) {
+            rc = xh_dav_web_page(d, a, to, err);
+            break;
+        }
+        if (status >= 200 && status < 300)
+            break;
+        if ((status == 401 || status == 403) && !renewed && renew(d)) {
+            renewed = 1;
+            continue;
+        }
+        if (!xh_reply_redirects(&d->reply) || !d->reply.location[0]) {
+            rc = refused(d, a, err);
+        } else if (hops == HOPS_MAX) {
+            rc = xh_err_set(err, XH_E_PROTO, status, "%.200s: redirected more than %d times", d->url->shown, HOPS_MAX);
+        } else if ((rc = xh_proxy_follow(&d->caller.proxies, to, d->reply.location, &next, err)) == 0) {
+            xh_url_unref(to);
+            to = next;
+            d->redirected = 1;
+            d->elsewhere |= !xh_url_same_server(to, d->url);
+            if (d->elsewhere && !only_reads(a->method))
+                rc = xh_err_set(
+                    err, XH_E_INVAL, status,
+                    "%.200s: the server sends %s to another one (%.100s), as the redirector of a cluster does. "
+                    "Files are written at one server alone: open them by that server's URL",
+                    d->url->shown, a->method, to->server);
+        }
+    }
+    xh_url_unref(to);
+    return rc;
+}
+
+/* 423: somebody else has the file open, at XRootD: who reads an owner's file meets the owner who writes it anew. */
+static int is_passing(int status)
+{
+    return status == 423 || status == 429 || status == 502 || status == 503 || status == 504;
+}
+
+int xh_dav_ask(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err *err)
+{
+    uint64_t ms = 100;
+    for (uint64_t tries = 0;; tries++) {
+        int rc = ask_once(d, a, err);
+        int worth = rc == XH_E_NET || rc == XH_E_TIMEOUT || (rc == XH_E_STATUS && is_passing(d->reply.status));
+        if (rc == 0 || !worth || !a->again || tries >= d->o.retries)
+            return rc;
+        if (d->counters)
+            xh_count(d->counters, retries, 1);
+        xh_trace(XH_T_ORIGIN, "dav-again", "url=%s method=%s", d->url->shown, a->method);
+        pause_ms(ms);
+        ms = 2 * ms < BACKOFF_MOST_MS ? 2 * ms : BACKOFF_MOST_MS;
+    }
+}
+
+int xh_dav_from_head(const struct xh_reply *r, struct xh_dav_stat *out)
+{
+    struct xh_dialect v;
+    xh_dialect_init(&v);
+    v.size = out->size = r->length;
+    time_t t = xh_http_date(r->last_modified);
+    out->mtime_s = t > 0 ? (long long)t : 0;
+    xh_dialect_learn(&v, r->etag, r->last_modified, r->date);
+    int good = v.proof == XH_BY_ETAG || v.proof == XH_BY_DATE;
+    return r->length_given && good && !r->contradictory && out->mtime_s &&
+           xh_dialect_validator(&v, out->validator, sizeof out->validator) > 0;
+}

@@ -1,0 +1,232 @@
+/* What replies teach: see learn.h. */
+#include "learn.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/now.h"
+#include "watch/trace.h"
+#include "endpoint.h"
+#include "job.h"
+
+void xh_learn_whole(struct xh_origin *o)
+{
+    xh_engine_lock();
+    struct xh_endpoint *e = xh_endpoint_find(o->url->server);
+    int first = e && !e->told_whole && !o->options.may_lack;
+    if (first)
+        e->told_whole = 1;
+    o->dialect.whole = 1;
+    xh_engine_unlock();
+    if (first)
+        dprintf(STDERR_FILENO,
+                "xhdf5: %.500s: the server sends all of a file where a part is asked for, so this one and "
+                "others of up to %" PRIu64
+                " bytes are read whole (the option whole_file_bytes). Its operator can switch "
+                "range requests on\n",
+                o->url->shown, o->options.whole_file_bytes);
+}
+
+/* ---- changes while it is open */
+
+static void revalidated(struct xh_job *j)
+{
+    struct xh_origin *o = j->origin;
+    struct xh_probe *p = j->probe;
+    char date[XH_VALIDATOR_BYTES];
+    uint64_t size;
+    struct xh_err err;
+    int known =
+        !j->lost && p->status == 207 && xh_propfind_parse((const char *)p->bytes, p->len, date, sizeof date, &size);
+    xh_engine_lock();
+    o->checking = 0;
+    o->checked_ns = xh_now_ns(); /* also after a failure: the next is due after the same time */
+    /* XRootD goes on serving a removed file while somebody has it open. Twice, as a redirector says so too of what it
+     * only has lost sight of. */
+    int gone = j->lost && j->err.code == XH_E_NOENT;
+    o->missed = gone ? o->missed + 1 : 0;
+    if (o->missed > 1) {
+        xh_err_set(&err, XH_E_CHANGED, 0, "%.200s: the file was removed on the server while it was open",
+                   o->url->shown);
+        xh_job_poison(o, &err);
+    }
+    if (known && (size != o->dialect.size || strcmp(date, o->dialect.value) != 0)) {
+        xh_err_set(&err, XH_E_CHANGED, 0,
+                   "%.200s: the file was changed on the server while it was open (%.40s, %" PRIu64
+                   " bytes; now %.40s, %" PRIu64 " bytes). Close and open it again",
+                   o->url->shown, o->dialect.value, o->dialect.size, date, size);
+        xh_job_poison(o, &err);
+    }
+    xh_engine_unlock();
+    free(p->bytes);
+    free(p);
+}
+
+void xh_learn_check(struct xh_origin *o)
+{
+    uint64_t every_ns = o->options.revalidate_ms * 1000000u;
+    if (o->dialect.proof != XH_BY_PROPFIND || every_ns == 0 || o->checking ||
+        (!o->check_due && xh_now_ns() - o->checked_ns < every_ns))
+        return;
+    struct xh_probe *p = calloc(1, sizeof *p);
+    if (!p)
+        return;
+    if (xh_job_probe(o, XH_ASK_STAT, p, revalidated) != 0) {
+        free(p);
+        return;
+    }
+    o->checking = 1;
+    o->check_due = 0;
+}
+
+/* ---- what an exchange teaches */
+
+/* A request worked: at the end of redirects, later ones go there at once. When data comes from another server than
+ * before, or than the date, its copy may be of another version, which XRootD's replies do not tell. Where the servers
+ * that have the data refuse PROPFIND and the first one answers it, there is no date of a copy: to ask for it whenever
+ * data comes from where the date did not would be to ask with each reply. Lock held. */
+static void remember_server(const struct xh_exchange *x)
+{
+    struct xh_request *r = x->request;
+    struct xh_origin *o = r->job->origin;
+    int data = x->ask != XH_ASK_STAT;
+    if (!data && r->tries.returns > 0 && x->url == o->url)
+        o->dates_at_first = 1;
+    if (data && r->url && o->target != r->url) {
+        xh_url_unref(o->target);
+        o->target = xh_url_ref(r->url);
+    }
+    if ((data || !o->dates_at_first) && (!o->served || !xh_url_same_server(o->served, x->url))) {
+        o->check_due = data && o->served && o->opened && !o->closing && !o->dates_at_first;
+        xh_url_unref(o->served);
+        o->served = xh_url_ref(x->url);
+        if (o->check_due)
+            xh_learn_check(o);
+    }
+}
+
+/* Forgets where |x| was sent: the original URL decides anew. Lock held. */
+static void forget_target(const struct xh_exchange *x)
+{
+    struct xh_request *r = x->request;
+    struct xh_origin *o = r->job->origin;
+    xh_url_unref(r->url);
+    r->url = NULL;
+    /* The same object: nobody has set a newer one. What PROPFIND meets there says nothing of GET. */
+    if (o->target == x->url && x->ask != XH_ASK_STAT) {
+        xh_url_unref(o->target);
+        o->target = NULL;
+    }
+}
+
+/* Carries out what |v| says was learnt by |x|. Lock held. */
+static void keep(const struct xh_exchange *x, const struct xh_verdict *v)
+{
+    struct xh_request *r = x->request;
+    struct xh_origin *o = r->job->origin;
+    if (v->served)
+        remember_server(x);
+    r->tries = v->tries;
+    r->endpoint->limits = v->limits;
+    if (v->hold_ms)
+        xh_endpoint_hold(r->endpoint, v->hold_ms);
+    if (v->to) {
+        xh_trace(XH_T_ORIGIN, "redirect", "id=%p status=%d to=%s", (void *)r, x->reply.status, v->to->shown);
+        xh_url_unref(r->url);
+        r->url = v->to;
+    }
+    if (v->forgets)
+        forget_target(x);
+    o->no_cert |= v->no_cert;
+    o->dialect.no_match |= v->no_match;
+    if (v->sends_parts)
+        o->dialect.whole = 0;
+    if (v->changed)
+        xh_job_poison(o, &v->err);
+    if (x->probe && v->served)
+        x->probe->server_hash = xh_url_server_hash(x->url);
+    if (x->probe && v->measured) {
+        x->probe->size = x->probe->len;
+        x->probe->size_known = 1;
+    }
+    if (v->event)
+        xh_trace(XH_T_ORIGIN, v->event, "id=%p ranges=%u most=%u server_most=%u why=\"%s\"", (void *)r, x->asked,
+                 v->tries.most_ranges, v->limits.max_ranges, v->why);
+}
+
+/* 1 when every range of |x|'s job from |first| to |end| is complete. */
+static int complete(const struct xh_exchange *x, size_t first, size_t end)
+{
+    for (size_t i = first; x->transfer && i < end; i++)
+        if (x->got[i] < x->transfer->ranges[i].len)
+            return 0;
+    return 1;
+}
+
+/* What the verdict goes by, as it is now. Lock held. */
+static void look(struct xh_attempt *a, const struct xh_exchange *x)
+{
+    const struct xh_request *r = x->request;
+    const struct xh_origin *o = r->job->origin;
+    a->tries = r->tries;
+    a->redirected = r->url != NULL;
+    a->all_came = complete(x, r->first, r->end);
+    a->opened = o->opened;
+    a->stranger = !o->served;
+    a->no_cert = o->no_cert;
+    a->limits = r->endpoint->limits;
+}
+
+static uint32_t random_word(void)
+{
+    uint32_t word = 0;
+    return getrandom(&word, sizeof word, GRND_NONBLOCK) == sizeof word ? word : 0;
+}
+
+enum xh_next xh_learn_verdict(struct xh_exchange *x, const struct xh_outcome *out, struct xh_verdict *v)
+{
+    struct xh_origin *o = x->request->job->origin;
+    struct xh_transfer *t = x->transfer;
+    struct xh_attempt a = {.x = x,
+                           .out = out,
+                           .first = o->url,
+                           .proxies = &o->caller.proxies,
+                           .login = o->caller.login,
+                           .cert_path = o->caller.cert.path,
+                           .cert_note = o->caller.cert.note,
+                           .trust_note = o->caller.trust.note,
+                           .now_ns = xh_now_ns(),
+                           .now_s = (long long)time(NULL),
+                           .asked_came = complete(x, x->asked_first, x->asked_end),
+                           .speculative = atomic_load_explicit(x->speculative, memory_order_relaxed),
+                           .hasty = t ? atomic_load_explicit(&t->hasty, memory_order_relaxed) : x->probe->hasty,
+                           .stands = out->net != XH_NET_OK && t && t->full && t->full(t),
+                           .trusted = xh_caller_trusts(&o->caller, x->url),
+                           .trusted_first = xh_caller_trusts(&o->caller, o->url)};
+    int refused = x->reply.status == 401 || x->reply.status == 403 || x->page || x->take == XH_TAKE_DOUBT;
+    a.dice = (uint32_t)a.now_ns;
+    if (out->net != XH_NET_OK || x->reply.status >= 400) /* there may be a pause */
+        a.dice += random_word();
+    for (;;) {
+        if (refused && x->token && x->token->value)
+            xh_token_describe(x->token, a.now_s, a.tells, sizeof a.tells);
+        xh_engine_lock();
+        look(&a, x);
+        if (xh_verdict(&a, v) != XH_NEXT_LOOK)
+            break;
+        xh_engine_unlock();
+        a.looked = xh_origin_object_renew_token(o, x->token) ? XH_LOOK_OTHER : XH_LOOK_SAME;
+        xh_origin_object_take_token(o, x);
+    }
+    keep(x, v);
+    xh_engine_unlock();
+    if (v->takes_whole)
+        xh_learn_whole(o);
+    xh_count(o->counters, retries, v->retries);
+    return v->next;
+}

@@ -1,0 +1,353 @@
+/* The engine's threads at work: the one file that joins wire, exchange, verdict and the queues. See loop.h. */
+#include "loop.h"
+
+#include <stdlib.h>
+
+#include "base/now.h"
+#include "watch/timeline.h"
+#include "watch/trace.h"
+#include "endpoint.h"
+#include "job.h"
+#include "learn.h"
+#include "send.h"
+
+#define IDLE_POLL_MS 60000
+
+static struct xh_exchange *exchange_new(struct xh_thread *t)
+{
+    struct xh_ring *first = xh_ring_take_first(&t->free_exchanges);
+    if (first)
+        return xh_ring_of(first, struct xh_exchange, free_link);
+    struct xh_exchange *x = calloc(1, sizeof *x);
+    if (x)
+        xh_ring_init(&x->free_link);
+    return x;
+}
+
+static void exchange_free(struct xh_exchange *x)
+{
+    xh_url_unref(x->url);
+    xh_token_unref(x->token);
+    x->url = NULL;
+    x->token = NULL;
+    xh_ring_put_first(&xh_engine_self()->free_exchanges, &x->free_link);
+}
+
+/* Puts |r| into its queue, or fails its job. Lock held. */
+static void requeue(struct xh_thread *t, struct xh_request *r, enum xh_place place)
+{
+    struct xh_err err;
+    if (!r->cut && xh_endpoint_queue(r, place) == 0) {
+        xh_endpoint_dispatch(r->endpoint);
+        return;
+    }
+    xh_err_set(&err, XH_E_NOMEM, 0, "out of memory for a request");
+    r->job->lost = 1;
+    xh_job_fail(r->job, &err);
+    xh_job_retire(r, t);
+}
+
+/* |r|'s twin has brought the slice: |r| ends without a word. Lock held. */
+static void drop(struct xh_thread *t, struct xh_request *r)
+{
+    r->twin = NULL;
+    r->surplus = 1;
+    if (r->state == XH_REQ_BOUND) {
+        xh_endpoint_take(r);
+        xh_job_retire(r, t);
+    } else {
+        r->cut = 1;
+        t->cuts = 1;
+    }
+}
+
+/* Carries out |v| on |r|, which alone stands for its slice. Lock held. */
+static void carry_out(struct xh_thread *t, struct xh_request *r, const struct xh_verdict *v)
+{
+    switch (v->next) {
+    case XH_NEXT_DONE: xh_job_retire(r, t); break;
+    case XH_NEXT_AGAIN: requeue(t, r, XH_PLACE_AGAIN); break;
+    case XH_NEXT_LATER:
+        xh_request_enter(r, XH_REQ_DELAYED);
+        r->due_ns = xh_now_ns() + v->delay_ms * 1000000u;
+        xh_ring_put_last(&t->delayed, &r->link);
+        break;
+    case XH_NEXT_FAIL:
+        xh_trace(XH_T_ORIGIN, "fail", "id=%p code=%s status=%d", (void *)r, xh_err_name(v->err.code), v->err.status);
+        r->job->lost = 1;
+        xh_job_fail(r->job, &v->err);
+        xh_job_retire(r, t);
+        break;
+    case XH_NEXT_LOOK: /* learn.c has looked */ break;
+    }
+}
+
+/* An exchange is over: it is judged. */
+static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
+{
+    struct xh_request *r = x->request;
+    struct xh_origin *o = x->job->origin;
+    struct xh_endpoint *e = r->endpoint;
+    struct xh_thread *t = xh_engine_self();
+    struct xh_verdict v;
+    xh_exchange_over(x, out);
+    if (xh_timeline_on())
+        xh_exchange_draw(x, out, xh_request_kind(r));
+    xh_learn_verdict(x, out, &v);
+    xh_count(o->counters, connections, x->opened);
+    xh_engine_lock();
+    xh_endpoint_release(r, x);
+    r->exchange = NULL;
+    if (!xh_engine_runs() && v.next != XH_NEXT_DONE)
+        r->cut = 1;
+    if (r->cut && v.next != XH_NEXT_DONE && v.next != XH_NEXT_FAIL) {
+        xh_err_set(&v.err, XH_E_CANCELLED, 0, "cancelled");
+        v.next = XH_NEXT_FAIL;
+    }
+    if (r->twin && v.next == XH_NEXT_DONE)
+        drop(t, r->twin);
+    if (r->twin || r->surplus) /* the other may still bring the slice, or has: what became of this one is no news */
+        xh_job_retire(r, t);
+    else
+        carry_out(t, r, &v);
+    xh_endpoint_dispatch(e);
+    xh_engine_unlock();
+    exchange_free(x);
+}
+
+/* Starts the requests of the inbox. */
+static void start_bound(struct xh_thread *t)
+{
+    xh_engine_lock();
+    struct xh_ring *first;
+    while ((first = t->inbox.next) != &t->inbox) {
+        struct xh_request *r = xh_ring_of(first, struct xh_request, link), *rest = NULL;
+        struct xh_exchange *x = exchange_new(t);
+        if (!x) {
+            struct xh_err err;
+            struct xh_job *j = r->twin ? NULL : r->job; /* a twin stands for the slice alone from now on */
+            xh_err_set(&err, XH_E_NOMEM, 0, "out of memory for a request");
+            xh_endpoint_take(r);
+            xh_job_retire(r, t);
+            if (j) {
+                j->lost = 1;
+                xh_job_fail(j, &err);
+            }
+            continue;
+        }
+        xh_ring_take(&r->link);
+        xh_request_enter(r, XH_REQ_RUNNING);
+        xh_ring_put_last(&t->running, &r->link);
+        r->exchange = x;
+        xh_request_prepare(r, x, &r->endpoint->limits, &rest);
+        x->arrived = &r->endpoint->arrived;
+        atomic_uint *sockets = xh_endpoint_sockets(r->endpoint, t->index);
+        struct xh_wire_first *first_socket = &r->endpoint->first;
+        x->queued_ns = r->queued_ns;
+        if (rest)
+            requeue(t, rest, XH_PLACE_FIRST);
+        xh_engine_unlock();
+        struct xh_outcome unsent = {.net = xh_request_send(x, t->wire, sockets, first_socket),
+                                    .proxy_status = 407,
+                                    .text = "no request could be made"};
+        if (unsent.net != XH_NET_OK)
+            on_over(x, &unsent);
+        xh_engine_lock();
+    }
+    xh_engine_unlock();
+}
+
+/* Ends running requests that are to be cut; all of them with |net| when |all|. */
+static void cut_running(struct xh_thread *t, int all, enum xh_net net)
+{
+    for (;;) {
+        struct xh_exchange *x = NULL;
+        xh_engine_lock();
+        for (struct xh_ring *p = t->running.next; p != &t->running && !x; p = p->next) {
+            struct xh_request *r = xh_ring_of(p, struct xh_request, link);
+            if (all || r->cut)
+                x = r->exchange;
+        }
+        if (!x)
+            t->cuts = 0;
+        xh_engine_unlock();
+        if (!x)
+            return;
+        xh_wire_cut(x->lane, net);
+    }
+}
+
+/* Lets running requests go on that stood still. */
+static void resume_running(struct xh_thread *t)
+{
+    for (;;) {
+        struct xh_exchange *x = NULL;
+        xh_engine_lock();
+        for (struct xh_ring *p = t->running.next; p != &t->running && !x; p = p->next) {
+            struct xh_request *r = xh_ring_of(p, struct xh_request, link);
+            if (r->resume)
+                x = r->exchange;
+            r->resume = 0;
+        }
+        if (!x)
+            t->resumes = 0;
+        xh_engine_unlock();
+        if (!x)
+            return;
+        xh_exchange_resume(x);
+    }
+}
+
+/* Tells a finished job's owner, and forgets the job. No lock. */
+static void tell(struct xh_job *j)
+{
+    struct xh_transfer *t = j->transfer;
+    if (t) {
+        xh_trace(XH_T_ORIGIN, "done", "transfer=%p code=%s", (void *)t, j->lost ? xh_err_name(j->err.code) : "OK");
+        t->done(t, j->lost ? &j->err : NULL);
+    } else {
+        j->over(j);
+    }
+    xh_engine_lock();
+    xh_ring_take(&j->in_origin);
+    xh_engine_announce();
+    xh_engine_unlock();
+    xh_url_unref(j->first_request.url);
+    if (j->got != &j->got_one)
+        free(j->got);
+    free(j);
+}
+
+static void tell_all(struct xh_ring *finished)
+{
+    struct xh_ring *first;
+    while ((first = xh_ring_take_first(finished)) != NULL)
+        tell(xh_ring_of(first, struct xh_job, in_finished));
+}
+
+/* Puts delayed requests whose time has come into their queues. Lock held.
+ * Returns how long the thread may sleep. */
+static int wake_delayed(struct xh_thread *t)
+{
+    uint64_t now = xh_now_ns(), nearest = (uint64_t)IDLE_POLL_MS * 1000000u;
+    for (struct xh_ring *p = t->delayed.next, *next; p != &t->delayed; p = next) {
+        struct xh_request *r = xh_ring_of(p, struct xh_request, link);
+        next = p->next;
+        if (r->due_ns <= now) {
+            xh_ring_take(&r->link);
+            requeue(t, r, XH_PLACE_AGAIN);
+        } else if (r->due_ns - now < nearest) {
+            nearest = r->due_ns - now;
+        }
+    }
+    return (int)(nearest / 1000000u) + 1;
+}
+
+/* Can |r|, RUNNING, be asked for twice, now or later? */
+static int may_straggle(const struct xh_request *r)
+{
+    return r->job->transfer && !r->job->transfer->full && !r->hedged && !r->cut;
+}
+
+/* Hedges what straggles among |t|'s running requests. Lock held. Returns in how many ns to come again; UINT64_MAX:
+ * nothing here can straggle. */
+static uint64_t hedge_running(struct xh_thread *t)
+{
+    uint64_t now = xh_now_ns(), nearest = UINT64_MAX;
+    for (struct xh_ring *p = t->running.next; p != &t->running; p = p->next) {
+        struct xh_request *r = xh_ring_of(p, struct xh_request, link);
+        if (!may_straggle(r))
+            continue;
+        const struct xh_exchange *x = r->exchange;
+        uint64_t wait = xh_hedge_wait(&r->endpoint->peers, r->endpoint->rtt_ns, x, now);
+        if (wait == 0) {
+            /* A guess may yet be waited for; a hedge may be allowed when others are over. */
+            if (!r->job->speculative && xh_endpoint_hedge(r) == 0)
+                continue;
+            wait = (now - x->last_ns) / 2;
+            wait = wait > XH_HEDGE_LOOK_NS ? wait : XH_HEDGE_LOOK_NS;
+        }
+        if (wait < nearest)
+            nearest = wait;
+    }
+    return nearest;
+}
+
+static void run(struct xh_thread *t)
+{
+    int exiting = 0;
+    while (!exiting) {
+        struct xh_ring finished;
+        xh_ring_init(&finished);
+        start_bound(t);
+        xh_wire_perform(t->wire);
+        xh_engine_lock();
+        int sleep_ms = wake_delayed(t), cuts = t->cuts, resumes = t->resumes;
+        uint64_t hedge_ns = hedge_running(t), look_ns = xh_endpoints_look(xh_now_ns());
+        uint64_t due_ms = (hedge_ns < look_ns ? hedge_ns : look_ns) / 1000000u + 1;
+        if (due_ms < (uint64_t)sleep_ms)
+            sleep_ms = (int)due_ms;
+        xh_ring_move_all(&finished, &t->finished);
+        exiting = !xh_engine_runs();
+        if (!xh_ring_empty(&t->inbox) || !xh_ring_empty(&finished) || cuts || resumes)
+            sleep_ms = 0;
+        xh_engine_unlock();
+        if (cuts)
+            cut_running(t, 0, XH_NET_CANCELLED);
+        if (resumes)
+            resume_running(t);
+        tell_all(&finished);
+        if (sleep_ms > 0 && !exiting)
+            xh_wire_poll(t->wire, sleep_ms);
+    }
+    cut_running(t, 1, XH_NET_EXITING);
+}
+
+/* Fails what no thread will come to any more. Lock held on entry and on return. */
+static void fail_leftovers(void)
+{
+    struct xh_ring left, finished, *first;
+    struct xh_err err;
+    xh_ring_init(&left);
+    xh_ring_init(&finished);
+    xh_endpoint_drain(&left);
+    for (unsigned i = 0; i < xh_engine_threads(); i++) {
+        xh_ring_move_all(&left, &xh_engine_thread(i)->inbox);
+        xh_ring_move_all(&left, &xh_engine_thread(i)->delayed);
+    }
+    xh_err_set(&err, XH_E_SYS, 0, "the process is exiting");
+    while ((first = xh_ring_take_first(&left)) != NULL) {
+        struct xh_request *r = xh_ring_of(first, struct xh_request, link);
+        r->job->lost = 1;
+        if (r->job->err.code == 0)
+            r->job->err = err;
+        xh_job_retire(r, xh_engine_thread(0));
+    }
+    for (unsigned i = 0; i < xh_engine_threads(); i++)
+        xh_ring_move_all(&finished, &xh_engine_thread(i)->finished);
+    xh_engine_unlock();
+    tell_all(&finished);
+    xh_engine_lock();
+}
+
+/* ---- the engine of this process */
+
+static const struct xh_wire_events events = {
+    .sent = xh_exchange_sent,
+    .line = xh_exchange_line,
+    .body = xh_exchange_body,
+    .deadline = xh_exchange_deadline,
+    .over = on_over,
+};
+
+static const struct xh_engine_work work = {
+    .events = &events,
+    .run = run,
+    .leave = fail_leftovers,
+    .forget = xh_endpoint_forget,
+};
+
+int xh_loop_enter(const struct xh_options *o, struct xh_err *err)
+{
+    return xh_engine_enter(&work, o, err);
+}

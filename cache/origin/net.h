@@ -1,0 +1,61 @@
+/* What is sent over the network, and how that went. Types alone. */
+#ifndef XH_NET_H
+#define XH_NET_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct xh_proxies;
+
+/* How an exchange went, as far as the network goes. */
+enum xh_net {
+    XH_NET_OK,        /* the reply came whole */
+    XH_NET_CUT,       /* a callback cut it off, or nothing was wanted of it any more */
+    XH_NET_CANCELLED, /* its owner wants it no more */
+    XH_NET_NAME,      /* the name did not resolve */
+    XH_NET_CONNECT,   /* refused, unreachable */
+    XH_NET_CONNECT_TIMEOUT,
+    XH_NET_STALL,     /* no byte for the stall time-out */
+    XH_NET_CRAWL,     /* fewer than XH_PACE_BYTES in twice that */
+    XH_NET_BROKEN,    /* reset, or closed before the end */
+    XH_NET_UNTRUSTED, /* the certificate did not verify */
+    XH_NET_HANDSHAKE, /* TLS failed otherwise */
+    XH_NET_BAD_HTTP,  /* not HTTP/1.x */
+    XH_NET_LOCAL,     /* out of memory, or a file named in the options is unusable */
+    XH_NET_EXITING,   /* the process is exiting */
+    XH_NET_PROXY,     /* a proxy refused to connect: |proxy_status| */
+    XH_NET_TURN,      /* not sent: another request finds out whether the proxy takes the login */
+};
+
+struct xh_outcome {
+    enum xh_net net;
+    int proxy_status; /* of PROXY: what it answered CONNECT with */
+    unsigned opened;  /* connections opened for it */
+    char text[192]; /* libcurl's words, no URL in them; "" for OK and CUT */
+};
+
+/* What the first connection to a server shows before any reply. Wires write it, any thread reads it; relaxed, orders
+ * nothing. */
+struct xh_wire_first {
+    atomic_ullong socket_ns;  /* when its socket was opened; 0: not yet */
+    atomic_ullong connect_ns; /* how long it took to be there; 0: it is not */
+};
+
+/* What to send. Read during xh_wire_start only. */
+struct xh_send {
+    const char *url;
+    const char *method;         /* NULL: GET */
+    const char *const *headers; /* NULL-terminated lines */
+    const char *bearer;          /* the token of "Authorization: Bearer", or NULL */
+    const char *user, *password; /* NULL: none */
+    const char *ca_file, *ca_dir, *client_cert, *client_key; /* "" or NULL: none */
+    const struct xh_proxies *proxies;
+    int https;
+    uint64_t connect_timeout_ms; /* should the exchange's own deadline fail */
+    /* Both of the server, and live as long as the process: */
+    atomic_uint *sockets; /* how many this wire has open to it; relaxed, hints to other threads */
+    struct xh_wire_first *first;
+};
+
+#endif

@@ -1,0 +1,44 @@
+/* The origin object: see object.h. */
+#include "origin_object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/now.h"
+#include "engine.h"
+
+void xh_origin_object_adopt(struct xh_origin *o)
+{
+    if (o->era == xh_engine_era())
+        return;
+    o->era = xh_engine_era();
+    xh_ring_init(&o->jobs); /* the parent's: leaked */
+    o->checking = 0;
+}
+
+/* ---- credentials */
+
+int xh_origin_object_renew_token(struct xh_origin *o, const struct xh_token *old)
+{
+    struct xh_token *found;
+    int differs = xh_caller_renew(old, &found);
+    struct xh_token *drop = found;
+    xh_engine_lock();
+    o->token_ns = xh_now_ns();
+    if (found) {
+        drop = o->caller.token;
+        o->caller.token = found;
+    }
+    xh_engine_unlock();
+    xh_token_unref(drop);
+    return differs;
+}
+
+void xh_origin_object_take_token(struct xh_origin *o, struct xh_exchange *x)
+{
+    xh_engine_lock();
+    struct xh_token *drop = x->token;
+    x->token = xh_token_ref(o->caller.token);
+    xh_engine_unlock();
+    xh_token_unref(drop);
+}

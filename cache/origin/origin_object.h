@@ -1,0 +1,62 @@
+/* The origin object: one remote file as the floors of origin/ see it: its facts, and whom its credentials may go
+ * to. */
+#ifndef XH_ORIGIN_OBJECT_H
+#define XH_ORIGIN_OBJECT_H
+
+#include "caller.h"
+#include "dialect.h"
+#include "exchange.h"
+#include "origin.h"
+#include "ring.h"
+#include "url.h"
+
+struct xh_origin {
+    /* Constant once opened: */
+    struct xh_url *url; /* as the user wrote it */
+    struct xh_options options;
+    struct xh_counters *counters;
+    struct xh_caller caller; /* its token is under the engine's lock */
+    char validator[XH_VALIDATOR_TEXT_BYTES];
+    const struct xh_patience *patience; /* of its opener, or NULL; while it is opened, and his alone */
+    int opened; /* dialect's proof, value and size are settled */
+    /* Under the engine's lock: */
+    unsigned era; /* of the engine that jobs belongs to */
+    struct xh_ring jobs;
+    struct xh_dialect dialect; /* proof, value and size: constant once opened */
+    struct xh_url *target;     /* where the last redirect led; NULL: nowhere else */
+    struct xh_url *served;     /* where the last reply or date came from; NULL: none yet */
+    int dates_at_first;        /* PROPFIND is the first server's to answer: those that it redirects to refuse it */
+    int check_due;             /* another server answers now: the version is to be confirmed there at once */
+    uint64_t token_ns;         /* when caller.token was looked for */
+    int no_cert;               /* the server cannot bear our certificate: not offered any more */
+    struct xh_err poison;      /* code XH_E_CHANGED once a change was seen */
+    uint64_t checked_ns;       /* when PROPFIND last confirmed the version */
+    int checking;              /* a PROPFIND is on its way */
+    unsigned missed;           /* so many in a row found no such file */
+    unsigned stream_thread;    /* where its streams run; 0: not chosen yet */
+    int closing;               /* what is submitted now is cancelled at once */
+    int yields;                /* another process waits for what it wants now: at most one guess at a time */
+    unsigned connections;      /* most that this process may have now; 0: as many as the option says */
+};
+
+/* How a hint tells the round trip, in microseconds; 0: unknown. */
+#define XH_ROUND_TRIP "rtt_us="
+
+/* Most connections that |o| may have now. Lock held. */
+static inline unsigned xh_origin_object_connections(const struct xh_origin *o)
+{
+    return o->connections ? o->connections : (unsigned)o->options.connections;
+}
+
+/* Makes |o| belong to the present engine: in a fork's child the parent's jobs are dropped.
+ * Lock held. */
+void xh_origin_object_adopt(struct xh_origin *o);
+
+
+/* Gives |x| the token of now. Takes the lock. */
+void xh_origin_object_take_token(struct xh_origin *o, struct xh_exchange *x);
+
+/* Looks for the token anew. Returns 1 when it is another one than |old|. Takes the lock; reads a small file. */
+int xh_origin_object_renew_token(struct xh_origin *o, const struct xh_token *old);
+
+#endif

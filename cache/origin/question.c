@@ -1,0 +1,215 @@
+/* Questions: see question.h. */
+#include "question.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/now.h"
+#include "watch/trace.h"
+#include "endpoint.h"
+#include "job.h"
+#include "loop.h"
+
+/* How often is looked whether the first connection is there. */
+#define GREET_LOOK_MS 2
+/* How often an opener that has other ways is asked whether it still waits. */
+#define PATIENCE_LOOK_MS 10
+/* From here on a question is asked again: see hedge.c. */
+#define STUCK_MS 2000u
+
+/* A probe under way. Its opener waits for it or leaves it; if left, it frees itself when it is over. */
+struct xh_beside {
+    struct xh_probe p;
+    struct xh_err err; /* under the lock, as the rest */
+    int left;
+    char if_none_match[XH_HEADER_BYTES]; /* what |p|'s points to, as the opener may be gone */
+};
+
+static void beside_free(struct xh_beside *b)
+{
+    free(b->p.bytes);
+    free(b);
+}
+
+static void beside_over(struct xh_job *j)
+{
+    struct xh_beside *b = (struct xh_beside *)j->probe; /* its first member */
+    xh_engine_lock();
+    if (j->lost)
+        b->err = j->err;
+    b->p.over = 1;
+    int left = b->left;
+    xh_engine_announce();
+    xh_engine_unlock();
+    if (left)
+        beside_free(b);
+}
+
+/* Asks for what the prober set in |like|. Lock held. Returns NULL without memory. */
+static struct xh_beside *beside_queue(struct xh_origin *o, enum xh_ask what, const struct xh_probe *like)
+{
+    struct xh_beside *b = calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    b->p.want_bytes = like->want_bytes;
+    b->p.whole_bytes = like->whole_bytes;
+    b->p.insists = like->insists;
+    if (like->if_none_match) {
+        snprintf(b->if_none_match, sizeof b->if_none_match, "%s", like->if_none_match);
+        b->p.if_none_match = b->if_none_match;
+    }
+    b->p.greeting = b->left = like->greeting;
+    b->p.hasty = o->patience != NULL;
+    if (xh_job_probe(o, what, &b->p, beside_over) == 0)
+        return b;
+    free(b);
+    return NULL;
+}
+
+/* Ends the probe |p|, or without one those that greet. Lock held. */
+static void end_probes(struct xh_origin *o, const struct xh_probe *p)
+{
+    struct xh_err err;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it is no longer waited for", o->url->shown);
+    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
+        next = q->next;
+        struct xh_job *j = xh_ring_of(q, struct xh_job, in_origin);
+        if (j->probe && (p ? j->probe == p : j->probe->greeting))
+            xh_job_fail(j, &err);
+    }
+}
+
+/* Lock held. |cut|: what it asks for is not to come any more. */
+static void beside_leave(struct xh_origin *o, struct xh_beside *b, int cut)
+{
+    if (!b)
+        return;
+    if (b->p.over) {
+        beside_free(b);
+        return;
+    }
+    b->left = 1;
+    if (cut)
+        end_probes(o, &b->p);
+}
+
+int xh_question_ask(struct xh_origin *o, struct xh_question *q, enum xh_ask what, const struct xh_probe *like)
+{
+    *q = (struct xh_question){.what = what, .tries = {beside_queue(o, what, like)}, .asked_ns = xh_now_ns()};
+    return q->tries[0] ? 0 : XH_E_NOMEM;
+}
+
+/* The try that has an answer, or NULL. A failure is none while the other lives. Lock held. */
+static struct xh_beside *question_answer(const struct xh_question *q)
+{
+    struct xh_beside *a = q->tries[0], *b = q->tries[1];
+    if (b && b->p.over && (b->err.code == 0 || a->p.over))
+        return a->p.over && a->err.code == 0 ? a : b;
+    return a->p.over && (a->err.code == 0 || !b) ? a : NULL;
+}
+
+void xh_question_leave(struct xh_origin *o, struct xh_question *q)
+{
+    int asked_twice = q->tries[1] != NULL;
+    for (int i = 0; i < 2; i++) {
+        beside_leave(o, q->tries[i], asked_twice);
+        q->tries[i] = NULL;
+    }
+}
+
+/* 1 while |p| waits for its time to be sent, or sent again: a pause that the server asked for is no answer that is
+ * stuck. Lock held. */
+static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
+{
+    for (const struct xh_ring *at = o->jobs.next; at != &o->jobs; at = at->next) {
+        const struct xh_job *j = xh_ring_of(at, struct xh_job, in_origin);
+        const struct xh_request *r = &j->first_request;
+        if (j->probe == p)
+            return r->state == XH_REQ_DELAYED || (r->state == XH_REQ_QUEUED && xh_endpoint_is_held(r->endpoint));
+    }
+    return 0;
+}
+
+/* Greets a server that is far: opens the connections that will be needed while the head is on its way, instead of
+ * after it, by asking for a byte that nobody wants. How far it is, the first connection tells once it is there, and
+ * until then by not being there. What may not be there greets nobody: its connections would end with it. Lock held.
+ * Returns 0 when there is no more to greet. */
+static int greet(struct xh_origin *o)
+{
+    struct xh_endpoint *e = xh_endpoint_find(o->url->server);
+    if (!e || o->options.may_lack || e->rtt_ns > 0 ||
+        !xh_engine_runs()) /* it is no stranger; or the process exits while it is waited for */
+        return 0;
+    int there;
+    uint64_t rtt_ns = xh_endpoint_distance(e, &there);
+    static const struct xh_probe greeting = {.want_bytes = 1, .whole_bytes = 1, .greeting = 1};
+    for (unsigned n = xh_endpoint_greetings(e, o, rtt_ns); n; n--)
+        if (!beside_queue(o, XH_ASK_HEAD, &greeting))
+            return 0;
+    return !there;
+}
+
+/* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience.
+ * Lock held. */
+static void wait_patiently(struct xh_origin *o, unsigned ms)
+{
+    struct xh_err err;
+    if (!o->patience && ms == 0)
+        xh_engine_wait();
+    else
+        xh_engine_wait_for(ms ? ms : PATIENCE_LOOK_MS);
+    if (!o->patience)
+        return;
+    xh_engine_unlock();
+    int over = o->patience->ends(o->patience->ctx);
+    xh_engine_lock();
+    if (!over)
+        return;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it was not waited for any longer", o->url->shown);
+    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
+        next = q->next;
+        xh_job_fail(xh_ring_of(q, struct xh_job, in_origin), &err);
+    }
+}
+
+int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe *p, int greets, struct xh_err *err)
+{
+    struct xh_beside *b;
+    while (!(b = question_answer(q))) {
+        if (!q->tries[1] && is_paused(o, &q->tries[0]->p))
+            q->asked_ns = xh_now_ns();
+        uint64_t waited = xh_now_ns() - q->asked_ns;
+        unsigned ms = q->tries[1] ? 0 : STUCK_MS;
+        if (!q->tries[1] && waited >= STUCK_MS * 1000000u) {
+            end_probes(o, NULL); /* they may be stuck as well, and hold the connections that it may have */
+            q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
+            xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
+        }
+        wait_patiently(o, greets && (greets = greet(o)) ? GREET_LOOK_MS : ms);
+    }
+    struct xh_err own = b->err;
+    *p = b->p;
+    p->if_none_match = NULL;
+    b->p.bytes = NULL;
+    xh_question_leave(o, q);
+    if (own.code && err)
+        *err = own;
+    return own.code;
+}
+
+int xh_question_put(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int greets, struct xh_err *err)
+{
+    struct xh_question q;
+    int rc = xh_loop_enter(&o->options, err);
+    if (rc != 0)
+        return rc;
+    xh_origin_object_adopt(o);
+    free(p->bytes); /* an earlier answer's */
+    p->bytes = NULL;
+    if (xh_question_ask(o, &q, what, p) == 0)
+        rc = xh_question_wait(o, &q, p, greets, err);
+    else
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
+    xh_engine_unlock();
+    return rc;
+}

@@ -1,0 +1,100 @@
+/* Sending a request: see send.h. Which credentials go where, caller.c says. */
+#include "send.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/now.h"
+#include "watch/trace.h"
+#include "engine.h"
+#include "origin_object.h"
+#include "request.h"
+
+#define TOKEN_EARLY_S 60          /* how long before its end a token is looked for anew */
+#define TOKEN_LOOK_NS 2000000000u /* and how often at most */
+
+/* Writes "Range: bytes=…" for what |x| asks. Returns its length. */
+static size_t write_range(const struct xh_exchange *x, char *buf, size_t size)
+{
+    const struct xh_job *j = x->job;
+    size_t n = (size_t)snprintf(buf, size, "Range: bytes=");
+    if (j->ask == XH_ASK_HEAD)
+        return n + (size_t)snprintf(buf + n, size - n, "0-%zu", j->probe->want_bytes - 1);
+    const char *comma = "";
+    for (size_t i = x->asked_first; i < x->asked_end; i++) {
+        const struct xh_range *range = &j->transfer->ranges[i];
+        if (j->got[i] == range->len)
+            continue;
+        n += (size_t)snprintf(buf + n, size - n, "%s%" PRIu64 "-%" PRIu64, comma, range->off + j->got[i],
+                              range->off + range->len - 1);
+        comma = ",";
+    }
+    assert(n < size);
+    return n;
+}
+
+/* A token that is about to expire is looked for anew: whoever renews it has put the next one there. */
+static void renew_token(struct xh_exchange *x)
+{
+    struct xh_origin *o = x->job->origin;
+    if (!x->token || !x->token->expires || x->token->expires - (long long)time(NULL) > TOKEN_EARLY_S)
+        return;
+    xh_engine_lock();
+    int due = xh_now_ns() - o->token_ns >= TOKEN_LOOK_NS;
+    xh_engine_unlock();
+    if (due && xh_origin_object_renew_token(o, x->token))
+        xh_trace(XH_T_ORIGIN, "token", "id=%p renewed=1", (void *)x->request);
+    xh_origin_object_take_token(o, x);
+}
+
+enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uint *sockets, struct xh_wire_first *first)
+{
+    const struct xh_job *j = x->job;
+    const struct xh_origin *o = j->origin;
+    x->turn = xh_proxy_turn(x->proxy);
+    if (x->turn == XH_PROXY_WAIT || x->turn == XH_PROXY_REFUSED)
+        return x->turn == XH_PROXY_WAIT ? XH_NET_TURN : XH_NET_PROXY;
+    if (xh_caller_trusts(&o->caller, x->url) && !x->url->ticket && !o->url->user)
+        renew_token(x);
+    char range[XH_RANGE_HEADER_AT_FIRST + 64], match[XH_VALIDATOR_BYTES + 32];
+    const char *headers[8];
+    size_t n = 0;
+    if (j->ask == XH_ASK_STAT) {
+        headers[n++] = "Depth: 0";
+    } else {
+        write_range(x, range, sizeof range);
+        headers[n++] = range;
+    }
+    if (j->ask == XH_ASK_RANGES && xh_dialect_matches(&x->dialect)) {
+        snprintf(match, sizeof match, "If-Match: %s", x->dialect.value);
+        headers[n++] = match;
+    } else if (j->ask == XH_ASK_HEAD && j->probe->if_none_match) {
+        snprintf(match, sizeof match, "If-None-Match: %s", j->probe->if_none_match);
+        headers[n++] = match;
+    }
+    headers[n] = NULL;
+    struct xh_send s = {
+        .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL, .headers = headers, .sockets = sockets, .first = first};
+    xh_caller_send(&o->caller, x->token, x->url, &s);
+    if (!x->cert_sent)
+        s.client_cert = s.client_key = NULL;
+    x->cert_sent = s.client_cert != NULL;
+    x->token_sent = s.bearer != NULL;
+    x->begun_ns = xh_now_ns();
+    x->connect_most_ns = o->options.connect_timeout_ms * 1000000u;
+    x->stall_most_ns = o->options.stall_timeout_ms * 1000000u;
+    x->lane = xh_wire_start(w, x, &s);
+    if (!x->lane)
+        return XH_NET_LOCAL;
+    xh_count(o->counters, requests, 1);
+    xh_count(o->counters, ranges, j->ask == XH_ASK_HEAD ? 1 : x->asked);
+    if (x->asked > 1)
+        xh_count(o->counters, multirange_requests, 1);
+    xh_trace(XH_T_ORIGIN, "send", "id=%p url=%s method=%s ranges=%u from=%" PRIu64 " to=%" PRIu64, (void *)x->request,
+             x->url->shown, s.method ? s.method : "GET", x->asked, x->from, x->to);
+    return XH_NET_OK;
+}

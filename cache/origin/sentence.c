@@ -1,0 +1,225 @@
+/* Sentences of verdicts: see sentence.h. */
+#include "sentence.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define TITLE_BYTES      81u /* of a page, in an error */
+#define TITLE_WORD_BYTES 20u /* a server that repeats the token must not make us show it */
+
+int xh_sentence(const struct xh_attempt *a, struct xh_err *err, int code, int status, const char *fmt, ...)
+{
+    char said[sizeof err->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(said, sizeof said, fmt, ap);
+    va_end(ap);
+    if (a->x->url == a->first)
+        return xh_err_set(err, code, status, "%.200s: %s", a->first->shown, said);
+    return xh_err_set(err, code, status, "%.120s (sent on to %.100s): %s", a->first->shown, a->x->url->shown, said);
+}
+
+/* 1 when |u| ends as a directory's URL does: servers send to that whoever asks for the directory without the slash. */
+static int names_directory(const struct xh_url *u)
+{
+    size_t n = strcspn(u->text, "?");
+    return n > 0 && u->text[n - 1] == '/';
+}
+
+int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err)
+{
+    const struct xh_exchange *x = a->x;
+    int status = x->reply.status;
+    const char *what = status == 401 ? "401 Unauthorized" : "403 Forbidden";
+    char cert[400] = "", why[160] = "";
+    if (x->url->ticket && x->url == a->first)
+        return xh_sentence(
+            a, err, XH_E_ACCES, status,
+            "%s: the URL carries its own authorisation in its query, so nothing else was sent beside it, and it was "
+            "refused: most likely it has expired. Get a new one",
+            what);
+    if (x->url->ticket) /* made by the first server, XRootD's out of the token */
+        return xh_sentence(a, err, XH_E_ACCES, status,
+                           "%s: the server sent us there with an authorisation of its own in the URL, which was "
+                           "refused; it had made it for "
+                           "%.160s%s",
+                           what, x->token && x->token->value ? x->token->note : "a reader without a token", a->tells);
+    if (status == 403 && names_directory(x->url) && xh_url_same_server(x->url, a->first))
+        return xh_sentence(a, err, XH_E_ACCES, status,
+                           "%s: this is the URL of a directory, and the server does not show "
+                           "what is in it. Name a file in it",
+                           what);
+    if (a->first->user)
+        return xh_sentence(a, err, XH_E_ACCES, status, "%s: %s were refused", what, a->login);
+    if (!a->first->https)
+        return xh_sentence(a, err, XH_E_ACCES, status, "%s: no token is sent over http; use https", what);
+    const struct xh_token *t = x->token;
+    int by_file = x->options->namer.by_file != 0, have = (t && t->value) || a->cert_path[0];
+    if (by_file && (have || x->options->netrc) && !a->trusted)
+        return xh_sentence(a, err, XH_E_ACCES, status, XH_AUTH_WITHHELD, what, x->options->namer.parent);
+    if (have && !a->trusted)
+        return xh_sentence(
+            a, err, XH_E_ACCES, status,
+            "%s: no token or certificate is sent to a server that the URL does not name. If it may have them, "
+            "name its host in XHDF5_CREDENTIAL_HOSTS",
+            what);
+    if (x->cert_sent || a->no_cert)
+        snprintf(cert, sizeof cert, "; the certificate %.120s was offered%s", a->cert_path,
+                 a->no_cert ? ", and the server would not talk to its owner" : " too");
+    else if (a->cert_note[0])
+        snprintf(cert, sizeof cert, "; %.380s", a->cert_note);
+    if (x->reply.reason[0])
+        snprintf(why, sizeof why, "; the server says: %.120s", x->reply.reason);
+    if (t && t->value && x->token_sent)
+        return xh_sentence(
+            a, err, XH_E_ACCES, status,
+            "%s: %.160s was refused%s%s%s. Get one that is valid, meant for this server, and covers this path", what,
+            t->note, a->tells, why, cert);
+    return xh_sentence(a, err, XH_E_ACCES, status,
+                       "%s: no token was found (%.200s)%s%s. Set BEARER_TOKEN_FILE to a file with one", what,
+                       t ? t->note : "", why, cert);
+}
+
+/* Copies the title of the page that came, for an error; "" when there is none, or one with a word as long as a
+ * secret. */
+static void take_title(const struct xh_exchange *x, char *out, size_t size)
+{
+    const char *p = strcasestr(x->said, "<title"), *from = p ? strchr(p, '>') : NULL,
+               *end = from ? strchr(from, '<') : NULL;
+    size_t used = 0, word = 0;
+    out[0] = '\0';
+    for (p = end ? from + 1 : NULL; p && p < end && used + 1 < size; p++) {
+        int blank = strchr(" \t\r\n", *p) != NULL;
+        if (blank && (used == 0 || out[used - 1] == ' '))
+            continue;
+        if ((word = blank ? 0 : word + 1) > TITLE_WORD_BYTES) {
+            out[0] = '\0';
+            return;
+        }
+        out[used++] = blank ? ' ' : *p;
+        out[used] = '\0';
+    }
+}
+
+/* 1 when the page is a directory's listing. */
+static int is_listing(const struct xh_attempt *a, const char *title)
+{
+    static const char *const begins[] = {"Index of ", "Directory listing", "Listing of", "Directory: "};
+    int found = names_directory(a->first) || strstr(a->x->said, "<h1>Listing of: ") /* XRootD */;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        found |= strncasecmp(title, begins[i], strlen(begins[i])) == 0;
+    return found;
+}
+
+/* How to be let in, and what was sent for it. */
+static void say_how(const struct xh_attempt *a, char *out, size_t size)
+{
+    const struct xh_exchange *x = a->x;
+    const struct xh_token *t = x->token;
+    if (!a->first->https)
+        snprintf(out, size, "No token is sent over http: use https, and set BEARER_TOKEN_FILE to a file with one");
+    else if (a->first->ticket)
+        snprintf(out, size,
+                 "The URL carries its own authorisation in its query: most likely that has expired, get "
+                 "a new one");
+    else if (a->first->user)
+        snprintf(out, size, "What was sent, %.100s, did not help", a->login);
+    else if (!a->trusted_first && ((t && t->value) || a->cert_path[0]))
+        snprintf(out, size,
+                 "No token or certificate is sent there, as not the program names this URL: if the "
+                 "server may have them, name its host "
+                 "in XHDF5_CREDENTIAL_HOSTS");
+    else if (t && t->value)
+        snprintf(out, size, "What was sent, %.120s%.199s, did not help: get one that is valid for this server", t->note,
+                 a->tells);
+    else
+        snprintf(out, size,
+                 "No token was found (%.160s): set BEARER_TOKEN_FILE to a file with one, or "
+                 "XHDF5_NETRC=on for a name and password",
+                 t ? t->note : "");
+}
+
+int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)
+{
+    const struct xh_exchange *x = a->x;
+    char title[TITLE_BYTES], quoted[TITLE_BYTES + 4] = "", how[420];
+    take_title(x, title, sizeof title);
+    if (title[0])
+        snprintf(quoted, sizeof quoted, " \"%s\"", title);
+    const char *host = strstr(x->url->server, "://") + 3;
+    if (is_listing(a, title))
+        return xh_sentence(
+            a, err, XH_E_ACCES, x->reply.status,
+            "this is a directory: the server sent a web page%s with its listing, from %.100s. Name a file "
+            "in it",
+            quoted, host);
+    say_how(a, how, sizeof how);
+    if (a->opened)
+        return xh_sentence(a, err, XH_E_ACCES, x->reply.status,
+                           "the session ended: in place of the file the server now sends a web page%s, from %.100s. %s",
+                           quoted, host, how);
+    return xh_sentence(
+        a, err, XH_E_ACCES, x->reply.status,
+        "the server sent a web page%s, from %.100s, in place of the file: it wants a login, or has no such "
+        "file. %s",
+        quoted, host, how);
+}
+
+/* A server that has never answered http may want TLS. */
+static const char *perhaps_tls(const struct xh_attempt *a)
+{
+    int may = a->stranger && !a->x->url->https && a->x->reply.status == 0;
+    return may ? ". If this port speaks TLS, write https:// in the URL" : "";
+}
+
+int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_err *err)
+{
+    const struct xh_exchange *x = a->x;
+    const struct xh_options *o = x->options;
+    const char *said = a->out->text;
+    unsigned tries = (unsigned)o->retries;
+    switch (a->out->net) {
+    case XH_NET_NAME:
+        return xh_sentence(a, err, XH_E_NET, 0, "the %s name does not resolve (%s)",
+                           x->proxy ? "server's, or its proxy's," : "server's", said);
+    case XH_NET_CONNECT:
+        if (x->proxy)
+            return xh_sentence(a, err, XH_E_NET, 0,
+                               "no connection to the server through the proxy %.200s of %s after %u retries (%s)",
+                               x->proxy->text, x->proxy->from, tries, said);
+        return xh_sentence(a, err, XH_E_NET, 0, "no connection to the server after %u retries (%s)", tries, said);
+    case XH_NET_CONNECT_TIMEOUT:
+        return xh_sentence(a, err, XH_E_TIMEOUT, 0,
+                           "no connection to the server within %" PRIu64 " ms, after %u retries", o->connect_timeout_ms,
+                           tries);
+    case XH_NET_STALL:
+        return xh_sentence(a, err, XH_E_TIMEOUT, x->reply.status, "no byte for %" PRIu64 " ms, after %u retries",
+                           o->stall_timeout_ms, tries);
+    case XH_NET_CRAWL:
+        return xh_sentence(a, err, XH_E_TIMEOUT, x->reply.status, "only %zu bytes in %" PRIu64 " ms, after %u retries",
+                           x->pace_bytes, 2 * o->stall_timeout_ms, tries);
+    case XH_NET_UNTRUSTED:
+        if (advice)
+            return xh_sentence(a, err, XH_E_TLS, 0, "the server's certificate was not accepted (%s). %s", said, advice);
+        return xh_sentence(a, err, XH_E_TLS, 0,
+                           "the server's certificate was not accepted (%s). CAs: %.160s. If the server's CA is another "
+                           "one, name its PEM file with XHDF5_CA_BUNDLE",
+                           said, a->trust_note);
+    case XH_NET_HANDSHAKE:
+        if (advice)
+            return xh_sentence(a, err, XH_E_TLS, 0, "no TLS session with the server (%s). %s", said, advice);
+        return xh_sentence(a, err, XH_E_TLS, 0, "no TLS session with the server (%s)%s%.200s", said,
+                           a->cert_note[0] ? "; " : "", a->cert_note);
+    case XH_NET_BAD_HTTP:
+        return xh_sentence(a, err, XH_E_PROTO, 0, "the server does not speak HTTP/1.1 (%s)%s", said, perhaps_tls(a));
+    case XH_NET_LOCAL: return xh_sentence(a, err, XH_E_NOMEM, 0, "out of memory (%s)", said);
+    case XH_NET_CANCELLED: return xh_sentence(a, err, XH_E_CANCELLED, 0, "the transfer was cancelled");
+    case XH_NET_EXITING: return xh_sentence(a, err, XH_E_SYS, 0, "the process is exiting");
+    default:
+        return xh_sentence(a, err, XH_E_NET, x->reply.status, "the connection broke off, also after %u retries (%s)%s",
+                           tries, said[0] ? said : "reply cut short", perhaps_tls(a));
+    }
+}

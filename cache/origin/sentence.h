@@ -1,0 +1,21 @@
+/* What a verdict says when it ends a request: what was asked, what came, what the user can do. Pure. No sentence shows
+ * a token, a password or a query. */
+#ifndef XH_SENTENCE_H
+#define XH_SENTENCE_H
+
+#include "attempt.h"
+
+/* Sets |err|: "URL: …", or "URL (sent on to URL): …". Each returns |code|. */
+__attribute__((format(printf, 5, 6))) int xh_sentence(const struct xh_attempt *a, struct xh_err *err, int code,
+                                                      int status, const char *fmt, ...);
+
+/* 401 or 403: what was sent, and what may have been wrong with it. */
+int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err);
+
+/* A web page in place of the file. */
+int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err);
+
+/* The network failed; |advice| is xh_tls_advice's, or NULL. Of a proxy's refusal xh_proxy_refused tells. */
+int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_err *err);
+
+#endif

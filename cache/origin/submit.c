@@ -1,0 +1,244 @@
+/* The origin: transfers in, and what can be asked of them and of an open file; its end. See origin.h. */
+#include "origin.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/now.h"
+#include "watch/trace.h"
+#include "control.h"
+#include "endpoint.h"
+#include "job.h"
+#include "learn.h"
+#include "loop.h"
+
+/* One for what is fetched ahead and one for demand, however many share them. */
+#define SHARE_LEAST     2u
+#define SCATTERED_BYTES (256u << 10) /* about what a request for many small ranges brings */
+
+int xh_origin_ready(const struct xh_options *o, struct xh_err *err)
+{
+    int rc = xh_loop_enter(o, err);
+    if (rc == 0)
+        xh_engine_unlock();
+    return rc;
+}
+
+int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
+{
+    struct xh_ring jobs, *p;
+    struct xh_err cancelled;
+    xh_err_set(&cancelled, XH_E_CANCELLED, 0, "%.200s: the file was closed", o->url->shown);
+    xh_ring_init(&jobs);
+    for (size_t i = 0; i < n; i++) {
+        struct xh_job *j = calloc(1, sizeof *j);
+        assert(ts[i]->nranges > 0);
+        if (!j || xh_job_init(j, o, XH_ASK_RANGES, ts[i], NULL) != 0) {
+            free(j);
+            goto no_memory;
+        }
+        xh_ring_put_last(&jobs, &j->in_origin);
+    }
+    int rc = xh_loop_enter(&o->options, err);
+    if (rc != 0)
+        goto fail;
+    xh_origin_object_adopt(o);
+    struct xh_endpoint *e = NULL;
+    while ((p = xh_ring_take_first(&jobs)) != NULL) {
+        struct xh_job *j = xh_ring_of(p, struct xh_job, in_origin);
+        j->transfer->origin_private = j;
+        /* All go to one endpoint, so only the first can lack memory for it. */
+        if (xh_job_queue(j) != 0) {
+            xh_ring_put_first(&jobs, p);
+            xh_engine_unlock();
+            goto no_memory;
+        }
+        e = j->first_request.endpoint;
+        if (o->poison.code)
+            xh_job_fail(j, &o->poison);
+        else if (o->closing) /* from a done() while the rest is being cancelled */
+            xh_job_fail(j, &cancelled);
+    }
+    if (e)
+        xh_endpoint_dispatch(e);
+    xh_learn_check(o);
+    xh_engine_unlock();
+    return 0;
+no_memory:
+    rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a transfer");
+fail:
+    while ((p = xh_ring_take_first(&jobs)) != NULL) {
+        struct xh_job *j = xh_ring_of(p, struct xh_job, in_origin);
+        if (j->got != &j->got_one)
+            free(j->got);
+        free(j);
+    }
+    return rc;
+}
+
+void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
+{
+    struct xh_err err;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the transfer was cancelled", o->url->shown);
+    xh_engine_lock();
+    xh_job_fail(t->origin_private, &err);
+    xh_engine_unlock();
+}
+
+int xh_origin_withdraw(struct xh_origin *o, struct xh_transfer *t)
+{
+    struct xh_err err;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the transfer was withdrawn", o->url->shown);
+    xh_engine_lock();
+    struct xh_job *j = t->origin_private;
+    int queued = j->speculative;
+    for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next)
+        queued &= xh_ring_of(p, struct xh_request, in_job)->state == XH_REQ_QUEUED;
+    if (queued)
+        xh_job_fail(j, &err);
+    xh_engine_unlock();
+    return queued;
+}
+
+void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
+{
+    xh_engine_lock();
+    struct xh_job *j = t->origin_private;
+    for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next) {
+        struct xh_request *r = xh_ring_of(p, struct xh_request, in_job);
+        if (r->state != XH_REQ_RUNNING)
+            continue; /* it asks again when it runs */
+        r->resume = 1;
+        r->thread->resumes = 1;
+        xh_engine_wake(r->thread);
+    }
+    xh_engine_unlock();
+}
+
+void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
+{
+    xh_engine_lock();
+    struct xh_job *j = t->origin_private;
+    if (j && j->speculative) {
+        j->speculative = 0;
+        for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next)
+            xh_endpoint_promote(xh_ring_of(p, struct xh_request, in_job));
+        /* What was kept back as speculation may go now. */
+        for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next) {
+            struct xh_request *r = xh_ring_of(p, struct xh_request, in_job);
+            if (r->state == XH_REQ_QUEUED)
+                xh_endpoint_dispatch(r->endpoint);
+        }
+    }
+    xh_engine_unlock();
+}
+
+void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
+{
+    out->size = o->dialect.size;
+    out->validator = o->validator;
+    out->fleeting = xh_dialect_is_fleeting(&o->dialect);
+    out->url_shown = o->url->shown;
+    xh_engine_lock();
+    struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
+    struct xh_limits lim;
+    xh_limits_init(&lim);
+    if (e) {
+        xh_limits_look(&e->limits, xh_now_ns());
+        lim = e->limits;
+    }
+    out->max_ranges = o->options.multirange && !o->dialect.whole ? lim.max_ranges : 1;
+    out->whole = o->dialect.whole;
+    out->max_range_header = lim.max_range_header;
+    unsigned pay = e ? xh_endpoint_paying(e) : 1;
+    unsigned most = xh_origin_object_connections(o);
+    out->connections = most < pay ? most : pay;
+    out->paying = e ? e->paying : 0;
+    out->rtt_ns = e ? (uint64_t)e->rtt_ns : 0;
+    out->trip_bytes = e ? (uint64_t)(e->connection_rate * e->rtt_ns) : 0;
+    out->scattered = xh_endpoint_most(e, o, SCATTERED_BYTES, 1);
+    xh_endpoint_open(e, out);
+    unsigned busy = e ? e->streams : 0;
+    out->streaming = xh_control_streams((double)out->rtt_ns, most);
+    out->streams = out->streaming > busy && !out->whole ? out->streaming - busy : 0;
+    if (out->whole) /* each of several requests would bring all of it */
+        out->connections = out->scattered = out->streaming = 1;
+    xh_engine_unlock();
+}
+
+size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
+{
+    xh_engine_lock();
+    struct xh_dialect d = o->dialect;
+    const struct xh_endpoint *e = xh_endpoint_find(o->url->server);
+    double rtt_ns = e ? e->rtt_ns : 0;
+    xh_engine_unlock();
+    int n = snprintf(buf, size, XH_ROUND_TRIP "%.0f ", rtt_ns / 1e3);
+    size_t rest = n > 0 && (size_t)n < size ? xh_dialect_hint(&d, buf + n, size - (size_t)n) : 0;
+    return rest ? rest + (size_t)n : 0;
+}
+
+void xh_origin_crowd(unsigned (*count)(const struct xh_options *o))
+{
+    xh_engine_lock();
+    xh_endpoint_crowd(count);
+    xh_engine_unlock();
+}
+
+void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
+{
+    unsigned all = (unsigned)o->options.connections, share = (all + processes - 1) / processes;
+    xh_engine_lock();
+    o->connections = share > SHARE_LEAST ? share : all < SHARE_LEAST ? all : SHARE_LEAST;
+    struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
+    int goes_on = o->yields && !yields;
+    o->yields = yields;
+    if (e && goes_on)
+        xh_endpoint_dispatch(e);
+    xh_engine_unlock();
+}
+
+void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
+{
+    memset(out, 0, sizeof *out);
+    xh_engine_lock();
+    const struct xh_url *u = o->target ? o->target : o->url;
+    const struct xh_endpoint *e = xh_endpoint_find(u->server);
+    if (e) {
+        out->rtt_ms = e->rtt_ns / 1e6;
+        out->bytes_per_second = e->rate * 1e9;
+        out->connections = xh_endpoint_sockets_open(e);
+    }
+    xh_engine_unlock();
+}
+
+void xh_origin_stop(struct xh_origin *o)
+{
+    struct xh_err err;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: the file was closed", o->url ? o->url->shown : "");
+    xh_engine_lock();
+    xh_origin_object_adopt(o);
+    o->closing = 1;
+    for (struct xh_ring *p = o->jobs.next, *next; p != &o->jobs; p = next) {
+        next = p->next;
+        xh_job_fail(xh_ring_of(p, struct xh_job, in_origin), &err);
+    }
+    while (!xh_ring_empty(&o->jobs))
+        xh_engine_wait();
+    xh_engine_unlock();
+}
+
+void xh_origin_close(struct xh_origin *o)
+{
+    if (!o)
+        return;
+    xh_origin_stop(o);
+    xh_url_unref(o->url);
+    xh_url_unref(o->target);
+    xh_url_unref(o->served);
+    xh_caller_free(&o->caller);
+    xh_env_release(&o->options);
+    free(o);
+}

@@ -1,0 +1,12 @@
+/* What to do about a TLS session that failed. Pure. */
+#ifndef XH_TLS_ADVICE_H
+#define XH_TLS_ADVICE_H
+
+#define XH_TLS_ADVICE_BYTES 200
+
+/* |said| is libcurl's or the TLS library's text (struct xh_outcome's), |now_s| this machine's clock, seconds since
+ * 1970.
+ * Returns a sentence, or NULL where only they tell; |out| may hold it. */
+const char *xh_tls_advice(const char *said, long long now_s, char out[XH_TLS_ADVICE_BYTES]);
+
+#endif

@@ -1,0 +1,26 @@
+/* What of a file stays in the shadow: collects the facts for policy.h's decisions, and remembers what streams by. */
+#ifndef XH_KEEP_H
+#define XH_KEEP_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "base/extent.h"
+
+struct xh_file;
+struct xh_keeping;
+struct xh_read_op;
+
+/* Of an open file; changed here alone. All zero at first. */
+struct xh_keep {
+    _Atomic int is_reread; /* what streams by was read before */
+};
+
+/* |op| is about to fetch what it lacks: counts its bytes among those that stream by, and marks their pages as read.
+ * |shared|: xh_file_shared. Returns 1 when what it fetches is to stay in the shadow. */
+int xh_keep_begin(struct xh_read_op *op, int shared);
+
+/* Fills |k| for what is fetched ahead of |f|. Makes one system call. */
+void xh_keep_ahead(struct xh_file *f, struct xh_keeping *k);
+
+#endif

@@ -1,0 +1,147 @@
+/* The decisions of the cache: see policy.h. */
+#include "policy.h"
+
+/* A raw read of fewer bytes waits for round trips, not for the link: tmpfs costs it nothing that it would notice. */
+#define BULK_BYTES (256u << 10)
+
+/* With fewer connections in slow start, a read is there as soon by itself. */
+#define LEAD_CONNECTIONS 3
+
+/* Files of up to so many bytes come whole as soon as they are opened: 34 ms at 1 Gbit/s. To learn which part of one is
+ * wanted takes a chain of ten round trips and more. */
+#define WHOLE_AT_ONCE_BYTES (4u << 20)
+#define SPARE_BYTES_A_MS 15625.0
+#define SPARE_MOST_MS 200.0
+
+/* A read that does not wait for another process takes half of the link from it: that one's bytes take four times as
+ * long as the read's own. Below SOON_NS nothing is worth bytes that cross the link twice, nor below LATE_LEAST_PAGES a
+ * request. */
+#define LATE_TIMES 8u
+#define LATE_LEAST_PAGES 256u
+#define SOON_NS 300000000u
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- what is kept in the shadow */
+
+int xh_policy_keeps_all(const struct xh_keeping *k)
+{
+    return k->meta || k->shared || k->is_reread;
+}
+
+int xh_policy_keeps_read(const struct xh_keeping *k)
+{
+    return k->meta || k->shared || k->streamed < k->stream_bytes;
+}
+
+int xh_policy_is_reread(uint64_t empty, uint64_t again, int was)
+{
+    return empty ? again > empty / 2 : was;
+}
+
+int xh_policy_keeps_pages(uint64_t bytes, uint64_t empty, uint64_t again)
+{
+    return bytes < BULK_BYTES || xh_policy_is_reread(empty, again, 0);
+}
+
+size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *r, size_t n)
+{
+    uint64_t streamed = k->streamed;
+    size_t i = 0;
+    if (xh_policy_keeps_all(k))
+        return n;
+    while (i < n && streamed + r[i].len <= k->stream_bytes)
+        streamed += r[i++].len;
+    return i;
+}
+
+/* ---- when a stream begins */
+
+uint64_t xh_policy_stream_end(uint64_t window, uint64_t end)
+{
+    return window >= XH_POLICY_STREAM_WINDOW ? end : 0;
+}
+
+int xh_policy_streams(const struct xh_keeping *k, uint64_t len)
+{
+    /* What is not much longer than what is kept anyway stays for other processes, which may be about to start. */
+    return len / 2 > k->stream_bytes && !xh_policy_keeps_all(k);
+}
+
+int xh_policy_leads(const struct xh_leading *l)
+{
+    return l->len >= XH_POLICY_STREAM_WINDOW / 2 && l->dataset && !l->hinted && !l->joint && l->young &&
+           l->idle >= LEAD_CONNECTIONS;
+}
+
+/* ---- how far ahead */
+
+uint64_t xh_policy_most_ahead(uint64_t readahead_bytes, uint64_t private_bytes, uint64_t privates)
+{
+    return privates ? min64(readahead_bytes, private_bytes / 2 / privates) : readahead_bytes;
+}
+
+uint64_t xh_policy_guess_window(const struct xh_window *w)
+{
+    uint64_t most = min64(w->most / w->width, w->room);
+    return most > w->hinted ? most - w->hinted : 0;
+}
+
+uint64_t xh_policy_hint_window(uint64_t most)
+{
+    return most - most / 4;
+}
+
+uint64_t xh_policy_joint_window(uint64_t window, uint64_t run, uint64_t len)
+{
+    return min64(window, run + len);
+}
+
+uint64_t xh_policy_spare_bytes(double rtt_ms)
+{
+    return (uint64_t)((rtt_ms < SPARE_MOST_MS ? rtt_ms : SPARE_MOST_MS) * SPARE_BYTES_A_MS);
+}
+
+/* ---- whole file or not */
+
+int xh_policy_is_whole(const struct xh_opened *o)
+{
+    return o->readahead && o->size > 0 && o->size <= WHOLE_AT_ONCE_BYTES && o->size <= o->whole_file_bytes &&
+           o->size <= o->most_ahead;
+}
+
+uint64_t xh_policy_head_end(const struct xh_opened *o, int whole, uint64_t unverified)
+{
+    uint64_t head = o->readahead && !o->imaged ? o->head_bytes : unverified;
+    return whole ? o->size : min64(head, o->size);
+}
+
+/* ---- which source */
+
+int xh_policy_uses_copy(int there, int faster, int forced)
+{
+    return there && (faster || forced);
+}
+
+int xh_policy_takes_packed(uint64_t packed, uint64_t plain)
+{
+    return packed <= plain;
+}
+
+/* The other process fetches several stretches at once. So before the page the link brings what lies before it in its
+ * stretch, as many times as all stretches together came farther than this one. Where nothing came at all, the order
+ * in which things come does not keep the read waiting. */
+int xh_policy_comes_late(const struct xh_coming *c)
+{
+    uint64_t came = c->came > c->nearer ? c->came : c->nearer; /* more may have been claimed meanwhile */
+    uint64_t nearer = c->nearer ? c->nearer : 1;
+    if (came == 0)
+        return 0;
+    uint64_t before = c->before > c->wanted ? c->before - c->wanted : 0;
+    double times = came > nearer ? (double)came / (double)nearer : 1, link_pages = (double)before * times;
+    double wait_ns = link_pages / (double)came * (double)c->ns;
+    return link_pages >= (double)(LATE_TIMES * c->wanted + LATE_LEAST_PAGES) && wait_ns >= SOON_NS;
+}

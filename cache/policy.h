@@ -1,0 +1,135 @@
+/* The decisions of the cache, each in one place: what is kept in the shadow, when a stream begins, how far ahead is
+ * fetched, whether a file is fetched whole, and which source serves a read.
+ *
+ * Pure: numbers in, a decision out. The callers collect the facts, and act. tests/unit/test_policy.c has a table of
+ * cases for each decision. Two decisions have state of their own and stand elsewhere: how a run of reads goes on
+ * (ahead/predict.h), and whether a compressed copy is faster than the original (source/judge.h). */
+#ifndef XH_POLICY_H
+#define XH_POLICY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/extent.h"
+
+/* ---- what is kept in the shadow ------------------------------------------------------------------------------- */
+
+/* A stream that passes through one process for the first time is not worth the tmpfs, which costs more processor time
+ * than the network's own work. What is read again is worth it, and what other processes may read. So is the beginning,
+ * as others may be about to start. */
+struct xh_keeping {
+    int meta;              /* metadata */
+    int shared;            /* other processes read the file, or are about to */
+    int is_reread;         /* what streams by was read before */
+    uint64_t streamed;     /* raw bytes before it that the shadow did not have */
+    uint64_t stream_bytes; /* the option */
+};
+
+/* Returns 1 when everything is kept, however much it is. */
+int xh_policy_keeps_all(const struct xh_keeping *k);
+
+/* Returns 1 when a read is kept, whatever its pages say. Else its pages are looked at, and xh_policy_keeps_pages
+ * decides. */
+int xh_policy_keeps_read(const struct xh_keeping *k);
+
+/* Returns 1 when a read of |bytes| is kept. |empty| of its pages are not in the shadow; |again| of these were read
+ * before. */
+int xh_policy_keeps_pages(uint64_t bytes, uint64_t empty, uint64_t again);
+
+/* Returns 1 when what streams by is read for a second time. |was|: the answer for the read before, which still holds
+ * if no page was empty. */
+int xh_policy_is_reread(uint64_t empty, uint64_t again, int was);
+
+/* Returns how many of the |n| ranges, from the first on, are kept of what is fetched ahead. |streamed| includes what is
+ * on its way to the shadow. */
+size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *r, size_t n);
+
+/* ---- when a stream begins --------------------------------------------------------------------------------------- */
+
+/* A run that may look so far ahead goes on long enough for a stream. */
+#define XH_POLICY_STREAM_WINDOW (16u << 20)
+
+/* Returns the end of the stream that a run may begin. The run may look |window| bytes ahead, and is expected to go on
+ * up to |end|. 0: none. */
+uint64_t xh_policy_stream_end(uint64_t window, uint64_t end);
+
+/* Returns 1 when |len| bytes, all of which are expected, stream past the shadow. */
+int xh_policy_streams(const struct xh_keeping *k, uint64_t len);
+
+/* A read of one extent that is about to begin. */
+struct xh_leading {
+    uint64_t len;     /* of the read */
+    uint64_t dataset; /* length of the contiguous dataset that has it; 0: none is known */
+    int hinted;       /* the program has said what it will read */
+    int joint;        /* several processes opened the file together, each for its share */
+    int young;        /* connections are in slow start */
+    unsigned idle;    /* connections that wait for work */
+};
+
+/* Returns 1 when a stream may begin with this read, not behind it: a connection in slow start becomes faster only
+ * while data flows. */
+int xh_policy_leads(const struct xh_leading *l);
+
+/* ---- how far ahead ----------------------------------------------------------------------------------------------- */
+
+/* Most bytes ahead of the readers of one file. A private shadow of |private_bytes| among |privates| is memory of the
+ * process: half of its part; |privates| 0: the shadow is shared. */
+uint64_t xh_policy_most_ahead(uint64_t readahead_bytes, uint64_t private_bytes, uint64_t privates);
+
+struct xh_window {
+    uint64_t most;   /* xh_policy_most_ahead */
+    uint64_t room;   /* the file's part of the process's room */
+    uint64_t hinted; /* bytes of hints that are ahead: they come first */
+    unsigned width;  /* files that are read in turns, this one included */
+};
+
+/* Returns how far a guess may run ahead. */
+uint64_t xh_policy_guess_window(const struct xh_window *w);
+
+/* Returns the same for hints: three quarters, so that a reader of something else can still be predicted. */
+uint64_t xh_policy_hint_window(uint64_t most);
+
+/* Returns |window| for one of several processes that opened the file together. Each reads its share: of a run it has
+ * read |run| bytes; |len| of them now, in a dataset that others read too (0: not so). A share ends soon, at the latest
+ * where its dataset does. */
+uint64_t xh_policy_joint_window(uint64_t window, uint64_t run, uint64_t len);
+
+/* Returns how many bytes may be fetched in vain: what a link of 1 Gbit/s carries in an eighth of a round trip. */
+uint64_t xh_policy_spare_bytes(double rtt_ms);
+
+/* ---- whole file or not ------------------------------------------------------------------------------------------- */
+
+struct xh_opened {
+    uint64_t size, most_ahead, head_bytes, whole_file_bytes; /* the last two: the options */
+    int readahead;                                           /* the option */
+    int imaged;                                              /* a metadata image is used */
+};
+
+/* Returns 1 when all of a file is fetched as soon as it is open. */
+int xh_policy_is_whole(const struct xh_opened *o);
+
+/* Returns the end of what opening fetches. |whole|: all of the file was asked for. |unverified|: bytes that came before
+ * the version was known, and have to be proved. */
+uint64_t xh_policy_head_end(const struct xh_opened *o, int whole, uint64_t unverified);
+
+/* ---- which source ------------------------------------------------------------------------------------------------ */
+
+/* Returns 1 when a compressed copy serves raw data: it is |there|, and is the faster way, or |forced| by the option. */
+int xh_policy_uses_copy(int there, int faster, int forced);
+
+/* Returns 1 when |plain| bytes are read from the compressed copy, which has to fetch |packed| bytes for them. */
+int xh_policy_takes_packed(uint64_t packed, uint64_t plain);
+
+/* A page that another process has claimed, and not begun. Pages, but for |ns|. */
+struct xh_coming {
+    uint64_t wanted; /* that the read would fetch itself */
+    uint64_t before; /* not begun, in one stretch before the page */
+    uint64_t came;   /* in all stretches since the last look, |ns| ago */
+    uint64_t nearer; /* of them, in the page's stretch */
+    uint64_t ns;
+};
+
+/* Returns 1 when the page comes so late that the read fetches what it wants itself. */
+int xh_policy_comes_late(const struct xh_coming *c);
+
+#endif

@@ -1,0 +1,55 @@
+/* The stream and the origin as sources: what was fetched ahead in private memory, and what nobody brings. */
+#include "ahead/sequence.h"
+#include "base/now.h"
+#include "object.h"
+#include "pages/fetch.h"
+#include "sources.h"
+#include "stream/stage.h"
+
+/* Claims the whole pages of a read that its stream brings: behind what the stage left to fetch. They are published as
+ * they come, from the reader's own buffer, while it waits. Without a claim, or memory, a page is not kept. */
+static void hold(struct xh_read_op *op)
+{
+    const struct xh_extent *e = op->asked, *last = op->n ? &op->ext[op->n - 1] : NULL;
+    uint64_t off = last ? last->off + last->len : e->off;
+    uint64_t end = (e->off + e->len) / XH_PAGE_BYTES;
+    for (uint64_t p = (off + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES; op->keep && p < end; p++)
+        if (xh_shadow_claim_later(op->f->shadow, p, 0, 0, &op->f->counters) == XH_CLAIM_MINE &&
+            xh_runs_add(&op->held, p)) {
+            xh_shadow_forgo(op->f->shadow, p, 1);
+            break;
+        }
+}
+
+/* Takes what the stage has, in private memory or on its way there, off the read's extents. */
+static int serve_staged(struct xh_read_op *op, struct xh_err *err)
+{
+    uint64_t coming, here;
+    if (op->kind != XH_KIND_RAW || op->rounds || op->is_retry)
+        return 0;
+    op->served_by_stream = xh_sequence_lead(op->f, op->asked, op->nasked);
+    if (!op->reach) {
+        here = xh_stage_take(op->f, op, &coming);
+        op->served.ahead = op->staged = here + coming;
+    }
+    if (op->served_by_stream)
+        hold(op);
+    op->noted_ns = xh_now_ns();
+    return 0;
+}
+
+const struct xh_source xh_stream_source = {"stream", .serve = serve_staged};
+
+static int serve(struct xh_read_op *op, struct xh_err *err)
+{
+    int rc = xh_fetch_start(op->f, op, &op->mine, 1, err);
+    return rc ? rc : xh_fetch_start(op->f, op, &op->bypass, 0, err);
+}
+
+/* Waits for all that is on its way for the read, also what the stage promised. */
+static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
+{
+    return xh_op_wait(op, rc, err);
+}
+
+const struct xh_source xh_origin_source = {"origin", .serve = serve, .finish = finish};

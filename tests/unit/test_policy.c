@@ -1,0 +1,172 @@
+/* The decisions of policy.h, each with a table of cases. */
+#include <criterion/criterion.h>
+
+#include "policy.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (KIB * 1024)
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+Test(policy, a_read_is_kept_until_a_stream_has_begun)
+{
+    static const struct {
+        const char *what;
+        struct xh_keeping k;
+        int kept;
+    } cases[] = {
+        {"metadata", {.meta = 1, .streamed = MIB}, 1},
+        {"what others read", {.shared = 1, .streamed = 64 * MIB, .stream_bytes = MIB}, 1},
+        {"the beginning", {.streamed = MIB - 1, .stream_bytes = MIB}, 1},
+        {"a stream", {.streamed = MIB, .stream_bytes = MIB}, 0},
+        {"a stream that was read before: its pages tell", {.is_reread = 1, .streamed = MIB, .stream_bytes = MIB}, 0},
+        {"nothing, where the option is 0", {.streamed = 0, .stream_bytes = 0}, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_keeps_read(&cases[i].k), cases[i].kept, "%s", cases[i].what);
+}
+
+Test(policy, small_reads_and_what_is_read_again_are_kept)
+{
+    static const struct {
+        uint64_t bytes, empty, again;
+        int was, kept, reread;
+    } cases[] = {
+        {256 * KIB - 1, 64, 0, 0, 1, 0}, {256 * KIB, 64, 0, 0, 0, 0},  {MIB, 256, 128, 1, 0, 0},
+        {MIB, 256, 129, 0, 1, 1},        {MIB, 0, 0, 1, 0, 1},         {MIB, 0, 0, 0, 0, 0},
+        {MIB, 1, 1, 0, 1, 1},            {4 * KIB, 1, 0, 1, 1, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        cr_assert_eq(xh_policy_keeps_pages(cases[i].bytes, cases[i].empty, cases[i].again), cases[i].kept, "%zu", i);
+        cr_assert_eq(xh_policy_is_reread(cases[i].empty, cases[i].again, cases[i].was), cases[i].reread, "%zu", i);
+    }
+}
+
+Test(policy, what_is_fetched_ahead_is_kept_up_to_the_first_stream_bytes)
+{
+    static const struct xh_range r[] = {{0, MIB}, {MIB, MIB}, {2 * MIB, MIB}};
+    static const struct {
+        struct xh_keeping k;
+        size_t kept;
+    } cases[] = {
+        {{.streamed = 0, .stream_bytes = 0}, 0},
+        {{.streamed = 0, .stream_bytes = 2 * MIB}, 2},
+        {{.streamed = 1, .stream_bytes = 2 * MIB}, 1},
+        {{.streamed = 8 * MIB, .stream_bytes = 2 * MIB}, 0},
+        {{.streamed = 8 * MIB, .stream_bytes = 2 * MIB, .shared = 1}, 3},
+        {{.streamed = 8 * MIB, .stream_bytes = 2 * MIB, .is_reread = 1}, 3},
+        {{.meta = 1}, 3},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_keeps_ahead(&cases[i].k, r, COUNT(r)), cases[i].kept, "%zu", i);
+}
+
+Test(policy, a_stream_begins_where_it_is_long_and_not_kept)
+{
+    const struct xh_keeping once = {.stream_bytes = 32 * MIB}, others = {.stream_bytes = 32 * MIB, .shared = 1};
+    const struct xh_keeping again = {.stream_bytes = 32 * MIB, .is_reread = 1};
+    cr_assert(xh_policy_streams(&once, 64 * MIB + 2));
+    cr_assert_not(xh_policy_streams(&once, 64 * MIB), "nearly all of it would be kept anyway");
+    cr_assert_not(xh_policy_streams(&others, 640 * MIB));
+    cr_assert_not(xh_policy_streams(&again, 640 * MIB));
+    cr_assert_eq(xh_policy_stream_end(16 * MIB - 1, 99), 0);
+    cr_assert_eq(xh_policy_stream_end(16 * MIB, 99), 99);
+}
+
+Test(policy, a_stream_begins_with_the_read_only_on_young_connections_for_a_large_read_of_a_dataset)
+{
+    const struct xh_leading most = {.len = 8 * MIB, .dataset = 800 * MIB, .young = 1, .idle = 3};
+    struct xh_leading l[7];
+    for (size_t i = 0; i < COUNT(l); i++)
+        l[i] = most;
+    l[1].len--;
+    l[2].dataset = 0;
+    l[3].hinted = 1;
+    l[4].joint = 1;
+    l[5].young = 0;
+    l[6].idle = 2;
+    for (size_t i = 0; i < COUNT(l); i++)
+        cr_assert_eq(xh_policy_leads(&l[i]), i == 0, "%zu", i);
+}
+
+Test(policy, windows)
+{
+    static const struct {
+        struct xh_window w;
+        uint64_t window;
+    } cases[] = {
+        {{.most = 64 * MIB, .room = 64 * MIB, .width = 1}, 64 * MIB},
+        {{.most = 64 * MIB, .room = 16 * MIB, .width = 1}, 16 * MIB},
+        {{.most = 64 * MIB, .room = 64 * MIB, .width = 4}, 16 * MIB},
+        {{.most = 64 * MIB, .room = 64 * MIB, .width = 4, .hinted = 15 * MIB}, MIB},
+        {{.most = 64 * MIB, .room = 64 * MIB, .width = 4, .hinted = 48 * MIB}, 0},
+        {{.most = 0, .room = 64 * MIB, .width = 1}, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_guess_window(&cases[i].w), cases[i].window, "%zu", i);
+    cr_assert_eq(xh_policy_hint_window(64 * MIB), 48 * MIB);
+    cr_assert_eq(xh_policy_most_ahead(64 * MIB, 16 * MIB, 0), 64 * MIB, "the shadow is shared");
+    cr_assert_eq(xh_policy_most_ahead(64 * MIB, 16 * MIB, 2), 4 * MIB);
+    cr_assert_eq(xh_policy_most_ahead(MIB, 16 * MIB, 2), MIB);
+    cr_assert_eq(xh_policy_joint_window(64 * MIB, MIB, 2 * MIB), 3 * MIB, "never farther than it has read");
+    cr_assert_eq(xh_policy_joint_window(MIB, MIB, 2 * MIB), MIB);
+    cr_assert_eq(xh_policy_spare_bytes(0), 0);
+    cr_assert_eq(xh_policy_spare_bytes(10), 156250);
+    cr_assert_eq(xh_policy_spare_bytes(1000), 3125000, "no more than at 200 ms");
+}
+
+Test(policy, small_files_come_whole)
+{
+    const struct xh_opened small = {
+        .size = 4 * MIB, .most_ahead = 64 * MIB, .head_bytes = 64 * KIB, .whole_file_bytes = 16 * MIB, .readahead = 1};
+    struct xh_opened o[6];
+    for (size_t i = 0; i < COUNT(o); i++)
+        o[i] = small;
+    o[1].size++;
+    o[2].size = 0;
+    o[3].readahead = 0;
+    o[4].whole_file_bytes = 4 * MIB - 1;
+    o[5].most_ahead = 4 * MIB - 1;
+    for (size_t i = 0; i < COUNT(o); i++)
+        cr_assert_eq(xh_policy_is_whole(&o[i]), i == 0, "%zu", i);
+}
+
+Test(policy, opening_fetches_the_head_or_all)
+{
+    struct xh_opened o = {.size = 100 * MIB, .head_bytes = 64 * KIB, .readahead = 1};
+    cr_assert_eq(xh_policy_head_end(&o, 0, 8 * KIB), 64 * KIB);
+    cr_assert_eq(xh_policy_head_end(&o, 1, 8 * KIB), 100 * MIB);
+    o.size = 10 * KIB;
+    cr_assert_eq(xh_policy_head_end(&o, 0, 8 * KIB), 10 * KIB);
+    o.imaged = 1;
+    cr_assert_eq(xh_policy_head_end(&o, 0, 8 * KIB), 8 * KIB, "the image has the rest");
+    o.imaged = o.readahead = 0;
+    cr_assert_eq(xh_policy_head_end(&o, 0, 0), 0);
+}
+
+Test(policy, a_compressed_copy_serves_where_it_is_faster_and_smaller)
+{
+    cr_assert_not(xh_policy_uses_copy(0, 1, 1));
+    cr_assert_not(xh_policy_uses_copy(1, 0, 0));
+    cr_assert(xh_policy_uses_copy(1, 1, 0));
+    cr_assert(xh_policy_uses_copy(1, 0, 1));
+    cr_assert(xh_policy_takes_packed(4096, 4096));
+    cr_assert_not(xh_policy_takes_packed(4097, 4096));
+}
+
+Test(policy, a_read_fetches_itself_what_another_process_comes_to_late)
+{
+    static const struct {
+        const char *what;
+        struct xh_coming c;
+        int late;
+    } cases[] = {
+        {"far ahead on a slow link", {.wanted = 1, .before = 4000, .came = 100, .nearer = 100, .ns = 100000000}, 1},
+        {"nothing comes", {.wanted = 1, .before = 4000, .came = 0, .nearer = 0, .ns = 100000000}, 0},
+        {"soon there", {.wanted = 1, .before = 4000, .came = 4000, .nearer = 4000, .ns = 100000000}, 0},
+        {"too little before it", {.wanted = 1, .before = 200, .came = 10, .nearer = 10, .ns = 100000000}, 0},
+        {"much is wanted", {.wanted = 500, .before = 4400, .came = 100, .nearer = 100, .ns = 100000000}, 0},
+        {"other stretches come as fast", {.wanted = 1, .before = 100, .came = 400, .nearer = 100, .ns = 400000000}, 1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_comes_late(&cases[i].c), cases[i].late, "%s", cases[i].what);
+}
