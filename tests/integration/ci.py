@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What CI joins: the parts of .ci/run, here of a list of our own, and which long tests have their turn. TAP."""
+"""What CI joins and says: the parts of .ci/run, here of a list of our own; the sum of meson's logs, and why tests
+failed; which long tests have their turn. TAP."""
 import importlib.machinery
 import importlib.util
 import json
@@ -25,6 +26,73 @@ nothing  1  echo '0 passed, 0 failed'
 late     0.002  sleep 60
 last     1  read line; echo "and its input is empty: '$line'"
 """
+
+# A part that ran tests, of which one failed; and one that failed without saying why: only its last lines are repeated.
+TELLING = r"""
+tests    1  seq 40; echo '== why tests failed'; printf 'x: FAIL\n  not ok 1 - a\nfailed: x\n0 passed, 1 failed\n'
+other    1  for i in `seq 40`; do echo line $i; done; exit 1
+good     1  echo '1 passed, 0 failed'
+"""
+
+
+def test(name, out, err="", result="OK", status=0):
+    """One line of meson's log."""
+    return json.dumps({"name": name, "stdout": out, "stderr": err, "result": result, "returncode": status,
+                       "duration": 1.25})
+
+
+LOG = "\n".join([
+    test("good", "ok 1 - a\n1..1\n", err="of no interest"),
+    test("claims", "ok 1 - a\nnot ok 2 - b\n# Traceback\n" + "".join(f"# at {i}\n" for i in range(30)) +
+         "# AssertionError: 7\nok 3 - c\n# of c\nnot ok 4 - d # TODO\n# of d\nnot ok 5 - e\n1..5\n",
+         "said " + "x" * 900, "ERROR", 1),
+    test("silent", "ok 1 - a\nok 2 - b\n1..2\n", "".join(f"line {i}\n" for i in range(50)), "ERROR", 1),
+    test("sanitized", "1..1\nnot ok - s::e  Crash\n", "warm up\n==1==ERROR: AddressSanitizer: heap-use-after-free\n" +
+         "".join(f"    #{i} in f\n" for i in range(50)), "FAIL", 1),
+    test("hung", "ok 1 - a\nok 2 - its last\n", "", "TIMEOUT", -15),
+    test("plain", "no TAP\nat all\n", "", "FAIL", 3)])
+
+
+def counted(directory, log):
+    """(exit status, lines) of containers/count-tests."""
+    path = pathlib.Path(directory, "plain", "meson-logs", "testlog.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(log)
+    done = subprocess.run([sys.executable, harness.TOP / "containers/count-tests", path], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60, env=dict(os.environ, CI=""))
+    return done.returncode, done.stdout.splitlines()
+
+
+def why_tests_failed(tap, directory):
+    status, lines = counted(directory, LOG)
+    reasons = lines[1:next(i for i, x in enumerate(lines) if x.startswith("failed: "))]
+    of = {name: [] for name in ("claims", "silent", "sanitized", "hung", "plain")}
+    for line in reasons:
+        if line[0] != " ":
+            name = line.split(":")[0]
+            assert re.fullmatch(r"\w+: [A-Z]+, exit status -?\d+, 1.2 s", line), line
+        of[name].append(line.strip())
+    with tap.claim("the last lines are what failed and the sum; before these stands why"):
+        assert status == 1 and lines[0] == "== why tests failed", lines
+        ended = "claims (ERROR)", "silent (ERROR)", "sanitized (FAIL)", "hung (TIMEOUT)", "plain (FAIL)"
+        assert lines[-6:] == [*(f"failed: plain: {name}" for name in ended), "6 passed, 6 failed"], lines[-6:]
+    with tap.claim("of a claim that failed: the beginning and the end of its diagnostics"):
+        said = of["claims"]
+        assert said[1:3] == ["not ok 2 - b", "# Traceback"], said
+        assert "# AssertionError: 7" in said and "not ok 5 - e" in said, said
+        assert "[19 lines]" in said and not any(x in said for x in ("ok 1 - a", "# of c", "# of d", "# at 9")), said
+        assert len(said) == 1 + 15 + 1 + 1 and max(map(len, said)) < 400, said
+    with tap.claim("of a test whose claims all held: the end of its standard error"):
+        said = of["silent"]
+        assert said[1:] == ["its last claim: ok 2 - b", *(f"standard error: line {i}" for i in range(35, 50))], said
+    with tap.claim("of a sanitizer's report the beginning; of a test that hung its last claim; else what it printed"):
+        said = of["sanitized"]
+        assert said[1] == "not ok - s::e  Crash" and len(said) == 2 + 15, said
+        assert said[2] == "standard error: ==1==ERROR: AddressSanitizer: heap-use-after-free", said
+        assert of["hung"][1:] == ["its last claim: ok 2 - its last"], of
+        assert of["plain"][1:] == ["no TAP", "at all"], of["plain"]
+    with tap.claim("where nothing failed, the sum stands alone"):
+        assert counted(directory, test("good", "ok 1 - a\n1..1\n", err="x")) == (0, ["1 passed, 0 failed"])
 
 
 def run(directory, *words, parts=PARTS):
@@ -68,6 +136,13 @@ def main():
             for words, parts in (("silent", "more"), PARTS), ((), "# none\n"):
                 status, lines = run(d, *words, parts=parts)
                 assert status == 1 and re.search(r", 1 failed$|, 2 failed$", lines[-1]), (status, lines)
+        with tap.claim("why parts failed is repeated before the sum: what tests said of it, or the last lines"):
+            status, lines = run(d, parts=TELLING)
+            assert lines[-1] == "1 passed, 2 failed", lines
+            end = lines[next(i for i, x in enumerate(lines) if x == "good | 1 passed, 0 failed") + 1:-5]
+            assert end == ["", "tests | == why tests failed", "tests | x: FAIL", "tests |   not ok 1 - a",
+                           "tests | failed: x", "tests | 0 passed, 1 failed", "", "", *(f"other | line {i}" for i in range(26, 41)), ""], end
+        why_tests_failed(tap, d)
     with tap.claim("CI's own list: each part has a name, minutes and a command of the box"):
         mine = [x.split(None, 2) for x in (harness.TOP / ".ci/parts").read_text().splitlines() if x and x[0] != "#"]
         assert mine[0][0] == "test" and len({m[0] for m in mine}) == len(mine) >= 5, mine
