@@ -59,19 +59,20 @@ static void enter(struct xh_room_place *p)
     pthread_mutex_lock(&room.lock);
     p->read = room.clock;
     DL_PREPEND(room.first, p);
-    if (!p->group || p->group->places++ == 0)
+    p->listed = 1;
+    if (!p->group || atomic_fetch_add_explicit(&p->group->places, 1, memory_order_relaxed) == 0)
         atomic_fetch_add_explicit(&room.holders, 1, memory_order_relaxed);
     pthread_mutex_unlock(&room.lock);
 }
 
 void xh_room_leave(struct xh_room_place *p)
 {
-    if (!p->prev)
+    if (!p->listed)
         return;
     pthread_mutex_lock(&room.lock);
     DL_DELETE(room.first, p);
-    p->prev = NULL;
-    if (!p->group || --p->group->places == 0)
+    p->listed = 0;
+    if (!p->group || atomic_fetch_sub_explicit(&p->group->places, 1, memory_order_relaxed) == 1)
         atomic_fetch_sub_explicit(&room.holders, 1, memory_order_relaxed);
     pthread_mutex_unlock(&room.lock);
 }
@@ -100,7 +101,7 @@ void xh_room_add(struct xh_room_place *p, uint64_t more, uint64_t less)
         atomic_fetch_add_explicit(&room.held, grown - used, memory_order_relaxed);
     else if (less > more)
         atomic_fetch_sub_explicit(&room.held, less - more, memory_order_relaxed);
-    if (p->bytes && !p->prev)
+    if (p->bytes && !p->listed)
         enter(p);
     else if (p->bytes == 0)
         xh_room_leave(p);
@@ -110,6 +111,11 @@ void xh_room_add(struct xh_room_place *p, uint64_t more, uint64_t less)
 static int is_left(const struct xh_room_place *p)
 {
     return room.clock - p->read >= LEFT_READS + 2ull * room.readers;
+}
+
+static unsigned places_of(const struct xh_room_group *g)
+{
+    return atomic_load_explicit(&g->places, memory_order_relaxed);
 }
 
 void xh_room_touch(struct xh_room_place *p, int took)
@@ -125,7 +131,7 @@ void xh_room_touch(struct xh_room_place *p, int took)
             if (o->group)
                 o->group->left = 0;
         for (const struct xh_room_place *o = room.first; o; o = o->next)
-            left += is_left(o) && (!o->group || ++o->group->left == o->group->places);
+            left += is_left(o) && (!o->group || ++o->group->left == places_of(o->group));
         atomic_store_explicit(&room.left, left, memory_order_relaxed);
     }
     pthread_mutex_unlock(&room.lock);
@@ -143,14 +149,14 @@ static uint64_t share_among(unsigned more, uint64_t most)
 /* What |p|, or its group, may hold of |most|: as much as each of the others that hold something. */
 static uint64_t share_of(const struct xh_room_place *p, uint64_t most)
 {
-    return share_among(p->group ? p->group->places == 0 : !p->prev, most);
+    return share_among(p->group ? places_of(p->group) == 0 : !p->listed, most);
 }
 
 uint64_t xh_room_left(struct xh_room_place *p, uint64_t most)
 {
     uint64_t held = atomic_load_explicit(&room.held, memory_order_relaxed), share = share_of(p, most);
     uint64_t has = own(p), all = held < most ? most - held : 0, mine = has < share ? share - has : 0;
-    if (all == 0 && !p->prev)
+    if (all == 0 && !p->listed)
         enter(p);
     return all < mine ? all : mine;
 }
@@ -162,7 +168,7 @@ int xh_room_reserve(struct xh_room_place *p, uint64_t bytes, uint64_t most)
         return 0;
     do {
         if (held > 0 && held + bytes > most) {
-            if (!p->prev)
+            if (!p->listed)
                 enter(p);
             return 0;
         }

@@ -19,11 +19,14 @@
 
 #define XH_BLOCK_BYTES (256u << 10)
 
-/* Stages whose files are read as one are one in the room: they share what one of them may hold. All zero at first.
- * Changed under the room's lock, but for |bytes|, which orders nothing. */
+/* Stages whose files are read as one are one in the room: they share what one of them may hold. All zero at first. */
 struct xh_room_group {
-    unsigned places, left;  /* of it that are in the list; of them, those that nobody reads any more */
-    _Atomic uint64_t bytes; /* that they hold, or have reserved */
+    /* Changed under the room's lock, read without it as an estimate. */
+    _Atomic unsigned places; /* of the group that are in the list */
+    /* Under the room's lock: */
+    unsigned left;           /* of them, those that nobody reads any more */
+    /* Changed without a lock; orders nothing. */
+    _Atomic uint64_t bytes;  /* that they hold, or have reserved */
 };
 
 /* A stage's place in the room. */
@@ -33,11 +36,11 @@ struct xh_room_place {
     pthread_mutex_t *lock;
     void (*empty)(struct xh_room_place *p); /* drops all that nobody waits for, and ends the streams. The lock is held */
     /* Under the room's lock: */
-    struct xh_room_place *next, *prev; /* those that hold something, or found no room; |prev| NULL: it is not there.
-                                    * Read under the stage's lock too, under which alone it changes */
+    struct xh_room_place *next, *prev; /* the list of those that hold something, or found no room */
     uint64_t read;                 /* the room's clock when it was last read from */
     int known;                     /* 1: it has been read from */
     /* Under the stage's lock: */
+    int listed;                    /* 1: it is in the room's list. A neighbour changes |prev|, but never this */
     uint64_t reserved;             /* counted, and not held yet */
     uint64_t bytes; /* of what nobody has read of the parcels that it has, of streams' only what is there. Changed by
                      * xh_room_add alone */
