@@ -250,7 +250,7 @@ void xh_family_foresees(uint64_t id, const struct xh_namer *by, const char *url,
         out->anew |= l->row == 1;
         for (; k && out->n < XH_LINEUP_AHEAD; k--, first++) {
             char **to = &out->url[out->n], *key = NULL;
-            if (asprintf(to, "%s%s", l->prefix, l->at[first]) < 0)
+            if (asprintf(to, "%s%s", l->prefix, l->name[first].text) < 0)
                 break;
             key = xh_family_key(by, *to);
             if (key && !kin_of(f, key))

@@ -8,14 +8,21 @@
 
 #include <stddef.h>
 
+#include "../cache/base/table.h"
 #include "mapping.h"
 
 #define XH_LINEUP_AHEAD 16 /* most files that are expected beyond the last one that was opened */
 #define XH_LINEUP_SOON 8u  /* most of them that are about to be opened, by the openings alone */
 
+struct xh_lineup_name {
+    const char *text; /* points into names.text */
+    UT_hash_handle hh;
+};
+
 struct xh_lineup {
     struct xh_names names;
-    const char **at;  /* each name */
+    struct xh_lineup_name *name;  /* an array of names.n */
+    struct xh_lineup_name *table; /* the same by text; of equal names the first one */
     char *prefix;     /* what stood before the last opened name; NULL: none was opened yet */
     size_t next;      /* the name behind the last opened one */
     size_t row;       /* number of names opened one behind the other */

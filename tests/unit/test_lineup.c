@@ -246,6 +246,43 @@ Test(lineup, names_that_are_urls_stand_for_themselves)
     xh_lineup_free(&l);
 }
 
+/* The rule for which name a URL ends with, name by name. */
+static size_t naive_behind(const struct xh_lineup *l, const char *url)
+{
+    size_t n = strlen(url), found = l->names.n;
+    for (size_t i = l->names.n; i-- > 0;) {
+        size_t k = strlen(l->name[i].text);
+        if (k <= n && strcmp(url + n - k, l->name[i].text) == 0 && (k == n || url[n - k - 1] == '/') &&
+            (found == l->names.n || found != l->next))
+            found = i;
+    }
+    return found < l->names.n ? l->names.n - found - 1 : 0;
+}
+
+Test(lineup, of_several_names_that_a_url_ends_with_the_next_one_is_meant_else_the_first)
+{
+    static const char *const part[] = {"a", "b", "a/b", "/a", "b/", "https://h/b", "c"};
+    unsigned seed = 7;
+    for (int round = 0; round < 200; round++) {
+        struct xh_names names = {.text = malloc(4096)};
+        for (; names.n < 12; names.n++) {
+            int a = rand_r(&seed) % 7, b = rand_r(&seed) % 7, both = rand_r(&seed) % 2;
+            names.bytes += 1 + (size_t)sprintf(names.text + names.bytes, both ? "%s/%s" : "%s", part[a], part[b]);
+        }
+        struct xh_lineup l;
+        cr_assert_eq(xh_lineup_init(&l, &names), 0);
+        for (int k = 0; k < 30; k++) {
+            char url[96];
+            size_t first;
+            snprintf(url, sizeof url, "https://h/%s/%s/%s", part[rand_r(&seed) % 7], part[rand_r(&seed) % 7],
+                     part[rand_r(&seed) % 7]);
+            cr_assert_eq(xh_lineup_behind(&l, url), naive_behind(&l, url), "%s", url);
+            xh_lineup_opened(&l, url, &first);
+        }
+        xh_lineup_free(&l);
+    }
+}
+
 /* ---- files that are read in turns */
 
 Test(weave, files_that_are_read_in_turns_are_counted)
