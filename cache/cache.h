@@ -23,8 +23,8 @@ enum xh_kind { XH_KIND_RAW, XH_KIND_META };
 /* 1 when |name| is a URL that the cache reads: "http://" or "https://", any case. */
 int xh_cache_is_url(const char *name);
 
-/* Fills |child| for what the file at |url|, opened with |o|, names: credentials may go on to |url|'s server when they might
- * go there for |url| itself, and to no other. */
+/* Fills |child| for what the file at |url|, opened with |o|, names: credentials may go on to |url|'s server when they
+ * might go there for |url| itself, and to no other. */
 void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer *child);
 
 /* Opens |url|. One request to the origin when the shadow of the same version is
@@ -48,7 +48,8 @@ void xh_cache_expect_none(uint64_t family);
 
 /* What the open of |f| learned, for the other processes of its job: version, dialect and head of the file,
  * or all of a file that comes whole. No secrets. Returns 0 and sets |*told| and |*len|, or a negative code
- * (as a read, or NOMEM). Owns: the caller frees |*told|. Threads: before any other call on |f|. Blocks until the head is there and proved. */
+ * (as a read, or NOMEM). Owns: the caller frees |*told|. Threads: before any other call on |f|. Blocks until the head
+ * is there and proved. */
 int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *err);
 
 /* What another process of the same user and job told. */
@@ -56,21 +57,23 @@ struct xh_told {
     const void *bytes; /* as xh_cache_tell gave them */
     size_t len;
     int data_only; /* 1: metadata is read there, and here little more than chunk indexes: no walk */
-    int by_us;     /* 1: |bytes| are those of a hint alone, and what is read of it is not given to the program as it is */
+    int by_us;     /* 1: |bytes| are those of a hint alone, and what is read of it is not given to the program as it
+                    * is */
 };
 
-/* Opens |url| by what another process has just told: sends nothing, if that process is the same reader to the origin (the
- * same token, certificate and trust). Else the origin is asked whether this reader may read the version, in one burst.
- * Both files then know that others read their shares. Returns as xh_cache_open; CHANGED when there is another version by then; INVAL when
- * |told| is nothing of that kind. |told| is copied. */
+/* Opens |url| by what another process has just told: sends nothing, if that process is the same reader to the origin
+ * (the same token, certificate and trust). Else the origin is asked whether this reader may read the version, in one
+ * burst. Both files then know that others read their shares. Returns as xh_cache_open; CHANGED when there is another
+ * version by then; INVAL when |told| is nothing of that kind. |told| is copied. */
 int xh_cache_open_told(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
                        struct xh_err *err);
 
 struct xh_account;
 
-/* As xh_cache_open, for a file that is part of something which has the account |whole|: what the file takes is charged to
- * that, and closing it adds its counters there and prints nothing. |whole| must outlive the file. */
-int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_account *whole, struct xh_file **out, struct xh_err *err);
+/* As xh_cache_open, for a file that is part of something which has the account |whole|: what the file takes is charged
+ * to that, and closing it adds its counters there and prints nothing. |whole| must outlive the file. */
+int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_account *whole, struct xh_file **out,
+                       struct xh_err *err);
 
 uint64_t xh_cache_size(const struct xh_file *f);
 
@@ -89,8 +92,8 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
                   struct xh_err *err);
 
 /* Reads |n| extents when all of them are in the shadow, as a part of a read that is counted with its last part: that is
- * xh_cache_read's. Returns 1; or 0, and the buffers' contents are undefined: xh_cache_read brings them, or says what is wrong.
- * Does not block on the network. */
+ * xh_cache_read's. Returns 1; or 0, and the buffers' contents are undefined: xh_cache_read brings them, or says what is
+ * wrong. Does not block on the network. */
 int xh_cache_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n);
 
 /* Takes |n| ranges, in the order in which they will be wanted, to fetch ahead of the reads: as much
@@ -111,8 +114,9 @@ int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b);
 
 void xh_cache_stats(struct xh_file *f, struct xh_stats *out);
 
-/* Tells the account of files that |f| names (virtual data sets, links), of |f|'s user and no other open file of his: how many
- * openings of them failed, how many files were not there, how long the network took for both. Before the close. */
+/* Tells the account of files that |f| names (virtual data sets, links), of |f|'s user and no other open file of his:
+ * how many openings of them failed, how many files were not there, how long the network took for both. Before the
+ * close. */
 void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint64_t network_ns);
 
 /* Ends speculation, leaves the shadow for the next reader. Never fails, never blocks on the network. */

@@ -210,7 +210,8 @@ void xh_h5_forget_ids(struct xh_h5 *h5)
 
 const void *xh_h5_entry(const struct xh_h5 *h5)
 {
-    void *at[128]; /* HDF5 needs up to 50 from a dataset's read to that of bytes, a nested virtual dataset as many more */
+    void *at[128]; /* HDF5 needs up to 50 from a dataset's read to that of bytes, a nested virtual dataset as many
+                    * more */
     const void *entry = NULL;
     const char *path = NULL,
                *name = object_of((const void *)h5->H5FDregister, &path) && path ? strrchr(path, '/') : NULL;

@@ -123,7 +123,8 @@ static void each_run(struct set *s, size_t unit, int (*act)(struct set *, uint64
     size_t len[512], n = 0, elements = 0;
     hid_t iter = s->h5->H5Ssel_iter_create(s->space, unit, 0);
     for (int end = iter < 0; !end;) {
-        end = s->h5->H5Ssel_iter_get_seq_list(iter, sizeof off / sizeof *off, SIZE_MAX, &n, &elements, off, len) < 0 || n == 0;
+        end = s->h5->H5Ssel_iter_get_seq_list(iter, sizeof off / sizeof *off, SIZE_MAX, &n, &elements, off, len) < 0 ||
+              n == 0;
         for (size_t i = 0; !end && i < n; i++)
             end = act(s, off[i], len[i]);
     }

@@ -204,7 +204,8 @@ static int64_t more_runs(struct selection *s, struct side *side)
 {
     size_t elements = 0;
     side->i = side->n = 0;
-    if (s->h5->H5Ssel_iter_get_seq_list(side->iter, sizeof side->len / sizeof *side->len, SIZE_MAX, &side->n, &elements, side->off, side->len) < 0)
+    if (s->h5->H5Ssel_iter_get_seq_list(side->iter, sizeof side->len / sizeof *side->len, SIZE_MAX, &side->n, &elements,
+                                        side->off, side->len) < 0)
         return -1;
     return (int64_t)elements;
 }

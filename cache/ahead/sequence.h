@@ -24,8 +24,8 @@ void xh_sequence_init(struct xh_sequence *s);
  * start, the run's stream begins with the read itself. Returns 1 then: the stage has what is read. */
 int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n);
 
-/* A run that has read |bytes| elsewhere, and may look |window| bytes ahead, is expected to go through |at| of |f|, which
- * nobody has read yet: the first |len| bytes of that may come. */
+/* A run that has read |bytes| elsewhere, and may look |window| bytes ahead, is expected to go through |at| of |f|,
+ * which nobody has read yet: the first |len| bytes of that may come. */
 void xh_sequence_begin(struct xh_file *f, struct xh_range at, uint64_t len, uint64_t window, uint64_t bytes);
 
 /* Copies what is known of the run. Returns 0 where that cannot be had now. */

@@ -15,7 +15,8 @@
 #include "stream/stage.h"
 #include "watch/trace.h"
 
-/* Of what reading ahead may hold, three quarters are for first reads: the rest, for what follows the one that is read. */
+/* Of what reading ahead may hold, three quarters are for first reads: the rest, for what follows the one that is
+ * read. */
 #define FIRST_READS(most) ((most) / 4 * 3)
 
 /* When a file is first read, and so many that follow it were opened and not read yet, they were opened for the same
@@ -105,8 +106,8 @@ static size_t places(const struct xh_extent *ext, size_t n, struct xh_range *out
     return k;
 }
 
-/* Fetches of |g|, which nobody has read yet, what was read first of the last ones of its family. Returns the bytes. The lock is
- * held, so it is not closed. */
+/* Fetches of |g|, which nobody has read yet, what was read first of the last ones of its family. Returns the bytes. The
+ * lock is held, so it is not closed. */
 static uint64_t fetch_of(struct xh_file *g)
 {
     const struct xh_range *last = &kin.at[kin.n - 1];
@@ -288,7 +289,8 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     }
     if (take_off(f)) { /* its first read */
         size_t many = places(s->ext, s->n, r);
-        int alike = many && many == kin.n && kin.family == f->opt.namer.family && memcmp(r, kin.at, many * sizeof *r) == 0;
+        int alike =
+            many && many == kin.n && kin.family == f->opt.namer.family && memcmp(r, kin.at, many * sizeof *r) == 0;
         memcpy(kin.at, r, many * sizeof *r);
         kin.n = many;
         kin.family = f->opt.namer.family;

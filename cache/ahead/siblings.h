@@ -1,12 +1,13 @@
 /* Siblings: files that one file names, as the sources of a virtual dataset, and that are read alike.
  *
- * HDF5 opens the sources that a read needs, and then reads them one after another: each first read would wait for a round trip.
- * Where two of them were first read in the same places, those of the others that are open already, or are opened ahead, are fetched. What
- * streams by is reckoned for all of a family together: many small files are read as one large one is. Where they are read in turns, as the
- * sources of a dataset whose columns lie side by side, each looks ahead as far as its part of the room goes: else the first one's
- * future would stand before the others' present.
+ * HDF5 opens the sources that a read needs, and then reads them one after another: each first read would wait for a
+ * round trip. Where two of them were first read in the same places, those of the others that are open already, or are
+ * opened ahead, are fetched. What streams by is reckoned for all of a family together: many small files are read as one
+ * large one is. Where they are read in turns, as the sources of a dataset whose columns lie side by side, each looks
+ * ahead as far as its part of the room goes: else the first one's future would stand before the others' present.
  *
- * Lock: one for the process; the locks of a file are taken in it. A fork's child begins without siblings. Threads: any. */
+ * Lock: one for the process; the locks of a file are taken in it. A fork's child begins without siblings. Threads:
+ * any. */
 #ifndef XH_SIBLINGS_H
 #define XH_SIBLINGS_H
 

@@ -8,8 +8,9 @@
  * that is missing: where all is in the shadow nothing is parsed. With a metadata image (source/) it begins at the first
  * small raw data that is missing, once all of the image is here: it asks for no metadata then, but for the data.
  *
- * Of the processes that share a shadow one walks, for all: others that asked for the gaps between what it has claimed would ask for
- * little each. A process whose reader is elsewhere, where nobody has fetched anything ahead, walks beside it. */
+ * Of the processes that share a shadow one walks, for all: others that asked for the gaps between what it has claimed
+ * would ask for little each. A process whose reader is elsewhere, where nobody has fetched anything ahead, walks beside
+ * it. */
 #include "walk.h"
 
 #include "object.h"
@@ -45,8 +46,8 @@ int xh_walk_is_ours(struct xh_file *f)
            xh_fetch_meta_flying(f) && xh_shadow_walks(f->shadow, 1);
 }
 
-/* 1 when this process is the one to walk. It is so for long only while it has something on its way: whose reader is stuck, or who
- * knows of nothing more, leaves the walk to others. */
+/* 1 when this process is the one to walk. It is so for long only while it has something on its way: whose reader is
+ * stuck, or who knows of nothing more, leaves the walk to others. */
 static int our_walk(struct xh_file *f)
 {
     int busy = xh_fetch_meta_flying(f) != 0;

@@ -20,8 +20,8 @@ struct xh_weave_thread {
     unsigned reads; /* in this turn */
 };
 
-/* The file |reader|, of |files| that there are, is read; |t| is its own. Sets |w|'s width: when a file is read again after others,
- * to how many turns ago it was read last. */
+/* The file |reader|, of |files| that there are, is read; |t| is its own. Sets |w|'s width: when a file is read again
+ * after others, to how many turns ago it was read last. */
 void xh_weave_read(struct xh_weave *w, struct xh_weave_thread *t, const void *reader, unsigned files);
 
 #endif

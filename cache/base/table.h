@@ -1,4 +1,5 @@
-/* Hash tables and lists: uthash and utlist. Without memory uthash leaves an element out and does not end the program. */
+/* Hash tables and lists: uthash and utlist. Without memory uthash leaves an element out and does not end the
+ * program. */
 #ifndef XH_TABLE_H
 #define XH_TABLE_H
 

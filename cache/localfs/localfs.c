@@ -179,9 +179,9 @@ void xh_localfs_close(struct xh_localfs *n)
                  (unsigned long long)n->reach.read_bytes, (unsigned long long)n->hits);
         xh_shadow_close(n->shadow);
     } else {
-        xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu writes=%llu written=%llu", (unsigned long long)h->reach.reads,
-                 (unsigned long long)h->reach.read_bytes, (unsigned long long)h->writes,
-                 (unsigned long long)h->written_bytes);
+        xh_trace(XH_T_STATS, "near", "reads=%llu bytes=%llu writes=%llu written=%llu",
+                 (unsigned long long)h->reach.reads, (unsigned long long)h->reach.read_bytes,
+                 (unsigned long long)h->writes, (unsigned long long)h->written_bytes);
         xh_write_buffer_end(&n->held);
     }
     free(n->buf);
@@ -333,7 +333,8 @@ int xh_localfs_truncate(struct xh_localfs *n, uint64_t size)
     uint64_t entered = enter(n);
     if (xh_localfs_is_parents(n))
         return 0;
-    return leave(n, entered, n->shadow ? ftruncate(n->reach.fd, (off_t)size) : xh_write_buffer_truncate(&n->held, size));
+    return leave(n, entered,
+                 n->shadow ? ftruncate(n->reach.fd, (off_t)size) : xh_write_buffer_truncate(&n->held, size));
 }
 
 uint64_t xh_localfs_eof(const struct xh_localfs *n)

@@ -109,8 +109,8 @@ static void print_unopened(struct xh_file *f, const struct xh_stats *counted, co
     xh_account_print_unopened(f->account, f->url_shown, counted, err->text, STDERR_FILENO);
 }
 
-/* What the parent had under way, what it held in private memory and what its threads may have been changing at the moment
- * of the fork is leaked: its state cannot be told from sound. */
+/* What the parent had under way, what it held in private memory and what its threads may have been changing at the
+ * moment of the fork is leaked: its state cannot be told from sound. */
 static void become_child(struct xh_file *f)
 {
     struct xh_stats so_far;
@@ -216,7 +216,8 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     if (!whole)
         xh_account_opened(f->account);
     if (entered && xh_timeline_on()) {
-        xh_timeline_slice(0, "open", entered, xh_now_ns(), "url=%s size=%llu", f->url_shown, (unsigned long long)f->size);
+        xh_timeline_slice(0, "open", entered, xh_now_ns(), "url=%s size=%llu", f->url_shown,
+                          (unsigned long long)f->size);
         xh_timeline_write(1);
     }
     xh_account_leave(f->account, XH_COPYING, entered);
@@ -276,7 +277,8 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
     return failed_ahead(url, o, waited_ns, &failed);
 }
 
-int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_account *whole, struct xh_file **out, struct xh_err *err)
+int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_account *whole, struct xh_file **out,
+                       struct xh_err *err)
 {
     return cache_open(url, o, NULL, whole, 0, out, err);
 }

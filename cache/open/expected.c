@@ -194,11 +194,13 @@ static int same_options(const struct xh_options *a, const struct xh_options *b)
         if (row->type == XH_OPT_STR ? strcmp(p, q) != 0 : memcmp(p, q, sizeof(uint64_t)) != 0)
             return 0;
     }
-    return x->by_file == y->by_file && x->remote == y->remote && x->family == y->family && strcmp(x->server, y->server) == 0 &&
-           strcmp(x->parent, y->parent) == 0 && a->may_lack == b->may_lack && a->sums == b->sums;
+    return x->by_file == y->by_file && x->remote == y->remote && x->family == y->family &&
+           strcmp(x->server, y->server) == 0 && strcmp(x->parent, y->parent) == 0 && a->may_lack == b->may_lack &&
+           a->sums == b->sums;
 }
 
-int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns, struct xh_err *err)
+int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns,
+                     struct xh_err *err)
 {
     char reader[XH_READER_BYTES];
     *waited_ns = 0;
@@ -212,7 +214,8 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
         return 0;
     pthread_mutex_lock(&all.lock);
     e = find(url);
-    if (!e || e->wanted || !same_options(&e->opt, o) || strcmp(e->reader, reader) != 0 || !xh_env_is_same(e->opt.env, o->env)) {
+    if (!e || e->wanted || !same_options(&e->opt, o) || strcmp(e->reader, reader) != 0 ||
+        !xh_env_is_same(e->opt.env, o->env)) {
         pthread_mutex_unlock(&all.lock);
         return 0;
     }

@@ -1,8 +1,9 @@
-/* Files that are opened ahead: what is about to be opened is opened beside what its reader does, and handed over when that asks for the
- * same URL with the same options as the same reader.
+/* Files that are opened ahead: what is about to be opened is opened beside what its reader does, and handed over when
+ * that asks for the same URL with the same options as the same reader.
  *
- * It asks the origin just what the opening itself would, a moment earlier. What fails before it is asked for is forgotten, and says nothing:
- * the opening then asks by itself. At most XH_EXPECTED_MOST are on their way, or wait to be asked for.
+ * It asks the origin just what the opening itself would, a moment earlier. What fails before it is asked for is
+ * forgotten, and says nothing: the opening then asks by itself. At most XH_EXPECTED_MOST are on their way, or wait to
+ * be asked for.
  *
  * Lock: one for the process, a leaf. A fork's child begins without any. Threads: any. */
 #ifndef XH_EXPECTED_H
@@ -33,15 +34,17 @@ void xh_expected_open(uint64_t family, size_t n);
 /* The next number of an opening, for o->asked_as. */
 uint64_t xh_expected_number(void);
 
-/* Asks for |url| with |o|. Returns 1 and sets |*out| when it was opened ahead: the caller closes it; 0 when it was not, or not with
- * those options, too long ago, or in vain; or the code, with |err|, of an opening that failed while it was waited for.
- * |*waited_ns|: so long. Blocks while it is on its way. */
-int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns, struct xh_err *err);
+/* Asks for |url| with |o|. Returns 1 and sets |*out| when it was opened ahead: the caller closes it; 0 when it was not,
+ * or not with those options, too long ago, or in vain; or the code, with |err|, of an opening that failed while it was
+ * waited for. |*waited_ns|: so long. Blocks while it is on its way. */
+int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns,
+                     struct xh_err *err);
 
 /* Closes what is expected for |family|, and waits for none. */
 void xh_expected_forget(uint64_t family);
 
-/* How many are on their way, or wait to be asked for; and how many threads are at work, also on what nobody wants any more. For tests. */
+/* How many are on their way, or wait to be asked for; and how many threads are at work, also on what nobody wants any
+ * more. For tests. */
 unsigned xh_expected_count(void);
 unsigned xh_expected_threads(void);
 

@@ -106,8 +106,8 @@ const char *xh_mistaken(const char *name, char *out, size_t size)
     size_t extra = strspn(name, around), n = scheme_length(name + extra);
     out[0] = '\0';
     if (extra && (xh_cache_is_url(name + extra) || known(name + extra, n)))
-        snprintf(out, size, "the name begins with %s: take it away", *name == '"' || *name == '\'' || *name == '<' || *name == '(' || *name == '`'
-                 ? "a quote or a bracket" : "a blank");
+        snprintf(out, size, "the name begins with %s: take it away",
+                 strchr("\"'<(`", *name) ? "a quote or a bracket" : "a blank");
     else if (n)
         say_scheme(name + extra, n, out, size);
     return out;

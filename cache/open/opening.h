@@ -1,10 +1,10 @@
 /* Openings of one URL by many processes at once: one asks the origin for all of them.
  *
- * An opening must ask with the reader's own authorisation: who may not read the origin now is not to read the shadow. But
- * an answer that was asked for after this opening began, by a process with the same credentials, is as good as an own
- * one. So processes take turns: the first asks and leaves with its hint when it asked and who it was to the
- * origin; those that had begun before find that when their turn comes, and ask nothing. A process that comes while
- * the first waits for its answer began too late for it; it is the next to ask, for all behind it. */
+ * An opening must ask with the reader's own authorisation: who may not read the origin now is not to read the shadow.
+ * But an answer that was asked for after this opening began, by a process with the same credentials, is as good as an
+ * own one. So processes take turns: the first asks and leaves with its hint when it asked and who it was to the origin;
+ * those that had begun before find that when their turn comes, and ask nothing. A process that comes while the first
+ * waits for its answer began too late for it; it is the next to ask, for all behind it. */
 #ifndef XH_OPENING_H
 #define XH_OPENING_H
 

@@ -66,15 +66,15 @@ int xh_netrc_find(const struct xh_env *env, const char *host, char **user, char 
 int xh_auth_listed(const char *hosts, const char *server);
 
 /* 1 when token and certificate may go to |u|, for a file that was named as |named| and is opened with |o|: over TLS, to
- * that server or to one of the option credential_hosts. Where a file named it, to that server only when it is the one that
- * o->namer admits: a file must not send its reader's credentials to whom it likes. */
+ * that server or to one of the option credential_hosts. Where a file named it, to that server only when it is the one
+ * that o->namer admits: a file must not send its reader's credentials to whom it likes. */
 struct xh_url;
 int xh_auth_trusts(const struct xh_options *o, const struct xh_url *named, const struct xh_url *u);
 
 /* What is said of a refusal, and of the file that named the URL, where credentials were kept back for that. */
-#define XH_AUTH_WITHHELD                                                                                                  \
-    "%s: no token, certificate or password is sent there, as not the program but the file %.120s names this URL. If the " \
-    "server may have them, name its host in XHDF5_CREDENTIAL_HOSTS"
+#define XH_AUTH_WITHHELD                                                                                           \
+    "%s: no token, certificate or password is sent there, as not the program but the file %.120s names this URL. " \
+    "If the server may have them, name its host in XHDF5_CREDENTIAL_HOSTS"
 
 /* The CAs that TLS trusts. At least one of the paths is set. */
 struct xh_trust {

@@ -18,13 +18,14 @@
 
 struct xh_dav;
 
-/* Blocks for nothing but small files. Returns 0, or XH_E_INVAL (no https, or a query in the URL), XH_E_TLS (no CAs), XH_E_NOMEM, XH_E_SYS.
+/* Blocks for nothing but small files. Returns 0, or XH_E_INVAL (no https, or a query in the URL), XH_E_TLS (no CAs),
+ * XH_E_NOMEM, XH_E_SYS.
  * Owns: the caller closes |*out|. */
 int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out, struct xh_err *err);
 void xh_dav_close(struct xh_dav *d); /* NULL allowed */
 
-/* Its requests are counted on |c|, and their time is charged to |a|: on the thread that asks, beside whatever else it is
- * charged for. Both outlive the client. Without a call nothing is counted. */
+/* Its requests are counted on |c|, and their time is charged to |a|: on the thread that asks, beside whatever else it
+ * is charged for. Both outlive the client. Without a call nothing is counted. */
 void xh_dav_count(struct xh_dav *d, struct xh_counters *c, struct xh_account *a);
 struct xh_account *xh_dav_account(const struct xh_dav *d); /* |a|, or NULL */
 
@@ -42,9 +43,9 @@ struct xh_dav_stat {
     char validator[XH_VALIDATOR_TEXT_BYTES]; /* as xh_cache_validator has it */
 };
 
-/* Every function below returns 0 or a negative code with |err| set, and its status where the server gave one: XH_E_NOENT
- * (404), XH_E_ACCES (401, 403), XH_E_NOSPACE (413, 507), XH_E_STATUS (others), XH_E_NET, XH_E_TIMEOUT, XH_E_TLS,
- * XH_E_SYS (the process is exiting). All block. Those that may be asked twice are asked again when the
+/* Every function below returns 0 or a negative code with |err| set, and its status where the server gave one:
+ * XH_E_NOENT (404), XH_E_ACCES (401, 403), XH_E_NOSPACE (413, 507), XH_E_STATUS (others), XH_E_NET, XH_E_TIMEOUT,
+ * XH_E_TLS, XH_E_SYS (the process is exiting). All block. Those that may be asked twice are asked again when the
  * network fails, as often as the option retries says; put and move are not. */
 
 /* A name that is not there is no failure. */
@@ -56,9 +57,9 @@ int xh_dav_get(struct xh_dav *d, const char *suffix, char *buf, size_t size, siz
 /* Exactly the bytes [off, off + len). */
 int xh_dav_get_range(struct xh_dav *d, const char *suffix, uint64_t off, char *buf, size_t len, struct xh_err *err);
 
-/* Where the bytes of a PUT come from: |read| fills |buf| from |off| on with at most |len| > 0 bytes, and returns how many, or a
- * negative code with |err| set. |tick|, unless it is NULL, is called at least every second or so until the reply is there, also while
- * nothing moves. Both may use other clients meanwhile, never this one. */
+/* Where the bytes of a PUT come from: |read| fills |buf| from |off| on with at most |len| > 0 bytes, and returns how
+ * many, or a negative code with |err| set. |tick|, unless it is NULL, is called at least every second or so until the
+ * reply is there, also while nothing moves. Both may use other clients meanwhile, never this one. */
 struct xh_dav_source {
     uint64_t size;
     ptrdiff_t (*read)(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err);
@@ -76,27 +77,30 @@ int xh_dav_move(struct xh_dav *d, const char *from, const char *to, int overwrit
 int xh_dav_mkcol(struct xh_dav *d, const char *suffix, struct xh_err *err);
 int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err); /* one that is not there is deleted */
 
-/* Opens the connection that the next function needs, or asks whether it still is there. Returns 1 when this server takes several requests as one
- * piece (see piece.h), as far as is known: nginx, not XRootD. */
+/* Opens the connection that the next function needs, or asks whether it still is there. Returns 1 when this server
+ * takes several requests as one piece (see piece.h), as far as is known: nginx, not XRootD. */
 int xh_dav_begin_quick(struct xh_dav *d);
 void xh_dav_end_quick(struct xh_dav *d);
 
-/* Moves the file to |aside|, and |from| to the file's name, neither over anything that is there, in one piece; then looks at both: |was| is
- * what lies at |aside|, |now| at the file's name. What was refused shows there. Returns 0, or -1: that is not known. Behind
- * xh_dav_begin_quick; SIGPIPE is to be blocked. */
-int xh_dav_exchange(struct xh_dav *d, const char *from, const char *aside, struct xh_dav_stat *was, struct xh_dav_stat *now);
+/* Moves the file to |aside|, and |from| to the file's name, neither over anything that is there, in one piece; then
+ * looks at both: |was| is what lies at |aside|, |now| at the file's name. What was refused shows there. Returns 0, or
+ * -1: that is not known. Behind xh_dav_begin_quick; SIGPIPE is to be blocked. */
+int xh_dav_exchange(struct xh_dav *d, const char *from, const char *aside, struct xh_dav_stat *was,
+                    struct xh_dav_stat *now);
 
 /* 1 when put makes the directories of a name, as far as is known (XRootD; not nginx). */
 int xh_dav_makes_dirs(const struct xh_dav *d);
 
-/* 1 when the server has sent a request to another one. Requests that change something do not follow it there (XH_E_INVAL). */
+/* 1 when the server has sent a request to another one. Requests that change something do not follow it there
+ * (XH_E_INVAL). */
 int xh_dav_is_elsewhere(const struct xh_dav *d);
 
 /* 1 when its last connection is open: the next request needs no handshake, unless the server hangs up meanwhile. */
 int xh_dav_is_warm(const struct xh_dav *d);
 
-/* Opens a connection, and learns whose it is: by asking for the directory of the file, which the redirector of a cluster answers by
- * sending the client to a data server, also where the file is not there yet. What else the answer says does not matter. */
+/* Opens a connection, and learns whose it is: by asking for the directory of the file, which the redirector of a
+ * cluster answers by sending the client to a data server, also where the file is not there yet. What else the answer
+ * says does not matter. */
 void xh_dav_greet(struct xh_dav *d);
 
 /* 1 when delete removes a directory with what is in it, as far as is known (nginx; not XRootD). */

@@ -133,8 +133,8 @@ size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size)
 size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size)
 {
     /* The value comes last: it may hold spaces. */
-    int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " whole=%d young=%d tag=%s proof=%s value=%s", d->size, d->whole, d->young, d->tag,
-                     proof_names[d->proof], d->value);
+    int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " whole=%d young=%d tag=%s proof=%s value=%s", d->size,
+                     d->whole, d->young, d->tag, proof_names[d->proof], d->value);
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
@@ -182,7 +182,8 @@ int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
     for (size_t i = 0; i < sizeof proof_names / sizeof *proof_names; i++) {
         size_t n = strlen(proof_names[i]);
         if (strncmp(p, proof_names[i], n) == 0 && strncmp(p + n, " value=", 7) == 0) {
-            if (!xh_dialect_set_proof(&new, (enum xh_proof)i, p + n + 7) || ((tag[0] || young) && new.proof != XH_BY_DATE))
+            if (!xh_dialect_set_proof(&new, (enum xh_proof)i, p + n + 7) ||
+                ((tag[0] || young) && new.proof != XH_BY_DATE))
                 return -1;
             memcpy(new.tag, tag, tag_bytes + 1);
             new.young = (int)young;

@@ -110,12 +110,12 @@ void xh_limits_doubt(struct xh_limits *l, uint64_t now);
 /* A request of |nranges| > 1, sent at |sent_ns|, was answered as it should be. */
 void xh_limits_good(struct xh_limits *l, unsigned nranges, uint64_t sent_ns);
 
-/* A request of |nranges|, sent at |sent_ns|, worked where more had failed twice with a 500: which may be a limit (XRootD
- * 5.5 says so), or the end of whatever it was. */
+/* A request of |nranges|, sent at |sent_ns|, worked where more had failed twice with a 500: which may be a limit
+ * (XRootD 5.5 says so), or the end of whatever it was. */
 void xh_limits_worked(struct xh_limits *l, unsigned nranges, uint64_t sent_ns);
 
-/* A request of |nranges|, sent at |sent_ns|, failed with a 500. Returns 1 when that is a limit, as fewer worked before it
- * was sent: |l| is narrowed to those. */
+/* A request of |nranges|, sent at |sent_ns|, failed with a 500. Returns 1 when that is a limit, as fewer worked before
+ * it was sent: |l| is narrowed to those. */
 int xh_limits_failed(struct xh_limits *l, unsigned nranges, uint64_t sent_ns, uint64_t now);
 
 #endif

@@ -72,15 +72,15 @@ void xh_endpoint_take(struct xh_request *r);
  * here. Lock held. */
 void xh_endpoint_promote(struct xh_request *r);
 
-/* The server of |e| has asked to be left alone for |ms|: nothing is sent to it until then, whatever it is for and whichever
- * file's. What is under way goes on. xh_endpoints_look sees to what waits. Lock held. */
+/* The server of |e| has asked to be left alone for |ms|: nothing is sent to it until then, whatever it is for and
+ * whichever file's. What is under way goes on. xh_endpoints_look sees to what waits. Lock held. */
 void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms);
 
 /* 1 while |e| is left alone. Lock held. */
 int xh_endpoint_is_held(const struct xh_endpoint *e);
 
-/* The same for clients with connections of their own (dav_ask.c): of |server|, known or not; without memory nothing is held. The caller
- * wakes the engine's threads, which see to what waits. Lock held. */
+/* The same for clients with connections of their own (dav_ask.c): of |server|, known or not; without memory nothing is
+ * held. The caller wakes the engine's threads, which see to what waits. Lock held. */
 void xh_endpoint_hold_server(const char *server, uint64_t ms);
 
 /* How long (ns) |server| is to be left alone from now on; 0: it may be asked. Lock held. */
@@ -90,7 +90,8 @@ uint64_t xh_endpoint_held_ns(const char *server);
 void xh_endpoint_dispatch(struct xh_endpoint *e);
 
 /* Dispatches where the next request that somebody waits for has waited, at |now|, as long as a connection takes to be
- * opened, or the server need not be left alone any more. Returns how long (ns) until that is true of another. Lock held. */
+ * opened, or the server need not be left alone any more. Returns how long (ns) until that is true of another. Lock
+ * held. */
 uint64_t xh_endpoints_look(uint64_t now);
 
 /* Asks again for what is missing of |r|, RUNNING on this thread: binds a twin to it. Lock held.

@@ -2,7 +2,8 @@
  *
  * Hardly ever by the clock alone: a server or a link that is slow for all is not helped by more
  * requests. A straggler is behind peers that ended while it stood still, or beside it. But where a queue is full, the
- * packets of one connection may be lost again and again, each sent after twice the time: then another may be luckier. */
+ * packets of one connection may be lost again and again, each sent after twice the time: then another may be
+ * luckier. */
 #include "hedge.h"
 
 #include "exchange.h"

@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 #define XH_PEERS 16u
-#define XH_HEDGE_LOOK_NS 50000000u /* what straggles, and may not be asked for again yet, is looked at so often at most */
+#define XH_HEDGE_LOOK_NS 50000000u /* what straggles, and may not be asked for again yet, is looked at so often at
+                                    * most */
 
 struct xh_exchange;
 
@@ -30,8 +31,8 @@ struct xh_peers {
 /* |x|, over, brought bytes that were wanted. */
 void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x);
 
-/* 1 when a server may be sent one more hedge, for |x|: few replies in all are asked for twice, and of those that are stuck
- * one at a time. */
+/* 1 when a server may be sent one more hedge, for |x|: few replies in all are asked for twice, and of those that are
+ * stuck one at a time. */
 int xh_hedge_allowed(const struct xh_peers *p, const struct xh_exchange *x, uint64_t now);
 void xh_hedge_spend(struct xh_peers *p);
 

@@ -30,7 +30,8 @@ struct xh_origin_info {
     size_t max_range_header; /* most bytes of the Range header's value, at least 64 */
     unsigned connections;    /* how many a long range is spread over now, at least 1 */
     unsigned paying;         /* how many would be, were there no cap; 0: unknown */
-    unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least 1 */
+    unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least
+                              * 1 */
     uint64_t rtt_ns;         /* from request to first byte; 0: unknown */
     uint64_t trip_bytes;     /* what one connection brought in that time, of late; 0: unknown */
     uint64_t second_bytes;   /* what all of them brought in a second, of late; 0: unknown */
@@ -52,9 +53,9 @@ struct xh_origin_head {
                     * older version. What a transfer brings is not; the caller proves them by that. */
 };
 
-/* 1 when token and certificate may go to |url|'s own server, by what |o| says: over https, and where a file named |url|, only
- * to a server that o->namer or the option credential_hosts admits. Then |server|, of |size| bytes, is that server as
- * xh_namer has it. */
+/* 1 when token and certificate may go to |url|'s own server, by what |o| says: over https, and where a file named
+ * |url|, only to a server that o->namer or the option credential_hosts admits. Then |server|, of |size| bytes, is that
+ * server as xh_namer has it. */
 int xh_origin_trusted(const char *url, const struct xh_options *o, char *server, size_t size);
 
 /* Starts the threads, if that was not done yet. To be called by a thread of the program's before any other opens for
@@ -79,7 +80,8 @@ struct xh_patience {
  * it is not, a GET of the head. Always asks with the caller's own authorisation, unless |vouched|: then the hint's
  * version was asked for on this reader's behalf just now, and is believed.
  * |counters| must outlive the origin. |patience|: NULL where there is no other way.
- * Returns 0 or NOENT, ACCES, NET, TLS, TIMEOUT, PROTO, STATUS, INVAL, NOMEM. Owns: the caller closes it and frees head->bytes. Blocks. */
+ * Returns 0 or NOENT, ACCES, NET, TLS, TIMEOUT, PROTO, STATUS, INVAL, NOMEM. Owns: the caller closes it and frees
+ * head->bytes. Blocks. */
 int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched,
                    struct xh_counters *counters, const struct xh_patience *patience, struct xh_origin **out,
                    struct xh_origin_head *head, struct xh_err *err);
@@ -94,12 +96,13 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 /* Current facts; max_ranges may shrink as the server shows its limits. Threads: any. */
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
 
-/* |processes| of this machine read the object at once: they share the connections that the option allows. |yields|: one of
- * the others waits for what it wants now, so that speculation here keeps to one connection. */
+/* |processes| of this machine read the object at once: they share the connections that the option allows. |yields|: one
+ * of the others waits for what it wants now, so that speculation here keeps to one connection. */
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields);
 
-/* |count| tells how many processes of this machine use the link, at least 1. It is asked when a server turns out to be far,
- * which by then all that begin together know of each other: each greets it for its part alone. Called with the engine locked. */
+/* |count| tells how many processes of this machine use the link, at least 1. It is asked when a server turns out to be
+ * far, which by then all that begin together know of each other: each greets it for its part alone. Called with the
+ * engine locked. */
 void xh_origin_crowd(unsigned (*count)(const struct xh_options *o));
 
 /* Text of one line, shorter than |size|, for a later xh_origin_open's |hint|: round trip, size, validator,
@@ -127,9 +130,10 @@ struct xh_transfer {
      * connection of its own. When its connection breaks while it is full, it ends with
      * XH_E_CANCELLED. Called on an engine thread; must not block. */
     int (*full)(struct xh_transfer *t);
-    int patient;                 /* 1: one with |full| waits for a connection that is there, behind what was asked for before */
-    _Atomic int hasty;           /* 1: a failure is tried again once, soon: there are other ways to the bytes. Relaxed: it may
-                                  * change while the transfer is under way */
+    int patient;                 /* 1: one with |full| waits for a connection that is there, behind what was asked for
+                                  * before */
+    _Atomic int hasty;           /* 1: a failure is tried again once, soon: there are other ways to the bytes. Relaxed:
+                                  * it may change while the transfer is under way */
     void *origin_private;        /* for origin/ alone; NULL before submit */
     struct xh_transfer *link;    /* for origin/ alone */
 };
@@ -143,8 +147,8 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
  * Safe until done() was called: the caller must know that it was not. */
 void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t);
 
-/* Cancels a speculative |t| of which nothing has been asked for yet. Returns 1 when it has, and done() will follow. Between
- * submit and done() only, as cancel. */
+/* Cancels a speculative |t| of which nothing has been asked for yet. Returns 1 when it has, and done() will follow.
+ * Between submit and done() only, as cancel. */
 int xh_origin_withdraw(struct xh_origin *o, struct xh_transfer *t);
 
 /* Makes a speculative |t| a demand: a reader waits for it now. Safe until done() was called. */

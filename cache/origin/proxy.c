@@ -210,22 +210,22 @@ int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int statu
     if (status == 407) {
         xh_err_set(err, XH_E_ACCES, status,
                    p && p->user
-                   ? "%.200s: the proxy %.200s refused the user name and password of %s%s. They are not tried again, as some tries "
-                     "lock an account. Correct %s, or name the server in no_proxy"
-                   : "%.200s: the proxy %.200s of %s wants a user name and a password%s: %s=http://user:password@host:port, or name "
-                     "the server in no_proxy",
+                   ? "%.200s: the proxy %.200s refused the user name and password of %s%s. They are not tried again, "
+                     "as some tries lock an account. Correct %s, or name the server in no_proxy"
+                   : "%.200s: the proxy %.200s of %s wants a user name and a password%s: "
+                     "%s=http://user:password@host:port, or name the server in no_proxy",
                    u->shown, text, from, socks ? "" : " (407 Proxy Authentication Required)", from);
         return 1;
     }
     if (status == 403) {
         xh_err_set(err, XH_E_ACCES, status,
                    "%.200s: the proxy %.200s of %s does not let this machine connect to that server%s. "
-                   "Ask its operator, or name the server in no_proxy if it can be reached without", u->shown, text, from,
-                   socks ? "" : " (403 Forbidden)");
+                   "Ask its operator, or name the server in no_proxy if it can be reached without",
+                   u->shown, text, from, socks ? "" : " (403 Forbidden)");
         return 1;
     }
-    xh_err_set(err, XH_E_NET, status, "%.200s: the proxy %.200s of %s made no connection to the server (it answered %d)",
-               u->shown, text, from, status);
+    xh_err_set(err, XH_E_NET, status,
+               "%.200s: the proxy %.200s of %s made no connection to the server (it answered %d)", u->shown, text, from, status);
     return status < 500 && status != 408 && status != 429;
 }
 

@@ -111,7 +111,8 @@ time_t xh_http_date(const char *s)
 void xh_reply_init(struct xh_reply *r)
 {
     /* Not the whole struct: the long strings need only their first byte. */
-    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = r->html = r->typed = r->proxys = 0;
+    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = r->html = r->typed =
+        r->proxys = 0;
     r->length = 0;
     r->range = (struct xh_content_range){0};
     r->retry_after_s = -1;
@@ -240,7 +241,8 @@ static void take_etag(struct xh_reply *r, const char *v, size_t n)
             form = k;
     }
     size_t kept = form ? n - form + 1 : n;
-    if (strong ? kept < sizeof tag && is_plain(v, n, ' ') : kept < XH_WEAK_TAG_BYTES && is_plain(v, n, '!') && v[0] != '"' && v[0] != '#') {
+    if (strong ? kept < sizeof tag && is_plain(v, n, ' ')
+               : kept < XH_WEAK_TAG_BYTES && is_plain(v, n, '!') && v[0] != '"' && v[0] != '#') {
         memcpy(tag, v, kept);
         if (form)
             tag[kept - 1] = '"';

@@ -25,7 +25,8 @@ struct xh_content_range {
 struct xh_reply {
     int status;            /* 0: no status line yet */
     int over;              /* the empty line after a final (not 1xx) status was seen */
-    int contradictory;     /* two different Content-Length, Content-Range or ETag, or a malformed one of the first two */
+    int contradictory;     /* two different Content-Length, Content-Range or ETag, or a malformed one of the first
+                            * two */
     int length_given;
     uint64_t length;       /* Content-Length */
     struct xh_content_range range;
@@ -35,7 +36,8 @@ struct xh_reply {
     int typed;             /* there is a Content-Type */
     int proxys;            /* there is a Proxy-Authenticate: a 407 is a proxy's (RFC 9110, 11.7.1) */
     int64_t date;          /* the server's clock (Date), seconds; -1: not given */
-    long retry_after_s;    /* -1: not given. A date counts from the server's own Date, without one from |now|; at most a day */
+    long retry_after_s;    /* -1: not given. A date counts from the server's own Date, without one from |now|; at most a
+                            * day */
     int64_t retry_at;      /* that date as it comes; -1: none */
     char boundary[XH_BOUNDARY_BYTES];
     char etag[XH_HEADER_BYTES]; /* see below; "": not given */
@@ -46,10 +48,11 @@ struct xh_reply {
 };
 
 /* An ETag is never absent because it is odd. It is kept in one of these forms:
- *   "…"      a strong one, as it came, but without Apache's -gzip or -br before the last quote: that names the form in which the
+ *   "…" a strong one, as it came, but without Apache's -gzip or -br before the last quote: that names the form in which
+ *   the
  *            bytes were sent at some place, and these here are sent as they are. Servers take If-Match without it.
- *   #s… #w…  length and hash of one that is too long, or not of printable ASCII; #w also of one that only begins with a quote
- *   others   weak: W/"…" as it came, or one without quotes, which nobody may send back
+ *   #s… #w… length and hash of one that is too long, or not of printable ASCII; #w also of one that only begins with a
+ *   quote others weak: W/"…" as it came, or one without quotes, which nobody may send back
  * RFC 9110, 8.8.3: two that are the same string are the same version, byte for byte if both are strong. */
 static inline int xh_etag_is_strong(const char *etag)
 {
@@ -58,12 +61,13 @@ static inline int xh_etag_is_strong(const char *etag)
 
 void xh_reply_init(struct xh_reply *r);
 
-/* Takes one header line, line end included or not. A new status line starts afresh, so that interim replies leave nothing
- * behind. What comes behind the headers of a final reply is its trailer, whatever it looks like: nothing of it is
- * taken. |now| is for Retry-After dates. Returns 1 when this line ended the headers of a final reply, else 0. */
+/* Takes one header line, line end included or not. A new status line starts afresh, so that interim replies leave
+ * nothing behind. What comes behind the headers of a final reply is its trailer, whatever it looks like: nothing of it
+ * is taken. |now| is for Retry-After dates. Returns 1 when this line ended the headers of a final reply, else 0. */
 int xh_reply_line(struct xh_reply *r, const char *line, size_t len, time_t now);
 
-/* How long, in ms, the server wants to be left alone, at most two minutes: one that wants more is asked then. 0: it does not say. Pure. */
+/* How long, in ms, the server wants to be left alone, at most two minutes: one that wants more is asked then. 0: it
+ * does not say. Pure. */
 uint64_t xh_reply_retry_after_ms(const struct xh_reply *r);
 
 /* Parses a Content-Range value: "bytes a-b/t", "bytes a-b/ *", "bytes * /t" (no spaces at

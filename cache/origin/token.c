@@ -34,7 +34,8 @@ static json_t *claims_of(const struct xh_token *t)
     if (text)
         memset(text + used, '=', padding);
     int len = text ? EVP_DecodeBlock(json, text, (int)(used + padding)) : -1;
-    json_t *claims = len < 0 ? NULL : json_loadb((const char *)json, (size_t)len - padding, JSON_REJECT_DUPLICATES, NULL);
+    json_t *claims =
+        len < 0 ? NULL : json_loadb((const char *)json, (size_t)len - padding, JSON_REJECT_DUPLICATES, NULL);
     if (text)
         explicit_bzero(text, 2 * (n + 4));
     free(text);
@@ -68,8 +69,8 @@ void xh_token_describe(const struct xh_token *t, long long now, char *out, size_
     out[0] = '\0';
     if (exp > 0 && exp <= now) {
         if (gmtime_r(&when, &tm)) { /* strftime reads TZ, and this may be an engine thread */
-            snprintf(date, sizeof date, "%d-%02d-%02d %02d:%02d:%02d UTC", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour,
-                     tm.tm_min, tm.tm_sec);
+            snprintf(date, sizeof date, "%d-%02d-%02d %02d:%02d:%02d UTC", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
+                     tm.tm_hour, tm.tm_min, tm.tm_sec);
             snprintf(out, size, " (it expired at %s)", date);
         }
     } else if (claims) {
@@ -124,8 +125,8 @@ static const char *take_value(struct xh_token *t, const char *s, size_t n)
     return NULL;
 }
 
-/* Reads the token in |path|, which |source| led to; "": nothing but the path. |named|: the user pointed at it. Returns 1 when the search
- * ends here: a token was taken, or a named file is unusable. */
+/* Reads the token in |path|, which |source| led to; "": nothing but the path. |named|: the user pointed at it. Returns
+ * 1 when the search ends here: a token was taken, or a named file is unusable. */
 static int take_file(struct xh_token *t, const char *path, const char *source, int named)
 {
     struct stat st;

@@ -149,8 +149,8 @@ static int has_control(const char *s)
     return 0;
 }
 
-/* Splits |s|. Returns NULL, or what is wrong with it. Not by curl_url: that takes what browsers take, by version more or
- * less of it (one slash or three, a backslash before the @, escapes in the host's name, port 0), and here is decided
+/* Splits |s|. Returns NULL, or what is wrong with it. Not by curl_url: that takes what browsers take, by version more
+ * or less of it (one slash or three, a backslash before the @, escapes in the host's name, port 0), and here is decided
  * where credentials go. */
 static const char *split(const char *s, struct parts *out)
 {
@@ -280,11 +280,14 @@ int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err)
     if (!u)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
     atomic_init(&u->refs, 1);
-    int rc = fill(u, &p) != 0 || (p.user_info.p && xh_url_login(p.user_info.p, p.user_info.n, &u->user, &u->password) != 0)
-                 ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL") : 0;
+    int rc =
+        fill(u, &p) != 0 || (p.user_info.p && xh_url_login(p.user_info.p, p.user_info.n, &u->user, &u->password) != 0)
+            ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL")
+            : 0;
     if (rc == 0 && strlen(u->text) > URL_MAX_BYTES) { /* percent-encoding makes three bytes of one */
         char shown[256];
-        rc = xh_err_set(err, XH_E_INVAL, 0, "cannot use the URL %s: it is too long", xh_url_shown(s, shown, sizeof shown));
+        rc = xh_err_set(err, XH_E_INVAL, 0, "cannot use the URL %s: it is too long",
+                        xh_url_shown(s, shown, sizeof shown));
     }
     if (rc) {
         xh_url_unref(u);

@@ -1,7 +1,7 @@
-/* Bytes of pages that were claimed as LATER come, and go to the shadow. A page is begun with its first byte, and filled and
- * published with its last: until then its bytes are in private memory. So its sum is that of what the server sent, whatever
- * befalls the file in tmpfs meanwhile. A page that another claim took meanwhile is passed over: its bytes are the reader's
- * alone. */
+/* Bytes of pages that were claimed as LATER come, and go to the shadow. A page is begun with its first byte, and filled
+ * and published with its last: until then its bytes are in private memory. So its sum is that of what the server sent,
+ * whatever befalls the file in tmpfs meanwhile. A page that another claim took meanwhile is passed over: its bytes are
+ * the reader's alone. */
 #include "arrive.h"
 
 #include <stdlib.h>
@@ -52,7 +52,8 @@ static void keep_part(struct xh_file *f, struct xh_arrival *a, const uint8_t *da
     }
 }
 
-/* [off, off + len) goes on with a->page, which was begun. Returns 0 or XH_E_NOSPACE; |*used|: the bytes that are its. */
+/* [off, off + len) goes on with a->page, which was begun. Returns 0 or XH_E_NOSPACE; |*used|: the bytes that are
+ * its. */
 static int complete_part(struct xh_file *f, struct xh_arrival *a, uint64_t off, const uint8_t *data, size_t len,
                          size_t *used)
 {

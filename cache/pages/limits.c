@@ -20,10 +20,11 @@
 #define YOUNG_PART_BYTES (128u << 10)
 #define FAR_PART_BYTES (32u << 10)
 #define FAR_RTT_NS 8000000u
-/* What young ones wait for is that they are young: so many that are there bring a demand together, also where fewer would pay. */
+/* What young ones wait for is that they are young: so many that are there bring a demand together, also where fewer
+ * would pay. */
 #define YOUNG_PARTS 8u
-/* A part of so many round trips hardly notices the one that its connection stands idle before it; longer ones, which come
- * side by side, would only keep the reader from what he wants first. */
+/* A part of so many round trips hardly notices the one that its connection stands idle before it; longer ones, which
+ * come side by side, would only keep the reader from what he wants first. */
 #define PART_ROUND_TRIPS 8
 /* And whatever a round trip is, none is short that the link brings in so small a part of a second. */
 #define SOON_IN_A_SECOND 4
@@ -74,8 +75,8 @@ static uint64_t most_part(const struct xh_origin_info *info, int ahead)
 /* The parts of |bytes| that are fetched together. A connection idles for a round trip before each, so
  * they are to be long: a demand has one on each connection that waits for work, as a new one would take longer
  * to be there than they take. Of what is fetched ahead there are two, so that none stands idle until the
- * slowest is done; while they are young, one, as the pause before the second is long for them; and one of a file that has siblings, as
- * what is fetched of the next of those stands behind it. */
+ * slowest is done; while they are young, one, as the pause before the second is long for them; and one of a file that
+ * has siblings, as what is fetched of the next of those stands behind it. */
 static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t bytes, int ahead)
 {
     unsigned young = ahead && info->young, n = ahead ? info->open : info->idle;

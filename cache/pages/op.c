@@ -78,7 +78,8 @@ void xh_op_end(struct xh_read_op *op)
 
 int xh_op_nomem(const struct xh_read_op *op, struct xh_err *err)
 {
-    return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read of %zu extents of %s", op->nasked, op->f->url_shown);
+    return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read of %zu extents of %s", op->nasked,
+                      op->f->url_shown);
 }
 
 /* First extent that may reach past |off|. */

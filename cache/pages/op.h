@@ -20,7 +20,8 @@ struct xh_mark {
     struct xh_arrival come;
 };
 
-/* Bytes that a fetch ahead has promised to a read. Made and freed by malloc; belongs to that fetch until it leaves |op|. */
+/* Bytes that a fetch ahead has promised to a read. Made and freed by malloc; belongs to that fetch until it leaves
+ * |op|. */
 struct xh_waiter {
     struct xh_waiter *next;
     struct xh_read_op *op;
@@ -41,7 +42,8 @@ struct xh_read_op {
     int served_by_stream;  /* its stream brings what is read: see xh_sequence_lead */
     int take; /* what is claimed for later, and comes too late for it, it takes */
     uint64_t staged;                  /* bytes that the stage had, or promised */
-    uint64_t hit_bytes, waited_bytes; /* of its rounds, to be counted at their end: some may have to be fetched after all */
+    uint64_t hit_bytes, waited_bytes; /* of its rounds, to be counted at their end: some may have to be fetched after
+                                       * all */
     /* Its list, in pages; all ascending. */
     struct xh_runs todo;         /* of this round */
     struct xh_runs ready, busy;  /* that the shadow has; that another claim brings */
@@ -55,7 +57,8 @@ struct xh_read_op {
     struct xh_served served;
     uint64_t noted_ns; /* its body was told up to here that it waits */
     int is_retry; /* 1: it fetches what was lost of it. What it shows of the reads to come has been told */
-    int defer_prefetch; /* 1: what is expected after it is fetched when it is done: by then the others have claimed their shares */
+    int defer_prefetch; /* 1: what is expected after it is fetched when it is done: by then the others have claimed
+                         * their shares */
     struct xh_extent *ext; /* its own: sorted by offset, none empty; what the stage had is taken off */
     size_t n;
     uint64_t *reach; /* reach[i]: largest end of ext[0..i]; NULL when they are disjoint */
@@ -67,7 +70,8 @@ struct xh_read_op {
     struct xh_err err; /* the first error of a fetch */
 };
 
-/* begin: |op| is to read |n| extents, not all empty, which lie in |f|; 0 or XH_E_NOMEM. end: nothing of it is pending. */
+/* begin: |op| is to read |n| extents, not all empty, which lie in |f|; 0 or XH_E_NOMEM. end: nothing of it is
+ * pending. */
 int xh_op_begin(struct xh_read_op *op, struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                 struct xh_err *err);
 void xh_op_end(struct xh_read_op *op);
@@ -88,7 +92,8 @@ uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
 void xh_op_enter(struct xh_read_op *op, size_t n);
 void xh_op_leave(struct xh_read_op *op, const struct xh_err *err);
 
-/* As xh_op_leave: the promise |k| ends unkept, as the fetch ahead that made it has failed. That is no error of the read.
+/* As xh_op_leave: the promise |k| ends unkept, as the fetch ahead that made it has failed. That is no error of the
+ * read.
  * Owns: takes |k|. */
 void xh_op_lose(struct xh_read_op *op, struct xh_waiter *k);
 

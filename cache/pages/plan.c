@@ -151,7 +151,8 @@ int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_l
                  struct xh_plan *out)
 {
     assert(lim->part_bytes > 0 && lim->align_bytes > 0 && lim->part_bytes % lim->align_bytes == 0);
-    assert(lim->max_ranges >= 1 && lim->max_range_header >= 1 && lim->group_bytes >= 1 && lim->spread_bytes >= 1 && lim->connections >= 1);
+    assert(lim->max_ranges >= 1 && lim->max_range_header >= 1 && lim->group_bytes >= 1 && lim->spread_bytes >= 1 &&
+           lim->connections >= 1);
     struct xh_plan p = {0};
     struct xh_range *joined = malloc((n ? n : 1) * sizeof *joined);
     if (!joined)

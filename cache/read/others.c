@@ -50,8 +50,8 @@ static int comes_late(const struct xh_file *f, const struct xh_runs *busy, uint6
     now.nearer = c->later.first > was.later.first ? c->later.first - was.later.first : 0;
     int late = xh_policy_comes_late(&now);
     xh_trace(XH_T_READ, "late", "page=%llu before=%llu nearer=%llu came=%llu wanted=%llu late=%d",
-             (unsigned long long)p, (unsigned long long)now.before, (unsigned long long)now.nearer, (unsigned long long)now.came,
-             (unsigned long long)now.wanted, late);
+             (unsigned long long)p, (unsigned long long)now.before, (unsigned long long)now.nearer,
+             (unsigned long long)now.came, (unsigned long long)now.wanted, late);
     return late;
 }
 

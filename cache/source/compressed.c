@@ -29,8 +29,8 @@
 #define MANY_BYTES (4u << 20)
 /* Who opens less may want little of it, and is not asked for a body before he does. */
 #define BEGIN_BYTES (16u << 20)
-/* How far behind the place where a stream is it is cut for the body's: by then that has found its speed. Six round trips, but
- * most of them in a queue that the stream has filled. */
+/* How far behind the place where a stream is it is cut for the body's: by then that has found its speed. Six round
+ * trips, but most of them in a queue that the stream has filled. */
 #define RAMP_ROUND_TRIPS 10u
 
 enum state { UNKNOWN, LOOKING, THERE, NONE };
@@ -47,8 +47,8 @@ static void apply(struct xh_compressed *b)
 {
     int use = xh_policy_uses_copy(b->state == THERE, b->judge.packed, b->forced);
     if (atomic_exchange_explicit(&b->used, use, memory_order_release) != use)
-        xh_trace(XH_T_READ, "body", "used=%d link_mb=%.1f plain_mb=%.1f unpack_mb=%.1f ratio=%.2f", use, b->judge.link_rate * 1e3,
-                 b->judge.plain_rate * 1e3, b->judge.unpack_rate * 1e3, b->judge.ratio);
+        xh_trace(XH_T_READ, "body", "used=%d link_mb=%.1f plain_mb=%.1f unpack_mb=%.1f ratio=%.2f", use,
+                 b->judge.link_rate * 1e3, b->judge.plain_rate * 1e3, b->judge.unpack_rate * 1e3, b->judge.ratio);
 }
 
 void xh_compressed_give_up(struct xh_compressed *b, const char *why)
@@ -119,7 +119,8 @@ static void *look(void *ctx)
     struct xh_compressed *b = ctx;
     int there;
     const char *why = examine(b, &there);
-    xh_trace(XH_T_READ, "body", "there=%d frames=%u%s%s", !why, b->table.head.frames, why ? " why=" : "", why ? why : "");
+    xh_trace(XH_T_READ, "body", "there=%d frames=%u%s%s", !why, b->table.head.frames, why ? " why=" : "",
+             why ? why : "");
     pthread_mutex_lock(&b->lock);
     b->state = why ? NONE : THERE;
     b->unpacker.table = &b->table;
@@ -237,9 +238,11 @@ void xh_compressed_note(struct xh_read_op *op, int over)
                             .ahead_bytes = b->state == THERE ? xh_stage_ahead(b->file) : 0};
     int was = atomic_load_explicit(&b->used, memory_order_relaxed);
     xh_judge_weigh(&b->judge, &now, info.rtt_ns);
-    int looks = (op->bytes >= BULK_BYTES || b->got_bytes >= MANY_BYTES) && wants_look(b, f, (double)info.second_bytes / 1e9, info.rtt_ns);
+    int looks = (op->bytes >= BULK_BYTES || b->got_bytes >= MANY_BYTES) &&
+                wants_look(b, f, (double)info.second_bytes / 1e9, info.rtt_ns);
     apply(b);
-    atomic_store_explicit(&b->watched, b->state != NONE && b->judge.settled_ns == 0 && !xh_judge_is_fast(&b->judge), memory_order_relaxed);
+    atomic_store_explicit(&b->watched, b->state != NONE && b->judge.settled_ns == 0 && !xh_judge_is_fast(&b->judge),
+                          memory_order_relaxed);
     int is = atomic_load_explicit(&b->used, memory_order_relaxed);
     double link_rate = b->judge.link_rate;
     pthread_mutex_unlock(&b->lock);

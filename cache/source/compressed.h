@@ -1,10 +1,10 @@
 /* The compressed body of an open file: raw data read through it where that is faster.
  *
- * Nobody asks for it before a reader waits for much raw data, from a server that is far or behind a link that is slower than
- * unpacking: it costs an opening nothing, nor who reads metadata. A thread then looks beside the file, once; it is opened as any file
- * is, with a shadow and a stage of its own, and what is foreseen of the original is fetched ahead there: prediction,
- * streams and parts work on packed bytes as they are. A read takes the frames that cover it from there and unpacks them on
- * threads of the body's own. What a frame does not bring, the original does.
+ * Nobody asks for it before a reader waits for much raw data, from a server that is far or behind a link that is slower
+ * than unpacking: it costs an opening nothing, nor who reads metadata. A thread then looks beside the file, once; it is
+ * opened as any file is, with a shadow and a stage of its own, and what is foreseen of the original is fetched ahead
+ * there: prediction, streams and parts work on packed bytes as they are. A read takes the frames that cover it from
+ * there and unpacks them on threads of the body's own. What a frame does not bring, the original does.
  *
  * Threads: any, if nothing else is said. None of these fails a read. |b| may be NULL: there is no body. */
 #ifndef XH_COMPRESSED_H
@@ -16,8 +16,10 @@
 struct xh_compressed;
 struct xh_other_files;
 
-/* For a file that is being opened. NULL: bodies are not wanted, or there is no memory. |files|: constant. Does not block. */
-struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options *o, const struct xh_other_files *files);
+/* For a file that is being opened. NULL: bodies are not wanted, or there is no memory. |files|: constant. Does not
+ * block. */
+struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options *o,
+                                        const struct xh_other_files *files);
 
 /* 1 while raw data is to be read through the body. */
 int xh_compressed_used(struct xh_compressed *b);
@@ -25,8 +27,8 @@ int xh_compressed_used(struct xh_compressed *b);
 /* |f| is open: looks for its body where the server is known already to be behind a slow link. */
 void xh_compressed_begin(struct xh_file *f);
 
-/* A raw read of |op|, which had to wait, is |over| or waits still: it is judged anew what is faster, and looked for a body
- * where it might be that. */
+/* A raw read of |op|, which had to wait, is |over| or waits still: it is judged anew what is faster, and looked for a
+ * body where it might be that. */
 void xh_compressed_note(struct xh_read_op *op, int over);
 
 /* 1 while a body is known, or looked for, of which it is not decided whether it is the faster way. */
@@ -40,7 +42,8 @@ int xh_compressed_watches(const struct xh_read_op *op);
 struct xh_file *xh_compressed_file(const struct xh_file *f);
 uint64_t xh_compressed_original(const struct xh_file *f, uint64_t at);
 
-/* Maps a run: |*near|, a range of it, and |*far|, the end of a stream of it (0: none), become those of the packed bytes.
+/* Maps a run: |*near|, a range of it, and |*far|, the end of a stream of it (0: none), become those of the packed
+ * bytes.
  * |leads|: from its first byte on; else from what the original's stage does not have. |far| may be NULL. Returns the
  * file of the packed bytes; NULL when the copy is not used, or the original has all of |*near|, up to near->off now. */
 struct xh_file *xh_compressed_map_run(struct xh_file *f, struct xh_range *near, uint64_t *far, int leads);

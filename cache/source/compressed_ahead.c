@@ -43,7 +43,8 @@ struct xh_file *xh_compressed_map_run(struct xh_file *f, struct xh_range *near, 
     if (!xh_compressed_used(b) || near->len == 0)
         return NULL;
     uint64_t whole = b->table.head.frame_bytes;
-    if (!leads && (off = xh_stage_until(f, off)) == near->off) /* the frame that a read has ended in was fetched for it */
+    /* the frame that a read has ended in was fetched for it */
+    if (!leads && (off = xh_stage_until(f, off)) == near->off)
         off = (off + whole - 1) / whole * whole;
     if (off >= end) {
         near->off = off < b->size ? off : b->size;
@@ -61,8 +62,8 @@ struct xh_file *xh_compressed_map_run(struct xh_file *f, struct xh_range *near, 
 
 /* Turns the ranges into packed ones, each frame once; |of|[k] is how many ranges the first k + 1 of them are good for.
  * Returns their number. */
-static size_t packed_ranges(const struct xh_compressed *b, const struct xh_range *r, size_t n, struct xh_range *out, size_t *of,
-                            uint64_t *packed)
+static size_t packed_ranges(const struct xh_compressed *b, const struct xh_range *r, size_t n, struct xh_range *out,
+                            size_t *of, uint64_t *packed)
 {
     size_t k = 0;
     uint32_t done = 0, begun = 0; /* frames [begun, done) are the last ones that were asked for */

@@ -1,4 +1,5 @@
-/* Inside a body: what compressed.c (life, look, verdict), frames.c (reading) and compressed_ahead.c share. Nobody else includes this. */
+/* Inside a body: what compressed.c (life, look, verdict), frames.c (reading) and compressed_ahead.c share. Nobody else
+ * includes this. */
 #ifndef XH_COMPRESSED_IMPL_H
 #define XH_COMPRESSED_IMPL_H
 
@@ -18,7 +19,8 @@ struct xh_compressed {
     const struct xh_other_files *files;
     int forced; /* option sidecar=body: it is used where it is there */
 
-    pthread_mutex_t lock; /* guards the next ones; the body's stage, known.c and what is looked at of the original are behind it */
+    pthread_mutex_t lock; /* guards the next ones; the body's stage, known.c and what is looked at of the original are
+                           * behind it */
     pthread_cond_t news; /* the look is over */
     int state;           /* compressed.c's */
     int holders; /* the file and the look; the last one frees */
@@ -55,7 +57,8 @@ static inline uint64_t xh_frames_len(const struct xh_compressed *b, uint32_t fir
 }
 
 /* The frames of [off, end), end > off. */
-static inline void xh_frames_of(const struct xh_compressed *b, uint64_t off, uint64_t end, uint32_t *first, uint32_t *behind)
+static inline void xh_frames_of(const struct xh_compressed *b, uint64_t off, uint64_t end, uint32_t *first,
+                                uint32_t *behind)
 {
     *first = (uint32_t)(off / b->table.head.frame_bytes);
     *behind = (uint32_t)((end - 1) / b->table.head.frame_bytes + 1);

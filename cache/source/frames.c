@@ -1,4 +1,5 @@
-/* Reading through a body: the frames that cover what a read lacks are fetched, and unpacked beside. See compressed.h. */
+/* Reading through a body: the frames that cover what a read lacks are fetched, and unpacked beside. See
+ * compressed.h. */
 #include "compressed.h"
 #include "compressed_impl.h"
 
@@ -61,7 +62,8 @@ static int is_smaller(struct xh_compressed *b, const struct xh_runs *runs)
 }
 
 /* The next frames that are not here unpacked; those that are, are handed on. Returns how many, in |frame|. */
-static size_t next_batch(struct xh_compressed *b, struct xh_unpacking *of, struct frames *w, uint32_t frame[BATCH_FRAMES], uint64_t *bytes)
+static size_t next_batch(struct xh_compressed *b, struct xh_unpacking *of, struct frames *w,
+                         uint32_t frame[BATCH_FRAMES], uint64_t *bytes)
 {
     size_t n = 0;
     uint32_t i;
@@ -73,8 +75,10 @@ static size_t next_batch(struct xh_compressed *b, struct xh_unpacking *of, struc
     return n;
 }
 
-/* Fetches the |n| frames and has them unpacked. Returns how many were begun: the others are to be read from the original. */
-static size_t start_batch(struct xh_compressed *b, struct xh_unpacking *of, const uint32_t *frame, size_t n, uint64_t bytes)
+/* Fetches the |n| frames and has them unpacked. Returns how many were begun: the others are to be read from the
+ * original. */
+static size_t start_batch(struct xh_compressed *b, struct xh_unpacking *of, const uint32_t *frame, size_t n,
+                          uint64_t bytes)
 {
     struct xh_file *f = of->op->f;
     struct xh_extent ext[BATCH_FRAMES];
@@ -144,7 +148,8 @@ static int end(struct xh_compressed *b, struct xh_unpacking *of, struct xh_runs 
         if (bad > BAD_MOST)
             xh_compressed_give_up(b, "many of its frames are damaged. `xhdf5 publish --body` makes it anew");
         else
-            xh_compressed_warn(b, "a frame of it is damaged, what that holds is read from the file. `xhdf5 publish --body` makes it anew");
+            xh_compressed_warn(b, "a frame of it is damaged, what that holds is read from the file. `xhdf5 publish "
+                                  "--body` makes it anew");
     }
     pthread_mutex_lock(&b->lock);
     xh_judge_unpacked(&b->judge, of->bytes, of->ns, xh_unpacker_threads());

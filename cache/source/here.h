@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Copies [off, off + len) of the file |ctx|, a struct xh_file, if all of it is here. Returns 1 or 0. For guesses, and for
- * what is proved by sums: the bytes may be those of an unverified head. Does not block. (xh_meta_look) */
+/* Copies [off, off + len) of the file |ctx|, a struct xh_file, if all of it is here. Returns 1 or 0. For guesses, and
+ * for what is proved by sums: the bytes may be those of an unverified head. Does not block. (xh_meta_look) */
 int xh_here_look(void *ctx, uint64_t off, void *buf, size_t len);
 
 #endif

@@ -7,8 +7,8 @@
 #define STILL_GROWS 1.15
 /* Intervals in a row that did not grow. */
 #define STEADY 2
-/* Slow start brings as much in a round trip as in all before it together; where it brings less than that part of at least so many bytes,
- * it is over. */
+/* Slow start brings as much in a round trip as in all before it together; where it brings less than that part of at
+ * least so many bytes, it is over. */
 #define DOUBLES 0.4
 #define DOUBLES_BYTES 1e6
 /* Who is in reads for less of the time is kept by something else. */
@@ -20,9 +20,9 @@
 /* The verdict changes for so much; and a trial has to bring so much more than the original did. */
 #define WINS 1.05
 #define TRIAL_WINS 1.02
-/* What sockets had kept back while streams stood still comes at once: a second evens that out, and what the link is said to
- * bring then, two of them have shown. The first one may be that in which the body's connections find their speed, so that two
- * have to fail. */
+/* What sockets had kept back while streams stood still comes at once: a second evens that out, and what the link is
+ * said to bring then, two of them have shown. The first one may be that in which the body's connections find their
+ * speed, so that two have to fail. */
 #define TRIAL_NS 1e9
 #define TRIALS 2
 #define SETTLED_NS 10e9
@@ -92,7 +92,8 @@ int xh_judge_begin(struct xh_judge *j, double ratio, double link_rate, uint64_t 
 enum interval { LASTS, TELLS_NOTHING, TELLS };
 
 /* Ends the interval |i| when it has lasted for |least_ns|, and begins the next. */
-static enum interval measure(const struct xh_judge *j, struct xh_interval *i, const struct xh_judged *s, double least_ns)
+static enum interval measure(const struct xh_judge *j, struct xh_interval *i, const struct xh_judged *s,
+                             double least_ns)
 {
     double took = (double)(s->now_ns - i->begun_ns), rate = 0;
     if (i->begun_ns != 0 && took < least_ns)
@@ -105,7 +106,8 @@ static enum interval measure(const struct xh_judge *j, struct xh_interval *i, co
         rate = (double)(s->wire_bytes - i->wire) / took;
     unsigned steady = rate <= 0 || i->rate <= 0 || rate > STILL_GROWS * i->rate ? 0 : i->steady + 1;
     *i = (struct xh_interval){.begun_ns = s->now_ns, .wire = s->wire_bytes, .got = s->got_bytes, .body = s->body_bytes,
-                              .ahead = s->ahead_bytes, .waited_ns = s->waited_ns, .rate = rate, .last_rate = i->rate, .steady = steady};
+                              .ahead = s->ahead_bytes, .waited_ns = s->waited_ns, .rate = rate, .last_rate = i->rate,
+                              .steady = steady};
     return tells ? TELLS : TELLS_NOTHING;
 }
 

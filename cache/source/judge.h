@@ -1,11 +1,11 @@
 /* Whether a compressed body wins: the link's rate against that of unpacking. Pure: no clock, no locks.
  *
  * The link is measured while the reader mostly waits for it, in intervals: what still grows is no link's rate yet.
- * It is known first when a round trip brings far less than all before it have: slow start doubles what comes, so that is over.
- * (Steady rates come later: what is lost when the queue overflows keeps what is behind it, and what was kept comes at once.)
- * The body is tried where the sum of its transfer and of unpacking, one behind the other, would be shorter than the original's
- * transfer; what it then brings is compared with what the link had brought of the original, and a trial that does not pay is
- * over for long. */
+ * It is known first when a round trip brings far less than all before it have: slow start doubles what comes, so that
+ * is over. (Steady rates come later: what is lost when the queue overflows keeps what is behind it, and what was kept
+ * comes at once.) The body is tried where the sum of its transfer and of unpacking, one behind the other, would be
+ * shorter than the original's transfer; what it then brings is compared with what the link had brought of the original,
+ * and a trial that does not pay is over for long. */
 #ifndef XH_JUDGE_H
 #define XH_JUDGE_H
 
@@ -31,11 +31,12 @@ struct xh_judge {
     int packed;         /* 1: the body is read */
     uint64_t settled_ns; /* when a trial did not pay; 0: none */
     struct xh_interval now;
-    /* Until the link is known, shorter ones; and when the first of those that told something began, what had come by then. */
+    /* Until the link is known, shorter ones; and when the first of those that told something began, what had come by
+     * then. */
     struct xh_interval first;
     uint64_t first_wire, first_ns;
-    /* The trial under way: what the body has brought so far, in intervals that tell something. What came for a reader who waits
-     * for something before that, on a slower connection, counts when it came. */
+    /* The trial under way: what the body has brought so far, in intervals that tell something. What came for a reader
+     * who waits for something before that, on a slower connection, counts when it came. */
     double trial_ns, trial_got, trial_wire;
     double wire_rate; /* that the link brought in the trial before; 0: there was none */
     unsigned failed; /* seconds of it in a row that brought too little */
@@ -54,7 +55,8 @@ struct xh_judged {
 /* A read that had to wait is over, or waits. Returns 1 when the verdict changed. */
 int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *so_far, uint64_t rtt_ns);
 
-/* There is a body, or one is there no more (ratio 0); |link_rate|: what is known of the link from elsewhere, 0: nothing.
+/* There is a body, or one is there no more (ratio 0); |link_rate|: what is known of the link from elsewhere, 0:
+ * nothing.
  * Returns 1 when the verdict changed. */
 int xh_judge_begin(struct xh_judge *j, double ratio, double link_rate, uint64_t now_ns);
 
@@ -64,8 +66,8 @@ void xh_judge_unpacked(struct xh_judge *j, uint64_t bytes, uint64_t ns, unsigned
 /* 1 when the link is known to be too fast for any body. */
 int xh_judge_is_fast(const struct xh_judge *j);
 
-/* 1 when a body would be worth a look: the link is known to be slower than unpacking could be, or the server so far away that it
- * takes long to know. |link_rate| as above, |rtt_ns| 0: unknown. */
+/* 1 when a body would be worth a look: the link is known to be slower than unpacking could be, or the server so far
+ * away that it takes long to know. |link_rate| as above, |rtt_ns| 0: unknown. */
 int xh_judge_looks(const struct xh_judge *j, double link_rate, uint64_t rtt_ns);
 
 #endif

@@ -1,5 +1,5 @@
-/* What is known of directories and their sidecars, so that no server is asked in vain for each file: in this process, and
- * that there are none, in the shadows' directory for the user's other processes. Ten minutes long. */
+/* What is known of directories and their sidecars, so that no server is asked in vain for each file: in this process,
+ * and that there are none, in the shadows' directory for the user's other processes. Ten minutes long. */
 #ifndef XH_KNOWN_H
 #define XH_KNOWN_H
 

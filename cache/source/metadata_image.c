@@ -29,8 +29,8 @@
 #include "source.h"
 #include "version.h"
 
-/* A sidecar that is there is waited for: what it saves is more. One that may not be, not longer than this part of the time
- * that the opening took; where there was one before, than all of it. */
+/* A sidecar that is there is waited for: what it saves is more. One that may not be, not longer than this part of the
+ * time that the opening took; where there was one before, than all of it. */
 #define WAIT_PART 4
 #define WAIT_LEAST_NS 2000000u
 #define WAIT_COMING_NS UINT64_C(10000000000)
@@ -87,8 +87,8 @@ static void give_up(struct xh_metadata_image *b, const char *why)
     warn(b, why);
 }
 
-/* Reads the sidecar: what is here already, or with |waits| all. What it says is proved by its sums, so an early head does for
- * as far as it goes. */
+/* Reads the sidecar: what is here already, or with |waits| all. What it says is proved by its sums, so an early head
+ * does for as far as it goes. */
 static int get(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t *buf, int waits, struct xh_err *err)
 {
     struct xh_file *f = b->file;
@@ -97,7 +97,8 @@ static int get(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t 
     if (!n || !xh_unverified_look(f, off, buf, n))
         n = 0;
     struct xh_extent e = {off + n, len - n, buf + n};
-    if (e.len == 0 || xh_shadow_read(f->shadow, e.off, e.buf, e.len) == e.len || xh_unverified_look(f, e.off, e.buf, e.len))
+    if (e.len == 0 || xh_shadow_read(f->shadow, e.off, e.buf, e.len) == e.len ||
+        xh_unverified_look(f, e.off, e.buf, e.len))
         return 0;
     return waits ? b->files->read(f, XH_KIND_RAW, &e, 1, err) : XH_E_NOENT;
 }
@@ -233,7 +234,8 @@ static const char *read_index(struct xh_metadata_image *b)
 }
 
 /* What another process, or this one, left of it in its shadow is believed without asking: it is bound to a version of
- * the original, which is asked for. All that is taken of it are the original's own bytes, for who has proved that he may read those. */
+ * the original, which is asked for. All that is taken of it are the original's own bytes, for who has proved that he
+ * may read those. */
 static int open_left(struct xh_metadata_image *b)
 {
     char hint[XH_HINT_BYTES + 1] = ""; /* and of a sidecar's own sidecar nothing */
@@ -363,8 +365,8 @@ static void release(struct xh_metadata_image *b)
 }
 
 /* Returns NULL without memory or a thread: then there is no sidecar. */
-static struct xh_metadata_image *new_look(const char *url, const struct xh_options *o, int required, enum xh_known known,
-                                  const char *told, const struct xh_other_files *files)
+static struct xh_metadata_image *new_look(const char *url, const struct xh_options *o, int required,
+                                          enum xh_known known, const char *told, const struct xh_other_files *files)
 {
     struct xh_metadata_image *b = calloc(1, sizeof *b);
     if (!b)
@@ -391,8 +393,10 @@ int xh_metadata_image_begin(const char *url, const struct xh_options *o, const s
     int required = strcmp(o->sidecar, "require") == 0;
     *out = NULL;
     if (!required && strcmp(o->sidecar, "auto") != 0 && strcmp(o->sidecar, "body") != 0)
-        return strcmp(o->sidecar, "off") == 0 ? 0
-               : xh_err_set(err, XH_E_INVAL, 0, "option sidecar: got \"%.100s\", want auto, off, require or body", o->sidecar);
+        return strcmp(o->sidecar, "off") == 0
+                   ? 0
+                   : xh_err_set(err, XH_E_INVAL, 0, "option sidecar: got \"%.100s\", want auto, off, require or body",
+                                o->sidecar);
     enum xh_known known = xh_known_of(url, o);
     if (known != XH_KNOWN_NONE || required)
         *out = new_look(url, o, required, known, NULL, files);
@@ -456,7 +460,8 @@ int xh_metadata_image_settle(struct xh_metadata_image *b, const struct xh_metada
     pthread_mutex_unlock(&b->lock);
     int used = xh_metadata_image_is_used(b, 0);
     if (!used && b->required)
-        return xh_err_set(err, XH_E_NOENT, 0, "there is no metadata image of this version to be used: %.500s%s%s (option sidecar=require)",
+        return xh_err_set(err, XH_E_NOENT, 0,
+                          "there is no metadata image of this version to be used: %.500s%s%s (option sidecar=require)",
                           xh_url_shown(b->url, shown, sizeof shown), why ? ": " : "", why ? why : "");
     return used;
 }
@@ -478,7 +483,8 @@ int xh_metadata_image_is_used(struct xh_metadata_image *b, int all)
     if (!b || !atomic_load_explicit(&b->used, memory_order_acquire))
         return 0;
     uint64_t come = atomic_load_explicit(&b->come, memory_order_relaxed), size = b->image.head.sidecar_bytes;
-    for (; all && come < size && xh_shadow_peek(b->file->shadow, come / XH_PAGE_BYTES) == XH_CLAIM_READY; come += XH_PAGE_BYTES)
+    for (; all && come < size && xh_shadow_peek(b->file->shadow, come / XH_PAGE_BYTES) == XH_CLAIM_READY;
+         come += XH_PAGE_BYTES)
         ;
     if (all)
         atomic_store_explicit(&b->come, come, memory_order_relaxed);

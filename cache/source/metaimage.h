@@ -1,8 +1,8 @@
 /* A metadata image: what a publisher puts beside an HDF5 file, so that a reader has all its metadata at once.
  * docs/sidecar.md is the format.
  *
- * Pure: no I/O, no locks. Bytes in, places out. All input is hostile: nothing outside the bytes given is read, no more is
- * allocated than the bounds below say, and what was accepted names no place outside the file that it is of. */
+ * Pure: no I/O, no locks. Bytes in, places out. All input is hostile: nothing outside the bytes given is read, no more
+ * is allocated than the bounds below say, and what was accepted names no place outside the file that it is of. */
 #ifndef XH_METAIMAGE_H
 #define XH_METAIMAGE_H
 
@@ -59,7 +59,8 @@ void xh_metaimage_put_head(const struct xh_metaimage_head *h, uint8_t out[XH_MET
 const char *xh_metaimage_read(const struct xh_metaimage_head *h, const uint8_t *p, struct xh_metaimage *out);
 void xh_metaimage_free(struct xh_metaimage *m);
 
-/* Where [off, off + len) of the original lies in the image. Returns 1 and sets |*at|, or 0: not all of it is in one extent. */
+/* Where [off, off + len) of the original lies in the image. Returns 1 and sets |*at|, or 0: not all of it is in one
+ * extent. */
 int xh_metaimage_find(const struct xh_metaimage *m, uint64_t off, uint64_t len, uint64_t *at);
 
 /* Unpacks block |i|, whose bytes are at |p|, into |out|, which has room for its raw_len. Returns 0, or -1: its bytes
@@ -69,10 +70,10 @@ int xh_metaimage_unpack(const struct xh_metaimage *m, size_t i, const uint8_t *p
 /* Checks that the |raw_len| bytes at |raw| are block |i|'s. Returns 1 or 0. */
 int xh_metaimage_is_block(const struct xh_metaimage *m, size_t i, const uint8_t *raw);
 
-/* What is packed of a block in place of the |len| bytes at |in|: of each word (8 bytes, little-endian, counted from the block's
- * beginning) its difference, modulo 2^64, to the one |back| words before, which is 0 before the beginning; what is left at
- * the end as it is. Records of a chunk index that lie one behind the other pack several times smaller so. |out| has room
- * for |len| bytes and is not |in|. */
+/* What is packed of a block in place of the |len| bytes at |in|: of each word (8 bytes, little-endian, counted from the
+ * block's beginning) its difference, modulo 2^64, to the one |back| words before, which is 0 before the beginning; what
+ * is left at the end as it is. Records of a chunk index that lie one behind the other pack several times smaller so.
+ * |out| has room for |len| bytes and is not |in|. */
 void xh_metaimage_differ(const uint8_t *in, size_t len, unsigned back, uint8_t *out);
 
 /* Writes a block's row into an index. |len| is its packed size; |sum| has XH_METAIMAGE_SUM bytes at least. */

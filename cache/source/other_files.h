@@ -1,5 +1,5 @@
-/* Other files than the one that is open: the sidecars beside it, which are opened and read as any file is. Open/ hands these
- * functions down, as they stand above the sources. */
+/* Other files than the one that is open: the sidecars beside it, which are opened and read as any file is. Open/ hands
+ * these functions down, as they stand above the sources. */
 #ifndef XH_OTHER_FILES_H
 #define XH_OTHER_FILES_H
 

@@ -118,8 +118,8 @@ void xh_packed_put_row(uint8_t out[XH_PACKED_ROW], uint32_t bytes, uint32_t sum)
     xh_put32(out + 4, sum);
 }
 
-/* Frames lie one behind the other, so none overlaps another. Behind the last one other frames may lie, which hold nothing.
- * zstd's bound of a frame holds for lz4's too: that adds at most 31 bytes, and 4 for each 64 KiB. */
+/* Frames lie one behind the other, so none overlaps another. Behind the last one other frames may lie, which hold
+ * nothing. zstd's bound of a frame holds for lz4's too: that adds at most 31 bytes, and 4 for each 64 KiB. */
 static const char *read_rows(struct xh_packed *k, const uint8_t *p)
 {
     const struct xh_packed_head *h = &k->head;
@@ -220,8 +220,8 @@ static int unpack_lz4(LZ4F_dctx *z, const uint8_t *p, size_t len, uint8_t *out, 
     return LZ4F_decompress(z, out, &made, p, &took, &stable_out) == 0 && took == len && made == raw ? 0 : -1;
 }
 
-/* A frame's last four bytes are a checksum of what it unpacks to, which the library compares. The table has it too, so a
- * good frame of something else is not taken for it. */
+/* A frame's last four bytes are a checksum of what it unpacks to, which the library compares. The table has it too, so
+ * a good frame of something else is not taken for it. */
 int xh_packed_unpack(const struct xh_packed *k, uint32_t i, const uint8_t *p, struct xh_packed_tool *z, uint8_t *out)
 {
     size_t len = (size_t)(k->at[i + 1] - k->at[i]), raw = xh_packed_raw_len(k, i);

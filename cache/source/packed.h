@@ -30,7 +30,8 @@ struct xh_packed_head {
     uint32_t codec;         /* enum xh_packed_codec */
     uint64_t sidecar_bytes; /* of all of it */
     uint8_t table_sha256[32];
-    uint8_t start_sha256[16]; /* of the original's first bytes, XH_PACKED_START_BYTES or all; the first half of the sum */
+    uint8_t start_sha256[16]; /* of the original's first bytes, XH_PACKED_START_BYTES or all; the first half of the
+                               * sum */
 };
 
 /* Constant once read. */
@@ -43,7 +44,8 @@ struct xh_packed {
 /* How much lies before the first frame: the skippable frame's head, the header and the table. */
 uint64_t xh_packed_before(uint32_t frames);
 
-/* The header in the |len| bytes at |p|, the sidecar's first. Returns NULL and sets |*out|, or says what is wrong with it. */
+/* The header in the |len| bytes at |p|, the sidecar's first. Returns NULL and sets |*out|, or says what is wrong with
+ * it. */
 const char *xh_packed_head(const uint8_t *p, size_t len, struct xh_packed_head *out);
 
 /* Writes a skippable frame's head and the header: XH_PACKED_SKIPPABLE + XH_PACKED_HEADER bytes. */
@@ -69,7 +71,8 @@ void xh_packed_tool_free(struct xh_packed_tool *z); /* NULL allowed */
  * Returns 0, or -1: its bytes are not those that were published, or there was no memory. */
 int xh_packed_unpack(const struct xh_packed *k, uint32_t i, const uint8_t *p, struct xh_packed_tool *z, uint8_t *out);
 
-/* 1 when the |n| bytes at |start|, the first of a file of head.file_bytes, are those of the original, or too few to tell. */
+/* 1 when the |n| bytes at |start|, the first of a file of head.file_bytes, are those of the original, or too few to
+ * tell. */
 int xh_packed_is_start(const struct xh_packed_head *h, const uint8_t *start, size_t n);
 
 #endif

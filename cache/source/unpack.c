@@ -1,7 +1,7 @@
 /* Unpacking: see unpack.h.
  *
- * A frame that a read wants all of, in one piece of its buffer, is unpacked there; any other in a buffer of its own, from
- * which it is copied. A frame is a whole number of pages but at the end of the file, so a page is never in two. */
+ * A frame that a read wants all of, in one piece of its buffer, is unpacked there; any other in a buffer of its own,
+ * from which it is copied. A frame is a whole number of pages but at the end of the file, so a page is never in two. */
 #include "unpack.h"
 
 #include <sched.h>
@@ -47,7 +47,8 @@ static int each_part(const struct xh_unpacking *of, const struct xh_packed *t, u
     }
     for (size_t i = lo; i < of->runs->n && of->runs->at[i].first < end; i++) {
         struct xh_run run = of->runs->at[i];
-        uint64_t a = run.first > first ? run.first : first, b = run.first + run.count < end ? run.first + run.count : end;
+        uint64_t a = run.first > first ? run.first : first,
+                 b = run.first + run.count < end ? run.first + run.count : end;
         int rc = a < b ? act(of, (struct xh_run){a, b - a}, ctx) : 0;
         if (rc)
             return rc;
@@ -102,7 +103,8 @@ static uint8_t *place_of(const struct xh_unpacking *of, const struct xh_runs *pa
 }
 
 /* Gives the reader, and the shadow, what they want of a frame whose bytes are at |raw|. */
-static void hand_on(const struct xh_unpacking *of, const struct xh_runs *part, struct xh_range r, const uint8_t *raw, int copies)
+static void hand_on(const struct xh_unpacking *of, const struct xh_runs *part, struct xh_range r, const uint8_t *raw,
+                    int copies)
 {
     struct xh_file *f = of->op->f;
     for (size_t i = 0; i < part->n; i++) {
@@ -143,7 +145,8 @@ static void keep(struct xh_unpacker *u, uint32_t frame, uint8_t *raw)
         u->nkept = u->kept ? u->nkept : 0;
     }
     for (size_t i = 0; i < u->nkept && !kept_at(u, frame); i++)
-        if (u->kept[i].readers == 0 && (!oldest || !u->kept[i].bytes || (oldest->bytes && u->kept[i].used < oldest->used)))
+        if (u->kept[i].readers == 0 &&
+            (!oldest || !u->kept[i].bytes || (oldest->bytes && u->kept[i].used < oldest->used)))
             oldest = &u->kept[i];
     if (oldest) {
         gone = oldest->bytes;
@@ -200,7 +203,8 @@ static void unpack(struct xh_unpacker *u, struct xh_unpack_task *t, struct xh_pa
     struct xh_runs part = {0};
     uint64_t began = xh_now_ns();
     int rc = part_of(of, u->table, t->frame, &part);
-    uint8_t *place = rc ? NULL : place_of(of, &part, r), *own = place || rc ? NULL : malloc(r.len), *to = place ? place : own;
+    uint8_t *place = rc ? NULL : place_of(of, &part, r), *own = place || rc ? NULL : malloc(r.len),
+            *to = place ? place : own;
     int good = z && to && xh_packed_unpack(u->table, t->frame, t->packed, z, to) == 0;
     uint64_t ns = xh_now_ns() - began;
     xh_batch_leave(t->batch);
@@ -259,7 +263,8 @@ static void start_threads(struct xh_unpacker *u)
         u->threads++;
 }
 
-int xh_unpack_start(struct xh_unpacker *u, struct xh_unpacking *of, struct xh_batch *batch, const uint8_t *packed, uint32_t frame)
+int xh_unpack_start(struct xh_unpacker *u, struct xh_unpacking *of, struct xh_batch *batch, const uint8_t *packed,
+                    uint32_t frame)
 {
     struct xh_unpack_task *t = malloc(sizeof *t);
     if (!t)

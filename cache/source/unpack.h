@@ -63,9 +63,10 @@ void xh_unpacker_init(struct xh_unpacker *u);
 /* How many threads there are at most. */
 unsigned xh_unpacker_threads(void);
 
-/* Unpacks |frame|, which is at |packed| in |batch|, for |of|, and hands on what that wants of it. Returns 0, or XH_E_NOMEM:
- * nothing was begun, and |batch| is as before. Owns: a part of |batch|. */
-int xh_unpack_start(struct xh_unpacker *u, struct xh_unpacking *of, struct xh_batch *batch, const uint8_t *packed, uint32_t frame);
+/* Unpacks |frame|, which is at |packed| in |batch|, for |of|, and hands on what that wants of it. Returns 0, or
+ * XH_E_NOMEM: nothing was begun, and |batch| is as before. Owns: a part of |batch|. */
+int xh_unpack_start(struct xh_unpacker *u, struct xh_unpacking *of, struct xh_batch *batch, const uint8_t *packed,
+                    uint32_t frame);
 
 /* Hands on what |of| wants of |frame| if that is kept. Returns 1 or 0. */
 int xh_unpack_kept(struct xh_unpacker *u, struct xh_unpacking *of, uint32_t frame);
@@ -75,9 +76,10 @@ int xh_unpack_keeps(struct xh_unpacker *u, uint32_t frame);
 void xh_unpacking_begin(struct xh_unpacking *of, struct xh_read_op *op, const struct xh_runs *runs, int claimed);
 /* Waits until at most |most| tasks of it are left. */
 void xh_unpacking_wait(struct xh_unpacking *of, size_t most);
-/* What |of| wants of |frame| goes to |out|, and is |of|'s no more. Returns 0 or XH_E_NOMEM: then what is claimed of it has been
- * abandoned. */
-int xh_unpacking_leave(const struct xh_unpacking *of, const struct xh_packed *table, uint32_t frame, struct xh_runs *out);
+/* What |of| wants of |frame| goes to |out|, and is |of|'s no more. Returns 0 or XH_E_NOMEM: then what is claimed of it
+ * has been abandoned. */
+int xh_unpacking_leave(const struct xh_unpacking *of, const struct xh_packed *table, uint32_t frame,
+                       struct xh_runs *out);
 
 void xh_batch_leave(struct xh_batch *b);
 

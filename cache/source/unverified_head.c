@@ -85,8 +85,9 @@ int xh_unverified_look(const struct xh_file *f, uint64_t off, void *buf, size_t 
 static void settle(struct xh_file *f, int same)
 {
     int was = XH_UNVERIFIED_STANDS;
-    if (atomic_compare_exchange_strong_explicit(&f->unverified->state, &was, same ? XH_UNVERIFIED_NONE : XH_UNVERIFIED_WRONG,
-                                                memory_order_acq_rel, memory_order_acquire))
+    if (atomic_compare_exchange_strong_explicit(&f->unverified->state, &was,
+                                                same ? XH_UNVERIFIED_NONE : XH_UNVERIFIED_WRONG, memory_order_acq_rel,
+                                                memory_order_acquire))
         xh_trace(XH_T_READ, "early-head", "bytes=%zu same=%d", f->unverified->len, same);
 }
 

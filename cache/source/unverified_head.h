@@ -10,8 +10,8 @@
  * The same bytes in both: the early ones are those of the version, whenever they were sent. Others: the
  * file was changed while it was opened, and from then on every read says so.
  *
- * Nothing needs that proof where nobody reads from the early head: a metadata image in use has its bytes (xh_unverified_drop).
- * And a sidecar's reader has sums for all that he takes from it (xh_unverified_waive). */
+ * Nothing needs that proof where nobody reads from the early head: a metadata image in use has its bytes
+ * (xh_unverified_drop). And a sidecar's reader has sums for all that he takes from it (xh_unverified_waive). */
 #ifndef XH_UNVERIFIED_HEAD_H
 #define XH_UNVERIFIED_HEAD_H
 

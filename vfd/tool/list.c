@@ -58,11 +58,12 @@ static void print_json(const struct xh_object *o, unsigned long n)
     if (o->target)
         json_object_set_new(all, "target", xh_json_text(o->target));
     if (o->kind == XH_OBJ_DATASET)
-        json_object_update_new(all, json_pack(
-            "{s:o, s:o, s:o, s:s, s:o, s:o}", "shape", xh_json_counts(o->dims, o->rank), "max_shape",
-            xh_json_counts(o->most, o->rank), "type", xh_json_text(o->type), "layout", xh_layout_name(o->layout), "chunk",
-            o->layout == XH_LAYOUT_CHUNKED ? xh_json_counts(o->chunk, o->rank) : json_null(), "filters",
-            xh_json_text(o->filters[0] ? o->filters : NULL)));
+        json_object_update_new(
+            all, json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "shape", xh_json_counts(o->dims, o->rank), "max_shape",
+                           xh_json_counts(o->most, o->rank), "type", xh_json_text(o->type), "layout",
+                           xh_layout_name(o->layout), "chunk",
+                           o->layout == XH_LAYOUT_CHUNKED ? xh_json_counts(o->chunk, o->rank) : json_null(), "filters",
+                           xh_json_text(o->filters[0] ? o->filters : NULL)));
     xh_json_print(n ? ",\n " : "\n ", all);
 }
 

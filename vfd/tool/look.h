@@ -21,7 +21,8 @@ struct xh_object {
     int missing;                  /* 1: such a filter is used */
     int indirect;                 /* 1: its values lie elsewhere in the file (variable length) */
     unsigned rank;
-    uint64_t dims[XH_HDF5_RANK_MOST], most[XH_HDF5_RANK_MOST], chunk[XH_HDF5_RANK_MOST]; /* most: UINT64_MAX is unlimited */
+    /* most: UINT64_MAX is unlimited */
+    uint64_t dims[XH_HDF5_RANK_MOST], most[XH_HDF5_RANK_MOST], chunk[XH_HDF5_RANK_MOST];
     uint64_t bytes;                                                      /* of all its elements, as in memory */
     uint64_t chunk_bytes;                                                /* of a chunk, before filters */
     enum xh_layout layout;

@@ -198,7 +198,8 @@ static double unpack_rate(const struct samples *s, const struct way *w)
     struct packer z;
     uint64_t at[2] = {0};
     uint32_t sum;
-    struct xh_packed k = {.head = {.frames = 1, .frame_bytes = w->frame_bytes, .codec = w->codec}, .at = at, .sum = &sum};
+    struct xh_packed k = {.head = {.frames = 1, .frame_bytes = w->frame_bytes, .codec = w->codec}, .at = at,
+                          .sum = &sum};
     struct xh_packed_tool *tool = xh_packed_tool(&k);
     uint8_t *out = malloc(w->frame_bytes);
     int ok = packer_begin(&z, w) == 0 && tool && out;
@@ -439,8 +440,8 @@ static int digest_start(int fd, struct xh_packed_head *h)
     return 0;
 }
 
-static int write_body(int fd, int to, struct xh_packed_head *h, const struct way *w, int threads, _Atomic uint64_t *done,
-                      struct xh_baked *out)
+static int write_body(int fd, int to, struct xh_packed_head *h, const struct way *w, int threads,
+                      _Atomic uint64_t *done, struct xh_baked *out)
 {
     struct press p = {.fd = fd, .h = h, .way = w, .done = done};
     size_t before = (size_t)xh_packed_before(h->frames);
@@ -461,7 +462,8 @@ static int write_body(int fd, int to, struct xh_packed_head *h, const struct way
     }
     if (rc == 0) {
         xh_packed_put_head(h, head);
-        if (xh_place_write(to, seek, seek_bytes(h)) != 0 || lseek(to, 0, SEEK_SET) < 0 || xh_place_write(to, head, before) != 0)
+        if (xh_place_write(to, seek, seek_bytes(h)) != 0 || lseek(to, 0, SEEK_SET) < 0 ||
+            xh_place_write(to, head, before) != 0)
             rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be written: %s", strerror(errno));
     }
     free(head);

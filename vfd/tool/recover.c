@@ -66,8 +66,8 @@ static int list_one(void *ctx, const struct xh_left *l)
     char size[XH_SIZE_TEXT], written[XH_SIZE_TEXT], url[1024], why[700], date[32];
     if (to->json) {
         xh_json_print(to->n++ ? ",\n " : "\n ",
-                      json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:I}", "id", xh_json_text(l->id), "state", state_of(l), "url",
-                                xh_json_text(l->url ? xh_tool_shown(l->url, url, sizeof url) : NULL), "why",
+                      json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:I}", "id", xh_json_text(l->id), "state", state_of(l),
+                                "url", xh_json_text(l->url ? xh_tool_shown(l->url, url, sizeof url) : NULL), "why",
                                 xh_json_text(l->why && *l->why ? l->why : NULL), "size", (json_int_t)l->size,
                                 "written_bytes", (json_int_t)l->written_bytes, "since", (json_int_t)l->since_s));
         return 0;

@@ -39,8 +39,8 @@ static void print_json(const struct xh_image_info *i, unsigned n)
                   {"metadata_bytes", i->meta_bytes}, {"raw_pages", i->raw_pages}, {"raw_bytes", i->raw_bytes},
                   {"hit_bytes", i->hit_bytes}, {"readers", i->readers}, {"taken_bytes", i->taken_bytes},
                   {"last_use", (uint64_t)i->used}};
-    json_t *all = json_pack("{s:o, s:o, s:o, s:o}", "url", xh_json_text(i->url_shown), "version", xh_json_text(i->validator),
-                            "name", xh_json_text(i->name), "flaw", xh_json_text(i->flaw));
+    json_t *all = json_pack("{s:o, s:o, s:o, s:o}", "url", xh_json_text(i->url_shown), "version",
+                            xh_json_text(i->validator), "name", xh_json_text(i->name), "flaw", xh_json_text(i->flaw));
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
         json_object_set_new(all, counts[k].name, json_integer((json_int_t)counts[k].value));
     xh_json_print(n ? ",\n " : "\n ", all);

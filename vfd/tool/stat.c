@@ -37,8 +37,8 @@ static void print_json(const char *shown, struct xh_file *f, const struct xh_loo
                   {"groups", l->groups}, {"datasets", l->datasets}, {"types", l->types}, {"attributes", l->attributes},
                   {"unread", l->unread}, {"metadata_bytes", l->metadata_bytes}, {"requests", l->requests},
                   {"fetched_bytes", l->fetched_bytes}, {"connections", l->connections}};
-    json_t *all = json_pack("{s:o, s:I, s:o}", "url", xh_json_text(shown), "size", (json_int_t)xh_cache_size(f), "version",
-                            xh_json_text(xh_cache_validator(f)));
+    json_t *all = json_pack("{s:o, s:I, s:o}", "url", xh_json_text(shown), "size", (json_int_t)xh_cache_size(f),
+                            "version", xh_json_text(xh_cache_validator(f)));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_object_set_new(all, counts[i].name, json_integer((json_int_t)counts[i].value));
     json_object_set_new(all, "opened_ms", xh_json_number(t->opened_ms));
