@@ -1,8 +1,9 @@
 """Servers that tell a file's version in another way, and files that change."""
 import email.utils
+import functools
 import time
 
-from .reply import Reply, Shared, fault, honest_reply, multipart, part, tag_of
+from .reply import Reply, Shared, another_version, fault, honest_reply, multipart, part, tag_of
 
 
 @fault("ok")
@@ -35,6 +36,18 @@ def weak_etag(r):
     """W/"…", which must not match If-Match."""
     r.etag = 'W/"1234"'
     r.send(r.honest() if r.headers["If-Match"] is None else Reply(412))
+
+
+@functools.lru_cache
+def torn_version(data, at):
+    return data[:at] + another_version(data)[at:]
+
+
+@fault("torn")
+def torn(r):
+    """Bytes from the argument on are another version's, in replies that tell the old one: as if rewritten meanwhile."""
+    r.etag, r.data = tag_of(r.data), torn_version(r.data, int(r.arg))
+    r.send(r.honest())
 
 
 def gets(r):
