@@ -174,9 +174,10 @@ static int open_hastily(struct xh_replicas *r, size_t i, const char *hint, int v
 }
 
 /* Opens the first site that answers. The order is |first|, the URL's own site, the others; sites that failed lately
- * come last. Returns the index, or r->n with |err|: no site answered, or |*over|: no other site is worth a try. */
+ * come last. Returns the index, or r->n with |err|: no site answered, or |*over|: no other site is worth a try.
+ * |*late|: the first one that only took too long; r->n: none. */
 static size_t open_any(struct xh_replicas *r, size_t first, const char *hint, int vouched, struct xh_origin_head *head,
-                       int *over, struct xh_err *err)
+                       int *over, size_t *late, struct xh_err *err)
 {
     size_t order[XH_SITES_MAX], n = 0;
     for (int dead = 0; dead < 2; dead++)
@@ -191,6 +192,8 @@ static size_t open_any(struct xh_replicas *r, size_t first, const char *hint, in
         int rc = open_hastily(r, i, i == first ? hint : NULL, i == first && vouched, head, &own);
         if (rc == 0)
             return i;
+        if (rc == XH_E_CANCELLED && (i == 0 || *late == r->n))
+            *late = i;
         if (i == 0) /* the caller gets the error of the URL's own server */
             *err = own;
         *over = i == 0 && rc != XH_E_CANCELLED && xh_site_fate(r, &r->site[0], &own) != XH_FATE_ELSEWHERE;
@@ -214,8 +217,17 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
         hint = NULL;
     }
     int over = 0;
+    size_t late = r->n;
     if (r->n > 1)
-        main = open_any(r, main, hint, vouched, head, &over, &own);
+        main = open_any(r, main, hint, vouched, head, &over, &late, &own);
+    if (main == r->n && !over && late > 0 && late < r->n) { /* the URL's own is down, and this one slow */
+        struct xh_err its = {0};
+        struct xh_site *s = &r->site[late];
+        if (xh_origin_open(s->url, &r->options, NULL, 0, counters, NULL, &s->origin, head, &its) == 0) {
+            main = late;
+            xh_health_well(s->server);
+        }
+    }
     if (r->n == 1 || (main == r->n && !over)) { /* the only site; or none answered: try it with full patience */
         own.code = xh_origin_open(url, o, hint, vouched, counters, NULL, &r->site[0].origin, head, &own);
         main = own.code ? r->n : 0;

@@ -124,9 +124,10 @@ static int goes_on(struct xh_replicas *r, struct xh_routed *g, struct xh_site *s
 {
     if (g->cancelled || r->closing)
         return 0;
-    if (g->moving)
-        return 1;
     enum xh_fate fate = xh_site_fate(r, s, err);
+    /* What the site said before it heard of the move counts: that it has another version, above all. */
+    if (g->moving && (err->code == XH_E_CANCELLED || fate == XH_FATE_ELSEWHERE))
+        return 1;
     if (fate == XH_FATE_UP) {
         r->changed |= err->code == XH_E_CHANGED;
         return 0;

@@ -1,19 +1,21 @@
-/* Several sites with origins made here, which do what the test says: when a transfer leaves a site, where it goes, and what
- * a site is judged by. Time is the real one. */
+/* Several sites with origins made here, which do what the test says: when a transfer leaves a site, where it goes, and
+ * what a site is judged by. Time is virtual (tests/sim/baton.h), so each wait below is exact on any machine. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/now.h"
 #include "replicas/health.h"
 #include "replicas/replicas.h"
 #include "replicas/sites.h"
+#include "../sim/baton.h"
 
-#define OBJECT_BYTES (400u << 20)
+#define OBJECT_BYTES (UINT64_C(40) << 30)
+#define TRANSFERS 800
 #define MIB (1u << 20)
-#define SPACE_BYTES (40u * MIB) /* from one transfer of the test to the next */
+#define SPACE_BYTES (UINT64_C(50) * MIB) /* from one transfer of the test to the next */
 #define SITES 2
 #define MS 1000000u
 
@@ -25,6 +27,9 @@ struct xh_origin {
 
 static _Atomic int down[SITES];      /* neither opened nor looked at with success */
 static _Atomic unsigned looks[SITES]; /* the keeper's */
+static uint64_t carries[SITES], left[SITES]; /* bytes in a millisecond, of all transfers; 0: any. What is left of them */
+static uint64_t opens_in_ns[SITES];   /* without patience for that it is not opened */
+static int says_when_cancelled = XH_E_CANCELLED;
 
 /* What was asked for. Looks are answered at once; all else gets |rate| bytes of its site every millisecond. */
 static struct asked {
@@ -33,7 +38,7 @@ static struct asked {
     int number; /* of the test's transfer; -1: a look */
     uint64_t came;
     int cancelled, fails, over;
-} asked[200];
+} asked[4 * TRANSFERS];
 static size_t nasked; /* under |lock|, as |asked| */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t rate[SITES];
@@ -44,9 +49,12 @@ static _Atomic int ends;
 int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched, struct xh_counters *c,
                    const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
 {
-    (void)o, (void)hint, (void)vouched, (void)c, (void)patience, (void)head;
+    (void)o, (void)hint, (void)vouched, (void)c, (void)head;
     unsigned site = (unsigned)(url[strlen("https://s")] - '0');
     looks[site]++;
+    for (uint64_t end = sim_now() + opens_in_ns[site]; sim_now() < end; sim_sleep(SIM_MS))
+        if (patience && patience->ends(patience->ctx))
+            return xh_err_set(err, XH_E_CANCELLED, 0, "it is not waited for any longer");
     if (down[site])
         return xh_err_set(err, XH_E_NET, 0, "down");
     *out = calloc(1, sizeof **out);
@@ -144,7 +152,7 @@ void xh_origin_stop(struct xh_origin *o)
 {
     cancel(NULL, 1);
     while (!all_over(o))
-        usleep(1000);
+        sim_sleep(SIM_MS);
 }
 
 void xh_origin_close(struct xh_origin *o)
@@ -160,9 +168,13 @@ static void serve(size_t i, const struct asked *a)
     static const uint8_t bytes[MIB];
     struct xh_err err;
     struct xh_range r = a->t->ranges[0];
-    int look = a->number < 0, code = a->cancelled ? XH_E_CANCELLED : a->fails || (look && down[a->site]) ? XH_E_NET : 0;
+    int look = a->number < 0, code = a->cancelled ? says_when_cancelled : a->fails || (look && down[a->site]) ? XH_E_NET : 0;
     uint64_t n = look ? r.len : stuck && a->number == stuck && a->site == 0 ? 0 : rate[a->site];
     n = code ? 0 : n < r.len - a->came ? n : r.len - a->came;
+    if (carries[a->site] && !look) {
+        n = n < left[a->site] ? n : left[a->site];
+        left[a->site] -= n;
+    }
     looks[a->site] += (unsigned)look;
     if (n)
         a->t->bytes(a->t, r.off + a->came, bytes, n);
@@ -179,6 +191,7 @@ static void serve(size_t i, const struct asked *a)
 static void *pump(void *arg)
 {
     while (!ends) {
+        memcpy(left, carries, sizeof left);
         for (size_t i = 0;; i++) {
             pthread_mutex_lock(&lock);
             int more = i < nasked;
@@ -189,7 +202,7 @@ static void *pump(void *arg)
             if (!a.over)
                 serve(i, &a);
         }
-        usleep(1000);
+        sim_sleep(SIM_MS);
     }
     return arg;
 }
@@ -199,7 +212,7 @@ static void *pump(void *arg)
 static struct xh_options options;
 static struct xh_counters counters;
 static struct xh_replicas *r;
-static _Atomic int done;
+static _Atomic int done, failed_with;
 
 static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
 {
@@ -208,7 +221,8 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
 
 static void on_done(struct xh_transfer *t, const struct xh_err *err)
 {
-    (void)t, (void)err;
+    (void)t;
+    failed_with = err ? err->code : 0;
     done++;
 }
 
@@ -218,8 +232,8 @@ static int never_full(struct xh_transfer *t)
     return 0;
 }
 
-static struct xh_range ranges[10];
-static struct xh_transfer transfers[10];
+static struct xh_range ranges[TRANSFERS];
+static struct xh_transfer transfers[TRANSFERS];
 
 /* The transfer |number|, of |len| bytes. */
 static void ask(int number, uint64_t len, int speculative, int stream)
@@ -243,7 +257,7 @@ static int site_of(int number, unsigned nth, unsigned ms)
             if (asked[k].number == number && n++ == nth)
                 site = (int)asked[k].site;
         pthread_mutex_unlock(&lock);
-        usleep(1000);
+        sim_sleep(SIM_MS);
     }
     return site;
 }
@@ -279,25 +293,42 @@ static unsigned live(void)
 static int lives(unsigned n, unsigned ms)
 {
     for (; live() != n && ms; ms--)
-        usleep(1000);
+        sim_sleep(SIM_MS);
     return live() == n;
+}
+
+static void hung(const char *why)
+{
+    fprintf(stderr, "%s\n", why);
+    abort();
+}
+
+/* Opens the file. Returns the milliseconds that it took. */
+static uint64_t open_file(void)
+{
+    struct xh_err err = {0};
+    struct xh_origin_head head = {0};
+    sim_begin(1, 600 * SIM_S, 0, hung);
+    uint64_t begun = sim_now();
+    xh_options_defaults(&options);
+    strcpy(options.endpoints, "https://s0,https://s1");
+    cr_assert_eq(pthread_create(&pumping, NULL, pump, NULL), 0);
+    cr_assert_eq(xh_replicas_open("https://s0/x", &options, NULL, 0, &counters, &r, &head, &err), 0, "%s", err.text);
+    return (sim_now() - begun) / SIM_MS;
 }
 
 static void open_sites(int second_is_down)
 {
-    struct xh_err err = {0};
-    struct xh_origin_head head = {0};
-    xh_options_defaults(&options);
-    strcpy(options.endpoints, "https://s0,https://s1");
     down[1] = second_is_down;
-    cr_assert_eq(pthread_create(&pumping, NULL, pump, NULL), 0);
-    cr_assert_eq(xh_replicas_open("https://s0/x", &options, NULL, 0, &counters, &r, &head, &err), 0, "%s", err.text);
+    open_file();
     cr_assert(lives(second_is_down ? 1 : 2, 2000));
 }
 
 static void close_sites(void)
 {
+    uint64_t begun = sim_now();
     xh_replicas_close(r);
+    cr_assert_leq(sim_now() - begun, 100 * SIM_MS, "nobody waits for a site when the file is closed");
     ends = 1;
     pthread_join(pumping, NULL);
 }
@@ -340,7 +371,7 @@ Test(sites, what_leaves_a_site_goes_to_another, .timeout = 20)
     ask(1, 4 * MIB, 0, 0);
     ask(2, 100000, 0, 0);
     cr_assert_neq(site_of(1, 0, 1000), site_of(2, 0, 1000));
-    usleep(500000); /* so that both are known */
+    sim_sleep(500 * SIM_MS); /* so that both are known */
     ask(3, SPACE_BYTES, 1, 1);
     cr_assert_eq(site_of(3, 0, 1000), 0);
     stuck = 5;
@@ -361,7 +392,7 @@ Test(sites, with_none_live_all_are_looked_at_soon, .timeout = 20)
     cr_assert(lives(1, 1000));
     cr_assert_eq(site_of(1, 1, 1000), 1 - first);
     down[first] = 0;
-    usleep(700000); /* less than the pause of who failed */
+    sim_sleep(700 * SIM_MS); /* less than the pause of who failed */
     fail(1);
     cr_assert(lives(0, 1000) || live() == 1);
     cr_assert(lives(1, 800), "it is there all along");
@@ -376,5 +407,81 @@ Test(sites, a_stream_does_not_fill_its_site, .timeout = 20)
     cr_assert_eq(site_of(1, 0, 1000), 0);
     ask(6, MIB, 1, 0);
     cr_assert_eq(site_of(6, 0, 1000), 0, "what is wanted before what a stream brings does not wait for its end");
+    close_sites();
+}
+
+Test(sites, one_that_falls_silent_is_left_within_two_seconds, .timeout = 60)
+{
+    open_sites(0);
+    ask(1, 4 * MIB, 1, 0); /* a guess is not moved for slowness. The rates are 0 */
+    int first = site_of(1, 0, 10);
+    cr_assert_geq(first, 0);
+    rate[1 - first] = 10000;
+    cr_assert_eq(site_of(1, 1, 1000), -1, "it may be late");
+    cr_assert_eq(site_of(1, 1, 1000), 1 - first);
+    sim_sleep(SIM_S);
+    cr_assert(done == 1 && failed_with == 0);
+    close_sites();
+}
+
+Test(sites, shares_follow_speed_as_it_is_measured, .timeout = 60)
+{
+    uint64_t got[SITES] = {0};
+    int asked_for = 0;
+    open_sites(0);
+    rate[0] = rate[1] = MIB;
+    carries[0] = 75000;
+    carries[1] = 25000;
+    for (; asked_for < 700; sim_sleep(SIM_MS))
+        for (; asked_for < 700 && asked_for - done < 40; asked_for++)
+            ask(asked_for, MIB, 1, 0);
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < nasked; i++)
+        got[asked[i].site] += asked[i].came;
+    pthread_mutex_unlock(&lock);
+    double share = (double)got[0] / (double)(got[0] + got[1]);
+    cr_assert(share > 0.7 && share < 0.8, "%.2f", share);
+    close_sites();
+}
+
+Test(sites, one_that_says_nothing_is_waited_for_neither_by_opening_nor_by_closing, .timeout = 60)
+{
+    opens_in_ns[1] = SIM_NEVER / 2;
+    cr_assert_leq(open_file(), 1);
+    rate[0] = 10000;
+    ask(1, MIB, 0, 0);
+    sim_sleep(200 * SIM_MS);
+    cr_assert(done == 1 && failed_with == 0);
+    close_sites();
+}
+
+Test(sites, where_the_urls_own_says_nothing_another_is_opened_after_three_seconds, .timeout = 60)
+{
+    opens_in_ns[0] = SIM_NEVER / 2;
+    uint64_t ms = open_file();
+    cr_assert(ms >= 3000 && ms < 3100, "%llu", (unsigned long long)ms);
+    cr_assert_eq(r->main, 1);
+    close_sites();
+}
+
+Test(sites, where_the_urls_own_is_down_a_slow_one_is_waited_for, .timeout = 60)
+{
+    down[0] = 1;
+    opens_in_ns[1] = 5 * SIM_S;
+    uint64_t ms = open_file();
+    cr_assert(ms >= 8000 && ms < 8100, "%llu", (unsigned long long)ms);
+    cr_assert_eq(r->main, 1);
+    close_sites();
+}
+
+Test(sites, what_has_changed_is_told_though_it_was_just_being_moved, .timeout = 60)
+{
+    open_sites(0);
+    ask(1, MIB, 0, 0);
+    cr_assert_eq(site_of(1, 0, 10), 0);
+    says_when_cancelled = XH_E_CHANGED;
+    sim_sleep(3 * SIM_S);
+    cr_assert_eq(done, 1);
+    cr_assert_eq(failed_with, XH_E_CHANGED);
     close_sites();
 }
