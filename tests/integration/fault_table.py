@@ -77,9 +77,9 @@ def length(request):
 
 def options_of(fault):
     """Patience for what ends by itself, none for what does not."""
-    stall_ms = 1000 if fault.startswith(("stall", "trickle")) else 10000
+    stall_ms = 1000 if fault.startswith(("stall", "trickle")) else 30000
     retries = 5 if fault.startswith("refuse:") else 2
-    options = {"stall_timeout_ms": stall_ms, "connect_timeout_ms": 10000, "retries": retries}
+    options = {"stall_timeout_ms": stall_ms, "connect_timeout_ms": 30000, "retries": retries}
     if fault.startswith(("endless-200", "no-range")):    # a file that comes whole may take so much, and the buffer twice when it grows
         options["whole_file_bytes"] = MORE_MIB * MIB // 4
     return options

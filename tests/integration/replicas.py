@@ -77,6 +77,7 @@ class Reader:
             with open(f"/proc/self/fd/{self.errors.fileno()}", "rb") as f:
                 if said.encode() in f.read():
                     return
+            assert self.process.poll() is None, self.close()[1][-2000:]
             time.sleep(0.005)
         raise AssertionError(f"it never said {said}")
 
