@@ -117,7 +117,8 @@ int main(int argc, char **argv)
     if (!memory || each == MAP_FAILED)
         die("no memory");
     memset(memory, 0x5a, (size_t)PAGES * XH_PAGE_BYTES);
-    double copies = hits(NULL, memory, 1), alone = hits(s, NULL, 1), strided = elements(s), sum = 0, least = 1e300, most = 0;
+    double copies = hits(NULL, memory, 1), alone = hits(s, NULL, 1), strided = elements(s), sum = 0, least = 1e300,
+           most = 0;
     for (long i = 0; i < processes; i++)
         if (fork() == 0) {
             struct xh_shadow *own = open_shadow(&o);
@@ -133,9 +134,11 @@ int main(int argc, char **argv)
         most = each[i] > most ? each[i] : most;
     }
     double could = alone * (double)(processes < cpus ? processes : cpus);
-    printf("{\"element_ns\":%.1f,\"hit_ns\":%.0f,\"copy_ns\":%.0f,\"beyond_copy_ns\":%.0f,\"alone\":%.0f,\"processes\":%ld,\"together\":%.0f,"
+    printf("{\"element_ns\":%.1f,\"hit_ns\":%.0f,\"copy_ns\":%.0f,\"beyond_copy_ns\":%.0f,\"alone\":%.0f,\"processes\":"
+           "%ld,\"together\":%.0f,"
            "\"slowest\":%.0f,\"fastest\":%.0f,\"fair\":%.2f}\n",
-           1e9 / strided, 1e9 / alone, 1e9 / copies, 1e9 / alone - 1e9 / copies, alone, processes, sum, least, most, sum / could);
+           1e9 / strided, 1e9 / alone, 1e9 / copies, 1e9 / alone - 1e9 / copies, alone, processes, sum, least, most,
+           sum / could);
     xh_shadow_close(s);
     return 0;
 }

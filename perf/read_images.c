@@ -92,6 +92,7 @@ int main(int argc, char **argv)
     H5Dclose(dset);
     double closing = now();
     H5Fclose(file);
-    printf("seconds=%.6f bytes=%" PRIu64 " sum=%016" PRIx64 " between=%.6f\n", now() - start, all, total(&sum), closing - opened);
+    printf("seconds=%.6f bytes=%" PRIu64 " sum=%016" PRIx64 " between=%.6f\n", now() - start, all, total(&sum),
+           closing - opened);
     return 0;
 }

@@ -141,7 +141,8 @@ static int do_create(struct request *q)
     struct fuse_create_in *in = q->arg;
     const char *name = (const char *)(in + 1);
     struct fuse_entry_out *e = (void *)q->out;
-    int fd = openat(backing, name, (int)(in->flags & (O_ACCMODE | O_TRUNC | O_EXCL)) | O_CREAT | O_CLOEXEC, in->mode & 07777);
+    int fd = openat(backing, name, (int)(in->flags & (O_ACCMODE | O_TRUNC | O_EXCL)) | O_CREAT | O_CLOEXEC,
+                    in->mode & 07777);
     int rc = fd < 0 ? -errno : fill_entry(name, e);
     if (rc < 0)
         return rc;
@@ -266,7 +267,8 @@ static void *work(void *arg)
         if (is_slow(opcode) && (delay.tv_sec || delay.tv_nsec))
             nanosleep(&delay, NULL);
         int len = serve(&q);
-        struct fuse_out_header h = {.len = (uint32_t)(sizeof h + (len > 0 ? (size_t)len : 0)), .error = len < 0 ? len : 0,
+        struct fuse_out_header h = {.len = (uint32_t)(sizeof h + (len > 0 ? (size_t)len : 0)),
+                                    .error = len < 0 ? len : 0,
                                     .unique = unique};
         struct iovec v[2] = {{&h, sizeof h}, {out, len > 0 ? (size_t)len : 0}};
         if (writev(device, v, 2) < 0 && errno != ENOENT)

@@ -2,8 +2,8 @@
  *
  * usage: mean_image URL-OR-FILE DATASET FIRST STEP
  *
- * The images FIRST, FIRST + STEP, … of a three-dimensional dataset. Which ones is known beforehand, so the driver is told:
- * they come side by side, and not one after another.
+ * The images FIRST, FIRST + STEP, … of a three-dimensional dataset. Which ones is known beforehand, so the driver is
+ * told: they come side by side, and not one after another.
  * Build: cc mean_image.c -o mean_image $(pkg-config --cflags --libs xhdf5 hdf5) */
 #include <hdf5.h>
 #include <stdio.h>
@@ -21,14 +21,16 @@ static int mean(hid_t set, hsize_t first, hsize_t step)
 {
     hsize_t dims[3] = {0, 0, 0};
     hid_t space = H5Dget_space(set);
-    if (H5Sget_simple_extent_ndims(space) != 3 || H5Sget_simple_extent_dims(space, dims, NULL) < 0 || first >= dims[0] || step == 0)
+    if (H5Sget_simple_extent_ndims(space) != 3 || H5Sget_simple_extent_dims(space, dims, NULL) < 0 ||
+        first >= dims[0] || step == 0)
         return fprintf(stderr, "mean_image: not a stack of images, or it has fewer\n"), 1;
     hsize_t pixels = dims[1] * dims[2], n = (dims[0] - first + step - 1) / step;
     hid_t memory = H5Screate_simple(1, &pixels, NULL);
     double *image = malloc(pixels * sizeof *image), sum = 0;
     int rc = !image || select_images(space, dims, first, step, n) < 0 || H5Dxhdf5_prefetch(set, space) < 0;
     for (hsize_t i = first; !rc && i < dims[0]; i += step) {
-        rc = select_images(space, dims, i, 1, 1) < 0 || H5Dread(set, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, image) < 0;
+        rc = select_images(space, dims, i, 1, 1) < 0 ||
+             H5Dread(set, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, image) < 0;
         for (hsize_t k = 0; !rc && k < pixels; k++)
             sum += image[k];
     }

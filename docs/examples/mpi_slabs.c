@@ -2,8 +2,8 @@
  *
  * usage: mpiexec -n N mpi_slabs URL-OR-FILE DATASET
  *
- * Rank 0 alone asks for the metadata, and the others are told. Build: mpicc mpi_slabs.c -o mpi_slabs with the HDF5 of that
- * MPI and -lhdf5_vfd_xhdf5_mpi (docs/mpi.md). */
+ * Rank 0 alone asks for the metadata, and the others are told. Build: mpicc mpi_slabs.c -o mpi_slabs with the HDF5 of
+ * that MPI and -lhdf5_vfd_xhdf5_mpi (docs/mpi.md). */
 #include <hdf5.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -231,7 +231,8 @@ static void read_one(hid_t dset, hid_t type, const uint64_t *offsets, size_t n, 
     H5Sclose(space);
 }
 
-static void read_select(hid_t dset, hid_t type, const uint64_t *offsets, size_t n, hsize_t length, char *buf, size_t bytes)
+static void read_select(hid_t dset, hid_t type, const uint64_t *offsets, size_t n, hsize_t length, char *buf,
+                        size_t bytes)
 {
     hid_t space = select_batch(dset, offsets, n, length);
     hsize_t all = n * length;
@@ -243,7 +244,8 @@ static void read_select(hid_t dset, hid_t type, const uint64_t *offsets, size_t 
     H5Sclose(space);
 }
 
-static void read_multi(hid_t dset, hid_t type, const uint64_t *offsets, size_t n, hsize_t length, char *buf, size_t bytes)
+static void read_multi(hid_t dset, hid_t type, const uint64_t *offsets, size_t n, hsize_t length, char *buf,
+                       size_t bytes)
 {
     hid_t dsets[BATCH], types[BATCH], mems[BATCH], spaces[BATCH];
     void *bufs[BATCH];

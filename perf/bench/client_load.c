@@ -2,7 +2,7 @@
  * that the local file's has.
  *
  *   client_load FILE DSET ROWS sums OUT               writes a sum for each block of ROWS rows of each image
- *   client_load URL DSET ROWS read SUMS SECONDS I/N   reads the I-th of N parts of the blocks, in order, as "URL?pass=1";
+ *   client_load URL DSET ROWS read SUMS SECONDS I/N reads the I-th of N parts of the blocks, in order, as "URL?pass=1";
  * then, as long as there is time, as "URL?pass=2" and so on: another
  *                                                     file, for all that a cache can know
  *
@@ -235,7 +235,8 @@ int main(int argc, char **argv)
         return 0;
     }
     read_until(argv[1], argv[2], rows, argv[5], strtod(argv[6], NULL), part, parts);
-    printf("{\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"wrong\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"opened\":%" PRIu64
-           ",\"longest\":%.3f}\n", report.blocks, report.bytes, report.wrong, report.failed, report.opened, report.longest);
+    printf("{\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"wrong\":%" PRIu64 ",\"failed\":%" PRIu64
+           ",\"opened\":%" PRIu64 ",\"longest\":%.3f}\n",
+           report.blocks, report.bytes, report.wrong, report.failed, report.opened, report.longest);
     return report.wrong || report.failed;
 }

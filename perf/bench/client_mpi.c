@@ -1,5 +1,5 @@
-/* The bench's reader of several ranks: a dataset of images, each rank a slab of them, by the driver for collective access.
- * Prints one line of JSON as client.c does, for all ranks together.
+/* The bench's reader of several ranks: a dataset of images, each rank a slab of them, by the driver for collective
+ * access. Prints one line of JSON as client.c does, for all ranks together.
  *
  *   client_mpi FILE DSET N collective|independent      N images with each call; the sums are of every byte */
 #include <inttypes.h>
@@ -43,7 +43,8 @@ struct reading {
     uint64_t bytes, sum, calls;
 };
 
-/* This rank's slab, |many| images with each call. All ranks make as many calls: who has nothing left selects nothing. */
+/* This rank's slab, |many| images with each call. All ranks make as many calls: who has nothing left selects
+ * nothing. */
 static struct reading read_slab(hid_t file, const char *name, hsize_t many, hid_t dxpl, int rank, int size)
 {
     struct reading r = {0};

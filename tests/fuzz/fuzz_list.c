@@ -26,7 +26,8 @@ static void endpoints(const char *url, const char *list)
     const char *bad;
     size_t bad_len, n = xh_list_sites(url, list, site, &bad, &bad_len);
     hold(n >= 1 && n <= XH_SITES_MAX && strcmp(site[0], url) == 0, "the URL itself is not the first");
-    hold(!bad || (bad >= list && bad_len && bad_len <= strlen(list) - (size_t)(bad - list)), "a bad entry that is not in the list");
+    hold(!bad || (bad >= list && bad_len && bad_len <= strlen(list) - (size_t)(bad - list)),
+         "a bad entry that is not in the list");
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < i; k++)
             hold(strcmp(site[i], site[k]) != 0, "one place twice");

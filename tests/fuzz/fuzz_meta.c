@@ -72,7 +72,8 @@ static void walk(struct object *o)
         size_t n = xh_metaindex_next(m, 1, &lim, look, o, r, 32);
         hold(n <= 32, "more ranges than there is room for");
         for (size_t i = 0; i < n; i++) {
-            hold(r[i].len && r[i].len <= o->size && r[i].off <= o->size - r[i].len, "a range outside the object is wanted");
+            hold(r[i].len && r[i].len <= o->size && r[i].off <= o->size - r[i].len,
+                 "a range outside the object is wanted");
             hold(i == 0 || r[i].off >= r[i - 1].off + r[i - 1].len, "ranges that overlap");
         }
         if (round < (int)o->n) {

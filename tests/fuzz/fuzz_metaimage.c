@@ -18,18 +18,21 @@ static void use(const struct xh_metaimage *m, const uint8_t *p, size_t size)
     uint64_t at, end = 0;
     for (uint32_t i = 0; i < h->extents; i++) {
         uint64_t off = m->piece[i].off, len = m->piece[i + 1].at - m->piece[i].at;
-        hold(len && (i == 0 || off > end) && off <= h->file_bytes && len <= h->file_bytes - off, "an extent outside the file, or twice");
+        hold(len && (i == 0 || off > end) && off <= h->file_bytes && len <= h->file_bytes - off,
+             "an extent outside the file, or twice");
         end = off + len;
         if (i >= LOOKS)
             continue;
         hold(xh_metaimage_find(m, off, len, &at) && at == m->piece[i].at, "an extent is not found");
         hold(xh_metaimage_find(m, end - 1, 1, &at) && at < h->image_bytes, "its last byte is not found");
-        hold(!xh_metaimage_find(m, off, len + 1, &at) && !xh_metaimage_find(m, end, 1, &at), "more is found than there is");
+        hold(!xh_metaimage_find(m, off, len + 1, &at) && !xh_metaimage_find(m, end, 1, &at),
+             "more is found than there is");
     }
     hold(!xh_metaimage_find(m, UINT64_MAX, 1, &at) && !xh_metaimage_find(m, 0, UINT64_MAX, &at), "all is found");
     for (uint32_t i = 0; i < h->blocks && i < BLOCKS; i++) {
         const struct xh_metaimage_block *b = &m->block[i];
-        hold(b->raw_len && b->raw_len <= h->block_bytes && b->off <= h->sidecar_bytes && b->len <= h->sidecar_bytes - b->off,
+        hold(b->raw_len && b->raw_len <= h->block_bytes && b->off <= h->sidecar_bytes &&
+                 b->len <= h->sidecar_bytes - b->off,
              "a block outside the sidecar");
         if (b->off > size || b->len > size - b->off)
             continue;

@@ -210,7 +210,8 @@ static void use(struct script *in, struct xh_shadow *s, uint64_t what)
     case 10: xh_shadow_wait(s, a % PAGES, 0, NULL); break;
     case 11: xh_evict_squeeze(s, a, a & 1, NULL); break;
     case 12:
-        hold(xh_shadow_touch(s, a % PAGES, PAGES - a % PAGES, &empty) <= PAGES && empty <= PAGES, "more pages than asked");
+        hold(xh_shadow_touch(s, a % PAGES, PAGES - a % PAGES, &empty) <= PAGES && empty <= PAGES,
+             "more pages than asked");
         xh_shadow_elsewhere(s, a % PAGES);
         break;
     default:

@@ -62,7 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
         hold(strlen(d.value) < sizeof d.value && !strpbrk(d.value, "\r\n"), "a value that ends a header");
         hold(xh_dialect_hint(&d, hint, sizeof hint) != 0, "its own hint cannot be written");
         xh_dialect_init(&again);
-        hold(xh_dialect_from_hint(&again, hint) == 0 && xh_dialect_hint(&again, back, sizeof back) && !strcmp(hint, back),
+        hold(xh_dialect_from_hint(&again, hint) == 0 && xh_dialect_hint(&again, back, sizeof back) &&
+                 !strcmp(hint, back),
              "its own hint is read as another");
     }
     xh_options_defaults(&o);

@@ -68,7 +68,8 @@ static size_t somewhere(const uint8_t *p, size_t size)
 {
     size_t at = below(size);
     for (int tries = 0; tries < 2000 && at + 4 < size; tries++, at++)
-        if (p[at] >= 'A' && p[at] <= 'Z' && p[at + 1] >= 'A' && p[at + 1] <= 'Z' && p[at + 2] >= 'A' && p[at + 2] <= 'Z') {
+        if (p[at] >= 'A' && p[at] <= 'Z' && p[at + 1] >= 'A' && p[at + 1] <= 'Z' && p[at + 2] >= 'A' &&
+            p[at + 2] <= 'Z') {
             at += below(64);
             break;
         }

@@ -204,7 +204,8 @@ static void check_head(const struct xh_origin_head *head)
 {
     uint64_t most = local_size < options.head_bytes ? local_size : options.head_bytes;
     /* A server may send less than it was asked for, but not nothing; or all of the file. */
-    if ((head->len > most && head->len != local_size) || (most && (head->len == 0 || memcmp(head->bytes, local, head->len) != 0)))
+    if ((head->len > most && head->len != local_size) ||
+        (most && (head->len == 0 || memcmp(head->bytes, local, head->len) != 0)))
         die("the head has %zu bytes or wrong ones", head->len);
 }
 
@@ -367,7 +368,8 @@ static int rate(const char *url, double for_s, uint64_t part, size_t depth)
     getrusage(RUSAGE_SELF, &use);
     double cpu = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
                  (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
-    printf("%.0f MB/s, %.3f CPU s/GB, %" PRIu64 " requests, %" PRIu64 " connections opened, rtt %.2f ms, estimate %.0f MB/s\n",
+    printf("%.0f MB/s, %.3f CPU s/GB, %" PRIu64 " requests, %" PRIu64
+           " connections opened, rtt %.2f ms, estimate %.0f MB/s\n",
            (double)bytes / took / 1e6, cpu / ((double)bytes / 1e9), stats.requests, stats.connections, rates.rtt_ms,
            rates.bytes_per_second / 1e6);
     xh_origin_close(o);
@@ -462,7 +464,8 @@ static int open_only(const char *url, const char *hint)
         return 3;
     }
     xh_origin_get_info(o, &info);
-    printf("size=%" PRIu64 " validator=%s head=%zu confirmed=%d\n", info.size, info.validator, head.len, head.confirmed);
+    printf("size=%" PRIu64 " validator=%s head=%zu confirmed=%d\n", info.size, info.validator, head.len,
+           head.confirmed);
     if (xh_origin_hint(o, text, sizeof text))
         printf("%s\n", text);
     free(head.bytes);

@@ -2,8 +2,8 @@
  *
  * Usage: read_lines URL LOCAL-COPY, with a contiguous dataset "images"
  *
- * Lines: "read FIRST COUNT" prints "same SECONDS" or "other"; "fork FIRST COUNT" does so in a child; "exit" ends with the
- * file open; the end of the lines closes it. Prints "open" first. */
+ * Lines: "read FIRST COUNT" prints "same SECONDS" or "other"; "fork FIRST COUNT" does so in a child; "exit" ends with
+ * the file open; the end of the lines closes it. Prints "open" first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
@@ -25,7 +25,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Returns 1 when image |i| is read and is that of the local copy, 0 when it is another; ends the process on an error. */
+/* Returns 1 when image |i| is read and is that of the local copy, 0 when it is another; ends the process on an
+ * error. */
 static int is_same(hsize_t i, char *got, char *want)
 {
     size_t len = (size_t)(dims[1] * dims[2] * 2);
@@ -37,7 +38,8 @@ static int is_same(hsize_t i, char *got, char *want)
     H5Sclose(memory);
     if (rc < 0)
         exit(1);
-    return pread(local, want, len, (off_t)(H5Dget_offset(images) + i * len)) == (ssize_t)len && memcmp(got, want, len) == 0;
+    return pread(local, want, len, (off_t)(H5Dget_offset(images) + i * len)) == (ssize_t)len &&
+           memcmp(got, want, len) == 0;
 }
 
 static void read_some(hsize_t first, hsize_t count)

@@ -83,7 +83,8 @@ static void *read_share(hid_t file, const char *name, const char *how, hid_t typ
 static void compare(hid_t file, hid_t original, const char *name, const char *how, hid_t type, hid_t dxpl)
 {
     size_t n, m;
-    char *got = read_share(file, name, how, type, dxpl, &n), *want = read_share(original, name, how, type, H5P_DEFAULT, &m);
+    char *got = read_share(file, name, how, type, dxpl, &n),
+         *want = read_share(original, name, how, type, H5P_DEFAULT, &m);
     CHECK(n == m);
     for (size_t i = 0; i < n; i++)
         if (got[i] != want[i]) {

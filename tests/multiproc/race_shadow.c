@@ -302,7 +302,8 @@ static void hurt(uint64_t *seed)
     (void)!readlink(path, real, sizeof real - 1);
     struct stat st;
     fstat(fd, &st);
-    uint64_t size = (uint64_t)st.st_size, head = 32768, at = rnd(seed) % 2 || size < head ? rnd(seed) : rnd(seed) % head;
+    uint64_t size = (uint64_t)st.st_size, head = 32768,
+             at = rnd(seed) % 2 || size < head ? rnd(seed) : rnd(seed) % head;
     for (size_t i = 0; i < sizeof noise; i++)
         noise[i] = (char)rnd(seed);
     switch (rnd(seed) % 8) {

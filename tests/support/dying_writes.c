@@ -81,7 +81,8 @@ static ssize_t put(int fd, const void *buf, size_t n, off_t at)
 
 static ssize_t putv(int fd, const struct iovec *v, int n, off_t at)
 {
-    ssize_t (*real)(int, const struct iovec *, int, off_t) = (ssize_t (*)(int, const struct iovec *, int, off_t))next("pwritev");
+    ssize_t (*real)(int, const struct iovec *, int, off_t) =
+        (ssize_t (*)(int, const struct iovec *, int, off_t))next("pwritev");
     size_t size = 0;
     for (int i = 0; i < n; i++)
         size += v[i].iov_len;

@@ -50,7 +50,8 @@ static struct {
     _Atomic enum { EAGER, LAZY, STRICT } mood; /* speculation: as it comes; late; only when promoted or cancelled */
     _Atomic unsigned too_early; /* promotions of what was not submitted yet */
     _Atomic int meet;           /* submit waits for one of these */
-    _Atomic int linger; /* the submission of a stream comes back when all of it has stood, and some goes on, or half a second later */
+    _Atomic int linger; /* the submission of a stream comes back when all of it has stood, and some goes on, or half a
+                         * second later */
     _Atomic int lingers; /* and it stands now */
     unsigned streams;           /* may be begun */
     int early;                  /* the head comes before its version is known */
@@ -157,7 +158,8 @@ int xh_origin_reader(const char *url, const struct xh_options *o, char out[XH_RE
 }
 
 int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched, struct xh_counters *c,
-                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head,
+                   struct xh_err *err)
 {
     (void)url, (void)o, (void)hint, (void)c, (void)patience, (void)err;
     *out = calloc(1, sizeof **out);
@@ -190,9 +192,11 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     (void)o;
-    *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50,
+    *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:test", .url_shown = "https://test/x",
+                                   .max_ranges = 50,
                                    .max_range_header = 3900, .connections = engine.streams ? engine.streams : 8,
-                                   .streaming = engine.streams ? engine.streams : 8, .scattered = 8, .open = 8, .idle = 8,
+                                   .streaming = engine.streams ? engine.streams : 8, .scattered = 8, .open = 8,
+                                   .idle = 8,
                                    .streams = engine.streams, .warm = 1 + engine.streams / 2, .warm_bytes = 6u << 20};
 }
 
@@ -231,7 +235,8 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
     }
     pthread_cond_broadcast(&engine.more);
     pthread_mutex_unlock(&engine.lock);
-    for (int left = 5000; ts[0]->full && engine.linger && left && (!engine.lingers || engine.standing == n); usleep(100)) {
+    for (int left = 5000; ts[0]->full && engine.linger && left && (!engine.lingers || engine.standing == n);
+         usleep(100)) {
         engine.lingers |= engine.standing == n;
         left -= engine.lingers;
     }
@@ -335,7 +340,8 @@ static struct xh_file *open_test(const char *config)
 
 static void check_bounds(struct xh_file *f)
 {
-    uint64_t most = f->opt.readahead_bytes + (engine.streams ? 2 * (16u << 20) : 0); /* what a stream had to bring is besides */
+    /* what a stream had to bring is besides */
+    uint64_t most = f->opt.readahead_bytes + (engine.streams ? 2 * (16u << 20) : 0);
     pthread_mutex_lock(&f->stage->lock);
     CHECK(f->stage->place.bytes <= most);
     pthread_mutex_unlock(&f->stage->lock);
@@ -498,7 +504,8 @@ static void a_child_closes(void)
     engine.mood = EAGER;
 }
 
-/* |act|, in a child that ends with what it returns, on a file at whose body a thread of the parent was at work when the child began. */
+/* |act|, in a child that ends with what it returns, on a file at whose body a thread of the parent was at work when the
+ * child began. */
 static void in_a_child_of_one_at_work(int (*act)(struct xh_file *))
 {
     int status;
@@ -544,8 +551,8 @@ static void a_child_asks_for_statistics(void)
     in_a_child_of_one_at_work(asks_for_statistics);
 }
 
-/* Threads of a child that come to a file at once, while its parent has much of it in the stage and under way: each gets its
- * bytes, and the room is the child's alone. */
+/* Threads of a child that come to a file at once, while its parent has much of it in the stage and under way: each gets
+ * its bytes, and the room is the child's alone. */
 static void a_childs_threads_come_at_once(void)
 {
     int status;

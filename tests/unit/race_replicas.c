@@ -151,7 +151,8 @@ static void in_child(void)
 }
 
 int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched, struct xh_counters *c,
-                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head,
+                   struct xh_err *err)
 {
     (void)o, (void)hint, (void)vouched, (void)c, (void)head;
     unsigned site = (unsigned)(url[strlen("https://s")] - '0');
@@ -511,7 +512,8 @@ static void a_child_reads_by_itself(void)
 
 int main(void)
 {
-    static const enum mood well[SITES] = {WELL}, one_fails[SITES] = {WELL, FAILS}, own_fails[SITES] = {FAILS, WELL, WELL},
+    static const enum mood well[SITES] = {WELL}, one_fails[SITES] = {WELL, FAILS},
+    own_fails[SITES] = {FAILS, WELL, WELL},
                            silent[SITES] = {WELL, SILENT, WELL}, own_silent[SITES] = {SILENT, WELL, WELL},
                            changed[SITES] = {WELL, CHANGED, WELL}, own_changed[SITES] = {CHANGED, WELL, WELL},
                            other[SITES] = {WELL, WELL, OTHER};

@@ -148,7 +148,8 @@ static struct xh_facts facts(void)
 {
     return (struct xh_facts){.wall_ns = 10000ull * MS, .network_ns = 7000ull * MS, .copying_ns = 1000ull * MS,
                              .outside_ns = 2000ull * MS, .opening_ns = 60ull * MS, .fetched = 100 * MB, .requests = 100,
-                             .rtt_ns = 20ull * MS, .size = 100 * MB, .connections = 16, .paying = 4, .readahead = 1, .shadow = 1};
+                             .rtt_ns = 20ull * MS, .size = 100 * MB, .connections = 16, .paying = 4, .readahead = 1,
+                             .shadow = 1};
 }
 
 static void advises(struct xh_facts f, const char *words)
@@ -174,7 +175,8 @@ Test(advice, names_the_change_that_would_have_saved_most)
     f.connections = 1;
     f.paying = 8;
     advises(f, "1 connection limits the rate at a round trip of 20 ms: XHDF5_CONNECTIONS=8");
-    f.raw = (struct xh_unforeseen){300, 300 * 12288, 6200ull * MS}; /* round trips, which more connections do not shorten */
+    /* round trips, which more connections do not shorten */
+    f.raw = (struct xh_unforeseen){300, 300 * 12288, 6200ull * MS};
     advises(f, "300 reads");
     f = facts();
     f.opening_ns = 5000ull * MS;
@@ -245,7 +247,8 @@ Test(advice, what_came_twice_is_to_be_kept_by_what_keeps_it)
     f.fetched = 300 * MB;
     advises(f, "XHDF5_STREAM_BYTES=120M");
     f.evicted = 250 * MB;
-    advises(f, "shadow is too small: 250.0 MB had to go from it, and 200.0 MB came more than once: XHDF5_SHADOW_BUDGET_BYTES=120M");
+    advises(f, "shadow is too small: 250.0 MB had to go from it, and 200.0 MB came more than once: "
+               "XHDF5_SHADOW_BUDGET_BYTES=120M");
     f.private_ = XH_PRIVATE_NO_ROOM;
     advises(f, "/dev/shm has no room");
     f.private_ = XH_PRIVATE_NO_DIR;

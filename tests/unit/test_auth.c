@@ -161,7 +161,8 @@ Test(auth, a_token_s_end_is_told_from_its_claims)
     cr_assert_str_eq(said, " (it expired at 1970-01-01 00:16:40 UTC)");
     xh_token_describe(&t, 500, said, sizeof said);
     cr_assert_str_eq(said, "");
-    static char *const odd[] = {"", ".", "..", "a.b", "a.!!!.c", "a.eyJleHAiOiJ4In0.c", "a.eyJleHAiOjk5OTk5OTk5OTk5OTk5OTk5OTk5OX0.c"};
+    static char *const odd[] = {"", ".", "..", "a.b", "a.!!!.c", "a.eyJleHAiOiJ4In0.c",
+                                "a.eyJleHAiOjk5OTk5OTk5OTk5OTk5OTk5OTk5OX0.c"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         t.value = odd[i];
         xh_token_describe(&t, 2000, said, sizeof said);
@@ -201,7 +202,8 @@ Test(auth, what_a_token_says_of_itself_is_of_its_outer_object, .timeout = 100)
          " (its audience is \"https://x\", its scope \"storage.read:/ b\")"},
         {"{\"aud\":[\"one\",\"two\"]}", " (its audience is \"one\", its scope \"\")"},
         {"{\"aud\":\"a\\nb\\u0001\\u007f\\\"\"}", " (its audience is \"a?b??\"\", its scope \"\")"},
-        {"{\"aud\":\"a\nb\"}", ""}, {"{\"aud\":\"unfinished", ""}, {"{\"aud\":\"a\"} {", ""}, {"{\"aud\":\"\\u0000\"}", ""},
+        {"{\"aud\":\"a\nb\"}", ""}, {"{\"aud\":\"unfinished", ""}, {"{\"aud\":\"a\"} {", ""},
+        {"{\"aud\":\"\\u0000\"}", ""},
         {"{\"exp\":1000,\"exp\":9000}", ""}, {"{\"exp\":1000.7}", " (it expired at 1970-01-01 00:16:40 UTC)"},
         {"{\"exp\":1e300}", ""}, {"{\"exp\":[1000],\"aud\":[[\"one\"]],\"scope\":{}}", ""},
         {"{\"aud", ""}, {"{\"aud\":", ""}, {"[1,2", ""}, {"}}}}\"exp\":5", ""}, {"", ""}, {"{\"exp\":\"1000\"}", ""},
@@ -280,11 +282,12 @@ Test(auth, a_certificate_must_be_private_and_alive)
 static void make_certificate(void)
 {
     char command[1024];
-    snprintf(command, sizeof command,
-             "cd '%s' && umask 077 && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=me "
-             "-days 1 -keyout key -out cert 2>/dev/null && cat cert key > proxy && "
-             "openssl pkcs8 -topk8 -in key -out locked -passout pass:x",
-             dir);
+    snprintf(
+        command, sizeof command,
+        "cd '%s' && umask 077 && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=me "
+        "-days 1 -keyout key -out cert 2>/dev/null && cat cert key > proxy && "
+        "openssl pkcs8 -topk8 -in key -out locked -passout pass:x",
+        dir);
     if (system(command) != 0)
         cr_skip_test("no openssl command");
 }
@@ -349,7 +352,8 @@ Test(auth, a_netrc_file_is_read_for_its_host)
     } cases[] = {
         {"machine a.org login me password secret", "me", "secret"},
         {"machine A.ORG\n\tpassword \"se cr\\\"et\"\n\tlogin me\n", "me", "se cr\"et"},
-        {"machine b.org login x password y\nmachine a.org login me password secret\nmachine a.org login z password z", "me", "secret"},
+        {"machine b.org login x password y\nmachine a.org login me password secret\nmachine a.org login z password z",
+         "me", "secret"},
         {"default login me password secret", "me", "secret"},
         {"machine a.org account x login me password secret default login x password y", "me", "secret"},
         {"macdef m\nmachine a.org login x password y\n\nmachine a.org login me password secret", "me", "secret"},
@@ -496,7 +500,8 @@ Test(url, references_are_resolved_as_rfc_3986_has_it)
         {"/./g", "http://a/g"},          {"/../g", "http://a/g"},        {"g.", "http://a/b/c/g."},
         {"..g", "http://a/b/c/..g"},     {"./g/.", "http://a/b/c/g/"},   {"g/../h", "http://a/b/c/h"},
         {"g?y/../x", "http://a/b/c/g?y/../x"}, {"https://h:1/x#f", "https://h:1/x"}, {"g#s", "http://a/b/c/g"},
-        {"#s", "http://a/b/c/d?q"}, {"?y z#s?", "http://a/b/c/d?y%20z"}, {"g\xc3\xa9?a%2fb", "http://a/b/c/g%C3%A9?a%2fb"},
+        {"#s", "http://a/b/c/d?q"}, {"?y z#s?", "http://a/b/c/d?y%20z"},
+        {"g\xc3\xa9?a%2fb", "http://a/b/c/g%C3%A9?a%2fb"},
     };
     struct xh_url *base = parsed("http://a/b/c/d?q");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -577,16 +582,22 @@ Test(proxy, no_proxy_is_read_as_curl_reads_it)
         const char *list, *host;
         int has;
     } cases[] = {
-        {"", "a.org", 0}, {"*", "a.org", 1}, {"* ", "a.org", 0}, {"a.org", "a.org", 1}, {"A.ORG", "a.org", 1}, {".a.org", "a.org", 1},
-        {"a.org", "b.a.org", 1}, {"a.org", "ba.org", 0}, {"a.org.", "a.org", 1}, {"a.org", "a.org.", 1}, {"b.org,a.org", "a.org", 1},
+        {"", "a.org", 0}, {"*", "a.org", 1}, {"* ", "a.org", 0}, {"a.org", "a.org", 1}, {"A.ORG", "a.org", 1},
+        {".a.org", "a.org", 1},
+        {"a.org", "b.a.org", 1}, {"a.org", "ba.org", 0}, {"a.org.", "a.org", 1}, {"a.org", "a.org.", 1},
+        {"b.org,a.org", "a.org", 1},
         {" b.org , a.org ", "a.org", 1}, {"org", "a.org", 1}, {"a.org:443", "a.org", 0}, {"127.0.0.1", "127.0.0.1", 1},
-        {"127.0.0.1", "27.0.0.1", 0}, {"0.0.1", "127.0.0.1", 0}, {"127.0.0.0/8", "127.9.9.9", 1}, {"127.0.0.0/8", "128.0.0.1", 0},
-        {"10.1.2.0/23", "10.1.3.9", 1}, {"10.1.2.0/23", "10.1.4.9", 0}, {"10.0.0.0/33", "10.0.0.0", 0}, {"10.0.0.0/", "10.0.0.0", 0},
-        {"10.0.0.0/-1", "10.0.0.0", 0}, {"0.0.0.0/0", "9.9.9.9", 1}, {"::1", "::1", 1}, {"[::1]", "::1", 1}, {"fe80::/10", "fe81::2", 1},
+        {"127.0.0.1", "27.0.0.1", 0}, {"0.0.1", "127.0.0.1", 0}, {"127.0.0.0/8", "127.9.9.9", 1},
+        {"127.0.0.0/8", "128.0.0.1", 0},
+        {"10.1.2.0/23", "10.1.3.9", 1}, {"10.1.2.0/23", "10.1.4.9", 0}, {"10.0.0.0/33", "10.0.0.0", 0},
+        {"10.0.0.0/", "10.0.0.0", 0},
+        {"10.0.0.0/-1", "10.0.0.0", 0}, {"0.0.0.0/0", "9.9.9.9", 1}, {"::1", "::1", 1}, {"[::1]", "::1", 1},
+        {"fe80::/10", "fe81::2", 1},
         {"fe80::/10", "ff80::2", 0}, {"127.0.0.0/8", "::1", 0}, {"127.0.0.0/8", "a.org", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        cr_expect_eq(xh_proxy_excepts(cases[i].list, cases[i].host), cases[i].has, "no_proxy=%s, host %s", cases[i].list, cases[i].host);
+        cr_expect_eq(xh_proxy_excepts(cases[i].list, cases[i].host), cases[i].has, "no_proxy=%s, host %s",
+                     cases[i].list, cases[i].host);
 }
 
 Test(proxy, a_proxy_is_taken_apart_and_its_login_stands_in_no_text)
@@ -595,10 +606,12 @@ Test(proxy, a_proxy_is_taken_apart_and_its_login_stands_in_no_text)
         const char *value, *text, *user, *password;
     } cases[] = {
         {"p.org", "http://p.org:1080", NULL, NULL}, {"p.org:3128/", "http://p.org:3128", NULL, NULL},
-        {"http://me:a%40b@p.org:3128", "http://p.org:3128", "me", "a@b"}, {"https://p.org", "https://p.org:443", NULL, NULL},
+        {"http://me:a%40b@p.org:3128", "http://p.org:3128", "me", "a@b"},
+        {"https://p.org", "https://p.org:443", NULL, NULL},
         {"socks5h://[::1]:9", "socks5h://[::1]:9", NULL, NULL}, {"me@p.org:1", "http://p.org:1", "me", ""},
         {"DOMAIN\\me:x@y@p.org:1", "http://p.org:1", "DOMAIN\\me", "x@y"},
-        {"ftp://p.org", NULL, NULL, NULL}, {"p.org:0", NULL, NULL, NULL}, {"p.org:65536", NULL, NULL, NULL}, {"a b", NULL, NULL, NULL},
+        {"ftp://p.org", NULL, NULL, NULL}, {"p.org:0", NULL, NULL, NULL}, {"p.org:65536", NULL, NULL, NULL},
+        {"a b", NULL, NULL, NULL},
         {"me:p/w@p.org:1", NULL, NULL, NULL}, {"me:12/w@p.org:1", NULL, NULL, NULL},
         {"http://me:1#w@p.org:1", NULL, NULL, NULL}, {"https://me:1?w@p.org:1", NULL, NULL, NULL},
         {"http://", NULL, NULL, NULL}, {"me:%00@p.org", NULL, NULL, NULL},
@@ -613,7 +626,8 @@ Test(proxy, a_proxy_is_taken_apart_and_its_login_stands_in_no_text)
         cr_expect_eq(xh_proxy_check(&p, u, &err), cases[i].text ? 0 : XH_E_INVAL, "%s", cases[i].value);
         if (cases[i].text) {
             cr_expect_str_eq(p.of[1].text, cases[i].text);
-            cr_expect(cases[i].user ? p.of[1].user && strcmp(p.of[1].user, cases[i].user) == 0 : !p.of[1].user, "%s", cases[i].value);
+            cr_expect(cases[i].user ? p.of[1].user && strcmp(p.of[1].user, cases[i].user) == 0 : !p.of[1].user, "%s",
+                      cases[i].value);
             cr_expect(cases[i].user ? strcmp(p.of[1].password, cases[i].password) == 0 : 1, "%s", cases[i].value);
         } else {
             cr_expect(!strchr(cases[i].value, '@') || !strstr(err.text, cases[i].value), "%s", err.text);
@@ -625,7 +639,8 @@ Test(proxy, a_proxy_is_taken_apart_and_its_login_stands_in_no_text)
 
 Test(proxy, a_login_is_shown_once_until_the_proxy_has_taken_it)
 {
-    struct xh_proxy p = {.text = "http://p:1", .user = "me", .password = "x", .key = 7}, other = p, open = {.text = "http://p:1", .key = 8};
+    struct xh_proxy p = {.text = "http://p:1", .user = "me", .password = "x", .key = 7}, other = p,
+    open = {.text = "http://p:1", .key = 8};
     other.key = 9;
     cr_assert_eq(xh_proxy_turn(NULL), XH_PROXY_FREE);
     cr_assert_eq(xh_proxy_turn(&open), XH_PROXY_FREE);

@@ -29,24 +29,33 @@ struct layout {
 static const struct layout layouts[] = {
     {.name = "btree1", .latest = 0, .rank = 2, .dims = {200, 300}, .max = {U, 300}, .chunk = {10, 20}},
     {.name = "btree1_deep", .latest = 0, .rank = 1, .dims = {20000}, .max = {U}, .chunk = {4}},
-    {.name = "btree1_small_k", .latest = 0, .rank = 3, .dims = {40, 40, 40}, .max = {40, 40, 40}, .chunk = {4, 4, 4}, .k = 3},
-    {.name = "btree1_offsets_4", .latest = 0, .rank = 2, .dims = {200, 300}, .max = {200, 300}, .chunk = {10, 20}, .offsets = 4},
-    {.name = "btree1_user_block", .latest = 0, .rank = 2, .dims = {200, 300}, .max = {200, 300}, .chunk = {10, 20}, .user_block = 1024},
+    {.name = "btree1_small_k", .latest = 0, .rank = 3, .dims = {40, 40, 40}, .max = {40, 40, 40}, .chunk = {4, 4, 4},
+     .k = 3},
+    {.name = "btree1_offsets_4", .latest = 0, .rank = 2, .dims = {200, 300}, .max = {200, 300}, .chunk = {10, 20},
+     .offsets = 4},
+    {.name = "btree1_user_block", .latest = 0, .rank = 2, .dims = {200, 300}, .max = {200, 300}, .chunk = {10, 20},
+     .user_block = 1024},
     {.name = "fixed", .latest = 1, .rank = 2, .dims = {200, 300}, .max = {200, 300}, .chunk = {10, 20}},
     {.name = "fixed_paged", .latest = 1, .rank = 1, .dims = {20000}, .max = {20000}, .chunk = {4}},
-    {.name = "fixed_user_block", .latest = 1, .rank = 1, .dims = {20000}, .max = {20000}, .chunk = {4}, .user_block = 512},
+    {.name = "fixed_user_block", .latest = 1, .rank = 1, .dims = {20000}, .max = {20000}, .chunk = {4},
+     .user_block = 512},
     {.name = "fixed_offsets_4", .latest = 1, .rank = 1, .dims = {20000}, .max = {20000}, .chunk = {4}, .offsets = 4},
     {.name = "fixed_larger_max", .latest = 1, .rank = 2, .dims = {100, 100}, .max = {400, 300}, .chunk = {10, 20}},
-    {.name = "fixed_holes", .latest = 1, .rank = 2, .dims = {200, 300}, .max = {200, 300}, .chunk = {10, 20}, .holes = 3},
+    {.name = "fixed_holes", .latest = 1, .rank = 2, .dims = {200, 300}, .max = {200, 300}, .chunk = {10, 20},
+     .holes = 3},
     {.name = "extensible", .latest = 1, .rank = 2, .dims = {40, 20}, .max = {U, 20}, .chunk = {10, 20}},
     {.name = "extensible_blocks", .latest = 1, .rank = 1, .dims = {20000}, .max = {U}, .chunk = {4}},
     {.name = "extensible_paged", .latest = 1, .rank = 1, .dims = {560000}, .max = {U}, .chunk = {4}},
-    {.name = "extensible_user_block", .latest = 1, .rank = 1, .dims = {20000}, .max = {U}, .chunk = {4}, .user_block = 2048},
-    {.name = "extensible_2nd", .latest = 1, .rank = 2, .dims = {200, 300}, .max = {200, U}, .chunk = {10, 20}, .swapped = 1},
+    {.name = "extensible_user_block", .latest = 1, .rank = 1, .dims = {20000}, .max = {U}, .chunk = {4},
+     .user_block = 2048},
+    {.name = "extensible_2nd", .latest = 1, .rank = 2, .dims = {200, 300}, .max = {200, U}, .chunk = {10, 20},
+     .swapped = 1},
     {.name = "btree2", .latest = 1, .rank = 2, .dims = {200, 300}, .max = {U, U}, .chunk = {10, 20}},
     {.name = "btree2_deep", .latest = 1, .rank = 2, .dims = {400, 400}, .max = {U, U}, .chunk = {4, 4}},
-    {.name = "btree2_offsets_4", .latest = 1, .rank = 2, .dims = {400, 400}, .max = {U, U}, .chunk = {10, 10}, .offsets = 4},
-    {.name = "btree2_user_block", .latest = 1, .rank = 3, .dims = {40, 40, 40}, .max = {U, U, U}, .chunk = {4, 4, 4}, .user_block = 512},
+    {.name = "btree2_offsets_4", .latest = 1, .rank = 2, .dims = {400, 400}, .max = {U, U}, .chunk = {10, 10},
+     .offsets = 4},
+    {.name = "btree2_user_block", .latest = 1, .rank = 3, .dims = {40, 40, 40}, .max = {U, U, U}, .chunk = {4, 4, 4},
+     .user_block = 512},
 };
 #define LAYOUTS (sizeof layouts / sizeof *layouts)
 
@@ -104,7 +113,8 @@ static void write_file(const char *path, const struct layout *l, int zipped)
 /* ---- what the library says ----------------------------------------------------------------- */
 
 struct chunk {
-    uint64_t addr, size, order; /* in the file, user block included; stored bytes; place in row-major order of the chunk grid */
+    uint64_t addr, size, order; /* in the file, user block included; stored bytes; place in row-major order of the chunk
+                                 * grid */
 };
 
 struct truth {
@@ -324,8 +334,8 @@ static void each_layout(int zipped)
         if (raw < 100000) { /* else more than is kept */
             struct xh_chunkindex_plain plain = xh_chunkindex_plain(ci);
             check_all_known(&r, ci);
-            cr_assert(zipped ? plain.bytes == 0 : plain.bytes / plain.chunk_bytes + 1 >= raw, "%s: %llu bytes in whole plain chunks",
-                      r.l.name, (unsigned long long)plain.bytes);
+            cr_assert(zipped ? plain.bytes == 0 : plain.bytes / plain.chunk_bytes + 1 >= raw,
+                      "%s: %llu bytes in whole plain chunks", r.l.name, (unsigned long long)plain.bytes);
         }
         cr_assert_leq(xh_chunkindex_held(ci).bytes, XH_CHUNKINDEX_BYTES);
         xh_chunkindex_free(ci);
@@ -333,8 +343,8 @@ static void each_layout(int zipped)
         /* HDF5's own reads alone: what is lost is one chunk a node, at most one in 16. */
         ci = xh_chunkindex_new(r.size);
         good = replay(&r, ci, 0, &raw);
-        cr_assert_leq(raw - good, may + raw / (r.l.k ? 3 : 16) + 8, "%s: %zu of %zu not foreseen by passing bytes alone",
-                      r.l.name, raw - good, raw);
+        cr_assert_leq(raw - good, may + raw / (r.l.k ? 3 : 16) + 8,
+                      "%s: %zu of %zu not foreseen by passing bytes alone", r.l.name, raw - good, raw);
         xh_chunkindex_free(ci);
         replay_free(&r);
     }
@@ -395,8 +405,9 @@ static size_t replay_stretches(const struct replay *r, struct xh_chunkindex *ci,
         struct xh_range s = xh_chunkindex_stretch(ci, MIB, LEAST, 64 * MIB, &window);
         if (s.len) {
             struct xh_range want = naive_stretch(&r->truth, k);
-            cr_assert(s.off == want.off && s.len == want.len, "%s: %llu+%llu, not %llu+%llu", r->l.name, (unsigned long long)s.off,
-                      (unsigned long long)s.len, (unsigned long long)want.off, (unsigned long long)want.len);
+            cr_assert(s.off == want.off && s.len == want.len, "%s: %llu+%llu, not %llu+%llu", r->l.name,
+                      (unsigned long long)s.off, (unsigned long long)s.len, (unsigned long long)want.off,
+                      (unsigned long long)want.len);
             xh_chunkindex_took(ci, s);
             *last = s;
             found++;

@@ -327,7 +327,8 @@ Test(endpoint, a_client_with_connections_of_its_own_is_told_and_tells, .init = f
     cr_assert_eq(xh_endpoint_held_ns("https://nobody.example:443"), 5 * MS, "one that reading has never asked");
 }
 
-/* The thread that hears of it sleeps until then, whatever waits by that time: who queues something meanwhile wakes nobody. */
+/* The thread that hears of it sleeps until then, whatever waits by that time: who queues something meanwhile wakes
+ * nobody. */
 Test(endpoint, what_is_queued_while_a_server_is_left_alone_is_sent_when_that_is_over, .init = fresh)
 {
     struct load *l = ask(0);
@@ -427,7 +428,8 @@ Test(endpoint, a_stream_whose_reader_has_come_does_not_wait_when_it_is_sent_agai
     cr_assert_eq(stands->r.state, XH_REQ_RUNNING);
 }
 
-/* The server hung up on it, and another stream stands still: what waits for a connection that is there holds up nobody. */
+/* The server hung up on it, and another stream stands still: what waits for a connection that is there holds up
+ * nobody. */
 Test(endpoint, a_patient_stream_that_is_sent_again_waits_behind_all_others, .init = fresh)
 {
     known_and_fast();
@@ -681,7 +683,8 @@ Test(endpoint, connections_that_are_busy_for_long_are_not_waited_for, .init = fr
         struct load *l = queue(make(0, mib * MIB));
         struct xh_origin_info i = facts();
         cr_assert_eq(i.warm, 4);
-        cr_assert_leq(i.warm_bytes, before, "%llu MiB: the busier they are, the less they bring", (unsigned long long)mib);
+        cr_assert_leq(i.warm_bytes, before, "%llu MiB: the busier they are, the less they bring",
+                      (unsigned long long)mib);
         cr_assert_eq(i.warm_bytes == 0, (double)mib / 4.0 * MIB > 4 * 0.5e6, "%llu MiB", (unsigned long long)mib);
         before = i.warm_bytes;
         xh_endpoint_take(&l->r);
@@ -700,7 +703,8 @@ static struct xh_exchange *progress(struct load *l, struct xh_exchange *x, uint6
     l->job.transfer = &transfer;
     l->job.got = &l->job.got_one;
     l->job.got_one = came;
-    *x = (struct xh_exchange){.request = &l->r, .job = &l->job, .transfer = &transfer, .got = l->job.got, .asked_end = 1,
+    *x = (struct xh_exchange){.request = &l->r, .job = &l->job, .transfer = &transfer, .got = l->job.got,
+                              .asked_end = 1,
                               .body_bytes = came, .fresh = came,
                               .sent_ns = l->sent_ns, .first_ns = l->sent_ns + 10 * MS, .last_ns = now - quiet_ms * MS};
     l->r.exchange = x;
@@ -895,14 +899,15 @@ Test(endpoint, a_far_server_is_greeted_with_what_will_be_needed, .init = fresh)
 {
     static const struct {
         unsigned rtt_ms, under_way, connections, greetings;
-    } cases[] = {{1, 1, 16, 0}, {5, 1, 16, 0}, {10, 1, 16, 7}, {20, 4, 16, 4}, {20, 2, 4, 2}, {50, 2, 16, 14}, {50, 2, 6, 4}, {160, 2, 16, 14}, {160, 1, 1, 0}};
+    } cases[] = {{1, 1, 16, 0}, {5, 1, 16, 0}, {10, 1, 16, 7}, {20, 4, 16, 4}, {20, 2, 4, 2}, {50, 2, 16, 14},
+                 {50, 2, 6, 4}, {160, 2, 16, 14}, {160, 1, 1, 0}};
     ask(0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         e->active = cases[i].under_way;
         e->queued_requests = 0;
         origin.options.connections = cases[i].connections;
-        cr_expect_eq(xh_endpoint_greetings(e, &origin, (uint64_t)cases[i].rtt_ms * MS), cases[i].greetings, "%u ms, %u, of %u: %u",
-                     cases[i].rtt_ms, cases[i].under_way, cases[i].connections,
+        cr_expect_eq(xh_endpoint_greetings(e, &origin, (uint64_t)cases[i].rtt_ms * MS), cases[i].greetings,
+                     "%u ms, %u, of %u: %u", cases[i].rtt_ms, cases[i].under_way, cases[i].connections,
                      xh_endpoint_greetings(e, &origin, (uint64_t)cases[i].rtt_ms * MS));
     }
 }

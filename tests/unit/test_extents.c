@@ -16,7 +16,8 @@ static void check(const struct xh_extents *s, const unsigned char *model)
         bytes += s->at[i].end - s->at[i].off;
         if (i > 0) {
             cr_assert_leq(s->at[i - 1].end, s->at[i].off);
-            cr_assert(s->at[i - 1].end < s->at[i].off || s->at[i - 1].kind != s->at[i].kind, "two that touch are of one kind");
+            cr_assert(s->at[i - 1].end < s->at[i].off || s->at[i - 1].kind != s->at[i].kind,
+                      "two that touch are of one kind");
         }
     }
     cr_assert_eq(bytes, s->bytes);
@@ -36,7 +37,8 @@ Test(extents, random_puts_and_cuts_are_what_a_map_of_bytes_says, .timeout = 20)
         struct xh_extents s = {0};
         srand(seed);
         for (int i = 0; i < 60; i++) {
-            unsigned off = (unsigned)rand() % SPACE, len = (unsigned)rand() % 30, end = off + len < SPACE ? off + len : SPACE;
+            unsigned off = (unsigned)rand() % SPACE, len = (unsigned)rand() % 30,
+                     end = off + len < SPACE ? off + len : SPACE;
             int kind = rand() % 4;
             cr_assert_eq(kind ? xh_extents_put(&s, off, end, kind) : xh_extents_cut(&s, off, end), 0);
             memset(model + off, kind, end - off);

@@ -278,7 +278,8 @@ Test(image, one_in_use_is_counted_with_its_readers_and_is_not_removed)
     struct seen l = list();
     struct xh_err err = {0};
     for (int k = 0; l.last.readers != READERS && k < 50; k++)
-        l = list(); /* the kernel hands its locks out page by page, and those of the whole machine come and go meanwhile */
+        l = list(); /* the kernel hands its locks out page by page, and those of the whole machine come and go
+                     * meanwhile */
     cr_assert_eq(l.last.readers, READERS);
     cr_assert_eq(xh_image_remove(&opt, &l.last, &err), XH_E_INVAL);
     cr_assert_eq(list().n, 1);
@@ -308,7 +309,9 @@ Test(image, its_hint_goes_with_it)
 
 /* ---- a hostile directory ------------------------------------------------------------------- */
 
-enum damage { EMPTIED, CUT_IN_HEAD, CUT_IN_WORDS, GROWN, MAGIC, LAYOUT, NUMBERS, BOOT, MODE, RENAMED, SYMLINK, FIFO, FOLDER };
+enum damage {
+    EMPTIED, CUT_IN_HEAD, CUT_IN_WORDS, GROWN, MAGIC, LAYOUT, NUMBERS, BOOT, MODE, RENAMED, SYMLINK, FIFO, FOLDER
+};
 #define DAMAGES (FOLDER + 1)
 
 static void damage(const char *path, enum damage how)
@@ -430,7 +433,9 @@ Test(image, scribbles_anywhere_never_harm_who_looks, .timeout = 120)
             for (int i = 0; i < 8; i++)
                 junk[i] = seed = seed * 6364136223846793005ull + 1442695040888963407ull;
             uint64_t in = seed % 4, at = seed >> 20;
-            uint64_t limit = in == 0 ? sizeof(struct xh_layout_head) : in == 1 ? 2 * XH_HEADER_MIN_BYTES : (uint64_t)st.st_size;
+            uint64_t limit = in == 0   ? sizeof(struct xh_layout_head)
+                             : in == 1 ? 2 * XH_HEADER_MIN_BYTES
+                                       : (uint64_t)st.st_size;
             if (in == 0 && round % 2)
                 continue; /* leave some heads sound, so that words are believed */
             write_at(path, at % limit, junk, 1 + junk[3] % sizeof junk);

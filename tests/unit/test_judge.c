@@ -19,7 +19,9 @@ static int reads(struct world *w, int n)
     int changes = 0;
     for (int i = 0; i < n; i++) {
         double took = READ_NS, wire = took * w->link;
-        double got = w->j.packed ? took / (1 / (w->link * w->ratio) > 1 / w->unpack ? 1 / (w->link * w->ratio) : 1 / w->unpack) : wire;
+        double got = w->j.packed
+                         ? took / (1 / (w->link * w->ratio) > 1 / w->unpack ? 1 / (w->link * w->ratio) : 1 / w->unpack)
+                         : wire;
         w->so_far.now_ns += READ_NS;
         w->so_far.waited_ns += w->waits ? READ_NS : READ_NS / 3;
         w->so_far.wire_bytes += (uint64_t)(w->j.packed ? got / w->ratio : wire);

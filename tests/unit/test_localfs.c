@@ -43,13 +43,15 @@ Test(reach, a_window_is_aligned_holds_what_is_wanted_and_ends_with_the_file)
     uint64_t lo, hi;
     srand(1);
     for (int i = 0; i < 10000; i++) {
-        uint64_t end = 1 + (uint64_t)rand() % 5000000, off = (uint64_t)rand() % 5000000, len = 1 + (uint64_t)rand() % 300000;
+        uint64_t end = 1 + (uint64_t)rand() % 5000000, off = (uint64_t)rand() % 5000000,
+                 len = 1 + (uint64_t)rand() % 300000;
         xh_read_around_begin(&r, -1, end);
         r.bytes = XH_READ_AROUND_LEAST << rand() % 7;
         xh_read_around_around(&r, off, len, end, &lo, &hi);
         cr_assert(lo <= hi && hi <= end);
         if (off < end)
-            cr_assert(lo <= off && lo % r.bytes == 0 && hi >= (off + len < end ? off + len : end) && hi - lo <= r.bytes + len);
+            cr_assert(lo <= off && lo % r.bytes == 0 && hi >= (off + len < end ? off + len : end) &&
+                      hi - lo <= r.bytes + len);
         else
             cr_assert(lo == hi);
     }

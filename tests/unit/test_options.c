@@ -111,8 +111,10 @@ Test(mistaken, a_name_that_was_to_be_a_url_is_told_what_it_lacks)
         {" https://h/x", "begins with a blank", " https://h/x"},
         {"\"https://h/x\"", "a quote", "\"https://h/x\""},
         {"data.example.org:/pub/x.h5", "write https://data.example.org/", "data.example.org:/pub/x.h5"},
-        {"/data/x.h5", "", "/data/x.h5"}, {"x.h5", "", "x.h5"}, {"C:\\x.h5", "", "C:\\x.h5"}, {"C:/x.h5", "", "C:/x.h5"}, {"a:b", "", "a:b"},
-        {"/cwd/https://h/x", "", "/cwd/https://h/x"}, {" x.h5", "", " x.h5"}, {"", "", ""}, {"s3://\x9b", "presigned", "s3://?"},
+        {"/data/x.h5", "", "/data/x.h5"}, {"x.h5", "", "x.h5"}, {"C:\\x.h5", "", "C:\\x.h5"},
+        {"C:/x.h5", "", "C:/x.h5"}, {"a:b", "", "a:b"},
+        {"/cwd/https://h/x", "", "/cwd/https://h/x"}, {" x.h5", "", " x.h5"}, {"", "", ""},
+        {"s3://\x9b", "presigned", "s3://?"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char say[400], shown[400];

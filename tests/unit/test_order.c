@@ -54,8 +54,8 @@ Test(order, a_hyperslab_across_a_grid_is_known_after_two_runs)
         for (int i = 0; i < 300; i++)
             walk[i] = first + i / run * wide + i % run;
         /* Two runs and the first chunk of the third show the period twice. */
-        cr_assert_eq(misses_from(walk, 300, (size_t)(2 * run + 1), (struct ranks){1 << 20, 0}), 0, "runs of %lld in %lld",
-                     (long long)run, (long long)wide);
+        cr_assert_eq(misses_from(walk, 300, (size_t)(2 * run + 1), (struct ranks){1 << 20, 0}), 0,
+                     "runs of %lld in %lld", (long long)run, (long long)wide);
     }
 }
 
@@ -209,7 +209,8 @@ static struct nest slabs(void)
         stride *= block[d] * blocks[d] + rand() % 4;
     }
     for (int d = 0; d < 2 * dims; d++) {
-        int64_t len = d < dims ? block[d] : blocks[d - dims], step = d < dims ? skip[d] : skip[d - dims] * block[d - dims];
+        int64_t len = d < dims ? block[d] : blocks[d - dims],
+                step = d < dims ? skip[d] : skip[d - dims] * block[d - dims];
         if (len == 1)
             continue;
         n.step[n.loops] = back ? -step : step;
@@ -227,8 +228,8 @@ Test(order, nested_loops_miss_at_most_once_a_loop, .timeout = 60)
         struct nest n = slabs();
         size_t k = walk_nest(&n, EVERYWHERE, walk);
         int misses = follow(walk, k, EVERYWHERE, 16);
-        cr_assert_leq(misses, n.loops, "round %d: %d misses, %d loops, the innermost %lld x %lld", round, misses, n.loops,
-                      (long long)n.len[0], (long long)n.step[0]);
+        cr_assert_leq(misses, n.loops, "round %d: %d misses, %d loops, the innermost %lld x %lld", round, misses,
+                      n.loops, (long long)n.len[0], (long long)n.step[0]);
     }
     free(walk);
 }
@@ -274,8 +275,8 @@ Test(order, clipped_edges_miss_once_each, .timeout = 60)
                 for (int64_t bw = 1; bw <= w; bw++) {
                     size_t k = walk_blocks(walk, h, w, bh, bw);
                     int misses = follow(walk, k, EVERYWHERE, 16);
-                    cr_assert_leq(misses, h == bh + 1 ? 12 : 6, "%lld x %lld in %lld x %lld: %d", (long long)h, (long long)w,
-                                  (long long)bh, (long long)bw, misses);
+                    cr_assert_leq(misses, h == bh + 1 ? 12 : 6, "%lld x %lld in %lld x %lld: %d", (long long)h,
+                                  (long long)w, (long long)bh, (long long)bw, misses);
                 }
     free(walk);
 }
@@ -499,7 +500,8 @@ Test(order, what_a_stretch_took_is_not_proposed_again_until_a_miss_forgets_it)
         struct xh_range more = stretch_after(ci, DATA_AT + i * bytes, bytes, &window);
         cr_assert(more.len == 0 || more.off == end, "%llu", (unsigned long long)i);
         size_t k = xh_chunkindex_next(ci, 16 * MIB, out, 64);
-        cr_assert(k == 0 || out[0].off >= end, "chunk %llu again", (unsigned long long)((out[0].off - DATA_AT) / bytes));
+        cr_assert(k == 0 || out[0].off >= end, "chunk %llu again",
+                  (unsigned long long)((out[0].off - DATA_AT) / bytes));
         end = k ? out[k - 1].off + out[k - 1].len : end;
         if (i > 60)
             break;
@@ -590,8 +592,8 @@ Test(order, a_stretch_goes_over_small_gaps_alone)
         if (end - addr[4] < LEAST)
             cr_assert_eq(r.len, 0);
         else
-            cr_assert(r.off == addr[4] && r.len == end - addr[4], "%d: %llu, not %llu", round, (unsigned long long)r.len,
-                      (unsigned long long)(end - addr[4]));
+            cr_assert(r.off == addr[4] && r.len == end - addr[4], "%d: %llu, not %llu", round,
+                      (unsigned long long)r.len, (unsigned long long)(end - addr[4]));
         found += r.len != 0;
         xh_chunkindex_free(ci);
     }

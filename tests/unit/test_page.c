@@ -1173,7 +1173,8 @@ Test(page, private_shadows_of_a_process_share_one_budget)
         sum += (uint64_t)st.st_blocks * 512;
         cr_expect_geq(count_ready(s[f], 0, PAGES_EACH) * PAGE, 600u << 10, "file %d", f);
     }
-    cr_expect_leq(sum, opt.private_budget_bytes + FILES * (s[0]->step_bytes + s[0]->head.data_off), "%llu", (unsigned long long)sum);
+    cr_expect_leq(sum, opt.private_budget_bytes + FILES * (s[0]->step_bytes + s[0]->head.data_off), "%llu",
+                  (unsigned long long)sum);
     for (int f = 0; f < FILES; f++)
         xh_shadow_close(s[f]);
     xh_shadow_open(URL, "again", PAGES_EACH * PAGE, &opt, &s[0], NULL);
@@ -1469,7 +1470,8 @@ Test(page, who_fetches_whatever_file_is_counted, .timeout = 60)
     pid_t first = 0, second = 0;
     cr_assert_eq(xh_shadow_busy(s), 1);
     unsigned most = 0, now = 0;
-    for (int tries = 0; most < 3 && tries < 8; tries++) { /* the first is forgotten where the second takes two seconds to begin */
+    /* the first is forgotten where the second takes two seconds to begin */
+    for (int tries = 0; most < 3 && tries < 8; tries++) {
         if (first)
             end(first), end(second);
         first = stand(fetch_another, NULL);
@@ -1541,7 +1543,8 @@ Test(page, a_claim_for_later_is_taken_until_it_is_begun)
     cr_expect_not(xh_shadow_is_later(s, 10), "begun");
     cr_expect_not(xh_shadow_is_later(s, 20));
     xh_shadow_look_later(s, 15, &later);
-    cr_expect(later.first == 11 && later.all == 9, "%llu %llu", (unsigned long long)later.first, (unsigned long long)later.all);
+    cr_expect(later.first == 11 && later.all == 9, "%llu %llu", (unsigned long long)later.first,
+              (unsigned long long)later.all);
     cr_expect_eq(xh_shadow_claim(s, 15, 0, NULL), XH_CLAIM_BUSY);
     cr_expect_eq(xh_shadow_claim_later(s, 15, 0, 0, NULL), XH_CLAIM_BUSY);
     cr_expect_eq(xh_shadow_claim_later(s, 10, 0, 1, NULL), XH_CLAIM_BUSY, "its bytes may be half there");
@@ -1669,7 +1672,8 @@ Test(page, damage_under_a_stride_is_not_given_to_its_reader)
         e[i] = (struct xh_extent){i * PAGE + 80, 8, buf + 8 * i};
     }
     cr_assert_eq(xh_shadow_readv(s, e, 100), 100);
-    cr_assert_eq(pwrite(s->fd, "scribble", 8, (off_t)(s->head.data_off + 50 * PAGE + 3000)), 8); /* not where it reads */
+    /* not where it reads */
+    cr_assert_eq(pwrite(s->fd, "scribble", 8, (off_t)(s->head.data_off + 50 * PAGE + 3000)), 8);
     size_t n = xh_shadow_readv(s, e, 100);
     cr_expect_leq(n, 50);
     cr_expect_eq(xh_shadow_peek(s, 50), XH_CLAIM_MINE, "to be fetched anew");
@@ -1822,7 +1826,8 @@ Test(page, one_process_walks_for_all, .timeout = 60)
 {
     struct xh_shadow *s = open_shadow(100 * PAGE);
     int others = 1;
-    for (int tries = 0; others && tries < 10; tries++) { /* where it takes the other one a while to begin, it asks too late */
+    /* where it takes the other one a while to begin, it asks too late */
+    for (int tries = 0; others && tries < 10; tries++) {
         sleep_ms(350);
         others = another_walks(s, 1, 0);
     }
@@ -1845,7 +1850,8 @@ Test(page, who_has_nothing_on_its_way_leaves_the_walk_to_others, .timeout = 60)
 {
     struct xh_shadow *s = open_shadow(100 * PAGE);
     int others = 0;
-    for (int tries = 0; !others && tries < 10; tries++) { /* its word was just said anew at some moments: not at all of them */
+    /* its word was just said anew at some moments: not at all of them */
+    for (int tries = 0; !others && tries < 10; tries++) {
         sleep_ms(350);
         others = another_walks(s, 0, 200 + 17 * (unsigned)tries);
     }

@@ -85,7 +85,8 @@ Test(plan, many_small_ranges_share_requests_in_even_rounds_of_all_connections)
             cr_assert_eq(p.ntransfers % connections, 0, "%zu for %u", p.ntransfers, connections);
             cr_assert_leq(p.ntransfers, (n / 170 / connections + 1) * connections);
             for (size_t i = 0; i < p.ntransfers; i++)
-                cr_assert_leq(p.transfers[i].count, n / p.ntransfers + 1, "%zu: %zu of %zu in %zu for %u", i, p.transfers[i].count, n, p.ntransfers, connections);
+                cr_assert_leq(p.transfers[i].count, n / p.ntransfers + 1, "%zu: %zu of %zu in %zu for %u", i,
+                              p.transfers[i].count, n, p.ntransfers, connections);
             xh_plan_free(&p);
         }
 }

@@ -165,7 +165,8 @@ int xh_origin_reader(const char *url, const struct xh_options *o, char out[XH_RE
 }
 
 int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched, struct xh_counters *c,
-                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head,
+                   struct xh_err *err)
 {
     pthread_mutex_lock(&engine.lock);
     engine.opens++;
@@ -204,10 +205,12 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
-    *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x", .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
+    *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x",
+                                   .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
                                    .max_range_header = 3900, .connections = 8, .streaming = 8, .scattered = 8,
                                    .open = engine.apart ? 0 : 8, .idle = engine.apart ? 0 : 8,
-                                   .streams = engine.streams, .young = engine.streams != 0, .warm = 8, .rtt_ns = engine.rtt_ns};
+                                   .streams = engine.streams, .young = engine.streams != 0, .warm = 8,
+                                   .rtt_ns = engine.rtt_ns};
 }
 
 void xh_origin_crowd(unsigned (*count)(const struct xh_options *o))
@@ -613,7 +616,8 @@ Test(read, nothing_else_is_read_until_an_early_head_is_proved)
     }
 }
 
-/* The tmpfs file is cut and grown again by another program while a page comes in pieces: what was there of it is zeros. */
+/* The tmpfs file is cut and grown again by another program while a page comes in pieces: what was there of it is
+ * zeros. */
 Test(read, a_page_that_comes_in_pieces_is_published_as_it_came_whatever_befalls_the_file)
 {
     struct xh_file *f = open_test("shadow=off,readahead=off");
@@ -746,7 +750,8 @@ Test(read, nothing_beyond_the_end_of_a_contiguous_dataset_is_asked_for, .timeout
         cr_assert_leq(atomic_load(&origin_now->farthest), pages_end, "%s: up to %llu", ways[i % 3],
                       (unsigned long long)atomic_load(&origin_now->farthest));
         xh_cache_stats(f, &s);
-        cr_assert_leq(s.bytes_demand + s.bytes_waited + s.bytes_bypass, 250000 + 48 + 512, "but the dataset is fetched ahead");
+        cr_assert_leq(s.bytes_demand + s.bytes_waited + s.bytes_bypass, 250000 + 48 + 512,
+                      "but the dataset is fetched ahead");
         xh_cache_close(f);
     }
 }
@@ -919,8 +924,8 @@ Test(read, a_stream_that_breaks_off_under_its_first_read_is_made_up_for_at_once,
 #define CUT_READ (256u << 10)
 #define CUT_AFTER (7u << 20) /* its next reads are here already, and before they are twice as many a stream begins */
 
-/* The stream is dealt anew behind what it still has to bring, while there is room left in the shadow for what is fetched
- * ahead. */
+/* The stream is dealt anew behind what it still has to bring, while there is room left in the shadow for what is
+ * fetched ahead. */
 Test(read, what_a_stream_brings_is_not_fetched_to_the_shadow_too, .timeout = 50)
 {
     uint8_t p[1024];
@@ -1106,7 +1111,8 @@ Test(read, what_is_fetched_ahead_is_bounded_for_all_files_together, .timeout = 5
                 drain();
         }
     for (int i = 0; i < FILES; i++) {
-        cr_expect_geq(atomic_load(&f[i]->counters.bytes_staged), HINTS * HINT_BYTES / 4, "file %d had its share: %llu", i, (unsigned long long)f[i]->counters.bytes_staged);
+        cr_expect_geq(atomic_load(&f[i]->counters.bytes_staged), HINTS * HINT_BYTES / 4, "file %d had its share: %llu",
+                      i, (unsigned long long)f[i]->counters.bytes_staged);
         xh_cache_close(f[i]);
     }
     cr_assert_eq(xh_room_held(), 0);
@@ -1135,7 +1141,8 @@ Test(read, files_that_are_read_no_more_do_not_narrow_the_share_of_one_that_is, .
 Test(read, a_file_that_is_read_no_more_gives_its_room_to_one_that_is, .timeout = 50)
 {
     struct xh_range r[HINTS];
-    struct xh_file *left = open_test("shadow=off,readahead_bytes=1000000,readahead=off"), *f = open_now("shadow=off,readahead_bytes=1000000,readahead=off");
+    struct xh_file *left = open_test("shadow=off,readahead_bytes=1000000,readahead=off"),
+                   *f = open_now("shadow=off,readahead_bytes=1000000,readahead=off");
     struct xh_range all = {16384, ROOM_BYTES};
     drain();
     cr_assert_eq(xh_stage_fetch(left, &all, 1), 1);
@@ -1225,7 +1232,8 @@ Test(read, siblings_are_fetched_ahead_in_the_order_in_which_they_were_asked_for,
     struct xh_file *f[5], *later;
     uint64_t first = xh_expected_number();
     for (int i = 0; i < 5; i++) /* room for one first read alone */
-        f[i] = open_named_as(8, (uint64_t[]){first, first + 1, first + 9, first + 3, first + 5}[i], "readahead_bytes=20000");
+        f[i] = open_named_as(8, (uint64_t[]){first, first + 1, first + 9, first + 3, first + 5}[i],
+                             "readahead_bytes=20000");
     cr_assert_eq(alone(f[0], 1000000), HINT_BYTES);
     cr_assert_eq(alone(f[1], 1000000), HINT_BYTES);
     cr_assert_eq(alone(f[3], 1000000), 0, "it was opened fourth and asked for third");
@@ -1337,7 +1345,8 @@ Test(read, files_that_are_read_in_turns_share_how_far_each_looks_ahead, .timeout
         for (int i = 0; i < 4; i++)
             alone(f[i], 1000000 + 10000 * (uint64_t)row);
     for (int i = 0; i < 4; i++)
-        cr_expect(f[i]->sequence->seq.window > 0 && f[i]->sequence->seq.window <= 100000, "%llu", (unsigned long long)f[i]->sequence->seq.window);
+        cr_expect(f[i]->sequence->seq.window > 0 && f[i]->sequence->seq.window <= 100000, "%llu",
+                  (unsigned long long)f[i]->sequence->seq.window);
     for (int row = 20; row < 100; row++)
         alone(f[2], 1000000 + 10000 * (uint64_t)row);
     cr_expect_gt(f[2]->sequence->seq.window, 100000, "it is read alone now");
@@ -1686,7 +1695,8 @@ static struct xh_file *open_heard_for(const void *told, size_t len, int data_onl
     o.head_bytes = 16384;
     o.whole_file_bytes = 1 << 20;
     cr_assert_eq(xh_options_from_string(&o, "shadow=off", "test", &err), 0, "%s", err.text);
-    *rc = xh_cache_open_told("https://test/x", &o, &(struct xh_told){.bytes = told, .len = len, .data_only = data_only}, &f, &err);
+    *rc = xh_cache_open_told("https://test/x", &o, &(struct xh_told){.bytes = told, .len = len, .data_only = data_only},
+                             &f, &err);
     return f;
 }
 
@@ -1711,8 +1721,8 @@ static void read_page(struct xh_file *f, uint64_t off)
         cr_assert_eq(b[i], byte_at(off + i), "wrong byte at %zu", i);
 }
 
-/* A process that has it open too, in a shadow of the two's own: it says that it walks, reads WANTED |reads_us| later if that is not 0,
- * and goes on saying so until it is killed. Returns when it has said so for the first time. */
+/* A process that has it open too, in a shadow of the two's own: it says that it walks, reads WANTED |reads_us| later if
+ * that is not 0, and goes on saying so until it is killed. Returns when it has said so for the first time. */
 static pid_t start_walker(useconds_t reads_us, int go[2])
 {
     int said[2];
@@ -1763,7 +1773,8 @@ static int forks_process_1(void)
     uint64_t mine = xh_process();
     uint8_t b[100];
     struct xh_extent e = {100, sizeof b, b};
-    int good = getpid() == 1 && mine == xh_process() && mine % 2 == 1 && xh_cache_read(f, XH_KIND_RAW, &e, 1, NULL) == 0;
+    int good =
+        getpid() == 1 && mine == xh_process() && mine % 2 == 1 && xh_cache_read(f, XH_KIND_RAW, &e, 1, NULL) == 0;
     pthread_mutex_lock(&f->layouts->lock);
     pid_t pid = fork_as_process_1();
     if (pid < 0)
@@ -1891,7 +1902,8 @@ Test(read, a_claim_that_comes_late_gives_way_to_a_small_read_elsewhere, .timeout
     cr_expect_eq(xh_shadow_peek(l.f->shadow, 2501), XH_CLAIM_READY, "for others too");
     struct xh_stats s;
     xh_cache_stats(l.f, &s);
-    cr_expect_eq(s.bytes_asked, s.bytes_hit + s.bytes_staged + s.bytes_waited + s.bytes_demand + s.bytes_bypass, "each byte counts once");
+    cr_expect_eq(s.bytes_asked, s.bytes_hit + s.bytes_staged + s.bytes_waited + s.bytes_demand + s.bytes_bypass,
+                 "each byte counts once");
     cr_expect_eq(waitpid(pid, NULL, WNOHANG), 0, "the other is at it still");
     end_slow_reader(pid, l.f);
 }

@@ -45,7 +45,8 @@ Test(list, a_url_that_begins_with_an_endpoint_is_at_all)
                      "https://a.org/d/x.h5 https://b.org:8443/d/x.h5");
     cr_assert_str_eq(sites("https://a.org/d/x.h5", "https://b.org/m ; https://a.org/d/\n https://c.org/"),
                      "https://a.org/d/x.h5 https://b.org/m/x.h5 https://c.org/x.h5");
-    cr_assert_str_eq(sites("https://A.org:443/x?q=1", "https://a.ORG/, b.org"), "https://A.org:443/x?q=1 https://b.org/x?q=1");
+    cr_assert_str_eq(sites("https://A.org:443/x?q=1", "https://a.ORG/, b.org"),
+                     "https://A.org:443/x?q=1 https://b.org/x?q=1");
 }
 
 Test(list, any_other_url_is_alone)
@@ -183,7 +184,8 @@ Test(choice, shares_follow_speed)
         share_out(rate, 3, k % 2, 2u << 20, total, got);
         for (size_t i = 0; i < 3; i++) {
             double share = (double)got[i] / (double)total, fair = rate[i] / sum;
-            cr_assert(share > 0.85 * fair - 0.02 && share < 1.15 * fair + 0.02, "rate %g of %g got %g", rate[i], sum, share);
+            cr_assert(share > 0.85 * fair - 0.02 && share < 1.15 * fair + 0.02, "rate %g of %g got %g", rate[i], sum,
+                      share);
         }
     }
 }

@@ -163,7 +163,8 @@ Test(response, an_etag_is_never_absent_because_it_is_odd)
     cr_assert_str_eq(etag_of(&r, "ETag: \"-gzip\"\n"), "\"-gzip\"");
     cr_assert_str_eq(etag_of(&r, "ETag: abc-gzip\n"), "abc-gzip");
     cr_assert_str_eq(etag_of(&r, "ETag:\n"), "");
-    static const char *const weak[] = {"ETag: abc\n", "ETag: W/\"a\"\n", "ETag: w/\"a\"\n", "ETag: \"abc\n", "ETag: \"a\"b\"\n", "ETag: \"\"\n",
+    static const char *const weak[] = {"ETag: abc\n", "ETag: W/\"a\"\n", "ETag: w/\"a\"\n", "ETag: \"abc\n",
+                                       "ETag: \"a\"b\"\n", "ETag: \"\"\n",
                                        "ETag: #s3-00\n", "ETag: a b\n", "ETag: \"\n", "ETag: \xe9\n", "ETag: a\x01\n"};
     for (size_t i = 0; i < sizeof weak / sizeof *weak; i++)
         cr_expect(etag_of(&r, weak[i])[0] && !xh_etag_is_strong(r.etag), "%s: %s", weak[i], r.etag);
@@ -240,11 +241,13 @@ Test(response, what_is_too_long_counts_as_absent)
 /* A server may write into a trailer what it likes, and a proxy may have left a whole reply there. */
 Test(response, a_trailer_is_never_a_status_line)
 {
-    static const char *const lines[] = {"HTTP/1.1 206 Partial Content\r\n", "HTTP/1.1 100 Continue\r\n", "Content-Length: 7\r\n",
+    static const char *const lines[] = {"HTTP/1.1 206 Partial Content\r\n", "HTTP/1.1 100 Continue\r\n",
+                                        "Content-Length: 7\r\n",
                                         "ETag: \"other\"\r\n", "\r\n", "HTTP/1.1 500 No\r\n", "\r\n"};
     struct xh_reply r;
     xh_reply_init(&r);
-    cr_assert_eq(feed(&r, "HTTP/1.1 206 OK\nETag: \"a\"\nContent-Range: bytes 0-9/100\nTransfer-Encoding: chunked\n\n"), 1);
+    cr_assert_eq(feed(&r, "HTTP/1.1 206 OK\nETag: \"a\"\nContent-Range: bytes 0-9/100\nTransfer-Encoding: chunked\n\n"),
+                 1);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         cr_assert_eq(xh_reply_line(&r, lines[i], strlen(lines[i]), 0), 0, "%s", lines[i]);
         cr_assert(r.over && r.status == 206 && r.range.last == 9 && !r.length_given && strcmp(r.etag, "\"a\"") == 0);
@@ -528,7 +531,8 @@ Test(response, multipart_survives_damaged_input)
 /* ---- PROPFIND */
 
 static const char xrootd_xml[] =
-    "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" xmlns:ns1=\"http://apache.org/dav/props/\">\n"
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" "
+    "xmlns:ns1=\"http://apache.org/dav/props/\">\n"
     "<D:response><D:href>/big.bin</D:href><D:propstat><D:prop><lp1:getcontentlength>300000000</lp1:getcontentlength>\n"
     "<lp1:getlastmodified> Sat, 21 Nov 2026 07:18:57 GMT</lp1:getlastmodified></D:prop></D:propstat></D:response>";
 

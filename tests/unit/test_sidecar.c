@@ -45,7 +45,8 @@ enum { FILE_BYTES = 100000, EXTENTS = 200 };
 static struct xh_metaimage image_of(const uint8_t *file, uint8_t *covered, uint8_t *image)
 {
     static uint8_t raw[1 << 16], packed[1 << 17], sum[32];
-    struct xh_metaimage_head h = {.file_bytes = FILE_BYTES, .mtime_s = 1, .block_bytes = 4096, .sidecar_bytes = XH_METAIMAGE_HEADER};
+    struct xh_metaimage_head h = {.file_bytes = FILE_BYTES, .mtime_s = 1, .block_bytes = 4096,
+                                  .sidecar_bytes = XH_METAIMAGE_HEADER};
     struct xh_metaimage m;
     uint64_t at = 0;
     size_t n = 0;
@@ -116,7 +117,8 @@ Test(metaimage, differences_of_any_reach_unpack_to_the_bytes)
         cr_assert_eq(xh_metaimage_unpack(&m, 0, packed, out), 0, "back %u", back);
         cr_assert_eq(memcmp(raw, out, BLOCK), 0, "back %u", back);
         b.back++; /* others make other bytes, which the sum tells */
-        cr_assert(xh_metaimage_unpack(&m, 0, packed, out) != 0 || 8 * back >= BLOCK, "back %u taken for %u", back, back + 1);
+        cr_assert(xh_metaimage_unpack(&m, 0, packed, out) != 0 || 8 * back >= BLOCK, "back %u taken for %u", back,
+                  back + 1);
     }
 }
 
@@ -139,7 +141,8 @@ static size_t frame_of(uint32_t codec, const uint8_t *raw, uint8_t *out)
 
 static struct xh_packed body_of(uint32_t codec, const uint8_t *frame, size_t len)
 {
-    struct xh_packed_head again, h = {.file_bytes = FRAME_BYTES, .frame_bytes = FRAME_BYTES, .frames = 1, .codec = codec,
+    struct xh_packed_head again, h = {.file_bytes = FRAME_BYTES, .frame_bytes = FRAME_BYTES, .frames = 1,
+                                      .codec = codec,
                                       .sidecar_bytes = xh_packed_before(1) + len};
     uint8_t row[XH_PACKED_ROW], head[XH_PACKED_SKIPPABLE + XH_PACKED_HEADER];
     uint32_t sum;

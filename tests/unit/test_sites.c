@@ -27,7 +27,8 @@ struct xh_origin {
 
 static _Atomic int down[SITES];      /* neither opened nor looked at with success */
 static _Atomic unsigned looks[SITES]; /* the keeper's */
-static uint64_t carries[SITES], left[SITES]; /* bytes in a millisecond, of all transfers; 0: any. What is left of them */
+/* bytes in a millisecond, of all transfers; 0: any. What is left of them */
+static uint64_t carries[SITES], left[SITES];
 static uint64_t opens_in_ns[SITES];   /* without patience for that it is not opened */
 static int says_when_cancelled = XH_E_CANCELLED;
 
@@ -47,7 +48,8 @@ static pthread_t pumping;
 static _Atomic int ends;
 
 int xh_origin_open(const char *url, const struct xh_options *o, const char *hint, int vouched, struct xh_counters *c,
-                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head, struct xh_err *err)
+                   const struct xh_patience *patience, struct xh_origin **out, struct xh_origin_head *head,
+                   struct xh_err *err)
 {
     (void)o, (void)hint, (void)vouched, (void)c, (void)head;
     unsigned site = (unsigned)(url[strlen("https://s")] - '0');
@@ -71,7 +73,8 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     (void)o;
-    *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:\"a\";size:1", .url_shown = "x", .max_ranges = 50,
+    *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:\"a\";size:1", .url_shown = "x",
+                                   .max_ranges = 50,
                                    .max_range_header = 3900, .connections = 2, .scattered = 2, .streams = 2,
                                    .rtt_ns = MS};
 }
@@ -168,7 +171,9 @@ static void serve(size_t i, const struct asked *a)
     static const uint8_t bytes[MIB];
     struct xh_err err;
     struct xh_range r = a->t->ranges[0];
-    int look = a->number < 0, code = a->cancelled ? says_when_cancelled : a->fails || (look && down[a->site]) ? XH_E_NET : 0;
+    int look = a->number < 0, code = a->cancelled                          ? says_when_cancelled
+                                     : a->fails || (look && down[a->site]) ? XH_E_NET
+                                                                           : 0;
     uint64_t n = look ? r.len : stuck && a->number == stuck && a->site == 0 ? 0 : rate[a->site];
     n = code ? 0 : n < r.len - a->came ? n : r.len - a->came;
     if (carries[a->site] && !look) {

@@ -56,7 +56,8 @@ Test(timeline, is_json_whatever_the_words, .init = begin, .fini = end)
         for (n = 0; n < (size_t)rand() % (sizeof words - 1); n++)
             words[n] = (char)(rand() % 3 ? 1 + rand() % 255 : "=\" \\a7"[rand() % 6]);
         words[n] = '\0';
-        xh_timeline_slice(i % 2 ? xh_timeline_connection((unsigned)rand()) : 0, "slice", 5, i % 3 ? 900 : 1, "%s", words);
+        xh_timeline_slice(i % 2 ? xh_timeline_connection((unsigned)rand()) : 0, "slice", 5, i % 3 ? 900 : 1, "%s",
+                          words);
         xh_trace(XH_T_SHADOW, "moment", "%s", words);
         if (i % 500 == 0)
             xh_timeline_write(1);

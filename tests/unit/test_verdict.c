@@ -204,8 +204,10 @@ Test(verdict, what_shows_a_limit_narrows_at_once_and_for_all_files_of_the_server
         enum xh_fault fault;
         unsigned most;
     } cases[] = {
-        {"HTTP/1.1 400 Bad\n\n", XH_FAULT_NONE, RANGES / 2},       {"HTTP/1.1 413 Large\n\n", XH_FAULT_NONE, RANGES / 2},
-        {"HTTP/1.1 414 Long\n\n", XH_FAULT_NONE, RANGES / 2},      {"HTTP/1.1 431 Large\n\n", XH_FAULT_NONE, RANGES / 2},
+        {"HTTP/1.1 400 Bad\n\n", XH_FAULT_NONE, RANGES / 2},
+              {"HTTP/1.1 413 Large\n\n", XH_FAULT_NONE, RANGES / 2},
+        {"HTTP/1.1 414 Long\n\n", XH_FAULT_NONE, RANGES / 2},
+             {"HTTP/1.1 431 Large\n\n", XH_FAULT_NONE, RANGES / 2},
         {"HTTP/1.1 501 No\n\n", XH_FAULT_NONE, 1},                 {"HTTP/1.1 200 All\n\n", XH_FAULT_LIMIT, 1},
         {"HTTP/1.1 206 One of all\n\n", XH_FAULT_LIMIT, 1},
     };
@@ -290,8 +292,10 @@ Test(verdict, a_redirects_target_that_is_busy_is_waited_for_like_any_server, .in
             for (unsigned n = 0; n <= options.retries; n++) {
                 a.redirected = !remembered;
                 ask(1, target, lines);
-                cr_assert_eq(judge(XH_NET_OK), n < options.retries ? XH_NEXT_LATER : XH_NEXT_FAIL, "%d, %u", pass[i], n);
-                cr_assert(n == options.retries || (v.delay_ms >= 50 && v.forgets), "%d: the first server, after a pause", pass[i]);
+                cr_assert_eq(judge(XH_NET_OK), n < options.retries ? XH_NEXT_LATER : XH_NEXT_FAIL, "%d, %u", pass[i],
+                             n);
+                cr_assert(n == options.retries || (v.delay_ms >= 50 && v.forgets),
+                          "%d: the first server, after a pause", pass[i]);
             }
             xh_url_unref(target);
         }
@@ -408,8 +412,8 @@ Test(verdict, each_reply_leads_to_one_thing, .init = fresh, .fini = over)
         x.ask = cases[i].ask;
         x.probe = x.ask == XH_ASK_RANGES ? NULL : &probe;
         cr_expect_eq(judge(XH_NET_OK), cases[i].next, "%s", cases[i].lines);
-        cr_expect(v.next != XH_NEXT_FAIL || (v.err.code == cases[i].code && strstr(v.err.text, cases[i].says)), "%s: %s",
-                  cases[i].lines, v.err.text);
+        cr_expect(v.next != XH_NEXT_FAIL || (v.err.code == cases[i].code && strstr(v.err.text, cases[i].says)),
+                  "%s: %s", cases[i].lines, v.err.text);
         cr_expect_eq(v.changed, v.next == XH_NEXT_FAIL && v.err.code == XH_E_CHANGED);
         cr_expect_eq(v.no_match, x.reply.status == 412);
         cr_expect_eq(v.to != NULL, x.reply.location[0] != '\0');
@@ -433,7 +437,8 @@ Test(verdict, a_refused_token_is_looked_for_once_and_sent_again_if_it_is_another
         cr_assert(!a.tries.token_reread && v.retries == 0, "nothing is decided before the token was looked for");
         a.looked = other ? XH_LOOK_OTHER : XH_LOOK_SAME;
         cr_assert_eq(judge(XH_NET_OK), other ? XH_NEXT_AGAIN : XH_NEXT_FAIL);
-        cr_assert(a.tries.token_reread && (other || strstr(v.err.text, "the token of a test was refused")), "%s", v.err.text);
+        cr_assert(a.tries.token_reread && (other || strstr(v.err.text, "the token of a test was refused")), "%s",
+                  v.err.text);
         cr_assert(!strstr(v.err.text, "abc"));
         a.looked = XH_LOOK_NOT;
         cr_assert_eq(judge(XH_NET_OK), XH_NEXT_FAIL, "once is enough");
@@ -461,7 +466,8 @@ Test(verdict, a_network_that_fails_is_tried_again_as_often_as_it_pays, .init = f
         for (unsigned n = 0; n <= cases[i].tries; n++) {
             ask(1, first, "");
             cr_expect_eq(judge(cases[i].net), n < cases[i].tries ? XH_NEXT_LATER : XH_NEXT_FAIL, "%zu, %u", i, n);
-            cr_expect(n < cases[i].tries ? v.delay_ms >= 50u << n && v.delay_ms <= 100u << n : v.err.code == cases[i].code,
+            cr_expect(n < cases[i].tries ? v.delay_ms >= 50u << n && v.delay_ms <= 100u << n
+                                         : v.err.code == cases[i].code,
                       "%zu, %u: %llu ms, %s", i, n, (unsigned long long)v.delay_ms, v.err.text);
         }
     }

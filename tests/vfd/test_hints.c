@@ -203,7 +203,8 @@ static void big_chunks(hid_t f)
 /* Every set of the file in every way, whole, in part and not at all: the right bytes, or nothing, and no error. */
 static void all_layouts(hid_t f)
 {
-    const char *names[] = {"rows", "gz", "plain", "big", "grown", "compact", "virtual", "scalar", "nothing", "unwritten"};
+    const char *names[] = {"rows", "gz", "plain", "big", "grown", "compact", "virtual", "scalar", "nothing",
+                           "unwritten"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         hid_t space, d = open_set(f, names[i], &space);
         CHECK(H5Dxhdf5_prefetch(d, space) >= 0);
@@ -278,7 +279,8 @@ static const struct {
     void (*run)(hid_t);
 } cases[] = {
     {"known", known},           {"selection", selection},       {"points", points},         {"multi", multi},
-    {"gz_told", gz_told},       {"gz_untold", gz_untold},       {"grown_told", grown_told}, {"some_chunks", chunk_points},
+    {"gz_told", gz_told},       {"gz_untold", gz_untold},       {"grown_told", grown_told},
+    {"some_chunks", chunk_points},
     {"big_chunks", big_chunks}, {"layouts", all_layouts},       {"nonsense", nonsense},
 };
 

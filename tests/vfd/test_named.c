@@ -48,7 +48,8 @@ static void make(const char *dir, const char *name, const char *external, hid_t 
 
 static int make_all(const char *dir, const char *external)
 {
-    H5AC_cache_image_config_t image = {H5AC__CURR_CACHE_IMAGE_CONFIG_VERSION, 1, 0, H5AC__CACHE_IMAGE__ENTRY_AGEOUT__NONE};
+    H5AC_cache_image_config_t image = {H5AC__CURR_CACHE_IMAGE_CONFIG_VERSION, 1, 0,
+                                       H5AC__CACHE_IMAGE__ENTRY_AGEOUT__NONE};
     hid_t old = H5Pcreate(H5P_FILE_ACCESS), latest = H5Pcreate(H5P_FILE_ACCESS), cached = H5Pcreate(H5P_FILE_ACCESS);
     hid_t paged = H5Pcreate(H5P_FILE_CREATE), block = H5Pcreate(H5P_FILE_CREATE);
     CHECK(H5Pset_libver_bounds(latest, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST) >= 0);
