@@ -114,7 +114,7 @@ int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b);
 
 void xh_cache_stats(struct xh_file *f, struct xh_stats *out);
 
-/* Tells the account of files that |f| names (virtual data sets, links), of |f|'s user and no other open file of his:
+/* Tells the account of the other files that |f| names (virtual datasets, links), which its user has not open otherwise:
  * how many openings of them failed, how many files were not there, how long the network took for both. Before the
  * close. */
 void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint64_t network_ns);

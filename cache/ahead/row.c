@@ -1,4 +1,4 @@
-/* Rows: see row.h. What a file is given of the window is what the files before it leave. */
+/* Rows: see row.h. The files that follow get what the files before them leave of the window. */
 #include "row.h"
 
 #include "object.h"
@@ -7,7 +7,7 @@
 #include "sequence.h"
 #include "siblings.h"
 
-/* So many files are opened beyond those that a run may already fetch of: an opening takes two round trips or three, and
+/* So many files are opened beyond those that a run may already fetch of. An opening takes two or three round trips, and
  * waits for a connection. */
 #define SPARE_FILES 3
 

@@ -14,7 +14,7 @@ void xh_sequence_init(struct xh_sequence *s)
     pthread_mutex_init(&s->lock, NULL);
 }
 
-/* A run upwards: what lies before the reader is fetched, or streams towards him. Lock held. */
+/* A run upwards: fetches what lies before the reader, or lets it stream. Lock held. */
 static void ahead_up(struct xh_file *f, const struct xh_range *want)
 {
     struct xh_predict_seq *p = &f->sequence->seq;
@@ -33,7 +33,7 @@ void xh_sequence_again(struct xh_file *f)
     uint64_t end = p->last.off + p->last.len;
     if (p->kind == XH_RUN_UP && p->window && end < p->end) {
         struct xh_range want = {end, p->end - end < p->window ? p->end - end : p->window};
-        xh_schedule_reach(f, end, p->window); /* it is known that the streams end */
+        xh_schedule_reach(f, end, p->window); /* told at once that the streams end */
         ahead_up(f, &want);
     }
     pthread_mutex_unlock(&f->sequence->lock);

@@ -15,17 +15,17 @@
 #include "stream/stage.h"
 #include "watch/trace.h"
 
-/* Of what reading ahead may hold, three quarters are for first reads: the rest, for what follows the one that is
+/* Of what may be fetched ahead, three quarters are for first reads. The rest is for what follows in the file that is
  * read. */
 #define FIRST_READS(most) ((most) / 4 * 3)
 
-/* When a file is first read, and so many that follow it were opened and not read yet, they were opened for the same
+/* When a file is first read while so many files behind it are open and were not read yet, they were opened for the same
  * read, and lie side by side. One alone may be where the read goes on behind the end of the first. */
 #define BESIDE_LEAST 2
-/* Where a stream begins with the first read of a file, so many that follow are opened meanwhile. */
+/* So many files are opened ahead when a stream begins with the first read of one. */
 #define LED_FILES 4
 
-/* A family of which files are open. */
+/* A family, with its open files. */
 struct xh_kin {
     struct xh_kin *next;
     uint64_t family;
@@ -41,19 +41,19 @@ struct xh_kin {
 static struct {
     pthread_mutex_t lock;
     struct xh_kin *families;
-    struct xh_file *first, **last; /* those that nobody has read raw data of, as they were asked for */
+    struct xh_file *first, **last; /* files of which no raw data was read, in the order in which they were asked for */
     uint64_t newest;               /* the highest number that any of them had */
     unsigned era;                  /* rises with each fork */
-    uint64_t family;               /* the last first read: whose, where */
+    uint64_t family;               /* the last first read: its family, its places */
     struct xh_range at[XH_SIBLING_RANGES];
     size_t n;
-    int alike;      /* the one before it was there, too */
+    int alike;      /* 1: the first read before it was in the same places */
     uint64_t ahead; /* bytes that were fetched ahead for first reads to come */
 } kin = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &kin.first};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The parent's list may have been in the middle of a change: it is not looked at. */
+/* The parent may have been changing its list: it is not looked at. */
 static void in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -87,7 +87,8 @@ static int take_off(struct xh_file *f)
     return 1;
 }
 
-/* The places of |ext|, those that touch as one. Returns their number, 0: they are too many, or not in order. */
+/* Sets |out| to the places of |ext|; those that touch become one. Returns their number; 0: they are too many, or not in
+ * order. */
 static size_t places(const struct xh_extent *ext, size_t n, struct xh_range *out)
 {
     size_t k = 0;
@@ -106,8 +107,8 @@ static size_t places(const struct xh_extent *ext, size_t n, struct xh_range *out
     return k;
 }
 
-/* Fetches of |g|, which nobody has read yet, what was read first of the last ones of its family. Returns the bytes. The
- * lock is held, so it is not closed. */
+/* Fetches the places of the last first read of |g|, which was not read yet. Returns the bytes. The lock is held, so |g|
+ * is not closed meanwhile. */
 static uint64_t fetch_of(struct xh_file *g)
 {
     const struct xh_range *last = &kin.at[kin.n - 1];
@@ -123,7 +124,7 @@ static uint64_t fetch_of(struct xh_file *g)
     return bytes;
 }
 
-/* Of all that are open, or (|asked|) all that were asked for. The lock is held. */
+/* Does so for all open files, or with |asked| for those that the program asked for. The lock is held. */
 static void fetch(int asked)
 {
     uint64_t bytes = 0;
@@ -172,10 +173,10 @@ void xh_siblings_part(struct xh_file *f)
 
 void xh_siblings_forget(struct xh_file *f)
 {
-    f->sibling->kin = NULL; /* leaked: what of it is changed by whom cannot be told here */
+    f->sibling->kin = NULL; /* leaked: which thread of the parent was changing what cannot be told here */
 }
 
-/* Puts |f| in its place: mostly it is the last. The lock is held. */
+/* Puts |f| in its place in the list: mostly the last. The lock is held. */
 static void put_on(struct xh_file *f)
 {
     struct xh_sibling *s = f->sibling;
@@ -194,7 +195,7 @@ static void put_on(struct xh_file *f)
     atomic_store_explicit(&s->waits, 1, memory_order_relaxed);
 }
 
-/* Begins with what follows of the row. The lock is held, so no file of it is closed. */
+/* Fetches what follows of the row. The lock is held, so none of its files is closed meanwhile. */
 static void follow(struct xh_kin *k)
 {
     uint64_t rest = k->row.rest;

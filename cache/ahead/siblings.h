@@ -1,10 +1,11 @@
 /* Siblings: files that one file names, as the sources of a virtual dataset, and that are read alike.
  *
- * HDF5 opens the sources that a read needs, and then reads them one after another: each first read would wait for a
- * round trip. Where two of them were first read in the same places, those of the others that are open already, or are
- * opened ahead, are fetched. What streams by is reckoned for all of a family together: many small files are read as one
- * large one is. Where they are read in turns, as the sources of a dataset whose columns lie side by side, each looks
- * ahead as far as its part of the room goes: else the first one's future would stand before the others' present.
+ * HDF5 opens the sources that a read needs, and then reads them one after another, so each first read would wait for a
+ * round trip. Once two of them were first read in the same places, these places of the others are fetched, of files
+ * that are open and of files that are opened ahead. All files of a family share one account of what streams by: many
+ * small files are read as one large one is. The sources of a dataset whose columns lie side by side are read in turns.
+ * Then each looks ahead only as far as its part of the room goes, so that no file's later data stands before what the
+ * reader wants of the others next.
  *
  * Lock: one for the process; the locks of a file are taken in it. A fork's child begins without siblings. Threads:
  * any. */
@@ -29,14 +30,15 @@ struct xh_sibling {
     /* Under the lock: */
     struct xh_file *next, **link; /* in the order of |number| */
     uint64_t number;
-    int ahead;      /* nobody has asked for it yet */
-    unsigned era;   /* the list's when it came there: another one is a fork's parent's */
+    int ahead;      /* it was opened ahead, and the program has not asked for it yet */
+    unsigned era;   /* kin.era when it was listed; another value: listed by a fork's parent */
     struct xh_weave_thread turn;
     uint64_t asked; /* bytes that were fetched ahead for its first read */
 };
 
-/* join: |f| is about to be opened. enter: it is open; |ahead|: nobody has asked for it yet. asked: somebody has. leave:
- * it is about to be closed. part: nothing of it is on its way any more. forget: it is a fork's parent's. */
+/* join: |f| is about to be opened. enter: it is open; |ahead|: before the program asked for it. asked: now the program
+ * has. leave: it is about to be closed. part: nothing of it is on its way any more. forget: this is a fork's child, and
+ * |f| its parent's. */
 void xh_siblings_join(struct xh_file *f);
 void xh_siblings_enter(struct xh_file *f, int ahead);
 void xh_siblings_asked(struct xh_file *f);
@@ -44,7 +46,7 @@ void xh_siblings_leave(struct xh_file *f);
 void xh_siblings_part(struct xh_file *f);
 void xh_siblings_forget(struct xh_file *f);
 
-/* Which of the files that are read in turns |f| is, for xh_predict_seq.turn; 0: they are not. */
+/* Returns |f|'s place among the files that are read in turns, for xh_predict_seq.turn; 0: they are not. */
 unsigned xh_siblings_turn(const struct xh_file *f);
 
 /* 1 when |f| has a family. */
@@ -56,12 +58,12 @@ struct xh_row {
     uint64_t window;    /* how far ahead it may look */
     uint64_t bytes;     /* it has read so far */
     uint64_t rest;      /* that may come of the files that follow */
-    /* Lets |len| bytes come of |g|, which nobody has read yet. Does not block on the network. */
+    /* Fetches |len| bytes of |g|, which was not read yet. Does not block on the network. */
     void (*begin)(struct xh_file *g, const struct xh_row *row, uint64_t len);
 };
 
-/* The files that follow |f|, and are as long, are read as |row| says: begins with those that are open, and with others
- * as they are opened. What was said of the family before is no longer so. */
+/* The files that follow |f|, and are as long, are expected to be read as |row| says: begins with those that are open,
+ * and goes on with others as they are opened. Replaces what was said of the family before. */
 void xh_siblings_follow(struct xh_file *f, const struct xh_row *row);
 
 /* How many files of its family are read in turns with |f|, at least 1: they share what may be fetched ahead. */

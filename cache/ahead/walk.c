@@ -1,16 +1,16 @@
-/* The walk: metadata fetched ahead of a reader who goes from object to object.
+/* The walk: metadata is fetched ahead of a reader that goes from object to object.
  *
- * What is wanted next says metaindex.c; here it meets the shadow, the readers' threads and the
- * origin's. A level of a tree that has arrived names the next one, so the walk goes on from
- * where a transfer ends, on the engine's thread, and needs no reader to wake it.
+ * metaindex.c says what is wanted next. Here it meets the shadow, the readers' threads and the origin's. A level of a
+ * tree that has arrived names the next one. So the walk goes on where a transfer ends, on the engine's thread, and
+ * needs no reader to wake it.
  *
- * It begins where a file is opened that nobody had opened before, else at the first metadata
- * that is missing: where all is in the shadow nothing is parsed. With a metadata image (source/) it begins at the first
- * small raw data that is missing, once all of the image is here: it asks for no metadata then, but for the data.
+ * It begins when a file is opened that was never opened before, else at the first metadata that is missing: if all is
+ * in the shadow, nothing is parsed. With a metadata image (source/) it begins at the first small raw data that is
+ * missing, once all of the image is here. Then it asks for data and not for metadata.
  *
- * Of the processes that share a shadow one walks, for all: others that asked for the gaps between what it has claimed
- * would ask for little each. A process whose reader is elsewhere, where nobody has fetched anything ahead, walks beside
- * it. */
+ * Of the processes that share a shadow one walks for all. Others could only ask for the gaps between what it has
+ * claimed, in many small requests. A process whose reader is elsewhere, where nothing has been fetched ahead, walks
+ * too. */
 #include "walk.h"
 
 #include "object.h"
@@ -22,13 +22,13 @@
 #include "watch/trace.h"
 
 #define RANGES_AT_ONCE 1024
-/* A request carries what its connection brings in about a round trip: a young one little, so that what
- * the reader waits for does not stand in a long reply; twice as much when as much has come. */
+/* A request carries what its connection brings in about a round trip: a young one little, so that the reader's next
+ * bytes do not wait behind a long reply; twice as much once as much has come. */
 #define REQUEST_FIRST_BYTES (64u << 10)
 #define REQUEST_MOST_BYTES (256u << 10)
 #define REQUEST_SHARE 8u
-#define LONELY_READ 8u /* so many reads that were foreseen make up for one that was not */
-#define LONELY 12u     /* from here on a process walks for itself: two such reads within four others */
+#define LONELY_READ 8u /* so many foreseen reads make up for one that was not */
+#define LONELY 12u     /* from this value on a process walks for itself: two such reads within four others */
 #define LONELIEST 64u
 #define NOTED_EXTENTS 64u
 #define NOTED_RAW_BYTES 65536u /* global heaps are read as raw data; larger reads are no heap */
@@ -46,16 +46,16 @@ int xh_walk_is_ours(struct xh_file *f)
            xh_fetch_meta_flying(f) && xh_shadow_walks(f->shadow, 1);
 }
 
-/* 1 when this process is the one to walk. It is so for long only while it has something on its way: whose reader is
- * stuck, or who knows of nothing more, leaves the walk to others. */
+/* 1 when this process is the one to walk. It remains so only while something of its walk is on its way. If its reader
+ * is stuck, or nothing more is known, another process takes over. */
 static int our_walk(struct xh_file *f)
 {
     int busy = xh_fetch_meta_flying(f) != 0;
     return xh_shadow_walks(f->shadow, busy) || atomic_load_explicit(&f->walk->lonely, memory_order_relaxed) >= LONELY;
 }
 
-/* Asks for what the index names, until it names nothing more. The index is left to its lock
- * while ranges are submitted. */
+/* Asks for what the index names, until it names nothing more. The index's lock is released while ranges are
+ * submitted. */
 static void go_on(struct xh_file *f)
 {
     struct xh_range r[RANGES_AT_ONCE];
@@ -66,7 +66,7 @@ static void go_on(struct xh_file *f)
     do {
         unsigned busy = xh_fetch_meta_flying(f);
         if (busy >= XH_META_AT_ONCE)
-            return; /* the end of one comes back here */
+            return; /* when one of them ends, this is called again */
         unsigned free = XH_META_AT_ONCE - busy;
         lim.most_bytes = free * request_bytes(f);
         lim.spare_bytes = f->spare_bytes;

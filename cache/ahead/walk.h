@@ -1,4 +1,4 @@
-/* The walk: metadata fetched ahead of a reader who goes from object to object. */
+/* The walk: metadata is fetched ahead of a reader that goes from object to object. */
 #ifndef XH_WALK_H
 #define XH_WALK_H
 

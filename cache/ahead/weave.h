@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* So many reads of one file, one behind the other, and it is read by itself. */
+/* So many reads in a row of one file: it is read alone. */
 #define XH_WEAVE_ALONE 64u
 
 /* All zero at first. */
@@ -20,8 +20,8 @@ struct xh_weave_thread {
     unsigned reads; /* in this turn */
 };
 
-/* The file |reader|, of |files| that there are, is read; |t| is its own. Sets |w|'s width: when a file is read again
- * after others, to how many turns ago it was read last. */
+/* The file |reader|, one of |files|, is read; |t| is its own. Sets |w|'s width: when a file is read again after others,
+ * the number of turns since it was read last. */
 void xh_weave_read(struct xh_weave *w, struct xh_weave_thread *t, const void *reader, unsigned files);
 
 #endif

@@ -13,7 +13,7 @@
 #include "origin/origin.h"
 #include "watch/trace.h"
 
-/* Who asks for it later wants to know what the origin has by then. */
+/* An opening that is asked for later than this is too old: its caller wants the origin's present version. */
 #define STALE_NS UINT64_C(30000000000)
 
 struct expected {
@@ -22,10 +22,10 @@ struct expected {
     struct xh_options opt;
     const struct xh_expected_how *how;
 
-    /* Under the lock; in a fork's child nobody looks at the parent's. */
+    /* Under the lock. A fork's child does not look at the parent's. */
     struct expected *next;
     enum { NOTED, OPENING, OPEN, FAILED } state;
-    int wanted;   /* somebody waits for it, who takes it out of the list */
+    int wanted;   /* the program's opening waits for it, and takes it out of the list */
     int dropped;  /* it is out of the list, and its thread frees it */
     struct xh_file *file;
     struct xh_err err;
@@ -42,7 +42,7 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The parent's threads are not here, and what they were at is leaked: its state cannot be told from sound. */
+/* The parent's threads are not here. What they were changing is leaked: its state cannot be told from sound. */
 static void in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -115,8 +115,9 @@ static struct expected *find(const char *url)
     return e;
 }
 
-/* Makes room in the list for one more of |family|. The oldest of another one gives way, if it was only noted: the
- * program may never come to it. Returns what is out of the list now; |none|: there is no room. The lock is held. */
+/* Makes room in the list for one more of |family|. The oldest entry of another family gives way if it was only noted:
+ * the program may never come to it. Returns what was taken out of the list. |none|: there is no room. The lock is
+ * held. */
 static struct expected *make_room(uint64_t family, struct expected *none)
 {
     struct expected *e;
@@ -150,7 +151,7 @@ void xh_expected_note(const char *url, const struct xh_options *o, const struct 
     e->how = how;
     e->opt.asked_as = xh_expected_number();
     xh_env_hold(&e->opt);
-    /* One that cannot be told from another might be handed what he may not read. */
+    /* A reader that cannot be told from another might be handed what it may not read. */
     if (!e->opt.env || !xh_origin_reader(url, &e->opt, e->reader)) {
         expected_free(e);
         return;

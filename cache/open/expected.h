@@ -1,9 +1,9 @@
-/* Files that are opened ahead: what is about to be opened is opened beside what its reader does, and handed over when
- * that asks for the same URL with the same options as the same reader.
+/* Files that are opened ahead: an expected file is opened while the program is still busy with others. The opening is
+ * handed over when the program opens the same URL with the same options as the same reader.
  *
- * It asks the origin just what the opening itself would, a moment earlier. What fails before it is asked for is
- * forgotten, and says nothing: the opening then asks by itself. At most XH_EXPECTED_MOST are on their way, or wait to
- * be asked for.
+ * An opening ahead asks the origin what the program's own would, a moment earlier. A failure ahead is forgotten,
+ * without a message: the program's own opening then asks again. At most XH_EXPECTED_MOST openings are under way or wait
+ * to be handed over.
  *
  * Lock: one for the process, a leaf. A fork's child begins without any. Threads: any. */
 #ifndef XH_EXPECTED_H
@@ -23,28 +23,30 @@ struct xh_expected_how {
     void (*close)(struct xh_file *f);
 };
 
-/* |url| is the next file of its family that is likely opened: notes it. |how| is constant. Never fails; does not
+/* |url| is the file of its family that is likely opened next: notes it. |how| is constant. Never fails; does not
  * block. */
 void xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how);
 
-/* The next |n| files of |family| will soon be wanted: opens those of them that were noted and are not open yet, each on
- * a thread of its own. Never fails; does not block. */
+/* The next |n| files of |family| will soon be wanted: opens those that were noted and are not open yet, each on a
+ * thread of its own. Never fails; does not block. */
 void xh_expected_open(uint64_t family, size_t n);
 
 /* The next number of an opening, for o->asked_as. */
 uint64_t xh_expected_number(void);
 
-/* Asks for |url| with |o|. Returns 1 and sets |*out| when it was opened ahead: the caller closes it; 0 when it was not,
- * or not with those options, too long ago, or in vain; or the code, with |err|, of an opening that failed while it was
- * waited for. |*waited_ns|: so long. Blocks while it is on its way. */
+/* Asks for |url| with |o|. Returns
+ *   1, and sets |*out|, when it was opened ahead: the caller closes it;
+ *   0 when it was not opened ahead, or with other options, too long ago, or in vain;
+ *   the code of an opening, with |err|, that failed while the caller waited for it.
+ * Sets |*waited_ns| to the time of that wait. Blocks while the opening is under way. */
 int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns,
                      struct xh_err *err);
 
-/* Closes what is expected for |family|, and waits for none. */
+/* Closes the files that are expected of |family|. Waits for no opening. */
 void xh_expected_forget(uint64_t family);
 
-/* How many are on their way, or wait to be asked for; and how many threads are at work, also on what nobody wants any
- * more. For tests. */
+/* How many openings are under way or wait to be handed over; how many threads are at work, also for openings that are
+ * no longer wanted. For tests. */
 unsigned xh_expected_count(void);
 unsigned xh_expected_threads(void);
 

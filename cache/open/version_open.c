@@ -16,7 +16,7 @@
 #include "source/unverified_head.h"
 #include "watch/trace.h"
 
-#define READER "reader=" /* how what is told begins: who told it */
+#define READER "reader=" /* what is told begins so: with the reader that told it */
 
 /* Puts the head that the first request brought into the shadow. */
 static void keep_head(struct xh_file *f, const struct xh_origin_head *head)
@@ -41,7 +41,7 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
 {
     if (f->size == 0)
         return 0;
-    /* Two openings that were told the same may have seen two versions: nothing to share, in this process neither. */
+    /* Two openings that were told the same may have seen two versions: they share nothing, in this process neither. */
     static _Atomic uint64_t openings;
     char *alone = NULL;
     if (f->fleeting) {
@@ -81,7 +81,7 @@ static void fetch_head(struct xh_file *f, uint64_t from)
     }
 }
 
-/* Asks for what the early head has, in the version that is open. */
+/* Asks for what the unverified head has, in the version that is open. */
 static void ask_for_head(struct xh_file *f)
 {
     struct xh_range head = {0, f->unverified->len};
@@ -89,8 +89,7 @@ static void ask_for_head(struct xh_file *f)
         xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &head, .n = 1});
 }
 
-/* A file that nobody has opened before: what the root leads to, and the rest of the head; a
- * small file whole. */
+/* A file that was never opened before: fetches what the root leads to, and the rest of the head; a small file whole. */
 static void begin(struct xh_file *f, uint64_t head_len)
 {
     struct xh_opened o = opened(f);
@@ -134,8 +133,8 @@ static int open_proving(struct xh_file *f, const char *hint, struct xh_err *err)
     return rc;
 }
 
-/* Opens the origin as |told|, with the head that came along: who told it and the origin's hint, a NUL, the sidecar's,
- * a NUL, the head. */
+/* Opens the origin as |told|, with the head that came along. |told| is: the reader that told it and the origin's hint,
+ * a NUL, the sidecar's, a NUL, the head. */
 static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_origin_head *head, struct xh_err *err)
 {
     const char *hint = told->bytes, *side = memchr(told->bytes, 0, told->len);
@@ -144,7 +143,7 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
     if (n == left)
         return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what another process told of it has no end", f->url_shown);
     f->opened_jointly = 1;
-    head->confirmed = 1; /* whoever told it fetches ahead already */
+    head->confirmed = 1; /* the process that told it fetches ahead already */
     head->len = left - n - 1;
     if (head->len && !(head->bytes = malloc(head->len)))
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
@@ -242,8 +241,8 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
 
 /* ---- what other processes are told */
 
-/* How much of the file's head is told: what the others would come to want. With an image that is little, and only what
- * is here. */
+/* How much of the file's head is told: what the others will want. With an image that is little, and only what is
+ * here. */
 static uint64_t told_head(struct xh_file *f)
 {
     struct xh_opened o = opened(f);

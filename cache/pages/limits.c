@@ -15,18 +15,18 @@
 /* Ranges that share a request: a connection idles for a round trip between two requests. */
 #define GROUP_BYTES (4u << 20)
 #define SLOW_LINK_BYTES_PER_NS 0.15
-/* The least that a young connection is asked for by a demand: it brings so much in three round trips; in less than two,
- * where a round trip is longer than the work of a request. */
+/* A demand asks a young connection for at least so much: what it brings in three round trips; where a round trip is
+ * longer than the work of a request, what it brings in fewer than two. */
 #define YOUNG_PART_BYTES (128u << 10)
 #define FAR_PART_BYTES (32u << 10)
 #define FAR_RTT_NS 8000000u
-/* What young ones wait for is that they are young: so many that are there bring a demand together, also where fewer
- * would pay. */
+/* New connections are limited by slow start: so many of those that are open share a demand, even where fewer would be
+ * enough later. */
 #define YOUNG_PARTS 8u
-/* A part of so many round trips hardly notices the one that its connection stands idle before it; longer ones, which
- * come side by side, would only keep the reader from what he wants first. */
+/* A connection stands idle for a round trip before each part. Parts of so many round trips hardly notice that. Longer
+ * parts, which come side by side, would only delay what the reader wants first. */
 #define PART_ROUND_TRIPS 8
-/* And whatever a round trip is, none is short that the link brings in so small a part of a second. */
+/* Whatever the round trip, a part that the link brings in less than so small a part of a second is too short. */
 #define SOON_IN_A_SECOND 4
 /* Ranges of this size are fetched as parts of a long one would be. */
 #define LARGE_BYTES (256u << 10)
@@ -50,8 +50,8 @@ void xh_limits_share_link(struct xh_file *f)
     xh_trace(XH_T_PLAN, "share", "readers=%u busy=%u walks=%d yields=%d", readers, busy, walks, yields);
 }
 
-/* Nothing that is fetched ahead is worth a request of its own that a connection brings in less than about a round trip,
- * once it has found its speed. */
+/* What is fetched ahead gets a request of its own only if a connection at full speed takes at least about a round trip
+ * to bring it. */
 static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info *info, int ahead)
 {
     uint64_t trip = (uint64_t)((double)info->rtt_ns * SLOW_LINK_BYTES_PER_NS);
@@ -72,11 +72,12 @@ static uint64_t most_part(const struct xh_origin_info *info, int ahead)
     return most < soon ? soon : most;
 }
 
-/* The parts of |bytes| that are fetched together. A connection idles for a round trip before each, so
- * they are to be long: a demand has one on each connection that waits for work, as a new one would take longer
- * to be there than they take. Of what is fetched ahead there are two, so that none stands idle until the
- * slowest is done; while they are young, one, as the pause before the second is long for them; and one of a file that
- * has siblings, as what is fetched of the next of those stands behind it. */
+/* The number of parts that |bytes| are fetched in together. A connection idles for a round trip before each part, so
+ * parts are to be long.
+ * A demand has one part for each connection that waits for work: a new connection would take longer to open than the
+ * parts take. What is fetched ahead has two, so that no connection idles until the slowest is done. It has one while
+ * connections are young, as the pause before a second part is long for them, and in a file with siblings, as the next
+ * sibling's bytes wait behind it. */
 static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t bytes, int ahead)
 {
     unsigned young = ahead && info->young, n = ahead ? info->open : info->idle;

@@ -18,9 +18,9 @@ struct xh_sharing {
  * ranges of |mean| bytes, for a demand or ahead of one. Returns 0 when the server sends no parts of files, else 1. */
 int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
 
-/* The processes that read the file, and those that fetch any just now, share one link: each has its part of the
- * connections, and who only guesses makes way for another who waits for the file. To be called before something is
- * asked for, and when what was guessed has come. */
+/* The processes that read the file, and those that fetch some of it now, share one link: each has its part of the
+ * connections, and a process that only guesses makes way for one whose reader waits. To be called before something is
+ * asked for, and when a guess has come. */
 void xh_limits_share_link(struct xh_file *f);
 
 #endif

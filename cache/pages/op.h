@@ -1,4 +1,4 @@
-/* One read in progress: its extents, and those who bring their bytes. */
+/* One read in progress: its extents, and the fetches that bring their bytes. */
 #ifndef XH_OP_H
 #define XH_OP_H
 
@@ -15,7 +15,8 @@ struct xh_file;
 /* How far a part of a read has come that a stream brings straight into the reader's buffer. */
 struct xh_mark {
     uint64_t at, end;     /* constant */
-    _Atomic uint64_t got; /* release by who brings it, acquire by the reader: the bytes before it are there */
+    _Atomic uint64_t got; /* release by the thread that brings it, acquire by the reader: the bytes before it are
+                           * there */
     uint64_t seen;        /* the reader's own: before it the shadow has been seen to */
     struct xh_arrival come;
 };

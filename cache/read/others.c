@@ -11,8 +11,8 @@
 #include "watch/trace.h"
 
 #define HURRY_EVERY_MS 100
-/* The process that walks for all is left so many round trips to ask for what a process without a connection wants,
- * which needs four. */
+/* A process without a connection leaves the walking process so many round trips to ask for what both want. Asking by
+ * itself would take four. */
 #define LEFT_ROUND_TRIPS 2
 #define LEFT_MOST_NS 100000000u
 #define LEFT_LOOKS 8
@@ -24,7 +24,7 @@ struct coming {
     struct xh_later later;
 };
 
-/* How many of |busy| are claimed for later: what it would take to fetch them here. */
+/* How many of |busy| are claimed for later, and what fetching them here would take. */
 static uint64_t later_in(const struct xh_file *f, const struct xh_runs *busy)
 {
     uint64_t n = 0;
@@ -34,7 +34,7 @@ static uint64_t later_in(const struct xh_file *f, const struct xh_runs *busy)
     return n;
 }
 
-/* 1 when another process comes to |p|, of |busy|, so late that the read had better fetch what of them was not begun.
+/* 1 when another process comes to |p|, of |busy|, so late that the read should fetch those of them that were not begun.
  * Known from how far that process came since the last look. */
 static int comes_late(const struct xh_file *f, const struct xh_runs *busy, uint64_t p, struct coming *c)
 {
@@ -56,7 +56,7 @@ static int comes_late(const struct xh_file *f, const struct xh_runs *busy, uint6
 }
 
 /* Waits while |p|, of |busy|, is in flight, for as long as a server may be silent. Returns 1 when it still is. Sets
- * |op->take| and returns 0 when it had better be fetched here. */
+ * |op->take| and returns 0 when the read should fetch it. */
 static int wait_in_flight(struct xh_read_op *op, const struct xh_runs *busy, uint64_t p)
 {
     struct xh_file *f = op->f;
@@ -79,7 +79,7 @@ static int wait_in_flight(struct xh_read_op *op, const struct xh_runs *busy, uin
     return 1;
 }
 
-/* The same, on the account of who fetches it. */
+/* The same, on the account of the process that fetches it. */
 static int wait_page(struct xh_read_op *op, const struct xh_runs *busy, uint64_t p)
 {
     struct xh_file *f = op->f;
@@ -93,9 +93,9 @@ static int wait_page(struct xh_read_op *op, const struct xh_runs *busy, uint64_t
     return stuck;
 }
 
-/* Waits until nobody has the pages in flight any more, or some had better be fetched here: they go to the next round,
- * except those whose owner neither finishes nor can be proved dead: they go to |stuck|. The last page first: mostly the
- * others are there by then, and whoever publishes them has nobody to wake each time. */
+/* Waits until none of the pages is in flight any more, or the read should fetch some: these go to the next round. Pages
+ * whose owner neither finishes nor can be proved dead go to |stuck|. The last page is waited for first: mostly the
+ * others are there by then, and their publisher wakes the reader once. */
 static int wait_busy(struct xh_read_op *op, struct xh_runs *stuck)
 {
     struct xh_file *f = op->f;

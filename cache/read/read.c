@@ -86,9 +86,9 @@ static int read_rounds(struct xh_read_op *op, struct xh_err *err)
     return rc;
 }
 
-/* Fetches what the stage promised to |op| and did not bring, as a guess that fails is no failure of the read. What it
- * holds is given up first: it would wait for its own claims. Returns 0 or this fetch's own error; |*bytes| is how
- * much it was. */
+/* Fetches what the stage promised to |op| and did not bring: a guess that fails is no failure of the read. What the
+ * read has claimed is given up first, else it would wait for its own claims. Returns 0 or this fetch's own error; sets
+ * |*bytes| to how much it was. */
 static int read_lost(struct xh_read_op *op, uint64_t *bytes, struct xh_err *err)
 {
     *bytes = 0;
@@ -177,7 +177,7 @@ static int read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_exte
     return rc;
 }
 
-/* One large read, by pieces: what is found out of the link meanwhile is of use for the rest. */
+/* One large read, piece by piece: what is learnt of the link meanwhile helps the rest. */
 static int read_in_pieces(struct xh_file *f, const struct xh_extent *ext, struct xh_served *served, struct xh_err *err)
 {
     struct xh_served all = {0};

@@ -1,10 +1,10 @@
-/* The compressed body of an open file: see compressed.h.
+/* The compressed copy of an open file: see compressed.h.
  *
- * States, under the lock; moves are the look's but the first and the last:
- *   UNKNOWN -> LOOKING  a reader waits for a slow link
- *   LOOKING -> THERE    it is of the version that is open: |used| may be set from now on
- *   LOOKING -> NONE     there is none, or it is not to be used
- *   THERE   -> NONE     it cannot be fetched, or too much of it is damaged
+ * States, under the lock. The look makes all moves but the first and the last:
+ *   UNKNOWN -> LOOKING a reader waits for a slow link
+ *   LOOKING -> THERE it is of the version that is open: |used| may be set from now on
+ *   LOOKING -> NONE there is none, or it is not to be used
+ *   THERE -> NONE it cannot be fetched, or too much of it is damaged
  * What THERE needs is constant from then on. */
 #include "compressed.h"
 #include "compressed_impl.h"
@@ -24,13 +24,13 @@
 #include "known.h"
 #include "version.h"
 
-/* Who reads less, at once or in all, waits for round trips and not for the link. */
+/* Reads of less, one by one or in all, wait for round trips and not for the link. */
 #define BULK_BYTES (256u << 10)
 #define MANY_BYTES (4u << 20)
-/* Who opens less may want little of it, and is not asked for a body before he does. */
+/* Little may be wanted of smaller files: no copy is looked for until much was read. */
 #define BEGIN_BYTES (16u << 20)
-/* How far behind the place where a stream is it is cut for the body's: by then that has found its speed. Six round
- * trips, but most of them in a queue that the stream has filled. */
+/* Where the original's stream is cut for the copy's: so far behind the reader's place. By then the copy's stream has
+ * found its speed. Six round trips, but most of them in a queue that the original's stream has filled. */
 #define RAMP_ROUND_TRIPS 10u
 
 enum state { UNKNOWN, LOOKING, THERE, NONE };
@@ -71,7 +71,7 @@ static int fetch(struct xh_compressed *b, uint64_t off, uint64_t len, uint8_t *b
     struct xh_extent e = {off, len, buf};
     if (off > b->file->size || len > b->file->size - off)
         return xh_err_set(&b->err, XH_E_RANGE, 0, "it is cut");
-    /* It is proved by its sums, so an early head need not be. */
+    /* Sums prove it, so an unverified head is good enough. */
     return xh_here_look(b->file, off, buf, len) ? 0 : b->files->read(b->file, XH_KIND_META, &e, 1, &b->err);
 }
 
@@ -130,7 +130,7 @@ static void *look(void *ctx)
     if (b->forced)
         apply(b);
     pthread_cond_broadcast(&b->news);
-    pthread_mutex_unlock(&b->lock); /* else who reads next begins to use it */
+    pthread_mutex_unlock(&b->lock); /* else the next read begins to use it */
     if (why && there)
         xh_compressed_warn(b, why);
     release(b);
@@ -179,7 +179,8 @@ int xh_compressed_used(struct xh_compressed *b)
     return b && atomic_load_explicit(&b->used, memory_order_acquire);
 }
 
-/* From now on the body's streams: the original's end some round trips on, and till then bring what is wanted first. */
+/* From now on the copy's streams run. The original's end some round trips later, and bring until then what is wanted
+ * first. */
 static void change_over(struct xh_compressed *b, struct xh_file *f, int used, double link_rate, uint64_t rtt_ns)
 {
     xh_stage_tell(used ? b->file : f, (uint64_t)(link_rate * 1e9));
@@ -254,7 +255,7 @@ void xh_compressed_note(struct xh_read_op *op, int over)
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
-/* What the body is opened with: the reader's options; what is fetched ahead is said from outside. */
+/* What the copy is opened with: the reader's options. What is fetched ahead is decided for the original. */
 static void take_options(struct xh_compressed *b, const struct xh_options *o)
 {
     xh_known_options(&b->opt, o);

@@ -1,12 +1,13 @@
-/* The compressed body of an open file: raw data read through it where that is faster.
+/* The compressed copy of an open file: raw data is read through it where that is faster.
  *
- * Nobody asks for it before a reader waits for much raw data, from a server that is far or behind a link that is slower
- * than unpacking: it costs an opening nothing, nor who reads metadata. A thread then looks beside the file, once; it is
- * opened as any file is, with a shadow and a stage of its own, and what is foreseen of the original is fetched ahead
- * there: prediction, streams and parts work on packed bytes as they are. A read takes the frames that cover it from
- * there and unpacks them on threads of the body's own. What a frame does not bring, the original does.
+ * It is not looked for before a reader waits for much raw data, from a server that is far away or behind a link that is
+ * slower than unpacking. So it costs an opening nothing, and nothing where only metadata is read. Then a thread looks
+ * beside the file, once. The copy is opened as any file is, with a shadow and a stage of its own. What is expected of
+ * the original is fetched ahead there: prediction, streams and parts work on packed bytes as they are. A read takes the
+ * frames that cover it from the copy, and unpacks them on the copy's own threads. What a frame does not bring, the
+ * original does.
  *
- * Threads: any, if nothing else is said. None of these fails a read. |b| may be NULL: there is no body. */
+ * Threads: any, if nothing else is said. None of these fails a read. |b| may be NULL: there is no copy. */
 #ifndef XH_COMPRESSED_H
 #define XH_COMPRESSED_H
 
@@ -16,25 +17,25 @@
 struct xh_compressed;
 struct xh_other_files;
 
-/* For a file that is being opened. NULL: bodies are not wanted, or there is no memory. |files|: constant. Does not
- * block. */
+/* For a file that is being opened. Returns NULL when copies are not wanted, or without memory. |files| is constant.
+ * Does not block. */
 struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options *o,
                                         const struct xh_other_files *files);
 
-/* 1 while raw data is to be read through the body. */
+/* 1 while raw data is to be read through the copy. */
 int xh_compressed_used(struct xh_compressed *b);
 
-/* |f| is open: looks for its body where the server is known already to be behind a slow link. */
+/* |f| is open: looks for its copy if the server is already known to be behind a slow link. */
 void xh_compressed_begin(struct xh_file *f);
 
-/* A raw read of |op|, which had to wait, is |over| or waits still: it is judged anew what is faster, and looked for a
- * body where it might be that. */
+/* A raw read of |op|, which had to wait, is |over|, or waits still. Judges anew which way is faster, and looks for a
+ * copy where one might be. */
 void xh_compressed_note(struct xh_read_op *op, int over);
 
-/* 1 while a body is known, or looked for, of which it is not decided whether it is the faster way. */
+/* 1 while a copy is known, or looked for, and it is not decided whether it is the faster way. */
 int xh_compressed_is_awaited(struct xh_compressed *b);
 
-/* 1 when |op|, while it waits, is to say so now and then: nothing is decided yet. */
+/* 1 when |op| is to call xh_compressed_note now and then while it waits: nothing is decided yet. */
 int xh_compressed_watches(const struct xh_read_op *op);
 
 /* The copy as a view of the original. file: that of the packed bytes while the copy is used, else NULL. original: where
@@ -58,13 +59,13 @@ struct xh_packed_view {
 int xh_compressed_map(struct xh_file *f, const struct xh_range *r, size_t n, struct xh_packed_view *v);
 void xh_compressed_unmap(struct xh_packed_view *v);
 
-/* Adds what the body cost to |out|. */
+/* Adds what the copy cost to |out|. */
 void xh_compressed_stats(struct xh_compressed *b, struct xh_stats *out);
 
 /* In a fork's child, before anything else. */
 void xh_compressed_after_fork(struct xh_compressed *b);
 
-/* Nobody reads any more. Never waits for the network. */
+/* The file is no longer read. Never waits for the network. */
 void xh_compressed_close(struct xh_compressed *b);
 
 #endif

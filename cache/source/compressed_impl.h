@@ -1,5 +1,5 @@
-/* Inside a body: what compressed.c (life, look, verdict), frames.c (reading) and compressed_ahead.c share. Nobody else
- * includes this. */
+/* Inside the compressed copy: shared by compressed.c (life, look, verdict), frames.c (reading) and compressed_ahead.c
+ * alone. */
 #ifndef XH_COMPRESSED_IMPL_H
 #define XH_COMPRESSED_IMPL_H
 
@@ -19,8 +19,8 @@ struct xh_compressed {
     const struct xh_other_files *files;
     int forced; /* option sidecar=body: it is used where it is there */
 
-    pthread_mutex_t lock; /* guards the next ones; the body's stage, known.c and what is looked at of the original are
-                           * behind it */
+    pthread_mutex_t lock; /* guards the next ones. The locks of the copy's stage, of known.c and of the original's
+                           * stores may be taken in it */
     pthread_cond_t news; /* the look is over */
     int state;           /* compressed.c's */
     int holders; /* the file and the look; the last one frees */
@@ -47,7 +47,7 @@ struct xh_compressed {
 /* Says once that it is ignored, all of it or a frame. */
 void xh_compressed_warn(const struct xh_compressed *b, const char *why);
 
-/* It cannot be had, or not be trusted: readers go to the original. */
+/* It cannot be fetched, or is not trusted: readers go to the original. */
 void xh_compressed_give_up(struct xh_compressed *b, const char *why);
 
 /* The packed bytes of the frames [first, end). */

@@ -1,5 +1,5 @@
-/* Reading through a body: the frames that cover what a read lacks are fetched, and unpacked beside. See
- * compressed.h. */
+/* Reading through a compressed copy: fetches the frames that cover what a read lacks, and unpacks them on other
+ * threads. See compressed.h. */
 #include "compressed.h"
 #include "compressed_impl.h"
 
@@ -13,7 +13,7 @@
 #define BATCH_BYTES (4u << 20)
 #define BATCH_FRAMES 64u
 #define WAITING_FRAMES 64u
-/* A body with more damaged frames is given up. */
+/* A copy with more damaged frames is given up. */
 #define BAD_MOST 8u
 
 /* Calls for each frame of |runs| once, in ascending order. */
@@ -61,7 +61,7 @@ static int is_smaller(struct xh_compressed *b, const struct xh_runs *runs)
     return xh_policy_takes_packed(packed, plain);
 }
 
-/* The next frames that are not here unpacked; those that are, are handed on. Returns how many, in |frame|. */
+/* Finds the next frames that are not here unpacked, and hands on those that are. Returns how many, in |frame|. */
 static size_t next_batch(struct xh_compressed *b, struct xh_unpacking *of, struct frames *w,
                          uint32_t frame[BATCH_FRAMES], uint64_t *bytes)
 {

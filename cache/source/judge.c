@@ -1,4 +1,4 @@
-/* Whether a compressed body wins: see judge.h. */
+/* Whether a compressed copy is faster: see judge.h. */
 #include "judge.h"
 
 #define INTERVAL_NS 50e6
@@ -7,29 +7,29 @@
 #define STILL_GROWS 1.15
 /* Intervals in a row that did not grow. */
 #define STEADY 2
-/* Slow start brings as much in a round trip as in all before it together; where it brings less than that part of at
- * least so many bytes, it is over. */
+/* In slow start a round trip brings as much as all before it together. Slow start is over once a round trip brings less
+ * than this part of at least so many bytes. */
 #define DOUBLES 0.4
 #define DOUBLES_BYTES 1e6
-/* Who is in reads for less of the time is kept by something else. */
+/* A reader that is in reads for less of the time is limited by something else than the link. */
 #define WAITS_LEAST 0.5
 #define MOSTLY 0.9
 /* Threads share the processor with the network's work and the program's. */
 #define UNPACK_SHARE 0.75
 #define UNPACK_WEIGHT 0.125
-/* The verdict changes for so much; and a trial has to bring so much more than the original did. */
+/* The verdict changes only for so large a gain. A trial has to bring so much more than the original did. */
 #define WINS 1.05
 #define TRIAL_WINS 1.02
-/* What sockets had kept back while streams stood still comes at once: a second evens that out, and what the link is
- * said to bring then, two of them have shown. The first one may be that in which the body's connections find their
- * speed, so that two have to fail. */
+/* Bytes that sockets held back while streams stood still come at once: an interval of a second evens that out. Two
+ * intervals have to show the link's rate. The first one of a trial may be that in which the copy's connections find
+ * their speed, so two have to fail. */
 #define TRIAL_NS 1e9
 #define TRIALS 2
 #define SETTLED_NS 10e9
-/* A link that is faster, 10 Gbit/s, has no body to look for: two threads unpack 2 to 4 bytes per ns of lz4, beside what
- * such a link takes of the processors. */
+/* On a faster link than 10 Gbit/s no copy is looked for: two threads unpack 2 to 4 bytes per ns of lz4, beside the
+ * processor time that such a link takes. */
 #define LOOK_RATE 1.25
-/* From here on slow start takes so long that a look, two round trips, is over before the link is known. */
+/* From this round trip on slow start takes so long that a look, two round trips, ends before the link is known. */
 #define FAR_NS 5000000u
 
 int xh_judge_looks(const struct xh_judge *j, double link_rate, uint64_t rtt_ns)
@@ -51,7 +51,7 @@ void xh_judge_unpacked(struct xh_judge *j, uint64_t bytes, uint64_t ns, unsigned
     j->unpack_rate = j->unpack_rate > 0 ? j->unpack_rate + UNPACK_WEIGHT * (rate - j->unpack_rate) : rate;
 }
 
-/* How much longer the original takes than the body, by what is known; 1: no longer. */
+/* How much longer the original takes than the copy, by what is known; 1: no longer. */
 static double gain(const struct xh_judge *j)
 {
     double unpack = j->unpack_rate > 0 ? j->unpack_rate : j->unpack_guess > 0 ? j->unpack_guess : XH_UNPACK_GUESS;
@@ -88,7 +88,7 @@ int xh_judge_begin(struct xh_judge *j, double ratio, double link_rate, uint64_t 
     return decide(j, now);
 }
 
-/* What an interval was that is over, or is not yet. */
+/* What an interval has shown. */
 enum interval { LASTS, TELLS_NOTHING, TELLS };
 
 /* Ends the interval |i| when it has lasted for |least_ns|, and begins the next. */
@@ -98,7 +98,7 @@ static enum interval measure(const struct xh_judge *j, struct xh_interval *i, co
     double took = (double)(s->now_ns - i->begun_ns), rate = 0;
     if (i->begun_ns != 0 && took < least_ns)
         return LASTS;
-    /* After a change of ways the other one's last bytes still come. */
+    /* After a change of ways the last bytes of the other one still come. */
     double got = (double)(s->got_bytes - i->got), body = (double)(s->body_bytes - i->body);
     int tells = i->begun_ns != 0 && (j->packed ? body : got - body) >= MOSTLY * got &&
                 (double)(s->waited_ns - i->waited_ns) >= WAITS_LEAST * took;
@@ -124,13 +124,13 @@ static int is_first_known(struct xh_judge *j, const struct xh_judged *s, uint64_
     return was == TELLS && j->first.rate > 0 && before >= DOUBLES_BYTES && j->first.rate * least < DOUBLES * before;
 }
 
-/* What has come in the interval that is under way, in bytes of the file: also what nobody has read yet. */
+/* What has come in the present interval, in bytes of the file, those included that were not read yet. */
 static double brought(const struct xh_judge *j, const struct xh_judged *s)
 {
     return (double)(s->got_bytes - j->now.got) + j->ratio * ((double)s->ahead_bytes - (double)j->now.ahead);
 }
 
-/* The body was read for |took| ns more, which brought |got| bytes of the file. Returns 1 when it does not pay. */
+/* The copy was read for |took| ns more, which brought |got| bytes of the file. Returns 1 when it does not pay. */
 static int try_on(struct xh_judge *j, uint64_t now_ns, double took, double got)
 {
     j->trial_ns += took;
@@ -140,7 +140,7 @@ static int try_on(struct xh_judge *j, uint64_t now_ns, double took, double got)
         return 0;
     double rate = j->trial_wire / j->trial_ns, least = rate < j->wire_rate ? rate : j->wire_rate;
     int pays = j->plain_rate <= 0 || j->trial_got >= TRIAL_WINS * j->plain_rate * j->trial_ns;
-    if (least > j->link_rate) /* it may be less as unpacking keeps it, which says nothing of the link */
+    if (least > j->link_rate) /* unpacking may limit it, which says nothing of the link */
         j->link_rate = least;
     j->wire_rate = rate;
     j->trial_ns = j->trial_got = j->trial_wire = 0;
@@ -156,7 +156,8 @@ int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *s, uint64_t rtt_n
     double round_trips = INTERVAL_ROUND_TRIPS * (double)rtt_ns;
     if (j->link_rate <= 0 && is_first_known(j, s, rtt_ns)) {
         j->link_rate = (j->first.rate + j->first.last_rate) / 2;
-        /* Less than it is, as slow start is in it; but a trial is not measured by what may have been a burst. */
+        /* Less than the true rate, as slow start is in it. But a trial is not compared with what may have been a
+         * burst. */
         j->plain_rate = (double)(s->wire_bytes - j->first_wire) / (double)(s->now_ns - j->first_ns);
         return decide(j, s->now_ns);
     }

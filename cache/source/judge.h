@@ -1,11 +1,10 @@
-/* Whether a compressed body wins: the link's rate against that of unpacking. Pure: no clock, no locks.
+/* Whether a compressed copy is faster: compares the link's rate with that of unpacking. Pure: no clock, no locks.
  *
- * The link is measured while the reader mostly waits for it, in intervals: what still grows is no link's rate yet.
- * It is known first when a round trip brings far less than all before it have: slow start doubles what comes, so that
- * is over. (Steady rates come later: what is lost when the queue overflows keeps what is behind it, and what was kept
- * comes at once.) The body is tried where the sum of its transfer and of unpacking, one behind the other, would be
- * shorter than the original's transfer; what it then brings is compared with what the link had brought of the original,
- * and a trial that does not pay is over for long. */
+ * The link is measured in intervals while the reader mostly waits for it. A rate that still grows is not the link's
+ * rate yet. The first sign that slow start is over: a round trip brings far less than all before it. (Steady rates come
+ * later: after a loss, what arrived behind the lost bytes is held back and then comes at once.) The copy is tried where
+ * its transfer and its unpacking, one after the other, would take less time than the original's transfer. Then its rate
+ * is compared with the original's; after a trial that does not pay there is no other for long. */
 #ifndef XH_JUDGE_H
 #define XH_JUDGE_H
 
@@ -23,51 +22,50 @@ struct xh_interval {
 #define XH_UNPACK_GUESS_LZ4 2.5
 
 struct xh_judge {
-    double ratio;       /* bytes of the file by bytes of the body; 0: there is none yet */
+    double ratio;       /* bytes of the file by bytes of the copy; 0: there is none yet */
     double unpack_rate; /* bytes unpacked per ns, by all threads together; 0: unknown */
     double unpack_guess; /* the same before anything was unpacked; 0: XH_UNPACK_GUESS */
     double link_rate;   /* bytes per ns that the link brought; 0: unknown */
     double plain_rate;  /* the same when the original was read last; 0: never */
-    int packed;         /* 1: the body is read */
+    int packed;         /* 1: the copy is read */
     uint64_t settled_ns; /* when a trial did not pay; 0: none */
     struct xh_interval now;
-    /* Until the link is known, shorter ones; and when the first of those that told something began, what had come by
-     * then. */
+    /* Until the link is known there are shorter intervals. When the first one that told something began, and what had
+     * come by then. */
     struct xh_interval first;
     uint64_t first_wire, first_ns;
-    /* The trial under way: what the body has brought so far, in intervals that tell something. What came for a reader
-     * who waits for something before that, on a slower connection, counts when it came. */
+    /* The trial under way: what the copy has brought so far, in intervals that tell something. Bytes that came before a
+     * slower connection's, for which the reader waits, count when they came. */
     double trial_ns, trial_got, trial_wire;
     double wire_rate; /* that the link brought in the trial before; 0: there was none */
     unsigned failed; /* seconds of it in a row that brought too little */
 };
 
-/* What is so far, in all. */
+/* What has happened so far, in all. */
 struct xh_judged {
     uint64_t now_ns;
     uint64_t wire_bytes; /* that came over the link */
     uint64_t got_bytes;  /* that readers got of what was not there, with whole pages */
-    uint64_t body_bytes; /* of these, by the body */
-    uint64_t ahead_bytes; /* the body's, packed: that have come, and wait for their reader now */
+    uint64_t body_bytes; /* of these, by the copy */
+    uint64_t ahead_bytes; /* the copy's, packed: that have come, and wait for their reader now */
     uint64_t waited_ns;  /* that they waited for it, and for its unpacking */
 };
 
 /* A read that had to wait is over, or waits. Returns 1 when the verdict changed. */
 int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *so_far, uint64_t rtt_ns);
 
-/* There is a body, or one is there no more (ratio 0); |link_rate|: what is known of the link from elsewhere, 0:
- * nothing.
+/* A copy was found, or is gone (ratio 0). |link_rate|: what is known of the link from elsewhere; 0: nothing.
  * Returns 1 when the verdict changed. */
 int xh_judge_begin(struct xh_judge *j, double ratio, double link_rate, uint64_t now_ns);
 
-/* |bytes| were unpacked in |ns| of |threads| threads that there are. */
+/* |bytes| were unpacked in |ns| by some of |threads| threads. */
 void xh_judge_unpacked(struct xh_judge *j, uint64_t bytes, uint64_t ns, unsigned threads);
 
-/* 1 when the link is known to be too fast for any body. */
+/* 1 when the link is known to be too fast for any copy. */
 int xh_judge_is_fast(const struct xh_judge *j);
 
-/* 1 when a body would be worth a look: the link is known to be slower than unpacking could be, or the server so far
- * away that it takes long to know. |link_rate| as above, |rtt_ns| 0: unknown. */
+/* 1 when a copy is worth a look: the link is known to be slower than unpacking could be, or the server is so far away
+ * that knowing takes long. |link_rate| as above; |rtt_ns| 0: unknown. */
 int xh_judge_looks(const struct xh_judge *j, double link_rate, uint64_t rtt_ns);
 
 #endif

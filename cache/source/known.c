@@ -23,7 +23,7 @@ struct row {
 };
 /* By directory; by URL, what was warned of. In the order in which they were added: the oldest is forgotten. */
 static struct row *directories, *warned;
-/* Guards them; a leaf, and only tried: a fork may leave it locked for ever, and not to know costs a request. */
+/* Guards them. A leaf, and only tried: a fork may leave it locked for ever, and not knowing costs only a request. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* How much of |url| names its directory, "/" included; a query may belong to one file. */

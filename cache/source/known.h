@@ -1,5 +1,5 @@
-/* What is known of directories and their sidecars, so that no server is asked in vain for each file: in this process,
- * and that there are none, in the shadows' directory for the user's other processes. Ten minutes long. */
+/* What is known of directories and their sidecars, so that no server is asked in vain for each file. Kept for ten
+ * minutes: in this process; and where there are none, in the shadows' directory for the user's other processes. */
 #ifndef XH_KNOWN_H
 #define XH_KNOWN_H
 
@@ -14,10 +14,10 @@ enum xh_known {
 /* |url|: of a file in the directory. Threads: any. Does not block on the network. */
 enum xh_known xh_known_of(const char *url, const struct xh_options *o);
 
-/* Notes it; |is| NONE where it is known that there are some changes nothing. */
+/* Notes it. |is| NONE changes nothing where a sidecar is known. */
 void xh_known_note(const char *url, const struct xh_options *o, enum xh_known is);
 
-/* 1 once a |url|, then 0: who warns of something does so once. */
+/* Returns 1 the first time for a |url|, then 0: for a warning that is given once. */
 int xh_known_first(const char *url);
 
 /* Sets |out| to what a sidecar is opened with: |o| without what serves no sidecar. Owns: the caller releases |out| with

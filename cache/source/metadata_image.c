@@ -29,13 +29,13 @@
 #include "source.h"
 #include "version.h"
 
-/* A sidecar that is there is waited for: what it saves is more. One that may not be, not longer than this part of the
- * time that the opening took; where there was one before, than all of it. */
+/* The reader waits for a sidecar that is there: it saves more than the wait. It waits for one that may not be there
+ * this part of the opening's time at most; where there was one before, all of that time. */
 #define WAIT_PART 4
 #define WAIT_LEAST_NS 2000000u
 #define WAIT_COMING_NS UINT64_C(10000000000)
 #define TURN_MOST_MS 2000
-/* All of it is wanted at once, and by connections that are young: what one brings in its first round trip or two. */
+/* All of it is wanted at once, over young connections: what one brings in its first round trip or two. */
 #define PART_BYTES (16u << 10)
 
 enum state { LOOKING, COMING, THERE, NONE };
@@ -80,15 +80,15 @@ static void warn(struct xh_metadata_image *b, const char *why)
         dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_url_shown(b->url, shown, sizeof shown), why);
 }
 
-/* It is not to be trusted any more, or cannot be had: the reader goes to the original. */
+/* It is no longer trusted, or cannot be fetched: the reader goes to the original. */
 static void give_up(struct xh_metadata_image *b, const char *why)
 {
     atomic_store_explicit(&b->used, 0, memory_order_release);
     warn(b, why);
 }
 
-/* Reads the sidecar: what is here already, or with |waits| all. What it says is proved by its sums, so an early head
- * does for as far as it goes. */
+/* Reads the sidecar: what is here already, or with |waits| all. Sums prove what it says, so an unverified head is good
+ * enough, as far as it goes. */
 static int get(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t *buf, int waits, struct xh_err *err)
 {
     struct xh_file *f = b->file;
@@ -151,7 +151,7 @@ static int copy(struct xh_metadata_image *b, uint64_t at, uint8_t *out, uint64_t
 
 /* ---- is it of what was opened? ------------------------------------------------------------------ */
 
-/* What came with the opening has to be the same bytes, where the image has them. */
+/* The bytes that came with the opening must be the same where the image has them. */
 static int head_is_same(struct xh_metadata_image *b)
 {
     const struct xh_metaimage *m = &b->image;
@@ -233,9 +233,9 @@ static const char *read_index(struct xh_metadata_image *b)
     return why;
 }
 
-/* What another process, or this one, left of it in its shadow is believed without asking: it is bound to a version of
- * the original, which is asked for. All that is taken of it are the original's own bytes, for who has proved that he
- * may read those. */
+/* What this or another process left of the image in its shadow is used without asking for the image again. It is bound
+ * to a version of the original, and the original is asked for. All that is taken of it are the original's own bytes,
+ * and only a reader that may read these gets them. */
 static int open_left(struct xh_metadata_image *b)
 {
     char hint[XH_HINT_BYTES + 1] = ""; /* and of a sidecar's own sidecar nothing */
@@ -247,7 +247,7 @@ static int open_left(struct xh_metadata_image *b)
     return n ? b->files->open_told(b->url, &b->opt, &told, &b->file, &b->err) : XH_E_NOENT;
 }
 
-/* Of many at once, one asks a directory that is not known. */
+/* Of many openings at once, one asks in a directory that is not known yet. */
 static int open_asking(struct xh_metadata_image *b)
 {
     struct xh_turn turn = {.fd = -1};

@@ -1,4 +1,4 @@
-/* Compressed bodies: see packed.h. Uses only what unpacks of zstd and lz4. */
+/* Compressed copies: see packed.h. Uses only what unpacks of zstd and lz4. */
 #include "packed.h"
 
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #define XH_PACKED_HEADER 128u                /* bytes, behind those of the skippable frame */
 #define XH_PACKED_SKIPPABLE 8u               /* bytes of a skippable frame before its content */
 #define XH_PACKED_ROW 8u                     /* bytes of the table a frame */
-#define XH_PACKED_FRAMES_MOST (1u << 24)     /* so many in one body */
+#define XH_PACKED_FRAMES_MOST (1u << 24)     /* so many in one copy */
 #define XH_PACKED_FRAME_LEAST (16u << 10)    /* bytes of a frame, unpacked */
 #define XH_PACKED_FRAME_MOST (4u << 20)
 #define XH_PACKED_START_BYTES 4096u          /* of the original, whose digest is kept */

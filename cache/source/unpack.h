@@ -1,4 +1,4 @@
-/* Inside bodies: frames unpacked by threads of their own. Nobody but what includes compressed_impl.h includes this. */
+/* Inside compressed copies: threads that unpack frames. Only files that include compressed_impl.h include this. */
 #ifndef XH_UNPACK_H
 #define XH_UNPACK_H
 

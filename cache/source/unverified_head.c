@@ -1,4 +1,4 @@
-/* The early head: see unverified_head.h. */
+/* The unverified head: see unverified_head.h. */
 #include "unverified_head.h"
 
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "source.h"
 #include "watch/trace.h"
 
-/* Acquire pairs with settle(): who sees NONE sees the shadow that proved it. */
+/* Acquire pairs with settle(): a reader that sees NONE sees the shadow that proved it. */
 static int state_of(const struct xh_file *f)
 {
     return atomic_load_explicit(&f->unverified->state, memory_order_acquire);
@@ -81,7 +81,7 @@ int xh_unverified_look(const struct xh_file *f, uint64_t off, void *buf, size_t 
     return 1;
 }
 
-/* The first one to know decides: two readers may have compared at once. */
+/* The first reader to know decides: two may have compared at once. */
 static void settle(struct xh_file *f, int same)
 {
     int was = XH_UNVERIFIED_STANDS;

@@ -1,17 +1,17 @@
-/* The early head: what the opening brought before the version was known that it is of.
+/* The unverified head: bytes that the opening brought before it was known of which version they are.
  *
- * Where a server tells a file's version apart from its bytes (XRootD), only what is fetched after the
- * version is proved by it. To fetch the head anew before HDF5 sees it would cost a round trip; so it is read
- * from at once, and fetched anew meanwhile. Until both have been compared
+ * Some servers (XRootD) tell a file's version apart from its bytes. There only what is fetched after the version was
+ * told is proved by it. To fetch the head again before HDF5 sees it would cost a round trip. So HDF5 reads the
+ * unverified head at once, and the head is fetched again meanwhile. Until both have been compared,
  *
- * 1. a read is answered by the early head alone, or does not return: what a program has seen is of one reply;
- * 2. nothing of the early head is in the shadow, whose pages were all fetched after the version was told.
+ * 1. a read is answered by the unverified head alone, or does not return: a program never sees bytes of two replies;
+ * 2. nothing of the unverified head is in the shadow: all pages there were fetched after the version was told.
  *
- * The same bytes in both: the early ones are those of the version, whenever they were sent. Others: the
- * file was changed while it was opened, and from then on every read says so.
+ * If both are the same, the unverified bytes are those of the version, whenever they were sent. If not, the file was
+ * changed while it was opened, and from then on every read says so.
  *
- * Nothing needs that proof where nobody reads from the early head: a metadata image in use has its bytes
- * (xh_unverified_drop). And a sidecar's reader has sums for all that he takes from it (xh_unverified_waive). */
+ * The proof is not needed where the unverified head is not read: a metadata image in use has its bytes
+ * (xh_unverified_drop). A sidecar's reader has sums for all that it takes from it (xh_unverified_waive). */
 #ifndef XH_UNVERIFIED_HEAD_H
 #define XH_UNVERIFIED_HEAD_H
 
@@ -37,24 +37,24 @@ struct xh_unverified_head {
     _Atomic int state; /* STANDS to one of the others, once */
 };
 
-/* Takes |head|'s bytes, and leaves it empty, when they came early. While the file is being opened. */
+/* If |head| came before the version was known, takes its bytes and leaves it empty. While the file is being opened. */
 void xh_unverified_take(struct xh_file *f, struct xh_origin_head *head);
 void xh_unverified_free(struct xh_file *f);
 
 /* 1 while it answers reads, and they wait for its proof. */
 int xh_unverified_stands(const struct xh_file *f);
 
-/* Nothing was read of it so far, and what it has is to be read elsewhere. While the file is being opened. */
+/* Nothing was read of it so far, and its bytes will be read elsewhere. While the file is being opened. */
 void xh_unverified_drop(struct xh_file *f);
 
-/* From now on it answers guesses alone: who reads the file proves what he reads. While the file is being opened. */
+/* From now on it answers guesses alone: the file's reader proves its bytes itself. While the file is being opened. */
 void xh_unverified_waive(struct xh_file *f);
 
 /* As the source's peek, for a guess, which need not be right. Returns 1 or 0. */
 int xh_unverified_look(const struct xh_file *f, uint64_t off, void *buf, size_t len);
 
-/* Settles whether the early head is the version's; free once that is done. Returns 0, XH_E_CHANGED, or what
- * kept its bytes from being fetched: then the next read tries again. Threads: any. Blocks until they are there. */
+/* Settles whether the unverified head is of the version; free once that is done. Returns 0, XH_E_CHANGED, or the error
+ * of the fetch: then the next read tries again. Threads: any. Blocks until the bytes are there. */
 int xh_unverified_prove(struct xh_file *f, struct xh_err *err);
 
 #endif
