@@ -413,7 +413,7 @@ def run(program, server, lie, directory):
     rounds = "3" if lie in ("stalls", "busy", "breaks-off") else "1" if "," in lie else "6"    # of some each request brings all of the file
     begun = time.monotonic()
     try:
-        p = subprocess.run([program, f"http://127.0.0.1:{server.port}/{lie.replace(' ', '-')}/x", local, "5", rounds], env=env, timeout=100,
+        p = subprocess.run([program, f"http://127.0.0.1:{server.port}/{lie.replace(' ', '-')}/x", local, "5", rounds], env=env, timeout=250,
                            capture_output=True, text=True)
     except subprocess.TimeoutExpired:
         return False, "still running after 100 s"
@@ -428,7 +428,7 @@ def bounded(program, server, lie, directory):
     """What comes of a request that nobody asked for is bounded, whatever its form."""
     nranges, length = BOUNDED[lie]
     p = subprocess.run([program, "--parts", f"http://127.0.0.1:{server.port}/{lie.replace(' ', '-')}/x", os.path.join(directory, "data"),
-                        str(nranges), str(length)], env=dict(harness.clean_env(), no_proxy="*"), timeout=100, capture_output=True,
+                        str(nranges), str(length)], env=dict(harness.clean_env(), no_proxy="*"), timeout=250, capture_output=True,
                        text=True)
     facts = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", p.stdout)}
     if not facts:

@@ -230,7 +230,7 @@ static void check_fork(struct xh_origin *o, const char *url)
     if (pid == 0) {
         struct xh_origin_head head;
         is_child = 1;
-        alarm(60);
+        alarm(200); /* a hang is a failure */
         random_job(j, 50, 10000);
         submit(o, &j, 1);
         expect_success(j);

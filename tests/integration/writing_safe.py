@@ -570,7 +570,7 @@ def check_again(tap, p):
             f = h5py.File(url, "r+"); f["n"] = 5
             print("opened", flush=True); sys.stdin.readline()
             g = h5py.File(url, "r"); h = h5py.File(url, "r+"); print(g["n"][()], h["n"][()]); h["m"] = 6; f.close(); print(g["m"][()])
-            g.close(); h.close()""".replace("sys.stdin.readline()", "pass"), f"{p.gate.url}/{name}")
+            g.close(); h.close()""".replace("sys.stdin.readline()", "pass"), f"{p.gate.url}/{name}", connections=1)
         looks = [m for m, path, _ in p.gate.log if m in ("HEAD", "GET") and path == "/" + name]
         assert out.split() == ["opened", "5", "5", "6"], out
         assert p.local("print(sorted(h5py.File(url)))", p.root / name) == "['a', 'in_a', 'in_r+', 'm', 'n']\n" and p.left() == []

@@ -518,7 +518,7 @@ static void in_a_child_of_one_at_work(int (*act)(struct xh_file *))
     CHECK(pid >= 0);
     if (pid == 0) {
         is_child = 1;
-        alarm(20);
+        alarm(100);
         _exit(act(f));
     }
     pthread_mutex_unlock(&f->compressed->lock);
@@ -569,7 +569,7 @@ static void a_childs_threads_come_at_once(void)
     if (pid == 0) {
         pthread_t t[READERS];
         is_child = 1;
-        alarm(60);
+        alarm(100);
         CHECK(xh_room_held() == 0 && xh_room_memory() == 0);
         start_again();
         for (int i = 0; i < READERS; i++)

@@ -1780,7 +1780,7 @@ static int forks_process_1(void)
     if (pid < 0)
         return 2;
     if (pid == 0) {
-        alarm(20); /* it would wait for a thread that is not here */
+        alarm(100); /* it would wait for a thread that is not here */
         good &= getpid() == 1 && xh_process() != mine && xh_cache_read(f, XH_KIND_RAW, &e, 1, NULL) == 0;
         good &= atomic_load(&f->process) == xh_process();
         for (size_t i = 0; i < sizeof b; i++)
