@@ -30,6 +30,7 @@ struct xh_sibling;
 struct xh_stage;
 struct xh_unverified_head;
 struct xh_walk;
+struct xh_whole;
 
 /* What the rooms below call: functions of rooms above them, handed down when the file is opened. None blocks on the
  * network but |read|. */
@@ -61,7 +62,7 @@ struct xh_file {
     struct xh_replicas *origin; /* at one server or at several */
     struct xh_shadow *shadow;   /* NULL for an empty object */
     uint64_t spare_bytes;       /* what may be fetched in vain: the farther the origin, the more */
-    int whole;                  /* all of it was asked for at once */
+    int no_parts;               /* the server sends all of it, whatever is asked for */
     int opened_jointly;         /* one of several processes that opened it together: each may read its share */
     int others_wait;            /* others were about to open it */
 
@@ -81,6 +82,7 @@ struct xh_file {
     struct xh_layouts *layouts;       /* where raw data lies */
     struct xh_sequence *sequence;
     struct xh_walk *walk;
+    struct xh_whole *whole; /* all of it at once */
     struct xh_hints *hints; /* what the program said that it will read */
     struct xh_stage *stage; /* what was fetched ahead of a stream */
     struct xh_sibling *sibling;

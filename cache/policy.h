@@ -101,11 +101,16 @@ uint64_t xh_policy_spare_bytes(double rtt_ms);
 
 struct xh_opened {
     uint64_t size, most_ahead, head_bytes, whole_file_bytes; /* the last two: the options */
-    int readahead;                                           /* the option */
-    int imaged;                                              /* a metadata image is used */
+    double rtt_ms;         /* 0: unknown */
+    uint64_t second_bytes; /* what the link brings in a second; 0: unknown */
+    unsigned connections;  /* that would bring it */
+    unsigned misses;       /* reads so far that found something missing */
+    int readahead;         /* the option */
+    int imaged;            /* a metadata image is used */
 };
 
-/* Returns 1 when all of a file is fetched as soon as it is open. */
+/* Returns 1 when all of a file is to be fetched: young connections bring it about as soon as its reader comes to the
+ * end of the chain of round trips that reading parts of it takes. */
 int xh_policy_is_whole(const struct xh_opened *o);
 
 /* Returns the end of what opening fetches. |whole|: all of the file was asked for. |unverified|: bytes that came before

@@ -6,10 +6,11 @@
 #include "sequence.h"
 #include "siblings.h"
 #include "walk.h"
+#include "whole.h"
 
 static const struct xh_observer *const observers[] = {
-    &xh_siblings_observer, &xh_hints_observer, &xh_layouts_observer,
-    &xh_sequence_observer, &xh_row_observer,   &xh_walk_observer,
+    &xh_whole_observer,    &xh_siblings_observer, &xh_hints_observer, &xh_layouts_observer,
+    &xh_sequence_observer, &xh_row_observer,      &xh_walk_observer,
 };
 
 void xh_observers_tell(struct xh_file *f, const struct xh_seen *seen, enum xh_moment moment)

@@ -121,6 +121,30 @@ static uint64_t fetch_run_packed(struct xh_file *f, struct xh_range r, uint64_t 
     return seen > r.off ? seen : r.off;
 }
 
+/* ---- the whole file */
+
+void xh_whole_init(struct xh_whole *w)
+{
+    *w = (struct xh_whole){0};
+}
+
+int xh_schedule_is_whole(const struct xh_file *f)
+{
+    return f->no_parts || atomic_load_explicit(&f->whole->asked, memory_order_relaxed);
+}
+
+int xh_schedule_whole(struct xh_file *f)
+{
+    const struct xh_range all = {0, f->size};
+    const struct xh_keeping k = {.meta = 1};
+    if (f->no_parts || atomic_exchange_explicit(&f->whole->asked, 1, memory_order_relaxed))
+        return 0;
+    if (fetch(f, &all, 1, &k) == 1)
+        return 1;
+    atomic_store_explicit(&f->whole->asked, 0, memory_order_relaxed); /* there is no room for it */
+    return 0;
+}
+
 /* ---- proposals */
 
 void xh_schedule_trace(const char *event, const struct xh_range *r, size_t n)
@@ -133,6 +157,8 @@ size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p)
 {
     struct xh_keeping k = {.meta = p->kind == XH_KIND_META};
     size_t seen;
+    if (!k.meta && xh_schedule_is_whole(f)) /* it comes to the shadow */
+        return p->n;
     if (!k.meta && p->told && !xh_shadow_shared(f->shadow)) /* to the byte: pages would be half as much again */
         return xh_stage_fetch(f, p->r, p->n);
     if (!k.meta && xh_compressed_used(f->compressed) && fetch_packed(f, p->r, p->n, &seen))
@@ -145,6 +171,8 @@ size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p)
 uint64_t xh_schedule_run(struct xh_file *f, const struct xh_proposal *p)
 {
     uint64_t stream_end = xh_policy_stream_end(p->window, p->run_end);
+    if (xh_schedule_is_whole(f))
+        return p->leads ? p->r->off : p->r->off + p->r->len;
     if (p->leads && stream_end <= p->r->off)
         return p->r->off;
     return (xh_compressed_used(f->compressed) ? fetch_run_packed : fetch_run)(f, *p->r, stream_end, p->more, p->leads);

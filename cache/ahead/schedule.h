@@ -3,6 +3,8 @@
 #ifndef XH_SCHEDULE_H
 #define XH_SCHEDULE_H
 
+#include <stdatomic.h>
+
 #include "cache.h"
 
 struct xh_proposal {
@@ -16,6 +18,21 @@ struct xh_proposal {
     uint64_t window;  /* how far ahead of the reader the observer may look */
     int leads;        /* a read is about to take the first bytes: if no stream brings them, nothing is fetched */
 };
+
+/* Of an open file whether it comes whole; changed by schedule.c, and |misses| by whole.c. */
+struct xh_whole {
+    _Atomic int asked;       /* all of it was asked for */
+    _Atomic unsigned misses; /* reads so far that found something missing */
+};
+
+/* With the file, and in a fork's child, to which nothing comes of what the parent asked for. */
+void xh_whole_init(struct xh_whole *w);
+
+/* Fetches all of the file to the shadow, once. Returns 1 when it was asked for by this call. */
+int xh_schedule_whole(struct xh_file *f);
+
+/* Returns 1 when all of the file was asked for: there is nothing more to fetch ahead. */
+int xh_schedule_is_whole(const struct xh_file *f);
 
 /* Returns how many ranges were seen to, fetched now or there already, from the first on; fewer than |n| when there is
  * no more room. */

@@ -107,7 +107,8 @@ void xh_walk_begin(struct xh_file *f)
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     int meta = s->kind == XH_KIND_META;
-    if (!f->walk->index || f->whole || (!meta && (s->n > NOTED_EXTENTS || s->ext->len > NOTED_RAW_BYTES)))
+    if (!f->walk->index || xh_schedule_is_whole(f) ||
+        (!meta && (s->n > NOTED_EXTENTS || s->ext->len > NOTED_RAW_BYTES)))
         return 0;
     if (!atomic_load_explicit(&f->walk->on, memory_order_relaxed)) {
         int imaged = xh_metadata_image_is_used(f->image, 0);

@@ -14,6 +14,7 @@
 #include "ahead/sequence.h"
 #include "ahead/siblings.h"
 #include "ahead/walk.h"
+#include "ahead/whole.h"
 #include "base/env.h"
 #include "base/now.h"
 #include "base/process.h"
@@ -40,6 +41,7 @@ struct whole_file {
     struct xh_sequence sequence;
     struct xh_unverified_head unverified;
     struct xh_walk walk;
+    struct xh_whole whole;
     struct xh_hints hints;
     struct xh_flows flows;
     struct xh_flights flights;
@@ -121,6 +123,7 @@ static void become_child(struct xh_file *f)
     stats_of(f, &so_far); /* behind those two: it takes their locks */
     xh_account_forked(f->account, &so_far);
     xh_walk_init(f, f->walk->index != NULL);
+    xh_whole_init(f->whole);
     xh_layouts_after_fork(f->layouts);
     xh_sequence_init(f->sequence);
     xh_stage_forget(f->stage);
@@ -166,6 +169,7 @@ static struct xh_file *file_new(void)
     w->f.sequence = &w->sequence;
     w->f.unverified = &w->unverified;
     w->f.walk = &w->walk;
+    w->f.whole = &w->whole;
     w->f.hints = &w->hints;
     w->f.flows = &w->flows;
     w->f.flights = &w->flights;
@@ -191,6 +195,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     xh_stage_init(f->stage);
     xh_flights_init(f->flights);
     xh_hints_init(f->hints);
+    xh_whole_init(f->whole);
     xh_trace_enable(o->log);
     xh_timeline_start(o->trace);
     f->account = whole ? whole : &f->own;

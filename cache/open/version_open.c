@@ -8,6 +8,7 @@
 
 #include "ahead/schedule.h"
 #include "ahead/walk.h"
+#include "ahead/whole.h"
 #include "object.h"
 #include "opening.h"
 #include "read/read.h"
@@ -60,21 +61,12 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
     return 0;
 }
 
-static struct xh_opened opened(const struct xh_file *f)
+/* Fetches the head from |from| on, or the file |whole|. */
+static void fetch_head(struct xh_file *f, uint64_t from, int whole)
 {
-    return (struct xh_opened){.size = f->size,
-                              .most_ahead = f->shadow ? xh_ahead_most(f) : 0,
-                              .head_bytes = f->opt.head_bytes,
-                              .whole_file_bytes = f->opt.whole_file_bytes,
-                              .readahead = f->opt.readahead != 0,
-                              .imaged = xh_metadata_image_is_used(f->image, 0)};
-}
-
-/* Fetches the head from |from| on, or a small file whole. */
-static void fetch_head(struct xh_file *f, uint64_t from)
-{
-    struct xh_opened o = opened(f);
-    uint64_t end = xh_policy_head_end(&o, f->whole, f->unverified->len);
+    struct xh_opened o;
+    xh_whole_facts(f, &o);
+    uint64_t end = xh_policy_head_end(&o, whole, f->unverified->len);
     if (f->shadow && from < end) {
         struct xh_range rest = {from, end - from};
         xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &rest, .n = 1});
@@ -89,21 +81,23 @@ static void ask_for_head(struct xh_file *f)
         xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &head, .n = 1});
 }
 
-/* A file that was never opened before: fetches what the root leads to, and the rest of the head; a small file whole. */
+/* A file that was never opened before: fetches what the root leads to, and the rest of the head. What will come whole
+ * is left until it is missed (ahead/whole.c). */
 static void begin(struct xh_file *f, uint64_t head_len)
 {
-    struct xh_opened o = opened(f);
+    struct xh_opened o;
     struct xh_origin_rates rates;
     xh_replicas_get_rates(f->origin, &rates);
     f->spare_bytes = xh_policy_spare_bytes(rates.rtt_ms);
-    f->whole |= !o.imaged && xh_policy_is_whole(&o);
-    int proof = xh_unverified_stands(f);
-    if (proof) /* first, and in one request with the rest: the reader waits for it, and wants a connection */
-        fetch_head(f, 0);
-    if (!f->whole && !o.imaged)
+    xh_whole_facts(f, &o);
+    int proof = xh_unverified_stands(f), small = f->no_parts || xh_policy_is_whole(&o);
+    /* The proof first, and in one request with the rest: the reader waits for it, and wants a connection. */
+    if (proof && (!small || f->no_parts || !xh_schedule_whole(f)))
+        fetch_head(f, 0, f->no_parts);
+    if (!small && !o.imaged)
         xh_walk_begin(f);
-    if (!proof)
-        fetch_head(f, f->unverified->len ? f->unverified->len : head_len);
+    if (!proof && (!small || f->no_parts))
+        fetch_head(f, f->unverified->len ? f->unverified->len : head_len, f->no_parts);
     if (f->opt.sums)
         ask_for_head(f); /* last: the other processes will want it */
 }
@@ -231,11 +225,11 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
              (unsigned long long)f->size, info.validator, head.confirmed,
              f->shadow ? xh_shadow_private(f->shadow) != 0 : 1);
     free(head.bytes);
-    f->whole = info.whole;
+    f->no_parts = info.whole;
     if (rc == 0 && !head.confirmed)
         begin(f, head.len);
-    else if (rc == 0 && f->whole) /* what the shadow lacks of it, by one request */
-        fetch_head(f, 0);
+    else if (rc == 0 && f->no_parts) /* what the shadow lacks of it, by one request */
+        fetch_head(f, 0, 1);
     return rc;
 }
 
@@ -245,8 +239,9 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
  * here. */
 static uint64_t told_head(struct xh_file *f)
 {
-    struct xh_opened o = opened(f);
-    uint64_t most = f->whole || xh_policy_is_whole(&o) ? f->size : f->opt.head_bytes, pages = 0;
+    struct xh_opened o;
+    xh_whole_facts(f, &o);
+    uint64_t most = f->no_parts || xh_policy_is_whole(&o) ? f->size : f->opt.head_bytes, pages = 0;
     most = most < f->size ? most : f->size;
     if (!o.imaged || !f->shadow)
         return most;

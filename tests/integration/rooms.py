@@ -125,7 +125,7 @@ TELLS_WALL_TIME = {"cache/localfs/localfs"}  # compares it with the dates of fil
 
 # Members of struct xh_file (cache/object.h), with all that they point to, and who alone may change them.
 WRITERS = {
-    "cache/open/": "above opt url url_shown validator fleeting size origin shadow spare_bytes whole opened_jointly "
+    "cache/open/": "above opt url url_shown validator fleeting size origin shadow spare_bytes no_parts opened_jointly "
                    "others_wait account own hits_before",
     "cache/object cache/open/cache": "process",
     "cache/source/unverified_head": "unverified",
@@ -134,6 +134,7 @@ WRITERS = {
     "cache/ahead/layouts": "layouts",
     "cache/ahead/sequence": "sequence",
     "cache/ahead/walk": "walk",
+    "cache/ahead/schedule cache/ahead/whole": "whole",
     "cache/ahead/hints": "hints",
     "cache/ahead/siblings": "sibling",
     "cache/stream/": "stage",

@@ -114,18 +114,51 @@ Test(policy, windows)
     cr_assert_eq(xh_policy_spare_bytes(1000), 3125000, "no more than at 200 ms");
 }
 
-Test(policy, small_files_come_whole)
+Test(policy, a_file_comes_whole_where_that_takes_no_longer_than_a_walk)
 {
-    const struct xh_opened small = {
-        .size = 4 * MIB, .most_ahead = 64 * MIB, .head_bytes = 64 * KIB, .whole_file_bytes = 16 * MIB, .readahead = 1};
+    const struct {
+        double rtt_ms;
+        uint64_t second_bytes;
+        unsigned connections, misses;
+        uint64_t largest; /* that comes whole */
+    } links[] = {
+        {0, 0, 8, 1, 12500000},             /* nothing is known: what 1 Gbit/s carries in a tenth of a second */
+        {1, 0, 8, 1, 13500000},             /* and in eight round trips */
+        {10, 0, 8, 1, 16 * MIB},            /* the option */
+        {50, 0, 16, 1, 16 * MIB},
+        {160, 0, 16, 1, 16 * MIB},
+        {160, 0, 4, 1, 14892000},           /* what four connections in slow start bring in eight round trips */
+        {160, 0, 1, 1, 3723000},
+        {160, 0, 1, 9, 7460600},            /* it goes on longer than a walk */
+        {160, 0, 1, 1000, 16 * MIB},
+        {1, 1250000, 8, 1, 135000},         /* 10 Mbit/s, known */
+        {50, 1250000, 16, 1, 625000},
+        {50, 12500000, 16, 1, 6250000},
+        {50, 12500000, 16, 20, 13750000},
+        {1, 1250000000, 8, 1, 16 * MIB},
+    };
+    for (size_t i = 0; i < COUNT(links); i++) {
+        struct xh_opened o = {.size = links[i].largest, .most_ahead = 64 * MIB, .whole_file_bytes = 16 * MIB,
+                              .rtt_ms = links[i].rtt_ms, .second_bytes = links[i].second_bytes,
+                              .connections = links[i].connections, .misses = links[i].misses, .readahead = 1};
+        cr_assert(xh_policy_is_whole(&o), "%zu", i);
+        o.size++;
+        cr_assert_not(xh_policy_is_whole(&o), "%zu", i);
+    }
+}
+
+Test(policy, what_does_not_come_whole)
+{
+    const struct xh_opened small = {.size = 4 * MIB, .most_ahead = 64 * MIB, .whole_file_bytes = 16 * MIB,
+                                    .rtt_ms = 50, .connections = 16, .readahead = 1};
     struct xh_opened o[6];
     for (size_t i = 0; i < COUNT(o); i++)
         o[i] = small;
-    o[1].size++;
-    o[2].size = 0;
-    o[3].readahead = 0;
-    o[4].whole_file_bytes = 4 * MIB - 1;
-    o[5].most_ahead = 4 * MIB - 1;
+    o[1].size = 0;
+    o[2].readahead = 0;
+    o[3].whole_file_bytes = 4 * MIB - 1;
+    o[4].most_ahead = 4 * MIB - 1;
+    o[5].imaged = 1;
     for (size_t i = 0; i < COUNT(o); i++)
         cr_assert_eq(xh_policy_is_whole(&o[i]), i == 0, "%zu", i);
 }

@@ -1,0 +1,39 @@
+/* Whole files: see whole.h. Nothing is fetched before the first miss: a program that opens many files and reads an
+ * attribute of each finds that in the head, and what it would cancel by closing would take connections with it. */
+#include "whole.h"
+
+#include "object.h"
+#include "schedule.h"
+#include "source/metadata_image.h"
+#include "watch/trace.h"
+
+void xh_whole_facts(struct xh_file *f, struct xh_opened *out)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    *out = (struct xh_opened){.size = f->size,
+                              .most_ahead = f->shadow ? xh_ahead_most(f) : 0,
+                              .head_bytes = f->opt.head_bytes,
+                              .whole_file_bytes = f->opt.whole_file_bytes,
+                              .rtt_ms = (double)info.rtt_ns / 1e6,
+                              .second_bytes = info.second_bytes,
+                              .connections = info.scattered,
+                              .misses = atomic_load_explicit(&f->whole->misses, memory_order_relaxed),
+                              .readahead = f->opt.readahead != 0,
+                              .imaged = xh_metadata_image_is_used(f->image, 0)};
+}
+
+static int saw(struct xh_file *f, const struct xh_seen *s)
+{
+    struct xh_opened o;
+    if (!s->missed || f->size > f->opt.whole_file_bytes || xh_schedule_is_whole(f))
+        return 0;
+    atomic_fetch_add_explicit(&f->whole->misses, 1, memory_order_relaxed);
+    xh_whole_facts(f, &o);
+    if (xh_policy_is_whole(&o) && xh_schedule_whole(f))
+        xh_trace(XH_T_PREDICT, "whole", "size=%llu misses=%u rtt_ms=%.1f connections=%u", (unsigned long long)f->size,
+                 o.misses, o.rtt_ms, o.connections);
+    return 0;
+}
+
+const struct xh_observer xh_whole_observer = {"whole", {[XH_KIND_RAW] = XH_ASKED, [XH_KIND_META] = XH_ASKED}, saw};

@@ -1,0 +1,13 @@
+/* A small file is fetched whole, as soon as something of it is missed that opening did not bring. */
+#ifndef XH_WHOLE_H
+#define XH_WHOLE_H
+
+#include "observer.h"
+#include "policy.h"
+
+extern const struct xh_observer xh_whole_observer;
+
+/* What xh_policy_is_whole decides by. Threads: any. */
+void xh_whole_facts(struct xh_file *f, struct xh_opened *out);
+
+#endif
