@@ -60,7 +60,9 @@ def run(argv, env, timeout, stderr=None):
     """Runs a command to its end; returns (facts, output, errors).
 
     facts: spawned (on the monotonic clock), wall, cpu (user and system, of it and of what it waited
-    for), rss_bytes. Raises Failed for a bad exit or after |timeout| seconds, Skipped for exit 77."""
+    for), and of that user; slept and preempted (how often it gave a processor up, how often one was taken from it);
+    faults (pages that it touched first); rss_bytes. Raises Failed for a bad exit or after |timeout| seconds, Skipped
+    for exit 77."""
     with tempfile.TemporaryFile() as out, contextlib.ExitStack() as stack:
         err = stderr or stack.enter_context(tempfile.TemporaryFile())
         spawned = time.monotonic()
@@ -84,7 +86,8 @@ def run(argv, env, timeout, stderr=None):
         raise Skipped(why)
     if child.returncode:
         raise Failed(f"exit {child.returncode}: {why}")
-    return {"spawned": spawned, "wall": wall, "cpu": usage.ru_utime + usage.ru_stime,
+    return {"spawned": spawned, "wall": wall, "cpu": usage.ru_utime + usage.ru_stime, "user": usage.ru_utime,
+            "slept": usage.ru_nvcsw, "preempted": usage.ru_nivcsw, "faults": usage.ru_minflt,
             "rss_bytes": usage.ru_maxrss * 1024}, output, errors
 
 
