@@ -189,26 +189,21 @@ static void take_done(struct xh_segment *p, int over)
     }
 }
 
-static void keep(struct xh_stage *s, struct xh_segment *p, uint64_t off, const uint8_t *data, size_t len)
+/* Has blocks for [a, end) of |p|, which is in the list. Returns 0 without memory: whoever wants it asks again. */
+static int make_room(struct xh_stage *s, struct xh_segment *p, uint64_t a, uint64_t end)
 {
-    uint64_t end = off + len;
-    for (uint64_t a = off > p->from ? off : p->from; a < end && p->listed;) {
-        size_t i = (size_t)((a - p->off) / XH_BLOCK_BYTES), at = (size_t)((a - p->off) % XH_BLOCK_BYTES);
-        size_t room = block_len(p, i) - at, n = end - a < room ? (size_t)(end - a) : room;
+    for (size_t i = (size_t)((a - p->off) / XH_BLOCK_BYTES); i < blocks_of(end - p->off); i++)
         if (!p->blocks[i] && !(p->blocks[i] = xh_block_get(block_len(p, i), p->load->f->opt.readahead_bytes))) {
-            xh_segment_unlist(s, p); /* no memory: whoever wants it asks again */
-            return;
+            xh_segment_unlist(s, p);
+            return 0;
         }
-        memcpy(p->blocks[i] + at, data + (a - off), n);
-        a += n;
-    }
+    return 1;
 }
 
-/* A piece of the parcel |p|. */
-static void parcel_bytes(struct xh_stage *s, struct xh_segment *p, uint64_t off, const uint8_t *data, size_t len)
+/* The takers from |k| to before |end| get what they want of [off, off + len). Needs no lock while they stay. */
+static void give(struct xh_waiter *k, const struct xh_waiter *end, uint64_t off, const uint8_t *data, size_t len)
 {
-    assert(p->got == off && len <= p->end - off);
-    for (struct xh_waiter *k = p->takers; k; k = k->next) {
+    for (; k != end; k = k->next) {
         uint64_t a = k->a > off ? k->a : off, b = k->b < off + len ? k->b : off + len;
         if (a >= b)
             continue;
@@ -216,9 +211,39 @@ static void parcel_bytes(struct xh_stage *s, struct xh_segment *p, uint64_t off,
         if (k->mark)
             atomic_store_explicit(&k->mark->got, b, memory_order_release);
     }
-    keep(s, p, off, data, len);
+}
+
+/* [a, end) goes to the blocks, which |copying| holds. Without the lock. */
+static void keep(const struct xh_segment *p, uint64_t a, uint64_t end, const uint8_t *data)
+{
+    while (a < end) {
+        size_t i = (size_t)((a - p->off) / XH_BLOCK_BYTES), at = (size_t)((a - p->off) % XH_BLOCK_BYTES);
+        size_t room = block_len(p, i) - at, n = end - a < room ? (size_t)(end - a) : room;
+        memcpy(p->blocks[i] + at, data, n);
+        a += n;
+        data += n;
+    }
+}
+
+/* A piece of the parcel |p|. Lets go of the lock while it copies, which takes most of the time: readers and the other
+ * threads would wait for it. Takers that come meanwhile want the piece too, as |got| lies before it. */
+static void parcel_bytes(struct xh_stage *s, struct xh_segment *p, uint64_t off, const uint8_t *data, size_t len)
+{
+    assert(p->got == off && len <= p->end - off);
+    uint64_t end = off + len, from = off > p->from ? off : p->from;
+    struct xh_waiter *takers = p->takers;
+    int keeps = from < end && p->listed && make_room(s, p, from, end);
+    p->copying++;
+    pthread_mutex_unlock(&s->lock);
+    give(takers, NULL, off, data, len);
+    if (keeps)
+        keep(p, from, end, data + (from - off));
+    pthread_mutex_lock(&s->lock);
+    give(p->takers, takers, off, data, len);
+    p->copying--;
+    release(p);
     uint64_t weight = xh_segment_weight(p);
-    p->got = off + len;
+    p->got = end;
     xh_room_add(&s->place, xh_segment_weight(p), weight);
     take_done(p, 0);
 }

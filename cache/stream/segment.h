@@ -8,9 +8,10 @@
  *     or are promised to takers.
  *  2. A taker's bytes end at or below |from|, or are kept in blocks besides: either way they are
  *     copied to it as they arrive, in ascending order, and it leaves its op when all are there. When its load ends
- *     before that, whatever the reason, the op gets back what is missing (xh_op_lose) and fetches that itself.
+ *     before that, whatever the reason, the op gets back what is missing (xh_op_lose) and fetches that itself. While a
+ *     piece is copied, which is done without the lock, none of its parcel's takers leaves, and |got| lies before it.
  *  3. A parcel is in |at| until all of it was taken, its transfer failed, or it was dropped; then
- *     |from| is its end. Blocks below |from| go as soon as nobody copies from the parcel. A load is
+ *     |from| is its end. Blocks below |from| go as soon as nobody copies from the parcel, or to it. A load is
  *     freed when its transfer is submitted and over, none of its parcels is in |at| and nobody copies
  *     from one.
  *
@@ -37,8 +38,8 @@ struct xh_prefetch;
 struct xh_segment;
 
 struct xh_stage {
-    pthread_mutex_t lock;    /* guards the rest; held while a piece of a reply is copied or requests are planned, never while they
-                              * are submitted. The locks of shadow, origin and room are taken in it */
+    pthread_mutex_t lock;    /* guards the rest; held while requests are planned, never while they are submitted or
+                              * bytes are copied. The locks of shadow, origin and room are taken in it */
     struct xh_segment **at;   /* by offset, disjoint: those with bytes that a reader can still have */
     size_t n, room;
     struct xh_room_place place; /* by the room's rules */
@@ -60,7 +61,7 @@ struct xh_segment {
     uint8_t **blocks;  /* of XH_BLOCK_BYTES from |off| on, the last one shorter; NULL: not there */
     size_t gone;       /* blocks before this one were given back */
     struct xh_waiter *takers;
-    unsigned copying; /* readers that copy out of the blocks without the lock */
+    unsigned copying; /* who copies out of the blocks, or into them, without the lock */
     int listed;
 };
 
