@@ -190,11 +190,14 @@ class Crowd:
         per = lambda key: (last[key] - first[key]) / span  # noqa: E731
         seen = [s["connections"] for s in self.series if "connections" in s]
         ours = [sum(s["cpu"]) + s["server_cpu"] + s["link_cpu"] + s["idle"] for s in (first, last)]
-        return {"seconds": span, "other_cpu": os.cpu_count() - (ours[1] - ours[0]) / span, "bytes": last["got"] - first["got"], "rate": per("got"), "rate_whole": whole,
+        return {"seconds": span, "other_cpu": os.cpu_count() - (ours[1] - ours[0]) / span,
+                "bytes": last["got"] - first["got"], "rate": per("got"), "rate_whole": whole,
                 "client_cpu": [(b - a) / span for a, b in zip(first["cpu"], last["cpu"])],
                 "server_cpu": per("server_cpu"), "link_cpu": per("link_cpu"), "idle": per("idle"),
                 "rss_most": max(p.rss_most for p in programs), "rss_host": max(max(s["rss"]) for s in self.series),
                 "shadow_host": max((max(s["shadow"]) for s in self.series if "shadow" in s), default=0),
                 "connections": sum(seen[1:]) / max(1, len(seen) - 1), "connections_most": max(seen),
-                "gap": max(p.gap for p in programs), "gaps": [[p.host, round(p.gap_from, 2), round(p.gap, 2)] for p in programs], "least": min(p.got for p in programs), "most": max(p.got for p in programs),
+                "gap": max(p.gap for p in programs),
+                "gaps": [[p.host, round(p.gap_from, 2), round(p.gap, 2)] for p in programs],
+                "least": min(p.got for p in programs), "most": max(p.got for p in programs),
                 "series": self.series}

@@ -4,8 +4,10 @@ from .report import aligned, number, piped
 OF_CURL = 0.9
 GAP_S = 10      # longer is a stall, whatever curl does
 
-HEAD = ["rtt ms", "limit", "read", "reader", "MB/s", "whole", "of curl", "conns", "gap s", "wait s", "least/most", "client CPU %",
-        "server %", "link %", "other %", "idle %", "CPU s/GB", "RSS MB", "host MB", "shadow MB", "blocks", "failed", "wrong", "killed"]
+HEAD = ["rtt ms", "limit", "read", "reader", "MB/s", "whole", "of curl", "conns", "gap s", "wait s", "least/most",
+        "client CPU %",
+        "server %", "link %", "other %", "idle %", "CPU s/GB", "RSS MB", "host MB", "shadow MB", "blocks", "failed",
+        "wrong", "killed"]
 
 
 def key_of(run):
@@ -35,9 +37,11 @@ def row(result, r):
     ours = is_ours(r)
     per_gb = sum(r["client_cpu"]) * r["seconds"] / (r["bytes"] / 1e9) if r["bytes"] else float("nan")
     return [f"{r['rtt']:g}", f"{r['rate_limit']:g} Mbit/s" if r["rate_limit"] else "none", r["read"], r["reader"],
-            number(r["rate"] / 1e6), number(r["rate_whole"] / 1e6), number(of_curl(result, r)), f"{r['connections']:.0f}, {r['connections_most']}",
+            number(r["rate"] / 1e6), number(r["rate_whole"] / 1e6), number(of_curl(result, r)),
+            f"{r['connections']:.0f}, {r['connections_most']}",
             number(r["gap"]), number(r["longest"]) if ours else "", number(r["least"] / r["most"]) if r["most"] else "",
-            " ".join(map(percent, r["client_cpu"])), percent(r["server_cpu"]), percent(r["link_cpu"]), percent(r["other_cpu"]), percent(r["idle"]),
+            " ".join(map(percent, r["client_cpu"])), percent(r["server_cpu"]), percent(r["link_cpu"]),
+            percent(r["other_cpu"]), percent(r["idle"]),
             number(per_gb), number(r["rss_most"] / 1e6), number(r["rss_host"] / 1e6), number(r["shadow_host"] / 1e6),
             *([r["blocks"], r["failed"], r["wrong"]] if ours else ["", "", ""]), r["killed"] or ""]
 
@@ -46,11 +50,13 @@ def claims(result):
     """[(claim, where, figure, bound, holds)]"""
     found = []
     for r in filter(is_ours, result["runs"]):
-        where = f"{r['server']}, {r['rtt']:g} ms, {r['read']}" + (f", {r['rate_limit']:g} Mbit/s" if r["rate_limit"] else "")
+        where = f"{r['server']}, {r['rtt']:g} ms, {r['read']}" + (f", {r['rate_limit']:g} Mbit/s" if r["rate_limit"]
+                                                                  else "")
         where += f", loss {r['loss']:g} %" if r["loss"] else ""
         where += f", {r['killed']} servers killed" if r["killed"] else ""
         if curl := curl_of(result, r):
-            found.append(("of curl with as many connections", where, of_curl(result, r), OF_CURL, of_curl(result, r) >= OF_CURL))
+            found.append(("of curl with as many connections", where, of_curl(result, r), OF_CURL,
+                          of_curl(result, r) >= OF_CURL))
             bound = max(GAP_S, 2 * curl["gap"])
         else:
             bound = GAP_S
@@ -64,7 +70,8 @@ CLAIM_HEAD = ["claim", "where", "figure", "bound", "holds"]
 
 
 def claim_rows(result):
-    return [[text, where, number(figure), f"{'>=' if text.startswith('of ') else '<='} {number(bound)}", "yes" if holds else "NO"]
+    return [[text, where, number(figure), f"{'>=' if text.startswith('of ') else '<='} {number(bound)}",
+             "yes" if holds else "NO"]
             for text, where, figure, bound, holds in claims(result)]
 
 

@@ -33,7 +33,8 @@ PAPER = {"XHDF5 paper, 500 images": (340.7, 323.2, 328.4, 319.1, 265.9, 220.2),
          "its NFS, 500 images": (462.4, 252.9, 172.5, 112.4, 80.3, 52.4)}
 # Processes, MB/s: 16 at once, at 1 and (about) at 50 ms.
 PAPER_SEVERAL = ((16, 16), (680, 600))
-MIG_DRIVE = ((3.5, "Mig-drive's, 1,250 of 5,000 blocks at random, by sec2's"), (2.4, "Mig-drive's, TeraVAP, 16 to 256 processes"))
+MIG_DRIVE = ((3.5, "Mig-drive's, 1,250 of 5,000 blocks at random, by sec2's"),
+             (2.4, "Mig-drive's, TeraVAP, 16 to 256 processes"))
 COLOURS = {"xhdf5 C": "#0060a8", "xhdf5 h5py": "#4fa3dc", "raw limit": "#222222", "local C": "#999999",
            "local h5py": "#bbbbbb"}
 
@@ -61,9 +62,11 @@ def throughput(result, out, workload, name):
         servers = sorted({p.server for p in places})
         figure, axes = plt.subplots(1, len(servers), figsize=(5.2 * len(servers), 4.2), squeeze=False, sharey=True)
         for ax, server in zip(axes[0], servers):
-            here = sorted((p for p in places if (p.rate, p.loss, p.server) == (rate, loss, server)), key=lambda p: p.rtt)
+            here = sorted((p for p in places if (p.rate, p.loss, p.server) == (rate, loss, server)),
+                          key=lambda p: p.rtt)
             ax.plot([p.rtt for p in here], [p.raw_rate() / 1e6 for p in here], "k--", label="raw limit (best curl)")
-            for reader in sorted({r for p in here for r in p.readers if not report.is_raw(r) and not r.startswith("local")}):
+            for reader in sorted({r for p in here for r in p.readers if not report.is_raw(r)
+                                  and not r.startswith("local")}):
                 have = [p for p in here if reader in p.readers]
                 rates = [p.rate_of(reader) / 1e6 for p in have]
                 spread = [[abs(s["bytes"] / s["seconds"] / 1e6 - m) for s in p.readers[reader].values()]
@@ -91,15 +94,18 @@ def several(result, out, workload):
     figure, axes = plt.subplots(len(places), 2, figsize=(10.4, 3.6 * len(places)), squeeze=False)
     for (speed, cost), p in zip(axes, places):
         counts = sorted(int(r.rpartition(" x")[2]) for r in p.readers if r.startswith("xhdf5 C x"))
-        speed.plot(counts, [p.rate_of(f"xhdf5 C x{n}") / 1e6 for n in counts], marker="o", color=COLOURS["xhdf5 C"], label="xhdf5 C")
+        speed.plot(counts, [p.rate_of(f"xhdf5 C x{n}") / 1e6 for n in counts], marker="o", color=COLOURS["xhdf5 C"],
+                   label="xhdf5 C")
         if p.raw_rates:
             speed.axhline(p.raw_rate() / 1e6, color="k", ls="--", label="raw limit (best curl)")
         if workload == "P1-all":
-            speed.plot(*PAPER_SEVERAL, marker="s", ls="none", mfc="none", color="#c04000", label="XHDF5 paper, 16 processes")
+            speed.plot(*PAPER_SEVERAL, marker="s", ls="none", mfc="none", color="#c04000",
+                       label="XHDF5 paper, 16 processes")
         speed.set(title=f"{p.server}, {p.rtt:g} ms, {described(p.rate, p.loss)}", ylabel="MB/s, all together")
         speed.set_ylim(bottom=0)
         one = p.facts("xhdf5 C x1")
-        for key, label in (("seconds", "time"), ("requests", "requests"), ("moved", "bytes moved"), ("cpu", "CPU of the clients")):
+        for key, label in (("seconds", "time"), ("requests", "requests"), ("moved", "bytes moved"),
+                           ("cpu", "CPU of the clients")):
             cost.plot(counts, [p.facts(f"xhdf5 C x{n}")[key] / one[key] for n in counts], marker="o", label=label)
         cost.axhline(1.3, color="#999999", ls=":", label="1.3")
         cost.set(ylabel="by one process's", yscale="log")
@@ -113,16 +119,20 @@ def several(result, out, workload):
 
 def ranks(result, out, workload):
     """Bars, a group each server and setting: the ranks of an MPI program, of the raw limit."""
-    places, size = [p for p in report.places_of(result) if p.workload == workload], result["workloads"][workload]["file_bytes"]
-    readers = sorted({r for p in places for r in p.readers if report.is_ours(r)}, key=lambda r: (int(r.rpartition(" x")[2]), r))
+    places, size = [p for p in report.places_of(result)
+                    if p.workload == workload], result["workloads"][workload]["file_bytes"]
+    readers = sorted({r for p in places for r in p.readers if report.is_ours(r)},
+                     key=lambda r: (int(r.rpartition(" x")[2]), r))
     figure, ax = plt.subplots(figsize=(1.6 + 2.6 * len(places), 4))
     for i, reader in enumerate(readers):
         at = [x + (i - (len(readers) - 1) / 2) * 0.18 for x in range(len(places))]
-        bars = ax.bar(at, [p.of_raw(reader, size) if reader in p.readers else 0 for p in places], 0.16, label=reader.removeprefix("xhdf5 "))
+        bars = ax.bar(at, [p.of_raw(reader, size) if reader in p.readers else 0 for p in places], 0.16,
+                      label=reader.removeprefix("xhdf5 "))
         ax.bar_label(bars, fmt="%.2f", fontsize=8, label_type="center", color="white")
     ax.axhline(1, color="k", ls="--", label="raw limit (best curl)")
     ax.axhline(0.85, color="#999999", ls=":", label="0.85")
-    ax.set_xticks(range(len(places)), [f"{p.server}, {p.rtt:g} ms, {described(p.rate, p.loss)}" for p in places], fontsize=8)
+    ax.set_xticks(range(len(places)), [f"{p.server}, {p.rtt:g} ms, {described(p.rate, p.loss)}" for p in places],
+                  fontsize=8)
     ax.set(ylabel="of the raw limit", ylim=(0, 1.15))
     ax.legend(fontsize=7, loc="lower center", ncol=3)
     figure.suptitle(f"{workload}: {result['workloads'][workload]['what']}", fontsize=10)
@@ -144,7 +154,8 @@ def gains(result, out):
         ax.text(v, i, f" {v:.3g}", va="center", fontsize=8)
     for gain, what in MIG_DRIVE:
         ax.axvline(gain, color="#c04000", ls="--", lw=1, label=f"{gain}: {what}")
-    ax.set(xscale="log", xlabel="times faster than the same without shadow and prediction", title=result["workloads"]["P2"]["what"])
+    ax.set(xscale="log", xlabel="times faster than the same without shadow and prediction",
+           title=result["workloads"]["P2"]["what"])
     ax.margins(x=0.15)
     ax.legend(fontsize=7)
     save(figure, out, "p2")
@@ -221,7 +232,8 @@ def stress_over_rtt(result, out):
             first = {r["rtt"]: r for r in reversed(seen)}       # of several curls the one that was measured first
             line = [first[rtt] for rtt in sorted(first)]
             column[0].plot([r["rtt"] for r in line], [r["rate"] / 1e6 for r in line], label=name, **style)
-            column[1].plot([r["rtt"] for r in line], [100 * sum(r["client_cpu"]) for r in line], label=f"clients, {name}", **style)
+            column[1].plot([r["rtt"] for r in line], [100 * sum(r["client_cpu"]) for r in line],
+                           label=f"clients, {name}", **style)
             column[1].plot([r["rtt"] for r in line], [100 * r["server_cpu"] for r in line], label=f"server, {name}",
                            **style | dict(alpha=0.4))
         column[0].set(title=f"{how}, {described(rate, runs[0]['loss'])}", ylabel="MB/s, all together")
@@ -248,9 +260,11 @@ def stress_over_time(run, out):
     speed.set(ylabel="MB/s, all together")
     for h in hosts:
         cpu.plot(at, [100 * v for v in per("cpu", lambda v, h=h: v[h])], lw=1, label=f"client host {h + 1}")
-        memory.plot([s["t"] for s in series], [s["rss"][h] / 1e6 for s in series], lw=1, label=f"client host {h + 1}: resident")
+        memory.plot([s["t"] for s in series], [s["rss"][h] / 1e6 for s in series], lw=1,
+                    label=f"client host {h + 1}: resident")
         slow = [s for s in series if "shadow" in s]
-        memory.plot([s["t"] for s in slow], [s["shadow"][h] / 1e6 for s in slow], lw=1, ls=":", label=f"client host {h + 1}: shadows")
+        memory.plot([s["t"] for s in slow], [s["shadow"][h] / 1e6 for s in slow], lw=1, ls=":",
+                    label=f"client host {h + 1}: shadows")
     cpu.plot(at, [100 * v for v in per("server_cpu")], lw=1, color="k", label="server")
     cpu.plot(at, [100 * v for v in per("link_cpu")], lw=1, color="#999999", label="the emulated link")
     cpu.set(ylabel="processors, % of one")
@@ -263,7 +277,8 @@ def stress_over_time(run, out):
     name = f"load-{run['read']}-{run['rtt']:g}ms" + (f"-{run['rate_limit']:g}mbit" if run["rate_limit"] else "") + \
         ("-faults" if run["faults"] else "")
     speed.set_title(f"{run['server']}, {run['rtt']:g} ms, {described(run['rate_limit'], run['loss'])}, {run['hosts']} x "
-                    f"{run['processes']} processes, {run['read']}" + (f"; {run['killed']} servers killed" if run["killed"] else ""),
+                    f"{run['processes']} processes, {run['read']}" +
+                    (f"; {run['killed']} servers killed" if run["killed"] else ""),
                     fontsize=10)
     save(figure, out, name)
 

@@ -28,7 +28,8 @@ def one_by_one(server, url, wanted, work, timeout):
         f'url = "{url}"\nrange = "{at}-{at + n - 1}"\noutput = "/dev/null"\nfail\nhttp1.1\nnoproxy = "*"\n'
         f'cacert = "{server.cacert}"\nwrite-out = "%{{size_download}} %{{time_total}}\\n"\n' for at, n in wanted))
     server.forget()
-    facts, out, err = lab.run(["curl", "-q", "--silent", "--show-error", "--config", str(config)], lab.clean_env(), timeout)
+    facts, out, err = lab.run(["curl", "-q", "--silent", "--show-error", "--config", str(config)], lab.clean_env(),
+                              timeout)
     answers = [line.split() for line in out.splitlines()]
     if [int(a[0]) for a in answers] != [n for _, n in wanted]:
         raise lab.Failed(f"curl got {len(answers)} of {len(wanted)} ranges: {err.strip()[-300:]}")

@@ -25,7 +25,9 @@ def measured(workload, client, argv, env, timeout, stderr=None):
     said = json.loads(out.splitlines()[-1])
     t0 = facts["spawned"] if workload.span == "start" else said["init"]
     t1 = said["read"] if workload.span == "start" else said["end"]
-    return facts | {"seconds": t1 - t0, "began": t0, "ended": t1, "bytes": said["bytes"], "operations": said["operations"], "sum": said["sum"], "client": client, "rss_bytes": said["rss_bytes"],
+    return facts | {"seconds": t1 - t0, "began": t0, "ended": t1, "bytes": said["bytes"],
+                    "operations": said["operations"], "sum": said["sum"], "client": client,
+                    "rss_bytes": said["rss_bytes"],
                     "start_up": said["init"] - facts["spawned"], "opening": said["open"] - said["init"],
                     "reading": said["read"] - said["open"], "closing": said["end"] - said["read"],
                     "counters": lab.counters(err)}
@@ -90,7 +92,8 @@ def together(workload, client, argv, env, timeout, n):
     for s in each:
         counters.update(s["counters"])
     return total | {"seconds": end - begin, "sum": " ".join(s["sum"] for s in each), "client": f"{client} x{n}",
-                    "rss_bytes": max(s["rss_bytes"] for s in each), "each": [s["seconds"] for s in each], "counters": dict(counters)}
+                    "rss_bytes": max(s["rss_bytes"] for s in each), "each": [s["seconds"] for s in each],
+                    "counters": dict(counters)}
 
 
 class Many:

@@ -135,7 +135,8 @@ def claims(result):
     def say(text, p, figure, bound, most=True):
         if figure == figure:
             found.append((text, f"{p.workload}, {p.server}, {p.rtt:g} ms" + (f", {p.rate:g} Mbit/s" if p.rate else "") +
-                          (f", loss {p.loss:g} %" if p.loss else ""), figure, ("<= " if most else ">= ") + f"{bound:.3g}",
+                          (f", loss {p.loss:g} %" if p.loss else ""), figure,
+                          ("<= " if most else ">= ") + f"{bound:.3g}",
                           figure <= bound if most else figure >= bound))
 
     for p in places:
@@ -155,13 +156,15 @@ def claims(result):
                 say(f"requests by those of one process, {n} processes", p, median(s["server_requests"] for s in of) /
                     median(s["server_requests"] for s in one.values()), 1)
             say(f"time by that of one process, {n} processes", p, p.by_round(reader, "xhdf5 C x1"), 1.3)
-            say(f"the slowest by the median, {n} processes", p, median(max(s["each"]) / median(s["each"]) for s in of), 2)
+            say(f"the slowest by the median, {n} processes", p, median(max(s["each"]) / median(s["each"]) for s in of),
+                2)
         for reader in p.readers if w == "P3" else ():
             how, _, n = reader.removeprefix("xhdf5 ").partition(" x")
             if is_ours(reader) and p.raw_rates:
                 for local in (f"local collective x{n}", f"local collective x{n} beside curl"):
                     need = max(p.seconds(local), size / p.raw_rate())
-                    say(f"of the larger of raw transfer and {local}, {how}", p, need / p.seconds(reader), 0.85, most=False)
+                    say(f"of the larger of raw transfer and {local}, {how}", p, need / p.seconds(reader), 0.85,
+                        most=False)
                 say(f"of the raw limit, {n} ranks, {how}", p, p.of_raw(reader, size), 0.85, most=False)
         if ours not in p.readers:
             continue
@@ -174,13 +177,15 @@ def claims(result):
             say("of the raw limit, h5py", p, p.of_raw("xhdf5 h5py", size), 0.9, most=False)
             near = at.get((1, p.rate, p.loss, p.server, w))
             if p.rtt == 50 and near and p.raw_rate() >= 0.95 * near.raw_rate():
-                say("of the rate at 1 ms, where the raw limit is flat", p, p.rate_of(ours) / near.rate_of(ours), 0.9, most=False)
+                say("of the rate at 1 ms, where the raw limit is flat", p, p.rate_of(ours) / near.rate_of(ours), 0.9,
+                    most=False)
         if w.startswith("W2-") and "-none-" in w:
             say("of the raw limit, unfiltered", p, p.of_raw(ours, size), 0.9, most=False)
         if w.startswith("W2-") and "-gzip-" in w:
             if p.raw_rates:
                 need = max(p.seconds("local C"), size / p.raw_rate())
-                say("less ten round trips, by the larger of local read and raw transfer", p, (cold - 10 * rtt) / need, 1.15)
+                say("less ten round trips, by the larger of local read and raw transfer", p, (cold - 10 * rtt) / need,
+                    1.15)
                 if BESIDE in p.readers:
                     need = max(p.seconds(BESIDE), size / p.raw_rate())
                     say("the same, the local read beside a transfer of the file", p, (cold - 10 * rtt) / need, 1.15)
@@ -219,16 +224,19 @@ def claims(result):
         if w == "P2" and "xhdf5 C off" in p.readers:
             say("times faster than without shadow and prediction", p, p.by_round("xhdf5 C off", ours), 10, most=False)
         if w == "P2-warm" and beside("P2") and "xhdf5 C off" in beside("P2").readers:
-            say("times faster than without shadow and prediction", p, beside("P2").seconds("xhdf5 C off") / cold, 50, most=False)
+            say("times faster than without shadow and prediction", p, beside("P2").seconds("xhdf5 C off") / cold, 50,
+                most=False)
         if w in ("W4i", "W4bi"):
             left = cold - 1.3 * p.seconds("local C") - (fetched / p.raw_rate() if p.raw_rates else 0)
             say("round trips beyond 1.3 local time and transfer, with an image", p, left / rtt, 6)
         if w == "P2i" and "xhdf5 C off" in p.readers:
-            say("times faster than without shadow and prediction, with an image", p, p.by_round("xhdf5 C off", ours), 20, most=False)
+            say("times faster than without shadow and prediction, with an image", p, p.by_round("xhdf5 C off", ours),
+                20, most=False)
         if w == "C1":
             ratio = size / result["workloads"][w]["body_bytes"]
             if p.rate:
-                say(f"of the raw limit times the body's ratio ({ratio:.2f})", p, p.of_raw(ours, size) / ratio, 0.95, most=False)
+                say(f"of the raw limit times the body's ratio ({ratio:.2f})", p, p.of_raw(ours, size) / ratio, 0.95,
+                    most=False)
             elif "xhdf5 C plain" in p.readers:
                 say("time by that without looking for a body", p, p.by_round(ours, "xhdf5 C plain"), 1.03)
         if w == "L1i":
@@ -265,7 +273,8 @@ def claims(result):
             say(f"time by the best rival's ({first})", p, p.by_round(us, first), 1)
     for t in result["traces"]:
         if "-gzip-" in t["workload"] and t["in_order"] is not None:
-            found.append(("of any two prefetches, sent in the order of asking", f"{t['workload']}, {t['server']}, {t['rtt']:g} ms",
+            found.append(("of any two prefetches, sent in the order of asking",
+                          f"{t['workload']}, {t['server']}, {t['rtt']:g} ms",
                           t["in_order"], ">= 0.95", t["in_order"] >= 0.95))
     if largest[0]:
         found.append(("resident memory, MB, the most of all", f"{largest[1]}, {largest[2]}", largest[0] / 1e6,
@@ -310,7 +319,8 @@ def rows_of(result, p):
                      number(f["requests"]), number(f["connections"]), number(f["moved"] / 1e6), number(f["cpu"]),
                      number(f["rss"] / 1e6)])
     for reader, why in p.errors.items():
-        rows.append([f"{p.rtt:g}", p.server, reader, "-", (why.strip().splitlines() or ['?'])[-1][:60], *[""] * (len(HEAD) - 5)])
+        rows.append([f"{p.rtt:g}", p.server, reader, "-", (why.strip().splitlines() or ['?'])[-1][:60],
+                     *[""] * (len(HEAD) - 5)])
     return rows
 
 

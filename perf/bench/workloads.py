@@ -71,14 +71,16 @@ def table(p):
             "one": "one after another", "select": "known: one selection", "multi": "known: H5Dread_multi",
             "hint": "known: H5Dxhdf5_prefetch, then one after another"}[how],
             ("bytes", many), ("blocks", "bytes", BLOCK, "{offsets}", how), offsets=small,
-            clients=both if how == "one" and not p.quick else ("C",), serial=how == "one", extra=p.quick and how == "multi", traced=how in ("select", "hint")))
+            clients=both if how == "one" and not p.quick else ("C",), serial=how == "one",
+            extra=p.quick and how == "multi", traced=how in ("select", "hint")))
     size = 25000 * p.scalla
     t.append(Workload("W3-scalla-file", f"{size // 1000000} MB in {p.scalla} reads in order (Scalla paper)",
                       ("bytes", size), ("blocks", "bytes", 25000, "{offsets}", "one"), raw=not p.quick, bulk=True,
                       offsets=(p.scalla, 25000, size, "sequential")))
     wide = BLOCK * 5 * p.scalla * 2
     for how in ("select", "hint"):
-        t.append(Workload(f"W3-scalla-reads-{how}", f"{5 * p.scalla} random reads of 10 KB, known (Scalla paper): {how}",
+        t.append(Workload(f"W3-scalla-reads-{how}",
+                          f"{5 * p.scalla} random reads of 10 KB, known (Scalla paper): {how}",
                           ("bytes", wide), ("blocks", "bytes", BLOCK, "{offsets}", how),
                           offsets=(5 * p.scalla, BLOCK, wide, "random")))
     t.append(Workload("W3-scalla-reads-one", "of those reads, one after another: the first 200, to be multiplied",
@@ -126,35 +128,45 @@ def table(p):
                           offsets=(1, 12288, many, "random"), known=name != "O1", logged=True, span="start",
                           extra=True))
     p1 = ("images", p.parallel_images)
-    t.append(Workload("P1-slabs", f"{p.parallel_images} contiguous images by several processes, each a slab of them", p1,
+    t.append(Workload("P1-slabs", f"{p.parallel_images} contiguous images by several processes, each a slab of them",
+                      p1,
                       ("slabs", "images", IMAGES), processes=p.processes, share=True, bulk=True, raw=True, extra=True))
     t.append(Workload("P1-all", f"{p.parallel_images} contiguous images by several processes, each all of them (XHDF5 paper)", p1,
                       ("slabs", "images", IMAGES), processes=p.processes, bulk=True, extra=True))
-    t.append(Workload("P2", f"{p.datasets // 4} of {p.datasets} datasets in random order (Mig-drive)", ("spread", p.datasets),
-                      ("pick", "{names}"), names=(p.datasets // 4, p.datasets), warm=True, variants=("off:shadow=off,readahead=off",), extra=True))
+    t.append(Workload("P2", f"{p.datasets // 4} of {p.datasets} datasets in random order (Mig-drive)",
+                      ("spread", p.datasets),
+                      ("pick", "{names}"), names=(p.datasets // 4, p.datasets), warm=True,
+                      variants=("off:shadow=off,readahead=off",), extra=True))
     t.append(Workload("P2-all", f"{p.datasets // 4} of {p.datasets} datasets in random order by several processes, each all",
                       ("spread", p.datasets), ("pick", "{names}"), names=(p.datasets // 4, p.datasets),
                       processes=p.processes, extra=True))
     t.append(Workload("P3", f"{p.chunked_images} gzip images by the ranks of an MPI program, each a slab of them",
-                      ("chunked", "btree1", "gzip", p.chunked_images), ("images", "4"), ranks=p.ranks, raw=True, bulk=True,
+                      ("chunked", "btree1", "gzip", p.chunked_images), ("images", "4"), ranks=p.ranks, raw=True,
+                      bulk=True,
                       packed=True, extra=True))
     for name, recipe in (("W4i", "tree"), ("W4bi", "spread")):
-        t.append(Workload(name, f"{name[:-1]} with a metadata image beside the file", (recipe, p.datasets, "imaged"), ("walk",),
+        t.append(Workload(name, f"{name[:-1]} with a metadata image beside the file", (recipe, p.datasets, "imaged"),
+                          ("walk",),
                           ("C",), raw=True, warm=True, extra=True))
-    t.append(Workload("P2i", "P2 with a metadata image beside the file", ("spread", p.datasets, "imaged"), ("pick", "{names}"),
+    t.append(Workload("P2i", "P2 with a metadata image beside the file", ("spread", p.datasets, "imaged"),
+                      ("pick", "{names}"),
                       names=(p.datasets // 4, p.datasets), warm=True, extra=True,
                       variants=("off:shadow=off,readahead=off,sidecar=off",)))
     chunk = 352256                      # 300,000 of them are 106 GB
     t.append(Workload("L1i", f"one chunk of {p.sparse_chunks} ({p.sparse_chunks * chunk / 1e9:.0f} GB, sparse), with a metadata image",
-                      ("sparse", p.sparse_chunks, chunk, "imaged"), ("blocks", "bytes", chunk, "{offsets}", "one"), warm=True,
-                      offsets=(1, chunk, p.sparse_chunks * chunk, "random"), extra=True, variants=("plain:sidecar=off",)))
+                      ("sparse", p.sparse_chunks, chunk, "imaged"), ("blocks", "bytes", chunk, "{offsets}", "one"),
+                      warm=True,
+                      offsets=(1, chunk, p.sparse_chunks * chunk, "random"), extra=True,
+                      variants=("plain:sidecar=off",)))
     t.append(Workload("C1", f"{p.images} images of Poisson noise, one by one, with a compressed body",
                       ("poisson", p.images, "bodied"), ("slabs", "images", IMAGES), raw=True, bulk=True, extra=True,
                       variants=("plain:sidecar=off",)))
-    for how, what, rows in (("one", "as one contiguous file", f"{p.sources * 128},4096"), ("after", "one after another", f"{p.sources * 128},4096"),
+    for how, what, rows in (("one", "as one contiguous file", f"{p.sources * 128},4096"),
+                            ("after", "one after another", f"{p.sources * 128},4096"),
                             ("beside", "side by side", f"128,{p.sources * 4096}")):
         t.append(Workload(f"V1-{how}", f"a virtual dataset over {p.sources} sources of {p.source_bytes >> 20} MiB, {what}",
-                          ("virtual", how, p.sources, p.source_bytes), ("slabs", "x", rows), bulk=True, raw=how == "one", extra=True))
+                          ("virtual", how, p.sources, p.source_bytes), ("slabs", "x", rows), bulk=True,
+                          raw=how == "one", extra=True))
     for name, what, recipe in (("E1", "contiguous", ("images", p.images)),
                                ("E2", "gzip-chunked", ("chunked", "btree1", "gzip", p.images))):
         t.append(Workload(name, f"{p.images} {what} images, one by one, from one endpoint and from two", recipe,

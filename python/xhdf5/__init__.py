@@ -35,7 +35,8 @@ else:
     _h5py.register()
 
 __version__ = VERSION
-__all__ = ["open", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment", "plugin_path", "OPTIONS", "COUNTERS",
+__all__ = ["open", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment", "plugin_path",
+           "OPTIONS", "COUNTERS",
            "Counters", "Option", "Options", "__version__"]
 
 

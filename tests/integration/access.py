@@ -44,7 +44,8 @@ class Reader(obedient.Reader):
 
     def __init__(self, directory, shadow, cacert):
         env = harness.driver_env(None, shadow, log="all", stats="on", retries=2, readahead="off")
-        super().__init__(env | {"XHDF5_CA_BUNDLE": str(cacert), "XDG_RUNTIME_DIR": str(directory), "BEARER_TOKEN_FILE": os.devnull})
+        super().__init__(env | {"XHDF5_CA_BUNDLE": str(cacert), "XDG_RUNTIME_DIR": str(directory),
+                                "BEARER_TOKEN_FILE": os.devnull})
 
     def read(self, url, **credentials):
         env = {name: None for name in CREDENTIALS} | {"XHDF5_CREDENTIAL_HOSTS": None, "BEARER_TOKEN_FILE": os.devnull}
@@ -126,7 +127,8 @@ def tokens(tap, site, reader):
     for what, claims, tells, says in (
             ("has expired", {"seconds": -3600}, r"it expired at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "it has expired"),
             ("is for another path", {"scope": "storage.read:/sub"}, r'scope "storage.read:/sub"', None),
-            ("is for another audience", {"aud": "https://elsewhere.example"}, r'audience is "https://elsewhere.example"',
+            ("is for another audience", {"aud": "https://elsewhere.example"},
+             r'audience is "https://elsewhere.example"',
              "it is for another audience"),
             ("is not for storage", {"scope": "compute.read"}, r'scope "compute.read"', None)):
         with tap.claim(f"a token that {what}: PermissionError that names its file and says so"):
@@ -147,7 +149,8 @@ def tokens(tap, site, reader):
 
 def too_long(tap, site, reader):
     """A stock nginx takes 8 KiB for a header line, an XRootD 32 KiB in all."""
-    where, pad = (f"{site.issuer}/jwks.json", 9000) if site.kind == "nginx" else (f"{site.server.url}/private/f.h5", 45000)
+    where, pad = (f"{site.issuer}/jwks.json", 9000) if site.kind == "nginx" else (f"{site.server.url}/private/f.h5",
+                                                                                  45000)
     with tap.claim("a token that is longer than the server takes: PermissionError that says so"):
         file = site.token(scope="storage.read:/", pad=pad)
         n = os.path.getsize(file)
@@ -177,18 +180,22 @@ def certificates(tap, site, reader):
     url, d = site.server.url, site.ca
     alice = f"{url}/private/users/alice/f.h5"
     with tap.claim("a certificate reads what its owner may"):
-        reads(site, reader.read(alice, X509_USER_CERT=str(d / "alice.pem"), X509_USER_KEY=str(d / "alice.key")), "alice")
+        reads(site, reader.read(alice, X509_USER_CERT=str(d / "alice.pem"), X509_USER_KEY=str(d / "alice.key")),
+              "alice")
     with tap.claim("another user's certificate: PermissionError that names it"):
-        refused(reader.read(alice, X509_USER_CERT=str(d / "mallory.pem"), X509_USER_KEY=str(d / "mallory.key")), "40[13]",
+        refused(reader.read(alice, X509_USER_CERT=str(d / "mallory.pem"), X509_USER_KEY=str(d / "mallory.key")),
+                "40[13]",
                 re.escape(str(d / "mallory.pem")))
     with tap.claim("a key that others may read is not used, and the error says so"):
         key = site.dir / "open.key"
         key.write_bytes((d / "alice.key").read_bytes())
         key.chmod(0o644)
-        refused(reader.read(alice, X509_USER_CERT=str(d / "alice.pem"), X509_USER_KEY=str(key)), re.escape(str(key)), "chmod 600")
+        refused(reader.read(alice, X509_USER_CERT=str(d / "alice.pem"), X509_USER_KEY=str(key)), re.escape(str(key)),
+                "chmod 600")
     with tap.claim("a key with a passphrase is not used, and nobody is asked for one"):
         key = site.dir / "locked.key"
-        throwaway_ca.openssl("pkcs8", "-topk8", "-in", str(d / "alice.key"), "-out", str(key), "-passout", "pass:xyz", cwd=d)
+        throwaway_ca.openssl("pkcs8", "-topk8", "-in", str(d / "alice.key"), "-out", str(key), "-passout", "pass:xyz",
+                             cwd=d)
         key.chmod(0o600)
         refused(reader.read(alice, X509_USER_CERT=str(d / "alice.pem"), X509_USER_KEY=str(key)), "passphrase")
     proxy = str(d / "alice.proxy")
@@ -231,7 +238,8 @@ def sent_on(tap, site, reader):
             with tap.claim(f"credential_hosts={hosts}: it gets the token"):
                 reads(site, reader.read(url, BEARER_TOKEN_FILE=file, XHDF5_CREDENTIAL_HOSTS=hosts), "private")
         with tap.claim("credential_hosts of other hosts: it does not"):
-            refused(reader.read(url, BEARER_TOKEN_FILE=file, XHDF5_CREDENTIAL_HOSTS="0.0.1 27.0.0.1 127.0.0.1:1"), "401")
+            refused(reader.read(url, BEARER_TOKEN_FILE=file, XHDF5_CREDENTIAL_HOSTS="0.0.1 27.0.0.1 127.0.0.1:1"),
+                    "401")
 
 
 def clustered(tap, site, reader):
@@ -279,7 +287,8 @@ def writing(tap, site, shadow):
     out = site.dir / "data/private/out"
     out.mkdir()
     out.chmod(0o777)
-    with harness.Server("xrootd", site.dir / "data", words=["--ca", str(site.ca), "--issuer", site.issuer, "--writable"]) as server:
+    with harness.Server("xrootd", site.dir / "data",
+                        words=["--ca", str(site.ca), "--issuer", site.issuer, "--writable"]) as server:
         kept = site.dir / "kept"
         env = harness.driver_env(server, shadow, writable="on", overlay_dir=kept, log="all") | \
             {"PYTHONPATH": str(harness.BUILD / "python"), "XDG_RUNTIME_DIR": str(site.dir)}
@@ -301,11 +310,13 @@ def writing(tap, site, shadow):
         with tap.claim("writing: a token with storage.modify creates and replaces; nothing else stays"):
             for number in (1, 2):
                 assert write("f", both, number) == "there\n" and has("f") == str(number) and os.listdir(out) == ["f.h5"], os.listdir(out)
-        for number, name, scope in ((3, "g", "storage.read:/"), (4, "g", "storage.read:/ storage.modify:/sub"), (5, "f", "storage.read:/")):
+        for number, name, scope in ((3, "g", "storage.read:/"), (4, "g", "storage.read:/ storage.modify:/sub"),
+                                    (5, "f", "storage.read:/")):
             with tap.claim(f"writing: {name} with a token for {scope}: PermissionError that says so; what was written is kept, and sent with another"):
                 before = (out / "f.h5").read_bytes()
                 said = write(name, scope, number)
-                assert re.match(r"PermissionError .*403.*storage\.modify.*recover retry", said) and "at closing:" in said, said
+                assert re.match(r"PermissionError .*403.*storage\.modify.*recover retry",
+                                said) and "at closing:" in said, said
                 assert (out / "f.h5").read_bytes() == before and os.listdir(out) == ["f.h5"], os.listdir(out)
                 tool = harness.BUILD / "vfd/tool/xhdf5"
                 [one] = json.loads(run(scope, tool, "recover", "list", "--json")[1])

@@ -102,7 +102,8 @@ def run_situations(liar, shadow):
     for name, (ms, options, code) in SITUATIONS.items():
         way = "paced" if options.get("connections") else "late"
         lines.append(json.dumps([name, f"{liar.base}/{way}:{ms}/{name.replace(' ', '-')}.h5", options, code]))
-    done = subprocess.run([PYTHON, "-c", READER], env=env, input="\n".join(lines), capture_output=True, text=True, timeout=100)
+    done = subprocess.run([PYTHON, "-c", READER], env=env, input="\n".join(lines), capture_output=True, text=True,
+                          timeout=100)
     assert done.returncode == 0, done.stderr[-3000:]
     walls = {m[1]: (float(m[2]), float(m[3])) for m in re.finditer(r"(?m)^(.*) ([\d.]+) ([\d.]+)$", done.stdout)}
     told = {text.split("\n", 1)[0]: text for text in done.stderr.split("situation=")[1:]}
@@ -132,7 +133,8 @@ def c_and_h5py(tap, kind, program, server, shadow):
     env = harness.driver_env(server, shadow, stats="on")
     with tap.claim(f"{kind}, h5py: the seconds add up"):
         line = json.dumps(["h5py", url, {}, "for i in range(8): f['images'][i]; time.sleep(0.1)"])
-        done = subprocess.run([PYTHON, "-c", READER], env=env | {"PYTHONPATH": str(harness.BUILD / "python")}, input=line,
+        done = subprocess.run([PYTHON, "-c", READER], env=env | {"PYTHONPATH": str(harness.BUILD / "python")},
+                              input=line,
                               capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         adds_up(accounts(done.stderr)[0], *map(float, done.stdout.split()[1:]))
@@ -195,8 +197,10 @@ def writing(tap, kind, directory, shadow):
             write("w", "f['images'] = data", env | {"XHDF5_TRACE": str(path)})
             found = events(path)
             slices = {e["name"]: e for e in found if e["ph"] == "X"}
-            assert {"open to write", "write data", "write metadata", "commit", "PUT", "MOVE", "close"} <= set(slices), slices
-            nested([e for e in found if e["ph"] == "X" and e["name"] in ("commit", "close", "PUT", "MOVE", "write data")])
+            assert {"open to write", "write data", "write metadata", "commit", "PUT", "MOVE",
+                    "close"} <= set(slices), slices
+            nested([e for e in found if e["ph"] == "X"
+                    and e["name"] in ("commit", "close", "PUT", "MOVE", "write data")])
             put = max((e for e in found if e["name"] == "PUT"), key=lambda e: e["dur"])
             commit = slices["commit"]
             assert commit["ts"] <= put["ts"] and put["ts"] + put["dur"] <= commit["ts"] + commit["dur"], (put, commit)
@@ -291,7 +295,8 @@ def time_line(tap, program, server, shadow, directory):
             assert any(e["name"] == "open" for e in found), (end, child.stderr)
             assert "fork" not in end or len({e["pid"] for e in found}) == 2, found
     with tap.claim("a time line that cannot be written is told of, and costs nothing else"):
-        status, out, err = harness.run([program, url, "images", "0", "1"], env | {"XHDF5_TRACE": str(directory / "no" / "such.json")})
+        status, out, err = harness.run([program, url, "images", "0", "1"],
+                                       env | {"XHDF5_TRACE": str(directory / "no" / "such.json")})
         assert status == 0 and re.search(r"xhdf5: the trace \S+ cannot be written: No such file", err), err
 
 

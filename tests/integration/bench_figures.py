@@ -33,7 +33,8 @@ def canned():
         samples += [sample("curl x1 parallel", number, 1.1 * slow), sample("curl x4 parallel", number, 1.0 * slow),
                     sample("local C", number, 0.05), sample("xhdf5 C", number, 1.25 * slow),
                     sample("fsspec", number, 5 * slow, client="h5py")]
-    samples.append({k: v for k, v in sample("rclone", 1, 0).items() if k in ("rtt", "rate", "loss", "server", "workload",
+    samples.append({k: v for k, v in sample("rclone", 1, 0).items()
+                    if k in ("rtt", "rate", "loss", "server", "workload",
                                                                             "reader", "round")} | {"error": "a\nlast"})
     return {"schema": 1, "when": "now", "took_s": 1, "command": [], "quick": True, "rounds": 2, "samples": samples,
             "versions": {"commit": "c", "kernel": "k", "cpus": 2, "load": [0, 0, 0], "nginx": "n", "xrootd": "x",
@@ -41,7 +42,8 @@ def canned():
             "links": [{"rtt": 50.0, "rate": 0.0, "loss": 0.0, "tcp": "tuned", "connect_ms": 50.1, "status": ["s"]}],
             "traces": [], "notes": ["a note"],
             "workloads": {"W1": {"what": "images", "span": "work", "bulk": True, "file": "f", "file_bytes": 100 * MB},
-                          "W9": {"what": "the same", "span": "work", "bulk": True, "file": "f", "file_bytes": 100 * MB}}}
+                          "W9": {"what": "the same", "span": "work", "bulk": True, "file": "f",
+                                 "file_bytes": 100 * MB}}}
 
 
 TRACE = """1000000000 1 1 origin request id=0xa from=new to=queued ask=1 speculative=0 slice=0-1
@@ -79,7 +81,8 @@ def later(order):
         lines += [f"{at} 1 2 origin request id=0x{i} from=queued to=bound ask=0 speculative=1 slice=0-1",
                   f"{at + 1} 1 2 origin send id=0x{i} url=u method=GET ranges=1 from={i * 100} to={i * 100 + 100}",
                   f"{at + 2} 1 2 origin request id=0x{i} from=running to=over ask=0 speculative=1 slice=0-1"]
-    return lines + [f"{3_000_000_000 + i} 1 1 vfd read kind=raw pieces=1 first={i * 100}+100" for i in range(len(order))]
+    return lines + [f"{3_000_000_000 + i} 1 1 vfd read kind=raw pieces=1 first={i * 100}+100"
+                    for i in range(len(order))]
 
 
 def main():
@@ -109,7 +112,8 @@ def main():
     with tap.claim("--again makes text and markdown of an old run"), tempfile.TemporaryDirectory() as d:
         file = pathlib.Path(d) / "run.json"
         file.write_text(json.dumps(result))
-        subprocess.run([sys.executable, TOP / "perf/run", "--again", file, "--no-plots"], check=True, capture_output=True)
+        subprocess.run([sys.executable, TOP / "perf/run", "--again", file, "--no-plots"], check=True,
+                       capture_output=True)
         assert "| xhdf5 C |" in (file.parent / "table.md").read_text() and "a note" in (file.parent / "table.txt").read_text()
     with tap.claim("bytes that are not the local file's, and bytes with nothing to compare with, are failures"):
         loader = importlib.machinery.SourceFileLoader("run", str(TOP / "perf" / "run"))
@@ -225,7 +229,8 @@ def main():
         result = canned()
         result["workloads"]["P3"] = result["workloads"]["W1"]
         result["samples"] += [sample("curl x1 parallel", 1, 1.0, "P3"), sample("local collective x2", 1, 0.5, "P3"),
-                              sample("local collective x2 beside curl", 1, 2.0, "P3"), sample("xhdf5 collective x2", 1, 2.5, "P3")]
+                              sample("local collective x2 beside curl", 1, 2.0, "P3"),
+                              sample("xhdf5 collective x2", 1, 2.5, "P3")]
         said = {c[0]: (round(c[2], 2), c[4]) for c in report.claims(result) if "collective" in c[0]}
         assert said == {"of the larger of raw transfer and local collective x2, collective": (0.4, False),
                         "of the larger of raw transfer and local collective x2 beside curl, collective": (0.8, False),

@@ -45,7 +45,8 @@ with h5py.File(sys.argv[1], "w", libver="earliest") as f:
 
 def xxh64(data):
     """The low half of XXH64, seed 0, as its public specification has it."""
-    p1, p2, p3, p4, p5 = (11400714785074694791, 14029467366897019727, 1609587929392839161, 9650029242287828579, 2870177450012600261)
+    p1, p2, p3, p4, p5 = (11400714785074694791, 14029467366897019727, 1609587929392839161, 9650029242287828579,
+                          2870177450012600261)
     m = 2**64 - 1
     rotl = lambda x, r: (x << r | x >> 64 - r) & m  # noqa: E731
     turn = lambda acc, lane: rotl((acc + lane * p2) & m, 31) * p1 & m  # noqa: E731
@@ -161,7 +162,8 @@ def forge(path, change=None, lens=None, sums=None, start=None, how=packed, **fie
                     for i, f in enumerate(frames))
     body = b"".join(frames)
     codec = LZ4 if how in (lz4_packed, lz4_frame) else ZSTD
-    f = {"version": codec + 1, "codec": codec, "file_bytes": st.st_size, "mtime_s": int(st.st_mtime), "mtime_ns": st.st_mtime_ns % 10**9,
+    f = {"version": codec + 1, "codec": codec, "file_bytes": st.st_size, "mtime_s": int(st.st_mtime),
+         "mtime_ns": st.st_mtime_ns % 10**9,
          "frame_bytes": FRAME, "frames": len(frames), "sidecar_bytes": 8 + 128 + len(rows) + len(body)} | fields
     raw = struct.pack(HEADER, b"\x89XHB\r\n\x1a\n", f["version"], 128, f["file_bytes"], f["mtime_s"], f["mtime_ns"],
                       f["frame_bytes"], f["frames"], f["codec"], f["sidecar_bytes"], 0, hashlib.sha256(rows).digest(),
@@ -311,7 +313,8 @@ class Room:
         return path
 
     def local(self, name, *words):
-        status, out, err = harness.run([CLIENT, self.root / f"{name}.h5", *(words or ("slabs", "images", f"1,{SIDE},{SIDE}"))],
+        status, out, err = harness.run([CLIENT, self.root / f"{name}.h5",
+                                        *(words or ("slabs", "images", f"1,{SIDE},{SIDE}"))],
                                        harness.clean_env() | {"BENCH_CHECK": "all"})
         assert status == 0, err
         return json.loads(out)["sum"]
@@ -322,7 +325,8 @@ class Room:
     def read(self, name="plain", shadow=None, words=None, log="", private=False, **options):
         with harness.shadow_dir() as fresh:
             env = harness.driver_env(self.server, shadow or fresh, log=f"stats,{log}".rstrip(","),
-                                     **({"sidecar": "body", "head_bytes": 8192, "whole_file_bytes": "512k"} | options)) | {"BENCH_CHECK": "all"}
+                                     **({"sidecar": "body", "head_bytes": 8192, "whole_file_bytes": "512k"} |
+                                        options)) | {"BENCH_CHECK": "all"}
             env |= {"XHDF5_SHADOW": "off"} if private else {}
             words = words or ("slabs", "images", f"1,{SIDE},{SIDE}")
             status, out, err = harness.run([CLIENT, f"{self.server.url}/{name}.h5", *words], env)
@@ -337,7 +341,8 @@ def count(err, name):
 
 def what_is_read_comes_through_it(room):
     more = ({"private": True}, {"stream_bytes": 0}, {"readahead_bytes": 0}, {"connections": 1})
-    for name, codec, options_of in (("plain", "zstd", more), ("plain", "lz4", ({"private": True},)), ("chunked", "zstd", more)):
+    for name, codec, options_of in (("plain", "zstd", more), ("plain", "lz4", ({"private": True},)),
+                                    ("chunked", "zstd", more)):
         tool(f"--body={codec}", room.root / f"{name}.h5")
         raw, side = 2 * IMAGES * SIDE * SIDE, room.body(name).stat().st_size
         for options in ({}, *options_of):
@@ -360,8 +365,10 @@ def its_pages_stay(room):
 def many_processes_share_it(room):
     tool("--body=zstd", room.file)
     with harness.shadow_dir() as shadow:
-        env = harness.driver_env(room.server, shadow, log="stats", sidecar="body", head_bytes=8192, whole_file_bytes="512k") | {"BENCH_CHECK": "all"}
-        all_of = [subprocess.Popen([CLIENT, f"{room.server.url}/plain.h5", "slabs", "images", f"1,{SIDE},{SIDE}"], env=env,
+        env = harness.driver_env(room.server, shadow, log="stats", sidecar="body", head_bytes=8192,
+                                 whole_file_bytes="512k") | {"BENCH_CHECK": "all"}
+        all_of = [subprocess.Popen([CLIENT, f"{room.server.url}/plain.h5", "slabs", "images", f"1,{SIDE},{SIDE}"],
+                                   env=env,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
         ends = [p.communicate(timeout=60) for p in all_of]
         assert all(out and json.loads(out)["sum"] == room.sums["plain"] for out, _ in ends), ends
@@ -373,7 +380,8 @@ def small_reads_take_the_smaller_way(room):
     code = ("import h5py, sys\nf = h5py.File(sys.argv[1])\nd = f['images']\n"
             "print(sum(int(d[i, 7, 5]) for i in (17, 3, 11, 20)))\n")
     with harness.shadow_dir() as shadow:
-        env = harness.driver_env(room.server, shadow, log="stats", sidecar="body", head_bytes=8192, whole_file_bytes="512k")
+        env = harness.driver_env(room.server, shadow, log="stats", sidecar="body", head_bytes=8192,
+                                 whole_file_bytes="512k")
         far = harness.run([harness.DATA_PYTHON, "-c", code, f"{room.server.url}/plain.h5"], env)
         near = harness.run([harness.DATA_PYTHON, "-c", code, room.file], harness.clean_env())
         assert far[0] == 0 and far[1] == near[1], (far, near)
@@ -431,7 +439,8 @@ def auto_takes_it_where_the_link_is_slow(room):
 
     def check(options):
         with harness.shadow_dir() as shadow:
-            env = harness.driver_env(room.server, shadow, log="stats,read", sidecar="auto", **options) | {"BENCH_CHECK": "all"}
+            env = harness.driver_env(room.server, shadow, log="stats,read", sidecar="auto",
+                                     **options) | {"BENCH_CHECK": "all"}
             status, out, err = harness.run([CLIENT, url, *words], env)
             assert status == 0 and json.loads(out)["sum"] == want, err
             assert "body used=1" in err and count(err, "bytes_body") > 1 << 20, err[-3000:]
@@ -450,7 +459,8 @@ def a_child_reads_on(room):
             "if p == 0:\n    os._exit(0)\nassert os.waitpid(p, 0)[1] == 0\n")
     tool("--body=zstd", room.file)
     with harness.shadow_dir() as shadow:
-        env = harness.driver_env(room.server, shadow, head_bytes=8192, whole_file_bytes="512k", sidecar="body", log="stats")
+        env = harness.driver_env(room.server, shadow, head_bytes=8192, whole_file_bytes="512k", sidecar="body",
+                                 log="stats")
         status, out, err = harness.run([harness.DATA_PYTHON, "-c", code, f"{room.server.url}/plain.h5"], env)
         here = harness.run([harness.DATA_PYTHON, "-c", code, room.file], harness.clean_env())[1]
         assert status == 0 and out == here and len(set(out.split())) == 1, (out, here, err)
@@ -497,7 +507,8 @@ def the_tool(room, tap):
     noise = room.make("noise", "noise")
     with tap.claim("a dry run writes nothing, and says what it would"):
         status, out, err = tool("--dry-run", "--body", room.file)
-        assert status == 0 and re.search(r"in frames of \d+ KiB\), \d\.\d\d times less", out) and not room.body().exists(), out + err
+        assert status == 0 and re.search(r"in frames of \d+ KiB\), \d\.\d\d times less",
+                                         out) and not room.body().exists(), out + err
     with tap.claim("a body is the file, for any reader of zstd, and its frames are where the seek table says"):
         status, out, err = tool("--body=zstd", room.file)
         packed, data = room.body().read_bytes(), room.file.read_bytes()
@@ -524,7 +535,8 @@ def the_tool(room, tap):
         assert status == 0 and "no compressed copy: samples of it pack 1.0" in out, out + err
         assert not room.body("bright").exists()
         status, out, err = tool("--body", bright)
-        assert status == 0 and "zstd, level" in out and struct.unpack_from("<I", room.body("bright").read_bytes(), 16)[0] == 1, out + err
+        assert status == 0 and "zstd, level" in out and struct.unpack_from("<I", room.body("bright").read_bytes(),
+                                                                           16)[0] == 1, out + err
         tool("--remove", bright)
         bright.unlink()
     with tap.claim("what does not pack gets none, with the reason"):
@@ -588,8 +600,10 @@ def main():
         with harness.Server(kind, root) as server:
             room = Room(server, root)
             claims = (what_is_read_comes_through_it, a_changed_file) if kind != "nginx" else \
-                     (what_is_read_comes_through_it, its_pages_stay, many_processes_share_it, small_reads_take_the_smaller_way,
-                      auto_leaves_it_where_the_link_is_fast, auto_takes_it_where_the_link_is_slow, a_child_reads_on, a_changed_file)
+                     (what_is_read_comes_through_it, its_pages_stay, many_processes_share_it,
+                      small_reads_take_the_smaller_way,
+                      auto_leaves_it_where_the_link_is_fast, auto_takes_it_where_the_link_is_slow, a_child_reads_on,
+                      a_changed_file)
             for claim in claims:
                 tool("--remove", root)
                 with tap.claim(claim.__name__.replace("_", " ")):

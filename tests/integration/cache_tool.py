@@ -112,7 +112,8 @@ def mkdata(path, *words):
 
 def python(code, env, *args, version="3.16.0", heard=None):
     """What it prints. |heard| gets its standard error."""
-    status, out, err = harness.run([harness.H5PY[version], "-c", code, *args], dict(env, PYTHONHASHSEED="0"), timeout=200)
+    status, out, err = harness.run([harness.H5PY[version], "-c", code, *args], dict(env, PYTHONHASHSEED="0"),
+                                   timeout=200)
     if status:
         raise RuntimeError(err[-3000:])
     if heard:
@@ -350,7 +351,8 @@ def tiny(tap, b):
         for sidecar in ("off", "auto"):
             found = python(OPEN_ALL, dict(b.env, XHDF5_SIDECAR=sidecar), *map(b.url, names)).split("\n")
             assert found[:4] == found[4:], found
-            for said, want in zip(found, ("file signature not found", "file signature not found", "truncated file: eof = 100",
+            for said, want in zip(found, ("file signature not found", "file signature not found",
+                                          "truncated file: eof = 100",
                                           f"opened {list(range(20))} 7")):
                 assert want in said, found
         left = {e["url"].rsplit("/", 1)[1]: (e["flaw"], e["size"], e["pages"]) for e in b.list()}

@@ -82,22 +82,26 @@ def read(tap, server, path, name):
         tap.ok(got == want, f"{name}, {way}: the bytes are the file's")
         ahead = [tuple(map(int, m)) for m in re.findall(r"predict chunk off=(\d+) len=(\d+)", err)]
         strange = [a for a in ahead if a not in place]
-        tap.ok(ahead and not strange, f"{name}, {way}: what is fetched ahead are chunks, whole", strange[:5] or err[-500:])
+        tap.ok(ahead and not strange, f"{name}, {way}: what is fetched ahead are chunks, whole",
+               strange[:5] or err[-500:])
         ranks = [place[a] for a in ahead if a in place]
         if way == "forwards":
             tap.ok(ranks == sorted(set(ranks)), f"{name}: chunks are fetched ahead in logical order, once", ranks)
-            tap.ok(len(ranks) >= len(truth) - 2, f"{name}: all chunks but the first are", f"{len(ranks)} of {len(truth)}")
+            tap.ok(len(ranks) >= len(truth) - 2, f"{name}: all chunks but the first are",
+                   f"{len(ranks)} of {len(truth)}")
         else:
             # Each image's four chunks upwards, the images downwards, known after two or three of them.
             order = [(119 - rank // 4) * 4 + rank % 4 for rank in ranks]
             late = order[len(order) // 8:]
             tap.ok(late == sorted(set(late)), f"{name}, {way}: chunks are fetched ahead in the reader's order", late)
-            tap.ok(len(set(ranks)) >= 0.9 * len(truth), f"{name}, {way}: nearly all are", f"{len(set(ranks))} of {len(truth)}")
+            tap.ok(len(set(ranks)) >= 0.9 * len(truth), f"{name}, {way}: nearly all are",
+                   f"{len(set(ranks))} of {len(truth)}")
         file_size = pathlib.Path(path).stat().st_size
         tap.ok(size <= 1.1 * file_size, f"{name}, {way}: little crosses the link twice", f"{size} bytes of {file_size}")
         tap.ok(requests <= len(truth) / 2, f"{name}, {way}: many chunks share a request", f"{requests} requests")
         asked = harness.counters(err)
-        tap.ok(asked["bytes_demand"] <= 0.1 * asked["bytes_asked"], f"{name}, {way}: hardly any is fetched on demand", asked)
+        tap.ok(asked["bytes_demand"] <= 0.1 * asked["bytes_asked"], f"{name}, {way}: hardly any is fetched on demand",
+               asked)
 
 
 if __name__ == "__main__":

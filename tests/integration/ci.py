@@ -141,7 +141,8 @@ def main():
             assert lines[-1] == "1 passed, 2 failed", lines
             end = lines[next(i for i, x in enumerate(lines) if x == "good | 1 passed, 0 failed") + 1:-5]
             assert end == ["", "tests | == why tests failed", "tests | x: FAIL", "tests |   not ok 1 - a",
-                           "tests | failed: x", "tests | 0 passed, 1 failed", "", "", *(f"other | line {i}" for i in range(26, 41)), ""], end
+                           "tests | failed: x", "tests | 0 passed, 1 failed", "", "",
+                           *(f"other | line {i}" for i in range(26, 41)), ""], end
         why_tests_failed(tap, d)
     with tap.claim("CI's own list: each part has a name, minutes and a command of the box"):
         mine = [x.split(None, 2) for x in (harness.TOP / ".ci/parts").read_text().splitlines() if x and x[0] != "#"]
@@ -150,7 +151,8 @@ def main():
             assert int(minutes) > 0 and re.match(r"containers/box [a-z]+", command), (name, minutes, command)
     with tap.claim("each long test has its turn, one of each kind a day"):
         tests, seen = json.loads((harness.BUILD / "meson-info/intro-tests.json").read_text()), set()
-        every = {t["name"] for t in tests if any(s.endswith("long") for s in t["suite"]) and t["timeout"] <= long_of_day().LONGEST_S}
+        every = {t["name"] for t in tests if any(s.endswith("long") for s in t["suite"])
+                 and t["timeout"] <= long_of_day().LONGEST_S}
         for day in range(20780, 20780 + len(every)):
             today = long_of_day().chosen(tests, day)
             assert len(today) == len(set(today)) == 3, today

@@ -111,12 +111,14 @@ class Farm:
             ca = directory / "ca"
             ca.mkdir()
             throwaway_ca.make_ca(ca)
-            servers = [stack.enter_context(harness.Server("nginx", root, words=["--ca", str(ca)])) for root in self.roots[:2]]
+            servers = [stack.enter_context(harness.Server("nginx", root, words=["--ca", str(ca)]))
+                       for root in self.roots[:2]]
             self.pids = [int(s.facts["pid"]) for s in servers]
             self.logs = [pathlib.Path(s.facts["log"]) for s in servers]
             self.ports = [int(s.url.rpartition(":")[2]) for s in servers]
             names = ",".join(s.url.removeprefix("https://") for s in servers)
-            self.front = stack.enter_context(harness.Server("balancer", None, words=["--servers", names, "--ca", str(ca)]))
+            self.front = stack.enter_context(harness.Server("balancer", None,
+                                                            words=["--servers", names, "--ca", str(ca)]))
             self.front_log = pathlib.Path(self.front.facts["log"])
         self.url = f"{self.front.url}/f.h5"
 
@@ -189,8 +191,10 @@ def write_in_turns(tap, directory, stack):
     (roots[0] / "f.h5").chmod(0o666)
     front = stack.enter_context(harness.Server("cluster", roots, words=["--writable"]))
     data = re.findall(r"https://[^,]+(?=/,)", front.facts["servers"])[0]
-    env = harness.driver_env(front, stack.enter_context(harness.shadow_dir()), writable="on", overlay_dir=directory / "overlay2")
-    writers = [stack.enter_context(subprocess.Popen([str(H5PY), "-c", WRITER], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    env = harness.driver_env(front, stack.enter_context(harness.shadow_dir()), writable="on",
+                             overlay_dir=directory / "overlay2")
+    writers = [stack.enter_context(subprocess.Popen([str(H5PY), "-c", WRITER], env=env, stdin=subprocess.PIPE,
+                                                    stdout=subprocess.PIPE,
                                                     stderr=subprocess.DEVNULL, text=True)) for _ in range(2)]
 
     def write(number, url, mode):
@@ -200,10 +204,12 @@ def write_in_turns(tap, directory, stack):
         return json.loads(writer.stdout.readline())
 
     def there():
-        return [[(str(p.relative_to(root)), p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(root.rglob("*"))] for root in roots]
+        return [[(str(p.relative_to(root)), p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(root.rglob("*"))]
+                for root in roots]
 
     def curl(*words):
-        out = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code} %{redirect_url}", "--cacert", front.cacert, *words],
+        out = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code} %{redirect_url}", "--cacert",
+                              front.cacert, *words],
                              capture_output=True, text=True, check=True).stdout
         return re.sub(r"^(30\d https://[^/]+).*", r"\1", out).split()
     before = there()
@@ -223,7 +229,8 @@ def write_in_turns(tap, directory, stack):
     with tap.claim("writing: ten commits of them in turns at the data server's own URL are all there, also by the redirector's"):
         for number in range(10):
             assert write(number, f"{data}/f.h5", "r+") == {}
-        out = harness.run([H5PY, "-c", "import sys, h5py; print(h5py.File(sys.argv[1])['a'][:11].tolist())", f"{front.url}/f.h5"], env)[1]
+        out = harness.run([H5PY, "-c", "import sys, h5py; print(h5py.File(sys.argv[1])['a'][:11].tolist())",
+                           f"{front.url}/f.h5"], env)[1]
         assert out == f"{[*range(10), 0]}\n", out
         assert there()[1] == before[1] and len(there()[0]) == 1, there()
     for writer in writers:
@@ -260,7 +267,8 @@ def main():
 
         with tap.claim("a file behind one that redirects is not opened to be written: the error says what to do"):
             code = "import sys, h5py; h5py.File(sys.argv[1], 'r+')"
-            status, _, err = harness.run([H5PY, "-c", code, farm.url], env(writable="on", overlay_dir=directory / "overlay"))
+            status, _, err = harness.run([H5PY, "-c", code, farm.url],
+                                         env(writable="on", overlay_dir=directory / "overlay"))
             assert status == 1 and "Files are written at one server alone" in err, err
 
         if kind == "xrootd":
@@ -295,7 +303,8 @@ def main():
 
         survive("the server that serves is killed between two reads: the next goes on at another, right",
                 names[:8], names[8:], "before")
-        survive("it is killed in the middle of a large read: that goes on at another, right", names[:2], ["large"], "during")
+        survive("it is killed in the middle of a large read: that goes on at another, right", names[:2], ["large"],
+                "during")
         if kind == "xrootd":
             with tap.claim("the other copy has another date: an error that says so, and no mixture"):
                 before = farm.served()

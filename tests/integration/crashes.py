@@ -18,7 +18,8 @@ import sys
 import tempfile
 import time
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
+                str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 import faults  # noqa: E402
 import harness  # noqa: E402
 
@@ -276,7 +277,8 @@ def claims_across_namespaces(place, liar, bench):
                 for pid in inner:
                     os.kill(pid, sign)
                 began = time.monotonic()
-                done = subprocess.run([*unshare, *argv], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                done = subprocess.run([*unshare, *argv], env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                                      text=True,
                                       timeout=60)
                 took = time.monotonic() - began
                 assert json.loads(done.stdout).get("digest") == sample, done.stdout + done.stderr[-2000:]
@@ -304,7 +306,8 @@ def children(pid):
 
 def in_mounts(script, *words):
     """Words before a command that runs it after |script|, in mounts of its own; "$@" is the command."""
-    return ["unshare", "--mount", "--propagation", "unchanged", "sh", "-c", f'set -e; {script}\nshift {len(words)}; exec "$@"',
+    return ["unshare", "--mount", "--propagation", "unchanged", "sh", "-c",
+            f'set -e; {script}\nshift {len(words)}; exec "$@"',
             "sh", *map(str, words)]
 
 
@@ -328,7 +331,8 @@ def nearly_full_tmpfs(place):
 def small_tmpfs(place):
     """As in a container: 64 MB at /dev/shm, all options as they are. A file of some 100 MB."""
     big = place.directory / "big.h5"
-    status, out, err = harness.run([harness.DATA_PYTHON, harness.TOP / "tests/support/mkdata.py", "images", big, "--n", "12"],
+    status, out, err = harness.run([harness.DATA_PYTHON, harness.TOP / "tests/support/mkdata.py", "images", big, "--n",
+                                    "12"],
                                    harness.clean_env())
     assert status == 0, out + err
     big.chmod(0o644)
@@ -338,7 +342,8 @@ def small_tmpfs(place):
     script = ('mount -t tmpfs -o size=64m none /dev/shm; for i in 1 2 3; do "$@" || exit; done; '
               'ls /dev/shm/xhdf5-*/v*/s-* >&2; du -sk /dev/shm >&2; true')
     done = subprocess.run(["unshare", "--mount", "--propagation", "unchanged", "sh", "-c", script, "sh", argv[0],
-                           f"{place.server.url}/big.h5", "images"], env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                           f"{place.server.url}/big.h5", "images"], env=env, stdin=subprocess.DEVNULL,
+                           capture_output=True,
                           text=True, timeout=120)
     big.unlink()
     assert done.stdout.count(want) == 3, done.stdout + done.stderr
@@ -471,7 +476,8 @@ def who_may_not_read_does_not(place):
         # All at once: nobody gets in on another's opening.
         racers = [(kind, subprocess.Popen([str(READ_IMAGES), url, "images"], env=e, stdin=subprocess.DEVNULL,
                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-                  for _ in range(4) for kind, e in (("good", good), ("none", env), ("wrong", env | {"BEARER_TOKEN": "wrong"}))]
+                  for _ in range(4) for kind, e in (("good", good), ("none", env),
+                                                    ("wrong", env | {"BEARER_TOKEN": "wrong"}))]
         for kind, p in racers:
             out, err = p.communicate(timeout=60)
             assert ("sum=" in out) == (kind == "good"), f"{kind}: {out}{err[-1000:]}"

@@ -22,7 +22,8 @@ def broken(page, headings):
     for link in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", page.read_text())):
         path, _, anchor = link.partition("#")
         there = (page.parent / path).resolve() if path else page
-        if not re.match(r"https?:", link) and (not there.exists() or anchor and anchor not in headings.get(there, [anchor])):
+        if not re.match(r"https?:", link) and (not there.exists() or anchor
+                                               and anchor not in headings.get(there, [anchor])):
             yield link
 
 

@@ -104,7 +104,8 @@ def main():
         status, _, err = harness.run([harness.DATA_PYTHON, "-c", MAKE], harness.clean_env(), cwd=data)
         assert status == 0, err
         os.link(data / "run.h5", data / "private" / "run.h5")
-        with harness.Server("nginx", data, words=["--token", TOKEN, "--writable"]) as nginx, harness.Server("xrootd", data) as xrootd:
+        with harness.Server("nginx", data, words=["--token", TOKEN,
+                                                  "--writable"]) as nginx, harness.Server("xrootd", data) as xrootd:
             certificates = pathlib.Path(d) / "ca.pem"
             certificates.write_text(pathlib.Path(nginx.cacert).read_text() + pathlib.Path(xrootd.cacert).read_text())
             for doc in docs:
@@ -113,12 +114,15 @@ def main():
                 here = shadow / doc.stem
                 here.mkdir(mode=0o700)
                 env = harness.clean_env() | {
-                    "XHDF5_CA_BUNDLE": str(certificates), "XHDF5_SHADOW_DIR": str(here), "HOME": str(work), "SITE_TOKEN": TOKEN,
+                    "XHDF5_CA_BUNDLE": str(certificates), "XHDF5_SHADOW_DIR": str(here), "HOME": str(work),
+                    "SITE_TOKEN": TOKEN,
                     "XDG_RUNTIME_DIR": str(work), "PYTHONPATH": str(harness.BUILD / "python"), "no_proxy": "*",
                     "PATH": f"{harness.BUILD}/vfd/tool:{harness.H5PY['3.16.0'].parent}:{os.environ['PATH']}",
-                    "PKG_CONFIG_PATH": str(harness.BUILD / "meson-uninstalled"), "LD_LIBRARY_PATH": str(harness.BUILD / "vfd")}
+                    "PKG_CONFIG_PATH": str(harness.BUILD / "meson-uninstalled"),
+                    "LD_LIBRARY_PATH": str(harness.BUILD / "vfd")}
                 names = {"https://data.example.org": nginx.url, "https://store.example.org": xrootd.url,
-                         "/opt/xhdf5/plugins": harness.plugin_dir(), "docs/examples": str(harness.TOP / "docs/examples"),
+                         "/opt/xhdf5/plugins": harness.plugin_dir(),
+                         "docs/examples": str(harness.TOP / "docs/examples"),
                          " /data/run.h5": f" {data}/run.h5", "PYTHONPATH=server": f"PYTHONPATH={harness.TOP}/server",
                          **{f"server/{w}": str(harness.TOP / "server" / w) for w in ("serve", "issue_token")}}
                 blocks(tap, doc, work, env, names, show)

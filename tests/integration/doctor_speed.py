@@ -18,7 +18,8 @@ NEAR = 0.15
 
 
 def wan(*words, **more):
-    return subprocess.run([WAN, *map(str, words)], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **more).stdout
+    return subprocess.run([WAN, *map(str, words)], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          text=True, **more).stdout
 
 
 def curls(n, url, cacert):
@@ -33,7 +34,8 @@ def curls(n, url, cacert):
 def compare(tap, url, cacert, shadow):
     env = dict(harness.driver_env(None, shadow), XHDF5_CA_BUNDLE=cacert)
     env.update({k: v for k, v in os.environ.items() if k.startswith("XHDF5_WAN")})
-    out = subprocess.run([WAN, "client", str(TOOL), "doctor", "--json", url], env=env, stdout=subprocess.PIPE, text=True, timeout=120).stdout
+    out = subprocess.run([WAN, "client", str(TOOL), "doctor", "--json", url], env=env, stdout=subprocess.PIPE,
+                         text=True, timeout=120).stdout
     step = next(s for s in json.loads(out)["steps"] if s["step"] == "throughput")
     for n in (1, 4, 16):
         with tap.claim(f"the throughput of {n} connections is that of {n} curls"):
@@ -57,7 +59,8 @@ def main():
         wan("up", RTT_MS, RATE_MBIT)
         try:
             run = f"{data}/run"
-            facts = dict(word.split("=", 1) for word in wan("server", harness.TOP / "server/serve", "start", "nginx", "--root", f"{data}/files",
+            facts = dict(word.split("=", 1) for word in wan("server", harness.TOP / "server/serve", "start", "nginx",
+                                                            "--root", f"{data}/files",
                                                             "--run", run, "--addr", "10.77.0.1").split() if "=" in word)
             compare(tap, facts["url"].rstrip("/") + "/large.bin", facts["cacert"], shadow)
             wan("server", harness.TOP / "server/serve", "stop", "--run", run)

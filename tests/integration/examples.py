@@ -47,9 +47,11 @@ def venv():
     """A Python with xarray, made when it is not there."""
     where = harness.BUILD / "venv-xarray"
     if not (where / "ready").exists():
-        pins = [w for w in (harness.TOP / "containers/wheel-tried.txt").read_text().split() if re.match(r"(xarray|h5netcdf)==", w)]
+        pins = [w for w in (harness.TOP / "containers/wheel-tried.txt").read_text().split()
+                if re.match(r"(xarray|h5netcdf)==", w)]
         subprocess.run([sys.executable, "-m", "venv", "--clear", where], check=True)
-        subprocess.run([where / "bin/pip", "install", "--quiet", "--only-binary", ":all:", "h5py==3.16.0", *pins], check=True)
+        subprocess.run([where / "bin/pip", "install", "--quiet", "--only-binary", ":all:", "h5py==3.16.0", *pins],
+                       check=True)
         (where / "ready").touch()
     return where / "bin/python"
 

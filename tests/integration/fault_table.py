@@ -55,7 +55,8 @@ KINDS = {
 }
 # What sleeps and tries again in real time is met by each kind of read in the simulator, with virtual time
 # (sim_faults). Here such faults are met daily by these, over real sockets; by all in the suite long.
-SIMULATED = ("stall", "trickle", "429", "500", "503", "520", "refuse", "reset", "empty-reply", "truncate", "chunked-cut", "tls-cut",
+SIMULATED = ("stall", "trickle", "429", "500", "503", "520", "refuse", "reset", "empty-reply", "truncate",
+             "chunked-cut", "tls-cut",
              "tls-forged")
 DAILY = ("head", "several", "endpoint", "date")
 READS = {"endpoint": "ahead", "date": "head"}
@@ -147,12 +148,14 @@ class Cell:
         self.bound_s = stated_s(options) + SLACK_S
         url, endpoints, path = urls(liar, fault, kind, name)
         more = {"XHDF5_ENDPOINTS": endpoints} if endpoints else {}
-        options |= {"stream": {"stream_bytes": MIB, "multirange": "off"}, "ahead": {"readahead_bytes": 4 * MIB}}.get(READS.get(kind, kind), {})
+        options |= {"stream": {"stream_bytes": MIB, "multirange": "off"},
+                    "ahead": {"readahead_bytes": 4 * MIB}}.get(READS.get(kind, kind), {})
         env = bench.env(liar.cacert, more, readahead="on" if kind in GUESSING else "off", **options)
         del env["HDF5_DRIVER"]    # it is linked
         env.pop("MALLOC_PERTURB_", None)    # meson sets it, and then memory is touched that nobody uses
         self.word, self.ms, self.peak_mib, self.why = "hang", 0, 0, ""
-        process = subprocess.Popen([str(program), READS.get(kind, kind), url, f"{liar.base}/ok/after-{name}", str(sample)],
+        process = subprocess.Popen([str(program), READS.get(kind, kind), url, f"{liar.base}/ok/after-{name}",
+                                    str(sample)],
                                    env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    bufsize=0)    # so that a line may be read before communicate()
         try:

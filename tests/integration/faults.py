@@ -353,11 +353,13 @@ def netrc(bench, liar, what):
 def no_secret_is_printed(bench, liar):
     """All logs on, good ends and bad; the bench keeps what was printed, the shadows what was stored."""
     mark = len(bench.printed)
-    faults = ("ok", "404", "403", "500", "token", "token-echo", "redirect", "redirect-ticket", "redirect-loop", "redirect-http",
+    faults = ("ok", "404", "403", "500", "token", "token-echo", "redirect", "redirect-ticket", "redirect-loop",
+              "redirect-http",
               "etag-change@2-", "garbage", "truncate", "no-range", "gzip-encoding")
     for fault in faults:
         for run in (bench.h5py, bench.c):
-            env = bench.env(liar.cacert, {"BEARER_TOKEN": TOKEN}, log="all", stats="on", trace=bench.directory / "lines-%p.json")
+            env = bench.env(liar.cacert, {"BEARER_TOKEN": TOKEN}, log="all", stats="on",
+                            trace=bench.directory / "lines-%p.json")
             run(f"{liar.base}/{fault}/{bench.name()}?sig={SECRET}", env)
     file = bench.directory / "netrc-secret"
     file.write_text(f"machine 127.0.0.1 login name password {SECRET}")

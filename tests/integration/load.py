@@ -48,7 +48,8 @@ def main():
                 tap.skip(claim, why_not)
                 continue
             with tap.claim(claim):
-                good(load(cache, "--processes", each, "--seconds", seconds, "--rtt", "10", "--rate", RATE, "--read", read), 3, int(each))
+                good(load(cache, "--processes", each, "--seconds", seconds, "--rtt", "10", "--rate", RATE, "--read",
+                          read), 3, int(each))
         claim = "0.1 % loss, and two servers that are killed in turns: no wrong byte, no failed read"
         if why_not:
             tap.skip(claim, why_not)

@@ -208,7 +208,8 @@ def no_child_writes(place):
 
 def a_neighbour_keeps_his(place):
     """Where flock fails with ENOSYS, which HDF5 passes over, two processes may write distinct datasets."""
-    out, _ = python(NEIGHBOUR, place / "neighbour.h5", env=on() | {"DYING_NO_FLOCK": "1", "HDF5_USE_FILE_LOCKING": "BEST_EFFORT"})
+    out, _ = python(NEIGHBOUR, place / "neighbour.h5",
+                    env=on() | {"DYING_NO_FLOCK": "1", "HDF5_USE_FILE_LOCKING": "BEST_EFFORT"})
     assert out.strip() == "[1, 7, 1, 7, 1, 7, 1, 7, 3, 7]", out
 
 
@@ -295,7 +296,8 @@ def readers_share(shadow, file, want):
     assert out.strip() == want and near(log)[0]["reads"] == 0, log
     shutil.rmtree(shadow), shadow.mkdir(mode=0o700)
     env = on(shadow, log="stats")
-    both = [subprocess.Popen([DATA_PYTHON, "-c", READ, file], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    both = [subprocess.Popen([DATA_PYTHON, "-c", READ, file], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True)
             for _ in range(3)]
     said = [p.communicate(timeout=60) for p in both]
     assert all(out.strip() == want for out, _ in said), said
@@ -312,7 +314,8 @@ def changed_file_is_another(place, shadow, file, want):
 
 
 def in_mounts(script, *words):
-    return ["unshare", "--mount", "--propagation", "unchanged", "sh", "-c", f'set -e; {script}\nshift {len(words)}; exec "$@"',
+    return ["unshare", "--mount", "--propagation", "unchanged", "sh", "-c",
+            f'set -e; {script}\nshift {len(words)}; exec "$@"',
             "sh", *map(str, words)]
 
 

@@ -47,17 +47,24 @@ def another_port(liar, kind):
 
 def ports(tap, reader, servers, liar):
     # First of all: libcurl 8.14 takes a TLS connection that is there for http:// too.
-    tap.wanted("http to nginx's TLS port: the error says to use https", told, reader, servers["nginx"].url.replace("https:", "http:") + "/data.h5",
+    tap.wanted("http to nginx's TLS port: the error says to use https", told, reader,
+               servers["nginx"].url.replace("https:", "http:") + "/data.h5",
                "OSError", "https://")
-    tap.wanted("http to a TLS port that answers by an alert: the same", told, reader, liar.base.replace("https:", "http:") + "/ok/1.h5", "OSError", "https://")
+    tap.wanted("http to a TLS port that answers by an alert: the same", told, reader,
+               liar.base.replace("https:", "http:") + "/ok/1.h5", "OSError", "https://")
     for kind, server in servers.items():
-        tap.wanted(f"{kind}: a directory: the error says that it is one", told, reader, server.url + "/sub", "OSError", "directory", "[Nn]ame a file in it")
-        tap.wanted(f"{kind}: a directory with its slash: the same", told, reader, server.url + "/sub/", "OSError", "directory", "[Nn]ame a file in it")
-    tap.wanted("a directory that is not shown: the error says that it is one, and of no token", told, reader, liar.base + "/403/sub/", "PermissionError",
+        tap.wanted(f"{kind}: a directory: the error says that it is one", told, reader, server.url + "/sub", "OSError",
+                   "directory", "[Nn]ame a file in it")
+        tap.wanted(f"{kind}: a directory with its slash: the same", told, reader, server.url + "/sub/", "OSError",
+                   "directory", "[Nn]ame a file in it")
+    tap.wanted("a directory that is not shown: the error says that it is one, and of no token", told, reader,
+               liar.base + "/403/sub/", "PermissionError",
                "directory", "Name a file in it")
-    tap.wanted("https to a plain port: the error says to use http, at once", told, reader, liar.http.replace("http:", "https:") + "/ok/2.h5", "OSError",
+    tap.wanted("https to a plain port: the error says to use http, at once", told, reader,
+               liar.http.replace("http:", "https:") + "/ok/2.h5", "OSError",
                "speaks no TLS", "http://")
-    for kind, say in (("expired", "has expired.*owner.*clock"), ("host", "another (host|server)"), ("self", "XHDF5_CA_BUNDLE")):
+    for kind, say in (("expired", "has expired.*owner.*clock"), ("host", "another (host|server)"),
+                      ("self", "XHDF5_CA_BUNDLE")):
         def show(kind=kind, say=say):
             told(reader, another_port(liar, kind) + "/ok/1.h5", "OSError", "certificate", say)
         tap.wanted(f"a certificate that no client may take ({kind}): the error says why, and whose it is to mend", show)
@@ -65,8 +72,10 @@ def ports(tap, reader, servers, liar):
 
 def names(tap, reader, servers):
     for name, *text in (
-            ("s3://bucket/x.h5", "presigned"), ("davs://h/x.h5", "write https:// instead"), ("root://h//x.h5", "serve the same paths over https"),
-            ("htps://h/x.h5", "write https://h/x.h5"), ("https:/h/x.h5?sig=SECRET", r"pathlib\.Path"), (" https://h/x.h5", "begins with a blank"),
+            ("s3://bucket/x.h5", "presigned"), ("davs://h/x.h5", "write https:// instead"),
+            ("root://h//x.h5", "serve the same paths over https"),
+            ("htps://h/x.h5", "write https://h/x.h5"), ("https:/h/x.h5?sig=SECRET", r"pathlib\.Path"),
+            (" https://h/x.h5", "begins with a blank"),
             ("h.example.org:/x.h5", "scp")):
         def show(name=name, text=text):
             result = reader.read(name, [0])
@@ -81,16 +90,19 @@ def names(tap, reader, servers):
     def in_the_way():
         with tempfile.TemporaryDirectory() as d, contextlib.chdir(d):
             os.mkdir("s3:")
-            status, out, err = harness.run([harness.H5PY["3.14.0"], "-c", "import h5py, sys; h5py.File('s3:/x.h5', 'w')['a'] = 1; "
+            status, out, err = harness.run([harness.H5PY["3.14.0"], "-c",
+                                            "import h5py, sys; h5py.File('s3:/x.h5', 'w')['a'] = 1; "
                                             "print(h5py.File('s3:/x.h5')['a'][()])"], harness.driver_env(), cwd=d)
             assert out.strip() == "1", out + err
     tap.wanted("a local file whose name looks like a URL's is read and written", in_the_way)
-    tap.wanted("a port that is left empty is the scheme's own", told, reader, servers["nginx"].url.rpartition(":")[0] + ":/data.h5", "OSError",
+    tap.wanted("a port that is left empty is the scheme's own", told, reader,
+               servers["nginx"].url.rpartition(":")[0] + ":/data.h5", "OSError",
                "(no connection|443|port)")
 
 
 def answers(tap, reader, http, liar):
-    tap.wanted("403 with Retry-After once: asked again, as it is a limit of how often", lambda: whole(reader.read(http.base + "/limit:0@2-2/1.h5")))
+    tap.wanted("403 with Retry-After once: asked again, as it is a limit of how often",
+               lambda: whole(reader.read(http.base + "/limit:0@2-2/1.h5")))
     tap.wanted("403 with Retry-After for good: the error speaks of the limit, and of no token", limit, reader, http)
     tap.wanted("what a server says cannot steer a terminal", controls, reader, liar)
     tap.wanted("a token that is none: a line says that it is not sent; what is public is read", malformed, reader, liar)
@@ -133,7 +145,8 @@ def main():
         servers = {kind: stack.enter_context(harness.Server(kind, root)) for kind in ("nginx", "xrootd")}
         liar, http = stack.enter_context(Liar(files[0], directory / "tls")), stack.enter_context(Liar(files[0]))
         trusted = directory / "trusted.pem"
-        trusted.write_text("".join(pathlib.Path(p).read_text() for p in (liar.cacert, *(s.cacert for s in servers.values()))))
+        trusted.write_text("".join(pathlib.Path(p).read_text()
+                                   for p in (liar.cacert, *(s.cacert for s in servers.values()))))
         reader = Reader(directory, stack.enter_context(harness.shadow_dir()), str(trusted))
         ports(tap, reader, servers, liar)
         names(tap, reader, servers)

@@ -39,8 +39,10 @@ class Liar:
     """tests/support/liar.py on |sample|; |before|: what to run it under."""
 
     def __init__(self, sample, host, *words, before=()):
-        self.process = subprocess.Popen([*before, sys.executable, str(harness.TOP / "tests/support/liar.py"), str(sample),
-                                         "--host", host, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*before, sys.executable, str(harness.TOP / "tests/support/liar.py"),
+                                         str(sample),
+                                         "--host", host, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         text=True)
         self.facts = dict(re.findall(r"(\w+)=(\S+)", self.process.stdout.readline()))
         self.base = f"{'https' if words else 'http'}://{host}:{self.facts['port']}"
 
@@ -55,7 +57,8 @@ class Lab:
     def __init__(self, program, directory, shadows):
         self.program, self.directory, self.shadows, self.numbers = program, directory, shadows, itertools.count()
         self.sample = directory / "sample.h5"
-        status, out, err = harness.run([harness.DATA_PYTHON, "-c", fault_table.SAMPLE, self.sample], harness.clean_env())
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", fault_table.SAMPLE, self.sample],
+                                       harness.clean_env())
         assert status == 0, out + err
         self.far = Liar(self.sample, SERVER, before=(WAN, "server"))
         self.far_tls = Liar(self.sample, SERVER, "--tls", str(directory / "tls"), before=(WAN, "server"))
@@ -69,7 +72,8 @@ class Lab:
         number = next(self.numbers)
         shadow = self.shadows / str(number)
         shadow.mkdir(mode=0o700)
-        env = dict(harness.driver_env(None, shadow, **options), XHDF5_CA_BUNDLE=self.far_tls.facts["cacert"], no_proxy="*")
+        env = dict(harness.driver_env(None, shadow, **options), XHDF5_CA_BUNDLE=self.far_tls.facts["cacert"],
+                   no_proxy="*")
         del env["HDF5_DRIVER"]    # it is linked
         return subprocess.Popen([*before, str(self.program), kind, url, f"{self.near.base}/ok/after-{number}",
                                  str(self.sample)], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -182,7 +186,8 @@ def main():
     os.environ.update(env)
     wan("up", RTT_MS, 0)
     try:
-        return subprocess.run([WAN, "client", sys.executable, *sys.argv, "--inside"], stdin=subprocess.DEVNULL).returncode
+        return subprocess.run([WAN, "client", sys.executable, *sys.argv, "--inside"],
+                              stdin=subprocess.DEVNULL).returncode
     finally:
         wan("down")
 

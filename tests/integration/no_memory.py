@@ -76,15 +76,19 @@ def main(tap, program, preload, stride=1):
         os.chmod(root, 0o755)
         with harness.Server("nginx", root) as server:
             runs = Runs(server, program, preload, shadows)
-            for dataset, options in (("chunked", {"head_bytes": 16384, "whole_file_bytes": 1048576}), ("plain", {"head_bytes": 16384, "whole_file_bytes": 1048576}),
-                                     ("chunked", {"head_bytes": 16384, "whole_file_bytes": 1048576, "shadow": "off", "readahead": "off"})):
-                name = dataset + "".join(f", {k}={v}" for k, v in options.items() if k not in ("head_bytes", "whole_file_bytes"))
+            for dataset, options in (("chunked", {"head_bytes": 16384, "whole_file_bytes": 1048576}),
+                                     ("plain", {"head_bytes": 16384, "whole_file_bytes": 1048576}),
+                                     ("chunked", {"head_bytes": 16384, "whole_file_bytes": 1048576, "shadow": "off",
+                                                  "readahead": "off"})):
+                name = dataset + "".join(f", {k}={v}" for k,
+                                         v in options.items() if k not in ("head_bytes", "whole_file_bytes"))
                 _, (rc, out, err, count) = runs.one((dataset, options, 0, False))
                 right = total(out)
                 if not tap.ok(rc == 0 and right and count > 20, f"{name}: {count} allocations", err):
                     continue
                 for on in (False, True):
-                    jobs = [(dataset, options, at, on) for at in range(first, count + 1, stride if not on else 2 * stride)]
+                    jobs = [(dataset, options, at, on)
+                            for at in range(first, count + 1, stride if not on else 2 * stride)]
                     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
                         done = list(pool.map(runs.one, jobs))
                     bad = [(job[2], why) for job, result in done if (why := wrong(result, right))]

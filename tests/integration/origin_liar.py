@@ -250,7 +250,8 @@ class Server:
             self.send(s, r.status, dict(h, **{"Content-Length": str(len(r.body))}), r.body[:len(r.body) // 2])
             return False
         elif lie == "busy" and n % 3 == 0:
-            return self.send(s, random.choice(["503 Busy", "429 Slow", "502 Bad", "408 Late"]), {"Retry-After": "0"}, b"busy")
+            return self.send(s, random.choice(["503 Busy", "429 Slow", "502 Bad", "408 Late"]), {"Retry-After": "0"},
+                             b"busy")
         elif lie == "stalls" and n % 7 == 0:
             self.send(s, r.status, dict(h, **{"Content-Length": str(len(r.body))}), r.body[:len(r.body) // 2])
             time.sleep(1)
@@ -339,7 +340,8 @@ class Server:
         elif lie == "retry-after" and n == 5:
             return self.send(s, "503 Busy", {"Retry-After": "1"}, b"later")
         elif lie == "retry-after-date" and n == 5:    # its clock is not ours
-            return self.send(s, "429 Slow", {"Date": "Sun, 06 Nov 1994 08:49:37 GMT", "Retry-After": "Sun, 06 Nov 1994 08:49:38 GMT"}, b"")
+            return self.send(s, "429 Slow", {"Date": "Sun, 06 Nov 1994 08:49:37 GMT",
+                                             "Retry-After": "Sun, 06 Nov 1994 08:49:38 GMT"}, b"")
         elif lie == "multi-total" and multi:
             r.body = self.parts(data, ranges, total=len(data) + 1)
         elif lie == "total-changes" and n > 3:
@@ -355,7 +357,8 @@ class Server:
             return self.send(s, "412 Precondition Failed", {}, b"")
         elif lie == "416-shrunk" and n > 3:
             return self.send(s, "416 No", {"Content-Range": "bytes */100"}, b"")
-        elif lie == "200-always" or (lie == "200-later" and n > 1) or lie == "small-200" or (lie == "200-first" and n == 1):
+        elif lie == "200-always" or (lie == "200-later" and n > 1) or lie == "small-200" or (lie == "200-first"
+                                                                                             and n == 1):
             return self.send(s, *whole, chunked="chunked" in path and opening)
         elif lie == "200-endless":
             self.send(s, "200 OK", dict(whole[1], **{"Transfer-Encoding": "chunked", "Content-Length": None}), b"")
@@ -409,11 +412,13 @@ class Server:
 def run(program, server, lie, directory):
     expected, word, options = LIES[lie]
     local = os.path.join(directory, "small" if lie.startswith("small-200") else "data")
-    env = dict(harness.clean_env(), no_proxy="*", TSAN_OPTIONS="die_after_fork=0", **{f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
+    env = dict(harness.clean_env(), no_proxy="*", TSAN_OPTIONS="die_after_fork=0",
+               **{f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
     rounds = "3" if lie in ("stalls", "busy", "breaks-off") else "1" if "," in lie else "6"    # of some each request brings all of the file
     begun = time.monotonic()
     try:
-        p = subprocess.run([program, f"http://127.0.0.1:{server.port}/{lie.replace(' ', '-')}/x", local, "5", rounds], env=env, timeout=250,
+        p = subprocess.run([program, f"http://127.0.0.1:{server.port}/{lie.replace(' ', '-')}/x", local, "5", rounds],
+                           env=env, timeout=250,
                            capture_output=True, text=True)
     except subprocess.TimeoutExpired:
         return False, "still running after 100 s"
@@ -427,8 +432,10 @@ def run(program, server, lie, directory):
 def bounded(program, server, lie, directory):
     """What comes of a request that nobody asked for is bounded, whatever its form."""
     nranges, length = BOUNDED[lie]
-    p = subprocess.run([program, "--parts", f"http://127.0.0.1:{server.port}/{lie.replace(' ', '-')}/x", os.path.join(directory, "data"),
-                        str(nranges), str(length)], env=dict(harness.clean_env(), no_proxy="*"), timeout=250, capture_output=True,
+    p = subprocess.run([program, "--parts", f"http://127.0.0.1:{server.port}/{lie.replace(' ', '-')}/x",
+                        os.path.join(directory, "data"),
+                        str(nranges), str(length)], env=dict(harness.clean_env(), no_proxy="*"), timeout=250,
+                        capture_output=True,
                        text=True)
     facts = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", p.stdout)}
     if not facts:

@@ -42,7 +42,8 @@ def main():
 
             for name in SIZES:
                 status, out, err = read(name, 1, 8)
-                tap.ok(status == 0 and out.startswith("ok:"), f"{kind}: a file of {SIZES[name]} bytes is read right", out + err)
+                tap.ok(status == 0 and out.startswith("ok:"), f"{kind}: a file of {SIZES[name]} bytes is read right",
+                       out + err)
             for way, options in WAYS.items():
                 status, out, err = read("mid", 2, 5, **options)
                 tap.ok(status == 0 and out.startswith("ok:"), f"{kind}: ranges are read right {way}", out + err)
@@ -52,7 +53,8 @@ def main():
             status, out, err = harness.run([program, "--open", f"{server.url}/mid/group"], env)
             tap.ok(out.startswith("XH_E_NOENT") and time.monotonic() - began < 1,
                    f"{kind}: a path that goes through a file is XH_E_NOENT, at once", out + err)
-            status, out, err = harness.run([program, "--open", f"{server.url}/mid"], dict(env, XHDF5_CA_BUNDLE="/no/such.pem"))
+            status, out, err = harness.run([program, "--open", f"{server.url}/mid"],
+                                           dict(env, XHDF5_CA_BUNDLE="/no/such.pem"))
             tap.ok(out.startswith("XH_E_TLS") and "/no/such.pem" in out and "XHDF5_CA_BUNDLE" in out,
                    f"{kind}: a missing CA file is named with its variable", out + err)
             watch = subprocess.Popen([program, "--until-changed", f"{server.url}/mid"], text=True,

@@ -50,7 +50,8 @@ class Place:
 
     def allow(self, path, yes):
         (self.root / path).chmod(0o644 if yes else 0)
-        asked = ["curl", "-s", "--noproxy", "*", "--cacert", self.server.cacert, "-r0-0", "-o", "/dev/null", "-w", "%{http_code}",
+        asked = ["curl", "-s", "--noproxy", "*", "--cacert", self.server.cacert, "-r0-0", "-o", "/dev/null", "-w",
+                 "%{http_code}",
                  f"{self.server.url}/{path}"]
         status = subprocess.run(asked, stdout=subprocess.PIPE, text=True, timeout=30).stdout
         assert status == ("206" if yes else "403"), f"curl got {status}"
@@ -118,7 +119,8 @@ def main():
         assert status == 0, out + err
         with harness.Server(kind, root) as server:
             place = Place(server, root, shadow)
-            local = subprocess.run([str(H5PY), "-c", READ, str(root / "sample.h5")], env=harness.clean_env(), capture_output=True)
+            local = subprocess.run([str(H5PY), "-c", READ, str(root / "sample.h5")], env=harness.clean_env(),
+                                   capture_output=True)
             place.digest = json.loads(local.stdout)["digest"]
             claims(tap, place)
     return tap.done()

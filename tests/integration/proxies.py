@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
+                str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 import connect_proxy  # noqa: E402
 import faults  # noqa: E402
 import harness  # noqa: E402
@@ -44,10 +45,12 @@ with h5py.File(sys.argv[1], "w") as f:
 class Test:
     def __init__(self, program, file, liar, shadow):
         self.program, self.file, self.liar, self.shadow = program, file, liar, shadow
-        self.clean = {k: v for k, v in harness.clean_env().items() if k.lower() not in VARIABLES} | {"XHDF5_CA_BUNDLE": liar.cacert}
+        self.clean = {k: v for k, v in harness.clean_env().items()
+                      if k.lower() not in VARIABLES} | {"XHDF5_CA_BUNDLE": liar.cacert}
 
     def env(self, proxy, variable="https_proxy", login=f"me:{PASSWORD}@", **more):
-        return self.clean | {variable: f"http://{login}127.0.0.1:{proxy.port}", "XHDF5_LOG": "all", "XHDF5_STATS": "on"} | more
+        return self.clean | {variable: f"http://{login}127.0.0.1:{proxy.port}", "XHDF5_LOG": "all",
+                             "XHDF5_STATS": "on"} | more
 
     def open(self, env, base=None):
         """What it printed, errors and traces too."""
@@ -66,7 +69,8 @@ def nothing_shown(*texts):
 
 
 def used(tap, t):
-    for base, variable, word in ((t.liar.base, "https_proxy", "CONNECT 127."), (t.liar.http, "http_proxy", " http://127.")):
+    for base, variable, word in ((t.liar.base, "https_proxy", "CONNECT 127."),
+                                 (t.liar.http, "http_proxy", " http://127.")):
         with tap.claim(f"{variable} with a name and a password: read through it, and neither is shown"), connect_proxy.Proxy(f"me:{PLAIN}") as p:
             out, err = t.open(t.env(p, variable), base)
             assert out.startswith("size="), out
@@ -75,12 +79,18 @@ def used(tap, t):
     with tap.claim("the variables are read as curl reads them"):
         host = "127.0.0.1"
         for variables, base, goes in (
-                ({"HTTPS_PROXY": 1}, t.liar.base, 1), ({"all_proxy": 1}, t.liar.base, 1), ({"ALL_PROXY": 1}, t.liar.http, 1),
-                ({"HTTP_PROXY": 1}, t.liar.http, 0), ({"http_proxy": 1}, t.liar.base, 0), ({"https_proxy": 1}, t.liar.http, 0),
-                ({"https_proxy": "", "ALL_PROXY": 1}, t.liar.base, 1), ({"https_proxy": 1, "ALL_PROXY": "http://127.0.0.1:1"}, t.liar.base, 1),
-                ({"https_proxy": 1, "no_proxy": "*"}, t.liar.base, 0), ({"https_proxy": 1, "NO_PROXY": host}, t.liar.base, 0),
-                ({"https_proxy": 1, "no_proxy": f"a.org, {host}"}, t.liar.base, 0), ({"https_proxy": 1, "no_proxy": "127.0.0.0/8"}, t.liar.base, 0),
-                ({"https_proxy": 1, "no_proxy": "27.0.0.1,128.0.0.0/8"}, t.liar.base, 1), ({"https_proxy": 1, "no_proxy": ""}, t.liar.base, 1)):
+                ({"HTTPS_PROXY": 1}, t.liar.base, 1), ({"all_proxy": 1}, t.liar.base, 1),
+                ({"ALL_PROXY": 1}, t.liar.http, 1),
+                ({"HTTP_PROXY": 1}, t.liar.http, 0), ({"http_proxy": 1}, t.liar.base, 0),
+                ({"https_proxy": 1}, t.liar.http, 0),
+                ({"https_proxy": "", "ALL_PROXY": 1}, t.liar.base, 1),
+                ({"https_proxy": 1, "ALL_PROXY": "http://127.0.0.1:1"}, t.liar.base, 1),
+                ({"https_proxy": 1, "no_proxy": "*"}, t.liar.base, 0),
+                ({"https_proxy": 1, "NO_PROXY": host}, t.liar.base, 0),
+                ({"https_proxy": 1, "no_proxy": f"a.org, {host}"}, t.liar.base, 0),
+                ({"https_proxy": 1, "no_proxy": "127.0.0.0/8"}, t.liar.base, 0),
+                ({"https_proxy": 1, "no_proxy": "27.0.0.1,128.0.0.0/8"}, t.liar.base, 1),
+                ({"https_proxy": 1, "no_proxy": ""}, t.liar.base, 1)):
             # One proxy for each: connections of the program before may be accepted late.
             with connect_proxy.Proxy() as p:
                 env = t.clean | {k: f"127.0.0.1:{p.port}" if v == 1 else v for k, v in variables.items()}
@@ -90,8 +100,10 @@ def used(tap, t):
 
 
 def refused(tap, t):
-    for what, value in (("a port that is none", f"http://me:{PASSWORD}@127.0.0.1:12x"), ("a slash in the password", f"http://me:{PLAIN}@127.0.0.1:1"),
-                        ("a host that is none", f"http://me:{PASSWORD}@a b:1"), ("a scheme that is none", f"me:{PASSWORD}://127.0.0.1:1")):
+    for what, value in (("a port that is none", f"http://me:{PASSWORD}@127.0.0.1:12x"),
+                        ("a slash in the password", f"http://me:{PLAIN}@127.0.0.1:1"),
+                        ("a host that is none", f"http://me:{PASSWORD}@a b:1"),
+                        ("a scheme that is none", f"me:{PASSWORD}://127.0.0.1:1")):
         with tap.claim(f"a proxy with {what}: the error names the variable and not the password, and nothing is asked"):
             out, err = t.open(t.clean | {"https_proxy": value, "XHDF5_LOG": "all"})
             assert out.startswith("XH_E_INVAL") and "https_proxy" in out, out
@@ -102,7 +114,8 @@ def refused(tap, t):
             connect_proxy.Proxy("me:another") as p:
         env = t.env(p, XHDF5_SIDECAR="auto")
         code = "import sys, h5py\nfor i in range(3):\n    try:\n        h5py.File(sys.argv[1])\n    except PermissionError as e:\n        print(e)"
-        out, err = harness.run([H5PY, "-c", code, f"{t.liar.base}/ok/x.h5"], harness.driver_env(None, t.shadow) | env)[1:]
+        out, err = harness.run([H5PY, "-c", code, f"{t.liar.base}/ok/x.h5"],
+                               harness.driver_env(None, t.shadow) | env)[1:]
         assert out.count("407 Proxy Authentication Required") == 3 and "https_proxy" in out and f"127.0.0.1:{p.port}" in out, out + err[-1000:]
         assert [status for _, _, status in p.asked] == [407], p.asked
         nothing_shown(out, err)
@@ -120,11 +133,13 @@ def refused(tap, t):
         nothing_shown(out, err)
     for base, variable in ((t.liar.base, "https_proxy"), (t.liar.http, "http_proxy")):
         with tap.claim(f"{variable} by SOCKS: read through it"), connect_proxy.Socks(f"me:{PLAIN}") as p:
-            out, err = t.open(t.clean | {variable: f"socks5h://me:{PASSWORD}@127.0.0.1:{p.port}", "XHDF5_LOG": "all"}, base)
+            out, err = t.open(t.clean | {variable: f"socks5h://me:{PASSWORD}@127.0.0.1:{p.port}", "XHDF5_LOG": "all"},
+                              base)
             assert out.startswith("size=") and p.asked, out
             nothing_shown(out, err)
         with tap.claim(f"{variable} by SOCKS: a login that is refused is shown once, and the error says so"), connect_proxy.Socks("me:another") as p:
-            out, err = t.open(t.clean | {variable: f"socks5h://me:{PASSWORD}@127.0.0.1:{p.port}", "XHDF5_LOG": "all"}, base)
+            out, err = t.open(t.clean | {variable: f"socks5h://me:{PASSWORD}@127.0.0.1:{p.port}", "XHDF5_LOG": "all"},
+                              base)
             assert out.startswith("XH_E_ACCES 407") and variable in out, out
             assert len(p.asked) == 1, p.asked
             nothing_shown(out, err)
@@ -142,11 +157,13 @@ def refused(tap, t):
 
 def doctor(tap, t):
     with tap.claim("xhdf5 doctor names the proxy without its login"), connect_proxy.Proxy(f"me:{PLAIN}") as p:
-        out, err = harness.run([harness.BUILD / "vfd/tool/xhdf5", "doctor", "--quick", f"{t.liar.base}/ok/x.h5"], t.env(p))[1:]
+        out, err = harness.run([harness.BUILD / "vfd/tool/xhdf5", "doctor", "--quick", f"{t.liar.base}/ok/x.h5"],
+                               t.env(p))[1:]
         assert f"http://127.0.0.1:{p.port} (https_proxy)" in out and "206" in out, out + err
         nothing_shown(out, err)
     with tap.claim("xhdf5 doctor tells a proxy that refuses"), connect_proxy.Proxy("me:another") as p:
-        out, err = harness.run([harness.BUILD / "vfd/tool/xhdf5", "doctor", "--quick", f"{t.liar.base}/ok/x.h5"], t.env(p))[1:]
+        out, err = harness.run([harness.BUILD / "vfd/tool/xhdf5", "doctor", "--quick", f"{t.liar.base}/ok/x.h5"],
+                               t.env(p))[1:]
         assert "407 Proxy Authentication Required" in " ".join(out.split()), out + err
         nothing_shown(out, err)
 
@@ -154,11 +171,13 @@ def doctor(tap, t):
 def at_opening(tap, t, watched):
     right = f"{sum(range(3000000))} {sum(range(5000000))}\n"
     with tap.claim("a proxy that is set after a file was opened is not that file's"), connect_proxy.Proxy() as p:
-        status, out, err = t.h5py(t.clean, {"https_proxy": f"http://127.0.0.1:{p.port}"}, readahead="off", stream_bytes=0)
+        status, out, err = t.h5py(t.clean, {"https_proxy": f"http://127.0.0.1:{p.port}"}, readahead="off",
+                                  stream_bytes=0)
         assert out == right and not p.asked, (out, err, p.asked)
     with tap.claim("one that was set when it was opened stays, whatever is set then"), connect_proxy.Proxy() as p:
         env = {k: v for k, v in t.env(p, login="").items() if k != "XHDF5_LOG"}
-        status, out, err = t.h5py(env, {"https_proxy": "http://127.0.0.1:1", "no_proxy": "*"}, readahead="off", stream_bytes=0)
+        status, out, err = t.h5py(env, {"https_proxy": "http://127.0.0.1:1", "no_proxy": "*"}, readahead="off",
+                                  stream_bytes=0)
         assert out == right and p.asked, (out, err, p.asked)
     with tap.claim("no thread but the program's own reads an environment variable: opening, sidecars, several endpoints, reading"):
         netrc = t.file.with_name("netrc")

@@ -84,13 +84,15 @@ def options():
 
 def table():
     rows = ["| option | default | bounds | meaning |", "|---|---|---|---|"]
-    return "\n".join(rows + [f"| `{name}` | {default} | {bounds} | {text} |" for name, default, bounds, text in options()])
+    return "\n".join(rows + [f"| `{name}` | {default} | {bounds} | {text} |" for name, default, bounds,
+                             text in options()])
 
 
 def counters():
     row = re.compile(r'^X\((\w+),\s*"([^"]*)",\s*"([^"]*)"\)', re.M)
     rows = row.findall((TOP / "cache/watch/stats.def").read_text())
-    return "\n".join(["| counter | unit | |", "|---|---|---|"] + [f"| `{name}` | {unit} | {text} |" for name, unit, text in rows])
+    return "\n".join(["| counter | unit | |", "|---|---|---|"] +
+                     [f"| `{name}` | {unit} | {text} |" for name, unit, text in rows])
 
 
 def put(path, begin, end, table, write):
@@ -118,7 +120,8 @@ def main():
     write = "--write" in sys.argv
     manual = TOP / "docs/man/xhdf5.7"
     claims = {"the README's options table is that of options.def": put(TOP / "README.md", BEGIN, END, table(), write),
-              "the table of counters in docs/python.md is that of stats.def": put(TOP / "docs/python.md", COUNTERS, COUNTERS_END, counters(), write)}
+              "the table of counters in docs/python.md is that of stats.def": put(TOP / "docs/python.md", COUNTERS,
+                                                                                  COUNTERS_END, counters(), write)}
     if write:
         manual.write_text(page())
     claims["the manual page xhdf5(7) has the options of options.def"] = manual.exists() and manual.read_text() == page()

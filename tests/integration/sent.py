@@ -12,13 +12,16 @@ import re
 import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
+                str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 import faults  # noqa: E402
 import harness  # noqa: E402
 
 TOKEN = "SecretToken0123456789"
-SIGNED = ("X-Amz-Signature=1", "X-Amz-Credential=a%2Fb", "x-amz-security-token=x", "AWSAccessKeyId=a&Signature=b", "Signature=1&Key-Pair-Id=2",
-          "X-Goog-Signature=1", "sv=1&sig=a%2Bb", "authz=Bearer%20x", "access_token=x", "a=1;Access_Token=x", "%58-Amz-Signature=1",
+SIGNED = ("X-Amz-Signature=1", "X-Amz-Credential=a%2Fb", "x-amz-security-token=x", "AWSAccessKeyId=a&Signature=b",
+          "Signature=1&Key-Pair-Id=2",
+          "X-Goog-Signature=1", "sv=1&sig=a%2Bb", "authz=Bearer%20x", "access_token=x", "a=1;Access_Token=x",
+          "%58-Amz-Signature=1",
           "temp_url_sig=1&temp_url_expires=2")
 PLAIN = ("", "?version=2", "?sig=", "?sig", "?design=1", "?path=authz=x", "?x=1&mysignature=2")
 
@@ -71,7 +74,8 @@ def signed_urls(tap, t, directory):
         assert not any(r["authorization"] for r in t.asked(at))
     with tap.claim("when it is refused, the error says why no token was sent, and nothing of the query"):
         said = t.open(f"{t.liar.base}/403/x.h5?Signature=topsecret")
-        assert re.match(r"XH_E_ACCES 403 .*its own authorisation.*expired", said) and "topsecret" not in said and TOKEN not in said, said
+        assert re.match(r"XH_E_ACCES 403 .*its own authorisation.*expired",
+                        said) and "topsecret" not in said and TOKEN not in said, said
 
 
 def to_https(tap, t):

@@ -58,16 +58,20 @@ def number(n):
 
 
 def head(**f):
-    raw = struct.pack(HEADER, b"\x89XHM\r\n\x1a\n", f.get("version", 1), 128, f["file_bytes"], f["mtime_s"], f["mtime_ns"],
-                      f["block_bytes"], f["image_bytes"], f["extents"], f["blocks"], f["index_bytes"], f["index_raw_bytes"],
+    raw = struct.pack(HEADER, b"\x89XHM\r\n\x1a\n", f.get("version", 1), 128, f["file_bytes"], f["mtime_s"],
+                      f["mtime_ns"],
+                      f["block_bytes"], f["image_bytes"], f["extents"], f["blocks"], f["index_bytes"],
+                      f["index_raw_bytes"],
                       f["sha"], f["sidecar_bytes"])
     return raw + hashlib.sha256(raw).digest()[:8]
 
 
 def differences(block, back):
     """|block| as it is packed where each word is its difference to the one |back| before."""
-    words, rest = [int.from_bytes(block[i:i + 8], "little") for i in range(0, len(block) - 7, 8)], block[len(block) // 8 * 8:]
-    return b"".join(((w - (words[i - back] if back and i >= back else 0)) % 2**64).to_bytes(8, "little") for i, w in enumerate(words)) + rest
+    words, rest = [int.from_bytes(block[i:i + 8], "little")
+                   for i in range(0, len(block) - 7, 8)], block[len(block) // 8 * 8:]
+    return b"".join(((w - (words[i - back] if back and i >= back else 0)) % 2**64).to_bytes(8, "little") for i,
+                    w in enumerate(words)) + rest
 
 
 def forge(path, some, gaps=None, packed=None, sums=None, index=None, back=0, **fields):
@@ -83,7 +87,8 @@ def forge(path, some, gaps=None, packed=None, sums=None, index=None, back=0, **f
     for block, frame in zip(blocks, frames):
         raw += struct.pack("<I", len(frame) | back << 24) + hashlib.sha256(block).digest()[:16]
     index = zstd(raw) if index is None else index
-    f = {"file_bytes": st.st_size, "mtime_s": int(st.st_mtime), "mtime_ns": st.st_mtime_ns % 10**9, "block_bytes": 65536,
+    f = {"file_bytes": st.st_size, "mtime_s": int(st.st_mtime), "mtime_ns": st.st_mtime_ns % 10**9,
+         "block_bytes": 65536,
          "image_bytes": len(image), "extents": len(some), "blocks": len(blocks), "index_bytes": len(index),
          "index_raw_bytes": len(raw), "sha": hashlib.sha256(raw).digest(),
          "sidecar_bytes": 128 + len(index) + sum(map(len, frames))}
@@ -110,16 +115,19 @@ def table(path, good):
     yield "a version that is not known", forge(path, some, version=2), False
     yield "of a smaller file", forge(path, some, file_bytes=size - 1), False
     yield "of another time", forge(path, some, mtime_s=1), False
-    yield "of another file of this size and time", forge(path, some, packed=[zstd(bytes(65536)), zstd(bytes(42656))]), False
+    yield "of another file of this size and time", forge(path, some,
+                                                         packed=[zstd(bytes(65536)), zstd(bytes(42656))]), False
     yield "extents that overlap", forge(path, some, gaps=[(0, 8192), (4096, 100000)]), False
     yield "extents behind the end", forge(path, some, gaps=[(0, 8192), (size - 10, 100000)]), False
     yield "extents that wrap", forge(path, some, gaps=[(0, 8192), (2**63 - 4096, 100000)]), False
     yield "more extents than its index holds", forge(path, some, extents=2**31), False
     yield "more blocks than it has bytes", forge(path, some, blocks=2**31), False
     yield "blocks that end behind it", forge(path, some, sidecar_bytes=300), False
-    yield "an index that would fill the memory", forge(path, some, index=bomb(2**32, 2**32), index_raw_bytes=2**32 - 1), False
+    yield "an index that would fill the memory", forge(path, some, index=bomb(2**32, 2**32),
+                                                       index_raw_bytes=2**32 - 1), False
     yield "an index that unpacks to more than it says", forge(path, some, index=bomb(2**30, 58)), False
-    yield "a block that unpacks to more than it says", forge(path, some, packed=[bomb(2**30, 65536), zstd(bytes(42656))]), False
+    yield "a block that unpacks to more than it says", forge(path, some,
+                                                             packed=[bomb(2**30, 65536), zstd(bytes(42656))]), False
     yield "differences that are none", forge(path, some, packed=[zstd(b"x" * 65536), zstd(bytes(42656))], back=3), False
     yield "a block that unpacks to less", forge(path, some, packed=[zstd(b""), zstd(bytes(42656))]), False
 
@@ -171,7 +179,8 @@ def asks_for_no_metadata(room):
         assert not missed, missed
         assert counter(err, "bytes_sidecar") > 0.9 * counter(err, "bytes_asked"), err
         got, err = room.walk(shadow=shadow)
-        assert got == room.sum and counter(err, "requests") == (1 if room.server.kind == "nginx" else 2) and counter(err, "bytes_sidecar"), err
+        assert got == room.sum and counter(err, "requests") == (1 if room.server.kind == "nginx"
+                                                                else 2) and counter(err, "bytes_sidecar"), err
 
 
 def in_time(look):
@@ -191,7 +200,8 @@ def its_head_is_asked_for_once(room):
         got, err = room.walk(log="origin,read", sidecar="require")
         assert got == room.sum, err[-2000:]
         before, used, after = err.partition(" sidecar used=1")
-        asked, later = (re.findall(r"origin send .*url=\S+/tree\.h5 method=GET ranges=(\d+) from=0 ", part) for part in (before, after))
+        asked, later = (re.findall(r"origin send .*url=\S+/tree\.h5 method=GET ranges=(\d+) from=0 ", part)
+                        for part in (before, after))
         assert used and asked[0] == "0" and not later, (asked, later)
         return len(asked) == 1
     in_time(look)
@@ -270,7 +280,8 @@ def options_say(room):
 def many_fetch_it_once(room):
     tool(room.file)
     with harness.shadow_dir() as shadow:
-        env = harness.driver_env(room.server, shadow, log="origin", head_bytes=8192, whole_file_bytes="512k", sidecar="auto")
+        env = harness.driver_env(room.server, shadow, log="origin", head_bytes=8192, whole_file_bytes="512k",
+                                 sidecar="auto")
         all_of = [subprocess.Popen([CLIENT, f"{room.server.url}/tree.h5", "walk"], env=env, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True) for _ in range(6)]
         ends = [p.communicate(timeout=60) for p in all_of]
@@ -358,7 +369,8 @@ def main():
         subprocess.run([harness.DATA_PYTHON, "-c", MAKE, root / "tree.h5", harness.TOP / "tests/support"], check=True)
         with harness.Server(kind, root) as server:
             room = Room(server, root)
-            for claim in (absence_is_remembered, asks_for_no_metadata, its_head_is_asked_for_once, a_changed_file, options_say if kind == "nginx" else None,
+            for claim in (absence_is_remembered, asks_for_no_metadata, its_head_is_asked_for_once, a_changed_file,
+                          options_say if kind == "nginx" else None,
                           many_fetch_it_once, a_child_reads_on if kind == "nginx" else None):
                 if claim:
                     tool("--remove", root)

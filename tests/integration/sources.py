@@ -141,7 +141,8 @@ class Bench:
         return path
 
     def finish(self):
-        done = subprocess.run([harness.DATA_PYTHON, "-c", MAKE], input="\n".join(self.made), text=True, env=harness.clean_env(),
+        done = subprocess.run([harness.DATA_PYTHON, "-c", MAKE], input="\n".join(self.made), text=True,
+                              env=harness.clean_env(),
                               capture_output=True, timeout=60)
         assert done.returncode == 0, done.stderr
         self.made = []
@@ -149,8 +150,10 @@ class Bench:
     def run(self, version, steps, **options):
         """(what the steps gave, standard error)"""
         env = harness.driver_env(None, None, **{**HASTY, **options})
-        env |= {"BEARER_TOKEN_FILE": os.devnull, "XDG_RUNTIME_DIR": str(self.directory), "no_proxy": "*", "XHDF5_SHADOW": "off"}
-        done = subprocess.run([str(a) for a in [*PYTHONS[version], "-c", READER]], input=json.dumps(steps), text=True, env=env,
+        env |= {"BEARER_TOKEN_FILE": os.devnull, "XDG_RUNTIME_DIR": str(self.directory), "no_proxy": "*",
+                "XHDF5_SHADOW": "off"}
+        done = subprocess.run([str(a) for a in [*PYTHONS[version], "-c", READER]], input=json.dumps(steps), text=True,
+                              env=env,
                               capture_output=True, timeout=60)
         assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-500:]}\n{done.stderr[-3000:]}"
         used, out = json.loads(done.stdout)
@@ -192,7 +195,8 @@ def every_fault(tap, bench, version, base, parent, where):
 
 def missing_is_error(tap, bench, version, base, parent):
     with tap.claim(f"{version}: with missing_sources=error a source that answers 404 raises FileNotFoundError, a link says why"):
-        out, errors = bench.run(version, [["open", parent], ["read", "v/404"], ["read", "x/404"], ["read", "v/ok"]], missing_sources="error")
+        out, errors = bench.run(version, [["open", parent], ["read", "v/404"], ["read", "x/404"], ["read", "v/ok"]],
+                                missing_sources="error")
         raised(out[1], "FileNotFoundError", 2, "404", f"{base}/404/v.h5")
         raised(out[2], "KeyError", None, "404", f"{base}/404/v.h5")
         assert out[3] == DATA and not errors, errors
@@ -203,8 +207,10 @@ def header(tap, bench, version, liar, parent):
     base = liar.base
     liar.reset()
     with tap.claim(f"{version}: a source whose object header does not come raises OSError, and is read once it does"):
-        out, errors = bench.run(version, [["open", parent], ["read", "v/far"], ["close"], ["open", parent], ["read", "v/far-once"], ["close"],
-                                          ["open", parent], ["read", "v/far-once"], ["close"], ["open", parent], ["read", "v/ok"],
+        out, errors = bench.run(version, [["open", parent], ["read", "v/far"], ["close"], ["open", parent],
+                                          ["read", "v/far-once"], ["close"],
+                                          ["open", parent], ["read", "v/far-once"], ["close"], ["open", parent],
+                                          ["read", "v/ok"],
                                           ["read", "x/far"], ["read", "x/far"], ["close"]],
                                 readahead="off")
         raised(out[1], "OSError", 5, "500", f"{base}/500~{FAR}/v.h5")
@@ -226,17 +232,20 @@ def one_answer(tap, bench, liar, directory):
     for version in "1.14.5", "2.0":
         liar.reset()
         with tap.claim(f"{version}: a 404 that passes is one for as long as the file is open, without asking again"):
-            out, errors = bench.run(version, [["open", parent], ["read", "v/404@1"], ["read", "v/404@1"], ["read", "v/404@1"]])
+            out, errors = bench.run(version, [["open", parent], ["read", "v/404@1"], ["read", "v/404@1"],
+                                              ["read", "v/404@1"]])
             assert out[1:] == [FILL] * 3 and asked(liar, "/404@1/once.h5") == 1, (out, liar.requests())
             assert len(lines(errors, "once.h5")) == 1, errors
         liar.reset()
         with tap.claim(f"{version}: it is read when the file is opened again, and said once in all"):
             again = [["open", parent], ["read", "v/404@1"], ["close"]]
             out, errors = bench.run(version, [*again, *again, *again])
-            assert [out[i] for i in (1, 4, 7)] == [FILL, DATA, DATA] and len(lines(errors, "once.h5")) == 1, (out, errors)
+            assert [out[i] for i in (1, 4, 7)] == [FILL, DATA,
+                                                   DATA] and len(lines(errors, "once.h5")) == 1, (out, errors)
         liar.reset()
         with tap.claim(f"{version}: what was there and then answers 404 is no fill value in the same open file"):
-            out, errors = bench.run(version, [["open", parent], ["read", "v/404@2-"], ["read", "v/404@2-"], ["read", "x/404@2-"]])
+            out, errors = bench.run(version, [["open", parent], ["read", "v/404@2-"], ["read", "v/404@2-"],
+                                              ["read", "x/404@2-"]])
             assert out[1] == DATA, out
             raised(out[2], "FileNotFoundError", 2, "no longer there", "404@2-/once.h5")
             raised(out[3], "KeyError", None, "no longer there", "404@2-/once.h5")
@@ -272,7 +281,8 @@ def one_source_twice(tap, bench, liar, directory):
     bench.finish()
     for version in "1.14.5", "1.14.6", "2.0":
         with tap.claim(f"{version}: a dataset whose header does not come, of a file in use: an error where its neighbour is read, else a line"):
-            out, errors = bench.run(version, [["open", parent], ["part", "v/both", 0, 6], ["read", "v/both"], ["part", "v/both", 6, 12]], readahead="off")
+            out, errors = bench.run(version, [["open", parent], ["part", "v/both", 0, 6], ["read", "v/both"],
+                                              ["part", "v/both", 6, 12]], readahead="off")
             assert out[1] == DATA, out
             raised(out[2], "OSError", 5, "500", "twice.h5")
             assert isinstance(out[3][0], str) or lines(errors, "twice.h5"), (out, errors)
@@ -283,7 +293,8 @@ def names_that_hdf5_tries(tap, bench, parents):
     with tap.claim("an absolute URL in a file at a URL is not asked for behind that file's directory"):
         for query in "", "?signature=a/b":
             parents.reset()
-            out, _ = bench.run("2.0", [["open", f"{parents.base}/ok/local.h5{query}"], ["read", "v/404"], ["read", "x/404"]])
+            out, _ = bench.run("2.0", [["open", f"{parents.base}/ok/local.h5{query}"], ["read", "v/404"],
+                                       ["read", "x/404"]])
             assert out[1] == FILL and not any("http" in path for path in parents.requests()), (out, parents.requests())
 
 
@@ -302,13 +313,15 @@ def beside_each_other(tap, bench, directory):
         bench.finish()
         ca = {"ca_bundle": server.cacert}
         with tap.claim("of a relative name the URL beside the parent counts"):
-            out, errors = bench.run("2.0", [["open", f"{server.url}/relative.h5"], *[["read", f"v/{n}"] for n in ("none", "closed", "part-0")]], **ca)
+            out, errors = bench.run("2.0", [["open", f"{server.url}/relative.h5"],
+                                            *[["read", f"v/{n}"] for n in ("none", "closed", "part-0")]], **ca)
             assert out[1] == FILL and out[3] == DATA, out
             assert len(lines(errors, f"{server.url}/none.h5")) == 1 and len(errors.splitlines()) == 1, errors
             raised(out[2], "PermissionError", 13, "403", f"{server.url}/closed.h5")
         for version in "1.14.5", "2.0":
             with tap.claim(f"{version}: a dataset of all files part-%b.h5 has what there is, and one line says which is missing"):
-                out, errors = bench.run(version, [["open", parent], ["read", "all"], ["read", "all"], ["read", "all"]], **ca)
+                out, errors = bench.run(version, [["open", parent], ["read", "all"], ["read", "all"], ["read", "all"]],
+                                        **ca)
                 assert out[1:] == [3 * DATA] * 3, out
                 assert len(lines(errors, "part-3.h5")) == 1 and len(errors.splitlines()) == 1, errors
             with tap.claim(f"{version}: with missing_sources=error it cannot be opened, and the reason names the file"):
@@ -323,7 +336,8 @@ def many_are_missing(tap, bench, liar, directory):
         out, errors = bench.run("2.0", [["open", parent], *[["read", f"v/n{i}"] for i in range(30)]])
         assert out[1:] == [FILL] * 30, out
         said = errors.splitlines()
-        assert len(said) == 20 and "no more lines" in said[-1] and not any("no more lines" in line for line in said[:-1]), errors
+        assert len(said) == 20 and "no more lines" in said[-1] and not any("no more lines" in line
+                                                                           for line in said[:-1]), errors
     with tap.claim("a wrong value of missing_sources is an error where it counts"):
         out, errors = bench.run("2.0", [["open", parent], ["read", "v/n0"]], missing_sources="eror")
         raised(out[1], "OSError", 22, "missing_sources=eror", "")
@@ -364,7 +378,8 @@ def opened_ahead(tap, bench, liar, directory):
 
 def open_for_writing(tap, bench, local):
     with tap.claim("the sources of a file that is open for writing raise that URLs are read-only; they are not filled"):
-        out, errors = bench.run("2.0", [["open", local, "r+"], ["read", "v/ok"], ["read", "x/ok"], ["close"], ["open", local], ["read", "v/ok"]])
+        out, errors = bench.run("2.0", [["open", local, "r+"], ["read", "v/ok"], ["read", "x/ok"], ["close"],
+                                        ["open", local], ["read", "v/ok"]])
         raised(out[1], "OSError", 30, "read-only", pathlib.Path(local).name)
         raised(out[2], "KeyError", None, "read-only", pathlib.Path(local).name)
         assert out[5] == DATA, out
@@ -373,7 +388,8 @@ def open_for_writing(tap, bench, local):
 def accounts(tap, bench, liar, parents):
     with tap.claim("stats=on: an opening that failed has an account, and is in that of the file that the program opened"):
         url = f"{parents.base}/ok/local.h5"
-        out, errors = bench.run("2.0", [["open", url], ["read", "v/stall-head"], ["read", "v/503"], ["read", "v/404"], ["close"]], stats="on")
+        out, errors = bench.run("2.0", [["open", url], ["read", "v/stall-head"], ["read", "v/503"], ["read", "v/404"],
+                                        ["close"]], stats="on")
         unopened = re.findall(r"xhdf5: (\S+): not opened, after ([\d.]+) s\n.*\n  time      network ([\d.]+) s.*\n  advice    it could not be opened\. (.*)", errors)
         assert [u[0] for u in unopened] == [f"{liar.base}/{n}/v.h5" for n in ("stall-head", "503", "404")], errors
         assert float(unopened[0][2]) >= 0.3 and "no byte for 300 ms" in unopened[0][3], unopened
@@ -386,15 +402,18 @@ def accounts(tap, bench, liar, parents):
 
 def doctor(tap, bench, liar, parents):
     with tap.claim("xhdf5 doctor tries all that a file names, and says what each answers"):
-        env = harness.driver_env(None, None, **HASTY) | {"BEARER_TOKEN_FILE": os.devnull, "XDG_RUNTIME_DIR": str(bench.directory), "no_proxy": "*"}
-        status, out, err = harness.run([harness.BUILD / "vfd/tool/xhdf5", "doctor", "--quick", "--json", f"{parents.base}/ok/local.h5"], env)
+        env = harness.driver_env(None, None, **HASTY) | {"BEARER_TOKEN_FILE": os.devnull,
+                                                         "XDG_RUNTIME_DIR": str(bench.directory), "no_proxy": "*"}
+        status, out, err = harness.run([harness.BUILD / "vfd/tool/xhdf5", "doctor", "--quick", "--json",
+                                        f"{parents.base}/ok/local.h5"], env)
         steps = json.loads(out)["steps"]
         said = {s["url"]: s["text"] for s in steps if s["step"] == "source"}
         assert set(said) == {f"{liar.base}/{n}/v.h5" for n in [*FAILS, *GONE]}, out
         for name, (_, _, text) in FAILS.items():
             assert text in said[f"{liar.base}/{name}/v.h5"], said
         whole = next(s for s in steps if s["step"] == "sources")
-        assert (whole["named"], whole["tried"], whole["failed"]) == (len(FAILS) + len(GONE) + 1,) * 2 + (len(FAILS) + len(GONE),), whole
+        assert (whole["named"], whole["tried"], whole["failed"]) == (len(FAILS) + len(GONE) + 1,) * 2 + (len(FAILS) +
+                                                                                                         len(GONE),), whole
         assert status == 1, (status, err)
         assert "MISSING_SOURCES" in next(s for s in steps if s.get("url", "").endswith("/404/v.h5"))["advice"], out
 

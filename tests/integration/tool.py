@@ -24,7 +24,8 @@ import harness  # noqa: E402
 
 TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 URL = "https://host/path/file.h5"     # in the documentation
-STEPS = ["name", "connection", "TLS", "credentials", "redirects", "reply", "ranges", "version", "round trip", "throughput",
+STEPS = ["name", "connection", "TLS", "credentials", "redirects", "reply", "ranges", "version", "round trip",
+         "throughput",
          "sidecars", "opening", "metadata", "datasets"]
 SAMPLE = """
 import sys, h5py, numpy as np
@@ -59,7 +60,8 @@ class Bench:
             if limit:
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        r = subprocess.run([str(TOOL), *map(str, words)], env=dict(self.env, **env), stdin=subprocess.DEVNULL, cwd=self.directory,
+        r = subprocess.run([str(TOOL), *map(str, words)], env=dict(self.env, **env), stdin=subprocess.DEVNULL,
+                           cwd=self.directory,
                            capture_output=True, timeout=60, preexec_fn=bound)
         out, err = r.stdout.decode(errors="replace"), r.stderr.decode(errors="replace")
         assert r.returncode == want, f"exit code {r.returncode}, not {want}: {out}{err}"
@@ -88,7 +90,8 @@ def untried_behind(steps, failed):
 def examines(tap, b, kind):
     with tap.claim("doctor tells of each step what there is"):
         s, all_of_it = b.doctor("sample.h5", want=1)
-        assert [step["step"] for step in all_of_it["steps"] if step["step"] not in ("dataset", "source")] == [*STEPS, "sources"]
+        assert [step["step"] for step in all_of_it["steps"]
+                if step["step"] not in ("dataset", "source")] == [*STEPS, "sources"]
         assert s["source"]["url"] == b.url("other.h5") and s["source"]["status"] == 404 and s["sources"]["named"] == 1, s
         assert s["TLS"]["protocol"].startswith("TLSv1.") and "throw-away" in s["TLS"]["issuer"] and s["TLS"]["resumed"] in ("yes", "no")
         assert re.fullmatch(r"20\d\d-\d\d-\d\d", s["TLS"]["until"])
@@ -118,7 +121,8 @@ def beside(tap, b, kind):
 
     path = pathlib.Path(b.data) / "published.h5"
     with tap.claim("doctor tells what lies beside the file, and whether it is of this version"):
-        status, _, err = harness.run([harness.DATA_PYTHON, "-c", "import h5py, sys; f = h5py.File(sys.argv[1], 'w', fs_strategy='page', "
+        status, _, err = harness.run([harness.DATA_PYTHON, "-c",
+                                      "import h5py, sys; f = h5py.File(sys.argv[1], 'w', fs_strategy='page', "
                                       "fs_page_size=65536); f['x'] = range(1 << 20)", path], harness.clean_env())
         assert status == 0, err
         assert sidecars(0) == ("ok", "none", "none")
@@ -170,7 +174,8 @@ def fails(tap, b):
         assert "upload" in s["opening"]["advice"], s["opening"]
     with tap.claim("to people it names the steps that were not tried in one line"):
         out = b.tool("doctor", b.url("nothing.h5"), "--quick", want=3)[0]
-        assert re.search(r"\n   -  not tried    ranges, version, .*metadata,\s+datasets\n\nIt cannot be read", out) and out.count("   -  ") == 1, out
+        assert re.search(r"\n   -  not tried    ranges, version, .*metadata,\s+datasets\n\nIt cannot be read",
+                         out) and out.count("   -  ") == 1, out
     with tap.claim("a token is said to be found, and where, never what it is"):
         secret = "secret-of-the-test"
         (b.directory / "token").write_text(secret)
@@ -191,17 +196,21 @@ def looks(tap, b):
         assert "size " in b.tool("stat", b.url("text.h5"), want=3)[0]
     with tap.claim("ls lists objects and links with shapes, types, layouts, chunks and filters"):
         o = {e["path"]: e for e in json.loads(b.tool("ls", b.url("sample.h5"), "--json")[0])}
-        assert set(o) == {"/", "/entry", "/entry/data", "/entry/data/soft", "/entry/data/abroad", "/entry/data/\u00e4\nb", "/tiny", "/large",
+        assert set(o) == {"/", "/entry", "/entry/data", "/entry/data/soft", "/entry/data/abroad",
+                          "/entry/data/\u00e4\nb", "/tiny", "/large",
                           "/names", "/type"}, set(o)
-        assert o["/tiny"] == {"path": "/tiny", "kind": "dataset", "shape": [1 << 20], "max_shape": [None], "type": "int64",
+        assert o["/tiny"] == {"path": "/tiny", "kind": "dataset", "shape": [1 << 20], "max_shape": [None],
+                              "type": "int64",
                               "layout": "chunked", "chunk": [512], "filters": "gzip-4"}, o["/tiny"]
         assert o["/large"]["type"] == "float32" and o["/large"]["filters"] == "shuffle gzip-4" and o["/names"]["type"] == "string"
         assert o["/entry/data/soft"]["target"] == "/tiny" and o["/entry/data/abroad"]["target"] == "other.h5: /x"
         assert o["/type"]["kind"] == "type" and o["/entry/data/\u00e4\nb"]["shape"] == []
     with tap.claim("ls of a path lists that alone, and control characters of names stay away from the terminal"):
         out, _ = b.tool("ls", b.url("sample.h5"), "entry/data")
-        assert [line.split()[1] for line in out.splitlines()] == ["/entry/data", "/entry/data/abroad", "/entry/data/soft", "/entry/data/\u00e4?b"], out
-        assert "[2048, 1024] float32, chunked [1024, 512], shuffle gzip-4" in b.tool("ls", b.url("sample.h5"), "/large")[0]
+        assert [line.split()[1] for line in out.splitlines()] == ["/entry/data", "/entry/data/abroad",
+                                                                  "/entry/data/soft", "/entry/data/\u00e4?b"], out
+        assert "[2048, 1024] float32, chunked [1024, 512], shuffle gzip-4" in b.tool("ls", b.url("sample.h5"),
+                                                                                     "/large")[0]
         assert "/nothing" in b.tool("ls", b.url("sample.h5"), "/nothing", want=3)[1]
 
 
@@ -246,14 +255,16 @@ def fetches(tap, b, server):
     with tap.claim("what cannot be fetched leaves no file, with 3; a command line without sense is told so with 2"):
         b.tool("get", b.url("nothing.h5"), want=3)
         assert not list(b.directory.glob("nothing*"))
-        for words in (["get"], ["get", "x.h5"], ["get", b.base + "/"], ["stat"], ["doctor", "--jsn", b.base], ["ls", b.base, "a", "b"],
+        for words in (["get"], ["get", "x.h5"], ["get", b.base + "/"], ["stat"], ["doctor", "--jsn", b.base],
+                      ["ls", b.base, "a", "b"],
                       ["doctor", "https://"], ["doctor", "https:///x"]):
             b.tool(*words, want=2)
 
 
 def documented(tap, b):
     text = (harness.TOP / "docs/tool.md").read_text()
-    lines = [line.split("#")[0].split() for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    lines = [line.split("#")[0].split() for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+             for line in block.splitlines()]
     with tap.claim(f"the {len(lines)} commands of docs/tool.md do what they say"):
         assert len(lines) >= 9 and all(words[0] == "xhdf5" for words in lines), lines
         for words in lines:
@@ -263,11 +274,13 @@ def documented(tap, b):
 def at_server(tap, kind):
     with tempfile.TemporaryDirectory(prefix="xh-tool-") as data, tempfile.TemporaryDirectory() as directory:
         os.chmod(data, 0o755)
-        status, out, err = harness.run([harness.DATA_PYTHON, "-c", SAMPLE, f"{data}/sample.h5", f"{data}/images.h5"], harness.clean_env())
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", SAMPLE, f"{data}/sample.h5", f"{data}/images.h5"],
+                                       harness.clean_env())
         assert status == 0, out + err
         with open(f"{data}/text.h5", "w") as f:
             f.write("no HDF5 file\n" * 1000)
-        status, out, err = harness.run([harness.DATA_PYTHON, "-c", "import sys, h5py; h5py.File(sys.argv[1], 'w')['entry/data'] = range(99)",
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c",
+                                        "import sys, h5py; h5py.File(sys.argv[1], 'w')['entry/data'] = range(99)",
                                         f"{data}/file.h5"], harness.clean_env())
         assert status == 0, out + err
         with harness.Server(kind, data) as server, harness.shadow_dir() as shadow:
@@ -283,11 +296,16 @@ def at_server(tap, kind):
 
 # fault: (step that fails, or None: it can be read; a word)
 LIES = {
-    "ok": (None, ""), "stall-head": ("reply", "within the time"), "trickle-head": ("reply", ""), "endless-header": ("reply", ""),
-    "huge-header": ("reply", ""), "garbage": ("reply", ""), "endless-continue": ("reply", ""), "empty-reply": ("reply", ""),
-    "endless-200": ("reply", "whole file"), "no-range": ("reply", "whole file"), "endless-error": ("reply", "500"), "wrong-range": ("reply", ""),
-    "gzip-encoding": ("reply", "compressed"), "no-validator": (None, "names no version"), "token-echo": ("reply", "401"), "503": ("reply", "busy"),
-    "redirect-loop": ("redirects", "loop"), "redirect-nowhere": ("redirects", "Location"), "redirect-far": ("redirects", ""),
+    "ok": (None, ""), "stall-head": ("reply", "within the time"), "trickle-head": ("reply", ""),
+    "endless-header": ("reply", ""),
+    "huge-header": ("reply", ""), "garbage": ("reply", ""), "endless-continue": ("reply", ""),
+    "empty-reply": ("reply", ""),
+    "endless-200": ("reply", "whole file"), "no-range": ("reply", "whole file"), "endless-error": ("reply", "500"),
+    "wrong-range": ("reply", ""),
+    "gzip-encoding": ("reply", "compressed"), "no-validator": (None, "names no version"),
+    "token-echo": ("reply", "401"), "503": ("reply", "busy"),
+    "redirect-loop": ("redirects", "loop"), "redirect-nowhere": ("redirects", "Location"),
+    "redirect-far": ("redirects", ""),
     "endless-body@9-": (None, ""), "stall@9-": (None, ""), "close-after": (None, "closes"),
 }
 HANGS = ("stall", "trickle", "endless", "slow")     # are given little time; the others enough on any machine
@@ -312,7 +330,8 @@ def lied_to(liar, fault, expected, env):
 
 @contextlib.contextmanager
 def lying(sample, *words):
-    p = subprocess.Popen([sys.executable, str(harness.TOP / "tests/support/liar.py"), str(sample), *words], stdin=subprocess.PIPE,
+    p = subprocess.Popen([sys.executable, str(harness.TOP / "tests/support/liar.py"), str(sample), *words],
+                         stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, text=True)
     facts = dict(re.findall(r"(\w+)=(\S+)", p.stdout.readline()))
     try:
@@ -338,14 +357,16 @@ def changes_meanwhile(tap, base, big, env, directory):
             status, out, err = harness.run([*words, to], env, timeout=60)
             assert status == 0 and to.read_bytes() == versions[1], (status, out, err)
     with tap.claim("to standard output as well: the exit code says that it is of two versions"):
-        r = subprocess.run([TOOL, "get", f"{base}/xrootd-late:3/other.bin", "-o", "-"], env=env, capture_output=True, timeout=60)
+        r = subprocess.run([TOOL, "get", f"{base}/xrootd-late:3/other.bin", "-o", "-"], env=env, capture_output=True,
+                           timeout=60)
         assert r.returncode == 3 and b"changed" in r.stderr and r.stdout not in versions, r.stderr
 
 
 def at_liars(tap, everything):
     with tempfile.TemporaryDirectory(prefix="xh-tool-") as data, harness.shadow_dir() as shadow:
         sample = pathlib.Path(data) / "sample.h5"
-        status, out, err = harness.run([harness.DATA_PYTHON, "-c", SAMPLE, sample, f"{data}/images.h5"], harness.clean_env())
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", SAMPLE, sample, f"{data}/images.h5"],
+                                       harness.clean_env())
         assert status == 0, out + err
         env = harness.driver_env(None, shadow, connect_timeout_ms=5000, retries=1)
         lies = dict(LIES)
@@ -353,18 +374,21 @@ def at_liars(tap, everything):
             listed = harness.run([sys.executable, harness.TOP / "tests/support/liar.py", "--help"], env)[1]
             names = re.findall(r"^  ([a-z0-9-]+) ", listed.split("faults:")[1], re.M)
             assert len(names) > 60, names
-            lies |= {f"{name}{at}": LIES.get(name + at) for name in names for at in ("", "@2-", "@12-") if name != "refuse"}
+            lies |= {f"{name}{at}": LIES.get(name + at) for name in names
+                     for at in ("", "@2-", "@12-") if name != "refuse"}
         big = pathlib.Path(data) / "big.bin"
         big.write_bytes(bytes(range(256)) * 24 * 4096)  # a second piece comes later than the first
         with lying(big) as liar:
             changes_meanwhile(tap, f"http://127.0.0.1:{liar['port']}", big, env, data)
-        with lying(sample) as plain, lying(sample, "--tls", f"{data}/tls") as tls, concurrent.futures.ThreadPoolExecutor(6) as pool:
+        with lying(sample) as plain, lying(sample, "--tls",
+                                           f"{data}/tls") as tls, concurrent.futures.ThreadPoolExecutor(6) as pool:
             jobs = {fault: pool.submit(lied_to, f"http://127.0.0.1:{plain['port']}", fault, expected, env)
                     for fault, expected in lies.items() if not fault.startswith(("cert-", "tls-"))}
             secure = dict(env, XHDF5_CA_BUNDLE=tls["cacert"])
             for fault, expected in TLS_LIES.items():
                 if fault.startswith("cert-"):   # changes a whole server: one of its own
-                    got = harness.run(["curl", "-s", "--cacert", tls["cacert"], f"https://127.0.0.1:{tls['port']}/_port:tls"], env)[1]
+                    got = harness.run(["curl", "-s", "--cacert", tls["cacert"],
+                                       f"https://127.0.0.1:{tls['port']}/_port:tls"], env)[1]
                     harness.run(["curl", "-s", "--cacert", tls["cacert"], f"https://127.0.0.1:{got}/{fault}/x"], env)
                     jobs[fault] = pool.submit(lied_to, f"https://127.0.0.1:{got}", "ok", expected, secure)
                 else:

@@ -52,7 +52,8 @@ def section(page, words):
 
 def completed(*words):
     """What the completion offers for the last of |words|."""
-    r = subprocess.run(["bash", "-c", COMPLETE, "bash", str(COMPLETION), str(TOOL), *words], capture_output=True, text=True,
+    r = subprocess.run(["bash", "-c", COMPLETE, "bash", str(COMPLETION), str(TOOL), *words], capture_output=True,
+                       text=True,
                        timeout=30, env=harness.clean_env())
     assert r.returncode == 0, r.stderr
     return set(r.stdout.split())

@@ -34,10 +34,12 @@ class Reader(obedient.Reader):
 
     def __init__(self, directory, shadow, cacert):
         env = harness.driver_env(None, shadow, readahead="off", retries=2, stats="on")
-        super().__init__(env | {"XHDF5_CA_BUNDLE": cacert, "BEARER_TOKEN_FILE": os.devnull, "XDG_RUNTIME_DIR": str(directory)})
+        super().__init__(env | {"XHDF5_CA_BUNDLE": cacert, "BEARER_TOKEN_FILE": os.devnull,
+                                "XDG_RUNTIME_DIR": str(directory)})
 
     def read(self, url, rows=range(ROWS), env=None):
-        return self.ask(open=url, rows=list(rows), env={"BEARER_TOKEN": None, "BEARER_TOKEN_FILE": os.devnull, **(env or {})})
+        return self.ask(open=url, rows=list(rows), env={"BEARER_TOKEN": None, "BEARER_TOKEN_FILE": os.devnull,
+                                                        **(env or {})})
 
 
 def whole(result, rows=range(ROWS), columns=COLUMNS):
@@ -118,16 +120,19 @@ def versions(tap, bench):
     claim("Last-Modified: a reply without it is another version, whose bytes no process gets", gone, "date-gone:3,3")
     for fault in ("long-tag", "odd-tag", "bare-tag"):
         claim(f"{fault}: a change is told of", tag_changes, f"{fault}:4")
-    for fault, shared in (("long-tag", True), ("odd-tag", True), ("bare-tag", False), ("weak-tag", False), ("weak-tag-date", True)):
+    for fault, shared in (("long-tag", True), ("odd-tag", True), ("bare-tag", False), ("weak-tag", False),
+                          ("weak-tag-date", True)):
         claim(f"{fault}: processes share {'what they fetch' if shared else 'nothing'}", is_shared, fault, shared)
     for fault in ("weak-tag", "weak-tag-date"):
         claim(f"{fault}: a change of the weak ETag is told of", tag_changes, f"{fault}:4")
     claim("an ETag that is weak at first and strong a second later is no change",
           lambda b: whole(b.readers[0].read(b.http.base + b.path("weak-to-strong"))))
     claim("Last-Modified of five minutes ago: processes share what they fetch", is_shared, "young:300", True)
-    claim("Last-Modified of just now: they share nothing, as the file may change again in that second", is_shared, "young:0", False)
+    claim("Last-Modified of just now: they share nothing, as the file may change again in that second", is_shared,
+          "young:0", False)
     claim("an ETag that ends in -gzip is asked for without it", gzip_tag)
-    claim("a server that refuses every If-Match: one refusal, then each reply's ETag proves; a change is told of", gzip_strict)
+    claim("a server that refuses every If-Match: one refusal, then each reply's ETag proves; a change is told of",
+          gzip_strict)
     claim("two ETags in one reply are no answer",
           lambda b: refused(b.readers[0].read(b.http.base + b.path("two-tags")), "OSError", "makes no sense.*ETag"))
 
@@ -155,7 +160,8 @@ def session_ends(bench, fault, **env):
     for pattern in ("session", "web page", "Sign in", "BEARER_TOKEN"):
         assert re.search(pattern, result["text"]), f"does not tell {pattern!r}: {result['text']}"
     assert "was changed" not in result["text"], result["text"]
-    assert "WRONG" not in str(result) and result["rows"] == [row * COLUMNS + 1 for row in range(len(result["rows"]))], result
+    assert "WRONG" not in str(result) and result["rows"] == [row * COLUMNS + 1
+                                                             for row in range(len(result["rows"]))], result
 
 
 def session_renewed(bench):
@@ -166,7 +172,8 @@ def session_renewed(bench):
         put("A")
         reader, url = bench.readers[0], bench.liar.base + bench.path("login-until-token:4")
         none = {"BEARER_TOKEN_FILE": os.devnull}
-        first = reader.ask(env={"BEARER_TOKEN": None, "BEARER_TOKEN_FILE": token.name}, open=url, rows=[0, 1], close=False)
+        first = reader.ask(env={"BEARER_TOKEN": None, "BEARER_TOKEN_FILE": token.name}, open=url, rows=[0, 1],
+                           close=False)
         put("B")
         rest = reader.ask(env=none, rows=list(range(2, ROWS)))
         whole({**rest, "rows": first["rows"] + rest["rows"]})
@@ -179,15 +186,20 @@ def pages(tap, bench):
     claim("a login page: PermissionError with its title, the host, and how to give a token", page, "login", here)
     claim("a login page in chunks and long: the same", page, "login-chunked", here)
     claim("a login page that honours ranges: the same", page, "login-206", here)
-    claim("a redirect to a login page: the error names the host that it came from", page, "login-redirect", bench.liar.other.rpartition(":")[2])
-    claim("a login page although a token was sent: the error says so", page, "login", here, "the token of BEARER_TOKEN, did not help",
+    claim("a redirect to a login page: the error names the host that it came from", page, "login-redirect",
+          bench.liar.other.rpartition(":")[2])
+    claim("a login page although a token was sent: the error says so", page, "login", here,
+          "the token of BEARER_TOKEN, did not help",
           BEARER_TOKEN="of-nobody")
-    claim("a directory's listing: the error says that it is one", page, "listing", here, "Name a file in it", '"Index of /data/"')
+    claim("a directory's listing: the error says that it is one", page, "listing", here, "Name a file in it",
+          '"Index of /data/"')
     claim("a login page where a file is to be written: PermissionError that says so", written, "login")
     for fault in ("login@5-", "login-redirect@5-", "login-chunked@5-", "login-206@5-"):
-        claim(f"{fault.partition('@')[0]} in mid-read: the session has ended, and the file was not changed", session_ends, fault)
+        claim(f"{fault.partition('@')[0]} in mid-read: the session has ended, and the file was not changed",
+              session_ends, fault)
     claim("a session that ends in mid-read goes on with the token that was renewed in its file", session_renewed)
-    claim("a file that its server calls text/html is read", lambda b: whole(b.readers[0].read(b.http.base + b.path("html-file"))))
+    claim("a file that its server calls text/html is read",
+          lambda b: whole(b.readers[0].read(b.http.base + b.path("html-file"))))
     claim("so is a small one by a server that knows no ranges",
           lambda b: whole(b.readers[0].read(b.small.base + b.path("html-small-file"), range(3)), range(3), 4))
     claim("a web page where a sidecar is looked for is not worth a word", sidecar)

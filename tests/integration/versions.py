@@ -67,7 +67,8 @@ class Reader:
         env = harness.driver_env(server, shadow, revalidate_ms=CHECK_MS, readahead_bytes=16 << 20)
         self.url = server.url
         self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([str(harness.H5PY["3.14.0"]), "-c", READ], env=env, text=True, stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([str(harness.H5PY["3.14.0"]), "-c", READ], env=env, text=True,
+                                        stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.errors)
 
     def do(self, *words):

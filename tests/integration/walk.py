@@ -60,7 +60,8 @@ def main():
                 want = walk(program, f"{data}/{name}", harness.clean_env())[0]
                 url = f"{server.url}/{name}"
                 with harness.shadow_dir() as shadow:
-                    env = harness.driver_env(server, shadow, log="read,stats", head_bytes=HEAD_BYTES, whole_file_bytes="1M")
+                    env = harness.driver_env(server, shadow, log="read,stats", head_bytes=HEAD_BYTES,
+                                             whole_file_bytes="1M")
                     before = server.requests()
                     seen, counted, waits = walk(program, url, env)
                     requests, fetched = (b - a for a, b in zip(before, server.requests()))

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
+                str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 import faults  # noqa: E402
 import harness  # noqa: E402
 
@@ -52,11 +53,13 @@ class Test:
 
     def read(self, *urls, **options):
         private = {"XHDF5_SHADOW": options.pop("shadow", "on"), "XHDF5_CA_BUNDLE": self.liar.cacert}
-        out, err = harness.run([H5PY, "-c", READ, *urls], harness.driver_env(None, self.shadow, **options) | private)[1:]
+        out, err = harness.run([H5PY, "-c", READ, *urls],
+                               harness.driver_env(None, self.shadow, **options) | private)[1:]
         return out.splitlines(), err
 
     def get(self, url, to, **options):
-        return harness.run([harness.BUILD / "vfd/tool/xhdf5", "get", url, "-o", to], harness.driver_env(None, self.shadow, **options) |
+        return harness.run([harness.BUILD / "vfd/tool/xhdf5", "get", url, "-o", to],
+                           harness.driver_env(None, self.shadow, **options) |
                            {"XHDF5_CA_BUNDLE": self.liar.cacert})
 
 
@@ -83,7 +86,8 @@ def small(tap, t):
         for behind in (1, 15):    # the file takes some forty requests; the opening a few of them
             url = t.url(f"no-range-changes:{behind}")
             out, err = t.read(url, shadow="off", private_budget_bytes=1 << 20)
-            assert len(out) == 1 and "changed on the server" in out[0] and t.bodies(url) == behind + 1, (behind, out, t.bodies(url))
+            assert len(out) == 1 and "changed on the server" in out[0] and t.bodies(url) == behind + 1, (behind, out,
+                                                                                                         t.bodies(url))
             assert behind == 1 or "open file" not in out[0], out
 
 
@@ -92,7 +96,8 @@ def large(tap, t, directory):
     url = t.url("no-range")
     with tap.claim("a file beyond the limit: an error that names the limit and xhdf5 get"):
         out, err = t.read(url, **limit)
-        assert re.search(f"OSError .*only files up to {t.size - 1} bytes.*whole_file_bytes.*xhdf5 get", out[0]) and NOTICE not in err, (out, err)
+        assert re.search(f"OSError .*only files up to {t.size - 1} bytes.*whole_file_bytes.*xhdf5 get",
+                         out[0]) and NOTICE not in err, (out, err)
     with tap.claim("it is asked for twice, as a cache that fills sends all of it the first time: 206 then is an ordinary file"):
         url = t.url("no-range@1")
         out, err = t.read(url, **limit)
@@ -100,7 +105,8 @@ def large(tap, t, directory):
         url = t.url("no-range@1")
         out, err = t.read(url, retries=0, **limit)
         assert "only files up to" in out[0], out
-    for fault, way in (("no-range", "with its length"), ("chunked-200", "in chunks"), ("redirect-whole", "where it is redirected to")):
+    for fault, way in (("no-range", "with its length"), ("chunked-200", "in chunks"),
+                       ("redirect-whole", "where it is redirected to")):
         with tap.claim(f"xhdf5 get fetches it in one piece, {way}"):
             to = directory / "got.h5"
             status, out, err = t.get(t.url(fault), to, **limit)

@@ -152,18 +152,21 @@ def check_creating(tap, p):
         p.tool("drop", p.left()[0]["id"])
     with tap.claim("creating: five requests are waited for beside the upload, and no handshake"):
         p.gate.arm(lambda *_: None)
-        out = p.good("f = h5py.File(url, 'w'); f['a'] = 1; print('w', flush=True); f.close()", p.gate.url + "/steps.h5", log="origin")
+        out = p.good("f = h5py.File(url, 'w'); f['a'] = 1; print('w', flush=True); f.close()", p.gate.url + "/steps.h5",
+                     log="origin")
         names = [(m, re.sub(r"^/steps.h5|[0-9a-f]{16}", "", path)) for m, path, _ in p.gate.log]
         place = [("MKCOL", ".xhdf5-n1/")] if p.kind == "nginx" else []    # XRootD makes it for what is put
         unlock = [("DELETE", ".xhdf5-lock/owner")] if p.kind == "xrootd" else []
-        waited = [*place, ("PUT", ".xhdf5-n1/data-n1"), ("MOVE", ".xhdf5-n1/"), ("HEAD" if p.kind == "nginx" else "PROPFIND", ".xhdf5-lock/data-n1"),
+        waited = [*place, ("PUT", ".xhdf5-n1/data-n1"), ("MOVE", ".xhdf5-n1/"),
+                  ("HEAD" if p.kind == "nginx" else "PROPFIND", ".xhdf5-lock/data-n1"),
                   ("MOVE", ".xhdf5-lock/data-n1"), *unlock, ("DELETE", ".xhdf5-lock/")]
         assert [x for x in names if x in waited] == waited and ("PROPFIND", "/") in names, names
         assert not [m for m, _ in names if m == "MKCOL"][len(place):], names
         assert out == "w\n" and p.beside("steps.h5") == [], p.beside("steps.h5")
     if p.kind == "xrootd":
         with tap.claim("creating: a server of XRootD's name that makes no directories is asked to make them"):
-            for code in ("f = h5py.File(url, 'w'); f['a'] = 1; f.close()", "f = h5py.File(url, 'r+'); f['b'] = 2; f.close()"):
+            for code in ("f = h5py.File(url, 'w'); f['a'] = 1; f.close()",
+                         "f = h5py.File(url, 'r+'); f['b'] = 2; f.close()"):
                 made = set()
 
                 def rule(n, method, path):
@@ -199,7 +202,8 @@ def check_full(tap, p):
     """The overlay's disk is full: a small tmpfs."""
     url, disk = p.server.url + "/full.h5", p.work / "disk"
     disk.mkdir(mode=0o700)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", disk], capture_output=True).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", disk],
+                      capture_output=True).returncode:
         tap.skip("the overlay's disk is full", "nothing can be mounted here")
         return
     at = {"overlay_dir": disk}
@@ -266,7 +270,8 @@ def check_changing(tap, p):
             make = f"with h5py.File(url, 'w', {how}) as f:\n    f['a'] = np.arange(1000); f.create_group('g')\n"
             p.good(make, p.server.url + "/format.h5")
             p.good("with h5py.File(url, 'r+') as f: f['b'] = f['a'][:] * 2; del f['g']", p.server.url + "/format.h5")
-            assert p.local("f = h5py.File(url); print(list(f), int(f['b'][9]))", p.root / "format.h5") == "['a', 'b'] 18\n", how
+            assert p.local("f = h5py.File(url); print(list(f), int(f['b'][9]))",
+                           p.root / "format.h5") == "['a', 'b'] 18\n", how
             p.valid("format.h5")
     with tap.claim("changing: shrinking and growing, attributes, deleting, resizing"):
         p.good("""
@@ -286,7 +291,8 @@ def check_changing(tap, p):
         reader = p.popen("""
             f = h5py.File(url); print(f["x"][0, 0], flush=True); sys.stdin.readline()
             try: f["x"][:].sum(); f["x"][:].sum(); print("read on")
-            except OSError as e: print(e)""", p.server.url + "/read.h5", readahead="off", revalidate_ms=1, without_shadow=True)
+            except OSError as e: print(e)""", p.server.url + "/read.h5", readahead="off", revalidate_ms=1,
+            without_shadow=True)
         assert reader.stdout.readline() == "1.0\n"
         p.good("f = h5py.File(url, 'r+'); f['y'] = 1; f.close()", p.server.url + "/read.h5")
         out, _ = reader.communicate("\n", timeout=60)
@@ -386,10 +392,13 @@ def check_merging(tap, p):
     conflict("the same rows of one chunk", "f['c'][0] = 1", "f['c'][0] = 2", "float(f['c'][0, 0])", "1.0")
     conflict("a new object in both", "f['n1'] = 1", "f['n2'] = 2", "'n1' in f, 'n2' in f", "True False")
     conflict("a new object there, data here", "f['n1'] = 1", "f['d2'][:] = 2", "'n1' in f, int(f['d2'][0])", "True 0")
-    conflict("data there, an attribute here", "f['d2'][:] = 2", "f.attrs['x'] = 1", "'x' in f.attrs, int(f['d2'][0])", "False 2")
-    conflict("compressed chunks that change their place", "f['z'][0] = np.random.rand(100)", "f['z'][5] = np.random.rand(100)",
+    conflict("data there, an attribute here", "f['d2'][:] = 2", "f.attrs['x'] = 1", "'x' in f.attrs, int(f['d2'][0])",
+             "False 2")
+    conflict("compressed chunks that change their place", "f['z'][0] = np.random.rand(100)",
+             "f['z'][5] = np.random.rand(100)",
              "float(f['z'][5].sum())", "0.0")
-    conflict("strings, which share a heap", "f['v'][0] = 'longer'", "f['v'][1] = 'another'", "f['v'].asstr()[:].tolist()",
+    conflict("strings, which share a heap", "f['v'][0] = 'longer'", "f['v'][1] = 'another'",
+             "f['v'].asstr()[:].tolist()",
              "['longer', 'b']")
     with tap.claim("merging: a version that is replaced while it is looked at is no conflict: the next one is merged with"):
         p.good(make.replace("np.zeros(40,", "np.zeros(40000,"), url)    # several requests long
@@ -545,7 +554,8 @@ def check_sidecar(tap, p):
         p.good("with h5py.File(url, 'r+') as f: f['d'][:] = 7; f['d'].attrs['x'] = 8", url, sidecar="auto")
         assert read()[0] == ["7", "8"], read()
         assert "1" not in read()[1], read()
-        assert {x: (p.root / (name + x)).read_bytes() for x in p.beside(name)} == sidecars, "the commit leaves them as they are"
+        assert {x: (p.root / (name + x)).read_bytes()
+                for x in p.beside(name)} == sidecars, "the commit leaves them as they are"
         status, out, err = harness.run(publish, p.env())
         assert status == 0, (out, err)
         assert read() == (["7", "8"], ["1"]), read()
@@ -573,7 +583,8 @@ def check_recovering(tap, p):
         p.gate.arm(lambda *_: None)
         [left] = p.left()
         assert left["state"] == "to be sent" and left["url"] == url, left
-        mode = {x.name: oct(x.stat().st_mode & 0o777) for x in [p.overlay, *p.overlay.iterdir(), *p.overlay.glob("*/*")]}
+        mode = {x.name: oct(x.stat().st_mode & 0o777)
+                for x in [p.overlay, *p.overlay.iterdir(), *p.overlay.glob("*/*")]}
         assert set(mode.values()) <= {"0o700", "0o600"}, mode
         p.tool("export", left["id"], p.work / "out.h5")
         assert p.local("f = h5py.File(url); print(f['a'][9], f['n'][()])", p.work / "out.h5") == "7 1\n"
@@ -588,8 +599,10 @@ def check_recovering(tap, p):
         assert lock == [] and p.left() == [], (p.beside(name), p.left())
     with tap.claim("recovering: killed while it gives up its lock, behind the commit: nobody says that it was never closed"):
         for n, at in enumerate(("-lock/", "-turn/"), 1):
-            p.gate.arm(lambda n, method, path: os.kill(one.pid, signal.SIGKILL) if method == "DELETE" and at in path else None)
-            one = p.popen("sys.stdin.readline(); f = h5py.File(url, 'r+'); f['a'][:] = int(mode); f.close()", url, str(n))
+            p.gate.arm(lambda n, method, path: os.kill(one.pid, signal.SIGKILL) if method == "DELETE"
+                       and at in path else None)
+            one = p.popen("sys.stdin.readline(); f = h5py.File(url, 'r+'); f['a'][:] = int(mode); f.close()", url,
+                          str(n))
             one.communicate("\n", timeout=60)
             p.gate.arm(lambda *_: None)
             assert one.returncode == -9
@@ -614,7 +627,8 @@ def check_recovering(tap, p):
                 os.utime(d, (1, 1))
                 assert p.left() == [] and not d.exists(), files
     with tap.claim("recovering: killed before the file was closed: said, and only dropped"):
-        one = p.popen("f = h5py.File(url, 'w'); f['a'] = 1; print('w', flush=True); sys.stdin.readline()", p.server.url + "/never.h5")
+        one = p.popen("f = h5py.File(url, 'w'); f['a'] = 1; print('w', flush=True); sys.stdin.readline()",
+                      p.server.url + "/never.h5")
         one.stdout.readline()
         assert p.left()[0]["state"] == "open in a program"
         one.kill()
@@ -668,12 +682,15 @@ def check_faults(tap, p, words):
     for how, code in (("changing", CHANGED), ("creating", MADE)):
         p.good("f = h5py.File(url, 'w'); f['d'] = np.zeros(1000); f.close()", url)
         _, steps = commits(p, "f = h5py.File(url, 'r+'); f['d'][0] = 1; f.close()" if how == "changing" else
-                           "f = h5py.File(url, 'w'); f['d'] = 1; f.close()", url if how == "changing" else p.gate.url + "/steps.h5")
+                           "f = h5py.File(url, 'w'); f['d'] = 1; f.close()",
+                           url if how == "changing" else p.gate.url + "/steps.h5")
         for i, (method, path) in enumerate(steps):
             for fault in FAULTS:
                 for lasting in (0, 1):
                     claim = f"{how}, fault {fault} at step {i}, {method} {re.sub('/(fault|steps).h5', '', path)}{', for good' if lasting else ''}"
-                    if (fault == "half" and method != "PUT") or (fault == "kill" and lasting) or (words and not any(w in claim for w in words)):
+                    if (fault == "half" and method != "PUT") or (fault == "kill"
+                                                                 and lasting) or (words and not any(w in claim
+                                                                                                    for w in words)):
                         continue
                     n += 1
                     if how == "creating":
@@ -737,7 +754,8 @@ def main():
         if "--faults" in sys.argv:
             check_faults(tap, p, words)
         else:
-            for check in (check_creating, check_full, check_changing, check_commit, check_merging, check_lock, check_late, check_long, check_sidecar,
+            for check in (check_creating, check_full, check_changing, check_commit, check_merging, check_lock,
+                          check_late, check_long, check_sidecar,
                           check_recovering):
                 if not words or any(w in check.__name__ for w in words):
                     check(tap, p)

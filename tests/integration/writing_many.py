@@ -125,7 +125,8 @@ class Hosts:
         for i in range(args.hosts):
             state = tempfile.mkdtemp(prefix="xh-wan-")
             stack.callback(shutil.rmtree, state, ignore_errors=True)
-            words = ["env", f"XHDF5_WAN_DIR={state}/wan", f"XHDF5_WANLINK={harness.BUILD}/perf/wanlink", "XHDF5_WAN_LINK=relay"]
+            words = ["env", f"XHDF5_WAN_DIR={state}/wan", f"XHDF5_WANLINK={harness.BUILD}/perf/wanlink",
+                     "XHDF5_WAN_LINK=relay"]
             if first:
                 words += [f"XHDF5_WAN_ALSO={first}/wan", f"XHDF5_WAN_NUMBER={i + 1}"]
             first = first or state
@@ -188,8 +189,10 @@ def hear_all(processes, until, tick=lambda: 1):
 class Murder:
     """When the victim dies: while it waits for its turn, or behind an answer of its commit and up to two round trips more."""
 
-    STEPS = [None, None, r"", r'"" method=(?:HEAD|PROPFIND) ', r"method=MKCOL ", r'/owner" method=PUT ', r'/data-\w+" method=PUT ', r'n\d+/" method=MOVE ',
-             r'-lock/data-\w+" method=(?:HEAD|PROPFIND) ', r'-lock/data-\w+" method=MOVE ', r'-lock/(?:owner)?" method=DELETE ']
+    STEPS = [None, None, r"", r'"" method=(?:HEAD|PROPFIND) ', r"method=MKCOL ", r'/owner" method=PUT ',
+             r'/data-\w+" method=PUT ', r'n\d+/" method=MOVE ',
+             r'-lock/data-\w+" method=(?:HEAD|PROPFIND) ', r'-lock/data-\w+" method=MOVE ',
+             r'-lock/(?:owner)?" method=DELETE ']
 
     def __init__(self, victim, wait_most, rtt_ms):
         self.victim, self.done, self.rtt_ms = victim, "", rtt_ms
@@ -206,8 +209,10 @@ class Murder:
             self.at = now + random.choice([0, random.random() * self.rtt_ms / 500])
         if self.at is not None and (now >= self.at or (self.step is None and turn)):
             os.kill(self.victim.pid(), signal.SIGKILL)
-            asked = re.findall(r' origin dav .* name="(?:\.xhdf5-(?:\w{16}(.)\d+|(\w+))(/[a-z]*)[-\w]*)?" method=(\w+)', commit)
-            self.done = "waiting" if not turn else "behind " + (" ".join(w for w in reversed(asked[-1]) if w) if asked else "its turn")
+            asked = re.findall(r' origin dav .* name="(?:\.xhdf5-(?:\w{16}(.)\d+|(\w+))(/[a-z]*)[-\w]*)?" method=(\w+)',
+                               commit)
+            self.done = "waiting" if not turn else "behind " + (" ".join(w for w in reversed(asked[-1]) if w) if asked
+                                                                else "its turn")
         return 1 if self.at is None else max(0, min(1, self.at - now))
 
 
@@ -258,7 +263,8 @@ class Team:
     def round(self, number):
         """Returns how the killed one ended; raises AssertionError."""
         n = self.args.writers
-        writers = [Process(self.nurseries[i % len(self.nurseries)], WRITE, [self.url, i, number], {"XHDF5_LOG": "vfd,origin"})
+        writers = [Process(self.nurseries[i % len(self.nurseries)], WRITE, [self.url, i, number],
+                           {"XHDF5_LOG": "vfd,origin"})
                    for i in range(n)]
         try:
             hear_all(writers, lambda: all(p.status is not None or p.said("written") for p in writers))
@@ -318,7 +324,8 @@ class Team:
         assert has == bytes(wanted), "other bytes than the datasets'"
         status, _, err = harness.run(["h5dump", self.path], harness.clean_env(), timeout=LONG)
         assert status == 0, err
-        for nursery, path, env in ((self.local, self.path, {}), (random.choice(self.nurseries), self.url, {"XHDF5_SHADOW": "off"})):
+        for nursery, path, env in ((self.local, self.path, {}),
+                                   (random.choice(self.nurseries), self.url, {"XHDF5_SHADOW": "off"})):
             values = [int(value) for _, value, _, _ in self.walk(nursery, path, **env)]
             assert values == self.was, (path, values, self.was)
 
@@ -372,7 +379,8 @@ def main():
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         root.chmod(0o777)
         hosts = Hosts(args, stack)
-        server = stack.enter_context(harness.Server(args.kind, root, addr=hosts.addr, words=["--writable", "--no-count"], before=hosts.server))
+        server = stack.enter_context(harness.Server(args.kind, root, addr=hosts.addr,
+                                                    words=["--writable", "--no-count"], before=hosts.server))
         shadow = stack.enter_context(harness.shadow_dir())
         for i in range(len(hosts.clients)):
             (shadow / str(i)).mkdir(mode=0o700)

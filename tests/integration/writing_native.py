@@ -22,7 +22,8 @@ def check(tap, kind, writer, run):
         root.mkdir()
         root.chmod(0o777)
         with harness.Server(kind, root, words=["--writable", "--no-count"]) as server:
-            env = harness.driver_env(server, shadow, writable="on", overlay_dir=work / "kept", stall_timeout_ms=120000, log="all")
+            env = harness.driver_env(server, shadow, writable="on", overlay_dir=work / "kept", stall_timeout_ms=120000,
+                                     log="all")
 
             def good(*argv, status=0):
                 got, said = run(argv, env)

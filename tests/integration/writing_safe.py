@@ -149,7 +149,8 @@ def check_flush(tap, p):
             p.tool("drop", left["id"])
         with tap.claim(f"flush, {how}: a new file that was flushed when its program was killed is listed, and is had as a file"):
             left = killed(f"f = h5py.File(url, 'w', {how}); f['a'] = np.arange(1000000); f.flush(); f['b'] = 1")
-            assert (left["state"], left["url"]) == ("flushed", url) and left["size"] > 8000000 and left["written_bytes"] >= 8000000, left
+            assert (left["state"], left["url"]) == ("flushed",
+                                                    url) and left["size"] > 8000000 and left["written_bytes"] >= 8000000, left
             assert begun <= left["since"] <= time.time(), left
             assert "export" in p.tool("retry", left["id"], status=3) and "sent" not in p.tool("retry", "--all")
             assert not (p.root / name).exists()
@@ -160,11 +161,13 @@ def check_flush(tap, p):
             (p.work / "flushed.h5").unlink()
             p.tool("drop", left["id"])
         with tap.claim(f"flush, {how}: so is a change, over the version that is at the server"):
-            p.good(f"f = h5py.File(url, 'w', {how}); f['a'] = np.arange(1000); f['big'] = np.ones(500000); f.close()", url)
+            p.good(f"f = h5py.File(url, 'w', {how}); f['a'] = np.arange(1000); f['big'] = np.ones(500000); f.close()",
+                   url)
             left = killed("f = h5py.File(url, 'r+'); f['a'][5] = 55; f['new'] = 7; f.flush()")
             assert left["state"] == "flushed", left
             p.tool("export", left["id"], p.work / "flushed.h5")
-            out = p.local("f = h5py.File(url); print(f['a'][4:7].tolist(), f['new'][()], f['big'][:].sum())", p.work / "flushed.h5")
+            out = p.local("f = h5py.File(url); print(f['a'][4:7].tolist(), f['new'][()], f['big'][:].sum())",
+                          p.work / "flushed.h5")
             assert out == "[4, 55, 6] 7 500000.0\n", out
             (p.work / "flushed.h5").unlink()
             p.tool("drop", left["id"])
@@ -224,13 +227,16 @@ def check_disk(tap, p):
     with tap.claim("disk: the data, the record and their names are on the disk before the upload begins, the overlay's own name, too"):
         p.gate.arm(rule)
         code = "import sys, h5py\nwith h5py.File(sys.argv[1], 'w') as f: f['a'] = range(1000)"
-        status, _, err = harness.run(["strace", "-f", "-y", "-o", trace, "-e", "trace=fsync,fdatasync,renameat", sys.executable, "-c",
-                                      "import os, sys; os.execv(sys.argv[1], sys.argv[1:])", harness.H5PY["3.14.0"], "-c", code,
+        status, _, err = harness.run(["strace", "-f", "-y", "-o", trace, "-e", "trace=fsync,fdatasync,renameat",
+                                      sys.executable, "-c",
+                                      "import os, sys; os.execv(sys.argv[1], sys.argv[1:])", harness.H5PY["3.14.0"],
+                                      "-c", code,
                                       f"{p.gate.url}/{name}"], p.env(overlay_dir=overlay))
         p.gate.arm(lambda *_: None)
         assert status == 0 and len(seen) == 1, (status, seen, err)
         calls = re.findall(r"(fsync|fdatasync|renameat)\(\d+<([^>]*)>(?:, \"([^\"]*))?[^=]*= 0$", seen[0], re.M)
-        said = [(call, re.sub(r".*/new-overlay", "", re.sub("[0-9a-f]{16}", "ID", path)), what) for call, path, what in calls]
+        said = [(call, re.sub(r".*/new-overlay", "", re.sub("[0-9a-f]{16}", "ID", path)), what) for call, path,
+                what in calls]
         wanted = [("fdatasync", "/ID/data", ""), ("fdatasync", "/ID/base", ""), ("fsync", "/ID/record.new", ""),
                   ("renameat", "/ID", "record.new"), ("fsync", "/ID", ""), ("fsync", "", "")]
         assert said[-len(wanted):] == wanted, said
@@ -248,7 +254,8 @@ def check_names(tap, p):
         with tap.claim(f"names: fsync of a directory fails ({error}): a commit that fails is kept all the same, and sent later"):
             p.gate.arm(lambda n, method, path: 507 if method == "PUT" else None)
             code = "import sys, h5py\nwith h5py.File(sys.argv[1], 'r+') as f: f['a'][0] += 1"
-            status, _, err = harness.run(["strace", "-f", "-o", p.work / "odd", "-P", overlay, "-e", f"inject=fsync:error={error}", harness.H5PY["3.14.0"],
+            status, _, err = harness.run(["strace", "-f", "-o", p.work / "odd", "-P", overlay, "-e",
+                                          f"inject=fsync:error={error}", harness.H5PY["3.14.0"],
                                           "-c", code, f"{p.gate.url}/names.h5"], p.env(overlay_dir=overlay))
             p.gate.arm(lambda *_: None)
             assert "INJECTED" in (p.work / "odd").read_text()
@@ -275,7 +282,8 @@ def check_blind(tap, p):
             for i in range(3000): f.create_group("g%d" % i)
             f.flush()
             print("done", flush=True); sys.stdin.readline()
-            f.close()""", f"{p.gate.url}/{name}", whole_file_bytes=0, head_bytes=4096, readahead="off", without_shadow=True, retries=0)
+            f.close()""", f"{p.gate.url}/{name}", whole_file_bytes=0, head_bytes=4096, readahead="off",
+            without_shadow=True, retries=0)
         assert one.stdout.readline() == "cut\n", one.stderr.read()
         p.gate.arm(lambda n, method, path: "cut")
         one.stdin.write("\n")
@@ -304,7 +312,8 @@ def check_way(tap, p):
                 return "cut"
             return None
         p.gate.arm(hang)
-        err = p.bad("f = h5py.File(url, 'r+'); f['a'][0] = 1; f.close()", url, stall_timeout_ms=100, connect_timeout_ms=1000, retries=1)
+        err = p.bad("f = h5py.File(url, 'r+'); f['a'][0] = 1; f.close()", url, stall_timeout_ms=100,
+                    connect_timeout_ms=1000, retries=1)
         wait.set()
         p.gate.arm(lambda *_: None)
         assert len(puts) == 1 and "no answer to PUT" in err, (puts, err)
@@ -370,7 +379,8 @@ def check_way(tap, p):
         p.gate.arm(later)
         status, out, err = p.run("f = h5py.File(url, 'r+'); f['a'][0] += 1; f.close()", url)
         p.gate.arm(lambda *_: None)
-        assert status == 0 and not [t for t in times if asked[0] < t < asked[0] + 1.9] and max(times) > asked[0] + 1.9, (err, asked, times)
+        assert status == 0 and not [t for t in times if asked[0] < t < asked[0] +
+                                    1.9] and max(times) > asked[0] + 1.9, (err, asked, times)
     with tap.claim("way: a redirect leads to a host for which the proxy cannot be used: the error says so"):
         other = p.server.url.replace("127.0.0.1", "localhost")
         p.gate.arm(lambda n, m, path: ("to", 302, other + path) if m in ("HEAD", "PROPFIND") else None)
@@ -392,7 +402,8 @@ def check_cached(tap, p):
             q = Place("nginx", stack, ["--file-cache", str(uses)])
             url, name = q.server.url + "/cached.h5", "cached.h5"
             with tap.claim(f"cached, {uses} uses: two writers who close one file by turns: what is closed without an error is there; the error says why"):
-                q.local("f = h5py.File(url, 'w'); f['d0'] = np.zeros(16); f['d1'] = np.zeros(16); f.close()", q.root / name)
+                q.local("f = h5py.File(url, 'w'); f['d0'] = np.zeros(16); f['d1'] = np.zeros(16); f.close()",
+                        q.root / name)
                 (q.root / name).chmod(0o666)
                 out = q.good("""
                     import multiprocessing as mp
@@ -425,7 +436,8 @@ def check_foreign(tap, p):
     p.local("f = h5py.File(url, 'w'); f['b'] = np.ones(200); f.close()", p.work / "foreign.h5")
 
     def put():
-        subprocess.run(["curl", "-sS", "--fail", "--cacert", p.server.cacert, "-T", p.work / "foreign.h5", f"{p.server.url}/{name}"], check=True,
+        subprocess.run(["curl", "-sS", "--fail", "--cacert", p.server.cacert, "-T", p.work / "foreign.h5",
+                        f"{p.server.url}/{name}"], check=True,
                        stdout=subprocess.DEVNULL)  # XRootD answers with a smile
     with tap.claim("foreign: a curl -T that comes right behind the last step, before the end: the commit is no success, and is kept"):
         done = []
@@ -465,12 +477,14 @@ def check_moment(tap, p):
     p.local("f = h5py.File(url, 'w'); f['b'] = np.ones(200); f.close()", p.work / "moment.h5")
 
     def put(of="moment.h5"):
-        subprocess.run(["curl", "-sS", "--fail", "--cacert", p.server.cacert, "-T", p.work / of, f"{p.server.url}/{name}"], check=True)
+        subprocess.run(["curl", "-sS", "--fail", "--cacert", p.server.cacert, "-T", p.work / of,
+                        f"{p.server.url}/{name}"], check=True)
 
     def step(n):
         """A rule that calls the |n|th word of what it is given once, at the |n|th of the requests of the last step."""
         words = [("MOVE", "/" + name), ("MOVE", "-lock/data-"), ("HEAD", "w2"), ("HEAD", "/" + name)]
-        return lambda method, path: method == words[n][0] and (path == words[n][1] if words[n][1][0] == "/" else words[n][1] in path)
+        return lambda method, path: method == words[n][0] and (path == words[n][1] if words[n][1][0] == "/"
+                                                               else words[n][1] in path)
     for n, when in enumerate(("between the last look and it", "between the two requests of it")):
         with tap.claim(f"moment: a curl -T that comes {when}: a conflict; what it wrote is at the server, what was written here is kept"):
             p.good(make, url)
@@ -505,7 +519,8 @@ def check_moment(tap, p):
     with tap.claim("moment: the server stops between the two requests: the old file goes back, and it is done again"):
         p.good(make, url)
         cuts = []
-        p.gate.arm(lambda _, method, path: "cut" if step(1)(method, path) and not cuts.append(1) and len(cuts) == 1 else None)
+        p.gate.arm(lambda _, method, path: "cut" if step(1)(method, path) and not cuts.append(1)
+                   and len(cuts) == 1 else None)
         p.good(change, url)
         p.gate.arm(lambda *_: None)
         assert cuts and p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n"
@@ -513,18 +528,21 @@ def check_moment(tap, p):
     for how in ("recover retry", "the next writer"):
         with tap.claim(f"moment: and its client is killed there: {how} puts the file back"):
             p.good(make, url)
-            p.gate.arm(lambda _, method, path: (os.kill(one.pid, signal.SIGKILL), "cut")[1] if step(1)(method, path) else None)
+            p.gate.arm(lambda _, method, path: (os.kill(one.pid, signal.SIGKILL), "cut")[1] if step(1)(method, path)
+                       else None)
             one = p.popen("sys.stdin.readline(); " + change, url)
             one.communicate("\n", timeout=60)
             p.gate.arm(lambda *_: None)
             [left] = p.left()
-            assert one.returncode == -9 and not (p.root / name).exists() and len(p.beside(name)) == 3, (one.returncode, p.beside(name))
+            assert one.returncode == -9 and not (p.root / name).exists() and len(p.beside(name)) == 3, (one.returncode,
+                                                                                                        p.beside(name))
             if how == "recover retry":
                 p.tool("retry", left["id"])
             else:
                 p.good(change, url)
                 p.tool("retry", left["id"])    # the same change
-            assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n" and p.beside(name) == [], p.beside(name)
+            assert p.local("print(h5py.File(url)['a'][0])",
+                           p.root / name) == "1.0\n" and p.beside(name) == [], p.beside(name)
     with tap.claim("moment: a server that does not move the old file aside: as it was done before"):
         p.good(make, url)
         p.gate.arm(lambda _, method, path: 403 if step(0)(method, path) else None)
@@ -536,7 +554,8 @@ def check_moment(tap, p):
         for how, user in ({"BEARER_TOKEN": "x" * 3000}, ""), ({}, "joe:p%40ss%3Aw%2Frd@"):
             p.good(make, p.server.url + "/" + name)
             at = p.server.url.replace("//", "//" + user)
-            status, _, err = harness.run([harness.H5PY["3.14.0"], "-c", f"import sys, h5py; url = sys.argv[1]; {change}", f"{at}/{name}"],
+            status, _, err = harness.run([harness.H5PY["3.14.0"], "-c",
+                                          f"import sys, h5py; url = sys.argv[1]; {change}", f"{at}/{name}"],
                                          p.env(log="origin") | how)
             assert status == 0 and re.findall(r"dav-quick .*method=(\S+) status=(\d+)", err) == [
                 ("HEAD", "200"), ("MOVE", "204"), ("MOVE", "204"), ("HEAD", "200"), ("HEAD", "200")], err[-3000:]
@@ -573,7 +592,8 @@ def check_again(tap, p):
             g.close(); h.close()""".replace("sys.stdin.readline()", "pass"), f"{p.gate.url}/{name}", connections=1)
         looks = [m for m, path, _ in p.gate.log if m in ("HEAD", "GET") and path == "/" + name]
         assert out.split() == ["opened", "5", "5", "6"], out
-        assert p.local("print(sorted(h5py.File(url)))", p.root / name) == "['a', 'in_a', 'in_r+', 'm', 'n']\n" and p.left() == []
+        assert p.local("print(sorted(h5py.File(url)))",
+                       p.root / name) == "['a', 'in_a', 'in_r+', 'm', 'n']\n" and p.left() == []
         first = [m for m, _, _ in p.gate.log].index("MKCOL" if p.kind == "nginx" else "PUT")
         assert len([m for m, _, _ in p.gate.log[:first]]) <= 6, (looks, p.gate.log[:first])
 
@@ -584,7 +604,8 @@ def main():
     tap = harness.Tap()
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
-        for check in (check_turns, check_flush, check_disk, check_names, check_blind, check_way, check_cached, check_foreign, check_moment, check_again):
+        for check in (check_turns, check_flush, check_disk, check_names, check_blind, check_way, check_cached,
+                      check_foreign, check_moment, check_again):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()

@@ -13,7 +13,8 @@ import signal
 import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
+                str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 import harness  # noqa: E402
 import writing  # noqa: E402
 
@@ -37,7 +38,8 @@ class Place(writing.Place):
 
     def env(self, who="token", **options):
         env = super().env(**{"log": "all", "stats": "on", "trace": self.work / "line-%p.json"} | options)
-        return env | {"token": {"BEARER_TOKEN": TOKEN}, "netrc": {"NETRC": str(self.netrc), "XHDF5_NETRC": "on"}, "url": {}}[who]
+        return env | {"token": {"BEARER_TOKEN": TOKEN}, "netrc": {"NETRC": str(self.netrc), "XHDF5_NETRC": "on"},
+                      "url": {}}[who]
 
     def run(self, *args, **options):
         got = super().run(*args, **options)
@@ -79,12 +81,15 @@ def main():
             assert p.run(CHANGE.format(2), url, who="netrc")[0] == 0
             assert p.run(CHANGE.format(3), secret_url, who="url")[0] == 0
         with tap.claim("a server that says what it was sent: errors, and what is kept"):
-            for n, (method, status, who) in enumerate((("MKCOL", 403, "token"), ("PUT", 400, "token"), ("PUT", 507, "netrc"),
+            for n, (method, status, who) in enumerate((("MKCOL", 403, "token"), ("PUT", 400, "token"),
+                                                       ("PUT", 507, "netrc"),
                                                        ("MOVE", 500, "url"), ("PUT", 401, "url"))):
-                p.gate.arm(lambda _, m, path, method=method, status=status: ("echo", status) if m == method else looks(0, m, path))
+                p.gate.arm(lambda _, m, path, method=method,
+                           status=status: ("echo", status) if m == method else looks(0, m, path))
                 got, out, err = p.run(CHANGE.format(10 + n), secret_url if who == "url" else url, who=who, retries=0)
                 assert got == 1 and str(status) in err, (got, err[-2000:])
-            assert all(p.gate.authorized[m] for m in ("HEAD", "GET", "PUT", "MOVE", "MKCOL", "DELETE")), p.gate.authorized
+            assert all(p.gate.authorized[m] for m in ("HEAD", "GET", "PUT", "MOVE", "MKCOL",
+                                                      "DELETE")), p.gate.authorized
         with tap.claim("a process that is killed while it sends"):
             state = {}
 
@@ -114,14 +119,17 @@ def main():
             p.say("recover", "drop", *(one["id"] for one in kept))
         with tap.claim("the tool, and files beside the one that is read"):
             for who, name in (("token", url), ("url", secret_url)):
-                for words in (["doctor", "--quick", name + "?q=" + QUERY], ["doctor", "--quick", name], ["stat", name + "?q=" + QUERY],
-                              ["get", name, "-o", f"{local}-{who}"], ["cache", "ls"], ["stat", p.gate.url + "/none.h5?" + QUERY]):
+                for words in (["doctor", "--quick", name + "?q=" + QUERY], ["doctor", "--quick", name],
+                              ["stat", name + "?q=" + QUERY],
+                              ["get", name, "-o", f"{local}-{who}"], ["cache", "ls"],
+                              ["stat", p.gate.url + "/none.h5?" + QUERY]):
                     status, said = p.say(*words, who=who, sidecar="auto", writable="off")
                     assert said, words
             p.local("f = h5py.File(url, 'w'); f['a'] = np.zeros(2000000); f.close()", p.root / "large.h5")
             for who, name in (("token", url), ("url", secret_url)):
                 for sidecar in "auto", "require":
-                    p.run("h5py.File(url)['a'][5]", name.replace("/f.h5", "/large.h5"), who=who, sidecar=sidecar, writable="off")
+                    p.run("h5py.File(url)['a'][5]", name.replace("/f.h5", "/large.h5"), who=who, sidecar=sidecar,
+                          writable="off")
             beside = {path for _, path, _ in p.gate.log if path.startswith("/large.h5.")}
             assert beside and "there is no" in p.printed[-1], (beside, p.printed[-1][-2000:])
         p.search("the shadow", p.shadow.rglob("*"))

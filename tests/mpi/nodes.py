@@ -33,7 +33,8 @@ class Links:
         first = f"{directory}.1"
         self.settings = [dict(os.environ, XHDF5_WAN_DIR=first)]
         for n in range(2, NODES + 1):
-            self.settings.append(dict(os.environ, XHDF5_WAN_DIR=f"{directory}.{n}", XHDF5_WAN_ALSO=first, XHDF5_WAN_NUMBER=str(n)))
+            self.settings.append(dict(os.environ, XHDF5_WAN_DIR=f"{directory}.{n}", XHDF5_WAN_ALSO=first,
+                                      XHDF5_WAN_NUMBER=str(n)))
 
     def __enter__(self):
         for env in self.settings:
@@ -65,7 +66,8 @@ def run(job, links, server, shadow, words, ranks, **options):
 def claims(tap, job, links, server, local):
     ranks = NODES * RANKS_A_NODE
     url = f"{server.url}/file.h5"
-    for words, what, options in ((("open",), "opening", {"readahead": "off"}),     # which goes on as long as the program
+    for words, what, options in ((("open",), "opening", {"readahead": "off"}),
+                                     # which goes on as long as the program
                                  (("metadata", "walk"), "a walk through all metadata", {})):
         with tap.claim(f"{what} by {ranks} ranks on {NODES} nodes asks the origin from one node, for what one rank asks"):
             with harness.shadow_dir() as shadow:

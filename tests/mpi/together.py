@@ -216,7 +216,8 @@ def failures(tap, job, server, local):
         links = os.path.join(os.path.dirname(local), "links.h5")
         status, _, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_LINKS, links, refused], harness.clean_env())
         assert status == 0, err
-        out, err = job.run(harness.driver_env(server, shadow, retries=0), f"{server.url}/links.h5", local, "broken=/missing", "broken=/refused")
+        out, err = job.run(harness.driver_env(server, shadow, retries=0), f"{server.url}/links.h5", local,
+                           "broken=/missing", "broken=/refused")
         assert f"/missing not followed in {job.ranks}" in out and f"/refused not followed in {job.ranks}" in out, out
         said = [line for line in err.splitlines() if line.startswith("xhdf5: ")]
         assert len(said) == 2 and f"{server.url}/missing.h5" in said[0] and "404" in said[0] and refused in said[1], err

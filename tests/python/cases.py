@@ -123,7 +123,8 @@ def prefetch():
         assert hashlib.sha256(d[3].tobytes()).hexdigest() == expected(3)
         d[5:7, :10], d[8, ..., :5], d[[9, 10], 4]
         s = xhdf5.stats(d)
-        assert all(s[late] == start[late] for late in ("bytes_demand", "bytes_bypass", "bytes_waited")) and s["bytes_staged"], s
+        assert all(s[late] == start[late] for late in ("bytes_demand", "bytes_bypass",
+                                                       "bytes_waited")) and s["bytes_staged"], s
         xhdf5.prefetch(d)
         assert digest(f) == expected()
 
@@ -145,7 +146,8 @@ def commit():
     """What was written is at the server when it returns; else OSError says why."""
     import numpy as np
     import xhdf5
-    url, options = f"{os.environ['WRITE']}/{os.getpid()}.h5", OPTIONS | {"writable": True, "overlay_dir": os.environ["XHDF5_SHADOW_DIR"]}
+    url, options = f"{os.environ['WRITE']}/{os.getpid()}.h5", OPTIONS | {"writable": True,
+                                                                         "overlay_dir": os.environ["XHDF5_SHADOW_DIR"]}
     with xhdf5.open(url, "w", **options) as f:
         f["x"] = np.arange(1000)
         assert xhdf5.commit(f) is False
@@ -374,7 +376,8 @@ def command():
     """The package's command xhdf5, with h5py's HDF5: each of its verbs that reads, and its exit codes."""
     def run(*words, want=0):
         env = {**os.environ, "XHDF5_CA_BUNDLE": OPTIONS["ca_bundle"], "BEARER_TOKEN": ""}
-        done = subprocess.run([os.path.join(os.path.dirname(sys.executable), "xhdf5"), *words], env=env, capture_output=True, text=True)
+        done = subprocess.run([os.path.join(os.path.dirname(sys.executable), "xhdf5"), *words], env=env,
+                              capture_output=True, text=True)
         assert done.returncode == want, (words, done)
         return done.stdout
 
@@ -400,7 +403,8 @@ def command():
 def wrong_path():
     """HDF5_DRIVER without a path to the plugin breaks HDF5; importing xhdf5 first mends it, importing it last says so."""
     import xhdf5
-    env = {**os.environ, "HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": "/nowhere", "XHDF5_CA_BUNDLE": OPTIONS["ca_bundle"]}
+    env = {**os.environ, "HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": "/nowhere",
+           "XHDF5_CA_BUNDLE": OPTIONS["ca_bundle"]}
 
     def python(*args):
         return subprocess.run([sys.executable, *args], env=env, capture_output=True, text=True)

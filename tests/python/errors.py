@@ -83,16 +83,19 @@ def tried(data, server, gate, run):
     yield "5xx, again and again", gated(lambda *a: 500)
     yield "the connection breaks, again and again", gated(lambda *a: "cut")
     yield "the server is silent at opening", gated(silent, **HASTY)
-    yield "the server falls silent in mid-read", gated(behind_opening, code=f"f['x'][0]; open({str(opened)!r}, 'w').close(); f['x'][1 << 20:]",
+    yield "the server falls silent in mid-read", gated(behind_opening,
+                                                       code=f"f['x'][0]; open({str(opened)!r}, 'w').close(); f['x'][1 << 20:]",
                                                       readahead=False, **HASTY)
     enough.set()
     yield "nobody listens there", run(f"https://127.0.0.1:{harness.free_port()}/x.h5", **HASTY)
     yield "no such host", run("https://nowhere.invalid/x.h5", **HASTY)
-    yield "the certificate is not trusted", run(url, ca_bundle="/etc/ssl/certs/ca-certificates.crt", ca_dir="/etc/ssl/certs")
+    yield "the certificate is not trusted", run(url, ca_bundle="/etc/ssl/certs/ca-certificates.crt",
+                                                ca_dir="/etc/ssl/certs")
     yield "no HDF5 file", run(f"{server.url}/text.h5")
     change = f"f['x'][0]; os.utime({str(data / 'changing.h5')!r}, None); [(f['x'][i << 14], time.sleep(0.02)) for i in range(1, 190)]"
     os.utime(data / "changing.h5", (1e9, 1e9))
-    yield "the file changed while it was open", run(f"{server.url}/changing.h5", code=change, shadow=False, readahead=False, revalidate_ms=1)
+    yield "the file changed while it was open", run(f"{server.url}/changing.h5", code=change, shadow=False,
+                                                    readahead=False, revalidate_ms=1)
     yield "opened for writing, without `writable`", run(url, "r+")
     yield "mode `x`, and the file is there", run(url, "x", writable=True)
 

@@ -96,7 +96,8 @@ def jupyter():
     import h5py
     import nbclient
     import nbformat
-    cells = [f"import h5py, xhdf5\nf = h5py.File('{SERVER}/climate.nc', driver='xhdf5')", "print(float(f['tas'][7].sum()))",
+    cells = [f"import h5py, xhdf5\nf = h5py.File('{SERVER}/climate.nc', driver='xhdf5')",
+             "print(float(f['tas'][7].sum()))",
              "print(xhdf5.stats(f)['requests'] > 0)"]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
     nbclient.NotebookClient(book, timeout=60, kernel_name="python3").execute()

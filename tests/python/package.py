@@ -15,17 +15,21 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 import harness  # noqa: E402
 
-CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "stats", "commit", "discard", "enabled", "threads",
-         "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "wrong_path", "enabled_late", "other_options")
+CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "stats", "commit", "discard", "enabled",
+         "threads",
+         "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "wrong_path", "enabled_late",
+         "other_options")
 TOKENS = ("errors",)      # what needs a server that takes tokens: errors.py has the others
 INSTALLED = ("command",)  # what a build directory has not
-BRIEF = ("imported_first", "options", "prefetch", "commit", "discard", "loader_fork_open", "wrong_path")  # what depends on the h5py
+# what depends on the h5py
+BRIEF = ("imported_first", "options", "prefetch", "commit", "discard", "loader_fork_open", "wrong_path")
 
 
 def run_case(python, case, env):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as shadow:
         os.chmod(shadow, 0o700)
-        status, out, err = harness.run([python, HERE / "cases.py", case], {**env, "XHDF5_SHADOW_DIR": shadow}, timeout=100)
+        status, out, err = harness.run([python, HERE / "cases.py", case], {**env, "XHDF5_SHADOW_DIR": shadow},
+                                       timeout=100)
     return case, status == 0 and not err, out + err
 
 
@@ -35,7 +39,8 @@ def without_system_cas(python, server, env, work):
     os.mkdir(f"{work}/site/certifi")
     shutil.copy(server.cacert, f"{work}/site/certifi/cacert.pem")
     read = "import os, xhdf5; print(xhdf5.open(os.environ['URL'])['images'].shape)"
-    return harness.run(["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /etc/ssl && exec "$0" -c "$1"', python, read],
+    return harness.run(["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /etc/ssl && exec "$0" -c "$1"', python,
+                        read],
                        {**env, "PYTHONPATH": f"{work}/site", "XHDF5_SHADOW": "off"})
 
 
@@ -67,7 +72,8 @@ def main():
                 run_cases(python, cases_of(python), env, server)
             if not installed:
                 status, out, err = without_system_cas(pythons[0], server, env, data)
-                tap.ok(out.startswith("(12,") and not err, "certifi's certificates are used where the system has none", out + err)
+                tap.ok(out.startswith("(12,") and not err, "certifi's certificates are used where the system has none",
+                       out + err)
         with harness.Server("xrootd", data, words=["--writable"]) as server:
             env |= {"URL": f"{server.url}/images.h5", "CACERT": server.cacert, "WRITE": f"{server.url}/written"}
             if installed:

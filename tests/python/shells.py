@@ -66,7 +66,8 @@ def zsh(prefix, env, directory):
 def fish(prefix, env, directory):
     source = f"source {prefix}/share/fish/vendor_completions.d/xhdf5.fish; complete -C $argv[1]"
     for typed, completed in TYPED.items():
-        r = subprocess.run(["fish", "--no-config", "-c", source, typed], env=env, cwd=directory, capture_output=True, text=True, timeout=60)
+        r = subprocess.run(["fish", "--no-config", "-c", source, typed], env=env, cwd=directory, capture_output=True,
+                           text=True, timeout=60)
         offered = [line.split("\t")[0] for line in r.stdout.splitlines()]
         assert completed.split()[-1] in offered, (typed, offered, r.stderr)
 

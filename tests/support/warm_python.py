@@ -77,7 +77,8 @@ class Warm:
     def __init__(self, python):
         self.link, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
-            env = {k: v for k, v in os.environ.items() if not k.startswith(("HDF5_", "XHDF5_", "PYTHONPATH"))} | {"OPENBLAS_NUM_THREADS": "1"} | SEED
+            env = {k: v for k, v in os.environ.items()
+                   if not k.startswith(("HDF5_", "XHDF5_", "PYTHONPATH"))} | {"OPENBLAS_NUM_THREADS": "1"} | SEED
             self.process = subprocess.Popen([python, "-c", WARM, str(its.fileno())], env=env, pass_fds=[its.fileno()],
                                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
@@ -95,15 +96,19 @@ class Warm:
 class Popen(subprocess.Popen):
     pythons, warm, lock = (), {}, threading.Lock()
 
-    def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell, *more):
+    def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags,
+                       shell, *more):
         words = [str(a) for a in args] if isinstance(args, (list, tuple)) else [args]
         env = dict(os.environ if env is None else env)
         pipes = more[:6]
         message = json.dumps([words[1:], {k: str(v) for k, v in env.items()}, str(cwd or os.getcwd())]).encode()
-        if (words[0] not in self.pythons or len(words) < 2 or not (words[1].endswith(".py") or words[1] == "-c") or executable or
+        if (words[0] not in self.pythons or len(words) < 2 or not (words[1].endswith(".py") or words[1] == "-c")
+            or executable or
                 preexec_fn or pass_fds or shell or more[6:] != ORDINARY or len(message) > MOST_BYTES or
-                any(k.startswith(("LD_", "PYTHON", "MALLOC_", "OMP_", "OPENBLAS_")) and v != (os.environ | SEED).get(k) and k != "PYTHONPATH" for k, v in env.items())):
-            return super()._execute_child(args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
+                any(k.startswith(("LD_", "PYTHON", "MALLOC_", "OMP_", "OPENBLAS_")) and v != (os.environ | SEED).get(k)
+                    and k != "PYTHONPATH" for k, v in env.items())):
+            return super()._execute_child(args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo,
+                                          creationflags, shell,
                                           *more)
         with self.lock:
             mine = os.getpid(), words[0]    # a fork of this process has none

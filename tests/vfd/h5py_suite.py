@@ -89,8 +89,10 @@ def run_suite(python, extra_env, tmp, only=None):
             os.chown(work, NOBODY, NOBODY)
         xml = os.path.join(work, "result.xml")
         done = subprocess.run(
-            [python, "-m", "pytest", "--pyargs", "h5py", "-q", "-p", "no:cacheprovider", "-p", "choice", f"--junitxml={xml}"],
-            cwd=work, env=env, preexec_fn=become_nobody if drop else None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            [python, "-m", "pytest", "--pyargs", "h5py", "-q", "-p", "no:cacheprovider", "-p", "choice",
+             f"--junitxml={xml}"],
+            cwd=work, env=env, preexec_fn=become_nobody if drop else None, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if not os.path.exists(xml):
             sys.exit(f"{python}: the suite did not run to its end (exit {done.returncode}):\n{done.stdout[-3000:]}")
         outcomes = {}
@@ -141,7 +143,8 @@ def main():
     if not here:
         print(f"no h5py to test with: {' '.join(args.python)}")
         sys.exit(77)
-    sys.exit(1 if sum(check(p, args.plugins, args.doc, args.tmp, dict(e.split("=", 1) for e in args.env)) for p in here) else 0)
+    sys.exit(1 if sum(check(p, args.plugins, args.doc, args.tmp, dict(e.split("=", 1) for e in args.env)) for p in here)
+             else 0)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,8 @@ def check_symbols(tap):
 def check_header(tap, work):
     flags = pkg_config("--cflags", "hdf5-serial")
     text = '#include <xhdf5.h>\n#include <xhdf5.h>\nH5FD_xhdf5_config_t c = H5FD_XHDF5_CONFIG_INIT;\n'
-    for compiler, std, suffix in (("cc", "c99", "c"), ("cc", "c17", "c"), ("c++", "c++11", "cc"), ("c++", "c++20", "cc")):
+    for compiler, std, suffix in (("cc", "c99", "c"), ("cc", "c17", "c"), ("c++", "c++11", "cc"),
+                                  ("c++", "c++20", "cc")):
         claim = f"the header stands alone as {std}"
         if not shutil.which(compiler):
             tap.skip(claim, f"no {compiler}")

@@ -118,7 +118,8 @@ class Site:
         for directory in (self.run / "home/private", self.local):
             files |= {f"{directory}/{name}.h5": hostile for name in ("hostile", "hostile-new")}
             files |= {f"{directory}/raw{new}.h5": hostile | raw for new in ("", "-new")}
-        files |= {f"{self.run}/home/private/near.h5": {"d": ("data", 2)}, f"{self.run}/home/public.h5": {"d": ("data", 3)}}
+        files |= {f"{self.run}/home/private/near.h5": {"d": ("data", 2)},
+                  f"{self.run}/home/public.h5": {"d": ("data", 3)}}
         for name, value in (("foreign", 4), ("listed", 5)):
             files |= {f"{self.run}/{name}/{f}.h5": {"d": ("data", value)} for f in ("public", "private/p")}
         files |= {f"{self.run}/foreign/back.h5": {"back": ("link", (f"{home}/private/near.h5", "d"))}}
@@ -186,14 +187,18 @@ def doors(site, build):
         yield elink(Door(site, f"elink_fapl in C, {credential}", c, credential, False), "struct")
         yield elink(Door(site, f"elink_fapl by name, {credential}", c, credential, False), "name")
         for version, exe in harness.H5PY.items():
-            yield with_driver(Door(site, f"HDF5_DRIVER in h5py {version}, {credential}", python([exe], "env"), credential, True))
-            yield with_driver(Door(site, f"elink_fapl in h5py {version}, {credential}", python([exe], "elink"), credential, True))
+            yield with_driver(Door(site, f"HDF5_DRIVER in h5py {version}, {credential}", python([exe], "env"),
+                                   credential, True))
+            yield with_driver(Door(site, f"elink_fapl in h5py {version}, {credential}", python([exe], "elink"),
+                                   credential, True))
             yield Door(site, f"h5py {version}'s keyword, {credential}", python([exe], "keyword"), credential, False)
         yield Door(site, f"xhdf5.enable(), {credential}", python([exe], "enable"), credential, True)
         if (FORKY / "usr/bin/python3").exists() and os.geteuid() == 0:
             exe = ["chroot", FORKY, "python3"]
-            yield with_driver(Door(site, f"HDF5_DRIVER in HDF5 2.2, {credential}", python(exe, "env"), credential, True))
-            yield with_driver(Door(site, f"elink_fapl in HDF5 2.2, {credential}", python(exe, "elink"), credential, True))
+            yield with_driver(Door(site, f"HDF5_DRIVER in HDF5 2.2, {credential}", python(exe, "env"), credential,
+                                   True))
+            yield with_driver(Door(site, f"elink_fapl in HDF5 2.2, {credential}", python(exe, "elink"), credential,
+                                   True))
 
 
 def refused(said, *words):
@@ -234,7 +239,8 @@ def check_raw(tap, door, site):
 
 
 def check_local(tap, door, site):
-    names = [f"{how}_{name}" for how in ("link", "vds") for name in ("near", "public", "listed", "private", "back", "absolute")]
+    names = [f"{how}_{name}" for how in ("link", "vds")
+             for name in ("near", "public", "listed", "private", "back", "absolute")]
     got = door.read(site.local / "raw-new.h5", *names, "ext_absolute")
     with tap.claim(f"a file on the disk names URLs: they get its options, and credentials at listed servers alone: {door.name}"):
         for how in ("link", "vds"):
@@ -270,7 +276,8 @@ def check_layouts(tap, site, build):
         with tap.claim(f"external raw data is refused: {file}, page buffer of {buffer}"):
             argv = [build / "test_named", site.cacert, "", 0, buffer]
             env = harness.clean_env() | {"BEARER_TOKEN_FILE": os.devnull}
-            for url, want in ((f"{made}/{file}.h5", "ext 33300"), (f"{site.url['home']}/layouts/{file}.h5", "(ext|open) error")):
+            for url, want in ((f"{made}/{file}.h5", "ext 33300"),
+                              (f"{site.url['home']}/layouts/{file}.h5", "(ext|open) error")):
                 status, out, err = harness.run([str(a) for a in (*argv, url, "ext")], env)
                 assert status == 0 and re.match(want, out), out + err
             assert ("secret.raw" in out or file == "image") and "local_sources" in out, out

@@ -13,7 +13,8 @@ import numpy as np
 from h5py import h5s, h5t
 
 FILES = {  # opened with
-    "plain.h5": {}, "plain.h5 ": {"rdcc_nbytes": 0}, "user.h5": {"rdcc_nbytes": 0}, "pages.h5": {"page_buf_size": 65536}}
+    "plain.h5": {}, "plain.h5 ": {"rdcc_nbytes": 0}, "user.h5": {"rdcc_nbytes": 0},
+    "pages.h5": {"page_buf_size": 65536}}
 
 
 def hyperslab(rnd, dims):
@@ -43,7 +44,8 @@ def selected(rnd, dims):
             for _ in range(rnd.randint(1, 4)):
                 start, count, stride, block = hyperslab(rnd, dims)
                 s.select_hyperslab(start, count, stride, block,
-                                   op=rnd.choice((h5s.SELECT_OR, h5s.SELECT_OR, h5s.SELECT_XOR, h5s.SELECT_AND, h5s.SELECT_NOTB)))
+                                   op=rnd.choice((h5s.SELECT_OR, h5s.SELECT_OR, h5s.SELECT_XOR, h5s.SELECT_AND,
+                                                  h5s.SELECT_NOTB)))
     return s
 
 

@@ -27,7 +27,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        match = re.match(r"/([^/?@:~]+)(?::([^/@~]*))?(?:@(\d*)(-?)(\d*))?(?:~(?:(\d+)-(\d+)|(date)))?(?:[/?]|$)", self.path)
+        match = re.match(r"/([^/?@:~]+)(?::([^/@~]*))?(?:@(\d*)(-?)(\d*))?(?:~(?:(\d+)-(\d+)|(date)))?(?:[/?]|$)",
+                         self.path)
         name, self.note = match[1] if match else "", {}
         self.rfile.read(int(self.headers["Content-Length"] or 0))
         if name == "_struck":
@@ -57,7 +58,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.ranges = self.asked(len(self.data))
         meant = self.command == "PROPFIND" if match[8] else self.command != "PROPFIND"
         if match[6]:
-            meant = meant and any(a < int(match[7]) and int(match[6]) < b for a, b in self.ranges or [(0, len(self.data))])
+            meant = meant and any(a < int(match[7]) and int(match[6]) < b for a,
+                                  b in self.ranges or [(0, len(self.data))])
         first, dash, last = int(match[3] or 1), match[4], match[5]
         if match[3] and not dash:
             first, last = 1, first
@@ -69,7 +71,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.note["meant"] = meant and not greeting
             seen.append(self.note)
             self.n = max(1, sum(r["meant"] for r in seen))
-            struck = self.note["struck"] = meant and first <= self.n <= (int(last) if last else self.n) and not (greeting and last)
+            struck = self.note["struck"] = meant and first <= self.n <= (int(last) if last
+                                                                         else self.n) and not (greeting and last)
             Shared.lock.notify_all()
         if self.command == "PROPFIND" and not self.dates_apart:
             return self.send(Reply(405))

@@ -97,7 +97,8 @@ def chunked_200(r):
     r.ranges = None
     reply = r.honest()
     reply.headers |= {"Content-Length": None, "Transfer-Encoding": "chunked"}
-    body = b"".join(b"%x\r\n" % len(p) + p + b"\r\n" for p in (reply.body[i:i + 50000] for i in range(0, len(reply.body), 50000)))
+    body = b"".join(b"%x\r\n" % len(p) + p + b"\r\n"
+                    for p in (reply.body[i:i + 50000] for i in range(0, len(reply.body), 50000)))
     reply.body = body + b"0\r\n\r\n"
     r.send(reply)
 

@@ -39,7 +39,8 @@ def redirect_loop(r):
 @fault("redirect-to")
 def redirect_to(r):
     """To what no reader may follow: a URL of the argument's scheme."""
-    r.send(Reply(302, Location={"file": "file:///etc/passwd", "data": "data:,x"}.get(r.arg, f"{r.arg}://127.0.0.1:1/x")))
+    r.send(Reply(302, Location={"file": "file:///etc/passwd",
+                                "data": "data:,x"}.get(r.arg, f"{r.arg}://127.0.0.1:1/x")))
 
 
 @fault("redirect-far")
@@ -63,7 +64,8 @@ def redirect_nowhere(r):
 @fault("redirect-signed")
 def redirect_signed(r):
     """To a URL at the same port that carries its own authorisation, as S3's do."""
-    r.send(Reply(302, Location=here(r, r.server.server_port, "/signed/redirected?X-Amz-Credential=me&X-Amz-Signature=secret",
+    r.send(Reply(302, Location=here(r, r.server.server_port,
+                                    "/signed/redirected?X-Amz-Credential=me&X-Amz-Signature=secret",
                                     r.headers["Host"].rpartition(":")[0])))
 
 
