@@ -116,8 +116,8 @@ MAY_INCLUDE = {
     "sys/socket.h": set("cache/origin/wire vfd/tool/".split()),
     "mpi.h": set("vfd/mpi/ vfd/xhdf5_mpi".split()),
     "jansson.h": set("cache/origin/token vfd/tool/".split()),
-    "lz4frame.h": set("cache/source/packed vfd/tool/pack".split()),
-    "zstd.h": set("cache/source/metaimage cache/source/packed vfd/tool/bake vfd/tool/pack".split()),
+    "lz4frame.h": set("cache/source/packed vfd/tool/pack_way".split()),
+    "zstd.h": set("cache/source/metaimage cache/source/packed vfd/tool/bake vfd/tool/pack_way".split()),
 }
 READS_THE_ENVIRONMENT = {"cache/base/options"}  # of XHDF5_* variables; cache/base/env.c keeps the others
 WAITS_FOR_A_TIME = {"cache/base/waits"}

@@ -8,255 +8,26 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <lz4frame.h>
 #include <openssl/evp.h>
-#include <zstd.h>
 
 #include "../../cache/source/bytes.h"
 #include "place.h"
 
-/* A copy that packs less is not worth its space. Usually the file's own filters have compressed such a file already. */
-#define WORTH_RATIO 1.1
-/* A higher level or larger frames are chosen when they save this much more. */
-#define WORTH_MORE 1.02
-/* lz4 instead of zstd, if nothing was asked for. A reader's time for a byte of the file is 1 / (ratio * link) for the
- * transfer and 1 / (threads * unpacking) for the rest, or 1 / link where it reads the original. lz4 is chosen if zstd
- * takes so many times as long over |links| (their geometric mean): the speeds are measured, and a few per cent are
- * chance. */
-#define LZ4_WINS 1.1
-#define READER_THREADS 2.0
-/* Each sample is unpacked this often, and the fastest time counts: the first one also fills the caches. */
-#define UNPACKS 3
-/* The trial takes one sample for each SAMPLE_EVERY bytes of the file, at most SAMPLES_MOST. A sample is a frame of the
- * larger size. */
-#define SAMPLES_MOST 16u
-#define SAMPLE_EVERY (UINT64_C(8) << 20)
-/* A reader fetches the table before it uses the copy. So the table stays below 1 MiB if frames can be larger. */
-#define TABLE_FRAMES (1u << 17)
-#define SMALL_FRAME (128u << 10)
-#define LARGER_BY 4u
 #define THREADS_MOST 64
 #define SLOTS_A_THREAD 4u
 
 /* Public zstd seekable format: a skippable frame at the end, with a row for each frame. */
 #define SEEK_MAGIC 0x184D2A5Eu
 #define SEEK_END_MAGIC 0x8F92EAB1u
-#define SEEK_ROW 12u
 #define SEEK_AROUND (8u + 9u)
 #define SEEK_HAS_SUMS 0x80u
 #define SUM_OF_NOTHING 0x51D8E999u /* XXH64 of no bytes, the low half */
-
-#define LEVELS 3
-static const int levels[][LEVELS] = {[XH_PACKED_ZSTD] = {1, 3, 7}, [XH_PACKED_LZ4] = {1, 9, 12}};
-static const char *const codecs[] = {[XH_PACKED_ZSTD] = "zstd", [XH_PACKED_LZ4] = "lz4"};
-#define LINKS 2
-static const double links[LINKS] = {0.125, 1.25}; /* bytes per ns: 1 and 10 Gbit/s */
-
-struct way { /* how a file is packed */
-    uint32_t codec, frame_bytes;
-    int level;
-    double ratio;
-};
-
-/* ---- the two libraries -------------------------------------------------------------------------- */
-
-struct packer {
-    struct way way;
-    ZSTD_CCtx *zstd; /* NULL: lz4, which needs nothing beforehand */
-};
-
-static int packer_begin(struct packer *z, const struct way *w)
-{
-    *z = (struct packer){.way = *w};
-    if (w->codec == XH_PACKED_LZ4)
-        return 0;
-    z->zstd = ZSTD_createCCtx();
-    return z->zstd && !ZSTD_isError(ZSTD_CCtx_setParameter(z->zstd, ZSTD_c_compressionLevel, w->level)) &&
-                   !ZSTD_isError(ZSTD_CCtx_setParameter(z->zstd, ZSTD_c_checksumFlag, 1))
-               ? 0
-               : -1;
-}
-
-static void packer_end(struct packer *z)
-{
-    ZSTD_freeCCtx(z->zstd);
-}
-
-/* lz4 unpacks a block straight to its place if that has room for a block of the largest size, so a frame is some whole
- * blocks. */
-static LZ4F_preferences_t lz4_preferences(const struct way *w, size_t len)
-{
-    LZ4F_blockSizeID_t block = w->frame_bytes >= 4u << 20   ? LZ4F_max4MB
-                               : w->frame_bytes >= 1u << 20 ? LZ4F_max1MB
-                               : w->frame_bytes >= 256u << 10 ? LZ4F_max256KB
-                                                              : LZ4F_max64KB;
-    return (LZ4F_preferences_t){.frameInfo = {.blockSizeID = block,
-                                              .contentChecksumFlag = LZ4F_contentChecksumEnabled,
-                                              .contentSize = len},
-                                .compressionLevel = w->level};
-}
-
-/* Packs |len| bytes at |raw|, at most a frame, to |out|, which has room for packed_room. Returns the bytes; 0:
- * failed. */
-static size_t pack_frame(struct packer *z, const uint8_t *raw, size_t len, uint8_t *out, size_t room)
-{
-    if (z->zstd) {
-        size_t n = ZSTD_compress2(z->zstd, out, room, raw, len);
-        return ZSTD_isError(n) ? 0 : n;
-    }
-    LZ4F_preferences_t how = lz4_preferences(&z->way, len);
-    size_t n = LZ4F_compressFrame(out, room, raw, len, &how);
-    return LZ4F_isError(n) ? 0 : n;
-}
-
-static size_t packed_room(uint32_t frame_bytes)
-{
-    size_t zstd = ZSTD_compressBound(frame_bytes), lz4 = LZ4F_compressFrameBound(frame_bytes, NULL);
-    return zstd > lz4 ? zstd : lz4;
-}
-
-/* ---- the trial ---------------------------------------------------------------------------------- */
-
-struct samples {
-    uint8_t *bytes, *packed;
-    uint32_t len[SAMPLES_MOST]; /* sample i begins at i * |larger| */
-    size_t n, room, all;
-    uint32_t larger;
-};
-
-static int take_samples(int fd, uint64_t size, uint32_t larger, struct samples *s)
-{
-    uint64_t n = size / SAMPLE_EVERY;
-    *s = (struct samples){.larger = larger, .n = n < 1 ? 1 : n > SAMPLES_MOST ? SAMPLES_MOST : (size_t)n};
-    s->room = packed_room(larger);
-    s->bytes = malloc(s->n * larger);
-    s->packed = malloc(s->room);
-    if (!s->bytes || !s->packed)
-        return -1;
-    /* in the middle of each part of the file: the file's beginning is no raw data */
-    for (size_t i = 0; i < s->n; i++) {
-        uint64_t part = size / s->n, off = part * i + (part > larger ? (part - larger) / 2 : 0);
-        s->len[i] = size - off < larger ? (uint32_t)(size - off) : larger;
-        s->all += s->len[i];
-        if (xh_place_read(fd, s->bytes + i * larger, s->len[i], off) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* Returns the packed size of the samples, packed in the way |w|; 0 on an error. */
-static size_t try_way(const struct samples *s, const struct way *w)
-{
-    struct packer z;
-    size_t sum = 0, n = packer_begin(&z, w) == 0;
-    for (size_t i = 0; n && i < s->n; i++)
-        for (uint32_t at = 0; n && at < s->len[i]; at += w->frame_bytes) {
-            uint32_t len = s->len[i] - at < w->frame_bytes ? s->len[i] - at : w->frame_bytes;
-            n = pack_frame(&z, s->bytes + i * s->larger + at, len, s->packed, s->room);
-            sum += n + XH_PACKED_ROW + (w->codec == XH_PACKED_ZSTD ? SEEK_ROW : 0);
-        }
-    packer_end(&z);
-    return n ? sum : 0;
-}
-
-/* Chooses the lowest level of |codec| and the smallest frame that are not much worse than the best. */
-static int choose_way(const struct samples *s, uint32_t codec, const uint32_t frame[2], struct way *out)
-{
-    *out = (struct way){0};
-    for (size_t k = 0; k < 2; k++)
-        for (size_t l = 0; l < LEVELS; l++) {
-            struct way w = {codec, frame[k], levels[codec][l], 0};
-            size_t packed = try_way(s, &w);
-            w.ratio = packed ? (double)s->all / (double)packed : 0;
-            if (!packed)
-                return -1;
-            if (w.ratio > WORTH_MORE * out->ratio)
-                *out = w;
-        }
-    return 0;
-}
-
-/* This thread's processor time: what else runs on the machine is not in it. */
-static uint64_t cpu_ns(void)
-{
-    struct timespec t = {0};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* Unpacks the first frame of each sample, packed in the way |w|. Returns bytes per ns of one thread; 0 on an error. */
-static double unpack_rate(const struct samples *s, const struct way *w)
-{
-    struct packer z;
-    uint64_t at[2] = {0};
-    uint32_t sum;
-    struct xh_packed k = {.head = {.frames = 1, .frame_bytes = w->frame_bytes, .codec = w->codec}, .at = at,
-                          .sum = &sum};
-    struct xh_packed_tool *tool = xh_packed_tool(&k);
-    uint8_t *out = malloc(w->frame_bytes);
-    int ok = packer_begin(&z, w) == 0 && tool && out;
-    double bytes = 0, ns = 0;
-    for (size_t i = 0; ok && i < s->n; i++) {
-        k.head.file_bytes = s->len[i] < w->frame_bytes ? s->len[i] : w->frame_bytes;
-        at[1] = pack_frame(&z, s->bytes + i * s->larger, (size_t)k.head.file_bytes, s->packed, s->room);
-        ok = at[1] != 0;
-        sum = ok ? xh_get32(s->packed + at[1] - 4) : 0;
-        uint64_t least = UINT64_MAX;
-        for (int n = 0; ok && n < UNPACKS; n++) {
-            uint64_t began = cpu_ns();
-            ok = xh_packed_unpack(&k, 0, s->packed, tool, out) == 0;
-            uint64_t took = cpu_ns() - began;
-            least = took < least ? took : least;
-        }
-        bytes += (double)k.head.file_bytes;
-        ns += (double)least;
-    }
-    packer_end(&z);
-    xh_packed_tool_free(tool);
-    free(out);
-    return ok && ns > 0 ? bytes / ns : 0;
-}
-
-/* A reader's time for a byte of the file over |link|, by a copy of |ratio| that one thread unpacks at |rate|, or by the
- * original. */
-static double ns_a_byte(double link, double ratio, double rate)
-{
-    double copy = 1 / (ratio * link) + 1 / (READER_THREADS * rate);
-    return copy < 1 / link ? copy : 1 / link;
-}
-
-/* Chooses how the file is packed, by samples of it. |codec|: an XH_PACK_ of pack.h. */
-static int choose(int fd, uint64_t size, int codec, struct way *out)
-{
-    struct samples s;
-    struct way lz4;
-    uint32_t small = SMALL_FRAME;
-    while (size / small > TABLE_FRAMES && small < XH_PACKED_FRAME_MOST)
-        small *= 2;
-    uint32_t frame[2] = {small, small * LARGER_BY < XH_PACKED_FRAME_MOST ? small * LARGER_BY : XH_PACKED_FRAME_MOST};
-    int rc = take_samples(fd, size, frame[1], &s);
-    if (rc == 0)
-        rc = choose_way(&s, codec == XH_PACK_AUTO ? XH_PACKED_ZSTD : (uint32_t)codec, frame, out);
-    if (rc == 0 && codec == XH_PACK_AUTO && (rc = choose_way(&s, XH_PACKED_LZ4, frame, &lz4)) == 0 &&
-        lz4.ratio >= WORTH_RATIO) {
-        double zstd_rate = unpack_rate(&s, out), lz4_rate = unpack_rate(&s, &lz4), product = 1;
-        for (size_t i = 0; i < LINKS; i++)
-            product *= ns_a_byte(links[i], out->ratio, zstd_rate) / ns_a_byte(links[i], lz4.ratio, lz4_rate);
-        if (zstd_rate > 0 && lz4_rate > 0 && pow(product, 1.0 / LINKS) > LZ4_WINS)
-            *out = lz4;
-    }
-    free(s.bytes);
-    free(s.packed);
-    return rc;
-}
 
 /* ---- packing ------------------------------------------------------------------------------------ */
 
@@ -269,7 +40,7 @@ struct press {
     /* Constant. */
     int fd;
     const struct xh_packed_head *h;
-    const struct way *way;
+    const struct xh_pack_way *way;
     size_t nslots, room;
     _Atomic uint64_t *done;
 
@@ -300,9 +71,9 @@ static int take_frame(struct press *p, uint32_t *i)
 static void *press_frames(void *ctx)
 {
     struct press *p = ctx;
-    struct packer z;
+    struct xh_packer z;
     uint8_t *raw = malloc(p->h->frame_bytes);
-    int failed = packer_begin(&z, p->way) == 0 && raw ? 0 : -1;
+    int failed = xh_packer_begin(&z, p->way) == 0 && raw ? 0 : -1;
     uint32_t i;
     pthread_mutex_lock(&p->lock);
     while (!failed && take_frame(p, &i)) {
@@ -313,7 +84,7 @@ static void *press_frames(void *ctx)
         size_t n = 0;
         if (xh_place_read(p->fd, raw, len, (uint64_t)i * p->h->frame_bytes) != 0)
             failed = errno ? errno : EIO;
-        else if ((n = pack_frame(&z, raw, len, s->packed, p->room)) == 0)
+        else if ((n = xh_packer_pack(&z, raw, len, s->packed, p->room)) == 0)
             failed = -1;
         atomic_fetch_add_explicit(p->done, len, memory_order_relaxed);
         pthread_mutex_lock(&p->lock);
@@ -324,7 +95,7 @@ static void *press_frames(void *ctx)
     pthread_cond_broadcast(&p->filled);
     pthread_cond_broadcast(&p->freed);
     pthread_mutex_unlock(&p->lock);
-    packer_end(&z);
+    xh_packer_end(&z);
     free(raw);
     return NULL;
 }
@@ -344,9 +115,9 @@ static int write_frames(struct press *p, int to, uint8_t *rows, uint8_t *seek, u
         pthread_mutex_unlock(&p->lock);
         uint32_t sum = xh_get32(s->packed + len - 4);
         xh_packed_put_row(rows + (size_t)XH_PACKED_ROW * i, len, sum);
-        xh_put32(seek + (size_t)SEEK_ROW * i, len);
-        xh_put32(seek + (size_t)SEEK_ROW * i + 4, len_of(p->h, i));
-        xh_put32(seek + (size_t)SEEK_ROW * i + 8, sum);
+        xh_put32(seek + (size_t)XH_PACK_SEEK_ROW * i, len);
+        xh_put32(seek + (size_t)XH_PACK_SEEK_ROW * i + 4, len_of(p->h, i));
+        xh_put32(seek + (size_t)XH_PACK_SEEK_ROW * i + 8, sum);
         *end += len;
         rc = xh_place_write(to, s->packed, len);
         pthread_mutex_lock(&p->lock);
@@ -376,7 +147,7 @@ static int press_begin(struct press *p, int threads)
     pthread_cond_init(&p->filled, NULL);
     pthread_cond_init(&p->freed, NULL);
     p->nslots = SLOTS_A_THREAD * (size_t)threads;
-    p->room = packed_room(p->h->frame_bytes);
+    p->room = xh_packer_room(p->h->frame_bytes);
     p->slot = calloc(p->nslots, sizeof *p->slot);
     for (size_t i = 0; p->slot && i < p->nslots; i++)
         if (!(p->slot[i].packed = malloc(p->room)))
@@ -412,13 +183,13 @@ static int press(struct press *p, int threads, int to, uint8_t *rows, uint8_t *s
 /* Returns the size of the seek table, which only zstd's format has. */
 static size_t seek_bytes(const struct xh_packed_head *h)
 {
-    return h->codec == XH_PACKED_ZSTD ? SEEK_AROUND + (size_t)SEEK_ROW * (h->frames + 1) : 0;
+    return h->codec == XH_PACKED_ZSTD ? SEEK_AROUND + (size_t)XH_PACK_SEEK_ROW * (h->frames + 1) : 0;
 }
 
 /* Fills the seek table around its rows. The first row is the header's frame; the other rows are filled already. */
 static void finish_seek(uint8_t *seek, uint32_t frames)
 {
-    size_t rows = (size_t)SEEK_ROW * (frames + 1);
+    size_t rows = (size_t)XH_PACK_SEEK_ROW * (frames + 1);
     xh_put32(seek, SEEK_MAGIC);
     xh_put32(seek + 4, (uint32_t)(rows + 9));
     xh_put32(seek + 8, (uint32_t)xh_packed_before(frames));
@@ -440,19 +211,19 @@ static int digest_start(int fd, struct xh_packed_head *h)
     return 0;
 }
 
-static int write_body(int fd, int to, struct xh_packed_head *h, const struct way *w, int threads,
+static int write_body(int fd, int to, struct xh_packed_head *h, const struct xh_pack_way *w, int threads,
                       _Atomic uint64_t *done, struct xh_baked *out)
 {
     struct press p = {.fd = fd, .h = h, .way = w, .done = done};
     size_t before = (size_t)xh_packed_before(h->frames);
-    uint8_t *head = malloc(before), *seek = malloc(SEEK_AROUND + (size_t)SEEK_ROW * (h->frames + 1));
+    uint8_t *head = malloc(before), *seek = malloc(SEEK_AROUND + (size_t)XH_PACK_SEEK_ROW * (h->frames + 1));
     uint8_t *rows = head ? head + XH_PACKED_SKIPPABLE + XH_PACKED_HEADER : NULL;
     int rc = head && seek ? 0 : xh_baked_say(out, XH_BAKED_FAILED, "out of memory");
     h->sidecar_bytes = before;
     if (rc == 0 && lseek(to, (off_t)before, SEEK_SET) < 0)
         rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be written: %s", strerror(errno));
     if (rc == 0)
-        rc = press(&p, threads, to, rows, seek + 8 + SEEK_ROW, &h->sidecar_bytes, out);
+        rc = press(&p, threads, to, rows, seek + 8 + XH_PACK_SEEK_ROW, &h->sidecar_bytes, out);
     if (rc == 0) {
         finish_seek(seek, h->frames);
         h->sidecar_bytes += seek_bytes(h);
@@ -544,7 +315,7 @@ static int seek_is_right(const struct body *b)
     if (n == 0)
         goto end;
     for (uint32_t i = 0; right && i < frames; i++) {
-        uint8_t *row = want + 8 + (size_t)SEEK_ROW * (i + 1);
+        uint8_t *row = want + 8 + (size_t)XH_PACK_SEEK_ROW * (i + 1);
         xh_put32(row, (uint32_t)(k->at[i + 1] - k->at[i]));
         xh_put32(row + 4, xh_packed_raw_len(k, i));
         xh_put32(row + 8, k->sum[i]);
@@ -563,7 +334,7 @@ end:
 static void compare(int fd, const struct body *b, _Atomic uint64_t *done, struct xh_baked *out)
 {
     const struct xh_packed *k = &b->table;
-    size_t room = packed_room(k->head.frame_bytes) + 4;
+    size_t room = xh_packer_room(k->head.frame_bytes) + 4;
     uint8_t *raw = malloc(k->head.frame_bytes), *unpacked = malloc(k->head.frame_bytes), *packed = malloc(room);
     struct xh_packed_tool *z = xh_packed_tool(k);
     int ready = raw && unpacked && packed && z;
@@ -590,28 +361,28 @@ static void compare(int fd, const struct body *b, _Atomic uint64_t *done, struct
 
 /* ---- making, checking, removing ----------------------------------------------------------------- */
 
-static void describe(struct xh_baked *out, const struct way *w)
+static void describe(struct xh_baked *out, const struct xh_pack_way *w)
 {
-    xh_baked_tell(out, XH_BAKED_MADE, "%s, level %d, in frames of %u KiB", codecs[w->codec], w->level,
+    xh_baked_tell(out, XH_BAKED_MADE, "%s, level %d, in frames of %u KiB", xh_pack_codec(w->codec), w->level,
                   w->frame_bytes >> 10);
 }
 
 static void make(const char *path, int fd, const struct xh_place *n, const struct stat *st, int codec, int dry,
                  int threads, _Atomic uint64_t *done, struct xh_baked *out)
 {
-    struct way w;
+    struct xh_pack_way w;
     uint64_t size = (uint64_t)st->st_size;
     if (size == 0)
         return xh_baked_tell(out, XH_BAKED_SKIPPED, "it is empty");
     if ((size - 1) / XH_PACKED_FRAME_MOST >= XH_PACKED_FRAMES_MOST)
         return xh_baked_tell(out, XH_BAKED_SKIPPED, "it is too large");
-    if (choose(fd, size, codec, &w) != 0)
+    if (xh_pack_choose(fd, size, codec, &w) != 0)
         return xh_baked_tell(out, XH_BAKED_FAILED, "it cannot be tried: %s", strerror(errno));
-    if (w.ratio < WORTH_RATIO)
+    if (w.ratio < XH_PACK_WORTH_RATIO)
         return xh_baked_tell(
             out, XH_BAKED_SKIPPED,
             "samples of it pack %.2f times, less than %.1f: its own filters have packed it, or it is noise", w.ratio,
-            WORTH_RATIO);
+            XH_PACK_WORTH_RATIO);
     out->sidecar_bytes = (uint64_t)((double)size / w.ratio);
     if (dry)
         return describe(out, &w);
@@ -627,9 +398,9 @@ static void make(const char *path, int fd, const struct xh_place *n, const struc
     int wrote = write_body(fd, to, &h, &w, threads, done, out) == 0;
     if (wrote && xh_place_is_changed(path, st))
         wrote = xh_baked_say(out, XH_BAKED_FAILED, "it was changed while it was read") == 0;
-    if (wrote && (double)h.file_bytes < WORTH_RATIO * (double)h.sidecar_bytes)
+    if (wrote && (double)h.file_bytes < XH_PACK_WORTH_RATIO * (double)h.sidecar_bytes)
         wrote = xh_baked_say(out, XH_BAKED_SKIPPED, "it packs less than %.1f times, though samples of it did not",
-                             WORTH_RATIO) == 0;
+                             XH_PACK_WORTH_RATIO) == 0;
     if (xh_place_done(n, to, st, wrote, out) == 0) {
         out->sidecar_bytes = h.sidecar_bytes;
         describe(out, &w);

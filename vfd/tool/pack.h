@@ -6,9 +6,7 @@
 
 #include "../../cache/source/packed.h"
 #include "bake.h"
-
-/* The codec: one of enum xh_packed_codec, or the one that suits the file. */
-#define XH_PACK_AUTO (-1)
+#include "pack_way.h"
 
 /* Makes the compressed copy of |path| beside the file, with |threads| threads, unless a copy of this version, packed by
  * |codec|, is there already. Codec, frame size and level are tried on samples of the file. If they show that a copy
