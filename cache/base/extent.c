@@ -3,6 +3,21 @@
 
 #include <stdlib.h>
 
+static size_t digits(uint64_t v)
+{
+    size_t n = 1;
+    while (v >= 10) {
+        v /= 10;
+        n++;
+    }
+    return n;
+}
+
+size_t xh_range_header_bytes(struct xh_range r)
+{
+    return digits(r.off) + digits(r.off + r.len - 1) + 2;
+}
+
 size_t xh_range_at(const struct xh_range *r, size_t n, uint64_t off)
 {
     size_t lo = 0, hi = n;

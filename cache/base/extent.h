@@ -14,6 +14,9 @@ struct xh_extent { /* a range that the caller asked for, and the buffer for it *
     void *buf;
 };
 
+/* Length of |r|, not empty, in a Range header: "first-last" and a comma. */
+size_t xh_range_header_bytes(struct xh_range r);
+
 /* Returns the index of the range that holds |off|, if one does. |r| has |n| > 0 ranges, sorted and disjoint. */
 size_t xh_range_at(const struct xh_range *r, size_t n, uint64_t off);
 

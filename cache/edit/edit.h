@@ -31,7 +31,6 @@ int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how h
                  struct xh_err *err);
 
 uint64_t xh_edit_size(const struct xh_edit *e); /* in bytes, as written so far */
-const char *xh_edit_url(const struct xh_edit *e);
 void xh_edit_stats(struct xh_edit *e, struct xh_stats *out); /* counts reads and writes, with opening and commits */
 
 /* Reads |n| extents that lie in the file. Returns as xh_cache_read, or XH_E_SYS for local files. Blocks. */

@@ -153,11 +153,6 @@ uint64_t xh_edit_size(const struct xh_edit *e)
     return e->overlay->size;
 }
 
-const char *xh_edit_url(const struct xh_edit *e)
-{
-    return xh_dav_text(e->dav);
-}
-
 void xh_edit_stats(struct xh_edit *e, struct xh_stats *out)
 {
     struct xh_stats more;

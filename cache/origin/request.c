@@ -69,16 +69,6 @@ struct xh_url *xh_request_url(const struct xh_request *r)
     return r->tries.from_original || !o->target ? o->url : o->target;
 }
 
-static size_t digits(uint64_t v)
-{
-    size_t n = 1;
-    while (v >= 10) {
-        v /= 10;
-        n++;
-    }
-    return n;
-}
-
 /* Chooses the ranges of this exchange: unfinished ones from the front of the slice, as
  * many as the dialect allows. */
 static void choose_ranges(struct xh_request *r, struct xh_exchange *x, struct xh_limits lim)
@@ -91,7 +81,7 @@ static void choose_ranges(struct xh_request *r, struct xh_exchange *x, struct xh
         uint64_t from = ranges[i].off + j->got[i], to = ranges[i].off + ranges[i].len;
         if (from == to)
             continue;
-        size_t more = digits(from) + digits(to - 1) + 2;
+        size_t more = xh_range_header_bytes((struct xh_range){from, to - from});
         if (x->asked > 0 && (x->asked == lim.max_ranges || bytes + more > lim.max_range_header))
             break;
         if (x->asked++ == 0) {

@@ -6,22 +6,6 @@
 
 #include "base/err.h"
 
-static size_t digits(uint64_t v)
-{
-    size_t n = 1;
-    while (v >= 10) {
-        v /= 10;
-        n++;
-    }
-    return n;
-}
-
-/* Length of one range in a Range header: "first-last" and a comma. */
-static size_t header_bytes(const struct xh_range *r)
-{
-    return digits(r->off) + digits(r->off + r->len - 1) + 2;
-}
-
 /* Joins neighbours across small gaps; |out| may be as long as |in|. Returns the number left. */
 static size_t coalesce(const struct xh_range *in, size_t n, uint64_t gap, struct xh_range *out)
 {
@@ -99,7 +83,7 @@ static uint64_t share_of(const struct xh_range *r, size_t n, const struct xh_pla
             bytes += r[i].len;
             count++;
         }
-    header = n ? count * header_bytes(&r[n - 1]) : 0; /* the longest: so the last groups hold theirs too */
+    header = n ? count * xh_range_header_bytes(r[n - 1]) : 0; /* the longest: so the last groups hold theirs too */
     uint64_t spread = bytes / lim->spread_bytes, groups = ceil_div(bytes, lim->group_bytes);
     if (groups < ceil_div(count, lim->max_ranges))
         groups = ceil_div(count, lim->max_ranges);
@@ -127,7 +111,7 @@ static size_t group(const struct xh_range *r, size_t n, const struct xh_plan_lim
             open = 0;
             continue;
         }
-        size_t h = header_bytes(&r[i]);
+        size_t h = xh_range_header_bytes(r[i]);
         assert(share); /* |i| has one */
         uint64_t nth = (before + r[i].len / 2) / share; /* whose share the range's middle is */
         before += r[i].len;
