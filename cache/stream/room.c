@@ -9,15 +9,15 @@
 
 #include "base/table.h"
 
-/* A stage counts as left when, since it was last read, the process has read from stages so often, and twice more for
- * each open file that was ever read: those that are read in turns come back sooner, whichever of them hold something. */
+/* A stage counts as left once the process has read from stages so often since it was last read, and twice more for each
+ * open file that was ever read: files that are read in turns come back sooner, whichever of them hold something. */
 #define LEFT_READS 16
 
 static struct {
     _Atomic uint64_t held;     /* what all stages hold and have reserved. Changed without the lock; orders nothing */
     _Atomic unsigned holders;  /* groups, and stages of none, in the list: changed under the lock, read without it as an
                                 * estimate */
-    _Atomic unsigned left;     /* of them, those that nobody reads any more; counted now and then, likewise */
+    _Atomic unsigned left;     /* of them, those that are not read any more; counted now and then, likewise */
     pthread_mutex_t lock;      /* guards the rest; a leaf */
     struct xh_room_place *first;    /* those that hold something, or want to */
     unsigned readers;          /* stages that were read from, of open files */
@@ -26,8 +26,8 @@ static struct {
     uint64_t spare_bytes, lent_bytes; /* of blocks: there, and given out */
 } room = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Only what is safe in a signal handler. The parent's stages are forgotten by their files, each when it is first used; what
- * they held is leaked, as their state cannot be told from sound. */
+/* Only what is safe in a signal handler. A file forgets the parent's stage when it is first used. What the stages held
+ * is leaked, as their state cannot be told from sound. */
 static void in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -137,8 +137,8 @@ void xh_room_touch(struct xh_room_place *p, int took)
     pthread_mutex_unlock(&room.lock);
 }
 
-/* What each may hold of |most| that holds something, or |more| besides. Those that were left do not count: they give
- * theirs back once it is wanted, which a share that they narrow would never let it be. */
+/* What each stage that holds something, or |more| besides, may hold of |most|. Stages that were left do not count. They
+ * give theirs back when it is wanted; a share that they made smaller would never let it be wanted. */
 static uint64_t share_among(unsigned more, uint64_t most)
 {
     unsigned n = atomic_load_explicit(&room.holders, memory_order_relaxed) + more;
@@ -172,7 +172,8 @@ int xh_room_reserve(struct xh_room_place *p, uint64_t bytes, uint64_t most)
                 enter(p);
             return 0;
         }
-    } while (!atomic_compare_exchange_weak_explicit(&room.held, &held, held + bytes, memory_order_relaxed, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&room.held, &held, held + bytes, memory_order_relaxed,
+                                                    memory_order_relaxed));
     p->reserved += bytes;
     own_more(p, bytes, 0);
     return 1;
@@ -186,7 +187,7 @@ void xh_room_release(struct xh_room_place *p, uint64_t bytes)
     atomic_fetch_sub_explicit(&room.held, bytes, memory_order_relaxed);
 }
 
-/* Of the stages that were left the one that was left first, locked; NULL: there is none. */
+/* Returns, locked, the stage that was left longest ago; NULL: none was left. */
 static struct xh_room_place *lock_left(const struct xh_room_place *but)
 {
     struct xh_room_place *oldest = NULL;
@@ -194,11 +195,11 @@ static struct xh_room_place *lock_left(const struct xh_room_place *but)
     for (struct xh_room_place *p = room.first; p; p = p->next)
         if (p != but && is_left(p) && (!oldest || p->read < oldest->read))
             oldest = p;
-    /* Who holds its lock is at work on it; and it is not freed as long as it is in the list, or locked. */
+    /* A thread that holds its lock is at work on it. It is not freed while it is in the list, or locked. */
     if (oldest && pthread_mutex_trylock(oldest->lock))
         oldest = NULL;
     if (oldest)
-        oldest->read = room.clock; /* what it cannot give back now is not asked for again each time */
+        oldest->read = room.clock; /* what it cannot give back now is not asked for each time */
     pthread_mutex_unlock(&room.lock);
     return oldest;
 }

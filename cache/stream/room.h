@@ -1,15 +1,15 @@
-/* The room: memory for what was fetched ahead, one bound for all files of the process.
+/* The room: memory for what was fetched ahead, with one bound for all files of the process.
  *
- * |readahead_bytes| bounds what all stages hold together, and asked for in parts; what a file may hold is
- * an equal share among those that hold anything, or want to, and are read. Where there is no room for a file that is
- * read, the stages that nobody reads any more give theirs back, the one first that has not been read for longest. Files
- * with other options: each looks whether its own bound is kept by all together.
+ * |readahead_bytes| bounds what all stages hold together, and have asked for in parts. A file may hold an equal share
+ * among those that hold anything, or want to, and are read. When the room is full and a file is read, stages that are
+ * not read any more give theirs back; the one that was read longest ago comes first. With different options, each file
+ * checks its own bound against what all hold together.
  *
- * Blocks are recycled among all files: the one that was given back last goes out first, while it is in the processor's
- * cache; fresh memory costs as much as copying into it.
+ * Blocks are recycled among all files. The block that was given back last goes out first, while it is in the
+ * processor's cache: fresh memory costs as much as copying into it.
  *
- * Lock order: a stage's lock, then the room's, which is a leaf: where the room looks for a stage that gives something back, it
- * only tries that one's lock. Threads: any. A fork's child begins with an empty room. */
+ * Lock order: a stage's lock, then the room's, which is a leaf. When the room looks for a stage that gives something
+ * back, it only tries that stage's lock. Threads: any. A fork's child begins with an empty room. */
 #ifndef XH_ROOM_H
 #define XH_ROOM_H
 
@@ -19,12 +19,12 @@
 
 #define XH_BLOCK_BYTES (256u << 10)
 
-/* Stages whose files are read as one are one in the room: they share what one of them may hold. All zero at first. */
+/* Stages whose files are read as one count once in the room: together they may hold what one may. All zero at first. */
 struct xh_room_group {
     /* Changed under the room's lock, read without it as an estimate. */
     _Atomic unsigned places; /* of the group that are in the list */
     /* Under the room's lock: */
-    unsigned left;           /* of them, those that nobody reads any more */
+    unsigned left;           /* of them, those that are not read any more */
     /* Changed without a lock; orders nothing. */
     _Atomic uint64_t bytes;  /* that they hold, or have reserved */
 };
@@ -34,7 +34,8 @@ struct xh_room_place {
     struct xh_room_group *group; /* constant while it holds something; NULL: it is alone */
     /* Constant, the stage's: */
     pthread_mutex_t *lock;
-    void (*empty)(struct xh_room_place *p); /* drops all that nobody waits for, and ends the streams. The lock is held */
+    /* drops all that no reader waits for, and ends the streams. The lock is held */
+    void (*empty)(struct xh_room_place *p);
     /* Under the room's lock: */
     struct xh_room_place *next, *prev; /* the list of those that hold something, or found no room */
     uint64_t read;                 /* the room's clock when it was last read from */
@@ -42,8 +43,8 @@ struct xh_room_place {
     /* Under the stage's lock: */
     int listed;                    /* 1: it is in the room's list. A neighbour changes |prev|, but never this */
     uint64_t reserved;             /* counted, and not held yet */
-    uint64_t bytes; /* of what nobody has read of the parcels that it has, of streams' only what is there. Changed by
-                     * xh_room_add alone */
+    uint64_t bytes; /* of its segments, what was not read yet; of a stream's only what is there. Changed by xh_room_add
+                     * alone */
 };
 
 /* To be called before a stage uses the room: a fork is watched from then on. */
@@ -52,21 +53,21 @@ void xh_room_begin(void);
 /* |p| holds |more| bytes more, or |less| bytes less; what was reserved is used up first. Its lock is held. */
 void xh_room_add(struct xh_room_place *p, uint64_t more, uint64_t less);
 
-/* |p| is read from, or (|took| 0) what it holds is still ahead of a reader whom another store serves: its place is kept for
- * some reads of the process. Its lock is held. */
+/* |p| is read from. |took| 0: its reader is served by another store, and what |p| holds is still ahead of it. |p| keeps
+ * its place for some reads of the process. Its lock is held. */
 void xh_room_touch(struct xh_room_place *p, int took);
 
-/* How many bytes more |p| may hold now, where all may hold |most|. Who finds no room counts among those that share it from
- * then on. Its lock is held. */
+/* Returns how many bytes more |p| may hold now, if all together may hold |most|. If that is 0, |p| counts among those
+ * that share the room from then on. Its lock is held. */
 uint64_t xh_room_left(struct xh_room_place *p, uint64_t most);
 
-/* Reserves |bytes| that |p| is about to ask for, so that no other stage takes the room meanwhile: 1, or 0 when there is
- * no room. A stage that has nothing may have one range that is longer than its share; longer than |most| where no stage has
- * anything. release: at most |bytes| of it are not used after all. The stage's lock is held. */
+/* reserve: keeps |bytes|, which |p| is about to ask for, from the other stages. Returns 1, or 0 when there is no room.
+ * A stage that holds nothing may have one range that is longer than its share; if no stage holds anything, even one
+ * longer than |most|. release: at most |bytes| of it are not used after all. The stage's lock is held. */
 int xh_room_reserve(struct xh_room_place *p, uint64_t bytes, uint64_t most);
 void xh_room_release(struct xh_room_place *p, uint64_t bytes);
 
-/* Makes room for |bytes| of |p|, in so far as others hold what nobody reads any more. No stage's lock is held. */
+/* Makes room for |bytes| of |p|, as far as others hold what is not read any more. No stage's lock is held. */
 void xh_room_make(struct xh_room_place *p, uint64_t bytes, uint64_t most);
 
 /* |p| is about to go, and holds nothing. Its lock is held. */
@@ -75,15 +76,15 @@ void xh_room_leave(struct xh_room_place *p);
 /* The file of |p| is closed: frees the spares, unless another one holds something. */
 void xh_room_trim(struct xh_room_place *p);
 
-/* What a file may hold of |most|, about. */
+/* About how much a file may hold of |most|. */
 uint64_t xh_room_share(uint64_t most);
 
 /* What all stages hold, or have reserved; and the memory that all blocks take, with the spare ones. For tests. */
 uint64_t xh_room_held(void);
 uint64_t xh_room_memory(void);
 
-/* Memory for |len| bytes, at most XH_BLOCK_BYTES; NULL when there is none. Spares make way where all blocks together had more
- * than |most| bytes. */
+/* Returns memory for |len| bytes, at most XH_BLOCK_BYTES; NULL when there is none. Spares are freed if all blocks
+ * together had more than |most| bytes. */
 uint8_t *xh_block_get(size_t len, uint64_t most);
 
 /* Gives back what xh_block_get brought for |len|. Spares are kept while all blocks together have at most |most| bytes.

@@ -1,8 +1,8 @@
-/* The stage: raw bytes that were fetched ahead, in memory of this process, until their reader
- * comes. What arrives after he came goes straight into his buffer.
+/* The stage: raw bytes that were fetched ahead, in memory of this process, until they are read. What arrives while the
+ * reader waits goes straight into its buffer.
  *
- * The shadow is for what will be read again or by others; a stream that passes once through one
- * process would pay for the tmpfs and get nothing for it (docs/architecture.md).
+ * The shadow is for what will be read again, or by other processes. A stream that passes once through one process would
+ * pay for the tmpfs and gain nothing (docs/architecture.md).
  *
  * Threads: any. Engine threads deliver. Knows nothing of prediction. */
 #ifndef XH_STAGE_H
@@ -24,7 +24,7 @@ struct xh_room_group;
 /* From now on |s|, which holds nothing, is one in the room with the others of |g|, which outlives it. */
 void xh_stage_join(struct xh_stage *s, struct xh_room_group *g);
 
-/* Frees all. Nothing is in flight any more, and nobody reads. */
+/* Frees all. Nothing is in flight any more, and the file is not read any more. */
 void xh_stage_free(struct xh_stage *s);
 
 /* In a fork's child: forgets what the parent's engine was to deliver. */

@@ -15,8 +15,8 @@ struct copy {
     uint8_t *to;
 };
 
-/* Extents and parcels are both sorted and disjoint: they overlap in at most n + s->n places, each
- * of which makes one copy at most, and leaves one piece before it; each extent one behind. */
+/* Extents and segments are both sorted and disjoint: they overlap in at most n + s->n places. Each place makes one copy
+ * at most, and leaves one piece before it; each extent leaves one behind. */
 struct taking {
     struct xh_extent *rest;
     size_t nrest;
@@ -58,7 +58,7 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
         return 0;
     if (here > off) {
         p->copying++;
-        mark(op, off, here, here); /* it is, before anybody looks */
+        mark(op, off, here, here); /* counted before any thread looks */
         t->copies[t->ncopies++] = (struct copy){p, off, here - off, to};
         t->ready += here - off;
     }
@@ -77,7 +77,7 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
     }
     if (p->load->turns)
         leave_gap(s, p, off, len);
-    /* Who steps over less than he reads has gone past what lies between two chunks of a stream. */
+    /* If the reader skips fewer bytes than it reads, as between two chunks of a stream, the gap counts as read. */
     if (end > p->from && (off <= p->from || (p->load->turns && off - p->from < len))) {
         uint64_t weight = xh_segment_weight(p);
         p->from = end;
@@ -88,7 +88,7 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
     p->born = s->clock;
     if (p->from == p->end || p->taken >= p->end - p->off) {
         xh_segment_unlist(s, p);
-        xh_prefetch_settle(s, p->load); /* what still comes needs no buffer; taker or copy hold the load */
+        xh_prefetch_settle(s, p->load); /* what still comes needs no buffer; a waiter or a copy holds the prefetch */
     }
     return 1;
 }
@@ -119,7 +119,7 @@ static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_ext
         uint64_t to = p && p->end < e.off + e.len ? p->end : e.off + e.len;
         if (from > to)
             from = to;
-        uint64_t before = from - e.off; /* nobody has these */
+        uint64_t before = from - e.off; /* no segment has these */
         if (p && from < to && !take_from(s, p, op, from, to - from, (uint8_t *)e.buf + before, t))
             before = to - e.off;
         if (before) {
