@@ -6,7 +6,7 @@
  * list.
  *
  * Invariants 1. A place of the file is at most one node, so no loop in the file is followed twice.
- * 2. A node is parsed at most once.
+ * 2. A node is parsed at most once; one of a chunk index once more when the indexes become wanted.
  * 3. Every node is in the list. An ASKED node is also in |asked|.
  * 4. A finished node stays finished, and usually nothing is inserted behind it any more. Runs of such nodes are skipped
  * (|skip|). */
@@ -41,7 +41,10 @@
 /* Chunk indexes are requested before the first chunk is read if they have at most this many nodes together. A program
  * that lists a file of many datasets does not read them, and a large index is fetched as it is read (layouts.c). */
 #define INDEX_FEW 16u
-#define INDEX_KNOWN_MAX 64u /* more nodes are not counted */
+#define INDEX_KNOWN_MAX 64u /* more nodes are not kept before INDEX_READS */
+/* A program that iterates over a chunk index, or reads chunks in any order, waits a round trip for each leaf. After
+ * INDEX_READS nodes were read, the others are requested, many at once, as far as the window goes. */
+#define INDEX_READS 3u
 #define STRUCTURE_MAX (1u << 20) /* longer structures are not requested */
 #define PARSES_MAX 256u /* bounds the time of one call, because other threads may wait for it */
 
@@ -79,7 +82,8 @@ struct xh_metaindex {
     unsigned data_reads;  /* small datasets that were read; counts up to DATA_READS */
     unsigned data_known;  /* small datasets known */
     uint64_t data_bytes;  /* their bytes in total */
-    unsigned index_known; /* known nodes of chunk indexes */
+    unsigned index_known; /* known nodes of chunk indexes; counts up to INDEX_KNOWN_MAX while they are not wanted */
+    unsigned index_reads; /* nodes of chunk indexes that were read; counts up to INDEX_READS */
     uint8_t buf[XH_META_PARSE_MAX];
 };
 
@@ -144,6 +148,11 @@ static struct node *add(struct xh_metaindex *m, const struct xh_meta_place *p, i
     return n;
 }
 
+static int reads_index(const struct xh_metaindex *m)
+{
+    return m->index_reads == INDEX_READS;
+}
+
 static int on_found(void *ctx, const struct xh_meta_place *p)
 {
     struct xh_metaindex *m = ctx;
@@ -160,7 +169,7 @@ static int on_found(void *ctx, const struct xh_meta_place *p)
         return 0;
     }
     if (p->kind == XH_META_INDEX) {
-        if (m->index_known >= INDEX_KNOWN_MAX)
+        if (m->index_known >= INDEX_KNOWN_MAX && !reads_index(m))
             return 0;
         if (!add(m, p, &new))
             return 1;
@@ -261,7 +270,18 @@ static void note_unknown(struct xh_metaindex *m, struct xh_range r, xh_meta_look
 
 static int wants_index(const struct xh_metaindex *m)
 {
-    return m->index_known <= INDEX_FEW;
+    return m->index_known <= INDEX_FEW || reads_index(m);
+}
+
+/* Chunk indexes are wanted from now on. Their parsed nodes are parsed once more, as not all children were kept. */
+static void want_index(struct xh_metaindex *m)
+{
+    struct node *n;
+    LL_FOREACH (m->first, n)
+        if (n->kind == XH_META_INDEX && n->state == PARSED)
+            n->state = WAITING;
+    m->fresh = 1;
+    m->era++;
 }
 
 void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_meta_look *look, void *ctx)
@@ -281,6 +301,8 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
         m->fresh = 1;
         m->era++;
     }
+    if (n->kind == XH_META_INDEX && meta && m->index_reads < INDEX_READS && ++m->index_reads == INDEX_READS)
+        want_index(m);
     if (n->kind != XH_META_BYTES) /* values are shared between objects, so they do not tell the reader's position */
         m->place = n;
     if (n->state != PARSED)
@@ -389,7 +411,8 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
     size_t n = 0, parses = 0;
     uint64_t most = min64(window(m, lim), m->ahead + lim->most_bytes / PAGE_BYTES);
     struct node *i = m->place ? m->place : m->first;
-    int around = reads_data(m) && m->place; /* a reader that picks datasets may also pick earlier ones */
+    /* A reader that picks datasets or chunks may also pick earlier ones. */
+    int around = (reads_data(m) || reads_index(m)) && m->place;
     for (size_t far = 0; n < room && parses < PARSES_MAX; i = i->next) {
         int full = m->ahead >= most;
         i = full ? i : skip_done(m, i);

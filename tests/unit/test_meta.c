@@ -509,6 +509,51 @@ Test(meta, a_small_chunk_index_comes_when_the_file_is_opened_a_large_one_does_no
     }
 }
 
+/* Reads all nodes of the chunk indexes in |f|, in the order of their addresses or in a random one. Returns for how many
+ * it waited. */
+static unsigned waits_for_nodes(const struct file *f, int random)
+{
+    static uint64_t node[4000];
+    struct pages p = pages_of(f);
+    struct xh_metaindex *m = xh_metaindex_new(f->size);
+    unsigned waits = 0, seed = 7;
+    size_t n = 0;
+    for (uint64_t off = 0; off + 8 < f->size; off += 8)
+        if (memcmp(f->bytes + off, "TREE\1", 5) == 0 && n < sizeof node / sizeof *node)
+            node[n++] = off;
+    for (size_t i = n; random && i > 1; i--) {
+        size_t k = (size_t)rand_r(&seed) % i;
+        uint64_t t = node[i - 1];
+        node[i - 1] = node[k];
+        node[k] = t;
+    }
+    for (int round = 0; round < 3; round++) /* the file is opened */
+        one_round(m, &p);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t first = node[i] / 4096, last = (node[i] + 2095) / 4096;
+        if (!p.there[first] || !p.there[last]) {
+            waits++;
+            p.there[first] = p.there[last] = 1;
+        }
+        xh_metaindex_note(m, (struct xh_range){node[i], 24}, 1, look, &p);
+        one_round(m, &p);
+    }
+    cr_assert_gt(n, 500, "%zu nodes", n);
+    xh_metaindex_free(m);
+    free(p.there);
+    return waits;
+}
+
+Test(meta, the_leaves_of_a_large_chunk_index_are_not_waited_for_one_by_one, .timeout = 60)
+{
+    struct file *f = make_chunked(30000);
+    unsigned in_order = waits_for_nodes(f, 0), random = waits_for_nodes(f, 1);
+    printf("# waits: %u in order, %u at random\n", in_order, random);
+    cr_assert_leq(in_order, 20, "%u", in_order);
+    cr_assert_leq(random, 60, "%u", random);
+    file_free(f);
+}
+
 /* ---- damage */
 
 static void damage(struct file *f, unsigned strokes)

@@ -46,6 +46,12 @@ with h5py.File(sys.argv[1] + '/old.h5', 'w', libver='earliest') as f:
         f['pad/%03d' % i] = np.zeros(100000, 'i1')
     f.create_dataset('big', data=values(4096, 2048), chunks=(2048, 2048))
     fill(f, (None, 1024))
+with h5py.File(sys.argv[1] + '/many.h5', 'w', libver='earliest') as f: # with space for its chunks, and no data
+    p = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    p.set_chunk((1, 1024))
+    p.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    p.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    h5py.h5d.create(f.id, b'many chunks', h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((20000, 1024)), dcpl=p)
 for name, grown, block in (('new', (None, 1024), 0), ('tree', (None, None), 0), ('block', (None, 1024), 8192)):
     with h5py.File(sys.argv[1] + '/' + name + '.h5', 'w', libver='latest', userblock_size=block) as f:
         f['rows'] = values(16, 2500)
@@ -142,6 +148,17 @@ def check_chunks(tap, c):
         assert size <= 3 * 8192 + 200000, (n, size)
 
 
+def check_large_index(tap, c):
+    kind = c.server.kind
+    leaves = 20000 // 64  # at least, of a B-tree whose nodes have up to 64 chunks
+    with tap.claim(f"the leaves of a large chunk index come many at once when a selection is hinted, {kind}"):
+        n, _ = c.counted("large_index", "many")
+        assert n <= leaves / 4, n
+    with tap.claim(f"and for a reader of which nothing is known, who reads rows in any order, {kind}"):
+        n, size = c.counted("large_index_untold", "many")
+        assert n <= 300 + leaves / 4 and size <= 20 << 20, (n, size)
+
+
 def check_rest(tap, c, root):
     kind = c.server.kind
     with tap.claim(f"every layout may be hinted, {kind}"):
@@ -183,6 +200,7 @@ def main():
             c = Cases(build, server)
             check_counts(tap, c)
             check_chunks(tap, c)
+            check_large_index(tap, c)
             check_rest(tap, c, root)
     return tap.done()
 

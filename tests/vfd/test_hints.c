@@ -270,6 +270,39 @@ static void other_driver(const char *name)
     CHECK(H5Sclose(space) >= 0 && H5Dclose(d) >= 0 && H5Fclose(f) >= 0);
 }
 
+#define MANY_CHUNKS 20000u /* a row each, of 1,024 zeros */
+
+/* Four rows of a dataset with a large chunk index. */
+static void large_index(hid_t f)
+{
+    hsize_t at[4][2] = {{10, 0}, {7000, 900}, {14000, 500}, {MANY_CHUNKS - 1, 0}};
+    hid_t space, d = open_set(f, "many chunks", &space);
+    CHECK(H5Sselect_elements(space, H5S_SELECT_SET, 4, &at[0][0]) >= 0);
+    let_count();
+    CHECK(H5Dxhdf5_prefetch(d, space) >= 0);
+    let_count();
+    CHECK(H5Sclose(space) >= 0 && H5Dclose(d) >= 0);
+}
+
+/* 300 of its rows at random, of which nothing was said. */
+static void large_index_untold(hid_t f)
+{
+    hid_t space, d = open_set(f, "many chunks", &space);
+    hsize_t n = 1024, count[2] = {1, 1024};
+    hid_t mem = H5Screate_simple(1, &n, NULL);
+    let_count();
+    for (int i = 0; i < 300; i++) {
+        hsize_t at[2] = {rnd(MANY_CHUNKS), 0};
+        int v[1024];
+        CHECK(H5Sselect_hyperslab(space, H5S_SELECT_SET, at, NULL, count, NULL) >= 0);
+        CHECK(H5Dread(d, H5T_NATIVE_INT, mem, space, H5P_DEFAULT, v) >= 0);
+        for (int k = 0; k < 1024; k++)
+            CHECK(v[k] == 0);
+    }
+    let_count();
+    CHECK(H5Sclose(mem) >= 0 && H5Sclose(space) >= 0 && H5Dclose(d) >= 0);
+}
+
 static void gz_told(hid_t f) { chunks(f, "gz", 1); }
 static void gz_untold(hid_t f) { chunks(f, "gz", 0); }
 static void grown_told(hid_t f) { chunks(f, "grown", 1); }
@@ -282,6 +315,7 @@ static const struct {
     {"gz_told", gz_told},       {"gz_untold", gz_untold},       {"grown_told", grown_told},
     {"some_chunks", chunk_points},
     {"big_chunks", big_chunks}, {"layouts", all_layouts},       {"nonsense", nonsense},
+    {"large_index", large_index}, {"large_index_untold", large_index_untold},
 };
 
 int main(int argc, char **argv)
