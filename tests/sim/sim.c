@@ -342,6 +342,13 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     int is_sets = strcmp(b->name + 2, "-sets") == 0;
     switch (b->name[1]) {
     case '1':
+        if (b->name[0] == 'S') { /* one image, somewhere */
+            w->h5 = SIM_H5_ROWS;
+            w->sets = w->reads = 1;
+            w->set_bytes = (uint64_t)b->images * IMAGE_BYTES;
+            w->read_bytes = IMAGE_BYTES;
+            break;
+        }
         w->h5 = is_sets ? SIM_H5_IMAGES : SIM_H5_STREAM;
         w->sets = is_sets ? b->images : 1;
         w->set_bytes = is_sets ? IMAGE_BYTES : (uint64_t)b->images * IMAGE_BYTES;
@@ -547,6 +554,7 @@ static void usage(void)
            "sim --workload W1|W1-sets|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
            "    [--piece BYTES] [--xrootd] [--images N] [--reads N] [--cpu NS] [--trace]   beside a plain client with 1 to 16 connections\n"
            "sim --workload W1-down|W1-steps|W1-period|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
+           "sim --workload S1 …                        one image of W1's dataset, somewhere\n"
            "sim --workload W4-4M|W4-10M|W4-40M[-one] …   a walk in a file of that size, or one of its datasets; beside one\n"
            "    connection and eight\n"
            "sim --workload W1|W2 --matrix [--every N] [--images N]   the same on each link of the\n"

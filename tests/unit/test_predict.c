@@ -300,3 +300,19 @@ Test(predict, whatever_is_read_the_proposals_keep_their_bounds, .timeout = 60)
         free(m.at);
     }
 }
+
+Test(predict, one_slice_of_a_large_dataset_brings_little_behind_it)
+{
+    const struct xh_range whole = {MIB, 800 * MIB};
+    const struct {
+        uint64_t off, most; /* of the first read of 8 MiB; what it proposes at most */
+    } first[] = {{whole.off, 16 * MIB}, {whole.off + 400 * MIB, 4 * MIB}};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        struct model m = {.whole = whole};
+        uint64_t got = reads(&m, (struct xh_range){first[i].off, 8 * MIB}, 128 * MIB, 900 * MIB);
+        cr_assert(got > first[i].most / 2 && got <= first[i].most, "%zu: %llu", i, (unsigned long long)got);
+        got += reads(&m, (struct xh_range){first[i].off + 8 * MIB, 8 * MIB}, 128 * MIB, 900 * MIB);
+        cr_assert_geq(got, 100 * MIB, "the second read shows that it goes on");
+        free(m.at);
+    }
+}
