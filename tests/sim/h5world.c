@@ -18,10 +18,18 @@
 #define ROW 4096u /* bytes of a row where there are chunks; those are whole rows */
 #define CHUNK_ROWS_MOST 256u
 
-/* Where the raw bytes of dataset or chunk |i| lie. */
-static uint64_t *place;
+/* A filter that stands for gzip: a chunk is stored in fewer bytes than it has, and to unpack it takes time. What is
+ * stored are the chunk's first bytes, the others are 0. */
+#define FILTER 300
+#define PACKED_CHUNK_ROWS 128u /* 512 KiB, as the bench's */
+#define PACKED_LEAST 60u       /* percent of a chunk's bytes that are stored, as the bench's images: 0.69 on average */
+#define PACKED_MOST 78u
+
+/* Where the raw bytes of dataset or chunk |i| lie, and how many are stored of it. */
+static uint64_t *place, *stored;
 static size_t places;
 static uint64_t chunk_bytes;
+static double unpack_ns_byte; /* of a stored byte */
 
 static void must(int good, const char *what)
 {
@@ -37,6 +45,45 @@ static void name_of(unsigned i, char *out, size_t size)
 }
 
 /* ---- the file */
+
+static size_t filter(unsigned flags, size_t n, const unsigned *of, size_t bytes, size_t *size, void **buf)
+{
+    void *out = *buf;
+    if (!(flags & H5Z_FLAG_REVERSE) || n < 1)
+        return bytes;
+    if (*size < of[0]) {
+        out = H5resize_memory(*buf, of[0]);
+        if (!out)
+            return 0;
+        *buf = out;
+        *size = of[0];
+    }
+    memset((char *)out + bytes, 0, of[0] - bytes);
+    sim_sleep((uint64_t)((double)bytes * unpack_ns_byte));
+    return of[0];
+}
+
+static void set_filter(hid_t dcpl)
+{
+    static const H5Z_class2_t class = {H5Z_CLASS_T_VERS, FILTER, 1, 1, "simulated", NULL, NULL, filter};
+    unsigned bytes = (unsigned)chunk_bytes;
+    must(H5Zregister(&class) >= 0 && H5Pset_filter(dcpl, FILTER, H5Z_FLAG_MANDATORY, 1, &bytes) >= 0, "a filter");
+}
+
+/* Writes the chunks of |set|, each of another size. Their bytes are taken out of the file afterwards. */
+static void write_packed(const struct sim_world *w, hid_t set)
+{
+    void *none = calloc(1, (size_t)chunk_bytes);
+    uint64_t dice = w->seed;
+    must(none != NULL, "memory");
+    for (hsize_t row[2] = {0, 0}; row[0] < w->set_bytes / ROW; row[0] += chunk_bytes / ROW) {
+        dice = dice * 6364136223846793005u + 1442695040888963407u;
+        uint64_t percent = PACKED_LEAST + (dice >> 33) % (PACKED_MOST - PACKED_LEAST + 1);
+        must(H5Dwrite_chunk(set, H5P_DEFAULT, 0, row, (size_t)(chunk_bytes * percent / 100), none) >= 0,
+             "a packed chunk");
+    }
+    free(none);
+}
 
 static void make_set(const struct sim_world *w, hid_t file, unsigned i)
 {
@@ -56,19 +103,23 @@ static void make_set(const struct sim_world *w, hid_t file, unsigned i)
     hsize_t dims[2] = {w->set_bytes, 1}, most[2] = {w->set_bytes, 1}, chunk[2] = {w->set_bytes, 1};
     int rank = 1;
     H5Pset_obj_track_times(dcpl, 0);
-    H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_EARLY);
+    H5Pset_alloc_time(dcpl, w->unpack_ns_byte > 0 ? H5D_ALLOC_TIME_INCR : H5D_ALLOC_TIME_EARLY);
     H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER);
     if (w->h5 == SIM_H5_CHUNKS) {
         rank = 2;
         dims[0] = most[0] = w->set_bytes / ROW;
         dims[1] = most[1] = chunk[1] = ROW;
         chunk[0] = (dims[0] + 63) / 64 < CHUNK_ROWS_MOST ? (dims[0] + 63) / 64 : CHUNK_ROWS_MOST;
+        if (w->unpack_ns_byte > 0)
+            chunk[0] = PACKED_CHUNK_ROWS;
         chunk_bytes = chunk[0] * ROW;
         if (w->grows)
             most[0] = H5S_UNLIMITED;
         if (w->grows > 1)
             most[1] = H5S_UNLIMITED;
         H5Pset_chunk(dcpl, 2, chunk);
+        if (w->unpack_ns_byte > 0)
+            set_filter(dcpl);
     }
     hid_t space = H5Screate_simple(rank, dims, most);
     hid_t set = H5Dcreate2(file, name, H5T_NATIVE_UCHAR, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
@@ -78,6 +129,8 @@ static void make_set(const struct sim_world *w, hid_t file, unsigned i)
     must(a >= 0 && H5Awrite(a, H5T_NATIVE_UINT, &i) >= 0, "an attribute");
     H5Aclose(a);
     H5Sclose(scalar);
+    if (w->h5 == SIM_H5_CHUNKS && w->unpack_ns_byte > 0)
+        write_packed(w, set);
     H5Dclose(set);
     H5Sclose(space);
     H5Pclose(dcpl);
@@ -95,6 +148,7 @@ static void find_places(const struct sim_world *w, hid_t file)
         must(H5Dget_num_chunks(set, space, &chunks) >= 0, "chunks");
         places = (size_t)chunks;
         place = calloc(places, sizeof *place);
+        stored = calloc(places, sizeof *stored);
         for (hsize_t i = 0; i < chunks; i++) {
             hsize_t off[2], bytes;
             unsigned mask;
@@ -102,6 +156,7 @@ static void find_places(const struct sim_world *w, hid_t file)
             must(H5Dget_chunk_info(set, space, i, off, &mask, &addr, &bytes) >= 0, "a chunk");
             must(off[0] * ROW / chunk_bytes < chunks, "a chunk's place");
             place[off[0] * ROW / chunk_bytes] = addr;
+            stored[off[0] * ROW / chunk_bytes] = bytes;
         }
         H5Sclose(space);
         H5Dclose(set);
@@ -148,7 +203,10 @@ static hid_t new_file(const struct sim_world *w, const char *path)
 static void take_file(struct sim_object *o, hid_t file, const char *path)
 {
     must(H5Fclose(file) >= 0, "to close it");
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    for (size_t i = 0; unpack_ns_byte > 0 && i < places; i++)
+        must(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)place[i], (off_t)stored[i]) == 0,
+             "a hole");
     take_segments(o, fd);
     close(fd);
     unlink(path);
@@ -216,6 +274,7 @@ void sim_h5_make(struct sim_world *w, const char *dir)
 {
     char path[128];
     snprintf(path, sizeof path, "%s/made.h5", dir);
+    unpack_ns_byte = w->unpack_ns_byte;
     if (w->sources) {
         make_virtual(w, path);
         return;
@@ -322,7 +381,7 @@ static int read_chunks(struct h5 *h)
         uint64_t end = from + n * chunk_bytes < h->w->set_bytes ? from + n * chunk_bytes : h->w->set_bytes;
         rc = read_piece(h, set, from, end - from);
         for (uint64_t k = 0; rc == 0 && k < n; k++) {
-            uint64_t at = k * chunk_bytes, len = end - from - at < chunk_bytes ? end - from - at : chunk_bytes;
+            uint64_t at = k * chunk_bytes, len = end - from - at < stored[c + k] ? end - from - at : stored[c + k];
             check(h, at, place[c + k], len);
         }
     }
