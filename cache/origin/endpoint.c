@@ -22,6 +22,7 @@
 #define RATE_MEMORY_NS 1e9
 #define RATE_MIN_BYTES 131072u   /* less than this says more about latency than about rate */
 #define RATE_KNOWN_NS 1e9        /* bytes came in for so long: it is no longer the connections' beginning that was measured */
+#define RATE_KNOWN_TRIPS 12      /* and for so many round trips: slow start takes nine to 4 MB in a round trip */
 
 /* How many connections a bulk stream begins with: so many windows of one connection, as untuned
  * systems grant it, make up what a fast link holds. One more costs the processors at both ends
@@ -370,7 +371,8 @@ static unsigned at_least(double n, unsigned least)
 /* Bytes per ns of all together; 0: not known yet. */
 static double known_rate(const struct xh_endpoint *e)
 {
-    return e->received_ns < RATE_KNOWN_NS ? 0 : e->rate;
+    int is_beginning = e->received_ns < RATE_KNOWN_NS || e->received_ns < RATE_KNOWN_TRIPS * e->rtt_ns;
+    return is_beginning ? 0 : e->rate;
 }
 
 /* How many connections a link that is as fast as this one has room for: with more, each has less than any has in its first

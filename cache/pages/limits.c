@@ -30,6 +30,14 @@
 #define SOON_IN_A_SECOND 4
 /* Ranges of this size are fetched as parts of a long one would be. */
 #define LARGE_BYTES (256u << 10)
+/* A young connection of a far server brings so much in some three round trips. What comes ahead of a reader is dealt to
+ * young ones in stripes from this size on, which grow as slow start does: so it comes in the order in which it is read,
+ * and each of them grows. A part of its own for each would come as late as the slowest brings half a megabyte. */
+#define STRIPE_BYTES (64u << 10)
+/* Bytes are dealt only where each connection gets so much, and what it brings in so many round trips: it stands idle
+ * for one before each request. */
+#define DEALT_LEAST_BYTES (128u << 10)
+#define DEALT_TRIPS 2
 /* How often the readers of a file are counted. */
 #define SHARE_EVERY_NS 20000000u
 
@@ -93,6 +101,14 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
     return part - part % XH_PAGE_BYTES;
 }
 
+/* To how many connections what comes ahead is dealt; 0: it is not. */
+static unsigned deals(const struct xh_file *f, const struct xh_origin_info *info)
+{
+    if (!info->young || info->rtt_ns <= FAR_RTT_NS || !f->opt.multirange || info->max_ranges < 2)
+        return 0;
+    return info->open < info->scattered - 1 ? info->open : info->scattered - 1;
+}
+
 int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim)
 {
     struct xh_origin_info info;
@@ -105,9 +121,14 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->spread_bytes = ahead && mean >= LARGE_BYTES ? lim->part_bytes : LEAST_GROUP_BYTES;
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
     lim->max_range_header = info.max_range_header - strlen("bytes=");
+    lim->deal = ahead && mean >= LARGE_BYTES ? deals(f, &info) : 0;
+    lim->stripe_bytes = STRIPE_BYTES;
+    lim->dealt_bytes = DEALT_TRIPS * info.trip_bytes;
+    lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;
     lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
     if (info.whole) { /* each request brings all of the file: one for all that is wanted */
         lim->gap_bytes = f->size;
+        lim->deal = 0;
         lim->part_bytes = f->size + XH_PAGE_BYTES - f->size % XH_PAGE_BYTES;
         lim->group_bytes = lim->part_bytes;
     }

@@ -1,4 +1,4 @@
-/* The plan: see plan.h. Three steps: coalesce, split, group. */
+/* The plan: see plan.h. Three steps: coalesce, split, group; or two: coalesce, deal. */
 #include "plan.h"
 
 #include <assert.h>
@@ -131,10 +131,67 @@ static size_t group(const struct xh_range *r, size_t n, const struct xh_plan_lim
     return m;
 }
 
+/* Deals |in| in stripes. Without |out|, counts how many ranges each gets, in t[].count; with it,
+ * writes them from t[].first on. */
+static void deal(const struct xh_range *in, size_t n, const struct xh_plan_limits *lim, struct xh_plan_transfer *t,
+                 struct xh_range *out)
+{
+    uint64_t stripe = lim->stripe_bytes, left = stripe;
+    size_t turn = 0;
+    for (size_t i = 0; i < lim->deal; i++)
+        t[i].count = 0;
+    for (size_t i = 0; i < n; i++)
+        for (uint64_t p = in[i].off, end = p + in[i].len, to; p < end; p = to) {
+            uint64_t cut = p + left - (p + left) % lim->align_bytes;
+            to = cut > p && cut < end ? cut : end;
+            if (out)
+                out[t[turn].first + t[turn].count] = (struct xh_range){p, to - p};
+            t[turn].count++;
+            left -= to - p < left ? to - p : left;
+            if (to < end || left < lim->align_bytes) { /* else the next range goes on with the stripe */
+                turn = (turn + 1) % lim->deal;
+                stripe = turn || stripe > UINT64_MAX / 4 ? stripe : 2 * stripe;
+                left = stripe;
+            }
+        }
+}
+
+/* Returns 0, 1: the limits do not allow it, or XH_E_NOMEM. */
+static int make_dealt(const struct xh_range *joined, size_t m, const struct xh_plan_limits *lim, struct xh_plan *p)
+{
+    size_t n = 0, all = 0, most = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < m; i++)
+        bytes += joined[i].len;
+    if (lim->deal < 2 || bytes / lim->deal < lim->dealt_bytes)
+        return 1;
+    size_t header = xh_range_header_bytes(joined[m - 1]);
+    struct xh_plan_transfer *t = calloc(lim->deal, sizeof *t);
+    if (!t)
+        return XH_E_NOMEM;
+    deal(joined, m, lim, t, NULL);
+    for (; n < lim->deal && t[n].count; all += t[n++].count) {
+        t[n].first = all;
+        most = t[n].count > most ? t[n].count : most;
+    }
+    int rc = most > lim->max_ranges || (most > 1 && most * header > lim->max_range_header) ? 1 : 0;
+    p->ranges = rc ? NULL : malloc(all * sizeof *p->ranges);
+    if (!p->ranges) {
+        free(t);
+        return rc ? rc : XH_E_NOMEM;
+    }
+    deal(joined, m, lim, t, p->ranges);
+    p->transfers = t;
+    p->ntransfers = n;
+    p->nranges = all;
+    return 0;
+}
+
 int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_limits *lim,
                  struct xh_plan *out)
 {
     assert(lim->part_bytes > 0 && lim->align_bytes > 0 && lim->part_bytes % lim->align_bytes == 0);
+    assert(lim->deal < 2 || (lim->dealt_bytes && lim->stripe_bytes && lim->stripe_bytes % lim->align_bytes == 0));
     assert(lim->max_ranges >= 1 && lim->max_range_header >= 1 && lim->group_bytes >= 1 && lim->spread_bytes >= 1 &&
            lim->connections >= 1);
     struct xh_plan p = {0};
@@ -142,6 +199,13 @@ int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_l
     if (!joined)
         return XH_E_NOMEM;
     size_t m = coalesce(wanted, n, lim->gap_bytes, joined);
+    int rc = make_dealt(joined, m, lim, &p);
+    if (rc <= 0) {
+        free(joined);
+        if (rc == 0)
+            *out = p;
+        return rc;
+    }
     p.nranges = count_parts(joined, m, lim);
     p.ranges = malloc((p.nranges ? p.nranges : 1) * sizeof *p.ranges);
     p.transfers = malloc((p.nranges ? p.nranges : 1) * sizeof *p.transfers);

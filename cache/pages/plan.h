@@ -16,6 +16,11 @@ struct xh_plan_limits {
     unsigned max_ranges;     /* ranges per transfer; >= 1 */
     size_t max_range_header; /* bytes of "a-b,c-d" per transfer, for transfers of several ranges; >= 1 */
     unsigned connections;    /* transfers that run at once; >= 1 */
+    /* Where |deal| > 1, and each gets |dealt_bytes| at least: all bytes are dealt to so many transfers in stripes, of
+     * |stripe_bytes| at first, a multiple of align_bytes, then of twice as much each turn. Not where one would have too
+     * many ranges. */
+    unsigned deal;
+    uint64_t dealt_bytes, stripe_bytes;
 };
 
 struct xh_plan_transfer { /* ranges [first, first + count) of the plan */
@@ -36,7 +41,8 @@ struct xh_plan {
  * longer than part_bytes. Transfers partition the ranges in order; only ranges that were
  * not split share a transfer, and no more of them than the limits allow; they are spread evenly, so
  * that |connections| transfers can run at once, or the least multiple of that where one round of
- * transfers does not hold them.
+ * transfers does not hold them. Where bytes are dealt, the ranges are sorted within each transfer alone, and may be
+ * longer than part_bytes.
  *
  * Returns 0 or XH_E_NOMEM (|out| untouched). Owns: xh_plan_free. Threads: any. */
 int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_limits *lim,

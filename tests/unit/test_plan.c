@@ -169,3 +169,85 @@ Test(plan, random_wishes_are_covered_within_every_limit, .timeout = 120)
         xh_plan_free(&p);
     }
 }
+
+/* ---- dealing */
+
+static struct xh_plan_limits dealing(unsigned to, uint64_t least, uint64_t stripe)
+{
+    struct xh_plan_limits lim = limits();
+    lim.max_ranges = 100;
+    lim.deal = to;
+    lim.dealt_bytes = least;
+    lim.stripe_bytes = stripe;
+    return lim;
+}
+
+Test(plan, bytes_are_dealt_in_stripes_that_grow_with_each_turn)
+{
+    struct xh_plan_limits lim = dealing(2, 65536, 65536);
+    struct xh_range r = {5000, 400000};
+    const struct xh_range want[] = {{5000, 64632}, {135168, 131072}, {69632, 65536}};
+    struct xh_plan p;
+    cr_assert_eq(xh_plan_make(&r, 1, &lim, &p), 0);
+    cr_assert_eq(p.ntransfers, 2);
+    cr_assert_eq(p.nranges, 5);
+    cr_assert_eq(p.transfers[1].count, 2);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < p.nranges; i++)
+        sum += p.ranges[i].len;
+    cr_assert_eq(sum, r.len);
+    cr_assert_eq(p.ranges[0].off, want[0].off);
+    cr_assert_eq(p.ranges[0].len, want[0].len);
+    cr_assert_eq(p.ranges[1].len, want[1].len);
+    cr_assert_eq(p.ranges[p.transfers[1].first].off, want[2].off);
+    cr_assert_eq(p.ranges[p.transfers[1].first].len, want[2].len);
+    xh_plan_free(&p);
+}
+
+Test(plan, too_few_bytes_or_too_many_ranges_are_not_dealt)
+{
+    struct xh_plan_limits few = dealing(4, 65536, 4096), many = dealing(4, 4096, 4096);
+    struct xh_range r = {0, 4 * 65536 - 1}, long_one = {0, 1u << 20};
+    struct xh_plan p;
+    many.max_ranges = 2;
+    cr_assert_eq(xh_plan_make(&r, 1, &few, &p), 0);
+    cr_assert_eq(p.ntransfers, 1);
+    xh_plan_free(&p);
+    cr_assert_eq(xh_plan_make(&long_one, 1, &many, &p), 0);
+    cr_assert_eq(p.ntransfers, 1);
+    xh_plan_free(&p);
+}
+
+Test(plan, what_is_dealt_covers_each_wanted_byte_once)
+{
+    srand(7);
+    for (int round = 0; round < 500; round++) {
+        static uint8_t want[SPACE], got[SPACE];
+        struct xh_range r[20];
+        size_t n = 0;
+        uint64_t align = 1 + (uint64_t)(rand() % 3);
+        struct xh_plan_limits lim = dealing(2 + (unsigned)(rand() % 5), 1 + (uint64_t)(rand() % 50),
+                                            align * (1 + (uint64_t)(rand() % 40)));
+        struct xh_plan p;
+        lim.align_bytes = lim.part_bytes = align;
+        memset(want, 0, sizeof want);
+        memset(got, 0, sizeof got);
+        for (uint64_t off = (uint64_t)(rand() % 100); n < 20 && off + 200 < SPACE; off += 1 + (uint64_t)(rand() % 90)) {
+            r[n] = (struct xh_range){off, 1 + (uint64_t)(rand() % 200)};
+            off += r[n++].len;
+        }
+        for (size_t i = 0; i < n; i++)
+            memset(want + r[i].off, 1, r[i].len);
+        cr_assert_eq(xh_plan_make(r, n, &lim, &p), 0);
+        size_t ranges = 0;
+        for (size_t t = 0; t < p.ntransfers; ranges += p.transfers[t++].count)
+            for (size_t i = p.transfers[t].first; i < p.transfers[t].first + p.transfers[t].count; i++) {
+                cr_assert(i == p.transfers[t].first || p.ranges[i].off >= p.ranges[i - 1].off + p.ranges[i - 1].len);
+                for (uint64_t b = p.ranges[i].off; b < p.ranges[i].off + p.ranges[i].len; b++)
+                    cr_assert_eq(got[b]++, 0);
+            }
+        cr_assert_eq(ranges, p.nranges);
+        cr_assert_eq(memcmp(want, got, sizeof got), 0);
+        xh_plan_free(&p);
+    }
+}
