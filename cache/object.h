@@ -61,6 +61,7 @@ struct xh_file {
     uint64_t size;
     struct xh_replicas *origin; /* at one server or at several */
     struct xh_shadow *shadow;   /* NULL for an empty object */
+    _Atomic uint64_t head_rest; /* the head from here on comes once some of it is missing (ahead/head.c); 0: not so */
     uint64_t spare_bytes;       /* what may be fetched in vain: the farther the origin, the more */
     int no_parts;               /* the server sends all of it, whatever is asked for */
     int opened_jointly;         /* one of several processes that opened it together: each may read its share */

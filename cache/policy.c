@@ -4,9 +4,6 @@
 /* A raw read of fewer bytes waits for round trips, not for the link: tmpfs costs it nothing that it would notice. */
 #define BULK_BYTES (256u << 10)
 
-/* With fewer connections in slow start, a read is there as soon by itself. */
-#define LEAD_CONNECTIONS 3
-
 /* A file comes whole where it takes no longer than the reader waits anyway: a walk is a chain of so many round trips at
  * least, and who has missed something more often than that reads on like it. Connections in slow start bring their
  * first flight and twice as much in each next round trip. A link whose rate is not known is taken for 1 Gbit/s; so much
@@ -80,8 +77,7 @@ int xh_policy_streams(const struct xh_keeping *k, uint64_t len)
 
 int xh_policy_leads(const struct xh_leading *l)
 {
-    return l->len >= XH_POLICY_STREAM_WINDOW / 2 && l->dataset && !l->hinted && !l->joint && l->young &&
-           l->idle >= LEAD_CONNECTIONS;
+    return l->len >= XH_POLICY_STREAM_WINDOW / 2 && l->dataset && !l->hinted && !l->joint && l->young;
 }
 
 /* ---- how far ahead */

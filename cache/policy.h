@@ -63,7 +63,6 @@ struct xh_leading {
     int hinted;       /* the program has said what it will read */
     int joint;        /* several processes opened the file together, each for its share */
     int young;        /* connections are in slow start */
-    unsigned idle;    /* connections that wait for work */
 };
 
 /* Returns 1 when a stream may begin with this read, not behind it: a connection in slow start becomes faster only

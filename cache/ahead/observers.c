@@ -1,4 +1,5 @@
 /* The observers, in the order in which they are told: see observer.h. */
+#include "head.h"
 #include "hints.h"
 #include "layouts.h"
 #include "observer.h"
@@ -9,7 +10,7 @@
 #include "whole.h"
 
 static const struct xh_observer *const observers[] = {
-    &xh_whole_observer,    &xh_siblings_observer, &xh_hints_observer, &xh_layouts_observer,
+    &xh_whole_observer,    &xh_head_observer, &xh_siblings_observer, &xh_hints_observer, &xh_layouts_observer,
     &xh_sequence_observer, &xh_row_observer,      &xh_walk_observer,
 };
 

@@ -49,7 +49,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     struct xh_range whole = xh_layouts_dataset(f, r);
     xh_replicas_get_info(f->origin, &info);
     struct xh_leading lead = {.len = r.len, .dataset = whole.len, .joint = f->opened_jointly, .young = info.young,
-                              .idle = info.idle, .hinted = xh_hints_any(f->hints)};
+                              .hinted = xh_hints_any(f->hints)};
     if (!xh_policy_leads(&lead) || pthread_mutex_trylock(&f->sequence->lock))
         return 0;
     struct xh_predict_seq seq = f->sequence->seq;

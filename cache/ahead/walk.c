@@ -13,6 +13,7 @@
  * too. */
 #include "walk.h"
 
+#include "head.h"
 #include "object.h"
 #include "format/metaindex.h"
 #include "pages/fetch.h"
@@ -77,6 +78,7 @@ static void go_on(struct xh_file *f)
         if (n) {
             xh_trace(XH_T_PREDICT, "walk", "ranges=%zu first=%llu", n, (unsigned long long)r[0].off);
             xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = r, .n = n});
+            xh_head_missed(f, r, n);
         }
     } while (n);
 }

@@ -17,6 +17,8 @@
 #include "source/unverified_head.h"
 #include "watch/trace.h"
 
+/* For so long the user's other processes go by what was found of a server; as the notes of the negative cache last. */
+#define APART_LASTS_S XH_NEGATIVE_MOST_S
 #define READER "reader=" /* what is told begins so: with the reader that told it */
 
 /* Puts the head that the first request brought into the shadow. */
@@ -81,8 +83,8 @@ static void ask_for_head(struct xh_file *f)
         xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &head, .n = 1});
 }
 
-/* A file that was never opened before: fetches what the root leads to, and the rest of the head. What will come whole
- * is left until it is missed (ahead/whole.c). */
+/* A file that was never opened before: fetches what the root leads to. The rest of the head is left until some of it is
+ * missed (ahead/head.c), as is what will come whole (ahead/whole.c). */
 static void begin(struct xh_file *f, uint64_t head_len)
 {
     struct xh_opened o;
@@ -96,8 +98,11 @@ static void begin(struct xh_file *f, uint64_t head_len)
         fetch_head(f, 0, f->no_parts);
     if (!small && !o.imaged)
         xh_walk_begin(f);
-    if (!proof && (!small || f->no_parts))
-        fetch_head(f, f->unverified->len ? f->unverified->len : head_len, f->no_parts);
+    uint64_t from = f->unverified->len ? f->unverified->len : head_len;
+    if (!proof && f->no_parts)
+        fetch_head(f, from, 1);
+    else if (!proof && !small && !o.imaged && o.readahead)
+        atomic_store_explicit(&f->head_rest, from, memory_order_relaxed);
     if (f->opt.sums)
         ask_for_head(f); /* last: the other processes will want it */
 }
@@ -150,14 +155,31 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
                     : open_proving(f, hint, err);
 }
 
+/* How the note is named that |f|'s server tells dates apart. */
+static void apart_name(const struct xh_file *f, char *out, size_t size)
+{
+    const char *host = strstr(f->url_shown, "://");
+    size_t n = host ? (size_t)(host - f->url_shown) + 3 + strcspn(host + 3, "/?#") : 0;
+    snprintf(out, size, "dates apart %.*s", (int)n, f->url_shown);
+}
+
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
 {
     xh_opening_begin(op, f->url, &f->opt, f->account);
-    xh_origin_crowd(xh_shadow_crowd);
     xh_shadow_crowd(&f->opt); /* so that the others count this one */
     uint64_t entered = xh_account_enter(f->account, XH_NETWORK);
+    char name[1100];
+    struct xh_origin_info info = {0};
+    apart_name(f, name, sizeof name);
+    int apart = xh_shadow_lacks(name, &f->opt, APART_LASTS_S);
+    if (apart)
+        xh_origin_tell_apart(f->url);
     int rc = xh_replicas_open(f->url, &f->opt, op->hint, op->vouched, &f->counters, &f->origin, head, err);
     xh_account_leave(f->account, XH_NETWORK, entered);
+    if (rc == 0)
+        xh_replicas_get_info(f->origin, &info);
+    if (rc == 0 && apart != info.apart)
+        xh_shadow_note_lack(name, &f->opt, info.apart);
     return rc;
 }
 

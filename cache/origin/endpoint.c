@@ -16,6 +16,7 @@
 #define YOUNG_BYTES 14600.0      /* what it brings in its first one */
 #define OLD_BYTES 8e6            /* what has brought so much has found its speed */
 #define YOUNG_ROUND_TRIPS 10     /* so many until it has brought its first megabyte, from its opening on */
+#define OPENING_ROUND_TRIPS 3   /* so many until a new connection brings its first bytes: TCP, TLS, the request */
 #define SOON_ROUND_TRIPS 4       /* a connection that is busy for longer is not waited for */
 #define GROWN_BYTES 4e6          /* what one brings in a round trip at most, where systems are not tuned */
 #define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
@@ -42,8 +43,6 @@
 #define CROWDED 2
 #define CROWD_LEAST 2u
 #define CONNECTIONS_MOST 64u    /* as the option has it */
-/* From here on the head takes longer to come than so many handshakes take to be computed. */
-#define GREETED_RTT_NS 6e6
 #define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
 #define TRIAL_NS 500e6
 #define TRIAL_ROUND_TRIPS 16
@@ -56,7 +55,6 @@
 
 static struct xh_endpoint *endpoints; /* under the engine's lock */
 static unsigned endpoints_known;
-static unsigned (*crowd)(const struct xh_options *o); /* counts the processes that share the link; NULL: this one alone */
 
 struct xh_endpoint *xh_endpoint_find(const char *server)
 {
@@ -97,6 +95,13 @@ void xh_endpoint_tell(const char *server, double rtt_ns)
     e->paying = connections_at_first(rtt_ns);
 }
 
+void xh_endpoint_tell_apart(const char *server)
+{
+    struct xh_endpoint *e = find_or_make(server);
+    if (e && e->dates == XH_DATES_UNKNOWN)
+        e->dates = XH_DATES_APART;
+}
+
 void xh_endpoint_forget(void)
 {
     endpoints_known = 0;
@@ -123,12 +128,6 @@ static int is_patient(const struct xh_request *r)
 static int is_impatient(const struct xh_request *r)
 {
     return is_stream(r) && !r->job->transfer->patient;
-}
-
-/* What opens a connection for others. */
-static int is_greeting(const struct xh_request *r)
-{
-    return r->job->probe && r->job->probe->greeting;
 }
 
 static int is_guess(const struct xh_request *r)
@@ -180,7 +179,6 @@ static void bind(struct xh_endpoint *e, struct xh_request *r, struct xh_thread *
     e->active_guesses += (unsigned)is_guess(r);
     e->streams += (unsigned)is_stream(r);
     e->opening += r->opens;
-    e->greetings += (unsigned)is_greeting(r);
     e->thread[t->index].active++;
     xh_engine_wake(t);
 }
@@ -194,7 +192,6 @@ static void unbind(struct xh_endpoint *e, struct xh_request *r)
     e->active_guesses -= (unsigned)is_guess(r);
     e->streams -= (unsigned)is_stream(r);
     e->opening -= r->opens;
-    e->greetings -= (unsigned)is_greeting(r);
     r->opens = 0;
     e->thread[r->thread->index].active--;
 }
@@ -452,8 +449,8 @@ static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_re
 static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
     const struct xh_origin *o = r->job->origin;
-    unsigned others = e->active - e->streams - e->greetings;
-    if (is_stream(r) || is_greeting(r) || others == 0)
+    unsigned others = e->active - e->streams;
+    if (is_stream(r) || others == 0)
         return 0;
     if (!r->job->speculative && others <= e->active_guesses && e->active < o->options.connections)
         return 0;
@@ -499,7 +496,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
                 return;
             r = other;
             t = choose_thread(e, 1);
-            r->opens = !is_stream(r) && !is_greeting(r);
+            r->opens = !is_stream(r);
         }
         unqueue(e, r);
         bind(e, r, t);
@@ -658,7 +655,6 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
         out->open += sockets;
         out->idle += sockets > e->thread[i].active ? sockets - e->thread[i].active : 0;
     }
-    out->idle += e ? e->greetings : 0; /* they are there soon */
     if (!e || out->open <= e->streams + e->opening || e->rtt_ns <= 0)
         return;
     out->warm = out->open - e->streams - e->opening;
@@ -667,32 +663,13 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
     if (busy > SOON_ROUND_TRIPS)
         return;
     window += share;
-    for (int left = (int)(YOUNG_ROUND_TRIPS - 1 - busy); left >= 1; left--, window *= 2) {
+    /* Young ones are ahead of a new one by its opening alone; those that have found their speed, by its slow start
+     * too. */
+    int trips = are_young(e) ? OPENING_ROUND_TRIPS : YOUNG_ROUND_TRIPS - 1;
+    for (int left = (int)(trips - busy); left >= 1; left--, window *= 2) {
         window = window < GROWN_BYTES ? window : GROWN_BYTES;
         out->warm_bytes += (uint64_t)(window * out->warm);
     }
-}
-
-void xh_endpoint_crowd(unsigned (*count)(const struct xh_options *o))
-{
-    crowd = count;
-}
-
-unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t rtt_ns)
-{
-    unsigned have = e->active + (unsigned)e->queued_requests, want = connections_at_first((double)rtt_ns);
-    if ((double)rtt_ns < GREETED_RTT_NS)
-        return 0;
-    want = at_most(o, 2 * want < SMALL_CONNECTIONS ? SMALL_CONNECTIONS : 2 * want) / (crowd ? crowd(&o->options) : 1);
-    return want > have ? want - have : 0;
-}
-
-uint64_t xh_endpoint_distance(const struct xh_endpoint *e, int *there)
-{
-    uint64_t begun = atomic_load_explicit(&e->first.socket_ns, memory_order_relaxed);
-    uint64_t took = atomic_load_explicit(&e->first.connect_ns, memory_order_relaxed);
-    *there = took != 0;
-    return took ? took : begun ? xh_now_ns() - begun : 0;
 }
 
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index)

@@ -26,7 +26,6 @@ struct xh_endpoint {
     uint64_t queued_bytes, queued_requests;  /* in all three */
     unsigned active, active_guesses;         /* BOUND and RUNNING; speculative ones that are no streams */
     unsigned streams;                        /* of the active ones, those that may stand still */
-    unsigned greetings;                      /* and those that are there for their connections' sake */
     unsigned opening;                        /* of the others, those that opened their connection */
     uint64_t active_bytes;                   /* what those were to bring when they were bound */
     struct {
@@ -50,7 +49,6 @@ struct xh_endpoint {
     uint64_t trial_ns, trial_bytes;  /* the trial's begin, 0: none; |arrived| then */
     uint64_t settled_ns;             /* when more did not pay */
     struct xh_peers peers;           /* what stragglers are measured by */
-    struct xh_wire_first first;      /* of its first connection */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
 };
 
@@ -110,6 +108,9 @@ struct xh_endpoint *xh_endpoint_find(const char *server);
 /* What another process has measured, of a server that this one does not know yet. Lock held. */
 void xh_endpoint_tell(const char *server, double rtt_ns);
 
+/* |server| tells files' dates by PROPFIND alone, as another process found. Lock held. */
+void xh_endpoint_tell_apart(const char *server);
+
 /* Takes every queued request out into |ring|: at exit. Lock held. */
 void xh_endpoint_drain(struct xh_ring *ring);
 
@@ -125,16 +126,6 @@ unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e);
 
 /* Fills in |out|'s open, idle, warm and warm_bytes: the connections to |e| (NULL: none yet). Lock held. */
 void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out);
-
-/* |count| (at least 1) says how many processes share the link when one is to greet: each for its part. Lock held. */
-void xh_endpoint_crowd(unsigned (*count)(const struct xh_options *o));
-
-/* How many connections are to be opened besides those under way, where the round trip takes |rtt_ns|. Lock held. */
-unsigned xh_endpoint_greetings(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t rtt_ns);
-
-/* The round trip to |e| as its first connection shows it: |*there| is 0 until that is made, and it is longer still.
- * 0: no name has been found for it yet. Threads: any, no lock. */
-uint64_t xh_endpoint_distance(const struct xh_endpoint *e, int *there);
 
 /* Where thread |index| counts its open sockets to |e|. Stays valid. That thread, no lock. */
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index);

@@ -142,12 +142,11 @@ static void start_bound(struct xh_thread *t)
         xh_request_prepare(r, x, &r->endpoint->limits, &rest);
         x->arrived = &r->endpoint->arrived;
         atomic_uint *sockets = xh_endpoint_sockets(r->endpoint, t->index);
-        struct xh_wire_first *first_socket = &r->endpoint->first;
         x->queued_ns = r->queued_ns;
         if (rest)
             requeue(t, rest, XH_PLACE_FIRST);
         xh_engine_unlock();
-        struct xh_outcome unsent = {.net = xh_request_send(x, t->wire, sockets, first_socket),
+        struct xh_outcome unsent = {.net = xh_request_send(x, t->wire, sockets),
                                     .proxy_status = 407,
                                     .text = "no request could be made"};
         if (unsent.net != XH_NET_OK)

@@ -35,13 +35,6 @@ struct xh_outcome {
     char text[192]; /* libcurl's words, no URL in them; "" for OK and CUT */
 };
 
-/* What the first connection to a server shows before any reply. Wires write it, any thread reads it; relaxed, orders
- * nothing. */
-struct xh_wire_first {
-    atomic_ullong socket_ns;  /* when its socket was opened; 0: not yet */
-    atomic_ullong connect_ns; /* how long it took to be there; 0: it is not */
-};
-
 /* What to send. Read during xh_wire_start only. */
 struct xh_send {
     const char *url;
@@ -53,9 +46,7 @@ struct xh_send {
     const struct xh_proxies *proxies;
     int https;
     uint64_t connect_timeout_ms; /* should the exchange's own deadline fail */
-    /* Both of the server, and live as long as the process: */
-    atomic_uint *sockets; /* how many this wire has open to it; relaxed, hints to other threads */
-    struct xh_wire_first *first;
+    atomic_uint *sockets; /* how many this wire has open to the server; lives as long as the process; relaxed, a hint */
 };
 
 #endif

@@ -24,6 +24,7 @@ struct xh_origin;
 struct xh_origin_info {
     uint64_t size;           /* bytes of the object */
     const char *validator;   /* printable, never empty: "etag:…", "mtime:…;size:…", "size:…" */
+    int apart;               /* 1: its server tells its date by PROPFIND alone */
     int fleeting;            /* 1: another opening's same validator does not prove the same bytes */
     const char *url_shown;   /* without query and user info */
     unsigned max_ranges;     /* most ranges one request may carry now; 1: no multi-range */
@@ -86,6 +87,10 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
                    struct xh_counters *counters, const struct xh_patience *patience, struct xh_origin **out,
                    struct xh_origin_head *head, struct xh_err *err);
 
+/* |url|'s server tells files' dates by PROPFIND alone, as was found before (|apart| of xh_origin_info): it is asked for
+ * that beside the head from now on. After xh_origin_ready. Does not block. */
+void xh_origin_tell_apart(const char *url);
+
 /* Opens |url| as another process of the same job told: |hint| is its xh_origin_hint after it had
  * opened, a fact and no question, so nothing is sent. A version that is gone shows in the first transfer.
  * Returns 0 or INVAL (|hint| is none), NOMEM, TLS, ACCES (what is found out without the network).
@@ -99,11 +104,6 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
 /* |processes| of this machine read the object at once: they share the connections that the option allows. |yields|: one
  * of the others waits for what it wants now, so that speculation here keeps to one connection. */
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields);
-
-/* |count| tells how many processes of this machine use the link, at least 1. It is asked when a server turns out to be
- * far, which by then all that begin together know of each other: each greets it for its part alone. Called with the
- * engine locked. */
-void xh_origin_crowd(unsigned (*count)(const struct xh_options *o));
 
 /* Text of one line, shorter than |size|, for a later xh_origin_open's |hint|: round trip, size, validator,
  * dialect. No secrets. Returns its length, 0 when it does not fit. */

@@ -2,9 +2,9 @@
  *
  * What is asked, in order: with a hint, whether its version is still there (one cheap
  * request); else the head. A reply without validator needs the date that PROPFIND tells, as
- * at XRootD. A server that is not known yet is asked for both at once; one that is known to need
- * the date, too, or for the date first where one connection has to carry both. Proofs by falling
- * strength: strong ETag, Last-Modified, weak ETag, PROPFIND's mtime, size alone. */
+ * at XRootD: only then is it asked for. A server that is known to need it is asked for both at once, or
+ * for the date first where one connection has to carry both. Proofs by falling strength: strong ETag,
+ * Last-Modified, weak ETag, PROPFIND's mtime, size alone. */
 #include "origin.h"
 
 #include <inttypes.h>
@@ -86,7 +86,7 @@ static int stat_origin(struct xh_origin *o, struct dated *out, struct xh_err *er
 {
     struct xh_probe p = {0};
     struct xh_err own = {0};
-    xh_question_put(o, XH_ASK_STAT, &p, 0, &own);
+    xh_question_put(o, XH_ASK_STAT, &p, &own);
     int rc = read_stat(&p, &own, out, err);
     free(p.bytes);
     return rc;
@@ -110,7 +110,7 @@ static int stat_wait(struct xh_origin *o, struct xh_question *q, struct dated *o
     struct xh_probe p = {0};
     struct xh_err own = {0};
     xh_engine_lock();
-    xh_question_wait(o, q, &p, 0, &own);
+    xh_question_wait(o, q, &p, &own);
     xh_engine_unlock();
     int rc = read_stat(&p, &own, out, err);
     free(p.bytes);
@@ -125,7 +125,7 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
     p->insists = 1;
     p->if_none_match = NULL;
     for (int tries = 0; tries < EMPTY_TRIES; tries++) {
-        int rc = xh_question_put(o, XH_ASK_HEAD, p, 1, err);
+        int rc = xh_question_put(o, XH_ASK_HEAD, p, err);
         if (rc != 0 || p->status != 416 || (p->size_known && p->size == 0))
             return rc;
         if (p->size_known)
@@ -194,9 +194,9 @@ static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct
     enum xh_dates dates = e ? e->dates : XH_DATES_UNKNOWN;
     xh_endpoint_open(e, &at);
     xh_engine_unlock();
-    if (dates == XH_DATES_APART && at.idle < 2) /* one after the other in any case */
+    if (dates == XH_DATES_APART && at.open > 0 && at.idle < 2) /* one after the other in any case */
         rc = stat_origin(o, &s, err);
-    else if (dates != XH_DATES_IN_REPLIES)
+    else if (dates == XH_DATES_APART)
         stat_beside(o, &q);
     uint64_t dated_by = s.server_hash;
     if (rc >= 0)
@@ -229,7 +229,7 @@ static int confirm_dated(struct xh_origin *o, const struct xh_dialect *d, struct
     stat_beside(o, &q);
     p->want_bytes = p->whole_bytes = 1;
     p->if_none_match = NULL;
-    int rc = xh_question_put(o, XH_ASK_HEAD, p, 0, err);
+    int rc = xh_question_put(o, XH_ASK_HEAD, p, err);
     int may_read = rc == 0 || (rc == XH_E_PROTO && p->ranges_refused); /* a whole file: more than was to come */
     int same = p->status == 416 ? d->size == 0 : !p->size_known || p->size == d->size;
     if (may_read)
@@ -255,7 +255,7 @@ static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_pr
     p->want_bytes = etag ? head_bytes(o) : 1;
     p->whole_bytes = etag ? o->options.whole_file_bytes : 1;
     p->if_none_match = etag ? d->value : NULL;
-    int rc = xh_question_put(o, XH_ASK_HEAD, p, 0, err);
+    int rc = xh_question_put(o, XH_ASK_HEAD, p, err);
     if (rc == XH_E_PROTO && p->ranges_refused) /* a small file, whole, but larger than one byte */
         return same_version(d, p);
     if (rc != 0)
@@ -313,6 +313,17 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
         return 0;
     }
     return rc == 2 ? settle(o, p, &(struct dated){0}, NULL, err) : open_afresh(o, p, early, err);
+}
+
+void xh_origin_tell_apart(const char *url)
+{
+    struct xh_url *u = NULL;
+    if (xh_url_parse(url, &u, NULL) != 0)
+        return;
+    xh_engine_lock();
+    xh_endpoint_tell_apart(u->server);
+    xh_engine_unlock();
+    xh_url_unref(u);
 }
 
 /* What can be known before any connection: the URL, the options, CAs and credentials. */

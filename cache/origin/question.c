@@ -10,8 +10,6 @@
 #include "job.h"
 #include "loop.h"
 
-/* How often is looked whether the first connection is there. */
-#define GREET_LOOK_MS 2
 /* How often an opener that has other ways is asked whether it still waits. */
 #define PATIENCE_LOOK_MS 10
 /* From here on a question is asked again: see hedge.c. */
@@ -58,7 +56,6 @@ static struct xh_beside *beside_queue(struct xh_origin *o, enum xh_ask what, con
         snprintf(b->if_none_match, sizeof b->if_none_match, "%s", like->if_none_match);
         b->p.if_none_match = b->if_none_match;
     }
-    b->p.greeting = b->left = like->greeting;
     b->p.hasty = o->patience != NULL;
     if (xh_job_probe(o, what, &b->p, beside_over) == 0)
         return b;
@@ -66,15 +63,15 @@ static struct xh_beside *beside_queue(struct xh_origin *o, enum xh_ask what, con
     return NULL;
 }
 
-/* Ends the probe |p|, or without one those that greet. Lock held. */
-static void end_probes(struct xh_origin *o, const struct xh_probe *p)
+/* Ends the probe |p|. Lock held. */
+static void end_probe(struct xh_origin *o, const struct xh_probe *p)
 {
     struct xh_err err;
     xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it is no longer waited for", o->url->shown);
     for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
         next = q->next;
         struct xh_job *j = xh_ring_of(q, struct xh_job, in_origin);
-        if (j->probe && (p ? j->probe == p : j->probe->greeting))
+        if (j->probe == p)
             xh_job_fail(j, &err);
     }
 }
@@ -90,7 +87,7 @@ static void beside_leave(struct xh_origin *o, struct xh_beside *b, int cut)
     }
     b->left = 1;
     if (cut)
-        end_probes(o, &b->p);
+        end_probe(o, &b->p);
 }
 
 int xh_question_ask(struct xh_origin *o, struct xh_question *q, enum xh_ask what, const struct xh_probe *like)
@@ -130,25 +127,6 @@ static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
     return 0;
 }
 
-/* Greets a server that is far: opens the connections that will be needed while the head is on its way, instead of
- * after it, by asking for a byte that nobody wants. How far it is, the first connection tells once it is there, and
- * until then by not being there. What may not be there greets nobody: its connections would end with it. Lock held.
- * Returns 0 when there is no more to greet. */
-static int greet(struct xh_origin *o)
-{
-    struct xh_endpoint *e = xh_endpoint_find(o->url->server);
-    if (!e || o->options.may_lack || e->rtt_ns > 0 ||
-        !xh_engine_runs()) /* it is no stranger; or the process exits while it is waited for */
-        return 0;
-    int there;
-    uint64_t rtt_ns = xh_endpoint_distance(e, &there);
-    static const struct xh_probe greeting = {.want_bytes = 1, .whole_bytes = 1, .greeting = 1};
-    for (unsigned n = xh_endpoint_greetings(e, o, rtt_ns); n; n--)
-        if (!beside_queue(o, XH_ASK_HEAD, &greeting))
-            return 0;
-    return !there;
-}
-
 /* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience.
  * Lock held. */
 static void wait_patiently(struct xh_origin *o, unsigned ms)
@@ -172,7 +150,7 @@ static void wait_patiently(struct xh_origin *o, unsigned ms)
     }
 }
 
-int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe *p, int greets, struct xh_err *err)
+int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe *p, struct xh_err *err)
 {
     struct xh_beside *b;
     while (!(b = question_answer(q))) {
@@ -181,11 +159,10 @@ int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe
         uint64_t waited = xh_now_ns() - q->asked_ns;
         unsigned ms = q->tries[1] ? 0 : STUCK_MS;
         if (!q->tries[1] && waited >= STUCK_MS * 1000000u) {
-            end_probes(o, NULL); /* they may be stuck as well, and hold the connections that it may have */
             q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
             xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
         }
-        wait_patiently(o, greets && (greets = greet(o)) ? GREET_LOOK_MS : ms);
+        wait_patiently(o, ms);
     }
     struct xh_err own = b->err;
     *p = b->p;
@@ -197,7 +174,7 @@ int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe
     return own.code;
 }
 
-int xh_question_put(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int greets, struct xh_err *err)
+int xh_question_put(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, struct xh_err *err)
 {
     struct xh_question q;
     int rc = xh_loop_enter(&o->options, err);
@@ -207,7 +184,7 @@ int xh_question_put(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, i
     free(p->bytes); /* an earlier answer's */
     p->bytes = NULL;
     if (xh_question_ask(o, &q, what, p) == 0)
-        rc = xh_question_wait(o, &q, p, greets, err);
+        rc = xh_question_wait(o, &q, p, err);
     else
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     xh_engine_unlock();

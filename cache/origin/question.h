@@ -17,14 +17,13 @@ struct xh_question {
 /* Asks for what the prober set in |like|. Lock held. Returns 0 or XH_E_NOMEM. */
 int xh_question_ask(struct xh_origin *o, struct xh_question *q, enum xh_ask what, const struct xh_probe *like);
 
-/* Waits for the answer to |q|, beside which others are greeted if |greets|, and moves it to |p|. Lock held. Returns 0
- * or the failure. */
-int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe *p, int greets, struct xh_err *err);
+/* Waits for the answer to |q| and moves it to |p|. Lock held. Returns 0 or the failure. */
+int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe *p, struct xh_err *err);
 
 /* The answer to |q| is not waited for any more. Lock held. */
 void xh_question_leave(struct xh_origin *o, struct xh_question *q);
 
 /* Asks for what is set in |p| and waits for the answer. Takes the lock. Returns 0 or the failure. */
-int xh_question_put(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, int greets, struct xh_err *err);
+int xh_question_put(struct xh_origin *o, enum xh_ask what, struct xh_probe *p, struct xh_err *err);
 
 #endif

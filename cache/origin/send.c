@@ -51,7 +51,7 @@ static void renew_token(struct xh_exchange *x)
     xh_origin_object_take_token(o, x);
 }
 
-enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uint *sockets, struct xh_wire_first *first)
+enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uint *sockets)
 {
     const struct xh_job *j = x->job;
     const struct xh_origin *o = j->origin;
@@ -78,7 +78,7 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
     }
     headers[n] = NULL;
     struct xh_send s = {
-        .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL, .headers = headers, .sockets = sockets, .first = first};
+        .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL, .headers = headers, .sockets = sockets};
     xh_caller_send(&o->caller, x->token, x->url, &s);
     if (!x->cert_sent)
         s.client_cert = s.client_key = NULL;

@@ -4,10 +4,9 @@
 
 #include "exchange.h"
 
-/* Sends |x| over |w|, whose open sockets to that server are counted in |sockets|; |first| is the server's. No lock.
+/* Sends |x| over |w|, whose open sockets to that server are counted in |sockets|. No lock.
  * Returns XH_NET_OK, or why it was not sent: LOCAL (out of memory), TURN, or PROXY: the proxy has refused our login
  * before. */
-enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uint *sockets,
-                            struct xh_wire_first *first);
+enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uint *sockets);
 
 #endif

@@ -140,6 +140,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->size = o->dialect.size;
     out->validator = o->validator;
     out->fleeting = xh_dialect_is_fleeting(&o->dialect);
+    out->apart = o->dialect.proof == XH_BY_PROPFIND;
     out->url_shown = o->url->shown;
     xh_engine_lock();
     struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
@@ -178,13 +179,6 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
     int n = snprintf(buf, size, XH_ROUND_TRIP "%.0f ", rtt_ns / 1e3);
     size_t rest = n > 0 && (size_t)n < size ? xh_dialect_hint(&d, buf + n, size - (size_t)n) : 0;
     return rest ? rest + (size_t)n : 0;
-}
-
-void xh_origin_crowd(unsigned (*count)(const struct xh_options *o))
-{
-    xh_engine_lock();
-    xh_endpoint_crowd(count);
-    xh_engine_unlock();
 }
 
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)

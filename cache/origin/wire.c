@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,10 +29,7 @@ struct xh_lane {
     CURL *easy;
     void *headers;         /* of xh_handle_set_up */
     struct xh_exchange *x; /* NULL while idle */
-    atomic_uint *sockets;  /* these two as in struct xh_send */
-    struct xh_wire_first *first;
-    int fd;          /* the socket that was opened last, curl's: it may be closed by now */
-    uint64_t cookie; /* its cookie */
+    atomic_uint *sockets;  /* as in struct xh_send */
     int paused;      /* no byte is expected */
     enum xh_net cut; /* why a callback made curl stop; XH_NET_OK: none did */
     char error[CURL_ERROR_SIZE];
@@ -123,14 +118,6 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
     return 0;
 }
 
-/* What tells a socket from a later one of the same number; 0: nothing does. */
-static uint64_t cookie_of(int fd)
-{
-    uint64_t cookie = 0;
-    socklen_t len = sizeof cookie;
-    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0 ? cookie : 0;
-}
-
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
 {
     struct xh_lane *l = ctx;
@@ -138,10 +125,6 @@ static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sock
     if (fd < 0)
         return CURL_SOCKET_BAD;
     atomic_fetch_add_explicit(l->sockets, 1, memory_order_relaxed);
-    l->fd = fd;
-    l->cookie = cookie_of(fd);
-    if (atomic_load_explicit(&l->first->socket_ns, memory_order_relaxed) == 0)
-        atomic_store_explicit(&l->first->socket_ns, xh_now_ns(), memory_order_relaxed);
     return fd;
 }
 
@@ -207,10 +190,8 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     CURL *e = l->easy;
     l->x = x;
     l->sockets = s->sockets;
-    l->first = s->first;
     l->cut = XH_NET_OK;
     l->paused = 0;
-    l->cookie = 0;
     l->error[0] = '\0';
     if (!(l->headers = xh_handle_set_up(e, s))) {
         lane_rest(l);
@@ -256,19 +237,6 @@ void xh_wire_resume(struct xh_lane *l)
     curl_easy_pause(l->easy, CURLPAUSE_CONT);
 }
 
-/* How far a server is, its first socket knows before curl tells. */
-static void note_connected(const struct xh_lane *l)
-{
-    struct tcp_info tcp;
-    socklen_t len = sizeof tcp;
-    if (l->cookie == 0 || atomic_load_explicit(&l->first->connect_ns, memory_order_relaxed) != 0 ||
-        cookie_of(l->fd) != l->cookie)
-        return;
-    if (getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &tcp, &len) == 0 && tcp.tcpi_state == TCP_ESTABLISHED)
-        atomic_store_explicit(&l->first->connect_ns, tcp.tcpi_rtt ? tcp.tcpi_rtt * UINT64_C(1000) : 1,
-                              memory_order_relaxed);
-}
-
 static void look_after(struct xh_wire *w)
 {
     uint64_t now = xh_now_ns();
@@ -276,7 +244,6 @@ static void look_after(struct xh_wire *w)
         struct xh_lane *l = xh_ring_of(p, struct xh_lane, link);
         enum xh_net why;
         next = p->next;
-        note_connected(l);
         if (now > w->events->deadline(l->x, &why))
             xh_wire_cut(l, why);
     }

@@ -14,6 +14,8 @@
 
 #define ROWS 64u
 #define LASTS_S 600u
+/* A server without sidecars in so many directories is taken for one that has none. */
+#define NONES_ENOUGH 4u
 
 struct row {
     char *name;
@@ -25,6 +27,13 @@ struct row {
 static struct row *directories, *warned;
 /* Guards them. A leaf, and only tried: a fork may leave it locked for ever, and not knowing costs only a request. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* How much of |url| names its server, without "/", so that no directory has the same name. */
+static size_t server(const char *url)
+{
+    const char *host = strstr(url, "://");
+    return host ? (size_t)(host - url) + 3 + strcspn(host + 3, "/?#") : 0;
+}
 
 /* How much of |url| names its directory, "/" included; a query may belong to one file. */
 static size_t directory(const char *url)
@@ -93,6 +102,35 @@ static enum xh_known known(const char *url, size_t n)
     return r && xh_now_ns() - r->at_ns < LASTS_S * UINT64_C(1000000000) ? r->is : XH_KNOWN_NOTHING;
 }
 
+/* 1 when all directories of |url|'s server that were asked have none, and they are enough. Lock held. */
+static int lacks_all(const char *url)
+{
+    size_t n = server(url), nones = 0;
+    for (const struct row *r = directories; r; r = r->hh.next)
+        if (strncmp(r->name, url, n) == 0 && r->name[n] == '/') {
+            if (r->is == XH_KNOWN_SOME)
+                return 0;
+            nones++;
+        }
+    return nones >= NONES_ENOUGH;
+}
+
+static int is_noted(const char *url, size_t n, const struct xh_options *o)
+{
+    char *name = strndup(url, n);
+    int lacks = name && xh_shadow_lacks(name, o, LASTS_S);
+    free(name);
+    return lacks;
+}
+
+static void note(const char *url, size_t n, const struct xh_options *o, int lacks)
+{
+    char *name = strndup(url, n);
+    if (name)
+        xh_shadow_note_lack(name, o, lacks);
+    free(name);
+}
+
 enum xh_known xh_known_of(const char *url, const struct xh_options *o)
 {
     size_t n = directory(url);
@@ -103,11 +141,7 @@ enum xh_known xh_known_of(const char *url, const struct xh_options *o)
     }
     if (is != XH_KNOWN_NOTHING)
         return is;
-    char *dir = strndup(url, n);
-    if (dir && xh_shadow_lacks(dir, o, LASTS_S))
-        is = XH_KNOWN_NONE;
-    free(dir);
-    return is;
+    return is_noted(url, n, o) || is_noted(url, server(url), o) ? XH_KNOWN_NONE : XH_KNOWN_NOTHING;
 }
 
 void xh_known_note(const char *url, const struct xh_options *o, enum xh_known is)
@@ -118,11 +152,12 @@ void xh_known_note(const char *url, const struct xh_options *o, enum xh_known is
     int keeps = known(url, n) == XH_KNOWN_SOME && is == XH_KNOWN_NONE;
     if (!keeps)
         add(&directories, url, n, is);
+    int all = lacks_all(url);
     pthread_mutex_unlock(&lock);
-    char *dir = strndup(url, n);
-    if (dir && !keeps)
-        xh_shadow_note_lack(dir, o, is == XH_KNOWN_NONE);
-    free(dir);
+    if (!keeps)
+        note(url, n, o, is == XH_KNOWN_NONE);
+    if (all || is == XH_KNOWN_SOME)
+        note(url, server(url), o, all);
 }
 
 int xh_known_first(const char *url)

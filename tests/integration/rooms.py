@@ -131,6 +131,7 @@ WRITERS = {
     "cache/source/unverified_head": "unverified",
     "cache/source/metadata_image cache/open/": "image",
     "cache/source/compressed cache/source/frames cache/open/": "compressed",
+    "cache/ahead/head cache/open/": "head_rest",
     "cache/ahead/layouts": "layouts",
     "cache/ahead/sequence": "sequence",
     "cache/ahead/walk": "walk",

@@ -45,7 +45,6 @@ struct xh_lane {
     struct conn *conn;
     struct request *request; /* as it was given, to be sent once more */
     atomic_uint *sockets;
-    struct xh_wire_first *first;
     unsigned opened;
     int sent, paused;
 };
@@ -128,8 +127,6 @@ static struct conn *conn_open(struct xh_lane *l, struct sim_server *s)
     c->port = FIRST_PORT + (unsigned)sim_sums.connections++;
     c->begun_ns = sim_now();
     atomic_fetch_add_explicit(c->sockets, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&l->first->socket_ns, memory_order_relaxed) == 0)
-        atomic_store_explicit(&l->first->socket_ns, sim_now(), memory_order_relaxed);
     l->opened++;
     sim_sums.open_most = ++sim_sums.open > sim_sums.open_most ? sim_sums.open : sim_sums.open_most;
     sim_at(sim_link_up(s->link) + s->link->rtt_ns / 2, on_there, c, 0);
@@ -280,7 +277,6 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     l->wire = w;
     l->x = x;
     l->sockets = s->sockets;
-    l->first = s->first;
     l->opened = 0;
     l->paused = 0;
     l->request = q;
@@ -368,8 +364,6 @@ static int take_body(struct xh_lane *l, uint64_t most)
 static void go_on(struct xh_lane *l)
 {
     struct conn *c = l->conn;
-    if (c->there && atomic_load_explicit(&l->first->connect_ns, memory_order_relaxed) == 0)
-        atomic_store_explicit(&l->first->connect_ns, c->server->link->rtt_ns + 1, memory_order_relaxed);
     if (c->refused) {
         finish(l, XH_NET_CONNECT, 0);
         return;

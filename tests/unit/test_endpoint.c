@@ -663,7 +663,13 @@ Test(endpoint, connections_are_told_by_what_they_do, .init = fresh)
     finish(l[1]);
     i = facts();
     cr_assert(i.open == 4 && i.idle == 2 && i.warm == 2, "%u %u %u", i.open, i.idle, i.warm);
-    cr_assert_gt(i.warm_bytes, 0);
+    e->connection_rate = 0.1;
+    uint64_t young = facts().warm_bytes;
+    cr_assert_gt(young, 0);
+    atomic_store(&e->arrived, 4 * 8000000);
+    cr_assert_gt(facts().warm_bytes, young, "those that have found their speed are ahead by more than an opening");
+    atomic_store(&e->arrived, 0);
+    e->connection_rate = 1e-2;
     ask(0);
     start();
     i = facts();
@@ -895,23 +901,6 @@ Test(endpoint, sums_are_those_of_a_naive_count, .init = fresh, .timeout = 30)
     }
 }
 
-Test(endpoint, a_far_server_is_greeted_with_what_will_be_needed, .init = fresh)
-{
-    static const struct {
-        unsigned rtt_ms, under_way, connections, greetings;
-    } cases[] = {{1, 1, 16, 0}, {5, 1, 16, 0}, {10, 1, 16, 7}, {20, 4, 16, 4}, {20, 2, 4, 2}, {50, 2, 16, 14},
-                 {50, 2, 6, 4}, {160, 2, 16, 14}, {160, 1, 1, 0}};
-    ask(0);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        e->active = cases[i].under_way;
-        e->queued_requests = 0;
-        origin.options.connections = cases[i].connections;
-        cr_expect_eq(xh_endpoint_greetings(e, &origin, (uint64_t)cases[i].rtt_ms * MS), cases[i].greetings,
-                     "%u ms, %u, of %u: %u", cases[i].rtt_ms, cases[i].under_way, cases[i].connections,
-                     xh_endpoint_greetings(e, &origin, (uint64_t)cases[i].rtt_ms * MS));
-    }
-}
-
 Test(endpoint, a_server_cannot_make_us_know_servers_without_end, .init = fresh)
 {
     static char names[5000][32];
@@ -928,47 +917,4 @@ Test(endpoint, a_server_cannot_make_us_know_servers_without_end, .init = fresh)
     loads[0].used = 0;
     url.server = names[0];
     cr_expect_eq(xh_endpoint_queue(&make(0, MIB)->r, XH_PLACE_LAST), 0, "who is known is asked");
-}
-
-static unsigned crowd_of;
-
-static unsigned count_crowd(const struct xh_options *o)
-{
-    cr_assert_eq(o, &origin.options);
-    return crowd_of;
-}
-
-Test(endpoint, a_crowd_greets_for_its_part, .init = fresh)
-{
-    ask(0);
-    start();
-    unsigned alone = xh_endpoint_greetings(e, &origin, 160 * MS);
-    crowd_of = 2;
-    xh_endpoint_crowd(count_crowd);
-    cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), (alone + 1) / 2 - 1, "of %u", alone);
-    crowd_of = 32;
-    cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), 0);
-    xh_endpoint_crowd(NULL);
-    cr_assert_eq(xh_endpoint_greetings(e, &origin, 160 * MS), alone);
-}
-
-Test(endpoint, a_greeting_keeps_no_demand_waiting, .init = fresh)
-{
-    struct xh_probe greeting = {.want_bytes = 1, .greeting = 1};
-    struct xh_origin_info info;
-    ask(0);
-    start();
-    for (int i = 0; i < 10; i++) {
-        struct load *l = make(0, 1);
-        l->job.ask = XH_ASK_HEAD;
-        l->job.probe = &greeting;
-        queue(l);
-    }
-    start();
-    cr_assert_eq(e->greetings, 10, "all at once, %u", e->greetings);
-    xh_endpoint_open(e, &info);
-    cr_assert_geq(info.idle, 10, "they are as good as idle: %u", info.idle);
-    struct load *l = queue(make(0, MIB));
-    start();
-    cr_assert_eq(l->r.state, XH_REQ_RUNNING);
 }

@@ -213,8 +213,9 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
                                    .rtt_ns = engine.rtt_ns};
 }
 
-void xh_origin_crowd(unsigned (*count)(const struct xh_options *o))
+void xh_origin_tell_apart(const char *url)
 {
+    (void)url;
 }
 
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
