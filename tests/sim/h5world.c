@@ -468,6 +468,31 @@ static int look_at(struct h5 *h, unsigned i)
     return rc;
 }
 
+/* Each source in turn, beside |url|: open, its dataset's shape, close. */
+static int look_at_many(struct h5 *h, const char *url, hid_t fapl)
+{
+    const struct sim_world *w = h->w;
+    int rc = 0;
+    for (unsigned i = 0; rc == 0 && i < w->sources; i++) {
+        char name[300];
+        hsize_t dims[2] = {0, 0};
+        snprintf(name, sizeof name, "%.*s/source-%u.h5", (int)(strrchr(url, '/') - url), url, i);
+        hid_t file = H5Fopen(name, H5F_ACC_RDONLY, fapl), set = file < 0 ? -1 : H5Dopen2(file, "x", H5P_DEFAULT);
+        hid_t space = set < 0 ? -1 : H5Dget_space(set);
+        rc = space < 0 || H5Sget_simple_extent_dims(space, dims, NULL) < 0 ? -1 : 0;
+        if (rc == 0 && dims[0] != source_rows(w))
+            snprintf(h->out->wrong, sizeof h->out->wrong, "file %u has %llu rows", i, (unsigned long long)dims[0]);
+        if (space >= 0)
+            H5Sclose(space);
+        if (set >= 0)
+            H5Dclose(set);
+        if (file >= 0)
+            H5Fclose(file);
+        sim_trace("file %u is closed, rc=%d", i, rc);
+    }
+    return rc;
+}
+
 static herr_t note_error(unsigned n, const H5E_error2_t *e, void *ctx)
 {
     char *why = ctx;
@@ -503,8 +528,9 @@ int sim_h5_read(const struct sim_world *w, const char *url, uint64_t seed, struc
     h.buf = malloc((size_t)room);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     hid_t fapl = access_of(&w->options);
-    h.file = fapl < 0 ? -1 : H5Fopen(url, H5F_ACC_RDONLY, fapl);
-    int rc = h.buf && h.file >= 0 ? 0 : -1;
+    int many = w->h5 == SIM_H5_MANY;
+    h.file = fapl < 0 || many ? -1 : H5Fopen(url, H5F_ACC_RDONLY, fapl);
+    int rc = h.buf && (h.file >= 0 || many) ? 0 : -1;
     unsigned n = w->reads && w->reads < w->sets ? w->reads : w->sets;
     switch (w->h5) {
     case SIM_H5_IMAGES:
@@ -529,6 +555,9 @@ int sim_h5_read(const struct sim_world *w, const char *url, uint64_t seed, struc
     case SIM_H5_AFTER:
     case SIM_H5_BESIDE:
         rc = rc ? rc : read_virtual(&h);
+        break;
+    case SIM_H5_MANY:
+        rc = rc ? rc : look_at_many(&h, url, fapl);
         break;
     case SIM_H5_NONE:
     case SIM_H5S:

@@ -27,6 +27,8 @@
 #define GZIP_PART 0.69      /* of a chunk's bytes are stored */
 #define GZIP_NS_BYTE 10.7   /* h5py's own time for a stored byte: 69 MB in 0.74 s on the machine of docs/bench.md */
 #define PLAIN_MOST 16
+#define MANY_FILES 50u
+#define MANY_BYTES (158 * UINT64_C(8192)) /* whole rows */
 #define MB 1e6
 /* Of an untuned Linux: what the receiver's 6 MiB let be under way (ss shows snd_wnd 2.75 MB, and the sender held up by it
  * 88 % of the time), and the sender's 4 MiB. */
@@ -345,6 +347,15 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         virtual_world(b, w);
         return;
     }
+    if (b->name[0] == 'M') {
+        w->h5 = SIM_H5_MANY;
+        w->sources = MANY_FILES;
+        w->set_bytes = MANY_BYTES;
+        w->read_bytes = SOURCE_READ_BYTES;
+        w->latest = 1;
+        w->options.readahead = strcmp(b->name, "M1-off") != 0;
+        return;
+    }
     int is_sets = strcmp(b->name + 2, "-sets") == 0;
     switch (b->name[1]) {
     case '1':
@@ -438,7 +449,7 @@ static int measure(struct bench *b, struct measured *m)
     char said[1024], *more;
     memset(m, 0, sizeof *m);
     b->plain = 1;
-    int plain = small_file(b->name) ? 0 : b->name[0] == 'V' ? strcmp(b->name, V1_ONE) == 0 : b->name[1] < '3';
+    int plain = small_file(b->name) ? 0 : b->name[0] == 'V' ? strcmp(b->name, V1_ONE) == 0 : b->name[0] == 'W' && b->name[1] < '3';
     for (int i = 0; i < 5 && plain; i++, b->plain *= 2) {
         if (in_child(run_bench, b, said, sizeof said) != 0)
             return -1;
@@ -601,6 +612,7 @@ static void usage(void)
            "    matrix, or each N-th\n"
            "sim --workload W2-gzip [--megabytes MB] [--unpack NS]   packed chunks, a reader that takes NS for a byte;\n"
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
+           "sim --workload M1|M1-off …   50 files of 1.3 MB, one after another: open, a shape, close; without reading ahead\n"
            "sim --workload V1 [--sources N] [--source-bytes NM]   a virtual dataset over files, one after another and side by side,\n"
            "    beside the same data in one file\n");
 }

@@ -33,6 +33,7 @@ enum sim_h5 {
     SIM_H5_AFTER,  /* a virtual dataset from the beginning to the end; its sources lie one after another */
     SIM_H5_BESIDE, /* the same; the sources' columns lie side by side */
     SIM_H5S,
+    SIM_H5_MANY, /* of the workloads alone: many files, one after another: open, a dataset's shape, close */
 };
 
 enum sim_order { SIM_ORDER_UP, SIM_ORDER_DOWN, SIM_ORDER_STEPS, SIM_ORDER_PERIOD }; /* each third piece; 0, 3, 5, 10, 13, 15 and so on */
