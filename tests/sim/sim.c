@@ -449,7 +449,8 @@ static int measure(struct bench *b, struct measured *m)
     char said[1024], *more;
     memset(m, 0, sizeof *m);
     b->plain = 1;
-    int plain = small_file(b->name) ? 0 : b->name[0] == 'V' ? strcmp(b->name, V1_ONE) == 0 : b->name[0] == 'W' && b->name[1] < '3';
+    int plain = b->name[0] == 'V' ? strcmp(b->name, V1_ONE) == 0
+                                  : b->name[0] == 'W' && b->name[1] < '3' && !small_file(b->name);
     for (int i = 0; i < 5 && plain; i++, b->plain *= 2) {
         if (in_child(run_bench, b, said, sizeof said) != 0)
             return -1;
@@ -612,7 +613,7 @@ static void usage(void)
            "    matrix, or each N-th\n"
            "sim --workload W2-gzip [--megabytes MB] [--unpack NS]   packed chunks, a reader that takes NS for a byte;\n"
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
-           "sim --workload M1|M1-off …   50 files of 1.3 MB, one after another: open, a shape, close; without reading ahead\n"
+           "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: open, a shape, close; -off: readahead=off\n"
            "sim --workload V1 [--sources N] [--source-bytes NM]   a virtual dataset over files, one after another and side by side,\n"
            "    beside the same data in one file\n");
 }
