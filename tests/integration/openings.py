@@ -206,8 +206,8 @@ def main():
         directory.chmod(0o755)
         for kind, limits in LIMITS.items():
             (a, b, _), (c, d, _) = limits
-            with tap.claim(f"{kind}: one opening and one small read are {a} requests on {b} connections, {c} on {d} at a "
-                           "known server"):
+            with tap.claim(f"{kind}: one opening and one small read are {a} requests on {b} connections, "
+                           f"{c} on {d} at a known server"):
                 one_opening_asks_little(kind, directory, shadows)
     return tap.done()
 

@@ -613,7 +613,7 @@ static void usage(void)
            "    matrix, or each N-th\n"
            "sim --workload W2-gzip [--megabytes MB] [--unpack NS]   packed chunks, a reader that takes NS for a byte;\n"
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
-           "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: open, a shape, close; -off: readahead=off\n"
+           "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
            "sim --workload V1 [--sources N] [--source-bytes NM]   a virtual dataset over files, one after another and side by side,\n"
            "    beside the same data in one file\n");
 }
