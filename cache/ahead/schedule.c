@@ -74,23 +74,27 @@ static size_t fetch(struct xh_file *f, const struct xh_range *r, size_t n, const
     return done == kept && kept < n ? kept + xh_stage_fetch(f, r + kept, n - kept) : done;
 }
 
-/* Fetches |r|, of a run that streams up to |stream_end|, 0: that does not, and through |more| bytes of other files.
- * Returns the end of what is seen to. */
-static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_end, uint64_t more, int leads)
+/* Fetches |r| of the run |p|, which streams up to |stream_end|, 0: does not. Returns the end of what is seen to. */
+static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_end, const struct xh_proposal *p)
 {
     struct xh_range pieces[PIECES_MOST + 1] = {{0}};
     struct xh_keeping k;
     xh_keep_ahead(f, &k);
     uint64_t step = r.len / PIECES_MOST / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES, seen = r.off;
-    if (stream_end > r.off && xh_policy_streams(&k, stream_end - r.off + more))
-        seen = xh_stage_stream(f, r.off, stream_end);
-    if (seen > r.off || leads)
+    uint64_t all = (stream_end - r.off) * (p->turns ? p->turns : 1) + p->more;
+    int follows = xh_stage_streams_to(f, r.off);
+    if (stream_end > r.off && (follows || xh_policy_streams(&k, all)))
+        seen = xh_stage_stream(f, r.off, stream_end, p->turns);
+    if (seen == XH_STREAM_LATER)
+        return r.off;
+    if (seen > r.off || p->leads)
         return seen;
     size_t n = 0;
     for (uint64_t at = 0; at < r.len; at += step)
         pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
     pieces[n].off = r.off + r.len;
-    if (xh_policy_streams(&k, r.len + xh_followed_by(f))) /* part of a row that is as long: it passes the shadow by */
+    /* Part of a row that is as long, or of a run that streams: it passes the shadow by. */
+    if (follows || xh_policy_streams(&k, r.len + xh_followed_by(f)))
         return pieces[xh_stage_fetch(f, pieces, n)].off;
     return pieces[fetch(f, pieces, n, &k)].off;
 }
@@ -109,14 +113,14 @@ static int fetch_packed(struct xh_file *f, const struct xh_range *r, size_t n, s
     return 1;
 }
 
-static uint64_t fetch_run_packed(struct xh_file *f, struct xh_range r, uint64_t stream_end, uint64_t more, int leads)
+static uint64_t fetch_run_packed(struct xh_file *f, struct xh_range r, uint64_t stream_end, const struct xh_proposal *p)
 {
     struct xh_range near = r;
-    uint64_t far = stream_end, end = r.off + r.len, most = stream_end > end || leads ? stream_end : end;
-    struct xh_file *copy = xh_compressed_map_run(f, &near, &far, leads);
+    uint64_t far = stream_end, end = r.off + r.len, most = stream_end > end || p->leads ? stream_end : end;
+    struct xh_file *copy = xh_compressed_map_run(f, &near, &far, p->leads);
     if (!copy)
         return near.off;
-    uint64_t seen = xh_compressed_original(f, fetch_run(copy, near, far, more, leads));
+    uint64_t seen = xh_compressed_original(f, fetch_run(copy, near, far, p));
     seen = seen < most ? seen : most;
     return seen > r.off ? seen : r.off;
 }
@@ -170,12 +174,12 @@ size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p)
 
 uint64_t xh_schedule_run(struct xh_file *f, const struct xh_proposal *p)
 {
-    uint64_t stream_end = xh_policy_stream_end(p->window, p->run_end);
+    uint64_t stream_end = xh_policy_stream_end(p->window * (p->turns ? p->turns : 1), p->run_end);
     if (xh_schedule_is_whole(f))
         return p->leads ? p->r->off : p->r->off + p->r->len;
     if (p->leads && stream_end <= p->r->off)
         return p->r->off;
-    return (xh_compressed_used(f->compressed) ? fetch_run_packed : fetch_run)(f, *p->r, stream_end, p->more, p->leads);
+    return (xh_compressed_used(f->compressed) ? fetch_run_packed : fetch_run)(f, *p->r, stream_end, p);
 }
 
 int xh_schedule_reach(struct xh_file *f, uint64_t end, uint64_t window)

@@ -20,7 +20,8 @@ static void ahead_up(struct xh_file *f, const struct xh_range *want)
     struct xh_predict_seq *p = &f->sequence->seq;
     uint64_t end = p->last.off + p->last.len;
     if (want)
-        p->ahead = xh_schedule_run(f, &(struct xh_proposal){.r = want, .n = 1, .window = p->window, .run_end = p->end});
+        p->ahead = xh_schedule_run(f, &(struct xh_proposal){.r = want, .n = 1, .window = p->window, .run_end = p->end,
+                                                            .turns = xh_siblings_width(f)});
     if (xh_schedule_reach(f, end, p->window))
         p->ahead = end;
 }

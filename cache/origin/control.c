@@ -1,22 +1,64 @@
-/* How many connections streams use: see control.h.
+/* How many connections streams use, and when they give one back: see control.h.
  *
  * More connections carry more wherever each is slow by itself: windows of an untuned system, loss, a limit for each
  * connection. They cost little where one would fill the link, unless its round trip is so short that the queue holds a
- * few packets for each: then they make each other lose packets. So the number depends on the round trip alone.
- *
- * Measured on 23 November 2026 by `containers/box sim --workload W1 --matrix` (docs/simulator.md), rate by the best
- * plain client's: worst, tenth percentile and median 0.36, 0.60, 0.84. With 15 of 16 connections from 20 ms on they
- * were 0.36, 0.65, 0.94. But while the streams of one file stand still, a second file then has one connection: read
- * over 50 ms it took 5.0 s, by this rule 2.2 s, and 1.6 s where half are left to it (0.46 and 0.79 on each fourteenth
- * link). */
+ * few packets for each: then they make each other lose packets. So the round trip says how many to begin with. Where
+ * that is not all, it is found out whether more pay: from one stream to the next, as a stream that is cut leaves holes
+ * before its reader, and connections that have to begin anew. */
 #include "control.h"
 
-#define LEAST_STREAMS 6u
-#define STREAMS_PER_NS 0.5e-6
+#define LEAST_STREAMS  6u
+#define STREAMS_PER_NS 0.9e-6
+/* What shorter transfers bring is slow start. */
+#define SAMPLE_BYTES (1u << 20)
+/* Twice as many connections are worth so much more. */
+#define GAIN 1.1
+/* A link that has changed so much is another one. */
+#define CHANGED 2.0
 
-unsigned xh_control_streams(double rtt_ns, unsigned most)
+unsigned xh_control_streams(const struct xh_control *c, double rtt_ns, unsigned most)
 {
-    double n = LEAST_STREAMS + rtt_ns * STREAMS_PER_NS;
-    unsigned may = most - (most + 2) / 3;
+    double n = c->streams ? c->streams : LEAST_STREAMS + rtt_ns * STREAMS_PER_NS;
+    unsigned may = most > 1 ? most - 1 : 0;
     return n < may ? (unsigned)n : may;
+}
+
+int xh_control_is_settled(const struct xh_control *c, double rtt_ns, unsigned most)
+{
+    return c->settled || xh_control_streams(c, rtt_ns, most) + 1 >= most;
+}
+
+void xh_control_sample(struct xh_control *c, unsigned streams, uint64_t bytes, uint64_t ns, double rtt_ns,
+                       unsigned most)
+{
+    unsigned now = xh_control_streams(c, rtt_ns, most);
+    if (streams != now || bytes < SAMPLE_BYTES || ns == 0)
+        return;
+    c->streams = now;
+    c->bytes += (double)bytes;
+    c->ns += (double)ns;
+    if (2 * ++c->samples < (c->fewer ? c->fewer : now)) /* connections that were opened for this give none */
+        return;
+    double rate = now * c->bytes / c->ns;
+    c->bytes = c->ns = 0;
+    c->samples = 0;
+    if (c->settled) {
+        if (rate > CHANGED * c->rate || CHANGED * rate < c->rate)
+            c->settled = 0, c->fewer = 0;
+        return;
+    }
+    if (c->fewer && rate < GAIN * c->rate) {
+        c->streams = c->fewer;
+        c->settled = 1;
+        return;
+    }
+    c->fewer = now;
+    c->rate = rate;
+    c->streams = 2 * now < most ? 2 * now : most - 1;
+    c->settled = c->streams <= now;
+}
+
+uint64_t xh_control_stands_for(double opening_ns, unsigned streams, unsigned most)
+{
+    return streams ? (uint64_t)(opening_ns * most / 2 / streams) : UINT64_MAX;
 }

@@ -11,6 +11,7 @@
 
 #include "base/now.h"
 #include "watch/trace.h"
+#include "way.h"
 
 #define FIRST_FLIGHT_BYTES 65536 /* what a new connection brings in a round trip, about, while it is young */
 #define YOUNG_BYTES 14600.0      /* what it brings in its first one */
@@ -146,6 +147,7 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
         r->queued_bytes = 0;
     e->queued_bytes += r->queued_bytes;
     e->queued_requests += r->queued_requests;
+    e->queued_streams += (unsigned)is_stream(r);
     int waits = is_guess(r) || is_patient(r);
     r->waits_ns = waits ? 0 : xh_now_ns();
     struct xh_ring *fresh = waits ? &e->speculative : &e->demand;
@@ -166,6 +168,7 @@ static void unqueue(struct xh_endpoint *e, struct xh_request *r)
     xh_ring_take(&r->link);
     e->queued_bytes -= r->queued_bytes;
     e->queued_requests -= r->queued_requests;
+    e->queued_streams -= (unsigned)is_stream(r);
 }
 
 /* |r|, in no ring, is |t|'s next. */
@@ -235,7 +238,7 @@ void xh_endpoint_drain(struct xh_ring *ring)
         xh_ring_move_all(ring, &e->again);
         xh_ring_move_all(ring, &e->demand);
         xh_ring_move_all(ring, &e->speculative);
-        e->queued_bytes = e->queued_requests = 0;
+        e->queued_bytes = e->queued_requests = e->queued_streams = 0;
     }
 }
 
@@ -449,12 +452,25 @@ static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_re
 static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
     const struct xh_origin *o = r->job->origin;
-    unsigned others = e->active - e->streams;
+    unsigned others = e->active - e->streams, most = xh_origin_object_connections(o);
+    if (is_impatient(r)) /* it is begun where there is a connection for it, or one that another stream gives back */
+        return e->active >= most && xh_way_free(e, opening_ns(e), most) > 0;
     if (is_stream(r) || others == 0)
         return 0;
     if (!r->job->speculative && others <= e->active_guesses && e->active < o->options.connections)
         return 0;
-    return others >= most_for(e, r) || e->active >= xh_origin_object_connections(o);
+    return others >= most_for(e, r) || e->active >= most;
+}
+
+/* Where |r| has to wait for nothing but the connections of streams, one that stands still makes way, if that is sooner.
+ * Returns how long (ns) until it is worth looking again; UINT64_MAX: something else will have happened before. */
+static uint64_t make_way(struct xh_endpoint *e, const struct xh_request *r)
+{
+    unsigned most = xh_origin_object_connections(r->job->origin), others = e->active - e->streams;
+    if (e->streams == 0 || e->active < most || (!is_stream(r) && (others >= most_for(e, r) || !worth_opening(e, r))))
+        return UINT64_MAX;
+    uint64_t wait = xh_way_make(e, opening_ns(e), most);
+    return wait ? wait : UINT64_MAX;
 }
 
 void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)
@@ -501,6 +517,8 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         unqueue(e, r);
         bind(e, r, t);
     }
+    if (r)
+        make_way(e, r);
 }
 
 /* 1 when one more request of |o| may run on |t| without more connections than its option allows. This process's share of
@@ -551,9 +569,13 @@ uint64_t xh_endpoints_look(uint64_t now)
             e->held_ns = 0;
             xh_endpoint_dispatch(e);
         }
-        struct xh_request *r = first_of(&e->again);
-        r = r ? r : first_of(&e->demand);
-        if (!r || !r->waits_ns || is_stream(r) || has_to_wait(e, r))
+        struct xh_request *r = next_request(e);
+        if (r && has_to_wait(e, r)) {
+            uint64_t wait = make_way(e, r);
+            nearest = wait < nearest ? wait : nearest;
+            continue;
+        }
+        if (!r || !r->waits_ns || is_stream(r))
             continue;
         uint64_t left = patience_left(e, r, now);
         if (left == 0)
@@ -640,6 +662,9 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
     }
     if (x->body_bytes >= RATE_MIN_BYTES && x->last_ns > x->first_ns)
         smooth(&e->connection_rate, (double)x->body_bytes / (double)(x->last_ns - x->first_ns), 0.125);
+    if (is_stream(r) && !x->opened && x->last_ns > x->first_ns)
+        xh_control_sample(&e->control, r->job->transfer->beside, x->body_bytes, x->last_ns - x->first_ns, e->rtt_ns,
+                          xh_origin_object_connections(r->job->origin));
     measure_rate(e, x);
     weigh_gain(e, x);
 }
@@ -655,9 +680,9 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
         out->open += sockets;
         out->idle += sockets > e->thread[i].active ? sockets - e->thread[i].active : 0;
     }
-    if (!e || out->open <= e->streams + e->opening || e->rtt_ns <= 0)
+    if (!e || out->open <= e->streams + e->queued_streams + e->opening || e->rtt_ns <= 0)
         return;
-    out->warm = out->open - e->streams - e->opening;
+    out->warm = out->open - e->streams - e->queued_streams - e->opening;
     double share = (double)(e->active_bytes + e->queued_bytes) / out->warm, window = window_of(e);
     double busy = round_trips_for(share, window, are_young(e));
     if (busy > SOON_ROUND_TRIPS)
@@ -670,6 +695,11 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
         window = window < GROWN_BYTES ? window : GROWN_BYTES;
         out->warm_bytes += (uint64_t)(window * out->warm);
     }
+}
+
+unsigned xh_endpoint_streams(const struct xh_endpoint *e, unsigned most)
+{
+    return e ? e->streams - xh_way_free(e, opening_ns(e), most) : 0;
 }
 
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index)

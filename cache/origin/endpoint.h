@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "control.h"
 #include "engine.h"
 #include "hedge.h"
 #include "origin_object.h"
@@ -25,7 +26,7 @@ struct xh_endpoint {
     struct xh_ring again, demand, speculative;
     uint64_t queued_bytes, queued_requests;  /* in all three */
     unsigned active, active_guesses;         /* BOUND and RUNNING; speculative ones that are no streams */
-    unsigned streams;                        /* of the active ones, those that may stand still */
+    unsigned streams, queued_streams;        /* of the active ones, those that may stand still; and of the queued ones */
     unsigned opening;                        /* of the others, those that opened their connection */
     uint64_t active_bytes;                   /* what those were to bring when they were bound */
     struct {
@@ -48,6 +49,7 @@ struct xh_endpoint {
     double fewer_rate;               /* bytes per ns with half as many */
     uint64_t trial_ns, trial_bytes;  /* the trial's begin, 0: none; |arrived| then */
     uint64_t settled_ns;             /* when more did not pay */
+    struct xh_control control;       /* of streams */
     struct xh_peers peers;           /* what stragglers are measured by */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
 };
@@ -126,6 +128,10 @@ unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e);
 
 /* Fills in |out|'s open, idle, warm and warm_bytes: the connections to |e| (NULL: none yet). Lock held. */
 void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out);
+
+/* How many connections to |e| (NULL: none yet) streams have that they would not leave to others at once, where |most|
+ * may be open. Lock held. */
+unsigned xh_endpoint_streams(const struct xh_endpoint *e, unsigned most);
 
 /* Where thread |index| counts its open sockets to |e|. Stays valid. That thread, no lock. */
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index);

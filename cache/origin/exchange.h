@@ -120,7 +120,8 @@ struct xh_exchange {
     struct xh_multipart multipart;
     /* How long it may take: see xh_exchange_deadline(). */
     uint64_t begun_ns, connect_most_ns, stall_most_ns; /* when it was handed to the wire, and the two time-outs */
-    int stands;            /* its reader takes no more now, and no byte is expected */
+    _Atomic uint64_t stands_ns; /* since when its reader takes no more, and no byte is expected; 0: it goes on. Written
+                                 * by its thread alone; to others a hint that orders nothing */
     struct xh_lane *lane;  /* of the wire, from its start to its end */
     struct xh_ring free_link; /* of the thread */
 };
@@ -131,6 +132,12 @@ int xh_exchange_is_proxys(const struct xh_exchange *x);
 /* |x| is over: takes down what the wire tells of it beside the reply, and those that wait for what its proxy makes of
  * our login need not any longer. Thread of |x|, no lock. */
 void xh_exchange_over(struct xh_exchange *x, const struct xh_outcome *out);
+
+/* Since when |x| stands still, 0: it does not. Threads: any; to others than its own a hint. */
+static inline uint64_t xh_exchange_stands(const struct xh_exchange *x)
+{
+    return atomic_load_explicit(&x->stands_ns, memory_order_relaxed);
+}
 
 /* Lets |x| go on, if it stands still. Thread of |x|, no lock. */
 void xh_exchange_resume(struct xh_exchange *x);

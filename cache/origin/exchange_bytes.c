@@ -50,10 +50,10 @@ void xh_exchange_over(struct xh_exchange *x, const struct xh_outcome *out)
 
 void xh_exchange_resume(struct xh_exchange *x)
 {
-    if (!x->stands)
+    if (!xh_exchange_stands(x))
         return;
-    x->stands = 0;
     x->last_ns = x->pace_ns = xh_now_ns();
+    atomic_store_explicit(&x->stands_ns, 0, memory_order_relaxed);
     xh_wire_resume(x->lane);
 }
 
@@ -62,7 +62,7 @@ void xh_exchange_resume(struct xh_exchange *x)
 uint64_t xh_exchange_deadline(const struct xh_exchange *x, enum xh_net *why)
 {
     *why = XH_NET_CONNECT_TIMEOUT;
-    if (x->stands)
+    if (xh_exchange_stands(x))
         return UINT64_MAX;
     if (x->last_ns == 0)
         return x->begun_ns + x->connect_most_ns;
@@ -286,7 +286,7 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
     struct xh_transfer *t = x->transfer;
     int rc = 0;
     if (t && t->full && x->take != XH_TAKE_NOTHING && !x->tail_ns && t->full(t)) {
-        x->stands = 1;
+        atomic_store_explicit(&x->stands_ns, xh_now_ns(), memory_order_relaxed);
         return 1;
     }
     heard(x);
@@ -337,6 +337,7 @@ void xh_exchange_draw(const struct xh_exchange *x, const struct xh_outcome *out,
                       x->queued_ns && x->queued_ns < x->sent_ns ? (x->sent_ns - x->queued_ns) / 1000 : 0,
                       out->net == XH_NET_OK          ? "whole"
                       : out->net == XH_NET_CANCELLED ? "cancelled"
+                      : out->net == XH_NET_LEFT      ? "left"
                                                      : "cut or failed");
     xh_timeline_slice(track, "first byte", x->sent_ns, first, "port=%u", x->port);
     if (last > first)

@@ -188,6 +188,15 @@ static uint32_t random_word(void)
     return getrandom(&word, sizeof word, GRND_NONBLOCK) == sizeof word ? word : 0;
 }
 
+/* 1 when nobody wants more of |x| now, which is over. */
+static int stands(const struct xh_exchange *x, const struct xh_outcome *out)
+{
+    struct xh_transfer *t = x->transfer;
+    if (out->net == XH_NET_LEFT)
+        return 1;
+    return out->net != XH_NET_OK && out->net != XH_NET_CANCELLED && t && t->full && t->full(t);
+}
+
 enum xh_next xh_learn_verdict(struct xh_exchange *x, const struct xh_outcome *out, struct xh_verdict *v)
 {
     struct xh_origin *o = x->request->job->origin;
@@ -205,7 +214,7 @@ enum xh_next xh_learn_verdict(struct xh_exchange *x, const struct xh_outcome *ou
                            .asked_came = complete(x, x->asked_first, x->asked_end),
                            .speculative = atomic_load_explicit(x->speculative, memory_order_relaxed),
                            .hasty = t ? atomic_load_explicit(&t->hasty, memory_order_relaxed) : x->probe->hasty,
-                           .stands = out->net != XH_NET_OK && t && t->full && t->full(t),
+                           .stands = stands(x, out),
                            .trusted = xh_caller_trusts(&o->caller, x->url),
                            .trusted_first = xh_caller_trusts(&o->caller, o->url)};
     int refused = x->reply.status == 401 || x->reply.status == 403 || x->page || x->take == XH_TAKE_DOUBT;

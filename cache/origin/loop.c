@@ -72,6 +72,15 @@ static void carry_out(struct xh_thread *t, struct xh_request *r, const struct xh
         r->due_ns = xh_now_ns() + v->delay_ms * 1000000u;
         xh_ring_put_last(&t->delayed, &r->link);
         break;
+    case XH_NEXT_STAND:
+        if (r->resume) { /* meanwhile */
+            requeue(t, r, XH_PLACE_AGAIN);
+            break;
+        }
+        xh_request_enter(r, XH_REQ_DELAYED);
+        r->due_ns = XH_DUE_RESUMED;
+        xh_ring_put_last(&t->delayed, &r->link);
+        break;
     case XH_NEXT_FAIL:
         xh_trace(XH_T_ORIGIN, "fail", "id=%p code=%s status=%d", (void *)r, xh_err_name(v->err.code), v->err.status);
         r->job->lost = 1;
@@ -156,16 +165,29 @@ static void start_bound(struct xh_thread *t)
     xh_engine_unlock();
 }
 
-/* Ends running requests that are to be cut; all of them with |net| when |all|. */
-static void cut_running(struct xh_thread *t, int all, enum xh_net net)
+/* 1 when |r| leaves its connection to others. The reader may have come meanwhile. */
+static int leaves(struct xh_request *r)
+{
+    int does = r->leaves && !r->resume && xh_exchange_stands(r->exchange);
+    r->leaves = 0;
+    return does;
+}
+
+/* Ends running requests that are to be cut, or that leave; all of them, as the process exits, when |all|. */
+static void cut_running(struct xh_thread *t, int all)
 {
     for (;;) {
         struct xh_exchange *x = NULL;
+        enum xh_net net = all ? XH_NET_EXITING : XH_NET_CANCELLED;
         xh_engine_lock();
         for (struct xh_ring *p = t->running.next; p != &t->running && !x; p = p->next) {
             struct xh_request *r = xh_ring_of(p, struct xh_request, link);
-            if (all || r->cut)
+            if (all || r->cut) {
                 x = r->exchange;
+            } else if (leaves(r)) {
+                x = r->exchange;
+                net = XH_NET_LEFT;
+            }
         }
         if (!x)
             t->cuts = 0;
@@ -292,14 +314,14 @@ static void run(struct xh_thread *t)
             sleep_ms = 0;
         xh_engine_unlock();
         if (cuts)
-            cut_running(t, 0, XH_NET_CANCELLED);
+            cut_running(t, 0);
         if (resumes)
             resume_running(t);
         tell_all(&finished);
         if (sleep_ms > 0 && !exiting)
             xh_wire_poll(t->wire, sleep_ms);
     }
-    cut_running(t, 1, XH_NET_EXITING);
+    cut_running(t, 1);
 }
 
 /* Fails what no thread will come to any more. Lock held on entry and on return. */

@@ -39,6 +39,7 @@ struct xh_origin_info {
     int young;               /* 1 while those that are there have not found their speed */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
     unsigned streaming;      /* how many transfers with |full| the server's streams use together */
+    int settled;             /* 1: that many it will be; 0: streams had better be short, to find out whether more pay */
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */
     int whole;               /* 1: the server sends no parts of it: whatever is asked for, all of it comes */
     unsigned warm;           /* connections that are there and are not, or soon no longer, a stream's */
@@ -127,9 +128,10 @@ struct xh_transfer {
     void (*done)(struct xh_transfer *t, const struct xh_err *err);
     /* NULL, or asked before bytes are taken from the connection: when it says 1 they stay where they
      * are, and the server waits, until xh_origin_resume. Such a transfer may be long; it takes a
-     * connection of its own. When its connection breaks while it is full, it ends with
-     * XH_E_CANCELLED. Called on an engine thread; must not block. */
+     * connection of its own. When its connection breaks while it is full, or is left to others, the rest is asked for
+     * at xh_origin_resume. Called on an engine thread; must not block. */
     int (*full)(struct xh_transfer *t);
+    unsigned beside;             /* where |full|: as many transfers bring its stream together */
     int patient;                 /* 1: one with |full| waits for a connection that is there, behind what was asked for
                                   * before */
     _Atomic int hasty;           /* 1: a failure is tried again once, soon: there are other ways to the bytes. Relaxed:

@@ -143,7 +143,7 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_l
     x->stale_parts = 0;
     x->sent_ns = x->first_ns = x->last_ns = x->quiet_ns = x->pace_ns = x->tail_ns = x->tail_bytes = 0;
     x->pace_bytes = x->header_bytes = 0;
-    x->stands = 0;
+    atomic_store_explicit(&x->stands_ns, 0, memory_order_relaxed);
     x->lane = NULL;
     xh_reply_init(&x->reply);
     if (j->probe) {

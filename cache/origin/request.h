@@ -9,8 +9,8 @@
  *   QUEUED   in its endpoint's queue        -> BOUND (dispatch) | OVER (cancel)
  *   BOUND    in a thread's inbox            -> RUNNING (start)  | OVER (cancel)
  *   RUNNING  an exchange is on the wire     -> QUEUED (again: redirect, more to ask, retry at
- *                                              once) | DELAYED (back-off) | OVER
- *   DELAYED  waits for its time             -> QUEUED (due)     | OVER (cancel)
+ *                                              once) | DELAYED (back-off; a stream that stands) | OVER
+ *   DELAYED  waits for its time, or reader  -> QUEUED (due)     | OVER (cancel)
  *   OVER     counted off its job, freed */
 #ifndef XH_REQUEST_H
 #define XH_REQUEST_H
@@ -20,6 +20,8 @@
 #include "origin_object.h"
 
 enum xh_request_state { XH_REQ_NEW, XH_REQ_QUEUED, XH_REQ_BOUND, XH_REQ_RUNNING, XH_REQ_DELAYED, XH_REQ_OVER };
+
+#define XH_DUE_RESUMED UINT64_MAX
 
 struct xh_request {
     /* Constant after creation: */
@@ -35,6 +37,7 @@ struct xh_request {
     struct xh_exchange *exchange;  /* while RUNNING */
     int cut;                       /* to be ended by its thread */
     int resume;                    /* to go on, when it stands still */
+    int leaves;                    /* to leave its connection to others, if it still stands when its thread looks */
     int again;                     /* while QUEUED: in the endpoint's ring |again| */
     /* Hedging, see hedge.h. Two twins are BOUND or RUNNING, on the same thread, with the same slice: */
     struct xh_request *twin; /* the other of a pair; NULL: none, or it is over */
@@ -42,7 +45,7 @@ struct xh_request {
     int hedged;              /* of a pair, now or once */
     unsigned opens;          /* 1 while BOUND and RUNNING: on a connection that is opened for it */
     int surplus;             /* the twin brought the slice: to end without a word */
-    uint64_t due_ns;               /* while DELAYED */
+    uint64_t due_ns;               /* while DELAYED; XH_DUE_RESUMED: when its reader goes on */
     uint64_t queued_bytes, queued_requests; /* what it counts for in the queue */
     uint64_t queued_ns;                     /* when it came there, for the time line; 0: nobody looks */
     uint64_t waits_ns;                      /* while QUEUED: since when somebody waits for it, 0: nobody */

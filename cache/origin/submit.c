@@ -108,10 +108,14 @@ void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
     struct xh_job *j = t->origin_private;
     for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next) {
         struct xh_request *r = xh_ring_of(p, struct xh_request, in_job);
-        if (r->state != XH_REQ_RUNNING)
+        if (r->state == XH_REQ_DELAYED && r->due_ns == XH_DUE_RESUMED) {
+            r->due_ns = 0;
+        } else if (r->state == XH_REQ_RUNNING) {
+            r->resume = 1;
+            r->thread->resumes = 1;
+        } else {
             continue; /* it asks again when it runs */
-        r->resume = 1;
-        r->thread->resumes = 1;
+        }
         xh_engine_wake(r->thread);
     }
     xh_engine_unlock();
@@ -161,8 +165,10 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->trip_bytes = e ? (uint64_t)(e->connection_rate * e->rtt_ns) : 0;
     out->scattered = xh_endpoint_most(e, o, SCATTERED_BYTES, 1);
     xh_endpoint_open(e, out);
-    unsigned busy = e ? e->streams : 0;
-    out->streaming = xh_control_streams((double)out->rtt_ns, most);
+    unsigned busy = xh_endpoint_streams(e, most);
+    static const struct xh_control none;
+    out->streaming = xh_control_streams(e ? &e->control : &none, (double)out->rtt_ns, most);
+    out->settled = xh_control_is_settled(e ? &e->control : &none, (double)out->rtt_ns, most);
     out->streams = out->streaming > busy && !out->whole ? out->streaming - busy : 0;
     if (out->whole) /* each of several requests would bring all of it */
         out->connections = out->scattered = out->streaming = 1;

@@ -467,8 +467,8 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     unsigned few = retries < 2 ? retries : 2;
     char buf[XH_TLS_ADVICE_BYTES];
     const char *advice = xh_tls_advice(a->out->text, a->now_s, buf);
-    if (a->stands) /* a server does not wait for ever, and nobody wants more */
-        return FAIL(XH_E_CANCELLED, 0, "the connection broke off while the stream stood still");
+    if (a->stands) /* a server does not wait for ever, and nobody wants more now */
+        return XH_NEXT_STAND;
     if (a->out->net >= XH_NET_NAME && a->out->net <= XH_NET_HANDSHAKE && x->reply.status == 0 && goes_back(a, v))
         return again(v);
     if ((a->out->net == XH_NET_HANDSHAKE || a->out->net == XH_NET_BROKEN) && x->reply.status == 0 &&
@@ -544,7 +544,7 @@ static enum xh_next judge(const struct xh_attempt *a, struct xh_verdict *v)
 {
     const struct xh_exchange *x = a->x;
     int status = x->reply.status;
-    if (a->out->net == XH_NET_EXITING || a->out->net == XH_NET_CANCELLED)
+    if (a->out->net == XH_NET_EXITING || a->out->net == XH_NET_CANCELLED || a->out->net == XH_NET_LEFT)
         return judge_net(a, v);
     if (x->fault != XH_FAULT_NONE)
         return judge_fault(a, v);
@@ -565,7 +565,7 @@ enum xh_next xh_verdict(const struct xh_attempt *a, struct xh_verdict *v)
     v->next = judge(a, v);
     if (v->looks)
         *v = (struct xh_verdict){.next = XH_NEXT_LOOK, .tries = a->tries, .limits = a->limits};
-    int repeats = v->next == XH_NEXT_AGAIN || v->next == XH_NEXT_LATER;
+    int repeats = v->next == XH_NEXT_AGAIN || v->next == XH_NEXT_LATER || v->next == XH_NEXT_STAND;
     if (repeats && a->x->ask == XH_ASK_RANGES && a->all_came)
         v->next = XH_NEXT_DONE;
     return v->next;

@@ -9,6 +9,7 @@ enum xh_next {
     XH_NEXT_DONE,  /* the request has all that it wanted */
     XH_NEXT_AGAIN, /* to the queue at once */
     XH_NEXT_LATER, /* to the queue after delay_ms */
+    XH_NEXT_STAND, /* to the queue once its reader goes on: its connection is gone, and nobody waits for it */
     XH_NEXT_FAIL,  /* with err */
     XH_NEXT_LOOK,  /* the token is to be looked for anew; then the attempt is judged again, with what came of it */
 };

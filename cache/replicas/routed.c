@@ -307,6 +307,7 @@ struct xh_routed *xh_routed_new(struct xh_replicas *r, struct xh_transfer *t)
                                 .bytes = on_bytes,
                                 .done = on_done,
                                 .full = t->full ? on_full : NULL,
+                                .beside = t->beside,
                                 .patient = t->patient};
     g->asked = t;
     g->r = r;

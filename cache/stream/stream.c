@@ -18,12 +18,16 @@
 /* Ranges of one load, and what one takes of the header. */
 #define ROUNDS_MOST 256
 #define RANGE_HEADER_BYTES 26
+/* A stream is short that has fewer connections than it might, as others have them, and while it is not known how many
+ * pay: the next one may have more. What would be two of them is one. */
+#define SHORT_ROUNDS 8
+/* Files that are read in turns are fetched in parts of half of what each may hold. Where all parts together are so many
+ * times what a fast link holds, the round trip before each costs little, and parts suit connections of different speed
+ * better. */
+#define TURN_ROUND_TRIPS 2
 /* How far ahead a stream of a slow link runs, in seconds of what comes; and how often that is reckoned. */
 #define SOON_S 4
 #define RATED_NS 250000000u
-/* With so much of what the link holds for each, they find their speed soon: more would make each other lose packets. */
-#define SLOW_SHARE_BYTES (512u << 10)
-#define SLOW_LEAST 2u
 
 /* Whether a stream's load is to stand still. Takes the lock. */
 static int full(struct xh_transfer *t)
@@ -77,6 +81,7 @@ struct dealing {
     size_t nloads, warm;
     uint64_t early;
     size_t rounds; /* of turns, at most: so many ranges fit one request */
+    int is_short;  /* it had better be */
 };
 
 static size_t turns_at(const struct dealing *d, uint64_t at)
@@ -147,36 +152,41 @@ static uint64_t known_rate(const struct xh_stage *s, const struct xh_origin_info
     return s->rate > info->second_bytes ? s->rate : info->second_bytes;
 }
 
-/* As many loads as a stream may have, and a link that is known to be slow has room for. */
-static size_t most_loads(const struct xh_stage *s, const struct xh_origin_info *info)
+/* How many loads a stream has now, where |busy| of earlier ones are not over, which it |follows| or not; 0: there is no
+ * connection for it. |*all|: how many it might have. */
+static size_t loads_now(const struct xh_file *f, const struct xh_origin_info *info, size_t busy, int follows,
+                        unsigned turns, size_t *all)
 {
-    double rate = (double)known_rate(s, info);
-    size_t room = SLOW_LEAST + (size_t)(rate * (double)info->rtt_ns / 1e9 / SLOW_SHARE_BYTES);
-    return rate > 0 && room < STREAM_LOADS_MOST ? room : STREAM_LOADS_MOST;
+    size_t n = info->max_ranges > 1 && f->opt.multirange ? info->streaming : 1;
+    size_t may = info->streams + (follows ? busy : 0);
+    n = n < STREAM_LOADS_MOST ? n : STREAM_LOADS_MOST;
+    if (turns > 1) { /* all are needed in each turn: so are all connections */
+        int gains = f->opt.readahead_bytes / 2 < TURN_ROUND_TRIPS * fast_link_holds(info);
+        n = gains ? (n + 1) / turns : 0;
+        may++;
+    }
+    *all = n;
+    if (n > may)
+        n = busy == 0 || follows ? may : 0; /* there will be room soon */
+    return busy + n > XH_STREAMS_MAX ? 0 : n;
 }
 
 /* How a stream from |off| on is dealt, with |busy| loads of earlier ones not over; nloads 0: there is no connection
  * for it now. One that follows another is dealt to its connections, each as it becomes free. */
-static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t off, size_t busy)
+static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t off, size_t busy,
+                                 unsigned turns)
 {
     const struct xh_stage *s = f->stage;
-    int follows = busy && busy <= STREAM_LOADS_MOST && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
+    int follows = busy && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
+    size_t all;
     struct dealing d = {.rounds = info->max_ranges};
-    d.nloads = info->max_ranges > 1 && f->opt.multirange ? info->streaming : 1;
-    d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
-    size_t most = most_loads(s, info);
-    d.nloads = d.nloads < most ? d.nloads : most;
-    if (busy == 0 && d.nloads > info->streams)
-        d.nloads = info->streams;
-    else if (!follows && d.nloads > info->streams)
-        d.nloads = 0; /* there will be room soon */
-    if (busy + d.nloads > XH_STREAMS_MAX)
-        d.nloads = 0;
+    d.nloads = loads_now(f, info, busy, follows, turns, &all);
     if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
         d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
-    d.warm = !follows && info->warm < d.nloads ? info->warm : d.nloads;
-    d.early = d.warm < d.nloads ? info->warm_bytes : 0;
-    if (d.warm < d.nloads && d.early < FIRST_STRIPE_BYTES)
+    d.is_short = !info->settled || d.nloads < all;
+    d.warm = follows ? (busy < d.nloads ? busy : d.nloads) : info->warm < d.nloads ? info->warm : d.nloads;
+    d.early = d.warm < d.nloads && !follows ? info->warm_bytes : 0;
+    if (d.warm < d.nloads && !follows && d.early < FIRST_STRIPE_BYTES)
         d.warm = d.early = 0;
     return d;
 }
@@ -198,7 +208,25 @@ static struct xh_range first_stretch(const struct xh_stage *s, const struct xh_r
     return r;
 }
 
-uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
+int xh_stage_streams_to(struct xh_file *f, uint64_t off)
+{
+    struct xh_stage *s = f->stage;
+    pthread_mutex_lock(&s->lock);
+    int does = s->stream[0] && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
+    pthread_mutex_unlock(&s->lock);
+    return does;
+}
+
+/* 1 when the stream before |off| has not begun everywhere, and ends far before the reader. */
+static int is_soon_enough(const struct xh_stage *s, uint64_t off)
+{
+    int waits = 0;
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        waits |= s->stream[i]->pos == s->stream[i]->parcels[0].off;
+    return waits && off == s->stream_end && off - s->here > XH_STREAM_LEAST_BYTES && s->here < off;
+}
+
+uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns)
 {
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
@@ -212,10 +240,16 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end)
     size_t busy = 0;
     while (busy < XH_STREAMS_MAX && s->stream[busy])
         busy++;
-    struct dealing d = dealing_of(f, &info, off, busy);
+    if (is_soon_enough(s, off)) {
+        pthread_mutex_unlock(&s->lock);
+        return XH_STREAM_LATER;
+    }
+    struct dealing d = dealing_of(f, &info, off, busy, turns);
     if (d.nloads && xh_segment_missing(f, (struct xh_range){off, to - off}, &want)) {
         uint64_t next;
         struct xh_range r = first_stretch(s, &want, to, &next);
+        if (d.is_short && r.len > 2 * SHORT_ROUNDS * ROUND_BYTES && d.rounds > SHORT_ROUNDS)
+            d.rounds = SHORT_ROUNDS;
         if (r.len >= XH_STREAM_LEAST_BYTES) {
             uint64_t len = 0;
             size_t made = add_stream(f, &d, r, ts, &len);

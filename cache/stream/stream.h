@@ -11,11 +11,17 @@ struct xh_file;
 struct xh_prefetch;
 struct xh_stage;
 
-/* Begins to stream [off, end) in so far as neither stage nor shadow has it: a few long requests, on
- * connections that then never idle, whose bytes come as far as xh_stage_reach lets them. Returns the
- * end of what is seen to, |off| when there is not enough to stream or no connection for it: then
- * xh_stage_fetch is the way. Does not block. */
-uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end);
+#define XH_STREAM_LATER UINT64_MAX
+
+/* Begins to stream [off, end) in so far as neither stage nor shadow has it: a few long requests, on connections that
+ * then never idle, whose bytes come as far as xh_stage_reach lets them. Where |turns| files are read in turns, this one
+ * among them, each has its part of the connections. Returns the end of what is seen to; |off| when there is not enough to
+ * stream or no connection for it: then xh_stage_fetch is the way; XH_STREAM_LATER when it is to be asked for again, and
+ * nothing is to be fetched before. Does not block. */
+uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns);
+
+/* 1 when a stream that is not over ends at |off|, or a little before. */
+int xh_stage_streams_to(struct xh_file *f, uint64_t off);
 
 /* The reader has come to |end| and may be given |window| bytes more: lets streams go on so far. Returns 1
  * when one has ended early meanwhile: what was seen to is so no longer. */

@@ -54,7 +54,7 @@ ROOMS = {
     "control": ("cache/origin/control cache/origin/hedge", "base:now.h exchange"),
     "engine": (
         "cache/origin/engine cache/origin/origin_object cache/origin/request cache/origin/endpoint cache/origin/job "
-        "cache/origin/learn cache/origin/send cache/origin/loop",
+        "cache/origin/learn cache/origin/send cache/origin/loop cache/origin/way",
         "base watch text creds wire caller asked exchange verdict control"),
     "origin": ("cache/origin/", "base watch text creds wire caller asked exchange verdict control engine"),
     "replicas": ("cache/replicas/", "base asked origin:-"),

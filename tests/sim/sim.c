@@ -26,6 +26,8 @@
 #define GZIP_CHUNK_BYTES (512u << 10)
 #define GZIP_PART 0.69      /* of a chunk's bytes are stored */
 #define GZIP_NS_BYTE 10.7   /* h5py's own time for a stored byte: 69 MB in 0.74 s on the machine of docs/bench.md */
+#define V2_ALONE "V2-alone"
+#define V2_SECOND "V2-second"
 #define PLAIN_MOST 16
 #define MANY_FILES 50u
 #define MANY_BYTES (158 * UINT64_C(8192)) /* whole rows */
@@ -304,8 +306,16 @@ static void virtual_world(const struct bench *b, struct sim_world *w)
         w->object.size = w->set_bytes; /* for the plain client, which does without HDF5's file */
         return;
     }
-    w->h5 = strcmp(b->name, V1_AFTER) == 0 ? SIM_H5_AFTER : SIM_H5_BESIDE;
+    w->h5 = strcmp(b->name, V1_AFTER) == 0    ? SIM_H5_AFTER
+            : strcmp(b->name, V2_ALONE) == 0  ? SIM_H5_ALONE
+            : strcmp(b->name, V2_SECOND) == 0 ? SIM_H5_SECOND
+                                              : SIM_H5_BESIDE;
     w->sources = b->sources;
+    if (b->name[1] == '2') {
+        w->sources = 2;
+        w->set_bytes = (uint64_t)b->images * IMAGE_BYTES / SIM_SOURCE_ROW * SIM_SOURCE_ROW;
+        w->read_bytes = IMAGE_BYTES;
+    }
 }
 
 /* As the bench's of these names: files of so many bytes, most of it metadata, or a fourth of it. */
@@ -428,10 +438,10 @@ static void run_bench(void *ctx, FILE *out)
     } else {
         sim_h5_make(&w, shadow_dir);
         sim_world_run(&w, &r);
+        uint64_t bytes = r.second_ns ? w.set_bytes : r.bytes, ns = r.second_ns ? r.second_ns : r.ns;
         fprintf(out, "%.6f %" PRIu64 " %" PRIu64 " %.3f %s; %.1f MB came, the file has %.1f",
-                (double)r.bytes / MB / ((double)r.ns / 1e9), sim_sums.connections, sim_sums.requests,
-                (double)r.ns / 1e9, r.wrong[0] ? r.wrong : "right", (double)sim_sums.bytes / MB,
-                (double)w.object.size / MB);
+                (double)bytes / MB / ((double)ns / 1e9), sim_sums.connections, sim_sums.requests, (double)ns / 1e9,
+                r.wrong[0] ? r.wrong : "right", (double)sim_sums.bytes / MB, (double)w.object.size / MB);
     }
     end_shadow();
 }
@@ -551,6 +561,22 @@ static int run_gzip(struct bench *b, unsigned every)
     return bad != 0;
 }
 
+/* A second file while the first one is open and its streams stand still, by the second one alone. */
+static int run_second(struct bench *b, double least)
+{
+    struct measured alone, second;
+    b->name = V2_ALONE;
+    int rc = measure(b, &alone);
+    b->name = V2_SECOND;
+    rc |= measure(b, &second);
+    printf("%s: %.1f MB/s; connections, requests, seconds, bytes:%s\n", V2_ALONE, alone.rate, alone.more);
+    printf("%s: %.1f MB/s, %.2f of it alone; connections, requests, seconds, bytes:%s\n", V2_SECOND, second.rate,
+           second.rate / alone.rate, second.more);
+    if (second.rate < least * alone.rate)
+        printf("that is less than %.2f: the first file's streams keep the second from its connections\n", least);
+    return rc != 0 || second.rate < least * alone.rate;
+}
+
 static int in_order(const void *a, const void *b)
 {
     return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b;
@@ -615,7 +641,9 @@ static void usage(void)
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
            "sim --workload V1 [--sources N] [--source-bytes NM]   a virtual dataset over files, one after another and side by side,\n"
-           "    beside the same data in one file\n");
+           "    beside the same data in one file\n"
+           "sim --workload V2 [--images N] [--least R]   a file, while another one is open, of which a quarter\n"
+           "    was read; by the file alone, where less than R is a failure\n");
 }
 
 int main(int argc, char **argv)
@@ -626,14 +654,14 @@ int main(int argc, char **argv)
         {"stock", 0, NULL, 'o'}, {"xrootd", 0, NULL, 'x'}, {"images", 1, NULL, 'i'}, {"cpu", 1, NULL, 'p'},
         {"reads", 1, NULL, 'R'}, {"piece", 1, NULL, 'P'}, {"matrix", 0, NULL, 'M'}, {"every", 1, NULL, 'e'},
         {"megabytes", 1, NULL, 'm' + 256}, {"unpack", 1, NULL, 'u'}, {"sources", 1, NULL, 'S'},
-        {"source-bytes", 1, NULL, 'B'}, {"faults", 0, NULL, 'F'},
+        {"source-bytes", 1, NULL, 'B'}, {"faults", 0, NULL, 'F'}, {"least", 1, NULL, 'L'},
         {"stragglers", 0, NULL, 'G'},
         {"advice", 0, NULL, 'A'},
         {"help", 0, NULL, 'h'}, {0},
     };
     struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .reads = 1000, .sources = 16,
                       .source_bytes = 64u << 20, .seed = 1, .unpack_ns_byte = GZIP_NS_BYTE};
-    double seconds = 0;
+    double seconds = 0, least = 0;
     uint64_t seed = 0, count = 0;
     unsigned bad = 1, every = 1;
     int has_seed = 0, matrix = 0, c;
@@ -651,6 +679,7 @@ int main(int argc, char **argv)
         case 'e': every = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'P': b.piece_bytes = strtoull(optarg, NULL, 10); break;
         case 'F': return try_faults();
+        case 'L': least = strtod(optarg, NULL); break;
         case 'G': return try_stragglers();
         case 'A': return try_situations();
         case 'w': b.name = optarg; break;
@@ -674,6 +703,8 @@ int main(int argc, char **argv)
         return run_gzip(&b, every ? every : 1);
     if (b.name && strcmp(b.name, "V1") == 0)
         return run_virtual(&b);
+    if (b.name && strcmp(b.name, "V2") == 0)
+        return run_second(&b, least);
     if (b.name)
         return matrix ? run_matrix(&b, every ? every : 1) : run_workload(&b);
     if (seconds > 0 || count > 0)

@@ -33,7 +33,10 @@ enum sim_h5 {
     SIM_H5_AFTER,  /* a virtual dataset from the beginning to the end; its sources lie one after another */
     SIM_H5_BESIDE, /* the same; the sources' columns lie side by side */
     SIM_H5S,
-    SIM_H5_MANY, /* of the workloads alone: many files, one after another: open, a dataset's shape, close */
+    /* Of the workloads alone: */
+    SIM_H5_MANY,   /* many files, one after another: open, a dataset's shape, close */
+    SIM_H5_SECOND, /* a part of the first source, and then, while it is open, all of the second */
+    SIM_H5_ALONE,  /* all of the second source */
 };
 
 enum sim_order { SIM_ORDER_UP, SIM_ORDER_DOWN, SIM_ORDER_STEPS, SIM_ORDER_PERIOD }; /* each third piece; 0, 3, 5, 10, 13, 15 and so on */
@@ -67,6 +70,7 @@ struct sim_world {
 struct sim_result {
     int code;            /* the last error of a reader; 0: none */
     uint64_t ns;         /* until the last reader was done, without the opening's share left out */
+    uint64_t second_ns;  /* of it, for the second file; 0: there is none */
     uint64_t bytes;      /* that readers got */
     uint64_t digest;
     char wrong[512];     /* what must not be; "": nothing */

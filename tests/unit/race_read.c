@@ -195,6 +195,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:test", .url_shown = "https://test/x",
                                    .max_ranges = 50,
                                    .max_range_header = 3900, .connections = engine.streams ? engine.streams : 8,
+                                   .settled = 1,
                                    .streaming = engine.streams ? engine.streams : 8, .scattered = 8, .open = 8,
                                    .idle = 8,
                                    .streams = engine.streams, .warm = 1 + engine.streams / 2, .warm_bytes = 6u << 20};
@@ -691,7 +692,7 @@ static void a_stream_leaves_no_gaps_behind(uint64_t chunk, uint64_t gap)
     engine.streams = 4;
     struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
     uint64_t off = 1000000, end = off + (60000000 / (chunk + gap)) * (chunk + gap) - gap, most = 0;
-    CHECK(xh_stage_stream(f, off, end) == end);
+    CHECK(xh_stage_stream(f, off, end, 1) == end);
     for (; off < end; off += chunk + gap) {
         CHECK(read_one(f, off, chunk, b) == 0);
         xh_stage_reach(f, off + chunk, 4u << 20);
@@ -728,7 +729,7 @@ static void a_reader_hurries_a_patient_stream(int before_submission)
     engine.meet = before_submission;
     if (before_submission)
         pthread_create(&t, NULL, read_streamed, f);
-    CHECK(xh_stage_stream(f, 2000000, 30000000) == 30000000);
+    CHECK(xh_stage_stream(f, 2000000, 30000000, 1) == 30000000);
     CHECK(streams_by(f, 0, 1) && streams_by(f, 3, 0));
     xh_stage_reach(f, 2000000, 64u << 20);
     engine.meet = 0;
@@ -765,7 +766,7 @@ static void a_stream_stands_before_it_is_submitted(void)
     engine.lingers = 0;
     struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=64M");
     pthread_create(&t, NULL, read_standing, f);
-    CHECK(xh_stage_stream(f, 2000000, 60000000) == 60000000);
+    CHECK(xh_stage_stream(f, 2000000, 60000000, 1) == 60000000);
     pthread_join(t, NULL);
     CHECK(atomic_load(&f->counters.bytes_demand) == 0);
     xh_cache_close(f);
@@ -789,7 +790,7 @@ static void a_stream_goes_over_small_holes_alone(void)
     CHECK(xh_shadow_peek(f->shadow, hole) == XH_CLAIM_READY);
     while (xh_shadow_peek(f->shadow, hole - 1) == XH_CLAIM_READY) /* more may have come along */
         hole--;
-    uint64_t stop = hole * XH_PAGE_BYTES, seen = xh_stage_stream(f, 1000000, 80000000);
+    uint64_t stop = hole * XH_PAGE_BYTES, seen = xh_stage_stream(f, 1000000, 80000000, 1);
     while (xh_shadow_peek(f->shadow, hole) == XH_CLAIM_READY)
         hole++;
     CHECK(seen == hole * XH_PAGE_BYTES); /* what the shadow has is seen to */

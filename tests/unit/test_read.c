@@ -207,7 +207,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x",
                                    .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
-                                   .max_range_header = 3900, .connections = 8, .streaming = 8, .scattered = 8,
+                                   .max_range_header = 3900, .connections = 8, .settled = 1, .streaming = 8, .scattered = 8,
                                    .open = engine.apart ? 0 : 8, .idle = engine.apart ? 0 : 8,
                                    .streams = engine.streams, .young = engine.streams != 0, .warm = 8,
                                    .rtt_ns = engine.rtt_ns};
@@ -965,7 +965,7 @@ static uint64_t run_ahead(uint64_t rate)
     drain();
     hold(1);
     xh_stage_tell(f, rate);
-    cr_assert_eq(xh_stage_stream(f, 0, CUT_BYTES), CUT_BYTES);
+    cr_assert_eq(xh_stage_stream(f, 0, CUT_BYTES, 1), CUT_BYTES);
     xh_stage_reach(f, 0, UINT64_C(1) << 40);
     uint64_t ahead = f->stage->reach;
     hold(0);
@@ -973,17 +973,14 @@ static uint64_t run_ahead(uint64_t rate)
     return ahead;
 }
 
-Test(read, a_slow_link_gets_few_connections_and_its_stream_runs_ahead_by_seconds, .timeout = 50)
+Test(read, the_stream_of_a_slow_link_runs_ahead_by_seconds, .timeout = 50)
 {
     uint64_t most = run_ahead(0);
     cr_assert_gt(most, 100000000);
     cr_assert_eq(engine.loads, 8);
     cr_assert_eq(run_ahead(12000000), 48000000, "four seconds");
-    cr_assert_eq(engine.loads, 3, "600 KB are under way");
     cr_assert_eq(run_ahead(1000000), 16u << 20, "but enough to be a stream");
-    cr_assert_eq(engine.loads, 2);
     cr_assert_eq(run_ahead(1000000000), most);
-    cr_assert_eq(engine.loads, 8);
 }
 
 /* ---- hints ------------------------------------------------------------------------------ */

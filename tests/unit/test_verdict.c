@@ -474,8 +474,9 @@ Test(verdict, a_network_that_fails_is_tried_again_as_often_as_it_pays, .init = f
     fresh();
     ask(1, first, "");
     a.stands = 1;
-    cr_expect_eq(judge(XH_NET_BROKEN), XH_NEXT_FAIL);
-    cr_expect_eq(v.err.code, XH_E_CANCELLED, "nobody waits for a stream that stands still");
+    cr_expect_eq(judge(XH_NET_BROKEN), XH_NEXT_STAND, "nobody waits for a stream that stands still");
+    cr_expect_eq(judge(XH_NET_LEFT), XH_NEXT_STAND);
+    cr_expect_eq(v.tries.failures, 0);
     fresh();
     ask(1, first, "");
     cr_expect_eq(judge(XH_NET_TURN), XH_NEXT_LATER);

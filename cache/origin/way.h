@@ -1,0 +1,20 @@
+/* Making way: streams that stand still leave their connections to others.
+ *
+ * While its reader has enough, which may be for ever, a stream's connection is of no use to anybody. Where all that may
+ * be open are taken, those whose streams have stood still for longest are closed, and these ask for the rest when their
+ * reader goes on: XH_NEXT_STAND. Lock held, all of it. */
+#ifndef XH_WAY_H
+#define XH_WAY_H
+
+#include <stdint.h>
+
+struct xh_endpoint;
+
+/* How many streams of |e| would make way now, where opening a connection takes |opening_ns| and |most| may be open. */
+unsigned xh_way_free(const struct xh_endpoint *e, double opening_ns, unsigned most);
+
+/* Lets the one that has stood for longest make way, unless one does already. Returns 0, or how long (ns) until one
+ * may; UINT64_MAX: none stands still. */
+uint64_t xh_way_make(const struct xh_endpoint *e, double opening_ns, unsigned most);
+
+#endif
