@@ -42,6 +42,7 @@ struct batch {
     struct xh_runs runs; /* what was asked for, sorted, a copy: constant */
     struct xh_fetch *fetches;
     struct xh_arrival *come;
+    int submitted; /* all of it. Under the lock of flights */
 };
 
 void xh_flights_init(struct xh_flights *fl)
@@ -147,9 +148,10 @@ static void batch_leave(struct batch *b)
 static void take_off(struct xh_file *f, struct batch *b)
 {
     pthread_mutex_lock(&f->flights->lock);
+    b->submitted = 1;
     for (size_t i = 0; i < b->plan.ntransfers; i++) {
         struct xh_fetch *fe = &b->fetches[i];
-        if (fe->over)
+        if (fe->over || fe->op)
             continue;
         DL_PREPEND(f->flights->first, fe);
     }
@@ -193,12 +195,27 @@ void xh_fetch_recall(struct xh_file *f)
         xh_trace(XH_T_READ, "recall", "fetches=%u", n);
 }
 
+/* |fe| has failed, and its read with it: what else is asked for with it is given up, so that a server which answers
+ * nothing keeps the reader no longer than one request's attempts. */
+static void give_up(struct xh_fetch *fe)
+{
+    struct batch *b = fe->batch;
+    pthread_mutex_lock(&fe->f->flights->lock); /* so that none ends meanwhile */
+    for (size_t i = 0; b->submitted && i < b->plan.ntransfers; i++)
+        if (!b->fetches[i].over)
+            xh_replicas_cancel(fe->f->origin, &b->fetches[i].t);
+    pthread_mutex_unlock(&fe->f->flights->lock);
+}
+
 static void on_done(struct xh_transfer *t, const struct xh_err *err)
 {
     struct xh_fetch *fe = t->ctx;
     struct xh_read_op *op = fe->op;
-    if (!op)
-        land(fe);
+    land(fe);
+    if (op && err && err->code != XH_E_CANCELLED) {
+        xh_op_fail(op, err);
+        give_up(fe);
+    }
     if (fe->come)
         for (size_t i = 0; i < t->nranges; i++)
             drop_claims(fe, i);
@@ -339,8 +356,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
     }
     rc = xh_replicas_submit(f->origin, ts, n, err);
     if (rc == 0) {
-        if (!op)
-            take_off(f, b);
+        take_off(f, b);
         batch_leave(b);
         free(ts);
         return 0;

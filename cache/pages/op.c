@@ -242,6 +242,14 @@ void xh_op_enter(struct xh_read_op *op, size_t n)
     pthread_mutex_unlock(&op->lock);
 }
 
+void xh_op_fail(struct xh_read_op *op, const struct xh_err *err)
+{
+    pthread_mutex_lock(&op->lock);
+    if (op->err.code == 0)
+        op->err = *err;
+    pthread_mutex_unlock(&op->lock);
+}
+
 void xh_op_leave(struct xh_read_op *op, const struct xh_err *err)
 {
     pthread_mutex_lock(&op->lock);

@@ -93,6 +93,9 @@ uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
 void xh_op_enter(struct xh_read_op *op, size_t n);
 void xh_op_leave(struct xh_read_op *op, const struct xh_err *err);
 
+/* What is pending will not save |op|: |err| is its error, unless it has one. */
+void xh_op_fail(struct xh_read_op *op, const struct xh_err *err);
+
 /* As xh_op_leave: the promise |k| ends unkept, as the fetch ahead that made it has failed. That is no error of the
  * read.
  * Owns: takes |k|. */

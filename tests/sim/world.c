@@ -194,10 +194,10 @@ void sim_world_of_fault(struct sim_world *w, enum sim_fault fault, unsigned from
     w->piece[0] = reading == SIM_STREAM ? 1 << 20 : 8192;
     w->bytes[0] = reading == SIM_STREAM || reading == SIM_SCATTERED ? 8 * MB : 200 * 8192;
     /* docs/faults.md: each attempt has time to connect and twice the stall time-out; between them it waits, at most
-     * as long as the longest back-off or what Retry-After says here. What is read in one go may meet several faults.
-     * */
+     * as long as the longest back-off or what Retry-After says here. A read may have waited for what was fetched
+     * ahead before it fetches itself: that makes two of each. */
     uint64_t pause_ms = 10000, attempts = o->retries + 1;
-    w->call_most_ns = attempts * (o->connect_timeout_ms + 2 * o->stall_timeout_ms + pause_ms) * SIM_MS;
+    w->call_most_ns = 2 * attempts * (o->connect_timeout_ms + 2 * o->stall_timeout_ms + pause_ms) * SIM_MS;
 }
 
 void sim_world_print(const struct sim_world *w)
