@@ -18,6 +18,8 @@
 #include "tool.h"
 #include "verbs.h"
 
+/* With --metadata-only a file comes whole only where that is hardly more than what it was asked for. */
+#define METADATA_WHOLE_BYTES (4u << 20)
 #define BATCH_EXTENTS (XH_BATCH_BYTES / XH_PAGE_BYTES)
 
 static const char help[] =
@@ -220,6 +222,8 @@ static int warm(const struct wish *w, const struct xh_options *given)
     if (!o.shadow)
         return xh_tool_fail(code, "the option shadow is off: there is nothing to warm");
     o.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
+    if (w->metadata_only && o.whole_file_bytes > METADATA_WHOLE_BYTES)
+        o.whole_file_bytes = METADATA_WHOLE_BYTES;
     xh_progress_begin(&p, "metadata", 0, "objects");
     int rc = xh_survey_walk(&s, w->url, &o, &err);
     if (rc == 0)
