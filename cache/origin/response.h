@@ -48,11 +48,12 @@ struct xh_reply {
 };
 
 /* An ETag is never absent because it is odd. It is kept in one of these forms:
- *   "…" a strong one, as it came, but without Apache's -gzip or -br before the last quote: that names the form in which
- *   the
- *            bytes were sent at some place, and these here are sent as they are. Servers take If-Match without it.
- *   #s… #w… length and hash of one that is too long, or not of printable ASCII; #w also of one that only begins with a
- *   quote others weak: W/"…" as it came, or one without quotes, which nobody may send back
+ *   "…"      a strong one, as it came, but without Apache's -gzip or -br before the last quote: that names the form in
+ *            which the bytes were sent at some place, and these here are sent as they are. Servers take If-Match
+ *            without it.
+ *   #s… #w…  length and hash of one that is too long, or not of printable ASCII; #w also of one that only begins with a
+ *            quote
+ *   others   weak: W/"…" as it came, or one without quotes, which nobody may send back
  * RFC 9110, 8.8.3: two that are the same string are the same version, byte for byte if both are strong. */
 static inline int xh_etag_is_strong(const char *etag)
 {
