@@ -6,7 +6,8 @@
 
 /* What was learnt of a server. All zero at first. */
 struct xh_control {
-    unsigned streams, fewer; /* that are used, 0: as many as the round trip suggests; and were before */
+    unsigned streams; /* connections that they use; 0: as many as the round trip suggests */
+    unsigned fewer;   /* that they used before; 0: no other number was tried */
     int settled;             /* more did not pay, or may not be */
     double rate;             /* bytes per ns of all together: with |fewer|, or where it is settled */
     double bytes, ns;        /* of samples with |streams| so far */

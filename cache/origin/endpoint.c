@@ -453,8 +453,6 @@ static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
     const struct xh_origin *o = r->job->origin;
     unsigned others = e->active - e->streams, most = xh_origin_object_connections(o);
-    if (is_impatient(r)) /* it is begun where there is a connection for it, or one that another stream gives back */
-        return e->active >= most && xh_way_free(e, opening_ns(e), most) > 0;
     if (is_stream(r) || others == 0)
         return 0;
     if (!r->job->speculative && others <= e->active_guesses && e->active < o->options.connections)
@@ -467,10 +465,18 @@ static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 static uint64_t make_way(struct xh_endpoint *e, const struct xh_request *r)
 {
     unsigned most = xh_origin_object_connections(r->job->origin), others = e->active - e->streams;
-    if (e->streams == 0 || e->active < most || (!is_stream(r) && (others >= most_for(e, r) || !worth_opening(e, r))))
+    if (e->streams == 0 || e->active < most || others >= most_for(e, r) || !worth_opening(e, r))
         return UINT64_MAX;
-    uint64_t wait = xh_way_make(e, opening_ns(e), most);
+    uint64_t wait = xh_way_make(e, opening_ns(e), most, 1);
     return wait ? wait : UINT64_MAX;
+}
+
+/* A stream has begun that has no connection yet: those that stand still make way for what is too much. */
+static void make_way_for_stream(struct xh_endpoint *e, const struct xh_request *r)
+{
+    unsigned most = xh_origin_object_connections(r->job->origin);
+    if (e->active > most)
+        xh_way_make(e, opening_ns(e), most, e->active - most);
 }
 
 void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)
@@ -516,9 +522,11 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         }
         unqueue(e, r);
         bind(e, r, t);
+        if (is_stream(r))
+            make_way_for_stream(e, r);
     }
-    if (r)
-        make_way(e, r);
+    if (r && make_way(e, r) < UINT64_MAX)
+        xh_engine_wake(xh_engine_thread(0)); /* it looks again when that time has come */
 }
 
 /* 1 when one more request of |o| may run on |t| without more connections than its option allows. This process's share of
@@ -699,7 +707,13 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
 
 unsigned xh_endpoint_streams(const struct xh_endpoint *e, unsigned most)
 {
-    return e ? e->streams - xh_way_free(e, opening_ns(e), most) : 0;
+    return e && e->streams ? e->streams + e->queued_streams - xh_way_free(e, opening_ns(e), most) : 0;
+}
+
+int xh_endpoint_has_room(const struct xh_request *r)
+{
+    const struct xh_endpoint *e = xh_endpoint_find(xh_request_url(r)->server);
+    return !e || e->active + e->queued_streams < xh_origin_object_connections(r->job->origin);
 }
 
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index)

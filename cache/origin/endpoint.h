@@ -26,7 +26,7 @@ struct xh_endpoint {
     struct xh_ring again, demand, speculative;
     uint64_t queued_bytes, queued_requests;  /* in all three */
     unsigned active, active_guesses;         /* BOUND and RUNNING; speculative ones that are no streams */
-    unsigned streams, queued_streams;        /* of the active ones, those that may stand still; and of the queued ones */
+    unsigned streams, queued_streams;        /* those that may stand still of the active, and of the queued ones */
     unsigned opening;                        /* of the others, those that opened their connection */
     uint64_t active_bytes;                   /* what those were to bring when they were bound */
     struct {
@@ -132,6 +132,9 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out);
 /* How many connections to |e| (NULL: none yet) streams have that they would not leave to others at once, where |most|
  * may be open. Lock held. */
 unsigned xh_endpoint_streams(const struct xh_endpoint *e, unsigned most);
+
+/* 1 when |r|, which is in no queue, may be sent without more connections than its file may have. Lock held. */
+int xh_endpoint_has_room(const struct xh_request *r);
 
 /* Where thread |index| counts its open sockets to |e|. Stays valid. That thread, no lock. */
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index);

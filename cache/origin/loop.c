@@ -73,12 +73,9 @@ static void carry_out(struct xh_thread *t, struct xh_request *r, const struct xh
         xh_ring_put_last(&t->delayed, &r->link);
         break;
     case XH_NEXT_STAND:
-        if (r->resume) { /* meanwhile */
-            requeue(t, r, XH_PLACE_AGAIN);
-            break;
-        }
         xh_request_enter(r, XH_REQ_DELAYED);
-        r->due_ns = XH_DUE_RESUMED;
+        r->due_ns = r->resume ? 0 : XH_DUE_RESUMED; /* meanwhile its reader may have come */
+        r->resume = 0;
         xh_ring_put_last(&t->delayed, &r->link);
         break;
     case XH_NEXT_FAIL:
@@ -146,6 +143,7 @@ static void start_bound(struct xh_thread *t)
         }
         xh_ring_take(&r->link);
         xh_request_enter(r, XH_REQ_RUNNING);
+        r->resume = r->leaves = 0;
         xh_ring_put_last(&t->running, &r->link);
         r->exchange = x;
         xh_request_prepare(r, x, &r->endpoint->limits, &rest);
@@ -251,10 +249,15 @@ static void tell_all(struct xh_ring *finished)
 static int wake_delayed(struct xh_thread *t)
 {
     uint64_t now = xh_now_ns(), nearest = (uint64_t)IDLE_POLL_MS * 1000000u;
+    struct xh_err gone;
     for (struct xh_ring *p = t->delayed.next, *next; p != &t->delayed; p = next) {
         struct xh_request *r = xh_ring_of(p, struct xh_request, link);
         next = p->next;
-        if (r->due_ns <= now) {
+        if (r->due_ns == 0 && !xh_endpoint_has_room(r)) {
+            xh_err_set(&gone, XH_E_CANCELLED, 0, "the stream lost its connection to others while it stood still");
+            xh_job_fail(r->job, &gone); /* its reader fetches what it wants, and may begin another stream */
+            next = t->delayed.next;
+        } else if (r->due_ns <= now) {
             xh_ring_take(&r->link);
             requeue(t, r, XH_PLACE_AGAIN);
         } else if (r->due_ns - now < nearest) {
@@ -303,8 +306,9 @@ static void run(struct xh_thread *t)
         start_bound(t);
         xh_wire_perform(t->wire);
         xh_engine_lock();
-        int sleep_ms = wake_delayed(t), cuts = t->cuts, resumes = t->resumes;
+        int sleep_ms = wake_delayed(t);
         uint64_t hedge_ns = hedge_running(t), look_ns = xh_endpoints_look(xh_now_ns());
+        int cuts = t->cuts, resumes = t->resumes;
         uint64_t due_ms = (hedge_ns < look_ns ? hedge_ns : look_ns) / 1000000u + 1;
         if (due_ms < (uint64_t)sleep_ms)
             sleep_ms = (int)due_ms;

@@ -13,6 +13,7 @@
 struct stream {
     struct xh_request *r;
     uint64_t stood; /* ns; 0: it goes on */
+    unsigned beside; /* streams of its file, and itself, that do not leave */
     int leaves;
 };
 
@@ -27,25 +28,27 @@ static unsigned streams_of(const struct xh_endpoint *e, struct stream *out)
             struct xh_request *r = xh_ring_of(p, struct xh_request, link);
             if (r->endpoint != e || !r->exchange || !r->job->transfer || !r->job->transfer->full)
                 continue;
-            uint64_t since = xh_exchange_stands(r->exchange);
-            out[n++] = (struct stream){r, since && since < now ? now - since : 0, r->leaves || r->cut};
+            uint64_t since = r->resume ? 0 : xh_exchange_stands(r->exchange);
+            out[n++] = (struct stream){.r = r, .stood = since && since < now ? now - since : 0,
+                                       .leaves = r->leaves || r->cut};
         }
     }
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned k = 0; k < n; k++)
+            out[i].beside += !out[k].leaves && out[k].r->job->origin == out[i].r->job->origin;
     return n;
 }
 
-/* The one of |s| that has stood for longest and does not leave, or NULL. |*wait|: how long until it may. */
+/* The one of |s| that may leave soonest, and of those the one that has stood for longest; NULL: none stands still.
+ * |*wait|: how long (ns) until it may. */
 static struct stream *next(struct stream *s, unsigned n, double opening_ns, unsigned most, uint64_t *wait)
 {
     struct stream *best = NULL;
     *wait = UINT64_MAX;
     for (unsigned i = 0; i < n; i++) {
-        unsigned has = 0;
         if (s[i].stood == 0 || s[i].leaves)
             continue;
-        for (unsigned k = 0; k < n; k++)
-            has += !s[k].leaves && s[k].r->job->origin == s[i].r->job->origin;
-        uint64_t least = xh_control_stands_for(opening_ns, has, most);
+        uint64_t least = xh_control_stands_for(opening_ns, s[i].beside, most);
         uint64_t left = s[i].stood < least ? least - s[i].stood : 0;
         if (left < *wait || (left == *wait && best && s[i].stood > best->stood)) {
             *wait = left;
@@ -55,32 +58,40 @@ static struct stream *next(struct stream *s, unsigned n, double opening_ns, unsi
     return best;
 }
 
+static void leave(struct stream *s, unsigned n, struct stream *one)
+{
+    one->leaves = 1;
+    for (unsigned i = 0; i < n; i++)
+        s[i].beside -= s[i].r->job->origin == one->r->job->origin;
+}
+
 unsigned xh_way_free(const struct xh_endpoint *e, double opening_ns, unsigned most)
 {
     struct stream s[LOOKED_AT], *one;
-    unsigned n = streams_of(e, s), leave = 0;
+    unsigned n = streams_of(e, s), gone = 0;
     uint64_t wait;
-    while ((one = next(s, n, opening_ns, most, &wait)) && wait == 0) {
-        one->leaves = 1;
-        leave++;
-    }
-    return leave;
+    for (; (one = next(s, n, opening_ns, most, &wait)) && wait == 0; gone++)
+        leave(s, n, one);
+    return gone;
 }
 
-uint64_t xh_way_make(const struct xh_endpoint *e, double opening_ns, unsigned most)
+uint64_t xh_way_make(const struct xh_endpoint *e, double opening_ns, unsigned most, unsigned wanted)
 {
     struct stream s[LOOKED_AT];
-    unsigned n = streams_of(e, s);
-    uint64_t wait;
+    unsigned n = streams_of(e, s), leaving = 0;
+    uint64_t wait = 0;
     for (unsigned i = 0; i < n; i++)
-        if (s[i].leaves)
-            return 0; /* what comes of it is seen when it has left */
-    struct stream *one = next(s, n, opening_ns, most, &wait);
-    if (!one || wait)
-        return wait;
-    xh_trace(XH_T_ORIGIN, "leave", "id=%p stood_ms=%llu", (void *)one->r, (unsigned long long)(one->stood / 1000000u));
-    one->r->leaves = 1;
-    one->r->thread->cuts = 1;
-    xh_engine_wake(one->r->thread);
-    return 0;
+        leaving += (unsigned)s[i].leaves;
+    for (; leaving < wanted; leaving++) {
+        struct stream *one = next(s, n, opening_ns, most, &wait);
+        if (!one || wait)
+            return wait;
+        xh_trace(XH_T_ORIGIN, "leave", "id=%p stood_ms=%llu", (void *)one->r,
+                 (unsigned long long)(one->stood / 1000000u));
+        leave(s, n, one);
+        one->r->leaves = 1;
+        one->r->thread->cuts = 1;
+        xh_engine_wake(one->r->thread);
+    }
+    return 0; /* what comes of it is seen when they have left */
 }

@@ -392,8 +392,9 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
         s->reach = end + (window < most ? window : most);
         xh_stream_leave_stale(s);
     }
+    int room = s->stream[0] && xh_room_left(&s->place, f->opt.readahead_bytes) > 0;
     for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
-        if (s->stream[i]->pos < s->reach)
+        if (s->stream[i]->pos < s->reach && (s->stream[i]->takers || room))
             xh_stream_go_on(s->stream[i]);
     pthread_mutex_unlock(&s->lock);
     return lost;
