@@ -5,7 +5,7 @@
 #define BULK_BYTES (256u << 10)
 
 /* A file comes whole where it takes no longer than the reader waits anyway: a walk is a chain of so many round trips at
- * least, and who has missed something more often than that reads on like it. Connections in slow start bring their
+ * least, and a reader that has missed something more often than that goes on like it. Connections in slow start bring their
  * first flight and twice as much in each next round trip. A link whose rate is not known is taken for 1 Gbit/s; so much
  * longer than the chain nobody notices. Simulated, a walk by whole: 10 MB at 10, 50, 160 ms 1.56, 1.67, 1.76; 40 MB,
  * a fourth of it metadata, 0.98, 1.16, 1.21, for seven times the bytes (`sim --workload W4-10M`, `W4-40M`). */

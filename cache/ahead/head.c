@@ -1,6 +1,6 @@
 /* The rest of a file's head: see head.h. Opening brings what a server sends at once. A program that opens a file for
- * one variable finds all it needs in there, and a request for the rest would bring nothing. Whoever misses a piece of
- * the rest, a read or the walk, gets all of it, as the pieces beside it are wanted next. */
+ * one variable finds all it needs in there, and a request for the rest would bring nothing. If a read or the
+ * walk misses a piece of the rest, all of the rest is fetched, as the pieces beside it are wanted next. */
 #include "head.h"
 
 #include "object.h"

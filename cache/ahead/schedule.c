@@ -74,6 +74,12 @@ static size_t fetch(struct xh_file *f, const struct xh_range *r, size_t n, const
     return done == kept && kept < n ? kept + xh_stage_fetch(f, r + kept, n - kept) : done;
 }
 
+/* What a run is worth that is read in turns with others: all of them go on as it does. */
+static uint64_t in_turns(const struct xh_proposal *p, uint64_t bytes)
+{
+    return p->turns ? p->turns * bytes : bytes;
+}
+
 /* Fetches |r| of the run |p|, which streams up to |stream_end|, 0: does not. Returns the end of what is seen to. */
 static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_end, const struct xh_proposal *p)
 {
@@ -81,9 +87,8 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     struct xh_keeping k;
     xh_keep_ahead(f, &k);
     uint64_t step = r.len / PIECES_MOST / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES, seen = r.off;
-    uint64_t all = (stream_end - r.off) * (p->turns ? p->turns : 1) + p->more;
     int follows = xh_stage_streams_to(f, r.off);
-    if (stream_end > r.off && (follows || xh_policy_streams(&k, all)))
+    if (stream_end > r.off && (follows || xh_policy_streams(&k, in_turns(p, stream_end - r.off) + p->more)))
         seen = xh_stage_stream(f, r.off, stream_end, p->turns);
     if (seen == XH_STREAM_LATER)
         return r.off;
@@ -174,7 +179,7 @@ size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p)
 
 uint64_t xh_schedule_run(struct xh_file *f, const struct xh_proposal *p)
 {
-    uint64_t stream_end = xh_policy_stream_end(p->window * (p->turns ? p->turns : 1), p->run_end);
+    uint64_t stream_end = xh_policy_stream_end(in_turns(p, p->window), p->run_end);
     if (xh_schedule_is_whole(f))
         return p->leads ? p->r->off : p->r->off + p->r->len;
     if (p->leads && stream_end <= p->r->off)

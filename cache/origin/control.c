@@ -4,7 +4,9 @@
  * connection. They cost little where one would fill the link, unless its round trip is so short that the queue holds a
  * few packets for each: then they make each other lose packets. So the round trip says how many to begin with. Where
  * that is not all, it is found out whether more pay: from one stream to the next, as a stream that is cut leaves holes
- * before its reader, and connections that have to begin anew. */
+ * before its reader, and connections that have to begin anew.
+ *
+ * The numbers are steered by 35 simulated links and measured on 480: docs/simulator.md, W1 on the matrix of links. */
 #include "control.h"
 
 #define LEAST_STREAMS  6u
