@@ -80,6 +80,13 @@ int xh_policy_leads(const struct xh_leading *l)
     return l->len >= XH_POLICY_STREAM_WINDOW / 2 && l->dataset && !l->hinted && !l->joint && l->young;
 }
 
+unsigned xh_policy_parts(const struct xh_following *f)
+{
+    uint64_t part = (min64(f->after, f->behind) + f->len) / f->connections;
+    part = f->most ? min64(part, f->most) : part;
+    return (unsigned)(part ? (f->len - 1) / part + 1 : 1);
+}
+
 /* ---- how far ahead */
 
 uint64_t xh_policy_most_ahead(uint64_t readahead_bytes, uint64_t private_bytes, uint64_t privates)

@@ -56,9 +56,25 @@ uint64_t xh_policy_stream_end(uint64_t window, uint64_t end);
 /* Returns 1 when |len| bytes, all of which are expected, stream past the shadow. */
 int xh_policy_streams(const struct xh_keeping *k, uint64_t len);
 
-/* A read of one extent that is about to begin. */
+/* A file that is read through after others, as the sources of a virtual dataset are. */
+struct xh_following {
+    uint64_t len;         /* bytes of it that are asked for, > 0 */
+    uint64_t after;       /* that its reader has before it in the files before */
+    uint64_t behind;      /* of the files behind it */
+    uint64_t most;        /* longest part: a connection that is slower than others keeps its reader waiting; 0: it is not
+                           * known, as connections are in slow start */
+    unsigned connections; /* that streams use, > 0 */
+};
+
+/* Returns in how many parts the file is asked for, each on a connection of its own, at least 1. A connection idles for
+ * a round trip before each, so they are to be long. All of them come side by side: one that begins so far before its
+ * reader has time until the others have brought what lies before it. Towards the end of the last file they become
+ * shorter, so that all connections end together. */
+unsigned xh_policy_parts(const struct xh_following *f);
+
+/* A read that is about to begin, of bytes that lie one behind the other. */
 struct xh_leading {
-    uint64_t len;     /* of the read */
+    uint64_t len;     /* of the read, and of those of other files that were opened for the same one */
     uint64_t dataset; /* length of the contiguous dataset that has it; 0: none is known */
     int hinted;       /* the program has said what it will read */
     int joint;        /* several processes opened the file together, each for its share */

@@ -10,8 +10,8 @@
 #include "whole.h"
 
 static const struct xh_observer *const observers[] = {
-    &xh_whole_observer,    &xh_head_observer, &xh_siblings_observer, &xh_hints_observer, &xh_layouts_observer,
-    &xh_sequence_observer, &xh_row_observer,      &xh_walk_observer,
+    &xh_whole_observer,   &xh_head_observer,     &xh_siblings_observer, &xh_beside_observer, &xh_hints_observer,
+    &xh_layouts_observer, &xh_sequence_observer, &xh_row_observer,      &xh_walk_observer,
 };
 
 void xh_observers_tell(struct xh_file *f, const struct xh_seen *seen, enum xh_moment moment)

@@ -16,6 +16,7 @@ struct xh_proposal {
     uint64_t run_end; /* the run is expected to go on up to here, in order */
     uint64_t more;    /* bytes of other files that it is expected to go on through then */
     uint64_t window;  /* how far ahead of the reader the observer may look */
+    uint64_t after;   /* bytes of other files that the reader has before it; 0: it reads this one */
     unsigned turns;   /* so many files are read in turns, this one among them; 0 and 1: it is read alone */
     int leads;        /* a read is about to take the first bytes: if no stream brings them, nothing is fetched */
 };

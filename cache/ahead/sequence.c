@@ -45,18 +45,23 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     struct xh_range want[XH_PREDICT_RANGES], r = {ext->off, ext->len};
     struct xh_origin_info info;
     int led = 0;
-    if (n != 1 || r.len < XH_POLICY_STREAM_WINDOW / 2 || !f->opt.readahead)
+    for (size_t i = 1; i < n && ext[i].off == r.off + r.len; i++)
+        r.len += ext[i].len;
+    if (ext[n - 1].off + ext[n - 1].len != r.off + r.len || !f->opt.readahead)
+        return 0;
+    unsigned turns = xh_siblings_opened_for(f);
+    if (turns * r.len < XH_POLICY_STREAM_WINDOW / 2)
         return 0;
     struct xh_range whole = xh_layouts_dataset(f, r);
     xh_replicas_get_info(f->origin, &info);
-    struct xh_leading lead = {.len = r.len, .dataset = whole.len, .joint = f->opened_jointly, .young = info.young,
+    struct xh_leading lead = {.len = turns * r.len, .dataset = whole.len, .joint = f->opened_jointly, .young = info.young,
                               .hinted = xh_hints_any(f->hints)};
     if (!xh_policy_leads(&lead) || pthread_mutex_trylock(&f->sequence->lock))
         return 0;
     struct xh_predict_seq seq = f->sequence->seq;
     if (xh_predict_seq(&seq, r, whole, xh_guess_window(f), f->size, want) && seq.kind == XH_RUN_UP) {
         seq.ahead = xh_schedule_run(f, &(struct xh_proposal){.r = &r, .n = 1, .window = seq.window, .run_end = seq.end,
-                                                             .more = xh_followed_by(f), .leads = 1});
+                                                             .more = xh_followed_by(f), .leads = 1, .turns = turns});
         led = seq.ahead >= r.off + r.len;
     }
     if (led) {
@@ -67,21 +72,22 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     return led;
 }
 
-void xh_sequence_begin(struct xh_file *f, struct xh_range at, uint64_t len, uint64_t window, uint64_t bytes)
+void xh_sequence_begin(struct xh_file *f, const struct xh_row *row, uint64_t after, uint64_t len)
 {
     struct xh_predict_seq *p = &f->sequence->seq;
+    uint64_t end = row->at.off + len;
     if (pthread_mutex_trylock(&f->sequence->lock))
         return;
     if (p->kind == XH_RUN_NONE)
-        xh_predict_expect(p, at.off, bytes);
-    struct xh_range want = {p->ahead, at.off + len - p->ahead};
-    if (at.off + len > p->ahead) {
+        xh_predict_expect(p, row->at.off, row->bytes);
+    struct xh_range want = {p->ahead, end - p->ahead};
+    if (end > p->ahead) {
         xh_schedule_trace("follows", &want, 1);
-        p->ahead = xh_schedule_run(f, &(struct xh_proposal){.r = &want, .n = 1, .window = window,
-                                                            .run_end = at.off + at.len});
+        p->ahead = xh_schedule_run(f, &(struct xh_proposal){.r = &want, .n = 1, .window = row->window, .after = after,
+                                                            .run_end = row->at.off + row->at.len, .turns = row->turns});
     }
-    if (xh_schedule_reach(f, at.off, len))
-        p->ahead = at.off;
+    if (xh_schedule_reach(f, row->at.off, len))
+        p->ahead = row->at.off;
     pthread_mutex_unlock(&f->sequence->lock);
 }
 

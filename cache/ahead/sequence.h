@@ -9,6 +9,8 @@
 
 extern const struct xh_observer xh_sequence_observer;
 
+struct xh_row;
+
 /* Of an open file; changed by sequence.c alone. */
 struct xh_sequence {
     /* Guards the rest. Readers only try it: a missed note costs a guess. Held while what is expected is submitted, so
@@ -20,13 +22,13 @@ struct xh_sequence {
 /* When the file is opened, and in a fork's child. */
 void xh_sequence_init(struct xh_sequence *s);
 
-/* A raw read of |n| > 0 extents is about to begin. Where it most likely begins a long run, and connections are in slow
- * start, the run's stream begins with the read itself. Returns 1 then: the stage has what is read. */
+/* A raw read of |n| > 0 extents is about to begin. Where they touch, it most likely begins a long run, in this file or
+ * in this and others in turns, and connections are in slow start, the run's stream begins with the read itself. Returns 1 then: the stage has what is read. */
 int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n);
 
-/* A run that has read |bytes| elsewhere, and may look |window| bytes ahead, is expected to go through |at| of |f|,
- * which nobody has read yet: the first |len| bytes of that may come. */
-void xh_sequence_begin(struct xh_file *f, struct xh_range at, uint64_t len, uint64_t window, uint64_t bytes);
+/* A run is expected to go through row->at of |f|, which nobody has read yet, after |after| bytes of other files: the
+ * first |len| bytes of that may come. */
+void xh_sequence_begin(struct xh_file *f, const struct xh_row *row, uint64_t after, uint64_t len);
 
 /* Copies what is known of the run. Returns 0 where that cannot be had now. */
 int xh_sequence_look(struct xh_file *f, struct xh_predict_seq *out);

@@ -198,12 +198,13 @@ static void put_on(struct xh_file *f)
 /* Fetches what follows of the row. The lock is held, so none of its files is closed meanwhile. */
 static void follow(struct xh_kin *k)
 {
-    uint64_t rest = k->row.rest;
+    uint64_t rest = k->row.rest, after = k->row.before;
     for (struct xh_file *g = kin.first; g && rest; g = g->sibling->next) {
         if (g->sibling->kin != k || g->size != k->row_size || g->opt.followers >= k->row_followers)
             continue;
         uint64_t len = rest < k->row.at.len ? rest : k->row.at.len;
-        k->row.begin(g, &k->row, len);
+        k->row.begin(g, &k->row, after, len);
+        after += k->row.at.len;
         rest -= len;
     }
 }
@@ -264,6 +265,30 @@ void xh_siblings_leave(struct xh_file *f)
     pthread_mutex_unlock(&kin.lock);
 }
 
+unsigned xh_siblings_opened_for(struct xh_file *f)
+{
+    unsigned n = 1;
+    if (!f->sibling->kin || !atomic_load_explicit(&f->sibling->waits, memory_order_relaxed))
+        return n;
+    pthread_mutex_lock(&kin.lock);
+    unsigned waits = kin.n && kin.family == f->opt.namer.family ? 0 : awaiting(f);
+    if (waits >= BESIDE_LEAST && waits < f->opt.connections)
+        n += waits;
+    f->sibling->opened_for = n;
+    pthread_mutex_unlock(&kin.lock);
+    return n;
+}
+
+void xh_siblings_begin(struct xh_file *f, struct xh_row *row, uint64_t len)
+{
+    pthread_mutex_lock(&kin.lock);
+    row->turns = f->sibling->opened_for;
+    for (struct xh_file *g = row->turns > 1 ? kin.first : NULL; g; g = g->sibling->next)
+        if (g->sibling->kin == f->sibling->kin && !g->sibling->ahead && g->size == f->size)
+            row->begin(g, row, 0, len);
+    pthread_mutex_unlock(&kin.lock);
+}
+
 unsigned xh_siblings_width(const struct xh_file *f)
 {
     unsigned width = f->sibling->kin ? atomic_load_explicit(&f->sibling->kin->width, memory_order_relaxed) : 0;
@@ -297,7 +322,8 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
         kin.family = f->opt.namer.family;
         kin.alike = alike;
         int beside = k && many && awaiting(f) >= BESIDE_LEAST;
-        if (beside || (alike && !in_row))
+        int streams = s->led && f->sibling->opened_for > 1; /* so do the others: xh_siblings_begin */
+        if ((beside && !streams) || (alike && !in_row))
             fetch(!alike);
     }
     pthread_mutex_unlock(&kin.lock);

@@ -34,6 +34,7 @@ struct xh_sibling {
     unsigned era;   /* kin.era when it was listed; another value: listed by a fork's parent */
     struct xh_weave_thread turn;
     uint64_t asked; /* bytes that were fetched ahead for its first read */
+    unsigned opened_for; /* as xh_siblings_opened_for found it before its first read; 0: it was not asked */
 };
 
 /* join: |f| is about to be opened. enter: it is open; |ahead|: before the program asked for it. asked: now the program
@@ -57,14 +58,25 @@ struct xh_row {
     struct xh_range at; /* where the run reads in each file */
     uint64_t window;    /* how far ahead it may look */
     uint64_t bytes;     /* it has read so far */
+    uint64_t before;    /* the reader has before it in its own file */
     uint64_t rest;      /* that may come of the files that follow */
-    /* Fetches |len| bytes of |g|, which was not read yet. Does not block on the network. */
-    void (*begin)(struct xh_file *g, const struct xh_row *row, uint64_t len);
+    unsigned turns;     /* above 1: the files lie side by side, and so many are read in turns */
+    /* Fetches |len| bytes of |g|, which was not read yet; the reader has |after| bytes of other files before them. Does
+     * not block on the network. */
+    void (*begin)(struct xh_file *g, const struct xh_row *row, uint64_t after, uint64_t len);
 };
 
 /* The files that follow |f|, and are as long, are expected to be read as |row| says: begins with those that are open,
  * and goes on with others as they are opened. Replaces what was said of the family before. */
 void xh_siblings_follow(struct xh_file *f, const struct xh_row *row);
+
+/* The first read of |f| is about to begin. Returns how many files were opened for it, |f| and those behind it, if it is
+ * the first of all these, and each may have a connection; else 1. */
+unsigned xh_siblings_opened_for(struct xh_file *f);
+
+/* The files that were opened for the same read as |f|, which has just been read first, by its stream: begins with
+ * |len| bytes of each as |row| says, and sets |row|'s turns. */
+void xh_siblings_begin(struct xh_file *f, struct xh_row *row, uint64_t len);
 
 /* How many files of its family are read in turns with |f|, at least 1: they share what may be fetched ahead. */
 unsigned xh_siblings_width(const struct xh_file *f);

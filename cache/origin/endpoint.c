@@ -319,18 +319,40 @@ static struct xh_thread *thread_for_stream(struct xh_origin *o)
     return xh_engine_thread(o->stream_thread % xh_engine_threads());
 }
 
-/* The thread for one more request: one with an idle connection, else, if |open|, the one
- * with the least work. NULL: none. */
-static struct xh_thread *choose_thread(struct xh_endpoint *e, int open)
+/* How far the connections of a thread have come in slow start: what each has brought. */
+static double grown(const struct xh_endpoint *e, unsigned thread)
+{
+    unsigned sockets = atomic_load_explicit(&e->thread[thread].sockets, memory_order_relaxed);
+    double each = sockets ? e->thread[thread].brought / sockets : 0;
+    return each < GROWN_BYTES ? each : GROWN_BYTES;
+}
+
+/* 1 when thread |a| suits |r| better than |b|. Beside streams, connections that have found their speed are for streams,
+ * and young ones for what is small. */
+static int is_better(const struct xh_endpoint *e, const struct xh_request *r, unsigned a, unsigned b)
+{
+    double of_a = grown(e, a), of_b = grown(e, b);
+    int differ = of_a > 2 * of_b || of_b > 2 * of_a, small = !is_stream(r) && r->queued_bytes <= SMALL_BYTES;
+    if (differ && e->streams + e->queued_streams > 0)
+        return small ? of_a < of_b : of_a > of_b;
+    return e->thread[a].active < e->thread[b].active;
+}
+
+/* The thread for |r|: one with an idle connection, else, if |open|, the one with the least work. NULL: none, or a
+ * stream that can wait would keep its reader waiting on a young connection, while the others will be free. */
+static struct xh_thread *choose_thread(struct xh_endpoint *e, const struct xh_request *r, int open)
 {
     struct xh_thread *best = NULL;
     unsigned n = xh_engine_threads();
+    double least = 0;
+    for (unsigned i = 0; i < n && is_patient(r); i++)
+        least = grown(e, i) / 2 > least ? grown(e, i) / 2 : least;
     for (int idle = 1; idle >= 0 && !best; idle--)
         for (unsigned i = 0; i < n; i++) {
             unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
-            if (idle ? sockets <= e->thread[i].active : !open)
+            if ((idle ? sockets <= e->thread[i].active : !open) || grown(e, i) < least)
                 continue;
-            if (!best || e->thread[i].active < e->thread[best->index].active)
+            if (!best || is_better(e, r, i, best->index))
                 best = xh_engine_thread(i);
         }
     return best;
@@ -417,6 +439,14 @@ static unsigned most_for(const struct xh_endpoint *e, const struct xh_request *r
     return xh_endpoint_most(e, r->job->origin, r->queued_bytes, is_scattered(r));
 }
 
+/* 1 when there is a connection for a stream that waits for one. */
+static int stream_may_begin(const struct xh_endpoint *e, const struct xh_request *r)
+{
+    unsigned most = xh_origin_object_connections(r->job->origin);
+    unsigned may = r->job->transfer->patient > 1 ? most : xh_control_streams(&e->control, e->rtt_ns, most);
+    return e->active == 0 || e->streams + e->active_guesses < may;
+}
+
 static struct xh_request *next_request(struct xh_endpoint *e)
 {
     struct xh_request *r;
@@ -425,6 +455,8 @@ static struct xh_request *next_request(struct xh_endpoint *e)
     r = first_of(&e->speculative);
     if (!r)
         return NULL;
+    if (is_stream(r))
+        return stream_may_begin(e, r) ? r : NULL;
     unsigned cap = r->job->origin->yields ? 1 : most_for(e, r);
     return e->active_guesses < (cap > 1 ? cap - 1 : 1) ? r : NULL;
 }
@@ -511,13 +543,13 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
     if (xh_endpoint_is_held(e))
         return;
     while ((r = next_request(e)) != NULL && !has_to_wait(e, r)) {
-        struct xh_thread *t = is_impatient(r) ? thread_for_stream(r->job->origin) : choose_thread(e, 0);
+        struct xh_thread *t = is_impatient(r) ? thread_for_stream(r->job->origin) : choose_thread(e, r, 0);
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);
             if (is_patient(r) ? e->active > 0 : !worth_opening(e, other))
                 return;
             r = other;
-            t = choose_thread(e, 1);
+            t = choose_thread(e, r, 1);
             r->opens = !is_stream(r);
         }
         unqueue(e, r);
@@ -657,6 +689,7 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
 {
     struct xh_endpoint *e = r->endpoint;
     xh_ring_take(&r->link);
+    e->thread[r->thread->index].brought += (double)x->body_bytes;
     unbind(e, r);
     r->endpoint = NULL;
     if (!r->surplus)

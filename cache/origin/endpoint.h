@@ -31,6 +31,7 @@ struct xh_endpoint {
     uint64_t active_bytes;                   /* what those were to bring when they were bound */
     struct {
         unsigned active;
+        double brought; /* body bytes of its replies that are over */
         atomic_uint sockets; /* written by its thread alone; hints to others, order nothing */
     } thread[XH_THREADS_MAX];
     enum xh_dates dates; /* as the last opening found it */

@@ -133,7 +133,7 @@ struct xh_transfer {
     int (*full)(struct xh_transfer *t);
     unsigned beside;             /* where |full|: as many transfers bring its stream together */
     int patient;                 /* 1: one with |full| waits for a connection that is there, behind what was asked for
-                                  * before */
+                                  * before, and leaves the last one to others; 2: it may have that one */
     _Atomic int hasty;           /* 1: a failure is tried again once, soon: there are other ways to the bytes. Relaxed:
                                   * it may change while the transfer is under way */
     void *origin_private;        /* for origin/ alone; NULL before submit */

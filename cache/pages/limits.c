@@ -70,11 +70,11 @@ static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info 
     return trip > f->opt.part_bytes ? trip : f->opt.part_bytes;
 }
 
-static uint64_t most_part(const struct xh_origin_info *info, int ahead)
+uint64_t xh_limits_most_part(const struct xh_origin_info *info)
 {
     uint64_t most = PART_ROUND_TRIPS * info->trip_bytes;
     uint64_t soon = info->second_bytes ? info->second_bytes / SOON_IN_A_SECOND : GROUP_BYTES;
-    if (!ahead || most == 0 || most > PART_MOST_BYTES)
+    if (most == 0 || most > PART_MOST_BYTES)
         return PART_MOST_BYTES;
     soon = soon < GROUP_BYTES ? soon : GROUP_BYTES;
     return most < soon ? soon : most;
@@ -94,7 +94,7 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
         most = YOUNG_PARTS;
     n = n < most ? n : most;
     uint64_t part = bytes / ((ahead && !young && !xh_flow_has_family(f) ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
-    uint64_t most_bytes = most_part(info, ahead);
+    uint64_t most_bytes = ahead ? xh_limits_most_part(info) : PART_MOST_BYTES;
     part = part < most_bytes ? part : most_bytes;
     uint64_t least = least_part(f, info, ahead);
     part = part > least ? part : least;

@@ -8,6 +8,7 @@
 #include "plan.h"
 
 struct xh_file;
+struct xh_origin_info;
 
 /* Of an open file; changed by limits.c alone. All zero at first. */
 struct xh_sharing {
@@ -17,6 +18,9 @@ struct xh_sharing {
 /* The plan's limits, as options and the origin have them now, where so many bytes are fetched together, in
  * ranges of |mean| bytes, for a demand or ahead of one. Returns 0 when the server sends no parts of files, else 1. */
 int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
+
+/* The longest part that is fetched ahead where parts come side by side, as |info| has it. */
+uint64_t xh_limits_most_part(const struct xh_origin_info *info);
 
 /* The processes that read the file, and those that fetch some of it now, share one link: each has its part of the
  * connections, and a process that only guesses makes way for one whose reader waits. To be called before something is

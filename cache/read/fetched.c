@@ -32,7 +32,7 @@ static int serve_staged(struct xh_read_op *op, struct xh_err *err)
         here = xh_stage_take(op->f, op, &coming);
         op->served.ahead = op->staged = here + coming;
     }
-    if (op->served_by_stream)
+    if (op->served_by_stream && op->nasked == 1) /* its pages lie in one buffer */
         hold(op);
     op->noted_ns = xh_now_ns();
     return 0;

@@ -285,6 +285,7 @@ static void load_end(struct xh_stage *s, struct xh_prefetch *l)
         if (other && other != l)
             s->stream[n++] = other;
     }
+    s->granted = s->stream[0] ? s->granted : 0;
     for (size_t i = 0; i < l->nparcels; i++) {
         struct xh_segment *p = &l->parcels[i];
         if (p->got == p->end)

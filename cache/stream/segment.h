@@ -46,6 +46,8 @@ struct xh_stage {
     uint64_t clock;          /* takes so far: the age of parcels */
     struct xh_prefetch *stream[XH_STREAMS_MAX]; /* streams that are not over; the first NULL ends them */
     uint64_t reach;          /* streams bring nothing beyond this offset, unless it is waited for */
+    uint64_t granted;        /* they may come up to here, as far as there is room, until all are over: the file is
+                              * read after others. 0: they may not */
     uint64_t stream_end;     /* of the stream that was begun last */
     uint64_t streamed;       /* bytes that streams have brought */
     uint64_t rate, rated_ns, rated_bytes; /* of them a second, lately; when that was reckoned, and |streamed| then */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/now.h"
+#include "pages/limits.h"
 #include "segment.h"
 #include "watch/trace.h"
 
@@ -82,6 +83,8 @@ struct dealing {
     uint64_t early;
     size_t rounds; /* of turns, at most: so many ranges fit one request */
     int is_short;  /* it had better be */
+    int in_parts;  /* no stripes: each load has one part */
+    int patience;  /* xh_transfer.patient of those that wait */
 };
 
 static size_t turns_at(const struct dealing *d, uint64_t at)
@@ -94,6 +97,19 @@ static uint64_t first_stripe(const struct dealing *d)
 {
     uint64_t share = ROUND_BYTES / (d->nloads ? d->nloads : 1);
     return share < FIRST_STRIPE_BYTES ? share : FIRST_STRIPE_BYTES;
+}
+
+/* The part of |r| that load |which| gets. Returns 1, or 0: none is left for it. */
+static size_t deal_part(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
+{
+    uint64_t part = r.len / d->nloads, off;
+    part += XH_PAGE_BYTES - part % XH_PAGE_BYTES;
+    off = which * part;
+    *len = r.len;
+    if (off >= r.len)
+        return 0;
+    *out = (struct xh_range){r.off + off, r.len - off < part ? r.len - off : part};
+    return 1;
 }
 
 /* The stripes of |r| that load |which| gets. They grow, as speed does: the first ones are all wanted soon. Returns how
@@ -126,13 +142,13 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
     struct xh_range mine[ROUNDS_MOST];
     size_t made = 0;
     for (; made < d->nloads; made++) {
-        size_t n = deal(d, r, made, mine, len), i = 0;
+        size_t n = (d->in_parts ? deal_part : deal)(d, r, made, mine, len), i = 0;
         struct xh_prefetch *l = n ? xh_prefetch_add(f, mine, n, (unsigned)d->nloads, full) : NULL;
         if (!l)
             break;
         while (f->stage->stream[i])
             i++;
-        l->t.patient = made < d->warm;
+        l->t.patient = made < d->warm ? d->patience : 0;
         f->stage->stream[i] = l;
         ts[made] = &l->t;
     }
@@ -188,6 +204,26 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     d.early = d.warm < d.nloads && !follows ? info->warm_bytes : 0;
     if (d.warm < d.nloads && !follows && d.early < FIRST_STRIPE_BYTES)
         d.warm = d.early = 0;
+    d.patience = 1;
+    if (turns > 1 && info->streams == 0) { /* the last connection: it waits for it, as others may have it for now */
+        d.warm = d.nloads;
+        d.patience = 2;
+    }
+    return d;
+}
+
+/* How |len| bytes are dealt that the reader wants after |after| bytes of other files. All parts wait in the queue, in the
+ * order in which they are wanted, unless there are not as many connections yet as streams use. */
+static struct dealing dealing_after(const struct xh_file *f, const struct xh_origin_info *info, uint64_t len, size_t busy,
+                                    uint64_t after)
+{
+    const struct xh_following next = {.len = len, .after = after, .behind = xh_followed_by(f),
+                                      .most = info->young ? 0 : xh_limits_most_part(info),
+                                      .connections = info->streaming ? info->streaming : 1};
+    struct dealing d = {.in_parts = 1, .patience = 1, .nloads = xh_policy_parts(&next)};
+    d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
+    d.nloads = busy + d.nloads > XH_STREAMS_MAX ? 0 : d.nloads;
+    d.warm = info->open >= info->streaming ? d.nloads : 0;
     return d;
 }
 
@@ -226,7 +262,7 @@ static int is_soon_enough(const struct xh_stage *s, uint64_t off)
     return waits && off == s->stream_end && off - s->here > XH_STREAM_LEAST_BYTES && s->here < off;
 }
 
-uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns)
+uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns, uint64_t after)
 {
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
@@ -244,7 +280,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
         pthread_mutex_unlock(&s->lock);
         return XH_STREAM_LATER;
     }
-    struct dealing d = dealing_of(f, &info, off, busy, turns);
+    struct dealing d = after ? dealing_after(f, &info, to - off, busy, after) : dealing_of(f, &info, off, busy, turns);
     if (d.nloads && xh_segment_missing(f, (struct xh_range){off, to - off}, &want)) {
         uint64_t next;
         struct xh_range r = first_stretch(s, &want, to, &next);
@@ -256,6 +292,8 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
             xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu early=%llu", (unsigned long long)r.off,
                      (unsigned long long)len, made, d.warm, (unsigned long long)d.early);
             s->stream_end = r.off + len;
+            if (after)
+                s->granted = s->reach = s->stream_end; /* as far as there is room */
             xh_prefetch_hand_over(f, ts, made);
             seen = len == r.len ? next : r.off + len; /* what lies between is here: asked for again, it would end the stream */
         }
@@ -390,6 +428,7 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
     if (s->stream[0]) { /* else every small read of a run would take the engine's lock for nothing */
         uint64_t most = stream_window(f);
         s->reach = end + (window < most ? window : most);
+        s->reach = s->reach > s->granted ? s->reach : s->granted;
         xh_stream_leave_stale(s);
     }
     int room = s->stream[0] && xh_room_left(&s->place, f->opt.readahead_bytes) > 0;

@@ -63,7 +63,7 @@ ROOMS = {
         "base face watch shadow:shadow.h asked origin:- replicas:replicas.h"),
     "object": ("cache/object", "base face watch policy shadow:shadow.h replicas:replicas.h"),
     "pages": ("cache/pages/", "base face watch policy plans shadow:shadow.h replicas:replicas.h object"),
-    "stream": ("cache/stream/", "base face watch plans shadow:shadow.h replicas:replicas.h object pages"),
+    "stream": ("cache/stream/", "base face watch plans policy shadow:shadow.h replicas:replicas.h object pages"),
     "source": (
         "cache/source/", "base face watch policy replicas:replicas.h shadow:shadow.h object pages stream together"),
     "ahead": (

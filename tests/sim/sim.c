@@ -515,7 +515,7 @@ static int run_workload(struct bench *b)
 }
 
 /* Many sources by one file. */
-static int run_virtual(struct bench *b)
+static int run_virtual(struct bench *b, double least)
 {
     static const char *const names[] = {V1_ONE, V1_AFTER, V1_BESIDE};
     double one = 0;
@@ -530,6 +530,7 @@ static int run_virtual(struct bench *b)
                    m.rate / m.best);
         printf("%s: %.1f MB/s, %.2f of one file; connections, requests, seconds, bytes:%s\n", b->name, m.rate, m.rate / one, m.more);
         fflush(stdout);
+        bad += m.rate < least * one;
     }
     return bad != 0;
 }
@@ -640,8 +641,8 @@ static void usage(void)
            "sim --workload W2-gzip [--megabytes MB] [--unpack NS]   packed chunks, a reader that takes NS for a byte;\n"
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
-           "sim --workload V1 [--sources N] [--source-bytes NM]   a virtual dataset over files, one after another and side by side,\n"
-           "    beside the same data in one file\n"
+           "sim --workload V1 [--sources N] [--source-bytes NM] [--least R]   a virtual dataset over files, one after another and\n"
+           "    side by side, beside the same data in one file; by that, where less than R is a failure\n"
            "sim --workload V2 [--images N] [--least R]   a file, while another one is open, of which a quarter\n"
            "    was read; by the file alone, where less than R is a failure\n");
 }
@@ -702,7 +703,7 @@ int main(int argc, char **argv)
     if (b.name && strcmp(b.name, GZIP) == 0)
         return run_gzip(&b, every ? every : 1);
     if (b.name && strcmp(b.name, "V1") == 0)
-        return run_virtual(&b);
+        return run_virtual(&b, least);
     if (b.name && strcmp(b.name, "V2") == 0)
         return run_second(&b, least);
     if (b.name)

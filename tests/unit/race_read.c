@@ -692,7 +692,7 @@ static void a_stream_leaves_no_gaps_behind(uint64_t chunk, uint64_t gap)
     engine.streams = 4;
     struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
     uint64_t off = 1000000, end = off + (60000000 / (chunk + gap)) * (chunk + gap) - gap, most = 0;
-    CHECK(xh_stage_stream(f, off, end, 1) == end);
+    CHECK(xh_stage_stream(f, off, end, 1, 0) == end);
     for (; off < end; off += chunk + gap) {
         CHECK(read_one(f, off, chunk, b) == 0);
         xh_stage_reach(f, off + chunk, 4u << 20);
@@ -701,6 +701,34 @@ static void a_stream_leaves_no_gaps_behind(uint64_t chunk, uint64_t gap)
     CHECK(most > 0 && atomic_load(&f->counters.bytes_demand) == 0);
     drain(0);
     CHECK(staged(f) == 0 && parcels(f) == 0);
+    free(b);
+    xh_cache_close(f);
+    engine.streams = 0;
+}
+
+/* A file that is read after others comes in parts, as far as there is room, however far its reader is; and its reader
+ * finds it, whatever has come by then. */
+static void a_file_behind_others_comes_as_far_as_there_is_room(unsigned seed)
+{
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    engine.streams = 4;
+    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=16M");
+    uint64_t off = 1000000, end = off + 40000000;
+    CHECK(xh_stage_stream(f, off, end, 1, 60000000) == end);
+    xh_stage_reach(f, off, 1u << 20);
+    for (int i = 0; i < 2000 && staged(f) < (12u << 20); i++)
+        usleep(1000);
+    CHECK(staged(f) >= (12u << 20) && staged(f) <= (16u << 20) + 16 * 9000);
+    for (uint64_t len; off < end; off += len) {
+        len = (uint64_t)(rand_r(&seed) % 390000) + 1;
+        len = len < end - off ? len : end - off;
+        CHECK(read_one(f, off, len, b) == 0);
+        xh_stage_reach(f, off + len, 1u << 20);
+    }
+    CHECK(atomic_load(&f->counters.bytes_demand) == 0);
+    drain(0);
+    CHECK(staged(f) == 0 && parcels(f) == 0 && f->stage->granted == 0);
     free(b);
     xh_cache_close(f);
     engine.streams = 0;
@@ -729,7 +757,7 @@ static void a_reader_hurries_a_patient_stream(int before_submission)
     engine.meet = before_submission;
     if (before_submission)
         pthread_create(&t, NULL, read_streamed, f);
-    CHECK(xh_stage_stream(f, 2000000, 30000000, 1) == 30000000);
+    CHECK(xh_stage_stream(f, 2000000, 30000000, 1, 0) == 30000000);
     CHECK(streams_by(f, 0, 1) && streams_by(f, 3, 0));
     xh_stage_reach(f, 2000000, 64u << 20);
     engine.meet = 0;
@@ -766,7 +794,7 @@ static void a_stream_stands_before_it_is_submitted(void)
     engine.lingers = 0;
     struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=64M");
     pthread_create(&t, NULL, read_standing, f);
-    CHECK(xh_stage_stream(f, 2000000, 60000000, 1) == 60000000);
+    CHECK(xh_stage_stream(f, 2000000, 60000000, 1, 0) == 60000000);
     pthread_join(t, NULL);
     CHECK(atomic_load(&f->counters.bytes_demand) == 0);
     xh_cache_close(f);
@@ -790,7 +818,7 @@ static void a_stream_goes_over_small_holes_alone(void)
     CHECK(xh_shadow_peek(f->shadow, hole) == XH_CLAIM_READY);
     while (xh_shadow_peek(f->shadow, hole - 1) == XH_CLAIM_READY) /* more may have come along */
         hole--;
-    uint64_t stop = hole * XH_PAGE_BYTES, seen = xh_stage_stream(f, 1000000, 80000000, 1);
+    uint64_t stop = hole * XH_PAGE_BYTES, seen = xh_stage_stream(f, 1000000, 80000000, 1, 0);
     while (xh_shadow_peek(f->shadow, hole) == XH_CLAIM_READY)
         hole++;
     CHECK(seen == hole * XH_PAGE_BYTES); /* what the shadow has is seen to */
@@ -813,6 +841,7 @@ int main(void)
     for (unsigned seed = 1; seed <= 4; seed++)
         a_stream_is_cut(seed);
     a_stream_leaves_no_gaps_behind(300000, 4000);
+    a_file_behind_others_comes_as_far_as_there_is_room(5);
     a_stream_leaves_no_gaps_behind(131072, 100);
     a_stream_leaves_no_gaps_behind(390001, 65536);
     a_stream_goes_over_small_holes_alone();

@@ -42,6 +42,7 @@ static struct load {
 
 static struct xh_endpoint *e;
 static struct xh_exchange reply;
+static uint64_t reply_bytes = MIB; /* of each */
 
 void xh_request_weigh(struct xh_request *r, struct xh_limits *limits)
 {
@@ -125,7 +126,7 @@ static void start(void)
 /* As an engine thread does when a reply has come. */
 static void finish(struct load *l)
 {
-    reply = (struct xh_exchange){.job = &l->job, .body_bytes = MIB, .sent_ns = l->sent_ns,
+    reply = (struct xh_exchange){.job = &l->job, .body_bytes = reply_bytes, .sent_ns = l->sent_ns,
                                  .first_ns = l->sent_ns + 10 * MS, .last_ns = now};
     xh_endpoint_release(&l->r, &reply);
     l->used = 0;
@@ -385,6 +386,55 @@ Test(endpoint, a_patient_stream_waits_for_a_connection_that_is_there, .init = fr
     finish(first);
     cr_assert_eq(stream->r.state, XH_REQ_RUNNING);
     cr_assert_eq(sockets(), 1);
+}
+
+/* So many connections that are there, and idle. */
+static void open_connections(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        *xh_endpoint_sockets(e, i % THREADS) += 1;
+}
+
+Test(endpoint, a_patient_stream_leaves_the_last_connection_unless_it_may_have_it, .init = fresh)
+{
+    known_and_fast();
+    origin.options.connections = 3;
+    open_connections(3 - sockets());
+    struct load *stream[3];
+    for (int i = 0; i < 3; i++)
+        stream[i] = ask_stream(1);
+    start();
+    cr_assert_eq(stream[0]->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(stream[1]->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(stream[2]->r.state, XH_REQ_QUEUED, "one connection is for what cannot wait");
+    stream[2]->stream.patient = 2;
+    start();
+    cr_assert_eq(stream[2]->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(sockets(), 3);
+}
+
+Test(endpoint, a_patient_stream_does_not_begin_on_a_young_connection_while_others_have_grown, .init = fresh)
+{
+    known_and_fast();
+    open_connections(THREADS - sockets());
+    for (unsigned i = 0; i < THREADS; i++)
+        *xh_endpoint_sockets(e, i) = 1;
+    struct load *busy[THREADS];
+    for (unsigned i = 0; i < THREADS; i++)
+        busy[i] = ask(0);
+    start();
+    for (unsigned i = 0; i < THREADS; i++)
+        e->thread[i].brought = i == 0 ? 0 : 4e6;
+    struct load *stream = ask_stream(1), *young = NULL, *grown = NULL;
+    for (unsigned i = 0; i < THREADS; i++)
+        *(busy[i]->r.thread->index == 0 ? &young : &grown) = busy[i];
+    cr_assert(young && grown);
+    reply_bytes = 0;
+    finish(young);
+    cr_assert_eq(stream->r.state, XH_REQ_QUEUED, "it would keep its reader waiting there");
+    finish(grown);
+    cr_assert_eq(stream->r.state, XH_REQ_RUNNING);
+    reply_bytes = MIB;
 }
 
 Test(endpoint, a_patient_stream_follows_another_and_is_opened_for_when_a_reader_comes, .init = fresh)

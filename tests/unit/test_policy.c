@@ -25,6 +25,28 @@ Test(policy, a_read_is_kept_until_a_stream_has_begun)
         cr_assert_eq(xh_policy_keeps_read(&cases[i].k), cases[i].kept, "%s", cases[i].what);
 }
 
+Test(policy, a_file_that_is_read_after_others_is_asked_for_in_parts)
+{
+    static const struct {
+        const char *what;
+        struct xh_following f;
+        unsigned parts;
+    } cases[] = {
+        {"next: as the connections bring it meanwhile", {64 * MIB, 64 * MIB, 999 * MIB, 0, 16}, 8},
+        {"farther: longer parts", {64 * MIB, 192 * MIB, 999 * MIB, 0, 16}, 4},
+        {"the last one: all connections end together", {64 * MIB, 192 * MIB, 0, 0, 16}, 16},
+        {"the one before it", {64 * MIB, 192 * MIB, 64 * MIB, 0, 16}, 8},
+        {"the reader is there", {64 * MIB, 0, 999 * MIB, 0, 16}, 16},
+        {"no longer than a connection brings soon", {64 * MIB, 192 * MIB, 999 * MIB, 4 * MIB, 16}, 16},
+        {"a small one", {MIB, 64 * MIB, 999 * MIB, 0, 16}, 1},
+        {"one connection", {64 * MIB, 0, 0, 0, 1}, 1},
+        {"less than the connections are", {3, 0, 0, 0, 16}, 1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_parts(&cases[i].f), cases[i].parts, "%s: %u", cases[i].what,
+                     xh_policy_parts(&cases[i].f));
+}
+
 Test(policy, small_reads_and_what_is_read_again_are_kept)
 {
     static const struct {

@@ -965,7 +965,7 @@ static uint64_t run_ahead(uint64_t rate)
     drain();
     hold(1);
     xh_stage_tell(f, rate);
-    cr_assert_eq(xh_stage_stream(f, 0, CUT_BYTES, 1), CUT_BYTES);
+    cr_assert_eq(xh_stage_stream(f, 0, CUT_BYTES, 1, 0), CUT_BYTES);
     xh_stage_reach(f, 0, UINT64_C(1) << 40);
     uint64_t ahead = f->stage->reach;
     hold(0);

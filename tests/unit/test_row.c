@@ -28,8 +28,9 @@ static struct {
     uint64_t family;
     size_t files;
     struct xh_file *begun;
-    struct xh_range at;
-    uint64_t len, window, bytes;
+    uint64_t after, len;
+    struct xh_row with;
+    int begins; /* xh_siblings_begin */
 } told;
 
 struct xh_range xh_layouts_dataset(struct xh_file *f, struct xh_range r)
@@ -66,13 +67,20 @@ void xh_expected_open(uint64_t family, size_t n)
     told.files = n;
 }
 
-void xh_sequence_begin(struct xh_file *f, struct xh_range at, uint64_t len, uint64_t window, uint64_t bytes)
+void xh_sequence_begin(struct xh_file *f, const struct xh_row *row, uint64_t after, uint64_t len)
 {
     told.begun = f;
-    told.at = at;
+    told.with = *row;
+    told.after = after;
     told.len = len;
-    told.window = window;
-    told.bytes = bytes;
+}
+
+void xh_siblings_begin(struct xh_file *f, struct xh_row *row, uint64_t len)
+{
+    (void)f;
+    told.begins++;
+    told.row = *row;
+    told.len = len;
 }
 
 /* A dataset of 8 MiB at 2 MiB; a run upwards has read its first half, and may look 16 MiB ahead. */
@@ -110,7 +118,8 @@ Test(row, the_files_that_follow_get_what_the_run_leaves_of_its_window)
     cr_assert_eq(told.row.at.len, 8 * M);
     cr_assert_eq(told.row.window, 16 * M);
     cr_assert_eq(told.row.bytes, 4 * M);
-    cr_assert_eq(told.row.rest, 12 * M, "16 MiB but the 4 that are left of the dataset");
+    cr_assert_eq(told.row.before, 4 * M);
+    cr_assert_eq(told.row.rest, 28 * M, "twice 16 MiB, but the 4 that are left of the dataset");
 }
 
 Test(row, as_many_files_are_opened_as_the_rest_goes_through_and_some_to_spare)
@@ -118,7 +127,7 @@ Test(row, as_many_files_are_opened_as_the_rest_goes_through_and_some_to_spare)
     static const struct {
         uint64_t window;
         size_t files;
-    } cases[] = {{5 * M, 3}, {12 * M, 4}, {20 * M, 5}, {68 * M, 11}};
+    } cases[] = {{5 * M, 3}, {6 * M, 4}, {20 * M, 7}, {68 * M, 19}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin();
         now.run.window = cases[i].window;
@@ -134,7 +143,8 @@ Test(row, at_the_end_of_the_dataset_the_whole_window_is_for_the_files_that_follo
     begin();
     now.run.last = (struct xh_range){9 * M, M};
     read_last(&file);
-    cr_assert_eq(told.row.rest, 16 * M);
+    cr_assert_eq(told.row.before, 0);
+    cr_assert_eq(told.row.rest, 32 * M);
 }
 
 Test(row, a_window_that_ends_within_the_dataset_leaves_nothing)
@@ -149,7 +159,7 @@ Test(row, a_window_that_ends_within_the_dataset_leaves_nothing)
     begin();
     now.run.window = 4 * M + 1;
     read_last(&file);
-    cr_assert_eq(told.row.rest, 1, "the first byte behind it");
+    cr_assert_eq(told.row.rest, 4 * M + 2, "a window more");
 }
 
 Test(row, other_runs_and_files_have_none)
@@ -174,13 +184,33 @@ Test(row, what_a_following_file_is_given_is_a_run_of_the_same_window_there)
     struct xh_file next;
     begin();
     read_last(&file);
-    told.row.begin(&next, &told.row, 3 * M);
+    told.row.begin(&next, &told.row, 12 * M, 3 * M);
     cr_assert_eq(told.begun, &next);
-    cr_assert_eq(told.at.off, 2 * M);
-    cr_assert_eq(told.at.len, 8 * M);
+    cr_assert_eq(told.with.at.off, 2 * M);
+    cr_assert_eq(told.with.at.len, 8 * M);
+    cr_assert_eq(told.after, 12 * M);
     cr_assert_eq(told.len, 3 * M);
-    cr_assert_eq(told.window, 16 * M);
-    cr_assert_eq(told.bytes, 4 * M);
+    cr_assert_eq(told.with.window, 16 * M);
+    cr_assert_eq(told.with.bytes, 4 * M);
+}
+
+Test(row, a_first_read_that_was_led_begins_with_the_files_beside)
+{
+    struct xh_extent ext[2] = {{.off = 2 * M, .len = M / 2}, {.off = 2 * M + M / 2, .len = M / 2}};
+    struct xh_seen seen = {.kind = XH_KIND_RAW, .ext = ext, .n = 2};
+    for (int i = 0; i < 4; i++) {
+        begin();
+        now.family = i != 1;
+        seen.led = i != 2;
+        now.dataset.len = i == 3 ? 0 : now.dataset.len;
+        cr_assert_eq(xh_beside_observer.saw(&file, &seen), 0);
+        cr_assert_eq(told.begins, i == 0, "case %d", i);
+        if (i)
+            continue;
+        cr_assert_eq(told.row.at.len, 8 * M);
+        cr_assert_eq(told.row.window, 8 * M, "the whole dataset: a stream begins");
+        cr_assert_eq(told.len, M, "as much as is read of the first");
+    }
 }
 
 Test(row, it_is_told_of_raw_data_while_the_read_waits)
