@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/hdf5.h"
+#include "base/table.h"
 
 #define PENDING_MAX 8u /* most pieces of headers that were named before their bytes were there */
 #define PARSES_MAX 8u  /* most pieces parsed in one call; a piece may name itself */
@@ -37,15 +38,7 @@ void xh_contiguous_free(struct xh_contiguous *c)
 /* Returns how many ranges begin at or before |off|. */
 static size_t up_to(const struct xh_contiguous *c, uint64_t off)
 {
-    size_t lo = 0, hi = c->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (c->at[mid].off <= off)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return xh_count_before(i, c->n, c->at[i].off <= off);
 }
 
 static void drop(struct xh_contiguous *c, size_t i)

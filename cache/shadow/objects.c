@@ -128,7 +128,7 @@ static void set_budget(struct xh_shadow *s, uint64_t bytes)
 
 static int make_shared(struct xh_shadow *s, const struct xh_options *o)
 {
-    s->dirfd = xh_store_dir(o, s->dir, 1);
+    s->dirfd = xh_store_dir(o, 1);
     if (s->dirfd < 0) {
         s->private_ = XH_PRIVATE_NO_DIR;
         return -1;

@@ -91,8 +91,8 @@ int xh_shadow_other_walks(struct xh_shadow *s);
  * the last two seconds, of whatever file. Called when something is fetched. Makes some system calls every 100 ms. */
 unsigned xh_shadow_busy(struct xh_shadow *s);
 
-/* Returns the same number where a file, to be opened as |o| says, has no shadow yet; 1 without a directory. */
-unsigned xh_shadow_crowd(const struct xh_options *o);
+/* A file is opened as |o| says, and has no shadow yet: others count this process from now on. */
+void xh_shadow_join(const struct xh_options *o);
 
 /* Marks the EMPTY ones of |n| pages from |first| as read once and not kept. Returns how many of them were marked
  * before: pages that are read again are worth keeping. |*empty| becomes the number of EMPTY pages. */

@@ -29,6 +29,7 @@
 
 #include <openssl/evp.h>
 
+#include "base/files.h"
 #include "base/filesystems.h"
 #include "base/now.h"
 #include "watch/trace.h"
@@ -71,31 +72,11 @@ int xh_store_url_hex(const char *url, char hex[65])
     return 0;
 }
 
-int xh_store_is_shadow_name(const char *name)
+int xh_store_is_name(const char *name, char letter)
 {
-    return strncmp(name, "s-", 2) == 0 && strlen(name) == 66 &&
-           strspn(name + 2, "0123456789abcdef") == 64;
-}
-
-/* Returns 1 when |text| is |digits| hex digits and nothing more. */
-static int is_hex(const char *text, size_t digits)
-{
-    return strlen(text) == digits && strspn(text, "0123456789abcdef") == digits;
-}
-
-int xh_store_is_temp_name(const char *name)
-{
-    return strncmp(name, "t-", 2) == 0 && is_hex(name + 2, 32);
-}
-
-int xh_store_is_hint_name(const char *name)
-{
-    return strncmp(name, "u-", 2) == 0 && is_hex(name + 2, 64);
-}
-
-int xh_store_is_lack_name(const char *name)
-{
-    return strncmp(name, "n-", 2) == 0 && is_hex(name + 2, 64);
+    size_t digits = letter == 't' ? 32 : 64;
+    return name[0] == letter && name[1] == '-' && strlen(name + 2) == digits &&
+           strspn(name + 2, "0123456789abcdef") == digits;
 }
 
 void xh_store_temp_name(char name[XH_NAME_BYTES])
@@ -122,11 +103,7 @@ static int move_up(int fd)
 int xh_store_lock(int fd, short type, uint64_t at)
 {
     struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = 1};
-    int rc;
-    do
-        rc = fcntl(fd, F_OFD_SETLK, &l);
-    while (rc < 0 && errno == EINTR);
-    return rc == 0 ? 0 : errno == EAGAIN || errno == EACCES ? 1 : -1;
+    return xh_retry(fcntl(fd, F_OFD_SETLK, &l)) == 0 ? 0 : errno == EAGAIN || errno == EACCES ? 1 : -1;
 }
 
 int xh_store_locked(int fd, uint64_t at)
@@ -221,12 +198,13 @@ static int open_layout(int base, int create)
     return -1;
 }
 
-int xh_store_dir(const struct xh_options *o, const char *path, int create)
+int xh_store_dir(const struct xh_options *o, int create)
 {
     char base_path[XH_DIR_BYTES], said[80];
     int is_default = o->shadow_dir[0] == '\0', base = -1, fd = -1;
     const char *why = NULL;
-    snprintf(base_path, sizeof base_path, "%.*s", (int)(strlen(path) - strlen("/" XH_LAYOUT_DIR)), path);
+    xh_store_dir_path(o, base_path);
+    base_path[strlen(base_path) - strlen("/" XH_LAYOUT_DIR)] = '\0';
     if (create && mkdir(base_path, 0700) < 0 && errno != EEXIST)
         why = strerror_r(errno, said, sizeof said);
     if (!why) {
@@ -248,6 +226,16 @@ int xh_store_dir(const struct xh_options *o, const char *path, int create)
     return -1;
 }
 
+int xh_store_common(int dirfd, const char *name)
+{
+    struct stat st;
+    int fd = openat(dirfd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()))
+        return fd;
+    close(fd);
+    return -1;
+}
+
 /* ---- other layouts ----------------------------------------------------------------------- */
 
 /* Returns 1 for "v" and digits, except this layout's. */
@@ -263,13 +251,9 @@ size_t xh_store_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES])
     size_t n = 0;
     place[n++][0] = '\0';
     snprintf(place[n++], XH_PLACE_BYTES, "../");
-    int fd = openat(dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        if (fd >= 0)
-            close(fd);
+    DIR *d = xh_list(openat(dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!d)
         return n;
-    }
     for (struct dirent *e; n < XH_PLACES_MOST && (e = readdir(d));)
         if (is_other_layout(e->d_name))
             snprintf(place[n++], XH_PLACE_BYTES, "../%.*s/", XH_PLACE_BYTES - 5, e->d_name);
@@ -277,59 +261,54 @@ size_t xh_store_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES])
     return n;
 }
 
-int xh_store_place(int dirfd, const char *place)
+DIR *xh_store_list(int dirfd, const char *place)
 {
     char path[XH_PLACE_BYTES + 1] = ".";
     if (place[0])
         /* A slash at the end would follow a symlink. */
         snprintf(path, sizeof path, "%.*s", (int)strlen(place) - 1, place);
-    return openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return xh_list(openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 /* Returns 1 for a file that is useless without a shadow. */
 static int is_beside(const char *name)
 {
-    return strcmp(name, "turns") == 0 || strcmp(name, "busy") == 0 || xh_store_is_hint_name(name) ||
-           xh_store_is_lack_name(name);
+    return strcmp(name, "turns") == 0 || strcmp(name, "busy") == 0 || xh_store_is_name(name, 'u') ||
+           xh_store_is_name(name, 'n');
 }
 
-/* Returns 1 when the directory |fd| holds only files that are useless without a shadow: a directory that the user
- * named may contain a "v1" of the user's own. |empties|: removes those files. */
-static int is_spent(int fd, int empties)
+/* Returns 1 when |d| lists only files that are useless without a shadow: a directory that the user named may contain a
+ * "v1" of the user's own. |empties|: removes those files. */
+static int is_spent(DIR *d, int empties)
 {
-    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), spent = 1; /* a read position of its own */
-    DIR *d = own < 0 ? NULL : fdopendir(own);
-    if (!d) {
-        if (own >= 0)
-            close(own);
-        return 0;
-    }
+    int spent = 1;
+    rewinddir(d);
     for (struct dirent *e; spent && (e = readdir(d));) {
         int itself = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
         spent = itself || is_beside(e->d_name);
         if (spent && empties && !itself)
-            unlinkat(fd, e->d_name, 0);
+            unlinkat(dirfd(d), e->d_name, 0);
     }
-    closedir(d);
     return spent;
 }
 
-void xh_store_tidy(int dirfd)
+void xh_store_tidy(int base)
 {
     char place[XH_PLACES_MOST][XH_PLACE_BYTES];
     struct stat st;
-    size_t n = xh_store_places(dirfd, place);
+    size_t n = xh_store_places(base, place);
     for (size_t i = 2; i < n; i++) {
-        int fd = xh_store_place(dirfd, place[i]);
+        DIR *d = xh_store_list(base, place[i]);
+        if (!d)
+            continue;
         /* A process that uses the directory holds the lock shared: see open_layout. A directory without links was
          * removed already, and its name may belong to a new one. */
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0 &&
-            is_spent(fd, 0) && is_spent(fd, 1)) {
-            unlinkat(dirfd, place[i], AT_REMOVEDIR);
+        if (flock(dirfd(d), LOCK_EX | LOCK_NB) == 0 && fstat(dirfd(d), &st) == 0 && st.st_nlink > 0 &&
+            is_spent(d, 0) && is_spent(d, 1)) {
+            unlinkat(base, place[i], AT_REMOVEDIR);
             xh_trace(XH_T_SHADOW, "tidied", "place=%s", place[i]);
         }
-        if (fd >= 0)
-            close(fd);
+        closedir(d);
     }
 }
 
@@ -349,16 +328,11 @@ static void read_boot_id(void)
 
 static int key_of(const char *url, const char *validator, uint64_t size, uint8_t sha[32])
 {
-    char digits[24];
-    int nd = snprintf(digits, sizeof digits, "%llu", (unsigned long long)size);
-    size_t nu = strlen(url) + 1, nv = strlen(validator) + 1;
-    char *key = malloc(nu + nv + (size_t)nd);
-    if (!key)
+    char *key = NULL;
+    int n = asprintf(&key, "%s%c%s%c%llu", url, '\0', validator, '\0', (unsigned long long)size);
+    if (n < 0)
         return -1;
-    memcpy(key, url, nu);
-    memcpy(key + nu, validator, nv);
-    memcpy(key + nu + nv, digits, (size_t)nd);
-    int rc = xh_store_sha256(key, nu + nv + (size_t)nd, sha);
+    int rc = xh_store_sha256(key, (size_t)n, sha);
     free(key);
     return rc;
 }

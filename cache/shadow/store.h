@@ -2,6 +2,7 @@
 #ifndef XH_SHADOW_STORE_H
 #define XH_SHADOW_STORE_H
 
+#include <dirent.h>
 #include <fcntl.h>
 
 #include "impl.h"
@@ -12,10 +13,10 @@
 /* Tests set it before the first open, to behave as on a kernel with larger pages; 0: the kernel's page size. */
 extern uint64_t xh_shadow_test_unit;
 
-/* Opens the directory |path|, a result of xh_store_dir_path; |create| makes it. Returns a descriptor, which marks
- * the directory as used while it is open. Returns -1 when no directory can be trusted. With |create| the reason is
- * traced, and, for a directory that the user named, printed to standard error once a process. */
-int xh_store_dir(const struct xh_options *o, const char *path, int create);
+/* Opens this layout's directory; |create| makes it. Returns a descriptor, which marks the directory as used while it is
+ * open. Returns -1 when no directory can be trusted. With |create| the reason is traced, and, for a directory that the
+ * user named, printed to standard error once a process. */
+int xh_store_dir(const struct xh_options *o, int create);
 /* Sets |path| to the directory of this layout's shadows, inside the one that the options name. */
 void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
 
@@ -24,10 +25,10 @@ void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
  * meaning of XH_LOCK_OPEN. So a file of another layout can be counted, and removed when no process has it open; its
  * content is not read. */
 size_t xh_store_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES]);
-/* Opens a place. Returns a descriptor, or -1 when it is gone. Owns: the caller closes it. */
-int xh_store_place(int dirfd, const char *place);
+/* Lists a place. Returns NULL when it is gone. Owns: the caller closes it with closedir. */
+DIR *xh_store_list(int dirfd, const char *place);
 /* Removes the directories of other layouts that have no shadow and that no process uses. */
-void xh_store_tidy(int dirfd);
+void xh_store_tidy(int base);
 
 /* Fills s->head, s->name and s->url_hex. Returns 0, or -1 when the sizes cannot be represented. */
 int xh_store_describe(struct xh_shadow *s, const char *url, const char *validator, uint64_t size);
@@ -62,14 +63,13 @@ int xh_store_sha256(const void *data, size_t len, uint8_t sha[32]); /* returns 0
 
 /* Makes a name that no other process has: "t-<random>". */
 void xh_store_temp_name(char name[XH_NAME_BYTES]);
-/* Returns 1 for "s-" and 64 hex digits. */
-int xh_store_is_shadow_name(const char *name);
-/* Return 1 for the names of files that are being built ("t-" and 32 hex digits), of hints ("u-" and 64), and of the
- * negative cache ("n-" and 64). Nothing else is removed: the user may have named the directory, and may keep other
- * files there. */
-int xh_store_is_temp_name(const char *name);
-int xh_store_is_hint_name(const char *name);
-int xh_store_is_lack_name(const char *name);
+/* Returns 1 for a name of the kind |letter|: 's' of a shadow, 'u' of a hint, 'n' of the negative cache ("s-" and 64 hex
+ * digits), 't' of a file that is being built ("t-" and 32). Nothing else is removed: the user may have named the
+ * directory, and may keep other files there. */
+int xh_store_is_name(const char *name, char letter);
+/* Opens the file |name| of the directory that several processes write, and makes it. Returns -1 unless it is a regular
+ * file of this user. */
+int xh_store_common(int dirfd, const char *name);
 void xh_store_hex(const uint8_t sha[32], char hex[65]);
 /* Sets |hex| to the hex SHA-256 of |url|. Returns 0 or -1. */
 int xh_store_url_hex(const char *url, char hex[65]);

@@ -11,6 +11,7 @@
 
 #include "object.h"
 #include "base/now.h"
+#include "base/table.h"
 #include "base/thread.h"
 
 /* Unpacked frames that are kept: so many bytes, and so many frames at least. */
@@ -37,16 +38,10 @@ static int each_part(const struct xh_unpacking *of, const struct xh_packed *t, u
 {
     struct xh_range r = range_of(t, frame);
     uint64_t first = r.off / XH_PAGE_BYTES, end = (r.off + r.len + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
-    size_t lo = 0, hi = of->runs->n; /* the first run that ends behind |first| */
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (of->runs->at[mid].first + of->runs->at[mid].count <= first)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (size_t i = lo; i < of->runs->n && of->runs->at[i].first < end; i++) {
-        struct xh_run run = of->runs->at[i];
+    const struct xh_run *runs = of->runs->at;
+    size_t behind = xh_count_before(i, of->runs->n, runs[i].first + runs[i].count <= first);
+    for (size_t i = behind; i < of->runs->n && runs[i].first < end; i++) {
+        struct xh_run run = runs[i];
         uint64_t a = run.first > first ? run.first : first,
                  b = run.first + run.count < end ? run.first + run.count : end;
         int rc = a < b ? act(of, (struct xh_run){a, b - a}, ctx) : 0;

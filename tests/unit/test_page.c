@@ -1205,9 +1205,7 @@ static void budget_holds_at_once(int together)
     _Atomic int *go = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t most = 0, used;
     opt.shadow_budget_bytes = 8u << 20;
-    char path[XH_DIR_BYTES];
-    xh_store_dir_path(&opt, path);
-    int dirfd = xh_store_dir(&opt, path, 1);
+    int dirfd = xh_store_dir(&opt, 1);
     for (int i = 0; i < 4; i++)
         if ((pids[i] = fork()) == 0)
             fill_at_once(i, together, go);

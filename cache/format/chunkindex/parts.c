@@ -4,6 +4,8 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "base/table.h"
+
 /* Bytes of a tree's node besides its content. */
 #define TREE_BYTES 48
 
@@ -136,14 +138,8 @@ static struct xh_seg *append(struct xh_parts *ps, uint64_t n, int with_chunks)
     /* The chunks of one node may take half of the memory bound. */
     if (with_chunks && n > ps->ix->map->most_bytes / 2 / (sizeof(struct xh_chunk) + TREE_BYTES))
         return NULL;
-    if (ps->n == ps->room) {
-        size_t room = ps->room ? 2 * ps->room : 16;
-        struct xh_seg **seg = realloc(ps->seg, room * sizeof *seg);
-        if (!seg)
-            return NULL;
-        ps->seg = seg;
-        ps->room = room;
-    }
+    if (xh_grow(ps->seg, ps->room, ps->n + 1))
+        return NULL;
     struct xh_seg *s = seg_new(ps->ix, n, with_chunks);
     if (s)
         ps->seg[ps->n++] = s;
