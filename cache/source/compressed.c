@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/env.h"
 #include "base/now.h"
@@ -35,13 +34,6 @@
 
 enum state { UNKNOWN, LOOKING, THERE, NONE };
 
-void xh_compressed_warn(const struct xh_compressed *b, const char *why)
-{
-    char shown[1024];
-    if (xh_known_first(b->url))
-        dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_url_shown(b->url, shown, sizeof shown), why);
-}
-
 /* Lock held. */
 static void apply(struct xh_compressed *b)
 {
@@ -61,7 +53,7 @@ void xh_compressed_give_up(struct xh_compressed *b, const char *why)
     apply(b);
     pthread_mutex_unlock(&b->lock);
     if (was)
-        xh_compressed_warn(b, why);
+        xh_known_warn(b->url, why);
 }
 
 /* ---- the look ----------------------------------------------------------------------------------- */
@@ -105,10 +97,7 @@ static const char *examine(struct xh_compressed *b, int *there)
 {
     int rc = b->files->open(b->url, &b->opt, &b->file, &b->err);
     *there = rc == 0;
-    if (rc == 0)
-        xh_known_note(b->known, &b->opt, XH_KNOWN_SOME);
-    else if (rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS)
-        xh_known_note(b->known, &b->opt, XH_KNOWN_NONE);
+    xh_known_opened(b->known, &b->opt, rc);
     return rc ? b->err.text : read_table(b);
 }
 
@@ -132,7 +121,7 @@ static void *look(void *ctx)
     pthread_cond_broadcast(&b->news);
     pthread_mutex_unlock(&b->lock); /* else the next read begins to use it */
     if (why && there)
-        xh_compressed_warn(b, why);
+        xh_known_warn(b->url, why);
     release(b);
     return NULL;
 }
@@ -255,14 +244,6 @@ void xh_compressed_note(struct xh_read_op *op, int over)
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
-/* What the copy is opened with: the reader's options. What is fetched ahead is decided for the original. */
-static void take_options(struct xh_compressed *b, const struct xh_options *o)
-{
-    xh_known_options(&b->opt, o);
-    b->opt.readahead = 0;
-    b->opt.stream_bytes = 0; /* what stays, stays unpacked */
-}
-
 /* Names of the sidecar beside |url|, and of its kind in that directory. */
 static int name(struct xh_compressed *b, const char *url)
 {
@@ -293,7 +274,9 @@ struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options
     struct xh_compressed *b = strcmp(o->sidecar, "off") == 0 || !o->readahead ? NULL : calloc(1, sizeof *b);
     if (!b)
         return NULL;
-    take_options(b, o);
+    xh_known_options(&b->opt, o);
+    b->opt.readahead = 0; /* what is fetched ahead is decided for the original */
+    b->opt.stream_bytes = 0; /* what stays, stays unpacked */
     b->files = files;
     b->holders = 1;
     b->judge.now.begun_ns = b->judge.first.begun_ns = b->judge.first_ns = xh_now_ns();

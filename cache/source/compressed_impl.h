@@ -44,9 +44,6 @@ struct xh_compressed {
     struct xh_unpacker unpacker;
 };
 
-/* Says once that it is ignored, all of it or a frame. */
-void xh_compressed_warn(const struct xh_compressed *b, const char *why);
-
 /* It cannot be fetched, or is not trusted: readers go to the original. */
 void xh_compressed_give_up(struct xh_compressed *b, const char *why);
 

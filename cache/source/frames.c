@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "known.h"
 #include "pages/fetch.h"
 #include "source.h"
 #include "stream/stage.h"
@@ -148,7 +149,7 @@ static int end(struct xh_compressed *b, struct xh_unpacking *of, struct xh_runs 
         if (bad > BAD_MOST)
             xh_compressed_give_up(b, "many of its frames are damaged. `xhdf5 publish --body` makes it anew");
         else
-            xh_compressed_warn(b, "a frame of it is damaged, what that holds is read from the file. `xhdf5 publish "
+            xh_known_warn(b->url, "a frame of it is damaged, what that holds is read from the file. `xhdf5 publish "
                                   "--body` makes it anew");
     }
     pthread_mutex_lock(&b->lock);

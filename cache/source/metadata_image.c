@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/env.h"
 #include "object.h"
@@ -73,18 +72,11 @@ struct xh_metadata_image {
 
 /* ---- blocks ------------------------------------------------------------------------------------- */
 
-static void warn(struct xh_metadata_image *b, const char *why)
-{
-    char shown[1024];
-    if (xh_known_first(b->url))
-        dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_url_shown(b->url, shown, sizeof shown), why);
-}
-
 /* It is no longer trusted, or cannot be fetched: the reader goes to the original. */
 static void give_up(struct xh_metadata_image *b, const char *why)
 {
     atomic_store_explicit(&b->used, 0, memory_order_release);
-    warn(b, why);
+    xh_known_warn(b->url, why);
 }
 
 /* Reads the sidecar: what is here already, or with |waits| all. Sums prove what it says, so an unverified head is good
@@ -103,7 +95,7 @@ static int get(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t 
     return waits ? b->files->read(f, XH_KIND_RAW, &e, 1, err) : XH_E_NOENT;
 }
 
-/* Block |i|, unpacked; NULL when it cannot be had. */
+/* Returns block |i|, unpacked; NULL when it cannot be had. */
 static const uint8_t *block_of(struct xh_metadata_image *b, size_t i, int waits)
 {
     const struct xh_metaimage_block *k = &b->image.block[i];
@@ -112,24 +104,18 @@ static const uint8_t *block_of(struct xh_metadata_image *b, size_t i, int waits)
         return raw;
     uint8_t *buf = malloc(k->len);
     raw = malloc(k->raw_len);
-    if (!buf || !raw || get(b, k->off, k->len, buf, waits, NULL)) {
-        if (waits)
-            give_up(b, "it could not be fetched whole");
-        goto err;
-    }
-    if (xh_metaimage_unpack(&b->image, i, buf, raw) != 0) {
-        give_up(b, "its blocks are damaged. `xhdf5 publish` makes it anew");
-        goto err;
-    }
+    int here = buf && raw && get(b, k->off, k->len, buf, waits, NULL) == 0;
+    int good = here && xh_metaimage_unpack(&b->image, i, buf, raw) == 0;
     free(buf);
-    if (atomic_compare_exchange_strong_explicit(&b->block[i], &was, raw, memory_order_acq_rel, memory_order_acquire))
+    if (good && atomic_compare_exchange_strong_explicit(&b->block[i], &was, raw, memory_order_acq_rel,
+                                                        memory_order_acquire))
         return raw;
-    free(raw); /* another reader was faster */
+    free(raw); /* or another reader was faster */
+    if (here && !good)
+        give_up(b, "its blocks are damaged. `xhdf5 publish` makes it anew");
+    else if (!here && waits)
+        give_up(b, "it could not be fetched whole");
     return was;
-err:
-    free(buf);
-    free(raw);
-    return NULL;
 }
 
 /* Copies [off, off + len) of the original, which is at |at| of the image. */
@@ -262,10 +248,8 @@ static int open_asking(struct xh_metadata_image *b)
     int rc = XH_E_NOENT;
     if (known == XH_KNOWN_NONE && !b->required)
         xh_err_set(&b->err, rc, 404, "another process has just looked for it");
-    else if ((rc = b->files->open(b->url, &b->opt, &b->file, &b->err)) == 0)
-        xh_known_note(b->url, &b->opt, XH_KNOWN_SOME);
-    else if (rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS)
-        xh_known_note(b->url, &b->opt, XH_KNOWN_NONE);
+    else
+        xh_known_opened(b->url, &b->opt, rc = b->files->open(b->url, &b->opt, &b->file, &b->err));
     xh_shadow_turn_over(&turn);
     return rc;
 }
@@ -314,7 +298,7 @@ static void *look(void *ctx)
     if (there)
         atomic_store_explicit(&b->used, 1, memory_order_release);
     else if (b->file && why != closed)
-        warn(b, why);
+        xh_known_warn(b->url, why);
     else
         xh_trace(XH_T_READ, "sidecar", "used=0 why=%s", b->err.text);
     become(b, there ? THERE : NONE, b->file ? why : NULL);
@@ -330,16 +314,6 @@ static char *url_beside(const char *url)
     size_t n = strcspn(url, "?#"), suffix = strlen(XH_METAIMAGE_SUFFIX);
     int is_one = n >= suffix && strncmp(url + n - suffix, XH_METAIMAGE_SUFFIX, suffix) == 0;
     return is_one ? NULL : xh_known_url(url, XH_METAIMAGE_SUFFIX);
-}
-
-/* What the sidecar is opened with: the reader's options, but all that comes stays, and it has no sidecar itself. */
-static void take_options(struct xh_metadata_image *b, const struct xh_options *o)
-{
-    xh_known_options(&b->opt, o);
-    b->opt.readahead = 1;
-    b->opt.part_bytes = PART_BYTES;
-    b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
-    b->opt.may_lack = b->opt.sums = 1;
 }
 
 static void free_all(struct xh_metadata_image *b)
@@ -371,7 +345,11 @@ static struct xh_metadata_image *new_look(const char *url, const struct xh_optio
     struct xh_metadata_image *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
-    take_options(b, o);
+    xh_known_options(&b->opt, o);
+    b->opt.readahead = 1;
+    b->opt.part_bytes = PART_BYTES;
+    b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max; /* all that comes stays */
+    b->opt.may_lack = b->opt.sums = 1;
     b->files = files;
     b->required = required;
     b->likely = known == XH_KNOWN_SOME;

@@ -32,56 +32,32 @@ static struct xh_range range_of(const struct xh_packed *t, uint32_t frame)
     return (struct xh_range){(uint64_t)frame * t->head.frame_bytes, xh_packed_raw_len(t, frame)};
 }
 
-/* Calls |act| for each piece of |frame| that is wanted, until one fails. */
-static int each_part(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame,
-                     int (*act)(const struct xh_unpacking *, struct xh_run, void *), void *ctx)
+/* Adds the pieces of |frame| that are wanted to |out|. Returns 0 or XH_E_NOMEM: what is claimed of a piece that could not
+ * be added has been abandoned if |forgoes|, and the other pieces are there. */
+static int part_of(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame, int forgoes,
+                   struct xh_runs *out)
 {
     struct xh_range r = range_of(t, frame);
     uint64_t first = r.off / XH_PAGE_BYTES, end = (r.off + r.len + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
     const struct xh_run *runs = of->runs->at;
-    size_t behind = xh_count_before(i, of->runs->n, runs[i].first + runs[i].count <= first);
-    for (size_t i = behind; i < of->runs->n && runs[i].first < end; i++) {
-        struct xh_run run = runs[i];
-        uint64_t a = run.first > first ? run.first : first,
-                 b = run.first + run.count < end ? run.first + run.count : end;
-        int rc = a < b ? act(of, (struct xh_run){a, b - a}, ctx) : 0;
-        if (rc)
-            return rc;
+    int rc = 0;
+    for (size_t i = xh_count_before(k, of->runs->n, runs[k].first + runs[k].count <= first);
+         i < of->runs->n && runs[i].first < end; i++) {
+        uint64_t behind = runs[i].first + runs[i].count;
+        struct xh_run piece = {.first = runs[i].first > first ? runs[i].first : first};
+        piece.count = (behind < end ? behind : end) - piece.first;
+        if (xh_runs_add_run(out, piece) == 0)
+            continue;
+        rc = XH_E_NOMEM;
+        if (forgoes && of->claimed)
+            xh_shadow_forgo(of->op->f->shadow, piece.first, piece.count);
     }
-    return 0;
-}
-
-static int add_part(const struct xh_unpacking *of, struct xh_run run, void *out)
-{
-    return xh_runs_add_run(out, run) ? XH_E_NOMEM : 0;
-}
-
-static int part_of(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame, struct xh_runs *out)
-{
-    return each_part(of, t, frame, add_part, out);
-}
-
-struct leaving {
-    struct xh_runs *out;
-    int rc;
-};
-
-static int leave_part(const struct xh_unpacking *of, struct xh_run run, void *ctx)
-{
-    struct leaving *l = ctx;
-    if (xh_runs_add_run(l->out, run) == 0)
-        return 0;
-    if (of->claimed)
-        xh_shadow_forgo(of->op->f->shadow, run.first, run.count);
-    l->rc = XH_E_NOMEM;
-    return 0;
+    return rc;
 }
 
 int xh_unpacking_leave(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame, struct xh_runs *out)
 {
-    struct leaving l = {.out = out};
-    each_part(of, t, frame, leave_part, &l);
-    return l.rc;
+    return part_of(of, t, frame, 1, out);
 }
 
 /* Where in the reader's buffer the frame is to go as a whole; NULL: not there. */
@@ -169,7 +145,7 @@ int xh_unpack_kept(struct xh_unpacker *u, struct xh_unpacking *of, uint32_t fram
         k->readers++;
     }
     pthread_mutex_unlock(&u->lock);
-    int done = k && part_of(of, u->table, frame, &part) == 0;
+    int done = k && part_of(of, u->table, frame, 0, &part) == 0;
     if (done)
         hand_on(of, &part, range_of(u->table, frame), k->bytes, 1);
     free(part.at);
@@ -197,7 +173,7 @@ static void unpack(struct xh_unpacker *u, struct xh_unpack_task *t, struct xh_pa
     struct xh_range r = range_of(u->table, t->frame);
     struct xh_runs part = {0};
     uint64_t began = xh_now_ns();
-    int rc = part_of(of, u->table, t->frame, &part);
+    int rc = part_of(of, u->table, t->frame, 0, &part);
     uint8_t *place = rc ? NULL : place_of(of, &part, r), *own = place || rc ? NULL : malloc(r.len),
             *to = place ? place : own;
     int good = z && to && xh_packed_unpack(u->table, t->frame, t->packed, z, to) == 0;
