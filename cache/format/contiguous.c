@@ -10,8 +10,9 @@
 #include "base/hdf5.h"
 #include "base/table.h"
 
-#define PENDING_MAX 8u /* most pieces of headers that were named before their bytes were there */
-#define PARSES_MAX 8u  /* most pieces parsed in one call; a piece may name itself */
+/* Most pieces of headers that were named before their bytes were there, and that are parsed in one call: a piece may
+ * name itself. */
+#define PENDING_MAX 8u
 
 struct xh_contiguous {
     struct xh_meta_format format; /* offset_bytes 0: no superblock was seen yet */
@@ -86,7 +87,7 @@ static int on_found(void *ctx, const struct xh_meta_place *p)
 
 static void follow(struct xh_contiguous *c, xh_meta_look *look, void *ctx)
 {
-    for (size_t i = 0, parses = 0; i < c->npending && parses < PARSES_MAX;) {
+    for (size_t i = 0, parses = 0; i < c->npending && parses < PENDING_MAX;) {
         struct xh_meta_place p = c->pending[i];
         if (!look(ctx, p.off, c->buf, p.len)) {
             i++;

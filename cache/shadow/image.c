@@ -22,14 +22,13 @@
 #include "store.h"
 
 #define OTHER_LAYOUT "of another layout version"
-#define WORDS 512u /* page states that are read at once: a kernel page */
 
 struct xh_image {
     int fd;
     struct xh_layout_head head;
     uint64_t at; /* the next page to look at */
     uint64_t first, n; /* the page states in |word| */
-    uint64_t word[WORDS];
+    uint64_t word[XH_PAGE_BYTES / 8]; /* as many as are read at once */
 };
 
 /* ---- directory and head --------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ struct xh_shadow {
     char name[XH_NAME_BYTES]; /* "s-<hex of the key>"; a private shadow has a name too */
     char url_hex[65];
     struct xh_layout_head head; /* the head that is in the file, or would be */
-    int private_; /* 0, or XH_PRIVATE_… */
+    enum xh_private private_;
     int visitor; /* 1: opened by xh_shadow_visit */
     int dirfd; /* -1: private */
     uint64_t budget_bytes;

@@ -10,12 +10,9 @@
 #include "source.h"
 #include "stream/stage.h"
 
-/* Packed bytes that are fetched together, at most, and how many frames of them may wait to be unpacked. */
-#define BATCH_BYTES (4u << 20)
-#define BATCH_FRAMES 64u
-#define WAITING_FRAMES 64u
-/* A copy with more damaged frames is given up. */
-#define BAD_MOST 8u
+#define BATCH_BYTES (4u << 20) /* most packed bytes that are fetched together */
+#define BATCH_FRAMES 64u       /* most frames that are fetched together, and that wait to be unpacked */
+#define BAD_MOST 8u            /* a copy with more damaged frames is given up */
 
 /* Calls for each frame of |runs| once, in ascending order. */
 struct frames {
@@ -121,7 +118,7 @@ static int fetch_all(struct xh_compressed *b, struct xh_unpacking *of, struct xh
         size_t done = xh_compressed_used(b) ? start_batch(b, of, frame, n, bytes) : 0;
         for (; done < n; done++)
             rc = xh_unpacking_leave(of, &b->table, frame[done], rest) ? XH_E_NOMEM : rc;
-        xh_unpacking_wait(of, WAITING_FRAMES);
+        xh_unpacking_wait(of, BATCH_FRAMES);
     }
     return rc;
 }

@@ -14,9 +14,7 @@
 #include "base/table.h"
 #include "base/thread.h"
 
-/* Unpacked frames that are kept: so many bytes, and so many frames at least. */
-#define KEPT_BYTES (16u << 20)
-#define KEPT_LEAST 4u
+#define KEPT_BYTES (16u << 20) /* of unpacked frames that are kept; at least four, as none is longer than 4 MiB */
 
 unsigned xh_unpacker_threads(void)
 {
@@ -32,8 +30,8 @@ static struct xh_range range_of(const struct xh_packed *t, uint32_t frame)
     return (struct xh_range){(uint64_t)frame * t->head.frame_bytes, xh_packed_raw_len(t, frame)};
 }
 
-/* Adds the pieces of |frame| that are wanted to |out|. Returns 0 or XH_E_NOMEM: what is claimed of a piece that could not
- * be added has been abandoned if |forgoes|, and the other pieces are there. */
+/* Adds the pieces of |frame| that are wanted to |out|. Returns 0, or XH_E_NOMEM when one could not be added. |forgoes|:
+ * then gives up what is claimed of that piece. */
 static int part_of(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame, int forgoes,
                    struct xh_runs *out)
 {
@@ -111,7 +109,6 @@ static void keep(struct xh_unpacker *u, uint32_t frame, uint8_t *raw)
     pthread_mutex_lock(&u->lock);
     if (!u->kept) {
         u->nkept = KEPT_BYTES / u->table->head.frame_bytes;
-        u->nkept = u->nkept < KEPT_LEAST ? KEPT_LEAST : u->nkept;
         u->kept = calloc(u->nkept, sizeof *u->kept);
         u->nkept = u->kept ? u->nkept : 0;
     }

@@ -26,7 +26,7 @@ import harness  # noqa: E402
 ROOMS = {
     "base": ("cache/base/ cache/watch/stats cache/watch/timeline cache/watch/trace", ""),
     "chunkindex": ("cache/format/chunkindex/", "base:extent.h,hdf5.h,table.h"),
-    "format": ("cache/format/", "base:extent.h,hdf5.h,table.h"),
+    "format": ("cache/format/", "base:extent.h,hdf5.h,table.h chunkindex:btree2.h"),
     "plans": ("cache/pages/plan cache/ahead/predict cache/ahead/weave", "base"),
     "policy": ("cache/policy", "base:extent.h"),
     "overlay": ("cache/overlay/", "base"),
