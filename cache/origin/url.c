@@ -38,27 +38,24 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+static int has_control(const char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            return 1;
+    return 0;
+}
+
 /* Copies |v| percent-decoded; NULL without memory or with a decoded NUL or control. */
 static char *decoded(struct view v)
 {
-    assert(v.n < SIZE_MAX); /* it is a part of some text */
-    char *out = malloc(v.n + 1);
-    if (!out)
-        return NULL;
-    size_t used = 0;
-    for (size_t i = 0; i < v.n; i++) {
-        unsigned char c = (unsigned char)v.p[i];
-        if (c == '%' && i + 2 < v.n && hex_digit(v.p[i + 1]) >= 0 && hex_digit(v.p[i + 2]) >= 0) {
-            c = (unsigned char)(hex_digit(v.p[i + 1]) << 4 | hex_digit(v.p[i + 2]));
-            i += 2;
-        }
-        if (c < 0x20 || c == 0x7f) {
-            free(out);
-            return NULL;
-        }
-        out[used++] = (char)c;
-    }
-    out[used] = '\0';
+    int n = 0;
+    char *plain = v.n ? curl_easy_unescape(NULL, v.p, (int)v.n, &n) : NULL; /* length 0 means strlen */
+    int good = plain && strlen(plain) == (size_t)n && !has_control(plain);
+    char *out = v.n == 0 ? strdup("") : good ? strdup(plain) : NULL;
+    if (plain)
+        explicit_bzero(plain, (size_t)n);
+    curl_free(plain);
     return out;
 }
 
@@ -139,14 +136,6 @@ const char *xh_url_authority(const char *s, unsigned default_port, struct xh_aut
         return "its host is not a plain name or address (international names: write them in xn-- form)";
     out->port = port_of(host_end, end, default_port);
     return out->port ? NULL : "its port is not a number from 1 to 65535";
-}
-
-static int has_control(const char *s)
-{
-    for (; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            return 1;
-    return 0;
 }
 
 /* Splits |s|. Returns NULL, or what is wrong with it. Not by curl_url: that takes what browsers take, by version more

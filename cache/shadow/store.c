@@ -394,12 +394,17 @@ int xh_store_describe_existing(struct xh_shadow *s)
     return n == (ssize_t)sizeof *h && xh_store_sound(h, s->name) ? 0 : -1;
 }
 
+/* Returns 0 when this process may not write a file of that size: ftruncate and pwrite would kill it (SIGXFSZ). */
+static int may_write(const struct xh_layout_head *h)
+{
+    struct rlimit lim;
+    return getrlimit(RLIMIT_FSIZE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY || lim.rlim_cur >= h->file_bytes;
+}
+
 /* Gives a new file its size, its head, and memory for the part that every process maps. */
 static int fill_new(int fd, const struct xh_layout_head *h)
 {
-    /* Beyond this limit ftruncate and pwrite would kill the process (SIGXFSZ). */
-    struct rlimit lim;
-    if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < h->file_bytes)
+    if (!may_write(h))
         return -1;
     if (ftruncate(fd, (off_t)h->file_bytes) < 0 || fallocate(fd, 0, 0, h->header_bytes) < 0)
         return -1;
@@ -431,7 +436,6 @@ static enum attached open_existing(struct xh_shadow *s)
     const struct xh_layout_head *h = &s->head;
     struct xh_layout_head there;
     struct stat st;
-    struct rlimit lim;
     enum attached rc = BAD;
     int fd = openat(s->dirfd, s->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
     if (fd < 0)
@@ -450,10 +454,9 @@ static enum attached open_existing(struct xh_shadow *s)
     }
     if (pread(fd, &there, sizeof there, 0) != (ssize_t)sizeof there || memcmp(&there, h, sizeof there) != 0)
         goto out;
-    /* A store into a hole could raise SIGBUS. For the limit see fill_new. */
+    /* A store into a hole could raise SIGBUS. */
     rc = FAILED;
-    if (fallocate(fd, 0, 0, h->header_bytes) < 0 ||
-        (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < h->file_bytes))
+    if (fallocate(fd, 0, 0, h->header_bytes) < 0 || !may_write(h))
         goto out;
     if (!s->visitor)
         (void)!futimens(fd, NULL); /* the time of last use: shadows are dropped in that order */

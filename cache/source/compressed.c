@@ -101,8 +101,6 @@ static const char *examine(struct xh_compressed *b, int *there)
     return rc ? b->err.text : read_table(b);
 }
 
-static void release(struct xh_compressed *b);
-
 static void *look(void *ctx)
 {
     struct xh_compressed *b = ctx;
@@ -118,11 +116,12 @@ static void *look(void *ctx)
         xh_judge_begin(&b->judge, (double)b->size / (double)b->table.head.sidecar_bytes, 0, xh_now_ns());
     if (b->forced)
         apply(b);
+    int closed = b->holders < 2; /* a process that ends may not be able to sum it up */
     pthread_cond_broadcast(&b->news);
     pthread_mutex_unlock(&b->lock); /* else the next read begins to use it */
-    if (why && there)
+    if (why && there && !closed)
         xh_known_warn(b->url, why);
-    release(b);
+    xh_compressed_close(b);
     return NULL;
 }
 
@@ -291,8 +290,10 @@ struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options
     return NULL;
 }
 
-static void release(struct xh_compressed *b)
+void xh_compressed_close(struct xh_compressed *b)
 {
+    if (!b)
+        return;
     pthread_mutex_lock(&b->lock);
     int last = --b->holders == 0;
     pthread_mutex_unlock(&b->lock);
@@ -331,10 +332,4 @@ void xh_compressed_after_fork(struct xh_compressed *b)
     b->file = NULL;
     b->table = (struct xh_packed){0};
     atomic_store_explicit(&b->used, 0, memory_order_relaxed);
-}
-
-void xh_compressed_close(struct xh_compressed *b)
-{
-    if (b)
-        release(b);
 }

@@ -39,6 +39,14 @@ static int next_frame(struct frames *w, uint32_t *frame)
     return 0;
 }
 
+static uint64_t bytes_in(const struct xh_runs *runs)
+{
+    uint64_t pages = 0;
+    for (size_t i = 0; i < runs->n; i++)
+        pages += runs->at[i].count;
+    return pages * XH_PAGE_BYTES;
+}
+
 /* 1 when the packed bytes at |off| are here, or on their way. */
 static int is_coming(struct xh_compressed *b, uint64_t off)
 {
@@ -49,14 +57,12 @@ static int is_coming(struct xh_compressed *b, uint64_t off)
 static int is_smaller(struct xh_compressed *b, const struct xh_runs *runs)
 {
     struct frames w = {.b = b, .runs = runs};
-    uint64_t plain = 0, packed = 0;
+    uint64_t packed = 0;
     uint32_t frame;
-    for (size_t i = 0; i < runs->n; i++)
-        plain += runs->at[i].count * XH_PAGE_BYTES;
     while (next_frame(&w, &frame))
         if (!xh_unpack_keeps(&b->unpacker, frame) && !is_coming(b, b->table.at[frame]))
             packed += xh_frames_len(b, frame, frame + 1);
-    return xh_policy_takes_packed(packed, plain);
+    return xh_policy_takes_packed(packed, bytes_in(runs));
 }
 
 /* Finds the next frames that are not here unpacked, and hands on those that are. Returns how many, in |frame|. */
@@ -156,14 +162,6 @@ static int end(struct xh_compressed *b, struct xh_unpacking *of, struct xh_runs 
     pthread_mutex_destroy(&of->lock);
     pthread_cond_destroy(&of->news);
     return rc;
-}
-
-static uint64_t bytes_in(const struct xh_runs *runs)
-{
-    uint64_t pages = 0;
-    for (size_t i = 0; i < runs->n; i++)
-        pages += runs->at[i].count;
-    return pages * XH_PAGE_BYTES;
 }
 
 /* Reads |runs| through the copy, and publishes what is |claimed|. What it does not bring of them, as it was damaged, is

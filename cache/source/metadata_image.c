@@ -185,6 +185,14 @@ static int wait_for_opening(struct xh_metadata_image *b)
     return open;
 }
 
+static int is_closed(struct xh_metadata_image *b)
+{
+    pthread_mutex_lock(&b->lock);
+    int closed = b->holders < 2;
+    pthread_mutex_unlock(&b->lock);
+    return closed;
+}
+
 static int fetch(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t *buf, struct xh_err *err)
 {
     if (off > b->file->size || len > b->file->size - off)
@@ -281,8 +289,6 @@ static void forget(struct xh_metadata_image *b)
     b->file = NULL;
 }
 
-static void release(struct xh_metadata_image *b);
-
 static void *look(void *ctx)
 {
     struct xh_metadata_image *b = ctx;
@@ -297,12 +303,12 @@ static void *look(void *ctx)
         there = !(why = examine(b));
     if (there)
         atomic_store_explicit(&b->used, 1, memory_order_release);
-    else if (b->file && why != closed)
+    else if (b->file && why != closed && !is_closed(b)) /* a process that ends may not be able to sum it up */
         xh_known_warn(b->url, why);
     else
         xh_trace(XH_T_READ, "sidecar", "used=0 why=%s", b->err.text);
     become(b, there ? THERE : NONE, b->file ? why : NULL);
-    release(b);
+    xh_metadata_image_close(b);
     return NULL;
 }
 
@@ -328,8 +334,10 @@ static void free_all(struct xh_metadata_image *b)
     free(b);
 }
 
-static void release(struct xh_metadata_image *b)
+void xh_metadata_image_close(struct xh_metadata_image *b)
 {
+    if (!b)
+        return;
     pthread_mutex_lock(&b->lock);
     int last = --b->holders == 0;
     pthread_cond_broadcast(&b->news);
@@ -522,12 +530,6 @@ void xh_metadata_image_after_fork(struct xh_metadata_image *b)
         b->block = NULL;
         b->image = (struct xh_metaimage){0};
     }
-}
-
-void xh_metadata_image_close(struct xh_metadata_image *b)
-{
-    if (b)
-        release(b);
 }
 
 const struct xh_source xh_metadata_image_source = {"metadata image", .peek = peek};

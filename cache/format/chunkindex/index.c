@@ -102,8 +102,8 @@ void xh_index_unfold(struct xh_node *node, const uint8_t *p, size_t len)
     switch (node->kind) {
     case XH_NODE_BT1: rc = xh_btree1_node(node, p, len, &ps); break;
     case XH_NODE_BT2: rc = xh_btree2_node(node, p, len, &ps); break;
-    case XH_NODE_FA_BLOCK:
-    case XH_NODE_FA_PAGE: rc = xh_farray_node(node, p, len, &ps); break;
+    case XH_NODE_FA_BLOCK: rc = xh_farray_node(node, p, len, &ps); break;
+    case XH_NODE_PAGE: rc = len < node->len ? -1 : xh_parts_elements(&ps, p, node->records); break;
     default: rc = xh_earray_node(node, p, len, &ps);
     }
     uint64_t ranks = ranks_of(&ps);

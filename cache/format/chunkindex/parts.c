@@ -224,6 +224,20 @@ int xh_parts_node(struct xh_parts *ps, struct xh_node node, uint64_t n)
     return 0;
 }
 
+int xh_parts_pages(struct xh_parts *ps, uint64_t addr, uint64_t n, const uint8_t *map, uint64_t bit)
+{
+    const struct xh_format *f = &ps->ix->fmt;
+    for (uint64_t now, bytes; n; n -= now, addr += bytes, bit++) {
+        now = n < f->page_elems ? n : f->page_elems;
+        bytes = now * f->elem + 4; /* and a checksum */
+        struct xh_node page = {.addr = addr, .len = (uint32_t)bytes, .kind = XH_NODE_PAGE, .records = now};
+        int written = map[bit / 8] & (0x80 >> bit % 8);
+        if (written ? xh_parts_node(ps, page, now) : xh_parts_hole(ps, now))
+            return -1;
+    }
+    return 0;
+}
+
 void xh_parts_free(struct xh_parts *ps)
 {
     for (size_t i = 0; i < ps->n; i++) {
