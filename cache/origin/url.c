@@ -112,24 +112,15 @@ static unsigned port_of(const char *p, const char *end, unsigned usual)
 
 const char *xh_url_authority(const char *s, unsigned default_port, struct xh_authority *out)
 {
-    const char *end = s + strcspn(s, "/?#"), *host = s;
+    const char *end = s + strcspn(s, "/?#"), *at = memrchr(s, '@', (size_t)(end - s)), *host = at ? at + 1 : s;
     memset(out, 0, sizeof *out);
-    for (const char *p = s; p < end; p++)
-        if (*p == '@')
-            host = p + 1;
-    if (host > s) {
+    if (at) {
         out->user_info = s;
-        out->user_info_len = (size_t)(host - s) - 1;
+        out->user_info_len = (size_t)(at - s);
     }
-    const char *host_end = host;
-    if (host < end && *host == '[') {
-        while (host_end < end && *host_end != ']')
-            host_end++;
-        host_end += host_end < end;
-    } else {
-        while (host_end < end && *host_end != ':')
-            host_end++;
-    }
+    const char *bracket = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : NULL;
+    const char *colon = *host == '[' ? NULL : memchr(host, ':', (size_t)(end - host));
+    const char *host_end = bracket ? bracket + 1 : colon ? colon : end;
     out->host = host;
     out->host_len = (size_t)(host_end - host);
     if (!host_is_plain((struct view){host, out->host_len}))
