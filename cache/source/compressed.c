@@ -1,11 +1,10 @@
 /* The compressed copy of an open file: see compressed.h.
  *
- * States, under the lock. The look makes all moves but the first and the last:
- *   UNKNOWN -> LOOKING a reader waits for a slow link
- *   LOOKING -> THERE it is of the version that is open: |used| may be set from now on
- *   LOOKING -> NONE there is none, or it is not to be used
- *   THERE -> NONE it cannot be fetched, or too much of it is damaged
- * What THERE needs is constant from then on. */
+ * States, under the lock; the look makes the two moves in the middle:
+ *   UNKNOWN -> LOOKING  a reader waits for a slow link
+ *   LOOKING -> THERE    the copy is of the version that is open: |used| may be set from now on
+ *   LOOKING -> NONE     there is none, or it is not to be used
+ *   THERE   -> NONE     it cannot be fetched, or too much of it is damaged */
 #include "compressed.h"
 #include "compressed_impl.h"
 
@@ -23,13 +22,13 @@
 #include "known.h"
 #include "version.h"
 
-/* Reads of less, one by one or in all, wait for round trips and not for the link. */
+/* A read of less, or less read in all, waits for round trips and not for the link. */
 #define BULK_BYTES (256u << 10)
 #define MANY_BYTES (4u << 20)
-/* Little may be wanted of smaller files: no copy is looked for until much was read. */
+/* Of a smaller file little may be wanted, so its copy is not looked for before MANY_BYTES were read. */
 #define BEGIN_BYTES (16u << 20)
-/* Where the original's stream is cut for the copy's: so far behind the reader's place. By then the copy's stream has
- * found its speed. Six round trips, but most of them in a queue that the original's stream has filled. */
+/* When the copy takes over, the original's stream is cut so far behind the reader's place. By then the copy's stream
+ * has found its speed: after six round trips, most of them in a queue that the original's stream has filled. */
 #define RAMP_ROUND_TRIPS 10u
 
 enum state { UNKNOWN, LOOKING, THERE, NONE };
@@ -92,7 +91,8 @@ static const char *read_table(struct xh_compressed *b)
     return why;
 }
 
-/* Returns NULL when it is to be used. |*there|: there is something. */
+/* Opens the copy and reads its table. Returns NULL when the copy is to be used, else why not. |*there| becomes 1 when
+ * there is one. */
 static const char *examine(struct xh_compressed *b, int *there)
 {
     int rc = b->files->open(b->url, &b->opt, &b->file, &b->err);
@@ -118,7 +118,7 @@ static void *look(void *ctx)
         apply(b);
     int closed = b->holders < 2; /* a process that ends may not be able to sum it up */
     pthread_cond_broadcast(&b->news);
-    pthread_mutex_unlock(&b->lock); /* else the next read begins to use it */
+    pthread_mutex_unlock(&b->lock); /* if it is not forced, the next read decides */
     if (why && there && !closed)
         xh_known_warn(b->url, why);
     xh_compressed_close(b);
@@ -135,7 +135,7 @@ static void start_look(struct xh_compressed *b)
     }
 }
 
-/* A reader waits for a slow link, or a far server: 1 when this call is to begin the look. Lock held. */
+/* Returns 1 when the caller is to begin the look: a reader waits for a slow link or a far server. Lock held. */
 static int wants_look(struct xh_compressed *b, struct xh_file *f, double known_rate, uint64_t rtt_ns)
 {
     if (b->state != UNKNOWN || !(b->forced || xh_judge_looks(&b->judge, known_rate, rtt_ns)))
@@ -167,8 +167,8 @@ int xh_compressed_used(struct xh_compressed *b)
     return b && atomic_load_explicit(&b->used, memory_order_acquire);
 }
 
-/* From now on the copy's streams run. The original's end some round trips later, and bring until then what is wanted
- * first. */
+/* Lets the copy's streams run from now on, or again the original's. The original's end some round trips later, and
+ * bring what is wanted until then. */
 static void change_over(struct xh_compressed *b, struct xh_file *f, int used, double link_rate, uint64_t rtt_ns)
 {
     xh_stage_tell(used ? b->file : f, (uint64_t)(link_rate * 1e9));
@@ -243,7 +243,7 @@ void xh_compressed_note(struct xh_read_op *op, int over)
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
-/* Names of the sidecar beside |url|, and of its kind in that directory. */
+/* Sets the copy's URL, and the name by which its directory is remembered. Returns 0, or -1 without memory. */
 static int name(struct xh_compressed *b, const char *url)
 {
     size_t dir = strcspn(url, "?#");

@@ -28,13 +28,13 @@
 #include "source.h"
 #include "version.h"
 
-/* The reader waits for a sidecar that is there: it saves more than the wait. It waits for one that may not be there
- * this part of the opening's time at most; where there was one before, all of that time. */
+/* The reader waits for a sidecar that is coming, as it saves more than the wait. It waits for one that may not be there
+ * for this part of the opening's time at most; where there was one before, for all of that time. */
 #define WAIT_PART 4
 #define WAIT_LEAST_NS 2000000u
 #define WAIT_COMING_NS UINT64_C(10000000000)
 #define TURN_MOST_MS 2000
-/* All of it is wanted at once, over young connections: what one brings in its first round trip or two. */
+/* All of the sidecar is wanted at once, over new connections: a part is what one brings in a round trip or two. */
 #define PART_BYTES (16u << 10)
 
 enum state { LOOKING, COMING, THERE, NONE };
@@ -51,8 +51,8 @@ struct xh_metadata_image {
     pthread_mutex_t lock; /* guards the next ones; never held over a wait for the network */
     pthread_cond_t news;
     enum state state;
-    int holders;     /* the file and the look; the last one frees */
-    const char *why; /* NONE: what is wrong with it; NULL: there is none */
+    int holders;     /* the file, and the look while it runs; the last one frees */
+    const char *why; /* in the state NONE: what is wrong with the sidecar; NULL: there is none */
     int opened;      /* |size|, |dated|, |mtime_s| and |head| are those of what was opened, and constant */
 
     int dated;
@@ -61,26 +61,26 @@ struct xh_metadata_image {
     uint8_t *head;
     size_t head_len;
 
-    /* The look's until THERE, then constant. */
+    /* Until THERE only the look uses them; from then on they are constant. */
     struct xh_err err;
     struct xh_file *file;
     struct xh_metaimage image;
-    _Atomic(uint8_t *) *block; /* unpacked ones; NULL: not yet. Set once, release pairs with the readers' acquire */
+    _Atomic(uint8_t *) *block; /* unpacked blocks; NULL: not unpacked yet. Set once; release pairs with acquire */
     _Atomic int used; /* release pairs with the readers' acquire */
     _Atomic uint64_t come; /* the sidecar's bytes up to here are in its shadow; a hint */
 };
 
 /* ---- blocks ------------------------------------------------------------------------------------- */
 
-/* It is no longer trusted, or cannot be fetched: the reader goes to the original. */
+/* Gives up the image, which is not trusted or cannot be fetched: readers go to the original. */
 static void give_up(struct xh_metadata_image *b, const char *why)
 {
     atomic_store_explicit(&b->used, 0, memory_order_release);
     xh_known_warn(b->url, why);
 }
 
-/* Reads the sidecar: what is here already, or with |waits| all. Sums prove what it says, so an unverified head is good
- * enough, as far as it goes. */
+/* Reads [off, off + len) of the sidecar. Without |waits| only if all of it is here already. The unverified head is used
+ * too, as sums prove the bytes. */
 static int get(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t *buf, int waits, struct xh_err *err)
 {
     struct xh_file *f = b->file;
@@ -118,7 +118,7 @@ static const uint8_t *block_of(struct xh_metadata_image *b, size_t i, int waits)
     return was;
 }
 
-/* Copies [off, off + len) of the original, which is at |at| of the image. */
+/* Copies |len| bytes that begin at |at| in the image. Returns 1, or 0 when they cannot be had. */
 static int copy(struct xh_metadata_image *b, uint64_t at, uint8_t *out, uint64_t len, int waits)
 {
     uint64_t size = b->image.head.block_bytes;
@@ -137,7 +137,7 @@ static int copy(struct xh_metadata_image *b, uint64_t at, uint8_t *out, uint64_t
 
 /* ---- is it of what was opened? ------------------------------------------------------------------ */
 
-/* The bytes that came with the opening must be the same where the image has them. */
+/* Returns 1 when the image has the same bytes as the head that came with the opening, where it has those at all. */
 static int head_is_same(struct xh_metadata_image *b)
 {
     const struct xh_metaimage *m = &b->image;
@@ -152,7 +152,7 @@ static int head_is_same(struct xh_metadata_image *b)
     return same;
 }
 
-/* Returns NULL when the image is of the version that is open. Both are known, and constant by now. */
+/* Returns NULL when the image is of the version that is open, else why not. By now both are constant. */
 static const char *compare(struct xh_metadata_image *b)
 {
     const struct xh_metaimage_head *h = &b->image.head;
@@ -174,7 +174,7 @@ static void become(struct xh_metadata_image *b, enum state state, const char *wh
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Waits until the file is open. Returns 0 when it is closed. */
+/* Waits until the file is open. Returns 1; or 0 when it was closed meanwhile. */
 static int wait_for_opening(struct xh_metadata_image *b)
 {
     pthread_mutex_lock(&b->lock);
@@ -227,9 +227,9 @@ static const char *read_index(struct xh_metadata_image *b)
     return why;
 }
 
-/* What this or another process left of the image in its shadow is used without asking for the image again. It is bound
- * to a version of the original, and the original is asked for. All that is taken of it are the original's own bytes,
- * and only a reader that may read these gets them. */
+/* Opens the image that this or another process left in its shadow, without asking the server for it again. That is
+ * safe: the image is bound to a version of the original, for which the server is asked; and it holds nothing but bytes
+ * of the original, which only a reader gets that may read the original. */
 static int open_left(struct xh_metadata_image *b)
 {
     char hint[XH_HINT_BYTES + 1] = ""; /* and of a sidecar's own sidecar nothing */
@@ -241,7 +241,7 @@ static int open_left(struct xh_metadata_image *b)
     return n ? b->files->open_told(b->url, &b->opt, &told, &b->file, &b->err) : XH_E_NOENT;
 }
 
-/* Of many openings at once, one asks in a directory that is not known yet. */
+/* Asks the server. If many files are opened at once in a directory that is not known yet, one asks for all of them. */
 static int open_asking(struct xh_metadata_image *b)
 {
     struct xh_turn turn = {.fd = -1};
