@@ -118,6 +118,16 @@ static int sign(struct xh_aside *s)
     return rc;
 }
 
+/* Ends |s|. Returns |rc|, or where that is 0 what |s| returned, with its error. */
+static int end_aside(struct xh_aside *s, int rc, struct xh_err *err)
+{
+    struct xh_err why;
+    if (xh_aside_end(s, &why) == 0 || rc)
+        return rc;
+    *err = why;
+    return s->rc;
+}
+
 static int look(struct xh_aside *s)
 {
     return xh_dav_stat(s->e->side, "", s->ctx, &s->err);
@@ -222,17 +232,14 @@ static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .tick = beat, .ctx = e};
     struct xh_aside owner = {.e = e, .ctx = a, .run = sign};
-    struct xh_err why;
     char data[sizeof a->lock.own + sizeof a->lock.data];
     uint64_t begun = xh_now_ns();
     snprintf(data, sizeof data, "%s%s", a->lock.own, a->lock.data);
     if (!a->old.there)
         xh_aside_begin(&owner);
     int rc = xh_dav_put(e->dav, data, &source, err);
-    if (!a->old.there && xh_aside_end(&owner, &why) && rc == 0) {
-        rc = owner.rc;
-        *err = why;
-    }
+    if (!a->old.there)
+        rc = end_aside(&owner, rc, err);
     if (!a->old.there && e->side)
         xh_dav_learn(e->dav, e->side);
     if (rc && !a->old.there && !e->careful && xh_dav_makes_dirs(e->dav)) {
@@ -301,15 +308,11 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_dav_stat now;
     struct xh_aside old = {.e = e, .ctx = &now, .run = look};
-    struct xh_err why;
     char data[sizeof XH_LOCK + sizeof a->lock.data];
     snprintf(data, sizeof data, XH_LOCK "%s", a->lock.data);
     xh_aside_begin(&old);
     int rc = xh_dav_stat(e->dav, data, &a->fresh, err);
-    if (xh_aside_end(&old, &why) && rc == 0) {
-        rc = old.rc;
-        *err = why;
-    }
+    rc = end_aside(&old, rc, err);
     rc = rc ? rc : check_new(e, a, err);
     if (rc)
         return rc;
