@@ -16,6 +16,7 @@
 
 #include "base/files.h"
 #include "base/now.h"
+#include "directory.h"
 #include "store.h"
 
 /* Other files grow as fast as the link, or as another program copies. So each measurement looks at them too, unless
@@ -34,7 +35,7 @@ static uint64_t clock_ns(clockid_t clock)
 static uint64_t used_in(int base, const char *place, ino_t skip)
 {
     uint64_t sum = 0;
-    DIR *d = xh_store_list(base, place);
+    DIR *d = xh_directory_list(base, place);
     struct stat st;
     for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_ino != skip && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
@@ -47,7 +48,7 @@ static uint64_t used_in(int base, const char *place, ino_t skip)
 uint64_t xh_budget_used(int dirfd, ino_t skip)
 {
     char place[XH_PLACES_MOST][XH_PLACE_BYTES];
-    size_t n = xh_store_places(dirfd, place);
+    size_t n = xh_directory_places(dirfd, place);
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += used_in(dirfd, place[i], skip);

@@ -9,6 +9,7 @@
 #include "base/now.h"
 #include "base/process.h"
 #include "impl.h"
+#include "directory.h"
 #include "store.h"
 
 #define FILE_NAME "busy"
@@ -44,7 +45,7 @@ static size_t entry_of(const struct entry *all, size_t n, uint64_t process, uint
 static unsigned note_and_count(int dirfd, uint64_t now)
 {
     struct entry all[SLOTS], own = {now, xh_process()};
-    int fd = xh_store_common(dirfd, FILE_NAME);
+    int fd = xh_directory_common(dirfd, FILE_NAME);
     if (fd < 0)
         return 1;
     ssize_t got = pread(fd, all, sizeof all, 0);
@@ -59,7 +60,7 @@ static unsigned note_and_count(int dirfd, uint64_t now)
 
 void xh_shadow_join(const struct xh_options *o)
 {
-    int dirfd = o->shadow ? xh_store_dir(o, 0) : -1;
+    int dirfd = o->shadow ? xh_directory_open(o, 0) : -1;
     if (dirfd < 0)
         return;
     note_and_count(dirfd, xh_now_ns());

@@ -23,6 +23,7 @@
 #include "hint.h"
 #include "negative_cache.h"
 #include "objects.h"
+#include "directory.h"
 #include "store.h"
 
 #define FUTILE_NS 20000000ull /* after a sweep that freed nothing, claims get NONE at once for this time */
@@ -52,7 +53,7 @@ struct entries {
 static void list_place(int dirfd, const char *place, struct entries *out)
 {
     char name[XH_NAME_BYTES];
-    DIR *d = xh_store_list(dirfd, place);
+    DIR *d = xh_directory_list(dirfd, place);
     if (!d)
         return;
     time_t now = time(NULL);
@@ -80,7 +81,7 @@ static struct entries list_shadows(int dirfd)
 {
     char place[XH_PLACES_MOST][XH_PLACE_BYTES];
     struct entries list = {0};
-    size_t n = xh_store_places(dirfd, place);
+    size_t n = xh_directory_places(dirfd, place);
     for (size_t i = 0; i < n; i++)
         list_place(dirfd, place[i], &list);
     return list;
@@ -93,7 +94,7 @@ static int is_foreign(const struct entry *e)
 
 static void drop_orphan_hints(int dir, const char *place)
 {
-    DIR *d = xh_store_list(dir, place);
+    DIR *d = xh_directory_list(dir, place);
     for (struct dirent *e; d && (e = readdir(d));)
         if ((xh_store_is_name(e->d_name, 'u') && xh_hint_orphan(dirfd(d), e->d_name)) ||
             (xh_store_is_name(e->d_name, 'n') && xh_negative_is_old(dirfd(d), e->d_name)))
@@ -119,7 +120,7 @@ static uint64_t drop_unused(struct xh_shadow *s, struct entries *list, uint64_t 
         drop_orphan_hints(s->dirfd, "");
     if (foreign) {
         drop_orphan_hints(s->dirfd, "../");
-        xh_store_tidy(s->dirfd);
+        xh_directory_tidy(s->dirfd);
     }
     return freed;
 }

@@ -14,6 +14,7 @@
 
 #include "watch/trace.h"
 #include "impl.h"
+#include "directory.h"
 #include "store.h"
 
 #define TAG "xhdf5-hint 1\n"
@@ -69,7 +70,7 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char out
     out[0] = '\0';
     if (!o->shadow || xh_store_url_hex(url, file + 2) < 0)
         return 0;
-    int dirfd = xh_store_dir(o, 0);
+    int dirfd = xh_directory_open(o, 0);
     if (dirfd < 0)
         return 0;
     char *text = load(dirfd, file, buf, name);

@@ -19,6 +19,7 @@
 #include "budget.h"
 #include "hint.h"
 #include "impl.h"
+#include "directory.h"
 #include "store.h"
 
 #define OTHER_LAYOUT "of another layout version"
@@ -48,9 +49,9 @@ static int what_is_there(const char *path)
 
 static int open_dir(const struct xh_options *o, char path[XH_DIR_BYTES])
 {
-    xh_store_dir_path(o, path);
-    int fd = xh_store_dir(o, 0);
-    return fd < 0 && what_is_there(path) == 1 ? xh_store_dir(o, 1) : fd; /* other layouts are listed too */
+    xh_directory_path(o, path);
+    int fd = xh_directory_open(o, 0);
+    return fd < 0 && what_is_there(path) == 1 ? xh_directory_open(o, 1) : fd; /* other layouts are listed too */
 }
 
 /* Opens |name| and reads its head. Returns why it is no shadow, or NULL with |*fd| and |*h| set. */
@@ -268,7 +269,7 @@ struct listing {
 static int list_place(const struct listing *l, const char *place)
 {
     char name[XH_NAME_BYTES];
-    DIR *d = xh_store_list(l->dirfd, place);
+    DIR *d = xh_directory_list(l->dirfd, place);
     int over = 0;
     if (!d)
         return 0;
@@ -302,7 +303,7 @@ int xh_image_each(const struct xh_options *o, int (*each)(void *ctx, const struc
     l.i = malloc(sizeof *l.i);
     if (!l.m || !l.i)
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while listing %.500s", path);
-    size_t n = rc ? 0 : xh_store_places(dirfd, place);
+    size_t n = rc ? 0 : xh_directory_places(dirfd, place);
     for (size_t i = 0; i < n && !list_place(&l, place[i]); i++)
         ;
     free(l.locks);
@@ -329,7 +330,7 @@ int xh_image_remove(const struct xh_options *o, const struct xh_image_info *i, s
         return xh_err_set(err, XH_E_SYS, 0, "%.500s cannot be opened any more", path);
     if (xh_store_drop(dirfd, i->name)) {
         if (i->name[0] == '.')
-            xh_store_tidy(dirfd);
+            xh_directory_tidy(dirfd);
         snprintf(hint, sizeof hint, "u-%s", i->url_hex);
         if (!i->flaw && xh_hint_orphan(dirfd, hint))
             unlinkat(dirfd, hint, 0);

@@ -1,7 +1,8 @@
 /* One shadow as a process has it open, and what each file of the room does:
  *
  *   objects.c         the objects of this process; fork
- *   store.c           directory and file: create, check, lock
+ *   directory.c       the directory of the shadows, and those of other layouts
+ *   store.c           a shadow's file: create, check, lock
  *   claim.c           page states: claims, at once and for later
  *   page.c            page states: publish, read, wait
  *   page_state.c      one page state: reserved, changed

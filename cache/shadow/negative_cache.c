@@ -11,13 +11,14 @@
 #include <unistd.h>
 
 #include "impl.h"
+#include "directory.h"
 #include "store.h"
 
 /* Opens the directory, and writes the entry's file name to |file|. Returns the directory's descriptor or -1. */
 static int place(const char *name, const struct xh_options *o, int create, char file[XH_NAME_BYTES])
 {
     memcpy(file, "n-", 2);
-    return o->shadow && xh_store_url_hex(name, file + 2) == 0 ? xh_store_dir(o, create) : -1;
+    return o->shadow && xh_store_url_hex(name, file + 2) == 0 ? xh_directory_open(o, create) : -1;
 }
 
 static int is_fresh(const struct stat *st, unsigned lasts_s)

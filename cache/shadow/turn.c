@@ -13,6 +13,7 @@
 #include "base/now.h"
 #include "watch/trace.h"
 #include "impl.h"
+#include "directory.h"
 #include "store.h"
 
 #define FILE_NAME "turns"
@@ -20,10 +21,10 @@
 
 static int open_turns(const struct xh_options *o)
 {
-    int dirfd = xh_store_dir(o, 1);
+    int dirfd = xh_directory_open(o, 1);
     if (dirfd < 0)
         return -1;
-    int fd = xh_store_common(dirfd, FILE_NAME);
+    int fd = xh_directory_common(dirfd, FILE_NAME);
     close(dirfd);
     return fd;
 }
