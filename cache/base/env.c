@@ -28,30 +28,7 @@ static const char *now(const char *name)
     return v && *v ? v : NULL;
 }
 
-struct xh_env *xh_env_take(void)
-{
-    struct xh_env *e = calloc(1, sizeof *e);
-    int good = e != NULL;
-    for (size_t i = 0; good && i < NAMES; i++) {
-        const char *v = now(names[i]);
-        good = !v || (e->value[i] = strdup(v));
-    }
-    if (e)
-        atomic_init(&e->refs, 1);
-    if (good)
-        return e;
-    xh_env_unref(e);
-    return NULL;
-}
-
-struct xh_env *xh_env_ref(struct xh_env *e)
-{
-    if (e)
-        atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
-    return e;
-}
-
-void xh_env_unref(struct xh_env *e)
+static void unref(struct xh_env *e)
 {
     /* acq_rel: the thread that frees |e| has seen what the others did with it. */
     if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
@@ -62,6 +39,23 @@ void xh_env_unref(struct xh_env *e)
         free(e->value[i]);
     }
     free(e);
+}
+
+/* Reads the variables. Returns NULL when out of memory. Threads: the program's own. */
+static struct xh_env *take(void)
+{
+    struct xh_env *e = calloc(1, sizeof *e);
+    int good = e != NULL;
+    if (e)
+        atomic_init(&e->refs, 1);
+    for (size_t i = 0; good && i < NAMES; i++) {
+        const char *v = now(names[i]);
+        good = !v || (e->value[i] = strdup(v));
+    }
+    if (good)
+        return e;
+    unref(e);
+    return NULL;
 }
 
 const char *xh_env_get(const struct xh_env *e, const char *name)
@@ -85,11 +79,14 @@ int xh_env_is_same(const struct xh_env *a, const struct xh_env *b)
 
 void xh_env_hold(struct xh_options *o)
 {
-    o->env = o->env ? xh_env_ref(o->env) : xh_env_take();
+    if (o->env)
+        atomic_fetch_add_explicit(&o->env->refs, 1, memory_order_relaxed);
+    else
+        o->env = take();
 }
 
 void xh_env_release(struct xh_options *o)
 {
-    xh_env_unref(o->env);
+    unref(o->env);
     o->env = NULL;
 }

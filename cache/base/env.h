@@ -9,13 +9,6 @@
 
 struct xh_env; /* constant once taken; counted */
 
-/* Reads the variables. Returns NULL when out of memory. Owns: the caller unrefs the result. Threads: the program's
- * own. */
-struct xh_env *xh_env_take(void);
-
-struct xh_env *xh_env_ref(struct xh_env *e); /* NULL allowed */
-void xh_env_unref(struct xh_env *e);         /* NULL allowed; the last one wipes the values */
-
 /* Returns the value of |name|, which must be in env.c's table; NULL when it is unset or empty. |e| NULL: the current
  * environment; only on the program's own threads. Owns: |e|, or the environment. */
 const char *xh_env_get(const struct xh_env *e, const char *name);

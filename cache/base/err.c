@@ -88,24 +88,10 @@ char *xh_url_shown(const char *url, char *out, size_t size)
     static const char cut[] = "...";
     if (size == 0)
         return out;
-    const char *authority = strstr(url, "://");
-    const char *from = authority ? authority + 3 : url;
-    size_t all = strcspn(from, "?#");
-    size_t host = strcspn(from, "/?#");
-    const char *at = memrchr(from, '@', host);
-    size_t used = 0;
-    if (authority)
-        for (const char *p = url; p < from && used + 1 < size; p++)
-            out[used++] = *p;
-    const char *p = at ? at + 1 : from;
-    const char *end = from + all;
-    for (; p < end && used + 1 < size; p++)
-        out[used++] = *p;
-    if (p < end && size > sizeof cut) {
-        used = size - sizeof cut;
-        memcpy(out + used, cut, sizeof cut - 1);
-        used += sizeof cut - 1;
-    }
-    out[used] = '\0';
+    const char *authority = strstr(url, "://"), *from = authority ? authority + 3 : url;
+    const char *at = memrchr(from, '@', strcspn(from, "/?#")), *host = at ? at + 1 : from;
+    size_t n = (size_t)snprintf(out, size, "%.*s%.*s", (int)(from - url), url, (int)strcspn(host, "?#"), host);
+    if (n >= size && size > sizeof cut)
+        memcpy(out + size - sizeof cut, cut, sizeof cut);
     return xh_text_plain(out);
 }

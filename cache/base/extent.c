@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "table.h"
+
 static size_t digits(uint64_t v)
 {
     size_t n = 1;
@@ -20,15 +22,8 @@ size_t xh_range_header_bytes(struct xh_range r)
 
 size_t xh_range_at(const struct xh_range *r, size_t n, uint64_t off)
 {
-    size_t lo = 0, hi = n;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (r[mid].off <= off)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
+    size_t before = xh_count_before(i, n, r[i].off <= off);
+    return before ? before - 1 : 0;
 }
 
 int xh_range_order(const void *a, const void *b)

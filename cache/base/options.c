@@ -26,9 +26,9 @@ const struct xh_opt_row xh_opt_rows[XH_OPT_COUNT] = {
 static const char *const foreign_env[] = {"BUILD", "WAN", "BOX", "TEST"};
 
 /* The compiler checks that every default is within its bounds. */
-#define CHECK_BOOL(def, min, max) ((def) >= (min) && (def) <= (max))
 #define CHECK_INT(def, min, max) ((def) >= (min) && (def) <= (max))
-#define CHECK_SIZE(def, min, max) ((def) >= (min) && (def) <= (max))
+#define CHECK_BOOL CHECK_INT
+#define CHECK_SIZE CHECK_INT
 #define CHECK_STR(def, min, max) (sizeof(def) - 1 <= (max) && (max) < XH_OPT_STR_BYTES)
 #define X(type, name, def, min, max, help) \
     _Static_assert(CHECK_##type(def, (long long)(min), (long long)(max)), "default of " #name);

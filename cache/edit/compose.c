@@ -11,6 +11,7 @@
 
 #include "base/hdf5.h"
 #include "base/process.h"
+#include "base/table.h"
 
 /* A read of raw data up to this size is kept for merges: partly changed chunks need it. */
 #define KEPT_RAW_BYTES (4u << 20)
@@ -56,14 +57,8 @@ static int out_of_memory(struct xh_err *err)
 
 static int add_fresh(struct fresh *f, uint64_t off, uint64_t end, int kind, struct xh_err *err)
 {
-    if (f->n == f->room) {
-        size_t room = f->room ? 2 * f->room : 16;
-        struct xh_stretch *at = realloc(f->at, room * sizeof *at);
-        if (!at)
-            return out_of_memory(err);
-        f->at = at;
-        f->room = room;
-    }
+    if (xh_grow(f->at, f->room, f->n + 1))
+        return out_of_memory(err);
     f->at[f->n++] = (struct xh_stretch){off, end, kind};
     return 0;
 }
@@ -140,14 +135,8 @@ void xh_copying_end(struct xh_edit *e, uint64_t begun)
 
 static int add_below(struct below *b, uint64_t off, uint64_t len, void *buf, struct xh_err *err)
 {
-    if (b->n == b->room) {
-        size_t room = b->room ? 2 * b->room : 16;
-        struct xh_extent *at = realloc(b->at, room * sizeof *at);
-        if (!at)
-            return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read");
-        b->at = at;
-        b->room = room;
-    }
+    if (xh_grow(b->at, b->room, b->n + 1))
+        return out_of_memory(err);
     b->at[b->n++] = (struct xh_extent){off, len, buf};
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "base/files.h"
 #include "compose.h"
 #include "keep.h"
 #include "merge.h"
@@ -156,20 +157,6 @@ static int compose_lost(struct xh_edit *e, uint64_t off, char *buf, uint64_t len
     return rc;
 }
 
-static int write_all(int fd, const char *buf, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, buf, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        buf += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 static int export_to(struct xh_edit *e, int fd, const char *path, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -179,7 +166,7 @@ static int export_to(struct xh_edit *e, int fd, const char *path, struct xh_err 
         to = v->size - off < XH_EDIT_PIECE ? v->size : off + XH_EDIT_PIECE;
         rc = lost ? compose_lost(e, off, e->piece, to - off, &holes, err)
                   : xh_edit_compose(e, off, e->piece, (size_t)(to - off), err);
-        if (rc == 0 && write_all(fd, e->piece, (size_t)(to - off)))
+        if (rc == 0 && xh_write(fd, e->piece, (size_t)(to - off)))
             rc = xh_err_set(err, XH_E_SYS, 0, "cannot write %.300s: %s", path, strerror(errno));
     }
     if (rc == 0 && fsync(fd) < 0 && errno != EINVAL)

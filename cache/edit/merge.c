@@ -59,44 +59,53 @@ static uint64_t piece_end(uint64_t off, uint64_t end)
 
 /* ---- against the version below */
 
-static int kind_differs(struct xh_edit *e, int kind, char *two[2], struct xh_err *err)
+/* Sets |buf| to the bytes of some version at |off|. Returns 0; 1: it has none there; or a negative code. */
+typedef int read_other(struct xh_edit *e, uint64_t off, char *buf, uint64_t len, struct xh_err *err);
+
+/* Compares what was written, of |kind| or of any (0), with what |read| finds at its place. Returns 1 where it differs,
+ * 0, or a negative code. */
+static int differs(struct xh_edit *e, int kind, read_other *read, struct xh_err *err)
 {
     const struct xh_extents *d = &e->overlay->dirty;
-    for (size_t i = 0; i < d->n; i++) {
-        uint64_t to;
-        if (d->at[i].kind != kind)
-            continue;
-        if (d->at[i].end > e->overlay->base_size)
-            return 1;
-        for (uint64_t off = d->at[i].off; off < d->at[i].end; off = to) {
-            to = piece_end(off, d->at[i].end);
-            int rc = xh_edit_compose(e, off, two[0], (size_t)(to - off), err);
-            rc = rc ? rc : read_version(e->file, off, two[1], to - off, err);
-            if (rc)
-                return rc;
-            xh_edit_plain(e, off, two[1], to - off);
-            if (memcmp(two[0], two[1], (size_t)(to - off)) != 0)
-                return 1;
+    char *two[2];
+    int rc = two_pieces(two, err);
+    for (size_t i = 0; i < d->n && rc == 0; i++) {
+        uint64_t off = d->at[i].off, end = kind && d->at[i].kind != kind ? off : d->at[i].end;
+        for (uint64_t to; off < end && rc == 0; off = to) {
+            to = piece_end(off, end);
+            rc = xh_edit_compose(e, off, two[0], (size_t)(to - off), err);
+            rc = rc ? rc : read(e, off, two[1], to - off, err);
+            rc = rc ? rc : memcmp(two[0], two[1], (size_t)(to - off)) != 0;
         }
     }
-    return 0;
+    free(two[0]);
+    return rc;
+}
+
+static int read_below(struct xh_edit *e, uint64_t off, char *buf, uint64_t len, struct xh_err *err)
+{
+    if (off + len > e->overlay->base_size)
+        return 1;
+    int rc = read_version(e->file, off, buf, len, err);
+    if (rc == 0)
+        xh_edit_plain(e, off, buf, len);
+    return rc;
+}
+
+static int read_server(struct xh_edit *e, uint64_t off, char *buf, uint64_t len, struct xh_err *err)
+{
+    return xh_dav_get_range(e->dav, "", off, buf, (size_t)len, err);
 }
 
 int xh_edit_differs(struct xh_edit *e, struct xh_err *err)
 {
     const struct xh_overlay *v = e->overlay;
-    char *two[2];
     if (v->mode != XH_OVERLAY_EDIT || v->size != v->base_size || v->base_limit != v->base_size)
         return 1;
     if (!e->file)
         return v->dirty.n != 0;
-    int rc = two_pieces(two, err);
-    if (rc)
-        return rc;
-    rc = kind_differs(e, XH_WRITTEN_META, two, err);
-    rc = rc ? rc : kind_differs(e, XH_WRITTEN_RAW, two, err);
-    free(two[0]);
-    return rc;
+    int rc = differs(e, XH_WRITTEN_META, read_below, err);
+    return rc ? rc : differs(e, XH_WRITTEN_RAW, read_below, err);
 }
 
 /* ---- over another version */
@@ -356,23 +365,10 @@ int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_e
 
 int xh_edit_is_there(struct xh_edit *e, struct xh_err *err)
 {
-    const struct xh_extents *d = &e->overlay->dirty;
     struct xh_dav_stat st;
-    char *two[2];
     int rc = xh_dav_stat(e->dav, "", &st, err);
     if (rc || !st.there || st.size != e->overlay->size)
         return rc;
-    rc = two_pieces(two, err);
-    int same = rc == 0;
-    for (size_t i = 0; i < d->n && rc == 0 && same; i++) {
-        uint64_t to;
-        for (uint64_t off = d->at[i].off; off < d->at[i].end && rc == 0 && same; off = to) {
-            to = piece_end(off, d->at[i].end);
-            rc = xh_edit_compose(e, off, two[0], (size_t)(to - off), err);
-            rc = rc ? rc : xh_dav_get_range(e->dav, "", off, two[1], (size_t)(to - off), err);
-            same = rc == 0 && memcmp(two[0], two[1], (size_t)(to - off)) == 0;
-        }
-    }
-    free(two[0]);
-    return rc ? rc : same;
+    rc = differs(e, 0, read_server, err);
+    return rc < 0 ? rc : !rc;
 }

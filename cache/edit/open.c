@@ -1,4 +1,4 @@
-/* Opening and closing a file that is written: see edit.h. commit.c sends it to the server. */
+/* Opening and closing a file that is written: see edit.h. commit.c and upload.c send it to the server. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

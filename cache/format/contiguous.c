@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "base/hdf5.h"
+#include "base/table.h"
 
-#define PENDING_MAX 8u /* most pieces of headers that were named before their bytes were there */
-#define PARSES_MAX 8u  /* most pieces parsed in one call; a piece may name itself */
+/* Most pieces of headers that were named before their bytes were there, and that are parsed in one call: a piece may
+ * name itself. */
+#define PENDING_MAX 8u
 
 struct xh_contiguous {
     struct xh_meta_format format; /* offset_bytes 0: no superblock was seen yet */
@@ -37,15 +39,7 @@ void xh_contiguous_free(struct xh_contiguous *c)
 /* Returns how many ranges begin at or before |off|. */
 static size_t up_to(const struct xh_contiguous *c, uint64_t off)
 {
-    size_t lo = 0, hi = c->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (c->at[mid].off <= off)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return xh_count_before(i, c->n, c->at[i].off <= off);
 }
 
 static void drop(struct xh_contiguous *c, size_t i)
@@ -93,7 +87,7 @@ static int on_found(void *ctx, const struct xh_meta_place *p)
 
 static void follow(struct xh_contiguous *c, xh_meta_look *look, void *ctx)
 {
-    for (size_t i = 0, parses = 0; i < c->npending && parses < PARSES_MAX;) {
+    for (size_t i = 0, parses = 0; i < c->npending && parses < PENDING_MAX;) {
         struct xh_meta_place p = c->pending[i];
         if (!look(ctx, p.off, c->buf, p.len)) {
             i++;

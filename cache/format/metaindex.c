@@ -30,21 +30,16 @@
 /* This many structures behind the reader's position are requested even when the window is full: requests made before
  * they were known must not delay them. */
 #define NEXT_NODES 48u
-/* After DATA_READS small datasets are read, the others' data is requested too, like values. The window may then be
- * larger, because each of them would cost a round trip. */
-#define DATA_READS 3u
-#define DATA_MOST_BYTES 65536u
-#define DATA_WINDOW_MAX 16384u
-/* If a file has at most this many small datasets, of at most DATA_MOST_BYTES together, they are requested before the
- * first one is read. One example: the readers of a netCDF file read its coordinates one by one when they open it. */
-#define DATA_FEW 16u
-/* Chunk indexes are requested before the first chunk is read if they have at most this many nodes together. A program
- * that lists a file of many datasets does not read them, and a large index is fetched as it is read (layouts.c). */
-#define INDEX_FEW 16u
-#define INDEX_KNOWN_MAX 64u /* more nodes are not kept before INDEX_READS */
-/* A program that iterates over a chunk index, or reads chunks in any order, waits a round trip for each leaf. After
- * INDEX_READS nodes were read, the others are requested, many at once, as far as the window goes. */
-#define INDEX_READS 3u
+/* A reader that has read so many small datasets, or nodes of chunk indexes, most likely reads the others too, in any
+ * order. They are requested then, many at once, as each of them would cost a round trip. */
+#define READS_SURE 3u
+/* So few small datasets, or nodes of chunk indexes, are requested before the first one is read. The readers of a netCDF
+ * file, for example, read its coordinates one by one when they open it. A program that lists a file of many datasets
+ * reads no chunk; a large index is fetched as it is read (layouts.c). */
+#define FEW 16u
+#define DATA_MOST_BYTES 65536u  /* of a small dataset; of all of them, where they are requested before a read */
+#define DATA_WINDOW_MAX 16384u  /* pages: as WINDOW_MAX, while the reader reads small datasets */
+#define INDEX_KNOWN_MAX 64u     /* more nodes of chunk indexes are not kept before READS_SURE of them were read */
 #define STRUCTURE_MAX (1u << 20) /* longer structures are not requested */
 #define PARSES_MAX 256u /* bounds the time of one call, because other threads may wait for it */
 
@@ -79,11 +74,11 @@ struct xh_metaindex {
     int fresh;      /* 1: nodes were added since the last look behind |place| */
     uint16_t era;   /* changes when a finished node may be unfinished, or may have something new behind it */
     uint64_t ahead, used; /* pages requested and not used; pages used */
-    unsigned data_reads;  /* small datasets that were read; counts up to DATA_READS */
+    unsigned data_reads;  /* small datasets that were read; counts up to READS_SURE */
     unsigned data_known;  /* small datasets known */
     uint64_t data_bytes;  /* their bytes in total */
     unsigned index_known; /* known nodes of chunk indexes; counts up to INDEX_KNOWN_MAX while they are not wanted */
-    unsigned index_reads; /* nodes of chunk indexes that were read; counts up to INDEX_READS */
+    unsigned index_reads; /* nodes of chunk indexes that were read; counts up to READS_SURE */
     uint8_t buf[XH_META_PARSE_MAX];
 };
 
@@ -150,7 +145,7 @@ static struct node *add(struct xh_metaindex *m, const struct xh_meta_place *p, i
 
 static int reads_index(const struct xh_metaindex *m)
 {
-    return m->index_reads == INDEX_READS;
+    return m->index_reads == READS_SURE;
 }
 
 static int on_found(void *ctx, const struct xh_meta_place *p)
@@ -270,7 +265,7 @@ static void note_unknown(struct xh_metaindex *m, struct xh_range r, xh_meta_look
 
 static int wants_index(const struct xh_metaindex *m)
 {
-    return m->index_known <= INDEX_FEW || reads_index(m);
+    return m->index_known <= FEW || reads_index(m);
 }
 
 /* Chunk indexes are wanted from now on. Their parsed nodes are parsed once more, as not all children were kept. */
@@ -297,11 +292,11 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
             note_unknown(m, r, look, ctx);
         return;
     }
-    if (n->kind == XH_META_DATA && !meta && m->data_reads < DATA_READS && ++m->data_reads == DATA_READS) {
+    if (n->kind == XH_META_DATA && !meta && m->data_reads < READS_SURE && ++m->data_reads == READS_SURE) {
         m->fresh = 1;
         m->era++;
     }
-    if (n->kind == XH_META_INDEX && meta && m->index_reads < INDEX_READS && ++m->index_reads == INDEX_READS)
+    if (n->kind == XH_META_INDEX && meta && m->index_reads < READS_SURE && ++m->index_reads == READS_SURE)
         want_index(m);
     if (n->kind != XH_META_BYTES) /* values are shared between objects, so they do not tell the reader's position */
         m->place = n;
@@ -318,12 +313,12 @@ static uint64_t min64(uint64_t a, uint64_t b)
 
 static int reads_data(const struct xh_metaindex *m)
 {
-    return m->data_reads == DATA_READS;
+    return m->data_reads == READS_SURE;
 }
 
 static int wants_data(const struct xh_metaindex *m)
 {
-    return reads_data(m) || (m->data_known <= DATA_FEW && m->data_bytes <= DATA_MOST_BYTES);
+    return reads_data(m) || (m->data_known <= FEW && m->data_bytes <= DATA_MOST_BYTES);
 }
 
 static uint64_t window(const struct xh_metaindex *m, const struct xh_meta_limits *lim)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hdf5.h"
+#include "chunkindex/btree2.h"
 
 #define GLOBAL_HEAP_BYTES 4096u
 #define ATTRIBUTE_ELEMENTS 16u /* most variable-length values of one attribute that are followed */
@@ -473,40 +474,24 @@ static void btree2(struct parser *s, struct cursor *c)
     found(s, root, node, XH_META_BTREE2_NODE, d.word);
 }
 
-/* Returns the bytes of a count up to |most| in a version 2 B-tree. */
-static unsigned count_bytes(uint64_t most)
-{
-    return log2_of(most) / 8 + 1;
-}
-
 static void btree2_node(struct parser *s, struct cursor *c, union detail d)
 {
     unsigned depth = (unsigned)d.tree.depth, o = s->format->offset_bytes;
     if (depth == 0 || !signature(c, "BTIN"))
         return;
-    uint64_t node = d.tree.node_bytes, record = d.tree.record_bytes;
-    uint64_t leaf_most = (node - 10) / record, most_below = leaf_most;
-    unsigned n_bytes = count_bytes(leaf_most), all_bytes = 0;
-    for (unsigned level = 1; level < depth; level++) { /* computes the width of a subtree's record count */
-        uint64_t pointer = o + n_bytes + all_bytes;
-        if (node <= 10 + pointer)
-            return;
-        uint64_t most = (node - 10 - pointer) / (record + pointer);
-        if (most_below > UINT32_MAX)
-            return;
-        most_below = (most + 1) * most_below + most;
-        all_bytes = count_bytes(most_below);
-    }
-    skip(c, 2 + d.tree.records * record);
+    struct xh_format f = {.O = (uint8_t)o, .elem = d.tree.record_bytes, .node_bytes = d.tree.node_bytes};
+    if (xh_btree2_widths(&f, depth - 1))
+        return;
+    skip(c, 2 + (uint64_t)d.tree.records * d.tree.record_bytes);
     union detail child = d;
     child.tree.depth = (depth - 1) & 255;
     for (uint64_t i = 0; i <= d.tree.records && !s->stopped; i++) {
-        uint64_t addr = address(s, c), n = take(c, n_bytes);
-        skip(c, all_bytes);
+        uint64_t addr = address(s, c), n = take(c, f.count_bytes);
+        skip(c, f.total_bytes[depth - 1]);
         if (c->bad)
             return;
         child.tree.records = n & 0xffff;
-        found(s, addr, node, XH_META_BTREE2_NODE, child.word);
+        found(s, addr, d.tree.node_bytes, XH_META_BTREE2_NODE, child.word);
     }
 }
 

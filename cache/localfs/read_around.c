@@ -1,8 +1,7 @@
 /* The reach of a read: see read_around.h. */
 #include "read_around.h"
 
-#include <errno.h>
-#include <unistd.h>
+#include "base/files.h"
 
 #define VAIN_MOST 3 /* reads without a hit before the reach shrinks */
 
@@ -19,20 +18,10 @@ int xh_read_around_is_bulk(int raw, size_t size)
 
 ssize_t xh_read_around_file(struct xh_read_around *r, uint64_t off, size_t len, void *buf)
 {
-    size_t got = 0;
-    while (got < len) {
-        ssize_t k = pread(r->fd, (char *)buf + got, len - got, (off_t)(off + got));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return -1;
-        r->reads++;
-        r->read_bytes += (uint64_t)k;
-        if (k == 0)
-            break;
-        got += (size_t)k;
-    }
-    return (ssize_t)got;
+    ssize_t got = xh_read_at(r->fd, buf, len, off);
+    r->reads++;
+    r->read_bytes += got > 0 ? (uint64_t)got : 0;
+    return got;
 }
 
 void xh_read_around_hit(struct xh_read_around *r)

@@ -21,7 +21,7 @@ struct xh_read_around {
     uint64_t bytes; /* the reach: a power of two from LEAST to MOST */
     unsigned hits;  /* reads served from memory since the last read of the file */
     unsigned vain;  /* successive reads of the file that no hit followed */
-    uint64_t reads, read_bytes; /* system calls and their bytes, for the trace */
+    uint64_t reads, read_bytes; /* of the file, and their bytes: for the trace */
 };
 
 /* Starts with the first reach. A file of at most XH_READ_AROUND_MOST bytes comes whole with its first read. */

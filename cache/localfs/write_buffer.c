@@ -7,7 +7,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/hdf5.h"
+#include "base/table.h"
 #include "watch/trace.h"
 
 #define BLOCK_BYTES 65536u      /* of the image; gaps up to this size are written again to join two writes */
@@ -49,9 +51,7 @@ void xh_write_buffer_end(struct xh_write_buffer *h)
 static int file_write(struct xh_write_buffer *h, uint64_t addr, struct iovec *v, size_t n)
 {
     while (n > 0) {
-        ssize_t k = pwritev(h->reach.fd, v, (int)n, (off_t)addr);
-        if (k < 0 && errno == EINTR)
-            continue;
+        ssize_t k = xh_retry(pwritev(h->reach.fd, v, (int)n, (off_t)addr));
         if (k == 0)
             errno = ENOSPC;
         if (k <= 0)
@@ -81,15 +81,7 @@ static void no_dirt(struct xh_write_buffer_block *b)
 /* Returns the index of the first block that ends behind |addr|. */
 static size_t block_from(const struct xh_write_buffer *h, uint64_t addr)
 {
-    size_t lo = 0, hi = h->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (h->block[mid]->at + BLOCK_BYTES <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return xh_count_before(i, h->n, h->block[i]->at + BLOCK_BYTES <= addr);
 }
 
 /* Returns the block that holds |addr|; creates it if |make|. NULL: there is none, or no memory. */
@@ -100,14 +92,8 @@ static struct xh_write_buffer_block *block_at(struct xh_write_buffer *h, uint64_
         return h->block[i];
     if (!make)
         return NULL;
-    if (h->n == h->room) {
-        size_t room = h->room ? 2 * h->room : 64;
-        struct xh_write_buffer_block **more = realloc(h->block, room * sizeof *more);
-        if (!more)
-            return NULL;
-        h->block = more;
-        h->room = room;
-    }
+    if (xh_grow(h->block, h->room, h->n + 1))
+        return NULL;
     struct xh_write_buffer_block *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;

@@ -45,10 +45,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* The parent's threads are not here. What they were changing is leaked: its state cannot be told from sound. */
 static void in_child(void)
 {
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    static const pthread_cond_t still = PTHREAD_COND_INITIALIZER;
-    all.lock = fresh;
-    all.news = still;
+    pthread_mutex_init(&all.lock, NULL);
+    pthread_cond_init(&all.news, NULL);
     all.first = NULL;
     atomic_store_explicit(&all.n, 0, memory_order_relaxed);
     atomic_store_explicit(&all.threads, 0, memory_order_relaxed);

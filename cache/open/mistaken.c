@@ -13,45 +13,31 @@
 
 /* What others' schemes are here. */
 static const struct {
-    const char *scheme, *say;
-} schemes[] = {
-    {"s3", WORKS ": write the object's https:// address (https://BUCKET.s3.REGION.amazonaws.com/KEY), presigned "
-                 "where it is private"},
-    {"s3a", WORKS ": write the object's https:// address (https://BUCKET.s3.REGION.amazonaws.com/KEY), presigned "
-                  "where it is private"},
-    {"gs", WORKS ": write the object's https:// address (https://storage.googleapis.com/BUCKET/KEY), presigned "
-                 "where it is private"},
-    {"gcs", WORKS ": write the object's https:// address (https://storage.googleapis.com/BUCKET/KEY), presigned "
-                  "where it is private"},
-    {"az", WORKS ": write the blob's https:// address, with its signature where it is private"},
-    {"abfs", WORKS ": write the blob's https:// address, with its signature where it is private"},
-    {"abfss", WORKS ": write the blob's https:// address, with its signature where it is private"},
+    const char *schemes, *say;
+} others[] = {
+    {"s3 s3a", WORKS ": write the object's https:// address (https://BUCKET.s3.REGION.amazonaws.com/KEY), presigned "
+                     "where it is private"},
+    {"gs gcs", WORKS ": write the object's https:// address (https://storage.googleapis.com/BUCKET/KEY), presigned "
+                     "where it is private"},
+    {"az abfs abfss", WORKS ": write the blob's https:// address, with its signature where it is private"},
     {"davs", "davs:// is WebDAV over https: write https:// instead"},
     {"webdavs", "webdavs:// is WebDAV over https: write https:// instead"},
     {"dav", "dav:// is WebDAV over http: write https://, or http:// instead"},
     {"webdav", "webdav:// is WebDAV over http: write https://, or http:// instead"},
-    {"root", WORKS ": XRootD servers serve the same paths over https, mostly on another port (https://HOST:PORT/PATH)"},
-    {"roots", WORKS ": XRootD servers serve the same paths over https, mostly on another port "
-                    "(https://HOST:PORT/PATH)"},
-    {"xroot", WORKS ": XRootD servers serve the same paths over https, mostly on another port "
-                    "(https://HOST:PORT/PATH)"},
-    {"xroots", WORKS ": XRootD servers serve the same paths over https, mostly on another port "
-                     "(https://HOST:PORT/PATH)"},
-    {"ftp", WORKS ": has the server an https:// address, too?"},
-    {"ftps", WORKS ": has the server an https:// address, too?"},
-    {"sftp", WORKS ": has the server an https:// address, too?"},
-    {"gsiftp", WORKS ": has the server an https:// address, too?"},
-    {"hdfs", WORKS ": has the server an https:// address, too?"},
-    {"osdf", WORKS ": write the https:// address of an origin or a cache"},
-    {"pelican", WORKS ": write the https:// address of an origin or a cache"},
+    {"root roots xroot xroots", WORKS ": XRootD servers serve the same paths over https, mostly on another port "
+                                      "(https://HOST:PORT/PATH)"},
+    {"ftp ftps sftp gsiftp hdfs", WORKS ": has the server an https:// address, too?"},
+    {"osdf pelican", WORKS ": write the https:// address of an origin or a cache"},
     {"file", "a local file is named by its path alone, without file://"},
 };
 
+/* Returns what to say of the first |n| bytes of |scheme|; NULL: it is not known. */
 static const char *known(const char *scheme, size_t n)
 {
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (strlen(schemes[i].scheme) == n && strncasecmp(schemes[i].scheme, scheme, n) == 0)
-            return schemes[i].say;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        for (const char *p = others[i].schemes; *p; p += strcspn(p, " "), p += strspn(p, " "))
+            if (strcspn(p, " ") == n && strncasecmp(p, scheme, n) == 0)
+                return others[i].say;
     return NULL;
 }
 

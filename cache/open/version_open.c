@@ -166,7 +166,7 @@ static void apart_name(const struct xh_file *f, char *out, size_t size)
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
 {
     xh_opening_begin(op, f->url, &f->opt, f->account);
-    xh_shadow_crowd(&f->opt); /* so that the others count this one */
+    xh_shadow_join(&f->opt);
     uint64_t entered = xh_account_enter(f->account, XH_NETWORK);
     char name[1100];
     struct xh_origin_info info = {0};

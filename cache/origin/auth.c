@@ -18,6 +18,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "base/files.h"
 #include "url.h"
 
 int xh_auth_open(const char *path, int named, struct stat *st, const char **why)
@@ -41,6 +42,33 @@ int xh_auth_open(const char *path, int named, struct stat *st, const char **why)
     return -1;
 }
 
+char *xh_auth_read(const char *path, int named, int private_, size_t most, size_t *len, const char **why)
+{
+    struct stat st;
+    int fd = xh_auth_open(path, named, &st, why);
+    if (fd < 0)
+        return NULL;
+    char *text = calloc(1, most + 2);
+    ssize_t n = text ? xh_read_at(fd, text, most + 1, 0) : 0;
+    if (private_ && (st.st_mode & 077))
+        *why = "is open to other users: chmod 600";
+    else if (!text)
+        *why = "does not fit into memory";
+    else if (n < 0)
+        *why = "cannot be read";
+    else if ((size_t)n > most)
+        *why = "is longer than such a file may be (64 KiB)";
+    close(fd);
+    *len = n > 0 ? (size_t)n : 0;
+    if (!*why)
+        return text;
+    if (text)
+        explicit_bzero(text, *len);
+    free(text);
+    errno = EPERM;
+    return NULL;
+}
+
 /* ---- client certificate */
 
 /* No passphrase is asked for: the terminal is the program's. */
@@ -49,49 +77,30 @@ static int no_passphrase(char *buf, int size, int writing, void *ctx)
     return -1;
 }
 
-/* As xh_auth_open. NULL: |*why|. */
-static FILE *open_pem(const char *path, int named, struct stat *st, const char **why)
-{
-    int fd = xh_auth_open(path, named, st, why);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-    if (fd >= 0 && !f) {
-        close(fd);
-        *why = "does not fit into memory";
-    }
-    return f;
-}
-
-/* What is wrong with the first certificate in |path|, or NULL. A stale proxy that lies about must not spoil the
- * access to public data. */
-static const char *certificate_fault(const char *path, int named)
+/* Returns what is wrong with the first certificate in |path|, or with |is_key| with the private key; NULL: nothing. A
+ * stale proxy that lies about must not spoil the access to public data. */
+static const char *pem_fault(const char *path, int named, int is_key)
 {
     struct stat st;
     const char *why;
-    FILE *f = open_pem(path, named, &st, &why);
+    X509 *x = NULL;
+    EVP_PKEY *key = NULL;
+    int fd = xh_auth_open(path, named, &st, &why);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!f && fd >= 0) {
+        close(fd);
+        return "does not fit into memory";
+    }
     if (!f)
         return why;
-    X509 *x = PEM_read_X509(f, NULL, no_passphrase, NULL);
-    if (!x || X509_cmp_current_time(X509_get0_notAfter(x)) <= 0)
+    if (is_key && (st.st_mode & 077))
+        why = "is open to other users: chmod 600";
+    else if (is_key && !(key = PEM_read_PrivateKey(f, NULL, no_passphrase, NULL)))
+        why = "holds no private key that can be used without a passphrase";
+    else if (!is_key && (!(x = PEM_read_X509(f, NULL, no_passphrase, NULL)) ||
+                         X509_cmp_current_time(X509_get0_notAfter(x)) <= 0))
         why = "holds no certificate that is still valid";
     X509_free(x);
-    ERR_clear_error();
-    fclose(f);
-    return why;
-}
-
-/* What is wrong with the private key in |path|, or NULL. */
-static const char *key_fault(const char *path, int named)
-{
-    struct stat st;
-    const char *why;
-    FILE *f = open_pem(path, named, &st, &why);
-    if (!f)
-        return why;
-    EVP_PKEY *key = NULL;
-    if (st.st_mode & 077)
-        why = "is open to other users: chmod 600";
-    else if (!(key = PEM_read_PrivateKey(f, NULL, no_passphrase, NULL)))
-        why = "holds no private key that can be used without a passphrase";
     EVP_PKEY_free(key);
     ERR_clear_error();
     fclose(f);
@@ -117,8 +126,8 @@ void xh_cert_find(const struct xh_env *env, struct xh_cert *out)
     const char *bad = key;
     if (strlen(cert) >= sizeof out->path || strlen(key) >= sizeof out->key)
         why = "has too long a name";
-    else if ((why = key_fault(key, named)) == NULL)
-        why = certificate_fault(bad = cert, named);
+    else if ((why = pem_fault(key, named, 1)) == NULL)
+        why = pem_fault(bad = cert, named, 0);
     if (why) {
         snprintf(out->note, sizeof out->note, "the certificate %.120s was not used: %.100s %.80s", cert,
                  bad == cert ? "it" : bad, why);

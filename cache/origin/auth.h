@@ -102,4 +102,8 @@ int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const stru
 struct stat;
 int xh_auth_open(const char *path, int named, struct stat *st, const char **why);
 
+/* Reads such a file of at most |most| bytes; |private_|: other users must have no access. Returns its text, with a NUL
+ * behind it, and sets |*len|; NULL: |*why|, and errno of the opening. Owns: the caller wipes and frees it. */
+char *xh_auth_read(const char *path, int named, int private_, size_t most, size_t *len, const char **why);
+
 #endif

@@ -4,12 +4,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include <openssl/evp.h>
+
 #include "watch/trace.h"
 #include "dav_impl.h"
 #include "piece.h"
 
 #define PIECE_MOST 4
-#define BASE64     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 struct text {
     char at[XH_PIECE_BYTES + 1];
@@ -35,18 +36,13 @@ static void add_line(struct text *t, const char *s)
 /* "Authorization: Basic …". Source: RFC 7617. */
 static void add_login(struct text *t, const char *user, const char *password)
 {
-    char plain[1024];
+    char plain[1024], coded[(sizeof plain + 2) / 3 * 4 + 1];
     int n = snprintf(plain, sizeof plain, "%s:%s", user, password ? password : "");
     t->bad |= n < 0 || n >= (int)sizeof plain;
     add(t, "Authorization: Basic ", strlen("Authorization: Basic "));
-    for (int i = 0; i < n && !t->bad; i += 3) {
-        uint32_t three = (uint32_t)(unsigned char)plain[i] << 16;
-        three |= i + 1 < n ? (uint32_t)(unsigned char)plain[i + 1] << 8 : 0;
-        three |= i + 2 < n ? (uint32_t)(unsigned char)plain[i + 2] : 0;
-        char four[4] = {BASE64[three >> 18], BASE64[three >> 12 & 63], i + 1 < n ? BASE64[three >> 6 & 63] : '=',
-                        i + 2 < n ? BASE64[three & 63] : '='};
-        add(t, four, 4);
-    }
+    if (!t->bad)
+        add(t, coded, (size_t)EVP_EncodeBlock((unsigned char *)coded, (unsigned char *)plain, n));
+    explicit_bzero(coded, sizeof coded);
     explicit_bzero(plain, sizeof plain);
     add_line(t, "");
 }

@@ -2,10 +2,8 @@
  * checked against the bounds that the prober itself would keep. */
 #include "dialect.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "response.h"
@@ -16,6 +14,7 @@ static const char *const proof_names[] = {
     [XH_BY_SIZE] = "size", [XH_BY_ETAG] = "etag",         [XH_BY_WEAK_ETAG] = "weak",
     [XH_BY_DATE] = "date", [XH_BY_PROPFIND] = "propfind",
 };
+#define PROOFS (sizeof proof_names / sizeof *proof_names)
 
 void xh_dialect_init(struct xh_dialect *d)
 {
@@ -138,61 +137,34 @@ size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size)
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
-/* Reads |key| and a number in [min, max] at |*p|; moves |*p| past it. */
-static int number_field(const char **p, const char *key, uint64_t min, uint64_t max, uint64_t *out)
-{
-    size_t n = strlen(key);
-    if (strncmp(*p, key, n) != 0 || (*p)[n] < '0' || (*p)[n] > '9')
-        return -1;
-    char *end;
-    errno = 0;
-    uint64_t v = strtoull(*p + n, &end, 10);
-    if (errno || v < min || v > max)
-        return -1;
-    *p = end;
-    *out = v;
-    return 0;
-}
-
 int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
 {
     struct xh_dialect new;
-    uint64_t young, whole;
-    const char *p = text;
-    char tag[XH_VALIDATOR_BYTES];
+    char tag[XH_WEAK_TAG_BYTES], proof[16];
+    int n = 0;
     xh_dialect_init(&new);
-    if (strncmp(p, HINT_WORD, strlen(HINT_WORD)) != 0)
+    if (sscanf(text, HINT_WORD " size=%19" SCNu64 " whole=%1d young=%1d tag=%n", &new.size, &new.whole, &new.young,
+               &n) != 3 || n == 0)
         return -1;
-    p += strlen(HINT_WORD);
-    if (number_field(&p, " size=", 0, INT64_MAX, &new.size) || number_field(&p, " whole=", 0, 1, &whole) ||
-        number_field(&p, " young=", 0, 1, &young))
+    size_t tag_bytes = strcspn(text + n, " "), i = 0;
+    if (tag_bytes >= sizeof tag)
         return -1;
-    if (strncmp(p, " tag=", 5) != 0)
+    snprintf(tag, tag_bytes + 1, "%s", text + n);
+    text += (size_t)n + tag_bytes;
+    n = 0;
+    if (sscanf(text, " proof=%15[a-z] value=%n", proof, &n) != 1 || n == 0)
         return -1;
-    p += 5;
-    size_t tag_bytes = strcspn(p, " ");
-    if (tag_bytes >= XH_WEAK_TAG_BYTES)
+    while (i < PROOFS && strcmp(proof, proof_names[i]) != 0)
+        i++;
+    int whole = new.whole, young = new.young;
+    if (i == PROOFS || !xh_dialect_set_proof(&new, (enum xh_proof)i, text + n) || new.size > INT64_MAX ||
+        whole < 0 || whole > 1 || young < 0 || young > 1 || !printable(tag) ||
+        ((tag[0] || young) && new.proof != XH_BY_DATE))
         return -1;
-    memcpy(tag, p, tag_bytes);
-    tag[tag_bytes] = '\0';
-    p += tag_bytes;
-    if (!printable(tag) || strncmp(p, " proof=", 7) != 0)
-        return -1;
-    p += 7;
-    for (size_t i = 0; i < sizeof proof_names / sizeof *proof_names; i++) {
-        size_t n = strlen(proof_names[i]);
-        if (strncmp(p, proof_names[i], n) == 0 && strncmp(p + n, " value=", 7) == 0) {
-            if (!xh_dialect_set_proof(&new, (enum xh_proof)i, p + n + 7) ||
-                ((tag[0] || young) && new.proof != XH_BY_DATE))
-                return -1;
-            memcpy(new.tag, tag, tag_bytes + 1);
-            new.young = (int)young;
-            new.whole = (int)whole;
-            *d = new;
-            return 0;
-        }
-    }
-    return -1;
+    memcpy(new.tag, tag, tag_bytes + 1);
+    new.young = young;
+    *d = new;
+    return 0;
 }
 
 /* ---- limits */

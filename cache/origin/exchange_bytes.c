@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/now.h"
+#include "base/table.h"
 #include "watch/timeline.h"
 #include "exchange_impl.h"
 
@@ -149,15 +150,10 @@ static int on_part(void *ctx, const struct xh_content_range *range)
     if (xh_exchange_check_total(x, range) != 0)
         return -1;
     x->part_fresh = 0;
-    /* The first asked range that ends behind the part's beginning: by bisection. */
-    size_t low = x->asked_first, high = x->asked_end;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (t->ranges[mid].off + t->ranges[mid].len <= range->first)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    /* The first asked range that ends behind the part's beginning. */
+    const struct xh_range *asked = t->ranges + x->asked_first;
+    size_t low = x->asked_first + xh_count_before(i, x->asked_end - x->asked_first,
+                                                  asked[i].off + asked[i].len <= range->first);
     x->cursor = low;
     for (size_t i = low; i < x->asked_end && t->ranges[i].off <= range->last; i++)
         if (x->got[i] < t->ranges[i].len && t->ranges[i].off + x->got[i] <= range->last)

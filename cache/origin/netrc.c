@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define NETRC_MAX_BYTES 65536u
 
@@ -74,31 +72,6 @@ static int find(char *text, const char *host, const char **user, const char **pa
     return ours && *user && *password;
 }
 
-/* Reads |path|. Returns its text, or NULL with |*why| set, "" when there is no such file. */
-static char *read_file(const char *path, int named, const char **why)
-{
-    struct stat st;
-    int fd = xh_auth_open(path, named, &st, why);
-    if (fd < 0) {
-        if (!named && errno == ENOENT)
-            *why = "";
-        return NULL;
-    }
-    char *text = NULL;
-    size_t n = 0;
-    ssize_t r = 0;
-    if (st.st_mode & 077)
-        *why = "is open to other users: chmod 600";
-    else if (st.st_size > (off_t)NETRC_MAX_BYTES)
-        *why = "is longer than such a file may be (64 KiB)";
-    else if (!(text = calloc(1, NETRC_MAX_BYTES + 1)))
-        *why = "does not fit into memory";
-    while (text && n < NETRC_MAX_BYTES && (r = read(fd, text + n, NETRC_MAX_BYTES - n)) > 0)
-        n += (size_t)r;
-    close(fd);
-    return text;
-}
-
 int xh_netrc_find(const struct xh_env *env, const char *host, char **user, char **password, struct xh_err *err)
 {
     char path[XH_AUTH_PATH_BYTES];
@@ -106,8 +79,9 @@ int xh_netrc_find(const struct xh_env *env, const char *host, char **user, char 
     if (!named && !home)
         return 0;
     snprintf(path, sizeof path, "%s%s", named ? named : home, named ? "" : "/.netrc");
-    char *text = read_file(path, named != NULL, &why);
-    if (!text && !*why)
+    size_t len = 0;
+    char *text = xh_auth_read(path, named != NULL, 1, NETRC_MAX_BYTES, &len, &why);
+    if (!text && !named && errno == ENOENT)
         return 0;
     if (!text)
         return xh_err_set(err, XH_E_ACCES, 0, "the option netrc is on, but %.300s %s", path, why);
@@ -123,7 +97,7 @@ int xh_netrc_find(const struct xh_env *env, const char *host, char **user, char 
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a login");
         }
     }
-    explicit_bzero(text, NETRC_MAX_BYTES);
+    explicit_bzero(text, len);
     free(text);
     return rc;
 }

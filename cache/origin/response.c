@@ -78,36 +78,6 @@ int xh_content_range_parse(const char *s, size_t len, struct xh_content_range *o
     return 0;
 }
 
-static int two_digits(const char *s)
-{
-    return isdigit((unsigned char)s[0]) && isdigit((unsigned char)s[1]) ? (s[0] - '0') * 10 + s[1] - '0' : -1;
-}
-
-time_t xh_http_date(const char *s)
-{
-    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    /* "Sun, 06 Nov 1994 08:49:37 GMT" */
-    if (strlen(s) != 29 || s[3] != ',' || strcmp(s + 25, " GMT") != 0)
-        return -1;
-    struct tm tm = {0};
-    const char *m = NULL;
-    for (int i = 0; i < 12; i++)
-        if (strncmp(months + (size_t)i * 3, s + 8, 3) == 0) {
-            m = months + (size_t)i * 3;
-            tm.tm_mon = i;
-        }
-    int century = two_digits(s + 12), year = two_digits(s + 14);
-    tm.tm_mday = two_digits(s + 5);
-    tm.tm_hour = two_digits(s + 17);
-    tm.tm_min = two_digits(s + 20);
-    tm.tm_sec = two_digits(s + 23);
-    if (!m || century < 0 || year < 0 || tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour < 0 || tm.tm_hour > 23 ||
-        tm.tm_min < 0 || tm.tm_min > 59 || tm.tm_sec < 0 || tm.tm_sec > 60)
-        return -1;
-    tm.tm_year = century * 100 + year - 1900;
-    return timegm(&tm);
-}
-
 void xh_reply_init(struct xh_reply *r)
 {
     /* Not the whole struct: the long strings need only their first byte. */

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/date.h"
+
 #define XH_LOCATION_BYTES 8192 /* redirects may carry a token in their query */
 #define XH_HEADER_BYTES 256    /* longest ETag, date or Server kept, with its NUL */
 #define XH_WEAK_TAG_BYTES 96   /* longest weak ETag kept as it came: it may have to stand beside a date */
@@ -75,10 +77,6 @@ uint64_t xh_reply_retry_after_ms(const struct xh_reply *r);
  * the stars). Returns 0, or -1 when malformed, inconsistent or beyond 2^63-1.
  * Source: RFC 9110, 14.4. */
 int xh_content_range_parse(const char *s, size_t len, struct xh_content_range *out);
-
-/* Parses an HTTP date in its preferred form ("Sun, 06 Nov 1994 08:49:37 GMT"), locale-free.
- * Returns -1 when it is not one. Source: RFC 9110, 5.6.7. */
-time_t xh_http_date(const char *s);
 
 /* ---- multipart/byteranges, read by its lengths and never by looking for the boundary in
  * the data. Bare LF is taken for CRLF. Source: RFC 9110, 14.6; XrdHttp's habits. */

@@ -4,12 +4,10 @@
 #include "auth.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -129,45 +127,26 @@ static const char *take_value(struct xh_token *t, const char *s, size_t n)
  * 1 when the search ends here: a token was taken, or a named file is unusable. */
 static int take_file(struct xh_token *t, const char *path, const char *source, int named)
 {
-    struct stat st;
     const char *why;
-    char *buf = NULL;
-    int fd = xh_auth_open(path, named, &st, &why);
-    if (fd < 0)
-        goto unusable;
-    buf = malloc(XH_TOKEN_MAX_BYTES + 2);
-    if (!buf) {
-        why = "does not fit into memory";
-        goto unusable;
-    }
     size_t n = 0;
-    for (;;) {
-        ssize_t r = read(fd, buf + n, XH_TOKEN_MAX_BYTES + 2 - n);
-        if (r < 0 && errno == EINTR)
-            continue;
-        if (r <= 0)
-            break;
-        n += (size_t)r;
-    }
-    why = n > XH_TOKEN_MAX_BYTES + 1 ? "is longer than a token may be (64 KiB)" : take_value(t, buf, n);
-    explicit_bzero(buf, n);
+    /* a line end may follow the token */
+    char *text = xh_auth_read(path, named, 0, XH_TOKEN_MAX_BYTES + 1, &n, &why);
+    if (text)
+        why = take_value(t, text, n);
     if (why && n)
         tell_once(path, why);
-    if (!why) {
-        free(buf);
-        close(fd);
-        snprintf(t->note, sizeof t->note, source[0] ? "the token of %s (%s)" : "the token of %s%s", source, path);
-        t->file = strdup(path); /* without memory: it cannot be read again */
-        t->source = source;
-        t->named = named;
-        return 1;
+    if (text)
+        explicit_bzero(text, n);
+    free(text);
+    if (why) {
+        note_add(t, source[0] ? "%s%s (%s): %s" : "%s%s%s: %s", t->note[0] ? "; " : "", source, path, why);
+        return named;
     }
-unusable:
-    free(buf);
-    if (fd >= 0)
-        close(fd);
-    note_add(t, source[0] ? "%s%s (%s): %s" : "%s%s%s: %s", t->note[0] ? "; " : "", source, path, why);
-    return named;
+    snprintf(t->note, sizeof t->note, source[0] ? "the token of %s (%s)" : "the token of %s%s", source, path);
+    t->file = strdup(path); /* without memory: it cannot be read again */
+    t->source = source;
+    t->named = named;
+    return 1;
 }
 
 int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err *err)

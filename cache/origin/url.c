@@ -38,27 +38,24 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+static int has_control(const char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            return 1;
+    return 0;
+}
+
 /* Copies |v| percent-decoded; NULL without memory or with a decoded NUL or control. */
 static char *decoded(struct view v)
 {
-    assert(v.n < SIZE_MAX); /* it is a part of some text */
-    char *out = malloc(v.n + 1);
-    if (!out)
-        return NULL;
-    size_t used = 0;
-    for (size_t i = 0; i < v.n; i++) {
-        unsigned char c = (unsigned char)v.p[i];
-        if (c == '%' && i + 2 < v.n && hex_digit(v.p[i + 1]) >= 0 && hex_digit(v.p[i + 2]) >= 0) {
-            c = (unsigned char)(hex_digit(v.p[i + 1]) << 4 | hex_digit(v.p[i + 2]));
-            i += 2;
-        }
-        if (c < 0x20 || c == 0x7f) {
-            free(out);
-            return NULL;
-        }
-        out[used++] = (char)c;
-    }
-    out[used] = '\0';
+    int n = 0;
+    char *plain = v.n ? curl_easy_unescape(NULL, v.p, (int)v.n, &n) : NULL; /* length 0 means strlen */
+    int good = plain && strlen(plain) == (size_t)n && !has_control(plain);
+    char *out = v.n == 0 ? strdup("") : good ? strdup(plain) : NULL;
+    if (plain)
+        explicit_bzero(plain, (size_t)n);
+    curl_free(plain);
     return out;
 }
 
@@ -115,38 +112,21 @@ static unsigned port_of(const char *p, const char *end, unsigned usual)
 
 const char *xh_url_authority(const char *s, unsigned default_port, struct xh_authority *out)
 {
-    const char *end = s + strcspn(s, "/?#"), *host = s;
+    const char *end = s + strcspn(s, "/?#"), *at = memrchr(s, '@', (size_t)(end - s)), *host = at ? at + 1 : s;
     memset(out, 0, sizeof *out);
-    for (const char *p = s; p < end; p++)
-        if (*p == '@')
-            host = p + 1;
-    if (host > s) {
+    if (at) {
         out->user_info = s;
-        out->user_info_len = (size_t)(host - s) - 1;
+        out->user_info_len = (size_t)(at - s);
     }
-    const char *host_end = host;
-    if (host < end && *host == '[') {
-        while (host_end < end && *host_end != ']')
-            host_end++;
-        host_end += host_end < end;
-    } else {
-        while (host_end < end && *host_end != ':')
-            host_end++;
-    }
+    const char *bracket = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : NULL;
+    const char *colon = *host == '[' ? NULL : memchr(host, ':', (size_t)(end - host));
+    const char *host_end = bracket ? bracket + 1 : colon ? colon : end;
     out->host = host;
     out->host_len = (size_t)(host_end - host);
     if (!host_is_plain((struct view){host, out->host_len}))
         return "its host is not a plain name or address (international names: write them in xn-- form)";
     out->port = port_of(host_end, end, default_port);
     return out->port ? NULL : "its port is not a number from 1 to 65535";
-}
-
-static int has_control(const char *s)
-{
-    for (; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            return 1;
-    return 0;
 }
 
 /* Splits |s|. Returns NULL, or what is wrong with it. Not by curl_url: that takes what browsers take, by version more

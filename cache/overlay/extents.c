@@ -4,33 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
+
 size_t xh_extents_find(const struct xh_extents *s, uint64_t off)
 {
-    size_t lo = 0, hi = s->n;
     if (s->n && s->at[s->n - 1].end <= off) /* fast path: files mostly grow */
         return s->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (s->at[mid].end <= off)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-/* Makes room for |more| stretches. Returns 0 or -1. */
-static int reserve(struct xh_extents *s, size_t more)
-{
-    if (s->n + more <= s->room)
-        return 0;
-    size_t room = 2 * s->room + more + 14;
-    struct xh_stretch *at = realloc(s->at, room * sizeof *at);
-    if (!at)
-        return -1;
-    s->at = at;
-    s->room = room;
-    return 0;
+    return xh_count_before(i, s->n, s->at[i].end <= off);
 }
 
 static void count(struct xh_extents *s, size_t from, size_t to, int sign)
@@ -58,7 +38,7 @@ static int change(struct xh_extents *s, uint64_t off, uint64_t end, int kind, in
     size_t n = 0;
     if (off >= end)
         return 0;
-    if (reserve(s, 2))
+    if (xh_grow(s->at, s->room, s->n + 2))
         return -1;
     size_t first = xh_extents_find(s, off), last = first;
     if (add && first > 0 && s->at[first - 1].end == off && s->at[first - 1].kind == kind)
@@ -137,7 +117,7 @@ int xh_extents_put_all(struct xh_extents *s, const struct xh_stretch *with, size
     while (at < s->n)
         k = append(out, k, s->at[at++]);
     size_t old = s->n - first;
-    if (k > old && reserve(s, k - old)) {
+    if (k > old && xh_grow(s->at, s->room, s->n + k - old)) {
         free(out);
         return -1;
     }

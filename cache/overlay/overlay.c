@@ -8,7 +8,6 @@
  *     overlays removes it. */
 #include "overlay.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,6 +20,8 @@
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/files.h"
 
 #define RECORD_WORD "xhdf5-overlay 1"
 #define FRESH_S 60 /* seconds; a process that makes a directory creates its files sooner */
@@ -181,22 +182,17 @@ void xh_overlay_forsake(struct xh_overlay *v)
 
 /* ---- bytes */
 
-static int move_bytes(int fd, int out, uint64_t off, char *buf, uint64_t len)
+static int read_bytes(struct xh_overlay *v, int fd, uint64_t off, void *buf, uint64_t len, struct xh_err *err)
 {
-    while (len > 0) {
-        size_t now = len < (1u << 30) ? (size_t)len : 1u << 30;
-        ssize_t n = out ? pwrite(fd, buf, now, (off_t)off) : pread(fd, buf, now, (off_t)off);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            errno = EIO; /* another process has shortened the file */
-        if (n <= 0)
-            return -1;
-        buf += n;
-        off += (uint64_t)n;
-        len -= (uint64_t)n;
-    }
-    return 0;
+    ssize_t got = xh_read_at(fd, buf, len, off);
+    if (got >= 0 && (uint64_t)got < len)
+        errno = EIO; /* another process has shortened the file */
+    return (uint64_t)got == len ? 0 : sys_error(err, "cannot read from", v->path);
+}
+
+static int write_bytes(struct xh_overlay *v, int fd, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
+{
+    return xh_write_at(fd, buf, len, off) ? sys_error(err, "cannot write into", v->path) : 0;
 }
 
 int xh_overlay_write(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, enum xh_overlay_kind kind,
@@ -214,8 +210,9 @@ int xh_overlay_write(struct xh_overlay *v, uint64_t off, const void *buf, uint64
                               " bytes written: raise XHDF5_OVERLAY_BUDGET_BYTES, or name a directory "
                               "with more room with XHDF5_OVERLAY_DIR (it is %.300s)",
                               v->budget, v->path);
-    if (move_bytes(v->data, 1, off, (char *)buf, len))
-        return sys_error(err, "cannot write into", v->path);
+    int rc = write_bytes(v, v->data, off, buf, len, err);
+    if (rc)
+        return rc;
     if (xh_extents_put(&v->have, off, off + len, 1) || xh_extents_put(&v->dirty, off, off + len, (int)kind))
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a write");
     if (off + len > v->size)
@@ -225,12 +222,12 @@ int xh_overlay_write(struct xh_overlay *v, uint64_t off, const void *buf, uint64
 
 int xh_overlay_read(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len, struct xh_err *err)
 {
-    return move_bytes(v->data, 0, off, buf, len) ? sys_error(err, "cannot read from", v->path) : 0;
+    return read_bytes(v, v->data, off, buf, len, err);
 }
 
 int xh_overlay_put_base(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
 {
-    return move_bytes(v->base, 1, off, (char *)buf, len) ? sys_error(err, "cannot write into", v->path) : 0;
+    return write_bytes(v, v->base, off, buf, len, err);
 }
 
 int xh_overlay_see(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
@@ -243,7 +240,7 @@ int xh_overlay_see(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t
 
 int xh_overlay_seen(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len, struct xh_err *err)
 {
-    return move_bytes(v->base, 0, off, buf, len) ? sys_error(err, "cannot read from", v->path) : 0;
+    return read_bytes(v, v->base, off, buf, len, err);
 }
 
 int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err)
@@ -479,12 +476,8 @@ static int is_id(const char *name)
 static int list_top(const struct xh_options *o, char *path, size_t size, DIR **d, struct xh_err *err)
 {
     int at = open_top(o, 0, path, size, err);
-    *d = at >= 0 ? fdopendir(at) : NULL;
-    if (at < 0 || *d)
-        return at;
-    int rc = sys_error(err, "cannot list", path);
-    close(at);
-    return rc;
+    *d = xh_list(at);
+    return at < 0 || *d ? at : sys_error(err, "cannot list", path);
 }
 
 int xh_overlay_open(const struct xh_options *o, const char *id, struct xh_overlay **out, struct xh_err *err)

@@ -32,9 +32,12 @@ static void begin(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
+/* Takes the lock. Returns the row of |server|; SERVERS: it has none. */
 static unsigned find(const char *server)
 {
     unsigned i = 0;
+    pthread_once(&once, begin);
+    pthread_mutex_lock(&lock);
     while (i < SERVERS && (failed[i].pause_ns == 0 || strncmp(failed[i].server, server, XH_SERVER_BYTES - 1) != 0))
         i++;
     return i;
@@ -42,8 +45,6 @@ static unsigned find(const char *server)
 
 uint64_t xh_health_due_ns(const char *server)
 {
-    pthread_once(&once, begin);
-    pthread_mutex_lock(&lock);
     unsigned i = find(server);
     uint64_t due = i < SERVERS ? failed[i].due_ns : 0;
     pthread_mutex_unlock(&lock);
@@ -53,8 +54,6 @@ uint64_t xh_health_due_ns(const char *server)
 uint64_t xh_health_failed(const char *server)
 {
     uint64_t now = xh_now_ns();
-    pthread_once(&once, begin);
-    pthread_mutex_lock(&lock);
     unsigned i = find(server);
     if (i == SERVERS) {
         i = oldest++ % SERVERS;
@@ -72,8 +71,6 @@ uint64_t xh_health_failed(const char *server)
 
 void xh_health_well(const char *server)
 {
-    pthread_once(&once, begin);
-    pthread_mutex_lock(&lock);
     unsigned i = find(server);
     if (i < SERVERS)
         failed[i].pause_ns = 0;

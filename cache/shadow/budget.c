@@ -5,7 +5,6 @@
  * together may exceed the budget by N × step_bytes. */
 #include "budget.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/now.h"
+#include "directory.h"
 #include "store.h"
 
 /* Other files grow as fast as the link, or as another program copies. So each measurement looks at them too, unless
@@ -31,28 +32,23 @@ static uint64_t clock_ns(clockid_t clock)
 }
 
 /* Does the same for one layout. */
-static uint64_t used_in(int dirfd, const char *place, ino_t skip)
+static uint64_t used_in(int base, const char *place, ino_t skip)
 {
     uint64_t sum = 0;
-    int fd = xh_store_place(dirfd, place); /* a read position of its own */
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        if (fd >= 0)
-            close(fd);
-        return 0;
-    }
+    DIR *d = xh_directory_list(base, place);
     struct stat st;
-    for (struct dirent *e; (e = readdir(d));)
-        if (e->d_ino != skip && fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (e->d_ino != skip && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
             sum += (uint64_t)st.st_blocks * 512;
-    closedir(d);
+    if (d)
+        closedir(d);
     return sum;
 }
 
 uint64_t xh_budget_used(int dirfd, ino_t skip)
 {
     char place[XH_PLACES_MOST][XH_PLACE_BYTES];
-    size_t n = xh_store_places(dirfd, place);
+    size_t n = xh_directory_places(dirfd, place);
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += used_in(dirfd, place[i], skip);
@@ -116,15 +112,13 @@ uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
 /* Reads a small file whole into |buf|. Returns its length or 0. */
 static size_t slurp(const char *path, char *buf, size_t size)
 {
-    size_t got = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
-    for (ssize_t n; got + 1 < size && (n = read(fd, buf + got, size - 1 - got)) > 0;)
-        got += (size_t)n;
+    ssize_t got = xh_read_at(fd, buf, size - 1, 0);
     close(fd);
-    buf[got] = '\0';
-    return got;
+    buf[got > 0 ? got : 0] = '\0';
+    return got > 0 ? (size_t)got : 0;
 }
 
 static uint64_t mem_available(void)

@@ -4,13 +4,12 @@
  * opened something. An old entry is free for any process. Two processes that take one entry at once count as one
  * until the next time. Wrong bytes in the file make the count wrong, and a fetch slower or greedier, no more.
  * Threads, processes: any. */
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/now.h"
 #include "base/process.h"
 #include "impl.h"
+#include "directory.h"
 #include "store.h"
 
 #define FILE_NAME "busy"
@@ -42,40 +41,30 @@ static size_t entry_of(const struct entry *all, size_t n, uint64_t process, uint
     return free;
 }
 
-/* Notes this process and counts all. Returns 0 when that is impossible. */
+/* Notes this process and counts all. Returns 1 when that is impossible. */
 static unsigned note_and_count(int dirfd, uint64_t now)
 {
     struct entry all[SLOTS], own = {now, xh_process()};
-    struct stat st;
-    unsigned n = 0;
-    int fd = openat(dirfd, FILE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    int fd = xh_directory_common(dirfd, FILE_NAME);
     if (fd < 0)
-        return 0;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()) {
-        ssize_t got = pread(fd, all, sizeof all, 0);
-        size_t there = got > 0 ? (size_t)got / sizeof *all : 0, at = entry_of(all, there, own.process, now);
-        n = pwrite(fd, &own, sizeof own, (off_t)(at * sizeof own)) == sizeof own;
-        for (size_t i = 0; n && i < there; i++)
+        return 1;
+    ssize_t got = pread(fd, all, sizeof all, 0);
+    size_t there = got > 0 ? (size_t)got / sizeof *all : 0, at = entry_of(all, there, own.process, now);
+    unsigned n = 1;
+    if (pwrite(fd, &own, sizeof own, (off_t)(at * sizeof own)) == sizeof own)
+        for (size_t i = 0; i < there; i++)
             n += i != at && is_recent(&all[i], now);
-    }
     close(fd);
     return n;
 }
 
-unsigned xh_shadow_crowd(const struct xh_options *o)
+void xh_shadow_join(const struct xh_options *o)
 {
-    char path[XH_DIR_BYTES];
-    unsigned n = 0;
-    int dirfd = -1;
-    if (o->shadow) {
-        xh_store_dir_path(o, path);
-        dirfd = xh_store_dir(o, path, 0);
-    }
-    if (dirfd >= 0) {
-        n = note_and_count(dirfd, xh_now_ns());
-        close(dirfd);
-    }
-    return n ? n : 1;
+    int dirfd = o->shadow ? xh_directory_open(o, 0) : -1;
+    if (dirfd < 0)
+        return;
+    note_and_count(dirfd, xh_now_ns());
+    close(dirfd);
 }
 
 unsigned xh_shadow_busy(struct xh_shadow *s)
@@ -84,9 +73,7 @@ unsigned xh_shadow_busy(struct xh_shadow *s)
     static _Atomic unsigned counted = 1;
     uint64_t now = xh_now_ns(), last = atomic_load_explicit(&looked_ns, memory_order_relaxed);
     if (s->dirfd >= 0 && now - last >= LOOK_NS &&
-        atomic_compare_exchange_strong_explicit(&looked_ns, &last, now, memory_order_relaxed, memory_order_relaxed)) {
-        unsigned n = note_and_count(s->dirfd, now);
-        atomic_store_explicit(&counted, n ? n : 1, memory_order_relaxed);
-    }
+        atomic_compare_exchange_strong_explicit(&looked_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
+        atomic_store_explicit(&counted, note_and_count(s->dirfd, now), memory_order_relaxed);
     return atomic_load_explicit(&counted, memory_order_relaxed);
 }

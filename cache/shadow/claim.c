@@ -9,9 +9,6 @@
  * Locks: none. */
 #include "claim.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "evict.h"
 #include "owner.h"
 #include "page_state.h"
@@ -140,17 +137,6 @@ void xh_shadow_forgo(struct xh_shadow *s, uint64_t first, uint64_t n)
     xh_claims_over(s, n);
 }
 
-/* Returns the first block in [block, end) that some process has touched; |end| when there is none. */
-static uint64_t next_touched(struct xh_shadow *s, uint64_t block, uint64_t end)
-{
-    uint64_t unit = s->head.unit_bytes;
-    off_t at = lseek(s->fd, (off_t)(s->head.header_bytes + block * unit), SEEK_DATA);
-    if (at < 0)
-        return end;
-    block = ((uint64_t)at - s->head.header_bytes) / unit;
-    return block < end && xh_page_reserve(s, block * s->block_words) ? block : end;
-}
-
 void xh_shadow_look_later(struct xh_shadow *s, uint64_t idx, struct xh_later *out)
 {
     *out = (struct xh_later){.first = idx};
@@ -159,7 +145,7 @@ void xh_shadow_look_later(struct xh_shadow *s, uint64_t idx, struct xh_later *ou
     uint64_t from = idx > XH_LATER_LOOK_PAGES ? idx - XH_LATER_LOOK_PAGES : 0, run = idx;
     uint64_t to = s->head.pages - idx > XH_LATER_LOOK_PAGES ? idx + XH_LATER_LOOK_PAGES : s->head.pages;
     uint64_t blocks = (to + s->block_words - 1) / s->block_words, last = UINT64_MAX;
-    for (uint64_t b = from / s->block_words; (b = next_touched(s, b, blocks)) < blocks; b++) {
+    for (uint64_t b = from / s->block_words; (b = xh_page_next_block(s, b, blocks)) < blocks; b++) {
         uint64_t i = b * s->block_words, end = i + s->block_words < to ? i + s->block_words : to;
         for (i = i > from ? i : from; i < end; i++) {
             if (!is_later(atomic_load_explicit(&s->words[i], memory_order_relaxed)))

@@ -13,10 +13,9 @@
  * Locks: none. The only fact about budgets here is one number that metadata is compared with. */
 #include "clock.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
 
+#include "base/files.h"
 #include "watch/trace.h"
 #include "owner.h"
 #include "page_state.h"
@@ -110,20 +109,17 @@ static void punch(struct sweep *sw, uint64_t first, uint64_t n)
     struct xh_shadow *s = sw->s;
     const struct xh_layout_head *h = &s->head;
     uint64_t len = xh_round_up(n * XH_PAGE_BYTES, h->unit_bytes); /* behind the last page: padding */
-    int rc;
 #ifndef __SANITIZE_THREAD__
     /* Others see EVICTING before they see the hole. Pairs with xh_page_fence in page.h. */
     atomic_thread_fence(memory_order_seq_cst);
 #endif
-    do
-        rc = fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                       (off_t)(h->data_off + first * XH_PAGE_BYTES), (off_t)len);
-    while (rc < 0 && errno == EINTR);
+    int full = xh_retry(fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                  (off_t)(h->data_off + first * XH_PAGE_BYTES), (off_t)len)) < 0;
     for (uint64_t i = first; i < first + n; i++) {
         uint64_t w = atomic_load_explicit(&s->words[i], memory_order_relaxed);
-        xh_page_change(s, i, &w, XH_W_HELD, XH_EMPTY, 0, rc < 0 ? XH_W_STALE : 0, 0);
+        xh_page_change(s, i, &w, XH_W_HELD, XH_EMPTY, 0, full ? XH_W_STALE : 0, 0);
     }
-    if (rc == 0)
+    if (!full)
         sw->freed_bytes += n * XH_PAGE_BYTES;
 }
 
@@ -150,17 +146,6 @@ static void sweep_block(struct sweep *sw, uint64_t block)
         punch(sw, run, end - run);
 }
 
-/* Returns the first block from |block| on that some process has touched, else |blocks|. */
-static uint64_t next_block(struct xh_shadow *s, uint64_t block, uint64_t blocks)
-{
-    uint64_t unit = s->head.unit_bytes;
-    off_t at = lseek(s->fd, (off_t)(s->head.header_bytes + block * unit), SEEK_DATA);
-    if (at < 0 || (uint64_t)at >= s->head.sums_off)
-        return blocks;
-    block = ((uint64_t)at - s->head.header_bytes) / unit;
-    return xh_page_reserve(s, block * s->block_words) ? block : blocks;
-}
-
 /* Moves the hand round once, or until enough is freed. */
 static void revolve(struct sweep *sw)
 {
@@ -170,7 +155,7 @@ static void revolve(struct sweep *sw)
     uint64_t b = start;
     int wrapped = 0;
     while (sw->freed_bytes < sw->want_bytes) {
-        b = b < blocks ? next_block(s, b, blocks) : blocks;
+        b = b < blocks ? xh_page_next_block(s, b, blocks) : blocks;
         if (b >= blocks && !wrapped) {
             wrapped = 1;
             b = 0;

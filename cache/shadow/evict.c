@@ -7,7 +7,6 @@
  * Locks: none during a sweep. A flag keeps the process's other threads from sweeping too. */
 #include "evict.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +16,14 @@
 #include <unistd.h>
 
 #include "base/now.h"
+#include "base/table.h"
 #include "watch/trace.h"
 #include "budget.h"
 #include "clock.h"
 #include "hint.h"
 #include "negative_cache.h"
 #include "objects.h"
+#include "directory.h"
 #include "store.h"
 
 #define FUTILE_NS 20000000ull /* after a sweep that freed nothing, claims get NONE at once for this time */
@@ -52,30 +53,21 @@ struct entries {
 static void list_place(int dirfd, const char *place, struct entries *out)
 {
     char name[XH_NAME_BYTES];
-    int fd = xh_store_place(dirfd, place);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        if (fd >= 0)
-            close(fd);
+    DIR *d = xh_directory_list(dirfd, place);
+    if (!d)
         return;
-    }
     time_t now = time(NULL);
     struct stat st;
     for (struct dirent *e; (e = readdir(d));) {
-        snprintf(name, sizeof name, "%s%.*s", place, XH_NAME_BYTES - XH_PLACE_BYTES, e->d_name);
+        snprintf(name, sizeof name, "%.*s%.*s", XH_PLACE_BYTES, place, XH_NAME_BYTES - XH_PLACE_BYTES - 1, e->d_name);
         if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;
-        if (xh_store_is_temp_name(e->d_name) && st.st_mtime + TEMP_STALE_S < now)
+        if (xh_store_is_name(e->d_name, 't') && st.st_mtime + TEMP_STALE_S < now)
             xh_store_drop(dirfd, name);
-        if (!xh_store_is_shadow_name(e->d_name))
+        if (!xh_store_is_name(e->d_name, 's'))
             continue;
-        if (out->n == out->room) {
-            struct entry *more = realloc(out->at, (out->room ? 2 * out->room : 64) * sizeof *more);
-            if (!more)
-                break;
-            out->room = out->room ? 2 * out->room : 64;
-            out->at = more;
-        }
+        if (xh_grow(out->at, out->room, out->n + 1))
+            break;
         struct entry *to = &out->at[out->n++];
         memcpy(to->name, name, sizeof name);
         to->used = st.st_mtim;
@@ -84,16 +76,15 @@ static void list_place(int dirfd, const char *place, struct entries *out)
     closedir(d);
 }
 
-/* Lists all shadows of the directory and of the other layouts. Owns: the caller frees |*out|. */
-static size_t list_shadows(int dirfd, struct entry **out)
+/* Lists all shadows of the directory and of the other layouts. Owns: the caller frees |at|. */
+static struct entries list_shadows(int dirfd)
 {
     char place[XH_PLACES_MOST][XH_PLACE_BYTES];
     struct entries list = {0};
-    size_t n = xh_store_places(dirfd, place);
+    size_t n = xh_directory_places(dirfd, place);
     for (size_t i = 0; i < n; i++)
         list_place(dirfd, place[i], &list);
-    *out = list.at;
-    return list.n;
+    return list;
 }
 
 static int is_foreign(const struct entry *e)
@@ -101,41 +92,35 @@ static int is_foreign(const struct entry *e)
     return e->name[0] == '.';
 }
 
-static void drop_orphan_hints(int dirfd, const char *place)
+static void drop_orphan_hints(int dir, const char *place)
 {
-    int fd = xh_store_place(dirfd, place), own = xh_store_place(dirfd, place);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *e; d && own >= 0 && (e = readdir(d));)
-        if ((xh_store_is_hint_name(e->d_name) && xh_hint_orphan(own, e->d_name)) ||
-            (xh_store_is_lack_name(e->d_name) && xh_negative_is_old(own, e->d_name)))
-            unlinkat(own, e->d_name, 0);
-    if (own >= 0)
-        close(own);
+    DIR *d = xh_directory_list(dir, place);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if ((xh_store_is_name(e->d_name, 'u') && xh_hint_orphan(dirfd(d), e->d_name)) ||
+            (xh_store_is_name(e->d_name, 'n') && xh_negative_is_old(dirfd(d), e->d_name)))
+            unlinkat(dirfd(d), e->d_name, 0);
     if (d)
         closedir(d);
-    else if (fd >= 0)
-        close(fd);
 }
 
-static uint64_t drop_unused(struct xh_shadow *s, struct entry *list, size_t n, uint64_t want_bytes)
+static uint64_t drop_unused(struct xh_shadow *s, struct entries *list, uint64_t want_bytes)
 {
     uint64_t freed = 0;
     int foreign = 0;
-    if (list)
-        qsort(list, n, sizeof *list, older);
-    for (size_t i = 0; i < n && freed < want_bytes; i++)
-        if (strcmp(list[i].name, s->name) != 0 && xh_store_drop(s->dirfd, list[i].name)) {
-            freed += list[i].bytes;
-            xh_trace(XH_T_SHADOW, "dropped", "name=%.20s bytes=%llu", list[i].name,
-                     (unsigned long long)list[i].bytes);
-            list[i].bytes = 0;
-            foreign |= is_foreign(&list[i]);
+    if (list->n)
+        qsort(list->at, list->n, sizeof *list->at, older);
+    for (struct entry *e = list->at; e < list->at + list->n && freed < want_bytes; e++)
+        if (strcmp(e->name, s->name) != 0 && xh_store_drop(s->dirfd, e->name)) {
+            freed += e->bytes;
+            xh_trace(XH_T_SHADOW, "dropped", "name=%.20s bytes=%llu", e->name, (unsigned long long)e->bytes);
+            e->bytes = 0;
+            foreign |= is_foreign(e);
         }
     if (freed)
         drop_orphan_hints(s->dirfd, "");
     if (foreign) {
         drop_orphan_hints(s->dirfd, "../");
-        xh_store_tidy(s->dirfd);
+        xh_directory_tidy(s->dirfd);
     }
     return freed;
 }
@@ -147,15 +132,15 @@ static int larger(const void *a, const void *b)
 }
 
 /* Evicts pages of other shadows that have more than |floor_bytes|, the largest first. Returns the bytes freed. */
-static uint64_t take_from_others(struct xh_shadow *s, struct entry *list, size_t n, uint64_t floor_bytes,
-                                 uint64_t want_bytes, uint64_t meta_room_bytes, struct xh_counters *c)
+static uint64_t take_from_others(struct xh_shadow *s, struct entries *list, uint64_t floor_bytes, uint64_t want_bytes,
+                                 uint64_t meta_room_bytes, struct xh_counters *c)
 {
     uint64_t freed = 0;
-    if (list)
-        qsort(list, n, sizeof *list, larger);
-    for (size_t i = 0; i < n && freed < want_bytes && list[i].bytes > floor_bytes; i++) {
+    if (list->n)
+        qsort(list->at, list->n, sizeof *list->at, larger);
+    for (struct entry *e = list->at; e < list->at + list->n && freed < want_bytes && e->bytes > floor_bytes; e++) {
         struct xh_shadow *other;
-        if (strcmp(list[i].name, s->name) == 0 || is_foreign(&list[i]) || !(other = xh_shadow_visit(s, list[i].name)))
+        if (strcmp(e->name, s->name) == 0 || is_foreign(e) || !(other = xh_shadow_visit(s, e->name)))
             continue;
         freed += xh_clock_sweep(other, want_bytes - freed, meta_room_bytes, c);
         xh_shadow_close(other);
@@ -196,27 +181,25 @@ static uint64_t make_private_room(struct xh_shadow *s, uint64_t want_bytes, uint
 static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, struct xh_counters *c)
 {
     uint64_t meta_room_bytes = meta ? 0 : s->budget_bytes / 2, own_bytes = 0, freed;
-    struct entry *list = NULL;
     struct stat st;
     if (s->private_)
         return make_private_room(s, want_bytes, meta_room_bytes, c);
-    size_t n = list_shadows(s->dirfd, &list);
-    freed = drop_unused(s, list, n, want_bytes);
+    struct entries list = list_shadows(s->dirfd);
+    freed = drop_unused(s, &list, want_bytes);
     int elsewhere = freed != 0;
     if (freed < want_bytes && fstat(s->fd, &st) == 0) {
         own_bytes = (uint64_t)st.st_blocks * 512;
-        uint64_t taken = take_from_others(s, list, n, own_bytes + s->step_bytes, want_bytes - freed,
-                                          meta_room_bytes, c);
+        uint64_t taken = take_from_others(s, &list, own_bytes + s->step_bytes, want_bytes - freed, meta_room_bytes, c);
         elsewhere |= taken != 0;
         freed += taken;
     }
     if (freed < want_bytes)
         freed += xh_clock_sweep(s, want_bytes - freed, meta_room_bytes, c);
     if (freed == 0) {
-        freed = take_from_others(s, list, n, XH_HEADER_MIN_BYTES, want_bytes, meta_room_bytes, c);
+        freed = take_from_others(s, &list, XH_HEADER_MIN_BYTES, want_bytes, meta_room_bytes, c);
         elsewhere |= freed != 0;
     }
-    free(list);
+    free(list.at);
     xh_budget_measure(s, elsewhere);
     return freed;
 }

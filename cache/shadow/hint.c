@@ -14,6 +14,7 @@
 
 #include "watch/trace.h"
 #include "impl.h"
+#include "directory.h"
 #include "store.h"
 
 #define TAG "xhdf5-hint 1\n"
@@ -41,7 +42,7 @@ static char *load(int dirfd, const char *file, char buf[FILE_BYTES], char name[X
     if (!end || end - from >= XH_NAME_BYTES)
         goto out;
     *end = '\0';
-    if (!xh_store_is_shadow_name(from) || strlen(end + 1) >= XH_HINT_BYTES)
+    if (!xh_store_is_name(from, 's') || strlen(end + 1) >= XH_HINT_BYTES)
         goto out;
     memcpy(name, from, strlen(from) + 1);
     text = end + 1;
@@ -64,13 +65,12 @@ int xh_hint_orphan(int dirfd, const char *name)
 
 size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES])
 {
-    char path[XH_DIR_BYTES], buf[FILE_BYTES], name[XH_NAME_BYTES], file[XH_NAME_BYTES] = "u-";
+    char buf[FILE_BYTES], name[XH_NAME_BYTES], file[XH_NAME_BYTES] = "u-";
     size_t len = 0;
     out[0] = '\0';
     if (!o->shadow || xh_store_url_hex(url, file + 2) < 0)
         return 0;
-    xh_store_dir_path(o, path);
-    int dirfd = xh_store_dir(o, path, 0);
+    int dirfd = xh_directory_open(o, 0);
     if (dirfd < 0)
         return 0;
     char *text = load(dirfd, file, buf, name);

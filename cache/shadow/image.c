@@ -7,7 +7,6 @@
  * Readers are counted in /proc/locks: each process that has a shadow open holds XH_LOCK_OPEN once. */
 #include "image.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,20 +15,21 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "budget.h"
 #include "hint.h"
 #include "impl.h"
+#include "directory.h"
 #include "store.h"
 
 #define OTHER_LAYOUT "of another layout version"
-#define WORDS 512u /* page states that are read at once: a kernel page */
 
 struct xh_image {
     int fd;
     struct xh_layout_head head;
     uint64_t at; /* the next page to look at */
     uint64_t first, n; /* the page states in |word| */
-    uint64_t word[WORDS];
+    uint64_t word[XH_PAGE_BYTES / 8]; /* as many as are read at once */
 };
 
 /* ---- directory and head --------------------------------------------------------------------- */
@@ -49,9 +49,9 @@ static int what_is_there(const char *path)
 
 static int open_dir(const struct xh_options *o, char path[XH_DIR_BYTES])
 {
-    xh_store_dir_path(o, path);
-    int fd = xh_store_dir(o, path, 0);
-    return fd < 0 && what_is_there(path) == 1 ? xh_store_dir(o, path, 1) : fd; /* other layouts are listed too */
+    xh_directory_path(o, path);
+    int fd = xh_directory_open(o, 0);
+    return fd < 0 && what_is_there(path) == 1 ? xh_directory_open(o, 1) : fd; /* other layouts are listed too */
 }
 
 /* Opens |name| and reads its head. Returns why it is no shadow, or NULL with |*fd| and |*h| set. */
@@ -142,18 +142,10 @@ static uint64_t bytes_of(const struct xh_layout_head *h, const struct xh_image_r
 }
 
 /* Reads [off, off + len). Returns how many bytes were there. */
-static size_t read_all(int fd, void *buf, size_t len, uint64_t off)
+static size_t read_some(int fd, void *buf, size_t len, uint64_t off)
 {
-    size_t got = 0;
-    while (got < len) {
-        ssize_t n = pread(fd, (char *)buf + got, len - got, (off_t)(off + got));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        got += (size_t)n;
-    }
-    return got;
+    ssize_t got = xh_read_at(fd, buf, len, off);
+    return got > 0 ? (size_t)got : 0;
 }
 
 void xh_image_read(struct xh_image *m, const struct xh_image_run *run, uint8_t *buf, uint8_t *good)
@@ -161,9 +153,9 @@ void xh_image_read(struct xh_image *m, const struct xh_image_run *run, uint8_t *
     uint64_t before[XH_IMAGE_RUN_PAGES], after[XH_IMAGE_RUN_PAGES];
     uint64_t words = m->head.header_bytes + run->first * 8;
     size_t n = run->count, len = bytes_of(&m->head, run);
-    size_t had = read_all(m->fd, before, n * 8, words) / 8;
-    size_t got = read_all(m->fd, buf, len, m->head.data_off + run->first * XH_PAGE_BYTES);
-    size_t has = read_all(m->fd, after, n * 8, words) / 8;
+    size_t had = read_some(m->fd, before, n * 8, words) / 8;
+    size_t got = read_some(m->fd, buf, len, m->head.data_off + run->first * XH_PAGE_BYTES);
+    size_t has = read_some(m->fd, after, n * 8, words) / 8;
     for (size_t i = 0; i < n; i++) {
         size_t end = (i + 1) * XH_PAGE_BYTES < len ? (i + 1) * XH_PAGE_BYTES : len;
         good[i] = i < had && i < has && end <= got && xh_w_state(before[i]) == XH_READY &&
@@ -256,7 +248,7 @@ static void inspect(int dirfd, const char *name, const char *locks, struct xh_im
     memcpy(i->validator, m->head.validator, sizeof i->validator - 1);
     xh_store_hex(m->head.url_sha256, i->url_hex);
     i->origin_bytes = m->head.origin_bytes;
-    if (read_all(m->fd, &i->hit_bytes, 8, XH_LIVE_OFF + offsetof(struct xh_layout_live, hit_bytes)) != 8)
+    if (read_some(m->fd, &i->hit_bytes, 8, XH_LIVE_OFF + offsetof(struct xh_layout_live, hit_bytes)) != 8)
         i->hit_bytes = 0;
     i->readers = count_readers(locks, m->fd, &st);
     count_pages(m, i);
@@ -277,15 +269,12 @@ struct listing {
 static int list_place(const struct listing *l, const char *place)
 {
     char name[XH_NAME_BYTES];
-    int fd = xh_store_place(l->dirfd, place), over = 0;
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        if (fd >= 0)
-            close(fd);
+    DIR *d = xh_directory_list(l->dirfd, place);
+    int over = 0;
+    if (!d)
         return 0;
-    }
     for (struct dirent *e; !over && (e = readdir(d));) {
-        if (!xh_store_is_shadow_name(e->d_name))
+        if (!xh_store_is_name(e->d_name, 's'))
             continue;
         snprintf(name, sizeof name, "%s%.*s", place, XH_NAME_BYTES - XH_PLACE_BYTES, e->d_name);
         inspect(l->dirfd, name, l->locks, l->m, l->i);
@@ -314,7 +303,7 @@ int xh_image_each(const struct xh_options *o, int (*each)(void *ctx, const struc
     l.i = malloc(sizeof *l.i);
     if (!l.m || !l.i)
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while listing %.500s", path);
-    size_t n = rc ? 0 : xh_store_places(dirfd, place);
+    size_t n = rc ? 0 : xh_directory_places(dirfd, place);
     for (size_t i = 0; i < n && !list_place(&l, place[i]); i++)
         ;
     free(l.locks);
@@ -341,7 +330,7 @@ int xh_image_remove(const struct xh_options *o, const struct xh_image_info *i, s
         return xh_err_set(err, XH_E_SYS, 0, "%.500s cannot be opened any more", path);
     if (xh_store_drop(dirfd, i->name)) {
         if (i->name[0] == '.')
-            xh_store_tidy(dirfd);
+            xh_directory_tidy(dirfd);
         snprintf(hint, sizeof hint, "u-%s", i->url_hex);
         if (!i->flaw && xh_hint_orphan(dirfd, hint))
             unlinkat(dirfd, hint, 0);

@@ -1,7 +1,8 @@
 /* One shadow as a process has it open, and what each file of the room does:
  *
  *   objects.c         the objects of this process; fork
- *   store.c           directory and file: create, check, lock
+ *   directory.c       the directory of the shadows, and those of other layouts
+ *   store.c           a shadow's file: create, check, lock
  *   claim.c           page states: claims, at once and for later
  *   page.c            page states: publish, read, wait
  *   page_state.c      one page state: reserved, changed
@@ -36,7 +37,7 @@ struct xh_shadow {
     char name[XH_NAME_BYTES]; /* "s-<hex of the key>"; a private shadow has a name too */
     char url_hex[65];
     struct xh_layout_head head; /* the head that is in the file, or would be */
-    int private_; /* 0, or XH_PRIVATE_… */
+    enum xh_private private_;
     int visitor; /* 1: opened by xh_shadow_visit */
     int dirfd; /* -1: private */
     uint64_t budget_bytes;

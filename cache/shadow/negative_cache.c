@@ -11,17 +11,14 @@
 #include <unistd.h>
 
 #include "impl.h"
+#include "directory.h"
 #include "store.h"
 
 /* Opens the directory, and writes the entry's file name to |file|. Returns the directory's descriptor or -1. */
 static int place(const char *name, const struct xh_options *o, int create, char file[XH_NAME_BYTES])
 {
-    char path[XH_DIR_BYTES];
     memcpy(file, "n-", 2);
-    if (!o->shadow || xh_store_url_hex(name, file + 2) < 0)
-        return -1;
-    xh_store_dir_path(o, path);
-    return xh_store_dir(o, path, create);
+    return o->shadow && xh_store_url_hex(name, file + 2) == 0 ? xh_directory_open(o, create) : -1;
 }
 
 static int is_fresh(const struct stat *st, unsigned lasts_s)

@@ -22,6 +22,7 @@
 #include "watch/trace.h"
 #include "budget.h"
 #include "guard.h"
+#include "directory.h"
 #include "store.h"
 
 #define USELESS_BYTES (4u << 20) /* with a smaller automatic budget, private memory serves better */
@@ -128,7 +129,7 @@ static void set_budget(struct xh_shadow *s, uint64_t bytes)
 
 static int make_shared(struct xh_shadow *s, const struct xh_options *o)
 {
-    s->dirfd = xh_store_dir(o, s->dir, 1);
+    s->dirfd = xh_directory_open(o, 1);
     if (s->dirfd < 0) {
         s->private_ = XH_PRIVATE_NO_DIR;
         return -1;
@@ -208,7 +209,7 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
     s->fd = s->dirfd = -1;
     s->refs = 1;
     if (o->shadow)
-        xh_store_dir_path(o, s->dir);
+        xh_directory_path(o, s->dir);
     if (xh_store_describe(s, url, validator, size) < 0) {
         free(s);
         return xh_err_set(err, XH_E_SYS, 0,

@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/now.h"
 #include "watch/trace.h"
 #include "claim.h"
@@ -93,11 +94,9 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
     int squeezed = 0;
     note_sums(s, off, data, len);
     while (len) {
-        ssize_t n = pwrite(s->fd, from, len, (off_t)(s->head.data_off + off));
+        ssize_t n = xh_retry(pwrite(s->fd, from, len, (off_t)(s->head.data_off + off)));
         if (n > 0) {
             from += n, off += (uint64_t)n, len -= (size_t)n;
-        } else if (n < 0 && errno == EINTR) {
-            continue;
         } else if (n < 0 && errno == ENOSPC && !squeezed) {
             /* Another program filled the tmpfs below our budget: give back some of ours, once. */
             squeezed = 1;
@@ -187,33 +186,49 @@ static ssize_t copy_pages(struct xh_shadow *s, struct run *r)
     if (tail)
         v[n++] = (struct iovec){r->edge[1], xh_page_bytes(s, last)};
     off_t at = (off_t)(s->head.data_off + r->first * XH_PAGE_BYTES);
-    ssize_t got;
-    do
-        got = n == 1 ? pread(s->fd, v->iov_base, v->iov_len, at) : preadv(s->fd, v, n, at);
-    while (got < 0 && errno == EINTR);
-    return got;
+    return xh_retry(n == 1 ? pread(s->fd, v->iov_base, v->iov_len, at) : preadv(s->fd, v, n, at));
 }
 
-void xh_page_damaged(struct xh_shadow *s, uint64_t idx, uint64_t w)
+static void damaged(struct xh_shadow *s, uint64_t idx, uint64_t w)
 {
     if (xh_page_change(s, idx, &w, XH_W_HELD, XH_EMPTY, 0, XH_W_STALE, 0))
         xh_trace(XH_T_SHADOW, "damaged", "name=%.10s page=%llu", s->name, (unsigned long long)idx);
 }
 
+int xh_page_begin_read(struct xh_shadow *s, uint64_t idx, struct xh_page_seen *seen)
+{
+    if (!xh_page_reserve(s, idx))
+        return 0;
+    /* Acquire pairs with publish: the page is READY, so its bytes and their sum are there. */
+    seen->word = atomic_load_explicit(&s->words[idx], memory_order_acquire);
+    seen->sum = atomic_load_explicit(&s->sums[idx], memory_order_relaxed);
+    return xh_w_state(seen->word) == XH_READY;
+}
+
+int xh_page_end_read(struct xh_shadow *s, uint64_t idx, const struct xh_page_seen *seen, const uint8_t *page)
+{
+    uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
+    if ((w ^ seen->word) & XH_W_SEEN)
+        return 0;
+    if (!page || xh_sum_page(idx, page, xh_page_bytes(s, idx)) != seen->sum) {
+        damaged(s, idx, w);
+        return 0;
+    }
+    /* Stored only when it is not set, so that hits in many processes share the cache line. */
+    if (!(w & XH_W_HOT))
+        atomic_fetch_or_explicit(&s->words[idx], XH_W_HOT, memory_order_relaxed);
+    return 1;
+}
+
 /* Does the same as xh_shadow_read, for at most RUN_PAGES pages and a part of one. */
 static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t len)
 {
-    uint64_t seen[RUN_PAGES + 1], sums[RUN_PAGES + 1];
+    struct xh_page_seen seen[RUN_PAGES + 1];
     uint8_t edge[2][XH_PAGE_BYTES];
     struct run r = {.off = off, .len = len, .first = off / XH_PAGE_BYTES, .buf = buf, .edge = edge};
     uint64_t want = (off + len - 1) / XH_PAGE_BYTES - r.first + 1;
-    for (; r.n < want && xh_page_reserve(s, r.first + r.n); r.n++) {
-        /* Acquire pairs with publish: the page is READY, so its bytes and their sum are there. */
-        seen[r.n] = atomic_load_explicit(&s->words[r.first + r.n], memory_order_acquire);
-        if (xh_w_state(seen[r.n]) != XH_READY)
-            break;
-        sums[r.n] = atomic_load_explicit(&s->sums[r.first + r.n], memory_order_relaxed);
-    }
+    while (r.n < want && xh_page_begin_read(s, r.first + r.n, &seen[r.n]))
+        r.n++;
     if (r.n == 0)
         return 0;
     if (r.n < want)
@@ -225,21 +240,13 @@ static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t l
     xh_page_fence();
     for (uint64_t i = 0; i < r.n; i++) {
         uint64_t idx = r.first + i, at = idx * XH_PAGE_BYTES, bytes = xh_page_bytes(s, idx);
-        uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
-        if ((w ^ seen[i]) & XH_W_SEEN)
-            return at > off ? (size_t)(at - off) : 0;
         const uint8_t *page = place(s, &r, idx);
-        if (i * XH_PAGE_BYTES + bytes > (uint64_t)got || xh_sum_page(idx, page, (size_t)bytes) != sums[i]) {
-            xh_page_damaged(s, idx, w);
+        if (!xh_page_end_read(s, idx, &seen[i], i * XH_PAGE_BYTES + bytes <= (uint64_t)got ? page : NULL))
             return at > off ? (size_t)(at - off) : 0;
-        }
         if (has_edge(s, &r, idx)) {
             uint64_t a = at > off ? at : off, b = at + bytes < off + r.len ? at + bytes : off + r.len;
             memcpy(buf + (a - off), page + (a - at), (size_t)(b - a));
         }
-        /* Stored only when it is not set, so that hits in many processes share the cache line. */
-        if (!(w & XH_W_HOT))
-            atomic_fetch_or_explicit(&s->words[idx], XH_W_HOT, memory_order_relaxed);
     }
     return (size_t)r.len;
 }

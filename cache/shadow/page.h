@@ -22,8 +22,16 @@ static inline void xh_page_fence(void)
 #endif
 }
 
-/* Another program wrote into the file: makes the page EMPTY, so that it is fetched again. |w| is its state, which
- * was READY. */
-void xh_page_damaged(struct xh_shadow *s, uint64_t idx, uint64_t w);
+/* A page's state and sum, before its bytes are copied. */
+struct xh_page_seen {
+    uint64_t word, sum;
+};
+
+/* Begins a read of page |idx|. Returns 1 and sets |*seen|; 0: the page is not READY. */
+int xh_page_begin_read(struct xh_shadow *s, uint64_t idx, struct xh_page_seen *seen);
+
+/* Ends a read, after xh_page_fence. |page|: the copy of all bytes of the page; NULL: the file has fewer. Returns 1 when
+ * they are good. If another program wrote into the file, makes the page EMPTY, so that it is fetched again. */
+int xh_page_end_read(struct xh_shadow *s, uint64_t idx, const struct xh_page_seen *seen, const uint8_t *page);
 
 #endif

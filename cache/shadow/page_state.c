@@ -9,17 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "watch/trace.h"
 #include "guard.h"
-
-static int reserve(int fd, uint64_t off, uint64_t len)
-{
-    int rc;
-    do
-        rc = fallocate(fd, 0, (off_t)off, (off_t)len);
-    while (rc < 0 && errno == EINTR);
-    return rc;
-}
 
 int xh_page_reserve(struct xh_shadow *s, uint64_t idx)
 {
@@ -31,14 +23,25 @@ int xh_page_reserve(struct xh_shadow *s, uint64_t idx)
     if (atomic_load_explicit(&s->reserved[block / 64], memory_order_acquire) & bit)
         return 1;
     uint64_t unit = s->head.unit_bytes;
-    if (reserve(s->fd, s->head.header_bytes + block * unit, unit) < 0 ||
-        reserve(s->fd, s->head.sums_off + block * unit, unit) < 0) {
+    off_t states = (off_t)(s->head.header_bytes + block * unit), sums = (off_t)(s->head.sums_off + block * unit);
+    if (xh_retry(fallocate(s->fd, 0, states, (off_t)unit)) < 0 ||
+        xh_retry(fallocate(s->fd, 0, sums, (off_t)unit)) < 0) {
         xh_trace(XH_T_SHADOW, "no_words", "name=%.10s block=%llu errno=%d", s->name,
                  (unsigned long long)block, errno);
         return 0;
     }
     atomic_fetch_or_explicit(&s->reserved[block / 64], bit, memory_order_release);
     return 1;
+}
+
+uint64_t xh_page_next_block(struct xh_shadow *s, uint64_t block, uint64_t end)
+{
+    uint64_t unit = s->head.unit_bytes;
+    off_t at = lseek(s->fd, (off_t)(s->head.header_bytes + block * unit), SEEK_DATA);
+    if (at < 0)
+        return end;
+    block = ((uint64_t)at - s->head.header_bytes) / unit;
+    return block < end && xh_page_reserve(s, block * s->block_words) ? block : end;
 }
 
 static void wake(struct xh_shadow *s, uint64_t idx)

@@ -6,6 +6,9 @@
 
 /* Makes the page states and sums of |idx|'s block safe to touch. Returns 1, or 0 when there is no memory. */
 int xh_page_reserve(struct xh_shadow *s, uint64_t idx);
+/* Returns the first block in [block, end) whose page states some process has touched, and makes them safe to touch;
+ * |end| when there is none, or no memory. */
+uint64_t xh_page_next_block(struct xh_shadow *s, uint64_t block, uint64_t end);
 /* Replaces the page state |*old| (kept up to date) by |state|, |owner| and |flags|; flags in |keep| stay. Wakes
  * waiters. Returns 1, or 0 as soon as a bit of |mask| differs from |*old|. */
 int xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state state,

@@ -39,11 +39,14 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
                    struct xh_shadow **out, struct xh_err *err);
 void xh_shadow_close(struct xh_shadow *s);
 
-/* Returns 0 when processes share |s|, else why it is private. */
+enum xh_private {
+    XH_PRIVATE_NOT,     /* processes share it */
+    XH_PRIVATE_WANTED,  /* the option shadow is off, or this file cannot be shared */
+    XH_PRIVATE_NO_ROOM, /* there is no room, or no file could be made */
+    XH_PRIVATE_NO_DIR,  /* the directory cannot be used */
+};
+/* Returns whether |s| is private, and why: an enum xh_private. */
 int xh_shadow_private(const struct xh_shadow *s);
-#define XH_PRIVATE_WANTED 1  /* the option shadow is off, or this file cannot be shared */
-#define XH_PRIVATE_NO_ROOM 2 /* there is no room, or no file could be made */
-#define XH_PRIVATE_NO_DIR 3  /* the directory cannot be used */
 
 /* Returns how many private shadows of this process hold more than 1 MiB; at least 1. They share
  * private_budget_bytes. */
@@ -91,8 +94,8 @@ int xh_shadow_other_walks(struct xh_shadow *s);
  * the last two seconds, of whatever file. Called when something is fetched. Makes some system calls every 100 ms. */
 unsigned xh_shadow_busy(struct xh_shadow *s);
 
-/* Returns the same number where a file, to be opened as |o| says, has no shadow yet; 1 without a directory. */
-unsigned xh_shadow_crowd(const struct xh_options *o);
+/* A file is opened as |o| says, and has no shadow yet: others count this process from now on. */
+void xh_shadow_join(const struct xh_options *o);
 
 /* Marks the EMPTY ones of |n| pages from |first| as read once and not kept. Returns how many of them were marked
  * before: pages that are read again are worth keeping. |*empty| becomes the number of EMPTY pages. */

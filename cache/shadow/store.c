@@ -1,4 +1,4 @@
-/* Directory and file of a shadow: finds, creates, checks and locks them.
+/* A shadow's file: finds, creates, checks and locks it. directory.c has the directory that it is in.
  *
  * Invariants
  * 1. A file has a shadow's name only when it is complete: it is built under a temporary name and renamed where no such
@@ -11,35 +11,28 @@
  * This file knows nothing of page states. Threads: any; callers hold xh_shadow_lock or own |s| alone. */
 #include "store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <openssl/evp.h>
 
-#include "base/filesystems.h"
+#include "base/files.h"
 #include "base/now.h"
 #include "watch/trace.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
-/* Dropping a shadow takes microseconds. If the dropper is suspended under its lock, the shadow becomes private here:
- * if the file were replaced before the dropper continues, it would remove the new one's name. */
-#define ATTACH_TRIES 20u
-#define ATTACH_PAUSE_NS 1000000
 
 uint64_t xh_shadow_test_unit;
 
@@ -71,31 +64,11 @@ int xh_store_url_hex(const char *url, char hex[65])
     return 0;
 }
 
-int xh_store_is_shadow_name(const char *name)
+int xh_store_is_name(const char *name, char letter)
 {
-    return strncmp(name, "s-", 2) == 0 && strlen(name) == 66 &&
-           strspn(name + 2, "0123456789abcdef") == 64;
-}
-
-/* Returns 1 when |text| is |digits| hex digits and nothing more. */
-static int is_hex(const char *text, size_t digits)
-{
-    return strlen(text) == digits && strspn(text, "0123456789abcdef") == digits;
-}
-
-int xh_store_is_temp_name(const char *name)
-{
-    return strncmp(name, "t-", 2) == 0 && is_hex(name + 2, 32);
-}
-
-int xh_store_is_hint_name(const char *name)
-{
-    return strncmp(name, "u-", 2) == 0 && is_hex(name + 2, 64);
-}
-
-int xh_store_is_lack_name(const char *name)
-{
-    return strncmp(name, "n-", 2) == 0 && is_hex(name + 2, 64);
+    size_t digits = letter == 't' ? 32 : 64;
+    return name[0] == letter && name[1] == '-' && strlen(name + 2) == digits &&
+           strspn(name + 2, "0123456789abcdef") == digits;
 }
 
 void xh_store_temp_name(char name[XH_NAME_BYTES])
@@ -105,10 +78,7 @@ void xh_store_temp_name(char name[XH_NAME_BYTES])
     snprintf(name, XH_NAME_BYTES, "t-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
 }
 
-/* Moves |fd| to a high number. A daemon may close descriptors that it does not know. The files that it opens then
- * get low numbers, and must not be read and written in place of the shadow. The number stays in the kernel's first
- * table of descriptors (below 64): enlarging the table takes some 7 ms in a process with threads. */
-static int move_up(int fd)
+int xh_store_move_up(int fd)
 {
     int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 48);
     if (up < 0)
@@ -122,11 +92,7 @@ static int move_up(int fd)
 int xh_store_lock(int fd, short type, uint64_t at)
 {
     struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = 1};
-    int rc;
-    do
-        rc = fcntl(fd, F_OFD_SETLK, &l);
-    while (rc < 0 && errno == EINTR);
-    return rc == 0 ? 0 : errno == EAGAIN || errno == EACCES ? 1 : -1;
+    return xh_retry(fcntl(fd, F_OFD_SETLK, &l)) == 0 ? 0 : errno == EAGAIN || errno == EACCES ? 1 : -1;
 }
 
 int xh_store_locked(int fd, uint64_t at)
@@ -135,202 +101,6 @@ int xh_store_locked(int fd, uint64_t at)
     if (fcntl(fd, F_OFD_GETLK, &l) < 0)
         return -1;
     return l.l_type != F_UNLCK;
-}
-
-/* ---- directory --------------------------------------------------------------------------- */
-
-void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES])
-{
-    if (o->shadow_dir[0])
-        snprintf(path, XH_DIR_BYTES, "%s", o->shadow_dir);
-    else
-        snprintf(path, XH_DIR_BYTES, "/dev/shm/xhdf5-%u", (unsigned)geteuid());
-    /* A slash at the end would follow a symlink. */
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    snprintf(path + n, XH_DIR_BYTES - n, "/" XH_LAYOUT_DIR);
-}
-
-/* Returns why a directory's file system is unsuitable, or NULL. A shared mapping must be coherent (no network file
- * system), and reserved blocks must stay reserved (no copy on write). */
-static const char *bad_fs(int dirfd, int is_default)
-{
-    struct statfs fs;
-    if (fstatfs(dirfd, &fs) < 0)
-        return "statfs failed";
-    switch ((unsigned long)fs.f_type) {
-    case TMPFS_MAGIC: return NULL;
-    case EXT4_SUPER_MAGIC:
-    case XFS_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC:
-        if (is_default)
-            return "it is in no tmpfs";
-        return access("/proc/sys/kernel/random/boot_id", R_OK) ? "no boot id" : NULL;
-    default: return "its file system is unsuitable";
-    }
-}
-
-/* Traces that |path| cannot be used. If the user named the directory, also prints it once: the program runs on, and
- * shares nothing. */
-static void say_unusable(const struct xh_options *o, const char *path, const char *why)
-{
-    static atomic_int said;
-    xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, why);
-    if (o->shadow_dir[0] && !atomic_exchange(&said, 1))
-        dprintf(
-            STDERR_FILENO,
-            "xhdf5: the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "
-            "shared: name a directory in a tmpfs that is yours alone (chmod 700) with XHDF5_SHADOW_DIR\n",
-            path, why);
-}
-
-/* Returns why the opened directory |fd| is unsuitable, or NULL. If |fd| is -1, errno says why. */
-static const char *bad_dir(int fd, int is_default)
-{
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return errno == ENOENT                      ? "it is not there"
-               : errno == ELOOP || errno == ENOTDIR ? "it is no directory"
-                                                    : "no access";
-    if (st.st_uid != geteuid())
-        return "it is another user's";
-    if (st.st_mode & 077)
-        return "it is open to others";
-    return bad_fs(fd, is_default);
-}
-
-/* Opens the layout's directory in |base| and marks it as used. If another process is removing it, makes a new one. */
-static int open_layout(int base, int create)
-{
-    const struct timespec pause = {.tv_nsec = ATTACH_PAUSE_NS};
-    struct stat st;
-    for (unsigned i = 0; i < ATTACH_TRIES; i++) {
-        int fd = openat(base, XH_LAYOUT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0 && (errno != ENOENT || !create || (mkdirat(base, XH_LAYOUT_DIR, 0700) < 0 && errno != EEXIST)))
-            return -1;
-        if (fd < 0)
-            continue;
-        int removed = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-        if (!removed && fstat(fd, &st) == 0 && st.st_nlink > 0)
-            return fd;
-        close(fd);
-        nanosleep(&pause, NULL);
-    }
-    errno = ENOENT;
-    return -1;
-}
-
-int xh_store_dir(const struct xh_options *o, const char *path, int create)
-{
-    char base_path[XH_DIR_BYTES], said[80];
-    int is_default = o->shadow_dir[0] == '\0', base = -1, fd = -1;
-    const char *why = NULL;
-    snprintf(base_path, sizeof base_path, "%.*s", (int)(strlen(path) - strlen("/" XH_LAYOUT_DIR)), path);
-    if (create && mkdir(base_path, 0700) < 0 && errno != EEXIST)
-        why = strerror_r(errno, said, sizeof said);
-    if (!why) {
-        base = open(base_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        why = bad_dir(base, is_default);
-    }
-    if (!why) {
-        fd = open_layout(base, create);
-        why = fd < 0 && create ? strerror_r(errno, said, sizeof said) : bad_dir(fd, is_default);
-    }
-    if (base >= 0)
-        close(base);
-    if (!why)
-        return move_up(fd);
-    if (create)
-        say_unusable(o, base_path, why);
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-/* ---- other layouts ----------------------------------------------------------------------- */
-
-/* Returns 1 for "v" and digits, except this layout's. */
-static int is_other_layout(const char *name)
-{
-    size_t n = strlen(name);
-    return name[0] == 'v' && n > 1 && n < XH_PLACE_BYTES - 4 && strspn(name + 1, "0123456789") == n - 1 &&
-           strcmp(name, XH_LAYOUT_DIR) != 0;
-}
-
-size_t xh_store_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES])
-{
-    size_t n = 0;
-    place[n++][0] = '\0';
-    snprintf(place[n++], XH_PLACE_BYTES, "../");
-    int fd = openat(dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        if (fd >= 0)
-            close(fd);
-        return n;
-    }
-    for (struct dirent *e; n < XH_PLACES_MOST && (e = readdir(d));)
-        if (is_other_layout(e->d_name))
-            snprintf(place[n++], XH_PLACE_BYTES, "../%.*s/", XH_PLACE_BYTES - 5, e->d_name);
-    closedir(d);
-    return n;
-}
-
-int xh_store_place(int dirfd, const char *place)
-{
-    char path[XH_PLACE_BYTES + 1] = ".";
-    if (place[0])
-        /* A slash at the end would follow a symlink. */
-        snprintf(path, sizeof path, "%.*s", (int)strlen(place) - 1, place);
-    return openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-/* Returns 1 for a file that is useless without a shadow. */
-static int is_beside(const char *name)
-{
-    return strcmp(name, "turns") == 0 || strcmp(name, "busy") == 0 || xh_store_is_hint_name(name) ||
-           xh_store_is_lack_name(name);
-}
-
-/* Returns 1 when the directory |fd| holds only files that are useless without a shadow: a directory that the user
- * named may contain a "v1" of the user's own. |empties|: removes those files. */
-static int is_spent(int fd, int empties)
-{
-    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), spent = 1; /* a read position of its own */
-    DIR *d = own < 0 ? NULL : fdopendir(own);
-    if (!d) {
-        if (own >= 0)
-            close(own);
-        return 0;
-    }
-    for (struct dirent *e; spent && (e = readdir(d));) {
-        int itself = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
-        spent = itself || is_beside(e->d_name);
-        if (spent && empties && !itself)
-            unlinkat(fd, e->d_name, 0);
-    }
-    closedir(d);
-    return spent;
-}
-
-void xh_store_tidy(int dirfd)
-{
-    char place[XH_PLACES_MOST][XH_PLACE_BYTES];
-    struct stat st;
-    size_t n = xh_store_places(dirfd, place);
-    for (size_t i = 2; i < n; i++) {
-        int fd = xh_store_place(dirfd, place[i]);
-        /* A process that uses the directory holds the lock shared: see open_layout. A directory without links was
-         * removed already, and its name may belong to a new one. */
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0 &&
-            is_spent(fd, 0) && is_spent(fd, 1)) {
-            unlinkat(dirfd, place[i], AT_REMOVEDIR);
-            xh_trace(XH_T_SHADOW, "tidied", "place=%s", place[i]);
-        }
-        if (fd >= 0)
-            close(fd);
-    }
 }
 
 /* ---- head -------------------------------------------------------------------------------- */
@@ -349,16 +119,11 @@ static void read_boot_id(void)
 
 static int key_of(const char *url, const char *validator, uint64_t size, uint8_t sha[32])
 {
-    char digits[24];
-    int nd = snprintf(digits, sizeof digits, "%llu", (unsigned long long)size);
-    size_t nu = strlen(url) + 1, nv = strlen(validator) + 1;
-    char *key = malloc(nu + nv + (size_t)nd);
-    if (!key)
+    char *key = NULL;
+    int n = asprintf(&key, "%s%c%s%c%llu", url, '\0', validator, '\0', (unsigned long long)size);
+    if (n < 0)
         return -1;
-    memcpy(key, url, nu);
-    memcpy(key + nu, validator, nv);
-    memcpy(key + nu + nv, digits, (size_t)nd);
-    int rc = xh_store_sha256(key, nu + nv + (size_t)nd, sha);
+    int rc = xh_store_sha256(key, (size_t)n, sha);
     free(key);
     return rc;
 }
@@ -420,12 +185,17 @@ int xh_store_describe_existing(struct xh_shadow *s)
     return n == (ssize_t)sizeof *h && xh_store_sound(h, s->name) ? 0 : -1;
 }
 
+/* Returns 0 when this process may not write a file of that size: ftruncate and pwrite would kill it (SIGXFSZ). */
+static int may_write(const struct xh_layout_head *h)
+{
+    struct rlimit lim;
+    return getrlimit(RLIMIT_FSIZE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY || lim.rlim_cur >= h->file_bytes;
+}
+
 /* Gives a new file its size, its head, and memory for the part that every process maps. */
 static int fill_new(int fd, const struct xh_layout_head *h)
 {
-    /* Beyond this limit ftruncate and pwrite would kill the process (SIGXFSZ). */
-    struct rlimit lim;
-    if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < h->file_bytes)
+    if (!may_write(h))
         return -1;
     if (ftruncate(fd, (off_t)h->file_bytes) < 0 || fallocate(fd, 0, 0, h->header_bytes) < 0)
         return -1;
@@ -443,7 +213,7 @@ int xh_store_private(struct xh_shadow *s)
         close(fd);
         return -1;
     }
-    s->fd = move_up(fd);
+    s->fd = xh_store_move_up(fd);
     return 0;
 }
 
@@ -457,7 +227,6 @@ static enum attached open_existing(struct xh_shadow *s)
     const struct xh_layout_head *h = &s->head;
     struct xh_layout_head there;
     struct stat st;
-    struct rlimit lim;
     enum attached rc = BAD;
     int fd = openat(s->dirfd, s->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
     if (fd < 0)
@@ -476,14 +245,13 @@ static enum attached open_existing(struct xh_shadow *s)
     }
     if (pread(fd, &there, sizeof there, 0) != (ssize_t)sizeof there || memcmp(&there, h, sizeof there) != 0)
         goto out;
-    /* A store into a hole could raise SIGBUS. For the limit see fill_new. */
+    /* A store into a hole could raise SIGBUS. */
     rc = FAILED;
-    if (fallocate(fd, 0, 0, h->header_bytes) < 0 ||
-        (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < h->file_bytes))
+    if (fallocate(fd, 0, 0, h->header_bytes) < 0 || !may_write(h))
         goto out;
     if (!s->visitor)
         (void)!futimens(fd, NULL); /* the time of last use: shadows are dropped in that order */
-    s->fd = move_up(fd);
+    s->fd = xh_store_move_up(fd);
     return GOOD;
 out:
     close(fd);
@@ -525,7 +293,7 @@ static enum attached create_new(struct xh_shadow *s)
     if (xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN) != 0 || fchmod(fd, 0600) < 0 || fill_new(fd, &s->head) < 0)
         goto out;
     if (rename_new(s->dirfd, temp, s->name) == 0) {
-        s->fd = move_up(fd);
+        s->fd = xh_store_move_up(fd);
         return GOOD;
     }
     rc = errno == EEXIST ? AGAIN : FAILED;
@@ -537,7 +305,7 @@ out:
 
 int xh_store_attach(struct xh_shadow *s)
 {
-    for (unsigned i = 0; i < ATTACH_TRIES; i++) {
+    for (unsigned i = 0; i < XH_STORE_TRIES; i++) {
         enum attached rc = open_existing(s);
         if (s->visitor)
             return rc == GOOD ? 0 : -1;
@@ -547,14 +315,14 @@ int xh_store_attach(struct xh_shadow *s)
         if (rc == BAD && xh_store_drop(s->dirfd, s->name))
             rc = AGAIN;
         /* The file is damaged and in use by others, or it is no regular file. */
-        if (rc == BAD && i == ATTACH_TRIES / 2 && set_aside(s) < 0)
+        if (rc == BAD && i == XH_STORE_TRIES / 2 && set_aside(s) < 0)
             rc = FAILED;
         if (rc == GOOD)
             return 0;
         if (rc == FAILED)
             break;
         if (i > 0)
-            nanosleep(&(struct timespec){.tv_nsec = ATTACH_PAUSE_NS}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = XH_STORE_PAUSE_NS}, NULL);
     }
     xh_trace(XH_T_SHADOW, "private", "dir=%s name=%s errno=%d", s->dir, s->name, errno);
     return -1;

@@ -1,4 +1,4 @@
-/* Directory and file of a shadow: finds, creates, checks and locks them. store.c has the invariants. */
+/* A shadow's file: finds, creates, checks and locks it. store.c has the invariants. */
 #ifndef XH_SHADOW_STORE_H
 #define XH_SHADOW_STORE_H
 
@@ -6,28 +6,14 @@
 
 #include "impl.h"
 
-#define XH_PLACES_MOST 16u
-#define XH_PLACE_BYTES 20
+/* How often, and after what pause, a file or directory that another process is removing is looked at again. Removing
+ * takes microseconds. If the remover is suspended under its lock, the shadow becomes private here: if the file were
+ * replaced before the remover continues, it would remove the new one's name. */
+#define XH_STORE_TRIES 20u
+#define XH_STORE_PAUSE_NS 1000000
 
 /* Tests set it before the first open, to behave as on a kernel with larger pages; 0: the kernel's page size. */
 extern uint64_t xh_shadow_test_unit;
-
-/* Opens the directory |path|, a result of xh_store_dir_path; |create| makes it. Returns a descriptor, which marks
- * the directory as used while it is open. Returns -1 when no directory can be trusted. With |create| the reason is
- * traced, and, for a directory that the user named, printed to standard error once a process. */
-int xh_store_dir(const struct xh_options *o, const char *path, int create);
-/* Sets |path| to the directory of this layout's shadows, inside the one that the options name. */
-void xh_store_dir_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
-
-/* Lists the places of the shadows of all layouts, relative to this layout's directory: "" itself, "../" for layouts
- * before 6, "../v<layout>/" for the others. Returns their number. All layouts share the names of files and the
- * meaning of XH_LOCK_OPEN. So a file of another layout can be counted, and removed when no process has it open; its
- * content is not read. */
-size_t xh_store_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES]);
-/* Opens a place. Returns a descriptor, or -1 when it is gone. Owns: the caller closes it. */
-int xh_store_place(int dirfd, const char *place);
-/* Removes the directories of other layouts that have no shadow and that no process uses. */
-void xh_store_tidy(int dirfd);
 
 /* Fills s->head, s->name and s->url_hex. Returns 0, or -1 when the sizes cannot be represented. */
 int xh_store_describe(struct xh_shadow *s, const char *url, const char *validator, uint64_t size);
@@ -49,6 +35,11 @@ int xh_store_private(struct xh_shadow *s);
  * Returns a descriptor or -1. */
 int xh_store_reopen(const struct xh_shadow *s);
 
+/* Moves |fd| to a high number. A daemon may close descriptors that it does not know. The files that it opens then
+ * get low numbers, and must not be read and written in place of the shadow. The number stays in the kernel's first
+ * table of descriptors (below 64): enlarging the table takes some 7 ms in a process with threads. */
+int xh_store_move_up(int fd);
+
 /* Sets one lock with fcntl. |type| is F_RDLCK, F_WRLCK or F_UNLCK. Returns 0 when that is done, 1 when another
  * process has the lock, -1 on an error. Does not block. */
 int xh_store_lock(int fd, short type, uint64_t at);
@@ -62,14 +53,10 @@ int xh_store_sha256(const void *data, size_t len, uint8_t sha[32]); /* returns 0
 
 /* Makes a name that no other process has: "t-<random>". */
 void xh_store_temp_name(char name[XH_NAME_BYTES]);
-/* Returns 1 for "s-" and 64 hex digits. */
-int xh_store_is_shadow_name(const char *name);
-/* Return 1 for the names of files that are being built ("t-" and 32 hex digits), of hints ("u-" and 64), and of the
- * negative cache ("n-" and 64). Nothing else is removed: the user may have named the directory, and may keep other
- * files there. */
-int xh_store_is_temp_name(const char *name);
-int xh_store_is_hint_name(const char *name);
-int xh_store_is_lack_name(const char *name);
+/* Returns 1 for a name of the kind |letter|: 's' of a shadow, 'u' of a hint, 'n' of the negative cache ("s-" and 64 hex
+ * digits), 't' of a file that is being built ("t-" and 32). Nothing else is removed: the user may have named the
+ * directory, and may keep other files there. */
+int xh_store_is_name(const char *name, char letter);
 void xh_store_hex(const uint8_t sha[32], char hex[65]);
 /* Sets |hex| to the hex SHA-256 of |url|. Returns 0 or -1. */
 int xh_store_url_hex(const char *url, char hex[65]);

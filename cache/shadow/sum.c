@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#define STEP_BYTES 64
 #define ODD 0x9e3779b97f4a7c15ull /* 2^64 / golden ratio */
 
 static inline uint64_t fold(uint64_t a, uint64_t b)
@@ -39,9 +38,9 @@ static inline void step(uint64_t c[4], const uint8_t *at)
 uint64_t xh_sum_page(uint64_t idx, const void *bytes, size_t len)
 {
     uint64_t c[4] = {idx + 1, idx + ODD, idx ^ ODD << 1, idx + (ODD << 2)};
-    uint8_t rest[STEP_BYTES] = {0};
+    uint8_t rest[64] = {0}; /* what a step takes */
     const uint8_t *at = bytes, *end = at + len;
-    for (; end - at >= STEP_BYTES; at += STEP_BYTES)
+    for (; end - at >= (ptrdiff_t)sizeof rest; at += sizeof rest)
         step(c, at);
     if (at < end) {
         memcpy(rest, at, (size_t)(end - at));

@@ -7,13 +7,13 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/now.h"
 #include "watch/trace.h"
 #include "impl.h"
+#include "directory.h"
 #include "store.h"
 
 #define FILE_NAME "turns"
@@ -21,18 +21,11 @@
 
 static int open_turns(const struct xh_options *o)
 {
-    char path[XH_DIR_BYTES];
-    struct stat st;
-    xh_store_dir_path(o, path);
-    int dirfd = xh_store_dir(o, path, 1);
+    int dirfd = xh_directory_open(o, 1);
     if (dirfd < 0)
         return -1;
-    int fd = openat(dirfd, FILE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    int fd = xh_directory_common(dirfd, FILE_NAME);
     close(dirfd);
-    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())) {
-        close(fd);
-        return -1;
-    }
     return fd;
 }
 

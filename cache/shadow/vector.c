@@ -4,15 +4,13 @@
  * took ten times as long as all of it. Extents that lie close together share both.
  *
  * Locks: none. Threads, processes: any. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "impl.h"
 #include "page.h"
-#include "sum.h"
-#include "page_state.h"
 
 #define GROUP_PAGES 16u    /* pages read together: 64 KiB, which stay in a processor's own cache */
 #define GROUP_GAP_PAGES 2u /* copying a page takes 0.2 us, another system call 0.3 to 0.6 us (docs/shadow.md) */
@@ -22,7 +20,7 @@
 struct group {
     uint64_t first, n;          /* its pages; those between two pieces may be missing */
     uint32_t needed;            /* bit i: page first + i has bytes of a piece */
-    uint64_t seen[GROUP_PAGES]; /* page states of the needed pages */
+    struct xh_page_seen seen[GROUP_PAGES]; /* of the needed pages */
     size_t extents;
 };
 _Static_assert(GROUP_PAGES <= 32, "a bit a page");
@@ -53,43 +51,22 @@ static void gather(const struct xh_shadow *s, const struct xh_extent *ext, size_
  * else the number of pages. */
 static uint64_t read_group(struct xh_shadow *s, struct group *g, uint8_t *buf)
 {
-    uint64_t sums[GROUP_PAGES], good = 0;
-    for (; good < g->n; good++) {
-        uint64_t idx = g->first + good;
-        if (!(g->needed >> good & 1))
-            continue;
-        if (!xh_page_reserve(s, idx))
-            break;
-        /* Acquire pairs with publish, as in page.c. */
-        g->seen[good] = atomic_load_explicit(&s->words[idx], memory_order_acquire);
-        if (xh_w_state(g->seen[good]) != XH_READY)
-            break;
-        sums[good] = atomic_load_explicit(&s->sums[idx], memory_order_relaxed);
-    }
+    uint64_t good = 0;
+    while (good < g->n &&
+           (!(g->needed >> good & 1) || xh_page_begin_read(s, g->first + good, &g->seen[good])))
+        good++;
     if (good == 0)
         return 0;
     size_t len = (size_t)((good - 1) * XH_PAGE_BYTES) + xh_page_bytes(s, g->first + good - 1);
-    ssize_t got;
-    do
-        got = pread(s->fd, buf, len, (off_t)(s->head.data_off + g->first * XH_PAGE_BYTES));
-    while (got < 0 && errno == EINTR);
+    ssize_t got = xh_retry(pread(s->fd, buf, len, (off_t)(s->head.data_off + g->first * XH_PAGE_BYTES)));
     if (got < 0)
         return 0;
     xh_page_fence();
     for (uint64_t i = 0; i < good; i++) {
-        if (!(g->needed >> i & 1))
-            continue;
-        uint64_t idx = g->first + i, bytes = xh_page_bytes(s, idx);
-        uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
-        if ((w ^ g->seen[i]) & XH_W_SEEN)
+        uint64_t end = i * XH_PAGE_BYTES + xh_page_bytes(s, g->first + i);
+        const uint8_t *page = end <= (uint64_t)got ? buf + i * XH_PAGE_BYTES : NULL;
+        if (g->needed >> i & 1 && !xh_page_end_read(s, g->first + i, &g->seen[i], page))
             return i;
-        if (i * XH_PAGE_BYTES + bytes > (uint64_t)got ||
-            xh_sum_page(idx, buf + i * XH_PAGE_BYTES, (size_t)bytes) != sums[i]) {
-            xh_page_damaged(s, idx, w);
-            return i;
-        }
-        if (!(w & XH_W_HOT))
-            atomic_fetch_or_explicit(&s->words[idx], XH_W_HOT, memory_order_relaxed);
     }
     return good;
 }

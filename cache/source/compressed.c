@@ -1,18 +1,16 @@
 /* The compressed copy of an open file: see compressed.h.
  *
- * States, under the lock. The look makes all moves but the first and the last:
- *   UNKNOWN -> LOOKING a reader waits for a slow link
- *   LOOKING -> THERE it is of the version that is open: |used| may be set from now on
- *   LOOKING -> NONE there is none, or it is not to be used
- *   THERE -> NONE it cannot be fetched, or too much of it is damaged
- * What THERE needs is constant from then on. */
+ * States, under the lock; the look makes the two moves in the middle:
+ *   UNKNOWN -> LOOKING  a reader waits for a slow link
+ *   LOOKING -> THERE    the copy is of the version that is open: |used| may be set from now on
+ *   LOOKING -> NONE     there is none, or it is not to be used
+ *   THERE   -> NONE     it cannot be fetched, or too much of it is damaged */
 #include "compressed.h"
 #include "compressed_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/env.h"
 #include "base/now.h"
@@ -24,23 +22,16 @@
 #include "known.h"
 #include "version.h"
 
-/* Reads of less, one by one or in all, wait for round trips and not for the link. */
+/* A read of less, or less read in all, waits for round trips and not for the link. */
 #define BULK_BYTES (256u << 10)
 #define MANY_BYTES (4u << 20)
-/* Little may be wanted of smaller files: no copy is looked for until much was read. */
+/* Of a smaller file little may be wanted, so its copy is not looked for before MANY_BYTES were read. */
 #define BEGIN_BYTES (16u << 20)
-/* Where the original's stream is cut for the copy's: so far behind the reader's place. By then the copy's stream has
- * found its speed. Six round trips, but most of them in a queue that the original's stream has filled. */
+/* When the copy takes over, the original's stream is cut so far behind the reader's place. By then the copy's stream
+ * has found its speed: after six round trips, most of them in a queue that the original's stream has filled. */
 #define RAMP_ROUND_TRIPS 10u
 
 enum state { UNKNOWN, LOOKING, THERE, NONE };
-
-void xh_compressed_warn(const struct xh_compressed *b, const char *why)
-{
-    char shown[1024];
-    if (xh_known_first(b->url))
-        dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_url_shown(b->url, shown, sizeof shown), why);
-}
 
 /* Lock held. */
 static void apply(struct xh_compressed *b)
@@ -61,7 +52,7 @@ void xh_compressed_give_up(struct xh_compressed *b, const char *why)
     apply(b);
     pthread_mutex_unlock(&b->lock);
     if (was)
-        xh_compressed_warn(b, why);
+        xh_known_warn(b->url, why);
 }
 
 /* ---- the look ----------------------------------------------------------------------------------- */
@@ -100,19 +91,15 @@ static const char *read_table(struct xh_compressed *b)
     return why;
 }
 
-/* Returns NULL when it is to be used. |*there|: there is something. */
+/* Opens the copy and reads its table. Returns NULL when the copy is to be used, else why not. |*there| becomes 1 when
+ * there is one. */
 static const char *examine(struct xh_compressed *b, int *there)
 {
     int rc = b->files->open(b->url, &b->opt, &b->file, &b->err);
     *there = rc == 0;
-    if (rc == 0)
-        xh_known_note(b->known, &b->opt, XH_KNOWN_SOME);
-    else if (rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS)
-        xh_known_note(b->known, &b->opt, XH_KNOWN_NONE);
+    xh_known_opened(b->known, &b->opt, rc);
     return rc ? b->err.text : read_table(b);
 }
-
-static void release(struct xh_compressed *b);
 
 static void *look(void *ctx)
 {
@@ -129,11 +116,12 @@ static void *look(void *ctx)
         xh_judge_begin(&b->judge, (double)b->size / (double)b->table.head.sidecar_bytes, 0, xh_now_ns());
     if (b->forced)
         apply(b);
+    int closed = b->holders < 2; /* a process that ends may not be able to sum it up */
     pthread_cond_broadcast(&b->news);
-    pthread_mutex_unlock(&b->lock); /* else the next read begins to use it */
-    if (why && there)
-        xh_compressed_warn(b, why);
-    release(b);
+    pthread_mutex_unlock(&b->lock); /* if it is not forced, the next read decides */
+    if (why && there && !closed)
+        xh_known_warn(b->url, why);
+    xh_compressed_close(b);
     return NULL;
 }
 
@@ -147,7 +135,7 @@ static void start_look(struct xh_compressed *b)
     }
 }
 
-/* A reader waits for a slow link, or a far server: 1 when this call is to begin the look. Lock held. */
+/* Returns 1 when the caller is to begin the look: a reader waits for a slow link or a far server. Lock held. */
 static int wants_look(struct xh_compressed *b, struct xh_file *f, double known_rate, uint64_t rtt_ns)
 {
     if (b->state != UNKNOWN || !(b->forced || xh_judge_looks(&b->judge, known_rate, rtt_ns)))
@@ -179,8 +167,8 @@ int xh_compressed_used(struct xh_compressed *b)
     return b && atomic_load_explicit(&b->used, memory_order_acquire);
 }
 
-/* From now on the copy's streams run. The original's end some round trips later, and bring until then what is wanted
- * first. */
+/* Lets the copy's streams run from now on, or again the original's. The original's end some round trips later, and
+ * bring what is wanted until then. */
 static void change_over(struct xh_compressed *b, struct xh_file *f, int used, double link_rate, uint64_t rtt_ns)
 {
     xh_stage_tell(used ? b->file : f, (uint64_t)(link_rate * 1e9));
@@ -255,15 +243,7 @@ void xh_compressed_note(struct xh_read_op *op, int over)
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
-/* What the copy is opened with: the reader's options. What is fetched ahead is decided for the original. */
-static void take_options(struct xh_compressed *b, const struct xh_options *o)
-{
-    xh_known_options(&b->opt, o);
-    b->opt.readahead = 0;
-    b->opt.stream_bytes = 0; /* what stays, stays unpacked */
-}
-
-/* Names of the sidecar beside |url|, and of its kind in that directory. */
+/* Sets the copy's URL, and the name by which its directory is remembered. Returns 0, or -1 without memory. */
 static int name(struct xh_compressed *b, const char *url)
 {
     size_t dir = strcspn(url, "?#");
@@ -293,7 +273,9 @@ struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options
     struct xh_compressed *b = strcmp(o->sidecar, "off") == 0 || !o->readahead ? NULL : calloc(1, sizeof *b);
     if (!b)
         return NULL;
-    take_options(b, o);
+    xh_known_options(&b->opt, o);
+    b->opt.readahead = 0; /* what is fetched ahead is decided for the original */
+    b->opt.stream_bytes = 0; /* what stays, stays unpacked */
     b->files = files;
     b->holders = 1;
     b->judge.now.begun_ns = b->judge.first.begun_ns = b->judge.first_ns = xh_now_ns();
@@ -308,8 +290,10 @@ struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options
     return NULL;
 }
 
-static void release(struct xh_compressed *b)
+void xh_compressed_close(struct xh_compressed *b)
 {
+    if (!b)
+        return;
     pthread_mutex_lock(&b->lock);
     int last = --b->holders == 0;
     pthread_mutex_unlock(&b->lock);
@@ -348,10 +332,4 @@ void xh_compressed_after_fork(struct xh_compressed *b)
     b->file = NULL;
     b->table = (struct xh_packed){0};
     atomic_store_explicit(&b->used, 0, memory_order_relaxed);
-}
-
-void xh_compressed_close(struct xh_compressed *b)
-{
-    if (b)
-        release(b);
 }

@@ -4,23 +4,15 @@
 
 #include <stdlib.h>
 
+#include "base/table.h"
 #include "stream/stage.h"
 
 uint64_t xh_compressed_original(const struct xh_file *f, uint64_t at)
 {
     const struct xh_compressed *b = f->compressed;
     const struct xh_packed *t = &b->table;
-    uint32_t lo = 0, hi = t->head.frames; /* at[lo] <= at */
-    if (at < t->at[0])
-        return 0;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo + 1) / 2;
-        if (t->at[mid] <= at)
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    uint64_t off = (uint64_t)lo * t->head.frame_bytes;
+    size_t begun = xh_count_before(i, (size_t)t->head.frames + 1, t->at[i] <= at);
+    uint64_t off = begun ? (begun - 1) * t->head.frame_bytes : 0;
     return off < b->size ? off : b->size;
 }
 

@@ -5,16 +5,14 @@
 
 #include <stdlib.h>
 
+#include "known.h"
 #include "pages/fetch.h"
 #include "source.h"
 #include "stream/stage.h"
 
-/* Packed bytes that are fetched together, at most, and how many frames of them may wait to be unpacked. */
-#define BATCH_BYTES (4u << 20)
-#define BATCH_FRAMES 64u
-#define WAITING_FRAMES 64u
-/* A copy with more damaged frames is given up. */
-#define BAD_MOST 8u
+#define BATCH_BYTES (4u << 20) /* most packed bytes that are fetched together */
+#define BATCH_FRAMES 64u       /* most frames that are fetched together, and that wait to be unpacked */
+#define BAD_MOST 8u            /* a copy with more damaged frames is given up */
 
 /* Calls for each frame of |runs| once, in ascending order. */
 struct frames {
@@ -41,6 +39,14 @@ static int next_frame(struct frames *w, uint32_t *frame)
     return 0;
 }
 
+static uint64_t bytes_in(const struct xh_runs *runs)
+{
+    uint64_t pages = 0;
+    for (size_t i = 0; i < runs->n; i++)
+        pages += runs->at[i].count;
+    return pages * XH_PAGE_BYTES;
+}
+
 /* 1 when the packed bytes at |off| are here, or on their way. */
 static int is_coming(struct xh_compressed *b, uint64_t off)
 {
@@ -51,14 +57,12 @@ static int is_coming(struct xh_compressed *b, uint64_t off)
 static int is_smaller(struct xh_compressed *b, const struct xh_runs *runs)
 {
     struct frames w = {.b = b, .runs = runs};
-    uint64_t plain = 0, packed = 0;
+    uint64_t packed = 0;
     uint32_t frame;
-    for (size_t i = 0; i < runs->n; i++)
-        plain += runs->at[i].count * XH_PAGE_BYTES;
     while (next_frame(&w, &frame))
         if (!xh_unpack_keeps(&b->unpacker, frame) && !is_coming(b, b->table.at[frame]))
             packed += xh_frames_len(b, frame, frame + 1);
-    return xh_policy_takes_packed(packed, plain);
+    return xh_policy_takes_packed(packed, bytes_in(runs));
 }
 
 /* Finds the next frames that are not here unpacked, and hands on those that are. Returns how many, in |frame|. */
@@ -120,7 +124,7 @@ static int fetch_all(struct xh_compressed *b, struct xh_unpacking *of, struct xh
         size_t done = xh_compressed_used(b) ? start_batch(b, of, frame, n, bytes) : 0;
         for (; done < n; done++)
             rc = xh_unpacking_leave(of, &b->table, frame[done], rest) ? XH_E_NOMEM : rc;
-        xh_unpacking_wait(of, WAITING_FRAMES);
+        xh_unpacking_wait(of, BATCH_FRAMES);
     }
     return rc;
 }
@@ -148,7 +152,7 @@ static int end(struct xh_compressed *b, struct xh_unpacking *of, struct xh_runs 
         if (bad > BAD_MOST)
             xh_compressed_give_up(b, "many of its frames are damaged. `xhdf5 publish --body` makes it anew");
         else
-            xh_compressed_warn(b, "a frame of it is damaged, what that holds is read from the file. `xhdf5 publish "
+            xh_known_warn(b->url, "a frame of it is damaged, what that holds is read from the file. `xhdf5 publish "
                                   "--body` makes it anew");
     }
     pthread_mutex_lock(&b->lock);
@@ -158,14 +162,6 @@ static int end(struct xh_compressed *b, struct xh_unpacking *of, struct xh_runs 
     pthread_mutex_destroy(&of->lock);
     pthread_cond_destroy(&of->news);
     return rc;
-}
-
-static uint64_t bytes_in(const struct xh_runs *runs)
-{
-    uint64_t pages = 0;
-    for (size_t i = 0; i < runs->n; i++)
-        pages += runs->at[i].count;
-    return pages * XH_PAGE_BYTES;
 }
 
 /* Reads |runs| through the copy, and publishes what is |claimed|. What it does not bring of them, as it was damaged, is

@@ -14,10 +14,11 @@ struct xh_interval {
     uint64_t begun_ns; /* 0: none is under way. The first begins with the file */
     uint64_t wire, got, body, ahead, waited_ns;
     double rate, last_rate; /* of the one before and the one before that; 0: it told nothing */
-    unsigned steady;  /* so many in a row were of one rate, but for the first */
+    unsigned steady;  /* how many in a row had the rate of the one before */
 };
 
-/* Bytes unpacked per ns by all threads: cautious guesses. One thread unpacks 1.0 to 2.0 of zstd, 1.5 to 4 of lz4. */
+/* Cautious guesses: bytes that all threads together unpack per ns. One thread unpacks 1.0 to 2.0 of zstd, 1.5 to 4 of
+ * lz4. */
 #define XH_UNPACK_GUESS 1.0
 #define XH_UNPACK_GUESS_LZ4 2.5
 
@@ -34,38 +35,38 @@ struct xh_judge {
      * come by then. */
     struct xh_interval first;
     uint64_t first_wire, first_ns;
-    /* The trial under way: what the copy has brought so far, in intervals that tell something. Bytes that came before a
-     * slower connection's, for which the reader waits, count when they came. */
+    /* The trial under way: what the copy has brought so far, in intervals that tell something. Bytes count when they
+     * come, also while the reader waits for those before them. */
     double trial_ns, trial_got, trial_wire;
-    double wire_rate; /* that the link brought in the trial before; 0: there was none */
-    unsigned failed; /* seconds of it in a row that brought too little */
+    double wire_rate; /* of the link in the trial before; 0: there was none */
+    unsigned failed; /* trials in a row that brought too little */
 };
 
-/* What has happened so far, in all. */
+/* What has happened so far, all in all. */
 struct xh_judged {
     uint64_t now_ns;
-    uint64_t wire_bytes; /* that came over the link */
-    uint64_t got_bytes;  /* that readers got of what was not there, with whole pages */
-    uint64_t body_bytes; /* of these, by the copy */
-    uint64_t ahead_bytes; /* the copy's, packed: that have come, and wait for their reader now */
-    uint64_t waited_ns;  /* that they waited for it, and for its unpacking */
+    uint64_t wire_bytes;  /* came over the link */
+    uint64_t got_bytes;   /* readers got that were not in the shadow, in whole pages */
+    uint64_t body_bytes;  /* of these, those that the copy brought */
+    uint64_t ahead_bytes; /* packed bytes of the copy that have come, and wait for their reader now */
+    uint64_t waited_ns;   /* readers waited for bytes, and for their unpacking */
 };
 
-/* A read that had to wait is over, or waits. Returns 1 when the verdict changed. */
+/* Called when a read that had to wait is over, or still waits. Returns 1 when the verdict changed. */
 int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *so_far, uint64_t rtt_ns);
 
-/* A copy was found, or is gone (ratio 0). |link_rate|: what is known of the link from elsewhere; 0: nothing.
- * Returns 1 when the verdict changed. */
+/* Called when a copy was found, or is gone (ratio 0). |link_rate|: what is known of the link from elsewhere; 0:
+ * nothing. Returns 1 when the verdict changed. */
 int xh_judge_begin(struct xh_judge *j, double ratio, double link_rate, uint64_t now_ns);
 
-/* |bytes| were unpacked in |ns| by some of |threads| threads. */
+/* Notes that some of |threads| threads unpacked |bytes| in |ns|. */
 void xh_judge_unpacked(struct xh_judge *j, uint64_t bytes, uint64_t ns, unsigned threads);
 
-/* 1 when the link is known to be too fast for any copy. */
+/* Returns 1 when the link is known to be too fast for any copy. */
 int xh_judge_is_fast(const struct xh_judge *j);
 
-/* 1 when a copy is worth a look: the link is known to be slower than unpacking could be, or the server is so far away
- * that knowing takes long. |link_rate| as above; |rtt_ns| 0: unknown. */
+/* Returns 1 when a copy is worth a look: the link is known to be slower than unpacking could be, or the server is so
+ * far away that this takes long to find out. |link_rate| as above; |rtt_ns| 0: unknown. */
 int xh_judge_looks(const struct xh_judge *j, double link_rate, uint64_t rtt_ns);
 
 #endif

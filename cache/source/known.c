@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/env.h"
 #include "base/now.h"
@@ -144,30 +145,34 @@ enum xh_known xh_known_of(const char *url, const struct xh_options *o)
     return is_noted(url, n, o) || is_noted(url, server(url), o) ? XH_KNOWN_NONE : XH_KNOWN_NOTHING;
 }
 
-void xh_known_note(const char *url, const struct xh_options *o, enum xh_known is)
+void xh_known_opened(const char *url, const struct xh_options *o, int rc)
 {
     size_t n = directory(url);
-    if (pthread_mutex_trylock(&lock))
+    int some = rc == 0, none = rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS;
+    if ((!some && !none) || pthread_mutex_trylock(&lock))
         return;
-    int keeps = known(url, n) == XH_KNOWN_SOME && is == XH_KNOWN_NONE;
+    int keeps = none && known(url, n) == XH_KNOWN_SOME;
     if (!keeps)
-        add(&directories, url, n, is);
+        add(&directories, url, n, some ? XH_KNOWN_SOME : XH_KNOWN_NONE);
     int all = lacks_all(url);
     pthread_mutex_unlock(&lock);
     if (!keeps)
-        note(url, n, o, is == XH_KNOWN_NONE);
-    if (all || is == XH_KNOWN_SOME)
+        note(url, n, o, none);
+    if (all || some)
         note(url, server(url), o, all);
 }
 
-int xh_known_first(const char *url)
+void xh_known_warn(const char *url, const char *why)
 {
+    char shown[1024];
     size_t n = strlen(url);
-    if (pthread_mutex_trylock(&lock))
-        return 1;
-    int first = !row_of(warned, url, n);
+    int first = 1;
+    if (pthread_mutex_trylock(&lock) == 0) {
+        first = !row_of(warned, url, n);
+        if (first)
+            add(&warned, url, n, XH_KNOWN_NOTHING);
+        pthread_mutex_unlock(&lock);
+    }
     if (first)
-        add(&warned, url, n, XH_KNOWN_NOTHING);
-    pthread_mutex_unlock(&lock);
-    return first;
+        dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_url_shown(url, shown, sizeof shown), why);
 }

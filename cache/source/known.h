@@ -14,11 +14,11 @@ enum xh_known {
 /* |url|: of a file in the directory. Threads: any. Does not block on the network. */
 enum xh_known xh_known_of(const char *url, const struct xh_options *o);
 
-/* Notes it. |is| NONE changes nothing where a sidecar is known. */
-void xh_known_note(const char *url, const struct xh_options *o, enum xh_known is);
+/* Notes what an opening of a sidecar there, which returned |rc|, has shown. */
+void xh_known_opened(const char *url, const struct xh_options *o, int rc);
 
-/* Returns 1 the first time for a |url|, then 0: for a warning that is given once. */
-int xh_known_first(const char *url);
+/* Prints once in this process that the sidecar |url| is ignored, all of it or a part. */
+void xh_known_warn(const char *url, const char *why);
 
 /* Sets |out| to what a sidecar is opened with: |o| without what serves no sidecar. Owns: the caller releases |out| with
  * xh_env_release. */

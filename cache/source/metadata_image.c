@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/env.h"
 #include "object.h"
@@ -29,13 +28,13 @@
 #include "source.h"
 #include "version.h"
 
-/* The reader waits for a sidecar that is there: it saves more than the wait. It waits for one that may not be there
- * this part of the opening's time at most; where there was one before, all of that time. */
+/* The reader waits for a sidecar that is coming, as it saves more than the wait. It waits for one that may not be there
+ * for this part of the opening's time at most; where there was one before, for all of that time. */
 #define WAIT_PART 4
 #define WAIT_LEAST_NS 2000000u
 #define WAIT_COMING_NS UINT64_C(10000000000)
 #define TURN_MOST_MS 2000
-/* All of it is wanted at once, over young connections: what one brings in its first round trip or two. */
+/* All of the sidecar is wanted at once, over new connections: a part is what one brings in a round trip or two. */
 #define PART_BYTES (16u << 10)
 
 enum state { LOOKING, COMING, THERE, NONE };
@@ -52,8 +51,8 @@ struct xh_metadata_image {
     pthread_mutex_t lock; /* guards the next ones; never held over a wait for the network */
     pthread_cond_t news;
     enum state state;
-    int holders;     /* the file and the look; the last one frees */
-    const char *why; /* NONE: what is wrong with it; NULL: there is none */
+    int holders;     /* the file, and the look while it runs; the last one frees */
+    const char *why; /* in the state NONE: what is wrong with the sidecar; NULL: there is none */
     int opened;      /* |size|, |dated|, |mtime_s| and |head| are those of what was opened, and constant */
 
     int dated;
@@ -62,33 +61,26 @@ struct xh_metadata_image {
     uint8_t *head;
     size_t head_len;
 
-    /* The look's until THERE, then constant. */
+    /* Until THERE only the look uses them; from then on they are constant. */
     struct xh_err err;
     struct xh_file *file;
     struct xh_metaimage image;
-    _Atomic(uint8_t *) *block; /* unpacked ones; NULL: not yet. Set once, release pairs with the readers' acquire */
+    _Atomic(uint8_t *) *block; /* unpacked blocks; NULL: not unpacked yet. Set once; release pairs with acquire */
     _Atomic int used; /* release pairs with the readers' acquire */
     _Atomic uint64_t come; /* the sidecar's bytes up to here are in its shadow; a hint */
 };
 
 /* ---- blocks ------------------------------------------------------------------------------------- */
 
-static void warn(struct xh_metadata_image *b, const char *why)
-{
-    char shown[1024];
-    if (xh_known_first(b->url))
-        dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_url_shown(b->url, shown, sizeof shown), why);
-}
-
-/* It is no longer trusted, or cannot be fetched: the reader goes to the original. */
+/* Gives up the image, which is not trusted or cannot be fetched: readers go to the original. */
 static void give_up(struct xh_metadata_image *b, const char *why)
 {
     atomic_store_explicit(&b->used, 0, memory_order_release);
-    warn(b, why);
+    xh_known_warn(b->url, why);
 }
 
-/* Reads the sidecar: what is here already, or with |waits| all. Sums prove what it says, so an unverified head is good
- * enough, as far as it goes. */
+/* Reads [off, off + len) of the sidecar. Without |waits| only if all of it is here already. The unverified head is used
+ * too, as sums prove the bytes. */
 static int get(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t *buf, int waits, struct xh_err *err)
 {
     struct xh_file *f = b->file;
@@ -103,7 +95,7 @@ static int get(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t 
     return waits ? b->files->read(f, XH_KIND_RAW, &e, 1, err) : XH_E_NOENT;
 }
 
-/* Block |i|, unpacked; NULL when it cannot be had. */
+/* Returns block |i|, unpacked; NULL when it cannot be had. */
 static const uint8_t *block_of(struct xh_metadata_image *b, size_t i, int waits)
 {
     const struct xh_metaimage_block *k = &b->image.block[i];
@@ -112,27 +104,21 @@ static const uint8_t *block_of(struct xh_metadata_image *b, size_t i, int waits)
         return raw;
     uint8_t *buf = malloc(k->len);
     raw = malloc(k->raw_len);
-    if (!buf || !raw || get(b, k->off, k->len, buf, waits, NULL)) {
-        if (waits)
-            give_up(b, "it could not be fetched whole");
-        goto err;
-    }
-    if (xh_metaimage_unpack(&b->image, i, buf, raw) != 0) {
-        give_up(b, "its blocks are damaged. `xhdf5 publish` makes it anew");
-        goto err;
-    }
+    int here = buf && raw && get(b, k->off, k->len, buf, waits, NULL) == 0;
+    int good = here && xh_metaimage_unpack(&b->image, i, buf, raw) == 0;
     free(buf);
-    if (atomic_compare_exchange_strong_explicit(&b->block[i], &was, raw, memory_order_acq_rel, memory_order_acquire))
+    if (good && atomic_compare_exchange_strong_explicit(&b->block[i], &was, raw, memory_order_acq_rel,
+                                                        memory_order_acquire))
         return raw;
-    free(raw); /* another reader was faster */
+    free(raw); /* or another reader was faster */
+    if (here && !good)
+        give_up(b, "its blocks are damaged. `xhdf5 publish` makes it anew");
+    else if (!here && waits)
+        give_up(b, "it could not be fetched whole");
     return was;
-err:
-    free(buf);
-    free(raw);
-    return NULL;
 }
 
-/* Copies [off, off + len) of the original, which is at |at| of the image. */
+/* Copies |len| bytes that begin at |at| in the image. Returns 1, or 0 when they cannot be had. */
 static int copy(struct xh_metadata_image *b, uint64_t at, uint8_t *out, uint64_t len, int waits)
 {
     uint64_t size = b->image.head.block_bytes;
@@ -151,7 +137,7 @@ static int copy(struct xh_metadata_image *b, uint64_t at, uint8_t *out, uint64_t
 
 /* ---- is it of what was opened? ------------------------------------------------------------------ */
 
-/* The bytes that came with the opening must be the same where the image has them. */
+/* Returns 1 when the image has the same bytes as the head that came with the opening, where it has those at all. */
 static int head_is_same(struct xh_metadata_image *b)
 {
     const struct xh_metaimage *m = &b->image;
@@ -166,7 +152,7 @@ static int head_is_same(struct xh_metadata_image *b)
     return same;
 }
 
-/* Returns NULL when the image is of the version that is open. Both are known, and constant by now. */
+/* Returns NULL when the image is of the version that is open, else why not. By now both are constant. */
 static const char *compare(struct xh_metadata_image *b)
 {
     const struct xh_metaimage_head *h = &b->image.head;
@@ -188,7 +174,7 @@ static void become(struct xh_metadata_image *b, enum state state, const char *wh
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Waits until the file is open. Returns 0 when it is closed. */
+/* Waits until the file is open. Returns 1; or 0 when it was closed meanwhile. */
 static int wait_for_opening(struct xh_metadata_image *b)
 {
     pthread_mutex_lock(&b->lock);
@@ -197,6 +183,14 @@ static int wait_for_opening(struct xh_metadata_image *b)
     int open = b->holders == 2;
     pthread_mutex_unlock(&b->lock);
     return open;
+}
+
+static int is_closed(struct xh_metadata_image *b)
+{
+    pthread_mutex_lock(&b->lock);
+    int closed = b->holders < 2;
+    pthread_mutex_unlock(&b->lock);
+    return closed;
 }
 
 static int fetch(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t *buf, struct xh_err *err)
@@ -233,9 +227,9 @@ static const char *read_index(struct xh_metadata_image *b)
     return why;
 }
 
-/* What this or another process left of the image in its shadow is used without asking for the image again. It is bound
- * to a version of the original, and the original is asked for. All that is taken of it are the original's own bytes,
- * and only a reader that may read these gets them. */
+/* Opens the image that this or another process left in its shadow, without asking the server for it again. That is
+ * safe: the image is bound to a version of the original, for which the server is asked; and it holds nothing but bytes
+ * of the original, which only a reader gets that may read the original. */
 static int open_left(struct xh_metadata_image *b)
 {
     char hint[XH_HINT_BYTES + 1] = ""; /* and of a sidecar's own sidecar nothing */
@@ -247,7 +241,7 @@ static int open_left(struct xh_metadata_image *b)
     return n ? b->files->open_told(b->url, &b->opt, &told, &b->file, &b->err) : XH_E_NOENT;
 }
 
-/* Of many openings at once, one asks in a directory that is not known yet. */
+/* Asks the server. If many files are opened at once in a directory that is not known yet, one asks for all of them. */
 static int open_asking(struct xh_metadata_image *b)
 {
     struct xh_turn turn = {.fd = -1};
@@ -262,10 +256,8 @@ static int open_asking(struct xh_metadata_image *b)
     int rc = XH_E_NOENT;
     if (known == XH_KNOWN_NONE && !b->required)
         xh_err_set(&b->err, rc, 404, "another process has just looked for it");
-    else if ((rc = b->files->open(b->url, &b->opt, &b->file, &b->err)) == 0)
-        xh_known_note(b->url, &b->opt, XH_KNOWN_SOME);
-    else if (rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS)
-        xh_known_note(b->url, &b->opt, XH_KNOWN_NONE);
+    else
+        xh_known_opened(b->url, &b->opt, rc = b->files->open(b->url, &b->opt, &b->file, &b->err));
     xh_shadow_turn_over(&turn);
     return rc;
 }
@@ -297,8 +289,6 @@ static void forget(struct xh_metadata_image *b)
     b->file = NULL;
 }
 
-static void release(struct xh_metadata_image *b);
-
 static void *look(void *ctx)
 {
     struct xh_metadata_image *b = ctx;
@@ -313,12 +303,12 @@ static void *look(void *ctx)
         there = !(why = examine(b));
     if (there)
         atomic_store_explicit(&b->used, 1, memory_order_release);
-    else if (b->file && why != closed)
-        warn(b, why);
+    else if (b->file && why != closed && !is_closed(b)) /* a process that ends may not be able to sum it up */
+        xh_known_warn(b->url, why);
     else
         xh_trace(XH_T_READ, "sidecar", "used=0 why=%s", b->err.text);
     become(b, there ? THERE : NONE, b->file ? why : NULL);
-    release(b);
+    xh_metadata_image_close(b);
     return NULL;
 }
 
@@ -330,16 +320,6 @@ static char *url_beside(const char *url)
     size_t n = strcspn(url, "?#"), suffix = strlen(XH_METAIMAGE_SUFFIX);
     int is_one = n >= suffix && strncmp(url + n - suffix, XH_METAIMAGE_SUFFIX, suffix) == 0;
     return is_one ? NULL : xh_known_url(url, XH_METAIMAGE_SUFFIX);
-}
-
-/* What the sidecar is opened with: the reader's options, but all that comes stays, and it has no sidecar itself. */
-static void take_options(struct xh_metadata_image *b, const struct xh_options *o)
-{
-    xh_known_options(&b->opt, o);
-    b->opt.readahead = 1;
-    b->opt.part_bytes = PART_BYTES;
-    b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
-    b->opt.may_lack = b->opt.sums = 1;
 }
 
 static void free_all(struct xh_metadata_image *b)
@@ -354,8 +334,10 @@ static void free_all(struct xh_metadata_image *b)
     free(b);
 }
 
-static void release(struct xh_metadata_image *b)
+void xh_metadata_image_close(struct xh_metadata_image *b)
 {
+    if (!b)
+        return;
     pthread_mutex_lock(&b->lock);
     int last = --b->holders == 0;
     pthread_cond_broadcast(&b->news);
@@ -371,7 +353,11 @@ static struct xh_metadata_image *new_look(const char *url, const struct xh_optio
     struct xh_metadata_image *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
-    take_options(b, o);
+    xh_known_options(&b->opt, o);
+    b->opt.readahead = 1;
+    b->opt.part_bytes = PART_BYTES;
+    b->opt.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max; /* all that comes stays */
+    b->opt.may_lack = b->opt.sums = 1;
     b->files = files;
     b->required = required;
     b->likely = known == XH_KNOWN_SOME;
@@ -544,12 +530,6 @@ void xh_metadata_image_after_fork(struct xh_metadata_image *b)
         b->block = NULL;
         b->image = (struct xh_metaimage){0};
     }
-}
-
-void xh_metadata_image_close(struct xh_metadata_image *b)
-{
-    if (b)
-        release(b);
 }
 
 const struct xh_source xh_metadata_image_source = {"metadata image", .peek = peek};

@@ -1,11 +1,11 @@
 /* The sidecar of an open file: its metadata image, looked for while the file is being opened, and read from.
  *
- * A thread asks for it beside the opening's own first request; so it costs no round trip, and where it is not there
- * nobody waits for it. It is opened as any file is, with its own shadow: so all processes of the user fetch it once, in
- * as many parts as pay, and hold it packed. What is read of it is unpacked in private memory, block by block.
+ * A thread asks for it beside the opening's own first request. So it costs no round trip, and where there is none no
+ * reader waits for it. It is opened as any file is, with its own shadow: the user's processes fetch it once, and hold
+ * it packed. What is read of it is unpacked in private memory, block by block.
  *
  * An image is used when it is of the version that is open: same size, same time, and the same bytes where the file's
- * head is known. Anything else, and any doubt later, sends the reader to the original. */
+ * head is known. In any other case, and after any doubt, readers go to the original. */
 #ifndef XH_METADATA_IMAGE_H
 #define XH_METADATA_IMAGE_H
 
@@ -19,44 +19,44 @@ struct xh_other_files;
 int xh_metadata_image_begin(const char *url, const struct xh_options *o, const struct xh_other_files *files,
                             struct xh_metadata_image **out, struct xh_err *err);
 
-/* The same in another process of the job of one that has the image: |told| is what that one's xh_metadata_image_tell
- * gave, "" for none. Nobody is asked whether there is one. */
+/* The same where another process of the job has the image: |told| is what its xh_metadata_image_tell gave, "" for none.
+ * The server is not asked whether there is one. */
 void xh_metadata_image_begin_told(const char *url, const struct xh_options *o, const char *told,
                                   const struct xh_other_files *files, struct xh_metadata_image **out);
 
-/* What xh_metadata_image_begin_told wants, with its NUL, "" where no image is used. Returns its length; 0 also where
- * |size| bytes do not hold it. |b|: or NULL. */
+/* Writes what xh_metadata_image_begin_told wants, with its NUL; "" where no image is used, or |size| bytes do not hold
+ * it. Returns its length. |b| may be NULL. */
 size_t xh_metadata_image_tell(struct xh_metadata_image *b, char *out, size_t size);
 
 /* What was opened. */
 struct xh_metadata_image_of {
     const char *validator;
     uint64_t size;
-    const uint8_t *head; /* its first bytes, as far as they came along; NULL: none did */
+    const uint8_t *head; /* the file's first bytes that came with the opening; NULL: none did */
     size_t head_len;
 };
 
-/* The file is open: waits for its image where it is coming, not where that is not known yet and would take longer than
- * a part of the opening did. Returns 1 when the image is there to be read from, 0 when it is not, or not yet; or a
- * negative code where the option requires one. Threads: the opener's, once. */
+/* Called once, by the thread that has opened the file. Waits for the image if it is coming; if that is not known yet,
+ * only for a part of the time that the opening took. Returns 1 when there is an image to be read from, 0 when there is
+ * none, or none yet; or a negative code when the option requires one. */
 int xh_metadata_image_settle(struct xh_metadata_image *b, const struct xh_metadata_image_of *of, struct xh_err *err);
 
-/* 1 when it cannot be told yet, nor a moment (2 ms) later, whether there is an image. |b|: or NULL. */
+/* Returns 1 when it is not known, now or 2 ms later, whether there is an image. |b| may be NULL. */
 int xh_metadata_image_is_doubtful(struct xh_metadata_image *b);
 
-/* Copies [off, off + len), for a guess, if all of it is here already. Does not block. */
+/* Copies [off, off + len), for a guess, if all of it is here already. Returns 1 or 0. Does not block. */
 int xh_metadata_image_look(struct xh_metadata_image *b, uint64_t off, void *buf, size_t len);
 
-/* 1 when the image has it, or will: nobody needs to ask the origin. */
+/* Returns 1 when the image has the bytes, or will have them: the origin need not be asked for them. */
 int xh_metadata_image_has(struct xh_metadata_image *b, uint64_t off, uint64_t len);
 
-/* 1 when there is an image to be read from, |all|: and all of it has come. */
+/* Returns 1 when there is an image to be read from; with |all| only when all of it has come. */
 int xh_metadata_image_is_used(struct xh_metadata_image *b, int all);
 
-/* Adds what the image cost to |out|. */
+/* Adds the image's requests and bytes to |out|. */
 void xh_metadata_image_stats(struct xh_metadata_image *b, struct xh_stats *out);
 
-/* In a fork's child, before anything else: the look, if it goes on, is the parent's. */
+/* Called in a fork's child before any other function. A look that goes on is the parent's. */
 void xh_metadata_image_after_fork(struct xh_metadata_image *b);
 
 /* Never waits for the network: a look that goes on ends by itself. */

@@ -7,6 +7,7 @@
 #include <openssl/evp.h>
 #include <zstd.h>
 
+#include "base/table.h"
 #include "bytes.h"
 
 static const uint8_t magic[8] = {0x89, 'X', 'H', 'M', '\r', '\n', 0x1a, '\n'};
@@ -211,17 +212,10 @@ void xh_metaimage_free(struct xh_metaimage *m)
 
 int xh_metaimage_find(const struct xh_metaimage *m, uint64_t off, uint64_t len, uint64_t *at)
 {
-    size_t lo = 0, hi = m->head.extents; /* the last piece that begins at |off| or before it is in [lo, hi) */
-    if (off < m->piece[0].off)
+    size_t n = xh_count_before(i, m->head.extents, m->piece[i].off <= off);
+    if (n == 0)
         return 0;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (m->piece[mid].off <= off)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    const struct xh_metaimage_piece *p = &m->piece[lo];
+    const struct xh_metaimage_piece *p = &m->piece[n - 1];
     uint64_t skip = off - p->off, piece_len = p[1].at - p->at;
     if (skip > piece_len || len > piece_len - skip)
         return 0;

@@ -16,7 +16,6 @@
 #define XH_METAIMAGE_INDEX_MOST (8u << 20)       /* bytes of an index, unpacked */
 #define XH_METAIMAGE_BLOCK_MOST (1u << 20)       /* bytes of a block, unpacked */
 #define XH_METAIMAGE_SUM 16u                     /* bytes of a block's SHA-256 that are kept */
-#define XH_METAIMAGE_BACK_MOST 255u              /* words that a difference may reach back */
 
 struct xh_metaimage_head {
     uint64_t file_bytes; /* the original's size and time */

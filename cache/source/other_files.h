@@ -1,13 +1,13 @@
-/* Other files than the one that is open: the sidecars beside it, which are opened and read as any file is. Open/ hands
- * these functions down, as they stand above the sources. */
+/* Files other than the open one: its sidecars, which are opened and read as any file is. open/ hands these functions
+ * down, as it stands above the sources. */
 #ifndef XH_OTHER_FILES_H
 #define XH_OTHER_FILES_H
 
 #include "cache.h"
 
 struct xh_other_files {
-    /* As xh_cache_open, _open_told, _close, _stats and _prefetch. read: past an early head, which is not proved: the
-     * reader has sums of what it reads. */
+    /* As xh_cache_open, _open_told, _close, _stats and _prefetch. |read| does not wait until an unverified head is
+     * proved, as its caller has sums of what it reads. */
     int (*open)(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err);
     int (*open_told)(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,
                      struct xh_err *err);

@@ -11,11 +11,10 @@
 
 #include "object.h"
 #include "base/now.h"
+#include "base/table.h"
 #include "base/thread.h"
 
-/* Unpacked frames that are kept: so many bytes, and so many frames at least. */
-#define KEPT_BYTES (16u << 20)
-#define KEPT_LEAST 4u
+#define KEPT_BYTES (16u << 20) /* of unpacked frames that are kept; at least four, as none is longer than 4 MiB */
 
 unsigned xh_unpacker_threads(void)
 {
@@ -31,62 +30,32 @@ static struct xh_range range_of(const struct xh_packed *t, uint32_t frame)
     return (struct xh_range){(uint64_t)frame * t->head.frame_bytes, xh_packed_raw_len(t, frame)};
 }
 
-/* Calls |act| for each piece of |frame| that is wanted, until one fails. */
-static int each_part(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame,
-                     int (*act)(const struct xh_unpacking *, struct xh_run, void *), void *ctx)
+/* Adds the pieces of |frame| that are wanted to |out|. Returns 0, or XH_E_NOMEM when one could not be added. |forgoes|:
+ * then gives up what is claimed of that piece. */
+static int part_of(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame, int forgoes,
+                   struct xh_runs *out)
 {
     struct xh_range r = range_of(t, frame);
     uint64_t first = r.off / XH_PAGE_BYTES, end = (r.off + r.len + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
-    size_t lo = 0, hi = of->runs->n; /* the first run that ends behind |first| */
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (of->runs->at[mid].first + of->runs->at[mid].count <= first)
-            lo = mid + 1;
-        else
-            hi = mid;
+    const struct xh_run *runs = of->runs->at;
+    int rc = 0;
+    for (size_t i = xh_count_before(k, of->runs->n, runs[k].first + runs[k].count <= first);
+         i < of->runs->n && runs[i].first < end; i++) {
+        uint64_t behind = runs[i].first + runs[i].count;
+        struct xh_run piece = {.first = runs[i].first > first ? runs[i].first : first};
+        piece.count = (behind < end ? behind : end) - piece.first;
+        if (xh_runs_add_run(out, piece) == 0)
+            continue;
+        rc = XH_E_NOMEM;
+        if (forgoes && of->claimed)
+            xh_shadow_forgo(of->op->f->shadow, piece.first, piece.count);
     }
-    for (size_t i = lo; i < of->runs->n && of->runs->at[i].first < end; i++) {
-        struct xh_run run = of->runs->at[i];
-        uint64_t a = run.first > first ? run.first : first,
-                 b = run.first + run.count < end ? run.first + run.count : end;
-        int rc = a < b ? act(of, (struct xh_run){a, b - a}, ctx) : 0;
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
-
-static int add_part(const struct xh_unpacking *of, struct xh_run run, void *out)
-{
-    return xh_runs_add_run(out, run) ? XH_E_NOMEM : 0;
-}
-
-static int part_of(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame, struct xh_runs *out)
-{
-    return each_part(of, t, frame, add_part, out);
-}
-
-struct leaving {
-    struct xh_runs *out;
-    int rc;
-};
-
-static int leave_part(const struct xh_unpacking *of, struct xh_run run, void *ctx)
-{
-    struct leaving *l = ctx;
-    if (xh_runs_add_run(l->out, run) == 0)
-        return 0;
-    if (of->claimed)
-        xh_shadow_forgo(of->op->f->shadow, run.first, run.count);
-    l->rc = XH_E_NOMEM;
-    return 0;
+    return rc;
 }
 
 int xh_unpacking_leave(const struct xh_unpacking *of, const struct xh_packed *t, uint32_t frame, struct xh_runs *out)
 {
-    struct leaving l = {.out = out};
-    each_part(of, t, frame, leave_part, &l);
-    return l.rc;
+    return part_of(of, t, frame, 1, out);
 }
 
 /* Where in the reader's buffer the frame is to go as a whole; NULL: not there. */
@@ -140,7 +109,6 @@ static void keep(struct xh_unpacker *u, uint32_t frame, uint8_t *raw)
     pthread_mutex_lock(&u->lock);
     if (!u->kept) {
         u->nkept = KEPT_BYTES / u->table->head.frame_bytes;
-        u->nkept = u->nkept < KEPT_LEAST ? KEPT_LEAST : u->nkept;
         u->kept = calloc(u->nkept, sizeof *u->kept);
         u->nkept = u->kept ? u->nkept : 0;
     }
@@ -174,7 +142,7 @@ int xh_unpack_kept(struct xh_unpacker *u, struct xh_unpacking *of, uint32_t fram
         k->readers++;
     }
     pthread_mutex_unlock(&u->lock);
-    int done = k && part_of(of, u->table, frame, &part) == 0;
+    int done = k && part_of(of, u->table, frame, 0, &part) == 0;
     if (done)
         hand_on(of, &part, range_of(u->table, frame), k->bytes, 1);
     free(part.at);
@@ -202,7 +170,7 @@ static void unpack(struct xh_unpacker *u, struct xh_unpack_task *t, struct xh_pa
     struct xh_range r = range_of(u->table, t->frame);
     struct xh_runs part = {0};
     uint64_t began = xh_now_ns();
-    int rc = part_of(of, u->table, t->frame, &part);
+    int rc = part_of(of, u->table, t->frame, 0, &part);
     uint8_t *place = rc ? NULL : place_of(of, &part, r), *own = place || rc ? NULL : malloc(r.len),
             *to = place ? place : own;
     int good = z && to && xh_packed_unpack(u->table, t->frame, t->packed, z, to) == 0;

@@ -5,31 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Days from 1970-01-01 to the first of |month| (1 to 12) of |year|: years begin in March here, so that the leap day is
- * last. */
-static int64_t days_to(int64_t year, int month)
-{
-    int64_t y = month > 2 ? year : year - 1, m = month > 2 ? month - 3 : month + 9;
-    return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 - 719468;
-}
-
-/* "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, 5.6.7; the two older forms are not sent any more). Not by curl_getdate:
- * that takes a date without seconds or zone too, and here it is compared with a file's time. */
-static int http_date(const char *text, int64_t *out)
-{
-    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    char name[4];
-    int day, year, h, m, s, n = 0;
-    if (sscanf(text, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n", &day, name, &year, &h, &m, &s, &n) != 6 ||
-        n == 0)
-        return 0;
-    const char *at = strlen(name) == 3 ? strstr(months, name) : NULL;
-    if (!at || (at - months) % 3 || year < 1601 || day < 1 || day > 31 || h < 0 || h > 23 || m < 0 || m > 59 || s < 0 ||
-        s > 60)
-        return 0;
-    *out = ((days_to(year, (int)(at - months) / 3 + 1) + day - 1) * 24 + h) * 3600 + m * 60 + s;
-    return 1;
-}
+#include "base/date.h"
 
 /* nginx: "time-size" in seconds; Apache: "size-time" in microseconds; both hexadecimal. */
 static int etag_time(const char *tag, uint64_t size, int64_t *out)
@@ -52,7 +28,12 @@ static int etag_time(const char *tag, uint64_t size, int64_t *out)
 
 int xh_version_mtime(const char *validator, uint64_t size, int64_t *mtime_s)
 {
-    if (strncmp(validator, "mtime:", 6) == 0)
-        return http_date(validator + 6, mtime_s);
+    char date[XH_DATE_BYTES];
+    if (strncmp(validator, "mtime:", 6) == 0) {
+        snprintf(date, sizeof date, "%s", validator + 6); /* without what follows the date */
+        int64_t t = xh_http_date(date);
+        *mtime_s = t >= 0 ? t : *mtime_s;
+        return t >= 0;
+    }
     return strncmp(validator, "etag:", 5) == 0 && etag_time(validator + 5, size, mtime_s);
 }

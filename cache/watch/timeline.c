@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/now.h"
 #include "trace.h"
 
@@ -216,17 +217,8 @@ static void give_up(void)
 /* Writes all bytes; on an error switches the time line off. */
 static void write_out(const char *p, size_t len)
 {
-    while (len > 0) {
-        ssize_t n = write(line.fd, p, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            give_up();
-            return;
-        }
-        p += n;
-        len -= (size_t)n;
-    }
+    if (xh_write(line.fd, p, len))
+        give_up();
 }
 
 void xh_timeline_write(int all)
@@ -274,32 +266,18 @@ static void at_exit(void)
     xh_timeline_write(1);
 }
 
-/* Appends |s|, cut to what fits, to the path. */
-static size_t append(char *path, size_t n, size_t size, const char *s)
-{
-    while (*s && n + 1 < size)
-        path[n++] = *s++;
-    return n;
-}
-
 static void expand(const char *name, char *path, size_t size)
 {
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
     size_t n = 0;
-    char text[256];
-    for (; *name && n + 1 < size; name++) {
-        if (name[0] != '%' || (name[1] != 'p' && name[1] != 'h')) {
-            path[n++] = *name;
-            continue;
-        }
-        name++;
-        if (*name == 'p')
-            snprintf(text, sizeof text, "%d", (int)getpid());
-        else if (gethostname(text, sizeof text) != 0)
-            text[0] = '\0';
-        text[sizeof text - 1] = '\0';
-        n = append(path, n, size, text);
+    for (; *name && n < size; name++) {
+        int is_process = strncmp(name, "%p", 2) == 0, is_host = strncmp(name, "%h", 2) == 0;
+        n += (size_t)(is_process ? snprintf(path + n, size - n, "%d", (int)getpid())
+                      : is_host  ? snprintf(path + n, size - n, "%s", host)
+                                 : snprintf(path + n, size - n, "%c", *name));
+        name += is_process || is_host;
     }
-    path[n] = '\0';
 }
 
 /* Opens the file. Each process holds a shared lock until it ends. The first process with the file open gets the

@@ -26,7 +26,7 @@ import harness  # noqa: E402
 ROOMS = {
     "base": ("cache/base/ cache/watch/stats cache/watch/timeline cache/watch/trace", ""),
     "chunkindex": ("cache/format/chunkindex/", "base:extent.h,hdf5.h,table.h"),
-    "format": ("cache/format/", "base:extent.h,hdf5.h,table.h"),
+    "format": ("cache/format/", "base:extent.h,hdf5.h,table.h chunkindex:btree2.h"),
     "plans": ("cache/pages/plan cache/ahead/predict cache/ahead/weave", "base"),
     "policy": ("cache/policy", "base:extent.h"),
     "overlay": ("cache/overlay/", "base"),
@@ -38,7 +38,7 @@ ROOMS = {
     "watch": ("cache/watch/", "base shadow:shadow.h face"),
     "text": (
         "cache/origin/ring cache/origin/url cache/origin/proxy cache/origin/response cache/origin/multipart "
-        "cache/origin/dialect cache/origin/tls_advice", "base:err.h,env.h,hash.h,now.h"),
+        "cache/origin/dialect cache/origin/tls_advice", "base:date.h,err.h,env.h,hash.h,now.h"),
     "creds": ("cache/origin/auth cache/origin/netrc cache/origin/token", "base text:url.h"),
     "wire": ("cache/origin/net cache/origin/wire cache/origin/handle", "base:now.h text:ring.h,proxy.h"),
     "caller": ("cache/origin/caller", "base text creds wire:net.h,handle.h"),

@@ -291,7 +291,7 @@ static void hurt(uint64_t *seed)
     snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR, dir);
     DIR *d = opendir(path);
     for (struct dirent *e; d && n < VERSIONS && (e = readdir(d));)
-        if (xh_store_is_shadow_name(e->d_name))
+        if (xh_store_is_name(e->d_name, 's'))
             snprintf(name[n++], sizeof *name, "%s/" XH_LAYOUT_DIR "/%.80s", dir, e->d_name);
     if (d)
         closedir(d);

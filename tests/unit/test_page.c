@@ -24,6 +24,7 @@
 #include "shadow/guard.h"
 #include "shadow/impl.h"
 #include "shadow/owner.h"
+#include "shadow/directory.h"
 #include "shadow/store.h"
 #include "shadow/sum.h"
 #include "shadow/page_state.h"
@@ -1205,9 +1206,7 @@ static void budget_holds_at_once(int together)
     _Atomic int *go = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t most = 0, used;
     opt.shadow_budget_bytes = 8u << 20;
-    char path[XH_DIR_BYTES];
-    xh_store_dir_path(&opt, path);
-    int dirfd = xh_store_dir(&opt, path, 1);
+    int dirfd = xh_directory_open(&opt, 1);
     for (int i = 0; i < 4; i++)
         if ((pids[i] = fork()) == 0)
             fill_at_once(i, together, go);
@@ -1332,11 +1331,11 @@ Test(page, a_directory_of_another_layout_that_is_used_stays)
     cr_expect_eq(unlink(next), 0);
     snprintf(next, sizeof next, "%s/v7", dir);
     int use = open(next, O_RDONLY | O_DIRECTORY);
-    cr_assert_eq(flock(use, LOCK_SH), 0); /* as xh_store_dir does */
-    xh_store_tidy(s->dirfd);
+    cr_assert_eq(flock(use, LOCK_SH), 0); /* as xh_directory_open does */
+    xh_directory_tidy(s->dirfd);
     cr_expect_eq(access(next, F_OK), 0);
     close(use);
-    xh_store_tidy(s->dirfd);
+    xh_directory_tidy(s->dirfd);
     cr_expect_neq(access(next, F_OK), 0);
     /* What is ours is used for as long as a shadow is open. */
     snprintf(next, sizeof next, "%s/" XH_LAYOUT_DIR, dir);

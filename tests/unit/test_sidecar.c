@@ -107,7 +107,7 @@ Test(metaimage, differences_of_any_reach_unpack_to_the_bytes)
     for (unsigned i = 0; i < BLOCK; i++)
         raw[i] = (uint8_t)(rand() % 3 * (int)(i / 40)); /* records of 5 words */
     EVP_Digest(raw, BLOCK, sum, NULL, EVP_sha256(), NULL);
-    for (unsigned back = 0; back <= XH_METAIMAGE_BACK_MOST; back++) {
+    for (unsigned back = 0; back <= UINT8_MAX; back++) {
         struct xh_metaimage_block b = {.raw_len = BLOCK, .back = (uint8_t)back};
         struct xh_metaimage m = {.head = {.blocks = 1}, .block = &b};
         memcpy(b.sum, sum, XH_METAIMAGE_SUM);

@@ -16,8 +16,7 @@ static uint8_t bytes_for(uint64_t n)
     return b;
 }
 
-/* Computes the widths of a pointer's counts at each level, from the number of records that fit. */
-static int widths(struct xh_format *f, unsigned depth)
+int xh_btree2_widths(struct xh_format *f, unsigned depth)
 {
     if (f->node_bytes <= XH_HDF5_FRAME_BYTES + f->elem)
         return -1;
@@ -85,7 +84,7 @@ int xh_btree2_root(const uint8_t *p, size_t len, struct xh_parts *ps)
         return -1;
     if (p[5] == 11)
         f->size_bytes = (uint8_t)((f->elem - f->O - 5) % 8 + 1);
-    if (widths(f, depth))
+    if (xh_btree2_widths(f, depth))
         return -1;
     const uint8_t *q = p + 16;
     uint64_t n = xh_le(q + f->O, 2), all = xh_le(q + f->O + 2, f->L);

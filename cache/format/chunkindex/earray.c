@@ -56,19 +56,10 @@ static int block(const struct xh_format *f, uint64_t addr, unsigned super, struc
 static int pages(const struct xh_format *f, uint64_t addr, unsigned super, uint64_t d, const uint8_t *map,
                  struct xh_parts *ps)
 {
-    uint64_t npages = pages_of(f, super), page_bytes = f->page_elems * f->elem + 4;
     if (addr == XH_UNDEF || addr > ps->ix->map->size)
         return xh_parts_hole(ps, block_elems(f, super));
-    addr += XH_HDF5_FRAME_BYTES + f->O + f->off_bytes;
-    for (uint64_t i = 0; i < npages; i++) {
-        uint64_t bit = d * npages + i;
-        struct xh_node page = {.addr = addr + i * page_bytes, .len = node_len(page_bytes), .kind = XH_NODE_EA_PAGE,
-                               .records = f->page_elems};
-        int written = map[bit / 8] & (0x80 >> bit % 8);
-        if (written ? xh_parts_node(ps, page, f->page_elems) : xh_parts_hole(ps, f->page_elems))
-            return -1;
-    }
-    return 0;
+    return xh_parts_pages(ps, addr + XH_HDF5_FRAME_BYTES + f->O + f->off_bytes, block_elems(f, super), map,
+                          d * pages_of(f, super));
 }
 
 static int index_block(const struct xh_format *f, const uint8_t *p, struct xh_parts *ps)
@@ -105,8 +96,6 @@ int xh_earray_node(const struct xh_node *node, const uint8_t *p, size_t len, str
     const struct xh_format *f = &ps->ix->fmt;
     if (len < node->len)
         return -1;
-    if (node->kind == XH_NODE_EA_PAGE)
-        return xh_parts_elements(ps, p, node->records);
     if (p[4] != 0)
         return -1;
     if (node->kind == XH_NODE_EA_INDEX && memcmp(p, "EAIB", 4) == 0)

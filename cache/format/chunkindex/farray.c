@@ -7,34 +7,16 @@
 
 #include "base/hdf5.h"
 
-/* Appends the pages of the data block at |addr|. |init| has a bit for each page, which is set when it was written. */
-static int pages(const struct xh_format *f, uint64_t addr, const uint8_t *init, struct xh_parts *ps)
-{
-    uint64_t page_bytes = f->page_elems * f->elem + 4;
-    for (uint64_t i = 0, left = f->elems; left; i++) {
-        uint64_t n = left < f->page_elems ? left : f->page_elems;
-        struct xh_node page = {.addr = addr + i * page_bytes, .len = (uint32_t)(n * f->elem + 4),
-                               .kind = XH_NODE_FA_PAGE, .records = n};
-        int written = init[i / 8] & (0x80 >> i % 8);
-        if (written ? xh_parts_node(ps, page, n) : xh_parts_hole(ps, n))
-            return -1;
-        left -= n;
-    }
-    return 0;
-}
-
 int xh_farray_node(const struct xh_node *node, const uint8_t *p, size_t len, struct xh_parts *ps)
 {
     const struct xh_format *f = &ps->ix->fmt;
     if (len < node->len)
         return -1;
-    if (node->kind == XH_NODE_FA_PAGE)
-        return xh_parts_elements(ps, p, node->records);
     if (memcmp(p, "FADB", 4) != 0 || p[4] != 0)
         return -1;
     p += 6 + f->O;
     if (f->elems > f->page_elems)
-        return pages(f, node->addr + node->len, p, ps);
+        return xh_parts_pages(ps, node->addr + node->len, f->elems, p, 0);
     return xh_parts_elements(ps, p, f->elems);
 }
 

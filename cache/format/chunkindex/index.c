@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "btree1.h"
 #include "btree2.h"
 #include "earray.h"
@@ -12,15 +13,8 @@
 
 size_t xh_index_seg(const struct xh_index *ix, uint64_t rank)
 {
-    size_t lo = 0, hi = ix->nsegs;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (ix->seg[mid]->first <= rank)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
+    size_t n = xh_count_before(i, ix->nsegs, ix->seg[i]->first <= rank);
+    return n ? n - 1 : 0;
 }
 
 struct xh_chunk *xh_index_chunk(const struct xh_index *ix, uint64_t rank)
@@ -108,8 +102,8 @@ void xh_index_unfold(struct xh_node *node, const uint8_t *p, size_t len)
     switch (node->kind) {
     case XH_NODE_BT1: rc = xh_btree1_node(node, p, len, &ps); break;
     case XH_NODE_BT2: rc = xh_btree2_node(node, p, len, &ps); break;
-    case XH_NODE_FA_BLOCK:
-    case XH_NODE_FA_PAGE: rc = xh_farray_node(node, p, len, &ps); break;
+    case XH_NODE_FA_BLOCK: rc = xh_farray_node(node, p, len, &ps); break;
+    case XH_NODE_PAGE: rc = len < node->len ? -1 : xh_parts_elements(&ps, p, node->records); break;
     default: rc = xh_earray_node(node, p, len, &ps);
     }
     uint64_t ranks = ranks_of(&ps);

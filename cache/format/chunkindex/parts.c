@@ -4,6 +4,8 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "base/table.h"
+
 /* Bytes of a tree's node besides its content. */
 #define TREE_BYTES 48
 
@@ -136,14 +138,8 @@ static struct xh_seg *append(struct xh_parts *ps, uint64_t n, int with_chunks)
     /* The chunks of one node may take half of the memory bound. */
     if (with_chunks && n > ps->ix->map->most_bytes / 2 / (sizeof(struct xh_chunk) + TREE_BYTES))
         return NULL;
-    if (ps->n == ps->room) {
-        size_t room = ps->room ? 2 * ps->room : 16;
-        struct xh_seg **seg = realloc(ps->seg, room * sizeof *seg);
-        if (!seg)
-            return NULL;
-        ps->seg = seg;
-        ps->room = room;
-    }
+    if (xh_grow(ps->seg, ps->room, ps->n + 1))
+        return NULL;
     struct xh_seg *s = seg_new(ps->ix, n, with_chunks);
     if (s)
         ps->seg[ps->n++] = s;
@@ -224,6 +220,20 @@ int xh_parts_node(struct xh_parts *ps, struct xh_node node, uint64_t n)
     if (s->node) {
         s->node->seg = s;
         s->unseen = 1;
+    }
+    return 0;
+}
+
+int xh_parts_pages(struct xh_parts *ps, uint64_t addr, uint64_t n, const uint8_t *map, uint64_t bit)
+{
+    const struct xh_format *f = &ps->ix->fmt;
+    for (uint64_t now, bytes; n; n -= now, addr += bytes, bit++) {
+        now = n < f->page_elems ? n : f->page_elems;
+        bytes = now * f->elem + 4; /* and a checksum */
+        struct xh_node page = {.addr = addr, .len = (uint32_t)bytes, .kind = XH_NODE_PAGE, .records = now};
+        int written = map[bit / 8] & (0x80 >> bit % 8);
+        if (written ? xh_parts_node(ps, page, now) : xh_parts_hole(ps, now))
+            return -1;
     }
     return 0;
 }

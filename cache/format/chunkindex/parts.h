@@ -27,11 +27,10 @@ enum xh_node_kind {
     XH_NODE_BT1,
     XH_NODE_BT2,
     XH_NODE_FA_BLOCK,
-    XH_NODE_FA_PAGE,
     XH_NODE_EA_INDEX,
     XH_NODE_EA_SUPER,
     XH_NODE_EA_BLOCK,
-    XH_NODE_EA_PAGE,
+    XH_NODE_PAGE, /* of a long data block of an array */
 };
 
 struct xh_chunk {
@@ -110,6 +109,9 @@ int xh_parts_hole(struct xh_parts *ps, uint64_t n);
 /* Appends a node that leads to |n| ranks; a hole when its address is undefined, outside the object or already known.
  * Returns 0 or -1. */
 int xh_parts_node(struct xh_parts *ps, struct xh_node node, uint64_t n);
+/* Appends the pages of an array's data block: |n| elements, the first page at |addr|. A bit for each page in |map|,
+ * from |bit| on, tells whether it was written. Returns 0 or -1. */
+int xh_parts_pages(struct xh_parts *ps, uint64_t addr, uint64_t n, const uint8_t *map, uint64_t bit);
 
 void xh_parts_free(struct xh_parts *ps);
 

@@ -1,0 +1,14 @@
+/* Dates as HTTP writes them. Pure. */
+#ifndef XH_DATE_H
+#define XH_DATE_H
+
+#include <stdint.h>
+
+#define XH_DATE_BYTES sizeof "Sun, 06 Nov 1994 08:49:37 GMT"
+
+/* Returns the seconds since 1970 of a date in HTTP's preferred form, the one above, in any locale. -1: it is not one.
+ * Not by curl_getdate, which takes a date without seconds or zone too: this one is compared with a file's time.
+ * Source: RFC 9110, 5.6.7. */
+int64_t xh_http_date(const char *text);
+
+#endif

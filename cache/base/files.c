@@ -1,0 +1,53 @@
+/* Files: see files.h. */
+#include "files.h"
+
+#include <unistd.h>
+
+ssize_t xh_read_at(int fd, void *buf, size_t len, uint64_t off)
+{
+    size_t got = 0;
+    while (got < len) {
+        ssize_t n = xh_retry(pread(fd, (char *)buf + got, len - got, (off_t)(off + got)));
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        got += (size_t)n;
+    }
+    return (ssize_t)got;
+}
+
+#define AT_ITS_PLACE UINT64_MAX
+
+static int write_all(int fd, const char *p, size_t len, uint64_t off)
+{
+    while (len > 0) {
+        ssize_t n = xh_retry(off == AT_ITS_PLACE ? write(fd, p, len) : pwrite(fd, p, len, (off_t)off));
+        if (n == 0)
+            errno = EIO;
+        if (n <= 0)
+            return -1;
+        p += n;
+        len -= (size_t)n;
+        off += off == AT_ITS_PLACE ? 0 : (uint64_t)n;
+    }
+    return 0;
+}
+
+int xh_write_at(int fd, const void *buf, size_t len, uint64_t off)
+{
+    return write_all(fd, buf, len, off);
+}
+
+int xh_write(int fd, const void *buf, size_t len)
+{
+    return write_all(fd, buf, len, AT_ITS_PLACE);
+}
+
+DIR *xh_list(int fd)
+{
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0)
+        close(fd);
+    return d;
+}

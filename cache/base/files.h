@@ -1,0 +1,34 @@
+/* Files: whole reads and writes, whatever interrupts them. */
+#ifndef XH_FILES_H
+#define XH_FILES_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Makes a system call again as long as a signal interrupts it. Returns what it returns. */
+#define xh_retry(call)                                                            \
+    ({                                                                            \
+        long rc_;                                                                 \
+        do                                                                        \
+            rc_ = (long)(call);                                                   \
+        while (rc_ < 0 && errno == EINTR);                                        \
+        rc_;                                                                      \
+    })
+
+/* Reads [off, off + len) of |fd| as far as the file has it. Returns the number of bytes, or -1 with errno. */
+ssize_t xh_read_at(int fd, void *buf, size_t len, uint64_t off);
+
+/* Writes |len| bytes at |off|. Returns 0, or -1 with errno. */
+int xh_write_at(int fd, const void *buf, size_t len, uint64_t off);
+
+/* Writes |len| bytes where |fd| stands. Returns 0, or -1 with errno. */
+int xh_write(int fd, const void *buf, size_t len);
+
+/* Lists the directory |fd|; -1 is allowed. Returns NULL when it cannot be listed. Owns: |fd|; the caller closes the
+ * result with closedir. */
+DIR *xh_list(int fd);
+
+#endif

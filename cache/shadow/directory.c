@@ -1,0 +1,214 @@
+/* The directory of the shadows: finds, creates and checks it, and knows the directories of other layouts. See
+ * directory.h. Threads: any. */
+#include "directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/filesystems.h"
+#include "watch/trace.h"
+#include "store.h"
+
+void xh_directory_path(const struct xh_options *o, char path[XH_DIR_BYTES])
+{
+    if (o->shadow_dir[0])
+        snprintf(path, XH_DIR_BYTES, "%s", o->shadow_dir);
+    else
+        snprintf(path, XH_DIR_BYTES, "/dev/shm/xhdf5-%u", (unsigned)geteuid());
+    /* A slash at the end would follow a symlink. */
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    snprintf(path + n, XH_DIR_BYTES - n, "/" XH_LAYOUT_DIR);
+}
+
+/* Returns why a directory's file system is unsuitable, or NULL. A shared mapping must be coherent (no network file
+ * system), and reserved blocks must stay reserved (no copy on write). */
+static const char *bad_fs(int dirfd, int is_default)
+{
+    struct statfs fs;
+    if (fstatfs(dirfd, &fs) < 0)
+        return "statfs failed";
+    switch ((unsigned long)fs.f_type) {
+    case TMPFS_MAGIC: return NULL;
+    case EXT4_SUPER_MAGIC:
+    case XFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+        if (is_default)
+            return "it is in no tmpfs";
+        return access("/proc/sys/kernel/random/boot_id", R_OK) ? "no boot id" : NULL;
+    default: return "its file system is unsuitable";
+    }
+}
+
+/* Traces that |path| cannot be used. If the user named the directory, also prints it once: the program runs on, and
+ * shares nothing. */
+static void say_unusable(const struct xh_options *o, const char *path, const char *why)
+{
+    static atomic_int said;
+    xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, why);
+    if (o->shadow_dir[0] && !atomic_exchange(&said, 1))
+        dprintf(
+            STDERR_FILENO,
+            "xhdf5: the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "
+            "shared: name a directory in a tmpfs that is yours alone (chmod 700) with XHDF5_SHADOW_DIR\n",
+            path, why);
+}
+
+/* Returns why the opened directory |fd| is unsuitable, or NULL. If |fd| is -1, errno says why. */
+static const char *bad_dir(int fd, int is_default)
+{
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return errno == ENOENT                      ? "it is not there"
+               : errno == ELOOP || errno == ENOTDIR ? "it is no directory"
+                                                    : "no access";
+    if (st.st_uid != geteuid())
+        return "it is another user's";
+    if (st.st_mode & 077)
+        return "it is open to others";
+    return bad_fs(fd, is_default);
+}
+
+/* Opens the layout's directory in |base| and marks it as used. If another process is removing it, makes a new one. */
+static int open_layout(int base, int create)
+{
+    const struct timespec pause = {.tv_nsec = XH_STORE_PAUSE_NS};
+    struct stat st;
+    for (unsigned i = 0; i < XH_STORE_TRIES; i++) {
+        int fd = openat(base, XH_LAYOUT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && (errno != ENOENT || !create || (mkdirat(base, XH_LAYOUT_DIR, 0700) < 0 && errno != EEXIST)))
+            return -1;
+        if (fd < 0)
+            continue;
+        int removed = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        if (!removed && fstat(fd, &st) == 0 && st.st_nlink > 0)
+            return fd;
+        close(fd);
+        nanosleep(&pause, NULL);
+    }
+    errno = ENOENT;
+    return -1;
+}
+
+int xh_directory_open(const struct xh_options *o, int create)
+{
+    char base_path[XH_DIR_BYTES], said[80];
+    int is_default = o->shadow_dir[0] == '\0', base = -1, fd = -1;
+    const char *why = NULL;
+    xh_directory_path(o, base_path);
+    base_path[strlen(base_path) - strlen("/" XH_LAYOUT_DIR)] = '\0';
+    if (create && mkdir(base_path, 0700) < 0 && errno != EEXIST)
+        why = strerror_r(errno, said, sizeof said);
+    if (!why) {
+        base = open(base_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        why = bad_dir(base, is_default);
+    }
+    if (!why) {
+        fd = open_layout(base, create);
+        why = fd < 0 && create ? strerror_r(errno, said, sizeof said) : bad_dir(fd, is_default);
+    }
+    if (base >= 0)
+        close(base);
+    if (!why)
+        return xh_store_move_up(fd);
+    if (create)
+        say_unusable(o, base_path, why);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+int xh_directory_common(int dirfd, const char *name)
+{
+    struct stat st;
+    int fd = openat(dirfd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* ---- other layouts ----------------------------------------------------------------------- */
+
+/* Returns 1 for "v" and digits, except this layout's. */
+static int is_other_layout(const char *name)
+{
+    size_t n = strlen(name);
+    return name[0] == 'v' && n > 1 && n < XH_PLACE_BYTES - 4 && strspn(name + 1, "0123456789") == n - 1 &&
+           strcmp(name, XH_LAYOUT_DIR) != 0;
+}
+
+size_t xh_directory_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES])
+{
+    size_t n = 0;
+    place[n++][0] = '\0';
+    snprintf(place[n++], XH_PLACE_BYTES, "../");
+    DIR *d = xh_list(openat(dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!d)
+        return n;
+    for (struct dirent *e; n < XH_PLACES_MOST && (e = readdir(d));)
+        if (is_other_layout(e->d_name))
+            snprintf(place[n++], XH_PLACE_BYTES, "../%.*s/", XH_PLACE_BYTES - 5, e->d_name);
+    closedir(d);
+    return n;
+}
+
+DIR *xh_directory_list(int dirfd, const char *place)
+{
+    char path[XH_PLACE_BYTES + 1] = ".";
+    if (place[0])
+        /* A slash at the end would follow a symlink. */
+        snprintf(path, sizeof path, "%.*s", (int)strlen(place) - 1, place);
+    return xh_list(openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+/* Returns 1 for a file that is useless without a shadow. */
+static int is_beside(const char *name)
+{
+    return strcmp(name, "turns") == 0 || strcmp(name, "busy") == 0 || xh_store_is_name(name, 'u') ||
+           xh_store_is_name(name, 'n');
+}
+
+/* Returns 1 when |d| lists only files that are useless without a shadow: a directory that the user named may contain a
+ * "v1" of the user's own. |empties|: removes those files. */
+static int is_spent(DIR *d, int empties)
+{
+    int spent = 1;
+    rewinddir(d);
+    for (struct dirent *e; spent && (e = readdir(d));) {
+        int itself = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+        spent = itself || is_beside(e->d_name);
+        if (spent && empties && !itself)
+            unlinkat(dirfd(d), e->d_name, 0);
+    }
+    return spent;
+}
+
+void xh_directory_tidy(int base)
+{
+    char place[XH_PLACES_MOST][XH_PLACE_BYTES];
+    struct stat st;
+    size_t n = xh_directory_places(base, place);
+    for (size_t i = 2; i < n; i++) {
+        DIR *d = xh_directory_list(base, place[i]);
+        if (!d)
+            continue;
+        /* A process that uses the directory holds the lock shared: see open_layout. A directory without links was
+         * removed already, and its name may belong to a new one. */
+        if (flock(dirfd(d), LOCK_EX | LOCK_NB) == 0 && fstat(dirfd(d), &st) == 0 && st.st_nlink > 0 &&
+            is_spent(d, 0) && is_spent(d, 1)) {
+            unlinkat(base, place[i], AT_REMOVEDIR);
+            xh_trace(XH_T_SHADOW, "tidied", "place=%s", place[i]);
+        }
+        closedir(d);
+    }
+}

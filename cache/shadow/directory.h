@@ -1,0 +1,33 @@
+/* The directory of the shadows, of this layout and of others. Threads: any. */
+#ifndef XH_SHADOW_DIRECTORY_H
+#define XH_SHADOW_DIRECTORY_H
+
+#include <dirent.h>
+
+#include "impl.h"
+
+#define XH_PLACES_MOST 16u
+#define XH_PLACE_BYTES 20
+
+/* Opens this layout's directory; |create| makes it. Returns a descriptor, which marks the directory as used while it is
+ * open. Returns -1 when no directory can be trusted. With |create| the reason is traced, and, for a directory that the
+ * user named, printed to standard error once a process. */
+int xh_directory_open(const struct xh_options *o, int create);
+/* Sets |path| to the directory of this layout's shadows, inside the one that the options name. */
+void xh_directory_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
+
+/* Lists the places of the shadows of all layouts, relative to this layout's directory: "" itself, "../" for layouts
+ * before 6, "../v<layout>/" for the others. Returns their number. All layouts share the names of files and the
+ * meaning of XH_LOCK_OPEN. So a file of another layout can be counted, and removed when no process has it open; its
+ * content is not read. */
+size_t xh_directory_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES]);
+/* Lists a place. Returns NULL when it is gone. Owns: the caller closes it with closedir. */
+DIR *xh_directory_list(int dirfd, const char *place);
+/* Removes the directories of other layouts that have no shadow and that no process uses. */
+void xh_directory_tidy(int base);
+
+/* Opens the file |name| of the directory that several processes write, and makes it. Returns -1 unless it is a regular
+ * file of this user. */
+int xh_directory_common(int dirfd, const char *name);
+
+#endif
