@@ -1,6 +1,6 @@
-/* How many connections streams use, and when they give one back: see control.h.
+/* How many connections are worth having: see control.h.
  *
- * More connections carry more wherever each is slow by itself: windows of an untuned system, loss, a limit for each
+ * Streams.  * More connections carry more wherever each is slow by itself: windows of an untuned system, loss, a limit for each
  * connection. They cost little where one would fill the link, unless its round trip is so short that the queue holds a
  * few packets for each: then they make each other lose packets. So the round trip says how many to begin with. Where
  * that is not all, it is found out whether more pay: from one stream to the next, as a stream that is cut leaves holes
@@ -8,6 +8,8 @@
  *
  * The numbers are steered by 35 simulated links and measured on 480: docs/simulator.md, W1 on the matrix of links. */
 #include "control.h"
+
+#include "origin.h"
 
 #define LEAST_STREAMS  6u
 #define STREAMS_PER_NS 0.9e-6
@@ -63,4 +65,165 @@ void xh_control_sample(struct xh_control *c, unsigned streams, uint64_t bytes, u
 uint64_t xh_control_stands_for(double opening_ns, unsigned streams, unsigned most)
 {
     return streams ? (uint64_t)(opening_ns * most / 2 / streams) : UINT64_MAX;
+}
+
+/* ---- requests that are no streams */
+
+/* How many connections large requests begin with: so many windows of one connection, as untuned
+ * systems grant it, make up what a fast link holds. One more costs the processors at both ends
+ * (their packets are smaller, their bytes come out of order), and so still more must pay. */
+#define WINDOW_BYTES 8e6
+#define LEAST_CONNECTIONS 2
+#define MOST_AT_FIRST 16
+/* Small requests wait for round trips rather than for bytes: for them so many are tried anyway. */
+#define SMALL_CONNECTIONS 8
+#define SMALL_BYTES (256u << 10)
+/* Scattered reads are soon over: what they wait for is the slow start of young connections, and twice as
+ * many of those save a round trip of it. Where that is longer than the handshakes take, it pays. */
+#define SCATTERED_CONNECTIONS 16
+#define LONG_RTT_NS 15e6
+/* Requests that take so many times as long together as each would alone wait for the link, and not for round trips. */
+#define CROWDED 2
+#define CROWD_LEAST 2u
+#define CONNECTIONS_MOST 64u    /* as the option has it */
+#define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
+#define TRIAL_NS 500e6
+#define TRIAL_ROUND_TRIPS 16
+#define GAIN_LEAST 1.15
+#define SETTLED_NS 60000000000u
+
+static unsigned less_of(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+static unsigned at_least(double n, unsigned least)
+{
+    return n > least ? n < CONNECTIONS_MOST ? (unsigned)n : CONNECTIONS_MOST : least;
+}
+
+static unsigned others(const struct xh_load *load)
+{
+    return load->active - load->streams;
+}
+
+unsigned xh_control_paying(const struct xh_trial *t)
+{
+    return t->paying ? t->paying : SMALL_CONNECTIONS;
+}
+
+void xh_control_begin(struct xh_trial *t, double rtt_ns)
+{
+    double n = rtt_ns * XH_FAST_LINK_BYTES_PER_NS / WINDOW_BYTES + 0.9;
+    if (t->paying == 0 && rtt_ns > 0)
+        t->paying = n < LEAST_CONNECTIONS ? LEAST_CONNECTIONS : n > MOST_AT_FIRST ? MOST_AT_FIRST : (unsigned)n;
+}
+
+int xh_control_weigh(struct xh_trial *t, const struct xh_link *l, const struct xh_load *load, unsigned share,
+                     uint64_t now)
+{
+    unsigned most = less_of(share, xh_control_paying(t) + 1), busy = others(load) + 1;
+    if (load->queued_requests == 0 || busy < most || busy > most + 1) {
+        t->trial_ns = 0; /* the work was not enough to tell, or others than these are at it */
+        return 0;
+    }
+    if (t->trial_ns == 0) {
+        t->trial_ns = now;
+        t->trial_bytes = load->arrived;
+        return 0;
+    }
+    double took = (double)(now - t->trial_ns);
+    if (took < TRIAL_NS || took < TRIAL_ROUND_TRIPS * l->rtt_ns)
+        return 0;
+    double rate = (double)(load->arrived - t->trial_bytes) / took;
+    t->trial_ns = 0;
+    if (t->fewer_rate > 0 && rate < GAIN_LEAST * t->fewer_rate) {
+        t->paying = (t->paying + 1) / 2;
+        t->settled_ns = now;
+        t->fewer_rate = 0;
+    } else if (t->paying < share && (t->settled_ns == 0 || now - t->settled_ns > SETTLED_NS)) {
+        t->fewer_rate = rate;
+        t->paying *= 2;
+    }
+    return 1;
+}
+
+/* How many connections a link that is as fast as this one has room for: with more, each has less than any has in its first
+ * round trip, and they do nothing but make each other lose packets. */
+static unsigned held(const struct xh_link *l)
+{
+    double rate = xh_link_known_rate(l);
+    return rate > 0 ? at_least(rate * l->rtt_ns / XH_LINK_FIRST_BYTES, CROWD_LEAST) : CONNECTIONS_MOST;
+}
+
+/* How many requests for |bytes| each such a link brings before they wait for one another. What n connections brought, while
+ * it was round trips that they waited for, makes it twice as many: so it is found whether more help. */
+static unsigned uncrowded(const struct xh_link *l, double bytes)
+{
+    double rate = xh_link_known_rate(l);
+    double alone_ns = l->rtt_ns * (1 + xh_link_round_trips(bytes, XH_LINK_FIRST_BYTES, 1));
+    return rate > 0 ? at_least(CROWDED * rate * alone_ns / bytes, CROWD_LEAST) : CONNECTIONS_MOST;
+}
+
+unsigned xh_control_most(const struct xh_trial *t, const struct xh_link *l, const struct xh_load *load,
+                         const struct xh_asked *a, unsigned share)
+{
+    unsigned n = xh_control_paying(t) + 1;
+    unsigned many = a->scattered && l->rtt_ns > LONG_RTT_NS ? SCATTERED_CONNECTIONS : SMALL_CONNECTIONS;
+    if (a->bytes <= SMALL_BYTES || a->scattered) {
+        many = less_of(many, uncrowded(l, (double)(a->bytes ? a->bytes : 1)));
+        n = n < many ? many : n;
+    }
+    n = less_of(n, held(l));
+    if (n < load->sockets && xh_link_is_young(load->arrived, load->sockets))
+        n = load->sockets; /* they are there, and find their speed sooner together */
+    return less_of(share, n);
+}
+
+unsigned xh_control_unknown(unsigned share)
+{
+    return less_of(share, SMALL_CONNECTIONS);
+}
+
+unsigned xh_control_guesses(unsigned most)
+{
+    return most > 1 ? most - 1 : 1;
+}
+
+int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a, unsigned most,
+                           struct xh_allowed allowed)
+{
+    if (a->stream || others(load) == 0)
+        return 0;
+    if (!a->speculative && others(load) <= load->guesses && load->active < allowed.option)
+        return 0;
+    return others(load) >= most || load->active >= allowed.share;
+}
+
+uint64_t xh_control_patience_left(const struct xh_link *l, uint64_t waited_ns)
+{
+    uint64_t most = (uint64_t)xh_link_opening_ns(l);
+    return waited_ns < most ? most - waited_ns : 0;
+}
+
+int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a)
+{
+    unsigned active = others(load); /* a stream's connection is nothing to wait for */
+    /* While nothing has come back yet, the connections under way are still being opened
+     * themselves: a further one is ready as soon as they are. */
+    if (active == 0 || l->rtt_ns <= 0)
+        return 1;
+    if (!a->stream && a->waited_ns && xh_control_patience_left(l, a->waited_ns) == 0)
+        return 1;
+    double rtt = l->rtt_ns, opening = xh_link_opening_ns(l), window = xh_link_window(l);
+    double rate = l->connection_rate > 0 ? l->connection_rate : window / rtt;
+    uint64_t bytes = a->stream ? STREAM_BYTES : a->bytes;
+    if (bytes > SMALL_BYTES && (a->stream || !a->scattered)) {
+        double share = (double)(load->active_bytes + load->queued_bytes) / active;
+        return rtt * xh_link_round_trips(share, window, xh_link_is_young(load->arrived, load->sockets)) >
+               opening + rtt * xh_link_round_trips((double)bytes, XH_LINK_FIRST_BYTES, 1);
+    }
+    double busy = (rtt + (double)load->active_bytes / active / rate) / (active + 1);
+    double drain = ((double)load->queued_requests * rtt + (double)load->queued_bytes / rate) / active;
+    return busy + drain > opening;
 }

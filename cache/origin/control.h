@@ -1,8 +1,11 @@
-/* How many connections a server's streams use, and when they give one back. Pure. */
+/* How many connections to a server are worth having, for streams and for all other requests. Pure: the facts come in,
+ * the decision comes out; no lock, no clock. */
 #ifndef XH_CONTROL_H
 #define XH_CONTROL_H
 
 #include <stdint.h>
+
+#include "link.h"
 
 /* What was learnt of a server. All zero at first. */
 struct xh_control {
@@ -27,6 +30,81 @@ int xh_control_is_settled(const struct xh_control *c, double rtt_ns, unsigned mo
  * all together bring more by that. */
 void xh_control_sample(struct xh_control *c, unsigned streams, uint64_t bytes, uint64_t ns, double rtt_ns,
                        unsigned most);
+
+/* ---- requests that are no streams */
+
+/* How many connections pay for large ones, as trials have shown. All zero at first. */
+struct xh_trial {
+    unsigned paying;                /* 0: no round trip has been measured yet */
+    double fewer_rate;              /* bytes per ns with half as many */
+    uint64_t trial_ns, trial_bytes; /* the trial's begin, 0: none; what had arrived then */
+    uint64_t settled_ns;            /* when more did not pay */
+};
+
+/* What is under way to a server, and what waits. */
+struct xh_load {
+    unsigned sockets;        /* connections that are open */
+    unsigned active;         /* requests that have one, or a thread that gives them one */
+    unsigned streams;        /* of these, streams */
+    unsigned guesses;        /* of these, speculative ones that are no streams */
+    uint64_t active_bytes;   /* what they are to bring; nothing is counted of streams */
+    uint64_t queued_requests, queued_bytes; /* the same of those that wait */
+    uint64_t arrived;        /* bytes that all connections have brought so far */
+};
+
+/* One request. */
+struct xh_asked {
+    uint64_t bytes;
+    int scattered; /* many small ranges */
+    int stream, speculative;
+    uint64_t waited_ns; /* somebody has waited for it for so long; 0: nobody waits */
+};
+
+/* What the file's user allows: the option |connections|, and of that the share of this process. */
+struct xh_allowed {
+    unsigned option, share;
+};
+
+/* Returns how many connections pay for large requests. */
+unsigned xh_control_paying(const struct xh_trial *t);
+
+/* A server's round trip is known: |rtt_ns|. */
+void xh_control_begin(struct xh_trial *t, double rtt_ns);
+
+/* A request has ended at |now|, and is no longer counted in |load|. Tries twice as many connections once all are busy
+ * and work waits, and stays with them if all together bring more than before; else goes back, and tries again much
+ * later. Returns 1 where the number may have changed. */
+int xh_control_weigh(struct xh_trial *t, const struct xh_link *l, const struct xh_load *load, unsigned share,
+                     uint64_t now);
+
+/* Returns how many connections may be busy, besides streams, with requests like |a|; one of them is for demand alone. At
+ * least 1. */
+unsigned xh_control_most(const struct xh_trial *t, const struct xh_link *l, const struct xh_load *load,
+                         const struct xh_asked *a, unsigned share);
+
+/* The same of a server that nothing was sent to yet. */
+unsigned xh_control_unknown(unsigned share);
+
+/* Returns how many speculative requests may run where |most| in all may. */
+unsigned xh_control_guesses(unsigned most);
+
+/* 1 when a request like |a| is not to begin before another has ended, where |most| may be busy: never one that only
+ * streams would have to make way for, as those may wait for the very reader who waits for it; nor one that is waited
+ * for, as long as all others are guesses and streams and the user allows one more connection, whatever this process's
+ * share of them is. */
+int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a, unsigned most,
+                           struct xh_allowed allowed);
+
+/* Returns how long (ns) somebody who has waited for a request for |waited_ns| has still to wait until a connection of its
+ * own would have been there, had it been opened at once. What was expected of the busy ones then has not come by that
+ * time: the link is not theirs alone. */
+uint64_t xh_control_patience_left(const struct xh_link *l, uint64_t waited_ns);
+
+/* 1 when waiting for the busy connections takes longer than opening one more for |a|: until the first of them is free, and
+ * until they have worked off the queue. */
+int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a);
+
+/* ---- streams */
 
 /* Returns how long (ns) a stream is to have stood still before its connection is another's, where opening one takes
  * |opening_ns| and its file's streams have |streams| of |most|: as long as that where they have half, so that files

@@ -1,10 +1,9 @@
-/* Endpoints: queues, dispatch and measurements. See endpoint.h. All of it runs under the
- * engine's lock, but for xh_endpoint_sockets. */
+/* Endpoints: queues, dispatch and the facts of a server. What follows from them control.c decides. See endpoint.h. All
+ * of it runs under the engine's lock, but for xh_endpoint_sockets. */
 #include "endpoint.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,42 +12,7 @@
 #include "watch/trace.h"
 #include "way.h"
 
-#define FIRST_FLIGHT_BYTES 65536 /* what a new connection brings in a round trip, about, while it is young */
-#define YOUNG_BYTES 14600.0      /* what it brings in its first one */
-#define OLD_BYTES 8e6            /* what has brought so much has found its speed */
-#define YOUNG_ROUND_TRIPS 10     /* so many until it has brought its first megabyte, from its opening on */
-#define OPENING_ROUND_TRIPS 3   /* so many until a new connection brings its first bytes: TCP, TLS, the request */
-#define SOON_ROUND_TRIPS 4       /* a connection that is busy for longer is not waited for */
-#define GROWN_BYTES 4e6          /* what one brings in a round trip at most, where systems are not tuned */
-#define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
-#define RATE_MEMORY_NS 1e9
-#define RATE_MIN_BYTES 131072u   /* less than this says more about latency than about rate */
-#define RATE_KNOWN_NS 1e9        /* bytes came in for so long: it is no longer the connections' beginning that was measured */
-#define RATE_KNOWN_TRIPS 12      /* and for so many round trips: slow start takes nine to 4 MB in a round trip */
-
-/* How many connections a bulk stream begins with: so many windows of one connection, as untuned
- * systems grant it, make up what a fast link holds. One more costs the processors at both ends
- * (their packets are smaller, their bytes come out of order), and so still more must pay. */
-#define WINDOW_BYTES 8e6
-#define LEAST_CONNECTIONS 2
-#define MOST_AT_FIRST 16
-/* Small requests wait for round trips rather than for bytes: for them so many are tried anyway. */
-#define SMALL_CONNECTIONS 8
-#define SMALL_BYTES (256u << 10)
-/* Scattered reads are soon over: what they wait for is the slow start of young connections, and twice as
- * many of those save a round trip of it. Where that is longer than the handshakes take, it pays. */
-#define SCATTERED_RANGES 16
-#define SCATTERED_CONNECTIONS 16
-#define LONG_RTT_NS 15e6
-/* Requests that take so many times as long together as each would alone wait for the link, and not for round trips. */
-#define CROWDED 2
-#define CROWD_LEAST 2u
-#define CONNECTIONS_MOST 64u    /* as the option has it */
-#define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
-#define TRIAL_NS 500e6
-#define TRIAL_ROUND_TRIPS 16
-#define GAIN_LEAST 1.15
-#define SETTLED_NS 60000000000u
+#define SCATTERED_RANGES 16 /* so many in a request are many */
 
 /* Endpoints live as long as the process, as connections refer to them. A server that redirects to another one each time
  * makes us know no more than so many: what is sent on to further ones fails as without memory. */
@@ -64,8 +28,6 @@ struct xh_endpoint *xh_endpoint_find(const char *server)
         e = e->next;
     return e;
 }
-
-static unsigned connections_at_first(double rtt_ns);
 
 static struct xh_endpoint *find_or_make(const char *server)
 {
@@ -90,10 +52,10 @@ static struct xh_endpoint *find_or_make(const char *server)
 void xh_endpoint_tell(const char *server, double rtt_ns)
 {
     struct xh_endpoint *e = rtt_ns > 0 ? find_or_make(server) : NULL;
-    if (!e || e->rtt_ns > 0)
+    if (!e || e->link.rtt_ns > 0)
         return;
-    e->rtt_ns = rtt_ns;
-    e->paying = connections_at_first(rtt_ns);
+    e->link.rtt_ns = rtt_ns;
+    xh_control_begin(&e->trial, rtt_ns);
 }
 
 void xh_endpoint_tell_apart(const char *server)
@@ -242,23 +204,6 @@ void xh_endpoint_drain(struct xh_ring *ring)
     }
 }
 
-/* What a connection brings in a round trip, as far as is known. */
-static double window_of(const struct xh_endpoint *e)
-{
-    double window = e->connection_rate * e->rtt_ns;
-    return window > FIRST_FLIGHT_BYTES ? window : FIRST_FLIGHT_BYTES;
-}
-
-/* How many round trips a connection takes for |bytes|, where it had |window| in the last one: while it is young it
- * doubles that each time, up to what an untuned system grants; later that is all it has. */
-static double round_trips_for(double bytes, double window, int young)
-{
-    double grows = bytes < GROWN_BYTES ? bytes : GROWN_BYTES;
-    if (!young || window >= GROWN_BYTES)
-        return bytes / window;
-    return (double)log2f((float)(1 + grows / window)) + (bytes - grows) / GROWN_BYTES;
-}
-
 unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e)
 {
     unsigned n = 0;
@@ -267,46 +212,27 @@ unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e)
     return n;
 }
 
-/* 1 while the connections there are have not found their speed. */
-static int are_young(const struct xh_endpoint *e)
+/* The facts that control.c decides by. */
+static struct xh_load load_of(const struct xh_endpoint *e)
 {
-    return (double)atomic_load_explicit(&e->arrived, memory_order_relaxed) < OLD_BYTES * xh_endpoint_sockets_open(e);
+    return (struct xh_load){.sockets = xh_endpoint_sockets_open(e), .active = e->active, .streams = e->streams,
+                            .guesses = e->active_guesses, .active_bytes = e->active_bytes,
+                            .queued_requests = e->queued_requests, .queued_bytes = e->queued_bytes,
+                            .arrived = atomic_load_explicit(&e->arrived, memory_order_relaxed)};
 }
 
-/* TCP's round trip and TLS's, and what both ends compute. */
-static double opening_ns(const struct xh_endpoint *e)
+static struct xh_asked asked_of(const struct xh_request *r)
 {
-    return 2 * e->rtt_ns + HANDSHAKE_NS;
+    return (struct xh_asked){.bytes = r->queued_bytes, .scattered = is_scattered(r), .stream = is_stream(r),
+                             .speculative = r->job->speculative,
+                             .waited_ns = r->waits_ns ? xh_now_ns() - r->waits_ns : 0};
 }
 
-/* How long |r| has still to wait before a connection of its own would have been there by now, had it been opened at
- * once. Whatever was expected of the busy ones then has not come: the link is not theirs alone. */
-static uint64_t patience_left(const struct xh_endpoint *e, const struct xh_request *r, uint64_t now)
+static int is_worth_opening(const struct xh_endpoint *e, const struct xh_request *r)
 {
-    uint64_t most = (uint64_t)opening_ns(e), waited = now - r->waits_ns;
-    return waited < most ? most - waited : 0;
-}
-
-/* 1 when waiting for the busy connections takes longer than opening one more for |r|: until the first of
- * them is free, and until they have worked off the queue. */
-static int worth_opening(const struct xh_endpoint *e, const struct xh_request *r)
-{
-    unsigned active = e->active - e->streams; /* a stream's connection is nothing to wait for */
-    /* While nothing has come back yet, the connections under way are still being opened
-     * themselves: a further one is ready as soon as they are. */
-    if (active == 0 || e->rtt_ns <= 0)
-        return 1;
-    if (r->waits_ns && !is_stream(r) && patience_left(e, r, xh_now_ns()) == 0)
-        return 1;
-    double rtt = e->rtt_ns, opening = opening_ns(e);
-    double rate = e->connection_rate > 0 ? e->connection_rate : FIRST_FLIGHT_BYTES / rtt;
-    uint64_t bytes = is_stream(r) ? STREAM_BYTES : r->queued_bytes;
-    if (bytes > SMALL_BYTES && (is_stream(r) || !is_scattered(r)))
-        return rtt * round_trips_for((double)(e->active_bytes + e->queued_bytes) / active, window_of(e), are_young(e)) >
-               opening + rtt * round_trips_for((double)bytes, YOUNG_BYTES, 1);
-    double busy = (rtt + (double)e->active_bytes / active / rate) / (active + 1);
-    double drain = ((double)e->queued_requests * rtt + (double)e->queued_bytes / rate) / active;
-    return busy + drain > opening;
+    struct xh_load load = load_of(e);
+    struct xh_asked asked = asked_of(r);
+    return xh_control_is_worth_opening(&e->link, &load, &asked);
 }
 
 /* Streams of one object share a thread, which one of them alone does not fill; those of another go to
@@ -363,75 +289,14 @@ static struct xh_request *first_of(struct xh_ring *ring)
     return xh_ring_empty(ring) ? NULL : xh_ring_of(ring->next, struct xh_request, link);
 }
 
-unsigned xh_endpoint_paying(const struct xh_endpoint *e)
-{
-    return e->paying ? e->paying : SMALL_CONNECTIONS;
-}
-
-static unsigned windows_of(double window_bytes, double rtt_ns, unsigned least)
-{
-    double n = rtt_ns * XH_FAST_LINK_BYTES_PER_NS / window_bytes + 0.9;
-    return n < least ? least : n > MOST_AT_FIRST ? MOST_AT_FIRST : (unsigned)n;
-}
-
-static unsigned connections_at_first(double rtt_ns)
-{
-    return windows_of(WINDOW_BYTES, rtt_ns, LEAST_CONNECTIONS);
-}
-
-static unsigned at_most(const struct xh_origin *o, unsigned n)
-{
-    unsigned most = xh_origin_object_connections(o);
-    return most < n ? most : n;
-}
-
-static unsigned at_least(double n, unsigned least)
-{
-    return n > least ? n < CONNECTIONS_MOST ? (unsigned)n : CONNECTIONS_MOST : least;
-}
-
-/* Bytes per ns of all together; 0: not known yet. */
-static double known_rate(const struct xh_endpoint *e)
-{
-    int is_beginning = e->received_ns < RATE_KNOWN_NS || e->received_ns < RATE_KNOWN_TRIPS * e->rtt_ns;
-    return is_beginning ? 0 : e->rate;
-}
-
-/* How many connections a link that is as fast as this one has room for: with more, each has less than any has in its first
- * round trip, and they do nothing but make each other lose packets. */
-static unsigned held(const struct xh_endpoint *e)
-{
-    double rate = known_rate(e);
-    return rate > 0 ? at_least(rate * e->rtt_ns / YOUNG_BYTES, CROWD_LEAST) : CONNECTIONS_MOST;
-}
-
-/* How many requests for |bytes| each such a link brings before they wait for one another. What n connections brought, while
- * it was round trips that they waited for, makes it twice as many: so it is found whether more help. */
-static unsigned uncrowded(const struct xh_endpoint *e, double bytes)
-{
-    double rate = known_rate(e), alone_ns = e->rtt_ns * (1 + round_trips_for(bytes, YOUNG_BYTES, 1));
-    return rate > 0 ? at_least(CROWDED * rate * alone_ns / bytes, CROWD_LEAST) : CONNECTIONS_MOST;
-}
-
-static unsigned less_of(unsigned a, unsigned b)
-{
-    return a < b ? a : b;
-}
-
 unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t bytes, int scattered)
 {
+    unsigned share = xh_origin_object_connections(o);
     if (!e)
-        return at_most(o, SMALL_CONNECTIONS);
-    unsigned n = xh_endpoint_paying(e) + 1;
-    unsigned many = scattered && e->rtt_ns > LONG_RTT_NS ? SCATTERED_CONNECTIONS : SMALL_CONNECTIONS;
-    if (bytes <= SMALL_BYTES || scattered) {
-        many = less_of(many, uncrowded(e, (double)(bytes ? bytes : 1)));
-        n = n < many ? many : n;
-    }
-    n = less_of(n, held(e));
-    if (n < xh_endpoint_sockets_open(e) && are_young(e)) /* they are there, and find their speed sooner together */
-        n = xh_endpoint_sockets_open(e);
-    return at_most(o, n);
+        return xh_control_unknown(share);
+    struct xh_load load = load_of(e);
+    struct xh_asked asked = {.bytes = bytes, .scattered = scattered};
+    return xh_control_most(&e->trial, &e->link, &load, &asked, share);
 }
 
 static unsigned most_for(const struct xh_endpoint *e, const struct xh_request *r)
@@ -458,7 +323,7 @@ static struct xh_request *next_request(struct xh_endpoint *e)
     if (is_stream(r))
         return stream_may_begin(e, r) ? r : NULL;
     unsigned cap = r->job->origin->yields ? 1 : most_for(e, r);
-    return e->active_guesses < (cap > 1 ? cap - 1 : 1) ? r : NULL;
+    return e->active_guesses < xh_control_guesses(cap) ? r : NULL;
 }
 
 /* What a connection that must be opened first begins with, where |r| would be next. Handshake and
@@ -466,7 +331,7 @@ static struct xh_request *next_request(struct xh_endpoint *e)
  * connections get what is wanted last, and the first ones wait for a connection that is there. */
 static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_request *r)
 {
-    if (r->again || !is_guess(r) || e->rtt_ns <= 0) /* nothing came back yet: all are young alike */
+    if (r->again || !is_guess(r) || e->link.rtt_ns <= 0) /* nothing came back yet: all are young alike */
         return r;
     unsigned most = most_for(e, r), room = most - (e->active - e->streams);
     if (room > most - 1 - e->active_guesses)
@@ -478,18 +343,13 @@ static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_re
     return is_stream(last) ? r : last;
 }
 
-/* 1 when |r| is not to begin before another has ended: never one that only streams would have to make way for, as
- * those may wait for the very reader who waits for |r|; nor one that is waited for, as long as all others are guesses and
- * streams and the user allows one more connection, whatever this process's share of them is. */
 static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
     const struct xh_origin *o = r->job->origin;
-    unsigned others = e->active - e->streams, most = xh_origin_object_connections(o);
-    if (is_stream(r) || others == 0)
-        return 0;
-    if (!r->job->speculative && others <= e->active_guesses && e->active < o->options.connections)
-        return 0;
-    return others >= most_for(e, r) || e->active >= most;
+    struct xh_load load = load_of(e);
+    struct xh_asked asked = asked_of(r);
+    struct xh_allowed allowed = {.option = (unsigned)o->options.connections, .share = xh_origin_object_connections(o)};
+    return xh_control_has_to_wait(&load, &asked, most_for(e, r), allowed);
 }
 
 /* Where |r| has to wait for nothing but the connections of streams, one that stands still makes way, if that is sooner.
@@ -497,9 +357,9 @@ static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 static uint64_t make_way(struct xh_endpoint *e, const struct xh_request *r)
 {
     unsigned most = xh_origin_object_connections(r->job->origin), others = e->active - e->streams;
-    if (e->streams == 0 || e->active < most || others >= most_for(e, r) || !worth_opening(e, r))
+    if (e->streams == 0 || e->active < most || others >= most_for(e, r) || !is_worth_opening(e, r))
         return UINT64_MAX;
-    uint64_t wait = xh_way_make(e, opening_ns(e), most, 1);
+    uint64_t wait = xh_way_make(e, xh_link_opening_ns(&e->link), most, 1);
     return wait ? wait : UINT64_MAX;
 }
 
@@ -508,7 +368,7 @@ static void make_way_for_stream(struct xh_endpoint *e, const struct xh_request *
 {
     unsigned most = xh_origin_object_connections(r->job->origin);
     if (e->active > most)
-        xh_way_make(e, opening_ns(e), most, e->active - most);
+        xh_way_make(e, xh_link_opening_ns(&e->link), most, e->active - most);
 }
 
 void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)
@@ -546,7 +406,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         struct xh_thread *t = is_impatient(r) ? thread_for_stream(r->job->origin) : choose_thread(e, r, 0);
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);
-            if (is_patient(r) ? e->active > 0 : !worth_opening(e, other))
+            if (is_patient(r) ? e->active > 0 : !is_worth_opening(e, other))
                 return;
             r = other;
             t = choose_thread(e, r, 1);
@@ -617,7 +477,7 @@ uint64_t xh_endpoints_look(uint64_t now)
         }
         if (!r || !r->waits_ns || is_stream(r))
             continue;
-        uint64_t left = patience_left(e, r, now);
+        uint64_t left = xh_control_patience_left(&e->link, now - r->waits_ns);
         if (left == 0)
             xh_endpoint_dispatch(e);
         else if (left < nearest)
@@ -626,121 +486,48 @@ uint64_t xh_endpoints_look(uint64_t now)
     return nearest;
 }
 
-static void smooth(double *estimate, double sample, double weight)
-{
-    *estimate = *estimate > 0 ? *estimate + weight * (sample - *estimate) : sample;
-}
-
-/* The rate of all connections together: bytes of long replies over the time in which at
- * least one of them was coming in. Old times count half as much each second. */
-static void measure_rate(struct xh_endpoint *e, const struct xh_exchange *x)
-{
-    uint64_t from = x->first_ns > e->counted_until_ns ? x->first_ns : e->counted_until_ns;
-    if (x->body_bytes < RATE_MIN_BYTES)
-        return;
-    e->counted_bytes += (double)x->body_bytes;
-    if (x->last_ns > from) { /* else another reply's time covers this one's */
-        e->counted_until_ns = x->last_ns;
-        e->counted_ns += (double)(x->last_ns - from);
-        e->received_ns += (double)(x->last_ns - from);
-    }
-    if (e->counted_ns > 0)
-        e->rate = e->counted_bytes / e->counted_ns;
-    if (e->counted_ns > RATE_MEMORY_NS) {
-        e->counted_bytes /= 2;
-        e->counted_ns /= 2;
-    }
-}
-
-/* Tries twice as many connections once all are busy and work waits, and stays with them if all
- * together bring more than before; else goes back, and tries again much later. */
-static void weigh_gain(struct xh_endpoint *e, const struct xh_exchange *x)
-{
-    uint64_t now = xh_now_ns();
-    unsigned most = at_most(x->job->origin, xh_endpoint_paying(e) + 1), busy = e->active - e->streams + 1;
-    if (e->queued_requests == 0 || busy < most || busy > most + 1) {
-        e->trial_ns = 0; /* the work was not enough to tell, or others than these are at it */
-        return;
-    }
-    uint64_t arrived = atomic_load_explicit(&e->arrived, memory_order_relaxed);
-    if (e->trial_ns == 0) {
-        e->trial_ns = now;
-        e->trial_bytes = arrived;
-        return;
-    }
-    double took = (double)(now - e->trial_ns);
-    if (took < TRIAL_NS || took < TRIAL_ROUND_TRIPS * e->rtt_ns)
-        return;
-    double rate = (double)(arrived - e->trial_bytes) / took;
-    xh_trace(XH_T_ORIGIN, "trial", "connections=%u rate_mb=%.1f fewer_mb=%.1f", e->paying, rate * 1e3, e->fewer_rate * 1e3);
-    if (e->fewer_rate > 0 && rate < GAIN_LEAST * e->fewer_rate) {
-        e->paying = (e->paying + 1) / 2;
-        e->settled_ns = now;
-        e->fewer_rate = 0;
-    } else if (e->paying < xh_origin_object_connections(x->job->origin) &&
-               (e->settled_ns == 0 || now - e->settled_ns > SETTLED_NS)) {
-        e->fewer_rate = rate;
-        e->paying *= 2;
-    }
-    e->trial_ns = 0;
-}
-
 void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
 {
     struct xh_endpoint *e = r->endpoint;
+    unsigned share = xh_origin_object_connections(r->job->origin);
     xh_ring_take(&r->link);
     e->thread[r->thread->index].brought += (double)x->body_bytes;
     unbind(e, r);
     r->endpoint = NULL;
     if (!r->surplus)
         xh_hedge_note(&e->peers, x);
-    if (x->sent_ns && x->first_ns > x->sent_ns) {
-        /* Down at once, up slowly: waiting in the queues of a busy link is no round trip. */
-        double rtt = (double)(x->first_ns - x->sent_ns);
-        smooth(&e->rtt_ns, rtt, rtt < e->rtt_ns ? 0.5 : 1.0 / 64);
-        if (!e->paying)
-            e->paying = connections_at_first(rtt);
-    }
-    if (x->body_bytes >= RATE_MIN_BYTES && x->last_ns > x->first_ns)
-        smooth(&e->connection_rate, (double)x->body_bytes / (double)(x->last_ns - x->first_ns), 0.125);
+    xh_link_sample(&e->link, x->sent_ns, x->first_ns, x->last_ns, x->body_bytes);
+    xh_control_begin(&e->trial, e->link.rtt_ns);
     if (is_stream(r) && !x->opened && x->last_ns > x->first_ns)
-        xh_control_sample(&e->control, r->job->transfer->beside, x->body_bytes, x->last_ns - x->first_ns, e->rtt_ns,
-                          xh_origin_object_connections(r->job->origin));
-    measure_rate(e, x);
-    weigh_gain(e, x);
+        xh_control_sample(&e->control, r->job->transfer->beside, x->body_bytes, x->last_ns - x->first_ns,
+                          e->link.rtt_ns, share);
+    struct xh_load load = load_of(e);
+    if (xh_control_weigh(&e->trial, &e->link, &load, share, xh_now_ns()))
+        xh_trace(XH_T_ORIGIN, "trial", "connections=%u fewer_mb=%.1f", e->trial.paying, e->trial.fewer_rate * 1e3);
 }
 
 void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
 {
     out->open = out->idle = out->warm = 0;
     out->warm_bytes = 0;
-    out->second_bytes = e ? (uint64_t)(known_rate(e) * 1e9) : 0;
-    out->young = e && are_young(e);
+    out->second_bytes = e ? (uint64_t)(xh_link_known_rate(&e->link) * 1e9) : 0;
+    struct xh_load load = e ? load_of(e) : (struct xh_load){0};
+    out->young = xh_link_is_young(load.arrived, load.sockets);
     for (unsigned i = 0; e && i < xh_engine_threads(); i++) {
         unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
         out->open += sockets;
         out->idle += sockets > e->thread[i].active ? sockets - e->thread[i].active : 0;
     }
-    if (!e || out->open <= e->streams + e->queued_streams + e->opening || e->rtt_ns <= 0)
+    if (!e || out->open <= e->streams + e->queued_streams + e->opening || e->link.rtt_ns <= 0)
         return;
     out->warm = out->open - e->streams - e->queued_streams - e->opening;
-    double share = (double)(e->active_bytes + e->queued_bytes) / out->warm, window = window_of(e);
-    double busy = round_trips_for(share, window, are_young(e));
-    if (busy > SOON_ROUND_TRIPS)
-        return;
-    window += share;
-    /* Young ones are ahead of a new one by its opening alone; those that have found their speed, by its slow start
-     * too. */
-    int trips = are_young(e) ? OPENING_ROUND_TRIPS : YOUNG_ROUND_TRIPS - 1;
-    for (int left = (int)(trips - busy); left >= 1; left--, window *= 2) {
-        window = window < GROWN_BYTES ? window : GROWN_BYTES;
-        out->warm_bytes += (uint64_t)(window * out->warm);
-    }
+    out->warm_bytes = xh_link_ahead_bytes(&e->link, (double)(e->active_bytes + e->queued_bytes) / out->warm, out->warm,
+                                          out->young);
 }
 
 unsigned xh_endpoint_streams(const struct xh_endpoint *e, unsigned most)
 {
-    return e && e->streams ? e->streams + e->queued_streams - xh_way_free(e, opening_ns(e), most) : 0;
+    return e && e->streams ? e->streams + e->queued_streams - xh_way_free(e, xh_link_opening_ns(&e->link), most) : 0;
 }
 
 int xh_endpoint_has_room(const struct xh_request *r)

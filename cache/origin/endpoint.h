@@ -11,6 +11,7 @@
 #include "control.h"
 #include "engine.h"
 #include "hedge.h"
+#include "link.h"
 #include "origin_object.h"
 #include "request.h"
 
@@ -38,18 +39,8 @@ struct xh_endpoint {
     int told_whole; /* that it sends no parts of files */
     struct xh_limits limits; /* what it bears of several ranges in a request */
     uint64_t held_ns;        /* it has asked to be left alone until then; 0: it has not */
-    /* Smoothed estimates, 0 when unknown: */
-    double rtt_ns;
-    double connection_rate; /* bytes per ns of one connection */
-    double rate;            /* bytes per ns of all together */
-    double counted_bytes, counted_ns; /* what rate is made of */
-    double received_ns;               /* in all */
-    uint64_t counted_until_ns;        /* the time up to here is in counted_ns */
-    /* How many connections pay: see weigh_gain(). */
-    unsigned paying;                 /* 0: no round trip has been measured yet */
-    double fewer_rate;               /* bytes per ns with half as many */
-    uint64_t trial_ns, trial_bytes;  /* the trial's begin, 0: none; |arrived| then */
-    uint64_t settled_ns;             /* when more did not pay */
+    struct xh_link link;             /* what was measured */
+    struct xh_trial trial;           /* how many connections pay */
     struct xh_control control;       /* of streams */
     struct xh_peers peers;           /* what stragglers are measured by */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
@@ -101,9 +92,6 @@ int xh_endpoint_hedge(struct xh_request *r);
 
 /* A RUNNING |r| has finished its exchange |x|. Lock held. */
 void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x);
-
-/* How many connections are worth having to |e|. Lock held. */
-unsigned xh_endpoint_paying(const struct xh_endpoint *e);
 
 /* The endpoint of |server|, or NULL. Lock held. */
 struct xh_endpoint *xh_endpoint_find(const char *server);

@@ -283,7 +283,7 @@ static uint64_t hedge_running(struct xh_thread *t)
         if (!may_straggle(r))
             continue;
         const struct xh_exchange *x = r->exchange;
-        uint64_t wait = xh_hedge_wait(&r->endpoint->peers, r->endpoint->rtt_ns, x, now);
+        uint64_t wait = xh_hedge_wait(&r->endpoint->peers, r->endpoint->link.rtt_ns, x, now);
         if (wait == 0) {
             /* A guess may yet be waited for; a hedge may be allowed when others are over. */
             if (!r->job->speculative && xh_endpoint_hedge(r) == 0)

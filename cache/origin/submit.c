@@ -157,12 +157,12 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->max_ranges = o->options.multirange && !o->dialect.whole ? lim.max_ranges : 1;
     out->whole = o->dialect.whole;
     out->max_range_header = lim.max_range_header;
-    unsigned pay = e ? xh_endpoint_paying(e) : 1;
+    unsigned pay = e ? xh_control_paying(&e->trial) : 1;
     unsigned most = xh_origin_object_connections(o);
     out->connections = most < pay ? most : pay;
-    out->paying = e ? e->paying : 0;
-    out->rtt_ns = e ? (uint64_t)e->rtt_ns : 0;
-    out->trip_bytes = e ? (uint64_t)(e->connection_rate * e->rtt_ns) : 0;
+    out->paying = e ? e->trial.paying : 0;
+    out->rtt_ns = e ? (uint64_t)e->link.rtt_ns : 0;
+    out->trip_bytes = e ? (uint64_t)(e->link.connection_rate * e->link.rtt_ns) : 0;
     out->scattered = xh_endpoint_most(e, o, SCATTERED_BYTES, 1);
     xh_endpoint_open(e, out);
     unsigned busy = xh_endpoint_streams(e, most);
@@ -180,7 +180,7 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
     xh_engine_lock();
     struct xh_dialect d = o->dialect;
     const struct xh_endpoint *e = xh_endpoint_find(o->url->server);
-    double rtt_ns = e ? e->rtt_ns : 0;
+    double rtt_ns = e ? e->link.rtt_ns : 0;
     xh_engine_unlock();
     int n = snprintf(buf, size, XH_ROUND_TRIP "%.0f ", rtt_ns / 1e3);
     size_t rest = n > 0 && (size_t)n < size ? xh_dialect_hint(&d, buf + n, size - (size_t)n) : 0;
@@ -207,8 +207,8 @@ void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
     const struct xh_url *u = o->target ? o->target : o->url;
     const struct xh_endpoint *e = xh_endpoint_find(u->server);
     if (e) {
-        out->rtt_ms = e->rtt_ns / 1e6;
-        out->bytes_per_second = e->rate * 1e9;
+        out->rtt_ms = e->link.rtt_ns / 1e6;
+        out->bytes_per_second = e->link.rate * 1e9;
         out->connections = xh_endpoint_sockets_open(e);
     }
     xh_engine_unlock();

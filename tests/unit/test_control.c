@@ -1,4 +1,4 @@
-/* How many connections streams use, and when they give one back. */
+/* How many connections are worth having, and what is measured of a link. */
 #include <criterion/criterion.h>
 
 #include "origin/control.h"
@@ -80,4 +80,172 @@ Test(control, a_file_keeps_half_of_the_connections_longer_than_all_of_them)
     cr_assert_lt(xh_control_stands_for(100, 15, 16), 100);
     cr_assert_eq(xh_control_stands_for(100, 1, 16), 800);
     cr_assert_eq(xh_control_stands_for(100, 0, 16), UINT64_MAX);
+}
+
+/* ---- requests that are no streams */
+
+/* A link of |rtt_ms| over which |mb| MB/s come, known for long; 0: not known. */
+static struct xh_link link_of(double rtt_ms, double mb)
+{
+    return (struct xh_link){.rtt_ns = rtt_ms * MS, .rate = mb / 1e3, .received_ns = mb > 0 ? 60e9 : 0};
+}
+
+Test(control, large_requests_begin_with_the_windows_that_a_fast_link_holds)
+{
+    static const struct {
+        double rtt_ms;
+        unsigned paying;
+    } table[] = {{1, 2}, {10, 2}, {20, 4}, {50, 8}, {160, 16}, {5000, 16}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct xh_trial t = {0};
+        xh_control_begin(&t, table[i].rtt_ms * MS);
+        xh_control_begin(&t, 1.0 * MS); /* once is enough */
+        cr_assert_eq(xh_control_paying(&t), table[i].paying, "row %zu", i);
+    }
+    struct xh_trial none = {0};
+    cr_assert_eq(xh_control_paying(&none), 8);
+    cr_assert_eq(xh_control_unknown(16), 8);
+    cr_assert_eq(xh_control_unknown(3), 3);
+}
+
+Test(control, how_many_connections_may_be_busy)
+{
+    static const struct {
+        double rtt_ms, mb;
+        unsigned paying, share, sockets;
+        uint64_t bytes, arrived;
+        int scattered;
+        unsigned most;
+    } table[] = {
+        {20, 0, 4, 16, 0, 4 * MB, 0, 0, 5},             /* one more than pay: for demand */
+        {20, 0, 4, 3, 0, 4 * MB, 0, 0, 3},              /* never more than the option */
+        {20, 0, 4, 16, 0, 1000, 0, 0, 8},               /* small ones wait for round trips */
+        {10, 0, 2, 16, 0, 1000, 0, 1, 8},               /* scattered ones, near */
+        {20, 0, 4, 16, 0, 1000, 0, 1, 16},              /* and far */
+        {20, 0, 4, 16, 9, 4 * MB, 70 * MB, 0, 9},       /* young ones that are there */
+        {20, 0, 4, 16, 9, 4 * MB, 80 * MB, 0, 5},       /* they have found their speed */
+        {20, 2, 4, 16, 0, 4 * MB, 0, 0, 2},             /* a thin link */
+        {20, 2, 4, 16, 0, 200000, 0, 0, 2},
+        {20, 4, 4, 16, 0, 4 * MB, 0, 0, 5},
+        {20, 100, 4, 16, 0, 200000, 0, 0, 8},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct xh_trial t = {.paying = table[i].paying};
+        struct xh_link l = link_of(table[i].rtt_ms, table[i].mb);
+        struct xh_load load = {.sockets = table[i].sockets, .arrived = table[i].arrived};
+        struct xh_asked a = {.bytes = table[i].bytes, .scattered = table[i].scattered};
+        unsigned most = xh_control_most(&t, &l, &load, &a, table[i].share);
+        cr_assert_eq(most, table[i].most, "row %zu: %u", i, most);
+    }
+    cr_assert_eq(xh_control_guesses(5), 4, "one is for demand alone");
+    cr_assert_eq(xh_control_guesses(1), 1);
+}
+
+Test(control, what_has_to_wait)
+{
+    static const struct {
+        unsigned active, streams, guesses, most, share, option;
+        int stream, speculative, waits;
+    } table[] = {
+        {0, 0, 0, 1, 1, 1, 0, 0, 0},    /* nothing runs */
+        {1, 1, 0, 1, 1, 1, 0, 0, 0},    /* streams alone are never waited for */
+        {16, 8, 8, 4, 16, 16, 1, 1, 0}, /* a stream */
+        {4, 0, 4, 4, 4, 16, 0, 1, 1},   /* a guess, where all are busy */
+        {4, 0, 4, 4, 4, 16, 0, 0, 0},   /* demand among guesses, while the option allows one more */
+        {4, 0, 4, 4, 4, 4, 0, 0, 1},
+        {4, 0, 3, 4, 4, 16, 0, 0, 1},   /* another demand is there */
+        {5, 2, 1, 4, 5, 5, 0, 0, 1},    /* streams have the rest */
+        {5, 2, 1, 4, 6, 6, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct xh_load load = {.active = table[i].active, .streams = table[i].streams, .guesses = table[i].guesses};
+        struct xh_asked a = {.stream = table[i].stream, .speculative = table[i].speculative};
+        struct xh_allowed allowed = {.option = table[i].option, .share = table[i].share};
+        cr_assert_eq(xh_control_has_to_wait(&load, &a, table[i].most, allowed), table[i].waits, "row %zu", i);
+    }
+}
+
+Test(control, a_connection_is_opened_where_waiting_takes_longer)
+{
+    static const struct {
+        double rtt_ms;
+        unsigned active, streams;
+        uint64_t active_bytes, queued_bytes, bytes;
+        int stream;
+        double waited_ms;
+        int worth;
+    } table[] = {
+        {50, 0, 0, 0, 1000, 1000, 0, 0, 1},               /* nothing to wait for */
+        {50, 3, 3, 0, 1000, 1000, 0, 0, 1},               /* but streams */
+        {0, 1, 0, 1000, 1000, 1000, 0, 0, 1},             /* nothing came back yet */
+        {50, 1, 0, 1000, 1000, 1000, 0, 0, 0},            /* the busy one is soon free */
+        {50, 1, 0, 1000, 1000, 1000, 0, 104, 0},
+        {50, 1, 0, 1000, 1000, 1000, 0, 105, 1},          /* it should have been: two round trips and a handshake */
+        {50, 1, 0, 64 * MB, 1000, 1000, 0, 0, 1},         /* it is busy for long */
+        {50, 2, 0, 2 * MB, 2 * MB, 2 * MB, 0, 0, 0},
+        {50, 2, 0, 200 * MB, 2 * MB, 2 * MB, 0, 0, 1},
+        {50, 2, 0, 2 * MB, 0, 0, 1, 1000, 0},             /* a stream is patient */
+        {50, 2, 0, 200 * MB, 0, 0, 1, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct xh_link l = {.rtt_ns = table[i].rtt_ms * MS, .connection_rate = 0.05};
+        struct xh_load load = {.sockets = table[i].active, .active = table[i].active, .streams = table[i].streams,
+                               .active_bytes = table[i].active_bytes, .queued_bytes = table[i].queued_bytes,
+                               .queued_requests = 1, .arrived = 1000u * MB};
+        struct xh_asked a = {.bytes = table[i].bytes, .stream = table[i].stream,
+                             .waited_ns = (uint64_t)(table[i].waited_ms * MS)};
+        cr_assert_eq(xh_control_is_worth_opening(&l, &load, &a), table[i].worth, "row %zu", i);
+    }
+}
+
+/* ---- the link */
+
+Test(control, a_round_trip_falls_at_once_and_rises_slowly)
+{
+    struct xh_link l = {0};
+    xh_link_sample(&l, 0, 100 * MS, 200 * MS, 0);
+    cr_assert_eq(l.rtt_ns, 0, "no request was sent");
+    xh_link_sample(&l, 100 * MS, 180 * MS, 180 * MS, 0);
+    cr_assert_eq(l.rtt_ns, 80.0 * MS);
+    xh_link_sample(&l, 200 * MS, 240 * MS, 240 * MS, 0);
+    cr_assert_eq(l.rtt_ns, 60.0 * MS);
+    xh_link_sample(&l, 300 * MS, 424 * MS, 424 * MS, 0);
+    cr_assert_eq(l.rtt_ns, 61.0 * MS);
+    cr_assert_eq(l.connection_rate, 0);
+}
+
+Test(control, replies_that_come_together_count_their_time_once)
+{
+    struct xh_link l = {0};
+    xh_link_sample(&l, 0, 0, 1000 * MS, 10 * MB);
+    cr_assert_eq(xh_link_known_rate(&l), l.rate);
+    xh_link_sample(&l, 0, 500 * MS, 1000 * MS, 10 * MB);
+    cr_assert_float_eq(l.rate, 20.0 * MB / (1000.0 * MS), 1e-9);
+    xh_link_sample(&l, 0, 500 * MS, 1000 * MS, 1000);
+    cr_assert_float_eq(l.rate, 20.0 * MB / (1000.0 * MS), 1e-9, "that says more about latency");
+    l.rtt_ns = 100.0 * MS;
+    cr_assert_eq(xh_link_known_rate(&l), 0, "twelve round trips are not over");
+}
+
+Test(control, round_trips_double_what_a_young_connection_brings)
+{
+    static const struct {
+        double bytes, window;
+        int young;
+        double trips;
+    } table[] = {{1e6, 1e6, 0, 1}, {8e6, 1e6, 0, 8}, {1e6, 1e6, 1, 1}, {3e6, 1e6, 1, 2}, {12e6, 4e6, 1, 3}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        cr_assert_float_eq(xh_link_round_trips(table[i].bytes, table[i].window, table[i].young), table[i].trips, 1e-6,
+                           "row %zu", i);
+    cr_assert(xh_link_is_young(15 * MB, 2) && !xh_link_is_young(16 * MB, 2));
+}
+
+Test(control, what_connections_bring_before_a_new_one_is_as_fast)
+{
+    struct xh_link l = {.rtt_ns = 50.0 * MS, .connection_rate = 0.02}; /* 1 MB a round trip */
+    uint64_t young = xh_link_ahead_bytes(&l, 0, 4, 1), old = xh_link_ahead_bytes(&l, 0, 4, 0);
+    cr_assert_eq(young, 4u * (1 + 2 + 4) * MB);
+    cr_assert_eq(old, 4u * (1 + 2 + 7 * 4) * MB);
+    cr_assert_lt(xh_link_ahead_bytes(&l, 2e6, 4, 0), old);
+    cr_assert_eq(xh_link_ahead_bytes(&l, 5e6, 4, 0), 0, "nobody waits for so long");
 }

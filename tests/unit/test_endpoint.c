@@ -185,14 +185,14 @@ Test(endpoint, a_longer_link_begins_with_more, .init = fresh)
     } cases[] = {{1, 2}, {10, 2}, {20, 4}, {50, 8}, {160, 16}, {5000, 16}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct load *l = ask(0);
-        e->paying = 0;
-        e->rtt_ns = 0;
+        e->trial.paying = 0;
+        e->link.rtt_ns = 0;
         start();
         now += cases[i].rtt_ms * MS;
         reply = (struct xh_exchange){.job = &l->job, .sent_ns = l->sent_ns, .first_ns = now, .last_ns = now};
         xh_endpoint_release(&l->r, &reply);
         l->used = 0;
-        cr_assert_eq(xh_endpoint_paying(e), cases[i].connections, "%u ms: %u", cases[i].rtt_ms, xh_endpoint_paying(e));
+        cr_assert_eq(xh_control_paying(&e->trial), cases[i].connections, "%u ms: %u", cases[i].rtt_ms, xh_control_paying(&e->trial));
     }
 }
 
@@ -214,7 +214,7 @@ Test(endpoint, demand_goes_first_and_speculation_leaves_a_connection_free, .init
     struct load *guess[6];
     for (int i = 0; i < 6; i++)
         guess[i] = ask(1);
-    e->paying = 8;
+    e->trial.paying = 8;
     start();
     cr_assert_eq(e->active, 3, "one stays free");
     struct load *first = ask(0), *second = ask(0);
@@ -236,7 +236,7 @@ Test(endpoint, a_connection_opened_for_speculation_begins_with_what_is_wanted_la
     start();
     now += 50 * MS;
     finish(first);
-    e->paying = 8;
+    e->trial.paying = 8;
     e->arrived = 100 * MIB; /* the connection will not find more speed than it has */
     for (int i = 0; i < 6; i++)
         guess[i] = ask(1);
@@ -252,9 +252,9 @@ Test(endpoint, a_connection_opened_for_speculation_begins_with_what_is_wanted_la
 Test(endpoint, scattered_reads_get_more_connections_where_round_trips_are_long, .init = fresh)
 {
     ask(1);
-    e->rtt_ns = 5 * MS;
+    e->link.rtt_ns = 5 * MS;
     cr_assert_eq(xh_endpoint_most(e, &origin, 1, 1), xh_endpoint_most(e, &origin, 1, 0));
-    e->rtt_ns = 100 * MS;
+    e->link.rtt_ns = 100 * MS;
     cr_assert_gt(xh_endpoint_most(e, &origin, 1, 1), xh_endpoint_most(e, &origin, 1, 0));
     origin.options.connections = 4;
     cr_assert_eq(xh_endpoint_most(e, &origin, 1, 1), 4);
@@ -263,21 +263,21 @@ Test(endpoint, scattered_reads_get_more_connections_where_round_trips_are_long, 
 Test(endpoint, a_thin_link_gets_few_connections_once_it_is_known, .init = fresh)
 {
     ask(1);
-    e->rtt_ns = 20 * MS;
-    e->paying = 4;
+    e->link.rtt_ns = 20 * MS;
+    e->trial.paying = 4;
     e->arrived = 100 * MIB;
-    e->rate = 2e-3; /* 2 MB/s */
+    e->link.rate = 2e-3; /* 2 MB/s */
     cr_assert_eq(xh_endpoint_most(e, &origin, 200000, 0), 8, "that may be the connections' beginning");
-    e->received_ns = 2000 * MS;
+    e->link.received_ns = 2000 * MS;
     cr_assert_eq(xh_endpoint_most(e, &origin, 200000, 0), 2, "more would wait for each other");
     cr_assert_eq(xh_endpoint_most(e, &origin, MIB, 0), 2, "less than the first packets of three fit into a round trip");
-    e->rate = 4e-3;
+    e->link.rate = 4e-3;
     cr_assert_eq(xh_endpoint_most(e, &origin, MIB, 0), 5);
-    e->rate = 8e-3;
+    e->link.rate = 8e-3;
     unsigned few = xh_endpoint_most(e, &origin, 200000, 0);
     cr_assert(few > 5 && few < 8, "%u", few);
     cr_assert_gt(xh_endpoint_most(e, &origin, 100000, 0), few, "it carries more of what is smaller");
-    e->rate = 0.1;
+    e->link.rate = 0.1;
     cr_assert_eq(xh_endpoint_most(e, &origin, 200000, 0), 8);
 }
 
@@ -361,9 +361,9 @@ static void known(double mb_per_second, uint64_t arrived)
 {
     origin.options.connections = 16;
     struct load *l = ask(0);
-    e->rtt_ns = 50 * MS;
-    e->connection_rate = mb_per_second / 1e3;
-    e->paying = 8;
+    e->link.rtt_ns = 50 * MS;
+    e->link.connection_rate = mb_per_second / 1e3;
+    e->trial.paying = 8;
     e->arrived = arrived;
     xh_endpoint_take(&l->r);
     l->used = 0;
@@ -632,7 +632,7 @@ Test(endpoint, who_has_waited_as_long_as_a_connection_takes_gets_one, .init = fr
     known(2, MIB);
     connections_for(4, MIB, 0);
     uint64_t left = xh_endpoints_look(now);
-    cr_assert_eq(left, (uint64_t)(2 * e->rtt_ns) + 5 * MS, "the way there, and the handshake");
+    cr_assert_eq(left, (uint64_t)(2 * e->link.rtt_ns) + 5 * MS, "the way there, and the handshake");
     now += left - 1;
     cr_assert_eq(xh_endpoints_look(now), 1);
     cr_assert_eq(sockets(), 2);
@@ -653,7 +653,7 @@ Test(endpoint, what_nobody_waits_for_is_not_opened_for_by_waiting, .init = fresh
     start();
     cr_assert_eq(sockets(), before);
     promote(&loads[5]); /* it waits from now on */
-    cr_assert_eq(xh_endpoints_look(now), (uint64_t)(2 * e->rtt_ns) + 5 * MS);
+    cr_assert_eq(xh_endpoints_look(now), (uint64_t)(2 * e->link.rtt_ns) + 5 * MS);
 }
 
 Test(endpoint, beside_old_slow_connections_a_new_one_is_opened_for_large_parts, .init = fresh)
@@ -705,21 +705,21 @@ Test(endpoint, connections_are_told_by_what_they_do, .init = fresh)
     for (int k = 0; k < 4; k++)
         l[k] = ask(0);
     start();
-    e->rtt_ns = 50 * MS;
-    e->connection_rate = 1e-2;
+    e->link.rtt_ns = 50 * MS;
+    e->link.connection_rate = 1e-2;
     i = facts();
     cr_assert(i.open == 4 && i.idle == 0 && i.warm == 0 && i.warm_bytes == 0, "all four are being opened");
     finish(l[0]);
     finish(l[1]);
     i = facts();
     cr_assert(i.open == 4 && i.idle == 2 && i.warm == 2, "%u %u %u", i.open, i.idle, i.warm);
-    e->connection_rate = 0.1;
+    e->link.connection_rate = 0.1;
     uint64_t young = facts().warm_bytes;
     cr_assert_gt(young, 0);
     atomic_store(&e->arrived, 4 * 8000000);
     cr_assert_gt(facts().warm_bytes, young, "those that have found their speed are ahead by more than an opening");
     atomic_store(&e->arrived, 0);
-    e->connection_rate = 1e-2;
+    e->link.connection_rate = 1e-2;
     ask(0);
     start();
     i = facts();

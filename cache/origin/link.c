@@ -1,0 +1,101 @@
+/* What was measured of a link: see link.h. */
+#include "link.h"
+
+#include <math.h>
+
+#define FIRST_FLIGHT_BYTES 65536 /* what a new connection brings in a round trip, about, while it is young */
+#define OLD_BYTES 8e6            /* what has brought so much has found its speed */
+#define YOUNG_ROUND_TRIPS 10     /* so many until it has brought its first megabyte, from its opening on */
+#define OPENING_ROUND_TRIPS 3    /* so many until a new connection brings its first bytes: TCP, TLS, the request */
+#define SOON_ROUND_TRIPS 4       /* a connection that is busy for longer is not waited for */
+#define GROWN_BYTES 4e6          /* what one brings in a round trip at most, where systems are not tuned */
+#define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
+#define RATE_MEMORY_NS 1e9       /* older times count half as much */
+#define RATE_MIN_BYTES 131072u   /* less than this says more about latency than about rate */
+#define RATE_KNOWN_NS 1e9        /* bytes came in for so long: it is no longer the connections' beginning */
+#define RATE_KNOWN_TRIPS 12      /* and for so many round trips: slow start takes nine to 4 MB in a round trip */
+
+static void smooth(double *estimate, double sample, double weight)
+{
+    *estimate = *estimate > 0 ? *estimate + weight * (sample - *estimate) : sample;
+}
+
+/* The rate of all connections together: bytes of long replies over the time in which at
+ * least one of them was coming in. Old times count half as much each second. */
+static void measure_rate(struct xh_link *l, uint64_t first_ns, uint64_t last_ns, uint64_t bytes)
+{
+    uint64_t from = first_ns > l->counted_until_ns ? first_ns : l->counted_until_ns;
+    if (bytes < RATE_MIN_BYTES)
+        return;
+    l->counted_bytes += (double)bytes;
+    if (last_ns > from) { /* else another reply's time covers this one's */
+        l->counted_until_ns = last_ns;
+        l->counted_ns += (double)(last_ns - from);
+        l->received_ns += (double)(last_ns - from);
+    }
+    if (l->counted_ns > 0)
+        l->rate = l->counted_bytes / l->counted_ns;
+    if (l->counted_ns > RATE_MEMORY_NS) {
+        l->counted_bytes /= 2;
+        l->counted_ns /= 2;
+    }
+}
+
+void xh_link_sample(struct xh_link *l, uint64_t sent_ns, uint64_t first_ns, uint64_t last_ns, uint64_t bytes)
+{
+    if (sent_ns && first_ns > sent_ns) {
+        /* Down at once, up slowly: waiting in the queues of a busy link is no round trip. */
+        double rtt = (double)(first_ns - sent_ns);
+        smooth(&l->rtt_ns, rtt, rtt < l->rtt_ns ? 0.5 : 1.0 / 64);
+    }
+    if (bytes >= RATE_MIN_BYTES && last_ns > first_ns)
+        smooth(&l->connection_rate, (double)bytes / (double)(last_ns - first_ns), 0.125);
+    measure_rate(l, first_ns, last_ns, bytes);
+}
+
+double xh_link_known_rate(const struct xh_link *l)
+{
+    int is_beginning = l->received_ns < RATE_KNOWN_NS || l->received_ns < RATE_KNOWN_TRIPS * l->rtt_ns;
+    return is_beginning ? 0 : l->rate;
+}
+
+double xh_link_opening_ns(const struct xh_link *l)
+{
+    return 2 * l->rtt_ns + HANDSHAKE_NS;
+}
+
+int xh_link_is_young(uint64_t arrived, unsigned sockets)
+{
+    return (double)arrived < OLD_BYTES * sockets;
+}
+
+double xh_link_window(const struct xh_link *l)
+{
+    double window = l->connection_rate * l->rtt_ns;
+    return window > FIRST_FLIGHT_BYTES ? window : FIRST_FLIGHT_BYTES;
+}
+
+double xh_link_round_trips(double bytes, double window, int young)
+{
+    double grows = bytes < GROWN_BYTES ? bytes : GROWN_BYTES;
+    if (!young || window >= GROWN_BYTES)
+        return bytes / window;
+    return (double)log2f((float)(1 + grows / window)) + (bytes - grows) / GROWN_BYTES;
+}
+
+uint64_t xh_link_ahead_bytes(const struct xh_link *l, double share, unsigned connections, int young)
+{
+    double window = xh_link_window(l), busy = xh_link_round_trips(share, window, young);
+    uint64_t bytes = 0;
+    if (busy > SOON_ROUND_TRIPS)
+        return 0;
+    window += share;
+    /* Young ones are ahead of a new one by its opening alone; those that have found their speed, by its slow start
+     * too. */
+    int trips = young ? OPENING_ROUND_TRIPS : YOUNG_ROUND_TRIPS - 1;
+    for (int left = (int)(trips - busy); left >= 1; left--, window *= 2) {
+        window = window < GROWN_BYTES ? window : GROWN_BYTES;
+        bytes += (uint64_t)(window * connections);
+    }
+    return bytes;
+}
