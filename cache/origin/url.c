@@ -190,7 +190,9 @@ static int has_ticket(struct view rest)
         size_t n = 0;
         for (; from < equals && n + 1 < sizeof name; n++) {
             int escape = *from == '%' && equals - from > 2 && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0;
-            name[n] = escape ? (char)(hex_digit(from[1]) << 4 | hex_digit(from[2])) : *from;
+            name[n] = *from;
+            if (escape)
+                name[n] = (char)(hex_digit(from[1]) << 4 | hex_digit(from[2]));
             from += escape ? 3 : 1;
         }
         name[n] = '\0';

@@ -23,17 +23,13 @@ import faults  # noqa: E402
 import harness  # noqa: E402
 
 PROCESSES = 12
+# Stays until the look for a sidecar is over, by the driver's own trace: what closes before that does not know of it.
 SMALL_READ = """
 import sys, time, h5py
 with h5py.File(sys.argv[1]) as f:
     f["x"][30_000_000:30_012_288]
-    if len(sys.argv) > 2: # until the look for a sidecar has its answer: what closes before that does not know it
-        refused, until = 0, time.monotonic() + 60
-        while not refused and time.monotonic() < until:
-            with open(sys.argv[2], "rb") as log:
-                log.seek(int(sys.argv[3]))
-                refused = log.read().count(b"404")
-            time.sleep(0.2)
+    while len(sys.argv) > 2 and b" sidecar used=" not in open("/proc/self/fd/2", "rb").read():
+        time.sleep(0.05)
 """
 LARGE_FILE = """
 import sys, h5py
@@ -43,7 +39,8 @@ with h5py.File(sys.argv[1], "w") as f:
 """
 # Of a server that is not known, then of one where the process before read another file: most requests, connections,
 # and the replies from 400 on: one, that there is no sidecar. XRootD's date is a request, and what came before the date
-# is asked for again (docs/origin.md).
+# is asked for again (docs/origin.md). What a server does not answer soon the driver asks again: its log tells, and each
+# such request comes on top.
 LIMITS = {"nginx": ((4, 3, 1), (2, 2, 0)), "xrootd": ((5, 3, 1), (4, 3, 0))}
 WAIT_S = 60    # for what comes soon, on a loaded machine
 GAVE_UP = " got=0"    # of a turn, in the log
@@ -99,8 +96,13 @@ def openings(liar, path):
     return [r for r in liar.requests()[path] if re.match("bytes=0-", r["range"] or "")]
 
 
+def asked_again(ends):
+    """How often processes asked a second time as the answer did not come soon: a loaded machine is slow to answer."""
+    return sum(err.count(" ask-again ") for _, err in ends)
+
+
 def envs(bench, liar, *extras):
-    shared = bench.env(liar.cacert)
+    shared = bench.env(liar.cacert, log="origin")
     return [{**shared, **extra} for extra in extras]
 
 
@@ -114,17 +116,17 @@ def one_asks_for_all(bench, liar):
     # The first one asked before the others came, so one of them asks again, for all of them. And a wait has a bound,
     # which a loaded machine may reach: a process that gave up asks for itself.
     gave_up = sum(GAVE_UP in err for _, err in ends)
-    again = sum(err.count(" ask-again ") for _, err in ends)
+    again = asked_again(ends)
     assert 1 <= len(openings(liar, path)) <= 2 + gave_up + again, (gave_up, again, openings(liar, path))
 
 
 def who_reads_later_asks_himself(bench, liar):
     path = f"/ok/{bench.name()}"
-    env = bench.env(liar.cacert)
+    env, ends = bench.env(liar.cacert, log="origin"), []
     for _ in range(3):
-        ends = Readers(liar.base + path, [env]).ends()
-        assert ends[0][0] == bench.sum, ends
-    assert len(openings(liar, path)) == 3, openings(liar, path)
+        ends += Readers(liar.base + path, [env]).ends()
+        assert ends[-1][0] == bench.sum, ends
+    assert 3 <= len(openings(liar, path)) <= 3 + asked_again(ends), openings(liar, path)
 
 
 def another_token_asks_himself(bench, liar):
@@ -132,7 +134,7 @@ def another_token_asks_himself(bench, liar):
     ends = Readers(liar.base + path, envs(bench, liar, *[{"BEARER_TOKEN": t} for t in "AABB"])).ends()
     assert all(got == bench.sum for got, _ in ends), ends
     asked = openings(liar, path)
-    assert 2 <= len(asked) <= 4 and all(r["authorization"] for r in asked), asked
+    assert 2 <= len(asked) <= 4 + asked_again(ends) and all(r["authorization"] for r in asked), asked
 
 
 def a_refusal_is_not_waited_for_one_by_one(bench, liar):
@@ -162,22 +164,28 @@ def a_suspended_opener_is_not_waited_for(bench, liar):
 
 
 def small_read(server, name, shadow, looks):
-    """What one process asks for that opens the file |name| and reads 12 KiB: (requests, connections, refusals). |looks|:
-    it looks for a sidecar, and stays until it knows that there is none."""
+    """What one process asks for that opens the file |name| and reads 12 KiB: (requests, connections, refusals), and how
+    many requests it sent again. |looks|: it looks for a sidecar, and stays until it knows that there is none."""
     log = pathlib.Path(server.facts["log"])
     begun, before = log.stat().st_size, server.requests()[0]
-    env = harness.driver_env(server, shadow, log="stats", sidecar="auto")
-    status, _, err = harness.run([faults.H5PY, "-c", SMALL_READ, f"{server.url}/{name}", *([log, begun] if looks else [])], env)
+    env = harness.driver_env(server, shadow, log="stats,read,origin", sidecar="auto")
+    with tempfile.TemporaryFile() as said:
+        status = subprocess.run([str(faults.H5PY), "-c", SMALL_READ, f"{server.url}/{name}", *(["stay"] if looks else [])],
+                                env=env, stdin=subprocess.DEVNULL, stderr=said, timeout=2 * WAIT_S).returncode
+        said.seek(0)
+        err = said.read().decode(errors="replace")
     assert status == 0, err
     sent = harness.counters(err)
+    again = err.count(" ask-again ") + sent["hedged"] + sent["retries"]
     harness.wait_for(lambda: server.requests()[0] - before >= sent["requests"], "the log's last line", WAIT_S)
     with log.open("rb") as f:
         f.seek(begun)
         lines = f.read().decode(errors="replace")
     statuses = re.findall(r" status=(\d+) " if server.kind == "nginx" else r" Sending resp: (\d+) ", lines)
-    print("#", server.kind, name, "requests:", len(statuses), "connections:", sent["connections"], " ".join(statuses))
+    print("#", server.kind, name, "requests:", len(statuses), "connections:", sent["connections"], "again:", again,
+          " ".join(statuses))
     conns = set(re.findall(r" conn=(\d+) ", lines)) if server.kind == "nginx" else range(sent["connections"])
-    return len(statuses), len(conns), sum(s >= "400" for s in statuses)
+    return (len(statuses), len(conns), sum(s >= "400" for s in statuses)), again
 
 
 def one_opening_asks_little(kind, directory, shadows):
@@ -189,8 +197,8 @@ def one_opening_asks_little(kind, directory, shadows):
     shadow = pathlib.Path(tempfile.mkdtemp(dir=shadows))
     with harness.Server(kind, data) as server:
         for name, most in zip(("one.h5", "two.h5"), LIMITS[kind]):
-            asked = small_read(server, name, shadow, most[2])
-            assert all(a <= b for a, b in zip(asked, most)), (kind, name, asked, most)
+            asked, again = small_read(server, name, shadow, most[2])
+            assert all(a <= b + again for a, b in zip(asked, most)), (kind, name, asked, most, again)
 
 
 def main():

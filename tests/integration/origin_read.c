@@ -241,7 +241,7 @@ static void check_fork(struct xh_origin *o, const char *url)
         xh_origin_close(o);
         exit(0);
     }
-    int status;
+    int status = -1;
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
         die("the child failed: %d", status);
     expect_success(under_way);

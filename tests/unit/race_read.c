@@ -668,7 +668,7 @@ static void a_stream_is_cut(unsigned seed)
     memset(b, 0x5a, 400000);
     engine.streams = 4; /* with those that end soon no more than there are threads */
     struct xh_file *f = open_test("shadow=off,stream_bytes=0,readahead_bytes=16M");
-    uint64_t at = 0, cut = 20000000 + rand_r(&seed) % 40000000;
+    uint64_t at = 0, cut = 20000000 + (uint64_t)rand_r(&seed) % 40000000;
     read_on(f, 0, cut, b);
     for (int i = 0; i < 3; i++) {
         xh_stage_cut(f, (uint64_t)(rand_r(&seed) % 12000000));

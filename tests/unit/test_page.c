@@ -1262,7 +1262,7 @@ Test(page, shadows_that_nobody_has_open_go_first_oldest_use_first)
         utimensat(AT_FDCWD, path, t, 0);
     }
     struct xh_shadow *mine = open_named("mine");
-    for (uint64_t p = 0; !there(names[0]) == 0; p++)
+    for (uint64_t p = 0; there(names[0]); p++)
         cr_assert_eq(put(mine, p, 0), XH_CLAIM_MINE);
     cr_expect(there(names[1]), "the younger one stays as long as the older one is enough");
     for (uint64_t p = 0; p < 1000; p++)
