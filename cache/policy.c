@@ -4,11 +4,12 @@
 /* A raw read of fewer bytes waits for round trips, not for the link: tmpfs costs it nothing that it would notice. */
 #define BULK_BYTES (256u << 10)
 
-/* A file comes whole where it takes no longer than the reader waits anyway: a walk is a chain of so many round trips at
- * least, and a reader that has missed something more often than that goes on like it. Connections in slow start bring their
- * first flight and twice as much in each next round trip. A link whose rate is not known is taken for 1 Gbit/s; so much
- * longer than the chain nobody notices. Simulated, a walk by whole: 10 MB at 10, 50, 160 ms 1.56, 1.67, 1.76; 40 MB,
- * a fourth of it metadata, 0.98, 1.16, 1.21, for seven times the bytes (`sim --workload W4-10M`, `W4-40M`). */
+/* A file comes whole where it takes no longer than the reader waits anyway: a walk is a chain of so many round trips
+ * at least, and a reader that has missed something more often than that goes on like it. Connections in slow start
+ * bring their first flight and twice as much in each next round trip. A link whose rate is not known is taken for 1
+ * Gbit/s; so much longer than the chain nobody notices. Simulated, a walk by whole: 10 MB at 10, 50, 160 ms 1.56,
+ * 1.67, 1.76; 40 MB, a fourth of it metadata, 0.98, 1.16, 1.21, for seven times the bytes (`sim --workload W4-10M`,
+ * `W4-40M`). */
 #define WHOLE_TRIPS 8u
 #define WHOLE_TRIPS_MOST 20u
 #define FIRST_FLIGHT_BYTES 14600u

@@ -61,8 +61,8 @@ struct xh_following {
     uint64_t len;         /* bytes of it that are asked for, > 0 */
     uint64_t after;       /* that its reader has before it in the files before */
     uint64_t behind;      /* of the files behind it */
-    uint64_t most;        /* longest part: a connection that is slower than others keeps its reader waiting; 0: it is not
-                           * known, as connections are in slow start */
+    uint64_t most;        /* longest part: a connection that is slower than others keeps its reader waiting; 0: it is
+                           * not known, as connections are in slow start */
     unsigned connections; /* that streams use, > 0 */
 };
 

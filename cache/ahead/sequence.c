@@ -54,8 +54,8 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
         return 0;
     struct xh_range whole = xh_layouts_dataset(f, r);
     xh_replicas_get_info(f->origin, &info);
-    struct xh_leading lead = {.len = turns * r.len, .dataset = whole.len, .joint = f->opened_jointly, .young = info.young,
-                              .hinted = xh_hints_any(f->hints)};
+    struct xh_leading lead = {.len = turns * r.len, .dataset = whole.len, .joint = f->opened_jointly,
+                              .young = info.young, .hinted = xh_hints_any(f->hints)};
     if (!xh_policy_leads(&lead) || pthread_mutex_trylock(&f->sequence->lock))
         return 0;
     struct xh_predict_seq seq = f->sequence->seq;

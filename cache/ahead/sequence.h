@@ -22,8 +22,9 @@ struct xh_sequence {
 /* When the file is opened, and in a fork's child. */
 void xh_sequence_init(struct xh_sequence *s);
 
-/* A raw read of |n| > 0 extents is about to begin. Where they touch, it most likely begins a long run, in this file or
- * in this and others in turns, and connections are in slow start, the run's stream begins with the read itself. Returns 1 then: the stage has what is read. */
+/* A raw read of |n| > 0 extents is about to begin. Where they touch, it most likely begins a long run, in this file
+ * or in this and others in turns, and connections are in slow start, the run's stream begins with the read itself.
+ * Returns 1 then: the stage has what is read. */
 int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n);
 
 /* A run is expected to go through row->at of |f|, which nobody has read yet, after |after| bytes of other files: the

@@ -1,6 +1,6 @@
 /* How many connections are worth having: see control.h.
  *
- * Streams.  * More connections carry more wherever each is slow by itself: windows of an untuned system, loss, a limit for each
+ * Streams. More connections carry more wherever each is slow by itself: windows of an untuned system, loss, a limit for each
  * connection. They cost little where one would fill the link, unless its round trip is so short that the queue holds a
  * few packets for each: then they make each other lose packets. So the round trip says how many to begin with. Where
  * that is not all, it is found out whether more pay: from one stream to the next, as a stream that is cut leaves holes
@@ -62,6 +62,12 @@ void xh_control_sample(struct xh_control *c, unsigned streams, uint64_t bytes, u
     c->settled = c->streams <= now;
 }
 
+int xh_control_may_stream(const struct xh_control *c, const struct xh_load *load, double rtt_ns, unsigned most,
+                          int last)
+{
+    return load->active == 0 || load->streams + load->guesses < (last ? most : xh_control_streams(c, rtt_ns, most));
+}
+
 uint64_t xh_control_stands_for(double opening_ns, unsigned streams, unsigned most)
 {
     return streams ? (uint64_t)(opening_ns * most / 2 / streams) : UINT64_MAX;
@@ -78,6 +84,8 @@ uint64_t xh_control_stands_for(double opening_ns, unsigned streams, unsigned mos
 /* Small requests wait for round trips rather than for bytes: for them so many are tried anyway. */
 #define SMALL_CONNECTIONS 8
 #define SMALL_BYTES (256u << 10)
+/* Slow start doubles each round trip: a connection that is less than one behind is as good. */
+#define GROWN_TIMES 2
 /* Scattered reads are soon over: what they wait for is the slow start of young connections, and twice as
  * many of those save a round trip of it. Where that is longer than the handshakes take, it pays. */
 #define SCATTERED_CONNECTIONS 16
@@ -148,16 +156,16 @@ int xh_control_weigh(struct xh_trial *t, const struct xh_link *l, const struct x
     return 1;
 }
 
-/* How many connections a link that is as fast as this one has room for: with more, each has less than any has in its first
- * round trip, and they do nothing but make each other lose packets. */
+/* How many connections a link that is as fast as this one has room for: with more, each has less than any has in its
+ * first round trip, and they do nothing but make each other lose packets. */
 static unsigned held(const struct xh_link *l)
 {
     double rate = xh_link_known_rate(l);
     return rate > 0 ? at_least(rate * l->rtt_ns / XH_LINK_FIRST_BYTES, CROWD_LEAST) : CONNECTIONS_MOST;
 }
 
-/* How many requests for |bytes| each such a link brings before they wait for one another. What n connections brought, while
- * it was round trips that they waited for, makes it twice as many: so it is found whether more help. */
+/* How many requests for |bytes| each such a link brings before they wait for one another. What n connections
+ * brought, while it was round trips that they waited for, makes it twice as many: so it is found whether more help. */
 static unsigned uncrowded(const struct xh_link *l, double bytes)
 {
     double rate = xh_link_known_rate(l);
@@ -226,4 +234,17 @@ int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *l
     double busy = (rtt + (double)load->active_bytes / active / rate) / (active + 1);
     double drain = ((double)load->queued_requests * rtt + (double)load->queued_bytes / rate) / active;
     return busy + drain > opening;
+}
+
+int xh_control_suits(const struct xh_lane *a, const struct xh_lane *b, const struct xh_asked *r, int streams)
+{
+    int is_small = !r->stream && r->bytes <= SMALL_BYTES;
+    if (streams && (a->grown > GROWN_TIMES * b->grown || b->grown > GROWN_TIMES * a->grown))
+        return is_small ? a->grown < b->grown : a->grown > b->grown;
+    return a->active < b->active;
+}
+
+int xh_control_is_too_young(const struct xh_lane *l, const struct xh_lane *best)
+{
+    return GROWN_TIMES * l->grown < best->grown;
 }

@@ -77,8 +77,8 @@ void xh_control_begin(struct xh_trial *t, double rtt_ns);
 int xh_control_weigh(struct xh_trial *t, const struct xh_link *l, const struct xh_load *load, unsigned share,
                      uint64_t now);
 
-/* Returns how many connections may be busy, besides streams, with requests like |a|; one of them is for demand alone. At
- * least 1. */
+/* Returns how many connections may be busy, besides streams, with requests like |a|; one of them is for demand
+ * alone. At least 1. */
 unsigned xh_control_most(const struct xh_trial *t, const struct xh_link *l, const struct xh_load *load,
                          const struct xh_asked *a, unsigned share);
 
@@ -95,16 +95,36 @@ unsigned xh_control_guesses(unsigned most);
 int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a, unsigned most,
                            struct xh_allowed allowed);
 
-/* Returns how long (ns) somebody who has waited for a request for |waited_ns| has still to wait until a connection of its
- * own would have been there, had it been opened at once. What was expected of the busy ones then has not come by that
- * time: the link is not theirs alone. */
+/* Returns how long (ns) somebody who has waited for a request for |waited_ns| has still to wait until a connection
+ * of its own would have been there, had it been opened at once. What was expected of the busy ones then has not come
+ * by that time: the link is not theirs alone. */
 uint64_t xh_control_patience_left(const struct xh_link *l, uint64_t waited_ns);
 
-/* 1 when waiting for the busy connections takes longer than opening one more for |a|: until the first of them is free, and
- * until they have worked off the queue. */
+/* 1 when waiting for the busy connections takes longer than opening one more for |a|: until the first of them is
+ * free, and until they have worked off the queue. */
 int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a);
 
+/* One of the threads that a request may go to: how far its connections have come (xh_link_grown), and how many
+ * requests it has. */
+struct xh_lane {
+    double grown;
+    unsigned active;
+};
+
+/* 1 when |a| suits |r| better than |b|. Where |streams| run or wait, connections that have found their speed are for
+ * them, and young ones for what is small; else the thread that has less to do is better. */
+int xh_control_suits(const struct xh_lane *a, const struct xh_lane *b, const struct xh_asked *r, int streams);
+
+/* 1 when a stream that can wait is not to begin with |l|: on a young connection it would keep its reader waiting, while
+ * those of |best| will be free. */
+int xh_control_is_too_young(const struct xh_lane *l, const struct xh_lane *best);
+
 /* ---- streams */
+
+/* 1 when a stream that waits for a connection may have one, of |most|. |last|: also the one that is left for what
+ * cannot wait. */
+int xh_control_may_stream(const struct xh_control *c, const struct xh_load *load, double rtt_ns, unsigned most,
+                          int last);
 
 /* Returns how long (ns) a stream is to have stood still before its connection is another's, where opening one takes
  * |opening_ns| and its file's streams have |streams| of |most|: as long as that where they have half, so that files

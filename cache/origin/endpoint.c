@@ -245,40 +245,29 @@ static struct xh_thread *thread_for_stream(struct xh_origin *o)
     return xh_engine_thread(o->stream_thread % xh_engine_threads());
 }
 
-/* How far the connections of a thread have come in slow start: what each has brought. */
-static double grown(const struct xh_endpoint *e, unsigned thread)
+static struct xh_lane lane_of(const struct xh_endpoint *e, unsigned thread)
 {
     unsigned sockets = atomic_load_explicit(&e->thread[thread].sockets, memory_order_relaxed);
-    double each = sockets ? e->thread[thread].brought / sockets : 0;
-    return each < GROWN_BYTES ? each : GROWN_BYTES;
+    return (struct xh_lane){xh_link_grown(e->thread[thread].brought, sockets), e->thread[thread].active};
 }
 
-/* 1 when thread |a| suits |r| better than |b|. Beside streams, connections that have found their speed are for streams,
- * and young ones for what is small. */
-static int is_better(const struct xh_endpoint *e, const struct xh_request *r, unsigned a, unsigned b)
+/* The thread for |r|: one with an idle connection, else, if |open|, any. NULL: none. */
+static struct xh_thread *choose_thread(const struct xh_endpoint *e, const struct xh_request *r, int open)
 {
-    double of_a = grown(e, a), of_b = grown(e, b);
-    int differ = of_a > 2 * of_b || of_b > 2 * of_a, small = !is_stream(r) && r->queued_bytes <= SMALL_BYTES;
-    if (differ && e->streams + e->queued_streams > 0)
-        return small ? of_a < of_b : of_a > of_b;
-    return e->thread[a].active < e->thread[b].active;
-}
-
-/* The thread for |r|: one with an idle connection, else, if |open|, the one with the least work. NULL: none, or a
- * stream that can wait would keep its reader waiting on a young connection, while the others will be free. */
-static struct xh_thread *choose_thread(struct xh_endpoint *e, const struct xh_request *r, int open)
-{
-    struct xh_thread *best = NULL;
+    struct xh_asked asked = asked_of(r);
+    struct xh_lane lane[XH_THREADS_MAX], grown = {0};
     unsigned n = xh_engine_threads();
-    double least = 0;
-    for (unsigned i = 0; i < n && is_patient(r); i++)
-        least = grown(e, i) / 2 > least ? grown(e, i) / 2 : least;
+    struct xh_thread *best = NULL;
+    for (unsigned i = 0; i < n; i++) {
+        lane[i] = lane_of(e, i);
+        grown = is_patient(r) && lane[i].grown > grown.grown ? lane[i] : grown;
+    }
     for (int idle = 1; idle >= 0 && !best; idle--)
         for (unsigned i = 0; i < n; i++) {
             unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
-            if ((idle ? sockets <= e->thread[i].active : !open) || grown(e, i) < least)
+            if ((idle ? sockets <= e->thread[i].active : !open) || xh_control_is_too_young(&lane[i], &grown))
                 continue;
-            if (!best || is_better(e, r, i, best->index))
+            if (!best || xh_control_suits(&lane[i], &lane[best->index], &asked, e->streams + e->queued_streams > 0))
                 best = xh_engine_thread(i);
         }
     return best;
@@ -304,12 +293,11 @@ static unsigned most_for(const struct xh_endpoint *e, const struct xh_request *r
     return xh_endpoint_most(e, r->job->origin, r->queued_bytes, is_scattered(r));
 }
 
-/* 1 when there is a connection for a stream that waits for one. */
-static int stream_may_begin(const struct xh_endpoint *e, const struct xh_request *r)
+static int may_stream(const struct xh_endpoint *e, const struct xh_request *r)
 {
-    unsigned most = xh_origin_object_connections(r->job->origin);
-    unsigned may = r->job->transfer->patient > 1 ? most : xh_control_streams(&e->control, e->rtt_ns, most);
-    return e->active == 0 || e->streams + e->active_guesses < may;
+    struct xh_load load = load_of(e);
+    return xh_control_may_stream(&e->control, &load, e->link.rtt_ns, xh_origin_object_connections(r->job->origin),
+                                 r->job->transfer->patient > 1);
 }
 
 static struct xh_request *next_request(struct xh_endpoint *e)
@@ -321,7 +309,7 @@ static struct xh_request *next_request(struct xh_endpoint *e)
     if (!r)
         return NULL;
     if (is_stream(r))
-        return stream_may_begin(e, r) ? r : NULL;
+        return may_stream(e, r) ? r : NULL;
     unsigned cap = r->job->origin->yields ? 1 : most_for(e, r);
     return e->active_guesses < xh_control_guesses(cap) ? r : NULL;
 }
@@ -421,8 +409,8 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         xh_engine_wake(xh_engine_thread(0)); /* it looks again when that time has come */
 }
 
-/* 1 when one more request of |o| may run on |t| without more connections than its option allows. This process's share of
- * them does not count: what is stuck on one of two would wait for as long as TCP backs off. */
+/* 1 when one more request of |o| may run on |t| without more connections than its option allows. This process's
+ * share of them does not count: what is stuck on one of two would wait for as long as TCP backs off. */
 static int has_room(const struct xh_endpoint *e, const struct xh_origin *o, const struct xh_thread *t)
 {
     unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed), most = (unsigned)o->options.connections;

@@ -69,6 +69,12 @@ int xh_link_is_young(uint64_t arrived, unsigned sockets)
     return (double)arrived < OLD_BYTES * sockets;
 }
 
+double xh_link_grown(double bytes, unsigned sockets)
+{
+    double each = sockets ? bytes / sockets : 0;
+    return each < GROWN_BYTES ? each : GROWN_BYTES;
+}
+
 double xh_link_window(const struct xh_link *l)
 {
     double window = l->connection_rate * l->rtt_ns;

@@ -14,8 +14,8 @@ struct xh_link {
     uint64_t counted_until_ns;        /* the time up to here is in counted_ns */
 };
 
-/* A reply has ended, which brought |bytes| of body: its request was sent at |sent_ns| (0: never), the first byte came at
- * |first_ns|, the last one at |last_ns|. */
+/* A reply has ended, which brought |bytes| of body: its request was sent at |sent_ns| (0: never), the first byte
+ * came at |first_ns|, the last one at |last_ns|. */
 void xh_link_sample(struct xh_link *l, uint64_t sent_ns, uint64_t first_ns, uint64_t last_ns, uint64_t bytes);
 
 /* Returns the bytes per ns of all connections together; 0: not known yet, as what slow start brings says nothing. */
@@ -27,6 +27,10 @@ double xh_link_opening_ns(const struct xh_link *l);
 
 /* 1 while the |sockets| connections that have brought |arrived| bytes so far have not found their speed. */
 int xh_link_is_young(uint64_t arrived, unsigned sockets);
+
+/* Returns how far |sockets| connections that have brought |bytes| have come in slow start: bytes a connection, up to
+ * what one brings in a round trip at most. */
+double xh_link_grown(double bytes, unsigned sockets);
 
 /* Returns how many bytes a connection brings in a round trip, as far as is known. */
 double xh_link_window(const struct xh_link *l);

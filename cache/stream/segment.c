@@ -386,7 +386,7 @@ static void submitted(struct xh_stage *s, struct xh_prefetch *l, int refused)
         waited_for |= l->parcels[i].takers != NULL;
     if (waited_for) /* so it is not over */
         xh_replicas_promote(l->f->origin, &l->t);
-    if (l->cut && l->pos >= l->cut && !l->ended && !l->over) { /* cut meanwhile: it may stand, and bring nothing that would see to it */
+    if (l->cut && l->pos >= l->cut && !l->ended && !l->over) { /* cut meanwhile: it may stand, and bring nothing more */
         l->ended = 1;
         xh_replicas_cancel(l->f->origin, &l->t);
     }

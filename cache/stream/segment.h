@@ -103,8 +103,8 @@ void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p);
 /* Gives back what nobody needs any more: blocks, and the load with its last parcel. */
 void xh_prefetch_settle(struct xh_stage *s, struct xh_prefetch *l);
 
-/* Makes a load of the |n| parcels |r| and lists them. NULL without memory. Of a stream that has |turns| loads, |full| says
- * whether it is to stand still, without the lock held; 0 and NULL where it is of none. */
+/* Makes a load of the |n| parcels |r| and lists them. NULL without memory. Of a stream that has |turns| loads,
+ * |full| says whether it is to stand still, without the lock held; 0 and NULL where it is of none. */
 struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns,
                                     int (*full)(struct xh_transfer *t));
 

@@ -31,7 +31,8 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
     struct xh_plan plan;
     struct xh_plan_limits lim;
     struct xh_transfer **ts;
-    xh_limits_get(f, (xh_flow_has_family(f) ? xh_room_held() : f->stage->place.bytes) + bytes, bytes / want->n, 1, &lim);
+    uint64_t ahead = xh_flow_has_family(f) ? xh_room_held() : f->stage->place.bytes;
+    xh_limits_get(f, ahead + bytes, bytes / want->n, 1, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;

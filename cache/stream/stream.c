@@ -44,7 +44,7 @@ static int full(struct xh_transfer *t)
 
 void xh_stream_go_on(struct xh_prefetch *l)
 {
-    if (l->stands && !l->over) /* it stands, so the origin has it, even while the thread that submits it has not come back */
+    if (l->stands && !l->over) /* it stands, so the origin has it, even while its thread still submits it */
         xh_replicas_resume(l->f->origin, &l->t);
     l->stands = 0;
 }
@@ -212,10 +212,10 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     return d;
 }
 
-/* How |len| bytes are dealt that the reader wants after |after| bytes of other files. All parts wait in the queue, in the
- * order in which they are wanted, unless there are not as many connections yet as streams use. */
-static struct dealing dealing_after(const struct xh_file *f, const struct xh_origin_info *info, uint64_t len, size_t busy,
-                                    uint64_t after)
+/* How |len| bytes are dealt that the reader wants after |after| bytes of other files. All parts wait in the queue, in
+ * the order in which they are wanted, unless there are not as many connections yet as streams use. */
+static struct dealing dealing_after(const struct xh_file *f, const struct xh_origin_info *info, uint64_t len,
+                                    size_t busy, uint64_t after)
 {
     const struct xh_following next = {.len = len, .after = after, .behind = xh_followed_by(f),
                                       .most = info->young ? 0 : xh_limits_most_part(info),
@@ -229,7 +229,8 @@ static struct dealing dealing_after(const struct xh_file *f, const struct xh_ori
 
 /* The first of |want|, with what follows it behind small holes that no parcel fills. len 0: none. |*next|: where
  * the next that is wanted begins, or |end|. */
-static struct xh_range first_stretch(const struct xh_stage *s, const struct xh_ranges *want, uint64_t end, uint64_t *next)
+static struct xh_range first_stretch(const struct xh_stage *s, const struct xh_ranges *want, uint64_t end,
+                                     uint64_t *next)
 {
     struct xh_range r = want->n ? want->at[0] : (struct xh_range){end, 0};
     size_t i = 1;
@@ -295,7 +296,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
             if (after)
                 s->granted = s->reach = s->stream_end; /* as far as there is room */
             xh_prefetch_hand_over(f, ts, made);
-            seen = len == r.len ? next : r.off + len; /* what lies between is here: asked for again, it would end the stream */
+            seen = len == r.len ? next : r.off + len; /* what lies between is here: not to be asked for again */
         }
     }
     pthread_mutex_unlock(&s->lock);
@@ -317,11 +318,11 @@ static void reckon_rate(struct xh_stage *s)
     s->rated_bytes = s->streamed;
 }
 
-/* How far a stream runs ahead: twice what a fast link holds. More would wait in memory that the
- * processor's caches have forgotten by then; the socket holds more besides. On a slow link, what it brings in some seconds:
- * what comes before its time, on connections that are faster than others, comes instead of what the reader waits for. What
- * streams bring lately tells that, which is more as soon as the window was too short for the link: it holds seconds, and a round
- * trip is less. */
+/* How far a stream runs ahead: twice what a fast link holds. More would wait in memory that the processor's caches
+ * have forgotten by then; the socket holds more besides. On a slow link, what it brings in some seconds: what comes
+ * before its time, on connections that are faster than others, comes instead of what the reader waits for. What
+ * streams bring lately tells that, which is more as soon as the window was too short for the link: it holds seconds,
+ * and a round trip is less. */
 static uint64_t stream_window(struct xh_file *f)
 {
     struct xh_origin_info info;
@@ -410,7 +411,8 @@ static void leave_for_sites(struct xh_file *f)
         pos = l->pos > pos ? l->pos : pos;
     }
     xh_replicas_get_info(f->origin, &info);
-    uint64_t most = fast_link_holds(&info), rate = known_rate(s, &info), off = pos + (rate && rate < most ? rate : most);
+    uint64_t most = fast_link_holds(&info), rate = known_rate(s, &info);
+    uint64_t off = pos + (rate && rate < most ? rate : most);
     if (off < s->stream_end && s->stream_end - off >= XH_STREAM_LEAST_BYTES)
         cut_streams(s, off);
 }

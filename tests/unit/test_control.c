@@ -249,3 +249,38 @@ Test(control, what_connections_bring_before_a_new_one_is_as_fast)
     cr_assert_lt(xh_link_ahead_bytes(&l, 2e6, 4, 0), old);
     cr_assert_eq(xh_link_ahead_bytes(&l, 5e6, 4, 0), 0, "nobody waits for so long");
 }
+
+Test(control, young_connections_are_for_what_is_small_while_there_are_streams)
+{
+    static const struct {
+        struct xh_lane a, b;
+        struct xh_asked r;
+        int streams, better;
+    } table[] = {
+        {{4e6, 3}, {1e6, 0}, {.bytes = 64 * MB, .stream = 1}, 1, 1},
+        {{1e6, 0}, {4e6, 3}, {.bytes = 64 * MB, .stream = 1}, 1, 0},
+        {{1e6, 3}, {4e6, 0}, {.bytes = 12288}, 1, 1},
+        {{4e6, 0}, {1e6, 3}, {.bytes = 12288}, 1, 0},
+        {{4e6, 3}, {1e6, 0}, {.bytes = 12288}, 0, 0}, /* without streams the one that has less to do */
+        {{3e6, 0}, {4e6, 3}, {.bytes = 64 * MB, .stream = 1}, 1, 1}, /* less than a round trip behind */
+        {{0, 0}, {0, 1}, {.bytes = 12288}, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        cr_assert_eq(xh_control_suits(&table[i].a, &table[i].b, &table[i].r, table[i].streams), table[i].better,
+                     "row %zu", i);
+    const struct xh_lane young = {.grown = 1e6}, soon = {.grown = 2e6}, grown = {.grown = 4e6};
+    cr_assert(xh_control_is_too_young(&young, &grown) && !xh_control_is_too_young(&soon, &grown));
+    cr_assert_not(xh_control_is_too_young(&young, &young));
+}
+
+Test(control, a_stream_that_waits_leaves_one_connection)
+{
+    const struct xh_control c = {0};
+    const struct xh_load none = {0}, some = {.active = 14, .streams = 10, .guesses = 4};
+    const struct xh_load nearly = {.active = 15, .streams = 10, .guesses = 5}, all = {.active = 16, .streams = 16};
+    cr_assert(xh_control_may_stream(&c, &some, 50.0 * MS, 16, 0));
+    cr_assert_not(xh_control_may_stream(&c, &nearly, 50.0 * MS, 16, 0));
+    cr_assert(xh_control_may_stream(&c, &nearly, 50.0 * MS, 16, 1));
+    cr_assert_not(xh_control_may_stream(&c, &all, 50.0 * MS, 16, 1));
+    cr_assert(xh_control_may_stream(&c, &none, 50.0 * MS, 1, 0), "there is nothing to wait for");
+}
