@@ -1,7 +1,8 @@
 /* How many connections are worth having: see control.h.
  *
- * Streams.  * More connections carry more wherever each is slow by itself: windows of an untuned system, loss, a limit for each
- * connection. They cost little where one would fill the link, unless its round trip is so short that the queue holds a
+ * Streams: more connections carry more wherever each is slow by itself: windows of an untuned system, loss, a limit
+ * for each connection. They cost little where one would fill the link, unless its round trip is so short that
+ * the queue holds a
  * few packets for each: then they make each other lose packets. So the round trip says how many to begin with. Where
  * that is not all, it is found out whether more pay: from one stream to the next, as a stream that is cut leaves holes
  * before its reader, and connections that have to begin anew.
@@ -148,16 +149,16 @@ int xh_control_weigh(struct xh_trial *t, const struct xh_link *l, const struct x
     return 1;
 }
 
-/* How many connections a link that is as fast as this one has room for: with more, each has less than any has in its first
- * round trip, and they do nothing but make each other lose packets. */
+/* How many connections a link that is as fast as this one has room for: with more, each has less than any has in its
+ * first round trip, and they do nothing but make each other lose packets. */
 static unsigned held(const struct xh_link *l)
 {
     double rate = xh_link_known_rate(l);
     return rate > 0 ? at_least(rate * l->rtt_ns / XH_LINK_FIRST_BYTES, CROWD_LEAST) : CONNECTIONS_MOST;
 }
 
-/* How many requests for |bytes| each such a link brings before they wait for one another. What n connections brought, while
- * it was round trips that they waited for, makes it twice as many: so it is found whether more help. */
+/* How many requests for |bytes| each such a link brings before they wait for one another. What n connections brought,
+ * while it was round trips that they waited for, makes it twice as many: so it is found whether more help. */
 static unsigned uncrowded(const struct xh_link *l, double bytes)
 {
     double rate = xh_link_known_rate(l);

@@ -77,8 +77,8 @@ void xh_control_begin(struct xh_trial *t, double rtt_ns);
 int xh_control_weigh(struct xh_trial *t, const struct xh_link *l, const struct xh_load *load, unsigned share,
                      uint64_t now);
 
-/* Returns how many connections may be busy, besides streams, with requests like |a|; one of them is for demand alone. At
- * least 1. */
+/* Returns how many connections may be busy, besides streams, with requests like |a|; one of them is for demand alone.
+ * At least 1. */
 unsigned xh_control_most(const struct xh_trial *t, const struct xh_link *l, const struct xh_load *load,
                          const struct xh_asked *a, unsigned share);
 
@@ -95,13 +95,14 @@ unsigned xh_control_guesses(unsigned most);
 int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a, unsigned most,
                            struct xh_allowed allowed);
 
-/* Returns how long (ns) somebody who has waited for a request for |waited_ns| has still to wait until a connection of its
- * own would have been there, had it been opened at once. What was expected of the busy ones then has not come by that
+/* Returns how long (ns) somebody who has waited for a request for |waited_ns| has still to wait until a connection of
+ * its own would have been there, had it been opened at once. What was expected of the busy ones then has not
+ * come by that
  * time: the link is not theirs alone. */
 uint64_t xh_control_patience_left(const struct xh_link *l, uint64_t waited_ns);
 
-/* 1 when waiting for the busy connections takes longer than opening one more for |a|: until the first of them is free, and
- * until they have worked off the queue. */
+/* 1 when waiting for the busy connections takes longer than opening one more for |a|: until the first of them is free,
+ * and until they have worked off the queue. */
 int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a);
 
 /* ---- streams */

@@ -14,7 +14,8 @@ struct xh_link {
     uint64_t counted_until_ns;        /* the time up to here is in counted_ns */
 };
 
-/* A reply has ended, which brought |bytes| of body: its request was sent at |sent_ns| (0: never), the first byte came at
+/* A reply has ended, which brought |bytes| of body: its request was sent at |sent_ns| (0: never), the first
+ * byte came at
  * |first_ns|, the last one at |last_ns|. */
 void xh_link_sample(struct xh_link *l, uint64_t sent_ns, uint64_t first_ns, uint64_t last_ns, uint64_t bytes);
 
