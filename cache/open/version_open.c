@@ -235,8 +235,10 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
     xh_walk_init(f, !told || !told->data_only); /* before anything is fetched ahead, as it counts that */
     if (f->opt.sums)
         xh_unverified_waive(f);
-    if (rc == 0 && xh_metadata_image_is_doubtful(f->image))
+    if (rc == 0 && xh_metadata_image_is_doubtful(f->image)) {
+        xh_trace(XH_T_READ, "sidecar-late", "url=%s", f->url_shown);
         ask_for_head(f); /* its proof comes while that is waited for */
+    }
     rc = rc ? rc : settle_beside(f, &head, err);
     if (rc == 0 && xh_metadata_image_is_used(f->image, 0))
         xh_unverified_drop(f); /* the image has it, and is of the version */
