@@ -1,10 +1,10 @@
 /* How many connections are worth having: see control.h.
  *
- * Streams. More connections carry more wherever each is slow by itself: windows of an untuned system, loss, a limit for each
- * connection. They cost little where one would fill the link, unless its round trip is so short that the queue holds a
- * few packets for each: then they make each other lose packets. So the round trip says how many to begin with. Where
- * that is not all, it is found out whether more pay: from one stream to the next, as a stream that is cut leaves holes
- * before its reader, and connections that have to begin anew.
+ * Streams. More connections carry more wherever each is slow by itself: windows of an untuned system, loss, a limit for
+ * each connection. They cost little where one would fill the link, unless its round trip is so short that the queue
+ * holds a few packets for each: then they make each other lose packets. So the round trip says how many to begin with.
+ * Where that is not all, it is found out whether more pay: from one stream to the next, as a stream that is cut leaves
+ * holes before its reader, and connections that have to begin anew.
  *
  * The numbers are steered by 35 simulated links and measured on 480: docs/simulator.md, W1 on the matrix of links. */
 #include "control.h"

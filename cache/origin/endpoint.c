@@ -413,7 +413,8 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
  * share of them does not count: what is stuck on one of two would wait for as long as TCP backs off. */
 static int has_room(const struct xh_endpoint *e, const struct xh_origin *o, const struct xh_thread *t)
 {
-    unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed), most = (unsigned)o->options.connections;
+    unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
+    unsigned most = (unsigned)o->options.connections;
     if (e->active >= most)
         return 0;
     return here > e->thread[t->index].active || xh_endpoint_sockets_open(e) < most;
@@ -423,7 +424,8 @@ int xh_endpoint_hedge(struct xh_request *r)
 {
     struct xh_endpoint *e = r->endpoint;
     const struct xh_origin *o = r->job->origin;
-    if (xh_endpoint_is_held(e) || !xh_hedge_allowed(&e->peers, r->exchange, xh_now_ns()) || !has_room(e, o, r->thread) ||
+    if (xh_endpoint_is_held(e) || !xh_hedge_allowed(&e->peers, r->exchange, xh_now_ns()) ||
+        !has_room(e, o, r->thread) ||
         strcmp(xh_request_url(r)->server, e->server) != 0) /* a redirect leads elsewhere by now */
         return -1;
     struct xh_request *h = calloc(1, sizeof *h);

@@ -1,7 +1,6 @@
 /* How a file is packed: see pack_way.h. Samples of the file are packed in each way, and unpacked. */
 #include "pack_way.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -214,10 +213,12 @@ int xh_pack_choose(int fd, uint64_t size, int codec, struct xh_pack_way *out)
         rc = choose_way(&s, codec == XH_PACK_AUTO ? XH_PACKED_ZSTD : (uint32_t)codec, frame, out);
     if (rc == 0 && codec == XH_PACK_AUTO && (rc = choose_way(&s, XH_PACKED_LZ4, frame, &lz4)) == 0 &&
         lz4.ratio >= XH_PACK_WORTH_RATIO) {
-        double zstd_rate = unpack_rate(&s, out), lz4_rate = unpack_rate(&s, &lz4), product = 1;
-        for (size_t i = 0; i < LINKS; i++)
+        double zstd_rate = unpack_rate(&s, out), lz4_rate = unpack_rate(&s, &lz4), product = 1, least = 1;
+        for (size_t i = 0; i < LINKS; i++) {
             product *= ns_a_byte(links[i], out->ratio, zstd_rate) / ns_a_byte(links[i], lz4.ratio, lz4_rate);
-        if (zstd_rate > 0 && lz4_rate > 0 && pow(product, 1.0 / LINKS) > LZ4_WINS)
+            least *= LZ4_WINS; /* the geometric mean, without pow(): that is newer than the oldest C library served */
+        }
+        if (zstd_rate > 0 && lz4_rate > 0 && product > least)
             *out = lz4;
     }
     free(s.bytes);
