@@ -24,6 +24,7 @@ void xh_hints_free(struct xh_hints *h)
 {
     free(h->wait);
     free(h->ahead);
+    free(h->again);
     pthread_mutex_destroy(&h->lock);
 }
 
@@ -41,12 +42,36 @@ static void note_state(struct xh_hints *h)
 
 static void forget_ahead(struct xh_hints *h)
 {
-    h->nahead = 0;
+    h->nahead = h->nagain = 0;
     atomic_store_explicit(&h->ahead_bytes, 0, memory_order_relaxed);
 }
 
+/* |r| is named once more than |ahead| says. The oldest is overwritten when there are too many: the reader may not read
+ * them, as HDF5's chunk cache has them. */
+static void add_again(struct xh_hints *h, struct xh_range r)
+{
+    if (!h->again && !(h->again = calloc(XH_HINTS_AGAIN, sizeof *h->again)))
+        return;
+    h->again[h->nagain++ % XH_HINTS_AGAIN] = r;
+}
+
+/* Returns 1 when a read of [a, b) is one that add_again knows of, and takes it off. */
+static int take_again(struct xh_hints *h, uint64_t a, uint64_t b)
+{
+    size_t n = h->nagain < XH_HINTS_AGAIN ? h->nagain : XH_HINTS_AGAIN;
+    for (size_t i = 0; i < n; i++) {
+        struct xh_range *r = &h->again[i];
+        uint64_t end = r->off + r->len;
+        if (r->len == 0 || r->off >= b || end <= a)
+            continue;
+        *r = end > b ? (struct xh_range){b, end - b} : (struct xh_range){0};
+        return 1;
+    }
+    return 0;
+}
+
 /* Adds |n| ranges, sorted here. Ranges stay apart, as they are read apart; what two of them
- * name counts once, and what was read is left out. */
+ * name counts once, and what was read is left out. That it is named again is kept apart. */
 static void add_ahead(struct xh_hints *h, struct xh_range *r, size_t n)
 {
     size_t i = h->nahead, j = n, m = 0;
@@ -65,6 +90,8 @@ static void add_ahead(struct xh_hints *h, struct xh_range *r, size_t n)
     for (i = 0; i < h->nahead + n; i++) {
         struct xh_range x = h->ahead[i];
         uint64_t from = x.off > end ? x.off : end, to = x.off + x.len;
+        if (x.len && x.off < end)
+            add_again(h, (struct xh_range){x.off, (to < end ? to : end) - x.off});
         if (from >= to)
             continue;
         h->ahead[m++] = (struct xh_range){from, to - from};
@@ -245,8 +272,10 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     if (s->led || !xh_hints_any(h))
         return s->led;
     pthread_mutex_lock(&h->lock);
-    for (size_t i = 0; i < s->n; i++)
-        hinted |= take_ahead(h, s->ext[i].off, s->ext[i].off + s->ext[i].len);
+    for (size_t i = 0; i < s->n; i++) {
+        uint64_t a = s->ext[i].off, b = a + s->ext[i].len;
+        hinted |= take_ahead(h, a, b) || take_again(h, a, b);
+    }
     if (!hinted && h->n)
         hinted = go_past(h, s->ext, s->n);
     note_state(h);

@@ -62,7 +62,7 @@ def open(name: Union[str, bytes, os.PathLike[str]], mode: str = "r", **options: 
 
 
 def prefetch(dataset: h5py.Dataset, selection: Any = ...) -> None:
-    """Says that ``dataset[selection]`` will be read, and goes on at once: the bytes are on their way then.
+    """Says that ``dataset[selection]`` will be read. Returns when the bytes are on their way.
 
     What is hinted first is fetched first, each byte once, as far ahead of the reads as three quarters of the
     option ``readahead_bytes``; the rest follows as the program reads. Data is not waited for; HDF5 reads the

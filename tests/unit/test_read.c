@@ -1578,6 +1578,19 @@ Test(read, a_reader_that_skips_hints_is_followed, .timeout = 50)
     xh_cache_close(f);
 }
 
+/* The second naming merges with the first while both are ahead; its read must not be taken for the third's. */
+Test(read, a_repeat_inside_the_room_does_not_undo_the_hints_behind_it, .timeout = 50)
+{
+    struct xh_range r[HINTS];
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=400000,readahead=off");
+    make_hints(r, 5);
+    r[10] = r[200] = r[0];
+    cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, HINTS), HINTS);
+    uint64_t lacked = follow(f, r, 0);
+    cr_assert_leq(lacked, 2 * HINT_BYTES, "%llu bytes: more than the repeats", (unsigned long long)lacked);
+    xh_cache_close(f);
+}
+
 Test(read, hints_that_nobody_reads_cost_their_bytes_once_and_hold_up_nobody, .timeout = 50)
 {
     struct xh_stats s;
