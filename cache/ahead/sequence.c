@@ -45,9 +45,10 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     struct xh_range want[XH_PREDICT_RANGES], r = {ext->off, ext->len};
     struct xh_origin_info info;
     int led = 0;
-    for (size_t i = 1; i < n && ext[i].off == r.off + r.len; i++)
-        r.len += ext[i].len;
-    if (ext[n - 1].off + ext[n - 1].len != r.off + r.len || !f->opt.readahead)
+    size_t touch = 1;
+    for (; touch < n && ext[touch].off == r.off + r.len; touch++)
+        r.len += ext[touch].len;
+    if (touch < n || !f->opt.readahead)
         return 0;
     unsigned turns = xh_siblings_opened_for(f);
     if (turns * r.len < XH_POLICY_STREAM_WINDOW / 2)

@@ -232,12 +232,18 @@ void xh_siblings_asked(struct xh_file *f)
     pthread_mutex_unlock(&kin.lock);
 }
 
+/* 1 when |g| of the list follows |f|, and was asked for. The lock is held. */
+static int awaits_with(const struct xh_file *g, const struct xh_file *f)
+{
+    return g->sibling->kin == f->sibling->kin && !g->sibling->ahead && g->opt.followers < f->opt.followers;
+}
+
 /* How many files that follow |f| were asked for, and not read yet. The lock is held. */
 static unsigned awaiting(const struct xh_file *f)
 {
     unsigned n = 0;
     for (const struct xh_file *g = kin.first; g; g = g->sibling->next)
-        n += g->sibling->kin == f->sibling->kin && !g->sibling->ahead && g->opt.followers < f->opt.followers;
+        n += (unsigned)awaits_with(g, f);
     return n;
 }
 
@@ -283,8 +289,9 @@ void xh_siblings_begin(struct xh_file *f, struct xh_row *row, uint64_t len)
 {
     pthread_mutex_lock(&kin.lock);
     row->turns = f->sibling->opened_for;
+    f->sibling->opened_for = 0;
     for (struct xh_file *g = row->turns > 1 ? kin.first : NULL; g; g = g->sibling->next)
-        if (g->sibling->kin == f->sibling->kin && !g->sibling->ahead && g->size == f->size)
+        if (awaits_with(g, f) && g->size == f->size)
             row->begin(g, row, 0, len);
     pthread_mutex_unlock(&kin.lock);
 }

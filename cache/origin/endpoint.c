@@ -517,7 +517,8 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
 
 unsigned xh_endpoint_streams(const struct xh_endpoint *e, unsigned most)
 {
-    return e && e->streams ? e->streams + e->queued_streams - xh_way_free(e, xh_link_opening_ns(&e->link), most) : 0;
+    unsigned n = e ? e->streams + e->queued_streams : 0;
+    return n ? n - xh_way_free(e, xh_link_opening_ns(&e->link), most) : 0;
 }
 
 int xh_endpoint_has_room(const struct xh_request *r)

@@ -75,7 +75,8 @@ struct xh_prefetch {
     int submitting; /* the origin may not have it yet */
     int over, withdrawn;
     int ended;          /* at its cut */
-    unsigned turns;     /* loads that a stream's parcels are dealt to in turns; 0: no stream */
+    unsigned turns;     /* loads that a stream's parcels are dealt to in turns, 1: it has its own; 0: no stream */
+    int in_parts;       /* one of several of a file's, each of which has a part of its own */
     int hurried;        /* a patient one's reader has come: it waits no more, nor when it has to be sent again */
     int stands; /* it stands still until its reader comes nearer */
     unsigned takers;

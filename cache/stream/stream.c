@@ -99,17 +99,18 @@ static uint64_t first_stripe(const struct dealing *d)
     return share < FIRST_STRIPE_BYTES ? share : FIRST_STRIPE_BYTES;
 }
 
-/* The part of |r| that load |which| gets. Returns 1, or 0: none is left for it. */
+/* The part of |r| that load |which| gets, in pieces where it may be cut. Returns how many; 0: none is left for it. */
 static size_t deal_part(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
 {
     uint64_t part = r.len / d->nloads, off;
     part += XH_PAGE_BYTES - part % XH_PAGE_BYTES;
     off = which * part;
     *len = r.len;
-    if (off >= r.len)
-        return 0;
-    *out = (struct xh_range){r.off + off, r.len - off < part ? r.len - off : part};
-    return 1;
+    size_t n = 0;
+    uint64_t end = off + part < r.len ? off + part : r.len, piece = part / ROUNDS_MOST + 1;
+    for (piece = piece > ROUND_BYTES ? piece : ROUND_BYTES; off < end; off += piece)
+        out[n++] = (struct xh_range){r.off + off, end - off < piece ? end - off : piece};
+    return n;
 }
 
 /* The stripes of |r| that load |which| gets. They grow, as speed does: the first ones are all wanted soon. Returns how
@@ -143,12 +144,13 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
     size_t made = 0;
     for (; made < d->nloads; made++) {
         size_t n = (d->in_parts ? deal_part : deal)(d, r, made, mine, len), i = 0;
-        struct xh_prefetch *l = n ? xh_prefetch_add(f, mine, n, (unsigned)d->nloads, full) : NULL;
+        struct xh_prefetch *l = n ? xh_prefetch_add(f, mine, n, d->in_parts ? 1 : (unsigned)d->nloads, full) : NULL;
         if (!l)
             break;
         while (f->stage->stream[i])
             i++;
         l->t.patient = made < d->warm ? d->patience : 0;
+        l->in_parts = d->in_parts;
         f->stage->stream[i] = l;
         ts[made] = &l->t;
     }
@@ -212,8 +214,9 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     return d;
 }
 
-/* How |len| bytes are dealt that the reader wants after |after| bytes of other files. All parts wait in the queue, in
- * the order in which they are wanted, unless there are not as many connections yet as streams use. */
+/* How |len| bytes are dealt that the reader wants after |after| bytes of other files. Parts wait in the queue, in the
+ * order in which they are wanted; where there are not as many connections yet as streams use, the last ones open them.
+ * With several sites, as long as no stream is to begin, there is none. */
 static struct dealing dealing_after(const struct xh_file *f, const struct xh_origin_info *info, uint64_t len,
                                     size_t busy, uint64_t after)
 {
@@ -222,8 +225,11 @@ static struct dealing dealing_after(const struct xh_file *f, const struct xh_ori
                                       .connections = info->streaming ? info->streaming : 1};
     struct dealing d = {.in_parts = 1, .patience = 1, .nloads = xh_policy_parts(&next)};
     d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
-    d.nloads = busy + d.nloads > XH_STREAMS_MAX ? 0 : d.nloads;
-    d.warm = info->open >= info->streaming ? d.nloads : 0;
+    if (busy + d.nloads > XH_STREAMS_MAX || (info->streams == 0 && xh_replicas_are_several(f->origin)))
+        d.nloads = 0;
+    size_t opens = info->open < info->streaming ? info->streaming - info->open : 0;
+    opens = opens < info->streams ? opens : info->streams;
+    d.warm = d.nloads > opens ? d.nloads - opens : 0;
     return d;
 }
 
@@ -374,12 +380,37 @@ static void cut_streams(struct xh_stage *s, uint64_t off)
     }
 }
 
+/* Ends each part |ahead| bytes behind what has come of it and what is waited for. */
+static void cut_parts(struct xh_stage *s, uint64_t ahead)
+{
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
+        struct xh_prefetch *l = s->stream[i];
+        size_t k = l->nparcels;
+        while (l->in_parts && k > 0 && l->parcels[k - 1].off >= l->pos + ahead && !l->parcels[k - 1].takers)
+            k--;
+        if (!l->in_parts || l->cut || k == l->nparcels)
+            continue;
+        for (size_t p = k; p < l->nparcels; p++)
+            xh_segment_unlist(s, &l->parcels[p]);
+        s->lost = 1;
+        cut_load(l, &l->parcels[k]);
+    }
+}
+
+/* Ends all streams, |ahead| bytes behind |off| or what has come of each part. */
+static void cut_all(struct xh_stage *s, uint64_t off, uint64_t ahead)
+{
+    cut_streams(s, off);
+    cut_parts(s, ahead);
+    s->granted = s->granted < s->stream_end ? s->granted : s->stream_end;
+}
+
 void xh_stage_end(struct xh_file *f)
 {
     struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     if (s->stream[0])
-        cut_streams(s, 0);
+        cut_all(s, 0, 0);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -391,7 +422,7 @@ void xh_stage_cut(struct xh_file *f, uint64_t ahead)
     for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
         pos = s->stream[i]->pos > pos ? s->stream[i]->pos : pos;
     if (s->stream[0])
-        cut_streams(s, pos + ahead);
+        cut_all(s, pos + ahead, ahead);
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -147,7 +147,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     if (s->n) {
         t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);
         t.copies = malloc((op->n + s->n) * sizeof *t.copies);
-        op->marks = op->served_by_stream && op->keep ? malloc(2 * (op->n + s->n) * sizeof *op->marks) : NULL;
+        op->marks = op->served_by_stream && op->keep && op->nasked == 1 ? malloc(2 * (op->n + s->n) * sizeof *op->marks) : NULL;
     }
     if (!t.rest || !t.copies) {
         pthread_mutex_unlock(&s->lock);
