@@ -131,9 +131,10 @@ struct xh_transfer {
      * connection of its own. When its connection breaks while it is full, or is left to others, the rest is asked for
      * at xh_origin_resume. Called on an engine thread; must not block. */
     int (*full)(struct xh_transfer *t);
-    unsigned beside;             /* where |full|: as many transfers bring its stream together */
-    int patient;                 /* 1: one with |full| waits for a connection that is there, behind what was asked for
-                                  * before, and leaves the last one to others; 2: it may have that one */
+    unsigned beside;             /* where |full|: as many transfers bring its stream together, in stripes */
+    int patient;                 /* 1: one with |full| waits for a connection that is there, and as fast as others,
+                                  * behind what was asked for before, and leaves the last one to others; 2: it may have
+                                  * that one */
     _Atomic int hasty;           /* 1: a failure is tried again once, soon: there are other ways to the bytes. Relaxed:
                                   * it may change while the transfer is under way */
     void *origin_private;        /* for origin/ alone; NULL before submit */

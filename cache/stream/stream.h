@@ -16,7 +16,8 @@ struct xh_stage;
 /* Begins to stream [off, end) in so far as neither stage nor shadow has it: a few long requests, on connections that
  * then never idle, whose bytes come as far as xh_stage_reach lets them. Where |turns| files are read in turns, this
  * one among them, each has its part of the connections. Where the reader has |after| > 0 bytes of other files before
- * it, each request is for a part, waits for a connection that those leave, and comes as far as there is room.
+ * it, each request is for a part, waits for a connection that those leave, or opens one while streams may have more,
+ * and comes as far as there is room, however far the reader is.
  * Returns the end of what is seen to; |off| when there is not enough to stream or no connection for it: then
  * xh_stage_fetch is the way; XH_STREAM_LATER while the stream before |off| has requests that wait for a connection,
  * and brings enough: then nothing is to be fetched of this one yet, and the next read asks again. Does not block. */
