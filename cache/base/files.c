@@ -51,3 +51,8 @@ DIR *xh_list(int fd)
         close(fd);
     return d;
 }
+
+int xh_list_fd(DIR *d)
+{
+    return dirfd(d);
+}

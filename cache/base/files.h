@@ -31,4 +31,7 @@ int xh_write(int fd, const void *buf, size_t len);
  * result with closedir. */
 DIR *xh_list(int fd);
 
+/* Returns the descriptor of a listing, which stays its own. */
+int xh_list_fd(DIR *d);
+
 #endif

@@ -476,7 +476,7 @@ static int is_id(const char *name)
 static int list_top(const struct xh_options *o, char *path, size_t size, DIR **d, struct xh_err *err)
 {
     int at = open_top(o, 0, path, size, err);
-    *d = xh_list(at);
+    *d = at < 0 ? NULL : xh_list(at);
     return at < 0 || *d ? at : sys_error(err, "cannot list", path);
 }
 

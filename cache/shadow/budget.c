@@ -38,7 +38,7 @@ static uint64_t used_in(int base, const char *place, ino_t skip)
     DIR *d = xh_directory_list(base, place);
     struct stat st;
     for (struct dirent *e; d && (e = readdir(d));)
-        if (e->d_ino != skip && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        if (e->d_ino != skip && fstatat(xh_list_fd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
             sum += (uint64_t)st.st_blocks * 512;
     if (d)
         closedir(d);

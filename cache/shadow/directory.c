@@ -188,7 +188,7 @@ static int is_spent(DIR *d, int empties)
         int itself = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
         spent = itself || is_beside(e->d_name);
         if (spent && empties && !itself)
-            unlinkat(dirfd(d), e->d_name, 0);
+            unlinkat(xh_list_fd(d), e->d_name, 0);
     }
     return spent;
 }
@@ -204,7 +204,7 @@ void xh_directory_tidy(int base)
             continue;
         /* A process that uses the directory holds the lock shared: see open_layout. A directory without links was
          * removed already, and its name may belong to a new one. */
-        if (flock(dirfd(d), LOCK_EX | LOCK_NB) == 0 && fstat(dirfd(d), &st) == 0 && st.st_nlink > 0 &&
+        if (flock(xh_list_fd(d), LOCK_EX | LOCK_NB) == 0 && fstat(xh_list_fd(d), &st) == 0 && st.st_nlink > 0 &&
             is_spent(d, 0) && is_spent(d, 1)) {
             unlinkat(base, place[i], AT_REMOVEDIR);
             xh_trace(XH_T_SHADOW, "tidied", "place=%s", place[i]);

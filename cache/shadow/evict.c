@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/now.h"
 #include "base/table.h"
 #include "watch/trace.h"
@@ -96,9 +97,9 @@ static void drop_orphan_hints(int dir, const char *place)
 {
     DIR *d = xh_directory_list(dir, place);
     for (struct dirent *e; d && (e = readdir(d));)
-        if ((xh_store_is_name(e->d_name, 'u') && xh_hint_orphan(dirfd(d), e->d_name)) ||
-            (xh_store_is_name(e->d_name, 'n') && xh_negative_is_old(dirfd(d), e->d_name)))
-            unlinkat(dirfd(d), e->d_name, 0);
+        if ((xh_store_is_name(e->d_name, 'u') && xh_hint_orphan(xh_list_fd(d), e->d_name)) ||
+            (xh_store_is_name(e->d_name, 'n') && xh_negative_is_old(xh_list_fd(d), e->d_name)))
+            unlinkat(xh_list_fd(d), e->d_name, 0);
     if (d)
         closedir(d);
 }
