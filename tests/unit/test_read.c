@@ -1,6 +1,7 @@
 /* One read, whole, over a real shadow and an origin made here: threads that answer late, in
  * any order, in odd pieces, and sometimes fail. Every byte is compared with a formula. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "open/expected.h"
@@ -1542,9 +1544,9 @@ Test(read, few_files_are_opened_ahead_and_those_that_nobody_comes_for_are_closed
     cr_assert_eq(xh_expected_count(), 1, "that of another family");
     let_open(0, 0);
     open_and_close(COMING, &stranger);
-    cr_assert_eq(opens(), XH_EXPECTED_MOST);
-    while (xh_expected_threads())
+    while (xh_expected_threads()) /* which ask, though nobody comes for what they open */
         sched_yield();
+    cr_assert_eq(opens(), XH_EXPECTED_MOST);
 }
 
 Test(read, what_one_file_names_leaves_room_for_what_another_names, .timeout = 50)
@@ -1719,6 +1721,7 @@ static struct xh_file *open_heard(const void *told, size_t len, int *rc)
 /* ---- several that open it together ------------------------------------------------------ */
 
 #define WANTED 1048576u
+#define LASTS_S 60u /* no child outlives the test that ran into its own bound: the runner would wait for it */
 
 static char pair_dir[64];
 
@@ -1732,9 +1735,9 @@ static void read_page(struct xh_file *f, uint64_t off)
         cr_assert_eq(b[i], byte_at(off + i), "wrong byte at %zu", i);
 }
 
-/* A process that has it open too, in a shadow of the two's own: it says that it walks, reads WANTED |reads_us| later if
- * that is not 0, and goes on saying so until it is killed. Returns when it has said so for the first time. */
-static pid_t start_walker(useconds_t reads_us, int go[2])
+/* A process that has it open too, in a shadow of the two's own: it says that it walks, reads WANTED when it is told to
+ * by a byte in |go|, and goes on saying so until it is killed. Returns when it has said so for the first time. */
+static pid_t start_walker(int go[2])
 {
     int said[2];
     char config[128], c = 0;
@@ -1745,16 +1748,15 @@ static pid_t start_walker(useconds_t reads_us, int go[2])
     pid_t pid = fork();
     cr_assert_geq(pid, 0);
     if (pid == 0) {
+        alarm(LASTS_S);
         struct xh_file *f = open_test(config);
-        for (int reads = reads_us != 0;; usleep(10000)) {
+        fcntl(go[0], F_SETFL, O_NONBLOCK);
+        for (int spoke = 0;; usleep(10000)) {
             xh_shadow_walks(f->shadow, 1);
-            if (c == 0 && write(said[1], &c, 1) == 1)
-                c = 1;
-            if (reads && read(go[0], &c, 1) == 1) {
-                usleep(reads_us);
+            if (!spoke)
+                spoke = write(said[1], &c, 1) == 1;
+            if (read(go[0], &c, 1) == 1)
                 read_page(f, WANTED);
-                reads = 0;
-            }
         }
     }
     cr_assert_eq(read(said[0], &c, 1), 1);
@@ -1863,6 +1865,7 @@ static pid_t start_slow_reader(struct xh_file **beside)
     cr_assert_neq(gate, MAP_FAILED);
     pid_t pid = fork();
     if (pid == 0) {
+        alarm(LASTS_S);
         struct xh_file *f = open_test(config);
         uint8_t *b = malloc(AT_ONCE);
         struct xh_extent e = {50000, AT_ONCE, b};
@@ -1958,36 +1961,62 @@ static void remove_pair(void)
     cr_assert_eq(system(command), 0);
 }
 
+/* The walker said so just now, however long ago it had the processor. */
+static void say_it_walks(struct xh_file *f)
+{
+    _Atomic uint64_t *word = &f->shadow->live->walking;
+    atomic_store(word, xh_now_ns() / 1000000u * XH_SLOTS + atomic_load(word) % XH_SLOTS);
+}
+
+/* While |walker.beside| waits, the walker reads, however long that takes it. */
+static struct {
+    struct xh_file *beside;
+    int go;
+    unsigned looks;
+} walker;
+
+int nanosleep(const struct timespec *t, struct timespec *left)
+{
+    if (!walker.beside)
+        return clock_nanosleep(CLOCK_MONOTONIC, 0, t, left);
+    if (walker.looks++ == 0 && write(walker.go, "", 1) != 1)
+        return -1;
+    while (xh_shadow_peek(walker.beside->shadow, WANTED / XH_PAGE_BYTES) != XH_CLAIM_READY)
+        usleep(1000);
+    return 0;
+}
+
 Test(read, who_has_no_connection_gets_what_the_walker_reads_meanwhile, .timeout = 20)
 {
-    int go[2], tries = 0;
-    uint64_t own = 1;
-    while (own && tries++ < 5) { /* the walker may get no processor for two round trips */
-        pid_t walker = start_walker(15000, go);
-        struct xh_file *f = open_beside();
-        cr_assert_eq(write(go[1], "", 1), 1);
-        read_page(f, WANTED);
-        own = fetched(f);
-        engine.apart = 0;
-        xh_cache_close(f);
-        end_walker(walker);
-        remove_pair();
-    }
-    cr_assert_eq(own, 0, "the walker fetched it");
+    int go[2];
+    pid_t pid = start_walker(go);
+    struct xh_file *f = open_beside();
+    walker.go = go[1];
+    walker.beside = f;
+    say_it_walks(f);
+    read_page(f, WANTED);
+    walker.beside = NULL;
+    cr_assert_eq(walker.looks, 1, "it looked again, and found it");
+    cr_assert_eq(fetched(f), 0, "the walker fetched it");
+    engine.apart = 0;
+    xh_cache_close(f);
+    end_walker(pid);
+    remove_pair();
 }
 
 Test(read, who_has_no_connection_asks_when_the_walker_does_not, .timeout = 20)
 {
     int go[2];
-    pid_t walker = start_walker(0, go);
+    pid_t pid = start_walker(go);
     struct xh_file *f = open_beside();
+    say_it_walks(f);
     uint64_t begun = xh_now_ns();
     read_page(f, WANTED);
     cr_assert_geq(xh_now_ns() - begun, 100000000u, "two round trips");
     cr_assert_eq(fetched(f), 4096);
     engine.apart = 0;
     xh_cache_close(f);
-    end_walker(walker);
+    end_walker(pid);
     remove_pair();
 }
 
@@ -2007,11 +2036,11 @@ static uint64_t quickest(struct xh_file *f, uint64_t off)
 Test(read, nobody_waits_with_a_connection_or_without_a_walker, .timeout = 20)
 {
     int go[2];
-    pid_t walker = start_walker(0, go);
+    pid_t pid = start_walker(go);
     struct xh_file *f = open_beside();
     engine.apart = 0;
     cr_assert_lt(quickest(f, WANTED), 100000000u);
-    end_walker(walker);
+    end_walker(pid);
     usleep(400000); /* what it said holds no longer */
     engine.apart = 1;
     cr_assert_lt(quickest(f, 2 * WANTED), 100000000u);
