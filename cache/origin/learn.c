@@ -142,6 +142,10 @@ static void keep(const struct xh_exchange *x, const struct xh_verdict *v)
     }
     if (v->forgets)
         forget_target(x);
+    if (v->drops_redirect) {
+        xh_url_unref(r->url);
+        r->url = NULL;
+    }
     o->no_cert |= v->no_cert;
     o->dialect.no_match |= v->no_match;
     if (v->sends_parts)

@@ -467,8 +467,11 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     unsigned few = retries < 2 ? retries : 2;
     char buf[XH_TLS_ADVICE_BYTES];
     const char *advice = xh_tls_advice(a->out->text, a->now_s, buf);
-    if (a->stands) /* a server does not wait for ever, and nobody wants more now */
+    if (a->stands) { /* a server does not wait for ever, and nobody wants more now */
+        v->drops_redirect = a->redirected; /* it may have expired when more is wanted */
+        v->tries.hops = 0;
         return XH_NEXT_STAND;
+    }
     if (a->out->net >= XH_NET_NAME && a->out->net <= XH_NET_HANDSHAKE && x->reply.status == 0 && goes_back(a, v))
         return again(v);
     if ((a->out->net == XH_NET_HANDSHAKE || a->out->net == XH_NET_BROKEN) && x->reply.status == 0 &&
@@ -562,6 +565,8 @@ static enum xh_next judge(const struct xh_attempt *a, struct xh_verdict *v)
 enum xh_next xh_verdict(const struct xh_attempt *a, struct xh_verdict *v)
 {
     *v = (struct xh_verdict){.tries = a->tries, .limits = a->limits};
+    if (a->x->fresh >= PROGRESS_BYTES) /* long requests may outlive many redirects */
+        v->tries.returns = 0;
     v->next = judge(a, v);
     if (v->looks)
         *v = (struct xh_verdict){.next = XH_NEXT_LOOK, .tries = a->tries, .limits = a->limits};

@@ -365,6 +365,33 @@ Test(verdict, a_new_target_that_says_400_to_many_ranges_means_them, .init = fres
     cr_assert_eq(a.limits.max_ranges, RANGES / 2);
 }
 
+/* A stream that stood still is sent again when its reader goes on, perhaps long after the redirect that it followed. */
+Test(verdict, a_stream_that_stood_goes_on_by_a_target_as_old_as_any_that_is_remembered, .init = fresh, .fini = over)
+{
+    static const enum xh_net nets[] = {XH_NET_LEFT, XH_NET_BROKEN};
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        struct xh_url *target;
+        fresh();
+        cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &target, NULL), 0);
+        for (unsigned parked = 1; parked <= 6; parked++) {
+            ask(1, first, "HTTP/1.1 302 There\nLocation: http://elsewhere/ticket\n\n");
+            cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN);
+            a.redirected = 1;
+            a.stands = 1;
+            ask(RANGES, target, "HTTP/1.1 206 OK\n\n");
+            x.fresh = 1 << 20;
+            cr_assert_eq(judge(nets[i]), XH_NEXT_STAND);
+            cr_assert(v.drops_redirect && a.tries.hops == 0);
+            a.redirected = a.stands = 0;
+            ask(RANGES, target, "HTTP/1.1 400 Expired\n\n");
+            cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN, "%u", parked);
+            cr_assert(v.forgets, "the first server is asked anew, for the time %u", parked);
+            cr_assert_eq(a.limits.max_ranges, XH_RANGES_AT_FIRST, "it says nothing of ranges");
+        }
+        xh_url_unref(target);
+    }
+}
+
 Test(verdict, a_slice_of_which_nothing_is_missing_is_done_whatever_follows, .init = fresh, .fini = over)
 {
     static const enum xh_net nets[] = {XH_NET_OK, XH_NET_CUT, XH_NET_BROKEN, XH_NET_STALL, XH_NET_BAD_HTTP};
