@@ -37,6 +37,8 @@ struct xh_whole;
 struct xh_above {
     /* Metadata that was fetched ahead has come. Called on engine threads. */
     void (*arrived)(struct xh_file *f);
+    /* Some of it did not come. The same. */
+    void (*lost)(struct xh_file *f);
     /* 1: metadata is on its way, and it is this process that walks for all. */
     int (*walks)(struct xh_file *f);
     /* Raw data comes another way from now on: what is expected is asked for there. */

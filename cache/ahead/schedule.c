@@ -139,18 +139,27 @@ void xh_whole_init(struct xh_whole *w)
 
 int xh_schedule_is_whole(const struct xh_file *f)
 {
-    return f->no_parts || atomic_load_explicit(&f->whole->asked, memory_order_relaxed);
+    return f->no_parts || atomic_load_explicit(&f->whole->asked, memory_order_relaxed) == XH_WHOLE_ASKED;
+}
+
+void xh_schedule_lost(struct xh_file *f)
+{
+    int asked = XH_WHOLE_ASKED;
+    atomic_compare_exchange_strong_explicit(&f->whole->asked, &asked, XH_WHOLE_FAILED, memory_order_relaxed,
+                                            memory_order_relaxed);
 }
 
 int xh_schedule_whole(struct xh_file *f)
 {
     const struct xh_range all = {0, f->size};
     const struct xh_keeping k = {.meta = 1};
-    if (f->no_parts || atomic_exchange_explicit(&f->whole->asked, 1, memory_order_relaxed))
+    int asked = XH_WHOLE_NOT_YET;
+    if (f->no_parts || !atomic_compare_exchange_strong_explicit(&f->whole->asked, &asked, XH_WHOLE_ASKED,
+                                                                memory_order_relaxed, memory_order_relaxed))
         return 0;
     if (fetch(f, &all, 1, &k) == 1)
         return 1;
-    atomic_store_explicit(&f->whole->asked, 0, memory_order_relaxed); /* there is no room for it */
+    atomic_store_explicit(&f->whole->asked, XH_WHOLE_NOT_YET, memory_order_relaxed); /* there is no room for it */
     return 0;
 }
 

@@ -21,9 +21,11 @@ struct xh_proposal {
     int leads;        /* a read is about to take the first bytes: if no stream brings them, nothing is fetched */
 };
 
+enum xh_whole_asked { XH_WHOLE_NOT_YET, XH_WHOLE_ASKED, XH_WHOLE_FAILED /* it is not asked for again */ };
+
 /* Of an open file whether it comes whole; changed by schedule.c, and |misses| by whole.c. */
 struct xh_whole {
-    _Atomic int asked;       /* all of it was asked for */
+    _Atomic int asked;       /* all of it was asked for: enum xh_whole_asked */
     _Atomic unsigned misses; /* reads so far that found something missing */
 };
 
@@ -35,6 +37,9 @@ int xh_schedule_whole(struct xh_file *f);
 
 /* Returns 1 when all of the file was asked for: there is nothing more to fetch ahead. */
 int xh_schedule_is_whole(const struct xh_file *f);
+
+/* Something that was fetched ahead as metadata did not come: if the whole file was to come, it does not. */
+void xh_schedule_lost(struct xh_file *f);
 
 /* Returns how many ranges were seen to, fetched now or there already, from the first on; fewer than |n| when there is
  * no more room. */

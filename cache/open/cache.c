@@ -150,6 +150,7 @@ static const struct xh_other_files other_files = {
 
 static const struct xh_above above = {
     .arrived = xh_walk_arrived,
+    .lost = xh_schedule_lost,
     .walks = xh_walk_is_ours,
     .again = xh_sequence_again,
     .watches = xh_compressed_watches,

@@ -228,6 +228,8 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
     }
     if (!op && !err)
         fe->f->above->arrived(fe->f);
+    if (fe->meta && err)
+        fe->f->above->lost(fe->f);
     if (!op)
         xh_limits_share_link(fe->f);
     if (err)

@@ -1835,6 +1835,25 @@ Test(read, a_small_file_comes_whole_over_several_connections_once_something_is_m
     xh_cache_close(f);
 }
 
+Test(read, where_the_whole_file_was_asked_for_and_did_not_come_guesses_are_made_again, .timeout = 20)
+{
+    struct xh_stats s;
+    engine.object_bytes = 900000;
+    engine.breaks = 1000;
+    struct xh_file *f = open_test("shadow=off");
+    read_page(f, 120 * XH_PAGE_BYTES);
+    drain();
+    engine.breaks = 0;
+    cr_expect(!xh_schedule_is_whole(f));
+    for (unsigned page = 130; page < 200; page++) {
+        read_piece(f, XH_KIND_RAW, page * XH_PAGE_BYTES, XH_PAGE_BYTES);
+        drain();
+    }
+    xh_cache_stats(f, &s);
+    cr_expect_geq(s.bytes_hit + s.bytes_staged, 40 * XH_PAGE_BYTES, "%llu", (unsigned long long)s.bytes_hit);
+    xh_cache_close(f);
+}
+
 Test(read, two_openings_of_a_version_that_is_not_proved_share_no_page, .timeout = 20)
 {
     for (engine.fleeting = 0; engine.fleeting < 2; engine.fleeting++) {
