@@ -169,10 +169,8 @@ class Server:
         data = SMALL if lie == "small-200" else DATA
         if method != "GET":
             return self.send(s, "405 Method Not Allowed", {}, b"")
-        with self.lock:    # a greeting, with which a client opens a connection, is no request: whether it comes is a matter of time
-            greeting = headers.get("range") == "bytes=0-0"
-            self.count[way] = self.count.get(way, 0) + (not greeting)
-            n = max(1, self.count[way])
+        with self.lock:
+            n = self.count[way] = self.count.get(way, 0) + 1
         ranges = [(int(a), min(int(b), len(data) - 1)) for a, b in re.findall(r"(\d+)-(\d+)", headers.get("range", ""))]
         multi = len(ranges) > 1
         return self.lie(s, lie, n, headers, data, ranges, multi, path)

@@ -13,13 +13,12 @@ Which requests of a URL (same path) are struck is chosen with @, the others are 
 A tilde narrows that to one kind of request, and then such alone are counted:
   /stall~0-99/x.h5  those that ask for a byte of [0, 99)
   /stall~date/x.h5  PROPFIND, at a server that is else like XRootD
-Nor is a request of the first byte alone counted, with which clients open connections or ask whether they may read.
-Else PROPFIND is not counted; only /xrootd and /xrootd-late answer it, the others refuse it as nginx does.
+PROPFIND is not counted; only /xrootd and /xrootd-late answer it, the others refuse it as nginx does.
 A fault's argument follows a colon: /slow:50/x.h5, /503:2@1~0-99/x.h5.
 
   /_stats        JSON: {path: [{"method", "range", "if_match", "if_none_match", "authorization", "host",
-                 "connection", "status", "struck", "greeting"}]} in the order of arrival; authorization is true or
-                 false, connection a number, struck whether the fault met it, greeting whether it asks for the first byte alone
+                 "connection", "status", "struck"}]} in the order of arrival; authorization is true or false,
+                 connection a number, struck whether the fault met it
   /_struck/PATH  waits until a request for PATH was struck, 20 s at most; JSON: all that were
   /_release/PATH lets the requests of PATH go that the fault `held` holds; /_release:N/PATH the first N
   /_reset        forgets all of it, and so starts the counting for @ anew

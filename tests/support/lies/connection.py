@@ -50,7 +50,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.note = {"method": self.command, "range": self.headers["Range"], "if_match": self.headers["If-Match"],
                      "if_none_match": self.headers["If-None-Match"], "host": self.headers["Host"],
                      "authorization": self.headers["Authorization"] is not None, "connection": self.number,
-                     "status": None, "struck": False, "greeting": self.headers["Range"] == "bytes=0-0"}
+                     "status": None, "struck": False}
         if name not in FAULTS:
             return self.send(Reply(404, b"no such fault; there are: " + " ".join(FAULTS).encode()))
         self.arg, self.data, self.etag, self.changes = match[2], self.server.data, None, False
@@ -65,14 +65,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             first, last = 1, first
         with Shared.lock:
             seen = Shared.requests.setdefault(self.path, [])
-            # Whether a client opens connections beside its first request is a matter of time: such a greeting is no
-            # request more. It meets what later requests meet, but never uses up a fault that ends.
-            greeting = self.note["greeting"]
-            self.note["meant"] = meant and not greeting
+            self.note["meant"] = meant
             seen.append(self.note)
             self.n = max(1, sum(r["meant"] for r in seen))
-            struck = self.note["struck"] = meant and first <= self.n <= (int(last) if last
-                                                                         else self.n) and not (greeting and last)
+            struck = self.note["struck"] = meant and first <= self.n <= (int(last) if last else self.n)
             Shared.lock.notify_all()
         if self.command == "PROPFIND" and not self.dates_apart:
             return self.send(Reply(405))

@@ -51,7 +51,7 @@ def torn(r):
 
 
 def gets(r):
-    return sum(q["method"] == "GET" and not q["greeting"] for q in Shared.requests[r.path])
+    return sum(q["method"] == "GET" for q in Shared.requests[r.path])
 
 
 @fault("xrootd", "xrootd-late", whole=True)
