@@ -12,6 +12,7 @@ struct xh_tries {
     unsigned returns;            /* to the original URL, because a target refused */
     unsigned char from_original; /* the remembered target failed: go by the original URL */
     unsigned char token_reread;  /* the token was looked for anew */
+    unsigned char sent_away;     /* PROPFIND: the remembered target redirected it */
     unsigned char whole_seen;    /* 200 came where parts were asked for: the next one is taken, or the end */
     unsigned char nonsense;      /* a request of several ranges was answered by nonsense: twice is enough */
     unsigned most_ranges;        /* in one HTTP request; 0: as many as the server bears */

@@ -88,14 +88,15 @@ void xh_learn_check(struct xh_origin *o)
 
 /* A request worked: at the end of redirects, later ones go there at once. When data comes from another server than
  * before, or than the date, its copy may be of another version, which XRootD's replies do not tell. Where the servers
- * that have the data refuse PROPFIND and the first one answers it, there is no date of a copy: to ask for it whenever
- * data comes from where the date did not would be to ask with each reply. Lock held. */
+ * that have the data refuse PROPFIND, fail at it or send it elsewhere, and another one answers it, there is no date of
+ * a copy: to ask for it whenever data comes from where the date did not would be to ask with each reply. Lock held. */
 static void remember_server(const struct xh_exchange *x)
 {
     struct xh_request *r = x->request;
     struct xh_origin *o = r->job->origin;
     int data = x->ask != XH_ASK_STAT;
-    if (!data && r->tries.returns > 0 && x->url == o->url)
+    if (!data && o->target && !xh_url_same_server(o->target, x->url) &&
+        (r->tries.sent_away || (r->tries.from_original && x->url == o->url)))
         o->dates_at_first = 1;
     if (data && r->url && o->target != r->url) {
         xh_url_unref(o->target);

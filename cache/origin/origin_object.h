@@ -25,7 +25,7 @@ struct xh_origin {
     struct xh_dialect dialect; /* proof, value and size: constant once opened */
     struct xh_url *target;     /* where the last redirect led; NULL: nowhere else */
     struct xh_url *served;     /* where the last reply or date came from; NULL: none yet */
-    int dates_at_first;        /* PROPFIND is the first server's to answer: those that it redirects to refuse it */
+    int dates_at_first;        /* PROPFIND is asked of the first server: those that it redirects to do not answer it */
     int check_due;             /* another server answers now: the version is to be confirmed there at once */
     uint64_t token_ns;         /* when caller.token was looked for */
     int no_cert;               /* the server cannot bear our certificate: not offered any more */

@@ -211,6 +211,12 @@ static enum xh_next judge_fault(const struct xh_attempt *a, struct xh_verdict *v
     return FAIL(XH_E_PROTO, status, "the server's reply makes no sense: %s", x->why);
 }
 
+/* 1 when |x| went straight to where an earlier request had been redirected. */
+static int was_remembered(const struct xh_attempt *a)
+{
+    return a->x->url != a->first && !a->redirected;
+}
+
 static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict *v)
 {
     const struct xh_exchange *x = a->x;
@@ -219,6 +225,7 @@ static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict
         return FAIL(XH_E_PROTO, status, "status %d without a usable Location", status);
     if (++v->tries.hops > HOPS_MAX)
         return FAIL(XH_E_PROTO, status, "redirected more than %u times: a loop on the server", HOPS_MAX);
+    v->tries.sent_away |= x->ask == XH_ASK_STAT && was_remembered(a);
     if (xh_proxy_follow(a->proxies, x->url, x->reply.location, &v->to, &v->err) == 0)
         return XH_NEXT_AGAIN;
     v->err.status = status;
@@ -304,12 +311,6 @@ static int may_have_expired(const struct xh_exchange *x, int status)
     if (is_transient(status))
         return 0;
     return x->ask == XH_ASK_STAT || (status >= 400 && status != 412 && status != 416);
-}
-
-/* 1 when |x| went straight to where an earlier request had been redirected. */
-static int was_remembered(const struct xh_attempt *a)
-{
-    return a->x->url != a->first && !a->redirected;
 }
 
 static enum xh_next judge_416(const struct xh_attempt *a, struct xh_verdict *v)

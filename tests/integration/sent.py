@@ -90,15 +90,19 @@ def to_https(tap, t):
 
 
 def propfinds(tap, t):
-    with tap.claim("PROPFIND that only a redirector answers is asked when opening and as often as revalidate_ms says, not with each reply"):
-        path = "/xrootd-redirector/x.h5"
-        said = t.read(t.liar.base + path, 10)
-        assert said.startswith("ok:") and "mtime:" in said, said
-        dates = [r for p in (path, "/no-validator/redirected") for r in t.asked(p) if r["method"] == "PROPFIND"]
-        reads = [r for r in t.asked("/no-validator/redirected") if r["method"] == "GET"]
-        openings = [r for r in t.asked(path) if r["range"] and r["range"].startswith("bytes=0-")]
-        print(f"# {len(dates)} PROPFINDs, {len(reads)} GETs, {len(openings)} openings")
-        assert len(dates) <= 3 * len(openings), (len(dates), len(reads), len(openings))
+    for arg, target, does in (("", "/no-validator/redirected", "refuses it"),
+                              (":back", "/xrootd-back/redirected", "sends it back"),
+                              (":ill", "/xrootd-ill/redirected", "fails at it")):
+        with tap.claim(f"PROPFIND that only a redirector answers, as the target {does}, is asked when opening and as "
+                       "often as revalidate_ms says, not with each reply"):
+            path = f"/xrootd-redirector{arg}/x.h5"
+            said = t.read(t.liar.base + path, 10)
+            assert said.startswith("ok:") and "mtime:" in said, said
+            dates = [r for p in (path, target) for r in t.asked(p) if r["method"] == "PROPFIND"]
+            reads = [r for r in t.asked(target) if r["method"] == "GET"]
+            openings = [r for r in t.asked(path) if r["range"] and r["range"].startswith("bytes=0-")]
+            print(f"# {len(dates)} PROPFINDs, {len(reads)} GETs, {len(openings)} openings")
+            assert len(dates) <= 4 * len(openings), (len(dates), len(reads), len(openings))
 
 
 def main():

@@ -82,11 +82,24 @@ def signed(r):
 
 @fault("xrootd-redirector", whole=True)
 def xrootd_redirector(r):
-    """Answers PROPFIND itself; the bytes are at `other`, which refuses PROPFIND and sends no validator."""
+    """Answers PROPFIND itself; the bytes are at `other`, which refuses PROPFIND and sends no validator; with :back
+    or :ill its fault is xrootd-back or xrootd-ill."""
     if r.command == "PROPFIND":
         r.send(r.dated())
     else:
-        r.send(Reply(302, Location=here(r, Shared.ports["other"], "/no-validator/redirected")))
+        target = f"xrootd-{r.arg}" if r.arg else "no-validator"
+        r.send(Reply(302, Location=here(r, Shared.ports["other"], f"/{target}/redirected")))
+
+
+@fault("xrootd-back", "xrootd-ill", whole=True)
+def xrootd_target(r):
+    """No validators; PROPFIND is redirected to the redirector that sent here, or is answered by 500."""
+    if r.command != "PROPFIND":
+        honest_reply(r)
+    elif "-ill" in r.path:
+        r.send(Reply(500))
+    else:
+        r.send(Reply(302, Location=here(r, Shared.ports["port"], "/xrootd-redirector:back/x.h5")))
 
 
 @fault("redirect-whole")
