@@ -39,6 +39,7 @@ struct xh_vfd_file {
     struct xh_parallel *parallel; /* NULL: no other process shares the file */
     int by_file;     /* 1: a file named it, not the program */
     uint64_t family; /* see family.h */
+    uint64_t by;     /* the number of the file that named it (xh_sources_file); 0: the program did */
 
     /* For files that a file named: see heed(). */
     int forgives; /* 1: HDF5 is older than 2.0 */
@@ -203,6 +204,7 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
     if (f->by_file)
         xh_trace(XH_T_VFD, "named", "by=%s server=%s", f->names->namer.parent, f->names->namer.server);
     f->family = f->by_file ? f->names->namer.family : xh_family_new();
+    f->by = f->by_file ? xh_sources_file(&f->names->namer) : 0;
     int rc = f->names ? xh_parallel_of(h5, fapl, &f->parallel)
                       : xh_fail(h5, XH_E_NOMEM, "out of memory for a file's settings");
     if (rc == 0)
@@ -219,6 +221,7 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
         xh_local_names(f->local, &f->names->namer);
     f->names->namer.family = f->family;
     xh_family_enter(f->family);
+    xh_sources_opened(xh_sources_file(&f->names->namer));
     return &f->pub;
 }
 
@@ -227,8 +230,13 @@ static herr_t close_file(H5FD_t *file)
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     struct xh_h5 *h5 = f->h5;
     struct xh_err err;
+    uint64_t self = xh_sources_file(&f->names->namer);
     int rc = 0, heeded = f->failed_in && f->failed_in == f->opened_in && !f->joined &&
                          f->failed_in == xh_h5_entry(h5) && xh_remote_failed(f->remote, &err);
+    if (!heeded && f->by && xh_sources_heed(h5, self, &err)) {
+        heeded = 1;
+        xh_sources_failed(h5, f->by, &err); /* its own dataset may be behind a link too */
+    }
     if (f->remote && !f->by_file)
         xh_remote_lost(f->remote, f->family);
     if (f->remote)
@@ -263,17 +271,21 @@ static void *fapl_copy(const void *info)
 static int cmp(const H5FD_t *file1, const H5FD_t *file2)
 {
     const struct xh_vfd_file *a = (const struct xh_vfd_file *)file1, *b = (const struct xh_vfd_file *)file2;
-    if (a->remote && b->remote) {
-        int c = xh_remote_cmp(a->remote, b->remote);
-        if (c == 0) { /* HDF5 will use one of them for both */
-            ((struct xh_vfd_file *)file1)->joined = ((struct xh_vfd_file *)file2)->joined = 1;
-            xh_remote_joined(a->remote, b->remote);
-        }
+    int c = a->remote ? 1 : -1;
+    if (a->remote && b->remote)
+        c = xh_remote_cmp(a->remote, b->remote);
+    else if (a->local && b->local)
+        c = xh_local_cmp(a->local, b->local);
+    if (c != 0)
         return c;
+    /* HDF5 will use one of them for both */
+    if (a->remote) {
+        ((struct xh_vfd_file *)file1)->joined = ((struct xh_vfd_file *)file2)->joined = 1;
+        xh_remote_joined(a->remote, b->remote);
     }
-    if (a->local && b->local)
-        return xh_local_cmp(a->local, b->local);
-    return a->remote ? 1 : -1;
+    if (a->by || b->by)
+        xh_sources_kept(a->h5, xh_sources_file(&a->names->namer), xh_sources_file(&b->names->namer));
+    return 0;
 }
 
 /* Without a file HDF5 asks what the driver supports in general; the answer is for paths. */
@@ -340,6 +352,8 @@ static int remote_kind(H5FD_mem_t type)
 static int heed(struct xh_vfd_file *f, int kind, int rc)
 {
     struct xh_err err;
+    if (f->by && rc && kind != XH_REMOTE_RAW && xh_remote_why(f->remote, &err))
+        xh_sources_failed(f->h5, f->by, &err);
     if (!f->by_file || !f->forgives)
         return rc;
     if (kind == XH_REMOTE_RAW)

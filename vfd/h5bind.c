@@ -212,7 +212,7 @@ const void *xh_h5_entry(const struct xh_h5 *h5)
 {
     void *at[128]; /* HDF5 needs up to 50 from a dataset's read to that of bytes, a nested virtual dataset as many
                     * more */
-    const void *entry = NULL;
+    const void *entry = NULL, *ours = object_of((const void *)xh_h5_entry, NULL);
     const char *path = NULL,
                *name = object_of((const void *)h5->H5FDregister, &path) && path ? strrchr(path, '/') : NULL;
     if (!name || strncmp(name, "/libhdf5", 8) != 0)
@@ -220,8 +220,9 @@ const void *xh_h5_entry(const struct xh_h5 *h5)
     int n = backtrace(at, sizeof at / sizeof *at);
     for (int i = 0; i < n; i++) {
         /* a return address may be the first byte behind its function */
-        int inside = object_of((const char *)at[i] - 1, NULL) == h5->base;
-        if (entry && !inside)
+        const void *object = object_of((const char *)at[i] - 1, NULL);
+        int inside = object == h5->base;
+        if (entry && !inside && object != ours) /* HDF5 calls us to follow a link, and we call it (elink.c) */
             return entry;
         if (inside)
             entry = at[i];

@@ -477,6 +477,14 @@ int xh_remote_failed(struct xh_remote *r, struct xh_err *err)
     return 1;
 }
 
+int xh_remote_why(struct xh_remote *r, struct xh_err *err)
+{
+    if (!r->unopened)
+        return xh_remote_failed(r, err);
+    *err = *r->unopened;
+    return 1;
+}
+
 /* 1 when the last failure still answers the next read. */
 static int still_fails(struct xh_remote *r, struct xh_err *err)
 {

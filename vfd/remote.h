@@ -111,6 +111,9 @@ int xh_remote_hit(struct xh_remote *r, int raw, const struct xh_extent *p, size_
 /* Returns 1 when the last read of a file that another file named failed, and sets |*err|. */
 int xh_remote_failed(struct xh_remote *r, struct xh_err *err);
 
+/* The same, also for a file that could not be opened. */
+int xh_remote_why(struct xh_remote *r, struct xh_err *err);
+
 /* Fetches |n| ranges ahead, in the order in which they will be read. Bytes behind the end of the file are ignored.
  * Returns how many were taken. Does not block on the network. */
 size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n);

@@ -49,6 +49,52 @@ void xh_source_say(const char *url, const struct xh_err *err)
     say(url, err->text);
 }
 
+/* What this thread knows of the last failure. */
+static _Thread_local struct {
+    uint64_t by;    /* the file that names what failed; 0: none */
+    const void *in; /* the call of HDF5, see xh_h5_entry */
+    struct xh_err err;
+    uint64_t kept[2]; /* two openings of one file that stays open; 0: none */
+    const void *kept_in; /* likewise */
+} last;
+
+uint64_t xh_sources_file(const struct xh_namer *names)
+{
+    uint64_t hash = xh_hash_text(XH_HASH_START ^ names->family, names->parent);
+    return hash ? hash : 1;
+}
+
+void xh_sources_opened(uint64_t file)
+{
+    if (last.by == file)
+        last.by = 0;
+}
+
+void xh_sources_kept(struct xh_h5 *h5, uint64_t one, uint64_t other)
+{
+    last.kept[0] = one;
+    last.kept[1] = other;
+    last.kept_in = xh_h5_entry(h5);
+}
+
+void xh_sources_failed(struct xh_h5 *h5, uint64_t by, const struct xh_err *err)
+{
+    last.by = by;
+    last.in = xh_h5_entry(h5);
+    if ((last.kept[0] == by || last.kept[1] == by) && last.kept_in == last.in)
+        xh_source_say(err->text, err);
+    last.err = *err;
+}
+
+int xh_sources_heed(struct xh_h5 *h5, uint64_t file, struct xh_err *err)
+{
+    if (last.by != file || !last.in || last.in != xh_h5_entry(h5))
+        return 0;
+    last.by = 0;
+    *err = last.err;
+    return 1;
+}
+
 int xh_source_is_afterthought(const char *url, const struct xh_namer *by)
 {
     struct xh_err err;

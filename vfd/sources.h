@@ -25,6 +25,27 @@ int xh_source_is_afterthought(const char *url, const struct xh_namer *by);
 /* Prints |err| on standard error, once for each URL and a few times in a process, where HDF5 may not report it. */
 void xh_source_say(const char *url, const struct xh_err *err);
 
+/* The dataset of a virtual dataset's source may be an external link. If the link's target fails, HDF5 takes the dataset
+ * for missing, and gives fill values. But it closes the source in the same call, and heeds what closing returns. So the
+ * file that holds the link then fails to close. The functions below tell it of the target's failure. A file is known by
+ * its number, xh_sources_file. All are for the calling thread alone: HDF5 opens and closes both files in one call. */
+
+/* Returns the number of the file that |names| describes: how it names others. */
+uint64_t xh_sources_file(const struct xh_namer *names);
+
+/* The file was opened: what was known of it belongs to an earlier call. */
+void xh_sources_opened(uint64_t file);
+
+/* HDF5 uses one of two openings of the same file for both, and closes the other. Then the file stays open, and closing
+ * cannot fail. So a failure that follows in the present call of HDF5 is printed on standard error. */
+void xh_sources_kept(struct xh_h5 *h5, uint64_t one, uint64_t other);
+
+/* What the file |by| names failed, with |err|. */
+void xh_sources_failed(struct xh_h5 *h5, uint64_t by, const struct xh_err *err);
+
+/* Returns 1 when what the file names failed in the present call of HDF5, and sets |*err|. */
+int xh_sources_heed(struct xh_h5 *h5, uint64_t file, struct xh_err *err);
+
 /* No file of |family| is open any more. Closes files that were opened ahead for it. */
 void xh_sources_forget(uint64_t family);
 

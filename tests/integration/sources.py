@@ -29,12 +29,14 @@ FAR = "300000-400000"    # of the source: its group "far", and the data of its d
 # Each step of standard input is done, and what it gave printed: values, or the exception's name, number and text.
 READER = """
 import h5py, json, sys, time, urllib.request
-f, out = None, []
+f, out, held = None, [], []
 for what, *words in json.load(sys.stdin):
     try:
         got = "done"
         if what == "open":
             f = h5py.File(*words)
+        elif what == "hold":    # open beside the others, to the end
+            held.append(h5py.File(*words))
         elif what == "part":
             got = [int(x) for x in f[words[0]][words[1]:words[2]]]
         elif what == "forget":    # what a server was asked so far
@@ -218,6 +220,45 @@ def header(tap, bench, version, liar, parent):
         raised(out[11], "KeyError", None, "500", f"{base}/500~{FAR}/v.h5")
         raised(out[12], "KeyError", None, "500", f"{base}/500~{FAR}/v.h5")
         assert out[2] == out[13] == "done" and out[7] == DATA and out[10] == DATA, out
+
+
+def behind_a_link(tap, bench, version, base, outer, chain):
+    """The source is there, and what it has in the place of the dataset is a link to a file that is not."""
+    for name, (path, inner) in outer.items():
+        out, errors = bench.run(version, [["open", path], ["read", "v/near"], ["read", "v/far"], ["read", "x/far"]])
+        at = f"{base}/{name}/v.h5"
+        if name in FAILS:
+            kind, number, text = FAILS[name]
+            with tap.claim(f"{version}: a source whose dataset is a link to a file that answers {name} "
+                           f"raises {kind} with the reason"):
+                raised(out[1], kind, number, text, at)
+                raised(out[2], kind, number, text, at)
+                raised(out[3], "KeyError", None, text, at)
+        else:
+            with tap.claim(f"{version}: where the link of a source leads to {name}: HDF5's rule, and a line"):
+                assert out[1] == out[2] == (FILL if name in GONE else DATA), out
+                assert len(lines(errors, at)) == (name in GONE), errors
+        if name in GONE:
+            with tap.claim(f"{version}: where the link of a source leads to a file that answers {name}, "
+                           "with missing_sources=error: an error"):
+                out, errors = bench.run(version, [["open", path], ["read", "v/near"], ["read", "v/far"]],
+                                        missing_sources="error")
+                raised(out[1], "FileNotFoundError", 2, "404", at)
+                raised(out[2], "FileNotFoundError", 2, "404", at)
+    with tap.claim(f"{version}: the same behind two links"):
+        out, errors = bench.run(version, [["open", chain], ["read", "v/near"]])
+        raised(out[1], "PermissionError", 13, "403", f"{base}/403/v.h5")
+    with tap.claim(f"{version}: where the source is in use otherwise: an error or a line"):
+        path, inner = outer["403"]
+        out, errors = bench.run(version, [["hold", inner], ["open", path], ["read", "v/near"]])
+        assert isinstance(out[2][0], str) or len(lines(errors, f"{base}/403/v.h5")) == 1, (out, errors)
+    with tap.claim(f"{version}: a link that fails spoils no other one of the same file"):
+        path, inner = outer["403"]
+        again = [["open", path], ["read", "v/near"], ["close"]]
+        good = [["open", outer["ok"][0]], ["read", "x/near"], ["read", "v/near"], ["close"]]
+        first = [["open", inner], ["read", "x/403"], ["read", "x/ok"], ["read", "v/ok"], ["close"]]
+        out, errors = bench.run(version, [*first, *again, *good, *again, *good])
+        assert all(out[i] == DATA for i in (2, 3, 9, 10, 16, 17)), out
 
 
 def asked(liar, path):
@@ -436,7 +477,13 @@ def main():
         bench.finish()
         parents = Liar(local)
         stack.callback(parents.close)
+        outer = {n: (str(bench.make(d / f"outer-{n}.h5", {"near": str(local), "far": f"{parents.base}/ok/local.h5"},
+                                    f"x/{n}")), str(local)) for n in ("403", "503", "stall-head", "404", "ok")}
+        mid = bench.make(d / "mid.h5", {"403": str(local)}, "x/403")
+        chain = str(bench.make(d / "chain.h5", {"near": str(mid)}, "x/403"))
+        bench.finish()
         for version in versions:
+            behind_a_link(tap, bench, version, base, outer, chain)
             if version != "1.14.6" or "--all" in sys.argv:    # daily 1.14.5 stands for it
                 every_fault(tap, bench, version, base, str(local), "a file here")
                 every_fault(tap, bench, version, base, f"{parents.base}/ok/local.h5", "a file at a URL")
