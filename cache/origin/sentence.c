@@ -52,6 +52,11 @@ int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err)
                            "%s: this is the URL of a directory, and the server does not show "
                            "what is in it. Name a file in it",
                            what);
+    if (a->first->user && !xh_url_same_server(x->url, a->first))
+        return xh_sentence(a, err, XH_E_ACCES, status,
+                           "%s: %s were not sent there, as the URL does not name that server. Open its own URL if it "
+                           "may have them",
+                           what, a->login);
     if (a->first->user)
         return xh_sentence(a, err, XH_E_ACCES, status, "%s: %s were refused", what, a->login);
     if (!a->first->https)

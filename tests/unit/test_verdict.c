@@ -279,6 +279,29 @@ Test(verdict, a_remembered_target_that_refuses_is_asked_for_anew, .init = fresh,
         }
 }
 
+Test(verdict, a_login_that_was_not_sent_is_not_said_to_be_refused, .init = fresh, .fini = over)
+{
+    struct xh_url *named, *target;
+    cr_assert_eq(xh_url_parse("https://me:pw@host/x.h5", &named, NULL), 0);
+    cr_assert_eq(xh_url_parse("https://elsewhere/x.h5", &target, NULL), 0);
+    a.first = named;
+    a.login = "the user name and password of a test";
+    a.redirected = 1;
+    a.trusted_first = 1;
+    a.opened = 0;
+    a.tries.returns = 1; /* the redirect is a new one */
+    ask(1, target, "HTTP/1.1 401 No\n\n");
+    cr_assert_eq(judge(XH_NET_OK), XH_NEXT_FAIL);
+    cr_expect_eq(v.err.code, XH_E_ACCES);
+    cr_expect(strstr(v.err.text, "not sent") && strstr(v.err.text, "of a test") && !strstr(v.err.text, "refused"), "%s",
+              v.err.text);
+    ask(1, named, "HTTP/1.1 401 No\n\n");
+    cr_assert_eq(judge(XH_NET_OK), XH_NEXT_FAIL);
+    cr_expect(strstr(v.err.text, "of a test were refused"), "%s", v.err.text);
+    xh_url_unref(named);
+    xh_url_unref(target);
+}
+
 Test(verdict, a_redirects_target_that_is_busy_is_waited_for_like_any_server, .init = fresh, .fini = over)
 {
     static const int pass[] = {408, 425, 429, 500, 502, 503, 521};
