@@ -6,8 +6,9 @@
  *  2. this writer changed no metadata,
  *  3. both versions and the overlay have the same size.
  * Then only raw data is left. Bytes that were read before they were written (a chunk that was changed in part) are
- * applied where they differ from what was read; a byte that both writers changed is a conflict. Bytes that were written
- * unread are applied as they are.
+ * applied where they differ from what was read; a byte that both writers changed is a conflict. So is a chunk with
+ * filters in which both changed bytes: parts of two encodings make none (a checksum covers the whole chunk). Bytes that
+ * were written unread are applied as they are.
  *
  * HDF5 keeps raw data in memory (its chunk cache), and writes whole chunks. After a merge it may have older bytes
  * than the version that was merged. Written again, they would undo the others' changes. So the set |stale| has all
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/filters.h"
 #include "watch/trace.h"
 #include "compose.h"
 #include "super.h"
@@ -246,17 +248,42 @@ static int compare_seen(struct xh_edit *e, struct xh_file *now, int of_metadata,
     return rc;
 }
 
-/* Merges one piece of raw data that was read before it was written; the result is in |ours|. Returns -1 on a
- * conflict. */
+enum { OURS = 1, THEIRS = 2 };
+
+/* Merges one piece of raw data that was read before it was written; the result is in |ours|. Returns -1 on a conflict,
+ * else which writers have changed bytes that the other has not. */
 static int merge_bytes(unsigned char *ours, const unsigned char *was, const unsigned char *theirs, size_t n)
 {
+    int changed = 0;
     for (size_t i = 0; i < n; i++) {
+        if (ours[i] == theirs[i])
+            continue;
+        if (ours[i] != was[i] && theirs[i] != was[i])
+            return -1;
+        changed |= ours[i] == was[i] ? THEIRS : OURS;
         if (ours[i] == was[i])
             ours[i] = theirs[i];
-        else if (theirs[i] != was[i] && theirs[i] != ours[i])
-            return -1;
     }
-    return 0;
+    return changed;
+}
+
+/* Returns 1 when metadata that was read names filters, 0, or a negative code. Which data they belong to is not
+ * known. */
+static int has_filters(struct xh_edit *e, struct xh_err *err)
+{
+    const struct xh_extents *s = &e->overlay->seen;
+    char *buf = malloc(XH_EDIT_PIECE);
+    int rc = buf ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    for (size_t i = 0; i < s->n && rc == 0; i++) {
+        uint64_t off = s->at[i].off, end = s->at[i].kind == XH_SEEN_META ? s->at[i].end : off;
+        for (uint64_t to; off < end && rc == 0; off = to < end ? to - XH_FILTERS_MESSAGE_MAX : end) {
+            to = piece_end(off, end);
+            rc = xh_overlay_seen(e->overlay, off, buf, to - off, err);
+            rc = rc ? rc : xh_filters_named((const uint8_t *)buf, (size_t)(to - off));
+        }
+    }
+    free(buf);
+    return rc;
 }
 
 /* Merges raw data into the overlay; without |apply| only checks whether that is possible. If it breaks off, merged
@@ -265,12 +292,14 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
 {
     struct xh_overlay *v = e->overlay;
     unsigned char *three = malloc(3 * (size_t)XH_EDIT_PIECE);
+    int filters = -1; /* not known */
     int rc = three ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     for (size_t i = 0; i < v->dirty.n && rc == 0; i++) {
         const struct xh_stretch s = v->dirty.at[i]; /* a copy, as xh_extents_put below may move the array */
         uint64_t to;
+        int changed = 0;
         for (uint64_t off = s.off; s.kind == XH_WRITTEN_RAW && off < s.end && rc == 0; off = to) {
-            int kind, seen = xh_extents_next(&v->seen, off, piece_end(off, s.end), &to, &kind);
+            int kind, merged, seen = xh_extents_next(&v->seen, off, piece_end(off, s.end), &to, &kind);
             size_t len = (size_t)(to - off);
             unsigned char *ours = three, *was = three + XH_EDIT_PIECE, *theirs = three + 2 * (size_t)XH_EDIT_PIECE;
             if (!seen)
@@ -282,8 +311,10 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
             rc = xh_overlay_read(v, off, ours, len, err);
             rc = rc ? rc : xh_overlay_seen(v, off, was, len, err);
             rc = rc ? rc : of_new(read_version(now, off, theirs, len, err), err);
-            if (rc == 0 && merge_bytes(ours, was, theirs, len))
+            if (rc == 0 && (merged = merge_bytes(ours, was, theirs, len)) < 0)
                 rc = conflict(e, err, "the same data was changed here");
+            else if (rc == 0)
+                changed |= merged;
             if (rc == 0 && apply) {
                 rc = xh_overlay_read(v, off, was, len, err);
                 rc = rc ? rc : put_stale(e, off, was, ours, len, err);
@@ -294,6 +325,12 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
                 if (rc)
                     e->broken = 1;
             }
+        }
+        if (rc == 0 && !apply && changed == (OURS | THEIRS)) {
+            filters = filters < 0 ? has_filters(e, err) : filters;
+            rc = filters > 0
+                     ? conflict(e, err, "the same chunk was changed here, and may have a filter, as others in the file")
+                     : filters;
         }
     }
     free(three);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "format/contiguous.h"
+#include "format/filters.h"
 #include "fuzz.h"
 #include "format/metaindex.h"
 #include "format/metaparse.h"
@@ -104,6 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
     if (size) {
         follow(o);
         walk(o);
+        xh_filters_named(p, size);
     }
     free(o);
     return 0;

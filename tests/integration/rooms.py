@@ -77,7 +77,8 @@ ROOMS = {
         "cache/open/",
         "base face watch policy format plans chunkindex:chunkindex.h shadow:shadow.h asked origin:- replicas:replicas.h "
         "object together pages stream source ahead read"),
-    "edit": ("cache/edit/", "base face watch overlay:overlay.h,extents.h origin:dav.h open:mistaken.h read:-"),
+    "edit": ("cache/edit/",
+        "base face watch format:filters.h overlay:overlay.h,extents.h origin:dav.h open:mistaken.h read:-"),
     "vfd": ("vfd/", "base face localfs:localfs.h edit:edit.h open:mistaken.h read:-"),
     "mpi": ("vfd/mpi/", "base face open:mistaken.h read:- vfd"),
     "driver": ("vfd/driver vfd/config vfd/mpi/fapl_mpi", "base vfd mpi"),
@@ -98,7 +99,7 @@ STANDING_CIRCLES = {}
 
 # Computes only: no files, no network, no clock, no threads.
 PURE = set("""
-    cache/format/contiguous cache/format/metaindex cache/format/metaparse
+    cache/format/contiguous cache/format/filters cache/format/metaindex cache/format/metaparse
     cache/pages/plan cache/ahead/predict cache/ahead/weave cache/policy
     cache/format/chunkindex/
     cache/origin/response cache/origin/sentence cache/origin/verdict

@@ -126,6 +126,39 @@ for i in range(5):
         assert p.beside(name) == [] and p.left() == [], (p.beside(name), p.left())
 
 
+def check_filters(tap, p):
+    plugin()
+    name = "filters.h5"
+    url = f"{p.server.url}/{name}"
+    # Two elements of 1, 255 apart: half of the checksum is the same for both; the other half differs in another byte.
+    for filters in ("fletcher32=True", "compression='lzf'"):
+        for how in ("libver='earliest'", "libver='v110'", "libver='latest'"):
+            with tap.claim(f"filters, {filters}, {how}: a chunk that both have changed is a conflict, "
+                           "also where it keeps its place and no byte is changed by both"):
+                p.good(f"""
+                    with h5py.File(url, "w", {how}) as f:
+                        c = f.create_dataset("c", (1024,), "i2", chunks=(1024,), {filters})
+                        c[:] = np.random.default_rng(1).integers(0, 999, 1024)
+                        c[[768, 1023]] = 0""", url)
+                err = p.bad(OTHER + f"""
+f = h5py.File(url, "r+", {how}); f["c"][1023] = 1
+other("with h5py.File(url, 'r+', {how}) as f: f['c'][768] = 1")
+f.close()""", url)
+                there = p.local("print(h5py.File(url)['c'][[768, 1023]])", p.root / name)
+                assert "conflict" in err and there == "[1 0]\n", (there, err)
+                p.tool("drop", p.left()[0]["id"])
+    with tap.claim("filters: two who change chunks of their own that keep their places are both there"):
+        p.good("""
+            with h5py.File(url, "w") as f:
+                f.create_dataset("c", (4096,), "i2", chunks=(1024,), fletcher32=True)[:] = 0""", url)
+        p.good(OTHER + """
+f = h5py.File(url, "r+"); f["c"][0] = 1; f["c"][2048] = 1
+other("with h5py.File(url, 'r+') as f: f['c'][1024] = 2; f['c'][4000] = 2")
+f.close()""", url)
+        assert p.local("print(np.nonzero(h5py.File(url)['c'][:])[0])", p.root / name) == "[   0 1024 2048 4000]\n"
+    assert p.beside(name) == [] and p.left() == [], (p.beside(name), p.left())
+
+
 # --- programs that are killed ---------------------------------------------------------------------
 
 def check_flush(tap, p):
@@ -604,8 +637,8 @@ def main():
     tap = harness.Tap()
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
-        for check in (check_turns, check_flush, check_disk, check_names, check_blind, check_way, check_cached,
-                      check_foreign, check_moment, check_again):
+        for check in (check_turns, check_filters, check_flush, check_disk, check_names, check_blind, check_way,
+                      check_cached, check_foreign, check_moment, check_again):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()
