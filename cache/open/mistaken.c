@@ -51,6 +51,30 @@ static size_t scheme_length(const char *name)
     return name[n] == ':' ? n : 0;
 }
 
+/* What stands around a URL that was copied out of a text: blanks, quotes and brackets, in UTF-8 too. Returns how many
+ * bytes of it |name| begins with; sets |quote| to 1 where more than blanks are among them. */
+static size_t around(const char *name, int *quote)
+{
+    static const char *const blanks[] = {" ", "\t", "\r", "\n", "\xc2\xa0", "\xef\xbb\xbf" /* byte order mark */,
+                                         "\xe2\x80\x8b"};
+    static const char *const quotes[] = {"\"", "'", "<", "(", "`", "\xe2\x80\x9c", "\xe2\x80\x98", "\xe2\x80\x9e",
+                                         "\xc2\xab"};
+    size_t n = 0;
+    *quote = 0;
+    for (size_t before = 1; before != n;) {
+        before = n;
+        for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++)
+            if (strncmp(name + n, blanks[i], strlen(blanks[i])) == 0)
+                n += strlen(blanks[i]);
+        for (size_t i = 0; i < sizeof quotes / sizeof *quotes; i++)
+            if (strncmp(name + n, quotes[i], strlen(quotes[i])) == 0) {
+                n += strlen(quotes[i]);
+                *quote = 1;
+            }
+    }
+    return n;
+}
+
 /* |name| begins with a scheme of |n| bytes and a colon. */
 static void say_scheme(const char *name, size_t n, char *out, size_t size)
 {
@@ -66,8 +90,8 @@ static void say_scheme(const char *name, size_t n, char *out, size_t size)
                  web == 2 ? "http" : "https", slashes == 0 ? "none" : slashes == 1 ? "one" : "others", shown);
     else if (say && slashes)
         snprintf(out, size, "%s", say);
-    else if (slashes >= 2 && strspn(name, "htpsHTPS") == n)
-        snprintf(out, size, "%.*s:// is no scheme: write %s", (int)n, name, shown);
+    else if ((slashes >= 2 || (slashes == 1 && n >= 4)) && strspn(name, "htpsHTPS") == n)
+        snprintf(out, size, "%.*s:%s is no scheme: write %s", (int)n, name, slashes >= 2 ? "//" : "/", shown);
     else if (slashes >= 2)
         snprintf(out, size, "%.*s:// is no scheme that is known here: " WORKS, (int)(n < 40 ? n : 40), name);
     else if (slashes == 1 && n > 1)
@@ -88,13 +112,17 @@ const char *xh_mistaken_shown(const char *name, char *out, size_t size)
 
 const char *xh_mistaken(const char *name, char *out, size_t size)
 {
-    static const char around[] = " \t\r\n\"'<(`";
-    size_t extra = strspn(name, around), n = scheme_length(name + extra);
+    int quote;
+    size_t extra = around(name, &quote), n = scheme_length(name + extra);
+    const char *at = n ? NULL : strchr(name, '@'), *rest = name + extra;
     out[0] = '\0';
-    if (extra && (xh_cache_is_url(name + extra) || known(name + extra, n)))
-        snprintf(out, size, "the name begins with %s: take it away",
-                 strchr("\"'<(`", *name) ? "a quote or a bracket" : "a blank");
+    if (extra && (xh_cache_is_url(rest) || known(rest, n)))
+        snprintf(out, size, "the name begins with %s: take it away", quote ? "a quote or a bracket" : "a blank");
     else if (n)
-        say_scheme(name + extra, n, out, size);
+        say_scheme(rest, n, out, size);
+    else if (strncasecmp(rest, "https//", 7) == 0 || strncasecmp(rest, "http//", 6) == 0)
+        snprintf(out, size, "a URL has a colon before its two slashes: write %.*s://…", (int)strcspn(rest, "/"), rest);
+    else if (at && !memchr(name, '/', (size_t)(at - name)) && (n = scheme_length(at + 1)) > 1 && at[n + 2] == '/')
+        say_scheme(at + 1, n, out, size); /* USER@HOST:/PATH */
     return out;
 }

@@ -123,6 +123,8 @@ const char *xh_url_authority(const char *s, unsigned default_port, struct xh_aut
     const char *host_end = bracket ? bracket + 1 : colon ? colon : end;
     out->host = host;
     out->host_len = (size_t)(host_end - host);
+    if (out->host_len == 0)
+        return "it names no host";
     if (!host_is_plain((struct view){host, out->host_len}))
         return "its host is not a plain name or address (international names: write them in xn-- form)";
     out->port = port_of(host_end, end, default_port);
@@ -137,7 +139,7 @@ static const char *split(const char *s, struct parts *out)
     if (strlen(s) > URL_MAX_BYTES)
         return "it is too long";
     if (has_control(s))
-        return "it holds a control character";
+        return "it holds a control character, perhaps the end of a line: take it away";
     memset(out, 0, sizeof *out);
     out->https = strncasecmp(s, "https://", 8) == 0;
     if (!out->https && strncasecmp(s, "http://", 7) != 0)
@@ -361,6 +363,12 @@ int xh_url_same_server(const struct xh_url *a, const struct xh_url *b)
 uint64_t xh_url_server_hash(const struct xh_url *u)
 {
     return xh_hash_text(XH_HASH_START, u->server);
+}
+
+int xh_url_is_directory(const struct xh_url *u)
+{
+    size_t n = strcspn(u->text, "?");
+    return n > 0 && u->text[n - 1] == '/';
 }
 
 struct xh_url *xh_url_ref(struct xh_url *u)
