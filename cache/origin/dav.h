@@ -38,6 +38,7 @@ const char *xh_dav_text(const struct xh_dav *d);  /* without user name and passw
 /* What the server says of a name. */
 struct xh_dav_stat {
     int there;
+    int directory;       /* 1: PROPFIND told that it is one */
     uint64_t size;
     long long mtime_s;   /* by the server's clock, seconds since 1970; 0: it does not say */
     char validator[XH_VALIDATOR_TEXT_BYTES]; /* as xh_cache_validator has it */

@@ -414,6 +414,13 @@ int xh_dav_web_page(const struct xh_dav *d, const struct xh_dav_asked *a, const 
                       d->url->shown, a->method, strstr(from->server, "://") + 3);
 }
 
+/* 1 when |to| is |from| with a slash behind it: |from| is a directory's. */
+static int adds_slash(const struct xh_url *from, const struct xh_url *to)
+{
+    size_t n = strlen(from->text);
+    return strncmp(to->text, from->text, n) == 0 && strcmp(to->text + n, "/") == 0;
+}
+
 /* Asks, follows redirects, and renews the token. 2xx: returns 0. */
 static int ask_once(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err *err)
 {
@@ -444,11 +451,14 @@ static int ask_once(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_er
         } else if (hops == HOPS_MAX) {
             rc = xh_err_set(err, XH_E_PROTO, status, "%.200s: redirected more than %d times", d->url->shown, HOPS_MAX);
         } else if ((rc = xh_proxy_follow(&d->caller.proxies, to, d->reply.location, &next, err)) == 0) {
+            if (!a->suffix[0] && only_reads(a->method) && adds_slash(to, next))
+                rc = xh_err_set(err, XH_E_INVAL, status, "%.200s: this is a directory. Name a file in it",
+                                d->url->shown);
             xh_url_unref(to);
             to = next;
             d->redirected = 1;
             d->elsewhere |= !xh_url_same_server(to, d->url);
-            if (d->elsewhere && !only_reads(a->method))
+            if (rc == 0 && d->elsewhere && !only_reads(a->method))
                 rc = xh_err_set(
                     err, XH_E_INVAL, status,
                     "%.200s: the server sends %s to another one (%.100s), as the redirector of a cluster does. "

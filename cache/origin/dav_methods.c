@@ -33,7 +33,7 @@ int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out
     if (rc == 0 && strpbrk(d->url->text, "?#"))
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: a URL with a query cannot be written to", d->url->shown);
     if (rc == 0 && d->url->text[strlen(d->url->text) - 1] == '/')
-        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: that is a directory", d->url->shown);
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: this is a directory. Name a file in it", d->url->shown);
     rc = rc ? rc : xh_caller_find(&d->caller, &d->o, d->url, err);
     if (rc == 0 && !(d->handle = xh_dav_handle(d, 0, &own))) {
         rc = own.code;
@@ -111,6 +111,7 @@ int xh_dav_stat(struct xh_dav *d, const char *suffix, struct xh_dav_stat *out, s
             "%.200s: the server tells neither ETag nor date: who changes files there cannot be told apart",
             d->url->shown);
     v.size = out->size = size;
+    out->directory = xh_propfind_is_directory(d->said, d->body_len);
     time_t t = xh_http_date(date);
     out->mtime_s = t > 0 ? (long long)t : 0;
     xh_dialect_validator(&v, out->validator, sizeof out->validator);

@@ -335,15 +335,22 @@ int xh_reply_line(struct xh_reply *r, const char *line, size_t len, time_t now)
     return 0;
 }
 
-/* When an element of local name |name| opens at |p| ('<'), returns where its text begins. */
-static const char *opens(const char *p, const char *end, const char *name)
+/* When an element of local name |name| begins at |p| ('<'), returns the end of its name. */
+static const char *names(const char *p, const char *end, const char *name)
 {
     const char *tag = p + 1, *q = tag;
     while (q < end && *q != '>' && *q != '/' && !isspace((unsigned char)*q))
         q++;
     const char *colon = memchr(tag, ':', (size_t)(q - tag));
     const char *local = colon ? colon + 1 : tag;
-    if ((size_t)(q - local) != strlen(name) || memcmp(local, name, strlen(name)) != 0)
+    return (size_t)(q - local) == strlen(name) && memcmp(local, name, strlen(name)) == 0 ? q : NULL;
+}
+
+/* When such an element opens there, returns where its text begins. */
+static const char *opens(const char *p, const char *end, const char *name)
+{
+    const char *q = names(p, end, name);
+    if (!q)
         return NULL;
     while (q < end && *q != '>')
         q++;
@@ -386,4 +393,18 @@ int xh_propfind_parse(const char *xml, size_t len, char *date, size_t date_size,
         return 0;
     keep(date, date_size, text, n);
     return date[0] != '\0';
+}
+
+int xh_propfind_is_directory(const char *xml, size_t len)
+{
+    const char *end = xml + len;
+    for (const char *p = xml; p < end && (p = memchr(p, '<', (size_t)(end - p))) != NULL; p++)
+        if (names(p, end, "collection"))
+            return 1;
+    return 0;
+}
+
+int xh_reply_is_listing(const char *said)
+{
+    return strstr(said, "<h1>Listing of: ") != NULL;
 }

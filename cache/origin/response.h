@@ -119,6 +119,12 @@ int xh_multipart_feed(struct xh_multipart *m, const uint8_t *p, size_t len, cons
  * |date| gets the text ("" when absent or too long). Returns 1 when both are there. */
 int xh_propfind_parse(const char *xml, size_t len, char *date, size_t date_size, uint64_t *length);
 
+/* 1 when a 207's XML says that what was asked for is a directory. */
+int xh_propfind_is_directory(const char *xml, size_t len);
+
+/* 1 when the text |said| is XRootD's page of a directory, which it sends without a Content-Type. */
+int xh_reply_is_listing(const char *said);
+
 /* 1 when |r| sends the request on to its Location. */
 static inline int xh_reply_redirects(const struct xh_reply *r)
 {

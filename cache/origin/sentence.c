@@ -22,13 +22,6 @@ int xh_sentence(const struct xh_attempt *a, struct xh_err *err, int code, int st
     return xh_err_set(err, code, status, "%.120s (sent on to %.100s): %s", a->first->shown, a->x->url->shown, said);
 }
 
-/* 1 when |u| ends as a directory's URL does: servers send to that whoever asks for the directory without the slash. */
-static int names_directory(const struct xh_url *u)
-{
-    size_t n = strcspn(u->text, "?");
-    return n > 0 && u->text[n - 1] == '/';
-}
-
 int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err)
 {
     const struct xh_exchange *x = a->x;
@@ -47,7 +40,7 @@ int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err)
                            "refused; it had made it for "
                            "%.160s%s",
                            what, x->token && x->token->value ? x->token->note : "a reader without a token", a->tells);
-    if (status == 403 && names_directory(x->url) && xh_url_same_server(x->url, a->first))
+    if (status == 403 && xh_url_is_directory(x->url) && xh_url_same_server(x->url, a->first))
         return xh_sentence(a, err, XH_E_ACCES, status,
                            "%s: this is the URL of a directory, and the server does not show "
                            "what is in it. Name a file in it",
@@ -113,7 +106,7 @@ static void take_title(const struct xh_exchange *x, char *out, size_t size)
 static int is_listing(const struct xh_attempt *a, const char *title)
 {
     static const char *const begins[] = {"Index of ", "Directory listing", "Listing of", "Directory: "};
-    int found = names_directory(a->first) || strstr(a->x->said, "<h1>Listing of: ") /* XRootD */;
+    int found = xh_url_is_directory(a->first) || xh_reply_is_listing(a->x->said);
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         found |= strncasecmp(title, begins[i], strlen(begins[i])) == 0;
     return found;

@@ -32,3 +32,9 @@ const char *xh_tls_advice(const char *said, long long now_s, char out[XH_TLS_ADV
         return "Its issuer has withdrawn it: ask the server's owner";
     return NULL;
 }
+
+int xh_tls_is_wanted(const char *said)
+{
+    return strstr(said, "HTTPS port") || strstr(said, "speaking plain HTTP") ||
+           strcasestr(said, "to an HTTPS server") || strstr(said, "requires TLS");
+}

@@ -9,4 +9,8 @@
  * Returns a sentence, or NULL where only they tell; |out| may hold it. */
 const char *xh_tls_advice(const char *said, long long now_s, char out[XH_TLS_ADVICE_BYTES]);
 
+/* 1 when |said|, the body of a 400 over http, tells that the server wants TLS on this port: nginx, Apache, Go's and
+ * Java's servers. */
+int xh_tls_is_wanted(const char *said);
+
 #endif

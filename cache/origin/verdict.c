@@ -341,13 +341,6 @@ static int goes_through_file(const struct xh_exchange *x)
     return len >= n && memcmp(x->said + len - n, end, n) == 0;
 }
 
-/* 1 when a server says so that plain HTTP came where it wants TLS: nginx, Apache, Go's and Java's servers. */
-static int wants_tls(const char *said)
-{
-    return strstr(said, "HTTPS port") || strstr(said, "speaking plain HTTP") ||
-           strcasestr(said, "to an HTTPS server") || strstr(said, "requires TLS");
-}
-
 /* A final status that is not a success. */
 static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *v)
 {
@@ -358,7 +351,7 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
         v->hold_ms = after_ms;
     if (xh_reply_redirects(&x->reply))
         return judge_redirect(a, v);
-    if (status == 400 && !x->url->https && wants_tls(x->said))
+    if (status == 400 && !x->url->https && xh_tls_is_wanted(x->said))
         return FAIL(XH_E_PROTO, status, "this port speaks TLS: write https:// instead of http:// in the URL");
     if (status == 400 && strstr(x->said, "SSL certificate") && without_certificate(a, v))
         return again(v);

@@ -108,6 +108,64 @@ def answers(tap, reader, http, liar):
     tap.wanted("a token that is none: a line says that it is not sent; what is public is read", malformed, reader, liar)
 
 
+TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
+
+
+def doctor(env, url, step, *text, never=None):
+    """The doctor's step that fails, and what it says and advises."""
+    status, out, err = harness.run([TOOL, "doctor", "--quick", "--json", url], env)
+    failed = [s for s in json.loads(out)["steps"] if s["state"] == "failed"]
+    assert status == 3 and [s["step"] for s in failed] == [step], out + err
+    said = failed[0]["text"] + " -> " + failed[0].get("advice", "")
+    for pattern in text:
+        assert re.search(pattern, said), f"does not tell {pattern!r}: {said}"
+    assert never is None or not re.search(never, said), said
+
+
+def doctors(tap, servers, liar, http, trusted, shadow):
+    """xhdf5 doctor says of each what the error of an opening says."""
+    env = harness.driver_env(None, shadow, retries=1) | {"XHDF5_CA_BUNDLE": trusted, "BEARER_TOKEN_FILE": os.devnull}
+
+    def claim(text, url, step, *said, never=None, **more):
+        tap.wanted(f"doctor: {text}",
+                   lambda: doctor(env | more, url() if callable(url) else url, step, *said, never=never))
+    claim("http to nginx's TLS port: use https", servers["nginx"].url.replace("https:", "http:") + "/data.h5", "reply",
+          "write https://", never="URL of a file")
+    claim("http to a TLS port that answers by an alert: perhaps https",
+          liar.base.replace("https:", "http:") + "/ok/8.h5", "reply", "write https://")
+    for kind, say, never in (("expired", "owner has to renew it.*clock", "XHDF5_CA_BUNDLE=|another host"),
+                             ("host", "made out to another host", "XHDF5_CA_BUNDLE=|renew|clock"),
+                             ("self", "XHDF5_CA_BUNDLE=", "renew|clock|another host")):
+        claim(f"a certificate that no client may take ({kind}): why, and whose it is to mend",
+              lambda kind=kind: another_port(liar, kind) + "/ok/8.h5", "TLS", say, never=never)
+    for kind, server in servers.items():
+        for end in "", "/":
+            claim(f"{kind}: a directory{' with its slash' if end else ''}: it is one", server.url + "/sub" + end,
+                  "reply", "URL of a directory. Name a file in it", never="login|range")
+    claim("a directory that is not shown: it is one", liar.base + "/403/sub/", "reply", "directory.*Name a file in it",
+          never="token")
+    claim("403 with Retry-After: a limit of how often, and no token", liar.base + "/limit:0/8.h5", "reply",
+          "limits how often", never="token")
+    claim("401 over http: use https", http.base + "/token/8.h5", "reply", "no token is sent over http: use https")
+    claim("a token that is none was not sent, which is not the same as none", liar.base + "/token/8.h5", "reply",
+          "no token was sent", never="no token was found", BEARER_TOKEN="two words")
+
+
+def to_write(tap, servers, directory):
+    """A directory is opened to be written by no mode."""
+    program = "import sys, h5py; h5py.File(sys.argv[1], sys.argv[2])"
+    for kind, server in servers.items():
+        for mode in "w", "x", "a", "r+":
+            for end in "", "/":
+                def show(server=server, mode=mode, end=end):
+                    env = harness.driver_env(server, writable="on", overlay_dir=directory / "kept")
+                    words = [harness.H5PY["3.14.0"], "-c", program, server.url + "/sub" + end, mode]
+                    status, out, err = harness.run(words, env)
+                    assert status and re.search(r"this is a directory.*Name a file in it", err), err or "it was opened"
+                tap.wanted(f"{kind}: a directory{end and ' with its slash'}, to be written ({mode}): the error says "
+                           "that it is one", show)
+
+
 def limit(reader, http):
     result = reader.read(http.base + "/limit:0/2.h5", [0])
     refused(result, "OSError", "limit", "Retry-After|ask.* again|less often")
@@ -147,10 +205,13 @@ def main():
         trusted = directory / "trusted.pem"
         trusted.write_text("".join(pathlib.Path(p).read_text()
                                    for p in (liar.cacert, *(s.cacert for s in servers.values()))))
-        reader = Reader(directory, stack.enter_context(harness.shadow_dir()), str(trusted))
+        shadow = stack.enter_context(harness.shadow_dir())
+        reader = Reader(directory, shadow, str(trusted))
         ports(tap, reader, servers, liar)
         names(tap, reader, servers)
         answers(tap, reader, http, liar)
+        doctors(tap, servers, liar, http, str(trusted), shadow)
+        to_write(tap, servers, directory)
         reader.end()
     return tap.done()
 

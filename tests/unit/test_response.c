@@ -571,6 +571,25 @@ Test(response, propfind_refuses_halves_and_survives_damage)
     }
 }
 
+Test(response, propfind_tells_a_directory)
+{
+    static const char *const yes[] = {"<lp1:resourcetype><D:collection/></lp1:resourcetype>", "<collection></collection>",
+                                      "<x:collection />"};
+    static const char *const no[] = {"", "<", "<iscollection>0</iscollection>", "<collections/>", "collection",
+                                     "<a:b collection/>", "</D:collection>"};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        cr_expect(xh_propfind_is_directory(yes[i], strlen(yes[i])), "%s", yes[i]);
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        cr_expect_not(xh_propfind_is_directory(no[i], strlen(no[i])), "%s", no[i]);
+    cr_expect_not(xh_propfind_is_directory(xrootd_xml, strlen(xrootd_xml)));
+    for (size_t n = 0; n < strlen(yes[0]); n++) { /* no byte behind the end is looked at */
+        char *copy = malloc(n ? n : 1);
+        memcpy(copy, yes[0], n);
+        xh_propfind_is_directory(copy, n);
+        free(copy);
+    }
+}
+
 /* ---- the dialect */
 
 Test(dialect, a_hint_comes_back_as_it_went)

@@ -120,6 +120,10 @@ static int on_body(void *ctx, const uint8_t *bytes, size_t n)
     struct xh_dial *d = ctx;
     const struct xh_multipart_sink sink = {on_part, on_part_data, d};
     int status = d->a->reply.status;
+    if (status != 206) {
+        size_t used = strlen(d->a->said), room = sizeof d->a->said - 1 - used;
+        memcpy(d->a->said + used, bytes, n < room ? n : room);
+    }
     d->a->body_bytes += n;
     if (d->a->body_bytes > d->q->most_bytes)
         return -1;

@@ -39,6 +39,7 @@ struct xh_answer {
     char why[768];       /* curl's text, or what a proxy's refusal means */
     struct xh_reply reply;
     uint64_t body_bytes;
+    char said[2048];     /* how the body of a 200 or of a refusal begins; a piece of the file is never in it */
     int chunked;         /* 1: in chunks, so that a cut-off body is noticed */
     int opened;          /* 1: on a new connection; the times below are known only then */
     char address[64];    /* of the server */

@@ -10,6 +10,7 @@
 
 #define NAME_SLOW_MS 200.0
 #define CERTIFICATE_SOON_S (3L * 86400)
+#define A_FILE_IN_IT "Name a file in it"
 
 enum xh_state xh_doctor_name(struct doctor *d)
 {
@@ -89,16 +90,19 @@ static void ask(struct doctor *d, const struct xh_url *u, int fresh, struct xh_a
 static enum xh_state untrusted(struct doctor *d, const struct xh_answer *a)
 {
     struct xh_report *r = &d->report;
+    char buf[XH_TLS_ADVICE_BYTES];
+    const char *advice = xh_tls_advice(a->why, time(NULL), buf);
     xh_report_say(r, "%s", a->why);
     if (a->issuer[0])
         xh_report_say(r, "the certificate of %s was signed by %s", a->subject, a->issuer);
     xh_report_say(r, "trusted is what %s holds", d->caller.trust.note);
     xh_report_text(r, "issuer", a->issuer);
     xh_report_text(r, "trusted", d->caller.trust.note);
-    xh_report_advise(r, "if that issuer is your site's: give its certificate by XHDF5_CA_BUNDLE=/path/ca.pem (or "
-                        "XHDF5_CA_DIR; grid CAs lie in "
-                        "/etc/grid-security/certificates); if the certificate is over or of another name, it is the "
-                        "server's owner who has to act; check this machine's clock");
+    if (advice)
+        xh_report_advise(r, "%s", advice);
+    else
+        xh_report_advise(r, "if that issuer is your site's: give its certificate by XHDF5_CA_BUNDLE=/path/ca.pem (or "
+                            "XHDF5_CA_DIR; grid CAs lie in /etc/grid-security/certificates)");
     return XH_STATE_FAILED;
 }
 
@@ -262,23 +266,32 @@ static enum xh_state refused(struct doctor *d)
     struct xh_report *r = &d->report;
     const struct xh_reply *p = &d->first.reply;
     const struct xh_token *t = d->caller.token;
+    int limited = p->status == 429 || p->status == 503 || (p->status == 403 && p->retry_after_s >= 0);
     xh_report_say(r, "status %d", p->status);
     if (p->reason[0])
         xh_report_say(r, "the server says: %s", p->reason);
     if (p->status == 404 || p->status == 410)
         xh_report_advise(r, "the server has no file at this path: check its spelling; the path on the server's disk "
                             "and that of its URLs mostly begin differently");
+    else if (limited)
+        xh_report_advise(r, "the server is busy or limits how often it may be asked: try again later%s, with fewer "
+                            "processes",
+                         p->retry_after_s > 0 ? " (it says when)" : "");
+    else if (p->status == 403 && xh_url_is_directory(d->at))
+        xh_report_advise(r,
+                         "this is the URL of a directory, and the server does not show what is in it. " A_FILE_IN_IT);
+    else if (p->status == 400 && !d->at->https && xh_tls_is_wanted(d->first.said))
+        xh_report_advise(r, "this port speaks TLS: write https:// instead of http:// in the URL");
+    else if (!d->at->https && (p->status == 401 || p->status == 403))
+        xh_report_advise(r, "no token is sent over http: use https");
     else if (p->status == 401 && !(t && t->value))
-        xh_report_advise(r, "the server wants to know who you are, and no token was found: set BEARER_TOKEN_FILE, or "
-                            "give a certificate (X509_USER_PROXY); docs/access.md");
+        xh_report_advise(r, "the server wants to know who you are, and no token was sent (credentials, above, says "
+                            "why): set BEARER_TOKEN_FILE, or give a certificate (X509_USER_PROXY); docs/access.md");
     else if (p->status == 401 || p->status == 403)
         xh_report_advise(r, "this token or certificate does not open this file: see above until when it holds, for "
                             "what audience and scope; ask the server's owner who may read it");
     else if (p->status == 416)
         xh_report_advise(r, "the file is empty, or the server is still looking for it (XRootD redirectors): try again");
-    else if (p->status == 429 || p->status == 503)
-        xh_report_advise(r, "the server is busy or limits its readers: try again later%s",
-                         p->retry_after_s > 0 ? " (it says when)" : "");
     else if (p->status >= 500)
         xh_report_advise(r, "an error of the server's: its log says more");
     else
@@ -293,6 +306,8 @@ static enum xh_state no_reply(struct doctor *d)
                        : a->end == XH_NET_BAD_HTTP ? "what came is not HTTP"
                                                     : "the connection broke off";
     xh_report_say(&d->report, "%s: %s", what, a->why[0] ? a->why : "no reply");
+    if (!d->at->https && a->reply.status == 0)
+        xh_report_advise(&d->report, "if this port speaks TLS, write https:// in the URL");
     xh_report_advise(&d->report, "try again; if it stays, the server or what stands between (proxy, firewall, "
                                  "balancer) is to blame: its log says more");
     return XH_STATE_FAILED;
@@ -310,6 +325,11 @@ enum xh_state xh_doctor_reply(struct doctor *d)
         xh_report_say(r, "%s", p->server);
     if (!p->over || (p->status < 300 && a->end != XH_NET_OK && a->end != XH_NET_CUT))
         return no_reply(d);
+    if (p->status == 200 && (xh_reply_is_listing(a->said) || (p->html && xh_url_is_directory(d->at)))) {
+        xh_report_say(r, "status 200, and a page with a directory's listing in place of the file");
+        xh_report_advise(r, "this is the URL of a directory. " A_FILE_IN_IT);
+        return XH_STATE_FAILED;
+    }
     if (p->status == 200 && p->html) {
         xh_report_say(r, "status 200, and a web page (text/html) in place of the file");
         xh_report_advise(r, "the server wants a login (docs/access.md: BEARER_TOKEN_FILE and others), shows a "
