@@ -15,11 +15,20 @@ from . import _hdf5
 
 _before: Optional[Dict[str, Optional[str]]] = None  # variables that enable() has changed
 _URL = re.compile(rb"https?://", re.I)
+_MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//)", re.I)  # s3://…, htps:/…, a blank or quote before it
 
 
 def is_url(name: Any) -> bool:
     """Whether the driver would read this name over the network, of str, bytes or PathLike."""
     return isinstance(name, (str, bytes, os.PathLike)) and _URL.match(os.fsencode(name)) is not None
+
+
+def is_driver_s(name: Any) -> bool:
+    """Whether the driver opens this name, or says best why nothing can be opened: a name that was to be a URL."""
+    if not isinstance(name, (str, bytes, os.PathLike)):
+        return False
+    raw = os.fsencode(name)
+    return _URL.match(raw) is not None or (_MISTAKEN.match(raw) is not None and not os.path.exists(raw))
 
 
 def environment() -> dict[str, str]:

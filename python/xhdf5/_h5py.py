@@ -13,7 +13,7 @@ from h5py._hl import selections
 from h5py._objects import phil
 
 from . import _hdf5
-from ._default import is_url, refuse_broken
+from ._default import is_driver_s, refuse_broken
 from ._tables import OPTIONS
 
 library = _hdf5.Library(h5py.h5f)
@@ -83,7 +83,7 @@ def take_urls() -> None:
 
     @functools.wraps(plain)
     def init(self: h5py.File, name: Any, mode: str = "r", driver: Any = None, *args: Any, **kwds: Any) -> None:
-        if driver is None and is_url(name):
+        if driver is None and is_driver_s(name):
             driver = "xhdf5"
         plain(self, name, mode, driver, *args, **kwds)
 
