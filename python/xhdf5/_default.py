@@ -15,7 +15,8 @@ from . import _hdf5
 
 _before: Optional[Dict[str, Optional[str]]] = None  # variables that enable() has changed
 _URL = re.compile(rb"https?://", re.I)
-_MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//)", re.I)  # s3://…, htps:/…, a blank or quote before it
+# s3://…, htps:/…, a blank or quote before it
+_MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//)", re.I)
 
 
 def is_url(name: Any) -> bool:
