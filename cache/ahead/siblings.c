@@ -278,7 +278,7 @@ unsigned xh_siblings_opened_for(struct xh_file *f)
         return n;
     pthread_mutex_lock(&kin.lock);
     unsigned waits = kin.n && kin.family == f->opt.namer.family ? 0 : awaiting(f);
-    if (waits >= BESIDE_LEAST && waits < f->opt.connections)
+    if (waits >= BESIDE_LEAST)
         n += waits;
     f->sibling->opened_for = n;
     pthread_mutex_unlock(&kin.lock);

@@ -343,7 +343,7 @@ static void state_facts(struct xh_file *f, struct xh_facts *facts)
         .size = f->size,
         .plain_bytes = plain.bytes,
         .plain_chunk_bytes = plain.chunk_bytes,
-        .connections = (unsigned)f->opt.connections,
+        .connections = info.allowed,
         .paying = info.paying,
         .readahead = f->opt.readahead != 0,
         .shadow = f->opt.shadow != 0,

@@ -9,8 +9,12 @@
  * The numbers are steered by 35 simulated links and measured on 480: docs/simulator.md, W1 on the matrix of links. */
 #include "control.h"
 
+#include "base/options.h"
 #include "origin.h"
 
+#define CONNECTIONS_MOST 64u /* as the option has it */
+/* One for what is fetched ahead and one for demand, however many share them. */
+#define SHARE_LEAST 2u
 #define LEAST_STREAMS  6u
 #define STREAMS_PER_NS 0.9e-6
 /* What shorter transfers bring is slow start. */
@@ -20,22 +24,39 @@
 /* A link that has changed so much is another one. */
 #define CHANGED 2.0
 
-unsigned xh_control_streams(const struct xh_control *c, double rtt_ns, unsigned most)
+unsigned xh_control_allowed(unsigned option, unsigned files)
+{
+    if (option)
+        return option;
+    if (files <= XH_USUAL_CONNECTIONS)
+        return XH_USUAL_CONNECTIONS;
+    return files < CONNECTIONS_MOST ? files + 1 : CONNECTIONS_MOST;
+}
+
+unsigned xh_control_share(unsigned all, unsigned processes)
+{
+    unsigned share = processes > 1 ? (all + processes - 1) / processes : all;
+    return share > SHARE_LEAST ? share : all < SHARE_LEAST ? all : SHARE_LEAST;
+}
+
+unsigned xh_control_streams(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files)
 {
     double n = c->streams ? c->streams : LEAST_STREAMS + rtt_ns * STREAMS_PER_NS;
+    if (files > XH_USUAL_CONNECTIONS && files < most && n < files)
+        n = files;
     unsigned may = most > 1 ? most - 1 : 0;
     return n < may ? (unsigned)n : may;
 }
 
-int xh_control_is_settled(const struct xh_control *c, double rtt_ns, unsigned most)
+int xh_control_is_settled(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files)
 {
-    return c->settled || xh_control_streams(c, rtt_ns, most) + 1 >= most;
+    return c->settled || xh_control_streams(c, rtt_ns, most, files) + 1 >= most;
 }
 
 void xh_control_sample(struct xh_control *c, unsigned streams, uint64_t bytes, uint64_t ns, double rtt_ns,
                        unsigned most)
 {
-    unsigned now = xh_control_streams(c, rtt_ns, most);
+    unsigned now = xh_control_streams(c, rtt_ns, most, 0);
     if (streams != now || bytes < SAMPLE_BYTES || ns == 0)
         return;
     c->streams = now;
@@ -63,9 +84,10 @@ void xh_control_sample(struct xh_control *c, unsigned streams, uint64_t bytes, u
 }
 
 int xh_control_may_stream(const struct xh_control *c, const struct xh_load *load, double rtt_ns, unsigned most,
-                          int last)
+                          unsigned files, int last)
 {
-    return load->active == 0 || load->streams + load->guesses < (last ? most : xh_control_streams(c, rtt_ns, most));
+    unsigned may = last ? most : xh_control_streams(c, rtt_ns, most, files);
+    return load->active == 0 || load->streams + load->guesses < may;
 }
 
 uint64_t xh_control_stands_for(double opening_ns, unsigned streams, unsigned most)
@@ -93,7 +115,6 @@ uint64_t xh_control_stands_for(double opening_ns, unsigned streams, unsigned mos
 /* Requests that take so many times as long together as each would alone wait for the link, and not for round trips. */
 #define CROWDED 2
 #define CROWD_LEAST 2u
-#define CONNECTIONS_MOST 64u    /* as the option has it */
 #define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
 #define TRIAL_NS 500e6
 #define TRIAL_ROUND_TRIPS 16

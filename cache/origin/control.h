@@ -17,13 +17,23 @@ struct xh_control {
     unsigned samples;
 };
 
+/* Returns how many connections to a server the user of a file allows all processes together: the option |connections|.
+ * Where that is 0, the usual number; and of |files| that are read side by side each has one, where that is more. With
+ * fewer, each request is for one file, and costs its connection a round trip: 32 sources of 64 MiB at 0.47, 0.66, 0.41
+ * of one file's speed (50 and 160 ms, stock; 160 ms, tuned), with one each 1.01, 1.51, 1.08 (`sim --workload V1
+ * --sources 32`). Other programs have one for each open file, too. */
+unsigned xh_control_allowed(unsigned option, unsigned files);
+
+/* Returns how many of |all| connections one of |processes| may have that read at once. */
+unsigned xh_control_share(unsigned all, unsigned processes);
+
 /* Returns how many transfers the streams from one server use together: of the |most| connections that may be used, as
- * many as a link with a round trip of |rtt_ns| has room for, or as |c| was taught. One is always left for what cannot
- * wait: so 0 where |most| is 1. |rtt_ns| 0: not known yet. */
-unsigned xh_control_streams(const struct xh_control *c, double rtt_ns, unsigned most);
+ * many as a link with a round trip of |rtt_ns| has room for, or as |c| was taught, and one for each of |files| that are
+ * read side by side. One is always left for what cannot wait: so 0 where |most| is 1. |rtt_ns| 0: not known yet. */
+unsigned xh_control_streams(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files);
 
 /* 1: that many it will be; 0: the next stream may use another number, so the one that begins had better be short. */
-int xh_control_is_settled(const struct xh_control *c, double rtt_ns, unsigned most);
+int xh_control_is_settled(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files);
 
 /* One of |streams| transfers of a stream brought |bytes| in |ns| over a connection that was there before. The time that
  * it stood still counts: a reader who takes no more has no use for more connections. Tries twice as many, as long as
@@ -60,7 +70,7 @@ struct xh_asked {
     uint64_t waited_ns; /* somebody has waited for it for so long; 0: nobody waits */
 };
 
-/* What the file's user allows: the option |connections|, and of that the share of this process. */
+/* What the file's user allows (xh_control_allowed), and of that the share of this process. */
 struct xh_allowed {
     unsigned option, share;
 };
@@ -121,10 +131,10 @@ int xh_control_is_too_young(const struct xh_lane *l, const struct xh_lane *best)
 
 /* ---- streams */
 
-/* 1 when a stream that waits for a connection may have one, of |most|. |last|: also the one that is left for what
- * cannot wait. */
+/* 1 when a stream that waits for a connection may have one, of |most|, where |files| are read side by side. |last|: also
+ * the one that is left for what cannot wait. */
 int xh_control_may_stream(const struct xh_control *c, const struct xh_load *load, double rtt_ns, unsigned most,
-                          int last);
+                          unsigned files, int last);
 
 /* Returns how long (ns) a stream is to have stood still before its connection is another's, where opening one takes
  * |opening_ns| and its file's streams have |streams| of |most|: as long as that where they have half, so that files

@@ -295,8 +295,9 @@ static unsigned most_for(const struct xh_endpoint *e, const struct xh_request *r
 
 static int may_stream(const struct xh_endpoint *e, const struct xh_request *r)
 {
+    const struct xh_origin *o = r->job->origin;
     struct xh_load load = load_of(e);
-    return xh_control_may_stream(&e->control, &load, e->link.rtt_ns, xh_origin_object_connections(r->job->origin),
+    return xh_control_may_stream(&e->control, &load, e->link.rtt_ns, xh_origin_object_connections(o), o->files,
                                  r->job->transfer->patient > 1);
 }
 
@@ -336,7 +337,7 @@ static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
     const struct xh_origin *o = r->job->origin;
     struct xh_load load = load_of(e);
     struct xh_asked asked = asked_of(r);
-    struct xh_allowed allowed = {.option = (unsigned)o->options.connections, .share = xh_origin_object_connections(o)};
+    struct xh_allowed allowed = {.option = xh_origin_object_allowed(o), .share = xh_origin_object_connections(o)};
     return xh_control_has_to_wait(&load, &asked, most_for(e, r), allowed);
 }
 
@@ -414,7 +415,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
 static int has_room(const struct xh_endpoint *e, const struct xh_origin *o, const struct xh_thread *t)
 {
     unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
-    unsigned most = (unsigned)o->options.connections;
+    unsigned most = xh_origin_object_allowed(o);
     if (e->active >= most)
         return 0;
     return here > e->thread[t->index].active || xh_endpoint_sockets_open(e) < most;

@@ -30,6 +30,7 @@ struct xh_origin_info {
     unsigned max_ranges;     /* most ranges one request may carry now; 1: no multi-range */
     size_t max_range_header; /* most bytes of the Range header's value, at least 64 */
     unsigned connections;    /* how many a long range is spread over now, at least 1 */
+    unsigned allowed;        /* how many all processes together may have now, at least 1 */
     unsigned paying;         /* how many would be, were there no cap; 0: unknown */
     unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least
                               * 1 */
@@ -105,6 +106,9 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
 /* |processes| of this machine read the object at once: they share the connections that the option allows. |yields|: one
  * of the others waits for what it wants now, so that speculation here keeps to one connection. */
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields);
+
+/* So many |files| of this process are read side by side from now on, with the object one of them. */
+void xh_origin_beside(struct xh_origin *o, unsigned files);
 
 /* Text of one line, shorter than |size|, for a later xh_origin_open's |hint|: round trip, size, validator,
  * dialect. No secrets. Returns its length, 0 when it does not fit. */

@@ -3,6 +3,7 @@
 #ifndef XH_ORIGIN_OBJECT_H
 #define XH_ORIGIN_OBJECT_H
 
+#include "control.h"
 #include "caller.h"
 #include "dialect.h"
 #include "exchange.h"
@@ -36,16 +37,22 @@ struct xh_origin {
     unsigned stream_thread;    /* where its streams run; 0: not chosen yet */
     int closing;               /* what is submitted now is cancelled at once */
     int yields;                /* another process waits for what it wants now: at most one guess at a time */
-    unsigned connections;      /* most that this process may have now; 0: as many as the option says */
+    unsigned processes;        /* that read it at once, and share its connections; 0: this one alone */
+    unsigned files;            /* of this process that are read side by side with it, and itself; 0: it alone */
 };
 
 /* How a hint tells the round trip, in microseconds; 0: unknown. */
 #define XH_ROUND_TRIP "rtt_us="
 
-/* Most connections that |o| may have now. Lock held. */
+/* Most connections that all processes may have now for |o|'s sake, and this one. Lock held. */
+static inline unsigned xh_origin_object_allowed(const struct xh_origin *o)
+{
+    return xh_control_allowed((unsigned)o->options.connections, o->files);
+}
+
 static inline unsigned xh_origin_object_connections(const struct xh_origin *o)
 {
-    return o->connections ? o->connections : (unsigned)o->options.connections;
+    return xh_control_share(xh_origin_object_allowed(o), o->processes);
 }
 
 /* Makes |o| belong to the present engine: in a fork's child the parent's jobs are dropped.

@@ -96,7 +96,7 @@ static int stat_origin(struct xh_origin *o, struct dated *out, struct xh_err *er
 static void stat_beside(struct xh_origin *o, struct xh_question *q)
 {
     static const struct xh_probe stat = {0};
-    if (o->options.connections < 2) /* it would only stand before the head */
+    if (o->options.connections == 1) /* it would only stand before the head */
         return;
     if (xh_loop_enter(&o->options, NULL) != 0)
         return;

@@ -14,8 +14,6 @@
 #include "learn.h"
 #include "loop.h"
 
-/* One for what is fetched ahead and one for demand, however many share them. */
-#define SHARE_LEAST     2u
 #define SCATTERED_BYTES (256u << 10) /* about what a request for many small ranges brings */
 
 int xh_origin_ready(const struct xh_options *o, struct xh_err *err)
@@ -159,6 +157,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->max_range_header = lim.max_range_header;
     unsigned pay = e ? xh_control_paying(&e->trial) : 1;
     unsigned most = xh_origin_object_connections(o);
+    out->allowed = xh_origin_object_allowed(o);
     out->connections = most < pay ? most : pay;
     out->paying = e ? e->trial.paying : 0;
     out->rtt_ns = e ? (uint64_t)e->link.rtt_ns : 0;
@@ -167,8 +166,8 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     xh_endpoint_open(e, out);
     unsigned busy = xh_endpoint_streams(e, most);
     static const struct xh_control none;
-    out->streaming = xh_control_streams(e ? &e->control : &none, (double)out->rtt_ns, most);
-    out->settled = xh_control_is_settled(e ? &e->control : &none, (double)out->rtt_ns, most);
+    out->streaming = xh_control_streams(e ? &e->control : &none, (double)out->rtt_ns, most, o->files);
+    out->settled = xh_control_is_settled(e ? &e->control : &none, (double)out->rtt_ns, most, o->files);
     out->streams = out->streaming > busy && !out->whole ? out->streaming - busy : 0;
     if (out->whole) /* each of several requests would bring all of it */
         out->connections = out->scattered = out->streaming = 1;
@@ -189,14 +188,20 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
 
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
 {
-    unsigned all = (unsigned)o->options.connections, share = (all + processes - 1) / processes;
     xh_engine_lock();
-    o->connections = share > SHARE_LEAST ? share : all < SHARE_LEAST ? all : SHARE_LEAST;
+    o->processes = processes;
     struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
     int goes_on = o->yields && !yields;
     o->yields = yields;
     if (e && goes_on)
         xh_endpoint_dispatch(e);
+    xh_engine_unlock();
+}
+
+void xh_origin_beside(struct xh_origin *o, unsigned files)
+{
+    xh_engine_lock();
+    o->files = files;
     xh_engine_unlock();
 }
 

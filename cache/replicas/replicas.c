@@ -222,6 +222,12 @@ void xh_replicas_share(struct xh_replicas *r, unsigned processes, int yields)
     pthread_mutex_unlock(&r->lock);
 }
 
+void xh_replicas_beside(struct xh_replicas *r, unsigned files)
+{
+    if (only(r)) /* several have more connections in all anyway */
+        xh_origin_beside(only(r), files);
+}
+
 void xh_replicas_get_rates(struct xh_replicas *r, struct xh_origin_rates *out)
 {
     xh_origin_get_rates(r->site[r->main].origin, out);

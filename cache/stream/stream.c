@@ -177,12 +177,12 @@ static size_t loads_now(const struct xh_file *f, const struct xh_origin_info *in
 {
     size_t n = info->max_ranges > 1 && f->opt.multirange ? info->streaming : 1;
     size_t may = info->streams + (follows ? busy : 0);
-    n = n < STREAM_LOADS_MOST ? n : STREAM_LOADS_MOST;
     if (turns > 1) { /* all are needed in each turn: so are all connections */
         int gains = f->opt.readahead_bytes / 2 < TURN_ROUND_TRIPS * fast_link_holds(info);
         n = gains ? (n + 1) / turns : 0;
         may++;
     }
+    n = n < STREAM_LOADS_MOST ? n : STREAM_LOADS_MOST;
     *all = n;
     if (n > may)
         n = busy == 0 || follows ? may : 0; /* there will be room soon */
@@ -276,6 +276,8 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     struct xh_transfer *ts[STREAM_LOADS_MOST];
     struct xh_ranges want = {0};
     uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
+    if (!after)
+        xh_replicas_beside(f->origin, turns);
     xh_replicas_get_info(f->origin, &info);
     xh_room_make(&s->place, XH_STREAM_LEAST_BYTES, f->opt.readahead_bytes);
     pthread_mutex_lock(&s->lock);

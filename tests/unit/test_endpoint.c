@@ -507,7 +507,7 @@ Test(endpoint, a_patient_stream_that_is_sent_again_waits_behind_all_others, .ini
 Test(endpoint, a_share_of_guesses_keeps_no_demand_waiting, .init = fresh)
 {
     known_and_fast();
-    origin.connections = 2;
+    origin.processes = 8; /* two each */
     ask_stream(0);
     struct load *guess = ask(1);
     start();
@@ -523,7 +523,7 @@ Test(endpoint, a_share_of_guesses_keeps_no_demand_waiting, .init = fresh)
     struct load *last = ask(0);
     start();
     cr_assert_eq(last->r.state, XH_REQ_QUEUED);
-    origin.connections = 0;
+    origin.processes = 0;
 }
 
 Test(endpoint, only_streams_never_keep_a_request_waiting, .init = fresh)
@@ -814,7 +814,7 @@ Test(endpoint, what_is_silent_for_long_is_asked_for_again_alone_and_one_at_a_tim
     struct xh_request *twin = l[0]->r.twin;
     xh_endpoint_take(twin);
     free(twin);
-    origin.connections = e->active;
+    origin.processes = 16;
     cr_assert_eq(xh_endpoint_hedge(&l[1]->r), 0, "also where this process has its share of connections already");
     twin = l[1]->r.twin;
     xh_endpoint_take(twin);

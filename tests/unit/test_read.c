@@ -220,6 +220,11 @@ void xh_origin_tell_apart(const char *url)
     (void)url;
 }
 
+void xh_origin_beside(struct xh_origin *o, unsigned files)
+{
+    (void)o, (void)files;
+}
+
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
 {
     (void)o, (void)processes;

@@ -91,6 +91,11 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
     return 0;
 }
 
+void xh_origin_beside(struct xh_origin *o, unsigned files)
+{
+    (void)o, (void)files;
+}
+
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
 {
     (void)o, (void)processes, (void)yields;

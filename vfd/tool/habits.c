@@ -235,17 +235,17 @@ enum xh_state xh_doctor_round_trip(struct doctor *d)
 static void advise_throughput(struct doctor *d, const unsigned *n, const double *rate, unsigned tried)
 {
     struct xh_report *r = &d->report;
-    unsigned enough = 0, now = 0;
+    unsigned enough = 0, now = 0, most = d->o->connections ? (unsigned)d->o->connections : XH_USUAL_CONNECTIONS;
     while (enough + 1 < tried && rate[enough] < 0.9 * d->bytes_per_s)
         enough++;
-    while (now + 1 < tried && n[now + 1] <= d->o->connections)
+    while (now + 1 < tried && n[now + 1] <= most)
         now++;
     xh_report_count(r, "enough_connections", n[enough]);
     xh_report_say(r, "%u %s enough", n[enough], n[enough] == 1 ? "is" : "are");
-    if (n[enough] > d->o->connections)
+    if (n[enough] > most)
         xh_report_advise(
-            r, "the option connections is %" PRIu64 ": %u would bring %.1f times as much (XHDF5_CONNECTIONS=%u)",
-            d->o->connections, n[enough], rate[enough] / (rate[now] > 0 ? rate[now] : 1), n[enough]);
+            r, "the option connections is %u: %u would bring %.1f times as much (XHDF5_CONNECTIONS=%u)",
+            most, n[enough], rate[enough] / (rate[now] > 0 ? rate[now] : 1), n[enough]);
 }
 
 enum xh_state xh_doctor_throughput(struct doctor *d)
