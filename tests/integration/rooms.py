@@ -51,7 +51,7 @@ ROOMS = {
     "verdict": (
         "cache/origin/attempt cache/origin/sentence cache/origin/verdict",
         "base:err.h,options.h text creds:auth.h wire:wire.h exchange"),
-    "control": ("cache/origin/control cache/origin/hedge cache/origin/link", "base:now.h asked exchange"),
+    "control": ("cache/origin/control cache/origin/hedge cache/origin/link", "base:now.h,options.h asked exchange"),
     "engine": (
         "cache/origin/engine cache/origin/origin_object cache/origin/request cache/origin/endpoint cache/origin/job "
         "cache/origin/learn cache/origin/send cache/origin/loop cache/origin/way",
