@@ -37,7 +37,6 @@ struct xh_vfd_file {
     struct xh_local *local;
     struct xh_fapl_info *names; /* the block for the files that this file names: its own settings, and its name */
     struct xh_parallel *parallel; /* NULL: no other process shares the file */
-    int by_file;     /* 1: a file named it, not the program */
     uint64_t family; /* see family.h */
     uint64_t by;     /* the number of the file that named it (xh_sources_file); 0: the program did */
 
@@ -124,18 +123,18 @@ static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, h
 {
     struct xh_err err = {0};
     char path[sizeof refused_path] = "";
-    if (f->by_file && strcmp(last_part(refused_path), last_part(url)) == 0)
+    if (f->by && strcmp(last_part(refused_path), last_part(url)) == 0)
         memcpy(path, refused_path, sizeof path);
     *refused_path = '\0';
     if (!f->parallel && !(flags & ~(unsigned)XH_ACC_RDWR) && xh_remote_again(f->h5, url, &f->remote))
         return 0;
-    if (f->by_file && !f->parallel) {
+    if (f->by && !f->parallel) {
         if (xh_source_open(f->h5, url, flags, fapl, &f->names->namer, path, &f->remote))
             return -1;
         watch(f, fapl);
         return 0;
     }
-    if (f->by_file && xh_source_is_afterthought(url, &f->names->namer))
+    if (f->by && xh_source_is_afterthought(url, &f->names->namer))
         return xh_fail(f->h5, XH_E_NOENT, "there is no such file");
     int rc = xh_remote_wants_writing(flags) && !f->parallel ? xh_remote_edit(f->h5, url, flags, fapl, &f->remote, &err)
                                                             : xh_remote_refuse_flags(url, flags, &err);
@@ -144,11 +143,11 @@ static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, h
     else if (rc == 0 && !f->remote)
         rc = xh_remote_open(f->h5, url, fapl, NULL, &f->remote, &err);
     /* With a communicator opening fails at once. Otherwise HDF5 would read on one rank while the others wait for it. */
-    char *key = rc && f->by_file ? xh_family_key(&f->names->namer, url) : NULL;
+    char *key = rc && f->by ? xh_family_key(&f->names->namer, url) : NULL;
     if (key)
         xh_family_note(f->family, key, XH_KIN_MISSING, &err, 0);
     free(key);
-    if (rc && f->by_file && xh_parallel_first(f->parallel)) /* HDF5 does not report the reason */
+    if (rc && f->by && xh_parallel_first(f->parallel)) /* HDF5 does not report the reason */
         xh_source_say(url, &err);
     return rc ? xh_fail_cache(f->h5, &err) : 0;
 }
@@ -200,11 +199,10 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
     f->names = xh_fapl_info_of(h5, fapl);
     if (f->names && !f->names->namer.by_file)
         xh_elink_namer(h5, &f->names->namer);
-    f->by_file = f->names && f->names->namer.by_file;
-    if (f->by_file)
+    f->by = f->names && f->names->namer.by_file ? xh_sources_file(&f->names->namer) : 0;
+    if (f->by)
         xh_trace(XH_T_VFD, "named", "by=%s server=%s", f->names->namer.parent, f->names->namer.server);
-    f->family = f->by_file ? f->names->namer.family : xh_family_new();
-    f->by = f->by_file ? xh_sources_file(&f->names->namer) : 0;
+    f->family = f->by ? f->names->namer.family : xh_family_new();
     int rc = f->names ? xh_parallel_of(h5, fapl, &f->parallel)
                       : xh_fail(h5, XH_E_NOMEM, "out of memory for a file's settings");
     if (rc == 0)
@@ -237,7 +235,7 @@ static herr_t close_file(H5FD_t *file)
         heeded = 1;
         xh_sources_failed(h5, f->by, &err); /* its own dataset may be behind a link too */
     }
-    if (f->remote && !f->by_file)
+    if (f->remote && !f->by)
         xh_remote_lost(f->remote, f->family);
     if (f->remote)
         rc = xh_remote_close(f->remote);
@@ -354,7 +352,7 @@ static int heed(struct xh_vfd_file *f, int kind, int rc)
     struct xh_err err;
     if (f->by && rc && kind != XH_REMOTE_RAW && xh_remote_why(f->remote, &err))
         xh_sources_failed(f->h5, f->by, &err);
-    if (!f->by_file || !f->forgives)
+    if (!f->by || !f->forgives)
         return rc;
     if (kind == XH_REMOTE_RAW)
         f->opened_in = NULL;

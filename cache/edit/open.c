@@ -71,7 +71,7 @@ static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *er
         e->dav = warm;
     }
     if (rc == 0 && st->directory)
-        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: this is a directory. Name a file in it", xh_dav_shown(e->dav));
+        rc = xh_dav_is_directory(e->dav, 0, err);
     if (e->side) /* a new file is at no server; its directory shows whether this is a cluster's redirector */
         xh_dav_learn(e->dav, e->side);
     return rc;

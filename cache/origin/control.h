@@ -20,7 +20,7 @@ struct xh_control {
 /* Returns how many connections to a server the user of a file allows all processes together: the option |connections|.
  * Where that is 0, the usual number; and of |files| that are read side by side each has one, where that is more. With
  * fewer, each request is for one file, and costs its connection a round trip: 32 sources of 64 MiB at 0.47, 0.66, 0.41
- * of one file's speed (50 and 160 ms, stock; 160 ms, tuned), with one each 1.01, 1.51, 1.08 (`sim --workload V1
+ * of one file's speed (50 and 160 ms, stock; 160 ms, tuned), with one each 1.03, 1.57, 1.03 (`sim --workload V1
  * --sources 32`). Other programs have one for each open file, too. */
 unsigned xh_control_allowed(unsigned option, unsigned files);
 

@@ -35,6 +35,9 @@ void xh_dav_learn(struct xh_dav *d, const struct xh_dav *from);
 const char *xh_dav_shown(const struct xh_dav *d); /* the URL as it may be shown */
 const char *xh_dav_text(const struct xh_dav *d);  /* without user name and password */
 
+/* Sets |err|, and returns its code: the URL names a directory. |status|: of the reply that told it, or 0. */
+int xh_dav_is_directory(const struct xh_dav *d, int status, struct xh_err *err);
+
 /* What the server says of a name. */
 struct xh_dav_stat {
     int there;

@@ -414,6 +414,11 @@ int xh_dav_web_page(const struct xh_dav *d, const struct xh_dav_asked *a, const 
                       d->url->shown, a->method, strstr(from->server, "://") + 3);
 }
 
+int xh_dav_is_directory(const struct xh_dav *d, int status, struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_INVAL, status, "%.200s: this is a directory. Name a file in it", d->url->shown);
+}
+
 /* 1 when |to| is |from| with a slash behind it: |from| is a directory's. */
 static int adds_slash(const struct xh_url *from, const struct xh_url *to)
 {
@@ -452,8 +457,7 @@ static int ask_once(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_er
             rc = xh_err_set(err, XH_E_PROTO, status, "%.200s: redirected more than %d times", d->url->shown, HOPS_MAX);
         } else if ((rc = xh_proxy_follow(&d->caller.proxies, to, d->reply.location, &next, err)) == 0) {
             if (!a->suffix[0] && only_reads(a->method) && adds_slash(to, next))
-                rc = xh_err_set(err, XH_E_INVAL, status, "%.200s: this is a directory. Name a file in it",
-                                d->url->shown);
+                rc = xh_dav_is_directory(d, status, err);
             xh_url_unref(to);
             to = next;
             d->redirected = 1;

@@ -33,7 +33,7 @@ int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out
     if (rc == 0 && strpbrk(d->url->text, "?#"))
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: a URL with a query cannot be written to", d->url->shown);
     if (rc == 0 && d->url->text[strlen(d->url->text) - 1] == '/')
-        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: this is a directory. Name a file in it", d->url->shown);
+        rc = xh_dav_is_directory(d, 0, err);
     rc = rc ? rc : xh_caller_find(&d->caller, &d->o, d->url, err);
     if (rc == 0 && !(d->handle = xh_dav_handle(d, 0, &own))) {
         rc = own.code;

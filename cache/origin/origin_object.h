@@ -3,8 +3,8 @@
 #ifndef XH_ORIGIN_OBJECT_H
 #define XH_ORIGIN_OBJECT_H
 
-#include "control.h"
 #include "caller.h"
+#include "control.h"
 #include "dialect.h"
 #include "exchange.h"
 #include "origin.h"

@@ -26,10 +26,9 @@ def is_url(name: Any) -> bool:
 
 def is_driver_s(name: Any) -> bool:
     """Whether the driver opens this name, or says best why nothing can be opened: a name that was to be a URL."""
-    if not isinstance(name, (str, bytes, os.PathLike)):
-        return False
-    raw = os.fsencode(name)
-    return _URL.match(raw) is not None or (_MISTAKEN.match(raw) is not None and not os.path.exists(raw))
+    if is_url(name) or not isinstance(name, (str, bytes, os.PathLike)):
+        return is_url(name)
+    return _MISTAKEN.match(os.fsencode(name)) is not None and not os.path.exists(name)
 
 
 def environment() -> dict[str, str]:

@@ -643,8 +643,8 @@ static void usage(void)
            "sim --workload W2-gzip [--megabytes MB] [--unpack NS]   packed chunks, a reader that takes NS for a byte;\n"
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
-           "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--least R]   a virtual dataset over files, one after another and\n"
-           "    side by side, beside the same data in one file; by that, where less than R is a failure\n"
+           "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--least R]   a virtual dataset over\n"
+           "    files, one after another and side by side, beside the same data in one file; by that, where less than R is a failure\n"
            "sim --workload V2 [--images N] [--least R]   a file, while another one is open, of which a quarter\n"
            "    was read; by the file alone, where less than R is a failure\n");
 }
