@@ -102,7 +102,7 @@ def propfinds(tap, t):
             reads = [r for r in t.asked(target) if r["method"] == "GET"]
             openings = [r for r in t.asked(path) if r["range"] and r["range"].startswith("bytes=0-")]
             print(f"# {len(dates)} PROPFINDs, {len(reads)} GETs, {len(openings)} openings")
-            assert len(dates) <= 4 * len(openings), (len(dates), len(reads), len(openings))
+            assert len(dates) <= 3 * len(openings), (len(dates), len(reads), len(openings))
 
 
 def main():
