@@ -92,20 +92,31 @@ static int send_all(struct xh_edit *e, struct xh_err *err)
     return e->closing ? 0 : rc;
 }
 
+/* Notes that the file is to be sent, and sends it. */
 static int commit(struct xh_edit *e, struct xh_err *err)
 {
+    struct xh_overlay *v = e->overlay;
     uint64_t begun = xh_now_ns(), moved;
+    v->since_s = 0;
+    unsigned number = e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1);
+    snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u",
+             v->id, 't', e->attempt + 1, v->id, 'n', number, v->id, 'w', number);
+    /* From here on a killed process, or a failed machine, leaves a record. Without room for that the file may still be
+     * sent. */
+    if (xh_overlay_save(v, XH_OVERLAY_CLOSED, 1, err))
+        xh_trace(XH_T_VFD, "unsaved", "url=%s why=\"%s\"", xh_dav_shown(e->dav), err->text);
+    v->left[0] = '\0'; /* a process that lives notes what it leaves */
     int rc = send_all(e, err);
     moved = xh_now_ns() - begun;
     xh_count(&e->counters, commits, rc == 0);
     xh_count(&e->counters, commit_ms, (moved + 500000u) / 1000000u);
     if (xh_timeline_on())
         xh_timeline_slice(0, "commit", begun, begun + moved, "url=%s bytes=%" PRIu64 " rc=%d", xh_dav_shown(e->dav),
-                          e->overlay->size, rc);
+                          v->size, rc);
     return rc;
 }
 
-int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
+static int commit_changes(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
     int rc = 0;
@@ -131,20 +142,18 @@ int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
     }
     if (rc == 0)
         return 0;
-    if (rc == 1 || (rc == XH_E_CHANGED && !v->behind)) {
-        v->since_s = 0;
-        unsigned number = e->attempt + (v->mode == XH_OVERLAY_EDIT ? 2 : 1);
-        snprintf(v->left, sizeof v->left, XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u/ " XH_TURN_PREFIX "%s%c%u",
-                 v->id, 't', e->attempt + 1, v->id, 'n', number, v->id, 'w', number);
-        /* From here on a killed process, or a failed machine, leaves a record. Without room for that the file may
-         * still be sent. */
-        if (xh_overlay_save(v, XH_OVERLAY_CLOSED, 1, err))
-            xh_trace(XH_T_VFD, "unsaved", "url=%s why=\"%s\"", xh_dav_shown(e->dav), err->text);
-        v->left[0] = '\0'; /* a process that lives notes what it leaves */
+    if (rc == 1 || (rc == XH_E_CHANGED && !v->behind))
         rc = commit(e, err);
-    }
     e->super_len = 0;
     if (rc)
         xh_edit_keep(e, err);
+    return rc;
+}
+
+int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
+{
+    uint64_t begun = xh_copying_begin(e);
+    int rc = commit_changes(e, err);
+    xh_copying_end(e, begun);
     return rc;
 }

@@ -52,8 +52,8 @@ void xh_account_handed_over(struct xh_account *a, uint64_t waited_ns);
 /* In a fork's child, before other uses: begins a new account. |now| is what was counted, without |ended|. */
 void xh_account_forked(struct xh_account *a, const struct xh_stats *now);
 
-/* The calling thread begins or ends to do |d|. XH_COPYING begins each call of cache.h; the other states are entered
- * within it. enter returns a time for leave, or 0 when no account is kept. leave returns the duration, and draws states
+/* The calling thread begins or ends to do |d|. XH_COPYING begins each call of cache.h and edit.h, and a call within a
+ * call of the same account changes nothing; the other states are entered within it. enter returns a time for leave, or 0 when no account is kept. leave returns the duration, and draws states
  * other than XH_COPYING on the time line. */
 uint64_t xh_account_entered(struct xh_account *a, enum xh_doing d);
 uint64_t xh_account_left(struct xh_account *a, enum xh_doing d, uint64_t entered_ns);

@@ -164,9 +164,9 @@ def writing(tap, kind, directory, shadow):
     directory.joinpath(kind).chmod(0o777)
     path = directory / f"{kind}.json"
 
-    def write(mode, commands, env):
+    def write(mode, commands, env, under=()):
         path.unlink(missing_ok=True)
-        status, out, err = harness.run([PYTHON, "-c", WRITER, url, mode, commands], env)
+        status, out, err = harness.run([*under, PYTHON, "-c", WRITER, url, mode, commands], env)
         assert status == 0, err
         written = re.search(r"  written   ([\d.]+) MB by HDF5; ([\d.]+) MB sent to the server, (\d+) commits? in ([\d.]+) s", err)
         account, = accounts(re.sub("  written .*\n", "", err))
@@ -179,7 +179,10 @@ def writing(tap, kind, directory, shadow):
         env |= {"PYTHONPATH": str(harness.BUILD / "python")}
         with tap.claim(f"{kind}, a file is made: the seconds add up, what was sent and the commit's time are told"):
             code = "f['images'] = data; s = xhdf5.stats(f); print(s['bytes_written'], s['commits'], s['bytes_sent'])"
-            account, written, out, err = write("w", code, env)
+            # The disk is slow: a commit's data, its record and their directory take 0.1 s each.
+            slow = ["strace", "-f", "-o", "/dev/null", "-e", "trace=fsync,fdatasync",
+                    "-e", "inject=fsync,fdatasync:delay_enter=100000"]
+            account, written, out, err = write("w", code, env, slow)
             size = directory.joinpath(kind, "new.h5").stat().st_size
             assert out.split()[1:3] == ["0", "0"] and 16e6 < int(out.split()[0]) <= size, out
             assert abs(written[1] - size / 1e6) < 0.1 and written[2] == 1 and 0 < written[3] <= account[0], (written, size)
