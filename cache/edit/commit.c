@@ -122,9 +122,6 @@ static int commit_changes(struct xh_edit *e, struct xh_err *err)
     int rc = 0;
     int clean = v->dirty.n == 0 && (v->mode != XH_OVERLAY_EDIT ||
                                     (v->size == v->base_size && (v->base_limit == v->base_size || !e->file)));
-    if (e->process != xh_process())
-        return xh_err_set(err, XH_E_READONLY, 0, "%.200s: the child of a fork cannot write what its parent has open",
-                          xh_dav_shown(e->dav));
     if (e->discard == XH_EDIT_DISCARD_ALL)
         return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what was written has been discarded: close the file",
                           xh_dav_shown(e->dav));
@@ -152,8 +149,11 @@ static int commit_changes(struct xh_edit *e, struct xh_err *err)
 
 int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
 {
-    uint64_t begun = xh_copying_begin(e);
+    if (e->process != xh_process())
+        return xh_err_set(err, XH_E_READONLY, 0, "%.200s: the child of a fork cannot write what its parent has open",
+                          xh_dav_shown(e->dav));
+    xh_account_edits(&e->account, 1);
     int rc = commit_changes(e, err);
-    xh_copying_end(e, begun);
+    xh_account_edits(&e->account, -1u);
     return rc;
 }

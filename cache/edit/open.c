@@ -10,7 +10,6 @@
 #include "base/process.h"
 #include "watch/trace.h"
 #include "aside.h"
-#include "compose.h"
 #include "keep.h"
 #include "replace.h"
 
@@ -130,12 +129,12 @@ int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how h
     xh_account_init(&e->account, o->stats != 0);
     uint64_t begun = xh_now_ns();
     e->process = xh_process();
-    uint64_t counted = xh_copying_begin(e);
+    xh_account_edits(&e->account, 1);
     e->url = strdup(url);
     int rc =
         e->url ? settle_options(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     rc = rc ? rc : open_edit(e, url, how, err);
-    xh_copying_end(e, counted);
+    xh_account_edits(&e->account, -1u);
     if (rc) {
         xh_edit_free(e, 0);
         return rc;

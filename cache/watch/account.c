@@ -43,6 +43,8 @@ static void charge(struct xh_account *a, uint64_t now)
     unsigned d = 0;
     while (d < XH_OUTSIDE && a->threads[d] == 0)
         d++;
+    if (d == XH_OUTSIDE && a->edits)
+        d = XH_COPYING;
     a->spent_ns[d] += now - a->since_ns;
     a->since_ns = now;
 }
@@ -63,36 +65,27 @@ static uint64_t move(struct xh_account *a, enum xh_doing d, unsigned more)
     return now;
 }
 
-/* The calling thread's outermost call, and how many calls on the same account are within it: a commit reads, and opens
- * the new version. */
-static _Thread_local struct {
-    const struct xh_account *account;
-    unsigned within;
-} call;
-
 uint64_t xh_account_entered(struct xh_account *a, enum xh_doing d)
 {
-    if (d == XH_COPYING && call.account == a) {
-        call.within++;
-        return xh_now_ns();
-    }
-    if (d == XH_COPYING && !call.account)
-        call.account = a;
     return move(a, d, 1);
 }
 
 uint64_t xh_account_left(struct xh_account *a, enum xh_doing d, uint64_t entered_ns)
 {
-    if (d == XH_COPYING && call.account == a && call.within) {
-        call.within--;
-        return xh_now_ns() - entered_ns;
-    }
-    if (d == XH_COPYING && call.account == a)
-        call.account = NULL;
     uint64_t now = move(a, d, -1u);
     if (d != XH_COPYING && xh_timeline_on())
         xh_timeline_slice(0, slice_names[d], entered_ns, now, "us=%llu", (unsigned long long)(now - entered_ns) / 1000);
     return now - entered_ns;
+}
+
+void xh_account_edits(struct xh_account *a, unsigned more)
+{
+    if (!a->on)
+        return;
+    pthread_mutex_lock(&a->lock);
+    charge(a, xh_now_ns());
+    a->edits += more;
+    pthread_mutex_unlock(&a->lock);
 }
 
 void xh_account_unforeseen(struct xh_account *a, int kind, uint64_t bytes, uint64_t waited_ns)

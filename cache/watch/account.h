@@ -3,8 +3,8 @@
  * The time is the file's, not its threads': each moment counts once. A thread in a call of cache.h waits for the
  * network, waits for another process, or does anything else, which counts as copying. If several threads are in calls,
  * the moment counts as the first of copying, network, other processes that any of them does. If no thread is in a call,
- * the moment belongs to the callers: HDF5, with its filters, and the application. So the four sums are the wall time,
- * to the nanosecond.
+ * the moment belongs to the callers: HDF5, with its filters, and the application; but to copying while a call of edit.h
+ * is active, which calls cache.h. So the four sums are the wall time, to the nanosecond.
  *
  * Kept only with the option stats. Without it and without a time line it costs one branch. Threads: any. */
 #ifndef XH_ACCOUNT_H
@@ -34,6 +34,7 @@ struct xh_account {
     pthread_mutex_t lock; /* guards the rest; a leaf, held only for additions */
     uint64_t opened_ns, since_ns;
     unsigned threads[XH_DOINGS]; /* threads that do it now; XH_OUTSIDE is not counted */
+    unsigned edits; /* calls of edit.h that are active: xh_account_edits */
     uint64_t spent_ns[XH_DOINGS];
     uint64_t opening_ns; /* part of the network's time: until the file was open */
     struct xh_unforeseen unforeseen[2];
@@ -52,8 +53,8 @@ void xh_account_handed_over(struct xh_account *a, uint64_t waited_ns);
 /* In a fork's child, before other uses: begins a new account. |now| is what was counted, without |ended|. */
 void xh_account_forked(struct xh_account *a, const struct xh_stats *now);
 
-/* The calling thread begins or ends to do |d|. XH_COPYING begins each call of cache.h and edit.h, and a call within a
- * call of the same account changes nothing; the other states are entered within it. enter returns a time for leave, or 0 when no account is kept. leave returns the duration, and draws states
+/* The calling thread begins or ends to do |d|. XH_COPYING begins each call of cache.h; the other states are entered
+ * within it. enter returns a time for leave, or 0 when no account is kept. leave returns the duration, and draws states
  * other than XH_COPYING on the time line. */
 uint64_t xh_account_entered(struct xh_account *a, enum xh_doing d);
 uint64_t xh_account_left(struct xh_account *a, enum xh_doing d, uint64_t entered_ns);
@@ -67,6 +68,9 @@ static inline uint64_t xh_account_leave(struct xh_account *a, enum xh_doing d, u
 {
     return entered_ns ? xh_account_left(a, d, entered_ns) : 0;
 }
+
+/* The calling thread begins (|more| is 1) or ends (-1u) a call of edit.h. */
+void xh_account_edits(struct xh_account *a, unsigned more);
 
 /* A read of |bytes| that requested some of them only when it came. |kind| is an enum xh_kind. */
 void xh_account_unforeseen(struct xh_account *a, int kind, uint64_t bytes, uint64_t waited_ns);

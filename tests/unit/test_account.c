@@ -219,6 +219,26 @@ Test(account, parts_add_what_they_counted)
     cr_assert_eq(a.known.rtt_ns, 7);
 }
 
+Test(account, a_commit_s_own_work_is_copying_and_not_the_application_s)
+{
+    struct xh_account a = {0};
+    xh_account_init(&a, 1);
+    clock_ns += 2;
+    xh_account_edits(&a, 1);
+    clock_ns += 30; /* it waits for the disk */
+    uint64_t reads = xh_account_enter(&a, XH_COPYING), waits = xh_account_enter(&a, XH_NETWORK);
+    clock_ns += 5;
+    xh_account_leave(&a, XH_NETWORK, waits);
+    xh_account_leave(&a, XH_COPYING, reads);
+    clock_ns += 7;
+    xh_account_edits(&a, -1u);
+    clock_ns += 11;
+    xh_account_enter(&a, XH_COPYING);
+    cr_assert_eq(a.spent_ns[XH_COPYING], 37);
+    cr_assert_eq(a.spent_ns[XH_NETWORK], 5);
+    cr_assert_eq(a.spent_ns[XH_OUTSIDE], 13);
+}
+
 Test(account, what_a_request_asks_for_within_itself_is_charged_to_what_is_done)
 {
     struct xh_account a = {0};
