@@ -8,6 +8,8 @@
 #define FILTERS_MOST 32 /* in a message */
 #define NAMED_FROM 256  /* filters of smaller numbers have no name in version 2 */
 
+#define SHARED 2        /* of a message's flags: its data says where the message is */
+
 static unsigned le16(const uint8_t *p)
 {
     return p[0] | (unsigned)p[1] << 8;
@@ -41,19 +43,29 @@ static int is_list(const uint8_t *p, size_t n)
     return n - at < 8;
 }
 
+/* Returns 1 when the |n| bytes at |p| say that a list stands in the heap of an index of shared messages
+ * (H5Pset_shared_mesg_index). Lists are shared in no other way. Source: HDF5 File Format Specification 3.0, IV.A.2
+ * (shared message, version 3): version, type, and the 8 bytes that the heap knows it by. */
+static int is_in_heap(const uint8_t *p, size_t n)
+{
+    return n >= 10 && n <= 16 && p[0] == 3 && p[1] == 1;
+}
+
 int xh_filters_named(const uint8_t *p, size_t len)
 {
     /* the message's data follows its type (2 bytes in version 1, else 1), its size (2), flags (1), and 3 bytes of
      * padding in version 1, or in version 2 the order of creation (2) where that is kept */
     static const struct {
-        unsigned size_at, data_at;
-    } forms[] = {{2, 8}, {1, 4}, {1, 6}};
+        unsigned size_at, flags_at, data_at;
+    } forms[] = {{2, 4, 8}, {1, 3, 4}, {1, 3, 6}};
     const uint8_t *at = p, *end = p + len;
     while (at < end && (at = memchr(at, PIPELINE, (size_t)(end - at))) != NULL) {
         size_t room = (size_t)(end - at);
         for (unsigned i = 0; i < sizeof forms / sizeof *forms; i++) {
             size_t n = room > forms[i].data_at ? le16(at + forms[i].size_at) : 0;
-            if (n && n <= room - forms[i].data_at && is_list(at + forms[i].data_at, n))
+            const uint8_t *data = at + forms[i].data_at;
+            if (n && n <= room - forms[i].data_at &&
+                (at[forms[i].flags_at] & SHARED ? is_in_heap(data, n) : is_list(data, n)))
                 return 1;
         }
         at++;

@@ -13,9 +13,8 @@
  * a message holds at most 32. */
 #define XH_FILTERS_MESSAGE_MAX 4096u
 
-/* Returns 1 when |p| holds a dataset's list of filters anywhere, else 0. The bytes need not begin with an object
- * header, and those of several objects may follow each other. A list within an index of shared messages is not
- * found. */
+/* Returns 1 when |p| holds a dataset's list of filters anywhere, or says that it shares one that stands elsewhere, else
+ * 0. The bytes need not begin with an object header, and those of several objects may follow each other. */
 int xh_filters_named(const uint8_t *p, size_t len);
 
 #endif

@@ -147,6 +147,27 @@ f.close()""", url)
                 there = p.local("print(h5py.File(url)['c'][[768, 1023]])", p.root / name)
                 assert "conflict" in err and there == "[1 0]\n", (there, err)
                 p.tool("drop", p.left()[0]["id"])
+    with tap.claim("filters that datasets share by an index of the file: two who change one chunk are a conflict"):
+        (p.root / name).unlink()
+        p.local("""
+            import ctypes, re
+            lib = ctypes.CDLL(re.search(r"\\S*/libhdf5[-.]\\S*", open("/proc/self/maps").read())[0])
+            fcpl = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+            assert lib.H5Pset_shared_mesg_nindexes(ctypes.c_int64(fcpl.id), 1) == 0
+            PLINE = 1 << 11
+            assert lib.H5Pset_shared_mesg_index(ctypes.c_int64(fcpl.id), 0, PLINE, 1) == 0
+            with h5py.File(h5py.h5f.create(sys.argv[1].encode(), h5py.h5f.ACC_TRUNC, fcpl)) as f:
+                for n in "abc":
+                    c = f.create_dataset(n, (1024,), "i2", chunks=(1024,), fletcher32=True)
+                    c[:] = np.random.default_rng(1).integers(0, 999, 1024)
+                    c[[768, 1023]] = 0""", p.root / name)
+        err = p.bad(OTHER + """
+f = h5py.File(url, "r+"); f["c"][1023] = 1
+other("with h5py.File(url, 'r+') as f: f['c'][768] = 1")
+f.close()""", url)
+        there = p.local("print(h5py.File(url)['c'][[768, 1023]])", p.root / name)
+        assert "conflict" in err and there == "[1 0]\n", (there, err)
+        p.tool("drop", p.left()[0]["id"])
     with tap.claim("filters: two who change chunks of their own that keep their places are both there"):
         p.good("""
             with h5py.File(url, "w") as f:

@@ -728,6 +728,61 @@ static void add_filtered(hid_t file, int which)
     H5Sclose(space);
 }
 
+/* Makes a file whose datasets share the messages that |flags| name. The first list of its kind stands in its dataset's
+ * header, later ones in the heap of the index. */
+static struct file *shared(H5F_libver_t low, unsigned flags, int which, unsigned copies)
+{
+    char path[] = "/tmp/xh-meta-XXXXXX";
+    close(mkstemp(path));
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), fcpl = H5Pcreate(H5P_FILE_CREATE);
+    H5Pset_libver_bounds(fapl, low, H5F_LIBVER_LATEST);
+    H5Pset_shared_mesg_nindexes(fcpl, 1);
+    H5Pset_shared_mesg_index(fcpl, 0, flags, 1);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, fcpl, fapl);
+    for (unsigned i = 0; i < copies; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "g%u", i);
+        hid_t group = H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        add_filtered(group, which);
+        H5Gclose(group);
+    }
+    H5Fclose(file);
+    H5Pclose(fapl);
+    H5Pclose(fcpl);
+    return take(path);
+}
+
+/* How many object headers of |f|, cut out one by one as HDF5 reads them, name filters: those with their signature. */
+static unsigned headers_named(const struct file *f)
+{
+    unsigned n = 0;
+    for (size_t i = 0, to; i + 4 < f->size; i = to) {
+        const uint8_t *next = memmem(f->bytes + i + 1, f->size - i - 1, "OHDR", 4);
+        to = next ? (size_t)(next - f->bytes) : f->size;
+        const uint8_t *others = memmem(f->bytes + i, to - i, "FHDB", 4); /* a heap's bytes are no header's */
+        size_t end = others ? (size_t)(others - f->bytes) : to;
+        n += memcmp(f->bytes + i, "OHDR", 4) == 0 && xh_filters_named(f->bytes + i, end - i);
+    }
+    return n;
+}
+
+Test(meta, a_list_of_filters_that_datasets_share_is_found_in_each_ones_header)
+{
+    static const H5F_libver_t low[] = {H5F_LIBVER_EARLIEST, H5F_LIBVER_V18, H5F_LIBVER_LATEST};
+    for (size_t i = 0; i < sizeof low / sizeof *low; i++)
+        for (int which = 0; which <= 5; which++)
+            for (unsigned copies = 1; copies <= 3; copies += 2) {
+                struct file *f = shared(low[i], H5O_SHMESG_PLINE_FLAG, which, copies);
+                cr_expect_eq(xh_filters_named(f->bytes, f->size), which != 0, "format %zu, filters %d", i, which);
+                if (low[i] == H5F_LIBVER_LATEST)
+                    cr_expect_eq(headers_named(f), which ? copies : 0, "filters %d, %u datasets", which, copies);
+                file_free(f);
+            }
+    struct file *f = shared(H5F_LIBVER_LATEST, H5O_SHMESG_ALL_FLAG & ~(unsigned)H5O_SHMESG_PLINE_FLAG, 0, 3);
+    cr_expect_eq(xh_filters_named(f->bytes, f->size), 0, "other messages are shared, and no filters");
+    file_free(f);
+}
+
 Test(meta, filters_are_found_in_files_of_every_format_and_only_there)
 {
     static const H5F_libver_t low[] = {H5F_LIBVER_EARLIEST, H5F_LIBVER_V18, H5F_LIBVER_V110, H5F_LIBVER_LATEST};
