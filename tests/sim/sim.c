@@ -285,6 +285,7 @@ struct bench {
     int stock;
     enum sim_dialect dialect;
     unsigned images, reads, plain, sources, connections; /* connections 0: as by default */
+    uint64_t readahead_bytes; /* likewise */
     uint64_t piece_bytes; /* read at a time; 0: an image */
     uint64_t fetched;     /* the plain client's: bytes */
     uint64_t source_bytes, seed;
@@ -353,6 +354,8 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     w->options.engine_threads = 2;
     if (b->connections)
         w->options.connections = b->connections;
+    if (b->readahead_bytes)
+        w->options.readahead_bytes = b->readahead_bytes;
     w->readers = 1;
     sim_net.client_ns_byte = b->client_ns_byte;
     if (b->name[0] == 'V') {
@@ -643,8 +646,8 @@ static void usage(void)
            "sim --workload W2-gzip [--megabytes MB] [--unpack NS]   packed chunks, a reader that takes NS for a byte;\n"
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
-           "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--least R]   a virtual dataset over\n"
-           "    files, one after another and side by side, beside the same data in one file; by that, where less than R is a failure\n"
+           "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--least R]   a\n"
+           "    virtual dataset over files, one after another and side by side, beside the same data in one file; by that, where less than R is a failure\n"
            "sim --workload V2 [--images N] [--least R]   a file, while another one is open, of which a quarter\n"
            "    was read; by the file alone, where less than R is a failure\n");
 }
@@ -660,6 +663,7 @@ int main(int argc, char **argv)
         {"source-bytes", 1, NULL, 'B'}, {"faults", 0, NULL, 'F'}, {"least", 1, NULL, 'L'},
         {"stragglers", 0, NULL, 'G'},
         {"connections", 1, NULL, 'N'},
+        {"readahead-bytes", 1, NULL, 'b' + 256},
         {"advice", 0, NULL, 'A'},
         {"help", 0, NULL, 'h'}, {0},
     };
@@ -684,6 +688,7 @@ int main(int argc, char **argv)
         case 'P': b.piece_bytes = strtoull(optarg, NULL, 10); break;
         case 'F': return try_faults();
         case 'N': b.connections = strtoul(optarg, NULL, 10); break;
+        case 'b' + 256: b.readahead_bytes = strtoull(optarg, NULL, 10) << 20; break;
         case 'L': least = strtod(optarg, NULL); break;
         case 'G': return try_stragglers();
         case 'A': return try_situations();

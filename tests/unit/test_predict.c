@@ -131,6 +131,30 @@ Test(predict, runs_that_take_turns_ask_one_after_another)
     }
 }
 
+Test(predict, of_a_run_that_takes_turns_a_whole_read_is_asked_for_however_small_its_share)
+{
+    static const uint64_t shares[] = {MIB / 4, MIB / 2, MIB, MIB + MIB / 2, 2 * MIB - 1};
+    for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
+        struct xh_predict_seq p = {.turn = 3};
+        struct xh_range out[XH_PREDICT_RANGES];
+        for (uint64_t i = 0; i < 16; i++) {
+            struct xh_range r = {i * MIB, MIB};
+            size_t n = xh_predict_seq(&p, r, (struct xh_range){0, 0}, shares[k], 16 * MIB, out);
+            cr_assert(i < 3 || n == (i < 15), "%zu, read %llu: %zu", k, (unsigned long long)i, n);
+            cr_assert(i < 3 || n == 0 || (out->off == r.off + MIB && out->len == MIB), "%zu: %llu bytes", k,
+                      (unsigned long long)out->len);
+        }
+        /* What it asked for and did not get, as the room is full, it asks for again. */
+        p.ahead = 16 * MIB;
+        cr_assert_eq(xh_predict_seq(&p, (struct xh_range){16 * MIB, MIB}, (struct xh_range){0, 0}, shares[k],
+                                    99 * MIB, out), 1);
+        p.ahead = 17 * MIB;
+        cr_assert_eq(xh_predict_seq(&p, (struct xh_range){17 * MIB, MIB}, (struct xh_range){0, 0}, shares[k],
+                                    99 * MIB, out), 1);
+        cr_assert_eq(out->off, 18 * MIB);
+    }
+}
+
 Test(predict, a_run_that_comes_from_elsewhere_is_not_new)
 {
     struct xh_predict_seq p = {0};
