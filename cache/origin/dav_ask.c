@@ -286,11 +286,11 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     d->moved_ns = xh_now_ns();
     d->moved_up = d->moved_down = 0;
     enum xh_proxy_turn turn;
-    while ((turn = xh_proxy_turn(proxy)) == XH_PROXY_WAIT)
+    while ((turn = xh_proxy_turn(proxy, to)) == XH_PROXY_WAIT)
         pause_ms(PROXY_TURN_MS);
-    if (turn == XH_PROXY_REFUSED) {
+    if (turn == XH_PROXY_REFUSED || turn == XH_PROXY_FORBIDDEN) {
         d->source = NULL;
-        xh_proxy_refused(proxy, to, 407, err);
+        xh_proxy_refused(proxy, to, turn == XH_PROXY_REFUSED ? 407 : 403, err);
         return XH_E_ACCES;
     }
     if (xh_dav_lines(d, a, to, &lines)) {
@@ -308,6 +308,8 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
         xh_proxy_turn_over(proxy, login_refused ? 0 : d->reply.over ? 1 : -1);
     else if (login_refused && proxy && proxy->user)
         xh_proxy_turn_over(proxy, 0);
+    if (out.net == XH_NET_PROXY && out.proxy_status == 403 && proxy)
+        xh_proxy_forbids(proxy, to);
     d->source = NULL;
     d->makes_dirs |= strncasecmp(d->reply.server, "XrootD", 6) == 0;
     xh_trace(XH_T_ORIGIN, "dav", "url=%s name=\"%s\" method=%s status=%d net=%d sent=%" PRIu64, d->url->shown,

@@ -41,6 +41,8 @@ void xh_exchange_over(struct xh_exchange *x, const struct xh_outcome *out)
     x->lane = NULL;
     x->opened = out->opened;
     int refused = out->net == XH_NET_PROXY ? out->proxy_status == 407 : x->reply.over && xh_exchange_is_proxys(x);
+    if (out->net == XH_NET_PROXY && out->proxy_status == 403 && x->proxy && x->turn != XH_PROXY_FORBIDDEN)
+        xh_proxy_forbids(x->proxy, x->url);
     if (x->turn == XH_PROXY_GO) { /* a 407 that does not say whose it is says nothing */
         x->turn = XH_PROXY_FREE;
         xh_proxy_turn_over(x->proxy, refused ? 0 : x->reply.over && x->reply.status != 407 ? 1 : -1);

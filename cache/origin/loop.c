@@ -156,6 +156,8 @@ static void start_bound(struct xh_thread *t)
         struct xh_outcome unsent = {.net = xh_request_send(x, t->wire, sockets),
                                     .proxy_status = 407,
                                     .text = "no request could be made"};
+        if (x->turn == XH_PROXY_FORBIDDEN)
+            unsent.proxy_status = 403;
         if (unsent.net != XH_NET_OK)
             on_over(x, &unsent);
         xh_engine_lock();

@@ -16,7 +16,7 @@
 #include "base/now.h"
 
 #define REFUSED_LASTS_NS (60u * UINT64_C(1000000000)) /* a login that was refused is not tried again for so long */
-#define ROWS 16u /* logins at proxies that a process remembers */
+#define ROWS 32u /* logins at proxies, and servers that proxies forbid, that a process remembers */
 
 /* ---- one proxy */
 
@@ -240,26 +240,49 @@ static unsigned next_row;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards them; a leaf */
 
 /* Lock held. */
-static struct row *row_of(uint64_t key)
+static struct row *find_row(uint64_t key)
 {
     for (unsigned i = 0; i < ROWS; i++)
         if (rows[i].key == key)
             return &rows[i];
-    struct row *r = &rows[next_row++ % ROWS];
-    *r = (struct row){.key = key, .is = UNKNOWN};
+    return NULL;
+}
+
+/* Lock held. */
+static struct row *row_of(uint64_t key)
+{
+    struct row *r = find_row(key);
+    if (!r) {
+        r = &rows[next_row++ % ROWS];
+        *r = (struct row){.key = key, .is = UNKNOWN};
+    }
     return r;
 }
 
-enum xh_proxy_turn xh_proxy_turn(const struct xh_proxy *p)
+/* Lock held. */
+static int is_refused(const struct row *r)
+{
+    return r && r->is == REFUSED && xh_now_ns() - r->at_ns <= REFUSED_LASTS_NS;
+}
+
+static uint64_t server_key(const struct xh_proxy *p, const struct xh_url *u)
+{
+    return add(p->key, u->server);
+}
+
+enum xh_proxy_turn xh_proxy_turn(const struct xh_proxy *p, const struct xh_url *u)
 {
     enum xh_proxy_turn turn = XH_PROXY_WAIT;
-    if (!p || !p->user)
+    if (!p)
         return XH_PROXY_FREE;
     pthread_mutex_lock(&lock);
-    struct row *r = row_of(p->key);
-    if (r->is == REFUSED && xh_now_ns() - r->at_ns > REFUSED_LASTS_NS)
+    int forbidden = is_refused(find_row(server_key(p, u)));
+    struct row *r = forbidden || !p->user ? NULL : row_of(p->key);
+    if (r && r->is == REFUSED && !is_refused(r))
         r->is = UNKNOWN;
-    if (r->is == TAKEN)
+    if (forbidden)
+        turn = XH_PROXY_FORBIDDEN;
+    else if (!r || r->is == TAKEN)
         turn = XH_PROXY_FREE;
     else if (r->is == REFUSED)
         turn = XH_PROXY_REFUSED;
@@ -276,6 +299,15 @@ void xh_proxy_turn_over(const struct xh_proxy *p, int taken)
     pthread_mutex_lock(&lock);
     struct row *r = row_of(p->key);
     r->is = taken > 0 ? TAKEN : taken == 0 ? REFUSED : UNKNOWN;
+    r->at_ns = xh_now_ns();
+    pthread_mutex_unlock(&lock);
+}
+
+void xh_proxy_forbids(const struct xh_proxy *p, const struct xh_url *u)
+{
+    pthread_mutex_lock(&lock);
+    struct row *r = row_of(server_key(p, u));
+    r->is = REFUSED;
     r->at_ns = xh_now_ns();
     pthread_mutex_unlock(&lock);
 }

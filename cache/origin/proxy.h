@@ -50,16 +50,23 @@ int xh_proxy_is_socks(const struct xh_proxy *p);
 int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int status, struct xh_err *err);
 
 /* A name and password that a proxy refuses lock an account after some tries. So the first connection with them is
- * opened alone, and what was refused is not tried again for a minute. */
+ * opened alone, and what was refused is not tried again for a minute. Nor is a server that the proxy forbids: some
+ * proxies count these tries too. */
 enum xh_proxy_turn {
     XH_PROXY_GO,      /* open: the caller says what came of it, once */
     XH_PROXY_FREE,    /* the proxy has taken them before, or wants none: nothing is to be said */
     XH_PROXY_WAIT,    /* somebody else finds out: ask again soon */
     XH_PROXY_REFUSED, /* 407 was the answer */
+    XH_PROXY_FORBIDDEN, /* 403 was the answer, to a connection to this server */
 };
 
-/* |p| NULL: no proxy. Threads: any; takes a lock of its own, a leaf. */
-enum xh_proxy_turn xh_proxy_turn(const struct xh_proxy *p);
+/* Whether |u| may be asked for through |p|, which may be NULL: no proxy. Threads: any; takes a lock of its own, a
+ * leaf. */
+enum xh_proxy_turn xh_proxy_turn(const struct xh_proxy *p, const struct xh_url *u);
+
+/* |p| has answered 403 to a connection to the server of |u|, as CONNECT does: it is not asked for one again for a
+ * minute. Threads: any. */
+void xh_proxy_forbids(const struct xh_proxy *p, const struct xh_url *u);
 
 /* After XH_PROXY_GO: |taken| 1: the proxy let us through; 0: 407; -1: nothing is known. 0 also after
  * XH_PROXY_FREE, where CONNECT got a 407: the login was good once. */

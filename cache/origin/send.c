@@ -55,9 +55,11 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
 {
     const struct xh_job *j = x->job;
     const struct xh_origin *o = j->origin;
-    x->turn = xh_proxy_turn(x->proxy);
-    if (x->turn == XH_PROXY_WAIT || x->turn == XH_PROXY_REFUSED)
-        return x->turn == XH_PROXY_WAIT ? XH_NET_TURN : XH_NET_PROXY;
+    x->turn = xh_proxy_turn(x->proxy, x->url);
+    if (x->turn == XH_PROXY_WAIT)
+        return XH_NET_TURN;
+    if (x->turn == XH_PROXY_REFUSED || x->turn == XH_PROXY_FORBIDDEN)
+        return XH_NET_PROXY;
     if (xh_caller_trusts(&o->caller, x->url) && !x->url->ticket && !o->url->user)
         renew_token(x);
     char range[XH_RANGE_HEADER_AT_FIRST + 64], match[XH_VALIDATOR_BYTES + 32];

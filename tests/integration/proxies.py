@@ -150,6 +150,14 @@ def refused(tap, t):
         out, err = t.open(t.env(p, login=""))
         assert out.startswith("XH_E_ACCES 403") and "does not let this machine connect" in out and "no_proxy" in out, out
         assert len(p.asked) <= 2, p.asked     # PROPFIND beside the head
+    with tap.claim("… and neither the next opening nor one to write asks it again"), connect_proxy.Proxy("me:top/secret", refuses=403) as p:
+        code = ("import sys, h5py\nfor mode in 'rrwr':\n    try:\n        h5py.File(sys.argv[1], mode)\n"
+                "    except PermissionError as e:\n        print(e)")
+        env = harness.driver_env(None, t.shadow, writable="on", overlay_dir=t.file.with_name("kept")) | t.env(p)
+        out, err = harness.run([H5PY, "-c", code, f"{t.liar.base}/ok/forbidden.h5"], env)[1:]
+        assert out.count("does not let this machine connect") == 4, out + err[-1000:]
+        assert [status for _, _, status in p.asked] == [403], p.asked
+        nothing_shown(out, err)
     with tap.claim("a proxy that cannot reach the server (503) is asked again, and the error tells its status"), connect_proxy.Proxy(refuses=503) as p:
         out, err = t.open(t.env(p, login="", XHDF5_RETRIES="1"))
         assert out.startswith("XH_E_NET 503") and f"127.0.0.1:{p.port}" in out and len(p.asked) >= 2, (out, p.asked)

@@ -645,17 +645,43 @@ Test(proxy, a_login_is_shown_once_until_the_proxy_has_taken_it)
 {
     struct xh_proxy p = {.text = "http://p:1", .user = "me", .password = "x", .key = 7}, other = p,
     open = {.text = "http://p:1", .key = 8};
+    struct xh_url *here;
+    cr_assert_eq(xh_url_parse("https://here/x", &here, NULL), 0);
     other.key = 9;
-    cr_assert_eq(xh_proxy_turn(NULL), XH_PROXY_FREE);
-    cr_assert_eq(xh_proxy_turn(&open), XH_PROXY_FREE);
-    cr_assert_eq(xh_proxy_turn(&p), XH_PROXY_GO);
-    cr_assert_eq(xh_proxy_turn(&p), XH_PROXY_WAIT);
-    cr_assert_eq(xh_proxy_turn(&other), XH_PROXY_GO);
+    cr_assert_eq(xh_proxy_turn(NULL, here), XH_PROXY_FREE);
+    cr_assert_eq(xh_proxy_turn(&open, here), XH_PROXY_FREE);
+    cr_assert_eq(xh_proxy_turn(&p, here), XH_PROXY_GO);
+    cr_assert_eq(xh_proxy_turn(&p, here), XH_PROXY_WAIT);
+    cr_assert_eq(xh_proxy_turn(&other, here), XH_PROXY_GO);
     xh_proxy_turn_over(&p, -1);
-    cr_assert_eq(xh_proxy_turn(&p), XH_PROXY_GO, "nothing is known yet");
+    cr_assert_eq(xh_proxy_turn(&p, here), XH_PROXY_GO, "nothing is known yet");
     xh_proxy_turn_over(&p, 1);
-    cr_assert_eq(xh_proxy_turn(&p), XH_PROXY_FREE);
+    cr_assert_eq(xh_proxy_turn(&p, here), XH_PROXY_FREE);
     xh_proxy_turn_over(&other, 0);
-    cr_assert_eq(xh_proxy_turn(&other), XH_PROXY_REFUSED);
-    cr_assert_eq(xh_proxy_turn(&other), XH_PROXY_REFUSED);
+    cr_assert_eq(xh_proxy_turn(&other, here), XH_PROXY_REFUSED);
+    cr_assert_eq(xh_proxy_turn(&other, here), XH_PROXY_REFUSED);
+    xh_url_unref(here);
+}
+
+Test(proxy, a_server_that_the_proxy_forbids_is_not_asked_for_again_for_a_minute_and_others_are)
+{
+    struct xh_proxy open = {.text = "http://p:1", .key = 17}, login = {.text = "http://p:1", .user = "me",
+                                                                       .password = "x", .key = 18};
+    struct xh_url *here, *there;
+    cr_assert_eq(xh_url_parse("https://here/x", &here, NULL), 0);
+    cr_assert_eq(xh_url_parse("https://there/x", &there, NULL), 0);
+    cr_assert_eq(xh_proxy_turn(&open, here), XH_PROXY_FREE);
+    xh_proxy_forbids(&open, here);
+    cr_assert_eq(xh_proxy_turn(&open, here), XH_PROXY_FORBIDDEN);
+    cr_assert_eq(xh_proxy_turn(&open, there), XH_PROXY_FREE);
+    cr_assert_eq(xh_proxy_turn(&login, here), XH_PROXY_GO, "another login is another reader");
+    xh_proxy_turn_over(&login, -1);
+    xh_proxy_forbids(&login, here);
+    cr_assert_eq(xh_proxy_turn(&login, here), XH_PROXY_FORBIDDEN);
+    cr_assert_eq(xh_proxy_turn(&login, there), XH_PROXY_GO);
+    xh_proxy_turn_over(&login, 1);
+    cr_assert_eq(xh_proxy_turn(&login, there), XH_PROXY_FREE);
+    cr_assert_eq(xh_proxy_turn(&login, here), XH_PROXY_FORBIDDEN, "also of a login that is good");
+    xh_url_unref(here);
+    xh_url_unref(there);
 }

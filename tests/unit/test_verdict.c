@@ -331,14 +331,14 @@ static enum xh_proxy_turn shown_to(struct xh_proxy *p, const char *lines)
     p->key = keys++;
     ask(1, first, "");
     x.proxy = p;
-    x.turn = xh_proxy_turn(p);
+    x.turn = xh_proxy_turn(p, first);
     cr_assert_eq(x.turn, XH_PROXY_GO);
     xh_exchange_sent(&x, 1);
     for (; *lines; lines += strcspn(lines, "\n") + 1)
         xh_exchange_line(&x, lines, strcspn(lines, "\n") + 1);
     out = (struct xh_outcome){.net = XH_NET_OK};
     xh_exchange_over(&x, &out);
-    return xh_proxy_turn(p);
+    return xh_proxy_turn(p, first);
 }
 
 Test(verdict, only_a_proxys_own_407_refuses_the_login, .init = fresh, .fini = over)
