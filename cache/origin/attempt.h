@@ -14,6 +14,7 @@ struct xh_tries {
     unsigned char token_reread;  /* the token was looked for anew */
     unsigned char sent_away;     /* PROPFIND: the remembered target redirected it */
     unsigned char whole_seen;    /* 200 came where parts were asked for: the next one is taken, or the end */
+    unsigned char new_refused;   /* a target that the original URL had just named refused several ranges */
     unsigned char nonsense;      /* a request of several ranges was answered by nonsense: twice is enough */
     unsigned most_ranges;        /* in one HTTP request; 0: as many as the server bears */
     unsigned wide_failures;      /* in a row: 500 to several ranges */

@@ -313,6 +313,18 @@ static int may_have_expired(const struct xh_exchange *x, int status)
     return x->ask == XH_ASK_STAT || (status >= 400 && status != 412 && status != 416);
 }
 
+/* What a remembered target says of several ranges it may say of anything by now. So may a new one whose redirect was
+ * over when it came. Returns 1 when the first server is to be asked again before |a|'s answer is believed: of new targets
+ * once. */
+static int is_doubted(const struct xh_attempt *a, struct xh_verdict *v)
+{
+    if (was_remembered(a))
+        return 1;
+    int before = v->tries.new_refused;
+    v->tries.new_refused = 1;
+    return !before;
+}
+
 static enum xh_next judge_416(const struct xh_attempt *a, struct xh_verdict *v)
 {
     const struct xh_exchange *x = a->x;
@@ -355,9 +367,8 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
         return FAIL(XH_E_PROTO, status, "this port speaks TLS: write https:// instead of http:// in the URL");
     if (status == 400 && strstr(x->said, "SSL certificate") && without_certificate(a, v))
         return again(v);
-    /* What a remembered target says of several ranges it may say of anything by now. */
     if (x->asked > 1 && too_much(status))
-        return was_remembered(a) && goes_back(a, v) ? again(v) : shows_limit(a, v, 0, "too much");
+        return is_doubted(a, v) && goes_back(a, v) ? again(v) : shows_limit(a, v, 0, "too much");
     if (x->asked > 1 && status == 501)
         return shows_limit(a, v, 1, "501");
     if (may_have_expired(x, status) && !asks_too_often(x) && goes_back(a, v))
@@ -450,6 +461,11 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     }
     if (x->ask == XH_ASK_STAT) /* the prober knows what to make of it */
         return XH_NEXT_DONE;
+    if (x->url != a->first && v->tries.returns)
+        return FAIL(XH_E_STATUS, status,
+                    "the second server answered with status %d, which cannot be used here, although the first one was "
+                    "asked again where the file is: %u times in a row what it names was refused",
+                    status, v->tries.returns + 1);
     return FAIL(XH_E_STATUS, status, "the server answered with status %d, which cannot be used here", status);
 }
 

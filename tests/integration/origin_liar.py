@@ -102,6 +102,8 @@ LIES = {
     "multi-joined-whole": ("ok", "max_ranges=1 ", {}),
     "cdn": ("ok", "max_ranges=200 ", {"retries": 20}),
     "target-400": ("ok", "", {}),
+    "target-once": ("ok", "max_ranges=200 ", {}),
+    "target-dead": ("XH_E_STATUS", "in a row", {}),
     "retry-after": ("ok", "", {"connections": 1}),
     "retry-after-date": ("ok", "", {"connections": 1}),
     "501": ("XH_E_STATUS", "range requests", {}),
@@ -332,6 +334,14 @@ class Server:
             if "token=" not in path:
                 return self.send(s, "302 Found", {"Location": f"{path}?token={n}"}, b"")
             if n - int(path.split("token=")[1]) > 50:
+                return self.send(s, "400 Bad Request", {}, b"<Error><Code>ExpiredToken</Code></Error>")
+        elif lie in ("target-once", "target-dead"):
+            # A target is good for one request, and not for what is asked for the first time; or, later, for none.
+            token = path.partition("token=")[2]
+            if not token:
+                return self.send(s, "302 Found", {"Location": f"{path}?token={n}"}, b"")
+            used = not self.first((lie, token))
+            if used or (n > 20 if lie == "target-dead" else self.first((lie, asked["range"]))):
                 return self.send(s, "400 Bad Request", {}, b"<Error><Code>ExpiredToken</Code></Error>")
         elif lie.startswith("retry-after") and self.alone(lie, n == 5):
             return self.send(s, "418 Teapot", {}, b"too soon")

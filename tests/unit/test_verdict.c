@@ -380,12 +380,41 @@ Test(verdict, a_new_target_that_says_400_to_many_ranges_means_them, .init = fres
 {
     struct xh_url *target;
     cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &target, NULL), 0);
-    a.redirected = 1;
+    for (unsigned i = 1; i <= 2; i++) { /* the remembered one first */
+        a.redirected = i > 1;
+        ask(RANGES, target, "HTTP/1.1 400 Bad\n\n");
+        cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN);
+        cr_assert(v.forgets && a.tries.returns == i, "the redirect may have been over when it came");
+        cr_assert_eq(a.limits.max_ranges, XH_RANGES_AT_FIRST);
+    }
     ask(RANGES, target, "HTTP/1.1 400 Bad\n\n");
     cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN);
-    xh_url_unref(target);
-    cr_assert_eq(a.tries.returns, 0);
+    cr_assert_eq(a.tries.returns, 2);
     cr_assert_eq(a.limits.max_ranges, RANGES / 2);
+    xh_url_unref(target);
+}
+
+Test(verdict, targets_that_are_over_when_they_come_end_with_an_error_that_names_both, .init = fresh, .fini = over)
+{
+    for (int opened = 0; opened < 2; opened++) {
+        struct xh_url *target;
+        unsigned tries = 1;
+        fresh();
+        cr_assert_eq(xh_url_parse("http://elsewhere/ticket?sign=secret", &target, NULL), 0);
+        a.redirected = 1;
+        a.opened = opened;
+        for (;; tries++) {
+            ask(1, target, "HTTP/1.1 400 Expired\n\n");
+            if (judge(XH_NET_OK) == XH_NEXT_FAIL)
+                break;
+            cr_assert(v.next == XH_NEXT_AGAIN && v.forgets && tries < 9);
+        }
+        xh_url_unref(target);
+        cr_expect_eq(tries, opened ? 5 : 2);
+        cr_expect(strstr(v.err.text, "http://host/x.h5") && strstr(v.err.text, "http://elsewhere/ticket"), "%s",
+                  v.err.text);
+        cr_expect(strstr(v.err.text, "times in a row") && !strstr(v.err.text, "secret"), "%s", v.err.text);
+    }
 }
 
 /* A stream that stood still is sent again when its reader goes on, perhaps long after the redirect that it followed. */
