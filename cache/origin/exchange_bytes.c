@@ -215,19 +215,17 @@ static void hear(struct xh_exchange *x, const uint8_t *data, size_t len)
     x->said[x->said_len] = '\0';
 }
 
-/* 1 when what is called a web page begins as one, or what has no type as nothing else does. No file that HDF5 reads
- * does, unless it has a user block. */
+/* 1 when what is called a web page begins as one, or what is not as nothing else does. No file that HDF5 reads does,
+ * unless it has a user block. */
 static int begins_page(const uint8_t *data, size_t len, int html)
 {
     static const char bom[] = "\xef\xbb\xbf";
     size_t i = len >= 3 && memcmp(data, bom, 3) == 0 ? 3 : 0;
+    if (!html)
+        return xh_reply_begins_page((const char *)data, len) == 1;
     while (i < len && (data[i] == ' ' || data[i] == '\t' || data[i] == '\r' || data[i] == '\n'))
         i++;
-    const char *at = (const char *)data + i;
-    if (html)
-        return i == len || *at == '<';
-    return (len - i >= 14 && strncasecmp(at, "<!doctype html", 14) == 0) ||
-           (len - i >= 5 && strncasecmp(at, "<html", 5) == 0);
+    return i == len || data[i] == '<';
 }
 
 /* The first bytes of what may be a web page. */
@@ -312,7 +310,12 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
     case XH_TAKE_PARTS: rc = take_parts(x, data, len); break;
     case XH_TAKE_PROBE: rc = take_probe(x, data, len); break;
     case XH_TAKE_DOUBT: /* settled above */
-    case XH_TAKE_NOTHING: hear(x, data, len); return x->body_bytes > IGNORED_BODY_MAX ? -1 : 0;
+    case XH_TAKE_NOTHING:
+        hear(x, data, len);
+        if (x->fault != XH_FAULT_NONE && xh_reply_begins_page(x->said, x->said_len) == 0 &&
+            (!x->reply.text || !xh_reply_is_text(x->said, x->said_len)))
+            return -1; /* heard enough */
+        return x->body_bytes > IGNORED_BODY_MAX ? -1 : 0;
     }
     return rc ? rc : goes_on(x);
 }

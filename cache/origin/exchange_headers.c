@@ -202,6 +202,18 @@ int xh_exchange_take_head(struct xh_exchange *x)
     return x->reply.status == 206 ? head_206(x) : head_200(x);
 }
 
+/* Ranges were asked for, and what comes is not the opened version. Perhaps it is a web page that is not called so: the
+ * verdict tells by its first bytes, so they are heard. Returns 0 when they are to be, else -1: hang up. */
+static int may_be_page(const struct xh_exchange *x)
+{
+    const struct xh_reply *r = &x->reply;
+    int other = x->fault == XH_FAULT_CHANGED;
+    if (r->status == 200 && (x->fault == XH_FAULT_NO_RANGES || x->fault == XH_FAULT_LIMIT)) /* by size, if by anything */
+        other = r->length_given ? r->length != x->dialect.size : x->dialect.proof != XH_BY_ETAG;
+    int begins = r->status == 200 || (r->status == 206 && r->range.given && !r->range.unsatisfied && !r->range.first);
+    return other && begins && !r->encoded && !(r->length_given && r->length == 0) ? 0 : -1;
+}
+
 int xh_exchange_judge(struct xh_exchange *x)
 {
     struct xh_reply *r = &x->reply;
@@ -222,7 +234,9 @@ int xh_exchange_judge(struct xh_exchange *x)
             x->page = 1;
             return 0;
         }
-        return r->status == 206 ? ranges_206(x) : r->status == 200 ? ranges_200(x) : 0;
+        if ((r->status == 206 && ranges_206(x) != 0) || (r->status == 200 && ranges_200(x) != 0))
+            return may_be_page(x);
+        return 0;
     case XH_ASK_HEAD:
         if (r->status == 416 && r->range.given && r->range.unsatisfied) {
             p->size = r->range.total;
@@ -230,8 +244,8 @@ int xh_exchange_judge(struct xh_exchange *x)
         }
         if (r->status != 206 && r->status != 200)
             return 0;
-        /* XRootD shows a directory without saying what that is. */
-        if ((r->html || (r->status == 200 && !r->typed)) && !(r->length_given && r->length == 0)) {
+        /* A login may be called anything, and XRootD shows a directory without saying what that is. */
+        if ((r->html || r->status == 200) && !(r->length_given && r->length == 0)) {
             x->take = XH_TAKE_DOUBT;
             return 0;
         }

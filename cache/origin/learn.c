@@ -183,6 +183,7 @@ static void look(struct xh_attempt *a, const struct xh_exchange *x)
     a->all_came = complete(x, r->first, r->end);
     a->opened = o->opened;
     a->stranger = !o->served;
+    a->elsewhere = o->served && !xh_url_same_server(o->served, x->url) && !xh_url_same_server(o->url, x->url);
     a->no_cert = o->no_cert;
     a->limits = r->endpoint->limits;
 }
@@ -222,7 +223,8 @@ enum xh_next xh_learn_verdict(struct xh_exchange *x, const struct xh_outcome *ou
                            .stands = stands(x, out),
                            .trusted = xh_caller_trusts(&o->caller, x->url),
                            .trusted_first = xh_caller_trusts(&o->caller, o->url)};
-    int refused = x->reply.status == 401 || x->reply.status == 403 || x->page || x->take == XH_TAKE_DOUBT;
+    int refused = x->reply.status == 401 || x->reply.status == 403 || x->page || x->take == XH_TAKE_DOUBT ||
+                  (x->fault != XH_FAULT_NONE && x->said_len > 0);
     a.dice = (uint32_t)a.now_ns;
     if (out->net != XH_NET_OK || x->reply.status >= 400) /* there may be a pause */
         a.dice += random_word();

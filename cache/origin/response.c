@@ -81,7 +81,7 @@ int xh_content_range_parse(const char *s, size_t len, struct xh_content_range *o
 void xh_reply_init(struct xh_reply *r)
 {
     /* Not the whole struct: the long strings need only their first byte. */
-    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = r->html = r->typed =
+    r->status = r->over = r->contradictory = r->length_given = r->multipart = r->encoded = r->html = r->text =
         r->proxys = 0;
     r->length = 0;
     r->range = (struct xh_content_range){0};
@@ -142,8 +142,9 @@ static void take_type(struct xh_reply *r, const char *v, size_t n)
     static const char key[] = "boundary=";
     const char *p = v, *end = v + n;
     r->multipart = 0;
-    r->typed = 1;
     r->html = is_type(v, n, "text/html") || is_type(v, n, "application/xhtml+xml");
+    r->text = r->html || (n > 5 && strncasecmp(v, "text/", 5) == 0) || is_type(v, n, "application/json") ||
+              is_type(v, n, "application/xml");
     if (n < sizeof type - 1 || strncasecmp(p, type, sizeof type - 1) != 0)
         return;
     for (p += sizeof type - 1; p < end; p++) {
@@ -407,4 +408,33 @@ int xh_propfind_is_directory(const char *xml, size_t len)
 int xh_reply_is_listing(const char *said)
 {
     return strstr(said, "<h1>Listing of: ") != NULL;
+}
+
+int xh_reply_begins_page(const char *said, size_t len)
+{
+    static const char bom[] = "\xef\xbb\xbf";
+    static const char *const begins[] = {"<!doctype html", "<html"};
+    size_t i = 0, k = len < sizeof bom - 1 ? len : sizeof bom - 1;
+    if (memcmp(said, bom, k) == 0)
+        i = k;
+    while (i < len && (said[i] == ' ' || said[i] == '\t' || said[i] == '\r' || said[i] == '\n'))
+        i++;
+    int may = 0;
+    for (size_t b = 0; b < sizeof begins / sizeof *begins; b++) {
+        size_t n = strlen(begins[b]), have = len - i < n ? len - i : n;
+        if (strncasecmp(said + i, begins[b], have) != 0)
+            continue;
+        if (have == n)
+            return 1;
+        may = 1;
+    }
+    return may ? -1 : 0;
+}
+
+int xh_reply_is_text(const char *said, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (((unsigned char)said[i] < 0x20 && !strchr("\t\r\n", said[i])) || said[i] == 0x7f || said[i] == '\0')
+            return 0;
+    return len > 0;
 }

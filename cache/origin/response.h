@@ -35,7 +35,7 @@ struct xh_reply {
     int multipart;         /* Content-Type: multipart/byteranges with a usable boundary */
     int encoded;           /* Content-Encoding other than identity */
     int html;              /* Content-Type: a web page */
-    int typed;             /* there is a Content-Type */
+    int text;              /* Content-Type: text of any kind */
     int proxys;            /* there is a Proxy-Authenticate: a 407 is a proxy's (RFC 9110, 11.7.1) */
     int64_t date;          /* the server's clock (Date), seconds; -1: not given */
     long retry_after_s;    /* -1: not given. A date counts from the server's own Date, without one from |now|; at most a
@@ -121,6 +121,14 @@ int xh_propfind_parse(const char *xml, size_t len, char *date, size_t date_size,
 
 /* 1 when a 207's XML says that what was asked for is a directory. */
 int xh_propfind_is_directory(const char *xml, size_t len);
+
+/* 1 when the bytes |said| of a body begin as a web page does, whatever their type: "<!doctype html" or "<html", in any
+ * case, behind blanks and a byte order mark. 0: they do not. -1: there are too few to tell. */
+int xh_reply_begins_page(const char *said, size_t len);
+
+/* 1 when the bytes |said| of a body are text: not empty, and no control characters in them but blanks and ends of
+ * lines. */
+int xh_reply_is_text(const char *said, size_t len);
 
 /* 1 when the text |said| is XRootD's page of a directory, which it sends without a Content-Type. */
 int xh_reply_is_listing(const char *said);

@@ -157,7 +157,8 @@ int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)
     say_how(a, how, sizeof how);
     if (a->opened)
         return xh_sentence(a, err, XH_E_ACCES, x->reply.status,
-                           "the session ended: in place of the file the server now sends a web page%s, from %.100s. %s",
+                           "the session ended: in place of the file the server now sends a %s%s, from %.100s. %s",
+                           x->reply.html || xh_reply_begins_page(x->said, x->said_len) == 1 ? "web page" : "text",
                            quoted, host, how);
     return xh_sentence(
         a, err, XH_E_ACCES, x->reply.status,

@@ -1,9 +1,8 @@
 /* Verdicts: see verdict.h.
  *
- * Order of judgement: a fault found in the reply; a status other than success; the bytes
- * that came; the network. Every path either makes progress, counts a failure (bounded by
- * the option retries), asks for fewer ranges (bounded by 1) or goes by the original URL
- * again (bounded): so each request ends. */
+ * Order of judgement: a web page in place of the file; a fault found in the reply; a status other than success; the
+ * bytes that came; the network. Every path either makes progress, counts a failure (bounded by the option retries),
+ * asks for fewer ranges (bounded by 1) or goes by the original URL again (bounded): so each request ends. */
 #include "verdict.h"
 
 #include <inttypes.h>
@@ -232,13 +231,28 @@ static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict
     return XH_NEXT_FAIL;
 }
 
+/* 1 when a web page came in place of the file: by its type; by its first bytes, where it does not show the opened
+ * version; or a text that does not, in place of a part, from a host that the file did not come from, as some logins
+ * have it. An HDF5 file that is served as text does not begin as one. */
+static int is_page(const struct xh_attempt *a)
+{
+    const struct xh_exchange *x = a->x;
+    int status = x->reply.status;
+    if (x->page || (x->take == XH_TAKE_DOUBT && x->reply.html && a->out->net == XH_NET_OK)) /* the latter: empty */
+        return 1;
+    if (x->ask != XH_ASK_RANGES || x->fault == XH_FAULT_NONE || (status != 200 && status != 206))
+        return 0;
+    return xh_reply_begins_page(x->said, x->said_len) == 1 ||
+           (status == 200 && a->elsewhere && x->reply.text && xh_reply_is_text(x->said, x->said_len));
+}
+
 /* Of 401, of 403 as XRootD has it, and of a web page: the token may have been renewed since it was read. 1: it was; try
  * again. */
 static int token_renewed(const struct xh_attempt *a, struct xh_verdict *v)
 {
     const struct xh_exchange *x = a->x;
     /* A page is a login's, elsewhere perhaps; a redirect's ticket was made by the first server, out of the token. */
-    int at_first = x->page || x->url->ticket;
+    int at_first = is_page(a) || x->url->ticket;
     const struct xh_url *to = at_first ? a->first : x->url;
     if (!(at_first ? a->trusted_first : a->trusted) || to->ticket || a->first->user || v->tries.token_reread)
         return 0;
@@ -559,12 +573,12 @@ static enum xh_next judge(const struct xh_attempt *a, struct xh_verdict *v)
     int status = x->reply.status;
     if (a->out->net == XH_NET_EXITING || a->out->net == XH_NET_CANCELLED || a->out->net == XH_NET_LEFT)
         return judge_net(a, v);
+    if (x->reply.over && is_page(a))
+        return judge_page(a, v);
     if (x->fault != XH_FAULT_NONE)
         return judge_fault(a, v);
     if (!x->reply.over)
         return judge_net(a, v);
-    if (x->page || (x->take == XH_TAKE_DOUBT && a->out->net == XH_NET_OK)) /* the latter: without a byte */
-        return judge_page(a, v);
     if (x->ask == XH_ASK_STAT ? status != 207 : status != 206 && status != 200)
         return judge_status(a, v);
     v->served = 1;

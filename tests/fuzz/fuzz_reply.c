@@ -53,6 +53,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
             learn(&r);
         at += len;
     }
+    /* The body, piece by piece: once it is told what it begins as, more bytes change nothing. */
+    int begins = -1, text = 1;
+    for (size_t n = 0; n <= size && n < 64; n++) {
+        int now = xh_reply_begins_page((const char *)p, n), is = n == 0 || xh_reply_is_text((const char *)p, n);
+        hold(begins < 0 || now == begins, "a page that is none a byte later, or the other way round");
+        hold(text || !is, "text behind what is none");
+        begins = now;
+        text = is;
+    }
     struct xh_content_range c;
     if (xh_content_range_parse((const char *)p, size, &c) == 0)
         hold(c.given && (c.unsatisfied || c.first <= c.last), "a range that is none");

@@ -194,7 +194,9 @@ def pages(tap, bench):
     claim("a directory's listing: the error says that it is one", page, "listing", here, "Name a file in it",
           '"Index of /data/"')
     claim("a login page where a file is to be written: PermissionError that says so", written, "login")
-    for fault in ("login@5-", "login-redirect@5-", "login-chunked@5-", "login-206@5-"):
+    claim("a login page of no type: the same", page, "login-untyped", here)
+    for fault in ("login@5-", "login-redirect@5-", "login-chunked@5-", "login-206@5-", "login-untyped@5-",
+                  "login-octets@5-"):
         claim(f"{fault.partition('@')[0]} in mid-read: the session has ended, and the file was not changed",
               session_ends, fault)
     claim("a session that ends in mid-read goes on with the token that was renewed in its file", session_renewed)

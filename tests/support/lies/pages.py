@@ -29,6 +29,22 @@ def login_206(r):
     r.send(page(r, 206))
 
 
+@fault("login-untyped")
+def login_untyped(r):
+    """200 and the page, without a Content-Type."""
+    reply = page(r)
+    del reply.headers["Content-Type"]
+    r.send(reply)
+
+
+@fault("login-octets")
+def login_octets(r):
+    """The same, called application/octet-stream, on ranges too."""
+    reply = page(r, 206 if r.ranges else 200)
+    reply.headers["Content-Type"] = "application/octet-stream"
+    r.send(reply)
+
+
 @fault("login-chunked")
 def login_chunked(r):
     """The page in chunks, its first of blanks; so long that no limit of small files takes it."""
