@@ -66,22 +66,38 @@ int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *
     return 1;
 }
 
+/* 1 when a file that was |changed| may, at |now|, be changed again in that same second. So may one of the future. */
+static int is_young(time_t changed, time_t now, time_t settled_s)
+{
+    return now - changed < settled_s;
+}
+
 void xh_dialect_learn(struct xh_dialect *d, const char *etag, const char *last_modified, time_t date)
 {
     d->proof = XH_BY_SIZE;
     d->value[0] = d->tag[0] = '\0';
     d->young = d->no_match = 0;
-    if (xh_etag_is_strong(etag) && xh_dialect_set_proof(d, XH_BY_ETAG, etag))
+    time_t changed = xh_http_date(last_modified);
+    int told = changed != (time_t)-1 && date != (time_t)-1;
+    if (xh_etag_is_strong(etag) && xh_dialect_set_proof(d, XH_BY_ETAG, etag)) {
+        d->young = told && is_young(changed, date, XH_ETAG_SETTLED_S);
         return;
+    }
     if (last_modified[0] && xh_dialect_set_proof(d, XH_BY_DATE, last_modified)) {
-        time_t changed = xh_http_date(last_modified);
-        d->young = changed == (time_t)-1 || date == (time_t)-1 || date - changed < XH_SETTLED_S;
+        d->young = !told || is_young(changed, date, XH_SETTLED_S);
         if (is_weak(etag))
             snprintf(d->tag, sizeof d->tag, "%s", opaque(etag));
         return;
     }
     if (etag[0])
         xh_dialect_set_proof(d, XH_BY_WEAK_ETAG, etag);
+}
+
+void xh_dialect_learn_propfind(struct xh_dialect *d, const char *date, time_t now)
+{
+    time_t changed = xh_http_date(date);
+    if (xh_dialect_set_proof(d, XH_BY_PROPFIND, date))
+        d->young = changed == (time_t)-1 || is_young(changed, now, XH_SETTLED_S);
 }
 
 /* Whether |now| is |was|, both as they are compared. */
@@ -159,7 +175,8 @@ int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
     int whole = new.whole, young = new.young;
     if (i == PROOFS || !xh_dialect_set_proof(&new, (enum xh_proof)i, text + n) || new.size > INT64_MAX ||
         whole < 0 || whole > 1 || young < 0 || young > 1 || !printable(tag) ||
-        ((tag[0] || young) && new.proof != XH_BY_DATE))
+        (tag[0] && new.proof != XH_BY_DATE) ||
+        (young && (new.proof == XH_BY_SIZE || new.proof == XH_BY_WEAK_ETAG)))
         return -1;
     memcpy(new.tag, tag, tag_bytes + 1);
     new.young = young;

@@ -10,9 +10,14 @@
 #define XH_VALIDATOR_BYTES 256      /* longest ETag or date kept, with its NUL */
 #define XH_VALIDATOR_TEXT_BYTES 400 /* longest xh_dialect_validator, with its NUL */
 
-/* So much older than the reply a Last-Modified must be to prove bytes: a file may be changed twice in a second, and two
- * clocks may have a part in it. RFC 9110, 8.8.2.2 wants a second, RFC 7232, 2.2.2 wanted a minute. */
+/* So much older than the reply a file's date must be to prove bytes to a later opening: a file may be changed twice in
+ * the second of its date. A bare date: two clocks may have a part in it. RFC 9110, 8.8.2.2 wants a second, RFC 7232,
+ * 2.2.2 wanted a minute. */
 #define XH_SETTLED_S 60
+/* A strong ETag beside it: many servers (nginx) make it of that date and the size. Their file system's clock lags a few
+ * milliseconds behind that of Date, so a file that is one second older may still get the same date. Two clocks are not
+ * reckoned with, as most ETags prove more. */
+#define XH_ETAG_SETTLED_S 2
 
 /* What proves that the object has not changed. */
 enum xh_proof {
@@ -27,7 +32,7 @@ struct xh_dialect {
     enum xh_proof proof;
     char value[XH_VALIDATOR_BYTES]; /* ETag (as response.h has it) or date; "" for XH_BY_SIZE */
     char tag[XH_VALIDATOR_BYTES];   /* XH_BY_DATE: the weak ETag beside it, without its W/; "": there is none */
-    int young;                      /* XH_BY_DATE: the date was not XH_SETTLED_S old */
+    int young;                      /* the file was changed just before: the same proof may be another version's */
     int no_match;                   /* XH_BY_ETAG: the server refuses it as If-Match, though it is the one it sends */
     uint64_t size;                  /* bytes of the object */
     int whole;                      /* the server sends no parts of it: 200 and all of it, whatever is asked for */
@@ -43,8 +48,11 @@ void xh_dialect_init(struct xh_dialect *d);
 int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *value);
 
 /* Takes the strongest proof that a reply brings: |etag| as response.h has it, |last_modified|, |date| of the reply (-1:
- * not given). */
+ * not given). An ETag without the two is believed: its server says that it is strong. */
 void xh_dialect_learn(struct xh_dialect *d, const char *etag, const char *last_modified, time_t date);
+
+/* Takes PROPFIND's |date|, which came at |now| by this machine's clock, as the server tells none. */
+void xh_dialect_learn_propfind(struct xh_dialect *d, const char *date, time_t now);
 
 /* 1 when a reply with these shows the version that |d| has, or need not show any. Else 0, and |how| says what differs:
  * a reply without what was there before shows another version. |how| may be NULL. */
@@ -60,7 +68,7 @@ static inline int xh_dialect_matches(const struct xh_dialect *d)
  * file is open. */
 static inline int xh_dialect_is_fleeting(const struct xh_dialect *d)
 {
-    return d->proof == XH_BY_SIZE || d->proof == XH_BY_WEAK_ETAG || (d->proof == XH_BY_DATE && d->young);
+    return d->proof == XH_BY_SIZE || d->proof == XH_BY_WEAK_ETAG || d->young;
 }
 
 /* Printable, never empty: "etag:…;size:…", "mtime:…;size:…", the same with ";tag:…" behind it, "size:…". Returns its

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/now.h"
 #include "watch/trace.h"
@@ -168,7 +169,7 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
                               "%.200s: the file is being changed on the server (%" PRIu64 " bytes, then %" PRIu64 ")",
                               o->url->shown, d.size, s->size);
         if (rc == 1)
-            xh_dialect_set_proof(&d, XH_BY_PROPFIND, s->date);
+            xh_dialect_learn_propfind(&d, s->date, time(NULL));
     }
     xh_engine_lock();
     o->dialect = d;

@@ -346,6 +346,7 @@ def tiny(tap, b):
     assert len(whole) < 4096
     for name, content in zip(names, (b"", whole[:1], whole[:100])):
         pathlib.Path(f"{b.data}/{name}").write_bytes(content)
+    harness.age(b.data)
     with tap.claim("an empty file, one of a byte and one that is cut within its first page are errors that say so; a whole one shorter "
                    "than a page is read; what they leave in the shadow is sound"):
         for sidecar in ("off", "auto"):

@@ -154,6 +154,9 @@ class Liar:
         with urllib.request.urlopen(f"{self.http}/_stats", timeout=20) as reply:
             return json.load(reply)
 
+    def release(self, path):
+        urllib.request.urlopen(f"{self.http}/_release{path}", timeout=20).close()
+
     def reset(self):
         urllib.request.urlopen(f"{self.http}/_reset", timeout=20).close()
 

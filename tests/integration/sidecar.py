@@ -146,7 +146,10 @@ def counter(err, name):
 
 
 def tool(*words):
-    return harness.run([TOOL, "publish", *words], harness.clean_env())
+    said = harness.run([TOOL, "publish", *words], harness.clean_env())
+    made = (pathlib.Path(f"{word}{SUFFIX}") for word in words)
+    harness.age(*(path for path in made if path.exists()))
+    return said
 
 
 class Room:

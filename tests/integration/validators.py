@@ -98,6 +98,20 @@ def is_shared(bench, fault, shared, rows=range(ROWS)):
     assert (more <= 2) == shared, f"{first} requests, then {more}"
 
 
+def made_anew(bench, age_s, believed):
+    """Another file of the same size takes the name within the second of the first one's date: what was read of the
+    first is |believed| later, or not."""
+    path = bench.path(f"remade:{age_s}")
+    whole(bench.readers[0].read(bench.http.base + path))
+    bench.http.release(path)
+    for reader in (1, 0):
+        result = bench.readers[reader].read(bench.http.base + path)
+        assert "text" not in result, result["text"]
+        old = [row * COLUMNS + 1 for row in range(ROWS)]
+        assert (result["rows"] == old) == believed, result["rows"]
+        assert believed or not set(result["rows"]) & set(old), result["rows"]
+
+
 def gzip_tag(bench):
     path = bench.path("gzip-tag")
     whole(bench.readers[0].read(bench.http.base + path))
@@ -130,6 +144,10 @@ def versions(tap, bench):
     claim("Last-Modified of five minutes ago: processes share what they fetch", is_shared, "young:300", True)
     claim("Last-Modified of just now: they share nothing, as the file may change again in that second", is_shared,
           "young:0", False)
+    claim("an ETag of this second or the last: what was read is given to no later opening: the file may be made anew",
+          made_anew, 1, False)
+    claim("an ETag of two seconds ago: processes share what they fetch", made_anew, 2, True)
+    claim("an ETag of the server's future: as one of just now", made_anew, -5, False)
     claim("an ETag that ends in -gzip is asked for without it", gzip_tag)
     claim("a server that refuses every If-Match: one refusal, then each reply's ETag proves; a change is told of",
           gzip_strict)

@@ -652,6 +652,25 @@ def check_again(tap, p):
         assert len([m for m, _, _ in p.gate.log[:first]]) <= 6, (looks, p.gate.log[:first])
 
 
+# --- a file that is made anew within a second -----------------------------------------------------
+
+def check_young(tap, p):
+    """Its version looks as it did before. A date of the server's future is as young as one of this second, and stays so."""
+    name = "young.h5"
+    url, soon = f"{p.server.url}/{name}", time.time() + 3600
+    with tap.claim("young: another file of the same size and second takes the name: who opens it then, also to write, "
+                   "reads it, and nothing of what another process has read of the first"):
+        for n in (1, 2):
+            p.local(f"with h5py.File(url, mode) as f: f['x'] = np.full(100000, {n})", p.work / f"{n}.h5")
+        for n, mode in ((1, "r"), (2, "r"), (2, "r+"), (1, "r+")):
+            shutil.copy(p.work / f"{n}.h5", p.root / "part")
+            os.utime(p.root / "part", (soon, soon))
+            os.rename(p.root / "part", p.root / name)
+            got = p.good("with h5py.File(url, mode) as f: print(set(f['x'][...].tolist()))", url, mode)
+            assert got == f"{{{n}}}\n", (n, mode, got)
+        (p.root / name).unlink()
+
+
 def main():
     kind = sys.argv[1]
     words = sys.argv[2:]
@@ -659,7 +678,7 @@ def main():
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_names, check_blind, check_way,
-                      check_cached, check_foreign, check_moment, check_again):
+                      check_cached, check_foreign, check_moment, check_again, check_young):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()

@@ -610,10 +610,9 @@ Test(dialect, a_hint_comes_back_as_it_went)
         xh_dialect_init(&d);
         d.size = 123456789012;
         cr_assert(xh_dialect_set_proof(&d, proofs[i].proof, proofs[i].value));
-        if (d.proof == XH_BY_DATE) {
-            d.young = 1;
+        d.young = d.proof != XH_BY_SIZE && d.proof != XH_BY_WEAK_ETAG;
+        if (d.proof == XH_BY_DATE)
             snprintf(d.tag, sizeof d.tag, "\"a\"");
-        }
         cr_assert_gt(xh_dialect_hint(&d, hint, sizeof hint), 0);
         cr_assert_gt(xh_dialect_validator(&d, validator, sizeof validator), 0);
         cr_assert_eq(xh_dialect_from_hint(&back, hint), 0, "%s", hint);
@@ -636,7 +635,7 @@ Test(dialect, a_forged_hint_is_refused)
         "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=size value=something",
         "xhdf5-origin-1 size=1 young=0 tag= proof=size value=",
         "xhdf5-origin-2 size=1 whole=0 young=2 tag= proof=date value=x",
-        "xhdf5-origin-2 size=1 whole=0 young=1 tag= proof=etag value=\"a\"",
+        "xhdf5-origin-2 size=1 whole=0 young=1 tag= proof=weak value=W/\"a\"",
         "xhdf5-origin-2 size=1 whole=0 young=0 tag=\"a\" proof=size value=",
         "xhdf5-origin-2 size=1 whole=0 young=0 tag=a\tb proof=date value=x",
         "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=weak value=\"a\"",
@@ -670,12 +669,40 @@ Test(dialect, a_date_proves_bytes_once_it_is_a_minute_old)
     cr_assert(xh_dialect_is_fleeting(&d), "a server without a clock");
     learn(&d, "", "yesterday", t + 1000);
     cr_assert(d.proof == XH_BY_DATE && xh_dialect_is_fleeting(&d));
-    learn(&d, "\"a\"", old, t);
-    cr_assert(d.proof == XH_BY_ETAG && !xh_dialect_is_fleeting(&d), "a strong ETag says that it tells bytes apart");
     learn(&d, "W/\"a\"", "", t);
     cr_assert(d.proof == XH_BY_WEAK_ETAG && xh_dialect_is_fleeting(&d));
     learn(&d, "", "", t);
     cr_assert(d.proof == XH_BY_SIZE && xh_dialect_is_fleeting(&d));
+}
+
+Test(dialect, a_strong_etag_proves_bytes_once_the_date_beside_it_is_two_seconds_old)
+{
+    static const char old[] = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const struct {
+        const char *modified;
+        int64_t age_s; /* -1000: no Date */
+        int fleeting;
+    } table[] = {{old, 0, 1},     {old, 1, 1},        {old, 2, 0}, {old, 100, 0}, {old, -30, 1},
+                 {old, -1000, 0}, {"yesterday", 0, 0}, {"", 0, 0}}; /* no time is told: it is as strong as it says */
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct xh_dialect d;
+        learn(&d, "\"a\"", table[i].modified, table[i].age_s == -1000 ? -1 : xh_http_date(old) + table[i].age_s);
+        cr_expect(d.proof == XH_BY_ETAG && xh_dialect_is_fleeting(&d) == table[i].fleeting, "%zu", i);
+    }
+}
+
+Test(dialect, a_date_by_propfind_proves_bytes_once_it_is_a_minute_old_by_our_clock)
+{
+    static const char old[] = "Sun, 06 Nov 1994 08:49:37 GMT";
+    time_t t = xh_http_date(old);
+    struct xh_dialect d;
+    xh_dialect_init(&d);
+    xh_dialect_learn_propfind(&d, old, t + XH_SETTLED_S);
+    cr_assert(d.proof == XH_BY_PROPFIND && !xh_dialect_is_fleeting(&d));
+    xh_dialect_learn_propfind(&d, old, t + XH_SETTLED_S - 1);
+    cr_assert(d.proof == XH_BY_PROPFIND && xh_dialect_is_fleeting(&d));
+    xh_dialect_learn_propfind(&d, "yesterday", t + 1000);
+    cr_assert(d.proof == XH_BY_PROPFIND && xh_dialect_is_fleeting(&d));
 }
 
 Test(dialect, a_reply_without_what_was_there_before_shows_another_version)

@@ -176,7 +176,8 @@ static int report(const struct wish *w, const struct xh_options *o, struct xh_fi
         return xh_tool_fail(XH_EXIT_FAILED,
                             "%s: there is no shadow that other processes could use: the shadow's directory is not "
                             "usable (XHDF5_LOG=shadow says why), the option shadow is off, or the server names no "
-                            "version of the file that proves its bytes (a weak ETag, a date of this minute)",
+                            "version of the file that proves its bytes (a weak ETag; or the file was changed within "
+                            "the last minute: try again when that is over)",
                             w->shown);
     count(m, s->raw, s->nraw, xh_cache_size(f), &now);
     xh_image_close(m);

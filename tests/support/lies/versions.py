@@ -3,7 +3,7 @@ import email.utils
 import functools
 import time
 
-from .reply import Reply, Shared, another_version, fault, honest_reply, multipart, part, tag_of
+from .reply import MTIME, Reply, Shared, another_version, fault, honest_reply, multipart, part, tag_of
 
 
 @fault("ok")
@@ -159,3 +159,18 @@ def young(r):
     reply = r.honest(etag=False)
     reply.headers["Last-Modified"] = email.utils.formatdate(Shared.began - int(r.arg or 0), usegmt=True)
     r.send(reply)
+
+
+@fault("remade", whole=True)
+def remade(r):
+    """As nginx, whose ETag is the time in seconds and the size, of a file of ARGUMENT seconds ago. Once its path is
+    released (/_release) another file has been made under that name in the same second, and a minute has passed. Its
+    metadata, what the size has beyond whole mebibytes, is the same."""
+    with Shared.lock:
+        since = r.path in Shared.released
+    r.etag = f'"{MTIME:x}-{len(r.data):x}"'
+    now = MTIME + int(r.arg or 0) + 60 * since
+    r.date_time_string = lambda timestamp=None: email.utils.formatdate(now, usegmt=True)
+    if since:
+        r.data = torn_version(r.data, len(r.data) % (1 << 20))
+    r.send(r.honest())
