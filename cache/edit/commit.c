@@ -140,7 +140,8 @@ static int commit_changes(struct xh_edit *e, struct xh_err *err)
     if (rc == 0)
         return 0;
     if (rc == 1 || (rc == XH_E_CHANGED && !v->behind))
-        rc = commit(e, err);
+        rc = *e->refused ? xh_err_set(err, XH_E_READONLY, 0, "%.200s: %.500s", xh_dav_shown(e->dav), e->refused)
+                         : commit(e, err);
     e->super_len = 0;
     if (rc)
         xh_edit_keep(e, err);

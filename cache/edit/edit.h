@@ -65,6 +65,10 @@ enum xh_edit_discard {
     XH_EDIT_DISCARD_ALL,  /* the bytes are removed; the file can no longer be committed */
 };
 
+/* From now on nothing is sent: if something was changed, commits and closing fail with |why|, a sentence about the file,
+ * and what was written is kept ("withheld"). */
+void xh_edit_refuse(struct xh_edit *e, const char *why);
+
 /* Bytes written since the last commit, and from now on, are not sent when the file is closed. Sends nothing. */
 void xh_edit_discard(struct xh_edit *e, enum xh_edit_discard how);
 

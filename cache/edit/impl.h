@@ -31,6 +31,7 @@ struct xh_edit {
     int broken;           /* a write was lost, or a merge failed halfway: this process sends nothing */
     int blind;            /* metadata is overwritten without being read before: a read has failed */
     int unflushed;        /* something was written since the last record */
+    char refused[512];    /* nothing is sent, for this reason; "": it is sent */
     enum xh_edit_discard discard;
     int closing;
     int told;             /* 1: a forked child has printed that it cannot write */

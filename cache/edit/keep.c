@@ -58,13 +58,14 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
     struct xh_overlay *v = e->overlay;
     struct xh_err own, was = *err;
     snprintf(v->why, sizeof v->why, "%.590s", err->text);
-    enum xh_overlay_state as = v->state == XH_OVERLAY_WITHHELD ? XH_OVERLAY_WITHHELD : XH_OVERLAY_CLOSED;
-    int unsaved = xh_overlay_save(v, as, 1, &own) && !v->saved;
+    enum xh_overlay_state as =
+        *e->refused || v->state == XH_OVERLAY_WITHHELD ? XH_OVERLAY_WITHHELD : XH_OVERLAY_CLOSED;
+    int only_kept = v->behind || *e->refused, unsaved = xh_overlay_save(v, as, 1, &own) && !v->saved;
     if (unsaved)
         xh_overlay_unsave(v); /* an older record would no longer be true */
     xh_err_set(err, was.code, was.status,
                unsaved     ? "%.480s. What was written was NOT saved: %.180s"
-               : v->behind ? "%.560s. What was written is kept: \"xhdf5 recover export %s\" writes it to a file"
+               : only_kept ? "%.560s. What was written is kept: \"xhdf5 recover export %s\" writes it to a file"
                : v->broken ? "%.560s. It is no whole file: \"xhdf5 recover drop %s\" removes it"
                            : "%.560s. What was written is kept: \"xhdf5 recover retry %s\" sends it again, "
                              "\"xhdf5 recover export\" writes it to a file",

@@ -34,7 +34,7 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
 {
     for (int tries = 0;; tries++) {
         int rc = xh_cache_open_part(url, &e->opt, &e->account, &e->file, err);
-        if (rc == XH_E_NOENT && tries == 0 && xh_replace_find(e))
+        if (rc == XH_E_NOENT && tries == 0 && !*e->refused && xh_replace_find(e))
             continue;
         rc = rc ? rc : xh_dav_stat(e->dav, "", st, err);
         if (rc)
@@ -77,6 +77,22 @@ static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *er
     return rc;
 }
 
+/* A file must not choose at which servers this program changes files. What it names elsewhere than where its reader's
+ * credentials may go is opened, as it may only be read. Returns 0, or XH_E_READONLY for a file that is to be made. */
+static int refuse_foreign(struct xh_edit *e, enum xh_edit_how how, struct xh_err *err)
+{
+    char why[sizeof e->refused];
+    if (!xh_dav_is_foreign(e->dav))
+        return 0;
+    snprintf(why, sizeof why,
+             "not the program but the file %.200s names this URL, at another server, so nothing is written there. If "
+             "it may be, name the server's host in XHDF5_CREDENTIAL_HOSTS", e->opt.namer.parent);
+    xh_edit_refuse(e, why);
+    return how == XH_EDIT_CHANGE
+               ? 0
+               : xh_err_set(err, XH_E_READONLY, 0, "%.200s: %.500s", xh_dav_shown(e->dav), e->refused);
+}
+
 static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, struct xh_err *err)
 {
     struct xh_dav_stat st = {0};
@@ -84,7 +100,9 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     if (rc)
         return rc;
     xh_dav_count(e->dav, &e->counters, &e->account);
-    rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : look_for(e, &st, err);
+    rc = refuse_foreign(e, how, err);
+    if (rc == 0)
+        rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : look_for(e, &st, err);
     if (rc == 0 && xh_dav_is_elsewhere(e->dav))
         rc = xh_err_set(
             err, XH_E_INVAL, 0,
@@ -182,6 +200,12 @@ static void tell(struct xh_edit *e)
     /* else HDF5 only checks whether the file exists */
     if (e->opt.stats && (all.reads || all.bytes_written || all.commit_ms))
         xh_account_print(&e->account, xh_dav_shown(e->dav), &all, &e->account.known, STDERR_FILENO);
+}
+
+void xh_edit_refuse(struct xh_edit *e, const char *why)
+{
+    if (!*e->refused)
+        snprintf(e->refused, sizeof e->refused, "%s", why);
 }
 
 void xh_edit_discard(struct xh_edit *e, enum xh_edit_discard how)

@@ -99,6 +99,9 @@ int xh_dav_makes_dirs(const struct xh_dav *d);
  * (XH_E_INVAL). */
 int xh_dav_is_elsewhere(const struct xh_dav *d);
 
+/* 1 when a file named the URL, and credentials do not go to its server: nothing is to be changed there. */
+int xh_dav_is_foreign(const struct xh_dav *d);
+
 /* 1 when its last connection is open: the next request needs no handshake, unless the server hangs up meanwhile. */
 int xh_dav_is_warm(const struct xh_dav *d);
 

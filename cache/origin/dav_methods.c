@@ -192,6 +192,11 @@ int xh_dav_is_elsewhere(const struct xh_dav *d)
     return d->elsewhere;
 }
 
+int xh_dav_is_foreign(const struct xh_dav *d)
+{
+    return d->o.namer.by_file && !xh_caller_trusts(&d->caller, d->url);
+}
+
 int xh_dav_is_warm(const struct xh_dav *d)
 {
     return xh_handle_is_open(d->handle);

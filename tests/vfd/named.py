@@ -24,6 +24,8 @@ import harness  # noqa: E402
 
 sys.path.insert(0, str(harness.TOP / "server"))
 import throwaway_ca  # noqa: E402
+sys.path.insert(0, str(harness.TOP / "tests/integration"))
+import sources  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 FORKY = pathlib.Path("/opt/forky")
@@ -46,6 +48,7 @@ http {
 SERVER = """
     server {
         listen 127.0.0.1:PORT ssl; root RUN/NAME; access_log RUN/NAME.log who;
+        dav_methods PUT DELETE MKCOL MOVE; client_max_body_size 0;
         location /private/ { if ($http_authorization = "") { return 401; } }
         location /sent-home/ { return 302 https://127.0.0.1:HOME/private/near.h5; }
     }
@@ -67,6 +70,19 @@ for path, sets in files.items():
             else:
                 f.create_dataset(name, (50,), "f8", external=[(what, 0, 400)])
 """
+
+
+# Opens FILE to write, and sums DATASET, or sets it to VALUE.
+WRITTEN = """
+import h5py, sys
+with h5py.File(sys.argv[1], "r+") as f:
+    d = f[sys.argv[2]]
+    if sys.argv[3]:
+        d[:] = float(sys.argv[3])
+    print(f"{d[:].sum():.0f} values", flush=True)
+    del d
+"""
+SUM = "import h5py, sys; print(h5py.File(sys.argv[1])['d'][:].sum())"
 
 
 class Site:
@@ -133,7 +149,8 @@ class Site:
             path.write_bytes(b"\0\0\0\0\0\xd0\x84@" * 50)    # 666.0
         (self.run / "home/private/near.raw").write_bytes(b"\0\0\0\0\0\0\0@" * 50)
         for path in self.run.rglob("*.h5"):
-            path.chmod(0o644)
+            path.chmod(0o666)
+            path.parent.chmod(0o777)
 
     def logs(self):
         return {name: (self.run / f"{name}.log").read_text() for name in NAMES}
@@ -283,6 +300,47 @@ def check_layouts(tap, site, build):
             assert ("secret.raw" in out or file == "image") and "local_sources" in out, out
 
 
+def check_written(tap, site):
+    """What a file names, where that file is open to be written."""
+    for version, exe in sources.PYTHONS.items():
+        if version == "2.2" and not (FORKY / "usr/bin/python3").exists():
+            continue
+        env = harness.driver_env(None, None, writable="on", ca_bundle=site.cacert, credential_hosts=site.hosts,
+                                 overlay_dir=site.run / "overlay")
+        env |= {"XHDF5_SHADOW": "off", "BEARER_TOKEN": TOKEN, "HDF5_USE_FILE_LOCKING": "FALSE"}
+
+        def run(file, dataset, value):
+            before = site.logs()
+            status, out, err = harness.run([*exe, "-c", WRITTEN, file, dataset, str(value)], env, cwd=site.cwd)
+            return out, err, {k: re.findall(r"(PUT|MKCOL|MOVE|DELETE)", v[len(before[k]):])
+                              for k, v in site.logs().items()}
+
+        def value_at(name):
+            status, out, err = harness.run([harness.DATA_PYTHON, "-c", SUM, site.run / name], harness.clean_env())
+            assert status == 0, err
+            return float(out)
+        for where, file in (("at a URL", f"{site.url['home']}/private/hostile.h5"),
+                            ("on the disk", site.local / "hostile.h5")):
+            what = f"HDF5 {version}, a file {where} that is open to be written"
+            with tap.claim(f"{what}: what it names at a foreign server is read"):
+                for dataset in ("link_public", "vds_public"):
+                    out, err, sent = run(file, dataset, "")
+                    assert out.startswith("200 "), out + err
+                    assert not sent["foreign"], sent
+            with tap.claim(f"{what}: nothing is written at a foreign server, and an error says so"):
+                out, err, sent = run(file, "link_public", 17)
+                assert "XHDF5_CREDENTIAL_HOSTS" in err and "hostile.h5" in err and "/public.h5" in err, out + err
+                assert not sent["foreign"] and value_at("foreign/public.h5") == 200, (sent, out + err)
+            with tap.claim(f"{what}: at a listed server what it names is written"):
+                for value in (17, 5):
+                    out, err, sent = run(file, "link_listed", value)
+                    assert "MOVE" in sent["listed"] and value_at("listed/private/p.h5") == 50 * value, (sent, out + err)
+        with tap.claim(f"HDF5 {version}, a file at a URL that is open to be written: so it is at the file's server"):
+            for value in (17, 2):
+                out, err, sent = run(f"{site.url['home']}/private/hostile.h5", "link_near", value)
+                assert "MOVE" in sent["home"] and value_at("home/private/near.h5") == 50 * value, (sent, out + err)
+
+
 def check_logs(tap, site):
     logs = site.logs()
     own = set(OWN.values())
@@ -312,6 +370,7 @@ def main():
             if door.credential == "token" and re.search(r"struct|3\.16\.0's|2\.2", door.name):
                 check_allowed(tap, door, site)
         check_layouts(tap, site, build)
+        check_written(tap, site)
         check_logs(tap, site)
     return tap.done()
 
