@@ -139,11 +139,24 @@ static int is_list(struct xh_external *e, struct format *f, uint64_t at, const u
     return 1;
 }
 
+/* Bytes from a message's type to its body: version 1; version 2; version 2 with the order of creation. */
+static const uint8_t heads[] = {8, 4, 6};
+
+int xh_external_may_hold(const void *p, size_t len)
+{
+    const uint8_t *t = p, *end = t + len;
+    for (; t < end && (t = memchr(t, EXTERNAL, (size_t)(end - t))); t++)
+        for (size_t k = 0; k < sizeof heads; k++) {
+            size_t n = (size_t)(end - t), body = n > heads[k] ? n - heads[k] : 0;
+            if (may_be_body(body ? t + heads[k] : t, body))
+                return 1;
+        }
+    return 0;
+}
+
 /* Looks for a list that begins in the |len| bytes at |p|. Returns 1, 0 or XH_EXTERNAL_UNTOLD. */
 static int find(struct xh_external *e, struct format *f, uint64_t at, const uint8_t *p, size_t len)
 {
-    /* Bytes from the type to the body: version 1; version 2; version 2 with the order of creation. */
-    static const uint8_t heads[] = {8, 4, 6};
     const uint8_t *end = p + len;
     if (at >= e->size)
         return 0;

@@ -35,6 +35,9 @@ int xh_external_in_header(struct xh_external *e, uint64_t at, const void *p, siz
  * metadata cache. Finds every message that begins in |p|, also one that continues behind it. Returns as above. */
 int xh_external_anywhere(struct xh_external *e, uint64_t at, const void *p, size_t len);
 
+/* Returns 1 when the |len| bytes at |p| may hold such a message, as far as can be told without the rest of the file. */
+int xh_external_may_hold(const void *p, size_t len);
+
 /* Returns 1 when an image of HDF5's metadata cache begins in the bytes; from then on HDF5 uses metadata of the
  * image. */
 int xh_external_is_image(struct xh_external *e, uint64_t at, const void *p, size_t len);

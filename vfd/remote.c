@@ -19,9 +19,14 @@
 #include "fapl.h"
 #include "h5err.h"
 
-/* Constant while open, except |committing|, |said_joined|, |elsewhere|, the fields about failures, and those of the
- * list of files that are written (h5->written). The libhdf5's own lock protects that list: every caller in the driver
- * holds it. */
+struct piece {
+    uint64_t at;
+    size_t len;
+};
+
+/* Constant while open, except |committing|, |headers|, |said_joined|, |elsewhere|, the fields about failures, and those
+ * of the list of files that are written (h5->written). The libhdf5's own lock protects that list: every caller in the
+ * driver holds it. */
 struct xh_remote {
     struct xh_h5 *h5;
     struct xh_file *file; /* either this or |edit| is set, or |unopened| */
@@ -35,6 +40,8 @@ struct xh_remote {
     struct xh_namer names; /* how the file names other files */
     int said_joined; /* 1: a message about an opening with other options was printed */
     int committing;  /* 1: what is flushed is about to be sent */
+    struct piece *headers; /* what was written and may name external files; NULL: nothing */
+    size_t n_headers;
     struct xh_remote *next; /* in the list h5->written */
     /* for a stand-in: the file that it stands for, and whose |edit| it has while that is open */
     struct xh_remote *of;
@@ -125,6 +132,7 @@ static void unmake(struct xh_remote *r)
 {
     pthread_mutex_destroy(&r->lock);
     free(r->unopened);
+    free(r->headers);
     free(r->named);
     free(r->url);
     free(r);
@@ -259,6 +267,54 @@ int xh_remote_may_read_more(const struct xh_remote *r)
     return !r->edit && !(r->file && xh_cache_is_hinted(r->file));
 }
 
+/* Reads |n| extents of the file. Returns 0 or a negative code. */
+static int read_extents(struct xh_remote *r, int raw, const struct xh_extent *ext, size_t n, struct xh_err *err)
+{
+    enum xh_edit_kind kind = raw == XH_REMOTE_RAW      ? XH_EDIT_RAW
+                             : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER
+                                                       : XH_EDIT_META;
+    return r->edit ? xh_edit_read(r->edit, kind, ext, n, err)
+                   : xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, n, err);
+}
+
+struct looker {
+    struct xh_remote *r;
+    int rc; /* the first failed look, with |err|; 0: none failed */
+    struct xh_err err;
+};
+
+static int look(void *ctx, uint64_t off, void *buf, size_t len)
+{
+    struct looker *l = ctx;
+    struct xh_extent ext = {.off = off, .len = len, .buf = buf};
+    struct xh_err err = {0};
+    uint64_t size = xh_remote_size(l->r);
+    if (len > size || off > size - len)
+        return -1;
+    int rc = len ? read_extents(l->r, XH_REMOTE_META, &ext, 1, &err) : 0;
+    if (rc && !l->rc) {
+        l->rc = rc;
+        l->err = err;
+    }
+    return rc;
+}
+
+/* Notes a piece that may name external files. Whether it does is known when all of the metadata is written. Returns 0
+ * or XH_E_NOMEM. */
+static int note_header(struct xh_remote *r, uint64_t addr, size_t size, const void *buf, struct xh_err *err)
+{
+    if (memmem(buf, size, "MDCI", 4)) /* perhaps an image of HDF5's metadata cache, which may hold such names' heap */
+        atomic_store_explicit(&r->elsewhere, 1, memory_order_relaxed);
+    if (!xh_external_may_hold(buf, size))
+        return 0;
+    struct piece *more = realloc(r->headers, (r->n_headers + 1) * sizeof *more);
+    if (!more)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a write to %.200s", r->shown);
+    r->headers = more;
+    more[r->n_headers++] = (struct piece){addr, size};
+    return 0;
+}
+
 int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, const void *buf)
 {
     struct xh_err err = {0};
@@ -267,6 +323,8 @@ int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, co
     if (!r->edit || r->stands_in)
         return xh_remote_refuse_open(r, "write to a URL");
     int rc = xh_edit_write(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : XH_EDIT_META, addr, buf, size, &err);
+    if (rc == 0 && !r->local_sources && (raw != XH_REMOTE_RAW || r->pages))
+        rc = note_header(r, addr, size, buf, &err);
     return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
 
@@ -282,6 +340,34 @@ int xh_remote_flush(struct xh_remote *r)
     return r->edit && !r->committing && xh_edit_flush(r->edit, &err) ? xh_fail_cache(r->h5, &err) : 0;
 }
 
+/* HDF5 has written the raw data of a dataset with external files to the local disk, past the driver, and nobody can
+ * read it at the URL: a file with such a dataset is not sent. Looks at what was noted since the last commit. */
+static void refuse_made_external(struct xh_remote *r)
+{
+    struct looker l = {.r = r};
+    struct xh_external e = {.size = xh_remote_size(r), .look = look, .ctx = &l,
+                            .sure = !atomic_load_explicit(&r->elsewhere, memory_order_relaxed)};
+    for (size_t i = 0; i < r->n_headers; i++) {
+        const struct piece *p = &r->headers[i];
+        char why[512], *buf = p->at < e.size ? malloc(p->len) : NULL;
+        size_t len = buf && p->len > e.size - p->at ? (size_t)(e.size - p->at) : p->len;
+        int made = buf && look(&l, p->at, buf, len) == 0 && xh_external_anywhere(&e, p->at, buf, len);
+        free(buf);
+        if (!made)
+            continue;
+        snprintf(why, sizeof why,
+                 "it has a dataset whose data is in the external file '%.150s', which HDF5 writes to the local disk: "
+                 "at a URL nobody could read it, so the file is not sent. Make the dataset without H5Pset_external, or "
+                 "allow that by the option local_sources",
+                 *e.name ? e.name : "?");
+        xh_edit_refuse(r->edit, why);
+        return;
+    }
+    free(r->headers);
+    r->headers = NULL;
+    r->n_headers = 0;
+}
+
 void xh_remote_commits(struct xh_remote *r, int now)
 {
     r->committing = now;
@@ -292,6 +378,7 @@ int xh_remote_commit(struct xh_remote *r)
     struct xh_err err = {0};
     if (!r->edit)
         return 0;
+    refuse_made_external(r);
     return xh_edit_commit(r->edit, &err) ? xh_fail_cache(r->h5, &err) : xh_edit_is_behind(r->edit);
 }
 
@@ -305,6 +392,7 @@ int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err 
 static int close_edit(struct xh_remote *r)
 {
     struct xh_err err = {0};
+    refuse_made_external(r);
     int rc = xh_edit_close(r->edit, &err);
     if (rc || err.text[0])
         dprintf(STDERR_FILENO, "xhdf5: %s\n", err.text);
@@ -399,38 +487,6 @@ static size_t inside(uint64_t size, const struct xh_extent *p, size_t n, struct 
             ext[k++] = (struct xh_extent){.off = p[i].off, .len = len, .buf = p[i].buf};
     }
     return k;
-}
-
-/* Reads |n| extents of the file. Returns 0 or a negative code. */
-static int read_extents(struct xh_remote *r, int raw, const struct xh_extent *ext, size_t n, struct xh_err *err)
-{
-    enum xh_edit_kind kind = raw == XH_REMOTE_RAW      ? XH_EDIT_RAW
-                             : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER
-                                                       : XH_EDIT_META;
-    return r->edit ? xh_edit_read(r->edit, kind, ext, n, err)
-                   : xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, n, err);
-}
-
-struct looker {
-    struct xh_remote *r;
-    int rc; /* the first failed look, with |err|; 0: none failed */
-    struct xh_err err;
-};
-
-static int look(void *ctx, uint64_t off, void *buf, size_t len)
-{
-    struct looker *l = ctx;
-    struct xh_extent ext = {.off = off, .len = len, .buf = buf};
-    struct xh_err err = {0};
-    uint64_t size = xh_remote_size(l->r);
-    if (len > size || off > size - len)
-        return -1;
-    int rc = len ? read_extents(l->r, XH_REMOTE_META, &ext, 1, &err) : 0;
-    if (rc && !l->rc) {
-        l->rc = rc;
-        l->err = err;
-    }
-    return rc;
 }
 
 /* HDF5 itself reads external raw data, from local files; a file at a URL must not choose which. Returns 0, or

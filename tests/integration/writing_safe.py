@@ -671,6 +671,70 @@ def check_young(tap, p):
         (p.root / name).unlink()
 
 
+# --- data that HDF5 writes past the driver --------------------------------------------------------
+
+MADE = """
+import h5py, os, sys
+import numpy as np
+url, mode, words, do = sys.argv[1], sys.argv[2], eval(sys.argv[3]), sys.argv[4]
+f = h5py.File(url, mode, **words)
+d = f.create_dataset("far", (50,), "f8", external=[("far.raw", 0, 400)])
+if do == "many":    # in a later part of the object header
+    for i in range(40):
+        d.attrs["a%d" % i] = np.arange(20.)
+if do == "flush":
+    f.flush()
+d[:] = 7
+if do == "attributes":    # bytes that look like the message, but name no heap
+    del f["far"]
+    f["x"] = 1
+    f["x"].attrs["odd"] = np.frombuffer(bytes([7, 0, 40, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0] + 32 * [200]), "u1")
+f.close()
+"""
+
+
+def check_made(tap, p):
+    """External raw data of a dataset that is made in a file at a URL."""
+    import sources
+    for version, exe in sources.PYTHONS.items():
+        if version == "2.2" and not (pathlib.Path(exe[1]) / "usr/bin/python3").exists():
+            continue
+        cases = {"": ("w", {}, "plain"), ", flushed before": ("w", {}, "flush"),
+                 ", in a late part of its header": ("w", {}, "many"),
+                 ", libver latest": ("w", {"libver": "latest"}, "many"),
+                 ", in a file that was there": ("r+", {}, "plain"),
+                 ", paged": ("w", {"fs_strategy": "page", "page_buf_size": 65536}, "plain")}
+        for words, (mode, how, do) in cases.items():
+            name = f"made-{version}.h5"
+            url, cwd = f"{p.server.url}/{name}", p.work / "cwd"
+            cwd.mkdir(exist_ok=True)
+
+            def run(url, **options):
+                return harness.run([*exe, "-c", MADE, url, mode, repr(how), do], p.env(**options), cwd=cwd)
+            if mode == "r+":
+                p.good("with h5py.File(url, 'w') as f: f['x'] = 1", url)
+            was = p.bytes(name)
+            with tap.claim(f"made, HDF5 {version}: a dataset of external raw data: not sent, and kept{words}"):
+                status, out, err = run(url)
+                assert status == 1 and all(w in err for w in ("far.raw", "local_sources", "H5Pset_external")), err
+                assert p.bytes(name) == was and name in err, err
+                [left] = p.left()
+                assert left["state"] == "withheld" and "far.raw" in left["why"], left
+                p.tool("export", left["id"], p.work / "made-out.h5")
+                assert p.local("print(h5py.File(url)['far'].shape)", p.work / "made-out.h5") == "(50,)\n"
+                (p.work / "made-out.h5").unlink()
+                p.tool("drop", left["id"])
+            (p.root / name).unlink(missing_ok=True)
+        with tap.claim(f"made, HDF5 {version}: with local_sources it is sent"):
+            mode, how, do = "w", {}, "plain"
+            status, out, err = run(url, local_sources="on")
+            assert status == 0 and p.bytes(name) and not p.left(), err
+        with tap.claim(f"made, HDF5 {version}: so is what only looks like it, and one that was removed again"):
+            mode, how, do = "w", {}, "attributes"
+            status, out, err = run(url)
+            assert status == 0 and p.bytes(name) and not p.left(), err
+
+
 def main():
     kind = sys.argv[1]
     words = sys.argv[2:]
@@ -678,7 +742,7 @@ def main():
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_names, check_blind, check_way,
-                      check_cached, check_foreign, check_moment, check_again, check_young):
+                      check_cached, check_foreign, check_moment, check_again, check_young, check_made):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()
