@@ -22,6 +22,7 @@ static int settle_options(struct xh_edit *e, const char *url, const struct xh_op
     const char *at = host ? memrchr(host + 3, '@', (size_t)(end - host - 3)) : NULL;
     const char *from = at ? at + 1 : host ? host + 3 : url;
     e->opt = *o;
+    e->opt.is_written = 1;
     xh_env_hold(&e->opt);
     snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");
     int n = snprintf(e->opt.endpoints, sizeof e->opt.endpoints, "https://%.*s", (int)(end - from), from);

@@ -195,7 +195,7 @@ static int same_options(const struct xh_options *a, const struct xh_options *b)
     }
     return x->by_file == y->by_file && x->remote == y->remote && x->family == y->family &&
            strcmp(x->server, y->server) == 0 && strcmp(x->parent, y->parent) == 0 && a->may_lack == b->may_lack &&
-           a->sums == b->sums;
+           a->sums == b->sums && a->is_written == b->is_written;
 }
 
 int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns,

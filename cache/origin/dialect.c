@@ -62,29 +62,31 @@ int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *
     d->proof = proof;
     memcpy(d->value, value, n + 1);
     d->tag[0] = '\0';
-    d->young = d->no_match = 0;
+    d->youth = XH_OLD;
+    d->no_match = 0;
     return 1;
 }
 
-/* 1 when a file that was |changed| may, at |now|, be changed again in that same second. So may one of the future. */
-static int is_young(time_t changed, time_t now, time_t settled_s)
+/* How old a file that was |changed| is |now|. One of the future is young. */
+static enum xh_youth youth_of(time_t changed, time_t now)
 {
-    return now - changed < settled_s;
+    return now - changed < XH_SETTLING_S ? XH_YOUNG : now - changed < XH_SETTLED_S ? XH_SETTLING : XH_OLD;
 }
 
 void xh_dialect_learn(struct xh_dialect *d, const char *etag, const char *last_modified, time_t date)
 {
     d->proof = XH_BY_SIZE;
     d->value[0] = d->tag[0] = '\0';
-    d->young = d->no_match = 0;
+    d->youth = XH_OLD;
+    d->no_match = 0;
     time_t changed = xh_http_date(last_modified);
     int told = changed != (time_t)-1 && date != (time_t)-1;
     if (xh_etag_is_strong(etag) && xh_dialect_set_proof(d, XH_BY_ETAG, etag)) {
-        d->young = told && is_young(changed, date, XH_ETAG_SETTLED_S);
+        d->youth = told ? youth_of(changed, date) : XH_OLD;
         return;
     }
     if (last_modified[0] && xh_dialect_set_proof(d, XH_BY_DATE, last_modified)) {
-        d->young = !told || is_young(changed, date, XH_SETTLED_S);
+        d->youth = told ? youth_of(changed, date) : XH_YOUNG;
         if (is_weak(etag))
             snprintf(d->tag, sizeof d->tag, "%s", opaque(etag));
         return;
@@ -97,7 +99,7 @@ void xh_dialect_learn_propfind(struct xh_dialect *d, const char *date, time_t no
 {
     time_t changed = xh_http_date(date);
     if (xh_dialect_set_proof(d, XH_BY_PROPFIND, date))
-        d->young = changed == (time_t)-1 || is_young(changed, now, XH_SETTLED_S);
+        d->youth = changed == (time_t)-1 ? XH_YOUNG : youth_of(changed, now);
 }
 
 /* Whether |now| is |was|, both as they are compared. */
@@ -149,7 +151,7 @@ size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size)
 {
     /* The value comes last: it may hold spaces. */
     int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " whole=%d young=%d tag=%s proof=%s value=%s", d->size,
-                     d->whole, d->young, d->tag, proof_names[d->proof], d->value);
+                     d->whole, (int)d->youth, d->tag, proof_names[d->proof], d->value);
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
@@ -157,10 +159,10 @@ int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
 {
     struct xh_dialect new;
     char tag[XH_WEAK_TAG_BYTES], proof[16];
-    int n = 0;
+    int n = 0, young;
     xh_dialect_init(&new);
-    if (sscanf(text, HINT_WORD " size=%19" SCNu64 " whole=%1d young=%1d tag=%n", &new.size, &new.whole, &new.young,
-               &n) != 3 || n == 0)
+    if (sscanf(text, HINT_WORD " size=%19" SCNu64 " whole=%1d young=%1d tag=%n", &new.size, &new.whole, &young, &n) !=
+            3 || n == 0)
         return -1;
     size_t tag_bytes = strcspn(text + n, " "), i = 0;
     if (tag_bytes >= sizeof tag)
@@ -172,14 +174,14 @@ int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
         return -1;
     while (i < PROOFS && strcmp(proof, proof_names[i]) != 0)
         i++;
-    int whole = new.whole, young = new.young;
+    int whole = new.whole;
     if (i == PROOFS || !xh_dialect_set_proof(&new, (enum xh_proof)i, text + n) || new.size > INT64_MAX ||
-        whole < 0 || whole > 1 || young < 0 || young > 1 || !printable(tag) ||
+        whole < 0 || whole > 1 || young < 0 || young > XH_YOUNG || !printable(tag) ||
         (tag[0] && new.proof != XH_BY_DATE) ||
         (young && (new.proof == XH_BY_SIZE || new.proof == XH_BY_WEAK_ETAG)))
         return -1;
     memcpy(new.tag, tag, tag_bytes + 1);
-    new.young = young;
+    new.youth = (enum xh_youth)young;
     *d = new;
     return 0;
 }

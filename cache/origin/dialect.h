@@ -11,13 +11,17 @@
 #define XH_VALIDATOR_TEXT_BYTES 400 /* longest xh_dialect_validator, with its NUL */
 
 /* So much older than the reply a file's date must be to prove bytes to a later opening: a file may be changed twice in
- * the second of its date. A bare date: two clocks may have a part in it. RFC 9110, 8.8.2.2 wants a second, RFC 7232,
- * 2.2.2 wanted a minute. */
+ * the second of its date. RFC 9110, 8.8.2.2 wants a second. A file system's clock lags a few milliseconds behind that of
+ * Date, so a file that is one second older may still get the same date. */
+#define XH_SETTLING_S 2
+/* The same, where two clocks that differ may have a part in it. RFC 7232, 2.2.2 wanted a minute. */
 #define XH_SETTLED_S 60
-/* A strong ETag beside it: many servers (nginx) make it of that date and the size. Their file system's clock lags a few
- * milliseconds behind that of Date, so a file that is one second older may still get the same date. Two clocks are not
- * reckoned with, as most ETags prove more. */
-#define XH_ETAG_SETTLED_S 2
+
+enum xh_youth {
+    XH_OLD,      /* XH_SETTLED_S, or not told */
+    XH_SETTLING, /* XH_SETTLING_S, but not XH_SETTLED_S */
+    XH_YOUNG,    /* the same proof may be another version's */
+};
 
 /* What proves that the object has not changed. */
 enum xh_proof {
@@ -32,7 +36,7 @@ struct xh_dialect {
     enum xh_proof proof;
     char value[XH_VALIDATOR_BYTES]; /* ETag (as response.h has it) or date; "" for XH_BY_SIZE */
     char tag[XH_VALIDATOR_BYTES];   /* XH_BY_DATE: the weak ETag beside it, without its W/; "": there is none */
-    int young;                      /* the file was changed just before: the same proof may be another version's */
+    enum xh_youth youth;            /* how old the file was; by this machine's clock for XH_BY_PROPFIND */
     int no_match;                   /* XH_BY_ETAG: the server refuses it as If-Match, though it is the one it sends */
     uint64_t size;                  /* bytes of the object */
     int whole;                      /* the server sends no parts of it: 200 and all of it, whatever is asked for */
@@ -65,10 +69,11 @@ static inline int xh_dialect_matches(const struct xh_dialect *d)
 }
 
 /* 1 when the same proof in two openings is none of the same bytes: nothing may be kept under it for longer than the
- * file is open. */
-static inline int xh_dialect_is_fleeting(const struct xh_dialect *d)
+ * file is open. A bare date proves least, as does any for a file that |is_written|: what is read may be published. */
+static inline int xh_dialect_is_fleeting(const struct xh_dialect *d, int is_written)
 {
-    return d->proof == XH_BY_SIZE || d->proof == XH_BY_WEAK_ETAG || d->young;
+    int strict = d->proof == XH_BY_DATE || is_written;
+    return d->proof == XH_BY_SIZE || d->proof == XH_BY_WEAK_ETAG || d->youth >= (strict ? XH_SETTLING : XH_YOUNG);
 }
 
 /* Printable, never empty: "etag:…;size:…", "mtime:…;size:…", the same with ";tag:…" behind it, "size:…". Returns its

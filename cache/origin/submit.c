@@ -141,7 +141,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     out->size = o->dialect.size;
     out->validator = o->validator;
-    out->fleeting = xh_dialect_is_fleeting(&o->dialect);
+    out->fleeting = xh_dialect_is_fleeting(&o->dialect, o->options.is_written);
     out->apart = o->dialect.proof == XH_BY_PROPFIND;
     out->url_shown = o->url->shown;
     xh_engine_lock();

@@ -112,6 +112,17 @@ def made_anew(bench, age_s, believed):
         assert believed or not set(result["rows"]) & set(old), result["rows"]
 
 
+def made_anew_to_write(bench):
+    path = bench.path("remade:30")
+    url, reader = bench.liar.base + path, bench.readers[1]
+    whole(bench.readers[0].read(url))
+    bench.liar.release(path)
+    result = reader.ask(env={"XHDF5_WRITABLE": "on", "BEARER_TOKEN": None}, open=url, mode="r+", rows=list(range(ROWS)))
+    reader.ask(env={"XHDF5_WRITABLE": None})
+    assert "text" not in result, result["text"]
+    assert not set(result["rows"]) & {row * COLUMNS + 1 for row in range(ROWS)}, result["rows"]
+
+
 def gzip_tag(bench):
     path = bench.path("gzip-tag")
     whole(bench.readers[0].read(bench.http.base + path))
@@ -147,6 +158,7 @@ def versions(tap, bench):
     claim("an ETag of this second or the last: what was read is given to no later opening: the file may be made anew",
           made_anew, 1, False)
     claim("an ETag of two seconds ago: processes share what they fetch", made_anew, 2, True)
+    claim("an ETag of half a minute ago: who opens the file to write it reads his own bytes", made_anew_to_write)
     claim("an ETag of the server's future: as one of just now", made_anew, -5, False)
     claim("an ETag that ends in -gzip is asked for without it", gzip_tag)
     claim("a server that refuses every If-Match: one refusal, then each reply's ETag proves; a change is told of",

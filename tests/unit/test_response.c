@@ -610,14 +610,14 @@ Test(dialect, a_hint_comes_back_as_it_went)
         xh_dialect_init(&d);
         d.size = 123456789012;
         cr_assert(xh_dialect_set_proof(&d, proofs[i].proof, proofs[i].value));
-        d.young = d.proof != XH_BY_SIZE && d.proof != XH_BY_WEAK_ETAG;
+        d.youth = d.proof != XH_BY_SIZE && d.proof != XH_BY_WEAK_ETAG ? XH_YOUNG : XH_OLD;
         if (d.proof == XH_BY_DATE)
             snprintf(d.tag, sizeof d.tag, "\"a\"");
         cr_assert_gt(xh_dialect_hint(&d, hint, sizeof hint), 0);
         cr_assert_gt(xh_dialect_validator(&d, validator, sizeof validator), 0);
         cr_assert_eq(xh_dialect_from_hint(&back, hint), 0, "%s", hint);
         cr_assert(back.proof == d.proof && back.size == d.size && strcmp(back.value, d.value) == 0 &&
-                  back.young == d.young && strcmp(back.tag, d.tag) == 0);
+                  back.youth == d.youth && strcmp(back.tag, d.tag) == 0);
         cr_assert_eq(xh_dialect_hint(&d, hint, 20), 0);
     }
 }
@@ -634,7 +634,7 @@ Test(dialect, a_forged_hint_is_refused)
         "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=\"a\"\r\nEvil: header",
         "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=size value=something",
         "xhdf5-origin-1 size=1 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 whole=0 young=2 tag= proof=date value=x",
+        "xhdf5-origin-2 size=1 whole=0 young=3 tag= proof=date value=x",
         "xhdf5-origin-2 size=1 whole=0 young=1 tag= proof=weak value=W/\"a\"",
         "xhdf5-origin-2 size=1 whole=0 young=0 tag=\"a\" proof=size value=",
         "xhdf5-origin-2 size=1 whole=0 young=0 tag=a\tb proof=date value=x",
@@ -662,17 +662,17 @@ Test(dialect, a_date_proves_bytes_once_it_is_a_minute_old)
     time_t t = xh_http_date(old);
     struct xh_dialect d;
     learn(&d, "", old, t + XH_SETTLED_S);
-    cr_assert(d.proof == XH_BY_DATE && !xh_dialect_is_fleeting(&d));
+    cr_assert(d.proof == XH_BY_DATE && !xh_dialect_is_fleeting(&d, 0));
     learn(&d, "", old, t + XH_SETTLED_S - 1);
-    cr_assert(d.proof == XH_BY_DATE && xh_dialect_is_fleeting(&d));
+    cr_assert(d.proof == XH_BY_DATE && xh_dialect_is_fleeting(&d, 0));
     learn(&d, "", old, -1);
-    cr_assert(xh_dialect_is_fleeting(&d), "a server without a clock");
+    cr_assert(xh_dialect_is_fleeting(&d, 0), "a server without a clock");
     learn(&d, "", "yesterday", t + 1000);
-    cr_assert(d.proof == XH_BY_DATE && xh_dialect_is_fleeting(&d));
+    cr_assert(d.proof == XH_BY_DATE && xh_dialect_is_fleeting(&d, 0));
     learn(&d, "W/\"a\"", "", t);
-    cr_assert(d.proof == XH_BY_WEAK_ETAG && xh_dialect_is_fleeting(&d));
+    cr_assert(d.proof == XH_BY_WEAK_ETAG && xh_dialect_is_fleeting(&d, 0));
     learn(&d, "", "", t);
-    cr_assert(d.proof == XH_BY_SIZE && xh_dialect_is_fleeting(&d));
+    cr_assert(d.proof == XH_BY_SIZE && xh_dialect_is_fleeting(&d, 0));
 }
 
 Test(dialect, a_strong_etag_proves_bytes_once_the_date_beside_it_is_two_seconds_old)
@@ -681,28 +681,33 @@ Test(dialect, a_strong_etag_proves_bytes_once_the_date_beside_it_is_two_seconds_
     const struct {
         const char *modified;
         int64_t age_s; /* -1000: no Date */
-        int fleeting;
-    } table[] = {{old, 0, 1},     {old, 1, 1},        {old, 2, 0}, {old, 100, 0}, {old, -30, 1},
-                 {old, -1000, 0}, {"yesterday", 0, 0}, {"", 0, 0}}; /* no time is told: it is as strong as it says */
+        int fleeting; /* 2: to a reader; 1: to a writer, who may publish what he reads */
+    } table[] = {{old, 0, 2},  {old, 1, 2},   {old, 2, 1},     {old, 59, 1},        {old, 60, 0},
+                 {old, -9, 2}, {old, 999, 0}, {old, -1000, 0}, {"yesterday", 0, 0}, {"", 0, 0}}; /* no time is told */
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct xh_dialect d;
         learn(&d, "\"a\"", table[i].modified, table[i].age_s == -1000 ? -1 : xh_http_date(old) + table[i].age_s);
-        cr_expect(d.proof == XH_BY_ETAG && xh_dialect_is_fleeting(&d) == table[i].fleeting, "%zu", i);
+        cr_expect(d.proof == XH_BY_ETAG && xh_dialect_is_fleeting(&d, 0) == (table[i].fleeting > 1) &&
+                  xh_dialect_is_fleeting(&d, 1) == (table[i].fleeting > 0), "%zu", i);
     }
 }
 
-Test(dialect, a_date_by_propfind_proves_bytes_once_it_is_a_minute_old_by_our_clock)
+Test(dialect, a_date_by_propfind_proves_bytes_by_our_clock_to_a_writer_a_minute_later)
 {
     static const char old[] = "Sun, 06 Nov 1994 08:49:37 GMT";
     time_t t = xh_http_date(old);
     struct xh_dialect d;
     xh_dialect_init(&d);
     xh_dialect_learn_propfind(&d, old, t + XH_SETTLED_S);
-    cr_assert(d.proof == XH_BY_PROPFIND && !xh_dialect_is_fleeting(&d));
+    cr_assert(d.proof == XH_BY_PROPFIND && !xh_dialect_is_fleeting(&d, 1));
     xh_dialect_learn_propfind(&d, old, t + XH_SETTLED_S - 1);
-    cr_assert(d.proof == XH_BY_PROPFIND && xh_dialect_is_fleeting(&d));
+    cr_assert(xh_dialect_is_fleeting(&d, 1) && !xh_dialect_is_fleeting(&d, 0));
+    xh_dialect_learn_propfind(&d, old, t + XH_SETTLING_S);
+    cr_assert(!xh_dialect_is_fleeting(&d, 0));
+    xh_dialect_learn_propfind(&d, old, t + XH_SETTLING_S - 1);
+    cr_assert(xh_dialect_is_fleeting(&d, 0));
     xh_dialect_learn_propfind(&d, "yesterday", t + 1000);
-    cr_assert(d.proof == XH_BY_PROPFIND && xh_dialect_is_fleeting(&d));
+    cr_assert(d.proof == XH_BY_PROPFIND && xh_dialect_is_fleeting(&d, 0));
 }
 
 Test(dialect, a_reply_without_what_was_there_before_shows_another_version)
