@@ -158,7 +158,7 @@ def versions(tap, bench):
     claim("an ETag of this second or the last: what was read is given to no later opening: the file may be made anew",
           made_anew, 1, False)
     claim("an ETag of two seconds ago: processes share what they fetch", made_anew, 2, True)
-    claim("an ETag of half a minute ago: who opens the file to write it reads his own bytes", made_anew_to_write)
+    claim("an ETag of half a minute ago: a program that opens the file to write reads its own bytes", made_anew_to_write)
     claim("an ETag of the server's future: as one of just now", made_anew, -5, False)
     claim("an ETag that ends in -gzip is asked for without it", gzip_tag)
     claim("a server that refuses every If-Match: one refusal, then each reply's ETag proves; a change is told of",

@@ -681,7 +681,7 @@ Test(dialect, a_strong_etag_proves_bytes_once_the_date_beside_it_is_two_seconds_
     const struct {
         const char *modified;
         int64_t age_s; /* -1000: no Date */
-        int fleeting; /* 2: to a reader; 1: to a writer, who may publish what he reads */
+        int fleeting; /* 2: to a reader; 1: to a writer alone, which may publish it */
     } table[] = {{old, 0, 2},  {old, 1, 2},   {old, 2, 1},     {old, 59, 1},        {old, 60, 0},
                  {old, -9, 2}, {old, 999, 0}, {old, -1000, 0}, {"yesterday", 0, 0}, {"", 0, 0}}; /* no time is told */
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
