@@ -128,7 +128,8 @@ def environment() -> dict[str, str]:
 def enable() -> None:
     """Makes the driver the default for URLs, in this process and those it starts.
 
-    - ``h5py.File(url)``, and what opens files with it, needs no ``driver=`` any more.
+    - ``h5py.File(url)``, and what opens files with it, needs no ``driver=`` any more. Local files may name files at
+      URLs; otherwise they are as before.
     - Libraries with an HDF5 of their own (netCDF4, PyTables) that are imported afterwards have the driver for all
       files, as have child processes: ``HDF5_DRIVER`` and ``HDF5_PLUGIN_PATH`` are set in ``os.environ``. One that
       was imported before gets a RuntimeWarning; it has read its environment already.

@@ -13,6 +13,7 @@ from typing import Any, Dict, Optional
 
 from . import _hdf5
 
+_path_found = os.environ.get("HDF5_PLUGIN_PATH", "")  # before help_environment
 _before: Optional[Dict[str, Optional[str]]] = None  # variables that enable() has changed
 _URL = re.compile(rb"https?://", re.I)
 # s3://…, htps:/…, a blank or quote before it
@@ -54,19 +55,14 @@ def help_environment() -> None:
 
 
 def refuse_broken(library: _hdf5.Library) -> None:
-    """ImportError where |library| looked for the driver when it started, and did not find it: opening a file would crash."""
-    if os.environ.get("HDF5_DRIVER") != "xhdf5" or library.has_driver():
-        return
-    try:
-        with open("/proc/self/environ", "rb") as f:
-            start = dict(v.split(b"=", 1) for v in f.read().split(b"\0") if b"=" in v)
-    except OSError:
-        return
-    if start.get(b"HDF5_DRIVER") == b"xhdf5":
-        path = os.fsdecode(start.get(b"HDF5_PLUGIN_PATH", b""))
-        raise ImportError("xhdf5: this program was started with HDF5_DRIVER=xhdf5, and h5py's HDF5 did not find the driver in "
-                          f"HDF5_PLUGIN_PATH={path!r}. HDF5 cannot be used in this process: it would crash. Set both variables "
-                          'with eval "$(python3 -m xhdf5)", or import xhdf5 before h5py, or unset HDF5_DRIVER')
+    """ImportError where |library| did not start, as HDF5_DRIVER named a driver that it did not find: opening a file
+    would crash. The library is asked, not the variable: that may have been set before it started, or after."""
+    if not library.has_started():
+        name = os.environ.get("HDF5_DRIVER", "…")
+        raise ImportError(f"xhdf5: HDF5_DRIVER={name} was set when h5py was imported, and h5py's HDF5 did not find the "
+                          f"driver in HDF5_PLUGIN_PATH={_path_found!r}. HDF5 cannot be used in this process: it would "
+                          'crash. Set both variables with eval "$(python3 -m xhdf5)", or import xhdf5 before h5py, '
+                          "or unset HDF5_DRIVER")
 
 
 def enable() -> None:

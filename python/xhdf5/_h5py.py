@@ -3,17 +3,18 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import os
 import re
-from typing import Any
+from typing import Any, Optional
 
 import h5py
-from h5py import h5s
+from h5py import h5f, h5fd, h5p, h5s
 from h5py._hl import selections
 from h5py._objects import phil
 
 from . import _hdf5
-from ._default import is_driver_s, refuse_broken
+from ._default import is_driver_s, is_url, refuse_broken
 from ._tables import OPTIONS
 
 library = _hdf5.Library(h5py.h5f)
@@ -75,24 +76,99 @@ def register() -> None:
     guard_with()
 
 
+# ---- enable(): h5py.File without driver=
+
+_others: set[Any] = set()  # files that HDF5's own driver may have open, by _inode: see _left_to_hdf5
+
+
+def _inode(file: Any) -> Optional[tuple[int, int]]:
+    """Which file this is, by its name or descriptor; None: there is none."""
+    try:
+        there = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return there.st_dev, there.st_ino
+
+
+def _files_of_hdf5() -> set[Any]:
+    """The files that h5py has open with HDF5's own driver."""
+    with phil:
+        return {_inode(f.get_vfd_handle()) for f in h5f.get_obj_ids(h5f.OBJ_ALL, h5f.OBJ_FILE)
+                if f.get_access_plist().get_driver() == h5fd.SEC2}
+
+
+def _left_to_hdf5(name: Any) -> bool:
+    """Whether HDF5's own driver has this file open. By two drivers HDF5 takes the same file for two."""
+    inode = _inode(name) if _others else None
+    if inode is None or inode not in _others:
+        return False
+    _others.intersection_update(_files_of_hdf5())
+    return inode in _others
+
+
 def take_urls() -> None:
-    """From now on h5py.File opens a URL with the driver, unless another one is named."""
+    """From now on h5py.File opens files by the driver, unless another one is named: URLs, and local files, as these may
+    name files at URLs. For a local file nothing else changes that a program sees."""
     plain = h5py.File.__init__
     if hasattr(plain, "xhdf5"):
         return
+    words = {p.name for p in inspect.signature(plain).parameters.values() if p.kind != p.VAR_KEYWORD}
+    with phil:
+        local_too = h5p.create(h5p.FILE_ACCESS).get_driver() == h5fd.SEC2  # else the environment names a driver
+    _others.update(_files_of_hdf5())
 
     @functools.wraps(plain)
     def init(self: h5py.File, name: Any, mode: str = "r", driver: Any = None, *args: Any, **kwds: Any) -> None:
-        if driver is None and is_driver_s(name):
-            driver = "xhdf5"
-        plain(self, name, mode, driver, *args, **kwds)
+        def by(driver: Any) -> None:
+            plain(self, name, mode, driver, *args, **kwds)
+
+        is_name = isinstance(name, (str, bytes, os.PathLike)) and not hasattr(name, "read")
+        if driver == "sec2":
+            by("sec2")
+            _others.add(_inode(self.id.get_vfd_handle()))
+        elif driver is not None or not is_name:
+            by(driver)
+        elif is_driver_s(name):
+            by("xhdf5")
+        elif not local_too or not words.issuperset(kwds) or _left_to_hdf5(name):
+            by(None)
+        else:
+            try:
+                return by("xhdf5")
+            except OSError:
+                if mode != "a" or len(args) > 1 or not os.path.exists(name):
+                    raise
+            # When the file does not open, h5py tries to create it, and tells of that, unless it knows the driver.
+            plain(self, name, "r+", "xhdf5", *args, **{**kwds, "userblock_size": None})
 
     init.xhdf5 = plain  # type: ignore[attr-defined]
     h5py.File.__init__ = init
+    _name_driver()
 
 
 def leave_urls() -> None:
     h5py.File.__init__ = getattr(h5py.File.__init__, "xhdf5", h5py.File.__init__)
+
+
+def _name_driver() -> None:
+    """From now on h5py.File.driver names HDF5's own driver for local files, as without this package."""
+    plain = h5py.File.driver.fget
+    if hasattr(plain, "xhdf5"):
+        return
+    with phil:
+        example = h5p.create(h5p.FILE_ACCESS)
+        _set_fapl(example)
+        ours = example.get_driver()
+
+    @functools.wraps(plain)
+    def driver(self: h5py.File) -> Any:
+        with phil:
+            if self.id.get_access_plist().get_driver() == ours and not is_url(self.filename):
+                return "sec2"
+            return plain(self)
+
+    driver.xhdf5 = plain  # type: ignore[attr-defined]
+    h5py.File.driver = property(driver)
 
 
 def prefetch(dataset: h5py.Dataset, selection: Any) -> None:

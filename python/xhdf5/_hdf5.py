@@ -68,6 +68,8 @@ class Library:
         self._set_driver_by_name.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_char_p]
         self._is_registered = self._handle.H5FDis_driver_registered_by_name
         self._is_registered.argtypes = [ctypes.c_char_p]
+        self._has_connector = self._handle.H5VLis_connector_registered_by_name
+        self._has_connector.argtypes = [ctypes.c_char_p]
         self._walk_errors = self._handle.H5Ewalk2
         self._walk_errors.argtypes = [hid_t, ctypes.c_int, _Visit, ctypes.c_void_p]
 
@@ -89,6 +91,10 @@ class Library:
             yield
         finally:
             plugin.H5FDxhdf5_call_for(None)
+
+    def has_started(self) -> bool:
+        """Whether the library's initialisation came to its end, where it makes its native connector known."""
+        return bool(self._has_connector(b"native") > 0)
 
     def has_driver(self) -> bool:
         """Whether the library knows the driver, from its environment or from `register`."""

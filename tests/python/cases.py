@@ -291,6 +291,73 @@ def enabled():
     assert len(said) == 1 and "tables" in str(said[0].message) and said[0].filename == __file__, said
 
 
+def enabled_local():
+    """After enable(), what a local file names at URLs is read, or is an error; else local files are as ever."""
+    import h5py
+    import numpy as np
+    import xhdf5
+    made = os.environ["XHDF5_SHADOW_DIR"]
+    os.environ["XHDF5_CA_BUNDLE"] = OPTIONS["ca_bundle"]
+    before = h5py.File(f"{made}/before.h5", "w")  # open by HDF5's own driver when the other takes over
+    before["x"] = 1
+    xhdf5.enable()
+    with h5py.File(URL) as f:
+        shape, dtype = f["images"].shape, f["images"].dtype
+    os.environ["XHDF5_RETRIES"] = "0"
+    nobody = "https://127.0.0.1:9/images.h5"
+    with h5py.File(f"{made}/names.h5", "w") as f:
+        for name, url in ("there", URL), ("nobody", nobody):
+            layout = h5py.VirtualLayout(shape, dtype)
+            layout[:] = h5py.VirtualSource(url, "images", shape)
+            f.create_virtual_dataset(name, layout, fillvalue=7)
+        f["link"] = h5py.ExternalLink(URL, "images")
+        raises(OSError, ["read-only"], lambda: f["there"][0])
+    for mode in "r", "r+", "a":
+        with h5py.File(f"{made}/names.h5", mode) as f:
+            assert f.driver == "sec2" and f["there"].file.driver == "sec2"
+            if mode == "r":
+                assert hashlib.sha256(f["there"][()].tobytes()).hexdigest() == expected() == digest({"images": f["link"]})
+                raises(OSError, [nobody], lambda: f["nobody"][0])
+            else:
+                raises(OSError, ["read-only"], lambda: f["there"][0])
+    plain = f"{made}/plain.h5"
+    with h5py.File(plain, "w", userblock_size=512, libver="latest", track_order=True) as f:
+        f["x"] = np.arange(5)
+        f.flush()
+        f.swmr_mode = True
+        with h5py.File(plain, "r", swmr=True) as g:
+            assert g["x"][4] == 4 and g.userblock_size == 512
+        assert os.fstat(f.id.get_vfd_handle()).st_ino == os.stat(plain).st_ino and h5py.is_hdf5(plain)
+        raises(OSError, ["already open"], h5py.File, plain, "w")
+    text = f"{made}/text.h5"
+    pathlib.Path(text).write_text("no HDF5 file")
+    for mode in "r", "r+", "a":
+        raises(OSError, ["signature not found"], h5py.File, text, mode)
+    assert pathlib.Path(text).read_text() == "no HDF5 file"
+    with h5py.File(plain) as f:
+        raises(OSError, ["already open for read-only"], h5py.File, plain, "a")
+    raises(FileNotFoundError, ["No such file"], h5py.File, f"{made}/none.h5")
+    raises(FileExistsError, [], h5py.File, plain, "x")
+    raises(TypeError, ["'connections' is an invalid keyword"], h5py.File, plain, connections=8)
+    with open(plain, "rb") as stream, h5py.File(stream) as f:
+        assert f.driver == "fileobj"
+    with h5py.File(plain, driver="core", backing_store=False) as f:
+        assert f.driver == "core"
+    # the same file by two drivers: HDF5 would take it for two
+    os.symlink("before.h5", f"{made}/link.h5")
+    with h5py.File(f"{made}/link.h5", "r+") as f:
+        assert f["x"][()] == 1
+        f["y"] = 2
+        assert before["y"][()] == 2
+    raises(OSError, ["already open"], h5py.File, f"{made}/before.h5", "w")
+    with h5py.File(plain, "r+", driver="sec2") as f:
+        f["z"] = 3
+        assert h5py.File(pathlib.Path(plain))["z"][()] == 3
+    before.close()
+    with h5py.File(f"{made}/before.h5") as f:
+        assert list(f) == ["x", "y"]
+
+
 def spawned_plainly(url):
     import h5py
     with h5py.File(url) as f:
@@ -423,6 +490,17 @@ def wrong_path():
     assert "Not a datatype" in done.stderr or "did not find the driver in HDF5_PLUGIN_PATH='/nowhere'" in done.stderr, done
     del env["HDF5_PLUGIN_PATH"]
     assert python("-c", "import xhdf5, h5py").returncode == 0
+    del env["HDF5_DRIVER"]
+    setting = "import os; os.environ['HDF5_DRIVER'] = "
+    done = python("-c", f"{setting}'xhdf5'; import h5py, xhdf5")  # the program sets it itself
+    assert done.returncode == 1, done
+    assert "Not a datatype" in done.stderr or "did not find the driver in HDF5_PLUGIN_PATH=''" in done.stderr, done
+    done = python("-c", f"{setting}'nonsense'; import h5py, xhdf5")
+    assert done.returncode == 1 and ("Not a datatype" in done.stderr or "HDF5_DRIVER=nonsense" in done.stderr), done
+    done = python("-c", f"{setting}'xhdf5'; import xhdf5, h5py; print(h5py.File({URL!r})['images'].shape[0])")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12\n", ""), done
+    done = python("-c", f"import h5py; {setting}'xhdf5'; import xhdf5; print(xhdf5.open({URL!r})['images'].shape[0])")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12\n", ""), done  # HDF5 had started
 
 
 def other_options():

@@ -16,13 +16,14 @@ sys.path.insert(0, str(HERE.parent / "support"))
 import harness  # noqa: E402
 
 CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "stats", "commit", "discard", "enabled",
-         "threads",
+         "enabled_local", "threads",
          "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "wrong_path", "enabled_late",
          "other_options")
 TOKENS = ("errors",)      # what needs a server that takes tokens: errors.py has the others
 INSTALLED = ("command",)  # what a build directory has not
 # what depends on the h5py
-BRIEF = ("imported_first", "options", "prefetch", "commit", "discard", "loader_fork_open", "wrong_path")
+BRIEF = ("imported_first", "options", "prefetch", "commit", "discard", "loader_fork_open", "wrong_path",
+         "enabled_local")
 
 
 def run_case(python, case, env):

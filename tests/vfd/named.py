@@ -363,8 +363,7 @@ def main():
                 check_links(tap, door, site)
                 continue
             check_remote(tap, door, site)
-            if "enable" not in door.name:    # it lets URLs pass, and leaves paths to HDF5's own driver
-                check_local(tap, door, site)
+            check_local(tap, door, site)
             if door.credential == "token" and "elink" not in door.name:
                 check_raw(tap, door, site)
             if door.credential == "token" and re.search(r"struct|3\.16\.0's|2\.2", door.name):
