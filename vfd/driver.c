@@ -73,6 +73,9 @@ static void watch(struct xh_vfd_file *f, hid_t fapl)
  * the same name beside the URL, and the user sees that failure. */
 static _Thread_local char refused_path[PATH_MAX]; /* a longer path cannot be opened */
 
+/* The relative name that a file at a URL named, and that HDF5 has just tried as a local path on this thread; or "" */
+static _Thread_local char tried_relative[PATH_MAX];
+
 static const char *last_part(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -101,10 +104,13 @@ static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
     struct xh_options o;
     struct xh_err err = {0};
     char room[512];
+    *tried_relative = '\0';
     if (!by->by_file || !by->remote) {
         *refused_path = '\0';
         return 0;
     }
+    if (*name != '/' && strlen(name) < sizeof tried_relative)
+        memcpy(tried_relative, name, strlen(name) + 1);
     if (xh_fapl_options(f->h5, fapl, &o, &err))
         return xh_fail_cache(f->h5, &err);
     if (o.local_sources)
@@ -119,7 +125,7 @@ static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
                    by->parent, shown, EACCES, strerror(EACCES));
 }
 
-static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
+static int open_url(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
 {
     struct xh_err err = {0};
     char path[sizeof refused_path] = "";
@@ -150,6 +156,17 @@ static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, h
     if (rc && f->by && xh_parallel_first(f->parallel)) /* HDF5 does not report the reason */
         xh_source_say(url, &err);
     return rc ? xh_fail_cache(f->h5, &err) : 0;
+}
+
+static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
+{
+    struct xh_err err = {0};
+    char *beside = NULL;
+    int rc = f->by ? xh_source_beside(&f->names->namer, tried_relative, url, &beside, &err) : 0;
+    *tried_relative = '\0';
+    rc = rc ? xh_fail_cache(f->h5, &err) : open_url(f, beside ? beside : url, flags, fapl);
+    free(beside);
+    return rc;
 }
 
 static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, hid_t fapl)

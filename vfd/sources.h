@@ -22,6 +22,14 @@ int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
  * "https://host/dir/https://other/name". */
 int xh_source_is_afterthought(const char *url, const struct xh_namer *by);
 
+/* HDF5 tried the relative name |relative| as a local path, and then made |url| of it and of the directory of the file
+ * |by| that names it. It takes for that directory what is before the last slash of the file's URL, also if that slash
+ * is in the query. The name belongs beside the file's path instead (RFC 3986, 5.2.3).
+ * Returns 0 and sets |*out| to the right URL, or to NULL when |url| is right; or a negative code with |err| set.
+ * Owns: the caller frees |*out|. */
+int xh_source_beside(const struct xh_namer *by, const char *relative, const char *url, char **out,
+                     struct xh_err *err);
+
 /* Prints |err| on standard error, once for each URL and a few times in a process, where HDF5 may not report it. */
 void xh_source_say(const char *url, const struct xh_err *err);
 

@@ -124,7 +124,8 @@ class Site:
         named = {"near": "near.h5", "public": f"{foreign}/public.h5", "private": f"{foreign}/private/p.h5",
                  "listed": f"{listed}/private/p.h5", "back": f"{foreign}/back.h5", "sent": f"{foreign}/sent-home/p.h5",
                  "theirs": f"{with_password}/private/p.h5", "absolute": secret, "up": "../" * 20 + secret[1:]}
-        inner = {"back": "back"}
+        named["below"] = "sub/chain.h5"
+        inner = {"back": "back", "below": "near"}
         hostile = {"d": ("data", 1)}
         for name, file in named.items():
             hostile[f"link_{name}"] = ("link", (file, inner.get(name, "d")))
@@ -135,6 +136,8 @@ class Site:
             files |= {f"{directory}/{name}.h5": hostile for name in ("hostile", "hostile-new")}
             files |= {f"{directory}/raw{new}.h5": hostile | raw for new in ("", "-new")}
         files |= {f"{self.run}/home/private/near.h5": {"d": ("data", 2)},
+                  f"{self.run}/home/private/sub/chain.h5": {"near": ("link", ("near.h5", "d"))},
+                  f"{self.run}/home/private/sub/near.h5": {"d": ("data", 7)},
                   f"{self.run}/home/public.h5": {"d": ("data", 3)}}
         for name, value in (("foreign", 4), ("listed", 5)):
             files |= {f"{self.run}/{name}/{f}.h5": {"d": ("data", value)} for f in ("public", "private/p")}
@@ -233,6 +236,11 @@ def check_remote(tap, door, site):
     with tap.claim(f"a file at a URL names others: they get its options, and at its own server its credentials: {door.name}"):
         for how in ("link", "vds"):
             assert [got[f"{how}_{n}"] for n in ("near", "public", "listed", "theirs")] == [2, 4, 5, 4], got
+    with tap.claim(f"a slash in a file's query is none of its path: what it names is beside it: {door.name}"):
+        for query in ("", "?x=1", "?x=a/b", "?Key=a/b&x=/c/"):
+            beside = [f"{how}_{name}" for how in ("link", "vds") for name in ("near", "below")]
+            got_beside = door.read(f"{site.url['home']}/private/hostile.h5{query}", *beside, "vds_public")
+            assert list(got_beside.values()) == [2, 7, 2, 7, 4], (query, got_beside)
     with tap.claim(f"a foreign server that wants credentials gets none, and the error says why and what to do: {door.name}"):
         for name in ("private", "back", "sent"):
             withheld(got[f"link_{name}"])
@@ -341,6 +349,18 @@ def check_written(tap, site):
                 assert "MOVE" in sent["home"] and value_at("home/private/near.h5") == 50 * value, (sent, out + err)
 
 
+def check_doctor(tap, site):
+    with tap.claim("xhdf5 doctor looks for what a file names where reading does, also if its query has a slash"):
+        env = harness.clean_env() | {"BEARER_TOKEN": TOKEN, "XHDF5_CA_BUNDLE": site.cacert, "XHDF5_SHADOW": "off"}
+        failed = []
+        for query in ("", "?x=a/b"):
+            argv = [harness.BUILD / "vfd/tool/xhdf5", "doctor", "--quick", "--json",
+                    f"{site.url['home']}/private/hostile.h5{query}"]
+            status, out, err = harness.run([str(a) for a in argv], env, cwd=site.cwd)
+            failed.append({s["url"] for s in json.loads(out)["steps"] if s["step"] == "source"})
+        assert failed[0] == failed[1] and any(url.endswith("/secret.h5") for url in failed[0]), failed
+
+
 def check_logs(tap, site):
     logs = site.logs()
     own = set(OWN.values())
@@ -370,6 +390,7 @@ def main():
                 check_allowed(tap, door, site)
         check_layouts(tap, site, build)
         check_written(tap, site)
+        check_doctor(tap, site)
         check_logs(tap, site)
     return tap.done()
 

@@ -57,7 +57,7 @@ static char *url_of(const char *name, const char *url)
     if (xh_cache_is_url(name))
         return strdup(name);
     /* if an absolute path does not exist, HDF5 looks for its last part beside the file */
-    const char *last = name[0] == '/' ? strrchr(name, '/') + 1 : name, *slash = strrchr(url, '/');
+    const char *last = name[0] == '/' ? strrchr(name, '/') + 1 : name, *slash = memrchr(url, '/', strcspn(url, "?#"));
     return asprintf(&out, "%.*s%s", slash ? (int)(slash + 1 - url) : 0, url, last) < 0 ? NULL : out;
 }
 
