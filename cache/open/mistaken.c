@@ -79,15 +79,15 @@ static size_t around(const char *name, int *quote)
 static void say_scheme(const char *name, size_t n, char *out, size_t size)
 {
     const char *after = name + n + 1, *say = known(name, n);
-    size_t slashes = strspn(after, "/\\");
+    size_t slashes = strspn(after, "/\\"), marks = strspn(after, ":/\\");
     char url[300], shown[280];
     int web = n == 5 && strncasecmp(name, "https", 5) == 0 ? 1 : n == 4 && strncasecmp(name, "http", 4) == 0 ? 2 : 0;
-    snprintf(url, sizeof url, "%s://%.250s", web == 2 ? "http" : "https", after + slashes);
+    snprintf(url, sizeof url, "%s://%.250s", web == 2 ? "http" : "https", after + marks);
     xh_url_shown(url, shown, sizeof shown);
     if (web)
         snprintf(out, size, "a URL has two slashes behind %s:, this name has %s: write %s. pathlib.Path() makes one "
                             "slash of two: give the URL as a string",
-                 web == 2 ? "http" : "https", slashes == 0 ? "none" : slashes == 1 ? "one" : "others", shown);
+                 web == 2 ? "http" : "https", marks == 0 ? "none" : marks == 1 && slashes == 1 ? "one" : "others", shown);
     else if (say && slashes)
         snprintf(out, size, "%s", say);
     else if ((slashes >= 2 || (slashes == 1 && n >= 4)) && strspn(name, "htpsHTPS") == n)
@@ -100,11 +100,22 @@ static void say_scheme(const char *name, size_t n, char *out, size_t size)
                  (int)(n < 100 ? n : 100), name);
 }
 
+/* Returns how many bytes of |name| come before its server's name, or the login before that. */
+static size_t before_server(const char *name)
+{
+    int quote;
+    size_t from = around(name, &quote), n = scheme_length(name + from);
+    const char *rest = name + from, *slash = strchr(rest, '/');
+    if (n)
+        from += n + 1;
+    else if (slash && slash[1] == '/') /* no scheme, but two slashes: https//, https ://, … */
+        from += (size_t)(slash - rest);
+    return from + strspn(name + from, ":/\\");
+}
+
 const char *xh_mistaken_shown(const char *name, char *out, size_t size)
 {
-    size_t begin = scheme_length(name), from = begin ? begin + 1 : 0;
-    from += strspn(name + from, "/\\");
-    size_t host = strcspn(name + from, "/?#");
+    size_t from = before_server(name), host = strcspn(name + from, "/?#");
     const char *at = memrchr(name + from, '@', host), *rest = at ? at + 1 : name + from;
     snprintf(out, size, "%.*s%.*s", (int)from, name, (int)strcspn(rest, "?#"), rest);
     return xh_text_plain(out);
@@ -114,7 +125,7 @@ const char *xh_mistaken(const char *name, char *out, size_t size)
 {
     int quote;
     size_t extra = around(name, &quote), n = scheme_length(name + extra);
-    const char *at = n ? NULL : strchr(name, '@'), *rest = name + extra;
+    const char *at = n ? NULL : strchr(name, '@'), *rest = name + extra, *colon = strstr(rest, "://");
     out[0] = '\0';
     if (extra && (xh_cache_is_url(rest) || known(rest, n)))
         snprintf(out, size, "the name begins with %s: take it away", quote ? "a quote or a bracket" : "a blank");
@@ -124,5 +135,7 @@ const char *xh_mistaken(const char *name, char *out, size_t size)
         snprintf(out, size, "a URL has a colon before its two slashes: write %.*s://…", (int)strcspn(rest, "/"), rest);
     else if (at && !memchr(name, '/', (size_t)(at - name)) && (n = scheme_length(at + 1)) > 1 && at[n + 2] == '/')
         say_scheme(at + 1, n, out, size); /* USER@HOST:/PATH */
+    else if (colon && colon + 1 == strchr(rest, '/'))
+        snprintf(out, size, WORKS ": the name has to begin with one of them, without blanks");
     return out;
 }
