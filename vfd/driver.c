@@ -187,6 +187,8 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
     if (mentioned && xh_fapl_options(f->h5, fapl, &o, &err))
         return xh_fail_cache(f->h5, &err);
     int rc = xh_local_open(f->h5, name, flags, ignore, mentioned && o.local_shadow ? &o : NULL, &f->local);
+    if (rc == 0)
+        *tried_relative = '\0';
     if (!f->parallel || xh_parallel_agree(f->parallel, rc == 0) || rc)
         return rc;
     xh_local_close(f->local);

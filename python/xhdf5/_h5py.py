@@ -9,7 +9,7 @@ import re
 from typing import Any, Optional
 
 import h5py
-from h5py import h5f, h5fd, h5p, h5s
+from h5py import defs, h5f, h5fd, h5p, h5s
 from h5py._hl import selections
 from h5py._objects import phil
 
@@ -17,7 +17,7 @@ from . import _hdf5
 from ._default import is_driver_s, is_url, refuse_broken
 from ._tables import OPTIONS
 
-library = _hdf5.Library(h5py.h5f)
+library = _hdf5.Library(defs)  # it makes h5py's calls; h5f may not be linked with HDF5
 _SUFFIX = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
