@@ -161,11 +161,11 @@ static const char *split(const char *s, struct parts *out)
 }
 
 /* 1 when the parameter |name| of a query is what a server lets its bearer in by: signatures of S3, Google, CloudFront,
- * OSS and COS, Azure's and Swift's, XRootD's and dCache's token, RFC 6750's. */
+ * OSS and COS, Azure's and Swift's, XRootD's and dCache's token, RFC 6750's, Backblaze's. */
 static int is_ticket_name(const char *name)
 {
     static const char *const names[] = {"sig", "temp_url_sig", "authz", "access_token", "x-amz-credential",
-                                        "x-goog-credential", "x-amz-security-token"};
+                                        "x-goog-credential", "x-amz-security-token", "authorization"};
     static const char signature[] = "signature"; /* whole, or behind a dash: X-Amz-Signature, q-signature */
     size_t n = strlen(name), end = sizeof signature - 1;
     if (n >= end && strcasecmp(name + n - end, signature) == 0 && (n == end || name[n - end - 1] == '-'))

@@ -22,7 +22,8 @@ SIGNED = ("X-Amz-Signature=1", "X-Amz-Credential=a%2Fb", "x-amz-security-token=x
           "Signature=1&Key-Pair-Id=2",
           "X-Goog-Signature=1", "sv=1&sig=a%2Bb", "authz=Bearer%20x", "access_token=x", "a=1;Access_Token=x",
           "%58-Amz-Signature=1",
-          "temp_url_sig=1&temp_url_expires=2")
+          "temp_url_sig=1&temp_url_expires=2", "Authorization=3_20261124_x", "%61uthz=x", "SIG=x&SV=1",
+          "a=b&X%2DAmz%2Dsignature=1")
 PLAIN = ("", "?version=2", "?sig=", "?sig", "?design=1", "?path=authz=x", "?x=1&mysignature=2")
 
 
