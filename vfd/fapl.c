@@ -25,6 +25,12 @@ void *xh_fapl_copy(const void *info)
     return copy ? memcpy(copy, info, sizeof *copy) : NULL;
 }
 
+void *xh_fapl_give(const struct xh_fapl_info *info)
+{
+    void *copy = xh_fapl_copy(info);
+    return copy ? copy : (void *)(uintptr_t)&xh_fapl_no_memory;
+}
+
 herr_t xh_fapl_free(void *info)
 {
     if (info != &xh_fapl_no_memory)

@@ -44,4 +44,8 @@ const struct xh_fapl_info *xh_fapl_peek(struct xh_h5 *h5, hid_t fapl);
 void *xh_fapl_copy(const void *info);
 herr_t xh_fapl_free(void *info);
 
+/* What fapl_get gives HDF5 of a file: a copy of |info|; when out of memory xh_fapl_no_memory, which HDF5 fails to copy.
+ * Never NULL: without a block, what the file names would count as named by the program. */
+void *xh_fapl_give(const struct xh_fapl_info *info);
+
 #endif

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1597,6 +1599,46 @@ Test(page, whose_claim_was_taken_neither_fills_nor_publishes)
     cr_expect_eq(xh_shadow_wait(s, 3, 5000, NULL), 0);
     cr_expect_eq(put(s, 3, 0), XH_CLAIM_MINE);
     cr_expect(has(s, 3));
+    xh_shadow_close(s);
+}
+
+static _Atomic pid_t sleeper;
+
+/* Sleeps on page 3 as a waiter does, but does not look by itself now and then: it must be woken. */
+static void *sleep_on_page_3(void *arg)
+{
+    struct xh_shadow *s = arg;
+    uint64_t w = atomic_fetch_or(&s->words[3], XH_W_WAITERS) | XH_W_WAITERS;
+    atomic_store(&sleeper, (pid_t)syscall(SYS_gettid));
+    while (atomic_load(&s->words[3]) == w)
+        syscall(SYS_futex, xh_w_futex(&s->words[3]), FUTEX_WAIT, (uint32_t)w, NULL, NULL, 0);
+    return NULL;
+}
+
+/* 1 once the thread |sleeper| sleeps. */
+static int sleeps(void)
+{
+    char path[64], state = 0;
+    pid_t who = atomic_load(&sleeper);
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)who);
+    FILE *f = who ? fopen(path, "r") : NULL;
+    int n = f ? fscanf(f, "%*d (%*[^)]) %c", &state) : 0;
+    if (f)
+        fclose(f);
+    return n == 1 && state == 'S';
+}
+
+Test(page, a_waiter_is_woken_when_the_claim_is_taken)
+{
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    pthread_t t;
+    cr_assert_eq(xh_shadow_claim_later(s, 3, 0, 0, NULL), XH_CLAIM_MINE);
+    pthread_create(&t, NULL, sleep_on_page_3, s);
+    while (!sleeps())
+        sched_yield();
+    pid_t pid = stand(take_3, NULL);
+    pthread_join(t, NULL);
+    end(pid);
     xh_shadow_close(s);
 }
 

@@ -176,6 +176,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
         pthread_cond_wait(&engine.more, &engine.lock);
     if (engine.open_fails) {
         pthread_mutex_unlock(&engine.lock);
+        xh_count(c, requests, 1);
         return xh_err_set(err, XH_E_NOENT, 404, "%.100s: there is no such file", url);
     }
     origin_now = *out = calloc(1, sizeof **out);
@@ -497,10 +498,11 @@ Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
     struct xh_err err = {0};
     uint8_t *b = malloc(1u << 20);
     struct xh_extent *e = malloc(20000 * sizeof *e), whole = {0, 512 << 10, b}, cold = {1 << 20, 512 << 10, b};
-    struct xh_file *f = open_test("shadow=off,stream_bytes=600K,readahead=off");
+    struct xh_file *f = open_test("shadow=off,stream_bytes=600K,readahead=off,whole_file_bytes=4M"); /* counts misses */
     cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &whole, 1, &err), 0);
     drain();
     xh_cache_stats(f, &before);
+    unsigned misses = atomic_load(&f->whole->misses);
     uint64_t streamed = atomic_load(&f->flows->own.streamed);
     size_t n = stride(e, 0, whole.len, 10, b);
     for (int i = 0; i < 10; i++) {
@@ -510,8 +512,12 @@ Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
             if (b[k] != byte_at(e[k / 4].off + k % 4))
                 cr_assert_fail("wrong byte of element %zu", k / 4);
     }
+    cr_expect_eq(atomic_load(&f->whole->misses), misses, "the observers hear of no miss: no read was begun");
+    memset(b, 0, 4 * n);
+    cr_expect(xh_cache_hit(f, XH_KIND_RAW, e, n), "the driver is served at once");
+    cr_expect_eq(b[4 * n - 1], byte_at(e[n - 1].off + 3));
     xh_cache_stats(f, &s);
-    cr_expect_eq(s.bytes_hit - before.bytes_hit, 10 * 4 * n);
+    cr_expect_eq(s.bytes_hit - before.bytes_hit, 11 * 4 * n);
     cr_expect_eq(s.requests, before.requests);
     cr_expect_eq(atomic_load(&f->flows->own.streamed), streamed, "of what is there nothing streams by");
     /* What is cold is still within stream_bytes: it is kept. */
@@ -1284,6 +1290,30 @@ Test(read, files_that_are_read_as_one_are_one_in_the_room)
     cr_assert_eq(xh_room_held(), 0);
 }
 
+Test(read, files_that_one_file_names_are_one_group_in_the_room, .timeout = 50)
+{
+    struct xh_file *f[2] = {open_named_as(5, 0, ""), open_named_as(5, 0, "")}, *stranger = open_named_as(6, 0, "");
+    struct xh_room_group *g = f[0]->stage->place.group;
+    cr_expect(g && f[1]->stage->place.group == g);
+    cr_expect(stranger->stage->place.group && stranger->stage->place.group != g);
+    xh_cache_close(f[0]);
+    xh_cache_close(f[1]);
+    xh_cache_close(stranger);
+}
+
+Test(read, what_a_part_asked_for_that_cannot_be_opened_counts_in_the_total)
+{
+    struct xh_options o = named_options(5, "");
+    struct xh_account a = {0};
+    struct xh_file *f = NULL;
+    struct xh_err err = {0};
+    xh_account_init(&a, 1);
+    engine.open_fails = 1;
+    cr_assert_lt(xh_cache_open_part("https://test/x", &o, &a, &f, &err), 0);
+    cr_expect_eq(a.ended.requests, 1);
+    cr_expect_eq(a.threads[XH_COPYING], 0);
+}
+
 /* The |i|-th of |n| sources. */
 static struct xh_file *open_source(uint64_t i, uint64_t n, const char *config)
 {
@@ -1352,9 +1382,14 @@ Test(read, files_that_are_read_in_turns_share_how_far_each_looks_ahead, .timeout
     for (int i = 0; i < 4; i++)
         cr_expect(f[i]->sequence->seq.window > 0 && f[i]->sequence->seq.window <= 100000, "%llu",
                   (unsigned long long)f[i]->sequence->seq.window);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k <= i; k++)
+            cr_expect(k < i ? f[i]->sequence->seq.turn != f[k]->sequence->seq.turn : f[i]->sequence->seq.turn > 0,
+                      "each asks in a turn of its own");
     for (int row = 20; row < 100; row++)
         alone(f[2], 1000000 + 10000 * (uint64_t)row);
     cr_expect_gt(f[2]->sequence->seq.window, 100000, "it is read alone now");
+    cr_expect_eq(f[2]->sequence->seq.turn, 0);
     for (int i = 0; i < 4; i++)
         xh_cache_close(f[i]);
 }

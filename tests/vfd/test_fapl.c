@@ -65,6 +65,7 @@ static void without_memory_no_list_is_made(void)
     CHECK(H5Pset_driver(fapl, H5FD_XHDF5, &xh_fapl_no_memory) < 0);
     CHECK(H5Pget_driver(fapl) == before);
     CHECK(xh_fapl_free((void *)(uintptr_t)&xh_fapl_no_memory) == 0);
+    CHECK(xh_fapl_give(&xh_fapl_no_memory) == &xh_fapl_no_memory); /* a block that cannot be copied */
     H5Pclose(fapl);
 }
 
