@@ -60,7 +60,7 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
     snprintf(v->why, sizeof v->why, "%.590s", err->text);
     enum xh_overlay_state as =
         *e->refused || v->state == XH_OVERLAY_WITHHELD ? XH_OVERLAY_WITHHELD : XH_OVERLAY_CLOSED;
-    int only_kept = v->behind || *e->refused, unsaved = xh_overlay_save(v, as, 1, &own) && !v->saved;
+    int only_kept = v->behind || *e->refused, unsaved = xh_overlay_save(v, as, 1, &own);
     if (unsaved)
         xh_overlay_unsave(v); /* an older record would no longer be true */
     xh_err_set(err, was.code, was.status,

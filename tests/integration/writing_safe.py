@@ -319,6 +319,18 @@ def check_names(tap, p):
             assert left["state"] == "to be sent", left
             p.tool("retry", left["id"], overlay_dir=overlay)
             assert p.bytes("names.h5") != before
+    with tap.claim("names: fsync of a directory fails (EIO): what the program withdraws is kept all the same"):
+        plugin()
+        code = ("import ctypes, os, sys, h5py\nf = h5py.File(sys.argv[1], 'r+')\nf['a'][0] += 1\n"
+                "assert ctypes.CDLL(os.environ['PLUGIN']).H5FDxhdf5_discard(ctypes.c_int64(f.id.id), 1) == 0\nf.close()")
+        status, _, err = harness.run(["strace", "-f", "-o", p.work / "odd", "-P", overlay, "-e", "inject=fsync:error=EIO",
+                                      harness.H5PY["3.14.0"], "-c", code, f"{p.server.url}/names.h5"],
+                                     p.env(overlay_dir=overlay))
+        assert "INJECTED" in (p.work / "odd").read_text()
+        assert status == 0 and "What was written is kept" in err and "NOT" not in err, err[-1500:]
+        [left] = json.loads(p.tool("list", "--json", overlay_dir=overlay))
+        assert left["state"] == "withheld", left
+        p.tool("drop", left["id"], overlay_dir=overlay)
 
 
 def check_blind(tap, p):

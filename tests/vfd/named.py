@@ -122,10 +122,11 @@ class Site:
         secret = str(self.local / "secret.h5")
         with_password = foreign.replace("//", "//owner:theirs@")
         named = {"near": "near.h5", "public": f"{foreign}/public.h5", "private": f"{foreign}/private/p.h5",
-                 "listed": f"{listed}/private/p.h5", "back": f"{foreign}/back.h5", "sent": f"{foreign}/sent-home/p.h5",
+                 "listed": f"{listed}/private/p.h5", "back": f"{foreign}/back.h5", "own": f"{foreign}/back.h5",
+                 "sent": f"{foreign}/sent-home/p.h5",
                  "theirs": f"{with_password}/private/p.h5", "absolute": secret, "up": "../" * 20 + secret[1:]}
         named["below"] = "sub/chain.h5"
-        inner = {"back": "back", "below": "near"}
+        inner = {"back": "back", "own": "own", "below": "near"}
         hostile = {"d": ("data", 1)}
         for name, file in named.items():
             hostile[f"link_{name}"] = ("link", (file, inner.get(name, "d")))
@@ -141,7 +142,8 @@ class Site:
                   f"{self.run}/home/public.h5": {"d": ("data", 3)}}
         for name, value in (("foreign", 4), ("listed", 5)):
             files |= {f"{self.run}/{name}/{f}.h5": {"d": ("data", value)} for f in ("public", "private/p")}
-        files |= {f"{self.run}/foreign/back.h5": {"back": ("link", (f"{home}/private/near.h5", "d"))}}
+        files |= {f"{self.run}/foreign/back.h5": {"back": ("link", (f"{home}/private/near.h5", "d")),
+                                                  "own": ("link", ("private/p.h5", "d"))}}
         files |= {f"{self.cwd}/near.h5": {"d": ("data", 666)}, secret: {"d": ("data", 666)},
                   f"{self.local}/near.h5": {"d": ("data", 6)}}
         for path in files:
@@ -231,7 +233,7 @@ def withheld(said, *words):
 
 def check_remote(tap, door, site):
     names = [f"{how}_{name}" for how in ("link", "vds")
-             for name in ("near", "public", "listed", "theirs", "private", "back", "sent", "absolute", "up")]
+             for name in ("near", "public", "listed", "theirs", "private", "back", "own", "sent", "absolute", "up")]
     got = door.read(f"{site.url['home']}/private/hostile.h5", *names)
     with tap.claim(f"a file at a URL names others: they get its options, and at its own server its credentials: {door.name}"):
         for how in ("link", "vds"):
@@ -242,7 +244,7 @@ def check_remote(tap, door, site):
             got_beside = door.read(f"{site.url['home']}/private/hostile.h5{query}", *beside, "vds_public")
             assert list(got_beside.values()) == [2, 7, 2, 7, 4], (query, got_beside)
     with tap.claim(f"a foreign server that wants credentials gets none, and the error says why and what to do: {door.name}"):
-        for name in ("private", "back", "sent"):
+        for name in ("private", "back", "own", "sent"):
             withheld(got[f"link_{name}"])
         for name in ("private", "sent"):
             withheld(got[f"vds_{name}"])
