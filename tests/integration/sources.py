@@ -29,7 +29,7 @@ FAR = "300000-400000"    # of the source: its group "far", and the data of its d
 # Each step of standard input is done, and what it gave printed: values, or the exception's name, number and text.
 READER = """
 import h5py, json, sys, time, urllib.request
-f, out, held = None, [], []
+f, out, held, d = None, [], [], None
 for what, *words in json.load(sys.stdin):
     try:
         got = "done"
@@ -39,6 +39,9 @@ for what, *words in json.load(sys.stdin):
             held.append(h5py.File(*words))
         elif what == "part":
             got = [int(x) for x in f[words[0]][words[1]:words[2]]]
+        elif what == "same":    # a part, by the dataset that the first of them opened
+            d = d if d else f[words[0]]
+            got = [int(x) for x in d[words[1]:words[2]]]
         elif what == "forget":    # what a server was asked so far
             urllib.request.urlopen(words[0] + "/_reset", timeout=20).close()
         elif what == "close":
@@ -327,6 +330,12 @@ def one_source_twice(tap, bench, liar, directory):
             assert out[1] == DATA, out
             raised(out[2], "OSError", 5, "500", "twice.h5")
             assert isinstance(out[3][0], str) or lines(errors, "twice.h5"), (out, errors)
+        with tap.claim(f"{version}: the same while the neighbour stays open: an error, or fill values and a line"):
+            liar.reset()
+            out, errors = bench.run(version, [["open", parent], ["same", "v/both", 0, 6], ["same", "v/both", 6, 12]],
+                                    readahead="off")
+            assert out[1] == DATA, out
+            assert out[2] == FILL and lines(errors, "twice.h5") or out[2][:2] == ["OSError", 5], (out, errors)
 
 
 def names_that_hdf5_tries(tap, bench, parents):
