@@ -40,6 +40,16 @@ def check_turns(tap, p):
     plugin()
     name = "turns.h5"
     url = f"{p.server.url}/{name}"
+    with tap.claim("turns: a flag of the superblock that was left set, as by a writer that was killed, is no change of another's"):
+        p.good("f = h5py.File(url, 'w', libver='earliest'); f['a'] = np.zeros(9); f['b'] = np.zeros(9); f.close()", url)
+        with open(p.root / name, "r+b") as f:
+            f.seek(20)    # version 0
+            f.write(b"\1")
+        p.good(OTHER + """
+f = h5py.File(url, "r+"); f["a"][0] = 1
+other("with h5py.File(url, 'r+') as f: f['b'][0] = 2")
+f.close()""", url)
+        assert p.local("f = h5py.File(url); print(f['a'][0] + f['b'][0])", p.root / name) == "3.0\n"
     for how in ("libver='v110'", "libver='earliest'"):
         make = f"""
             with h5py.File(url, "w", {how}) as f:
@@ -431,7 +441,11 @@ def check_way(tap, p):
         out = p.good("print(h5py.File(url, 'r')['a'][0])", url)
         p.gate.arm(lambda *_: None)
         assert "Files are written at one" in err and float(out) > 2, (out, err)
-
+    with tap.claim("way: nor is a new file whose directory is at another server, as PROPFIND of it shows"):
+        p.gate.arm(lambda n, m, path: ("to", 302, p.server.url + path) if m == "PROPFIND" else None)
+        err = p.bad("h5py.File(url, 'x')", p.gate.url + "/nowhere.h5")
+        p.gate.arm(lambda *_: None)
+        assert "Files are written at one" in err and not (p.root / "nowhere.h5").exists(), err
 
     with tap.claim("way: a server that says when to ask again is left alone until then, whoever asks"):
         asked, times = [], []
