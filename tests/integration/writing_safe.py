@@ -40,7 +40,8 @@ def check_turns(tap, p):
     plugin()
     name = "turns.h5"
     url = f"{p.server.url}/{name}"
-    with tap.claim("turns: a flag of the superblock that was left set, as by a writer that was killed, is no change of another's"):
+    with tap.claim("turns: a flag of the superblock that was left set, as by a writer that was killed, is no change of "
+                   "another's"):
         p.good("f = h5py.File(url, 'w', libver='earliest'); f['a'] = np.zeros(9); f['b'] = np.zeros(9); f.close()", url)
         with open(p.root / name, "r+b") as f:
             f.seek(20)    # version 0
@@ -332,9 +333,11 @@ def check_names(tap, p):
     with tap.claim("names: fsync of a directory fails (EIO): what the program withdraws is kept all the same"):
         plugin()
         code = ("import ctypes, os, sys, h5py\nf = h5py.File(sys.argv[1], 'r+')\nf['a'][0] += 1\n"
-                "assert ctypes.CDLL(os.environ['PLUGIN']).H5FDxhdf5_discard(ctypes.c_int64(f.id.id), 1) == 0\nf.close()")
-        status, _, err = harness.run(["strace", "-f", "-o", p.work / "odd", "-P", overlay, "-e", "inject=fsync:error=EIO",
-                                      harness.H5PY["3.14.0"], "-c", code, f"{p.server.url}/names.h5"],
+                "lib = ctypes.CDLL(os.environ['PLUGIN'])\n"
+                "assert lib.H5FDxhdf5_discard(ctypes.c_int64(f.id.id), 1) == 0\nf.close()")
+        status, _, err = harness.run(["strace", "-f", "-o", p.work / "odd", "-P", overlay,
+                                      "-e", "inject=fsync:error=EIO", harness.H5PY["3.14.0"], "-c", code,
+                                      f"{p.server.url}/names.h5"],
                                      p.env(overlay_dir=overlay))
         assert "INJECTED" in (p.work / "odd").read_text()
         assert status == 0 and "What was written is kept" in err and "NOT" not in err, err[-1500:]
