@@ -7,6 +7,7 @@ tests/support/mkdata.py writes a file a layout; tests/support/dump.py reads ever
 with h5py and prints a digest an object. Local digests come from the sec2 driver.
 """
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -28,6 +29,29 @@ for target in sys.argv[2:]:
     except Exception:
         print(traceback.format_exc())
 """
+
+
+# What must stand in a file that is there for the levels of its indexes.
+CHUNKS = {
+    "btree1": rb"TREE\x01\x00", "btree1_deep": rb"TREE\x01\x02", "btree2": b"BTHD.*BTLF", "btree2_deep": b"BTIN",
+    "fixed": b"FAHD.*FADB", "fixed_paged": rb"FAHD...\n.[\x04-\xff]",     # pages of 1 << 10 of more entries
+    "extensible": b"EAHD.*EAIB", "extensible_blocks": b"EASB.*EADB|EADB.*EASB",
+    "extensible_paged": b"EASB.*EADB|EADB.*EASB",
+}
+PARTS = {f"chunks_{name}{how}.h5": part for name, part in CHUNKS.items() for how in ("", "_gzip")} | {
+    "thousands_old.h5": rb"TREE\x00\x02", "thousands_new.h5": rb"BTHD.{8}\x02\x00.*FHIB|FHIB.*BTHD.{8}\x02\x00"}
+PAGED_FROM = 131_056    # data blocks of an extensible array that begin there or later have pages
+
+
+def what_is_missing(data):
+    """Of PARTS, in the files in |data|."""
+    for name, part in PARTS.items():
+        content = (data / name).read_bytes()
+        if not re.search(part, content, re.DOTALL):
+            yield f"{name}: no {part}"
+        blocks = [int.from_bytes(b, "little") for b in re.findall(b"EADB.{10}(.{4})", content, re.DOTALL)]
+        if "paged" in name and blocks and not min(blocks) < PAGED_FROM <= max(blocks):
+            yield f"{name}: data blocks from {min(blocks)} to {max(blocks)}"
 
 
 def digests(python, place, rels, env):
@@ -56,6 +80,8 @@ def main():
         tap.ok(status == 0, "the files of all layouts are made", out + err)
         rels = sorted(f.relative_to(data).as_posix() for f in pathlib.Path(data).rglob("*.h5"))
         tap.ok(len(rels) >= 30, f"there are many of them ({len(rels)})")
+        missing = list(what_is_missing(pathlib.Path(data)))
+        tap.ok(not missing, "each kind of index is there, and each of its levels", "\n".join(missing))
         with harness.Server("nginx", data) as nginx, harness.Server("xrootd", data) as xrootd:
             for i, (version, python) in enumerate(harness.H5PY.items()):
                 want = digests(python, data, rels, harness.clean_env())
