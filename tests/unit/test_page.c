@@ -63,24 +63,43 @@ TestSuite(page, .init = setup, .fini = teardown, .timeout = 60);
 
 /* ---- helpers ------------------------------------------------------------------------------- */
 
-static uint8_t truth(uint64_t off)
-{
-    uint64_t x = (off >> 3) * 0x9e3779b97f4a7c15ull + 1;
-    return (uint8_t)((x ^ x >> 29) >> (off & 7) * 8) | 1; /* never 0, what a hole reads as */
-}
-
+/* What is right, eight bytes at a time: half of this file's time went into single ones. */
 static void truth_fill(uint8_t *buf, uint64_t off, size_t len)
 {
-    for (size_t i = 0; i < len; i++)
-        buf[i] = truth(off + i);
+    for (size_t i = 0, n; i < len; i += n) {
+        uint64_t x = (off + i) / 8 * 0x9e3779b97f4a7c15ull + 1;
+        size_t skip = (off + i) % 8;
+        x = (x ^ x >> 29) | 0x0101010101010101ull; /* never 0, what a hole reads as */
+        n = 8 - skip;
+        if (n == 8 && len - i >= 8) {
+            memcpy(buf + i, &x, 8);
+        } else {
+            n = n < len - i ? n : len - i;
+            memcpy(buf + i, (const uint8_t *)&x + skip, n);
+        }
+    }
+}
+
+static uint8_t truth(uint64_t off)
+{
+    uint8_t byte;
+    truth_fill(&byte, off, 1);
+    return byte;
 }
 
 static size_t first_wrong(const uint8_t *buf, uint64_t off, size_t len)
 {
-    size_t i = 0;
-    while (i < len && buf[i] == truth(off + i))
-        i++;
-    return i;
+    uint8_t right[PAGE];
+    for (size_t i = 0; i < len; i += sizeof right) {
+        size_t n = len - i < sizeof right ? len - i : sizeof right, k = 0;
+        truth_fill(right, off + i, n);
+        if (memcmp(buf + i, right, n) == 0)
+            continue;
+        while (buf[i + k] == right[k])
+            k++;
+        return i + k;
+    }
+    return len;
 }
 
 static struct xh_shadow *open_shadow(uint64_t size)

@@ -38,11 +38,48 @@
 static const uint8_t *made; /* what the object begins with, if not with the formula's bytes */
 static size_t made_len;
 
+/* What is right, eight bytes at a time: two thirds of this file's time went into single ones. */
+static void right_bytes(uint8_t *out, uint64_t off, size_t len)
+{
+    size_t i = 0;
+    for (; i < len && off + i < made_len; i++)
+        out[i] = made[off + i];
+    for (size_t n; i < len; i += n) {
+        uint64_t x = (off + i) / 8 * 0x9e3779b97f4a7c15ull + 1;
+        size_t skip = (off + i) % 8;
+        x ^= x >> 29;
+        n = 8 - skip;
+        if (n == 8 && len - i >= 8) {
+            memcpy(out + i, &x, 8);
+        } else {
+            n = n < len - i ? n : len - i;
+            memcpy(out + i, (const uint8_t *)&x + skip, n);
+        }
+    }
+}
+
 static uint8_t byte_at(uint64_t off)
 {
-    if (off < made_len)
-        return made[off];
-    return (uint8_t)((off * 2654435761u) >> 13 ^ off >> 20);
+    uint8_t byte;
+    right_bytes(&byte, off, 1);
+    return byte;
+}
+
+/* |b| holds the |len| bytes at |off|, each of them changed by |other|. */
+static void expect_right(const uint8_t *b, uint64_t off, size_t len, uint8_t other)
+{
+    uint8_t right[4096];
+    for (size_t i = 0; i < len; i += sizeof right) {
+        size_t n = len - i < sizeof right ? len - i : sizeof right;
+        right_bytes(right, off + i, n);
+        for (size_t k = 0; other && k < n; k++)
+            right[k] ^= other;
+        if (memcmp(b + i, right, n) == 0)
+            continue;
+        for (size_t k = 0; k < n; k++)
+            if (b[i + k] != right[k])
+                cr_assert_fail("wrong byte at %llu", (unsigned long long)(off + i + k));
+    }
 }
 
 /* ---- the origin made here -------------------------------------------------------------- */
@@ -106,8 +143,7 @@ static void serve(struct xh_transfer *t, unsigned *seed)
             size_t n = 1 + (size_t)rand_r(seed) % sizeof piece;
             if (n > r.len)
                 n = r.len;
-            for (size_t k = 0; k < n; k++)
-                piece[k] = byte_at(r.off + k);
+            right_bytes(piece, r.off, n);
             pass(n);
             t->bytes(t, r.off, piece, n);
             r.off += n;
@@ -370,9 +406,8 @@ static int read_random(struct xh_file *f, unsigned *seed)
     int rc = xh_cache_read(f, rand_r(seed) % 2 ? XH_KIND_RAW : XH_KIND_META, e, n, &err);
     for (size_t i = 0; i < n; i++) {
         const uint8_t *b = e[i].buf;
-        for (uint64_t k = 0; rc == 0 && k < e[i].len; k++)
-            if (b[k] != byte_at(e[i].off + k))
-                cr_assert_fail("wrong byte at %llu", (unsigned long long)(e[i].off + k));
+        if (rc == 0)
+            expect_right(b, e[i].off, e[i].len, 0);
         cr_assert_eq(b[e[i].len], 0x5a, "written past an extent");
         free(e[i].buf);
     }
@@ -592,9 +627,8 @@ static int read_code(struct xh_file *f, uint64_t off, uint64_t len, uint8_t othe
     uint8_t *b = malloc(len);
     struct xh_extent e = {off, len, b};
     int rc = xh_cache_read(f, XH_KIND_META, &e, 1, &err);
-    for (uint64_t k = 0; rc == 0 && k < len; k++)
-        if (b[k] != (byte_at(off + k) ^ other))
-            cr_assert_fail("wrong byte at %llu", (unsigned long long)(off + k));
+    if (rc == 0)
+        expect_right(b, off, len, other);
     cr_assert_eq(rc, err.code);
     free(b);
     return rc;
@@ -734,9 +768,7 @@ static void read_held(struct xh_file *f, enum xh_kind kind, uint64_t off, uint64
     uint8_t *b = malloc(len);
     struct xh_extent e = {off, len, b};
     cr_assert_eq(xh_cache_read(f, kind, &e, 1, &err), 0, "%s", err.text);
-    for (uint64_t k = 0; k < len; k++)
-        if (b[k] != byte_at(off + k))
-            cr_assert_fail("wrong byte at %llu", (unsigned long long)(off + k));
+    expect_right(b, off, len, 0);
     free(b);
 }
 
