@@ -7,7 +7,7 @@
  *   int64         into another type than the file's       noselection  selection I/O is off
  *   walk          visits every object and its attributes  open         nothing but that
  *   DATASET       a word with a '/' : from here on
- * Rank 0 prints "mode=M objects=N": HDF5's word for how the last transfer went. */
+ * Rank 0 prints "NAME SHARE mode=M" for each, HDF5's word for how the transfer went, and "objects=N". */
 #include <mpi.h>
 #include <stdint.h>
 
@@ -85,6 +85,10 @@ static void compare(hid_t file, hid_t original, const char *name, const char *ho
     size_t n, m;
     char *got = read_share(file, name, how, type, dxpl, &n),
          *want = read_share(original, name, how, type, H5P_DEFAULT, &m);
+    H5D_mpio_actual_io_mode_t mode;
+    CHECK(H5Pget_mpio_actual_io_mode(dxpl, &mode) >= 0);
+    if (rank == 0)
+        printf("%s %s mode=%d\n", name, how, (int)mode);
     CHECK(n == m);
     for (size_t i = 0; i < n; i++)
         if (got[i] != want[i]) {
@@ -164,8 +168,6 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "metadata") && strcmp(argv[i], "open"))
             compare(file, original, name, argv[i], type, dxpl);
     }
-    H5D_mpio_actual_io_mode_t mode;
-    CHECK(H5Pget_mpio_actual_io_mode(dxpl, &mode) >= 0);
     hid_t again = H5Fget_access_plist(file);
     MPI_Comm comm;
     MPI_Info info;
@@ -180,7 +182,7 @@ int main(int argc, char **argv)
     H5Pclose(dxpl);
     H5Pclose(fapl);
     if (rank == 0)
-        printf("mode=%d objects=%ld\n", (int)mode, objects);
+        printf("objects=%ld\n", objects);
     MPI_Finalize();
     return 0;
 }
