@@ -377,12 +377,12 @@ static void each_layout(int zipped)
     }
 }
 
-Test(chunkindex, every_compressed_chunk_but_the_first_is_foreseen_with_its_size_in_order, .timeout = 100)
+Test(chunkindex, every_compressed_chunk_but_the_first_is_foreseen_with_its_size_in_order, .timeout = 280)
 {
     each_layout(1);
 }
 
-Test(chunkindex, unfiltered_chunks_are_foreseen_with_the_size_of_the_first_read, .timeout = 100)
+Test(chunkindex, unfiltered_chunks_are_foreseen_with_the_size_of_the_first_read, .timeout = 280)
 {
     each_layout(0);
 }
