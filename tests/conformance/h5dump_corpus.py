@@ -57,7 +57,7 @@ def without_addresses(text):
 
 
 def differs(corpus, rels, said, server, shadow, flags):
-    """For each of the files at |server| None when its dump is the same as the local one, which |said| has; else what differs."""
+    """For each of the files at |server| None when its dump is the local one, which |said| has; else what differs."""
     urls = [f"{server.url}/{rel}" for rel in rels]
     # Some name local files for their data; without the option these are refused, as named.py shows.
     status, out, err = dump(urls, harness.driver_env(server, shadow, local_sources="on"), corpus, *flags)

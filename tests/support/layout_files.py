@@ -35,8 +35,8 @@ INDEXES = {
     "btree2": ("latest", (200, 300), (None, None), (10, 20), False),
     "btree2_deep": ("latest", (400, 400), (None, None), (5, 5), False),     # 6,400 chunks
 }
-# Those of which not all is written: some of each level is, and 9,000 chunks of paged data blocks. All 140,000, to be read
-# by each HDF5 from each place, have no more levels.
+# Those of which not all is written: some of each level is, and 9,000 chunks of paged data blocks. All 140,000, to be
+# read by each HDF5 from each place, have no more levels.
 WRITTEN = {"extensible_paged": (slice(20000), slice(524000, None))}
 
 

@@ -67,8 +67,8 @@ static size_t elements_of(const hsize_t *d, int rank)
     return n;
 }
 
-/* A filter in place of zlib, which sets up 260 KB for each chunk, of 16 bytes mostly: a third of this file's time. Stored
- * chunks are of sizes that differ, as any compressor's are, and are about as long as zlib makes those of 16 bytes. */
+/* A filter in place of zlib, which sets up 260 KB for each chunk, of 16 bytes mostly: a third of this file's time.
+ * Stored chunks are of sizes that differ, as any compressor's are, and are about as long as zlib makes those of 16 bytes. */
 #define UNEVEN 300 /* HDF5 leaves 256 to 511 to tests */
 
 static size_t uneven(unsigned flags, size_t nwords, const unsigned *words, size_t nbytes, size_t *room, void **buf)

@@ -90,8 +90,8 @@ def run_suite(python, extra_env, tmp, only=None):
         xml = os.path.join(work, "result.xml")
         done = subprocess.run(
             # Nothing is told of a failed assertion but that it failed: no time goes into rewriting them.
-            [python, "-m", "pytest", "--pyargs", "h5py", "-q", "-p", "no:cacheprovider", "-p", "choice", "--assert=plain",
-             f"--junitxml={xml}"],
+            [python, "-m", "pytest", "--pyargs", "h5py", "-q", "-p", "no:cacheprovider", "-p", "choice",
+             "--assert=plain", f"--junitxml={xml}"],
             cwd=work, env=env, preexec_fn=become_nobody if drop else None, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if not os.path.exists(xml):
