@@ -282,7 +282,7 @@ struct bench {
     const char *name;
     double rtt_ms, rate_mbit, loss, cap_mb, client_ns_byte;
     enum sim_control control;
-    int stock;
+    int stock, alone; /* alone: without the plain client */
     enum sim_dialect dialect;
     unsigned images, reads, plain, sources, connections; /* connections 0: as by default */
     uint64_t readahead_bytes; /* likewise */
@@ -466,7 +466,7 @@ static int measure(struct bench *b, struct measured *m)
     b->plain = 1;
     int plain = b->name[0] == 'V' ? strcmp(b->name, V1_ONE) == 0
                                   : b->name[0] == 'W' && b->name[1] < '3' && !small_file(b->name);
-    for (int i = 0; i < 5 && plain; i++, b->plain *= 2) {
+    for (int i = 0; i < 5 && plain && !b->alone; i++, b->plain *= 2) {
         if (in_child(run_bench, b, said, sizeof said) != 0)
             return -1;
         m->plain[i] = strtod(said, NULL);
@@ -530,7 +530,7 @@ static int run_virtual(struct bench *b, double least)
         b->name = names[i];
         bad += measure(b, &m) != 0;
         one = i ? one : m.rate;
-        if (i == 0)
+        if (i == 0 && !b->alone)
             printf("%s: the best plain client has %u connections, %.1f MB/s: %.2f of it\n", b->name, m.best_n, m.best,
                    m.rate / m.best);
         printf("%s: %.1f MB/s, %.2f of one file; connections, requests, seconds, bytes:%s\n", b->name, m.rate, m.rate / one, m.more);
@@ -646,8 +646,9 @@ static void usage(void)
            "sim --workload W2-gzip [--megabytes MB] [--unpack NS]   packed chunks, a reader that takes NS for a byte;\n"
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
-           "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--least R]   a\n"
-           "    virtual dataset over files, one after another and side by side, beside the same data in one file; by that, where less than R is a failure\n"
+           "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--alone]\n"
+           "    [--least R]   a virtual dataset over files, one after another and side by side, beside the same data\n"
+           "    in one file; by that, where less than R is a failure\n"
            "sim --workload V2 [--images N] [--least R]   a file, while another one is open, of which a quarter\n"
            "    was read; by the file alone, where less than R is a failure\n");
 }
@@ -662,7 +663,7 @@ int main(int argc, char **argv)
         {"megabytes", 1, NULL, 'm' + 256}, {"unpack", 1, NULL, 'u'}, {"sources", 1, NULL, 'S'},
         {"source-bytes", 1, NULL, 'B'}, {"faults", 0, NULL, 'F'}, {"least", 1, NULL, 'L'},
         {"stragglers", 0, NULL, 'G'},
-        {"connections", 1, NULL, 'N'},
+        {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'},
         {"readahead-bytes", 1, NULL, 'b' + 256},
         {"advice", 0, NULL, 'A'},
         {"help", 0, NULL, 'h'}, {0},
@@ -699,6 +700,7 @@ int main(int argc, char **argv)
         case 'c': b.cap_mb = strtod(optarg, NULL); break;
         case 'k': b.control = *optarg == 'r' ? SIM_RENO : *optarg == 'c' ? SIM_CUBIC : SIM_BBR; break;
         case 'o': b.stock = 1; break;
+        case 'a': b.alone = 1; break;
         case 'x': b.dialect = SIM_XROOTD; break;
         case 'm' + 256: b.megabytes = strtod(optarg, NULL); break;
         case 'u': b.unpack_ns_byte = strtod(optarg, NULL); break;
