@@ -43,6 +43,11 @@ void xh_cache_expect(const char *url, const struct xh_options *o);
  * block. */
 void xh_cache_expect_soon(uint64_t family, size_t n);
 
+/* The program is about to open a file of |family|, the first of those that are expected. If it has opened others and
+ * read nothing of them yet, it wants several for one read: all that are expected are opened now. Never fails. Does not
+ * block. */
+void xh_cache_expect_beside(uint64_t family);
+
 /* Nothing that was expected for the family (o->namer.family) will be opened: it is closed. Does not block. */
 void xh_cache_expect_none(uint64_t family);
 

@@ -75,6 +75,8 @@ unsigned xh_policy_parts(const struct xh_following *f);
 /* A read that is about to begin, of bytes that lie one behind the other. */
 struct xh_leading {
     uint64_t len;     /* of the read, and of those of other files that were opened for the same one */
+    unsigned files;   /* those, and its own */
+    int begins;       /* it is the beginning of its dataset */
     uint64_t dataset; /* length of the contiguous dataset that has it; 0: none is known */
     int hinted;       /* the program has said what it will read */
     int joint;        /* several processes opened the file together, each for its share */

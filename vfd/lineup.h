@@ -42,7 +42,7 @@ size_t xh_lineup_behind(const struct xh_lineup *o, const char *url);
 
 /* |url| was opened. Returns how many names from |*first| on are expected to be opened next, with o->prefix before
  * them, and were not returned before: of XH_LINEUP_AHEAD. Sets o->soon: 2 after two neighbours were opened, twice as
- * many with each that follows, at most XH_LINEUP_SOON; 0 after one, as that shows no order. */
+ * many with each that follows, at most XH_LINEUP_SOON; after one 0, as that shows no order, but 1 after the first. */
 size_t xh_lineup_opened(struct xh_lineup *o, const char *url, size_t *first);
 
 #endif

@@ -182,9 +182,9 @@ static int refuse(struct xh_h5 *h5, const char *url, const struct xh_namer *by, 
 }
 
 /* |url| is open, with the settings of |fapl|. The files that follow it in the mapping of a virtual dataset are
- * expected, by the same rules: each opening would cost the program a round trip. They are opened ahead once the
- * openings show that the program takes them in that order, or once the cache comes to the end of what is before them.
- */
+ * expected, by the same rules: each opening would cost the program a round trip. They are opened ahead once the program
+ * asks for one before it has read another, once the openings show that it takes them in that order, or once the cache
+ * comes to the end of what is before them. */
 static void expect_next(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by)
 {
     struct xh_foreseen next;
@@ -216,6 +216,8 @@ static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsign
 {
     struct xh_err err = {0};
     enum xh_kin kin = xh_family_look(by->family, key, &err);
+    if (kin != XH_KIN_FAILED && kin != XH_KIN_MISSING && !xh_remote_wants_writing(flags))
+        xh_cache_expect_beside(by->family);
     uint64_t began_ns = xh_now_ns();
     int rc = kin == XH_KIN_FAILED    ? err.code
              : kin == XH_KIN_MISSING ? XH_E_NOENT

@@ -50,17 +50,23 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
         r.len += ext[touch].len;
     if (touch < n || !f->opt.readahead)
         return 0;
-    unsigned turns = xh_siblings_opened_for(f);
-    if (turns * r.len < XH_POLICY_STREAM_WINDOW / 2)
+    int large = r.len >= XH_POLICY_STREAM_WINDOW / 2;
+    if (!large && !xh_siblings_unread(f))
         return 0;
     struct xh_range whole = xh_layouts_dataset(f, r);
+    unsigned turns = xh_siblings_opened_for(f, r.off + r.len < whole.off + whole.len);
+    if (!large && turns == 1)
+        return 0;
     xh_replicas_get_info(f->origin, &info);
-    struct xh_leading lead = {.len = turns * r.len, .dataset = whole.len, .joint = f->opened_jointly,
-                              .young = info.young, .hinted = xh_hints_any(f->hints)};
+    struct xh_leading lead = {.len = turns * r.len, .files = turns, .begins = r.off == whole.off,
+                              .dataset = whole.len, .joint = f->opened_jointly, .young = info.young,
+                              .hinted = xh_hints_any(f->hints)};
     if (!xh_policy_leads(&lead) || pthread_mutex_trylock(&f->sequence->lock))
         return 0;
     struct xh_predict_seq seq = f->sequence->seq;
-    if (xh_predict_seq(&seq, r, whole, xh_guess_window(f), f->size, want) && seq.kind == XH_RUN_UP) {
+    uint64_t most = xh_guess_window(f), least = turns > 1 && lead.begins ? XH_POLICY_STREAM_WINDOW / turns : 0;
+    if (xh_predict_seq(&seq, r, whole, most, f->size, want) && seq.kind == XH_RUN_UP) {
+        seq.window = seq.window < least && least <= most ? least : seq.window;
         seq.ahead = xh_schedule_run(f, &(struct xh_proposal){.r = &r, .n = 1, .window = seq.window, .run_end = seq.end,
                                                              .more = xh_followed_by(f), .leads = 1, .turns = turns});
         led = seq.ahead >= r.off + r.len;

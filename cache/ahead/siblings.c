@@ -20,7 +20,8 @@
 #define FIRST_READS(most) ((most) / 4 * 3)
 
 /* When a file is first read while so many files behind it are open and were not read yet, they were opened for the same
- * read, and lie side by side. One alone may be where the read goes on behind the end of the first. */
+ * read, and lie side by side. One alone does if the read leaves something of the first: else it may be where the read
+ * goes on behind the end of that. */
 #define BESIDE_LEAST 2
 /* So many files are opened ahead when a stream begins with the first read of one. */
 #define LED_FILES 4
@@ -247,6 +248,16 @@ static unsigned awaiting(const struct xh_file *f)
     return n;
 }
 
+unsigned xh_siblings_awaited(uint64_t family)
+{
+    unsigned n = 0;
+    pthread_mutex_lock(&kin.lock);
+    for (const struct xh_file *g = kin.first; g; g = g->sibling->next)
+        n += g->opt.namer.family == family && !g->sibling->ahead;
+    pthread_mutex_unlock(&kin.lock);
+    return n;
+}
+
 void xh_siblings_enter(struct xh_file *f, int ahead)
 {
     if (!f->sibling->kin || !f->shadow)
@@ -271,14 +282,19 @@ void xh_siblings_leave(struct xh_file *f)
     pthread_mutex_unlock(&kin.lock);
 }
 
-unsigned xh_siblings_opened_for(struct xh_file *f)
+int xh_siblings_unread(const struct xh_file *f)
+{
+    return f->sibling->kin && atomic_load_explicit(&f->sibling->waits, memory_order_relaxed);
+}
+
+unsigned xh_siblings_opened_for(struct xh_file *f, int leaves)
 {
     unsigned n = 1;
-    if (!f->sibling->kin || !atomic_load_explicit(&f->sibling->waits, memory_order_relaxed))
+    if (!xh_siblings_unread(f))
         return n;
     pthread_mutex_lock(&kin.lock);
     unsigned waits = kin.n && kin.family == f->opt.namer.family ? 0 : awaiting(f);
-    if (waits >= BESIDE_LEAST)
+    if (waits >= BESIDE_LEAST || (waits && leaves))
         n += waits;
     f->sibling->opened_for = n;
     pthread_mutex_unlock(&kin.lock);

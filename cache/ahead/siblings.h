@@ -47,6 +47,9 @@ void xh_siblings_leave(struct xh_file *f);
 void xh_siblings_part(struct xh_file *f);
 void xh_siblings_forget(struct xh_file *f);
 
+/* Returns how many open files of |family| the program asked for, and read nothing of yet. */
+unsigned xh_siblings_awaited(uint64_t family);
+
 /* Returns |f|'s place among the files that are read in turns, for xh_predict_seq.turn; 0: they are not. */
 unsigned xh_siblings_turn(const struct xh_file *f);
 
@@ -70,9 +73,12 @@ struct xh_row {
  * and goes on with others as they are opened. Replaces what was said of the family before. */
 void xh_siblings_follow(struct xh_file *f, const struct xh_row *row);
 
-/* The first read of |f| is about to begin. Returns how many files were opened for it, |f| and those behind it, if it is
- * the first of all these, and each may have a connection; else 1. */
-unsigned xh_siblings_opened_for(struct xh_file *f);
+/* 1 when |f| has siblings, and no raw data of it was read yet: a hint. */
+int xh_siblings_unread(const struct xh_file *f);
+
+/* The first read of |f| is about to begin; |leaves|: it does not reach the end of its dataset. Returns how many files
+ * were opened for it, |f| and those behind it, if it is the first of all these; else 1. */
+unsigned xh_siblings_opened_for(struct xh_file *f, int leaves);
 
 /* The files that were opened for the same read as |f|, which has just been read first, by its stream: begins with
  * |len| bytes of each as |row| says, and sets |row|'s turns. */

@@ -247,6 +247,13 @@ void xh_cache_expect_soon(uint64_t family, size_t n)
     xh_expected_open(family, n);
 }
 
+void xh_cache_expect_beside(uint64_t family)
+{
+    unsigned awaited = xh_siblings_awaited(family);
+    if (awaited)
+        xh_expected_open_beside(family, awaited);
+}
+
 void xh_cache_expect_none(uint64_t family)
 {
     xh_expected_forget(family);

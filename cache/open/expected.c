@@ -165,11 +165,9 @@ void xh_expected_note(const char *url, const struct xh_options *o, const struct 
         expected_free(gone);
 }
 
-void xh_expected_open(uint64_t family, size_t n)
+/* The lock is held. */
+static void open_some(uint64_t family, size_t n, unsigned beside)
 {
-    if (!atomic_load_explicit(&all.n, memory_order_relaxed))
-        return;
-    pthread_mutex_lock(&all.lock);
     for (struct expected *e = all.first; e && n; e = e->next) {
         if (e->opt.namer.family != family)
             continue;
@@ -177,9 +175,28 @@ void xh_expected_open(uint64_t family, size_t n)
         if (e->state != NOTED)
             continue;
         e->state = OPENING;
+        e->opt.beside = beside;
         if (start(e)) /* under the lock: else it might be gone before it began */
             e->state = NOTED;
     }
+}
+
+void xh_expected_open(uint64_t family, size_t n)
+{
+    if (!atomic_load_explicit(&all.n, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&all.lock);
+    open_some(family, n, 0);
+    pthread_mutex_unlock(&all.lock);
+}
+
+void xh_expected_open_beside(uint64_t family, unsigned others)
+{
+    struct expected *e;
+    pthread_mutex_lock(&all.lock);
+    LL_FOREACH (all.first, e)
+        others += e->opt.namer.family == family;
+    open_some(family, XH_EXPECTED_MOST, others);
     pthread_mutex_unlock(&all.lock);
 }
 

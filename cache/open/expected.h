@@ -31,6 +31,9 @@ void xh_expected_note(const char *url, const struct xh_options *o, const struct 
  * thread of its own. Never fails; does not block. */
 void xh_expected_open(uint64_t family, size_t n);
 
+/* The same for all that were noted of |family|: they are wanted for one read, with |others| that are open. */
+void xh_expected_open_beside(uint64_t family, unsigned others);
+
 /* The next number of an opening, for o->asked_as. */
 uint64_t xh_expected_number(void);
 

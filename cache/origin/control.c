@@ -28,9 +28,10 @@ unsigned xh_control_allowed(unsigned option, unsigned files)
 {
     if (option)
         return option;
-    if (files <= XH_USUAL_CONNECTIONS)
+    if (files <= 1)
         return XH_USUAL_CONNECTIONS;
-    return files < CONNECTIONS_MOST ? files + 1 : CONNECTIONS_MOST;
+    unsigned streams = XH_USUAL_CONNECTIONS - 1, n = (streams + files - 1) / files * files + 1; /* equally many each */
+    return n < CONNECTIONS_MOST ? n : CONNECTIONS_MOST;
 }
 
 unsigned xh_control_share(unsigned all, unsigned processes)
@@ -39,10 +40,15 @@ unsigned xh_control_share(unsigned all, unsigned processes)
     return share > SHARE_LEAST ? share : all < SHARE_LEAST ? all : SHARE_LEAST;
 }
 
+int xh_control_is_far(double rtt_ns)
+{
+    return LEAST_STREAMS + rtt_ns * STREAMS_PER_NS >= XH_USUAL_CONNECTIONS - 1;
+}
+
 unsigned xh_control_streams(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files)
 {
     double n = c->streams ? c->streams : LEAST_STREAMS + rtt_ns * STREAMS_PER_NS;
-    if (files > XH_USUAL_CONNECTIONS && files < most && n < files)
+    if (files > 1 && files < most && n < files && xh_control_is_far(rtt_ns))
         n = files;
     unsigned may = most > 1 ? most - 1 : 0;
     return n < may ? (unsigned)n : may;
@@ -200,6 +206,7 @@ unsigned xh_control_most(const struct xh_trial *t, const struct xh_link *l, cons
     unsigned n = xh_control_paying(t) + 1;
     unsigned many = a->scattered && l->rtt_ns > LONG_RTT_NS ? SCATTERED_CONNECTIONS : SMALL_CONNECTIONS;
     if (a->bytes <= SMALL_BYTES || a->scattered) {
+        many = many < a->files ? a->files : many;
         many = less_of(many, uncrowded(l, (double)(a->bytes ? a->bytes : 1)));
         n = n < many ? many : n;
     }
@@ -255,6 +262,13 @@ int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *l
     double busy = (rtt + (double)load->active_bytes / active / rate) / (active + 1);
     double drain = ((double)load->queued_requests * rtt + (double)load->queued_bytes / rate) / active;
     return busy + drain > opening;
+}
+
+int xh_control_opens_own(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a)
+{
+    unsigned before = load->sockets > load->opening ? load->sockets - load->opening : 1;
+    return !a->stream && load->sockets < a->files && l->rtt_ns > 0 &&
+           (a->files - 1) * l->rtt_ns > before * (xh_link_opening_ns(l) + l->rtt_ns);
 }
 
 int xh_control_suits(const struct xh_lane *a, const struct xh_lane *b, const struct xh_asked *r, int streams)

@@ -18,10 +18,11 @@ struct xh_control {
 };
 
 /* Returns how many connections to a server the user of a file allows all processes together: the option |connections|.
- * Where that is 0, the usual number; and of |files| that are read side by side each has one, where that is more. With
- * fewer, each request is for one file, and costs its connection a round trip: 32 sources of 64 MiB at 0.47, 0.66, 0.41
- * of one file's speed (50 and 160 ms, stock; 160 ms, tuned), with one each 1.03, 1.57, 1.03 (`sim --workload V1
- * --sources 32`). Other programs have one for each open file, too. */
+ * Where that is 0, the usual number for one file. Of |files| that are read side by side each has equally many, as all
+ * are wanted in each turn; together they have at least what one file's streams have, and one more is left for what
+ * cannot wait. With fewer than one each, a request is for one file, and costs its connection a round trip: 32 sources of
+ * 64 MiB at 0.47, 0.66, 0.41 of one file's speed (50 and 160 ms, stock; 160 ms, tuned), with one each 1.03, 1.57, 1.03
+ * (`sim --workload V1 --sources 32`). Other programs have one for each open file, too. */
 unsigned xh_control_allowed(unsigned option, unsigned files);
 
 /* Returns how many of |all| connections one of |processes| may have that read at once. */
@@ -31,6 +32,13 @@ unsigned xh_control_share(unsigned all, unsigned processes);
  * many as a link with a round trip of |rtt_ns| has room for, or as |c| was taught, and one for each of |files| that are
  * read side by side. One is always left for what cannot wait: so 0 where |most| is 1. |rtt_ns| 0: not known yet. */
 unsigned xh_control_streams(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files);
+
+/* 1 where the round trip is so long that a file's streams use all connections: files that are read side by side have a
+ * stream each there. Else they come in parts: the round trip before each costs less than streams that make each other
+ * lose packets. At 1 ms and 1 Gbit/s, 4, 8, 16 and 32 sources: parts 1.62, 2.16, 1.36, 1.16 of one file's speed, streams
+ * 0.88, 1.54, 1.35, 0.85. At 10 ms, unlimited, parts 0.89, 0.78, 0.79, 0.87, streams 1.08, 0.96, 0.98, 0.98 (stock
+ * windows, `sim --workload V1`). */
+int xh_control_is_far(double rtt_ns);
 
 /* 1: that many it will be; 0: the next stream may use another number, so the one that begins had better be short. */
 int xh_control_is_settled(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files);
@@ -56,6 +64,7 @@ struct xh_load {
     unsigned sockets;        /* connections that are open */
     unsigned active;         /* requests that have one, or a thread that gives them one */
     unsigned streams;        /* of these, streams */
+    unsigned opening;        /* of the others, those that have a new connection */
     unsigned guesses;        /* of these, speculative ones that are no streams */
     uint64_t active_bytes;   /* what they are to bring; nothing is counted of streams */
     uint64_t queued_requests, queued_bytes; /* the same of those that wait */
@@ -67,6 +76,7 @@ struct xh_asked {
     uint64_t bytes;
     int scattered; /* many small ranges */
     int stream, speculative;
+    unsigned files; /* it is an opening's, of so many files that are wanted for one read; 0: it is not */
     uint64_t waited_ns; /* somebody has waited for it for so long; 0: nobody waits */
 };
 
@@ -120,6 +130,11 @@ struct xh_lane {
     double grown;
     unsigned active;
 };
+
+/* 1 when |a|, one of the openings of several files for one read, is to have a new connection, even if others idle: each
+ * file's stream will want one, and all wait for the last. That is so where the connections that there were before would
+ * bring the openings, one after another, later than new ones do. */
+int xh_control_opens_own(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a);
 
 /* 1 when |a| suits |r| better than |b|. Where |streams| run or wait, connections that have found their speed are for
  * them, and young ones for what is small; else the thread that has less to do is better. */

@@ -216,7 +216,7 @@ unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e)
 static struct xh_load load_of(const struct xh_endpoint *e)
 {
     return (struct xh_load){.sockets = xh_endpoint_sockets_open(e), .active = e->active, .streams = e->streams,
-                            .guesses = e->active_guesses, .active_bytes = e->active_bytes,
+                            .opening = e->opening, .guesses = e->active_guesses, .active_bytes = e->active_bytes,
                             .queued_requests = e->queued_requests, .queued_bytes = e->queued_bytes,
                             .arrived = atomic_load_explicit(&e->arrived, memory_order_relaxed)};
 }
@@ -224,7 +224,7 @@ static struct xh_load load_of(const struct xh_endpoint *e)
 static struct xh_asked asked_of(const struct xh_request *r)
 {
     return (struct xh_asked){.bytes = r->queued_bytes, .scattered = is_scattered(r), .stream = is_stream(r),
-                             .speculative = r->job->speculative,
+                             .speculative = r->job->speculative, .files = xh_origin_object_opened_with(r->job->origin),
                              .waited_ns = r->waits_ns ? xh_now_ns() - r->waits_ns : 0};
 }
 
@@ -273,6 +273,15 @@ static struct xh_thread *choose_thread(const struct xh_endpoint *e, const struct
     return best;
 }
 
+/* The thread for one that has a new connection anyway. */
+static struct xh_thread *least_busy(const struct xh_endpoint *e)
+{
+    unsigned best = 0;
+    for (unsigned i = 1; i < xh_engine_threads(); i++)
+        best = e->thread[i].active < e->thread[best].active ? i : best;
+    return xh_engine_thread(best);
+}
+
 static struct xh_request *first_of(struct xh_ring *ring)
 {
     return xh_ring_empty(ring) ? NULL : xh_ring_of(ring->next, struct xh_request, link);
@@ -284,7 +293,7 @@ unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o
     if (!e)
         return xh_control_unknown(share);
     struct xh_load load = load_of(e);
-    struct xh_asked asked = {.bytes = bytes, .scattered = scattered};
+    struct xh_asked asked = {.bytes = bytes, .scattered = scattered, .files = xh_origin_object_opened_with(o)};
     return xh_control_most(&e->trial, &e->link, &load, &asked, share);
 }
 
@@ -386,13 +395,23 @@ uint64_t xh_endpoint_held_ns(const char *server)
     return e && e->held_ns > now ? e->held_ns - now : 0;
 }
 
+static unsigned wants_fresh(const struct xh_endpoint *e, const struct xh_request *r)
+{
+    struct xh_load load = load_of(e);
+    struct xh_asked asked = asked_of(r);
+    return (unsigned)xh_control_opens_own(&e->link, &load, &asked);
+}
+
 void xh_endpoint_dispatch(struct xh_endpoint *e)
 {
     struct xh_request *r;
     if (xh_endpoint_is_held(e))
         return;
     while ((r = next_request(e)) != NULL && !has_to_wait(e, r)) {
-        struct xh_thread *t = is_impatient(r) ? thread_for_stream(r->job->origin) : choose_thread(e, r, 0);
+        r->fresh = wants_fresh(e, r);
+        struct xh_thread *t = r->fresh          ? least_busy(e)
+                              : is_impatient(r) ? thread_for_stream(r->job->origin)
+                                                : choose_thread(e, r, 0);
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);
             if (is_patient(r) ? e->active > 0 : !is_worth_opening(e, other))
@@ -401,6 +420,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
             t = choose_thread(e, r, 1);
             r->opens = !is_stream(r);
         }
+        r->opens |= r->fresh;
         unqueue(e, r);
         bind(e, r, t);
         if (is_stream(r))

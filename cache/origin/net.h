@@ -46,6 +46,7 @@ struct xh_send {
     const char *ca_file, *ca_dir, *client_cert, *client_key; /* "" or NULL: none */
     const struct xh_proxies *proxies;
     int https;
+    int fresh; /* 1: over a new connection */
     uint64_t connect_timeout_ms; /* should the exchange's own deadline fail */
     atomic_uint *sockets; /* how many this wire has open to the server; lives as long as the process; relaxed, a hint */
 };

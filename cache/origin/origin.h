@@ -30,6 +30,7 @@ struct xh_origin_info {
     unsigned max_ranges;     /* most ranges one request may carry now; 1: no multi-range */
     size_t max_range_header; /* most bytes of the Range header's value, at least 64 */
     unsigned connections;    /* how many a long range is spread over now, at least 1 */
+    int far;                 /* files side by side have a stream each: xh_control_is_far */
     unsigned allowed;        /* how many all processes together may have now, at least 1 */
     unsigned paying;         /* how many would be, were there no cap; 0: unknown */
     unsigned scattered;      /* how many transfers of small ranges run at once, of speculative ones one fewer; at least

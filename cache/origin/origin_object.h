@@ -50,6 +50,12 @@ static inline unsigned xh_origin_object_allowed(const struct xh_origin *o)
     return xh_control_allowed((unsigned)o->options.connections, o->files);
 }
 
+/* How many files are opened together with |o|, and it; 0: it is open, or it is not known. Lock held. */
+static inline unsigned xh_origin_object_opened_with(const struct xh_origin *o)
+{
+    return o->opened ? 0 : o->files;
+}
+
 static inline unsigned xh_origin_object_connections(const struct xh_origin *o)
 {
     return xh_control_share(xh_origin_object_allowed(o), o->processes);

@@ -377,6 +377,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     if (rc != 0)
         return rc;
     o->patience = patience;
+    o->files = options->beside;
     int known = hint && *hint && read_hint(&hinted, hint) == 0;
     if (known && vouched) {
         believe_told(o, &hinted);

@@ -43,6 +43,7 @@ struct xh_request {
     struct xh_request *twin; /* the other of a pair; NULL: none, or it is over */
     int hedge;               /* while BOUND and RUNNING: the second of a pair */
     int hedged;              /* of a pair, now or once */
+    unsigned fresh;          /* 1: over a new connection, whichever there are */
     unsigned opens;          /* 1 while BOUND and RUNNING: on a connection that is opened for it */
     int surplus;             /* the twin brought the slice: to end without a word */
     uint64_t due_ns;               /* while DELAYED; XH_DUE_RESUMED: when its reader goes on */

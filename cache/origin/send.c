@@ -80,7 +80,8 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
     }
     headers[n] = NULL;
     struct xh_send s = {
-        .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL, .headers = headers, .sockets = sockets};
+        .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL, .headers = headers, .sockets = sockets,
+        .fresh = (int)x->request->fresh};
     xh_caller_send(&o->caller, x->token, x->url, &s);
     if (!x->cert_sent)
         s.client_cert = s.client_key = NULL;

@@ -158,6 +158,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     unsigned pay = e ? xh_control_paying(&e->trial) : 1;
     unsigned most = xh_origin_object_connections(o);
     out->allowed = xh_origin_object_allowed(o);
+    out->far = xh_control_is_far((double)(e ? e->link.rtt_ns : 0));
     out->connections = most < pay ? most : pay;
     out->paying = e ? e->trial.paying : 0;
     out->rtt_ns = e ? (uint64_t)e->link.rtt_ns : 0;

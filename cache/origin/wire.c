@@ -198,6 +198,7 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
         return NULL;
     }
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms + CONNECT_SPARE_MS);
+    curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)s->fresh);
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 0L);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, s->sockets);
     if (curl_multi_add_handle(w->multi, e) != CURLM_OK) {

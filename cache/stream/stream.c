@@ -22,10 +22,6 @@
 /* A stream is short that has fewer connections than it might, as others have them, and while it is not known how many
  * pay: the next one may have more. What would be two of them is one. */
 #define SHORT_ROUNDS 8
-/* Files that are read in turns are fetched in parts of half of what each may hold. Where all parts together are so many
- * times what a fast link holds, the round trip before each costs little, and parts suit connections of different speed
- * better. */
-#define TURN_ROUND_TRIPS 2
 /* How far ahead a stream of a slow link runs, in seconds of what comes; and how often that is reckoned. */
 #define SOON_S 4
 #define RATED_NS 250000000u
@@ -177,9 +173,8 @@ static size_t loads_now(const struct xh_file *f, const struct xh_origin_info *in
 {
     size_t n = info->max_ranges > 1 && f->opt.multirange ? info->streaming : 1;
     size_t may = info->streams + (follows ? busy : 0);
-    if (turns > 1) { /* all are needed in each turn: so are all connections */
-        int gains = f->opt.readahead_bytes / 2 < TURN_ROUND_TRIPS * fast_link_holds(info);
-        n = gains ? (n + 1) / turns : 0;
+    if (turns > 1) { /* equally many each, as all are wanted in each turn: so is the last connection */
+        n = info->far ? (n + 1) / turns : 0;
         may++;
     }
     n = n < STREAM_LOADS_MOST ? n : STREAM_LOADS_MOST;

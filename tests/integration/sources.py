@@ -408,7 +408,7 @@ def opened_ahead(tap, bench, liar, directory):
             liar.reset()
             out, errors = bench.run(version, [["open", parents[0]], ["read", "v/all"]], log="read", sidecar="off")
             assert out[1] == DATA * 12, out
-            assert errors.count(" expected taken=1 ") == 10, errors[-3000:]
+            assert errors.count(" expected taken=1 ") == 11, errors[-3000:]
             for path, requests in liar.requests().items():
                 gets = [r for r in requests if r["method"] == "GET" and not r["range"]] if "/ok/" in path else []
                 assert len(gets) <= 1, (path, requests)

@@ -284,7 +284,7 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     q->path = copy(path);
     for (size_t i = 0; s->headers[i] && i < HEADERS_MOST; i++)
         q->header[i] = copy(s->headers[i]);
-    struct conn *c = conn_kept(w, server);
+    struct conn *c = s->fresh ? NULL : conn_kept(w, server);
     bind(l, c ? c : conn_open(l, server));
     xh_ring_put_last(&w->running, &l->link);
     w->woken = 1;

@@ -18,12 +18,15 @@ Test(control, streams_begin_with_more_connections_the_longer_the_round_trip)
         cr_assert_eq(xh_control_streams(&none, table[i].rtt_ms * MS, table[i].most, 0), table[i].streams, "row %zu", i);
 }
 
-Test(control, files_side_by_side_have_a_connection_each)
+Test(control, files_side_by_side_have_equally_many_connections)
 {
     static const struct {
         unsigned option, files, processes, allowed, share, streams;
     } table[] = {
-        {0, 0, 0, 16, 16, 15},  {0, 15, 1, 16, 16, 15}, {0, 16, 1, 16, 16, 15},  {0, 17, 1, 18, 18, 17},
+        {0, 0, 0, 16, 16, 15},  {0, 1, 1, 16, 16, 15},
+        {0, 2, 1, 17, 17, 16},  {0, 3, 1, 16, 16, 15},  {0, 4, 1, 17, 17, 16},   {0, 7, 1, 22, 22, 21},
+        {0, 8, 1, 17, 17, 16},  {0, 9, 1, 19, 19, 18},  {0, 15, 1, 16, 16, 15},  {0, 16, 1, 17, 17, 16},
+        {0, 17, 1, 18, 18, 17},
         {0, 32, 1, 33, 33, 32}, {0, 63, 1, 64, 64, 63}, {0, 100, 1, 64, 64, 63}, {0, 32, 4, 33, 9, 8},
         {0, 32, 40, 33, 2, 1},
         {16, 32, 1, 16, 16, 15}, /* what the user says holds */
@@ -39,6 +42,9 @@ Test(control, files_side_by_side_have_a_connection_each)
                      "row %zu", i);
     }
     cr_expect_eq(xh_control_streams(&few, 160.0 * MS, 16, 0), 3);
+    cr_expect_eq(xh_control_streams(&few, 160.0 * MS, 17, 8), 8);
+    cr_expect_eq(xh_control_streams(&(struct xh_control){0}, 1.0 * MS, 17, 8), 6, "they come in parts");
+    cr_expect(xh_control_is_far(10.0 * MS) && !xh_control_is_far(9.0 * MS) && !xh_control_is_far(0));
     cr_expect_eq(xh_control_streams(&few, 160.0 * MS, 33, 32), 32, "fewer would do, and would have to take turns");
 }
 
@@ -223,6 +229,29 @@ Test(control, a_connection_is_opened_where_waiting_takes_longer)
 }
 
 /* ---- the link */
+
+Test(control, each_of_many_files_is_opened_over_its_own_connection)
+{
+    static const struct {
+        unsigned sockets, opening, files;
+        int stream, own;
+    } table[] = {
+        {2, 0, 0, 0, 0},                     /* a file alone */
+        {2, 0, 4, 0, 0},  {2, 0, 7, 0, 0},   /* two bring three openings each before a new one brings its first */
+        {2, 0, 8, 0, 1},  {2, 0, 16, 0, 1},
+        {3, 1, 8, 0, 1},  {7, 5, 8, 0, 1},   /* that others of them have new ones changes nothing */
+        {2, 6, 8, 0, 1},                     /* those do not count yet */
+        {8, 6, 8, 0, 0},  {17, 0, 16, 0, 0}, /* there is one for each */
+        {2, 0, 16, 1, 0},
+    };
+    const struct xh_link l = {.rtt_ns = 50.0 * MS}, unknown = {0};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const struct xh_load load = {.sockets = table[i].sockets, .opening = table[i].opening};
+        const struct xh_asked a = {.bytes = 12288, .stream = table[i].stream, .files = table[i].files};
+        cr_expect_eq(xh_control_opens_own(&l, &load, &a), table[i].own, "row %zu", i);
+        cr_expect_not(xh_control_opens_own(&unknown, &load, &a), "row %zu", i);
+    }
+}
 
 Test(control, a_round_trip_falls_at_once_and_rises_slowly)
 {

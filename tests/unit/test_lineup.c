@@ -205,6 +205,8 @@ Test(lineup, once_two_neighbours_were_opened_more_and_more_are_about_to_be)
     opened(&l, 20, &first);
     cr_assert_eq(l.soon, 0, "one shows no order");
     cr_assert_eq(first, 21);
+    opened(&l, 0, &first);
+    cr_assert_eq(l.soon, 1, "they are read from the first one on");
     xh_lineup_free(&l);
 }
 

@@ -109,6 +109,23 @@ Test(policy, a_stream_begins_with_the_read_only_on_young_connections_for_a_large
         cr_assert_eq(xh_policy_leads(&l[i]), i == 0, "%zu", i);
 }
 
+Test(policy, with_several_files_side_by_side_their_streams_begin_with_smaller_reads)
+{
+    static const struct {
+        uint64_t each;
+        unsigned files;
+        int begins, leads;
+    } table[] = {
+        {MIB, 1, 1, 0},      {MIB, 2, 1, 1}, {MIB, 4, 1, 1},     {MIB, 4, 0, 0}, {MIB, 8, 0, 1}, {MIB - 1, 4, 1, 0},
+        {MIB / 2, 15, 1, 0}, {MIB / 2, 16, 1, 1}, {8 * MIB, 1, 0, 1},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        const struct xh_leading l = {.len = table[i].files * table[i].each, .files = table[i].files,
+                                     .begins = table[i].begins, .dataset = 64 * MIB, .young = 1};
+        cr_assert_eq(xh_policy_leads(&l), table[i].leads, "row %zu", i);
+    }
+}
+
 Test(policy, windows)
 {
     static const struct {

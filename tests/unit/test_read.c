@@ -1532,6 +1532,34 @@ Test(read, what_is_expected_is_opened_once_it_is_near_and_in_order, .timeout = 5
     cr_assert_eq(xh_expected_count(), 0);
 }
 
+Test(read, where_several_files_are_opened_before_any_is_read_all_that_are_expected_are_opened, .timeout = 50)
+{
+    char url[64];
+    struct xh_options o = named_options(3, "");
+    struct xh_file *f = open_source(0, 4, "");
+    o.namer.family = f->opt.namer.family;
+    engine.reader = "a";
+    unsigned before = opens();
+    for (int i = 0; i < 5; i++) {
+        snprintf(url, sizeof url, COMING "%d", i);
+        xh_cache_expect(url, &o);
+    }
+    xh_cache_expect_beside(o.namer.family + 1);
+    cr_assert_eq(xh_expected_threads(), 0, "another family's");
+    xh_cache_expect_beside(o.namer.family);
+    while (xh_expected_threads())
+        sched_yield();
+    cr_assert_eq(opens(), before + 5);
+    xh_cache_expect_none(o.namer.family);
+    read_checked(f, (struct xh_range){1000000, HINT_BYTES});
+    drain();
+    xh_cache_expect(COMING, &o);
+    xh_cache_expect_beside(o.namer.family);
+    cr_assert_eq(xh_expected_threads(), 0, "one file after another is read");
+    xh_cache_expect_none(o.namer.family);
+    xh_cache_close(f);
+}
+
 Test(read, a_file_is_not_handed_to_who_asks_with_other_rights_or_options, .timeout = 50)
 {
     struct xh_options o = named_options(3, ""), other = named_options(3, "gap_bytes=1"), of_other = o;
