@@ -351,8 +351,14 @@ static void refuse_made_external(struct xh_remote *r)
         const struct piece *p = &r->headers[i];
         char why[512], *buf = p->at < e.size ? malloc(p->len) : NULL;
         size_t len = buf && p->len > e.size - p->at ? (size_t)(e.size - p->at) : p->len;
-        int made = buf && look(&l, p->at, buf, len) == 0 && xh_external_anywhere(&e, p->at, buf, len);
+        int there = p->at < e.size, untold = there && (!buf || look(&l, p->at, buf, len) != 0);
+        int made = there && !untold && xh_external_anywhere(&e, p->at, buf, len);
         free(buf);
+        if (untold) {
+            xh_edit_refuse(r->edit, "what was written cannot be read again, so it cannot be told whether it has a "
+                                    "dataset whose data is in external files; the file is not sent");
+            return;
+        }
         if (!made)
             continue;
         snprintf(why, sizeof why,

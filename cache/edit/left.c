@@ -51,6 +51,7 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
     if (!e)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     e->opt = *o;
+    e->opt.is_written = 1;
     xh_env_hold(&e->opt);
     e->process = xh_process();
     e->closing = 1;

@@ -399,7 +399,8 @@ static unsigned wants_fresh(const struct xh_endpoint *e, const struct xh_request
 {
     struct xh_load load = load_of(e);
     struct xh_asked asked = asked_of(r);
-    return (unsigned)xh_control_opens_own(&e->link, &load, &asked);
+    unsigned most = xh_origin_object_connections(r->job->origin); /* idle ones count too */
+    return load.sockets < most && (unsigned)xh_control_opens_own(&e->link, &load, &asked);
 }
 
 void xh_endpoint_dispatch(struct xh_endpoint *e)
