@@ -41,7 +41,7 @@ struct xh_remote {
     int said_joined; /* 1: a message about an opening with other options was printed */
     int committing;  /* 1: what is flushed is about to be sent */
     struct piece *headers; /* what was written and may name external files; NULL: nothing */
-    size_t n_headers;
+    size_t n_headers, headers_room;
     struct xh_remote *next; /* in the list h5->written */
     /* for a stand-in: the file that it stands for, and whose |edit| it has while that is open */
     struct xh_remote *of;
@@ -307,11 +307,9 @@ static int note_header(struct xh_remote *r, uint64_t addr, size_t size, const vo
         atomic_store_explicit(&r->elsewhere, 1, memory_order_relaxed);
     if (!xh_external_may_hold(buf, size))
         return 0;
-    struct piece *more = realloc(r->headers, (r->n_headers + 1) * sizeof *more);
-    if (!more)
+    if (xh_grow(r->headers, r->headers_room, r->n_headers + 1))
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a write to %.200s", r->shown);
-    r->headers = more;
-    more[r->n_headers++] = (struct piece){addr, size};
+    r->headers[r->n_headers++] = (struct piece){addr, size};
     return 0;
 }
 
@@ -371,7 +369,7 @@ static void refuse_made_external(struct xh_remote *r)
     }
     free(r->headers);
     r->headers = NULL;
-    r->n_headers = 0;
+    r->n_headers = r->headers_room = 0;
 }
 
 void xh_remote_commits(struct xh_remote *r, int now)

@@ -111,7 +111,8 @@ static void say_keep(const struct xh_facts *f, char *out)
     else if (f->fleeting)
         snprintf(out, XH_ADVICE_BYTES,
                  "%.1f MB came more than once; the server proves no version (no strong ETag, no date of more than a "
-                 "minute ago, or a file that was changed just now), so this process alone can keep them: XHDF5_PRIVATE_BUDGET_BYTES=%lluM", again, room);
+                 "minute ago, or a file that was changed just now), so this process alone can keep them: "
+                 "XHDF5_PRIVATE_BUDGET_BYTES=%lluM", again, room);
     else if (!f->shadow)
         snprintf(out, XH_ADVICE_BYTES, "%.1f MB of a file of %.1f MB came more than once: XHDF5_SHADOW=on keeps them",
                  again, mb);
