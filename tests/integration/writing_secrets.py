@@ -126,6 +126,7 @@ def main():
                     status, said = p.say(*words, who=who, sidecar="auto", writable="off")
                     assert said, words
             p.local("f = h5py.File(url, 'w'); f['a'] = np.zeros(2000000); f.close()", p.root / "large.h5")
+            harness.age(p.root / "large.h5")    # what was changed just now leaves nothing in the shadow
             for who, name in (("token", url), ("url", secret_url)):
                 for sidecar in "auto", "require":
                     p.run("h5py.File(url)['a'][5]", name.replace("/f.h5", "/large.h5"), who=who, sidecar=sidecar,

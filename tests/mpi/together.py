@@ -154,9 +154,11 @@ def image(tap, job, server, data):
     """A metadata image beside the file: rank 0 finds it, and all read it."""
     local = pathlib.Path(data, "imaged.h5")
     shutil.copyfile(f"{data}/latest.h5", local)
+    harness.age(local)      # ranks share nothing of a file that was changed just now
     url = f"{server.url}/imaged.h5"
     status, _, err = harness.run([harness.BUILD / "vfd/tool/xhdf5", "publish", local], harness.clean_env())
     assert status == 0, err
+    harness.age(f"{local}.xhmeta")
     size = pathlib.Path(f"{local}.xhmeta").stat().st_size
     for nodes in (False, True):
         where = "on nodes of their own" if nodes else "on one node"
