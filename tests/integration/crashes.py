@@ -114,6 +114,7 @@ class Place:
         status, out, err = harness.run([H5PY, "-c", MAKE, self.file, seed], harness.clean_env())
         assert status == 0, out + err
         self.file.chmod(0o644)
+        harness.age(self.file)
         with Reader(self.file, harness.clean_env()) as r:
             for part in ("begin", "metadata", "all"):
                 self.right[part] = r.read(part)

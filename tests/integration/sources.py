@@ -21,7 +21,8 @@ import harness  # noqa: E402
 FORKY = pathlib.Path("/opt/forky")
 PYTHONS = {"1.14.5": [sys.executable], "1.14.6": [harness.H5PY["3.14.0"]], "2.0": [harness.H5PY["3.16.0"]],
            "2.2": ["chroot", FORKY, "/usr/bin/python3"]}
-HASTY = {"retries": 0, "stall_timeout_ms": 300, "connect_timeout_ms": 1000, "head_bytes": 4096}
+STALL_MS = 1000          # a busy machine's server of lies may take a third of that for an honest answer
+HASTY = {"retries": 0, "stall_timeout_ms": STALL_MS, "connect_timeout_ms": 1000, "head_bytes": 4096}
 DATA, FILL = [0, 1, 2, 3, 4, 5], [-1] * 6
 
 FAR = "300000-400000"    # of the source: its group "far", and the data of its dataset "late"
@@ -108,7 +109,7 @@ FAILS = {
     "403": ("PermissionError", 13, "403"),
     "500": ("OSError", 5, "500"),
     "503": ("OSError", 5, "503"),
-    "stall-head": ("TimeoutError", 110, "no byte for 300 ms"),
+    "stall-head": ("TimeoutError", 110, f"no byte for {STALL_MS} ms"),
     "reset-head": ("OSError", 5, ""),
     "empty-reply": ("OSError", 5, ""),
 }
@@ -314,7 +315,7 @@ def silent_servers(tap, bench, liar, directory):
             with tap.claim(f"{version}: a thousand reads of a source that {what} wait once"):
                 out, errors = bench.run(version, [["open", parent], ["read many", f"v/{name}", 1000]], readahead="off")
                 texts, n, seconds = out[1]
-                assert all("no byte for 300 ms" in text for text in texts) and n == 1000, out
+                assert all(f"no byte for {STALL_MS} ms" in text for text in texts) and n == 1000, out
                 struck = [r for rs in liar.requests().values() for r in rs if r["struck"]]
                 assert 1 <= len(struck) <= 1 + seconds // 5, (seconds, struck)    # a failure is forgotten after five seconds
 
@@ -442,10 +443,10 @@ def accounts(tap, bench, liar, parents):
                                         ["close"]], stats="on")
         unopened = re.findall(r"xhdf5: (\S+): not opened, after ([\d.]+) s\n.*\n  time      network ([\d.]+) s.*\n  advice    it could not be opened\. (.*)", errors)
         assert [u[0] for u in unopened] == [f"{liar.base}/{n}/v.h5" for n in ("stall-head", "503", "404")], errors
-        assert float(unopened[0][2]) >= 0.3 and "no byte for 300 ms" in unopened[0][3], unopened
+        assert float(unopened[0][2]) >= STALL_MS / 1000 and f"no byte for {STALL_MS} ms" in unopened[0][3], unopened
         whole = errors[errors.index(f"xhdf5: {url}: open for"):]
         lost = re.search(r"2 openings failed and 1 is not there: ([\d.]+) s", whole)
-        assert lost and float(lost[1]) >= 0.3, whole
+        assert lost and float(lost[1]) >= STALL_MS / 1000, whole
         assert float(re.search(r"time      network ([\d.]+) s", whole)[1]) >= float(lost[1]), whole
         assert "2 openings of files that this one names" in whole and "xhdf5 doctor" in whole and "nothing to gain" not in whole, whole
 

@@ -1464,43 +1464,41 @@ Test(page, readers_and_what_others_have_claimed_are_seen)
     xh_shadow_close(s);
 }
 
-/* Fetches another file than its parent's. */
-static int fetch_another(void *unused)
+/* Fetches another file than its parent's, again and again. */
+static void fetch_another(const char *name)
 {
     struct xh_shadow *s = NULL;
-    uint64_t begun = xh_now_ns();
-    if (xh_shadow_open(URL "/another", "etag:\"1\"", 10 * PAGE, &opt, &s, NULL) != 0)
-        return -1;
-    while (xh_now_ns() - begun < 150000000) /* what the parent counted last is known for 100 ms */
+    alarm(LASTS_S);
+    if (xh_shadow_open(name, "etag:\"1\"", 10 * PAGE, &opt, &s, NULL) != 0)
+        _exit(1);
+    for (;; sched_yield())
         xh_shadow_busy(s);
-    return 0;
+}
+
+/* Counts until |n| are seen, and no more than these on the way. */
+static void count_until(struct xh_shadow *s, unsigned n, unsigned most)
+{
+    unsigned now;
+    while ((now = xh_shadow_busy(s)) != n) {
+        cr_assert_leq(now, most);
+        sched_yield();
+    }
 }
 
 Test(page, who_fetches_whatever_file_is_counted, .timeout = 60)
 {
     struct xh_shadow *s = open_shadow(10 * PAGE);
-    pid_t first = 0, second = 0;
+    pid_t pids[2];
     cr_assert_eq(xh_shadow_busy(s), 1);
-    unsigned most = 0, now = 0;
-    /* the first is forgotten where the second takes two seconds to begin */
-    for (int tries = 0; most < 3 && tries < 8; tries++) {
-        if (first)
-            end(first), end(second);
-        first = stand(fetch_another, NULL);
-        second = stand(fetch_another, NULL);
-        uint64_t begun = xh_now_ns();
-        while (most < 3 && xh_now_ns() - begun < 200000000) {
-            now = xh_shadow_busy(s);
-            most = now > most ? now : most;
-        }
-    }
-    cr_assert_eq(most, 3);
-    uint64_t begun = xh_now_ns();
-    while (now > 1 && xh_now_ns() - begun < 15000000000)
-        now = xh_shadow_busy(s);
-    cr_assert_eq(now, 1, "who stands still is not counted for long");
-    end(first);
-    end(second);
+    for (int i = 0; i < 2; i++)
+        if ((pids[i] = fork()) == 0)
+            fetch_another(i ? URL "/another" : URL "/third");
+    count_until(s, 3, 3);
+    kill(pids[0], SIGSTOP);
+    count_until(s, 2, 3); /* who stands still is not counted for long */
+    end(pids[0]);
+    end(pids[1]);
+    count_until(s, 1, 2);
     xh_shadow_close(s);
 }
 
