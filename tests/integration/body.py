@@ -309,6 +309,7 @@ class Room:
     def make(self, name, kind, images=IMAGES):
         path = self.root / f"{name}.h5"
         subprocess.run([harness.DATA_PYTHON, "-c", MAKE, path, str(images), str(SIDE), kind], check=True)
+        harness.age(path)
         self.sums[name] = self.local(name)
         return path
 
