@@ -336,6 +336,7 @@ def small_tmpfs(place):
                                    harness.clean_env())
     assert status == 0, out + err
     big.chmod(0o644)
+    harness.age(big)
     argv = [str(READ_IMAGES), "{}", "images"]
     want = re.search(r"sum=\w+", harness.run([READ_IMAGES, big, "images"], harness.clean_env())[1])[0]
     env = place.env(None)
