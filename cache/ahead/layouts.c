@@ -14,6 +14,7 @@
 
 #define CHUNKS_AT_ONCE 256
 #define NODES_AT_ONCE 16
+#define WALK_NODES_AT_ONCE 256
 /* A node that is there already leads to others: so many levels are followed in one go. */
 #define NODE_ROUNDS 4
 
@@ -80,6 +81,16 @@ static void see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* HDF5 has read the metadata at |off|. Returns 1 when it goes through an index. */
+static int walked(struct xh_file *f, uint64_t off)
+{
+    struct xh_layouts *l = f->layouts;
+    pthread_mutex_lock(&l->lock);
+    int walks = l->chunks && xh_chunkindex_walked(l->chunks, off);
+    pthread_mutex_unlock(&l->lock);
+    return walks;
+}
+
 /* Shows the index the node |r|. Returns 1 when it is there. */
 static int see_shadow(struct xh_file *f, struct xh_range r)
 {
@@ -93,14 +104,15 @@ static int see_shadow(struct xh_file *f, struct xh_range r)
 
 /* ---- chunks */
 
-/* Proposes the index nodes that lie before the reader; those that are here are shown at once. */
-static void propose_nodes(struct xh_file *f)
+/* Proposes the index nodes that lie ahead, which |wanted| says; those that are here are shown at once. */
+static void propose_nodes(struct xh_file *f,
+                          size_t (*wanted)(struct xh_chunkindex *, struct xh_range *, size_t), size_t most)
 {
-    struct xh_range want[NODES_AT_ONCE], far[NODES_AT_ONCE];
+    struct xh_range want[WALK_NODES_AT_ONCE], far[WALK_NODES_AT_ONCE];
     size_t nfar, found = 1;
     for (int round = 0; round < NODE_ROUNDS && found; round++) {
         pthread_mutex_lock(&f->layouts->lock);
-        size_t n = xh_chunkindex_wanted(f->layouts->chunks, want, NODES_AT_ONCE);
+        size_t n = wanted(f->layouts->chunks, want, most);
         pthread_mutex_unlock(&f->layouts->lock);
         nfar = found = 0;
         for (size_t i = 0; i < n; i++)
@@ -165,7 +177,7 @@ static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
         return end != 0;
     if (strayed)
         xh_schedule_recall(f);
-    propose_nodes(f);
+    propose_nodes(f, xh_chunkindex_wanted, NODES_AT_ONCE);
     propose_stretch(f, end);
     pthread_mutex_lock(&f->layouts->lock);
     size_t want = xh_chunkindex_next(chunks, xh_guess_window(f), r, CHUNKS_AT_ONCE);
@@ -182,9 +194,14 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
         return 0;
     if (s->kind == XH_KIND_RAW)
         return f->layouts->chunks && saw_chunks(f, s->ext, s->n);
+    int walks = 0;
     for (size_t i = 0; i < s->n; i++)
-        if (s->ext[i].len)
+        if (s->ext[i].len) {
             see(f, s->ext[i].off, s->ext[i].buf, s->ext[i].len);
+            walks |= walked(f, s->ext[i].off);
+        }
+    if (walks)
+        propose_nodes(f, xh_chunkindex_unwalked, WALK_NODES_AT_ONCE);
     return 0;
 }
 

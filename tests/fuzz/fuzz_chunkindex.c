@@ -43,6 +43,28 @@ static void stretches(struct xh_chunkindex *ci, size_t size, uint64_t window)
         xh_chunkindex_took(ci, s);
 }
 
+/* Who goes through the nodes as they come, and now and then reads one twice or leaves it out. */
+static void walk(struct xh_chunkindex *ci, const uint8_t *p, size_t size)
+{
+    struct xh_range r[16], todo[64];
+    size_t n = 0, k = 0;
+    for (size_t off = 0; off + 16 < size && n < 64; off++)
+        if (begins(p + off))
+            todo[n++] = (struct xh_range){off, size - off < 2048 ? size - off : 2048};
+    for (unsigned steps = 0; k < n && steps < 200; steps++, k += (unsigned)rand() % 8 != 0) {
+        see(ci, p, size, todo[k].off, todo[k].len);
+        if (!xh_chunkindex_walked(ci, todo[k].off))
+            continue;
+        size_t more = xh_chunkindex_unwalked(ci, r, 16);
+        hold(more <= 16, "too many nodes");
+        for (size_t i = 0; i < more; i++) {
+            hold(r[i].len && r[i].len <= size && r[i].off <= size - r[i].len, "a node outside the object");
+            if (n < 64)
+                todo[n++] = r[i];
+        }
+    }
+}
+
 /* What was proposed and not read yet. */
 struct proposals {
     struct xh_range at[32];
@@ -83,6 +105,7 @@ static void drive(const uint8_t *p, size_t size, unsigned seed)
             uint64_t len = lens[(unsigned)rand() % (sizeof lens / sizeof *lens)];
             see(ci, p, size, off, len < size - off ? len : size - off);
         }
+    walk(ci, p, size);
     struct proposals todo = {.n = 0};
     unsigned steady = 2u << (unsigned)rand() % 6; /* mostly the chunk that was proposed, as a reader would */
     for (int i = 0; i < 200; i++) {

@@ -58,8 +58,8 @@ def python(code, *args, env=None):
 
 
 def behind_a_node(log):
-    """The chunks before which HDF5 read metadata: the first one of all, and the first of an index node that HDF5 came to
-    sooner than it was fetched ahead."""
+    """The chunks before which HDF5 read metadata: the first one of all, and the first of an index node that HDF5 came
+    to sooner than it was fetched ahead."""
     reads = re.findall(r"vfd read kind=(\w+) pieces=\d+ first=(\d+)\+(\d+)", log)
     return {(int(off), int(size)) for (before, *_), (kind, off, size) in zip(reads, reads[1:])
             if (before, kind) == ("meta", "raw")}

@@ -218,8 +218,14 @@ static void order_by_reads(struct replay *r)
     }
 }
 
-/* Writes a file, reads all of it through the library, and keeps what the library read and says. */
-static void record(struct replay *r, const struct layout *l, int zipped)
+static int pass_chunk(const hsize_t *offset, unsigned mask, haddr_t addr, hsize_t size, void *ctx)
+{
+    return 0;
+}
+
+/* Writes a file, reads all of it through the library, or only lists its chunks, and keeps what the library read and
+ * says. */
+static void record(struct replay *r, const struct layout *l, int zipped, int lists)
 {
     char path[] = "/tmp/xh-chunks-XXXXXX", log[] = "/tmp/xh-chunks-log-XXXXXX";
     close(mkstemp(path));
@@ -233,7 +239,10 @@ static void record(struct replay *r, const struct layout *l, int zipped)
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, fapl), set = H5Dopen2(file, "data", H5P_DEFAULT);
     size_t n = elements_of(l->dims, l->rank);
     int *data = malloc(n * sizeof *data);
-    cr_assert_geq(H5Dread(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), 0);
+    if (lists)
+        cr_assert_geq(H5Dchunk_iter(set, H5P_DEFAULT, pass_chunk, NULL), 0);
+    else
+        cr_assert_geq(H5Dread(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), 0);
     free(data);
     H5Dclose(set);
     H5Fclose(file); /* the log is complete */
@@ -349,7 +358,7 @@ static void each_layout(int zipped)
     for (size_t i = 0; i < LAYOUTS; i++) {
         struct replay r;
         size_t raw, good;
-        record(&r, &layouts[i], zipped);
+        record(&r, &layouts[i], zipped, 0);
         cr_assert_gt(r.truth.n, 3, "%s: %zu chunks", r.l.name, r.truth.n);
 
         struct xh_chunkindex *ci = xh_chunkindex_new(r.size);
@@ -452,7 +461,7 @@ Test(chunkindex, chunks_read_in_order_are_one_stretch_over_the_index_nodes_betwe
             struct replay r;
             struct xh_range s = {0, 0};
             uint64_t sum = 0, end = 0;
-            record(&r, &dense[i], zipped);
+            record(&r, &dense[i], zipped, 0);
             struct xh_chunkindex *ci = xh_chunkindex_new(r.size);
             cr_assert_eq(replay_stretches(&r, ci, &s), 1, "%s", r.l.name);
             for (size_t k = 0; k < r.truth.n; k++) {
@@ -471,7 +480,7 @@ Test(chunkindex, chunks_read_in_order_are_one_stretch_over_the_index_nodes_betwe
 Test(chunkindex, a_stretch_that_ends_at_an_unseen_node_has_to_be_four_times_as_long, .timeout = 60)
 {
     struct replay r;
-    record(&r, &dense[1], 0);
+    record(&r, &dense[1], 0, 0);
     for (unsigned least = 1; least < 12; least++) {
         struct xh_range s = {0, 0};
         size_t k = 0, i = 0;
@@ -500,4 +509,63 @@ Test(chunkindex, a_stretch_that_ends_at_an_unseen_node_has_to_be_four_times_as_l
         xh_chunkindex_free(ci);
     }
     replay_free(&r);
+}
+
+/* ---- walks through an index -------------------------------------------------------------------------- */
+
+/* Replays what HDF5 reads to list all chunks. |*nodes|: its reads of index nodes. Returns how many of them nobody had
+ * foreseen; |*vain|: nodes that were foreseen, and not read. */
+static size_t replay_walk(const struct replay *r, struct xh_chunkindex *ci, size_t *nodes, size_t *vain)
+{
+    uint8_t *proposed = calloc(r->size, 1);
+    struct xh_range out[64];
+    size_t late = 0, foreseen = 0, used = 0;
+    *nodes = 0;
+    for (size_t i = 0; i < r->nreads; i++) {
+        const struct noted *rd = &r->reads[i];
+        cr_assert_not(rd->raw);
+        if (xh_chunkindex_cares(ci, rd->off, r->bytes + rd->off, rd->len) || proposed[rd->off]) {
+            ++*nodes;
+            late += !proposed[rd->off];
+            used += proposed[rd->off];
+        }
+        see(ci, r, rd->off, rd->len);
+        if (!xh_chunkindex_walked(ci, rd->off))
+            continue;
+        for (size_t n; (n = xh_chunkindex_unwalked(ci, out, 64)) > 0;)
+            for (size_t j = 0; j < n; j++) {
+                cr_assert_not(proposed[out[j].off], "%s: %llu is proposed twice", r->l.name,
+                              (unsigned long long)out[j].off);
+                proposed[out[j].off] = 1;
+                foreseen++;
+                see(ci, r, out[j].off, out[j].len);
+            }
+    }
+    *vain = foreseen - used;
+    free(proposed);
+    return late;
+}
+
+Test(chunkindex, who_lists_chunks_waits_for_few_nodes_of_any_index, .timeout = 60)
+{
+    static const char *const deep[] = {"btree1_deep", "fixed_paged", "extensible_blocks", "extensible_paged",
+                                       "btree2_deep"};
+    size_t tried = 0;
+    for (size_t i = 0; i < LAYOUTS; i++)
+        for (size_t k = 0; k < sizeof deep / sizeof *deep; k++) {
+            if (strcmp(layouts[i].name, deep[k]) != 0)
+                continue;
+            struct replay r;
+            size_t nodes, vain;
+            record(&r, &layouts[i], 1, 1);
+            struct xh_chunkindex *ci = xh_chunkindex_new(r.size);
+            size_t late = replay_walk(&r, ci, &nodes, &vain);
+            cr_assert_geq(nodes, 8, "%s: %zu nodes", r.l.name, nodes);
+            cr_assert_leq(late, 8, "%s: %zu of %zu nodes were not foreseen", r.l.name, late, nodes);
+            cr_assert_eq(vain, 0, "%s: %zu nodes were not read", r.l.name, vain);
+            xh_chunkindex_free(ci);
+            replay_free(&r);
+            tried++;
+        }
+    cr_assert_eq(tried, sizeof deep / sizeof *deep);
 }

@@ -29,6 +29,10 @@
 #define WANTED_CHUNKS (2 * AHEAD_CHUNKS)
 /* Nodes may cost this much more than the chunks that were read. HDF5 itself would read most of them. */
 #define NODES_FREE_BYTES (256u << 10)
+/* Of a walk through an index: so many times what it has gone through lies ahead of it, so that it takes few round
+ * trips. A node takes some five times as much memory once it was seen; less than half of the memory may lie ahead. */
+#define WALK_TIMES 4
+#define WALK_MOST_BYTES (XH_CHUNKINDEX_BYTES / 16)
 
 struct xh_chunkindex {
     struct xh_chunkmap map;
@@ -36,6 +40,7 @@ struct xh_chunkindex {
     struct xh_index *indexes;
     size_t nindexes;
     struct xh_index *now; /* of the last raw read that hit; may be NULL */
+    struct xh_index *walk; /* that HDF5 goes through; may be NULL */
     int strayed;          /* see xh_chunkindex_strayed */
     uint64_t lo, hi;      /* the part of the last chunk that was read, relative to its address */
     uint64_t clock;
@@ -62,6 +67,8 @@ static void drop(struct xh_chunkindex *ci, struct xh_index *ix)
     LL_DELETE(ci->indexes, ix);
     ci->nindexes--;
     ci->wasted += ix->ahead_bytes;
+    if (ci->walk == ix)
+        ci->walk = NULL;
     if (ci->now == ix) {
         ci->now = NULL;
         ci->map.at = NULL;
@@ -162,6 +169,8 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
 {
     struct xh_index *ix = c->seg->ix;
     int64_t rank = (int64_t)(c->seg->first + (uint64_t)(c - c->seg->chunks));
+    ix->walked = NULL; /* xh_chunkindex_wanted sees to the nodes of a reader */
+    ci->walk = ci->walk == ix ? NULL : ci->walk;
     uint64_t lo = r.off - c->addr;
     int proposed = ix->order.ahead > 0, proven = ix->order.streak >= XH_ORDER_SURE;
     enum xh_order_event event = xh_order_read(&ix->order, rank, xh_index_look, ix);
@@ -450,6 +459,66 @@ size_t xh_chunkindex_wanted(struct xh_chunkindex *ci, struct xh_range *out, size
         passed += i ? ix->seg[at]->count : 0;
         if (up ? ++at >= ix->nsegs : at-- == 0)
             break;
+    }
+    return n;
+}
+
+/* ---- a walk through an index ---------------------------------------------------------------------- */
+
+/* Returns the first segment behind |s| that is a node's, or NULL. */
+static struct xh_seg *next_node(const struct xh_index *ix, const struct xh_seg *s)
+{
+    for (size_t i = xh_index_seg(ix, s->first) + 1; i < ix->nsegs; i++)
+        if (ix->seg[i]->node)
+            return ix->seg[i];
+    return NULL;
+}
+
+/* 1 when the bytes of |node| lead to other nodes, which cannot be proposed before they are here. */
+static int is_parent(const struct xh_node *node)
+{
+    return node->level > 0 || node->kind == XH_NODE_FA_BLOCK || node->kind == XH_NODE_EA_INDEX;
+}
+
+int xh_chunkindex_walked(struct xh_chunkindex *ci, uint64_t off)
+{
+    const struct xh_node *node = xh_node_at(&ci->map, off);
+    if (!node || !node->seg) /* its children come next */
+        return 0;
+    struct xh_index *ix = node->ix;
+    const struct xh_node *before = ix->walked;
+    if (node == before)
+        return 0;
+    int follows = before && before->seg && next_node(ix, before->seg) == node->seg;
+    ix->walk_bytes = follows ? ix->walk_bytes + before->len : 0;
+    ix->walked = node;
+    ci->walk = follows ? ix : NULL;
+    return follows;
+}
+
+size_t xh_chunkindex_unwalked(struct xh_chunkindex *ci, struct xh_range *out, size_t max)
+{
+    const struct xh_index *ix = ci->walk;
+    if (!ix || !ix->walked->seg)
+        return 0;
+    uint64_t most = WALK_TIMES * ix->walk_bytes, bytes = 0, near = UINT64_MAX;
+    most = most < WALK_MOST_BYTES ? most : WALK_MOST_BYTES;
+    size_t from = xh_index_seg(ix, ix->walked->seg->first) + 1, end = from, n = 0;
+    for (; end < ix->nsegs; end++) {
+        const struct xh_node *node = ix->seg[end]->node;
+        if (node && (bytes += node->len) > most)
+            break;
+        if (node && (!node->asked || (ix->seg[end]->unseen && is_parent(node))) && near > bytes)
+            near = bytes;
+    }
+    if (near > most / 2)
+        return 0;
+    for (size_t i = from; i < end && n < max; i++) {
+        struct xh_node *node = ix->seg[i]->node;
+        if (ix->seg[i]->unseen && (!node->asked || is_parent(node))) {
+            node->asked = 1;
+            out[n++] = (struct xh_range){node->addr, node->len};
+        }
     }
     return n;
 }

@@ -71,6 +71,15 @@ void xh_chunkindex_refused(struct xh_chunkindex *ci);
  * until then. Returns their number, <= |max|. */
 size_t xh_chunkindex_wanted(struct xh_chunkindex *ci, struct xh_range *out, size_t max);
 
+/* Notes that HDF5 read the metadata at |off|, which xh_chunkindex_see was shown. Returns 1 when it goes through the
+ * nodes of an index, one after another, as it does to list chunks or to find those of a hint. */
+int xh_chunkindex_walked(struct xh_chunkindex *ci, uint64_t off);
+
+/* After xh_chunkindex_walked returned 1: fills |out| with the next nodes that were not seen, in their order. They lie
+ * within four times the bytes of the nodes that HDF5 went through. A node that leads to others is returned again until
+ * it was seen. Returns their number, <= |max|; 0 while half of those bytes lies ahead. */
+size_t xh_chunkindex_unwalked(struct xh_chunkindex *ci, struct xh_range *out, size_t max);
+
 /* Raw reads so far of whole chunks, in indexes where all chunks that were read whole had the same length. Chunks
  * without a filter are like this; compressed chunks hardly ever are. HDF5 could read parts of such chunks, and does so
  * if its chunk cache is smaller than a chunk. */

@@ -169,7 +169,10 @@ int xh_index_forget(struct xh_index *ix, size_t bytes)
 {
     const struct xh_chunkmap *map = ix->map;
     size_t lo = 0, hi = ix->nsegs;
-    size_t at = ix->order.begun && ix->nsegs ? xh_index_seg(ix, (uint64_t)ix->order.now.rank) : 0;
+    uint64_t rank = ix->walked && ix->walked->seg ? ix->walked->seg->first
+                    : ix->order.begun             ? (uint64_t)ix->order.now.rank
+                                                  : 0;
+    size_t at = ix->nsegs ? xh_index_seg(ix, rank) : 0;
     while (map->bytes > bytes && lo < hi) {
         struct xh_seg *s = ix->seg[at - lo > hi - 1 - at ? lo++ : --hi];
         if (!s->chunks || !s->node || s == ix->seg[at])

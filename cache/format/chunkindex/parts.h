@@ -87,6 +87,8 @@ struct xh_index {
     /* read since the last miss, and in earlier streaks that ended with a turn, less what was wrong then */
     uint64_t streak_bytes;
     uint64_t retry_bytes;  /* a stretch is looked for again when the streak has read this much */
+    const struct xh_node *walked; /* the node that HDF5 read last, of those that are no others' parents; or NULL */
+    uint64_t walk_bytes;   /* of the nodes that it read one after another up to this one, without it */
     struct xh_index *next;
 };
 
