@@ -77,6 +77,7 @@ class Program:
                                       start_new_session=True)
         self.io = open(f"/proc/{self.child.pid}/io", "rb", buffering=0)
         self.got, self.cpu, self.rss, self.rss_most, self.moved_at, self.gap, self.gap_from = 0, 0.0, 0, 0, 0.0, 0.0, 0.0
+        self.got_warm = 0       # before what is counted
 
     def look(self, now):
         """Brings what is known of it up to date. Nothing changes once it has ended."""
@@ -102,6 +103,12 @@ class Program:
             os.killpg(self.child.pid, signal.SIGKILL)
         self.child.wait()
         self.io.close()
+
+
+def jain(values):
+    """Jain's index of fairness: 1 where all are equal, 1/n where one has all."""
+    squares = sum(v * v for v in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
 
 
 class Crowd:
@@ -141,6 +148,7 @@ class Crowd:
         """A line of the series."""
         for p in programs:
             p.look(now)
+            p.got_warm = p.got if now < self.warm_s() else p.got_warm
         of = lambda host, what: sum(getattr(p, what) for p in programs if p.host == host)  # noqa: E731
         line = {"t": now, "got": sum(p.got for p in programs), "idle": idle_s(),
                 "cpu": [of(h, "cpu") for h in range(self.hosts)], "rss": [of(h, "rss") for h in range(self.hosts)],
@@ -181,10 +189,12 @@ class Crowd:
                 p.end()
         return programs
 
+    def warm_s(self):
+        return min(self.seconds / 4, WARM_S)
+
     def facts(self, programs):
         """What the watching says of the whole run."""
-        warm = min(self.seconds / 4, WARM_S)
-        first, last = next(s for s in self.series if s["t"] >= warm), self.series[-1]
+        first, last = next(s for s in self.series if s["t"] >= self.warm_s()), self.series[-1]
         whole = last["got"] / last["t"]
         span = last["t"] - first["t"]
         per = lambda key: (last[key] - first[key]) / span  # noqa: E731
@@ -199,5 +209,6 @@ class Crowd:
                 "connections": sum(seen[1:]) / max(1, len(seen) - 1), "connections_most": max(seen),
                 "gap": max(p.gap for p in programs),
                 "gaps": [[p.host, round(p.gap_from, 2), round(p.gap, 2)] for p in programs],
+                "jain": jain([p.got - p.got_warm for p in programs]),
                 "least": min(p.got for p in programs), "most": max(p.got for p in programs),
                 "series": self.series}

@@ -2,10 +2,11 @@
 from .report import aligned, number, piped
 
 OF_CURL = 0.9
+JAIN = 0.95     # of who read alike
 GAP_S = 10      # longer is a stall, whatever curl does
 
 HEAD = ["rtt ms", "limit", "read", "reader", "MB/s", "whole", "of curl", "conns", "gap s", "wait s", "least/most",
-        "client CPU %",
+        "Jain", "client CPU %",
         "server %", "link %", "other %", "idle %", "CPU s/GB", "RSS MB", "host MB", "shadow MB", "blocks", "failed",
         "wrong", "killed"]
 
@@ -40,6 +41,7 @@ def row(result, r):
             number(r["rate"] / 1e6), number(r["rate_whole"] / 1e6), number(of_curl(result, r)),
             f"{r['connections']:.0f}, {r['connections_most']}",
             number(r["gap"]), number(r["longest"]) if ours else "", number(r["least"] / r["most"]) if r["most"] else "",
+            number(r["jain"]),
             " ".join(map(percent, r["client_cpu"])), percent(r["server_cpu"]), percent(r["link_cpu"]),
             percent(r["other_cpu"]), percent(r["idle"]),
             number(per_gb), number(r["rss_most"] / 1e6), number(r["rss_host"] / 1e6), number(r["shadow_host"] / 1e6),
@@ -58,6 +60,7 @@ def claims(result):
             found.append(("of curl with as many connections", where, of_curl(result, r), OF_CURL,
                           of_curl(result, r) >= OF_CURL))
             bound = max(GAP_S, 2 * curl["gap"])
+            found.append(("of fairness, Jain's index", where, r["jain"], JAIN, r["jain"] >= JAIN))
         else:
             bound = GAP_S
         found.append(("longest time without a byte for a process, s", where, r["gap"], bound, r["gap"] <= bound))
