@@ -89,6 +89,13 @@ const char *xh_cache_validator(const struct xh_file *f);
  * made. */
 int xh_cache_is_fleeting(const struct xh_file *f);
 
+/* What follows the validator in the name of a shadow with bytes of a young file: they are for readers alone. */
+#define XH_KEPT_UNSETTLED ";young"
+
+/* Under which version |f|'s shadow is kept, if it is not fleeting: the validator, with XH_KEPT_UNSETTLED or not. Owns:
+ * the caller frees it. Returns NULL without memory. */
+char *xh_cache_kept_as(const struct xh_file *f);
+
 /* Reads |n| extents (any order, may touch or overlap, len 0 allowed, n 0 allowed) into
  * their buffers. All of every extent must lie in the file: XH_E_RANGE otherwise.
  * Returns 0 when every byte is there; on an error the buffers' contents are undefined

@@ -2,6 +2,7 @@
 #include "object.h"
 
 #include <sched.h>
+#include <stdio.h>
 
 #include "base/process.h"
 
@@ -21,4 +22,10 @@ void xh_file_after_fork(struct xh_file *f)
             was = this;
         }
     }
+}
+
+char *xh_file_kept_as(const struct xh_file *f)
+{
+    char *name = NULL;
+    return asprintf(&name, "%s%s", f->validator, f->unsettled ? XH_KEPT_UNSETTLED : "") < 0 ? NULL : name;
 }

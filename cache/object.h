@@ -59,7 +59,8 @@ struct xh_file {
     const struct xh_above *above;
     struct xh_options opt;
     char *url, *url_shown, *validator;
-    int fleeting; /* the validator may be another version's as well: what is kept goes with the process */
+    int fleeting;  /* the validator may be another version's as well: what is kept goes with the process */
+    int unsettled; /* the same, to who opens it to write: what is kept is not for them */
     uint64_t size;
     struct xh_replicas *origin; /* at one server or at several */
     struct xh_shadow *shadow;   /* NULL for an empty object */
@@ -98,6 +99,9 @@ struct xh_file {
 /* After a fork: gives the child its own locks and forgets the parent's guesses. Cheap when
  * nothing happened. */
 void xh_file_after_fork(struct xh_file *f);
+
+/* As xh_cache_kept_as. */
+char *xh_file_kept_as(const struct xh_file *f);
 
 /* 1 when others read the file too, or are about to: what is fetched is kept for them. One system call. */
 static inline int xh_file_shared(struct xh_file *f)

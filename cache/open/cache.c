@@ -317,6 +317,11 @@ int xh_cache_is_fleeting(const struct xh_file *f)
     return f->fleeting;
 }
 
+char *xh_cache_kept_as(const struct xh_file *f)
+{
+    return xh_file_kept_as(f);
+}
+
 const struct xh_options *xh_cache_options(const struct xh_file *f)
 {
     return &f->opt;

@@ -46,15 +46,19 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
         return 0;
     /* Two openings that were told the same may have seen two versions: they share nothing, in this process neither. */
     static _Atomic uint64_t openings;
-    char *alone = NULL;
+    char *kept_as = NULL;
     if (f->fleeting) {
         f->opt.shadow = 0;
         uint64_t which = atomic_fetch_add_explicit(&openings, 1, memory_order_relaxed);
-        if (asprintf(&alone, "%s\n%llu", f->validator, (unsigned long long)which) < 0)
-            return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
+        if (asprintf(&kept_as, "%s\n%llu", f->validator, (unsigned long long)which) < 0)
+            kept_as = NULL;
+    } else {
+        kept_as = xh_file_kept_as(f);
     }
-    int rc = xh_shadow_open(f->url, alone ? alone : f->validator, f->size, &f->opt, &f->shadow, err);
-    free(alone);
+    if (!kept_as)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
+    int rc = xh_shadow_open(f->url, kept_as, f->size, &f->opt, &f->shadow, err);
+    free(kept_as);
     if (rc)
         return rc;
     if (head->bytes)
@@ -223,6 +227,7 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
     f->size = info.size;
     head.len = head.len < f->size ? head.len : f->size; /* told ones may be anything */
     f->fleeting = info.fleeting;
+    f->unsettled = info.unsettled;
     f->validator = strdup(info.validator);
     xh_unverified_take(f, &head);
     if (!f->validator)

@@ -8,7 +8,7 @@
 
 #include "response.h"
 
-#define HINT_WORD "xhdf5-origin-2"
+#define HINT_WORD "xhdf5-origin-3"
 
 static const char *const proof_names[] = {
     [XH_BY_SIZE] = "size", [XH_BY_ETAG] = "etag",         [XH_BY_WEAK_ETAG] = "weak",
@@ -20,6 +20,7 @@ void xh_dialect_init(struct xh_dialect *d)
 {
     memset(d, 0, sizeof *d);
     d->proof = XH_BY_SIZE;
+    d->changed = -1;
 }
 
 static int printable(const char *s)
@@ -63,6 +64,7 @@ int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *
     memcpy(d->value, value, n + 1);
     d->tag[0] = '\0';
     d->youth = XH_OLD;
+    d->changed = -1;
     d->no_match = 0;
     return 1;
 }
@@ -78,15 +80,18 @@ void xh_dialect_learn(struct xh_dialect *d, const char *etag, const char *last_m
     d->proof = XH_BY_SIZE;
     d->value[0] = d->tag[0] = '\0';
     d->youth = XH_OLD;
+    d->changed = -1;
     d->no_match = 0;
     time_t changed = xh_http_date(last_modified);
     int told = changed != (time_t)-1 && date != (time_t)-1;
     if (xh_etag_is_strong(etag) && xh_dialect_set_proof(d, XH_BY_ETAG, etag)) {
         d->youth = told ? youth_of(changed, date) : XH_OLD;
+        d->changed = changed;
         return;
     }
     if (last_modified[0] && xh_dialect_set_proof(d, XH_BY_DATE, last_modified)) {
         d->youth = told ? youth_of(changed, date) : XH_YOUNG;
+        d->changed = changed;
         if (is_weak(etag))
             snprintf(d->tag, sizeof d->tag, "%s", opaque(etag));
         return;
@@ -98,8 +103,18 @@ void xh_dialect_learn(struct xh_dialect *d, const char *etag, const char *last_m
 void xh_dialect_learn_propfind(struct xh_dialect *d, const char *date, time_t now)
 {
     time_t changed = xh_http_date(date);
-    if (xh_dialect_set_proof(d, XH_BY_PROPFIND, date))
-        d->youth = changed == (time_t)-1 ? XH_YOUNG : youth_of(changed, now);
+    if (!xh_dialect_set_proof(d, XH_BY_PROPFIND, date))
+        return;
+    d->youth = changed == (time_t)-1 ? XH_YOUNG : youth_of(changed, now);
+    d->changed = changed;
+}
+
+void xh_dialect_age(struct xh_dialect *d, time_t now)
+{
+    if (d->changed == (time_t)-1 || now == (time_t)-1)
+        return;
+    enum xh_youth youth = youth_of(d->changed, now);
+    d->youth = youth < d->youth ? youth : d->youth;
 }
 
 /* Whether |now| is |was|, both as they are compared. */
@@ -150,8 +165,8 @@ size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size)
 size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size)
 {
     /* The value comes last: it may hold spaces. */
-    int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " whole=%d young=%d tag=%s proof=%s value=%s", d->size,
-                     d->whole, (int)d->youth, d->tag, proof_names[d->proof], d->value);
+    int n = snprintf(buf, size, HINT_WORD " size=%" PRIu64 " whole=%d young=%d changed=%lld tag=%s proof=%s value=%s",
+                     d->size, d->whole, (int)d->youth, (long long)d->changed, d->tag, proof_names[d->proof], d->value);
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
@@ -160,9 +175,10 @@ int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
     struct xh_dialect new;
     char tag[XH_WEAK_TAG_BYTES], proof[16];
     int n = 0, young;
+    long long changed;
     xh_dialect_init(&new);
-    if (sscanf(text, HINT_WORD " size=%19" SCNu64 " whole=%1d young=%1d tag=%n", &new.size, &new.whole, &young, &n) !=
-            3 || n == 0)
+    if (sscanf(text, HINT_WORD " size=%19" SCNu64 " whole=%1d young=%1d changed=%13lld tag=%n", &new.size, &new.whole,
+               &young, &changed, &n) != 4 || n == 0)
         return -1;
     size_t tag_bytes = strcspn(text + n, " "), i = 0;
     if (tag_bytes >= sizeof tag)
@@ -182,6 +198,7 @@ int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
         return -1;
     memcpy(new.tag, tag, tag_bytes + 1);
     new.youth = (enum xh_youth)young;
+    new.changed = (time_t)changed;
     *d = new;
     return 0;
 }

@@ -36,7 +36,8 @@ struct xh_dialect {
     enum xh_proof proof;
     char value[XH_VALIDATOR_BYTES]; /* ETag (as response.h has it) or date; "" for XH_BY_SIZE */
     char tag[XH_VALIDATOR_BYTES];   /* XH_BY_DATE: the weak ETag beside it, without its W/; "": there is none */
-    enum xh_youth youth;            /* how old the file was; by this machine's clock for XH_BY_PROPFIND */
+    enum xh_youth youth;            /* how old the file was when this was first seen, or xh_dialect_age'd */
+    time_t changed;                 /* when the file was changed, by the clock that wrote that; -1: not told */
     int no_match;                   /* XH_BY_ETAG: the server refuses it as If-Match, though it is the one it sends */
     uint64_t size;                  /* bytes of the object */
     int whole;                      /* the server sends no parts of it: 200 and all of it, whatever is asked for */
@@ -57,6 +58,10 @@ void xh_dialect_learn(struct xh_dialect *d, const char *etag, const char *last_m
 
 /* Takes PROPFIND's |date|, which came at |now| by this machine's clock, as the server tells none. */
 void xh_dialect_learn_propfind(struct xh_dialect *d, const char *date, time_t now);
+
+/* The version is there still, and it is |now| by the server's Date (-1: not told), or by this machine's clock for
+ * XH_BY_PROPFIND: it may be young no longer. What was fetched before keeps the youth that it had. */
+void xh_dialect_age(struct xh_dialect *d, time_t now);
 
 /* 1 when a reply with these shows the version that |d| has, or need not show any. Else 0, and |how| says what differs:
  * a reply without what was there before shows another version. |how| may be NULL. */

@@ -26,6 +26,7 @@ struct xh_origin_info {
     const char *validator;   /* printable, never empty: "etag:…", "mtime:…;size:…", "size:…" */
     int apart;               /* 1: its server tells its date by PROPFIND alone */
     int fleeting;            /* 1: another opening's same validator does not prove the same bytes */
+    int unsettled;           /* 1: it proves them to readers alone, not to who opens the file to write */
     const char *url_shown;   /* without query and user info */
     unsigned max_ranges;     /* most ranges one request may carry now; 1: no multi-range */
     size_t max_range_header; /* most bytes of the Range header's value, at least 64 */

@@ -283,11 +283,11 @@ static int read_hint(struct hinted *h, const char *text)
     return xh_dialect_from_hint(&h->dialect, text + n);
 }
 
-/* Takes the version |hinted|, which is known to be there now. */
-static void believe(struct xh_origin *o, const struct xh_dialect *hinted)
+/* Takes the version |d|, which is known to be there now. */
+static void believe(struct xh_origin *o, const struct xh_dialect *d)
 {
     xh_engine_lock();
-    o->dialect = *hinted;
+    o->dialect = *d;
     o->checked_ns = xh_now_ns();
     xh_engine_unlock();
 }
@@ -310,7 +310,11 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
     *confirmed = rc == 1;
     xh_trace(XH_T_ORIGIN, "hint", "url=%s confirmed=%d", o->url->shown, *confirmed);
     if (rc == 1) {
-        believe(o, hinted);
+        /* A reader takes what was fetched while the file was young; a writer leaves it. */
+        struct xh_dialect d = *hinted;
+        if (o->options.is_written)
+            xh_dialect_age(&d, d.proof == XH_BY_PROPFIND ? time(NULL) : p->date);
+        believe(o, &d);
         return 0;
     }
     return rc == 2 ? settle(o, p, &(struct dated){0}, NULL, err) : open_afresh(o, p, early, err);

@@ -192,6 +192,7 @@ void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
     sum.size = out->size; /* the version is the one that the main site tells */
     sum.validator = out->validator;
     sum.fleeting = out->fleeting;
+    sum.unsettled = out->unsettled;
     sum.url_shown = out->url_shown;
     *out = sum;
     if (hopes(r))

@@ -281,7 +281,8 @@ static int test(const char *url, const char *path, unsigned rounds)
     if (!head.confirmed || head.bytes)
         die("the hint was not confirmed: %s", hint);
     xh_origin_close(again);
-    again = open_origin(url, "rtt_us=20 xhdf5-origin-2 size=7 whole=0 young=0 tag= proof=etag value=\"other\"", &head);
+    again = open_origin(url, "rtt_us=20 xhdf5-origin-3 size=7 whole=0 young=0 changed=-1 tag= proof=etag "
+                             "value=\"other\"", &head);
     if (head.confirmed)
         die("a wrong hint was confirmed");
     check_head(&head);

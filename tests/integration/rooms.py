@@ -126,8 +126,8 @@ TELLS_WALL_TIME = {"cache/localfs/localfs"}  # compares it with the dates of fil
 
 # Members of struct xh_file (cache/object.h), with all that they point to, and who alone may change them.
 WRITERS = {
-    "cache/open/": "above opt url url_shown validator fleeting size origin shadow spare_bytes no_parts opened_jointly "
-                   "others_wait account own hits_before",
+    "cache/open/": "above opt url url_shown validator fleeting unsettled size origin shadow spare_bytes no_parts "
+                   "opened_jointly others_wait account own hits_before",
     "cache/object cache/open/cache": "process",
     "cache/source/unverified_head": "unverified",
     "cache/source/metadata_image cache/open/": "image",

@@ -63,15 +63,15 @@ def refused(result, kind, *text, rows=0):
 
 
 class Bench:
-    def __init__(self, liar, http, small, readers):
-        self.liar, self.http, self.small, self.readers, self.n = liar, http, small, readers, 0
+    def __init__(self, liar, http, small, readers, env):
+        self.liar, self.http, self.small, self.readers, self.env, self.n = liar, http, small, readers, env, 0
 
     def path(self, fault):
         self.n += 1
         return f"/{fault}/{self.n}.h5"
 
-    def requests(self, path):
-        return [r for r in self.http.requests().get(path, []) if r["method"] == "GET"]
+    def requests(self, path, liar=None):
+        return [r for r in (liar or self.http).requests().get(path, []) if r["method"] == "GET"]
 
 
 # --- versions
@@ -112,14 +112,42 @@ def made_anew(bench, age_s, believed):
         assert believed or not set(result["rows"]) & set(old), result["rows"]
 
 
-def made_anew_to_write(bench):
-    path = bench.path("remade:30")
-    url, reader = bench.liar.base + path, bench.readers[1]
-    whole(bench.readers[0].read(url))
-    bench.liar.release(path)
+def read_to_write(reader, url):
     result = reader.ask(env={"XHDF5_WRITABLE": "on", "BEARER_TOKEN": None}, open=url, mode="r+", rows=list(range(ROWS)))
     reader.ask(env={"XHDF5_WRITABLE": None})
     assert "text" not in result, result["text"]
+    return result
+
+
+def aged_to_write(bench):
+    """What a reader fetched within the minute is not for writers, what a writer fetched after it is for all."""
+    path = bench.path("aged:30")
+    url, fetched = bench.liar.base + path, []
+    whole(bench.readers[0].read(url))
+    bench.liar.release(path)
+    for use in (read_to_write, read_to_write, Reader.read):
+        before = len(bench.requests(path, bench.liar))
+        whole(use(bench.readers[len(fetched) % 2], url))
+        fetched.append(len(bench.requests(path, bench.liar)) - before)
+    assert fetched[0] > ROWS / 2 and max(fetched[1:]) <= 2, fetched
+
+
+def aged_and_verified(bench):
+    path = bench.path("aged:30")
+    whole(bench.readers[0].read(bench.http.base + path))
+    tool = [harness.BUILD / "vfd" / "tool" / "xhdf5", "cache", "verify", bench.http.base + path]
+    for _ in range(2):
+        status, out, err = harness.run(tool, bench.env)
+        assert status == 0 and re.search(r"[1-9]\d* pages .* checked, 0 differ", out), out + err
+        bench.http.release(path)
+
+
+def made_anew_to_write(bench):
+    path = bench.path("remade:30")
+    url = bench.liar.base + path
+    whole(bench.readers[0].read(url))
+    bench.liar.release(path)
+    result = read_to_write(bench.readers[1], url)
     assert not set(result["rows"]) & {row * COLUMNS + 1 for row in range(ROWS)}, result["rows"]
 
 
@@ -159,6 +187,10 @@ def versions(tap, bench):
           made_anew, 1, False)
     claim("an ETag of two seconds ago: processes share what they fetch", made_anew, 2, True)
     claim("an ETag of half a minute ago: a program that opens the file to write reads its own bytes", made_anew_to_write)
+    claim("an ETag of half a minute ago, seen again a minute later: programs that open the file to write share what "
+          "they fetch", aged_to_write)
+    claim("an ETag of half a minute ago: `cache verify` compares what was fetched, also a minute later",
+          aged_and_verified)
     claim("an ETag of the server's future: as one of just now", made_anew, -5, False)
     claim("an ETag that ends in -gzip is asked for without it", gzip_tag)
     claim("a server that refuses every If-Match: one refusal, then each reply's ETag proves; a change is told of",
@@ -272,7 +304,7 @@ def main():
         http, small = (stack.enter_context(Liar(f)) for f in files)
         shadow = stack.enter_context(harness.shadow_dir())
         readers = [Reader(directory, shadow, liar.cacert) for _ in range(2)]
-        bench = Bench(liar, http, small, readers)
+        bench = Bench(liar, http, small, readers, harness.driver_env(None, shadow))
         versions(tap, bench)
         pages(tap, bench)
         for reader in readers:

@@ -625,22 +625,22 @@ Test(dialect, a_hint_comes_back_as_it_went)
 Test(dialect, a_forged_hint_is_refused)
 {
     static const char *const bad[] = {
-        "", "rubbish", "xhdf5-origin-2", "xhdf5-origin-2 size=-1 whole=0 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=99999999999999999999 whole=0 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=faith value=",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=unquoted",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=\"a\"b\"",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=\"a\"\r\nEvil: header",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=size value=something",
-        "xhdf5-origin-1 size=1 young=0 tag= proof=size value=",
-        "xhdf5-origin-2 size=1 whole=0 young=3 tag= proof=date value=x",
-        "xhdf5-origin-2 size=1 whole=0 young=1 tag= proof=weak value=W/\"a\"",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag=\"a\" proof=size value=",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag=a\tb proof=date value=x",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=weak value=\"a\"",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=weak value=W/\"a b\"",
-        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=etag value=#w3-00",
+        "", "rubbish", "xhdf5-origin-3", "xhdf5-origin-3 size=-1 whole=0 young=0 changed=-1 tag= proof=size value=",
+        "xhdf5-origin-3 size=99999999999999999999 whole=0 young=0 changed=-1 tag= proof=size value=",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag= proof=faith value=",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag= proof=etag value=",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag= proof=etag value=unquoted",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag= proof=etag value=\"a\"b\"",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag= proof=etag value=\"a\"\r\nEvil: header",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag= proof=size value=something",
+        "xhdf5-origin-2 size=1 whole=0 young=0 tag= proof=size value=",
+        "xhdf5-origin-3 size=1 whole=0 young=3 changed=-1 tag= proof=date value=x",
+        "xhdf5-origin-3 size=1 whole=0 young=1 changed=-1 tag= proof=weak value=W/\"a\"",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag=\"a\" proof=size value=",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag=a\tb proof=date value=x",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag= proof=weak value=\"a\"",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag= proof=weak value=W/\"a b\"",
+        "xhdf5-origin-3 size=1 whole=0 young=0 changed=-1 tag= proof=etag value=#w3-00",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct xh_dialect d = {.size = 42};
@@ -708,6 +708,27 @@ Test(dialect, a_date_by_propfind_proves_bytes_by_our_clock_to_a_writer_a_minute_
     cr_assert(xh_dialect_is_fleeting(&d, 0));
     xh_dialect_learn_propfind(&d, "yesterday", t + 1000);
     cr_assert(d.proof == XH_BY_PROPFIND && xh_dialect_is_fleeting(&d, 0));
+}
+
+Test(dialect, a_version_that_is_seen_again_is_as_old_as_it_is_then)
+{
+    static const char old[] = "Sun, 06 Nov 1994 08:49:37 GMT";
+    time_t t = xh_http_date(old);
+    struct xh_dialect d, told;
+    char hint[1024];
+    learn(&d, "\"a\"", old, t + XH_SETTLING_S);
+    cr_assert(xh_dialect_hint(&d, hint, sizeof hint) && xh_dialect_from_hint(&told, hint) == 0);
+    xh_dialect_age(&told, -1);
+    cr_expect(xh_dialect_is_fleeting(&told, 1), "a reply without Date");
+    xh_dialect_age(&told, t + XH_SETTLED_S - 1);
+    cr_expect(xh_dialect_is_fleeting(&told, 1));
+    xh_dialect_age(&told, t + XH_SETTLED_S);
+    cr_expect(!xh_dialect_is_fleeting(&told, 1));
+    xh_dialect_age(&told, t);
+    cr_expect(!xh_dialect_is_fleeting(&told, 1), "nothing gets younger");
+    learn(&d, "\"a\"", "", t);
+    xh_dialect_age(&d, t);
+    cr_expect(!xh_dialect_is_fleeting(&d, 1), "no time was told");
 }
 
 Test(dialect, a_reply_without_what_was_there_before_shows_another_version)

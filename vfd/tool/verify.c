@@ -30,7 +30,7 @@ static const char help[] =
 struct check {
     struct xh_file *f;
     struct xh_image *m;
-    uint64_t size, checked, differ, bytes, gone;
+    uint64_t size, checked, differ, bytes, gone; /* of all images */
     uint8_t *ours, *theirs, *good; /* of |pages| pages */
     struct xh_extent *ext;
     uint64_t *first; /* first page of each extent */
@@ -67,17 +67,22 @@ static int compare_batch(struct check *c, struct xh_err *err)
     return rc;
 }
 
-static int compare_all(struct check *c, struct xh_err *err)
+/* Returns 1 when there is memory for the comparing. */
+static int has_room(struct check *c)
 {
-    struct xh_image_run r;
-    int rc = 0;
     c->ours = malloc(BATCH_PAGES * XH_PAGE_BYTES);
     c->theirs = malloc(BATCH_PAGES * XH_PAGE_BYTES);
     c->good = malloc(BATCH_PAGES);
     c->ext = calloc(BATCH_PAGES, sizeof *c->ext);
     c->first = malloc(BATCH_PAGES * sizeof *c->first);
-    if (!c->ours || !c->theirs || !c->good || !c->ext || !c->first)
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    return c->ours && c->theirs && c->good && c->ext && c->first;
+}
+
+/* Compares the image c->m. */
+static int compare_all(struct check *c, struct xh_err *err)
+{
+    struct xh_image_run r;
+    int rc = 0;
     while (rc == 0 && xh_image_next(c->m, &r)) {
         if (c->pages + r.count > BATCH_PAGES)
             rc = compare_batch(c, err);
@@ -103,11 +108,24 @@ static int note_known(void *ctx, const struct xh_image_info *i)
     struct known *k = ctx;
     if (!xh_image_is_of(i, k->url))
         return 0;
-    if (strncmp(i->validator, k->validator, sizeof i->validator - 1) == 0)
+    size_t n = strnlen(k->validator, sizeof i->validator - 1);
+    const char *rest = i->validator + n;
+    if (strncmp(i->validator, k->validator, n) == 0 && (*rest == '\0' || strcmp(rest, XH_KEPT_UNSETTLED) == 0))
         k->bytes += i->meta_bytes + i->raw_bytes;
     else
         k->others++;
     return 0;
+}
+
+/* Opens the |which|-th image of the version: of what came while the file was young, and of what came later. */
+static struct xh_image *open_image(const struct xh_options *o, const struct known *k, int which, uint64_t size)
+{
+    char *kept_as = NULL;
+    if (asprintf(&kept_as, "%s%s", k->validator, which ? XH_KEPT_UNSETTLED : "") < 0)
+        return NULL;
+    struct xh_image *m = xh_image_open(o, k->url, kept_as, size);
+    free(kept_as);
+    return m;
 }
 
 static int verify(const char *url, const char *shown, const struct xh_options *o)
@@ -115,6 +133,7 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
     struct xh_options bare = *o;
     struct xh_err err = {0};
     struct check c = {0};
+    struct xh_image *image[2] = {0};
     char size[XH_SIZE_TEXT];
     int code = XH_EXIT_FAILED;
     bare.shadow = bare.readahead = 0;
@@ -123,18 +142,21 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
         return xh_tool_fail(code, "%s", err.text);
     struct known k = {.url = url, .validator = xh_cache_validator(c.f)};
     c.size = xh_cache_size(c.f);
-    c.m = xh_image_open(o, url, k.validator, c.size);
+    for (int i = 0; i < 2; i++)
+        image[i] = open_image(o, &k, i, c.size);
     int rc = xh_image_each(o, note_known, &k, &err);
-    if (rc == 0 && !c.m) {
+    if (rc == 0 && !image[0] && !image[1]) {
         xh_tool_fail(code, k.others ? "the shadow of %s is of another version than the server has now: no reader "
                                       "will use it. Remove it with xhdf5 cache rm"
                                     : "there is no shadow of %s; xhdf5 cache ls lists those that there are",
                      shown);
         goto out;
     }
+    if (rc == 0 && !has_room(&c))
+        rc = xh_err_set(&err, XH_E_NOMEM, 0, "out of memory");
     xh_progress_begin(&c.progress, "verify", k.bytes ? k.bytes : 1, NULL);
-    if (rc == 0)
-        rc = compare_all(&c, &err);
+    for (int i = 0; rc == 0 && i < 2; i++)
+        rc = (c.m = image[i]) ? compare_all(&c, &err) : 0;
     xh_progress_end(&c.progress, c.bytes);
     if (rc) {
         xh_tool_fail(code, "%s", err.text);
@@ -158,7 +180,8 @@ out:
     free(c.good);
     free(c.ext);
     free(c.first);
-    xh_image_close(c.m);
+    for (int i = 0; i < 2; i++)
+        xh_image_close(image[i]);
     xh_cache_close(c.f);
     return code;
 }

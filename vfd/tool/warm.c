@@ -171,7 +171,9 @@ static int report(const struct wish *w, const struct xh_options *o, struct xh_fi
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
     uint64_t wanted = sum(s->raw, s->nraw), budget, taken;
     struct stayed now;
-    struct xh_image *m = xh_image_open(o, w->url, xh_cache_validator(f), xh_cache_size(f));
+    char *kept_as = xh_cache_kept_as(f);
+    struct xh_image *m = kept_as ? xh_image_open(o, w->url, kept_as, xh_cache_size(f)) : NULL;
+    free(kept_as);
     if (!m)
         return xh_tool_fail(XH_EXIT_FAILED,
                             "%s: there is no shadow that other processes could use: the shadow's directory is not "

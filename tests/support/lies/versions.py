@@ -161,16 +161,16 @@ def young(r):
     r.send(reply)
 
 
-@fault("remade", whole=True)
+@fault("remade", "aged", whole=True)
 def remade(r):
     """As nginx, whose ETag is the time in seconds and the size, of a file of ARGUMENT seconds ago. Once its path is
-    released (/_release) another file has been made under that name in the same second, and a minute has passed. Its
-    metadata, what the size has beyond whole mebibytes, is the same."""
+    released (/_release) a minute has passed; and another file, if it is remade, has been made under that name in the
+    same second. Its metadata, what the size has beyond whole mebibytes, is the same."""
     with Shared.lock:
         since = r.path in Shared.released
     r.etag = f'"{MTIME:x}-{len(r.data):x}"'
     now = MTIME + int(r.arg or 0) + 60 * since
     r.date_time_string = lambda timestamp=None: email.utils.formatdate(now, usegmt=True)
-    if since:
+    if since and r.path.startswith("/remade"):
         r.data = torn_version(r.data, len(r.data) % (1 << 20))
     r.send(r.honest())
