@@ -133,7 +133,7 @@ static int is_list(struct xh_external *e, struct format *f, uint64_t at, const u
     const uint8_t *addr = p + head + BODY_BYTES;
     if (!place(e, f, addr, &heap) || e->size - heap < sizeof magic)
         return !e->sure && may_be_anywhere(f, p, head);
-    if (e->sure && (e->look(e->ctx, heap, magic, sizeof magic) || memcmp(magic, "HEAP", sizeof magic) != 0))
+    if (e->sure && (e->look(e->ctx, heap, magic, sizeof magic) || !xh_external_has_heap(magic, sizeof magic)))
         return 0;
     keep_name(e, f, heap, addr + f->addr_bytes);
     return 1;
@@ -345,4 +345,9 @@ int xh_external_is_image(struct xh_external *e, uint64_t at, const void *p, size
     if (!memchr(edge, 'M', n) || !left || e->look(e->ctx, at + len, edge + n, left < 3 ? (size_t)left : 3))
         return 0;
     return memmem(edge, sizeof edge, magic, 4) != NULL;
+}
+
+int xh_external_has_heap(const void *p, size_t len)
+{
+    return memmem(p, len, "HEAP", 4) != NULL;
 }

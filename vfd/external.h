@@ -16,7 +16,7 @@ struct xh_external {
      * functions below must take that for a failure, unless the range is behind the end of the file. */
     int (*look)(void *ctx, uint64_t off, void *buf, size_t len);
     void *ctx;
-    /* 1: HDF5 reads all metadata from its place in the file. This tells messages from bytes that only look like one. */
+    /* 1: HDF5 reads all heaps from their places in the file. That tells messages from what only looks like one. */
     int sure;
     char name[256]; /* out: the first external file, printable; "": not known */
     const char *why; /* out, with XH_EXTERNAL_UNTOLD: the reason, as the end of a sentence about a dataset or group */
@@ -41,5 +41,9 @@ int xh_external_may_hold(const void *p, size_t len);
 /* Returns 1 when an image of HDF5's metadata cache begins in the bytes; from then on HDF5 uses metadata of the
  * image. */
 int xh_external_is_image(struct xh_external *e, uint64_t at, const void *p, size_t len);
+
+/* Returns 1 when the |len| bytes at |p| hold a heap, as that of an external file list. An image of the cache without
+ * one changes nothing: the heaps are in their places. */
+int xh_external_has_heap(const void *p, size_t len);
 
 #endif

@@ -48,8 +48,8 @@ struct xh_remote {
     int stands_in;
     int local_sources; /* 1: it may name local files */
     int pages;         /* 1: HDF5 reads whole pages, so metadata may come together with data, and be read as data */
-    /* Set once, by any thread: HDF5 takes metadata from an image of its metadata cache, not from the place of its
-     * address. */
+    /* Set once, by any thread: HDF5 takes heaps from an image of its metadata cache, not from the place of their
+     * addresses. */
     atomic_int elsewhere;
 
     /* For a file that another file named. The failure of the last read also answers the next reads for a while, even
@@ -299,12 +299,19 @@ static int look(void *ctx, uint64_t off, void *buf, size_t len)
     return rc;
 }
 
+/* Notes an image of HDF5's metadata cache. Without a page buffer HDF5 reads and writes all of it at once. */
+static void note_image(struct xh_remote *r, const void *buf, size_t len)
+{
+    if (r->pages || xh_external_has_heap(buf, len))
+        atomic_store_explicit(&r->elsewhere, 1, memory_order_relaxed);
+}
+
 /* Notes a piece that may name external files. Whether it does is known when all of the metadata is written. Returns 0
  * or XH_E_NOMEM. */
 static int note_header(struct xh_remote *r, uint64_t addr, size_t size, const void *buf, struct xh_err *err)
 {
-    if (memmem(buf, size, "MDCI", 4)) /* perhaps an image of HDF5's metadata cache, which may hold such names' heap */
-        atomic_store_explicit(&r->elsewhere, 1, memory_order_relaxed);
+    if (memmem(buf, size, "MDCI", 4))
+        note_image(r, buf, size);
     if (!xh_external_may_hold(buf, size))
         return 0;
     if (xh_grow(r->headers, r->headers_room, r->n_headers + 1))
@@ -504,7 +511,7 @@ static int refuse_external(struct xh_remote *r, int kind, const struct xh_extent
         const struct xh_extent *x = &ext[i];
         int image = (r->pages || kind == XH_REMOTE_META) && xh_external_is_image(&e, x->off, x->buf, x->len);
         if (image)
-            atomic_store_explicit(&r->elsewhere, 1, memory_order_relaxed);
+            note_image(r, x->buf, x->len);
         e.sure = !atomic_load_explicit(&r->elsewhere, memory_order_relaxed);
         int found = image || r->pages          ? xh_external_anywhere(&e, x->off, x->buf, x->len)
                     : kind == XH_REMOTE_HEADER ? xh_external_in_header(&e, x->off, x->buf, x->len)
