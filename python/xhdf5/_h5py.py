@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import re
-from typing import Any, Optional
+from typing import Any, Optional, cast
 
 import h5py
 from h5py import defs, h5f, h5fd, h5p, h5s
@@ -76,9 +76,12 @@ def register() -> None:
     guard_with()
 
 
-# ---- enable(): h5py.File without driver=
+# ---- enable(): h5py.File, h5f.open and h5f.create without driver=
+#
+# HDF5 takes one file for two when two drivers have it. So who opens a file that another driver has open gets that one.
 
 _others: set[Any] = set()  # files that HDF5's own driver may have open, by _inode: see _left_to_hdf5
+_enabled = False
 
 
 def _inode(file: Any) -> Optional[tuple[int, int]]:
@@ -90,32 +93,42 @@ def _inode(file: Any) -> Optional[tuple[int, int]]:
     return there.st_dev, there.st_ino
 
 
-def _files_of_hdf5() -> set[Any]:
-    """The files that h5py has open with HDF5's own driver."""
+def _files_of(driver: int) -> set[Any]:
+    """The local files that h5py has open by a driver."""
     with phil:
         return {_inode(f.get_vfd_handle()) for f in h5f.get_obj_ids(h5f.OBJ_ALL, h5f.OBJ_FILE)
-                if f.get_access_plist().get_driver() == h5fd.SEC2}
+                if f.get_access_plist().get_driver() == driver and not is_url(h5f.get_name(f))}
+
+
+@functools.lru_cache(maxsize=None)
+def _ours() -> int:
+    """The driver, as HDF5 calls it."""
+    with phil:
+        example = h5p.create(h5p.FILE_ACCESS)
+        _set_fapl(example)
+        return cast(int, example.get_driver())
 
 
 def _left_to_hdf5(name: Any) -> bool:
-    """Whether HDF5's own driver has this file open. By two drivers HDF5 takes the same file for two."""
+    """Whether HDF5's own driver has this file open."""
     inode = _inode(name) if _others else None
     if inode is None or inode not in _others:
         return False
-    _others.intersection_update(_files_of_hdf5())
+    _others.intersection_update(_files_of(h5fd.SEC2))
     return inode in _others
 
 
 def take_urls() -> None:
-    """From now on h5py.File opens files by the driver, unless another one is named: URLs, and local files, as these may
+    """From now on h5py opens files by the driver, unless another one is named: URLs, and local files, as these may
     name files at URLs. For a local file nothing else changes that a program sees."""
+    global _enabled
     plain = h5py.File.__init__
     if hasattr(plain, "xhdf5"):
         return
     words = {p.name for p in inspect.signature(plain).parameters.values() if p.kind != p.VAR_KEYWORD}
     with phil:
         local_too = h5p.create(h5p.FILE_ACCESS).get_driver() == h5fd.SEC2  # else the environment names a driver
-    _others.update(_files_of_hdf5())
+    _others.update(_files_of(h5fd.SEC2))
 
     @functools.wraps(plain)
     def init(self: h5py.File, name: Any, mode: str = "r", driver: Any = None, *args: Any, **kwds: Any) -> None:
@@ -143,29 +156,60 @@ def take_urls() -> None:
 
     init.xhdf5 = plain  # type: ignore[attr-defined]
     h5py.File.__init__ = init
-    _name_driver()
+    _enabled = True
+    if not hasattr(h5f.open, "xhdf5"):
+        h5f.open, h5f.create = _with_driver(h5f.open, 1, local_too), _with_driver(h5f.create, 2, local_too)
+        _name_driver()
 
 
 def leave_urls() -> None:
+    global _enabled
     h5py.File.__init__ = getattr(h5py.File.__init__, "xhdf5", h5py.File.__init__)
+    _enabled = False
+    _leave_low()
+
+
+def _leave_low() -> set[Any]:
+    """The local files that the driver has open. When disable() was called and there are none, all is as it was."""
+    files = _files_of(_ours())
+    if not files and not _enabled and hasattr(h5f.open, "xhdf5"):
+        h5f.open, h5f.create = h5f.open.xhdf5, h5f.create.xhdf5
+        h5py.File.driver = h5py.File.driver.fget.xhdf5
+    return files
+
+
+def _with_driver(plain: Any, at: int, local_too: bool) -> Any:
+    """h5f.open or h5f.create: for a file that the driver has open, and after enable() if no list is given. |at|: where
+    the list stands behind the name."""
+    @functools.wraps(plain)
+    def opens(name: Any, *args: Any, **kwds: Any) -> Any:
+        fapl = args[at] if len(args) > at else kwds.pop("fapl", None)
+        with phil:
+            if fapl is None and _enabled and (is_driver_s(name) or (local_too and not _left_to_hdf5(name))):
+                by_us = True
+            elif fapl is None or fapl.get_driver() == h5fd.SEC2:
+                by_us = _inode(name) in _leave_low()
+            else:
+                by_us = False
+            if by_us:
+                fapl = fapl.copy() if fapl else h5p.create(h5p.FILE_ACCESS)
+                _set_fapl(fapl)
+            return plain(name, *args[:at], fapl=fapl, **kwds)
+
+    opens.xhdf5 = plain  # type: ignore[attr-defined]
+    return opens
 
 
 def _name_driver() -> None:
     """From now on h5py.File.driver names HDF5's own driver for local files, as without this package."""
-    plain = h5py.File.driver.fget
-    if hasattr(plain, "xhdf5"):
-        return
-    with phil:
-        example = h5p.create(h5p.FILE_ACCESS)
-        _set_fapl(example)
-        ours = example.get_driver()
+    plain = h5py.File.driver
 
-    @functools.wraps(plain)
+    @functools.wraps(plain.fget)
     def driver(self: h5py.File) -> Any:
         with phil:
-            if self.id.get_access_plist().get_driver() == ours and not is_url(self.filename):
+            if self.id.get_access_plist().get_driver() == _ours() and not is_url(self.filename):
                 return "sec2"
-            return plain(self)
+            return plain.fget(self)
 
     driver.xhdf5 = plain  # type: ignore[attr-defined]
     h5py.File.driver = property(driver)

@@ -267,6 +267,7 @@ def enabled():
     import xhdf5
     os.environ["XHDF5_CA_BUNDLE"] = OPTIONS["ca_bundle"]
     raises(FileNotFoundError, [], h5py.File, URL)
+    before = all_of_h5py(h5py)
     xhdf5.enable()
     xhdf5.enable()
     assert os.environ["HDF5_DRIVER"] == "xhdf5" and xhdf5.plugin_path() in os.environ["HDF5_PLUGIN_PATH"]
@@ -282,13 +283,69 @@ def enabled():
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # a child that never hears of xhdf5
         assert pool.apply(spawned_plainly, (URL,)) == expected()
     xhdf5.disable()
-    assert "HDF5_DRIVER" not in os.environ
+    assert "HDF5_DRIVER" not in os.environ and all_of_h5py(h5py) == before
     raises(FileNotFoundError, [], h5py.File, URL)
     sys.modules["tables"] = sys
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         xhdf5.enable()
     assert len(said) == 1 and "tables" in str(said[0].message) and said[0].filename == __file__, said
+
+
+def all_of_h5py(h5py):
+    """What its class File and its module for files have now."""
+    return dict(vars(h5py.File)), dict(vars(h5py.h5f))
+
+
+def enabled_low():
+    """After enable(), and while such a file is open, h5py's low-level functions open local files as h5py.File does."""
+    import h5py
+    import numpy as np
+    import xhdf5
+    os.environ["XHDF5_CA_BUNDLE"] = OPTIONS["ca_bundle"]
+    plain = f"{os.environ['XHDF5_SHADOW_DIR']}/plain.h5"
+    sec2 = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    sec2.set_fapl_sec2()
+
+    def same(f):
+        """Whoever opens what |f| has open has the same file."""
+        f["x"][0] += 1
+        low, h5f = os.fsencode(plain), h5py.h5f
+        for other in (h5py.File(h5f.open(low)), h5py.File(h5f.open(low, fapl=sec2)),
+                      h5py.File(h5f.open(low, h5f.ACC_RDWR, h5py.h5p.create(h5py.h5p.FILE_ACCESS))),
+                      h5py.File(plain, "r+", driver="sec2")):
+            with other:
+                assert other["x"][0] == f["x"][0] and other.driver == "sec2"
+        raises(OSError, ["already open"], h5f.create, low)
+        raises(OSError, ["already open"], h5f.create, low, h5f.ACC_TRUNC, None, sec2)
+
+    before = all_of_h5py(h5py)
+    xhdf5.enable()
+    with h5py.File(plain, "w") as f:
+        f["x"] = np.arange(5)
+        layout = h5py.VirtualLayout((12, 512, 512), "u2")
+        layout[:] = h5py.VirtualSource(URL, "images", (12, 512, 512))
+        f.create_virtual_dataset("there", layout, fillvalue=7)
+        same(f)
+    with h5py.File(h5py.h5f.open(os.fsencode(plain), h5py.h5f.ACC_RDONLY)) as f:
+        assert hashlib.sha256(f["there"][()].tobytes()).hexdigest() == expected()
+    with h5py.File(h5py.h5f.open(URL.encode(), h5py.h5f.ACC_RDONLY)) as f:
+        assert digest(f) == expected()
+    with h5py.File(plain, "r+", driver="sec2"):
+        with h5py.File(h5py.h5f.open(os.fsencode(plain))) as f:
+            same(f)
+    with h5py.File(plain, "r+") as f:
+        xhdf5.disable()
+        same(f)
+        xhdf5.enable()
+        xhdf5.disable()
+        with h5py.File(plain) as g:
+            assert g["x"][0] == f["x"][0]
+        same(f)
+    with h5py.File(plain) as f:
+        assert f["x"][0] == 4 and f.driver == "sec2" and f["there"][0, 0, 0] == 7
+    assert all_of_h5py(h5py) == before
+    raises(FileNotFoundError, [], h5py.h5f.open, URL.encode())
 
 
 def enabled_local():

@@ -16,15 +16,16 @@ sys.path.insert(0, str(HERE.parent / "support"))
 import harness  # noqa: E402
 
 CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "stats", "commit", "discard", "enabled",
-         "enabled_local", "threads",
+         "enabled_local", "enabled_low", "threads",
          "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "wrong_path", "enabled_late",
          "other_options")
 TOKENS = ("errors",)      # what needs a server that takes tokens: errors.py has the others
 INSTALLED = ("command",)  # what a build directory has not
 # what depends on the h5py
 BRIEF = ("imported_first", "options", "prefetch", "commit", "discard", "loader_fork_open", "wrong_path",
-         "enabled_local")
-FORKY = ("imported_first", "enabled_local", "stats", "wrong_path")  # HDF5 2.2, and an h5f that is not linked with it
+         "enabled_local", "enabled_low")
+# HDF5 2.2, and an h5f that is not linked with it
+FORKY = ("imported_first", "enabled_local", "enabled_low", "stats", "wrong_path")
 
 
 def run_case(python, case, env):
