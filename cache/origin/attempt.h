@@ -41,7 +41,6 @@ struct xh_attempt {
     char tells[300];                   /* what x->token tells of itself; "": nothing, or it is of no interest here */
     int opened;                        /* the version is known */
     int stranger;                      /* no reply of it was understood yet */
-    int elsewhere;                     /* x->url is at another server than the one that served it, and than |first| */
     int no_cert;                       /* the server does not bear our certificate */
     int trusted, trusted_first;        /* credentials may go to x->url; to |first| */
     /* Of the server: */

@@ -19,6 +19,8 @@
 #define IGNORED_BODY_MAX 65536u /* what nobody wants is read to its end up to here; then it is cheaper to hang up */
 #define PROBE_LEAST      65536u /* room that a probe's body gets at first */
 #define HEADERS_MAX      131072u
+/* In what begins as a web page HDF5's signature is looked for up to here: behind a user block of at most half of it. */
+#define DOUBT_BYTES      65536u
 
 void xh_exchange_sent(struct xh_exchange *x, unsigned port)
 {
@@ -172,15 +174,18 @@ static int on_data(void *ctx, uint64_t off, const uint8_t *p, size_t len)
     return deliver(ctx, off, p, len);
 }
 
+static int is_too_long(struct xh_exchange *x)
+{
+    int whole = x->reply.status == 200;
+    x->probe->ranges_refused |= whole;
+    return xh_exchange_fault(x, whole ? XH_FAULT_NO_RANGES : XH_FAULT_PROTO, "the body is longer than it should be");
+}
+
 static int take_probe(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
     struct xh_probe *p = x->probe;
-    if (len > x->data_left) {
-        if (x->reply.status == 200)
-            p->ranges_refused = 1;
-        return xh_exchange_fault(x, x->reply.status == 200 ? XH_FAULT_NO_RANGES : XH_FAULT_PROTO,
-                                 "the body is longer than it should be");
-    }
+    if (len > x->data_left)
+        return is_too_long(x);
     if (len > p->room - p->len) {
         /* By what has come, not by what is promised. */
         size_t most = p->len + x->data_left, room = 2 * (p->len + len) > PROBE_LEAST ? 2 * (p->len + len) : PROBE_LEAST;
@@ -215,25 +220,26 @@ static void hear(struct xh_exchange *x, const uint8_t *data, size_t len)
     x->said[x->said_len] = '\0';
 }
 
-/* 1 when what is called a web page begins as one, or what is not as nothing else does. No file that HDF5 reads does,
- * unless it has a user block. */
-static int begins_page(const uint8_t *data, size_t len, int html)
-{
-    static const char bom[] = "\xef\xbb\xbf";
-    size_t i = len >= 3 && memcmp(data, bom, 3) == 0 ? 3 : 0;
-    if (!html)
-        return xh_reply_begins_page((const char *)data, len) == 1;
-    while (i < len && (data[i] == ' ' || data[i] == '\t' || data[i] == '\r' || data[i] == '\n'))
-        i++;
-    return i == len || data[i] == '<';
-}
-
-/* The first bytes of what may be a web page. */
+/* The first bytes of what may be a web page, or a file whose user block begins as one: that has HDF5's signature behind
+ * it. Nothing is decided until enough of it came; then the bytes go as the probe's. */
 static int doubt(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
-    x->page = begins_page(data, len, x->reply.html);
-    x->take = XH_TAKE_NOTHING;
-    return x->page ? 0 : xh_exchange_take_head(x);
+    struct xh_probe *p = x->probe;
+    x->data_left = DOUBT_BYTES - p->len;
+    size_t n = len < x->data_left ? len : (size_t)x->data_left;
+    hear(x, data, len);
+    if (take_probe(x, data, n) != 0)
+        return -1;
+    if (xh_reply_begins_page(x->said, x->said_len, x->reply.html) != 0 && !xh_reply_has_signature(p->bytes, p->len)) {
+        x->page = p->len == DOUBT_BYTES;
+        return x->page ? -1 : 0; /* heard enough */
+    }
+    if (xh_exchange_take_head(x) != 0)
+        return -1;
+    if (p->len > x->data_left)
+        return is_too_long(x);
+    x->data_left -= p->len;
+    return take_probe(x, data + n, len - n);
 }
 
 /* 1 when every byte that |x| asked for has come, by it or by its twin. */
@@ -297,8 +303,6 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
     if (atomic_load_explicit(x->speculative, memory_order_relaxed))
         xh_count(x->counters, bytes_speculative, len);
     uint64_t off = x->data_off;
-    if (x->take == XH_TAKE_DOUBT && doubt(x, data, len) != 0)
-        return -1;
     switch (x->take) {
     case XH_TAKE_RANGE:
         if (len > x->data_left)
@@ -309,10 +313,11 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
         break;
     case XH_TAKE_PARTS: rc = take_parts(x, data, len); break;
     case XH_TAKE_PROBE: rc = take_probe(x, data, len); break;
-    case XH_TAKE_DOUBT: /* settled above */
+    case XH_TAKE_DOUBT: rc = doubt(x, data, len); break;
     case XH_TAKE_NOTHING:
         hear(x, data, len);
-        if (x->fault != XH_FAULT_NONE && xh_reply_begins_page(x->said, x->said_len) == 0 &&
+        if (x->fault != XH_FAULT_NONE && !x->page &&
+            xh_reply_begins_page(x->said, x->said_len, x->reply.html) == 0 &&
             (!x->reply.text || !xh_reply_is_text(x->said, x->said_len)))
             return -1; /* heard enough */
         return x->body_bytes > IGNORED_BODY_MAX ? -1 : 0;

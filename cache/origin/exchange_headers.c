@@ -41,11 +41,11 @@ static int check_version(struct xh_exchange *x)
 }
 
 /* 1 when a web page comes in place of the file that is open: a login that has ended, or a word to somebody who reads. A
- * server that calls the file so shows the version with it, or its size. */
+ * server that calls the file so shows the version with it, or its size. If text is packed, its bytes tell nothing. */
 static int is_page_instead(const struct xh_exchange *x)
 {
     const struct xh_reply *r = &x->reply;
-    if (!r->html)
+    if (!r->html && !(r->encoded && r->text))
         return 0;
     if (!xh_dialect_shows(&x->dialect, r->etag, r->last_modified, NULL, 0))
         return 1;
@@ -230,12 +230,9 @@ int xh_exchange_judge(struct xh_exchange *x)
     }
     switch (x->ask) {
     case XH_ASK_RANGES:
-        if ((r->status == 206 || r->status == 200) && is_page_instead(x)) {
-            x->page = 1;
-            return 0;
-        }
+        x->page = (r->status == 206 || r->status == 200) && is_page_instead(x);
         if ((r->status == 206 && ranges_206(x) != 0) || (r->status == 200 && ranges_200(x) != 0))
-            return may_be_page(x);
+            return x->page ? 0 : may_be_page(x);
         return 0;
     case XH_ASK_HEAD:
         if (r->status == 416 && r->range.given && r->range.unsatisfied) {
@@ -244,8 +241,11 @@ int xh_exchange_judge(struct xh_exchange *x)
         }
         if (r->status != 206 && r->status != 200)
             return 0;
+        x->page = r->html && r->encoded; /* its bytes tell nothing */
+        if (x->page)
+            return 0;
         /* A login may be called anything, and XRootD shows a directory without saying what that is. */
-        if ((r->html || r->status == 200) && !(r->length_given && r->length == 0)) {
+        if ((r->html || r->status == 200) && !r->encoded && !(r->length_given && r->length == 0)) {
             x->take = XH_TAKE_DOUBT;
             return 0;
         }

@@ -183,7 +183,6 @@ static void look(struct xh_attempt *a, const struct xh_exchange *x)
     a->all_came = complete(x, r->first, r->end);
     a->opened = o->opened;
     a->stranger = !o->served;
-    a->elsewhere = o->served && !xh_url_same_server(o->served, x->url) && !xh_url_same_server(o->url, x->url);
     a->no_cert = o->no_cert;
     a->limits = r->endpoint->limits;
 }

@@ -88,6 +88,7 @@ void xh_reply_init(struct xh_reply *r)
     r->retry_after_s = -1;
     r->retry_at = r->date = -1;
     r->boundary[0] = r->etag[0] = r->last_modified[0] = r->server[0] = r->location[0] = r->reason[0] = '\0';
+    r->type[0] = r->encoding[0] = '\0';
 }
 
 /* Copies a value; one that is too long or holds control characters counts as absent. */
@@ -141,6 +142,10 @@ static void take_type(struct xh_reply *r, const char *v, size_t n)
     static const char type[] = "multipart/byteranges";
     static const char key[] = "boundary=";
     const char *p = v, *end = v + n;
+    size_t bare = 0;
+    while (bare < n && v[bare] != ';' && v[bare] != ' ' && v[bare] != '\t')
+        bare++;
+    keep(r->type, sizeof r->type, v, bare);
     r->multipart = 0;
     r->html = is_type(v, n, "text/html") || is_type(v, n, "application/xhtml+xml");
     r->text = r->html || (n > 5 && strncasecmp(v, "text/", 5) == 0) || is_type(v, n, "application/json") ||
@@ -272,6 +277,12 @@ static void take_challenge(struct xh_reply *r, const char *v, size_t n)
     keep(r->reason, sizeof r->reason, p, (size_t)(close - p));
 }
 
+static void take_encoding(struct xh_reply *r, const char *v, size_t n)
+{
+    r->encoded = n > 0 && !(n == 8 && strncasecmp(v, "identity", 8) == 0);
+    keep(r->encoding, sizeof r->encoding, v, n);
+}
+
 static void take_header(struct xh_reply *r, const char *name, size_t name_bytes, const char *v, size_t n)
 {
 #define IS(s) (name_bytes == sizeof(s) - 1 && strncasecmp(name, s, sizeof(s) - 1) == 0)
@@ -282,7 +293,7 @@ static void take_header(struct xh_reply *r, const char *name, size_t name_bytes,
     else if (IS("Content-Type"))
         take_type(r, v, n);
     else if (IS("Content-Encoding"))
-        r->encoded = n > 0 && !(n == 8 && strncasecmp(v, "identity", 8) == 0);
+        take_encoding(r, v, n);
     else if (IS("ETag"))
         take_etag(r, v, n);
     else if (IS("Last-Modified"))
@@ -410,7 +421,17 @@ int xh_reply_is_listing(const char *said)
     return strstr(said, "<h1>Listing of: ") != NULL;
 }
 
-int xh_reply_begins_page(const char *said, size_t len)
+int xh_reply_has_signature(const void *body, size_t len)
+{
+    static const char signature[] = "\x89HDF\r\n\x1a\n";
+    const size_t n = sizeof signature - 1;
+    for (size_t at = 0; at < len && len - at >= n; at = at ? 2 * at : 512)
+        if (memcmp((const char *)body + at, signature, n) == 0)
+            return 1;
+    return 0;
+}
+
+int xh_reply_begins_page(const char *said, size_t len, int html)
 {
     static const char bom[] = "\xef\xbb\xbf";
     static const char *const begins[] = {"<!doctype html", "<html"};
@@ -419,7 +440,9 @@ int xh_reply_begins_page(const char *said, size_t len)
         i = k;
     while (i < len && (said[i] == ' ' || said[i] == '\t' || said[i] == '\r' || said[i] == '\n'))
         i++;
-    int may = 0;
+    if (html && i < len)
+        return said[i] == '<';
+    int may = html;
     for (size_t b = 0; b < sizeof begins / sizeof *begins; b++) {
         size_t n = strlen(begins[b]), have = len - i < n ? len - i : n;
         if (strncasecmp(said + i, begins[b], have) != 0)

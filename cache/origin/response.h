@@ -13,6 +13,7 @@
 
 #define XH_LOCATION_BYTES 8192 /* redirects may carry a token in their query */
 #define XH_HEADER_BYTES 256    /* longest ETag, date or Server kept, with its NUL */
+#define XH_TYPE_BYTES 64       /* longest Content-Type or Content-Encoding kept, with its NUL */
 #define XH_WEAK_TAG_BYTES 96   /* longest weak ETag kept as it came: it may have to stand beside a date */
 #define XH_BOUNDARY_BYTES 201  /* RFC 2046 allows 70; some servers write more */
 
@@ -41,6 +42,8 @@ struct xh_reply {
     long retry_after_s;    /* -1: not given. A date counts from the server's own Date, without one from |now|; at most a
                             * day */
     int64_t retry_at;      /* that date as it comes; -1: none */
+    char type[XH_TYPE_BYTES];     /* Content-Type without parameters; "": not given */
+    char encoding[XH_TYPE_BYTES]; /* Content-Encoding */
     char boundary[XH_BOUNDARY_BYTES];
     char etag[XH_HEADER_BYTES]; /* see below; "": not given */
     char last_modified[XH_HEADER_BYTES];
@@ -122,9 +125,13 @@ int xh_propfind_parse(const char *xml, size_t len, char *date, size_t date_size,
 /* 1 when a 207's XML says that what was asked for is a directory. */
 int xh_propfind_is_directory(const char *xml, size_t len);
 
-/* 1 when the bytes |said| of a body begin as a web page does, whatever their type: "<!doctype html" or "<html", in any
- * case, behind blanks and a byte order mark. 0: they do not. -1: there are too few to tell. */
-int xh_reply_begins_page(const char *said, size_t len);
+/* 1 when the bytes |said| of a body begin as a web page does: "<!doctype html" or "<html", in any case, behind blanks
+ * and a byte order mark; of one that is called |html|, "<" will do. 0: they do not. -1: there are too few to tell. */
+int xh_reply_begins_page(const char *said, size_t len, int html);
+
+/* 1 when HDF5's signature is in the first |len| bytes of a body, where HDF5 looks for it: at 0, 512, 1024, and so on.
+ * Before it stands a user block, which may begin as anything. */
+int xh_reply_has_signature(const void *body, size_t len);
 
 /* 1 when the bytes |said| of a body are text: not empty, and no control characters in them but blanks and ends of
  * lines. */

@@ -102,6 +102,24 @@ static void take_title(const struct xh_exchange *x, char *out, size_t size)
     }
 }
 
+const char *xh_sentence_came(const struct xh_reply *r, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s%s%s", r->type[0] ? r->type : "without a type", r->encoded ? ", packed (" : "",
+             r->encoded ? r->encoding : "", r->encoded ? ")" : "");
+    return out;
+}
+
+int xh_sentence_nothing(const struct xh_attempt *a, struct xh_err *err)
+{
+    const struct xh_exchange *x = a->x;
+    const char *type = x->reply.type;
+    return xh_sentence(a, err, XH_E_PROTO, x->reply.status,
+                       "the server sent nothing: status %d, no length, %s%s, no byte, from %.100s, also after %" PRIu64
+                       " retries. That is no file",
+                       x->reply.status, type[0] ? "type " : "no type", type, strstr(x->url->server, "://") + 3,
+                       x->options->retries);
+}
+
 /* 1 when the page is a directory's listing. */
 static int is_listing(const struct xh_attempt *a, const char *title)
 {
@@ -143,7 +161,7 @@ static void say_how(const struct xh_attempt *a, char *out, size_t size)
 int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)
 {
     const struct xh_exchange *x = a->x;
-    char title[TITLE_BYTES], quoted[TITLE_BYTES + 4] = "", how[420];
+    char title[TITLE_BYTES], quoted[TITLE_BYTES + 4] = "", came[XH_CAME_BYTES], how[420];
     take_title(x, title, sizeof title);
     if (title[0])
         snprintf(quoted, sizeof quoted, " \"%s\"", title);
@@ -155,11 +173,12 @@ int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)
             "in it",
             quoted, host);
     say_how(a, how, sizeof how);
+    int page = x->reply.html || xh_reply_begins_page(x->said, x->said_len, 0) == 1;
     if (a->opened)
         return xh_sentence(a, err, XH_E_ACCES, x->reply.status,
-                           "the session ended: in place of the file the server now sends a %s%s, from %.100s. %s",
-                           x->reply.html || xh_reply_begins_page(x->said, x->said_len) == 1 ? "web page" : "text",
-                           quoted, host, how);
+                           "the session ended: in place of the file the server now sends a %s%s, %s, from %.100s. %s",
+                           page ? "web page" : "text", quoted, xh_sentence_came(&x->reply, came, sizeof came), host,
+                           how);
     return xh_sentence(
         a, err, XH_E_ACCES, x->reply.status,
         "the server sent a web page%s, from %.100s, in place of the file: it wants a login, or has no such "

@@ -15,6 +15,13 @@ int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err);
 /* A web page in place of the file. */
 int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err);
 
+/* 200 without a length and without a byte. */
+int xh_sentence_nothing(const struct xh_attempt *a, struct xh_err *err);
+
+#define XH_CAME_BYTES 160u /* longest xh_sentence_came, with its NUL */
+/* Writes what a reply's body is by its headers: its type, or that it has none, and how it is packed. Returns |out|. */
+const char *xh_sentence_came(const struct xh_reply *r, char *out, size_t size);
+
 /* The network failed; |advice| is xh_tls_advice's, or NULL. Of a proxy's refusal xh_proxy_refused tells. */
 int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_err *err);
 

@@ -174,6 +174,13 @@ static void learn_limits(const struct xh_attempt *a, struct xh_verdict *v)
 static enum xh_next changed(const struct xh_attempt *a, struct xh_verdict *v, int status, const char *how)
 {
     v->changed = 1;
+    const struct xh_exchange *x = a->x;
+    char came[XH_CAME_BYTES];
+    if (x->reply.encoded && (status == 200 || status == 206))
+        return FAIL(XH_E_CHANGED, status,
+                    "the file was changed on the server while it was open (%s), or something else comes in its place: "
+                    "a reply, %s, from %.100s. Close and open it again",
+                    how, xh_sentence_came(&x->reply, came, sizeof came), strstr(x->url->server, "://") + 3);
     return FAIL(XH_E_CHANGED, status,
                 "the file was changed on the server while it was open (%s). Close and open it again", how);
 }
@@ -232,18 +239,19 @@ static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict
 }
 
 /* 1 when a web page came in place of the file: by its type; by its first bytes, where it does not show the opened
- * version; or a text that does not, in place of a part, from a host that the file did not come from, as some logins
- * have it. An HDF5 file that is served as text does not begin as one. */
+ * version; or a text that does not, in place of a part, as some logins have it. An HDF5 file that is served as text is
+ * none, but for a user block, behind which its signature is. */
 static int is_page(const struct xh_attempt *a)
 {
     const struct xh_exchange *x = a->x;
     int status = x->reply.status;
-    if (x->page || (x->take == XH_TAKE_DOUBT && x->reply.html && a->out->net == XH_NET_OK)) /* the latter: empty */
-        return 1;
-    if (x->ask != XH_ASK_RANGES || x->fault == XH_FAULT_NONE || (status != 200 && status != 206))
+    int begins = xh_reply_begins_page(x->said, x->said_len, x->reply.html);
+    if (x->ask == XH_ASK_HEAD)
+        return x->page || (x->take == XH_TAKE_DOUBT && a->out->net == XH_NET_OK && (begins == 1 || x->reply.html));
+    if (x->ask != XH_ASK_RANGES || x->fault == XH_FAULT_NONE || (status != 200 && status != 206) ||
+        xh_reply_has_signature(x->said, x->said_len))
         return 0;
-    return xh_reply_begins_page(x->said, x->said_len) == 1 ||
-           (status == 200 && a->elsewhere && x->reply.text && xh_reply_is_text(x->said, x->said_len));
+    return x->page || begins == 1 || (status == 200 && x->reply.text && xh_reply_is_text(x->said, x->said_len));
 }
 
 /* Of 401, of 403 as XRootD has it, and of a web page: the token may have been renewed since it was read. 1: it was; try
@@ -560,6 +568,10 @@ static enum xh_next judge_probe(const struct xh_attempt *a, struct xh_verdict *v
     if (x->ask == XH_ASK_STAT)
         return XH_NEXT_DONE;
     v->measured = !x->probe->size_known;
+    if (v->measured && x->probe->len == 0) {
+        xh_sentence_nothing(a, &v->err);
+        return later(a, v, retries_of(a), 0);
+    }
     if (x->probe->size_known && x->data_left > 0) {
         xh_sentence(a, &v->err, XH_E_PROTO, x->reply.status, "the reply is shorter than it promised");
         return later(a, v, retries_of(a), 0);

@@ -214,16 +214,29 @@ def written(bench, fault):
     bench.readers[0].ask(env={"XHDF5_WRITABLE": None})
 
 
-def session_ends(bench, fault, **env):
+def nothing(bench, fault):
+    result = bench.readers[0].read(bench.liar.base + bench.path(fault))
+    refused(result, "OSError", "status 200", "no length", "no type", "no byte",
+            re.escape(re.sub(r"https?://", "", bench.liar.base)))
+
+
+def session_ends(bench, fault, kind="web page", **env):
     """The page comes from the fifth request on."""
     url = bench.liar.base + bench.path(fault)
     result = bench.readers[0].read(url, env=env)
     assert 0 < len(result["rows"]) < ROWS and "text" in result, result
-    for pattern in ("session", "web page", "Sign in", "BEARER_TOKEN"):
+    for pattern in ("session", kind, "BEARER_TOKEN", *["Sign in"] * (kind == "web page")):
         assert re.search(pattern, result["text"]), f"does not tell {pattern!r}: {result['text']}"
     assert "was changed" not in result["text"], result["text"]
     assert "WRONG" not in str(result) and result["rows"] == [row * COLUMNS + 1
                                                              for row in range(len(result["rows"]))], result
+
+
+def came_instead(bench, fault, *texts):
+    """What came in place of the file cannot be told from another version of it; the error says what that is."""
+    result = bench.readers[0].read(bench.liar.base + bench.path(fault))
+    assert 0 < len(result["rows"]) < ROWS, result
+    changed(result, re.escape(re.sub(r"https?://", "", bench.liar.base)), *texts)
 
 
 def session_renewed(bench):
@@ -261,6 +274,18 @@ def pages(tap, bench):
                   "login-octets@5-"):
         claim(f"{fault.partition('@')[0]} in mid-read: the session has ended, and the file was not changed",
               session_ends, fault)
+    for fault, kind in (("login-json", "a text, application/json, from"),
+                        ("login-packed-html", r"a web page, text/html, packed \(gzip\), from"),
+                        ("login-packed-json", r"a text, application/json, packed \(gzip\), from")):
+        claim(f"{fault} in mid-read: the session has ended; the error says what came", session_ends, f"{fault}@5-",
+              kind)
+    claim("login-packed in mid-read, which may be anything: the error says what came", came_instead, "login-packed@5-",
+          r"without a type, packed \(gzip\), from")
+    claim("200 without type, length or a byte: the error says so", nothing, "nothing")
+    for size in (512, 32768):
+        for fault in ("block-file", "block-html-file"):
+            claim(f"{fault}:{size}: a file whose user block begins as a page is read",
+                  lambda b: whole(b.readers[0].read(b.small.base + b.path(f"{fault}:{size}"), range(3)), range(3), 4))
     claim("a session that ends in mid-read goes on with the token that was renewed in its file", session_renewed)
     claim("a file that its server calls text/html is read",
           lambda b: whole(b.readers[0].read(b.http.base + b.path("html-file"))))

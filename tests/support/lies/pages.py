@@ -1,4 +1,6 @@
 """Web pages in place of the file: a login that has ended, an application that answers whatever is asked."""
+import gzip
+
 from .redirects import here
 from .reply import Reply, Shared, fault
 
@@ -60,6 +62,27 @@ def login_redirect(r):
     r.send(Reply(302, Location=here(r, Shared.ports["other"], "/login/realms/example?state=secret", "localhost")))
 
 
+@fault("login-json")
+def login_json(r):
+    """200 and a word to programs, by the server itself."""
+    r.send(Reply(200, b'{"error": "login required"}\n', Content_Type="application/json; charset=utf-8"))
+
+
+@fault("login-packed", "login-packed-html", "login-packed-json")
+def login_packed(r):
+    """The page, which the server has packed though it was not to; of no type, or called so."""
+    name = r.path.strip("/").split("@")[0].split("/")[0].rpartition("-")[2]
+    types = {"html": {"Content_Type": "text/html"}, "json": {"Content_Type": "application/json"}}
+    r.send(Reply(200, gzip.compress(PAGE), Content_Encoding="gzip", **types.get(name, {})))
+
+
+@fault("nothing")
+def nothing(r):
+    """200, without type, length or a byte."""
+    r.close_connection = True
+    r.send(Reply(200, Content_Length=None))
+
+
 @fault("login-until-token", whole=True)
 def login_until_token(r):
     """The page, unless `Bearer B` asks from request ARGUMENT on; before it `Bearer A` will do."""
@@ -78,6 +101,17 @@ def html_file(r):
     """The file, called text/html by a server that knows no better."""
     reply = r.honest()
     if "Content-Type" in reply.headers and reply.status in (200, 206) and "multipart" not in reply.headers["Content-Type"]:
+        reply.headers["Content-Type"] = "text/html"
+    r.send(reply)
+
+
+@fault("block-file", "block-html-file", whole=True)
+def block_file(r):
+    """A small file whose user block, of ARGUMENT bytes, begins as a web page, by a server that does no ranges."""
+    block = int(r.arg or 512)
+    r.data, r.ranges = b"<html>".ljust(block) + r.data, None
+    reply = r.honest()
+    if "html" in r.path:
         reply.headers["Content-Type"] = "text/html"
     r.send(reply)
 
