@@ -103,7 +103,7 @@ static int commit(struct xh_edit *e, struct xh_err *err)
              v->id, 't', e->attempt + 1, v->id, 'n', number, v->id, 'w', number);
     /* From here on a killed process, or a failed machine, leaves a record. Without room for that the file may still be
      * sent. */
-    if (xh_overlay_save(v, XH_OVERLAY_CLOSED, 1, err))
+    if (xh_edit_save(e, XH_OVERLAY_CLOSED, err))
         xh_trace(XH_T_VFD, "unsaved", "url=%s why=\"%s\"", xh_dav_shown(e->dav), err->text);
     v->left[0] = '\0'; /* a process that lives notes what it leaves */
     int rc = send_all(e, err);

@@ -1,6 +1,7 @@
 /* What stays of a file that was not sent, and the end of an open file: see keep.h. */
 #include "keep.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,9 @@
 #include "merge.h"
 #include "replace.h"
 #include "super.h"
+#include "watch/trace.h"
+
+#define UNSAFE_BYTES 160u /* longest sentence of unsafe(), with its NUL */
 
 /* Returns 1 for the name of an old file that a commit put aside. */
 static int is_aside(const char *name)
@@ -53,35 +57,58 @@ int xh_edit_say_stale(const struct xh_edit *e, struct xh_err *err)
         xh_dav_shown(e->dav));
 }
 
+int xh_edit_save(struct xh_edit *e, enum xh_overlay_state state, struct xh_err *err)
+{
+    int rc = xh_overlay_save(e->overlay, state, 1, err);
+    if (rc == 0 && e->overlay->unsynced)
+        xh_trace(XH_T_VFD, "names_unsynced", "errno=%d path=%s", e->overlay->unsynced, e->overlay->path);
+    return rc;
+}
+
+/* What to add where |v| is |kept|: "", or that it is not safe on the disk. A file system that never syncs directories
+ * is no failure: docs/writing.md says what holds there. Returns |out|. */
+static const char *unsafe(const struct xh_overlay *v, int kept, char *out, size_t size)
+{
+    int never = v->unsynced == EINVAL || v->unsynced == EBADF || v->unsynced == EOPNOTSUPP || v->unsynced == ENOSYS;
+    out[0] = '\0';
+    if (kept && v->unsynced && !never)
+        snprintf(out, size, ". Its directory could not be synced (%.60s): if this machine fails, it may be lost",
+                 strerror(v->unsynced));
+    return out;
+}
+
 void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
+    char doubt[UNSAFE_BYTES];
     struct xh_err own, was = *err;
     snprintf(v->why, sizeof v->why, "%.590s", err->text);
     enum xh_overlay_state as =
         *e->refused || v->state == XH_OVERLAY_WITHHELD ? XH_OVERLAY_WITHHELD : XH_OVERLAY_CLOSED;
-    int only_kept = v->behind || *e->refused, unsaved = xh_overlay_save(v, as, 1, &own);
+    int only_kept = v->behind || *e->refused, unsaved = xh_edit_save(e, as, &own);
     if (unsaved)
         xh_overlay_unsave(v); /* an older record would no longer be true */
+    unsafe(v, !unsaved && !v->broken, doubt, sizeof doubt);
     xh_err_set(err, was.code, was.status,
-               unsaved     ? "%.480s. What was written was NOT saved: %.180s"
-               : only_kept ? "%.560s. What was written is kept: \"xhdf5 recover export %s\" writes it to a file"
-               : v->broken ? "%.560s. It is no whole file: \"xhdf5 recover drop %s\" removes it"
-                           : "%.560s. What was written is kept: \"xhdf5 recover retry %s\" sends it again, "
-                             "\"xhdf5 recover export\" writes it to a file",
-               was.text, unsaved ? own.text : v->id);
+               unsaved     ? "%.*s. What was written was NOT saved: %.180s%s"
+               : only_kept ? "%.*s. What was written is kept: \"xhdf5 recover export %s\" writes it to a file%s"
+               : v->broken ? "%.*s. It is no whole file: \"xhdf5 recover drop %s\" removes it%s"
+                           : "%.*s. What was written is kept: \"xhdf5 recover retry %s\" sends it again, "
+                             "\"xhdf5 recover export\" writes it to a file%s",
+               doubt[0] ? 440 : unsaved ? 480 : 560, was.text, unsaved ? own.text : v->id, doubt);
     err->sys_errno = was.sys_errno;
 }
 
 int xh_edit_withhold(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
+    char doubt[UNSAFE_BYTES];
     struct xh_err why;
     xh_edit_super(e);
     if (v->dirty.n == 0 || xh_edit_differs(e, &why) == 0)
         return 0;
     snprintf(v->why, sizeof v->why, "the program withdrew it, or left it by an exception");
-    int rc = xh_overlay_save(v, XH_OVERLAY_WITHHELD, 1, &why);
+    int rc = xh_edit_save(e, XH_OVERLAY_WITHHELD, &why);
     if (rc)
         xh_err_set(err, rc, 0,
                    "%.200s: it is not sent, as the program withdrew it, or left it by an exception. "
@@ -97,8 +124,8 @@ int xh_edit_withhold(struct xh_edit *e, struct xh_err *err)
         xh_err_set(err, 0, 0,
                    "%.200s: it is not sent, as the program withdrew it, or left it by an exception. "
                    "What was written is kept: \"xhdf5 recover retry %s\" sends it, "
-                   "\"xhdf5 recover drop %s\" removes it",
-                   xh_dav_shown(e->dav), v->id, v->id);
+                   "\"xhdf5 recover drop %s\" removes it%s",
+                   xh_dav_shown(e->dav), v->id, v->id, unsafe(v, 1, doubt, sizeof doubt));
     return rc == 0;
 }
 

@@ -7,6 +7,10 @@
 /* Sets |err|: older data was written over others' changes. Returns XH_E_CHANGED. */
 int xh_edit_say_stale(const struct xh_edit *e, struct xh_err *err);
 
+/* Writes the overlay's record, and waits until all is on the disk. Returns as xh_overlay_save. If only the names cannot
+ * be synced, that is told where the overlay is kept in the end (xh_edit_keep, xh_edit_withhold), and traced. */
+int xh_edit_save(struct xh_edit *e, enum xh_overlay_state state, struct xh_err *err);
+
 /* A commit failed with |err|: writes the overlay's record for recovery, and adds to |err| how to recover. */
 void xh_edit_keep(struct xh_edit *e, struct xh_err *err);
 

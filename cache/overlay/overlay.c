@@ -266,12 +266,15 @@ static const char *const state_words[] = {"opened", "flushed", "closed", "withhe
  * errors. Whatever they say, the record is in its place, and is of use unless the machine fails now. */
 static void sync_names(struct xh_overlay *v)
 {
-    fsync(v->dir);
-    int above = v->synced ? -1 : openat(v->dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (above >= 0) {
-        v->synced = fsync(above) == 0;
+    v->unsynced = fsync(v->dir) < 0 ? errno : 0;
+    if (v->synced)
+        return;
+    int above = openat(v->dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    v->synced = above >= 0 && fsync(above) == 0;
+    if (!v->synced && !v->unsynced)
+        v->unsynced = errno;
+    if (above >= 0)
         close(above);
-    }
 }
 
 static void save_set(FILE *f, const char *word, const struct xh_extents *s)

@@ -56,6 +56,7 @@ struct xh_overlay {
     long long since_s;  /* when the state began, in seconds since 1970 */
     int readable;       /* a dead process's record was read, and it is sound */
     int synced;         /* the directory's own name is on the disk */
+    int unsynced;       /* the error with which names could not be synced last; 0: they are on the disk */
     char why[600];      /* the last error, or "" */
     char left[200];     /* names of files that a commit left beside the file at the server, separated by blanks */
 };
@@ -86,8 +87,8 @@ int xh_overlay_seen(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len,
 int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err);
 
 /* Writes the record. |durable|: also waits until all is on the disk; the order ensures that a record never names
- * bytes that a failing machine could lose. Where directories cannot be synced, it could lose the record's name. Returns
- * 0, XH_E_SYS or XH_E_NOSPACE; after a failure the former record stands. */
+ * bytes that a failing machine could lose. Where directories cannot be synced, it could lose the record's name, and
+ * |unsynced| says why. Returns 0, XH_E_SYS or XH_E_NOSPACE; after a failure the former record stands. */
 int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durable, struct xh_err *err);
 
 /* Notes that there is nothing to recover any more. */

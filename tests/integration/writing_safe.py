@@ -5,6 +5,7 @@ answer from a cache, programs that are killed, that fail, or that change their m
 Usage: writing_safe.py nginx|xrootd [WORD …]     with words: only the checks whose names hold one of them
 """
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -321,10 +322,14 @@ def check_names(tap, p):
             code = "import sys, h5py\nwith h5py.File(sys.argv[1], 'r+') as f: f['a'][0] += 1"
             status, _, err = harness.run(["strace", "-f", "-o", p.work / "odd", "-P", overlay, "-e",
                                           f"inject=fsync:error={error}", harness.H5PY["3.14.0"],
-                                          "-c", code, f"{p.gate.url}/names.h5"], p.env(overlay_dir=overlay))
+                                          "-c", code, f"{p.gate.url}/names.h5"],
+                                         p.env(overlay_dir=overlay, log="vfd"))
             p.gate.arm(lambda *_: None)
             assert "INJECTED" in (p.work / "odd").read_text()
             assert status == 1 and "What was written is kept" in err and "NOT" not in err, err[-1500:]
+            assert f"names_unsynced errno={getattr(errno, error)} " in err, err[-1500:]
+            told = "could not be synced (Input/output error)" in err
+            assert told == (error == "EIO"), "the disk failed, or is of a kind that never does it: " + err[-1500:]
             before = p.bytes("names.h5")
             [left] = json.loads(p.tool("list", "--json", overlay_dir=overlay))
             assert left["state"] == "to be sent", left
@@ -341,6 +346,7 @@ def check_names(tap, p):
                                      p.env(overlay_dir=overlay))
         assert "INJECTED" in (p.work / "odd").read_text()
         assert status == 0 and "What was written is kept" in err and "NOT" not in err, err[-1500:]
+        assert "could not be synced (Input/output error)" in err, err[-1500:]
         [left] = json.loads(p.tool("list", "--json", overlay_dir=overlay))
         assert left["state"] == "withheld", left
         p.tool("drop", left["id"], overlay_dir=overlay)
