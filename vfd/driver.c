@@ -69,12 +69,9 @@ static void watch(struct xh_vfd_file *f, hid_t fapl)
         f->opened_in = xh_h5_entry(f->h5);
 }
 
-/* The local path that a file at a URL named, and that was refused on this thread; "": none. HDF5 then tries a file of
- * the same name beside the URL, and the user sees that failure. */
-static _Thread_local char refused_path[PATH_MAX]; /* a longer path cannot be opened */
-
-/* The relative name that a file at a URL named, and that HDF5 has just tried as a local path on this thread; or "" */
-static _Thread_local char tried_relative[PATH_MAX];
+/* What a file at a URL named, and HDF5 has just tried as a local path on this thread; "": nothing. A path that begins
+ * with a slash was refused. HDF5 then tries a file of that name beside the URL, and the user sees that failure. */
+static _Thread_local char tried[PATH_MAX]; /* a longer path cannot be opened */
 
 static const char *last_part(const char *name)
 {
@@ -82,11 +79,13 @@ static const char *last_part(const char *name)
     return slash ? slash + 1 : name;
 }
 
-/* 1 when HDF5 itself made the path |name| from the parent's URL or from a relative name. HDF5 tries the right URL
- * next. */
-static int is_own_try(const char *name)
+/* Notes the local path |name|, unless HDF5 has made it of the parent's URL, or of the end of a path that it has tried
+ * before. */
+static void note_tried(const char *name)
 {
-    return *name != '/' || strstr(name, "/https://") || strstr(name, "/http://");
+    if (strstr(name, "/https://") || strstr(name, "/http://") || (*tried == '/' && strcmp(last_part(tried), name) == 0))
+        return;
+    snprintf(tried, sizeof tried, "%s", strlen(name) < sizeof tried ? name : "");
 }
 
 /* Returns the path |name| without secrets. A path that HDF5 made from a parent's URL may contain that URL's password or
@@ -104,21 +103,17 @@ static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
     struct xh_options o;
     struct xh_err err = {0};
     char room[512];
-    *tried_relative = '\0';
     if (!by->by_file || !by->remote) {
-        *refused_path = '\0';
+        *tried = '\0';
         return 0;
     }
-    if (*name != '/' && strlen(name) < sizeof tried_relative)
-        memcpy(tried_relative, name, strlen(name) + 1);
     if (xh_fapl_options(f->h5, fapl, &o, &err))
         return xh_fail_cache(f->h5, &err);
+    note_tried(o.local_sources && *name == '/' ? "" : name);
     if (o.local_sources)
         return 0;
     const char *shown = path_shown(name, room, sizeof room);
     xh_trace(XH_T_VFD, "refused", "path=%s by=%s", shown, by->parent);
-    if (!is_own_try(name))
-        snprintf(refused_path, sizeof refused_path, "%s", name);
     return xh_fail(f->h5, XH_E_ACCES,
                    "%.300s names the local file %.300s: files at URLs may not name local files, but with the option "
                    "local_sources, errno = %d, error message = '%s'",
@@ -128,10 +123,7 @@ static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
 static int open_url(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
 {
     struct xh_err err = {0};
-    char path[sizeof refused_path] = "";
-    if (f->by && strcmp(last_part(refused_path), last_part(url)) == 0)
-        memcpy(path, refused_path, sizeof path);
-    *refused_path = '\0';
+    const char *path = f->by && *tried == '/' && strcmp(last_part(tried), last_part(url)) == 0 ? tried : "";
     if (!f->parallel && !(flags & ~(unsigned)XH_ACC_RDWR) && xh_remote_again(f->h5, url, &f->remote))
         return 0;
     if (f->by && !f->parallel) {
@@ -162,9 +154,10 @@ static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, h
 {
     struct xh_err err = {0};
     char *beside = NULL;
-    int rc = f->by ? xh_source_beside(&f->names->namer, tried_relative, url, &beside, &err) : 0;
-    *tried_relative = '\0';
+    const char *relative = *tried == '/' ? last_part(tried) : tried;
+    int rc = f->by ? xh_source_beside(&f->names->namer, relative, url, &beside, &err) : 0;
     rc = rc ? xh_fail_cache(f->h5, &err) : open_url(f, beside ? beside : url, flags, fapl);
+    *tried = '\0';
     free(beside);
     return rc;
 }
@@ -188,7 +181,7 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
         return xh_fail_cache(f->h5, &err);
     int rc = xh_local_open(f->h5, name, flags, ignore, mentioned && o.local_shadow ? &o : NULL, &f->local);
     if (rc == 0)
-        *tried_relative = '\0';
+        *tried = '\0';
     if (!f->parallel || xh_parallel_agree(f->parallel, rc == 0) || rc)
         return rc;
     xh_local_close(f->local);
