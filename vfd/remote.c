@@ -40,7 +40,7 @@ struct xh_remote {
     struct xh_namer names; /* how the file names other files */
     int said_joined; /* 1: a message about an opening with other options was printed */
     int committing;  /* 1: what is flushed is about to be sent */
-    struct piece *headers; /* what was written and may name external files; NULL: nothing */
+    struct piece *headers; /* what was written and may name external files, by place, each once; NULL: nothing */
     size_t n_headers, headers_room;
     struct xh_remote *next; /* in the list h5->written */
     /* for a stand-in: the file that it stands for, and whose |edit| it has while that is open */
@@ -314,9 +314,16 @@ static int note_header(struct xh_remote *r, uint64_t addr, size_t size, const vo
         note_image(r, buf, size);
     if (!xh_external_may_hold(buf, size))
         return 0;
+    size_t at = xh_count_before(i, r->n_headers, r->headers[i].at < addr);
+    if (at < r->n_headers && r->headers[at].at == addr) {
+        r->headers[at].len = size > r->headers[at].len ? size : r->headers[at].len;
+        return 0;
+    }
     if (xh_grow(r->headers, r->headers_room, r->n_headers + 1))
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a write to %.200s", r->shown);
-    r->headers[r->n_headers++] = (struct piece){addr, size};
+    memmove(r->headers + at + 1, r->headers + at, (r->n_headers - at) * sizeof *r->headers);
+    r->headers[at] = (struct piece){addr, size};
+    r->n_headers++;
     return 0;
 }
 

@@ -747,6 +747,36 @@ f.close()
 """
 
 
+REWRITTEN = """
+import h5py, sys
+import numpy as np
+with h5py.File(sys.argv[1], "w") as f:
+    f["x"] = 1
+    looks = np.frombuffer(bytes([7, 0, 40, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0] + 32 * [200]), "u1").copy()
+    for i in range(int(sys.argv[2])):
+        looks[-1] = i
+        f["x"].attrs["odd"] = looks
+        f.flush()
+"""
+
+
+def check_made_once(tap, p):
+    """What may name external files is looked at when the file is sent."""
+    if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
+        tap.skip("a header that is written many times", "strace cannot trace here")
+        return
+    with tap.claim("made: a header that is written many times is looked at once"):
+        looks = []
+        for n in (1, 200):
+            status, _, err = harness.run(["strace", "-f", "-y", "-o", p.work / "looks", "-e", "trace=pread64,pwrite64",
+                                          harness.H5PY["3.14.0"], "-c", REWRITTEN, f"{p.server.url}/rewritten.h5",
+                                          str(n)], p.env())
+            assert status == 0 and not p.left(), err
+            calls = re.findall(r"(pread64|pwrite64)\(\d+<[^>]*/data>", (p.work / "looks").read_text())
+            looks.append(calls[::-1].index("pwrite64"))
+        assert 0 < looks[1] < looks[0] + 5, looks
+
+
 def check_made(tap, p):
     """External raw data of a dataset that is made in a file at a URL."""
     import sources
@@ -803,7 +833,7 @@ def main():
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_names, check_blind, check_way,
-                      check_cached, check_foreign, check_moment, check_again, check_young, check_made):
+                      check_cached, check_foreign, check_moment, check_again, check_young, check_made, check_made_once):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()
