@@ -1574,6 +1574,68 @@ Test(page, a_claim_for_later_is_taken_until_it_is_begun)
     xh_shadow_close(s);
 }
 
+/* The linker redirects here (meson.build): what another process does between the look at a page's state and the
+ * change. */
+static void (*meanwhile)(void);
+
+int __real_xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state state,
+                          uint32_t owner, uint64_t flags, uint64_t keep);
+int __wrap_xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state state,
+                          uint32_t owner, uint64_t flags, uint64_t keep);
+int __wrap_xh_page_change(struct xh_shadow *s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state state,
+                          uint32_t owner, uint64_t flags, uint64_t keep)
+{
+    void (*other)(void) = meanwhile;
+    meanwhile = NULL;
+    if (other)
+        other();
+    return __real_xh_page_change(s, idx, old, mask, state, owner, flags, keep);
+}
+
+static int to_owner[2], from_owner[2];
+
+static void say(int fd, int ok)
+{
+    char c = (char)ok;
+    cr_assert_eq(write(fd, &c, 1), 1);
+}
+
+static int hear(int fd)
+{
+    char ok = 0;
+    cr_assert_eq(read(fd, &ok, 1), 1);
+    return ok;
+}
+
+static void owner_begins(void)
+{
+    say(to_owner[1], 1);
+    cr_assert(hear(from_owner[0]), "begun");
+}
+
+Test(page, a_claim_that_is_begun_in_the_moment_in_which_it_is_taken_stays_its_owners)
+{
+    cr_assert(pipe(to_owner) == 0 && pipe(from_owner) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(LASTS_S);
+        struct xh_shadow *s = open_shadow(10 * PAGE);
+        say(from_owner[1], xh_shadow_claim_later(s, 3, 0, 0, NULL) == XH_CLAIM_MINE);
+        hear(to_owner[0]);
+        say(from_owner[1], xh_shadow_begin(s, 3));
+        for (;;)
+            pause();
+    }
+    cr_assert(hear(from_owner[0]), "claimed");
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    meanwhile = owner_begins;
+    cr_expect_eq(xh_shadow_claim_later(s, 3, 0, 1, NULL), XH_CLAIM_BUSY, "half of its bytes may be there");
+    cr_expect_null(meanwhile, "it was not about to be taken");
+    cr_expect_eq(atomic_load(&s->inflight), 0);
+    end(pid);
+    xh_shadow_close(s);
+}
+
 /* Takes page 3 and has half of it when it stops. */
 static int take_3(void *unused)
 {
