@@ -590,6 +590,24 @@ def check_moment(tap, p):
             assert p.bytes(name) == p.hash(p.work / "moment.h5"), "the other's bytes are gone"
             assert p.beside(name) == [] and len(p.left()) == 1, (p.beside(name), p.left())
             p.tool("drop", p.left()[0]["id"])
+    for old, words in ((False, "a new file is shown as missing"), (True, "a file is shown as it was")):
+        with tap.claim(f"moment: {words} after the last step, as by a cache: the commit is no success, and is kept"):
+            (p.root / name).unlink(missing_ok=True)
+            shown, done = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", []
+            if old:
+                p.good(make, url)
+                shown = subprocess.run(["curl", "-sS", "--fail", "--cacert", p.server.cacert, "-I",
+                                        f"{p.server.url}/{name}"], check=True, stdout=subprocess.PIPE).stdout
+
+            def rule(_, method, path, shown=shown):
+                moved = any(m == "MOVE" and "-lock/data-" in at for m, at, _ in p.gate.log)
+                return ("give", shown) if moved and step(3)(method, path) and not done.append(1) else None
+            p.gate.arm(rule)
+            err = p.bad(change if old else make, url)
+            p.gate.arm(lambda *_: None)
+            assert done and "but shows the one before" in err and len(p.left()) == 1, (done, err[-1500:], p.left())
+            assert p.beside(name) == [], p.beside(name)
+            p.tool("drop", p.left()[0]["id"])
     with tap.claim("moment: two of them, the second while the first is put back: the last one is at the server"):
         p.good(make, url)
         p.local("f = h5py.File(url, 'w'); f['c'] = np.ones(300); f.close()", p.work / "second.h5")

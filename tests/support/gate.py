@@ -15,6 +15,7 @@ on), a number (answer with that status, ask nobody), or
     ("slow", S)  pass on the body in S seconds
     ("later", N, S)  answer with status N, and "Retry-After: S"
     ("to", N, URL)  answer with status N and that Location
+    ("give", HEAD)  answer with that, the head of a reply
 """
 import collections
 import contextlib
@@ -151,6 +152,10 @@ class Gate:
             entry[2] = do[1]
             mine.send(f"HTTP/1.1 {do[1]} Found\r\nLocation: {do[2]}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
             return 0
+        if isinstance(do, tuple) and do[0] == "give":
+            entry[2] = int(do[1].split(b" ", 2)[1])
+            mine.send(do[1])
+            return 1
         if isinstance(do, int):
             entry[2] = do
             mine.send(f"HTTP/1.1 {do} {WORDS.get(do, 'Refused')}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
