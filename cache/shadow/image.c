@@ -23,6 +23,8 @@
 #include "store.h"
 
 #define OTHER_LAYOUT "of another layout version"
+#define LOCKS_AGREE 5      /* so many readings in a row have to tell the same locks */
+#define LOCKS_READ_MOST 40 /* then the last one counts */
 
 struct xh_image {
     int fd;
@@ -192,8 +194,9 @@ void xh_image_close(struct xh_image *m)
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
-/* Returns the text of /proc/locks; NULL where it cannot be read. Owns: the caller frees it. */
-static char *read_locks(void)
+/* Returns a line for each reader of a shadow that /proc/locks tells: its file, as "major:minor:inode"; NULL where it
+ * cannot be read. Owns: the caller frees it. */
+static char *read_locks_once(void)
 {
     char *text = NULL;
     size_t room = 0;
@@ -202,20 +205,48 @@ static char *read_locks(void)
         return NULL;
     ssize_t n = getdelim(&text, &room, '\0', f);
     fclose(f);
-    if (n >= 0)
-        return text;
-    free(text);
-    return NULL;
+    if (n < 0) {
+        free(text);
+        return NULL;
+    }
+    char *to = text;
+    for (char *line = text, *next; *line; line = next) {
+        unsigned long long at;
+        int first = 0, end = 0;
+        next = line + strcspn(line, "\n");
+        next += *next != '\0';
+        if (sscanf(line, "%*u: OFDLCK %*s READ %*d %n%*x:%*x:%*u%n %llu", &first, &end, &at) == 1 &&
+            at == XH_LOCK_OPEN) {
+            memmove(to, line + first, (size_t)(end - first));
+            to += end - first;
+            *to++ = '\n';
+        }
+    }
+    *to = '\0';
+    return text;
+}
+
+/* The same, without those that were passed over or told twice: the kernel tells the locks page by page, and begins each
+ * page by counting from the first lock, while others' come and go. */
+static char *read_locks(void)
+{
+    char *locks = read_locks_once();
+    for (int same = 1, i = 0; locks && same < LOCKS_AGREE && i < LOCKS_READ_MOST; i++) {
+        char *again = read_locks_once();
+        same = again && strcmp(again, locks) == 0 ? same + 1 : 1;
+        free(locks);
+        locks = again;
+    }
+    return locks;
 }
 
 static unsigned count_readers(const char *locks, int fd, const struct stat *st)
 {
     unsigned n = 0, major, minor;
-    unsigned long long ino, from;
-    for (const char *line = locks; line && *line; line = strchr(line, '\n'), line += line != NULL)
-        if (sscanf(line, "%*u: OFDLCK %*s READ %*d %x:%x:%llu %llu", &major, &minor, &ino, &from) == 4 &&
-            ino == st->st_ino && from == XH_LOCK_OPEN && makedev(major, minor) == st->st_dev)
-            n++;
+    unsigned long long ino;
+    for (const char *line = locks; line && *line; line = strchr(line, '\n') + 1)
+        n += sscanf(line, "%x:%x:%llu", &major, &minor, &ino) == 3 && ino == st->st_ino &&
+             makedev(major, minor) == st->st_dev;
     return n ? n : xh_store_locked(fd, XH_LOCK_OPEN) > 0;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -254,6 +255,51 @@ Test(image, runs_end_where_pages_are_missing_or_of_another_kind_and_at_blocks_no
     cr_assert(!xh_image_next(m, &r));
     xh_image_close(m);
     xh_shadow_close(s);
+}
+
+/* ---- locks --------------------------------------------------------------------------------- */
+
+/* What /proc/locks has, from one reading to the next; the last one stays. NULL: what it has. The linker redirects
+ * here. */
+static const char *const *locks;
+
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+    if (!locks || strcmp(path, "/proc/locks") != 0)
+        return __real_fopen(path, mode);
+    const char *text = *locks;
+    locks += locks[1] != NULL;
+    return fmemopen((void *)text, strlen(text), "r");
+}
+
+FILE *__wrap_fopen64(const char *path, const char *mode)
+{
+    return __wrap_fopen(path, mode);
+}
+
+Test(image, readers_that_the_kernel_passes_over_or_tells_twice_are_counted_once)
+{
+    char one[400], two[800], three[1200], line[300];
+    struct stat st;
+    cr_assert_eq(stat(make_one(), &st), 0);
+    snprintf(line, sizeof line, ": OFDLCK ADVISORY  READ -1 %02x:%02x:%llu %llu %llu\n", major(st.st_dev),
+             minor(st.st_dev), (unsigned long long)st.st_ino, XH_LOCK_OPEN, XH_LOCK_OPEN);
+    snprintf(one, sizeof one, "1: POSIX  ADVISORY  WRITE 17 00:19:5 0 EOF\n2%s", line);
+    snprintf(two, sizeof two, "1%s2%s", line, line);
+    snprintf(three, sizeof three, "1%s2: FLOCK  ADVISORY  READ 17 00:19:5 0 EOF\n3%s4%s", line, line, line);
+    const char *const told[] = {one, three, two, three, two, two, one, two, NULL};
+    locks = told;
+    cr_expect_eq(list().last.readers, 2);
+    const char *changing[1000] = {NULL};
+    for (size_t i = 0; i + 1 < sizeof changing / sizeof *changing; i++)
+        changing[i] = i % 2 ? one : two;
+    locks = changing;
+    cr_expect_leq(list().last.readers, 2);
+    cr_expect(locks[1], "it ends");
+    locks = NULL;
 }
 
 /* ---- removing ------------------------------------------------------------------------------ */
