@@ -7,8 +7,9 @@
  *                                                     file, for all that a cache can know
  *
  * When it is ready it waits for the end of standard input, so that many begin together. BENCH_PROGRESS names a file
- * of 8 bytes in which it keeps how many bytes it got. A failure is told, counted, and the next block tried. Prints
- * one line of JSON. */
+ * of two words of 8 bytes. In the first it keeps how many bytes it got. Until the second is not 0 it goes on, also
+ * after its time, and in any case until it has read a block. A failure is told, counted, and the next block tried.
+ * Prints one line of JSON. */
 #include <fcntl.h>
 #include <hdf5.h>
 #include <inttypes.h>
@@ -154,19 +155,28 @@ static void waited(double since)
         report.longest = took;
 }
 
-/* Where others see how far it is. */
-static _Atomic uint64_t *map_progress(void)
+/* Where others see how far it is, and say when it is over. */
+struct progress {
+    _Atomic uint64_t bytes, over;
+};
+
+static struct progress *map_progress(void)
 {
-    static _Atomic uint64_t nobody;
+    static struct progress nobody = {.over = 1};
     const char *path = getenv("BENCH_PROGRESS");
     int fd = path ? open(path, O_RDWR) : -1;
     if (fd < 0)
         return &nobody;
-    void *p = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *p = mmap(NULL, sizeof nobody, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         die("cannot map BENCH_PROGRESS");
     close(fd);
     return p;
+}
+
+static int goes_on(double end, const struct progress *p)
+{
+    return now() < end || !p->over || !report.blocks;
 }
 
 static void read_until(const char *url, const char *dset, hsize_t rows, const char *path, double seconds, uint64_t part,
@@ -176,11 +186,11 @@ static void read_until(const char *url, const char *dset, hsize_t rows, const ch
     uint64_t n, *sums = load_sums(path, &n);
     size_t most = 0;
     void *buf = NULL;
-    _Atomic uint64_t *progress = map_progress();
+    struct progress *progress = map_progress();
     while (read(0, &c, 1) > 0)
         ;
     double end = now() + seconds;
-    for (unsigned pass = 1; now() < end; pass++) {
+    for (unsigned pass = 1; goes_on(end, progress); pass++) {
         struct images d;
         double asked = now();
         snprintf(name, sizeof name, "%s%cpass=%u", url, strchr(url, '?') ? '&' : '?', pass);
@@ -195,7 +205,7 @@ static void read_until(const char *url, const char *dset, hsize_t rows, const ch
         most = d.bytes;
         if (!buf && !(buf = malloc(most)))
             die("no memory");
-        for (uint64_t i = n * part / parts; i < n * (part + 1) / parts && now() < end; i++) {
+        for (uint64_t i = n * part / parts; i < n * (part + 1) / parts && goes_on(end, progress); i++) {
             asked = now();
             if (read_block(&d, i, buf) < 0) {
                 failed("cannot read", name, i);
@@ -204,7 +214,7 @@ static void read_until(const char *url, const char *dset, hsize_t rows, const ch
             waited(asked);
             report.blocks++;
             report.bytes += d.bytes;
-            *progress = report.bytes;
+            progress->bytes = report.bytes;
             if (sum_of(buf, d.bytes) != sums[i]) {
                 fprintf(stderr, "client_load: WRONG BYTES in %s, block %" PRIu64 "\n", name, i);
                 report.wrong++;

@@ -16,6 +16,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 STEP_S = 0.25               # between two looks at the programs: a gap is known as exactly
 WARM_S = 10                 # connections are made and find their speed; not counted, or a quarter of the time
+MORE_S = 240                # what a run is waited for whose faults come late, as the machine is slow
 SLOW_LOOKS = 8              # of which one looks at connections and shadows too
 
 
@@ -71,7 +72,7 @@ class Program:
         self.progress = None
         if tells:
             self.progress = tempfile.NamedTemporaryFile(buffering=0)
-            self.progress.write(bytes(8))
+            self.progress.write(bytes(16))
             env = env | {"BENCH_PROGRESS": self.progress.name}
         self.child = subprocess.Popen([str(a) for a in argv], env=env, stdin=gate, stdout=self.out, stderr=self.err,
                                       start_new_session=True)
@@ -93,6 +94,11 @@ class Program:
         cpu, rss = cpu_and_rss(self.child.pid)
         if cpu or rss:
             self.cpu, self.rss, self.rss_most = cpu, rss, max(rss, self.rss_most)
+
+    def tell_over(self):
+        """Its time is over."""
+        if self.progress:
+            os.pwrite(self.progress.fileno(), (1).to_bytes(8, sys.byteorder), 8)
 
     def text(self, file):
         file.seek(0)
@@ -158,9 +164,9 @@ class Crowd:
             line |= {"connections": self.connections(), "shadow": self.shadows()}
         self.series.append(line)
 
-    def run(self, each_look=lambda t: None, patience=60):
+    def run(self, each_look=lambda t: None, patience=60, enough=lambda: True):
         """Returns the programs once all have ended, or were ended |patience| seconds after the time. |each_look| is
-        called with the seconds since the beginning."""
+        called with the seconds since the beginning. The time is longer, by MORE_S at most, until there is |enough|."""
         gate, opener = os.pipe()
         programs = []
         try:
@@ -172,11 +178,15 @@ class Crowd:
             self.look(programs, 0.0, True)
             os.close(opener)
             opener = None
-            for n in range(1, int(self.seconds / STEP_S) + 1):
+            for n in range(1, int((self.seconds + MORE_S) / STEP_S) + 1):
+                if n > self.seconds / STEP_S and enough():
+                    break
                 each_look(time.monotonic() - began)
                 time.sleep(max(0.0, began + n * STEP_S - time.monotonic()))
                 self.look(programs, time.monotonic() - began, n % SLOW_LOOKS == 0)
             self.ended_in_time = [p.child.poll() is not None for p in programs]
+            for p in programs:
+                p.tell_over()
             end = time.monotonic() + patience
             while any(p.child.poll() is None for p in programs) and time.monotonic() < end:
                 time.sleep(0.02)
