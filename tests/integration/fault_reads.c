@@ -167,5 +167,6 @@ int main(int argc, char **argv)
     long peak = peak_kib();
     enum end after = read_file(argv[3], "single");
     printf("%s ms=%.0f after=%s peak_kib=%ld\n%s", end_names[end], ms, end_names[after], peak, said);
+    fflush(stdout); /* the caller sees how long the process takes to end */
     return 0;
 }
