@@ -14,6 +14,7 @@
 #include "base/now.h"
 #include "base/table.h"
 #include "watch/timeline.h"
+#include "watch/trace.h"
 #include "exchange_impl.h"
 
 #define IGNORED_BODY_MAX 65536u /* what nobody wants is read to its end up to here; then it is cheaper to hang up */
@@ -59,6 +60,7 @@ void xh_exchange_resume(struct xh_exchange *x)
         return;
     x->last_ns = x->pace_ns = xh_now_ns();
     atomic_store_explicit(&x->stands_ns, 0, memory_order_relaxed);
+    xh_trace(XH_T_ORIGIN, "goes-on", "id=%p", (void *)x->request);
     xh_wire_resume(x->lane);
 }
 
@@ -289,6 +291,7 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
     int rc = 0;
     if (t && t->full && x->take != XH_TAKE_NOTHING && !x->tail_ns && t->full(t)) {
         atomic_store_explicit(&x->stands_ns, xh_now_ns(), memory_order_relaxed);
+        xh_trace(XH_T_ORIGIN, "stands", "id=%p bytes=%" PRIu64, (void *)x->request, x->body_bytes);
         return 1;
     }
     heard(x);
