@@ -20,7 +20,7 @@ import harness  # noqa: E402
 
 FORKY = pathlib.Path("/opt/forky")
 PYTHONS = {"1.14.5": [sys.executable], "1.14.6": [harness.H5PY["3.14.0"]], "2.0": [harness.H5PY["3.16.0"]],
-           "2.2": ["chroot", FORKY, "/usr/bin/python3"]}
+           "2.2": harness.FORKY}
 STALL_MS = 1000          # a busy machine's server of lies may take a third of that for an honest answer
 HASTY = {"retries": 0, "stall_timeout_ms": STALL_MS, "connect_timeout_ms": 1000, "head_bytes": 4096}
 DATA, FILL = [0, 1, 2, 3, 4, 5], [-1] * 6

@@ -24,7 +24,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("XHDF5_BUILD", TOP / "build"))
 H5PY = {v: pathlib.Path(f"/opt/h5py-{v}/bin/python") for v in ("3.14.0", "3.16.0")}
 DATA_PYTHON = H5PY["3.14.0"]
-warm_python.use(H5PY.values())
+FORKY = ["chroot", "/opt/forky", "python3"]     # HDF5 2.2
+warm_python.use([[sys.executable], FORKY, *([p] for p in H5PY.values())])
 
 
 def plugin_dir():
@@ -63,8 +64,11 @@ class Server:
         self.words = [*words, "--addr", addr] if addr else list(words)
         self.before = before
 
-    def _serve(self, *words, before=()):
-        r = subprocess.run([*before, str(TOP / "server" / "serve"), *words], stdin=subprocess.DEVNULL,
+    def _start(self, *words):
+        words = ["start", self.kind, *words, "--run", self.run, *self.words]
+        if not self.before:
+            return serve().start(serve().arguments().parse_args(words))
+        r = subprocess.run([*self.before, str(TOP / "server" / "serve"), *words], stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
         if r.returncode:
             raise RuntimeError(f"server/serve {' '.join(words)}: {r.stdout}")
@@ -74,7 +78,7 @@ class Server:
         for root in self.roots:
             age(root)
         roots = [word for root in self.roots for word in ("--root", str(root))]
-        self.facts = self._serve("start", self.kind, *roots, "--run", self.run, *self.words, before=self.before)
+        self.facts = self._start(*roots)
         self.url = self.facts["url"].rstrip("/")
         self.cacert = self.facts["cacert"]
         return self

@@ -1,15 +1,20 @@
-"""h5py's interpreters, started from one that has imported numpy already. That is two thirds of the processor's time which such a
-start takes (0.04 s in place of 0.13), and the tests start more than a thousand.
+"""h5py's interpreters, started from one that has imported numpy already, and mapped the libraries of h5py and curl. That and numpy's
+end are five sixths of the processor's time which such a process takes (0.025 s in place of 0.15), and the tests start two thousand.
 
-`Popen` is subprocess.Popen, but for [one of the interpreters, "-c", code, words…] and [interpreter, script.py, words…]: it asks a
-process of that interpreter, which it starts when the first such command comes, and which forks for each. libhdf5 is not in that
-process: h5py, HDF5 and the driver are loaded by the fork, and find the command's own environment. The fork is this process's own
-child, as any other: what waits for it, kills or suspends it sees no difference.
+`Popen` is subprocess.Popen, but for [*one of the interpreters, "-c", code, words…] and [*interpreter, script.py, words…] whose code
+has h5py in it: it asks a process of that interpreter, which it starts when the first such command comes, and which forks for each.
+An interpreter is a program, or chroot, a root and a program in it. No function of HDF5 or
+curl has run in that process: h5py, HDF5 and the driver begin in the fork, and find the command's own environment. The fork is this
+process's own child, as any other: what waits for it, kills or suspends it sees no difference. It ends as an interpreter does:
+threads are waited for, then what was registered with atexit, then the command's own objects, then what libraries registered with
+exit(). Only the modules are not taken apart.
 A command that wants more of its start (LD_PRELOAD, another user, …) is started as ever.
 """
+import contextlib
 import ctypes
 import json
 import os
+import pathlib
 import socket
 import subprocess
 import threading
@@ -18,6 +23,7 @@ ORDINARY = (True, None, None, None, -1, False, -1)    # restore_signals, gid, gi
 SEED = {"PYTHONHASHSEED": "0"}    # of all of them, whether they want it or not
 MOST_BYTES = 100_000    # of a command: a packet
 PR_SET_CHILD_SUBREAPER = 36
+ORDINARY_POPEN = subprocess.Popen
 
 # The process that forks. A fork has its parent's parent for a parent: of two forks the first one ends.
 WARM = r"""
@@ -53,21 +59,63 @@ def serve(link):
     os.environ.update(env)
     return words
 
-def command(words):
-    import sys
+def command(words, here):
+    import os, sys
     sys.argv[:] = words
     if words[0] == "-c":
         sys.argv[1:2] = []
         return compile(words[1], "<string>", "exec")
-    import os
-    sys.path[0], globals()["__file__"] = os.path.dirname(os.path.abspath(words[0])), words[0]
+    sys.path[0], here["__file__"] = os.path.dirname(os.path.abspath(words[0])), words[0]
     with open(words[0], "rb") as script:
         return compile(script.read(), words[0], "exec")
 
-import gc, socket, subprocess, sys, inspect, logging, uuid    # what h5py imports beside numpy
-import numpy
-gc.freeze()    # a fork does not copy what it never looks at
-exec(command(serve(socket.socket(fileno=int(sys.argv[1])))))
+# Returns the exit status.
+def run(code, here):
+    import sys
+    try:
+        exec(code, here)
+    except SystemExit as why:
+        if why.code is None or isinstance(why.code, int):
+            return why.code or 0
+        print(why.code, file=sys.stderr)
+        return 1
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+# Comes back where the interpreter has more to say of the end.
+def end(status):
+    import atexit, ctypes, gc, sys, threading
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.modules["__main__"] = None
+    gc.collect()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except Exception:
+        return
+    ctypes.PyDLL(None).exit(status)
+
+def main(link):
+    import ctypes, gc, glob, os, socket, sys, types
+    import inspect, logging, subprocess, uuid    # what h5py imports beside numpy
+    import numpy
+    h5py = os.path.dirname(os.path.dirname(numpy.__file__)) + "/h5py"
+    for library in [*glob.glob(h5py + "/*.so"), *glob.glob(h5py + "/_debian_h5py_serial/*.so"), "libcurl.so.4"]:
+        ctypes.CDLL(library)
+    gc.freeze()    # a fork does not copy what it never looks at
+    words = serve(socket.socket(fileno=link))
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    here = vars(sys.modules["__main__"])
+    status = run(command(words, here), here)
+    del here
+    end(status)
+    sys.exit(status)
+
+import sys
+main(int(sys.argv[1]))
 """
 
 
@@ -75,11 +123,12 @@ class Warm:
     """One interpreter's process that forks."""
 
     def __init__(self, python):
+        """|python|: words."""
         self.link, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             env = {k: v for k, v in os.environ.items()
                    if not k.startswith(("HDF5_", "XHDF5_", "PYTHONPATH"))} | {"OPENBLAS_NUM_THREADS": "1"} | SEED
-            self.process = subprocess.Popen([python, "-c", WARM, str(its.fileno())], env=env, pass_fds=[its.fileno()],
+            self.process = subprocess.Popen([*python, "-c", WARM, str(its.fileno())], env=env, pass_fds=[its.fileno()],
                                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def fork(self, message, fds):
@@ -93,16 +142,28 @@ class Warm:
             libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
+def needs_h5py(words):
+    """Whether the code of [-c, code, …] or [script.py, …] names h5py."""
+    if len(words) < 2 and words[:1] == ["-c"]:
+        return False
+    with contextlib.suppress(OSError):
+        return "h5py" in (words[1] if words[0] == "-c" else pathlib.Path(words[0]).read_text())
+    return False
+
+
 class Popen(subprocess.Popen):
     pythons, warm, lock = (), {}, threading.Lock()
 
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags,
                        shell, *more):
         words = [str(a) for a in args] if isinstance(args, (list, tuple)) else [args]
+        python = next((p for p in self.pythons if words[:len(p)] == p), [])
+        rest = words[len(python):]
         env = dict(os.environ if env is None else env)
         pipes = more[:6]
-        message = json.dumps([words[1:], {k: str(v) for k, v in env.items()}, str(cwd or os.getcwd())]).encode()
-        if (words[0] not in self.pythons or len(words) < 2 or not (words[1].endswith(".py") or words[1] == "-c")
+        place = "/" if python[:1] == ["chroot"] else str(cwd or os.getcwd())    # as chroot has it
+        message = json.dumps([rest, {k: str(v) for k, v in env.items()}, place]).encode()
+        if (not python or not rest or not (rest[0].endswith(".py") or rest[0] == "-c") or not needs_h5py(rest)
             or executable or
                 preexec_fn or pass_fds or shell or more[6:] != ORDINARY or len(message) > MOST_BYTES or
                 any(k.startswith(("LD_", "PYTHON", "MALLOC_", "OMP_", "OPENBLAS_")) and v != (os.environ | SEED).get(k)
@@ -111,9 +172,9 @@ class Popen(subprocess.Popen):
                                           creationflags, shell,
                                           *more)
         with self.lock:
-            mine = os.getpid(), words[0]    # a fork of this process has none
+            mine = os.getpid(), *python    # a fork of this process has none
             if mine not in self.warm:
-                self.warm[mine] = Warm(words[0])
+                self.warm[mine] = Warm(python)
             its = [fd if fd != -1 else n for n, fd in enumerate((pipes[0], pipes[3], pipes[5]))]
             try:
                 self.pid = self.warm[mine].fork(message, its)
@@ -123,6 +184,6 @@ class Popen(subprocess.Popen):
 
 
 def use(pythons):
-    """From here on subprocess.Popen and subprocess.run start |pythons| so."""
-    Popen.pythons = {str(p) for p in pythons}
+    """From here on subprocess.Popen and subprocess.run start |pythons|, words each, so."""
+    Popen.pythons = [[str(word) for word in p] for p in pythons]
     subprocess.Popen = Popen

@@ -216,7 +216,7 @@ def doors(site, build):
             yield Door(site, f"h5py {version}'s keyword, {credential}", python([exe], "keyword"), credential, False)
         yield Door(site, f"xhdf5.enable(), {credential}", python([exe], "enable"), credential, True)
         if (FORKY / "usr/bin/python3").exists() and os.geteuid() == 0:
-            exe = ["chroot", FORKY, "python3"]
+            exe = harness.FORKY
             yield with_driver(Door(site, f"HDF5_DRIVER in HDF5 2.2, {credential}", python(exe, "env"), credential,
                                    True))
             yield with_driver(Door(site, f"elink_fapl in HDF5 2.2, {credential}", python(exe, "elink"), credential,
