@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../cache/base/files.h"
 #include "../cache/open/mistaken.h"
 #include "../cache/localfs/localfs.h"
 #include "h5err.h"
@@ -168,20 +169,10 @@ int xh_local_read(struct xh_local *f, int raw, uint64_t addr, size_t size, void 
         return -1;
     if (f->near)
         return xh_localfs_read(f->near, raw, addr, size, buf) ? io_failed(f, 0, addr, size, buf) : 0;
-    while (size > 0) {
-        ssize_t got = pread(f->fd, buf, size, (off_t)addr);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return io_failed(f, 0, addr, size, buf);
-        if (got == 0) { /* behind the end of the file, but within the addresses that HDF5 gave out */
-            memset(buf, 0, size);
-            break;
-        }
-        size -= (size_t)got;
-        addr += (uint64_t)got;
-        buf = (char *)buf + got;
-    }
+    ssize_t got = xh_read_at(f->fd, buf, size, addr);
+    if (got < 0)
+        return io_failed(f, 0, addr, size, buf);
+    memset((char *)buf + got, 0, size - (size_t)got); /* what HDF5 gave out addresses for, and nothing was written to */
     return 0;
 }
 
@@ -231,18 +222,10 @@ int xh_local_write(struct xh_local *f, int raw, uint64_t addr, size_t size, cons
         f->lost = 1;
     if (f->near)
         return xh_localfs_write(f->near, raw, addr, size, buf) ? io_failed(f, 1, addr, size, buf) : 0;
-    while (size > 0) {
-        ssize_t put = pwrite(f->fd, buf, size, (off_t)addr);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return io_failed(f, 1, addr, size, buf);
-        size -= (size_t)put;
-        addr += (uint64_t)put;
-        buf = (const char *)buf + put;
-    }
-    if (addr > f->eof)
-        f->eof = addr;
+    if (xh_write_at(f->fd, buf, size, addr))
+        return io_failed(f, 1, addr, size, buf);
+    if (addr + size > f->eof)
+        f->eof = addr + size;
     return 0;
 }
 

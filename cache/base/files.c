@@ -17,6 +17,14 @@ ssize_t xh_read_at(int fd, void *buf, size_t len, uint64_t off)
     return (ssize_t)got;
 }
 
+int xh_read_full(int fd, void *buf, size_t len, uint64_t off)
+{
+    ssize_t n = xh_read_at(fd, buf, len, off);
+    if (n >= 0 && (size_t)n < len)
+        errno = EIO;
+    return n == (ssize_t)len ? 0 : -1;
+}
+
 #define AT_ITS_PLACE UINT64_MAX
 
 static int write_all(int fd, const char *p, size_t len, uint64_t off)

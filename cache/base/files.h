@@ -21,6 +21,9 @@
 /* Reads [off, off + len) of |fd| as far as the file has it. Returns the number of bytes, or -1 with errno. */
 ssize_t xh_read_at(int fd, void *buf, size_t len, uint64_t off);
 
+/* Reads |len| bytes at |off|. Returns 0, or -1 with errno, EIO where the file ends before. */
+int xh_read_full(int fd, void *buf, size_t len, uint64_t off);
+
 /* Writes |len| bytes at |off|. Returns 0, or -1 with errno. */
 int xh_write_at(int fd, const void *buf, size_t len, uint64_t off);
 

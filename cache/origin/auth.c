@@ -19,6 +19,7 @@
 #include <openssl/x509.h>
 
 #include "base/files.h"
+#include "base/sha256.h"
 #include "url.h"
 
 int xh_auth_open(const char *path, int named, struct stat *st, const char **why)
@@ -280,7 +281,7 @@ int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const stru
              hash_text(ctx, trust->dir) && hash_text(ctx, withheld ? "withheld" : NULL) &&
              EVP_DigestFinal_ex(ctx, sha, NULL);
     EVP_MD_CTX_free(ctx);
-    for (int i = 0; ok && i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", sha[i]);
+    if (ok)
+        xh_hex(sha, sizeof sha, hex);
     return ok;
 }

@@ -114,12 +114,6 @@ uint64_t xh_control_stands_for(double opening_ns, unsigned streams, unsigned mos
 #define SMALL_BYTES (256u << 10)
 /* Slow start doubles each round trip: a connection that is less than one behind is as good. */
 #define GROWN_TIMES 2
-/* Scattered reads are soon over: what they wait for is the slow start of young connections, and twice as
- * many of those save a round trip of it. Where that is longer than the handshakes take, it pays. */
-#define SCATTERED_CONNECTIONS 16
-#define LONG_RTT_NS 15e6
-/* Requests that take so many times as long together as each would alone wait for the link, and not for round trips. */
-#define CROWDED 2
 #define CROWD_LEAST 2u
 #define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
 #define TRIAL_NS 500e6
@@ -191,25 +185,12 @@ static unsigned held(const struct xh_link *l)
     return rate > 0 ? at_least(rate * l->rtt_ns / XH_LINK_FIRST_BYTES, CROWD_LEAST) : CONNECTIONS_MOST;
 }
 
-/* How many requests for |bytes| each such a link brings before they wait for one another. What n connections
- * brought, while it was round trips that they waited for, makes it twice as many: so it is found whether more help. */
-static unsigned uncrowded(const struct xh_link *l, double bytes)
-{
-    double rate = xh_link_known_rate(l);
-    double alone_ns = l->rtt_ns * (1 + xh_link_round_trips(bytes, XH_LINK_FIRST_BYTES, 1));
-    return rate > 0 ? at_least(CROWDED * rate * alone_ns / bytes, CROWD_LEAST) : CONNECTIONS_MOST;
-}
-
 unsigned xh_control_most(const struct xh_trial *t, const struct xh_link *l, const struct xh_load *load,
                          const struct xh_asked *a, unsigned share)
 {
-    unsigned n = xh_control_paying(t) + 1;
-    unsigned many = a->scattered && l->rtt_ns > LONG_RTT_NS ? SCATTERED_CONNECTIONS : SMALL_CONNECTIONS;
-    if (a->bytes <= SMALL_BYTES || a->scattered) {
-        many = many < a->files ? a->files : many;
-        many = less_of(many, uncrowded(l, (double)(a->bytes ? a->bytes : 1)));
-        n = n < many ? many : n;
-    }
+    unsigned n = xh_control_paying(t) + 1, many = SMALL_CONNECTIONS < a->files ? a->files : SMALL_CONNECTIONS;
+    if (a->bytes <= SMALL_BYTES && n < many)
+        n = many;
     n = less_of(n, held(l));
     if (n < load->sockets && xh_link_is_young(load->arrived, load->sockets))
         n = load->sockets; /* they are there, and find their speed sooner together */
@@ -226,14 +207,9 @@ unsigned xh_control_guesses(unsigned most)
     return most > 1 ? most - 1 : 1;
 }
 
-int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a, unsigned most,
-                           struct xh_allowed allowed)
+int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a, unsigned most, unsigned share)
 {
-    if (a->stream || others(load) == 0)
-        return 0;
-    if (!a->speculative && others(load) <= load->guesses && load->active < allowed.option)
-        return 0;
-    return others(load) >= most || load->active >= allowed.share;
+    return !a->stream && others(load) > 0 && (others(load) >= most || load->active >= share);
 }
 
 uint64_t xh_control_patience_left(const struct xh_link *l, uint64_t waited_ns)
@@ -254,7 +230,7 @@ int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *l
     double rtt = l->rtt_ns, opening = xh_link_opening_ns(l), window = xh_link_window(l);
     double rate = l->connection_rate > 0 ? l->connection_rate : window / rtt;
     uint64_t bytes = a->stream ? STREAM_BYTES : a->bytes;
-    if (bytes > SMALL_BYTES && (a->stream || !a->scattered)) {
+    if (bytes > SMALL_BYTES) {
         double share = (double)(load->active_bytes + load->queued_bytes) / active;
         return rtt * xh_link_round_trips(share, window, xh_link_is_young(load->arrived, load->sockets)) >
                opening + rtt * xh_link_round_trips((double)bytes, XH_LINK_FIRST_BYTES, 1);

@@ -74,15 +74,9 @@ struct xh_load {
 /* One request. */
 struct xh_asked {
     uint64_t bytes;
-    int scattered; /* many small ranges */
-    int stream, speculative;
+    int stream;
     unsigned files; /* it is an opening's, of so many files that are wanted for one read; 0: it is not */
     uint64_t waited_ns; /* somebody has waited for it for so long; 0: nobody waits */
-};
-
-/* What the file's user allows (xh_control_allowed), and of that the share of this process. */
-struct xh_allowed {
-    unsigned option, share;
 };
 
 /* Returns how many connections pay for large requests. */
@@ -108,12 +102,10 @@ unsigned xh_control_unknown(unsigned share);
 /* Returns how many speculative requests may run where |most| in all may. */
 unsigned xh_control_guesses(unsigned most);
 
-/* 1 when a request like |a| is not to begin before another has ended, where |most| may be busy: never one that only
- * streams would have to make way for, as those may wait for the very reader who waits for it; nor one that is waited
- * for, as long as all others are guesses and streams and the user allows one more connection, whatever this process's
- * share of them is. */
-int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a, unsigned most,
-                           struct xh_allowed allowed);
+/* 1 when a request like |a| is not to begin before another has ended, where |most| may be busy, and |share| with
+ * streams: never one that only streams would have to make way for, as those may wait for the very reader who waits for
+ * it. */
+int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a, unsigned most, unsigned share);
 
 /* Returns how long (ns) somebody who has waited for a request for |waited_ns| has still to wait until a connection
  * of its own would have been there, had it been opened at once. What was expected of the busy ones then has not come

@@ -12,8 +12,6 @@
 #include "watch/trace.h"
 #include "way.h"
 
-#define SCATTERED_RANGES 16 /* so many in a request are many */
-
 /* Endpoints live as long as the process, as connections refer to them. A server that redirects to another one each time
  * makes us know no more than so many: what is sent on to further ones fails as without memory. */
 #define ENDPOINTS_MAX 4096u
@@ -74,11 +72,6 @@ void xh_endpoint_forget(void)
 static int is_stream(const struct xh_request *r)
 {
     return r->job->transfer && r->job->transfer->full;
-}
-
-static int is_scattered(const struct xh_request *r)
-{
-    return r->job->transfer && r->job->transfer->nranges >= SCATTERED_RANGES;
 }
 
 /* A stream that waits for a connection, as long as no reader waits for it. */
@@ -223,8 +216,8 @@ static struct xh_load load_of(const struct xh_endpoint *e)
 
 static struct xh_asked asked_of(const struct xh_request *r)
 {
-    return (struct xh_asked){.bytes = r->queued_bytes, .scattered = is_scattered(r), .stream = is_stream(r),
-                             .speculative = r->job->speculative, .files = xh_origin_object_opened_with(r->job->origin),
+    return (struct xh_asked){.bytes = r->queued_bytes, .stream = is_stream(r),
+                             .files = xh_origin_object_opened_with(r->job->origin),
                              .waited_ns = r->waits_ns ? xh_now_ns() - r->waits_ns : 0};
 }
 
@@ -287,19 +280,19 @@ static struct xh_request *first_of(struct xh_ring *ring)
     return xh_ring_empty(ring) ? NULL : xh_ring_of(ring->next, struct xh_request, link);
 }
 
-unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t bytes, int scattered)
+unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t bytes)
 {
     unsigned share = xh_origin_object_connections(o);
     if (!e)
         return xh_control_unknown(share);
     struct xh_load load = load_of(e);
-    struct xh_asked asked = {.bytes = bytes, .scattered = scattered, .files = xh_origin_object_opened_with(o)};
+    struct xh_asked asked = {.bytes = bytes, .files = xh_origin_object_opened_with(o)};
     return xh_control_most(&e->trial, &e->link, &load, &asked, share);
 }
 
 static unsigned most_for(const struct xh_endpoint *e, const struct xh_request *r)
 {
-    return xh_endpoint_most(e, r->job->origin, r->queued_bytes, is_scattered(r));
+    return xh_endpoint_most(e, r->job->origin, r->queued_bytes);
 }
 
 static int may_stream(const struct xh_endpoint *e, const struct xh_request *r)
@@ -343,11 +336,9 @@ static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_re
 
 static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
-    const struct xh_origin *o = r->job->origin;
     struct xh_load load = load_of(e);
     struct xh_asked asked = asked_of(r);
-    struct xh_allowed allowed = {.option = xh_origin_object_allowed(o), .share = xh_origin_object_connections(o)};
-    return xh_control_has_to_wait(&load, &asked, most_for(e, r), allowed);
+    return xh_control_has_to_wait(&load, &asked, most_for(e, r), xh_origin_object_connections(r->job->origin));
 }
 
 /* Where |r| has to wait for nothing but the connections of streams, one that stands still makes way, if that is sooner.
@@ -521,7 +512,6 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
 void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
 {
     out->open = out->idle = out->warm = 0;
-    out->warm_bytes = 0;
     out->second_bytes = e ? (uint64_t)(xh_link_known_rate(&e->link) * 1e9) : 0;
     struct xh_load load = e ? load_of(e) : (struct xh_load){0};
     out->young = xh_link_is_young(load.arrived, load.sockets);
@@ -530,11 +520,8 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
         out->open += sockets;
         out->idle += sockets > e->thread[i].active ? sockets - e->thread[i].active : 0;
     }
-    if (!e || out->open <= e->streams + e->queued_streams + e->opening || e->link.rtt_ns <= 0)
-        return;
-    out->warm = out->open - e->streams - e->queued_streams - e->opening;
-    out->warm_bytes = xh_link_ahead_bytes(&e->link, (double)(e->active_bytes + e->queued_bytes) / out->warm, out->warm,
-                                          out->young);
+    unsigned taken = e ? e->streams + e->queued_streams + e->opening : 0;
+    out->warm = out->open > taken ? out->open - taken : 0;
 }
 
 unsigned xh_endpoint_streams(const struct xh_endpoint *e, unsigned most)

@@ -109,13 +109,13 @@ void xh_endpoint_drain(struct xh_ring *ring);
 void xh_endpoint_forget(void);
 
 /* How many connections to |e| (NULL: not known yet) may be busy for |o|'s sake, besides streams, with requests for
- * |bytes| each, in many |scattered| ranges or few; one of them is for demand alone. At least 1. Lock held. */
-unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t bytes, int scattered);
+ * |bytes| each; one of them is for demand alone. At least 1. Lock held. */
+unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t bytes);
 
 /* How many connections to |e| there are. Lock held. */
 unsigned xh_endpoint_sockets_open(const struct xh_endpoint *e);
 
-/* Fills in |out|'s open, idle, warm and warm_bytes: the connections to |e| (NULL: none yet). Lock held. */
+/* Fills in |out|'s open, idle and warm: the connections to |e| (NULL: none yet). Lock held. */
 void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out);
 
 /* How many connections to |e| (NULL: none yet) streams have that they would not leave to others at once, where |most|

@@ -5,9 +5,6 @@
 
 #define FIRST_FLIGHT_BYTES 65536 /* what a new connection brings in a round trip, about, while it is young */
 #define OLD_BYTES 8e6            /* what has brought so much has found its speed */
-#define YOUNG_ROUND_TRIPS 10     /* so many until it has brought its first megabyte, from its opening on */
-#define OPENING_ROUND_TRIPS 3    /* so many until a new connection brings its first bytes: TCP, TLS, the request */
-#define SOON_ROUND_TRIPS 4       /* a connection that is busy for longer is not waited for */
 #define GROWN_BYTES 4e6          /* what one brings in a round trip at most, where systems are not tuned */
 #define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
 #define RATE_MEMORY_NS 1e9       /* older times count half as much */
@@ -87,21 +84,4 @@ double xh_link_round_trips(double bytes, double window, int young)
     if (!young || window >= GROWN_BYTES)
         return bytes / window;
     return (double)log2f((float)(1 + grows / window)) + (bytes - grows) / GROWN_BYTES;
-}
-
-uint64_t xh_link_ahead_bytes(const struct xh_link *l, double share, unsigned connections, int young)
-{
-    double window = xh_link_window(l), busy = xh_link_round_trips(share, window, young);
-    uint64_t bytes = 0;
-    if (busy > SOON_ROUND_TRIPS)
-        return 0;
-    window += share;
-    /* Young ones are ahead of a new one by its opening alone; those that have found their speed, by its slow start
-     * too. */
-    int trips = young ? OPENING_ROUND_TRIPS : YOUNG_ROUND_TRIPS - 1;
-    for (int left = (int)(trips - busy); left >= 1; left--, window *= 2) {
-        window = window < GROWN_BYTES ? window : GROWN_BYTES;
-        bytes += (uint64_t)(window * connections);
-    }
-    return bytes;
 }

@@ -39,10 +39,6 @@ double xh_link_window(const struct xh_link *l);
  * |young| it doubles that each time, up to what an untuned system grants; later that is all it has. */
 double xh_link_round_trips(double bytes, double window, int young);
 
-/* Returns what |connections|, which will have brought |share| bytes each in |busy| round trips, bring before a new one,
- * which is opened now, is as fast. 0 where they are busy for so long that nobody waits for them. */
-uint64_t xh_link_ahead_bytes(const struct xh_link *l, double share, unsigned connections, int young);
-
 /* A new connection's first round trip brings about so many bytes (ten segments, RFC 6928). */
 #define XH_LINK_FIRST_BYTES 14600.0
 

@@ -46,7 +46,6 @@ struct xh_origin_info {
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */
     int whole;               /* 1: the server sends no parts of it: whatever is asked for, all of it comes */
     unsigned warm;           /* connections that are there and are not, or soon no longer, a stream's */
-    uint64_t warm_bytes;     /* what a stream gets of those before a new connection is worth something */
 };
 
 /* What the first request brought. */

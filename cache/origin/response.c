@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include <openssl/evp.h>
+#include "base/sha256.h"
 
 #define RETRY_AFTER_MAX_MS 120000u /* a server that wants to be left alone for longer is asked after this */
 #define TAG_HASH_BYTES 16u /* of SHA-256: no two versions share them by chance */
@@ -194,12 +194,11 @@ static int is_plain(const char *v, size_t n, char least)
 /* Writes the hash of |v|. Returns 0, or -1 without memory. */
 static int hash_tag(char out[XH_HEADER_BYTES], int strong, const char *v, size_t n)
 {
-    uint8_t sha[EVP_MAX_MD_SIZE];
-    if (EVP_Digest(v, n, sha, NULL, EVP_sha256(), NULL) != 1)
+    uint8_t sha[32];
+    if (!xh_sha256(v, n, sha))
         return -1;
     size_t used = (size_t)snprintf(out, XH_HEADER_BYTES, "#%c%zu-", strong ? 's' : 'w', n);
-    for (size_t i = 0; i < TAG_HASH_BYTES; i++)
-        used += (size_t)snprintf(out + used, XH_HEADER_BYTES - used, "%02x", sha[i]);
+    xh_hex(sha, TAG_HASH_BYTES, out + used);
     return 0;
 }
 

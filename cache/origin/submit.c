@@ -14,8 +14,6 @@
 #include "learn.h"
 #include "loop.h"
 
-#define SCATTERED_BYTES (256u << 10) /* about what a request for many small ranges brings */
-
 int xh_origin_ready(const struct xh_options *o, struct xh_err *err)
 {
     int rc = xh_loop_enter(o, err);
@@ -164,7 +162,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->paying = e ? e->trial.paying : 0;
     out->rtt_ns = e ? (uint64_t)e->link.rtt_ns : 0;
     out->trip_bytes = e ? (uint64_t)(e->link.connection_rate * e->link.rtt_ns) : 0;
-    out->scattered = xh_endpoint_most(e, o, SCATTERED_BYTES, 1);
+    out->scattered = xh_endpoint_most(e, o, 0);
     xh_endpoint_open(e, out);
     unsigned busy = xh_endpoint_streams(e, most);
     static const struct xh_control none;

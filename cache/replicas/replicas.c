@@ -161,7 +161,6 @@ static void add_info(struct xh_origin_info *sum, const struct xh_origin_info *mo
     sum->idle += more->idle;
     sum->streaming += more->streaming;
     sum->warm += more->warm;
-    sum->warm_bytes += more->warm_bytes;
 }
 
 /* Returns 1 while a site is being opened for the first time: a stream that began now would bypass that site. The

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/sha256.h"
 #include "budget.h"
 #include "hint.h"
 #include "impl.h"
@@ -75,7 +76,7 @@ static const char *look(int dirfd, const char *name, int *fd, struct stat *st, s
         flaw = "another user's";
     else if ((st->st_mode & 07777) != 0600)
         flaw = "its mode is not 0600";
-    else if (pread(there, h, sizeof *h, 0) != (ssize_t)sizeof *h)
+    else if (xh_read_full(there, h, sizeof *h, 0) < 0)
         flaw = "truncated in its head";
     else if (memcmp(h->magic, XH_LAYOUT_MAGIC, sizeof h->magic) != 0)
         flaw = "scribbled over";
@@ -277,7 +278,7 @@ static void inspect(int dirfd, const char *name, const char *locks, struct xh_im
         return;
     memcpy(i->url_shown, m->head.url_shown, sizeof i->url_shown - 1);
     memcpy(i->validator, m->head.validator, sizeof i->validator - 1);
-    xh_store_hex(m->head.url_sha256, i->url_hex);
+    xh_hex(m->head.url_sha256, sizeof m->head.url_sha256, i->url_hex);
     i->origin_bytes = m->head.origin_bytes;
     if (read_some(m->fd, &i->hit_bytes, 8, XH_LIVE_OFF + offsetof(struct xh_layout_live, hit_bytes)) != 8)
         i->hit_bytes = 0;

@@ -24,10 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <openssl/evp.h>
 
 #include "base/files.h"
 #include "base/now.h"
+#include "base/sha256.h"
 #include "watch/trace.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -44,23 +44,12 @@ static uint64_t unit_bytes(void)
     return kernel > (long)XH_PAGE_BYTES ? (uint64_t)kernel : XH_PAGE_BYTES;
 }
 
-void xh_store_hex(const uint8_t sha[32], char hex[65])
-{
-    for (int i = 0; i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", sha[i]);
-}
-
-int xh_store_sha256(const void *data, size_t len, uint8_t sha[32])
-{
-    return EVP_Digest(data, len, sha, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
-}
-
 int xh_store_url_hex(const char *url, char hex[65])
 {
     uint8_t sha[32];
-    if (xh_store_sha256(url, strlen(url), sha) < 0)
+    if (!xh_sha256(url, strlen(url), sha))
         return -1;
-    xh_store_hex(sha, hex);
+    xh_hex(sha, sizeof sha, hex);
     return 0;
 }
 
@@ -123,7 +112,7 @@ static int key_of(const char *url, const char *validator, uint64_t size, uint8_t
     int n = asprintf(&key, "%s%c%s%c%llu", url, '\0', validator, '\0', (unsigned long long)size);
     if (n < 0)
         return -1;
-    int rc = xh_store_sha256(key, (size_t)n, sha);
+    int rc = xh_sha256(key, (size_t)n, sha) ? 0 : -1;
     free(key);
     return rc;
 }
@@ -156,13 +145,13 @@ int xh_store_describe(struct xh_shadow *s, const char *url, const char *validato
     struct xh_layout_head *h = &s->head;
     if (set_numbers(h, size) < 0)
         return -1;
-    if (key_of(url, validator, size, h->key_sha256) < 0 || xh_store_sha256(url, strlen(url), h->url_sha256) < 0)
+    if (key_of(url, validator, size, h->key_sha256) < 0 || !xh_sha256(url, strlen(url), h->url_sha256))
         return -1;
     snprintf(h->validator, sizeof h->validator, "%s", validator);
     xh_url_shown(url, h->url_shown, sizeof h->url_shown);
     s->name[0] = 's', s->name[1] = '-';
-    xh_store_hex(h->key_sha256, s->name + 2);
-    xh_store_hex(h->url_sha256, s->url_hex);
+    xh_hex(h->key_sha256, sizeof h->key_sha256, s->name + 2);
+    xh_hex(h->url_sha256, sizeof h->url_sha256, s->url_hex);
     return 0;
 }
 
@@ -170,7 +159,7 @@ int xh_store_sound(const struct xh_layout_head *h, const char *name)
 {
     char hex[65];
     struct xh_layout_head want = *h;
-    xh_store_hex(h->key_sha256, hex);
+    xh_hex(h->key_sha256, sizeof h->key_sha256, hex);
     return set_numbers(&want, h->origin_bytes) == 0 && memcmp(&want, h, sizeof want) == 0 && strcmp(hex, name + 2) == 0;
 }
 
@@ -180,9 +169,9 @@ int xh_store_describe_existing(struct xh_shadow *s)
     int fd = openat(s->dirfd, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
     if (fd < 0)
         return -1;
-    ssize_t n = pread(fd, h, sizeof *h, 0);
+    int rc = xh_read_full(fd, h, sizeof *h, 0);
     close(fd);
-    return n == (ssize_t)sizeof *h && xh_store_sound(h, s->name) ? 0 : -1;
+    return rc == 0 && xh_store_sound(h, s->name) ? 0 : -1;
 }
 
 /* Returns 0 when this process may not write a file of that size: ftruncate and pwrite would kill it (SIGXFSZ). */
@@ -199,7 +188,7 @@ static int fill_new(int fd, const struct xh_layout_head *h)
         return -1;
     if (ftruncate(fd, (off_t)h->file_bytes) < 0 || fallocate(fd, 0, 0, h->header_bytes) < 0)
         return -1;
-    return pwrite(fd, h, sizeof *h, 0) == (ssize_t)sizeof *h ? 0 : -1;
+    return xh_write_at(fd, h, sizeof *h, 0);
 }
 
 int xh_store_private(struct xh_shadow *s)
@@ -243,7 +232,7 @@ static enum attached open_existing(struct xh_shadow *s)
         rc = AGAIN; /* it was dropped before we had the lock */
         goto out;
     }
-    if (pread(fd, &there, sizeof there, 0) != (ssize_t)sizeof there || memcmp(&there, h, sizeof there) != 0)
+    if (xh_read_full(fd, &there, sizeof there, 0) < 0 || memcmp(&there, h, sizeof there) != 0)
         goto out;
     /* A store into a hole could raise SIGBUS. */
     rc = FAILED;

@@ -49,15 +49,12 @@ int xh_store_locked(int fd, uint64_t at);
 /* Removes |name| when no process has it open. Returns 1 when it is gone. */
 int xh_store_drop(int dirfd, const char *name);
 
-int xh_store_sha256(const void *data, size_t len, uint8_t sha[32]); /* returns 0 or -1 */
-
 /* Makes a name that no other process has: "t-<random>". */
 void xh_store_temp_name(char name[XH_NAME_BYTES]);
 /* Returns 1 for a name of the kind |letter|: 's' of a shadow, 'u' of a hint, 'n' of the negative cache ("s-" and 64 hex
  * digits), 't' of a file that is being built ("t-" and 32). Nothing else is removed: the user may have named the
  * directory, and may keep other files there. */
 int xh_store_is_name(const char *name, char letter);
-void xh_store_hex(const uint8_t sha[32], char hex[65]);
 /* Sets |hex| to the hex SHA-256 of |url|. Returns 0 or -1. */
 int xh_store_url_hex(const char *url, char hex[65]);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/now.h"
+#include "base/sha256.h"
 #include "watch/trace.h"
 #include "impl.h"
 #include "directory.h"
@@ -35,7 +36,7 @@ int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_m
     uint8_t sha[32];
     uint64_t hash, begun = xh_now_ns();
     *t = (struct xh_turn){.fd = -1};
-    if (!o->shadow || xh_store_sha256(name, strlen(name), sha) < 0 || (t->fd = open_turns(o)) < 0)
+    if (!o->shadow || !xh_sha256(name, strlen(name), sha) || (t->fd = open_turns(o)) < 0)
         return 0;
     memcpy(&hash, sha, sizeof hash);
     t->at = hash >> 2 & ~UINT64_C(1); /* below the largest offset, with another byte behind it */

@@ -38,8 +38,8 @@ static void apply(struct xh_compressed *b)
 {
     int use = xh_policy_uses_copy(b->state == THERE, b->judge.packed, b->forced);
     if (atomic_exchange_explicit(&b->used, use, memory_order_release) != use)
-        xh_trace(XH_T_READ, "body", "used=%d link_mb=%.1f plain_mb=%.1f unpack_mb=%.1f ratio=%.2f", use,
-                 b->judge.link_rate * 1e3, b->judge.plain_rate * 1e3, b->judge.unpack_rate * 1e3, b->judge.ratio);
+        xh_trace(XH_T_READ, "body", "used=%d link_mb=%.1f unpack_mb=%.1f ratio=%.2f", use,
+                 b->judge.link_rate * 1e3, b->judge.unpack_rate * 1e3, b->judge.ratio);
 }
 
 void xh_compressed_give_up(struct xh_compressed *b, const char *why)
@@ -47,8 +47,7 @@ void xh_compressed_give_up(struct xh_compressed *b, const char *why)
     pthread_mutex_lock(&b->lock);
     int was = b->state == THERE;
     b->state = NONE;
-    b->judge.packed = 0;
-    b->judge.ratio = 0;
+    xh_judge_begin(&b->judge, 0);
     apply(b);
     pthread_mutex_unlock(&b->lock);
     if (was)
@@ -113,7 +112,7 @@ static void *look(void *ctx)
     b->unpacker.table = &b->table;
     b->judge.unpack_guess = b->table.head.codec == XH_PACKED_LZ4 ? XH_UNPACK_GUESS_LZ4 : XH_UNPACK_GUESS;
     if (!why)
-        xh_judge_begin(&b->judge, (double)b->size / (double)b->table.head.sidecar_bytes, 0, xh_now_ns());
+        xh_judge_begin(&b->judge, (double)b->size / (double)b->table.head.sidecar_bytes);
     if (b->forced)
         apply(b);
     int closed = b->holders < 2; /* a process that ends may not be able to sum it up */
@@ -199,13 +198,12 @@ void xh_compressed_begin(struct xh_file *f)
 
 int xh_compressed_is_awaited(struct xh_compressed *b)
 {
-    return b && !xh_compressed_used(b) && atomic_load_explicit(&b->watched, memory_order_relaxed);
+    return b && atomic_load_explicit(&b->watched, memory_order_relaxed);
 }
 
 int xh_compressed_watches(const struct xh_read_op *op)
 {
-    struct xh_compressed *b = op->f->compressed;
-    return b && op->kind == XH_KIND_RAW && op->noted_ns && atomic_load_explicit(&b->watched, memory_order_relaxed);
+    return op->kind == XH_KIND_RAW && op->noted_ns && xh_compressed_is_awaited(op->f->compressed);
 }
 
 void xh_compressed_note(struct xh_read_op *op, int over)
@@ -223,16 +221,14 @@ void xh_compressed_note(struct xh_read_op *op, int over)
     op->noted_ns = now_ns;
     struct xh_judged now = {.now_ns = now_ns, .got_bytes = b->got_bytes, .waited_ns = b->waited_ns,
                             .body_bytes = atomic_load_explicit(&f->counters.bytes_body, memory_order_relaxed),
-                            .wire_bytes = fetched(f) + (b->state == THERE ? fetched(b->file) : 0),
-                            .ahead_bytes = b->state == THERE ? xh_stage_ahead(b->file) : 0};
+                            .wire_bytes = fetched(f) + (b->state == THERE ? fetched(b->file) : 0)};
     int was = atomic_load_explicit(&b->used, memory_order_relaxed);
     xh_judge_weigh(&b->judge, &now, info.rtt_ns);
     int looks = (op->bytes >= BULK_BYTES || b->got_bytes >= MANY_BYTES) &&
                 wants_look(b, f, (double)info.second_bytes / 1e9, info.rtt_ns);
     apply(b);
-    atomic_store_explicit(&b->watched, b->state != NONE && b->judge.settled_ns == 0 && !xh_judge_is_fast(&b->judge),
-                          memory_order_relaxed);
     int is = atomic_load_explicit(&b->used, memory_order_relaxed);
+    atomic_store_explicit(&b->watched, b->state != NONE && !is && !xh_judge_is_fast(&b->judge), memory_order_relaxed);
     double link_rate = b->judge.link_rate;
     pthread_mutex_unlock(&b->lock);
     if (looks)
@@ -278,7 +274,7 @@ struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options
     b->opt.stream_bytes = 0; /* what stays, stays unpacked */
     b->files = files;
     b->holders = 1;
-    b->judge.now.begun_ns = b->judge.first.begun_ns = b->judge.first_ns = xh_now_ns();
+    b->judge.now.begun_ns = b->judge.first.begun_ns = xh_now_ns();
     atomic_init(&b->watched, strcmp(o->sidecar, "body") != 0);
     b->forced = strcmp(o->sidecar, "body") == 0;
     pthread_mutex_init(&b->lock, NULL);

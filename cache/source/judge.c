@@ -17,15 +17,8 @@
 /* Threads share the processor with the network's work and the program's. */
 #define UNPACK_SHARE 0.75
 #define UNPACK_WEIGHT 0.125
-/* The verdict changes only for so large a gain. A trial has to bring so much more than the original did. */
+/* The verdict changes only for so large a gain. */
 #define WINS 1.05
-#define TRIAL_WINS 1.02
-/* Bytes that sockets held back while streams stood still come at once: an interval of a second evens that out. Two
- * intervals have to show the link's rate. The first one of a trial may be that in which the copy's connections find
- * their speed, so two have to fail. */
-#define TRIAL_NS 1e9
-#define TRIALS 2
-#define SETTLED_NS 10e9
 /* On a faster link than 10 Gbit/s no copy is looked for: two threads unpack 2 to 4 bytes per ns of lz4, beside the
  * processor time that such a link takes. */
 #define LOOK_RATE 1.25
@@ -40,7 +33,7 @@ int xh_judge_looks(const struct xh_judge *j, double link_rate, uint64_t rtt_ns)
 
 int xh_judge_is_fast(const struct xh_judge *j)
 {
-    return !j->packed && j->link_rate >= LOOK_RATE;
+    return j->link_rate >= LOOK_RATE;
 }
 
 void xh_judge_unpacked(struct xh_judge *j, uint64_t bytes, uint64_t ns, unsigned threads)
@@ -62,52 +55,45 @@ static int turn(struct xh_judge *j, int packed)
 {
     int changed = j->packed != packed;
     j->packed = packed;
-    if (changed) { /* what comes now is of both */
+    if (changed) /* what comes now is of both */
         j->now = j->first = (struct xh_interval){0};
-        j->trial_ns = j->trial_got = j->trial_wire = j->wire_rate = 0;
-        j->failed = 0;
-    }
     return changed;
 }
 
-static int decide(struct xh_judge *j, uint64_t now)
+static int decide(struct xh_judge *j)
 {
     if (j->ratio <= 0)
         return turn(j, 0);
-    if (j->link_rate <= 0 || (j->settled_ns && (double)(now - j->settled_ns) < SETTLED_NS))
+    if (j->link_rate <= 0)
         return 0;
     double g = gain(j);
     return g > WINS ? turn(j, 1) : g < 1 / WINS ? turn(j, 0) : 0;
 }
 
-int xh_judge_begin(struct xh_judge *j, double ratio, double link_rate, uint64_t now)
+int xh_judge_begin(struct xh_judge *j, double ratio)
 {
     j->ratio = ratio;
-    if (j->link_rate <= 0)
-        j->link_rate = link_rate;
-    return decide(j, now);
+    return decide(j);
 }
 
 /* What an interval has shown. */
 enum interval { LASTS, TELLS_NOTHING, TELLS };
 
 /* Ends the interval |i| when it has lasted for |least_ns|, and begins the next. */
-static enum interval measure(const struct xh_judge *j, struct xh_interval *i, const struct xh_judged *s,
-                             double least_ns)
+static enum interval measure(struct xh_interval *i, const struct xh_judged *s, double least_ns)
 {
     double took = (double)(s->now_ns - i->begun_ns), rate = 0;
     if (i->begun_ns != 0 && took < least_ns)
         return LASTS;
     /* After a change of ways the last bytes of the other one still come. */
     double got = (double)(s->got_bytes - i->got), body = (double)(s->body_bytes - i->body);
-    int tells = i->begun_ns != 0 && (j->packed ? body : got - body) >= MOSTLY * got &&
+    int tells = i->begun_ns != 0 && got - body >= MOSTLY * got &&
                 (double)(s->waited_ns - i->waited_ns) >= WAITS_LEAST * took;
     if (tells)
         rate = (double)(s->wire_bytes - i->wire) / took;
     unsigned steady = rate <= 0 || i->rate <= 0 || rate > STILL_GROWS * i->rate ? 0 : i->steady + 1;
     *i = (struct xh_interval){.begun_ns = s->now_ns, .wire = s->wire_bytes, .got = s->got_bytes, .body = s->body_bytes,
-                              .ahead = s->ahead_bytes, .waited_ns = s->waited_ns, .rate = rate, .last_rate = i->rate,
-                              .steady = steady};
+                              .waited_ns = s->waited_ns, .rate = rate, .last_rate = i->rate, .steady = steady};
     return tells ? TELLS : TELLS_NOTHING;
 }
 
@@ -116,57 +102,23 @@ static int is_first_known(struct xh_judge *j, const struct xh_judged *s, uint64_
 {
     double least = (double)rtt_ns > FIRST_INTERVAL_NS ? (double)rtt_ns : FIRST_INTERVAL_NS;
     double before = (double)(j->first.wire - j->first_wire);
-    enum interval was = measure(j, &j->first, s, least);
-    if (was == TELLS_NOTHING) {
+    enum interval was = measure(&j->first, s, least);
+    if (was == TELLS_NOTHING)
         j->first_wire = s->wire_bytes;
-        j->first_ns = s->now_ns;
-    }
     return was == TELLS && j->first.rate > 0 && before >= DOUBLES_BYTES && j->first.rate * least < DOUBLES * before;
-}
-
-/* What has come in the present interval, in bytes of the file, those included that were not read yet. */
-static double brought(const struct xh_judge *j, const struct xh_judged *s)
-{
-    return (double)(s->got_bytes - j->now.got) + j->ratio * ((double)s->ahead_bytes - (double)j->now.ahead);
-}
-
-/* The copy was read for |took| ns more, which brought |got| bytes of the file. Returns 1 when it does not pay. */
-static int try_on(struct xh_judge *j, uint64_t now_ns, double took, double got)
-{
-    j->trial_ns += took;
-    j->trial_got += got;
-    j->trial_wire += j->now.rate * took;
-    if (j->trial_ns < TRIAL_NS)
-        return 0;
-    double rate = j->trial_wire / j->trial_ns, least = rate < j->wire_rate ? rate : j->wire_rate;
-    int pays = j->plain_rate <= 0 || j->trial_got >= TRIAL_WINS * j->plain_rate * j->trial_ns;
-    if (least > j->link_rate) /* unpacking may limit it, which says nothing of the link */
-        j->link_rate = least;
-    j->wire_rate = rate;
-    j->trial_ns = j->trial_got = j->trial_wire = 0;
-    j->failed = pays ? 0 : j->failed + 1;
-    if (j->failed == TRIALS)
-        j->settled_ns = now_ns;
-    return j->failed == TRIALS;
 }
 
 int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *s, uint64_t rtt_ns)
 {
-    double took = (double)(s->now_ns - j->now.begun_ns), got = brought(j, s);
     double round_trips = INTERVAL_ROUND_TRIPS * (double)rtt_ns;
+    if (j->packed)
+        return decide(j);
     if (j->link_rate <= 0 && is_first_known(j, s, rtt_ns)) {
         j->link_rate = (j->first.rate + j->first.last_rate) / 2;
-        /* Less than the true rate, as slow start is in it. But a trial is not compared with what may have been a
-         * burst. */
-        j->plain_rate = (double)(s->wire_bytes - j->first_wire) / (double)(s->now_ns - j->first_ns);
-        return decide(j, s->now_ns);
+        return decide(j);
     }
-    if (measure(j, &j->now, s, round_trips > INTERVAL_NS ? round_trips : INTERVAL_NS) == LASTS)
+    if (measure(&j->now, s, round_trips > INTERVAL_NS ? round_trips : INTERVAL_NS) == LASTS || j->now.steady < STEADY)
         return 0;
-    if (j->packed)
-        return j->now.rate > 0 && try_on(j, s->now_ns, took, got) ? turn(j, 0) : decide(j, s->now_ns);
-    if (j->now.steady < STEADY)
-        return 0;
-    j->link_rate = j->plain_rate = (j->now.rate + j->now.last_rate) / 2;
-    return decide(j, s->now_ns);
+    j->link_rate = (j->now.rate + j->now.last_rate) / 2;
+    return decide(j);
 }

@@ -2,9 +2,9 @@
  *
  * The link is measured in intervals while the reader mostly waits for it. A rate that still grows is not the link's
  * rate yet. The first sign that slow start is over: a round trip brings far less than all before it. (Steady rates come
- * later: after a loss, what arrived behind the lost bytes is held back and then comes at once.) The copy is tried where
- * its transfer and its unpacking, one after the other, would take less time than the original's transfer. Then its rate
- * is compared with the original's; after a trial that does not pay there is no other for long. */
+ * later: after a loss, what arrived behind the lost bytes is held back and then comes at once.) The copy is read where
+ * its transfer and its unpacking, one after the other, would take less time than the original's transfer, and left when
+ * what is measured of unpacking says so no longer. */
 #ifndef XH_JUDGE_H
 #define XH_JUDGE_H
 
@@ -12,7 +12,7 @@
 
 struct xh_interval {
     uint64_t begun_ns; /* 0: none is under way. The first begins with the file */
-    uint64_t wire, got, body, ahead, waited_ns;
+    uint64_t wire, got, body, waited_ns;
     double rate, last_rate; /* of the one before and the one before that; 0: it told nothing */
     unsigned steady;  /* how many in a row had the rate of the one before */
 };
@@ -27,19 +27,11 @@ struct xh_judge {
     double unpack_rate; /* bytes unpacked per ns, by all threads together; 0: unknown */
     double unpack_guess; /* the same before anything was unpacked; 0: XH_UNPACK_GUESS */
     double link_rate;   /* bytes per ns that the link brought; 0: unknown */
-    double plain_rate;  /* the same when the original was read last; 0: never */
     int packed;         /* 1: the copy is read */
-    uint64_t settled_ns; /* when a trial did not pay; 0: none */
     struct xh_interval now;
-    /* Until the link is known there are shorter intervals. When the first one that told something began, and what had
-     * come by then. */
+    /* Until the link is known there are shorter intervals. What had come when the first one that told something began. */
     struct xh_interval first;
-    uint64_t first_wire, first_ns;
-    /* The trial under way: what the copy has brought so far, in intervals that tell something. Bytes count when they
-     * come, also while the reader waits for those before them. */
-    double trial_ns, trial_got, trial_wire;
-    double wire_rate; /* of the link in the trial before; 0: there was none */
-    unsigned failed; /* trials in a row that brought too little */
+    uint64_t first_wire;
 };
 
 /* What has happened so far, all in all. */
@@ -48,16 +40,14 @@ struct xh_judged {
     uint64_t wire_bytes;  /* came over the link */
     uint64_t got_bytes;   /* readers got that were not in the shadow, in whole pages */
     uint64_t body_bytes;  /* of these, those that the copy brought */
-    uint64_t ahead_bytes; /* packed bytes of the copy that have come, and wait for their reader now */
     uint64_t waited_ns;   /* readers waited for bytes, and for their unpacking */
 };
 
 /* Called when a read that had to wait is over, or still waits. Returns 1 when the verdict changed. */
 int xh_judge_weigh(struct xh_judge *j, const struct xh_judged *so_far, uint64_t rtt_ns);
 
-/* Called when a copy was found, or is gone (ratio 0). |link_rate|: what is known of the link from elsewhere; 0:
- * nothing. Returns 1 when the verdict changed. */
-int xh_judge_begin(struct xh_judge *j, double ratio, double link_rate, uint64_t now_ns);
+/* Called when a copy was found, or is gone (ratio 0). Returns 1 when the verdict changed. */
+int xh_judge_begin(struct xh_judge *j, double ratio);
 
 /* Notes that some of |threads| threads unpacked |bytes| in |ns|. */
 void xh_judge_unpacked(struct xh_judge *j, uint64_t bytes, uint64_t ns, unsigned threads);
@@ -66,7 +56,8 @@ void xh_judge_unpacked(struct xh_judge *j, uint64_t bytes, uint64_t ns, unsigned
 int xh_judge_is_fast(const struct xh_judge *j);
 
 /* Returns 1 when a copy is worth a look: the link is known to be slower than unpacking could be, or the server is so
- * far away that this takes long to find out. |link_rate| as above; |rtt_ns| 0: unknown. */
+ * far away that this takes long to find out. |link_rate|: what is known of the link from elsewhere; 0: nothing.
+ * |rtt_ns| 0: unknown. */
 int xh_judge_looks(const struct xh_judge *j, double link_rate, uint64_t rtt_ns);
 
 #endif

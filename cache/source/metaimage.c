@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/evp.h>
 #include <zstd.h>
 
+#include "base/sha256.h"
 #include "base/table.h"
 #include "bytes.h"
 
@@ -43,11 +43,6 @@ void xh_metaimage_put_block(uint8_t out[4 + XH_METAIMAGE_SUM], uint32_t len, uin
 {
     xh_put32(out, len | (uint32_t)back << 24);
     memcpy(out + 4, sum, XH_METAIMAGE_SUM);
-}
-
-static int sha256(const uint8_t *p, size_t len, uint8_t out[32])
-{
-    return EVP_Digest(p, len, out, NULL, EVP_sha256(), NULL) == 1;
 }
 
 /* ---- the header --------------------------------------------------------------------------------- */
@@ -97,7 +92,7 @@ const char *xh_metaimage_head(const uint8_t *p, size_t len, struct xh_metaimage_
         return "it is shorter than a header";
     if (memcmp(p, magic, sizeof magic) != 0)
         return "it is no metadata image";
-    if (!sha256(p, 120, sum) || memcmp(sum, p + 120, 8) != 0)
+    if (!xh_sha256(p, 120, sum) || memcmp(sum, p + 120, 8) != 0)
         return "its header is damaged";
     if (xh_get32(p + 8) != XH_METAIMAGE_VERSION || xh_get32(p + 12) != XH_METAIMAGE_HEADER)
         return "its format is of another version";
@@ -126,7 +121,7 @@ void xh_metaimage_put_head(const struct xh_metaimage_head *h, uint8_t p[XH_METAI
     xh_put32(p + 60, h->index_raw_bytes);
     memcpy(p + 64, h->index_sha256, 32);
     xh_put64(p + 96, h->sidecar_bytes);
-    sha256(p, 120, sum);
+    xh_sha256(p, 120, sum);
     memcpy(p + 120, sum, 8);
 }
 
@@ -181,7 +176,7 @@ const char *xh_metaimage_read(const struct xh_metaimage_head *h, const uint8_t *
     if (!raw)
         return why;
     if (ZSTD_decompress(raw, h->index_raw_bytes, p, h->index_bytes) != h->index_raw_bytes ||
-        !sha256(raw, h->index_raw_bytes, sum) || memcmp(sum, h->index_sha256, 32) != 0) {
+        !xh_sha256(raw, h->index_raw_bytes, sum) || memcmp(sum, h->index_sha256, 32) != 0) {
         free(raw);
         return "its index is damaged";
     }
@@ -226,7 +221,7 @@ int xh_metaimage_find(const struct xh_metaimage *m, uint64_t off, uint64_t len, 
 int xh_metaimage_is_block(const struct xh_metaimage *m, size_t i, const uint8_t *raw)
 {
     uint8_t sum[32];
-    return sha256(raw, m->block[i].raw_len, sum) && memcmp(sum, m->block[i].sum, XH_METAIMAGE_SUM) == 0;
+    return xh_sha256(raw, m->block[i].raw_len, sum) && memcmp(sum, m->block[i].sum, XH_METAIMAGE_SUM) == 0;
 }
 
 void xh_metaimage_differ(const uint8_t *in, size_t len, unsigned back, uint8_t *out)

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include <lz4frame.h>
-#include <openssl/evp.h>
 #include <zstd.h>
 
+#include "base/sha256.h"
 #include "bytes.h"
 
 #define SKIPPABLE_MAGIC 0x184D2A50u /* of zstd's and of lz4's format */
@@ -19,11 +19,6 @@ static uint32_t version_of(uint32_t codec)
 }
 
 static const uint8_t magic[8] = {0x89, 'X', 'H', 'B', '\r', '\n', 0x1a, '\n'};
-
-static int sha256(const uint8_t *p, size_t len, uint8_t out[32])
-{
-    return EVP_Digest(p, len, out, NULL, EVP_sha256(), NULL) == 1;
-}
 
 uint64_t xh_packed_before(uint32_t frames)
 {
@@ -57,7 +52,7 @@ const char *xh_packed_head(const uint8_t *p, size_t len, struct xh_packed_head *
     p += XH_PACKED_SKIPPABLE;
     if (frame != SKIPPABLE_MAGIC || memcmp(p, magic, sizeof magic) != 0)
         return "it is no compressed copy";
-    if (!sha256(p, 120, sum) || memcmp(sum, p + 120, 8) != 0)
+    if (!xh_sha256(p, 120, sum) || memcmp(sum, p + 120, 8) != 0)
         return "its header is damaged";
     if (xh_get32(p + 44) > XH_PACKED_LZ4 || xh_get32(p + 8) != version_of(xh_get32(p + 44)) ||
         xh_get32(p + 12) != XH_PACKED_HEADER)
@@ -95,7 +90,7 @@ void xh_packed_put_head(const struct xh_packed_head *h, uint8_t *p)
     xh_put64(p + 48, h->sidecar_bytes);
     memcpy(p + 64, h->table_sha256, sizeof h->table_sha256);
     memcpy(p + 96, h->start_sha256, sizeof h->start_sha256);
-    sha256(p, 120, sum);
+    xh_sha256(p, 120, sum);
     memcpy(p + 120, sum, 8);
 }
 
@@ -140,7 +135,7 @@ const char *xh_packed_read(const struct xh_packed_head *h, const uint8_t *p, str
 {
     struct xh_packed k = {.head = *h};
     uint8_t sum[32];
-    if (!sha256(p, (size_t)XH_PACKED_ROW * h->frames, sum) || memcmp(sum, h->table_sha256, 32) != 0)
+    if (!xh_sha256(p, (size_t)XH_PACKED_ROW * h->frames, sum) || memcmp(sum, h->table_sha256, 32) != 0)
         return "its table is damaged";
     k.at = malloc(((size_t)h->frames + 1) * sizeof *k.at);
     k.sum = malloc((size_t)h->frames * sizeof *k.sum);
@@ -164,7 +159,7 @@ int xh_packed_is_start(const struct xh_packed_head *h, const uint8_t *start, siz
 {
     uint8_t sum[32];
     size_t want = h->file_bytes < XH_PACKED_START_BYTES ? (size_t)h->file_bytes : XH_PACKED_START_BYTES;
-    return n < want || (sha256(start, want, sum) && memcmp(sum, h->start_sha256, sizeof h->start_sha256) == 0);
+    return n < want || (xh_sha256(start, want, sum) && memcmp(sum, h->start_sha256, sizeof h->start_sha256) == 0);
 }
 
 /* ---- frames ------------------------------------------------------------------------------------- */

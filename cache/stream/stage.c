@@ -102,15 +102,6 @@ int xh_stage_has(struct xh_file *f, uint64_t off)
     return has;
 }
 
-uint64_t xh_stage_ahead(struct xh_file *f)
-{
-    struct xh_stage *s = f->stage;
-    pthread_mutex_lock(&s->lock);
-    uint64_t bytes = s->place.bytes;
-    pthread_mutex_unlock(&s->lock);
-    return bytes;
-}
-
 void xh_stage_recall(struct xh_file *f)
 {
     struct xh_stage *s = f->stage;

@@ -42,9 +42,6 @@ void xh_stage_recall(struct xh_file *f);
 int xh_stage_has(struct xh_file *f, uint64_t off);
 uint64_t xh_stage_until(struct xh_file *f, uint64_t off);
 
-/* Bytes that have come, or were asked for in parts, and wait for their reader. */
-uint64_t xh_stage_ahead(struct xh_file *f);
-
 /* Takes from the stage what it has of op->ext (sorted, disjoint) and leaves in op->ext the pieces
  * that it has not. Bytes still in flight are delivered to the op later: they count in op->pending.
  * Returns the bytes that were there, and in |*coming| those that come. Without memory it takes less. */

@@ -72,21 +72,15 @@ void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
         xh_stream_leave(s, s->at[i]->load);
 }
 
-/* How a stream is dealt to its loads: stripe by stripe in turns. The first |warm| of them have the first |early| bytes
- * among themselves, while the connections of the others are opened. Then it is the turn of all. */
+/* How a stream is dealt to its loads: stripe by stripe in turns. The first |warm| of them wait for connections that are
+ * there. */
 struct dealing {
     size_t nloads, warm;
-    uint64_t early;
     size_t rounds; /* of turns, at most: so many ranges fit one request */
     int is_short;  /* it had better be */
     int in_parts;  /* no stripes: each load has one part */
     int patience;  /* xh_transfer.patient of those that wait */
 };
-
-static size_t turns_at(const struct dealing *d, uint64_t at)
-{
-    return at < d->early ? d->warm : d->nloads;
-}
 
 /* All loads together bring no more than a round in their first turns: its reader waits for all of it. */
 static uint64_t first_stripe(const struct dealing *d)
@@ -113,20 +107,19 @@ static size_t deal_part(const struct dealing *d, struct xh_range r, size_t which
  * many were written; |*len| of |r| is dealt in all. */
 static size_t deal(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
 {
-    size_t n = 0, turn = 0, ranges = 0, turns = turns_at(d, 0);
+    size_t n = 0, turn = 0, ranges = 0;
     uint64_t stripe = first_stripe(d), at = 0;
     for (size_t rounds = 0; at < r.len && rounds < ROUNDS_MOST && ranges < d->rounds;) {
         uint64_t mine = r.len - at < stripe ? r.len - at : stripe;
         if (turn == which)
             out[n++] = (struct xh_range){r.off + at, mine};
         at += mine;
-        if (++turn < turns)
+        if (++turn < d->nloads)
             continue;
         turn = 0;
         rounds++;
-        ranges += turns > 1; /* stripes that touch are one range */
-        turns = turns_at(d, at);
-        stripe = 2 * stripe * turns <= ROUND_BYTES ? 2 * stripe : stripe;
+        ranges += d->nloads > 1; /* stripes that touch are one range */
+        stripe = 2 * stripe * d->nloads <= ROUND_BYTES ? 2 * stripe : stripe;
     }
     *len = at;
     return n;
@@ -197,10 +190,8 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
         d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
     d.is_short = !info->settled || d.nloads < all;
-    d.warm = follows ? (busy < d.nloads ? busy : d.nloads) : info->warm < d.nloads ? info->warm : d.nloads;
-    d.early = d.warm < d.nloads && !follows ? info->warm_bytes : 0;
-    if (d.warm < d.nloads && !follows && d.early < FIRST_STRIPE_BYTES)
-        d.warm = d.early = 0;
+    if (follows || info->warm >= d.nloads)
+        d.warm = !follows || busy > d.nloads ? d.nloads : busy;
     d.patience = 1;
     if (turns > 1 && info->streams == 0) { /* the last connection: it waits for it, as others may have it for now */
         d.warm = d.nloads;
@@ -293,8 +284,8 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
         if (r.len >= XH_STREAM_LEAST_BYTES) {
             uint64_t len = 0;
             size_t made = add_stream(f, &d, r, ts, &len);
-            xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu early=%llu", (unsigned long long)r.off,
-                     (unsigned long long)len, made, d.warm, (unsigned long long)d.early);
+            xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu", (unsigned long long)r.off,
+                     (unsigned long long)len, made, d.warm);
             s->stream_end = r.off + len;
             if (after)
                 s->granted = s->reach = s->stream_end; /* as far as there is room */

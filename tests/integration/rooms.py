@@ -38,7 +38,7 @@ ROOMS = {
     "watch": ("cache/watch/", "base shadow:shadow.h face"),
     "text": (
         "cache/origin/ring cache/origin/url cache/origin/proxy cache/origin/response cache/origin/multipart "
-        "cache/origin/dialect cache/origin/tls_advice", "base:date.h,err.h,env.h,hash.h,now.h"),
+        "cache/origin/dialect cache/origin/tls_advice", "base:date.h,err.h,env.h,hash.h,now.h,sha256.h"),
     "creds": ("cache/origin/auth cache/origin/netrc cache/origin/token", "base text:url.h"),
     "wire": ("cache/origin/net cache/origin/wire cache/origin/handle", "base:now.h text:ring.h,proxy.h"),
     "caller": ("cache/origin/caller", "base text creds wire:net.h,handle.h"),

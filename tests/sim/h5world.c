@@ -555,6 +555,7 @@ static hid_t access_of(const struct xh_options *o)
     c.shadow_budget_bytes = (int64_t)o->shadow_budget_bytes;
     c.stream_bytes = (int64_t)o->stream_bytes;
     c.revalidate_ms = (int64_t)o->revalidate_ms;
+    c.endpoints = o->endpoints;
     return H5Pset_fapl_xhdf5(fapl, &c) >= 0 ? fapl : -1;
 }
 

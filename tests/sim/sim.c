@@ -31,6 +31,9 @@
 #define PLAIN_MOST 16
 #define MANY_FILES 50u
 #define MANY_BYTES (158 * UINT64_C(8192)) /* whole rows */
+/* A file that the cache reads without HDF5, and a piece of it. */
+#define READ_FILE_BYTES UINT64_C(1000000000)
+#define READ_PIECE_BYTES 10000u
 #define MB 1e6
 /* Of an untuned Linux: what the receiver's 6 MiB let be under way (ss shows snd_wnd 2.75 MB, and the sender held up by it
  * 88 % of the time), and the sender's 4 MiB. */
@@ -289,6 +292,10 @@ struct bench {
     uint64_t piece_bytes; /* read at a time; 0: an image */
     uint64_t fetched;     /* the plain client's: bytes */
     uint64_t source_bytes, seed;
+    unsigned sites, readers;
+    struct site {
+        double rtt_ms, rate_mbit, loss, seconds, then_mbit; /* from |seconds| on it has that rate; 0: it stays */
+    } site[SIM_SITES_MOST];
     double megabytes; /* of packed chunks */
     double unpack_ns_byte;
 };
@@ -334,19 +341,55 @@ static const struct small_file *small_file(const char *name)
     return NULL;
 }
 
+/* Reads of the cache itself, by one reader or several in one open file: |reads| pieces each. Returns 0: |b| names
+ * none. */
+static int is_of_cache(const struct bench *b, struct sim_world *w)
+{
+    static const struct {
+        const char *name;
+        enum sim_reading reading;
+    } readings[] = {{"R-stream", SIM_STREAM}, {"R-steps", SIM_STEPS}, {"R-random", SIM_RANDOM},
+                    {"R-scattered", SIM_SCATTERED}, {"R-strides", SIM_STRIDES}, {"R-announced", SIM_HINTED}};
+    for (size_t i = 0; i < sizeof readings / sizeof *readings; i++)
+        if (strcmp(b->name, readings[i].name) == 0) {
+            w->object.size = READ_FILE_BYTES;
+            w->readers = b->readers < SIM_READERS_MOST ? b->readers : SIM_READERS_MOST;
+            w->shared = 1;
+            for (unsigned k = 0; k < w->readers; k++) {
+                w->reading[k] = readings[i].reading;
+                w->piece[k] = b->piece_bytes ? b->piece_bytes : READ_PIECE_BYTES;
+                w->bytes[k] = b->reads * w->piece[k];
+            }
+            return 1;
+        }
+    return 0;
+}
+
+static struct sim_link link_of(const struct bench *b, double rtt_ms, double rate_mbit, double loss)
+{
+    struct sim_link l = {
+        .rtt_ns = (uint64_t)(rtt_ms * 1e6), .rate = rate_mbit > 0 ? rate_mbit / 8e3 : MACHINE_RATE, .loss = loss,
+        .segments = 10, .control = b->control, .connection_rate = b->cap_mb / 1e3,
+        .receive_most = b->stock ? STOCK_RECEIVE_BYTES : 64u << 20,
+        .send_most = b->stock ? STOCK_SEND_BYTES : 64u << 20,
+    };
+    l.queue_bytes = (uint64_t)(l.rate * (double)(l.rtt_ns > 5 * SIM_MS ? l.rtt_ns : 5 * SIM_MS)) + 98304;
+    if (rate_mbit <= 0)
+        l.queue_bytes = 512u << 20;
+    return l;
+}
+
 static void bench_world(const struct bench *b, struct sim_world *w)
 {
     const struct small_file *small = small_file(b->name);
     memset(w, 0, sizeof *w);
     w->seed = b->seed;
-    w->link = (struct sim_link){
-        .rtt_ns = (uint64_t)(b->rtt_ms * 1e6), .rate = b->rate_mbit > 0 ? b->rate_mbit / 8e3 : MACHINE_RATE, .loss = b->loss, .segments = 10,
-        .control = b->control, .connection_rate = b->cap_mb / 1e3,
-        .receive_most = b->stock ? STOCK_RECEIVE_BYTES : 64u << 20, .send_most = b->stock ? STOCK_SEND_BYTES : 64u << 20,
-    };
-    w->link.queue_bytes = (uint64_t)(w->link.rate * (double)(w->link.rtt_ns > 5 * SIM_MS ? w->link.rtt_ns : 5 * SIM_MS)) + 98304;
-    if (b->rate_mbit <= 0)
-        w->link.queue_bytes = 512u << 20;
+    w->link = link_of(b, b->rtt_ms, b->rate_mbit, b->loss);
+    w->sites = b->sites;
+    for (unsigned i = 0; i < b->sites; i++)
+        w->site[i] = (struct sim_site){.link = link_of(b, b->site[i].rtt_ms, b->site[i].rate_mbit, b->site[i].loss),
+                                       .changes_ns = (uint64_t)(b->site[i].seconds * 1e9),
+                                       .then = b->site[i].then_mbit / 8e3};
     w->object = (struct sim_object){.path = "/data/file.h5", .size = (uint64_t)b->images * IMAGE_BYTES, .version = 1};
     w->server = (struct sim_server){.name = "http://sim.test:8000", .other = "http://other.test:8000", .objects = 1, .dialect = b->dialect,
                                     .think_ns = 100000, .accept_ns = 400000};
@@ -358,6 +401,8 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->options.readahead_bytes = b->readahead_bytes;
     w->readers = 1;
     sim_net.client_ns_byte = b->client_ns_byte;
+    if (is_of_cache(b, w))
+        return;
     if (b->name[0] == 'V') {
         virtual_world(b, w);
         return;
@@ -441,7 +486,8 @@ static void run_bench(void *ctx, FILE *out)
         uint64_t ns = sim_world_fetch(&w, b->plain, w.object.size);
         fprintf(out, "%.6f", (double)w.object.size / MB / ((double)ns / 1e9));
     } else {
-        sim_h5_make(&w, shadow_dir);
+        if (w.h5)
+            sim_h5_make(&w, shadow_dir);
         sim_world_run(&w, &r);
         uint64_t bytes = r.second_ns ? w.set_bytes : r.bytes, ns = r.second_ns ? r.second_ns : r.ns;
         fprintf(out, "%.6f %" PRIu64 " %" PRIu64 " %.3f %s; %.1f MB came, the file has %.1f",
@@ -645,12 +691,27 @@ static void usage(void)
            "    matrix, or each N-th\n"
            "sim --workload W2-gzip [--megabytes MB] [--unpack NS]   packed chunks, a reader that takes NS for a byte;\n"
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
+           "sim --workload R-stream|R-steps|R-random|R-scattered|R-strides|R-announced [--readers N] [--reads N]\n"
+           "    [--piece BYTES]   the cache without HDF5: so many pieces for each reader; scattered: many in a call\n"
+           "sim --workload … --site RTT,MBIT,LOSS[,SECONDS,MBIT]   another server has the file too, behind a link of\n"
+           "    its own, which may get another rate; up to four times\n"
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
            "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--alone]\n"
            "    [--least R]   a virtual dataset over files, one after another and side by side, beside the same data\n"
            "    in one file; by that, where less than R is a failure\n"
            "sim --workload V2 [--images N] [--least R]   a file, while another one is open, of which a quarter\n"
            "    was read; by the file alone, where less than R is a failure\n");
+}
+
+/* Returns 0, or 1: |word| describes no site, or there are too many. */
+static int add_site(struct bench *b, const char *word)
+{
+    struct site *s = &b->site[b->sites];
+    if (b->sites == SIM_SITES_MOST ||
+        sscanf(word, "%lf,%lf,%lf,%lf,%lf", &s->rtt_ms, &s->rate_mbit, &s->loss, &s->seconds, &s->then_mbit) < 3)
+        return 1;
+    b->sites++;
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -665,15 +726,15 @@ int main(int argc, char **argv)
         {"stragglers", 0, NULL, 'G'},
         {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'},
         {"readahead-bytes", 1, NULL, 'b' + 256},
-        {"advice", 0, NULL, 'A'},
+        {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
     };
     struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .reads = 1000, .sources = 16,
-                      .source_bytes = 64u << 20, .seed = 1, .unpack_ns_byte = GZIP_NS_BYTE};
+                      .source_bytes = 64u << 20, .readers = 1, .seed = 1, .unpack_ns_byte = GZIP_NS_BYTE};
     double seconds = 0, least = 0;
     uint64_t seed = 0, count = 0;
     unsigned bad = 1, every = 1;
-    int has_seed = 0, matrix = 0, c;
+    int has_seed = 0, matrix = 0, bad_word = 0, c;
     clearenv(); /* credentials and options of the caller are not what is simulated */
     setenv("HOME", "/nonexistent", 1);
     while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
@@ -688,7 +749,7 @@ int main(int argc, char **argv)
         case 'e': every = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'P': b.piece_bytes = strtoull(optarg, NULL, 10); break;
         case 'F': return try_faults();
-        case 'N': b.connections = strtoul(optarg, NULL, 10); break;
+        case 'N': b.connections = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'b' + 256: b.readahead_bytes = strtoull(optarg, NULL, 10) << 20; break;
         case 'L': least = strtod(optarg, NULL); break;
         case 'G': return try_stragglers();
@@ -701,6 +762,8 @@ int main(int argc, char **argv)
         case 'k': b.control = *optarg == 'r' ? SIM_RENO : *optarg == 'c' ? SIM_CUBIC : SIM_BBR; break;
         case 'o': b.stock = 1; break;
         case 'a': b.alone = 1; break;
+        case 'r' + 256: b.readers = (unsigned)strtoul(optarg, NULL, 10); break;
+        case 's' + 256: bad_word |= add_site(&b, optarg); break;
         case 'x': b.dialect = SIM_XROOTD; break;
         case 'm' + 256: b.megabytes = strtod(optarg, NULL); break;
         case 'u': b.unpack_ns_byte = strtod(optarg, NULL); break;
@@ -710,6 +773,10 @@ int main(int argc, char **argv)
         case 'p': b.client_ns_byte = strtod(optarg, NULL); break;
         default: usage(); return c == 'h' ? 0 : 2;
         }
+    }
+    if (bad_word) {
+        usage();
+        return 2;
     }
     if (b.name && strcmp(b.name, GZIP) == 0)
         return run_gzip(&b, every ? every : 1);

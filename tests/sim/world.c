@@ -411,6 +411,33 @@ static void hung(const char *why)
     _exit(1);
 }
 
+static void change_rate(void *ctx, uint64_t arg)
+{
+    struct sim_site *s = ctx;
+    (void)arg;
+    s->link.rate = s->then;
+}
+
+/* The other servers are as the first one is, but for their links; the option endpoints names all of them. */
+static void add_sites(struct sim_world *w)
+{
+    static struct sim_server all[1 + SIM_SITES_MOST];
+    static char name[SIM_SITES_MOST][32];
+    size_t len = (size_t)snprintf(w->options.endpoints, sizeof w->options.endpoints, "%s", HOST);
+    all[0] = w->server;
+    for (unsigned i = 0; i < w->sites; i++) {
+        snprintf(name[i], sizeof name[i], "http://site%u.test:8000", i + 1);
+        len += (size_t)snprintf(w->options.endpoints + len, sizeof w->options.endpoints - len, ",%s", name[i]);
+        all[i + 1] = w->server;
+        all[i + 1].name = all[i + 1].other = name[i];
+        all[i + 1].link = &w->site[i].link;
+        if (w->site[i].changes_ns)
+            sim_at(sim_now() + w->site[i].changes_ns, change_rate, &w->site[i], 0);
+    }
+    sim_net.server = all;
+    sim_net.servers = w->sites + 1;
+}
+
 void sim_world_begin(struct sim_world *w)
 {
     running = w;
@@ -425,6 +452,8 @@ void sim_world_begin(struct sim_world *w)
     sim_net.servers = 1;
     sim_net.handshakes = 1;
     sim_begin(w->seed, TAKES_MOST, w->switches, hung);
+    if (w->sites)
+        add_sites(w);
 }
 
 /* HDF5 tells what failed in words, and not always which. */

@@ -7,6 +7,7 @@
 #include "simwire.h"
 
 #define SIM_READERS_MOST 6
+#define SIM_SITES_MOST 4
 #define SIM_SOURCE_ROW 8192u /* bytes of a row of a virtual dataset's source */
 
 enum sim_reading {
@@ -41,10 +42,19 @@ enum sim_h5 {
 
 enum sim_order { SIM_ORDER_UP, SIM_ORDER_DOWN, SIM_ORDER_STEPS, SIM_ORDER_PERIOD }; /* each third piece; 0, 3, 5, 10, 13, 15 and so on */
 
+/* Another server that has the file. Its link has the rate |then| (bytes per ns) from |changes_ns| on; 0: it stays. */
+struct sim_site {
+    struct sim_link link;
+    uint64_t changes_ns;
+    double then;
+};
+
 struct sim_world {
     uint64_t seed;
     struct sim_link link;
     struct sim_server server;
+    struct sim_site site[SIM_SITES_MOST];
+    unsigned sites;
     struct sim_object object;
     struct xh_options options;
     unsigned readers;

@@ -144,26 +144,23 @@ Test(control, how_many_connections_may_be_busy)
         double rtt_ms, mb;
         unsigned paying, share, sockets;
         uint64_t bytes, arrived;
-        int scattered;
         unsigned most;
     } table[] = {
-        {20, 0, 4, 16, 0, 4 * MB, 0, 0, 5},             /* one more than pay: for demand */
-        {20, 0, 4, 3, 0, 4 * MB, 0, 0, 3},              /* never more than the option */
-        {20, 0, 4, 16, 0, 1000, 0, 0, 8},               /* small ones wait for round trips */
-        {10, 0, 2, 16, 0, 1000, 0, 1, 8},               /* scattered ones, near */
-        {20, 0, 4, 16, 0, 1000, 0, 1, 16},              /* and far */
-        {20, 0, 4, 16, 9, 4 * MB, 70 * MB, 0, 9},       /* young ones that are there */
-        {20, 0, 4, 16, 9, 4 * MB, 80 * MB, 0, 5},       /* they have found their speed */
-        {20, 2, 4, 16, 0, 4 * MB, 0, 0, 2},             /* a thin link */
-        {20, 2, 4, 16, 0, 200000, 0, 0, 2},
-        {20, 4, 4, 16, 0, 4 * MB, 0, 0, 5},
-        {20, 100, 4, 16, 0, 200000, 0, 0, 8},
+        {20, 0, 4, 16, 0, 4 * MB, 0, 5},       /* one more than pay: for demand */
+        {20, 0, 4, 3, 0, 4 * MB, 0, 3},        /* never more than the option */
+        {20, 0, 4, 16, 0, 1000, 0, 8},         /* small ones wait for round trips */
+        {20, 0, 4, 16, 9, 4 * MB, 70 * MB, 9}, /* young ones that are there */
+        {20, 0, 4, 16, 9, 4 * MB, 80 * MB, 5}, /* they have found their speed */
+        {20, 2, 4, 16, 0, 4 * MB, 0, 2},       /* a thin link */
+        {20, 2, 4, 16, 0, 200000, 0, 2},
+        {20, 4, 4, 16, 0, 4 * MB, 0, 5},
+        {20, 100, 4, 16, 0, 200000, 0, 8},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct xh_trial t = {.paying = table[i].paying};
         struct xh_link l = link_of(table[i].rtt_ms, table[i].mb);
         struct xh_load load = {.sockets = table[i].sockets, .arrived = table[i].arrived};
-        struct xh_asked a = {.bytes = table[i].bytes, .scattered = table[i].scattered};
+        struct xh_asked a = {.bytes = table[i].bytes};
         unsigned most = xh_control_most(&t, &l, &load, &a, table[i].share);
         cr_assert_eq(most, table[i].most, "row %zu: %u", i, most);
     }
@@ -174,24 +171,21 @@ Test(control, how_many_connections_may_be_busy)
 Test(control, what_has_to_wait)
 {
     static const struct {
-        unsigned active, streams, guesses, most, share, option;
-        int stream, speculative, waits;
+        unsigned active, streams, most, share;
+        int stream, waits;
     } table[] = {
-        {0, 0, 0, 1, 1, 1, 0, 0, 0},    /* nothing runs */
-        {1, 1, 0, 1, 1, 1, 0, 0, 0},    /* streams alone are never waited for */
-        {16, 8, 8, 4, 16, 16, 1, 1, 0}, /* a stream */
-        {4, 0, 4, 4, 4, 16, 0, 1, 1},   /* a guess, where all are busy */
-        {4, 0, 4, 4, 4, 16, 0, 0, 0},   /* demand among guesses, while the option allows one more */
-        {4, 0, 4, 4, 4, 4, 0, 0, 1},
-        {4, 0, 3, 4, 4, 16, 0, 0, 1},   /* another demand is there */
-        {5, 2, 1, 4, 5, 5, 0, 0, 1},    /* streams have the rest */
-        {5, 2, 1, 4, 6, 6, 0, 0, 0},
+        {0, 0, 1, 1, 0, 0},   /* nothing runs */
+        {1, 1, 1, 1, 0, 0},   /* streams alone are never waited for */
+        {16, 8, 4, 16, 1, 0}, /* a stream */
+        {4, 0, 4, 5, 0, 1},   /* all are busy */
+        {4, 0, 5, 5, 0, 0},
+        {5, 2, 4, 5, 0, 1},   /* streams have the rest */
+        {5, 2, 4, 6, 0, 0},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        struct xh_load load = {.active = table[i].active, .streams = table[i].streams, .guesses = table[i].guesses};
-        struct xh_asked a = {.stream = table[i].stream, .speculative = table[i].speculative};
-        struct xh_allowed allowed = {.option = table[i].option, .share = table[i].share};
-        cr_assert_eq(xh_control_has_to_wait(&load, &a, table[i].most, allowed), table[i].waits, "row %zu", i);
+        struct xh_load load = {.active = table[i].active, .streams = table[i].streams};
+        struct xh_asked a = {.stream = table[i].stream};
+        cr_assert_eq(xh_control_has_to_wait(&load, &a, table[i].most, table[i].share), table[i].waits, "row %zu", i);
     }
 }
 
@@ -291,16 +285,6 @@ Test(control, round_trips_double_what_a_young_connection_brings)
         cr_assert_float_eq(xh_link_round_trips(table[i].bytes, table[i].window, table[i].young), table[i].trips, 1e-6,
                            "row %zu", i);
     cr_assert(xh_link_is_young(15 * MB, 2) && !xh_link_is_young(16 * MB, 2));
-}
-
-Test(control, what_connections_bring_before_a_new_one_is_as_fast)
-{
-    struct xh_link l = {.rtt_ns = 50.0 * MS, .connection_rate = 0.02}; /* 1 MB a round trip */
-    uint64_t young = xh_link_ahead_bytes(&l, 0, 4, 1), old = xh_link_ahead_bytes(&l, 0, 4, 0);
-    cr_assert_eq(young, 4u * (1 + 2 + 4) * MB);
-    cr_assert_eq(old, 4u * (1 + 2 + 7 * 4) * MB);
-    cr_assert_lt(xh_link_ahead_bytes(&l, 2e6, 4, 0), old);
-    cr_assert_eq(xh_link_ahead_bytes(&l, 5e6, 4, 0), 0, "nobody waits for so long");
 }
 
 Test(control, young_connections_are_for_what_is_small_while_there_are_streams)

@@ -249,17 +249,6 @@ Test(endpoint, a_connection_opened_for_speculation_begins_with_what_is_wanted_la
     cr_assert_eq(guess[1]->r.state, XH_REQ_RUNNING);
 }
 
-Test(endpoint, scattered_reads_get_more_connections_where_round_trips_are_long, .init = fresh)
-{
-    ask(1);
-    e->link.rtt_ns = 5 * MS;
-    cr_assert_eq(xh_endpoint_most(e, &origin, 1, 1), xh_endpoint_most(e, &origin, 1, 0));
-    e->link.rtt_ns = 100 * MS;
-    cr_assert_gt(xh_endpoint_most(e, &origin, 1, 1), xh_endpoint_most(e, &origin, 1, 0));
-    origin.options.connections = 4;
-    cr_assert_eq(xh_endpoint_most(e, &origin, 1, 1), 4);
-}
-
 Test(endpoint, a_thin_link_gets_few_connections_once_it_is_known, .init = fresh)
 {
     ask(1);
@@ -267,18 +256,14 @@ Test(endpoint, a_thin_link_gets_few_connections_once_it_is_known, .init = fresh)
     e->trial.paying = 4;
     e->arrived = 100 * MIB;
     e->link.rate = 2e-3; /* 2 MB/s */
-    cr_assert_eq(xh_endpoint_most(e, &origin, 200000, 0), 8, "that may be the connections' beginning");
+    cr_assert_eq(xh_endpoint_most(e, &origin, 200000), 8, "that may be the connections' beginning");
     e->link.received_ns = 2000 * MS;
-    cr_assert_eq(xh_endpoint_most(e, &origin, 200000, 0), 2, "more would wait for each other");
-    cr_assert_eq(xh_endpoint_most(e, &origin, MIB, 0), 2, "less than the first packets of three fit into a round trip");
+    cr_assert_eq(xh_endpoint_most(e, &origin, 200000), 2, "more would wait for each other");
+    cr_assert_eq(xh_endpoint_most(e, &origin, MIB), 2, "less than the first packets of three fit into a round trip");
     e->link.rate = 4e-3;
-    cr_assert_eq(xh_endpoint_most(e, &origin, MIB, 0), 5);
-    e->link.rate = 8e-3;
-    unsigned few = xh_endpoint_most(e, &origin, 200000, 0);
-    cr_assert(few > 5 && few < 8, "%u", few);
-    cr_assert_gt(xh_endpoint_most(e, &origin, 100000, 0), few, "it carries more of what is smaller");
+    cr_assert_eq(xh_endpoint_most(e, &origin, MIB), 5);
     e->link.rate = 0.1;
-    cr_assert_eq(xh_endpoint_most(e, &origin, 200000, 0), 8);
+    cr_assert_eq(xh_endpoint_most(e, &origin, 200000), 8);
 }
 
 /* ---- a server that wants to be left alone ---- */
@@ -503,29 +488,6 @@ Test(endpoint, a_patient_stream_that_is_sent_again_waits_behind_all_others, .ini
     cr_assert_eq(patient->r.state, XH_REQ_RUNNING, "there is a connection for it");
 }
 
-/* Two connections are this process's share: one has a stream that stands still, one a long guess. */
-Test(endpoint, a_share_of_guesses_keeps_no_demand_waiting, .init = fresh)
-{
-    known_and_fast();
-    origin.processes = 8; /* two each */
-    ask_stream(0);
-    struct load *guess = ask(1);
-    start();
-    cr_assert_eq(guess->r.state, XH_REQ_RUNNING);
-    struct load *demand = ask(0), *more = ask(0);
-    now += 1000ull * MS; /* as long as a connection takes */
-    start();
-    cr_assert_eq(demand->r.state, XH_REQ_RUNNING, "a guess is no reason to wait");
-    cr_assert_eq(more->r.state, XH_REQ_QUEUED, "another demand is");
-    origin.options.connections = 3;
-    finish(demand);
-    cr_assert_eq(more->r.state, XH_REQ_RUNNING);
-    struct load *last = ask(0);
-    start();
-    cr_assert_eq(last->r.state, XH_REQ_QUEUED);
-    origin.processes = 0;
-}
-
 Test(endpoint, only_streams_never_keep_a_request_waiting, .init = fresh)
 {
     known_and_fast();
@@ -698,9 +660,9 @@ static struct xh_origin_info facts(void)
 
 Test(endpoint, connections_are_told_by_what_they_do, .init = fresh)
 {
-    struct xh_origin_info i = {.open = 9, .idle = 9, .warm = 9, .warm_bytes = 9};
+    struct xh_origin_info i = {.open = 9, .idle = 9, .warm = 9};
     xh_endpoint_open(NULL, &i);
-    cr_assert(!i.open && !i.idle && !i.warm && !i.warm_bytes, "an unknown server");
+    cr_assert(!i.open && !i.idle && !i.warm, "an unknown server");
     struct load *l[4];
     for (int k = 0; k < 4; k++)
         l[k] = ask(0);
@@ -708,18 +670,11 @@ Test(endpoint, connections_are_told_by_what_they_do, .init = fresh)
     e->link.rtt_ns = 50 * MS;
     e->link.connection_rate = 1e-2;
     i = facts();
-    cr_assert(i.open == 4 && i.idle == 0 && i.warm == 0 && i.warm_bytes == 0, "all four are being opened");
+    cr_assert(i.open == 4 && i.idle == 0 && i.warm == 0, "all four are being opened");
     finish(l[0]);
     finish(l[1]);
     i = facts();
     cr_assert(i.open == 4 && i.idle == 2 && i.warm == 2, "%u %u %u", i.open, i.idle, i.warm);
-    e->link.connection_rate = 0.1;
-    uint64_t young = facts().warm_bytes;
-    cr_assert_gt(young, 0);
-    atomic_store(&e->arrived, 4 * 8000000);
-    cr_assert_gt(facts().warm_bytes, young, "those that have found their speed are ahead by more than an opening");
-    atomic_store(&e->arrived, 0);
-    e->link.connection_rate = 1e-2;
     ask(0);
     start();
     i = facts();
@@ -728,24 +683,6 @@ Test(endpoint, connections_are_told_by_what_they_do, .init = fresh)
     start();
     i = facts();
     cr_assert(i.idle == 0 && i.warm == 1, "a stream is not");
-}
-
-Test(endpoint, connections_that_are_busy_for_long_are_not_waited_for, .init = fresh)
-{
-    uint64_t before = UINT64_MAX;
-    known(10, 100 * MIB); /* half a megabyte a round trip */
-    *xh_endpoint_sockets(e, 0) = *xh_endpoint_sockets(e, 1) = 2;
-    for (uint64_t mib = 0; mib <= 64; mib += 4) {
-        struct load *l = queue(make(0, mib * MIB));
-        struct xh_origin_info i = facts();
-        cr_assert_eq(i.warm, 4);
-        cr_assert_leq(i.warm_bytes, before, "%llu MiB: the busier they are, the less they bring",
-                      (unsigned long long)mib);
-        cr_assert_eq(i.warm_bytes == 0, (double)mib / 4.0 * MIB > 4 * 0.5e6, "%llu MiB", (unsigned long long)mib);
-        before = i.warm_bytes;
-        xh_endpoint_take(&l->r);
-        l->used = 0;
-    }
 }
 
 /* ---- stragglers ------------------------------------------------------------------------- */

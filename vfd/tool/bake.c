@@ -13,11 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <openssl/evp.h>
 #include <zstd.h>
 
 #include "../../cache/base/extent.h"
+#include "../../cache/base/files.h"
 #include "../../cache/base/hdf5.h"
+#include "../../cache/base/sha256.h"
 #include "../../cache/source/metaimage.h"
 #include "place.h"
 #include "survey.h"
@@ -41,7 +42,7 @@
 static uint64_t node_end(int fd, uint64_t at, uint64_t end)
 {
     uint8_t sign[6], next[4];
-    if (end - at < NODE2_BYTES || xh_place_read(fd, sign, sizeof sign, at) != 0)
+    if (end - at < NODE2_BYTES || xh_read_full(fd, sign, sizeof sign, at) != 0)
         return 0;
     if ((memcmp(sign, "BTLF", 4) == 0 || memcmp(sign, "BTIN", 4) == 0) && (sign[5] == 10 || sign[5] == 11))
         return at + NODE2_BYTES;
@@ -52,7 +53,7 @@ static uint64_t node_end(int fd, uint64_t at, uint64_t end)
         if (size > end - at)
             break;
         if (size == end - at ||
-            (end - at - size >= 4 && xh_place_read(fd, next, 4, at + size) == 0 && memcmp(next, "TREE", 4) == 0))
+            (end - at - size >= 4 && xh_read_full(fd, next, 4, at + size) == 0 && memcmp(next, "TREE", 4) == 0))
             return at + size;
     }
     return 0;
@@ -102,7 +103,7 @@ static int gather(const struct image *m, size_t *i, uint64_t *skip, uint8_t *buf
 {
     while (len) {
         uint64_t left = m->extent[*i].len - *skip, n = left < len ? left : len;
-        if (xh_place_read(m->fd, buf, n, m->extent[*i].off + *skip) != 0)
+        if (xh_read_full(m->fd, buf, n, m->extent[*i].off + *skip) != 0)
             return -1;
         buf += n;
         len -= n;
@@ -168,7 +169,7 @@ static int pack_blocks(struct image *m, uint8_t *note, struct xh_baked *out)
         else if (m->packed = more, gather(m, &at, &skip, raw, len) != 0)
             rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
         else if (ZSTD_isError(packed = pack_block(z, raw, len, differences, m->packed + m->packed_len, room, &back)) ||
-                 EVP_Digest(raw, len, sum, NULL, EVP_sha256(), NULL) != 1)
+                 !xh_sha256(raw, len, sum))
             rc = xh_baked_say(out, XH_BAKED_FAILED, "its metadata cannot be compressed");
         if (rc)
             break;
@@ -209,7 +210,7 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
     size_t bound = ZSTD_compressBound(used + notes), packed = 0;
     if (rc == 0 && (!(m->index = malloc(bound)) ||
                     ZSTD_isError(packed = ZSTD_compress(m->index, bound, raw, used + notes, LEVEL)) ||
-                    EVP_Digest(raw, used + notes, h->index_sha256, NULL, EVP_sha256(), NULL) != 1))
+                    !xh_sha256(raw, used + notes, h->index_sha256)))
         rc = xh_baked_say(out, XH_BAKED_FAILED, "out of memory");
     free(raw);
     if (rc)
@@ -238,8 +239,8 @@ static int place(const struct xh_place *n, const struct image *m, const struct s
     if (fd < 0)
         return -1;
     xh_metaimage_put_head(&m->head, head);
-    int wrote = xh_place_write(fd, head, sizeof head) == 0 && xh_place_write(fd, m->index, m->head.index_bytes) == 0 &&
-                xh_place_write(fd, m->packed, m->packed_len) == 0;
+    int wrote = xh_write(fd, head, sizeof head) == 0 && xh_write(fd, m->index, m->head.index_bytes) == 0 &&
+                xh_write(fd, m->packed, m->packed_len) == 0;
     return xh_place_done(n, fd, st, wrote, out);
 }
 
@@ -271,14 +272,14 @@ static void beside_open(const struct xh_place *n, const struct stat *st, struct 
         xh_baked_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
         return;
     }
-    int n_head = fstat(b->fd, &side) == 0 && S_ISREG(side.st_mode) && xh_place_read(b->fd, head, sizeof head, 0) == 0;
+    int n_head = fstat(b->fd, &side) == 0 && S_ISREG(side.st_mode) && xh_read_full(b->fd, head, sizeof head, 0) == 0;
     const char *why = n_head ? xh_metaimage_head(head, sizeof head, &h) : "it is shorter than a header";
     if (!why && h.sidecar_bytes != (uint64_t)side.st_size)
         why = "it is cut, or has grown";
     if (!why && !(index = malloc(h.index_bytes)))
         why = "there is no memory for it";
     else if (!why) {
-        why = xh_place_read(b->fd, index, h.index_bytes, sizeof head) ? "it cannot be read"
+        why = xh_read_full(b->fd, index, h.index_bytes, sizeof head) ? "it cannot be read"
                                                                       : xh_metaimage_read(&h, index, &b->image);
         b->read = !why;
         free(index);
@@ -318,7 +319,7 @@ static void compare(int fd, const struct beside *b, struct xh_baked *out)
         else if (!xh_metaimage_is_block(m, i, raw))
             xh_baked_tell(out, XH_BAKED_STALE,
                           "the file's metadata is different now, though its size and time are not");
-        else if (xh_place_read(b->fd, packed, k->len, k->off) != 0 || xh_metaimage_unpack(m, i, packed, raw) != 0)
+        else if (xh_read_full(b->fd, packed, k->len, k->off) != 0 || xh_metaimage_unpack(m, i, packed, raw) != 0)
             xh_baked_tell(out, XH_BAKED_STALE, "its block %zu is damaged", i);
     }
     free(gathers.extent);

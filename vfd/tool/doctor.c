@@ -1,5 +1,4 @@
 /* xhdf5 doctor: checks everything that reading a file at a URL depends on, in the order in which a read meets it. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,26 +231,14 @@ static int doctor(struct doctor *d, int json)
 
 int xh_tool_doctor(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"quick", no_argument, NULL, 'q'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"writing", no_argument, NULL, 'w'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
     static const char command[] = "xhdf5 doctor";
     static struct doctor d;
     int json = 0;
-    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
-        if (c == 'h')
-            return fputs(help, stdout), XH_EXIT_OK;
-        if (c == 'q')
-            d.quick = 1;
-        else if (c == 'w')
-            d.writing = 1;
-        else if (c == 'j')
-            json = 1;
-        else
-            return xh_tool_bad_option(command, argv);
-    }
+    const struct xh_tool_option options[] = {
+        {"quick", .flag = &d.quick}, {"json", .flag = &json}, {"writing", .flag = &d.writing}};
+    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
+    if (code >= 0)
+        return code;
     d.o = o;
     d.given = xh_tool_url(command, argc, argv, 1);
     return d.given ? doctor(&d, json) : XH_EXIT_USAGE;

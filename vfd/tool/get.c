@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +17,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <openssl/evp.h>
-
 #include "../../cache/cache.h"
+#include "../../cache/base/files.h"
+#include "../../cache/base/sha256.h"
 #include "progress.h"
 #include "tool.h"
 #include "verbs.h"
@@ -61,17 +60,13 @@ struct download {
 /* Sets the end of a part's name. Returns 0 or -1. */
 static int name_part(struct download *d)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
+    uint8_t digest[32];
     char hex[2 * HASH_BYTES + 1], *text = NULL;
-    int n = asprintf(&text, "%s\n%s", d->url, d->version);
-    int rc = n >= 0 && EVP_Digest(text, (size_t)n, digest, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
+    int n = asprintf(&text, "%s\n%s", d->url, d->version), good = n >= 0 && xh_sha256(text, (size_t)n, digest);
     if (n >= 0)
         free(text);
-    for (unsigned i = 0; rc == 0 && i < HASH_BYTES; i++)
-        snprintf(hex + (size_t)2 * i, 3, "%02x", digest[i]);
-    if (rc || (size_t)snprintf(d->part, sizeof d->part, "%s" PART "%s", d->to, hex) >= sizeof d->part)
-        return -1;
-    return 0;
+    xh_hex(digest, good ? HASH_BYTES : 0, hex);
+    return good && (size_t)snprintf(d->part, sizeof d->part, "%s" PART "%s", d->to, hex) < sizeof d->part ? 0 : -1;
 }
 
 /* Opens and locks the part. Returns 0 or the exit code. */
@@ -112,20 +107,6 @@ static int has_room(const struct download *d)
     return 0;
 }
 
-static int write_all(int fd, const uint8_t *p, size_t len)
-{
-    while (len) {
-        ssize_t n = write(fd, p, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        p += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 /* Fetches the file in one piece, from a server that sends no parts of files. Returns the exit code. */
 static int fetch_whole(struct download *d)
 {
@@ -153,7 +134,7 @@ static int fetch(struct download *d)
             .off = d->at, .len = d->size - d->at < XH_BATCH_BYTES ? d->size - d->at : XH_BATCH_BYTES, .buf = piece};
         if (xh_cache_read(d->f, XH_KIND_RAW, &e, 1, &err) != 0) {
             code = XH_EXIT_FAILED;
-        } else if (write_all(d->fd, piece, e.len) != 0) {
+        } else if (xh_write(d->fd, piece, e.len) != 0) {
             code = xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->to ? d->part : "standard output",
                                 strerror(errno));
         } else {
@@ -307,21 +288,13 @@ static int name_of(const char *url, char *out, size_t size)
 
 int xh_tool_get(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"output", required_argument, NULL, 'o'}, {"force", no_argument, NULL, 'f'},
-                                          {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 get";
     struct download d = {.fd = -1};
+    const struct xh_tool_option options[] = {{"output", 'o', .value = &d.to}, {"force", 'f', .flag = &d.force}};
     char own[NAME_BYTES];
-    for (int c; (c = getopt_long(argc, argv, ":ho:f", longs, NULL)) != -1;) {
-        if (c == 'h')
-            return fputs(help, stdout), XH_EXIT_OK;
-        if (c == 'o')
-            d.to = optarg;
-        else if (c == 'f')
-            d.force = 1;
-        else
-            return xh_tool_bad_option(command, argv);
-    }
+    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
+    if (code >= 0)
+        return code;
     if (!(d.url = xh_tool_url(command, argc, argv, 1)))
         return XH_EXIT_USAGE;
     if (!d.to && name_of(d.url, own, sizeof own) == 0)

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../cache/base/files.h"
 #include "../../cache/base/now.h"
 #include "look.h"
 #include "tool.h"
@@ -230,18 +231,6 @@ static int hear(int fd, unsigned most_ms, struct xh_layouts *out)
     return 0;
 }
 
-static void tell(int fd, const struct xh_layouts *out)
-{
-    const uint8_t *p = (const uint8_t *)out;
-    for (size_t left = sizeof *out; left;) {
-        ssize_t n = write(fd, p, left);
-        if (n <= 0)
-            return;
-        p += n;
-        left -= (size_t)n;
-    }
-}
-
 /* Sets |err| to the reason why |child|, which ended with |status|, sent nothing. Returns |rc|. */
 static int no_word(int rc, pid_t child, int status, unsigned most_ms, struct xh_err *err)
 {
@@ -268,7 +257,7 @@ int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_m
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(fd[0]);
         look(url, o, most_ms, fast, &found);
-        tell(fd[1], &found);
+        xh_write(fd[1], &found, sizeof found);
         _exit(0);
     }
     close(fd[1]);

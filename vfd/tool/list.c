@@ -80,21 +80,15 @@ static int list_one(void *ctx, const struct xh_object *o)
 
 int xh_tool_list(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 ls";
     struct listing l = {0};
+    const struct xh_tool_option options[] = {{"json", .flag = &l.json}};
     struct xh_look look = {.links = 1, .each = list_one, .ctx = &l};
     struct xh_err err = {0};
-    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
-        if (c == 'h')
-            return fputs(help, stdout), XH_EXIT_OK;
-        if (c != 'j')
-            return xh_tool_bad_option(command, argv);
-        l.json = 1;
-    }
-    const char *url = xh_tool_url(command, argc, argv, 2);
+    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
+    const char *url = code < 0 ? xh_tool_url(command, argc, argv, 2) : NULL;
     if (!url)
-        return XH_EXIT_USAGE;
+        return code < 0 ? XH_EXIT_USAGE : code;
     look.path = argv[optind + 1];
     if (l.json)
         putchar('[');

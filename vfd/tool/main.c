@@ -1,6 +1,5 @@
 /* xhdf5: the command line. Options come from XHDF5_* and HDF5_DRIVER_CONFIG, as in the driver. There is no property
  * list. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +60,6 @@ int main(int argc, char **argv)
 {
     struct xh_options o;
     char shown[200];
-    opterr = 0;
     if (argc > 1 && wants(argv[1], "--version", "-V")) {
         puts("xhdf5 " XH_VERSION);
         return xh_tool_end(XH_EXIT_OK);

@@ -14,8 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <openssl/evp.h>
 
+#include "../../cache/base/files.h"
+#include "../../cache/base/sha256.h"
 #include "../../cache/source/bytes.h"
 #include "place.h"
 
@@ -82,7 +83,7 @@ static void *press_frames(void *ctx)
         pthread_mutex_unlock(&p->lock);
         errno = 0; /* a file that became shorter sets no errno */
         size_t n = 0;
-        if (xh_place_read(p->fd, raw, len, (uint64_t)i * p->h->frame_bytes) != 0)
+        if (xh_read_full(p->fd, raw, len, (uint64_t)i * p->h->frame_bytes) != 0)
             failed = errno ? errno : EIO;
         else if ((n = xh_packer_pack(&z, raw, len, s->packed, p->room)) == 0)
             failed = -1;
@@ -119,7 +120,7 @@ static int write_frames(struct press *p, int to, uint8_t *rows, uint8_t *seek, u
         xh_put32(seek + (size_t)XH_PACK_SEEK_ROW * i + 4, len_of(p->h, i));
         xh_put32(seek + (size_t)XH_PACK_SEEK_ROW * i + 8, sum);
         *end += len;
-        rc = xh_place_write(to, s->packed, len);
+        rc = xh_write(to, s->packed, len);
         pthread_mutex_lock(&p->lock);
         s->len = 0;
         p->written++;
@@ -205,7 +206,7 @@ static int digest_start(int fd, struct xh_packed_head *h)
 {
     uint8_t start[XH_PACKED_START_BYTES], sum[32];
     size_t n = h->file_bytes < sizeof start ? (size_t)h->file_bytes : sizeof start;
-    if (xh_place_read(fd, start, n, 0) != 0 || EVP_Digest(start, n, sum, NULL, EVP_sha256(), NULL) != 1)
+    if (xh_read_full(fd, start, n, 0) != 0 || !xh_sha256(start, n, sum))
         return -1;
     memcpy(h->start_sha256, sum, sizeof h->start_sha256);
     return 0;
@@ -227,14 +228,14 @@ static int write_body(int fd, int to, struct xh_packed_head *h, const struct xh_
     if (rc == 0) {
         finish_seek(seek, h->frames);
         h->sidecar_bytes += seek_bytes(h);
-        if (EVP_Digest(rows, (size_t)XH_PACKED_ROW * h->frames, h->table_sha256, NULL, EVP_sha256(), NULL) != 1 ||
+        if (!xh_sha256(rows, (size_t)XH_PACKED_ROW * h->frames, h->table_sha256) ||
             digest_start(fd, h) != 0)
             rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
     }
     if (rc == 0) {
         xh_packed_put_head(h, head);
-        if (xh_place_write(to, seek, seek_bytes(h)) != 0 || lseek(to, 0, SEEK_SET) < 0 ||
-            xh_place_write(to, head, before) != 0)
+        if (xh_write(to, seek, seek_bytes(h)) != 0 || lseek(to, 0, SEEK_SET) < 0 ||
+            xh_write(to, head, before) != 0)
             rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be written: %s", strerror(errno));
     }
     free(head);
@@ -263,7 +264,7 @@ static const char *body_read(struct body *b)
     uint8_t head[XH_PACKED_SKIPPABLE + XH_PACKED_HEADER], *rows;
     struct xh_packed_head h;
     struct stat side;
-    if (fstat(b->fd, &side) != 0 || !S_ISREG(side.st_mode) || xh_place_read(b->fd, head, sizeof head, 0) != 0)
+    if (fstat(b->fd, &side) != 0 || !S_ISREG(side.st_mode) || xh_read_full(b->fd, head, sizeof head, 0) != 0)
         return "it is shorter than a header";
     const char *why = xh_packed_head(head, sizeof head, &h);
     if (why)
@@ -272,7 +273,7 @@ static const char *body_read(struct body *b)
         return "it is cut, or has grown";
     if (!(rows = malloc((size_t)XH_PACKED_ROW * h.frames)))
         return "there is no memory for it";
-    why = xh_place_read(b->fd, rows, (size_t)XH_PACKED_ROW * h.frames, sizeof head)
+    why = xh_read_full(b->fd, rows, (size_t)XH_PACKED_ROW * h.frames, sizeof head)
               ? "it cannot be read"
               : xh_packed_read(&h, rows, &b->table);
     b->read = !why;
@@ -311,7 +312,7 @@ static int seek_is_right(const struct body *b)
     size_t n = seek_bytes(&k->head);
     uint8_t *want = malloc(n + 1), *is = malloc(n + 1);
     int right =
-        want && is && k->head.sidecar_bytes - k->at[frames] == n && xh_place_read(b->fd, is, n, k->at[frames]) == 0;
+        want && is && k->head.sidecar_bytes - k->at[frames] == n && xh_read_full(b->fd, is, n, k->at[frames]) == 0;
     if (n == 0)
         goto end;
     for (uint32_t i = 0; right && i < frames; i++) {
@@ -344,9 +345,9 @@ static void compare(int fd, const struct body *b, _Atomic uint64_t *done, struct
         xh_baked_tell(out, XH_BAKED_STALE, "the table at its end is damaged");
     for (uint32_t i = 0; ready && out->as == XH_BAKED_FRESH && i < k->head.frames; i++) {
         uint32_t len = xh_packed_raw_len(k, i);
-        if (xh_place_read(fd, raw, len, (uint64_t)i * k->head.frame_bytes) != 0)
+        if (xh_read_full(fd, raw, len, (uint64_t)i * k->head.frame_bytes) != 0)
             xh_baked_tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
-        else if (xh_place_read(b->fd, packed, (size_t)(k->at[i + 1] - k->at[i]), k->at[i]) != 0 ||
+        else if (xh_read_full(b->fd, packed, (size_t)(k->at[i + 1] - k->at[i]), k->at[i]) != 0 ||
                  xh_packed_unpack(k, i, packed, z, unpacked) != 0)
             xh_baked_tell(out, XH_BAKED_STALE, "its frame %u is damaged", i);
         else if (memcmp(raw, unpacked, len) != 0)

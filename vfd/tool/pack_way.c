@@ -7,6 +7,7 @@
 #include <lz4frame.h>
 #include <zstd.h>
 
+#include "../../cache/base/files.h"
 #include "../../cache/source/bytes.h"
 #include "../../cache/source/packed.h"
 #include "place.h"
@@ -113,7 +114,7 @@ static int take_samples(int fd, uint64_t size, uint32_t larger, struct samples *
         uint64_t part = size / s->n, off = part * i + (part > larger ? (part - larger) / 2 : 0);
         s->len[i] = size - off < larger ? (uint32_t)(size - off) : larger;
         s->all += s->len[i];
-        if (xh_place_read(fd, s->bytes + i * larger, s->len[i], off) != 0)
+        if (xh_read_full(fd, s->bytes + i * larger, s->len[i], off) != 0)
             return -1;
     }
     return 0;

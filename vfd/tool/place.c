@@ -30,14 +30,6 @@ void xh_place_free(struct xh_place *n)
     free(n->part);
 }
 
-int xh_place_read(int fd, uint8_t *buf, size_t len, uint64_t off)
-{
-    for (ssize_t n; len; buf += n, off += (uint64_t)n, len -= (size_t)n)
-        if ((n = pread(fd, buf, len, (off_t)off)) <= 0)
-            return -1;
-    return 0;
-}
-
 /* Opens and locks the temporary file, and makes sure that the name still belongs to it. Returns a descriptor or -1. */
 static int open_part(const char *part)
 {
@@ -57,14 +49,6 @@ static int open_part(const char *part)
         }
     }
     return -1;
-}
-
-int xh_place_write(int fd, const uint8_t *p, size_t len)
-{
-    for (ssize_t n; len; p += n, len -= (size_t)n)
-        if ((n = write(fd, p, len)) < 0)
-            return -1;
-    return 0;
 }
 
 /* Makes the directory's entry survive a crash, too. */

@@ -35,8 +35,4 @@ int xh_place_done(const struct xh_place *n, int fd, const struct stat *original,
 /* Removes the sidecar of |path|, and what a killed publisher left. */
 void xh_place_remove(const char *path, const char *suffix, struct xh_baked *out);
 
-/* Reads or writes all bytes. Returns 0, or -1 with errno. */
-int xh_place_read(int fd, uint8_t *buf, size_t len, uint64_t off);
-int xh_place_write(int fd, const uint8_t *p, size_t len);
-
 #endif

@@ -357,36 +357,24 @@ static int codec_of(const char *name, int *out)
 
 int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"check", no_argument, NULL, 'c'},
-                                          {"remove", no_argument, NULL, 'r'},
-                                          {"dry-run", no_argument, NULL, 'n'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"body", optional_argument, NULL, 'b'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
     static const char command[] = "xhdf5 publish";
-    struct work w = {.verb = MAKE, .o = o, .codec = XH_PACK_AUTO,
-                     .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN)};
-    int verbs = 0, code;
-    for (int c; (c = getopt_long(argc, argv, ":hj:", longs, NULL)) != -1;) {
-        if (c == 'h')
-            return fputs(help, stdout), XH_EXIT_OK;
-        if (c == 'j')
-            w.jobs = atoi(optarg);
-        else if (c == '?' || c == ':')
-            return xh_tool_bad_option(command, argv);
-        else if (c == 'b' && codec_of(optarg, &w.codec) != 0)
-            return xh_tool_usage(command, "--body is packed with zstd or lz4, or as suits the file (auto)");
-        else if (c == 'b')
-            w.body = 1;
-        else
-            w.verb = c == 'c' ? CHECK : c == 'r' ? REMOVE : DRY;
-        verbs += c != 'j' && c != 'b';
-    }
-    if (verbs > 1)
+    struct work w = {.verb = MAKE, .o = o, .codec = XH_PACK_AUTO};
+    int check = 0, removes = 0, dry = 0;
+    const char *jobs = NULL, *codec = NULL;
+    const struct xh_tool_option options[] = {{"check", .flag = &check}, {"remove", .flag = &removes},
+                                             {"dry-run", .flag = &dry}, {"jobs", 'j', .value = &jobs},
+                                             {"body", .flag = &w.body, .value = &codec}};
+    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
+    if (code >= 0)
+        return code;
+    if (codec_of(codec, &w.codec) != 0)
+        return xh_tool_usage(command, "--body is packed with zstd or lz4, or as suits the file (auto)");
+    if (check + removes + dry > 1)
         return xh_tool_usage(command, "--check, --remove and --dry-run exclude each other");
     if (optind == argc)
         return xh_tool_usage(command, "a file or directory is missing");
+    w.verb = check ? CHECK : removes ? REMOVE : dry ? DRY : MAKE;
+    w.jobs = jobs ? atoi(jobs) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     w.jobs = w.jobs < 1 ? 1 : w.jobs > WORKERS_MOST ? WORKERS_MOST : w.jobs;
     code = collect(&w, argv + optind);
     if (w.n) {

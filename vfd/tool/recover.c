@@ -162,19 +162,13 @@ static int drop(const struct xh_options *o, const char *id)
 
 int xh_tool_recover(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {
-        {"json", no_argument, NULL, 'j'}, {"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 recover";
     char shown[200];
     int json = 0, all = 0, worst = XH_EXIT_OK;
-    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
-        if (c == 'h')
-            return fputs(help, stdout), XH_EXIT_OK;
-        if (c != 'j' && c != 'a')
-            return xh_tool_bad_option(command, argv);
-        json |= c == 'j';
-        all |= c == 'a';
-    }
+    const struct xh_tool_option options[] = {{"json", .flag = &json}, {"all", .flag = &all}};
+    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
+    if (code >= 0)
+        return code;
     const char *what = optind < argc ? argv[optind++] : "";
     int words = argc - optind;
     if (json && strcmp(what, "list") != 0)

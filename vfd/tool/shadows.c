@@ -76,17 +76,13 @@ static int list_one(void *ctx, const struct xh_image_info *i)
 
 static int list(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 cache ls";
     struct listing l = {0};
+    const struct xh_tool_option options[] = {{"json", .flag = &l.json}};
     struct xh_err err = {0};
-    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
-        if (c == 'h')
-            return fputs(ls_help, stdout), XH_EXIT_OK;
-        if (c != 'j')
-            return xh_tool_bad_option(command, argv);
-        l.json = 1;
-    }
+    int code = XH_TOOL_OPTIONS(command, ls_help, argc, argv, options);
+    if (code >= 0)
+        return code;
     if (optind < argc)
         return xh_tool_usage(command, "it takes no URL: it lists all shadows");
     if (l.json)
@@ -141,19 +137,15 @@ static int remove_one(void *ctx, const struct xh_image_info *i)
 
 static int rm(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 cache rm";
     struct removal r = {.o = o};
     struct xh_err err = {0};
     char size[XH_SIZE_TEXT], shown[1024];
     int all = 0;
-    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
-        if (c == 'h')
-            return fputs(rm_help, stdout), XH_EXIT_OK;
-        if (c != 'a')
-            return xh_tool_bad_option(command, argv);
-        all = 1;
-    }
+    const struct xh_tool_option options[] = {{"all", .flag = &all}};
+    int code = XH_TOOL_OPTIONS(command, rm_help, argc, argv, options);
+    if (code >= 0)
+        return code;
     if (all ? optind != argc : optind != argc - 1)
         return xh_tool_usage(command, "either one URL or --all is wanted");
     r.url = all ? NULL : argv[optind];

@@ -1,5 +1,4 @@
 /* xhdf5 stat: describes a file at a URL in some lines. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,16 +113,12 @@ static int stat_url(const char *url, int json, const struct xh_options *o)
 
 int xh_tool_stat(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 stat";
     int json = 0;
-    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
-        if (c == 'h')
-            return fputs(help, stdout), XH_EXIT_OK;
-        if (c != 'j')
-            return xh_tool_bad_option(command, argv);
-        json = 1;
-    }
+    const struct xh_tool_option options[] = {{"json", .flag = &json}};
+    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
+    if (code >= 0)
+        return code;
     const char *url = xh_tool_url(command, argc, argv, 1);
     return url ? stat_url(url, json, o) : XH_EXIT_USAGE;
 }

@@ -8,7 +8,7 @@
 
 struct xh_survey {
     /* Set by the caller. */
-    char *const *paths; /* datasets or groups whose raw data is wanted; if there are none, see |all| */
+    const char *const *paths; /* datasets or groups whose raw data is wanted; if there are none, see |all| */
     size_t npaths;
     int all; /* 1: the raw data of all datasets is wanted */
     int exact; /* 1: raw data is located to the byte, and no values are read */

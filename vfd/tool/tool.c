@@ -1,6 +1,7 @@
 /* Functions that the files of the tool share: see tool.h. */
 #include "tool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -34,11 +35,38 @@ int xh_tool_usage(const char *command, const char *fmt, ...)
     return XH_EXIT_USAGE;
 }
 
-int xh_tool_bad_option(const char *command, char **argv)
+#define OPTIONS_MOST 8
+#define FIRST 256 /* getopt_long's number of the first option: no letter */
+
+int xh_tool_options(const char *command, const char *help, int argc, char **argv, const struct xh_tool_option *of,
+                    size_t n)
 {
-    char shown[200];
-    xh_tool_plain(argv[optind - 1], shown, sizeof shown);
-    return xh_tool_usage(command, "\"%s\" is no option, or lacks its value", shown);
+    struct option longs[OPTIONS_MOST + 2] = {{"help", no_argument, NULL, 'h'}};
+    char letters[2 * OPTIONS_MOST + 3] = ":h", shown[200];
+    assert(n <= OPTIONS_MOST);
+    opterr = 0;
+    for (size_t i = 0, at = 2; i < n; i++) {
+        int has = !of[i].value ? no_argument : of[i].flag ? optional_argument : required_argument;
+        longs[i + 1] = (struct option){of[i].name, has, NULL, FIRST + (int)i};
+        if (of[i].letter)
+            at += (size_t)snprintf(letters + at, sizeof letters - at, "%c%s", of[i].letter,
+                                   has == required_argument ? ":" : "");
+    }
+    for (int c; (c = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
+        size_t i = 0;
+        while (i < n && c != FIRST + (int)i && c != of[i].letter)
+            i++;
+        if (c == 'h')
+            return fputs(help, stdout), XH_EXIT_OK;
+        if (i == n)
+            return xh_tool_usage(command, "\"%s\" is no option, or lacks its value",
+                                 xh_tool_plain(argv[optind - 1], shown, sizeof shown));
+        if (of[i].flag)
+            *of[i].flag = 1;
+        if (of[i].value && optarg)
+            of[i].value[of[i].n ? (*of[i].n)++ : 0] = optarg;
+    }
+    return -1;
 }
 
 const char *xh_tool_url(const char *command, int argc, char **argv, int words)

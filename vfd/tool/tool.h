@@ -22,8 +22,22 @@ int xh_tool_usage(const char *command, const char *fmt, ...) __attribute__((form
  * error and returns NULL when there is no URL, or too many words. */
 const char *xh_tool_url(const char *command, int argc, char **argv, int words);
 
-/* For getopt_long's '?' and ':'. */
-int xh_tool_bad_option(const char *command, char **argv);
+/* An option of a command. With a flag, that becomes 1; with a place for a value, the value goes there. With both it may
+ * come without a value. */
+struct xh_tool_option {
+    const char *name; /* without "--" */
+    char letter;      /* its short form; 0: none */
+    int *flag;
+    const char **value;
+    size_t *n; /* NULL, or the option may be repeated: counts the values, which go to value[0], value[1], … */
+};
+
+/* Reads the options of a command, of which |of| lists |n|, and --help. Returns -1 when they are right, else the exit
+ * code. */
+int xh_tool_options(const char *command, const char *help, int argc, char **argv, const struct xh_tool_option *of,
+                    size_t n);
+#define XH_TOOL_OPTIONS(command, help, argc, argv, of) \
+    xh_tool_options(command, help, argc, argv, of, sizeof(of) / sizeof *(of))
 
 /* Flushes standard output. Returns |code|, or XH_EXIT_FAILED when output was lost. */
 int xh_tool_end(int code);

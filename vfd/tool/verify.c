@@ -2,7 +2,6 @@
  *
  * The origin is read with the shadow off, so that nothing comes from what is checked. A page counts as checked when it
  * was in the shadow both before and after its bytes were copied. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,14 +187,11 @@ out:
 
 int xh_tool_verify(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
     static const char command[] = "xhdf5 cache verify";
     char shown[1024];
-    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
-        if (c == 'h')
-            return fputs(help, stdout), XH_EXIT_OK;
-        return xh_tool_bad_option(command, argv);
-    }
+    int code = xh_tool_options(command, help, argc, argv, NULL, 0);
+    if (code >= 0)
+        return code;
     const char *url = xh_tool_url(command, argc, argv, 1);
     return url ? verify(url, xh_tool_shown(url, shown, sizeof shown), o) : XH_EXIT_USAGE;
 }

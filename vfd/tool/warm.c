@@ -4,7 +4,6 @@
  * walks through the metadata (survey.h). Raw data is read here, without HDF5 and its filters. Two threads take batches
  * of pages in turn, so that the link stays busy while one of them starts its next batch. At the end the pages in the
  * shadow are counted: a full shadow drops pages silently. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -39,7 +38,7 @@ static const char help[] =
 struct wish {
     const char *url;
     char shown[1024];
-    char **paths;
+    const char **paths;
     size_t npaths;
     int metadata_only;
 };
@@ -252,26 +251,15 @@ static int warm(const struct wish *w, const struct xh_options *given)
 
 int xh_tool_warm(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct option longs[] = {{"dataset", required_argument, NULL, 'd'},
-                                          {"metadata-only", no_argument, NULL, 'm'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
     static const char command[] = "xhdf5 cache warm";
     struct wish w = {0};
-    int code;
-    w.paths = calloc((size_t)argc + 1, sizeof *w.paths);
-    if (!w.paths)
+    if (!(w.paths = calloc((size_t)argc + 1, sizeof *w.paths)))
         return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
-    for (int c; (c = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
-        if (c == 'd') {
-            w.paths[w.npaths++] = optarg;
-        } else if (c == 'm') {
-            w.metadata_only = 1;
-        } else {
-            code = c == 'h' ? (fputs(help, stdout), XH_EXIT_OK) : xh_tool_bad_option(command, argv);
-            goto out;
-        }
-    }
+    const struct xh_tool_option options[] = {{"dataset", .value = w.paths, .n = &w.npaths},
+                                             {"metadata-only", .flag = &w.metadata_only}};
+    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
+    if (code >= 0)
+        goto out;
     code = XH_EXIT_USAGE;
     if (!(w.url = xh_tool_url(command, argc, argv, 1)))
         goto out;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../cache/base/files.h"
 #include "dial.h"
 
 struct sink {
@@ -21,18 +22,8 @@ static int write_piece(void *ctx, const uint8_t *p, size_t len)
     struct sink *s = ctx;
     for (size_t i = 0; i < len && !s->first; i++)
         s->first = p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n' ? 0 : p[i];
-    while (len) {
-        ssize_t n = write(s->fd, p, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            s->bad = errno ? errno : EIO;
-            return -1;
-        }
-        p += n;
-        len -= (size_t)n;
-    }
-    return 0;
+    s->bad = xh_write(s->fd, p, len) ? errno : 0;
+    return s->bad ? -1 : 0;
 }
 
 /* Judges the reply |a| for |u|. Returns 0 or a negative code. */
