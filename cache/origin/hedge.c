@@ -1,15 +1,15 @@
 /* Hedging: when is a reply a straggler? See hedge.h.
  *
- * Hardly ever by the clock alone: a server or a link that is slow for all is not helped by more
- * requests. A straggler is behind peers that ended while it stood still, or beside it. But where a queue is full, the
- * packets of one connection may be lost again and again, each sent after twice the time: then another may be
- * luckier. */
+ * By what the server's last replies have taken: a server or a link that is slow for all is not helped by more requests,
+ * and by the first replies that are late it is known as such. A request or a reply of one packet that is lost is sent
+ * again after 200 ms at the soonest, and where a queue is full again and again, each time after twice as long: another
+ * connection is mostly luckier. */
 #include "hedge.h"
 
 #include "exchange.h"
 
 #define FAR 4                     /* times worse than the worst of the peers */
-#define QUIET_LEAST_NS 100000000u /* below, a retransmission or a busy processor explains it */
+#define QUIET_LEAST_NS 50000000u  /* a quarter of TCP's least time-out; a busy server is often silent for less */
 #define STUCK_LEAST_NS 2000000000u
 #define TRICKLE_LEAST_NS 500000000u
 #define TRICKLE_ROUND_TRIPS 16    /* slow start is over then */
@@ -61,7 +61,8 @@ static uint64_t larger(uint64_t a, uint64_t b)
 /* How long any reply may be silent: far longer than each of the last ones was. */
 static uint64_t patience(const struct xh_peers *p, double rtt_ns)
 {
-    uint64_t ns = larger(QUIET_LEAST_NS, (uint64_t)(FAR * rtt_ns));
+    int is_known = p->last[0].end_ns > 0;
+    uint64_t ns = larger(is_known ? QUIET_LEAST_NS : STUCK_LEAST_NS, (uint64_t)(FAR * rtt_ns));
     for (unsigned i = 0; i < XH_PEERS; i++)
         ns = larger(ns, FAR * p->last[i].quiet_ns);
     return ns;
@@ -86,15 +87,9 @@ uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_
     if (!x->last_ns || now < x->last_ns)
         return QUIET_LEAST_NS; /* still being connected */
     uint64_t limit = patience(p, rtt_ns), quiet = now - x->last_ns, age = now - x->sent_ns;
-    uint64_t stuck = larger(STUCK_LEAST_NS, limit);
     uint64_t silent = quiet < limit ? limit - quiet : larger(quiet / 2, XH_HEDGE_LOOK_NS);
-    if (quiet >= limit && bytes_left(x) > 0) {
-        for (unsigned i = 0; i < XH_PEERS; i++)
-            if (p->last[i].end_ns > x->last_ns)
-                return 0;
-        if (quiet >= stuck)
-            return 0;
-    }
+    if (quiet >= limit && bytes_left(x) > 0)
+        return 0;
     uint64_t grown = larger(TRICKLE_LEAST_NS, (uint64_t)(TRICKLE_ROUND_TRIPS * rtt_ns));
     uint64_t slow = age < grown ? grown - age : larger(age / 4, XH_HEDGE_LOOK_NS);
     if (age >= grown && x->first_ns && trickles(p, x, now, limit))

@@ -222,17 +222,23 @@ static int try_situations(void)
     return bad != 0;
 }
 
-/* Replies that straggle, in each way. Prints TAP. Returns 0 when all was as it should be. */
-static int try_stragglers(void)
+static void run_loss(void *ctx, FILE *out)
 {
-    unsigned n = sim_straggler_ways(), bad = 0;
+    char seen[256] = "", wrong[600] = "";
+    sim_loss_run(*(unsigned *)ctx, seen, sizeof seen, wrong, sizeof wrong);
+    fprintf(out, "%s%s%s", seen, wrong[0] ? " WRONG: " : "", wrong);
+}
+
+/* |n| cases, each in a child. Prints TAP. Returns 0 when all was as it should be. */
+static int try_cases(unsigned n, void (*run)(void *ctx, FILE *out), const char *(*name)(unsigned), const char *claim)
+{
+    unsigned bad = 0;
     char said[1024];
     printf("1..%u\n", n);
     for (unsigned i = 0; i < n; i++) {
-        int is_bad = in_child(run_straggler, &i, said, sizeof said) != 0 || strstr(said, "WRONG") != NULL;
+        int is_bad = in_child(run, &i, said, sizeof said) != 0 || strstr(said, "WRONG") != NULL;
         bad += (unsigned)is_bad;
-        printf("%s %u - %s: the bytes are right, in time, and no more is asked than must be\n# %s\n", is_bad ? "not ok" : "ok", i + 1,
-               sim_straggler_name(i), said);
+        printf("%s %u - %s: %s\n# %s\n", is_bad ? "not ok" : "ok", i + 1, name(i), claim, said);
     }
     return bad != 0;
 }
@@ -680,6 +686,7 @@ static void usage(void)
            "sim --seed N [--trace [COMPONENTS]]        one seed; --trace: events of the network and the driver's log\n"
            "sim --faults                               each fault with each kind of reading, once and for ever\n"
            "sim --stragglers                           a reply that straggles, in each way, among many that do not\n"
+           "sim --losses                               how long the simulated TCP takes to repair them\n"
            "sim --advice                               what a user is told when a file is closed, in some situations\n"
            "sim --workload W1|W1-sets|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
            "    [--piece BYTES] [--xrootd] [--images N] [--reads N] [--cpu NS] [--trace]   beside a plain client with 1 to 16 connections\n"
@@ -723,7 +730,7 @@ int main(int argc, char **argv)
         {"reads", 1, NULL, 'R'}, {"piece", 1, NULL, 'P'}, {"matrix", 0, NULL, 'M'}, {"every", 1, NULL, 'e'},
         {"megabytes", 1, NULL, 'm' + 256}, {"unpack", 1, NULL, 'u'}, {"sources", 1, NULL, 'S'},
         {"source-bytes", 1, NULL, 'B'}, {"faults", 0, NULL, 'F'}, {"least", 1, NULL, 'L'},
-        {"stragglers", 0, NULL, 'G'},
+        {"stragglers", 0, NULL, 'G'}, {"losses", 0, NULL, 'D'},
         {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'},
         {"readahead-bytes", 1, NULL, 'b' + 256},
         {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"site", 1, NULL, 's' + 256},
@@ -752,7 +759,9 @@ int main(int argc, char **argv)
         case 'N': b.connections = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'b' + 256: b.readahead_bytes = strtoull(optarg, NULL, 10) << 20; break;
         case 'L': least = strtod(optarg, NULL); break;
-        case 'G': return try_stragglers();
+        case 'G': return try_cases(sim_straggler_ways(), run_straggler, sim_straggler_name,
+                                   "the bytes are right, in time, and no more is asked than must be");
+        case 'D': return try_cases(sim_losses(), run_loss, sim_loss_name, "it is repaired in its time");
         case 'A': return try_situations();
         case 'w': b.name = optarg; break;
         case 'r': b.rtt_ms = strtod(optarg, NULL); break;

@@ -129,7 +129,7 @@ static struct conn *conn_open(struct xh_lane *l, struct sim_server *s)
     atomic_fetch_add_explicit(c->sockets, 1, memory_order_relaxed);
     l->opened++;
     sim_sums.open_most = ++sim_sums.open > sim_sums.open_most ? sim_sums.open : sim_sums.open_most;
-    sim_at(sim_link_up(s->link) + s->link->rtt_ns / 2, on_there, c, 0);
+    sim_at(sim_link_up(s->link, 1) + s->link->rtt_ns / 2, on_there, c, 0);
     sim_trace("port=%u opens to %s", c->port, s->name);
     return c;
 }
@@ -251,7 +251,7 @@ static void send_request(struct xh_lane *l)
     sim_sums.requests++;
     sim_note(l->conn->port * 31u + (uint64_t)strlen(range));
     l->wire->events->sent(l->x, l->conn->port);
-    sim_at(sim_link_up(l->conn->server->link) + l->conn->server->think_ns, on_answer, q, 0);
+    sim_at(sim_link_up(l->conn->server->link, 0) + l->conn->server->think_ns, on_answer, q, 0);
 }
 
 static char *copy(const char *s)

@@ -32,25 +32,33 @@ static const struct way {
     struct sim_lie first, again, each; /* the straggler, what is asked in its place, all others */
     unsigned again_asked;              /* how often what the straggler should bring is asked for in all; 0: any number */
     unsigned connections;              /* 0: the default */
+    int alone;                         /* each transfer is asked for when the one before it has ended */
+    unsigned each_after;               /* all others: those behind so many requests, or the first */
 } ways[] = {
-    {"honest", 1, 100000, 1000, 0, 0, HONEST, HONEST, HONEST, 0, 0},
-    {"stalls in the body", 1, 100000, 1500, 1, 2, HALTS(STALL_NS), HONEST, HONEST, 0, 0},
-    {"stalls in parts", 40, 1250, 1500, 1, 2, HALTS(STALL_NS), HONEST, HONEST, 0, 0},
-    {"stalls before the headers", 1, 100000, 1500, 1, 2, {.fault = SIM_FAULTS, .late_ns = STALL_NS}, HONEST, HONEST, 0, 0},
+    {"honest", 1, 100000, 1000, 0, 0, HONEST, HONEST, HONEST, 0, 0, 0, 0},
+    {"stalls in the body", 1, 100000, 1500, 1, 2, HALTS(STALL_NS), HONEST, HONEST, 0, 0, 0, 0},
+    {"stalls in parts", 40, 1250, 1500, 1, 2, HALTS(STALL_NS), HONEST, HONEST, 0, 0, 0, 0},
+    {"stalls before the headers", 1, 100000, 1500, 1, 2, {.fault = SIM_FAULTS, .late_ns = STALL_NS}, HONEST, HONEST, 0, 0, 0, 0},
     {"trickles", 1, 150000, 3000, 1, 2,
-     {.fault = SIM_FAULTS, .halts = 1, .step_bytes = 500, .step_ns = 50 * SIM_MS}, HONEST, HONEST, 0, 0},
+     {.fault = SIM_FAULTS, .halts = 1, .step_bytes = 500, .step_ns = 50 * SIM_MS}, HONEST, HONEST, 0, 0, 0, 0},
     /* Both bring the same bytes side by side. */
     {"goes on when asked again", 40, 1250, 2000, 1, 2,
      {.fault = SIM_FAULTS, .halts = 1, .pause_ns = 150 * SIM_MS, .step_bytes = 500, .step_ns = 2 * SIM_MS},
-     {.fault = SIM_FAULTS, .halts = 1, .step_bytes = 500, .step_ns = 2 * SIM_MS}, HONEST, 0, 0},
-    {"the second fails", 1, 100000, 2500, 1, 2, HALTS(2 * SIM_S), {.fault = SIM_F_503}, HONEST, 3, 0},
+     {.fault = SIM_FAULTS, .halts = 1, .step_bytes = 500, .step_ns = 2 * SIM_MS}, HONEST, 0, 0, 0, 0},
+    {"the second fails", 1, 100000, 2500, 1, 2, HALTS(2 * SIM_S), {.fault = SIM_F_503}, HONEST, 3, 0, 0, 0},
     {"the straggler fails", 1, 100000, 4000, 1, 2, {.fault = SIM_FAULTS, .halts = 1, .pause_ns = 700 * SIM_MS, .breaks = 1},
-     {.fault = SIM_FAULTS, .late_ns = 2500 * SIM_MS}, HONEST, 0, 0},
-    {"both stall", 1, 100000, 2500, 1, 2, HALTS(2 * SIM_S), HALTS(2 * SIM_S), HONEST, 3, 0},
-    {"no connection is left", 1, 100000, 0, 0, 0, HALTS(2 * SIM_S), HONEST, HONEST, 0, 1},
-    {"slow for all", 1, 100000, 0, 0, 0, HONEST, HONEST, {.fault = SIM_FAULTS, .late_ns = 250 * SIM_MS}, 0, 0},
+     {.fault = SIM_FAULTS, .late_ns = 2500 * SIM_MS}, HONEST, 0, 0, 0, 0},
+    {"both stall", 1, 100000, 2500, 1, 2, HALTS(2 * SIM_S), HALTS(2 * SIM_S), HONEST, 3, 0, 0, 0},
+    {"no connection is left", 1, 100000, 0, 0, 0, HALTS(2 * SIM_S), HONEST, HONEST, 0, 1, 0, 0},
+    {"slow for all", 1, 100000, 0, 0, 0, HONEST, HONEST, {.fault = SIM_FAULTS, .late_ns = 250 * SIM_MS}, 0, 0, 0, 0},
     {"a slow rate for all", 1, 100000, 0, 0, 0, HONEST, HONEST,
-     {.fault = SIM_FAULTS, .halts = 1, .step_bytes = 5000, .step_ns = 30 * SIM_MS}, 0, 0},
+     {.fault = SIM_FAULTS, .halts = 1, .step_bytes = 5000, .step_ns = 30 * SIM_MS}, 0, 0, 0, 0},
+    {"stalls before the headers, alone", 1, 100000, 300, 1, 1, {.fault = SIM_FAULTS, .late_ns = STALL_NS}, HONEST, HONEST, 3,
+     0, 1, 0},
+    {"stalls in the body, alone", 1, 100000, 300, 1, 1, HALTS(STALL_NS), HONEST, HONEST, 3, 0, 1, 0},
+    /* The first of the slow ones is one as far as anybody can tell; then it is known. */
+    {"slow for all from then on, alone", 1, 100000, 0, 1, 1, HONEST, HONEST, {.fault = SIM_FAULTS, .late_ns = 250 * SIM_MS}, 0, 0,
+     1, STRAGGLER},
 };
 
 static const struct way *way;
@@ -88,7 +96,7 @@ static struct sim_lie lies(const char *range)
     if (++asked == STRAGGLER)
         straggler_end = end;
     if (!straggler_end || end != straggler_end)
-        return asked > 1 ? way->each : (struct sim_lie)HONEST;
+        return asked > 1 && asked > way->each_after ? way->each : (struct sim_lie)HONEST;
     straggler_asked++;
     return straggler_asked == 1 ? way->first : straggler_asked == 2 ? way->again : (struct sim_lie)HONEST;
 }
@@ -132,6 +140,14 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
     pthread_mutex_unlock(&lock);
 }
 
+static void wait_for(const struct job *j)
+{
+    pthread_mutex_lock(&lock);
+    while (!j->done)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
 /* Asks for the whole file: each second range of a block by one transfer, the others by the next. Returns ns. */
 static uint64_t read_round(struct xh_origin *o, struct job *jobs, size_t n)
 {
@@ -148,12 +164,11 @@ static uint64_t read_round(struct xh_origin *o, struct job *jobs, size_t n)
         j->t = (struct xh_transfer){.ranges = j->range, .nranges = way->ranges, .ctx = j, .bytes = on_bytes, .done = on_done};
         if (xh_origin_submit(o, list, 1, &err) != 0)
             wrong("submit: %s", err.text);
+        else if (way->alone)
+            wait_for(j);
     }
-    pthread_mutex_lock(&lock);
     for (size_t i = 0; i < n && !wrong_text[0]; i++)
-        while (!jobs[i].done)
-            pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
+        wait_for(&jobs[i]);
     return sim_now() - begun;
 }
 

@@ -1,8 +1,14 @@
 /* Links and TCP: see tcp.h.
  *
  * A link keeps the order of its packets. So an acknowledgement of a packet shows that what was sent before it and was
- * not acknowledged is lost (no thresholds), and in-order arrival can be told from the sender's own list: both ends
- * are here.
+ * not acknowledged is lost, and in-order arrival can be told from the sender's own list: both ends are here.
+ *
+ * Loss is found as Linux does it. Of packets in the order of their last sending, those before the latest one that was
+ * acknowledged are lost (RACK, RFC 8985 section 6.2; its reordering window is 0 here, as nothing overtakes). Where
+ * nothing comes behind what is lost, the last segment is sent again after two round trips (tail loss probe, RFC 8985
+ * section 7), and everything after a time-out (RFC 6298). The two times are those of Linux (tcp_schedule_loss_probe,
+ * TCP_RTO_MIN): a probe of a single segment waits for 200 ms more, as its acknowledgement may be delayed, and no
+ * time-out is shorter than a round trip and 200 ms.
  *
  * Not modelled: delayed acknowledgements, loss of acknowledgements, reordering, ECN, the work of either machine. */
 #include "tcp.h"
@@ -15,7 +21,9 @@
 #define FIRST_WINDOW (10 * SIM_MSS)
 #define RECEIVE_FIRST 65536u
 #define RTO_LEAST (200 * SIM_MS)
-#define PROBE_SPARE (10 * SIM_MS)
+#define RTO_FIRST SIM_S         /* before a round trip was measured */
+#define BACKOFFS_MOST 9
+#define PROBE_SPARE (2 * SIM_MS)
 #define WRITE_EVERY (5 * SIM_MS) /* a capped server's writes */
 #define BBR_ROUNDS 10
 #define BBR_HIGH 2.885
@@ -28,9 +36,15 @@ struct packet {
     uint64_t seq;
     uint32_t len;
     uint8_t state, here, again, limited; /* here: it has arrived; again: it was sent twice; limited: by what there was to send */
+    uint8_t divided; /* what was sent first had the next packet at its end */
     uint64_t order, sent_ns;
     uint64_t may_send; /* what the receiver takes bytes up to, as its acknowledgement says */
     uint64_t delivered, delivered_ns; /* of the connection, when it was sent */
+};
+
+/* Packets, first in, first out. */
+struct line {
+    uint64_t *at, room, first, end;
 };
 
 enum bbr_state { STARTUP, DRAIN, PROBE_BW, PROBE_RTT };
@@ -46,12 +60,16 @@ struct sim_conn {
     uint64_t may_send;  /* the receiver takes bytes up to here */
     struct packet *packet;  /* a ring: packet |i| at i & (room - 1) */
     uint64_t room, first, packets; /* the ones in use: [first, packets) */
-    uint64_t unacked, looked;  /* packets before these are acknowledged; or were looked at for loss */
-    uint64_t *lost, losts, lost_room, lost_first; /* to be sent again */
-    uint64_t flying_bytes, orders, recovers;      /* recovers: until this |seq| a loss is the same one */
+    uint64_t unacked;          /* packets before it are acknowledged */
+    struct line lost;          /* to be sent again */
+    struct line sent;          /* in the order of sending: |order| is the place; not looked at for loss yet */
+    uint64_t flying_bytes, recovers, probed; /* recovers: until this |seq| a loss is the same one; probed: and there is
+                                              * one probe */
     double window, threshold;
-    uint64_t srtt_ns, least_rtt_ns, heard_ns, timer_ns, idle_ns, backoff;
-    int timer, pumping;
+    uint64_t srtt_ns, rttvar_ns, least_rtt_ns;
+    uint64_t heard_ns, new_ns; /* the last acknowledgement, or when the flight began; when something new was sent */
+    uint64_t timer_ns, idle_ns, backoff; /* timer_ns: the timer's next event; 0: there is none */
+    int pumping, doomed; /* doomed: the next segment is lost */
     uint64_t send_at_ns; /* pacing */
     /* CUBIC: */
     double most, begun_ns;
@@ -60,7 +78,9 @@ struct sim_conn {
     enum bbr_state bbr;
     uint64_t limited_to; /* what is delivered up to here was limited by what there was to send; 0: nothing is */
     uint64_t delivered, delivered_ns, round_at, rounds, rated, rtt_seen_ns, phase_ns, probe_until_ns;
-    double rates[BBR_ROUNDS], full_rate, pacing;
+    double rates[BBR_ROUNDS], full_rate, pacing, prior; /* prior: the window before it was cut */
+    uint64_t conserves_to; /* the round trip in which |conserves| ends when this was delivered */
+    int repairs, conserves; /* losses are not repaired yet; as much is sent as is acknowledged */
     unsigned full_rounds, phase;
     int full;
     /* The receiver: */
@@ -78,16 +98,46 @@ static struct packet *packet_at(struct sim_conn *c, uint64_t i)
 
 /* ---- the link */
 
-uint64_t sim_link_up(struct sim_link *l)
+/* Puts |i| at the end of |l|. */
+static void line_up(struct line *l, uint64_t i)
 {
-    uint64_t again = sim_chance(l->loss) ? 2 * l->rtt_ns + PROBE_SPARE : 0;
+    if (l->end - l->first == l->room) {
+        uint64_t room = l->room ? 2 * l->room : 64, *more = calloc(room, sizeof *more);
+        if (!more)
+            abort();
+        for (uint64_t k = l->first; k < l->end; k++)
+            more[k & (room - 1)] = l->at[k & (l->room - 1)];
+        free(l->at);
+        l->at = more;
+        l->room = room;
+    }
+    l->at[l->end++ & (l->room - 1)] = i;
+}
+
+static uint64_t line_first(const struct line *l)
+{
+    return l->at[l->first & (l->room - 1)];
+}
+
+uint64_t sim_link_up(struct sim_link *l, int opens)
+{
+    uint64_t again = !sim_chance(l->loss) ? 0 : opens ? RTO_FIRST : l->rtt_ns + RTO_LEAST;
     return sim_now() + l->rtt_ns / 2 + again;
 }
 
-/* Puts |len| bytes on the link. Returns when they arrive; 0: never. */
-static uint64_t carry(struct sim_link *l, uint64_t len)
+/* How many of |len| bytes come before the first segment that is lost. */
+static uint64_t spared(const struct sim_link *l, uint64_t len)
 {
-    uint64_t now = sim_now(), from = l->busy_until_ns > now ? l->busy_until_ns : now;
+    for (uint64_t n = 0; n < len && l->loss > 0; n += SIM_MSS)
+        if (sim_chance(l->loss))
+            return n;
+    return len;
+}
+
+/* Puts |len| bytes on the link, which loses them if |loses|. Returns when they arrive; 0: never. */
+static uint64_t carry(struct sim_link *l, uint64_t len, int loses)
+{
+    uint64_t now = sim_now(), from = l->busy_until_ns > now ? l->busy_until_ns : now, n = l->carried++;
     if (l->rate > 0) {
         if ((double)(from - now) * l->rate + (double)len > (double)(l->queue_bytes + len)) {
             l->dropped++;
@@ -97,11 +147,10 @@ static uint64_t carry(struct sim_link *l, uint64_t len)
         l->busy_until_ns = from;
     }
     l->sent_bytes += len;
-    for (uint64_t n = (len + SIM_MSS - 1) / SIM_MSS; n && l->loss > 0; n--)
-        if (sim_chance(l->loss)) {
-            l->lost++;
-            return 0;
-        }
+    if (loses || (n < 64 && (l->loses >> n & 1))) {
+        l->lost++;
+        return 0;
+    }
     uint64_t at = from + (l->rtt_ns + 1) / 2 + (l->jitter_ns ? sim_below(l->jitter_ns) : 0);
     l->last_ns = at > l->last_ns ? at : l->last_ns;
     return l->last_ns;
@@ -141,6 +190,25 @@ static double pace(struct sim_conn *c)
     return c->pacing;
 }
 
+/* A loss takes no more than itself from the window. For a round trip after the first one as much is sent as is
+ * acknowledged; when the losses are repaired, the window is what it was. As Linux's bbr_set_cwnd. */
+static void bbr_window(struct sim_conn *c, const struct packet *p)
+{
+    double target = (c->full ? 2 : BBR_HIGH) * bdp(c) + 3.0 * SIM_MSS * c->link->segments;
+    double flies = (double)c->flying_bytes + p->len, grown = c->window + p->len;
+    if (p->delivered >= c->conserves_to)
+        c->conserves = 0;
+    if (c->conserves)
+        c->window = c->window > flies ? c->window : flies;
+    else if (c->full)
+        c->window = grown < target ? grown : target;
+    else if (c->window < target || c->delivered < FIRST_WINDOW)
+        c->window = grown;
+    if (c->bbr == PROBE_RTT)
+        c->window = 4.0 * SIM_MSS * (c->link->segments > 1 ? 2 : 1);
+    c->window = c->window > FIRST_WINDOW / 2.0 ? c->window : FIRST_WINDOW / 2.0;
+}
+
 static void bbr_acked(struct sim_conn *c, const struct packet *p)
 {
     uint64_t now = sim_now();
@@ -178,20 +246,15 @@ static void bbr_acked(struct sim_conn *c, const struct packet *p)
     if (c->bbr != PROBE_RTT && c->full && now - c->rtt_seen_ns > BBR_RTT_LASTS) {
         c->bbr = PROBE_RTT;
         c->probe_until_ns = now + BBR_PROBES;
+        c->prior = c->repairs && c->prior > c->window ? c->prior : c->window;
         c->least_rtt_ns = SIM_NEVER / 4;
     } else if (c->bbr == PROBE_RTT && now > c->probe_until_ns) {
         c->bbr = PROBE_BW;
+        c->window = c->prior;
         c->phase = 2;
         c->phase_ns = c->rtt_seen_ns = now;
     }
-    double target = (c->full ? 2 : BBR_HIGH) * bdp(c) + 3.0 * SIM_MSS * c->link->segments;
-    if (c->bbr == PROBE_RTT)
-        c->window = 4.0 * SIM_MSS * (c->link->segments > 1 ? 2 : 1);
-    else if (c->full)
-        c->window = target;
-    else
-        c->window = c->window + p->len;
-    c->window = c->window > FIRST_WINDOW / 2.0 ? c->window : FIRST_WINDOW / 2.0;
+    bbr_window(c, p);
 }
 
 /* CUBIC's slow start ends when round trips grow (HyStart's delay). */
@@ -244,8 +307,13 @@ static void loss_acked(struct sim_conn *c, const struct packet *p, uint64_t flew
 
 static void lost_some(struct sim_conn *c)
 {
-    if (c->link->control == SIM_BBR)
+    if (c->link->control == SIM_BBR) {
+        c->prior = c->bbr == PROBE_RTT && c->prior > c->window ? c->prior : c->window;
+        c->window = (double)c->flying_bytes;
+        c->repairs = c->conserves = 1;
+        c->conserves_to = c->delivered;
         return;
+    }
     double part = c->link->control == SIM_CUBIC ? 0.7 : 0.5;
     c->most = c->window;
     c->begun_ns = 0;
@@ -262,57 +330,107 @@ static void lose(struct sim_conn *c, uint64_t i)
     struct packet *p = packet_at(c, i);
     p->state = LOST;
     c->flying_bytes -= p->len;
-    if (c->losts - c->lost_first == c->lost_room) {
-        uint64_t room = c->lost_room ? 2 * c->lost_room : 64, *more = calloc(room, sizeof *more);
-        if (!more)
-            abort();
-        for (uint64_t k = c->lost_first; k < c->losts; k++)
-            more[k & (room - 1)] = c->lost[k & (c->lost_room - 1)];
-        c->lost = more;
-        c->lost_room = room;
-    }
-    c->lost[c->losts++ & (c->lost_room - 1)] = i;
+    line_up(&c->lost, i);
     if (p->seq >= c->recovers) {
         c->recovers = c->next;
         lost_some(c);
+    } else if (c->link->control == SIM_BBR) {
+        c->window -= p->len;
     }
 }
 
-static void on_timer(void *ctx, uint64_t arg);
-
-static void set_timer(struct sim_conn *c)
+static int is_lost(struct sim_conn *c, uint64_t i)
 {
-    uint64_t wait = c->backoff ? RTO_LEAST << (c->backoff > 8 ? 8 : c->backoff - 1) : 0;
-    uint64_t probe = 2 * (c->srtt_ns ? c->srtt_ns : c->link->rtt_ns + SIM_S) + PROBE_SPARE;
-    c->timer_ns = c->heard_ns + (wait > probe ? wait : probe);
-    if (c->timer)
-        return;
-    c->timer = 1;
-    sim_at(c->timer_ns, on_timer, c, 0);
+    return i >= c->unacked && packet_at(c, i)->state == LOST;
+}
+
+/* Up to here all is acknowledged. */
+static uint64_t acked_to(struct sim_conn *c)
+{
+    return c->unacked < c->packets ? packet_at(c, c->unacked)->seq : c->next;
+}
+
+static void send_packet(struct sim_conn *c, uint64_t i, int loses);
+static void send_again(struct sim_conn *c, uint64_t i);
+static void add_packet(struct sim_conn *c, uint32_t len);
+
+/* 1 where a probe is due before the time-out: once, and not while losses are being repaired. */
+static int may_probe(struct sim_conn *c)
+{
+    uint64_t acked = acked_to(c);
+    return c->backoff == 0 && acked >= c->recovers && acked >= c->probed;
+}
+
+static uint64_t timer_due(struct sim_conn *c)
+{
+    uint64_t wait = c->srtt_ns + (4 * c->rttvar_ns > RTO_LEAST ? 4 * c->rttvar_ns : RTO_LEAST);
+    uint64_t due = c->heard_ns + (wait << c->backoff);
+    if (!may_probe(c))
+        return due;
+    uint64_t from = c->new_ns > c->heard_ns ? c->new_ns : c->heard_ns;
+    uint64_t probe = from + 2 * c->srtt_ns + (c->next - acked_to(c) <= SIM_MSS ? RTO_LEAST : PROBE_SPARE);
+    return probe < due ? probe : due;
+}
+
+/* Sends the last segment once more. */
+static void probe(struct sim_conn *c)
+{
+    struct packet *p = packet_at(c, c->packets - 1);
+    c->probed = c->next;
+    if (p->len > SIM_MSS) {
+        p->len -= SIM_MSS;
+        p->divided = 1;
+        c->next -= SIM_MSS;
+        add_packet(c, SIM_MSS);
+        p = packet_at(c, c->packets - 1);
+        p->state = FLYING;
+    }
+    c->flying_bytes -= p->len;
+    c->heard_ns = sim_now();
+    send_again(c, c->packets - 1);
 }
 
 /* Nothing was heard for long: all that flies is lost. */
-static void on_timer(void *ctx, uint64_t arg)
+static void time_out(struct sim_conn *c)
 {
-    struct sim_conn *c = ctx;
-    c->timer = 0;
-    if (c->closed || c->flying_bytes == 0)
-        return;
-    if (sim_now() < c->timer_ns) {
-        c->timer = 1;
-        sim_at(c->timer_ns, on_timer, c, 0);
-        return;
-    }
-    c->backoff++;
+    c->backoff += c->backoff < BACKOFFS_MOST;
     c->heard_ns = sim_now();
-    if (c->backoff > 1) /* the first time it is a probe */
-        c->window = FIRST_WINDOW / 2.0;
     for (uint64_t i = c->unacked; i < c->packets; i++)
         if (packet_at(c, i)->state == FLYING)
             lose(c, i);
-    c->looked = c->packets;
+    c->sent.first = c->sent.end;
+    c->recovers = c->next;
+    c->window = FIRST_WINDOW / 2.0;
+    c->conserves = 0;
     pump(c);
+}
+
+static void set_timer(struct sim_conn *c);
+
+static void on_timer(void *ctx, uint64_t at)
+{
+    struct sim_conn *c = ctx;
+    if (c->closed || at != c->timer_ns) /* another event came before it */
+        return;
+    c->timer_ns = 0;
+    if (c->flying_bytes == 0)
+        return;
+    if (sim_now() >= timer_due(c)) {
+        if (may_probe(c))
+            probe(c);
+        else
+            time_out(c);
+    }
     set_timer(c);
+}
+
+static void set_timer(struct sim_conn *c)
+{
+    uint64_t due = timer_due(c);
+    if (c->flying_bytes == 0 || (c->timer_ns && c->timer_ns <= due)) /* it looks again then */
+        return;
+    c->timer_ns = due;
+    sim_at(due, on_timer, c, due);
 }
 
 /* The receiver takes bytes up to |may|. */
@@ -340,7 +458,8 @@ static void on_ack(void *ctx, uint64_t i)
     }
     c->heard_ns = now;
     c->backoff = 0;
-    if (p->state != ACKED) {
+    int is_new = p->state != ACKED;
+    if (is_new) {
         if (p->state == FLYING)
             c->flying_bytes -= p->len;
         p->state = ACKED;
@@ -349,8 +468,9 @@ static void on_ack(void *ctx, uint64_t i)
         if (c->delivered > c->limited_to)
             c->limited_to = 0;
         if (!p->again) {
-            uint64_t rtt = now - p->sent_ns;
-            c->srtt_ns = c->srtt_ns ? (7 * c->srtt_ns + rtt) / 8 : rtt;
+            uint64_t rtt = now - p->sent_ns, off = rtt > c->srtt_ns ? rtt - c->srtt_ns : c->srtt_ns - rtt;
+            c->rttvar_ns = (3 * c->rttvar_ns + off) / 4;
+            c->srtt_ns = (7 * c->srtt_ns + rtt) / 8;
             if (rtt <= c->least_rtt_ns) {
                 c->least_rtt_ns = rtt;
                 c->rtt_seen_ns = now;
@@ -358,30 +478,29 @@ static void on_ack(void *ctx, uint64_t i)
             if (c->link->control == SIM_CUBIC && c->window < c->threshold)
                 hystart(c, p, rtt);
         }
-        if (c->link->control == SIM_BBR)
-            bbr_acked(c, p);
-        else
-            loss_acked(c, p, flew);
     }
-    /* What was sent before it is lost: first tries by their places, others by their order. */
-    if (!p->again)
-        for (; c->looked < i; c->looked++)
-            if (packet_at(c, c->looked)->state == FLYING && !packet_at(c, c->looked)->again)
-                lose(c, c->looked);
-    if (p->again || c->recovers > p->seq)
-        for (uint64_t k = c->unacked; k < c->looked; k++) {
-            struct packet *q = packet_at(c, k);
-            if (q->state == FLYING && q->again && q->order < p->order)
+    /* What was sent before it is lost. Of a packet that was sent again, soon enough for the first to be the one that
+     * came, nobody knows when it was sent. */
+    if (is_new && (!p->again || now - p->sent_ns >= c->least_rtt_ns))
+        for (; c->sent.first < p->order; c->sent.first++) {
+            uint64_t k = line_first(&c->sent);
+            if (k >= c->unacked && packet_at(c, k)->state == FLYING && packet_at(c, k)->order == c->sent.first)
                 lose(c, k);
         }
     while (c->unacked < c->packets && packet_at(c, c->unacked)->state == ACKED)
         c->unacked++;
-    if (c->looked < c->unacked)
-        c->looked = c->unacked;
+    if (c->repairs && acked_to(c) >= c->recovers) {
+        c->repairs = c->conserves = 0;
+        c->window = c->window > c->prior ? c->window : c->prior;
+    }
+    if (is_new && c->link->control == SIM_BBR)
+        bbr_acked(c, p);
+    else if (is_new)
+        loss_acked(c, p, flew);
     if (c->got_packets > c->first) /* both ends have done with these */
         c->first = c->unacked < c->got_packets ? c->unacked : c->got_packets;
-    set_timer(c);
     pump(c);
+    set_timer(c);
 }
 
 /* Packet |i| has come to the client. */
@@ -393,6 +512,8 @@ static void on_packet(void *ctx, uint64_t i)
     if (i >= c->got_packets) {
         uint64_t before = c->got;
         packet_at(c, i)->here = 1;
+        if (packet_at(c, i)->divided)
+            packet_at(c, i + 1)->here = 1;
         while (c->got_packets < c->packets && packet_at(c, c->got_packets)->here) {
             c->got += packet_at(c, c->got_packets)->len;
             c->got_packets++;
@@ -403,6 +524,10 @@ static void on_packet(void *ctx, uint64_t i)
     if (i >= c->first)
         packet_at(c, i)->may_send = c->read + c->receive_bytes;
     sim_at(sim_now() + c->link->rtt_ns / 2, on_ack, c, i);
+    if (i >= c->first && packet_at(c, i)->divided) {
+        packet_at(c, i)->divided = 0;
+        on_packet(c, i + 1);
+    }
 }
 
 static void on_end(void *ctx, uint64_t arg)
@@ -418,7 +543,7 @@ static void on_end(void *ctx, uint64_t arg)
     c->events.arrived(c->events.ctx);
 }
 
-static void send_packet(struct sim_conn *c, uint64_t i)
+static void send_packet(struct sim_conn *c, uint64_t i, int loses)
 {
     struct packet *p = packet_at(c, i);
     uint64_t now = sim_now();
@@ -427,7 +552,10 @@ static void send_packet(struct sim_conn *c, uint64_t i)
         c->delivered_ns = now; /* the time in which nothing was to be sent does not count */
     }
     p->state = FLYING;
-    p->order = c->orders++;
+    p->order = c->sent.end;
+    line_up(&c->sent, i);
+    if (!p->again)
+        c->new_ns = now;
     p->sent_ns = now;
     p->delivered = c->delivered;
     p->delivered_ns = c->delivered_ns;
@@ -436,10 +564,16 @@ static void send_packet(struct sim_conn *c, uint64_t i)
     double rate = pace(c);
     if (rate > 0)
         c->send_at_ns = (c->send_at_ns > now ? c->send_at_ns : now) + (uint64_t)(p->len / rate);
-    uint64_t at = carry(c->link, p->len);
+    uint64_t at = carry(c->link, p->len, loses);
     if (at)
         sim_at(at, on_packet, c, i);
     set_timer(c);
+}
+
+static void send_again(struct sim_conn *c, uint64_t i)
+{
+    packet_at(c, i)->again = 1;
+    send_packet(c, i, spared(c->link, packet_at(c, i)->len) < packet_at(c, i)->len);
 }
 
 static void add_packet(struct sim_conn *c, uint32_t len)
@@ -472,9 +606,9 @@ static void pump(struct sim_conn *c)
 {
     uint64_t most = SIM_MSS * c->link->segments;
     while (!c->closed) {
-        while (c->lost_first < c->losts && packet_at(c, c->lost[c->lost_first & (c->lost_room - 1)])->state != LOST)
-            c->lost_first++;
-        int again = c->lost_first < c->losts;
+        while (c->lost.first < c->lost.end && !is_lost(c, line_first(&c->lost)))
+            c->lost.first++;
+        int again = c->lost.first < c->lost.end;
         uint64_t len = c->end - c->next < most ? c->end - c->next : most;
         if (!again && len == 0)
             return;
@@ -495,13 +629,18 @@ static void pump(struct sim_conn *c)
             return;
         }
         if (again) {
-            uint64_t i = c->lost[c->lost_first++ & (c->lost_room - 1)];
-            packet_at(c, i)->again = 1;
-            send_packet(c, i);
+            uint64_t i = line_first(&c->lost);
+            c->lost.first++;
+            send_again(c, i);
             continue;
         }
+        /* What is handed over at once is divided into the runs that survive, and the segments that do not. */
+        uint64_t run = c->doomed ? 0 : spared(c->link, len);
+        c->doomed = run > 0 && run < len;
+        if (run < len)
+            len = run ? run : len < SIM_MSS ? len : SIM_MSS;
         add_packet(c, (uint32_t)len);
-        send_packet(c, c->packets - 1);
+        send_packet(c, c->packets - 1, run == 0);
         if (c->ends && c->next == c->end)
             sim_at(sim_now() + c->link->rtt_ns, on_end, c, 0);
     }
@@ -548,8 +687,9 @@ struct sim_conn *sim_conn_new(struct sim_link *l, const struct sim_conn_events *
     c->threshold = 1e18;
     c->receive_bytes = RECEIVE_FIRST < l->receive_most ? RECEIVE_FIRST : l->receive_most;
     c->may_send = c->receive_bytes;
-    c->least_rtt_ns = SIM_NEVER / 4;
     c->round_rtt_ns = SIM_NEVER;
+    c->srtt_ns = c->least_rtt_ns = l->rtt_ns; /* of the handshake, which is over */
+    c->rttvar_ns = l->rtt_ns / 2;
     c->heard_ns = c->delivered_ns = c->rtt_seen_ns = c->idle_ns = sim_now();
     return c;
 }

@@ -23,11 +23,12 @@ struct sim_link {
     double loss;          /* of each segment, towards the client; of each request the other way */
     unsigned segments;    /* in a packet */
     uint64_t receive_most, send_most; /* what the two ends let be under way on a connection, bytes */
+    uint64_t loses;       /* bit n: the n-th packet that it carries is lost; for tests */
     enum sim_control control;
     double connection_rate; /* the server sends no faster on each; 0: as it can */
     /* Its state: */
     uint64_t busy_until_ns, last_ns;
-    uint64_t dropped, lost, sent_bytes;
+    uint64_t carried, dropped, lost, sent_bytes;
 };
 
 struct sim_conn;
@@ -52,7 +53,7 @@ void sim_conn_read(struct sim_conn *c, uint64_t bytes);
 /* The client is gone: nothing arrives any more. */
 void sim_conn_close(struct sim_conn *c);
 
-/* When what the client sends now is at the server. */
-uint64_t sim_link_up(struct sim_link *l);
+/* When what the client sends now, in one segment, is at the server; |opens|: the first one of a connection. */
+uint64_t sim_link_up(struct sim_link *l, int opens);
 
 #endif

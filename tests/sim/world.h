@@ -118,4 +118,9 @@ unsigned sim_straggler_ways(void);
 const char *sim_straggler_name(unsigned i);
 void sim_straggler_run(unsigned i, char *seen, size_t seen_size, char *wrong, size_t wrong_size);
 
+/* Losses (recovery.c): as stragglers. */
+unsigned sim_losses(void);
+const char *sim_loss_name(unsigned i);
+void sim_loss_run(unsigned i, char *seen, size_t seen_size, char *wrong, size_t wrong_size);
+
 #endif

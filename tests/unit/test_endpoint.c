@@ -713,24 +713,33 @@ static void peer(uint64_t quiet_ms, uint64_t took_ms)
     xh_hedge_note(&e->peers, &x);
 }
 
-Test(endpoint, silence_is_a_straggler_only_beside_peers_that_came, .init = fresh)
+/* How long |x| has to wait where a round trip takes |rtt_ms|. */
+static uint64_t wait_of(const struct xh_exchange *x, double rtt_ms)
+{
+    return xh_hedge_wait(&e->peers, rtt_ms * MS, x, now);
+}
+
+Test(endpoint, silence_is_a_straggler_by_what_the_servers_replies_have_taken, .init = fresh)
 {
     struct xh_exchange x;
     struct load *l = ask(0);
     start();
     now += 1000 * MS;
-    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, 1000, 900), now), 0, "alone");
-    now -= 950 * MS;
+    cr_assert_gt(wait_of(progress(l, &x, 1000, 900), 10), 0, "nothing is known of the server");
     peer(20, 0);
-    now += 950 * MS;
-    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 0, "the peer ended before the silence began");
-    peer(20, 0);
-    cr_assert_eq(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 0);
-    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, 1000, 90), now), 0, "not for long yet");
-    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, MIB, 900), now), 0, "all bytes came");
-    cr_assert_gt(xh_hedge_wait(&e->peers, 250 * MS, progress(l, &x, 1000, 900), now), 0, "a long round trip");
+    cr_assert_eq(wait_of(&x, 10), 0);
+    cr_assert_eq(wait_of(progress(l, &x, 1000, 81), 10), 0);
+    cr_assert_eq(wait_of(progress(l, &x, 1000, 70), 10), 10 * MS, "four times the longest silence");
+    cr_assert_eq(wait_of(progress(l, &x, 1000, 70), 25), 30 * MS, "four round trips");
+    cr_assert_gt(wait_of(progress(l, &x, MIB, 900), 10), 0, "all bytes came");
+    for (unsigned i = 0; i < XH_PEERS; i++)
+        peer(0, 0);
+    cr_assert_eq(wait_of(progress(l, &x, 1000, 30), 0.1), 20 * MS, "a busy server");
     peer(250, 0);
-    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 0, "a peer was silent as well");
+    cr_assert_gt(wait_of(progress(l, &x, 1000, 900), 10), 0, "a peer was silent as well");
+    for (unsigned i = 0; i < XH_PEERS; i++)
+        peer(20, 0);
+    cr_assert_eq(wait_of(&x, 10), 0, "that was long ago");
 }
 
 Test(endpoint, what_is_silent_for_long_is_asked_for_again_alone_and_one_at_a_time, .init = fresh)
@@ -741,10 +750,10 @@ Test(endpoint, what_is_silent_for_long_is_asked_for_again_alone_and_one_at_a_tim
         xh_ring_init(&l[i]->job.requests);
     start();
     now += 5000 * MS;
-    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l[0], &x[0], 1000, 1900), now), 0, "not for long yet");
+    cr_assert_gt(wait_of(progress(l[0], &x[0], 1000, 1900), 10), 0, "not for long yet");
     cr_assert_neq(xh_endpoint_hedge(&l[0]->r), 0);
-    cr_assert_eq(xh_hedge_wait(&e->peers, 10 * MS, progress(l[0], &x[0], 1000, 2100), now), 0);
-    cr_assert_gt(xh_hedge_wait(&e->peers, 600 * MS, &x[0], now), 0, "a long round trip");
+    cr_assert_eq(wait_of(progress(l[0], &x[0], 1000, 2100), 10), 0);
+    cr_assert_gt(wait_of(&x[0], 600), 0, "a long round trip");
     cr_assert_eq(xh_endpoint_hedge(&l[0]->r), 0);
     progress(l[1], &x[1], 1000, 4000);
     cr_assert_neq(xh_endpoint_hedge(&l[1]->r), 0, "one at a time");
@@ -769,13 +778,13 @@ Test(endpoint, a_trickle_is_a_straggler_only_beside_faster_peers, .init = fresh)
     peer(10, 100);
     peer(10, 100);
     progress(l, &x, 20000, 1);
-    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 0, "too young");
+    cr_assert_gt(wait_of(&x, 10), 0, "too young");
     now += 200 * MS;
-    cr_assert_eq(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, 20000, 1), now), 0);
-    cr_assert_gt(xh_hedge_wait(&e->peers, 50 * MS, &x, now), 0, "slow start");
-    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, MIB - 500, 1), now), 0, "soon over");
+    cr_assert_eq(wait_of(progress(l, &x, 20000, 1), 10), 0);
+    cr_assert_gt(wait_of(&x, 50), 0, "slow start");
+    cr_assert_gt(wait_of(progress(l, &x, MIB - 500, 1), 10), 0, "soon over");
     peer(10, 20000);
-    cr_assert_gt(xh_hedge_wait(&e->peers, 10 * MS, progress(l, &x, 20000, 1), now), 0, "a peer was as slow");
+    cr_assert_gt(wait_of(progress(l, &x, 20000, 1), 10), 0, "a peer was as slow");
 }
 
 Test(endpoint, looking_for_stragglers_never_spins, .init = fresh)
@@ -792,14 +801,14 @@ Test(endpoint, looking_for_stragglers_never_spins, .init = fresh)
             l->sent_ns = now - (uint64_t)rand_r(&seed) % (900 * MS);
         uint64_t age_ms = (now - l->sent_ns) / MS;
         progress(l, &x, (uint64_t)rand_r(&seed) % MIB, (uint64_t)rand_r(&seed) % (age_ms + 1));
-        uint64_t wait = xh_hedge_wait(&e->peers, 10 * MS, &x, now);
+        uint64_t wait = wait_of(&x, 10);
         cr_assert(wait == 0 || wait < (uint64_t)1 << 40);
     }
     /* With a deadline kept, the next look is not at once. */
     now = l->sent_ns + (uint64_t)100000 * MS;
     progress(l, &x, 1000, 1900);
     memset(&e->peers, 0, sizeof e->peers);
-    cr_assert_geq(xh_hedge_wait(&e->peers, 10 * MS, &x, now), 50 * MS);
+    cr_assert_geq(wait_of(&x, 10), 50 * MS);
 }
 
 Test(endpoint, few_requests_are_hedged_on_the_same_thread_and_counted, .init = fresh)
