@@ -44,6 +44,7 @@ struct xh_edit {
     struct xh_dav *quick; /* the client of xh_replace; NULL: none yet */
     int is_quick;         /* its connection is open */
     struct xh_dav *side;  /* a second client, for the turn and for work beside the first; NULL: none yet */
+    struct xh_dav_stat missed; /* the version that an attempt came upon, where its first look had shown another */
     struct xh_dav_stat found; /* the file at opening; a commit that replaces it need not ask first */
     int found_good;       /* |found| has not been used yet */
     uint64_t super_off;   /* the superblock as it is sent */

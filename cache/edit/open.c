@@ -47,7 +47,8 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
         if (tries == 3)
             return xh_err_set(
                 err, XH_E_CHANGED, 0,
-                "%.200s: the file is being changed on the server, or the server does not tell its version",
+                "%.200s: the file is being changed on the server, or the server does not tell its version, or it answers "
+                "from memory (nginx: open_file_cache)",
                 xh_dav_shown(e->dav));
     }
 }

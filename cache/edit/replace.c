@@ -18,9 +18,12 @@
 
 #define EXCHANGES_MOST 6 /* in each of them other writers came between */
 
+enum placed { REFUSED, PLACED, UNKNOWN };
+
 struct swap {
     const char *from, *aside;
     struct xh_dav_stat was, now; /* what is at |aside|, and at the file's name, after the swap */
+    enum placed placed;          /* what became of the move of |from| to the file's name */
 };
 
 static int is_same(const struct xh_dav_stat *a, const struct xh_dav_stat *b)
@@ -60,7 +63,9 @@ int xh_replace_begin(struct xh_edit *e, struct xh_aside *s)
 static int run_swap(struct xh_aside *s)
 {
     struct swap *w = s->ctx;
-    return xh_dav_exchange(s->e->quick, w->from, w->aside, &w->was, &w->now);
+    int placed = 0, rc = xh_dav_exchange(s->e->quick, w->from, w->aside, &w->was, &w->now, &placed);
+    w->placed = rc ? UNKNOWN : placed ? PLACED : REFUSED;
+    return rc;
 }
 
 /* Returns 0, or a negative code when the state of the files is not known. */
@@ -69,12 +74,14 @@ static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
     struct xh_aside s = {.e = e, .ctx = w, .run = run_swap};
     struct xh_err ignored;
     int known = e->is_quick;
+    w->placed = UNKNOWN;
     if (known) {
         xh_aside_begin(&s);
         known = s.began && xh_aside_end(&s, &ignored) == 0;
     /* the slow way, to put back another writer's file */
-    } else if (xh_dav_move(e->dav, "", w->aside, 0, &ignored) == 0) {
-        xh_dav_move(e->dav, w->from, "", 0, &ignored);
+    } else if (xh_dav_move(e->dav, "", w->aside, 0, &ignored) == 0 &&
+               xh_dav_move(e->dav, w->from, "", 0, &ignored) == 0) {
+        w->placed = PLACED;
     }
     if (!known) {
         e->is_quick = 0;
@@ -83,8 +90,8 @@ static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
         if (rc)
             return rc;
     }
-    xh_trace(XH_T_VFD, "exchange", "url=%s from=%s aside=%s was=%s now=%s", xh_dav_shown(e->dav), w->from, w->aside,
-             w->was.there ? w->was.validator : "-", w->now.there ? w->now.validator : "-");
+    xh_trace(XH_T_VFD, "exchange", "url=%s from=%s aside=%s was=%s now=%s placed=%d", xh_dav_shown(e->dav), w->from,
+             w->aside, w->was.there ? w->was.validator : "-", w->now.there ? w->now.validator : "-", (int)w->placed);
     return 0;
 }
 
@@ -127,49 +134,90 @@ int xh_replace_find(struct xh_edit *e)
     return put_back(e, name, &ignored);
 }
 
+/* The error of a file that is at |aside| and should be at its name. */
+static int stranded(struct xh_edit *e, const char *aside, int code, struct xh_err *err)
+{
+    return xh_err_set(err, code, 0,
+                      "%.200s: the file lies at the server as %.200s%.60s, and could not be put back: rename it",
+                      xh_dav_shown(e->dav), xh_dav_shown(e->dav), aside);
+}
+
+/* The new file did not come to its name in the first swap. Puts back what was put aside. Returns XH_REPLACE_LOST, or a
+ * negative code. */
+static int undo_first(struct xh_edit *e, const struct swap *w, int is_old, struct xh_err *err)
+{
+    struct xh_err why;
+    if (!w->was.there)
+        return XH_REPLACE_LOST;
+    if (w->placed == REFUSED || is_old)
+        return xh_replace_undo(e, w->aside) ? XH_REPLACE_LOST : stranded(e, w->aside, XH_E_NET, err);
+    /* Another's version is not removed for a file that may be this writer's own, hidden by a cache; and nothing is sent
+     * again, as that would be merged with it. */
+    int rc = xh_dav_move(e->dav, w->aside, "", 0, &why);
+    return rc == 0 ? XH_REPLACE_LOST : stranded(e, w->aside, XH_E_CHANGED, err);
+}
+
+/* The file that should be put back, at |from|, did not come to its name, and what was there is aside. Puts back the
+ * newer one of the two. Returns XH_REPLACE_LOST, or a negative code. */
+static int undo_later(struct xh_edit *e, const struct swap *w, int is_own, struct xh_err *err)
+{
+    const char *back = is_own ? w->from : w->aside, *rest = is_own ? w->aside : w->from;
+    struct xh_err ignored;
+    if (!xh_replace_undo(e, back))
+        return stranded(e, back, XH_E_NET, err);
+    xh_dav_delete(e->dav, rest, &ignored);
+    return XH_REPLACE_LOST;
+}
+
 int xh_replace(struct xh_edit *e, const char *own, const char *data, const struct xh_dav_stat *old,
                const struct xh_dav_stat *fresh, struct xh_dav_stat *shown, struct xh_err *err)
 {
     char name[2][64];
     struct xh_dav_stat top = *fresh, expected = *old; /* what this writer puts there, and what it should find there */
     struct xh_err ignored;
+    const char *from = data;
+    int hidden = 0; /* the server did not show the file that was there */
     if (!e->is_quick)
         return XH_REPLACE_NOT;
     xh_replace_name(name[0], sizeof name[0], own, 'w');
     xh_replace_name(name[1], sizeof name[1], own, 'v');
     for (int i = 0; i < EXCHANGES_MOST; i++) {
-        struct swap w = {.from = i == 0 ? data : name[(i + 1) % 2], .aside = name[i % 2]};
+        struct swap w = {.from = from, .aside = from == name[0] ? name[1] : name[0]};
         int rc = swap(e, &w, err);
         if (rc) {
             struct xh_err why = *err;
             return xh_err_set(err, rc, why.status, "%.400s. Whether the new version is there is not known", why.text);
         }
-        if (i == 0 && !w.was.there && !is_same(&w.now, &top))
+        int shows = is_same(&w.now, &top), is_expected = is_same(&w.was, &expected);
+        if (w.placed == UNKNOWN && shows)
+            w.placed = PLACED;
+        if (i == 0 && w.placed != PLACED && !w.was.there)
             /* neither request was done; or another writer has removed the file */
             return is_same(&w.now, old) ? XH_REPLACE_NOT : XH_REPLACE_LOST;
-        /* one version under two names: the answer came from a cache */
-        if (is_same(&w.was, old) && is_same(&w.now, old)) {
-            *shown = w.now;
-            return XH_REPLACE_DONE;
-        }
         /* the second request failed: another writer came first, or the lock is lost, or the server stopped there */
-        if (!is_same(&w.now, &top)) {
-            if (w.was.there && !xh_replace_undo(e, w.aside))
-                return xh_err_set(
-                    err, XH_E_NET, 0,
-                    "%.200s: the file lies at the server as %.200s%.60s, and could not be put back: rename it",
-                    xh_dav_shown(e->dav), xh_dav_shown(e->dav), w.aside);
-            return XH_REPLACE_LOST;
-        }
-        if (!w.was.there || is_same(&w.was, &expected)) {
+        if (i == 0 && w.placed != PLACED)
+            return undo_first(e, &w, is_expected, err);
+        if (w.placed != PLACED && !w.was.there)
+            continue; /* the server was away: what is to be put back is still where it was */
+        if (w.placed != PLACED)
+            return undo_later(e, &w, is_expected, err);
+        if (i == 0 && (is_expected || !w.was.there)) {
             *shown = w.now;
-            if (i > 0)
-                xh_dav_delete(e->dav, w.aside, &ignored); /* this writer's own file */
-            return i == 0 ? XH_REPLACE_DONE : XH_REPLACE_LOST;
+            if (shows || is_same(&w.now, old)) /* old: an answer from a cache */
+                return XH_REPLACE_DONE;
+            /* another writer's file came right behind */
+            return w.was.there ? undo_first(e, &w, is_expected, err) : XH_REPLACE_LOST;
+        }
+        if (!w.was.there || is_expected) {
+            xh_dav_delete(e->dav, w.aside, &ignored); /* this writer's own file */
+            e->missed = top;
+            return hidden && is_expected ? XH_REPLACE_HIDDEN : XH_REPLACE_LOST;
         }
         /* the file that was put aside is another writer's, and newer than what this writer knew: put it back */
         expected = top;
         top = w.was;
+        from = w.aside;
+        hidden = !shows || (i == 0 && is_same(&w.was, &e->missed));
     }
     return xh_err_set(
         err, XH_E_CHANGED, 0,

@@ -4,8 +4,9 @@
 
 #include "aside.h"
 
-/* LOST: other writers came between, and nothing of theirs is gone; NOT: nothing was done. */
-enum { XH_REPLACE_DONE, XH_REPLACE_LOST, XH_REPLACE_NOT };
+/* LOST: other writers came between, and nothing of theirs is gone; NOT: nothing was done; HIDDEN: as LOST, and the
+ * server has shown another file than the one that lay there. */
+enum { XH_REPLACE_DONE, XH_REPLACE_LOST, XH_REPLACE_NOT, XH_REPLACE_HIDDEN };
 
 /* Opens the connection for xh_replace, beside other work. Returns 1: the caller ends |s| before xh_replace; 0: there
  * is nothing to end. */

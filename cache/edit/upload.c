@@ -174,6 +174,15 @@ static int begin_place(struct xh_edit *e, struct xh_turn *t, int signs, struct x
 
 #define CACHED "the server answers from memory (nginx: open_file_cache; or a cache before the server)"
 
+/* The error of a server whose answers are old, where nothing of anybody was replaced. */
+static int answers_old(struct xh_edit *e, struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_INVAL, 0,
+                      "%.200s: " CACHED
+                      ": what others write is not seen in time, and would be lost. Files cannot be changed there",
+                      xh_dav_shown(e->dav));
+}
+
 /* Asks for the owner's file |name| in the new directory. The first time, also proves that the server's answers are
  * not cached: a cached one would hide others' changes. For that |name| is asked for, replaced by a longer file, and
  * asked for again. */
@@ -192,11 +201,7 @@ static int look_at_owner(struct xh_edit *e, struct attempt *a, const char *name,
     if (rc)
         return rc;
     if (!st->there || st->size != was + 1)
-        return xh_err_set(err, XH_E_INVAL, 0,
-                          "%.200s: " CACHED
-                          ": what others write is not seen in time, and would be lost. Files cannot be "
-                          "changed there",
-                          xh_dav_shown(e->dav));
+        return answers_old(e, err);
     e->is_current = 1;
     return 0;
 }
@@ -207,6 +212,7 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
     struct xh_dav_stat st;
+    long long first = 0;
     char owner[96];
     xh_turn_name(&a->lock, e->dav, XH_LOCK, v->id, ++e->attempt, 'n');
     a->made = 1;
@@ -216,6 +222,9 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         rc = look_at_owner(e, a, owner, &st, err);
         if (rc || !looks_older(&a->old, &st))
             break;
+        first = ticks == 0 ? st.mtime_s : first;
+        if (ticks == TICKS_MOST && st.mtime_s == first)
+            return answers_old(e, err); /* the file was put anew for seconds */
         if (ticks == TICKS_MOST)
             return xh_err_set(err, XH_E_STATUS, 0,
                               "%.200s: the file's date is in the server's future: two versions could not be told apart",
@@ -316,14 +325,20 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     rc = rc ? rc : check_new(e, a, err);
     if (rc)
         return rc;
-    if (strcmp(now.validator, a->old.validator) != 0)
-        return LOST;
+    if (strcmp(now.validator, a->old.validator) != 0) {
+        /* A version does not come back: one of the two looks, on connections of their own, shows old ones. */
+        int again = now.there && strcmp(now.validator, e->missed.validator) == 0;
+        e->missed = now;
+        return again ? answers_old(e, err) : LOST;
+    }
     if (a->old.there) {
         end_quick(a);
         rc = xh_replace(e, a->lock.own, data, &a->old, &a->fresh, &a->shown, err);
         a->moved = a->looked = rc == XH_REPLACE_DONE;
         if (a->moved)
             xh_replace_name(a->aside, sizeof a->aside, a->lock.own, 'w');
+        if (rc == XH_REPLACE_HIDDEN)
+            return answers_old(e, err);
         if (rc != XH_REPLACE_NOT)
             return rc == XH_REPLACE_LOST ? LOST : rc;
     }

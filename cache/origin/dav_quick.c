@@ -147,7 +147,7 @@ static int from_reply(const struct xh_reply *r, struct xh_dav_stat *out)
 }
 
 int xh_dav_exchange(struct xh_dav *d, const char *from, const char *aside, struct xh_dav_stat *was,
-                    struct xh_dav_stat *now)
+                    struct xh_dav_stat *now, int *placed)
 {
     const struct xh_dav_asked a[PIECE_MOST] = {
         {.method = "MOVE", .suffix = "", .destination = aside},
@@ -159,6 +159,8 @@ int xh_dav_exchange(struct xh_dav *d, const char *from, const char *aside, struc
     int bad = !r || ask_quickly(d, a, PIECE_MOST, r) || from_reply(&r[2].head, was) || from_reply(&r[3].head, now);
     if (bad)
         xh_dav_end_quick(d);
+    else
+        *placed = r[1].head.status / 100 == 2;
     free(r);
     return bad ? -1 : 0;
 }

@@ -515,6 +515,24 @@ def check_cached(tap, p):
                 assert status == 0 or "from memory" in err, err
                 q.valid("new.h5")
             assert q.beside(name) == [] and q.beside("new.h5") == [], (q.beside(name), q.beside("new.h5"))
+    for uses in (3, 6):
+        with contextlib.ExitStack() as stack, \
+                tap.claim(f"cached, {uses} uses, which shows only in the last step: a version that was not seen "
+                          "stays, and the error says why"):
+            q = Place("nginx", stack, ["--file-cache", str(uses)])
+            url, name = q.server.url + "/late.h5", "late.h5"
+            q.local("f = h5py.File(url, 'w'); f['d'] = np.zeros(16); f.close()", q.root / name)
+            (q.root / name).chmod(0o666)
+            there, errors, past = set(), [], time.time() - 1000
+            for k in range(1, 7):
+                before = set(there)
+                os.utime(q.root / name, (past, past + k))    # nobody else's version is of the same second
+                status, out, err = q.run(f"f = h5py.File(url, 'r+'); f['d'][{k}] = 1; f.close()", url)
+                there = set(eval(q.local("print(np.nonzero(h5py.File(url)['d'][:])[0].tolist())", q.root / name)))
+                assert before <= there and (status or k in there), (k, before, there, err)
+                assert not status or "open_file_cache" in err, err
+                errors += [err] if status else []
+            assert errors and q.beside(name) == [], (errors, q.beside(name))
 
 
 def check_foreign(tap, p):
@@ -623,6 +641,30 @@ def check_moment(tap, p):
         assert len(moves) >= 3 and "conflict" in err and p.bytes(name) == p.hash(p.work / "second.h5"), (moves, err[-1500:], p.gate.log)
         assert p.beside(name) == [], p.beside(name)
         p.tool("drop", p.left()[0]["id"])
+    with tap.claim("moment: the server stops while it is put back: that is done again; what the other wrote is at the "
+                   "server"):
+        for at in (0, 1):
+            p.good(make, url)
+            moves, cuts = [], []
+
+            def stop(_, method, path, at=at):
+                if step(0)(method, path):
+                    moves.append(0)
+                    if len(moves) == 1:
+                        put()
+                elif len(moves) == 2 and method == "MOVE" and re.search(r"[vw]\d+$", path):
+                    moves.append(1)
+                if cuts or moves != ([0, 0], [0, 0, 1])[at]:
+                    return None
+                cuts.append(path)
+                return "cut"
+            p.gate.arm(stop)
+            err = p.bad(change, url)
+            p.gate.arm(lambda *_: None)
+            assert cuts and "conflict" in err, (at, moves, err[-1500:], p.gate.log)
+            assert p.bytes(name) == p.hash(p.work / "moment.h5"), "the other's bytes are gone"
+            assert p.beside(name) == [] and len(p.left()) == 1, (p.beside(name), p.left())
+            p.tool("drop", p.left()[0]["id"])
     with tap.claim("moment: the server stops between the two requests: the old file goes back, and it is done again"):
         p.good(make, url)
         cuts = []
