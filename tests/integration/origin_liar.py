@@ -209,7 +209,8 @@ class Server:
         text += "".join(f"{k}: {v}\r\n" for k, v in headers.items() if v is not None) + "\r\n"
         if chunked:
             pieces = (body[at:at + 5003] for at in range(0, len(body), 5003))
-            body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + (b"0\r\n" + (chunked if isinstance(chunked, bytes) else b"") + b"\r\n" if ends else b"")
+            body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+            body += b"0\r\n" + (chunked if isinstance(chunked, bytes) else b"") + b"\r\n" if ends else b""
         s.sendall(text.encode() + body)
         return headers.get("Connection") != "close"
 
@@ -425,8 +426,8 @@ def run(program, server, lie, directory):
     local = os.path.join(directory, str(len(file_of(way))))
     env = dict(harness.clean_env(), no_proxy="*", TSAN_OPTIONS="die_after_fork=0",
                **{f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
-    # A round is up to 16 transfers of up to 600 ranges. Of some lies each request brings all of the file, or a reply that
-    # is cut, or each range needs a request of its own.
+    # A round is up to 16 transfers of up to 600 ranges. Of some lies each request brings all of the file, or a reply
+    # that is cut, or each range needs a request of its own.
     rounds = "3" if lie in ("stalls", "busy", "breaks-off") else "1" if "," in lie else "2" if "=1 " in word else "6"
     begun = time.monotonic()
     try:

@@ -33,8 +33,8 @@ with h5py.File(sys.argv[1], "r") as f:
         print(h.hexdigest(), flush=True)
 """.replace("%d", str(IMAGES))
 
-# The same images in chunks, four an image, and behind them what nobody reads. With gzip a chunk in seven is smaller by a third, the
-# others are a few bytes larger: all of them packed take zlib six times as long, here and in each reader.
+# The same images in chunks, four an image, and behind them what nobody reads. With gzip a chunk in seven is smaller by
+# a third, the others are a few bytes larger: all of them packed take zlib six times as long, here and in each reader.
 WRITE = """
 import sys, zlib, h5py, numpy as np
 path, filter = sys.argv[1:]

@@ -1,14 +1,15 @@
-"""h5py's interpreters, started from one that has imported numpy already, and mapped the libraries of h5py and curl. That and numpy's
-end are five sixths of the processor's time which such a process takes (0.025 s in place of 0.15), and the tests start two thousand.
+"""h5py's interpreters, started from one that has imported numpy already, and mapped the libraries of h5py and curl.
+That and numpy's end are five sixths of the processor's time which such a process takes (0.025 s in place of 0.15),
+and the tests start two thousand.
 
-`Popen` is subprocess.Popen, but for [*one of the interpreters, "-c", code, words…] and [*interpreter, script.py, words…] whose code
-has h5py in it: it asks a process of that interpreter, which it starts when the first such command comes, and which forks for each.
-An interpreter is a program, or chroot, a root and a program in it. No function of HDF5 or
-curl has run in that process: h5py, HDF5 and the driver begin in the fork, and find the command's own environment. The fork is this
-process's own child, as any other: what waits for it, kills or suspends it sees no difference. It ends as an interpreter does:
-threads are waited for, then what was registered with atexit, then the command's own objects, then what libraries registered with
-exit(). Only the modules are not taken apart.
-A command that wants more of its start (LD_PRELOAD, another user, …) is started as ever.
+`Popen` is subprocess.Popen, but for [*one of the interpreters, "-c", code, words…] and [*interpreter, script.py,
+words…] whose code has h5py in it: it asks a process of that interpreter, which it starts when the first such command
+comes, and which forks for each. An interpreter is a program, or chroot, a root and a program in it. No function of HDF5
+or curl has run in that process: h5py, HDF5 and the driver begin in the fork, and find the command's own environment.
+The fork is this process's own child, as any other: what waits for it, kills or suspends it sees no difference. It ends
+as an interpreter does: threads are waited for, then what was registered with atexit, then the command's own objects,
+then what libraries registered with exit(). Only the modules are not taken apart. A command that wants more of its start
+(LD_PRELOAD, another user, …) is started as ever.
 """
 import contextlib
 import ctypes
