@@ -292,6 +292,16 @@ static void feed_wanted(struct xh_chunkindex *ci, const struct replay *r)
 
 /* ---- claims ----------------------------------------------------------------------------------- */
 
+/* The chunk at |off|, of those from |from| on; |likely| is looked at first. Returns t->n without one. */
+static size_t chunk_at(const struct truth *t, size_t from, size_t likely, uint64_t off)
+{
+    if (likely >= from && likely < t->n && t->c[likely].addr == off)
+        return likely;
+    while (from < t->n && t->c[from].addr != off)
+        from++;
+    return from;
+}
+
 /* Replays; |wanted|: nodes asked for are fed at once. Checks each proposal; returns how many raw reads
  * of whole chunks had been proposed before. */
 static size_t replay(const struct replay *r, struct xh_chunkindex *ci, int wanted, size_t *raw)
@@ -299,7 +309,7 @@ static size_t replay(const struct replay *r, struct xh_chunkindex *ci, int wante
     const struct truth *t = &r->truth;
     struct xh_range out[64];
     uint8_t *proposed = calloc(t->n, 1);
-    size_t good = 0, k = 0;
+    size_t good = 0, k = 0, likely = 0;
     int64_t last = -1;
     *raw = 0;
     for (size_t i = 0; i < r->nreads; i++) {
@@ -319,9 +329,8 @@ static size_t replay(const struct replay *r, struct xh_chunkindex *ci, int wante
             feed_wanted(ci, r);
         size_t n = xh_chunkindex_next(ci, 4 * MIB, out, 64);
         for (size_t j = 0; j < n; j++) {
-            size_t at = k;
-            while (at < t->n && t->c[at].addr != out[j].off)
-                at++;
+            size_t at = chunk_at(t, k, likely, out[j].off);
+            likely = at + 1;
             if (r->l.swapped) { /* guesses at the first rows may be wrong */
                 if (at < t->n)
                     proposed[at] = 1;
