@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../cache/base/table.h"
+
 #define TABLES_MAX 16 /* most libhdf5s in one process; two are common */
 
 static _Atomic(struct xh_h5 *) tables[TABLES_MAX]; /* filled from the front; release pairs with acquire */
@@ -138,14 +140,8 @@ static int note_object(struct dl_phdr_info *info, size_t size, void *arg)
     (void)size;
     if (!info->dlpi_name || !*info->dlpi_name)
         return 0;
-    if (l->n == l->room) {
-        size_t room = l->room ? 2 * l->room : 64;
-        char **more = realloc(l->path, room * sizeof *more);
-        if (!more)
-            return 1;
-        l->path = more;
-        l->room = room;
-    }
+    if (xh_grow(l->path, l->room, l->n + 1))
+        return 1;
     l->path[l->n] = strdup(info->dlpi_name);
     return l->path[l->n] ? (l->n++, 0) : 1;
 }

@@ -6,10 +6,10 @@
  * RANGES_MAX chunks are kept.
  * 3. Data is never waited for. HDF5 reads a chunk index within the call, as H5Dread would, from its start to the last
  * chunk that is wanted. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cache/base/table.h"
 #include "h5err.h"
 #include "remote.h"
 #include "whose.h"
@@ -38,15 +38,8 @@ static int add(struct ranges *r, uint64_t off, uint64_t len)
         last->len += len;
         return 0;
     }
-    if (r->n == r->room) {
-        size_t room = r->room ? 2 * r->room : 64;
-        struct xh_range *at = r->n < RANGES_MAX ? realloc(r->at, room * sizeof *at) : NULL;
-        if (!at)
-            return -1;
-        r->at = at;
-        r->room = room;
-    }
-    assert(r->at);
+    if (r->n >= RANGES_MAX || xh_grow(r->at, r->room, r->n + 1))
+        return -1;
     r->at[r->n++] = (struct xh_range){off, len};
     return 0;
 }
@@ -243,14 +236,8 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
         return H5_ITER_CONT;
     if (s->wanted ? !bsearch(&key, s->wanted, s->nwanted, sizeof key, by_value) : !selected(s, at))
         return H5_ITER_CONT;
-    if (s->nfound == s->room) {
-        size_t room = s->room ? 2 * s->room : 256;
-        struct chunk *more = s->nfound < RANGES_MAX ? realloc(s->found, room * sizeof *more) : NULL;
-        if (!more)
-            return H5_ITER_STOP;
-        s->found = more;
-        s->room = room;
-    }
+    if (s->nfound >= RANGES_MAX || xh_grow(s->found, s->room, s->nfound + 1))
+        return H5_ITER_STOP;
     s->found[s->nfound++] = (struct chunk){key, addr, size};
     return --s->left == 0 ? H5_ITER_STOP : H5_ITER_CONT;
 }

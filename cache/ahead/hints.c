@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "object.h"
 #include "schedule.h"
 #include "watch/timeline.h"
@@ -76,14 +77,8 @@ static void add_ahead(struct xh_hints *h, struct xh_range *r, size_t n)
 {
     size_t i = h->nahead, j = n, m = 0;
     uint64_t bytes = 0, end = 0;
-    if (i + j > h->ahead_room) {
-        size_t room = 2 * (i + j);
-        struct xh_range *at = realloc(h->ahead, room * sizeof *at);
-        if (!at)
-            return; /* fetched, but not counted */
-        h->ahead = at;
-        h->ahead_room = room;
-    }
+    if (xh_grow(h->ahead, h->ahead_room, i + j))
+        return; /* fetched, but not counted */
     qsort(r, n, sizeof *r, xh_range_order);
     for (size_t k = i + j; j > 0;) /* merged from the back */
         h->ahead[--k] = i > 0 && h->ahead[i - 1].off > r[j - 1].off ? h->ahead[--i] : r[--j];
@@ -106,15 +101,8 @@ static void add_ahead(struct xh_hints *h, struct xh_range *r, size_t n)
  * the reader has gone past it. Returns 1 when some of it was ahead. */
 static int take_ahead(struct xh_hints *h, uint64_t a, uint64_t b)
 {
-    size_t lo = 0, hi = h->nahead;
+    size_t lo = xh_count_before(i, h->nahead, h->ahead[i].off + h->ahead[i].len <= a);
     uint64_t taken = 0;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (h->ahead[mid].off + h->ahead[mid].len <= a)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
     for (; lo < h->nahead && h->ahead[lo].off < b; lo++) {
         struct xh_range *r = &h->ahead[lo];
         uint64_t to = r->off + r->len < b ? r->off + r->len : b;

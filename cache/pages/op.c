@@ -85,16 +85,7 @@ int xh_op_nomem(const struct xh_read_op *op, struct xh_err *err)
 /* First extent that may reach past |off|. */
 static size_t first_extent(const struct xh_read_op *op, uint64_t off)
 {
-    size_t lo = 0, hi = op->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        uint64_t end = op->reach ? op->reach[mid] : op->ext[mid].off + op->ext[mid].len;
-        if (end <= off)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return xh_count_before(i, op->n, (op->reach ? op->reach[i] : op->ext[i].off + op->ext[i].len) <= off);
 }
 
 /* The part of |e| that lies in [off, end). Returns 0 when there is none. */

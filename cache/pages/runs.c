@@ -1,10 +1,10 @@
 /* Runs of pages: see runs.h. */
 #include "runs.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/table.h"
 
 int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
 {
@@ -15,15 +15,8 @@ int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
             last->count = end - last->first;
         return 0;
     }
-    if (r->n == r->room) {
-        size_t room = r->room ? 2 * r->room : 16;
-        struct xh_run *at = realloc(r->at, room * sizeof *at);
-        if (!at)
-            return XH_E_NOMEM;
-        r->at = at;
-        r->room = room;
-    }
-    assert(r->at);
+    if (xh_grow(r->at, r->room, r->n + 1))
+        return XH_E_NOMEM;
     r->at[r->n++] = run;
     return 0;
 }
@@ -35,15 +28,7 @@ int xh_runs_add(struct xh_runs *r, uint64_t idx)
 
 size_t xh_runs_at(const struct xh_runs *r, uint64_t idx)
 {
-    size_t lo = 0, hi = r->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (r->at[mid].first + r->at[mid].count <= idx)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return xh_count_before(i, r->n, r->at[i].first + r->at[i].count <= idx);
 }
 
 static int by_first(const void *a, const void *b)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "pages/limits.h"
 #include "pages/op.h"
 #include "watch/trace.h"
@@ -39,15 +40,7 @@ static void release(struct xh_segment *p)
 
 size_t xh_segment_at(const struct xh_stage *s, uint64_t off)
 {
-    size_t lo = 0, hi = s->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (s->at[mid]->end <= off)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return xh_count_before(i, s->n, s->at[i]->end <= off);
 }
 
 uint64_t xh_segment_weight(const struct xh_segment *p)
@@ -64,14 +57,8 @@ int xh_segment_is_far(const struct xh_segment *p, uint64_t off)
 
 static int list(struct xh_stage *s, struct xh_segment *p)
 {
-    if (s->n == s->room) {
-        size_t room = s->room ? 2 * s->room : 64;
-        struct xh_segment **at = realloc(s->at, room * sizeof *at);
-        if (!at)
-            return XH_E_NOMEM;
-        s->at = at;
-        s->room = room;
-    }
+    if (xh_grow(s->at, s->room, s->n + 1))
+        return XH_E_NOMEM;
     size_t i = xh_segment_at(s, p->off);
     assert(i == s->n || s->at[i]->off >= p->end);
     memmove(&s->at[i + 1], &s->at[i], (s->n - i) * sizeof *s->at);
@@ -119,14 +106,8 @@ static int ranges_add(struct xh_ranges *r, uint64_t off, uint64_t end)
 {
     if (off >= end)
         return 1;
-    if (r->n == r->room) {
-        size_t room = r->room ? 2 * r->room : 16;
-        struct xh_range *at = realloc(r->at, room * sizeof *at);
-        if (!at)
-            return 0;
-        r->at = at;
-        r->room = room;
-    }
+    if (xh_grow(r->at, r->room, r->n + 1))
+        return 0;
     r->at[r->n++] = (struct xh_range){off, end - off};
     return 1;
 }
@@ -252,14 +233,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
 {
     struct xh_prefetch *l = t->ctx;
     struct xh_stage *s = l->f->stage;
-    size_t i = 0;
-    for (size_t hi = l->nparcels; hi - i > 1;) {
-        size_t mid = i + (hi - i) / 2;
-        if (l->parcels[mid].off <= off)
-            i = mid;
-        else
-            hi = mid;
-    }
+    size_t i = xh_count_before(k, l->nparcels, l->parcels[k].off <= off) - 1;
     pthread_mutex_lock(&s->lock);
     s->streamed += l->turns ? len : 0;
     for (size_t n; len; off += n, data += n, len -= n) { /* parcels touch where a load has one range */

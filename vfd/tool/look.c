@@ -1,7 +1,6 @@
 /* Looking at a file's objects: see look.h. */
 #include "look.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "../../cache/base/now.h"
+#include "../../cache/base/table.h"
 #include "../xhdf5.h"
 #include "h5open.h"
 
@@ -171,18 +171,9 @@ static void note_raw(struct looker *k, uint64_t off, uint64_t len)
         last->len += len;
         return;
     }
-    if (l->nraw == l->room) {
-        size_t room = l->room ? 2 * l->room : 1024;
-        struct xh_range *more = room <= RANGES_MOST ? realloc(l->raw, room * sizeof *more) : NULL;
-        if (!more) {
-            k->nomem = 1;
-            return;
-        }
-        l->raw = more;
-        l->room = room;
-    }
-    assert(l->raw);
-    l->raw[l->nraw++] = (struct xh_range){off, len};
+    k->nomem = l->nraw >= RANGES_MOST || xh_grow(l->raw, l->room, l->nraw + 1);
+    if (!k->nomem)
+        l->raw[l->nraw++] = (struct xh_range){off, len};
 }
 
 struct chunks {

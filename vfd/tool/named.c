@@ -8,6 +8,7 @@
 
 #include "../../cache/cache.h"
 #include "../../cache/base/now.h"
+#include "../../cache/base/table.h"
 
 #define NAMES_MOST 10000u
 #define NAMES_MOST_BYTES (4u << 20) /* one name may have 64 KiB */
@@ -28,13 +29,7 @@ void xh_names_add(struct xh_names *names, const char *name)
             return;
     size_t bytes = strlen(name) + 1;
     names->more |= names->n == NAMES_MOST || bytes > NAMES_MOST_BYTES - names->bytes;
-    if (!names->more && names->n == names->room) {
-        size_t room = names->room ? 2 * names->room : 64;
-        char **more = realloc(names->at, room * sizeof *more);
-        names->at = more ? more : names->at;
-        names->room = more ? room : names->room;
-        names->more = !more;
-    }
+    names->more |= !names->more && xh_grow(names->at, names->room, names->n + 1);
     char *copy = names->more ? NULL : strdup(name);
     names->more |= !copy;
     if (!copy)

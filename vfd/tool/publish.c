@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../cache/base/table.h"
 #include "../../cache/source/metaimage.h"
 #include "bake.h"
 #include "pack.h"
@@ -58,8 +59,10 @@ struct work {
     enum verb verb;
     const struct xh_options *o;
     int jobs, body, codec; /* body: --body was given; codec: for xh_pack */
-    char **path; /* malloc'd each */
-    uint64_t *bytes;
+    struct file {
+        char *path; /* malloc'd */
+        uint64_t bytes;
+    } *file;
     size_t n, room;
     uint64_t all_bytes;
     struct shared *shared;
@@ -87,21 +90,9 @@ static int is_hdf5(const char *path, uint64_t size)
 
 static int add(struct work *w, const char *path, uint64_t bytes)
 {
-    if (w->n == w->room) {
-        size_t room = w->room ? 2 * w->room : 64;
-        char **paths = realloc(w->path, room * sizeof *paths);
-        if (paths)
-            w->path = paths;
-        uint64_t *sizes = realloc(w->bytes, room * sizeof *sizes);
-        if (sizes)
-            w->bytes = sizes;
-        if (!paths || !sizes)
-            return -1;
-        w->room = room;
-    }
-    if (!(w->path[w->n] = strdup(path)))
+    if (xh_grow(w->file, w->room, w->n + 1) || !(w->file[w->n].path = strdup(path)))
         return -1;
-    w->bytes[w->n++] = bytes;
+    w->file[w->n++].bytes = bytes;
     w->all_bytes += bytes;
     return 0;
 }
@@ -168,17 +159,17 @@ static int see_to(const struct work *w, size_t i, int to)
         counted = 0, ok = 1;
     struct xh_baked b = {.file = i, .last = !bodies};
     if (images) {
-        bake_image(w, w->path[i], &b);
+        bake_image(w, w->file[i].path, &b);
         if (!bodies)
-            atomic_fetch_add_explicit(&w->shared->came, w->bytes[i], memory_order_relaxed);
+            atomic_fetch_add_explicit(&w->shared->came, w->file[i].bytes, memory_order_relaxed);
         ok = tell(&b, to);
     }
     if (ok && bodies) {
         b = (struct xh_baked){.file = i, .last = 1};
-        bake_body(w, w->path[i], &b);
+        bake_body(w, w->file[i].path, &b);
         counted = b.as == (w->verb == CHECK ? XH_BAKED_FRESH : XH_BAKED_MADE) && w->verb != DRY;
         if (!counted)
-            atomic_fetch_add_explicit(&w->shared->came, w->bytes[i], memory_order_relaxed);
+            atomic_fetch_add_explicit(&w->shared->came, w->file[i].bytes, memory_order_relaxed);
         ok = tell(&b, to);
     }
     return ok;
@@ -242,7 +233,7 @@ static void report(const struct work *w, const struct xh_baked *b, int terminal)
 {
     char path[1024], a[XH_SIZE_TEXT];
     const char *what = b->body ? "the compressed copy" : "the image";
-    xh_tool_plain(w->path[b->file], path, sizeof path);
+    xh_tool_plain(w->file[b->file].path, path, sizeof path);
     if (terminal)
         fputs("\r\033[K", stderr);
     switch (b->as) {
@@ -384,8 +375,7 @@ int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
         code = xh_tool_fail(XH_EXIT_FAILED, "there is no HDF5 file");
     }
     for (size_t i = 0; i < w.n; i++)
-        free(w.path[i]);
-    free(w.path);
-    free(w.bytes);
+        free(w.file[i].path);
+    free(w.file);
     return code;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../../cache/base/table.h"
 #include "../../cache/edit/edit.h"
 #include "json.h"
 #include "tool.h"
@@ -110,7 +111,7 @@ static int retry(const struct xh_options *o, const char *id)
 
 struct ids {
     char (*at)[20];
-    size_t n;
+    size_t n, room;
 };
 
 static int collect(void *ctx, const struct xh_left *l)
@@ -118,11 +119,9 @@ static int collect(void *ctx, const struct xh_left *l)
     struct ids *ids = ctx;
     if (l->state != XH_LEFT_CLOSED)
         return 0;
-    char(*at)[20] = realloc(ids->at, (ids->n + 1) * sizeof *at);
-    if (!at)
+    if (xh_grow(ids->at, ids->room, ids->n + 1))
         return 1;
-    ids->at = at;
-    snprintf(ids->at[ids->n++], sizeof *at, "%s", l->id);
+    snprintf(ids->at[ids->n++], sizeof *ids->at, "%s", l->id);
     return 0;
 }
 

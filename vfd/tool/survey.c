@@ -11,6 +11,7 @@
 
 #include <hdf5.h>
 
+#include "../../cache/base/table.h"
 #include "../../cache/shadow/shadow.h"
 #include "h5open.h"
 
@@ -43,17 +44,10 @@ static int add(struct walk *w, uint64_t off, uint64_t len)
             last->len = to - last->off;
         return 0;
     }
-    if (s->nraw == s->room) {
-        size_t room = s->room ? 2 * s->room : 1024;
-        struct xh_range *more = room <= RANGES_MOST ? realloc(s->raw, room * sizeof *more) : NULL;
-        if (!more) {
-            w->nomem = 1;
-            return -1;
-        }
-        s->raw = more;
-        s->room = room;
+    if (s->nraw >= RANGES_MOST || xh_grow(s->raw, s->room, s->nraw + 1)) {
+        w->nomem = 1;
+        return -1;
     }
-    assert(s->raw);
     s->raw[s->nraw++] = (struct xh_range){from, to - from};
     return 0;
 }
