@@ -9,7 +9,7 @@
 #include "exchange.h"
 
 #define FAR 4                     /* times worse than the worst of the peers */
-#define QUIET_LEAST_NS 50000000u  /* a quarter of TCP's least time-out; a busy server is often silent for less */
+#define QUIET_LEAST_NS 100000000u /* half of the least time-out of TCP; a busy server is often silent for less */
 #define STUCK_LEAST_NS 2000000000u
 #define TRICKLE_LEAST_NS 500000000u
 #define TRICKLE_ROUND_TRIPS 16    /* slow start is over then */
