@@ -104,21 +104,31 @@ static int see_shadow(struct xh_file *f, struct xh_range r)
 
 /* ---- chunks */
 
-/* Proposes the index nodes that lie ahead, which |wanted| says; those that are here are shown at once. */
+static int is_among(struct xh_range r, const struct xh_range *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (all[i].off == r.off)
+            return 1;
+    return 0;
+}
+
+/* Proposes the index nodes that lie ahead, which |wanted| says; those that are here are shown at once, and lead to
+ * others. Those that are not |wanted| says in each round, or only once. */
 static void propose_nodes(struct xh_file *f,
                           size_t (*wanted)(struct xh_chunkindex *, struct xh_range *, size_t), size_t most)
 {
     struct xh_range want[WALK_NODES_AT_ONCE], far[WALK_NODES_AT_ONCE];
-    size_t nfar, found = 1;
+    size_t nfar = 0, found = 1;
     for (int round = 0; round < NODE_ROUNDS && found; round++) {
         pthread_mutex_lock(&f->layouts->lock);
         size_t n = wanted(f->layouts->chunks, want, most);
         pthread_mutex_unlock(&f->layouts->lock);
-        nfar = found = 0;
+        found = 0;
         for (size_t i = 0; i < n; i++)
             if (see_shadow(f, want[i]))
                 found++;
-            else if (!xh_metadata_image_has(f->image, want[i].off, want[i].len))
+            else if (!xh_metadata_image_has(f->image, want[i].off, want[i].len) && nfar < WALK_NODES_AT_ONCE &&
+                     !is_among(want[i], far, nfar))
                 far[nfar++] = want[i];
     }
     xh_schedule_trace("node", far, nfar);

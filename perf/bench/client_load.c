@@ -176,7 +176,7 @@ static struct progress *map_progress(void)
 
 static int goes_on(double end, const struct progress *p)
 {
-    return now() < end || !p->over || !report.blocks;
+    return now() < end || !p->over;
 }
 
 static void read_until(const char *url, const char *dset, hsize_t rows, const char *path, double seconds, uint64_t part,

@@ -166,7 +166,8 @@ class Crowd:
 
     def run(self, each_look=lambda t: None, patience=60, enough=lambda: True):
         """Returns the programs once all have ended, or were ended |patience| seconds after the time. |each_look| is
-        called with the seconds since the beginning. The time is longer, by MORE_S at most, until there is |enough|."""
+        called with the seconds since the beginning. The time is longer, by MORE_S at most, until there is |enough| and
+        each has got something."""
         gate, opener = os.pipe()
         programs = []
         try:
@@ -179,7 +180,7 @@ class Crowd:
             os.close(opener)
             opener = None
             for n in range(1, int((self.seconds + MORE_S) / STEP_S) + 1):
-                if n > self.seconds / STEP_S and enough():
+                if n > self.seconds / STEP_S and enough() and all(p.got for p in programs):
                     break
                 each_look(time.monotonic() - began)
                 time.sleep(max(0.0, began + n * STEP_S - time.monotonic()))

@@ -58,11 +58,19 @@ def python(code, *args, env=None):
 
 
 def behind_a_node(log):
-    """The chunks before which HDF5 read metadata: the first one of all, and the first of an index node that HDF5 came
-    to sooner than it was fetched ahead."""
-    reads = re.findall(r"vfd read kind=(\w+) pieces=\d+ first=(\d+)\+(\d+)", log)
-    return {(int(off), int(size)) for (before, *_), (kind, off, size) in zip(reads, reads[1:])
-            if (before, kind) == ("meta", "raw")}
+    """The first chunk that HDF5 read, and each before which it read a node of the index that had been asked for: HDF5
+    came to the node before it was here, and so to its first chunk."""
+    asked, late, found = set(), True, set()
+    for node, kind, off, size in re.findall(r"predict node off=(\d+)|vfd read kind=(\w+) pieces=\d+ first=(\d+)\+(\d+)",
+                                            log):
+        if node:
+            asked.add(node)
+        elif kind == "meta":
+            late = late or off in asked
+        else:
+            found |= {(int(off), int(size))} if late else set()
+            late = False
+    return found
 
 
 def main():

@@ -170,6 +170,7 @@ def both_bring(data, kinds):
         assert status == 0, log
         shares, found = (a.requests()[1], b.requests()[1]), harness.counters(log)
         assert min(shares) > 4 * HEAD, shares
+        assert sum(shares) < 2.3 * (IMAGES << 20), shares
         # What one of them was asked for and the other brought may have come twice.
         if not found["moved"] + found["retries"] + found["hedged"]:
             assert sum(shares) < 1.3 * (IMAGES << 20), shares

@@ -15,7 +15,8 @@ import warm_python  # noqa: E402
 PROGRAMS = {
     "words, names, an exit status": """
         import sys
-        print(__name__, sys.argv[2:], [name for name in globals() if name[0] != "_"], vars(sys.modules["__main__"]) is globals())
+        print(__name__, sys.argv[2:], [name for name in globals() if name[0] != "_"])
+        print(vars(sys.modules["__main__"]) is globals())
         sys.exit(3)""",
     "a text at the exit": "import sys; sys.exit('no more')",
     "an exception, also in a destructor": """
@@ -63,14 +64,22 @@ def of(start, code, env, place):
     return p.returncode, out, err, made
 
 
+def forks():
+    return sum(warm.forks for warm in warm_python.Popen.warm.values())
+
+
 def main():
     tap = harness.Tap()
     env = harness.driver_env(shadow="off", connect_timeout_ms=1000, retries=0)
     with tempfile.TemporaryDirectory(prefix="xh-warm-") as d:
         for claim, code in PROGRAMS.items():
             with tap.claim(f"as from a shell: {claim}"):
-                ordinary, warm = (of(start, textwrap.dedent(code), env, pathlib.Path(d)) for start in
-                                  (warm_python.ORDINARY_POPEN, warm_python.Popen))
+                # What does not name h5py is started as from a shell.
+                text, before = "# h5py\n" + textwrap.dedent(code), forks()
+                ordinary = of(warm_python.ORDINARY_POPEN, text, env, pathlib.Path(d))
+                assert forks() == before
+                warm = of(warm_python.Popen, text, env, pathlib.Path(d))
+                assert forks() == before + 1
                 print("#", ordinary[:3])
                 assert ordinary == warm, (ordinary[:3], warm[:3], ordinary[3] == warm[3])
     return tap.done()

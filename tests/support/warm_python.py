@@ -125,6 +125,7 @@ class Warm:
 
     def __init__(self, python):
         """|python|: words."""
+        self.forks = 0
         self.link, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             env = {k: v for k, v in os.environ.items()
@@ -137,6 +138,7 @@ class Warm:
         libc = ctypes.CDLL(None)
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
+            self.forks += 1
             socket.send_fds(self.link, [message], fds)
             return int(self.link.recv(20))
         finally:

@@ -81,10 +81,9 @@ static void *press_frames(void *ctx)
         struct slot *s = &p->slot[i % p->nslots];
         uint32_t len = len_of(p->h, i);
         pthread_mutex_unlock(&p->lock);
-        errno = 0; /* a file that became shorter sets no errno */
         size_t n = 0;
         if (xh_read_full(p->fd, raw, len, (uint64_t)i * p->h->frame_bytes) != 0)
-            failed = errno ? errno : EIO;
+            failed = errno;
         else if ((n = xh_packer_pack(&z, raw, len, s->packed, p->room)) == 0)
             failed = -1;
         atomic_fetch_add_explicit(p->done, len, memory_order_relaxed);

@@ -477,7 +477,14 @@ static struct xh_seg *next_node(const struct xh_index *ix, const struct xh_seg *
 /* 1 when the bytes of |node| lead to other nodes, which cannot be proposed before they are here. */
 static int is_parent(const struct xh_node *node)
 {
-    return node->level > 0 || node->kind == XH_NODE_FA_BLOCK || node->kind == XH_NODE_EA_INDEX;
+    switch (node->kind) {
+    case XH_NODE_BT1:
+    case XH_NODE_BT2: return node->level > 0;
+    case XH_NODE_FA_BLOCK:
+    case XH_NODE_EA_INDEX:
+    case XH_NODE_EA_SUPER: return 1;
+    default: return 0;
+    }
 }
 
 int xh_chunkindex_walked(struct xh_chunkindex *ci, uint64_t off)

@@ -31,7 +31,7 @@ void xh_chunkindex_free(struct xh_chunkindex *ci);
  * some index waits for the node at |off|. Cheap. */
 int xh_chunkindex_cares(const struct xh_chunkindex *ci, uint64_t off, const uint8_t *p, size_t len);
 
-/* Shows metadata that HDF5 read, or that xh_chunkindex_wanted asked for. */
+/* Shows metadata that HDF5 read, or that xh_chunkindex_wanted or _unwalked asked for. */
 void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p, size_t len);
 
 /* Returns 1 when |r| lies in a chunk of an index that was read before. */
