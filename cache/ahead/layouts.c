@@ -14,7 +14,7 @@
 
 #define CHUNKS_AT_ONCE 256
 #define NODES_AT_ONCE 16
-#define WALK_NODES_AT_ONCE 256
+#define WALK_NODES_AT_ONCE 256 /* what may lie ahead of a walk (512 KiB) in nodes of HDF5's usual 2 KiB */
 /* A node that is there already leads to others: so many levels are followed in one go. */
 #define NODE_ROUNDS 4
 
@@ -70,7 +70,9 @@ struct xh_chunkindex_plain xh_layouts_plain(struct xh_file *f)
 
 /* ---- metadata */
 
-static void see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len)
+/* Shows the layouts the metadata [off, off + len); |is_read|: HDF5 has read it. Returns 1 when HDF5 goes through an
+ * index by that. */
+static int see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len, int is_read)
 {
     struct xh_layouts *l = f->layouts;
     pthread_mutex_lock(&l->lock);
@@ -78,15 +80,7 @@ static void see(struct xh_file *f, uint64_t off, const uint8_t *p, size_t len)
         xh_chunkindex_see(l->chunks, off, p, len);
     if (l->contiguous)
         xh_contiguous_see(l->contiguous, off, p, len, xh_here_look, f);
-    pthread_mutex_unlock(&l->lock);
-}
-
-/* HDF5 has read the metadata at |off|. Returns 1 when it goes through an index. */
-static int walked(struct xh_file *f, uint64_t off)
-{
-    struct xh_layouts *l = f->layouts;
-    pthread_mutex_lock(&l->lock);
-    int walks = l->chunks && xh_chunkindex_walked(l->chunks, off);
+    int walks = is_read && l->chunks && xh_chunkindex_walked(l->chunks, off);
     pthread_mutex_unlock(&l->lock);
     return walks;
 }
@@ -97,7 +91,7 @@ static int see_shadow(struct xh_file *f, struct xh_range r)
     uint8_t *p = malloc(r.len);
     int there = p && xh_here_look(f, r.off, p, r.len);
     if (there)
-        see(f, r.off, p, r.len);
+        see(f, r.off, p, r.len, 0);
     free(p);
     return there;
 }
@@ -206,10 +200,8 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
         return f->layouts->chunks && saw_chunks(f, s->ext, s->n);
     int walks = 0;
     for (size_t i = 0; i < s->n; i++)
-        if (s->ext[i].len) {
-            see(f, s->ext[i].off, s->ext[i].buf, s->ext[i].len);
-            walks |= walked(f, s->ext[i].off);
-        }
+        if (s->ext[i].len)
+            walks |= see(f, s->ext[i].off, s->ext[i].buf, s->ext[i].len, 1);
     if (walks)
         propose_nodes(f, xh_chunkindex_unwalked, WALK_NODES_AT_ONCE);
     return 0;

@@ -24,7 +24,6 @@
 #include <time.h>
 #include <unistd.h>
 
-
 #include "base/files.h"
 #include "base/now.h"
 #include "base/sha256.h"

@@ -8,8 +8,7 @@
  *
  * When it is ready it waits for the end of standard input, so that many begin together. BENCH_PROGRESS names a file
  * of two words of 8 bytes. In the first it keeps how many bytes it got. Until the second is not 0 it goes on, also
- * after its time, and in any case until it has read a block. A failure is told, counted, and the next block tried.
- * Prints one line of JSON. */
+ * after its time. A failure is told, counted, and the next block tried. Prints one line of JSON. */
 #include <fcntl.h>
 #include <hdf5.h>
 #include <inttypes.h>

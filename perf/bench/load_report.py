@@ -2,7 +2,7 @@
 from .report import aligned, number, piped
 
 OF_CURL = 0.9
-JAIN = 0.95     # of who read alike
+JAIN = 0.95     # of processes that read alike
 GAP_S = 10      # longer is a stall, whatever curl does
 
 HEAD = ["rtt ms", "limit", "read", "reader", "MB/s", "whole", "of curl", "conns", "gap s", "wait s", "least/most",

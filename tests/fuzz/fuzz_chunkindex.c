@@ -43,7 +43,7 @@ static void stretches(struct xh_chunkindex *ci, size_t size, uint64_t window)
         xh_chunkindex_took(ci, s);
 }
 
-/* Who goes through the nodes as they come, and now and then reads one twice or leaves it out. */
+/* A walk through the nodes as they come, which now and then reads one twice. */
 static void walk(struct xh_chunkindex *ci, const uint8_t *p, size_t size)
 {
     struct xh_range r[16], todo[64];

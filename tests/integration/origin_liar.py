@@ -428,7 +428,7 @@ def run(program, server, lie, directory):
                **{f"XHDF5_{k.upper()}": str(v) for k, v in options.items()})
     # A round is up to 16 transfers of up to 600 ranges. Of some lies each request brings all of the file, or a reply
     # that is cut, or each range needs a request of its own.
-    rounds = "3" if lie in ("stalls", "busy", "breaks-off") else "1" if "," in lie else "2" if "=1 " in word else "6"
+    rounds = "3" if lie in ("stalls", "busy", "breaks-off") else "1" if "," in lie else "2" if "max_ranges=1 " in word else "6"
     begun = time.monotonic()
     try:
         p = subprocess.run([program, f"http://127.0.0.1:{server.port}/{way}/x", local, "5", rounds],

@@ -487,6 +487,12 @@ static int is_parent(const struct xh_node *node)
     }
 }
 
+/* 1 when |s| is a node that a walk may ask for: it was not seen, and not asked for but as a parent. */
+static int is_unwalked(const struct xh_seg *s)
+{
+    return s->unseen && (!s->node->asked || is_parent(s->node));
+}
+
 int xh_chunkindex_walked(struct xh_chunkindex *ci, uint64_t off)
 {
     const struct xh_node *node = xh_node_at(&ci->map, off);
@@ -515,18 +521,17 @@ size_t xh_chunkindex_unwalked(struct xh_chunkindex *ci, struct xh_range *out, si
         const struct xh_node *node = ix->seg[end]->node;
         if (node && (bytes += node->len) > most)
             break;
-        if (node && (!node->asked || (ix->seg[end]->unseen && is_parent(node))) && near > bytes)
+        if (is_unwalked(ix->seg[end]) && near > bytes)
             near = bytes;
     }
     if (near > most / 2)
         return 0;
-    for (size_t i = from; i < end && n < max; i++) {
-        struct xh_node *node = ix->seg[i]->node;
-        if (ix->seg[i]->unseen && (!node->asked || is_parent(node))) {
+    for (size_t i = from; i < end && n < max; i++)
+        if (is_unwalked(ix->seg[i])) {
+            struct xh_node *node = ix->seg[i]->node;
             node->asked = 1;
             out[n++] = (struct xh_range){node->addr, node->len};
         }
-    }
     return n;
 }
 
