@@ -33,19 +33,29 @@ def measured(workload, client, argv, env, timeout, stderr=None):
                     "counters": lab.counters(err)}
 
 
-class Ours:
-    """xhdf5 with one set of options, by one client; from |both| servers, or from one."""
+def named(other):
+    return f" {other[0]}" if other else ""
 
-    def __init__(self, place, python, client, variant="", both=False):
-        self.lab, self.python, self.client, self.both = place, python, client, both
+
+def plugin_of(other):
+    return {"HDF5_PLUGIN_PATH": str(other[1] / "vfd" / "plugins")} if other else {}
+
+
+class Ours:
+    """xhdf5 with one set of options, by one client; from |both| servers, or from one. |other|: (name, build directory) of
+    another build's plugin."""
+
+    def __init__(self, place, python, client, variant="", both=False, other=None):
+        self.lab, self.python, self.client, self.both, self.other = place, python, client, both, other
         self.variant, _, options = variant.partition(":")
         self.options = dict(pair.split("=", 1) for pair in options.split(",") if pair)
-        self.name = f"xhdf5 {client}" + (f" {self.variant}" if self.variant else "") + " both" * both
+        self.name = f"xhdf5 {client}" + (f" {self.variant}" if self.variant else "") + " both" * both + named(other)
 
     def measure(self, workload, server, path, words, timeout, check=False, trace=None):
         """[(workload's name, sample)]: cold, and with a warm shadow. |trace| is a file for trace lines."""
         samples = []
-        env = self.lab.driver_env(**self.options, **({"log": "vfd,plan,predict,origin"} if trace else {}))
+        env = self.lab.driver_env(**self.options, **({"log": "vfd,plan,predict,origin"} if trace else {})) | \
+            plugin_of(self.other)
         if check:
             env["BENCH_CHECK"] = "all"
         if self.both:
@@ -99,12 +109,12 @@ def together(workload, client, argv, env, timeout, n):
 class Many:
     """Several xhdf5 processes at once, cold: one node's shadow; or several that read the local file."""
 
-    def __init__(self, place, python, n, local=False):
-        self.lab, self.python, self.n, self.local = place, python, n, local
-        self.name = f"{'local' if local else 'xhdf5'} C x{n}"
+    def __init__(self, place, python, n, local=False, other=None):
+        self.lab, self.python, self.n, self.local, self.other = place, python, n, local, other
+        self.name = f"{'local' if local else 'xhdf5'} C x{n}" + named(other)
 
     def measure(self, workload, server, path, words, timeout, check=False, trace=None):
-        env = lab.clean_env() if self.local else self.lab.driver_env()
+        env = lab.clean_env() if self.local else self.lab.driver_env() | plugin_of(self.other)
         if check:
             env["BENCH_CHECK"] = "all"
         file = path if self.local else server.url_of(path)
@@ -118,12 +128,14 @@ class Many:
 class Ranks:
     """The ranks of an MPI program that read by the driver for collective access: the URL, cold, or the local file."""
 
-    def __init__(self, place, n, how, local=False):
-        self.lab, self.n, self.how, self.local = place, n, how, local
-        self.name = f"{'local' if local else 'xhdf5'} {how} x{n}"
+    def __init__(self, place, n, how, local=False, other=None):
+        self.lab, self.n, self.how, self.local, self.other = place, n, how, local, other
+        self.name = f"{'local' if local else 'xhdf5'} {how} x{n}" + named(other)
 
     def measure(self, workload, server, path, words, timeout, check=False, trace=None):
-        client, mpiexec = self.lab.build / "perf" / "bench_client_mpi", shutil.which("mpiexec.mpich") or shutil.which("mpiexec")
+        build = self.other[1] if self.other else self.lab.build     # the client is linked with its build's driver
+        client = build / "perf" / "bench_client_mpi"
+        mpiexec = shutil.which("mpiexec.mpich") or shutil.which("mpiexec")
         if not client.exists() or not mpiexec:
             raise lab.Skipped("no plugin for collective access was built, or there is no mpiexec")
         self.lab.forget_shadow()

@@ -5,7 +5,7 @@ Pure: knows only the result of a run as run.json holds it.
 import collections
 import statistics
 
-from . import matrix
+from . import before, matrix
 
 RSS_BOUND = 300e6
 NO = float("nan")
@@ -146,7 +146,7 @@ def claims(result):
         ours = "xhdf5 C"
         for reader in p.readers:
             one, n = p.readers.get("xhdf5 C x1"), reader.removeprefix("xhdf5 C x")
-            if not one or n == reader or n == "1":
+            if not one or not n.isdigit() or n == "1":
                 continue
             of = p.readers[reader].values()
             moved = median(s["counters"].get("bytes_fetched", 0) for s in of)
@@ -158,9 +158,13 @@ def claims(result):
             say(f"time by that of one process, {n} processes", p, p.by_round(reader, "xhdf5 C x1"), 1.3)
             say(f"the slowest by the median, {n} processes", p, median(max(s["each"]) / median(s["each"]) for s in of),
                 2)
+        for reader in p.readers:
+            new, _, commit = reader.partition(" of ")
+            if commit and new in p.readers:
+                say(f"time by that of {commit}, {new.removeprefix('xhdf5 ')}", p, p.by_round(new, reader), before.BOUND)
         for reader in p.readers if w == "P3" else ():
             how, _, n = reader.removeprefix("xhdf5 ").partition(" x")
-            if is_ours(reader) and p.raw_rates:
+            if is_ours(reader) and n.isdigit() and p.raw_rates:
                 for local in (f"local collective x{n}", f"local collective x{n} beside curl"):
                     need = max(p.seconds(local), size / p.raw_rate())
                     say(f"of the larger of raw transfer and {local}, {how}", p, need / p.seconds(reader), 0.85,
