@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """h5py's interpreters as the tests start them (support/warm_python.py) do and end as those of a shell: the same output,
 exit status and files, from the first import to the last destructor."""
+import contextlib
+import io
 import pathlib
 import re
 import subprocess
@@ -82,6 +84,16 @@ def main():
                 assert forks() == before + 1
                 print("#", ordinary[:3])
                 assert ordinary == warm, (ordinary[:3], warm[:3], ordinary[3] == warm[3])
+    with tap.claim("of a program that does not end, and of what it started, it is told where they hang"):
+        said, code = io.StringIO(), "import signal, subprocess; print('h5py'); subprocess.run(['sleep', '1000'])"
+        with contextlib.redirect_stdout(said):
+            try:
+                harness.run([harness.H5PY["3.14.0"], "-c", code], env, timeout=2)
+                raise AssertionError("it has ended")
+            except subprocess.TimeoutExpired:
+                pass
+        said = said.getvalue()
+        assert re.search(r"process \d+: sleep 1000", said) and said.count("Thread") >= 2 and "nanosleep" in said, said
     return tap.done()
 
 

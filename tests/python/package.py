@@ -7,6 +7,7 @@ usage: package.py [--installed PYTHON...]
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 import harness  # noqa: E402
+import warm_python  # noqa: E402
+
+subprocess.Popen = warm_python.ORDINARY_POPEN    # in whose processes no libhdf5 is loaded before h5py or xhdf5 is
 
 CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "stats", "commit", "discard", "enabled",
          "enabled_local", "enabled_low", "threads",

@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -169,11 +170,52 @@ def shadow_dir():
         shutil.rmtree(d, ignore_errors=True)
 
 
+def family(pid):
+    """A process and all that come from it, parents first."""
+    found = [pid]
+    for parent in found:
+        for file in pathlib.Path(f"/proc/{parent}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, file.read_text().split())
+    return found
+
+
+def where_it_hangs(pid):
+    """What a process and those that come from it are doing: their commands, and where gdb is, each thread's stack."""
+    said = []
+    for one in family(pid):
+        with contextlib.suppress(OSError):
+            command = pathlib.Path(f"/proc/{one}/cmdline").read_bytes().replace(b"\0", b" ")
+            said.append(f"process {one}: {command.decode(errors='backslashreplace')[:500]}")
+            for task in pathlib.Path(f"/proc/{one}/task").iterdir():
+                name, state = (task / "stat").read_text().split("(", 1)[1].rsplit(") ", 1)
+                said.append(f"  {task.name} {name} {state[0]}, waits in {(task / 'wchan').read_text()}")
+        if shutil.which("gdb"):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                shown = subprocess.run(["gdb", "-p", str(one), "-batch", "-ex", "thread apply all backtrace 25"],
+                                       capture_output=True, text=True, errors="replace", timeout=60)
+                said += [line for line in shown.stdout.splitlines() if line.startswith(("#", "Thread"))]
+    return "\n".join(said)
+
+
 def run(argv, env, timeout=120, cwd=None):
-    """Runs a command; returns (exit status, stdout, stderr) as text that survives any bytes."""
-    r = subprocess.run([str(a) for a in argv], env=env, stdin=subprocess.DEVNULL, capture_output=True,
-                       timeout=timeout, cwd=cwd)
-    return r.returncode, r.stdout.decode(errors="backslashreplace"), r.stderr.decode(errors="backslashreplace")
+    """Runs a command; returns (exit status, stdout, stderr) as text that survives any bytes. Of one that does not end
+    within |timeout| seconds it prints where it hangs, and raises subprocess.TimeoutExpired."""
+    with subprocess.Popen([str(a) for a in argv], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, cwd=cwd) as child:
+        try:
+            out, err = child.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            for line in where_it_hangs(child.pid).splitlines():
+                print(f"# {line}", flush=True)
+            for one in family(child.pid):   # not those that would keep its output open
+                with contextlib.suppress(OSError):
+                    os.kill(one, signal.SIGKILL)
+            raise
+        except BaseException:
+            child.kill()
+            raise
+    return child.returncode, out.decode(errors="backslashreplace"), err.decode(errors="backslashreplace")
 
 
 class Tap:
