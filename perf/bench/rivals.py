@@ -86,7 +86,8 @@ class Netcdf(Via):
 
 
 class Download(Rival):
-    """curl with eight connections into a local file, then the C client on it."""
+    """curl with eight connections into a local file, then the C client on it. To divide the file, it asks for its size
+    first, as any such program has to."""
 
     name = "download"
 
@@ -98,7 +99,8 @@ class Download(Rival):
         target.unlink(missing_ok=True)
         size = path.stat().st_size
         # Each range to its place in one file.
-        script = 'url=$1 ca=$2 to=$3; shift 3; for r in "$@"; do curl -q -sSf --http1.1 --cacert "$ca" -r "$r" "$url" | ' \
+        script = 'url=$1 ca=$2 to=$3; shift 3; curl -q -sSf --http1.1 --cacert "$ca" -I -o /dev/null "$url"; ' \
+                 'for r in "$@"; do curl -q -sSf --http1.1 --cacert "$ca" -r "$r" "$url" | ' \
                  'dd of="$to" bs=1M iflag=fullblock oflag=seek_bytes seek="${r%-*}" conv=notrunc status=none & done; wait'
         server.forget()
         facts, _, _ = lab.run(["sh", "-c", script, "sh", server.url_of(path), server.cacert, target,
