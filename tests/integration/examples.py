@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The examples of docs/examples that need more than the box's Python: their answers are those of the local file. Prints TAP.
 
-usage: examples.py mpi MPIEXEC MPI_SLABS | examples.py xarray
-The latter makes a venv of xarray and h5netcdf from pip, once a build directory.
+usage: examples.py mpi MPIEXEC MPI_SLABS | examples.py gzip | examples.py xarray
+The last one makes a venv of xarray and h5netcdf from pip, once a build directory.
 """
 import os
 import pathlib
@@ -18,6 +18,19 @@ MAKE_IMAGES = """
 import h5py, numpy as np
 with h5py.File("images.h5", "w") as f:
     f.create_dataset("images", data=np.arange(50 * 64 * 64).reshape(50, 64, 64) % 1000, chunks=(1, 64, 64), compression="gzip")
+"""
+MAKE_PACKED = """
+import h5py, numpy as np
+a = np.arange(70 * 90, dtype="<i4").reshape(70, 90) * 7919 % 10007
+how = {"chunks": (16, 32), "compression": "gzip"}
+with h5py.File("packed.h5", "w") as f:
+    f.create_dataset("gzip", data=a, **how)
+    f.create_dataset("shuffled", data=a.astype(">f8"), shuffle=True, **how)
+    f.create_dataset("summed", data=a, fletcher32=True, **how)
+    f.create_dataset("whole", data=a)
+    part = f.create_dataset("part", (70, 90), "<i4", fillvalue=-1, shuffle=True, **how)
+    part[5:40] = a[5:40]
+    part.id.write_direct_chunk((48, 32), np.ascontiguousarray(a[48:64, 32:64]).tobytes(), filter_mask=3)
 """
 MAKE_CLIMATE = """
 import numpy as np, xarray
@@ -41,6 +54,27 @@ def mpi(tap, data, mpiexec, program):
                 want, got = (harness.run([mpiexec, "-n", ranks, program, name, "/images"], env) for name in
                              (f"{data}/images.h5", f"{server.url}/images.h5"))
                 assert got[0] == 0 and got[1].startswith(f"{ranks} ranks, sum 1.02") and got[1] == want[1], (want, got)
+
+
+def gzip(tap, data):
+    status, _, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_PACKED], harness.clean_env(), cwd=data)
+    assert status == 0, err
+    code = f"""
+import sys, h5py
+sys.path.insert(0, {str(harness.TOP / "docs/examples")!r})
+import parallel_gzip
+with h5py.File(sys.argv[1], driver="xhdf5") as there, h5py.File({data + "/packed.h5"!r}) as here:
+    for name in here:
+        got = parallel_gzip.read(there[name], 3)
+        assert got.dtype == here[name].dtype and (got == here[name][()]).all(), name
+print(len(here) if here else "all")"""
+    with harness.Server("nginx", data) as server, harness.shadow_dir() as shadow:
+        env = harness.driver_env(server, shadow) | {"PYTHONPATH": str(harness.BUILD / "python")}
+        del env["HDF5_DRIVER"]
+        for python in "3.14.0", "3.16.0":
+            with tap.claim(f"parallel_gzip, h5py {python}: gzip, shuffled, chunks without filters, missing ones, others"):
+                got = harness.run([harness.H5PY[python], "-c", code, f"{server.url}/packed.h5"], env)
+                assert got == (0, "all\n", ""), got
 
 
 def venv():
@@ -75,7 +109,7 @@ def main():
     tap = harness.Tap()
     with tempfile.TemporaryDirectory(prefix="xh-examples-") as data:
         os.chmod(data, 0o755)
-        {"mpi": mpi, "xarray": xarray}[sys.argv[1]](tap, data, *sys.argv[2:])
+        {"mpi": mpi, "gzip": gzip, "xarray": xarray}[sys.argv[1]](tap, data, *sys.argv[2:])
     return tap.done()
 
 
