@@ -235,6 +235,8 @@ int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *l
         return rtt * xh_link_round_trips(share, window, xh_link_is_young(load->arrived, load->sockets)) >
                opening + rtt * xh_link_round_trips((double)bytes, XH_LINK_FIRST_BYTES, 1);
     }
+    if (!a->stream && load->waited_ns > opening)
+        return 1;
     double busy = (rtt + (double)load->active_bytes / active / rate) / (active + 1);
     double drain = ((double)load->queued_requests * rtt + (double)load->queued_bytes / rate) / active;
     return busy + drain > opening;

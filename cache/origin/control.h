@@ -69,6 +69,7 @@ struct xh_load {
     uint64_t active_bytes;   /* what they are to bring; nothing is counted of streams */
     uint64_t queued_requests, queued_bytes; /* the same of those that wait */
     uint64_t arrived;        /* bytes that all connections have brought so far */
+    uint64_t waited_ns;      /* how long requests that are no streams have waited, in all, since one got a new connection */
 };
 
 /* One request. */
@@ -113,7 +114,8 @@ int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a,
 uint64_t xh_control_patience_left(const struct xh_link *l, uint64_t waited_ns);
 
 /* 1 when waiting for the busy connections takes longer than opening one more for |a|: until the first of them is
- * free, and until they have worked off the queue. */
+ * free, and until they have worked off the queue; or when small requests have waited for as long, each a little: what
+ * waits is then made anew again and again, and a connection that had been opened at once would have paid. */
 int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a);
 
 /* One of the threads that a request may go to: how far its connections have come (xh_link_grown), and how many

@@ -91,6 +91,14 @@ static int is_guess(const struct xh_request *r)
     return r->job->speculative && !is_stream(r);
 }
 
+/* To be called before what waits changes, or its time counts. */
+static void count_waiting(struct xh_endpoint *e)
+{
+    uint64_t now = xh_now_ns();
+    e->waited_ns += e->waiting * (now - e->waited_at_ns);
+    e->waited_at_ns = now;
+}
+
 int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
 {
     struct xh_endpoint *e = find_or_make(xh_request_url(r)->server);
@@ -103,6 +111,8 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
     e->queued_bytes += r->queued_bytes;
     e->queued_requests += r->queued_requests;
     e->queued_streams += (unsigned)is_stream(r);
+    count_waiting(e);
+    e->waiting += !is_stream(r);
     int waits = is_guess(r) || is_patient(r);
     r->waits_ns = waits ? 0 : xh_now_ns();
     struct xh_ring *fresh = waits ? &e->speculative : &e->demand;
@@ -124,6 +134,8 @@ static void unqueue(struct xh_endpoint *e, struct xh_request *r)
     e->queued_bytes -= r->queued_bytes;
     e->queued_requests -= r->queued_requests;
     e->queued_streams -= (unsigned)is_stream(r);
+    count_waiting(e);
+    e->waiting -= !is_stream(r);
 }
 
 /* |r|, in no ring, is |t|'s next. */
@@ -193,7 +205,7 @@ void xh_endpoint_drain(struct xh_ring *ring)
         xh_ring_move_all(ring, &e->again);
         xh_ring_move_all(ring, &e->demand);
         xh_ring_move_all(ring, &e->speculative);
-        e->queued_bytes = e->queued_requests = e->queued_streams = 0;
+        e->queued_bytes = e->queued_requests = e->queued_streams = e->waiting = 0;
     }
 }
 
@@ -211,6 +223,7 @@ static struct xh_load load_of(const struct xh_endpoint *e)
     return (struct xh_load){.sockets = xh_endpoint_sockets_open(e), .active = e->active, .streams = e->streams,
                             .opening = e->opening, .guesses = e->active_guesses, .active_bytes = e->active_bytes,
                             .queued_requests = e->queued_requests, .queued_bytes = e->queued_bytes,
+                            .waited_ns = e->waited_ns,
                             .arrived = atomic_load_explicit(&e->arrived, memory_order_relaxed)};
 }
 
@@ -399,6 +412,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
     struct xh_request *r;
     if (xh_endpoint_is_held(e))
         return;
+    count_waiting(e);
     while ((r = next_request(e)) != NULL && !has_to_wait(e, r)) {
         r->fresh = wants_fresh(e, r);
         struct xh_thread *t = r->fresh          ? least_busy(e)
@@ -413,6 +427,8 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
             r->opens = !is_stream(r);
         }
         r->opens |= r->fresh;
+        if (r->opens)
+            e->waited_ns = 0;
         unqueue(e, r);
         bind(e, r, t);
         if (is_stream(r))

@@ -198,6 +198,7 @@ Test(control, a_connection_is_opened_where_waiting_takes_longer)
         int stream;
         double waited_ms;
         int worth;
+        double all_waited_ms;
     } table[] = {
         {50, 0, 0, 0, 1000, 1000, 0, 0, 1},               /* nothing to wait for */
         {50, 3, 3, 0, 1000, 1000, 0, 0, 1},               /* but streams */
@@ -210,12 +211,17 @@ Test(control, a_connection_is_opened_where_waiting_takes_longer)
         {50, 2, 0, 200 * MB, 2 * MB, 2 * MB, 0, 0, 1},
         {50, 2, 0, 2 * MB, 0, 0, 1, 1000, 0},             /* a stream is patient */
         {50, 2, 0, 200 * MB, 0, 0, 1, 0, 1},
+        {50, 1, 0, 1000, 1000, 1000, 0, 0, 0, 105},       /* all together have waited for as long as opening takes */
+        {50, 1, 0, 1000, 1000, 1000, 0, 0, 1, 106},
+        {50, 2, 0, 2 * MB, 2 * MB, 2 * MB, 0, 0, 0, 1000}, /* large ones wait for bytes, not for round trips */
+        {50, 2, 0, 2 * MB, 0, 0, 1, 0, 0, 1000},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct xh_link l = {.rtt_ns = table[i].rtt_ms * MS, .connection_rate = 0.05};
         struct xh_load load = {.sockets = table[i].active, .active = table[i].active, .streams = table[i].streams,
                                .active_bytes = table[i].active_bytes, .queued_bytes = table[i].queued_bytes,
-                               .queued_requests = 1, .arrived = 1000u * MB};
+                               .queued_requests = 1, .arrived = 1000u * MB,
+                               .waited_ns = (uint64_t)(table[i].all_waited_ms * MS)};
         struct xh_asked a = {.bytes = table[i].bytes, .stream = table[i].stream,
                              .waited_ns = (uint64_t)(table[i].waited_ms * MS)};
         cr_assert_eq(xh_control_is_worth_opening(&l, &load, &a), table[i].worth, "row %zu", i);
