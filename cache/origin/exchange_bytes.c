@@ -222,8 +222,8 @@ static void hear(struct xh_exchange *x, const uint8_t *data, size_t len)
     x->said[x->said_len] = '\0';
 }
 
-/* The first bytes of what may be a web page, or a file whose user block begins as one: that has HDF5's signature behind
- * it. Nothing is decided until enough of it came; then the bytes go as the probe's. */
+/* The first bytes of what may be a web page or another text, or a file whose user block begins as one: that has HDF5's
+ * signature behind it. Nothing is decided until enough of it came; then the bytes go as the probe's. */
 static int doubt(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
     struct xh_probe *p = x->probe;
@@ -232,7 +232,9 @@ static int doubt(struct xh_exchange *x, const uint8_t *data, size_t len)
     hear(x, data, len);
     if (take_probe(x, data, n) != 0)
         return -1;
-    if (xh_reply_begins_page(x->said, x->said_len, x->reply.html) != 0 && !xh_reply_has_signature(p->bytes, p->len)) {
+    int may = xh_reply_begins_page(x->said, x->said_len, x->reply.html) != 0 ||
+              xh_reply_is_text(&x->reply, x->said, x->said_len);
+    if (may && !xh_reply_has_signature(p->bytes, p->len)) {
         x->page = p->len == DOUBT_BYTES;
         return x->page ? -1 : 0; /* heard enough */
     }
@@ -321,7 +323,7 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
         hear(x, data, len);
         if (x->fault != XH_FAULT_NONE && !x->page &&
             xh_reply_begins_page(x->said, x->said_len, x->reply.html) == 0 &&
-            (!x->reply.text || !xh_reply_is_text(x->said, x->said_len)))
+            !xh_reply_is_text(&x->reply, x->said, x->said_len))
             return -1; /* heard enough */
         return x->body_bytes > IGNORED_BODY_MAX ? -1 : 0;
     }

@@ -453,10 +453,10 @@ int xh_reply_begins_page(const char *said, size_t len, int html)
     return may ? -1 : 0;
 }
 
-int xh_reply_is_text(const char *said, size_t len)
+int xh_reply_is_text(const struct xh_reply *r, const char *said, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if (((unsigned char)said[i] < 0x20 && !strchr("\t\r\n", said[i])) || said[i] == 0x7f || said[i] == '\0')
             return 0;
-    return len > 0;
+    return r->text && len > 0;
 }

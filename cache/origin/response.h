@@ -133,9 +133,9 @@ int xh_reply_begins_page(const char *said, size_t len, int html);
  * Before it stands a user block, which may begin as anything. */
 int xh_reply_has_signature(const void *body, size_t len);
 
-/* 1 when the bytes |said| of a body are text: not empty, and no control characters in them but blanks and ends of
- * lines. */
-int xh_reply_is_text(const char *said, size_t len);
+/* 1 when the reply calls its body text and the bytes |said| of it are: not empty, and no control characters in them but
+ * blanks and ends of lines. */
+int xh_reply_is_text(const struct xh_reply *r, const char *said, size_t len);
 
 /* 1 when the text |said| is XRootD's page of a directory, which it sends without a Content-Type. */
 int xh_reply_is_listing(const char *said);

@@ -174,16 +174,17 @@ int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)
             quoted, host);
     say_how(a, how, sizeof how);
     int page = x->reply.html || xh_reply_begins_page(x->said, x->said_len, 0) == 1;
+    const char *what = page ? "web page" : "text";
+    xh_sentence_came(&x->reply, came, sizeof came);
     if (a->opened)
         return xh_sentence(a, err, XH_E_ACCES, x->reply.status,
                            "the session ended: in place of the file the server now sends a %s%s, %s, from %.100s. %s",
-                           page ? "web page" : "text", quoted, xh_sentence_came(&x->reply, came, sizeof came), host,
-                           how);
+                           what, quoted, came, host, how);
     return xh_sentence(
         a, err, XH_E_ACCES, x->reply.status,
-        "the server sent a web page%s, from %.100s, in place of the file: it wants a login, or has no such "
+        "the server sent a %s%s%s%s, from %.100s, in place of the file: it wants a login, or has no such "
         "file. %s",
-        quoted, host, how);
+        what, quoted, page ? "" : ", ", page ? "" : came, host, how);
 }
 
 /* A server that has never answered http may want TLS. */

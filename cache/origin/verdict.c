@@ -247,11 +247,12 @@ static int is_page(const struct xh_attempt *a)
     int status = x->reply.status;
     int begins = xh_reply_begins_page(x->said, x->said_len, x->reply.html);
     if (x->ask == XH_ASK_HEAD)
-        return x->page || (x->take == XH_TAKE_DOUBT && a->out->net == XH_NET_OK && (begins == 1 || x->reply.html));
+        return x->page || (x->take == XH_TAKE_DOUBT && a->out->net == XH_NET_OK &&
+                           (begins == 1 || x->reply.html || xh_reply_is_text(&x->reply, x->said, x->said_len)));
     if (x->ask != XH_ASK_RANGES || x->fault == XH_FAULT_NONE || (status != 200 && status != 206) ||
         xh_reply_has_signature(x->said, x->said_len))
         return 0;
-    return x->page || begins == 1 || (status == 200 && x->reply.text && xh_reply_is_text(x->said, x->said_len));
+    return x->page || begins == 1 || (status == 200 && xh_reply_is_text(&x->reply, x->said, x->said_len));
 }
 
 /* Of 401, of 403 as XRootD has it, and of a web page: the token may have been renewed since it was read. 1: it was; try

@@ -207,6 +207,12 @@ def page(bench, fault, host, how=r"BEARER_TOKEN", title=r'"Sign in \?\?31m&middo
     assert "was changed" not in result["text"] and "secret" not in result["text"], result["text"]
 
 
+def text_instead(bench, host):
+    result = bench.readers[0].read(bench.liar.base + bench.path("login-json"))
+    refused(result, "PermissionError", "a text, application/json, from", re.escape(host), "BEARER_TOKEN")
+    assert "web page" not in result["text"], result["text"]
+
+
 def written(bench, fault):
     for mode in ("w", "x"):
         result = bench.readers[0].ask(env={"XHDF5_WRITABLE": "on"}, open=bench.liar.base + bench.path(fault), mode=mode)
@@ -266,6 +272,7 @@ def pages(tap, bench):
     claim("a login page although a token was sent: the error says so", page, "login", here,
           "the token of BEARER_TOKEN, did not help",
           BEARER_TOKEN="of-nobody")
+    claim("a login that answers with JSON: the error says what came, and how to give a token", text_instead, here)
     claim("a directory's listing: the error says that it is one", page, "listing", here, "Name a file in it",
           '"Index of /data/"')
     claim("a login page where a file is to be written: PermissionError that says so", written, "login")
