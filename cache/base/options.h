@@ -26,7 +26,7 @@ enum xh_opt_id {
 };
 
 #define XH_NAMER_PARENT_BYTES 512
-#define XH_NAMER_SERVER_BYTES 320 /* "https://", a host name of 255 bytes, ":65535" */
+#define XH_SERVER_BYTES 320 /* of a server, with its NUL: "https://", a host name of 255 bytes, ":65535" */
 
 /* What named the object that is opened: the program, or a file, by an external link or a virtual dataset. All zero: the
  * program. */
@@ -35,7 +35,7 @@ struct xh_namer {
     uint32_t remote;  /* 1: that file is at a URL */
     uint64_t family;  /* the family of the file that the program opened first (vfd/family.h) */
     char parent[XH_NAMER_PARENT_BYTES]; /* its path, or its URL without secrets */
-    char server[XH_NAMER_SERVER_BYTES]; /* the only server that credentials may go to, in xh_url's form; "": none */
+    char server[XH_SERVER_BYTES]; /* the only server that credentials may go to, in xh_url's form; "": none */
 };
 
 struct xh_options {

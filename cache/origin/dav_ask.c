@@ -20,10 +20,9 @@
 #include "engine.h"
 #include "loop.h"
 #include "tls_advice.h"
+#include "verdict.h"
 
-#define HOPS_MAX        10
 #define BACKOFF_MOST_MS 2000u
-#define PROXY_TURN_MS   20u  /* as the engine's */
 #define HELD_NAP_MS     100u /* at exit nothing waits for longer */
 #define DIGEST_TIMES    10u  /* after its last byte a server may be at work on a file for so many stall time-outs */
 #define SAID_SHOWN      160u /* bytes of the server's words in an error */
@@ -280,14 +279,14 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     d->sent = d->told = 0;
     d->source_err = (struct xh_err){0};
     d->body = a->body ? a->body : d->said;
-    d->body_room = a->body ? a->room : XH_DAV_BODY_BYTES;
+    d->body_room = a->body ? a->room : XH_WORDS_MOST_BYTES;
     d->body_len = 0;
     d->body_over = 0;
     d->moved_ns = xh_now_ns();
     d->moved_up = d->moved_down = 0;
     enum xh_proxy_turn turn;
     while ((turn = xh_proxy_turn(proxy, to)) == XH_PROXY_WAIT)
-        pause_ms(PROXY_TURN_MS);
+        pause_ms(XH_PROXY_TURN_MS);
     if (turn == XH_PROXY_REFUSED || turn == XH_PROXY_FORBIDDEN) {
         d->source = NULL;
         xh_proxy_refused(proxy, to, turn == XH_PROXY_REFUSED ? 407 : 403, err);
@@ -439,7 +438,7 @@ static int ask_once(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_er
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     int rc = xh_url_parse(text, &to, err);
     free(text);
-    for (int hops = 0; rc == 0; hops++) {
+    for (unsigned hops = 0; rc == 0; hops++) {
         if ((rc = exchange(d, a, to, err)) != 0)
             break;
         int status = d->reply.status;
@@ -455,8 +454,8 @@ static int ask_once(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_er
         }
         if (!xh_reply_redirects(&d->reply) || !d->reply.location[0]) {
             rc = refused(d, a, err);
-        } else if (hops == HOPS_MAX) {
-            rc = xh_err_set(err, XH_E_PROTO, status, "%.200s: redirected more than %d times", d->url->shown, HOPS_MAX);
+        } else if (hops == XH_HOPS_MOST) {
+            rc = xh_err_set(err, XH_E_PROTO, status, "%.200s: redirected more than %u times", d->url->shown, XH_HOPS_MOST);
         } else if ((rc = xh_proxy_follow(&d->caller.proxies, to, d->reply.location, &next, err)) == 0) {
             if (!a->suffix[0] && only_reads(a->method) && adds_slash(to, next))
                 rc = xh_dav_is_directory(d, status, err);

@@ -7,8 +7,6 @@
 #include "handle.h"
 #include "response.h"
 
-#define XH_DAV_BODY_BYTES 65536u /* of a reply that is kept */
-
 struct xh_dav {
     struct xh_options o;
     struct xh_url *url;
@@ -31,7 +29,7 @@ struct xh_dav {
     int body_over;          /* there was more of it */
     uint64_t moved_ns;      /* when the last byte went either way */
     uint64_t moved_up, moved_down;
-    char said[XH_DAV_BODY_BYTES + 1];
+    char said[XH_WORDS_MOST_BYTES + 1];
 };
 
 /* What is asked. */

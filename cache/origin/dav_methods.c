@@ -86,7 +86,7 @@ int xh_dav_stat(struct xh_dav *d, const char *suffix, struct xh_dav_stat *out, s
     struct xh_dav_asked head = {.method = "HEAD", .suffix = suffix, .again = 1};
     struct xh_dav_asked find = {.method = "PROPFIND", .suffix = suffix, .again = 1, .depth = 1};
     struct xh_dialect v;
-    char date[XH_VALIDATOR_BYTES];
+    char date[XH_HEADER_BYTES];
     uint64_t size;
     *out = (struct xh_dav_stat){0};
     int rc = d->by_propfind ? 0 : xh_dav_ask(d, &head, err);

@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#define XH_VALIDATOR_BYTES 256      /* longest ETag or date kept, with its NUL */
+#include "response.h"
+
 #define XH_VALIDATOR_TEXT_BYTES 400 /* longest xh_dialect_validator, with its NUL */
 
 /* So much older than the reply a file's date must be to prove bytes to a later opening: a file may be changed twice in
@@ -34,8 +35,8 @@ enum xh_proof {
 
 struct xh_dialect {
     enum xh_proof proof;
-    char value[XH_VALIDATOR_BYTES]; /* ETag (as response.h has it) or date; "" for XH_BY_SIZE */
-    char tag[XH_VALIDATOR_BYTES];   /* XH_BY_DATE: the weak ETag beside it, without its W/; "": there is none */
+    char value[XH_HEADER_BYTES]; /* ETag (as response.h has it) or date; "" for XH_BY_SIZE */
+    char tag[XH_HEADER_BYTES];   /* XH_BY_DATE: the weak ETag beside it, without its W/; "": there is none */
     enum xh_youth youth;            /* how old the file was when this was first seen, or xh_dialect_age'd */
     time_t changed;                 /* when the file was changed, by the clock that wrote that; -1: not told */
     int no_match;                   /* XH_BY_ETAG: the server refuses it as If-Match, though it is the one it sends */

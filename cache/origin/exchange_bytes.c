@@ -19,7 +19,6 @@
 
 #define IGNORED_BODY_MAX 65536u /* what nobody wants is read to its end up to here; then it is cheaper to hang up */
 #define PROBE_LEAST      65536u /* room that a probe's body gets at first */
-#define HEADERS_MAX      131072u
 /* In what begins as a web page HDF5's signature is looked for up to here: behind a user block of at most half of it. */
 #define DOUBT_BYTES      65536u
 
@@ -96,8 +95,8 @@ int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len)
     heard(x);
     if (!x->first_ns)
         x->first_ns = x->last_ns;
-    if (len > HEADERS_MAX - x->header_bytes)
-        return xh_exchange_fault(x, XH_FAULT_PROTO, "headers of more than %u bytes", HEADERS_MAX);
+    if (len > XH_HEADERS_MOST_BYTES - x->header_bytes)
+        return xh_exchange_fault(x, XH_FAULT_PROTO, "headers of more than %u bytes", XH_HEADERS_MOST_BYTES);
     x->header_bytes += len;
     if (!xh_reply_line(&x->reply, line, len, time(NULL)))
         return 0;

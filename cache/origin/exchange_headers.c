@@ -12,7 +12,6 @@
  * headers of parts. Where much is asked for, a part of that. */
 #define UNWANTED_BYTES (1u << 20)
 #define UNWANTED_PART  4u
-#define XML_MAX        65536u
 
 #define CONTRADICTORY "two Content-Length, Content-Range or ETag that differ, or a malformed one"
 #define COMPRESSED    "the server compressed a reply that was to be sent as it is"
@@ -251,7 +250,7 @@ int xh_exchange_judge(struct xh_exchange *x)
         }
         return xh_exchange_take_head(x);
     case XH_ASK_STAT:
-        x->data_left = XML_MAX;
+        x->data_left = XH_WORDS_MOST_BYTES;
         if (r->status == 207)
             x->take = XH_TAKE_PROBE;
         return 0;

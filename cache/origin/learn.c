@@ -38,7 +38,7 @@ static void revalidated(struct xh_job *j)
 {
     struct xh_origin *o = j->origin;
     struct xh_probe *p = j->probe;
-    char date[XH_VALIDATOR_BYTES];
+    char date[XH_HEADER_BYTES];
     uint64_t size;
     struct xh_err err;
     int known =

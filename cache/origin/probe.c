@@ -52,7 +52,7 @@ static size_t head_bytes(const struct xh_origin *o)
 struct dated {
     int known; /* 1: date and size came */
     int gone;  /* 1: there is no such file */
-    char date[XH_VALIDATOR_BYTES];
+    char date[XH_HEADER_BYTES];
     uint64_t size;
     uint64_t server_hash; /* whose word it is */
 };

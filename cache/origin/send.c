@@ -62,7 +62,7 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
         return XH_NET_PROXY;
     if (xh_caller_trusts(&o->caller, x->url) && !x->url->ticket && !o->url->user)
         renew_token(x);
-    char range[XH_RANGE_HEADER_AT_FIRST + 64], match[XH_VALIDATOR_BYTES + 32];
+    char range[XH_RANGE_HEADER_AT_FIRST + 64], match[XH_HEADER_BYTES + 32];
     const char *headers[8];
     size_t n = 0;
     if (j->ask == XH_ASK_STAT) {

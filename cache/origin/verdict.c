@@ -12,7 +12,6 @@
 #include "tls_advice.h"
 #include "sentence.h"
 
-#define HOPS_MAX         10u
 #define RETURNS_MAX      4u
 #define HASTY_RETRIES    1u
 #define BACKOFF_FIRST_MS 100u
@@ -20,9 +19,6 @@
 #define NONSENSE_MOST    2u    /* so often a request of several ranges is sent before its ranges are asked for singly */
 #define LONG_TOKEN_BYTES 4096u /* servers bear headers of 8 KiB and more */
 #define REDIRECTED_TOKEN_BYTES 1500u
-#define PROXY_TURN_MS                                                                                                  \
-    20u /* how often a request looks whether the proxy has taken the login that another one shows it */
-#define PROGRESS_BYTES 65536u /* what a failed reply must have brought to count as progress */
 
 /* Ends the request with a sentence. */
 #define FAIL(...) (xh_sentence(a, &v->err, __VA_ARGS__), XH_NEXT_FAIL)
@@ -74,7 +70,7 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
     /* A server that wants to be left alone is not asked again for what nobody waits for. */
     if (at_least_ms && a->speculative)
         return XH_NEXT_FAIL;
-    t->failures = a->x->fresh >= PROGRESS_BYTES ? 1 : t->failures + 1;
+    t->failures = a->x->fresh >= XH_PROGRESS_BYTES ? 1 : t->failures + 1;
     t->repeats++;
     if (t->failures > retries || t->repeats > 8 * retries + 8)
         return XH_NEXT_FAIL;
@@ -229,8 +225,8 @@ static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict
     int status = x->reply.status;
     if (x->reply.location[0] == '\0')
         return FAIL(XH_E_PROTO, status, "status %d without a usable Location", status);
-    if (++v->tries.hops > HOPS_MAX)
-        return FAIL(XH_E_PROTO, status, "redirected more than %u times: a loop on the server", HOPS_MAX);
+    if (++v->tries.hops > XH_HOPS_MOST)
+        return FAIL(XH_E_PROTO, status, "redirected more than %u times: a loop on the server", XH_HOPS_MOST);
     v->tries.sent_away |= x->ask == XH_ASK_STAT && was_remembered(a);
     if (xh_proxy_follow(a->proxies, x->url, x->reply.location, &v->to, &v->err) == 0)
         return XH_NEXT_AGAIN;
@@ -527,7 +523,7 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     case XH_NET_UNTRUSTED: case XH_NET_BAD_HTTP: case XH_NET_LOCAL: case XH_NET_CANCELLED: case XH_NET_EXITING:
         return XH_NEXT_FAIL;
     case XH_NET_TURN: /* no failure: another request asks the proxy just now */
-        v->delay_ms = PROXY_TURN_MS;
+        v->delay_ms = XH_PROXY_TURN_MS;
         return XH_NEXT_LATER;
     default: return later(a, v, retries, 0);
     }
@@ -602,7 +598,7 @@ static enum xh_next judge(const struct xh_attempt *a, struct xh_verdict *v)
 enum xh_next xh_verdict(const struct xh_attempt *a, struct xh_verdict *v)
 {
     *v = (struct xh_verdict){.tries = a->tries, .limits = a->limits};
-    if (a->x->fresh >= PROGRESS_BYTES) /* long requests may outlive many redirects */
+    if (a->x->fresh >= XH_PROGRESS_BYTES) /* long requests may outlive many redirects */
         v->tries.returns = 0;
     v->next = judge(a, v);
     if (v->looks)

@@ -5,6 +5,9 @@
 
 #include "attempt.h"
 
+/* How often a request looks whether the proxy has taken the login that another one shows it. */
+#define XH_PROXY_TURN_MS 20u
+
 enum xh_next {
     XH_NEXT_DONE,  /* the request has all that it wanted */
     XH_NEXT_AGAIN, /* to the queue at once */

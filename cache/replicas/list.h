@@ -4,8 +4,9 @@
 
 #include <stddef.h>
 
+#include "base/options.h"
+
 #define XH_SITES_MAX 8u
-#define XH_SERVER_BYTES 300u /* "https://", a host of 255 bytes, a port and a NUL */
 
 /* Finds where the file |url| is at each endpoint of |list|. Endpoints are separated by commas, semicolons or white
  * space. Each is a server ("https://a.org:1094") or a prefix ("https://b.org/mirror"); without a scheme, or with

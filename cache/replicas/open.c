@@ -119,7 +119,7 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
     }
     r->options = *o;
     xh_env_hold(&r->options);
-    char server[XH_NAMER_SERVER_BYTES];
+    char server[XH_SERVER_BYTES];
     if (r->n > 1 && xh_origin_trusted(url, o, server, sizeof server))
         /* the user has named the others as servers of the same file */
         memset(&r->options.namer, 0, sizeof r->options.namer);

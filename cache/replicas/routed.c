@@ -10,8 +10,6 @@
 
 /* A transfer that sites fail or are too slow for goes to each site this often. */
 #define TRIES_A_SITE 2u
-/* A failure after this many bytes does not count as one in a row. */
-#define PROGRESS_BYTES 65536u
 
 /* ---- lists */
 
@@ -132,7 +130,7 @@ static int goes_on(struct xh_replicas *r, struct xh_routed *g, struct xh_site *s
         r->changed |= err->code == XH_E_CHANGED;
         return 0;
     }
-    if (atomic_load_explicit(&g->came, memory_order_relaxed) - g->bound_came >= PROGRESS_BYTES)
+    if (atomic_load_explicit(&g->came, memory_order_relaxed) - g->bound_came >= XH_PROGRESS_BYTES)
         g->tries = g->lasts = 0;
     g->lasts += !atomic_load_explicit(&g->t.hasty, memory_order_relaxed);
     if (fate == XH_FATE_REFUSED)

@@ -11,7 +11,6 @@
 #include "../../cache/origin/handle.h"
 #include "tool.h"
 
-#define HEADERS_MOST 131072u
 
 struct xh_dial {
     const struct xh_caller *c;
@@ -88,8 +87,8 @@ static int on_line(void *ctx, const char *p, size_t n)
     struct xh_dial *d = ctx;
     SSL *ssl = d->a->tls ? NULL : xh_handle_tls(d->handle);
     d->header_bytes += n;
-    if (d->header_bytes > HEADERS_MOST) {
-        snprintf(d->a->why, sizeof d->a->why, "headers of more than %u bytes", HEADERS_MOST);
+    if (d->header_bytes > XH_HEADERS_MOST_BYTES) {
+        snprintf(d->a->why, sizeof d->a->why, "headers of more than %u bytes", XH_HEADERS_MOST_BYTES);
         return -1;
     }
     if (ssl)

@@ -12,8 +12,6 @@
 #include "../../cache/origin/caller.h"
 #include "../../cache/origin/response.h"
 
-#define XH_DIAL_HOPS_MOST 10u          /* redirects that are followed */
-#define XH_DIAL_REPLY_MOST_BYTES 65536u /* of a reply that is only looked at */
 #define XH_DIAL_MOST_MS 10000u /* longest time of a request, unless the request or the options say otherwise */
 
 struct xh_question {

@@ -46,7 +46,7 @@ static int ask_beside(struct doctor *d, const char *suffix, const char *to, cons
     }
     asked.destination = destination;
     xh_dial_ask(d->dial, at, &asked, a);
-    for (unsigned hops = 0; hops < XH_DIAL_HOPS_MOST && xh_reply_redirects(&a->reply); hops++) {
+    for (unsigned hops = 0; hops < XH_HOPS_MOST && xh_reply_redirects(&a->reply); hops++) {
         if (!a->reply.location[0] || xh_proxy_follow(&d->caller.proxies, at, a->reply.location, &next, &err))
             break;
         xh_url_unref(at);
@@ -81,7 +81,7 @@ static int look_beside(struct doctor *d, int image, const char *what, const char
     struct head h = {.len = 0};
     char range[32], size[XH_SIZE_TEXT];
     snprintf(range, sizeof range, "bytes=0-%u", HEAD_BYTES - 1);
-    const struct xh_question q = {.range = range, .most_bytes = XH_DIAL_REPLY_MOST_BYTES, .body = keep, .ctx = &h};
+    const struct xh_question q = {.range = range, .most_bytes = XH_WORDS_MOST_BYTES, .body = keep, .ctx = &h};
     uint64_t file_bytes = 0;
     int64_t mtime_s = 0;
     if (ask_beside(d, image ? XH_METAIMAGE_SUFFIX : XH_PACKED_SUFFIX, NULL, &q, &a)) {
@@ -126,7 +126,7 @@ enum xh_state xh_doctor_beside(struct doctor *d)
  * DELETE. */
 enum xh_state xh_doctor_writing(struct doctor *d)
 {
-    static const struct xh_question q = {.method = "MOVE", .most_bytes = XH_DIAL_REPLY_MOST_BYTES};
+    static const struct xh_question q = {.method = "MOVE", .most_bytes = XH_WORDS_MOST_BYTES};
     struct xh_report *r = &d->report;
     struct xh_answer a = {0};
     char suffix[64], to[68];

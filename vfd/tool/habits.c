@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../cache/origin/dialect.h"
 #include "speed.h"
 #include "tool.h"
 
 #define SPACING_BYTES 4096u     /* between ranges: servers join ranges that lie close together */
 /* of a part, as nginx counts it; nginx refuses a request whose reply is larger than the file */
 #define OVERHEAD_BYTES 256u
-#define RANGES_WANTED 200u      /* most ranges that the cache asks for in one request */
 #define RANGES_MOST 2000u
 #define PAD_WANTED 8192u        /* enough for a long token and the other headers */
 #define ASKED 7u
@@ -73,7 +73,7 @@ static size_t header_limit(struct doctor *d)
 
 enum xh_state xh_doctor_ranges(struct doctor *d)
 {
-    static const unsigned tries[] = {2, 50, RANGES_WANTED, 400, 1000, RANGES_MOST};
+    static const unsigned tries[] = {2, 50, XH_RANGES_AT_FIRST, 400, 1000, RANGES_MOST};
     struct xh_report *r = &d->report;
     struct xh_answer a = {0};
     unsigned good = 1, refused = 0;
@@ -94,13 +94,13 @@ enum xh_state xh_doctor_ranges(struct doctor *d)
     xh_report_count(r, "header_bytes", limit);
     if (good > 1)
         xh_report_say(r, "%u ranges in one request (%zu bytes)%s", good, good_header,
-                      good >= RANGES_WANTED ? ", the driver asks for 200 at most" : "");
+                      good >= XH_RANGES_AT_FIRST ? ", the driver asks for 200 at most" : "");
     else
         xh_report_say(r, refused ? "one range in a request" : "the file is too small to ask for several ranges");
     if (refused)
         say_refusal(r, refused, header, &a);
     xh_report_say(r, limit == 64000 ? "headers of %zu bytes and more" : "headers of up to %zu bytes", limit);
-    if (refused && refused <= RANGES_WANTED && good < 50)
+    if (refused && refused <= XH_RANGES_AT_FIRST && good < 50)
         xh_report_advise(r, "scattered small reads cost a request each. nginx (max_ranges), Apache (MaxRanges) and "
                             "XRootD can do more; what stands before them may not: ask the server's owner");
     if (limit < PAD_WANTED - 300)

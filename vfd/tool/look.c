@@ -14,7 +14,6 @@
 
 #define RANGES_MOST (1u << 22) /* 64 MiB of them */
 #define CHUNKS_MOST 20000000u  /* of one dataset: one minute of work, and more than any dataset that is read well */
-#define FILTERS_MOST 32
 #define TYPE_DEPTH_MOST 8u
 #define NAME_BYTES 2048
 
@@ -140,7 +139,7 @@ static void see_filters(struct xh_object *ob, hid_t dcpl)
 {
     struct words w = {ob->filters, sizeof ob->filters};
     int n = H5Pget_nfilters(dcpl);
-    for (int i = 0; i < n && i < FILTERS_MOST; i++) {
+    for (int i = 0; i < n; i++) {
         unsigned flags, set[8] = {0};
         size_t values = 8;
         char own[64] = "";

@@ -83,7 +83,7 @@ enum xh_state xh_doctor_connection(struct doctor *d)
 
 static void ask(struct doctor *d, const struct xh_url *u, int fresh, struct xh_answer *out)
 {
-    const struct xh_question q = {.range = "bytes=0-0", .fresh = fresh, .most_bytes = XH_DIAL_REPLY_MOST_BYTES};
+    const struct xh_question q = {.range = "bytes=0-0", .fresh = fresh, .most_bytes = XH_WORDS_MOST_BYTES};
     xh_dial_ask(d->dial, u, &q, out);
 }
 
@@ -223,10 +223,10 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
     for (; xh_reply_redirects(&d->first.reply); hops++) {
         struct xh_url *next = NULL;
         char shown[1024];
-        if (hops == XH_DIAL_HOPS_MOST || !d->first.reply.location[0] ||
+        if (hops == XH_HOPS_MOST || !d->first.reply.location[0] ||
             xh_proxy_follow(&d->caller.proxies, d->at, d->first.reply.location, &next, &err)) {
             xh_report_say(r, "status %d leads nowhere: %s", d->first.reply.status,
-                          hops == XH_DIAL_HOPS_MOST ? "a loop"
+                          hops == XH_HOPS_MOST ? "a loop"
                           : err.text[0]     ? err.text
                                             : "no Location");
             xh_report_advise(r,

@@ -80,9 +80,9 @@ int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t 
             rc = judge(at, a, &s, err);
             break;
         }
-        if (hops == XH_DIAL_HOPS_MOST)
+        if (hops == XH_HOPS_MOST)
             rc = xh_err_set(err, XH_E_PROTO, status, "%.200s: redirected more than %u times", named->shown,
-                            XH_DIAL_HOPS_MOST);
+                            XH_HOPS_MOST);
         else
             rc = xh_proxy_follow(&c.proxies, at, a->reply.location, &next, err);
         xh_url_unref(at);
