@@ -33,6 +33,9 @@ void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer
  * PROTO, STATUS, INVAL, NOMEM). Owns: the caller closes |*out|. Blocks. */
 int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err);
 
+/* Most files that are opened ahead, or said to be opened next. */
+#define XH_EXPECTED_MOST 16
+
 /* |url| will likely be opened next with |o|, behind the others of its family that were expected. Once that is near, as
  * xh_cache_expect_soon says or as the one before it is read to its end, it is opened ahead, on a thread of its own.
  * xh_cache_open takes it over if it asks for the same with the same credentials. What fails is asked for anew by then.
@@ -108,10 +111,13 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
  * wrong. Does not block on the network. */
 int xh_cache_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n);
 
+/* Ranges of hints that may wait: 16 MiB of them. */
+#define XH_HINTS_MAX (1u << 20)
+
 /* Takes |n| ranges, in the order in which they will be wanted, to fetch ahead of the reads: as much
  * as there is room for at once (three quarters of readahead_bytes), the rest as the reads go on.
- * Returns how many were taken, from the first on: fewer than |n| when a million wait already, and at
- * a range that leaves the file. Never fails. Does not block on the network. */
+ * Returns how many were taken, from the first on: fewer than |n| when XH_HINTS_MAX wait already, and
+ * at a range that leaves the file. Never fails. Does not block on the network. */
 size_t xh_cache_prefetch(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n);
 
 /* Returns 1 while ranges of a hint wait, or are ahead of their read: then just these are fetched ahead, and a read of

@@ -1,8 +1,7 @@
 /* The decisions of the cache: see policy.h. */
 #include "policy.h"
 
-/* A raw read of fewer bytes waits for round trips, not for the link: tmpfs costs it nothing that it would notice. */
-#define BULK_BYTES (256u << 10)
+#include "base/links.h"
 
 /* A file comes whole where it takes no longer than the reader waits anyway: a walk is a chain of so many round trips
  * at least, and a reader that has missed something more often than that goes on like it. Connections in slow start
@@ -12,7 +11,6 @@
  * `W4-40M`). */
 #define WHOLE_TRIPS 8u
 #define WHOLE_TRIPS_MOST 20u
-#define FIRST_FLIGHT_BYTES 14600u
 #define GUESSED_SECOND_BYTES 125000000u
 #define WHOLE_SOON_MS 100.0
 #define SPARE_BYTES_A_MS 15625.0
@@ -49,7 +47,7 @@ int xh_policy_is_reread(uint64_t empty, uint64_t again, int was)
 
 int xh_policy_keeps_pages(uint64_t bytes, uint64_t empty, uint64_t again)
 {
-    return bytes < BULK_BYTES || xh_policy_is_reread(empty, again, 0);
+    return bytes < XH_BULK_BYTES || xh_policy_is_reread(empty, again, 0);
 }
 
 size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *r, size_t n)
@@ -72,7 +70,7 @@ size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *
 
 uint64_t xh_policy_stream_end(uint64_t window, uint64_t end)
 {
-    return window >= XH_POLICY_STREAM_WINDOW ? end : 0;
+    return window >= XH_STREAM_LEAST_BYTES ? end : 0;
 }
 
 int xh_policy_streams(const struct xh_keeping *k, uint64_t len)
@@ -83,8 +81,8 @@ int xh_policy_streams(const struct xh_keeping *k, uint64_t len)
 
 int xh_policy_leads(const struct xh_leading *l)
 {
-    uint64_t least = l->files > 1 && l->begins ? l->files * BESIDE_BYTES : XH_POLICY_STREAM_WINDOW / 2;
-    return l->len >= min64(least, XH_POLICY_STREAM_WINDOW / 2) && l->dataset && !l->hinted && !l->joint && l->young;
+    uint64_t least = l->files > 1 && l->begins ? l->files * BESIDE_BYTES : XH_STREAM_LEAST_BYTES / 2;
+    return l->len >= min64(least, XH_STREAM_LEAST_BYTES / 2) && l->dataset && !l->hinted && !l->joint && l->young;
 }
 
 unsigned xh_policy_parts(const struct xh_following *f)
@@ -128,7 +126,7 @@ int xh_policy_is_whole(const struct xh_opened *o)
 {
     unsigned trips = o->misses > WHOLE_TRIPS ? o->misses : WHOLE_TRIPS;
     trips = trips < WHOLE_TRIPS_MOST ? trips : WHOLE_TRIPS_MOST;
-    uint64_t young = (uint64_t)FIRST_FLIGHT_BYTES * o->connections * ((1u << trips) - 1);
+    uint64_t young = (uint64_t)XH_LINK_FIRST_BYTES * o->connections * ((1u << trips) - 1);
     double second_bytes = (double)(o->second_bytes ? o->second_bytes : GUESSED_SECOND_BYTES);
     double soon = (trips * o->rtt_ms + WHOLE_SOON_MS) / 1e3 * second_bytes;
     return o->readahead && !o->imaged && o->size > 0 && o->size <= o->whole_file_bytes && o->size <= o->most_ahead &&

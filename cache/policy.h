@@ -12,6 +12,9 @@
 
 #include "base/extent.h"
 
+/* A read, or a piece of one, of fewer bytes waits for round trips, not for the link. */
+#define XH_BULK_BYTES (256u << 10)
+
 /* ---- what is kept in the shadow ------------------------------------------------------------------------------- */
 
 /* A stream that passes through one process for the first time is not worth the tmpfs, which costs more processor time
@@ -46,8 +49,9 @@ size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *
 
 /* ---- when a stream begins --------------------------------------------------------------------------------------- */
 
-/* A run that may look so far ahead goes on long enough for a stream. */
-#define XH_POLICY_STREAM_WINDOW (16u << 20)
+/* A run that may look so far ahead goes on long enough for a stream. Less is no stream, a stream runs ahead of its
+ * reader by no less, and a read that lies no farther before it waits for it. */
+#define XH_STREAM_LEAST_BYTES (16u << 20)
 
 /* Returns the end of the stream that a run may begin. The run may look |window| bytes ahead, and is expected to go on
  * up to |end|. 0: none. */

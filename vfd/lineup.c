@@ -77,7 +77,7 @@ size_t xh_lineup_opened(struct xh_lineup *o, const char *url, size_t *first)
     o->soon = o->row < 2 ? i == 0 : o->row < 4 ? (size_t)1 << (o->row - 1) : XH_LINEUP_SOON;
     if (!o->prefix)
         return 0;
-    size_t end = o->names.n - o->next < XH_LINEUP_AHEAD ? o->names.n : o->next + XH_LINEUP_AHEAD;
+    size_t end = o->names.n - o->next < XH_EXPECTED_MOST ? o->names.n : o->next + XH_EXPECTED_MOST;
     *first = o->foreseen > o->next ? o->foreseen : o->next;
     o->foreseen = end > o->foreseen ? end : o->foreseen;
     return end > *first ? end - *first : 0;

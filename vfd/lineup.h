@@ -9,9 +9,9 @@
 #include <stddef.h>
 
 #include "../cache/base/table.h"
+#include "../cache/cache.h"
 #include "mapping.h"
 
-#define XH_LINEUP_AHEAD 16 /* most files that are expected beyond the last one that was opened */
 #define XH_LINEUP_SOON 8u  /* most of them that are about to be opened, by the openings alone */
 
 struct xh_lineup_name {
@@ -41,7 +41,7 @@ int xh_lineup_is(const struct xh_lineup *o, const struct xh_names *names);
 size_t xh_lineup_behind(const struct xh_lineup *o, const char *url);
 
 /* |url| was opened. Returns how many names from |*first| on are expected to be opened next, with o->prefix before
- * them, and were not returned before: of XH_LINEUP_AHEAD. Sets o->soon: 2 after two neighbours were opened, twice as
+ * them, and were not returned before: of XH_EXPECTED_MOST. Sets o->soon: 2 after two neighbours were opened, twice as
  * many with each that follows, at most XH_LINEUP_SOON; after one 0, as that shows no order, but 1 after the first. */
 size_t xh_lineup_opened(struct xh_lineup *o, const char *url, size_t *first);
 

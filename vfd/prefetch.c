@@ -2,20 +2,20 @@
  *
  * Invariants 1. A hint is never an error of the file. Where nothing can be fetched ahead (a local file, another driver,
  * data in the object header) nothing happens.
- * 2. HDF5 takes a file's layout from the file, so no number in it is trusted to be small. At most RANGES_MAX ranges and
- * RANGES_MAX chunks are kept.
+ * 2. HDF5 takes a file's layout from the file, so no number in it is trusted to be small. At most XH_HINTS_MAX ranges
+ * and as many chunks are kept.
  * 3. Data is never waited for. HDF5 reads a chunk index within the call, as H5Dread would, from its start to the last
  * chunk that is wanted. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../cache/base/table.h"
+#include "../cache/cache.h"
 #include "h5err.h"
 #include "remote.h"
 #include "whose.h"
 #include "xhdf5.h"
 
-#define RANGES_MAX (1u << 20)
 /* Most chunks in a selection's bounding box that are checked one by one before the index is read. If there are more,
  * the selection is checked for each chunk in the index instead. */
 #define WANTED_MAX 65536u
@@ -38,7 +38,7 @@ static int add(struct ranges *r, uint64_t off, uint64_t len)
         last->len += len;
         return 0;
     }
-    if (r->n >= RANGES_MAX || xh_grow(r->at, r->room, r->n + 1))
+    if (r->n >= XH_HINTS_MAX || xh_grow(r->at, r->room, r->n + 1))
         return -1;
     r->at[r->n++] = (struct xh_range){off, len};
     return 0;
@@ -167,7 +167,7 @@ static int want_run(struct set *s, uint64_t off, uint64_t len)
         uint64_t step = s->chunk[last] - at[last] % s->chunk[last];
         if (step > s->dims[last] - at[last])
             step = s->dims[last] - at[last];
-        if (s->nwanted == RANGES_MAX)
+        if (s->nwanted == XH_HINTS_MAX)
             return -1;
         s->wanted[s->nwanted++] = key_of(s, at);
         off += step;
@@ -208,7 +208,7 @@ static int want_chunks(struct set *s)
     int points = s->h5->H5Sget_select_type(s->space) == H5S_SEL_POINTS;
     size_t m = 0;
     s->left = UINT64_MAX;
-    s->wanted = malloc((points ? RANGES_MAX : WANTED_MAX) * sizeof *s->wanted);
+    s->wanted = malloc((points ? XH_HINTS_MAX : WANTED_MAX) * sizeof *s->wanted);
     if (!s->wanted)
         return -1;
     if (points) {
@@ -236,7 +236,7 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
         return H5_ITER_CONT;
     if (s->wanted ? !bsearch(&key, s->wanted, s->nwanted, sizeof key, by_value) : !selected(s, at))
         return H5_ITER_CONT;
-    if (s->nfound >= RANGES_MAX || xh_grow(s->found, s->room, s->nfound + 1))
+    if (s->nfound >= XH_HINTS_MAX || xh_grow(s->found, s->room, s->nfound + 1))
         return H5_ITER_STOP;
     s->found[s->nfound++] = (struct chunk){key, addr, size};
     return --s->left == 0 ? H5_ITER_STOP : H5_ITER_CONT;

@@ -10,11 +10,6 @@
 #include "watch/timeline.h"
 #include "watch/trace.h"
 
-/* How many waiting hints are looked at to find out whether the reader has gone past them. */
-#define LOOK_MAX 4096u
-/* A hint is cut where the room ends, but not into pieces smaller than this. */
-#define CUT_BYTES (256u << 10)
-
 void xh_hints_init(struct xh_hints *h)
 {
     *h = (struct xh_hints){0};
@@ -51,15 +46,15 @@ static void forget_ahead(struct xh_hints *h)
  * them, as HDF5's chunk cache has them. */
 static void add_again(struct xh_hints *h, struct xh_range r)
 {
-    if (!h->again && !(h->again = calloc(XH_HINTS_AGAIN, sizeof *h->again)))
+    if (!h->again && !(h->again = calloc(XH_HINTS_LOOK, sizeof *h->again)))
         return;
-    h->again[h->nagain++ % XH_HINTS_AGAIN] = r;
+    h->again[h->nagain++ % XH_HINTS_LOOK] = r;
 }
 
 /* Returns 1 when a read of [a, b) is one that add_again knows of, and takes it off. */
 static int take_again(struct xh_hints *h, uint64_t a, uint64_t b)
 {
-    size_t n = h->nagain < XH_HINTS_AGAIN ? h->nagain : XH_HINTS_AGAIN;
+    size_t n = h->nagain < XH_HINTS_LOOK ? h->nagain : XH_HINTS_LOOK;
     for (size_t i = 0; i < n; i++) {
         struct xh_range *r = &h->again[i];
         uint64_t end = r->off + r->len;
@@ -123,7 +118,7 @@ static int take_ahead(struct xh_hints *h, uint64_t a, uint64_t b)
 static int go_past(struct xh_hints *h, const struct xh_extent *ext, size_t n)
 {
     uint64_t lo = UINT64_MAX, hi = 0;
-    size_t most = h->n < LOOK_MAX ? h->n : LOOK_MAX;
+    size_t most = h->n < XH_HINTS_LOOK ? h->n : XH_HINTS_LOOK;
     for (size_t i = 0; i < n; i++) {
         lo = ext[i].off < lo ? ext[i].off : lo;
         hi = ext[i].off + ext[i].len > hi ? ext[i].off + ext[i].len : hi;
@@ -151,7 +146,7 @@ static struct xh_range *front(const struct xh_file *f, size_t *n)
     *n = 0;
     while (m < h->n && w[m].len <= left && w[m].meta == w[0].meta)
         left -= w[m++].len;
-    size_t cut = m < h->n && w[m].meta == w[0].meta && (left >= CUT_BYTES || m == 0);
+    size_t cut = m < h->n && w[m].meta == w[0].meta && (left >= XH_BULK_BYTES || m == 0);
     struct xh_range *r = m + cut ? calloc(m + cut, sizeof *r) : NULL;
     if (!r)
         return NULL;

@@ -19,11 +19,9 @@
 
 extern const struct xh_observer xh_hints_observer;
 
-/* Hints that may wait: 16 MiB of them. */
-#define XH_HINTS_MAX (1u << 20)
-
-/* Repeats of what is ahead that are remembered: as many as waiting hints are looked at. 64 KiB, where there are any. */
-#define XH_HINTS_AGAIN 4096u
+/* So many waiting hints are looked at to find out whether the reader has gone past them, and so many repeats of what is
+ * ahead are remembered: 64 KiB, where there are any. */
+#define XH_HINTS_LOOK 4096u
 
 #define XH_HINT_LEN (UINT64_MAX >> 1)
 
@@ -42,7 +40,7 @@ struct xh_hints {
     struct xh_range *ahead; /* sorted, disjoint; a range shrinks from its start as it is read */
     size_t nahead, ahead_room;
     struct xh_range *again; /* named again while ahead: read once more, and no sign that the reader went past hints */
-    size_t nagain;          /* so many were added; |again| is a ring of XH_HINTS_AGAIN. NULL: none yet */
+    size_t nagain;          /* so many were added; |again| is a ring of XH_HINTS_LOOK. NULL: none yet */
     int filling; /* a thread has taken hints from |wait|'s front and will say how many are ahead now */
 };
 

@@ -143,7 +143,7 @@ static void propose_stretch(struct xh_file *f, uint64_t end)
 {
     uint64_t window;
     pthread_mutex_lock(&f->layouts->lock);
-    struct xh_range r = xh_chunkindex_stretch(f->layouts->chunks, xh_guess_window(f), XH_POLICY_STREAM_WINDOW,
+    struct xh_range r = xh_chunkindex_stretch(f->layouts->chunks, xh_guess_window(f), XH_STREAM_LEAST_BYTES,
                                               XH_STREAM_MOST_BYTES, &window);
     pthread_mutex_unlock(&f->layouts->lock);
     if (window == 0)

@@ -50,7 +50,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
         r.len += ext[touch].len;
     if (touch < n || !f->opt.readahead)
         return 0;
-    int large = r.len >= XH_POLICY_STREAM_WINDOW / 2;
+    int large = r.len >= XH_STREAM_LEAST_BYTES / 2;
     if (!large && !xh_siblings_unread(f))
         return 0;
     struct xh_range whole = xh_layouts_dataset(f, r);
@@ -64,7 +64,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     if (!xh_policy_leads(&lead) || pthread_mutex_trylock(&f->sequence->lock))
         return 0;
     struct xh_predict_seq seq = f->sequence->seq;
-    uint64_t most = xh_guess_window(f), least = turns > 1 && lead.begins ? XH_POLICY_STREAM_WINDOW / turns : 0;
+    uint64_t most = xh_guess_window(f), least = turns > 1 && lead.begins ? XH_STREAM_LEAST_BYTES / turns : 0;
     if (xh_predict_seq(&seq, r, whole, most, f->size, want) && seq.kind == XH_RUN_UP) {
         seq.window = seq.window < least && least <= most ? least : seq.window;
         seq.ahead = xh_schedule_run(f, &(struct xh_proposal){.r = &r, .n = 1, .window = seq.window, .run_end = seq.end,

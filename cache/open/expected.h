@@ -12,8 +12,7 @@
 #include <stdint.h>
 
 #include "base/options.h"
-
-#define XH_EXPECTED_MOST 16
+#include "cache.h"
 
 struct xh_file;
 

@@ -143,7 +143,7 @@ unsigned xh_control_paying(const struct xh_trial *t)
 
 void xh_control_begin(struct xh_trial *t, double rtt_ns)
 {
-    double n = rtt_ns * XH_FAST_LINK_BYTES_PER_NS / WINDOW_BYTES + 0.9;
+    double n = rtt_ns * XH_LINK_FAST_BYTES_PER_NS / WINDOW_BYTES + 0.9;
     if (t->paying == 0 && rtt_ns > 0)
         t->paying = n < LEAST_CONNECTIONS ? LEAST_CONNECTIONS : n > MOST_AT_FIRST ? MOST_AT_FIRST : (unsigned)n;
 }

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "base/links.h"
+
 /* Smoothed, 0 where nothing is known. */
 struct xh_link {
     double rtt_ns;                    /* from a request to its first byte */
@@ -38,8 +40,5 @@ double xh_link_window(const struct xh_link *l);
 /* Returns how many round trips a connection takes for |bytes|, where it had |window| bytes in the last one: while it is
  * |young| it doubles that each time, up to what an untuned system grants; later that is all it has. */
 double xh_link_round_trips(double bytes, double window, int young);
-
-/* A new connection's first round trip brings about so many bytes (ten segments, RFC 6928). */
-#define XH_LINK_FIRST_BYTES 14600.0
 
 #endif

@@ -13,13 +13,11 @@
 
 #include "base/err.h"
 #include "base/extent.h"
+#include "base/links.h"
 #include "base/options.h"
 #include "watch/stats.h"
 
 struct xh_origin;
-
-/* What windows and connections are reckoned for before anything is measured: 10 Gbit/s. */
-#define XH_FAST_LINK_BYTES_PER_NS 1.25
 
 /* What an attempt that failed must have brought to count as progress: it is no failure in a row then. */
 #define XH_PROGRESS_BYTES 65536u

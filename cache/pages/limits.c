@@ -28,8 +28,6 @@
 #define PART_ROUND_TRIPS 8
 /* Whatever the round trip, a part that the link brings in less than so small a part of a second is too short. */
 #define SOON_IN_A_SECOND 4
-/* Ranges of this size are fetched as parts of a long one would be. */
-#define LARGE_BYTES (256u << 10)
 /* A young connection of a far server brings so much in some three round trips. What comes ahead of a reader is dealt to
  * young ones in stripes from this size on, which grow as slow start does: so it comes in the order in which it is read,
  * and each of them grows. A part of its own for each would come as late as the slowest brings half a megabyte. */
@@ -118,10 +116,10 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->part_bytes = part_of(f, &info, bytes, ahead);
     lim->group_bytes = lim->part_bytes > GROUP_BYTES ? lim->part_bytes : GROUP_BYTES;
     /* What is small waits for round trips; what is large, for connections to be used. */
-    lim->spread_bytes = ahead && mean >= LARGE_BYTES ? lim->part_bytes : LEAST_GROUP_BYTES;
+    lim->spread_bytes = ahead && mean >= XH_BULK_BYTES ? lim->part_bytes : LEAST_GROUP_BYTES;
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
     lim->max_range_header = info.max_range_header - strlen("bytes=");
-    lim->deal = ahead && mean >= LARGE_BYTES ? deals(f, &info) : 0;
+    lim->deal = ahead && mean >= XH_BULK_BYTES ? deals(f, &info) : 0;
     lim->stripe_bytes = STRIPE_BYTES;
     lim->dealt_bytes = DEALT_TRIPS * info.trip_bytes;
     lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;

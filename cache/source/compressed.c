@@ -22,11 +22,8 @@
 #include "known.h"
 #include "version.h"
 
-/* A read of less, or less read in all, waits for round trips and not for the link. */
-#define BULK_BYTES (256u << 10)
+/* Less read in all waits for round trips and not for the link. */
 #define MANY_BYTES (4u << 20)
-/* Of a smaller file little may be wanted, so its copy is not looked for before MANY_BYTES were read. */
-#define BEGIN_BYTES (16u << 20)
 /* When the copy takes over, the original's stream is cut so far behind the reader's place. By then the copy's stream
  * has found its speed: after six round trips, most of them in a queue that the original's stream has filled. */
 #define RAMP_ROUND_TRIPS 10u
@@ -182,7 +179,8 @@ void xh_compressed_begin(struct xh_file *f)
 {
     struct xh_compressed *b = f->compressed;
     struct xh_origin_info info;
-    if (!b || (f->size < BEGIN_BYTES && !b->forced))
+    /* Of a smaller file little may be wanted, so its copy is not looked for before MANY_BYTES were read. */
+    if (!b || (f->size < XH_STREAM_LEAST_BYTES && !b->forced))
         return;
     xh_replicas_get_info(f->origin, &info);
     pthread_mutex_lock(&b->lock);
@@ -224,7 +222,7 @@ void xh_compressed_note(struct xh_read_op *op, int over)
                             .wire_bytes = fetched(f) + (b->state == THERE ? fetched(b->file) : 0)};
     int was = atomic_load_explicit(&b->used, memory_order_relaxed);
     xh_judge_weigh(&b->judge, &now, info.rtt_ns);
-    int looks = (op->bytes >= BULK_BYTES || b->got_bytes >= MANY_BYTES) &&
+    int looks = (op->bytes >= XH_BULK_BYTES || b->got_bytes >= MANY_BYTES) &&
                 wants_look(b, f, (double)info.second_bytes / 1e9, info.rtt_ns);
     apply(b);
     int is = atomic_load_explicit(&b->used, memory_order_relaxed);

@@ -1,6 +1,8 @@
 /* Whether a compressed copy is faster: see judge.h. */
 #include "judge.h"
 
+#include "base/links.h"
+
 #define INTERVAL_NS 50e6
 #define INTERVAL_ROUND_TRIPS 2
 #define FIRST_INTERVAL_NS 20e6
@@ -19,21 +21,20 @@
 #define UNPACK_WEIGHT 0.125
 /* The verdict changes only for so large a gain. */
 #define WINS 1.05
-/* On a faster link than 10 Gbit/s no copy is looked for: two threads unpack 2 to 4 bytes per ns of lz4, beside the
- * processor time that such a link takes. */
-#define LOOK_RATE 1.25
 /* From this round trip on slow start takes so long that a look, two round trips, ends before the link is known. */
 #define FAR_NS 5000000u
+
+/* On a faster link no copy is looked for: two threads unpack 2 to 4 bytes per ns of lz4, beside the processor time that
+ * such a link takes. */
+int xh_judge_is_fast(const struct xh_judge *j)
+{
+    return j->link_rate >= XH_LINK_FAST_BYTES_PER_NS;
+}
 
 int xh_judge_looks(const struct xh_judge *j, double link_rate, uint64_t rtt_ns)
 {
     double rate = j->link_rate > 0 ? j->link_rate : j->now.rate > 0 ? j->now.rate : link_rate;
-    return rate > 0 ? rate < LOOK_RATE : rtt_ns >= FAR_NS;
-}
-
-int xh_judge_is_fast(const struct xh_judge *j)
-{
-    return j->link_rate >= LOOK_RATE;
+    return rate > 0 ? rate < XH_LINK_FAST_BYTES_PER_NS : rtt_ns >= FAR_NS;
 }
 
 void xh_judge_unpacked(struct xh_judge *j, uint64_t bytes, uint64_t ns, unsigned threads)

@@ -26,9 +26,6 @@
 
 /* A stream brings so much in any case: by then its reader has mostly read what he waited for. */
 #define XH_STREAM_FIRST_BYTES (2u << 20)
-/* Too short to be a stream; how far before a stream a read may lie and still wait for it; and the least that one
- * runs ahead. */
-#define XH_STREAM_LEAST_BYTES (16u << 20)
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
 #define XH_STALE_READS 32
 

@@ -149,7 +149,7 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
 /* What is under way on a fast link. */
 static uint64_t fast_link_holds(const struct xh_origin_info *info)
 {
-    uint64_t bytes = (uint64_t)((double)info->rtt_ns * XH_FAST_LINK_BYTES_PER_NS);
+    uint64_t bytes = (uint64_t)((double)info->rtt_ns * XH_LINK_FAST_BYTES_PER_NS);
     return bytes > ROUND_BYTES ? bytes : ROUND_BYTES;
 }
 

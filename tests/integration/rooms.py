@@ -28,7 +28,7 @@ ROOMS = {
     "chunkindex": ("cache/format/chunkindex/", "base:extent.h,hdf5.h,table.h"),
     "format": ("cache/format/", "base:extent.h,hdf5.h,table.h chunkindex:btree2.h"),
     "plans": ("cache/pages/plan cache/ahead/predict cache/ahead/weave", "base"),
-    "policy": ("cache/policy", "base:extent.h"),
+    "policy": ("cache/policy", "base:extent.h,links.h"),
     "overlay": ("cache/overlay/", "base"),
     "shadow": ("cache/shadow/", "base"),
     "localfs": ("cache/localfs/", "base shadow:shadow.h"),
@@ -51,7 +51,8 @@ ROOMS = {
     "verdict": (
         "cache/origin/attempt cache/origin/sentence cache/origin/verdict",
         "base:err.h,options.h text creds:auth.h wire:wire.h exchange"),
-    "control": ("cache/origin/control cache/origin/hedge cache/origin/link", "base:now.h,options.h asked exchange"),
+    "control": (
+        "cache/origin/control cache/origin/hedge cache/origin/link", "base:links.h,now.h,options.h asked exchange"),
     "engine": (
         "cache/origin/engine cache/origin/origin_object cache/origin/request cache/origin/endpoint cache/origin/job "
         "cache/origin/learn cache/origin/send cache/origin/loop cache/origin/way",
