@@ -1,20 +1,22 @@
 /* The decisions of the cache: see policy.h. */
 #include "policy.h"
 
+#include <limits.h>
+#include <math.h>
+
 #include "base/links.h"
 
 /* A file comes whole where it takes no longer than the reader waits anyway: a walk is a chain of so many round trips
  * at least, and a reader that has missed something more often than that goes on like it. Connections in slow start
- * bring their first flight and twice as much in each next round trip. A link whose rate is not known is taken for 1
- * Gbit/s; so much longer than the chain nobody notices. Simulated, a walk by whole: 10 MB at 10, 50, 160 ms 1.56,
+ * bring their first flight and twice as much in each next round trip. A link whose rate is not known is taken for a
+ * fast one; so much longer than the chain nobody notices. Simulated, a walk by whole: 10 MB at 10, 50, 160 ms 1.56,
  * 1.67, 1.76; 40 MB, a fourth of it metadata, 0.98, 1.16, 1.21, for seven times the bytes (`sim --workload W4-10M`,
  * `W4-40M`). */
 #define WHOLE_TRIPS 8u
-#define WHOLE_TRIPS_MOST 20u
-#define GUESSED_SECOND_BYTES 125000000u
 #define WHOLE_SOON_MS 100.0
+
+/* What a link of 1 Gbit/s carries in an eighth of a round trip, by that. */
 #define SPARE_BYTES_A_MS 15625.0
-#define SPARE_MOST_MS 200.0
 
 /* A read that does not wait for another process takes half of the link from it: that one's bytes take four times as
  * long as the read's own. Below SOON_NS nothing is worth bytes that cross the link twice, nor below LATE_LEAST_PAGES a
@@ -117,7 +119,7 @@ uint64_t xh_policy_joint_window(uint64_t window, uint64_t run, uint64_t len)
 
 uint64_t xh_policy_spare_bytes(double rtt_ms)
 {
-    return (uint64_t)((rtt_ms < SPARE_MOST_MS ? rtt_ms : SPARE_MOST_MS) * SPARE_BYTES_A_MS);
+    return (uint64_t)(rtt_ms * SPARE_BYTES_A_MS);
 }
 
 /* ---- whole file or not */
@@ -125,12 +127,11 @@ uint64_t xh_policy_spare_bytes(double rtt_ms)
 int xh_policy_is_whole(const struct xh_opened *o)
 {
     unsigned trips = o->misses > WHOLE_TRIPS ? o->misses : WHOLE_TRIPS;
-    trips = trips < WHOLE_TRIPS_MOST ? trips : WHOLE_TRIPS_MOST;
-    uint64_t young = (uint64_t)XH_LINK_FIRST_BYTES * o->connections * ((1u << trips) - 1);
-    double second_bytes = (double)(o->second_bytes ? o->second_bytes : GUESSED_SECOND_BYTES);
+    double young = XH_LINK_FIRST_BYTES * o->connections * (ldexp(1, (int)min64(trips, INT_MAX)) - 1);
+    double second_bytes = o->second_bytes ? (double)o->second_bytes : XH_LINK_FAST_BYTES_PER_NS * 1e9;
     double soon = (trips * o->rtt_ms + WHOLE_SOON_MS) / 1e3 * second_bytes;
     return o->readahead && !o->imaged && o->size > 0 && o->size <= o->whole_file_bytes && o->size <= o->most_ahead &&
-           o->size <= young && (double)o->size <= soon;
+           (double)o->size <= young && (double)o->size <= soon;
 }
 
 uint64_t xh_policy_head_end(const struct xh_opened *o, int whole, uint64_t unverified)

@@ -149,7 +149,6 @@ Test(policy, windows)
     cr_assert_eq(xh_policy_joint_window(MIB, MIB, 2 * MIB), MIB);
     cr_assert_eq(xh_policy_spare_bytes(0), 0);
     cr_assert_eq(xh_policy_spare_bytes(10), 156250);
-    cr_assert_eq(xh_policy_spare_bytes(1000), 3125000, "no more than at 200 ms");
 }
 
 Test(policy, a_file_comes_whole_where_that_takes_no_longer_than_a_walk)
@@ -160,9 +159,8 @@ Test(policy, a_file_comes_whole_where_that_takes_no_longer_than_a_walk)
         unsigned connections, misses;
         uint64_t largest; /* that comes whole */
     } links[] = {
-        {0, 0, 8, 1, 12500000},             /* nothing is known: what 1 Gbit/s carries in a tenth of a second */
-        {1, 0, 8, 1, 13500000},             /* and in eight round trips */
-        {10, 0, 8, 1, 16 * MIB},            /* the option */
+        {0, 0, 8, 1, 16 * MIB},             /* nothing is known: the option */
+        {10, 0, 8, 1, 16 * MIB},
         {50, 0, 16, 1, 16 * MIB},
         {160, 0, 16, 1, 16 * MIB},
         {160, 0, 4, 1, 14892000},           /* what four connections in slow start bring in eight round trips */
