@@ -7,10 +7,8 @@
 #define OLD_BYTES 8e6            /* what has brought so much has found its speed */
 #define GROWN_BYTES 4e6          /* what one brings in a round trip at most, where systems are not tuned */
 #define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
-#define RATE_MEMORY_NS 1e9       /* older times count half as much */
+#define RATE_MEMORY_NS 1e9       /* older times count half as much. Before that, connections are at their beginning */
 #define RATE_MIN_BYTES 131072u   /* less than this says more about latency than about rate */
-#define RATE_KNOWN_NS 1e9        /* bytes came in for so long: it is no longer the connections' beginning */
-#define RATE_KNOWN_TRIPS 12      /* and for so many round trips: slow start takes nine to 4 MB in a round trip */
 
 static void smooth(double *estimate, double sample, double weight)
 {
@@ -52,8 +50,7 @@ void xh_link_sample(struct xh_link *l, uint64_t sent_ns, uint64_t first_ns, uint
 
 double xh_link_known_rate(const struct xh_link *l)
 {
-    int is_beginning = l->received_ns < RATE_KNOWN_NS || l->received_ns < RATE_KNOWN_TRIPS * l->rtt_ns;
-    return is_beginning ? 0 : l->rate;
+    return l->received_ns < RATE_MEMORY_NS ? 0 : l->rate;
 }
 
 double xh_link_opening_ns(const struct xh_link *l)
