@@ -8,14 +8,9 @@
 #include "segment.h"
 #include "watch/trace.h"
 
-/* What a stream's loads take in turns: from the first on twice as much each time, up to where all have so much
- * together. A large read then waits for all of them at once, and what they bring goes straight to it. */
-#define FIRST_STRIPE_BYTES (1u << 20)
+/* What a stream's loads take in turns, together. A large read then waits for all of them at once, and what they bring
+ * goes straight to it. */
 #define ROUND_BYTES (8u << 20)
-/* Index nodes between chunks that the shadow has: a stream goes over them. */
-#define HOLE_BYTES (64u << 10)
-/* As many loads as connections pay, by the round trip: one connection of an untuned system holds some 3 MB. */
-#define STREAM_LOADS_MOST 16
 /* Ranges of one load, and what one takes of the header. */
 #define ROUNDS_MOST 256
 #define RANGE_HEADER_BYTES 26
@@ -82,13 +77,6 @@ struct dealing {
     int patience;  /* xh_transfer.patient of those that wait */
 };
 
-/* All loads together bring no more than a round in their first turns: its reader waits for all of it. */
-static uint64_t first_stripe(const struct dealing *d)
-{
-    uint64_t share = ROUND_BYTES / (d->nloads ? d->nloads : 1);
-    return share < FIRST_STRIPE_BYTES ? share : FIRST_STRIPE_BYTES;
-}
-
 /* The part of |r| that load |which| gets, in pieces where it may be cut. Returns how many; 0: none is left for it. */
 static size_t deal_part(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
 {
@@ -103,12 +91,11 @@ static size_t deal_part(const struct dealing *d, struct xh_range r, size_t which
     return n;
 }
 
-/* The stripes of |r| that load |which| gets. They grow, as speed does: the first ones are all wanted soon. Returns how
- * many were written; |*len| of |r| is dealt in all. */
+/* The stripes of |r| that load |which| gets. Returns how many were written; |*len| of |r| is dealt in all. */
 static size_t deal(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
 {
     size_t n = 0, turn = 0, ranges = 0;
-    uint64_t stripe = first_stripe(d), at = 0;
+    uint64_t stripe = ROUND_BYTES / d->nloads, at = 0;
     for (size_t rounds = 0; at < r.len && rounds < ROUNDS_MOST && ranges < d->rounds;) {
         uint64_t mine = r.len - at < stripe ? r.len - at : stripe;
         if (turn == which)
@@ -119,7 +106,6 @@ static size_t deal(const struct dealing *d, struct xh_range r, size_t which, str
         turn = 0;
         rounds++;
         ranges += d->nloads > 1; /* stripes that touch are one range */
-        stripe = 2 * stripe * d->nloads <= ROUND_BYTES ? 2 * stripe : stripe;
     }
     *len = at;
     return n;
@@ -170,7 +156,7 @@ static size_t loads_now(const struct xh_file *f, const struct xh_origin_info *in
         n = info->far ? (n + 1) / turns : 0;
         may++;
     }
-    n = n < STREAM_LOADS_MOST ? n : STREAM_LOADS_MOST;
+    n = n < XH_STREAMS_MAX ? n : XH_STREAMS_MAX;
     *all = n;
     if (n > may)
         n = busy == 0 || follows ? may : 0; /* there will be room soon */
@@ -210,7 +196,7 @@ static struct dealing dealing_after(const struct xh_file *f, const struct xh_ori
                                       .most = info->young ? 0 : xh_limits_most_part(info),
                                       .connections = info->streaming ? info->streaming : 1};
     struct dealing d = {.in_parts = 1, .patience = 1, .nloads = xh_policy_parts(&next)};
-    d.nloads = d.nloads < STREAM_LOADS_MOST ? d.nloads : STREAM_LOADS_MOST;
+    d.nloads = d.nloads < XH_STREAMS_MAX ? d.nloads : XH_STREAMS_MAX;
     if (busy + d.nloads > XH_STREAMS_MAX || (info->streams == 0 && xh_replicas_are_several(f->origin)))
         d.nloads = 0;
     size_t opens = info->open < info->streaming ? info->streaming - info->open : 0;
@@ -219,9 +205,9 @@ static struct dealing dealing_after(const struct xh_file *f, const struct xh_ori
     return d;
 }
 
-/* The first of |want|, with what follows it behind small holes that no parcel fills. len 0: none. |*next|: where
- * the next that is wanted begins, or |end|. */
-static struct xh_range first_stretch(const struct xh_stage *s, const struct xh_ranges *want, uint64_t end,
+/* The first of |want|, with what follows it behind holes of at most |gap| bytes that no parcel fills: of chunked data,
+ * index nodes that the shadow has. len 0: none. |*next|: where the next that is wanted begins, or |end|. */
+static struct xh_range first_stretch(const struct xh_stage *s, uint64_t gap, const struct xh_ranges *want, uint64_t end,
                                      uint64_t *next)
 {
     struct xh_range r = want->n ? want->at[0] : (struct xh_range){end, 0};
@@ -229,7 +215,7 @@ static struct xh_range first_stretch(const struct xh_stage *s, const struct xh_r
     for (; i < want->n; i++) {
         uint64_t to = r.off + r.len;
         size_t p = xh_segment_at(s, to);
-        if (want->at[i].off - to > HOLE_BYTES || (p < s->n && s->at[p]->off < want->at[i].off))
+        if (want->at[i].off - to > gap || (p < s->n && s->at[p]->off < want->at[i].off))
             break;
         r.len = want->at[i].off + want->at[i].len - r.off;
     }
@@ -259,7 +245,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
 {
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
-    struct xh_transfer *ts[STREAM_LOADS_MOST];
+    struct xh_transfer *ts[XH_STREAMS_MAX];
     struct xh_ranges want = {0};
     uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
     if (!after)
@@ -278,7 +264,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     struct dealing d = after ? dealing_after(f, &info, to - off, busy, after) : dealing_of(f, &info, off, busy, turns);
     if (d.nloads && xh_segment_missing(f, (struct xh_range){off, to - off}, &want)) {
         uint64_t next;
-        struct xh_range r = first_stretch(s, &want, to, &next);
+        struct xh_range r = first_stretch(s, f->opt.gap_bytes, &want, to, &next);
         if (d.is_short && r.len > 2 * SHORT_ROUNDS * ROUND_BYTES && d.rounds > SHORT_ROUNDS)
             d.rounds = SHORT_ROUNDS;
         if (r.len >= XH_STREAM_LEAST_BYTES) {
