@@ -11,13 +11,12 @@
  * behind its first read, and no stream begins. An image of a large dataset at 10, 50, 160 ms (`sim --workload S1`):
  * 0.9, 3.2, 0.5 MB came in vain; 15.2 MB at 10 ms with a stream. */
 #define SINGLE_BYTES (3u << 20)
-/* Such a read at the beginning of a dataset this large begins a run of its own. */
-#define LARGE_BYTES (32u << 20)
 /* A run that ends soon costs as much trust as three reads that were foreseen earn: reads that come
  * in pairs, or at random in a small place, propose nothing before long. */
 #define SOON_READS 8
 #define DOUBT_STEP 3
 #define DOUBT_MOST 8
+
 static uint64_t min64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -46,7 +45,7 @@ static int holds(struct xh_range r, uint64_t off)
 /* |r| begins a reading of |whole|, and leaves most of it. */
 static int begins(struct xh_range whole, struct xh_range r)
 {
-    return whole.len >= LARGE_BYTES && r.off == whole.off && r.len >= SURE_BYTES && r.len < whole.len / 2;
+    return r.off == whole.off && r.len >= SURE_BYTES && r.len < whole.len / 2;
 }
 
 /* A request of so much is worth its round trip. */
