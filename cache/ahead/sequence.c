@@ -54,7 +54,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     if (!large && !xh_siblings_unread(f))
         return 0;
     struct xh_range whole = xh_layouts_dataset(f, r);
-    unsigned turns = xh_siblings_opened_for(f, r.off + r.len < whole.off + whole.len);
+    unsigned turns = xh_siblings_opened_for(f);
     if (!large && turns == 1)
         return 0;
     xh_replicas_get_info(f->origin, &info);

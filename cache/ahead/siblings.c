@@ -19,13 +19,6 @@
  * read. */
 #define FIRST_READS(most) ((most) / 4 * 3)
 
-/* When a file is first read while so many files behind it are open and were not read yet, they were opened for the same
- * read, and lie side by side. One alone does if the read leaves something of the first: else it may be where the read
- * goes on behind the end of that. */
-#define BESIDE_LEAST 2
-/* So many files are opened ahead when a stream begins with the first read of one. */
-#define LED_FILES 4
-
 /* A family, with its open files. */
 struct xh_kin {
     struct xh_kin *next;
@@ -287,15 +280,14 @@ int xh_siblings_unread(const struct xh_file *f)
     return f->sibling->kin && atomic_load_explicit(&f->sibling->waits, memory_order_relaxed);
 }
 
-unsigned xh_siblings_opened_for(struct xh_file *f, int leaves)
+unsigned xh_siblings_opened_for(struct xh_file *f)
 {
     unsigned n = 1;
     if (!xh_siblings_unread(f))
         return n;
     pthread_mutex_lock(&kin.lock);
-    unsigned waits = kin.n && kin.family == f->opt.namer.family ? 0 : awaiting(f);
-    if (waits >= BESIDE_LEAST || (waits && leaves))
-        n += waits;
+    if (kin.n == 0 || kin.family != f->opt.namer.family)
+        n += awaiting(f);
     f->sibling->opened_for = n;
     pthread_mutex_unlock(&kin.lock);
     return n;
@@ -344,14 +336,12 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
         kin.n = many;
         kin.family = f->opt.namer.family;
         kin.alike = alike;
-        int beside = k && many && awaiting(f) >= BESIDE_LEAST;
+        int beside = k && many && awaiting(f);
         int streams = s->led && f->sibling->opened_for > 1; /* so do the others: xh_siblings_begin */
         if ((beside && !streams) || (alike && !in_row))
             fetch(!alike);
     }
     pthread_mutex_unlock(&kin.lock);
-    if (s->led && f->opt.followers) /* they will soon be wanted, and a connection is free while the stream begins */
-        xh_expected_open(f->opt.namer.family, LED_FILES);
     return 0;
 }
 

@@ -76,9 +76,9 @@ void xh_siblings_follow(struct xh_file *f, const struct xh_row *row);
 /* 1 when |f| has siblings, and no raw data of it was read yet: a hint. */
 int xh_siblings_unread(const struct xh_file *f);
 
-/* The first read of |f| is about to begin; |leaves|: it does not reach the end of its dataset. Returns how many files
- * were opened for it, |f| and those behind it, if it is the first of all these; else 1. */
-unsigned xh_siblings_opened_for(struct xh_file *f, int leaves);
+/* The first read of |f| is about to begin. Returns how many files were opened for it, |f| and those behind it that were
+ * not read yet, if it is the first of all these; else 1. They lie side by side. */
+unsigned xh_siblings_opened_for(struct xh_file *f);
 
 /* The files that were opened for the same read as |f|, which has just been read first, by its stream: begins with
  * |len| bytes of each as |row| says, and sets |row|'s turns. */
