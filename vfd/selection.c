@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../cache/base/extent.h"
 #include "h5err.h"
 
 #define FEW 16u           /* strips on the stack: most selections are one row or a few */
@@ -20,7 +21,6 @@
 #define AT_MOST (1u << 20) /* strips of what has to be fetched: enough to hide the latency, and bounded memory */
 
 #define SMALL_BYTES 8192u /* a longer piece is read to where it belongs */
-#define GAP_BYTES 4096u   /* a gap below that, the cache's page, leaves no page untouched */
 #define SPAN_BYTES 65536u /* of the file, by one strip */
 #define NEAR_BYTES (UINT64_C(256) << 10) /* of scratch for what is there: it stays in a processor's own cache */
 #define FAR_BYTES (UINT64_C(64) << 20)   /* of scratch for what is fetched: asked for at once, to hide the latency */
@@ -76,9 +76,10 @@ struct selection {
     uint64_t used;      /* bytes of its first piece that are handed out */
 };
 
+/* A gap below the cache's page leaves no page untouched. */
 static int is_dense(const struct strip *t)
 {
-    return t->len <= SMALL_BYTES && t->step - t->len < GAP_BYTES;
+    return t->len <= SMALL_BYTES && t->step - t->len < XH_PAGE_BYTES;
 }
 
 static uint64_t span(const struct strip *t)
@@ -328,7 +329,7 @@ static size_t covered(const struct selection *s, const struct strip *p, size_t n
     *len = 0;
     if (!s->covers || !is_dense(p))
         return 1;
-    for (; i < n && p[i].off >= end && p[i].off - end < GAP_BYTES && is_dense(&p[i]); i++) {
+    for (; i < n && p[i].off >= end && p[i].off - end < XH_PAGE_BYTES && is_dense(&p[i]); i++) {
         if (p[i].off + span(&p[i]) > most)
             break;
         end = p[i].off + span(&p[i]);
@@ -382,7 +383,7 @@ static int take_scratch(struct reader *r, const struct strip *p, size_t n, uint6
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < n && bytes < most; i++)
-        bytes += r->s->covers && is_dense(&p[i]) ? span(&p[i]) + GAP_BYTES : 0;
+        bytes += r->s->covers && is_dense(&p[i]) ? span(&p[i]) + XH_PAGE_BYTES : 0;
     bytes = bytes < most ? bytes : most;
     if (bytes > r->scratch_bytes) {
         free(r->scratch);
@@ -391,8 +392,8 @@ static int take_scratch(struct reader *r, const struct strip *p, size_t n, uint6
             return no_memory(r);
         r->scratch_bytes = bytes;
         if (bytes >= HUGE_BYTES) { /* whole pages of it; where that is refused, in small ones */
-            uintptr_t at = ((uintptr_t)r->scratch + GAP_BYTES - 1) / GAP_BYTES * GAP_BYTES;
-            madvise((void *)at, (size_t)bytes - GAP_BYTES, MADV_HUGEPAGE);
+            uintptr_t at = ((uintptr_t)r->scratch + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES * XH_PAGE_BYTES;
+            madvise((void *)at, (size_t)bytes - XH_PAGE_BYTES, MADV_HUGEPAGE);
         }
     }
     return 0;

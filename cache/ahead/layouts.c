@@ -12,9 +12,8 @@
 #include "stream/stream.h"
 #include "window.h"
 
-#define CHUNKS_AT_ONCE 256
+#define RANGES_AT_ONCE 256 /* of nodes ahead of a walk, of HDF5's usual 2 KiB, that is 512 KiB */
 #define NODES_AT_ONCE 16
-#define WALK_NODES_AT_ONCE 256 /* what may lie ahead of a walk (512 KiB) in nodes of HDF5's usual 2 KiB */
 /* A node that is there already leads to others: so many levels are followed in one go. */
 #define NODE_ROUNDS 4
 
@@ -111,7 +110,7 @@ static int is_among(struct xh_range r, const struct xh_range *all, size_t n)
 static void propose_nodes(struct xh_file *f,
                           size_t (*wanted)(struct xh_chunkindex *, struct xh_range *, size_t), size_t most)
 {
-    struct xh_range want[WALK_NODES_AT_ONCE], far[WALK_NODES_AT_ONCE];
+    struct xh_range want[RANGES_AT_ONCE], far[RANGES_AT_ONCE];
     size_t nfar = 0, found = 1;
     for (int round = 0; round < NODE_ROUNDS && found; round++) {
         pthread_mutex_lock(&f->layouts->lock);
@@ -121,7 +120,7 @@ static void propose_nodes(struct xh_file *f,
         for (size_t i = 0; i < n; i++)
             if (see_shadow(f, want[i]))
                 found++;
-            else if (!xh_metadata_image_has(f->image, want[i].off, want[i].len) && nfar < WALK_NODES_AT_ONCE &&
+            else if (!xh_metadata_image_has(f->image, want[i].off, want[i].len) && nfar < RANGES_AT_ONCE &&
                      !is_among(want[i], far, nfar))
                 far[nfar++] = want[i];
     }
@@ -164,7 +163,7 @@ static void propose_stretch(struct xh_file *f, uint64_t end)
 /* Returns 0 when no index knows the chunks that were read. */
 static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
-    struct xh_range r[CHUNKS_AT_ONCE];
+    struct xh_range r[RANGES_AT_ONCE];
     uint64_t end = 0;
     pthread_mutex_lock(&f->layouts->lock);
     struct xh_chunkindex *chunks = f->layouts->chunks;
@@ -184,7 +183,7 @@ static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
     propose_nodes(f, xh_chunkindex_wanted, NODES_AT_ONCE);
     propose_stretch(f, end);
     pthread_mutex_lock(&f->layouts->lock);
-    size_t want = xh_chunkindex_next(chunks, xh_guess_window(f), r, CHUNKS_AT_ONCE);
+    size_t want = xh_chunkindex_next(chunks, xh_guess_window(f), r, RANGES_AT_ONCE);
     pthread_mutex_unlock(&f->layouts->lock);
     xh_schedule_trace("chunk", r, want);
     if (want && xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_RAW, .r = r, .n = want}) < want)
@@ -203,7 +202,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
         if (s->ext[i].len)
             walks |= see(f, s->ext[i].off, s->ext[i].buf, s->ext[i].len, 1);
     if (walks)
-        propose_nodes(f, xh_chunkindex_unwalked, WALK_NODES_AT_ONCE);
+        propose_nodes(f, xh_chunkindex_unwalked, RANGES_AT_ONCE);
     return 0;
 }
 

@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A page: an aligned unit of the origin, in which it is cached and counted. */
+#define XH_PAGE_BYTES 4096u
+
 struct xh_range { /* [off, off+len) */
     uint64_t off, len;
 };

@@ -19,7 +19,6 @@
 #include "base/table.h"
 #include "metaparse.h"
 
-#define PAGE_BYTES 4096u /* unit in which requested and used bytes are counted */
 #define NODES_MAX (1u << 17)
 /* Most pages that are requested and not used yet. WINDOW_FIRST is what a program that opens one dataset may waste:
  * 384 KiB, 3 ms on a link of 1 Gbit/s, or the caller's spare bytes. The window grows by many pages for each page that
@@ -232,7 +231,7 @@ static uint64_t bit_of(uint64_t page)
 
 static void note_pages(struct xh_metaindex *m, struct xh_range r)
 {
-    for (uint64_t p = r.off / PAGE_BYTES, n = 0; p <= (r.off + r.len - 1) / PAGE_BYTES && n < 64; p++, n++) {
+    for (uint64_t p = r.off / XH_PAGE_BYTES, n = 0; p <= (r.off + r.len - 1) / XH_PAGE_BYTES && n < 64; p++, n++) {
         struct stretch *s = stretch_of(m, p);
         if (s && s->asked & ~s->used & bit_of(p)) {
             s->used |= bit_of(p);
@@ -323,7 +322,7 @@ static int wants_data(const struct xh_metaindex *m)
 
 static uint64_t window(const struct xh_metaindex *m, const struct xh_meta_limits *lim)
 {
-    uint64_t spare = lim->spare_bytes / PAGE_BYTES;
+    uint64_t spare = lim->spare_bytes / XH_PAGE_BYTES;
     uint64_t w = (spare > WINDOW_FIRST ? spare : WINDOW_FIRST) + WINDOW_GROWTH * m->used;
     return min64(w, reads_data(m) ? DATA_WINDOW_MAX : WINDOW_MAX);
 }
@@ -331,8 +330,8 @@ static uint64_t window(const struct xh_metaindex *m, const struct xh_meta_limits
 /* Returns the pages of a node. In a file with pages of its own, whole pages of the file. */
 static struct xh_range pages_of(const struct xh_metaindex *m, const struct node *n)
 {
-    uint64_t page = m->format.page_bytes > PAGE_BYTES ? m->format.page_bytes : PAGE_BYTES;
-    uint64_t base = page > PAGE_BYTES ? m->format.base % page : 0;
+    uint64_t page = m->format.page_bytes > XH_PAGE_BYTES ? m->format.page_bytes : XH_PAGE_BYTES;
+    uint64_t base = page > XH_PAGE_BYTES ? m->format.base % page : 0;
     uint64_t from = n->off - (n->off >= base ? (n->off - base) % page : n->off);
     uint64_t end = n->off + n->len;
     uint64_t over = (end - from) % page;
@@ -364,7 +363,7 @@ static int ask_page(struct xh_metaindex *m, uint64_t page)
 static int ask_pages(struct xh_metaindex *m, struct xh_range r)
 {
     int any = 0;
-    for (uint64_t p = r.off / PAGE_BYTES; p * PAGE_BYTES < r.off + r.len; p++)
+    for (uint64_t p = r.off / XH_PAGE_BYTES; p * XH_PAGE_BYTES < r.off + r.len; p++)
         any |= ask_page(m, p);
     return any;
 }
@@ -404,7 +403,7 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
                           struct xh_range *out, size_t room)
 {
     size_t n = 0, parses = 0;
-    uint64_t most = min64(window(m, lim), m->ahead + lim->most_bytes / PAGE_BYTES);
+    uint64_t most = min64(window(m, lim), m->ahead + lim->most_bytes / XH_PAGE_BYTES);
     struct node *i = m->place ? m->place : m->first;
     /* A reader that picks datasets or chunks may also pick earlier ones. */
     int around = (reads_data(m) || reads_index(m)) && m->place;

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #define FIRST_FLIGHT_BYTES 65536 /* what a new connection brings in a round trip, about, while it is young */
-#define OLD_BYTES 8e6            /* what has brought so much has found its speed */
 #define GROWN_BYTES 4e6          /* what one brings in a round trip at most, where systems are not tuned */
 #define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
 #define RATE_MEMORY_NS 1e9       /* older times count half as much. Before that, connections are at their beginning */
@@ -60,7 +59,7 @@ double xh_link_opening_ns(const struct xh_link *l)
 
 int xh_link_is_young(uint64_t arrived, unsigned sockets)
 {
-    return (double)arrived < OLD_BYTES * sockets;
+    return (double)arrived < 2 * GROWN_BYTES * sockets; /* what doubles to GROWN_BYTES brings twice as much by then */
 }
 
 double xh_link_grown(double bytes, unsigned sockets)

@@ -192,8 +192,7 @@ void xh_op_over(struct xh_read_op *op, int whole)
 /* ---- waiting */
 
 /* Lock held; lets go of it meanwhile. While it is not known how fast the link is, or something is held, now and then
- * to see how
- * much has come. */
+ * to see how much has come. */
 static void wait_a_while(struct xh_read_op *op)
 {
     int watches = op->f->above->watches(op);

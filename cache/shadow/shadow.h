@@ -22,7 +22,6 @@
 #include "base/options.h"
 #include "watch/stats.h"
 
-#define XH_PAGE_BYTES 4096u
 #define XH_NAME_BYTES 96 /* of a shadow: "s-", 64 hex digits and a NUL; before them the place of another layout */
 
 struct xh_shadow;
