@@ -17,6 +17,7 @@
 #include "object.h"
 #include "format/metaindex.h"
 #include "pages/fetch.h"
+#include "pages/limits.h"
 #include "schedule.h"
 #include "source/here.h"
 #include "source/metadata_image.h"
@@ -25,20 +26,18 @@
 #define RANGES_AT_ONCE 1024
 /* A request carries what its connection brings in about a round trip: a young one little, so that the reader's next
  * bytes do not wait behind a long reply; twice as much once as much has come. */
-#define REQUEST_FIRST_BYTES (64u << 10)
 #define REQUEST_MOST_BYTES (256u << 10)
 #define REQUEST_SHARE 8u
 #define LONELY_READ 8u /* so many foreseen reads make up for one that was not */
 #define LONELY 12u     /* from this value on a process walks for itself: two such reads within four others */
 #define LONELIEST 64u
 #define NOTED_EXTENTS 64u
-#define NOTED_RAW_BYTES 65536u /* global heaps are read as raw data; larger reads are no heap */
 
 static uint64_t request_bytes(const struct xh_file *f)
 {
     uint64_t share = xh_fetch_meta_asked(f) / REQUEST_SHARE;
     share = share < REQUEST_MOST_BYTES ? share : REQUEST_MOST_BYTES;
-    return share > REQUEST_FIRST_BYTES ? share : REQUEST_FIRST_BYTES;
+    return share > XH_REQUEST_LEAST_BYTES ? share : XH_REQUEST_LEAST_BYTES;
 }
 
 int xh_walk_is_ours(struct xh_file *f)
@@ -106,11 +105,12 @@ void xh_walk_begin(struct xh_file *f)
     go_on(f);
 }
 
+/* Global heaps are read as raw data. Larger reads are no heap. */
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     int meta = s->kind == XH_KIND_META;
     if (!f->walk->index || xh_schedule_is_whole(f) ||
-        (!meta && (s->n > NOTED_EXTENTS || s->ext->len > NOTED_RAW_BYTES)))
+        (!meta && (s->n > NOTED_EXTENTS || s->ext->len > XH_META_PARSE_MAX)))
         return 0;
     if (!atomic_load_explicit(&f->walk->on, memory_order_relaxed)) {
         int imaged = xh_metadata_image_is_used(f->image, 0);

@@ -21,8 +21,6 @@
 #include "limits.h"
 #include "watch/trace.h"
 
-#define META_LEAST_BYTES 65536u
-
 struct xh_fetch {
     struct xh_transfer t; /* t.ctx is this fetch */
     struct xh_file *f;
@@ -252,8 +250,8 @@ static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, s
     lim->connections = busy < XH_META_AT_ONCE ? XH_META_AT_ONCE - busy : 1;
     uint64_t share = bytes / lim->connections;
     share += lim->align_bytes - share % lim->align_bytes;
-    if (share < META_LEAST_BYTES)
-        share = META_LEAST_BYTES;
+    if (share < XH_REQUEST_LEAST_BYTES)
+        share = XH_REQUEST_LEAST_BYTES;
     if (share < lim->part_bytes)
         lim->part_bytes = share;
 }

@@ -8,18 +8,8 @@
 #include "flow.h"
 #include "watch/trace.h"
 
-#define PART_MOST_BYTES (32u << 20)
-/* A request costs the server and us about as much as this many bytes on a fast link:
- * grouping below it gains nothing from more parallel transfers. */
-#define LEAST_GROUP_BYTES 65536u
 /* Ranges that share a request: a connection idles for a round trip between two requests. */
 #define GROUP_BYTES (4u << 20)
-#define SLOW_LINK_BYTES_PER_NS 0.15
-/* A demand asks a young connection for at least so much: what it brings in three round trips; where a round trip is
- * longer than the work of a request, what it brings in fewer than two. */
-#define YOUNG_PART_BYTES (128u << 10)
-#define FAR_PART_BYTES (32u << 10)
-#define FAR_RTT_NS 8000000u
 /* New connections are limited by slow start: so many of those that are open share a demand, even where fewer would be
  * enough later. */
 #define YOUNG_PARTS 8u
@@ -28,10 +18,6 @@
 #define PART_ROUND_TRIPS 8
 /* Whatever the round trip, a part that the link brings in less than so small a part of a second is too short. */
 #define SOON_IN_A_SECOND 4
-/* A young connection of a far server brings so much in some three round trips. What comes ahead of a reader is dealt to
- * young ones in stripes from this size on, which grow as slow start does: so it comes in the order in which it is read,
- * and each of them grows. A part of its own for each would come as late as the slowest brings half a megabyte. */
-#define STRIPE_BYTES (64u << 10)
 /* Bytes are dealt only where each connection gets so much, and what it brings in so many round trips: it stands idle
  * for one before each request. */
 #define DEALT_LEAST_BYTES (128u << 10)
@@ -56,24 +42,21 @@ void xh_limits_share_link(struct xh_file *f)
     xh_trace(XH_T_PLAN, "share", "readers=%u busy=%u walks=%d yields=%d", readers, busy, walks, yields);
 }
 
-/* What is fetched ahead gets a request of its own only if a connection at full speed takes at least about a round trip
- * to bring it. */
+/* What is fetched ahead is not divided below a group. Young connections are limited by slow start, so a demand is
+ * divided among many of them. */
 static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info *info, int ahead)
 {
-    uint64_t trip = (uint64_t)((double)info->rtt_ns * SLOW_LINK_BYTES_PER_NS);
-    uint64_t young = info->rtt_ns > FAR_RTT_NS ? FAR_PART_BYTES : YOUNG_PART_BYTES;
-    if (!ahead && info->young && f->opt.part_bytes > young)
-        return young;
-    trip = !ahead || info->young ? 0 : trip < GROUP_BYTES ? trip : GROUP_BYTES;
-    return trip > f->opt.part_bytes ? trip : f->opt.part_bytes;
+    if (info->young)
+        return ahead ? f->opt.part_bytes : XH_REQUEST_LEAST_BYTES;
+    return ahead && f->opt.part_bytes < GROUP_BYTES ? GROUP_BYTES : f->opt.part_bytes;
 }
 
 uint64_t xh_limits_most_part(const struct xh_origin_info *info)
 {
     uint64_t most = PART_ROUND_TRIPS * info->trip_bytes;
     uint64_t soon = info->second_bytes ? info->second_bytes / SOON_IN_A_SECOND : GROUP_BYTES;
-    if (most == 0 || most > PART_MOST_BYTES)
-        return PART_MOST_BYTES;
+    if (most == 0)
+        return UINT64_MAX;
     soon = soon < GROUP_BYTES ? soon : GROUP_BYTES;
     return most < soon ? soon : most;
 }
@@ -92,17 +75,20 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
         most = YOUNG_PARTS;
     n = n < most ? n : most;
     uint64_t part = bytes / ((ahead && !young && !xh_flow_has_family(f) ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
-    uint64_t most_bytes = ahead ? xh_limits_most_part(info) : PART_MOST_BYTES;
+    uint64_t most_bytes = ahead ? xh_limits_most_part(info) : bytes;
     part = part < most_bytes ? part : most_bytes;
     uint64_t least = least_part(f, info, ahead);
     part = part > least ? part : least;
     return part - part % XH_PAGE_BYTES;
 }
 
-/* To how many connections what comes ahead is dealt; 0: it is not. */
+/* To how many connections what comes ahead is dealt; 0: it is not. Young ones of a far server get stripes from
+ * XH_REQUEST_LEAST_BYTES on, which each brings in some three round trips. They grow as slow start does: so it comes in
+ * the order in which it is read, and each connection grows. A part of its own for each would come as late as the
+ * slowest brings half a megabyte. */
 static unsigned deals(const struct xh_file *f, const struct xh_origin_info *info)
 {
-    if (!info->young || info->rtt_ns <= FAR_RTT_NS || !f->opt.multirange || info->max_ranges < 2)
+    if (!info->young || !info->far || !f->opt.multirange || info->max_ranges < 2)
         return 0;
     return info->open < info->scattered - 1 ? info->open : info->scattered - 1;
 }
@@ -116,11 +102,11 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->part_bytes = part_of(f, &info, bytes, ahead);
     lim->group_bytes = lim->part_bytes > GROUP_BYTES ? lim->part_bytes : GROUP_BYTES;
     /* What is small waits for round trips; what is large, for connections to be used. */
-    lim->spread_bytes = ahead && mean >= XH_BULK_BYTES ? lim->part_bytes : LEAST_GROUP_BYTES;
+    lim->spread_bytes = ahead && mean >= XH_BULK_BYTES ? lim->part_bytes : XH_REQUEST_LEAST_BYTES;
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
     lim->max_range_header = info.max_range_header - strlen("bytes=");
     lim->deal = ahead && mean >= XH_BULK_BYTES ? deals(f, &info) : 0;
-    lim->stripe_bytes = STRIPE_BYTES;
+    lim->stripe_bytes = XH_REQUEST_LEAST_BYTES;
     lim->dealt_bytes = DEALT_TRIPS * info.trip_bytes;
     lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;
     lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;

@@ -7,6 +7,10 @@
 
 #include "plan.h"
 
+/* A request costs the server and us about as much as this many bytes on a fast link: smaller ones gain nothing from
+ * more parallel transfers. */
+#define XH_REQUEST_LEAST_BYTES 65536u
+
 struct xh_file;
 struct xh_origin_info;
 
@@ -19,7 +23,8 @@ struct xh_sharing {
  * ranges of |mean| bytes, for a demand or ahead of one. Returns 0 when the server sends no parts of files, else 1. */
 int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
 
-/* The longest part that is fetched ahead where parts come side by side, as |info| has it. */
+/* The longest part that is fetched ahead where parts come side by side, as |info| has it. UINT64_MAX: nothing is
+ * known. */
 uint64_t xh_limits_most_part(const struct xh_origin_info *info);
 
 /* The processes that read the file, and those that fetch some of it now, share one link: each has its part of the
