@@ -5,6 +5,8 @@
 
 #define XH_HDF5_SPECULATION_BYTES 512u /* what HDF5 reads first of an object header or a local heap */
 #define XH_HDF5_SUPERBLOCK_BYTES 96u   /* the longest superblock, which is the oldest format's */
+#define XH_HDF5_WRITER 0x01u           /* a superblock's flag: the file is being written */
+#define XH_HDF5_SWMR 0x04u             /* likewise: it is read meanwhile */
 #define XH_HDF5_RANK_MOST 32u          /* dimensions of a dataset (H5S_MAX_RANK) */
 #define XH_HDF5_FRAME_BYTES 10u        /* of a chunk index's node: signature, version, type or client, checksum */
 

@@ -9,13 +9,13 @@
 
 #include <string.h>
 
+#include "base/hdf5.h"
 #include "compose.h"
 
 #define FLAGS_AT 11    /* versions 2 and 3 */
 #define OLD_FLAGS_AT 20 /* versions 0 and 1: the first of four bytes, without a checksum */
 /* Length of a superblock of version 2 or 3 with addresses of 8 bytes; of an older one, all that matters. */
 #define LEAST_BYTES 48u
-#define WRITERS 0x05u /* flags: write access; SWMR write access */
 
 static uint32_t rot(uint32_t x, unsigned k)
 {
@@ -70,13 +70,13 @@ size_t xh_super_plain(unsigned char *p, size_t n)
     if (!is_super(p, n) || p[8] > 3)
         return 0;
     if (p[8] < 2) {
-        p[OLD_FLAGS_AT] &= (unsigned char)~WRITERS;
+        p[OLD_FLAGS_AT] &= (unsigned char)~(XH_HDF5_WRITER | XH_HDF5_SWMR);
         return OLD_FLAGS_AT + 4;
     }
     size_t len = 12 + 4 * (size_t)p[9]; /* four addresses follow the flags, then the checksum */
-    if (len + 4 > n || (p[FLAGS_AT] & WRITERS) == 0)
+    if (len + 4 > n || (p[FLAGS_AT] & (XH_HDF5_WRITER | XH_HDF5_SWMR)) == 0)
         return len + 4 > n ? 0 : len + 4;
-    p[FLAGS_AT] &= (unsigned char)~WRITERS;
+    p[FLAGS_AT] &= (unsigned char)~(XH_HDF5_WRITER | XH_HDF5_SWMR);
     uint32_t sum = checksum(p, len);
     for (unsigned i = 0; i < 4; i++)
         p[len + i] = (unsigned char)(sum >> (8 * i));

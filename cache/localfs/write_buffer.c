@@ -13,8 +13,6 @@
 #include "watch/trace.h"
 
 #define BLOCK_BYTES 65536u      /* of the image; gaps up to this size are written again to join two writes */
-#define MARK_WRITER 1           /* flag in a superblock: the file is being written */
-#define MARK_SWMR 4             /* flag in a superblock: it is read meanwhile (SWMR) */
 #define PIECES 256              /* most pieces of one system call */
 
 enum state { ABSENT, CLEAN, RAW, META };
@@ -466,9 +464,9 @@ static int begin_swmr(struct xh_write_buffer *h, uint64_t addr, size_t size, con
 int xh_write_buffer_write(struct xh_write_buffer *h, int raw, uint64_t addr, size_t size, const void *buf)
 {
     unsigned marks = raw ? 0 : marks_of(h, addr, size, buf);
-    if ((marks & MARK_SWMR) && !h->through)
+    if ((marks & XH_HDF5_SWMR) && !h->through)
         return begin_swmr(h, addr, size, buf);
-    if ((marks & MARK_WRITER) && !h->marked) { /* others must see it before anything changes */
+    if ((marks & XH_HDF5_WRITER) && !h->marked) { /* others must see it before anything changes */
         h->marked = 1;
         return write_through(h, addr, size, buf);
     }
