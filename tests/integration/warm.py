@@ -72,7 +72,7 @@ def forks():
 
 def main():
     tap = harness.Tap()
-    env = harness.driver_env(shadow="off", connect_timeout_ms=1000, retries=0)
+    env = harness.driver_env(connect_timeout_ms=1000, retries=0) | {"XHDF5_SHADOW": "off"}
     with tempfile.TemporaryDirectory(prefix="xh-warm-") as d:
         for claim, code in PROGRAMS.items():
             with tap.claim(f"as from a shell: {claim}"):

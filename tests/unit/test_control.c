@@ -200,17 +200,17 @@ Test(control, a_connection_is_opened_where_waiting_takes_longer)
         int worth;
         double all_waited_ms;
     } table[] = {
-        {50, 0, 0, 0, 1000, 1000, 0, 0, 1},               /* nothing to wait for */
-        {50, 3, 3, 0, 1000, 1000, 0, 0, 1},               /* but streams */
-        {0, 1, 0, 1000, 1000, 1000, 0, 0, 1},             /* nothing came back yet */
-        {50, 1, 0, 1000, 1000, 1000, 0, 0, 0},            /* the busy one is soon free */
-        {50, 1, 0, 1000, 1000, 1000, 0, 104, 0},
-        {50, 1, 0, 1000, 1000, 1000, 0, 105, 1},          /* it should have been: two round trips and a handshake */
-        {50, 1, 0, 64 * MB, 1000, 1000, 0, 0, 1},         /* it is busy for long */
-        {50, 2, 0, 2 * MB, 2 * MB, 2 * MB, 0, 0, 0},
-        {50, 2, 0, 200 * MB, 2 * MB, 2 * MB, 0, 0, 1},
-        {50, 2, 0, 2 * MB, 0, 0, 1, 1000, 0},             /* a stream is patient */
-        {50, 2, 0, 200 * MB, 0, 0, 1, 0, 1},
+        {50, 0, 0, 0, 1000, 1000, 0, 0, 1, 0},               /* nothing to wait for */
+        {50, 3, 3, 0, 1000, 1000, 0, 0, 1, 0},               /* but streams */
+        {0, 1, 0, 1000, 1000, 1000, 0, 0, 1, 0},             /* nothing came back yet */
+        {50, 1, 0, 1000, 1000, 1000, 0, 0, 0, 0},            /* the busy one is soon free */
+        {50, 1, 0, 1000, 1000, 1000, 0, 104, 0, 0},
+        {50, 1, 0, 1000, 1000, 1000, 0, 105, 1, 0},          /* it should have been: two round trips and a handshake */
+        {50, 1, 0, 64 * MB, 1000, 1000, 0, 0, 1, 0},         /* it is busy for long */
+        {50, 2, 0, 2 * MB, 2 * MB, 2 * MB, 0, 0, 0, 0},
+        {50, 2, 0, 200 * MB, 2 * MB, 2 * MB, 0, 0, 1, 0},
+        {50, 2, 0, 2 * MB, 0, 0, 1, 1000, 0, 0},             /* a stream is patient */
+        {50, 2, 0, 200 * MB, 0, 0, 1, 0, 1, 0},
         {50, 1, 0, 1000, 1000, 1000, 0, 0, 0, 105},       /* all together have waited for as long as opening takes */
         {50, 1, 0, 1000, 1000, 1000, 0, 0, 1, 106},
         {50, 2, 0, 2 * MB, 2 * MB, 2 * MB, 0, 0, 0, 1000}, /* large ones wait for bytes, not for round trips */

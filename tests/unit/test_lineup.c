@@ -75,7 +75,7 @@ static void mapping(const char *prefix, int n, int times)
 static void begin(void)
 {
     len = 0;
-    memcpy(heap, "GCOL\1\0\0\0", 8);
+    memcpy(heap, (const uint8_t[]){'G', 'C', 'O', 'L', 1, 0, 0, 0}, 8);
     len = 16;
 }
 
