@@ -91,6 +91,10 @@ struct xh_leading {
  * while data flows. */
 int xh_policy_leads(const struct xh_leading *l);
 
+/* Returns 1 when |bytes|, which come at |rate| bytes per second (0: not known), come sooner by a new connection at
+ * |rtt_ns|: it is opened, asked, and in slow start. */
+int xh_policy_is_relieved(uint64_t bytes, uint64_t rate, double rtt_ns);
+
 /* ---- how far ahead ----------------------------------------------------------------------------------------------- */
 
 /* Most bytes ahead of the readers of one file. A private shadow of |private_bytes| among |privates| is memory of the

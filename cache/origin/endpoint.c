@@ -313,7 +313,7 @@ static int may_stream(const struct xh_endpoint *e, const struct xh_request *r)
     const struct xh_origin *o = r->job->origin;
     struct xh_load load = load_of(e);
     return xh_control_may_stream(&e->control, &load, e->link.rtt_ns, xh_origin_object_connections(o), o->files,
-                                 r->job->transfer->patient > 1);
+                                 r->job->transfer->last);
 }
 
 static struct xh_request *next_request(struct xh_endpoint *e)

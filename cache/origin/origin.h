@@ -139,8 +139,8 @@ struct xh_transfer {
     int (*full)(struct xh_transfer *t);
     unsigned beside;             /* where |full|: as many transfers bring its stream together, in stripes */
     int patient;                 /* 1: one with |full| waits for a connection that is there, and as fast as others,
-                                  * behind what was asked for before, and leaves the last one to others; 2: it may have
-                                  * that one */
+                                  * behind what was asked for before */
+    int last;                    /* 1: one with |full| may have the connection that is left for what cannot wait */
     _Atomic int hasty;           /* 1: a failure is tried again once, soon: there are other ways to the bytes. Relaxed:
                                   * it may change while the transfer is under way */
     void *origin_private;        /* for origin/ alone; NULL before submit */

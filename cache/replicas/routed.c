@@ -306,7 +306,8 @@ struct xh_routed *xh_routed_new(struct xh_replicas *r, struct xh_transfer *t)
                                 .done = on_done,
                                 .full = t->full ? on_full : NULL,
                                 .beside = t->beside,
-                                .patient = t->patient};
+                                .patient = t->patient,
+                                .last = t->last};
     g->asked = t;
     g->r = r;
     g->demand = !t->speculative;

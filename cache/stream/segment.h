@@ -75,6 +75,7 @@ struct xh_prefetch {
     unsigned turns;     /* loads that a stream's parcels are dealt to in turns, 1: it has its own; 0: no stream */
     int in_parts;       /* one of several of a file's, each of which has a part of its own */
     int hurried;        /* a patient one's reader has come: it waits no more, nor when it has to be sent again */
+    int behind;         /* begun to relieve another one, and has not stood still yet */
     int stands; /* it stands still until its reader comes nearer */
     unsigned takers;
     uint64_t pos;       /* where the next byte goes */

@@ -5,6 +5,7 @@
 
 #include "base/now.h"
 #include "pages/limits.h"
+#include "policy.h"
 #include "segment.h"
 #include "watch/trace.h"
 
@@ -29,6 +30,7 @@ static int full(struct xh_transfer *t)
     pthread_mutex_lock(&s->lock);
     int far = l->pos >= s->reach && l->pos >= l->first;
     int is = l->stands = !l->takers && (far || xh_room_left(&s->place, l->f->opt.readahead_bytes) == 0);
+    l->behind &= !is;
     pthread_mutex_unlock(&s->lock);
     return is;
 }
@@ -74,7 +76,7 @@ struct dealing {
     size_t rounds; /* of turns, at most: so many ranges fit one request */
     int is_short;  /* it had better be */
     int in_parts;  /* no stripes: each load has one part */
-    int patience;  /* xh_transfer.patient of those that wait */
+    int last;      /* those that wait may have the last connection */
 };
 
 /* The part of |r| that load |which| gets, in pieces where it may be cut. Returns how many; 0: none is left for it. */
@@ -124,7 +126,8 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
             break;
         while (f->stage->stream[i])
             i++;
-        l->t.patient = made < d->warm ? d->patience : 0;
+        l->t.patient = made < d->warm;
+        l->t.last = l->t.patient && d->last;
         l->in_parts = d->in_parts;
         f->stage->stream[i] = l;
         ts[made] = &l->t;
@@ -178,10 +181,9 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     d.is_short = !info->settled || d.nloads < all;
     if (follows || info->warm >= d.nloads)
         d.warm = !follows || busy > d.nloads ? d.nloads : busy;
-    d.patience = 1;
     if (turns > 1 && info->streams == 0) { /* the last connection: it waits for it, as others may have it for now */
         d.warm = d.nloads;
-        d.patience = 2;
+        d.last = 1;
     }
     return d;
 }
@@ -195,7 +197,7 @@ static struct dealing dealing_after(const struct xh_file *f, const struct xh_ori
     const struct xh_following next = {.len = len, .after = after, .behind = xh_followed_by(f),
                                       .most = info->young ? 0 : xh_limits_most_part(info),
                                       .connections = info->streaming ? info->streaming : 1};
-    struct dealing d = {.in_parts = 1, .patience = 1, .nloads = xh_policy_parts(&next)};
+    struct dealing d = {.in_parts = 1, .nloads = xh_policy_parts(&next)};
     d.nloads = d.nloads < XH_STREAMS_MAX ? d.nloads : XH_STREAMS_MAX;
     if (busy + d.nloads > XH_STREAMS_MAX || (info->streams == 0 && xh_replicas_are_several(f->origin)))
         d.nloads = 0;
@@ -422,12 +424,75 @@ static void leave_for_sites(struct xh_file *f)
         cut_streams(s, off);
 }
 
+/* The load that the reader waits for, up to |end|, while all others of the stream stand still; NULL: there is none. */
+static struct xh_prefetch *straggler(const struct xh_stage *s, uint64_t end)
+{
+    struct xh_prefetch *slow = NULL;
+    size_t n = 0;
+    for (; n < XH_STREAMS_MAX && s->stream[n]; n++) {
+        struct xh_prefetch *l = s->stream[n];
+        if (l->cut || l->in_parts || (!l->stands && slow))
+            return NULL;
+        slow = l->stands ? slow : l;
+    }
+    int has_begun = slow && !slow->submitting && !slow->behind && slow->pos > slow->parcels[0].off;
+    return has_begun && n > 1 && n < XH_STREAMS_MAX && slow->pos < end ? slow : NULL;
+}
+
+/* All loads but |slow| have brought what the reader may have, and stand still: the stream is as fast as all would be
+ * with the speed of that one. So it keeps half of what it lacks of that. The rest, and all behind, comes by a
+ * connection of its own: the one that is left for what cannot wait, until |slow| is over. Lets go of the lock. */
+static void relieve(struct xh_file *f, struct xh_prefetch *slow)
+{
+    struct xh_stage *s = f->stage;
+    struct xh_origin_info info;
+    struct xh_range mine[ROUNDS_MOST];
+    size_t first = 0, end, n = 0;
+    while (first < slow->nparcels && slow->parcels[first].off <= slow->pos)
+        first++;
+    for (end = first; end < slow->nparcels && slow->parcels[end].off < s->reach;)
+        end++;
+    size_t cut = (first + end) / 2;
+    uint64_t keeps = slow->parcels[first - 1].end - slow->pos;
+    for (size_t i = first; i < cut; i++)
+        keeps += slow->parcels[i].end - slow->parcels[i].off;
+    xh_replicas_get_info(f->origin, &info);
+    if (cut == first || info.young || xh_replicas_are_several(f->origin) ||
+        !xh_policy_is_relieved(keeps, known_rate(s, &info) / slow->turns, (double)info.rtt_ns))
+        return;
+    for (size_t i = cut; i < slow->nparcels; i++) {
+        const struct xh_segment *p = &slow->parcels[i];
+        if (p->takers || !p->listed)
+            return;
+        mine[n++] = (struct xh_range){p->off, p->end - p->off};
+    }
+    for (size_t i = cut; i < slow->nparcels; i++)
+        xh_segment_unlist(s, &slow->parcels[i]);
+    cut_load(slow, &slow->parcels[cut]);
+    struct xh_prefetch *l = xh_prefetch_add(f, mine, n, slow->turns, full);
+    if (!l) {
+        s->lost = 1;
+        return;
+    }
+    xh_trace(XH_T_READ, "relieve", "pos=%llu from=%llu", (unsigned long long)slow->pos, (unsigned long long)mine[0].off);
+    l->t.last = 1;
+    l->behind = 1;
+    struct xh_transfer *t = &l->t;
+    for (n = 0; s->stream[n];)
+        n++;
+    s->stream[n] = l;
+    xh_prefetch_hand_over(f, &t, 1);
+}
+
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
 {
     struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     if (s->stream[0])
         leave_for_sites(f);
+    struct xh_prefetch *slow = straggler(s, end);
+    if (slow)
+        relieve(f, slow);
     int lost = s->lost;
     s->lost = 0;
     if (s->place.bytes)

@@ -557,7 +557,7 @@ static int run_small_file(struct bench *b, uint64_t bytes)
     return rc != 0;
 }
 
-static int run_workload(struct bench *b)
+static int run_workload(struct bench *b, double least)
 {
     const struct small_file *small = small_file(b->name);
     if (small)
@@ -569,7 +569,7 @@ static int run_workload(struct bench *b)
     printf("%s: %.1f MB/s; connections, requests, seconds, bytes:%s\n", b->name, m.rate, m.more);
     if (m.best > 0)
         printf("by the best plain client (%u connections): %.2f\n", m.best_n, m.rate / m.best);
-    return rc != 0;
+    return rc != 0 || m.rate < least * m.best;
 }
 
 /* Many sources by one file. */
@@ -692,6 +692,7 @@ static void usage(void)
            "sim --workload W1|W1-sets|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
            "    [--piece BYTES] [--xrootd] [--images N] [--reads N] [--cpu NS] [--trace]   beside a plain client with 1 to 16 connections\n"
            "sim --workload W1-down|W1-steps|W1-period|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
+           "sim --workload W1 … [--least R]            less than R of the best plain client is a failure\n"
            "sim --workload S1 …                        one image of W1's dataset, somewhere\n"
            "sim --workload W4-4M|W4-10M|W4-40M[-one] …   a walk in a file of that size, or one of its datasets; beside one\n"
            "    connection and eight\n"
@@ -795,7 +796,7 @@ int main(int argc, char **argv)
     if (b.name && strcmp(b.name, "V2") == 0)
         return run_second(&b, least);
     if (b.name)
-        return matrix ? run_matrix(&b, every ? every : 1) : run_workload(&b);
+        return matrix ? run_matrix(&b, every ? every : 1) : run_workload(&b, least);
     if (seconds > 0 || count > 0)
         return search(seconds, count, seed, bad);
     if (has_seed)

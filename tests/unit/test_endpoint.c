@@ -392,7 +392,7 @@ Test(endpoint, a_patient_stream_leaves_the_last_connection_unless_it_may_have_it
     cr_assert_eq(stream[0]->r.state, XH_REQ_RUNNING);
     cr_assert_eq(stream[1]->r.state, XH_REQ_RUNNING);
     cr_assert_eq(stream[2]->r.state, XH_REQ_QUEUED, "one connection is for what cannot wait");
-    stream[2]->stream.patient = 2;
+    stream[2]->stream.last = 1;
     start();
     cr_assert_eq(stream[2]->r.state, XH_REQ_RUNNING);
     cr_assert_eq(sockets(), 3);

@@ -47,6 +47,27 @@ Test(policy, a_file_that_is_read_after_others_is_asked_for_in_parts)
                      xh_policy_parts(&cases[i].f));
 }
 
+Test(policy, a_slow_load_is_relieved_where_a_new_connection_is_there_sooner)
+{
+    static const struct {
+        const char *what;
+        uint64_t bytes, rate;
+        double rtt_ms;
+        int is;
+    } cases[] = {
+        {"eight flights, and two round trips for the opening: 1.6 s; the slow one needs 2", 2 * MIB, MIB, 160, 1},
+        {"it needs one", 2 * MIB, 2 * MIB, 160, 0},
+        {"a near server", 2 * MIB, 16 * MIB, 10, 1},
+        {"a fast link", 2 * MIB, 40 * MIB, 10, 0},
+        {"a small rest", 64 << 10, MIB, 160, 0},
+        {"its speed is not known", 2 * MIB, 0, 160, 0},
+        {"there is nothing to come", 0, MIB, 160, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_is_relieved(cases[i].bytes, cases[i].rate, cases[i].rtt_ms * 1e6), cases[i].is, "%s",
+                     cases[i].what);
+}
+
 Test(policy, small_reads_and_what_is_read_again_are_kept)
 {
     static const struct {
