@@ -193,8 +193,6 @@ static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
 
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
-    if (!f->opt.readahead)
-        return 0;
     if (s->kind == XH_KIND_RAW)
         return f->layouts->chunks && saw_chunks(f, s->ext, s->n);
     int walks = 0;

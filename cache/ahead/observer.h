@@ -30,7 +30,8 @@ struct xh_observer {
     int (*saw)(struct xh_file *f, const struct xh_seen *seen);
 };
 
-/* Tells the observers, in their order. */
+/* Tells the observers, in their order. With readahead=off only the hints are told, as the program asked for them: an
+ * observer need not look at the option. */
 void xh_observers_tell(struct xh_file *f, const struct xh_seen *seen, enum xh_moment moment);
 
 #endif

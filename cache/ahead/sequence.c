@@ -120,7 +120,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
         hi = e->off + e->len > hi ? e->off + e->len : hi;
         bytes += e->len;
     }
-    if (!f->opt.readahead || bytes == 0 || hi - lo > 2 * bytes)
+    if (bytes == 0 || hi - lo > 2 * bytes)
         return 0; /* scattered: not a sequence */
     struct xh_range r = {lo, hi - lo}, whole = xh_layouts_dataset(f, r);
     if (pthread_mutex_trylock(&f->sequence->lock))

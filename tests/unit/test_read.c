@@ -528,11 +528,12 @@ Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
     struct xh_err err = {0};
     uint8_t *b = malloc(1u << 20);
     struct xh_extent *e = malloc(20000 * sizeof *e), whole = {0, 512 << 10, b}, cold = {1 << 20, 512 << 10, b};
-    struct xh_file *f = open_test("shadow=off,stream_bytes=600K,readahead=off,whole_file_bytes=4M"); /* counts misses */
+    struct xh_file *f = open_test("shadow=off,stream_bytes=600K,readahead_bytes=0,whole_file_bytes=4M");
     cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &whole, 1, &err), 0);
     drain();
     xh_cache_stats(f, &before);
     unsigned misses = atomic_load(&f->whole->misses);
+    cr_assert_gt(misses, 0, "they are counted");
     uint64_t streamed = atomic_load(&f->flows->own.streamed);
     size_t n = stride(e, 0, whole.len, 10, b);
     for (int i = 0; i < 10; i++) {
@@ -581,6 +582,23 @@ Test(read, an_extent_outside_the_object_is_refused_and_nothing_else_happens)
     cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &none, 1, &err), 0);
     cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, NULL, 0, &err), 0);
     xh_cache_close(f);
+}
+
+Test(read, with_readahead_off_what_is_read_is_fetched_and_no_more, .timeout = 50)
+{
+    struct xh_err err = {0};
+    uint8_t *b = malloc(65536);
+    for (enum xh_kind kind = XH_KIND_RAW; kind <= XH_KIND_META; kind++) {
+        struct xh_file *f = open_test("shadow=off,readahead=off");
+        for (uint64_t off = 1 << 20; off < 2 << 20; off += 65536) {
+            struct xh_extent e = {off, 65536, b};
+            cr_assert_eq(xh_cache_read(f, kind, &e, 1, &err), 0, "%s", err.text);
+        }
+        drain();
+        cr_expect_eq(fetched(f), 1 << 20, "%llu", (unsigned long long)fetched(f));
+        xh_cache_close(f);
+    }
+    free(b);
 }
 
 Test(read, a_reader_that_goes_in_order_waits_for_little)
