@@ -1,5 +1,6 @@
 /* Options: sources, bounds, and messages that help. Also the shown form of a URL. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,29 @@ Test(options, out_of_bounds_names_option_value_and_bounds, .init = fresh)
     }
     cr_assert_eq(xh_options_set_number(&o, XH_OPT_ID_connections, 100, "the config struct", &err), XH_E_INVAL);
     cr_assert(strstr(err.text, "100"));
+}
+
+Test(options, each_row_takes_its_bounds_and_refuses_what_lies_beyond, .init = fresh)
+{
+    for (unsigned i = 0; i < XH_OPT_COUNT; i++) {
+        const struct xh_opt_row *row = &xh_opt_rows[i];
+        char text[XH_OPT_STR_BYTES + 1];
+        for (int beyond = 0; beyond < 2; beyond++) {
+            uint64_t most = row->max + (unsigned)beyond;
+            if (row->type == XH_OPT_STR) {
+                memset(text, 'x', most);
+                text[most] = '\0';
+            } else
+                snprintf(text, sizeof text, "%llu", (unsigned long long)most);
+            cr_expect_eq(xh_options_set(&o, row->name, text, "here", &err), beyond ? XH_E_INVAL : 0, "%s", row->name);
+            cr_expect(!beyond || strstr(err.text, row->name), "%s", err.text);
+        }
+        if (row->type != XH_OPT_STR && row->min) {
+            snprintf(text, sizeof text, "%llu", (unsigned long long)row->min - 1);
+            cr_expect_eq(xh_options_set(&o, row->name, text, "here", &err), XH_E_INVAL, "%s", row->name);
+        }
+        cr_expect_eq(xh_options_set(&o, row->name, row->def, "here", &err), 0, "%s", err.text);
+    }
 }
 
 Test(options, malformed_strings_are_refused, .init = fresh)
