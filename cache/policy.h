@@ -31,7 +31,10 @@ struct xh_keeping {
 /* Returns 1 when everything is kept, however much it is. */
 int xh_policy_keeps_all(const struct xh_keeping *k);
 
-/* Returns 1 when a read is kept, whatever its pages say. Else its pages are looked at, and xh_policy_keeps_pages
+/* These two decide of what a read itself fetches. What it finds fetched ahead is where xh_policy_keeps_ahead and
+ * xh_policy_streams put it: in the shadow, or in the stage, of which nothing is kept.
+ *
+ * Returns 1 when a read is kept, whatever its pages say. Else its pages are looked at, and xh_policy_keeps_pages
  * decides. */
 int xh_policy_keeps_read(const struct xh_keeping *k);
 
