@@ -1,7 +1,7 @@
 /* Inside the cache: one open file, which is one version of one remote object. Not for vfd/.
  *
  * The object itself is constant once it is open. A mechanism's state is in the mechanism's own struct, of which this
- * one has a pointer: its own file alone changes it. tests/integration/rooms.py checks both (WRITERS). */
+ * one has a pointer: its own file alone changes it. tests/integration/rooms.py checks both (WRITERS, owners). */
 #ifndef XH_OBJECT_H
 #define XH_OBJECT_H
 

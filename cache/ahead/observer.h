@@ -1,8 +1,9 @@
 /* Observers learn from the reads of an open file, and propose what to fetch ahead.
  *
- * read/ tells of each read twice, from one place: when what it lacks has been asked for (ASKED), and when its bytes are
- * there (ANSWERED). Each observer is told at one of these moments: an observer of the order of reads wants to propose
- * while the read still waits, so that the link stays busy; an observer of bytes needs them.
+ * read/ tells of each read twice, from one place: when what it lacks has been asked for, or at once where it lacks
+ * nothing (ASKED), and when its bytes are there (ANSWERED). Each observer is told at one of these moments: an observer
+ * of the order of reads wants to propose while the read still waits, so that the link stays busy; an observer of bytes
+ * needs them.
  *
  * An observer proposes to the scheduler (schedule.h), which alone turns proposals into fetches. It proposes within
  * |saw|, under its own lock where it has one: how much was seen to is part of what it knows. */
@@ -18,7 +19,7 @@ struct xh_seen {
     const struct xh_extent *ext; /* with their bytes when it is ANSWERED */
     size_t n;                    /* at least 1 */
     int led;                     /* 1: a stream began with it (xh_sequence_lead): what follows is proposed already */
-    int missed;                  /* ANSWERED: not all of it was in the shadow */
+    int missed;                  /* not all of it was there: in the shadow, or a metadata image */
     int alone;                   /* ANSWERED: it had to fetch what nothing had foreseen */
 };
 
