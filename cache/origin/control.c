@@ -1,12 +1,11 @@
 /* How many connections are worth having: see control.h.
  *
- * Streams. More connections carry more wherever each is slow by itself: windows of an untuned system, loss, a limit for
- * each connection. They cost little where one would fill the link, unless its round trip is so short that the queue
- * holds a few packets for each: then they make each other lose packets. So the round trip says how many to begin with.
- * Where that is not all, it is found out whether more pay: from one stream to the next, as a stream that is cut leaves
- * holes before its reader, and connections that have to begin anew.
- *
- * The numbers are steered by 35 simulated links and measured on 480: docs/simulator.md, W1 on the matrix of links. */
+ * Streams. More connections carry more wherever each is slow by itself: windows of an untuned system, slow start, loss,
+ * a limit for each connection. Where one would fill the link, all of them take about its time, at a price: at 1, 5 and
+ * 10 ms and 1 Gbit/s, 16 curls need 1.01, 1.01 and 1.03 of the time of one, and three times its processor time. Which
+ * of the two it is, only a trial would tell, and trials cost more: to change the number, one stream has to end and
+ * another to begin, with idle round trips and connections in slow start. So a stream has all that it may have:
+ * docs/decisions.md. */
 #include "control.h"
 
 #include "base/options.h"
@@ -15,14 +14,8 @@
 #define CONNECTIONS_MOST 64u /* as the option has it */
 /* One for what is fetched ahead and one for demand, however many share them. */
 #define SHARE_LEAST 2u
-#define LEAST_STREAMS  6u
-#define STREAMS_PER_NS 0.9e-6
-/* What shorter transfers bring is slow start. */
-#define SAMPLE_BYTES (1u << 20)
-/* Twice as many connections are worth so much more. */
-#define GAIN 1.1
-/* A link that has changed so much is another one. */
-#define CHANGED 2.0
+/* From this round trip on, files side by side have a stream each. */
+#define FAR_NS 10e6
 
 unsigned xh_control_allowed(unsigned option, unsigned files)
 {
@@ -42,57 +35,17 @@ unsigned xh_control_share(unsigned all, unsigned processes)
 
 int xh_control_is_far(double rtt_ns)
 {
-    return LEAST_STREAMS + rtt_ns * STREAMS_PER_NS >= XH_USUAL_CONNECTIONS - 1;
+    return rtt_ns >= FAR_NS;
 }
 
-unsigned xh_control_streams(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files)
+unsigned xh_control_streams(unsigned most)
 {
-    double n = c->streams ? c->streams : LEAST_STREAMS + rtt_ns * STREAMS_PER_NS;
-    if (files > 1 && files < most && n < files && xh_control_is_far(rtt_ns))
-        n = files;
-    unsigned may = most > 1 ? most - 1 : 0;
-    return n < may ? (unsigned)n : may;
+    return most > 1 ? most - 1 : 0;
 }
 
-int xh_control_is_settled(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files)
+int xh_control_may_stream(const struct xh_load *load, unsigned most, int last)
 {
-    return c->settled || xh_control_streams(c, rtt_ns, most, files) + 1 >= most;
-}
-
-void xh_control_sample(struct xh_control *c, unsigned streams, uint64_t bytes, uint64_t ns, double rtt_ns,
-                       unsigned most)
-{
-    unsigned now = xh_control_streams(c, rtt_ns, most, 0);
-    if (streams != now || bytes < SAMPLE_BYTES || ns == 0)
-        return;
-    c->streams = now;
-    c->bytes += (double)bytes;
-    c->ns += (double)ns;
-    if (2 * ++c->samples < (c->fewer ? c->fewer : now)) /* connections that were opened for this give none */
-        return;
-    double rate = now * c->bytes / c->ns;
-    c->bytes = c->ns = 0;
-    c->samples = 0;
-    if (c->settled) {
-        if (rate > CHANGED * c->rate || CHANGED * rate < c->rate)
-            c->settled = 0, c->fewer = 0;
-        return;
-    }
-    if (c->fewer && rate < GAIN * c->rate) {
-        c->streams = c->fewer;
-        c->settled = 1;
-        return;
-    }
-    c->fewer = now;
-    c->rate = rate;
-    c->streams = 2 * now < most ? 2 * now : most - 1;
-    c->settled = c->streams <= now;
-}
-
-int xh_control_may_stream(const struct xh_control *c, const struct xh_load *load, double rtt_ns, unsigned most,
-                          unsigned files, int last)
-{
-    unsigned may = last ? most : xh_control_streams(c, rtt_ns, most, files);
+    unsigned may = last ? most : xh_control_streams(most);
     return load->active == 0 || load->streams + load->guesses < may;
 }
 

@@ -7,16 +7,6 @@
 
 #include "link.h"
 
-/* What was learnt of a server. All zero at first. */
-struct xh_control {
-    unsigned streams; /* connections that they use; 0: as many as the round trip suggests */
-    unsigned fewer;   /* that they used before; 0: no other number was tried */
-    int settled;             /* more did not pay, or may not be */
-    double rate;             /* bytes per ns of all together: with |fewer|, or where it is settled */
-    double bytes, ns;        /* of samples with |streams| so far */
-    unsigned samples;
-};
-
 /* Returns how many connections to a server the user of a file allows all processes together: the option |connections|.
  * Where that is 0, the usual number for one file. Of |files| that are read side by side each has equally many, as all
  * are wanted in each turn; together they have at least what one file's streams have, and one more is left for what
@@ -28,26 +18,16 @@ unsigned xh_control_allowed(unsigned option, unsigned files);
 /* Returns how many of |all| connections one of |processes| may have that read at once. */
 unsigned xh_control_share(unsigned all, unsigned processes);
 
-/* Returns how many transfers the streams from one server use together: of the |most| connections that may be used, as
- * many as a link with a round trip of |rtt_ns| has room for, or as |c| was taught, and one for each of |files| that are
- * read side by side. One is always left for what cannot wait: so 0 where |most| is 1. |rtt_ns| 0: not known yet. */
-unsigned xh_control_streams(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files);
+/* Returns how many transfers the streams from one server use together, where |most| connections may be used: all but
+ * one, which is left for what cannot wait. */
+unsigned xh_control_streams(unsigned most);
 
-/* 1 where the round trip is so long that a file's streams use all connections: files that are read side by side have a
- * stream each there. Else they come in parts: the round trip before each costs less than streams that make each other
+/* 1 where the round trip is so long that files which are read side by side have a stream each. Else they come in
+ * parts: the round trip before each costs less than streams that make each other
  * lose packets. At 1 ms and 1 Gbit/s, 4, 8, 16 and 32 sources: parts 1.62, 2.16, 1.36, 1.16 of one file's speed, streams
  * 0.88, 1.54, 1.35, 0.85. At 10 ms, unlimited, parts 0.89, 0.78, 0.79, 0.87, streams 1.08, 0.96, 0.98, 0.98 (stock
  * windows, `sim --workload V1`). */
 int xh_control_is_far(double rtt_ns);
-
-/* 1: that many it will be; 0: the next stream may use another number, so the one that begins had better be short. */
-int xh_control_is_settled(const struct xh_control *c, double rtt_ns, unsigned most, unsigned files);
-
-/* One of |streams| transfers of a stream brought |bytes| in |ns| over a connection that was there before. The time that
- * it stood still counts: a reader who takes no more has no use for more connections. Tries twice as many, as long as
- * all together bring more by that. */
-void xh_control_sample(struct xh_control *c, unsigned streams, uint64_t bytes, uint64_t ns, double rtt_ns,
-                       unsigned most);
 
 /* ---- requests that are no streams */
 
@@ -140,10 +120,9 @@ int xh_control_is_too_young(const struct xh_lane *l, const struct xh_lane *best)
 
 /* ---- streams */
 
-/* 1 when a stream that waits for a connection may have one, of |most|, where |files| are read side by side. |last|: also
- * the one that is left for what cannot wait. */
-int xh_control_may_stream(const struct xh_control *c, const struct xh_load *load, double rtt_ns, unsigned most,
-                          unsigned files, int last);
+/* 1 when a stream that waits for a connection may have one, of |most|. |last|: also the one that is left for what cannot
+ * wait. */
+int xh_control_may_stream(const struct xh_load *load, unsigned most, int last);
 
 /* Returns how long (ns) a stream is to have stood still before its connection is another's, where opening one takes
  * |opening_ns| and its file's streams have |streams| of |most|: as long as that where they have half, so that files

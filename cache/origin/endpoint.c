@@ -312,8 +312,7 @@ static int may_stream(const struct xh_endpoint *e, const struct xh_request *r)
 {
     const struct xh_origin *o = r->job->origin;
     struct xh_load load = load_of(e);
-    return xh_control_may_stream(&e->control, &load, e->link.rtt_ns, xh_origin_object_connections(o), o->files,
-                                 r->job->transfer->last);
+    return xh_control_may_stream(&load, xh_origin_object_connections(o), r->job->transfer->last);
 }
 
 static struct xh_request *next_request(struct xh_endpoint *e)
@@ -517,9 +516,6 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
         xh_hedge_note(&e->peers, x);
     xh_link_sample(&e->link, x->sent_ns, x->first_ns, x->last_ns, x->body_bytes);
     xh_control_begin(&e->trial, e->link.rtt_ns);
-    if (is_stream(r) && !x->opened && x->last_ns > x->first_ns)
-        xh_control_sample(&e->control, r->job->transfer->beside, x->body_bytes, x->last_ns - x->first_ns,
-                          e->link.rtt_ns, share);
     struct xh_load load = load_of(e);
     if (xh_control_weigh(&e->trial, &e->link, &load, share, xh_now_ns()))
         xh_trace(XH_T_ORIGIN, "trial", "connections=%u fewer_mb=%.1f", e->trial.paying, e->trial.fewer_rate * 1e3);

@@ -43,7 +43,6 @@ struct xh_endpoint {
     uint64_t held_ns;        /* it has asked to be left alone until then; 0: it has not */
     struct xh_link link;             /* what was measured */
     struct xh_trial trial;           /* how many connections pay */
-    struct xh_control control;       /* of streams */
     struct xh_peers peers;           /* what stragglers are measured by */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
 };

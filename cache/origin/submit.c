@@ -165,9 +165,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->scattered = xh_endpoint_most(e, o, 0);
     xh_endpoint_open(e, out);
     unsigned busy = xh_endpoint_streams(e, most);
-    static const struct xh_control none;
-    out->streaming = xh_control_streams(e ? &e->control : &none, (double)out->rtt_ns, most, o->files);
-    out->settled = xh_control_is_settled(e ? &e->control : &none, (double)out->rtt_ns, most, o->files);
+    out->streaming = xh_control_streams(most);
     out->streams = out->streaming > busy && !out->whole ? out->streaming - busy : 0;
     if (out->whole) /* each of several requests would bring all of it */
         out->connections = out->scattered = out->streaming = 1;

@@ -15,8 +15,8 @@
 /* Ranges of one load, and what one takes of the header. */
 #define ROUNDS_MOST 256
 #define RANGE_HEADER_BYTES 26
-/* A stream is short that has fewer connections than it might, as others have them, and while it is not known how many
- * pay: the next one may have more. What would be two of them is one. */
+/* A stream is short that has fewer connections than it might, as others have them: the next one may have more. What
+ * would be two of them is one. */
 #define SHORT_ROUNDS 8
 /* How far ahead a stream of a slow link runs, in seconds of what comes; and how often that is reckoned. */
 #define SOON_S 4
@@ -178,7 +178,7 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     d.nloads = loads_now(f, info, busy, follows, turns, &all);
     if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
         d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
-    d.is_short = !info->settled || d.nloads < all;
+    d.is_short = d.nloads < all;
     if (follows || info->warm >= d.nloads)
         d.warm = !follows || busy > d.nloads ? d.nloads : busy;
     if (turns > 1 && info->streams == 0) { /* the last connection: it waits for it, as others may have it for now */

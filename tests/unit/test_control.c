@@ -6,16 +6,11 @@
 #define MS 1000000u
 #define MB 1000000u
 
-Test(control, streams_begin_with_more_connections_the_longer_the_round_trip)
+Test(control, streams_have_all_connections_but_one)
 {
-    static const struct {
-        double rtt_ms;
-        unsigned most, streams;
-    } table[] = {{0, 16, 6},    {1, 16, 6},   {5, 16, 10}, {10, 16, 15}, {160, 16, 15},
-                 {50, 64, 51}, {50, 2, 1}, {50, 1, 0},  {50, 0, 0}};
-    const struct xh_control none = {0};
+    static const unsigned table[][2] = {{0, 0}, {1, 0}, {2, 1}, {16, 15}, {64, 63}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        cr_assert_eq(xh_control_streams(&none, table[i].rtt_ms * MS, table[i].most, 0), table[i].streams, "row %zu", i);
+        cr_assert_eq(xh_control_streams(table[i][0]), table[i][1], "row %zu", i);
 }
 
 Test(control, files_side_by_side_have_equally_many_connections)
@@ -32,76 +27,14 @@ Test(control, files_side_by_side_have_equally_many_connections)
         {16, 32, 1, 16, 16, 15}, /* what the user says holds */
         {8, 0, 3, 8, 3, 2},     {1, 32, 3, 1, 1, 0},
     };
-    const struct xh_control few = {.streams = 3, .settled = 1};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         unsigned allowed = xh_control_allowed(table[i].option, table[i].files);
         unsigned share = xh_control_share(allowed, table[i].processes);
         cr_expect_eq(allowed, table[i].allowed, "row %zu: %u", i, allowed);
         cr_expect_eq(share, table[i].share, "row %zu: %u", i, share);
-        cr_expect_eq(xh_control_streams(&(struct xh_control){0}, 160.0 * MS, share, table[i].files), table[i].streams,
-                     "row %zu", i);
+        cr_expect_eq(xh_control_streams(share), table[i].streams, "row %zu", i);
     }
-    cr_expect_eq(xh_control_streams(&few, 160.0 * MS, 16, 0), 3);
-    cr_expect_eq(xh_control_streams(&few, 160.0 * MS, 17, 8), 8);
-    cr_expect_eq(xh_control_streams(&(struct xh_control){0}, 1.0 * MS, 17, 8), 6, "they come in parts");
     cr_expect(xh_control_is_far(10.0 * MS) && !xh_control_is_far(9.0 * MS) && !xh_control_is_far(0));
-    cr_expect_eq(xh_control_streams(&few, 160.0 * MS, 33, 32), 32, "fewer would do, and would have to take turns");
-}
-
-/* A stream of |now| transfers over a link that brings |all| bytes per ms, at most |each| over one connection. */
-static void stream(struct xh_control *c, double all, double each)
-{
-    unsigned now = xh_control_streams(c, 1.0 * MS, 16, 0);
-    double one = all / now < each ? all / now : each;
-    for (unsigned i = 0; i < now; i++)
-        xh_control_sample(c, now, 10 * MB, (uint64_t)(10 * MB / one * MS), 1.0 * MS, 16);
-}
-
-Test(control, where_each_connection_is_limited_all_are_used_in_the_end)
-{
-    struct xh_control c = {0};
-    for (unsigned i = 0; i < 3; i++) {
-        cr_assert(!xh_control_is_settled(&c, 1.0 * MS, 16, 0) || i == 2);
-        stream(&c, 1e6, 25e3);
-    }
-    cr_assert_eq(xh_control_streams(&c, 1.0 * MS, 16, 0), 15);
-    cr_assert(xh_control_is_settled(&c, 1.0 * MS, 16, 0));
-}
-
-Test(control, where_more_do_not_pay_there_are_as_many_as_before)
-{
-    struct xh_control c = {0};
-    stream(&c, 125e3, 1e6);
-    cr_assert_eq(xh_control_streams(&c, 1.0 * MS, 16, 0), 12);
-    stream(&c, 125e3, 1e6);
-    cr_assert_eq(xh_control_streams(&c, 1.0 * MS, 16, 0), 6);
-    cr_assert(xh_control_is_settled(&c, 1.0 * MS, 16, 0));
-    stream(&c, 130e3, 1e6);
-    cr_assert_eq(xh_control_streams(&c, 1.0 * MS, 16, 0), 6);
-}
-
-Test(control, a_link_that_has_changed_is_found_out_about_anew)
-{
-    struct xh_control c = {0};
-    for (unsigned i = 0; i < 2; i++)
-        stream(&c, 125e3, 1e6);
-    stream(&c, 125e3, 5e3); /* a limit for each connection, from now on */
-    cr_assert(!xh_control_is_settled(&c, 1.0 * MS, 16, 0));
-    for (unsigned i = 0; i < 3; i++)
-        stream(&c, 125e3, 5e3);
-    cr_assert_eq(xh_control_streams(&c, 1.0 * MS, 16, 0), 15);
-}
-
-Test(control, what_says_nothing_is_no_sample)
-{
-    struct xh_control c = {0};
-    for (unsigned i = 0; i < 40; i++) {
-        xh_control_sample(&c, 6, 1000, 1.0 * MS, 1.0 * MS, 16);   /* slow start */
-        xh_control_sample(&c, 4, 10 * MB, 1.0 * MS, 1.0 * MS, 16); /* of a stream that had fewer */
-        xh_control_sample(&c, 6, 10 * MB, 0, 1.0 * MS, 16);
-    }
-    cr_assert_eq(xh_control_streams(&c, 1.0 * MS, 16, 0), 6);
-    cr_assert(!xh_control_is_settled(&c, 1.0 * MS, 16, 0));
 }
 
 Test(control, a_file_keeps_half_of_the_connections_longer_than_all_of_them)
@@ -318,12 +251,11 @@ Test(control, young_connections_are_for_what_is_small_while_there_are_streams)
 
 Test(control, a_stream_that_waits_leaves_one_connection)
 {
-    const struct xh_control c = {0};
     const struct xh_load none = {0}, some = {.active = 14, .streams = 10, .guesses = 4};
     const struct xh_load nearly = {.active = 15, .streams = 10, .guesses = 5}, all = {.active = 16, .streams = 16};
-    cr_assert(xh_control_may_stream(&c, &some, 50.0 * MS, 16, 0, 0));
-    cr_assert_not(xh_control_may_stream(&c, &nearly, 50.0 * MS, 16, 0, 0));
-    cr_assert(xh_control_may_stream(&c, &nearly, 50.0 * MS, 16, 0, 1));
-    cr_assert_not(xh_control_may_stream(&c, &all, 50.0 * MS, 16, 0, 1));
-    cr_assert(xh_control_may_stream(&c, &none, 50.0 * MS, 1, 0, 0), "there is nothing to wait for");
+    cr_assert(xh_control_may_stream(&some, 16, 0));
+    cr_assert_not(xh_control_may_stream(&nearly, 16, 0));
+    cr_assert(xh_control_may_stream(&nearly, 16, 1));
+    cr_assert_not(xh_control_may_stream(&all, 16, 1));
+    cr_assert(xh_control_may_stream(&none, 1, 0), "there is nothing to wait for");
 }
