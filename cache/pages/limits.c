@@ -75,7 +75,7 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
         most = YOUNG_PARTS;
     n = n < most ? n : most;
     uint64_t part = bytes / ((ahead && !young && !xh_flow_has_family(f) ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
-    uint64_t most_bytes = ahead ? xh_limits_most_part(info) : bytes;
+    uint64_t most_bytes = ahead ? xh_limits_most_part(info) : UINT64_MAX;
     part = part < most_bytes ? part : most_bytes;
     uint64_t least = least_part(f, info, ahead);
     part = part > least ? part : least;

@@ -584,6 +584,21 @@ Test(read, an_extent_outside_the_object_is_refused_and_nothing_else_happens)
     xh_cache_close(f);
 }
 
+Test(read, a_read_up_to_the_files_end_is_not_divided_where_no_connection_waits)
+{
+    struct xh_err err = {0};
+    uint8_t *b = malloc(1u << 20);
+    struct xh_extent e = {OBJECT_BYTES - 700000, 700000, b};
+    engine.apart = 1;
+    struct xh_file *f = open_test("shadow=off,readahead=off");
+    unsigned before = engine.transfers;
+    cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &e, 1, &err), 0, "%s", err.text);
+    cr_expect_eq(engine.transfers - before, 1, "%u", engine.transfers - before);
+    engine.apart = 0;
+    xh_cache_close(f);
+    free(b);
+}
+
 Test(read, with_readahead_off_what_is_read_is_fetched_and_no_more, .timeout = 50)
 {
     struct xh_err err = {0};
