@@ -91,11 +91,18 @@ static int is_guess(const struct xh_request *r)
     return r->job->speculative && !is_stream(r);
 }
 
+/* From |from| to |now|, but for the time in which the server was left alone. */
+static uint64_t waited(const struct xh_endpoint *e, uint64_t from, uint64_t now)
+{
+    from = from > e->left_ns ? from : e->left_ns;
+    return now > from ? now - from : 0;
+}
+
 /* To be called before what waits changes, or its time counts. */
 static void count_waiting(struct xh_endpoint *e)
 {
     uint64_t now = xh_now_ns();
-    e->waited_ns += e->waiting * (now - e->waited_at_ns);
+    e->waited_ns += e->waiting * waited(e, e->waited_at_ns, now);
     e->waited_at_ns = now;
 }
 
@@ -231,7 +238,7 @@ static struct xh_asked asked_of(const struct xh_request *r)
 {
     return (struct xh_asked){.bytes = r->queued_bytes, .stream = is_stream(r),
                              .files = xh_origin_object_opened_with(r->job->origin),
-                             .waited_ns = r->waits_ns ? xh_now_ns() - r->waits_ns : 0};
+                             .waited_ns = r->waits_ns ? waited(r->endpoint, r->waits_ns, xh_now_ns()) : 0};
 }
 
 static int is_worth_opening(const struct xh_endpoint *e, const struct xh_request *r)
@@ -375,7 +382,9 @@ static void make_way_for_stream(struct xh_endpoint *e, const struct xh_request *
 void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)
 {
     uint64_t until = xh_now_ns() + ms * 1000000u;
+    count_waiting(e);
     e->held_ns = until > e->held_ns ? until : e->held_ns;
+    e->left_ns = until > e->left_ns ? until : e->left_ns;
     xh_trace(XH_T_ORIGIN, "hold", "server=%s ms=%" PRIu64, e->server, ms);
 }
 
@@ -495,7 +504,7 @@ uint64_t xh_endpoints_look(uint64_t now)
         }
         if (!r || !r->waits_ns || is_stream(r))
             continue;
-        uint64_t left = xh_control_patience_left(&e->link, now - r->waits_ns);
+        uint64_t left = xh_control_patience_left(&e->link, waited(e, r->waits_ns, now));
         if (left == 0)
             xh_endpoint_dispatch(e);
         else if (left < nearest)

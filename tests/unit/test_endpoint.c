@@ -605,6 +605,21 @@ Test(endpoint, who_has_waited_as_long_as_a_connection_takes_gets_one, .init = fr
     cr_assert_eq(xh_endpoints_look(now), UINT64_MAX, "nobody waits any more");
 }
 
+Test(endpoint, who_waits_for_a_server_that_is_left_alone_waits_for_no_connection, .init = fresh)
+{
+    known(100, 1000ull * MIB);
+    connections_for(0, 0, 0);
+    xh_endpoint_hold(e, 60000);
+    for (int i = 0; i < 2; i++)
+        queue(make(0, 1000));
+    now += 60000ull * MS;
+    xh_endpoints_look(now);
+    start();
+    cr_assert_eq(sockets(), 2, "it asked for less, and gets no more connections for that");
+    uint64_t left = xh_endpoints_look(now);
+    cr_assert_eq(left, (uint64_t)(2 * e->link.rtt_ns) + 5 * MS, "from now on they wait for one");
+}
+
 Test(endpoint, what_nobody_waits_for_is_not_opened_for_by_waiting, .init = fresh)
 {
     known(2, MIB);
