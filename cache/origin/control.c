@@ -9,7 +9,6 @@
 #include "control.h"
 
 #include "base/options.h"
-#include "origin.h"
 
 #define CONNECTIONS_MOST 64u /* as the option has it */
 /* One for what is fetched ahead and one for demand, however many share them. */

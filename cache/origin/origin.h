@@ -13,7 +13,6 @@
 
 #include "base/err.h"
 #include "base/extent.h"
-#include "base/links.h"
 #include "base/options.h"
 #include "watch/stats.h"
 
@@ -136,10 +135,9 @@ struct xh_transfer {
      * connection of its own. When its connection breaks while it is full, or is left to others, the rest is asked for
      * at xh_origin_resume. Called on an engine thread; must not block. */
     int (*full)(struct xh_transfer *t);
-    unsigned beside;             /* where |full|: as many transfers bring its stream together, in stripes */
     int patient;                 /* 1: one with |full| waits for a connection that is there, and as fast as others,
                                   * behind what was asked for before */
-    int last;                    /* 1: one with |full| may have the connection that is left for what cannot wait */
+    int last;                    /* 1: a patient one may have the connection that is left for what cannot wait */
     _Atomic int hasty;           /* 1: a failure is tried again once, soon: there are other ways to the bytes. Relaxed:
                                   * it may change while the transfer is under way */
     void *origin_private;        /* for origin/ alone; NULL before submit */

@@ -305,7 +305,6 @@ struct xh_routed *xh_routed_new(struct xh_replicas *r, struct xh_transfer *t)
                                 .bytes = on_bytes,
                                 .done = on_done,
                                 .full = t->full ? on_full : NULL,
-                                .beside = t->beside,
                                 .patient = t->patient,
                                 .last = t->last};
     g->asked = t;

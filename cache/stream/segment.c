@@ -306,7 +306,7 @@ static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r
             l->ranges[nranges++] = r[i];
     }
     l->t = (struct xh_transfer){.ranges = l->ranges, .nranges = nranges, .speculative = 1, .ctx = l,
-                                .bytes = on_bytes, .done = on_done, .full = full, .beside = turns};
+                                .bytes = on_bytes, .done = on_done, .full = full};
     l->f = f;
     l->turns = turns;
     l->pos = r[0].off;

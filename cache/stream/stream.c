@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/links.h"
 #include "base/now.h"
 #include "pages/limits.h"
 #include "policy.h"
@@ -475,7 +476,6 @@ static void relieve(struct xh_file *f, struct xh_prefetch *slow)
         return;
     }
     xh_trace(XH_T_READ, "relieve", "pos=%llu from=%llu", (unsigned long long)slow->pos, (unsigned long long)mine[0].off);
-    l->t.last = 1;
     l->behind = 1;
     struct xh_transfer *t = &l->t;
     for (n = 0; s->stream[n];)

@@ -11,7 +11,6 @@
 #include "../../cache/origin/handle.h"
 #include "tool.h"
 
-
 struct xh_dial {
     const struct xh_caller *c;
     struct xh_handle *handle;
