@@ -29,7 +29,9 @@
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
 #define XH_STALE_READS 32
 
-#define XH_STREAMS_MAX 32
+/* Loads of a stream; and of all that are not over: the next one begins while the connections of this one become free. */
+#define XH_STREAM_LOADS_MAX 32
+#define XH_STREAMS_MAX (2 * XH_STREAM_LOADS_MAX)
 
 struct xh_prefetch;
 struct xh_segment;

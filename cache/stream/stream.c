@@ -160,7 +160,7 @@ static size_t loads_now(const struct xh_file *f, const struct xh_origin_info *in
         n = info->far ? (n + 1) / turns : 0;
         may++;
     }
-    n = n < XH_STREAMS_MAX ? n : XH_STREAMS_MAX;
+    n = n < XH_STREAM_LOADS_MAX ? n : XH_STREAM_LOADS_MAX;
     *all = n;
     if (n > may)
         n = busy == 0 || follows ? may : 0; /* there will be room soon */
@@ -199,7 +199,7 @@ static struct dealing dealing_after(const struct xh_file *f, const struct xh_ori
                                       .most = info->young ? 0 : xh_limits_most_part(info),
                                       .connections = info->streaming ? info->streaming : 1};
     struct dealing d = {.in_parts = 1, .nloads = xh_policy_parts(&next)};
-    d.nloads = d.nloads < XH_STREAMS_MAX ? d.nloads : XH_STREAMS_MAX;
+    d.nloads = d.nloads < XH_STREAM_LOADS_MAX ? d.nloads : XH_STREAM_LOADS_MAX;
     if (busy + d.nloads > XH_STREAMS_MAX || (info->streams == 0 && xh_replicas_are_several(f->origin)))
         d.nloads = 0;
     size_t opens = info->open < info->streaming ? info->streaming - info->open : 0;
@@ -248,7 +248,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
 {
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
-    struct xh_transfer *ts[XH_STREAMS_MAX];
+    struct xh_transfer *ts[XH_STREAM_LOADS_MAX];
     struct xh_ranges want = {0};
     uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
     if (!after)
