@@ -22,11 +22,10 @@ unsigned xh_control_share(unsigned all, unsigned processes);
  * one, which is left for what cannot wait. */
 unsigned xh_control_streams(unsigned most);
 
-/* 1 where the round trip is so long that files which are read side by side have a stream each. Else they come in
- * parts: the round trip before each costs less than streams that make each other
- * lose packets. At 1 ms and 1 Gbit/s, 4, 8, 16 and 32 sources: parts 1.62, 2.16, 1.36, 1.16 of one file's speed, streams
- * 0.88, 1.54, 1.35, 0.85. At 10 ms, unlimited, parts 0.89, 0.78, 0.79, 0.87, streams 1.08, 0.96, 0.98, 0.98 (stock
- * windows, `sim --workload V1`). */
+/* 1 where the round trip is so long that files which are read side by side have a stream each. Else they come in parts:
+ * the round trip before each costs less than streams that make each other lose packets. At 1 ms and 1 Gbit/s, 4, 8, 16
+ * and 32 sources: parts 1.62, 2.16, 1.36, 1.16 of one file's speed, streams 0.88, 1.54, 1.35, 0.85. At 10 ms,
+ * unlimited, parts 0.89, 0.78, 0.79, 0.87, streams 1.08, 0.96, 0.98, 0.98 (stock windows, `sim --workload V1`). */
 int xh_control_is_far(double rtt_ns);
 
 /* ---- requests that are no streams */
@@ -94,8 +93,8 @@ int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a,
 uint64_t xh_control_patience_left(const struct xh_link *l, uint64_t waited_ns);
 
 /* 1 when waiting for the busy connections takes longer than opening one more for |a|: until the first of them is
- * free, and until they have worked off the queue; or when small requests have waited for as long, each a little: what
- * waits is then made anew again and again, and a connection that had been opened at once would have paid. */
+ * free, and until they have worked off the queue; or, for a small one, when all that waited have done so for as long
+ * together, each a little: a connection that had been opened at once would have paid. */
 int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a);
 
 /* One of the threads that a request may go to: how far its connections have come (xh_link_grown), and how many

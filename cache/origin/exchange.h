@@ -51,7 +51,7 @@ enum xh_take {
     XH_TAKE_RANGE,   /* bytes of the object from data_off on */
     XH_TAKE_PARTS,   /* multipart/byteranges */
     XH_TAKE_PROBE,   /* into the probe's buffer */
-    XH_TAKE_DOUBT,   /* as XH_TAKE_PROBE, but perhaps a web page: the first bytes tell */
+    XH_TAKE_DOUBT,   /* as XH_TAKE_PROBE, but perhaps a web page or another text: the first bytes tell */
 };
 
 enum xh_fault {
@@ -111,7 +111,7 @@ struct xh_exchange {
     size_t pace_bytes;     /* body since then */
     size_t header_bytes;   /* of interim replies and trailers too */
     int page;              /* a web page came in place of the file, unless its bytes tell otherwise */
-    char said[4096];       /* how the body of a refusal begins, of the page, or of what may be one; "": none came */
+    char said[4096];       /* how the body of a refusal begins, of a page, a text, or of what may be; "": none came */
     size_t said_len;
     unsigned opened;       /* connections opened for it */
     unsigned port;         /* of this end of its connection; 0: not sent yet */

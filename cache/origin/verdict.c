@@ -235,8 +235,8 @@ static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict
 }
 
 /* 1 when a web page came in place of the file: by its type; by its first bytes, where it does not show the opened
- * version; or a text that does not, in place of a part, as some logins have it. An HDF5 file that is served as text is
- * none, but for a user block, behind which its signature is. */
+ * version; or a text that does not, with 200, as some logins have it. An HDF5 file that is served as text is none, but
+ * for a user block, behind which its signature is. */
 static int is_page(const struct xh_attempt *a)
 {
     const struct xh_exchange *x = a->x;
@@ -266,7 +266,7 @@ static int token_renewed(const struct xh_attempt *a, struct xh_verdict *v)
     return a->looked == XH_LOOK_OTHER;
 }
 
-/* A web page in place of the file. */
+/* A web page or another text in place of the file. */
 static enum xh_next judge_page(const struct xh_attempt *a, struct xh_verdict *v)
 {
     int remembered = a->tries.hops == 0 && a->x->url != a->first;
