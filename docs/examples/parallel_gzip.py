@@ -21,7 +21,7 @@ def read(dataset, threads):
     fetches those behind, the threads unpack what has come: zlib and NumPy let other threads run."""
     plist = dataset.id.get_create_plist()
     filters = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]
-    if not filters or not set(filters) <= KNOWN:
+    if not filters or not set(filters) <= KNOWN or dataset.dtype.hasobject:     # strings of any length, references
         return dataset[()]      # HDF5 knows how
     out = np.full(dataset.shape, dataset.fillvalue, dataset.dtype)
 

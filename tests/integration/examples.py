@@ -28,6 +28,8 @@ with h5py.File("packed.h5", "w") as f:
     f.create_dataset("shuffled", data=a.astype(">f8"), shuffle=True, **how)
     f.create_dataset("summed", data=a, fletcher32=True, **how)
     f.create_dataset("whole", data=a)
+    f.create_dataset("words", data=np.array([str(i) for i in a[0]], object), dtype=h5py.string_dtype(), chunks=(16,),
+                     compression="gzip")
     part = f.create_dataset("part", (70, 90), "<i4", fillvalue=-1, shuffle=True, **how)
     part[5:40] = a[5:40]
     part.id.write_direct_chunk((48, 32), np.ascontiguousarray(a[48:64, 32:64]).tobytes(), filter_mask=3)
