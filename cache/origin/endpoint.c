@@ -241,9 +241,11 @@ static struct xh_asked asked_of(const struct xh_request *r)
                              .waited_ns = r->waits_ns ? waited(r->endpoint, r->waits_ns, xh_now_ns()) : 0};
 }
 
-static int is_worth_opening(const struct xh_endpoint *e, const struct xh_request *r)
+/* |together|: what all have waited for counts, too. */
+static int is_worth_opening(const struct xh_endpoint *e, const struct xh_request *r, int together)
 {
     struct xh_load load = load_of(e);
+    load.waited_ns = together ? load.waited_ns : 0;
     struct xh_asked asked = asked_of(r);
     return xh_control_is_worth_opening(&e->link, &load, &asked);
 }
@@ -365,7 +367,7 @@ static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 static uint64_t make_way(struct xh_endpoint *e, const struct xh_request *r)
 {
     unsigned most = xh_origin_object_connections(r->job->origin), others = e->active - e->streams;
-    if (e->streams == 0 || e->active < most || others >= most_for(e, r) || !is_worth_opening(e, r))
+    if (e->streams == 0 || e->active < most || others >= most_for(e, r) || !is_worth_opening(e, r, 0))
         return UINT64_MAX;
     uint64_t wait = xh_way_make(e, xh_link_opening_ns(&e->link), most, 1);
     return wait ? wait : UINT64_MAX;
@@ -428,7 +430,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
                                                 : choose_thread(e, r, 0);
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);
-            if (is_patient(r) ? e->active > 0 : !is_worth_opening(e, other))
+            if (is_patient(r) ? e->active > 0 : !is_worth_opening(e, other, 1))
                 return;
             r = other;
             t = choose_thread(e, r, 1);
