@@ -384,9 +384,7 @@ static void go_on(struct xh_lane *l)
             finish(l, XH_NET_BROKEN, 0);
             return;
         }
-        if (n == 0 || !c->reply || c->reply->pieces == 0) /* a server that is silent; a late repair is not its word */
-            return;
-        if (c->pos == 0 && n < c->reply->piece[0].len)
+        if (n == 0 || !c->reply || (c->pos == 0 && n < c->reply->piece[0].len))
             return;
         int rc = c->pos == 0 ? take_headers(l) : take_body(l, n);
         if (rc > 0)

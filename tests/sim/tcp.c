@@ -13,6 +13,7 @@
  * Not modelled: delayed acknowledgements, loss of acknowledgements, reordering, ECN, the work of either machine. */
 #include "tcp.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -381,9 +382,12 @@ static void probe(struct sim_conn *c)
         p->len -= SIM_MSS;
         p->divided = 1;
         c->next -= SIM_MSS;
+        int here = p->here, counted = c->got_packets == c->packets; /* the client has it, and its word is on its way */
         add_packet(c, SIM_MSS);
         p = packet_at(c, c->packets - 1);
         p->state = FLYING;
+        p->here = (uint8_t)here;
+        c->got_packets += (uint64_t)counted;
     }
     c->flying_bytes -= p->len;
     c->heard_ns = sim_now();
@@ -518,6 +522,7 @@ static void on_packet(void *ctx, uint64_t i)
             c->got += packet_at(c, c->got_packets)->len;
             c->got_packets++;
         }
+        assert(c->got <= c->end);
         if (c->got > before)
             c->events.arrived(c->events.ctx);
     }
