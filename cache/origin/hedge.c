@@ -7,6 +7,7 @@
 #include "hedge.h"
 
 #include "exchange.h"
+#include "link.h"
 
 #define FAR 4                     /* times worse than the worst of the peers */
 #define QUIET_LEAST_NS 100000000u /* half of the least time-out of TCP; a busy server is often silent for less */
@@ -14,7 +15,6 @@
 #define TRICKLE_LEAST_NS 500000000u
 #define TRICKLE_ROUND_TRIPS 16    /* slow start is over then */
 #define TRICKLE_PEERS 2
-#define RATE_MIN_BYTES 131072u    /* less than this says more about latency than about rate */
 #define REPLIES_PER_HEDGE 8
 #define REPLIES_KEPT (2 * REPLIES_PER_HEDGE)
 #define HEDGES_AT_ONCE 2
@@ -25,7 +25,7 @@ void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x)
         return;
     p->last[p->next].end_ns = x->last_ns;
     p->last[p->next].quiet_ns = x->quiet_ns;
-    p->last[p->next].rate = x->body_bytes >= RATE_MIN_BYTES && x->last_ns > x->first_ns
+    p->last[p->next].rate = x->body_bytes >= XH_LINK_RATE_LEAST_BYTES && x->last_ns > x->first_ns
                                 ? (double)x->body_bytes / (double)(x->last_ns - x->first_ns)
                                 : 0;
     p->next = (p->next + 1) % XH_PEERS;

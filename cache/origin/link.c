@@ -7,7 +7,6 @@
 #define GROWN_BYTES 4e6          /* what one brings in a round trip at most, where systems are not tuned */
 #define HANDSHAKE_NS 5e6         /* work of a full TLS handshake at both ends */
 #define RATE_MEMORY_NS 1e9       /* older times count half as much. Before that, connections are at their beginning */
-#define RATE_MIN_BYTES 131072u   /* less than this says more about latency than about rate */
 
 static void smooth(double *estimate, double sample, double weight)
 {
@@ -19,7 +18,7 @@ static void smooth(double *estimate, double sample, double weight)
 static void measure_rate(struct xh_link *l, uint64_t first_ns, uint64_t last_ns, uint64_t bytes)
 {
     uint64_t from = first_ns > l->counted_until_ns ? first_ns : l->counted_until_ns;
-    if (bytes < RATE_MIN_BYTES)
+    if (bytes < XH_LINK_RATE_LEAST_BYTES)
         return;
     l->counted_bytes += (double)bytes;
     if (last_ns > from) { /* else another reply's time covers this one's */
@@ -42,7 +41,7 @@ void xh_link_sample(struct xh_link *l, uint64_t sent_ns, uint64_t first_ns, uint
         double rtt = (double)(first_ns - sent_ns);
         smooth(&l->rtt_ns, rtt, rtt < l->rtt_ns ? 0.5 : 1.0 / 64);
     }
-    if (bytes >= RATE_MIN_BYTES && last_ns > first_ns)
+    if (bytes >= XH_LINK_RATE_LEAST_BYTES && last_ns > first_ns)
         smooth(&l->connection_rate, (double)bytes / (double)(last_ns - first_ns), 0.125);
     measure_rate(l, first_ns, last_ns, bytes);
 }

@@ -6,6 +6,9 @@
 
 #include "base/links.h"
 
+/* A reply of fewer bytes says more about latency than about rate. */
+#define XH_LINK_RATE_LEAST_BYTES 131072u
+
 /* Smoothed, 0 where nothing is known. */
 struct xh_link {
     double rtt_ns;                    /* from a request to its first byte */

@@ -458,7 +458,7 @@ static void relieve(struct xh_file *f, struct xh_prefetch *slow)
     for (size_t i = first; i < cut; i++)
         keeps += slow->parcels[i].end - slow->parcels[i].off;
     xh_replicas_get_info(f->origin, &info);
-    int taken = info.open - info.idle > info.streaming; /* the connection that is left */
+    int taken = info.open - info.idle > info.streaming; /* also the connection that is left for what cannot wait */
     if (cut == first || taken || info.young || xh_replicas_are_several(f->origin) ||
         !xh_policy_is_relieved(keeps, known_rate(s, &info) / slow->turns, (double)info.rtt_ns))
         return;

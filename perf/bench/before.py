@@ -1,5 +1,4 @@
 """The driver as another commit builds it: a reader beside this build's, in the same rounds."""
-import os
 import pathlib
 import subprocess
 
@@ -9,7 +8,7 @@ BOUND = 1.03        # most of its time that this build may take: what the projec
 
 
 def command(*argv):
-    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, env=os.environ)
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True)
     if done.returncode:
         raise lab.Failed(f"{' '.join(map(str, argv[:3]))} …: {(done.stdout + done.stderr)[-2000:].strip()}")
     return done.stdout.strip()
