@@ -1,16 +1,21 @@
 /* The wire: HTTP/1.1 over libcurl. See wire.h. With handle.c the one file that moves bytes with curl, and
  * the one that knows sockets. A wire is a curl multi; its lanes are easy handles, which are kept and used again.
+ * Curl says which sockets and which time it waits for, and is called for those alone: curl_multi_perform would try to
+ * read from every connection whenever one has something. It is poll(), not epoll: a fork's child keeps the parent's
+ * sockets open, and an epoll would go on reporting those that the parent closed.
  *
  * Invariants: a lane is in |running| while its easy handle is in the multi, else in |idle|;
  * over is called once for each successful start, after the handle has left the multi;
  * curl ends no exchange for taking long: that is the exchange's business. */
 #include "wire.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +27,7 @@
 
 #define IDLE_CONNECTIONS_MAX 256L
 #define CONNECT_SPARE_MS     60000 /* curl's own time-out is longer than ours, which comes first */
+#define SOCKETS_A_LANE       4 /* an address of each family that is tried, the resolver's, one that is closing */
 
 struct xh_lane {
     struct xh_ring link;
@@ -39,6 +45,11 @@ struct xh_wire {
     CURLM *multi;
     const struct xh_wire_events *events;
     struct xh_ring running, idle;
+    /* |room| of each: what is waited for, |waited| of them, of which the first is |wakeup|; what of it is to be done */
+    struct pollfd *waits, *ready;
+    unsigned waited, room, lanes;
+    int wakeup;      /* an eventfd */
+    uint64_t due_ns; /* when curl wants to be called in any case; UINT64_MAX: never */
 };
 
 /* TLS sessions are shared by all threads: a later connection of another thread resumes. */
@@ -71,18 +82,85 @@ int xh_wire_global_init(void)
     return 0;
 }
 
+/* Makes room for |n| sockets. Returns 0 or -1. */
+static int make_room(struct xh_wire *w, unsigned n)
+{
+    struct pollfd *waits, *ready;
+    if (n <= w->room)
+        return 0;
+    if (!(waits = realloc(w->waits, n * sizeof *waits)))
+        return -1;
+    w->waits = waits;
+    if (!(ready = realloc(w->ready, n * sizeof *ready)))
+        return -1;
+    w->ready = ready;
+    w->room = n;
+    return 0;
+}
+
+/* Curl waits for |what| at |fd| from now on. */
+static int on_waits(CURL *easy, curl_socket_t fd, int what, void *ctx, void *ctx_of_socket)
+{
+    struct xh_wire *w = ctx;
+    unsigned i = 1;
+    while (i < w->waited && w->waits[i].fd != fd)
+        i++;
+    if (what == CURL_POLL_REMOVE) {
+        if (i < w->waited)
+            w->waits[i] = w->waits[--w->waited];
+        return 0;
+    }
+    if (i == w->waited) {
+        if (make_room(w, i + 1) != 0)
+            return -1;
+        w->waits[i].fd = fd;
+        w->waited++;
+    }
+    w->waits[i].events = (short)((what & CURL_POLL_IN ? POLLIN : 0) | (what & CURL_POLL_OUT ? POLLOUT : 0));
+    w->waits[i].revents = 0;
+    return 0;
+}
+
+static int on_timer(CURLM *multi, long ms, void *ctx)
+{
+    struct xh_wire *w = ctx;
+    w->due_ns = ms < 0 ? UINT64_MAX : xh_now_ns() + (uint64_t)ms * 1000000u;
+    return 0;
+}
+
+static void wire_free(struct xh_wire *w)
+{
+    if (w->multi)
+        curl_multi_cleanup(w->multi);
+    if (w->wakeup >= 0)
+        close(w->wakeup);
+    free(w->waits);
+    free(w->ready);
+    free(w);
+}
+
 struct xh_wire *xh_wire_new(const struct xh_wire_events *events)
 {
     struct xh_wire *w = calloc(1, sizeof *w);
-    if (!w || !(w->multi = curl_multi_init())) {
-        free(w);
+    if (!w)
         return NULL;
-    }
-    curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS_MAX);
-    curl_multi_setopt(w->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
     w->events = events;
+    w->due_ns = UINT64_MAX;
     xh_ring_init(&w->running);
     xh_ring_init(&w->idle);
+    w->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->wakeup < 0 || make_room(w, 1) != 0 || !(w->multi = curl_multi_init())) {
+        wire_free(w);
+        return NULL;
+    }
+    w->waits[0] = (struct pollfd){.fd = w->wakeup, .events = POLLIN};
+    w->waited = 1;
+    curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS_MAX);
+    curl_multi_setopt(w->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+    curl_multi_setopt(w->multi, CURLMOPT_SOCKETFUNCTION, on_waits);
+    curl_multi_setopt(w->multi, CURLMOPT_SOCKETDATA, w);
+    curl_multi_setopt(w->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+    curl_multi_setopt(w->multi, CURLMOPT_TIMERDATA, w);
     return w;
 }
 
@@ -140,10 +218,11 @@ static int on_close(void *ctx, curl_socket_t fd)
 static struct xh_lane *lane_new(struct xh_wire *w)
 {
     struct xh_lane *l = calloc(1, sizeof *l);
-    if (!l || !(l->easy = curl_easy_init())) {
+    if (make_room(w, 1 + (w->lanes + 1) * SOCKETS_A_LANE) != 0 || !l || !(l->easy = curl_easy_init())) {
         free(l);
         return NULL;
     }
+    w->lanes++;
     l->wire = w;
     xh_ring_init(&l->link);
     CURL *e = l->easy;
@@ -178,6 +257,7 @@ static void lane_free(struct xh_lane *l)
 {
     xh_ring_take(&l->link);
     curl_easy_cleanup(l->easy);
+    l->wire->lanes--;
     free(l);
 }
 
@@ -250,11 +330,33 @@ static void look_after(struct xh_wire *w)
     }
 }
 
+/* Calls curl for each socket that poll() reported, and for its time. */
+static void act(struct xh_wire *w)
+{
+    int running;
+    unsigned n = 0;
+    for (unsigned i = 1; i < w->waited; i++) {
+        if (w->waits[i].revents)
+            w->ready[n++] = w->waits[i]; /* curl may change the others when it is called */
+        w->waits[i].revents = 0;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        short e = w->ready[i].revents;
+        int what = (e & (POLLIN | POLLHUP) ? CURL_CSELECT_IN : 0) | (e & POLLOUT ? CURL_CSELECT_OUT : 0) |
+                   (e & (POLLERR | POLLNVAL) ? CURL_CSELECT_ERR : 0);
+        curl_multi_socket_action(w->multi, w->ready[i].fd, what, &running);
+    }
+    if (xh_now_ns() >= w->due_ns) {
+        w->due_ns = UINT64_MAX;
+        curl_multi_socket_action(w->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    }
+}
+
 void xh_wire_perform(struct xh_wire *w)
 {
-    int running, left;
+    int left;
     CURLMsg *msg;
-    curl_multi_perform(w->multi, &running);
+    act(w);
     while ((msg = curl_multi_info_read(w->multi, &left)) != NULL) {
         struct xh_lane *l;
         CURLcode code = msg->data.result;
@@ -268,18 +370,22 @@ void xh_wire_perform(struct xh_wire *w)
 
 void xh_wire_poll(struct xh_wire *w, int timeout_ms)
 {
-    uint64_t now = xh_now_ns();
+    uint64_t now = xh_now_ns(), due = w->due_ns;
     for (struct xh_ring *p = w->running.next; p != &w->running; p = p->next) {
         enum xh_net why;
-        uint64_t due = w->events->deadline(xh_ring_of(p, struct xh_lane, link)->x, &why);
-        uint64_t ms = due > now ? (due - now) / 1000000u + 1 : 0;
-        if (ms < (uint64_t)timeout_ms)
-            timeout_ms = (int)ms;
+        uint64_t end = w->events->deadline(xh_ring_of(p, struct xh_lane, link)->x, &why);
+        due = end < due ? end : due;
     }
-    curl_multi_poll(w->multi, NULL, 0, timeout_ms, NULL);
+    uint64_t ms = due > now ? (due - now + 999999u) / 1000000u : 0;
+    poll(w->waits, w->waited, ms < (uint64_t)timeout_ms ? (int)ms : timeout_ms);
+    if (w->waits[0].revents) {
+        uint64_t n;
+        (void)!read(w->wakeup, &n, sizeof n);
+    }
 }
 
 void xh_wire_wake(struct xh_wire *w)
 {
-    curl_multi_wakeup(w->multi);
+    uint64_t one = 1;
+    (void)!write(w->wakeup, &one, sizeof one);
 }
