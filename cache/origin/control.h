@@ -93,8 +93,8 @@ int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a,
 uint64_t xh_control_patience_left(const struct xh_link *l, uint64_t waited_ns);
 
 /* 1 when waiting for the busy connections takes longer than opening one more for |a|: until the first of them is
- * free, and until they have worked off the queue; or, for a small one, when all that waited have done so for as long
- * together, each a little: a connection that had been opened at once would have paid. */
+ * free, and until they have worked off the queue; or, for a small one, when all that wait, or did, do so for as
+ * long together, each a little: a connection that had been opened at once would have paid. */
 int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a);
 
 /* One of the threads that a request may go to: how far its connections have come (xh_link_grown), and how many

@@ -39,6 +39,7 @@ struct xh_origin_info {
     uint64_t rtt_ns;         /* from request to first byte; 0: unknown */
     uint64_t trip_bytes;     /* what one connection brought in that time, of late; 0: unknown */
     uint64_t second_bytes;   /* what all of them brought in a second, of late; 0: unknown */
+    uint64_t flight_bytes;   /* what one of those that are there brings in a round trip by now, about */
     int young;               /* 1 while those that are there have not found their speed */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
     unsigned streaming;      /* how many transfers with |full| the server's streams use together */

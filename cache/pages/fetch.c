@@ -247,7 +247,8 @@ static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, s
     uint64_t bytes = 0;
     for (size_t i = 0; i < n; i++)
         bytes += wanted[i].len;
-    lim->connections = busy < XH_META_AT_ONCE ? XH_META_AT_ONCE - busy : 1;
+    unsigned most = busy < XH_META_AT_ONCE ? XH_META_AT_ONCE - busy : 1;
+    lim->connections = lim->connections < most ? lim->connections : most;
     uint64_t share = bytes / lim->connections;
     share += lim->align_bytes - share % lim->align_bytes;
     if (share < XH_REQUEST_LEAST_BYTES)

@@ -156,6 +156,7 @@ static void add_info(struct xh_origin_info *sum, const struct xh_origin_info *mo
     sum->rtt_ns = more->rtt_ns > sum->rtt_ns ? more->rtt_ns : sum->rtt_ns;
     sum->trip_bytes = more->trip_bytes > sum->trip_bytes ? more->trip_bytes : sum->trip_bytes;
     sum->second_bytes += more->second_bytes;
+    sum->flight_bytes = more->flight_bytes < sum->flight_bytes ? more->flight_bytes : sum->flight_bytes;
     sum->young |= more->young;
     sum->open += FINER * more->open;
     sum->idle += more->idle;

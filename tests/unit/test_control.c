@@ -132,28 +132,33 @@ Test(control, a_connection_is_opened_where_waiting_takes_longer)
         double waited_ms;
         int worth;
         double all_waited_ms;
+        unsigned queued; /* 0: one */
     } table[] = {
-        {50, 0, 0, 0, 1000, 1000, 0, 0, 1, 0},               /* nothing to wait for */
-        {50, 3, 3, 0, 1000, 1000, 0, 0, 1, 0},               /* but streams */
-        {0, 1, 0, 1000, 1000, 1000, 0, 0, 1, 0},             /* nothing came back yet */
-        {50, 1, 0, 1000, 1000, 1000, 0, 0, 0, 0},            /* the busy one is soon free */
-        {50, 1, 0, 1000, 1000, 1000, 0, 104, 0, 0},
-        {50, 1, 0, 1000, 1000, 1000, 0, 105, 1, 0},          /* it should have been: two round trips and a handshake */
-        {50, 1, 0, 64 * MB, 1000, 1000, 0, 0, 1, 0},         /* it is busy for long */
-        {50, 2, 0, 2 * MB, 2 * MB, 2 * MB, 0, 0, 0, 0},
-        {50, 2, 0, 200 * MB, 2 * MB, 2 * MB, 0, 0, 1, 0},
-        {50, 2, 0, 2 * MB, 0, 0, 1, 1000, 0, 0},             /* a stream is patient */
-        {50, 2, 0, 200 * MB, 0, 0, 1, 0, 1, 0},
-        {50, 1, 0, 1000, 1000, 1000, 0, 0, 0, 105},       /* all together have waited for as long as opening takes */
-        {50, 1, 0, 1000, 1000, 1000, 0, 0, 1, 106},
-        {50, 2, 0, 2 * MB, 2 * MB, 2 * MB, 0, 0, 0, 1000}, /* large ones wait for bytes, not for round trips */
-        {50, 2, 0, 2 * MB, 0, 0, 1, 0, 0, 1000},
+        {50, 0, 0, 0, 1000, 1000, 0, 0, 1, 0, 0},               /* nothing to wait for */
+        {50, 3, 3, 0, 1000, 1000, 0, 0, 1, 0, 0},               /* but streams */
+        {0, 1, 0, 1000, 1000, 1000, 0, 0, 1, 0, 0},             /* nothing came back yet */
+        {50, 1, 0, 1000, 1000, 1000, 0, 0, 0, 0, 0},            /* the busy one is soon free */
+        {50, 1, 0, 1000, 1000, 1000, 0, 104, 0, 0, 0},
+        {50, 1, 0, 1000, 1000, 1000, 0, 105, 1, 0, 0},          /* one would be here: two round trips, a handshake */
+        {50, 1, 0, 64 * MB, 1000, 1000, 0, 0, 1, 0, 0},         /* it is busy for long */
+        {50, 2, 0, 2 * MB, 2 * MB, 2 * MB, 0, 0, 0, 0, 0},
+        {50, 2, 0, 200 * MB, 2 * MB, 2 * MB, 0, 0, 1, 0, 0},
+        {50, 2, 0, 2 * MB, 0, 0, 1, 1000, 0, 0, 0},             /* a stream is patient */
+        {50, 2, 0, 200 * MB, 0, 0, 1, 0, 1, 0, 0},
+        {50, 1, 0, 1000, 1000, 1000, 0, 0, 0, 55, 0},           /* all have waited, and will, as long as opening takes */
+        {50, 1, 0, 1000, 1000, 1000, 0, 0, 1, 56, 0},
+        {50, 2, 0, 1000, 1000, 1000, 0, 0, 0, 0, 2},      /* one round trip each */
+        {50, 2, 0, 1000, 1000, 1000, 0, 0, 1, 0, 3},      /* the third one two */
+        {50, 5, 0, 1000, 1000, 1000, 0, 0, 1, 0, 3},
+        {50, 5, 0, 1000, 1000, 1000, 0, 0, 0, 0, 2},
+        {50, 2, 0, 2 * MB, 2 * MB, 2 * MB, 0, 0, 0, 1000, 0}, /* large ones wait for bytes, not for round trips */
+        {50, 2, 0, 2 * MB, 0, 0, 1, 0, 0, 1000, 0},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct xh_link l = {.rtt_ns = table[i].rtt_ms * MS, .connection_rate = 0.05};
         struct xh_load load = {.sockets = table[i].active, .active = table[i].active, .streams = table[i].streams,
                                .active_bytes = table[i].active_bytes, .queued_bytes = table[i].queued_bytes,
-                               .queued_requests = 1, .arrived = 1000u * MB,
+                               .queued_requests = table[i].queued ? table[i].queued : 1, .arrived = 1000u * MB,
                                .waited_ns = (uint64_t)(table[i].all_waited_ms * MS)};
         struct xh_asked a = {.bytes = table[i].bytes, .stream = table[i].stream,
                              .waited_ns = (uint64_t)(table[i].waited_ms * MS)};

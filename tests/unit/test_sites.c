@@ -75,7 +75,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     (void)o;
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:\"a\";size:1", .url_shown = "x",
                                    .max_ranges = 50,
-                                   .max_range_header = 3900, .connections = 2, .scattered = 2, .streams = 2,
+                                   .max_range_header = 3900, .flight_bytes = 1u << 20, .connections = 2, .scattered = 2, .streams = 2,
                                    .rtt_ns = MS};
 }
 
