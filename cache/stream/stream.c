@@ -16,8 +16,9 @@
 /* Ranges of one load, and what one takes of the header. */
 #define ROUNDS_MOST 256
 #define RANGE_HEADER_BYTES 26
-/* A stream is short that has fewer connections than it might, as others have them: the next one may have more. What
- * would be two of them is one. */
+/* A stream is short that has fewer connections than it might, as others have them: the next one may have more. It has so
+ * many turns at most, and the fewer, the fewer connections it has, as these bring less. What would be two of them is
+ * one. */
 #define SHORT_ROUNDS 8
 /* How far ahead a stream of a slow link runs, in seconds of what comes; and how often that is reckoned. */
 #define SOON_S 4
@@ -75,7 +76,7 @@ void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
 struct dealing {
     size_t nloads, warm;
     size_t rounds; /* of turns, at most: so many ranges fit one request */
-    int is_short;  /* it had better be */
+    size_t most;   /* of turns, unless the stream ends by twice as many */
     int in_parts;  /* no stripes: each load has one part */
     int last;      /* those that wait may have the last connection */
 };
@@ -99,7 +100,7 @@ static size_t deal(const struct dealing *d, struct xh_range r, size_t which, str
 {
     size_t n = 0, turn = 0, ranges = 0;
     uint64_t stripe = ROUND_BYTES / d->nloads, at = 0;
-    for (size_t rounds = 0; at < r.len && rounds < ROUNDS_MOST && ranges < d->rounds;) {
+    for (size_t rounds = 0; at < r.len && rounds < d->most && ranges < d->rounds;) {
         uint64_t mine = r.len - at < stripe ? r.len - at : stripe;
         if (turn == which)
             out[n++] = (struct xh_range){r.off + at, mine};
@@ -175,11 +176,12 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     const struct xh_stage *s = f->stage;
     int follows = busy && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
     size_t all;
-    struct dealing d = {.rounds = info->max_ranges};
+    struct dealing d = {.rounds = info->max_ranges, .most = ROUNDS_MOST};
     d.nloads = loads_now(f, info, busy, follows, turns, &all);
     if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
         d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
-    d.is_short = d.nloads < all;
+    if (d.nloads < all)
+        d.most = SHORT_ROUNDS * d.nloads / all + 1;
     if (follows || info->warm >= d.nloads)
         d.warm = !follows || busy > d.nloads ? d.nloads : busy;
     if (turns > 1 && info->streams == 0) { /* the last connection: it waits for it, as others may have it for now */
@@ -268,8 +270,8 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     if (d.nloads && xh_segment_missing(f, (struct xh_range){off, to - off}, &want)) {
         uint64_t next;
         struct xh_range r = first_stretch(s, f->opt.gap_bytes, &want, to, &next);
-        if (d.is_short && r.len > 2 * SHORT_ROUNDS * ROUND_BYTES && d.rounds > SHORT_ROUNDS)
-            d.rounds = SHORT_ROUNDS;
+        if (r.len <= 2 * d.most * ROUND_BYTES)
+            d.most = ROUNDS_MOST;
         if (r.len >= XH_STREAM_LEAST_BYTES) {
             uint64_t len = 0;
             size_t made = add_stream(f, &d, r, ts, &len);
