@@ -10,6 +10,10 @@
  * TCP_RTO_MIN): a probe of a single segment waits for 200 ms more, as its acknowledgement may be delayed, and no
  * time-out is shorter than a round trip and 200 ms.
  *
+ * BBR is Linux's first version (tcp_bbr.c, tcp_rate.c, and the pacing of tcp_output.c), and the receiver's window grows
+ * as Linux's does in 6.18 (tcp_grow_window, tcp_rcvbuf_grow): growth.c holds both to it. Left out of BBR: what a link
+ * that aggregates acknowledgements adds to the window, and policers.
+ *
  * Not modelled: delayed acknowledgements, loss of acknowledgements, reordering, ECN, the work of either machine. */
 #include "tcp.h"
 
@@ -28,6 +32,11 @@
 #define WRITE_EVERY (5 * SIM_MS) /* a capped server's writes */
 #define BBR_ROUNDS 10
 #define BBR_HIGH 2.885
+#define BBR_MARGIN 0.99     /* what is paced is a little less than what was measured */
+#define BBR_UNPACED 10      /* a connection's first segments */
+#define BBR_SINGLE 0.00015  /* bytes per ns below which a packet is one segment */
+#define GSO_MOST 65536u     /* bytes of a packet as the card takes it */
+#define GOAL_MOST 127u
 #define BBR_RTT_LASTS (10 * SIM_S)
 #define BBR_PROBES (200 * SIM_MS)
 
@@ -40,7 +49,7 @@ struct packet {
     uint8_t divided; /* what was sent first had the next packet at its end */
     uint64_t order, sent_ns;
     uint64_t may_send; /* what the receiver takes bytes up to, as its acknowledgement says */
-    uint64_t delivered, delivered_ns; /* of the connection, when it was sent */
+    uint64_t delivered, delivered_ns, first_ns; /* of the connection, when it was sent */
 };
 
 /* Packets, first in, first out. */
@@ -71,13 +80,14 @@ struct sim_conn {
     uint64_t heard_ns, new_ns; /* the last acknowledgement, or when the flight began; when something new was sent */
     uint64_t timer_ns, idle_ns, backoff; /* timer_ns: the timer's next event; 0: there is none */
     int pumping, doomed; /* doomed: the next segment is lost */
-    uint64_t send_at_ns; /* pacing */
+    uint64_t send_at_ns, segments; /* pacing; sent so far */
     /* CUBIC: */
     double most, begun_ns;
     uint64_t round_seq, round_rtt_ns;
     /* BBR: */
     enum bbr_state bbr;
     uint64_t limited_to; /* what is delivered up to here was limited by what there was to send; 0: nothing is */
+    uint64_t first_ns; /* when what was acknowledged last was sent */
     uint64_t delivered, delivered_ns, round_at, rounds, rated, rtt_seen_ns, phase_ns, probe_until_ns;
     double rates[BBR_ROUNDS], full_rate, pacing, prior; /* prior: the window before it was cut */
     uint64_t conserves_to; /* the round trip in which |conserves| ends when this was delivered */
@@ -86,7 +96,8 @@ struct sim_conn {
     int full;
     /* The receiver: */
     uint64_t got, read, got_packets; /* in order; read by the program */
-    uint64_t receive_bytes, read_since, read_since_ns, told;
+    uint64_t receive_bytes, clamp; /* what it lets be under way, and what it has room for */
+    uint64_t copied, read_since, read_since_ns, told; /* copied: the most that was read in a round trip */
     int got_end;
 };
 
@@ -178,24 +189,60 @@ static double bbr_gain(const struct sim_conn *c)
          : c->bbr == PROBE_BW ? (c->phase == 0 ? 1.25 : c->phase == 1 ? 0.75 : 1) : 1;
 }
 
-/* Bytes per ns at which packets leave; 0: at once. */
-static double pace(struct sim_conn *c)
+/* Small replies at first say nothing about the link, so the rate does not fall before the link was full. As Linux's
+ * bbr_set_pacing_rate. */
+static void bbr_pace(struct sim_conn *c, double gain)
 {
-    if (c->link->control != SIM_BBR)
-        return 0;
-    double rate = bbr_gain(c) * bbr_rate(c);
-    if (c->pacing <= 0)
-        c->pacing = BBR_HIGH * FIRST_WINDOW / (double)(c->link->rtt_ns + SIM_MS);
-    if (c->full || rate > c->pacing) /* small replies at first say nothing about the link */
+    double rate = BBR_MARGIN * gain * bbr_rate(c);
+    if (c->full || rate > c->pacing)
         c->pacing = rate;
-    return c->pacing;
+}
+
+/* The segments of what is paced in a millisecond and |more| bytes: at least two, but on the slowest links. */
+static uint64_t bbr_segments(const struct sim_conn *c, uint64_t more)
+{
+    uint64_t n = (((uint64_t)(c->pacing * 1e9) >> 10) + more) / SIM_MSS, least = c->pacing < BBR_SINGLE ? 1 : 2;
+    return n > least ? n : least;
+}
+
+/* What each end holds back, in segments. As bbr_tso_segs_goal. */
+static uint64_t bbr_goal(const struct sim_conn *c)
+{
+    uint64_t n = bbr_segments(c, 0);
+    return n < GOAL_MOST ? n : GOAL_MOST;
+}
+
+/* The bytes of a packet: with pacing a millisecond's, and more for a client that is near: 64 KiB, half of that for each
+ * half of a millisecond of the round trip. As tcp_tso_autosize. Without pacing packets are as large as they may be. */
+static uint64_t packet_most(const struct sim_conn *c)
+{
+    uint64_t n = c->link->segments;
+    if (c->link->control == SIM_BBR) {
+        uint64_t far = c->least_rtt_ns / 512000, most = bbr_segments(c, far < 32 ? GSO_MOST >> far : 0);
+        n = n < most ? n : most;
+    }
+    return n * SIM_MSS;
+}
+
+/* What may be under way at |gain|, with what the two machines hold back. As bbr_inflight. */
+static double bbr_inflight(const struct sim_conn *c, double gain)
+{
+    uint64_t held = 3 * bbr_goal(c) + (c->bbr == PROBE_BW && c->phase == 0 ? 2 : 0);
+    return gain * bdp(c) + (double)(held * SIM_MSS);
+}
+
+/* Of |flying| bytes, what is on the link when the next packet leaves. As bbr_packets_in_net_at_edt. */
+static double bbr_in_net(const struct sim_conn *c, uint64_t flying)
+{
+    double n = (double)flying + (bbr_gain(c) > 1 ? (double)(bbr_goal(c) * SIM_MSS) : 0);
+    return c->send_at_ns > sim_now() ? n - bbr_rate(c) * (double)(c->send_at_ns - sim_now()) : n;
 }
 
 /* A loss takes no more than itself from the window. For a round trip after the first one as much is sent as is
  * acknowledged; when the losses are repaired, the window is what it was. As Linux's bbr_set_cwnd. */
 static void bbr_window(struct sim_conn *c, const struct packet *p)
 {
-    double target = (c->full ? 2 : BBR_HIGH) * bdp(c) + 3.0 * SIM_MSS * c->link->segments;
+    double target = bbr_inflight(c, c->bbr == PROBE_RTT ? 1 : c->bbr == PROBE_BW ? 2 : BBR_HIGH);
     double flies = (double)c->flying_bytes + p->len, grown = c->window + p->len;
     if (p->delivered >= c->conserves_to)
         c->conserves = 0;
@@ -210,21 +257,47 @@ static void bbr_window(struct sim_conn *c, const struct packet *p)
     c->window = c->window > FIRST_WINDOW / 2.0 ? c->window : FIRST_WINDOW / 2.0;
 }
 
-static void bbr_acked(struct sim_conn *c, const struct packet *p)
+/* The delivery rate that |p|'s acknowledgement shows: what was delivered since it was sent, by the time in which that
+ * was sent or the one in which it was acknowledged, whichever is longer. As tcp_rate_gen and bbr_update_bw. Returns 1
+ * when a round trip is over. */
+static int bbr_sample(struct sim_conn *c, const struct packet *p)
 {
-    uint64_t now = sim_now();
+    uint64_t sent = p->sent_ns - p->first_ns, acked = sim_now() - p->delivered_ns, took = sent > acked ? sent : acked;
+    c->first_ns = p->sent_ns;
+    if (took == 0 || took < c->least_rtt_ns) /* the first copy of what was sent twice */
+        return 0;
     int round = p->delivered >= c->round_at;
     if (round) {
         c->round_at = c->delivered;
         c->rounds++;
     }
-    uint64_t took = now - p->delivered_ns;
-    double rate = took ? (double)(c->delivered - p->delivered) / (double)took : 0;
-    if (!p->limited || rate > bbr_rate(c)) { /* a flight that was limited says nothing about the link, unless it was fast */
+    double rate = (double)(c->delivered - p->delivered) / (double)took;
+    if (!p->limited || rate >= bbr_rate(c)) { /* a flight that was limited says nothing of the link, unless it was fast */
         double *slot = &c->rates[c->rounds % BBR_ROUNDS];
         for (; c->rated < c->rounds; c->rated++)
             c->rates[(c->rated + 1) % BBR_ROUNDS] = c->rated + 1 < c->rounds ? c->rates[c->rated % BBR_ROUNDS] : 0;
         *slot = rate > *slot ? rate : *slot;
+    }
+    return round;
+}
+
+/* As bbr_is_next_cycle_phase: probing lasts until more is under way, so for ever where a window bounds it. */
+static int bbr_phase_ends(const struct sim_conn *c, uint64_t flew, int lost)
+{
+    int is_long = sim_now() - c->phase_ns > c->least_rtt_ns;
+    if (c->phase == 0)
+        return is_long && (lost || bbr_in_net(c, flew) >= bbr_inflight(c, bbr_gain(c)));
+    return is_long || (c->phase == 1 && bbr_in_net(c, flew) <= bbr_inflight(c, 1));
+}
+
+/* |flew| bytes were under way before this acknowledgement; |lost|: it has shown that some are lost. */
+static void bbr_acked(struct sim_conn *c, const struct packet *p, uint64_t flew, int lost)
+{
+    uint64_t now = sim_now();
+    int round = bbr_sample(c, p);
+    if (c->bbr == PROBE_BW && bbr_phase_ends(c, flew, lost)) {
+        c->phase = (c->phase + 1) % 8;
+        c->phase_ns = now;
     }
     if (round && !c->full && !p->limited) {
         if (bbr_rate(c) >= c->full_rate * 1.25) {
@@ -235,13 +308,9 @@ static void bbr_acked(struct sim_conn *c, const struct packet *p)
             c->bbr = DRAIN;
         }
     }
-    if (c->bbr == DRAIN && (double)c->flying_bytes <= bdp(c)) {
+    if (c->bbr == DRAIN && bbr_in_net(c, c->flying_bytes) <= bbr_inflight(c, 1)) {
         c->bbr = PROBE_BW;
-        c->phase = 2 + (unsigned)sim_below(6);
-        c->phase_ns = now;
-    }
-    if (c->bbr == PROBE_BW && (now - c->phase_ns > c->least_rtt_ns || (c->phase == 1 && (double)c->flying_bytes <= bdp(c)))) {
-        c->phase = (c->phase + 1) % 8;
+        c->phase = (2 + (unsigned)sim_below(7)) % 8; /* any but the one that drains */
         c->phase_ns = now;
     }
     if (c->bbr != PROBE_RTT && c->full && now - c->rtt_seen_ns > BBR_RTT_LASTS) {
@@ -255,6 +324,7 @@ static void bbr_acked(struct sim_conn *c, const struct packet *p)
         c->phase = 2;
         c->phase_ns = c->rtt_seen_ns = now;
     }
+    bbr_pace(c, bbr_gain(c));
     bbr_window(c, p);
 }
 
@@ -452,7 +522,7 @@ static void on_ack(void *ctx, uint64_t i)
     struct sim_conn *c = ctx;
     if (c->closed)
         return;
-    uint64_t now = sim_now(), flew = c->flying_bytes;
+    uint64_t now = sim_now(), flew = c->flying_bytes, lost = c->lost.end;
     struct packet *p = packet_at(c, i);
     if (i >= c->first && p->may_send > c->may_send)
         c->may_send = p->may_send;
@@ -498,13 +568,39 @@ static void on_ack(void *ctx, uint64_t i)
         c->window = c->window > c->prior ? c->window : c->prior;
     }
     if (is_new && c->link->control == SIM_BBR)
-        bbr_acked(c, p);
+        bbr_acked(c, p, flew, c->lost.end > lost);
     else if (is_new)
         loss_acked(c, p, flew);
     if (c->got_packets > c->first) /* both ends have done with these */
         c->first = c->unacked < c->got_packets ? c->unacked : c->got_packets;
     pump(c);
     set_timer(c);
+}
+
+/* What the receiver takes bytes up to. */
+static uint64_t may_come(const struct sim_conn *c)
+{
+    uint64_t room = c->read + c->clamp, window = c->got + c->receive_bytes;
+    return room < window ? room : window;
+}
+
+/* |len| bytes came in order: twice as much more may be under way, within the room. As tcp_grow_window. */
+static void window_grows(struct sim_conn *c, uint64_t len)
+{
+    uint64_t more = 2 * (len > SIM_MSS ? len : SIM_MSS);
+    c->receive_bytes += more < c->clamp - c->receive_bytes ? more : c->clamp - c->receive_bytes;
+}
+
+/* The room grows with what was read in a round trip, |read|: to twice that, and to more by as much as it has grown, as
+ * the sender may double its rate. As tcp_rcvbuf_grow. */
+static void room_grows(struct sim_conn *c, uint64_t read)
+{
+    if (read <= c->copied)
+        return;
+    uint64_t room = 2 * read + 4 * read * (read - c->copied) / c->copied;
+    c->copied = read;
+    room = room < c->link->receive_most ? room : c->link->receive_most;
+    c->clamp = c->clamp > room ? c->clamp : room;
 }
 
 /* Packet |i| has come to the client. */
@@ -523,11 +619,13 @@ static void on_packet(void *ctx, uint64_t i)
             c->got_packets++;
         }
         assert(c->got <= c->end);
-        if (c->got > before)
+        if (c->got > before) {
+            window_grows(c, c->got - before);
             c->events.arrived(c->events.ctx);
+        }
     }
     if (i >= c->first)
-        packet_at(c, i)->may_send = c->read + c->receive_bytes;
+        packet_at(c, i)->may_send = may_come(c);
     sim_at(sim_now() + c->link->rtt_ns / 2, on_ack, c, i);
     if (i >= c->first && packet_at(c, i)->divided) {
         packet_at(c, i)->divided = 0;
@@ -548,13 +646,30 @@ static void on_end(void *ctx, uint64_t arg)
     c->events.arrived(c->events.ctx);
 }
 
+/* When the next packet may leave after |len| bytes now. One that left late gives the next one back up to half of its
+ * time, and a connection's first segments are not paced. As tcp_update_skb_after_send. */
+static void pace(struct sim_conn *c, uint64_t len)
+{
+    uint64_t now = sim_now(), late = 0, takes = (uint64_t)((double)len / c->pacing);
+    if (now > c->send_at_ns) { /* else it is a probe, which does not wait */
+        late = now - c->send_at_ns;
+        c->send_at_ns = now;
+    }
+    c->segments += (len + SIM_MSS - 1) / SIM_MSS;
+    if (c->segments >= BBR_UNPACED)
+        c->send_at_ns += takes - (late < takes / 2 ? late : takes / 2);
+}
+
 static void send_packet(struct sim_conn *c, uint64_t i, int loses)
 {
     struct packet *p = packet_at(c, i);
     uint64_t now = sim_now();
-    if (c->flying_bytes == 0) {
+    if (c->flying_bytes == 0)
         c->heard_ns = now;
-        c->delivered_ns = now; /* the time in which nothing was to be sent does not count */
+    if (c->unacked + 1 == c->packets && !p->again) { /* the time in which nothing was to be sent does not count */
+        c->first_ns = c->delivered_ns = now;
+        if (c->link->control == SIM_BBR && c->limited_to && c->bbr == PROBE_BW) /* as bbr_cwnd_event */
+            bbr_pace(c, 1);
     }
     p->state = FLYING;
     p->order = c->sent.end;
@@ -564,11 +679,11 @@ static void send_packet(struct sim_conn *c, uint64_t i, int loses)
     p->sent_ns = now;
     p->delivered = c->delivered;
     p->delivered_ns = c->delivered_ns;
+    p->first_ns = c->first_ns;
     p->limited = c->limited_to != 0;
     c->flying_bytes += p->len;
-    double rate = pace(c);
-    if (rate > 0)
-        c->send_at_ns = (c->send_at_ns > now ? c->send_at_ns : now) + (uint64_t)(p->len / rate);
+    if (c->link->control == SIM_BBR)
+        pace(c, p->len);
     uint64_t at = carry(c->link, p->len, loses);
     if (at)
         sim_at(at, on_packet, c, i);
@@ -609,8 +724,8 @@ static void on_pump(void *ctx, uint64_t arg)
 /* Sends what may be sent now. */
 static void pump(struct sim_conn *c)
 {
-    uint64_t most = SIM_MSS * c->link->segments;
     while (!c->closed) {
+        uint64_t most = packet_most(c);
         while (c->lost.first < c->lost.end && !is_lost(c, line_first(&c->lost)))
             c->lost.first++;
         int again = c->lost.first < c->lost.end;
@@ -695,6 +810,9 @@ struct sim_conn *sim_conn_new(struct sim_link *l, const struct sim_conn_events *
     c->round_rtt_ns = SIM_NEVER;
     c->srtt_ns = c->least_rtt_ns = l->rtt_ns; /* of the handshake, which is over */
     c->rttvar_ns = l->rtt_ns / 2;
+    c->pacing = BBR_MARGIN * BBR_HIGH * FIRST_WINDOW / (double)(l->rtt_ns ? l->rtt_ns : 1);
+    c->clamp = c->receive_bytes;
+    c->copied = FIRST_WINDOW;
     c->heard_ns = c->delivered_ns = c->rtt_seen_ns = c->idle_ns = sim_now();
     return c;
 }
@@ -733,13 +851,12 @@ void sim_conn_read(struct sim_conn *c, uint64_t bytes)
     c->read += bytes;
     c->read_since += bytes;
     if (now - c->read_since_ns >= span) { /* the buffer grows as the program reads */
-        uint64_t most = 2 * c->read_since + 16 * SIM_MSS;
-        if (most > c->receive_bytes)
-            c->receive_bytes = most < c->link->receive_most ? most : c->link->receive_most;
+        uint64_t waits = c->got - c->read;
+        room_grows(c, c->read_since > waits ? c->read_since - waits : 0);
         c->read_since = 0;
         c->read_since_ns = now;
     }
-    uint64_t may = c->read + c->receive_bytes;
+    uint64_t may = may_come(c);
     if (may - c->told >= 2 * SIM_MSS * c->link->segments || c->got == c->read) { /* packets that come tell the rest */
         c->told = may;
         if (c->next + SIM_MSS * c->link->segments > c->may_send)

@@ -123,4 +123,9 @@ unsigned sim_losses(void);
 const char *sim_loss_name(unsigned i);
 void sim_loss_run(unsigned i, char *seen, size_t seen_size, char *wrong, size_t wrong_size);
 
+/* How connections grow (growth.c): as stragglers. */
+unsigned sim_growths(void);
+const char *sim_growth_name(unsigned i);
+void sim_growth_run(unsigned i, char *seen, size_t seen_size, char *wrong, size_t wrong_size);
+
 #endif
