@@ -170,11 +170,12 @@ uint64_t xh_control_patience_left(const struct xh_link *l, uint64_t waited_ns)
     return waited_ns < most ? most - waited_ns : 0;
 }
 
-/* How many round trips |queued| small requests will wait, in all, for |active| connections. */
-static double foreseen(uint64_t queued, unsigned active)
+/* How many round trips |waiting| requests will wait, in all, for |active| connections, if they are small. */
+static double foreseen(uint64_t waiting, unsigned active)
 {
-    double rounds = (double)(queued / active), rest = (double)(queued % active);
-    return rounds * (rounds + 1) / 2 * active + rest * (rounds + 1);
+    uint64_t rounds = waiting / active, rest = waiting % active;
+    uint64_t all = rounds * (rounds + 1) / 2 * active + rest * (rounds + 1);
+    return (double)all;
 }
 
 int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a)
@@ -194,7 +195,7 @@ int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *l
         return rtt * xh_link_round_trips(share, window, xh_link_is_young(load->arrived, load->sockets)) >
                opening + rtt * xh_link_round_trips((double)bytes, XH_LINK_FIRST_BYTES, 1);
     }
-    if (!a->stream && (double)load->waited_ns + foreseen(load->queued_requests, active) * rtt > opening)
+    if (!a->stream && (double)load->waited_ns + foreseen(load->waiting, active) * rtt > opening)
         return 1;
     double busy = (rtt + (double)load->active_bytes / active / rate) / (active + 1);
     double drain = ((double)load->queued_requests * rtt + (double)load->queued_bytes / rate) / active;

@@ -48,6 +48,7 @@ struct xh_load {
     uint64_t active_bytes;   /* what they are to bring; nothing is counted of streams */
     uint64_t queued_requests, queued_bytes; /* the same of those that wait */
     uint64_t arrived;        /* bytes that all connections have brought so far */
+    uint64_t waiting;        /* of those that wait, requests that are no streams */
     uint64_t waited_ns;      /* how long requests that are no streams have waited, in all, since one got a new connection */
 };
 

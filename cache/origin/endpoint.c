@@ -230,7 +230,7 @@ static struct xh_load load_of(const struct xh_endpoint *e)
     return (struct xh_load){.sockets = xh_endpoint_sockets_open(e), .active = e->active, .streams = e->streams,
                             .opening = e->opening, .guesses = e->active_guesses, .active_bytes = e->active_bytes,
                             .queued_requests = e->queued_requests, .queued_bytes = e->queued_bytes,
-                            .waited_ns = e->waited_ns,
+                            .waiting = e->waiting, .waited_ns = e->waited_ns,
                             .arrived = atomic_load_explicit(&e->arrived, memory_order_relaxed)};
 }
 
@@ -241,11 +241,12 @@ static struct xh_asked asked_of(const struct xh_request *r)
                              .waited_ns = r->waits_ns ? waited(r->endpoint, r->waits_ns, xh_now_ns()) : 0};
 }
 
-/* |together|: what all have waited for counts, too. */
+/* |together|: what all have waited for, and will, counts, too. */
 static int is_worth_opening(const struct xh_endpoint *e, const struct xh_request *r, int together)
 {
     struct xh_load load = load_of(e);
-    load.waited_ns = together ? load.waited_ns : 0;
+    if (!together)
+        load.waiting = load.waited_ns = 0;
     struct xh_asked asked = asked_of(r);
     return xh_control_is_worth_opening(&e->link, &load, &asked);
 }

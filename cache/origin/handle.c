@@ -65,6 +65,8 @@ int xh_handle_has_our_openssl(void)
  * calls. */
 static CURLcode on_tls(CURL *easy, void *tls, void *ctx)
 {
+    if (curl_version_info(CURLVERSION_NOW)->version_num < 0x080a00)
+        return CURLE_OK; /* it would wait for the socket while a whole record is here */
     SSL_CTX_set_default_read_buffer_len(tls, TLS_BUFFER_BYTES);
     SSL_CTX_set_read_ahead(tls, 1);
     return CURLE_OK;

@@ -324,7 +324,7 @@ static void run(struct xh_thread *t)
         if (resumes)
             resume_running(t);
         tell_all(&finished);
-        if (sleep_ms > 0 && !exiting)
+        if (!exiting)
             xh_wire_poll(t->wire, sleep_ms);
     }
     cut_running(t, 1);

@@ -1,7 +1,7 @@
 /* The wire: HTTP/1.1 over libcurl. See wire.h. With handle.c the one file that moves bytes with curl, and
  * the one that knows sockets. A wire is a curl multi; its lanes are easy handles, which are kept and used again.
- * Curl says which sockets and which time it waits for, and is called for those alone: curl_multi_perform would try to
- * read from every connection whenever one has something. It is poll(), not epoll: a fork's child keeps the parent's
+ * Curl says which sockets and which time it waits for, and is called for those alone: curl_multi_perform looks at every
+ * connection whenever one has something. It is poll(), not epoll: a fork's child keeps the parent's
  * sockets open, and an epoll would go on reporting those that the parent closed.
  *
  * Invariants: a lane is in |running| while its easy handle is in the multi, else in |idle|;
@@ -130,8 +130,6 @@ static int on_timer(CURLM *multi, long ms, void *ctx)
 
 static void wire_free(struct xh_wire *w)
 {
-    if (w->multi)
-        curl_multi_cleanup(w->multi);
     if (w->wakeup >= 0)
         close(w->wakeup);
     free(w->waits);
@@ -338,12 +336,14 @@ static void act(struct xh_wire *w)
     for (unsigned i = 1; i < w->waited; i++) {
         if (w->waits[i].revents)
             w->ready[n++] = w->waits[i]; /* curl may change the others when it is called */
-        w->waits[i].revents = 0;
+        if (w->waits[i].revents & POLLNVAL)
+            w->waits[i--] = w->waits[--w->waited]; /* closed: poll() would not wait any more */
+        else
+            w->waits[i].revents = 0;
     }
     for (unsigned i = 0; i < n; i++) {
-        short e = w->ready[i].revents;
-        int what = (e & (POLLIN | POLLHUP) ? CURL_CSELECT_IN : 0) | (e & POLLOUT ? CURL_CSELECT_OUT : 0) |
-                   (e & (POLLERR | POLLNVAL) ? CURL_CSELECT_ERR : 0);
+        short e = w->ready[i].revents; /* what is wrong, reading tells best */
+        int what = (e & ~POLLOUT ? CURL_CSELECT_IN : 0) | (e & POLLOUT ? CURL_CSELECT_OUT : 0);
         curl_multi_socket_action(w->multi, w->ready[i].fd, what, &running);
     }
     if (xh_now_ns() >= w->due_ns) {

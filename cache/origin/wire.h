@@ -48,7 +48,7 @@ void xh_wire_resume(struct xh_lane *l);
 /* Moves what can be moved, without waiting; then ends what is past its deadline. */
 void xh_wire_perform(struct xh_wire *w);
 
-/* Waits for the network, xh_wire_wake or |timeout_ms|, whichever is first. */
+/* Looks at the network: waits for it, xh_wire_wake or |timeout_ms|, whichever is first. */
 void xh_wire_poll(struct xh_wire *w, int timeout_ms);
 
 /* Makes the thread's xh_wire_poll return, also the next one. Threads: any. */

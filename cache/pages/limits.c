@@ -110,7 +110,8 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->dealt_bytes = DEALT_TRIPS * info.trip_bytes;
     lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;
     lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
-    if (lim->spread_bytes > info.flight_bytes) { /* more would take another round trip; a further connection, three */
+    /* More than a flight takes another round trip; a new connection takes three. */
+    if (!(ahead && mean >= XH_BULK_BYTES) && lim->spread_bytes > info.flight_bytes) {
         unsigned idle = info.idle > 1 ? info.idle : 1;
         lim->spread_bytes = info.flight_bytes;
         lim->connections = lim->connections < idle ? lim->connections : idle;

@@ -176,7 +176,7 @@ static int hopes(const struct xh_replicas *r)
 
 void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
 {
-    struct xh_origin_info sum = {.max_ranges = ~0u, .max_range_header = SIZE_MAX}, one;
+    struct xh_origin_info sum = {.max_ranges = ~0u, .max_range_header = SIZE_MAX, .flight_bytes = UINT64_MAX}, one;
     xh_origin_get_info(r->site[r->main].origin, out);
     if (only(r))
         return;

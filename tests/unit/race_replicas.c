@@ -187,7 +187,8 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     static const char *const validators[SITES] = {"etag:\"a\";size:1", "etag:\"a\";size:1", "size:1"};
     CHECK(o->site < SITES); /* else it was freed */
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = validators[o->site], .url_shown = "x",
-                                   .max_ranges = 50, .max_range_header = 3900, .flight_bytes = 1u << 20, .connections = 2, .scattered = 2,
+                                   .max_ranges = 50, .max_range_header = 3900, .flight_bytes = 1u << 20,
+                                   .connections = 2, .scattered = 2,
                                    .streams = 2, .rtt_ns = 1000000};
 }
 

@@ -158,7 +158,8 @@ Test(control, a_connection_is_opened_where_waiting_takes_longer)
         struct xh_link l = {.rtt_ns = table[i].rtt_ms * MS, .connection_rate = 0.05};
         struct xh_load load = {.sockets = table[i].active, .active = table[i].active, .streams = table[i].streams,
                                .active_bytes = table[i].active_bytes, .queued_bytes = table[i].queued_bytes,
-                               .queued_requests = table[i].queued ? table[i].queued : 1, .arrived = 1000u * MB,
+                               .queued_requests = table[i].queued ? table[i].queued : 1,
+                               .waiting = table[i].queued ? table[i].queued : 1, .arrived = 1000u * MB,
                                .waited_ns = (uint64_t)(table[i].all_waited_ms * MS)};
         struct xh_asked a = {.bytes = table[i].bytes, .stream = table[i].stream,
                              .waited_ns = (uint64_t)(table[i].waited_ms * MS)};

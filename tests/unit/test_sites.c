@@ -75,7 +75,8 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     (void)o;
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:\"a\";size:1", .url_shown = "x",
                                    .max_ranges = 50,
-                                   .max_range_header = 3900, .flight_bytes = 1u << 20, .connections = 2, .scattered = 2, .streams = 2,
+                                   .max_range_header = 3900, .flight_bytes = 1u << 20,
+                                   .connections = 2, .scattered = 2, .streams = 2,
                                    .rtt_ns = MS};
 }
 
@@ -357,6 +358,17 @@ Test(sites, what_is_under_way_may_be_given_up_once_there_is_another_site, .timeo
     cr_assert_eq(is_hasty(1), 1);
     fail(1);
     cr_assert_eq(site_of(1, 1, 1000), 1);
+    close_sites();
+}
+
+Test(sites, what_holds_for_each_holds_for_all, .timeout = 20)
+{
+    struct xh_origin_info info;
+    open_sites(0);
+    xh_replicas_get_info(r, &info);
+    cr_assert_eq(info.max_range_header, 3900);
+    cr_assert_eq(info.flight_bytes, 1u << 20);
+    cr_assert_eq(info.scattered, 4, "and what can be added is added");
     close_sites();
 }
 
