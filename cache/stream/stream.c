@@ -303,18 +303,20 @@ static void reckon_rate(struct xh_stage *s)
     s->rated_bytes = s->streamed;
 }
 
-/* How far a stream runs ahead: half of its file's share of the room, or twice what a fast link holds, if that is more. Any of its connections may stand
- * still for a lost packet, for 200 ms and more, and the reader behind it; the others go on meanwhile. On a slow link,
- * what it brings in some seconds: what comes before its time, on connections that are faster than others, comes instead
- * of what the reader waits for. What streams bring lately tells that, which is more as soon as the window was too short
- * for the link: it holds seconds, and a round trip is less. */
+/* How far a stream runs ahead: half of its file's share of the room, or twice what a fast link holds, if that is more.
+ * Any of its connections may stand still for a lost packet, for 200 ms and more, and the reader behind it; the others go
+ * on meanwhile. Where other files follow, the room is theirs. On a slow link, what it brings in some seconds: what comes
+ * before its time, on connections that are faster than others, comes instead of what the reader waits for. What streams
+ * bring lately tells that, which is more as soon as the window was too short for the link: it holds seconds, and a round
+ * trip is less. */
 static uint64_t stream_window(struct xh_file *f)
 {
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
     reckon_rate(f->stage);
     uint64_t rate = known_rate(f->stage, &info), soon = SOON_S * rate;
-    uint64_t holds = 2 * fast_link_holds(&info), half = xh_room_share(f->opt.readahead_bytes) / 2, most = holds > half ? holds : half;
+    uint64_t holds = 2 * fast_link_holds(&info), half = xh_room_share(f->opt.readahead_bytes) / 2;
+    uint64_t most = holds > half || xh_followed_by(f) ? holds : half;
     soon = soon > XH_STREAM_LEAST_BYTES ? soon : XH_STREAM_LEAST_BYTES;
     return rate && soon < most ? soon : most;
 }
