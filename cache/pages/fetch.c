@@ -248,7 +248,8 @@ static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, s
     for (size_t i = 0; i < n; i++)
         bytes += wanted[i].len;
     unsigned most = busy < XH_META_AT_ONCE ? XH_META_AT_ONCE - busy : 1;
-    lim->connections = lim->connections < most ? lim->connections : most;
+    most = most < lim->connections ? most : lim->connections;
+    lim->connections = most > 1 ? most : 1;
     uint64_t share = bytes / lim->connections;
     share += lim->align_bytes - share % lim->align_bytes;
     if (share < XH_REQUEST_LEAST_BYTES)
