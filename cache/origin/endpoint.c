@@ -539,7 +539,7 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
     out->second_bytes = e ? (uint64_t)(xh_link_known_rate(&e->link) * 1e9) : 0;
     struct xh_load load = e ? load_of(e) : (struct xh_load){0};
     out->young = xh_link_is_young(load.arrived, load.sockets);
-    out->flight_bytes = (uint64_t)(XH_LINK_FIRST_BYTES + xh_link_grown((double)load.arrived, load.sockets));
+    out->flight_bytes = (uint64_t)xh_link_flight((double)load.arrived, load.sockets);
     for (unsigned i = 0; e && i < xh_engine_threads(); i++) {
         unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
         out->open += sockets;

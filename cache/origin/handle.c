@@ -28,6 +28,7 @@
  * each byte. Copies a byte in libssl (test `copies`) and calls of recv a MB: 128 KiB 4.4 and 18, four records 2.2 and
  * 26, three 1.8 and 33, two 1.3 and 43, one 1.0 and 65. */
 #define TLS_BUFFER_BYTES    (2u * (SSL3_RT_HEADER_LENGTH + SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD))
+#define READS_ALL_RECORDS 0x080a00u /* libcurl 8.10 */
 #define CA_KEPT_S           86400L /* building the store of authorities is slow */
 
 void xh_handle_default_ca(const char **file, const char **dir)
@@ -61,12 +62,17 @@ int xh_handle_has_our_openssl(void)
     return tls && strncmp(tls, ours, sizeof ours - 1) == 0;
 }
 
+/* 1 when curl reads on until there is nothing. Older ones stop at the end of a record, and wait for the socket, though
+ * OpenSSL may have taken the next one from it already. */
+static int reads_all_records(void)
+{
+    return curl_version_info(CURLVERSION_NOW)->version_num >= READS_ALL_RECORDS;
+}
+
 /* Lets OpenSSL take from the socket what is there, more than one record at once: else each record costs two system
  * calls. */
 static CURLcode on_tls(CURL *easy, void *tls, void *ctx)
 {
-    if (curl_version_info(CURLVERSION_NOW)->version_num < 0x080a00)
-        return CURLE_OK; /* it would wait for the socket while a whole record is here */
     SSL_CTX_set_default_read_buffer_len(tls, TLS_BUFFER_BYTES);
     SSL_CTX_set_read_ahead(tls, 1);
     return CURLE_OK;
@@ -87,7 +93,7 @@ void xh_handle_dress(void *e)
     curl_easy_setopt(e, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
     curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(e, CURLOPT_TLS13_CIPHERS, tls13_suites()); /* some TLS libraries know none */
-    if (xh_handle_has_our_openssl())
+    if (xh_handle_has_our_openssl() && reads_all_records())
         curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
     curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, CA_KEPT_S);
 }

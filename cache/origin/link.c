@@ -67,6 +67,11 @@ double xh_link_grown(double bytes, unsigned sockets)
     return each < GROWN_BYTES ? each : GROWN_BYTES;
 }
 
+double xh_link_flight(double bytes, unsigned sockets)
+{
+    return XH_LINK_FIRST_BYTES + xh_link_grown(bytes, sockets);
+}
+
 double xh_link_window(const struct xh_link *l)
 {
     double window = l->connection_rate * l->rtt_ns;

@@ -37,6 +37,10 @@ int xh_link_is_young(uint64_t arrived, unsigned sockets);
  * what one brings in a round trip at most. */
 double xh_link_grown(double bytes, unsigned sockets);
 
+/* Returns about how many bytes one of |sockets| connections that have brought |bytes| brings in the next round trip, as
+ * far as slow start lets it. */
+double xh_link_flight(double bytes, unsigned sockets);
+
 /* Returns how many bytes a connection brings in a round trip, as far as is known. */
 double xh_link_window(const struct xh_link *l);
 

@@ -1,8 +1,8 @@
 /* The wire: HTTP/1.1 over libcurl. See wire.h. With handle.c the one file that moves bytes with curl, and
  * the one that knows sockets. A wire is a curl multi; its lanes are easy handles, which are kept and used again.
  * Curl says which sockets and which time it waits for, and is called for those alone: curl_multi_perform looks at every
- * connection whenever one has something. It is poll(), not epoll: a fork's child keeps the parent's
- * sockets open, and an epoll would go on reporting those that the parent closed.
+ * connection whenever one has something. The sockets are waited for by poll(), not by epoll: a fork's child keeps the
+ * parent's sockets open, and an epoll would go on reporting those that the parent closed.
  *
  * Invariants: a lane is in |running| while its easy handle is in the multi, else in |idle|;
  * over is called once for each successful start, after the handle has left the multi;
@@ -45,9 +45,9 @@ struct xh_wire {
     CURLM *multi;
     const struct xh_wire_events *events;
     struct xh_ring running, idle;
-    /* |room| of each: what is waited for, |waited| of them, of which the first is |wakeup|; what of it is to be done */
-    struct pollfd *waits, *ready;
-    unsigned waited, room, lanes;
+    struct pollfd *waits; /* what is waited for, |waited| of them in room for |room|; the first is |wakeup| */
+    size_t waited, room;
+    unsigned lanes;
     int wakeup;      /* an eventfd */
     uint64_t due_ns; /* when curl wants to be called in any case; UINT64_MAX: never */
 };
@@ -83,18 +83,13 @@ int xh_wire_global_init(void)
 }
 
 /* Makes room for |n| sockets. Returns 0 or -1. */
-static int make_room(struct xh_wire *w, unsigned n)
+static int make_room(struct xh_wire *w, size_t n)
 {
-    struct pollfd *waits, *ready;
-    if (n <= w->room)
-        return 0;
-    if (!(waits = realloc(w->waits, n * sizeof *waits)))
+    struct pollfd *waits = n > w->room ? realloc(w->waits, n * sizeof *waits) : w->waits;
+    if (!waits)
         return -1;
     w->waits = waits;
-    if (!(ready = realloc(w->ready, n * sizeof *ready)))
-        return -1;
-    w->ready = ready;
-    w->room = n;
+    w->room = n > w->room ? n : w->room;
     return 0;
 }
 
@@ -102,7 +97,7 @@ static int make_room(struct xh_wire *w, unsigned n)
 static int on_waits(CURL *easy, curl_socket_t fd, int what, void *ctx, void *ctx_of_socket)
 {
     struct xh_wire *w = ctx;
-    unsigned i = 1;
+    size_t i = 1;
     while (i < w->waited && w->waits[i].fd != fd)
         i++;
     if (what == CURL_POLL_REMOVE) {
@@ -133,7 +128,6 @@ static void wire_free(struct xh_wire *w)
     if (w->wakeup >= 0)
         close(w->wakeup);
     free(w->waits);
-    free(w->ready);
     free(w);
 }
 
@@ -216,7 +210,8 @@ static int on_close(void *ctx, curl_socket_t fd)
 static struct xh_lane *lane_new(struct xh_wire *w)
 {
     struct xh_lane *l = calloc(1, sizeof *l);
-    if (make_room(w, 1 + (w->lanes + 1) * SOCKETS_A_LANE) != 0 || !l || !(l->easy = curl_easy_init())) {
+    size_t sockets = 1 + (size_t)(w->lanes + 1) * SOCKETS_A_LANE; /* curl gives up all exchanges if one finds no room */
+    if (!l || make_room(w, sockets) != 0 || !(l->easy = curl_easy_init())) {
         free(l);
         return NULL;
     }
@@ -332,19 +327,17 @@ static void look_after(struct xh_wire *w)
 static void act(struct xh_wire *w)
 {
     int running;
-    unsigned n = 0;
-    for (unsigned i = 1; i < w->waited; i++) {
-        if (w->waits[i].revents)
-            w->ready[n++] = w->waits[i]; /* curl may change the others when it is called */
-        if (w->waits[i].revents & POLLNVAL)
-            w->waits[i--] = w->waits[--w->waited]; /* closed: poll() would not wait any more */
-        else
-            w->waits[i].revents = 0;
-    }
-    for (unsigned i = 0; i < n; i++) {
-        short e = w->ready[i].revents; /* what is wrong, reading tells best */
-        int what = (e & ~POLLOUT ? CURL_CSELECT_IN : 0) | (e & POLLOUT ? CURL_CSELECT_OUT : 0);
-        curl_multi_socket_action(w->multi, w->ready[i].fd, what, &running);
+    /* From the last one on: curl may take some off meanwhile, and the last one takes the place of each. */
+    for (size_t i = w->waited; i-- > 1;) {
+        struct pollfd p = i < w->waited ? w->waits[i] : (struct pollfd){0};
+        if (!p.revents)
+            continue;
+        w->waits[i].revents = 0;
+        if (p.revents & POLLNVAL)
+            w->waits[i] = w->waits[--w->waited]; /* it is closed: poll() would not wait any more */
+        /* What is wrong, reading tells best. */
+        int what = (p.revents & ~POLLOUT ? CURL_CSELECT_IN : 0) | (p.revents & POLLOUT ? CURL_CSELECT_OUT : 0);
+        curl_multi_socket_action(w->multi, p.fd, what, &running);
     }
     if (xh_now_ns() >= w->due_ns) {
         w->due_ns = UINT64_MAX;
@@ -377,7 +370,7 @@ void xh_wire_poll(struct xh_wire *w, int timeout_ms)
         due = end < due ? end : due;
     }
     uint64_t ms = due > now ? (due - now + 999999u) / 1000000u : 0;
-    poll(w->waits, w->waited, ms < (uint64_t)timeout_ms ? (int)ms : timeout_ms);
+    poll(w->waits, (nfds_t)w->waited, ms < (uint64_t)timeout_ms ? (int)ms : timeout_ms);
     if (w->waits[0].revents) {
         uint64_t n;
         (void)!read(w->wakeup, &n, sizeof n);

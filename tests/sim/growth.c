@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "baton.h"
-#include "world.h"
+#include "lone.h"
 
 #define LARGE_BYTES 8000000u
 #define POINTS 7
@@ -29,9 +29,8 @@ static const struct growth {
      {{151, 46000}, {198, 90000}, {252, 182000}, {305, 384000}, {357, 780000}, {409, 1597000}, {462, 3291000}}},
 };
 
-static struct sim_conn *conn;
 static const struct growth *now;
-static uint64_t got, asked_ns;
+static uint64_t asked_ns;
 static double had_ms[POINTS];
 
 unsigned sim_growths(void)
@@ -44,46 +43,29 @@ const char *sim_growth_name(unsigned i)
     return growths[i].name;
 }
 
-static void arrived(void *ctx)
+static void came(uint64_t got)
 {
-    int ended;
-    uint64_t n = sim_conn_readable(conn, &ended);
-    sim_conn_read(conn, n);
-    got += n;
     for (unsigned k = 0; k < POINTS; k++)
         if (had_ms[k] == 0 && got >= now->linux_had[k].bytes)
             had_ms[k] = (double)(sim_now() - asked_ns) / 1e6;
-    sim_wake(&got);
-}
-
-static void write_all(void *ctx, uint64_t bytes)
-{
-    sim_conn_write(conn, bytes, 0);
 }
 
 /* Asks for |bytes|, waits until they are there, and another round trip. */
 static void ask(uint64_t bytes)
 {
     int nothing;
-    got = 0;
     asked_ns = sim_now();
     for (unsigned k = 0; k < POINTS; k++)
         had_ms[k] = 0;
-    sim_at(sim_now() + now->rtt_ms * SIM_MS / 2, write_all, NULL, bytes);
-    while (got < bytes)
-        sim_wait(&got, SIM_NEVER);
+    sim_lone_ask(bytes, now->rtt_ms * SIM_MS / 2);
     sim_wait(&nothing, sim_now() + now->rtt_ms * SIM_MS);
 }
 
 void sim_growth_run(unsigned i, char *seen, size_t seen_size, char *wrong, size_t wrong_size)
 {
-    static struct sim_world w;
     now = &growths[i];
-    w.seed = 1;
-    w.link = (struct sim_link){.rtt_ns = now->rtt_ms * SIM_MS, .segments = 10, .control = SIM_BBR,
-                               .receive_most = 4170000, .send_most = 3050000}; /* as ss showed them */
-    sim_world_begin(&w);
-    conn = sim_conn_new(&w.link, &(struct sim_conn_events){arrived, NULL});
+    sim_lone_begin(&(struct sim_link){.rtt_ns = now->rtt_ms * SIM_MS, .segments = 10, .control = SIM_BBR,
+                                      .receive_most = 4170000, .send_most = 3050000}, came); /* as ss showed them */
     for (unsigned k = 0; k < 2; k++)
         if (now->small_bytes[k])
             ask(now->small_bytes[k]);

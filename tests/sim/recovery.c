@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "baton.h"
-#include "world.h"
+#include "lone.h"
 
 #define RTT (10 * SIM_MS)
 #define PACKET (10 * (uint64_t)SIM_MSS)
@@ -33,9 +33,6 @@ static const struct loss {
     {"a flight, its probe, and what is sent again", PACKET, 1u << 0 | 1u << 1 | 1u << 2, 657},
 };
 
-static struct sim_conn *conn;
-static uint64_t got;
-
 unsigned sim_losses(void)
 {
     return sizeof losses / sizeof *losses;
@@ -46,32 +43,12 @@ const char *sim_loss_name(unsigned i)
     return losses[i].name;
 }
 
-static void arrived(void *ctx)
-{
-    int ended;
-    uint64_t n = sim_conn_readable(conn, &ended);
-    sim_conn_read(conn, n);
-    got += n;
-    sim_wake(&got);
-}
-
-static void write_all(void *ctx, uint64_t bytes)
-{
-    sim_conn_write(conn, bytes, 0);
-}
-
 void sim_loss_run(unsigned i, char *seen, size_t seen_size, char *wrong, size_t wrong_size)
 {
-    static struct sim_world w;
-    w.seed = 1;
-    w.link = (struct sim_link){.rtt_ns = RTT, .segments = 10, .control = SIM_RENO, .receive_most = 1u << 20,
-                               .send_most = 1u << 20, .loses = losses[i].loses};
-    sim_world_begin(&w);
+    sim_lone_begin(&(struct sim_link){.rtt_ns = RTT, .segments = 10, .control = SIM_RENO, .receive_most = 1u << 20,
+                                      .send_most = 1u << 20, .loses = losses[i].loses}, NULL);
     uint64_t begun = sim_now();
-    conn = sim_conn_new(&w.link, &(struct sim_conn_events){arrived, NULL});
-    sim_at(begun, write_all, NULL, losses[i].bytes);
-    while (got < losses[i].bytes)
-        sim_wait(&got, SIM_NEVER);
+    sim_lone_ask(losses[i].bytes, 0);
     double ms = (double)(sim_now() - begun) / 1e6, off = ms - (double)losses[i].ms;
     snprintf(seen, seen_size, "ms=%.1f", ms);
     if (off < -0.5 || off > 0.5)

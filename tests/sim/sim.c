@@ -162,13 +162,6 @@ static int try_faults(void)
     return bad != 0;
 }
 
-static void run_straggler(void *ctx, FILE *out)
-{
-    char seen[256] = "", wrong[600] = "";
-    sim_straggler_run(*(unsigned *)ctx, seen, sizeof seen, wrong, sizeof wrong);
-    fprintf(out, "%s%s%s", seen, wrong[0] ? " WRONG: " : "", wrong);
-}
-
 /* ---- advice */
 
 static const struct situation {
@@ -223,30 +216,41 @@ static int try_situations(void)
     return bad != 0;
 }
 
-static void run_loss(void *ctx, FILE *out)
+/* ---- cases that a table names */
+
+static const struct cases {
+    unsigned (*count)(void);
+    const char *(*name)(unsigned i);
+    void (*run)(unsigned i, char *seen, size_t seen_size, char *wrong, size_t wrong_size);
+    const char *claim;
+} stragglers = {sim_straggler_ways, sim_straggler_name, sim_straggler_run,
+                "the bytes are right, in time, and no more is asked than must be"},
+  losses = {sim_losses, sim_loss_name, sim_loss_run, "it is repaired in its time"},
+  growths = {sim_growths, sim_growth_name, sim_growth_run, "it grows as Linux's does"};
+
+struct one_case {
+    const struct cases *of;
+    unsigned i;
+};
+
+static void run_case(void *ctx, FILE *out)
 {
+    const struct one_case *one = ctx;
     char seen[256] = "", wrong[600] = "";
-    sim_loss_run(*(unsigned *)ctx, seen, sizeof seen, wrong, sizeof wrong);
+    one->of->run(one->i, seen, sizeof seen, wrong, sizeof wrong);
     fprintf(out, "%s%s%s", seen, wrong[0] ? " WRONG: " : "", wrong);
 }
 
-static void run_growth(void *ctx, FILE *out)
+/* Runs each of |c| in a child. Prints TAP. Returns 0 when all was as it should be. */
+static int try_cases(const struct cases *c)
 {
-    char seen[256] = "", wrong[600] = "";
-    sim_growth_run(*(unsigned *)ctx, seen, sizeof seen, wrong, sizeof wrong);
-    fprintf(out, "%s%s%s", seen, wrong[0] ? " WRONG: " : "", wrong);
-}
-
-/* |n| cases, each in a child. Prints TAP. Returns 0 when all was as it should be. */
-static int try_cases(unsigned n, void (*run)(void *ctx, FILE *out), const char *(*name)(unsigned), const char *claim)
-{
-    unsigned bad = 0;
+    unsigned bad = 0, n = c->count();
     char said[1024];
     printf("1..%u\n", n);
-    for (unsigned i = 0; i < n; i++) {
-        int is_bad = in_child(run, &i, said, sizeof said) != 0 || strstr(said, "WRONG") != NULL;
+    for (struct one_case one = {c, 0}; one.i < n; one.i++) {
+        int is_bad = in_child(run_case, &one, said, sizeof said) != 0 || strstr(said, "WRONG") != NULL;
         bad += (unsigned)is_bad;
-        printf("%s %u - %s: %s\n# %s\n", is_bad ? "not ok" : "ok", i + 1, name(i), claim, said);
+        printf("%s %u - %s: %s\n# %s\n", is_bad ? "not ok" : "ok", one.i + 1, c->name(one.i), c->claim, said);
     }
     return bad != 0;
 }
@@ -772,10 +776,9 @@ int main(int argc, char **argv)
         case 'b' + 256: b.readahead_bytes = strtoull(optarg, NULL, 10) << 20; break;
         case 'L': least = strtod(optarg, NULL); break;
         case 'b' + 512: beside = strtod(optarg, NULL); break;
-        case 'G': return try_cases(sim_straggler_ways(), run_straggler, sim_straggler_name,
-                                   "the bytes are right, in time, and no more is asked than must be");
-        case 'D': return try_cases(sim_losses(), run_loss, sim_loss_name, "it is repaired in its time");
-        case 'g': return try_cases(sim_growths(), run_growth, sim_growth_name, "it grows as Linux's does");
+        case 'G': return try_cases(&stragglers);
+        case 'D': return try_cases(&losses);
+        case 'g': return try_cases(&growths);
         case 'A': return try_situations();
         case 'w': b.name = optarg; break;
         case 'r': b.rtt_ms = strtod(optarg, NULL); break;
