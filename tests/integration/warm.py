@@ -35,11 +35,14 @@ PROGRAMS = {
         one, other = A("one"), A("other")
         other.itself = other
         atexit.register(print, "registered")
+        said = threading.Event()
         def late():
+            said.wait()
             time.sleep(0.05)    # not a wait: it ends behind the program's last line
             print("thread")
         threading.Thread(target=late).start()
-        print("main")""",
+        print("main")
+        said.set()""",
     "a file that is left open to be written": """
         import sys, h5py
         f = h5py.File(sys.argv[1], "w"); f["a"] = range(1000)
