@@ -284,6 +284,11 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 
 /* ---- loads */
 
+static uint64_t due_of(const struct xh_stage *s, uint64_t off)
+{
+    return s->asked + (off > s->here ? off - s->here : 0);
+}
+
 static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns,
                                      int (*full)(struct xh_transfer *t))
 {
@@ -318,7 +323,8 @@ static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r
     for (size_t i = 0; i < n; i++) {
         uint64_t off = r[i].off;
         l->parcels[i] = (struct xh_segment){.load = l, .off = off, .end = off + r[i].len, .from = off, .got = off,
-                                           .blocks = blocks, .born = f->stage->clock};
+                                           .blocks = blocks, .born = f->stage->clock,
+                                           .due = turns ? due_of(f->stage, off) : 0};
         blocks += blocks_of(r[i].len);
     }
     return l;

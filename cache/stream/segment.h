@@ -26,7 +26,8 @@
 
 /* A stream brings so much in any case: by then its reader has mostly read what he waited for. */
 #define XH_STREAM_FIRST_BYTES (2u << 20)
-/* A parcel that so many reads passed by is a wrong guess, once its room is wanted. */
+/* A parcel that so many reads passed by is a wrong guess, once its room is wanted. One of a stream lies in the order in
+ * which it is read: that only counts from where its reader would have come to it. */
 #define XH_STALE_READS 32
 
 /* Loads of a stream; and of all that are not over: the next one begins while the connections of this one become free. */
@@ -51,6 +52,7 @@ struct xh_stage {
     uint64_t streamed;       /* bytes that streams have brought */
     uint64_t rate, rated_ns, rated_bytes; /* of them a second, lately; when that was reckoned, and |streamed| then */
     uint64_t here;           /* where the last read began that the stage was asked for */
+    uint64_t asked;          /* bytes that all reads have asked it for */
     int lost;                /* a stream ended early since the last xh_stage_reach */
 };
 
@@ -59,6 +61,7 @@ struct xh_segment {
     uint64_t off, end; /* constant */
     uint64_t from, got, taken;
     uint64_t born;     /* stage's clock when made or last read */
+    uint64_t due;      /* of a stream: what the stage will have been asked for when its reader comes, by then */
     uint8_t **blocks;  /* of XH_BLOCK_BYTES from |off| on, the last one shorter; NULL: not there */
     size_t gone;       /* blocks before this one were given back */
     struct xh_waiter *takers;

@@ -144,6 +144,8 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     s->clock++;
     xh_room_touch(&s->place, 1);
     s->here = op->n ? op->ext[0].off : s->here;
+    for (size_t i = 0; i < op->n; i++)
+        s->asked += op->ext[i].len;
     if (s->n) {
         t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);
         t.copies = malloc((op->n + s->n) * sizeof *t.copies);

@@ -1029,6 +1029,9 @@ Test(read, what_a_stream_brings_is_not_fetched_to_the_shadow_too, .timeout = 50)
     xh_cache_close(f);
 }
 
+#define STREAM_BYTES (32u << 20)
+#define PIECE (64u << 10)
+
 /* A stream begins behind a link that brings |rate| bytes a second, 0: unknown. Returns how far it may run ahead. */
 static uint64_t run_ahead(uint64_t rate)
 {
@@ -1055,6 +1058,29 @@ Test(read, the_stream_of_a_slow_link_runs_ahead_by_seconds, .timeout = 50)
     cr_assert_eq(run_ahead(12000000), 48000000, "four seconds");
     cr_assert_eq(run_ahead(1000000), 16u << 20, "but enough to be a stream");
     cr_assert_eq(run_ahead(1000000000), most);
+}
+
+/* What a stream has brought lies ahead of its reader, who comes to it, however small his reads are. */
+Test(read, what_a_stream_has_brought_waits_for_its_reader, .timeout = 50)
+{
+    engine.object_bytes = 8 * STREAM_BYTES;
+    engine.streams = 8;
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=40M");
+    struct xh_range behind = {STREAM_BYTES, STREAM_BYTES / 2};
+    drain();
+    cr_assert_eq(xh_stage_stream(f, 0, STREAM_BYTES, 1, 0), STREAM_BYTES);
+    xh_stage_reach(f, 0, STREAM_BYTES);
+    drain();
+    cr_assert(!f->stage->stream[0] && xh_stage_has(f, STREAM_BYTES - 1), "all of it is there");
+    for (uint64_t at = 0; at < 40 * PIECE; at += PIECE)
+        read_piece(f, XH_KIND_RAW, at, PIECE);
+    cr_assert_eq(xh_stage_fetch(f, &behind, 1), 0, "there is no room");
+    for (uint64_t at = 40 * PIECE; at < STREAM_BYTES; at += PIECE)
+        cr_assert(xh_stage_has(f, at), "%llu", (unsigned long long)at);
+    read_piece(f, XH_KIND_RAW, 6 * STREAM_BYTES, STREAM_BYTES);
+    read_piece(f, XH_KIND_RAW, 4 * STREAM_BYTES, STREAM_BYTES);
+    cr_assert_eq(xh_stage_fetch(f, &behind, 1), 1, "the reader went elsewhere, and read more than lay before him");
+    xh_cache_close(f);
 }
 
 /* ---- hints ------------------------------------------------------------------------------ */
