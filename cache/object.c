@@ -24,6 +24,11 @@ void xh_file_after_fork(struct xh_file *f)
     }
 }
 
+int xh_file_is_announced(const struct xh_file *f)
+{
+    return f->opt.asked_as && !f->opt.namer.by_file;
+}
+
 char *xh_file_kept_as(const struct xh_file *f)
 {
     char *name = NULL;

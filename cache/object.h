@@ -100,6 +100,9 @@ struct xh_file {
  * nothing happened. */
 void xh_file_after_fork(struct xh_file *f);
 
+/* 1 when the program, not a file, has said that it will open this one, probably among others. */
+int xh_file_is_announced(const struct xh_file *f);
+
 /* As xh_cache_kept_as. */
 char *xh_file_kept_as(const struct xh_file *f);
 

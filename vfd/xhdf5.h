@@ -164,6 +164,16 @@ XHDF5_API herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs
  * Blocks: while HDF5 reads the chunk index, from its start to the last chunk that is wanted. Does not wait for data. */
 XHDF5_API herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id);
 
+/* Says that the program will open |name| for reading, with |fapl_id|, within half a minute. It is opened ahead at once,
+ * on a thread of its own: its version, its beginning or, if it is small, all of it. The opening itself then waits for
+ * what is not there yet, and sends nothing more. Up to 16 files are expected at a time: a program that will open more
+ * says so again after each opening. A file that is opened with other settings or credentials, or later, is opened as
+ * always. What cannot be opened ahead is no error here: the opening itself says why.
+ * Returns 1 when the file is expected; 0 when it is not: 16 others are, |name| is no URL, the option readahead is off,
+ * or the reader cannot be told from others; or a negative value with the reason on HDF5's error stack: |name| is NULL,
+ * |fapl_id| is no file access property list, or a setting is out of bounds. Owns: |name| is copied. Does not block. */
+XHDF5_API herr_t H5FDxhdf5_expect(const char *name, hid_t fapl_id);
+
 /* Flushes the file. If it was opened for writing at a URL (option writable), also sends what was written to the server,
  * as closing the file does; the file then continues as the new version. For a local file it is H5Fflush. If nothing was
  * changed, nothing is sent. |file_id| is a file or any object in it.

@@ -236,10 +236,10 @@ static int open_quietly(const char *url, const struct xh_options *o, struct xh_f
     return cache_open(url, o, NULL, NULL, 1, out, err);
 }
 
-void xh_cache_expect(const char *url, const struct xh_options *o)
+int xh_cache_expect(const char *url, const struct xh_options *o)
 {
     static const struct xh_expected_how how = {open_quietly, xh_cache_close};
-    xh_expected_note(url, o, &how);
+    return xh_expected_note(url, o, &how);
 }
 
 void xh_cache_expect_soon(uint64_t family, size_t n)

@@ -113,16 +113,18 @@ static struct expected *find(const char *url)
     return e;
 }
 
-/* Makes room in the list for one more of |family|. The oldest entry of another family gives way if it was only noted:
- * the program may never come to it. Returns what was taken out of the list. |none|: there is no room. The lock is
- * held. */
+/* Makes room in the list for one more of |family|. The oldest entry of another family gives way if it was only noted,
+ * any if it was opened too long ago: the program may never come to it. Returns what was taken out of the list.
+ * |none|: there is no room. The lock is held. */
 static struct expected *make_room(uint64_t family, struct expected *none)
 {
     struct expected *e;
+    uint64_t now = xh_now_ns();
     if (atomic_load_explicit(&all.n, memory_order_relaxed) < XH_EXPECTED_MOST)
         return NULL;
     LL_FOREACH (all.first, e)
-        if (e->state == NOTED && e->opt.namer.family != family) {
+        if ((e->state == NOTED && e->opt.namer.family != family) ||
+            (e->state == OPEN && !e->wanted && now - e->opened_ns >= STALE_NS)) {
             unlist(e);
             return e;
         }
@@ -135,15 +137,16 @@ uint64_t xh_expected_number(void)
     return atomic_fetch_add_explicit(&number, 1, memory_order_relaxed) + 1;
 }
 
-void xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how)
+int xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how)
 {
     pthread_once(&once, watch_forks);
-    if (!o->readahead)
-        return;
+    struct xh_err err;
+    if (!o->readahead || xh_origin_ready(o, &err)) /* as the thread that opens is none of the program's */
+        return 0;
     struct expected *e = calloc(1, sizeof *e);
     if (!e || !(e->url = strdup(url))) {
         free(e);
-        return;
+        return 0;
     }
     e->opt = *o;
     e->how = how;
@@ -152,17 +155,20 @@ void xh_expected_note(const char *url, const struct xh_options *o, const struct 
     /* A reader that cannot be told from another might be handed what it may not read. */
     if (!e->opt.env || !xh_origin_reader(url, &e->opt, e->reader)) {
         expected_free(e);
-        return;
+        return 0;
     }
     pthread_mutex_lock(&all.lock);
-    struct expected *gone = find(url) ? e : make_room(o->namer.family, e);
-    if (gone != e) {
+    int is_there = find(url) != NULL;
+    struct expected *gone = is_there ? e : make_room(o->namer.family, e);
+    int noted = gone != e;
+    if (noted) {
         LL_APPEND(all.first, e);
         atomic_fetch_add_explicit(&all.n, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&all.lock);
     if (gone)
         expected_free(gone);
+    return noted || is_there;
 }
 
 /* The lock is held. */

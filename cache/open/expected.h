@@ -22,9 +22,9 @@ struct xh_expected_how {
     void (*close)(struct xh_file *f);
 };
 
-/* |url| is the file of its family that is likely opened next: notes it. |how| is constant. Never fails; does not
- * block. */
-void xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how);
+/* |url| is the file of its family that is likely opened next: notes it. |how| is constant. Returns 1 when it is noted,
+ * or was before. Never fails; does not block. */
+int xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how);
 
 /* The next |n| files of |family| will soon be wanted: opens those that were noted and are not open yet, each on a
  * thread of its own. Never fails; does not block. */

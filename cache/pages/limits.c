@@ -61,6 +61,13 @@ uint64_t xh_limits_most_part(const struct xh_origin_info *info)
     return most < soon ? soon : most;
 }
 
+/* 1 for a small file that is probably one of many which the program has announced: each is one part, and not dealt, as
+ * the others come side by side. */
+static int is_one_of_many(const struct xh_file *f)
+{
+    return xh_file_is_announced(f) && f->size <= f->opt.whole_file_bytes;
+}
+
 /* The number of parts that |bytes| are fetched in together. A connection idles for a round trip before each part, so
  * parts are to be long.
  * A demand has one part for each connection that waits for work: a new connection would take longer to open than the
@@ -73,7 +80,7 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
     unsigned most = young ? info->scattered - 1 : info->connections;
     if (!ahead && info->young && most < YOUNG_PARTS)
         most = YOUNG_PARTS;
-    n = n < most ? n : most;
+    n = ahead && is_one_of_many(f) ? 1 : n < most ? n : most;
     uint64_t part = bytes / ((ahead && !young && !xh_flow_has_family(f) ? 2 : 1) * (n ? n : 1)) + XH_PAGE_BYTES - 1;
     uint64_t most_bytes = ahead ? xh_limits_most_part(info) : UINT64_MAX;
     part = part < most_bytes ? part : most_bytes;
@@ -88,7 +95,7 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
  * slowest brings half a megabyte. */
 static unsigned deals(const struct xh_file *f, const struct xh_origin_info *info)
 {
-    if (!info->young || !info->far || !f->opt.multirange || info->max_ranges < 2)
+    if (!info->young || !info->far || is_one_of_many(f) || !f->opt.multirange || info->max_ranges < 2)
         return 0;
     return info->open < info->scattered - 1 ? info->open : info->scattered - 1;
 }
@@ -109,7 +116,7 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->stripe_bytes = XH_REQUEST_LEAST_BYTES;
     lim->dealt_bytes = DEALT_TRIPS * info.trip_bytes;
     lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;
-    lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
+    lim->connections = ahead && is_one_of_many(f) ? 1 : ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
     /* More than a flight takes another round trip; a new connection takes three. */
     if (!(ahead && mean >= XH_BULK_BYTES) && lim->spread_bytes > info.flight_bytes) {
         unsigned idle = info.idle > 1 ? info.idle : 1;

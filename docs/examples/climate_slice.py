@@ -7,11 +7,10 @@ import sys
 
 import numpy as np
 import xarray
-import xhdf5  # noqa: F401  (makes the driver known)
 
 
 def main(url, variable, south, north, west, east):
-    with xarray.open_dataset(url, engine="h5netcdf", driver="xhdf5", driver_kwds={"stats": True}) as data:
+    with xarray.open_dataset(url, engine="xhdf5", stats=True) as data:
         field = data[variable]
         box = field.sel(lat=slice(float(south), float(north)), lon=slice(float(west), float(east)))
         summer = box.sel(time=box.time.dt.month.isin([6, 7, 8]))

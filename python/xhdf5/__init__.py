@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Union, cast
+from typing import TYPE_CHECKING, Any, Iterable, Union, cast
 
 from . import _default, _hdf5
 from ._tables import COUNTERS, OPTIONS, VERSION, Counters, Option, Options
@@ -35,7 +35,7 @@ else:
     _h5py.register()
 
 __version__ = VERSION
-__all__ = ["open", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment", "plugin_path",
+__all__ = ["open", "expect", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment", "plugin_path",
            "OPTIONS", "COUNTERS",
            "Counters", "Option", "Options", "__version__"]
 
@@ -59,6 +59,24 @@ def open(name: Union[str, bytes, os.PathLike[str]], mode: str = "r", **options: 
     _with_h5py()
     import h5py
     return h5py.File(name, mode, driver="xhdf5", **options)
+
+
+def expect(names: Iterable[Union[str, bytes, os.PathLike[str]]], **options: Any) -> None:
+    """Says that the files of these names will be opened for reading, in this order. Returns at once.
+
+    Sixteen at a time are opened ahead, on threads of their own, and further ones as the program opens them, so that
+    each of its own openings finds the file open, and a small one all there. `open_mfdataset`, and any loop over many
+    files, then takes the round trips of a few::
+
+        xhdf5.expect(urls)
+        for url in urls:
+            with xhdf5.open(url) as f: ...
+
+    ``options`` are the driver's, and those of the openings. What was expected before and not opened yet is forgotten.
+    Names of local files are passed over. A file that is not opened costs its bytes; one that cannot be opened is an
+    error when the program opens it. Raises TypeError or ValueError for options as `open` does.
+    """
+    _with_h5py().expect(names, options)
 
 
 def prefetch(dataset: h5py.Dataset, selection: Any = ...) -> None:

@@ -1,12 +1,13 @@
 """What h5py is taught: the driver by its name, with options, and what belongs to open files."""
 from __future__ import annotations
 
+import collections
 import difflib
 import functools
 import inspect
 import os
 import re
-from typing import Any, Optional, cast
+from typing import Any, Iterable, Optional, cast
 
 import h5py
 from h5py import defs, h5f, h5fd, h5p, h5s
@@ -66,6 +67,30 @@ def _set_fapl(plist: h5py.h5p.PropFAID, **options: Any) -> None:
     """h5py.File(name, driver="xhdf5", **options) calls this, with h5py's lock held."""
     config = ",".join(_written(name, value) for name, value in options.items() if value is not None)
     library.set_driver(plist.id, config)
+    if _expected:
+        _expect_more()
+
+
+# ---- files that will be opened: the driver takes some of them at a time
+
+_expected: collections.deque[tuple[bytes, Any]] = collections.deque()  # names and access lists
+
+
+def _expect_more() -> None:
+    while _expected and library.expect(_expected[0][0], _expected[0][1].id):
+        _expected.popleft()
+
+
+def expect(names: Iterable[Any], options: dict[str, Any]) -> None:
+    if isinstance(names, (str, bytes, os.PathLike)):
+        raise TypeError(f"expect takes several names, not {names!r}")
+    found = [os.fsencode(n) for n in names]
+    with phil:
+        fapl = h5p.create(h5p.FILE_ACCESS)
+        _expected.clear()
+        _set_fapl(fapl, **options)
+        _expected.extend((n, fapl) for n in found if is_url(n))
+        _expect_more()
 
 
 def register() -> None:

@@ -29,6 +29,7 @@ def _load_plugin() -> ctypes.CDLL:
     plugin.H5Dxhdf5_prefetch.argtypes = [hid_t, hid_t]
     plugin.H5FDxhdf5_get_stats.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_size_t]
     plugin.H5FDxhdf5_get_stats.restype = ctypes.c_ssize_t
+    plugin.H5FDxhdf5_expect.argtypes = [ctypes.c_char_p, hid_t]
     plugin.H5FDxhdf5_commit.argtypes = [hid_t]
     plugin.H5FDxhdf5_discard.argtypes = [hid_t, ctypes.c_uint]
     return plugin
@@ -110,6 +111,14 @@ class Library:
         """Files opened with this list use the driver, with options as HDF5_DRIVER_CONFIG has them."""
         if self._set_driver_by_name(fapl, b"xhdf5", config.encode()) < 0:
             raise RuntimeError("xhdf5: HDF5 did not set the driver")
+
+    def expect(self, name: bytes, fapl: int) -> bool:
+        """Returns whether the file is opened ahead now; it is not, where many are."""
+        with self._meant():
+            found = plugin.H5FDxhdf5_expect(name, fapl)
+        if found < 0:
+            raise ValueError(self._errors()[0])
+        return bool(found)
 
     def prefetch(self, dataset: int, space: int) -> bool:
         with self._meant():

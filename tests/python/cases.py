@@ -130,6 +130,52 @@ def prefetch():
         assert digest(f) == expected()
 
 
+EXPECTING = """
+import os, sys, h5py, xhdf5
+base, n, options = sys.argv[1], int(sys.argv[2]), {"ca_bundle": sys.argv[3]}
+urls = [f"{base}/many/{i}.h5" for i in range(n)]
+xhdf5.expect([*urls, sys.argv[4]], **options)
+waits = len(xhdf5._h5py._expected)
+assert waits == n - 16, waits
+for i, url in enumerate(urls):
+    with h5py.File(url, driver="xhdf5", **options) as f:
+        assert f["x"][()].sum() == 20000 * i
+        counted = xhdf5.stats(f)
+        assert counted["requests"] <= 3, counted  # at XRootD one proves the version
+assert not xhdf5._h5py._expected
+print(url)
+"""
+
+
+def expecting():
+    """Files that the program will open are open when it comes to them, each by two or three requests; what is no such file is
+    an error when it is opened, and no other."""
+    import h5py
+    import numpy as np
+    import xhdf5
+    base = URL.rsplit("/", 1)[0]
+    os.makedirs(f"{DATA}/many", exist_ok=True)
+    for i in range(40):
+        with h5py.File(f"{DATA}/many/{i}.h5", "w") as f:
+            f["x"] = np.full(20000, i)
+        os.utime(f"{DATA}/many/{i}.h5", (1e9, 1e9))
+    r = subprocess.run([sys.executable, "-c", EXPECTING, base, "40", OPTIONS["ca_bundle"], LOCAL], text=True,
+                       env={**os.environ, "XHDF5_LOG": "read"}, capture_output=True, timeout=60)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert r.stderr.count("expected taken=1") == 40, r.stderr
+    xhdf5.expect([f"{base}/many/none.h5", f"{base}/many/7.h5"], **OPTIONS)
+    raises(FileNotFoundError, ["404"], xhdf5.open, f"{base}/many/none.h5", **OPTIONS)
+    with xhdf5.open(f"{base}/many/7.h5", connections=2, **OPTIONS) as f:  # other options: as always
+        assert f["x"][5] == 7
+    xhdf5.expect(f"{base}/many/{i}.h5" for i in range(20))  # without the CA: none can be opened
+    with xhdf5.open(f"{base}/many/3.h5", **OPTIONS) as f:
+        assert f["x"][5] == 3
+    xhdf5.expect([])
+    assert not xhdf5._h5py._expected
+    raises(TypeError, ["several names"], xhdf5.expect, URL)
+    raises(TypeError, ["conections"], xhdf5.expect, [URL], conections=3)
+
+
 def stats():
     """Counters by name, each of the table, of the file and of what is in it."""
     import xhdf5

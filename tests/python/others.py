@@ -80,6 +80,47 @@ def xarray_h5netcdf():
     there.close()
 
 
+def _served_by_workers(there, here):
+    import distributed
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        with distributed.Client(cluster):
+            assert (there.tas.max("time").compute() == here.tas.max("time")).all()
+
+
+def xarray_engine():
+    """xarray's engine xhdf5, by its name: one file, groups, many files, other processes; it takes no URL of others."""
+    import pickle
+
+    import xarray
+    import xhdf5
+    here = xarray.open_dataset(f"{DATA}/climate.nc", engine="h5netcdf")
+    there = xarray.open_dataset(f"{SERVER}/climate.nc", engine="xhdf5", connections=4, chunks={"time": 10})
+    assert there.equals(here)
+    assert pickle.loads(pickle.dumps(there)).equals(here)
+    _served_by_workers(there, here)
+    there.close()
+    assert xarray.open_dataset(f"{DATA}/climate.nc", engine="xhdf5").equals(here)
+    tree = xarray.open_datatree(f"{SERVER}/climate.nc", engine="xhdf5", drop_variables="lat")
+    assert "lat" not in tree.variables and (tree.tas == here.tas).all()
+    engine = xarray.backends.list_engines()["xhdf5"]
+    assert not engine.guess_can_open(f"{SERVER}/climate.nc")
+    parts = []
+    step = len(here.time) // 20 + 1
+    for i in range(-(len(here.time) // -step)):
+        here.isel(time=slice(i * step, (i + 1) * step)).to_netcdf(f"{DATA}/part{i}.nc", engine="h5netcdf")
+        parts.append(f"{SERVER}/part{i}.nc")
+    for parallel in (False, True):
+        xhdf5.expect(parts)
+        with xarray.open_mfdataset(parts, engine="xhdf5", parallel=parallel) as many:
+            assert (many.tas.values == here.tas.values).all()
+    try:
+        xarray.open_dataset(f"{SERVER}/climate.nc", engine="xhdf5", conections=4)
+    except TypeError as e:
+        assert "conections" in str(e)
+    else:
+        raise AssertionError("an option that there is not")
+
+
 def h5netcdf():
     """h5netcdf itself, and its stand-in for netCDF4."""
     import h5netcdf as h

@@ -1713,6 +1713,32 @@ Test(read, few_files_are_opened_ahead_and_those_that_nobody_comes_for_are_closed
     cr_assert_eq(opens(), XH_EXPECTED_MOST);
 }
 
+/* Unlike what a file names, which may never be read. */
+Test(read, a_small_file_that_the_program_announced_comes_whole_by_one_request, .timeout = 50)
+{
+    struct xh_options o = named_options(0, "whole_file_bytes=16M");
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    o.namer = (struct xh_namer){0};
+    engine.reader = "a";
+    cr_assert_eq(xh_cache_expect(COMING, &o), 1);
+    cr_assert_eq(xh_cache_expect(COMING, &o), 1, "said twice");
+    xh_cache_expect_soon(0, XH_EXPECTED_MOST);
+    while (xh_expected_threads())
+        sched_yield();
+    drain();
+    cr_assert_eq(xh_cache_open(COMING, &o, &f, &err), 0, "%s", err.text);
+    cr_assert_eq(opens(), 1);
+    cr_assert_eq(engine.transfers, 1);
+    cr_assert_geq(fetched(f), OBJECT_BYTES - o.head_bytes);
+    read_checked(f, (struct xh_range){1000000, HINT_BYTES});
+    read_checked(f, (struct xh_range){OBJECT_BYTES - HINT_BYTES, HINT_BYTES});
+    cr_assert_eq(engine.transfers, 1, "all of it is there");
+    xh_cache_close(f);
+    o.readahead = 0;
+    cr_assert_eq(xh_cache_expect(COMING, &o), 0, "nothing is fetched ahead");
+}
+
 Test(read, what_one_file_names_leaves_room_for_what_another_names, .timeout = 50)
 {
     char url[64];

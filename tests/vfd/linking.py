@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE.parent / "support"))
 import harness  # noqa: E402
 
 EXPORTS = ["H5Dxhdf5_prefetch", "H5FD_xhdf5_init", "H5FDxhdf5_call_for", "H5FDxhdf5_commit", "H5FDxhdf5_discard",
-           "H5FDxhdf5_get_stats",
+           "H5FDxhdf5_expect", "H5FDxhdf5_get_stats",
            "H5FDxhdf5_prefetch", "H5PLget_plugin_info", "H5PLget_plugin_type",
            "H5Pget_fapl_xhdf5", "H5Pset_fapl_xhdf5"]
 SUM = "20000 values, sum 9.9995e+07"
