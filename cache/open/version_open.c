@@ -102,7 +102,7 @@ static void begin(struct xh_file *f, uint64_t head_len)
         fetch_head(f, 0, f->no_parts);
     if (!small && !o.imaged)
         xh_walk_begin(f);
-    if (!proof && small && !f->no_parts && xh_file_is_announced(f)) /* it will be read, and others are opened beside it */
+    if (!proof && small && !f->no_parts && xh_file_is_announced(f)) /* it will be read */
         xh_schedule_whole(f);
     uint64_t from = f->unverified->len ? f->unverified->len : head_len;
     if (!proof && f->no_parts)

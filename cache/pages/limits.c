@@ -116,7 +116,8 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->stripe_bytes = XH_REQUEST_LEAST_BYTES;
     lim->dealt_bytes = DEALT_TRIPS * info.trip_bytes;
     lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;
-    lim->connections = ahead && is_one_of_many(f) ? 1 : ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
+    lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
+    lim->connections = ahead && is_one_of_many(f) ? 1 : lim->connections;
     /* More than a flight takes another round trip; a new connection takes three. */
     if (!(ahead && mean >= XH_BULK_BYTES) && lim->spread_bytes > info.flight_bytes) {
         unsigned idle = info.idle > 1 ? info.idle : 1;

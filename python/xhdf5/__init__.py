@@ -35,9 +35,8 @@ else:
     _h5py.register()
 
 __version__ = VERSION
-__all__ = ["open", "expect", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment", "plugin_path",
-           "OPTIONS", "COUNTERS",
-           "Counters", "Option", "Options", "__version__"]
+__all__ = ["open", "expect", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment",
+           "plugin_path", "OPTIONS", "COUNTERS", "Counters", "Option", "Options", "__version__"]
 
 
 def _with_h5py() -> ModuleType:

@@ -149,8 +149,8 @@ print(url)
 
 
 def expecting():
-    """Files that the program will open are open when it comes to them, each by two or three requests; what is no such file is
-    an error when it is opened, and no other."""
+    """Files that the program will open are open when it comes to them, each by two or three requests; what is no such
+    file is an error when it is opened, and no other."""
     import h5py
     import numpy as np
     import xhdf5
