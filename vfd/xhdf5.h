@@ -204,6 +204,31 @@ XHDF5_API herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how);
  * value when |file_id| belongs to no file. Does not block. */
 XHDF5_API ssize_t H5FDxhdf5_get_stats(hid_t file_id, char *text, size_t size);
 
+/* A file at a URL as bytes, for programs that read it without HDF5: the same options, cache, prediction and shadow. */
+typedef struct H5FDxhdf5_bytes H5FDxhdf5_bytes_t;
+
+/* Why a call failed. */
+typedef struct {
+    int sys_errno;  /* ENOENT, EACCES, … ; EIO where none fits */
+    char text[768]; /* one or two sentences, without newline, token or query */
+} H5FDxhdf5_why_t;
+
+/* Opens |name|. |config|: options as HDF5_DRIVER_CONFIG has them, over those of the environment; may be NULL.
+ * Returns NULL, with the reason in |why|, which may be NULL. Owns: the caller closes it. Blocks. Threads: any. */
+XHDF5_API H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5FDxhdf5_why_t *why);
+
+/* Returns the file's length. It stays what it is: a file that changes while it is open is an error of the read. */
+XHDF5_API uint64_t H5FDxhdf5_bytes_size(const H5FDxhdf5_bytes_t *b);
+
+/* Reads |n| pieces, in any order: |lens[i]| bytes at |offs[i]| to |bufs[i]|. All of each must lie in the file.
+ * Returns 0 when all is there; or -1, with the reason in |why|, which may be NULL. Then the buffers' contents are
+ * undefined. Blocks. Threads: any, any number at once. */
+XHDF5_API int H5FDxhdf5_bytes_read(H5FDxhdf5_bytes_t *b, size_t n, const uint64_t offs[], const size_t lens[],
+                                   void *const bufs[], H5FDxhdf5_why_t *why);
+
+/* Closes the file; nothing reads it any more. |b| may be NULL. */
+XHDF5_API void H5FDxhdf5_bytes_close(H5FDxhdf5_bytes_t *b);
+
 /* For calls through a language's foreign-function interface. Such calls come from an object that links no libhdf5, and
  * the process may have several. After this call, the functions above use for this thread the libhdf5 that contains
  * |h5_function| (the address of any of its functions). NULL restores the caller's own libhdf5. */

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Iterable, Union, cast
 
 from . import _default, _hdf5
+from ._file import File
 from ._tables import COUNTERS, OPTIONS, VERSION, Counters, Option, Options
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ else:
     _h5py.register()
 
 __version__ = VERSION
-__all__ = ["open", "expect", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment",
-           "plugin_path", "OPTIONS", "COUNTERS", "Counters", "Option", "Options", "__version__"]
+__all__ = ["open", "file", "expect", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment",
+           "plugin_path", "File", "OPTIONS", "COUNTERS", "Counters", "Option", "Options", "__version__"]
 
 
 def _with_h5py() -> ModuleType:
@@ -58,6 +59,19 @@ def open(name: Union[str, bytes, os.PathLike[str]], mode: str = "r", **options: 
     _with_h5py()
     import h5py
     return h5py.File(name, mode, driver="xhdf5", **options)
+
+
+def file(name: Union[str, bytes, os.PathLike[str]], **options: Any) -> File:
+    """Opens a file at a URL as bytes, for programs that read it without HDF5's driver: an `io.RawIOBase`.
+
+        with xhdf5.file("https://host/run.h5") as f:
+            references = SingleHdf5ToZarr(f, "https://host/run.h5").translate()
+
+    It has the same cache, prediction and shadow as files that h5py opens, and needs no h5py. ``options`` are the driver's.
+    Any number of threads may call `read_at` and `read_ranges`; `read` and `seek` have one position. It can be pickled: it is
+    opened again there. Raises as `open` does; ValueError for a name that is no URL.
+    """
+    return File(name, **options)
 
 
 def expect(names: Iterable[Union[str, bytes, os.PathLike[str]]], **options: Any) -> None:

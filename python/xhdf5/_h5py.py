@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import collections
-import difflib
 import functools
 import inspect
 import os
@@ -16,57 +15,14 @@ from h5py._objects import phil
 
 from . import _hdf5
 from ._default import is_driver_s, is_url, refuse_broken
-from ._tables import OPTIONS
+from ._options import written
 
 library = _hdf5.Library(defs)  # it makes h5py's calls; h5f may not be linked with HDF5
-_SUFFIX = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def _number(name: str, value: Any) -> int:
-    """|value| as an option's number; sizes may have k, M or G behind them."""
-    size = OPTIONS[name].type == "SIZE"
-    if size and isinstance(value, str):
-        parts = re.fullmatch(r"\s*(\d+)\s*([kmg]?)\s*", value, re.I)
-        if not parts:
-            raise ValueError(f"xhdf5's option {name} is a size like 65536, '64k' or '16M', not {value!r}")
-        return int(parts[1]) * _SUFFIX[parts[2].lower()]
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return int(value.__index__())
-    except (AttributeError, TypeError):
-        kinds = "int, or a str like '64k'" if size else "int"
-        raise TypeError(f"xhdf5's option {name} is of type {kinds}, not {type(value).__name__}") from None
-
-
-def _written(name: str, value: Any) -> str:
-    """An option as a driver configuration string has it. TypeError, ValueError: it is none."""
-    if name not in OPTIONS:
-        near = difflib.get_close_matches(name, OPTIONS, 1)
-        raise TypeError(f"{name!r} is no option of h5py.File nor of the driver xhdf5"
-                        + (f"; did you mean {near[0]!r}?" if near else ""))
-    option = OPTIONS[name]
-    if option.type == "BOOL":
-        if value not in (True, False):
-            raise TypeError(f"xhdf5's option {name} is True or False, not {value!r}")
-        return f"{name}={'on' if value else 'off'}"
-    if option.type == "STR":
-        if not isinstance(value, (str, os.PathLike)):
-            raise TypeError(f"xhdf5's option {name} is of type str, not {type(value).__name__}")
-        text = os.fspath(value)
-        if not isinstance(text, str) or any(c in text for c in '"\0') or len(text.encode()) > option.max:
-            raise ValueError(f"xhdf5's option {name} has at most {option.max} bytes and no quotation mark")
-        return f'{name}="{text}"'
-    number = _number(name, value)
-    if not option.min <= number <= option.max:
-        raise ValueError(f"xhdf5's option {name} is from {option.min} to {option.max}, not {number}")
-    return f"{name}={number}"
 
 
 def _set_fapl(plist: h5py.h5p.PropFAID, **options: Any) -> None:
     """h5py.File(name, driver="xhdf5", **options) calls this, with h5py's lock held."""
-    config = ",".join(_written(name, value) for name, value in options.items() if value is not None)
-    library.set_driver(plist.id, config)
+    library.set_driver(plist.id, written(options))
     if _expected:
         _expect_more()
 

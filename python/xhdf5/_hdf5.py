@@ -18,6 +18,11 @@ NEEDS = (1, 14)
 hid_t = ctypes.c_int64
 
 
+class Why(ctypes.Structure):
+    """H5FDxhdf5_why_t."""
+    _fields_ = [("sys_errno", ctypes.c_int), ("text", ctypes.c_char * 768)]
+
+
 def _load_plugin() -> ctypes.CDLL:
     try:
         plugin = ctypes.CDLL(PLUGIN)
@@ -29,6 +34,14 @@ def _load_plugin() -> ctypes.CDLL:
     plugin.H5Dxhdf5_prefetch.argtypes = [hid_t, hid_t]
     plugin.H5FDxhdf5_get_stats.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_size_t]
     plugin.H5FDxhdf5_get_stats.restype = ctypes.c_ssize_t
+    plugin.H5FDxhdf5_bytes_open.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(Why)]
+    plugin.H5FDxhdf5_bytes_open.restype = ctypes.c_void_p
+    plugin.H5FDxhdf5_bytes_size.argtypes = [ctypes.c_void_p]
+    plugin.H5FDxhdf5_bytes_size.restype = ctypes.c_uint64
+    plugin.H5FDxhdf5_bytes_read.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p,
+                                            ctypes.c_void_p, ctypes.POINTER(Why)]
+    plugin.H5FDxhdf5_bytes_close.argtypes = [ctypes.c_void_p]
+    plugin.H5FDxhdf5_bytes_close.restype = None
     plugin.H5FDxhdf5_expect.argtypes = [ctypes.c_char_p, hid_t]
     plugin.H5FDxhdf5_commit.argtypes = [hid_t]
     plugin.H5FDxhdf5_discard.argtypes = [hid_t, ctypes.c_uint]

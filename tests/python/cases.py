@@ -130,6 +130,60 @@ def prefetch():
         assert digest(f) == expected()
 
 
+def bytes_file():
+    """A file as bytes: Python's file interface, pieces together, threads, errors; also what h5py makes of it."""
+    import io
+    import pickle
+
+    import h5py
+    import xhdf5
+    right = pathlib.Path(LOCAL).read_bytes()
+    with xhdf5.file(URL, **OPTIONS) as f:
+        assert f.size == len(right) and f.readable() and f.seekable() and not f.writable() and f.name == URL
+        assert f.read(100) == right[:100] and f.tell() == 100
+        assert f.seek(-7, io.SEEK_END) == len(right) - 7 and f.read(100) == right[-7:] and f.read(5) == b""
+        assert f.seek(len(right) + 9) and f.read(4) == b"" and f.readinto(bytearray(3)) == 0
+        f.seek(1000)
+        buffer = bytearray(5000)
+        assert f.readinto(memoryview(buffer)[10:]) == 4990 and buffer[10:] == right[1000:5990] and f.tell() == 5990
+        assert f.read_ranges([len(right) - 3, 70000, 5, 9], [10, 300000, 0, 1]) == [
+            right[-3:], right[70000:370000], b"", right[9:10]]
+        again = pickle.loads(pickle.dumps(f))
+        assert again.tell() == 5990 and again.read(10) == right[5990:6000]
+        again.close()
+        found = {}
+        threads = [threading.Thread(target=lambda i=i: found.update({i: f.read_at(i * 100000, 100000)})) for i in range(20)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert all(found[i] == right[i * 100000:(i + 1) * 100000] for i in range(20))
+        with h5py.File(f, "r") as h:
+            assert digest(h) == expected()
+        assert io.BufferedReader(f, 65536).read() is not None
+    raises(ValueError, ["closed"], f.read, 3)
+    f.close()
+    with xhdf5.file(URL, shadow=False, **OPTIONS) as f:  # closed while others read: they have their bytes, or an error
+        def one(i):
+            try:
+                assert f.read_at(i * 200000, 200000) == right[i * 200000:(i + 1) * 200000]
+            except ValueError:
+                pass
+        threads = [threading.Thread(target=one, args=(i,)) for i in range(20)]
+        for t in threads:
+            t.start()
+        f.close()
+        for t in threads:
+            t.join()
+    raises(FileNotFoundError, ["404"], xhdf5.file, URL + ".none", **OPTIONS)
+    raises(OSError, ["certificate"], xhdf5.file, URL)
+    raises(ValueError, ["no URL"], xhdf5.file, LOCAL)
+    raises(TypeError, ["conections"], xhdf5.file, URL, conections=3)
+    with xhdf5.file(URL, **OPTIONS) as f:
+        raises(ValueError, ["as many sizes"], f.read_ranges, [1], [])
+        raises(ValueError, ["no position"], f.seek, -1)
+
+
 EXPECTING = """
 import os, sys, h5py, xhdf5
 base, n, options = sys.argv[1], int(sys.argv[2]), {"ca_bundle": sys.argv[3]}

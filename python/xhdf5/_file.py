@@ -1,0 +1,127 @@
+"""A file at a URL as bytes: Python's file interface over the cache, without HDF5."""
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import threading
+from typing import Any, Optional, Sequence, Union
+
+from ._default import is_url
+from ._hdf5 import Why, plugin
+from ._options import written
+
+
+def _error(why: Why) -> OSError:
+    return OSError(why.sys_errno, why.text.decode(errors="replace"))
+
+
+class File(io.RawIOBase):
+    """See `xhdf5.file`. Its length is `size`."""
+
+    mode = "rb"
+
+    def __init__(self, name: Union[str, bytes, os.PathLike[str]], **options: Any) -> None:
+        super().__init__()
+        self._handle, self._readers, self._lock = None, 0, threading.Lock()
+        if not is_url(name):
+            raise ValueError(f"{name!r} is no URL that xhdf5 reads: use Python's open() for local files")
+        self.name, self._options = os.fsdecode(name), options
+        why, self._at = Why(), 0
+        self._handle = plugin.H5FDxhdf5_bytes_open(self.name.encode(), written(options).encode(), ctypes.byref(why))
+        if not self._handle:
+            raise _error(why)
+        self.size: int = plugin.H5FDxhdf5_bytes_size(self._handle)
+
+    def __reduce__(self) -> Any:
+        return _again, (type(self), self.name, self._options, self.tell())
+
+    def __repr__(self) -> str:
+        return f"<xhdf5.File {self.name.split('?')[0]!r}{' closed' if self.closed else ''}>"
+
+    def _read(self, pieces: Sequence[tuple[int, memoryview]]) -> None:
+        n = len(pieces)
+        offs = (ctypes.c_uint64 * n)(*(off for off, _ in pieces))
+        lens = (ctypes.c_size_t * n)(*(view.nbytes for _, view in pieces))
+        held = [(ctypes.c_char * view.nbytes).from_buffer(view) for _, view in pieces]
+        bufs = (ctypes.c_void_p * n)(*map(ctypes.addressof, held))
+        why = Why()
+        with self._lock:
+            self._checkClosed()  # type: ignore[attr-defined]
+            handle = self._handle
+            self._readers += 1
+        failed = plugin.H5FDxhdf5_bytes_read(handle, n, offs, lens, bufs, ctypes.byref(why))
+        with self._lock:
+            self._readers -= 1
+            last = self._readers == 0 and self.closed
+        if last:
+            plugin.H5FDxhdf5_bytes_close(handle)
+        if failed:
+            raise _error(why)
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Up to |size| bytes from |offset| on; fewer at the file's end. The position stays."""
+        return self.read_ranges([offset], [size])[0]
+
+    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
+        """Several pieces in any order, which are fetched together. Those that leave the file are shorter."""
+        self._checkClosed()  # type: ignore[attr-defined]
+        if len(offsets) != len(sizes) or min(offsets, default=0) < 0 or min(sizes, default=0) < 0:
+            raise ValueError("read_ranges takes as many sizes as offsets, none of them negative")
+        found = [bytearray(max(0, min(size, self.size - off))) for off, size in zip(offsets, sizes)]
+        wanted = [(off, memoryview(b)) for off, b in zip(offsets, found) if b]
+        if wanted:
+            self._read(wanted)
+        return [bytes(b) for b in found]
+
+    def readinto(self, buffer: Any) -> int:
+        self._checkClosed()  # type: ignore[attr-defined]
+        view = memoryview(buffer).cast("B")
+        n = max(0, min(len(view), self.size - self._at))
+        if n:
+            self._read([(self._at, view[:n])])
+        self._at += n
+        return n
+
+    def read(self, size: Optional[int] = -1) -> bytes:
+        """All of |size| bytes that there are, or the rest of the file."""
+        size = self.size if size is None or size < 0 else size
+        found = self.read_at(self._at, size)
+        self._at += len(found)
+        return found
+
+    readall = read  # type: ignore[assignment]
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._checkClosed()  # type: ignore[attr-defined]
+        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
+            raise ValueError(f"whence is 0, 1 or 2, not {whence}")
+        at = offset + (self._at if whence == io.SEEK_CUR else self.size if whence == io.SEEK_END else 0)
+        if at < 0:
+            raise ValueError(f"there is no position {at}")
+        self._at = at
+        return at
+
+    def tell(self) -> int:
+        self._checkClosed()  # type: ignore[attr-defined]
+        return self._at
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        with self._lock:
+            handle, self._handle = self._handle, None
+            super().close()
+            ours = handle and self._readers == 0  # else the last one that reads closes it
+        if ours:
+            plugin.H5FDxhdf5_bytes_close(handle)
+
+
+def _again(kind: type[File], name: str, options: dict[str, Any], at: int) -> File:
+    f = kind(name, **options)
+    f.seek(at)
+    return f

@@ -1,0 +1,88 @@
+/* Files as bytes, without HDF5: see H5FDxhdf5_bytes_open in xhdf5.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cache/cache.h"
+#include "xhdf5.h"
+
+/* A shorter read is taken for one of metadata: it is kept as long as others, and what it leads to is fetched. */
+#define SMALL_BYTES (16u << 10)
+
+struct H5FDxhdf5_bytes {
+    struct xh_file *file; /* constant; the cache is its own lock */
+};
+
+static int tell(const struct xh_err *err, H5FDxhdf5_why_t *why)
+{
+    if (why) {
+        why->sys_errno = err->sys_errno ? err->sys_errno : EIO;
+        snprintf(why->text, sizeof why->text, "%s", err->text);
+    }
+    return -1;
+}
+
+static int fail(H5FDxhdf5_why_t *why, int sys_errno, const char *text)
+{
+    struct xh_err err = {.sys_errno = sys_errno};
+    snprintf(err.text, sizeof err.text, "%s", text);
+    return tell(&err, why);
+}
+
+H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5FDxhdf5_why_t *why)
+{
+    struct xh_options o;
+    struct xh_err err = {0};
+    if (!name || !xh_cache_is_url(name)) {
+        fail(why, EINVAL, "H5FDxhdf5_bytes_open: the name is no URL that the driver reads");
+        return NULL;
+    }
+    H5FDxhdf5_bytes_t *b = calloc(1, sizeof *b);
+    if (!b) {
+        fail(why, ENOMEM, "out of memory");
+        return NULL;
+    }
+    xh_options_defaults(&o);
+    int rc = xh_options_from_env(&o, &err);
+    if (rc == 0 && config)
+        rc = xh_options_from_string(&o, config, "the options given", &err);
+    if (rc == 0)
+        rc = xh_cache_open(name, &o, &b->file, &err);
+    if (rc == 0)
+        return b;
+    tell(&err, why);
+    free(b);
+    return NULL;
+}
+
+uint64_t H5FDxhdf5_bytes_size(const H5FDxhdf5_bytes_t *b)
+{
+    return xh_cache_size(b->file);
+}
+
+int H5FDxhdf5_bytes_read(H5FDxhdf5_bytes_t *b, size_t n, const uint64_t offs[], const size_t lens[], void *const bufs[],
+                         H5FDxhdf5_why_t *why)
+{
+    struct xh_extent one = {0}, *ext = n <= 1 ? &one : malloc(n * sizeof *ext);
+    struct xh_err err = {0};
+    uint64_t most = 0;
+    if (!ext)
+        return fail(why, ENOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        ext[i] = (struct xh_extent){.off = offs[i], .len = lens[i], .buf = bufs[i]};
+        most = lens[i] > most ? lens[i] : most;
+    }
+    int rc = xh_cache_read(b->file, most < SMALL_BYTES ? XH_KIND_META : XH_KIND_RAW, ext, n, &err);
+    if (ext != &one)
+        free(ext);
+    return rc ? tell(&err, why) : 0;
+}
+
+void H5FDxhdf5_bytes_close(H5FDxhdf5_bytes_t *b)
+{
+    if (!b)
+        return;
+    xh_cache_close(b->file);
+    free(b);
+}
