@@ -72,6 +72,12 @@ host_pip_conf() {
     done
 }
 
+# The user's settings for Go: where modules come from.
+host_go_env() {
+    local f=${GOENV:-${XDG_CONFIG_HOME:-$HOME/.config}/go/env}
+    [ ! -s "$f" ] || readlink -f "$f"
+}
+
 # Sets the array $1 to the VAR=value words that a command in the box starts with, and nothing else.
 box_env() {
     local -n out=$1
@@ -88,6 +94,7 @@ box_env() {
             XHDF5_BOX_* | XHDF5_BUILD | IN_XHDF5_BOX | PIP_CERT | PIP_CONFIG_FILE | PIP_CACHE_DIR | PIP_TARGET | PIP_PREFIX | PIP_USER | PIP_LOG | PIP_REQUIRE_VIRTUALENV) continue ;;
             PIP_FIND_LINKS | PIP_NO_INDEX) case $v in PIP_FIND_LINKS) [ -d "${!v}" ] || [[ ${!v} == *://* ]] || continue ;; esac ;;
             XHDF5_* | PIP_* | http_proxy | https_proxy | ftp_proxy | no_proxy | all_proxy | HTTP_PROXY | HTTPS_PROXY | FTP_PROXY | NO_PROXY | ALL_PROXY) ;;
+            GOPROXY | GOSUMDB | GONOSUMDB | GOPRIVATE | GONOPROXY) ;;
             CI | BEARER_TOKEN | MESON_* | NINJA_STATUS | COLORTERM | COLUMNS | LINES) ;;
             *) continue ;;
         esac

