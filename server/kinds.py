@@ -69,9 +69,11 @@ def access(args, run, values):
 
 
 def xrootd(args, program, run, values):
+    values["XROOT_PORT"] = free_port(args.addr)
     write_config("xrootd.cfg.in", run / "xrootd.cfg", access(args, run, values))
     log = run / "xrootd.log"
-    return [[program, "-c", f"{run}/xrootd.cfg", "-l", str(log)]], {"log": str(log)}
+    return [[program, "-c", f"{run}/xrootd.cfg", "-l", str(log)]], \
+        {"log": str(log), "xroot": f"{values['ADDR']}:{values['XROOT_PORT']}"}
 
 
 def cluster(args, program, run, values):
@@ -91,23 +93,80 @@ def cluster(args, program, run, values):
     return commands, {"log": str(run / "*" / "xrootd.log"), "servers": urls}
 
 
-def apache(args, program, run, values):
-    token = args.token or secrets.token_urlsafe(24)
-    values |= {"TOKEN": token, "MODULES": "/usr/lib/apache2/modules", "WRITING": ""}
-    write_config("apache.conf.in", run / "apache.conf", values)
+def passwords(run, token):
+    """A file of names and hashed passwords: the user reader, whose password is the token."""
     hashed = subprocess.run(["openssl", "passwd", "-apr1", "-stdin"], input=token, capture_output=True, text=True,
                             check=True).stdout
     (run / "passwords").write_text(f"reader:{hashed}")
+
+
+def apache(args, program, run, values):
+    token = args.token or secrets.token_urlsafe(24)
+    values |= {"TOKEN": token, "MODULES": "/usr/lib/apache2/modules",
+               "WRITING": f"Include {run}/apache-writing.conf" if args.writable else ""}
+    if args.writable:
+        write_config("apache-writing.conf.in", run / "apache-writing.conf", values)
+    write_config("apache.conf.in", run / "apache.conf", values)
+    passwords(run, token)
     return [[program, "-D", "FOREGROUND", "-f", f"{run}/apache.conf"]], {"log": str(run / "access.log"), "token": token}
 
 
+def lighttpd(args, program, run, values):
+    token = args.token or secrets.token_urlsafe(24)
+    write_config("lighttpd.conf.in", run / "lighttpd.conf", values)
+    passwords(run, token)
+    return [[program, "-D", "-f", f"{run}/lighttpd.conf"]], {"log": str(run / "access.log"), "token": token}
+
+
+def origin(args, run, values):
+    """Of what stands before another server."""
+    host, _, port = args.origin.rpartition(":")
+    (run / "cache").mkdir()
+    return values | {"NAME": "localhost", "ORIGIN": args.origin, "ORIGIN_HOST": host, "ORIGIN_PORT": port,
+                     "FRESH": args.fresh, "FRESH_PERCENT": 0 if args.fresh == "0s" else 20,
+                     "CACHE_SIZE": "10g", "CACHE_MB": 10000,
+                     "EPOCH": args.epoch}
+
+
+def nginx_cache(args, program, run, values):
+    write_config("nginx-cache.conf.in", run / "nginx.conf", origin(args, run, values))
+    return [[program, "-e", f"{run}/error.log", "-p", f"{run}/", "-c", f"{run}/nginx.conf"]], \
+        {"log": str(run / "access.log")}
+
+
+def squid_cache(args, program, run, values):
+    write_config("squid-cache.conf.in", run / "squid.conf", origin(args, run, values))
+    # First it makes its directories.
+    both = 'program=$1; shift; "$program" "$@" -z && exec "$program" "$@"'
+    return [["sh", "-c", both, "sh", program, "-N", "-f", f"{run}/squid.conf"]], {"log": str(run / "access.log")}
+
+
+def squid_proxy(args, program, run, values):
+    token = args.token or secrets.token_urlsafe(24)
+    passwords(run, token)
+    write_config("squid-proxy.conf.in", run / "squid.conf", values | {"NAME": "localhost", "PORTS": args.ports})
+    return [[program, "-N", "-f", f"{run}/squid.conf"]], {"log": str(run / "access.log"), "token": token}
+
+
+def xcache(args, program, run, values):
+    write_config("xcache.cfg.in", run / "xrootd.cfg", origin(args, run, values))
+    log = run / "xrootd.log"
+    return [[program, "-c", f"{run}/xrootd.cfg", "-l", str(log)]], {"log": str(log)}
+
+
 # |programs|: names of the first one that is here; |users|: that it may run as, the first one that is here; |log|: how
-# `requests` reads its log, by lines or, of XRootD, by its trace.
-Kind = collections.namedtuple("Kind", "programs users configure log")
+# `requests` reads its log, by lines or, of XRootD, by its trace; |needs|: the argument that says what it serves.
+Kind = collections.namedtuple("Kind", "programs users configure log needs", defaults=["root"])
 WEB = ("www-data", "nginx", "nobody")
+SQUID = ("proxy", "squid", "nobody")
 XROOTD = ("xrootd", "nobody")
 KINDS = {"nginx": Kind(("nginx",), WEB, nginx, "lines"),
-         "balancer": Kind(("nginx",), WEB, balancer, "lines"),
+         "balancer": Kind(("nginx",), WEB, balancer, "lines", "servers"),
          "apache": Kind(("apache2", "httpd"), WEB, apache, "lines"),
+         "lighttpd": Kind(("lighttpd",), WEB, lighttpd, "lines"),
+         "nginx-cache": Kind(("nginx",), WEB, nginx_cache, "lines", "origin"),
+         "squid-cache": Kind(("squid", "squid-openssl"), SQUID, squid_cache, "lines", "origin"),
+         "squid-proxy": Kind(("squid", "squid-openssl"), SQUID, squid_proxy, "lines", "ports"),
+         "xcache": Kind(("xrootd",), XROOTD, xcache, "trace", "origin"),
          "xrootd": Kind(("xrootd",), XROOTD, xrootd, "trace"),
          "cluster": Kind(("xrootd",), XROOTD, cluster, "trace")}

@@ -352,14 +352,16 @@ static int refused(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err
 {
     int status = d->reply.status;
     char tells[300] = "";
+    /* lighttpd, and whatever else has files but no WebDAV, looks for a directory before it looks at the method. */
+    static const char nowhere[] = ", as where there is no such directory, or nothing may be written";
     const char *said = words(d);
     int full = strstr(said, "no space") || strstr(said, "No space") || strstr(said, "quota");
     if (echoes(d, said))
         said = "";
     const char *colon = *said ? ": " : "";
     if (status == 404 || status == 410)
-        return xh_err_set(err, XH_E_NOENT, status, "%.200s: %d Not Found at %s%s%.160s", d->url->shown, status,
-                          a->method, colon, said);
+        return xh_err_set(err, XH_E_NOENT, status, "%.200s: %d Not Found at %s%s%s%.160s", d->url->shown, status,
+                          a->method, strcmp(a->method, "MKCOL") == 0 ? nowhere : "", colon, said);
     if ((status == 401 || status == 403) && d->o.namer.by_file && !d->url->user &&
         !xh_caller_trusts(&d->caller, d->url)) {
         char what[32];
@@ -375,7 +377,7 @@ static int refused(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err
             d->url->shown, status, a->method,
             d->url->user                                ? "this user name"
             : d->caller.token && d->caller.token->value ? d->caller.token->note
-                                                        : "nobody without a token",
+                                                        : "a client without a token",
             tells);
     }
     if (status == 413 || status == 507)

@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """The table of docs/archives.md at one stock server: what a reader does there, each with the right bytes. TAP.
 
-Usage: servers.py apache [CELL …]       with cells: only these
+Usage: servers.py apache|lighttpd|nginx-cache|squid-cache|xcache [CELL …]       with cells: only these
 
 Requests and bytes are those of the server's own log.
 """
+import concurrent.futures
 import contextlib
+import os
 import pathlib
 import re
+import signal
+import ssl
+import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
@@ -17,6 +24,8 @@ import harness  # noqa: E402
 PYTHON = harness.H5PY["3.16.0"]
 IMAGES, SIDE, DATASETS = 24, 1024, 600
 IMAGE_BYTES = SIDE * SIDE * 2
+TOLD = "was changed on the server"
+FRESH = {"nginx-cache": "1s", "squid-cache": "0s", "xcache": "-"}  # so long it does not ask its origin
 
 # Does one thing with the file and prints what it saw: the same of the local file is what is right.
 READ = """
@@ -37,12 +46,46 @@ with h5py.File(path, "r") as f:
         seen(f["images"][:, 500, 8:24])
 """
 
+# Answers each line of standard input, "open" or the number of an image, by the version whose bytes came or the error.
+FOLLOW = """
+import sys, h5py, numpy as np
+file = None
+for line in sys.stdin:
+    try:
+        if line == "open\\n":
+            if file:
+                file.close()
+            file = h5py.File(sys.argv[1], "r")
+            print("opened", flush=True)
+        else:
+            image = file["images"][int(line)]
+            assert image.min() == image.max(), "MIXED"
+            print(image.min(), flush=True)
+    except Exception as e:
+        print(type(e).__name__, str(e).replace("\\n", " "), flush=True)
+"""
+VERSION = """
+import sys, h5py, numpy as np
+with h5py.File(sys.argv[1], "w") as f:
+    f["images"] = np.full((20, 1 << 20), int(sys.argv[2]), "u1")
+"""
+WRITE = """
+import sys, h5py, numpy as np
+what, url = sys.argv[1:]
+with h5py.File(url, "w" if what == "create" else "r+") as f:
+    if what == "create":
+        f["a"], f["b"] = np.arange(100000), np.arange(100000)
+        f.create_dataset("packed", data=np.arange(90000).reshape(300, 300), chunks=(50, 50), compression="gzip")
+    else:
+        f[what][:1000] = 7
+"""
+
 
 class At:
-    """One server, with the files that it serves."""
+    """One server, with the files that it serves: |root|; of a cache also what it stands before."""
 
-    def __init__(self, kind, server, root):
-        self.kind, self.server, self.root = kind, server, root
+    def __init__(self, kind, server, root, origin=None):
+        self.kind, self.server, self.root, self.origin = kind, server, root, origin or server
 
     def read(self, what, name, env={}, **options):
         """(exit status, what it printed, counters and errors, requests, bytes): by a reader that knows nothing yet"""
@@ -58,14 +101,44 @@ class At:
         assert status == 0 and want and out == want, f"{out}, not {want}{err[-3000:]}"
         assert requests <= most_requests and sent <= most_bytes, f"{requests} requests, {sent} bytes"
 
+    def origin_bytes(self):
+        """What a cache's origin has sent, or, of an XRootD, whose log tells of http alone, read."""
+        if self.origin.kind == "nginx":
+            return self.origin.requests()[1]
+        return int(re.search(r"rchar: (\d+)", pathlib.Path(f"/proc/{self.origin.facts['pid']}/io").read_text())[1])
+
+    def run(self, code, *words, env={}, shadow=None, **options):
+        return harness.run([PYTHON, "-c", code, *words], harness.driver_env(self.server, shadow, **options) | env)
+
+    @contextlib.contextmanager
+    def follower(self, name, **options):
+        """A reader that does as it is told, and asks the server for all that it reads: a function."""
+        env = harness.driver_env(self.server, **options) | {"XHDF5_SHADOW": "off", "XHDF5_READAHEAD": "off"}
+        child = subprocess.Popen([str(PYTHON), "-c", FOLLOW, f"{self.server.url}/{name}"], env=env, text=True,
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+        def tell(word):
+            child.stdin.write(f"{word}\n")
+            child.stdin.flush()
+            said = child.stdout.readline().strip()
+            assert said and "MIXED" not in said, said or "it has ended"
+            return said
+        try:
+            yield tell
+        finally:
+            child.kill()
+            child.wait()
+
 
 def opened(at):
-    at.right("open", "images.h5", 4, 100_000)
+    at.right("open", "images.h5", 5 if at.kind == "xcache" else 4, 200_000)
 
 
 def walked(at):
     size = (at.root / "tree.h5").stat().st_size
-    at.right("walk", "tree.h5", DATASETS / 10, 1.5 * size, head_bytes=16384, whole_file_bytes=16384)
+    # What a server sends before its answer of the whole file to several ranges is cut off.
+    more = 0 if at.kind in MANY_RANGES else 1 << 20
+    at.right("walk", "tree.h5", DATASETS / 10, 1.5 * size + more, head_bytes=16384, whole_file_bytes=16384)
 
 
 def streamed(at):
@@ -73,7 +146,7 @@ def streamed(at):
 
 
 def scattered(at):
-    at.right("random", "images.h5", 8, IMAGE_BYTES, head_bytes=16384)
+    at.right("random", "images.h5", 8 if at.kind in MANY_RANGES else IMAGES + 8, 2 * IMAGE_BYTES, head_bytes=16384)
 
 
 def private(at):
@@ -86,7 +159,8 @@ def private(at):
             file.write_text(f"machine {host} login reader password {password}\n")
             file.chmod(0o600)
             return {"XHDF5_NETRC": "on", "NETRC": str(file)}
-        at.right("open", "private/images.h5", 5, 100_000, env={"BEARER_TOKEN": token})
+        if at.kind != "lighttpd":
+            at.right("open", "private/images.h5", 5, 100_000, env={"BEARER_TOKEN": token})
         at.right("open", "private/images.h5", 5, 100_000, env=netrc(token))
         for env in ({}, {"BEARER_TOKEN": "wrong"}, netrc("wrong")):
             status, _, err, *_ = at.read("open", "private/images.h5", env)
@@ -94,31 +168,176 @@ def private(at):
             assert token not in err
 
 
-CELLS = {"open": opened, "walk": walked, "stream": streamed, "random": scattered, "private": private}
+def made(at, name, version, age_s):
+    """A version of a file takes the name; its date is so long ago."""
+    status, out, err = harness.run([PYTHON, "-c", VERSION, at.root / "part", str(version)], harness.clean_env())
+    assert status == 0, out + err
+    then = time.time() - age_s
+    os.utime(at.root / "part", (then, then))
+    (at.root / "part").rename(at.root / name)
+
+
+def changed(at):
+    """Another takes the name while it is open: what is read is the old one's, or an error; opened again, it is the new one's."""
+    made(at, "v.h5", 1, 7200)
+    with at.follower("v.h5", revalidate_ms=200) as tell:
+        assert tell("open") == "opened" and tell(3) == "1" and tell(4) == "1"
+        made(at, "v.h5", 2, 3600)
+        end, image = time.monotonic() + 20, 5
+        while (said := tell(image)) == "1":
+            assert time.monotonic() < end, "it is not told"
+            image = image + 1 if image < 19 else 5
+            time.sleep(0.15)    # lighttpd knows a file for up to two seconds
+        assert TOLD in said, said
+        end = time.monotonic() + 20     # a cache may show the old one so long: then all of it, or an error
+        while True:
+            said = [tell("open"), *(tell(n) for n in (3, 10, 19))]
+            versions = {word for word in said if word.isdigit()}
+            assert len(versions) <= 1 and said[0] == "opened", said
+            if versions == {"2"}:
+                break
+            assert at.origin is not at.server and time.monotonic() < end, said
+            time.sleep(0.2)
+
+
+def written(at):
+    """A new file, a change, and two at once; what is there is what was written, and nothing lies beside it."""
+    url = f"{at.server.url}/new.h5"
+    with harness.shadow_dir() as shadow, tempfile.TemporaryDirectory() as overlay:
+        options = {"shadow": shadow, "writable": "on", "overlay_dir": overlay}
+        for what in ("create", "a"):
+            status, out, err = at.run(WRITE, what, url, **options)
+            assert status == 0, out + err[-3000:]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            both = list(pool.map(lambda what: at.run(WRITE, what, url, **options), ("a", "b")))
+        assert all(status == 0 for status, *_ in both), both
+    said = harness.run([PYTHON, "-c", "import sys, h5py; f = h5py.File(sys.argv[1]); "
+                        "print((f['a'][:] == 7).sum(), (f['b'][:] == 7).sum(), f['packed'][299, 299])",
+                        at.root / "new.h5"], harness.clean_env())[1]
+    assert said == "1000 1000 89999\n", said
+    assert [f.name for f in at.root.glob("new*")] == ["new.h5"], list(at.root.glob("new*"))
+
+
+def refused(at):
+    """It takes no writing: that is said when the file is opened, by name, and the file is as it was."""
+    made(at, "w.h5", 1, 7200)
+    before = (at.root / "w.h5").read_bytes()
+    with harness.shadow_dir() as shadow, tempfile.TemporaryDirectory() as overlay:
+        for what, name in (("create", "new.h5"), ("images", "w.h5")):
+            status, out, err = at.run(WRITE, what, f"{at.server.url}/{name}", shadow=shadow, writable="on",
+                                      overlay_dir=overlay)
+            assert status and at.server.url in err and re.search(REFUSALS[at.kind], err), err[-3000:]
+    assert (at.root / "w.h5").read_bytes() == before and not (at.root / "new.h5").exists()
+
+
+def failing(at):
+    """No such file; the server is stopped while a file is open, and started again."""
+    status, _, err, *_ = at.read("open", "nothere.h5")
+    assert status and "FileNotFoundError" in err, err[-2000:]
+    made(at, "f.h5", 1, 7200)
+    with at.follower("f.h5", retries=1, connect_timeout_ms=2000) as tell:
+        assert tell("open") == "opened"
+        at.server.stop()
+        try:
+            said = tell(3)
+            assert said.startswith(("ConnectionError", "ConnectionRefusedError", "OSError", "TimeoutError")), said
+        finally:
+            at.server.start_again()
+        assert tell("open") == "opened" and tell(5) == "1"
+
+
+def cached(at):
+    """Two hosts read at once: the origin sends each byte once. A third reads what is here while the origin is down."""
+    at.server.stop()        # and with it what it holds
+    at.server.start_again()
+    before = at.origin_bytes()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: at.right("stream", "images.h5", 1000, 1e9), range(2)))
+    sent = at.origin_bytes() - before
+    assert sent < 1.1 * IMAGES * IMAGE_BYTES, f"{sent} bytes"
+    if at.kind == "xcache":
+        os.kill(int(at.origin.facts["pid"]), signal.SIGSTOP)
+    else:
+        at.origin.stop()
+    try:
+        at.right("stream", "images.h5", 1000, 1e9)
+    finally:
+        if at.kind == "xcache":
+            os.kill(int(at.origin.facts["pid"]), signal.SIGCONT)
+        else:
+            at.origin.start_again()
+
+
+def left_open(at):
+    """A file that changes under its name is of two versions in an XCache: docs/servers.md tells owners."""
+    trust = ssl.create_default_context(cafile=at.server.cacert)
+
+    def piece(mebibyte):
+        start = mebibyte << 20
+        ask = urllib.request.Request(f"{at.server.url}/x.h5", headers={"Range": f"bytes={start}-{start + (1 << 20) - 1}"})
+        with urllib.request.urlopen(ask, context=trust, timeout=20) as reply:
+            return reply.read()
+    made(at, "x.h5", 1, 7200)
+    for mebibyte in (0, 3, 4):
+        piece(mebibyte)
+    made(at, "x.h5", 2, 3600)
+    more = iter(range(5, 19))   # until it has closed the old one
+    harness.wait_for(lambda: piece(next(more))[-1] == 2 or time.sleep(1), "a new piece")
+    with at.follower("x.h5") as tell:
+        assert (tell("open"), tell(3), tell(19)) == ("opened", "1", "2"), "it is told of now"
+
+
+READING = {"open": opened, "walk": walked, "stream": streamed, "random": scattered}
+CELLS = {kind: READING | {"version": changed, "failure": failing} | more for kind, more in {
+    "apache": {"private": private, "write": written},
+    "lighttpd": {"private": private, "write": refused},
+    "nginx-cache": {"write": refused, "cached": cached},
+    "squid-cache": {"write": refused, "cached": cached},
+    "xcache": {"version": left_open, "write": refused, "cached": cached}}.items()}
+REFUSALS = {"lighttpd": "404 Not Found at MKCOL, as where there is no such directory|412|405|501", "nginx-cache": "403.*MKCOL", "squid-cache": "403.*MKCOL", "xcache": "read-only file system|does not tell its version"}
+MANY_RANGES = "apache", "lighttpd", "squid-cache", "xcache"
+
+
+@contextlib.contextmanager
+def serving(kind, root, ca):
+    words = ["--ca", str(ca)]
+    if kind not in ("nginx-cache", "squid-cache", "xcache"):
+        with harness.Server(kind, root, words=[*words, *["--writable"] * ("write" in CELLS[kind])]) as server:
+            yield At(kind, server, root)
+        return
+    with harness.Server("xrootd" if kind == "xcache" else "nginx", root, words=words) as origin:
+        where = origin.facts["xroot"] if kind == "xcache" else origin.url.removeprefix("https://")
+        with harness.Server(kind, None, words=[*words, "--origin", where, "--fresh", FRESH[kind]]) as server:
+            yield At(kind, server, root, origin)
 
 
 def main():
-    kind, cells = sys.argv[1], sys.argv[2:] or CELLS
+    kind, cells = sys.argv[1], sys.argv[2:] or CELLS[sys.argv[1]]
     tap = harness.Tap()
     with contextlib.ExitStack() as stack:
-        root = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xh-servers-")), "data")
+        top = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xh-servers-")))
+        root, ca = top / "data", top / "ca"
         (root / "private").mkdir(parents=True)
-        for path in (root.parent, root, root / "private"):
+        ca.mkdir()
+        for path in (top, root / "private"):
             path.chmod(0o755)
+        root.chmod(0o777)
+        sys.path.append(str(harness.TOP / "server"))
+        import throwaway_ca
+        throwaway_ca.make_ca(ca)
         for name, words in (("images", ("--n", IMAGES, "--side", SIDE)), ("tree", ("--datasets", DATASETS))):
             status, out, err = harness.run([PYTHON, harness.TOP / "tests/support/mkdata.py", name, root / f"{name}.h5",
                                             *words], harness.clean_env())
             assert status == 0, out + err
         (root / "private/images.h5").hardlink_to(root / "images.h5")
         try:
-            server = stack.enter_context(harness.Server(kind, root))
+            at = stack.enter_context(serving(kind, root, ca))
         except harness.serve().Impossible as why:
-            tap.skip(f"{kind}", why)
+            tap.skip(kind, why)
             return tap.done()
-        at = At(kind, server, root)
         for cell in cells:
             with tap.claim(f"{kind}: {cell}"):
-                CELLS[cell](at)
+                CELLS[kind][cell](at)
     return tap.done()
 
 

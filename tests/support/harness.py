@@ -88,6 +88,17 @@ class Server:
         """(requests, bytes) so far, from the server's own log."""
         return serve().requests(self.run)
 
+    def stop(self):
+        """Its processes end; its address remains its own for `start_again`."""
+        serve().stop(self.run)
+        os.mkdir(self.run)
+
+    def start_again(self):
+        """At the same address. With a CA of the test's own (--ca) the reader trusts it as before."""
+        port = re.search(r":(\d+)/?$", self.facts["url"])[1]
+        self.words += ["--port", port] * ("--port" not in self.words)
+        self.__enter__()
+
     def __exit__(self, *exc):
         with contextlib.suppress(Exception):
             serve().stop(self.run)
