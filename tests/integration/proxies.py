@@ -3,7 +3,7 @@
 
 Usage: proxies.py ORIGIN_READ WATCHED_GETENV
 
-The server is tests/support/liar.py with TLS and without, the proxy tests/support/connect_proxy.py.
+The server is tests/support/liar.py with TLS and without, the proxy tests/support/connect_proxy.py, and Squid.
 """
 import json
 import os
@@ -176,6 +176,38 @@ def doctor(tap, t):
         nothing_shown(out, err)
 
 
+def squid(tap, t):
+    """A real one: CONNECT and absolute URLs, with a login. Its log has who asked for what, and how that ended."""
+    try:
+        server = harness.Server("squid-proxy", None, words=("--ports", "1-65535")).__enter__()
+    except harness.serve().Impossible as why:
+        tap.skip("Squid", why)
+        return
+    log = pathlib.Path(server.facts["log"])
+    try:
+        token, address = server.facts["token"], server.url.removeprefix("http://")
+
+        def open_by(login, variable, base):
+            before = len(log.read_text().splitlines())
+            env = {k: v for k, v in t.clean.items()} | {variable: f"http://{login}{address}", "XHDF5_LOG": "all"}
+            out, err = t.open(env, base)
+            assert token not in out + err, err[-2000:]
+            return out, lambda: log.read_text().splitlines()[before:]
+        for base, variable, word in ((t.liar.base, "https_proxy", "CONNECT 127."), (t.liar.http, "http_proxy", "GET http")):
+            with tap.claim(f"{variable} is Squid: read through it"):
+                out, asked = open_by(f"reader:{token}@", variable, base)
+                assert out.startswith("size="), out
+                harness.wait_for(lambda: any(f'user="reader" "{word}' in line for line in asked()), "a line in its log")
+            for what, login in (("a wrong login", "reader:wrong@"), ("no login", "")):
+                with tap.claim(f"{variable} is Squid, and {what} is refused: said once, and what to do"):
+                    out, asked = open_by(login, variable, base)
+                    assert out.startswith("XH_E_ACCES 407") and variable in out, out
+                    harness.wait_for(lambda: asked(), "a line in its log")
+                    assert len(asked()) <= 2 and all("status=407" in line for line in asked()), asked()
+    finally:
+        server.__exit__()
+
+
 def at_opening(tap, t, watched):
     right = f"{sum(range(3000000))} {sum(range(5000000))}\n"
     with tap.claim("a proxy that is set after a file was opened is not that file's"), connect_proxy.Proxy() as p:
@@ -209,6 +241,7 @@ def main():
             t = Test(sys.argv[1], file, liar, shadow)
             used(tap, t)
             refused(tap, t)
+            squid(tap, t)
             doctor(tap, t)
             at_opening(tap, t, os.path.abspath(sys.argv[2]))
     return tap.done()
