@@ -86,6 +86,10 @@ void xh_learn_check(struct xh_origin *o)
 
 /* ---- what an exchange teaches */
 
+/* So many remembered targets in a row that sent elsewhere when they were asked again: targets are good for one request,
+ * and none is remembered any more. */
+#define BOUNCED_MOST 3
+
 /* A request worked: at the end of redirects, later ones go there at once. When data comes from another server than
  * before, or than the date, its copy may be of another version, which XRootD's replies do not tell. Where the servers
  * that have the data refuse PROPFIND, fail at it or send it elsewhere, and another one answers it, there is no date of
@@ -98,7 +102,9 @@ static void remember_server(const struct xh_exchange *x)
     if (!data && o->target && !xh_url_same_server(o->target, x->url) &&
         (r->tries.sent_away || (r->tries.from_original && x->url == o->url)))
         o->dates_at_first = 1;
-    if (data && r->url && o->target != r->url) {
+    if (data && !r->url && o->target == x->url)
+        o->bounced = 0;
+    if (data && r->url && o->target != r->url && o->bounced < BOUNCED_MOST) {
         xh_url_unref(o->target);
         o->target = xh_url_ref(r->url);
     }
@@ -141,6 +147,7 @@ static void keep(const struct xh_exchange *x, const struct xh_verdict *v)
         xh_url_unref(r->url);
         r->url = v->to;
     }
+    o->bounced += v->bounced && o->bounced < BOUNCED_MOST;
     if (v->forgets)
         forget_target(x);
     if (v->drops_redirect) {

@@ -25,6 +25,7 @@ struct xh_origin {
     struct xh_ring jobs;
     struct xh_dialect dialect; /* proof, value and size: constant once opened */
     struct xh_url *target;     /* where the last redirect led; NULL: nowhere else */
+    unsigned bounced;          /* so many remembered targets in a row sent elsewhere; at its most (learn.c) for good */
     struct xh_url *served;     /* where the last reply or date came from; NULL: none yet */
     int dates_at_first;        /* PROPFIND is asked of the first server: those that it redirects to do not answer it */
     int check_due;             /* another server answers now: the version is to be confirmed there at once */

@@ -371,6 +371,11 @@ int xh_url_is_directory(const struct xh_url *u)
     return n > 0 && u->text[n - 1] == '/';
 }
 
+int xh_url_is_opendap(const struct xh_url *u)
+{
+    return strstr(u->shown, "/dodsC/") || strstr(u->shown, "/opendap/");
+}
+
 struct xh_url *xh_url_ref(struct xh_url *u)
 {
     if (u)

@@ -58,6 +58,9 @@ uint64_t xh_url_server_hash(const struct xh_url *u);
 /* 1 when |u| ends as a directory's URL does: servers send to that whoever asks for the directory without the slash. */
 int xh_url_is_directory(const struct xh_url *u);
 
+/* 1 when |u| is most likely one of THREDDS' or Hyrax' OPeNDAP service, which serves no files. */
+int xh_url_is_opendap(const struct xh_url *u);
+
 struct xh_url *xh_url_ref(struct xh_url *u); /* NULL allowed */
 void xh_url_unref(struct xh_url *u);         /* NULL allowed */
 

@@ -228,6 +228,12 @@ static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict
     if (++v->tries.hops > XH_HOPS_MOST)
         return FAIL(XH_E_PROTO, status, "redirected more than %u times: a loop on the server", XH_HOPS_MOST);
     v->tries.sent_away |= x->ask == XH_ASK_STAT && was_remembered(a);
+    /* A target that sends elsewhere is over. The original URL has what a target never knew: dCache's pools take a ticket
+     * from one connection, and send others back to the door, without the macaroon that it wants. */
+    if (x->ask == XH_ASK_RANGES && was_remembered(a) && goes_back(a, v)) {
+        v->bounced = 1;
+        return again(v);
+    }
     if (xh_proxy_follow(a->proxies, x->url, x->reply.location, &v->to, &v->err) == 0)
         return XH_NEXT_AGAIN;
     v->err.status = status;
@@ -485,6 +491,12 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
                     "the second server answered with status %d, which cannot be used here, although the first one was "
                     "asked again where the file is: %u times in a row what it names was refused",
                     status, v->tries.returns + 1);
+    if (xh_url_is_opendap(a->first))
+        return FAIL(XH_E_STATUS, status,
+                    "status %d: this looks like the address of an OPeNDAP service, which answers no plain GET. THREDDS "
+                    "has the file at the same address with /fileServer/ instead of /dodsC/; Hyrax, where it is let, "
+                    "with .file behind it",
+                    status);
     return FAIL(XH_E_STATUS, status, "the server answered with status %d, which cannot be used here", status);
 }
 

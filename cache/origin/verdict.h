@@ -28,6 +28,7 @@ struct xh_verdict {
     uint64_t hold_ms;        /* the server is to be left alone for so long; 0: it said nothing */
     struct xh_url *to;       /* a redirect leads there, or NULL. Owns: the caller unrefs it */
     int forgets;             /* where a redirect had led is forgotten: the original URL decides anew */
+    int bounced;             /* a remembered target sent elsewhere */
     int drops_redirect;      /* the request's own redirect counts no more than the one that the object remembers */
     int served;              /* a reply to be used came from x->url */
     int changed;             /* the file is another version now: |err| says how. All its transfers fail */

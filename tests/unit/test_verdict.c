@@ -279,6 +279,26 @@ Test(verdict, a_remembered_target_that_refuses_is_asked_for_anew, .init = fresh,
         }
 }
 
+Test(verdict, a_remembered_target_that_sends_elsewhere_is_over, .init = fresh, .fini = over)
+{
+    struct xh_url *target;
+    cr_assert_eq(xh_url_parse("http://elsewhere/ticket", &target, NULL), 0);
+    for (unsigned times = 0;; times++) {
+        ask(1, target, "HTTP/1.1 302 No\nLocation: http://host/without-the-macaroon\n\n");
+        cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN);
+        if (v.to) /* an end of it: it is followed */
+            break;
+        cr_assert(v.forgets && v.bounced && a.tries.from_original && times < 10);
+    }
+    cr_assert(!v.bounced && !v.forgets);
+    fresh();
+    a.redirected = 1; /* to a new target, which is followed on */
+    ask(1, target, "HTTP/1.1 302 No\nLocation: http://host/further\n\n");
+    cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN);
+    cr_assert(v.to && !v.bounced && !v.forgets);
+    xh_url_unref(target);
+}
+
 Test(verdict, a_login_that_was_not_sent_is_not_said_to_be_refused, .init = fresh, .fini = over)
 {
     struct xh_url *named, *target;
