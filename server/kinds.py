@@ -155,7 +155,7 @@ def xcache(args, program, run, values):
 
 
 # |programs|: names of the first one that is here; |users|: that it may run as, the first one that is here; |log|: how
-# `requests` reads its log, by lines or, of XRootD, by its trace; |needs|: the argument that says what it serves.
+# `requests` reads its log, by lines, which may come late, or, of XRootD, by its trace; |needs|: the argument that says what it serves.
 Kind = collections.namedtuple("Kind", "programs users configure log needs", defaults=["root"])
 WEB = ("www-data", "nginx", "nobody")
 SQUID = ("proxy", "squid", "nobody")
@@ -163,7 +163,7 @@ XROOTD = ("xrootd", "nobody")
 KINDS = {"nginx": Kind(("nginx",), WEB, nginx, "lines"),
          "balancer": Kind(("nginx",), WEB, balancer, "lines", "servers"),
          "apache": Kind(("apache2", "httpd"), WEB, apache, "lines"),
-         "lighttpd": Kind(("lighttpd",), WEB, lighttpd, "lines"),
+         "lighttpd": Kind(("lighttpd",), WEB, lighttpd, "late lines"),
          "nginx-cache": Kind(("nginx",), WEB, nginx_cache, "lines", "origin"),
          "squid-cache": Kind(("squid", "squid-openssl"), SQUID, squid_cache, "lines", "origin"),
          "squid-proxy": Kind(("squid", "squid-openssl"), SQUID, squid_proxy, "lines", "ports"),

@@ -281,8 +281,15 @@ def left_open(at):
     for mebibyte in (0, 3, 4):
         piece(mebibyte)
     made(at, "x.h5", 2, 3600)
-    more = iter(range(5, 19))   # until it has closed the old one
-    harness.wait_for(lambda: piece(next(more))[-1] == 2 or time.sleep(1), "a new piece")
+
+    def holds_old():
+        """The origin has the old file open as long as the cache has."""
+        for fd in pathlib.Path(f"/proc/{at.origin.facts['pid']}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if "x.h5" in os.readlink(fd):
+                    return True
+        return False
+    harness.wait_for(lambda: not holds_old(), "that the old one is closed", 40)
     with at.follower("x.h5") as tell:
         assert (tell("open"), tell(3), tell(19)) == ("opened", "1", "2"), "it is told of now"
 
