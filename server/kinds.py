@@ -41,6 +41,11 @@ def nginx(args, program, run, values):
         values["WRITING"] += f"\n        open_file_cache max=1000 inactive=60s; open_file_cache_min_uses {args.file_cache};"
     if args.limit_rate:
         values["WRITING"] += f"\n        limit_rate {args.limit_rate};"
+    values["LIMITS"] = ""
+    if args.limits:
+        write_config("nginx-limits.conf.in", run / "nginx-limits.conf", values | {
+            "CONNECTIONS": args.limits[0], "RATE": args.limits[1]})
+        values["LIMITS"] = f"    include {run}/nginx-limits.conf;"
     if args.writable:
         write_config("nginx-writing.conf.in", run / "nginx-writing.conf", values)
     write_config("nginx.conf.in", run / "nginx.conf", values)
@@ -70,7 +75,12 @@ def access(args, run, values):
 
 def xrootd(args, program, run, values):
     values["XROOT_PORT"] = free_port(args.addr)
-    write_config("xrootd.cfg.in", run / "xrootd.cfg", access(args, run, values))
+    values = access(args, run, values)
+    if args.limits:
+        write_config("xrootd-limits.cfg.in", run / "limits.cfg", values | {
+            "CONNECTIONS": args.limits[0], "RATE": args.limits[1]})
+        values["ACCESS"] += f"\ncontinue {run}/limits.cfg"
+    write_config("xrootd.cfg.in", run / "xrootd.cfg", values)
     log = run / "xrootd.log"
     return [[program, "-c", f"{run}/xrootd.cfg", "-l", str(log)]], \
         {"log": str(log), "xroot": f"{values['ADDR']}:{values['XROOT_PORT']}"}
@@ -155,7 +165,8 @@ def xcache(args, program, run, values):
 
 
 # |programs|: names of the first one that is here; |users|: that it may run as, the first one that is here; |log|: how
-# `requests` reads its log, by lines, which may come late, or, of XRootD, by its trace; |needs|: the argument that says what it serves.
+# `requests` reads its log, by lines, which may come late, or, of XRootD, by its trace; |needs|: the argument that says
+# what it serves.
 Kind = collections.namedtuple("Kind", "programs users configure log needs", defaults=["root"])
 WEB = ("www-data", "nginx", "nobody")
 SQUID = ("proxy", "squid", "nobody")

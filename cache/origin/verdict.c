@@ -494,8 +494,8 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     if (xh_url_is_opendap(a->first))
         return FAIL(XH_E_STATUS, status,
                     "status %d: this looks like the address of an OPeNDAP service, which answers no plain GET. THREDDS "
-                    "has the file at the same address with /fileServer/ instead of /dodsC/; Hyrax, where it is let, "
-                    "with .file behind it",
+                    "has the file at the same address with /fileServer/ instead of /dodsC/; Hyrax has it only where its "
+                    "owner lets files be fetched",
                     status);
     return FAIL(XH_E_STATUS, status, "the server answered with status %d, which cannot be used here", status);
 }

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Archives that cannot be had here, imitated (tests/support/lies/archives.py): what docs/archives.md says of them. TAP."""
+"""Archives that cannot be had here, imitated: what docs/archives.md says of them (tests/support/lies/archives.py). TAP.
+"""
+import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -9,6 +12,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
                 str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 import faults  # noqa: E402
 import harness  # noqa: E402
+import servers  # noqa: E402
 
 PYTHON = harness.H5PY["3.16.0"]
 SAMPLE = """
@@ -47,8 +51,9 @@ class Test:
 
 
 def dcache(tap, t):
-    for how, address, env in (("in the URL", "/dcache/u.h5?authz=A", {}), ("as a token", "/dcache/t.h5", {"BEARER_TOKEN": "A"})):
-        with tap.claim(f"dCache, a macaroon {how}: read, though each ticket is one connection's and a pool knows no macaroon"):
+    for how, address, env in (("in the URL", "/dcache/u.h5?authz=A", {}),
+                              ("as a token", "/dcache/t.h5", {"BEARER_TOKEN": "A"})):
+        with tap.claim(f"dCache, a macaroon {how}: read, though a ticket is one connection's, and no pool knows it"):
             out, err, seen = t.read(address, env)
             assert out == t.right, out + err[-2000:]
             pools = [r for path, rs in seen.items() if path.startswith("/dcache-pool/") for r in rs]
@@ -85,11 +90,25 @@ def addresses(tap, t):
         out, err, seen = t.read("/dataverse/x.h5?key=A", {"XHDF5_LOG": "all"})
         assert out == t.right, out + err[-2000:]
         assert "key=A" not in err and "=secret" not in err, "a key is shown"
-        assert any(path.startswith("/signed/") for path in seen) and not any("key=A" in p for p in seen if "signed" in p)
+        signed = [path for path in seen if path.startswith("/signed/")]
+        assert signed and not any("key=A" in path for path in signed)
+
+
+def table(tap):
+    with tap.claim("each test that docs/archives.md names is there, and each of its cells"):
+        there = {t["name"] for t in json.loads((harness.BUILD / "meson-info/intro-tests.json").read_text())}
+        rows = re.findall(r"(?m)^\| .* \|$", (harness.TOP / "docs/archives.md").read_text())
+        named = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+        assert len(named) > 50, named
+        for name in named:
+            test, _, cell = name.partition(": ")
+            assert test in there, f"no test {test}"
+            assert not cell or cell in servers.CELLS[test.removeprefix("servers-")], f"{test} has no {cell}"
 
 
 def main():
     tap = harness.Tap()
+    table(tap)
     with tempfile.TemporaryDirectory(prefix="xh-archives-") as d:
         file = pathlib.Path(d, "x.h5")
         subprocess.run([str(PYTHON), "-c", SAMPLE, str(file)], check=True, env=harness.clean_env())

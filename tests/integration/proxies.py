@@ -193,7 +193,8 @@ def squid(tap, t):
             out, err = t.open(env, base)
             assert token not in out + err, err[-2000:]
             return out, lambda: log.read_text().splitlines()[before:]
-        for base, variable, word in ((t.liar.base, "https_proxy", "CONNECT 127."), (t.liar.http, "http_proxy", "GET http")):
+        for base, variable, word in ((t.liar.base, "https_proxy", "CONNECT 127."),
+                                     (t.liar.http, "http_proxy", "GET http")):
             with tap.claim(f"{variable} is Squid: read through it"):
                 out, asked = open_by(f"reader:{token}@", variable, base)
                 assert out.startswith("size="), out

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The table of docs/archives.md at one stock server: what a reader does there, each with the right bytes. TAP.
 
-Usage: servers.py apache|lighttpd|nginx-cache|squid-cache|xcache [CELL …]       with cells: only these
+Usage: servers.py apache|lighttpd|nginx|xrootd|nginx-cache|squid-cache|xcache [CELL …]       with cells: only these
 
 Requests and bytes are those of the server's own log.
 """
@@ -36,7 +36,7 @@ def seen(*arrays):
 with h5py.File(path, "r") as f:
     if what == "walk":
         found = []
-        f.visititems(lambda name, o: found.append((name, sorted(o.attrs), None if not hasattr(o, "shape") else o[()].sum())))
+        f.visititems(lambda name, o: found.append((name, sorted(o.attrs), hasattr(o, "shape") and o[()].sum())))
         print(len(found), hashlib.sha256(repr(found).encode()).hexdigest())
     elif what == "open":
         seen(f["images"][3, 100, :3000])
@@ -178,7 +178,7 @@ def made(at, name, version, age_s):
 
 
 def changed(at):
-    """Another takes the name while it is open: what is read is the old one's, or an error; opened again, it is the new one's."""
+    """Another takes the name while it is open: what is read is the old one's, or an error; then the new one's."""
     made(at, "v.h5", 1, 7200)
     with at.follower("v.h5", revalidate_ms=200) as tell:
         assert tell("open") == "opened" and tell(3) == "1" and tell(4) == "1"
@@ -274,7 +274,7 @@ def left_open(at):
 
     def piece(mebibyte):
         start = mebibyte << 20
-        ask = urllib.request.Request(f"{at.server.url}/x.h5", headers={"Range": f"bytes={start}-{start + (1 << 20) - 1}"})
+        ask = urllib.request.Request(f"{at.server.url}/x.h5", headers={"Range": f"bytes={start}-{start + 1048575}"})
         with urllib.request.urlopen(ask, context=trust, timeout=20) as reply:
             return reply.read()
     made(at, "x.h5", 1, 7200)
@@ -294,6 +294,20 @@ def left_open(at):
         assert (tell("open"), tell(3), tell(19)) == ("opened", "1", "2"), "it is told of now"
 
 
+def limited(at):
+    """By nginx-limits.conf.in or xrootd-limits.cfg.in: all of it comes, and those that were told to wait do."""
+    began = time.monotonic()
+    at.right("stream", "images.h5", 1000, 1e9)
+    took_s = time.monotonic() - began
+    at.right("walk", "tree.h5", 1000, 1e9, head_bytes=16384, whole_file_bytes=16384)
+    if at.kind == "xrootd":
+        assert took_s > IMAGES * IMAGE_BYTES / 2 / (LIMITS[at.kind][1] << 20), f"{took_s} s: it is not limited"
+        return
+    log = pathlib.Path(at.server.facts["log"]).read_text()
+    asked, refused = log.count(" status="), log.count(" status=429 ")
+    assert 0 < refused <= asked / 3, f"{refused} of {asked} requests were refused"
+
+
 READING = {"open": opened, "walk": walked, "stream": streamed, "random": scattered}
 CELLS = {kind: READING | {"version": changed, "failure": failing} | more for kind, more in {
     "apache": {"private": private, "write": written},
@@ -301,7 +315,11 @@ CELLS = {kind: READING | {"version": changed, "failure": failing} | more for kin
     "nginx-cache": {"write": refused, "cached": cached},
     "squid-cache": {"write": refused, "cached": cached},
     "xcache": {"version": left_open, "write": refused, "cached": cached}}.items()}
-REFUSALS = {"lighttpd": "404 Not Found at MKCOL, as where there is no such directory|412|405|501", "nginx-cache": "403.*MKCOL", "squid-cache": "403.*MKCOL", "xcache": "read-only file system|does not tell its version"}
+CELLS |= {"nginx": {"limited": limited}, "xrootd": {"limited": limited}}
+LIMITS = {"nginx": (2, 8), "xrootd": (4, 20)}   # how many at once; requests a second, or MiB
+REFUSALS = {"lighttpd": "404 Not Found at MKCOL, as where there is no such directory|412|405|501",
+            "nginx-cache": "403.*MKCOL", "squid-cache": "403.*MKCOL",
+            "xcache": "read-only file system|does not tell its version"}
 MANY_RANGES = "apache", "lighttpd", "squid-cache", "xcache"
 
 
@@ -309,7 +327,11 @@ MANY_RANGES = "apache", "lighttpd", "squid-cache", "xcache"
 def serving(kind, root, ca):
     words = ["--ca", str(ca)]
     if kind not in ("nginx-cache", "squid-cache", "xcache"):
-        with harness.Server(kind, root, words=[*words, *["--writable"] * ("write" in CELLS[kind])]) as server:
+        words += ["--writable"] * ("write" in CELLS[kind])
+        if kind in LIMITS:
+            at_once, rate = LIMITS[kind]
+            words += ["--limits", str(at_once), f"{rate}m" if kind == "xrootd" else str(rate)]
+        with harness.Server(kind, root, words=words) as server:
             yield At(kind, server, root)
         return
     with harness.Server("xrootd" if kind == "xcache" else "nginx", root, words=words) as origin:

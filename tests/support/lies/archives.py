@@ -56,7 +56,8 @@ def quota(r):
 @fault("dodsC", "dap")
 def opendap(r):
     """An OPeNDAP service: it wants a suffix that says which answer, and serves no file."""
-    r.send(Reply(400, b"Error {\n    code = 400;\n    message = \"Unrecognized request\";\n};\n", Content_Type="text/plain"))
+    r.send(Reply(400, b"Error {\n    code = 400;\n    message = \"Unrecognized request\";\n};\n",
+                 Content_Type="text/plain"))
 
 
 @fault("globus")
