@@ -56,7 +56,7 @@ static int reopen(struct xh_edit *e, struct xh_err *err)
     int rc = xh_cache_open_part(e->url, &e->opt, &e->account, &e->file, err);
     if (rc)
         return rc;
-    if (strcmp(xh_cache_validator(e->file), v->base_version) == 0) {
+    if (xh_dav_is_same(xh_cache_validator(e->file), v->base_version)) {
         v->base_limit = v->size; /* bytes in neither set are zero there too */
         return 0;
     }

@@ -43,7 +43,7 @@ void xh_edit_tidy(struct xh_edit *e)
             xh_turn_remove(e->dav, name);
         else if (is_aside(name) && xh_dav_stat(e->dav, name, &st, &ignored) == 0 && st.there &&
                  xh_dav_removes_trees(e->dav) &&
-                 strcmp(st.validator, e->overlay->base_version) == 0) /* else another writer has written it */
+                 xh_dav_is_same(st.validator, e->overlay->base_version)) /* else another writer has written it */
             xh_replace_undo(e, name);
     names[0] = '\0';
 }

@@ -377,7 +377,7 @@ int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_e
     if (v->size != v->base_size || v->base_limit != v->base_size || now->size != v->base_size)
         return conflict(e, err, "its size was changed");
     int rc = of_new(xh_cache_open_part(e->url, &e->opt, &e->account, &f, err), err);
-    if (rc == 0 && strcmp(xh_cache_validator(f), now->validator) != 0)
+    if (rc == 0 && !xh_dav_is_same(xh_cache_validator(f), now->validator))
         rc = of_new(XH_E_CHANGED, err);
     rc = rc ? rc : two_pieces(two, err);
     rc = rc ? rc : metadata_kept(e, two, err);

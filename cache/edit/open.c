@@ -40,7 +40,7 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
         rc = rc ? rc : xh_dav_stat(e->dav, "", st, err);
         if (rc)
             return rc;
-        if (st->there && strcmp(st->validator, xh_cache_validator(e->file)) == 0)
+        if (st->there && xh_dav_is_same(st->validator, xh_cache_validator(e->file)))
             return 0;
         xh_cache_close(e->file);
         e->file = NULL;

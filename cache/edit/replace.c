@@ -28,7 +28,7 @@ struct swap {
 
 static int is_same(const struct xh_dav_stat *a, const struct xh_dav_stat *b)
 {
-    return a->there && b->there && strcmp(a->validator, b->validator) == 0;
+    return a->there && b->there && xh_dav_is_same(a->validator, b->validator);
 }
 
 int xh_replace_name(char *out, size_t size, const char *own, char letter)

@@ -82,7 +82,7 @@ static int accept_old(struct xh_edit *e, const struct xh_dav_stat *now, struct x
 {
     const struct xh_overlay *v = e->overlay;
     const char *shown = xh_dav_shown(e->dav);
-    if (strcmp(now->validator, v->base_version) == 0) /* both "": there is no file, and there was none */
+    if (xh_dav_is_same(now->validator, v->base_version)) /* both "": there is no file, and there was none */
         return 0;
     if (v->mode == XH_OVERLAY_EDIT && now->there)
         return xh_edit_rebase(e, now, err);
@@ -139,7 +139,7 @@ static int remove_old(struct xh_aside *s)
     struct attempt *a = s->ctx;
     struct xh_err ignored;
     xh_dav_delete(s->e->side, a->aside, &ignored);
-    if (s->e->closing && a->looked && strcmp(a->shown.validator, a->fresh.validator) == 0)
+    if (s->e->closing && a->looked && xh_dav_is_same(a->shown.validator, a->fresh.validator))
         xh_overlay_clear(s->e->overlay);
     return 0;
 }
@@ -151,7 +151,7 @@ static int look_back(struct xh_aside *s)
     struct attempt *a = s->ctx;
     int rc = xh_dav_stat(s->e->side, "", &a->shown, &s->err);
     a->looked = rc == 0;
-    if (rc == 0 && s->e->closing && strcmp(a->shown.validator, a->fresh.validator) == 0)
+    if (rc == 0 && s->e->closing && xh_dav_is_same(a->shown.validator, a->fresh.validator))
         /* here, beside the removal of the lock: freeing a gigabyte of pages takes a while */
         xh_overlay_clear(s->e->overlay);
     return 0; /* the server has reported success; a failed question is no failure */
@@ -288,7 +288,7 @@ static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_e
     if (rc != XH_E_NOENT && !is_network(rc) && rc != XH_E_STATUS)
         return rc;
     int known = xh_dav_stat(e->dav, "", &now, &why);
-    if (known == 0 && now.there && strcmp(now.validator, a->fresh.validator) == 0) {
+    if (known == 0 && now.there && xh_dav_is_same(now.validator, a->fresh.validator)) {
         int ours = xh_edit_is_there(e, &why);
         if (ours > 0)
             return 0;
@@ -325,9 +325,9 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     rc = rc ? rc : check_new(e, a, err);
     if (rc)
         return rc;
-    if (strcmp(now.validator, a->old.validator) != 0) {
+    if (!xh_dav_is_same(now.validator, a->old.validator)) {
         /* A version does not come back: one of the two looks, on connections of their own, shows old ones. */
-        int again = now.there && strcmp(now.validator, e->missed.validator) == 0;
+        int again = now.there && xh_dav_is_same(now.validator, e->missed.validator);
         e->missed = now;
         return again ? answers_old(e, err) : LOST;
     }
@@ -405,9 +405,9 @@ static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *
 {
     struct xh_err ignored;
     const char *shown = xh_dav_shown(e->dav);
-    if (!a->looked || strcmp(a->shown.validator, a->fresh.validator) == 0)
+    if (!a->looked || xh_dav_is_same(a->shown.validator, a->fresh.validator))
         return 0;
-    if (!a->shown.there || strcmp(a->shown.validator, a->old.validator) == 0)
+    if (!a->shown.there || xh_dav_is_same(a->shown.validator, a->old.validator))
         return xh_err_set(err, XH_E_INVAL, 0,
                           "%.200s: " CACHED
                           ": it has put the new version in its place, but shows the one before. What others had "

@@ -47,6 +47,9 @@ struct xh_dav_stat {
     char validator[XH_VALIDATOR_TEXT_BYTES]; /* as xh_cache_validator has it */
 };
 
+/* 1 when two validators tell one version, or both are "": there is no file. */
+int xh_dav_is_same(const char *a, const char *b);
+
 /* Every function below returns 0 or a negative code with |err| set, and its status where the server gave one:
  * XH_E_NOENT (404), XH_E_ACCES (401, 403), XH_E_NOSPACE (413, 507), XH_E_STATUS (others), XH_E_NET, XH_E_TIMEOUT,
  * XH_E_TLS, XH_E_SYS (the process is exiting). All block. Those that may be asked twice are asked again when the

@@ -118,6 +118,11 @@ int xh_dav_stat(struct xh_dav *d, const char *suffix, struct xh_dav_stat *out, s
     return 0;
 }
 
+int xh_dav_is_same(const char *a, const char *b)
+{
+    return xh_dialect_is_same(a, b);
+}
+
 int xh_dav_get(struct xh_dav *d, const char *suffix, char *buf, size_t size, size_t *len, struct xh_err *err)
 {
     struct xh_dav_asked a = {.method = "GET", .suffix = suffix, .again = 1, .body = buf, .room = size};

@@ -162,6 +162,25 @@ size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size)
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
+/* 1 when |dated| is "mtime:…;size:N;tag:T" and |tagged| "etag:T;size:N". */
+static int has_become_strong(const char *dated, const char *tagged)
+{
+    if (strncmp(dated, "mtime:", 6) != 0 || strncmp(tagged, "etag:", 5) != 0)
+        return 0;
+    const char *size = strstr(dated, ";size:"), *tag = size ? strstr(size, ";tag:") : NULL;
+    if (!tag)
+        return 0;
+    size_t size_bytes = (size_t)(tag - size), tag_bytes = strlen(tag += strlen(";tag:"));
+    tagged += 5;
+    return strncmp(tagged, tag, tag_bytes) == 0 && strlen(tagged) == tag_bytes + size_bytes &&
+           strncmp(tagged + tag_bytes, size, size_bytes) == 0;
+}
+
+int xh_dialect_is_same(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 || has_become_strong(a, b) || has_become_strong(b, a);
+}
+
 size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size)
 {
     /* The value comes last: it may hold spaces. */

@@ -86,6 +86,10 @@ static inline int xh_dialect_is_fleeting(const struct xh_dialect *d, int is_writ
  * length, or 0. */
 size_t xh_dialect_validator(const struct xh_dialect *d, char *buf, size_t size);
 
+/* 1 when two of these tell one version. So do a date with a weak ETag and, later, that ETag as a strong one, as Apache
+ * has it of a file that was changed in this second (RFC 9110, 8.8.3.2). Both "": 1. */
+int xh_dialect_is_same(const char *a, const char *b);
+
 /* One line for a later opening. No secrets. Returns its length, or 0 when it does not fit. */
 size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size);
 

@@ -228,8 +228,8 @@ static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict
     if (++v->tries.hops > XH_HOPS_MOST)
         return FAIL(XH_E_PROTO, status, "redirected more than %u times: a loop on the server", XH_HOPS_MOST);
     v->tries.sent_away |= x->ask == XH_ASK_STAT && was_remembered(a);
-    /* A target that sends elsewhere is over. The original URL has what a target never knew: dCache's pools take a ticket
-     * from one connection, and send others back to the door, without the macaroon that it wants. */
+    /* A target that sends elsewhere is over. The original URL has what a target never knew: dCache's pools take a
+     * ticket from one connection, and send others back to the door, without the macaroon that it wants. */
     if (x->ask == XH_ASK_RANGES && was_remembered(a) && goes_back(a, v)) {
         v->bounced = 1;
         return again(v);
@@ -494,8 +494,8 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     if (xh_url_is_opendap(a->first))
         return FAIL(XH_E_STATUS, status,
                     "status %d: this looks like the address of an OPeNDAP service, which answers no plain GET. THREDDS "
-                    "has the file at the same address with /fileServer/ instead of /dodsC/; Hyrax has it only where its "
-                    "owner lets files be fetched",
+                    "has the file at the same address with /fileServer/ instead of /dodsC/; Hyrax has it only where "
+                    "its owner lets files be fetched",
                     status);
     return FAIL(XH_E_STATUS, status, "the server answered with status %d, which cannot be used here", status);
 }

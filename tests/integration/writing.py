@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Files at URLs are created and changed: what a program closes is at the server, whole, or is kept, and nothing else is lost.
 
-Usage: writing.py nginx|xrootd [--faults] [WORD …]     with words: only the claims that hold one of them
+Usage: writing.py nginx|apache|xrootd [--faults] [WORD …]     with words: only the claims that hold one of them
     --faults: every request of a commit fails in every way, instead of the rest
 
 Real servers, h5py, and a gate before the server (tests/support/gate.py) that fails chosen requests. After each fault the
@@ -156,10 +156,10 @@ def check_creating(tap, p):
         out = p.good("f = h5py.File(url, 'w'); f['a'] = 1; print('w', flush=True); f.close()", p.gate.url + "/steps.h5",
                      log="origin")
         names = [(m, re.sub(r"^/steps.h5|[0-9a-f]{16}", "", path)) for m, path, _ in p.gate.log]
-        place = [("MKCOL", ".xhdf5-n1/")] if p.kind == "nginx" else []    # XRootD makes it for what is put
+        place = [("MKCOL", ".xhdf5-n1/")] if p.kind != "xrootd" else []    # which makes it for what is put
         unlock = [("DELETE", ".xhdf5-lock/owner")] if p.kind == "xrootd" else []
         waited = [*place, ("PUT", ".xhdf5-n1/data-n1"), ("MOVE", ".xhdf5-n1/"),
-                  ("HEAD" if p.kind == "nginx" else "PROPFIND", ".xhdf5-lock/data-n1"),
+                  ("PROPFIND" if p.kind == "xrootd" else "HEAD", ".xhdf5-lock/data-n1"),
                   ("MOVE", ".xhdf5-lock/data-n1"), *unlock, ("DELETE", ".xhdf5-lock/")]
         assert [x for x in names if x in waited] == waited and ("PROPFIND", "/") in names, names
         assert not [m for m, _ in names if m == "MKCOL"][len(place):], names

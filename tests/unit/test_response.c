@@ -622,6 +622,27 @@ Test(dialect, a_hint_comes_back_as_it_went)
     }
 }
 
+Test(dialect, a_weak_etag_beside_a_date_is_the_strong_one_that_it_becomes)
+{
+    static const char date[] = "mtime:Sun, 06 Nov 1994 08:49:37 GMT;size:12";
+    static const struct {
+        const char *tag, *etag; /* behind |date|; and the other */
+        int same;
+    } pairs[] = {{";tag:\"a\"", "etag:\"a\";size:12", 1},    {";tag:\"a\"", "etag:\"b\";size:12", 0},
+                 {";tag:\"a\"", "etag:\"a\";size:123", 0},   {";tag:\"a\"", "etag:\"a\";size:1", 0},
+                 {";tag:\"a\"", "etag:\"aa\";size:12", 0},   {"", "etag:;size:12", 0},
+                 {";tag:\"a\"", "", 0},                      {"", "size:12", 0},
+                 {";tag:\"a;size:12\"", "etag:\"a;size:12\";size:12", 1}};
+    char dated[200];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        snprintf(dated, sizeof dated, "%s%s", date, pairs[i].tag);
+        cr_expect_eq(xh_dialect_is_same(dated, pairs[i].etag), pairs[i].same, "%s and %s", dated, pairs[i].etag);
+        cr_expect_eq(xh_dialect_is_same(pairs[i].etag, dated), pairs[i].same);
+        cr_expect(xh_dialect_is_same(dated, dated));
+    }
+    cr_expect(xh_dialect_is_same("", ""));
+}
+
 Test(dialect, a_forged_hint_is_refused)
 {
     static const char *const bad[] = {
