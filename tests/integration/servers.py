@@ -168,6 +168,37 @@ def private(at):
             assert token not in err
 
 
+def passed_through(at):
+    """A cache hands a token on, in a header or in the URL, keeps nothing of what came for it, and logs none."""
+    token = at.origin.facts["token"]
+    at.right("open", "private/images.h5", 6, 4 << 20, env={"BEARER_TOKEN": token})
+    status, _, err, *_ = at.read("open", "private/images.h5")
+    assert status and "PermissionError" in err, err[-2000:]
+    (at.root / "new.h5").hardlink_to(at.root / "images.h5")     # which nobody has read here
+    kept = list(pathlib.Path(at.server.run, "cache").glob("*/*/*"))
+    status, _, err, *_ = at.read("open", "new.h5?authz=SECRET")
+    now = list(pathlib.Path(at.server.run, "cache").glob("*/*/*"))
+    (at.root / "new.h5").unlink()
+    assert status == 0 and now == kept, err[-2000:]
+    no_query_logged(at)
+
+
+def no_query_logged(at):
+    assert at.read("open", "images.h5?authz=SECRET")[0] == 0
+    for log in pathlib.Path(at.server.run).glob("*.log"):
+        assert "SECRET" not in log.read_text(), f"{log.name} has it"
+
+
+def steady(at):
+    """A file that is still on its way into the cache is not one that changes, whenever the reader checks."""
+    made(at, "s.h5", 1, 7200)
+    with at.follower("s.h5", revalidate_ms=100) as tell:
+        assert tell("open") == "opened"
+        for image in range(0, 20, 2):
+            assert (said := tell(image)) == "1", said
+            time.sleep(0.12)    # a check a read
+
+
 def made(at, name, version, age_s):
     """A version of a file takes the name; its date is so long ago."""
     status, out, err = harness.run([PYTHON, "-c", VERSION, at.root / "part", str(version)], harness.clean_env())
@@ -312,9 +343,9 @@ READING = {"open": opened, "walk": walked, "stream": streamed, "random": scatter
 CELLS = {kind: READING | {"version": changed, "failure": failing} | more for kind, more in {
     "apache": {"private": private, "write": written},
     "lighttpd": {"private": private, "write": refused},
-    "nginx-cache": {"write": refused, "cached": cached},
-    "squid-cache": {"write": refused, "cached": cached},
-    "xcache": {"version": left_open, "write": refused, "cached": cached}}.items()}
+    "nginx-cache": {"private": passed_through, "write": refused, "cached": cached},
+    "squid-cache": {"private": no_query_logged, "write": refused, "cached": cached},
+    "xcache": {"version": left_open, "steady": steady, "write": refused, "cached": cached}}.items()}
 CELLS |= {"nginx": {"limited": limited}, "xrootd": {"limited": limited}}
 LIMITS = {"nginx": (2, 8), "xrootd": (4, 20)}   # how many at once; requests a second, or MiB
 REFUSALS = {"lighttpd": "404 Not Found at MKCOL, as where there is no such directory|412|405|501",
