@@ -96,6 +96,7 @@ void xh_handle_dress(void *e)
     if (xh_handle_has_our_openssl() && reads_all_records())
         curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
     curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, CA_KEPT_S);
+    curl_easy_setopt(e, CURLOPT_COOKIEFILE, ""); /* parses cookies. Which are sent, each request says */
 }
 
 /* What a proxy refused the last request's connection with, as a status of 400 or more; 0: none did. */
@@ -142,6 +143,38 @@ static int append(struct curl_slist **list, const char *line)
     return longer ? 0 : -1;
 }
 
+/* Makes |lines| all the cookies that the handle has. Returns 0 or -1. */
+static int set_cookies(CURL *e, const char *lines)
+{
+    int bad = 0;
+    curl_easy_setopt(e, CURLOPT_COOKIELIST, "ALL"); /* forgets them; without cookies in libcurl there are none */
+    for (size_t n; lines && *lines; lines += n + (lines[n] != '\0')) {
+        n = strcspn(lines, "\n");
+        char *line = strndup(lines, n);
+        bad |= !line || curl_easy_setopt(e, CURLOPT_COOKIELIST, line) != CURLE_OK;
+        if (line)
+            explicit_bzero(line, n);
+        free(line);
+    }
+    return bad ? -1 : 0;
+}
+
+char *xh_handle_cookies(void *e)
+{
+    struct curl_slist *list = NULL;
+    size_t bytes = 1, used = 0;
+    curl_easy_getinfo(e, CURLINFO_COOKIELIST, &list);
+    for (const struct curl_slist *l = list; l; l = l->next)
+        bytes += strlen(l->data) + 1;
+    char *out = malloc(bytes);
+    for (const struct curl_slist *l = list; out && l; l = l->next)
+        used += (size_t)sprintf(out + used, "%s\n", l->data);
+    if (out)
+        out[used] = '\0';
+    free_headers(list);
+    return out;
+}
+
 /* The header lines of |s|, with the bearer's. NULL without memory. */
 static struct curl_slist *headers_of(const struct xh_send *s)
 {
@@ -176,6 +209,7 @@ void *xh_handle_set_up(void *e, const struct xh_send *s)
     curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, or_null(s->ca_file)); /* the same */
     curl_easy_setopt(e, CURLOPT_PROXY_CAPATH, or_null(s->ca_dir));
     bad |= set_proxy(e, s->proxies, s->https) != 0;
+    bad |= set_cookies(e, s->cookies) != 0;
     bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, or_null(s->client_cert)) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, or_null(s->client_key)) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms);
@@ -188,6 +222,7 @@ void *xh_handle_set_up(void *e, const struct xh_send *s)
 void xh_handle_rest(void *e, void *headers)
 {
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, NULL);
+    curl_easy_setopt(e, CURLOPT_COOKIELIST, "ALL");
     free_headers(headers);
 }
 
