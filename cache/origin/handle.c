@@ -14,6 +14,7 @@
 #endif
 
 #include <curl/curl.h>
+#include <openssl/evp.h>
 #include <openssl/ssl.h>
 
 #include "proxy.h"
@@ -90,7 +91,6 @@ void xh_handle_dress(void *e)
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
     curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(e, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
     curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(e, CURLOPT_TLS13_CIPHERS, tls13_suites()); /* some TLS libraries know none */
     if (xh_handle_has_our_openssl() && reads_all_records())
@@ -143,6 +143,14 @@ static int append(struct curl_slist **list, const char *line)
     return longer ? 0 : -1;
 }
 
+/* Frees |text|, which is secret. */
+static void wipe(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
 /* Makes |lines| all the cookies that the handle has. Returns 0 or -1. */
 static int set_cookies(CURL *e, const char *lines)
 {
@@ -152,9 +160,7 @@ static int set_cookies(CURL *e, const char *lines)
         n = strcspn(lines, "\n");
         char *line = strndup(lines, n);
         bad |= !line || curl_easy_setopt(e, CURLOPT_COOKIELIST, line) != CURLE_OK;
-        if (line)
-            explicit_bzero(line, n);
-        free(line);
+        wipe(line);
     }
     return bad ? -1 : 0;
 }
@@ -175,20 +181,44 @@ char *xh_handle_cookies(void *e)
     return out;
 }
 
-/* The header lines of |s|, with the bearer's. NULL without memory. */
+/* Appends the line of |s|'s token, or of its name and password (RFC 7617). Returns 0 or -1.
+ * Not by CURLOPT_USERNAME: libcurl 8.14 makes that line before it asks a proxy for a tunnel, and when it gets none, it
+ * keeps the line on the handle and sends it with the next request, whichever host that is for. */
+static int append_authorization(struct curl_slist **list, const struct xh_send *s)
+{
+    char *plain = NULL, *line = NULL;
+    unsigned char *coded = NULL;
+    int bad = 0;
+    if (s->user && s->password && !s->bearer) {
+        size_t n = strlen(s->user) + 1 + strlen(s->password);
+        plain = malloc(n + 1);
+        coded = malloc((n + 2) / 3 * 4 + 1);
+        bad = !plain || !coded;
+        if (!bad) {
+            sprintf(plain, "%s:%s", s->user, s->password);
+            EVP_EncodeBlock(coded, (unsigned char *)plain, (int)n);
+        }
+    }
+    const char *kind = coded ? "Basic" : "Bearer", *value = coded ? (char *)coded : s->bearer;
+    if (!bad && value && asprintf(&line, "Authorization: %s %s", kind, value) < 0) {
+        line = NULL;
+        bad = 1;
+    }
+    bad = bad || (line && append(list, line) != 0);
+    wipe(plain);
+    wipe((char *)coded);
+    wipe(line);
+    return bad ? -1 : 0;
+}
+
+/* The header lines of |s|, with its authorisation. NULL without memory. */
 static struct curl_slist *headers_of(const struct xh_send *s)
 {
     struct curl_slist *list = NULL;
     int bad = append(&list, "Accept-Encoding: identity");
     for (const char *const *h = s->headers; h && *h; h++)
         bad |= append(&list, *h);
-    if (s->bearer) {
-        char *line = NULL;
-        bad |= asprintf(&line, "Authorization: Bearer %s", s->bearer) < 0 || append(&list, line);
-        if (line)
-            explicit_bzero(line, strlen(line));
-        free(line);
-    }
+    bad |= append_authorization(&list, s);
     if (!bad)
         return list;
     free_headers(list);
@@ -202,8 +232,6 @@ void *xh_handle_set_up(void *e, const struct xh_send *s)
     bad |= curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK; /* ends what the last request was */
     bad |= curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, s->method) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_USERNAME, s->user) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_PASSWORD, s->password) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_CAINFO, or_null(s->ca_file)) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CAPATH, or_null(s->ca_dir));        /* some TLS libraries know none */
     curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, or_null(s->ca_file)); /* the same */
