@@ -547,8 +547,10 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
                 status, x->token->note, long_token(x));
         break;
     case 304:
-        if (x->ask == XH_ASK_HEAD && x->probe->if_none_match)
+        if (x->ask == XH_ASK_HEAD && x->probe->if_none_match) {
+            v->served = 1; /* where it is: a redirect to there holds for what is read next */
             return XH_NEXT_DONE;
+        }
         break;
     case 500:
         if (goes_through_file(x))
