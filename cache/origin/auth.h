@@ -98,8 +98,8 @@ int xh_trust_find(const struct xh_options *o, const char *default_file, const ch
                   struct xh_trust *out, struct xh_err *err);
 
 /* Writes a hash of what an origin knows a reader by (token, what is in certificate and key, |session|'s identity), and
- * of whom he trusts; |withheld|: 1 when the origin is shown neither token nor certificate. Returns 1, or 0: it cannot be
- * told. */
+ * of whom he trusts; |withheld|: 1 when the origin is shown neither token nor certificate. Returns 1, or 0: it cannot
+ * be told. */
 int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const char *session, const struct xh_trust *trust,
                    int withheld, char hex[65]);
 

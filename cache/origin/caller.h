@@ -40,8 +40,8 @@ int xh_caller_trusts(const struct xh_caller *c, const struct xh_url *u);
  * small file. */
 int xh_caller_renew(const struct xh_token *old, struct xh_token **found);
 
-/* The login for |u|, to which a redirect led that began at the caller's URL; NULL: it is no login host, or there is none
- * for it. */
+/* The login for |u|, to which a redirect led that began at the caller's URL; NULL: it is no login host, or there is
+ * none for it. */
 const struct xh_login *xh_caller_login(const struct xh_caller *c, const struct xh_url *u);
 
 /* 1 when cookies are sent to |u|, and kept of it: over TLS, for a URL that gets the user's credentials. A target that

@@ -30,8 +30,8 @@ void xh_cookies_free(char *lines); /* NULL allowed; wipes it */
 const char *xh_jar_lines(const struct xh_jar *j, const char *server);
 
 /* Puts |changes| to the lines of |server|. |keeps_gone|: cookies that are gone stay as lines that have expired, so that
- * they can be taken from another jar. Returns 0, or -1 without memory or where there would be too many: then nothing was
- * changed. */
+ * they can be taken from another jar. Returns 0, or -1 without memory or where there would be too many: then nothing
+ * was changed. */
 int xh_jar_take(struct xh_jar *j, const char *server, const char *changes, int keeps_gone);
 
 void xh_jar_free(struct xh_jar *j); /* zeroed ones allowed; wipes it and leaves it empty */

@@ -33,11 +33,12 @@ class Test:
     def __init__(self, site, directory, shadow, origin_read):
         self.site, self.dir, self.shadow, self.origin_read = site, directory, shadow, origin_read
         self.said = ""
-        env = harness.driver_env(None, shadow, log="all", retries=2, readahead="off", head_bytes=4096, whole_file_bytes=4096)
+        env = harness.driver_env(None, shadow, log="all", retries=2, readahead="off", head_bytes=4096,
+                                 whole_file_bytes=4096)
         for name in ("EARTHDATA_TOKEN", "no_proxy", "NO_PROXY", "http_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
             env.pop(name, None)
-        self.env = env | {"BEARER_TOKEN_FILE": os.devnull, "XDG_RUNTIME_DIR": str(directory), "HOME": str(directory)} | \
-            {k: v for k, v in site.env().items() if v}
+        env |= {"BEARER_TOKEN_FILE": os.devnull, "XDG_RUNTIME_DIR": str(directory), "HOME": str(directory)}
+        self.env = env | site.env()
         local = obedient.Reader(harness.clean_env())
         self.digests = local.ask(open=str(directory / "data/f.h5"), digest=["a", "large"])["digest"]
         local.end()
@@ -93,7 +94,7 @@ URL = "https://data.example.earthdatacloud.nasa.gov"
 
 def good(tap, t, app):
     for way in ("signed", "own"):
-        with tap.claim(f"/{way}/: a name and a password in the netrc file read it, with one login for all files of a process"):
+        with tap.claim(f"/{way}/: a name and a password in the netrc file read it: one login for all files of a process"):
             before, reader = counted(app), t.reader(**t.good())
             for name in ("f", "g", "f"):
                 said = reader.ask(open=f"{URL}/{way}/{name}.h5", digest=["a"])
@@ -107,7 +108,7 @@ def good(tap, t, app):
 
 def expired(tap, t, app):
     for way, renews in (("own", 1), ("signed", 0)):
-        with tap.claim(f"/{way}/: a session that ends while the file is open: {renews} further logins, and the right bytes"):
+        with tap.claim(f"/{way}/: a session ends while the file is open: {renews} further logins, and the right bytes"):
             reader = t.reader(**t.good())
             first = reader.ask(open=f"{URL}/{way}/f.h5", digest=["a"], close=False)
             assert first.get("digest") == t.digests[:1], first
@@ -117,7 +118,7 @@ def expired(tap, t, app):
             assert then.get("digest") == t.digests[1:], then
             t.end(reader)
             assert since(app, before)[2] == renews, since(app, before)
-    with tap.claim("/signed/: session and signature end while the file is open: one further login, and the right bytes"):
+    with tap.claim("/signed/: session and signature end while the file is open: a further login, and the right bytes"):
         app.signed_s = 2
         reader = t.reader(**t.good())
         first = reader.ask(open=f"{URL}/signed/g.h5", digest=["a"], close=False)
@@ -134,7 +135,7 @@ def expired(tap, t, app):
 
 
 def at_once(tap, t, app):
-    with tap.claim("a session that ends under many connections: all are sent to log in, one does, a fork's child goes on with it"):
+    with tap.claim("a session ends under many connections: all are sent to log in, one does, a fork's child goes on"):
         app.forget, app.waits_for = 60, 3
         before = counted(app)
         said = t.read(f"{URL}/own/f.h5", **t.good())
@@ -147,12 +148,13 @@ def at_once(tap, t, app):
 
 def wrong(tap, t, app):
     for how in ("401", "page"):
-        with tap.claim(f"a wrong password ({how}): PermissionError that names the login host; it is not shown again for another file"):
+        with tap.claim(f"a wrong password ({how}): PermissionError that names the login host; it is shown once"
+                       " for several files"):
             app.wrong = how
             before, reader = counted(app), t.reader(**t.netrc("Wrong-Word-Of-Somebody"))
             for name in ("f", "g"):
-                refused(reader.ask(open=f"{URL}/signed/{name}.h5"), f"signed/{name}.h5", f"login at {archive.LOGIN}", "failed",
-                        "netrc file")
+                refused(reader.ask(open=f"{URL}/signed/{name}.h5"), f"signed/{name}.h5", f"login at {archive.LOGIN}",
+                        "failed", "netrc file")
             t.end(reader)
             assert since(app, before)[1] == 1, since(app, before)
     app.wrong = "401"
@@ -161,7 +163,8 @@ def wrong(tap, t, app):
                       ("the login host not listed", t.good() | {"XHDF5_LOGIN_HOSTS": "login.example.org"})):
         with tap.claim(f"{what}: PermissionError that says what to do; the login host gets no password"):
             before = counted(app)
-            says = () if "LOGIN_HOSTS" in str(env) else ("EARTHDATA_TOKEN", "XHDF5_NETRC=on", f"machine {archive.LOGIN}")
+            says = () if "LOGIN_HOSTS" in str(env) else ("EARTHDATA_TOKEN", "XHDF5_NETRC=on",
+                                                         f"machine {archive.LOGIN}")
             refused(t.open(f"{URL}/signed/f.h5", **env), re.escape(archive.LOGIN), *says)
             assert since(app, before)[1] == 0, since(app, before)
     with tap.claim("login_hosts that makes no sense: an error that says so"):
@@ -173,7 +176,7 @@ def unapproved(tap, t, app):
     app.approved = False
     for how in ("401", "page", "error"):
         app.unapproved = how
-        with tap.claim(f"an application that the user has not approved ({how}): PermissionError that says so, and where"):
+        with tap.claim(f"an application that the user has not approved ({how}): PermissionError that says so"):
             refused(t.open(f"{URL}/signed/f.h5", **t.good()), archive.LOGIN, "approve the application",
                     "error=access_denied" if how == "error" else "has not approved")
     app.approved = True
@@ -197,19 +200,20 @@ def token(tap, t, app):
         assert said.get("digest") == t.digests[:1] and since(app, before) == (0, 0, 0), (said, since(app, before))
         assert "AnotherTokenThatIsNotForThem" not in t.site.log("data")
     with tap.claim("a token that is not taken: PermissionError that names EARTHDATA_TOKEN"):
-        refused(t.open(f"{URL}/signed/f.h5", EARTHDATA_TOKEN="EDL-OldTokenOfAlice-1"), "token of EARTHDATA_TOKEN", "not accepted")
+        refused(t.open(f"{URL}/signed/f.h5", EARTHDATA_TOKEN="EDL-OldTokenOfAlice-1"), "token of EARTHDATA_TOKEN",
+                "not accepted")
     with tap.claim("another host that the user names gets no EARTHDATA_TOKEN"):
         refused(t.open(f"https://{archive.OTHER}/f.h5", EARTHDATA_TOKEN=archive.TOKEN), "401", "no token was found")
         assert "Bearer" not in t.site.log("other")
 
 
 def hostile(tap, t, app):
-    other = f"https://{archive.OTHER}"
+    other, there = f"https://{archive.OTHER}", f"{archive.LOGIN}/oauth/authorize?client_id="
     for what, url in (("a redirect to another host that asks for a password", f"{URL}/to/{archive.OTHER}/f.h5"),
                       ("another host's redirect to the login, which was not sent from the archive",
-                       f"{other}/to/{archive.LOGIN}/oauth/authorize?client_id=other&response_type=code&redirect_uri={other}"),
-                      ("a redirect through the login to another host", f"{URL}/to/{archive.LOGIN}/oauth/authorize?client_id="
-                       f"archive&response_type=code&redirect_uri={other}/give"),
+                       f"{other}/to/{there}other&response_type=code&redirect_uri={other}"),
+                      ("a redirect through the login to another host",
+                       f"{URL}/to/{there}archive&response_type=code&redirect_uri={other}/give"),
                       ("another port of the login host", f"{URL}/to/{archive.LOGIN}:8443/oauth/authorize")):
         with tap.claim(f"{what}: nothing is given away"):
             reader = t.reader(**t.good(), EARTHDATA_TOKEN="")
@@ -254,7 +258,8 @@ def nothing_shown(tap, t):
             for name in set(logs) - where:
                 assert secret not in logs[name], [line for line in logs[name].splitlines() if secret in line]
     with tap.claim("none is in what the readers printed, in a trace, an error or a shadow"):
-        places = {str(p): p.read_bytes() for p in t.shadow.rglob("*") if p.is_file()} | {"what was printed": t.said.encode()}
+        places = {str(p): p.read_bytes() for p in t.shadow.rglob("*") if p.is_file()}
+        places["what was printed"] = t.said.encode()
         for secret in secrets:
             for place, content in places.items():
                 assert secret.encode() not in content, f"{secret} is in {place}"

@@ -38,7 +38,8 @@ ROOMS = {
     "watch": ("cache/watch/", "base shadow:shadow.h face"),
     "text": (
         "cache/origin/ring cache/origin/url cache/origin/proxy cache/origin/response cache/origin/multipart "
-        "cache/origin/dialect cache/origin/tls_advice cache/origin/cookies", "base:date.h,err.h,env.h,hash.h,now.h,sha256.h"),
+        "cache/origin/dialect cache/origin/tls_advice cache/origin/cookies",
+        "base:date.h,err.h,env.h,hash.h,now.h,sha256.h"),
     "creds": (
         "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/login cache/origin/session",
         "base text:url.h,cookies.h"),

@@ -1,6 +1,6 @@
-"""An archive behind a login by redirect, as NASA's are, on this machine: stock nginx with auth_request for the data, OAuth
-(oauthlib, at both ends) for the login, nginx's secure_link for signed URLs at a third host. They have real archives' names:
-a proxy leads there, and nowhere else.
+"""An archive behind a login by redirect, as NASA's are, on this machine: stock nginx with auth_request for the data,
+OAuth (oauthlib, at both ends) for the login, nginx's secure_link for signed URLs at a third host. They have real
+archives' names: a proxy leads there, and nowhere else.
 """
 import base64
 import hashlib
@@ -28,7 +28,8 @@ DATA, LOGIN, STORE, OTHER = ("data.example.earthdatacloud.nasa.gov", "urs.earthd
                              "bucket.s3.us-west-2.amazonaws.com", "elsewhere.example.org")
 USER, PASSWORD, TOKEN = "alice", "Alices-Secret-Word-4711", "EDL-TokenOfAlice-0815-0815"
 SIGNING = "key-of-the-store"
-LOG = "'$request_method $request_uri $status range=\"$http_range\" auth=\"$http_authorization\" cookie=\"$http_cookie\"'"
+LOG = ("'$request_method $request_uri $status range=\"$http_range\" auth=\"$http_authorization\" "
+       "cookie=\"$http_cookie\"'")
 NGINX = """
 daemon off; pid @RUN@/nginx.pid; error_log @RUN@/error.log notice; worker_processes 1;
 events { worker_connections 4096; }
@@ -49,7 +50,8 @@ http {
         location /own/ { auth_request /_session; error_page 401 = @login; alias @ROOT@/; }
         location = /_session { internal; proxy_pass http://app; proxy_pass_request_body off;
                                proxy_set_header Content-Length ""; proxy_set_header X-Uri /_session; }
-        location @login { proxy_pass http://app; proxy_set_header X-Uri "/_login"; proxy_set_header X-Wanted $request_uri; }
+        location @login { proxy_pass http://app; proxy_set_header X-Uri "/_login";
+                          proxy_set_header X-Wanted $request_uri; }
         location / { proxy_pass http://app; }
     }
     server { listen 127.0.0.1:@LOGIN@ ssl; access_log @RUN@/login.log asked; location / { proxy_pass http://app; } }
@@ -66,7 +68,8 @@ http {
     server {    # a stranger's, that asks for all that one has
         listen 127.0.0.1:@OTHER@ ssl; access_log @RUN@/other.log asked;
         location /to/ { proxy_pass http://app; }
-        location / { add_header WWW-Authenticate 'Basic realm="give"' always; add_header Set-Cookie "theirs=1" always; return 401; }
+        location / { add_header WWW-Authenticate 'Basic realm="give"' always;
+                     add_header Set-Cookie "theirs=1" always; return 401; }
     }
 }
 """
@@ -247,12 +250,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if a.wrong == "page":
                 self.say(200, "<html><title>Log in</title><form/></html>", Content_Type="text/html")
             else:
-                self.say(401, json.dumps({"error": "invalid_credentials", "error_description": "Invalid user credentials"}),
+                self.say(401, json.dumps({"error": "invalid", "error_description": "Invalid user credentials"}),
                          WWW_Authenticate='Basic realm="Log in"', Content_Type="application/json")
             return
         if not a.approved:
             if a.unapproved == "page":
-                self.say(200, "<html><title>Log in</title>Approve the application: <form/></html>", Content_Type="text/html")
+                self.say(200, "<html><title>Log in</title>Approve the application: <form/></html>",
+                         Content_Type="text/html")
             elif a.unapproved == "error":
                 query = urllib.parse.parse_qs(urllib.parse.urlsplit(uri).query)
                 self.to(query["redirect_uri"][0] + "?" + urllib.parse.urlencode(
@@ -301,7 +305,8 @@ class Archive:
     def __enter__(self):
         self.app = App(self)
         threading.Thread(target=self.app.serve_forever, daemon=True).start()
-        words = {"RUN": self.run, "ROOT": self.root, "APP": self.app.server_port, "LOG": LOG, "SIGNING": SIGNING, **self.ports}
+        words = {"RUN": self.run, "ROOT": self.root, "APP": self.app.server_port, "LOG": LOG, "SIGNING": SIGNING,
+                 **self.ports}
         conf = re.sub(r"@([A-Z]+)@", lambda m: str(words[m[1]]), NGINX)
         (self.run / "nginx.conf").write_text(conf)
         self.nginx = subprocess.Popen(["nginx", "-c", str(self.run / "nginx.conf"), "-p", str(self.run)],
@@ -326,13 +331,14 @@ class Archive:
         context.check_hostname = False      # it has its own name, and this is its port here
         request = urllib.request.Request(f"https://127.0.0.1:{self.ports['LOGIN']}/oauth/token", body.encode(),
                                          {"Content-Type": "application/x-www-form-urlencoded"})
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}),
+                                             urllib.request.HTTPSHandler(context=context))
         with opener.open(request, timeout=20) as reply:
             return reply.read().decode()
 
     def env(self):
         """For a reader of it."""
-        return {"XHDF5_CA_BUNDLE": str(self.cacert), "https_proxy": f"http://127.0.0.1:{self.proxy.port}", "no_proxy": None}
+        return {"XHDF5_CA_BUNDLE": str(self.cacert), "https_proxy": f"http://127.0.0.1:{self.proxy.port}"}
 
     def expire(self):
         with self.app.lock:

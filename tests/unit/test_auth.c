@@ -369,7 +369,8 @@ Test(auth, a_netrc_file_is_read_for_its_host)
         char *user = NULL, *password = NULL;
         struct xh_err err = {0};
         setenv("NETRC", file("netrc", cases[i].text, 0600), 1);
-        cr_expect_eq(xh_netrc_find(NULL, "a.org", 1, &user, &password, &err), cases[i].user != NULL, "%s", cases[i].text);
+        cr_expect_eq(xh_netrc_find(NULL, "a.org", 1, &user, &password, &err), cases[i].user != NULL, "%s",
+                     cases[i].text);
         if (cases[i].user && user) {
             cr_expect_str_eq(user, cases[i].user);
             cr_expect_str_eq(password, cases[i].password);
