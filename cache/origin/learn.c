@@ -170,9 +170,14 @@ static void keep(const struct xh_exchange *x, const struct xh_outcome *out, cons
     if (v->hold_ms)
         xh_endpoint_hold(r->endpoint, v->hold_ms);
     if (v->to) {
-        xh_trace(XH_T_ORIGIN, "redirect", "id=%p status=%d to=%s", (void *)r, x->reply.status, v->to->shown);
+        struct xh_url *to = v->to;
+        xh_trace(XH_T_ORIGIN, "redirect", "id=%p status=%d to=%s", (void *)r, x->reply.status, to->shown);
+        if (strcmp(to->text, o->url->text) == 0) { /* back where it began, as behind a login */
+            xh_url_unref(to);
+            to = xh_url_ref(o->url);
+        }
         xh_url_unref(r->url);
-        r->url = v->to;
+        r->url = to;
     }
     if (v->forgets)
         forget_target(x);

@@ -94,7 +94,7 @@ URL = "https://data.example.earthdatacloud.nasa.gov"
 
 def good(tap, t, app):
     for way in ("signed", "own"):
-        with tap.claim(f"/{way}/: a name and a password in the netrc file read it: one login for all files of a process"):
+        with tap.claim(f"/{way}/: a name and a password in the netrc file read it: one login for a process's files"):
             before, reader = counted(app), t.reader(**t.good())
             for name in ("f", "g", "f"):
                 said = reader.ask(open=f"{URL}/{way}/{name}.h5", digest=["a"])
@@ -245,6 +245,20 @@ def named(tap, t, app):
         assert said.get("digest") == t.digests[:1], said
 
 
+def doctor(tap, t, app):
+    def run(**env):
+        status, out, err = harness.run([harness.BUILD / "vfd/tool/xhdf5", "doctor", f"{URL}/signed/f.h5"], t.env | env)
+        t.said += out + err
+        return status, out + err
+    with tap.claim("doctor: names the login, and opens the file through it"):
+        status, said = run(**t.good())
+        assert re.search(rf"redirects.*to a login at {archive.LOGIN}:443, for which the netrc file has", said), said
+        assert re.search(r"opening +.*\d", said) and status in (0, 1), (status, said)
+    with tap.claim("doctor without a login: says how to give one"):
+        status, said = run()
+        assert status == 3 and "XHDF5_NETRC=on" in said and "EARTHDATA_TOKEN" in said, (status, said)
+
+
 def nothing_shown(tap, t):
     secrets = t.site.secrets()
     logs = {name: t.site.log(name) for name in ("data", "login", "store", "other")}
@@ -277,7 +291,7 @@ def main():
         harness.age(directory / "data")
         with archive.Archive(directory / "data", directory / "run") as site:
             t = Test(site, directory, shadow, sys.argv[1])
-            for part in (good, expired, at_once, wrong, unapproved, token, hostile, named):
+            for part in (good, expired, at_once, wrong, unapproved, token, hostile, named, doctor):
                 part(tap, t, site.app)
             nothing_shown(tap, t)
     return tap.done()
