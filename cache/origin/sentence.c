@@ -78,9 +78,13 @@ int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err)
             a, err, XH_E_ACCES, status,
             "%s: %.160s was refused%s%s%s. Get one that is valid, meant for this server, and covers this path", what,
             t->note, a->tells, why, cert);
-    return xh_sentence(a, err, XH_E_ACCES, status,
-                       "%s: no token was found (%.200s)%s%s. Set BEARER_TOKEN_FILE to a file with one", what,
-                       t ? t->note : "", why, cert);
+    int elsewhere = !xh_url_same_server(x->url, a->first);
+    return xh_sentence(a, err, XH_E_ACCES, status, "%s: no token was found (%.200s)%s%s. Set %s%s", what,
+                       t ? t->note : "", why, cert,
+                       xh_login_is_earthdata(x->url->server)
+                           ? "EARTHDATA_TOKEN to a token of yours, or XHDF5_NETRC=on"
+                           : "BEARER_TOKEN_FILE to a file with one",
+                       elsewhere && status == 401 ? ". If you log in at that host, name it in XHDF5_LOGIN_HOSTS" : "");
 }
 
 /* Copies what stands from |p| to |end|, for an error; "" when p is NULL, or a word is as long as a secret. */
@@ -255,8 +259,10 @@ static void say_how(const struct xh_attempt *a, char *out, size_t size)
     else
         snprintf(out, size,
                  "No token was found (%.160s): set BEARER_TOKEN_FILE to a file with one, or "
-                 "XHDF5_NETRC=on for a name and password",
-                 t ? t->note : "");
+                 "XHDF5_NETRC=on for a name and password%s",
+                 t ? t->note : "",
+                 xh_url_same_server(x->url, a->first) ? "" : ". If you log in at that host, name it in "
+                                                             "XHDF5_LOGIN_HOSTS");
 }
 
 int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)

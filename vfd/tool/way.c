@@ -228,8 +228,8 @@ static enum xh_state to_login(struct doctor *d, const struct xh_url *next)
     if (known)
         return XH_STATE_OK;
     xh_report_advise(r,
-                     "set XHDF5_NETRC=on%s, with an entry for that host in ~/.netrc (chmod 600)%s; docs/access.md, logins "
-                     "by redirect",
+                     "set XHDF5_NETRC=on%s, with an entry for that host in ~/.netrc (chmod 600)%s; docs/access.md, "
+                     "logins by redirect",
                      d->o->netrc ? " (it is)" : "",
                      xh_login_is_earthdata(d->named->server) ? ", or EARTHDATA_TOKEN to a token of yours" : "");
     return XH_STATE_FAILED;
