@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,17 +48,11 @@ struct xh_session *xh_session_of(const char identity[65])
 
 char *xh_session_cookies(struct xh_session *s, const struct xh_jar *chain, const char *server)
 {
-    const char *own = xh_jar_lines(chain, server);
+    char *out = NULL;
     pthread_mutex_lock(&lock);
-    const char *kept = xh_jar_lines(&s->jar, server);
-    size_t n = strlen(kept), bytes = strlen(own) + 1;
-    char *out = malloc(n + bytes);
-    if (out) {
-        memcpy(out, kept, n);
-        memcpy(out + n, own, bytes);
-    }
+    int n = asprintf(&out, "%s%s", xh_jar_lines(&s->jar, server), xh_jar_lines(chain, server));
     pthread_mutex_unlock(&lock);
-    return out;
+    return n < 0 ? NULL : out;
 }
 
 void xh_session_take(struct xh_session *s, const struct xh_jar *chain)
@@ -132,14 +127,12 @@ enum xh_login_turn xh_session_turn(struct xh_session *s, const char *first, cons
     if (is_bad(refused)) {
         turn = XH_LOGIN_FAILED;
         *why = refused->failure;
-    } else if (!w) {
-        turn = XH_LOGIN_WAIT; /* until there is memory */
-    } else if (w->seen.good != seen.good) {
+    } else if (w && w->seen.good != seen.good) {
         turn = XH_LOGIN_DONE;
-    } else if (is_bad(w) || w->seen.ended != seen.ended) {
+    } else if (is_bad(w) || (w && w->seen.ended != seen.ended)) {
         turn = XH_LOGIN_FAILED;
         *why = w->failure;
-    } else if (w->running) {
+    } else if (!w || w->running) { /* NULL: until there is memory */
         turn = XH_LOGIN_WAIT;
     } else {
         w->running = 1;

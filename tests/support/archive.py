@@ -145,6 +145,9 @@ class App(http.server.ThreadingHTTPServer):
         self.unapproved = self.wrong = "401"
         self.approved, self.keeps = True, True
 
+    def handle_error(self, request, client_address):
+        pass    # readers hang up when they have enough
+
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
