@@ -221,6 +221,21 @@ static int was_remembered(const struct xh_attempt *a)
     return a->x->url != a->first && !a->redirected;
 }
 
+static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict *v)
+{
+    const struct xh_exchange *x = a->x;
+    int status = x->reply.status;
+    if (x->reply.location[0] == '\0')
+        return FAIL(XH_E_PROTO, status, "status %d without a usable Location", status);
+    if (++v->tries.hops > XH_HOPS_MOST)
+        return FAIL(XH_E_PROTO, status, "redirected more than %u times: a loop on the server", XH_HOPS_MOST);
+    v->tries.sent_away |= x->ask == XH_ASK_STAT && was_remembered(a);
+    if (xh_proxy_follow(a->proxies, x->url, x->reply.location, &v->to, &v->err) == 0)
+        return XH_NEXT_AGAIN;
+    v->err.status = status;
+    return XH_NEXT_FAIL;
+}
+
 /* 1 when a web page came in place of the file: by its type; by its first bytes, where it does not show the opened
  * version; or a text that does not, with 200, as some logins have it. An HDF5 file that is served as text is none, but
  * for a user block, behind which its signature is. */
@@ -430,21 +445,6 @@ static void see_session(const struct xh_attempt *a, struct xh_verdict *v)
         v->login = XH_LOGIN_GOOD;
 }
 
-static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict *v)
-{
-    const struct xh_exchange *x = a->x;
-    int status = x->reply.status;
-    if (x->reply.location[0] == '\0')
-        return FAIL(XH_E_PROTO, status, "status %d without a usable Location", status);
-    if (++v->tries.hops > XH_HOPS_MOST)
-        return FAIL(XH_E_PROTO, status, "redirected more than %u times: a loop on the server", XH_HOPS_MOST);
-    v->tries.sent_away |= x->ask == XH_ASK_STAT && was_remembered(a);
-    if (xh_proxy_follow(a->proxies, x->url, x->reply.location, &v->to, &v->err) == 0)
-        return follow(a, v);
-    v->err.status = status;
-    return XH_NEXT_FAIL;
-}
-
 static enum xh_next judge_416(const struct xh_attempt *a, struct xh_verdict *v)
 {
     const struct xh_exchange *x = a->x;
@@ -481,8 +481,10 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     uint64_t after_ms = xh_reply_retry_after_ms(&x->reply);
     if (is_transient(status) || asks_too_often(x))
         v->hold_ms = after_ms;
-    if (xh_reply_redirects(&x->reply))
-        return judge_redirect(a, v);
+    if (xh_reply_redirects(&x->reply)) {
+        enum xh_next next = judge_redirect(a, v);
+        return v->to ? follow(a, v) : next;
+    }
     if (status == 400 && !x->url->https && xh_tls_is_wanted(x->said))
         return FAIL(XH_E_PROTO, status, "this port speaks TLS: write https:// instead of http:// in the URL");
     if (status == 400 && strstr(x->said, "SSL certificate") && without_certificate(a, v))

@@ -7,6 +7,7 @@ All is read by h5py and by origin_read, with all logs on. In the end the logs of
 readers, are searched for passwords, tokens, cookies and signatures.
 """
 import hashlib
+import importlib.util
 import os
 import pathlib
 import re
@@ -314,10 +315,18 @@ def main():
     return tap.done()
 
 
+def fetch():
+    """oauthlib is no part of the box: the first run fetches it."""
+    extras = harness.TOP / "containers/extras"
+    if importlib.util.find_spec("oauthlib") is None and extras.exists():
+        harness.run([extras, "logins"], dict(os.environ))
+        importlib.invalidate_caches()
+    return importlib.util.find_spec("oauthlib") is not None
+
+
 if __name__ == "__main__":
-    try:
-        import archive
-    except ImportError as e:
-        print(f"1..0 # SKIP {e}: containers/extras fetches it")
+    if not fetch():
+        print("1..0 # SKIP no oauthlib: containers/extras could not fetch it")
         sys.exit(0)
+    import archive
     sys.exit(main())
