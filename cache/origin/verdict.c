@@ -348,8 +348,8 @@ static int may_have_expired(const struct xh_exchange *x, int status)
 }
 
 /* What a remembered target says of several ranges it may say of anything by now. So may a new one whose redirect was
- * over when it came. Returns 1 when the first server is to be asked again before |a|'s answer is believed: of new targets
- * once. */
+ * over when it came. Returns 1 when the first server is to be asked again before |a|'s answer is believed: of new
+ * targets once. */
 static int is_doubted(const struct xh_attempt *a, struct xh_verdict *v)
 {
     if (was_remembered(a))
