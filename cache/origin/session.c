@@ -8,7 +8,8 @@
 
 #include "base/now.h"
 
-#define FAILURE_LASTS_NS 60000000000u /* as proxies' refusals */
+#define REFUSAL_LASTS_NS 60000000000u /* as proxies' refusals: some tries lock an account */
+#define FAILURE_LASTS_NS 10000000000u /* others: many files share it, and who approves an application waits no longer */
 #define YOUNG_NS         60000000000u /* a session of this age has not expired */
 
 /* Logins at one server that users name, or what a login host said of the password. */
@@ -114,7 +115,8 @@ struct xh_login_seen xh_session_seen(struct xh_session *s, const char *first)
 /* 1 when what |w| failed with still holds. Lock held. */
 static int is_bad(const struct way *w)
 {
-    return w && w->failure.end != XH_LOGIN_NONE && xh_now_ns() - w->ended_ns <= FAILURE_LASTS_NS;
+    uint64_t lasts_ns = w && w->failure.end == XH_LOGIN_REFUSED ? REFUSAL_LASTS_NS : FAILURE_LASTS_NS;
+    return w && w->failure.end != XH_LOGIN_NONE && xh_now_ns() - w->ended_ns <= lasts_ns;
 }
 
 enum xh_login_turn xh_session_turn(struct xh_session *s, const char *first, const char *login,

@@ -16,9 +16,8 @@ struct xh_session;
 enum xh_login_end {
     XH_LOGIN_NONE,    /* nothing is known of it yet, or it did not get so far */
     XH_LOGIN_GOOD,    /* the server took what came of it */
-    XH_LOGIN_BAD,     /* not: others need not try for a minute */
-    XH_LOGIN_REFUSED, /* the login host took not even the password: nor at another server of it. Some lock an account
-                       * after several tries */
+    XH_LOGIN_BAD,     /* not: others need not try for ten seconds */
+    XH_LOGIN_REFUSED, /* the login host took not even the password: nor for a minute, at any server that sends there */
 };
 
 /* How many logins at a server were over when a request was sent there. */
