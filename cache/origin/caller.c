@@ -152,9 +152,9 @@ void xh_caller_send(const struct xh_caller *c, const struct xh_token *t, const s
     s->connect_timeout_ms = c->o->connect_timeout_ms;
     s->user = own ? c->url->user : NULL;
     s->password = own ? c->url->password : NULL;
-    s->bearer = trusted && !u->ticket && !c->url->user && t && (!t->earthdata || xh_login_is_earthdata(u->server))
-                    ? t->value
-                    : NULL;
+    s->bearer = trusted && !u->ticket && !c->url->user && t ? t->value : NULL;
     s->client_cert = trusted && c->cert.path[0] ? c->cert.path : NULL;
     s->client_key = s->client_cert ? c->cert.key : NULL;
+    if (t && t->earthdata && !xh_login_is_earthdata(u->server))
+        s->bearer = NULL;
 }

@@ -84,14 +84,14 @@ struct xh_exchange {
     struct xh_url *url;     /* where it goes */
     struct xh_token *token; /* what it was sent with, or could have been */
     int token_sent, cert_sent; /* before it is sent: whether they may be */
+    const struct xh_proxy *proxy; /* that it goes through; NULL: none */
+    enum xh_proxy_turn turn;      /* GO: the proxy's word is waited for */
+    struct xh_dialect dialect; /* as known when it was sent */
     int cookies_sent;
     int at_login;                        /* it goes to a login host, by a redirect */
     struct xh_login_seen login_seen;     /* when it was sent */
     enum xh_login_turn login_turn;       /* of XH_NET_LOGIN: DONE or FAILED, and how another one failed */
     struct xh_login_failure login_failure;
-    const struct xh_proxy *proxy; /* that it goes through; NULL: none */
-    enum xh_proxy_turn turn;      /* GO: the proxy's word is waited for */
-    struct xh_dialect dialect; /* as known when it was sent */
     size_t asked_first, asked_end; /* ranges asked for: the unfinished ones in here */
     unsigned asked;                /* how many */
     size_t range_bytes;            /* length of the Range value */

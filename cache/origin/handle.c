@@ -127,6 +127,14 @@ static const char *or_null(const char *s)
     return s && *s ? s : NULL;
 }
 
+/* Frees |text|, which is secret. */
+static void wipe(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
 /* Frees |list|, and wipes what was secret in it. */
 static void free_headers(struct curl_slist *list)
 {
@@ -141,44 +149,6 @@ static int append(struct curl_slist **list, const char *line)
     struct curl_slist *longer = curl_slist_append(*list, line);
     *list = longer ? longer : *list;
     return longer ? 0 : -1;
-}
-
-/* Frees |text|, which is secret. */
-static void wipe(char *text)
-{
-    if (text)
-        explicit_bzero(text, strlen(text));
-    free(text);
-}
-
-/* Makes |lines| all the cookies that the handle has. Returns 0 or -1. */
-static int set_cookies(CURL *e, const char *lines)
-{
-    int bad = 0;
-    curl_easy_setopt(e, CURLOPT_COOKIELIST, "ALL"); /* forgets them; without cookies in libcurl there are none */
-    for (size_t n; lines && *lines; lines += n + (lines[n] != '\0')) {
-        n = strcspn(lines, "\n");
-        char *line = strndup(lines, n);
-        bad |= !line || curl_easy_setopt(e, CURLOPT_COOKIELIST, line) != CURLE_OK;
-        wipe(line);
-    }
-    return bad ? -1 : 0;
-}
-
-char *xh_handle_cookies(void *e)
-{
-    struct curl_slist *list = NULL;
-    size_t bytes = 1, used = 0;
-    curl_easy_getinfo(e, CURLINFO_COOKIELIST, &list);
-    for (const struct curl_slist *l = list; l; l = l->next)
-        bytes += strlen(l->data) + 1;
-    char *out = malloc(bytes);
-    for (const struct curl_slist *l = list; out && l; l = l->next)
-        used += (size_t)sprintf(out + used, "%s\n", l->data);
-    if (out)
-        out[used] = '\0';
-    free_headers(list);
-    return out;
 }
 
 /* Appends the line of |s|'s token, or of its name and password (RFC 7617). Returns 0 or -1.
@@ -223,6 +193,36 @@ static struct curl_slist *headers_of(const struct xh_send *s)
         return list;
     free_headers(list);
     return NULL;
+}
+
+/* Makes |lines| all the cookies that the handle has. Returns 0 or -1. */
+static int set_cookies(CURL *e, const char *lines)
+{
+    int bad = 0;
+    curl_easy_setopt(e, CURLOPT_COOKIELIST, "ALL"); /* forgets them; without cookies in libcurl there are none */
+    for (size_t n; lines && *lines; lines += n + (lines[n] != '\0')) {
+        n = strcspn(lines, "\n");
+        char *line = strndup(lines, n);
+        bad |= !line || curl_easy_setopt(e, CURLOPT_COOKIELIST, line) == CURLE_OUT_OF_MEMORY;
+        wipe(line);
+    }
+    return bad ? -1 : 0;
+}
+
+char *xh_handle_cookies(void *e)
+{
+    struct curl_slist *list = NULL;
+    size_t bytes = 1, used = 0;
+    curl_easy_getinfo(e, CURLINFO_COOKIELIST, &list);
+    for (const struct curl_slist *l = list; l; l = l->next)
+        bytes += strlen(l->data) + 1;
+    char *out = malloc(bytes);
+    for (const struct curl_slist *l = list; out && l; l = l->next)
+        used += (size_t)sprintf(out + used, "%s\n", l->data);
+    if (out)
+        out[used] = '\0';
+    free_headers(list);
+    return out;
 }
 
 void *xh_handle_set_up(void *e, const struct xh_send *s)

@@ -218,11 +218,11 @@ static void look(struct xh_attempt *a, const struct xh_exchange *x)
     const struct xh_origin *o = r->job->origin;
     a->tries = r->tries;
     a->redirected = r->url != NULL;
+    a->leads = r->leads ? r->leads->server : NULL;
     a->all_came = complete(x, r->first, r->end);
     a->opened = o->opened;
     a->stranger = !o->served;
     a->no_cert = o->no_cert;
-    a->leads = r->leads ? r->leads->server : NULL;
     a->limits = r->endpoint->limits;
 }
 

@@ -46,10 +46,10 @@ struct xh_send {
     const char *const *headers; /* NULL-terminated lines */
     const char *bearer;          /* the token of "Authorization: Bearer", or NULL */
     const char *user, *password; /* NULL: none */
-    const char *cookies;         /* libcurl's lines, "" for none yet; NULL: none are sent, and none taken */
     const char *ca_file, *ca_dir, *client_cert, *client_key; /* "" or NULL: none */
     const struct xh_proxies *proxies;
     int https;
+    const char *cookies;         /* libcurl's lines, "" for none yet; NULL: none are sent, and none taken */
     int fresh; /* 1: over a new connection */
     uint64_t connect_timeout_ms; /* should the exchange's own deadline fail */
     atomic_uint *sockets; /* how many this wire has open to the server; lives as long as the process; relaxed, a hint */

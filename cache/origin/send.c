@@ -104,9 +104,6 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
         .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL, .headers = headers, .sockets = sockets,
         .fresh = (int)x->request->fresh};
     xh_caller_send(&o->caller, x->token, x->url, &s);
-    if (!x->cert_sent)
-        s.client_cert = s.client_key = NULL;
-    x->cert_sent = s.client_cert != NULL;
     const struct xh_login *login = x->at_login ? xh_caller_login(&o->caller, x->url) : NULL;
     if (login) {
         s.user = login->user;
@@ -120,6 +117,9 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
     }
     s.cookies = cookies;
     x->cookies_sent = cookies && cookies[0];
+    if (!x->cert_sent)
+        s.client_cert = s.client_key = NULL;
+    x->cert_sent = s.client_cert != NULL;
     x->token_sent = s.bearer != NULL;
     x->begun_ns = xh_now_ns();
     x->connect_most_ns = o->options.connect_timeout_ms * 1000000u;

@@ -2,6 +2,7 @@
  *
  * Invariant: no token's value reaches a note, an error or a trace. */
 #include "auth.h"
+#include "login.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -13,8 +14,6 @@
 
 #include <jansson.h>
 #include <openssl/evp.h>
-
-#include "login.h"
 
 /* ---- what a token says of itself. Its signature is not ours to check: hints for the user, and when to look for
  * the next one. */

@@ -481,10 +481,8 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     uint64_t after_ms = xh_reply_retry_after_ms(&x->reply);
     if (is_transient(status) || asks_too_often(x))
         v->hold_ms = after_ms;
-    if (xh_reply_redirects(&x->reply)) {
-        enum xh_next next = judge_redirect(a, v);
-        return v->to ? follow(a, v) : next;
-    }
+    if (xh_reply_redirects(&x->reply))
+        return judge_redirect(a, v);
     if (status == 400 && !x->url->https && xh_tls_is_wanted(x->said))
         return FAIL(XH_E_PROTO, status, "this port speaks TLS: write https:// instead of http:// in the URL");
     if (status == 400 && strstr(x->said, "SSL certificate") && without_certificate(a, v))
@@ -717,6 +715,8 @@ enum xh_next xh_verdict(const struct xh_attempt *a, struct xh_verdict *v)
     if (a->x->fresh >= XH_PROGRESS_BYTES) /* long requests may outlive many redirects */
         v->tries.returns = 0;
     v->next = judge(a, v);
+    if (v->to)
+        v->next = follow(a, v);
     see_session(a, v);
     if (v->looks)
         *v = (struct xh_verdict){.next = XH_NEXT_LOOK, .tries = a->tries, .limits = a->limits};
