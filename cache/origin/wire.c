@@ -39,6 +39,7 @@ struct xh_lane {
     char *cookies;         /* what it was sent with; NULL: none are kept */
     atomic_uint *sockets;  /* as in struct xh_send */
     int paused;      /* no byte is expected */
+    int sent;        /* it was connected, and the request went out */
     enum xh_net cut; /* why a callback made curl stop; XH_NET_OK: none did */
     char error[CURL_ERROR_SIZE];
 };
@@ -163,6 +164,7 @@ struct xh_wire *xh_wire_new(const struct xh_wire_events *events)
 static int on_sent(void *ctx, char *remote, char *local, int remote_port, int local_port)
 {
     struct xh_lane *l = ctx;
+    l->sent = 1;
     l->wire->events->sent(l->x, (unsigned)local_port);
     return CURL_PREREQFUNC_OK;
 }
@@ -268,7 +270,7 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     l->x = x;
     l->sockets = s->sockets;
     l->cut = XH_NET_OK;
-    l->paused = 0;
+    l->paused = l->sent = 0;
     l->error[0] = '\0';
     if (!(l->headers = xh_handle_set_up(e, s)) || (s->cookies && !(l->cookies = xh_handle_cookies(e)))) {
         lane_rest(l);
@@ -292,6 +294,7 @@ static void finish(struct xh_lane *l, enum xh_net net, int code)
     struct xh_wire *w = l->wire;
     struct xh_exchange *x = l->x;
     struct xh_outcome out;
+    int unsent = net != XH_NET_OK && !l->sent;
     xh_handle_outcome(l->easy, net, code, l->error, &out);
     char *now = l->cookies ? xh_handle_cookies(l->easy) : NULL, *changes = NULL;
     if (now)
@@ -300,8 +303,10 @@ static void finish(struct xh_lane *l, enum xh_net net, int code)
     out.cookies = changes;
     curl_multi_remove_handle(w->multi, l->easy);
     lane_rest(l);
-    if (net == XH_NET_NAME || net == XH_NET_CONNECT_TIMEOUT)
-        lane_free(l); /* libcurl 8.14 forgets memory when it resolves again on such a handle */
+    /* libcurl 8.14 forgets memory when it resolves again on such a handle, and keeps what it has made of an authorisation
+     * for the host that it has not reached: the next request on the handle would carry it elsewhere. */
+    if (unsent)
+        lane_free(l);
     w->events->over(x, &out);
     xh_cookies_free(changes);
 }
