@@ -26,6 +26,7 @@ import throwaway_ca  # noqa: E402
 
 DATA, LOGIN, STORE, OTHER = ("data.example.earthdatacloud.nasa.gov", "urs.earthdata.nasa.gov",
                              "bucket.s3.us-west-2.amazonaws.com", "elsewhere.example.org")
+SIBLING = "other.example.earthdatacloud.nasa.gov"     # OTHER's, in the domain of the archive's cookie
 USER, PASSWORD, TOKEN = "alice", "Alices-Secret-Word-4711", "EDL-TokenOfAlice-0815-0815"
 SIGNING = "key-of-the-store"
 LOG = ("'$request_method $request_uri $status range=\"$http_range\" auth=\"$http_authorization\" "
@@ -58,6 +59,7 @@ http {
     server {
         listen 127.0.0.1:@STORE@ ssl; access_log @RUN@/store.log asked;
         root @ROOT@;
+        add_header Set-Cookie "store=1; Path=/" always;
         location / {
             if ($http_authorization) { return 400; }    # as S3
             secure_link $arg_sig,$arg_expires;
@@ -300,7 +302,7 @@ class Archive:
         self.ports = {name: harness.free_port() for name in ("DATA", "LOGIN", "STORE", "OTHER")}
         (self.run / "tmp").mkdir(parents=True)
         throwaway_ca.make_ca(self.run)
-        names = ",".join(f"DNS:{name}" for name in (DATA, LOGIN, STORE, OTHER))
+        names = ",".join(f"DNS:{name}" for name in (DATA, LOGIN, STORE, OTHER, SIBLING))
         throwaway_ca.sign(self.run, self.run, "server", "/CN=archive", 8, f"subjectAltName={names}",
                           "basicConstraints=critical,CA:FALSE", "extendedKeyUsage=serverAuth")
         self.cacert = self.run / "ca.pem"
@@ -318,7 +320,7 @@ class Archive:
             harness.wait_port(port)
         self.proxy = connect_proxy.Proxy(to={f"{host}:443": self.ports[name] for name, host in (
             ("DATA", DATA), ("LOGIN", LOGIN), ("STORE", STORE), ("OTHER", OTHER))}
-            | {f"{LOGIN}:8443": self.ports["OTHER"]})
+            | {f"{LOGIN}:8443": self.ports["OTHER"], f"{SIBLING}:443": self.ports["OTHER"]})
         return self
 
     def __exit__(self, *exc):
