@@ -172,7 +172,7 @@ static void keep(const struct xh_exchange *x, const struct xh_outcome *out, cons
     if (v->to) {
         struct xh_url *to = v->to;
         xh_trace(XH_T_ORIGIN, "redirect", "id=%p status=%d to=%s", (void *)r, x->reply.status, to->shown);
-        if (strcmp(to->text, o->url->text) == 0) { /* back where it began, as behind a login */
+        if (x->url != o->url && strcmp(to->text, o->url->text) == 0) { /* back where it began, as behind a login */
             xh_url_unref(to);
             to = xh_url_ref(o->url);
         }
