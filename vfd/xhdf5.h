@@ -101,6 +101,8 @@ typedef struct H5FD_xhdf5_config_t {
     /* largest file that is read whole; a larger one needs a server that sends parts of files */
     int64_t whole_file_bytes;
     int64_t local_sources; /* switch: files at URLs may name local files */
+    /* with netrc: hosts to which a server may send its reader to log in, by what ~/.netrc has for them */
+    const char *login_hosts;
 } H5FD_xhdf5_config_t;
 
 /* A configuration with no field set. */
@@ -108,7 +110,7 @@ typedef struct H5FD_xhdf5_config_t {
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
-            -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL, -1, -1                            \
+            -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL, -1, -1, NULL                      \
     }
 
 /* Marks every field of |config| as not set, as H5FD_XHDF5_CONFIG_INIT does. For languages without initialisers.

@@ -9,7 +9,7 @@
 #include "options.h"
 
 static const char *const names[] = {
-    "BEARER_TOKEN", "BEARER_TOKEN_FILE", "XDG_RUNTIME_DIR",                       /* tokens */
+    "BEARER_TOKEN", "BEARER_TOKEN_FILE", "XDG_RUNTIME_DIR", "EARTHDATA_TOKEN",    /* tokens */
     "X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY",                         /* certificates */
     "CURL_CA_BUNDLE", "SSL_CERT_FILE", "X509_CERT_DIR",                           /* CAs */
     "NETRC", "HOME",                                                              /* logins */

@@ -4,6 +4,14 @@
 
 #include "exchange.h"
 
+/* How far a request has come through a login by redirect. */
+enum xh_login_stage {
+    XH_LOGIN_NOWHERE,
+    XH_LOGIN_THERE, /* it is sent to the login host */
+    XH_LOGIN_BACK,  /* to where the login host sends it: what comes of it is to be a cookie */
+    XH_LOGIN_IN,    /* on from there */
+};
+
 /* What a request has behind it. */
 struct xh_tries {
     unsigned hops;               /* redirects since the original URL */
@@ -18,6 +26,9 @@ struct xh_tries {
     unsigned char nonsense;      /* a request of several ranges was answered by nonsense: twice is enough */
     unsigned most_ranges;        /* in one HTTP request; 0: as many as the server bears */
     unsigned wide_failures;      /* in a row: 500 to several ranges */
+    unsigned char login;         /* enum xh_login_stage */
+    unsigned char doubted;       /* the session's cookies were left out once */
+    struct xh_login_seen login_seen; /* when the request was sent that was answered by a login */
     unsigned failed_ranges;      /* so many failed twice with 500, and fewer are asked for now; 0: no such thing */
 };
 
@@ -43,6 +54,8 @@ struct xh_attempt {
     int stranger;                      /* no reply of it was understood yet */
     int no_cert;                       /* the server does not bear our certificate */
     int trusted, trusted_first;        /* credentials may go to x->url; to |first| */
+    const struct xh_logins *logins;
+    const char *leads;                 /* the server of the login host where it logs in for all; NULL: it does not */
     /* Of the server: */
     struct xh_limits limits;
     /* Of the moment: */

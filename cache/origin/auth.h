@@ -20,6 +20,7 @@ struct xh_token {
     char *file;     /* where it came from, to be read again; NULL: from the environment, or from nowhere */
     const char *source; /* of |file|, for the note; static */
     int named;      /* the user pointed at |file| */
+    int earthdata;  /* it is for NASA's Earthdata alone */
     char note[512]; /* "the token of BEARER_TOKEN_FILE (/path)", or where none was found; never the value */
 };
 
@@ -31,6 +32,11 @@ struct xh_token {
  * Returns 0, or XH_E_NOMEM. Owns: the caller unrefs |*out|. Reads a small file.
  * Source: WLCG Bearer Token Discovery 1.0; RFC 6750, 2.1. */
 int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err *err);
+
+/* The token of $EARTHDATA_TOKEN, if that is set and |server| is one of NASA's Earthdata (login.h): there it stands for
+ * the others. Returns 1 with |*out|, 0, or XH_E_NOMEM. Owns: as xh_token_find.
+ * Source: NASA's pages on Earthdata Login's user tokens. */
+int xh_token_of_earthdata(const struct xh_env *env, const char *server, struct xh_token **out, struct xh_err *err);
 
 /* Reads the file again that |old| (NULL allowed) came from; the environment, which belongs to the program's threads, it
  * does not touch. Returns 1 with |*out|, which the caller unrefs and which may hold no value, or 0: there is nothing to
@@ -55,11 +61,12 @@ struct xh_cert {
 void xh_cert_find(const struct xh_env *env, struct xh_cert *out);
 
 /* A login of ~/.netrc or of the file $NETRC, for |host| (no port; a name, or an address without
- * brackets). The file must be ours and closed to others.
+ * brackets); with |defaults| also that of its entry "default". The file must be ours and closed to others.
  * Returns 1 with |*user| and |*password|, 0 when there is none for |host|, XH_E_ACCES when the
  * file cannot be used, or XH_E_NOMEM. Owns: the caller frees both. Reads a small file.
  * Source: ftp(1), "THE .netrc FILE"; curl's quoted values. */
-int xh_netrc_find(const struct xh_env *env, const char *host, char **user, char **password, struct xh_err *err);
+int xh_netrc_find(const struct xh_env *env, const char *host, int defaults, char **user, char **password,
+                  struct xh_err *err);
 
 /* 1 when |server| (xh_url's "https://host:port") is in |hosts|: "name", "name:port" or ".domain", separated by
  * blanks or semicolons. */
@@ -90,10 +97,11 @@ struct xh_trust {
 int xh_trust_find(const struct xh_options *o, const char *default_file, const char *default_dir,
                   struct xh_trust *out, struct xh_err *err);
 
-/* Writes a hash of what an origin knows a reader by (token, what is in certificate and key), and of whom he trusts;
- * |withheld|: 1 when the origin is shown neither token nor certificate. Returns 1, or 0: it cannot be told. */
-int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const struct xh_trust *trust, int withheld,
-                   char hex[65]);
+/* Writes a hash of what an origin knows a reader by (token, what is in certificate and key, |session|'s identity), and
+ * of whom he trusts; |withheld|: 1 when the origin is shown neither token nor certificate. Returns 1, or 0: it cannot
+ * be told. */
+int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const char *session, const struct xh_trust *trust,
+                   int withheld, char hex[65]);
 
 /* ---- for the files of auth alone */
 

@@ -2,8 +2,10 @@
 #include "caller.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/sha256.h"
 #include "handle.h"
 
 /* The user's name and password, of the URL or, if the option says so, of the netrc file. Returns 0 or a negative
@@ -18,8 +20,59 @@ static int take_login(struct xh_caller *c, struct xh_url *u, struct xh_err *err)
     int brackets = *from == '[';
     snprintf(host, sizeof host, "%.*s", (int)n - 2 * brackets, from + brackets);
     c->login = "the user name and password of the netrc file";
-    int rc = xh_netrc_find(c->o->env, host, &u->user, &u->password, err);
+    int rc = xh_netrc_find(c->o->env, host, 1, &u->user, &u->password, err);
     return rc < 0 ? rc : 0;
+}
+
+/* Appends |s| with its NUL; NULL is told from "". */
+static void add(char *text, size_t *used, const char *s)
+{
+    text[(*used)++] = s ? '+' : '-';
+    size_t n = s ? strlen(s) + 1 : 0;
+    memcpy(text + *used, s ? s : "", n);
+    *used += n;
+}
+
+/* Hashes what the user is known by. Returns 1, or 0 without memory. */
+static int identify(struct xh_caller *c)
+{
+    const char *named[] = {c->url->user, c->url->password, c->token ? c->token->value : NULL, c->cert.path};
+    size_t bytes = 0, used = 0;
+    uint8_t sha[32];
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        bytes += 2 + (named[i] ? strlen(named[i]) : 0);
+    for (size_t i = 0; i < c->logins.n; i++)
+        bytes += 6 + strlen(c->logins.of[i].server) + strlen(c->logins.of[i].user) + strlen(c->logins.of[i].password);
+    char *text = malloc(bytes);
+    if (!text)
+        return 0;
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        add(text, &used, named[i]);
+    for (size_t i = 0; i < c->logins.n; i++) {
+        add(text, &used, c->logins.of[i].server);
+        add(text, &used, c->logins.of[i].user);
+        add(text, &used, c->logins.of[i].password);
+    }
+    int ok = xh_sha256(text, used, sha);
+    explicit_bzero(text, used);
+    free(text);
+    if (ok)
+        xh_hex(sha, sizeof sha, c->identity);
+    return ok;
+}
+
+/* What redirects to a login need: the passwords of login hosts, and a place for cookies. For a URL that a file named,
+ * only where it gets the other credentials too: a file starts no login with its reader's password. */
+static int take_logins(struct xh_caller *c, struct xh_err *err)
+{
+    int rc = 0;
+    if (!xh_caller_trusts(c, c->url))
+        return 0;
+    if (c->o->netrc)
+        rc = xh_logins_find(c->o->env, c->o->login_hosts, &c->logins, err);
+    if (rc == 0 && identify(c))
+        c->session = xh_session_of(c->identity);
+    return rc;
 }
 
 int xh_caller_find(struct xh_caller *c, const struct xh_options *o, struct xh_url *url, struct xh_err *err)
@@ -42,22 +95,34 @@ int xh_caller_find(struct xh_caller *c, const struct xh_options *o, struct xh_ur
     }
     if (rc || !url->https)
         return rc;
-    rc = xh_token_find(o->env, &c->token, err);
+    rc = xh_token_of_earthdata(o->env, url->server, &c->token, err);
+    rc = rc < 0 ? rc : rc == 1 ? 0 : xh_token_find(o->env, &c->token, err);
     rc = rc ? rc : take_login(c, url, err);
     xh_cert_find(o->env, &c->cert);
-    return rc;
+    return rc ? rc : take_logins(c, err);
 }
 
 void xh_caller_free(struct xh_caller *c)
 {
     xh_token_unref(c->token);
     xh_proxies_free(&c->proxies);
+    xh_logins_free(&c->logins);
     c->token = NULL;
 }
 
 int xh_caller_trusts(const struct xh_caller *c, const struct xh_url *u)
 {
     return xh_auth_trusts(c->o, c->url, u);
+}
+
+const struct xh_login *xh_caller_login(const struct xh_caller *c, const struct xh_url *u)
+{
+    return xh_url_same_server(u, c->url) ? NULL : xh_logins_for(&c->logins, u->server);
+}
+
+int xh_caller_keeps_cookies(const struct xh_caller *c, const struct xh_url *u)
+{
+    return c->session && u->https && (!u->ticket || xh_url_same_server(u, c->url));
 }
 
 int xh_caller_renew(const struct xh_token *old, struct xh_token **found)
@@ -90,4 +155,6 @@ void xh_caller_send(const struct xh_caller *c, const struct xh_token *t, const s
     s->bearer = trusted && !u->ticket && !c->url->user && t ? t->value : NULL;
     s->client_cert = trusted && c->cert.path[0] ? c->cert.path : NULL;
     s->client_key = s->client_cert ? c->cert.key : NULL;
+    if (t && t->earthdata && !xh_login_is_earthdata(u->server))
+        s->bearer = NULL;
 }

@@ -4,7 +4,9 @@
 #define XH_CALLER_H
 
 #include "auth.h"
+#include "login.h"
 #include "proxy.h"
+#include "session.h"
 #include "url.h"
 #include "net.h"
 
@@ -17,6 +19,9 @@ struct xh_caller {
     struct xh_token *token;   /* NULL over http */
     struct xh_cert cert;
     struct xh_proxies proxies;
+    struct xh_logins logins;     /* for hosts of login_hosts; none where this URL gets no credentials */
+    char identity[65];           /* a hash of what this user is known by, certificates apart */
+    struct xh_session *session;  /* the cookies of that user; NULL: none are kept for this URL */
 };
 
 /* Finds the CAs, the proxies and, over https, the credentials for |url|; a login of the netrc file is set in |url|. |o|
@@ -34,6 +39,14 @@ int xh_caller_trusts(const struct xh_caller *c, const struct xh_url *u);
  * cannot be read. |*found| is what is to be used from now on, or NULL: |old|. Owns: the caller unrefs |*found|. Reads a
  * small file. */
 int xh_caller_renew(const struct xh_token *old, struct xh_token **found);
+
+/* The login for |u|, to which a redirect led that began at the caller's URL; NULL: it is no login host, or there is
+ * none for it. */
+const struct xh_login *xh_caller_login(const struct xh_caller *c, const struct xh_url *u);
+
+/* 1 when cookies are sent to |u|, and kept of it: over TLS, for a URL that gets the user's credentials. A target that
+ * carries an authorisation of its own gets none. */
+int xh_caller_keeps_cookies(const struct xh_caller *c, const struct xh_url *u);
 
 /* Sets in |s| where a request for |u| goes, by which proxy, which CAs it trusts, how long its connection may take, and
  * which credentials go with it: |t| is the token (NULL allowed). A credential goes over TLS alone, to the server that

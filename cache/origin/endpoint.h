@@ -27,7 +27,8 @@ struct xh_endpoint {
     struct xh_ring again, demand, speculative;
     uint64_t queued_bytes, queued_requests;  /* in all three */
     unsigned waiting;                        /* of them, requests that are no streams */
-    uint64_t waited_ns, waited_at_ns; /* how long those have waited, in all, since one got a new connection; until then */
+    /* How long those have waited, in all, since one got a new connection; until then. */
+    uint64_t waited_ns, waited_at_ns;
     unsigned active, active_guesses;         /* BOUND and RUNNING; speculative ones that are no streams */
     unsigned streams, queued_streams;        /* those that may stand still of the active, and of the queued ones */
     unsigned opening;                        /* of the others, those that opened their connection */

@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "base/waits.h"
 #include "proxy.h"
+#include "session.h"
 #include "wire.h"
 
 #define AUTO_THREADS_MAX 2
@@ -140,6 +141,7 @@ static void after_fork_in_child(void)
     xh_cond_init(&announced);
     self = NULL;
     xh_proxy_after_fork();
+    xh_session_after_fork();
     become_child();
 }
 

@@ -12,6 +12,7 @@
 #include "proxy.h"
 #include "response.h"
 #include "ring.h"
+#include "session.h"
 #include "url.h"
 #include "wire.h"
 
@@ -86,6 +87,11 @@ struct xh_exchange {
     const struct xh_proxy *proxy; /* that it goes through; NULL: none */
     enum xh_proxy_turn turn;      /* GO: the proxy's word is waited for */
     struct xh_dialect dialect; /* as known when it was sent */
+    int cookies_sent;
+    int at_login;                        /* it goes to a login host, by a redirect */
+    struct xh_login_seen login_seen;     /* when it was sent */
+    enum xh_login_turn login_turn;       /* of XH_NET_LOGIN: DONE or FAILED, and how another one failed */
+    struct xh_login_failure login_failure;
     size_t asked_first, asked_end; /* ranges asked for: the unfinished ones in here */
     unsigned asked;                /* how many */
     size_t range_bytes;            /* length of the Range value */

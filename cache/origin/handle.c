@@ -14,6 +14,7 @@
 #endif
 
 #include <curl/curl.h>
+#include <openssl/evp.h>
 #include <openssl/ssl.h>
 
 #include "proxy.h"
@@ -90,12 +91,12 @@ void xh_handle_dress(void *e)
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
     curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(e, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
     curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(e, CURLOPT_TLS13_CIPHERS, tls13_suites()); /* some TLS libraries know none */
     if (xh_handle_has_our_openssl() && reads_all_records())
         curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
     curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, CA_KEPT_S);
+    curl_easy_setopt(e, CURLOPT_COOKIEFILE, ""); /* parses cookies. Which are sent, each request says */
 }
 
 /* What a proxy refused the last request's connection with, as a status of 400 or more; 0: none did. */
@@ -126,6 +127,14 @@ static const char *or_null(const char *s)
     return s && *s ? s : NULL;
 }
 
+/* Frees |text|, which is secret. */
+static void wipe(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
 /* Frees |list|, and wipes what was secret in it. */
 static void free_headers(struct curl_slist *list)
 {
@@ -142,24 +151,78 @@ static int append(struct curl_slist **list, const char *line)
     return longer ? 0 : -1;
 }
 
-/* The header lines of |s|, with the bearer's. NULL without memory. */
+/* Appends the line of |s|'s token, or of its name and password (RFC 7617). Returns 0 or -1.
+ * Not by CURLOPT_USERNAME: libcurl 8.14 makes that line before it asks a proxy for a tunnel, and when it gets none, it
+ * keeps the line on the handle and sends it with the next request, whichever host that is for. */
+static int append_authorization(struct curl_slist **list, const struct xh_send *s)
+{
+    char *plain = NULL, *line = NULL;
+    unsigned char *coded = NULL;
+    int bad = 0;
+    if (s->user && s->password && !s->bearer) {
+        size_t n = strlen(s->user) + 1 + strlen(s->password);
+        plain = malloc(n + 1);
+        coded = malloc((n + 2) / 3 * 4 + 1);
+        bad = !plain || !coded;
+        if (!bad) {
+            sprintf(plain, "%s:%s", s->user, s->password);
+            EVP_EncodeBlock(coded, (unsigned char *)plain, (int)n);
+        }
+    }
+    const char *kind = coded ? "Basic" : "Bearer", *value = coded ? (char *)coded : s->bearer;
+    if (!bad && value && asprintf(&line, "Authorization: %s %s", kind, value) < 0) {
+        line = NULL;
+        bad = 1;
+    }
+    bad = bad || (line && append(list, line) != 0);
+    wipe(plain);
+    wipe((char *)coded);
+    wipe(line);
+    return bad ? -1 : 0;
+}
+
+/* The header lines of |s|, with its authorisation. NULL without memory. */
 static struct curl_slist *headers_of(const struct xh_send *s)
 {
     struct curl_slist *list = NULL;
     int bad = append(&list, "Accept-Encoding: identity");
     for (const char *const *h = s->headers; h && *h; h++)
         bad |= append(&list, *h);
-    if (s->bearer) {
-        char *line = NULL;
-        bad |= asprintf(&line, "Authorization: Bearer %s", s->bearer) < 0 || append(&list, line);
-        if (line)
-            explicit_bzero(line, strlen(line));
-        free(line);
-    }
+    bad |= append_authorization(&list, s);
     if (!bad)
         return list;
     free_headers(list);
     return NULL;
+}
+
+/* Makes |lines| all the cookies that the handle has. Returns 0 or -1. */
+static int set_cookies(CURL *e, const char *lines)
+{
+    int bad = 0;
+    curl_easy_setopt(e, CURLOPT_COOKIELIST, "ALL"); /* forgets them; without cookies in libcurl there are none */
+    for (size_t n; lines && *lines; lines += n + (lines[n] != '\0')) {
+        n = strcspn(lines, "\n");
+        char *line = strndup(lines, n);
+        bad |= !line || curl_easy_setopt(e, CURLOPT_COOKIELIST, line) == CURLE_OUT_OF_MEMORY;
+        wipe(line);
+    }
+    return bad ? -1 : 0;
+}
+
+char *xh_handle_cookies(void *e)
+{
+    struct curl_slist *list = NULL;
+    size_t bytes = 1, used = 0;
+    curl_easy_getinfo(e, CURLINFO_COOKIELIST, &list);
+    for (const struct curl_slist *l = list; l; l = l->next)
+        bytes += strlen(l->data) + 1;
+    char *out = malloc(bytes);
+    for (const struct curl_slist *l = list; out && l; l = l->next)
+        used += (size_t)sprintf(out + used, "%s\n", l->data);
+    if (out)
+        out[used] = '\0';
+    free_headers(list);
+    return out;
 }
 
 void *xh_handle_set_up(void *e, const struct xh_send *s)
@@ -169,13 +232,12 @@ void *xh_handle_set_up(void *e, const struct xh_send *s)
     bad |= curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK; /* ends what the last request was */
     bad |= curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, s->method) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_USERNAME, s->user) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_PASSWORD, s->password) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_CAINFO, or_null(s->ca_file)) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CAPATH, or_null(s->ca_dir));        /* some TLS libraries know none */
     curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, or_null(s->ca_file)); /* the same */
     curl_easy_setopt(e, CURLOPT_PROXY_CAPATH, or_null(s->ca_dir));
     bad |= set_proxy(e, s->proxies, s->https) != 0;
+    bad |= set_cookies(e, s->cookies) != 0;
     bad |= curl_easy_setopt(e, CURLOPT_SSLCERT, or_null(s->client_cert)) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_SSLKEY, or_null(s->client_key)) != CURLE_OK;
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms);
@@ -188,6 +250,7 @@ void *xh_handle_set_up(void *e, const struct xh_send *s)
 void xh_handle_rest(void *e, void *headers)
 {
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, NULL);
+    curl_easy_setopt(e, CURLOPT_COOKIELIST, "ALL");
     free_headers(headers);
 }
 

@@ -23,6 +23,10 @@ void xh_handle_dress(void *easy);
  * xh_handle_rest, or NULL: something could not be set. */
 void *xh_handle_set_up(void *easy, const struct xh_send *s);
 
+/* The cookies that the handle has now, libcurl's lines: those that were sent, and what a reply made of them. NULL
+ * without memory. Owns: the caller gives them to xh_cookies_free. */
+char *xh_handle_cookies(void *easy);
+
 /* The request is over: |headers| go, and what was secret in them. */
 void xh_handle_rest(void *easy, void *headers);
 

@@ -43,6 +43,11 @@ void xh_job_retire(struct xh_request *r, struct xh_thread *t)
     struct xh_job *j = r->job;
     xh_request_enter(r, XH_REQ_OVER);
     xh_ring_take(&r->in_job);
+    if (r->leads) /* another one logs in */
+        xh_session_over(j->origin->caller.session, j->origin->url->server, r->leads->server, XH_LOGIN_NONE, NULL);
+    xh_url_unref(r->leads);
+    r->leads = NULL;
+    xh_jar_free(&r->chain);
     if (r->twin)
         r->twin->twin = NULL; /* it stands for the slice alone now */
     if (r != &j->first_request) {

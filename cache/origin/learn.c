@@ -131,21 +131,59 @@ static void forget_target(const struct xh_exchange *x)
     }
 }
 
+/* Keeps the cookies of a chain of redirects: for the request at first, for the session when they have led to the file.
+ * Tells those that wait what became of a login. Lock held. */
+static void keep_login(const struct xh_exchange *x, const struct xh_outcome *out, const struct xh_verdict *v)
+{
+    struct xh_request *r = x->request;
+    const struct xh_origin *o = r->job->origin;
+    struct xh_session *s = o->caller.session;
+    struct xh_login_failure why = v->failure;
+    int goes_on = (v->next == XH_NEXT_AGAIN && v->to) || out->net == XH_NET_TURN;
+    if (!s)
+        return;
+    if (out->cookies && v->tries.hops)
+        xh_jar_take(&r->chain, x->url->server, out->cookies, 1);
+    if (v->served || v->login == XH_LOGIN_GOOD)
+        xh_session_take(s, &r->chain);
+    if (v->doubts_session)
+        xh_session_doubt(s, o->url->server, x->url->server);
+    if (r->leads && (v->login != XH_LOGIN_NONE || !goes_on)) {
+        int given_up = out->net == XH_NET_CANCELLED || out->net == XH_NET_LEFT || out->net == XH_NET_EXITING;
+        if (!why.code && v->err.code && !given_up) {
+            why = (struct xh_login_failure){.code = v->err.code, .status = v->err.status};
+            snprintf(why.why, sizeof why.why, "%.*s", (int)sizeof why.why - 1, v->err.text);
+        }
+        xh_session_over(s, o->url->server, r->leads->server, v->login, why.code ? &why : NULL);
+        xh_trace(XH_T_ORIGIN, "login-over", "id=%p url=%s end=%d", (void *)r, o->url->shown, (int)v->login);
+        xh_url_unref(r->leads);
+        r->leads = NULL;
+    }
+    if (!goes_on)
+        xh_jar_free(&r->chain);
+}
+
 /* Carries out what |v| says was learnt by |x|. Lock held. */
-static void keep(const struct xh_exchange *x, const struct xh_verdict *v)
+static void keep(const struct xh_exchange *x, const struct xh_outcome *out, const struct xh_verdict *v)
 {
     struct xh_request *r = x->request;
     struct xh_origin *o = r->job->origin;
     if (v->served)
         remember_server(x);
+    keep_login(x, out, v);
     r->tries = v->tries;
     r->endpoint->limits = v->limits;
     if (v->hold_ms)
         xh_endpoint_hold(r->endpoint, v->hold_ms);
     if (v->to) {
-        xh_trace(XH_T_ORIGIN, "redirect", "id=%p status=%d to=%s", (void *)r, x->reply.status, v->to->shown);
+        struct xh_url *to = v->to;
+        xh_trace(XH_T_ORIGIN, "redirect", "id=%p status=%d to=%s", (void *)r, x->reply.status, to->shown);
+        if (x->url != o->url && strcmp(to->text, o->url->text) == 0) { /* back where it began, as behind a login */
+            xh_url_unref(to);
+            to = xh_url_ref(o->url);
+        }
         xh_url_unref(r->url);
-        r->url = v->to;
+        r->url = to;
     }
     o->bounced += v->bounced && o->bounced < BOUNCED_MOST;
     if (v->forgets)
@@ -187,6 +225,7 @@ static void look(struct xh_attempt *a, const struct xh_exchange *x)
     const struct xh_origin *o = r->job->origin;
     a->tries = r->tries;
     a->redirected = r->url != NULL;
+    a->leads = r->leads ? r->leads->server : NULL;
     a->all_came = complete(x, r->first, r->end);
     a->opened = o->opened;
     a->stranger = !o->served;
@@ -218,6 +257,7 @@ enum xh_next xh_learn_verdict(struct xh_exchange *x, const struct xh_outcome *ou
                            .first = o->url,
                            .proxies = &o->caller.proxies,
                            .login = o->caller.login,
+                           .logins = &o->caller.logins,
                            .cert_path = o->caller.cert.path,
                            .cert_note = o->caller.cert.note,
                            .trust_note = o->caller.trust.note,
@@ -245,7 +285,7 @@ enum xh_next xh_learn_verdict(struct xh_exchange *x, const struct xh_outcome *ou
         a.looked = xh_origin_object_renew_token(o, x->token) ? XH_LOOK_OTHER : XH_LOOK_SAME;
         xh_origin_object_take_token(o, x);
     }
-    keep(x, v);
+    keep(x, out, v);
     xh_engine_unlock();
     if (v->takes_whole)
         xh_learn_whole(o);

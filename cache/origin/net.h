@@ -26,13 +26,16 @@ enum xh_net {
     XH_NET_LOCAL,     /* out of memory, or a file named in the options is unusable */
     XH_NET_EXITING,   /* the process is exiting */
     XH_NET_PROXY,     /* a proxy refused to connect: |proxy_status| */
-    XH_NET_TURN,      /* not sent: another request finds out whether the proxy takes the login */
+    XH_NET_TURN,      /* not sent: another request finds out whether the proxy takes the login, or logs in */
+    XH_NET_LOGIN,     /* not sent: another request has logged in, or tried: see struct xh_exchange, login */
 };
 
 struct xh_outcome {
     enum xh_net net;
     int proxy_status; /* of PROXY: what it answered CONNECT with */
     unsigned opened;  /* connections opened for it */
+    const char *cookies; /* what the reply changed of those that were sent: xh_cookies_changes' lines, as long as the
+                          * event lasts. NULL: none were asked for */
     char text[192]; /* libcurl's words, no URL in them; "" for OK and CUT */
 };
 
@@ -46,6 +49,7 @@ struct xh_send {
     const char *ca_file, *ca_dir, *client_cert, *client_key; /* "" or NULL: none */
     const struct xh_proxies *proxies;
     int https;
+    const char *cookies;         /* libcurl's lines, "" for none yet; NULL: none are sent, and none taken */
     int fresh; /* 1: over a new connection */
     uint64_t connect_timeout_ms; /* should the exchange's own deadline fail */
     atomic_uint *sockets; /* how many this wire has open to the server; lives as long as the process; relaxed, a hint */

@@ -47,8 +47,9 @@ static void drop_comments(char *text)
             memset(line, ' ', strcspn(line, "\n"));
 }
 
-/* Finds |host|'s login in |text|, which is taken apart. "default" stands for any host. Returns 1 or 0. */
-static int find(char *text, const char *host, const char **user, const char **password)
+/* Finds |host|'s login in |text|, which is taken apart. "default" stands for any host, if |defaults|. Returns 1 or
+ * 0. */
+static int find(char *text, const char *host, int defaults, const char **user, const char **password)
 {
     int ours = 0;
     *user = *password = NULL;
@@ -57,7 +58,7 @@ static int find(char *text, const char *host, const char **user, const char **pa
         if (strcmp(w, "machine") == 0 || strcmp(w, "default") == 0) {
             if (ours)
                 break;
-            ours = *w == 'd' || ((w = word(&p)) != NULL && strcasecmp(w, host) == 0);
+            ours = *w == 'd' ? defaults : (w = word(&p)) != NULL && strcasecmp(w, host) == 0;
         } else if (strcmp(w, "macdef") == 0) { /* up to an empty line */
             char *end = strstr(p, "\n\n");
             p = end ? end : p + strlen(p);
@@ -72,7 +73,8 @@ static int find(char *text, const char *host, const char **user, const char **pa
     return ours && *user && *password;
 }
 
-int xh_netrc_find(const struct xh_env *env, const char *host, char **user, char **password, struct xh_err *err)
+int xh_netrc_find(const struct xh_env *env, const char *host, int defaults, char **user, char **password,
+                  struct xh_err *err)
 {
     char path[XH_AUTH_PATH_BYTES];
     const char *why, *found_user, *found_password, *named = xh_env_get(env, "NETRC"), *home = xh_env_get(env, "HOME");
@@ -85,7 +87,7 @@ int xh_netrc_find(const struct xh_env *env, const char *host, char **user, char 
         return 0;
     if (!text)
         return xh_err_set(err, XH_E_ACCES, 0, "the option netrc is on, but %.300s %s", path, why);
-    int rc = find(text, host, &found_user, &found_password);
+    int rc = find(text, host, defaults, &found_user, &found_password);
     if (rc == 1) {
         char *u = strdup(found_user), *w = strdup(found_password);
         if (u && w) {

@@ -125,7 +125,10 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_l
     x->doubled = r->hedge ? 2 : r->hedged;
     x->url = xh_url_ref(xh_request_url(r));
     x->token = xh_token_ref(o->caller.token);
-    x->token_sent = 0;
+    x->token_sent = x->cookies_sent = 0;
+    x->at_login = r->url && j->ask != XH_ASK_STAT && xh_caller_login(&o->caller, r->url) != NULL;
+    x->login_seen = (struct xh_login_seen){0};
+    x->login_turn = XH_LOGIN_GO;
     x->proxy = xh_proxy_for(&o->caller.proxies, x->url);
     x->turn = XH_PROXY_FREE;
     x->cert_sent = !o->no_cert;

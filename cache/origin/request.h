@@ -52,6 +52,8 @@ struct xh_request {
     uint64_t waits_ns;                      /* while QUEUED: since when somebody waits for it, 0: nobody */
     /* Of the thread that runs it; passed on with the state: */
     struct xh_url *url; /* where it was sent by a redirect; NULL: the origin's target */
+    struct xh_jar chain;  /* cookies of the redirects that it follows */
+    struct xh_url *leads; /* the login host, while it logs in for all that wait; else NULL */
     struct xh_tries tries;
 };
 

@@ -51,6 +51,24 @@ static void renew_token(struct xh_exchange *x)
     xh_origin_object_take_token(o, x);
 }
 
+/* |x| is to go to a login host: 0 when it may. */
+static enum xh_net take_login_turn(struct xh_exchange *x)
+{
+    struct xh_request *r = x->request;
+    const struct xh_origin *o = x->job->origin;
+    if (r->leads)
+        return XH_NET_OK;
+    x->login_turn = xh_session_turn(o->caller.session, o->url->server, x->url->server, r->tries.login_seen,
+                                    &x->login_failure);
+    if (x->login_turn == XH_LOGIN_WAIT)
+        return XH_NET_TURN;
+    if (x->login_turn != XH_LOGIN_GO)
+        return XH_NET_LOGIN;
+    r->leads = xh_url_ref(x->url);
+    xh_trace(XH_T_ORIGIN, "login", "id=%p url=%s at=%s", (void *)r, o->url->shown, x->url->server);
+    return XH_NET_OK;
+}
+
 enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uint *sockets)
 {
     const struct xh_job *j = x->job;
@@ -62,19 +80,22 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
         return XH_NET_PROXY;
     if (xh_caller_trusts(&o->caller, x->url) && !x->url->ticket && !o->url->user)
         renew_token(x);
+    enum xh_net net = x->at_login ? take_login_turn(x) : XH_NET_OK;
+    if (net != XH_NET_OK)
+        return net;
     char range[XH_RANGE_HEADER_AT_FIRST + 64], match[XH_HEADER_BYTES + 32];
     const char *headers[8];
     size_t n = 0;
     if (j->ask == XH_ASK_STAT) {
         headers[n++] = "Depth: 0";
-    } else {
+    } else if (!x->at_login) { /* the file is not there */
         write_range(x, range, sizeof range);
         headers[n++] = range;
     }
-    if (j->ask == XH_ASK_RANGES && xh_dialect_matches(&x->dialect)) {
+    if (j->ask == XH_ASK_RANGES && !x->at_login && xh_dialect_matches(&x->dialect)) {
         snprintf(match, sizeof match, "If-Match: %s", x->dialect.value);
         headers[n++] = match;
-    } else if (j->ask == XH_ASK_HEAD && j->probe->if_none_match) {
+    } else if (j->ask == XH_ASK_HEAD && !x->at_login && j->probe->if_none_match) {
         snprintf(match, sizeof match, "If-None-Match: %s", j->probe->if_none_match);
         headers[n++] = match;
     }
@@ -83,6 +104,19 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
         .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL, .headers = headers, .sockets = sockets,
         .fresh = (int)x->request->fresh};
     xh_caller_send(&o->caller, x->token, x->url, &s);
+    const struct xh_login *login = x->at_login ? xh_caller_login(&o->caller, x->url) : NULL;
+    if (login) {
+        s.user = login->user;
+        s.password = login->password;
+        s.bearer = NULL;
+    }
+    char *cookies = NULL;
+    if (xh_caller_keeps_cookies(&o->caller, x->url)) {
+        x->login_seen = xh_session_seen(o->caller.session, o->url->server);
+        cookies = xh_session_cookies(o->caller.session, &x->request->chain, x->url->server);
+    }
+    s.cookies = cookies;
+    x->cookies_sent = cookies && cookies[0];
     if (!x->cert_sent)
         s.client_cert = s.client_key = NULL;
     x->cert_sent = s.client_cert != NULL;
@@ -91,6 +125,7 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
     x->connect_most_ns = o->options.connect_timeout_ms * 1000000u;
     x->stall_most_ns = o->options.stall_timeout_ms * 1000000u;
     x->lane = xh_wire_start(w, x, &s);
+    xh_cookies_free(cookies);
     if (!x->lane)
         return XH_NET_LOCAL;
     xh_count(o->counters, requests, 1);

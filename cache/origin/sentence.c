@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "login.h"
+
 #define TITLE_BYTES      81u /* of a page, in an error */
 #define TITLE_WORD_BYTES 20u /* a server that repeats the token must not make us show it */
 
@@ -76,20 +78,21 @@ int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err)
             a, err, XH_E_ACCES, status,
             "%s: %.160s was refused%s%s%s. Get one that is valid, meant for this server, and covers this path", what,
             t->note, a->tells, why, cert);
-    return xh_sentence(a, err, XH_E_ACCES, status,
-                       "%s: no token was found (%.200s)%s%s. Set BEARER_TOKEN_FILE to a file with one", what,
-                       t ? t->note : "", why, cert);
+    int elsewhere = !xh_url_same_server(x->url, a->first);
+    return xh_sentence(a, err, XH_E_ACCES, status, "%s: no token was found (%.200s)%s%s. Set %s%s", what,
+                       t ? t->note : "", why, cert,
+                       xh_login_is_earthdata(x->url->server)
+                           ? "EARTHDATA_TOKEN to a token of yours, or XHDF5_NETRC=on"
+                           : "BEARER_TOKEN_FILE to a file with one",
+                       elsewhere && status == 401 ? ". If you log in at that host, name it in XHDF5_LOGIN_HOSTS" : "");
 }
 
-/* Copies the title of the page that came, for an error; "" when there is none, or one with a word as long as a
- * secret. */
-static void take_title(const struct xh_exchange *x, char *out, size_t size)
+/* Copies what stands from |p| to |end|, for an error; "" when p is NULL, or a word is as long as a secret. */
+static void take_words(const char *p, const char *end, char *out, size_t size)
 {
-    const char *p = strcasestr(x->said, "<title"), *from = p ? strchr(p, '>') : NULL,
-               *end = from ? strchr(from, '<') : NULL;
     size_t used = 0, word = 0;
     out[0] = '\0';
-    for (p = end ? from + 1 : NULL; p && p < end && used + 1 < size; p++) {
+    for (; p && p < end && used + 1 < size; p++) {
         int blank = strchr(" \t\r\n", *p) != NULL;
         if (blank && (used == 0 || out[used - 1] == ' '))
             continue;
@@ -100,6 +103,108 @@ static void take_title(const struct xh_exchange *x, char *out, size_t size)
         out[used++] = blank ? ' ' : *p;
         out[used] = '\0';
     }
+}
+
+/* Copies the title of the page that came. */
+static void take_title(const struct xh_exchange *x, char *out, size_t size)
+{
+    const char *p = strcasestr(x->said, "<title"), *from = p ? strchr(p, '>') : NULL,
+               *end = from ? strchr(from, '<') : NULL;
+    take_words(end ? from + 1 : NULL, end, out, size);
+}
+
+/* Copies the JSON string error_description of what came, if it has one. */
+static void take_description(const struct xh_exchange *x, char *out, size_t size)
+{
+    static const char name[] = "\"error_description\"";
+    const char *p = strstr(x->said, name);
+    p = p ? p + sizeof name - 1 : NULL;
+    p = p ? p + strspn(p, " \t\r\n:") : NULL;
+    const char *end = p && *p == '"' ? strchr(p + 1, '"') : NULL;
+    take_words(end ? p + 1 : NULL, end, out, size);
+}
+
+static const char *host_of(const struct xh_url *u)
+{
+    return strstr(u->server, "://") + 3;
+}
+
+/* 1 when the login host speaks of an application that the user has not approved. */
+static int wants_approval(const struct xh_exchange *x)
+{
+    return strcasestr(x->said, "approv") || strstr(x->url->shown, "approv") || strstr(x->said, "resolution_url");
+}
+
+int xh_sentence_login(const struct xh_attempt *a, char why[XH_LOGIN_WHY_BYTES])
+{
+    const struct xh_exchange *x = a->x;
+    const char *host = host_of(x->url);
+    char says[TITLE_BYTES], quoted[TITLE_BYTES + 24] = "";
+    int approve = wants_approval(x), status = x->reply.status;
+    take_description(x, says, sizeof says);
+    if (!says[0])
+        take_title(x, says, sizeof says);
+    if (says[0])
+        snprintf(quoted, sizeof quoted, " (it says: %s)", says);
+    if (approve)
+        snprintf(why, XH_LOGIN_WHY_BYTES,
+                 "the login at %.100s failed: your account there has not approved the application that these files "
+                 "belong to%s. Open the URL in a browser once, or approve the application in your profile there",
+                 host, quoted);
+    else if (status == 401 || status == 403)
+        snprintf(why, XH_LOGIN_WHY_BYTES,
+                 "the login at %.100s failed: %d, the name and password of the netrc file were refused%s. Correct "
+                 "them; if they are right, approve the application in your profile there",
+                 host, status, quoted);
+    else
+        snprintf(why, XH_LOGIN_WHY_BYTES,
+                 "the login at %.100s failed: it answered with status %d and did not send us back%s. Check the name "
+                 "and password of the netrc file; if they are right, approve the application in your profile there",
+                 host, status, quoted);
+    return approve;
+}
+
+void xh_sentence_login_again(const struct xh_url *to, char why[XH_LOGIN_WHY_BYTES])
+{
+    snprintf(why, XH_LOGIN_WHY_BYTES,
+             "the login at %.100s failed: behind it the server asks for a login again, a loop: it does not take what "
+             "the login brings, or its cookie is for another host. If a browser can open the URL, tell the operator",
+             host_of(to));
+}
+
+void xh_sentence_login_back(const struct xh_attempt *a, char why[XH_LOGIN_WHY_BYTES])
+{
+    const struct xh_exchange *x = a->x;
+    const char *error = xh_login_error(x->url->text);
+    snprintf(why, XH_LOGIN_WHY_BYTES,
+             "the login%s%.100s failed: it sent us back%s%s, and the server answered with status %d%s. Open the URL in "
+             "a browser once, or approve the application in your profile there",
+             a->leads ? " at " : "", a->leads ? strstr(a->leads, "://") + 3 : "", error ? " with error=" : "",
+             error ? error : "", x->reply.status, x->reply.html ? " and a web page" : "");
+}
+
+int xh_sentence_no_login(const struct xh_attempt *a, const struct xh_url *to, struct xh_err *err)
+{
+    const struct xh_exchange *x = a->x;
+    const struct xh_token *t = x->token;
+    const char *host = host_of(to);
+    char sent[480] = "", name[256];
+    snprintf(name, sizeof name, "%.*s", (int)(strrchr(host, ':') - host), host);
+    if (!a->first->https)
+        return xh_sentence(a, err, XH_E_ACCES, x->reply.status,
+                           "the server wants a login at %.100s, and no password is sent for a URL of http: use https",
+                           host);
+    if (x->options->namer.by_file && !a->trusted_first)
+        return xh_sentence(a, err, XH_E_ACCES, x->reply.status, "the server wants a login at %.100s" XH_AUTH_WITHHELD,
+                           host, "", x->options->namer.parent);
+    if (x->token_sent)
+        snprintf(sent, sizeof sent, " (%.120s was sent, and not accepted%.199s)", t->note, a->tells);
+    const char *token = xh_login_is_earthdata(a->first->server) ? "Set EARTHDATA_TOKEN to a token of yours, or "
+                                                                : "To log in, ";
+    return xh_sentence(a, err, XH_E_ACCES, x->reply.status,
+                       "the server wants a login at %.100s%s. %sset XHDF5_NETRC=on%s and put \"machine %.100s login "
+                       "NAME password PASSWORD\" into ~/.netrc (chmod 600)",
+                       host, sent, token, x->options->netrc ? " (it is)" : "", name);
 }
 
 const char *xh_sentence_came(const struct xh_reply *r, char *out, size_t size)
@@ -154,8 +259,10 @@ static void say_how(const struct xh_attempt *a, char *out, size_t size)
     else
         snprintf(out, size,
                  "No token was found (%.160s): set BEARER_TOKEN_FILE to a file with one, or "
-                 "XHDF5_NETRC=on for a name and password",
-                 t ? t->note : "");
+                 "XHDF5_NETRC=on for a name and password%s",
+                 t ? t->note : "",
+                 xh_url_same_server(x->url, a->first) ? "" : ". If you log in at that host, name it in "
+                                                             "XHDF5_LOGIN_HOSTS");
 }
 
 int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)

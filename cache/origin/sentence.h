@@ -15,6 +15,16 @@ int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err);
 /* A web page in place of the file. */
 int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err);
 
+/* Sends its reader on to |to|, to log in, for which there is no login. */
+int xh_sentence_no_login(const struct xh_attempt *a, const struct xh_url *to, struct xh_err *err);
+
+/* Why a login failed, without the URL before it. The first: what the login host answers, but for redirects; returns 1
+ * when it says that the application is to be approved. The second: to |to| again, right after a login. The third: what
+ * the server answers to what comes from there. */
+int xh_sentence_login(const struct xh_attempt *a, char why[XH_LOGIN_WHY_BYTES]);
+void xh_sentence_login_again(const struct xh_url *to, char why[XH_LOGIN_WHY_BYTES]);
+void xh_sentence_login_back(const struct xh_attempt *a, char why[XH_LOGIN_WHY_BYTES]);
+
 /* 200 without a length and without a byte. */
 int xh_sentence_nothing(const struct xh_attempt *a, struct xh_err *err);
 

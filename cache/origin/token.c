@@ -2,6 +2,7 @@
  *
  * Invariant: no token's value reaches a note, an error or a trace. */
 #include "auth.h"
+#include "login.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -149,6 +150,30 @@ static int take_file(struct xh_token *t, const char *path, const char *source, i
     return 1;
 }
 
+/* Takes the value |v| of the variable |name|. */
+static void take_variable(struct xh_token *t, const char *name, const char *v)
+{
+    const char *why = take_value(t, v, strlen(v));
+    note_add(t, why ? "%s%s %s" : "%s%s", why ? "" : "the token of ", name, why);
+    if (why)
+        tell_once(name, why);
+}
+
+int xh_token_of_earthdata(const struct xh_env *env, const char *server, struct xh_token **out, struct xh_err *err)
+{
+    const char *v = xh_login_is_earthdata(server) ? xh_env_get(env, "EARTHDATA_TOKEN") : NULL;
+    struct xh_token *t = v ? calloc(1, sizeof *t) : NULL;
+    if (!v)
+        return 0;
+    if (!t)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a token");
+    atomic_init(&t->refs, 1);
+    t->earthdata = 1;
+    take_variable(t, "EARTHDATA_TOKEN", v);
+    *out = t;
+    return 1;
+}
+
 int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err *err)
 {
     struct xh_token *t = calloc(1, sizeof *t);
@@ -159,12 +184,7 @@ int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err
     atomic_init(&t->refs, 1);
     *out = t;
     if ((v = xh_env_get(env, "BEARER_TOKEN")) != NULL) {
-        const char *why = take_value(t, v, strlen(v));
-        if (why) {
-            note_add(t, "BEARER_TOKEN %s", why);
-            tell_once("BEARER_TOKEN", why);
-        } else
-            note_add(t, "the token of BEARER_TOKEN");
+        take_variable(t, "BEARER_TOKEN", v);
         return 0;
     }
     if ((v = xh_env_get(env, "BEARER_TOKEN_FILE")) != NULL) {

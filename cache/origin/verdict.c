@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "login.h"
 #include "tls_advice.h"
 #include "sentence.h"
 
@@ -44,6 +45,7 @@ static void from_original(struct xh_verdict *v)
 {
     v->forgets = 1;
     v->tries.hops = 0;
+    v->tries.login = XH_LOGIN_NOWHERE;
     v->tries.from_original = 1;
 }
 
@@ -272,6 +274,17 @@ static int token_renewed(const struct xh_attempt *a, struct xh_verdict *v)
     return a->looked == XH_LOOK_OTHER;
 }
 
+/* The server refuses although cookies were sent, or shows a page: they may have expired. 1: try again without, once. */
+static int doubts_session(const struct xh_attempt *a, struct xh_verdict *v)
+{
+    if (!a->x->cookies_sent || v->tries.doubted || a->tries.login >= XH_LOGIN_BACK || a->x->ask == XH_ASK_STAT)
+        return 0;
+    v->tries.doubted = 1;
+    v->doubts_session = 1;
+    from_original(v);
+    return 1;
+}
+
 /* A web page or another text in place of the file. */
 static enum xh_next judge_page(const struct xh_attempt *a, struct xh_verdict *v)
 {
@@ -281,6 +294,8 @@ static enum xh_next judge_page(const struct xh_attempt *a, struct xh_verdict *v)
             from_original(v);
         return again(v);
     }
+    if (doubts_session(a, v))
+        return again(v);
     xh_sentence_page(a, &v->err);
     return XH_NEXT_FAIL;
 }
@@ -339,8 +354,8 @@ static int may_have_expired(const struct xh_exchange *x, int status)
 }
 
 /* What a remembered target says of several ranges it may say of anything by now. So may a new one whose redirect was
- * over when it came. Returns 1 when the first server is to be asked again before |a|'s answer is believed: of new targets
- * once. */
+ * over when it came. Returns 1 when the first server is to be asked again before |a|'s answer is believed: of new
+ * targets once. */
 static int is_doubted(const struct xh_attempt *a, struct xh_verdict *v)
 {
     if (was_remembered(a))
@@ -348,6 +363,92 @@ static int is_doubted(const struct xh_attempt *a, struct xh_verdict *v)
     int before = v->tries.new_refused;
     v->tries.new_refused = 1;
     return !before;
+}
+
+/* ---- logins by redirect */
+
+/* The login has failed, as v->failure says, and so has the request. */
+static enum xh_next login_fails(const struct xh_attempt *a, struct xh_verdict *v, enum xh_login_end end, int status)
+{
+    v->login = end;
+    v->failure.code = XH_E_ACCES;
+    v->failure.status = status;
+    return FAIL(XH_E_ACCES, status, "%s", v->failure.why);
+}
+
+/* Follows the redirect to |v->to|, which may lead to a login, or back from it. There is at most one login on the way
+ * from the original URL: a second one would be a loop. */
+static enum xh_next follow(const struct xh_attempt *a, struct xh_verdict *v)
+{
+    const struct xh_exchange *x = a->x;
+    struct xh_tries *t = &v->tries;
+    struct xh_url *to = v->to;
+    if (!xh_login_is_host(x->options->login_hosts, to->server) || xh_url_same_server(to, a->first)) {
+        t->login = x->at_login ? XH_LOGIN_BACK : t->login == XH_LOGIN_BACK ? XH_LOGIN_IN : t->login;
+        return XH_NEXT_AGAIN;
+    }
+    int known = xh_logins_for(a->logins, to->server) != NULL;
+    if (x->ask != XH_ASK_STAT && known && t->login < XH_LOGIN_BACK) {
+        if (!x->at_login)
+            t->login_seen = x->login_seen;
+        t->login = XH_LOGIN_THERE;
+        return XH_NEXT_AGAIN;
+    }
+    v->to = NULL;
+    enum xh_next next = XH_NEXT_DONE; /* a date is not worth a login: the prober does without */
+    if (x->ask != XH_ASK_STAT && !known) {
+        xh_sentence_no_login(a, to, &v->err);
+        next = XH_NEXT_FAIL;
+    } else if (x->ask != XH_ASK_STAT) {
+        xh_sentence_login_again(to, v->failure.why);
+        next = login_fails(a, v, XH_LOGIN_BAD, x->reply.status);
+    }
+    xh_url_unref(to);
+    return next;
+}
+
+/* The login host answers by something else than a redirect back. */
+static enum xh_next judge_login(const struct xh_attempt *a, struct xh_verdict *v)
+{
+    const struct xh_exchange *x = a->x;
+    int status = x->reply.status;
+    if (is_transient(status)) {
+        v->hold_ms = xh_reply_retry_after_ms(&x->reply);
+        xh_sentence(a, &v->err, XH_E_STATUS, status,
+                    "the login host answered with status %d, %" PRIu64 " retries did not help", status,
+                    x->options->retries);
+        return later(a, v, retries_of(a), v->hold_ms);
+    }
+    int approve = xh_sentence_login(a, v->failure.why);
+    return login_fails(a, v, status == 401 && !approve ? XH_LOGIN_REFUSED : XH_LOGIN_BAD, status);
+}
+
+/* Another request has logged in meanwhile, or tried. */
+static enum xh_next judge_others_login(const struct xh_attempt *a, struct xh_verdict *v)
+{
+    const struct xh_login_failure *f = &a->x->login_failure;
+    if (a->x->login_turn == XH_LOGIN_DONE) {
+        from_original(v);
+        return XH_NEXT_AGAIN;
+    }
+    xh_sentence(a, &v->err, f->code, f->status, "%s", f->why);
+    return f->end != XH_LOGIN_NONE ? XH_NEXT_FAIL : later(a, v, retries_of(a), 0);
+}
+
+/* 1 when the reply |a| to a request that comes from a login host is a refusal: of what it brings from there. */
+static int return_is_refused(const struct xh_attempt *a)
+{
+    int status = a->x->reply.status;
+    return a->tries.login == XH_LOGIN_BACK && a->x->reply.over &&
+           (is_page(a) || (status >= 400 && status < 500 && !is_transient(status)));
+}
+
+/* What |v|, the verdict on a reply behind a login, says of that: who is let in there has a session. */
+static void see_session(const struct xh_attempt *a, struct xh_verdict *v)
+{
+    int in = v->served || (a->tries.login == XH_LOGIN_IN && !is_transient(a->x->reply.status));
+    if (a->tries.login >= XH_LOGIN_BACK && a->x->reply.over && v->login == XH_LOGIN_NONE && in)
+        v->login = XH_LOGIN_GOOD;
 }
 
 static enum xh_next judge_416(const struct xh_attempt *a, struct xh_verdict *v)
@@ -416,6 +517,8 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
                 from_original(v);
             return XH_NEXT_AGAIN;
         }
+        if (status == 401 && doubts_session(a, v))
+            return again(v);
         xh_sentence_refused(a, &v->err);
         return XH_NEXT_FAIL;
     case 404: return FAIL(XH_E_NOENT, status, "404 Not Found: there is no such file on the server");
@@ -450,8 +553,10 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
                 status, x->token->note, long_token(x));
         break;
     case 304:
-        if (x->ask == XH_ASK_HEAD && x->probe->if_none_match)
+        if (x->ask == XH_ASK_HEAD && x->probe->if_none_match) {
+            v->served = 1; /* where it is: a redirect to there holds for what is read next */
             return XH_NEXT_DONE;
+        }
         break;
     case 500:
         if (goes_through_file(x))
@@ -511,6 +616,7 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     if (a->stands) { /* a server does not wait for ever, and nobody wants more now */
         v->drops_redirect = a->redirected; /* it may have expired when more is wanted */
         v->tries.hops = 0;
+        v->tries.login = XH_LOGIN_NOWHERE;
         return XH_NEXT_STAND;
     }
     if (a->out->net >= XH_NET_NAME && a->out->net <= XH_NET_HANDSHAKE && x->reply.status == 0 && goes_back(a, v))
@@ -594,6 +700,14 @@ static enum xh_next judge(const struct xh_attempt *a, struct xh_verdict *v)
     int status = x->reply.status;
     if (a->out->net == XH_NET_EXITING || a->out->net == XH_NET_CANCELLED || a->out->net == XH_NET_LEFT)
         return judge_net(a, v);
+    if (a->out->net == XH_NET_LOGIN)
+        return judge_others_login(a, v);
+    if (x->reply.over && x->at_login && !xh_reply_redirects(&x->reply))
+        return judge_login(a, v);
+    if (return_is_refused(a)) {
+        xh_sentence_login_back(a, v->failure.why);
+        return login_fails(a, v, XH_LOGIN_BAD, status);
+    }
     if (x->reply.over && is_page(a))
         return judge_page(a, v);
     if (x->fault != XH_FAULT_NONE)
@@ -613,6 +727,9 @@ enum xh_next xh_verdict(const struct xh_attempt *a, struct xh_verdict *v)
     if (a->x->fresh >= XH_PROGRESS_BYTES) /* long requests may outlive many redirects */
         v->tries.returns = 0;
     v->next = judge(a, v);
+    if (v->to)
+        v->next = follow(a, v);
+    see_session(a, v);
     if (v->looks)
         *v = (struct xh_verdict){.next = XH_NEXT_LOOK, .tries = a->tries, .limits = a->limits};
     int repeats = v->next == XH_NEXT_AGAIN || v->next == XH_NEXT_LATER || v->next == XH_NEXT_STAND;

@@ -34,9 +34,12 @@ struct xh_verdict {
     int changed;             /* the file is another version now: |err| says how. All its transfers fail */
     int no_cert;             /* the server does not bear our certificate */
     int no_match;            /* nor If-Match */
+    int doubts_session;      /* the cookies that were sent may have expired */
     int takes_whole;         /* it sent all of the file where a part was asked for, and that was taken */
     int sends_parts;         /* it sends parts where it did not */
     int measured;            /* the file is as long as the body that came */
+    enum xh_login_end login; /* what became of a login, which |failure| tells */
+    struct xh_login_failure failure;
     const char *event, *why; /* for the trace; NULL: there is nothing to tell. |why| may be in x */
     int looks;               /* inner */
 };

@@ -22,6 +22,7 @@
 #include <curl/curl.h>
 
 #include "base/now.h"
+#include "cookies.h"
 #include "handle.h"
 #include "ring.h"
 
@@ -35,8 +36,10 @@ struct xh_lane {
     CURL *easy;
     void *headers;         /* of xh_handle_set_up */
     struct xh_exchange *x; /* NULL while idle */
+    char *cookies;         /* what it was sent with; NULL: none are kept */
     atomic_uint *sockets;  /* as in struct xh_send */
     int paused;      /* no byte is expected */
+    int sent;        /* it was connected, and the request went out */
     enum xh_net cut; /* why a callback made curl stop; XH_NET_OK: none did */
     char error[CURL_ERROR_SIZE];
 };
@@ -161,6 +164,7 @@ struct xh_wire *xh_wire_new(const struct xh_wire_events *events)
 static int on_sent(void *ctx, char *remote, char *local, int remote_port, int local_port)
 {
     struct xh_lane *l = ctx;
+    l->sent = 1;
     l->wire->events->sent(l->x, (unsigned)local_port);
     return CURL_PREREQFUNC_OK;
 }
@@ -240,7 +244,9 @@ static struct xh_lane *lane_new(struct xh_wire *w)
 static void lane_rest(struct xh_lane *l)
 {
     xh_handle_rest(l->easy, l->headers);
+    xh_cookies_free(l->cookies);
     l->headers = NULL;
+    l->cookies = NULL;
     l->x = NULL;
     xh_ring_take(&l->link);
     xh_ring_put_first(&l->wire->idle, &l->link);
@@ -264,9 +270,9 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     l->x = x;
     l->sockets = s->sockets;
     l->cut = XH_NET_OK;
-    l->paused = 0;
+    l->paused = l->sent = 0;
     l->error[0] = '\0';
-    if (!(l->headers = xh_handle_set_up(e, s))) {
+    if (!(l->headers = xh_handle_set_up(e, s)) || (s->cookies && !(l->cookies = xh_handle_cookies(e)))) {
         lane_rest(l);
         return NULL;
     }
@@ -288,12 +294,21 @@ static void finish(struct xh_lane *l, enum xh_net net, int code)
     struct xh_wire *w = l->wire;
     struct xh_exchange *x = l->x;
     struct xh_outcome out;
+    int unsent = net != XH_NET_OK && !l->sent;
     xh_handle_outcome(l->easy, net, code, l->error, &out);
+    char *now = l->cookies ? xh_handle_cookies(l->easy) : NULL, *changes = NULL;
+    if (now)
+        changes = xh_cookies_changes(l->cookies, now);
+    xh_cookies_free(now);
+    out.cookies = changes;
     curl_multi_remove_handle(w->multi, l->easy);
     lane_rest(l);
-    if (net == XH_NET_NAME || net == XH_NET_CONNECT_TIMEOUT)
-        lane_free(l); /* libcurl 8.14 forgets memory when it resolves again on such a handle */
+    /* libcurl 8.14 forgets memory when it resolves again on such a handle, and keeps what it has made of an authorisation
+     * for the host that it has not reached: the next request on the handle would carry it elsewhere. */
+    if (unsent)
+        lane_free(l);
     w->events->over(x, &out);
+    xh_cookies_free(changes);
 }
 
 void xh_wire_cut(struct xh_lane *l, enum xh_net net)

@@ -73,7 +73,7 @@ static void netrc(const uint8_t *p, size_t n)
         hold(setenv("NETRC", path, 1) == 0, "out of memory");
     }
     hold(ftruncate(fd, 0) == 0 && pwrite(fd, p, n, 0) == (ssize_t)n, "the file cannot be written");
-    int rc = xh_netrc_find(NULL, "h.example", &user, &password, &err);
+    int rc = xh_netrc_find(NULL, "h.example", 1, &user, &password, &err);
     hold(rc >= 0 ? (rc == 1) == (user && password) : !user && !password && err.text[0], "half a login");
     free(user);
     free(password);

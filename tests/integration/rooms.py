@@ -38,19 +38,22 @@ ROOMS = {
     "watch": ("cache/watch/", "base shadow:shadow.h face"),
     "text": (
         "cache/origin/ring cache/origin/url cache/origin/proxy cache/origin/response cache/origin/multipart "
-        "cache/origin/dialect cache/origin/tls_advice", "base:date.h,err.h,env.h,hash.h,now.h,sha256.h"),
-    "creds": ("cache/origin/auth cache/origin/netrc cache/origin/token", "base text:url.h"),
-    "wire": ("cache/origin/net cache/origin/wire cache/origin/handle", "base:now.h text:ring.h,proxy.h"),
+        "cache/origin/dialect cache/origin/tls_advice cache/origin/cookies",
+        "base:date.h,err.h,env.h,hash.h,now.h,sha256.h"),
+    "creds": (
+        "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/login cache/origin/session",
+        "base text:url.h,cookies.h"),
+    "wire": ("cache/origin/net cache/origin/wire cache/origin/handle", "base:now.h text:ring.h,proxy.h,cookies.h"),
     "caller": ("cache/origin/caller", "base text creds wire:net.h,handle.h"),
     # What origin/ is asked for, and what it brings: types. The functions are defined further up: "origin:-" lets a room
     # call those.
     "asked": ("cache/origin/origin", "base watch:stats.h"),
     "exchange": (
         "cache/origin/exchange cache/origin/exchange_impl cache/origin/exchange_headers cache/origin/exchange_bytes",
-        "base watch text creds:auth.h wire:wire.h asked"),
+        "base watch text creds:auth.h,session.h wire:wire.h asked"),
     "verdict": (
         "cache/origin/attempt cache/origin/sentence cache/origin/verdict",
-        "base:err.h,options.h text creds:auth.h wire:wire.h exchange"),
+        "base:err.h,options.h text creds:auth.h,login.h,session.h wire:wire.h exchange"),
     "control": (
         "cache/origin/control cache/origin/hedge cache/origin/link", "base:links.h,now.h,options.h asked exchange"),
     "engine": (
@@ -90,7 +93,7 @@ ROOMS = {
 }
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
-MORE = {f"vfd/tool/{unit}": "text:dialect.h,proxy.h,response.h,tls_advice.h,url.h wire caller creds:auth.h"
+MORE = {f"vfd/tool/{unit}": "text:dialect.h,proxy.h,response.h,tls_advice.h,url.h wire caller creds:auth.h,login.h"
         for unit in ("dial", "doctor", "extras", "habits", "way", "whole")}
 
 # The circles that still stand: {name: "units"}.
@@ -103,7 +106,7 @@ PURE = set("""
     cache/format/contiguous cache/format/filters cache/format/metaindex cache/format/metaparse
     cache/pages/plan cache/ahead/predict cache/ahead/weave cache/policy
     cache/format/chunkindex/
-    cache/origin/response cache/origin/sentence cache/origin/verdict
+    cache/origin/cookies cache/origin/response cache/origin/sentence cache/origin/verdict
     cache/overlay/extents
     cache/replicas/choice cache/replicas/list
     cache/source/judge cache/source/metaimage cache/source/packed cache/source/version

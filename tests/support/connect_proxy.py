@@ -7,10 +7,11 @@ import threading
 
 
 class Proxy:
-    """|login|: "name:password" that it wants, or None; |refuses|: the status that each request gets, 0: none."""
+    """|login|: "name:password" that it wants, or None; |refuses|: the status that each request gets, 0: none; |to|: the
+    ports of this machine that stand for hosts elsewhere, then the only ones that it connects to."""
 
-    def __init__(self, login=None, refuses=0):
-        self.login, self.refuses = login, refuses
+    def __init__(self, login=None, refuses=0, to=None):
+        self.login, self.refuses, self.to = login, refuses, to
         self.lock = threading.Lock()
         self.asked = []     # (first line, login or None, status)
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -49,6 +50,8 @@ class Proxy:
                 return
             method, target, _ = line.decode().split(" ")
             host, port, path = re.match(r"(?:http://)?([^/:]+):(\d+)(.*)", target).groups()
+            if self.to is not None:
+                host, port = "127.0.0.1", self.to.get(f"{host}:{port}", 0)
             with socket.create_connection((host, int(port)), timeout=20) as server:
                 if method == "CONNECT":
                     s.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")

@@ -142,7 +142,7 @@ def clean_env():
     """This process's environment without anything that steers HDF5, tokens or the driver."""
     keep = {k: v for k, v in os.environ.items()
             if not k.startswith(("HDF5_", "XHDF5_", "BEARER_", "X509_"))
-            and k not in ("NETRC", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")}
+            and k not in ("EARTHDATA_TOKEN", "NETRC", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")}
     keep["XHDF5_BUILD"] = str(BUILD)
     return keep
 

@@ -369,7 +369,8 @@ Test(auth, a_netrc_file_is_read_for_its_host)
         char *user = NULL, *password = NULL;
         struct xh_err err = {0};
         setenv("NETRC", file("netrc", cases[i].text, 0600), 1);
-        cr_expect_eq(xh_netrc_find(NULL, "a.org", &user, &password, &err), cases[i].user != NULL, "%s", cases[i].text);
+        cr_expect_eq(xh_netrc_find(NULL, "a.org", 1, &user, &password, &err), cases[i].user != NULL, "%s",
+                     cases[i].text);
         if (cases[i].user && user) {
             cr_expect_str_eq(user, cases[i].user);
             cr_expect_str_eq(password, cases[i].password);
@@ -384,12 +385,12 @@ Test(auth, a_netrc_file_must_be_private)
     char *user = NULL, *password = NULL;
     struct xh_err err = {0};
     setenv("NETRC", file("netrc", "machine a login me password secret", 0640), 1);
-    cr_assert_eq(xh_netrc_find(NULL, "a", &user, &password, &err), XH_E_ACCES);
+    cr_assert_eq(xh_netrc_find(NULL, "a", 1, &user, &password, &err), XH_E_ACCES);
     cr_assert_not_null(strstr(err.text, "chmod 600"));
     cr_assert_null(strstr(err.text, "secret"));
     unsetenv("NETRC");
     setenv("HOME", dir, 1);
-    cr_assert_eq(xh_netrc_find(NULL, "a", &user, &password, &err), 0); /* no ~/.netrc */
+    cr_assert_eq(xh_netrc_find(NULL, "a", 1, &user, &password, &err), 0); /* no ~/.netrc */
 }
 
 static struct xh_options *options(void)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/now.h"
+#include "origin/login.h"
 #include "origin/verdict.h"
 
 #define SECOND 1000000000ull
@@ -19,6 +20,7 @@ static struct xh_options options;
 static struct xh_counters counters;
 static struct xh_url *first; /* as the user wrote it */
 static struct xh_proxies proxies = {.of = {{.text = (char *)""}, {.text = (char *)""}}, .except = (char *)""};
+static const struct xh_logins no_logins;
 static struct xh_transfer transfer;
 static struct xh_range ranges[RANGES];
 static uint64_t got[RANGES];
@@ -47,7 +49,7 @@ static void fresh(void)
     memset(got, 0, sizeof got);
     transfer = (struct xh_transfer){.ranges = ranges, .nranges = RANGES};
     a = (struct xh_attempt){.x = &x, .out = &out, .first = first, .proxies = &proxies, .login = "", .cert_path = "",
-                            .cert_note = "", .trust_note = "", .opened = 1};
+                            .cert_note = "", .trust_note = "", .logins = &no_logins, .opened = 1};
     xh_limits_init(&a.limits);
     v = (struct xh_verdict){0};
 }
@@ -320,6 +322,195 @@ Test(verdict, a_login_that_was_not_sent_is_not_said_to_be_refused, .init = fresh
     cr_expect(strstr(v.err.text, "of a test were refused"), "%s", v.err.text);
     xh_url_unref(named);
     xh_url_unref(target);
+}
+
+/* ---- logins by redirect */
+
+static struct xh_login login = {(char *)"https://login.example:443", (char *)"me", (char *)"pw"};
+static const struct xh_logins logins = {&login, 1};
+static struct xh_url *https, *there, *back, *signed_url;
+
+static void with_login(void)
+{
+    fresh();
+    strcpy(options.login_hosts, "login.example");
+    options.netrc = 1;
+    cr_assert_eq(xh_url_parse("https://host/x.h5", &https, NULL), 0);
+    cr_assert_eq(xh_url_parse("https://login.example/oauth/authorize?client_id=1", &there, NULL), 0);
+    cr_assert_eq(xh_url_parse("https://host/login?code=secret", &back, NULL), 0);
+    cr_assert_eq(xh_url_parse("https://store/x.h5?sig=secret", &signed_url, NULL), 0);
+    a.first = https;
+    a.logins = &logins;
+    a.trusted_first = 1;
+    a.leads = login.server;
+}
+
+static void without_login(void)
+{
+    xh_url_unref(https);
+    xh_url_unref(there);
+    xh_url_unref(back);
+    xh_url_unref(signed_url);
+    over();
+}
+
+/* What is asked at |url|, to which a redirect led unless it is the first, is answered by |lines|, with |said| below. */
+static enum xh_next says(struct xh_url *url, const char *lines, const char *said)
+{
+    ask(1, url, lines);
+    a.redirected = url != https;
+    x.at_login = url == there;
+    x.said_len = strlen(said);
+    memcpy(x.said, said, x.said_len + 1);
+    return judge(XH_NET_OK);
+}
+
+static void sends_to(struct xh_url *from, const char *location)
+{
+    char lines[200];
+    snprintf(lines, sizeof lines, "HTTP/1.1 302 On\nLocation: %s\n\n", location);
+    cr_assert_eq(says(from, lines, ""), XH_NEXT_AGAIN, "%s", location);
+    cr_assert_not_null(v.to);
+}
+
+#define TO_LOGIN "https://login.example/oauth/authorize"
+
+Test(verdict, a_login_goes_there_and_back_and_on, .init = with_login, .fini = without_login)
+{
+    sends_to(https, TO_LOGIN);
+    cr_expect_eq(a.tries.login, XH_LOGIN_THERE);
+    sends_to(there, "/oauth/continue");
+    cr_expect_eq(a.tries.login, XH_LOGIN_THERE);
+    sends_to(there, "https://host/login?code=1");
+    cr_expect_eq(a.tries.login, XH_LOGIN_BACK);
+    cr_expect_eq(v.login, XH_LOGIN_NONE);
+    sends_to(back, "https://host/x.h5");
+    cr_expect_eq(a.tries.login, XH_LOGIN_IN);
+    cr_expect_eq(v.login, XH_LOGIN_NONE, "its cookie is still to be tried");
+    sends_to(https, "https://store/x.h5?sig=1");
+    cr_expect_eq(v.login, XH_LOGIN_GOOD);
+    a.tries.returns = 0;
+    cr_assert_eq(says(signed_url, "HTTP/1.1 403 Late\n\n", ""), XH_NEXT_AGAIN);
+    cr_expect_eq(a.tries.login, XH_LOGIN_NOWHERE, "what has expired is asked for anew, by another login if need be");
+    sends_to(https, TO_LOGIN);
+}
+
+Test(verdict, a_login_that_fails_names_its_host_and_what_to_do, .init = with_login, .fini = without_login)
+{
+    static const struct {
+        const char *lines, *said, *tells;
+        enum xh_login_end end;
+    } cases[] = {
+        {"HTTP/1.1 401 No\n\n", "", "name and password of the netrc file were refused", XH_LOGIN_REFUSED},
+        {"HTTP/1.1 401 No\nContent-Type: application/json\n\n", "{\"error_description\": \"Bad word\"}",
+         "(it says: Bad word)", XH_LOGIN_REFUSED},
+        {"HTTP/1.1 401 No\n\n", "{\"resolution_url\":\"https://login.example/approve_app?client_id=1\"}",
+         "has not approved the application", XH_LOGIN_BAD},
+        {"HTTP/1.1 403 No\n\n", "", "were refused", XH_LOGIN_BAD},
+        {"HTTP/1.1 200 OK\nContent-Type: text/html\n\n", "<html><title>Log in</title>", "(it says: Log in)",
+         XH_LOGIN_BAD},
+        {"HTTP/1.1 200 OK\nContent-Type: text/html\n\n", "<html>Please approve it", "approve the application",
+         XH_LOGIN_BAD},
+        {"HTTP/1.1 206 Part\nContent-Range: bytes 0-9/10\n\n", "\x89HDF", "status 206", XH_LOGIN_BAD},
+        {"HTTP/1.1 404 No\n\n", "", "status 404", XH_LOGIN_BAD},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        a.tries = (struct xh_tries){0};
+        sends_to(https, TO_LOGIN);
+        cr_assert_eq(says(there, cases[i].lines, cases[i].said), XH_NEXT_FAIL, "%zu", i);
+        cr_expect(v.err.code == XH_E_ACCES && strstr(v.err.text, "login at login.example:443 failed") &&
+                  strstr(v.err.text, cases[i].tells), "%zu: %s", i, v.err.text);
+        cr_expect_eq(v.login, cases[i].end, "%zu", i);
+        cr_expect(!v.changed && !strstr(v.err.text, "client_id"), "%zu", i);
+    }
+    a.tries = (struct xh_tries){0};
+    sends_to(https, TO_LOGIN);
+    cr_assert_eq(says(there, "HTTP/1.1 503 Busy\n\n", ""), XH_NEXT_LATER);
+    cr_expect_eq(v.login, XH_LOGIN_NONE);
+}
+
+Test(verdict, a_login_comes_back_with_a_refusal_or_in_a_circle, .init = with_login, .fini = without_login)
+{
+    struct xh_url *denied;
+    cr_assert_eq(xh_url_parse("https://host/login?error=access_denied&state=secret", &denied, NULL), 0);
+    sends_to(https, TO_LOGIN);
+    sends_to(there, "https://host/login?error=access_denied");
+    cr_assert_eq(says(denied, "HTTP/1.1 403 No\n\n", ""), XH_NEXT_FAIL);
+    cr_expect(strstr(v.err.text, "login.example") && strstr(v.err.text, "error=access_denied") &&
+              !strstr(v.err.text, "secret"), "%s", v.err.text);
+    cr_expect_eq(v.login, XH_LOGIN_BAD);
+    xh_url_unref(denied);
+    a.tries = (struct xh_tries){0};
+    sends_to(https, TO_LOGIN);
+    sends_to(there, "https://host/login?code=1");
+    sends_to(back, "https://host/x.h5");
+    cr_assert_eq(says(https, "HTTP/1.1 302 On\nLocation: " TO_LOGIN "\n\n", ""), XH_NEXT_FAIL);
+    cr_expect(strstr(v.err.text, "login.example") && strstr(v.err.text, "loop"), "%s", v.err.text);
+    cr_expect(v.login == XH_LOGIN_BAD && !v.to);
+    a.tries = (struct xh_tries){0};
+    sends_to(https, TO_LOGIN);
+    sends_to(there, "https://host/login?code=1");
+    sends_to(back, "https://host/x.h5");
+    cr_assert_eq(says(https, "HTTP/1.1 404 None\n\n", ""), XH_NEXT_FAIL);
+    cr_expect_eq(v.login, XH_LOGIN_GOOD, "one file that is not there says nothing of the login");
+}
+
+Test(verdict, without_a_login_the_login_host_is_not_asked, .init = with_login, .fini = without_login)
+{
+    a.logins = &no_logins;
+    cr_assert_eq(says(https, "HTTP/1.1 302 On\nLocation: " TO_LOGIN "\n\n", ""), XH_NEXT_FAIL);
+    cr_expect(strstr(v.err.text, "wants a login at login.example:443") &&
+              strstr(v.err.text, "machine login.example login"), "%s", v.err.text);
+    cr_expect(!v.to && v.login == XH_LOGIN_NONE);
+    options.namer.by_file = 1;
+    strcpy(options.namer.parent, "/names.h5");
+    a.trusted_first = 0;
+    cr_assert_eq(says(https, "HTTP/1.1 302 On\nLocation: " TO_LOGIN "\n\n", ""), XH_NEXT_FAIL);
+    cr_expect(strstr(v.err.text, "/names.h5") && strstr(v.err.text, "XHDF5_CREDENTIAL_HOSTS"), "%s", v.err.text);
+}
+
+Test(verdict, a_date_is_not_worth_a_login, .init = with_login, .fini = without_login)
+{
+    ask(1, https, "HTTP/1.1 302 On\nLocation: " TO_LOGIN "\n\n");
+    x.ask = XH_ASK_STAT;
+    x.transfer = NULL;
+    cr_assert_eq(judge(XH_NET_OK), XH_NEXT_DONE);
+    cr_expect_null(v.to);
+}
+
+Test(verdict, what_another_request_s_login_came_to_holds_for_those_that_wait, .init = with_login, .fini = without_login)
+{
+    sends_to(https, TO_LOGIN);
+    ask(1, there, "");
+    x.at_login = 1;
+    x.login_turn = XH_LOGIN_DONE;
+    cr_assert_eq(judge(XH_NET_LOGIN), XH_NEXT_AGAIN);
+    cr_expect(v.forgets && a.tries.from_original && a.tries.login == XH_LOGIN_NOWHERE);
+    for (int bad = 0; bad < 2; bad++) {
+        sends_to(https, TO_LOGIN);
+        ask(1, there, "");
+        x.at_login = 1;
+        x.login_turn = XH_LOGIN_FAILED;
+        x.login_failure = (struct xh_login_failure){bad ? XH_LOGIN_BAD : XH_LOGIN_NONE, XH_E_ACCES, 403, "as it was"};
+        cr_assert_eq(judge(XH_NET_LOGIN), bad ? XH_NEXT_FAIL : XH_NEXT_LATER);
+        cr_expect(strstr(v.err.text, "as it was") && strstr(v.err.text, "https://host/x.h5"), "%s", v.err.text);
+        cr_expect_eq(v.login, XH_LOGIN_NONE, "it is not its own");
+    }
+}
+
+Test(verdict, cookies_that_are_refused_are_left_out_once, .init = with_login, .fini = without_login)
+{
+    ask(1, https, "HTTP/1.1 401 No\n\n");
+    x.cookies_sent = 1;
+    cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN);
+    cr_expect(v.doubts_session && a.tries.from_original);
+    ask(1, https, "HTTP/1.1 401 No\n\n");
+    x.cookies_sent = 1;
+    cr_assert_eq(judge(XH_NET_OK), XH_NEXT_FAIL);
+    a.tries = (struct xh_tries){0};
+    ask(1, https, "HTTP/1.1 403 No\n\n");
+    x.cookies_sent = 1;
+    cr_assert_eq(judge(XH_NET_OK), XH_NEXT_FAIL, "403: the server knows who asks");
 }
 
 Test(verdict, a_redirects_target_that_is_busy_is_waited_for_like_any_server, .init = fresh, .fini = over)

@@ -179,7 +179,9 @@ static int examine(struct doctor *d)
             continue;
         if (steps[i].look == sources && !d->layouts.sources.named)
             continue; /* most files name no sources */
-        enum xh_state state = d->report.failures ? XH_STATE_UNTRIED : steps[i].look(d);
+        if (steps[i].look == opening)
+            d->behind_login = 0; /* the driver logs in */
+        enum xh_state state = d->report.failures || d->behind_login ? XH_STATE_UNTRIED : steps[i].look(d);
         xh_report_step(&d->report, steps[i].name, state);
     }
     return d->report.failures ? XH_EXIT_FAILED : d->report.notes ? XH_EXIT_NO : XH_EXIT_OK;

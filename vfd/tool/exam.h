@@ -16,6 +16,7 @@ struct doctor {
     struct xh_caller caller;
     struct xh_err caller_err; /* why not all of it was found; code 0: it was */
     int has_user;             /* the URL that was given has a user name */
+    int behind_login;         /* the server sends its readers to a login: what lies behind, opening shows */
     struct xh_dial *dial;
     struct xh_url *named, *at; /* at: where the redirects lead */
     char host[256], port[8];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../cache/origin/login.h"
 #include "../../cache/origin/tls_advice.h"
 #include "tool.h"
 
@@ -215,6 +216,25 @@ enum xh_state xh_doctor_credentials(struct doctor *d)
 
 /* ---- redirects ------------------------------------------------------------------------------ */
 
+/* The server sends its readers to |next|, to log in. That is done when the file is opened. */
+static enum xh_state to_login(struct doctor *d, const struct xh_url *next)
+{
+    struct xh_report *r = &d->report;
+    const char *host = strstr(next->server, "://") + 3;
+    int known = xh_caller_login(&d->caller, next) != NULL;
+    xh_report_say(r, "to a login at %s%s", host, known ? ", for which the netrc file has a name and a password" : "");
+    xh_report_text(r, "login", next->server);
+    d->behind_login = 1;
+    if (known)
+        return XH_STATE_OK;
+    xh_report_advise(r,
+                     "set XHDF5_NETRC=on%s, with an entry for that host in ~/.netrc (chmod 600)%s; docs/access.md, "
+                     "logins by redirect",
+                     d->o->netrc ? " (it is)" : "",
+                     xh_login_is_earthdata(d->named->server) ? ", or EARTHDATA_TOKEN to a token of yours" : "");
+    return XH_STATE_FAILED;
+}
+
 enum xh_state xh_doctor_redirects(struct doctor *d)
 {
     struct xh_report *r = &d->report;
@@ -234,6 +254,11 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
             return XH_STATE_FAILED;
         }
         int other = !xh_url_same_server(next, d->at);
+        if (xh_login_is_host(d->o->login_hosts, next->server) && !xh_url_same_server(next, d->named)) {
+            enum xh_state state = to_login(d, next);
+            xh_url_unref(next);
+            return state;
+        }
         xh_report_say(r, "%s", xh_tool_plain(next->shown, shown, sizeof shown));
         xh_url_unref(d->at);
         d->at = next;
