@@ -20,7 +20,7 @@ struct xh_file;
 /* What the extents are, for eviction only; never for correctness. */
 enum xh_kind { XH_KIND_RAW, XH_KIND_META };
 
-/* 1 when |name| is a URL that the cache reads: "http://" or "https://", any case. */
+/* 1 when |name| is a URL that the cache reads: "http://", "https://" or "s3://", any case. */
 int xh_cache_is_url(const char *name);
 
 /* Fills |child| for what the file at |url|, opened with |o|, names: credentials may go on to |url|'s server when they

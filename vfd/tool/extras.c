@@ -38,7 +38,7 @@ static int ask_beside(struct doctor *d, const char *suffix, const char *to, cons
     char *text = NULL, *destination = NULL;
     if (strpbrk(d->named->text, "?#") || asprintf(&text, "%s%s", d->named->text, suffix) < 0)
         return -1;
-    int rc = xh_url_parse(text, &at, &err);
+    int rc = xh_caller_url(text, d->o, &at, &err);
     free(text);
     if (rc || (to && asprintf(&destination, "%s%s", d->named->text, to) < 0)) {
         xh_url_unref(at);

@@ -65,7 +65,7 @@ int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t 
     struct xh_dial *dial = NULL;
     struct sink s = {.fd = fd};
     const struct xh_question q = {.whole = 1, .most_bytes = UINT64_MAX, .body = write_piece, .ctx = &s};
-    int rc = xh_url_parse(url, &named, err);
+    int rc = xh_caller_url(url, o, &named, err);
     rc = rc ? rc : xh_caller_find(&c, o, named, err);
     if (rc == 0 && !(dial = xh_dial_new(&c)))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
