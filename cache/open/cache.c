@@ -57,6 +57,11 @@ int xh_cache_is_url(const char *name)
                     strncasecmp(name, "s3://", 5) == 0);
 }
 
+char *xh_cache_object(const char *url, const struct xh_options *o)
+{
+    return xh_origin_object(url, o);
+}
+
 void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer *child)
 {
     memset(child, 0, sizeof *child);

@@ -381,17 +381,15 @@ char *xh_s3_object(const char *text)
 
 /* ---- errors */
 
-/* Copies the text of the element |name|, if it has only |good| characters. */
-static void element(const char *xml, size_t len, const char *name, const char *good, char *out, size_t size)
+/* Copies what stands between |open| and |close|, if it has only |good| characters. */
+static void between(const char *xml, size_t len, const char *open, char close, const char *good, char *out, size_t size)
 {
-    char open[32];
-    int n = snprintf(open, sizeof open, "<%s>", name);
-    const char *from = memmem(xml, len, open, (size_t)n), *end = xml + len;
-    size_t k = 0;
+    size_t n = strlen(open), k = 0;
+    const char *from = memmem(xml, len, open, n), *end = xml + len;
     out[0] = '\0';
     for (from = from ? from + n : end; from + k < end && from[k] && strchr(good, from[k]); k++)
         ;
-    if (k == 0 || k >= size || from + k == end || from[k] != '<')
+    if (k == 0 || k >= size || from + k == end || from[k] != close)
         return;
     memcpy(out, from, k);
     out[k] = '\0';
@@ -399,14 +397,17 @@ static void element(const char *xml, size_t len, const char *name, const char *g
 
 void xh_s3_error(const char *xml, size_t len, struct xh_s3_error *out)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    static const char words[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     memset(out, 0, sizeof *out);
-    element(xml, len, "Code", letters, out->code, sizeof out->code);
+    between(xml, len, "<Code>", '<', words, out->code, sizeof out->code);
     if (!out->code[0])
         return;
-    element(xml, len, "Region", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", out->region,
-            sizeof out->region);
-    element(xml, len, "ServerTime", "0123456789-:.TZ", out->server_time, sizeof out->server_time);
+    between(xml, len, "<Region>", '<', words, out->region, sizeof out->region);
+    static const char *const quotes[] = {"expecting '", "expecting &#39;", "expecting &#34;", "expecting &quot;"};
+    for (size_t i = 0; i < sizeof quotes / sizeof *quotes && !out->region[0]; i++) /* versitygw 1.2 tells in words */
+        if (strcmp(out->code, "AuthorizationHeaderMalformed") == 0)
+            between(xml, len, quotes[i], i ? '&' : '\'', words, out->region, sizeof out->region);
+    between(xml, len, "<ServerTime>", '<', "0123456789-:.TZ", out->server_time, sizeof out->server_time);
 }
 
 const char *xh_s3_clock(long long seconds, char out[XH_S3_CLOCK_BYTES])

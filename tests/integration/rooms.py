@@ -92,7 +92,7 @@ ROOMS = {
 }
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
-MORE = {f"vfd/tool/{unit}": "text:dialect.h,proxy.h,response.h,tls_advice.h,url.h wire caller creds:auth.h"
+MORE = {f"vfd/tool/{unit}": "text:dialect.h,proxy.h,response.h,s3.h,tls_advice.h,url.h wire caller creds:auth.h"
         for unit in ("dial", "doctor", "extras", "habits", "way", "whole")}
 
 # The circles that still stand: {name: "units"}.

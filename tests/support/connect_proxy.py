@@ -7,10 +7,11 @@ import threading
 
 
 class Proxy:
-    """|login|: "name:password" that it wants, or None; |refuses|: the status that each request gets, 0: none."""
+    """|login|: "name:password" that it wants, or None; |refuses|: the status that each request gets, 0: none. |all_at|: a
+    port of loopback that every host is taken for."""
 
-    def __init__(self, login=None, refuses=0):
-        self.login, self.refuses = login, refuses
+    def __init__(self, login=None, refuses=0, all_at=None):
+        self.login, self.refuses, self.all_at = login, refuses, all_at
         self.lock = threading.Lock()
         self.asked = []     # (first line, login or None, status)
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -49,7 +50,8 @@ class Proxy:
                 return
             method, target, _ = line.decode().split(" ")
             host, port, path = re.match(r"(?:http://)?([^/:]+):(\d+)(.*)", target).groups()
-            with socket.create_connection((host, int(port)), timeout=20) as server:
+            to = ("127.0.0.1", self.all_at) if self.all_at else (host, int(port))
+            with socket.create_connection(to, timeout=20) as server:
                 if method == "CONNECT":
                     s.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 else:       # one request a connection

@@ -1,4 +1,5 @@
 /* The doctor's check of the sidecars, and of whether the file can be changed. Reading needs neither. */
+#include "../../cache/origin/s3.h"
 #include "extras.h"
 
 #include <inttypes.h>
@@ -49,6 +50,7 @@ static int ask_beside(struct doctor *d, const char *suffix, const char *to, cons
     for (unsigned hops = 0; hops < XH_HOPS_MOST && xh_reply_redirects(&a->reply); hops++) {
         if (!a->reply.location[0] || xh_proxy_follow(&d->caller.proxies, at, a->reply.location, &next, &err))
             break;
+        xh_s3_follow(d->named, next);
         xh_url_unref(at);
         at = next;
         xh_dial_ask(d->dial, at, &asked, a);

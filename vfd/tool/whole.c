@@ -1,4 +1,5 @@
 /* Fetching whole files: see whole.h. */
+#include "../../cache/origin/s3.h"
 #include "whole.h"
 
 #include <errno.h>
@@ -85,6 +86,8 @@ int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t 
                             XH_HOPS_MOST);
         else
             rc = xh_proxy_follow(&c.proxies, at, a->reply.location, &next, err);
+        if (rc == 0)
+            xh_s3_follow(named, next);
         xh_url_unref(at);
         at = next;
         next = NULL;
