@@ -1,4 +1,4 @@
-"""Signatures of S3, version 4, for tests: an S3 client with the standard library alone, to put objects and to sign URLs.
+"""Signatures of S3, version 4, for tests: a client with the standard library alone, to put objects and to sign URLs.
 Source: Amazon's documents on signature version 4."""
 import datetime
 import hashlib
@@ -40,7 +40,8 @@ def presigned(url, key, secret, expires=600, shift=0, region=REGION):
     parts, when = urllib.parse.urlsplit(url), now(shift)
     query = {"X-Amz-Algorithm": "AWS4-HMAC-SHA256", "X-Amz-Date": when, "X-Amz-Expires": str(expires),
              "X-Amz-SignedHeaders": "host", "X-Amz-Credential": f"{key}/{when[:8]}/{region}/s3/aws4_request"}
-    signature = _signature("GET", parts.path, query, {"host": parts.netloc}, "UNSIGNED-PAYLOAD", secret, when, region)[2]
+    *_, signature = _signature("GET", parts.path, query, {"host": parts.netloc}, "UNSIGNED-PAYLOAD", secret, when,
+                               region)
     return url + "?" + urllib.parse.urlencode(query | {"X-Amz-Signature": signature}, quote_via=urllib.parse.quote)
 
 
