@@ -10,17 +10,16 @@
 
 /* ---- S3 */
 
-/* 1 when |u| is at the server of |endpoint|. */
-static int is_at(const struct xh_url *u, const char *endpoint)
+/* 1 when |u| is at the server of |endpoint|; |virtual|: or at a bucket's own host there. */
+static int is_at(const struct xh_url *u, const char *endpoint, int virtual)
 {
     struct xh_url *e = NULL;
     if (!*endpoint || xh_url_parse(endpoint, &e, NULL) != 0)
         return 0;
     const char *host = strstr(u->server, "://") + 3, *its = strstr(e->server, "://") + 3;
     size_t n = strlen(host), k = strlen(its);
-    /* or at a bucket's own host there */
-    int same = u->https == e->https && (strcmp(host, its) == 0 ||
-                                        (n > k + 1 && host[n - k - 1] == '.' && strcmp(host + n - k, its) == 0));
+    int below = virtual && n > k + 1 && host[n - k - 1] == '.' && strcmp(host + n - k, its) == 0;
+    int same = u->https == e->https && (strcmp(host, its) == 0 || below);
     xh_url_unref(e);
     return same;
 }
@@ -40,7 +39,8 @@ int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **
     free(text);
     if (rc)
         return rc;
-    int amazon = xh_s3_place(u, &p), is = named || (s.rule == XH_S3_RULE_AUTO && (amazon || is_at(u, s.endpoint))) ||
+    int amazon = xh_s3_place(u, &p), virtual = s.style == XH_S3_VIRTUAL;
+    int is = named || (s.rule == XH_S3_RULE_AUTO && (amazon || is_at(u, s.endpoint, virtual))) ||
                                           s.rule == XH_S3_RULE_ON;
     if (is && !u->user) {
         if (!named && !s.region[0] && !(amazon && p.region[0]))

@@ -105,15 +105,14 @@ int xh_s3_address(const char *name, const struct xh_s3_where *w, char **out, str
     key += *key == '/';
     size_t key_len = query && query >= key ? (size_t)(query - key) : strlen(key);
     const char *wrong = fault_of(bucket, n, key, key_len);
+    char shown[512];
     if (!wrong && query && query[sizeof version - 1 + strspn(query + sizeof version - 1,
                                                                 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                                                 "0123456789-._~")])
         wrong = "what follows versionId= is no version of S3";
-    if (wrong) {
-        char shown[512];
+    if (wrong)
         return xh_err_set(err, XH_E_INVAL, 0, "cannot use the name %s: %s", xh_url_shown(name, shown, sizeof shown),
                           wrong);
-    }
     int https = 1, own = w->endpoint && *w->endpoint;
     const char *host = NULL, *region = w->region && *w->region ? w->region : NULL;
     size_t host_len = 0, path_len = 0;
@@ -121,7 +120,7 @@ int xh_s3_address(const char *name, const struct xh_s3_where *w, char **out, str
         return xh_err_set(err, XH_E_INVAL, 0,
                           "the S3 endpoint %.200s is no URL of a server: it is written https://host or "
                           "https://host:port",
-                          w->endpoint);
+                          xh_url_shown(w->endpoint, shown, sizeof shown));
     if (region && !xh_s3_is_region(region))
         return xh_err_set(err, XH_E_INVAL, 0, "the S3 region %.60s is none: regions are like eu-west-1", region);
     int virtual = w->style == XH_S3_VIRTUAL || (w->style == XH_S3_AUTO && !own && is_host_part(bucket, n));
@@ -262,7 +261,7 @@ int xh_s3_take(struct xh_url *u, const char *region, struct xh_err *err)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
     }
     memcpy(text, u->text, before);
-    strcpy(write_path(text + before, path, n, 1), path + n);
+    memcpy(write_path(text + before, path, n, 1), path + n, strlen(path + n) + 1);
     if (!u->ticket && has_dots(text + before)) {
         free(copy);
         free(text);

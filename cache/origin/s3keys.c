@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
 #include <jansson.h>
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/now.h"
 #include "profile.h"
 
@@ -30,6 +32,7 @@
 #define PRINTED_MOST_BYTES 65536u
 #define WORDS_MOST         64
 #define COMMAND_BYTES      4096
+#define ENDS_SOON_S        60 /* as for tokens: send.c */
 #define FIRST_MOST_MS      60000 /* the program may ask somebody, in a browser say */
 #define AGAIN_MOST_MS      10000 /* other files' transfers stand still meanwhile */
 
@@ -127,8 +130,8 @@ static int one_of(const char *option, const char *value, const char *const *list
     for (int i = 0; i < 3; i++)
         if (strcasecmp(value, list[i]) == 0)
             return i;
-    return xh_err_set(err, XH_E_INVAL, 0, "%s=%.60s: there are %s, %s and %s", option, value, list[0], list[1],
-                      list[2]) ? -1 : -1;
+    xh_err_set(err, XH_E_INVAL, 0, "%s=%.60s: there are %s, %s and %s", option, value, list[0], list[1], list[2]);
+    return -1;
 }
 
 /* What the profile adds. */
@@ -203,6 +206,16 @@ static int is_plain(const char *s, size_t most)
     return n > 0 && n <= most && s[n] == '\0';
 }
 
+static void forget_keys(struct xh_token *t)
+{
+    wipe(t->value);
+    wipe(t->s3->id);
+    wipe(t->s3->secret);
+    wipe(t->s3->session);
+    t->value = t->s3->id = t->s3->secret = t->s3->session = NULL;
+    t->expires = 0;
+}
+
 /* Takes the keys, if they can be ones. |session| NULL or "": none. Returns NULL, or what is wrong with them. */
 static const char *take(struct xh_token *t, const char *id, const char *secret, const char *session)
 {
@@ -221,10 +234,7 @@ static const char *take(struct xh_token *t, const char *id, const char *secret, 
         asprintf(&t->value, "%s\n%s\n%s", id, secret, session ? session : "") >= 0)
         return NULL;
     t->value = NULL;
-    wipe(k->id);
-    wipe(k->secret);
-    wipe(k->session);
-    k->id = k->secret = k->session = NULL;
+    forget_keys(t);
     return "does not fit into memory";
 }
 
@@ -269,14 +279,34 @@ static ssize_t read_all(int fd, char *out, size_t size, uint64_t until_ns)
     }
 }
 
+/* Where the program |name| lies by PATH of |env|: not by that of now, which the program's threads may be changing.
+ * Returns |path|, or NULL. */
+static const char *program(const char *name, char *const *env, char *path, size_t size)
+{
+    if (strchr(name, '/'))
+        return name;
+    while (*env && strncmp(*env, "PATH=", 5) != 0)
+        env++;
+    for (const char *p = *env ? *env + 5 : "/usr/local/bin:/usr/bin:/bin"; *p; p += *p == ':') {
+        size_t n = strcspn(p, ":");
+        int len = snprintf(path, size, "%.*s/%s", (int)n, p, name);
+        p += n;
+        if (n && len > 0 && (size_t)len < size && access(path, X_OK) == 0)
+            return path;
+    }
+    return NULL;
+}
+
 /* Starts |words| with its standard output in |fd|. Returns its number, or -1. */
 static pid_t start(char **words, char *const *env, int fd)
 {
     pid_t pid = -1;
+    char path[XH_AUTH_PATH_BYTES];
+    const char *file = program(words[0], env, path, sizeof path);
     sigset_t none, usual;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
-    if (posix_spawn_file_actions_init(&actions) != 0)
+    if (!file || posix_spawn_file_actions_init(&actions) != 0)
         return -1;
     if (posix_spawnattr_init(&attr) != 0) {
         posix_spawn_file_actions_destroy(&actions);
@@ -289,7 +319,7 @@ static pid_t start(char **words, char *const *env, int fd)
               posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO) ||
               posix_spawnattr_setsigmask(&attr, &none) || posix_spawnattr_setsigdefault(&attr, &usual) ||
               posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    if (bad || posix_spawnp(&pid, words[0], &actions, &attr, words, env) != 0)
+    if (bad || posix_spawn(&pid, file, &actions, &attr, words, env) != 0)
         pid = -1;
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
@@ -344,14 +374,27 @@ static char *printed_by(char *command, char *const *env, unsigned most_ms, const
     return NULL;
 }
 
-/* Takes the keys that |command| prints. Returns NULL, or what is wrong. Source: AWS CLI, "sourcing credentials with an
- * external process". */
-static const char *take_printed(struct xh_token *t, char *command, unsigned most_ms)
+/* What the last command printed: an opening asks for its keys several times, and other files with it. |lock| guards it,
+ * and is held while a command runs. */
+static struct {
+    pthread_mutex_t lock;
+    char *command, *text;
+    uint64_t env;
+    long long expires; /* 0: not told */
+} last = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t hash_all(char *const *env)
 {
-    const char *why;
-    char *text = printed_by(command, xh_env_all(t->s3->source->env), most_ms, &why);
-    if (!text)
-        return why;
+    uint64_t h = XH_HASH_START;
+    for (; *env; env++)
+        h = xh_hash_text(h, *env);
+    return h;
+}
+
+/* The keys that |text| has, which a program printed. Returns NULL, or what is wrong with it. */
+static const char *read_printed(struct xh_token *t, const char *text)
+{
+    const char *why = NULL;
     json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     const char *ends = json_string_value(json_object_get(j, "Expiration"));
     if (json_integer_value(json_object_get(j, "Version")) != 1)
@@ -363,6 +406,53 @@ static const char *take_printed(struct xh_token *t, char *command, unsigned most
     if (!why && ends)
         t->expires = xh_s3_date(ends);
     json_decref(j); /* jansson does not overwrite what it frees; the text that it came from is */
+    return why;
+}
+
+/* Takes what |command| printed last, if it still holds and is not |old|'s. Returns 1 if so. The lock is held. */
+static int take_last(struct xh_token *t, const char *command, uint64_t env, const struct xh_token *old)
+{
+    if (!last.text || last.env != env || strcmp(last.command, command) != 0 ||
+        (last.expires && last.expires - (long long)time(NULL) <= ENDS_SOON_S) || read_printed(t, last.text) != NULL)
+        return 0;
+    if (!old || !old->value || strcmp(t->value, old->value) != 0)
+        return 1;
+    forget_keys(t);
+    return 0;
+}
+
+/* Takes the keys that |command| prints. Returns NULL, or what is wrong. Source: AWS CLI, "sourcing credentials with an
+ * external process". */
+static const char *take_printed(struct xh_token *t, const char *command, const struct xh_token *old)
+{
+    char *const *all = xh_env_all(t->s3->source->env);
+    unsigned most_ms = old ? AGAIN_MOST_MS : FIRST_MOST_MS;
+    uint64_t env = hash_all(all), until = xh_now_ns() + most_ms * UINT64_C(1000000);
+    const char *why = "is being run";
+    while (pthread_mutex_trylock(&last.lock) != 0) {
+        if (xh_now_ns() >= until)
+            return why;
+        poll(NULL, 0, 5);
+    }
+    if (take_last(t, command, env, old)) {
+        pthread_mutex_unlock(&last.lock);
+        return NULL;
+    }
+    char *words = strdup(command), *text = words ? printed_by(words, all, most_ms, &why) : NULL;
+    if (text)
+        why = read_printed(t, text);
+    if (!why) {
+        free(last.command);
+        wipe(last.text);
+        last.command = strdup(command);
+        last.text = last.command ? text : NULL;
+        if (last.text)
+            text = NULL;
+        last.env = env;
+        last.expires = t->expires;
+    }
+    pthread_mutex_unlock(&last.lock);
+    free(words);
     wipe(text);
     return why;
 }
@@ -381,8 +471,10 @@ static const char *foreign_to_us(const char *text, const char *section)
     return NULL;
 }
 
-/* Takes keys, or runs what prints them, from [section] of |text|, the file |path|. Returns 1 when the search ends. */
-static int take_section(struct xh_token *t, const char *text, const char *path, const char *section, unsigned most_ms)
+/* Takes keys, or runs what prints them, from [section] of |text|, the file |path|; |old|: NULL, or the one that they are
+ * to take the place of. Returns 1 when the search ends. */
+static int take_section(struct xh_token *t, const char *text, const char *path, const char *section,
+                        const struct xh_token *old)
 {
     char id[KEY_MOST_BYTES + 1], secret[KEY_MOST_BYTES + 1], command[COMMAND_BYTES];
     char *session = calloc(1, SESSION_MOST_BYTES + 1);
@@ -394,7 +486,7 @@ static int take_section(struct xh_token *t, const char *text, const char *path, 
         why = take(t, id, secret, session);
         note(t, "the key of [%.100s] in %.200s%s%s", section, path, why ? " " : "", why ? why : "");
     } else if (xh_profile_get(text, section, "credential_process", command, sizeof command)) {
-        why = take_printed(t, command, most_ms);
+        why = take_printed(t, command, old);
         note(t, "the key of the credential_process of [%.100s] in %.200s%s%s", section, path,
              why ? ", which " : "", why ? why : "");
         has = 1;
@@ -408,16 +500,16 @@ static int take_section(struct xh_token *t, const char *text, const char *path, 
     return has;
 }
 
-static void take_profile(struct xh_token *t, unsigned most_ms)
+static void take_profile(struct xh_token *t, const struct xh_token *old)
 {
     const struct xh_s3_source *s = t->s3->source;
     char section[XH_OPT_STR_BYTES + 16];
     const char *why_credentials, *why_config;
     char *credentials = text_of(s->credentials, &why_credentials), *config = text_of(s->config, &why_config);
     section_of(config, s->profile, section, sizeof section);
-    int done = credentials && take_section(t, credentials, s->credentials, s->profile, most_ms);
+    int done = credentials && take_section(t, credentials, s->credentials, s->profile, old);
     if (!done && config)
-        take_section(t, config, s->config, section, most_ms);
+        take_section(t, config, s->config, section, old);
     if (why_credentials)
         note(t, "%.200s %s", s->credentials, why_credentials);
     if (why_config)
@@ -474,7 +566,7 @@ int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, 
         why = take(t, id, secret, xh_env_get(o->env, "AWS_SESSION_TOKEN"));
         note(t, "the key of AWS_ACCESS_KEY_ID%s%s", why ? " " : "", why ? why : "");
     } else if ((t->s3->source = source_new(o)) != NULL) {
-        take_profile(t, FIRST_MOST_MS);
+        take_profile(t, NULL);
     } else {
         note(t, "no memory to look for a key");
     }
@@ -488,7 +580,7 @@ int xh_s3_keys_again(const struct xh_token *old, struct xh_token **out)
         return 0;
     t->s3->source = old->s3->source;
     atomic_fetch_add_explicit(&t->s3->source->refs, 1, memory_order_relaxed);
-    take_profile(t, AGAIN_MOST_MS);
+    take_profile(t, old);
     *out = t;
     return 1;
 }
