@@ -296,7 +296,10 @@ int xh_s3_in_region(const struct xh_url *u, const char *region, struct xh_url **
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
     int rc = xh_url_parse(text, &to, err);
     free(text);
-    if (rc == 0 && (rc = xh_s3_take(to, region, err)) != 0)
+    if (rc == 0 && moves && !xh_s3_same_bucket(u, to)) /* what is no region of Amazon's makes no host of its S3 */
+        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: the server names a region that is none", u->shown);
+    rc = rc ? rc : xh_s3_take(to, region, err);
+    if (rc)
         xh_url_unref(to);
     if (rc == 0)
         *out = to;

@@ -201,12 +201,27 @@ def real_keys(tap, g, r):
         r.reads(url, **endpoint)
         assert "it says so" in r.log
         r.no_aws()
+    with tap.claim("xhdf5.open and xhdf5.enable take the name, and the options as keywords"):
+        code = ("import os, sys, h5py, xhdf5\nurl, base, key, secret = sys.argv[1:]\n"
+                "how = dict(aws_endpoint_url_s3=base, aws_access_key_id=key, aws_secret_access_key=secret)\n"
+                "with xhdf5.open(url, **how) as f:\n    print(int(f['a'][...].sum()))\n"
+                "os.environ.update({'XHDF5_' + k.upper(): v for k, v in how.items()})\n"
+                "xhdf5.enable()\nwith h5py.File(url) as f:\n    print(int(f['a'][...].sum()))\n")
+        env = {k: v for k, v in r.env().items() if not k.startswith("HDF5_")}
+        env["PYTHONPATH"] = str(harness.BUILD / "python")
+        status, out, err = harness.run([H5PY, "-c", code, url, g.base, ID, SECRET], env)
+        r.said += out + err
+        assert out.split() == [str(r.right[0])] * 2, out + err[-3000:]
     with tap.claim("xhdf5 get and doctor read it too"), tempfile.TemporaryDirectory() as d:
         status, out, err = r.run(TOOL, "get", url, "-o", f"{d}/got.h5", **endpoint, **KEYS)
         assert status == 0, out + err[-2000:]
         assert pathlib.Path(d, "got.h5").read_bytes() == r.file.read_bytes()
         status, out, err = r.run(TOOL, "doctor", "--quick", url, **endpoint, **KEYS)
         assert status == 0, out + err[-2000:]
+        since = len(g.lines())
+        status, out, err = r.run(TOOL, "doctor", "--writing", url, **endpoint, **KEYS, AWS_REGION="eu-west-9")
+        assert "read, and not written" in out and "us-east-1" in out and "one range" in out, out + err[-2000:]
+        assert all(" s3_GetObject " in line for line in g.lines()[since:]), g.lines()[since:]
 
 
 def real_refusals(tap, g, r):

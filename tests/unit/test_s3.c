@@ -154,6 +154,8 @@ Test(s3, in_another_region_a_bucket_has_another_host_at_amazon_alone)
         cr_expect_eq(xh_s3_in_region(u, "evil.org/", &to, &err), XH_E_INVAL);
         cr_expect_eq(xh_s3_in_region(u, "x.evil", &to, &err), XH_E_INVAL);
         cr_expect_eq(xh_s3_in_region(u, "", &to, &err), XH_E_INVAL);
+        if (strstr(cases[i].want, "eu-west-1"))
+            cr_expect_eq(xh_s3_in_region(u, "default", &to, &err), XH_E_INVAL, "a region of Ceph's at Amazon");
         xh_url_unref(u);
     }
 }

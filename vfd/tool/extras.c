@@ -136,6 +136,10 @@ enum xh_state xh_doctor_writing(struct doctor *d)
         xh_report_say(r, "files are written over https alone");
         return XH_STATE_NOTE;
     }
+    if (d->named->region) {
+        xh_report_say(r, "objects of S3 are read, and not written");
+        return XH_STATE_NOTE;
+    }
     snprintf(suffix, sizeof suffix, ".xhdf5-doctor-%ld-%d", (long)time(NULL), (int)getpid());
     snprintf(to, sizeof to, "%s-2", suffix);
     if (ask_beside(d, suffix, to, &q, &a)) {
