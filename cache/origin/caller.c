@@ -45,7 +45,10 @@ int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **
     if (is && !u->user) {
         if (!named && !s.region[0] && !(amazon && p.region[0]))
             xh_s3_settings_find(o, 1, &s, NULL);
-        rc = xh_s3_take(u, amazon && p.region[0] ? p.region : s.region[0] ? s.region : XH_S3_REGION_USUAL, err);
+        const char *region = amazon && p.region[0] ? p.region : s.region[0] ? s.region : XH_S3_REGION_USUAL;
+        rc = xh_s3_is_region(region)
+                 ? xh_s3_take(u, region, err)
+                 : xh_err_set(err, XH_E_INVAL, 0, "the S3 region %.60s is none: regions are like eu-west-1", region);
     }
     if (rc)
         xh_url_unref(u);

@@ -28,13 +28,18 @@ static int hex_digit(char c)
     return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? (c | 0x20) - 'a' + 10 : -1;
 }
 
+/* What a path is, before it is written. */
+enum path_of { OF_NAME /* a key as it is */, OF_URL, OF_AMAZON /* a URL's, where + is a blank, as Amazon reads it */ };
+
 /* Writes |n| bytes of a path as signatures have them: unreserved characters and slashes as they are, all else
- * percent-encoded. |escaped|: escapes in it are undone first. |to| has room for 3 n + 1 bytes. */
-static char *write_path(char *to, const char *from, size_t n, int escaped)
+ * percent-encoded. Escapes of a URL are undone first. |to| has room for 3 n + 1 bytes. */
+static char *write_path(char *to, const char *from, size_t n, enum path_of of)
 {
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)from[i];
-        if (escaped && c == '%' && n - i > 2 && hex_digit(from[i + 1]) >= 0 && hex_digit(from[i + 2]) >= 0) {
+        if (of == OF_AMAZON && c == '+')
+            c = ' ';
+        else if (of != OF_NAME && c == '%' && n - i > 2 && hex_digit(from[i + 1]) >= 0 && hex_digit(from[i + 2]) >= 0) {
             c = (unsigned char)(hex_digit(from[i + 1]) << 4 | hex_digit(from[i + 2]));
             i += 2;
         }
@@ -127,7 +132,7 @@ int xh_s3_address(const char *name, const struct xh_s3_where *w, char **out, str
     char *path = malloc(3 * key_len + 1);
     if (!path)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
-    write_path(path, key, key_len, 0);
+    write_path(path, key, key_len, OF_NAME);
     char amazon[XH_S3_REGION_BYTES + 32];
     snprintf(amazon, sizeof amazon, "s3%s%s.amazonaws.com%s", region ? "." : "", region ? region : "",
              region && strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
@@ -261,7 +266,9 @@ int xh_s3_take(struct xh_url *u, const char *region, struct xh_err *err)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
     }
     memcpy(text, u->text, before);
-    memcpy(write_path(text + before, path, n, 1), path + n, strlen(path + n) + 1);
+    struct xh_s3_place p;
+    enum path_of of = xh_s3_place(u, &p) ? OF_AMAZON : OF_URL;
+    memcpy(write_path(text + before, path, n, of), path + n, strlen(path + n) + 1);
     if (!u->ticket && has_dots(text + before)) {
         free(copy);
         free(text);
@@ -367,7 +374,7 @@ char *xh_s3_object(const char *text)
         size_t n = strcspn(p.key, "?");
         char *key = malloc(3 * n + 1);
         if (key) {
-            write_path(key, p.key, n, 1);
+            write_path(key, p.key, n, OF_AMAZON);
             if (asprintf(&out, "s3://%s/%s%s", p.bucket, key, p.key + n) < 0)
                 out = NULL;
         }

@@ -177,8 +177,6 @@ int xh_s3_settings_find(const struct xh_options *o, int files, struct xh_s3_sett
     snprintf(out->endpoint, sizeof out->endpoint, "%s", endpoint);
     if (files)
         settings_of_profile(o, out);
-    if (out->region[0] && !xh_s3_is_region(out->region))
-        return xh_err_set(err, XH_E_INVAL, 0, "the S3 region %.60s is none: regions are like eu-west-1", out->region);
     return 0;
 }
 

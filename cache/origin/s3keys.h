@@ -12,7 +12,7 @@ struct xh_s3_settings {
     enum xh_s3_style style;
     int unsigned_;                        /* no keys are wanted */
     char endpoint[XH_OPT_STR_BYTES];      /* "": Amazon */
-    char region[XH_S3_REGION_BYTES];      /* "": nobody names one */
+    char region[XH_S3_REGION_BYTES];      /* "": nobody names one. Not checked */
 };
 
 /* Reads them. |files|: also from the profile; else what options and environment say. Returns 0, or XH_E_INVAL: an

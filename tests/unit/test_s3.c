@@ -165,6 +165,7 @@ Test(s3, a_path_is_written_as_a_signature_wants_it)
     static const char *const cases[][2] = {
         {"https://h/b/a+b.h5", "https://h/b/a%2Bb.h5"},
         {"https://h/b/a%20b.h5", "https://h/b/a%20b.h5"},
+        {"https://b.s3.amazonaws.com/a+b%2Bc", "https://b.s3.amazonaws.com/a%20b%2Bc"}, /* a blank, as Amazon has it */
         {"https://h/b/%61(1)'!*.h5", "https://h/b/a%281%29%27%21%2A.h5"},
         {"https://h/b/a%zz", "https://h/b/a%25zz"},
         {"https://h/b/%7e%2d", "https://h/b/~-"},
@@ -209,7 +210,7 @@ Test(s3, a_signature_is_no_part_of_what_a_url_names)
         {"https://h/k?Expires=9", "https://h/k?Expires=9"},
         {"https://h/k", "https://h/k"},
         {"https://b.s3.amazonaws.com/d/k", "s3://b/d/k"},
-        {"https://b.s3.eu-west-1.amazonaws.com/d/%6b+?versionId=1&X-Amz-Signature=S", "s3://b/d/k%2B?versionId=1"},
+        {"https://b.s3.eu-west-1.amazonaws.com/d/%6b+?versionId=1&X-Amz-Signature=S", "s3://b/d/k%20?versionId=1"},
         {"https://s3.eu-west-1.amazonaws.com/b/d/k", "s3://b/d/k"},
         {"https://b.s3.cn-north-1.amazonaws.com.cn/k", "https://b.s3.cn-north-1.amazonaws.com.cn/k"},
         {"https://b.s3-accesspoint.us-east-1.amazonaws.com/k", "https://b.s3-accesspoint.us-east-1.amazonaws.com/k"},
@@ -476,7 +477,11 @@ Test(keys, settings_come_from_options_then_variables_then_the_profile, .init = f
     cr_expect_eq(xh_s3_settings_find(&o, 1, &s, &err), XH_E_INVAL);
     snprintf(o.s3, sizeof o.s3, "auto");
     setenv("AWS_REGION", "evil.org/", 1);
-    cr_expect_eq(xh_s3_settings_find(&o, 1, &s, &err), XH_E_INVAL);
+    struct xh_url *u = NULL;
+    cr_expect_eq(xh_caller_url("s3://bucket/key", &o, &u, &err), XH_E_INVAL);
+    cr_expect_eq(xh_caller_url("https://s3/bucket/key", &o, &u, &err), XH_E_INVAL);
+    cr_assert_eq(xh_caller_url("https://data.org/x", &o, &u, &err), 0, "what is not of S3 goes on: %s", err.text);
+    xh_url_unref(u);
 }
 
 Test(keys, a_process_prints_them_and_is_asked_again, .init = fresh, .timeout = 60)
