@@ -469,8 +469,8 @@ static const char *foreign_to_us(const char *text, const char *section)
     return NULL;
 }
 
-/* Takes keys, or runs what prints them, from [section] of |text|, the file |path|; |old|: NULL, or the one that they are
- * to take the place of. Returns 1 when the search ends. */
+/* Takes keys, or runs what prints them, from [section] of |text|, the file |path|; |old|: NULL, or the one that they
+ * are to take the place of. Returns 1 when the search ends. */
 static int take_section(struct xh_token *t, const char *text, const char *path, const char *section,
                         const struct xh_token *old)
 {

@@ -37,7 +37,8 @@ ROOMS = {
     "face": ("cache/cache", "base"),
     "watch": ("cache/watch/", "base shadow:shadow.h face"),
     "text": (
-        "cache/origin/ring cache/origin/url cache/origin/s3 cache/origin/profile cache/origin/proxy cache/origin/response cache/origin/multipart "
+        "cache/origin/ring cache/origin/url cache/origin/s3 cache/origin/profile cache/origin/proxy "
+        "cache/origin/response cache/origin/multipart "
         "cache/origin/dialect cache/origin/tls_advice", "base:date.h,err.h,env.h,hash.h,now.h,sha256.h"),
     "creds": ("cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys",
         "base text:url.h,s3.h,profile.h"),

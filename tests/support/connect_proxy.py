@@ -7,8 +7,8 @@ import threading
 
 
 class Proxy:
-    """|login|: "name:password" that it wants, or None; |refuses|: the status that each request gets, 0: none. |all_at|: a
-    port of loopback that every host is taken for."""
+    """|login|: "name:password" that it wants, or None; |refuses|: the status that each request gets, 0: none. |all_at|:
+    a port of loopback that every host is taken for."""
 
     def __init__(self, login=None, refuses=0, all_at=None):
         self.login, self.refuses, self.all_at = login, refuses, all_at
