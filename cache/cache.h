@@ -20,8 +20,12 @@ struct xh_file;
 /* What the extents are, for eviction only; never for correctness. */
 enum xh_kind { XH_KIND_RAW, XH_KIND_META };
 
-/* 1 when |name| is a URL that the cache reads: "http://" or "https://", any case. */
+/* 1 when |name| is a URL that the cache reads: "http://", "https://" or "s3://", any case. */
 int xh_cache_is_url(const char *name);
+
+/* What |url| names, as what is kept of it is named: without signatures, and at Amazon's S3 whatever its region's host.
+ * NULL without memory. Owns: the caller frees it. May read small files. Threads: the program's own. */
+char *xh_cache_object(const char *url, const struct xh_options *o);
 
 /* Fills |child| for what the file at |url|, opened with |o|, names: credentials may go on to |url|'s server when they
  * might go there for |url| itself, and to no other. */

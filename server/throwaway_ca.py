@@ -34,14 +34,14 @@ def sign(directory, ca, name, subject, days, *extensions, dates=None):
     os.chmod(d / f"{name}.key", 0o400)
 
 
-def make_server(directory, ca, addr="127.0.0.1"):
-    """Writes server.pem and server.key, for loopback and |addr|."""
+def make_server(directory, ca, addr="127.0.0.1", others=()):
+    """Writes server.pem and server.key, for loopback, |addr| and the names |others|."""
     try:
         ipaddress.ip_address(addr)
         own = f"IP:{addr}"
     except ValueError:
         own = f"DNS:{addr}"
-    names = ",".join(dict.fromkeys(["DNS:localhost", "IP:127.0.0.1", "IP:::1", own]))
+    names = ",".join(dict.fromkeys(["DNS:localhost", "IP:127.0.0.1", "IP:::1", own, *(f"DNS:{n}" for n in others)]))
     sign(directory, ca, "server", f"/CN={addr}", 8, f"subjectAltName={names}", "basicConstraints=critical,CA:FALSE",
          "extendedKeyUsage=serverAuth")
 

@@ -83,7 +83,8 @@ static const char *last_part(const char *name)
  * before. */
 static void note_tried(const char *name)
 {
-    if (strstr(name, "/https://") || strstr(name, "/http://") || (*tried == '/' && strcmp(last_part(tried), name) == 0))
+    if (strstr(name, "/https://") || strstr(name, "/http://") || strstr(name, "/s3://") ||
+        (*tried == '/' && strcmp(last_part(tried), name) == 0))
         return;
     snprintf(tried, sizeof tried, "%s", strlen(name) < sizeof tried ? name : "");
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "../cache/cache.h"
@@ -203,6 +204,14 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
     int rc = xh_fapl_options(h5, fapl, &o, err);
     if (rc)
         return rc;
+    if (strncasecmp(url, "s3://", 5) == 0) {
+        char shown[512];
+        return xh_err_set(err, XH_E_READONLY, 0,
+                          "cannot %s %s: objects of S3 are read, and not written. Open it for reading only (h5py: mode "
+                          "'r'); write a local file, and copy it there (aws s3 cp)",
+                          how == XH_EDIT_CHANGE ? "open for writing" : "create or overwrite",
+                          xh_url_shown(url, shown, sizeof shown));
+    }
     if (!o.writable)
         return refuse(url, how == XH_EDIT_CHANGE ? "open a URL for writing" : "create or overwrite a file at a URL",
                       ", or set XHDF5_WRITABLE=on, where the server takes writes", err);

@@ -98,7 +98,7 @@ int xh_sources_heed(struct xh_h5 *h5, uint64_t file, struct xh_err *err)
 int xh_source_is_afterthought(const char *url, const struct xh_namer *by)
 {
     struct xh_err err;
-    for (const char *p = strstr(url, "/http"); p; p = strstr(p + 1, "/http")) {
+    for (const char *p = strchr(strstr(url, "://") + 3, '/'); p; p = strchr(p + 1, '/')) {
         char *key = xh_remote_is_url(p + 1) ? xh_family_key(by, p + 1) : NULL;
         int missing = key && xh_family_look(by->family, key, &err) == XH_KIN_MISSING;
         free(key);

@@ -103,6 +103,17 @@ typedef struct H5FD_xhdf5_config_t {
     int64_t local_sources; /* switch: files at URLs may name local files */
     /* with netrc: hosts to which a server may send its reader to log in, by what ~/.netrc has for them */
     const char *login_hosts;
+
+    /* S3. */
+    const char *s3;                    /* URLs that are of S3: "auto", "on" or "off" */
+    const char *aws_access_key_id;     /* these as the variables of the same names */
+    const char *aws_secret_access_key;
+    const char *aws_session_token;
+    const char *aws_profile;
+    const char *aws_region;
+    const char *aws_endpoint_url_s3;
+    int64_t aws_no_sign_request;       /* switch: read without keys */
+    const char *s3_addressing;         /* "auto", "path" or "virtual" */
 } H5FD_xhdf5_config_t;
 
 /* A configuration with no field set. */
@@ -110,7 +121,8 @@ typedef struct H5FD_xhdf5_config_t {
     {                                                                                       \
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
-            -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL, -1, -1, NULL                      \
+            -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL, -1, -1, NULL,                     \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1, NULL                              \
     }
 
 /* Marks every field of |config| as not set, as H5FD_XHDF5_CONFIG_INIT does. For languages without initialisers.

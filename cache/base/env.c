@@ -3,8 +3,10 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "options.h"
 
@@ -13,6 +15,9 @@ static const char *const names[] = {
     "X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY",                         /* certificates */
     "CURL_CA_BUNDLE", "SSL_CERT_FILE", "X509_CERT_DIR",                           /* CAs */
     "NETRC", "HOME",                                                              /* logins */
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",            /* S3 */
+    "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_REGION", "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_NO_SIGN_REQUEST",
     "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY",
 };
 #define NAMES (sizeof names / sizeof *names)
@@ -20,6 +25,7 @@ static const char *const names[] = {
 struct xh_env {
     atomic_int refs;
     char *value[NAMES]; /* NULL: unset or empty */
+    char **all;         /* the whole environment; NULL: nothing can want it */
 };
 
 static const char *now(const char *name)
@@ -28,7 +34,14 @@ static const char *now(const char *name)
     return v && *v ? v : NULL;
 }
 
-static void unref(struct xh_env *e)
+struct xh_env *xh_env_ref(struct xh_env *e)
+{
+    if (e)
+        atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+    return e;
+}
+
+void xh_env_unref(struct xh_env *e)
 {
     /* acq_rel: the thread that frees |e| has seen what the others did with it. */
     if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
@@ -38,7 +51,42 @@ static void unref(struct xh_env *e)
             explicit_bzero(e->value[i], strlen(e->value[i]));
         free(e->value[i]);
     }
+    for (char **p = e->all; p && *p; p++) {
+        explicit_bzero(*p, strlen(*p));
+        free(*p);
+    }
+    free(e->all);
     free(e);
+}
+
+/* 1 when a profile may name a program that is to be started. */
+static int may_start(void)
+{
+    char path[4096];
+    const char *home = now("HOME");
+    if (now("AWS_CONFIG_FILE") || now("AWS_SHARED_CREDENTIALS_FILE"))
+        return 1;
+    int n = home ? snprintf(path, sizeof path, "%s/.aws", home) : 0;
+    return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
+}
+
+/* Copies the whole environment. Returns 1, or 0 without memory. */
+static int take_all(struct xh_env *e)
+{
+    size_t n = 0;
+    while (environ && environ[n])
+        n++;
+    e->all = calloc(n + 1, sizeof *e->all);
+    for (size_t i = 0; e->all && i < n && environ[i]; i++)
+        if (!(e->all[i] = strdup(environ[i])))
+            return 0;
+    return e->all != NULL;
+}
+
+char *const *xh_env_all(const struct xh_env *e)
+{
+    static char *const none[] = {NULL};
+    return !e ? environ : e->all ? e->all : none;
 }
 
 /* Reads the variables. Returns NULL when out of memory. Threads: the program's own. */
@@ -52,9 +100,9 @@ static struct xh_env *take(void)
         const char *v = now(names[i]);
         good = !v || (e->value[i] = strdup(v));
     }
-    if (good)
+    if (good && (!may_start() || take_all(e)))
         return e;
-    unref(e);
+    xh_env_unref(e);
     return NULL;
 }
 
@@ -79,14 +127,11 @@ int xh_env_is_same(const struct xh_env *a, const struct xh_env *b)
 
 void xh_env_hold(struct xh_options *o)
 {
-    if (o->env)
-        atomic_fetch_add_explicit(&o->env->refs, 1, memory_order_relaxed);
-    else
-        o->env = take();
+    o->env = o->env ? xh_env_ref(o->env) : take();
 }
 
 void xh_env_release(struct xh_options *o)
 {
-    unref(o->env);
+    xh_env_unref(o->env);
     o->env = NULL;
 }

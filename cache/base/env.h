@@ -24,4 +24,12 @@ struct xh_options;
 void xh_env_hold(struct xh_options *o);
 void xh_env_release(struct xh_options *o);
 
+/* For who outlives the options. */
+struct xh_env *xh_env_ref(struct xh_env *e); /* NULL allowed */
+void xh_env_unref(struct xh_env *e);         /* NULL allowed */
+
+/* All variables, for a program that is started; empty when nothing could start any: no ~/.aws, no file that AWS_*
+ * names. |e| NULL: the current ones; only on the program's own threads. */
+char *const *xh_env_all(const struct xh_env *e);
+
 #endif

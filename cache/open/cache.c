@@ -53,7 +53,13 @@ struct whole_file {
 
 int xh_cache_is_url(const char *name)
 {
-    return name && (strncasecmp(name, "http://", 7) == 0 || strncasecmp(name, "https://", 8) == 0);
+    return name && (strncasecmp(name, "http://", 7) == 0 || strncasecmp(name, "https://", 8) == 0 ||
+                    strncasecmp(name, "s3://", 5) == 0);
+}
+
+char *xh_cache_object(const char *url, const struct xh_options *o)
+{
+    return xh_origin_object(url, o);
 }
 
 void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer *child)

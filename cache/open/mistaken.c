@@ -9,14 +9,14 @@
 #include "cache.h"
 #include "base/err.h"
 
-#define WORKS "xhdf5 reads https:// and http://"
+#define WORKS "xhdf5 reads https://, http:// and s3://"
 
 /* What others' schemes are here. */
 static const struct {
     const char *schemes, *say;
 } others[] = {
-    {"s3 s3a", WORKS ": write the object's https:// address (https://BUCKET.s3.REGION.amazonaws.com/KEY), presigned "
-                     "where it is private"},
+    {"s3", "an object of S3 is written s3://BUCKET/KEY. pathlib.Path() makes one slash of two: give it as a string"},
+    {"s3a s3n", WORKS ": write s3://BUCKET/KEY"},
     {"gs gcs", WORKS ": write the object's https:// address (https://storage.googleapis.com/BUCKET/KEY), presigned "
                      "where it is private"},
     {"az abfs abfss", WORKS ": write the blob's https:// address, with its signature where it is private"},

@@ -32,15 +32,18 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
     if (!o->shadow)
         return;
     int waited = 0, apart = xh_origin_reader(url, o, op->reader);
-    char *name = NULL;
-    if (apart && asprintf(&name, "%s %s", op->reader, url) >= 0) {
+    char *name = NULL, *object = xh_origin_object(url, o);
+    if (!object) /* without memory it asks for itself */
+        return;
+    if (apart && asprintf(&name, "%s %s", op->reader, object) >= 0) {
         uint64_t entered = xh_account_enter(a, XH_OTHERS);
         waited = xh_shadow_turn(name, o, MOST_MS, &op->turn);
         xh_account_leave(a, XH_OTHERS, entered);
         free(name);
     }
-    if (xh_shadow_hint_load(url, o, saved))
+    if (xh_shadow_hint_load(object, o, saved))
         op->vouched = read_saved(op, saved) && apart;
+    free(object);
     if (op->vouched || (waited && !op->hint[0])) /* whoever was first has failed: the others need not go one by one */
         xh_shadow_turn_over(&op->turn);
     op->asked_ns = xh_now_ns();
@@ -49,9 +52,10 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
 size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES])
 {
     struct xh_opening op = {0};
-    char saved[XH_HINT_BYTES];
-    if (xh_shadow_hint_load(url, o, saved))
+    char saved[XH_HINT_BYTES], *object = xh_origin_object(url, o);
+    if (object && xh_shadow_hint_load(object, o, saved))
         read_saved(&op, saved);
+    free(object);
     memcpy(out, op.hint, sizeof op.hint);
     return strlen(out);
 }

@@ -57,7 +57,10 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
     }
     if (!kept_as)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
-    int rc = xh_shadow_open(f->url, kept_as, f->size, &f->opt, &f->shadow, err);
+    char *object = xh_origin_object(f->url, &f->opt);
+    int rc = object ? xh_shadow_open(object, kept_as, f->size, &f->opt, &f->shadow, err)
+                    : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
+    free(object);
     free(kept_as);
     if (rc)
         return rc;

@@ -20,6 +20,7 @@
 
 #include "base/files.h"
 #include "base/sha256.h"
+#include "s3.h"
 #include "url.h"
 
 int xh_auth_open(const char *path, int named, struct stat *st, const char **why)
@@ -155,9 +156,12 @@ int xh_auth_listed(const char *hosts, const char *server)
 
 int xh_auth_trusts(const struct xh_options *o, const struct xh_url *named, const struct xh_url *u)
 {
+    struct xh_s3_place p;
     if (!u->https)
         return 0;
-    if (xh_url_same_server(u, named) && (!o->namer.by_file || strcmp(u->server, o->namer.server) == 0))
+    /* At Amazon everybody may have a bucket at the host that a path's bucket has. */
+    int anybodys = o->namer.by_file && xh_s3_place(named, &p) && p.by_path;
+    if (!anybodys && xh_url_same_server(u, named) && (!o->namer.by_file || strcmp(u->server, o->namer.server) == 0))
         return 1;
     return named->https && xh_auth_listed(o->credential_hosts, u->server);
 }

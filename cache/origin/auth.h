@@ -12,10 +12,13 @@
 #define XH_TOKEN_MAX_BYTES 65536u
 #define XH_AUTH_PATH_BYTES 1024
 
-/* A bearer token, or the knowledge that there is none. Constant once made. */
+struct xh_s3_keys;
+
+/* A bearer token, or a key of S3, or the knowledge that there is none. Constant once made. */
 struct xh_token {
     atomic_int refs;
-    char *value;    /* NULL: no token */
+    char *value;    /* NULL: no token. Of a key all of it in one text, to be compared: it is sent nowhere */
+    struct xh_s3_keys *s3; /* NULL: it is no key of S3 */
     long long expires; /* a JWT's "exp", seconds since 1970; 0: it does not say */
     char *file;     /* where it came from, to be read again; NULL: from the environment, or from nowhere */
     const char *source; /* of |file|, for the note; static */

@@ -7,6 +7,73 @@
 
 #include "base/sha256.h"
 #include "handle.h"
+#include "s3keys.h"
+
+/* ---- S3 */
+
+/* 1 when |u| is at the server of |endpoint|; |virtual|: or at a bucket's own host there. */
+static int is_at(const struct xh_url *u, const char *endpoint, int virtual)
+{
+    struct xh_url *e = NULL;
+    if (!*endpoint || xh_url_parse(endpoint, &e, NULL) != 0)
+        return 0;
+    const char *host = strstr(u->server, "://") + 3, *its = strstr(e->server, "://") + 3;
+    size_t n = strlen(host), k = strlen(its);
+    int below = virtual && n > k + 1 && host[n - k - 1] == '.' && strcmp(host + n - k, its) == 0;
+    int same = u->https == e->https && (strcmp(host, its) == 0 || below);
+    xh_url_unref(e);
+    return same;
+}
+
+int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **out, struct xh_err *err)
+{
+    struct xh_s3_settings s;
+    struct xh_s3_place p;
+    char *text = NULL;
+    int named = xh_s3_is_name(name), rc = xh_s3_settings_find(o, named, &s, err);
+    if (rc == 0 && named) {
+        struct xh_s3_where where = {.endpoint = s.endpoint, .region = s.region, .style = s.style};
+        rc = xh_s3_address(name, &where, &text, err);
+    }
+    struct xh_url *u = NULL;
+    rc = rc ? rc : xh_url_parse(named ? text : name, &u, err);
+    free(text);
+    if (rc)
+        return rc;
+    int amazon = xh_s3_place(u, &p), virtual = s.style == XH_S3_VIRTUAL;
+    int is = named || (s.rule == XH_S3_RULE_AUTO && (amazon || is_at(u, s.endpoint, virtual))) ||
+                                          s.rule == XH_S3_RULE_ON;
+    if (is && !u->user) {
+        if (!named && !s.region[0] && !(amazon && p.region[0]))
+            xh_s3_settings_find(o, 1, &s, NULL);
+        const char *region = amazon && p.region[0] ? p.region : s.region[0] ? s.region : XH_S3_REGION_USUAL;
+        rc = xh_s3_is_region(region)
+                 ? xh_s3_take(u, region, err)
+                 : xh_err_set(err, XH_E_INVAL, 0, "the S3 region %.60s is none: regions are like eu-west-1", region);
+    }
+    if (rc)
+        xh_url_unref(u);
+    else
+        *out = u;
+    return rc;
+}
+
+/* The keys for |c->url|, of S3. */
+static int take_keys(struct xh_caller *c, struct xh_err *err)
+{
+    struct xh_s3_settings s;
+    int rc = xh_s3_settings_find(c->o, 0, &s, err);
+    s.unsigned_ |= s.rule == XH_S3_RULE_OFF;
+    rc = rc ? rc : xh_s3_keys_find(c->o, &s, &c->token, err);
+    if (rc == 0 && c->token->value && !xh_handle_signs())
+        rc = xh_err_set(err, XH_E_INVAL, 0,
+                        "%.200s: the libcurl that is here was built without signatures for S3 (--disable-aws). Without "
+                        "keys (aws_no_sign_request=on) it reads what is public",
+                        c->url->shown);
+    return rc;
+}
+
+/* ---- all servers */
 
 /* The user's name and password, of the URL or, if the option says so, of the netrc file. Returns 0 or a negative
  * code. */
@@ -95,9 +162,13 @@ int xh_caller_find(struct xh_caller *c, const struct xh_options *o, struct xh_ur
     }
     if (rc || !url->https)
         return rc;
-    rc = xh_token_of_earthdata(o->env, url->server, &c->token, err);
-    rc = rc < 0 ? rc : rc == 1 ? 0 : xh_token_find(o->env, &c->token, err);
-    rc = rc ? rc : take_login(c, url, err);
+    if (url->region) {
+        rc = url->ticket ? xh_token_find(o->env, &c->token, err) : take_keys(c, err);
+    } else {
+        rc = xh_token_of_earthdata(o->env, url->server, &c->token, err);
+        rc = rc < 0 ? rc : rc == 1 ? 0 : xh_token_find(o->env, &c->token, err);
+        rc = rc ? rc : take_login(c, url, err);
+    }
     xh_cert_find(o->env, &c->cert);
     return rc ? rc : take_logins(c, err);
 }
@@ -112,7 +183,9 @@ void xh_caller_free(struct xh_caller *c)
 
 int xh_caller_trusts(const struct xh_caller *c, const struct xh_url *u)
 {
-    return xh_auth_trusts(c->o, c->url, u);
+    /* A bucket that lies in another region has another host there. */
+    int moved = c->url->region && xh_s3_same_bucket(c->url, u) && xh_auth_trusts(c->o, c->url, c->url);
+    return (u->https && moved) || xh_auth_trusts(c->o, c->url, u);
 }
 
 const struct xh_login *xh_caller_login(const struct xh_caller *c, const struct xh_url *u)
@@ -122,7 +195,7 @@ const struct xh_login *xh_caller_login(const struct xh_caller *c, const struct x
 
 int xh_caller_keeps_cookies(const struct xh_caller *c, const struct xh_url *u)
 {
-    return c->session && u->https && (!u->ticket || xh_url_same_server(u, c->url));
+    return c->session && u->https && !u->region && (!u->ticket || xh_url_same_server(u, c->url));
 }
 
 int xh_caller_renew(const struct xh_token *old, struct xh_token **found)
@@ -152,7 +225,14 @@ void xh_caller_send(const struct xh_caller *c, const struct xh_token *t, const s
     s->connect_timeout_ms = c->o->connect_timeout_ms;
     s->user = own ? c->url->user : NULL;
     s->password = own ? c->url->password : NULL;
-    s->bearer = trusted && !u->ticket && !c->url->user && t ? t->value : NULL;
+    s->bearer = trusted && !u->ticket && !c->url->user && t && !t->s3 ? t->value : NULL;
+    s->region = s->session = NULL;
+    if (trusted && u->region && !u->ticket && !c->url->user && t && t->s3 && t->value) {
+        s->region = u->region;
+        s->user = t->s3->id;
+        s->password = t->s3->secret;
+        s->session = t->s3->session;
+    }
     s->client_cert = trusted && c->cert.path[0] ? c->cert.path : NULL;
     s->client_key = s->client_cert ? c->cert.key : NULL;
     if (t && t->earthdata && !xh_login_is_earthdata(u->server))

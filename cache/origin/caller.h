@@ -24,6 +24,11 @@ struct xh_caller {
     struct xh_session *session;  /* the cookies of that user; NULL: none are kept for this URL */
 };
 
+/* Makes |*out| of the name |name| of a file: a URL, or "s3://bucket/key", which stands for one. |region| of those that
+ * are of S3 by |o| is set. Returns as xh_url_parse, and XH_E_INVAL for what S3's settings hold. Owns: the caller unrefs
+ * |*out|. May read small files. Threads: the program's own, unless o->env is held. */
+int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **out, struct xh_err *err);
+
 /* Finds the CAs, the proxies and, over https, the credentials for |url|; a login of the netrc file is set in |url|. |o|
  * and |url| outlive it.
  * Returns 0, or XH_E_TLS (no CAs, over https), XH_E_INVAL (a proxy that cannot be used), XH_E_ACCES (the netrc file),

@@ -27,7 +27,12 @@ int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
     d->o = *o;
     xh_env_hold(&d->o);
-    int rc = xh_url_parse(url, &d->url, err);
+    int rc = xh_caller_url(url, &d->o, &d->url, err);
+    if (rc == 0 && d->url->region)
+        rc = xh_err_set(err, XH_E_READONLY, 0,
+                        "%.200s: objects of S3 are read, and not written: open it for reading only, write a local "
+                        "file and copy it there (aws s3 cp)",
+                        d->url->shown);
     if (rc == 0 && !d->url->https)
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: files are written over https alone", d->url->shown);
     if (rc == 0 && strpbrk(d->url->text, "?#"))

@@ -84,6 +84,7 @@ struct xh_exchange {
     struct xh_url *url;     /* where it goes */
     struct xh_token *token; /* what it was sent with, or could have been */
     int token_sent, cert_sent; /* before it is sent: whether they may be */
+    int key_spoilt;            /* its key of S3 was refused, so none is sent */
     const struct xh_proxy *proxy; /* that it goes through; NULL: none */
     enum xh_proxy_turn turn;      /* GO: the proxy's word is waited for */
     struct xh_dialect dialect; /* as known when it was sent */

@@ -41,6 +41,9 @@ void xh_handle_outcome(void *easy, enum xh_net net, int code, const char *said, 
 /* 1 when curl's TLS is the OpenSSL of the headers here: it may be built with another library, or another version. */
 int xh_handle_has_our_openssl(void);
 
+/* 1 when libcurl signs requests for S3. */
+int xh_handle_signs(void);
+
 /* Where libcurl itself would look for CAs; either may be NULL. */
 void xh_handle_default_ca(const char **file, const char **dir);
 

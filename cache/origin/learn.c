@@ -13,6 +13,7 @@
 #include "watch/trace.h"
 #include "endpoint.h"
 #include "job.h"
+#include "s3regions.h"
 
 void xh_learn_whole(struct xh_origin *o)
 {
@@ -102,6 +103,8 @@ static void remember_server(const struct xh_exchange *x)
     if (!data && o->target && !xh_url_same_server(o->target, x->url) &&
         (r->tries.sent_away || (r->tries.from_original && x->url == o->url)))
         o->dates_at_first = 1;
+    if (x->url != o->url && o->url->region && x->url->region)
+        xh_s3_regions_note(o->url, x->url);
     if (data && !r->url && o->target == x->url)
         o->bounced = 0;
     if (data && r->url && o->target != r->url && o->bounced < BOUNCED_MOST) {
@@ -193,6 +196,8 @@ static void keep(const struct xh_exchange *x, const struct xh_outcome *out, cons
         r->url = NULL;
     }
     o->no_cert |= v->no_cert;
+    if (v->no_key[0])
+        memcpy(o->no_key, v->no_key, sizeof o->no_key);
     o->dialect.no_match |= v->no_match;
     if (v->sends_parts)
         o->dialect.whole = 0;
@@ -230,6 +235,7 @@ static void look(struct xh_attempt *a, const struct xh_exchange *x)
     a->opened = o->opened;
     a->stranger = !o->served;
     a->no_cert = o->no_cert;
+    a->no_key = o->no_key;
     a->limits = r->endpoint->limits;
 }
 

@@ -46,6 +46,9 @@ struct xh_send {
     const char *const *headers; /* NULL-terminated lines */
     const char *bearer;          /* the token of "Authorization: Bearer", or NULL */
     const char *user, *password; /* NULL: none */
+    const char *region;          /* of S3, which |user| and |password| sign for as a key and its secret; NULL: they are
+                                  * a login */
+    const char *session;         /* the key's session token, or NULL */
     const char *ca_file, *ca_dir, *client_cert, *client_key; /* "" or NULL: none */
     const struct xh_proxies *proxies;
     int https;

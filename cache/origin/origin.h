@@ -62,6 +62,10 @@ struct xh_origin_head {
  * server as xh_namer has it. */
 int xh_origin_trusted(const char *url, const struct xh_options *o, char *server, size_t size);
 
+/* What |url| names, whatever lets its reader in and whichever way leads there: two URLs of the same are kept as one.
+ * NULL without memory. Owns: the caller frees it. May read small files; threads as xh_origin_open. */
+char *xh_origin_object(const char *url, const struct xh_options *o);
+
 /* Starts the threads, if that was not done yet. To be called by a thread of the program's before any other opens for
  * it: libcurl and its TLS read variables of their own then (SSLKEYLOGFILE, OPENSSL_CONF). Returns 0, SYS or NOMEM.
  * Does not block. */

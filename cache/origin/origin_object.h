@@ -9,6 +9,7 @@
 #include "exchange.h"
 #include "origin.h"
 #include "ring.h"
+#include "s3.h"
 #include "url.h"
 
 struct xh_origin {
@@ -31,6 +32,7 @@ struct xh_origin {
     int check_due;             /* another server answers now: the version is to be confirmed there at once */
     uint64_t token_ns;         /* when caller.token was looked for */
     int no_cert;               /* the server cannot bear our certificate: not offered any more */
+    char no_key[XH_S3_CODE_BYTES]; /* why S3 refused our key itself, while it was opened: none is sent; "": not so */
     struct xh_err poison;      /* code XH_E_CHANGED once a change was seen */
     uint64_t checked_ns;       /* when PROPFIND last confirmed the version */
     int checking;              /* a PROPFIND is on its way */

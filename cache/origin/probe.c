@@ -19,6 +19,7 @@
 #include "learn.h"
 #include "loop.h"
 #include "question.h"
+#include "s3regions.h"
 
 /* What a server can send before it waits for the first acknowledgement: ten segments, less
  * what headers and TLS take. A longer head costs a second round trip. */
@@ -323,7 +324,7 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
 void xh_origin_tell_apart(const char *url)
 {
     struct xh_url *u = NULL;
-    if (xh_url_parse(url, &u, NULL) != 0)
+    if (xh_url_parse(url, &u, NULL) != 0) /* of S3 none is */
         return;
     xh_engine_lock();
     xh_endpoint_tell_apart(u->server);
@@ -345,8 +346,13 @@ static int prepare(const char *url, const struct xh_options *options, struct xh_
     o->counters = counters;
     xh_ring_init(&o->jobs);
     xh_dialect_init(&o->dialect);
-    int rc = xh_url_parse(url, &o->url, err);
+    int rc = xh_caller_url(url, &o->options, &o->url, err);
     rc = rc ? rc : xh_caller_find(&o->caller, &o->options, o->url, err);
+    if (rc == 0 && o->url->region) {
+        xh_engine_lock();
+        o->target = xh_s3_regions_find(o->url);
+        xh_engine_unlock();
+    }
     o->token_ns = xh_now_ns();
     if (rc != 0) {
         xh_origin_close(o);

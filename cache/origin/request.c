@@ -35,7 +35,7 @@ static struct xh_limits limits_of(const struct xh_request *r, struct xh_limits *
     struct xh_limits mine;
     xh_limits_look(l, xh_now_ns());
     mine = *l;
-    if (!r->job->origin->options.multirange)
+    if (!r->job->origin->options.multirange || r->job->origin->url->region) /* S3 sends all of an object then */
         mine.max_ranges = 1;
     else if (r->tries.most_ranges && r->tries.most_ranges < mine.max_ranges)
         mine.max_ranges = r->tries.most_ranges;
@@ -132,6 +132,7 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_l
     x->proxy = xh_proxy_for(&o->caller.proxies, x->url);
     x->turn = XH_PROXY_FREE;
     x->cert_sent = !o->no_cert;
+    x->key_spoilt = o->no_key[0] != '\0';
     x->dialect = o->dialect;
     x->asked = 0;
     x->asked_first = x->asked_end = x->cursor = x->open = r->first;

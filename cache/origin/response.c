@@ -88,7 +88,7 @@ void xh_reply_init(struct xh_reply *r)
     r->retry_after_s = -1;
     r->retry_at = r->date = -1;
     r->boundary[0] = r->etag[0] = r->last_modified[0] = r->server[0] = r->location[0] = r->reason[0] = '\0';
-    r->type[0] = r->encoding[0] = '\0';
+    r->type[0] = r->encoding[0] = r->bucket_region[0] = '\0';
 }
 
 /* Copies a value; one that is too long or holds control characters counts as absent. */
@@ -301,6 +301,8 @@ static void take_header(struct xh_reply *r, const char *name, size_t name_bytes,
         keep(r->server, sizeof r->server, v, n);
     else if (IS("Location"))
         keep(r->location, sizeof r->location, v, n);
+    else if (IS("x-amz-bucket-region"))
+        keep(r->bucket_region, sizeof r->bucket_region, v, n);
     else if (IS("Proxy-Authenticate"))
         r->proxys = 1;
     else if (IS("WWW-Authenticate"))

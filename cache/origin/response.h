@@ -53,6 +53,7 @@ struct xh_reply {
     char server[XH_HEADER_BYTES];
     char reason[XH_HEADER_BYTES]; /* WWW-Authenticate's error_description; no word of it is as long as a secret */
     char location[XH_LOCATION_BYTES];
+    char bucket_region[XH_TYPE_BYTES]; /* S3: where the bucket lies; "": not given */
 };
 
 /* An ETag is never absent because it is odd. It is kept in one of these forms:

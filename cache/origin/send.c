@@ -103,7 +103,7 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
     struct xh_send s = {
         .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL, .headers = headers, .sockets = sockets,
         .fresh = (int)x->request->fresh};
-    xh_caller_send(&o->caller, x->token, x->url, &s);
+    xh_caller_send(&o->caller, x->key_spoilt ? NULL : x->token, x->url, &s);
     const struct xh_login *login = x->at_login ? xh_caller_login(&o->caller, x->url) : NULL;
     if (login) {
         s.user = login->user;
@@ -120,7 +120,7 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
     if (!x->cert_sent)
         s.client_cert = s.client_key = NULL;
     x->cert_sent = s.client_cert != NULL;
-    x->token_sent = s.bearer != NULL;
+    x->token_sent = s.bearer || s.region;
     x->begun_ns = xh_now_ns();
     x->connect_most_ns = o->options.connect_timeout_ms * 1000000u;
     x->stall_most_ns = o->options.stall_timeout_ms * 1000000u;

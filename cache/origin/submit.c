@@ -151,7 +151,8 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
         xh_limits_look(&e->limits, xh_now_ns());
         lim = e->limits;
     }
-    out->max_ranges = o->options.multirange && !o->dialect.whole ? lim.max_ranges : 1;
+    int several = o->options.multirange && !o->dialect.whole && !o->url->region;
+    out->max_ranges = several ? lim.max_ranges : 1;
     out->whole = o->dialect.whole;
     out->max_range_header = lim.max_range_header;
     unsigned pay = e ? xh_control_paying(&e->trial) : 1;

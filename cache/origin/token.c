@@ -15,6 +15,8 @@
 #include <jansson.h>
 #include <openssl/evp.h>
 
+#include "s3keys.h"
+
 /* ---- what a token says of itself. Its signature is not ours to check: hints for the user, and when to look for
  * the next one. */
 
@@ -62,8 +64,8 @@ void xh_token_describe(const struct xh_token *t, long long now, char *out, size_
 {
     char date[64], audience[128], scope[128];
     struct tm tm;
-    json_t *claims = claims_of(t);
-    long long exp = expiry_in(claims);
+    json_t *claims = t->s3 ? NULL : claims_of(t);
+    long long exp = t->s3 ? t->expires : expiry_in(claims);
     time_t when = (time_t)exp;
     out[0] = '\0';
     if (exp > 0 && exp <= now) {
@@ -204,6 +206,8 @@ int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err
 
 int xh_token_again(const struct xh_token *old, struct xh_token **out)
 {
+    if (old && old->s3)
+        return xh_s3_keys_again(old, out);
     if (!old || !old->file)
         return 0;
     struct xh_token *t = calloc(1, sizeof *t);
@@ -233,6 +237,7 @@ void xh_token_unref(struct xh_token *t)
         return;
     if (t->value)
         explicit_bzero(t->value, strlen(t->value));
+    xh_s3_keys_free(t->s3);
     free(t->value);
     free(t->file);
     free(t);

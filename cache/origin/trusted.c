@@ -1,19 +1,34 @@
-/* Whether credentials may go to a URL, for rooms that open none of them yet: see origin.h. */
+/* What a URL is, for rooms that open none of them yet: whether credentials may go there, and which object it names. See
+ * origin.h. */
 #include "origin.h"
 
 #include <string.h>
 
 #include "auth.h"
+#include "caller.h"
+#include "s3.h"
 #include "url.h"
 
 int xh_origin_trusted(const char *url, const struct xh_options *o, char *server, size_t size)
 {
     struct xh_url *u = NULL;
-    if (xh_url_parse(url, &u, NULL) != 0)
+    if (xh_caller_url(url, o, &u, NULL) != 0)
         return 0;
     int trusted = xh_auth_trusts(o, u, u) && strlen(u->server) < size;
     if (trusted)
         memcpy(server, u->server, strlen(u->server) + 1);
     xh_url_unref(u);
     return trusted;
+}
+
+char *xh_origin_object(const char *url, const struct xh_options *o)
+{
+    struct xh_url *u = NULL;
+    if (!xh_s3_is_name(url))
+        return xh_s3_object(url);
+    if (xh_caller_url(url, o, &u, NULL) != 0) /* opening it says what is wrong */
+        return strdup(url);
+    char *out = xh_s3_object(u->text);
+    xh_url_unref(u);
+    return out;
 }

@@ -143,7 +143,7 @@ static const char *split(const char *s, struct parts *out)
     memset(out, 0, sizeof *out);
     out->https = strncasecmp(s, "https://", 8) == 0;
     if (!out->https && strncasecmp(s, "http://", 7) != 0)
-        return "it begins with neither https:// nor http://";
+        return "it begins with neither https://, http:// nor s3://";
     const char *authority = s + (out->https ? 8 : 7);
     struct xh_authority a;
     const char *end = authority + strcspn(authority, "/?#");
@@ -395,5 +395,6 @@ void xh_url_unref(struct xh_url *u)
     free(u->user);
     free(u->password);
     free(u->shown);
+    free(u->region);
     free(u);
 }

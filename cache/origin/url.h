@@ -18,6 +18,7 @@ struct xh_url {
     char *user;   /* user info, percent-decoded, or NULL; shown to nobody */
     char *password;
     char *shown; /* without query and user info */
+    char *region; /* of an object of S3: what requests are signed for; NULL: it is none (s3.h) */
 };
 
 /* Checks and splits |s|: scheme http or https, a plain host name or [IPv6], a port in

@@ -12,6 +12,7 @@
 #include "login.h"
 #include "tls_advice.h"
 #include "sentence.h"
+#include "verdict_s3.h"
 
 #define RETURNS_MAX      4u
 #define HASTY_RETRIES    1u
@@ -236,8 +237,10 @@ static enum xh_next judge_redirect(const struct xh_attempt *a, struct xh_verdict
         v->bounced = 1;
         return again(v);
     }
-    if (xh_proxy_follow(a->proxies, x->url, x->reply.location, &v->to, &v->err) == 0)
+    if (xh_proxy_follow(a->proxies, x->url, x->reply.location, &v->to, &v->err) == 0) {
+        xh_s3_follow(a->first, v->to);
         return XH_NEXT_AGAIN;
+    }
     v->err.status = status;
     return XH_NEXT_FAIL;
 }
@@ -320,7 +323,7 @@ static int alert_lost(const struct xh_attempt *a)
 /* How long the token is that was sent, if that may be what a server objects to; else 0. */
 static size_t long_token(const struct xh_exchange *x)
 {
-    size_t n = x->token_sent ? strlen(x->token->value) : 0;
+    size_t n = x->token_sent && !x->url->region ? strlen(x->token->value) : 0;
     return n > LONG_TOKEN_BYTES ? n : 0;
 }
 
@@ -487,6 +490,8 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     uint64_t after_ms = xh_reply_retry_after_ms(&x->reply);
     if (is_transient(status) || asks_too_often(x))
         v->hold_ms = after_ms;
+    if (x->url->region && xh_verdict_s3(a, v))
+        return v->next;
     if (xh_reply_redirects(&x->reply))
         return judge_redirect(a, v);
     if (status == 400 && !x->url->https && xh_tls_is_wanted(x->said))
@@ -562,7 +567,7 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
         if (goes_through_file(x))
             return FAIL(XH_E_NOENT, status,
                         "500, not a directory: there is no such file on the server, a part of the path is a file");
-        if (x->token_sent && strlen(x->token->value) > REDIRECTED_TOKEN_BYTES) {
+        if (x->token_sent && !x->url->region && strlen(x->token->value) > REDIRECTED_TOKEN_BYTES) {
             xh_sentence(a, &v->err, XH_E_STATUS, status,
                         "status 500, %" PRIu64
                         " retries did not help. %.160s is %zu bytes long: an XRootD redirector fails so when it is "

@@ -9,16 +9,18 @@
 
 #define SEPARATORS ",; \t\r\n"
 
+enum { HTTP, HTTPS, S3 }; /* what stands before "://": the last two are as safe as each other */
+
 struct place { /* a URL or an endpoint, in parts that are not NUL-terminated */
     int https;
-    const char *authority; /* with user info */
+    const char *authority; /* with user info; of S3 the bucket */
     size_t authority_len;
     const char *path; /* to the end of the URL; an endpoint's has no slashes at its end */
     size_t path_len;
-    char server[XH_SERVER_BYTES]; /* "https://host:port" in lower case */
+    char server[XH_SERVER_BYTES]; /* "https://host:port" in lower case; "s3://bucket" */
 };
 
-/* Skips the scheme at |*s|. Returns 1 for https, 0 for http, -1 for any other. */
+/* Skips the scheme at |*s|. Returns HTTPS, HTTP or S3, or -1 for any other. */
 static int scheme(const char **s, const char *end)
 {
     static const char *const as_https[] = {"https://", "root://", "roots://", "xroot://", "xroots://"};
@@ -26,16 +28,25 @@ static int scheme(const char **s, const char *end)
     for (size_t i = 0; i < sizeof as_https / sizeof *as_https; i++)
         if (n >= strlen(as_https[i]) && strncasecmp(*s, as_https[i], strlen(as_https[i])) == 0) {
             *s += strlen(as_https[i]);
-            return 1;
+            return HTTPS;
         }
     if (n >= 7 && strncasecmp(*s, "http://", 7) == 0) {
         *s += 7;
-        return 0;
+        return HTTP;
+    }
+    if (n >= 5 && strncasecmp(*s, "s3://", 5) == 0) {
+        *s += 5;
+        return S3;
     }
     for (const char *p = *s; p + 2 < end && *p != '/'; p++)
         if (strncmp(p, "://", 3) == 0)
             return -1;
-    return 1;
+    return HTTPS;
+}
+
+static const char *scheme_of(int https)
+{
+    return https == S3 ? "s3" : https ? "https" : "http";
 }
 
 static int split(const char *s, size_t len, struct place *out)
@@ -52,8 +63,10 @@ static int split(const char *s, size_t len, struct place *out)
     if (https < 0 || name == path || path - name > 255)
         return 0;
     *out = (struct place){https, host, (size_t)(path - host), path, (size_t)(end - path), ""};
-    snprintf(out->server, sizeof out->server, "http%s://%.*s%s", https ? "s" : "", (int)(path - name), name,
-             port ? "" : https ? ":443" : ":80");
+    snprintf(out->server, sizeof out->server, "%s://%.*s%s", scheme_of(https), (int)(path - name), name,
+             port || https == S3 ? "" : https ? ":443" : ":80");
+    if (https == S3) /* a bucket is what it is */
+        return 1;
     for (char *p = out->server; *p; p++)
         *p = (char)tolower((unsigned char)*p);
     return 1;
@@ -104,7 +117,7 @@ size_t xh_list_sites(const char *url, const char *list, char *out[XH_SITES_MAX],
         }
         if (kind < 0 || begins_with(&whole, &e))
             continue;
-        if (asprintf(&out[n], "%s://%.*s%.*s%s", e.https ? "https" : "http", (int)e.authority_len, e.authority,
+        if (asprintf(&out[n], "%s://%.*s%.*s%s", scheme_of(e.https), (int)e.authority_len, e.authority,
                      (int)e.path_len, e.path, rest) < 0) {
             while (n)
                 free(out[--n]);

@@ -114,7 +114,8 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
         char entry[300], shown[300];
         snprintf(entry, sizeof entry, "%.*s", (int)(bad_len < 200 ? bad_len : 200), bad);
         dprintf(STDERR_FILENO,
-                "xhdf5: option endpoints: %s is passed over: it is no https:// address of a server or directory\n",
+                "xhdf5: option endpoints: %s is passed over: it is no https:// or s3:// address of a server or "
+                "directory\n",
                 xh_url_shown(entry, shown, sizeof shown));
     }
     r->options = *o;

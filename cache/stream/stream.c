@@ -75,7 +75,7 @@ void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
  * there. */
 struct dealing {
     size_t nloads, warm;
-    size_t rounds; /* of turns, at most: so many ranges fit one request */
+    size_t rounds; /* of turns, at most: so many ranges fit one request. 1: a stripe is long, as each is a request */
     size_t most;   /* of turns, unless the stream ends by twice as many */
     int in_parts;  /* no stripes: each load has one part */
     int last;      /* those that wait may have the last connection */
@@ -99,7 +99,7 @@ static size_t deal_part(const struct dealing *d, struct xh_range r, size_t which
 static size_t deal(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
 {
     size_t n = 0, turn = 0, ranges = 0;
-    uint64_t stripe = ROUND_BYTES / d->nloads, at = 0;
+    uint64_t stripe = d->rounds == 1 ? ROUND_BYTES : ROUND_BYTES / d->nloads, at = 0;
     for (size_t rounds = 0; at < r.len && rounds < d->most && ranges < d->rounds;) {
         uint64_t mine = r.len - at < stripe ? r.len - at : stripe;
         if (turn == which)
@@ -155,7 +155,7 @@ static uint64_t known_rate(const struct xh_stage *s, const struct xh_origin_info
 static size_t loads_now(const struct xh_file *f, const struct xh_origin_info *info, size_t busy, int follows,
                         unsigned turns, size_t *all)
 {
-    size_t n = info->max_ranges > 1 && f->opt.multirange ? info->streaming : 1;
+    size_t n = info->streaming;
     size_t may = info->streams + (follows ? busy : 0);
     if (turns > 1) { /* equally many each, as all are wanted in each turn: so is the last connection */
         n = info->far ? (n + 1) / turns : 0;

@@ -15,7 +15,7 @@ from . import _hdf5
 
 _path_found = os.environ.get("HDF5_PLUGIN_PATH", "")  # before help_environment
 _before: Optional[Dict[str, Optional[str]]] = None  # variables that enable() has changed
-_URL = re.compile(rb"https?://", re.I)
+_URL = re.compile(rb"(https?|s3)://", re.I)
 # s3://…, htps:/…, a blank or quote before it
 _MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//)", re.I)
 

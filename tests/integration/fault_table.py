@@ -52,7 +52,7 @@ KINDS = {
     "single": (f"~{8 * MIB}-{12 * MIB}", lambda r: "," not in r["range"]),
     "several": (f"~{8 * MIB}-{12 * MIB}", lambda r: "," in r["range"]),
     "ahead": (f"~{5 * MIB // 2}-{4 * MIB}", lambda r: "," not in r["range"]),
-    "stream": (f"~{22 * MIB}-{23 * MIB}", lambda r: length(r) >= 16 * MIB),
+    "stream": (f"~{22 * MIB}-{23 * MIB}", lambda r: length(r) == 8 * MIB),
     "hint": (f"~{8 * MIB}-{12 * MIB}", lambda r: "," in r["range"]),
     "endpoint": ("", lambda r: True),
     "date": ("~date", lambda r: r["method"] == "PROPFIND"),

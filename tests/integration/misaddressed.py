@@ -72,7 +72,7 @@ def ports(tap, reader, servers, liar):
 
 def names(tap, reader, servers):
     for name, *text in (
-            ("s3://bucket/x.h5", "presigned"), ("davs://h/x.h5", "write https:// instead"),
+            ("s3a://bucket/x.h5", "write s3://BUCKET/KEY"), ("davs://h/x.h5", "write https:// instead"),
             ("root://h//x.h5", "serve the same paths over https"),
             ("htps://h/x.h5", "write https://h/x.h5"), ("https:/h/x.h5?sig=SECRET", r"pathlib\.Path"),
             (" https://h/x.h5", "begins with a blank"),

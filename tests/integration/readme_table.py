@@ -13,9 +13,9 @@ MAN_HEAD = r"""
 .\" made from cache/base/options.def by tests/integration/readme_table.py --write
 .TH XHDF5 7 "" "xhdf5" "Miscellaneous"
 .SH NAME
-xhdf5 \- HDF5 driver that reads https:// URLs: its options and environment
+xhdf5 \- HDF5 driver that reads https:// and s3:// URLs: its options and environment
 .SH DESCRIPTION
-A program that uses HDF5 1.14 or later reads https:// and http:// URLs as files when its environment has
+A program that uses HDF5 1.14 or later reads https://, http:// and s3:// URLs as files when its environment has
 .B HDF5_DRIVER=xhdf5
 and
 .B HDF5_PLUGIN_PATH
@@ -47,6 +47,22 @@ with
 .IR /tmp/x509up_u<uid> .
 They go over https only, and to the host that the URL names, or those in
 .BR credential_hosts .
+S3 is read with the keys of
+.BR AWS_ACCESS_KEY_ID ,
+.BR AWS_SECRET_ACCESS_KEY ,
+.BR AWS_SESSION_TOKEN ,
+or of the profile
+.B AWS_PROFILE
+in
+.I ~/.aws/credentials
+and
+.IR ~/.aws/config ;
+without any where there are none.
+.BR AWS_REGION ,
+.B AWS_ENDPOINT_URL_S3
+and
+.B AWS_NO_SIGN_REQUEST
+are heeded.
 Servers' certificates are verified by the option ca_bundle,
 .BR CURL_CA_BUNDLE ,
 .BR SSL_CERT_FILE ,

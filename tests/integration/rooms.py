@@ -37,12 +37,13 @@ ROOMS = {
     "face": ("cache/cache", "base"),
     "watch": ("cache/watch/", "base shadow:shadow.h face"),
     "text": (
-        "cache/origin/ring cache/origin/url cache/origin/proxy cache/origin/response cache/origin/multipart "
-        "cache/origin/dialect cache/origin/tls_advice cache/origin/cookies",
+        "cache/origin/ring cache/origin/url cache/origin/s3 cache/origin/profile cache/origin/proxy "
+        "cache/origin/response cache/origin/multipart cache/origin/dialect cache/origin/tls_advice cache/origin/cookies",
         "base:date.h,err.h,env.h,hash.h,now.h,sha256.h"),
     "creds": (
-        "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/login cache/origin/session",
-        "base text:url.h,cookies.h"),
+        "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/login "
+        "cache/origin/session",
+        "base text:url.h,s3.h,profile.h,cookies.h"),
     "wire": ("cache/origin/net cache/origin/wire cache/origin/handle", "base:now.h text:ring.h,proxy.h,cookies.h"),
     "caller": ("cache/origin/caller", "base text creds wire:net.h,handle.h"),
     # What origin/ is asked for, and what it brings: types. The functions are defined further up: "origin:-" lets a room
@@ -52,13 +53,14 @@ ROOMS = {
         "cache/origin/exchange cache/origin/exchange_impl cache/origin/exchange_headers cache/origin/exchange_bytes",
         "base watch text creds:auth.h,session.h wire:wire.h asked"),
     "verdict": (
-        "cache/origin/attempt cache/origin/sentence cache/origin/verdict",
+        "cache/origin/attempt cache/origin/sentence cache/origin/sentence_s3 cache/origin/verdict "
+        "cache/origin/verdict_s3",
         "base:err.h,options.h text creds:auth.h,login.h,session.h wire:wire.h exchange"),
     "control": (
         "cache/origin/control cache/origin/hedge cache/origin/link", "base:links.h,now.h,options.h asked exchange"),
     "engine": (
         "cache/origin/engine cache/origin/origin_object cache/origin/request cache/origin/endpoint cache/origin/job "
-        "cache/origin/learn cache/origin/send cache/origin/loop cache/origin/way",
+        "cache/origin/learn cache/origin/send cache/origin/loop cache/origin/way cache/origin/s3regions",
         "base watch text creds wire caller asked exchange verdict control"),
     "origin": ("cache/origin/", "base watch text creds wire caller asked exchange verdict control engine"),
     "replicas": ("cache/replicas/", "base asked origin:-"),
@@ -93,7 +95,7 @@ ROOMS = {
 }
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
-MORE = {f"vfd/tool/{unit}": "text:dialect.h,proxy.h,response.h,tls_advice.h,url.h wire caller creds:auth.h,login.h"
+MORE = {f"vfd/tool/{unit}": "text:dialect.h,proxy.h,response.h,s3.h,tls_advice.h,url.h wire caller creds:auth.h,login.h"
         for unit in ("dial", "doctor", "extras", "habits", "way", "whole")}
 
 # The circles that still stand: {name: "units"}.
@@ -106,7 +108,8 @@ PURE = set("""
     cache/format/contiguous cache/format/filters cache/format/metaindex cache/format/metaparse
     cache/pages/plan cache/ahead/predict cache/ahead/weave cache/policy
     cache/format/chunkindex/
-    cache/origin/cookies cache/origin/response cache/origin/sentence cache/origin/verdict
+    cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3 cache/origin/sentence cache/origin/sentence_s3
+    cache/origin/verdict cache/origin/verdict_s3
     cache/overlay/extents
     cache/replicas/choice cache/replicas/list
     cache/source/judge cache/source/metaimage cache/source/packed cache/source/version
@@ -120,7 +123,7 @@ MAY_INCLUDE = {
     "curl/": set("cache/origin/url cache/origin/wire cache/origin/handle".split()),
     "sys/socket.h": set("cache/origin/wire vfd/tool/".split()),
     "mpi.h": set("vfd/mpi/ vfd/xhdf5_mpi".split()),
-    "jansson.h": set("cache/origin/token vfd/tool/".split()),
+    "jansson.h": set("cache/origin/token cache/origin/s3keys vfd/tool/".split()),
     "lz4frame.h": set("cache/source/packed vfd/tool/pack_way".split()),
     "zstd.h": set("cache/source/metaimage cache/source/packed vfd/tool/bake vfd/tool/pack_way".split()),
 }

@@ -377,7 +377,7 @@ def enabled():
             assert digest(f) == expected() and xhdf5.stats(f)["requests"]
     with h5py.File(LOCAL) as f:
         assert f.driver == "sec2"
-    for name, word in (("s3://bucket/x.h5", "presigned"), ("htps://h/x.h5", "write https://h"), (" " + URL, "blank"),
+    for name, word in (("s3a://bucket/x.h5", "s3://"), ("htps://h/x.h5", "write https://h"), (" " + URL, "blank"),
                        (pathlib.Path(URL), "pathlib")):
         raises(FileNotFoundError, ["no such local file", word], h5py.File, name)
     raises(ValueError, ["nonsense"], h5py.File, URL, driver="nonsense")

@@ -304,6 +304,7 @@ struct bench {
     double rtt_ms, rate_mbit, loss, cap_mb, client_ns_byte;
     enum sim_control control;
     int stock, alone; /* alone: without the plain client */
+    int single;       /* one range in a request, as with S3 */
     enum sim_dialect dialect;
     unsigned images, reads, plain, sources, connections; /* connections 0: as by default */
     uint64_t readahead_bytes; /* likewise */
@@ -415,6 +416,8 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     w->options.engine_threads = 2;
     if (b->connections)
         w->options.connections = b->connections;
+    if (b->single)
+        w->options.multirange = 0;
     if (b->readahead_bytes)
         w->options.readahead_bytes = b->readahead_bytes;
     w->readers = 1;
@@ -705,6 +708,7 @@ static void usage(void)
            "sim --workload W1|W1-sets|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
            "    [--piece BYTES] [--xrootd] [--images N] [--reads N] [--cpu NS] [--trace]   beside a plain client with 1 to 16 connections\n"
            "sim --workload W1-down|W1-steps|W1-period|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
+           "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
            "sim --workload W1 … [--least R]            less than R of the best plain client is a failure\n"
            "sim --workload S1 …                        one image of W1's dataset, somewhere\n"
            "sim --workload W4-4M|W4-10M|W4-40M[-one] … [--least R]   a walk in a file of that size, or one of its datasets;\n"
@@ -747,7 +751,7 @@ int main(int argc, char **argv)
         {"source-bytes", 1, NULL, 'B'}, {"faults", 0, NULL, 'F'}, {"least", 1, NULL, 'L'},
         {"beside", 1, NULL, 'b' + 512},
         {"stragglers", 0, NULL, 'G'}, {"losses", 0, NULL, 'D'}, {"growth", 0, NULL, 'g'},
-        {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'},
+        {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'},
         {"readahead-bytes", 1, NULL, 'b' + 256},
         {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
@@ -788,6 +792,7 @@ int main(int argc, char **argv)
         case 'k': b.control = *optarg == 'r' ? SIM_RENO : *optarg == 'c' ? SIM_CUBIC : SIM_BBR; break;
         case 'o': b.stock = 1; break;
         case 'a': b.alone = 1; break;
+        case '1': b.single = 1; break;
         case 'r' + 256: b.readers = (unsigned)strtoul(optarg, NULL, 10); break;
         case 's' + 256: bad_word |= add_site(&b, optarg); break;
         case 'x': b.dialect = SIM_XROOTD; break;

@@ -8,10 +8,11 @@ import threading
 
 class Proxy:
     """|login|: "name:password" that it wants, or None; |refuses|: the status that each request gets, 0: none; |to|: the
-    ports of this machine that stand for hosts elsewhere, then the only ones that it connects to."""
+    ports of this machine that stand for hosts elsewhere, then the only ones that it connects to; |all_at|: a port of
+    loopback that every host is taken for."""
 
-    def __init__(self, login=None, refuses=0, to=None):
-        self.login, self.refuses, self.to = login, refuses, to
+    def __init__(self, login=None, refuses=0, to=None, all_at=None):
+        self.login, self.refuses, self.to, self.all_at = login, refuses, to, all_at
         self.lock = threading.Lock()
         self.asked = []     # (first line, login or None, status)
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -52,7 +53,8 @@ class Proxy:
             host, port, path = re.match(r"(?:http://)?([^/:]+):(\d+)(.*)", target).groups()
             if self.to is not None:
                 host, port = "127.0.0.1", self.to.get(f"{host}:{port}", 0)
-            with socket.create_connection((host, int(port)), timeout=20) as server:
+            to = ("127.0.0.1", self.all_at) if self.all_at else (host, int(port))
+            with socket.create_connection(to, timeout=20) as server:
                 if method == "CONNECT":
                     s.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 else:       # one request a connection

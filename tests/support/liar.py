@@ -17,8 +17,9 @@ PROPFIND is not counted; only /xrootd and /xrootd-late answer it, the others ref
 A fault's argument follows a colon: /slow:50/x.h5, /503:2@1~0-99/x.h5.
 
   /_stats        JSON: {path: [{"method", "range", "if_match", "if_none_match", "authorization", "host",
-                 "connection", "status", "struck"}]} in the order of arrival; authorization is true or false,
-                 connection a number, struck whether the fault met it
+                 "connection", "status", "struck", "signed", "session"}]} in the order of arrival; authorization is true
+                 or false, signed (for S3) and session (a token of S3's) too, connection a number, struck whether the
+                 fault met it
   /_struck/PATH  waits until a request for PATH was struck, 20 s at most; JSON: all that were
   /_release/PATH lets the requests of PATH go that the fault `held` holds; /_release:N/PATH the first N
   /_reset        forgets all of it, and so starts the counting for @ anew

@@ -122,15 +122,16 @@ Test(options, random_text_never_breaks_the_parser, .init = fresh, .timeout = 100
 Test(mistaken, a_name_that_was_to_be_a_url_is_told_what_it_lacks)
 {
     static const char *const cases[][3] = { /* name, a word of what is said, how it is shown */
-        {"s3://bucket/x.h5?X-Amz-Signature=SECRET", "presigned", "s3://bucket/x.h5"},
-        {"S3:/bucket/x.h5", "presigned", "S3:/bucket/x.h5"},
+        {"s3a://bucket/x.h5?X-Amz-Signature=SECRET", "write s3://BUCKET/KEY", "s3a://bucket/x.h5"},
+        {"S3:/bucket/x.h5", "pathlib.Path()", "S3:/bucket/x.h5"},
         {"davs://u:SECRET@h/x.h5", "write https:// instead", "davs://h/x.h5"},
         {"root://h:1094//x.h5", "XRootD servers serve the same paths over https", "root://h:1094//x.h5"},
         {"htps://u:SECRET@h/x?SECRET", "htps:// is no scheme: write https://h/x", "htps://h/x"},
         {"https:/u:SECRET@h/x.h5?SECRET", "one: write https://h/x.h5. pathlib.Path()", "https:/h/x.h5"},
         {"http:/h/x.h5", "write http://h/x.h5", "http:/h/x.h5"},
         {"https:h/x.h5", "none: write https://h/x.h5", "https:h/x.h5"},
-        {"gopher://h/x", "gopher:// is no scheme that is known here: xhdf5 reads https:// and http://", "gopher://h/x"},
+        {"gopher://h/x", "gopher:// is no scheme that is known here: xhdf5 reads https://, http:// and s3://",
+         "gopher://h/x"},
         {"file:///tmp/x.h5", "without file://", "file:///tmp/x.h5"},
         {" https://h/x", "begins with a blank", " https://h/x"},
         {"\"https://h/x\"", "a quote", "\"https://h/x\""},
@@ -151,7 +152,7 @@ Test(mistaken, a_name_that_was_to_be_a_url_is_told_what_it_lacks)
         {"/data/x.h5", "", "/data/x.h5"}, {"x.h5", "", "x.h5"}, {"C:\\x.h5", "", "C:\\x.h5"},
         {"C:/x.h5", "", "C:/x.h5"}, {"a:b", "", "a:b"},
         {"/cwd/https://h/x", "", "/cwd/https://h/x"}, {" x.h5", "", " x.h5"}, {"", "", ""},
-        {"s3://\x9b", "presigned", "s3://?"},
+        {"s3n://\x9b", "write s3://BUCKET/KEY", "s3n://?"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char say[400], shown[400];

@@ -209,7 +209,7 @@ static int doctor(struct doctor *d, int json)
     struct xh_err err = {0};
     char shown[1024];
     int code = XH_EXIT_FAILED;
-    if (xh_url_parse(d->given, &d->named, &err) || split(d))
+    if (xh_caller_url(d->given, d->o, &d->named, &err) || split(d))
         return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text[0] ? err.text : "the host's name is too long");
     d->at = xh_url_ref(d->named);
     d->has_user = d->named->user != NULL;

@@ -1,4 +1,5 @@
 /* The doctor's check of the sidecars, and of whether the file can be changed. Reading needs neither. */
+#include "../../cache/origin/s3.h"
 #include "extras.h"
 
 #include <inttypes.h>
@@ -38,7 +39,7 @@ static int ask_beside(struct doctor *d, const char *suffix, const char *to, cons
     char *text = NULL, *destination = NULL;
     if (strpbrk(d->named->text, "?#") || asprintf(&text, "%s%s", d->named->text, suffix) < 0)
         return -1;
-    int rc = xh_url_parse(text, &at, &err);
+    int rc = xh_caller_url(text, d->o, &at, &err);
     free(text);
     if (rc || (to && asprintf(&destination, "%s%s", d->named->text, to) < 0)) {
         xh_url_unref(at);
@@ -49,6 +50,7 @@ static int ask_beside(struct doctor *d, const char *suffix, const char *to, cons
     for (unsigned hops = 0; hops < XH_HOPS_MOST && xh_reply_redirects(&a->reply); hops++) {
         if (!a->reply.location[0] || xh_proxy_follow(&d->caller.proxies, at, a->reply.location, &next, &err))
             break;
+        xh_s3_follow(d->named, next);
         xh_url_unref(at);
         at = next;
         xh_dial_ask(d->dial, at, &asked, a);
@@ -132,6 +134,10 @@ enum xh_state xh_doctor_writing(struct doctor *d)
     char suffix[64], to[68];
     if (!d->named->https) {
         xh_report_say(r, "files are written over https alone");
+        return XH_STATE_NOTE;
+    }
+    if (d->named->region) {
+        xh_report_say(r, "objects of S3 are read, and not written");
         return XH_STATE_NOTE;
     }
     snprintf(suffix, sizeof suffix, ".xhdf5-doctor-%ld-%d", (long)time(NULL), (int)getpid());

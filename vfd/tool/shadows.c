@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../cache/cache.h"
 #include "../../cache/shadow/image.h"
 #include "json.h"
 #include "tool.h"
@@ -112,6 +113,7 @@ static const char rm_help[] =
 struct removal {
     const struct xh_options *o;
     const char *url; /* NULL: all */
+    const char *object; /* that it names */
     unsigned removed, used, failed;
     uint64_t bytes;
 };
@@ -121,7 +123,7 @@ static int remove_one(void *ctx, const struct xh_image_info *i)
     struct removal *r = ctx;
     struct xh_err err = {0};
     char shown[sizeof i->url_shown];
-    if (r->url && !xh_image_is_of(i, r->url) && strcmp(r->url, i->name) != 0)
+    if (r->url && !xh_image_is_of(i, r->object) && strcmp(r->url, i->name) != 0)
         return 0;
     int rc = xh_image_remove(r->o, i, &err);
     if (rc == 0) {
@@ -149,7 +151,11 @@ static int rm(int argc, char **argv, const struct xh_options *o)
     if (all ? optind != argc : optind != argc - 1)
         return xh_tool_usage(command, "either one URL or --all is wanted");
     r.url = all ? NULL : argv[optind];
-    if (xh_image_each(o, remove_one, &r, &err))
+    char *object = r.url && xh_cache_is_url(r.url) ? xh_cache_object(r.url, o) : NULL;
+    r.object = object ? object : r.url;
+    int rc = xh_image_each(o, remove_one, &r, &err);
+    free(object);
+    if (rc)
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     if (r.url && r.removed + r.used + r.failed == 0)
         return xh_tool_fail(XH_EXIT_FAILED, "there is no shadow of %s; xhdf5 cache ls lists those that there are",

@@ -76,8 +76,9 @@ const char *xh_tool_url(const char *command, int argc, char **argv, int words)
         xh_tool_usage(command, "one URL is wanted");
     else if (!xh_cache_is_url(argv[optind]))
         xh_tool_usage(command, "\"%s\" is no URL: %s", xh_mistaken_shown(argv[optind], shown, sizeof shown),
-                      *xh_mistaken(argv[optind], say, sizeof say) ? say
-                                                                  : "it begins neither with https:// nor with http://");
+                      *xh_mistaken(argv[optind], say, sizeof say)
+                          ? say
+                          : "it begins with neither https://, http:// nor s3://");
     else
         return argv[optind];
     return NULL;

@@ -170,8 +170,9 @@ static int report(const struct wish *w, const struct xh_options *o, struct xh_fi
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
     uint64_t wanted = sum(s->raw, s->nraw), budget, taken;
     struct stayed now;
-    char *kept_as = xh_cache_kept_as(f);
-    struct xh_image *m = kept_as ? xh_image_open(o, w->url, kept_as, xh_cache_size(f)) : NULL;
+    char *kept_as = xh_cache_kept_as(f), *object = xh_cache_object(w->url, o);
+    struct xh_image *m = kept_as && object ? xh_image_open(o, object, kept_as, xh_cache_size(f)) : NULL;
+    free(object);
     free(kept_as);
     if (!m)
         return xh_tool_fail(XH_EXIT_FAILED,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../../cache/origin/login.h"
+#include "../../cache/origin/s3.h"
 #include "../../cache/origin/tls_advice.h"
 #include "tool.h"
 
@@ -199,7 +200,7 @@ enum xh_state xh_doctor_credentials(struct doctor *d)
     if (t && t->value)
         xh_token_describe(t, time(NULL), more, sizeof more);
     if (t)
-        xh_report_say(r, "%s%s%s", t->value ? "" : "no token: ", t->note, more);
+        xh_report_say(r, "%s%s%s", t->value ? "" : t->s3 ? "no key: " : "no token: ", t->note, more);
     xh_report_text(r, "token", t && t->value ? "found" : "none");
     xh_report_text(r, "token_from", t ? t->note : NULL);
     if (d->caller.cert.path[0])
@@ -235,20 +236,43 @@ static enum xh_state to_login(struct doctor *d, const struct xh_url *next)
     return XH_STATE_FAILED;
 }
 
+/* 1 when the first reply says that the bucket lies in another region: |e| and its headers say which. */
+static const char *other_region(const struct doctor *d, struct xh_s3_error *e)
+{
+    const struct xh_reply *p = &d->first.reply;
+    xh_s3_error(d->first.said, strlen(d->first.said), e);
+    const char *region = p->bucket_region[0] ? p->bucket_region : e->region;
+    int says = d->at->region && (p->status == 400 || (xh_reply_redirects(p) && !p->location[0]));
+    return says && xh_s3_is_region(region) && strcmp(region, d->at->region) != 0 ? region : NULL;
+}
+
+/* Where the first reply leads. Returns 0, or a negative code. */
+static int follow(struct doctor *d, struct xh_url **next, struct xh_err *err)
+{
+    struct xh_s3_error e;
+    const char *region = other_region(d, &e);
+    if (region)
+        return xh_s3_in_region(d->at, region, next, err);
+    if (!d->first.reply.location[0])
+        return xh_err_set(err, XH_E_PROTO, 0, "no Location");
+    int rc = xh_proxy_follow(&d->caller.proxies, d->at, d->first.reply.location, next, err);
+    if (rc == 0)
+        xh_s3_follow(d->named, *next);
+    return rc;
+}
+
 enum xh_state xh_doctor_redirects(struct doctor *d)
 {
     struct xh_report *r = &d->report;
     struct xh_err err = {0};
     unsigned hops = 0;
-    for (; xh_reply_redirects(&d->first.reply); hops++) {
+    struct xh_s3_error e;
+    for (; xh_reply_redirects(&d->first.reply) || other_region(d, &e); hops++) {
         struct xh_url *next = NULL;
         char shown[1024];
-        if (hops == XH_HOPS_MOST || !d->first.reply.location[0] ||
-            xh_proxy_follow(&d->caller.proxies, d->at, d->first.reply.location, &next, &err)) {
+        if (hops == XH_HOPS_MOST || follow(d, &next, &err)) {
             xh_report_say(r, "status %d leads nowhere: %s", d->first.reply.status,
-                          hops == XH_HOPS_MOST ? "a loop"
-                          : err.text[0]     ? err.text
-                                            : "no Location");
+                          hops == XH_HOPS_MOST ? "a loop" : err.text);
             xh_report_advise(r,
                              "the server is set up wrongly; on XRootD redirectors http.desthttps yes keeps to https");
             return XH_STATE_FAILED;
@@ -259,7 +283,8 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
             xh_url_unref(next);
             return state;
         }
-        xh_report_say(r, "%s", xh_tool_plain(next->shown, shown, sizeof shown));
+        xh_report_say(r, "%s%s%s", xh_tool_plain(next->shown, shown, sizeof shown), next->region ? ", region " : "",
+                      next->region ? next->region : "");
         xh_url_unref(d->at);
         d->at = next;
         ask(d, d->at, 0, &d->first);
@@ -292,7 +317,10 @@ static enum xh_state refused(struct doctor *d)
     const struct xh_reply *p = &d->first.reply;
     const struct xh_token *t = d->caller.token;
     int limited = p->status == 429 || p->status == 503 || (p->status == 403 && p->retry_after_s >= 0);
-    xh_report_say(r, "status %d", p->status);
+    struct xh_s3_error e = {0};
+    if (d->at->region)
+        xh_s3_error(d->first.said, strlen(d->first.said), &e);
+    xh_report_say(r, "status %d%s%s", p->status, e.code[0] ? " " : "", e.code);
     if (p->reason[0])
         xh_report_say(r, "the server says: %s", p->reason);
     if (p->status == 404 || p->status == 410)
@@ -309,6 +337,9 @@ static enum xh_state refused(struct doctor *d)
         xh_report_advise(r, "this port speaks TLS: write https:// instead of http:// in the URL");
     else if (!d->at->https && (p->status == 401 || p->status == 403))
         xh_report_advise(r, "no token is sent over http: use https");
+    else if (d->at->region && (p->status == 400 || p->status == 401 || p->status == 403))
+        xh_report_advise(r, "S3 lets nobody read this with the key above, or without one; it says the same where there "
+                            "is no such object: docs/s3.md");
     else if (p->status == 401 && !(t && t->value))
         xh_report_advise(r, "the server wants to know who you are, and no token was sent (credentials, above, says "
                             "why): set BEARER_TOKEN_FILE, or give a certificate (X509_USER_PROXY); docs/access.md");

@@ -1,4 +1,5 @@
 /* Fetching whole files: see whole.h. */
+#include "../../cache/origin/s3.h"
 #include "whole.h"
 
 #include <errno.h>
@@ -65,7 +66,7 @@ int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t 
     struct xh_dial *dial = NULL;
     struct sink s = {.fd = fd};
     const struct xh_question q = {.whole = 1, .most_bytes = UINT64_MAX, .body = write_piece, .ctx = &s};
-    int rc = xh_url_parse(url, &named, err);
+    int rc = xh_caller_url(url, o, &named, err);
     rc = rc ? rc : xh_caller_find(&c, o, named, err);
     if (rc == 0 && !(dial = xh_dial_new(&c)))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
@@ -85,6 +86,8 @@ int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t 
                             XH_HOPS_MOST);
         else
             rc = xh_proxy_follow(&c.proxies, at, a->reply.location, &next, err);
+        if (rc == 0)
+            xh_s3_follow(named, next);
         xh_url_unref(at);
         at = next;
         next = NULL;

@@ -50,7 +50,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.note = {"method": self.command, "range": self.headers["Range"], "if_match": self.headers["If-Match"],
                      "if_none_match": self.headers["If-None-Match"], "host": self.headers["Host"],
                      "authorization": self.headers["Authorization"] is not None, "connection": self.number,
-                     "status": None, "struck": False}
+                     "status": None, "struck": False, "signed": "AWS4-" in (self.headers["Authorization"] or ""),
+                     "session": self.headers["x-amz-security-token"] is not None}
         if name not in FAULTS:
             return self.send(Reply(404, b"no such fault; there are: " + " ".join(FAULTS).encode()))
         self.arg, self.data, self.etag, self.changes = match[2], self.server.data, None, False

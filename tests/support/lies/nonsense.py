@@ -31,12 +31,12 @@ def trailer_status(r):
 
 @fault("endless-trailer")
 def endless_trailer(r):
-    """Half of the body in chunks, then trailer lines without an end."""
+    """A quarter of the body in chunks, then trailer lines without an end."""
     reply = r.honest()
     reply.headers |= {"Content-Length": None, "Transfer-Encoding": "chunked"}
     r.send(reply, body=False)
-    half = reply.body[:max(1, len(reply.body) // 2)]
-    r.write(f"{len(half):x}\r\n".encode() + half + b"\r\n0\r\n")
+    some = reply.body[:max(1, len(reply.body) // 4)]
+    r.write(f"{len(some):x}\r\n".encode() + some + b"\r\n0\r\n")
     r.endless(b"X-Flood: 0123456789012345678901234567890123456789\r\n" * 100)
 
 

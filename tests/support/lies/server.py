@@ -65,7 +65,10 @@ def tls_contexts(directory):
     other.mkdir(parents=True, exist_ok=True)
     throwaway_ca.make_ca(other)
     throwaway_ca.make_ca(directory)
-    throwaway_ca.make_server(directory, directory, Server.host)
+    # Amazon's hosts and a thief's, for who comes through a proxy that takes them for this one.
+    amazon = ["evil.org", *(f"{any_}s3{region}.amazonaws.com" for any_ in ("", "*.")
+                            for region in ("", ".us-east-1", ".eu-west-1", ".eu-west-2", ".eu-west-3"))]
+    throwaway_ca.make_server(directory, directory, Server.host, amazon)
     throwaway_ca.sign(directory, directory, "host", "/CN=liar", 8, "subjectAltName=DNS:elsewhere.invalid")
     throwaway_ca.sign(directory, directory, "expired", "/CN=liar", 8, "subjectAltName=IP:127.0.0.1",
                       dates=("20200101000000Z", "20200201000000Z"))
