@@ -38,7 +38,8 @@ ROOMS = {
     "watch": ("cache/watch/", "base shadow:shadow.h face"),
     "text": (
         "cache/origin/ring cache/origin/url cache/origin/s3 cache/origin/profile cache/origin/proxy "
-        "cache/origin/response cache/origin/multipart cache/origin/dialect cache/origin/tls_advice cache/origin/cookies",
+        "cache/origin/response cache/origin/multipart cache/origin/dialect cache/origin/tls_advice "
+        "cache/origin/cookies",
         "base:date.h,err.h,env.h,hash.h,now.h,sha256.h"),
     "creds": (
         "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/login "
@@ -108,7 +109,8 @@ PURE = set("""
     cache/format/contiguous cache/format/filters cache/format/metaindex cache/format/metaparse
     cache/pages/plan cache/ahead/predict cache/ahead/weave cache/policy
     cache/format/chunkindex/
-    cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3 cache/origin/sentence cache/origin/sentence_s3
+    cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3
+    cache/origin/sentence cache/origin/sentence_s3
     cache/origin/verdict cache/origin/verdict_s3
     cache/overlay/extents
     cache/replicas/choice cache/replicas/list
