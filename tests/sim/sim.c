@@ -50,13 +50,17 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-static void new_shadow(struct xh_options *o)
+static void new_shadow(void)
 {
     snprintf(shadow_dir, sizeof shadow_dir, "/dev/shm/xhdf5-sim-XXXXXX");
     if (!mkdtemp(shadow_dir)) {
         perror(shadow_dir);
         exit(2);
     }
+}
+
+static void use_shadow(struct xh_options *o)
+{
     snprintf(o->shadow_dir, sizeof o->shadow_dir, "%s", shadow_dir);
     o->shadow_budget_bytes = UINT64_C(1) << 30; /* not by what memory this machine has left */
 }
@@ -123,7 +127,8 @@ static void run_world(void *ctx, FILE *out)
 /* Runs |w|. Returns 0 when it is as it should be. */
 static int try_world(struct sim_world *w, char *said, size_t size)
 {
-    new_shadow(&w->options);
+    new_shadow();
+    use_shadow(&w->options);
     int status = in_child(run_world, w, said, size);
     end_shadow();
     if (status != 0)
@@ -190,7 +195,8 @@ static void run_situation(void *ctx, FILE *out)
     w.options.stats = 1;
     w.options.readahead = s->readahead;
     w.options.connections = s->connections;
-    new_shadow(&w.options);
+    new_shadow();
+    use_shadow(&w.options);
     sim_h5_make(&w, shadow_dir);
     dup2(fileno(out), STDERR_FILENO); /* where the driver tells it */
     sim_world_run(&w, &result);
@@ -305,6 +311,7 @@ struct bench {
     enum sim_control control;
     int stock, alone; /* alone: without the plain client */
     int single;       /* one range in a request, as with S3 */
+    int again;        /* another process reads it then, in the same shadow */
     enum sim_dialect dialect;
     unsigned images, reads, plain, sources, connections; /* connections 0: as by default */
     uint64_t readahead_bytes; /* likewise */
@@ -502,7 +509,9 @@ static void run_bench(void *ctx, FILE *out)
     struct sim_world w;
     struct sim_result r;
     bench_world(b, &w);
-    new_shadow(&w.options);
+    if (!b->again)
+        new_shadow();
+    use_shadow(&w.options);
     if (b->plain) {
         uint64_t ns = sim_world_fetch(&w, b->plain, w.object.size);
         fprintf(out, "%.6f", (double)w.object.size / MB / ((double)ns / 1e9));
@@ -515,7 +524,8 @@ static void run_bench(void *ctx, FILE *out)
                 (double)bytes / MB / ((double)ns / 1e9), sim_sums.connections, sim_sums.requests, (double)ns / 1e9,
                 r.wrong[0] ? r.wrong : "right", (double)sim_sums.bytes / MB, (double)w.object.size / MB);
     }
-    end_shadow();
+    if (!b->again)
+        end_shadow();
 }
 
 /* A workload beside a plain client over the same link. */
@@ -570,6 +580,23 @@ static int run_small_file(struct bench *b, uint64_t bytes, double least)
            "connections, requests, seconds, bytes:%s\n",
            b->name, b->rtt_ms, seconds, others[0], others[1], seconds / most, m.more);
     return rc != 0 || most < least * seconds;
+}
+
+/* A second process reads what a first one has read: at most |most| MB come again. */
+static int run_again(struct bench *b, double most)
+{
+    struct measured first, second;
+    double came = 0;
+    b->again = b->alone = 1;
+    new_shadow();
+    int rc = measure(b, &first);
+    rc |= measure(b, &second);
+    end_shadow();
+    if (sscanf(second.more, "%*u %*u %*f %*[a-z]; %lf", &came) != 1)
+        rc = -1;
+    printf("%s: connections, requests, seconds, bytes:%s\nand again, by a second process:%s\n", b->name, first.more,
+           second.more);
+    return rc != 0 || came > most;
 }
 
 static int run_workload(struct bench *b, double least)
@@ -710,6 +737,7 @@ static void usage(void)
            "sim --workload W1-down|W1-steps|W1-period|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
            "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
            "sim --workload W1 … [--least R]            less than R of the best plain client is a failure\n"
+           "sim --workload W1 … --again MB             a second process reads it, too; more than so much is a failure\n"
            "sim --workload S1 …                        one image of W1's dataset, somewhere\n"
            "sim --workload W4-4M|W4-10M|W4-40M[-one] … [--least R]   a walk in a file of that size, or one of its datasets;\n"
            "    beside one connection and eight\n"
@@ -752,13 +780,14 @@ int main(int argc, char **argv)
         {"beside", 1, NULL, 'b' + 512},
         {"stragglers", 0, NULL, 'G'}, {"losses", 0, NULL, 'D'}, {"growth", 0, NULL, 'g'},
         {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'},
+        {"again", 1, NULL, 'a' + 256},
         {"readahead-bytes", 1, NULL, 'b' + 256},
         {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
     };
     struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .reads = 1000, .sources = 16,
                       .source_bytes = 64u << 20, .readers = 1, .seed = 1, .unpack_ns_byte = GZIP_NS_BYTE};
-    double seconds = 0, least = 0, beside = 0;
+    double seconds = 0, least = 0, beside = 0, again = -1;
     uint64_t seed = 0, count = 0;
     unsigned bad = 1, every = 1;
     int has_seed = 0, matrix = 0, bad_word = 0, c;
@@ -793,6 +822,7 @@ int main(int argc, char **argv)
         case 'o': b.stock = 1; break;
         case 'a': b.alone = 1; break;
         case '1': b.single = 1; break;
+        case 'a' + 256: again = strtod(optarg, NULL); break;
         case 'r' + 256: b.readers = (unsigned)strtoul(optarg, NULL, 10); break;
         case 's' + 256: bad_word |= add_site(&b, optarg); break;
         case 'x': b.dialect = SIM_XROOTD; break;
@@ -815,6 +845,8 @@ int main(int argc, char **argv)
         return run_virtual(&b, least, beside > 0 ? beside : least);
     if (b.name && strcmp(b.name, "V2") == 0)
         return run_second(&b, least);
+    if (b.name && again >= 0)
+        return run_again(&b, again);
     if (b.name)
         return matrix ? run_matrix(&b, every ? every : 1) : run_workload(&b, least);
     if (seconds > 0 || count > 0)
