@@ -82,6 +82,12 @@ int xh_policy_streams(const struct xh_keeping *k, uint64_t len)
     return len / 2 > k->stream_bytes && !xh_policy_keeps_all(k);
 }
 
+int xh_policy_deals(const struct xh_keeping *k, uint64_t len)
+{
+    return len >= XH_STREAM_LEAST_BYTES && len / 2 <= k->stream_bytes && k->streamed < k->stream_bytes &&
+           !xh_policy_keeps_all(k);
+}
+
 int xh_policy_leads(const struct xh_leading *l)
 {
     uint64_t least = l->files > 1 && l->begins ? l->files * BESIDE_BYTES : XH_STREAM_LEAST_BYTES / 2;

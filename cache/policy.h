@@ -63,6 +63,10 @@ uint64_t xh_policy_stream_end(uint64_t window, uint64_t end);
 /* Returns 1 when |len| bytes, all of which are expected, stream past the shadow. */
 int xh_policy_streams(const struct xh_keeping *k, uint64_t len);
 
+/* Returns 1 when |len| bytes, all of which are expected, are as long as a stream, and are kept all the same: they come
+ * to the shadow over as many connections. */
+int xh_policy_deals(const struct xh_keeping *k, uint64_t len);
+
 /* A file that is read through after others, as the sources of a virtual dataset are. */
 struct xh_following {
     uint64_t len;         /* bytes of it that are asked for, > 0 */

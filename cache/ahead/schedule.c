@@ -8,6 +8,7 @@
 #include "pages/fetch.h"
 #include "pages/flow.h"
 #include "pages/keep.h"
+#include "pages/limits.h"
 #include "source/compressed.h"
 #include "stream/stage.h"
 #include "stream/stream.h"
@@ -16,6 +17,11 @@
 /* A run is fetched ahead in steps of this, as far as there is room; in at most so many. */
 #define STRETCH_BYTES (1u << 20)
 #define PIECES_MOST 256
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 static uint64_t page_up(uint64_t off)
 {
@@ -47,8 +53,8 @@ static int claim_range(struct xh_file *f, struct xh_range r, int meta, int stage
     return 1;
 }
 
-/* Fetches the ranges ahead into the shadow. Returns how many were seen to. */
-static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k)
+/* Fetches the ranges ahead into the shadow, |wide| as xh_fetch_for_later has it. Returns how many were seen to. */
+static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k, int wide)
 {
     struct xh_runs mine = {0};
     uint64_t room = f->opt.readahead_bytes, in_flight = xh_flow_flying(f);
@@ -60,7 +66,7 @@ static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, c
         in_flight += r[i].len;
     }
     xh_runs_sort(&mine);
-    xh_fetch_for_later(f, &mine, k->meta);
+    xh_fetch_for_later(f, &mine, k->meta, wide);
     free(mine.at);
     return i;
 }
@@ -70,7 +76,7 @@ static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, c
 /* Fetches to the shadow what is kept there, and the rest to the stage. */
 static size_t fetch(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k)
 {
-    size_t kept = xh_policy_keeps_ahead(k, r, n), done = kept ? to_shadow(f, r, kept, k) : 0;
+    size_t kept = xh_policy_keeps_ahead(k, r, n), done = kept ? to_shadow(f, r, kept, k, 0) : 0;
     return done == kept && kept < n ? kept + xh_stage_fetch(f, r + kept, n - kept) : done;
 }
 
@@ -80,20 +86,36 @@ static uint64_t in_turns(const struct xh_proposal *p, uint64_t bytes)
     return p->turns ? p->turns * bytes : bytes;
 }
 
-/* Fetches |r| of the run |p|, which streams up to |stream_end|, 0: does not. Returns the end of what is seen to. */
-static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_end, const struct xh_proposal *p)
+/* 1 when the run |p|, of which |r| is next, comes to the shadow over as many connections as a stream has. They are
+ * opened with its first read: later, what the reader wants next would wait for them. */
+static int is_wide(const struct xh_file *f, const struct xh_keeping *k, struct xh_range r, uint64_t stream_end,
+                   const struct xh_proposal *p)
+{
+    unsigned there;
+    return stream_end > r.off && p->turns <= 1 && !p->after && !p->more && xh_policy_deals(k, stream_end - r.off) &&
+           xh_limits_wide(f, p->leads ? stream_end - r.off : 0, &there);
+}
+
+/* Fetches |r| of the run |p|, which streams up to |stream_end|, 0: does not. |packed|: of a compressed copy. Returns the
+ * end of what is seen to. */
+static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_end, const struct xh_proposal *p,
+                          int packed)
 {
     struct xh_range pieces[PIECES_MOST + 1] = {{0}};
     struct xh_keeping k;
     xh_keep_ahead(f, &k);
-    uint64_t step = r.len / PIECES_MOST / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES, seen = r.off;
+    uint64_t seen = r.off;
     int follows = xh_stage_streams_to(f, r.off);
     if (stream_end > r.off && (follows || p->after || xh_policy_streams(&k, in_turns(p, stream_end - r.off) + p->more)))
         seen = xh_stage_stream(f, r.off, stream_end, p->turns, p->after);
     if (seen == XH_STREAM_LATER)
         return r.off;
-    if (seen > r.off || p->leads)
+    int wide = !packed && is_wide(f, &k, r, stream_end, p);
+    if (seen > r.off || (p->leads && !wide))
         return seen;
+    if (p->leads) /* no more than behind any read, as it all comes */
+        r.len = min64(r.len + p->window, stream_end - r.off);
+    uint64_t step = r.len / PIECES_MOST / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES;
     size_t n = 0;
     for (uint64_t at = 0; at < r.len; at += step)
         pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
@@ -101,7 +123,7 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     /* Part of a row that is as long, or of a run that streams: it passes the shadow by. */
     if (follows || xh_policy_streams(&k, r.len + xh_followed_by(f)))
         return pieces[xh_stage_fetch(f, pieces, n)].off;
-    return pieces[fetch(f, pieces, n, &k)].off;
+    return pieces[wide ? to_shadow(f, pieces, n, &k, 1) : fetch(f, pieces, n, &k)].off;
 }
 
 /* Fetches of the compressed copy what covers the ranges. Returns 0 where the original is the smaller way. */
@@ -125,7 +147,7 @@ static uint64_t fetch_run_packed(struct xh_file *f, struct xh_range r, uint64_t 
     struct xh_file *copy = xh_compressed_map_run(f, &near, &far, p->leads);
     if (!copy)
         return near.off;
-    uint64_t seen = xh_compressed_original(f, fetch_run(copy, near, far, p));
+    uint64_t seen = xh_compressed_original(f, fetch_run(copy, near, far, p, 1));
     seen = seen < most ? seen : most;
     return seen > r.off ? seen : r.off;
 }
@@ -193,7 +215,8 @@ uint64_t xh_schedule_run(struct xh_file *f, const struct xh_proposal *p)
         return p->leads ? p->r->off : p->r->off + p->r->len;
     if (p->leads && stream_end <= p->r->off)
         return p->r->off;
-    return (xh_compressed_used(f->compressed) ? fetch_run_packed : fetch_run)(f, *p->r, stream_end, p);
+    return xh_compressed_used(f->compressed) ? fetch_run_packed(f, *p->r, stream_end, p)
+                                             : fetch_run(f, *p->r, stream_end, p, 0);
 }
 
 int xh_schedule_reach(struct xh_file *f, uint64_t end, uint64_t window)

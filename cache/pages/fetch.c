@@ -40,6 +40,7 @@ struct batch {
     struct xh_runs runs; /* what was asked for, sorted, a copy: constant */
     struct xh_fetch *fetches;
     struct xh_arrival *come;
+    unsigned wide, there; /* as xh_limits_wide has them; 0: it is not dealt so */
     int submitted; /* all of it. Under the lock of flights */
 };
 
@@ -272,9 +273,20 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
     int parts = xh_limits_get(f, before + bytes, bytes / runs->n, ahead, &lim);
     if (meta && parts)
         spread(f, wanted, runs->n, &lim);
+    if (b->wide) {
+        lim.deal = b->wide;
+        lim.even = 1;
+    }
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
     free(wanted);
     return rc;
+}
+
+/* What is dealt widely takes connections as a stream does, and never stands still: others may wait for its claims. */
+static int never_full(struct xh_transfer *t)
+{
+    (void)t;
+    return 0;
 }
 
 static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_read_op *op, int claimed, int meta)
@@ -288,6 +300,8 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
         .ctx = fe,
         .bytes = on_bytes,
         .done = on_done,
+        .full = b->wide && b->plan.dealt ? never_full : NULL,
+        .patient = i < b->there, /* of those with |full| */
     };
     fe->f = f;
     fe->op = op;
@@ -302,9 +316,11 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
 }
 
 static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs,
-                                int claimed, int meta)
+                                int claimed, int meta, int wide)
 {
     struct batch *b = calloc(1, sizeof *b);
+    if (b && wide)
+        b->wide = xh_limits_wide(f, UINT64_MAX, &b->there);
     if (!b || make_plan(f, op == NULL, meta, runs, b)) {
         free(b);
         return NULL;
@@ -323,13 +339,13 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     return b;
 }
 
-static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed, int meta,
+static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed, int meta, int wide,
                  struct xh_err *err)
 {
     if (runs->n == 0)
         return 0;
     xh_limits_share_link(f);
-    struct batch *b = batch_make(f, op, runs, claimed, meta);
+    struct batch *b = batch_make(f, op, runs, claimed, meta, wide);
     struct xh_transfer **ts = b ? malloc(b->plan.ntransfers * sizeof *ts) : NULL;
     int rc;
     if (!ts) {
@@ -384,10 +400,10 @@ err:
 int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
                    struct xh_err *err)
 {
-    return start(f, op, runs, claimed, 0, err);
+    return start(f, op, runs, claimed, 0, 0, err);
 }
 
-void xh_fetch_for_later(struct xh_file *f, const struct xh_runs *runs, int meta)
+void xh_fetch_for_later(struct xh_file *f, const struct xh_runs *runs, int meta, int wide)
 {
-    start(f, NULL, runs, 1, meta, NULL);
+    start(f, NULL, runs, 1, meta, wide, NULL);
 }

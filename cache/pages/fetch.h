@@ -35,9 +35,10 @@ uint64_t xh_fetch_meta_asked(const struct xh_file *f);
 int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
                    struct xh_err *err);
 
-/* The same for nobody yet: of |meta|data, or of raw data. All of |runs| is claimed; a failure abandons the claims, as
- * whoever wants the bytes asks for them again. */
-void xh_fetch_for_later(struct xh_file *f, const struct xh_runs *runs, int meta);
+/* The same for nobody yet: of |meta|data, or of raw data; |wide|: over as many connections as xh_limits_wide has, where
+ * the server allows it. All of |runs| is claimed; a failure abandons the claims, as whoever wants the bytes asks for
+ * them again. */
+void xh_fetch_for_later(struct xh_file *f, const struct xh_runs *runs, int meta, int wide);
 
 /* A reader waits for the page: what fetches it ahead, if this process does, goes before all that nobody
  * waits for. Returns the first page behind those that the same is now true of. */

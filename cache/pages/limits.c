@@ -22,6 +22,9 @@
  * for one before each request. */
 #define DEALT_LEAST_BYTES (128u << 10)
 #define DEALT_TRIPS 2
+/* Connections are opened for a long run where those that are there would take so many round trips for it: a new one is
+ * there after two or three, and then begins with little. */
+#define WIDE_TRIPS 6
 /* How often the readers of a file are counted. */
 #define SHARE_EVERY_NS 20000000u
 
@@ -100,6 +103,19 @@ static unsigned deals(const struct xh_file *f, const struct xh_origin_info *info
     return info->open < info->scattered - 1 ? info->open : info->scattered - 1;
 }
 
+unsigned xh_limits_wide(const struct xh_file *f, uint64_t opens, unsigned *there)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    if (!info.young || !info.far || info.whole || !f->opt.multirange || info.max_ranges < 2 || info.streaming < 2 ||
+        xh_replicas_are_several(f->origin))
+        return 0;
+    unsigned n = info.streaming, lacks = info.open < n ? n - info.open : 0;
+    lacks = lacks < info.streams ? lacks : info.streams;
+    *there = n - lacks;
+    return lacks == 0 || opens / WIDE_TRIPS > info.open * info.flight_bytes ? n : 0;
+}
+
 int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim)
 {
     struct xh_origin_info info;
@@ -113,6 +129,7 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;
     lim->max_range_header = info.max_range_header - strlen("bytes=");
     lim->deal = ahead && mean >= XH_BULK_BYTES ? deals(f, &info) : 0;
+    lim->even = 0;
     lim->stripe_bytes = XH_REQUEST_LEAST_BYTES;
     lim->dealt_bytes = DEALT_TRIPS * info.trip_bytes;
     lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;

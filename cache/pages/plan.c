@@ -131,13 +131,23 @@ static size_t group(const struct xh_range *r, size_t n, const struct xh_plan_lim
     return m;
 }
 
+/* The stripes of the next turn, before which each had |stripe|, and in which |rest| bytes are left. */
+static uint64_t next_stripe(const struct xh_plan_limits *lim, uint64_t stripe, uint64_t rest)
+{
+    uint64_t each = ceil_div(ceil_div(rest, lim->deal), lim->align_bytes) * lim->align_bytes;
+    stripe = stripe > UINT64_MAX / 4 ? stripe : 2 * stripe;
+    return lim->even && each && each < stripe ? each : stripe;
+}
+
 /* Deals |in| in stripes. Without |out|, counts how many ranges each gets, in t[].count; with it,
  * writes them from t[].first on. */
 static void deal(const struct xh_range *in, size_t n, const struct xh_plan_limits *lim, struct xh_plan_transfer *t,
                  struct xh_range *out)
 {
-    uint64_t stripe = lim->stripe_bytes, left = stripe;
+    uint64_t stripe = lim->stripe_bytes, left = stripe, rest = 0;
     size_t turn = 0;
+    for (size_t i = 0; i < n; i++)
+        rest += in[i].len;
     for (size_t i = 0; i < lim->deal; i++)
         t[i].count = 0;
     for (size_t i = 0; i < n; i++)
@@ -148,9 +158,10 @@ static void deal(const struct xh_range *in, size_t n, const struct xh_plan_limit
                 out[t[turn].first + t[turn].count] = (struct xh_range){p, to - p};
             t[turn].count++;
             left -= to - p < left ? to - p : left;
+            rest -= to - p;
             if (to < end || left < lim->align_bytes) { /* else the next range goes on with the stripe */
                 turn = (turn + 1) % lim->deal;
-                stripe = turn || stripe > UINT64_MAX / 4 ? stripe : 2 * stripe;
+                stripe = turn ? stripe : next_stripe(lim, stripe, rest);
                 left = stripe;
             }
         }
@@ -184,6 +195,7 @@ static int make_dealt(const struct xh_range *joined, size_t m, const struct xh_p
     p->transfers = t;
     p->ntransfers = n;
     p->nranges = all;
+    p->dealt = 1;
     return 0;
 }
 

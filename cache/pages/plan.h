@@ -18,8 +18,9 @@ struct xh_plan_limits {
     unsigned connections;    /* transfers that run at once; >= 1 */
     /* Where |deal| > 1, and each gets |dealt_bytes| at least: all bytes are dealt to so many transfers in stripes, of
      * |stripe_bytes| at first, a multiple of align_bytes, then of twice as much each turn. Not where one would have too
-     * many ranges. */
+     * many ranges. |even|: in the last turn all have as much, so that none waits for the others. */
     unsigned deal;
+    int even;
     uint64_t dealt_bytes, stripe_bytes;
 };
 
@@ -32,6 +33,7 @@ struct xh_plan {
     size_t nranges;
     struct xh_plan_transfer *transfers;
     size_t ntransfers;
+    int dealt; /* 1: in stripes */
 };
 
 /* Plans |wanted|: |n| ranges, sorted, disjoint, not empty, ends below 2^63.

@@ -204,6 +204,24 @@ Test(plan, bytes_are_dealt_in_stripes_that_grow_with_each_turn)
     xh_plan_free(&p);
 }
 
+Test(plan, where_dealing_is_even_all_have_as_much_in_the_last_turn)
+{
+    struct xh_plan_limits lim = dealing(4, 65536, 65536);
+    struct xh_range r = {4096, 4 * 65536 + 4 * 131072 + 4 * 20480 - 4096};
+    struct xh_plan p;
+    lim.even = 1;
+    cr_assert_eq(xh_plan_make(&r, 1, &lim, &p), 0);
+    cr_assert(p.dealt);
+    cr_assert_eq(p.ntransfers, 4);
+    for (size_t t = 0; t < 4; t++) {
+        const struct xh_range *last = &p.ranges[p.transfers[t].first + p.transfers[t].count - 1];
+        cr_assert_eq(p.transfers[t].count, 3);
+        cr_assert_leq(last->len, 20480);
+        cr_assert_geq(last->len, 20480 - 2 * 4096);
+    }
+    xh_plan_free(&p);
+}
+
 Test(plan, too_few_bytes_or_too_many_ranges_are_not_dealt)
 {
     struct xh_plan_limits few = dealing(4, 65536, 4096), many = dealing(4, 4096, 4096);
@@ -230,6 +248,7 @@ Test(plan, what_is_dealt_covers_each_wanted_byte_once)
                                             align * (1 + (uint64_t)(rand() % 40)));
         struct xh_plan p;
         lim.align_bytes = lim.part_bytes = align;
+        lim.even = round % 2;
         memset(want, 0, sizeof want);
         memset(got, 0, sizeof got);
         for (uint64_t off = (uint64_t)(rand() % 100); n < 20 && off + 200 < SPACE; off += 1 + (uint64_t)(rand() % 90)) {

@@ -115,6 +115,19 @@ Test(policy, a_stream_begins_where_it_is_long_and_not_kept)
     cr_assert_eq(xh_policy_stream_end(16 * MIB, 99), 99);
 }
 
+Test(policy, what_is_as_long_as_a_stream_and_kept_all_the_same_is_dealt)
+{
+    const struct xh_keeping once = {.stream_bytes = 32 * MIB}, others = {.stream_bytes = 32 * MIB, .shared = 1};
+    const struct xh_keeping later = {.stream_bytes = 32 * MIB, .streamed = 32 * MIB}, never = {.stream_bytes = 0};
+    cr_assert_not(xh_policy_deals(&once, 16 * MIB - 1));
+    cr_assert(xh_policy_deals(&once, 16 * MIB));
+    cr_assert(xh_policy_deals(&once, 64 * MIB));
+    cr_assert_not(xh_policy_deals(&once, 64 * MIB + 2), "it streams");
+    cr_assert_not(xh_policy_deals(&others, 64 * MIB), "each fetches its share");
+    cr_assert_not(xh_policy_deals(&later, 32 * MIB), "it is not kept");
+    cr_assert_not(xh_policy_deals(&never, 32 * MIB));
+}
+
 Test(policy, a_stream_begins_with_the_read_only_on_young_connections_for_a_large_read_of_a_dataset)
 {
     const struct xh_leading most = {.len = 8 * MIB, .dataset = 800 * MIB, .young = 1};
