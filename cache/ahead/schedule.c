@@ -171,6 +171,16 @@ void xh_schedule_lost(struct xh_file *f)
                                             memory_order_relaxed);
 }
 
+/* 1 when a file that is asked for whole comes over as many connections as a stream: where the few that are there are
+ * busy, it would wait for some round trips. Idle ones bring it as soon as new ones. */
+static int comes_wide(const struct xh_file *f)
+{
+    struct xh_origin_info info;
+    unsigned there;
+    xh_replicas_get_info(f->origin, &info);
+    return info.idle == 0 && xh_limits_wide(f, f->size, &there);
+}
+
 int xh_schedule_whole(struct xh_file *f)
 {
     const struct xh_range all = {0, f->size};
@@ -179,7 +189,7 @@ int xh_schedule_whole(struct xh_file *f)
     if (f->no_parts || !atomic_compare_exchange_strong_explicit(&f->whole->asked, &asked, XH_WHOLE_ASKED,
                                                                 memory_order_relaxed, memory_order_relaxed))
         return 0;
-    if (fetch(f, &all, 1, &k) == 1)
+    if (to_shadow(f, &all, 1, &k, comes_wide(f)) == 1)
         return 1;
     atomic_store_explicit(&f->whole->asked, XH_WHOLE_NOT_YET, memory_order_relaxed); /* there is no room for it */
     return 0;
