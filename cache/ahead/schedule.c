@@ -96,8 +96,8 @@ static int is_wide(const struct xh_file *f, const struct xh_keeping *k, struct x
            xh_limits_wide(f, p->leads ? stream_end - r.off : 0, &there);
 }
 
-/* Fetches |r| of the run |p|, which streams up to |stream_end|, 0: does not. |packed|: of a compressed copy. Returns the
- * end of what is seen to. */
+/* Fetches |r| of the run |p|, which streams up to |stream_end|, 0: does not. |packed|: of a compressed copy. Returns
+ * the end of what is seen to. */
 static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_end, const struct xh_proposal *p,
                           int packed)
 {
