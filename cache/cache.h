@@ -90,6 +90,9 @@ int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_ac
 
 uint64_t xh_cache_size(const struct xh_file *f);
 
+/* When the file was changed, by the server's word, in seconds since 1970; -1: it did not say. */
+long long xh_cache_changed(const struct xh_file *f);
+
 /* What names the version that is open. Owns: the file, until it is closed. */
 const char *xh_cache_validator(const struct xh_file *f);
 

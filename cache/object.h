@@ -62,6 +62,7 @@ struct xh_file {
     int fleeting;  /* the validator may be another version's as well: what is kept goes with the process */
     int unsettled; /* the same, to who opens it to write: what is kept is not for them */
     uint64_t size;
+    long long changed_s;        /* by the server; -1: not told */
     struct xh_replicas *origin; /* at one server or at several */
     struct xh_shadow *shadow;   /* NULL for an empty object */
     _Atomic uint64_t head_rest; /* the head from here on comes once some of it is missing (ahead/head.c); 0: not so */

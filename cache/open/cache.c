@@ -318,6 +318,11 @@ const char *xh_cache_validator(const struct xh_file *f)
     return f->validator;
 }
 
+long long xh_cache_changed(const struct xh_file *f)
+{
+    return f->changed_s;
+}
+
 int xh_cache_is_fleeting(const struct xh_file *f)
 {
     return f->fleeting;

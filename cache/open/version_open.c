@@ -230,6 +230,7 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
     }
     xh_replicas_get_info(f->origin, &info);
     f->size = info.size;
+    f->changed_s = info.changed_s;
     head.len = head.len < f->size ? head.len : f->size; /* told ones may be anything */
     f->fleeting = info.fleeting;
     f->unsettled = info.unsettled;

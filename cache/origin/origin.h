@@ -24,6 +24,7 @@ struct xh_origin;
 struct xh_origin_info {
     uint64_t size;           /* bytes of the object */
     const char *validator;   /* printable, never empty: "etag:…", "mtime:…;size:…", "size:…" */
+    long long changed_s;     /* when it was changed, by the clock that wrote that, since 1970; -1: not told */
     int apart;               /* 1: its server tells its date by PROPFIND alone */
     int fleeting;            /* 1: another opening's same validator does not prove the same bytes */
     int unsettled;           /* 1: it proves them to readers alone, not to who opens the file to write */

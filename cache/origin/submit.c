@@ -141,6 +141,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->validator = o->validator;
     out->fleeting = xh_dialect_is_fleeting(&o->dialect, o->options.is_written);
     out->unsettled = xh_dialect_is_fleeting(&o->dialect, 1);
+    out->changed_s = (long long)o->dialect.changed;
     out->apart = o->dialect.proof == XH_BY_PROPFIND;
     out->url_shown = o->url->shown;
     xh_engine_lock();

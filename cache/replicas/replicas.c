@@ -191,6 +191,7 @@ void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
         xh_origin_get_info(lone(r), &sum);
     sum.size = out->size; /* the version is the one that the main site tells */
     sum.validator = out->validator;
+    sum.changed_s = out->changed_s;
     sum.fleeting = out->fleeting;
     sum.unsettled = out->unsettled;
     sum.url_shown = out->url_shown;

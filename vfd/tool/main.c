@@ -16,6 +16,7 @@ static const char help[] =
     "  xhdf5 stat URL       size, version, kind of file, how much metadata\n"
     "  xhdf5 ls URL [PATH]  what is in it: shapes, types, layouts, chunks, filters\n"
     "  xhdf5 get URL        downloads it, by several connections\n"
+    "  xhdf5 mount URL DIR  shows it in a directory, to be read by any program\n"
     "\n"
     "  xhdf5 cache ls       lists the shadows: what is kept of which remote file\n"
     "  xhdf5 cache warm     fetches a file's metadata and data before they are needed\n"
@@ -33,7 +34,8 @@ static const char help[] =
 
 static const struct xh_verb verbs[] = {
     {"doctor", xh_tool_doctor}, {"stat", xh_tool_stat},       {"ls", xh_tool_list},         {"get", xh_tool_get},
-    {"cache", xh_tool_cache},   {"publish", xh_tool_publish}, {"recover", xh_tool_recover},
+    {"mount", xh_tool_mount},   {"cache", xh_tool_cache},     {"publish", xh_tool_publish},
+    {"recover", xh_tool_recover},
 };
 
 /* Sets the options that a program with the driver would have. */

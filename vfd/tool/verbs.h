@@ -16,6 +16,7 @@ xh_verb_run xh_tool_doctor;  /* doctor.c */
 xh_verb_run xh_tool_stat;    /* stat.c */
 xh_verb_run xh_tool_list;    /* list.c */
 xh_verb_run xh_tool_get;     /* get.c */
+xh_verb_run xh_tool_mount;   /* mount.c */
 xh_verb_run xh_tool_publish; /* publish.c */
 xh_verb_run xh_tool_recover; /* recover.c */
 xh_verb_run xh_tool_cache;   /* shadows.c; its subcommands: */

@@ -1,0 +1,219 @@
+/* xhdf5 mount: shows files at URLs in a directory, for programs that have no way to the driver.
+ *
+ * The pieces: fuse.c speaks with the kernel, mountpoint.c mounts, tree.c knows names, versions and files. Here is the
+ * command: it opens, mounts, goes to the background, and ends. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../cache/base/err.h"
+#include "../../cache/base/files.h"
+#include "mountpoint.h"
+#include "tool.h"
+#include "tree.h"
+#include "verbs.h"
+
+static const char command[] = "xhdf5 mount";
+
+static const char help[] =
+    "xhdf5 mount URL... DIR [--foreground] [--log FILE]\n"
+    "\n"
+    "Shows the files at the URLs in the directory DIR, to be read by any program. Each has the last part of its URL's\n"
+    "path as its name. They are read over the driver's cache, with what it fetches ahead. Nothing can be written.\n"
+    "\n"
+    "  -f, --foreground    stay in the foreground; else the command ends once DIR can be used\n"
+    "  -l, --log FILE      where to say what fails; else standard error, in the background the system's log\n"
+    "\n"
+    "It ends by fusermount3 -u DIR, SIGTERM or SIGINT. Users other than root need fusermount3 (package fuse3).\n"
+    "\n"
+    "Exit codes: 0 it is mounted, or with --foreground it was unmounted; 2 wrong usage; 3 the first file cannot be\n"
+    "opened, or DIR cannot be mounted.\n";
+
+struct mounting {
+    const struct xh_options *o;
+    char **urls;
+    int n;
+    char *dir; /* absolute */
+    const char *log;
+    int foreground;
+    int started; /* where the child writes its exit code once DIR can be used; -1: in the foreground */
+};
+
+/* ---- what fails */
+
+static pthread_mutex_t say_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static int to_syslog;
+static char said[sizeof ((struct xh_err *)0)->text];
+
+/* Says each sentence once in a row: a program asks again and again. */
+static void say(const char *text)
+{
+    pthread_mutex_lock(&say_lock);
+    int again = strcmp(said, text) == 0;
+    snprintf(said, sizeof said, "%s", text);
+    if (!again && to_syslog)
+        syslog(LOG_ERR, "%s", text);
+    else if (!again)
+        xh_tool_fail(0, "%s", text);
+    pthread_mutex_unlock(&say_lock);
+}
+
+static int open_log(const struct mounting *m)
+{
+    int fd = open(m->log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", m->log, strerror(errno));
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+    return 0;
+}
+
+/* ---- one mount */
+
+/* Tells the command that waits, and leaves its terminal. Returns 0, or -1: it waits no more. */
+static int detach(const struct mounting *m)
+{
+    const char code = XH_EXIT_OK;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    setsid();
+    for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+        if (fd != STDERR_FILENO || !m->log)
+            dup2(null, fd);
+    if (null > STDERR_FILENO)
+        close(null);
+    pthread_mutex_lock(&say_lock);
+    to_syslog = !m->log;
+    pthread_mutex_unlock(&say_lock);
+    openlog("xhdf5", LOG_PID, LOG_DAEMON);
+    signal(SIGPIPE, SIG_IGN);
+    int rc = xh_write(m->started, &code, sizeof code);
+    close(m->started);
+    return rc;
+}
+
+/* Serves until it is unmounted, or a signal comes. Returns the exit code. */
+static int serve(const struct mounting *m, struct xh_tree *t, int device, const sigset_t *ends)
+{
+    static const struct timespec tick = {.tv_sec = 1};
+    struct xh_fuse *f = xh_fuse_serve(device, &xh_tree_served, t);
+    int code = XH_EXIT_OK;
+    if (!f) {
+        close(device);
+        code = xh_tool_fail(XH_EXIT_FAILED, "out of memory or threads");
+    } else if (m->started >= 0 && detach(m) != 0) {
+        code = XH_EXIT_FAILED;
+    } else {
+        if (m->started < 0) {
+            printf("%s: mounted\n", m->dir);
+            fflush(stdout);
+        }
+        while (!xh_tree_is_over(t) && sigtimedwait(ends, NULL, &tick) < 0) {
+            xh_fuse_tick(f);
+            xh_tree_tidy(t);
+        }
+    }
+    if (!xh_tree_is_over(t))
+        xh_unmount(m->dir);
+    xh_tree_close(t);
+    return code;
+}
+
+/* Returns the exit code. */
+static int run(const struct mounting *m)
+{
+    struct xh_err err = {0};
+    char name[XH_FUSE_NAME_BYTES + 1], shown[1024];
+    sigset_t ends;
+    struct xh_tree *t = xh_tree_new(m->o, say);
+    if (!t)
+        return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
+    for (int i = 0; i < m->n; i++) {
+        if (xh_tree_name(m->urls[i], name) != 0)
+            return xh_tool_usage(command, "%s ends without the name of a file",
+                                 xh_tool_shown(m->urls[i], shown, sizeof shown));
+        if (xh_tree_add(t, name, m->urls[i], &err) != 0)
+            return xh_tool_usage(command, "%s", err.text);
+    }
+    if (m->log && open_log(m) != 0)
+        return XH_EXIT_FAILED;
+    if (xh_tree_begin(t, &err) != 0) /* the tree has said it */
+        return XH_EXIT_FAILED;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    int device = xh_mount(m->dir, xh_tool_shown(m->urls[0], shown, sizeof shown), &err);
+    if (device < 0) {
+        xh_tree_close(t);
+        return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
+    }
+    return serve(m, t, device, &ends);
+}
+
+/* Waits until the child says that DIR can be used, or ends. Returns the exit code. */
+static int wait_for(int started)
+{
+    char code;
+    if (xh_retry(read(started, &code, sizeof code)) == sizeof code)
+        return code;
+    return xh_tool_fail(XH_EXIT_FAILED, "the process that was to serve it has died");
+}
+
+static int in_background(struct mounting *m)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return xh_tool_fail(XH_EXIT_FAILED, "pipe: %s", strerror(errno));
+    pid_t child = fork(); /* before there are threads */
+    if (child < 0)
+        return xh_tool_fail(XH_EXIT_FAILED, "fork: %s", strerror(errno));
+    if (child > 0) {
+        close(ends[1]);
+        return wait_for(ends[0]);
+    }
+    close(ends[0]);
+    m->started = fcntl(ends[1], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    char code = (char)run(m);
+    /* In vain once DIR could be used. */
+    if (code != XH_EXIT_OK)
+        (void)!write(ends[1], &code, sizeof code);
+    exit(code);
+}
+
+int xh_tool_mount(int argc, char **argv, const struct xh_options *o)
+{
+    struct mounting m = {.o = o, .started = -1};
+    const struct xh_tool_option options[] = {{"foreground", 'f', .flag = &m.foreground}, {"log", 'l', .value = &m.log}};
+    struct stat st;
+    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
+    if (code >= 0)
+        return code;
+    if (argc - optind < 2)
+        return xh_tool_usage(command, "URLs and a directory are wanted");
+    m.urls = argv + optind;
+    m.n = argc - optind - 1;
+    for (; optind < argc - 1; optind++)
+        if (!xh_tool_url(command, argc, argv, argc))
+            return XH_EXIT_USAGE;
+    const char *dir = argv[optind];
+    if (stat(dir, &st) != 0 && errno == ENOTCONN)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s: what was mounted there has died; fusermount3 -u %s removes it", dir,
+                            dir);
+    if (!(m.dir = realpath(dir, NULL)))
+        return xh_tool_fail(XH_EXIT_FAILED, "%s: %s", dir, strerror(errno));
+    if (stat(m.dir, &st) != 0 || !S_ISDIR(st.st_mode))
+        return xh_tool_fail(XH_EXIT_FAILED, "%s is no directory", dir);
+    code = m.foreground ? run(&m) : in_background(&m);
+    free(m.dir);
+    return code;
+}

@@ -1,0 +1,480 @@
+/* The files of a mount: see tree.h.
+ *
+ * A name is what a directory shows. A node is one version of what the name means: the kernel keeps what it knows of a
+ * node for as long as it wants, so a node never gets another version's bytes.
+ *
+ * Invariants 1. name->now is the node that the name shows; now->name is that name. A node of an older version has no
+ * name; programs that have it open read it on.
+ * 2. A node is freed when the kernel has forgotten it, nobody uses it, and no name shows it.
+ * 3. At most one thread opens a name (busy). The lock is not held meanwhile. */
+#include "tree.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../cache/cache.h"
+#include "../../cache/base/now.h"
+#include "../../cache/base/table.h"
+
+/* A shorter read is taken for one of metadata, as in vfd/bytes.c. */
+#define SMALL_BYTES (16u << 10)
+/* A file that nobody has open stays open for so long: a program looks at it, closes it, and opens it with HDF5. */
+#define LINGER_NS 5000000000u
+/* For so long a failure is the answer for others that ask. */
+#define FAILURE_NS 1000000000u
+
+struct node {
+    uint64_t id;
+    struct name *name; /* NULL: the root, or an older version */
+    uint64_t lookups;  /* the kernel's references */
+    int directory;
+    uint64_t size;
+    long long changed_s;
+    char *validator;
+    int fleeting;
+    struct xh_file *file; /* NULL: not open */
+    unsigned users;       /* opens and reads */
+    unsigned reading;     /* reads alone */
+    uint64_t used_ns;     /* when the last one ended */
+    UT_hash_handle hh;
+};
+
+struct name {
+    char *key; /* "directory's number/text" */
+    const char *text;
+    char *url;
+    struct node *now; /* NULL: not known */
+    int busy;
+    struct xh_err failed; /* code 0: the last opening did not fail */
+    uint64_t failed_ns;
+    UT_hash_handle hh;
+};
+
+struct xh_tree {
+    const struct xh_options *o;
+    void (*say)(const char *text);
+    pthread_mutex_t lock; /* guards what follows, names and nodes */
+    pthread_cond_t opened;
+    struct node *nodes;
+    struct name *names; /* in the order in which they came */
+    uint64_t last_id;
+    _Atomic int over;
+    pthread_t owner;
+};
+
+/* ---- nodes; lock held */
+
+static struct node *node_of(struct xh_tree *t, uint64_t id)
+{
+    struct node *n;
+    HASH_FIND(hh, t->nodes, &id, sizeof id, n);
+    return n;
+}
+
+static struct node *node_new(struct xh_tree *t)
+{
+    struct node *n = calloc(1, sizeof *n);
+    if (!n)
+        return NULL;
+    n->id = ++t->last_id;
+    HASH_ADD(hh, t->nodes, id, sizeof n->id, n);
+    if (xh_in_table(n))
+        return n;
+    free(n);
+    return NULL;
+}
+
+/* The name shows |n| no more. */
+static void supersede(struct node *n)
+{
+    if (n->name)
+        n->name->now = NULL;
+    n->name = NULL;
+}
+
+/* Takes the file of |n| if nobody uses it any more and |now| is late enough; an older version's at once. Frees |n| if
+ * it is nobody's. Returns the file for the caller to close without the lock, or NULL. */
+static struct xh_file *retire(struct xh_tree *t, struct node *n, uint64_t now)
+{
+    struct xh_file *file = NULL;
+    if (n->directory || n->users)
+        return NULL;
+    if (n->file && (!n->name || now - n->used_ns >= LINGER_NS)) {
+        file = n->file;
+        n->file = NULL;
+    }
+    if (!n->file && !n->lookups && !(n->name && n->name->busy)) {
+        supersede(n);
+        HASH_DEL(t->nodes, n);
+        free(n->validator);
+        free(n);
+    }
+    return file;
+}
+
+static void fill(const struct node *n, struct xh_fuse_attr *out)
+{
+    *out = (struct xh_fuse_attr){
+        .node = n->id, .directory = n->directory, .size = n->size, .changed_s = n->changed_s};
+}
+
+/* ---- names; lock held, but where it is said */
+
+static char *key_of(uint64_t directory, const char *text)
+{
+    char *key = NULL;
+    return asprintf(&key, "%" PRIu64 "/%s", directory, text) < 0 ? NULL : key;
+}
+
+static struct name *name_of(struct xh_tree *t, uint64_t directory, const char *text)
+{
+    char *key = key_of(directory, text);
+    struct name *name = NULL;
+    if (key)
+        HASH_FIND_STR(t->names, key, name);
+    free(key);
+    return name;
+}
+
+static struct name *name_new(struct xh_tree *t, uint64_t directory, const char *text, const char *url)
+{
+    struct name *name = calloc(1, sizeof *name);
+    if (name) {
+        name->key = key_of(directory, text);
+        name->url = strdup(url);
+        if (name->key && name->url) {
+            name->text = strchr(name->key, '/') + 1;
+            HASH_ADD_KEYPTR(hh, t->names, name->key, strlen(name->key), name);
+            if (xh_in_table(name))
+                return name;
+        }
+        free(name->key);
+        free(name->url);
+    }
+    free(name);
+    return NULL;
+}
+
+static int tell(struct xh_tree *t, const struct xh_err *err)
+{
+    t->say(err->text);
+    return err->sys_errno ? err->sys_errno : EIO;
+}
+
+/* |f| was opened for |name|: shows it. Returns the node, or NULL without memory. */
+static struct node *show(struct xh_tree *t, struct name *name, struct xh_file *f)
+{
+    struct node *n = name->now;
+    const char *validator = xh_cache_validator(f);
+    /* The same version of the same file: what the kernel keeps of it is good. */
+    if (!n || n->fleeting || strcmp(n->validator, validator) != 0) {
+        char *copy = strdup(validator);
+        n = copy ? node_new(t) : NULL;
+        if (!n) {
+            free(copy);
+            return NULL;
+        }
+        if (name->now)
+            supersede(name->now);
+        n->validator = copy;
+        n->size = xh_cache_size(f);
+        n->changed_s = xh_cache_changed(f);
+        n->name = name;
+        name->now = n;
+    }
+    n->fleeting = xh_cache_is_fleeting(f);
+    n->file = f;
+    n->used_ns = xh_now_ns();
+    return n;
+}
+
+/* Opens what |name| means, unless it is open. Returns 0 or a code of the cache. The lock is released meanwhile. */
+static int open_name(struct xh_tree *t, struct name *name, struct xh_err *err)
+{
+    struct xh_file *f = NULL;
+    while (name->busy)
+        pthread_cond_wait(&t->opened, &t->lock);
+    if (name->now && name->now->file)
+        return 0;
+    if (name->failed.code && xh_now_ns() - name->failed_ns < FAILURE_NS) {
+        *err = name->failed;
+        return err->code;
+    }
+    name->busy = 1;
+    pthread_mutex_unlock(&t->lock);
+    int rc = xh_cache_open(name->url, t->o, &f, err);
+    pthread_mutex_lock(&t->lock);
+    name->busy = 0;
+    pthread_cond_broadcast(&t->opened);
+    if (rc == 0 && !show(t, name, f)) {
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
+        xh_cache_close(f);
+    }
+    name->failed = rc ? *err : (struct xh_err){0};
+    name->failed_ns = xh_now_ns();
+    if (rc)
+        tell(t, err);
+    return rc;
+}
+
+/* ---- what the kernel asks for */
+
+static int lookup(void *fs, uint64_t directory, const char *text, struct xh_fuse_attr *out)
+{
+    struct xh_tree *t = fs;
+    struct xh_err err = {0};
+    pthread_mutex_lock(&t->lock);
+    struct name *name = name_of(t, directory, text);
+    int rc = !name ? ENOENT : open_name(t, name, &err) ? err.sys_errno : 0;
+    if (rc == 0) {
+        name->now->lookups++;
+        fill(name->now, out);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+static void forget(void *fs, uint64_t id, uint64_t times)
+{
+    struct xh_tree *t = fs;
+    pthread_mutex_lock(&t->lock);
+    struct node *n = node_of(t, id);
+    struct xh_file *file = NULL;
+    if (n) {
+        n->lookups -= times < n->lookups ? times : n->lookups;
+        file = retire(t, n, xh_now_ns());
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (file)
+        xh_cache_close(file);
+}
+
+static int attr(void *fs, uint64_t id, struct xh_fuse_attr *out)
+{
+    struct xh_tree *t = fs;
+    pthread_mutex_lock(&t->lock);
+    const struct node *n = node_of(t, id);
+    if (n)
+        fill(n, out);
+    pthread_mutex_unlock(&t->lock);
+    return n ? 0 : ESTALE;
+}
+
+/* ESTALE makes the kernel look the name up anew, and open what it means by then. */
+static int open_node(void *fs, uint64_t id)
+{
+    struct xh_tree *t = fs;
+    struct xh_err err = {0};
+    int rc = 0;
+    pthread_mutex_lock(&t->lock);
+    struct node *n = node_of(t, id);
+    if (!n || (!n->file && !n->name)) {
+        rc = ESTALE;
+    } else if (n->directory) {
+        rc = EISDIR;
+    } else if (!n->file) {
+        struct name *name = n->name;
+        rc = open_name(t, name, &err) ? err.sys_errno : name->now == n ? 0 : ESTALE;
+    }
+    if (rc == 0)
+        n->users++;
+    pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+/* One use of |n| less. Lock held. Returns as retire does. */
+static struct xh_file *leave(struct xh_tree *t, struct node *n)
+{
+    n->used_ns = xh_now_ns();
+    n->users--;
+    return retire(t, n, n->used_ns);
+}
+
+static void release(void *fs, uint64_t id)
+{
+    struct xh_tree *t = fs;
+    pthread_mutex_lock(&t->lock);
+    struct node *n = node_of(t, id);
+    struct xh_file *file = n && n->users ? leave(t, n) : NULL;
+    pthread_mutex_unlock(&t->lock);
+    if (file)
+        xh_cache_close(file);
+}
+
+static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len)
+{
+    struct xh_tree *t = fs;
+    struct xh_err err = {0};
+    struct xh_extent e = {.off = off, .buf = buf};
+    pthread_mutex_lock(&t->lock);
+    struct node *n = node_of(t, id);
+    struct xh_file *f = n ? n->file : NULL;
+    if (f) {
+        n->users++;
+        n->reading++;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (!f)
+        return ESTALE;
+    e.len = off >= n->size ? 0 : *len < n->size - off ? *len : n->size - off;
+    int rc = xh_cache_read(f, *len < SMALL_BYTES ? XH_KIND_META : XH_KIND_RAW, &e, 1, &err);
+    *len = e.len;
+    pthread_mutex_lock(&t->lock);
+    /* The name means something else by now, or nothing, or not for us: the next one who asks for it will see. */
+    if (rc == XH_E_CHANGED || rc == XH_E_NOENT || rc == XH_E_ACCES)
+        supersede(n);
+    rc = rc ? tell(t, &err) : 0;
+    n->reading--;
+    struct xh_file *file = leave(t, n);
+    pthread_mutex_unlock(&t->lock);
+    if (file)
+        xh_cache_close(file);
+    return rc;
+}
+
+static int list(void *fs, uint64_t id, struct xh_fuse_names *out)
+{
+    struct xh_tree *t = fs;
+    int rc = 0;
+    pthread_mutex_lock(&t->lock);
+    for (struct name *name = t->names; name && rc == 0; name = name->hh.next)
+        rc = xh_fuse_names_add(out, name->text, 0) ? ENOMEM : 0;
+    pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+static void ended(void *fs)
+{
+    struct xh_tree *t = fs;
+    t->over = 1;
+    pthread_kill(t->owner, SIGTERM);
+}
+
+const struct xh_fuse_served xh_tree_served = {
+    .lookup = lookup,
+    .forget = forget,
+    .attr = attr,
+    .open = open_node,
+    .release = release,
+    .read = read_node,
+    .list = list,
+    .ended = ended,
+};
+
+/* ---- the tree */
+
+struct xh_tree *xh_tree_new(const struct xh_options *o, void (*say)(const char *text))
+{
+    struct xh_tree *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->o = o;
+    t->say = say;
+    t->owner = pthread_self();
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->opened, NULL);
+    struct node *root = node_new(t);
+    if (!root) {
+        free(t);
+        return NULL;
+    }
+    root->directory = 1;
+    return t;
+}
+
+int xh_tree_add(struct xh_tree *t, const char *name, const char *url, struct xh_err *err)
+{
+    if (name_of(t, XH_FUSE_ROOT, name))
+        return xh_err_set(err, XH_E_INVAL, 0, "two URLs end in the same name, %s", name);
+    return name_new(t, XH_FUSE_ROOT, name, url) ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+}
+
+int xh_tree_begin(struct xh_tree *t, struct xh_err *err)
+{
+    pthread_mutex_lock(&t->lock);
+    int rc = open_name(t, t->names, err);
+    pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+int xh_tree_is_over(const struct xh_tree *t)
+{
+    return t->over;
+}
+
+/* Closes the files that are not used, at |now|, one after the other. */
+static void close_idle(struct xh_tree *t, uint64_t now)
+{
+    struct xh_file *file;
+    do {
+        struct node *n, *next;
+        file = NULL;
+        pthread_mutex_lock(&t->lock);
+        HASH_ITER(hh, t->nodes, n, next)
+            if ((file = retire(t, n, now)) != NULL)
+                break;
+        pthread_mutex_unlock(&t->lock);
+        if (file)
+            xh_cache_close(file);
+    } while (file);
+}
+
+void xh_tree_tidy(struct xh_tree *t)
+{
+    close_idle(t, xh_now_ns());
+}
+
+void xh_tree_close(struct xh_tree *t)
+{
+    struct xh_file *file;
+    close_idle(t, UINT64_MAX);
+    do { /* those that a program has open and does not read just now: the kernel tells it that they are gone */
+        struct node *n, *next;
+        file = NULL;
+        pthread_mutex_lock(&t->lock);
+        HASH_ITER(hh, t->nodes, n, next)
+            if (n->file && !n->reading) {
+                file = n->file;
+                n->file = NULL;
+                break;
+            }
+        pthread_mutex_unlock(&t->lock);
+        if (file)
+            xh_cache_close(file);
+    } while (file);
+}
+
+/* ---- names from URLs */
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+}
+
+int xh_tree_name(const char *url, char out[XH_FUSE_NAME_BYTES + 1])
+{
+    const char *path = strstr(url, "://") + 3;
+    size_t n = strcspn(path, "?#"), from = n, len = 0;
+    while (from && path[from - 1] != '/')
+        from--;
+    if (from == 0)
+        return -1;
+    for (size_t i = from; i < n; i++) {
+        int c = (unsigned char)path[i];
+        if (c == '%' && i + 2 < n && hex(path[i + 1]) >= 0 && hex(path[i + 2]) >= 0) {
+            c = hex(path[i + 1]) * 16 + hex(path[i + 2]);
+            i += 2;
+        }
+        if (len == XH_FUSE_NAME_BYTES || c < 0x20 || c == 0x7f || c == '/')
+            return -1;
+        out[len++] = (char)c;
+    }
+    out[len] = '\0';
+    return len == 0 || strcmp(out, ".") == 0 || strcmp(out, "..") == 0 ? -1 : 0;
+}
