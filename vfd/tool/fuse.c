@@ -30,6 +30,10 @@
 #define NAME_VALID_S  1u      /* for so long the kernel takes a name for granted; then it asks which version is there */
 #define ATTR_VALID_S  86400u  /* a node's never change */
 #define READ_ONLY     0444u
+/* Of protocol 7.39, in flags2: files that are not read over the kernel's pages may be mapped all the same. */
+#define INIT_EXT      (1u << 30)
+#define MMAP_FLAG2    (1u << 4)
+#define FLAGS2_OFFSET 32u
 
 /* What a thread serves. Guarded by the lock. */
 struct work {
@@ -175,6 +179,12 @@ static void do_init(struct request *q)
                                 .max_write = PAGE_BYTES,
                                 .time_gran = 1000000000,
                                 .max_pages = XH_FUSE_READ_BYTES / PAGE_BYTES};
+    if (in->flags & INIT_EXT && in->minor >= 39) {
+        const uint32_t flags2 = MMAP_FLAG2;
+        out.flags |= INIT_EXT;
+        out.minor = 39;
+        memcpy((char *)&out + FLAGS2_OFFSET, &flags2, sizeof flags2);
+    }
     if (in->major != FUSE_KERNEL_VERSION || in->minor < 23)
         answer(q, EPROTO, NULL, 0);
     else
@@ -212,7 +222,9 @@ static void do_open(struct request *q)
 {
     struct xh_fuse *f = q->s->f;
     const struct fuse_open_in *in = q->arg;
-    struct fuse_open_out out = {.open_flags = getenv("XH_MOUNT_CACHED") ? FOPEN_KEEP_CACHE : FOPEN_DIRECT_IO};
+    /* Not over the kernel's pages: it would ask for 128 KiB at most, in pieces that start and end where no dataset does,
+     * and the cache's guesses go by what a program asks for. docs/mount.md has what both cost. */
+    struct fuse_open_out out = {.open_flags = FOPEN_DIRECT_IO | FOPEN_KEEP_CACHE};
     int rc = (in->flags & O_ACCMODE) != O_RDONLY ? EROFS : f->served->open(f->fs, q->h->nodeid);
     if (answer(q, rc, &out, sizeof out) && rc == 0)
         f->served->release(f->fs, q->h->nodeid);

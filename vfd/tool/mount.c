@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
@@ -194,7 +193,6 @@ int xh_tool_mount(int argc, char **argv, const struct xh_options *o)
 {
     struct mounting m = {.o = o, .started = -1};
     const struct xh_tool_option options[] = {{"foreground", 'f', .flag = &m.foreground}, {"log", 'l', .value = &m.log}};
-    struct stat st;
     int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
     if (code >= 0)
         return code;
@@ -206,13 +204,13 @@ int xh_tool_mount(int argc, char **argv, const struct xh_options *o)
         if (!xh_tool_url(command, argc, argv, argc))
             return XH_EXIT_USAGE;
     const char *dir = argv[optind];
-    if (stat(dir, &st) != 0 && errno == ENOTCONN)
+    int there = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the kernel remembers the status of one that has died */
+    if (there < 0 && errno == ENOTCONN)
         return xh_tool_fail(XH_EXIT_FAILED, "%s: what was mounted there has died; fusermount3 -u %s removes it", dir,
                             dir);
-    if (!(m.dir = realpath(dir, NULL)))
+    if (there < 0 || !(m.dir = realpath(dir, NULL)))
         return xh_tool_fail(XH_EXIT_FAILED, "%s: %s", dir, strerror(errno));
-    if (stat(m.dir, &st) != 0 || !S_ISDIR(st.st_mode))
-        return xh_tool_fail(XH_EXIT_FAILED, "%s is no directory", dir);
+    close(there);
     code = m.foreground ? run(&m) : in_background(&m);
     free(m.dir);
     return code;

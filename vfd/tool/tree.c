@@ -22,8 +22,10 @@
 #include "../../cache/base/now.h"
 #include "../../cache/base/table.h"
 
-/* A shorter read is taken for one of metadata, as in vfd/bytes.c. */
+/* A shorter read is taken for one of metadata, as in vfd/bytes.c, unless it goes on where one of raw data ended: the
+ * kernel splits those that are longer than XH_FUSE_READ_BYTES. */
 #define SMALL_BYTES (16u << 10)
+#define RAW_ENDS    4u /* of so many reads: by several threads of a program */
 /* A file that nobody has open stays open for so long: a program looks at it, closes it, and opens it with HDF5. */
 #define LINGER_NS 5000000000u
 /* For so long a failure is the answer for others that ask. */
@@ -42,6 +44,8 @@ struct node {
     unsigned users;       /* opens and reads */
     unsigned reading;     /* reads alone */
     uint64_t used_ns;     /* when the last one ended */
+    uint64_t raw_ends[RAW_ENDS]; /* where the last reads of raw data ended; 0: none */
+    unsigned raw_next;
     UT_hash_handle hh;
 };
 
@@ -307,6 +311,18 @@ static void release(void *fs, uint64_t id)
         xh_cache_close(file);
 }
 
+/* What |r| of |n| likely is. Lock held. */
+static enum xh_kind kind_of(struct node *n, struct xh_range r)
+{
+    unsigned i = 0;
+    while (i < RAW_ENDS && (r.off == 0 || n->raw_ends[i] != r.off))
+        i++;
+    if (i == RAW_ENDS && r.len < SMALL_BYTES)
+        return XH_KIND_META;
+    n->raw_ends[i < RAW_ENDS ? i : n->raw_next++ % RAW_ENDS] = r.off + r.len;
+    return XH_KIND_RAW;
+}
+
 static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len)
 {
     struct xh_tree *t = fs;
@@ -315,15 +331,17 @@ static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len
     pthread_mutex_lock(&t->lock);
     struct node *n = node_of(t, id);
     struct xh_file *f = n ? n->file : NULL;
+    enum xh_kind kind = XH_KIND_RAW;
     if (f) {
+        e.len = off >= n->size ? 0 : *len < n->size - off ? *len : n->size - off;
+        kind = kind_of(n, (struct xh_range){off, e.len});
         n->users++;
         n->reading++;
     }
     pthread_mutex_unlock(&t->lock);
     if (!f)
         return ESTALE;
-    e.len = off >= n->size ? 0 : *len < n->size - off ? *len : n->size - off;
-    int rc = xh_cache_read(f, *len < SMALL_BYTES ? XH_KIND_META : XH_KIND_RAW, &e, 1, &err);
+    int rc = xh_cache_read(f, kind, &e, 1, &err);
     *len = e.len;
     pthread_mutex_lock(&t->lock);
     /* The name means something else by now, or nothing, or not for us: the next one who asks for it will see. */
