@@ -1,6 +1,7 @@
 /* Sentences of verdicts: see sentence.h. */
 #include "sentence.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +25,14 @@ int xh_sentence(const struct xh_attempt *a, struct xh_err *err, int code, int st
     return xh_err_set(err, code, status, "%.120s (sent on to %.100s): %s", a->first->shown, a->x->url->shown, said);
 }
 
+/* |code| is that of a directory's URL: so a program that asks for the errno is told. Returns |code|. */
+static int is_directory(struct xh_err *err, int code)
+{
+    if (err)
+        err->sys_errno = EISDIR;
+    return code;
+}
+
 int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err)
 {
     const struct xh_exchange *x = a->x;
@@ -43,10 +52,10 @@ int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err)
                            "%.160s%s",
                            what, x->token && x->token->value ? x->token->note : "a reader without a token", a->tells);
     if (status == 403 && xh_url_is_directory(x->url) && xh_url_same_server(x->url, a->first))
-        return xh_sentence(a, err, XH_E_ACCES, status,
-                           "%s: this is the URL of a directory, and the server does not show "
-                           "what is in it. Name a file in it",
-                           what);
+        return is_directory(err, xh_sentence(a, err, XH_E_ACCES, status,
+                                             "%s: this is the URL of a directory, and the server does not show "
+                                             "what is in it. Name a file in it",
+                                             what));
     if (a->first->user && !xh_url_same_server(x->url, a->first))
         return xh_sentence(a, err, XH_E_ACCES, status,
                            "%s: %s were not sent there, as the URL does not name that server. Open its own URL if it "
@@ -274,11 +283,12 @@ int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)
         snprintf(quoted, sizeof quoted, " \"%s\"", title);
     const char *host = strstr(x->url->server, "://") + 3;
     if (is_listing(a, title))
-        return xh_sentence(
-            a, err, XH_E_ACCES, x->reply.status,
-            "this is a directory: the server sent a web page%s with its listing, from %.100s. Name a file "
-            "in it",
-            quoted, host);
+        return is_directory(
+            err, xh_sentence(
+                     a, err, XH_E_ACCES, x->reply.status,
+                     "this is a directory: the server sent a web page%s with its listing, from %.100s. Name a file "
+                     "in it",
+                     quoted, host));
     say_how(a, how, sizeof how);
     int page = x->reply.html || xh_reply_begins_page(x->said, x->said_len, 0) == 1;
     const char *what = page ? "web page" : "text";

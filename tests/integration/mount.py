@@ -125,6 +125,35 @@ def reads(tap, server, data, env):
         assert digest(b / "walk.h5") == digest(data / "walk.h5")
 
 
+def directories(tap, kind, server, data, env):
+    # XRootD lists names as they are: what looks like a code in one is taken for it.
+    odd = "a b#c%41ü+&.h5" if kind == "nginx" else "a b#cü+&.h5"
+    (data / "sub/deep").mkdir(parents=True)
+    shutil.copy(data / "walk.h5", data / "sub/deep" / odd)
+    shutil.copy(data / "walk.h5", data / "sub/walk.h5")
+    harness.age(data / "sub")
+    with tap.claim("a directory at the server is listed, and what lies below it is read by name"), \
+            Mount(env, f"{server.url}/") as m:
+        for at in ("", "sub", "sub/deep"):
+            assert sorted(os.listdir(m / at)) == sorted(os.listdir(data / at)), (at, os.listdir(m / at))
+        assert digest(m / "sub/deep" / odd) == digest(m / "sub/walk.h5") == digest(data / "walk.h5")
+        assert failure(lambda: os.stat(m / "sub/missing.h5")) == errno.ENOENT
+        assert failure(lambda: os.stat(m / "sub/walk.h5/x")) == errno.ENOTDIR
+        assert [at for at, _, _ in os.walk(m.dir)] and os.stat(m / "sub").st_mode == 0o40555
+    with tap.claim("below it names are found without a listing, too"), Mount(env, f"{server.url}/") as m:
+        assert digest(m / "sub/deep" / odd) == digest(data / "walk.h5")
+    if kind == "nginx":
+        with tap.claim("where the server lists nothing, what was opened by name is shown"), \
+                Mount(dict(env, BEARER_TOKEN=server.facts["token"]), f"{server.url}/private/") as m:
+            assert os.listdir(m.dir) == []
+            assert digest(m / "walk.h5") == digest(data / "walk.h5") and os.listdir(m.dir) == ["walk.h5"]
+            assert "does not list" in m.log(), m.log()
+    with tap.claim("a directory that is not there, or beside other URLs, is an error at the start"):
+        for words, code in (([f"{server.url}/none/"], 3), ([f"{server.url}/", f"{server.url}/walk.h5"], 2)):
+            status, _, err = harness.run([TOOL, "mount", *words, m.dir.parent], env)
+            assert status == code and "directory" in err, (status, err)
+
+
 def counts(tap, server, data):
     """Requests, each way with a shadow of its own."""
     ways = {"the walk through %d datasets" % DATASETS: ["h5dump", "-H", "walk.h5"],
@@ -327,6 +356,7 @@ def main():
             env = harness.driver_env(server, shadow)
             del env["HDF5_DRIVER"], env["HDF5_PLUGIN_PATH"]
             reads(tap, server, data, env)
+            directories(tap, kind, server, data, env)
             counts(tap, server, data)
             changes(tap, server, data, env)
             fails(tap, kind, server, data, env)

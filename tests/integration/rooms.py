@@ -97,7 +97,7 @@ ROOMS = {
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
 MORE = {f"vfd/tool/{unit}": "text:dialect.h,proxy.h,response.h,s3.h,tls_advice.h,url.h wire caller creds:auth.h,login.h"
-        for unit in ("dial", "doctor", "extras", "habits", "way", "whole")}
+        for unit in ("dial", "doctor", "extras", "habits", "list_at", "way", "whole")}
 
 # The circles that still stand: {name: "units"}.
 STANDING_CIRCLES = {}
@@ -115,7 +115,7 @@ PURE = set("""
     cache/overlay/extents
     cache/replicas/choice cache/replicas/list
     cache/source/judge cache/source/metaimage cache/source/packed cache/source/version
-    vfd/lineup vfd/mapping
+    vfd/lineup vfd/mapping vfd/tool/listing
 """.split())
 IO_HEADERS = {"unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h", "pthread.h"}
 

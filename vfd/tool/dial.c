@@ -174,7 +174,7 @@ static int lines_of(const struct xh_question *q, struct lines *l)
     int bad = 0;
     *l = (struct lines){0};
     if (q->method && strcmp(q->method, "PROPFIND") == 0)
-        l->line[n++] = "Depth: 0";
+        l->line[n++] = q->depth ? "Depth: 1" : "Depth: 0";
     if (q->destination) {
         bad |= asprintf(&l->destination, "Destination: %s", q->destination) < 0;
         l->line[n++] = l->destination;

@@ -16,11 +16,13 @@
 
 struct xh_question {
     const char *method; /* NULL: GET */
+    int depth;          /* of PROPFIND */
     const char *range;  /* value of the Range header: "bytes=0-0"; NULL: none */
     const char *destination; /* for MOVE: a URL; NULL: none */
     size_t pad_bytes;   /* length of an extra header without meaning */
     int fresh;          /* 1: use a new connection */
-    /* 1: |body| also gets the body of a 200; the only bound is that a byte comes within stall_timeout_ms */
+    /* 1: |body| also gets the body of a 200; the only bounds are most_bytes, and that a byte comes within
+     * stall_timeout_ms */
     int whole;
     unsigned most_ms;   /* bound in milliseconds; 0: XH_DIAL_MOST_MS */
     uint64_t most_bytes; /* bound of the body; more is cut off */

@@ -222,8 +222,8 @@ static void do_open(struct request *q)
 {
     struct xh_fuse *f = q->s->f;
     const struct fuse_open_in *in = q->arg;
-    /* Not over the kernel's pages: it would ask for 128 KiB at most, in pieces that start and end where no dataset does,
-     * and the cache's guesses go by what a program asks for. docs/mount.md has what both cost. */
+    /* Not over the kernel's pages: it would ask for 128 KiB at most, in pieces that start and end where no dataset
+     * does, and the cache's guesses go by what a program asks for. docs/mount.md has what both cost. */
     struct fuse_open_out out = {.open_flags = FOPEN_DIRECT_IO | FOPEN_KEEP_CACHE};
     int rc = (in->flags & O_ACCMODE) != O_RDONLY ? EROFS : f->served->open(f->fs, q->h->nodeid);
     if (answer(q, rc, &out, sizeof out) && rc == 0)

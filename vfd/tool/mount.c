@@ -27,7 +27,8 @@ static const char help[] =
     "xhdf5 mount URL... DIR [--foreground] [--log FILE]\n"
     "\n"
     "Shows the files at the URLs in the directory DIR, to be read by any program. Each has the last part of its URL's\n"
-    "path as its name. They are read over the driver's cache, with what it fetches ahead. Nothing can be written.\n"
+    "path as its name. A URL that ends in / is a directory: it is given alone, and DIR shows what it holds, as far as\n"
+    "the server lists it. They are read over the driver's cache, with what it fetches ahead. Nothing can be written.\n"
     "\n"
     "  -f, --foreground    stay in the foreground; else the command ends once DIR can be used\n"
     "  -l, --log FILE      where to say what fails; else standard error, in the background the system's log\n"
@@ -136,6 +137,14 @@ static int run(const struct mounting *m)
     if (!t)
         return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
     for (int i = 0; i < m->n; i++) {
+        if (xh_tree_is_directory(m->urls[i])) {
+            if (m->n > 1)
+                return xh_tool_usage(command, "%s is a directory: it is mounted alone",
+                                     xh_tool_shown(m->urls[i], shown, sizeof shown));
+            if (xh_tree_root(t, m->urls[i], &err) != 0)
+                return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
+            break;
+        }
         if (xh_tree_name(m->urls[i], name) != 0)
             return xh_tool_usage(command, "%s ends without the name of a file",
                                  xh_tool_shown(m->urls[i], shown, sizeof shown));
@@ -204,7 +213,8 @@ int xh_tool_mount(int argc, char **argv, const struct xh_options *o)
         if (!xh_tool_url(command, argc, argv, argc))
             return XH_EXIT_USAGE;
     const char *dir = argv[optind];
-    int there = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the kernel remembers the status of one that has died */
+    /* The kernel remembers the status of one that has died. */
+    int there = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (there < 0 && errno == ENOTCONN)
         return xh_tool_fail(XH_EXIT_FAILED, "%s: what was mounted there has died; fusermount3 -u %s removes it", dir,
                             dir);

@@ -21,6 +21,8 @@
 #include "../../cache/cache.h"
 #include "../../cache/base/now.h"
 #include "../../cache/base/table.h"
+#include "list_at.h"
+#include "listing.h"
 
 /* A shorter read is taken for one of metadata, as in vfd/bytes.c, unless it goes on where one of raw data ended: the
  * kernel splits those that are longer than XH_FUSE_READ_BYTES. */
@@ -36,6 +38,7 @@ struct node {
     struct name *name; /* NULL: the root, or an older version */
     uint64_t lookups;  /* the kernel's references */
     int directory;
+    char *url; /* of a directory that a server has, with a slash at the end of its path; else NULL */
     uint64_t size;
     long long changed_s;
     char *validator;
@@ -54,7 +57,10 @@ struct name {
     const char *text;
     char *url;
     struct node *now; /* NULL: not known */
+    int directory; /* 1: the server lists it as one */
     int busy;
+    unsigned waiters;
+    int of_server; /* in a directory that a server has */
     struct xh_err failed; /* code 0: the last opening did not fail */
     uint64_t failed_ns;
     UT_hash_handle hh;
@@ -130,6 +136,21 @@ static void fill(const struct node *n, struct xh_fuse_attr *out)
 
 /* ---- names; lock held, but where it is said */
 
+/* The URL of |text| in the directory at |base|; with |end| behind it. NULL without memory. */
+static char *url_below(const char *base, const char *text, const char *end)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+    size_t path = strcspn(base, "?#"), query = strcspn(base, "#");
+    char coded[3 * XH_FUSE_NAME_BYTES + 1], *url = NULL;
+    size_t len = 0;
+    for (; *text && len + 3 < sizeof coded; text++)
+        len += (size_t)snprintf(coded + len, sizeof coded - len, strchr(plain, *text) ? "%c" : "%%%02X",
+                                (unsigned char)*text);
+    return *text || asprintf(&url, "%.*s%s%s%.*s", (int)path, base, coded, end, (int)(query - path), base + path) < 0
+               ? NULL
+               : url;
+}
+
 static char *key_of(uint64_t directory, const char *text)
 {
     char *key = NULL;
@@ -165,6 +186,21 @@ static struct name *name_new(struct xh_tree *t, uint64_t directory, const char *
     return NULL;
 }
 
+/* The name |text| in a directory; one of a server's may mean something. NULL: it means nothing. */
+static struct name *name_below(struct xh_tree *t, uint64_t directory, const char *text)
+{
+    struct name *name = name_of(t, directory, text);
+    const struct node *d = node_of(t, directory);
+    if (name || !d || !d->url)
+        return name;
+    char *url = url_below(d->url, text, "");
+    name = url ? name_new(t, directory, text, url) : NULL;
+    free(url);
+    if (name)
+        name->of_server = 1;
+    return name;
+}
+
 static int tell(struct xh_tree *t, const struct xh_err *err)
 {
     t->say(err->text);
@@ -198,14 +234,35 @@ static struct node *show(struct xh_tree *t, struct name *name, struct xh_file *f
     return n;
 }
 
+/* Shows |name| as a directory. Returns 0, or -1 without memory. */
+static int show_directory(struct xh_tree *t, struct name *name)
+{
+    size_t path = strcspn(name->url, "?#");
+    char *url = NULL;
+    struct node *n = asprintf(&url, "%.*s/%s", (int)path, name->url, name->url + path) < 0 ? NULL : node_new(t);
+    if (!n) {
+        free(url);
+        return -1;
+    }
+    n->directory = 1;
+    n->url = url;
+    n->name = name;
+    name->now = n;
+    return 0;
+}
+
 /* Opens what |name| means, unless it is open. Returns 0 or a code of the cache. The lock is released meanwhile. */
 static int open_name(struct xh_tree *t, struct name *name, struct xh_err *err)
 {
     struct xh_file *f = NULL;
+    name->waiters++;
     while (name->busy)
         pthread_cond_wait(&t->opened, &t->lock);
-    if (name->now && name->now->file)
+    name->waiters--;
+    if (name->now && (name->now->file || name->now->directory))
         return 0;
+    if (name->directory)
+        return show_directory(t, name) ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a directory") : 0;
     if (name->failed.code && xh_now_ns() - name->failed_ns < FAILURE_NS) {
         *err = name->failed;
         return err->code;
@@ -216,13 +273,15 @@ static int open_name(struct xh_tree *t, struct name *name, struct xh_err *err)
     pthread_mutex_lock(&t->lock);
     name->busy = 0;
     pthread_cond_broadcast(&t->opened);
+    if (rc && err->sys_errno == EISDIR && !name->now && show_directory(t, name) == 0)
+        return 0;
     if (rc == 0 && !show(t, name, f)) {
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
         xh_cache_close(f);
     }
     name->failed = rc ? *err : (struct xh_err){0};
     name->failed_ns = xh_now_ns();
-    if (rc)
+    if (rc && !(rc == XH_E_NOENT && name->of_server)) /* programs look for many names in a directory */
         tell(t, err);
     return rc;
 }
@@ -234,7 +293,7 @@ static int lookup(void *fs, uint64_t directory, const char *text, struct xh_fuse
     struct xh_tree *t = fs;
     struct xh_err err = {0};
     pthread_mutex_lock(&t->lock);
-    struct name *name = name_of(t, directory, text);
+    struct name *name = name_below(t, directory, text);
     int rc = !name ? ENOENT : open_name(t, name, &err) ? err.sys_errno : 0;
     if (rc == 0) {
         name->now->lookups++;
@@ -356,14 +415,51 @@ static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len
     return rc;
 }
 
+/* Adds the names of the directory |id| that are known. Lock held. */
+static int list_known(struct xh_tree *t, uint64_t id, int shown, struct xh_fuse_names *out)
+{
+    char *key = key_of(id, "");
+    int rc = key ? 0 : ENOMEM;
+    for (struct name *name = t->names; name && rc == 0; name = name->hh.next)
+        if (strncmp(name->key, key, strlen(key)) == 0 && (!shown || name->now))
+            rc = xh_fuse_names_add(out, name->text, name->now && name->now->directory) ? ENOMEM : 0;
+    free(key);
+    return rc;
+}
+
+/* Notes which of |names| are directories. Lock held. */
+static void note_directories(struct xh_tree *t, uint64_t id, const struct xh_fuse_names *names)
+{
+    for (size_t i = 0; i < names->n; i++) {
+        struct name *name = names->of[i].directory ? name_below(t, id, names->of[i].name) : NULL;
+        if (name)
+            name->directory = 1;
+    }
+}
+
 static int list(void *fs, uint64_t id, struct xh_fuse_names *out)
 {
     struct xh_tree *t = fs;
-    int rc = 0;
+    struct xh_err err = {0};
     pthread_mutex_lock(&t->lock);
-    for (struct name *name = t->names; name && rc == 0; name = name->hh.next)
-        rc = xh_fuse_names_add(out, name->text, 0) ? ENOMEM : 0;
+    const struct node *n = node_of(t, id);
+    char *url = n && n->url ? strdup(n->url) : NULL;
+    int rc = n && n->url && !url ? ENOMEM : 0;
+    if (rc == 0 && url) {
+        pthread_mutex_unlock(&t->lock);
+        int bad = xh_list_at(url, t->o, out, &err);
+        pthread_mutex_lock(&t->lock);
+        if (bad) {
+            tell(t, &err);
+            rc = bad == XH_E_ACCES || bad == XH_E_PROTO ? list_known(t, id, 1, out) : err.sys_errno;
+        } else {
+            note_directories(t, id, out);
+        }
+    } else if (rc == 0) {
+        rc = list_known(t, id, 0, out);
+    }
     pthread_mutex_unlock(&t->lock);
+    free(url);
     return rc;
 }
 
@@ -413,8 +509,24 @@ int xh_tree_add(struct xh_tree *t, const char *name, const char *url, struct xh_
     return name_new(t, XH_FUSE_ROOT, name, url) ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
 }
 
+int xh_tree_root(struct xh_tree *t, const char *url, struct xh_err *err)
+{
+    struct node *root = node_of(t, XH_FUSE_ROOT);
+    root->url = strdup(url);
+    return root->url ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+}
+
 int xh_tree_begin(struct xh_tree *t, struct xh_err *err)
 {
+    struct node *root = node_of(t, XH_FUSE_ROOT);
+    if (root->url) {
+        struct xh_fuse_names names = {0};
+        int rc = xh_list_at(root->url, t->o, &names, err);
+        xh_fuse_names_free(&names);
+        if (rc)
+            tell(t, err);
+        return rc == XH_E_ACCES || rc == XH_E_PROTO ? 0 : rc;
+    }
     pthread_mutex_lock(&t->lock);
     int rc = open_name(t, t->names, err);
     pthread_mutex_unlock(&t->lock);
@@ -443,9 +555,28 @@ static void close_idle(struct xh_tree *t, uint64_t now)
     } while (file);
 }
 
+/* Forgets names of servers' directories that meant nothing. Lock held. */
+static void forget_names(struct xh_tree *t, uint64_t now)
+{
+    struct name *name, *next;
+    HASH_ITER(hh, t->names, name, next) {
+        if (name->now || name->busy || name->waiters || name->directory || !name->failed.code || !name->of_server ||
+            now - name->failed_ns < FAILURE_NS)
+            continue;
+        HASH_DEL(t->names, name);
+        free(name->key);
+        free(name->url);
+        free(name);
+    }
+}
+
 void xh_tree_tidy(struct xh_tree *t)
 {
-    close_idle(t, xh_now_ns());
+    uint64_t now = xh_now_ns();
+    close_idle(t, now);
+    pthread_mutex_lock(&t->lock);
+    forget_names(t, now);
+    pthread_mutex_unlock(&t->lock);
 }
 
 void xh_tree_close(struct xh_tree *t)
@@ -470,29 +601,17 @@ void xh_tree_close(struct xh_tree *t)
 
 /* ---- names from URLs */
 
-static int hex(char c)
+int xh_tree_is_directory(const char *url)
 {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+    size_t n = strcspn(url, "?#");
+    return n && url[n - 1] == '/';
 }
 
 int xh_tree_name(const char *url, char out[XH_FUSE_NAME_BYTES + 1])
 {
     const char *path = strstr(url, "://") + 3;
-    size_t n = strcspn(path, "?#"), from = n, len = 0;
+    size_t n = strcspn(path, "?#"), from = n;
     while (from && path[from - 1] != '/')
         from--;
-    if (from == 0)
-        return -1;
-    for (size_t i = from; i < n; i++) {
-        int c = (unsigned char)path[i];
-        if (c == '%' && i + 2 < n && hex(path[i + 1]) >= 0 && hex(path[i + 2]) >= 0) {
-            c = hex(path[i + 1]) * 16 + hex(path[i + 2]);
-            i += 2;
-        }
-        if (len == XH_FUSE_NAME_BYTES || c < 0x20 || c == 0x7f || c == '/')
-            return -1;
-        out[len++] = (char)c;
-    }
-    out[len] = '\0';
-    return len == 0 || strcmp(out, ".") == 0 || strcmp(out, "..") == 0 ? -1 : 0;
+    return from ? xh_listing_name(path + from, n - from, out) : -1;
 }
