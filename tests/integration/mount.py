@@ -249,6 +249,8 @@ def background(tap, server, data, env):
         return [int(word) for word in words]
 
     with tap.claim("in the background: the command ends once DIR can be used; unmounting ends what serves it"):
+        status, _, err = harness.run([TOOL, "mount", "--log", log, f"{server.url}/none.h5", place], env)
+        assert status == 3 and "404" in err and not log.read_text(), (status, err)
         status, out, err = harness.run([TOOL, "mount", "--log", log, f"{server.url}/walk.h5", place], env)
         assert status == 0 and os.path.ismount(place) and not out + err, (status, out, err)
         assert digest(place / "walk.h5") == digest(data / "walk.h5") and len(serving()) == 1

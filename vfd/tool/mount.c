@@ -44,6 +44,7 @@ struct mounting {
     int n;
     char *dir; /* absolute */
     const char *log;
+    int log_fd; /* -1: none */
     int foreground;
     int started; /* where the child writes its exit code once DIR can be used; -1: in the foreground */
 };
@@ -67,13 +68,11 @@ static void say(const char *text)
     pthread_mutex_unlock(&say_lock);
 }
 
-static int open_log(const struct mounting *m)
+static int open_log(struct mounting *m)
 {
-    int fd = open(m->log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
+    m->log_fd = m->log ? open(m->log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (m->log && m->log_fd < 0)
         return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", m->log, strerror(errno));
-    dup2(fd, STDERR_FILENO);
-    close(fd);
     return 0;
 }
 
@@ -86,8 +85,7 @@ static int detach(const struct mounting *m)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     setsid();
     for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
-        if (fd != STDERR_FILENO || !m->log)
-            dup2(null, fd);
+        dup2(null, fd);
     if (null > STDERR_FILENO)
         close(null);
     pthread_mutex_lock(&say_lock);
@@ -98,6 +96,13 @@ static int detach(const struct mounting *m)
     int rc = xh_write(m->started, &code, sizeof code);
     close(m->started);
     return rc;
+}
+
+/* What failed at the start was told to the user; what fails from now on goes to the log. */
+static void begin_log(const struct mounting *m)
+{
+    if (m->log_fd >= 0)
+        dup2(m->log_fd, STDERR_FILENO);
 }
 
 /* Serves until it is unmounted, or a signal comes. Returns the exit code. */
@@ -116,6 +121,7 @@ static int serve(const struct mounting *m, struct xh_tree *t, int device, const 
             printf("%s: mounted\n", m->dir);
             fflush(stdout);
         }
+        begin_log(m);
         while (!xh_tree_is_over(t) && sigtimedwait(ends, NULL, &tick) < 0) {
             xh_fuse_tick(f);
             xh_tree_tidy(t);
@@ -151,8 +157,6 @@ static int run(const struct mounting *m)
         if (xh_tree_add(t, name, m->urls[i], &err) != 0)
             return xh_tool_usage(command, "%s", err.text);
     }
-    if (m->log && open_log(m) != 0)
-        return XH_EXIT_FAILED;
     if (xh_tree_begin(t, &err) != 0) /* the tree has said it */
         return XH_EXIT_FAILED;
     sigemptyset(&ends);
@@ -200,7 +204,7 @@ static int in_background(struct mounting *m)
 
 int xh_tool_mount(int argc, char **argv, const struct xh_options *o)
 {
-    struct mounting m = {.o = o, .started = -1};
+    struct mounting m = {.o = o, .started = -1, .log_fd = -1};
     const struct xh_tool_option options[] = {{"foreground", 'f', .flag = &m.foreground}, {"log", 'l', .value = &m.log}};
     int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
     if (code >= 0)
@@ -221,6 +225,8 @@ int xh_tool_mount(int argc, char **argv, const struct xh_options *o)
     if (there < 0 || !(m.dir = realpath(dir, NULL)))
         return xh_tool_fail(XH_EXIT_FAILED, "%s: %s", dir, strerror(errno));
     close(there);
+    if (open_log(&m) != 0)
+        return XH_EXIT_FAILED;
     code = m.foreground ? run(&m) : in_background(&m);
     free(m.dir);
     return code;
