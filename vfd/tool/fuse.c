@@ -117,13 +117,21 @@ static int is_killed(uint32_t thread)
     return (pending >> (SIGKILL - 1)) & 1;
 }
 
-/* Answers |w|'s request if its program was killed. Lock held. */
-static void interrupt(struct xh_fuse *f, struct work *w)
+/* Answers what the thread |i| serves, if a signal came and the program was killed. */
+static void interrupt(struct xh_fuse *f, unsigned i)
 {
-    if (!w->unique || !w->interrupted || !is_killed(w->thread))
+    pthread_mutex_lock(&f->lock);
+    const struct work w = f->works[i];
+    pthread_mutex_unlock(&f->lock);
+    if (!w.unique || !w.interrupted || !is_killed(w.thread))
         return;
-    send_answer(f, w->unique, EINTR, NULL, 0);
-    w->unique = 0;
+    pthread_mutex_lock(&f->lock);
+    int mine = f->works[i].unique == w.unique; /* numbers of requests do not come again */
+    if (mine)
+        f->works[i].unique = 0;
+    pthread_mutex_unlock(&f->lock);
+    if (mine)
+        send_answer(f, w.unique, EINTR, NULL, 0);
 }
 
 /* Answers |q|, unless that was done. Returns 0, or -1: the answer did not reach the kernel. */
@@ -308,13 +316,17 @@ static void do_interrupt(struct request *q)
 {
     struct xh_fuse *f = q->s->f;
     uint64_t unique = ((struct fuse_interrupt_in *)q->arg)->unique;
+    unsigned i = 0;
     pthread_mutex_lock(&f->lock);
-    for (unsigned i = 0; i < THREADS_MOST; i++)
-        if (f->works[i].unique == unique) {
-            f->works[i].interrupted = 1;
-            interrupt(f, &f->works[i]);
-        }
+    while (i < THREADS_MOST && f->works[i].unique != unique)
+        i++;
+    if (i < THREADS_MOST)
+        f->works[i].interrupted = 1;
     pthread_mutex_unlock(&f->lock);
+    if (i < THREADS_MOST)
+        interrupt(f, i);
+    else /* the request was answered, or its thread is about to note it: the kernel asks again while it is there */
+        send_answer(f, q->h->unique, EAGAIN, NULL, 0);
 }
 
 static void serve(struct request *q)
@@ -433,8 +445,6 @@ struct xh_fuse *xh_fuse_serve(int device, const struct xh_fuse_served *served, v
 
 void xh_fuse_tick(struct xh_fuse *f)
 {
-    pthread_mutex_lock(&f->lock);
     for (unsigned i = 0; i < THREADS_MOST; i++)
-        interrupt(f, &f->works[i]);
-    pthread_mutex_unlock(&f->lock);
+        interrupt(f, i);
 }

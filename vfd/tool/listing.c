@@ -152,16 +152,15 @@ static int same_path(const char *a, size_t na, const char *b, size_t nb)
 
 int xh_listing_propfind(const char *xml, size_t len, const char *path, struct xh_fuse_names *out)
 {
-    const char *end = xml + len, *p = xml, *after;
+    const char *end = xml + len, *inside, *after;
     size_t path_len = strcspn(path, "?#");
     path = path_of(path, &path_len);
-    if (!tag(p, end, "multistatus", 0, &after))
+    if (!tag(xml, end, "multistatus", 0, &after))
         return -1;
-    while ((p = tag(p, end, "response", 0, &after)) != NULL) {
-        const char *inside = after, *stop = tag(inside, end, "response", 1, &after), *href, *text, *over, *ignored;
+    for (const char *p = xml; tag(p, end, "response", 0, &inside); p = after) {
+        const char *stop = tag(inside, end, "response", 1, &after), *href, *text, *over, *ignored;
         if (!stop)
             return 0;
-        p = after;
         href = tag(inside, stop, "href", 0, &text);
         over = href ? tag(text, stop, "href", 1, &ignored) : NULL;
         if (!over)

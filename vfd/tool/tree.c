@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,8 +73,7 @@ struct xh_tree {
     struct node *nodes;
     struct name *names; /* in the order in which they came */
     uint64_t last_id;
-    _Atomic int over;
-    pthread_t owner;
+    _Atomic int over; /* read by the command's loop once a second; nothing goes with it */
 };
 
 /* ---- nodes; lock held */
@@ -467,7 +465,6 @@ static void ended(void *fs)
 {
     struct xh_tree *t = fs;
     t->over = 1;
-    pthread_kill(t->owner, SIGTERM);
 }
 
 const struct xh_fuse_served xh_tree_served = {
@@ -490,7 +487,6 @@ struct xh_tree *xh_tree_new(const struct xh_options *o, void (*say)(const char *
         return NULL;
     t->o = o;
     t->say = say;
-    t->owner = pthread_self();
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->opened, NULL);
     struct node *root = node_new(t);
@@ -563,7 +559,7 @@ static void forget_names(struct xh_tree *t, uint64_t now)
         if (name->now || name->busy || name->waiters || name->directory || !name->failed.code || !name->of_server ||
             now - name->failed_ns < FAILURE_NS)
             continue;
-        HASH_DEL(t->names, name);
+        HASH_DEL(t->names, name); // NOLINT(clang-analyzer-unix.Malloc): the macro moves the head
         free(name->key);
         free(name->url);
         free(name);
