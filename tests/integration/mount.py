@@ -12,6 +12,7 @@ import pathlib
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,11 @@ with h5py.File(sys.argv[1] + "/gzip.h5", "w") as f:
 with h5py.File(sys.argv[1] + "/images.h5", "w") as f:
     f["x"] = rng.integers(0, 1 << 16, (20, 2048, 1024)).astype("u2")
 """
-READ = "import h5py, sys; d = h5py.File(sys.argv[1], 'r')['x']; print(sum(int(d[i:i + 4].sum()) for i in range(0, len(d), 4)))"
+READ = """
+import h5py, sys
+d = h5py.File(sys.argv[1], "r")["x"]
+print(sum(int(d[i:i + 4].sum()) for i in range(0, len(d), 4)))
+"""
 MAPPED = "import numpy, sys; print(int(numpy.memmap(sys.argv[1], 'u1', 'r').sum()))"
 WAIT_S = 20
 
@@ -154,6 +159,21 @@ def directories(tap, kind, server, data, env):
             assert status == code and "directory" in err, (status, err)
 
 
+def catalogue(tap, server, data, env):
+    with tempfile.TemporaryDirectory() as place, tap.claim("a catalogue gives files names; a wrong line is told"):
+        lines = pathlib.Path(place) / "catalogue.txt"
+        lines.write_text(f"# two\n\none.h5 {server.url}/walk.h5\ntwo%20b.h5\t {server.url}/gzip.h5 \n")
+        with Mount(env, lines) as m:
+            assert sorted(os.listdir(m.dir)) == ["one.h5", "two b.h5"]
+            assert digest(m / "one.h5") == digest(data / "walk.h5")
+            assert digest(m / "two b.h5") == digest(data / "gzip.h5")
+        for wrong in ("alone", "a/b https://host/x.h5", "../b https://host/x.h5", "x.h5 /etc/passwd",
+                      f"one.h5 {server.url}/a\none.h5 {server.url}/b"):
+            lines.write_text(wrong)
+            status, _, err = harness.run([TOOL, "mount", lines, place], env)
+            assert status == 2 and ", line " in err, (wrong, status, err)
+
+
 def counts(tap, server, data):
     """Requests, each way with a shadow of its own."""
     ways = {"the walk through %d datasets" % DATASETS: ["h5dump", "-H", "walk.h5"],
@@ -184,7 +204,7 @@ def replaced(data, name, content):
 
 
 def changes(tap, server, data, env):
-    old, new = os.urandom(4 << 20), os.urandom(5 << 20)
+    old, new = os.urandom(48 << 20), os.urandom(40 << 20)   # more than is fetched ahead of the first read
     with tap.claim("a file that changes is read as another one once it is closed, and is no mixture before"):
         replaced(data, "changing.bin", old)
         with Mount(env, f"{server.url}/changing.bin") as m:
@@ -326,18 +346,35 @@ def unprivileged(tap, server, data, env):
         with tempfile.TemporaryDirectory() as place:
             status, out, err = harness.run([*own, "sh", "-c", script, "sh", TOOL, server.url, place], env)
             assert status == 0 and out.split()[0] == digest(data / "walk.h5"), (status, out, err)
-    claim = "and by fusermount3"
-    if not shutil.which("fusermount3") or os.stat("/dev/fuse").st_mode & 0o006 != 0o006:
-        tap.skip(claim, "no fusermount3 here, or no right to /dev/fuse")
+
+
+def by_fusermount(tap, server, data, env):
+    """As nobody, in a mount namespace with a device that all may open, as it is on most systems."""
+    claim = "a user without rights mounts by fusermount3"
+    extras, device = harness.TOP / "containers/extras", harness.BUILD / "mount-test-fuse"
+    if not shutil.which("fusermount3") and extras.exists():
+        harness.run([extras, "mount"], dict(os.environ))
+    program = shutil.which("fusermount3")
+    if not program or not os.stat(program).st_mode & 0o4000:
+        tap.skip(claim, "no fusermount3 here that is root's")
         return
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    device.unlink(missing_ok=True)
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(10, 229))
+        device.chmod(0o666)
+    except OSError as e:
+        tap.skip(claim, f"no device: {e}")
+        return
+    own = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /dev/fuse && exec setpriv --reuid=65534 --regid=65534 '
+           '--clear-groups "$@"', device]
+    script = '"$1" mount -l /dev/null "$2/walk.h5" "$3" && sha256sum "$3/walk.h5" && fusermount3 -u "$3"'
     with tap.claim(claim), tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as shadow:
         for at in (place, shadow):
             os.chown(at, 65534, 65534)
-        script = '"$1" mount -l /dev/null "$2/walk.h5" "$3" && sha256sum "$3/walk.h5" && fusermount3 -u "$3"'
-        status, out, err = harness.run([*nobody, "sh", "-c", script, "sh", TOOL, server.url, place],
+        status, out, err = harness.run([*own, "sh", "-c", script, "sh", TOOL, server.url, place],
                                        dict(env, XHDF5_SHADOW_DIR=shadow))
         assert status == 0 and out.split()[0] == digest(data / "walk.h5"), (status, out, err)
+    device.unlink()
 
 
 def main():
@@ -359,11 +396,14 @@ def main():
             del env["HDF5_DRIVER"], env["HDF5_PLUGIN_PATH"]
             reads(tap, server, data, env)
             directories(tap, kind, server, data, env)
+            catalogue(tap, server, data, env)
             counts(tap, server, data)
             changes(tap, server, data, env)
             fails(tap, kind, server, data, env)
             background(tap, server, data, env)
             unprivileged(tap, server, data, env)
+            if kind == "nginx":
+                by_fusermount(tap, server, data, env)
             with harness.shadow_dir() as fresh:
                 waits(tap, server, dict(env, XHDF5_SHADOW_DIR=str(fresh)))
     return tap.done()

@@ -136,7 +136,8 @@ TELLS_WALL_TIME = {"cache/localfs/localfs"}  # compares it with the dates of fil
 # Members of struct xh_file (cache/object.h), with all that they point to, and who alone may change them. A pointer to a
 # struct that a header of cache/ defines has no row: that header's own .c changes it (owners).
 WRITERS = {
-    "cache/open/": "above opt url url_shown validator fleeting unsettled size changed_s origin shadow spare_bytes no_parts "
+    "cache/open/": "above opt url url_shown validator fleeting unsettled size changed_s origin shadow "
+                   "spare_bytes no_parts "
                    "opened_jointly others_wait account own hits_before",
     "cache/object cache/open/cache": "process",
     "cache/source/metadata_image cache/open/": "image",

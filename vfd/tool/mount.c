@@ -14,8 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../cache/cache.h"
 #include "../../cache/base/err.h"
 #include "../../cache/base/files.h"
+#include "listing.h"
 #include "mountpoint.h"
 #include "tool.h"
 #include "tree.h"
@@ -24,11 +26,12 @@
 static const char command[] = "xhdf5 mount";
 
 static const char help[] =
-    "xhdf5 mount URL... DIR [--foreground] [--log FILE]\n"
+    "xhdf5 mount URL|CATALOGUE... DIR [--foreground] [--log FILE]\n"
     "\n"
     "Shows the files at the URLs in the directory DIR, to be read by any program. Each has the last part of its URL's\n"
     "path as its name. A URL that ends in / is a directory: it is given alone, and DIR shows what it holds, as far as\n"
-    "the server lists it. They are read over the driver's cache, with what it fetches ahead. Nothing can be written.\n"
+    "the server lists it. A CATALOGUE is a file with a name and a URL in each line.\n"
+    "Files are read over the driver's cache, with what it fetches ahead. Nothing can be written.\n"
     "\n"
     "  -f, --foreground    stay in the foreground; else the command ends once DIR can be used\n"
     "  -l, --log FILE      where to say what fails; else standard error, in the background the system's log\n"
@@ -133,6 +136,34 @@ static int serve(const struct mounting *m, struct xh_tree *t, int device, const 
     return code;
 }
 
+/* Adds what the lines "NAME URL" of the file at |path| say; blank ones and those that begin with "#" say nothing.
+ * Returns 0 or the exit code. */
+static int add_catalogue(struct xh_tree *t, const char *path)
+{
+    struct xh_err err = {0};
+    char *line = NULL, checked[XH_FUSE_NAME_BYTES + 1];
+    size_t room = 0;
+    int code = 0;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s: %s", path, strerror(errno));
+    for (unsigned number = 1; code == 0 && getline(&line, &room, f) >= 0; number++) {
+        char *rest = line, *name = strsep(&rest, " \t\r\n"), *url = rest ? rest + strspn(rest, " \t") : NULL;
+        if (!*name || *name == '#')
+            continue;
+        if (url)
+            url[strcspn(url, " \t\r\n")] = '\0';
+        if (!url || !xh_cache_is_url(url) || xh_tree_is_directory(url) ||
+            xh_listing_name(name, strlen(name), checked) != 0)
+            code = xh_tool_usage(command, "%s, line %u: a name and the URL of a file are wanted", path, number);
+        else if (xh_tree_add(t, checked, url, &err) != 0)
+            code = xh_tool_usage(command, "%s, line %u: %s", path, number, err.text);
+    }
+    free(line);
+    fclose(f);
+    return code;
+}
+
 /* Returns the exit code. */
 static int run(const struct mounting *m)
 {
@@ -143,6 +174,12 @@ static int run(const struct mounting *m)
     if (!t)
         return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
     for (int i = 0; i < m->n; i++) {
+        int code;
+        if (!xh_cache_is_url(m->urls[i])) {
+            if ((code = add_catalogue(t, m->urls[i])) != 0)
+                return code;
+            continue;
+        }
         if (xh_tree_is_directory(m->urls[i])) {
             if (m->n > 1)
                 return xh_tool_usage(command, "%s is a directory: it is mounted alone",
@@ -214,7 +251,7 @@ int xh_tool_mount(int argc, char **argv, const struct xh_options *o)
     m.urls = argv + optind;
     m.n = argc - optind - 1;
     for (; optind < argc - 1; optind++)
-        if (!xh_tool_url(command, argc, argv, argc))
+        if (access(argv[optind], R_OK) != 0 && !xh_tool_url(command, argc, argv, argc))
             return XH_EXIT_USAGE;
     const char *dir = argv[optind];
     /* The kernel remembers the status of one that has died. */

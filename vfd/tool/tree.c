@@ -515,6 +515,8 @@ int xh_tree_root(struct xh_tree *t, const char *url, struct xh_err *err)
 int xh_tree_begin(struct xh_tree *t, struct xh_err *err)
 {
     struct node *root = node_of(t, XH_FUSE_ROOT);
+    if (!root->url && !t->names)
+        return 0;
     if (root->url) {
         struct xh_fuse_names names = {0};
         int rc = xh_list_at(root->url, t->o, &names, err);
