@@ -355,9 +355,13 @@ def by_fusermount(tap, server, data, env):
     if not shutil.which("fusermount3") and extras.exists():
         harness.run([extras, "mount"], dict(os.environ))
     program = shutil.which("fusermount3")
-    if not program or not os.stat(program).st_mode & 0o4000:
-        tap.skip(claim, "no fusermount3 here that is root's")
+    if not program:
+        tap.skip(claim, "no fusermount3 here: containers/extras could not fetch it")
         return
+    ours = device.with_name("mount-test-bin")
+    ours.mkdir(exist_ok=True)
+    shutil.copy(program, ours)
+    (ours / "fusermount3").chmod(0o4755)    # as its package installs it
     device.unlink(missing_ok=True)
     try:
         os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(10, 229))
@@ -372,9 +376,10 @@ def by_fusermount(tap, server, data, env):
         for at in (place, shadow):
             os.chown(at, 65534, 65534)
         status, out, err = harness.run([*own, "sh", "-c", script, "sh", TOOL, server.url, place],
-                                       dict(env, XHDF5_SHADOW_DIR=shadow))
+                                       dict(env, XHDF5_SHADOW_DIR=shadow, PATH=f"{ours}:{env['PATH']}"))
         assert status == 0 and out.split()[0] == digest(data / "walk.h5"), (status, out, err)
     device.unlink()
+    shutil.rmtree(ours)
 
 
 def main():
