@@ -68,6 +68,7 @@ int(xh_err_set)(struct xh_err *err, int code, int status, const char *fmt, ...)
         err->code = code;
         err->status = status;
         err->sys_errno = errno_of(code);
+        err->directory = 0;
     }
     return code;
 }

@@ -31,6 +31,7 @@ struct xh_err {
     int code;       /* enum xh_code; 0 when nothing failed */
     int status;     /* HTTP status of the reply that caused the error, or 0 */
     int sys_errno;  /* matching errno for POSIX callers: ENOENT, EACCES, … or 0 */
+    int directory;  /* 1: the URL is a directory's */
     char text[768]; /* one or two sentences, NUL-terminated, without newline */
 };
 

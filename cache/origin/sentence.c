@@ -1,7 +1,6 @@
 /* Sentences of verdicts: see sentence.h. */
 #include "sentence.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,11 +24,11 @@ int xh_sentence(const struct xh_attempt *a, struct xh_err *err, int code, int st
     return xh_err_set(err, code, status, "%.120s (sent on to %.100s): %s", a->first->shown, a->x->url->shown, said);
 }
 
-/* |code| is that of a directory's URL: so a program that asks for the errno is told. Returns |code|. */
+/* |code| is that of a directory's URL. Returns |code|. */
 static int is_directory(struct xh_err *err, int code)
 {
     if (err)
-        err->sys_errno = EISDIR;
+        err->directory = 1;
     return code;
 }
 

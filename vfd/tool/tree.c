@@ -271,7 +271,7 @@ static int open_name(struct xh_tree *t, struct name *name, struct xh_err *err)
     pthread_mutex_lock(&t->lock);
     name->busy = 0;
     pthread_cond_broadcast(&t->opened);
-    if (rc && err->sys_errno == EISDIR && !name->now && show_directory(t, name) == 0)
+    if (rc && err->directory && !name->now && show_directory(t, name) == 0)
         return 0;
     if (rc == 0 && !show(t, name, f)) {
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
