@@ -35,6 +35,7 @@
 #define ENDS_SOON_S        60 /* as for tokens: send.c */
 #define FIRST_MOST_MS      60000 /* the program may ask somebody, in a browser say */
 #define AGAIN_MOST_MS      10000 /* other files' transfers stand still meanwhile */
+#define FAILURE_LASTS_NS   UINT64_C(10000000000) /* many files ask for the same */
 
 struct xh_s3_source {
     atomic_int refs;
@@ -381,6 +382,31 @@ static struct {
     long long expires; /* 0: not told */
 } last = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* The command that failed last, and what was wrong. The same lock guards it. */
+static struct {
+    char *command;
+    const char *why; /* static */
+    uint64_t env, at_ns;
+} failed;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* In a fork's child: a thread of the parent's that runs a command is not here. What it was changing is leaked. */
+static void in_child(void)
+{
+    if (pthread_mutex_trylock(&last.lock) != 0) {
+        last.command = last.text = failed.command = NULL;
+        pthread_mutex_init(&last.lock, NULL);
+        return;
+    }
+    pthread_mutex_unlock(&last.lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
 static uint64_t hash_all(char *const *env)
 {
     uint64_t h = XH_HASH_START;
@@ -419,6 +445,23 @@ static int take_last(struct xh_token *t, const char *command, uint64_t env, cons
     return 0;
 }
 
+/* What was wrong with |command| just now; NULL: nothing is known. The lock is held. */
+static const char *failed_just_now(const char *command, uint64_t env)
+{
+    int same = failed.command && failed.env == env && strcmp(failed.command, command) == 0;
+    return same && xh_now_ns() - failed.at_ns < FAILURE_LASTS_NS ? failed.why : NULL;
+}
+
+/* The lock is held. */
+static void note_failed(const char *command, uint64_t env, const char *why)
+{
+    free(failed.command);
+    failed.command = strdup(command);
+    failed.why = why;
+    failed.env = env;
+    failed.at_ns = xh_now_ns();
+}
+
 /* Takes the keys that |command| prints. Returns NULL, or what is wrong. Source: AWS CLI, "sourcing credentials with an
  * external process". */
 static const char *take_printed(struct xh_token *t, const char *command, const struct xh_token *old)
@@ -426,7 +469,8 @@ static const char *take_printed(struct xh_token *t, const char *command, const s
     char *const *all = xh_env_all(t->s3->source->env);
     unsigned most_ms = old ? AGAIN_MOST_MS : FIRST_MOST_MS;
     uint64_t env = hash_all(all), until = xh_now_ns() + most_ms * UINT64_C(1000000);
-    const char *why = "is being run";
+    const char *why = "is being run", *known;
+    pthread_once(&once, watch_forks);
     while (pthread_mutex_trylock(&last.lock) != 0) {
         if (xh_now_ns() >= until)
             return why;
@@ -435,6 +479,10 @@ static const char *take_printed(struct xh_token *t, const char *command, const s
     if (take_last(t, command, env, old)) {
         pthread_mutex_unlock(&last.lock);
         return NULL;
+    }
+    if ((known = failed_just_now(command, env)) != NULL) {
+        pthread_mutex_unlock(&last.lock);
+        return known;
     }
     char *words = strdup(command), *text = words ? printed_by(words, all, most_ms, &why) : NULL;
     if (text)
@@ -448,6 +496,8 @@ static const char *take_printed(struct xh_token *t, const char *command, const s
             text = NULL;
         last.env = env;
         last.expires = t->expires;
+    } else {
+        note_failed(command, env, why);
     }
     pthread_mutex_unlock(&last.lock);
     free(words);

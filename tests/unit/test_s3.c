@@ -1,8 +1,10 @@
 /* S3's pure parts: addresses and hosts, what errors say, profiles; and where keys are found. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
@@ -13,6 +15,7 @@
 #include "origin/profile.h"
 #include "origin/s3.h"
 #include "origin/s3keys.h"
+#include "origin/s3regions.h"
 #include "origin/url.h"
 
 static struct xh_err err;
@@ -516,6 +519,8 @@ Test(keys, a_process_prints_them_and_is_asked_again, .init = fresh, .timeout = 6
                                       "{\"Version\": 1, \"AccessKeyId\": \"I\"}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_file("printed", bad[i]);
+        snprintf(config, sizeof config, "[default]\ncredential_process = \"%s/.aws/get key\" $HOME;x %zu\n", dir, i);
+        write_file("config", config); /* else what failed just now is not run again */
         cr_assert_eq(xh_token_again(t, &next), 1);
         cr_expect_null(next->value, "%s", bad[i]);
         xh_token_unref(next);
@@ -527,6 +532,61 @@ Test(keys, a_process_prints_them_and_is_asked_again, .init = fresh, .timeout = 6
     finds("", "cannot be run");
     write_file("config", "[default]\nsso_session = x\n");
     finds("", "export-credentials");
+}
+
+/* A program that prints a key after |seconds|, if ~/.aws/good is there. */
+static void slow_program(int seconds)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "#!/bin/sh\necho called >>\"$HOME/.aws/calls\"\nsleep %d\n[ -e \"$HOME/.aws/good\" ] || exit 1\n"
+             "echo '{\"Version\": 1, \"AccessKeyId\": \"I1\", \"SecretAccessKey\": \"SECRET1\"}'\n", seconds);
+    write_file("get", text);
+    snprintf(text, sizeof text, "[default]\ncredential_process = %s/.aws/get\n", dir);
+    write_file("config", text);
+}
+
+Test(keys, a_process_that_fails_is_not_run_by_each_file, .init = fresh, .timeout = 60)
+{
+    slow_program(0);
+    finds("", "failed");
+    finds("", "failed");
+    cr_expect_eq(lines_of("calls"), 1, "many sources would wait for it one after the other");
+    setenv("MINE", "other", 1); /* which it may go by */
+    finds("", "failed");
+    cr_expect_eq(lines_of("calls"), 2);
+}
+
+static void *find_in_thread(void *ctx)
+{
+    struct xh_token **t = ctx;
+    *t = found();
+    return NULL;
+}
+
+Test(keys, a_fork_s_child_finds_them_though_a_program_runs_in_the_parent, .init = fresh, .timeout = 60)
+{
+    pthread_t thread;
+    struct xh_token *ours = NULL;
+    int status = 0;
+    slow_program(2);
+    write_file("good", "");
+    cr_assert_eq(pthread_create(&thread, NULL, find_in_thread, &ours), 0);
+    while (lines_of("calls") == 0)
+        usleep(10000);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct xh_s3_settings s;
+        struct xh_token *t = NULL;
+        alarm(30);
+        xh_s3_settings_find(&o, 1, &s, NULL);
+        _exit(xh_s3_keys_find(&o, &s, &t, NULL) == 0 && t->value ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
+    pthread_join(thread, NULL);
+    cr_expect_not_null(ours->value);
+    xh_token_unref(ours);
 }
 
 Test(keys, dates_are_read_in_any_zone)
