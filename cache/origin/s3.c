@@ -207,7 +207,8 @@ static int read_labels(struct xh_s3_place *out, const char *host, size_t n)
         out->dualstack = 1;
         label = last_label(host, &n, &len);
     }
-    out->fixed = label_is(label, len, "s3-fips") || label_is(label, len, "s3-accesspoint");
+    out->names = label_is(label, len, "s3-accesspoint") ? 3 : 0;
+    out->fixed = label_is(label, len, "s3-fips") || out->names;
     return label_is(label, len, "s3") || out->fixed ? (int)n : -1;
 }
 
@@ -226,6 +227,7 @@ int xh_s3_place(const struct xh_url *u, struct xh_s3_place *out)
     int bucket = read_labels(out, host, n - d);
     if (bucket < 0 || bucket >= XH_S3_BUCKET_BYTES)
         return 0;
+    out->names += out->china ? 1 : strncmp(out->region, "us-gov-", 7) == 0 ? 2 : 0;
     out->by_path = bucket == 0;
     const char *from = bucket ? host : path + 1;
     size_t len = bucket ? (size_t)bucket : strcspn(from, "/?");
@@ -240,7 +242,7 @@ int xh_s3_place(const struct xh_url *u, struct xh_s3_place *out)
 int xh_s3_same_bucket(const struct xh_url *a, const struct xh_url *b)
 {
     struct xh_s3_place x, y;
-    return xh_s3_place(a, &x) && xh_s3_place(b, &y) && a->https == b->https && x.china == y.china &&
+    return xh_s3_place(a, &x) && xh_s3_place(b, &y) && a->https == b->https && x.names == y.names &&
            strcmp(x.bucket, y.bucket) == 0;
 }
 
@@ -370,7 +372,7 @@ char *xh_s3_object(const char *text)
     char *out = NULL;
     if (xh_url_parse(text, &u, NULL) != 0) /* opening it says what is wrong */
         return strdup(text);
-    if (xh_s3_place(u, &p) && !p.china && !p.fixed && strcmp(strrchr(u->server, ':'), ":443") == 0) {
+    if (xh_s3_place(u, &p) && p.names == 0 && !p.fixed && strcmp(strrchr(u->server, ':'), ":443") == 0) {
         size_t n = strcspn(p.key, "?");
         char *key = malloc(3 * n + 1);
         if (key) {

@@ -40,6 +40,7 @@ struct xh_s3_place {
     int by_path;   /* the bucket stands in the path: other buckets have the same host */
     int fixed;     /* the host is not made of bucket and region alone: acceleration, access points */
     int dualstack, china;
+    int names; /* 0: Amazon's buckets. Others have names of their own: China's, US-Gov's, access points */
     const char *key; /* in the URL's text: what follows the bucket and a slash, with the query */
 };
 

@@ -215,6 +215,7 @@ Test(s3, a_signature_is_no_part_of_what_a_url_names)
         {"https://b.s3.amazonaws.com/d/k", "s3://b/d/k"},
         {"https://b.s3.eu-west-1.amazonaws.com/d/%6b+?versionId=1&X-Amz-Signature=S", "s3://b/d/k%20?versionId=1"},
         {"https://s3.eu-west-1.amazonaws.com/b/d/k", "s3://b/d/k"},
+        {"https://b.s3.us-gov-west-1.amazonaws.com/k", "https://b.s3.us-gov-west-1.amazonaws.com/k"}, /* another b */
         {"https://b.s3.cn-north-1.amazonaws.com.cn/k", "https://b.s3.cn-north-1.amazonaws.com.cn/k"},
         {"https://b.s3-accesspoint.us-east-1.amazonaws.com/k", "https://b.s3-accesspoint.us-east-1.amazonaws.com/k"},
         {"https://b.s3.amazonaws.com:444/k", "https://b.s3.amazonaws.com:444/k"},
@@ -628,6 +629,8 @@ Test(keys, they_are_shown_to_the_user_s_bucket_alone, .init = fresh)
         {"s3://bkt/k", "https://other.s3.eu-west-1.amazonaws.com/k", 0},
         {"s3://bkt/k", "https://s3.eu-west-1.amazonaws.com/other/k", 0},
         {"s3://bkt/k", "https://evil.org/b/k", 0},
+        {"s3://bkt/k", "https://bkt.s3.us-gov-west-1.amazonaws.com/k", 0}, /* another's: names are others there */
+        {"https://ap-1.s3-accesspoint.us-west-2.amazonaws.com/k", "https://ap-1.s3.us-west-2.amazonaws.com/k", 0},
         {"s3://bkt/k", "https://bkt.s3.amazonaws.com.evil.cn/k", 0},
         {"s3://bkt/k", "http://bkt.s3.eu-west-1.amazonaws.com/k", 0},
         {"s3://bkt/k", "https://bkt.s3.amazonaws.com/k?X-Amz-Signature=1", 0},
