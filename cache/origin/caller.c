@@ -58,10 +58,12 @@ int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **
     return rc;
 }
 
-/* The keys for |c->url|, of S3. */
+/* The keys for |c->url|, of S3. None where they may not go: a file that names others' buckets runs no program. */
 static int take_keys(struct xh_caller *c, struct xh_err *err)
 {
     struct xh_s3_settings s;
+    if (c->o->namer.by_file && !xh_caller_trusts(c, c->url))
+        return 0;
     int rc = xh_s3_settings_find(c->o, 0, &s, err);
     s.unsigned_ |= s.rule == XH_S3_RULE_OFF;
     rc = rc ? rc : xh_s3_keys_find(c->o, &s, &c->token, err);

@@ -50,7 +50,7 @@ struct xh_url *xh_s3_regions_find(const struct xh_url *named)
 {
     char name[NAME_BYTES];
     struct xh_url *to = NULL;
-    if (!named->region)
+    if (!named->region || named->ticket) /* a signature is of its host */
         return NULL;
     name_of(named, name);
     unsigned i = find(name);

@@ -703,3 +703,32 @@ Test(keys, a_file_does_not_send_them_where_the_user_did_not, .init = fresh)
         xh_url_unref(u);
     }
 }
+
+Test(keys, a_name_in_a_file_runs_no_program_for_another_s_bucket, .init = fresh)
+{
+    struct xh_caller c;
+    slow_program(0);
+    write_file("good", "");
+    o.namer = (struct xh_namer){.by_file = 1, .remote = 1};
+    snprintf(o.namer.server, sizeof o.namer.server, "https://data.org:443");
+    cr_expect_null(sent("s3://bkt/k", "https://bkt.s3.amazonaws.com/k", &c).region);
+    cr_expect_eq(lines_of("calls"), 0);
+    snprintf(o.namer.server, sizeof o.namer.server, "https://bkt.s3.amazonaws.com:443");
+    cr_expect_not_null(sent("s3://bkt/k", "https://bkt.s3.amazonaws.com/k", &c).region);
+    cr_expect_eq(lines_of("calls"), 1);
+}
+
+Test(keys, a_signed_url_is_not_moved_to_where_its_bucket_is_known_to_lie, .init = fresh)
+{
+    struct xh_url *named = NULL, *to = NULL, *signed_ = NULL, *found_ = NULL;
+    cr_assert_eq(xh_caller_url("s3://bkt/k", &o, &named, &err), 0);
+    cr_assert_eq(xh_s3_in_region(named, "eu-west-1", &to, &err), 0);
+    xh_s3_regions_note(named, to);
+    cr_expect_not_null(found_ = xh_s3_regions_find(named));
+    cr_assert_eq(xh_caller_url("https://bkt.s3.amazonaws.com/k?X-Amz-Signature=1", &o, &signed_, &err), 0);
+    cr_expect_null(xh_s3_regions_find(signed_), "its signature is of its host");
+    xh_url_unref(found_);
+    xh_url_unref(signed_);
+    xh_url_unref(to);
+    xh_url_unref(named);
+}
