@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import io
 import os
+import re
 import threading
 from typing import Any, Optional, Sequence, Union
 
@@ -37,7 +38,8 @@ class File(io.RawIOBase):
         return _again, (type(self), self.name, self._options, self.tell())
 
     def __repr__(self) -> str:
-        return f"<xhdf5.File {self.name.split('?')[0]!r}{' closed' if self.closed else ''}>"
+        shown = re.sub(r"//[^/?#]*@", "//", self.name).split("?")[0]  # no password, no signature
+        return f"<xhdf5.File {shown!r}{' closed' if self.closed else ''}>"
 
     def _read(self, pieces: Sequence[tuple[int, memoryview]]) -> None:
         n = len(pieces)

@@ -163,6 +163,8 @@ def bytes_file():
         assert io.BufferedReader(f, 65536).read() is not None
     raises(ValueError, ["closed"], f.read, 3)
     f.close()
+    with xhdf5.file(URL.replace("://", "://me:SECRET@") + "?sig=SECRET", **OPTIONS) as f:
+        assert "SECRET" not in repr(f) and URL in repr(f), repr(f)
     with xhdf5.file(URL, shadow=False, **OPTIONS) as f:  # closed while others read: they have their bytes, or an error
         def one(i):
             try:
