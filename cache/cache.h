@@ -44,7 +44,7 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
  * xh_cache_expect_soon says or as the one before it is read to its end, it is opened ahead, on a thread of its own.
  * xh_cache_open takes it over if it asks for the same with the same credentials. What fails is asked for anew by then.
  * A few at once; more, and what cannot be told to be the same reader's, are left alone. Returns 1 when it is expected.
- * Never fails. Does not block. */
+ * Never fails. Waits for no server; looks for credentials. */
 int xh_cache_expect(const char *url, const struct xh_options *o);
 
 /* The next |n| files that are expected for |family| are about to be opened: that begins now. Never fails. Does not

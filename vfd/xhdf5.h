@@ -185,7 +185,8 @@ XHDF5_API herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id);
  * always. What cannot be opened ahead is no error here: the opening itself says why.
  * Returns 1 when the file is expected; 0 when it is not: 16 others are, |name| is no URL, the option readahead is off,
  * or the reader cannot be told from others; or a negative value with the reason on HDF5's error stack: |name| is NULL,
- * |fapl_id| is no file access property list, or a setting is out of bounds. Owns: |name| is copied. Does not block. */
+ * |fapl_id| is no file access property list, or a setting is out of bounds. Owns: |name| is copied. Waits for no
+ * server, but looks for credentials: a profile's credential_process, if there is one, may take a while. */
 XHDF5_API herr_t H5FDxhdf5_expect(const char *name, hid_t fapl_id);
 
 /* Flushes the file. If it was opened for writing at a URL (option writable), also sends what was written to the server,
