@@ -141,6 +141,8 @@ static int take_logins(struct xh_caller *c, struct xh_err *err)
         rc = xh_logins_find(c->o->env, c->o->login_hosts, &c->logins, err);
     if (rc == 0 && identify(c))
         c->session = xh_session_of(c->identity);
+    if (!c->session) /* without memory nobody logs in */
+        xh_logins_free(&c->logins);
     return rc;
 }
 
